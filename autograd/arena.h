@@ -1,0 +1,64 @@
+// Arena: the memory of one training step.
+//
+// allocate() bumps a pointer; reset() takes everything back at once. When a step needed several
+// blocks, reset() replaces them by one block of their total size, so that from the second step on a
+// step of the same size allocates nothing. recycle() returns a piece early, for reuse by the next
+// allocate_recycled() of its size class: gradients come and go this way during backward.
+// Under AddressSanitizer, memory that is not handed out is poisoned.
+#pragma once
+
+#include <seppo/autograd/real.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace seppo::inline SEPPO_ABI {
+
+class Arena {
+ public:
+  static constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector
+
+  // A position to rewind() to.
+  struct Mark {
+    std::size_t block, used;
+  };
+
+  Arena() = default;
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  void* allocate(std::size_t bytes);           // uninitialised, 64-byte aligned
+  void* allocate_recycled(std::size_t bytes);  // likewise; prefers a recycled piece
+  void recycle(void* piece, std::size_t bytes);
+
+  Mark mark() const { return {block_, used_}; }
+  void rewind(Mark mark);  // forgets recycled pieces
+  void reset();
+
+  std::size_t capacity() const;  // bytes held from the system
+
+ private:
+  struct Block {
+    std::byte* data;
+    std::size_t size;
+  };
+  struct Piece {
+    Piece* next;
+  };
+  static constexpr std::size_t kFirstBlock = std::size_t{64} << 10;
+  static constexpr int kClasses = 8 * 48;
+
+  void grow(std::size_t bytes);
+  void add_block(std::size_t bytes);
+  void free_blocks();
+
+  std::vector<Block> blocks_;
+  std::size_t block_ = 0;  // the block in use; later ones are empty
+  std::size_t used_ = 0;   // bytes used of it
+  std::array<Piece*, kClasses> recycled_{};
+};
+
+}  // namespace seppo::inline SEPPO_ABI

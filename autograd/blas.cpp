@@ -1,0 +1,50 @@
+#include <seppo/autograd/blas.h>
+
+#include <seppo/autograd/check.h>
+
+#include <algorithm>
+#include <cblas.h>
+#include <limits>
+
+namespace seppo::inline SEPPO_ABI {
+namespace {
+
+void pin_to_one_thread() {
+  static const bool pinned = (openblas_set_num_threads(1), true);
+  static_cast<void>(pinned);
+}
+
+blasint blas_size(std::size_t size) {
+  check(size <= static_cast<std::size_t>(std::numeric_limits<blasint>::max()), "gemm: size ", size,
+        " exceeds the integers of BLAS");
+  return static_cast<blasint>(size);
+}
+
+CBLAS_TRANSPOSE blas_trans(Trans trans) { return trans == Trans::yes ? CblasTrans : CblasNoTrans; }
+
+}  // namespace
+
+void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a,
+          std::size_t lda, const real* b, std::size_t ldb, real beta, real* c, std::size_t ldc) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    if (beta == 0)
+      for (std::size_t i = 0; i < m; ++i) std::fill_n(c + i * ldc, n, real{0});
+    return;
+  }
+  pin_to_one_thread();
+#ifdef SEPPO_FLOAT64
+  constexpr auto run = cblas_dgemm;
+#else
+  constexpr auto run = cblas_sgemm;
+#endif
+  run(CblasRowMajor, blas_trans(trans_a), blas_trans(trans_b), blas_size(m), blas_size(n), blas_size(k),
+      real{1}, a, blas_size(lda), b, blas_size(ldb), beta, c, blas_size(ldc));
+}
+
+const char* blas_description() {
+  pin_to_one_thread();
+  return openblas_get_config();
+}
+
+}  // namespace seppo::inline SEPPO_ABI

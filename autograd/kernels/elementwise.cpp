@@ -1,0 +1,238 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "seppo/autograd/kernels/elementwise.cpp"
+#include <hwy/foreach_target.h>
+
+#include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/kernels/simd-inl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+HWY_BEFORE_NAMESPACE();
+namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace {
+
+constexpr real kInvSqrt2 = static_cast<real>(1 / std::numbers::sqrt2);
+constexpr real kInvSqrt2Pi = static_cast<real>(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+
+real normal_cdf(real x) { return real{0.5} * std::erfc(-x * kInvSqrt2); }
+
+void Unary(kernels::Unary op, real* y, const real* x, std::size_t n) {
+  const V zero = hn::Zero(D()), one = set(1);
+  const auto map = [&](const auto& f) HWY_ATTR {
+    for_each(n, [&](std::size_t i, std::size_t count) HWY_ATTR { store(f(load(x + i, count)), y + i, count); });
+  };
+  switch (op) {
+    case kernels::Unary::relu:
+      return map([&](V v) HWY_ATTR { return hn::IfThenElse(hn::Lt(v, zero), zero, v); });
+    case kernels::Unary::tanh:
+      return map([&](V v) HWY_ATTR { return hn::IfThenElse(hn::IsNaN(v), v, hn::Tanh(D(), v)); });
+    case kernels::Unary::sigmoid:
+      return map([&](V v) HWY_ATTR { return hn::Div(one, hn::Add(one, exp(hn::Neg(v)))); });
+    case kernels::Unary::exp:
+      return map([&](V v) HWY_ATTR { return exp(v); });
+    case kernels::Unary::log:
+      for (std::size_t i = 0; i < n; ++i) y[i] = std::log(x[i]);
+      return;
+    case kernels::Unary::gelu:
+      for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * normal_cdf(x[i]);
+      return;
+  }
+}
+
+void UnaryBackward(kernels::Unary op, real* dx, real beta, const real* dy, const real* x, const real* y,
+                   std::size_t n) {
+  const V zero = hn::Zero(D()), one = set(1);
+  // dx = beta dx + f(dy, the saved value)
+  const auto map = [&](const real* saved, const auto& f) HWY_ATTR {
+    for_each(n, [&](std::size_t i, std::size_t count) HWY_ATTR {
+      accumulate(f(load(dy + i, count), load(saved + i, count)), beta, dx + i, count);
+    });
+  };
+  switch (op) {
+    case kernels::Unary::relu:
+      return map(x, [&](V g, V v) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, zero), g, zero); });
+    case kernels::Unary::tanh:
+      return map(y, [&](V g, V v) HWY_ATTR { return hn::Mul(g, hn::NegMulAdd(v, v, one)); });
+    case kernels::Unary::sigmoid:
+      return map(y, [&](V g, V v) HWY_ATTR { return hn::Mul(g, hn::Mul(v, hn::Sub(one, v))); });
+    case kernels::Unary::exp:
+      return map(y, [&](V g, V v) HWY_ATTR { return hn::Mul(g, v); });
+    case kernels::Unary::log:
+      return map(x, [&](V g, V v) HWY_ATTR { return hn::Div(g, v); });
+    case kernels::Unary::gelu:
+      for (std::size_t i = 0; i < n; ++i) {
+        const real density = kInvSqrt2Pi * std::exp(real{-0.5} * x[i] * x[i]);
+        const real term = dy[i] * (normal_cdf(x[i]) + x[i] * density);
+        dx[i] = beta == 0 ? term : dx[i] + term;
+      }
+      return;
+  }
+}
+
+// Plain loops: with the steps known, the compiler vectorises them for each instruction set.
+template <std::size_t kStepA, std::size_t kStepB, class F>
+HWY_INLINE void binary_run(std::size_t n, real* y, const real* a, const real* b, const F& f) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = f(a[i * kStepA], b[i * kStepB]);
+}
+
+template <class F>
+HWY_INLINE void binary_steps(BinaryRun run, real* y, const real* a, const real* b, const F& f) {
+  if (run.step_a && run.step_b) return binary_run<1, 1>(run.n, y, a, b, f);
+  if (run.step_a) return binary_run<1, 0>(run.n, y, a, b, f);
+  if (run.step_b) return binary_run<0, 1>(run.n, y, a, b, f);
+  binary_run<0, 0>(run.n, y, a, b, f);
+}
+
+void Binary(kernels::Binary op, BinaryRun run, real* y, const real* a, const real* b) {
+  switch (op) {
+    case kernels::Binary::add:
+      return binary_steps(run, y, a, b, [](real p, real q) HWY_ATTR { return p + q; });
+    case kernels::Binary::sub:
+      return binary_steps(run, y, a, b, [](real p, real q) HWY_ATTR { return p - q; });
+    case kernels::Binary::mul:
+      return binary_steps(run, y, a, b, [](real p, real q) HWY_ATTR { return p * q; });
+    case kernels::Binary::div:
+      return binary_steps(run, y, a, b, [](real p, real q) HWY_ATTR { return p / q; });
+  }
+}
+
+// d += sum or elements of f(i)
+template <class F>
+HWY_INLINE void add_run(real* d, std::size_t step, std::size_t n, const F& f) {
+  if (!d) return;
+  if (step) {
+    for (std::size_t i = 0; i < n; ++i) d[i] += f(i);
+  } else {
+    real total = 0;
+    for (std::size_t i = 0; i < n; ++i) total += f(i);
+    *d += total;
+  }
+}
+
+void BinaryBackward(kernels::Binary op, BinaryRun run, real* da, real* db, const real* dy, const real* a,
+                    const real* b) {
+  const std::size_t n = run.n, sa = run.step_a, sb = run.step_b;
+  switch (op) {
+    case kernels::Binary::add:
+      add_run(da, sa, n, [&](std::size_t i) HWY_ATTR { return dy[i]; });
+      return add_run(db, sb, n, [&](std::size_t i) HWY_ATTR { return dy[i]; });
+    case kernels::Binary::sub:
+      add_run(da, sa, n, [&](std::size_t i) HWY_ATTR { return dy[i]; });
+      return add_run(db, sb, n, [&](std::size_t i) HWY_ATTR { return -dy[i]; });
+    case kernels::Binary::mul:
+      add_run(da, sa, n, [&](std::size_t i) HWY_ATTR { return dy[i] * b[i * sb]; });
+      return add_run(db, sb, n, [&](std::size_t i) HWY_ATTR { return dy[i] * a[i * sa]; });
+    case kernels::Binary::div:
+      add_run(da, sa, n, [&](std::size_t i) HWY_ATTR { return dy[i] / b[i * sb]; });
+      return add_run(db, sb, n, [&](std::size_t i) HWY_ATTR {
+        return -dy[i] * a[i * sa] / (b[i * sb] * b[i * sb]);
+      });
+  }
+}
+
+void Scale(real* y, const real* x, real factor, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = factor * x[i];
+}
+
+void Axpy(real* y, real beta, const real* x, real factor, std::size_t n) {
+  if (beta == 0) return Scale(y, x, factor, n);
+  for (std::size_t i = 0; i < n; ++i) y[i] += factor * x[i];
+}
+
+void ReluMask(real* dy, const real* y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) dy[i] = y[i] > 0 ? dy[i] : real{0};
+}
+
+void AddColumnSums(real* sums, const real* x, std::size_t rows, std::size_t cols) {
+  for_each(cols, [&](std::size_t j, std::size_t count) HWY_ATTR {
+    V total = hn::Zero(D());
+    for (std::size_t i = 0; i < rows; ++i) total = hn::Add(total, load(x + i * cols + j, count));
+    accumulate(total, 1, sums + j, count);
+  });
+}
+
+void AddRows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) y[i * ldy + j] += x[i * ldx + j];
+}
+
+double Sum(const real* x, std::size_t n) {
+  DoubleSum sum;
+  for_each(n, [&](std::size_t i, std::size_t count) HWY_ATTR { sum.add(load(x + i, count)); });
+  return sum.total();
+}
+
+double SquaredNorm(const real* x, std::size_t n) {
+  DoubleSum sum;
+  for_each(n, [&](std::size_t i, std::size_t count) HWY_ATTR { sum.add_square(load(x + i, count)); });
+  return sum.total();
+}
+
+}  // namespace
+}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace seppo::inline SEPPO_ABI::kernels {
+
+HWY_EXPORT(Unary);
+HWY_EXPORT(UnaryBackward);
+HWY_EXPORT(Binary);
+HWY_EXPORT(BinaryBackward);
+HWY_EXPORT(Scale);
+HWY_EXPORT(Axpy);
+HWY_EXPORT(ReluMask);
+HWY_EXPORT(AddColumnSums);
+HWY_EXPORT(AddRows);
+HWY_EXPORT(Sum);
+HWY_EXPORT(SquaredNorm);
+
+void unary(enum Unary op, real* y, const real* x, std::size_t n) { HWY_DYNAMIC_DISPATCH(Unary)(op, y, x, n); }
+
+void unary_backward(enum Unary op, real* dx, real beta, const real* dy, const real* x, const real* y,
+                    std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(UnaryBackward)(op, dx, beta, dy, x, y, n);
+}
+
+void binary(enum Binary op, BinaryRun run, real* y, const real* a, const real* b) {
+  HWY_DYNAMIC_DISPATCH(Binary)(op, run, y, a, b);
+}
+
+void binary_backward(enum Binary op, BinaryRun run, real* da, real* db, const real* dy, const real* a,
+                     const real* b) {
+  HWY_DYNAMIC_DISPATCH(BinaryBackward)(op, run, da, db, dy, a, b);
+}
+
+void scale(real* y, const real* x, real factor, std::size_t n) { HWY_DYNAMIC_DISPATCH(Scale)(y, x, factor, n); }
+
+void axpy(real* y, real beta, const real* x, real factor, std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(Axpy)(y, beta, x, factor, n);
+}
+
+void relu_mask(real* dy, const real* y, std::size_t n) { HWY_DYNAMIC_DISPATCH(ReluMask)(dy, y, n); }
+
+void broadcast_rows(real* y, const real* row, std::size_t rows, std::size_t cols) {
+  copy_rows(y, cols, row, 0, rows, cols);
+}
+
+void add_column_sums(real* sums, const real* x, std::size_t rows, std::size_t cols) {
+  HWY_DYNAMIC_DISPATCH(AddColumnSums)(sums, x, rows, cols);
+}
+
+void copy_rows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
+  for (std::size_t i = 0; i < rows; ++i) std::copy_n(x + i * ldx, cols, y + i * ldy);
+}
+
+void add_rows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
+  HWY_DYNAMIC_DISPATCH(AddRows)(y, ldy, x, ldx, rows, cols);
+}
+
+double sum(const real* x, std::size_t n) { return HWY_DYNAMIC_DISPATCH(Sum)(x, n); }
+
+double squared_norm(const real* x, std::size_t n) { return HWY_DYNAMIC_DISPATCH(SquaredNorm)(x, n); }
+
+}  // namespace seppo::inline SEPPO_ABI::kernels
+#endif

@@ -1,0 +1,201 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "seppo/autograd/kernels/rows.cpp"
+#include <hwy/foreach_target.h>
+
+#include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/kernels/simd-inl.h>
+#include <seppo/autograd/random.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace {
+
+real row_max(const real* x, std::size_t n) {
+  const V lowest = set(std::numeric_limits<real>::lowest());
+  V top = lowest;
+  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
+    top = hn::Max(top, first(load(x + j, count), lowest, count));
+  });
+  return max_lanes(top);
+}
+
+// y = exp(x - shift) over n elements; returns the sum.
+real exp_row(real* y, const real* x, real shift, std::size_t n) {
+  const V s = set(shift), zero = hn::Zero(D());
+  V total = zero;
+  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
+    const V e = first(exp(hn::Sub(load(x + j, count), s)), zero, count);
+    total = hn::Add(total, e);
+    store(e, y + j, count);
+  });
+  return sum_lanes(total);
+}
+
+void SoftmaxRow(real* y, const real* x, std::size_t count, std::size_t n) {
+  const real total = exp_row(y, x, row_max(x, count), count);
+  const real inverse = total == 0 ? real{0} : 1 / total;  // every element was -inf
+  for (std::size_t j = 0; j < count; ++j) y[j] *= inverse;
+  std::fill(y + count, y + n, real{0});
+}
+
+void SoftmaxRowBackward(real* dx, real beta, const real* dy, const real* y, std::size_t n) {
+  V dot = hn::Zero(D());
+  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
+    dot = hn::MulAdd(load(dy + j, count), load(y + j, count), dot);
+  });
+  const V total = set(sum_lanes(dot));
+  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
+    accumulate(hn::Mul(load(y + j, count), hn::Sub(load(dy + j, count), total)), beta, dx + j, count);
+  });
+}
+
+real LogSumExp(const real* x, std::size_t n) {
+  const real shift = row_max(x, n);
+  const V s = set(shift), zero = hn::Zero(D());
+  V total = zero;
+  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
+    total = hn::Add(total, first(exp(hn::Sub(load(x + j, count), s)), zero, count));
+  });
+  return shift + std::log(sum_lanes(total));
+}
+
+void LogSoftmaxRowBackward(real* dx, real beta, const real* dy, const real* y, std::size_t n) {
+  V sum = hn::Zero(D());
+  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR { sum = hn::Add(sum, load(dy + j, count)); });
+  const V total = set(sum_lanes(sum));
+  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
+    accumulate(hn::NegMulAdd(exp(load(y + j, count)), total, load(dy + j, count)), beta, dx + j, count);
+  });
+}
+
+RowMoments row_moments(const real* x, double epsilon, std::size_t n) {
+  DoubleSum sum;
+  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR { sum.add(load(x + j, count)); });
+  const double mean = sum.total() / static_cast<double>(n);
+  const real center = static_cast<real>(mean);
+  const real shift = static_cast<real>(mean - static_cast<double>(center));
+  const V c = set(center), s = set(shift), zero = hn::Zero(D());
+  DoubleSum squares;
+  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
+    squares.add_square(first(hn::Sub(hn::Sub(load(x + j, count), c), s), zero, count));
+  });
+  const double variance = squares.total() / static_cast<double>(n);
+  return {center, shift, static_cast<real>(1 / std::sqrt(variance + epsilon))};
+}
+
+void LayerNorm(real* y, RowMoments* moments, const real* x, const real* gain, const real* bias, double epsilon,
+               std::size_t rows, std::size_t cols) {
+  for (std::size_t i = 0; i < rows; ++i, x += cols, y += cols) {
+    moments[i] = row_moments(x, epsilon, cols);
+    const V c = set(moments[i].center), s = set(moments[i].shift), r = set(moments[i].rstd);
+    for_each(cols, [&](std::size_t j, std::size_t count) HWY_ATTR {
+      const V normal = hn::Mul(hn::Sub(hn::Sub(load(x + j, count), c), s), r);
+      store(hn::MulAdd(normal, load(gain + j, count), load(bias + j, count)), y + j, count);
+    });
+  }
+}
+
+// With n = x_hat and g = dy gain: dx = rstd (g - mean(g) - n mean(g n)).
+void LayerNormBackward(real* dx, real beta, real* dgain, real* dbias, const real* dy, const real* x,
+                       const RowMoments* moments, const real* gain, std::size_t rows, std::size_t cols) {
+  const V zero = hn::Zero(D()), inverse = set(1 / static_cast<real>(cols));
+  for (std::size_t i = 0; i < rows; ++i, x += cols, dy += cols) {
+    const V c = set(moments[i].center), s = set(moments[i].shift), r = set(moments[i].rstd);
+    V sum_g = zero, sum_gn = zero;
+    for_each(cols, [&](std::size_t j, std::size_t count) HWY_ATTR {
+      const V normal = hn::Mul(hn::Sub(hn::Sub(load(x + j, count), c), s), r);
+      const V d = load(dy + j, count), g = hn::Mul(d, load(gain + j, count));
+      sum_g = hn::Add(sum_g, g);
+      sum_gn = hn::MulAdd(g, normal, sum_gn);
+      if (dgain) accumulate(hn::Mul(d, normal), 1, dgain + j, count);
+      if (dbias) accumulate(d, 1, dbias + j, count);
+    });
+    if (!dx) continue;
+    const V mean_g = hn::Mul(set(sum_lanes(sum_g)), inverse), mean_gn = hn::Mul(set(sum_lanes(sum_gn)), inverse);
+    for_each(cols, [&](std::size_t j, std::size_t count) HWY_ATTR {
+      const V normal = hn::Mul(hn::Sub(hn::Sub(load(x + j, count), c), s), r);
+      const V g = hn::Mul(load(dy + j, count), load(gain + j, count));
+      const V term = hn::Mul(r, hn::NegMulAdd(normal, mean_gn, hn::Sub(g, mean_g)));
+      accumulate(term, beta, dx + i * cols + j, count);
+    });
+  }
+}
+
+void CrossEntropyRowBackward(real* dx, real beta, const real* x, real lse, std::size_t target, real smoothing,
+                             real scale, std::size_t n) {
+  const V l = set(lse), f = set(scale), uniform = set(smoothing / static_cast<real>(n));
+  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
+    const V p = exp(hn::Sub(load(x + j, count), l));
+    accumulate(hn::Mul(f, hn::Sub(p, uniform)), beta, dx + j, count);
+  });
+  dx[target] -= scale * (1 - smoothing);
+}
+
+void Dropout(real* y, real beta, const real* x, double p, const DropoutKey& key, std::size_t n) {
+  const auto threshold = static_cast<std::uint64_t>(p * 0x1p32);  // kept when the number is not below
+  const real factor = p < 1 ? static_cast<real>(1 / (1 - p)) : real{0};
+  const std::uint32_t purpose = static_cast<std::uint32_t>(Purpose::dropout) << 24 | key.site;
+  for (std::size_t i = 0; i < n; i += 4) {
+    const auto words = philox(key.seed, {static_cast<std::uint32_t>(i / 4), key.sample, key.step, purpose});
+    for (std::size_t j = i; j < std::min(i + 4, n); ++j) {
+      const real kept = words[j - i] >= threshold ? x[j] * factor : real{0};
+      y[j] = beta == 0 ? kept : y[j] + kept;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace seppo::inline SEPPO_ABI::kernels {
+
+HWY_EXPORT(SoftmaxRow);
+HWY_EXPORT(SoftmaxRowBackward);
+HWY_EXPORT(LogSumExp);
+HWY_EXPORT(LogSoftmaxRowBackward);
+HWY_EXPORT(LayerNorm);
+HWY_EXPORT(LayerNormBackward);
+HWY_EXPORT(CrossEntropyRowBackward);
+HWY_EXPORT(Dropout);
+
+void softmax_row(real* y, const real* x, std::size_t count, std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxRow)(y, x, count, n);
+}
+
+void softmax_row_backward(real* dx, real beta, const real* dy, const real* y, std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxRowBackward)(dx, beta, dy, y, n);
+}
+
+real log_sum_exp(const real* x, std::size_t n) { return HWY_DYNAMIC_DISPATCH(LogSumExp)(x, n); }
+
+void log_softmax_row_backward(real* dx, real beta, const real* dy, const real* y, std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(LogSoftmaxRowBackward)(dx, beta, dy, y, n);
+}
+
+void layer_norm(real* y, RowMoments* moments, const real* x, const real* gain, const real* bias, double epsilon,
+                std::size_t rows, std::size_t cols) {
+  HWY_DYNAMIC_DISPATCH(LayerNorm)(y, moments, x, gain, bias, epsilon, rows, cols);
+}
+
+void layer_norm_backward(real* dx, real beta, real* dgain, real* dbias, const real* dy, const real* x,
+                         const RowMoments* moments, const real* gain, std::size_t rows, std::size_t cols) {
+  HWY_DYNAMIC_DISPATCH(LayerNormBackward)(dx, beta, dgain, dbias, dy, x, moments, gain, rows, cols);
+}
+
+void cross_entropy_row_backward(real* dx, real beta, const real* x, real log_sum_exp, std::size_t target,
+                                real smoothing, real scale, std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(CrossEntropyRowBackward)(dx, beta, x, log_sum_exp, target, smoothing, scale, n);
+}
+
+void dropout(real* y, real beta, const real* x, double p, const DropoutKey& key, std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(Dropout)(y, beta, x, p, key, n);
+}
+
+}  // namespace seppo::inline SEPPO_ABI::kernels
+#endif

@@ -1,0 +1,101 @@
+// Vector helpers shared by the kernels; included once per instruction set by Highway's
+// foreach_target.h, hence the unusual guard.
+#if defined(SEPPO_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef SEPPO_SIMD_INL_H
+#undef SEPPO_SIMD_INL_H
+#else
+#define SEPPO_SIMD_INL_H
+#endif
+
+#include <seppo/autograd/real.h>
+
+#include <cstddef>
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<real>;
+using V = hn::Vec<D>;
+
+HWY_INLINE std::size_t lanes() { return hn::Lanes(D()); }
+
+// The first `count` lanes from memory, zeros above; count == lanes() in full steps folds to a plain load.
+HWY_INLINE V load(const real* p, std::size_t count) {
+  const D d;
+  return count >= hn::Lanes(d) ? hn::LoadU(d, p) : hn::MaskedLoad(hn::FirstN(d, count), d, p);
+}
+HWY_INLINE void store(V v, real* p, std::size_t count) {
+  const D d;
+  if (count >= hn::Lanes(d))
+    hn::StoreU(v, d, p);
+  else
+    hn::BlendedStore(v, hn::FirstN(d, count), d, p);
+}
+// p = beta p + v, for beta 0 or 1
+HWY_INLINE void accumulate(V v, real beta, real* p, std::size_t count) {
+  store(beta == 0 ? v : hn::Add(v, load(p, count)), p, count);
+}
+HWY_INLINE V set(real value) { return hn::Set(D(), value); }
+// v in the first `count` lanes, `other` above
+HWY_INLINE V first(V v, V other, std::size_t count) {
+  const D d;
+  return count >= hn::Lanes(d) ? v : hn::IfThenElse(hn::FirstN(d, count), v, other);
+}
+
+// Calls f(i, count) for vectors of n elements; `count` is lanes() but for the last.
+template <class F>
+HWY_INLINE void for_each(std::size_t n, const F& f) {
+  const std::size_t step = lanes();
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) f(i, step);
+  if (i < n) f(i, n - i);
+}
+
+HWY_INLINE real sum_lanes(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
+HWY_INLINE real max_lanes(V v) { return hn::GetLane(hn::MaxOfLanes(D(), v)); }
+
+// Highway's exp (1 ulp) with NaN passed through.
+HWY_INLINE V exp(V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(D(), x)); }
+
+// Sums of reals in double precision.
+struct DoubleSum {
+  using W = hn::ScalableTag<double>;
+  hn::Vec<W> low, high;
+
+  HWY_INLINE DoubleSum() : low(hn::Zero(W())), high(hn::Zero(W())) {}
+
+  HWY_INLINE void add(V v) {
+#if defined(SEPPO_FLOAT64)
+    low = hn::Add(low, v);
+#elif HWY_TARGET == HWY_SCALAR
+    low = hn::Add(low, hn::PromoteTo(W(), v));
+#else
+    low = hn::Add(low, hn::PromoteTo(W(), hn::LowerHalf(v)));
+    high = hn::Add(high, hn::PromoteTo(W(), hn::UpperHalf(hn::Half<D>(), v)));
+#endif
+  }
+  HWY_INLINE void add_square(V v) {
+#if defined(SEPPO_FLOAT64)
+    low = hn::MulAdd(v, v, low);
+#elif HWY_TARGET == HWY_SCALAR
+    const auto a = hn::PromoteTo(W(), v);
+    low = hn::MulAdd(a, a, low);
+#else
+    const auto a = hn::PromoteTo(W(), hn::LowerHalf(v));
+    const auto b = hn::PromoteTo(W(), hn::UpperHalf(hn::Half<D>(), v));
+    low = hn::MulAdd(a, a, low);
+    high = hn::MulAdd(b, b, high);
+#endif
+  }
+  HWY_INLINE double total() const { return hn::GetLane(hn::SumOfLanes(W(), hn::Add(low, high))); }
+};
+
+}  // namespace
+}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target guard

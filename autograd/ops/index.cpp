@@ -1,0 +1,132 @@
+// Embedding look-up, slices and concatenation.
+#include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/ops.h>
+
+#include <algorithm>
+
+namespace seppo::inline SEPPO_ABI {
+namespace {
+
+void check_ids(std::span<const int> ids, const Tensor& table) {
+  const int n = table.dim(0);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    check<IndexError>(ids[i] >= 0 && ids[i] < n, "embedding: id ", ids[i], " at position ", i,
+                      " is not in 0..", n - 1, ", the rows of table ", table);
+}
+
+}  // namespace
+
+Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingOptions& options) {
+  check(table.rank() == 2, "embedding: the table must be [vocabulary, d], got ", table);
+  check_ids(ids, table);
+  const Tensor positions = options.positions;
+  if (positions.defined()) {
+    check(positions.rank() == 2 && positions.dim(1) == table.dim(1), "embedding: positions ", positions,
+          " must have the width of table ", table);
+    check(options.position_ids.size() == ids.size(), "embedding: ", options.position_ids.size(), " position ids for ",
+          ids.size(), " ids");
+    check_ids(options.position_ids, positions);
+  }
+  Tape& t = tape();
+  Tensor y = t.create({static_cast<int>(ids.size()), table.dim(1)});
+  const std::size_t d = y.cols();
+  const real scale = options.scale;
+  const auto kept_ids = t.keep(ids), kept_positions = t.keep(options.position_ids);
+  const auto row = [d](auto* base, int id) { return base + static_cast<std::size_t>(id) * d; };
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    kernels::scale(y.data() + i * d, row(table.data(), ids[i]), scale, d);
+    if (positions.defined()) kernels::axpy(y.data() + i * d, 1, row(positions.data(), kept_positions[i]), 1, d);
+  }
+  const auto backward = [=] {
+    if (table.requires_grad()) {
+      real* const dtable = table.grad();
+      for (std::size_t i = 0; i < kept_ids.size(); ++i)
+        kernels::axpy(row(dtable, kept_ids[i]), 1, y.grad() + i * d, scale, d);
+    }
+    if (positions.defined() && positions.requires_grad()) {
+      real* const dpositions = positions.grad();
+      for (std::size_t i = 0; i < kept_ids.size(); ++i)
+        kernels::axpy(row(dpositions, kept_positions[i]), 1, y.grad() + i * d, 1, d);
+    }
+  };
+  if (positions.defined())
+    record(y, {table, positions}, backward);
+  else
+    record(y, {table}, backward);
+  return y;
+}
+
+namespace {
+
+// Elements in one step of `axis`, and how many such blocks the tensor has before it.
+std::size_t block(const Shape& shape, int axis) {
+  std::size_t size = 1;
+  for (int i = axis; i < shape.rank(); ++i) size *= static_cast<std::size_t>(shape[i]);
+  return size;
+}
+std::size_t blocks(const Shape& shape, int axis) {
+  std::size_t count = 1;
+  for (int i = 0; i < axis; ++i) count *= static_cast<std::size_t>(shape[i]);
+  return count;
+}
+Shape with_size(const Shape& shape, int axis, int size) {
+  int sizes[Shape::kMaxRank];
+  std::copy(shape.sizes().begin(), shape.sizes().end(), sizes);
+  sizes[axis] = size;
+  return Shape(std::span<const int>(sizes, static_cast<std::size_t>(shape.rank())));
+}
+
+}  // namespace
+
+Tensor slice(const Tensor& x, int axis, int begin, int end) {
+  axis = x.shape().axis(axis);
+  check<IndexError>(0 <= begin && begin <= end && end <= x.dim(axis), "slice: ", begin, "..", end,
+                    " is not within 0..", x.dim(axis), ", dim ", axis, " of ", x);
+  const Shape shape = with_size(x.shape(), axis, end - begin);
+  const std::size_t first = block(x.shape(), axis + 1) * static_cast<std::size_t>(begin);
+  if (axis == 0) return tape().view(x, shape, static_cast<std::ptrdiff_t>(first));
+  Tensor y = tape().create(shape);
+  const std::size_t rows = blocks(shape, axis), from = block(x.shape(), axis), to = block(shape, axis);
+  kernels::copy_rows(y.data(), to, x.data() + first, from, rows, to);
+  record(y, {x}, [=] { kernels::add_rows(x.grad() + first, from, y.grad(), to, rows, to); });
+  return y;
+}
+
+Tensor concat(std::span<const Tensor> tensors, int axis) {
+  check<ArgumentError>(!tensors.empty(), "concat: no tensors given");
+  const Tensor& head = tensors.front();
+  axis = head.shape().axis(axis);
+  int total = 0;
+  for (const Tensor& x : tensors) {
+    check(x.rank() == head.rank(), "concat: ranks differ: ", head, " and ", x);
+    for (int i = 0; i < x.rank(); ++i)
+      check(i == axis || x.dim(i) == head.dim(i), "concat: sizes differ outside axis ", axis, ": ", head, " dim ", i,
+            " = ", head.dim(i), ", ", x, " dim ", i, " = ", x.dim(i));
+    total += x.dim(axis);
+  }
+  Tape& t = tape();
+  const auto parts = t.keep(tensors);
+  Tensor y = t.create(with_size(head.shape(), axis, total));
+  const std::size_t rows = blocks(y.shape(), axis), to = block(y.shape(), axis);
+  std::size_t first = 0;
+  for (const Tensor& x : parts) {
+    const std::size_t from = block(x.shape(), axis);
+    kernels::copy_rows(y.data() + first, to, x.data(), from, rows, from);
+    first += from;
+  }
+  t.record(y, parts, [=] {
+    std::size_t begin = 0;
+    for (const Tensor& x : parts) {
+      const std::size_t from = block(x.shape(), axis);
+      if (x.requires_grad()) kernels::add_rows(x.grad(), from, y.grad() + begin, to, rows, from);
+      begin += from;
+    }
+  });
+  return y;
+}
+
+Tensor concat(std::initializer_list<Tensor> tensors, int axis) {
+  return concat(std::span<const Tensor>(tensors.begin(), tensors.size()), axis);
+}
+
+}  // namespace seppo::inline SEPPO_ABI

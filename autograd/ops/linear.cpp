@@ -1,0 +1,130 @@
+// Matrix products.
+#include <seppo/autograd/blas.h>
+#include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/ops.h>
+
+#include <algorithm>
+
+namespace seppo::inline SEPPO_ABI {
+namespace {
+
+// The products of a batched matmul. Leading axes broadcast; an operand that repeats has stride 0.
+struct Batches {
+  std::size_t outer = 1, inner = 1;
+  std::size_t a_outer = 0, a_inner = 0, b_outer = 0, b_inner = 0;
+  std::size_t m, n, k;
+
+  template <class F>
+  void for_each(const F& f) const {
+    for (std::size_t i = 0; i < outer; ++i)
+      for (std::size_t j = 0; j < inner; ++j)
+        f((i * a_outer + j * a_inner) * m * k, (i * b_outer + j * b_inner) * k * n, (i * inner + j) * m * n);
+  }
+};
+
+int leading(const Tensor& x, int axis) { return axis <= x.rank() ? x.dim(-axis) : 1; }
+
+Shape matmul_shape(const Tensor& a, const Tensor& b) {
+  check(a.rank() >= 2 && b.rank() >= 2, "matmul: both operands need at least 2 axes: lhs ", a, ", rhs ", b);
+  check(a.dim(-1) == b.dim(-2), "matmul: inner sizes differ: lhs ", a, " dim ", a.rank() - 1, " = ", a.dim(-1),
+        ", rhs ", b, " dim ", b.rank() - 2, " = ", b.dim(-2));
+  int sizes[Shape::kMaxRank];
+  const int rank = std::max(a.rank(), b.rank());
+  for (int axis = 3; axis <= rank; ++axis) {
+    const int in_a = leading(a, axis), in_b = leading(b, axis);
+    check(in_a == in_b || in_a == 1 || in_b == 1, "matmul: batch sizes differ and neither is 1: lhs ", a, " dim ",
+          a.rank() - axis, " = ", in_a, ", rhs ", b, " dim ", b.rank() - axis, " = ", in_b);
+    sizes[rank - axis] = in_a == 1 ? in_b : in_a;
+  }
+  sizes[rank - 2] = a.dim(-2);
+  sizes[rank - 1] = b.dim(-1);
+  return Shape(std::span<const int>(sizes, static_cast<std::size_t>(rank)));
+}
+
+Batches matmul_batches(const Tensor& a, const Tensor& b, const Shape& y) {
+  const auto size = [](int s) { return static_cast<std::size_t>(s); };
+  Batches plan;
+  plan.k = size(a.dim(-1));
+  plan.n = size(b.dim(-1));
+  plan.m = size(a.dim(-2));
+  if (b.rank() == 2) {  // one product over all rows of a
+    plan.m = size(1) * static_cast<std::size_t>(y.rows());
+    return plan;
+  }
+  if (y.rank() >= 3) plan.inner = size(y[-3]);
+  if (y.rank() >= 4) plan.outer = size(y[-4]);
+  plan.a_inner = leading(a, 3) == 1 ? 0 : 1;
+  plan.b_inner = leading(b, 3) == 1 ? 0 : 1;
+  plan.a_outer = leading(a, 4) == 1 ? 0 : size(leading(a, 3));
+  plan.b_outer = leading(b, 4) == 1 ? 0 : size(leading(b, 3));
+  return plan;
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  Tensor y = tape().create(matmul_shape(a, b));
+  const Batches plan = matmul_batches(a, b, y.shape());
+  const std::size_t m = plan.m, n = plan.n, k = plan.k;
+  plan.for_each([&](std::size_t ia, std::size_t ib, std::size_t iy) {
+    gemm(Trans::no, Trans::no, m, n, k, a.data() + ia, k, b.data() + ib, n, 0, y.data() + iy, n);
+  });
+  // dA = dY B^T, dB = A^T dY
+  record(y, {a, b}, [=] {
+    const real* const dy = y.grad();
+    if (a.requires_grad()) {
+      real* const da = a.grad();
+      plan.for_each([&](std::size_t ia, std::size_t ib, std::size_t iy) {
+        gemm(Trans::no, Trans::yes, m, k, n, dy + iy, n, b.data() + ib, n, 1, da + ia, k);
+      });
+    }
+    if (b.requires_grad()) {
+      real* const db = b.grad();
+      plan.for_each([&](std::size_t ia, std::size_t ib, std::size_t iy) {
+        gemm(Trans::yes, Trans::no, k, n, m, a.data() + ia, k, dy + iy, n, 1, db + ib, n);
+      });
+    }
+  });
+  return y;
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  check(weight.rank() == 2 && x.rank() >= 1, "linear: needs x [..., in] and weight [out, in]: x ", x, ", weight ",
+        weight);
+  check(x.dim(-1) == weight.dim(1), "linear: inner sizes differ: x ", x, " dim ", x.rank() - 1, " = ", x.dim(-1),
+        ", weight ", weight, " dim 1 = ", weight.dim(1));
+  if (bias.defined())
+    check(bias.rank() == 1 && bias.dim(0) == weight.dim(0), "linear: bias ", bias, " must have the size of weight ",
+          weight, " dim 0 = ", weight.dim(0));
+  int sizes[Shape::kMaxRank];
+  std::copy(x.shape().sizes().begin(), x.shape().sizes().end(), sizes);
+  sizes[x.rank() - 1] = weight.dim(0);
+  Tensor y = tape().create(Shape(std::span<const int>(sizes, static_cast<std::size_t>(x.rank()))));
+  const std::size_t rows = y.rows(), out = y.cols(), in = x.cols();
+
+  if (bias.defined()) kernels::broadcast_rows(y.data(), bias.data(), rows, out);
+  gemm(Trans::no, Trans::yes, rows, out, in, x.data(), in, weight.data(), in, bias.defined() ? real{1} : real{0},
+       y.data(), out);
+  if (activation == Activation::relu) kernels::unary(kernels::Unary::relu, y.data(), y.data(), y.size());
+
+  const auto backward = [=] {
+    real* const dy = y.grad();
+    if (activation == Activation::relu) kernels::relu_mask(dy, y.data(), y.size());
+    if (x.requires_grad()) {
+      const auto [dx, beta] = x.grad_target();
+      gemm(Trans::no, Trans::no, rows, in, out, dy, out, weight.data(), in, beta, dx, in);
+    }
+    if (weight.requires_grad()) {
+      const auto [dw, beta] = weight.grad_target();
+      gemm(Trans::yes, Trans::no, out, in, rows, dy, out, x.data(), in, beta, dw, in);
+    }
+    if (bias.defined() && bias.requires_grad()) kernels::add_column_sums(bias.grad(), dy, rows, out);
+  };
+  if (bias.defined())
+    record(y, {x, weight, bias}, backward);
+  else
+    record(y, {x, weight}, backward);
+  return y;
+}
+
+}  // namespace seppo::inline SEPPO_ABI

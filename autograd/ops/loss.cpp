@@ -1,0 +1,55 @@
+// Losses.
+#include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/ops.h>
+
+#include <algorithm>
+
+namespace seppo::inline SEPPO_ABI {
+
+Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const CrossEntropyOptions& options) {
+  const double smoothing = options.label_smoothing;
+  check(logits.rank() >= 1 && logits.dim(-1) > 0, "cross_entropy: needs logits [..., classes], got ", logits);
+  check(targets.size() == logits.rows(), "cross_entropy: ", targets.size(), " targets for the ", logits.rows(),
+        " rows of logits ", logits);
+  check<ArgumentError>(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing ", smoothing,
+                       " is not in [0, 1]");
+  const std::size_t classes = logits.cols();
+  const int ignored = options.ignored_index;
+  Tape& t = tape();
+  const auto kept_targets = t.keep(targets);
+  real* const log_sum_exp = t.allocate<real>(targets.size());
+
+  // (1 - smoothing) -log p[target] + smoothing mean_j -log p[j], with -log p[j] = log_sum_exp - x_j
+  double loss = 0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i] == ignored) continue;
+    check<IndexError>(targets[i] >= 0 && targets[i] < logits.dim(-1), "cross_entropy: target ", targets[i], " of row ",
+                      i, " is not in 0..", logits.dim(-1) - 1, ", the classes of logits ", logits);
+    const real* const x = logits.data() + i * classes;
+    log_sum_exp[i] = kernels::log_sum_exp(x, classes);
+    loss += static_cast<double>(log_sum_exp[i]) - (1 - smoothing) * static_cast<double>(x[targets[i]]);
+    if (smoothing > 0) loss -= smoothing * kernels::sum(x, classes) / static_cast<double>(classes);
+    ++count;
+  }
+  const double weight = options.reduction == Reduction::sum ? 1 : count == 0 ? 0 : 1 / static_cast<double>(count);
+  Tensor y = t.create({});
+  *y.data() = static_cast<real>(loss * weight);
+
+  record(y, {logits}, [=] {
+    const auto [dx, beta] = logits.grad_target();
+    const real scale = *y.grad() * static_cast<real>(weight);
+    for (std::size_t i = 0; i < kept_targets.size(); ++i) {
+      real* const row = dx + i * classes;
+      if (kept_targets[i] != ignored)
+        kernels::cross_entropy_row_backward(row, beta, logits.data() + i * classes, log_sum_exp[i],
+                                            static_cast<std::size_t>(kept_targets[i]), static_cast<real>(smoothing),
+                                            scale, classes);
+      else if (beta == 0)
+        std::fill_n(row, classes, real{0});
+    }
+  });
+  return y;
+}
+
+}  // namespace seppo::inline SEPPO_ABI

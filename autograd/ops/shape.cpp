@@ -1,0 +1,86 @@
+// Reshape and permutation of axes.
+#include <seppo/autograd/ops.h>
+
+#include <algorithm>
+#include <array>
+
+namespace seppo::inline SEPPO_ABI {
+
+Tensor reshape(const Tensor& x, const Shape& shape) {
+  check(shape.size() == x.shape().size(), "reshape: ", x, " has ", x.size(), " elements, ", shape, " has ",
+        shape.size());
+  return tape().view(x, shape);
+}
+
+Tensor reshape(const Tensor& x, std::initializer_list<int> sizes) {
+  check(sizes.size() <= Shape::kMaxRank, "reshape: ", sizes.size(), " axes; a tensor has at most ", Shape::kMaxRank);
+  int known[Shape::kMaxRank];
+  std::copy(sizes.begin(), sizes.end(), known);
+  int* const inferred = std::find(known, known + sizes.size(), -1);
+  if (inferred != known + sizes.size()) {
+    *inferred = 1;
+    const std::int64_t rest = Shape(std::span<const int>(known, sizes.size())).size();
+    check(rest > 0 && x.shape().size() % rest == 0, "reshape: ", x, " with ", x.size(),
+          " elements does not divide into the given sizes, of product ", rest);
+    *inferred = static_cast<int>(x.shape().size() / rest);
+  }
+  return reshape(x, Shape(std::span<const int>(known, sizes.size())));
+}
+
+namespace {
+
+// For each axis of the permuted tensor, its size and how far a step goes in the original; axes are
+// padded in front to four.
+struct Permutation {
+  std::array<std::size_t, Shape::kMaxRank> sizes{1, 1, 1, 1}, strides{};
+
+  // Calls f(element of the permuted tensor, element of the original).
+  template <class F>
+  void for_each(const F& f) const {
+    std::size_t y = 0;
+    for (std::size_t i = 0; i < sizes[0]; ++i)
+      for (std::size_t j = 0; j < sizes[1]; ++j)
+        for (std::size_t k = 0; k < sizes[2]; ++k) {
+          const std::size_t x = i * strides[0] + j * strides[1] + k * strides[2];
+          for (std::size_t l = 0; l < sizes[3]; ++l) f(y++, x + l * strides[3]);
+        }
+  }
+};
+
+Tensor permute(const Tensor& x, std::span<const int> axes) {
+  check(axes.size() == static_cast<std::size_t>(x.rank()), "permute: ", axes.size(), " axes given for ", x);
+  int sizes[Shape::kMaxRank];
+  bool seen[Shape::kMaxRank] = {};
+  Permutation plan;
+  const std::size_t pad = Shape::kMaxRank - axes.size();
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const int axis = x.shape().axis(axes[i]);
+    check(!seen[axis], "permute: axis ", axis, " of ", x, " is given twice");
+    seen[axis] = true;
+    sizes[i] = x.dim(axis);
+    plan.sizes[pad + i] = static_cast<std::size_t>(sizes[i]);
+    plan.strides[pad + i] = 1;
+    for (int j = axis + 1; j < x.rank(); ++j) plan.strides[pad + i] *= static_cast<std::size_t>(x.dim(j));
+  }
+  Tensor y = tape().create(Shape(std::span<const int>(sizes, axes.size())));
+  plan.for_each([to = y.data(), from = x.data()](std::size_t iy, std::size_t ix) { to[iy] = from[ix]; });
+  record(y, {x}, [=] {
+    plan.for_each([dx = x.grad(), dy = y.grad()](std::size_t iy, std::size_t ix) { dx[ix] += dy[iy]; });
+  });
+  return y;
+}
+
+}  // namespace
+
+Tensor permute(const Tensor& x, std::initializer_list<int> axes) {
+  return permute(x, std::span<const int>(axes.begin(), axes.size()));
+}
+
+Tensor transpose(const Tensor& x, int axis_a, int axis_b) {
+  check(x.rank() >= 2, "transpose: needs at least two axes, got ", x);
+  int axes[Shape::kMaxRank] = {0, 1, 2, 3};
+  std::swap(axes[x.shape().axis(axis_a)], axes[x.shape().axis(axis_b)]);
+  return permute(x, std::span<const int>(axes, static_cast<std::size_t>(x.rank())));
+}
+
+}  // namespace seppo::inline SEPPO_ABI

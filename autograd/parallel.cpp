@@ -1,0 +1,163 @@
+#include <seppo/autograd/parallel.h>
+
+#include <seppo/autograd/check.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace seppo {
+namespace {
+
+thread_local bool inside_task = false;
+
+class Pool {
+ public:
+  ~Pool() { stop(); }
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  void resize(int threads) {
+    const std::lock_guard caller(callers_);
+    if (threads == this->threads()) return;
+    stop();
+    stopping_ = false;
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, seen = batch_.load()] { work(seen); });
+  }
+
+  void run(std::size_t n, const std::function<void(std::size_t)>& f) {
+    const std::lock_guard caller(callers_);
+    task_ = &f;
+    count_ = n;
+    error_ = nullptr;
+    next_.store(0);
+    busy_.store(workers_.size());
+    {
+      const std::lock_guard lock(mutex_);
+      batch_.fetch_add(1);
+    }
+    wake_.notify_all();
+    take_tasks();
+    for (int spin = 0; busy_.load(std::memory_order_acquire) != 0; ++spin) pause(spin);
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  // A step hands out work every fraction of a millisecond: spinning that long before sleeping avoids
+  // most wake-ups (13 us each); an idle pool sleeps.
+  static constexpr int kSpins = 2000;
+
+  static void pause(int spin) {
+    if (spin > kSpins) std::this_thread::yield();
+#if defined(__x86_64__)
+    _mm_pause();
+#endif
+  }
+
+  void work(std::size_t seen) {
+    for (;;) {
+      for (int spin = 0; spin < kSpins && batch_.load(std::memory_order_acquire) == seen; ++spin) pause(spin);
+      if (batch_.load(std::memory_order_acquire) == seen) {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [&] { return batch_.load() != seen; });
+      }
+      seen = batch_.load();
+      if (stopping_) return;
+      take_tasks();
+      busy_.fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+  void take_tasks() {
+    inside_task = true;
+    for (std::size_t i; (i = next_.fetch_add(1)) < count_;) try {
+        (*task_)(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        if (!error_) error_ = std::current_exception();
+      }
+    inside_task = false;
+  }
+
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      batch_.fetch_add(1);
+    }
+    wake_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+    workers_.clear();
+  }
+
+  std::mutex callers_;  // one batch of tasks at a time
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::thread> workers_;
+  std::atomic<std::size_t> batch_{0}, next_{0}, busy_{0};
+  std::atomic<bool> stopping_{false};
+  const std::function<void(std::size_t)>* task_ = nullptr;
+  std::size_t count_ = 0;
+  std::exception_ptr error_;
+};
+
+Pool& pool() {
+  static Pool pool;
+  return pool;
+}
+
+std::atomic<int> threads_wanted{1};
+
+}  // namespace
+
+void set_num_threads(int threads) {
+  check<ArgumentError>(threads >= 1 && threads <= 256, "threads: ", threads, " is not in 1..256");
+  check<StateError>(!inside_task, "threads: the number cannot change inside a task");
+  pool().resize(threads);
+  threads_wanted = threads;
+}
+
+int num_threads() { return threads_wanted; }
+
+void run_tasks(std::size_t n, const std::function<void(std::size_t)>& f) {
+  if (inside_task || num_threads() == 1 || n <= 1) {
+    for (std::size_t i = 0; i < n; ++i) f(i);
+    return;
+  }
+  pool().run(n, f);
+}
+
+void parallel_for(std::size_t begin, std::size_t end, std::size_t grain,
+                  const std::function<void(std::size_t, std::size_t)>& f) {
+  if (begin >= end) return;
+  grain = std::max<std::size_t>(grain, 1);
+  run_tasks((end - begin + grain - 1) / grain, [&](std::size_t piece) {
+    const std::size_t first = begin + piece * grain;
+    f(first, std::min(end, first + grain));
+  });
+}
+
+#if defined(__x86_64__)
+FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(static_cast<unsigned>(saved_) | 0x8040u); }
+FlushDenormals::~FlushDenormals() { _mm_setcsr(static_cast<unsigned>(saved_)); }
+#elif defined(__aarch64__)
+FlushDenormals::FlushDenormals() {
+  asm volatile("mrs %0, fpcr" : "=r"(saved_));
+  asm volatile("msr fpcr, %0" ::"r"(saved_ | (1ull << 24)));
+}
+FlushDenormals::~FlushDenormals() { asm volatile("msr fpcr, %0" ::"r"(saved_)); }
+#else
+FlushDenormals::FlushDenormals() : saved_(0) {}
+FlushDenormals::~FlushDenormals() = default;
+#endif
+
+}  // namespace seppo

@@ -1,0 +1,37 @@
+// Threads: one knob, one pool of persistent workers that sleep when idle.
+//
+// run_tasks(n, f) calls f(0) ... f(n-1), each once, on up to num_threads() threads including the
+// caller's. Tasks must not depend on which thread runs them or in which order; then results do not
+// depend on the number of threads. The first exception is rethrown after all tasks have ended.
+// Calls from inside a task run serially.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace seppo {
+
+// 1 until set. Throws ArgumentError outside 1..256.
+void set_num_threads(int threads);
+int num_threads();
+
+void run_tasks(std::size_t n, const std::function<void(std::size_t task)>& f);
+
+// Cuts [begin, end) into pieces of `grain` (the last may be shorter) and runs f(first, last) on each.
+void parallel_for(std::size_t begin, std::size_t end, std::size_t grain,
+                  const std::function<void(std::size_t first, std::size_t last)>& f);
+
+// Sets flush-to-zero and denormals-are-zero on the calling thread for a scope. Denormal operands cost
+// about twenty times more; training wraps its shards in this.
+class FlushDenormals {
+ public:
+  FlushDenormals();
+  ~FlushDenormals();
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+  unsigned long long saved_;
+};
+
+}  // namespace seppo

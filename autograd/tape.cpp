@@ -1,0 +1,231 @@
+#include <seppo/autograd/tape.h>
+
+#include <algorithm>
+#include <mutex>
+
+namespace seppo::inline SEPPO_ABI {
+namespace {
+
+// Nodes of tapes and leaves that are gone wait here for reuse; they are never given back, so that a
+// stale handle can always be recognised. Allocated once and leaked on purpose: handles may be
+// examined by destructors of static objects.
+struct NodePool {
+  std::mutex mutex;
+  std::vector<Node*> chunks;
+  std::vector<Node*> leaves;
+};
+
+NodePool& pool() {
+  static NodePool* const pool = new NodePool;
+  return *pool;
+}
+
+Node* take_chunk(std::size_t size) {
+  NodePool& p = pool();
+  const std::lock_guard lock(p.mutex);
+  if (p.chunks.empty()) return new Node[size];
+  Node* chunk = p.chunks.back();
+  p.chunks.pop_back();
+  return chunk;
+}
+
+void kill(Node& node) { node.generation += node.generation % 2; }
+
+// Resets everything but the generation, which only grows.
+void revive(Node& node) {
+  const std::uint64_t generation = node.generation + 1;
+  node = Node{};
+  node.generation = generation;
+}
+
+thread_local Tape* current = nullptr;
+
+}  // namespace
+
+Tape& tape() {
+  if (current) return *current;
+  thread_local Tape own;
+  return own;
+}
+
+UseTape::UseTape(Tape& other) : previous_(current) { current = &other; }
+UseTape::~UseTape() { current = previous_; }
+
+Tape::~Tape() {
+  truncate(0);
+  NodePool& p = pool();
+  const std::lock_guard lock(p.mutex);
+  for (Node* chunk : chunks_) p.chunks.push_back(chunk);
+}
+
+void Tape::clear() {
+  truncate(0);
+  arena_.reset();
+}
+
+void Tape::truncate(std::size_t count) {
+  for (std::size_t i = count; i < count_; ++i) kill(node_at(i));
+  count_ = count;
+}
+
+Node& Tape::new_node(const Shape& shape) {
+  if (count_ == chunks_.size() * kChunk) {
+    chunks_.reserve(chunks_.size() + 1);
+    chunks_.push_back(take_chunk(kChunk));
+  }
+  Node& node = node_at(count_);
+  revive(node);
+  node.tape = this;
+  node.index = static_cast<std::uint32_t>(count_++);
+  node.shape = shape;
+  return node;
+}
+
+Tensor Tape::create(const Shape& shape) {
+  auto* values = static_cast<real*>(arena_.allocate(static_cast<std::size_t>(shape.size()) * sizeof(real)));
+  Node& node = new_node(shape);
+  node.data = values;
+  return Tensor(node);
+}
+
+Tensor Tape::create_external(const Shape& shape, real* values) {
+  Node& node = new_node(shape);
+  node.data = values;
+  return Tensor(node);
+}
+
+Tensor Tape::view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset) {
+  check_owned(base);
+  Node& source = base.node();
+  Node& node = new_node(shape);
+  node.base = source.base ? source.base : &source;
+  node.offset = source.offset + offset;
+  node.data = source.data + offset;
+  node.requires_grad = source.requires_grad && mode == Mode::train;
+  return Tensor(node);
+}
+
+void Tape::check_owned(const Tensor& tensor) const {
+  const Tape* owner = tensor.node().tape;
+  check<StateError>(owner == nullptr || owner == this, "tape: tensor ", tensor.describe(),
+                    " belongs to another tape or thread");
+}
+
+real* Tape::leaf_gradient(real* grad) const {
+  const auto offset = static_cast<std::size_t>(grad - redirect_.begin);
+  return redirect_.begin && grad >= redirect_.begin && offset < redirect_.size ? redirect_.target + offset
+                                                                               : grad;
+}
+
+void Tape::backward(const Tensor& loss) {
+  check(loss.size() == 1, "backward: the loss must have one element, got ", loss.describe(),
+        "; give a cotangent for any other shape");
+  const real one = 1;
+  backward(loss, {&one, 1});
+}
+
+void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
+  check_owned(output);
+  check<StateError>(output.requires_grad(), "backward: output ", output.describe(),
+                    " does not depend on a tensor that requires a gradient, or was computed in eval mode");
+  check(cotangent.size() == output.size(), "backward: cotangent has ", cotangent.size(), " elements, output ",
+        output.describe(), " has ", output.size());
+  real* grad = output.grad();
+  for (std::size_t i = 0; i < cotangent.size(); ++i) grad[i] += cotangent[i];
+  if (output.node().tape) run_backward(output.node().index);
+}
+
+void Tape::run_backward(std::size_t from) {
+  for (std::size_t i = from + 1; i-- > 0;) {
+    Node& node = node_at(i);
+    if (!node.backward || !node.grad) continue;
+    node.backward(node.closure);
+    if (node.retain_grad) continue;
+    arena_.recycle(node.grad, static_cast<std::size_t>(node.shape.size()) * sizeof(real));
+    node.grad = nullptr;
+    node.released = true;
+  }
+}
+
+// ---- Tensor -------------------------------------------------------------------------------------
+
+real Tensor::item() const {
+  check(size() == 1, "item: the tensor must have one element, got ", describe());
+  return *data();
+}
+
+const Tensor& Tensor::retain_grad() const {
+  Node& n = node();
+  (n.base ? n.base : &n)->retain_grad = true;
+  return *this;
+}
+
+real* Tensor::grad() const {
+  const GradTarget target = grad_target();
+  if (target.beta == 0) std::fill_n(target.grad, size(), real{0});
+  return target.grad;
+}
+
+GradTarget Tensor::grad_target() const {
+  Node& n = node();
+  if (n.base) {
+    Tensor base(*n.base);
+    const bool whole = n.shape.size() == n.base->shape.size();
+    const GradTarget target = whole ? base.grad_target() : GradTarget{base.grad(), 1};
+    return {target.grad + n.offset, target.beta};
+  }
+  if (!n.tape) return {tape().leaf_gradient(n.grad), 1};
+  if (n.grad) return {n.grad, 1};
+  n.grad = static_cast<real*>(n.tape->arena_.allocate_recycled(size() * sizeof(real)));
+  return {n.grad, 0};
+}
+
+std::span<const real> Tensor::gradient() const {
+  Node& n = node();
+  check<StateError>(n.requires_grad, "gradient: tensor ", describe(), " does not require a gradient");
+  const Node& owner = n.base ? *n.base : n;
+  check<StateError>(!owner.released || owner.grad, "gradient: that of intermediate tensor ", describe(),
+                    " was recycled by backward; call retain_grad() on it before");
+  return {grad(), size()};
+}
+
+std::string Tensor::describe() const {
+  const Node& n = node();
+  const std::string* name = n.base ? n.base->name : n.name;
+  return name ? n.shape.str() + " (" + *name + ")" : n.shape.str();
+}
+
+void Tensor::stale() const {
+  if (!node_) fail<StateError>("tensor: an empty handle was used");
+  fail<StateError>("tensor: stale handle; its tape was cleared, or rewound, after it was made");
+}
+
+// ---- leaves -------------------------------------------------------------------------------------
+
+Node& acquire_leaf(const Shape& shape, real* values, real* grads, const std::string* name) {
+  NodePool& p = pool();
+  const std::lock_guard lock(p.mutex);
+  if (p.leaves.empty()) {
+    p.leaves.reserve(64);
+    Node* chunk = new Node[64];
+    for (int i = 63; i >= 0; --i) p.leaves.push_back(chunk + i);
+  }
+  Node& node = *p.leaves.back();
+  p.leaves.pop_back();
+  revive(node);
+  node.requires_grad = true;
+  node.shape = shape;
+  node.data = values;
+  node.grad = grads;
+  node.name = name;
+  return node;
+}
+
+void release_leaf(Node& node) {
+  kill(node);
+  NodePool& p = pool();
+  const std::lock_guard lock(p.mutex);
+  p.leaves.push_back(&node);
+}
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,182 @@
+// Tape: records what was computed, so that backward() can walk it in reverse.
+//
+// Eager and define-by-run. An op computes its output at once and records one closure for its
+// gradient. Creation order is a topological order, so backward is a reverse loop: no search, no
+// recursion, and a chain of a million nodes is an ordinary case (Linnainmaa 1970; Wengert 1964).
+//
+//   Tape& t = tape();                       // the calling thread's current tape
+//   t.clear();                              // forget the last step; its tensors die
+//   Tensor loss = model.loss(batch);        // ops record themselves
+//   t.backward(loss);                       // gradients of leaves are added up
+//
+// A tape belongs to one thread. Handles of another tape are refused with StateError.
+#pragma once
+
+#include <seppo/autograd/arena.h>
+#include <seppo/autograd/random.h>
+#include <seppo/autograd/tensor.h>
+
+#include <concepts>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace seppo::inline SEPPO_ABI {
+
+enum class Mode {
+  train,  // record; dropout is active
+  eval    // record nothing; dropout is the identity
+};
+
+class Tape {
+ public:
+  Tape() = default;
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  Mode mode = Mode::train;
+  RandomContext random;  // keys the dropout masks of this step
+
+  // Forgets every tensor and closure; memory is kept for the next step.
+  void clear();
+
+  // Adds d(loss)/d(leaf) to the gradient of every leaf. `loss` has one element.
+  // Throws ShapeError otherwise, StateError if nothing was recorded for it.
+  void backward(const Tensor& loss);
+  // The same for any shape: adds the product of the cotangent with the Jacobian of `output`.
+  void backward(const Tensor& output, std::span<const real> cotangent);
+
+  // A tensor without history. `external` values are not copied and must outlive it.
+  Tensor create(const Shape& shape);  // uninitialised
+  Tensor create_external(const Shape& shape, real* values);
+  // Shares the values (and gradient) of `base` from element `offset` on.
+  Tensor view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset = 0);
+
+  template <class F>
+  void record(const Tensor& output, std::span<const Tensor> inputs, const F& backward);
+
+  // Memory that lives until clear(): what a closure refers to by pointer.
+  template <class T>
+  T* allocate(std::size_t count) {
+    return static_cast<T*>(arena_.allocate(count * sizeof(T)));
+  }
+  template <class T>
+  std::span<const T> keep(std::span<const T> values) {
+    T* copy = allocate<T>(values.size());
+    if (!values.empty()) std::memcpy(copy, values.data(), values.size_bytes());
+    return {copy, values.size()};
+  }
+
+  // While set, gradients of leaves stored in [begin, begin + size) go to `target` instead: each
+  // shard of a batch has a gradient block of its own.
+  void redirect_gradients(const real* begin, std::size_t size, real* target) {
+    redirect_ = {begin, size, target};
+  }
+  real* leaf_gradient(real* grad) const;
+
+  std::size_t size() const { return count_; }  // nodes since clear()
+  std::size_t capacity() const { return arena_.capacity(); }
+  Arena& arena() { return arena_; }
+
+ private:
+  friend class TapeMark;
+  friend class Tensor;
+
+  static constexpr std::size_t kChunk = 256;
+  struct Redirect {
+    const real* begin = nullptr;
+    std::size_t size = 0;
+    real* target = nullptr;
+  };
+
+  Node& node_at(std::size_t index) { return chunks_[index / kChunk][index % kChunk]; }
+  Node& new_node(const Shape& shape);
+  void truncate(std::size_t count);
+  void run_backward(std::size_t from);
+  void check_owned(const Tensor& tensor) const;
+
+  Arena arena_;
+  std::vector<Node*> chunks_;
+  std::size_t count_ = 0;
+  Redirect redirect_;
+};
+
+// The calling thread's current tape: its own default one, unless a UseTape is in scope.
+Tape& tape();
+
+// Makes `other` the thread's current tape for a scope.
+class UseTape {
+ public:
+  explicit UseTape(Tape& other);
+  ~UseTape();
+  UseTape(const UseTape&) = delete;
+  UseTape& operator=(const UseTape&) = delete;
+
+ private:
+  Tape* previous_;
+};
+
+// Sets the current tape's mode for a scope: UseMode eval(Mode::eval);
+class UseMode {
+ public:
+  explicit UseMode(Mode mode) : tape_(tape()), previous_(tape_.mode) { tape_.mode = mode; }
+  ~UseMode() { tape_.mode = previous_; }
+  UseMode(const UseMode&) = delete;
+  UseMode& operator=(const UseMode&) = delete;
+
+ private:
+  Tape& tape_;
+  Mode previous_;
+};
+
+// Forgets at the end of the scope every tensor made inside it: long evaluations in little memory.
+class TapeMark {
+ public:
+  TapeMark() : tape_(tape()), nodes_(tape_.count_), arena_(tape_.arena_.mark()) {}
+  ~TapeMark() {
+    tape_.truncate(nodes_);
+    tape_.arena_.rewind(arena_);
+  }
+  TapeMark(const TapeMark&) = delete;
+  TapeMark& operator=(const TapeMark&) = delete;
+
+ private:
+  Tape& tape_;
+  std::size_t nodes_;
+  Arena::Mark arena_;
+};
+
+// Persistent nodes for leaves that outlive every tape. The caller owns the values and gradients and
+// releases the node when done; handles left over are then stale.
+Node& acquire_leaf(const Shape& shape, real* values, real* grads, const std::string* name);
+void release_leaf(Node& node);
+
+// Records how the gradient of `output` reaches `inputs`, unless the mode is eval or no input wants
+// one. `backward` reads output.grad() and adds to x.grad() of each input x with requires_grad().
+template <class F>
+void Tape::record(const Tensor& output, std::span<const Tensor> inputs, const F& backward) {
+  static_assert(std::is_trivially_copyable_v<F> && std::is_trivially_destructible_v<F>,
+                "a backward closure lives in the arena: capture handles, pointers and numbers only");
+  static_assert(alignof(F) <= Arena::kAlignment);
+  bool wanted = false;
+  for (const Tensor& input : inputs) {
+    check_owned(input);
+    wanted |= input.requires_grad();
+  }
+  if (!wanted || mode == Mode::eval) return;
+  Node& node = output.node();
+  node.requires_grad = true;
+  node.closure = new (arena_.allocate(sizeof(F))) F(backward);
+  node.backward = [](const void* closure) { (*static_cast<const F*>(closure))(); };
+}
+
+template <class F>
+void record(const Tensor& output, std::initializer_list<Tensor> inputs, const F& backward) {
+  tape().record(output, {inputs.begin(), inputs.size()}, backward);
+}
+
+}  // namespace seppo::inline SEPPO_ABI
