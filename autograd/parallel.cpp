@@ -19,6 +19,7 @@ namespace seppo {
 namespace {
 
 thread_local bool inside_task = false;
+thread_local int index_of_thread = 0;
 
 class Pool {
  public:
@@ -31,7 +32,10 @@ class Pool {
     if (threads == this->threads()) return;
     stop();
     stopping_ = false;
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, seen = batch_.load()] { work(seen); });
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i, seen = batch_.load()] {
+        index_of_thread = i;
+        work(seen);
+      });
   }
 
   void run(std::size_t n, const std::function<void(std::size_t)>& f) {
@@ -127,6 +131,8 @@ void set_num_threads(int threads) {
 }
 
 int num_threads() { return threads_wanted; }
+
+int thread_index() { return index_of_thread; }
 
 void run_tasks(std::size_t n, const std::function<void(std::size_t)>& f) {
   if (inside_task || num_threads() == 1 || n <= 1) {

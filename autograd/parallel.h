@@ -15,6 +15,9 @@ namespace seppo {
 void set_num_threads(int threads);
 int num_threads();
 
+// Which of the threads is running the current task: 0 .. num_threads()-1; 0 outside tasks.
+int thread_index();
+
 void run_tasks(std::size_t n, const std::function<void(std::size_t task)>& f);
 
 // Cuts [begin, end) into pieces of `grain` (the last may be shorter) and runs f(first, last) on each.

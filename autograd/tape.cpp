@@ -112,9 +112,8 @@ void Tape::check_owned(const Tensor& tensor) const {
 }
 
 real* Tape::leaf_gradient(real* grad) const {
-  const auto offset = static_cast<std::size_t>(grad - redirect_.begin);
-  return redirect_.begin && grad >= redirect_.begin && offset < redirect_.size ? redirect_.target + offset
-                                                                               : grad;
+  const auto offset = reinterpret_cast<std::uintptr_t>(grad) - reinterpret_cast<std::uintptr_t>(redirect_.home.data());
+  return offset < redirect_.home.size_bytes() ? redirect_.target + offset / sizeof(real) : grad;
 }
 
 void Tape::backward(const Tensor& loss) {

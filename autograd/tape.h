@@ -71,11 +71,9 @@ class Tape {
     return {copy, values.size()};
   }
 
-  // While set, gradients of leaves stored in [begin, begin + size) go to `target` instead: each
-  // shard of a batch has a gradient block of its own.
-  void redirect_gradients(const real* begin, std::size_t size, real* target) {
-    redirect_ = {begin, size, target};
-  }
+  // While set, leaf gradients that live in `home` go to the same place in `target` instead: each shard
+  // of a batch has a gradient block of its own.
+  void redirect_gradients(std::span<real> home, real* target) { redirect_ = {home, target}; }
   real* leaf_gradient(real* grad) const;
 
   std::size_t size() const { return count_; }  // nodes since clear()
@@ -88,8 +86,7 @@ class Tape {
 
   static constexpr std::size_t kChunk = 256;
   struct Redirect {
-    const real* begin = nullptr;
-    std::size_t size = 0;
+    std::span<real> home;
     real* target = nullptr;
   };
 

@@ -1,0 +1,38 @@
+// Greedy decoding with cached keys and values.
+#pragma once
+
+#include <seppo/models/transformer.h>
+
+#include <vector>
+
+namespace seppo::inline SEPPO_ABI {
+
+struct GreedyOptions {
+  int bos = 0, eos = 0;  // the token that starts a target, and the one that ends it
+  int max_length = 64;   // tokens to generate at most, the end token included
+};
+
+// The targets that the model finds most probable token by token, for each source; without `bos`, and
+// with `eos` if it was reached. Ties go to the lowest id. Nothing is recorded on the tape.
+std::vector<std::vector<int>> greedy_decode(const Transformer& model, const Ragged& src, const GreedyOptions& options);
+
+// Decodes step by step: each step attends the cached keys and values of the steps before instead of
+// computing them again. Scores equal those of Transformer::decode up to rounding.
+class DecoderCache {
+ public:
+  // `memory` is Transformer::encode's result for sequences at `memory_rows`; it is copied.
+  DecoderCache(const Transformer& model, const Tensor& memory, Offsets memory_rows, int max_length);
+
+  // Feeds one token to each sequence. Returns the scores of the next, [sequences, tgt_vocabulary].
+  Tensor step(std::span<const int> tokens);
+  int length() const { return length_; }
+
+ private:
+  const Transformer& model_;
+  int max_length_, length_ = 0;
+  std::vector<int> memory_rows_, cache_rows_, step_rows_;
+  std::vector<std::vector<real>> memory_kv_;  // for each layer [memory rows, 2 d_model]
+  std::vector<std::vector<real>> self_kv_;    // for each layer [sequences, max_length, 2 d_model]
+};
+
+}  // namespace seppo::inline SEPPO_ABI

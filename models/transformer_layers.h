@@ -1,0 +1,133 @@
+// The boxes of figure 1 of "Attention is all you need" (Vaswani et al. 2017).
+#pragma once
+
+#include <seppo/nn/attention.h>
+#include <seppo/nn/dropout.h>
+#include <seppo/nn/feed_forward.h>
+#include <seppo/nn/layer_norm.h>
+
+#include <string>
+#include <vector>
+
+namespace seppo::inline SEPPO_ABI {
+
+enum class Norm {
+  post,  // LayerNorm(x + Dropout(sublayer(x))): the paper
+  pre    // x + Dropout(sublayer(LayerNorm(x))): easier to train deep (Xiong et al. 2020)
+};
+
+// The sizes every layer shares.
+struct LayerConfig {
+  int d_model = 512;
+  int n_heads = 8;
+  int d_ff = 2048;
+  double dropout = 0.1;
+  Norm norm = Norm::post;
+};
+
+// The attention weights of one call, kept for people to look at.
+struct AttentionMap {
+  std::string name;            // "encoder.0.self_attn"
+  Shape shape;                 // [sequences, heads, queries, keys]
+  std::vector<real> weights;   // row-major
+};
+using AttentionMaps = std::vector<AttentionMap>;
+
+// Runs attend(Tensor* weights) and, if maps are wanted, keeps the weights under the name.
+template <class F>
+Tensor with_map(AttentionMaps* maps, const std::string& name, const F& attend) {
+  if (!maps) return attend(nullptr);
+  Tensor weights;
+  const Tensor y = attend(&weights);
+  maps->push_back({name, weights.shape(), {weights.values().begin(), weights.values().end()}});
+  return y;
+}
+
+// "Add & Norm": the residual connection around a sublayer, and its normalisation.
+struct AddNorm {
+  AddNorm(const Scope& s, const LayerConfig& c) : norm(s, c.d_model), dropout(c.dropout), order(c.norm) {}
+
+  template <class F>
+  Tensor operator()(const Tensor& x, const F& sublayer) const {
+    return order == Norm::post ? norm(x + dropout(sublayer(x))) : x + dropout(sublayer(norm(x)));
+  }
+
+  LayerNorm norm;
+  Dropout dropout;
+  Norm order;
+};
+
+struct EncoderLayer {
+  EncoderLayer(const Scope& s, const LayerConfig& c)
+      : self_attn(s / "self_attn", c.d_model, c.n_heads),
+        ffn(s / "ffn", c.d_model, c.d_ff),
+        add_norm_1(s / "norm1", c),
+        add_norm_2(s / "norm2", c),
+        name(s.path()) {}
+
+  Tensor operator()(const Tensor& x, Offsets rows, AttentionMaps* maps = nullptr) const {  // [rows, d_model]
+    const Tensor y = add_norm_1(x, [&](const Tensor& z) {
+      return with_map(maps, name + ".self_attn", [&](Tensor* w) { return self_attn(z, rows, Mask::none(), w); });
+    });
+    return add_norm_2(y, ffn);
+  }
+
+  MultiHeadAttention self_attn;
+  FeedForward ffn;
+  AddNorm add_norm_1, add_norm_2;
+  std::string name;
+};
+
+struct DecoderLayer {
+  DecoderLayer(const Scope& s, const LayerConfig& c)
+      : self_attn(s / "self_attn", c.d_model, c.n_heads),
+        cross_attn(s / "cross_attn", c.d_model, c.n_heads),
+        ffn(s / "ffn", c.d_model, c.d_ff),
+        add_norm_1(s / "norm1", c),
+        add_norm_2(s / "norm2", c),
+        add_norm_3(s / "norm3", c),
+        name(s.path()) {}
+
+  // The two attentions are given as functions, so that training and cached decoding share the layer.
+  template <class SelfAttend, class CrossAttend>
+  Tensor operator()(const Tensor& x, const SelfAttend& attend_self, const CrossAttend& attend_memory) const {
+    return add_norm_3(add_norm_2(add_norm_1(x, attend_self), attend_memory), ffn);
+  }
+
+  // Masked self-attention over the target, then attention over the encoder's output ("memory").
+  Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows,
+                    AttentionMaps* maps = nullptr) const {  // [rows, d_model]
+    return (*this)(
+        x,
+        [&](const Tensor& z) {
+          return with_map(maps, name + ".self_attn", [&](Tensor* w) { return self_attn(z, rows, Mask::causal(), w); });
+        },
+        [&](const Tensor& z) {
+          return with_map(maps, name + ".cross_attn",
+                          [&](Tensor* w) { return cross_attn(z, rows, memory, memory_rows, Mask::none(), w); });
+        });
+  }
+
+  MultiHeadAttention self_attn, cross_attn;
+  FeedForward ffn;
+  AddNorm add_norm_1, add_norm_2, add_norm_3;
+  std::string name;
+};
+
+// A stack of encoder layers; with pre-norm, a last LayerNorm at the top.
+struct Encoder {
+  Encoder(const Scope& s, int n_layers, const LayerConfig& c) {
+    for (int i = 0; i < n_layers; ++i) layers.emplace_back(s / i, c);
+    if (c.norm == Norm::pre) final_norm.emplace_back(s / "norm", c.d_model);
+  }
+
+  Tensor operator()(Tensor x, Offsets rows, AttentionMaps* maps = nullptr) const {  // [rows, d_model]
+    for (const EncoderLayer& layer : layers) x = layer(x, rows, maps);
+    return final_norm.empty() ? x : final_norm.front()(x);
+  }
+
+  std::vector<EncoderLayer> layers;
+  std::vector<LayerNorm> final_norm;  // none or one
+};
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,21 @@
+// Embedding: a table of vectors looked up by token id.
+#pragma once
+
+#include <seppo/autograd/ops.h>
+#include <seppo/nn/parameters.h>
+
+namespace seppo::inline SEPPO_ABI {
+
+struct Embedding {
+  // N(0, deviation^2): 1 as in PyTorch, or d_model^-0.5 when outputs are scaled by sqrt(d_model).
+  Embedding(const Scope& s, int vocabulary, int d_model, double deviation = 1)
+      : weight(s.parameter("weight", {vocabulary, d_model}, init_normal(deviation))) {}
+
+  Tensor operator()(std::span<const int> ids, const EmbeddingOptions& options = {}) const {  // -> [ids, d_model]
+    return embedding(weight, ids, options);
+  }
+
+  Tensor weight;
+};
+
+}  // namespace seppo::inline SEPPO_ABI

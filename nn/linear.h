@@ -1,0 +1,21 @@
+// Linear: y = x W^T + b.
+#pragma once
+
+#include <seppo/autograd/ops.h>
+#include <seppo/nn/parameters.h>
+
+namespace seppo::inline SEPPO_ABI {
+
+struct Linear {
+  // Xavier-uniform weight [out, in], as in PyTorch's layout, and zero bias.
+  Linear(const Scope& s, int in, int out, const Init& init = init_xavier_uniform())
+      : weight(s.parameter("weight", {out, in}, init)), bias(s.parameter("bias", {out}, init_zeros())) {}
+
+  Tensor operator()(const Tensor& x, Activation activation = Activation::none) const {  // [..., in] -> [..., out]
+    return linear(x, weight, bias, activation);
+  }
+
+  Tensor weight, bias;
+};
+
+}  // namespace seppo::inline SEPPO_ABI

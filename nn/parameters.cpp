@@ -1,0 +1,99 @@
+#include <seppo/nn/parameters.h>
+
+#include <algorithm>
+#include <new>
+
+namespace seppo::inline SEPPO_ABI {
+namespace {
+
+// FNV-1a: a fixed function of the name, so that initial values do not depend on the order of
+// construction.
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t h = 14695981039346656037u;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return h;
+}
+
+}  // namespace
+
+Scope Scope::operator/(std::string_view child) const {
+  return Scope(*parameters_, path_.empty() ? std::string(child) : path_ + "." + std::string(child));
+}
+
+Tensor Scope::parameter(std::string_view name, const Shape& shape, const Init& init) const {
+  return parameter(name, shape, init, shape.rank() >= 2);
+}
+
+Tensor Scope::parameter(std::string_view name, const Shape& shape, const Init& init, bool decay) const {
+  return parameters_->add((*this / name).path_, shape, init, decay);
+}
+
+Tensor Scope::constant(const Shape& shape, std::span<const real> values) const {
+  return parameters_->add_constant(shape, values);
+}
+
+Parameters::~Parameters() {
+  for (const Entry& entry : entries_) release_leaf(entry.tensor.node());
+  for (Node* node : constants_) release_leaf(*node);
+}
+
+Parameters::Block Parameters::make_block(std::size_t size) {
+  auto* block = static_cast<real*>(::operator new(size * sizeof(real), std::align_val_t{Arena::kAlignment}));
+  std::fill_n(block, size, real{0});
+  return Block(block);
+}
+
+void Parameters::reserve(std::size_t size) {
+  if (size <= capacity_) return;
+  const std::size_t capacity = std::max(size, 2 * capacity_);
+  Block values = make_block(capacity), gradients = make_block(capacity);
+  std::copy_n(values_.get(), size_, values.get());
+  std::copy_n(gradients_.get(), size_, gradients.get());
+  values_ = std::move(values);
+  gradients_ = std::move(gradients);
+  capacity_ = capacity;
+  for (const Entry& entry : entries_) {
+    entry.tensor.node().data = values_.get() + entry.offset;
+    entry.tensor.node().grad = gradients_.get() + entry.offset;
+  }
+}
+
+Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, bool decay) {
+  check<ArgumentError>(!find(name), "parameters: the name ", name, " is taken");
+  constexpr std::size_t kAlign = Arena::kAlignment / sizeof(real);
+  const std::size_t offset = size_, count = static_cast<std::size_t>(shape.size());
+  reserve((offset + count + kAlign - 1) / kAlign * kAlign);
+  size_ = (offset + count + kAlign - 1) / kAlign * kAlign;
+
+  Entry& entry = entries_.emplace_back(Entry{std::move(name), shape, offset, decay, {}});
+  entry.tensor = Tensor(acquire_leaf(shape, values_.get() + offset, gradients_.get() + offset, &entry.name));
+  RandomStream random(seed_, Purpose::init, hash(entry.name));
+  init({values_.get() + offset, count}, shape, random);
+  return entry.tensor;
+}
+
+Tensor Parameters::add_constant(const Shape& shape, std::span<const real> values) {
+  check(static_cast<std::size_t>(shape.size()) == values.size(), "constant: shape ", shape, " has ", shape.size(),
+        " elements, ", values.size(), " values given");
+  constant_values_.push_back(make_block(values.size()));
+  std::copy(values.begin(), values.end(), constant_values_.back().get());
+  Node& node = acquire_leaf(shape, constant_values_.back().get(), nullptr, nullptr);
+  node.requires_grad = false;
+  constants_.push_back(&node);
+  return Tensor(node);
+}
+
+void Parameters::zero_gradients() { std::fill_n(gradients_.get(), size_, real{0}); }
+
+const Parameters::Entry* Parameters::find(std::string_view name) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+std::size_t Parameters::count() const {
+  std::size_t total = 0;
+  for (const Entry& entry : entries_) total += entry.size();
+  return total;
+}
+
+}  // namespace seppo::inline SEPPO_ABI

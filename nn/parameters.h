@@ -1,0 +1,97 @@
+// Parameters: the trainable values of a model, in one flat block, with their gradients in another.
+//
+// Modules ask a Scope, a path into the Parameters, for what they need; the path becomes the name:
+//
+//   Parameters parameters(seed);
+//   Linear up(parameters.root() / "ffn" / "up", 32, 64);   // "ffn.up.weight", "ffn.up.bias"
+//
+// Each parameter's first values depend on the seed and its name only. The optimiser, clipping and
+// checkpoints see the two flat blocks; between parameters there is padding of zeros.
+#pragma once
+
+#include <seppo/autograd/tape.h>
+#include <seppo/nn/init.h>
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace seppo::inline SEPPO_ABI {
+
+class Parameters;
+
+class Scope {
+ public:
+  Scope operator/(std::string_view child) const;
+  Scope operator/(int index) const { return *this / std::to_string(index); }
+
+  // A new parameter of this name. Weight decay applies to matrices unless told otherwise.
+  // Throws ArgumentError if the name is taken.
+  Tensor parameter(std::string_view name, const Shape& shape, const Init& init) const;
+  Tensor parameter(std::string_view name, const Shape& shape, const Init& init, bool decay) const;
+  // A tensor that lives as long as the parameters but is neither trained nor saved.
+  Tensor constant(const Shape& shape, std::span<const real> values) const;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  friend class Parameters;
+  Scope(Parameters& parameters, std::string path) : parameters_(&parameters), path_(std::move(path)) {}
+
+  Parameters* parameters_;
+  std::string path_;
+};
+
+class Parameters {
+ public:
+  struct Entry {
+    std::string name;
+    Shape shape;
+    std::size_t offset;  // of its first element in the flat blocks
+    bool decay;
+    Tensor tensor;
+    std::size_t size() const { return static_cast<std::size_t>(shape.size()); }
+  };
+
+  explicit Parameters(std::uint64_t seed) : seed_(seed) {}
+  ~Parameters();
+  Parameters(const Parameters&) = delete;
+  Parameters& operator=(const Parameters&) = delete;
+
+  Scope root() { return Scope(*this, ""); }
+
+  std::span<real> values() { return {values_.get(), size_}; }
+  std::span<real> gradients() { return {gradients_.get(), size_}; }
+  std::span<const real> values() const { return {values_.get(), size_}; }
+  std::span<const real> gradients() const { return {gradients_.get(), size_}; }
+  void zero_gradients();
+
+  const std::deque<Entry>& entries() const { return entries_; }
+  const Entry* find(std::string_view name) const;  // null if there is none
+  std::size_t count() const;                       // trainable scalars, without padding
+  std::uint64_t seed() const { return seed_; }
+
+ private:
+  friend class Scope;
+  struct Free {
+    void operator()(real* block) const { ::operator delete(block, std::align_val_t{Arena::kAlignment}); }
+  };
+  using Block = std::unique_ptr<real[], Free>;
+
+  static Block make_block(std::size_t size);
+  void reserve(std::size_t size);
+  Tensor add(std::string name, const Shape& shape, const Init& init, bool decay);
+  Tensor add_constant(const Shape& shape, std::span<const real> values);
+
+  std::uint64_t seed_;
+  std::deque<Entry> entries_;
+  Block values_, gradients_;
+  std::size_t size_ = 0, capacity_ = 0;
+  std::vector<Block> constant_values_;
+  std::vector<Node*> constants_;
+};
+
+}  // namespace seppo::inline SEPPO_ABI
