@@ -1,0 +1,310 @@
+// addsub: a Transformer that learns two-digit addition and subtraction.
+#include "addsub/model.h"
+#include "common/checkpoint_config.h"
+#include "common/command_line.h"
+#include "common/training.h"
+
+#include <seppo/autograd/parallel.h>
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <numeric>
+#include <set>
+
+namespace addsub {
+namespace {
+
+using examples::CommandLine;
+using examples::UsageError;
+using nlohmann::json;
+
+constexpr const char* kTask =
+    "The task: \"BOS NEGATIVE 30 subtract NEGATIVE 34 EOS\" -> \"BOS POSITIVE 04 EOS\", operands -49..49,\n"
+    "19,602 expressions in all. Exact match counts whole answers, decoded greedily; token accuracy counts\n"
+    "single tokens predicted from the right ones before them, and flatters.";
+
+// Where the expressions come from and which of them are for validation.
+struct DataOptions {
+  std::filesystem::path file;  // none: drawn by seed
+  std::string split = "course";
+  std::uint64_t seed = 0;
+
+  Dataset load() const { return file.empty() ? drawn_dataset(seed) : read_dataset(file); }
+  json to_json() const { return {{"file", file.string()}, {"split", split}, {"seed", seed}}; }
+};
+
+void check_split(const std::string& split) { split_dataset(10, split); }
+
+bool is_fresh(const std::set<int>& seen, const Dataset& data, int row) {
+  return !seen.contains(data.rows[static_cast<std::size_t>(row)].index());
+}
+
+std::set<int> expressions_of(const Dataset& data, std::span<const int> rows) {
+  std::set<int> seen;
+  for (const int row : rows) seen.insert(data.rows[static_cast<std::size_t>(row)].index());
+  return seen;
+}
+
+// Validation, with and without the rows whose expression also stands among the training rows.
+json validation_scores(const seppo::Transformer& model, const Dataset& data, const Split& split) {
+  const std::set<int> seen = expressions_of(data, split.train);
+  const Score all = score(model, data, split.validation);
+  std::size_t fresh = 0, fresh_wrong = 0;
+  for (const int row : split.validation) fresh += is_fresh(seen, data, row);
+  for (const int row : all.wrong) fresh_wrong += is_fresh(seen, data, row);
+  const double fresh_exact = fresh ? 1 - static_cast<double>(fresh_wrong) / static_cast<double>(fresh) : 0;
+  return {{"val_exact", all.exact_match()},
+          {"val_exact_not_in_train", fresh_exact},
+          {"val_token_accuracy", all.token_accuracy()},
+          {"val_examples", all.examples},
+          {"val_examples_not_in_train", fresh}};
+}
+
+void print_validation(const json& v) {
+  std::cout << fmt::format("validation   exact match {:8.4f} %  token accuracy {:8.4f} %   ({} expressions)\n",
+                           100 * v["val_exact"].get<double>(), 100 * v["val_token_accuracy"].get<double>(),
+                           v["val_examples"].get<int>())
+            << fmt::format("  not in train           {:8.4f} %                             ({} expressions)\n",
+                           100 * v["val_exact_not_in_train"].get<double>(), v["val_examples_not_in_train"].get<int>());
+}
+
+// ---- train ---------------------------------------------------------------------------------------
+
+struct Preset {
+  ModelOptions model;
+  int epochs, warmup_steps;
+  double lr, weight_decay;
+};
+const Preset kLab{{}, 170, 200, 3e-3, 0.05};
+const Preset kLarge{{.d_model = 256, .n_heads = 8, .d_ff = 512}, 60, 200, 5e-4, 0.05};
+
+int train(const std::vector<std::string>& arguments) {
+  // The preset decides the defaults that --help shows and that other options change.
+  std::string preset_name = "lab";
+  for (std::size_t i = 0; i + 1 < arguments.size(); ++i)
+    if (arguments[i] == "--preset") preset_name = arguments[i + 1];
+  if (std::find(arguments.begin(), arguments.end(), "--preset=large") != arguments.end()) preset_name = "large";
+  const Preset& preset = preset_name == "large" ? kLarge : kLab;
+
+  ModelOptions model_options = preset.model;
+  DataOptions data_options;
+  double label_smoothing = 0;
+  bool overfit = false;
+  examples::TrainingOptions options;
+  options.epochs = preset.epochs;
+  options.lr = preset.lr;
+  options.warmup_steps = preset.warmup_steps;
+  options.adam = {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .weight_decay = preset.weight_decay};
+  options.out = "runs/addsub";
+
+  CommandLine line("usage: addsub train [options]", kTask);
+  line.choice("preset", &preset_name, {"lab", "large"}, "model and recipe: lab is the course's own model");
+  line.flag("overfit", &overfit, "train on 4 examples only, 200 epochs; must reach 100 %");
+  line.section("Data");
+  line.existing_path("data", &data_options.file, "the course's JSON file; without it, 5,000 expressions are drawn by --seed");
+  line.text("split", &data_options.split, "course|SEED", "which tenth is for validation: the course's own, or by seed");
+  line.section("Model");
+  line.integer("d-model", &model_options.d_model, 1, 4096, "width");
+  line.integer("heads", &model_options.n_heads, 1, 256, "attention heads; they divide the width");
+  line.integer("d-ff", &model_options.d_ff, 1, 65536, "width of the feed-forward layers");
+  line.integer("enc-layers", &model_options.enc_layers, 1, 64, "encoder layers");
+  line.integer("dec-layers", &model_options.dec_layers, 1, 64, "decoder layers");
+  line.number("dropout", &model_options.dropout, 0, 0.999, "dropout of embeddings and sublayers");
+  line.choice("norm", &model_options.norm, {"post", "pre"}, "layer norm after or before each sublayer");
+  line.number("label-smoothing", &label_smoothing, 0, 0.999, "share of each target spread over all tokens");
+  options.add_to(line);
+  if (!line.parse(arguments)) return 0;
+  if (model_options.d_model % model_options.n_heads != 0)
+    throw UsageError(fmt::format("--d-model: {} is not a multiple of --heads {}", model_options.d_model, model_options.n_heads));
+  if (line.given("split")) try {
+      check_split(data_options.split);
+    } catch (const seppo::Error& e) {
+      throw UsageError(fmt::format("--split: {}", e.what()));
+    }
+  examples::use_threads(options.threads);
+  data_options.seed = options.seed;
+
+  const Dataset data = data_options.load();
+  Split split = split_dataset(data.rows.size(), data_options.split);
+  if (overfit) {
+    split.train = {split.train[0], split.train[split.train.size() / 3], split.train[2 * split.train.size() / 3],
+                   split.train.back()};
+    split.validation = split.train;
+    if (!line.given("epochs")) options.epochs = 200;
+    if (!line.given("warmup-steps")) options.warmup_steps = 20;
+    if (!line.given("eval-interval")) options.eval_interval = 50;
+  }
+
+  seppo::Parameters parameters(options.seed);
+  const seppo::Transformer model(parameters.root(), model_options.transformer());
+  examples::prepare_folder(options.out);
+  const json config = {{"program", "addsub"}, {"model", model_options.to_json()}, {"data", data_options.to_json()},
+                       {"overfit", overfit}, {"label_smoothing", label_smoothing}, {"training", options.to_json()}};
+  if (options.log_format != "none")
+    std::cerr << fmt::format("addsub: {} parameters, {} training and {} validation expressions, {} threads\n",
+                             parameters.count(), split.train.size(), split.validation.size(), seppo::num_threads());
+
+  const examples::Task task{
+      .examples = split.train.size(),
+      .loss =
+          [&](std::span<const int> picks) {
+            std::vector<int> rows;
+            for (const int pick : picks) rows.push_back(split.train[static_cast<std::size_t>(pick)]);
+            return loss(model, data, rows, label_smoothing);
+          },
+      .evaluate = [&] { return validation_scores(model, data, split); },
+      .save = [&] { examples::save_model(options.out, parameters, config); }};
+  const examples::TrainingResult result = examples::train(parameters, options, task);
+
+  print_validation(result.evaluation);
+  std::cout << fmt::format("{} steps in {:.1f} s; saved in {}\n", result.steps, result.seconds, options.out.string());
+  if (options.json) {
+    json summary = result.evaluation;
+    summary.update({{"seconds", result.seconds}, {"steps", result.steps}, {"peak_rss_mb", examples::peak_rss_mb()}});
+    std::cout << summary.dump() << "\n";
+  }
+  return 0;
+}
+
+// ---- eval and predict ----------------------------------------------------------------------------
+
+struct Saved {
+  json config;
+  seppo::Parameters parameters{0};
+  seppo::Transformer model;
+
+  explicit Saved(const std::filesystem::path& file)
+      : config(examples::load_config(file, "addsub")),
+        model(parameters.root(), ModelOptions::from_json(config["model"]).transformer()) {
+    seppo::load_checkpoint(file, parameters);
+  }
+
+  DataOptions data() const {
+    const json& d = config["data"];
+    DataOptions options{examples::config_text(d, "file"), examples::config_text(d, "split"), 0};
+    seppo::check<seppo::FormatError>(d["seed"].is_number_unsigned(), "model configuration: 'seed' is missing");
+    options.seed = d["seed"];
+    return options;
+  }
+};
+
+// All 19,602 expressions, and those of them that the data does not hold.
+json all_scores(const seppo::Transformer& model, const Dataset& data, bool print) {
+  Dataset every;
+  for (int i = 0; i < kExpressions; ++i) {
+    every.rows.push_back(Expression::of(i));
+    every.targets.push_back(every.rows.back().target());
+  }
+  std::vector<int> rows(every.rows.size()), of_data(data.rows.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  std::iota(of_data.begin(), of_data.end(), 0);
+  const std::set<int> seen = expressions_of(data, of_data);
+  const Score all = score(model, every, rows);
+  std::size_t unseen_wrong = 0;
+  for (const int row : all.wrong) unseen_wrong += !seen.contains(row);
+  const std::size_t unseen = every.rows.size() - seen.size();
+  const double unseen_exact = 1 - static_cast<double>(unseen_wrong) / static_cast<double>(unseen);
+  if (print) {
+    std::cout << fmt::format("all          exact match {:8.4f} %  token accuracy {:8.4f} %   ({} expressions)\n",
+                             100 * all.exact_match(), 100 * all.token_accuracy(), all.examples)
+              << fmt::format("  never in the data      {:8.4f} %                             ({} expressions)\n",
+                             100 * unseen_exact, unseen);
+    constexpr std::size_t kShown = 20;
+    for (std::size_t i = 0; i < std::min(all.wrong.size(), kShown); ++i) {
+      const Expression e = Expression::of(all.wrong[i]);
+      std::cout << fmt::format("  wrong: {} = {}, got {}\n", e.arithmetic(), e.result(), token_text(answer(model, {&e, 1})[0]));
+    }
+    if (all.wrong.size() > kShown) std::cout << fmt::format("  ... and {} more\n", all.wrong.size() - kShown);
+  }
+  return {{"all_exact", all.exact_match()}, {"unseen_exact", unseen_exact}, {"all_token_accuracy", all.token_accuracy()},
+          {"all_examples", all.examples}, {"unseen_examples", unseen}};
+}
+
+int eval(const std::vector<std::string>& arguments) {
+  std::filesystem::path path = "runs/addsub", data_file;
+  std::string split;
+  bool all = false, as_json = false;
+  int threads = 0;
+  CommandLine line("usage: addsub eval [options]", kTask);
+  line.existing_path("model", &path, "folder or file that `addsub train` saved");
+  line.existing_path("data", &data_file, "data to score instead of that of the training");
+  line.text("split", &split, "course|SEED", "split of the data instead of that of the training");
+  line.flag("all", &all, "also score all 19,602 expressions, and those that the data does not hold");
+  line.integer("threads", &threads, 0, 256, "threads; 0: one for each processor");
+  line.flag("json", &as_json, "print the result as one JSON object, the last line of standard output");
+  if (!line.parse(arguments)) return 0;
+  if (!split.empty()) try {
+      check_split(split);
+    } catch (const seppo::Error& e) {
+      throw UsageError(fmt::format("--split: {}", e.what()));
+    }
+  examples::use_threads(threads);
+
+  const Saved saved(examples::model_file(path));
+  DataOptions data_options = saved.data();
+  if (!data_file.empty()) data_options.file = data_file;
+  if (!split.empty()) data_options.split = split;
+  const Dataset data = data_options.load();
+  json summary = validation_scores(saved.model, data, split_dataset(data.rows.size(), data_options.split));
+  print_validation(summary);
+  if (all) summary.update(all_scores(saved.model, data, true));
+  if (as_json) std::cout << summary.dump() << "\n";
+  return 0;
+}
+
+int predict(const std::vector<std::string>& arguments) {
+  std::filesystem::path path = "runs/addsub";
+  std::vector<std::string> words;
+  CommandLine line("usage: addsub predict [options] [EXPRESSION ...]",
+                   "Prints the model's answer to each expression, given as arithmetic or tokens:\n"
+                   "  addsub predict \"-30 - -34\" \"12 + 7\"\n"
+                   "  addsub predict \"BOS NEGATIVE 30 subtract NEGATIVE 34 EOS\"\n"
+                   "Without expressions it reads them from standard input, one a line.");
+  line.existing_path("model", &path, "folder or file that `addsub train` saved");
+  line.words(&words);
+  if (!line.parse(arguments)) return 0;
+
+  // `predict -30 - -34`, without quotes, is one expression.
+  const bool quoted = std::any_of(words.begin(), words.end(), [](const std::string& w) { return w.find(' ') != std::string::npos; });
+  if (words.size() > 1 && !quoted) words = {fmt::format("{}", fmt::join(words, " "))};
+
+  const Saved saved(examples::model_file(path));
+  const auto print_answer = [&](const std::string& text) {
+    const Expression e = parse_expression(text);
+    const std::vector<int> tokens = answer(saved.model, {&e, 1})[0];
+    int value = 0;
+    if (text.find("BOS") != std::string::npos || !parse_result(tokens, &value))
+      std::cout << "BOS " << token_text(tokens) << std::endl;
+    else
+      std::cout << e.arithmetic() << " = " << value << std::endl;
+  };
+  if (!words.empty()) {
+    for (const std::string& word : words) print_answer(word);
+    return 0;
+  }
+  int number = 0;
+  for (std::string text; std::getline(std::cin, text);) {
+    ++number;
+    if (seppo::split_blanks(text).empty()) {
+      std::cout << std::endl;
+      continue;
+    }
+    try {
+      print_answer(text);
+    } catch (const seppo::Error& e) {
+      throw seppo::FormatError(fmt::format("standard input:{}: {}", number, e.what()));
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace addsub
+
+int main(int argc, char** argv) {
+  return examples::run_commands(argc, argv, "addsub: a Transformer learns two-digit addition and subtraction.",
+                                {{"train", "train a model and save it", addsub::train},
+                                 {"eval", "score a saved model", addsub::eval},
+                                 {"predict", "answer expressions", addsub::predict}});
+}

@@ -1,0 +1,124 @@
+#include "addsub/model.h"
+
+#include "common/checkpoint_config.h"
+
+#include <seppo/autograd/parallel.h>
+#include <seppo/models/decode.h>
+
+#include <algorithm>
+
+namespace addsub {
+
+using seppo::Ragged;
+using seppo::Tensor;
+
+nlohmann::json ModelOptions::to_json() const {
+  return {{"d_model", d_model}, {"n_heads", n_heads}, {"d_ff", d_ff}, {"enc_layers", enc_layers},
+          {"dec_layers", dec_layers}, {"dropout", dropout}, {"norm", norm}};
+}
+
+ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
+  using examples::config_integer;
+  return {.d_model = config_integer(config, "d_model", 1, 1 << 16),
+          .n_heads = config_integer(config, "n_heads", 1, 1 << 16),
+          .d_ff = config_integer(config, "d_ff", 1, 1 << 20),
+          .enc_layers = config_integer(config, "enc_layers", 0, 1000),
+          .dec_layers = config_integer(config, "dec_layers", 0, 1000),
+          .dropout = examples::config_number(config, "dropout", 0, 1),
+          .norm = examples::config_text(config, "norm")};
+}
+
+seppo::TransformerConfig ModelOptions::transformer() const {
+  return {.src_vocabulary = vocabulary().size(),
+          .tgt_vocabulary = vocabulary().size(),
+          .d_model = d_model,
+          .n_heads = n_heads,
+          .d_ff = d_ff,
+          .enc_layers = enc_layers,
+          .dec_layers = dec_layers,
+          .dropout = dropout,
+          .norm = examples::parse_norm(norm),
+          .positions = seppo::Positions::sinusoid,
+          .max_length = kSourceLength,
+          .share_embeddings = true,
+          .tie_output = false,
+          .scale_embeddings = false};
+}
+
+namespace {
+
+struct Batch {
+  Ragged source, target_in;  // BOS sign d d
+  std::vector<int> target;   // sign d d EOS
+};
+
+Batch make_batch(const Dataset& data, std::span<const int> rows) {
+  Batch batch;
+  for (const int row : rows) {
+    const auto& target = data.targets[static_cast<std::size_t>(row)];
+    batch.source.add(data.rows[static_cast<std::size_t>(row)].source());
+    batch.target_in.add(std::span(target).first(kTargetLength - 1));
+    batch.target.insert(batch.target.end(), target.begin() + 1, target.end());
+  }
+  return batch;
+}
+
+std::size_t count_correct(const Tensor& logits, std::span<const int> targets) {
+  std::size_t correct = 0;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const seppo::real* const row = logits.data() + i * logits.cols();
+    correct += std::max_element(row, row + logits.cols()) - row == targets[i];
+  }
+  return correct;
+}
+
+constexpr std::size_t kChunk = 256;  // examples scored at a time by one thread
+
+}  // namespace
+
+seppo::ShardLoss loss(const seppo::Transformer& model, const Dataset& data, std::span<const int> rows,
+                      double label_smoothing) {
+  const Batch batch = make_batch(data, rows);
+  const Tensor logits = model.logits(batch.source, batch.target_in);  // [4 rows, 16]
+  return {.loss = cross_entropy(logits, batch.target,
+                                {.label_smoothing = label_smoothing, .reduction = seppo::Reduction::sum}),
+          .count = static_cast<double>(batch.target.size()),
+          .correct = static_cast<double>(count_correct(logits, batch.target))};
+}
+
+std::vector<std::vector<int>> answer(const seppo::Transformer& model, std::span<const Expression> expressions) {
+  Ragged source;
+  for (const Expression& e : expressions) source.add(e.source());
+  return greedy_decode(model, source, {.bos = kBos, .eos = kEos, .max_length = kTargetLength - 1});
+}
+
+Score score(const seppo::Transformer& model, const Dataset& data, std::span<const int> rows) {
+  std::vector<Score> parts((rows.size() + kChunk - 1) / kChunk);
+  seppo::parallel_for(0, rows.size(), kChunk, [&](std::size_t first, std::size_t last) {
+    const seppo::UseMode eval(seppo::Mode::eval);
+    const seppo::TapeMark mark;
+    const auto chunk = rows.subspan(first, last - first);
+    Score& part = parts[first / kChunk];
+    part.examples = chunk.size();
+    const Batch batch = make_batch(data, chunk);
+    part.tokens_correct = count_correct(model.logits(batch.source, batch.target_in), batch.target);
+    const auto answers = greedy_decode(model, batch.source, {.bos = kBos, .eos = kEos, .max_length = kTargetLength - 1});
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      const auto& target = data.targets[static_cast<std::size_t>(chunk[i])];
+      if (std::equal(answers[i].begin(), answers[i].end(), target.begin() + 1, target.end()))
+        ++part.exact;
+      else
+        part.wrong.push_back(chunk[i]);
+    }
+  });
+  Score total;
+  for (const Score& part : parts) {
+    total.examples += part.examples;
+    total.exact += part.exact;
+    total.tokens_correct += part.tokens_correct;
+    total.wrong.insert(total.wrong.end(), part.wrong.begin(), part.wrong.end());
+  }
+  return total;
+}
+
+}  // namespace addsub

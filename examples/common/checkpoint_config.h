@@ -1,0 +1,31 @@
+// What a saved model says of itself: one JSON object, in config.json for people and in the metadata of
+// model.safetensors for programs, so that options are never typed again.
+#pragma once
+
+#include <seppo/models/transformer_layers.h>
+#include <seppo/nn/checkpoint.h>
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <string>
+
+namespace examples {
+
+// Writes both files into `folder`.
+void save_model(const std::filesystem::path& folder, const seppo::Parameters& parameters, const nlohmann::json& config);
+
+// The model file named by --model: a folder's model.safetensors, or a file.
+std::filesystem::path model_file(const std::filesystem::path& path);
+
+// The configuration of a model that `program` saved. Throws seppo::FormatError for any other file.
+nlohmann::json load_config(const std::filesystem::path& file, const std::string& program);
+
+// Reads config[key] as an integer in least..most; throws seppo::FormatError naming the key.
+int config_integer(const nlohmann::json& config, const std::string& key, int least, int most);
+double config_number(const nlohmann::json& config, const std::string& key, double least, double most);
+std::string config_text(const nlohmann::json& config, const std::string& key);
+
+seppo::Norm parse_norm(const std::string& text);  // "pre" or "post"
+
+}  // namespace examples

@@ -1,0 +1,159 @@
+#include "common/training.h"
+
+#include <seppo/autograd/parallel.h>
+#include <seppo/nn/vocabulary.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+
+namespace examples {
+
+using nlohmann::json;
+
+void TrainingOptions::add_to(CommandLine& line) {
+  line.section("Training");
+  line.integer("epochs", &epochs, 1, 1'000'000, "passes over the training data");
+  line.integer("batch-size", &batch_size, 1, 1'000'000, "examples in a step");
+  line.number("lr", &lr, 1e-12, 100, "peak learning rate");
+  line.number("min-lr", &min_lr, 0, 100, "learning rate at the end of a cosine or linear schedule");
+  line.integer("warmup-steps", &warmup_steps, 0, 1'000'000'000, "steps to reach the peak");
+  line.choice("schedule", &schedule, {"cosine", "linear", "const"}, "course of the learning rate after warm-up");
+  line.pair("adam-betas", &adam.beta1, &adam.beta2, 0, 0.999999999, "decay of Adam's moments");
+  line.number("weight-decay", &adam.weight_decay, 0, 100, "decoupled decay of weight matrices (AdamW)");
+  line.number("clip-norm", &clip_norm, 0, 1e9, "largest norm of the gradient; 0: no clipping");
+  line.seed("seed", &seed, "of initial values, shuffling, dropout and drawn data");
+  line.integer("threads", &threads, 0, 256, "threads; 0: one for each processor. Results do not depend on it");
+  line.section("Output");
+  line.path("out", &out, "folder for config.json, model.safetensors and metrics.jsonl");
+  line.integer("eval-interval", &eval_interval, 1, 1'000'000, "epochs between evaluations");
+  line.integer("log-interval", &log_interval, 1, 1'000'000'000, "steps between lines of plain progress and metrics");
+  line.choice("log-format", &log_format, {"auto", "bar", "plain", "none"}, "progress: a bar on a terminal, else lines");
+  line.flag("json", &json, "print the result as one JSON object, the last line of standard output");
+}
+
+json TrainingOptions::to_json() const {
+  return {{"epochs", epochs}, {"batch_size", batch_size}, {"lr", lr}, {"min_lr", min_lr},
+          {"warmup_steps", warmup_steps}, {"schedule", schedule}, {"adam_betas", {adam.beta1, adam.beta2}},
+          {"weight_decay", adam.weight_decay}, {"clip_norm", clip_norm}, {"seed", seed}};
+}
+
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// The first Ctrl-C (or SIGTERM) asks the loop to stop; the second ends the program at once.
+class CatchInterrupts {
+ public:
+  CatchInterrupts() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+    ::sigaction(SIGINT, &action, &old_int_);
+    ::sigaction(SIGTERM, &action, &old_term_);
+  }
+  ~CatchInterrupts() {
+    ::sigaction(SIGINT, &old_int_, nullptr);
+    ::sigaction(SIGTERM, &old_term_, nullptr);
+  }
+  CatchInterrupts(const CatchInterrupts&) = delete;
+  CatchInterrupts& operator=(const CatchInterrupts&) = delete;
+
+ private:
+  struct sigaction old_int_ {}, old_term_ {};
+};
+
+seppo::Schedule make_schedule(const TrainingOptions& o, std::int64_t steps) {
+  if (o.schedule == "cosine") return seppo::cosine_schedule(o.lr, o.warmup_steps, steps, o.min_lr);
+  if (o.schedule == "linear") return seppo::linear_schedule(o.lr, o.warmup_steps, steps, o.min_lr);
+  return seppo::constant_schedule(o.lr, o.warmup_steps);
+}
+
+std::string evaluation_text(int epoch, const json& evaluation) {
+  std::string text = fmt::format("epoch {:>4}", epoch);
+  for (const auto& [key, value] : evaluation.items())
+    if (value.is_number_float()) text += fmt::format(" | {} {:.4f}", key, value.get<double>());
+  return text;
+}
+
+}  // namespace
+
+TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& options, const Task& task) {
+  const std::size_t batch = std::min<std::size_t>(static_cast<std::size_t>(options.batch_size), task.examples);
+  const std::size_t batches = task.examples / batch;  // a last part of a batch waits for the next shuffle
+  const std::int64_t steps = options.epochs * static_cast<std::int64_t>(batches);
+  const seppo::Schedule schedule = make_schedule(options, steps);
+  seppo::Adam adam(parameters, options.adam);
+  seppo::DataParallel data_parallel(parameters);
+  std::ofstream metrics(options.out / "metrics.jsonl");
+  seppo::check<seppo::FileError>(metrics.good(), options.out.string(), "/metrics.jsonl: cannot write");
+  const CatchInterrupts catch_interrupts;
+  Progress progress(options.log_format, steps, options.log_interval);
+  TrainingResult result;
+
+  for (int epoch = 1; epoch <= options.epochs && !interrupted; ++epoch) {
+    const std::vector<int> order = seppo::random_permutation(
+        static_cast<int>(task.examples), {options.seed, seppo::Purpose::shuffle, static_cast<std::uint64_t>(epoch)});
+    for (std::size_t b = 0; b < batches && !interrupted; ++b) {
+      const auto examples = std::span(order).subspan(b * batch, batch);
+      const std::int64_t step = ++result.steps;
+      const seppo::StepLoss sums = data_parallel.backward(
+          batch, options.seed, static_cast<std::uint32_t>(step),
+          [&](std::size_t first, std::size_t last) { return task.loss(examples.subspan(first, last - first)); });
+      const double norm = seppo::gradient_norm(parameters) / sums.count;
+      seppo::check<seppo::NumericError>(std::isfinite(sums.loss) && std::isfinite(norm), "step ", step,
+                                        ": loss ", sums.loss, " or gradient norm ", norm,
+                                        " is not finite; try a lower --lr");
+      const double lr = schedule(step);
+      adam.step(lr, seppo::clip_factor(norm, options.clip_norm) / sums.count);
+
+      const StepReport report{step, sums.loss / sums.count, sums.correct / sums.count, norm, lr};
+      progress.step(report);
+      if (step % options.log_interval == 0 || step == steps)
+        metrics << json{{"step", step}, {"epoch", epoch}, {"loss", report.loss}, {"accuracy", report.accuracy},
+                        {"gradient_norm", norm}, {"lr", lr}, {"seconds", progress.seconds()}} << "\n";
+    }
+    if (epoch % options.eval_interval == 0 || epoch == options.epochs || interrupted) {
+      result.evaluation = task.evaluate();
+      progress.note(evaluation_text(epoch, result.evaluation));
+      json line = result.evaluation;
+      line["epoch"] = epoch;
+      line["step"] = result.steps;
+      metrics << line << std::endl;
+      task.save();
+    }
+  }
+  result.seconds = progress.seconds();
+  result.interrupted = interrupted != 0;
+  if (result.interrupted) progress.note(fmt::format("interrupted after step {}; saved", result.steps));
+  return result;
+}
+
+void prepare_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (std::filesystem::exists(folder, error) && !std::filesystem::is_directory(folder, error))
+    throw UsageError(fmt::format("--out: '{}' is not a folder", seppo::printable(folder.string(), 120)));
+  std::filesystem::create_directories(folder, error);
+  if (error || ::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw UsageError(fmt::format("--out: cannot write to folder '{}'", seppo::printable(folder.string(), 120)));
+}
+
+void use_threads(int threads) {
+  const unsigned processors = std::max(1u, std::thread::hardware_concurrency());
+  seppo::set_num_threads(threads > 0 ? threads : static_cast<int>(std::min(processors, 64u)));
+}
+
+double peak_rss_mb() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+}  // namespace examples

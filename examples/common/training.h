@@ -1,0 +1,71 @@
+// The training loop that the example programs share, and its options.
+#pragma once
+
+#include "common/command_line.h"
+#include "common/progress.h"
+
+#include <seppo/nn/adam.h>
+#include <seppo/nn/data_parallel.h>
+#include <seppo/nn/schedule.h>
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+
+namespace examples {
+
+struct TrainingOptions {
+  int epochs = 10;
+  int batch_size = 64;
+  double lr = 1e-3, min_lr = 0;
+  int warmup_steps = 0;
+  std::string schedule = "cosine";
+  seppo::AdamOptions adam;
+  double clip_norm = 1;
+  std::uint64_t seed = 0;
+  int threads = 0;  // 0: one for each processor
+  int eval_interval = 10;
+  int log_interval = 100;
+  std::string log_format = "auto";
+  bool json = false;
+  std::filesystem::path out;
+
+  void add_to(CommandLine& line);
+  nlohmann::json to_json() const;
+};
+
+// What a program tells the loop about its task.
+struct Task {
+  std::size_t examples = 0;
+  // The loss of these examples, summed over tokens; runs on several threads at once.
+  std::function<seppo::ShardLoss(std::span<const int> examples)> loss;
+  // Measures the model on the validation data; the result goes to the log as it is.
+  std::function<nlohmann::json()> evaluate;
+  // Saves the model into options.out.
+  std::function<void()> save;
+};
+
+struct TrainingResult {
+  std::int64_t steps = 0;
+  double seconds = 0;
+  bool interrupted = false;
+  nlohmann::json evaluation;  // the last one
+};
+
+// Trains: shuffles by seed each epoch, evaluates every eval_interval epochs and at the end, writes
+// metrics.jsonl into options.out. Ctrl-C ends it after the running step, saved. Throws NumericError,
+// before the parameters are touched, if the loss or gradient is not finite.
+TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& options, const Task& task);
+
+// Checks that `folder` can be made and written before any work is done.
+void prepare_folder(const std::filesystem::path& folder);
+
+// Applies --threads.
+void use_threads(int threads);
+
+double peak_rss_mb();
+
+}  // namespace examples
