@@ -283,19 +283,7 @@ int predict(const std::vector<std::string>& arguments) {
     for (const std::string& word : words) print_answer(word);
     return 0;
   }
-  int number = 0;
-  for (std::string text; std::getline(std::cin, text);) {
-    ++number;
-    if (seppo::split_blanks(text).empty()) {
-      std::cout << std::endl;
-      continue;
-    }
-    try {
-      print_answer(text);
-    } catch (const seppo::Error& e) {
-      throw seppo::FormatError(fmt::format("standard input:{}: {}", number, e.what()));
-    }
-  }
+  examples::for_each_input_line(print_answer);
   return 0;
 }
 

@@ -138,7 +138,7 @@ bool CommandLine::parse(const std::vector<std::string>& arguments) {
       given_.push_back(option.string_key);
       if (option.string_key != "words" && option.value.size() == 1 && option.value[0].starts_with("--"))
         throw UsageError(fmt::format("--{}: its value is missing before '{}'", option.string_key, printable(option.value[0])));
-      if (option.value.size() == 1 && option.value[0].empty())
+      if (option.string_key != "words" && option.value.size() == 1 && option.value[0].empty())
         throw UsageError(fmt::format("--{}: its value is empty", option.string_key));
     }
     po::notify(map);
@@ -150,6 +150,22 @@ bool CommandLine::parse(const std::vector<std::string>& arguments) {
   else if (!rest.empty())
     throw UsageError(fmt::format("unexpected word '{}': options start with --", printable(rest.front())));
   return true;
+}
+
+void for_each_input_line(const std::function<void(const std::string&)>& f) {
+  int number = 0;
+  for (std::string text; std::getline(std::cin, text);) {
+    ++number;
+    if (seppo::split_blanks(text).empty()) {
+      std::cout << std::endl;
+      continue;
+    }
+    try {
+      f(text);
+    } catch (const seppo::Error& e) {
+      throw seppo::FormatError(fmt::format("standard input:{}: {}", number, e.what()));
+    }
+  }
 }
 
 int run_commands(int argc, char** argv, const std::string& about, const std::vector<Command>& commands) {

@@ -64,6 +64,9 @@ struct Command {
   std::function<int(const std::vector<std::string>& arguments)> run;
 };
 
+// Calls f with each line of standard input; a blank line gives a blank line. Errors name the line.
+void for_each_input_line(const std::function<void(const std::string& line)>& f);
+
 // Runs the sub-command that argv names; turns exceptions into one line on standard error and an exit code.
 int run_commands(int argc, char** argv, const std::string& about, const std::vector<Command>& commands);
 

@@ -21,6 +21,7 @@ using nlohmann::json;
 void TrainingOptions::add_to(CommandLine& line) {
   line.section("Training");
   line.integer("epochs", &epochs, 1, 1'000'000, "passes over the training data");
+  line.integer("max-steps", &max_steps, 0, 2'000'000'000, "stop after so many steps, on the schedule of all epochs; 0: never");
   line.integer("batch-size", &batch_size, 1, 1'000'000, "examples in a step");
   line.number("lr", &lr, 1e-12, 100, "peak learning rate");
   line.number("min-lr", &min_lr, 0, 100, "learning rate at the end of a cosine or linear schedule");
@@ -40,7 +41,7 @@ void TrainingOptions::add_to(CommandLine& line) {
 }
 
 json TrainingOptions::to_json() const {
-  return {{"epochs", epochs}, {"batch_size", batch_size}, {"lr", lr}, {"min_lr", min_lr},
+  return {{"epochs", epochs}, {"max_steps", max_steps}, {"batch_size", batch_size}, {"lr", lr}, {"min_lr", min_lr},
           {"warmup_steps", warmup_steps}, {"schedule", schedule}, {"adam_betas", {adam.beta1, adam.beta2}},
           {"weight_decay", adam.weight_decay}, {"clip_norm", clip_norm}, {"seed", seed}};
 }
@@ -98,10 +99,11 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
   Progress progress(options.log_format, steps, options.log_interval);
   TrainingResult result;
 
-  for (int epoch = 1; epoch <= options.epochs && !interrupted; ++epoch) {
+  const auto ended = [&] { return interrupted || (options.max_steps > 0 && result.steps >= options.max_steps); };
+  for (int epoch = 1; epoch <= options.epochs && !ended(); ++epoch) {
     const std::vector<int> order = seppo::random_permutation(
         static_cast<int>(task.examples), {options.seed, seppo::Purpose::shuffle, static_cast<std::uint64_t>(epoch)});
-    for (std::size_t b = 0; b < batches && !interrupted; ++b) {
+    for (std::size_t b = 0; b < batches && !ended(); ++b) {
       const auto examples = std::span(order).subspan(b * batch, batch);
       const std::int64_t step = ++result.steps;
       const seppo::StepLoss sums = data_parallel.backward(
@@ -120,7 +122,7 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
         metrics << json{{"step", step}, {"epoch", epoch}, {"loss", report.loss}, {"accuracy", report.accuracy},
                         {"gradient_norm", norm}, {"lr", lr}, {"seconds", progress.seconds()}} << "\n";
     }
-    if (epoch % options.eval_interval == 0 || epoch == options.epochs || interrupted) {
+    if (epoch % options.eval_interval == 0 || epoch == options.epochs || ended()) {
       result.evaluation = task.evaluate();
       progress.note(evaluation_text(epoch, result.evaluation));
       json line = result.evaluation;

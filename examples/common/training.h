@@ -19,6 +19,7 @@ namespace examples {
 
 struct TrainingOptions {
   int epochs = 10;
+  int max_steps = 0;  // 0: all epochs
   int batch_size = 64;
   double lr = 1e-3, min_lr = 0;
   int warmup_steps = 0;
@@ -56,7 +57,8 @@ struct TrainingResult {
 };
 
 // Trains: shuffles by seed each epoch, evaluates every eval_interval epochs and at the end, writes
-// metrics.jsonl into options.out. Ctrl-C ends it after the running step, saved. Throws NumericError,
+// metrics.jsonl into options.out. Ctrl-C ends it after the running step, saved;
+// max_steps ends it early on the unchanged schedule. Throws NumericError,
 // before the parameters are touched, if the loss or gradient is not finite.
 TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& options, const Task& task);
 

@@ -1,0 +1,168 @@
+// reverse: a one-layer Transformer encoder that learns to reverse a sequence of digits.
+#include "common/checkpoint_config.h"
+#include "common/command_line.h"
+#include "common/training.h"
+#include "reverse/model.h"
+
+#include <seppo/autograd/parallel.h>
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+namespace reversal {
+namespace {
+
+using examples::CommandLine;
+using examples::UsageError;
+using nlohmann::json;
+
+constexpr const char* kTask =
+    "The task: 16 random digits -> the same digits in reverse order. Exact match counts whole sequences.";
+constexpr int kTrain = 50'000, kValidation = 1'000, kTest = 10'000;
+
+json validation_scores(const seppo::Predictor& model, const seppo::Ragged& validation) {
+  const Score s = score(model, validation);
+  return {{"val_exact", s.exact}, {"val_token_accuracy", s.token_accuracy}};
+}
+
+json test_scores(const seppo::Predictor& model, std::uint64_t seed) {
+  const Score s = score(model, make_sequences(seed, Part::test, kTest));
+  std::cout << fmt::format("test         exact match {:8.4f} %  token accuracy {:8.4f} %   ({} fresh sequences)\n",
+                           100 * s.exact, 100 * s.token_accuracy, kTest);
+  return {{"test_exact", s.exact}, {"test_token_accuracy", s.token_accuracy}};
+}
+
+void print_validation(const json& v) {
+  std::cout << fmt::format("validation   exact match {:8.4f} %  token accuracy {:8.4f} %   ({} sequences)\n",
+                           100 * v["val_exact"].get<double>(), 100 * v["val_token_accuracy"].get<double>(), kValidation);
+}
+
+int train(const std::vector<std::string>& arguments) {
+  ModelOptions model_options;
+  examples::TrainingOptions options;
+  options.epochs = 10;
+  options.batch_size = 128;
+  options.lr = 5e-4;
+  options.warmup_steps = 50;
+  options.clip_norm = 5;
+  options.eval_interval = 1;
+  options.out = "runs/reverse";
+
+  CommandLine line("usage: reverse train [options]", kTask);
+  line.section("Model");
+  line.integer("d-model", &model_options.d_model, 1, 4096, "width");
+  line.integer("heads", &model_options.n_heads, 1, 256, "attention heads; they divide the width");
+  line.integer("d-ff", &model_options.d_ff, 1, 65536, "width of the feed-forward layers");
+  line.integer("layers", &model_options.n_layers, 1, 64, "encoder layers");
+  line.number("dropout", &model_options.dropout, 0, 0.999, "dropout of sublayers");
+  line.choice("norm", &model_options.norm, {"post", "pre"}, "layer norm after or before each sublayer");
+  options.add_to(line);
+  if (!line.parse(arguments)) return 0;
+  if (model_options.d_model % model_options.n_heads != 0)
+    throw UsageError(fmt::format("--d-model: {} is not a multiple of --heads {}", model_options.d_model, model_options.n_heads));
+  examples::use_threads(options.threads);
+
+  const seppo::Ragged sequences = make_sequences(options.seed, Part::train, kTrain);
+  const seppo::Ragged validation = make_sequences(options.seed, Part::validation, kValidation);
+  seppo::Parameters parameters(options.seed);
+  const seppo::Predictor model(parameters.root(), model_options.predictor());
+  examples::prepare_folder(options.out);
+  const json config = {{"program", "reverse"}, {"model", model_options.to_json()}, {"seed", options.seed}, {"training", options.to_json()}};
+  if (options.log_format != "none")
+    std::cerr << fmt::format("reverse: {} parameters, {} training and {} validation sequences, {} threads\n",
+                             parameters.count(), kTrain, kValidation, seppo::num_threads());
+
+  const examples::TrainingResult result = examples::train(
+      parameters, options,
+      {.examples = kTrain,
+       .loss = [&](std::span<const int> picks) { return loss(model, sequences, picks); },
+       .evaluate = [&] { return validation_scores(model, validation); },
+       .save = [&] { examples::save_model(options.out, parameters, config); }});
+
+  print_validation(result.evaluation);
+  std::cout << fmt::format("{} steps in {:.1f} s; saved in {}\n", result.steps, result.seconds, options.out.string());
+  if (options.json) {
+    json summary = result.evaluation;
+    summary.update({{"seconds", result.seconds}, {"steps", result.steps}, {"peak_rss_mb", examples::peak_rss_mb()}});
+    std::cout << summary.dump() << "\n";
+  }
+  return 0;
+}
+
+struct Saved {
+  json config;
+  seppo::Parameters parameters{0};
+  seppo::Predictor model;
+
+  explicit Saved(const std::filesystem::path& file)
+      : config(examples::load_config(file, "reverse")),
+        model(parameters.root(), ModelOptions::from_json(config["model"]).predictor()) {
+    seppo::load_checkpoint(file, parameters);
+  }
+};
+
+int eval(const std::vector<std::string>& arguments) {
+  std::filesystem::path path = "runs/reverse";
+  bool as_json = false;
+  int threads = 0;
+  CommandLine line("usage: reverse eval [options]", kTask);
+  line.existing_path("model", &path, "folder or file that `reverse train` saved");
+  line.integer("threads", &threads, 0, 256, "threads; 0: one for each processor");
+  line.flag("json", &as_json, "print the result as one JSON object, the last line of standard output");
+  if (!line.parse(arguments)) return 0;
+  examples::use_threads(threads);
+
+  const Saved saved(examples::model_file(path));
+  seppo::check<seppo::FormatError>(saved.config["seed"].is_number_unsigned(), "model configuration: 'seed' is missing");
+  const std::uint64_t seed = saved.config["seed"];
+  json summary = validation_scores(saved.model, make_sequences(seed, Part::validation, kValidation));
+  print_validation(summary);
+  summary.update(test_scores(saved.model, seed));
+  if (as_json) std::cout << summary.dump() << "\n";
+  return 0;
+}
+
+int predict(const std::vector<std::string>& arguments) {
+  std::filesystem::path path = "runs/reverse";
+  bool attention = false;
+  std::vector<std::string> words;
+  CommandLine line("usage: reverse predict [options] [SEQUENCE ...]",
+                   "Prints the model's reversal of each sequence of 16 digits:\n"
+                   "  reverse predict 3141592653589793 \"2 7 1 8 2 8 1 8 2 8 4 5 9 0 4 5\"\n"
+                   "Without sequences it reads them from standard input, one a line.");
+  line.existing_path("model", &path, "folder or file that `reverse train` saved");
+  line.flag("attention", &attention, "also show the attention weights of every layer and head");
+  line.words(&words);
+  if (!line.parse(arguments)) return 0;
+
+  // `predict 3 1 4 1 ...`, without quotes, is one sequence.
+  if (std::all_of(words.begin(), words.end(), [](const std::string& w) { return w.size() == 1; }) && !words.empty())
+    words = {fmt::format("{}", fmt::join(words, " "))};
+
+  const Saved saved(examples::model_file(path));
+  const auto print_answer = [&](const std::string& text) {
+    const std::vector<int> digits = parse_sequence(text);
+    seppo::AttentionMaps maps;
+    const std::vector<int> reversed = answer(saved.model, digits, attention ? &maps : nullptr);
+    std::cout << digits_text(reversed) << std::endl;
+    for (const seppo::AttentionMap& map : maps)
+      for (int head = 0; head < map.shape[1]; ++head) std::cout << attention_text(map, head, digits, reversed);
+  };
+  if (!words.empty()) {
+    for (const std::string& word : words) print_answer(word);
+    return 0;
+  }
+  examples::for_each_input_line(print_answer);
+  return 0;
+}
+
+}  // namespace
+}  // namespace reversal
+
+int main(int argc, char** argv) {
+  return examples::run_commands(argc, argv, "reverse: a one-layer Transformer encoder learns to reverse 16 digits.",
+                                {{"train", "train a model and save it", reversal::train},
+                                 {"eval", "score a saved model on fresh sequences", reversal::eval},
+                                 {"predict", "reverse sequences, and show the attention", reversal::predict}});
+}
