@@ -1,0 +1,147 @@
+// check_op: everything that must hold of an op, on generated inputs in double precision.
+//
+// - values agree with the naive reference to 1e-12;
+// - for every non-empty subset of inputs that require gradients, and a random cotangent, gradients agree
+//   with the complex step of the reference to 1e-12 max(|g|, 1e-3 max |g|);
+// - backward is repeatable to the bit, accumulates, is linear in the cotangent, gives exact zeros
+//   for a zero cotangent, and leaves the inputs unchanged;
+// - nothing is recorded in eval mode.
+#pragma once
+
+#include "nd.h"
+
+#include <seppo/autograd/ops.h>
+#include <seppo/autograd/random.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace test {
+
+using seppo::Shape;
+using seppo::Tensor;
+using Inputs = std::span<const Tensor>;
+
+template <class T>
+using Arrays = std::vector<Nd<T>>;
+
+inline std::vector<int> sizes_of(const Shape& shape) { return {shape.sizes().begin(), shape.sizes().end()}; }
+
+struct OpCheckOptions {
+  double low = 0, high = 0;  // inputs uniform in [low, high]; N(0, 1) when equal
+  std::uint64_t seed = 1;
+  double tolerance = 1e-12;
+};
+
+inline void check_close(std::span<const double> actual, const std::vector<double>& expected, double tolerance, const std::string& what) {
+  BOOST_REQUIRE_MESSAGE(actual.size() == expected.size(), what << ": sizes " << actual.size() << " and " << expected.size());
+  double largest = 0;
+  for (const double e : expected) largest = std::max(largest, std::abs(e));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    // Inputs and cotangents are of order 1: where everything cancels to zero, 1e-14 of rounding remains.
+    const double scale = std::max({std::abs(expected[i]), 1e-3 * largest, 1e-2});
+    BOOST_CHECK_MESSAGE(std::abs(actual[i] - expected[i]) <= tolerance * scale,
+                        what << "[" << i << "]: " << actual[i] << ", expected " << expected[i]);
+  }
+}
+
+// `op` maps Inputs to a Tensor; `reference` maps Arrays<T> to Nd<T>, for double and Complex.
+template <class Op, class Reference>
+void check_op(const std::string& name, const std::vector<Shape>& shapes, const Op& op, const Reference& reference,
+              const OpCheckOptions& options = {}) {
+  seppo::RandomStream random(options.seed, seppo::Purpose::test);
+  const auto draw = [&] {
+    return options.low == options.high ? random.normal() : options.low + (options.high - options.low) * random.uniform();
+  };
+  std::string title = name;
+  Arrays<double> x;
+  Arrays<Complex> z;
+  for (const Shape& shape : shapes) {
+    title += " " + shape.str();
+    x.emplace_back(sizes_of(shape));
+    for (double& v : x.back().v) v = draw();
+    z.emplace_back(sizes_of(shape));
+    std::copy(x.back().v.begin(), x.back().v.end(), z.back().v.begin());
+  }
+
+  const Nd<double> expected = reference(x);
+  std::vector<double> cotangent(expected.v.size());
+  for (double& c : cotangent) c = random.normal();
+
+  // Gradients by complex step: d/dx_i of cotangent . f(x) = Im(cotangent . f(x + i h e_i)) / h.
+  std::vector<std::vector<double>> gradients;
+  for (Nd<Complex>& input : z) {
+    gradients.emplace_back();
+    for (Complex& element : input.v) {
+      const Complex kept = element;
+      element += Complex(0, 1e-30);
+      const Nd<Complex> y = reference(z);
+      double g = 0;
+      for (std::size_t j = 0; j < y.v.size(); ++j) g += cotangent[j] * y.v[j].imag();
+      gradients.back().push_back(g / 1e-30);
+      element = kept;
+    }
+  }
+
+  seppo::Tape& tape = seppo::tape();
+  std::vector<double> scaled(cotangent), zero(cotangent.size(), 0.0);
+  for (double& c : scaled) c *= -2.5;
+  for (std::uint32_t subset = 0; subset < (1u << shapes.size()); ++subset) {
+    const std::string what = title + " subset " + std::to_string(subset);
+    // One forward pass, and backward for each cotangent in turn; returns the gradients of the subset.
+    const auto run = [&](const std::vector<std::vector<double>>& cotangents) {
+      tape.clear();
+      std::vector<Tensor> inputs;
+      for (std::size_t i = 0; i < shapes.size(); ++i)
+        inputs.push_back(subset >> i & 1 ? seppo::variable(shapes[i], x[i].v) : seppo::tensor(shapes[i], x[i].v));
+      const Tensor y = op(Inputs(inputs));
+      BOOST_CHECK_MESSAGE(sizes_of(y.shape()) == expected.shape, what << ": shape " << y.shape().str());
+      check_close(y.values(), expected.v, options.tolerance, what + " value");
+      BOOST_CHECK_MESSAGE(y.requires_grad() == (subset != 0), what << ": requires_grad");
+      std::vector<std::vector<double>> result;
+      if (subset == 0) return result;
+      for (const auto& c : cotangents) tape.backward(y, c);
+      for (std::size_t i = 0; i < shapes.size(); ++i) {
+        BOOST_CHECK_MESSAGE(std::equal(x[i].v.begin(), x[i].v.end(), inputs[i].values().begin()), what << ": input " << i << " changed");
+        if (!(subset >> i & 1)) continue;
+        const auto g = inputs[i].gradient();
+        result.emplace_back(g.begin(), g.end());
+      }
+      return result;
+    };
+    const auto once = run({cotangent});
+    if (subset == 0) continue;
+    std::size_t k = 0;
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      if (subset >> i & 1) check_close(once[k++], gradients[i], options.tolerance, what + " gradient " + std::to_string(i));
+    BOOST_CHECK_MESSAGE(run({cotangent}) == once, what << ": backward is not repeatable");
+    const auto twice = run({cotangent, cotangent}), none = run({zero}), times = run({scaled});
+    for (std::size_t i = 0; i < once.size(); ++i) {
+      const auto multiplied = [&](double factor) {
+        std::vector<double> result(once[i]);
+        for (double& g : result) g *= factor;
+        return result;
+      };
+      check_close(times[i], multiplied(-2.5), 1e-12, what + " linearity");
+      check_close(twice[i], multiplied(2), 1e-12, what + " accumulation");
+      for (const double g : none[i]) BOOST_CHECK_MESSAGE(g == 0, what << ": zero cotangent");
+    }
+  }
+
+  tape.clear();
+  const seppo::UseMode eval(seppo::Mode::eval);
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < shapes.size(); ++i) inputs.push_back(seppo::variable(shapes[i], x[i].v));
+  const Tensor y = op(Inputs(inputs));
+  check_close(y.values(), expected.v, options.tolerance, title + " value in eval mode");
+  BOOST_CHECK_MESSAGE(!y.requires_grad(), title << ": recorded in eval mode");
+  tape.clear();
+}
+
+}  // namespace test

@@ -1,0 +1,99 @@
+#define BOOST_TEST_MODULE ops_rows
+#include "support/op_check.h"
+#include "support/reference.h"
+
+#include <limits>
+
+using namespace test;
+namespace ref = test::reference;
+
+namespace {
+const std::vector<Shape> kShapes = {{1}, {5}, {3, 4}, {1, 1}, {2, 3, 17}, {2, 3, 4, 5}, {0, 4}, {9, 33}};
+}
+
+BOOST_AUTO_TEST_CASE(softmax_over_every_axis) {
+  for (const Shape& shape : kShapes)
+    for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
+      check_op("softmax", {shape}, [=](Inputs x) { return seppo::softmax(x[0], axis); },
+               [=](const auto& x) { return ref::along(x[0], axis, [](auto& row) { ref::softmax(row); }); });
+}
+
+BOOST_AUTO_TEST_CASE(log_softmax_over_every_axis) {
+  for (const Shape& shape : kShapes)
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      check_op("log_softmax", {shape}, [=](Inputs x) { return seppo::log_softmax(x[0], axis); }, [=](const auto& x) {
+        return ref::along(x[0], axis, [](auto& row) {
+          typename std::decay_t<decltype(row)>::value_type total = 0;
+          for (const auto& e : row) total += std::exp(e);
+          for (auto& e : row) e -= std::log(total);
+        });
+      });
+}
+
+BOOST_AUTO_TEST_CASE(masked_softmax) {
+  // 2 sequences, 3 heads' worth of queries each
+  const std::vector<int> lengths{2, 0};
+  const std::vector<std::uint8_t> pairs{1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0};
+  const auto check_mask = [&](const std::string& name, const seppo::Mask& mask, const auto& allowed) {
+    check_op(name, {{2, 3, 4}}, [=](Inputs x) { return seppo::softmax(x[0], mask); }, [=](const auto& x) {
+      int i = 0;
+      return ref::along(x[0], -1, [&](auto& row) {
+        ref::softmax_allowed(row, [&](std::size_t j) { return allowed(i / 3, i % 3, static_cast<int>(j)); });
+        ++i;
+      });
+    });
+  };
+  check_mask("softmax none", seppo::Mask::none(), [](int, int, int) { return true; });
+  check_mask("softmax causal", seppo::Mask::causal(), [](int, int i, int j) { return j <= i + 1; });
+  check_mask("softmax lengths", seppo::Mask::valid_lengths(lengths), [&](int s, int, int j) { return j < lengths[static_cast<std::size_t>(s)]; });
+  check_mask("softmax both", seppo::Mask::causal_valid_lengths(lengths), [&](int s, int i, int j) { return j <= i + 1 && j < lengths[static_cast<std::size_t>(s)]; });
+  check_mask("softmax pairs", seppo::Mask::allowed(pairs), [&](int s, int i, int j) { return pairs[static_cast<std::size_t>((s * 3 + i) * 4 + j)] != 0; });
+}
+
+BOOST_AUTO_TEST_CASE(layer_norm) {
+  for (const Shape& shape : {Shape{4}, Shape{3, 5}, Shape{2, 3, 4}, Shape{2, 1, 3, 17}, Shape{0, 4}, Shape{4, 40}, Shape{3, 1}}) {
+    const int n = shape[-1];
+    check_op("layer_norm", {shape, {n}, {n}}, [](Inputs x) { return seppo::layer_norm(x[0], x[1], x[2], 1e-5); },
+             [](const auto& x) { return ref::layer_norm(x[0], x[1], x[2], 1e-5); });
+  }
+  check_op("layer_norm aliased", {{5}}, [](Inputs x) { return seppo::layer_norm(x[0], x[0], x[0], 1e-3); },
+           [](const auto& x) { return ref::layer_norm(x[0], x[0], x[0], 1e-3); });
+}
+
+BOOST_AUTO_TEST_CASE(cross_entropy) {
+  const std::vector<int> targets{1, 0, 3, 3, 2, 0};
+  for (const double smoothing : {0.0, 0.1, 1.0})
+    for (const int ignored : {-100, 3, 0})
+      for (const bool mean : {true, false})
+        for (const Shape& shape : {Shape{6, 4}, Shape{2, 3, 4}})
+          check_op("cross_entropy", {shape},
+                   [&](Inputs x) {
+                     return seppo::cross_entropy(x[0], targets, {smoothing, ignored, mean ? seppo::Reduction::mean : seppo::Reduction::sum});
+                   },
+                   [&](const auto& x) {
+                     auto y = x[0];
+                     y.shape = {};
+                     y.v = {ref::cross_entropy(x[0], targets, smoothing, ignored, mean)};
+                     return y;
+                   });
+}
+
+BOOST_AUTO_TEST_CASE(cross_entropy_of_nothing_is_zero) {
+  seppo::Tape& t = seppo::tape();
+  t.clear();
+  const Tensor x = seppo::variable({2, 3}, std::vector<double>{1, 2, 3, 4, 5, 6});
+  const Tensor loss = seppo::cross_entropy(x, std::vector<int>{-1, -1}, {.ignored_index = -1});
+  BOOST_CHECK_EQUAL(loss.item(), 0);
+  t.backward(loss);
+  for (const double g : x.gradient()) BOOST_CHECK_EQUAL(g, 0);
+  BOOST_CHECK_EQUAL(seppo::cross_entropy(seppo::zeros({0, 3}), {}).item(), 0);
+}
+
+BOOST_AUTO_TEST_CASE(cross_entropy_ignores_a_shift_of_the_logits) {
+  seppo::tape().clear();
+  seppo::RandomStream random(5, seppo::Purpose::test);
+  std::vector<double> a, b;
+  for (int i = 0; i < 20; ++i) a.push_back(random.normal()), b.push_back(a.back() + 100);
+  const std::vector<int> targets{0, 1, 2, 3};
+  BOOST_CHECK_SMALL(seppo::cross_entropy(seppo::tensor({4, 5}, a), targets).item() - seppo::cross_entropy(seppo::tensor({4, 5}, b), targets).item(), 1e-12);
+}
