@@ -94,7 +94,7 @@ void weights_row(real* row, const std::uint8_t* allowed, std::size_t count, std:
   const V max = set(max_lanes(top));
   V total = zero;
   for_each(count, [&](std::size_t j, std::size_t n) HWY_ATTR {
-    const V e = first(exp(hn::Sub(hn::Mul(load(row + j, n), s), max)), zero, n);
+    const V e = first(exp_nonpositive(hn::Sub(hn::Mul(load(row + j, n), s), max)), zero, n);
     store(e, row + j, n);
     total = hn::Add(total, e);
   });

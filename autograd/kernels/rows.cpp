@@ -28,7 +28,7 @@ real exp_row(real* y, const real* x, real shift, std::size_t n) {
   const V s = set(shift), zero = hn::Zero(D());
   V total = zero;
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    const V e = first(exp(hn::Sub(load(x + j, count), s)), zero, count);
+    const V e = first(exp_nonpositive(hn::Sub(load(x + j, count), s)), zero, count);
     total = hn::Add(total, e);
     store(e, y + j, count);
   });
@@ -58,7 +58,7 @@ real LogSumExp(const real* x, std::size_t n) {
   const V s = set(shift), zero = hn::Zero(D());
   V total = zero;
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    total = hn::Add(total, first(exp(hn::Sub(load(x + j, count), s)), zero, count));
+    total = hn::Add(total, first(exp_nonpositive(hn::Sub(load(x + j, count), s)), zero, count));
   });
   return shift + std::log(sum_lanes(total));
 }
@@ -68,7 +68,7 @@ void LogSoftmaxRowBackward(real* dx, real beta, const real* dy, const real* y, s
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR { sum = hn::Add(sum, load(dy + j, count)); });
   const V total = set(sum_lanes(sum));
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    accumulate(hn::NegMulAdd(exp(load(y + j, count)), total, load(dy + j, count)), beta, dx + j, count);
+    accumulate(hn::NegMulAdd(exp_nonpositive(load(y + j, count)), total, load(dy + j, count)), beta, dx + j, count);
   });
 }
 
@@ -129,7 +129,7 @@ void CrossEntropyRowBackward(real* dx, real beta, const real* x, real lse, std::
                              real scale, std::size_t n) {
   const V l = set(lse), f = set(scale), uniform = set(smoothing / static_cast<real>(n));
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    const V p = exp(hn::Sub(load(x + j, count), l));
+    const V p = exp_nonpositive(hn::Sub(load(x + j, count), l));
     accumulate(hn::Mul(f, hn::Sub(p, uniform)), beta, dx + j, count);
   });
   dx[target] -= scale * (1 - smoothing);

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
+#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
@@ -58,8 +59,16 @@ HWY_INLINE void for_each(std::size_t n, const F& f) {
 HWY_INLINE real sum_lanes(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
 HWY_INLINE real max_lanes(V v) { return hn::GetLane(hn::MaxOfLanes(D(), v)); }
 
-// Highway's exp (1 ulp) with NaN passed through.
-HWY_INLINE V exp(V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(D(), x)); }
+// Highway's exp (1 ulp), for x <= 0 or NaN, which is passed through.
+HWY_INLINE V exp_nonpositive(V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(D(), x)); }
+
+// For any x: Highway's is undefined where the result overflows.
+HWY_INLINE V exp(V x) {
+  constexpr double kLogOfLargest = sizeof(real) == 4 ? 88.72283 : 709.782712893384;
+  const V limit = set(static_cast<real>(kLogOfLargest));
+  const V infinity = set(std::numeric_limits<real>::infinity());
+  return hn::IfThenElse(hn::Gt(x, limit), infinity, exp_nonpositive(hn::IfThenElse(hn::Gt(x, limit), limit, x)));
+}
 
 // Sums of reals in double precision.
 struct DoubleSum {

@@ -123,10 +123,12 @@ Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, doubl
   auto* const moments = t.allocate<kernels::RowMoments>(x.rows());
   kernels::layer_norm(y.data(), moments, x.data(), gain.data(), bias.data(), epsilon, x.rows(), x.cols());
   record(y, {x, gain, bias}, [=] {
+    real* const dgain = gain.requires_grad() ? gain.grad() : nullptr;
+    real* const dbias = bias.requires_grad() ? bias.grad() : nullptr;
+    // Last, so that its beta is 1 if x is also the gain or the bias.
     const GradTarget dx = x.requires_grad() ? x.grad_target() : GradTarget{nullptr, 0};
-    kernels::layer_norm_backward(dx.grad, dx.beta, gain.requires_grad() ? gain.grad() : nullptr,
-                                 bias.requires_grad() ? bias.grad() : nullptr, y.grad(), x.data(), moments,
-                                 gain.data(), x.rows(), x.cols());
+    kernels::layer_norm_backward(dx.grad, dx.beta, dgain, dbias, y.grad(), x.data(), moments, gain.data(), x.rows(),
+                                 x.cols());
   });
   return y;
 }

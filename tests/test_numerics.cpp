@@ -1,0 +1,151 @@
+// Single precision at the edges of its range.
+#define BOOST_TEST_MODULE numerics
+#include <seppo/autograd/ops.h>
+#include <seppo/autograd/random.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+Tensor row(std::vector<float> values) { return variable({1, static_cast<int>(values.size())}, values); }
+
+bool finite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
+}  // namespace
+
+// Rows of 16 with a mean far larger than their spread, or of extreme scale.
+BOOST_AUTO_TEST_CASE(layer_norm_torture) {
+  std::vector<std::function<double(int)>> rows;
+  for (const double mean : {0.0, 1e2, 1e3, 1e4}) rows.push_back([=](int i) { return mean + i * 1e-3; });
+  for (const double mean : {4e4, 1e5, 1e6, 1e7}) rows.push_back([=](int i) { return mean + i; });
+  RandomStream random(1, Purpose::test);
+  std::vector<double> normal;
+  for (int i = 0; i < 16; ++i) normal.push_back(random.normal());
+  for (const double scale : {1e-30, 1e-20, 1e18, 1e19, 1e20, 1e30, 1e37}) rows.push_back([=](int i) { return scale * normal[static_cast<std::size_t>(i)]; });
+
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    tape().clear();
+    std::vector<float> x;
+    for (int i = 0; i < 16; ++i) x.push_back(static_cast<float>(rows[r](i)));
+    // The same formula in double, on the same rounded inputs.
+    double mean = 0, variance = 0;
+    for (const float v : x) mean += static_cast<double>(v) / 16;
+    for (const float v : x) variance += (static_cast<double>(v) - mean) * (static_cast<double>(v) - mean) / 16;
+    const Tensor input = row(x);
+    const Tensor y = layer_norm(input, full({16}, 1), full({16}, 0), 1e-5);
+    for (std::size_t i = 0; i < 16; ++i) {
+      const double expected = (static_cast<double>(x[i]) - mean) / std::sqrt(variance + 1e-5);
+      BOOST_CHECK_MESSAGE(std::abs(static_cast<double>(y.values()[i]) - expected) <= 2e-6, "row " << r << " [" << i << "] " << y.values()[i] << ", expected " << expected);
+    }
+    std::vector<float> cotangent;
+    for (int i = 0; i < 16; ++i) cotangent.push_back(static_cast<float>(random.normal()));
+    tape().backward(y, cotangent);
+    BOOST_CHECK_MESSAGE(finite(input.gradient()), "row " << r);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(layer_norm_of_a_constant_row_is_the_bias) {
+  tape().clear();
+  const Tensor x = row(std::vector<float>(16, 3.7f));
+  const Tensor y = layer_norm(x, full({16}, 2), full({16}, 5), 1e-5);
+  for (const float v : y.values()) BOOST_CHECK_EQUAL(v, 5);
+  tape().backward(y, std::vector<float>(16, 1.0f));
+  BOOST_CHECK(finite(x.gradient()));
+}
+
+BOOST_AUTO_TEST_CASE(softmax_extremes) {
+  const std::vector<std::pair<std::vector<float>, std::vector<float>>> cases = {
+      {{3e38f, -3e38f}, {1, 0}}, {{-3e38f, -3e38f}, {0.5f, 0.5f}}, {{3e38f, 3e38f}, {0.5f, 0.5f}}, {{-kInf, 0, -kInf}, {0, 1, 0}},
+      {{-kInf, -kInf}, {0, 0}},  {{1e-40f, 1e-40f}, {0.5f, 0.5f}}, {{7}, {1}}};
+  for (const auto& [x, expected] : cases) {
+    tape().clear();
+    const Tensor input = row(x);
+    const Tensor y = softmax(input);
+    for (std::size_t i = 0; i < expected.size(); ++i) BOOST_CHECK_SMALL(y.values()[i] - expected[i], 1e-6f);
+    tape().backward(y, std::vector<float>(expected.size(), 1.5f));
+    BOOST_CHECK(finite(input.gradient()));
+  }
+  tape().clear();
+  const Tensor wide = softmax(row(std::vector<float>(100'000, 2.0f)));
+  BOOST_CHECK_SMALL(sum(wide).item() - 1, 1e-5f);
+}
+
+BOOST_AUTO_TEST_CASE(cross_entropy_extremes) {
+  tape().clear();
+  const Tensor x = row({1e38f, -1e38f, 0});
+  const Tensor right = cross_entropy(x, std::vector<int>{0}), wrong = cross_entropy(x, std::vector<int>{1});
+  BOOST_CHECK_EQUAL(right.item(), 0);
+  BOOST_CHECK(std::isfinite(wrong.item()) && wrong.item() > 1e38f);
+  tape().backward(wrong);
+  BOOST_CHECK_EQUAL(x.gradient()[0], 1);
+  BOOST_CHECK_EQUAL(x.gradient()[1], -1);
+  tape().clear();
+  BOOST_CHECK_EQUAL(cross_entropy(row({5}), std::vector<int>{0}).item(), 0);
+}
+
+BOOST_AUTO_TEST_CASE(nan_goes_in_and_comes_out) {
+  tape().clear();
+  for (const auto& op : std::vector<std::function<Tensor(const Tensor&)>>{
+           relu, gelu, [](const Tensor& x) { return seppo::tanh(x); }, sigmoid, [](const Tensor& x) { return seppo::exp(x); },
+           [](const Tensor& x) { return seppo::log(x); }, [](const Tensor& x) { return softmax(x); }, [](const Tensor& x) { return log_softmax(x); },
+           [](const Tensor& x) { return layer_norm(x, full({3}, 1), full({3}, 0)); }, [](const Tensor& x) { return sum(x); }}) {
+    const Tensor y = op(row({1, kNan, 2}));
+    BOOST_CHECK(std::any_of(y.values().begin(), y.values().end(), [](float v) { return std::isnan(v); }));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(infinities_have_their_limits) {
+  tape().clear();
+  const auto values = [](const Tensor& y) { return std::vector<float>(y.values().begin(), y.values().end()); };
+  BOOST_CHECK((values(seppo::exp(row({-kInf, kInf, -200, 100}))) == std::vector<float>{0, kInf, 0, kInf}));
+  BOOST_CHECK((values(seppo::tanh(row({-kInf, kInf, -50, 50}))) == std::vector<float>{-1, 1, -1, 1}));
+  BOOST_CHECK((values(sigmoid(row({-kInf, kInf, -200, 200}))) == std::vector<float>{0, 1, 0, 1}));
+  BOOST_CHECK((values(relu(row({-kInf, kInf}))) == std::vector<float>{0, kInf}));
+  BOOST_CHECK((values(gelu(row({50, -50}))) == std::vector<float>{50, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(vector_functions_are_accurate) {
+  // tails of vectors too: 1000 is not a multiple of any width
+  RandomStream random(2, Purpose::test);
+  std::vector<float> x;
+  for (int i = 0; i < 1000; ++i) x.push_back(static_cast<float>(40 * random.uniform() - 20));
+  tape().clear();
+  const Tensor input = row(x), e = seppo::exp(input), h = seppo::tanh(input), s = sigmoid(input);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double v = static_cast<double>(x[i]);
+    BOOST_CHECK_CLOSE(static_cast<double>(e.values()[i]), std::exp(v), 3e-5);  // percent
+    BOOST_CHECK_SMALL(static_cast<double>(h.values()[i]) - std::tanh(v), 5e-7);
+    BOOST_CHECK_SMALL(static_cast<double>(s.values()[i]) - 1 / (1 + std::exp(-v)), 2e-7);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(long_sums_keep_their_digits) {
+  tape().clear();
+  std::vector<float> x(1 << 22, 0.1f);
+  const double expected = static_cast<double>(0.1f) * static_cast<double>(x.size());
+  BOOST_CHECK_CLOSE(static_cast<double>(sum(row(x)).item()), expected, 2e-5);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = (i % 2 ? -1e4f : 1e4f) + 0.5f;
+  BOOST_CHECK_CLOSE(static_cast<double>(sum(row(x)).item()), 0.5 * static_cast<double>(x.size()), 2e-5);
+}
+
+BOOST_AUTO_TEST_CASE(attention_with_huge_scores) {
+  tape().clear();
+  const Tensor q = variable({2, 4}, std::vector<float>{1e4f, 0, 0, 0, -1e4f, 0, 0, 0});
+  const std::vector<int> offsets{0, 2};
+  const Tensor y = attention(q, q, q, 1, offsets, offsets);
+  BOOST_CHECK(finite(y.values()));
+  tape().backward(y, std::vector<float>(8, 1.0f));
+  BOOST_CHECK(finite(q.gradient()));
+}
