@@ -38,7 +38,7 @@ class Pool {
       });
   }
 
-  void run(std::size_t n, const std::function<void(std::size_t)>& f) {
+  void run(std::size_t n, FunctionRef<void(std::size_t)> f) {
     const std::lock_guard caller(callers_);
     task_ = &f;
     count_ = n;
@@ -109,7 +109,7 @@ class Pool {
   std::vector<std::thread> workers_;
   std::atomic<std::size_t> batch_{0}, next_{0}, busy_{0};
   std::atomic<bool> stopping_{false};
-  const std::function<void(std::size_t)>* task_ = nullptr;
+  const FunctionRef<void(std::size_t)>* task_ = nullptr;
   std::size_t count_ = 0;
   std::exception_ptr error_;
 };
@@ -134,7 +134,7 @@ int num_threads() { return threads_wanted; }
 
 int thread_index() { return index_of_thread; }
 
-void run_tasks(std::size_t n, const std::function<void(std::size_t)>& f) {
+void run_tasks(std::size_t n, FunctionRef<void(std::size_t)> f) {
   if (inside_task || num_threads() == 1 || n <= 1) {
     for (std::size_t i = 0; i < n; ++i) f(i);
     return;
@@ -143,7 +143,7 @@ void run_tasks(std::size_t n, const std::function<void(std::size_t)>& f) {
 }
 
 void parallel_for(std::size_t begin, std::size_t end, std::size_t grain,
-                  const std::function<void(std::size_t, std::size_t)>& f) {
+                  FunctionRef<void(std::size_t, std::size_t)> f) {
   if (begin >= end) return;
   grain = std::max<std::size_t>(grain, 1);
   run_tasks((end - begin + grain - 1) / grain, [&](std::size_t piece) {

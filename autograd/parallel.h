@@ -6,8 +6,9 @@
 // Calls from inside a task run serially.
 #pragma once
 
+#include <seppo/autograd/function_ref.h>
+
 #include <cstddef>
-#include <functional>
 
 namespace seppo {
 
@@ -18,11 +19,11 @@ int num_threads();
 // Which of the threads is running the current task: 0 .. num_threads()-1; 0 outside tasks.
 int thread_index();
 
-void run_tasks(std::size_t n, const std::function<void(std::size_t task)>& f);
+void run_tasks(std::size_t n, FunctionRef<void(std::size_t task)> f);
 
 // Cuts [begin, end) into pieces of `grain` (the last may be shorter) and runs f(first, last) on each.
 void parallel_for(std::size_t begin, std::size_t end, std::size_t grain,
-                  const std::function<void(std::size_t first, std::size_t last)>& f);
+                  FunctionRef<void(std::size_t first, std::size_t last)> f);
 
 // Sets flush-to-zero and denormals-are-zero on the calling thread for a scope. Denormal operands cost
 // about twenty times more; training wraps its shards in this.

@@ -107,7 +107,7 @@ Tensor Tape::view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset)
 
 void Tape::check_owned(const Tensor& tensor) const {
   const Tape* owner = tensor.node().tape;
-  check<StateError>(owner == nullptr || owner == this, "tape: tensor ", tensor.describe(),
+  check<StateError>(owner == nullptr || owner == this, "tape: tensor ", tensor,
                     " belongs to another tape or thread");
 }
 
@@ -117,7 +117,7 @@ real* Tape::leaf_gradient(real* grad) const {
 }
 
 void Tape::backward(const Tensor& loss) {
-  check(loss.size() == 1, "backward: the loss must have one element, got ", loss.describe(),
+  check(loss.size() == 1, "backward: the loss must have one element, got ", loss,
         "; give a cotangent for any other shape");
   const real one = 1;
   backward(loss, {&one, 1});
@@ -125,10 +125,10 @@ void Tape::backward(const Tensor& loss) {
 
 void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
   check_owned(output);
-  check<StateError>(output.requires_grad(), "backward: output ", output.describe(),
+  check<StateError>(output.requires_grad(), "backward: output ", output,
                     " does not depend on a tensor that requires a gradient, or was computed in eval mode");
   check(cotangent.size() == output.size(), "backward: cotangent has ", cotangent.size(), " elements, output ",
-        output.describe(), " has ", output.size());
+        output, " has ", output.size());
   real* grad = output.grad();
   for (std::size_t i = 0; i < cotangent.size(); ++i) grad[i] += cotangent[i];
   if (output.node().tape) run_backward(output.node().index);
@@ -149,7 +149,7 @@ void Tape::run_backward(std::size_t from) {
 // ---- Tensor -------------------------------------------------------------------------------------
 
 real Tensor::item() const {
-  check(size() == 1, "item: the tensor must have one element, got ", describe());
+  check(size() == 1, "item: the tensor must have one element, got ", *this);
   return *data();
 }
 
@@ -181,9 +181,9 @@ GradTarget Tensor::grad_target() const {
 
 std::span<const real> Tensor::gradient() const {
   Node& n = node();
-  check<StateError>(n.requires_grad, "gradient: tensor ", describe(), " does not require a gradient");
+  check<StateError>(n.requires_grad, "gradient: tensor ", *this, " does not require a gradient");
   const Node& owner = n.base ? *n.base : n;
-  check<StateError>(!owner.released || owner.grad, "gradient: that of intermediate tensor ", describe(),
+  check<StateError>(!owner.released || owner.grad, "gradient: that of intermediate tensor ", *this,
                     " was recycled by backward; call retain_grad() on it before");
   return {grad(), size()};
 }

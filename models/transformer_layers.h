@@ -33,13 +33,13 @@ struct AttentionMap {
 };
 using AttentionMaps = std::vector<AttentionMap>;
 
-// Runs attend(Tensor* weights) and, if maps are wanted, keeps the weights under the name.
+// Runs attend(Tensor* weights) and, if maps are wanted, keeps the weights under layer + what.
 template <class F>
-Tensor with_map(AttentionMaps* maps, const std::string& name, const F& attend) {
+Tensor with_map(AttentionMaps* maps, const std::string& layer, const char* what, const F& attend) {
   if (!maps) return attend(nullptr);
   Tensor weights;
   const Tensor y = attend(&weights);
-  maps->push_back({name, weights.shape(), {weights.values().begin(), weights.values().end()}});
+  maps->push_back({layer + what, weights.shape(), {weights.values().begin(), weights.values().end()}});
   return y;
 }
 
@@ -67,7 +67,7 @@ struct EncoderLayer {
 
   Tensor operator()(const Tensor& x, Offsets rows, AttentionMaps* maps = nullptr) const {  // [rows, d_model]
     const Tensor y = add_norm_1(x, [&](const Tensor& z) {
-      return with_map(maps, name + ".self_attn", [&](Tensor* w) { return self_attn(z, rows, Mask::none(), w); });
+      return with_map(maps, name, ".self_attn", [&](Tensor* w) { return self_attn(z, rows, Mask::none(), w); });
     });
     return add_norm_2(y, ffn);
   }
@@ -100,10 +100,10 @@ struct DecoderLayer {
     return (*this)(
         x,
         [&](const Tensor& z) {
-          return with_map(maps, name + ".self_attn", [&](Tensor* w) { return self_attn(z, rows, Mask::causal(), w); });
+          return with_map(maps, name, ".self_attn", [&](Tensor* w) { return self_attn(z, rows, Mask::causal(), w); });
         },
         [&](const Tensor& z) {
-          return with_map(maps, name + ".cross_attn",
+          return with_map(maps, name, ".cross_attn",
                           [&](Tensor* w) { return cross_attn(z, rows, memory, memory_rows, Mask::none(), w); });
         });
   }

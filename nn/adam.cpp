@@ -14,6 +14,11 @@ Adam::Adam(Parameters& parameters, const AdamOptions& options)
     check<ArgumentError>(beta >= 0 && beta < 1, "adam: beta ", beta, " is not in [0, 1)");
   check<ArgumentError>(options.epsilon >= 0 && options.weight_decay >= 0, "adam: epsilon ", options.epsilon,
                        " and weight_decay ", options.weight_decay, " must not be negative");
+  for (const auto& entry : parameters.entries())
+    if (runs_.empty() || runs_.back().decay != entry.decay) {
+      if (!runs_.empty()) runs_.back().end = entry.offset;
+      runs_.push_back({entry.offset, m_.size(), entry.decay});
+    }
 }
 
 void Adam::step(double lr, double gradient_scale) {
@@ -21,7 +26,7 @@ void Adam::step(double lr, double gradient_scale) {
                     "adam: parameters were added after the optimiser was made");
   ++steps_;
   const double t = static_cast<double>(steps_);
-  kernels::AdamStep step{.lr = lr,
+  const kernels::AdamStep step{.lr = lr,
                          .beta1 = options_.beta1,
                          .beta2 = options_.beta2,
                          .epsilon = options_.epsilon,
@@ -31,18 +36,16 @@ void Adam::step(double lr, double gradient_scale) {
                          .correction2 = 1 - std::pow(options_.beta2, t),
                          .gradient_scale = gradient_scale};
   const std::span<real> values = parameters_->values(), gradients = parameters_->gradients();
-  // Runs of neighbours with the same decay, each in pieces that threads can share.
-  const auto& entries = parameters_->entries();
-  for (auto first = entries.begin(); first != entries.end();) {
-    const auto last = std::find_if(first, entries.end(), [&](const auto& e) { return e.decay != first->decay; });
-    const std::size_t end = last == entries.end() ? values.size() : last->offset;
-    step.weight_decay = first->decay ? options_.weight_decay : 0;
-    constexpr std::size_t kGrain = std::size_t{1} << 16;
-    parallel_for(first->offset, end, kGrain, [&](std::size_t i, std::size_t j) {
-      kernels::adam(values.data() + i, gradients.data() + i, m_.data() + i, v_.data() + i, j - i, step);
-    });
-    first = last;
-  }
+  constexpr std::size_t kGrain = std::size_t{1} << 14;
+  parallel_for(0, values.size(), kGrain, [&](std::size_t begin, std::size_t end) {
+    kernels::AdamStep own = step;
+    for (const Run& run : runs_) {
+      const std::size_t first = std::max(begin, run.begin), last = std::min(end, run.end);
+      if (first >= last) continue;
+      own.weight_decay = run.decay ? options_.weight_decay : 0;
+      kernels::adam(values.data() + first, gradients.data() + first, m_.data() + first, v_.data() + first, last - first, own);
+    }
+  });
 }
 
 double gradient_norm(const Parameters& parameters) {

@@ -31,8 +31,15 @@ class Adam {
   std::span<const real> second_moments() const { return v_; }
 
  private:
+  // Neighbours in the flat block that are decayed alike.
+  struct Run {
+    std::size_t begin, end;
+    bool decay;
+  };
+
   Parameters* parameters_;
   AdamOptions options_;
+  std::vector<Run> runs_;
   std::int64_t steps_ = 0;
   std::vector<real> m_, v_;
 };

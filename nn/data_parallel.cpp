@@ -13,7 +13,7 @@ DataParallel::DataParallel(Parameters& parameters, std::size_t shards) : paramet
 }
 
 StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::uint32_t step,
-                                const std::function<ShardLoss(std::size_t, std::size_t)>& loss) {
+                                FunctionRef<ShardLoss(std::size_t, std::size_t)> loss) {
   const std::size_t shards = std::min(shards_, samples);
   const std::span<real> gradients = parameters_->gradients();
   for (std::vector<real>& block : gradients_) block.resize(gradients.size());

@@ -6,10 +6,10 @@
 // gradients are sums over what they count (tokens, say); the caller divides once, by the total.
 #pragma once
 
+#include <seppo/autograd/function_ref.h>
 #include <seppo/nn/parameters.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -35,7 +35,7 @@ class DataParallel {
   // Calls loss(first, last) for the samples of each shard, runs backward on what it returns, and adds
   // the gradients to parameters.gradients(). `seed` and `step` key the dropout masks.
   StepLoss backward(std::size_t samples, std::uint64_t seed, std::uint32_t step,
-                    const std::function<ShardLoss(std::size_t first, std::size_t last)>& loss);
+                    FunctionRef<ShardLoss(std::size_t first, std::size_t last)> loss);
 
  private:
   void add_gradients(std::size_t shards);

@@ -111,6 +111,8 @@ void replace_atomically(const std::filesystem::path& path, const F& f) {
 // nlohmann-json keeps the last of equal keys and recurses on nested input; both are refused here.
 json parse_header(const std::string& file, const std::string& text) {
   check<FormatError>(!text.empty() && text[0] == '{', file, ": the header is not a JSON object");
+  // The parser would take a NUL for the end.
+  check<FormatError>(text.find('\0') == std::string::npos, file, ": the header contains a NUL");
   std::vector<std::set<std::string>> keys;
   try {
     return json::parse(text, [&](int depth, json::parse_event_t event, json& value) {
