@@ -98,7 +98,6 @@ BOOST_AUTO_TEST_CASE(slices_and_concatenation) {
 }
 
 BOOST_AUTO_TEST_CASE(indices) {
-  const Tensor unused;
   for (const int id : {-1, 5, std::numeric_limits<int>::max()})
     check_error<IndexError>([=] { embedding(ones({5, 2}), std::vector<int>{0, id}); }, {"embedding: id " + std::to_string(id), "position 1", "0..4", "[5,2]"});
   check_error<ShapeError>([] { embedding(ones({5}), std::vector<int>{0}); }, {"embedding", "[5]"});
