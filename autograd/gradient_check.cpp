@@ -21,15 +21,23 @@ struct Direction {
   bool fell;
 };
 
+// |D(h) - g u| for one step, and how much of it rounding explains.
+struct Difference {
+  double value, rounding;
+};
+
 // The differences of one direction, from the largest step to the smallest.
-Direction judge(const std::vector<double>& differences, double scale, double rounding) {
-  Direction d{differences.front() / scale, 0, false};
-  for (std::size_t i = 0; i < differences.size(); ++i) {
-    d.error = std::min(d.error, differences[i] / scale);
-    // A step's fall counts while both ends are clear of rounding.
-    if (i > 0 && differences[i] > 10 * rounding) d.order = std::max(d.order, std::log10(differences[i - 1] / differences[i]));
+Direction judge(const std::vector<Difference>& differences, double scale) {
+  const Difference& largest_step = differences.front();
+  Direction d{largest_step.value / scale, 0, largest_step.value <= 100 * largest_step.rounding};
+  for (std::size_t i = 1; i < differences.size(); ++i) {
+    const Difference &before = differences[i - 1], &now = differences[i];
+    d.error = std::min(d.error, now.value / scale);
+    // The fall counts from a difference that is clear of rounding.
+    if (before.value > 1e3 * before.rounding)
+      d.order = std::max(d.order, std::log10(before.value / std::max(now.value, now.rounding)));
   }
-  d.fell = d.order > 1.5 || differences.front() <= 100 * rounding;
+  d.fell |= d.order > 1.5 || d.error * scale <= 1e-3 * largest_step.value;
   return d;
 }
 
@@ -65,20 +73,19 @@ GradientCheckReport gradient_check(std::span<real> values, std::span<real> gradi
     }
     const double scale = std::max(norm(gradient) * norm(u), 1e-300);
 
-    std::vector<double> differences;
-    double h = options.first_step, rounding = 0;
+    std::vector<Difference> differences;
+    double h = options.first_step;
     for (int step = 0; step < options.steps; ++step, h /= 10) {
       const auto at = [&](double sign) {
         for (std::size_t i = 0; i < u.size(); ++i) values[i] = saved[i] + static_cast<real>(sign * h) * u[i];
         return static_cast<double>(evaluate().item());
       };
       const double difference = (at(1) - at(-1)) / (2 * h);
-      differences.push_back(std::abs(difference - slope));
-      if (step == 0) rounding = 1e-15 * std::max(std::abs(value), 1.0) / h;
+      differences.push_back({std::abs(difference - slope), 1e-15 * std::max(std::abs(value), 1.0) / h});
     }
     std::copy(saved.begin(), saved.end(), values.begin());
 
-    const Direction d = judge(differences, scale, rounding);
+    const Direction d = judge(differences, scale);
     const bool passed = d.error <= options.tolerance && d.fell;
     report.passed &= passed;
     if (d.error >= report.error) report.error = d.error, report.order = d.order;

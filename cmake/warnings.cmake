@@ -12,6 +12,8 @@ function(seppo_strict target)
   if(SEPPO_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-sanitize-recover=all
                            -fno-omit-frame-pointer)
+    # With the sanitizers on, g++ 12 suspects std::function of being uninitialised.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
     target_link_options(${target} PUBLIC -fsanitize=address,undefined)
   endif()
 endfunction()

@@ -51,6 +51,26 @@ BOOST_AUTO_TEST_CASE(files_are_short_and_explain_themselves) {
   });
 }
 
+// Each C++ block of the README stands, compiled, between marks in test_readme.cpp.
+BOOST_AUTO_TEST_CASE(the_readme_shows_code_that_runs) {
+  const auto words = [](const std::string& text) {  // spacing aside
+    return std::regex_replace(text, std::regex("\\s+"), " ");
+  };
+  const auto read = [](const char* name) {
+    std::ifstream file(fs::path(SEPPO_SOURCE_DIR) / name);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  const std::string readme = read("README.md"), compiled = words(read("tests/test_readme.cpp"));
+  int blocks = 0;
+  constexpr std::string_view kStart = "```cpp\n";
+  for (std::size_t at = 0; (at = readme.find(kStart, at)) != std::string::npos; ++blocks) {
+    at += kStart.size();
+    const std::string block = readme.substr(at, readme.find("```", at) - at);
+    BOOST_CHECK_MESSAGE(compiled.find(words(block)) != std::string::npos, "not in test_readme.cpp:\n" << block);
+  }
+  BOOST_CHECK_GE(blocks, 4);
+}
+
 BOOST_AUTO_TEST_CASE(only_blas_cpp_knows_blas) {
   each_source([](const fs::path& path, int) {
     std::ifstream file(path);

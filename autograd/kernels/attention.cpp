@@ -107,9 +107,9 @@ void weights_row(real* row, const std::uint8_t* allowed, std::size_t count, std:
       sum += row[j];
     }
   }
-  const real inverse = sum == 0 ? real{0} : 1 / sum;
-  for (std::size_t j = 0; j < count; ++j) row[j] *= inverse;
-  std::fill(row + count, row + keys, real{0});
+  const V inverse = set(sum == 0 ? real{0} : 1 / sum);
+  for_each(count, [&](std::size_t j, std::size_t n) HWY_ATTR { store(hn::Mul(load(row + j, n), inverse), row + j, n); });
+  for (std::size_t j = count; j < keys; ++j) row[j] = 0;
 }
 
 void Attention(real* out, std::size_t ldo, real* weights, const AttentionHead& h, real* scratch) {

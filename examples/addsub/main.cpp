@@ -76,15 +76,22 @@ struct Preset {
   int epochs, warmup_steps;
   double lr, weight_decay;
 };
-const Preset kLab{{}, 170, 200, 3e-3, 0.05};
+const Preset kLab{{}, 300, 2000, 3e-3, 0.3};
 const Preset kLarge{{.d_model = 256, .n_heads = 8, .d_ff = 512}, 60, 200, 5e-4, 0.05};
 
+// The preset decides the defaults that --help shows and that other options change, so it is looked up
+// before they are parsed.
+std::string preset_named_in(const std::vector<std::string>& arguments) {
+  std::string name = "lab";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--preset" && i + 1 < arguments.size()) name = arguments[i + 1];
+    if (arguments[i].starts_with("--preset=")) name = arguments[i].substr(9);
+  }
+  return name;
+}
+
 int train(const std::vector<std::string>& arguments) {
-  // The preset decides the defaults that --help shows and that other options change.
-  std::string preset_name = "lab";
-  for (std::size_t i = 0; i + 1 < arguments.size(); ++i)
-    if (arguments[i] == "--preset") preset_name = arguments[i + 1];
-  if (std::find(arguments.begin(), arguments.end(), "--preset=large") != arguments.end()) preset_name = "large";
+  std::string preset_name = preset_named_in(arguments);
   const Preset& preset = preset_name == "large" ? kLarge : kLab;
 
   ModelOptions model_options = preset.model;

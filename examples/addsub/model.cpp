@@ -72,7 +72,7 @@ std::size_t count_correct(const Tensor& logits, std::span<const int> targets) {
   return correct;
 }
 
-constexpr std::size_t kChunk = 256;  // examples scored at a time by one thread
+constexpr std::size_t kChunk = 64;  // examples scored at a time by one thread
 
 }  // namespace
 

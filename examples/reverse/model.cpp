@@ -98,7 +98,7 @@ seppo::ShardLoss loss(const seppo::Predictor& model, const Ragged& sequences, st
 }
 
 Score score(const seppo::Predictor& model, const Ragged& sequences) {
-  constexpr std::size_t kChunk = 256;
+  constexpr std::size_t kChunk = 64;  // sequences scored at a time by one thread
   struct Counts {
     std::size_t exact = 0, symbols = 0;
   };
