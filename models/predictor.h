@@ -27,7 +27,7 @@ struct Predictor {
         input_dropout(c.input_dropout),
         input(s / "input", c.features, c.d_model),
         positions(s / "positions", c.positions, c.max_length, c.d_model),
-        encoder(s / "encoder", c.n_layers, {c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm}),
+        encoder(s / "encoder", c.n_layers, {.d_model = c.d_model, .n_heads = c.n_heads, .d_ff = c.d_ff, .dropout = c.dropout, .norm = c.norm}),
         output_hidden(s / "output" / "hidden", c.d_model, c.d_model),
         output_norm(s / "output" / "norm", c.d_model),
         output_dropout(c.dropout),

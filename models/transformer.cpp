@@ -28,7 +28,7 @@ Transformer::Transformer(const Scope& s, const TransformerConfig& c)
       src_embedding(embedding_table(s / (c.share_embeddings ? "embedding" : "src_embedding"), c.src_vocabulary, c)),
       tgt_embedding(c.share_embeddings ? src_embedding : embedding_table(s / "tgt_embedding", c.tgt_vocabulary, c)),
       positions(s / "positions", c.positions, c.max_length, c.d_model),
-      embedding_dropout(c.dropout),
+      embedding_dropout(c.dropout_place == DropoutPlace::after_norm ? 0 : c.dropout),
       encoder(s / "encoder", c.enc_layers, layer_config(c)) {
   for (int i = 0; i < c.dec_layers; ++i) decoder.emplace_back(s / "decoder" / i, layer_config(c));
   if (c.norm == Norm::pre) decoder_norm.emplace_back(s / "decoder" / "norm", c.d_model);

@@ -22,6 +22,7 @@ struct TransformerConfig {
   int enc_layers = 6, dec_layers = 6;
   double dropout = 0.1;  // of each sublayer's output and of the embedded inputs
   Norm norm = Norm::post;
+  DropoutPlace dropout_place = DropoutPlace::before_residual;  // after_norm leaves the inputs alone
   Positions positions = Positions::sinusoid;
   int max_length = 512;          // of a sequence, source or target
   bool share_embeddings = false;  // one table for source and target; the vocabularies must be equal
@@ -55,7 +56,7 @@ struct Transformer {
 
  private:
   static LayerConfig layer_config(const TransformerConfig& c) {
-    return {c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm};
+    return {c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm, c.dropout_place};
   }
 };
 

@@ -16,6 +16,12 @@ enum class Norm {
   pre    // x + Dropout(sublayer(LayerNorm(x))): easier to train deep (Xiong et al. 2020)
 };
 
+// Where a sublayer's output is dropped.
+enum class DropoutPlace {
+  before_residual,  // LayerNorm(x + Dropout(sublayer(x))): the paper
+  after_norm        // Dropout(LayerNorm(x + sublayer(x))): as some courses teach it; post-norm only
+};
+
 // The sizes every layer shares.
 struct LayerConfig {
   int d_model = 512;
@@ -23,6 +29,7 @@ struct LayerConfig {
   int d_ff = 2048;
   double dropout = 0.1;
   Norm norm = Norm::post;
+  DropoutPlace dropout_place = DropoutPlace::before_residual;
 };
 
 // The attention weights of one call, kept for people to look at.
@@ -45,16 +52,22 @@ Tensor with_map(AttentionMaps* maps, const std::string& layer, const char* what,
 
 // "Add & Norm": the residual connection around a sublayer, and its normalisation.
 struct AddNorm {
-  AddNorm(const Scope& s, const LayerConfig& c) : norm(s, c.d_model), dropout(c.dropout), order(c.norm) {}
+  AddNorm(const Scope& s, const LayerConfig& c)
+      : norm(s, c.d_model), dropout(c.dropout), order(c.norm), place(c.dropout_place) {
+    check<ArgumentError>(order == Norm::post || place == DropoutPlace::before_residual,
+                         "transformer: dropout after the norm needs post-norm (", s.path(), ")");
+  }
 
   template <class F>
   Tensor operator()(const Tensor& x, const F& sublayer) const {
+    if (place == DropoutPlace::after_norm) return dropout(norm(x + sublayer(x)));
     return order == Norm::post ? norm(x + dropout(sublayer(x))) : x + dropout(sublayer(norm(x)));
   }
 
   LayerNorm norm;
   Dropout dropout;
   Norm order;
+  DropoutPlace place;
 };
 
 struct EncoderLayer {

@@ -85,13 +85,16 @@ BOOST_AUTO_TEST_CASE(encoder_decoder_gradients) {
 }
 
 BOOST_AUTO_TEST_CASE(encoder_decoder_gradients_with_dropout) {
-  TransformerConfig config = small();
-  config.dropout = 0.3;
-  Fixture f(config);
-  tape().random = {5, 6, 7, 0};
-  const auto report = gradient_check(f.parameters.values(), f.parameters.gradients(), [&] { return f.loss(); });
-  tape().random = {};
-  BOOST_CHECK_MESSAGE(report.passed, report.text);
+  for (const DropoutPlace place : {DropoutPlace::before_residual, DropoutPlace::after_norm}) {
+    TransformerConfig config = small();
+    config.dropout = 0.3;
+    config.dropout_place = place;
+    Fixture f(config);
+    tape().random = {5, 6, 7, 0};
+    const auto report = gradient_check(f.parameters.values(), f.parameters.gradients(), [&] { return f.loss(); });
+    tape().random = {};
+    BOOST_CHECK_MESSAGE(report.passed, report.text);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(predictor_gradients) {
@@ -280,6 +283,9 @@ BOOST_AUTO_TEST_CASE(bad_configurations_are_refused) {
   config = small();
   config.dropout = 1.5;
   BOOST_CHECK_THROW(Transformer(parameters.root() / "d", config), ArgumentError);
+  config = small(Norm::pre);
+  config.dropout_place = DropoutPlace::after_norm;
+  BOOST_CHECK_THROW(Transformer(parameters.root() / "e", config), ArgumentError);
   Fixture f;
   const Ragged longer = random_batch({17}, 1);
   BOOST_CHECK_THROW(f.model.encode(longer), IndexError);

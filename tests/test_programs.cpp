@@ -122,6 +122,8 @@ BOOST_AUTO_TEST_CASE(bad_command_lines) {
   train({"--d-model", "30", "--heads", "4"}, "--d-model");
   train({"--warmup-steps", "-1"}, "--warmup-steps");
   train({"--schedule", "steps"}, "--schedule");
+  train({"--schedule", "noam", "--warmup-steps", "0"}, "--schedule");
+  train({"--min-lr", "1", "--lr", "0.1"}, "--min-lr");
   train({"--norm", "none"}, "--norm");
   train({"--log-format", "xml"}, "--log-format");
   train({"--out", "/dev/null"}, "--out");

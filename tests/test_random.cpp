@@ -79,6 +79,19 @@ BOOST_AUTO_TEST_CASE(dropout_keeps_the_stated_share_and_mean) {
   }
 }
 
+// The vectorised masks are those of Random123's Philox.
+BOOST_AUTO_TEST_CASE(dropout_masks_are_philox) {
+  Tape& t = tape();
+  t.clear();
+  t.random = {0x123456789abcdef0, 77, 5, 9};
+  const Tensor y = dropout(full({300}, 1), 0.25);
+  for (std::size_t i = 0; i < 300; ++i) {
+    const auto block = static_cast<std::uint32_t>(16 * (i / 64) + i % 16);
+    const auto words = philox(0x123456789abcdef0, {block, 5, 77, static_cast<std::uint32_t>(Purpose::dropout) << 24 | 9});
+    BOOST_CHECK_EQUAL(y.values()[i] != 0, words[i % 64 / 16] >= 0x40000000u);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(dropout_masks_depend_on_each_part_of_their_key_alone) {
   Tape& t = tape();
   const auto mask = [&](const RandomContext& context) {

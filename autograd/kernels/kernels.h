@@ -67,7 +67,8 @@ void layer_norm_backward(real* dx, real beta, real* dgain, real* dbias, const re
 void cross_entropy_row_backward(real* dx, real beta, const real* x, real log_sum_exp, std::size_t target,
                                 real smoothing, real scale, std::size_t n);
 
-// y = x / (1 - p) where kept, else 0. Element i is kept by word i % 4 of the Philox block first + i / 4.
+// y = x / (1 - p) where kept, else 0. Element i is kept if its word of Philox4x32-10 is not below p 2^32;
+// of each 64 elements, element 16 w + l has word w of block 16 (i / 64) + l.
 struct DropoutKey {
   std::uint64_t seed;
   std::uint32_t step, sample, site;

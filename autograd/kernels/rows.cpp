@@ -135,16 +135,45 @@ void CrossEntropyRowBackward(real* dx, real beta, const real* x, real lse, std::
   dx[target] -= scale * (1 - smoothing);
 }
 
+// kBlocks Philox4x32-10 blocks at once: plain loops that the compiler vectorises. words[w][l] is word w
+// of the block with counter (first + l, c1, c2, c3).
+constexpr std::size_t kBlocks = 16, kGroup = 4 * kBlocks;
+
+HWY_INLINE void philox_blocks(std::uint32_t (&words)[4][kBlocks], std::uint64_t key, std::uint32_t first,
+                              std::uint32_t c1, std::uint32_t c2, std::uint32_t c3) {
+  for (std::size_t l = 0; l < kBlocks; ++l) {
+    words[0][l] = first + static_cast<std::uint32_t>(l);
+    words[1][l] = c1;
+    words[2][l] = c2;
+    words[3][l] = c3;
+  }
+  auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+    for (std::size_t l = 0; l < kBlocks; ++l) {
+      const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * words[0][l], p1 = std::uint64_t{0xCD9E8D57u} * words[2][l];
+      words[0][l] = static_cast<std::uint32_t>(p1 >> 32) ^ words[1][l] ^ k0;
+      words[1][l] = static_cast<std::uint32_t>(p1);
+      words[2][l] = static_cast<std::uint32_t>(p0 >> 32) ^ words[3][l] ^ k1;
+      words[3][l] = static_cast<std::uint32_t>(p0);
+    }
+}
+
 void Dropout(real* y, real beta, const real* x, double p, const DropoutKey& key, std::size_t n) {
-  const auto threshold = static_cast<std::uint64_t>(p * 0x1p32);  // kept when the number is not below
+  const double scaled = p * 0x1p32;
+  const std::uint32_t threshold = scaled < 0x1p32 ? static_cast<std::uint32_t>(scaled) : 0xFFFFFFFFu;
   const real factor = p < 1 ? static_cast<real>(1 / (1 - p)) : real{0};
   const std::uint32_t purpose = static_cast<std::uint32_t>(Purpose::dropout) << 24 | key.site;
-  for (std::size_t i = 0; i < n; i += 4) {
-    const auto words = philox(key.seed, {static_cast<std::uint32_t>(i / 4), key.sample, key.step, purpose});
-    for (std::size_t j = i; j < std::min(i + 4, n); ++j) {
-      const real kept = words[j - i] >= threshold ? x[j] * factor : real{0};
-      y[j] = beta == 0 ? kept : y[j] + kept;
-    }
+  std::uint32_t words[4][kBlocks];
+  for (std::size_t i = 0; i < n; i += kGroup) {
+    philox_blocks(words, key.seed, static_cast<std::uint32_t>(i / 4), key.sample, key.step, purpose);
+    const std::uint32_t* const word = words[0];
+    const std::size_t count = std::min(kGroup, n - i);
+    real kept[kGroup];
+    for (std::size_t j = 0; j < count; ++j) kept[j] = word[j] >= threshold ? x[i + j] * factor : real{0};
+    if (beta == 0)
+      for (std::size_t j = 0; j < count; ++j) y[i + j] = kept[j];
+    else
+      for (std::size_t j = 0; j < count; ++j) y[i + j] += kept[j];
   }
 }
 

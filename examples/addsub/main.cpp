@@ -118,12 +118,17 @@ int train(const std::vector<std::string>& arguments) {
   line.integer("enc-layers", &model_options.enc_layers, 1, 64, "encoder layers");
   line.integer("dec-layers", &model_options.dec_layers, 1, 64, "decoder layers");
   line.number("dropout", &model_options.dropout, 0, 0.999, "dropout of embeddings and sublayers");
+  line.choice("dropout-place", &model_options.dropout_place, {"residual", "norm"},
+              "drop before the residual sum, as the paper, or after the norm, as the course");
   line.choice("norm", &model_options.norm, {"post", "pre"}, "layer norm after or before each sublayer");
   line.number("label-smoothing", &label_smoothing, 0, 0.999, "share of each target spread over all tokens");
   options.add_to(line);
   if (!line.parse(arguments)) return 0;
+  options.validate();
   if (model_options.d_model % model_options.n_heads != 0)
     throw UsageError(fmt::format("--d-model: {} is not a multiple of --heads {}", model_options.d_model, model_options.n_heads));
+  if (model_options.dropout_place == "norm" && model_options.norm == "pre")
+    throw UsageError("--dropout-place: norm needs --norm post");
   if (line.given("split")) try {
       check_split(data_options.split);
     } catch (const seppo::Error& e) {
@@ -252,6 +257,8 @@ int eval(const std::vector<std::string>& arguments) {
   DataOptions data_options = saved.data();
   if (!data_file.empty()) data_options.file = data_file;
   if (!split.empty()) data_options.split = split;
+  if (data_file.empty() && !data_options.file.empty() && !std::filesystem::exists(data_options.file))
+    throw UsageError(fmt::format("--data: the model's data '{}' is not here; name it", seppo::printable(data_options.file.string(), 120)));
   const Dataset data = data_options.load();
   json summary = validation_scores(saved.model, data, split_dataset(data.rows.size(), data_options.split));
   print_validation(summary);

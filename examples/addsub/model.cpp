@@ -14,7 +14,7 @@ using seppo::Tensor;
 
 nlohmann::json ModelOptions::to_json() const {
   return {{"d_model", d_model}, {"n_heads", n_heads}, {"d_ff", d_ff}, {"enc_layers", enc_layers},
-          {"dec_layers", dec_layers}, {"dropout", dropout}, {"norm", norm}};
+          {"dec_layers", dec_layers}, {"dropout", dropout}, {"dropout_place", dropout_place}, {"norm", norm}};
 }
 
 ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
@@ -25,7 +25,8 @@ ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
           .enc_layers = config_integer(config, "enc_layers", 0, 1000),
           .dec_layers = config_integer(config, "dec_layers", 0, 1000),
           .dropout = examples::config_number(config, "dropout", 0, 1),
-          .norm = examples::config_text(config, "norm")};
+          .norm = examples::config_text(config, "norm"),
+          .dropout_place = examples::config_text(config, "dropout_place")};
 }
 
 seppo::TransformerConfig ModelOptions::transformer() const {
@@ -38,6 +39,7 @@ seppo::TransformerConfig ModelOptions::transformer() const {
           .dec_layers = dec_layers,
           .dropout = dropout,
           .norm = examples::parse_norm(norm),
+          .dropout_place = dropout_place == "norm" ? seppo::DropoutPlace::after_norm : seppo::DropoutPlace::before_residual,
           .positions = seppo::Positions::sinusoid,
           .max_length = kSourceLength,
           .share_embeddings = true,

@@ -168,27 +168,12 @@ void for_each_input_line(const std::function<void(const std::string&)>& f) {
   }
 }
 
-int run_commands(int argc, char** argv, const std::string& about, const std::vector<Command>& commands) {
-  const std::string program = std::filesystem::path(argv[0]).filename().string();
-  std::string help = fmt::format("{}\n\nusage: {} COMMAND [options]\n\n", about, program);
-  for (const Command& command : commands) help += fmt::format("  {:<10}{}\n", command.name, command.summary);
-  help += fmt::format("\n`{} COMMAND --help` lists the options of a command.\n", program);
+int guarded(const char* argv0, const std::function<int()>& f) {
   const auto complain = [&](const std::string& what) {
-    std::cerr << program << ": " << what << std::endl;
+    std::cerr << std::filesystem::path(argv0).filename().string() << ": " << what << std::endl;
   };
   try {
-    const std::string name = argc > 1 ? argv[1] : "";
-    if (name == "--help" || name == "-h" || name == "help") return std::cout << help, 0;
-    if (name == "--version") return std::cout << program << " (seppo) " << kVersion << "\n", 0;
-    const auto found = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
-    if (found == commands.end()) {
-      std::vector<std::string> names;
-      for (const Command& command : commands) names.push_back(command.name);
-      throw UsageError(fmt::format("{}; give one of {} (--help for more)",
-                                   name.empty() ? "no command" : "unknown command '" + printable(name) + "'",
-                                   fmt::join(names, ", ")));
-    }
-    return found->run(std::vector<std::string>(argv + 2, argv + argc));
+    return f();
   } catch (const UsageError& e) {
     complain(e.what());
     return 2;
@@ -199,6 +184,32 @@ int run_commands(int argc, char** argv, const std::string& about, const std::vec
     complain(e.what());
     return 1;
   }
+}
+
+int run_commands(int argc, char** argv, const std::string& about, const std::vector<Command>& commands) {
+  return guarded(argv[0], [&] {
+    const std::string program = std::filesystem::path(argv[0]).filename().string();
+    const std::string name = argc > 1 ? argv[1] : "";
+    if (name == "--help" || name == "-h" || name == "help") {
+      std::cout << fmt::format("{}\n\nusage: {} COMMAND [options]\n\n", about, program);
+      for (const Command& command : commands) std::cout << fmt::format("  {:<10}{}\n", command.name, command.summary);
+      std::cout << fmt::format("\n`{} COMMAND --help` lists the options of a command.\n", program);
+      return 0;
+    }
+    if (name == "--version") {
+      std::cout << program << " (seppo) " << kVersion << "\n";
+      return 0;
+    }
+    const auto found = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
+    if (found == commands.end()) {
+      std::vector<std::string> names;
+      for (const Command& command : commands) names.push_back(command.name);
+      throw UsageError(fmt::format("{}; give one of {} (--help for more)",
+                                   name.empty() ? "no command" : "unknown command '" + printable(name) + "'",
+                                   fmt::join(names, ", ")));
+    }
+    return found->run(std::vector<std::string>(argv + 2, argv + argc));
+  });
 }
 
 }  // namespace examples

@@ -67,7 +67,11 @@ struct Command {
 // Calls f with each line of standard input; a blank line gives a blank line. Errors name the line.
 void for_each_input_line(const std::function<void(const std::string& line)>& f);
 
-// Runs the sub-command that argv names; turns exceptions into one line on standard error and an exit code.
+// Runs f; turns exceptions into one line on standard error, which begins with the program's name, and an
+// exit code.
+int guarded(const char* argv0, const std::function<int()>& f);
+
+// Runs the sub-command that argv names, guarded.
 int run_commands(int argc, char** argv, const std::string& about, const std::vector<Command>& commands);
 
 }  // namespace examples

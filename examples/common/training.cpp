@@ -26,7 +26,8 @@ void TrainingOptions::add_to(CommandLine& line) {
   line.number("lr", &lr, 1e-12, 100, "peak learning rate");
   line.number("min-lr", &min_lr, 0, 100, "learning rate at the end of a cosine or linear schedule");
   line.integer("warmup-steps", &warmup_steps, 0, 1'000'000'000, "steps to reach the peak");
-  line.choice("schedule", &schedule, {"cosine", "linear", "const"}, "course of the learning rate after warm-up");
+  line.choice("schedule", &schedule, {"cosine", "linear", "noam", "const"},
+              "course of the learning rate after warm-up; noam falls as 1 / sqrt(step)");
   line.pair("adam-betas", &adam.beta1, &adam.beta2, 0, 0.999999999, "decay of Adam's moments");
   line.number("weight-decay", &adam.weight_decay, 0, 100, "decoupled decay of weight matrices (AdamW)");
   line.number("clip-norm", &clip_norm, 0, 1e9, "largest norm of the gradient; 0: no clipping");
@@ -38,6 +39,11 @@ void TrainingOptions::add_to(CommandLine& line) {
   line.integer("log-interval", &log_interval, 1, 1'000'000'000, "steps between lines of plain progress and metrics");
   line.choice("log-format", &log_format, {"auto", "bar", "plain", "none"}, "progress: a bar on a terminal, else lines");
   line.flag("json", &json, "print the result as one JSON object, the last line of standard output");
+}
+
+void TrainingOptions::validate() const {
+  if (schedule == "noam" && warmup_steps == 0) throw UsageError("--schedule: noam needs --warmup-steps of at least 1");
+  if (min_lr > lr) throw UsageError(fmt::format("--min-lr: {} is above --lr {}", min_lr, lr));
 }
 
 json TrainingOptions::to_json() const {
@@ -74,6 +80,8 @@ class CatchInterrupts {
 seppo::Schedule make_schedule(const TrainingOptions& o, std::int64_t steps) {
   if (o.schedule == "cosine") return seppo::cosine_schedule(o.lr, o.warmup_steps, steps, o.min_lr);
   if (o.schedule == "linear") return seppo::linear_schedule(o.lr, o.warmup_steps, steps, o.min_lr);
+  // The paper's curve, scaled so that its peak is lr.
+  if (o.schedule == "noam") return seppo::noam_schedule(1, o.warmup_steps, o.lr * std::sqrt(o.warmup_steps));
   return seppo::constant_schedule(o.lr, o.warmup_steps);
 }
 

@@ -35,6 +35,7 @@ struct TrainingOptions {
   std::filesystem::path out;
 
   void add_to(CommandLine& line);
+  void validate() const;  // what must hold between options; throws UsageError
   nlohmann::json to_json() const;
 };
 

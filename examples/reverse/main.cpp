@@ -59,6 +59,7 @@ int train(const std::vector<std::string>& arguments) {
   line.choice("norm", &model_options.norm, {"post", "pre"}, "layer norm after or before each sublayer");
   options.add_to(line);
   if (!line.parse(arguments)) return 0;
+  options.validate();
   if (model_options.d_model % model_options.n_heads != 0)
     throw UsageError(fmt::format("--d-model: {} is not a multiple of --heads {}", model_options.d_model, model_options.n_heads));
   examples::use_threads(options.threads);

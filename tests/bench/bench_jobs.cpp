@@ -1,0 +1,199 @@
+// Times whole jobs through the public API and prints one JSON line for each measurement:
+//
+//   bench_jobs --job J1 --threads 2 --seconds 3
+//
+// J1 addsub-lab, J2 addsub-large, J3 reverse, J4 base Transformer: one training step (forward, loss,
+// backward, clipping where the job has it, Adam). J6: attention alone, lengths 256-2048. J7: greedy
+// decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors, forward and backward.
+#include "common/command_line.h"
+#include "common/training.h"
+
+#include <seppo/autograd/parallel.h>
+#include <seppo/models/decode.h>
+#include <seppo/models/predictor.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+namespace {
+
+using namespace seppo;
+using Clock = std::chrono::steady_clock;
+
+const Clock::time_point kStart = Clock::now();
+
+double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+struct Bench {
+  std::string job;
+  int threads;
+  double seconds;
+
+  // Runs step() until the time is up and prints the distribution of its time.
+  template <class F>
+  void run(const F& step, nlohmann::json extra) const {
+    step();
+    const double first = ms_since(kStart);
+    for (int i = 0; i < 4; ++i) step();
+    std::vector<double> times;
+    const auto begin = Clock::now();
+    while (times.size() < 10 || (ms_since(begin) < 1e3 * seconds && times.size() < 5000)) {
+      const auto start = Clock::now();
+      step();
+      times.push_back(ms_since(start));
+    }
+    std::sort(times.begin(), times.end());
+    const std::size_t n = times.size();
+    nlohmann::json line = {{"job", job}, {"impl", "seppo"}, {"threads", threads}, {"median_ms", times[n / 2]}, {"min_ms", times[0]},
+                           {"p90_ms", times[n * 9 / 10]}, {"steps", n}, {"first_step_ms", first}, {"peak_rss_mb", examples::peak_rss_mb()}};
+    line.update(extra);
+    std::cout << line.dump() << std::endl;
+  }
+};
+
+std::vector<int> random_tokens(std::size_t n, int vocabulary, std::uint64_t seed) {
+  RandomStream random(seed, Purpose::data);
+  std::vector<int> tokens;
+  for (std::size_t i = 0; i < n; ++i) tokens.push_back(static_cast<int>(random.below(static_cast<std::uint32_t>(vocabulary))));
+  return tokens;
+}
+
+Ragged random_batch(int sequences, int length, int vocabulary, std::uint64_t seed) {
+  Ragged batch;
+  for (int s = 0; s < sequences; ++s) batch.add(random_tokens(static_cast<std::size_t>(length), vocabulary, 1000 * seed + static_cast<std::uint64_t>(s)));
+  return batch;
+}
+
+Ragged part(const Ragged& batch, std::size_t first, std::size_t last) {
+  Ragged some;
+  for (std::size_t s = first; s < last; ++s) some.add(batch[s]);
+  return some;
+}
+
+struct Optimiser {
+  AdamOptions adam;
+  double lr, clip_norm;
+};
+
+// A training step of any model whose loss is that of part of a batch.
+template <class F>
+void bench_training(const Bench& bench, Parameters& parameters, std::size_t samples, const Optimiser& o, const F& shard_loss) {
+  Adam adam(parameters, o.adam);
+  DataParallel data_parallel(parameters);
+  std::uint32_t step = 0;
+  double loss = 0;
+  bench.run(
+      [&] {
+        const StepLoss sums = data_parallel.backward(samples, 1, ++step, shard_loss);
+        const double norm = o.clip_norm > 0 ? gradient_norm(parameters) / sums.count : 0;
+        adam.step(o.lr, clip_factor(norm, o.clip_norm) / sums.count);
+        loss = sums.loss / sums.count;
+      },
+      {{"params", parameters.count()}});
+  if (!std::isfinite(loss)) throw std::runtime_error("the loss is not finite");
+}
+
+void bench_transformer(const Bench& bench, const TransformerConfig& config, int sequences, int src_length, int tgt_length, double smoothing,
+                       const Optimiser& optimiser) {
+  Parameters parameters(1);
+  const Transformer model(parameters.root(), config);
+  const Ragged src = random_batch(sequences, src_length, config.src_vocabulary, 1), tgt = random_batch(sequences, tgt_length, config.tgt_vocabulary, 2),
+               next = random_batch(sequences, tgt_length, config.tgt_vocabulary, 3);
+  bench_training(bench, parameters, static_cast<std::size_t>(sequences), optimiser, [&](std::size_t first, std::size_t last) {
+    const Ragged target = part(next, first, last);
+    return ShardLoss{.loss = cross_entropy(model.logits(part(src, first, last), part(tgt, first, last)), target.tokens,
+                                           {.label_smoothing = smoothing, .reduction = Reduction::sum}),
+                     .count = static_cast<double>(target.tokens.size())};
+  });
+}
+
+TransformerConfig addsub_config(int d_model, int n_heads, int d_ff) {
+  return {.src_vocabulary = 16, .tgt_vocabulary = 16, .d_model = d_model, .n_heads = n_heads, .d_ff = d_ff, .enc_layers = 4, .dec_layers = 4, .dropout = 0.2,
+          .dropout_place = DropoutPlace::after_norm, .max_length = 16, .share_embeddings = true, .scale_embeddings = false};
+}
+
+TransformerConfig base_config() {
+  return {.src_vocabulary = 8000, .tgt_vocabulary = 8000, .max_length = 64, .share_embeddings = true, .tie_output = true};
+}
+
+void bench_reverse(const Bench& bench) {
+  Parameters parameters(1);
+  const Predictor model(parameters.root(), {.features = 10, .classes = 10, .max_length = 16});
+  const Ragged batch = random_batch(128, 16, 10, 1), targets = random_batch(128, 16, 10, 2);
+  bench_training(bench, parameters, 128, {{.weight_decay = 0.01}, 5e-4, 5}, [&](std::size_t first, std::size_t last) {
+    const Ragged input = part(batch, first, last), target = part(targets, first, last);
+    return ShardLoss{.loss = cross_entropy(model(one_hot(input.tokens, 10), input.offsets), target.tokens, {.reduction = Reduction::sum}),
+                     .count = static_cast<double>(target.tokens.size())};
+  });
+}
+
+void bench_attention(const Bench& bench) {
+  constexpr int kSequences = 4, kHeads = 8, kWidth = 64;
+  for (const int length : {256, 512, 1024, 2048}) {
+    const auto size = static_cast<std::size_t>(kSequences) * static_cast<std::size_t>(length) * kHeads * kWidth;
+    std::vector<real> values(size), ones(size, 1);
+    RandomStream random(1, Purpose::data);
+    for (real& v : values) v = static_cast<real>(random.normal());
+    for (const bool backward : {false, true})
+      bench.run(
+          [&] {
+            tape().clear();
+            tape().mode = backward ? Mode::train : Mode::eval;
+            const Shape shape{kSequences, length, kHeads * kWidth};
+            const Tensor q = variable(shape, values), k = variable(shape, values), v = variable(shape, values);
+            const Tensor y = attention(q, k, v, kHeads);
+            if (backward) tape().backward(y, ones);
+          },
+          {{"length", length}, {"mode", backward ? "fwd+bwd" : "fwd"}});
+  }
+}
+
+void bench_decode(const Bench& bench) {
+  Parameters parameters(1);
+  const Transformer model(parameters.root(), base_config());
+  for (const int sequences : {1, 32}) {
+    const Ragged src = random_batch(sequences, 32, 8000, 1);
+    bench.run([&] { greedy_decode(model, src, {.bos = 0, .eos = -1, .max_length = 32}); }, {{"batch", sequences}});
+  }
+}
+
+void bench_chain(const Bench& bench) {
+  const std::vector<real> values(16, 1), ones(16, 1);
+  bench.run(
+      [&] {
+        tape().clear();
+        const Tensor b = variable({4, 4}, values);
+        Tensor y = b;
+        for (int i = 0; i < 1000; ++i) y = y + b;
+        tape().backward(y, ones);
+      },
+      {});
+}
+
+int run(const std::vector<std::string>& arguments) {
+  Bench bench{"J1", 1, 3};
+  examples::CommandLine line("usage: bench_jobs [options]", "Times one job; see the top of tests/bench/bench_jobs.cpp.");
+  line.choice("job", &bench.job, {"J1", "J2", "J3", "J4", "J6", "J7", "J8"}, "which");
+  line.integer("threads", &bench.threads, 1, 64, "threads");
+  line.number("seconds", &bench.seconds, 0, 1000, "time to spend on each measurement");
+  if (!line.parse(arguments)) return 0;
+  set_num_threads(bench.threads);
+  const Optimiser addsub{{}, 1e-3, 0}, base{{.beta2 = 0.98, .epsilon = 1e-9}, 1e-4, 0};
+  if (bench.job == "J1") bench_transformer(bench, addsub_config(32, 4, 32), 64, 9, 4, 0, addsub);
+  if (bench.job == "J2") bench_transformer(bench, addsub_config(256, 8, 512), 64, 9, 4, 0, addsub);
+  if (bench.job == "J3") bench_reverse(bench);
+  if (bench.job == "J4") bench_transformer(bench, base_config(), 16, 32, 32, 0.1, base);
+  if (bench.job == "J6") bench_attention(bench);
+  if (bench.job == "J7") bench_decode(bench);
+  if (bench.job == "J8") bench_chain(bench);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return examples::guarded(argv[0], [&] { return run({argv + 1, argv + argc}); });
+}
