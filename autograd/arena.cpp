@@ -105,7 +105,7 @@ void Arena::grow(std::size_t bytes) {
 
 void Arena::add_block(std::size_t bytes) {
   blocks_.reserve(blocks_.size() + 1);
-  auto* data = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment}));
+  auto* data = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}));
   ASAN_POISON_MEMORY_REGION(data, bytes);
   blocks_.push_back({data, bytes});
 }
@@ -113,7 +113,7 @@ void Arena::add_block(std::size_t bytes) {
 void Arena::free_blocks() {
   for (const Block& block : blocks_) {
     ASAN_UNPOISON_MEMORY_REGION(block.data, block.size);
-    ::operator delete(block.data, std::align_val_t{kAlignment});
+    ::operator delete (block.data, std::align_val_t{kAlignment});
   }
   blocks_.clear();
 }

@@ -2,8 +2,8 @@
 
 #include <seppo/autograd/check.h>
 
-#include <algorithm>
 #include <cblas.h>
+#include <algorithm>
 #include <limits>
 
 namespace seppo::inline SEPPO_ABI {
@@ -24,8 +24,8 @@ CBLAS_TRANSPOSE blas_trans(Trans trans) { return trans == Trans::yes ? CblasTran
 
 }  // namespace
 
-void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a,
-          std::size_t lda, const real* b, std::size_t ldb, real beta, real* c, std::size_t ldc) {
+void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda,
+          const real* b, std::size_t ldb, real beta, real* c, std::size_t ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0) {
     if (beta == 0)
@@ -38,8 +38,8 @@ void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_
 #else
   constexpr auto run = cblas_sgemm;
 #endif
-  run(CblasRowMajor, blas_trans(trans_a), blas_trans(trans_b), blas_size(m), blas_size(n), blas_size(k),
-      real{1}, a, blas_size(lda), b, blas_size(ldb), beta, c, blas_size(ldc));
+  run(CblasRowMajor, blas_trans(trans_a), blas_trans(trans_b), blas_size(m), blas_size(n), blas_size(k), real{1}, a,
+      blas_size(lda), b, blas_size(ldb), beta, c, blas_size(ldc));
 }
 
 const char* blas_description() {

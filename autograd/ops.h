@@ -58,8 +58,7 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 
 enum class Activation { none, relu };
 // y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out].
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              Activation activation = Activation::none);
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
 
 // ---- rows ----------------------------------------------------------------------------------------
 
@@ -112,7 +111,7 @@ Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingO
 
 enum class Reduction { mean, sum };
 struct CrossEntropyOptions {
-  double label_smoothing = 0;  // this share of the target is spread evenly over all classes
+  double label_smoothing = 0;                           // this share of the target is spread evenly over all classes
   int ignored_index = std::numeric_limits<int>::min();  // rows with this target do not count
   Reduction reduction = Reduction::mean;
 };
@@ -122,9 +121,9 @@ Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const C
 
 // ---- reductions ----------------------------------------------------------------------------------
 
-Tensor sum(const Tensor& x);                                     // of all elements -> scalar
-Tensor sum(const Tensor& x, int axis, bool keep_dim = false);    // the sum of nothing is 0
-Tensor mean(const Tensor& x);                                    // throws ShapeError for no elements
+Tensor sum(const Tensor& x);                                   // of all elements -> scalar
+Tensor sum(const Tensor& x, int axis, bool keep_dim = false);  // the sum of nothing is 0
+Tensor mean(const Tensor& x);                                  // throws ShapeError for no elements
 Tensor mean(const Tensor& x, int axis, bool keep_dim = false);
 
 // ---- shapes --------------------------------------------------------------------------------------

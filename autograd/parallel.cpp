@@ -32,7 +32,8 @@ class Pool {
     if (threads == this->threads()) return;
     stop();
     stopping_ = false;
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i, seen = batch_.load()] {
+    for (int i = 1; i < threads; ++i)
+      workers_.emplace_back([this, i, seen = batch_.load()] {
         index_of_thread = i;
         work(seen);
       });

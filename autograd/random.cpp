@@ -18,8 +18,7 @@ std::array<std::uint32_t, 4> philox(std::uint64_t key, const std::array<std::uin
 
 std::uint32_t RandomStream::next() {
   if (used_ == 4) {
-    buffer_ = philox(seed_, {block_++, static_cast<std::uint32_t>(index_),
-                             static_cast<std::uint32_t>(index_ >> 32),
+    buffer_ = philox(seed_, {block_++, static_cast<std::uint32_t>(index_), static_cast<std::uint32_t>(index_ >> 32),
                              static_cast<std::uint32_t>(purpose_) << 24});
     used_ = 0;
   }

@@ -35,10 +35,10 @@ class RandomStream {
   RandomStream(std::uint64_t seed, Purpose purpose, std::uint64_t index = 0)
       : seed_(seed), purpose_(purpose), index_(index) {}
 
-  std::uint32_t next();                   // uniform over all 32-bit numbers
-  double uniform();                       // in [0, 1), 53 bits
-  double normal();                        // N(0, 1), Box and Muller 1958
-  std::uint32_t below(std::uint32_t n);   // uniform over 0..n-1, unbiased; n > 0
+  std::uint32_t next();                  // uniform over all 32-bit numbers
+  double uniform();                      // in [0, 1), 53 bits
+  double normal();                       // N(0, 1), Box and Muller 1958
+  std::uint32_t below(std::uint32_t n);  // uniform over 0..n-1, unbiased; n > 0
 
  private:
   std::uint64_t seed_;

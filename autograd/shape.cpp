@@ -9,8 +9,8 @@ Shape::Shape(std::span<const int> sizes) : rank_(static_cast<int>(sizes.size()))
     check(size >= 0, "shape: axis ", axis, " has negative size ", size);
     sizes_[axis] = size;
     rows_ = size_;
-    check(size == 0 || size_ <= kMaxElements / size, "shape: more than 2^48 elements at axis ", axis,
-          " of size ", size);
+    check(size == 0 || size_ <= kMaxElements / size, "shape: more than 2^48 elements at axis ", axis, " of size ",
+          size);
     size_ *= size;
   }
 }

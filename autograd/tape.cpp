@@ -107,8 +107,7 @@ Tensor Tape::view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset)
 
 void Tape::check_owned(const Tensor& tensor) const {
   const Tape* owner = tensor.node().tape;
-  check<StateError>(owner == nullptr || owner == this, "tape: tensor ", tensor,
-                    " belongs to another tape or thread");
+  check<StateError>(owner == nullptr || owner == this, "tape: tensor ", tensor, " belongs to another tape or thread");
 }
 
 real* Tape::leaf_gradient(real* grad) const {
@@ -127,8 +126,8 @@ void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
   check_owned(output);
   check<StateError>(output.requires_grad(), "backward: output ", output,
                     " does not depend on a tensor that requires a gradient, or was computed in eval mode");
-  check(cotangent.size() == output.size(), "backward: cotangent has ", cotangent.size(), " elements, output ",
-        output, " has ", output.size());
+  check(cotangent.size() == output.size(), "backward: cotangent has ", cotangent.size(), " elements, output ", output,
+        " has ", output.size());
   real* grad = output.grad();
   for (std::size_t i = 0; i < cotangent.size(); ++i) grad[i] += cotangent[i];
   if (output.node().tape) run_backward(output.node().index);

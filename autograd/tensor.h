@@ -67,7 +67,7 @@ class Tensor {
   std::span<const real> gradient() const;
 
   // For backward functions. Both allocate on first touch.
-  real* grad() const;             // zeros at first; add to it
+  real* grad() const;              // zeros at first; add to it
   GradTarget grad_target() const;  // for code that can overwrite instead of adding to zeros
 
   Node& node() const {

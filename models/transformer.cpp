@@ -8,9 +8,8 @@ namespace {
 const TransformerConfig& checked(const TransformerConfig& c) {
   check<ArgumentError>(c.src_vocabulary > 0 && c.tgt_vocabulary > 0, "transformer: vocabulary sizes ", c.src_vocabulary,
                        " and ", c.tgt_vocabulary, " must be positive");
-  check<ArgumentError>(c.d_model > 0 && c.d_ff > 0 && c.enc_layers >= 0 && c.dec_layers >= 0,
-                       "transformer: d_model ", c.d_model, " and d_ff ", c.d_ff,
-                       " must be positive, layer counts not negative");
+  check<ArgumentError>(c.d_model > 0 && c.d_ff > 0 && c.enc_layers >= 0 && c.dec_layers >= 0, "transformer: d_model ",
+                       c.d_model, " and d_ff ", c.d_ff, " must be positive, layer counts not negative");
   check<ArgumentError>(!c.share_embeddings || c.src_vocabulary == c.tgt_vocabulary,
                        "transformer: shared embeddings need equal vocabularies, got ", c.src_vocabulary, " and ",
                        c.tgt_vocabulary);

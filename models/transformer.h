@@ -24,7 +24,7 @@ struct TransformerConfig {
   Norm norm = Norm::post;
   DropoutPlace dropout_place = DropoutPlace::before_residual;  // after_norm leaves the inputs alone
   Positions positions = Positions::sinusoid;
-  int max_length = 512;          // of a sequence, source or target
+  int max_length = 512;           // of a sequence, source or target
   bool share_embeddings = false;  // one table for source and target; the vocabularies must be equal
   bool tie_output = false;        // the output layer's weight is the target embedding, without bias
   bool scale_embeddings = true;   // multiply embeddings by sqrt(d_model), drawn from N(0, 1 / d_model)
@@ -51,7 +51,7 @@ struct Transformer {
   Dropout embedding_dropout;
   Encoder encoder;
   std::vector<DecoderLayer> decoder;
-  std::vector<LayerNorm> decoder_norm;   // pre-norm only
+  std::vector<LayerNorm> decoder_norm;    // pre-norm only
   std::vector<Linear> output_projection;  // none when tied
 
  private:

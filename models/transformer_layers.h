@@ -34,9 +34,9 @@ struct LayerConfig {
 
 // The attention weights of one call, kept for people to look at.
 struct AttentionMap {
-  std::string name;            // "encoder.0.self_attn"
-  Shape shape;                 // [sequences, heads, queries, keys]
-  std::vector<real> weights;   // row-major
+  std::string name;           // "encoder.0.self_attn"
+  Shape shape;                // [sequences, heads, queries, keys]
+  std::vector<real> weights;  // row-major
 };
 using AttentionMaps = std::vector<AttentionMap>;
 

@@ -27,14 +27,14 @@ void Adam::step(double lr, double gradient_scale) {
   ++steps_;
   const double t = static_cast<double>(steps_);
   const kernels::AdamStep step{.lr = lr,
-                         .beta1 = options_.beta1,
-                         .beta2 = options_.beta2,
-                         .epsilon = options_.epsilon,
-                         .weight_decay = 0,
-                         .decoupled = options_.decoupled,
-                         .correction1 = 1 - std::pow(options_.beta1, t),
-                         .correction2 = 1 - std::pow(options_.beta2, t),
-                         .gradient_scale = gradient_scale};
+                               .beta1 = options_.beta1,
+                               .beta2 = options_.beta2,
+                               .epsilon = options_.epsilon,
+                               .weight_decay = 0,
+                               .decoupled = options_.decoupled,
+                               .correction1 = 1 - std::pow(options_.beta1, t),
+                               .correction2 = 1 - std::pow(options_.beta2, t),
+                               .gradient_scale = gradient_scale};
   const std::span<real> values = parameters_->values(), gradients = parameters_->gradients();
   constexpr std::size_t kGrain = std::size_t{1} << 14;
   parallel_for(0, values.size(), kGrain, [&](std::size_t begin, std::size_t end) {
@@ -43,7 +43,8 @@ void Adam::step(double lr, double gradient_scale) {
       const std::size_t first = std::max(begin, run.begin), last = std::min(end, run.end);
       if (first >= last) continue;
       own.weight_decay = run.decay ? options_.weight_decay : 0;
-      kernels::adam(values.data() + first, gradients.data() + first, m_.data() + first, v_.data() + first, last - first, own);
+      kernels::adam(values.data() + first, gradients.data() + first, m_.data() + first, v_.data() + first, last - first,
+                    own);
     }
   });
 }

@@ -49,6 +49,8 @@ double gradient_norm(const Parameters& parameters);
 
 // The factor that brings gradients of this norm down to max_norm; 1 if they are within, or if
 // max_norm is 0: no clipping (Pascanu, Mikolov and Bengio 2013).
-inline double clip_factor(double norm, double max_norm) { return max_norm > 0 && norm > max_norm ? max_norm / norm : 1; }
+inline double clip_factor(double norm, double max_norm) {
+  return max_norm > 0 && norm > max_norm ? max_norm / norm : 1;
+}
 
 }  // namespace seppo::inline SEPPO_ABI

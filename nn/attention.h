@@ -37,13 +37,12 @@ struct MultiHeadAttention {
     return linear(x, slice(in_proj.weight, 0, 0, d_model), slice(in_proj.bias, 0, 0, d_model));
   }
   Tensor keys_values(const Tensor& memory) const {  // [memory_rows, 2 d_model]: K, then V
-    return linear(memory, slice(in_proj.weight, 0, d_model, 3 * d_model),
-                  slice(in_proj.bias, 0, d_model, 3 * d_model));
+    return linear(memory, slice(in_proj.weight, 0, d_model, 3 * d_model), slice(in_proj.bias, 0, d_model, 3 * d_model));
   }
   Tensor attend(const Columns& q, Offsets rows, const Tensor& kv, Offsets kv_rows, const Mask& mask,
                 Tensor* weights = nullptr) const {
-    return out_proj(attention(q, Columns(kv, 0, d_model), Columns(kv, d_model, d_model), n_heads, rows, kv_rows, mask,
-                              weights));
+    return out_proj(
+        attention(q, Columns(kv, 0, d_model), Columns(kv, d_model, d_model), n_heads, rows, kv_rows, mask, weights));
   }
 
   Linear in_proj, out_proj;

@@ -85,7 +85,8 @@ void load_checkpoint(const std::filesystem::path& path, Parameters& parameters) 
   check<FormatError>(count == 0, printable(path.string(), 120), ": does not fit the model", differences);
   std::size_t i = 0;
   for (const auto& entry : parameters.entries()) {
-    std::copy(values[i].begin(), values[i].end(), parameters.values().begin() + static_cast<std::ptrdiff_t>(entry.offset));
+    std::copy(values[i].begin(), values[i].end(),
+              parameters.values().begin() + static_cast<std::ptrdiff_t>(entry.offset));
     ++i;
   }
 }

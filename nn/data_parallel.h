@@ -42,9 +42,9 @@ class DataParallel {
 
   Parameters* parameters_;
   std::size_t shards_;
-  std::vector<std::vector<real>> gradients_;   // of all shards but the first, which uses the parameters' own
-  std::vector<StepLoss> losses_;               // of each shard
-  std::vector<std::unique_ptr<Tape>> tapes_;   // one for each thread
+  std::vector<std::vector<real>> gradients_;  // of all shards but the first, which uses the parameters' own
+  std::vector<StepLoss> losses_;              // of each shard
+  std::vector<std::unique_ptr<Tape>> tapes_;  // one for each thread
 };
 
 }  // namespace seppo::inline SEPPO_ABI

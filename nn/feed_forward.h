@@ -6,8 +6,7 @@
 namespace seppo::inline SEPPO_ABI {
 
 struct FeedForward {
-  FeedForward(const Scope& s, int d_model, int d_ff)
-      : up(s / "up", d_model, d_ff), down(s / "down", d_ff, d_model) {}
+  FeedForward(const Scope& s, int d_model, int d_ff) : up(s / "up", d_model, d_ff), down(s / "down", d_ff, d_model) {}
 
   Tensor operator()(const Tensor& x) const { return down(up(x, Activation::relu)); }  // [rows, d_model]
 

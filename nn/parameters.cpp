@@ -38,7 +38,7 @@ Parameters::~Parameters() {
 }
 
 Parameters::Block Parameters::make_block(std::size_t size) {
-  auto* block = static_cast<real*>(::operator new(size * sizeof(real), std::align_val_t{Arena::kAlignment}));
+  auto* block = static_cast<real*>(::operator new (size * sizeof(real), std::align_val_t{Arena::kAlignment}));
   std::fill_n(block, size, real{0});
   return Block(block);
 }

@@ -77,7 +77,7 @@ class Parameters {
  private:
   friend class Scope;
   struct Free {
-    void operator()(real* block) const { ::operator delete(block, std::align_val_t{Arena::kAlignment}); }
+    void operator()(real* block) const { ::operator delete (block, std::align_val_t{Arena::kAlignment}); }
   };
   using Block = std::unique_ptr<real[], Free>;
 

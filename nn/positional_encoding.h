@@ -24,7 +24,8 @@ struct PositionalEncoding {
     } else if (kind != Positions::none) {
       std::vector<real> values;
       for (int n = 0; n < max_positions; ++n)
-        for (int j = 0; j < d_model; ++j) values.push_back(static_cast<real>(value(kind, n, j, max_positions, d_model)));
+        for (int j = 0; j < d_model; ++j)
+          values.push_back(static_cast<real>(value(kind, n, j, max_positions, d_model)));
       table = s.constant({max_positions, d_model}, values);
     }
   }
@@ -40,7 +41,8 @@ struct PositionalEncoding {
     return table.defined() ? x + embedding(table, ids(rows)) : x;
   }
 
-  // The position of each row, 0, 1, 2 ... within its sequence; lives on the tape. Throws IndexError past the table's end.
+  // The position of each row, 0, 1, 2 ... within its sequence; lives on the tape. Throws IndexError past the table's
+  // end.
   std::span<const int> ids(Offsets rows) const {
     int* const positions = tape().allocate<int>(static_cast<std::size_t>(rows.back()));
     for (std::size_t s = 0; s + 1 < rows.size(); ++s) {

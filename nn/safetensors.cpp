@@ -3,17 +3,17 @@
 #include <seppo/autograd/check.h>
 #include <seppo/nn/vocabulary.h>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace seppo {
 namespace {
@@ -34,7 +34,8 @@ std::string shown(const std::filesystem::path& path) { return printable(path.str
 
 class File {
  public:
-  File(const std::filesystem::path& path, int flags, mode_t mode = 0) : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {
+  File(const std::filesystem::path& path, int flags, mode_t mode = 0)
+      : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {
     if (fd_ < 0) fail_with("cannot open");
   }
   ~File() {
@@ -130,8 +131,8 @@ json parse_header(const std::string& file, const std::string& text) {
 }
 
 std::uint64_t plain_integer(const std::string& where, const json& value) {
-  check<FormatError>(value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxInteger, where,
-                     ": ", printable(value.dump(-1, ' ', true)), " is not an integer in 0..2^53");
+  check<FormatError>(value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxInteger, where, ": ",
+                     printable(value.dump(-1, ' ', true)), " is not an integer in 0..2^53");
   return value.get<std::uint64_t>();
 }
 
@@ -151,7 +152,8 @@ Placed parse_tensor(const std::string& where, const std::string& name, const jso
                      " sizes");
   check<FormatError>(offsets.is_array() && offsets.size() == 2, where, ": data_offsets is not a pair");
 
-  Placed placed{{name, dtype.get<std::string>(), {}, {}}, plain_integer(where, offsets[0]), plain_integer(where, offsets[1])};
+  Placed placed{
+      {name, dtype.get<std::string>(), {}, {}}, plain_integer(where, offsets[0]), plain_integer(where, offsets[1])};
   std::uint64_t bytes = dtype == "F32" ? 4 : 8;
   for (const json& size : shape) {
     const std::uint64_t n = plain_integer(where, size);
@@ -192,24 +194,24 @@ SafeTensors read_safetensors(const std::filesystem::path& path) {
       }
       continue;
     }
-    const bool clean = std::none_of(key.begin(), key.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+    const bool clean =
+        std::none_of(key.begin(), key.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
     check<FormatError>(!key.empty() && key.size() <= kMaxName && clean, name, ": tensor name '", printable(key),
                        "' is empty, longer than ", kMaxName, " bytes, or has control characters");
     placed.push_back(parse_tensor(name + ": tensor " + printable(key), key, value));
   }
 
   // The whole layout is checked before any tensor's memory is allocated.
-  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::sort(placed.begin(), placed.end(),
+            [](const Placed& a, const Placed& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   std::uint64_t end = 0;
   for (const Placed& p : placed) {
     check<FormatError>(p.begin == end, name, ": tensor ", printable(p.tensor.name), " begins at byte ", p.begin,
                        " of the data, where ", end, " is due");
     end = p.end;
   }
-  check<FormatError>(end == size - 8 - header_size, name, ": the tensors end at byte ", end, " of the data, the file at ",
-                     size - 8 - header_size, ": truncated, or bytes appended");
+  check<FormatError>(end == size - 8 - header_size, name, ": the tensors end at byte ", end,
+                     " of the data, the file at ", size - 8 - header_size, ": truncated, or bytes appended");
   for (Placed& p : placed) {
     p.tensor.bytes.resize(p.end - p.begin);
     file.read(p.tensor.bytes.data(), p.tensor.bytes.size());

@@ -20,8 +20,8 @@ class Vocabulary {
 
   int size() const { return static_cast<int>(tokens_.size()); }
   bool contains(std::string_view token) const { return ids_.find(token) != ids_.end(); }
-  int id(std::string_view token) const;         // throws IndexError for an unknown token
-  const std::string& token(int id) const;       // throws IndexError out of range
+  int id(std::string_view token) const;    // throws IndexError for an unknown token
+  const std::string& token(int id) const;  // throws IndexError out of range
   const std::vector<std::string>& tokens() const { return tokens_; }
 
   std::string text(std::span<const int> ids) const;  // tokens joined by blanks

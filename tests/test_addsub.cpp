@@ -6,12 +6,12 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <unistd.h>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <unistd.h>
 
 using namespace addsub;
 
@@ -25,7 +25,8 @@ BOOST_AUTO_TEST_CASE(all_expressions_are_there_and_right) {
     int value = 0;
     const auto target = e.target();
     BOOST_REQUIRE(parse_result(std::span(target).subspan(1), &value) && value == e.result());
-    const Expression back = parse_expression(token_text(e.source())), from_arithmetic = parse_expression(e.arithmetic());
+    const Expression back = parse_expression(token_text(e.source())),
+                     from_arithmetic = parse_expression(e.arithmetic());
     BOOST_REQUIRE(back.index() == i && from_arithmetic.index() == i);
   }
   BOOST_CHECK_EQUAL(texts.size(), 19'602);
@@ -35,10 +36,27 @@ BOOST_AUTO_TEST_CASE(all_expressions_are_there_and_right) {
 }
 
 BOOST_AUTO_TEST_CASE(bad_expressions_are_refused) {
-  for (const char* text : {"", "12 +", "+ 3", "50 + 1", "1 * 2", "1 + 2 3", "1 + 2 +", "99999999999 + 1", "1 + --2", "BOS", "BOS POSITIVE 12 add POSITIVE 3 EOS",
-                           "BOS POSITIVE 12 add POSITIVE 034 EOS", "BOS POSITIVE 12 add POSITIVE 50 EOS", "BOS NEGATIVE 00 add POSITIVE 01 EOS",
-                           "POSITIVE 12 add POSITIVE 34 EOS", "BOS POSITIVE add 12 POSITIVE 34 EOS", "BOS POSITIVE 12 plus POSITIVE 34 EOS",
-                           "BOS POSITIVE \xd9\xa3\xd9\xa3 add POSITIVE 34 EOS", "BOS POSITIVE 12 add POSITIVE 34 EOS EOS", "\xe2\x88\x92" "3 + 4"})
+  for (const char* text : {"",
+                           "12 +",
+                           "+ 3",
+                           "50 + 1",
+                           "1 * 2",
+                           "1 + 2 3",
+                           "1 + 2 +",
+                           "99999999999 + 1",
+                           "1 + --2",
+                           "BOS",
+                           "BOS POSITIVE 12 add POSITIVE 3 EOS",
+                           "BOS POSITIVE 12 add POSITIVE 034 EOS",
+                           "BOS POSITIVE 12 add POSITIVE 50 EOS",
+                           "BOS NEGATIVE 00 add POSITIVE 01 EOS",
+                           "POSITIVE 12 add POSITIVE 34 EOS",
+                           "BOS POSITIVE add 12 POSITIVE 34 EOS",
+                           "BOS POSITIVE 12 plus POSITIVE 34 EOS",
+                           "BOS POSITIVE \xd9\xa3\xd9\xa3 add POSITIVE 34 EOS",
+                           "BOS POSITIVE 12 add POSITIVE 34 EOS EOS",
+                           "\xe2\x88\x92"
+                           "3 + 4"})
     BOOST_CHECK_THROW(parse_expression(text), seppo::Error);
 }
 
@@ -70,11 +88,13 @@ BOOST_AUTO_TEST_CASE(the_course_split_is_numpys_permutation_of_seed_0) {
     BOOST_CHECK_EQUAL(all.size(), 4321);
     BOOST_CHECK_EQUAL(s.validation.size(), 433);
   }
-  for (const char* how : {"", "x", "-1", "1.5", "1e3", " 1"}) BOOST_CHECK_THROW(split_dataset(100, how), seppo::ArgumentError);
+  for (const char* how : {"", "x", "-1", "1.5", "1e3", " 1"})
+    BOOST_CHECK_THROW(split_dataset(100, how), seppo::ArgumentError);
 }
 
 BOOST_AUTO_TEST_CASE(data_files_are_checked_row_by_row) {
-  const std::filesystem::path path = std::filesystem::temp_directory_path() / ("seppo-addsub-" + std::to_string(::getpid()) + ".json");
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("seppo-addsub-" + std::to_string(::getpid()) + ".json");
   const std::string in = "BOS POSITIVE 12 add POSITIVE 34 EOS", out = "BOS POSITIVE 46 EOS";
   const auto content = [&](const std::string& row_in, const std::string& row_out) {
     nlohmann::json j;
@@ -89,7 +109,9 @@ BOOST_AUTO_TEST_CASE(data_files_are_checked_row_by_row) {
     try {
       read_dataset(path);
     } catch (const seppo::Error& e) {
-      BOOST_CHECK_MESSAGE(std::string(e.what()).find(path.filename()) != std::string::npos && std::string(e.what()).find('\n') == std::string::npos, e.what());
+      BOOST_CHECK_MESSAGE(std::string(e.what()).find(path.filename()) != std::string::npos &&
+                              std::string(e.what()).find('\n') == std::string::npos,
+                          e.what());
       return e.what();
     }
     return "";
@@ -109,7 +131,8 @@ BOOST_AUTO_TEST_CASE(data_files_are_checked_row_by_row) {
   mentions("{\"inp_expression\": [], \"out_expression\": 3}", "out_expression");
   mentions("{\"inp_expression\": [], \"out_expression\": []}", "too few");
   mentions("{\"inp_expression\": [\"a\"], \"out_expression\": []}", "1 expressions but 0 results");
-  mentions("{\"inp_expression\": [1,2,3,4,5,6,7,8,9,0], \"out_expression\": [1,2,3,4,5,6,7,8,9,0]}", "row 0 is not text");
+  mentions("{\"inp_expression\": [1,2,3,4,5,6,7,8,9,0], \"out_expression\": [1,2,3,4,5,6,7,8,9,0]}",
+           "row 0 is not text");
   std::filesystem::remove(path);
   BOOST_CHECK_THROW(read_dataset(path), seppo::FileError);
   BOOST_CHECK_THROW(read_dataset("/dev/null"), seppo::FileError);

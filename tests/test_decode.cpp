@@ -15,8 +15,16 @@ namespace {
 struct Fixture {
   explicit Fixture(Norm norm = Norm::post)
       : parameters(11),
-        model(parameters.root(), {.src_vocabulary = 12, .tgt_vocabulary = 12, .d_model = 16, .n_heads = 4, .d_ff = 24, .enc_layers = 2,
-                                  .dec_layers = 2, .dropout = 0.1, .norm = norm, .max_length = 12}) {
+        model(parameters.root(), {.src_vocabulary = 12,
+                                  .tgt_vocabulary = 12,
+                                  .d_model = 16,
+                                  .n_heads = 4,
+                                  .d_ff = 24,
+                                  .enc_layers = 2,
+                                  .dec_layers = 2,
+                                  .dropout = 0.1,
+                                  .norm = norm,
+                                  .max_length = 12}) {
     tape().clear();
     RandomStream random(3, Purpose::test);
     for (const int length : {4, 1, 7, 3}) {

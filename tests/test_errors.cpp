@@ -23,7 +23,8 @@ void check_error(const std::function<void()>& f, const std::vector<std::string>&
     BOOST_ERROR("no error; expected one with: " + parts.front());
   } catch (const E& e) {
     const std::string text = e.what();
-    for (const std::string& part : parts) BOOST_CHECK_MESSAGE(text.find(part) != std::string::npos, "'" << part << "' is not in: " << text);
+    for (const std::string& part : parts)
+      BOOST_CHECK_MESSAGE(text.find(part) != std::string::npos, "'" << part << "' is not in: " << text);
     BOOST_CHECK_MESSAGE(text.size() <= 250 && text.find('\n') == std::string::npos, "not one line: " << text);
   } catch (const std::exception& e) {
     BOOST_ERROR(std::string("another type of error: ") + e.what());
@@ -35,16 +36,32 @@ Tensor ones(const Shape& shape) { return full(shape, 1); }
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(matmul_shapes) {
-  check_error<ShapeError>([] { matmul(ones({2, 3}), ones({4, 5})); }, {"matmul: inner sizes differ", "lhs [2,3] dim 1 = 3", "rhs [4,5] dim 0 = 4"});
+  check_error<ShapeError>(
+      [] {
+        matmul(ones({2, 3}), ones({4, 5}));
+      },
+      {"matmul: inner sizes differ", "lhs [2,3] dim 1 = 3", "rhs [4,5] dim 0 = 4"});
   check_error<ShapeError>([] { matmul(ones({3}), ones({3, 5})); }, {"matmul", "[3]", "at least 2"});
   check_error<ShapeError>([] { matmul(ones({3, 3}), ones({})); }, {"matmul", "[]"});
-  check_error<ShapeError>([] { matmul(ones({2, 3, 4}), ones({3, 4, 5})); }, {"matmul: batch sizes differ", "dim 0 = 2", "dim 0 = 3"});
-  check_error<ShapeError>([] { matmul(ones({2, 2, 3, 4}), ones({2, 3, 4, 5})); }, {"matmul: batch", "dim 1 = 2", "dim 1 = 3"});
+  check_error<ShapeError>(
+      [] {
+        matmul(ones({2, 3, 4}), ones({3, 4, 5}));
+      },
+      {"matmul: batch sizes differ", "dim 0 = 2", "dim 0 = 3"});
+  check_error<ShapeError>(
+      [] {
+        matmul(ones({2, 2, 3, 4}), ones({2, 3, 4, 5}));
+      },
+      {"matmul: batch", "dim 1 = 2", "dim 1 = 3"});
 }
 
 BOOST_AUTO_TEST_CASE(broadcast_shapes) {
   for (const auto& [name, op] : {std::pair{"add", &add}, {"sub", &sub}, {"mul", &mul}, {"div", &div}}) {
-    check_error<ShapeError>([op = op] { op(ones({2, 3}), ones({2, 4})); }, {std::string(name) + ": sizes differ", "lhs [2,3] dim 1 = 3", "rhs [2,4] dim 1 = 4"});
+    check_error<ShapeError>(
+        [op = op] {
+          op(ones({2, 3}), ones({2, 4}));
+        },
+        {std::string(name) + ": sizes differ", "lhs [2,3] dim 1 = 3", "rhs [2,4] dim 1 = 4"});
     check_error<ShapeError>([op = op] { op(ones({5, 2, 3}), ones({4, 1, 3})); }, {name, "dim 0 = 5", "dim 0 = 4"});
     check_error<ShapeError>([op = op] { op(ones({5, 2, 3}), ones({4, 3})); }, {name, "dim 1 = 2", "dim 0 = 4"});
   }
@@ -53,7 +70,11 @@ BOOST_AUTO_TEST_CASE(broadcast_shapes) {
 BOOST_AUTO_TEST_CASE(linear_shapes_name_the_parameter) {
   Parameters parameters(0);
   const Linear up(parameters.root() / "encoder" / 0 / "up", 4, 5);
-  check_error<ShapeError>([&] { up(ones({2, 3})); }, {"linear: inner sizes differ", "x [2,3] dim 1 = 3", "[5,4] (encoder.0.up.weight) dim 1 = 4"});
+  check_error<ShapeError>(
+      [&] {
+        up(ones({2, 3}));
+      },
+      {"linear: inner sizes differ", "x [2,3] dim 1 = 3", "[5,4] (encoder.0.up.weight) dim 1 = 4"});
   check_error<ShapeError>([&] { linear(ones({2, 4}), up.weight, ones({4})); }, {"linear: bias [4]", "dim 0 = 5"});
   check_error<ShapeError>([&] { linear(ones({}), up.weight); }, {"linear", "[]"});
   check_error<ShapeError>([&] { linear(ones({2, 4}), ones({4})); }, {"linear", "weight [4]"});
@@ -83,7 +104,12 @@ BOOST_AUTO_TEST_CASE(shapes_and_axes) {
 BOOST_AUTO_TEST_CASE(sizes) {
   check_error<ShapeError>([] { zeros({2, -1}); }, {"axis 1", "-1"});
   check_error<ShapeError>([] { Shape({1 << 20, 1 << 20, 1 << 20}); }, {"2^48"});
-  check_error<ShapeError>([] { const std::vector<int> five(5, 1); Shape{std::span<const int>(five)}; }, {"5 axes"});
+  check_error<ShapeError>(
+      [] {
+        const std::vector<int> five(5, 1);
+        Shape{std::span<const int>(five)};
+      },
+      {"5 axes"});
 }
 
 BOOST_AUTO_TEST_CASE(slices_and_concatenation) {
@@ -99,44 +125,111 @@ BOOST_AUTO_TEST_CASE(slices_and_concatenation) {
 
 BOOST_AUTO_TEST_CASE(indices) {
   for (const int id : {-1, 5, std::numeric_limits<int>::max()})
-    check_error<IndexError>([=] { embedding(ones({5, 2}), std::vector<int>{0, id}); }, {"embedding: id " + std::to_string(id), "position 1", "0..4", "[5,2]"});
+    check_error<IndexError>(
+        [=] {
+          embedding(ones({5, 2}), std::vector<int>{0, id});
+        },
+        {"embedding: id " + std::to_string(id), "position 1", "0..4", "[5,2]"});
   check_error<ShapeError>([] { embedding(ones({5}), std::vector<int>{0}); }, {"embedding", "[5]"});
-  check_error<ShapeError>([] { embedding(ones({5, 2}), std::vector<int>{0}, {.positions = ones({3, 3}), .position_ids = {}}); }, {"embedding", "[3,3]", "[5,2]"});
-  check_error<IndexError>([] { cross_entropy(ones({2, 3}), std::vector<int>{0, 3}); }, {"cross_entropy: target 3", "row 1", "0..2", "[2,3]"});
+  check_error<ShapeError>(
+      [] {
+        embedding(ones({5, 2}), std::vector<int>{0}, {.positions = ones({3, 3}), .position_ids = {}});
+      },
+      {"embedding", "[3,3]", "[5,2]"});
+  check_error<IndexError>(
+      [] {
+        cross_entropy(ones({2, 3}), std::vector<int>{0, 3});
+      },
+      {"cross_entropy: target 3", "row 1", "0..2", "[2,3]"});
   check_error<IndexError>([] { cross_entropy(ones({2, 3}), std::vector<int>{-1, 0}); }, {"target -1"});
-  check_error<ShapeError>([] { cross_entropy(ones({2, 3}), std::vector<int>{0}); }, {"cross_entropy: 1 targets", "2 rows", "[2,3]"});
+  check_error<ShapeError>(
+      [] {
+        cross_entropy(ones({2, 3}), std::vector<int>{0});
+      },
+      {"cross_entropy: 1 targets", "2 rows", "[2,3]"});
   check_error<ShapeError>([] { cross_entropy(ones({2, 0}), std::vector<int>{0, 0}); }, {"cross_entropy", "[2,0]"});
 }
 
 BOOST_AUTO_TEST_CASE(scalars) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (const double p : {-0.1, 1.5, nan}) check_error<ArgumentError>([=] { dropout(ones({2}), p); }, {"dropout: p = ", "[0, 1]"});
-  for (const double s : {-0.1, 1.5, nan}) check_error<ArgumentError>([=] { cross_entropy(ones({1, 3}), std::vector<int>{0}, {.label_smoothing = s}); }, {"label_smoothing"});
+  for (const double p : {-0.1, 1.5, nan})
+    check_error<ArgumentError>([=] { dropout(ones({2}), p); }, {"dropout: p = ", "[0, 1]"});
+  for (const double s : {-0.1, 1.5, nan})
+    check_error<ArgumentError>(
+        [=] {
+          cross_entropy(ones({1, 3}), std::vector<int>{0}, {.label_smoothing = s});
+        },
+        {"label_smoothing"});
   check_error<ArgumentError>([] { layer_norm(ones({2, 3}), ones({3}), ones({3}), -1); }, {"layer_norm: epsilon -1"});
-  check_error<ShapeError>([] { layer_norm(ones({2, 3}), ones({2}), ones({3})); }, {"layer_norm", "x [2,3] dim 1 = 3", "[2]"});
+  check_error<ShapeError>(
+      [] {
+        layer_norm(ones({2, 3}), ones({2}), ones({3}));
+      },
+      {"layer_norm", "x [2,3] dim 1 = 3", "[2]"});
   check_error<ShapeError>([] { layer_norm(ones({2, 0}), ones({0}), ones({0})); }, {"layer_norm", "[2,0]"});
 }
 
 BOOST_AUTO_TEST_CASE(attention_arguments) {
   const std::vector<int> good{0, 2, 4}, falls{0, 3, 2, 4}, short_{0, 2, 3}, one{0, 4};
-  const auto run = [](const Tensor& q, const Tensor& k, const Tensor& v, int heads, const std::vector<int>& qo, const std::vector<int>& ko,
+  const auto run = [](const Tensor& q, const Tensor& k, const Tensor& v, int heads, const std::vector<int>& qo,
+                      const std::vector<int>& ko,
                       const Mask& mask = Mask::none()) { attention(q, k, v, heads, qo, ko, mask); };
-  check_error<ArgumentError>([&] { run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 4, good, good); }, {"attention: width 6", "4 heads"});
+  check_error<ArgumentError>(
+      [&] {
+        run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 4, good, good);
+      },
+      {"attention: width 6", "4 heads"});
   check_error<ArgumentError>([&] { run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 0, good, good); }, {"0 heads"});
-  check_error<ShapeError>([&] { run(ones({4, 6}), ones({4, 4}), ones({4, 6}), 2, good, good); }, {"widths differ: 6, 4, 6"});
-  check_error<ShapeError>([&] { run(ones({4, 6}), ones({4, 6}), ones({3, 6}), 2, good, good); }, {"K [4,6] and V [3,6]"});
-  check_error<ShapeError>([&] { run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, falls, good); }, {"query offsets", "4 rows"});
-  check_error<ShapeError>([&] { run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, good, short_); }, {"key offsets", "4 rows"});
+  check_error<ShapeError>(
+      [&] {
+        run(ones({4, 6}), ones({4, 4}), ones({4, 6}), 2, good, good);
+      },
+      {"widths differ: 6, 4, 6"});
+  check_error<ShapeError>(
+      [&] {
+        run(ones({4, 6}), ones({4, 6}), ones({3, 6}), 2, good, good);
+      },
+      {"K [4,6] and V [3,6]"});
+  check_error<ShapeError>(
+      [&] {
+        run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, falls, good);
+      },
+      {"query offsets", "4 rows"});
+  check_error<ShapeError>(
+      [&] {
+        run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, good, short_);
+      },
+      {"key offsets", "4 rows"});
   check_error<ShapeError>([&] { run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, {}, good); }, {"query offsets"});
-  check_error<ShapeError>([&] { run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, one, good); }, {"1 query sequences, 2 key"});
+  check_error<ShapeError>(
+      [&] {
+        run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, one, good);
+      },
+      {"1 query sequences, 2 key"});
   const std::vector<int> lengths{1}, negative{1, -1}, large{1, 3};
   const std::vector<std::uint8_t> pairs(7, 1);
-  check_error<ShapeError>([&] { run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, good, good, Mask::valid_lengths(lengths)); }, {"1 valid lengths for 2"});
+  check_error<ShapeError>(
+      [&] {
+        run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, good, good, Mask::valid_lengths(lengths));
+      },
+      {"1 valid lengths for 2"});
   for (const auto* bad : {&negative, &large})
-    check_error<IndexError>([&] { run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, good, good, Mask::valid_lengths(*bad)); }, {"valid length", "sequence 1", "0..2"});
-  check_error<ShapeError>([&] { run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, good, good, Mask::allowed(pairs)); }, {"7 pairs", "8"});
+    check_error<IndexError>(
+        [&] {
+          run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, good, good, Mask::valid_lengths(*bad));
+        },
+        {"valid length", "sequence 1", "0..2"});
+  check_error<ShapeError>(
+      [&] {
+        run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, good, good, Mask::allowed(pairs));
+      },
+      {"7 pairs", "8"});
   check_error<ShapeError>([] { attention(ones({2, 3, 4}), ones({3, 4}), ones({3, 4}), 2); }, {"attention", "[3,4]"});
-  check_error<ShapeError>([&] { attention({ones({4, 6}), 4, 4}, {ones({4, 6}), 0, 4}, {ones({4, 6}), 0, 4}, 2, good, good); }, {"columns 4..8", "[4,6]"});
+  check_error<ShapeError>(
+      [&] {
+        attention({ones({4, 6}), 4, 4}, {ones({4, 6}), 0, 4}, {ones({4, 6}), 0, 4}, 2, good, good);
+      },
+      {"columns 4..8", "[4,6]"});
 }
 
 BOOST_AUTO_TEST_CASE(parameters_and_names) {

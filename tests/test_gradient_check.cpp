@@ -47,18 +47,23 @@ BOOST_AUTO_TEST_CASE(right_gradients_pass_with_second_order_error) {
 }
 
 BOOST_AUTO_TEST_CASE(linear_functions_pass_at_rounding_level) {
-  const auto report = gradient_check({{3, 4}, {5, 4}}, [](Inputs x) { return linear(x[0], tensor({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})); });
+  const auto report = gradient_check({{3, 4}, {5, 4}}, [](Inputs x) {
+    return linear(x[0], tensor({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}));
+  });
   BOOST_CHECK_MESSAGE(report.passed, report.text);
 }
 
 BOOST_AUTO_TEST_CASE(wrong_gradients_fail_down_to_a_millionth) {
   BOOST_CHECK(gradient_check({{3, 4}}, [](Inputs x) { return faulty_tanh(x[0], 0); }).passed);
   for (const double fault : {2.0, 1e-1, 1e-3, 1e-5})
-    BOOST_CHECK_MESSAGE(!gradient_check({{3, 4}}, [=](Inputs x) { return faulty_tanh(x[0], fault); }).passed, "fault " << fault);
+    BOOST_CHECK_MESSAGE(!gradient_check({{3, 4}}, [=](Inputs x) { return faulty_tanh(x[0], fault); }).passed,
+                        "fault " << fault);
   // A value that changes with x but is not on the tape: the gradient misses a term.
   BOOST_CHECK(!gradient_check({{3}}, [](Inputs x) { return x[0] + tensor({1}, {x[0].data()[0]}); }).passed);
   // No gradient at all.
-  BOOST_CHECK(!gradient_check({{3}}, [](Inputs x) { return scale(x[0], 0) + tensor({3}, {x[0].data()[0], 0, 0}); }).passed);
+  BOOST_CHECK(!gradient_check({{3}}, [](Inputs x) {
+                 return scale(x[0], 0) + tensor({3}, {x[0].data()[0], 0, 0});
+               }).passed);
 }
 
 BOOST_AUTO_TEST_CASE(values_are_restored) {

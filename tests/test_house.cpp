@@ -47,7 +47,8 @@ BOOST_AUTO_TEST_CASE(files_are_short_and_explain_themselves) {
     for (; std::getline(file, line); ++lines)
       if (lines == 0) first = line;
     BOOST_CHECK_MESSAGE(lines <= 400, path << " has " << lines << " lines");
-    if (path.extension() == ".h") BOOST_CHECK_MESSAGE(first.starts_with("//"), path << " does not begin with what it is for");
+    if (path.extension() == ".h")
+      BOOST_CHECK_MESSAGE(first.starts_with("//"), path << " does not begin with what it is for");
   });
 }
 

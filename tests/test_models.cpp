@@ -18,8 +18,16 @@ namespace {
 constexpr int kVocabulary = 11;
 
 TransformerConfig small(Norm norm = Norm::post) {
-  return {.src_vocabulary = kVocabulary, .tgt_vocabulary = kVocabulary, .d_model = 8, .n_heads = 2, .d_ff = 12, .enc_layers = 2,
-          .dec_layers = 2, .dropout = 0, .norm = norm, .max_length = 16};
+  return {.src_vocabulary = kVocabulary,
+          .tgt_vocabulary = kVocabulary,
+          .d_model = 8,
+          .n_heads = 2,
+          .d_ff = 12,
+          .enc_layers = 2,
+          .dec_layers = 2,
+          .dropout = 0,
+          .norm = norm,
+          .max_length = 16};
 }
 
 Ragged random_batch(std::initializer_list<int> lengths, std::uint64_t seed) {
@@ -100,12 +108,20 @@ BOOST_AUTO_TEST_CASE(encoder_decoder_gradients_with_dropout) {
 BOOST_AUTO_TEST_CASE(predictor_gradients) {
   for (const Norm norm : {Norm::post, Norm::pre}) {
     Parameters parameters(1);
-    const Predictor model(parameters.root(), {.features = kVocabulary, .classes = 5, .d_model = 8, .n_heads = 2, .d_ff = 12, .n_layers = 2, .norm = norm, .max_length = 8});
+    const Predictor model(parameters.root(), {.features = kVocabulary,
+                                              .classes = 5,
+                                              .d_model = 8,
+                                              .n_heads = 2,
+                                              .d_ff = 12,
+                                              .n_layers = 2,
+                                              .norm = norm,
+                                              .max_length = 8});
     const Ragged batch = random_batch({4, 2, 5}, 1);
     std::vector<int> targets;
     for (const int token : batch.tokens) targets.push_back(token % 5);
-    const auto report = gradient_check(parameters.values(), parameters.gradients(),
-                                       [&] { return cross_entropy(model(one_hot(batch.tokens, kVocabulary), batch.offsets), targets); });
+    const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
+      return cross_entropy(model(one_hot(batch.tokens, kVocabulary), batch.offsets), targets);
+    });
     BOOST_CHECK_MESSAGE(report.passed, report.text);
   }
 }
@@ -136,12 +152,14 @@ BOOST_AUTO_TEST_CASE(no_gradient_reaches_future_embeddings) {
   const Tensor logits = f.model.logits(src, tgt);
   f.parameters.zero_gradients();
   std::vector<real> cotangent(logits.size(), 0);
-  for (std::size_t j = 0; j < kVocabulary; ++j) cotangent[1 * kVocabulary + j] = static_cast<real>(j + 1);  // row 1 only
+  for (std::size_t j = 0; j < kVocabulary; ++j)
+    cotangent[1 * kVocabulary + j] = static_cast<real>(j + 1);  // row 1 only
   tape().backward(logits, cotangent);
   const auto* entry = f.parameters.find("tgt_embedding.weight");
   for (int token = 0; token < 4; ++token) {
     double norm = 0;
-    for (std::size_t c = 0; c < 8; ++c) norm += std::abs(f.parameters.gradients()[entry->offset + static_cast<std::size_t>(token) * 8 + c]);
+    for (std::size_t c = 0; c < 8; ++c)
+      norm += std::abs(f.parameters.gradients()[entry->offset + static_cast<std::size_t>(token) * 8 + c]);
     BOOST_CHECK_MESSAGE(token <= 1 ? norm > 0 : norm == 0, "token " << token << ": " << norm);
   }
 }
@@ -164,7 +182,8 @@ BOOST_AUTO_TEST_CASE(batches_permute_split_and_repeat) {
   BOOST_CHECK_SMALL(parts - loss, 1e-12);
   BOOST_CHECK_SMALL(largest_difference(whole, f.parameters.gradients()), 1e-12);
   // repeated
-  const auto twice = f.gradient(f.loss(pick(f.src, {0, 1, 2, 0, 1, 2}), pick(f.tgt, {0, 1, 2, 0, 1, 2}), pick(f.next, {0, 1, 2, 0, 1, 2})));
+  const auto twice = f.gradient(
+      f.loss(pick(f.src, {0, 1, 2, 0, 1, 2}), pick(f.tgt, {0, 1, 2, 0, 1, 2}), pick(f.next, {0, 1, 2, 0, 1, 2})));
   for (std::size_t i = 0; i < whole.size(); ++i) BOOST_CHECK_SMALL(twice[i] - 2 * whole[i], 1e-12);
 }
 
@@ -178,7 +197,8 @@ BOOST_AUTO_TEST_CASE(every_parameter_gets_a_gradient_and_the_source_matters) {
   }
   Ragged other = f.src;
   other.tokens[0] = (other.tokens[0] + 1) % kVocabulary;
-  BOOST_CHECK_GT(largest_difference(f.model.logits(f.src, f.tgt).values(), f.model.logits(other, f.tgt).values()), 1e-3);
+  BOOST_CHECK_GT(largest_difference(f.model.logits(f.src, f.tgt).values(), f.model.logits(other, f.tgt).values()),
+                 1e-3);
 }
 
 BOOST_AUTO_TEST_CASE(without_positions_the_encoder_is_permutation_equivariant) {
@@ -192,7 +212,8 @@ BOOST_AUTO_TEST_CASE(without_positions_the_encoder_is_permutation_equivariant) {
     const auto x = f.model.encode(a).values(), y = f.model.encode(b).values();
     const std::size_t from[] = {2, 0, 3, 1};  // row i of b is row from[i] of a
     double difference = 0;
-    for (std::size_t i = 0; i < 4; ++i) difference = std::max(difference, largest_difference(y.subspan(i * 8, 8), x.subspan(from[i] * 8, 8)));
+    for (std::size_t i = 0; i < 4; ++i)
+      difference = std::max(difference, largest_difference(y.subspan(i * 8, 8), x.subspan(from[i] * 8, 8)));
     BOOST_CHECK(positions == Positions::none ? difference < 1e-12 : difference > 1e-2);
   }
 }
@@ -213,8 +234,10 @@ BOOST_AUTO_TEST_CASE(tied_embeddings_add_the_gradients_of_both_uses) {
   for (const auto& e : b.parameters.entries())
     if (e.name != "embedding.weight") copy(e.name.c_str(), e.name.c_str());
   const auto ga = a.gradient(a.loss()), gb = b.gradient(b.loss());
-  const auto *src = a.parameters.find("src_embedding.weight"), *tgt = a.parameters.find("tgt_embedding.weight"), *both = b.parameters.find("embedding.weight");
-  for (std::size_t i = 0; i < both->size(); ++i) BOOST_CHECK_SMALL(ga[src->offset + i] + ga[tgt->offset + i] - gb[both->offset + i], 1e-12);
+  const auto *src = a.parameters.find("src_embedding.weight"), *tgt = a.parameters.find("tgt_embedding.weight"),
+             *both = b.parameters.find("embedding.weight");
+  for (std::size_t i = 0; i < both->size(); ++i)
+    BOOST_CHECK_SMALL(ga[src->offset + i] + ga[tgt->offset + i] - gb[both->offset + i], 1e-12);
 }
 
 BOOST_AUTO_TEST_CASE(attention_maps_come_from_every_layer_and_head) {
@@ -229,25 +252,39 @@ BOOST_AUTO_TEST_CASE(attention_maps_come_from_every_layer_and_head) {
     const auto sequences = static_cast<std::size_t>(map.shape[0]), heads = static_cast<std::size_t>(map.shape[1]),
                queries = static_cast<std::size_t>(map.shape[2]), keys = static_cast<std::size_t>(map.shape[3]);
     BOOST_CHECK(sequences == 3 && heads == 2);
-    const bool over_source = map.name.find("decoder") == std::string::npos || map.name.find("cross") != std::string::npos;
+    const bool over_source =
+        map.name.find("decoder") == std::string::npos || map.name.find("cross") != std::string::npos;
     const Ragged &q = map.name.find("encoder.") == 0 ? f.src : f.tgt, &k = over_source ? f.src : f.tgt;
     for (std::size_t row = 0; row < sequences * heads * queries; ++row) {
-      const double total = std::accumulate(map.weights.begin() + static_cast<std::ptrdiff_t>(row * keys), map.weights.begin() + static_cast<std::ptrdiff_t>((row + 1) * keys), 0.0);
+      const double total = std::accumulate(map.weights.begin() + static_cast<std::ptrdiff_t>(row * keys),
+                                           map.weights.begin() + static_cast<std::ptrdiff_t>((row + 1) * keys), 0.0);
       const bool real_row = row % queries < q[row / queries / heads].size();
       BOOST_CHECK_SMALL(total - (real_row ? 1 : 0), 1e-12);
-      for (std::size_t j = k[row / queries / heads].size(); j < keys; ++j) BOOST_CHECK_EQUAL(map.weights[row * keys + j], 0);
+      for (std::size_t j = k[row / queries / heads].size(); j < keys; ++j)
+        BOOST_CHECK_EQUAL(map.weights[row * keys + j], 0);
     }
   }
-  const std::vector<std::string> expected{"encoder.0.self_attn", "encoder.1.self_attn", "decoder.0.self_attn", "decoder.0.cross_attn", "decoder.1.self_attn", "decoder.1.cross_attn"};
+  const std::vector<std::string> expected{"encoder.0.self_attn",  "encoder.1.self_attn", "decoder.0.self_attn",
+                                          "decoder.0.cross_attn", "decoder.1.self_attn", "decoder.1.cross_attn"};
   BOOST_CHECK(names == expected);
 }
 
 BOOST_AUTO_TEST_CASE(the_initial_loss_is_that_of_guessing) {
   // Wide and tied as in the paper, so that logits start small.
   Parameters parameters(3);
-  const Transformer model(parameters.root(), {.src_vocabulary = kVocabulary, .tgt_vocabulary = kVocabulary, .d_model = 64, .n_heads = 4, .d_ff = 64, .enc_layers = 2,
-                                              .dec_layers = 2, .dropout = 0, .norm = Norm::post, .max_length = 16, .share_embeddings = true});
-  const Ragged src = random_batch({8, 8, 8, 8}, 1), tgt = random_batch({8, 8, 8, 8}, 2), next = random_batch({8, 8, 8, 8}, 3);
+  const Transformer model(parameters.root(), {.src_vocabulary = kVocabulary,
+                                              .tgt_vocabulary = kVocabulary,
+                                              .d_model = 64,
+                                              .n_heads = 4,
+                                              .d_ff = 64,
+                                              .enc_layers = 2,
+                                              .dec_layers = 2,
+                                              .dropout = 0,
+                                              .norm = Norm::post,
+                                              .max_length = 16,
+                                              .share_embeddings = true});
+  const Ragged src = random_batch({8, 8, 8, 8}, 1), tgt = random_batch({8, 8, 8, 8}, 2),
+               next = random_batch({8, 8, 8, 8}, 3);
   tape().clear();
   const double loss = cross_entropy(model.logits(src, tgt), next.tokens).item();
   BOOST_CHECK_LT(loss, 1.6 * std::log(kVocabulary));

@@ -18,7 +18,8 @@ BOOST_AUTO_TEST_CASE(parameters_are_flat_named_and_stable) {
   Parameters parameters(1);
   const Linear a(parameters.root() / "a", 3, 5);
   const real first = a.weight.values()[0];
-  for (int i = 0; i < 50; ++i) static_cast<void>(Linear(parameters.root() / "more" / i, 20, 20));  // makes the block grow
+  for (int i = 0; i < 50; ++i)
+    static_cast<void>(Linear(parameters.root() / "more" / i, 20, 20));  // makes the block grow
   BOOST_CHECK_EQUAL(a.weight.values()[0], first);
   BOOST_CHECK_EQUAL(a.weight.data(), parameters.values().data() + parameters.find("a.weight")->offset);
   BOOST_CHECK_EQUAL(parameters.count(), 3 * 5 + 5 + 50 * (400 + 20));
@@ -89,7 +90,8 @@ BOOST_AUTO_TEST_CASE(adam_follows_its_formula) {
       adam.step(lr, 0.5);
     }
     for (const auto& e : parameters.entries())
-      for (std::size_t i = e.offset; i < e.offset + e.size(); ++i) BOOST_CHECK_SMALL(static_cast<double>(parameters.values()[i]) - p[i], 2e-5);
+      for (std::size_t i = e.offset; i < e.offset + e.size(); ++i)
+        BOOST_CHECK_SMALL(static_cast<double>(parameters.values()[i]) - p[i], 2e-5);
     for (const real g : parameters.gradients()) BOOST_CHECK_EQUAL(g, 0);
     BOOST_CHECK_EQUAL(adam.steps(), 1000);
   }
@@ -146,8 +148,11 @@ BOOST_AUTO_TEST_CASE(schedules) {
 
 BOOST_AUTO_TEST_CASE(positional_encodings) {
   Parameters parameters(1);
-  const PositionalEncoding sinusoid(parameters.root() / "a", Positions::sinusoid, 20, 6), simple(parameters.root() / "b", Positions::simple, 20, 6);
-  const auto at = [](const PositionalEncoding& pe, std::size_t n, std::size_t j) { return static_cast<double>(pe.table.values()[n * 6 + j]); };
+  const PositionalEncoding sinusoid(parameters.root() / "a", Positions::sinusoid, 20, 6),
+      simple(parameters.root() / "b", Positions::simple, 20, 6);
+  const auto at = [](const PositionalEncoding& pe, std::size_t n, std::size_t j) {
+    return static_cast<double>(pe.table.values()[n * 6 + j]);
+  };
   for (std::size_t n = 0; n < 20; ++n)
     for (std::size_t i = 0; i < 3; ++i) {
       const double angle = static_cast<double>(n) / std::pow(10000.0, 2.0 * static_cast<double>(i) / 6);
@@ -160,10 +165,12 @@ BOOST_AUTO_TEST_CASE(positional_encodings) {
   const std::vector<int> rows{0, 2, 5};
   const Tensor y = sinusoid(zeros({5, 6}), rows);
   const std::size_t positions[] = {0, 1, 0, 1, 2};
-  for (std::size_t r = 0; r < 5; ++r) BOOST_CHECK_EQUAL(y.values()[r * 6 + 1], static_cast<real>(at(sinusoid, positions[r], 1)));
+  for (std::size_t r = 0; r < 5; ++r)
+    BOOST_CHECK_EQUAL(y.values()[r * 6 + 1], static_cast<real>(at(sinusoid, positions[r], 1)));
   const std::vector<int> long_rows{0, 21};
   BOOST_CHECK_THROW(sinusoid(zeros({21, 6}), long_rows), IndexError);
-  const PositionalEncoding learned(parameters.root() / "c", Positions::learned, 20, 6), none(parameters.root() / "d", Positions::none, 20, 6);
+  const PositionalEncoding learned(parameters.root() / "c", Positions::learned, 20, 6),
+      none(parameters.root() / "d", Positions::none, 20, 6);
   BOOST_CHECK(parameters.find("c.weight") && learned.table.requires_grad() && !none.table.defined());
 }
 
@@ -177,7 +184,10 @@ BOOST_AUTO_TEST_CASE(multi_head_attention_equals_its_separate_projections) {
   const Tensor x = tensor({5, 8}, values);
   const std::vector<int> rows{0, 3, 5};
   const Tensor self = attn(x, rows), cross = attn(x, rows, x, rows);
-  const auto project = [&](int part) { return linear(x, slice(attn.in_proj.weight, 0, part * 8, part * 8 + 8), slice(attn.in_proj.bias, 0, part * 8, part * 8 + 8)); };
+  const auto project = [&](int part) {
+    return linear(x, slice(attn.in_proj.weight, 0, part * 8, part * 8 + 8),
+                  slice(attn.in_proj.bias, 0, part * 8, part * 8 + 8));
+  };
   const Tensor separate = attn.out_proj(attention(project(0), project(1), project(2), 2, rows, rows));
   for (std::size_t i = 0; i < self.size(); ++i) {
     BOOST_CHECK_SMALL(self.values()[i] - separate.values()[i], real{1e-5f});

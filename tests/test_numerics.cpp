@@ -33,7 +33,8 @@ BOOST_AUTO_TEST_CASE(layer_norm_torture) {
   RandomStream random(1, Purpose::test);
   std::vector<double> normal;
   for (int i = 0; i < 16; ++i) normal.push_back(random.normal());
-  for (const double scale : {1e-30, 1e-20, 1e18, 1e19, 1e20, 1e30, 1e37}) rows.push_back([=](int i) { return scale * normal[static_cast<std::size_t>(i)]; });
+  for (const double scale : {1e-30, 1e-20, 1e18, 1e19, 1e20, 1e30, 1e37})
+    rows.push_back([=](int i) { return scale * normal[static_cast<std::size_t>(i)]; });
 
   for (std::size_t r = 0; r < rows.size(); ++r) {
     tape().clear();
@@ -47,7 +48,8 @@ BOOST_AUTO_TEST_CASE(layer_norm_torture) {
     const Tensor y = layer_norm(input, full({16}, 1), full({16}, 0), 1e-5);
     for (std::size_t i = 0; i < 16; ++i) {
       const double expected = (static_cast<double>(x[i]) - mean) / std::sqrt(variance + 1e-5);
-      BOOST_CHECK_MESSAGE(std::abs(static_cast<double>(y.values()[i]) - expected) <= 2e-6, "row " << r << " [" << i << "] " << y.values()[i] << ", expected " << expected);
+      BOOST_CHECK_MESSAGE(std::abs(static_cast<double>(y.values()[i]) - expected) <= 2e-6,
+                          "row " << r << " [" << i << "] " << y.values()[i] << ", expected " << expected);
     }
     std::vector<float> cotangent;
     for (int i = 0; i < 16; ++i) cotangent.push_back(static_cast<float>(random.normal()));
@@ -66,9 +68,13 @@ BOOST_AUTO_TEST_CASE(layer_norm_of_a_constant_row_is_the_bias) {
 }
 
 BOOST_AUTO_TEST_CASE(softmax_extremes) {
-  const std::vector<std::pair<std::vector<float>, std::vector<float>>> cases = {
-      {{3e38f, -3e38f}, {1, 0}}, {{-3e38f, -3e38f}, {0.5f, 0.5f}}, {{3e38f, 3e38f}, {0.5f, 0.5f}}, {{-kInf, 0, -kInf}, {0, 1, 0}},
-      {{-kInf, -kInf}, {0, 0}},  {{1e-40f, 1e-40f}, {0.5f, 0.5f}}, {{7}, {1}}};
+  const std::vector<std::pair<std::vector<float>, std::vector<float>>> cases = {{{3e38f, -3e38f}, {1, 0}},
+                                                                                {{-3e38f, -3e38f}, {0.5f, 0.5f}},
+                                                                                {{3e38f, 3e38f}, {0.5f, 0.5f}},
+                                                                                {{-kInf, 0, -kInf}, {0, 1, 0}},
+                                                                                {{-kInf, -kInf}, {0, 0}},
+                                                                                {{1e-40f, 1e-40f}, {0.5f, 0.5f}},
+                                                                                {{7}, {1}}};
   for (const auto& [x, expected] : cases) {
     tape().clear();
     const Tensor input = row(x);
@@ -98,9 +104,11 @@ BOOST_AUTO_TEST_CASE(cross_entropy_extremes) {
 BOOST_AUTO_TEST_CASE(nan_goes_in_and_comes_out) {
   tape().clear();
   for (const auto& op : std::vector<std::function<Tensor(const Tensor&)>>{
-           relu, gelu, [](const Tensor& x) { return seppo::tanh(x); }, sigmoid, [](const Tensor& x) { return seppo::exp(x); },
-           [](const Tensor& x) { return seppo::log(x); }, [](const Tensor& x) { return softmax(x); }, [](const Tensor& x) { return log_softmax(x); },
-           [](const Tensor& x) { return layer_norm(x, full({3}, 1), full({3}, 0)); }, [](const Tensor& x) { return sum(x); }}) {
+           relu, gelu, [](const Tensor& x) { return seppo::tanh(x); }, sigmoid,
+           [](const Tensor& x) { return seppo::exp(x); }, [](const Tensor& x) { return seppo::log(x); },
+           [](const Tensor& x) { return softmax(x); }, [](const Tensor& x) { return log_softmax(x); },
+           [](const Tensor& x) { return layer_norm(x, full({3}, 1), full({3}, 0)); },
+           [](const Tensor& x) { return sum(x); }}) {
     const Tensor y = op(row({1, kNan, 2}));
     BOOST_CHECK(std::any_of(y.values().begin(), y.values().end(), [](float v) { return std::isnan(v); }));
   }

@@ -30,17 +30,21 @@ bool causal(int s, int i, int j) { return j <= i + keys(s) - queries(s); }
 template <class F>
 void check_mask(const std::string& name, const seppo::Mask& mask, const F& allowed) {
   for (const int heads : {1, 2, 3})
-    check_op("attention " + name, {{9, 6}, {12, 6}, {12, 6}},
-             [&](Inputs x) { return seppo::attention(x[0], x[1], x[2], heads, kQueries, kKeys, mask); },
-             [&](const auto& x) { return attention_reference(x[0], x[1], x[2], heads, kQueries, kKeys, allowed); });
+    check_op(
+        "attention " + name, {{9, 6}, {12, 6}, {12, 6}},
+        [&](Inputs x) { return seppo::attention(x[0], x[1], x[2], heads, kQueries, kKeys, mask); },
+        [&](const auto& x) { return attention_reference(x[0], x[1], x[2], heads, kQueries, kKeys, allowed); });
 }
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(unmasked) { check_mask("none", seppo::Mask::none(), [](int, int, int) { return true; }); }
+BOOST_AUTO_TEST_CASE(unmasked) {
+  check_mask("none", seppo::Mask::none(), [](int, int, int) { return true; });
+}
 BOOST_AUTO_TEST_CASE(causal_mask) { check_mask("causal", seppo::Mask::causal(), causal); }
 BOOST_AUTO_TEST_CASE(valid_lengths) {
-  check_mask("lengths", seppo::Mask::valid_lengths(kLengths), [](int s, int, int j) { return j < kLengths[static_cast<std::size_t>(s)]; });
+  check_mask("lengths", seppo::Mask::valid_lengths(kLengths),
+             [](int s, int, int j) { return j < kLengths[static_cast<std::size_t>(s)]; });
   check_mask("causal lengths", seppo::Mask::causal_valid_lengths(kLengths),
              [](int s, int i, int j) { return j < kLengths[static_cast<std::size_t>(s)] && causal(s, i, j); });
 }
@@ -94,18 +98,21 @@ BOOST_AUTO_TEST_CASE(every_mask_pattern) {
 
 BOOST_AUTO_TEST_CASE(columns_of_one_stacked_projection) {
   const std::vector<int> offsets{0, 4, 5, 9};
-  check_op("attention stacked", {{9, 12}},
-           [&](Inputs x) { return seppo::attention({x[0], 0, 4}, {x[0], 4, 4}, {x[0], 8, 4}, 2, offsets, offsets); },
-           [&](const auto& x) {
-             auto part = [&](int first) {
-               auto y = x[0];
-               y = std::decay_t<decltype(y)>({9, 4});
-               for (int i = 0; i < 9; ++i)
-                 for (int c = 0; c < 4; ++c) y({i, c}) = x[0]({i, first + c});
-               return y;
-             };
-             return attention_reference(part(0), part(4), part(8), 2, offsets, offsets, [](int, int, int) { return true; });
-           });
+  check_op(
+      "attention stacked", {{9, 12}},
+      [&](Inputs x) {
+        return seppo::attention({x[0], 0, 4}, {x[0], 4, 4}, {x[0], 8, 4}, 2, offsets, offsets);
+      },
+      [&](const auto& x) {
+        auto part = [&](int first) {
+          auto y = x[0];
+          y = std::decay_t<decltype(y)>({9, 4});
+          for (int i = 0; i < 9; ++i)
+            for (int c = 0; c < 4; ++c) y({i, c}) = x[0]({i, first + c});
+          return y;
+        };
+        return attention_reference(part(0), part(4), part(8), 2, offsets, offsets, [](int, int, int) { return true; });
+      });
 }
 
 // Large enough for the path that calls BLAS.
@@ -122,7 +129,8 @@ BOOST_AUTO_TEST_CASE(long_sequences) {
   std::vector<Tensor> x;
   for (const auto& a : in) x.push_back(seppo::variable({70, 32}, a.v));
   const Tensor y = seppo::attention(x[0], x[1], x[2], 1, offsets, offsets, seppo::Mask::causal());
-  const auto expected = attention_reference(in[0], in[1], in[2], 1, offsets, offsets, [](int, int i, int j) { return j <= i; });
+  const auto expected =
+      attention_reference(in[0], in[1], in[2], 1, offsets, offsets, [](int, int i, int j) { return j <= i; });
   check_close(y.values(), expected.v, 1e-12, "long attention");
   // One derivative of each input by complex step.
   const Nd<double> c = make(4);
@@ -135,7 +143,8 @@ BOOST_AUTO_TEST_CASE(long_sequences) {
         std::copy(a.v.begin(), a.v.end(), z.back().v.begin());
       }
       z[input].v[element] += Complex(0, 1e-30);
-      const auto out = attention_reference(z[0], z[1], z[2], 1, offsets, offsets, [](int, int i, int j) { return j <= i; });
+      const auto out =
+          attention_reference(z[0], z[1], z[2], 1, offsets, offsets, [](int, int i, int j) { return j <= i; });
       double g = 0;
       for (std::size_t j = 0; j < out.v.size(); ++j) g += c.v[j] * out.v[j].imag() / 1e-30;
       BOOST_CHECK_SMALL(x[input].gradient()[element] - g, 1e-12);
@@ -144,14 +153,17 @@ BOOST_AUTO_TEST_CASE(long_sequences) {
 }
 
 BOOST_AUTO_TEST_CASE(rectangular_batches) {
-  check_op("attention 3-D", {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}}, [](Inputs x) { return seppo::attention(x[0], x[1], x[2], 2, seppo::Mask::causal()); },
-           [](const auto& x) {
-             auto rows = [](auto a) {
-               a.shape = {a.dim(0) * a.dim(1), a.dim(2)};
-               return a;
-             };
-             auto y = attention_reference(rows(x[0]), rows(x[1]), rows(x[2]), 2, {0, 3, 6}, {0, 5, 10}, [](int, int i, int j) { return j <= i + 2; });
-             y.shape = {2, 3, 4};
-             return y;
-           });
+  check_op(
+      "attention 3-D", {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}},
+      [](Inputs x) { return seppo::attention(x[0], x[1], x[2], 2, seppo::Mask::causal()); },
+      [](const auto& x) {
+        auto rows = [](auto a) {
+          a.shape = {a.dim(0) * a.dim(1), a.dim(2)};
+          return a;
+        };
+        auto y = attention_reference(rows(x[0]), rows(x[1]), rows(x[2]), 2, {0, 3, 6}, {0, 5, 10},
+                                     [](int, int i, int j) { return j <= i + 2; });
+        y.shape = {2, 3, 4};
+        return y;
+      });
 }

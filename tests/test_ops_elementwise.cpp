@@ -7,27 +7,47 @@ namespace ref = test::reference;
 
 namespace {
 
-const std::vector<std::vector<Shape>> kUnaryShapes = {{{}}, {{1}}, {{0}}, {{7}}, {{3, 4}}, {{2, 0, 3}}, {{2, 3, 5}}, {{2, 1, 3, 9}}, {{33}}};
+const std::vector<std::vector<Shape>> kUnaryShapes = {{{}},        {{1}},       {{0}},          {{7}}, {{3, 4}},
+                                                      {{2, 0, 3}}, {{2, 3, 5}}, {{2, 1, 3, 9}}, {{33}}};
 
 template <class Op, class F>
 void check_unary(const std::string& name, const Op& op, const F& f, OpCheckOptions options = {}) {
   for (const auto& shapes : kUnaryShapes)
-    check_op(name, shapes, [&](Inputs x) { return op(x[0]); }, [&](const auto& x) { return ref::map(x[0], f); }, options);
+    check_op(
+        name, shapes, [&](Inputs x) { return op(x[0]); }, [&](const auto& x) { return ref::map(x[0], f); }, options);
 }
 
-const std::vector<std::vector<Shape>> kBinaryShapes = {
-    {{}, {}},         {{1}, {}},           {{5}, {5}},          {{3, 4}, {3, 4}},       {{3, 4}, {4}},          {{4}, {3, 4}},
-    {{3, 4}, {1}},    {{3, 1}, {1, 4}},    {{3, 1}, {3, 4}},    {{2, 3, 4}, {3, 4}},    {{2, 3, 4}, {2, 1, 4}}, {{2, 3, 4}, {2, 3, 1}},
-    {{1, 3, 1}, {2, 1, 4}}, {{2, 1, 3, 1}, {1, 4, 1, 5}}, {{2, 3, 4, 5}, {}}, {{0, 3}, {3}}, {{0, 3}, {1, 3}}, {{2, 0}, {2, 1}}, {{17}, {2, 17}}};
+const std::vector<std::vector<Shape>> kBinaryShapes = {{{}, {}},
+                                                       {{1}, {}},
+                                                       {{5}, {5}},
+                                                       {{3, 4}, {3, 4}},
+                                                       {{3, 4}, {4}},
+                                                       {{4}, {3, 4}},
+                                                       {{3, 4}, {1}},
+                                                       {{3, 1}, {1, 4}},
+                                                       {{3, 1}, {3, 4}},
+                                                       {{2, 3, 4}, {3, 4}},
+                                                       {{2, 3, 4}, {2, 1, 4}},
+                                                       {{2, 3, 4}, {2, 3, 1}},
+                                                       {{1, 3, 1}, {2, 1, 4}},
+                                                       {{2, 1, 3, 1}, {1, 4, 1, 5}},
+                                                       {{2, 3, 4, 5}, {}},
+                                                       {{0, 3}, {3}},
+                                                       {{0, 3}, {1, 3}},
+                                                       {{2, 0}, {2, 1}},
+                                                       {{17}, {2, 17}}};
 
 template <class Op, class F>
 void check_binary(const std::string& name, const Op& op, const F& f, OpCheckOptions options = {}) {
   for (const auto& shapes : kBinaryShapes)
-    check_op(name, shapes, [&](Inputs x) { return op(x[0], x[1]); }, [&](const auto& x) { return ref::zip(x[0], x[1], f); }, options);
+    check_op(
+        name, shapes, [&](Inputs x) { return op(x[0], x[1]); }, [&](const auto& x) { return ref::zip(x[0], x[1], f); },
+        options);
   // the same tensor on both sides
   for (const auto& shapes : kUnaryShapes)
-    check_op(name + " aliased", shapes, [&](Inputs x) { return op(x[0], x[0]); },
-             [&](const auto& x) { return ref::zip(x[0], x[0], f); }, options);
+    check_op(
+        name + " aliased", shapes, [&](Inputs x) { return op(x[0], x[0]); },
+        [&](const auto& x) { return ref::zip(x[0], x[0], f); }, options);
 }
 
 constexpr OpCheckOptions kPositive{.low = 0.5, .high = 2};
@@ -41,19 +61,23 @@ BOOST_AUTO_TEST_CASE(op_gelu) {
   check_unary("gelu", seppo::gelu, [](auto x) { return 0.5 * x * (1.0 + ref::erf(x / std::sqrt(2.0))); });
 }
 BOOST_AUTO_TEST_CASE(op_tanh) {
-  check_unary("tanh", [](const Tensor& x) { return seppo::tanh(x); }, [](auto x) { return std::tanh(x); });
+  check_unary(
+      "tanh", [](const Tensor& x) { return seppo::tanh(x); }, [](auto x) { return std::tanh(x); });
 }
 BOOST_AUTO_TEST_CASE(op_sigmoid) {
   check_unary("sigmoid", seppo::sigmoid, [](auto x) { return 1.0 / (1.0 + std::exp(-x)); });
 }
 BOOST_AUTO_TEST_CASE(op_exp) {
-  check_unary("exp", [](const Tensor& x) { return seppo::exp(x); }, [](auto x) { return std::exp(x); });
+  check_unary(
+      "exp", [](const Tensor& x) { return seppo::exp(x); }, [](auto x) { return std::exp(x); });
 }
 BOOST_AUTO_TEST_CASE(op_log) {
-  check_unary("log", [](const Tensor& x) { return seppo::log(x); }, [](auto x) { return std::log(x); }, kPositive);
+  check_unary(
+      "log", [](const Tensor& x) { return seppo::log(x); }, [](auto x) { return std::log(x); }, kPositive);
 }
 BOOST_AUTO_TEST_CASE(op_scale) {
-  check_unary("scale", [](const Tensor& x) { return seppo::scale(x, -1.7); }, [](auto x) { return -1.7 * x; });
+  check_unary(
+      "scale", [](const Tensor& x) { return seppo::scale(x, -1.7); }, [](auto x) { return -1.7 * x; });
 }
 BOOST_AUTO_TEST_CASE(op_add) {
   check_binary("add", seppo::add, [](auto a, auto b) { return a + b; });
@@ -65,7 +89,8 @@ BOOST_AUTO_TEST_CASE(op_mul) {
   check_binary("mul", seppo::mul, [](auto a, auto b) { return a * b; });
 }
 BOOST_AUTO_TEST_CASE(op_div) {
-  check_binary("div", seppo::div, [](auto a, auto b) { return a / b; }, kPositive);
+  check_binary(
+      "div", seppo::div, [](auto a, auto b) { return a / b; }, kPositive);
 }
 
 BOOST_AUTO_TEST_CASE(kinks_have_the_documented_gradient) {
@@ -76,8 +101,9 @@ BOOST_AUTO_TEST_CASE(kinks_have_the_documented_gradient) {
 }
 
 BOOST_AUTO_TEST_CASE(a_value_used_many_times_adds_up) {
-  check_op("reuse", {{3, 4}}, [](Inputs x) { return x[0] * seppo::tanh(x[0]) + seppo::exp(x[0]) * x[0]; },
-           [](const auto& x) { return ref::map(x[0], [](auto e) { return e * std::tanh(e) + std::exp(e) * e; }); });
+  check_op(
+      "reuse", {{3, 4}}, [](Inputs x) { return x[0] * seppo::tanh(x[0]) + seppo::exp(x[0]) * x[0]; },
+      [](const auto& x) { return ref::map(x[0], [](auto e) { return e * std::tanh(e) + std::exp(e) * e; }); });
 }
 
 // Dropout with a fixed context is a linear map: its mask must be the same forward and backward.

@@ -6,15 +6,34 @@ using namespace test;
 namespace ref = test::reference;
 
 BOOST_AUTO_TEST_CASE(matmul) {
-  const std::vector<std::vector<Shape>> cases = {
-      {{2, 3}, {3, 4}},       {{1, 1}, {1, 1}},          {{5, 1}, {1, 6}},             {{0, 3}, {3, 4}},          {{3, 0}, {0, 4}},
-      {{2, 3}, {3, 0}},       {{2, 3, 4}, {4, 5}},       {{2, 3, 4}, {2, 4, 5}},       {{3, 4}, {2, 4, 5}},       {{1, 3, 4}, {2, 4, 5}},
-      {{2, 3, 4}, {1, 4, 5}}, {{2, 3, 4, 5}, {5, 6}},    {{2, 3, 4, 5}, {2, 3, 5, 2}}, {{2, 1, 4, 5}, {3, 5, 2}}, {{2, 1, 4, 5}, {1, 3, 5, 2}},
-      {{3, 4, 5}, {2, 1, 5, 2}}, {{0, 2, 3}, {0, 3, 2}}, {{17, 9}, {9, 18}}};
+  const std::vector<std::vector<Shape>> cases = {{{2, 3}, {3, 4}},
+                                                 {{1, 1}, {1, 1}},
+                                                 {{5, 1}, {1, 6}},
+                                                 {{0, 3}, {3, 4}},
+                                                 {{3, 0}, {0, 4}},
+                                                 {{2, 3}, {3, 0}},
+                                                 {{2, 3, 4}, {4, 5}},
+                                                 {{2, 3, 4}, {2, 4, 5}},
+                                                 {{3, 4}, {2, 4, 5}},
+                                                 {{1, 3, 4}, {2, 4, 5}},
+                                                 {{2, 3, 4}, {1, 4, 5}},
+                                                 {{2, 3, 4, 5}, {5, 6}},
+                                                 {{2, 3, 4, 5}, {2, 3, 5, 2}},
+                                                 {{2, 1, 4, 5}, {3, 5, 2}},
+                                                 {{2, 1, 4, 5}, {1, 3, 5, 2}},
+                                                 {{3, 4, 5}, {2, 1, 5, 2}},
+                                                 {{0, 2, 3}, {0, 3, 2}},
+                                                 {{17, 9}, {9, 18}}};
   for (const auto& shapes : cases)
-    check_op("matmul", shapes, [](Inputs x) { return seppo::matmul(x[0], x[1]); }, [](const auto& x) { return ref::matmul(x[0], x[1]); });
-  check_op("matmul aliased", {{4, 4}}, [](Inputs x) { return seppo::matmul(x[0], x[0]); }, [](const auto& x) { return ref::matmul(x[0], x[0]); });
-  check_op("matmul aliased", {{2, 3, 3}}, [](Inputs x) { return seppo::matmul(x[0], x[0]); }, [](const auto& x) { return ref::matmul(x[0], x[0]); });
+    check_op(
+        "matmul", shapes, [](Inputs x) { return seppo::matmul(x[0], x[1]); },
+        [](const auto& x) { return ref::matmul(x[0], x[1]); });
+  check_op(
+      "matmul aliased", {{4, 4}}, [](Inputs x) { return seppo::matmul(x[0], x[0]); },
+      [](const auto& x) { return ref::matmul(x[0], x[0]); });
+  check_op(
+      "matmul aliased", {{2, 3, 3}}, [](Inputs x) { return seppo::matmul(x[0], x[0]); },
+      [](const auto& x) { return ref::matmul(x[0], x[0]); });
 }
 
 namespace {
@@ -31,15 +50,24 @@ Nd<T> linear_reference(const Arrays<T>& in, bool relu) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(linear) {
-  const std::vector<std::vector<Shape>> cases = {{{3, 4}, {5, 4}, {5}}, {{2, 3, 4}, {5, 4}, {5}}, {{1, 1}, {1, 1}, {1}}, {{0, 4}, {5, 4}, {5}},
+  const std::vector<std::vector<Shape>> cases = {{{3, 4}, {5, 4}, {5}},       {{2, 3, 4}, {5, 4}, {5}},
+                                                 {{1, 1}, {1, 1}, {1}},       {{0, 4}, {5, 4}, {5}},
                                                  {{2, 2, 3, 4}, {2, 4}, {2}}, {{9, 17}, {18, 17}, {18}}};
   for (auto shapes : cases) {
-    check_op("linear", shapes, [](Inputs x) { return seppo::linear(x[0], x[1], x[2]); }, [](const auto& x) { return linear_reference(x, false); });
-    check_op("linear relu", shapes, [](Inputs x) { return seppo::linear(x[0], x[1], x[2], seppo::Activation::relu); },
-             [](const auto& x) { return linear_reference(x, true); });
+    check_op(
+        "linear", shapes, [](Inputs x) { return seppo::linear(x[0], x[1], x[2]); },
+        [](const auto& x) { return linear_reference(x, false); });
+    check_op(
+        "linear relu", shapes, [](Inputs x) { return seppo::linear(x[0], x[1], x[2], seppo::Activation::relu); },
+        [](const auto& x) { return linear_reference(x, true); });
     shapes.pop_back();
-    check_op("linear without bias", shapes, [](Inputs x) { return seppo::linear(x[0], x[1]); }, [](const auto& x) { return linear_reference(x, false); });
+    check_op(
+        "linear without bias", shapes, [](Inputs x) { return seppo::linear(x[0], x[1]); },
+        [](const auto& x) { return linear_reference(x, false); });
   }
-  check_op("linear aliased", {{4, 4}}, [](Inputs x) { return seppo::linear(x[0], x[0]); },
-           [](const auto& x) { return ref::matmul(x[0], ref::permute(x[0], {1, 0})); });
+  check_op(
+      "linear aliased", {{4, 4}}, [](Inputs x) { return seppo::linear(x[0], x[0]); },
+      [](const auto& x) {
+        return ref::matmul(x[0], ref::permute(x[0], {1, 0}));
+      });
 }

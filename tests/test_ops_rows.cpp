@@ -14,20 +14,23 @@ const std::vector<Shape> kShapes = {{1}, {5}, {3, 4}, {1, 1}, {2, 3, 17}, {2, 3,
 BOOST_AUTO_TEST_CASE(softmax_over_every_axis) {
   for (const Shape& shape : kShapes)
     for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
-      check_op("softmax", {shape}, [=](Inputs x) { return seppo::softmax(x[0], axis); },
-               [=](const auto& x) { return ref::along(x[0], axis, [](auto& row) { ref::softmax(row); }); });
+      check_op(
+          "softmax", {shape}, [=](Inputs x) { return seppo::softmax(x[0], axis); },
+          [=](const auto& x) { return ref::along(x[0], axis, [](auto& row) { ref::softmax(row); }); });
 }
 
 BOOST_AUTO_TEST_CASE(log_softmax_over_every_axis) {
   for (const Shape& shape : kShapes)
     for (int axis = 0; axis < shape.rank(); ++axis)
-      check_op("log_softmax", {shape}, [=](Inputs x) { return seppo::log_softmax(x[0], axis); }, [=](const auto& x) {
-        return ref::along(x[0], axis, [](auto& row) {
-          typename std::decay_t<decltype(row)>::value_type total = 0;
-          for (const auto& e : row) total += std::exp(e);
-          for (auto& e : row) e -= std::log(total);
-        });
-      });
+      check_op(
+          "log_softmax", {shape}, [=](Inputs x) { return seppo::log_softmax(x[0], axis); },
+          [=](const auto& x) {
+            return ref::along(x[0], axis, [](auto& row) {
+              typename std::decay_t<decltype(row)>::value_type total = 0;
+              for (const auto& e : row) total += std::exp(e);
+              for (auto& e : row) e -= std::log(total);
+            });
+          });
 }
 
 BOOST_AUTO_TEST_CASE(masked_softmax) {
@@ -35,32 +38,40 @@ BOOST_AUTO_TEST_CASE(masked_softmax) {
   const std::vector<int> lengths{2, 0};
   const std::vector<std::uint8_t> pairs{1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0};
   const auto check_mask = [&](const std::string& name, const seppo::Mask& mask, const auto& allowed) {
-    check_op(name, {{2, 3, 4}}, [=](Inputs x) { return seppo::softmax(x[0], mask); }, [=](const auto& x) {
-      int i = 0;
-      return ref::along(x[0], -1, [&](auto& row) {
-        ref::softmax_allowed(row, [&](std::size_t j) { return allowed(i / 3, i % 3, static_cast<int>(j)); });
-        ++i;
-      });
-    });
+    check_op(
+        name, {{2, 3, 4}}, [=](Inputs x) { return seppo::softmax(x[0], mask); },
+        [=](const auto& x) {
+          int i = 0;
+          return ref::along(x[0], -1, [&](auto& row) {
+            ref::softmax_allowed(row, [&](std::size_t j) { return allowed(i / 3, i % 3, static_cast<int>(j)); });
+            ++i;
+          });
+        });
   };
   check_mask("softmax none", seppo::Mask::none(), [](int, int, int) { return true; });
   check_mask("softmax causal", seppo::Mask::causal(), [](int, int i, int j) { return j <= i + 1; });
-  check_mask("softmax lengths", seppo::Mask::valid_lengths(lengths), [&](int s, int, int j) { return j < lengths[static_cast<std::size_t>(s)]; });
-  check_mask("softmax both", seppo::Mask::causal_valid_lengths(lengths), [&](int s, int i, int j) { return j <= i + 1 && j < lengths[static_cast<std::size_t>(s)]; });
-  check_mask("softmax pairs", seppo::Mask::allowed(pairs), [&](int s, int i, int j) { return pairs[static_cast<std::size_t>((s * 3 + i) * 4 + j)] != 0; });
+  check_mask("softmax lengths", seppo::Mask::valid_lengths(lengths),
+             [&](int s, int, int j) { return j < lengths[static_cast<std::size_t>(s)]; });
+  check_mask("softmax both", seppo::Mask::causal_valid_lengths(lengths),
+             [&](int s, int i, int j) { return j <= i + 1 && j < lengths[static_cast<std::size_t>(s)]; });
+  check_mask("softmax pairs", seppo::Mask::allowed(pairs),
+             [&](int s, int i, int j) { return pairs[static_cast<std::size_t>((s * 3 + i) * 4 + j)] != 0; });
 }
 
 BOOST_AUTO_TEST_CASE(layer_norm) {
   for (const Shape& shape : {Shape{4}, Shape{3, 5}, Shape{2, 3, 4}, Shape{2, 1, 3, 17}, Shape{0, 4}, Shape{4, 40}}) {
     const int n = shape[-1];
-    check_op("layer_norm", {shape, {n}, {n}}, [](Inputs x) { return seppo::layer_norm(x[0], x[1], x[2], 1e-5); },
-             [](const auto& x) { return ref::layer_norm(x[0], x[1], x[2], 1e-5); });
+    check_op(
+        "layer_norm", {shape, {n}, {n}}, [](Inputs x) { return seppo::layer_norm(x[0], x[1], x[2], 1e-5); },
+        [](const auto& x) { return ref::layer_norm(x[0], x[1], x[2], 1e-5); });
   }
   // One element: the output is the bias and no gradient reaches x, up to rounding times 1 / sqrt(epsilon).
-  check_op("layer_norm", {{3, 1}, {1}, {1}}, [](Inputs x) { return seppo::layer_norm(x[0], x[1], x[2], 1); },
-           [](const auto& x) { return ref::layer_norm(x[0], x[1], x[2], 1); });
-  check_op("layer_norm aliased", {{5}}, [](Inputs x) { return seppo::layer_norm(x[0], x[0], x[0], 1e-3); },
-           [](const auto& x) { return ref::layer_norm(x[0], x[0], x[0], 1e-3); });
+  check_op(
+      "layer_norm", {{3, 1}, {1}, {1}}, [](Inputs x) { return seppo::layer_norm(x[0], x[1], x[2], 1); },
+      [](const auto& x) { return ref::layer_norm(x[0], x[1], x[2], 1); });
+  check_op(
+      "layer_norm aliased", {{5}}, [](Inputs x) { return seppo::layer_norm(x[0], x[0], x[0], 1e-3); },
+      [](const auto& x) { return ref::layer_norm(x[0], x[0], x[0], 1e-3); });
 }
 
 BOOST_AUTO_TEST_CASE(cross_entropy) {
@@ -69,16 +80,18 @@ BOOST_AUTO_TEST_CASE(cross_entropy) {
     for (const int ignored : {-100, 3, 0})
       for (const bool mean : {true, false})
         for (const Shape& shape : {Shape{6, 4}, Shape{2, 3, 4}})
-          check_op("cross_entropy", {shape},
-                   [&](Inputs x) {
-                     return seppo::cross_entropy(x[0], targets, {smoothing, ignored, mean ? seppo::Reduction::mean : seppo::Reduction::sum});
-                   },
-                   [&](const auto& x) {
-                     auto y = x[0];
-                     y.shape = {};
-                     y.v = {ref::cross_entropy(x[0], targets, smoothing, ignored, mean)};
-                     return y;
-                   });
+          check_op(
+              "cross_entropy", {shape},
+              [&](Inputs x) {
+                return seppo::cross_entropy(
+                    x[0], targets, {smoothing, ignored, mean ? seppo::Reduction::mean : seppo::Reduction::sum});
+              },
+              [&](const auto& x) {
+                auto y = x[0];
+                y.shape = {};
+                y.v = {ref::cross_entropy(x[0], targets, smoothing, ignored, mean)};
+                return y;
+              });
 }
 
 BOOST_AUTO_TEST_CASE(cross_entropy_of_nothing_is_zero) {
@@ -98,5 +111,7 @@ BOOST_AUTO_TEST_CASE(cross_entropy_ignores_a_shift_of_the_logits) {
   std::vector<double> a, b;
   for (int i = 0; i < 20; ++i) a.push_back(random.normal()), b.push_back(a.back() + 100);
   const std::vector<int> targets{0, 1, 2, 3};
-  BOOST_CHECK_SMALL(seppo::cross_entropy(seppo::tensor({4, 5}, a), targets).item() - seppo::cross_entropy(seppo::tensor({4, 5}, b), targets).item(), 1e-12);
+  BOOST_CHECK_SMALL(seppo::cross_entropy(seppo::tensor({4, 5}, a), targets).item() -
+                        seppo::cross_entropy(seppo::tensor({4, 5}, b), targets).item(),
+                    1e-12);
 }

@@ -15,16 +15,26 @@ BOOST_AUTO_TEST_CASE(embedding) {
       for (int c = 0; c < y.dim(1); ++c) y({i, c}) = table({index[static_cast<std::size_t>(i)], c});
     return y;
   };
-  check_op("embedding", {{5, 3}}, [&](Inputs x) { return seppo::embedding(x[0], ids); }, [&](const auto& x) { return rows(x[0], ids); });
-  check_op("embedding scaled", {{5, 17}, {3, 17}},
-           [&](Inputs x) { return seppo::embedding(x[0], ids, {.scale = 2.5, .positions = x[1], .position_ids = positions}); },
-           [&](const auto& x) {
-             return ref::zip(rows(x[0], ids), rows(x[1], positions), [](auto a, auto b) { return 2.5 * a + b; });
-           });
-  check_op("embedding aliased", {{5, 3}},
-           [&](Inputs x) { return seppo::embedding(x[0], ids, {.positions = x[0], .position_ids = positions}); },
-           [&](const auto& x) { return ref::zip(rows(x[0], ids), rows(x[0], positions), [](auto a, auto b) { return a + b; }); });
-  check_op("embedding of nothing", {{5, 3}}, [&](Inputs x) { return seppo::embedding(x[0], {}); }, [&](const auto& x) { return rows(x[0], {}); });
+  check_op(
+      "embedding", {{5, 3}}, [&](Inputs x) { return seppo::embedding(x[0], ids); },
+      [&](const auto& x) { return rows(x[0], ids); });
+  check_op(
+      "embedding scaled", {{5, 17}, {3, 17}},
+      [&](Inputs x) {
+        return seppo::embedding(x[0], ids, {.scale = 2.5, .positions = x[1], .position_ids = positions});
+      },
+      [&](const auto& x) {
+        return ref::zip(rows(x[0], ids), rows(x[1], positions), [](auto a, auto b) { return 2.5 * a + b; });
+      });
+  check_op(
+      "embedding aliased", {{5, 3}},
+      [&](Inputs x) { return seppo::embedding(x[0], ids, {.positions = x[0], .position_ids = positions}); },
+      [&](const auto& x) {
+        return ref::zip(rows(x[0], ids), rows(x[0], positions), [](auto a, auto b) { return a + b; });
+      });
+  check_op(
+      "embedding of nothing", {{5, 3}}, [&](Inputs x) { return seppo::embedding(x[0], {}); },
+      [&](const auto& x) { return rows(x[0], {}); });
 }
 
 BOOST_AUTO_TEST_CASE(reshape) {
@@ -32,23 +42,63 @@ BOOST_AUTO_TEST_CASE(reshape) {
     x.shape = std::move(shape);
     return x;
   };
-  check_op("reshape", {{2, 6}}, [](Inputs x) { return seppo::reshape(x[0], {3, -1}); }, [&](const auto& x) { return shaped(x[0], {3, 4}); });
-  check_op("reshape", {{}}, [](Inputs x) { return seppo::reshape(x[0], {1, 1}); }, [&](const auto& x) { return shaped(x[0], {1, 1}); });
-  check_op("reshape", {{0, 3}}, [](Inputs x) { return seppo::reshape(x[0], {3, 0}); }, [&](const auto& x) { return shaped(x[0], {3, 0}); });
-  check_op("reshape inside", {{2, 6}}, [](Inputs x) { return seppo::tanh(seppo::reshape(seppo::exp(x[0]), {12})) * seppo::reshape(x[0], {12}); },
-           [&](const auto& x) { return shaped(ref::map(x[0], [](auto v) { return std::tanh(std::exp(v)) * v; }), {12}); });
+  check_op(
+      "reshape", {{2, 6}},
+      [](Inputs x) {
+        return seppo::reshape(x[0], {3, -1});
+      },
+      [&](const auto& x) {
+        return shaped(x[0], {3, 4});
+      });
+  check_op(
+      "reshape", {{}},
+      [](Inputs x) {
+        return seppo::reshape(x[0], {1, 1});
+      },
+      [&](const auto& x) {
+        return shaped(x[0], {1, 1});
+      });
+  check_op(
+      "reshape", {{0, 3}},
+      [](Inputs x) {
+        return seppo::reshape(x[0], {3, 0});
+      },
+      [&](const auto& x) {
+        return shaped(x[0], {3, 0});
+      });
+  check_op(
+      "reshape inside", {{2, 6}},
+      [](Inputs x) { return seppo::tanh(seppo::reshape(seppo::exp(x[0]), {12})) * seppo::reshape(x[0], {12}); },
+      [&](const auto& x) { return shaped(ref::map(x[0], [](auto v) { return std::tanh(std::exp(v)) * v; }), {12}); });
 }
 
 BOOST_AUTO_TEST_CASE(permute_and_transpose) {
   std::vector<int> axes{0, 1, 2, 3};
   do
-    check_op("permute", {{2, 3, 1, 4}}, [&](Inputs x) { return seppo::permute(x[0], {axes[0], axes[1], axes[2], axes[3]}); },
-             [&](const auto& x) { return ref::permute(x[0], axes); });
+    check_op(
+        "permute", {{2, 3, 1, 4}},
+        [&](Inputs x) {
+          return seppo::permute(x[0], {axes[0], axes[1], axes[2], axes[3]});
+        },
+        [&](const auto& x) { return ref::permute(x[0], axes); });
   while (std::next_permutation(axes.begin(), axes.end()));
-  check_op("permute", {{3}}, [](Inputs x) { return seppo::permute(x[0], {-1}); }, [](const auto& x) { return x[0]; });
-  check_op("transpose", {{3, 4}}, [](Inputs x) { return seppo::transpose(x[0]); }, [](const auto& x) { return ref::permute(x[0], {1, 0}); });
-  check_op("transpose", {{2, 3, 4}}, [](Inputs x) { return seppo::transpose(x[0], 0, -1); }, [](const auto& x) { return ref::permute(x[0], {2, 1, 0}); });
-  check_op("transpose", {{0, 4}}, [](Inputs x) { return seppo::transpose(x[0]); }, [](const auto& x) { return ref::permute(x[0], {1, 0}); });
+  check_op(
+      "permute", {{3}}, [](Inputs x) { return seppo::permute(x[0], {-1}); }, [](const auto& x) { return x[0]; });
+  check_op(
+      "transpose", {{3, 4}}, [](Inputs x) { return seppo::transpose(x[0]); },
+      [](const auto& x) {
+        return ref::permute(x[0], {1, 0});
+      });
+  check_op(
+      "transpose", {{2, 3, 4}}, [](Inputs x) { return seppo::transpose(x[0], 0, -1); },
+      [](const auto& x) {
+        return ref::permute(x[0], {2, 1, 0});
+      });
+  check_op(
+      "transpose", {{0, 4}}, [](Inputs x) { return seppo::transpose(x[0]); },
+      [](const auto& x) {
+        return ref::permute(x[0], {1, 0});
+      });
 }
 
 namespace {
@@ -70,19 +120,21 @@ BOOST_AUTO_TEST_CASE(slice) {
   for (int axis = 0; axis < 3; ++axis)
     for (int begin = 0; begin <= 3; ++begin)
       for (int end = begin; end <= 3; ++end)
-        check_op("slice", {{3, 4, 3}}, [=](Inputs x) { return seppo::slice(x[0], axis, begin, end); },
-                 [=](const auto& x) { return sliced(x[0], axis, begin, end); });
+        check_op(
+            "slice", {{3, 4, 3}}, [=](Inputs x) { return seppo::slice(x[0], axis, begin, end); },
+            [=](const auto& x) { return sliced(x[0], axis, begin, end); });
   // Overlapping slices of one intermediate value, which share storage, add into one gradient.
-  check_op("slices", {{4, 2}},
-           [](Inputs x) {
-             const Tensor y = seppo::exp(x[0]);
-             return seppo::slice(y, 0, 0, 3) * seppo::slice(y, 0, 1, 4) + seppo::slice(seppo::slice(y, 0, 1, 4), 0, 0, 1);
-           },
-           [](const auto& x) {
-             const auto y = ref::map(x[0], [](auto v) { return std::exp(v); });
-             const auto p = ref::zip(sliced(y, 0, 0, 3), sliced(y, 0, 1, 4), [](auto a, auto b) { return a * b; });
-             return ref::zip(p, sliced(y, 0, 1, 2), [](auto a, auto b) { return a + b; });
-           });
+  check_op(
+      "slices", {{4, 2}},
+      [](Inputs x) {
+        const Tensor y = seppo::exp(x[0]);
+        return seppo::slice(y, 0, 0, 3) * seppo::slice(y, 0, 1, 4) + seppo::slice(seppo::slice(y, 0, 1, 4), 0, 0, 1);
+      },
+      [](const auto& x) {
+        const auto y = ref::map(x[0], [](auto v) { return std::exp(v); });
+        const auto p = ref::zip(sliced(y, 0, 0, 3), sliced(y, 0, 1, 4), [](auto a, auto b) { return a * b; });
+        return ref::zip(p, sliced(y, 0, 1, 2), [](auto a, auto b) { return a + b; });
+      });
 }
 
 BOOST_AUTO_TEST_CASE(concat) {
@@ -102,12 +154,23 @@ BOOST_AUTO_TEST_CASE(concat) {
     }
     return y;
   };
-  const std::vector<std::pair<std::vector<Shape>, int>> cases = {
-      {{{2, 3}, {4, 3}}, 0}, {{{2, 3}, {2, 1}, {2, 2}}, 1}, {{{2, 3, 4}, {2, 0, 4}, {2, 2, 4}}, 1}, {{{3}, {1}}, 0}, {{{2, 2}}, 1}};
+  const std::vector<std::pair<std::vector<Shape>, int>> cases = {{{{2, 3}, {4, 3}}, 0},
+                                                                 {{{2, 3}, {2, 1}, {2, 2}}, 1},
+                                                                 {{{2, 3, 4}, {2, 0, 4}, {2, 2, 4}}, 1},
+                                                                 {{{3}, {1}}, 0},
+                                                                 {{{2, 2}}, 1}};
   for (const auto& [shapes, axis] : cases)
-    check_op("concat", shapes, [axis = axis](Inputs x) { return seppo::concat(x, axis); }, [&, axis = axis](const auto& x) { return joined(x, axis); });
-  check_op("concat aliased", {{2, 3}}, [](Inputs x) { return seppo::concat({x[0], x[0]}, 1); },
-           [&](const auto& x) { return joined(std::vector{x[0], x[0]}, 1); });
+    check_op(
+        "concat", shapes, [axis = axis](Inputs x) { return seppo::concat(x, axis); },
+        [&, axis = axis](const auto& x) { return joined(x, axis); });
+  check_op(
+      "concat aliased", {{2, 3}},
+      [](Inputs x) {
+        return seppo::concat({x[0], x[0]}, 1);
+      },
+      [&](const auto& x) {
+        return joined(std::vector{x[0], x[0]}, 1);
+      });
 }
 
 BOOST_AUTO_TEST_CASE(sum_and_mean) {
@@ -117,9 +180,13 @@ BOOST_AUTO_TEST_CASE(sum_and_mean) {
       for (const auto& v : x.v) y.v[0] += v;
       return y;
     };
-    check_op("sum", {shape}, [](Inputs x) { return seppo::sum(x[0]); }, [&](const auto& x) { return total(x[0]); });
-    check_op("mean", {shape}, [](Inputs x) { return seppo::mean(x[0]); },
-             [&](const auto& x) { return ref::map(total(x[0]), [&](auto v) { return v / static_cast<double>(x[0].v.size()); }); });
+    check_op(
+        "sum", {shape}, [](Inputs x) { return seppo::sum(x[0]); }, [&](const auto& x) { return total(x[0]); });
+    check_op(
+        "mean", {shape}, [](Inputs x) { return seppo::mean(x[0]); },
+        [&](const auto& x) {
+          return ref::map(total(x[0]), [&](auto v) { return v / static_cast<double>(x[0].v.size()); });
+        });
     for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
       for (const bool keep : {false, true}) {
         const auto along = [=](const auto& x, double divisor) {
@@ -135,10 +202,15 @@ BOOST_AUTO_TEST_CASE(sum_and_mean) {
           if (!keep) y.shape.erase(y.shape.begin() + static_cast<std::ptrdiff_t>(a));
           return y;
         };
-        check_op("sum axis", {shape}, [=](Inputs x) { return seppo::sum(x[0], axis, keep); }, [&](const auto& x) { return along(x[0], 1); });
-        check_op("mean axis", {shape}, [=](Inputs x) { return seppo::mean(x[0], axis, keep); },
-                 [&](const auto& x) { return along(x[0], static_cast<double>(x[0].dim(axis))); });
+        check_op(
+            "sum axis", {shape}, [=](Inputs x) { return seppo::sum(x[0], axis, keep); },
+            [&](const auto& x) { return along(x[0], 1); });
+        check_op(
+            "mean axis", {shape}, [=](Inputs x) { return seppo::mean(x[0], axis, keep); },
+            [&](const auto& x) { return along(x[0], static_cast<double>(x[0].dim(axis))); });
       }
   }
-  check_op("sum of nothing", {{0, 3}}, [](Inputs x) { return seppo::sum(x[0], 0); }, [](const auto& x) { return std::decay_t<decltype(x[0])>({3}); });
+  check_op(
+      "sum of nothing", {{0, 3}}, [](Inputs x) { return seppo::sum(x[0], 0); },
+      [](const auto& x) { return std::decay_t<decltype(x[0])>({3}); });
 }

@@ -39,7 +39,11 @@ BOOST_AUTO_TEST_CASE(every_task_runs_once) {
 BOOST_AUTO_TEST_CASE(an_exception_arrives_and_the_pool_lives_on) {
   set_num_threads(3);
   for (int repeat = 0; repeat < 20; ++repeat) {
-    BOOST_CHECK_THROW(run_tasks(10, [](std::size_t i) { if (i == 7) throw std::runtime_error("task"); }), std::runtime_error);
+    BOOST_CHECK_THROW(run_tasks(10,
+                                [](std::size_t i) {
+                                  if (i == 7) throw std::runtime_error("task");
+                                }),
+                      std::runtime_error);
     std::atomic<int> runs{0};
     run_tasks(10, [&](std::size_t) { ++runs; });
     BOOST_CHECK_EQUAL(runs.load(), 10);
@@ -84,21 +88,30 @@ std::vector<float> train(int threads, int steps, std::size_t samples) {
   set_num_threads(threads);
   const Data data;
   Parameters parameters(4);
-  const Transformer model(parameters.root(), {.src_vocabulary = 20, .tgt_vocabulary = 20, .d_model = 16, .n_heads = 2, .d_ff = 24, .enc_layers = 2,
-                                              .dec_layers = 2, .dropout = 0.1, .max_length = 16});
+  const Transformer model(parameters.root(), {.src_vocabulary = 20,
+                                              .tgt_vocabulary = 20,
+                                              .d_model = 16,
+                                              .n_heads = 2,
+                                              .d_ff = 24,
+                                              .enc_layers = 2,
+                                              .dec_layers = 2,
+                                              .dropout = 0.1,
+                                              .max_length = 16});
   Adam adam(parameters, {.weight_decay = 0.01});
   DataParallel data_parallel(parameters);
   for (int step = 1; step <= steps; ++step) {
-    const StepLoss sums = data_parallel.backward(samples, 7, static_cast<std::uint32_t>(step), [&](std::size_t first, std::size_t last) {
-      Ragged src, tgt;
-      std::vector<int> next;
-      for (std::size_t s = first; s < last; ++s) {
-        src.add(data.src[s]);
-        tgt.add(data.tgt[s]);
-        next.insert(next.end(), data.next[s].begin(), data.next[s].end());
-      }
-      return ShardLoss{.loss = cross_entropy(model.logits(src, tgt), next, {.reduction = Reduction::sum}), .count = static_cast<double>(next.size())};
-    });
+    const StepLoss sums =
+        data_parallel.backward(samples, 7, static_cast<std::uint32_t>(step), [&](std::size_t first, std::size_t last) {
+          Ragged src, tgt;
+          std::vector<int> next;
+          for (std::size_t s = first; s < last; ++s) {
+            src.add(data.src[s]);
+            tgt.add(data.tgt[s]);
+            next.insert(next.end(), data.next[s].begin(), data.next[s].end());
+          }
+          return ShardLoss{.loss = cross_entropy(model.logits(src, tgt), next, {.reduction = Reduction::sum}),
+                           .count = static_cast<double>(next.size())};
+        });
     adam.step(1e-3, clip_factor(gradient_norm(parameters) / sums.count, 1) / sums.count);
   }
   set_num_threads(1);
@@ -112,7 +125,8 @@ BOOST_AUTO_TEST_CASE(training_gives_the_same_bytes_for_any_number_of_threads) {
     const auto one = train(1, 30, samples);
     for (const int threads : {2, 3, 4}) {
       const auto many = train(threads, 30, samples);
-      BOOST_CHECK_MESSAGE(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0, threads << " threads, " << samples << " samples");
+      BOOST_CHECK_MESSAGE(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0,
+                          threads << " threads, " << samples << " samples");
     }
   }
 }
@@ -126,7 +140,8 @@ BOOST_AUTO_TEST_CASE(a_failing_shard_leaves_no_gradient_behind) {
     if (fail_here && first > 0) throw std::runtime_error("shard");
     return ShardLoss{.loss = sum(w), .count = 1};
   };
-  BOOST_CHECK_THROW(data_parallel.backward(8, 0, 1, [&](std::size_t a, std::size_t b) { return loss(a, b, true); }), std::runtime_error);
+  BOOST_CHECK_THROW(data_parallel.backward(8, 0, 1, [&](std::size_t a, std::size_t b) { return loss(a, b, true); }),
+                    std::runtime_error);
   data_parallel.backward(8, 0, 1, [&](std::size_t a, std::size_t b) { return loss(a, b, false); });
   BOOST_CHECK_EQUAL(parameters.gradients()[0], 4);  // one from each shard
   set_num_threads(1);

@@ -2,6 +2,8 @@
 #define BOOST_TEST_MODULE programs
 #include <boost/test/unit_test.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -10,9 +12,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 namespace fs = std::filesystem;
@@ -50,7 +50,8 @@ struct Folder {
     const pid_t child = ::fork();
     if (child == 0) {
       const bool ready = ::chdir(path.c_str()) == 0 && std::freopen((path.string() + ".in").c_str(), "r", stdin) &&
-                         std::freopen((path.string() + ".out").c_str(), "w", stdout) && std::freopen((path.string() + ".err").c_str(), "w", stderr);
+                         std::freopen((path.string() + ".out").c_str(), "w", stdout) &&
+                         std::freopen((path.string() + ".err").c_str(), "w", stderr);
       if (ready) ::execv(argv[0], argv.data());
       ::_exit(127);
     }
@@ -59,9 +60,12 @@ struct Folder {
   Result finish(pid_t child) const {
     int status = 0;
     ::waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read(path.string() + ".out"), read(path.string() + ".err")};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read(path.string() + ".out"),
+            read(path.string() + ".err")};
   }
-  Result run(const std::vector<std::string>& command, const std::string& input = "") const { return finish(start(command, input)); }
+  Result run(const std::vector<std::string>& command, const std::string& input = "") const {
+    return finish(start(command, input));
+  }
 
   bool empty() const { return fs::is_empty(path); }
 };
@@ -79,7 +83,8 @@ void check_refused(const Folder& folder, const std::vector<std::string>& command
   for (const std::string& word : command) title += word.substr(0, 40) + " ";
   BOOST_CHECK_MESSAGE(r.code == code, title << "gave " << r.code << ": " << r.err);
   BOOST_CHECK_MESSAGE(r.err.find(part) != std::string::npos, "'" << part << "' is not in: " << r.err);
-  BOOST_CHECK_MESSAGE(std::count(r.err.begin(), r.err.end(), '\n') == 1 && r.err.size() < 400, "not one line: " << r.err);
+  BOOST_CHECK_MESSAGE(std::count(r.err.begin(), r.err.end(), '\n') == 1 && r.err.size() < 400,
+                      "not one line: " << r.err);
   BOOST_CHECK_MESSAGE(r.out.empty(), title << "printed " << r.out);
   BOOST_CHECK_MESSAGE(folder.empty(), title << "made a file");
 }
@@ -109,12 +114,14 @@ BOOST_AUTO_TEST_CASE(bad_command_lines) {
   train({"--seed"}, "--seed");
   train({"--seed", ""}, "--seed");
   train({"--batch-size", "--seed", "1"}, "--batch-size");
-  for (const char* value : {"-1", "-5", "+5", " 5", "5 ", "0x10", "1e3", "3.0", "2147483648", "18446744073709551616", "18446744073709551615", "0", "", "x", "\xff", "%n%s", "1\n2", "\x1b[31m"})
+  for (const char* value : {"-1", "-5", "+5", " 5", "5 ", "0x10", "1e3", "3.0", "2147483648", "18446744073709551616",
+                            "18446744073709551615", "0", "", "x", "\xff", "%n%s", "1\n2", "\x1b[31m"})
     train({"--batch-size", value}, "--batch-size");
   for (const char* value : {"nan", "inf", "-0.1", "1e999", "1e-60", "0,1", "0", ""}) train({"--lr", value}, "--lr");
   for (const char* value : {"1.5", "-0.1", "nan"}) train({"--dropout", value}, "--dropout");
   for (const char* value : {"-1", "nan"}) train({"--clip-norm", value}, "--clip-norm");
-  for (const char* value : {"0.9", "0.9,1", "0.9,nan", "0.9,0.98,0.5", ","}) train({"--adam-betas", value}, "--adam-betas");
+  for (const char* value : {"0.9", "0.9,1", "0.9,nan", "0.9,0.98,0.5", ","})
+    train({"--adam-betas", value}, "--adam-betas");
   for (const char* value : {"-1", "18446744073709551616"}) train({"--seed", value}, "--seed");
   for (const char* value : {"-1", "1000000"}) train({"--threads", value}, "--threads");
   for (const char* option : {"--epochs", "--heads", "--d-model", "--d-ff"}) train({option, "0"}, option);
@@ -140,11 +147,13 @@ BOOST_AUTO_TEST_CASE(bad_command_lines) {
 BOOST_AUTO_TEST_CASE(help_and_version) {
   const Folder folder;
   for (const char* program : {"addsub", "reverse"})
-    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"--help"}, {"--version"}, {"train", "--help"}, {"eval", "--help"}, {"predict", "--help"}}) {
+    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+             {"--help"}, {"--version"}, {"train", "--help"}, {"eval", "--help"}, {"predict", "--help"}}) {
       std::vector<std::string> command{program};
       command.insert(command.end(), words.begin(), words.end());
       const Result r = folder.run(command);
-      BOOST_CHECK_MESSAGE(r.code == 0 && !r.out.empty() && r.err.empty(), program << " " << words.back() << ": " << r.code << r.err);
+      BOOST_CHECK_MESSAGE(r.code == 0 && !r.out.empty() && r.err.empty(),
+                          program << " " << words.back() << ": " << r.code << r.err);
       BOOST_CHECK(folder.empty());
     }
   BOOST_CHECK_NE(folder.run({"addsub", "train", "--help"}).out.find("--weight-decay"), std::string::npos);
@@ -156,8 +165,10 @@ BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers) {
   BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
   const auto summary = last_line(trained.out);
   BOOST_CHECK_EQUAL(summary["val_exact"].get<double>(), 1);
-  for (const char* key : {"val_token_accuracy", "seconds", "steps", "peak_rss_mb"}) BOOST_CHECK_MESSAGE(summary.contains(key) && summary[key].is_number(), key);
-  for (const char* file : {"config.json", "model.safetensors", "metrics.jsonl"}) BOOST_CHECK_MESSAGE(fs::exists(folder.path / "m" / file), file);
+  for (const char* key : {"val_token_accuracy", "seconds", "steps", "peak_rss_mb"})
+    BOOST_CHECK_MESSAGE(summary.contains(key) && summary[key].is_number(), key);
+  for (const char* file : {"config.json", "model.safetensors", "metrics.jsonl"})
+    BOOST_CHECK_MESSAGE(fs::exists(folder.path / "m" / file), file);
   std::ifstream metrics(folder.path / "m" / "metrics.jsonl");
   for (std::string line; std::getline(metrics, line);) BOOST_CHECK(nlohmann::json::parse(line).contains("step"));
 
@@ -169,7 +180,8 @@ BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers) {
 
   const Result one = folder.run({"addsub", "predict", "--model", "m", "-30", "-", "-34"});
   BOOST_CHECK_MESSAGE(one.code == 0 && one.out.starts_with("-30 - -34 = "), one.out << one.err);
-  const Result tokens = folder.run({"addsub", "predict", "--model", "m/model.safetensors", "BOS NEGATIVE 30 subtract NEGATIVE 34 EOS"});
+  const Result tokens =
+      folder.run({"addsub", "predict", "--model", "m/model.safetensors", "BOS NEGATIVE 30 subtract NEGATIVE 34 EOS"});
   BOOST_CHECK_MESSAGE(tokens.code == 0 && tokens.out.starts_with("BOS "), tokens.out << tokens.err);
   const Result many = folder.run({"addsub", "predict", "--model", "m"}, "1 + 2\n\n3 - 4\n");
   BOOST_CHECK_MESSAGE(many.code == 0 && std::count(many.out.begin(), many.out.end(), '\n') == 3, many.out << many.err);
@@ -183,7 +195,9 @@ BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers) {
   std::ofstream(folder.path / "text.safetensors") << "not a checkpoint at all";
   for (const char* file : {"short.safetensors", "text.safetensors"}) {
     const Result r = folder.run({"addsub", "eval", "--model", file});
-    BOOST_CHECK_MESSAGE(r.code == 1 && r.err.find(file) != std::string::npos && std::count(r.err.begin(), r.err.end(), '\n') == 1, r.err);
+    BOOST_CHECK_MESSAGE(
+        r.code == 1 && r.err.find(file) != std::string::npos && std::count(r.err.begin(), r.err.end(), '\n') == 1,
+        r.err);
   }
   const Result foreign = folder.run({"reverse", "eval", "--model", "m"});
   BOOST_CHECK_MESSAGE(foreign.code == 1 && foreign.err.find("addsub") != std::string::npos, foreign.err);
@@ -191,13 +205,15 @@ BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers) {
 
 BOOST_AUTO_TEST_CASE(reverse_from_training_to_attention) {
   const Folder folder;
-  const Result trained = folder.run({"reverse", "train", "--max-steps", "30", "--out", "m", "--json", "--log-format", "none"});
+  const Result trained =
+      folder.run({"reverse", "train", "--max-steps", "30", "--out", "m", "--json", "--log-format", "none"});
   BOOST_REQUIRE_MESSAGE(trained.code == 0 && trained.err.empty(), trained.err);
   BOOST_CHECK_EQUAL(last_line(trained.out)["steps"].get<int>(), 30);
   const Result evaluated = folder.run({"reverse", "eval", "--model", "m", "--json"});
   BOOST_CHECK(last_line(evaluated.out).contains("test_exact"));
   const Result shown = folder.run({"reverse", "predict", "--model", "m", "--attention", "3141592653589793"});
-  BOOST_CHECK_MESSAGE(shown.code == 0 && shown.out.find("encoder.0.self_attn, head 0") != std::string::npos, shown.out << shown.err);
+  BOOST_CHECK_MESSAGE(shown.code == 0 && shown.out.find("encoder.0.self_attn, head 0") != std::string::npos,
+                      shown.out << shown.err);
   BOOST_CHECK_EQUAL(std::count(shown.out.begin(), shown.out.end(), '\n'), 1 + 2 + 16);
   for (const char* text : {"123", "31415926535897931", "314159265358979x"}) {
     const Result r = folder.run({"reverse", "predict", "--model", "m", text});
@@ -209,7 +225,10 @@ BOOST_AUTO_TEST_CASE(the_same_command_gives_the_same_bytes) {
   const Folder folder;
   std::string first;
   for (const char* threads : {"1", "2", "3"}) {
-    BOOST_REQUIRE_EQUAL(folder.run({"addsub", "train", "--max-steps", "40", "--dropout", "0.1", "--threads", threads, "--out", threads}).code, 0);
+    BOOST_REQUIRE_EQUAL(
+        folder.run({"addsub", "train", "--max-steps", "40", "--dropout", "0.1", "--threads", threads, "--out", threads})
+            .code,
+        0);
     const std::string bytes = read(folder.path / threads / "model.safetensors");
     if (first.empty()) first = bytes;
     BOOST_CHECK_MESSAGE(bytes == first, threads << " threads");
@@ -219,8 +238,10 @@ BOOST_AUTO_TEST_CASE(the_same_command_gives_the_same_bytes) {
 BOOST_AUTO_TEST_CASE(an_interrupted_training_is_saved) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const Folder folder;
-    const pid_t child = folder.start({"addsub", "train", "--epochs", "100000", "--out", "m", "--eval-interval", "1000000"});
-    for (int i = 0; i < 100 && !fs::exists(folder.path / "m" / "metrics.jsonl"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const pid_t child =
+        folder.start({"addsub", "train", "--epochs", "100000", "--out", "m", "--eval-interval", "1000000"});
+    for (int i = 0; i < 100 && !fs::exists(folder.path / "m" / "metrics.jsonl"); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     ::kill(child, signal);
     const Result r = folder.finish(child);
@@ -232,7 +253,9 @@ BOOST_AUTO_TEST_CASE(an_interrupted_training_is_saved) {
 BOOST_AUTO_TEST_CASE(progress_is_plain_where_there_is_no_terminal) {
   const Folder folder;
   const Result r = folder.run({"addsub", "train", "--max-steps", "20", "--log-interval", "10", "--out", "m"});
-  BOOST_CHECK_MESSAGE(r.err.find("step     10/") != std::string::npos && r.err.find("| loss ") != std::string::npos && r.err.find("| lr ") != std::string::npos, r.err);
+  BOOST_CHECK_MESSAGE(r.err.find("step     10/") != std::string::npos && r.err.find("| loss ") != std::string::npos &&
+                          r.err.find("| lr ") != std::string::npos,
+                      r.err);
   BOOST_CHECK(r.err.find('\r') == std::string::npos && r.err.find('\x1b') == std::string::npos);
   BOOST_CHECK(r.out.find("step") == std::string::npos || r.out.find("| loss") == std::string::npos);
 }

@@ -15,7 +15,8 @@ using Words = std::array<std::uint32_t, 4>;
 // The known answers of Random123's kat_vectors for philox4x32-10.
 BOOST_AUTO_TEST_CASE(philox_known_answers) {
   BOOST_CHECK((philox(0, {0, 0, 0, 0}) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  BOOST_CHECK((philox(~std::uint64_t{0}, {~0u, ~0u, ~0u, ~0u}) == Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  BOOST_CHECK(
+      (philox(~std::uint64_t{0}, {~0u, ~0u, ~0u, ~0u}) == Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   BOOST_CHECK((philox(0x299f31d0a4093822, {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}) ==
                Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
@@ -42,7 +43,8 @@ BOOST_AUTO_TEST_CASE(distributions) {
     double largest = 0;
     for (int i = 0; i < n; ++i) {
       const double c = cdf(x[static_cast<std::size_t>(i)]);
-      largest = std::max({largest, std::abs(c - static_cast<double>(i) / n), std::abs(c - static_cast<double>(i + 1) / n)});
+      largest =
+          std::max({largest, std::abs(c - static_cast<double>(i) / n), std::abs(c - static_cast<double>(i + 1) / n)});
     }
     return largest;
   };
@@ -87,7 +89,8 @@ BOOST_AUTO_TEST_CASE(dropout_masks_are_philox) {
   const Tensor y = dropout(full({300}, 1), 0.25);
   for (std::size_t i = 0; i < 300; ++i) {
     const auto block = static_cast<std::uint32_t>(16 * (i / 64) + i % 16);
-    const auto words = philox(0x123456789abcdef0, {block, 5, 77, static_cast<std::uint32_t>(Purpose::dropout) << 24 | 9});
+    const auto words =
+        philox(0x123456789abcdef0, {block, 5, 77, static_cast<std::uint32_t>(Purpose::dropout) << 24 | 9});
     BOOST_CHECK_EQUAL(y.values()[i] != 0, words[i % 64 / 16] >= 0x40000000u);
   }
 }

@@ -35,8 +35,8 @@ struct GatedFeedForward {
   GatedFeedForward(const Scope& s, int d_model, int d_ff, double p)
       : up(s / "up", d_model, d_ff), gate(s / "gate", d_model, d_ff), down(s / "down", d_ff, d_model), drop(p) {}
 
-  Tensor operator()(const Tensor& x) const {              // [rows, d_model]
-    return down(drop(softplus(gate(x)) * up(x)));         // [rows, d_model]
+  Tensor operator()(const Tensor& x) const {       // [rows, d_model]
+    return down(drop(softplus(gate(x)) * up(x)));  // [rows, d_model]
   }
 
   Linear up, gate, down;  // "ffn.up.weight", "ffn.up.bias", ...
@@ -56,13 +56,19 @@ BOOST_AUTO_TEST_CASE(training_loop_and_gradient_check) {
   const int steps = 300;
   // [a training loop]
   Parameters parameters(/*seed=*/1);
-  const Transformer model(parameters.root(), {.src_vocabulary = 16, .tgt_vocabulary = 16, .d_model = 32, .n_heads = 4,
-                                              .d_ff = 64, .enc_layers = 1, .dec_layers = 1, .dropout = 0});
+  const Transformer model(parameters.root(), {.src_vocabulary = 16,
+                                              .tgt_vocabulary = 16,
+                                              .d_model = 32,
+                                              .n_heads = 4,
+                                              .d_ff = 64,
+                                              .enc_layers = 1,
+                                              .dec_layers = 1,
+                                              .dropout = 0});
   Adam adam(parameters, {.weight_decay = 0.01});
   const Schedule lr = cosine_schedule(/*lr=*/3e-3, /*warmup_steps=*/20, steps);
 
   for (int step = 1; step <= steps; ++step) {
-    tape().clear();                                                   // the last step's tensors die
+    tape().clear();                                                    // the last step's tensors die
     tape().random = {.seed = 1, .step = static_cast<unsigned>(step)};  // keys the dropout masks
     const Tensor loss = cross_entropy(model.logits(src, tgt), next.tokens);
     tape().backward(loss);
@@ -75,9 +81,8 @@ BOOST_AUTO_TEST_CASE(training_loop_and_gradient_check) {
 
   // [a gradient check]
   const auto op = gradient_check({{3, 4}}, [](std::span<const Tensor> x) { return softplus(x[0]); });
-  const auto whole = gradient_check(parameters.values(), parameters.gradients(), [&] {
-    return cross_entropy(model.logits(src, tgt), next.tokens);
-  });
+  const auto whole = gradient_check(parameters.values(), parameters.gradients(),
+                                    [&] { return cross_entropy(model.logits(src, tgt), next.tokens); });
   if (!op.passed || !whole.passed) std::cout << op.text << whole.text;
   // [end]
   BOOST_CHECK_MESSAGE(op.passed && whole.passed, op.text << whole.text);
@@ -87,7 +92,9 @@ BOOST_AUTO_TEST_CASE(the_module) {
   Parameters parameters(1);
   const GatedFeedForward ffn(parameters.root() / "ffn", 4, 6, 0);
   const std::vector<real> x{1, 2, 3, 4, -1, -2, -3, -4};
-  const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] { return sum(ffn(tensor({2, 4}, x))); });
+  const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
+    return sum(ffn(tensor({2, 4}, x)));
+  });
   BOOST_CHECK_MESSAGE(report.passed, report.text);
   BOOST_CHECK(parameters.find("ffn.up.weight") && parameters.find("ffn.up.bias"));
 }

@@ -6,12 +6,12 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <unistd.h>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 using namespace seppo;
@@ -27,7 +27,9 @@ struct Folder {
     fs::create_directories(path);
   }
   ~Folder() { fs::remove_all(path); }
-  std::size_t files() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator{})); }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator{}));
+  }
 };
 
 std::string read(const fs::path& path) {
@@ -35,9 +37,7 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void write(const fs::path& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary) << content;
-}
+void write(const fs::path& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
 
 std::string file_of(const std::string& header, std::size_t data) {
   const std::uint64_t n = header.size();
@@ -53,7 +53,9 @@ void check_refused(const fs::path& path, const std::string& content, const std::
     read_safetensors(path);
     BOOST_ERROR("accepted: " + what);
   } catch (const FormatError& e) {
-    BOOST_CHECK_MESSAGE(std::string(e.what()).find('\n') == std::string::npos && std::string(e.what()).find(path.filename()) != std::string::npos, e.what());
+    BOOST_CHECK_MESSAGE(std::string(e.what()).find('\n') == std::string::npos &&
+                            std::string(e.what()).find(path.filename()) != std::string::npos,
+                        e.what());
   } catch (const std::exception& e) {
     BOOST_ERROR(what + ": another error: " + e.what());
   }
@@ -62,7 +64,8 @@ void check_refused(const fs::path& path, const std::string& content, const std::
 const std::string kEntry = R"("w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]})";
 
 struct Model {
-  explicit Model(std::uint64_t seed, int width = 3) : parameters(seed), a(parameters.root() / "a", width, 4), b(parameters.root() / "b", 4, 2) {}
+  explicit Model(std::uint64_t seed, int width = 3)
+      : parameters(seed), a(parameters.root() / "a", width, 4), b(parameters.root() / "b", 4, 2) {}
   Parameters parameters;
   Linear a, b;
 };
@@ -75,7 +78,8 @@ BOOST_AUTO_TEST_CASE(parameters_survive_a_round_trip) {
   Model loaded(2);
   save_checkpoint(folder.path / "m", saved.parameters, {{"seppo.config", "{\"x\": \"\xc3\xa4\"}"}});
   load_checkpoint(folder.path / "m", loaded.parameters);
-  BOOST_CHECK(std::equal(saved.parameters.values().begin(), saved.parameters.values().end(), loaded.parameters.values().begin()));
+  BOOST_CHECK(std::equal(saved.parameters.values().begin(), saved.parameters.values().end(),
+                         loaded.parameters.values().begin()));
   BOOST_CHECK_EQUAL(read_checkpoint_metadata(folder.path / "m").at("seppo.config"), "{\"x\": \"\xc3\xa4\"}");
   BOOST_CHECK_EQUAL(folder.files(), 1);  // no temporary file is left
   const std::string first = read(folder.path / "m");
@@ -98,8 +102,10 @@ BOOST_AUTO_TEST_CASE(every_truncation_and_extension_is_refused) {
   const Model saved(1);
   save_checkpoint(folder.path / "m", saved.parameters, {{"k", "v"}});
   const std::string whole = read(folder.path / "m");
-  for (std::size_t size = 0; size < whole.size(); ++size) check_refused(folder.path / "t", whole.substr(0, size), "truncated to " + std::to_string(size));
-  for (std::size_t more = 1; more <= 64; ++more) check_refused(folder.path / "t", whole + std::string(more, ' '), "extended by " + std::to_string(more));
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    check_refused(folder.path / "t", whole.substr(0, size), "truncated to " + std::to_string(size));
+  for (std::size_t more = 1; more <= 64; ++more)
+    check_refused(folder.path / "t", whole + std::string(more, ' '), "extended by " + std::to_string(more));
 }
 
 BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
@@ -108,18 +114,45 @@ BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
     return R"({"w":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
   };
   std::vector<std::pair<std::string, std::size_t>> headers = {
-      {"[]", 0}, {"null", 0}, {"\"x\"", 0}, {"\xef\xbb\xbf{}", 0}, {" {}", 0}, {"{}x", 0}, {"{}{}", 0}, {"{'w':1}", 0}, {"{}//", 0}, {"{\"w\":1,}", 0},
-      {"{\"w", 0}, {std::string("{}\0", 3), 0}, {"{\"a\nb\":1}", 0}, {"{\"\xc0\x80\":1}", 0}, {R"({"\ud800":1})", 0}, {R"({"w":[]})", 0}, {R"({"w":{}})", 0},
-      {std::string(100'000, '['), 0}, {"{" + kEntry + "," + kEntry + "}", 16}, {"{" + kEntry + R"(,"\u0077":{"dtype":"F32","shape":[0],"data_offsets":[16,16]}})", 16},
-      {R"({"w":{"shape":[2,2],"data_offsets":[0,16]}})", 16}, {R"({"w":{"dtype":"F32","data_offsets":[0,16]}})", 16}, {R"({"w":{"dtype":"F32","shape":[2,2]}})", 16},
-      {R"({"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16],"x":1}})", 16}, {R"({"w":{"dtype":"F32","dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})", 16},
-      {R"({"__metadata__":{"a":1}})", 0}, {R"({"__metadata__":{"a":{}}})", 0}, {R"({"__metadata__":[]})", 0}, {R"({"":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4},
-      {R"({"a\u0000b":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4}, {"{\"" + std::string(600, 'n') + R"(":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4}};
-  for (const char* dtype : {"\"F31\"", "\"f32\"", "\"F16\"", "1", "null", "[]"}) headers.emplace_back(entry(dtype, "[2,2]", "[0,16]"), 16);
-  for (const char* shape : {"[-2,-2]", "[2.0,2]", "[2e0,2]", "[\"2\",2]", "[02,2]", "[4.0]", "4", "{}", "[9007199254740993]", "[18446744073709551616]", "[NaN]", "[Infinity]",
-                            "[1,1,1,1,1,1,1,2,2]", "[2,3]", "[65536,65536,65536,65536,0]"})
+      {"[]", 0},
+      {"null", 0},
+      {"\"x\"", 0},
+      {"\xef\xbb\xbf{}", 0},
+      {" {}", 0},
+      {"{}x", 0},
+      {"{}{}", 0},
+      {"{'w':1}", 0},
+      {"{}//", 0},
+      {"{\"w\":1,}", 0},
+      {"{\"w", 0},
+      {std::string("{}\0", 3), 0},
+      {"{\"a\nb\":1}", 0},
+      {"{\"\xc0\x80\":1}", 0},
+      {R"({"\ud800":1})", 0},
+      {R"({"w":[]})", 0},
+      {R"({"w":{}})", 0},
+      {std::string(100'000, '['), 0},
+      {"{" + kEntry + "," + kEntry + "}", 16},
+      {"{" + kEntry + R"(,"\u0077":{"dtype":"F32","shape":[0],"data_offsets":[16,16]}})", 16},
+      {R"({"w":{"shape":[2,2],"data_offsets":[0,16]}})", 16},
+      {R"({"w":{"dtype":"F32","data_offsets":[0,16]}})", 16},
+      {R"({"w":{"dtype":"F32","shape":[2,2]}})", 16},
+      {R"({"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16],"x":1}})", 16},
+      {R"({"w":{"dtype":"F32","dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})", 16},
+      {R"({"__metadata__":{"a":1}})", 0},
+      {R"({"__metadata__":{"a":{}}})", 0},
+      {R"({"__metadata__":[]})", 0},
+      {R"({"":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4},
+      {R"({"a\u0000b":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4},
+      {"{\"" + std::string(600, 'n') + R"(":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4}};
+  for (const char* dtype : {"\"F31\"", "\"f32\"", "\"F16\"", "1", "null", "[]"})
+    headers.emplace_back(entry(dtype, "[2,2]", "[0,16]"), 16);
+  for (const char* shape :
+       {"[-2,-2]", "[2.0,2]", "[2e0,2]", "[\"2\",2]", "[02,2]", "[4.0]", "4", "{}", "[9007199254740993]",
+        "[18446744073709551616]", "[NaN]", "[Infinity]", "[1,1,1,1,1,1,1,2,2]", "[2,3]", "[65536,65536,65536,65536,0]"})
     headers.emplace_back(entry("\"F32\"", shape, "[0,16]"), 16);
-  for (const char* offsets : {"[0]", "[0,16,16]", "[16,0]", "[-1,15]", "[0,12]", "[0.0,16]", "[4,20]", "[0,1e400]", "{}", "[0,18446744073709551615]"})
+  for (const char* offsets : {"[0]", "[0,16,16]", "[16,0]", "[-1,15]", "[0,12]", "[0.0,16]", "[4,20]", "[0,1e400]",
+                              "{}", "[0,18446744073709551615]"})
     headers.emplace_back(entry("\"F32\"", "[2,2]", offsets), 16);
   // sizes whose product wraps around
   headers.emplace_back(entry("\"F32\"", "[65536,65536,65536]", "[0,0]"), 0);
@@ -127,11 +160,17 @@ BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
   headers.emplace_back(entry("\"F32\"", "[3,6148914691236517206]", "[0,8]"), 8);
   headers.emplace_back(entry("\"F32\"", "[2305843009213693953,8]", "[0,32]"), 32);
   // overlap and hole
-  headers.emplace_back(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12);
-  headers.emplace_back(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[12,20]}})", 20);
-  for (const auto& [header, data] : headers) check_refused(folder.path / "h", file_of(header, data), header.substr(0, 80));
+  headers.emplace_back(
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+      12);
+  headers.emplace_back(
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[12,20]}})",
+      20);
+  for (const auto& [header, data] : headers)
+    check_refused(folder.path / "h", file_of(header, data), header.substr(0, 80));
 
-  for (const std::uint64_t n : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 63, ~std::uint64_t{0}, ~std::uint64_t{7}, std::uint64_t{100'000'001}}) {
+  for (const std::uint64_t n : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 63, ~std::uint64_t{0},
+                                ~std::uint64_t{7}, std::uint64_t{100'000'001}}) {
     std::string content(8, '\0');
     std::memcpy(content.data(), &n, 8);
     check_refused(folder.path / "h", content + "{}", "header length " + std::to_string(n));
@@ -153,7 +192,8 @@ BOOST_AUTO_TEST_CASE(a_model_that_does_not_fit_is_refused_and_nothing_changes) {
     }
     return "accepted";
   };
-  BOOST_CHECK_NE(message(wider.parameters).find("a.weight is [4,3] in the file, [4,5] in the model"), std::string::npos);
+  BOOST_CHECK_NE(message(wider.parameters).find("a.weight is [4,3] in the file, [4,5] in the model"),
+                 std::string::npos);
   BOOST_CHECK(std::equal(before.begin(), before.end(), wider.parameters.values().begin()));
   Parameters other(3);
   const Linear c(other.root() / "c", 3, 4);

@@ -19,15 +19,14 @@ struct Strided {
 };
 
 template <std::size_t kRows>
-HWY_INLINE void small_gemm_rows(std::size_t n, std::size_t k, Strided a, const real* b, std::size_t ldb,
-                                real beta, real* c, std::size_t ldc) {
+HWY_INLINE void small_gemm_rows(std::size_t n, std::size_t k, Strided a, const real* b, std::size_t ldb, real beta,
+                                real* c, std::size_t ldc) {
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
     V sum[kRows];
     for (std::size_t r = 0; r < kRows; ++r) sum[r] = hn::Zero(D());
     for (std::size_t p = 0; p < k; ++p) {
       const V bv = load(b + p * ldb + j, count);
-      for (std::size_t r = 0; r < kRows; ++r)
-        sum[r] = hn::MulAdd(set(a.data[r * a.row + p * a.col]), bv, sum[r]);
+      for (std::size_t r = 0; r < kRows; ++r) sum[r] = hn::MulAdd(set(a.data[r * a.row + p * a.col]), bv, sum[r]);
     }
     for (std::size_t r = 0; r < kRows; ++r) accumulate(sum[r], beta, c + r * ldc + j, count);
   });
@@ -52,8 +51,7 @@ void transpose(real* y, const real* x, std::size_t ldx, std::size_t rows, std::s
 // out[queries, keys] = rows rows_of^T, where rows_of is k or v
 void times_transposed(real* out, const real* rows, std::size_t ld, const real* of, std::size_t ldof,
                       const AttentionHead& h, real* scratch) {
-  if (!is_small(h))
-    return gemm(Trans::no, Trans::yes, h.queries, h.keys, h.width, rows, ld, of, ldof, 0, out, h.keys);
+  if (!is_small(h)) return gemm(Trans::no, Trans::yes, h.queries, h.keys, h.width, rows, ld, of, ldof, 0, out, h.keys);
   transpose(scratch, of, ldof, h.keys, h.width);
   small_gemm(h.queries, h.keys, h.width, {rows, ld, 1}, scratch, h.keys, 0, out, h.keys);
 }
@@ -88,9 +86,8 @@ void weights_row(real* row, const std::uint8_t* allowed, std::size_t count, std:
     for (std::size_t j = 0; j < count; ++j)
       if (!allowed[j]) row[j] = scale < 0 ? -hwy::LowestValue<real>() : hwy::LowestValue<real>();
   V top = lowest;
-  for_each(count, [&](std::size_t j, std::size_t n) HWY_ATTR {
-    top = hn::Max(top, first(hn::Mul(load(row + j, n), s), lowest, n));
-  });
+  for_each(count, [&](std::size_t j, std::size_t n)
+                      HWY_ATTR { top = hn::Max(top, first(hn::Mul(load(row + j, n), s), lowest, n)); });
   const V max = set(max_lanes(top));
   V total = zero;
   for_each(count, [&](std::size_t j, std::size_t n) HWY_ATTR {
@@ -108,7 +105,8 @@ void weights_row(real* row, const std::uint8_t* allowed, std::size_t count, std:
     }
   }
   const V inverse = set(sum == 0 ? real{0} : 1 / sum);
-  for_each(count, [&](std::size_t j, std::size_t n) HWY_ATTR { store(hn::Mul(load(row + j, n), inverse), row + j, n); });
+  for_each(count,
+           [&](std::size_t j, std::size_t n) HWY_ATTR { store(hn::Mul(load(row + j, n), inverse), row + j, n); });
   for (std::size_t j = count; j < keys; ++j) row[j] = 0;
 }
 
@@ -132,9 +130,8 @@ void AttentionBackward(real* dq, real* dk, real* dv, const real* dout, std::size
     const real* p = weights + i * h.keys;
     real* d = ds + i * h.keys;
     V dot = hn::Zero(D());
-    for_each(h.keys, [&](std::size_t j, std::size_t n) HWY_ATTR {
-      dot = hn::MulAdd(load(p + j, n), load(d + j, n), dot);
-    });
+    for_each(h.keys,
+             [&](std::size_t j, std::size_t n) HWY_ATTR { dot = hn::MulAdd(load(p + j, n), load(d + j, n), dot); });
     const V total = set(sum_lanes(dot));
     for_each(h.keys, [&](std::size_t j, std::size_t n) HWY_ATTR {
       store(hn::Mul(hn::Mul(load(p + j, n), s), hn::Sub(load(d + j, n), total)), d + j, n);

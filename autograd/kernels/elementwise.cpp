@@ -47,9 +47,8 @@ void UnaryBackward(kernels::Unary op, real* dx, real beta, const real* dy, const
   const V zero = hn::Zero(D()), one = set(1);
   // dx = beta dx + f(dy, the saved value)
   const auto map = [&](const real* saved, const auto& f) HWY_ATTR {
-    for_each(n, [&](std::size_t i, std::size_t count) HWY_ATTR {
-      accumulate(f(load(dy + i, count), load(saved + i, count)), beta, dx + i, count);
-    });
+    for_each(n, [&](std::size_t i, std::size_t count)
+                    HWY_ATTR { accumulate(f(load(dy + i, count), load(saved + i, count)), beta, dx + i, count); });
   };
   switch (op) {
     case kernels::Unary::relu:
@@ -127,9 +126,7 @@ void BinaryBackward(kernels::Binary op, BinaryRun run, real* da, real* db, const
       return add_run(db, sb, n, [&](std::size_t i) HWY_ATTR { return dy[i] * a[i * sa]; });
     case kernels::Binary::div:
       add_run(da, sa, n, [&](std::size_t i) HWY_ATTR { return dy[i] / b[i * sb]; });
-      return add_run(db, sb, n, [&](std::size_t i) HWY_ATTR {
-        return -dy[i] * a[i * sa] / (b[i * sb] * b[i * sb]);
-      });
+      return add_run(db, sb, n, [&](std::size_t i) HWY_ATTR { return -dy[i] * a[i * sa] / (b[i * sb] * b[i * sb]); });
   }
 }
 
@@ -192,8 +189,7 @@ HWY_EXPORT(SquaredNorm);
 
 void unary(enum Unary op, real* y, const real* x, std::size_t n) { HWY_DYNAMIC_DISPATCH(Unary)(op, y, x, n); }
 
-void unary_backward(enum Unary op, real* dx, real beta, const real* dy, const real* x, const real* y,
-                    std::size_t n) {
+void unary_backward(enum Unary op, real* dx, real beta, const real* dy, const real* x, const real* y, std::size_t n) {
   HWY_DYNAMIC_DISPATCH(UnaryBackward)(op, dx, beta, dy, x, y, n);
 }
 
@@ -201,8 +197,7 @@ void binary(enum Binary op, BinaryRun run, real* y, const real* a, const real* b
   HWY_DYNAMIC_DISPATCH(Binary)(op, run, y, a, b);
 }
 
-void binary_backward(enum Binary op, BinaryRun run, real* da, real* db, const real* dy, const real* a,
-                     const real* b) {
+void binary_backward(enum Binary op, BinaryRun run, real* da, real* db, const real* dy, const real* a, const real* b) {
   HWY_DYNAMIC_DISPATCH(BinaryBackward)(op, run, da, db, dy, a, b);
 }
 

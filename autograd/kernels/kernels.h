@@ -31,15 +31,15 @@ void binary(Binary op, BinaryRun run, real* y, const real* a, const real* b);
 // Adds to da and db; either may be null.
 void binary_backward(Binary op, BinaryRun run, real* da, real* db, const real* dy, const real* a, const real* b);
 
-void scale(real* y, const real* x, real factor, std::size_t n);                // y = factor x
-void axpy(real* y, real beta, const real* x, real factor, std::size_t n);      // y = beta y + factor x
-void relu_mask(real* dy, const real* y, std::size_t n);                        // dy = y > 0 ? dy : 0
+void scale(real* y, const real* x, real factor, std::size_t n);            // y = factor x
+void axpy(real* y, real beta, const real* x, real factor, std::size_t n);  // y = beta y + factor x
+void relu_mask(real* dy, const real* y, std::size_t n);                    // dy = y > 0 ? dy : 0
 void broadcast_rows(real* y, const real* row, std::size_t rows, std::size_t cols);
 void add_column_sums(real* sums, const real* x, std::size_t rows, std::size_t cols);  // sums += 1^T x
 void copy_rows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols);
 void add_rows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols);
-double sum(const real* x, std::size_t n);             // accumulated in double
-double squared_norm(const real* x, std::size_t n);    // sum x^2, accumulated in double
+double sum(const real* x, std::size_t n);           // accumulated in double
+double squared_norm(const real* x, std::size_t n);  // sum x^2, accumulated in double
 
 // ---- rows ---------------------------------------------------------------------------------------
 
@@ -82,10 +82,10 @@ struct AttentionHead {
   const real *q, *k, *v;
   std::size_t ldq, ldk, ldv;
   std::size_t queries, keys, width;
-  std::size_t valid_keys;     // keys from here on may not be attended
-  bool causal;                // query i may attend keys up to i + keys - queries
+  std::size_t valid_keys;       // keys from here on may not be attended
+  bool causal;                  // query i may attend keys up to i + keys - queries
   const std::uint8_t* allowed;  // [queries, keys], or null: all allowed
-  real scale;                 // of the scores
+  real scale;                   // of the scores
 };
 // Elements of scratch memory that attention and its backward need for a head of this size.
 std::size_t attention_scratch(std::size_t queries, std::size_t keys, std::size_t width);

@@ -17,9 +17,8 @@ namespace {
 real row_max(const real* x, std::size_t n) {
   const V lowest = set(std::numeric_limits<real>::lowest());
   V top = lowest;
-  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    top = hn::Max(top, first(load(x + j, count), lowest, count));
-  });
+  for_each(n, [&](std::size_t j, std::size_t count)
+                  HWY_ATTR { top = hn::Max(top, first(load(x + j, count), lowest, count)); });
   return max_lanes(top);
 }
 
@@ -44,9 +43,8 @@ void SoftmaxRow(real* y, const real* x, std::size_t count, std::size_t n) {
 
 void SoftmaxRowBackward(real* dx, real beta, const real* dy, const real* y, std::size_t n) {
   V dot = hn::Zero(D());
-  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    dot = hn::MulAdd(load(dy + j, count), load(y + j, count), dot);
-  });
+  for_each(n, [&](std::size_t j, std::size_t count)
+                  HWY_ATTR { dot = hn::MulAdd(load(dy + j, count), load(y + j, count), dot); });
   const V total = set(sum_lanes(dot));
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
     accumulate(hn::Mul(load(y + j, count), hn::Sub(load(dy + j, count), total)), beta, dx + j, count);
@@ -80,9 +78,8 @@ RowMoments row_moments(const real* x, double epsilon, std::size_t n) {
   const real shift = static_cast<real>(mean - static_cast<double>(center));
   const V c = set(center), s = set(shift), zero = hn::Zero(D());
   DoubleSum squares;
-  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    squares.add_square(first(hn::Sub(hn::Sub(load(x + j, count), c), s), zero, count));
-  });
+  for_each(n, [&](std::size_t j, std::size_t count)
+                  HWY_ATTR { squares.add_square(first(hn::Sub(hn::Sub(load(x + j, count), c), s), zero, count)); });
   const double variance = squares.total() / static_cast<double>(n);
   return {center, shift, static_cast<real>(1 / std::sqrt(variance + epsilon))};
 }

@@ -9,9 +9,9 @@
 
 #include <seppo/autograd/real.h>
 
-#include <cstddef>
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
+#include <cstddef>
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();

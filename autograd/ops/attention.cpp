@@ -85,8 +85,8 @@ Tensor weights_tensor(const Plan& plan) {
     nq = std::max(nq, plan.queries(s));
     nk = std::max(nk, plan.keys(s));
   }
-  Tensor y = zeros({static_cast<int>(plan.sequences()), static_cast<int>(plan.heads), static_cast<int>(nq),
-                    static_cast<int>(nk)});
+  Tensor y = zeros(
+      {static_cast<int>(plan.sequences()), static_cast<int>(plan.heads), static_cast<int>(nq), static_cast<int>(nk)});
   plan.for_each_head([&](const kernels::AttentionHead& head, const real* weights, std::size_t s, std::size_t h) {
     kernels::copy_rows(y.data() + (s * plan.heads + h) * nq * nk, nk, weights, head.keys, head.queries, head.keys);
   });
@@ -111,9 +111,16 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
         k_offsets.size() - 1, " key sequences");
 
   Tape& t = tape();
-  Plan* const plan = new (t.allocate<Plan>(1)) Plan{
-      q, k, v, static_cast<std::size_t>(n_heads), static_cast<std::size_t>(q.count / n_heads), t.keep(q_offsets),
-      t.keep(k_offsets), {mask.is_causal, t.keep(mask.lengths), t.keep(mask.pairs)}, nullptr, nullptr};
+  Plan* const plan = new (t.allocate<Plan>(1)) Plan{q,
+                                                    k,
+                                                    v,
+                                                    static_cast<std::size_t>(n_heads),
+                                                    static_cast<std::size_t>(q.count / n_heads),
+                                                    t.keep(q_offsets),
+                                                    t.keep(k_offsets),
+                                                    {mask.is_causal, t.keep(mask.lengths), t.keep(mask.pairs)},
+                                                    nullptr,
+                                                    nullptr};
   check_mask(*plan);
   std::size_t pairs = 0, scratch = 0;
   for (std::size_t s = 0; s < plan->sequences(); ++s) {

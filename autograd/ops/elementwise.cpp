@@ -151,8 +151,8 @@ Tensor binary(const char* name, kernels::Binary op, const Tensor& a, const Tenso
     real* const db = b.requires_grad() ? b.grad() : nullptr;
     const real* const dy = y.grad();
     plan.for_each_run([&](std::size_t iy, std::size_t ia, std::size_t ib) {
-      kernels::binary_backward(op, plan.run, da ? da + ia : nullptr, db ? db + ib : nullptr, dy + iy,
-                               a.data() + ia, b.data() + ib);
+      kernels::binary_backward(op, plan.run, da ? da + ia : nullptr, db ? db + ib : nullptr, dy + iy, a.data() + ia,
+                               b.data() + ib);
     });
   });
   return y;

@@ -10,8 +10,8 @@ namespace {
 void check_ids(std::span<const int> ids, const Tensor& table) {
   const int n = table.dim(0);
   for (std::size_t i = 0; i < ids.size(); ++i)
-    check<IndexError>(ids[i] >= 0 && ids[i] < n, "embedding: id ", ids[i], " at position ", i,
-                      " is not in 0..", n - 1, ", the rows of table ", table);
+    check<IndexError>(ids[i] >= 0 && ids[i] < n, "embedding: id ", ids[i], " at position ", i, " is not in 0..", n - 1,
+                      ", the rows of table ", table);
 }
 
 }  // namespace
@@ -80,8 +80,8 @@ Shape with_size(const Shape& shape, int axis, int size) {
 
 Tensor slice(const Tensor& x, int axis, int begin, int end) {
   axis = x.shape().axis(axis);
-  check<IndexError>(0 <= begin && begin <= end && end <= x.dim(axis), "slice: ", begin, "..", end,
-                    " is not within 0..", x.dim(axis), ", dim ", axis, " of ", x);
+  check<IndexError>(0 <= begin && begin <= end && end <= x.dim(axis), "slice: ", begin, "..", end, " is not within 0..",
+                    x.dim(axis), ", dim ", axis, " of ", x);
   const Shape shape = with_size(x.shape(), axis, end - begin);
   const std::size_t first = block(x.shape(), axis + 1) * static_cast<std::size_t>(begin);
   if (axis == 0) return tape().view(x, shape, static_cast<std::ptrdiff_t>(first));

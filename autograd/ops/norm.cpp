@@ -13,7 +13,8 @@ struct Slices {
 
   Slices(const Shape& shape, int axis) {
     axis = shape.axis(axis);
-    for (int i = 0; i < shape.rank(); ++i) (i < axis ? outer : i == axis ? n : inner) *= static_cast<std::size_t>(shape[i]);
+    for (int i = 0; i < shape.rank(); ++i)
+      (i < axis ? outer : i == axis ? n : inner) *= static_cast<std::size_t>(shape[i]);
   }
 
   // Calls f(first element) for each slice.
@@ -84,8 +85,8 @@ Tensor softmax(const Tensor& x, const Mask& mask) {
   const std::size_t sequences = queries == 0 ? 0 : x.rows() / queries;
   check(mask.lengths.empty() || mask.lengths.size() == sequences, "softmax: mask has ", mask.lengths.size(),
         " lengths for the ", sequences, " sequences of ", x);
-  check(mask.pairs.empty() || mask.pairs.size() == x.size(), "softmax: mask has ", mask.pairs.size(),
-        " pairs for the ", x.size(), " of ", x);
+  check(mask.pairs.empty() || mask.pairs.size() == x.size(), "softmax: mask has ", mask.pairs.size(), " pairs for the ",
+        x.size(), " of ", x);
   for (const int length : mask.lengths)
     check<IndexError>(length >= 0 && static_cast<std::size_t>(length) <= keys, "softmax: valid length ", length,
                       " is not in 0..", keys, " for ", x);

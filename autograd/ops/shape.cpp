@@ -64,9 +64,8 @@ Tensor permute(const Tensor& x, std::span<const int> axes) {
   }
   Tensor y = tape().create(Shape(std::span<const int>(sizes, axes.size())));
   plan.for_each([to = y.data(), from = x.data()](std::size_t iy, std::size_t ix) { to[iy] = from[ix]; });
-  record(y, {x}, [=] {
-    plan.for_each([dx = x.grad(), dy = y.grad()](std::size_t iy, std::size_t ix) { dx[ix] += dy[iy]; });
-  });
+  record(y, {x},
+         [=] { plan.for_each([dx = x.grad(), dy = y.grad()](std::size_t iy, std::size_t ix) { dx[ix] += dy[iy]; }); });
   return y;
 }
 

@@ -100,14 +100,12 @@ Expression parse_arithmetic(std::string_view text) {
 }  // namespace
 
 const seppo::Vocabulary& vocabulary() {
-  static const seppo::Vocabulary tokens{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9",
-                                        "POSITIVE", "NEGATIVE", "add", "subtract", "BOS", "EOS"};
+  static const seppo::Vocabulary tokens{"0", "1", "2",        "3",        "4",   "5",        "6",   "7",
+                                        "8", "9", "POSITIVE", "NEGATIVE", "add", "subtract", "BOS", "EOS"};
   return tokens;
 }
 
-int Expression::index() const {
-  return ((left + kLargest) * kOperands + right + kLargest) * 2 + (subtract ? 1 : 0);
-}
+int Expression::index() const { return ((left + kLargest) * kOperands + right + kLargest) * 2 + (subtract ? 1 : 0); }
 
 Expression Expression::of(int index) {
   return {index / 2 / kOperands - kLargest, index / 2 % kOperands - kLargest, index % 2 == 1};

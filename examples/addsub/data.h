@@ -16,7 +16,7 @@
 
 namespace addsub {
 
-constexpr int kLargest = 49;      // operand
+constexpr int kLargest = 49;  // operand
 constexpr int kExpressions = (2 * kLargest + 1) * (2 * kLargest + 1) * 2;
 constexpr int kSourceLength = 9;  // BOS sign d d operation sign d d EOS
 constexpr int kTargetLength = 5;  // BOS sign d d EOS

@@ -109,7 +109,8 @@ int train(const std::vector<std::string>& arguments) {
   line.choice("preset", &preset_name, {"lab", "large"}, "model and recipe: lab is the course's own model");
   line.flag("overfit", &overfit, "train on 4 examples only, 200 epochs; must reach 100 %");
   line.section("Data");
-  line.existing_path("data", &data_options.file, "the course's JSON file; without it, 5,000 expressions are drawn by --seed");
+  line.existing_path("data", &data_options.file,
+                     "the course's JSON file; without it, 5,000 expressions are drawn by --seed");
   line.text("split", &data_options.split, "course|SEED", "which tenth is for validation: the course's own, or by seed");
   line.section("Model");
   line.integer("d-model", &model_options.d_model, 1, 4096, "width");
@@ -126,7 +127,8 @@ int train(const std::vector<std::string>& arguments) {
   if (!line.parse(arguments)) return 0;
   options.validate();
   if (model_options.d_model % model_options.n_heads != 0)
-    throw UsageError(fmt::format("--d-model: {} is not a multiple of --heads {}", model_options.d_model, model_options.n_heads));
+    throw UsageError(
+        fmt::format("--d-model: {} is not a multiple of --heads {}", model_options.d_model, model_options.n_heads));
   if (model_options.dropout_place == "norm" && model_options.norm == "pre")
     throw UsageError("--dropout-place: norm needs --norm post");
   if (line.given("split")) try {
@@ -151,22 +153,22 @@ int train(const std::vector<std::string>& arguments) {
   seppo::Parameters parameters(options.seed);
   const seppo::Transformer model(parameters.root(), model_options.transformer());
   examples::prepare_folder(options.out);
-  const json config = {{"program", "addsub"}, {"model", model_options.to_json()}, {"data", data_options.to_json()},
-                       {"overfit", overfit}, {"label_smoothing", label_smoothing}, {"training", options.to_json()}};
+  const json config = {{"program", "addsub"}, {"model", model_options.to_json()},   {"data", data_options.to_json()},
+                       {"overfit", overfit},  {"label_smoothing", label_smoothing}, {"training", options.to_json()}};
   if (options.log_format != "none")
     std::cerr << fmt::format("addsub: {} parameters, {} training and {} validation expressions, {} threads\n",
                              parameters.count(), split.train.size(), split.validation.size(), seppo::num_threads());
 
-  const examples::Task task{
-      .examples = split.train.size(),
-      .loss =
-          [&](std::span<const int> picks) {
-            std::vector<int> rows;
-            for (const int pick : picks) rows.push_back(split.train[static_cast<std::size_t>(pick)]);
-            return loss(model, data, rows, label_smoothing);
-          },
-      .evaluate = [&] { return validation_scores(model, data, split); },
-      .save = [&] { examples::save_model(options.out, parameters, config); }};
+  const examples::Task task{.examples = split.train.size(),
+                            .loss =
+                                [&](std::span<const int> picks) {
+                                  std::vector<int> rows;
+                                  for (const int pick : picks)
+                                    rows.push_back(split.train[static_cast<std::size_t>(pick)]);
+                                  return loss(model, data, rows, label_smoothing);
+                                },
+                            .evaluate = [&] { return validation_scores(model, data, split); },
+                            .save = [&] { examples::save_model(options.out, parameters, config); }};
   const examples::TrainingResult result = examples::train(parameters, options, task);
 
   print_validation(result.evaluation);
@@ -225,12 +227,16 @@ json all_scores(const seppo::Transformer& model, const Dataset& data, bool print
     constexpr std::size_t kShown = 20;
     for (std::size_t i = 0; i < std::min(all.wrong.size(), kShown); ++i) {
       const Expression e = Expression::of(all.wrong[i]);
-      std::cout << fmt::format("  wrong: {} = {}, got {}\n", e.arithmetic(), e.result(), token_text(answer(model, {&e, 1})[0]));
+      std::cout << fmt::format("  wrong: {} = {}, got {}\n", e.arithmetic(), e.result(),
+                               token_text(answer(model, {&e, 1})[0]));
     }
     if (all.wrong.size() > kShown) std::cout << fmt::format("  ... and {} more\n", all.wrong.size() - kShown);
   }
-  return {{"all_exact", all.exact_match()}, {"unseen_exact", unseen_exact}, {"all_token_accuracy", all.token_accuracy()},
-          {"all_examples", all.examples}, {"unseen_examples", unseen}};
+  return {{"all_exact", all.exact_match()},
+          {"unseen_exact", unseen_exact},
+          {"all_token_accuracy", all.token_accuracy()},
+          {"all_examples", all.examples},
+          {"unseen_examples", unseen}};
 }
 
 int eval(const std::vector<std::string>& arguments) {
@@ -258,7 +264,8 @@ int eval(const std::vector<std::string>& arguments) {
   if (!data_file.empty()) data_options.file = data_file;
   if (!split.empty()) data_options.split = split;
   if (data_file.empty() && !data_options.file.empty() && !std::filesystem::exists(data_options.file))
-    throw UsageError(fmt::format("--data: the model's data '{}' is not here; name it", seppo::printable(data_options.file.string(), 120)));
+    throw UsageError(fmt::format("--data: the model's data '{}' is not here; name it",
+                                 seppo::printable(data_options.file.string(), 120)));
   const Dataset data = data_options.load();
   json summary = validation_scores(saved.model, data, split_dataset(data.rows.size(), data_options.split));
   print_validation(summary);
@@ -280,7 +287,8 @@ int predict(const std::vector<std::string>& arguments) {
   if (!line.parse(arguments)) return 0;
 
   // `predict -30 - -34`, without quotes, is one expression.
-  const bool quoted = std::any_of(words.begin(), words.end(), [](const std::string& w) { return w.find(' ') != std::string::npos; });
+  const bool quoted =
+      std::any_of(words.begin(), words.end(), [](const std::string& w) { return w.find(' ') != std::string::npos; });
   if (words.size() > 1 && !quoted) words = {fmt::format("{}", fmt::join(words, " "))};
 
   const Saved saved(examples::model_file(path));

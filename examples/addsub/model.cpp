@@ -13,8 +13,14 @@ using seppo::Ragged;
 using seppo::Tensor;
 
 nlohmann::json ModelOptions::to_json() const {
-  return {{"d_model", d_model}, {"n_heads", n_heads}, {"d_ff", d_ff}, {"enc_layers", enc_layers},
-          {"dec_layers", dec_layers}, {"dropout", dropout}, {"dropout_place", dropout_place}, {"norm", norm}};
+  return {{"d_model", d_model},
+          {"n_heads", n_heads},
+          {"d_ff", d_ff},
+          {"enc_layers", enc_layers},
+          {"dec_layers", dec_layers},
+          {"dropout", dropout},
+          {"dropout_place", dropout_place},
+          {"norm", norm}};
 }
 
 ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
@@ -30,21 +36,22 @@ ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
 }
 
 seppo::TransformerConfig ModelOptions::transformer() const {
-  return {.src_vocabulary = vocabulary().size(),
-          .tgt_vocabulary = vocabulary().size(),
-          .d_model = d_model,
-          .n_heads = n_heads,
-          .d_ff = d_ff,
-          .enc_layers = enc_layers,
-          .dec_layers = dec_layers,
-          .dropout = dropout,
-          .norm = examples::parse_norm(norm),
-          .dropout_place = dropout_place == "norm" ? seppo::DropoutPlace::after_norm : seppo::DropoutPlace::before_residual,
-          .positions = seppo::Positions::sinusoid,
-          .max_length = kSourceLength,
-          .share_embeddings = true,
-          .tie_output = false,
-          .scale_embeddings = false};
+  return {
+      .src_vocabulary = vocabulary().size(),
+      .tgt_vocabulary = vocabulary().size(),
+      .d_model = d_model,
+      .n_heads = n_heads,
+      .d_ff = d_ff,
+      .enc_layers = enc_layers,
+      .dec_layers = dec_layers,
+      .dropout = dropout,
+      .norm = examples::parse_norm(norm),
+      .dropout_place = dropout_place == "norm" ? seppo::DropoutPlace::after_norm : seppo::DropoutPlace::before_residual,
+      .positions = seppo::Positions::sinusoid,
+      .max_length = kSourceLength,
+      .share_embeddings = true,
+      .tie_output = false,
+      .scale_embeddings = false};
 }
 
 namespace {
@@ -104,7 +111,8 @@ Score score(const seppo::Transformer& model, const Dataset& data, std::span<cons
     part.examples = chunk.size();
     const Batch batch = make_batch(data, chunk);
     part.tokens_correct = count_correct(model.logits(batch.source, batch.target_in), batch.target);
-    const auto answers = greedy_decode(model, batch.source, {.bos = kBos, .eos = kEos, .max_length = kTargetLength - 1});
+    const auto answers =
+        greedy_decode(model, batch.source, {.bos = kBos, .eos = kEos, .max_length = kTargetLength - 1});
     for (std::size_t i = 0; i < chunk.size(); ++i) {
       const auto& target = data.targets[static_cast<std::size_t>(chunk[i])];
       if (std::equal(answers[i].begin(), answers[i].end(), target.begin() + 1, target.end()))

@@ -36,7 +36,9 @@ struct Score {
   std::vector<int> wrong;          // rows whose answer was not exact
 
   double exact_match() const { return examples ? static_cast<double>(exact) / static_cast<double>(examples) : 0; }
-  double token_accuracy() const { return examples ? static_cast<double>(tokens_correct) / (4.0 * static_cast<double>(examples)) : 0; }
+  double token_accuracy() const {
+    return examples ? static_cast<double>(tokens_correct) / (4.0 * static_cast<double>(examples)) : 0;
+  }
 };
 Score score(const seppo::Transformer& model, const Dataset& data, std::span<const int> rows);
 

@@ -3,8 +3,8 @@
 #include <seppo/autograd/check.h>
 #include <seppo/nn/vocabulary.h>
 
-#include <boost/program_options.hpp>
 #include <fmt/format.h>
+#include <boost/program_options.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -47,28 +47,26 @@ void CommandLine::add(const std::string& name, const std::string& what, const st
 }
 
 void CommandLine::integer(const std::string& name, int* target, int least, int most, const std::string& help) {
-  add(name, "N", std::to_string(*target), help, [=](const std::string& text) {
-    *target = parse_number<int>(name, text, least, most, "an integer");
-  });
+  add(name, "N", std::to_string(*target), help,
+      [=](const std::string& text) { *target = parse_number<int>(name, text, least, most, "an integer"); });
 }
 
 void CommandLine::seed(const std::string& name, std::uint64_t* target, const std::string& help) {
-  add(name, "N", std::to_string(*target), help, [=](const std::string& text) {
-    *target = parse_number<std::uint64_t>(name, text, 0, UINT64_MAX, "an integer");
-  });
+  add(name, "N", std::to_string(*target), help,
+      [=](const std::string& text) { *target = parse_number<std::uint64_t>(name, text, 0, UINT64_MAX, "an integer"); });
 }
 
 void CommandLine::number(const std::string& name, double* target, double least, double most, const std::string& help) {
-  add(name, "X", fmt::format("{}", *target), help, [=](const std::string& text) {
-    *target = parse_number<double>(name, text, least, most, "a number");
-  });
+  add(name, "X", fmt::format("{}", *target), help,
+      [=](const std::string& text) { *target = parse_number<double>(name, text, least, most, "a number"); });
 }
 
 void CommandLine::pair(const std::string& name, double* first, double* second, double least, double most,
                        const std::string& help) {
   add(name, "X,Y", fmt::format("{},{}", *first, *second), help, [=](const std::string& text) {
     const std::size_t comma = text.find(',');
-    if (comma == std::string::npos) throw UsageError(fmt::format("--{}: '{}' is not two numbers X,Y", name, printable(text)));
+    if (comma == std::string::npos)
+      throw UsageError(fmt::format("--{}: '{}' is not two numbers X,Y", name, printable(text)));
     *first = parse_number<double>(name, text.substr(0, comma), least, most, "a number");
     *second = parse_number<double>(name, text.substr(comma + 1), least, most, "a number");
   });
@@ -137,7 +135,8 @@ bool CommandLine::parse(const std::vector<std::string>& arguments) {
     for (const auto& option : parsed.options) {
       given_.push_back(option.string_key);
       if (option.string_key != "words" && option.value.size() == 1 && option.value[0].starts_with("--"))
-        throw UsageError(fmt::format("--{}: its value is missing before '{}'", option.string_key, printable(option.value[0])));
+        throw UsageError(
+            fmt::format("--{}: its value is missing before '{}'", option.string_key, printable(option.value[0])));
       if (option.string_key != "words" && option.value.size() == 1 && option.value[0].empty())
         throw UsageError(fmt::format("--{}: its value is empty", option.string_key));
     }

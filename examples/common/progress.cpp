@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <sys/ioctl.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 namespace examples {
 namespace {
@@ -30,7 +30,7 @@ std::size_t terminal_width() {
 Progress::Progress(const std::string& format, std::int64_t steps, int interval)
     : steps_(steps), interval_(interval), start_(Clock::now()), shown_(start_ - kRefresh) {
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
-  format_ = format == "none"                                 ? Format::none
+  format_ = format == "none"                                    ? Format::none
             : format == "bar" || (format == "auto" && terminal) ? Format::bar
                                                                 : Format::plain;
 }
@@ -59,7 +59,8 @@ void Progress::step(const StepReport& report) {
   const std::size_t room = width > text.size() + 10 ? std::min<std::size_t>(width - text.size() - 4, 30) : 0;
   std::string bar;
   if (room > 0) {
-    const auto filled = room * static_cast<std::size_t>(report.step) / static_cast<std::size_t>(std::max<std::int64_t>(steps_, 1));
+    const auto filled =
+        room * static_cast<std::size_t>(report.step) / static_cast<std::size_t>(std::max<std::int64_t>(steps_, 1));
     for (std::size_t i = 0; i < room; ++i) bar += i < filled ? "━" : "─";
     bar += ' ';
   }

@@ -5,14 +5,14 @@
 
 #include <fmt/format.h>
 
+#include <sys/resource.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <sys/resource.h>
 #include <thread>
-#include <unistd.h>
 
 namespace examples {
 
@@ -21,7 +21,8 @@ using nlohmann::json;
 void TrainingOptions::add_to(CommandLine& line) {
   line.section("Training");
   line.integer("epochs", &epochs, 1, 1'000'000, "passes over the training data");
-  line.integer("max-steps", &max_steps, 0, 2'000'000'000, "stop after so many steps, on the schedule of all epochs; 0: never");
+  line.integer("max-steps", &max_steps, 0, 2'000'000'000,
+               "stop after so many steps, on the schedule of all epochs; 0: never");
   line.integer("batch-size", &batch_size, 1, 1'000'000, "examples in a step");
   line.number("lr", &lr, 1e-12, 100, "peak learning rate");
   line.number("min-lr", &min_lr, 0, 100, "learning rate at the end of a cosine or linear schedule");
@@ -47,9 +48,17 @@ void TrainingOptions::validate() const {
 }
 
 json TrainingOptions::to_json() const {
-  return {{"epochs", epochs}, {"max_steps", max_steps}, {"batch_size", batch_size}, {"lr", lr}, {"min_lr", min_lr},
-          {"warmup_steps", warmup_steps}, {"schedule", schedule}, {"adam_betas", {adam.beta1, adam.beta2}},
-          {"weight_decay", adam.weight_decay}, {"clip_norm", clip_norm}, {"seed", seed}};
+  return {{"epochs", epochs},
+          {"max_steps", max_steps},
+          {"batch_size", batch_size},
+          {"lr", lr},
+          {"min_lr", min_lr},
+          {"warmup_steps", warmup_steps},
+          {"schedule", schedule},
+          {"adam_betas", {adam.beta1, adam.beta2}},
+          {"weight_decay", adam.weight_decay},
+          {"clip_norm", clip_norm},
+          {"seed", seed}};
 }
 
 namespace {
@@ -74,7 +83,8 @@ class CatchInterrupts {
   CatchInterrupts& operator=(const CatchInterrupts&) = delete;
 
  private:
-  struct sigaction old_int_ {}, old_term_ {};
+  struct sigaction old_int_ {
+  }, old_term_{};
 };
 
 seppo::Schedule make_schedule(const TrainingOptions& o, std::int64_t steps) {
@@ -118,17 +128,22 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
           batch, options.seed, static_cast<std::uint32_t>(step),
           [&](std::size_t first, std::size_t last) { return task.loss(examples.subspan(first, last - first)); });
       const double norm = seppo::gradient_norm(parameters) / sums.count;
-      seppo::check<seppo::NumericError>(std::isfinite(sums.loss) && std::isfinite(norm), "step ", step,
-                                        ": loss ", sums.loss, " or gradient norm ", norm,
-                                        " is not finite; try a lower --lr");
+      seppo::check<seppo::NumericError>(std::isfinite(sums.loss) && std::isfinite(norm), "step ", step, ": loss ",
+                                        sums.loss, " or gradient norm ", norm, " is not finite; try a lower --lr");
       const double lr = schedule(step);
       adam.step(lr, seppo::clip_factor(norm, options.clip_norm) / sums.count);
 
       const StepReport report{step, sums.loss / sums.count, sums.correct / sums.count, norm, lr};
       progress.step(report);
       if (step % options.log_interval == 0 || step == steps)
-        metrics << json{{"step", step}, {"epoch", epoch}, {"loss", report.loss}, {"accuracy", report.accuracy},
-                        {"gradient_norm", norm}, {"lr", lr}, {"seconds", progress.seconds()}} << "\n";
+        metrics << json{{"step", step},
+                        {"epoch", epoch},
+                        {"loss", report.loss},
+                        {"accuracy", report.accuracy},
+                        {"gradient_norm", norm},
+                        {"lr", lr},
+                        {"seconds", progress.seconds()}}
+                << "\n";
     }
     if (epoch % options.eval_interval == 0 || epoch == options.epochs || ended()) {
       result.evaluation = task.evaluate();

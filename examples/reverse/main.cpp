@@ -35,7 +35,8 @@ json test_scores(const seppo::Predictor& model, std::uint64_t seed) {
 
 void print_validation(const json& v) {
   std::cout << fmt::format("validation   exact match {:8.4f} %  token accuracy {:8.4f} %   ({} sequences)\n",
-                           100 * v["val_exact"].get<double>(), 100 * v["val_token_accuracy"].get<double>(), kValidation);
+                           100 * v["val_exact"].get<double>(), 100 * v["val_token_accuracy"].get<double>(),
+                           kValidation);
 }
 
 int train(const std::vector<std::string>& arguments) {
@@ -61,7 +62,8 @@ int train(const std::vector<std::string>& arguments) {
   if (!line.parse(arguments)) return 0;
   options.validate();
   if (model_options.d_model % model_options.n_heads != 0)
-    throw UsageError(fmt::format("--d-model: {} is not a multiple of --heads {}", model_options.d_model, model_options.n_heads));
+    throw UsageError(
+        fmt::format("--d-model: {} is not a multiple of --heads {}", model_options.d_model, model_options.n_heads));
   examples::use_threads(options.threads);
 
   const seppo::Ragged sequences = make_sequences(options.seed, Part::train, kTrain);
@@ -69,17 +71,20 @@ int train(const std::vector<std::string>& arguments) {
   seppo::Parameters parameters(options.seed);
   const seppo::Predictor model(parameters.root(), model_options.predictor());
   examples::prepare_folder(options.out);
-  const json config = {{"program", "reverse"}, {"model", model_options.to_json()}, {"seed", options.seed}, {"training", options.to_json()}};
+  const json config = {{"program", "reverse"},
+                       {"model", model_options.to_json()},
+                       {"seed", options.seed},
+                       {"training", options.to_json()}};
   if (options.log_format != "none")
     std::cerr << fmt::format("reverse: {} parameters, {} training and {} validation sequences, {} threads\n",
                              parameters.count(), kTrain, kValidation, seppo::num_threads());
 
-  const examples::TrainingResult result = examples::train(
-      parameters, options,
-      {.examples = kTrain,
-       .loss = [&](std::span<const int> picks) { return loss(model, sequences, picks); },
-       .evaluate = [&] { return validation_scores(model, validation); },
-       .save = [&] { examples::save_model(options.out, parameters, config); }});
+  const examples::TrainingResult result =
+      examples::train(parameters, options,
+                      {.examples = kTrain,
+                       .loss = [&](std::span<const int> picks) { return loss(model, sequences, picks); },
+                       .evaluate = [&] { return validation_scores(model, validation); },
+                       .save = [&] { examples::save_model(options.out, parameters, config); }});
 
   print_validation(result.evaluation);
   std::cout << fmt::format("{} steps in {:.1f} s; saved in {}\n", result.steps, result.seconds, options.out.string());

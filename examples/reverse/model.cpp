@@ -16,7 +16,8 @@ using seppo::Ragged;
 using seppo::Tensor;
 
 nlohmann::json ModelOptions::to_json() const {
-  return {{"d_model", d_model}, {"n_heads", n_heads}, {"d_ff", d_ff}, {"n_layers", n_layers}, {"dropout", dropout}, {"norm", norm}};
+  return {{"d_model", d_model},   {"n_heads", n_heads}, {"d_ff", d_ff},
+          {"n_layers", n_layers}, {"dropout", dropout}, {"norm", norm}};
 }
 
 ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
@@ -87,7 +88,8 @@ std::vector<int> best_symbols(const Tensor& scores) {
 }  // namespace
 
 seppo::ShardLoss loss(const seppo::Predictor& model, const Ragged& sequences, std::span<const int> picks) {
-  const Batch batch = make_batch(sequences, picks.size(), [&](std::size_t i) { return static_cast<std::size_t>(picks[i]); });
+  const Batch batch =
+      make_batch(sequences, picks.size(), [&](std::size_t i) { return static_cast<std::size_t>(picks[i]); });
   const Tensor scores = logits(model, batch.input);
   const std::vector<int> best = best_symbols(scores);
   double correct = 0;
@@ -110,7 +112,8 @@ Score score(const seppo::Predictor& model, const Ragged& sequences) {
     const std::vector<int> best = best_symbols(logits(model, batch.input));
     Counts& part = parts[first / kChunk];
     for (std::size_t s = 0; s < batch.input.size(); ++s) {
-      const auto begin = static_cast<std::size_t>(batch.input.offsets[s]), end = static_cast<std::size_t>(batch.input.offsets[s + 1]);
+      const auto begin = static_cast<std::size_t>(batch.input.offsets[s]),
+                 end = static_cast<std::size_t>(batch.input.offsets[s + 1]);
       std::size_t right = 0;
       for (std::size_t i = begin; i < end; ++i) right += best[i] == batch.target[i];
       part.symbols += right;
@@ -146,11 +149,12 @@ std::vector<int> parse_sequence(std::string_view text) {
 
 std::string digits_text(std::span<const int> digits) { return fmt::format("{}", fmt::join(digits, " ")); }
 
-std::string attention_text(const seppo::AttentionMap& map, int head, std::span<const int> input, std::span<const int> output) {
+std::string attention_text(const seppo::AttentionMap& map, int head, std::span<const int> input,
+                           std::span<const int> output) {
   constexpr std::string_view kShades = " .:-=+*#%@";
   const auto queries = static_cast<std::size_t>(map.shape[2]), keys = static_cast<std::size_t>(map.shape[3]);
-  std::string text = fmt::format("{}, head {}: rows are outputs, columns inputs; {} is 0, {} is 1\n", map.name, head,
-                                 "' '", "'@'");
+  std::string text =
+      fmt::format("{}, head {}: rows are outputs, columns inputs; {} is 0, {} is 1\n", map.name, head, "' '", "'@'");
   text += fmt::format("      {}\n", digits_text(input));
   for (std::size_t i = 0; i < queries; ++i) {
     text += fmt::format("  {} | ", output[i]);

@@ -42,13 +42,15 @@ struct Score {
 Score score(const seppo::Predictor& model, const seppo::Ragged& sequences);
 
 // The model's answer for one sequence; with `maps`, the attention weights of every layer and head.
-std::vector<int> answer(const seppo::Predictor& model, std::span<const int> sequence, seppo::AttentionMaps* maps = nullptr);
+std::vector<int> answer(const seppo::Predictor& model, std::span<const int> sequence,
+                        seppo::AttentionMaps* maps = nullptr);
 
 // "0 1 2 ..." or "012...": throws seppo::FormatError unless it is 16 digits.
 std::vector<int> parse_sequence(std::string_view text);
 std::string digits_text(std::span<const int> digits);
 
 // A picture of one head's weights in characters: a row for each output, a column for each input.
-std::string attention_text(const seppo::AttentionMap& map, int head, std::span<const int> input, std::span<const int> output);
+std::string attention_text(const seppo::AttentionMap& map, int head, std::span<const int> input,
+                           std::span<const int> output);
 
 }  // namespace reversal

@@ -25,7 +25,9 @@ using Clock = std::chrono::steady_clock;
 
 const Clock::time_point kStart = Clock::now();
 
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
 struct Bench {
   std::string job;
@@ -47,8 +49,15 @@ struct Bench {
     }
     std::sort(times.begin(), times.end());
     const std::size_t n = times.size();
-    nlohmann::json line = {{"job", job}, {"impl", "seppo"}, {"threads", threads}, {"median_ms", times[n / 2]}, {"min_ms", times[0]},
-                           {"p90_ms", times[n * 9 / 10]}, {"steps", n}, {"first_step_ms", first}, {"peak_rss_mb", examples::peak_rss_mb()}};
+    nlohmann::json line = {{"job", job},
+                           {"impl", "seppo"},
+                           {"threads", threads},
+                           {"median_ms", times[n / 2]},
+                           {"min_ms", times[0]},
+                           {"p90_ms", times[n * 9 / 10]},
+                           {"steps", n},
+                           {"first_step_ms", first},
+                           {"peak_rss_mb", examples::peak_rss_mb()}};
     line.update(extra);
     std::cout << line.dump() << std::endl;
   }
@@ -57,13 +66,15 @@ struct Bench {
 std::vector<int> random_tokens(std::size_t n, int vocabulary, std::uint64_t seed) {
   RandomStream random(seed, Purpose::data);
   std::vector<int> tokens;
-  for (std::size_t i = 0; i < n; ++i) tokens.push_back(static_cast<int>(random.below(static_cast<std::uint32_t>(vocabulary))));
+  for (std::size_t i = 0; i < n; ++i)
+    tokens.push_back(static_cast<int>(random.below(static_cast<std::uint32_t>(vocabulary))));
   return tokens;
 }
 
 Ragged random_batch(int sequences, int length, int vocabulary, std::uint64_t seed) {
   Ragged batch;
-  for (int s = 0; s < sequences; ++s) batch.add(random_tokens(static_cast<std::size_t>(length), vocabulary, 1000 * seed + static_cast<std::uint64_t>(s)));
+  for (int s = 0; s < sequences; ++s)
+    batch.add(random_tokens(static_cast<std::size_t>(length), vocabulary, 1000 * seed + static_cast<std::uint64_t>(s)));
   return batch;
 }
 
@@ -80,7 +91,8 @@ struct Optimiser {
 
 // A training step of any model whose loss is that of part of a batch.
 template <class F>
-void bench_training(const Bench& bench, Parameters& parameters, std::size_t samples, const Optimiser& o, const F& shard_loss) {
+void bench_training(const Bench& bench, Parameters& parameters, std::size_t samples, const Optimiser& o,
+                    const F& shard_loss) {
   Adam adam(parameters, o.adam);
   DataParallel data_parallel(parameters);
   std::uint32_t step = 0;
@@ -96,27 +108,41 @@ void bench_training(const Bench& bench, Parameters& parameters, std::size_t samp
   if (!std::isfinite(loss)) throw std::runtime_error("the loss is not finite");
 }
 
-void bench_transformer(const Bench& bench, const TransformerConfig& config, int sequences, int src_length, int tgt_length, double smoothing,
-                       const Optimiser& optimiser) {
+void bench_transformer(const Bench& bench, const TransformerConfig& config, int sequences, int src_length,
+                       int tgt_length, double smoothing, const Optimiser& optimiser) {
   Parameters parameters(1);
   const Transformer model(parameters.root(), config);
-  const Ragged src = random_batch(sequences, src_length, config.src_vocabulary, 1), tgt = random_batch(sequences, tgt_length, config.tgt_vocabulary, 2),
+  const Ragged src = random_batch(sequences, src_length, config.src_vocabulary, 1),
+               tgt = random_batch(sequences, tgt_length, config.tgt_vocabulary, 2),
                next = random_batch(sequences, tgt_length, config.tgt_vocabulary, 3);
-  bench_training(bench, parameters, static_cast<std::size_t>(sequences), optimiser, [&](std::size_t first, std::size_t last) {
-    const Ragged target = part(next, first, last);
-    return ShardLoss{.loss = cross_entropy(model.logits(part(src, first, last), part(tgt, first, last)), target.tokens,
-                                           {.label_smoothing = smoothing, .reduction = Reduction::sum}),
-                     .count = static_cast<double>(target.tokens.size())};
-  });
+  bench_training(
+      bench, parameters, static_cast<std::size_t>(sequences), optimiser, [&](std::size_t first, std::size_t last) {
+        const Ragged target = part(next, first, last);
+        return ShardLoss{
+            .loss = cross_entropy(model.logits(part(src, first, last), part(tgt, first, last)), target.tokens,
+                                  {.label_smoothing = smoothing, .reduction = Reduction::sum}),
+            .count = static_cast<double>(target.tokens.size())};
+      });
 }
 
 TransformerConfig addsub_config(int d_model, int n_heads, int d_ff) {
-  return {.src_vocabulary = 16, .tgt_vocabulary = 16, .d_model = d_model, .n_heads = n_heads, .d_ff = d_ff, .enc_layers = 4, .dec_layers = 4, .dropout = 0.2,
-          .dropout_place = DropoutPlace::after_norm, .max_length = 16, .share_embeddings = true, .scale_embeddings = false};
+  return {.src_vocabulary = 16,
+          .tgt_vocabulary = 16,
+          .d_model = d_model,
+          .n_heads = n_heads,
+          .d_ff = d_ff,
+          .enc_layers = 4,
+          .dec_layers = 4,
+          .dropout = 0.2,
+          .dropout_place = DropoutPlace::after_norm,
+          .max_length = 16,
+          .share_embeddings = true,
+          .scale_embeddings = false};
 }
 
 TransformerConfig base_config() {
-  return {.src_vocabulary = 8000, .tgt_vocabulary = 8000, .max_length = 64, .share_embeddings = true, .tie_output = true};
+  return {
+      .src_vocabulary = 8000, .tgt_vocabulary = 8000, .max_length = 64, .share_embeddings = true, .tie_output = true};
 }
 
 void bench_reverse(const Bench& bench) {
@@ -125,7 +151,8 @@ void bench_reverse(const Bench& bench) {
   const Ragged batch = random_batch(128, 16, 10, 1), targets = random_batch(128, 16, 10, 2);
   bench_training(bench, parameters, 128, {{.weight_decay = 0.01}, 5e-4, 5}, [&](std::size_t first, std::size_t last) {
     const Ragged input = part(batch, first, last), target = part(targets, first, last);
-    return ShardLoss{.loss = cross_entropy(model(one_hot(input.tokens, 10), input.offsets), target.tokens, {.reduction = Reduction::sum}),
+    return ShardLoss{.loss = cross_entropy(model(one_hot(input.tokens, 10), input.offsets), target.tokens,
+                                           {.reduction = Reduction::sum}),
                      .count = static_cast<double>(target.tokens.size())};
   });
 }
@@ -175,7 +202,8 @@ void bench_chain(const Bench& bench) {
 
 int run(const std::vector<std::string>& arguments) {
   Bench bench{"J1", 1, 3};
-  examples::CommandLine line("usage: bench_jobs [options]", "Times one job; see the top of tests/bench/bench_jobs.cpp.");
+  examples::CommandLine line("usage: bench_jobs [options]",
+                             "Times one job; see the top of tests/bench/bench_jobs.cpp.");
   line.choice("job", &bench.job, {"J1", "J2", "J3", "J4", "J6", "J7", "J8"}, "which");
   line.integer("threads", &bench.threads, 1, 64, "threads");
   line.number("seconds", &bench.seconds, 0, 1000, "time to spend on each measurement");

@@ -30,7 +30,8 @@ struct Nd {
 
   std::size_t offset(const std::vector<int>& index) const {
     std::size_t o = 0;
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) o = o * static_cast<std::size_t>(shape[axis]) + static_cast<std::size_t>(index[axis]);
+    for (std::size_t axis = 0; axis < shape.size(); ++axis)
+      o = o * static_cast<std::size_t>(shape[axis]) + static_cast<std::size_t>(index[axis]);
     return o;
   }
   T& operator()(const std::vector<int>& index) { return v[offset(index)]; }

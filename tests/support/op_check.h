@@ -39,8 +39,10 @@ struct OpCheckOptions {
   double tolerance = 1e-12;
 };
 
-inline void check_close(std::span<const double> actual, const std::vector<double>& expected, double tolerance, const std::string& what) {
-  BOOST_REQUIRE_MESSAGE(actual.size() == expected.size(), what << ": sizes " << actual.size() << " and " << expected.size());
+inline void check_close(std::span<const double> actual, const std::vector<double>& expected, double tolerance,
+                        const std::string& what) {
+  BOOST_REQUIRE_MESSAGE(actual.size() == expected.size(),
+                        what << ": sizes " << actual.size() << " and " << expected.size());
   double largest = 0;
   for (const double e : expected) largest = std::max(largest, std::abs(e));
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -57,7 +59,8 @@ void check_op(const std::string& name, const std::vector<Shape>& shapes, const O
               const OpCheckOptions& options = {}) {
   seppo::RandomStream random(options.seed, seppo::Purpose::test);
   const auto draw = [&] {
-    return options.low == options.high ? random.normal() : options.low + (options.high - options.low) * random.uniform();
+    return options.low == options.high ? random.normal()
+                                       : options.low + (options.high - options.low) * random.uniform();
   };
   std::string title = name;
   Arrays<double> x;
@@ -108,7 +111,8 @@ void check_op(const std::string& name, const std::vector<Shape>& shapes, const O
       if (subset == 0) return result;
       for (const auto& c : cotangents) tape.backward(y, c);
       for (std::size_t i = 0; i < shapes.size(); ++i) {
-        BOOST_CHECK_MESSAGE(std::equal(x[i].v.begin(), x[i].v.end(), inputs[i].values().begin()), what << ": input " << i << " changed");
+        BOOST_CHECK_MESSAGE(std::equal(x[i].v.begin(), x[i].v.end(), inputs[i].values().begin()),
+                            what << ": input " << i << " changed");
         if (!(subset >> i & 1)) continue;
         const auto g = inputs[i].gradient();
         result.emplace_back(g.begin(), g.end());
@@ -119,7 +123,8 @@ void check_op(const std::string& name, const std::vector<Shape>& shapes, const O
     if (subset == 0) continue;
     std::size_t k = 0;
     for (std::size_t i = 0; i < shapes.size(); ++i)
-      if (subset >> i & 1) check_close(once[k++], gradients[i], options.tolerance, what + " gradient " + std::to_string(i));
+      if (subset >> i & 1)
+        check_close(once[k++], gradients[i], options.tolerance, what + " gradient " + std::to_string(i));
     BOOST_CHECK_MESSAGE(run({cotangent}) == once, what << ": backward is not repeatable");
     const auto twice = run({cotangent, cotangent}), none = run({zero}), times = run({scaled});
     for (std::size_t i = 0; i < once.size(); ++i) {

@@ -124,14 +124,16 @@ Nd<T> layer_norm(const Nd<T>& x, const Nd<T>& gain, const Nd<T>& bias, double ep
     const double n = static_cast<double>(row.size());
     for (const T& e : row) mean += e / n;
     for (const T& e : row) variance += (e - mean) * (e - mean) / n;
-    for (std::size_t j = 0; j < row.size(); ++j) row[j] = (row[j] - mean) / std::sqrt(variance + epsilon) * gain.v[j] + bias.v[j];
+    for (std::size_t j = 0; j < row.size(); ++j)
+      row[j] = (row[j] - mean) / std::sqrt(variance + epsilon) * gain.v[j] + bias.v[j];
   });
 }
 
 // Attention of one head of one sequence given as row ranges of matrices; allowed(i, j) tells whether
 // query i may attend key j. Adds to `out`, which has the shape of q.
 template <class T, class F>
-void attention(Nd<T>& out, const Nd<T>& q, const Nd<T>& k, const Nd<T>& v, int q0, int q1, int k0, int k1, int col, int width, const F& allowed) {
+void attention(Nd<T>& out, const Nd<T>& q, const Nd<T>& k, const Nd<T>& v, int q0, int q1, int k0, int k1, int col,
+               int width, const F& allowed) {
   for (int i = q0; i < q1; ++i) {
     std::vector<T> scores;
     for (int j = k0; j < k1; ++j) {
@@ -153,7 +155,8 @@ T cross_entropy(const Nd<T>& logits, const std::vector<int>& targets, double smo
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] == ignored) continue;
     T sum = 0;
-    for (int j = 0; j < classes; ++j) sum += std::exp(logits.v[i * static_cast<std::size_t>(classes) + static_cast<std::size_t>(j)]);
+    for (int j = 0; j < classes; ++j)
+      sum += std::exp(logits.v[i * static_cast<std::size_t>(classes) + static_cast<std::size_t>(j)]);
     for (int j = 0; j < classes; ++j) {
       const double weight = (j == targets[i] ? 1 - smoothing : 0) + smoothing / classes;
       total -= weight * (logits.v[i * static_cast<std::size_t>(classes) + static_cast<std::size_t>(j)] - std::log(sum));
