@@ -197,7 +197,7 @@ void bench_chain(const Bench& bench) {
         for (int i = 0; i < 1000; ++i) y = y + b;
         tape().backward(y, ones);
       },
-      {});
+      nlohmann::json::object());
 }
 
 int run(const std::vector<std::string>& arguments) {
