@@ -132,27 +132,49 @@ void CrossEntropyRowBackward(real* dx, real beta, const real* x, real lse, std::
   dx[target] -= scale * (1 - smoothing);
 }
 
-// kBlocks Philox4x32-10 blocks at once: plain loops that the compiler vectorises. words[w][l] is word w
-// of the block with counter (first + l, c1, c2, c3).
+using D32 = hn::ScalableTag<std::uint32_t>;
+using V32 = hn::Vec<D32>;
+
+// The upper and lower halves of 32 x 32 bit products.
+struct Product {
+  V32 high, low;
+};
+HWY_INLINE Product multiply(V32 a, V32 b) {
+#if HWY_TARGET == HWY_SCALAR
+  const std::uint64_t p = std::uint64_t{hn::GetLane(a)} * hn::GetLane(b);
+  return {hn::Set(D32(), static_cast<std::uint32_t>(p >> 32)), hn::Set(D32(), static_cast<std::uint32_t>(p))};
+#else
+  const hn::RepartitionToWide<D32> wide;
+  const auto even = hn::MulEven(a, b);
+  const auto odd = hn::MulEven(a, hn::BitCast(D32(), hn::ShiftRight<32>(hn::BitCast(wide, b))));
+  return {hn::OddEven(hn::BitCast(D32(), odd), hn::BitCast(D32(), hn::ShiftRight<32>(even))),
+          hn::OddEven(hn::BitCast(D32(), hn::ShiftLeft<32>(odd)), hn::BitCast(D32(), even))};
+#endif
+}
+
 constexpr std::size_t kBlocks = 16, kGroup = 4 * kBlocks;
 
+// words[w][l] = word w of the Philox4x32-10 block with counter (first + l, c1, c2, c3).
 HWY_INLINE void philox_blocks(std::uint32_t (&words)[4][kBlocks], std::uint64_t key, std::uint32_t first,
                               std::uint32_t c1, std::uint32_t c2, std::uint32_t c3) {
-  for (std::size_t l = 0; l < kBlocks; ++l) {
-    words[0][l] = first + static_cast<std::uint32_t>(l);
-    words[1][l] = c1;
-    words[2][l] = c2;
-    words[3][l] = c3;
-  }
-  auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
-    for (std::size_t l = 0; l < kBlocks; ++l) {
-      const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * words[0][l], p1 = std::uint64_t{0xCD9E8D57u} * words[2][l];
-      words[0][l] = static_cast<std::uint32_t>(p1 >> 32) ^ words[1][l] ^ k0;
-      words[1][l] = static_cast<std::uint32_t>(p1);
-      words[2][l] = static_cast<std::uint32_t>(p0 >> 32) ^ words[3][l] ^ k1;
-      words[3][l] = static_cast<std::uint32_t>(p0);
+  const D32 d;
+  const V32 multiplier0 = hn::Set(d, 0xD2511F53u), multiplier1 = hn::Set(d, 0xCD9E8D57u);
+  for (std::size_t l = 0; l < kBlocks; l += hn::Lanes(d)) {
+    V32 w0 = hn::Iota(d, first + static_cast<std::uint32_t>(l)), w1 = hn::Set(d, c1), w2 = hn::Set(d, c2),
+        w3 = hn::Set(d, c3);
+    auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
+    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+      const Product p0 = multiply(multiplier0, w0), p1 = multiply(multiplier1, w2);
+      w0 = hn::Xor(hn::Xor(p1.high, w1), hn::Set(d, k0));
+      w1 = p1.low;
+      w2 = hn::Xor(hn::Xor(p0.high, w3), hn::Set(d, k1));
+      w3 = p0.low;
     }
+    hn::StoreU(w0, d, words[0] + l);
+    hn::StoreU(w1, d, words[1] + l);
+    hn::StoreU(w2, d, words[2] + l);
+    hn::StoreU(w3, d, words[3] + l);
+  }
 }
 
 void Dropout(real* y, real beta, const real* x, double p, const DropoutKey& key, std::size_t n) {
