@@ -36,7 +36,7 @@ struct GradientCheckOptions {
 
 struct GradientCheckReport {
   bool passed = false;
-  double error = 0;  // the worst direction's best difference, relative to |g| |u|
+  double error = 0;  // the worst direction's best difference, relative to |g| |u|, or to 1e-5 |f| if larger
   double order = 0;  // of the fall, in the worst direction: 2 when seen, 0 if at rounding level at once
   std::string text;  // one line for each direction
 };

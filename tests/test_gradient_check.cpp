@@ -53,6 +53,16 @@ BOOST_AUTO_TEST_CASE(linear_functions_pass_at_rounding_level) {
   BOOST_CHECK_MESSAGE(report.passed, report.text);
 }
 
+BOOST_AUTO_TEST_CASE(vanishing_gradients) {
+  const auto report = gradient_check({{5}}, [](Inputs x) { return seppo::exp(x[0]) / seppo::exp(x[0]); });
+  BOOST_CHECK_MESSAGE(report.passed, report.text);
+  // It vanishes on the tape but not in truth, and the other way round.
+  BOOST_CHECK(
+      !gradient_check({{1}}, [](Inputs x) { return scale(x[0], 0) + tensor({1}, {1e-3 * x[0].data()[0]}); }).passed);
+  BOOST_CHECK(
+      !gradient_check({{1}}, [](Inputs x) { return scale(x[0], 1e-3) - tensor({1}, {1e-3 * x[0].data()[0]}); }).passed);
+}
+
 BOOST_AUTO_TEST_CASE(wrong_gradients_fail_down_to_a_millionth) {
   BOOST_CHECK(gradient_check({{3, 4}}, [](Inputs x) { return faulty_tanh(x[0], 0); }).passed);
   for (const double fault : {2.0, 1e-1, 1e-3, 1e-5})

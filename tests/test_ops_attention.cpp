@@ -167,3 +167,40 @@ BOOST_AUTO_TEST_CASE(rectangular_batches) {
         return y;
       });
 }
+
+// Padding keys that may not be attended changes nothing, whatever they hold.
+BOOST_AUTO_TEST_CASE(padded_batches_equal_ragged_ones) {
+  const std::vector<int> lengths{2, 4}, ragged{0, 2, 6}, queries{0, 3, 6};
+  seppo::RandomStream random(6, seppo::Purpose::test);
+  const auto draw = [&](std::size_t n) {
+    std::vector<double> v;
+    for (std::size_t i = 0; i < n; ++i) v.push_back(random.normal());
+    return v;
+  };
+  const std::vector<double> q = draw(6 * 4), k = draw(6 * 4), v = draw(6 * 4), cotangent = draw(6 * 4);
+  const auto padded = [](const std::vector<double>& rows) {  // 2 sequences of 4, the first 2 rows long
+    std::vector<double> out(rows.begin(), rows.begin() + 8);
+    out.insert(out.end(), 8, 1e6);
+    out.insert(out.end(), rows.begin() + 8, rows.end());
+    return out;
+  };
+  seppo::tape().clear();
+  const Tensor rq = seppo::variable({6, 4}, q), rk = seppo::variable({6, 4}, k), rv = seppo::variable({6, 4}, v);
+  const Tensor a = seppo::attention(rq, rk, rv, 2, queries, ragged);
+  const Tensor pq = seppo::variable({2, 3, 4}, q), pk = seppo::variable({2, 4, 4}, padded(k)),
+               pv = seppo::variable({2, 4, 4}, padded(v));
+  const Tensor b = seppo::attention(pq, pk, pv, 2, seppo::Mask::valid_lengths(lengths));
+  check_close(b.values(), {a.values().begin(), a.values().end()}, 1e-12, "padded");
+  seppo::tape().backward(a, cotangent);
+  seppo::tape().backward(b, cotangent);
+  check_close(pq.gradient(), {rq.gradient().begin(), rq.gradient().end()}, 1e-12, "padded dq");
+  for (const auto& [dense, sparse] : {std::pair{rk, pk}, std::pair{rv, pv}})
+    for (std::size_t row = 0; row < 8; ++row)
+      for (std::size_t c = 0; c < 4; ++c) {
+        const double g = sparse.gradient()[row * 4 + c];
+        const bool padding = row == 2 || row == 3;
+        BOOST_CHECK_SMALL(g - (padding ? 0 : dense.gradient()[(row < 2 ? row : row - 2) * 4 + c]), 1e-12);
+        if (padding) BOOST_CHECK_EQUAL(g, 0);
+      }
+  seppo::tape().clear();
+}

@@ -127,3 +127,21 @@ BOOST_AUTO_TEST_CASE(dropout_backward_uses_the_forward_mask) {
   }
   t.clear();
 }
+
+BOOST_AUTO_TEST_CASE(dropout_of_a_linear_layer_is_right_on_average) {
+  seppo::Tape& t = seppo::tape();
+  const std::vector<double> x{1, -2, 3, 0.5}, w{0.3, 0.7, -0.2, 1.1};
+  double exact = 0, total = 0, squares = 0;
+  for (std::size_t i = 0; i < 4; ++i) exact += x[i] * w[i];
+  constexpr int kMasks = 10'000;
+  for (int step = 0; step < kMasks; ++step) {
+    t.clear();
+    t.random = {3, static_cast<std::uint32_t>(step), 0, 0};
+    const double y = seppo::sum(seppo::dropout(seppo::tensor({4}, x), 0.3) * seppo::tensor({4}, w)).item();
+    total += y;
+    squares += y * y;
+  }
+  const double mean = total / kMasks, deviation = std::sqrt(squares / kMasks - mean * mean);
+  BOOST_CHECK_LT(std::abs(mean - exact), 5 * deviation / std::sqrt(kMasks));
+  t.clear();
+}

@@ -115,3 +115,14 @@ BOOST_AUTO_TEST_CASE(cross_entropy_ignores_a_shift_of_the_logits) {
                         seppo::cross_entropy(seppo::tensor({4, 5}, b), targets).item(),
                     1e-12);
 }
+
+BOOST_AUTO_TEST_CASE(layer_norm_ignores_scale_and_shift_of_a_row) {
+  seppo::tape().clear();
+  seppo::RandomStream random(5, seppo::Purpose::test);
+  std::vector<double> a, b;
+  for (int i = 0; i < 32; ++i) a.push_back(random.normal()), b.push_back(3.5 * a.back() - 20);
+  const Tensor gain = seppo::full({32}, 1.5), bias = seppo::full({32}, 0.25);
+  const Tensor y = seppo::layer_norm(seppo::tensor({1, 32}, a), gain, bias, 0),
+               z = seppo::layer_norm(seppo::tensor({1, 32}, b), gain, bias, 0);
+  check_close(z.values(), {y.values().begin(), y.values().end()}, 1e-12, "layer_norm");
+}

@@ -5,13 +5,16 @@
 //   with the complex step of the reference to 1e-12 max(|g|, 1e-3 max |g|);
 // - backward is repeatable to the bit, accumulates, is linear in the cotangent, gives exact zeros
 //   for a zero cotangent, and leaves the inputs unchanged;
+// - the public gradient_check passes: finite differences, with their error falling as it must;
 // - nothing is recorded in eval mode.
 #pragma once
 
 #include "nd.h"
 
+#include <seppo/autograd/gradient_check.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/random.h>
+#include <seppo/nn/parameters.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -53,6 +56,24 @@ inline void check_close(std::span<const double> actual, const std::vector<double
   }
 }
 
+// Finite differences of cotangent . op(x) at x.
+template <class Op>
+void check_by_differences(const std::string& title, const Arrays<double>& x, const std::vector<Shape>& shapes,
+                          const std::vector<double>& cotangent, const Op& op) {
+  seppo::Parameters parameters(0);
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    inputs.push_back(parameters.root().parameter("x" + std::to_string(i), shapes[i],
+                                                 [&](std::span<double> values, const Shape&, seppo::RandomStream&) {
+                                                   std::copy(x[i].v.begin(), x[i].v.end(), values.begin());
+                                                 }));
+  const auto report = seppo::gradient_check(parameters.values(), parameters.gradients(), [&] {
+    const Tensor y = op(Inputs(inputs));
+    return seppo::sum(seppo::mul(y, seppo::tensor(y.shape(), cotangent)));
+  });
+  BOOST_CHECK_MESSAGE(report.passed, title << "\n" << report.text);
+}
+
 // `op` maps Inputs to a Tensor; `reference` maps Arrays<T> to Nd<T>, for double and Complex.
 template <class Op, class Reference>
 void check_op(const std::string& name, const std::vector<Shape>& shapes, const Op& op, const Reference& reference,
@@ -91,6 +112,8 @@ void check_op(const std::string& name, const std::vector<Shape>& shapes, const O
       element = kept;
     }
   }
+
+  check_by_differences(title, x, shapes, cotangent, op);
 
   seppo::Tape& tape = seppo::tape();
   std::vector<double> scaled(cotangent), zero(cotangent.size(), 0.0);
