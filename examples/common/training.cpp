@@ -118,7 +118,7 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
   TrainingResult result;
 
   const auto ended = [&] { return interrupted || (options.max_steps > 0 && result.steps >= options.max_steps); };
-  for (int epoch = 1; epoch <= options.epochs && !ended(); ++epoch) {
+  for (int epoch = 1; epoch <= options.epochs; ++epoch) {
     const std::vector<int> order = seppo::random_permutation(
         static_cast<int>(task.examples), {options.seed, seppo::Purpose::shuffle, static_cast<std::uint64_t>(epoch)});
     for (std::size_t b = 0; b < batches && !ended(); ++b) {
@@ -145,7 +145,8 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
                         {"seconds", progress.seconds()}}
                 << "\n";
     }
-    if (epoch % options.eval_interval == 0 || epoch == options.epochs || ended()) {
+    const bool last = ended() || epoch == options.epochs;
+    if (last || epoch % options.eval_interval == 0) {
       result.evaluation = task.evaluate();
       progress.note(evaluation_text(epoch, result.evaluation));
       json line = result.evaluation;
@@ -154,6 +155,7 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
       metrics << line << std::endl;
       task.save();
     }
+    if (last) break;
   }
   result.seconds = progress.seconds();
   result.interrupted = interrupted != 0;
