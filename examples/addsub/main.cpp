@@ -172,12 +172,7 @@ int train(const std::vector<std::string>& arguments) {
   const examples::TrainingResult result = examples::train(parameters, options, task);
 
   print_validation(result.evaluation);
-  std::cout << fmt::format("{} steps in {:.1f} s; saved in {}\n", result.steps, result.seconds, options.out.string());
-  if (options.json) {
-    json summary = result.evaluation;
-    summary.update({{"seconds", result.seconds}, {"steps", result.steps}, {"peak_rss_mb", examples::peak_rss_mb()}});
-    std::cout << summary.dump() << "\n";
-  }
+  examples::print_result(result, options);
   return 0;
 }
 

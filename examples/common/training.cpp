@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <thread>
 
 namespace examples {
@@ -161,6 +162,14 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
   result.interrupted = interrupted != 0;
   if (result.interrupted) progress.note(fmt::format("interrupted after step {}; saved", result.steps));
   return result;
+}
+
+void print_result(const TrainingResult& result, const TrainingOptions& options) {
+  std::cout << fmt::format("{} steps in {:.1f} s; saved in {}\n", result.steps, result.seconds, options.out.string());
+  if (!options.json) return;
+  json summary = result.evaluation;
+  summary.update({{"seconds", result.seconds}, {"steps", result.steps}, {"peak_rss_mb", peak_rss_mb()}});
+  std::cout << summary.dump() << "\n";
 }
 
 void prepare_folder(const std::filesystem::path& folder) {

@@ -63,6 +63,9 @@ struct TrainingResult {
 // before the parameters are touched, if the loss or gradient is not finite.
 TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& options, const Task& task);
 
+// Prints steps, time and folder and, with --json, these and the last evaluation as one JSON object.
+void print_result(const TrainingResult& result, const TrainingOptions& options);
+
 // Checks that `folder` can be made and written before any work is done.
 void prepare_folder(const std::filesystem::path& folder);
 
