@@ -12,6 +12,7 @@
 //                                      [&] { return model.loss(batch); });
 //   if (!report.passed) std::cerr << report.text;
 //
+// Check models before they are trained: near a minimum the gradient drowns in the rounding of the loss.
 // In single precision (seppo::seppo) rounding hides everything below 1e-3: it throws StateError there.
 #pragma once
 

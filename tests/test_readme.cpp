@@ -44,15 +44,26 @@ struct GatedFeedForward {
 };
 // [end]
 
+struct Batch {
+  Ragged src, tgt, next;
+};
+
+// Sequences that count upwards.
+Batch successor_batch() {
+  Batch batch;
+  for (int i = 0; i < 8; ++i) {
+    batch.src.add(std::vector<int>{i, i + 1, i + 2});
+    batch.tgt.add(std::vector<int>{i, i + 1});
+    batch.next.add(std::vector<int>{i + 1, i + 2});
+  }
+  return batch;
+}
+
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(training_loop_and_gradient_check) {
-  Ragged src, tgt, next;
-  for (int i = 0; i < 8; ++i) {
-    src.add(std::vector<int>{i, i + 1, i + 2});
-    tgt.add(std::vector<int>{i, i + 1});
-    next.add(std::vector<int>{i + 1, i + 2});
-  }
+BOOST_AUTO_TEST_CASE(training_loop) {
+  const Batch batch = successor_batch();
+  const Ragged &src = batch.src, &tgt = batch.tgt, &next = batch.next;
   const int steps = 300;
   // [a training loop]
   Parameters parameters(/*seed=*/1);
@@ -78,7 +89,20 @@ BOOST_AUTO_TEST_CASE(training_loop_and_gradient_check) {
   // [end]
   tape().clear();
   BOOST_CHECK_LT(cross_entropy(model.logits(src, tgt), next.tokens).item(), 0.05);
+}
 
+BOOST_AUTO_TEST_CASE(gradient_check_of_an_op_and_a_model) {
+  Parameters parameters(1);
+  const Transformer model(parameters.root(), {.src_vocabulary = 16,
+                                              .tgt_vocabulary = 16,
+                                              .d_model = 32,
+                                              .n_heads = 4,
+                                              .d_ff = 64,
+                                              .enc_layers = 1,
+                                              .dec_layers = 1,
+                                              .dropout = 0});
+  const Batch batch = successor_batch();
+  const Ragged &src = batch.src, &tgt = batch.tgt, &next = batch.next;
   // [a gradient check]
   const auto op = gradient_check({{3, 4}}, [](std::span<const Tensor> x) { return softplus(x[0]); });
   const auto whole = gradient_check(parameters.values(), parameters.gradients(),
