@@ -62,6 +62,8 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
   check<ArgumentError>(!find(name), "parameters: the name ", name, " is taken");
   constexpr std::size_t kAlign = Arena::kAlignment / sizeof(real);
   const std::size_t offset = size_, count = static_cast<std::size_t>(shape.size());
+  check<ArgumentError>(count <= most_ && offset <= most_ - count, "parameters: with ", name, " ", shape,
+                       " the model has more than the allowed ", most_, " values");
   reserve((offset + count + kAlign - 1) / kAlign * kAlign);
   size_ = (offset + count + kAlign - 1) / kAlign * kAlign;
 

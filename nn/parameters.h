@@ -56,7 +56,9 @@ class Parameters {
     std::size_t size() const { return static_cast<std::size_t>(shape.size()); }
   };
 
-  explicit Parameters(std::uint64_t seed) : seed_(seed) {}
+  // `most` limits the values that may be asked for: what a file claims to hold must not take more memory
+  // than the file justifies. Beyond it, Scope::parameter throws ArgumentError.
+  explicit Parameters(std::uint64_t seed, std::size_t most = Shape::kMaxElements) : seed_(seed), most_(most) {}
   ~Parameters();
   Parameters(const Parameters&) = delete;
   Parameters& operator=(const Parameters&) = delete;
@@ -87,6 +89,7 @@ class Parameters {
   Tensor add_constant(const Shape& shape, std::span<const real> values);
 
   std::uint64_t seed_;
+  std::size_t most_;
   std::deque<Entry> entries_;
   Block values_, gradients_;
   std::size_t size_ = 0, capacity_ = 0;

@@ -41,6 +41,15 @@ BOOST_AUTO_TEST_CASE(initial_values_depend_on_seed_and_name_only) {
   BOOST_CHECK(values(1, false) != values(2, false));
 }
 
+BOOST_AUTO_TEST_CASE(parameters_can_be_limited) {
+  Parameters parameters(1, 100);
+  parameters.root().parameter("a", {6, 10}, init_zeros());
+  BOOST_CHECK_THROW(parameters.root().parameter("b", {1 << 20, 1 << 20}, init_zeros()), ArgumentError);
+  BOOST_CHECK_THROW(parameters.root().parameter("b", {50}, init_zeros()), ArgumentError);
+  parameters.root().parameter("b", {30}, init_zeros());
+  BOOST_CHECK_EQUAL(parameters.count(), 90);
+}
+
 BOOST_AUTO_TEST_CASE(initialisers_have_their_spread) {
   Parameters parameters(3);
   const auto deviation = [](const Tensor& t) {

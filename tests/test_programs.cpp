@@ -1,5 +1,7 @@
 // The programs as a person runs them: results, exit codes, and one clear line for each mistake.
 #define BOOST_TEST_MODULE programs
+#include <seppo/nn/safetensors.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <sys/wait.h>
@@ -199,6 +201,16 @@ BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers) {
         r.code == 1 && r.err.find(file) != std::string::npos && std::count(r.err.begin(), r.err.end(), '\n') == 1,
         r.err);
   }
+  // A checkpoint whose configuration asks for a model far larger than the file takes no memory for it.
+  seppo::SafeTensors content = seppo::read_safetensors(folder.path / "m" / "model.safetensors");
+  auto config = nlohmann::json::parse(content.metadata["seppo.config"]);
+  config["model"]["d_model"] = 65536;
+  config["model"]["d_ff"] = 1 << 20;
+  config["model"]["enc_layers"] = 1000;
+  content.metadata["seppo.config"] = config.dump();
+  seppo::write_safetensors(folder.path / "huge.safetensors", content);
+  const Result huge = folder.run({"addsub", "eval", "--model", "huge.safetensors"});
+  BOOST_CHECK_MESSAGE(huge.code == 1 && huge.err.find("more than the allowed") != std::string::npos, huge.err);
   const Result foreign = folder.run({"reverse", "eval", "--model", "m"});
   BOOST_CHECK_MESSAGE(foreign.code == 1 && foreign.err.find("addsub") != std::string::npos, foreign.err);
 }

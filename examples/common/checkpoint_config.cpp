@@ -42,6 +42,12 @@ json load_config(const std::filesystem::path& file, const std::string& program) 
   return config;
 }
 
+std::size_t most_parameters(const std::filesystem::path& file) {
+  // A value takes at least 4 bytes of the file, and a parameter's entry in the header more bytes than its
+  // padding has values: the size in bytes is a safe bound.
+  return static_cast<std::size_t>(std::filesystem::file_size(file));
+}
+
 int config_integer(const json& config, const std::string& key, int least, int most) {
   const json& value = field(config, key);
   check<FormatError>(value.is_number_integer() && value >= least && value <= most, "model configuration: '", key,

@@ -21,6 +21,9 @@ std::filesystem::path model_file(const std::filesystem::path& path);
 // The configuration of a model that `program` saved. Throws seppo::FormatError for any other file.
 nlohmann::json load_config(const std::filesystem::path& file, const std::string& program);
 
+// How many parameter values, padding included, a model from this file can have.
+std::size_t most_parameters(const std::filesystem::path& file);
+
 // Reads config[key] as an integer in least..most; throws seppo::FormatError naming the key.
 int config_integer(const nlohmann::json& config, const std::string& key, int least, int most);
 double config_number(const nlohmann::json& config, const std::string& key, double least, double most);

@@ -93,11 +93,12 @@ int train(const std::vector<std::string>& arguments) {
 
 struct Saved {
   json config;
-  seppo::Parameters parameters{0};
+  seppo::Parameters parameters;
   seppo::Predictor model;
 
   explicit Saved(const std::filesystem::path& file)
       : config(examples::load_config(file, "reverse")),
+        parameters(/*seed=*/0, examples::most_parameters(file)),
         model(parameters.root(), ModelOptions::from_json(config["model"]).predictor()) {
     seppo::load_checkpoint(file, parameters);
   }

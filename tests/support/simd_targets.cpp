@@ -1,6 +1,6 @@
 // Runs a test on narrower vector instructions than the machine has, when SEPPO_TEST_SIMD says so.
-#include <boost/test/unit_test.hpp>
 #include <hwy/targets.h>
+#include <boost/test/unit_test.hpp>
 
 #include <cstdlib>
 #include <stdexcept>
