@@ -211,6 +211,16 @@ BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers) {
   seppo::write_safetensors(folder.path / "huge.safetensors", content);
   const Result huge = folder.run({"addsub", "eval", "--model", "huge.safetensors"});
   BOOST_CHECK_MESSAGE(huge.code == 1 && huge.err.find("more than the allowed") != std::string::npos, huge.err);
+  // Nor may a configuration lack a part.
+  for (const char* key : {"model", "data"}) {
+    config = nlohmann::json::parse(
+        seppo::read_safetensors(folder.path / "m" / "model.safetensors").metadata["seppo.config"]);
+    config.erase(key);
+    content.metadata["seppo.config"] = config.dump();
+    seppo::write_safetensors(folder.path / "part.safetensors", content);
+    const Result part = folder.run({"addsub", "eval", "--model", "part.safetensors"});
+    BOOST_CHECK_MESSAGE(part.code == 1 && part.err.find(key) != std::string::npos, part.code << part.err);
+  }
   const Result foreign = folder.run({"reverse", "eval", "--model", "m"});
   BOOST_CHECK_MESSAGE(foreign.code == 1 && foreign.err.find("addsub") != std::string::npos, foreign.err);
 }

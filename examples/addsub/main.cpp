@@ -186,21 +186,18 @@ struct Saved {
   explicit Saved(const std::filesystem::path& file)
       : config(examples::load_config(file, "addsub")),
         parameters(/*seed=*/0, examples::most_parameters(file)),
-        model(parameters.root(), ModelOptions::from_json(config["model"]).transformer()) {
+        model(parameters.root(), ModelOptions::from_json(examples::config_part(config, "model")).transformer()) {
     seppo::load_checkpoint(file, parameters);
   }
 
   DataOptions data() const {
-    const json& d = config["data"];
-    DataOptions options{examples::config_text(d, "file"), examples::config_text(d, "split"), 0};
-    seppo::check<seppo::FormatError>(d["seed"].is_number_unsigned(), "model configuration: 'seed' is missing");
-    options.seed = d["seed"];
-    return options;
+    const json& d = examples::config_part(config, "data");
+    return {examples::config_text(d, "file"), examples::config_text(d, "split"), examples::config_seed(d, "seed")};
   }
 };
 
 // All 19,602 expressions, and those of them that the data does not hold.
-json all_scores(const seppo::Transformer& model, const Dataset& data, bool print) {
+json all_scores(const seppo::Transformer& model, const Dataset& data) {
   Dataset every;
   for (int i = 0; i < kExpressions; ++i) {
     every.rows.push_back(Expression::of(i));
@@ -215,19 +212,17 @@ json all_scores(const seppo::Transformer& model, const Dataset& data, bool print
   for (const int row : all.wrong) unseen_wrong += !seen.contains(row);
   const std::size_t unseen = every.rows.size() - seen.size();
   const double unseen_exact = 1 - static_cast<double>(unseen_wrong) / static_cast<double>(unseen);
-  if (print) {
-    std::cout << fmt::format("all          exact match {:8.4f} %  token accuracy {:8.4f} %   ({} expressions)\n",
-                             100 * all.exact_match(), 100 * all.token_accuracy(), all.examples)
-              << fmt::format("  never in the data      {:8.4f} %                             ({} expressions)\n",
-                             100 * unseen_exact, unseen);
-    constexpr std::size_t kShown = 20;
-    for (std::size_t i = 0; i < std::min(all.wrong.size(), kShown); ++i) {
-      const Expression e = Expression::of(all.wrong[i]);
-      std::cout << fmt::format("  wrong: {} = {}, got {}\n", e.arithmetic(), e.result(),
-                               token_text(answer(model, {&e, 1})[0]));
-    }
-    if (all.wrong.size() > kShown) std::cout << fmt::format("  ... and {} more\n", all.wrong.size() - kShown);
+  std::cout << fmt::format("all          exact match {:8.4f} %  token accuracy {:8.4f} %   ({} expressions)\n",
+                           100 * all.exact_match(), 100 * all.token_accuracy(), all.examples)
+            << fmt::format("  never in the data      {:8.4f} %                             ({} expressions)\n",
+                           100 * unseen_exact, unseen);
+  constexpr std::size_t kShown = 20;
+  for (std::size_t i = 0; i < std::min(all.wrong.size(), kShown); ++i) {
+    const Expression e = Expression::of(all.wrong[i]);
+    std::cout << fmt::format("  wrong: {} = {}, got {}\n", e.arithmetic(), e.result(),
+                             token_text(answer(model, {&e, 1})[0]));
   }
+  if (all.wrong.size() > kShown) std::cout << fmt::format("  ... and {} more\n", all.wrong.size() - kShown);
   return {{"all_exact", all.exact_match()},
           {"unseen_exact", unseen_exact},
           {"all_token_accuracy", all.token_accuracy()},
@@ -265,7 +260,7 @@ int eval(const std::vector<std::string>& arguments) {
   const Dataset data = data_options.load();
   json summary = validation_scores(saved.model, data, split_dataset(data.rows.size(), data_options.split));
   print_validation(summary);
-  if (all) summary.update(all_scores(saved.model, data, true));
+  if (all) summary.update(all_scores(saved.model, data));
   if (as_json) std::cout << summary.dump() << "\n";
   return 0;
 }

@@ -68,6 +68,18 @@ std::string config_text(const json& config, const std::string& key) {
   return value.get<std::string>();
 }
 
+std::uint64_t config_seed(const json& config, const std::string& key) {
+  const json& value = field(config, key);
+  check<FormatError>(value.is_number_unsigned(), "model configuration: '", key, "' is not a seed");
+  return value.get<std::uint64_t>();
+}
+
+const json& config_part(const json& config, const std::string& key) {
+  const json& value = field(config, key);
+  check<FormatError>(value.is_object(), "model configuration: '", key, "' is not an object");
+  return value;
+}
+
 seppo::Norm parse_norm(const std::string& text) {
   check<seppo::ArgumentError>(text == "pre" || text == "post", "norm: '", printable(text), "' is neither pre nor post");
   return text == "pre" ? seppo::Norm::pre : seppo::Norm::post;

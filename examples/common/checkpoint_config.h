@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -28,6 +29,8 @@ std::size_t most_parameters(const std::filesystem::path& file);
 int config_integer(const nlohmann::json& config, const std::string& key, int least, int most);
 double config_number(const nlohmann::json& config, const std::string& key, double least, double most);
 std::string config_text(const nlohmann::json& config, const std::string& key);
+std::uint64_t config_seed(const nlohmann::json& config, const std::string& key);
+const nlohmann::json& config_part(const nlohmann::json& config, const std::string& key);  // an object
 
 seppo::Norm parse_norm(const std::string& text);  // "pre" or "post"
 

@@ -99,7 +99,7 @@ struct Saved {
   explicit Saved(const std::filesystem::path& file)
       : config(examples::load_config(file, "reverse")),
         parameters(/*seed=*/0, examples::most_parameters(file)),
-        model(parameters.root(), ModelOptions::from_json(config["model"]).predictor()) {
+        model(parameters.root(), ModelOptions::from_json(examples::config_part(config, "model")).predictor()) {
     seppo::load_checkpoint(file, parameters);
   }
 };
@@ -116,8 +116,7 @@ int eval(const std::vector<std::string>& arguments) {
   examples::use_threads(threads);
 
   const Saved saved(examples::model_file(path));
-  seppo::check<seppo::FormatError>(saved.config["seed"].is_number_unsigned(), "model configuration: 'seed' is missing");
-  const std::uint64_t seed = saved.config["seed"];
+  const std::uint64_t seed = examples::config_seed(saved.config, "seed");
   json summary = validation_scores(saved.model, make_sequences(seed, Part::validation, kValidation));
   print_validation(summary);
   summary.update(test_scores(saved.model, seed));
