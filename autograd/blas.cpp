@@ -4,38 +4,10 @@
 
 #include <cblas.h>
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
-#include <string_view>
-
-// How OpenBLAS chooses its kernels when it is loaded. Not in its headers, and absent from builds for
-// one CPU only: hence weak.
-extern "C" {
-[[gnu::weak]] void gotoblas_dynamic_quit(void);
-[[gnu::weak]] void gotoblas_dynamic_init(void);
-}
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
-
-// OpenBLAS knows CPUs by model, and takes those newer than itself for old ones: Debian 12's runs AVX2
-// code on some AVX-512 servers, at half the speed. Then it is asked to choose again, before main() and
-// any thread; OPENBLAS_CORETYPE, if the user set it, stays the last word.
-void choose_kernels() {
-#if defined(__x86_64__)
-  if (!gotoblas_dynamic_quit || !gotoblas_dynamic_init || std::getenv("OPENBLAS_CORETYPE")) return;
-  const std::string_view chosen = openblas_get_corename();
-  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  if (!has_avx512 || (chosen != "Haswell" && chosen != "Zen")) return;
-  setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
-  gotoblas_dynamic_quit();
-  gotoblas_dynamic_init();
-  unsetenv("OPENBLAS_CORETYPE");
-#endif
-}
-
-[[maybe_unused]] const bool kKernelsChosen = (choose_kernels(), true);
 
 void pin_to_one_thread() {
   static const bool pinned = (openblas_set_num_threads(1), true);
