@@ -87,15 +87,20 @@ struct Columns {
 // with 0, does not decrease, and ends with the number of rows.
 using Offsets = std::span<const int>;
 
+struct AttentionOptions {
+  Mask mask = Mask::none();
+  double dropout = 0;  // of the weights, like dropout(); in train mode only
+  // If set, receives the weights before dropout, [sequences, heads, max queries, max keys], zero beyond
+  // a sequence's own; they carry no gradient.
+  Tensor* weights = nullptr;
+};
 // softmax(Q K^T / sqrt(d / heads)) V for each sequence and head (Vaswani et al. 2017, 3.2).
 // Q [q_rows, d], K and V [k_rows, d]: sequences one after another, heads side by side in the columns.
-// With `weights`, also returns the attention weights [sequences, heads, max queries, max keys], zero
-// beyond a sequence's own; they carry no gradient.
+// Memory grows with the rows, not with their square.
 Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets,
-                 Offsets k_offsets, const Mask& mask = Mask::none(), Tensor* weights = nullptr);
+                 Offsets k_offsets, const AttentionOptions& options = {});
 // The same for rectangular batches: Q [sequences, queries, d], K and V [sequences, keys, d].
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads, const Mask& mask = Mask::none(),
-                 Tensor* weights = nullptr);
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads, const AttentionOptions& options = {});
 
 // ---- indices -------------------------------------------------------------------------------------
 

@@ -133,10 +133,12 @@ void set_num_threads(int threads) {
 
 int num_threads() { return threads_wanted; }
 
+int usable_threads() { return inside_task ? 1 : num_threads(); }
+
 int thread_index() { return index_of_thread; }
 
 void run_tasks(std::size_t n, FunctionRef<void(std::size_t)> f) {
-  if (inside_task || num_threads() == 1 || n <= 1) {
+  if (usable_threads() == 1 || n <= 1) {
     for (std::size_t i = 0; i < n; ++i) f(i);
     return;
   }

@@ -15,6 +15,8 @@ namespace seppo {
 // 1 until set. Throws ArgumentError outside 1..256.
 void set_num_threads(int threads);
 int num_threads();
+// How many threads run_tasks() would use here: 1 inside a task.
+int usable_threads();
 
 // Which of the threads is running the current task: 0 .. num_threads()-1; 0 outside tasks.
 int thread_index();

@@ -10,20 +10,22 @@
 namespace seppo::inline SEPPO_ABI {
 
 struct MultiHeadAttention {
-  MultiHeadAttention(const Scope& s, int d_model, int n_heads)
+  // `dropout` is that of the attention weights.
+  MultiHeadAttention(const Scope& s, int d_model, int n_heads, double dropout = 0)
       : in_proj(s / "in_proj", d_model, 3 * d_model, init_xavier_uniform(1, 3)),
         out_proj(s / "out_proj", d_model, d_model),
         d_model(d_model),
-        n_heads(n_heads) {
+        n_heads(n_heads),
+        dropout(dropout) {
     check<ArgumentError>(n_heads > 0 && d_model % n_heads == 0, "attention: d_model ", d_model,
                          " is not a multiple of ", n_heads, " heads (", s.path(), ")");
   }
 
-  // Self-attention within each sequence. x [rows, d_model]. `weights`: see attention() in ops.h.
+  // Self-attention within each sequence. x [rows, d_model]. `weights`: see AttentionOptions in ops.h.
   Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), Tensor* weights = nullptr) const {
     const Tensor qkv = in_proj(x);  // [rows, 3 d_model]
     return out_proj(attention(Columns(qkv, 0, d_model), Columns(qkv, d_model, d_model),
-                              Columns(qkv, 2 * d_model, d_model), n_heads, rows, rows, mask, weights));
+                              Columns(qkv, 2 * d_model, d_model), n_heads, rows, rows, {mask, dropout, weights}));
   }
 
   // Each sequence of x attends the sequence of the same index in the memory.
@@ -41,12 +43,13 @@ struct MultiHeadAttention {
   }
   Tensor attend(const Columns& q, Offsets rows, const Tensor& kv, Offsets kv_rows, const Mask& mask,
                 Tensor* weights = nullptr) const {
-    return out_proj(
-        attention(q, Columns(kv, 0, d_model), Columns(kv, d_model, d_model), n_heads, rows, kv_rows, mask, weights));
+    return out_proj(attention(q, Columns(kv, 0, d_model), Columns(kv, d_model, d_model), n_heads, rows, kv_rows,
+                              {mask, dropout, weights}));
   }
 
   Linear in_proj, out_proj;
   int d_model, n_heads;
+  double dropout;
 };
 
 }  // namespace seppo::inline SEPPO_ABI

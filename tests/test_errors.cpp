@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(attention_arguments) {
   const std::vector<int> good{0, 2, 4}, falls{0, 3, 2, 4}, short_{0, 2, 3}, one{0, 4};
   const auto run = [](const Tensor& q, const Tensor& k, const Tensor& v, int heads, const std::vector<int>& qo,
                       const std::vector<int>& ko,
-                      const Mask& mask = Mask::none()) { attention(q, k, v, heads, qo, ko, mask); };
+                      const Mask& mask = Mask::none()) { attention(q, k, v, heads, qo, ko, {mask}); };
   check_error<ArgumentError>(
       [&] {
         run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 4, good, good);

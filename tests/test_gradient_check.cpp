@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(right_gradients_pass_with_second_order_error) {
       {{{3, 4}}, [](Inputs x) { return gelu(x[0]); }},
       {{{2, 3, 4}, {3, 1}}, [](Inputs x) { return x[0] * seppo::tanh(x[1]); }},
       {{{3, 7}, {7}, {7}}, [](Inputs x) { return layer_norm(x[0], x[1], x[2]); }},
-      {{{2, 5, 8}, {2, 6, 8}, {2, 6, 8}}, [](Inputs x) { return attention(x[0], x[1], x[2], 2, Mask::causal()); }},
+      {{{2, 5, 8}, {2, 6, 8}, {2, 6, 8}}, [](Inputs x) { return attention(x[0], x[1], x[2], 2, {Mask::causal()}); }},
       {{{3, 4}}, [&](Inputs x) { return cross_entropy(x[0], targets, {.label_smoothing = 0.1}); }},
   };
   for (const auto& [shapes, op] : cases) {

@@ -32,7 +32,7 @@ void check_mask(const std::string& name, const seppo::Mask& mask, const F& allow
   for (const int heads : {1, 2, 3})
     check_op(
         "attention " + name, {{9, 6}, {12, 6}, {12, 6}},
-        [&](Inputs x) { return seppo::attention(x[0], x[1], x[2], heads, kQueries, kKeys, mask); },
+        [&](Inputs x) { return seppo::attention(x[0], x[1], x[2], heads, kQueries, kKeys, {mask}); },
         [&](const auto& x) { return attention_reference(x[0], x[1], x[2], heads, kQueries, kKeys, allowed); });
 }
 
@@ -76,7 +76,8 @@ BOOST_AUTO_TEST_CASE(every_mask_pattern) {
   for (int i = 0; i < 64 * 4; ++i) values.push_back(random.normal());
   const Tensor x = seppo::variable({64, 4}, values);
   Tensor weights;
-  const Tensor y = seppo::attention(x, x, x, 2, offsets, offsets, seppo::Mask::allowed(pairs), &weights);
+  const Tensor y =
+      seppo::attention(x, x, x, 2, offsets, offsets, {.mask = seppo::Mask::allowed(pairs), .weights = &weights});
   BOOST_CHECK(weights.shape() == (Shape{16, 2, 4, 4}));
   for (std::size_t row = 0; row < weights.rows(); ++row) {
     const std::size_t pattern = row / 8;
@@ -115,39 +116,148 @@ BOOST_AUTO_TEST_CASE(columns_of_one_stacked_projection) {
       });
 }
 
-// Large enough for the path that calls BLAS.
-BOOST_AUTO_TEST_CASE(long_sequences) {
-  const std::vector<int> offsets{0, 70};
-  const auto make = [](std::uint64_t seed) {
-    seppo::RandomStream random(seed, seppo::Purpose::test);
-    Nd<double> x({70, 32});
-    for (double& v : x.v) v = random.normal();
-    return x;
-  };
-  const Arrays<double> in{make(1), make(2), make(3)};
-  seppo::tape().clear();
-  std::vector<Tensor> x;
-  for (const auto& a : in) x.push_back(seppo::variable({70, 32}, a.v));
-  const Tensor y = seppo::attention(x[0], x[1], x[2], 1, offsets, offsets, seppo::Mask::causal());
-  const auto expected =
-      attention_reference(in[0], in[1], in[2], 1, offsets, offsets, [](int, int i, int j) { return j <= i; });
-  check_close(y.values(), expected.v, 1e-12, "long attention");
-  // One derivative of each input by complex step.
-  const Nd<double> c = make(4);
+namespace {
+
+Nd<double> normal_values(std::vector<int> shape, std::uint64_t seed) {
+  seppo::RandomStream random(seed, seppo::Purpose::test);
+  Nd<double> x(std::move(shape));
+  for (double& v : x.v) v = random.normal();
+  return x;
+}
+
+// Runs backward from `y` and compares each stride-th derivative of the inputs with the complex step.
+template <class F>
+void check_some_derivatives(const Tensor& y, const std::vector<Tensor>& x, const Arrays<double>& in, const F& reference,
+                            std::size_t stride) {
+  const Nd<double> c = normal_values(reference(in).shape, 4);
   seppo::tape().backward(y, c.v);
-  for (std::size_t input = 0; input < 3; ++input)
-    for (const std::size_t element : {std::size_t{5}, std::size_t{1000}, std::size_t{2239}}) {
+  for (std::size_t input = 0; input < in.size(); ++input)
+    for (std::size_t element = input; element < in[input].v.size(); element += stride) {
       Arrays<Complex> z;
       for (const auto& a : in) {
         z.emplace_back(a.shape);
         std::copy(a.v.begin(), a.v.end(), z.back().v.begin());
       }
       z[input].v[element] += Complex(0, 1e-30);
-      const auto out =
-          attention_reference(z[0], z[1], z[2], 1, offsets, offsets, [](int, int i, int j) { return j <= i; });
+      const auto out = reference(z);
       double g = 0;
       for (std::size_t j = 0; j < out.v.size(); ++j) g += c.v[j] * out.v[j].imag() / 1e-30;
       BOOST_CHECK_SMALL(x[input].gradient()[element] - g, 1e-12);
+    }
+}
+
+int at(const std::vector<int>& offsets, int s) { return offsets[static_cast<std::size_t>(s)]; }
+
+// Two sequences that end within tiles of queries and of keys, two heads; a sample of all derivatives.
+template <class F>
+void check_long(const std::string& name, const seppo::AttentionOptions& options, const F& factor) {
+  const std::vector<int> qo{0, 70, 73}, ko{0, 150, 300};
+  const Arrays<double> in{normal_values({73, 16}, 1), normal_values({300, 16}, 2), normal_values({300, 16}, 3)};
+  // weights times factor(sequence, head, query, key): the mask, or what dropout makes of a weight
+  const auto reference = [&](const auto& x) {
+    using T = typename std::decay_t<decltype(x[0].v)>::value_type;
+    Nd<T> out({73, 16});
+    for (int s = 0; s < 2; ++s)
+      for (int h = 0; h < 2; ++h)
+        for (int i = at(qo, s); i < at(qo, s + 1); ++i) {
+          std::vector<T> p;
+          for (int j = at(ko, s); j < at(ko, s + 1); ++j) {
+            T dot = 0;
+            for (int c = 8 * h; c < 8 * h + 8; ++c) dot += x[0]({i, c}) * x[1]({j, c});
+            p.push_back(dot / std::sqrt(8.0));
+          }
+          const auto weight = [&](std::size_t j) { return factor(s, h, i - at(qo, s), static_cast<int>(j)); };
+          ref::softmax_allowed(p, [&](std::size_t j) { return weight(j) >= 0; });
+          for (int c = 8 * h; c < 8 * h + 8; ++c)
+            for (std::size_t j = 0; j < p.size(); ++j)
+              if (weight(j) > 0) out({i, c}) += weight(j) * p[j] * x[2]({at(ko, s) + static_cast<int>(j), c});
+        }
+    return out;
+  };
+  seppo::Tape& t = seppo::tape();
+  t.clear();
+  t.random = {1, 2, 3, 4};
+  std::vector<Tensor> x;
+  for (const auto& a : in) x.push_back(seppo::variable({a.dim(0), 16}, a.v));
+  const Tensor y = seppo::attention(x[0], x[1], x[2], 2, qo, ko, options);
+  check_close(y.values(), reference(in).v, 1e-12, name);
+  check_some_derivatives(y, x, in, reference, 211);
+  t.clear();
+}
+
+}  // namespace
+
+// factor < 0: the key may not be attended.
+BOOST_AUTO_TEST_CASE(long_sequences) {
+  check_long("long", {}, [](int, int, int, int) { return 1.0; });
+  check_long("long causal", {seppo::Mask::causal()},
+             [](int s, int, int i, int j) { return j <= i + 150 - (s == 0 ? 70 : 3) ? 1.0 : -1.0; });
+  const std::vector<int> lengths{129, 0};
+  check_long("long lengths", {seppo::Mask::valid_lengths(lengths)},
+             [&](int s, int, int, int j) { return j < lengths[static_cast<std::size_t>(s)] ? 1.0 : -1.0; });
+  std::vector<std::uint8_t> pairs(73 * 150);
+  seppo::RandomStream random(3, seppo::Purpose::test);
+  for (auto& allowed : pairs) allowed = random.below(2) ? 1 : 0;
+  std::fill_n(pairs.begin() + 150, 140, std::uint8_t{0});  // nothing in the first tile
+  check_long("long pairs", {seppo::Mask::allowed(pairs)}, [&](int s, int, int i, int j) {
+    return pairs[static_cast<std::size_t>((70 * s + i) * 150 + j)] ? 1.0 : -1.0;
+  });
+}
+
+// Each weight is dropped by 16 bits of its own, as ops.h and kernels.h say: the bits of a row are those
+// of dropout() over rows of whole groups of 128.
+BOOST_AUTO_TEST_CASE(dropout_of_the_weights) {
+  const double p = 0.25;
+  const auto factors = [&](int s) {  // [head, query, 2 groups of 128 keys]
+    const int queries = s == 0 ? 70 : 3;
+    seppo::Tape t;
+    const seppo::UseTape use(t);
+    t.random = {1, 2, 3 + static_cast<std::uint32_t>(s), 4};
+    const Tensor y = seppo::dropout(seppo::full({2, queries, 256}, 1), p);
+    return std::vector<double>(y.values().begin(), y.values().end());
+  };
+  const std::vector<double> drop[2] = {factors(0), factors(1)};
+  BOOST_CHECK(std::count(drop[0].begin(), drop[0].end(), 0.0) > 5000);
+  check_long("weight dropout", {.dropout = p}, [&](int s, int h, int i, int j) {
+    return drop[s][static_cast<std::size_t>((h * (s == 0 ? 70 : 3) + i) * 256 + j)];
+  });
+}
+
+BOOST_AUTO_TEST_CASE(dropout_of_the_weights_is_off_in_eval_mode) {
+  const Nd<double> x = normal_values({5, 4}, 1);
+  const std::vector<int> offsets{0, 5};
+  seppo::tape().clear();
+  const Tensor a = seppo::tensor({5, 4}, x.v);
+  const seppo::UseMode eval(seppo::Mode::eval);
+  const Tensor y = seppo::attention(a, a, a, 2, offsets, offsets, {.dropout = 0.5});
+  const Tensor z = seppo::attention(a, a, a, 2, offsets, offsets);
+  check_close(y.values(), {z.values().begin(), z.values().end()}, 1e-15, "eval");
+}
+
+// More (sequence, head) pairs than fit one group, of unequal lengths; the widths that have quads of
+// columns and those that do not.
+BOOST_AUTO_TEST_CASE(many_short_sequences) {
+  std::vector<int> qo{0}, ko{0};
+  for (int s = 0; s < 11; ++s) {
+    qo.push_back(qo.back() + 1 + s % 4);
+    ko.push_back(ko.back() + 2 + s % 3);
+  }
+  for (const int width : {3, 4, 8})
+    for (const bool is_causal : {false, true}) {
+      const Arrays<double> in{normal_values({qo.back(), 2 * width}, 1), normal_values({ko.back(), 2 * width}, 2),
+                              normal_values({ko.back(), 2 * width}, 3)};
+      seppo::tape().clear();
+      std::vector<Tensor> x;
+      for (const auto& a : in) x.push_back(seppo::variable({a.dim(0), a.dim(1)}, a.v));
+      const Tensor y =
+          seppo::attention(x[0], x[1], x[2], 2, qo, ko, {is_causal ? seppo::Mask::causal() : seppo::Mask::none()});
+      const auto reference = [&](const auto& z) {
+        return attention_reference(z[0], z[1], z[2], 2, qo, ko, [&](int s, int i, int j) {
+          return !is_causal || j <= i + at(ko, s + 1) - at(ko, s) - at(qo, s + 1) + at(qo, s);
+        });
+      };
+      check_close(y.values(), reference(in).v, 1e-12, "many short");
+      check_some_derivatives(y, x, in, reference, 7);
     }
   seppo::tape().clear();
 }
@@ -155,7 +265,7 @@ BOOST_AUTO_TEST_CASE(long_sequences) {
 BOOST_AUTO_TEST_CASE(rectangular_batches) {
   check_op(
       "attention 3-D", {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}},
-      [](Inputs x) { return seppo::attention(x[0], x[1], x[2], 2, seppo::Mask::causal()); },
+      [](Inputs x) { return seppo::attention(x[0], x[1], x[2], 2, {seppo::Mask::causal()}); },
       [](const auto& x) {
         auto rows = [](auto a) {
           a.shape = {a.dim(0) * a.dim(1), a.dim(2)};
@@ -189,7 +299,7 @@ BOOST_AUTO_TEST_CASE(padded_batches_equal_ragged_ones) {
   const Tensor a = seppo::attention(rq, rk, rv, 2, queries, ragged);
   const Tensor pq = seppo::variable({2, 3, 4}, q), pk = seppo::variable({2, 4, 4}, padded(k)),
                pv = seppo::variable({2, 4, 4}, padded(v));
-  const Tensor b = seppo::attention(pq, pk, pv, 2, seppo::Mask::valid_lengths(lengths));
+  const Tensor b = seppo::attention(pq, pk, pv, 2, {seppo::Mask::valid_lengths(lengths)});
   check_close(b.values(), {a.values().begin(), a.values().end()}, 1e-12, "padded");
   seppo::tape().backward(a, cotangent);
   seppo::tape().backward(b, cotangent);

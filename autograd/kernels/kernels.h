@@ -41,6 +41,17 @@ void add_rows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::siz
 double sum(const real* x, std::size_t n);           // accumulated in double
 double squared_norm(const real* x, std::size_t n);  // sum x^2, accumulated in double
 
+// ---- products -----------------------------------------------------------------------------------
+
+// What gemm() (blas.h) computes itself. C[m,n] = beta C + A[m,k] B[k,n] without packing: for a B that
+// stays in cache. A has any strides, so that its transpose is free.
+void small_gemm(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t row_a, std::size_t col_a,
+                const real* b, std::size_t ldb, real beta, real* c, std::size_t ldc);
+// C[m,n] = beta C + A[m,k] B[n,k]^T, reading B once for each four rows: for few rows.
+void dot_rows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b,
+              std::size_t ldb, real beta, real* c, std::size_t ldc);
+void transpose(real* y, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols);  // y = x^T, dense
+
 // ---- rows ---------------------------------------------------------------------------------------
 
 // y_j = exp(x_j - max x) / sum over the first `count` elements; the rest of the n become 0.
@@ -67,8 +78,9 @@ void layer_norm_backward(real* dx, real beta, real* dgain, real* dbias, const re
 void cross_entropy_row_backward(real* dx, real beta, const real* x, real log_sum_exp, std::size_t target,
                                 real smoothing, real scale, std::size_t n);
 
-// y = x / (1 - p) where kept, else 0. Element i is kept if its word of Philox4x32-10 is not below p 2^32;
-// of each 64 elements, element 16 w + l has word w of block 16 (i / 64) + l.
+// y = x / (1 - p) where kept, else 0. Element i is kept if its 16 bits of Philox4x32-10 are not below
+// p 2^16: of each 128 elements, element 32 w + 16 h + l has half h (0 is the lower) of word w of block
+// 16 (i / 128) + l.
 struct DropoutKey {
   std::uint64_t seed;
   std::uint32_t step, sample, site;
@@ -77,24 +89,45 @@ void dropout(real* y, real beta, const real* x, double p, const DropoutKey& key,
 
 // ---- attention ----------------------------------------------------------------------------------
 
-// One head of one sequence: `queries` rows of q against `keys` rows of k and v, each `width` wide.
+// One head of one sequence: out[queries, width] = softmax(scale q k^T) v, the softmax over the allowed
+// keys. A query that may attend nothing gives zeros. Keys from valid_keys on are never read.
 struct AttentionHead {
   const real *q, *k, *v;
-  std::size_t ldq, ldk, ldv;
+  real* out;
+  const real* dout;    // for backward, which adds to dq, dk and dv, with the strides of q, k and v;
+  real *dq, *dk, *dv;  // any may be null
+  std::size_t ldq, ldk, ldv, ldo;
   std::size_t queries, keys, width;
-  std::size_t valid_keys;       // keys from here on may not be attended
+  std::size_t valid_keys;
   bool causal;                  // query i may attend keys up to i + keys - queries
-  const std::uint8_t* allowed;  // [queries, keys], or null: all allowed
-  real scale;                   // of the scores
+  const std::uint8_t* allowed;  // [queries, keys], or null: all allowed; long sequences only
+  real scale;
 };
-// Elements of scratch memory that attention and its backward need for a head of this size.
-std::size_t attention_scratch(std::size_t queries, std::size_t keys, std::size_t width);
-// weights[queries, keys] = softmax(scale q k^T) over the allowed keys (a row of zeros if there are
-// none); out[queries, width] = weights v.
-void attention(real* out, std::size_t ldo, real* weights, const AttentionHead& head, real* scratch);
-// Adds to dq, dk, dv, which have the strides of q, k, v; any may be null.
-void attention_backward(real* dq, real* dk, real* dv, const real* dout, std::size_t ldo, const real* weights,
-                        const AttentionHead& head, real* scratch);
+
+// Short sequences: a group of heads is computed side by side, one in each lane of the vectors. `saved`
+// goes from forward to backward.
+std::size_t attention_group_size();  // heads
+struct AttentionGroup {
+  const AttentionHead* heads;
+  std::size_t size;
+  std::size_t queries, keys;  // the most of any head
+};
+std::size_t short_attention_saved(const AttentionGroup& group);  // elements
+std::size_t short_attention_scratch(const AttentionGroup& group);
+void short_attention(const AttentionGroup& group, real* saved, real* scratch);
+void short_attention_backward(const AttentionGroup& group, real* saved, real* scratch);
+
+// Long sequences: tiles of scores, never all of them (Rabe and Staats 2021; Dao et al. 2022). Backward
+// computes them again, from log_sums[queries], the logarithm of each row's sum.
+struct AttentionDropout {
+  double p;  // of the weights; those kept are divided by 1 - p
+  DropoutKey key;
+  std::uint32_t head;  // each head has bits of its own
+};
+std::size_t long_attention_scratch(const AttentionHead& head);
+void long_attention(const AttentionHead& head, const AttentionDropout& dropout, real* log_sums, real* scratch);
+void long_attention_backward(const AttentionHead& head, const AttentionDropout& dropout, const real* log_sums,
+                             real* scratch);
 
 // ---- optimiser ----------------------------------------------------------------------------------
 

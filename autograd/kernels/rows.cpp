@@ -4,7 +4,6 @@
 
 #include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/kernels/simd-inl.h>
-#include <seppo/autograd/random.h>
 
 #include <algorithm>
 #include <cmath>
@@ -132,70 +131,6 @@ void CrossEntropyRowBackward(real* dx, real beta, const real* x, real lse, std::
   dx[target] -= scale * (1 - smoothing);
 }
 
-using D32 = hn::ScalableTag<std::uint32_t>;
-using V32 = hn::Vec<D32>;
-
-// The upper and lower halves of 32 x 32 bit products.
-struct Product {
-  V32 high, low;
-};
-HWY_INLINE Product multiply(V32 a, V32 b) {
-#if HWY_TARGET == HWY_SCALAR
-  const std::uint64_t p = std::uint64_t{hn::GetLane(a)} * hn::GetLane(b);
-  return {hn::Set(D32(), static_cast<std::uint32_t>(p >> 32)), hn::Set(D32(), static_cast<std::uint32_t>(p))};
-#else
-  const hn::RepartitionToWide<D32> wide;
-  const auto even = hn::MulEven(a, b);
-  const auto odd = hn::MulEven(a, hn::BitCast(D32(), hn::ShiftRight<32>(hn::BitCast(wide, b))));
-  return {hn::OddEven(hn::BitCast(D32(), odd), hn::BitCast(D32(), hn::ShiftRight<32>(even))),
-          hn::OddEven(hn::BitCast(D32(), hn::ShiftLeft<32>(odd)), hn::BitCast(D32(), even))};
-#endif
-}
-
-constexpr std::size_t kBlocks = 16, kGroup = 4 * kBlocks;
-
-// words[w][l] = word w of the Philox4x32-10 block with counter (first + l, c1, c2, c3).
-HWY_INLINE void philox_blocks(std::uint32_t (&words)[4][kBlocks], std::uint64_t key, std::uint32_t first,
-                              std::uint32_t c1, std::uint32_t c2, std::uint32_t c3) {
-  const D32 d;
-  const V32 multiplier0 = hn::Set(d, 0xD2511F53u), multiplier1 = hn::Set(d, 0xCD9E8D57u);
-  for (std::size_t l = 0; l < kBlocks; l += hn::Lanes(d)) {
-    V32 w0 = hn::Iota(d, first + static_cast<std::uint32_t>(l)), w1 = hn::Set(d, c1), w2 = hn::Set(d, c2),
-        w3 = hn::Set(d, c3);
-    auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
-    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-      const Product p0 = multiply(multiplier0, w0), p1 = multiply(multiplier1, w2);
-      w0 = hn::Xor(hn::Xor(p1.high, w1), hn::Set(d, k0));
-      w1 = p1.low;
-      w2 = hn::Xor(hn::Xor(p0.high, w3), hn::Set(d, k1));
-      w3 = p0.low;
-    }
-    hn::StoreU(w0, d, words[0] + l);
-    hn::StoreU(w1, d, words[1] + l);
-    hn::StoreU(w2, d, words[2] + l);
-    hn::StoreU(w3, d, words[3] + l);
-  }
-}
-
-void Dropout(real* y, real beta, const real* x, double p, const DropoutKey& key, std::size_t n) {
-  const double scaled = p * 0x1p32;
-  const std::uint32_t threshold = scaled < 0x1p32 ? static_cast<std::uint32_t>(scaled) : 0xFFFFFFFFu;
-  const real factor = p < 1 ? static_cast<real>(1 / (1 - p)) : real{0};
-  const std::uint32_t purpose = static_cast<std::uint32_t>(Purpose::dropout) << 24 | key.site;
-  std::uint32_t words[4][kBlocks];
-  for (std::size_t i = 0; i < n; i += kGroup) {
-    philox_blocks(words, key.seed, static_cast<std::uint32_t>(i / 4), key.sample, key.step, purpose);
-    const std::uint32_t* const word = words[0];
-    const std::size_t count = std::min(kGroup, n - i);
-    real kept[kGroup];
-    for (std::size_t j = 0; j < count; ++j) kept[j] = word[j] >= threshold ? x[i + j] * factor : real{0};
-    if (beta == 0)
-      for (std::size_t j = 0; j < count; ++j) y[i + j] = kept[j];
-    else
-      for (std::size_t j = 0; j < count; ++j) y[i + j] += kept[j];
-  }
-}
-
 }  // namespace
 }  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -210,7 +145,6 @@ HWY_EXPORT(LogSoftmaxRowBackward);
 HWY_EXPORT(LayerNorm);
 HWY_EXPORT(LayerNormBackward);
 HWY_EXPORT(CrossEntropyRowBackward);
-HWY_EXPORT(Dropout);
 
 void softmax_row(real* y, const real* x, std::size_t count, std::size_t n) {
   HWY_DYNAMIC_DISPATCH(SoftmaxRow)(y, x, count, n);
@@ -239,10 +173,6 @@ void layer_norm_backward(real* dx, real beta, real* dgain, real* dbias, const re
 void cross_entropy_row_backward(real* dx, real beta, const real* x, real log_sum_exp, std::size_t target,
                                 real smoothing, real scale, std::size_t n) {
   HWY_DYNAMIC_DISPATCH(CrossEntropyRowBackward)(dx, beta, x, log_sum_exp, target, smoothing, scale, n);
-}
-
-void dropout(real* y, real beta, const real* x, double p, const DropoutKey& key, std::size_t n) {
-  HWY_DYNAMIC_DISPATCH(Dropout)(y, beta, x, p, key, n);
 }
 
 }  // namespace seppo::inline SEPPO_ABI::kernels

@@ -1,9 +1,12 @@
 // Scaled dot-product attention over ragged batches.
+#include <seppo/autograd/blas.h>
 #include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/parallel.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -14,47 +17,185 @@ struct Plan {
   std::size_t heads, width;  // of one head
   Offsets q_offsets, k_offsets;
   Mask mask;
-  real* weights;  // [queries, keys] for each head of each sequence, one after another
-  real* scratch;
+  double dropout;
+  RandomContext random;
+  real* saved = nullptr;  // for backward: short_attention_saved() for each group, or the log-sums of [head, query row]
 
   std::size_t sequences() const { return q_offsets.size() - 1; }
+  std::size_t pairs() const { return sequences() * heads; }  // (sequence, head), the unit of work
   std::size_t queries(std::size_t s) const { return static_cast<std::size_t>(q_offsets[s + 1] - q_offsets[s]); }
   std::size_t keys(std::size_t s) const { return static_cast<std::size_t>(k_offsets[s + 1] - k_offsets[s]); }
-
-  // Calls f(head, its weights, element offsets of its q rows and of its k rows, column offset).
-  template <class F>
-  void for_each_head(const F& f) const;
+  std::size_t most_queries() const;
+  std::size_t most_keys() const;
+  bool is_short() const;
+  double multiplications() const;
 };
+
+// The gradients that backward adds to; null where none is wanted.
+struct Gradients {
+  const real* dout = nullptr;
+  real *dq = nullptr, *dk = nullptr, *dv = nullptr;
+};
+
+std::size_t Plan::most_queries() const {
+  std::size_t most = 0;
+  for (std::size_t s = 0; s < sequences(); ++s) most = std::max(most, queries(s));
+  return most;
+}
+
+std::size_t Plan::most_keys() const {
+  std::size_t most = 0;
+  for (std::size_t s = 0; s < sequences(); ++s) most = std::max(most, keys(s));
+  return most;
+}
+
+// Short attention needs its rows in the first-level cache once for each lane, and lanes to fill.
+bool Plan::is_short() const {
+  constexpr std::size_t kMostElements = 300;  // of a head's Q or K
+  return mask.pairs.empty() && dropout == 0 && std::max(most_queries(), most_keys()) * width <= kMostElements &&
+         2 * pairs() >= kernels::attention_group_size();
+}
+
+double Plan::multiplications() const {
+  double total = 0;
+  for (std::size_t s = 0; s < sequences(); ++s) total += static_cast<double>(queries(s) * keys(s));
+  return 2 * total * static_cast<double>(heads * width);
+}
 
 std::size_t first_element(const Columns& c, int row) {
   return static_cast<std::size_t>(row) * c.matrix.cols() + static_cast<std::size_t>(c.first);
 }
 
+kernels::AttentionHead head(const Plan& plan, const Tensor& y, const Gradients& gradients, std::size_t pair) {
+  const std::size_t s = pair / plan.heads, column = pair % plan.heads * plan.width;
+  const std::size_t q = first_element(plan.q, plan.q_offsets[s]) + column,
+                    k = first_element(plan.k, plan.k_offsets[s]) + column,
+                    v = first_element(plan.v, plan.k_offsets[s]) + column,
+                    out = static_cast<std::size_t>(plan.q_offsets[s]) * y.cols() + column;
+  const auto at = [](auto* data, std::size_t element) { return data ? data + element : nullptr; };
+  std::size_t mask_before = 0;
+  if (!plan.mask.pairs.empty())
+    for (std::size_t i = 0; i < s; ++i) mask_before += plan.queries(i) * plan.keys(i);
+  return {.q = plan.q.matrix.data() + q,
+          .k = plan.k.matrix.data() + k,
+          .v = plan.v.matrix.data() + v,
+          .out = y.data() + out,
+          .dout = at(gradients.dout, out),
+          .dq = at(gradients.dq, q),
+          .dk = at(gradients.dk, k),
+          .dv = at(gradients.dv, v),
+          .ldq = plan.q.matrix.cols(),
+          .ldk = plan.k.matrix.cols(),
+          .ldv = plan.v.matrix.cols(),
+          .ldo = y.cols(),
+          .queries = plan.queries(s),
+          .keys = plan.keys(s),
+          .width = plan.width,
+          .valid_keys = plan.mask.lengths.empty() ? plan.keys(s) : static_cast<std::size_t>(plan.mask.lengths[s]),
+          .causal = plan.mask.is_causal,
+          .allowed = plan.mask.pairs.empty() ? nullptr : plan.mask.pairs.data() + mask_before,
+          .scale = static_cast<real>(1 / std::sqrt(static_cast<double>(plan.width)))};
+}
+
+// Memory for each thread while a pass runs.
+class Scratch {
+ public:
+  Scratch(std::size_t threads, std::size_t elements)
+      : elements_((elements + 15) / 16 * 16),
+        bytes_(threads * elements_ * sizeof(real)),
+        data_(static_cast<real*>(tape().arena().allocate_recycled(bytes_))),
+        arena_(tape().arena()) {}
+  ~Scratch() { arena_.recycle(data_, bytes_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  real* of(std::size_t thread) const { return data_ + thread * elements_; }
+
+ private:
+  std::size_t elements_, bytes_;
+  real* data_;
+  Arena& arena_;
+};
+
+// In parallel if there is enough to do and no two heads write to the same place.
+std::size_t threads_for(const Plan& plan, bool is_disjoint) {
+  constexpr double kWorthAThread = 1e6;  // multiplications
+  return is_disjoint && plan.multiplications() > kWorthAThread ? static_cast<std::size_t>(usable_threads()) : 1;
+}
+
+// The heads of q, k and v in memory of their own: then heads are independent in backward too.
+bool are_disjoint(const Columns& a, const Columns& b) {
+  const Tensor &x = a.matrix, &y = b.matrix;
+  if (x.data() + x.size() <= y.data() || y.data() + y.size() <= x.data()) return true;
+  return x.data() == y.data() && x.cols() == y.cols() && (a.first + a.count <= b.first || b.first + b.count <= a.first);
+}
+
+constexpr std::size_t kMostLanes = 64;
+
+// Runs a pass of short attention: f(group, what it saves, scratch memory).
 template <class F>
-void Plan::for_each_head(const F& f) const {
-  std::size_t pairs = 0;
-  const std::uint8_t* allowed = mask.pairs.empty() ? nullptr : mask.pairs.data();
-  for (std::size_t s = 0; s < sequences(); ++s) {
-    const std::size_t nq = queries(s), nk = keys(s);
-    for (std::size_t h = 0; h < heads; ++h, pairs += nq * nk) {
-      const kernels::AttentionHead head{
-          .q = q.matrix.data() + first_element(q, q_offsets[s]) + h * width,
-          .k = k.matrix.data() + first_element(k, k_offsets[s]) + h * width,
-          .v = v.matrix.data() + first_element(v, k_offsets[s]) + h * width,
-          .ldq = q.matrix.cols(),
-          .ldk = k.matrix.cols(),
-          .ldv = v.matrix.cols(),
-          .queries = nq,
-          .keys = nk,
-          .width = width,
-          .valid_keys = mask.lengths.empty() ? nk : static_cast<std::size_t>(mask.lengths[s]),
-          .causal = mask.is_causal,
-          .allowed = allowed,
-          .scale = static_cast<real>(1 / std::sqrt(static_cast<double>(width)))};
-      f(head, weights + pairs, s, h);
+void for_each_group(const Plan& plan, const Tensor& y, const Gradients& gradients, std::size_t threads, const F& f) {
+  const std::size_t size = kernels::attention_group_size(), groups = (plan.pairs() + size - 1) / size;
+  const kernels::AttentionHead first = head(plan, y, gradients, 0);
+  const kernels::AttentionGroup shape{&first, size, plan.most_queries(), plan.most_keys()};
+  const Scratch scratch(threads, kernels::short_attention_scratch(shape));
+  run_tasks(threads, [&](std::size_t thread) {
+    for (std::size_t g = groups * thread / threads; g < groups * (thread + 1) / threads; ++g) {
+      kernels::AttentionHead heads[kMostLanes];
+      const std::size_t count = std::min(size, plan.pairs() - g * size);
+      for (std::size_t l = 0; l < count; ++l) heads[l] = head(plan, y, gradients, g * size + l);
+      f(kernels::AttentionGroup{heads, count, shape.queries, shape.keys},
+        plan.saved + g * kernels::short_attention_saved(shape), scratch.of(thread));
     }
-    if (allowed) allowed += nq * nk;
-  }
+  });
+}
+
+// Runs a pass of long attention: f(head, its dropout, its log-sums, scratch memory).
+template <class F>
+void for_each_head(const Plan& plan, const Tensor& y, const Gradients& gradients, std::size_t threads, const F& f) {
+  std::size_t size = 0;
+  for (std::size_t s = 0; s < plan.sequences(); ++s)
+    size = std::max(size, kernels::long_attention_scratch(head(plan, y, gradients, s * plan.heads)));
+  const Scratch scratch(threads, size);
+  run_tasks(threads, [&](std::size_t thread) {
+    for (std::size_t pair = plan.pairs() * thread / threads; pair < plan.pairs() * (thread + 1) / threads; ++pair) {
+      const std::size_t s = pair / plan.heads, h = pair % plan.heads;
+      const RandomContext& random = plan.random;
+      const kernels::AttentionDropout dropout{
+          plan.dropout,
+          {random.seed, random.step, random.sample + static_cast<std::uint32_t>(s), random.site},
+          static_cast<std::uint32_t>(h)};
+      real* const log_sums = plan.saved + h * plan.q.matrix.rows() + static_cast<std::size_t>(plan.q_offsets[s]);
+      f(head(plan, y, gradients, pair), dropout, log_sums, scratch.of(thread));
+    }
+  });
+}
+
+std::size_t saved_elements(const Plan& plan, const Tensor& y) {
+  if (!plan.is_short()) return plan.heads * y.rows();
+  const std::size_t size = kernels::attention_group_size();
+  const kernels::AttentionHead first = head(plan, y, {}, 0);
+  return (plan.pairs() + size - 1) / size *
+         kernels::short_attention_saved({&first, size, plan.most_queries(), plan.most_keys()});
+}
+
+void forward(const Plan& plan, const Tensor& y) {
+  const std::size_t threads = threads_for(plan, true);
+  if (plan.is_short())
+    for_each_group(plan, y, {}, threads, kernels::short_attention);
+  else
+    for_each_head(plan, y, {}, threads, kernels::long_attention);
+}
+
+void backward(const Plan& plan, const Tensor& y) {
+  const auto gradient = [](const Columns& c) { return c.matrix.requires_grad() ? c.matrix.grad() : nullptr; };
+  const Gradients gradients{y.grad(), gradient(plan.q), gradient(plan.k), gradient(plan.v)};
+  const std::size_t threads =
+      threads_for(plan, are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v));
+  if (plan.is_short())
+    for_each_group(plan, y, gradients, threads, kernels::short_attention_backward);
+  else
+    for_each_head(plan, y, gradients, threads, kernels::long_attention_backward);
 }
 
 void check_offsets(const char* role, Offsets offsets, const Tensor& matrix) {
@@ -79,24 +220,33 @@ void check_mask(const Plan& plan) {
 }
 
 // The weights as a rectangular tensor, for people to look at.
-Tensor weights_tensor(const Plan& plan) {
-  std::size_t nq = 0, nk = 0;
-  for (std::size_t s = 0; s < plan.sequences(); ++s) {
-    nq = std::max(nq, plan.queries(s));
-    nk = std::max(nk, plan.keys(s));
-  }
-  Tensor y = zeros(
+Tensor weights_tensor(const Plan& plan, const Tensor& y) {
+  const std::size_t nq = plan.most_queries(), nk = plan.most_keys();
+  Tensor w = zeros(
       {static_cast<int>(plan.sequences()), static_cast<int>(plan.heads), static_cast<int>(nq), static_cast<int>(nk)});
-  plan.for_each_head([&](const kernels::AttentionHead& head, const real* weights, std::size_t s, std::size_t h) {
-    kernels::copy_rows(y.data() + (s * plan.heads + h) * nq * nk, nk, weights, head.keys, head.queries, head.keys);
-  });
-  return y;
+  for (std::size_t pair = 0; pair < plan.pairs(); ++pair) {
+    const kernels::AttentionHead h = head(plan, y, {}, pair);
+    real* const rows = w.data() + pair * nq * nk;
+    gemm(Trans::no, Trans::yes, h.queries, h.valid_keys, h.width, h.q, h.ldq, h.k, h.ldk, 0, rows, nk);
+    for (std::size_t i = 0; i < h.queries; ++i) {
+      real* const row = rows + i * nk;
+      const std::size_t up_to = i + 1 + h.keys;
+      const std::size_t count =
+          h.causal ? std::min(h.valid_keys, up_to > h.queries ? up_to - h.queries : 0) : h.valid_keys;
+      kernels::scale(row, row, h.scale, count);
+      if (h.allowed)
+        for (std::size_t j = 0; j < count; ++j)
+          if (!h.allowed[i * h.keys + j]) row[j] = -std::numeric_limits<real>::infinity();
+      kernels::softmax_row(row, row, count, nk);
+    }
+  }
+  return w;
 }
 
 }  // namespace
 
 Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets,
-                 Offsets k_offsets, const Mask& mask, Tensor* weights) {
+                 Offsets k_offsets, const AttentionOptions& options) {
   for (const Columns& c : {q, k, v}) {
     check(c.matrix.rank() == 2 && c.first >= 0 && c.count > 0 && c.first + c.count <= c.matrix.dim(1),
           "attention: columns ", c.first, "..", c.first + c.count, " are not within a matrix ", c.matrix);
@@ -105,54 +255,37 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
   check(k.matrix.rows() == v.matrix.rows(), "attention: K ", k.matrix, " and V ", v.matrix, " differ in rows");
   check<ArgumentError>(n_heads > 0 && q.count % n_heads == 0, "attention: width ", q.count, " is not a multiple of ",
                        n_heads, " heads");
+  check<ArgumentError>(options.dropout >= 0 && options.dropout <= 1, "attention: dropout ", options.dropout,
+                       " is not in [0, 1]");
   check_offsets("query", q_offsets, q.matrix);
   check_offsets("key", k_offsets, k.matrix);
   check(q_offsets.size() == k_offsets.size(), "attention: ", q_offsets.size() - 1, " query sequences, ",
         k_offsets.size() - 1, " key sequences");
 
   Tape& t = tape();
-  Plan* const plan = new (t.allocate<Plan>(1)) Plan{q,
-                                                    k,
-                                                    v,
-                                                    static_cast<std::size_t>(n_heads),
-                                                    static_cast<std::size_t>(q.count / n_heads),
-                                                    t.keep(q_offsets),
-                                                    t.keep(k_offsets),
-                                                    {mask.is_causal, t.keep(mask.lengths), t.keep(mask.pairs)},
-                                                    nullptr,
-                                                    nullptr};
+  const Mask& mask = options.mask;
+  Plan* const plan = new (t.allocate<Plan>(1)) Plan{.q = q,
+                                                    .k = k,
+                                                    .v = v,
+                                                    .heads = static_cast<std::size_t>(n_heads),
+                                                    .width = static_cast<std::size_t>(q.count / n_heads),
+                                                    .q_offsets = t.keep(q_offsets),
+                                                    .k_offsets = t.keep(k_offsets),
+                                                    .mask = {mask.is_causal, t.keep(mask.lengths), t.keep(mask.pairs)},
+                                                    .dropout = t.mode == Mode::train ? options.dropout : 0,
+                                                    .random = t.random};
   check_mask(*plan);
-  std::size_t pairs = 0, scratch = 0;
-  for (std::size_t s = 0; s < plan->sequences(); ++s) {
-    pairs += plan->queries(s) * plan->keys(s) * plan->heads;
-    scratch = std::max(scratch, kernels::attention_scratch(plan->queries(s), plan->keys(s), plan->width));
-  }
-  plan->weights = t.allocate<real>(pairs);
-  plan->scratch = t.allocate<real>(scratch);
-
+  if (plan->dropout > 0) ++t.random.site;
   Tensor y = t.create({static_cast<int>(q.matrix.rows()), q.count});
-  const std::size_t ld = y.cols();
-  plan->for_each_head([&](const kernels::AttentionHead& head, real* w, std::size_t s, std::size_t h) {
-    real* const out = y.data() + static_cast<std::size_t>(plan->q_offsets[s]) * ld + h * plan->width;
-    kernels::attention(out, ld, w, head, plan->scratch);
-  });
-  if (weights) *weights = weights_tensor(*plan);
-  record(y, {q.matrix, k.matrix, v.matrix}, [=] {
-    const auto gradient = [](const Columns& c) { return c.matrix.requires_grad() ? c.matrix.grad() : nullptr; };
-    real *const dq = gradient(plan->q), *const dk = gradient(plan->k), *const dv = gradient(plan->v);
-    const auto at = [](real* d, const Columns& c, const real* data) {
-      return d ? d + (data - c.matrix.data()) : nullptr;
-    };
-    plan->for_each_head([&](const kernels::AttentionHead& head, const real* w, std::size_t s, std::size_t h) {
-      const real* const dout = y.grad() + static_cast<std::size_t>(plan->q_offsets[s]) * ld + h * plan->width;
-      kernels::attention_backward(at(dq, plan->q, head.q), at(dk, plan->k, head.k), at(dv, plan->v, head.v), dout, ld,
-                                  w, head, plan->scratch);
-    });
-  });
+  if (plan->pairs() == 0) return y;
+  plan->saved = t.allocate<real>(saved_elements(*plan, y));
+  forward(*plan, y);
+  if (options.weights) *options.weights = weights_tensor(*plan, y);
+  record(y, {q.matrix, k.matrix, v.matrix}, [=] { backward(*plan, y); });
   return y;
 }
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads, const Mask& mask, Tensor* weights) {
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads, const AttentionOptions& options) {
   for (const Tensor& x : {q, k, v})
     check(x.rank() == 3 && x.dim(0) == q.dim(0), "attention: needs Q, K, V [sequences, rows, d]: Q ", q, ", K ", k,
           ", V ", v);
@@ -162,7 +295,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads,
     for (int s = 0; s <= x.dim(0); ++s) begin[s] = s * x.dim(1);
     return Offsets(begin, static_cast<std::size_t>(x.dim(0)) + 1);
   };
-  return reshape(attention(rows(q), rows(k), rows(v), n_heads, offsets(q), offsets(k), mask, weights),
+  return reshape(attention(rows(q), rows(k), rows(v), n_heads, offsets(q), offsets(k), options),
                  Shape{q.dim(0), q.dim(1), q.dim(2)});
 }
 

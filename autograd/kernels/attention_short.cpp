@@ -1,0 +1,277 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "seppo/autograd/kernels/attention_short.cpp"
+#include <hwy/foreach_target.h>
+
+#include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/kernels/simd-inl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+HWY_BEFORE_NAMESPACE();
+namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace {
+
+// A matrix whose elements are vectors: lane l belongs to head l. Strides count vectors.
+struct LaneMatrix {
+  real* data;
+  std::size_t row, col;
+
+  HWY_INLINE real* at(std::size_t i, std::size_t j) const { return data + (i * row + j * col) * lanes(); }
+  LaneMatrix transposed() const { return {data, col, row}; }
+};
+
+template <std::size_t kRows, std::size_t kCols>
+HWY_INLINE void multiply_block(LaneMatrix c, LaneMatrix a, LaneMatrix b, std::size_t i, std::size_t j, std::size_t k) {
+  const D d;
+  V sum[kRows][kCols];
+  for (auto& row : sum)
+    for (V& s : row) s = hn::Zero(d);
+  for (std::size_t p = 0; p < k; ++p) {
+    V right[kCols];
+    for (std::size_t y = 0; y < kCols; ++y) right[y] = hn::Load(d, b.at(p, j + y));
+    for (std::size_t x = 0; x < kRows; ++x) {
+      const V left = hn::Load(d, a.at(i + x, p));
+      for (std::size_t y = 0; y < kCols; ++y) sum[x][y] = hn::MulAdd(left, right[y], sum[x][y]);
+    }
+  }
+  for (std::size_t x = 0; x < kRows; ++x)
+    for (std::size_t y = 0; y < kCols; ++y) hn::Store(sum[x][y], d, c.at(i + x, j + y));
+}
+
+template <std::size_t kRows>
+HWY_INLINE void multiply_rows(LaneMatrix c, LaneMatrix a, LaneMatrix b, std::size_t i, std::size_t n, std::size_t k) {
+  std::size_t j = 0;
+  for (; j + 4 <= n; j += 4) multiply_block<kRows, 4>(c, a, b, i, j, k);
+  if (n - j == 3) multiply_block<kRows, 3>(c, a, b, i, j, k);
+  if (n - j == 2) multiply_block<kRows, 2>(c, a, b, i, j, k);
+  if (n - j == 1) multiply_block<kRows, 1>(c, a, b, i, j, k);
+}
+
+// C[m,n] = A[m,k] B[k,n] in every lane
+void multiply(LaneMatrix c, LaneMatrix a, LaneMatrix b, std::size_t m, std::size_t n, std::size_t k) {
+  std::size_t i = 0;
+  for (; i + 2 <= m; i += 2) multiply_rows<2>(c, a, b, i, n, k);
+  if (i < m) multiply_rows<1>(c, a, b, i, n, k);
+}
+
+// ---- rows of heads <-> lanes ----
+
+#if HWY_TARGET == HWY_SCALAR || defined(SEPPO_FLOAT64)
+constexpr bool kHasQuads = false;
+void transpose_quads(real*, std::size_t) {}
+#else
+constexpr bool kHasQuads = true;
+
+// Each four vectors hold 4 x 4 matrices in their 128-bit blocks: transposes these in place.
+void transpose_quads(real* x, std::size_t vectors) {
+  const D d;
+  const hn::RepartitionToWide<hn::RebindToUnsigned<D> > wide;
+  const auto pair = [&](V v) HWY_ATTR { return hn::BitCast(wide, v); };
+  for (std::size_t i = 0; i < vectors; i += 4, x += 4 * lanes()) {
+    const V a = hn::Load(d, x), b = hn::Load(d, x + lanes()), c = hn::Load(d, x + 2 * lanes()),
+            e = hn::Load(d, x + 3 * lanes());
+    const auto ab = pair(hn::InterleaveLower(d, a, b)), ab2 = pair(hn::InterleaveUpper(d, a, b));
+    const auto ce = pair(hn::InterleaveLower(d, c, e)), ce2 = pair(hn::InterleaveUpper(d, c, e));
+    hn::Store(hn::BitCast(d, hn::InterleaveLower(wide, ab, ce)), d, x);
+    hn::Store(hn::BitCast(d, hn::InterleaveUpper(wide, ab, ce)), d, x + lanes());
+    hn::Store(hn::BitCast(d, hn::InterleaveLower(wide, ab2, ce2)), d, x + 2 * lanes());
+    hn::Store(hn::BitCast(d, hn::InterleaveUpper(wide, ab2, ce2)), d, x + 3 * lanes());
+  }
+}
+#endif
+
+using Quad = std::integral_constant<std::size_t, 4>;
+using One = std::integral_constant<std::size_t, 1>;
+
+// Calls move(element of the lane matrix, element of the head's row, how many) for a head's rows. With
+// quads, four columns of a row lie where transpose_quads() takes them from or puts them.
+template <class F>
+HWY_INLINE void for_each_piece(real* matrix, std::size_t lane, std::size_t rows, std::size_t ld, std::size_t width,
+                               const F& move) {
+  const std::size_t n = lanes();
+  if (kHasQuads && width % 4 == 0) {
+    real* const quad = matrix + (lane % 4) * n + lane / 4 * 4;
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < width; c += 4) move(quad + (r * width + c) * n, r * ld + c, Quad());
+  } else {
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < width; ++c) move(matrix + (r * width + c) * n + lane, r * ld + c, One());
+  }
+}
+
+// The rows of each head, side by side: [most rows, width] vectors; zeros where a head has fewer.
+// of(head) is its first element, its rows and the distance between them.
+struct Rows {
+  const real* data;
+  std::size_t rows, ld;
+};
+template <class F>
+HWY_INLINE void gather(LaneMatrix to, const AttentionGroup& g, std::size_t most, std::size_t width, const F& of) {
+  bool full = g.size == lanes();
+  for (std::size_t l = 0; l < g.size; ++l) full = full && of(g.heads[l]).rows == most;
+  if (!full) std::fill_n(to.data, most * width * lanes(), real{0});
+  for (std::size_t l = 0; l < g.size; ++l) {
+    const Rows from = of(g.heads[l]);
+    for_each_piece(to.data, l, from.rows, from.ld, width, [&](real* piece, std::size_t element, auto count) {
+      std::memcpy(piece, from.data + element, count * sizeof(real));
+    });
+  }
+  if (kHasQuads && width % 4 == 0) transpose_quads(to.data, most * width);
+}
+
+// The reverse: puts or adds the lanes to the rows at to(head); leaves out heads where that is null.
+template <class Of, class F>
+HWY_INLINE void scatter(const Of& to, bool add, LaneMatrix from, const AttentionGroup& g, std::size_t most,
+                        std::size_t width, const F& of) {
+  if (kHasQuads && width % 4 == 0) transpose_quads(from.data, most * width);
+  for (std::size_t l = 0; l < g.size; ++l) {
+    real* const data = to(g.heads[l]);
+    const Rows shape = of(g.heads[l]);
+    if (data && add)
+      for_each_piece(from.data, l, shape.rows, shape.ld, width, [&](real* piece, std::size_t i, auto count) {
+        for (std::size_t c = 0; c < count; ++c) data[i + c] += piece[c];
+      });
+    else if (data)
+      for_each_piece(from.data, l, shape.rows, shape.ld, width, [&](real* piece, std::size_t i, auto count) {
+        std::memcpy(data + i, piece, count * sizeof(real));
+      });
+  }
+}
+
+Rows rows_of_q(const AttentionHead& h) { return {h.q, h.queries, h.ldq}; }
+Rows rows_of_k(const AttentionHead& h) { return {h.k, h.valid_keys, h.ldk}; }
+Rows rows_of_v(const AttentionHead& h) { return {h.v, h.valid_keys, h.ldv}; }
+Rows rows_of_out(const AttentionHead& h) { return {h.out, h.queries, h.ldo}; }
+Rows rows_of_dout(const AttentionHead& h) { return {h.dout, h.queries, h.ldo}; }
+
+// ---- attention ----
+
+// p_j = softmax of scale p_j over j < limit, in each lane; the rest become 0.
+HWY_INLINE void softmax_lanes(LaneMatrix p, std::size_t i, std::size_t keys, V limit, V scale) {
+  const D d;
+  const V lowest = set(hwy::LowestValue<real>()), zero = hn::Zero(d);
+  V top = lowest;
+  for (std::size_t j = 0; j < keys; ++j) {
+    const auto allowed = hn::Lt(set(static_cast<real>(j)), limit);
+    const V score = hn::IfThenElse(allowed, hn::Mul(hn::Load(d, p.at(i, j)), scale), lowest);
+    hn::Store(score, d, p.at(i, j));
+    top = hn::Max(top, score);
+  }
+  V total = zero;
+  for (std::size_t j = 0; j < keys; ++j) {
+    const auto allowed = hn::Lt(set(static_cast<real>(j)), limit);
+    const V e = hn::IfThenElseZero(allowed, exp_nonpositive(hn::Sub(hn::Load(d, p.at(i, j)), top)));
+    hn::Store(e, d, p.at(i, j));
+    total = hn::Add(total, e);
+  }
+  const V inverse = hn::IfThenElse(hn::Eq(total, zero), zero, hn::Div(set(1), total));
+  for (std::size_t j = 0; j < keys; ++j) hn::Store(hn::Mul(hn::Load(d, p.at(i, j)), inverse), d, p.at(i, j));
+}
+
+// How many keys, from the first, query i of each head may attend.
+V limits(const AttentionGroup& g, std::size_t i) {
+  alignas(64) real limit[64 / sizeof(real)] = {};
+  for (std::size_t l = 0; l < g.size; ++l) {
+    const AttentionHead& h = g.heads[l];
+    const std::size_t up_to = i + 1 + h.keys;
+    const std::size_t allowed = !h.causal ? h.valid_keys : up_to > h.queries ? up_to - h.queries : 0;
+    limit[l] = static_cast<real>(std::min(allowed, h.valid_keys));
+  }
+  return hn::Load(D(), limit);
+}
+
+// Lane matrices [rows, cols] cut from the scratch memory, one after another.
+struct Scratch {
+  real* next;
+  LaneMatrix matrix(std::size_t rows, std::size_t cols) {
+    real* const data = next;
+    next += rows * cols * lanes();
+    return {data, cols, 1};
+  }
+};
+
+std::size_t AttentionGroupSize() { return lanes(); }
+
+// What forward leaves for backward: Q, K, V and the weights P, in lanes.
+struct Saved {
+  LaneMatrix q, k, v, p;
+  Saved(const AttentionGroup& g, Scratch memory)
+      : q(memory.matrix(g.queries, g.heads[0].width)),
+        k(memory.matrix(g.keys, g.heads[0].width)),
+        v(memory.matrix(g.keys, g.heads[0].width)),
+        p(memory.matrix(g.queries, g.keys)) {}
+};
+
+void ShortAttention(const AttentionGroup& g, real* saved, real* scratch) {
+  const std::size_t nq = g.queries, nk = g.keys, width = g.heads[0].width;
+  const Saved s(g, {saved});
+  const LaneMatrix out = Scratch{scratch}.matrix(nq, width);
+  gather(s.q, g, nq, width, rows_of_q);
+  gather(s.k, g, nk, width, rows_of_k);
+  gather(s.v, g, nk, width, rows_of_v);
+  multiply(s.p, s.q, s.k.transposed(), nq, nk, width);
+  for (std::size_t i = 0; i < nq; ++i) softmax_lanes(s.p, i, nk, limits(g, i), set(g.heads[0].scale));
+  multiply(out, s.p, s.v, nq, width, nk);
+  scatter([](const AttentionHead& h) { return h.out; }, false, out, g, nq, width, rows_of_out);
+}
+
+// dS = scale P (dP - rowsum(P dP)), in place of dP
+HWY_INLINE void softmax_backward_lanes(LaneMatrix ds, LaneMatrix p, std::size_t i, std::size_t keys, V scale) {
+  const D d;
+  V dot = hn::Zero(d);
+  for (std::size_t j = 0; j < keys; ++j) dot = hn::MulAdd(hn::Load(d, p.at(i, j)), hn::Load(d, ds.at(i, j)), dot);
+  for (std::size_t j = 0; j < keys; ++j)
+    hn::Store(hn::Mul(hn::Mul(hn::Load(d, p.at(i, j)), scale), hn::Sub(hn::Load(d, ds.at(i, j)), dot)), d, ds.at(i, j));
+}
+
+// With P the weights: dV = P^T dO; dP = dO V^T; dS as above; dQ = dS K; dK = dS^T Q.
+void ShortAttentionBackward(const AttentionGroup& g, real* saved, real* scratch) {
+  const std::size_t nq = g.queries, nk = g.keys, width = g.heads[0].width;
+  const Saved s(g, {saved});
+  Scratch memory{scratch};
+  const LaneMatrix dout = memory.matrix(nq, width), ds = memory.matrix(nq, nk),
+                   result = memory.matrix(std::max(nq, nk), width);
+  gather(dout, g, nq, width, rows_of_dout);
+  multiply(result, s.p.transposed(), dout, nk, width, nq);
+  scatter([](const AttentionHead& h) { return h.dv; }, true, result, g, nk, width, rows_of_v);
+  multiply(ds, dout, s.v.transposed(), nq, nk, width);
+  for (std::size_t i = 0; i < nq; ++i) softmax_backward_lanes(ds, s.p, i, nk, set(g.heads[0].scale));
+  multiply(result, ds, s.k, nq, width, nk);
+  scatter([](const AttentionHead& h) { return h.dq; }, true, result, g, nq, width, rows_of_q);
+  multiply(result, ds.transposed(), s.q, nk, width, nq);
+  scatter([](const AttentionHead& h) { return h.dk; }, true, result, g, nk, width, rows_of_k);
+}
+
+}  // namespace
+}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace seppo::inline SEPPO_ABI::kernels {
+
+HWY_EXPORT(AttentionGroupSize);
+HWY_EXPORT(ShortAttention);
+HWY_EXPORT(ShortAttentionBackward);
+
+std::size_t attention_group_size() { return HWY_DYNAMIC_DISPATCH(AttentionGroupSize)(); }
+
+std::size_t short_attention_saved(const AttentionGroup& g) {
+  return ((g.queries + 2 * g.keys) * g.heads[0].width + g.queries * g.keys) * attention_group_size();
+}
+
+std::size_t short_attention_scratch(const AttentionGroup& g) {
+  return ((2 * g.queries + g.keys) * g.heads[0].width + g.queries * g.keys) * attention_group_size();
+}
+
+void short_attention(const AttentionGroup& group, real* saved, real* scratch) {
+  HWY_DYNAMIC_DISPATCH(ShortAttention)(group, saved, scratch);
+}
+
+void short_attention_backward(const AttentionGroup& group, real* saved, real* scratch) {
+  HWY_DYNAMIC_DISPATCH(ShortAttentionBackward)(group, saved, scratch);
+}
+
+}  // namespace seppo::inline SEPPO_ABI::kernels
+#endif

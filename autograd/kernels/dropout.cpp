@@ -1,0 +1,40 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "seppo/autograd/kernels/dropout.cpp"
+#include <hwy/foreach_target.h>
+
+#include <seppo/autograd/kernels/dropout-inl.h>
+#include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/kernels/simd-inl.h>
+
+#include <algorithm>
+
+HWY_BEFORE_NAMESPACE();
+namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace {
+
+void Dropout(real* y, real beta, const real* x, double p, const DropoutKey& key, std::size_t n) {
+  const DropoutFactors random(p, key);
+  real factors[DropoutFactors::kGroup];
+  for (std::size_t i = 0; i < n; i += DropoutFactors::kGroup) {
+    random(factors, static_cast<std::uint32_t>(i / DropoutFactors::kGroup));
+    for_each(std::min(DropoutFactors::kGroup, n - i), [&](std::size_t j, std::size_t count) HWY_ATTR {
+      accumulate(hn::Mul(load(x + i + j, count), load(factors + j, count)), beta, y + i + j, count);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace seppo::inline SEPPO_ABI::kernels {
+
+HWY_EXPORT(Dropout);
+
+void dropout(real* y, real beta, const real* x, double p, const DropoutKey& key, std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(Dropout)(y, beta, x, p, key, n);
+}
+
+}  // namespace seppo::inline SEPPO_ABI::kernels
+#endif
