@@ -42,8 +42,8 @@ Arena::~Arena() { free_blocks(); }
 
 void* Arena::allocate(std::size_t bytes) {
   bytes = std::max<std::size_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment;
-  if (blocks_.empty() || used_ + bytes > blocks_[block_].size) grow(bytes);
-  std::byte* piece = blocks_[block_].data + used_;
+  if (blocks_.empty() || used_ + bytes > blocks_[block_].size()) grow(bytes);
+  std::byte* piece = blocks_[block_].data() + used_;
   used_ += bytes;
   ASAN_UNPOISON_MEMORY_REGION(piece, bytes);
   return piece;
@@ -70,7 +70,7 @@ void Arena::rewind(Mark mark) {
   recycled_.fill(nullptr);
   for (std::size_t b = mark.block; b < blocks_.size(); ++b) {
     const std::size_t keep = b == mark.block ? mark.used : 0;
-    ASAN_POISON_MEMORY_REGION(blocks_[b].data + keep, blocks_[b].size - keep);
+    ASAN_POISON_MEMORY_REGION(blocks_[b].data() + keep, blocks_[b].size() - keep);
   }
   block_ = mark.block;
   used_ = mark.used;
@@ -87,7 +87,7 @@ void Arena::reset() {
 
 std::size_t Arena::capacity() const {
   std::size_t total = 0;
-  for (const Block& block : blocks_) total += block.size;
+  for (const Memory& block : blocks_) total += block.size();
   return total;
 }
 
@@ -96,7 +96,7 @@ void Arena::grow(std::size_t bytes) {
     while (block_ + 1 < blocks_.size()) {
       ++block_;
       used_ = 0;
-      if (bytes <= blocks_[block_].size) return;
+      if (bytes <= blocks_[block_].size()) return;
     }
   add_block(std::max({bytes, kFirstBlock, capacity() / 2}));
   block_ = blocks_.size() - 1;
@@ -104,17 +104,12 @@ void Arena::grow(std::size_t bytes) {
 }
 
 void Arena::add_block(std::size_t bytes) {
-  blocks_.reserve(blocks_.size() + 1);
-  auto* data = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}));
-  ASAN_POISON_MEMORY_REGION(data, bytes);
-  blocks_.push_back({data, bytes});
+  blocks_.emplace_back(bytes);
+  ASAN_POISON_MEMORY_REGION(blocks_.back().data(), bytes);
 }
 
 void Arena::free_blocks() {
-  for (const Block& block : blocks_) {
-    ASAN_UNPOISON_MEMORY_REGION(block.data, block.size);
-    ::operator delete (block.data, std::align_val_t{kAlignment});
-  }
+  for (const Memory& block : blocks_) ASAN_UNPOISON_MEMORY_REGION(block.data(), block.size());
   blocks_.clear();
 }
 

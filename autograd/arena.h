@@ -7,18 +7,18 @@
 // Under AddressSanitizer, memory that is not handed out is poisoned.
 #pragma once
 
+#include <seppo/autograd/memory.h>
 #include <seppo/autograd/real.h>
 
 #include <array>
 #include <cstddef>
-#include <memory>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 
 class Arena {
  public:
-  static constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector
+  static constexpr std::size_t kAlignment = Memory::kAlignment;
 
   // A position to rewind() to.
   struct Mark {
@@ -41,10 +41,6 @@ class Arena {
   std::size_t capacity() const;  // bytes held from the system
 
  private:
-  struct Block {
-    std::byte* data;
-    std::size_t size;
-  };
   struct Piece {
     Piece* next;
   };
@@ -55,7 +51,7 @@ class Arena {
   void add_block(std::size_t bytes);
   void free_blocks();
 
-  std::vector<Block> blocks_;
+  std::vector<Memory> blocks_;
   std::size_t block_ = 0;  // the block in use; later ones are empty
   std::size_t used_ = 0;   // bytes used of it
   std::array<Piece*, kClasses> recycled_{};

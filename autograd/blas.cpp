@@ -5,8 +5,9 @@
 
 #include <cblas.h>
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
-#include <memory>
+#include <string>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -24,25 +25,22 @@ blasint blas_size(std::size_t size) {
 
 CBLAS_TRANSPOSE blas_trans(Trans trans) { return trans == Trans::yes ? CblasTrans : CblasNoTrans; }
 
-// Where OpenBLAS spends its time on packing: B fits the first-level cache, or is read once.
-constexpr std::size_t kSmallB = 16384, kFewRows = 4;
+// Up to this size of B, packing less beats OpenBLAS; beyond, OpenBLAS is as fast or faster.
+constexpr std::size_t kMediumB = std::size_t{1} << 18, kFewRows = 4;
 
 // Computes the product without OpenBLAS if that is faster; tells whether it did.
-bool small_product(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a,
-                   std::size_t lda, const real* b, std::size_t ldb, real beta, real* c, std::size_t ldc) {
+bool own_product(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a,
+                 std::size_t lda, const real* b, std::size_t ldb, real beta, real* c, std::size_t ldc) {
   if (trans_b == Trans::yes && trans_a == Trans::no && m <= kFewRows) {
     kernels::dot_rows(m, n, k, a, lda, b, ldb, beta, c, ldc);
     return true;
   }
-  if (n * k > kSmallB || (trans_b == Trans::yes && trans_a == Trans::yes)) return false;
-  if (trans_b == Trans::yes) {
-    static thread_local const std::unique_ptr<real[]> columns(new real[kSmallB]);
-    kernels::transpose(columns.get(), b, ldb, n, k);
-    kernels::small_gemm(m, n, k, a, lda, 1, columns.get(), n, beta, c, ldc);
-  } else {
-    kernels::small_gemm(m, n, k, a, trans_a == Trans::no ? lda : 1, trans_a == Trans::no ? 1 : lda, b, ldb, beta, c,
-                        ldc);
-  }
+  static const std::size_t limit = std::getenv("LIM") ? std::stoul(std::getenv("LIM")) : kMediumB;
+  if (n * k > limit) return false;
+  const auto factor = [](Trans trans, const real* data, std::size_t ld) {
+    return trans == Trans::no ? kernels::Factor{data, ld, 1} : kernels::Factor{data, 1, ld};
+  };
+  kernels::own_gemm(m, n, k, factor(trans_a, a, lda), factor(trans_b, b, ldb), beta, c, ldc);
   return true;
 }
 
@@ -56,7 +54,7 @@ void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_
       for (std::size_t i = 0; i < m; ++i) std::fill_n(c + i * ldc, n, real{0});
     return;
   }
-  if (small_product(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc)) return;
+  if (own_product(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc)) return;
   pin_to_one_thread();
 #ifdef SEPPO_FLOAT64
   constexpr auto run = cblas_dgemm;

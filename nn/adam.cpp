@@ -9,7 +9,11 @@
 namespace seppo::inline SEPPO_ABI {
 
 Adam::Adam(Parameters& parameters, const AdamOptions& options)
-    : parameters_(&parameters), options_(options), m_(parameters.values().size()), v_(parameters.values().size()) {
+    : parameters_(&parameters),
+      options_(options),
+      size_(parameters.values().size()),
+      m_(size_ * sizeof(real)),
+      v_(size_ * sizeof(real)) {
   for (const double beta : {options.beta1, options.beta2})
     check<ArgumentError>(beta >= 0 && beta < 1, "adam: beta ", beta, " is not in [0, 1)");
   check<ArgumentError>(options.epsilon >= 0 && options.weight_decay >= 0, "adam: epsilon ", options.epsilon,
@@ -17,12 +21,12 @@ Adam::Adam(Parameters& parameters, const AdamOptions& options)
   for (const auto& entry : parameters.entries())
     if (runs_.empty() || runs_.back().decay != entry.decay) {
       if (!runs_.empty()) runs_.back().end = entry.offset;
-      runs_.push_back({entry.offset, m_.size(), entry.decay});
+      runs_.push_back({entry.offset, size_, entry.decay});
     }
 }
 
 void Adam::step(double lr, double gradient_scale) {
-  check<StateError>(parameters_->values().size() == m_.size(),
+  check<StateError>(parameters_->values().size() == size_,
                     "adam: parameters were added after the optimiser was made");
   ++steps_;
   const double t = static_cast<double>(steps_);
@@ -43,7 +47,7 @@ void Adam::step(double lr, double gradient_scale) {
       const std::size_t first = std::max(begin, run.begin), last = std::min(end, run.end);
       if (first >= last) continue;
       own.weight_decay = run.decay ? options_.weight_decay : 0;
-      kernels::adam(values.data() + first, gradients.data() + first, m_.data() + first, v_.data() + first, last - first,
+      kernels::adam(values.data() + first, gradients.data() + first, m_.as<real>() + first, v_.as<real>() + first, last - first,
                     own);
     }
   });

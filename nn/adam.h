@@ -27,8 +27,8 @@ class Adam {
 
   std::int64_t steps() const { return steps_; }
   const AdamOptions& options() const { return options_; }
-  std::span<const real> first_moments() const { return m_; }
-  std::span<const real> second_moments() const { return v_; }
+  std::span<const real> first_moments() const { return {m_.as<real>(), size_}; }
+  std::span<const real> second_moments() const { return {v_.as<real>(), size_}; }
 
  private:
   // Neighbours in the flat block that are decayed alike.
@@ -41,7 +41,8 @@ class Adam {
   AdamOptions options_;
   std::vector<Run> runs_;
   std::int64_t steps_ = 0;
-  std::vector<real> m_, v_;
+  std::size_t size_;
+  Memory m_, v_;
 };
 
 // sqrt(sum of squares) of all gradients; accumulated in double, so that it cannot overflow.

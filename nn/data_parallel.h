@@ -28,9 +28,9 @@ struct StepLoss {
 
 class DataParallel {
  public:
-  static constexpr std::size_t kDefaultShards = 4;
-
-  explicit DataParallel(Parameters& parameters, std::size_t shards = kDefaultShards);
+  // More shards keep more threads busy; each costs a block of gradients, and smaller products. By default
+  // (0) four for up to a million parameters, else two.
+  explicit DataParallel(Parameters& parameters, std::size_t shards = 0);
 
   // Calls loss(first, last) for the samples of each shard, runs backward on what it returns, and adds
   // the gradients to parameters.gradients(). `seed` and `step` key the dropout masks.
@@ -42,7 +42,7 @@ class DataParallel {
 
   Parameters* parameters_;
   std::size_t shards_;
-  std::vector<std::vector<real>> gradients_;  // of all shards but the first, which uses the parameters' own
+  std::vector<Memory> gradients_;             // of all shards but the first, which uses the parameters' own
   std::vector<StepLoss> losses_;              // of each shard
   std::vector<std::unique_ptr<Tape>> tapes_;  // one for each thread
 };

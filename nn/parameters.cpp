@@ -37,24 +37,18 @@ Parameters::~Parameters() {
   for (Node* node : constants_) release_leaf(*node);
 }
 
-Parameters::Block Parameters::make_block(std::size_t size) {
-  auto* block = static_cast<real*>(::operator new (size * sizeof(real), std::align_val_t{Arena::kAlignment}));
-  std::fill_n(block, size, real{0});
-  return Block(block);
-}
-
+// The blocks double; memory beyond size_ is not touched, so it costs nothing.
 void Parameters::reserve(std::size_t size) {
   if (size <= capacity_) return;
-  const std::size_t capacity = std::max(size, 2 * capacity_);
-  Block values = make_block(capacity), gradients = make_block(capacity);
-  std::copy_n(values_.get(), size_, values.get());
-  std::copy_n(gradients_.get(), size_, gradients.get());
-  values_ = std::move(values);
-  gradients_ = std::move(gradients);
-  capacity_ = capacity;
+  capacity_ = std::max(size, 2 * capacity_);
+  for (Memory* const block : {&values_, &gradients_}) {
+    Memory larger(capacity_ * sizeof(real));
+    std::copy_n(block->as<real>(), size_, larger.as<real>());
+    *block = std::move(larger);
+  }
   for (const Entry& entry : entries_) {
-    entry.tensor.node().data = values_.get() + entry.offset;
-    entry.tensor.node().grad = gradients_.get() + entry.offset;
+    entry.tensor.node().data = values_.as<real>() + entry.offset;
+    entry.tensor.node().grad = gradients_.as<real>() + entry.offset;
   }
 }
 
@@ -68,24 +62,24 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
   size_ = (offset + count + kAlign - 1) / kAlign * kAlign;
 
   Entry& entry = entries_.emplace_back(Entry{std::move(name), shape, offset, decay, {}});
-  entry.tensor = Tensor(acquire_leaf(shape, values_.get() + offset, gradients_.get() + offset, &entry.name));
+  entry.tensor = Tensor(acquire_leaf(shape, values_.as<real>() + offset, gradients_.as<real>() + offset, &entry.name));
   RandomStream random(seed_, Purpose::init, hash(entry.name));
-  init({values_.get() + offset, count}, shape, random);
+  init({values_.as<real>() + offset, count}, shape, random);
   return entry.tensor;
 }
 
 Tensor Parameters::add_constant(const Shape& shape, std::span<const real> values) {
   check(static_cast<std::size_t>(shape.size()) == values.size(), "constant: shape ", shape, " has ", shape.size(),
         " elements, ", values.size(), " values given");
-  constant_values_.push_back(make_block(values.size()));
-  std::copy(values.begin(), values.end(), constant_values_.back().get());
-  Node& node = acquire_leaf(shape, constant_values_.back().get(), nullptr, nullptr);
+  constant_values_.emplace_back(std::max<std::size_t>(1, values.size()) * sizeof(real));
+  std::copy(values.begin(), values.end(), constant_values_.back().as<real>());
+  Node& node = acquire_leaf(shape, constant_values_.back().as<real>(), nullptr, nullptr);
   node.requires_grad = false;
   constants_.push_back(&node);
   return Tensor(node);
 }
 
-void Parameters::zero_gradients() { std::fill_n(gradients_.get(), size_, real{0}); }
+void Parameters::zero_gradients() { std::fill_n(gradients_.as<real>(), size_, real{0}); }
 
 const Parameters::Entry* Parameters::find(std::string_view name) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });

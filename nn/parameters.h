@@ -65,10 +65,10 @@ class Parameters {
 
   Scope root() { return Scope(*this, ""); }
 
-  std::span<real> values() { return {values_.get(), size_}; }
-  std::span<real> gradients() { return {gradients_.get(), size_}; }
-  std::span<const real> values() const { return {values_.get(), size_}; }
-  std::span<const real> gradients() const { return {gradients_.get(), size_}; }
+  std::span<real> values() { return {values_.as<real>(), size_}; }
+  std::span<real> gradients() { return {gradients_.as<real>(), size_}; }
+  std::span<const real> values() const { return {values_.as<real>(), size_}; }
+  std::span<const real> gradients() const { return {gradients_.as<real>(), size_}; }
   void zero_gradients();
 
   const std::deque<Entry>& entries() const { return entries_; }
@@ -78,12 +78,6 @@ class Parameters {
 
  private:
   friend class Scope;
-  struct Free {
-    void operator()(real* block) const { ::operator delete (block, std::align_val_t{Arena::kAlignment}); }
-  };
-  using Block = std::unique_ptr<real[], Free>;
-
-  static Block make_block(std::size_t size);
   void reserve(std::size_t size);
   Tensor add(std::string name, const Shape& shape, const Init& init, bool decay);
   Tensor add_constant(const Shape& shape, std::span<const real> values);
@@ -91,9 +85,9 @@ class Parameters {
   std::uint64_t seed_;
   std::size_t most_;
   std::deque<Entry> entries_;
-  Block values_, gradients_;
+  Memory values_, gradients_;
   std::size_t size_ = 0, capacity_ = 0;
-  std::vector<Block> constant_values_;
+  std::vector<Memory> constant_values_;
   std::vector<Node*> constants_;
 };
 

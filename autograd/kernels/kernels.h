@@ -43,10 +43,16 @@ double squared_norm(const real* x, std::size_t n);  // sum x^2, accumulated in d
 
 // ---- products -----------------------------------------------------------------------------------
 
-// What gemm() (blas.h) computes itself. C[m,n] = beta C + A[m,k] B[k,n] without packing: for a B that
-// stays in cache. A has any strides, so that its transpose is free.
-void small_gemm(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t row_a, std::size_t col_a,
-                const real* b, std::size_t ldb, real beta, real* c, std::size_t ldc);
+// What gemm() (blas.h) computes without OpenBLAS.
+
+// A matrix with any strides, so that its transpose is free; one of them is 1.
+struct Factor {
+  const real* data;
+  std::size_t row, col;
+  Factor at(std::size_t i, std::size_t j) const { return {data + i * row + j * col, row, col}; }
+};
+// C[m,n] = beta C + A[m,k] B[k,n]
+void own_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, real beta, real* c, std::size_t ldc);
 // C[m,n] = beta C + A[m,k] B[n,k]^T, reading B once for each four rows: for few rows.
 void dot_rows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b,
               std::size_t ldb, real beta, real* c, std::size_t ldc);
