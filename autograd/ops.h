@@ -72,6 +72,17 @@ Tensor log_softmax(const Tensor& x, int axis = -1);  // x - log sum e^x
 // (Ba, Kiros and Hinton 2016). x [..., n], gain and bias [n].
 Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon = 1e-5);
 
+// The "Add & Norm" of a Transformer in one pass, and without storing the steps between:
+// dropout(layer_norm(x + dropout(y, before), gain, bias, epsilon), after). x and y have equal shapes.
+struct AddNormOptions {
+  double epsilon = 1e-5;
+  double dropout_before = 0, dropout_after = 0;
+};
+Tensor add_norm(const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias,
+                const AddNormOptions& options = {});
+// x + dropout(y, p), likewise.
+Tensor add_dropout(const Tensor& x, const Tensor& y, double p);
+
 // ---- attention -----------------------------------------------------------------------------------
 
 // Columns [first, first + count) of a matrix: addresses Q, K and V within one stacked projection

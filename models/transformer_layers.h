@@ -60,12 +60,14 @@ struct AddNorm {
 
   template <class F>
   Tensor operator()(const Tensor& x, const F& sublayer) const {
-    if (place == DropoutPlace::after_norm) return dropout(norm(x + sublayer(x)));
-    return order == Norm::post ? norm(x + dropout(sublayer(x))) : x + dropout(sublayer(norm(x)));
+    if (order == Norm::pre) return add_dropout(x, sublayer(norm(x)), dropout);
+    const bool is_after = place == DropoutPlace::after_norm;
+    return add_norm(x, sublayer(x), norm.weight, norm.bias,
+                    {norm.epsilon, is_after ? 0 : dropout, is_after ? dropout : 0});
   }
 
   LayerNorm norm;
-  Dropout dropout;
+  double dropout;
   Norm order;
   DropoutPlace place;
 };

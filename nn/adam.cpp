@@ -26,8 +26,7 @@ Adam::Adam(Parameters& parameters, const AdamOptions& options)
 }
 
 void Adam::step(double lr, double gradient_scale) {
-  check<StateError>(parameters_->values().size() == size_,
-                    "adam: parameters were added after the optimiser was made");
+  check<StateError>(parameters_->values().size() == size_, "adam: parameters were added after the optimiser was made");
   ++steps_;
   const double t = static_cast<double>(steps_);
   const kernels::AdamStep step{.lr = lr,
@@ -47,8 +46,8 @@ void Adam::step(double lr, double gradient_scale) {
       const std::size_t first = std::max(begin, run.begin), last = std::min(end, run.end);
       if (first >= last) continue;
       own.weight_decay = run.decay ? options_.weight_decay : 0;
-      kernels::adam(values.data() + first, gradients.data() + first, m_.as<real>() + first, v_.as<real>() + first, last - first,
-                    own);
+      kernels::adam(values.data() + first, gradients.data() + first, m_.as<real>() + first, v_.as<real>() + first,
+                    last - first, own);
     }
   });
 }

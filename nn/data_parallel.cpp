@@ -7,7 +7,10 @@
 namespace seppo::inline SEPPO_ABI {
 
 DataParallel::DataParallel(Parameters& parameters, std::size_t shards)
-    : parameters_(&parameters), shards_(shards > 0 ? shards : parameters.count() <= 1'000'000 ? 4 : 2) {
+    : parameters_(&parameters),
+      shards_(shards > 0                        ? shards
+              : parameters.count() <= 1'000'000 ? 4
+                                                : 2) {
   check<ArgumentError>(shards <= 64, "data parallel: ", shards, " shards are not in 1..64");
   gradients_.resize(shards_ - 1);
   losses_.resize(shards_);
@@ -55,7 +58,9 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
 // Shard s adds shard s + 1, then s + 2, s + 4 ...: a tree that depends on the number of shards alone.
 void DataParallel::add_gradients(std::size_t shards) {
   const std::span<real> gradients = parameters_->gradients();
-  const auto block = [&](std::size_t shard) { return shard == 0 ? gradients.data() : gradients_[shard - 1].as<real>(); };
+  const auto block = [&](std::size_t shard) {
+    return shard == 0 ? gradients.data() : gradients_[shard - 1].as<real>();
+  };
   constexpr std::size_t kGrain = std::size_t{1} << 13;
   parallel_for(0, gradients.size(), kGrain, [&](std::size_t begin, std::size_t end) {
     for (std::size_t stride = 1; stride < shards; stride *= 2)

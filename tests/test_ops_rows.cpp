@@ -2,6 +2,8 @@
 #include "support/op_check.h"
 #include "support/reference.h"
 
+#include <functional>
+
 #include <limits>
 
 using namespace test;
@@ -125,4 +127,56 @@ BOOST_AUTO_TEST_CASE(layer_norm_ignores_scale_and_shift_of_a_row) {
   const Tensor y = seppo::layer_norm(seppo::tensor({1, 32}, a), gain, bias, 0),
                z = seppo::layer_norm(seppo::tensor({1, 32}, b), gain, bias, 0);
   check_close(z.values(), {y.values().begin(), y.values().end()}, 1e-12, "layer_norm");
+}
+
+BOOST_AUTO_TEST_CASE(add_norm) {
+  for (const int cols : {1, 5, 32})
+    check_op(
+        "add_norm", {{3, cols}, {3, cols}, {cols}, {cols}},
+        [](Inputs x) { return seppo::add_norm(x[0], x[1], x[2], x[3], {.epsilon = 0.1}); },
+        [](const auto& x) {
+          return ref::layer_norm(ref::zip(x[0], x[1], [](auto a, auto b) { return a + b; }), x[2], x[3], 0.1);
+        });
+}
+
+// The fused ops are their compositions, with the same masks; rows end within groups of random bits.
+BOOST_AUTO_TEST_CASE(fused_dropout_equals_its_composition) {
+  using Build = std::function<Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>;
+  const auto run = [](int cols, const Build& build) {
+    seppo::Tape& t = seppo::tape();
+    t.clear();
+    t.random = {1, 2, 3, 4};
+    std::vector<Tensor> x;
+    for (const Shape& shape : {Shape{7, cols}, Shape{7, cols}, Shape{cols}, Shape{cols}}) {
+      seppo::RandomStream random(x.size(), seppo::Purpose::test);
+      std::vector<double> values;
+      for (int i = 0; i < static_cast<int>(shape.size()); ++i) values.push_back(random.normal());
+      x.push_back(seppo::variable(shape, values));
+    }
+    const Tensor y = build(x[0], x[1], x[2], x[3]);
+    std::vector<double> cotangent(x[0].values().rbegin(), x[0].values().rend());
+    t.backward(y, cotangent);
+    std::vector<double> all(y.values().begin(), y.values().end());
+    for (const Tensor& input : x) all.insert(all.end(), input.gradient().begin(), input.gradient().end());
+    return all;
+  };
+  for (const int cols : {3, 32, 128, 200}) {
+    for (const auto& [before, after] : {std::pair{0.3, 0.0}, std::pair{0.0, 0.2}, std::pair{0.5, 0.4}})
+      check_close(run(cols,
+                      [&](const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias) {
+                        return seppo::add_norm(x, y, gain, bias, {1e-5, before, after});
+                      }),
+                  run(cols,
+                      [&](const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias) {
+                        return seppo::dropout(seppo::layer_norm(x + seppo::dropout(y, before), gain, bias), after);
+                      }),
+                  1e-12, "add_norm");
+    const auto keep_used = [](const Tensor& y, const Tensor& gain, const Tensor& bias) { return y * gain + bias; };
+    check_close(run(cols, [&](const Tensor& x, const Tensor& y, const Tensor& gain,
+                              const Tensor& bias) { return keep_used(seppo::add_dropout(x, y, 0.3), gain, bias); }),
+                run(cols, [&](const Tensor& x, const Tensor& y, const Tensor& gain,
+                              const Tensor& bias) { return keep_used(x + seppo::dropout(y, 0.3), gain, bias); }),
+                1e-12, "add_dropout");
+  }
+  seppo::tape().clear();
 }

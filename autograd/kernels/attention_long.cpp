@@ -126,8 +126,8 @@ void scale_row(real* row, real factor, std::size_t n) {
 class RowDropout {
  public:
   RowDropout(const AttentionDropout& dropout, const AttentionHead& h)
-      : active_(dropout.p > 0),
-        random_(dropout.p, dropout.key),
+      : active_(dropout.weights.p > 0),
+        random_(dropout.weights.p, dropout.weights.key),
         first_(dropout.head * static_cast<std::uint32_t>(h.queries)),
         groups_(static_cast<std::uint32_t>((h.keys + kKeys - 1) / kKeys)) {}
 

@@ -17,23 +17,42 @@ HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
-using D32 = hn::ScalableTag<std::uint32_t>;
-using V32 = hn::Vec<D32>;
+// Philox in the lower halves of 64-bit lanes: products of 32-bit numbers come out whole, and what is left
+// in the upper halves never matters.
+using D64 = hn::ScalableTag<std::uint64_t>;
+using V64 = hn::Vec<D64>;
 
-// The upper and lower halves of 32 x 32 bit products.
-struct Product {
-  V32 high, low;
-};
-HWY_INLINE Product multiply(V32 a, V32 b) {
+HWY_INLINE V64 multiply_low(V64 a, V64 b) {
 #if HWY_TARGET == HWY_SCALAR
-  const std::uint64_t p = std::uint64_t{hn::GetLane(a)} * hn::GetLane(b);
-  return {hn::Set(D32(), static_cast<std::uint32_t>(p >> 32)), hn::Set(D32(), static_cast<std::uint32_t>(p))};
+  return hn::Set(D64(), (hn::GetLane(a) & 0xFFFFFFFFu) * (hn::GetLane(b) & 0xFFFFFFFFu));
 #else
-  const hn::RepartitionToWide<D32> wide;
-  const auto even = hn::MulEven(a, b);
-  const auto odd = hn::MulEven(a, hn::BitCast(D32(), hn::ShiftRight<32>(hn::BitCast(wide, b))));
-  return {hn::OddEven(hn::BitCast(D32(), odd), hn::BitCast(D32(), hn::ShiftRight<32>(even))),
-          hn::OddEven(hn::BitCast(D32(), hn::ShiftLeft<32>(odd)), hn::BitCast(D32(), even))};
+  const hn::RepartitionToNarrow<D64> halves;
+  return hn::MulEven(hn::BitCast(halves, a), hn::BitCast(halves, b));
+#endif
+}
+
+// Words 0 to 3 of some blocks.
+struct PhiloxState {
+  V64 w0, w1, w2, w3;
+
+  HWY_INLINE void round(std::uint32_t k0, std::uint32_t k1) {
+    const D64 d;
+    const V64 p0 = multiply_low(hn::Set(d, 0xD2511F53u), w0), p1 = multiply_low(hn::Set(d, 0xCD9E8D57u), w2);
+    w0 = hn::Xor3(hn::ShiftRight<32>(p1), w1, hn::Set(d, k0));
+    w1 = p1;
+    w2 = hn::Xor3(hn::ShiftRight<32>(p0), w3, hn::Set(d, k1));
+    w3 = p0;
+  }
+};
+
+// Stores the lower halves of `even` and `odd` by turns.
+HWY_INLINE void store_by_turns(V64 even, V64 odd, std::uint32_t* to) {
+#if HWY_TARGET == HWY_SCALAR
+  to[0] = static_cast<std::uint32_t>(hn::GetLane(even));
+  to[1] = static_cast<std::uint32_t>(hn::GetLane(odd));
+#else
+  const hn::RepartitionToNarrow<D64> d;
+  hn::StoreU(hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even)), d, to);
 #endif
 }
 
@@ -42,23 +61,20 @@ constexpr std::size_t kBlocks = 16;
 // words[w][l] = word w of the Philox4x32-10 block with counter (first + l, c1, c2, c3).
 HWY_INLINE void philox_blocks(std::uint32_t (&words)[4][kBlocks], std::uint64_t key, std::uint32_t first,
                               std::uint32_t c1, std::uint32_t c2, std::uint32_t c3) {
-  const D32 d;
-  const V32 multiplier0 = hn::Set(d, 0xD2511F53u), multiplier1 = hn::Set(d, 0xCD9E8D57u);
-  for (std::size_t l = 0; l < kBlocks; l += hn::Lanes(d)) {
-    V32 w0 = hn::Iota(d, first + static_cast<std::uint32_t>(l)), w1 = hn::Set(d, c1), w2 = hn::Set(d, c2),
-        w3 = hn::Set(d, c3);
+  const D64 d;
+  for (std::size_t l = 0; l < kBlocks; l += 2 * hn::Lanes(d)) {
+    const V64 counters = hn::Add(hn::Set(d, first + l), hn::ShiftLeft<1>(hn::Iota(d, 0)));
+    PhiloxState even{counters, hn::Set(d, c1), hn::Set(d, c2), hn::Set(d, c3)}, odd = even;
+    odd.w0 = hn::Add(counters, hn::Set(d, 1));
     auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
     for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-      const Product p0 = multiply(multiplier0, w0), p1 = multiply(multiplier1, w2);
-      w0 = hn::Xor(hn::Xor(p1.high, w1), hn::Set(d, k0));
-      w1 = p1.low;
-      w2 = hn::Xor(hn::Xor(p0.high, w3), hn::Set(d, k1));
-      w3 = p0.low;
+      even.round(k0, k1);
+      odd.round(k0, k1);
     }
-    hn::StoreU(w0, d, words[0] + l);
-    hn::StoreU(w1, d, words[1] + l);
-    hn::StoreU(w2, d, words[2] + l);
-    hn::StoreU(w3, d, words[3] + l);
+    store_by_turns(even.w0, odd.w0, words[0] + l);
+    store_by_turns(even.w1, odd.w1, words[1] + l);
+    store_by_turns(even.w2, odd.w2, words[2] + l);
+    store_by_turns(even.w3, odd.w3, words[3] + l);
   }
 }
 
@@ -77,10 +93,12 @@ class DropoutFactors {
     std::uint32_t words[4][kBlocks];
     philox_blocks(words, key_.seed, group * static_cast<std::uint32_t>(kBlocks), key_.sample, key_.step,
                   static_cast<std::uint32_t>(Purpose::dropout) << 24 | key_.site);
+    const std::uint32_t threshold = threshold_;  // locals: `factors` may alias members
+    const real kept = kept_;
     for (std::size_t w = 0; w < 4; ++w) {
       real* const low = factors + 2 * kBlocks * w;
-      for (std::size_t l = 0; l < kBlocks; ++l) low[l] = (words[w][l] & 0xFFFF) >= threshold_ ? kept_ : real{0};
-      for (std::size_t l = 0; l < kBlocks; ++l) low[kBlocks + l] = words[w][l] >> 16 >= threshold_ ? kept_ : real{0};
+      for (std::size_t l = 0; l < kBlocks; ++l) low[l] = (words[w][l] & 0xFFFF) >= threshold ? kept : real{0};
+      for (std::size_t l = 0; l < kBlocks; ++l) low[kBlocks + l] = words[w][l] >> 16 >= threshold ? kept : real{0};
     }
   }
 

@@ -151,6 +151,11 @@ void AddColumnSums(real* sums, const real* x, std::size_t rows, std::size_t cols
   });
 }
 
+void CopyRows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
+  for (std::size_t i = 0; i < rows; ++i)
+    for_each(cols, [&](std::size_t j, std::size_t n) HWY_ATTR { store(load(x + i * ldx + j, n), y + i * ldy + j, n); });
+}
+
 void AddRows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t j = 0; j < cols; ++j) y[i * ldy + j] += x[i * ldx + j];
@@ -183,6 +188,7 @@ HWY_EXPORT(Scale);
 HWY_EXPORT(Axpy);
 HWY_EXPORT(ReluMask);
 HWY_EXPORT(AddColumnSums);
+HWY_EXPORT(CopyRows);
 HWY_EXPORT(AddRows);
 HWY_EXPORT(Sum);
 HWY_EXPORT(SquaredNorm);
@@ -218,7 +224,7 @@ void add_column_sums(real* sums, const real* x, std::size_t rows, std::size_t co
 }
 
 void copy_rows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
-  for (std::size_t i = 0; i < rows; ++i) std::copy_n(x + i * ldx, cols, y + i * ldy);
+  HWY_DYNAMIC_DISPATCH(CopyRows)(y, ldy, x, ldx, rows, cols);
 }
 
 void add_rows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {

@@ -68,21 +68,11 @@ real log_sum_exp(const real* x, std::size_t n);
 // dx_j = beta dx_j + dy_j - exp(y_j) sum_k dy_k
 void log_softmax_row_backward(real* dx, real beta, const real* dy, const real* y, std::size_t n);
 
-// What layer_norm's backward needs of a row: x_hat = ((x - center) - shift) * rstd. The mean is
-// center + shift: split in two, so that subtracting it from values much larger than their spread
-// loses nothing.
-struct RowMoments {
-  real center, shift, rstd;
-};
-void layer_norm(real* y, RowMoments* moments, const real* x, const real* gain, const real* bias, double epsilon,
-                std::size_t rows, std::size_t cols);
-// Any of dx, dgain, dbias may be null; dgain and dbias are added to.
-void layer_norm_backward(real* dx, real beta, real* dgain, real* dbias, const real* dy, const real* x,
-                         const RowMoments* moments, const real* gain, std::size_t rows, std::size_t cols);
-
 // dx = beta dx + scale (softmax(x) - smoothed one-hot of target): one row of cross-entropy.
 void cross_entropy_row_backward(real* dx, real beta, const real* x, real log_sum_exp, std::size_t target,
                                 real smoothing, real scale, std::size_t n);
+
+// ---- dropout ------------------------------------------------------------------------------------
 
 // y = x / (1 - p) where kept, else 0. Element i is kept if its 16 bits of Philox4x32-10 are not below
 // p 2^16: of each 128 elements, element 32 w + 16 h + l has half h (0 is the lower) of word w of block
@@ -92,6 +82,40 @@ struct DropoutKey {
   std::uint32_t step, sample, site;
 };
 void dropout(real* y, real beta, const real* x, double p, const DropoutKey& key, std::size_t n);
+// A dropout within another kernel; none with p = 0.
+struct Dropping {
+  double p = 0;
+  DropoutKey key = {};
+};
+// out = x + dropout(y)
+void add_dropped(real* out, const real* x, const real* y, const Dropping& dropping, std::size_t n);
+
+// ---- layer norm ---------------------------------------------------------------------------------
+
+// out = dropout(gain x_hat + bias), x_hat the normalised rows of x, or of x + dropout(y).
+struct NormInputs {
+  const real *x, *y;  // y may be null
+  const real *gain, *bias;
+  std::size_t rows, cols;
+  Dropping before = {}, after = {};  // of y and of the result
+};
+// What backward needs of a row: x_hat = ((x - center) - shift) * rstd. The mean is center + shift: split
+// in two, so that subtracting it from values much larger than their spread loses nothing.
+struct RowMoments {
+  real center, shift, rstd;
+};
+constexpr std::size_t layer_norm_scratch(std::size_t cols) { return 3 * cols; }  // elements
+void layer_norm(real* out, RowMoments* moments, const NormInputs& in, double epsilon, real* scratch);
+// Any may be null; dgain and dbias are added to.
+struct NormGradients {
+  real* dx;
+  real beta_x;
+  real* dy;
+  real beta_y;
+  real *dgain, *dbias;
+};
+void layer_norm_backward(const NormGradients& gradients, const real* dout, const NormInputs& in,
+                         const RowMoments* moments, real* scratch);
 
 // ---- attention ----------------------------------------------------------------------------------
 
@@ -126,8 +150,7 @@ void short_attention_backward(const AttentionGroup& group, real* saved, real* sc
 // Long sequences: tiles of scores, never all of them (Rabe and Staats 2021; Dao et al. 2022). Backward
 // computes them again, from log_sums[queries], the logarithm of each row's sum.
 struct AttentionDropout {
-  double p;  // of the weights; those kept are divided by 1 - p
-  DropoutKey key;
+  Dropping weights;
   std::uint32_t head;  // each head has bits of its own
 };
 std::size_t long_attention_scratch(const AttentionHead& head);

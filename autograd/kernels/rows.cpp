@@ -69,58 +69,6 @@ void LogSoftmaxRowBackward(real* dx, real beta, const real* dy, const real* y, s
   });
 }
 
-RowMoments row_moments(const real* x, double epsilon, std::size_t n) {
-  DoubleSum sum;
-  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR { sum.add(load(x + j, count)); });
-  const double mean = sum.total() / static_cast<double>(n);
-  const real center = static_cast<real>(mean);
-  const real shift = static_cast<real>(mean - static_cast<double>(center));
-  const V c = set(center), s = set(shift), zero = hn::Zero(D());
-  DoubleSum squares;
-  for_each(n, [&](std::size_t j, std::size_t count)
-                  HWY_ATTR { squares.add_square(first(hn::Sub(hn::Sub(load(x + j, count), c), s), zero, count)); });
-  const double variance = squares.total() / static_cast<double>(n);
-  return {center, shift, static_cast<real>(1 / std::sqrt(variance + epsilon))};
-}
-
-void LayerNorm(real* y, RowMoments* moments, const real* x, const real* gain, const real* bias, double epsilon,
-               std::size_t rows, std::size_t cols) {
-  for (std::size_t i = 0; i < rows; ++i, x += cols, y += cols) {
-    moments[i] = row_moments(x, epsilon, cols);
-    const V c = set(moments[i].center), s = set(moments[i].shift), r = set(moments[i].rstd);
-    for_each(cols, [&](std::size_t j, std::size_t count) HWY_ATTR {
-      const V normal = hn::Mul(hn::Sub(hn::Sub(load(x + j, count), c), s), r);
-      store(hn::MulAdd(normal, load(gain + j, count), load(bias + j, count)), y + j, count);
-    });
-  }
-}
-
-// With n = x_hat and g = dy gain: dx = rstd (g - mean(g) - n mean(g n)).
-void LayerNormBackward(real* dx, real beta, real* dgain, real* dbias, const real* dy, const real* x,
-                       const RowMoments* moments, const real* gain, std::size_t rows, std::size_t cols) {
-  const V zero = hn::Zero(D()), inverse = set(1 / static_cast<real>(cols));
-  for (std::size_t i = 0; i < rows; ++i, x += cols, dy += cols) {
-    const V c = set(moments[i].center), s = set(moments[i].shift), r = set(moments[i].rstd);
-    V sum_g = zero, sum_gn = zero;
-    for_each(cols, [&](std::size_t j, std::size_t count) HWY_ATTR {
-      const V normal = hn::Mul(hn::Sub(hn::Sub(load(x + j, count), c), s), r);
-      const V d = load(dy + j, count), g = hn::Mul(d, load(gain + j, count));
-      sum_g = hn::Add(sum_g, g);
-      sum_gn = hn::MulAdd(g, normal, sum_gn);
-      if (dgain) accumulate(hn::Mul(d, normal), 1, dgain + j, count);
-      if (dbias) accumulate(d, 1, dbias + j, count);
-    });
-    if (!dx) continue;
-    const V mean_g = hn::Mul(set(sum_lanes(sum_g)), inverse), mean_gn = hn::Mul(set(sum_lanes(sum_gn)), inverse);
-    for_each(cols, [&](std::size_t j, std::size_t count) HWY_ATTR {
-      const V normal = hn::Mul(hn::Sub(hn::Sub(load(x + j, count), c), s), r);
-      const V g = hn::Mul(load(dy + j, count), load(gain + j, count));
-      const V term = hn::Mul(r, hn::NegMulAdd(normal, mean_gn, hn::Sub(g, mean_g)));
-      accumulate(term, beta, dx + i * cols + j, count);
-    });
-  }
-}
-
 void CrossEntropyRowBackward(real* dx, real beta, const real* x, real lse, std::size_t target, real smoothing,
                              real scale, std::size_t n) {
   const V l = set(lse), f = set(scale), uniform = set(smoothing / static_cast<real>(n));
@@ -142,8 +90,6 @@ HWY_EXPORT(SoftmaxRow);
 HWY_EXPORT(SoftmaxRowBackward);
 HWY_EXPORT(LogSumExp);
 HWY_EXPORT(LogSoftmaxRowBackward);
-HWY_EXPORT(LayerNorm);
-HWY_EXPORT(LayerNormBackward);
 HWY_EXPORT(CrossEntropyRowBackward);
 
 void softmax_row(real* y, const real* x, std::size_t count, std::size_t n) {
@@ -158,16 +104,6 @@ real log_sum_exp(const real* x, std::size_t n) { return HWY_DYNAMIC_DISPATCH(Log
 
 void log_softmax_row_backward(real* dx, real beta, const real* dy, const real* y, std::size_t n) {
   HWY_DYNAMIC_DISPATCH(LogSoftmaxRowBackward)(dx, beta, dy, y, n);
-}
-
-void layer_norm(real* y, RowMoments* moments, const real* x, const real* gain, const real* bias, double epsilon,
-                std::size_t rows, std::size_t cols) {
-  HWY_DYNAMIC_DISPATCH(LayerNorm)(y, moments, x, gain, bias, epsilon, rows, cols);
-}
-
-void layer_norm_backward(real* dx, real beta, real* dgain, real* dbias, const real* dy, const real* x,
-                         const RowMoments* moments, const real* gain, std::size_t rows, std::size_t cols) {
-  HWY_DYNAMIC_DISPATCH(LayerNormBackward)(dx, beta, dgain, dbias, dy, x, moments, gain, rows, cols);
 }
 
 void cross_entropy_row_backward(real* dx, real beta, const real* x, real log_sum_exp, std::size_t target,

@@ -62,40 +62,61 @@ double Plan::multiplications() const {
   return 2 * total * static_cast<double>(heads * width);
 }
 
-std::size_t first_element(const Columns& c, int row) {
-  return static_cast<std::size_t>(row) * c.matrix.cols() + static_cast<std::size_t>(c.first);
-}
+// Makes the kernels' heads: pair p is head p % heads of sequence p / heads.
+class Heads {
+ public:
+  Heads(const Plan& plan, const Tensor& y, const Gradients& gradients) : plan_(plan) {
+    const auto at = [](const Columns& c, auto* data) { return data ? data + c.first : nullptr; };
+    first_ = {.q = at(plan.q, plan.q.matrix.data()),
+              .k = at(plan.k, plan.k.matrix.data()),
+              .v = at(plan.v, plan.v.matrix.data()),
+              .out = y.data(),
+              .dout = gradients.dout,
+              .dq = at(plan.q, gradients.dq),
+              .dk = at(plan.k, gradients.dk),
+              .dv = at(plan.v, gradients.dv),
+              .ldq = plan.q.matrix.cols(),
+              .ldk = plan.k.matrix.cols(),
+              .ldv = plan.v.matrix.cols(),
+              .ldo = y.cols(),
+              .queries = 0,
+              .keys = 0,
+              .width = plan.width,
+              .valid_keys = 0,
+              .causal = plan.mask.is_causal,
+              .allowed = nullptr,
+              .scale = static_cast<real>(1 / std::sqrt(static_cast<double>(plan.width)))};
+  }
 
-kernels::AttentionHead head(const Plan& plan, const Tensor& y, const Gradients& gradients, std::size_t pair) {
-  const std::size_t s = pair / plan.heads, column = pair % plan.heads * plan.width;
-  const std::size_t q = first_element(plan.q, plan.q_offsets[s]) + column,
-                    k = first_element(plan.k, plan.k_offsets[s]) + column,
-                    v = first_element(plan.v, plan.k_offsets[s]) + column,
-                    out = static_cast<std::size_t>(plan.q_offsets[s]) * y.cols() + column;
-  const auto at = [](auto* data, std::size_t element) { return data ? data + element : nullptr; };
-  std::size_t mask_before = 0;
-  if (!plan.mask.pairs.empty())
-    for (std::size_t i = 0; i < s; ++i) mask_before += plan.queries(i) * plan.keys(i);
-  return {.q = plan.q.matrix.data() + q,
-          .k = plan.k.matrix.data() + k,
-          .v = plan.v.matrix.data() + v,
-          .out = y.data() + out,
-          .dout = at(gradients.dout, out),
-          .dq = at(gradients.dq, q),
-          .dk = at(gradients.dk, k),
-          .dv = at(gradients.dv, v),
-          .ldq = plan.q.matrix.cols(),
-          .ldk = plan.k.matrix.cols(),
-          .ldv = plan.v.matrix.cols(),
-          .ldo = y.cols(),
-          .queries = plan.queries(s),
-          .keys = plan.keys(s),
-          .width = plan.width,
-          .valid_keys = plan.mask.lengths.empty() ? plan.keys(s) : static_cast<std::size_t>(plan.mask.lengths[s]),
-          .causal = plan.mask.is_causal,
-          .allowed = plan.mask.pairs.empty() ? nullptr : plan.mask.pairs.data() + mask_before,
-          .scale = static_cast<real>(1 / std::sqrt(static_cast<double>(plan.width)))};
-}
+  kernels::AttentionHead operator()(std::size_t pair) const {
+    const std::size_t s = pair / plan_.heads, column = pair % plan_.heads * plan_.width;
+    const auto query = static_cast<std::size_t>(plan_.q_offsets[s]), key = static_cast<std::size_t>(plan_.k_offsets[s]);
+    kernels::AttentionHead h = first_;
+    const auto move = [](auto& data, std::size_t elements) {
+      if (data) data += elements;
+    };
+    move(h.q, query * h.ldq + column);
+    move(h.k, key * h.ldk + column);
+    move(h.v, key * h.ldv + column);
+    move(h.out, query * h.ldo + column);
+    move(h.dout, query * h.ldo + column);
+    move(h.dq, query * h.ldq + column);
+    move(h.dk, key * h.ldk + column);
+    move(h.dv, key * h.ldv + column);
+    h.queries = plan_.queries(s);
+    h.keys = plan_.keys(s);
+    h.valid_keys = plan_.mask.lengths.empty() ? h.keys : static_cast<std::size_t>(plan_.mask.lengths[s]);
+    if (!plan_.mask.pairs.empty()) {
+      h.allowed = plan_.mask.pairs.data();
+      for (std::size_t i = 0; i < s; ++i) h.allowed += plan_.queries(i) * plan_.keys(i);
+    }
+    return h;
+  }
+
+ private:
+  const Plan& plan_;
+  kernels::AttentionHead first_;
+};
 
 // Memory for each thread while a pass runs.
 class Scratch {
@@ -136,14 +157,15 @@ constexpr std::size_t kMostLanes = 64;
 template <class F>
 void for_each_group(const Plan& plan, const Tensor& y, const Gradients& gradients, std::size_t threads, const F& f) {
   const std::size_t size = kernels::attention_group_size(), groups = (plan.pairs() + size - 1) / size;
-  const kernels::AttentionHead first = head(plan, y, gradients, 0);
+  const Heads head(plan, y, gradients);
+  const kernels::AttentionHead first = head(0);
   const kernels::AttentionGroup shape{&first, size, plan.most_queries(), plan.most_keys()};
   const Scratch scratch(threads, kernels::short_attention_scratch(shape));
   run_tasks(threads, [&](std::size_t thread) {
     for (std::size_t g = groups * thread / threads; g < groups * (thread + 1) / threads; ++g) {
       kernels::AttentionHead heads[kMostLanes];
       const std::size_t count = std::min(size, plan.pairs() - g * size);
-      for (std::size_t l = 0; l < count; ++l) heads[l] = head(plan, y, gradients, g * size + l);
+      for (std::size_t l = 0; l < count; ++l) heads[l] = head(g * size + l);
       f(kernels::AttentionGroup{heads, count, shape.queries, shape.keys},
         plan.saved + g * kernels::short_attention_saved(shape), scratch.of(thread));
     }
@@ -153,20 +175,20 @@ void for_each_group(const Plan& plan, const Tensor& y, const Gradients& gradient
 // Runs a pass of long attention: f(head, its dropout, its log-sums, scratch memory).
 template <class F>
 void for_each_head(const Plan& plan, const Tensor& y, const Gradients& gradients, std::size_t threads, const F& f) {
+  const Heads head(plan, y, gradients);
   std::size_t size = 0;
   for (std::size_t s = 0; s < plan.sequences(); ++s)
-    size = std::max(size, kernels::long_attention_scratch(head(plan, y, gradients, s * plan.heads)));
+    size = std::max(size, kernels::long_attention_scratch(head(s * plan.heads)));
   const Scratch scratch(threads, size);
   run_tasks(threads, [&](std::size_t thread) {
     for (std::size_t pair = plan.pairs() * thread / threads; pair < plan.pairs() * (thread + 1) / threads; ++pair) {
       const std::size_t s = pair / plan.heads, h = pair % plan.heads;
       const RandomContext& random = plan.random;
       const kernels::AttentionDropout dropout{
-          plan.dropout,
-          {random.seed, random.step, random.sample + static_cast<std::uint32_t>(s), random.site},
+          {plan.dropout, {random.seed, random.step, random.sample + static_cast<std::uint32_t>(s), random.site}},
           static_cast<std::uint32_t>(h)};
       real* const log_sums = plan.saved + h * plan.q.matrix.rows() + static_cast<std::size_t>(plan.q_offsets[s]);
-      f(head(plan, y, gradients, pair), dropout, log_sums, scratch.of(thread));
+      f(head(pair), dropout, log_sums, scratch.of(thread));
     }
   });
 }
@@ -174,7 +196,7 @@ void for_each_head(const Plan& plan, const Tensor& y, const Gradients& gradients
 std::size_t saved_elements(const Plan& plan, const Tensor& y) {
   if (!plan.is_short()) return plan.heads * y.rows();
   const std::size_t size = kernels::attention_group_size();
-  const kernels::AttentionHead first = head(plan, y, {}, 0);
+  const kernels::AttentionHead first = Heads(plan, y, {})(0);
   return (plan.pairs() + size - 1) / size *
          kernels::short_attention_saved({&first, size, plan.most_queries(), plan.most_keys()});
 }
@@ -224,8 +246,9 @@ Tensor weights_tensor(const Plan& plan, const Tensor& y) {
   const std::size_t nq = plan.most_queries(), nk = plan.most_keys();
   Tensor w = zeros(
       {static_cast<int>(plan.sequences()), static_cast<int>(plan.heads), static_cast<int>(nq), static_cast<int>(nk)});
+  const Heads head(plan, y, {});
   for (std::size_t pair = 0; pair < plan.pairs(); ++pair) {
-    const kernels::AttentionHead h = head(plan, y, {}, pair);
+    const kernels::AttentionHead h = head(pair);
     real* const rows = w.data() + pair * nq * nk;
     gemm(Trans::no, Trans::yes, h.queries, h.valid_keys, h.width, h.q, h.ldq, h.k, h.ldk, 0, rows, nk);
     for (std::size_t i = 0; i < h.queries; ++i) {

@@ -1,6 +1,7 @@
 // Creation, unary ops, broadcasting binary ops, dropout.
 #include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/ops/dropping.h>
 
 #include <algorithm>
 #include <array>
@@ -67,17 +68,34 @@ Tensor scale(const Tensor& x, real factor) {
 }
 
 Tensor dropout(const Tensor& x, double p) {
-  check<ArgumentError>(p >= 0 && p <= 1, "dropout: p = ", p, " is not in [0, 1]");
-  Tape& t = tape();
-  if (p == 0 || t.mode == Mode::eval) return x;
-  const kernels::DropoutKey key{t.random.seed, t.random.step, t.random.sample, t.random.site++};
-  Tensor y = t.create(x.shape());
-  kernels::dropout(y.data(), 0, x.data(), p, key, x.size());
+  const kernels::Dropping dropping = next_dropping("dropout", p);
+  if (dropping.p == 0) return x;
+  Tensor y = tape().create(x.shape());
+  kernels::dropout(y.data(), 0, x.data(), p, dropping.key, x.size());
   record(y, {x}, [=] {
     const auto [dx, beta] = x.grad_target();
-    kernels::dropout(dx, beta, y.grad(), p, key, x.size());
+    kernels::dropout(dx, beta, y.grad(), p, dropping.key, x.size());
   });
   return y;
+}
+
+Tensor add_dropout(const Tensor& x, const Tensor& y, double p) {
+  check(x.shape() == y.shape(), "add_dropout: x ", x, " and y ", y, " differ in shape");
+  const kernels::Dropping dropping = next_dropping("add_dropout", p);
+  if (dropping.p == 0) return x + y;
+  Tensor out = tape().create(x.shape());
+  kernels::add_dropped(out.data(), x.data(), y.data(), dropping, x.size());
+  record(out, {x, y}, [=] {
+    if (x.requires_grad()) {
+      const auto [dx, beta] = x.grad_target();
+      kernels::axpy(dx, beta, out.grad(), 1, x.size());
+    }
+    if (y.requires_grad()) {
+      const auto [dy, beta] = y.grad_target();
+      kernels::dropout(dy, beta, out.grad(), p, dropping.key, y.size());
+    }
+  });
+  return out;
 }
 
 // ---- binary --------------------------------------------------------------------------------------

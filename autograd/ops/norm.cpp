@@ -1,6 +1,7 @@
 // Normalisations along an axis: softmax, log_softmax, layer_norm.
 #include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/ops/dropping.h>
 
 #include <algorithm>
 
@@ -113,25 +114,53 @@ Tensor softmax(const Tensor& x, const Mask& mask) {
   return y;
 }
 
-Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon) {
-  check(x.rank() >= 1 && x.dim(-1) > 0, "layer_norm: needs a last axis of at least one element, got x ", x);
+namespace {
+
+// layer_norm and add_norm: y may be empty.
+Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias,
+                 const AddNormOptions& o) {
+  check(x.rank() >= 1 && x.dim(-1) > 0, name, ": needs a last axis of at least one element, got x ", x);
+  check(!y.defined() || x.shape() == y.shape(), name, ": x ", x, " and y ", y, " differ in shape");
   for (const Tensor& p : {gain, bias})
-    check(p.rank() == 1 && p.dim(0) == x.dim(-1), "layer_norm: gain and bias must have the size of x ", x, " dim ",
+    check(p.rank() == 1 && p.dim(0) == x.dim(-1), name, ": gain and bias must have the size of x ", x, " dim ",
           x.rank() - 1, " = ", x.dim(-1), ", got ", p);
-  check<ArgumentError>(epsilon >= 0, "layer_norm: epsilon ", epsilon, " is negative");
+  check<ArgumentError>(o.epsilon >= 0, name, ": epsilon ", o.epsilon, " is negative");
   Tape& t = tape();
-  Tensor y = t.create(x.shape());
+  Tensor out = t.create(x.shape());
+  const kernels::Dropping before = next_dropping(name, o.dropout_before), after = next_dropping(name, o.dropout_after);
   auto* const moments = t.allocate<kernels::RowMoments>(x.rows());
-  kernels::layer_norm(y.data(), moments, x.data(), gain.data(), bias.data(), epsilon, x.rows(), x.cols());
-  record(y, {x, gain, bias}, [=] {
-    real* const dgain = gain.requires_grad() ? gain.grad() : nullptr;
-    real* const dbias = bias.requires_grad() ? bias.grad() : nullptr;
-    // Last, so that its beta is 1 if x is also the gain or the bias.
+  real* const scratch = t.allocate<real>(kernels::layer_norm_scratch(x.cols()));
+  const auto inputs = [=] {
+    return kernels::NormInputs{
+        x.data(), y.defined() ? y.data() : nullptr, gain.data(), bias.data(), x.rows(), x.cols(), before, after};
+  };
+  kernels::layer_norm(out.data(), moments, inputs(), o.epsilon, scratch);
+  const auto backward = [=] {
+    const auto sum = [](const Tensor& p) { return p.requires_grad() ? p.grad() : nullptr; };
+    real *const dgain = sum(gain), *const dbias = sum(bias);
+    // Last, so that beta is 1 where an input is used twice.
     const GradTarget dx = x.requires_grad() ? x.grad_target() : GradTarget{nullptr, 0};
-    kernels::layer_norm_backward(dx.grad, dx.beta, dgain, dbias, y.grad(), x.data(), moments, gain.data(), x.rows(),
-                                 x.cols());
-  });
-  return y;
+    const GradTarget dy = y.defined() && y.requires_grad() ? y.grad_target() : GradTarget{nullptr, 0};
+    kernels::layer_norm_backward({dx.grad, dx.beta, dy.grad, dy.beta, dgain, dbias}, out.grad(), inputs(), moments,
+                                 scratch);
+  };
+  if (y.defined())
+    record(out, {x, y, gain, bias}, backward);
+  else
+    record(out, {x, gain, bias}, backward);
+  return out;
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon) {
+  return normalise("layer_norm", x, {}, gain, bias, {.epsilon = epsilon});
+}
+
+Tensor add_norm(const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias,
+                const AddNormOptions& options) {
+  check(y.defined(), "add_norm: y is an empty handle");
+  return normalise("add_norm", x, y, gain, bias, options);
 }
 
 }  // namespace seppo::inline SEPPO_ABI
