@@ -2,12 +2,13 @@
 
 #include <seppo/autograd/check.h>
 #include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/parallel.h>
 
 #include <cblas.h>
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
-#include <string>
+#include <string_view>
+#include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -25,23 +26,89 @@ blasint blas_size(std::size_t size) {
 
 CBLAS_TRANSPOSE blas_trans(Trans trans) { return trans == Trans::yes ? CblasTrans : CblasNoTrans; }
 
-// Up to this size of B, packing less beats OpenBLAS; beyond, OpenBLAS is as fast or faster.
-constexpr std::size_t kMediumB = std::size_t{1} << 18, kFewRows = 4;
+// The arguments of gemm().
+struct Product {
+  Trans trans_a, trans_b;
+  std::size_t m, n, k;
+  const real* a;
+  std::size_t lda;
+  const real* b;
+  std::size_t ldb;
+  real beta;
+  real* c;
+  std::size_t ldc;
 
-// Computes the product without OpenBLAS if that is faster; tells whether it did.
-bool own_product(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a,
-                 std::size_t lda, const real* b, std::size_t ldb, real beta, real* c, std::size_t ldc) {
-  if (trans_b == Trans::yes && trans_a == Trans::no && m <= kFewRows) {
-    kernels::dot_rows(m, n, k, a, lda, b, ldb, beta, c, ldc);
-    return true;
+  Product rows(std::size_t first, std::size_t count) const {
+    Product p = *this;
+    p.m = count, p.a += first * (trans_a == Trans::no ? lda : 1), p.c += first * ldc;
+    return p;
   }
-  static const std::size_t limit = std::getenv("LIM") ? std::stoul(std::getenv("LIM")) : kMediumB;
-  if (n * k > limit) return false;
-  const auto factor = [](Trans trans, const real* data, std::size_t ld) {
-    return trans == Trans::no ? kernels::Factor{data, ld, 1} : kernels::Factor{data, 1, ld};
-  };
-  kernels::own_gemm(m, n, k, factor(trans_a, a, lda), factor(trans_b, b, ldb), beta, c, ldc);
-  return true;
+  Product columns(std::size_t first, std::size_t count) const {
+    Product p = *this;
+    p.n = count, p.b += first * (trans_b == Trans::no ? 1 : ldb), p.c += first;
+    return p;
+  }
+};
+
+kernels::Factor factor(Trans trans, const real* data, std::size_t ld) {
+  return trans == Trans::no ? kernels::Factor{data, ld, 1} : kernels::Factor{data, 1, ld};
+}
+
+// Few rows against many: computed as C^T = B A^T, which reads B once and as it lies.
+void few_rows(const Product& p) {
+  constexpr std::size_t kPiece = 512;
+  static thread_local std::vector<real> memory;
+  memory.resize(std::max(memory.size(), 2 * kPiece * p.m));
+  real *const transposed = memory.data(), *const piece = transposed + kPiece * p.m;
+  for (std::size_t j = 0; j < p.n; j += kPiece) {
+    const std::size_t count = std::min(kPiece, p.n - j);
+    kernels::own_gemm(count, p.m, p.k, factor(Trans::no, p.b + j * p.ldb, p.ldb), factor(Trans::yes, p.a, p.lda), 0,
+                      transposed, p.m);
+    kernels::transpose(piece, transposed, p.m, count, p.m);
+    const auto put = p.beta == 0 ? kernels::copy_rows : kernels::add_rows;
+    put(p.c + j, p.ldc, piece, count, p.m, count);
+  }
+}
+
+// OpenBLAS knows CPUs by name; one newer than itself, or renamed by OPENBLAS_CORETYPE, gets AVX2 code.
+bool openblas_lacks_avx512() {
+  const std::string_view core = openblas_get_corename();
+  return core == "Haswell" || core == "Zen" || core == "Sandybridge";
+}
+
+// The largest B, in elements, for which packing less than OpenBLAS beats it.
+std::size_t largest_own() {
+  constexpr std::size_t kMedium = std::size_t{1} << 18, kAvx512 = 64 / sizeof(real);
+  static const bool always = kernels::attention_group_size() == kAvx512 && openblas_lacks_avx512();
+  return always ? std::numeric_limits<std::size_t>::max() : kMedium;
+}
+
+void compute(const Product& p) {
+  constexpr std::size_t kVeryFew = 4, kFew = 64;
+  const bool is_nt = p.trans_a == Trans::no && p.trans_b == Trans::yes;
+  if (is_nt && p.m <= kVeryFew) return kernels::dot_rows(p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.beta, p.c, p.ldc);
+  if (is_nt && p.m <= kFew && p.n >= 4 * p.m) return few_rows(p);
+  if (p.n * p.k <= largest_own())
+    return kernels::own_gemm(p.m, p.n, p.k, factor(p.trans_a, p.a, p.lda), factor(p.trans_b, p.b, p.ldb), p.beta, p.c,
+                             p.ldc);
+  pin_to_one_thread();
+#ifdef SEPPO_FLOAT64
+  constexpr auto run = cblas_dgemm;
+#else
+  constexpr auto run = cblas_sgemm;
+#endif
+  run(CblasRowMajor, blas_trans(p.trans_a), blas_trans(p.trans_b), blas_size(p.m), blas_size(p.n), blas_size(p.k),
+      real{1}, p.a, blas_size(p.lda), p.b, blas_size(p.ldb), p.beta, p.c, blas_size(p.ldc));
+}
+
+// Outside of tasks a large product is cut into pieces for the threads; into the same pieces for any number.
+void compute_in_pieces(const Product& p) {
+  constexpr std::size_t kRows = 256, kColumns = 128;
+  if (p.m > kRows)
+    parallel_for(0, p.m, kRows, [&](std::size_t first, std::size_t last) { compute(p.rows(first, last - first)); });
+  else
+    parallel_for(0, p.n, kColumns,
+                 [&](std::size_t first, std::size_t last) { compute(p.columns(first, last - first)); });
 }
 
 }  // namespace
@@ -54,15 +121,12 @@ void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_
       for (std::size_t i = 0; i < m; ++i) std::fill_n(c + i * ldc, n, real{0});
     return;
   }
-  if (own_product(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc)) return;
-  pin_to_one_thread();
-#ifdef SEPPO_FLOAT64
-  constexpr auto run = cblas_dgemm;
-#else
-  constexpr auto run = cblas_sgemm;
-#endif
-  run(CblasRowMajor, blas_trans(trans_a), blas_trans(trans_b), blas_size(m), blas_size(n), blas_size(k), real{1}, a,
-      blas_size(lda), b, blas_size(ldb), beta, c, blas_size(ldc));
+  constexpr std::size_t kWorthThreads = std::size_t{1} << 18;  // multiplications
+  const Product p{trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc};
+  if (!inside_task() && m * n * k >= kWorthThreads)
+    compute_in_pieces(p);
+  else
+    compute(p);
 }
 
 const char* blas_description() {

@@ -18,8 +18,15 @@
 namespace seppo {
 namespace {
 
-thread_local bool inside_task = false;
+thread_local bool is_inside_task = false;
 thread_local int index_of_thread = 0;
+
+// Marks the calling thread for a scope.
+struct InsideTask {
+  InsideTask() { is_inside_task = true; }
+  ~InsideTask() { is_inside_task = before; }
+  bool before = is_inside_task;
+};
 
 class Pool {
  public:
@@ -83,14 +90,13 @@ class Pool {
   }
 
   void take_tasks() {
-    inside_task = true;
+    const InsideTask inside;
     for (std::size_t i; (i = next_.fetch_add(1)) < count_;) try {
         (*task_)(i);
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!error_) error_ = std::current_exception();
       }
-    inside_task = false;
   }
 
   void stop() {
@@ -126,23 +132,24 @@ std::atomic<int> threads_wanted{1};
 
 void set_num_threads(int threads) {
   check<ArgumentError>(threads >= 1 && threads <= 256, "threads: ", threads, " is not in 1..256");
-  check<StateError>(!inside_task, "threads: the number cannot change inside a task");
+  check<StateError>(!is_inside_task, "threads: the number cannot change inside a task");
   pool().resize(threads);
   threads_wanted = threads;
 }
 
 int num_threads() { return threads_wanted; }
 
-int usable_threads() { return inside_task ? 1 : num_threads(); }
+bool inside_task() { return is_inside_task; }
+
+int usable_threads() { return is_inside_task ? 1 : num_threads(); }
 
 int thread_index() { return index_of_thread; }
 
 void run_tasks(std::size_t n, FunctionRef<void(std::size_t)> f) {
-  if (usable_threads() == 1 || n <= 1) {
-    for (std::size_t i = 0; i < n; ++i) f(i);
-    return;
-  }
-  pool().run(n, f);
+  if (n == 1) return f(0);
+  if (usable_threads() > 1) return pool().run(n, f);
+  const InsideTask inside;
+  for (std::size_t i = 0; i < n; ++i) f(i);
 }
 
 void parallel_for(std::size_t begin, std::size_t end, std::size_t grain,

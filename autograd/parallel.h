@@ -3,7 +3,7 @@
 // run_tasks(n, f) calls f(0) ... f(n-1), each once, on up to num_threads() threads including the
 // caller's. Tasks must not depend on which thread runs them or in which order; then results do not
 // depend on the number of threads. The first exception is rethrown after all tasks have ended.
-// Calls from inside a task run serially.
+// Calls from inside a task run serially; a single task is not one: it may use the threads itself.
 #pragma once
 
 #include <seppo/autograd/function_ref.h>
@@ -15,7 +15,10 @@ namespace seppo {
 // 1 until set. Throws ArgumentError outside 1..256.
 void set_num_threads(int threads);
 int num_threads();
-// How many threads run_tasks() would use here: 1 inside a task.
+// Is the caller one of several tasks, so that run_tasks() would be serial? The same for any number of
+// threads.
+bool inside_task();
+// How many threads run_tasks() would use here: 1 inside a task, else num_threads().
 int usable_threads();
 
 // Which of the threads is running the current task: 0 .. num_threads()-1; 0 outside tasks.

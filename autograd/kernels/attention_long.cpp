@@ -17,8 +17,6 @@ namespace {
 // A tile of scores, kQueries x kKeys, stays in the first-level cache; a row's keys take one group of
 // dropout's random bits.
 constexpr std::size_t kQueries = 64, kKeys = DropoutFactors::kGroup;
-// With fewer queries, transposing K costs more than a product with the transposed gains.
-constexpr std::size_t kFewQueries = 8;
 
 struct Tile {
   std::size_t query, queries, key, keys;
@@ -45,48 +43,36 @@ const std::uint8_t* allowed_row(const AttentionHead& h, const Tile& t, std::size
   return h.allowed ? h.allowed + i * h.keys + t.key : nullptr;
 }
 
-// K or V, and its transpose where that pays: OpenBLAS is faster with it.
-struct Keys {
-  const real* rows;
-  std::size_t ld;
-  const real* columns = nullptr;  // [width, valid_keys]
+// A matrix of the head with its rows together: strides of powers of two would share few cache lines.
+HWY_INLINE real* pack(real*& memory, const real* data, std::size_t ld, std::size_t rows, std::size_t width) {
+  real* const to = memory;
+  kernels::copy_rows(to, width, data, ld, rows, width);
+  memory += rows * width;
+  return to;
+}
 
-  Keys(const real* data, std::size_t stride, const AttentionHead& h, real* scratch) : rows(data), ld(stride) {
-    if (h.queries < kFewQueries) return;
-    kernels::transpose(scratch, rows, ld, h.valid_keys, h.width);
-    columns = scratch;
+// The transposes of tiles of K or V: [width, keys of the tile], one after another.
+HWY_INLINE real* pack_transposed(real*& memory, const real* data, std::size_t ld, const AttentionHead& h) {
+  real* const to = memory;
+  for (std::size_t key = 0; key < h.valid_keys; key += kKeys) {
+    const std::size_t keys = std::min(kKeys, h.valid_keys - key);
+    kernels::transpose(memory, data + key * ld, ld, keys, h.width);
+    memory += keys * h.width;
   }
-};
+  return to;
+}
 
-// out[queries, keys] = rows of_tile^T
-void times_transposed(real* out, const real* rows, std::size_t ldr, const Keys& of, const AttentionHead& h,
-                      const Tile& t) {
-  if (of.columns)
-    return gemm(Trans::no, Trans::no, t.queries, t.keys, h.width, rows, ldr, of.columns + t.key, h.valid_keys, 0, out,
-                kKeys);
-  for (std::size_t i = 0; i < t.queries; ++i)
-    for (std::size_t j = 0; j < t.keys; ++j) {
-      V sum = hn::Zero(D());
-      for_each(h.width, [&](std::size_t c, std::size_t n) HWY_ATTR {
-        sum = hn::MulAdd(load(rows + i * ldr + c, n), load(of.rows + (t.key + j) * of.ld + c, n), sum);
-      });
-      out[i * kKeys + j] = sum_lanes(sum);
-    }
+// out[queries, keys] = rows columns_of_tile
+void times_columns(real* out, const real* rows, std::size_t ldr, const real* columns, const AttentionHead& h,
+                   const Tile& t) {
+  gemm(Trans::no, Trans::no, t.queries, t.keys, h.width, rows, ldr, columns + t.key * h.width, t.keys, 0, out, kKeys);
 }
 
 // out[queries, width] = beta out + weights rows_of_tile
-void times(real* out, std::size_t ldo, real beta, const real* weights, const real* rows, std::size_t ldr,
-           const AttentionHead& h, const Tile& t) {
-  if (h.queries >= kFewQueries)
-    return gemm(Trans::no, Trans::no, t.queries, h.width, t.keys, weights, kKeys, rows + t.key * ldr, ldr, beta, out,
-                ldo);
-  for (std::size_t i = 0; i < t.queries; ++i)
-    for_each(h.width, [&](std::size_t c, std::size_t n) HWY_ATTR {
-      V sum = hn::Zero(D());
-      for (std::size_t j = 0; j < t.keys; ++j)
-        sum = hn::MulAdd(set(weights[i * kKeys + j]), load(rows + (t.key + j) * ldr + c, n), sum);
-      accumulate(sum, beta, out + i * ldo + c, n);
-    });
+void times_rows(real* out, std::size_t ldo, real beta, const real* weights, const real* rows, const AttentionHead& h,
+                const Tile& t) {
+  gemm(Trans::no, Trans::no, t.queries, h.width, t.keys, weights, kKeys, rows + t.key * h.width, h.width, beta, out,
+       ldo);
 }
 
 // row = exp(scale row - shift) for the allowed among the first `count` of n, else 0; returns the sum.
@@ -150,8 +136,9 @@ class RowDropout {
 // Online softmax (Milakov and Gimelshein 2018): of the keys seen so far, top is the largest score and
 // sum that of exp(score - top); out is sum times what it will be.
 void LongAttention(const AttentionHead& h, const AttentionDropout& dropout, real* log_sums, real* scratch) {
-  real* const tile = scratch;
-  const Keys k(h.k, h.ldk, h, scratch + 2 * kQueries * kKeys);
+  real *const tile = scratch, *memory = scratch + 2 * kQueries * kKeys;
+  const real* const k = pack_transposed(memory, h.k, h.ldk, h);
+  const real* const v = pack(memory, h.v, h.ldv, h.valid_keys, h.width);
   RowDropout drop(dropout, h);
   for (std::size_t query = 0; query < h.queries; query += kQueries) {
     real top[kQueries], sum[kQueries] = {};
@@ -159,7 +146,7 @@ void LongAttention(const AttentionHead& h, const AttentionDropout& dropout, real
     real* const out = h.out + query * h.ldo;
     real beta = 0;
     for_each_tile(h, query, [&](const Tile& t) {
-      times_transposed(tile, h.q + query * h.ldq, h.ldq, k, h, t);
+      times_columns(tile, h.q + query * h.ldq, h.ldq, k, h, t);
       for (std::size_t r = 0; r < t.queries; ++r) {
         real* const row = tile + r * kKeys;
         const std::uint8_t* const allowed = allowed_row(h, t, query + r);
@@ -173,7 +160,7 @@ void LongAttention(const AttentionHead& h, const AttentionDropout& dropout, real
         drop.draw(t, query + r);
         drop.apply(row, t.keys);
       }
-      times(out, h.ldo, beta, tile, h.v, h.ldv, h, t);
+      times_rows(out, h.ldo, beta, tile, v, h, t);
       beta = 1;
     });
     for (std::size_t r = 0; r < std::min(kQueries, h.queries - query); ++r) {
@@ -190,22 +177,28 @@ void LongAttention(const AttentionHead& h, const AttentionDropout& dropout, real
 // dS = scale P (dP - rowsum(dO O)); dQ = dS K; dK = dS^T Q.
 void LongAttentionBackward(const AttentionHead& h, const AttentionDropout& dropout, const real* log_sums,
                            real* scratch) {
-  real *const p = scratch, *const ds = scratch + kQueries * kKeys, *const transposed = ds + kQueries * kKeys;
-  const Keys k(h.k, h.ldk, h, transposed), v(h.v, h.ldv, h, transposed + h.valid_keys * h.width);
+  real *const p = scratch, *const ds = scratch + kQueries * kKeys, *memory = ds + kQueries * kKeys;
+  const real* const k = pack(memory, h.k, h.ldk, h.valid_keys, h.width);
+  const real* const k_columns = pack_transposed(memory, h.k, h.ldk, h);
+  const real* const v_columns = pack_transposed(memory, h.v, h.ldv, h);
+  real* const q = memory;
+  real* const dout = q + kQueries * h.width;
   RowDropout drop(dropout, h);
   for (std::size_t query = 0; query < h.queries; query += kQueries) {
-    const real *const q = h.q + query * h.ldq, *const dout = h.dout + query * h.ldo;
+    const std::size_t queries = std::min(kQueries, h.queries - query);
+    kernels::copy_rows(q, h.width, h.q + query * h.ldq, h.ldq, queries, h.width);
+    kernels::copy_rows(dout, h.width, h.dout + query * h.ldo, h.ldo, queries, h.width);
     real dots[kQueries];
-    for (std::size_t r = 0; r < std::min(kQueries, h.queries - query); ++r) {
+    for (std::size_t r = 0; r < queries; ++r) {
       V dot = hn::Zero(D());
       for_each(h.width, [&](std::size_t c, std::size_t n) HWY_ATTR {
-        dot = hn::MulAdd(load(dout + r * h.ldo + c, n), load(h.out + (query + r) * h.ldo + c, n), dot);
+        dot = hn::MulAdd(load(dout + r * h.width + c, n), load(h.out + (query + r) * h.ldo + c, n), dot);
       });
       dots[r] = sum_lanes(dot);
     }
     for_each_tile(h, query, [&](const Tile& t) {
-      times_transposed(p, q, h.ldq, k, h, t);
-      times_transposed(ds, dout, h.ldo, v, h, t);
+      times_columns(p, q, h.width, k_columns, h, t);
+      times_columns(ds, dout, h.width, v_columns, h, t);
       for (std::size_t r = 0; r < t.queries; ++r) {
         real *const row = p + r * kKeys, *const d = ds + r * kKeys;
         const std::size_t count = attended(h, t, query + r);
@@ -222,9 +215,9 @@ void LongAttentionBackward(const AttentionHead& h, const AttentionDropout& dropo
         if (drop.active()) drop.apply(row, t.keys);
       }
       const std::size_t n = t.queries, width = h.width;
-      if (h.dv) gemm(Trans::yes, Trans::no, t.keys, width, n, p, kKeys, dout, h.ldo, 1, h.dv + t.key * h.ldv, h.ldv);
-      if (h.dq) times(h.dq + query * h.ldq, h.ldq, 1, ds, h.k, h.ldk, h, t);
-      if (h.dk) gemm(Trans::yes, Trans::no, t.keys, width, n, ds, kKeys, q, h.ldq, 1, h.dk + t.key * h.ldk, h.ldk);
+      if (h.dv) gemm(Trans::yes, Trans::no, t.keys, width, n, p, kKeys, dout, width, 1, h.dv + t.key * h.ldv, h.ldv);
+      if (h.dq) times_rows(h.dq + query * h.ldq, h.ldq, 1, ds, k, h, t);
+      if (h.dk) gemm(Trans::yes, Trans::no, t.keys, width, n, ds, kKeys, q, width, 1, h.dk + t.key * h.ldk, h.ldk);
     });
   }
 }
@@ -241,7 +234,7 @@ HWY_EXPORT(LongAttentionBackward);
 
 std::size_t long_attention_scratch(const AttentionHead& head) {
   constexpr std::size_t kTile = std::size_t{64} * 128;
-  return 2 * kTile + 2 * head.keys * head.width;
+  return 2 * kTile + (3 * head.keys + 128) * head.width;
 }
 
 void long_attention(const AttentionHead& head, const AttentionDropout& dropout, real* log_sums, real* scratch) {

@@ -138,10 +138,19 @@ class Scratch {
   Arena& arena_;
 };
 
-// In parallel if there is enough to do and no two heads write to the same place.
-std::size_t threads_for(const Plan& plan, bool is_disjoint) {
-  constexpr double kWorthAThread = 1e6;  // multiplications
-  return is_disjoint && plan.multiplications() > kWorthAThread ? static_cast<std::size_t>(usable_threads()) : 1;
+// Calls f(unit, memory of the thread) for n units of work; in parallel if there is enough to do and no two
+// heads write to the same place.
+template <class F>
+void for_each_unit(const Plan& plan, bool is_disjoint, std::size_t n, std::size_t scratch_elements, const F& f) {
+  constexpr double kWorthThreads = 1e6;  // multiplications
+  const bool is_parallel = is_disjoint && plan.multiplications() > kWorthThreads;
+  const bool is_nested = inside_task();
+  const Scratch scratch(is_parallel ? static_cast<std::size_t>(usable_threads()) : 1, scratch_elements);
+  if (is_parallel)
+    run_tasks(n,
+              [&](std::size_t unit) { f(unit, scratch.of(is_nested ? 0 : static_cast<std::size_t>(thread_index()))); });
+  else
+    for (std::size_t unit = 0; unit < n; ++unit) f(unit, scratch.of(0));
 }
 
 // The heads of q, k and v in memory of their own: then heads are independent in backward too.
@@ -155,41 +164,36 @@ constexpr std::size_t kMostLanes = 64;
 
 // Runs a pass of short attention: f(group, what it saves, scratch memory).
 template <class F>
-void for_each_group(const Plan& plan, const Tensor& y, const Gradients& gradients, std::size_t threads, const F& f) {
-  const std::size_t size = kernels::attention_group_size(), groups = (plan.pairs() + size - 1) / size;
+void for_each_group(const Plan& plan, const Tensor& y, const Gradients& gradients, bool is_disjoint, const F& f) {
+  const std::size_t size = kernels::attention_group_size();
   const Heads head(plan, y, gradients);
   const kernels::AttentionHead first = head(0);
   const kernels::AttentionGroup shape{&first, size, plan.most_queries(), plan.most_keys()};
-  const Scratch scratch(threads, kernels::short_attention_scratch(shape));
-  run_tasks(threads, [&](std::size_t thread) {
-    for (std::size_t g = groups * thread / threads; g < groups * (thread + 1) / threads; ++g) {
-      kernels::AttentionHead heads[kMostLanes];
-      const std::size_t count = std::min(size, plan.pairs() - g * size);
-      for (std::size_t l = 0; l < count; ++l) heads[l] = head(g * size + l);
-      f(kernels::AttentionGroup{heads, count, shape.queries, shape.keys},
-        plan.saved + g * kernels::short_attention_saved(shape), scratch.of(thread));
-    }
-  });
+  for_each_unit(plan, is_disjoint, (plan.pairs() + size - 1) / size, kernels::short_attention_scratch(shape),
+                [&](std::size_t g, real* scratch) {
+                  kernels::AttentionHead heads[kMostLanes];
+                  const std::size_t count = std::min(size, plan.pairs() - g * size);
+                  for (std::size_t l = 0; l < count; ++l) heads[l] = head(g * size + l);
+                  f(kernels::AttentionGroup{heads, count, shape.queries, shape.keys},
+                    plan.saved + g * kernels::short_attention_saved(shape), scratch);
+                });
 }
 
 // Runs a pass of long attention: f(head, its dropout, its log-sums, scratch memory).
 template <class F>
-void for_each_head(const Plan& plan, const Tensor& y, const Gradients& gradients, std::size_t threads, const F& f) {
+void for_each_head(const Plan& plan, const Tensor& y, const Gradients& gradients, bool is_disjoint, const F& f) {
   const Heads head(plan, y, gradients);
   std::size_t size = 0;
   for (std::size_t s = 0; s < plan.sequences(); ++s)
     size = std::max(size, kernels::long_attention_scratch(head(s * plan.heads)));
-  const Scratch scratch(threads, size);
-  run_tasks(threads, [&](std::size_t thread) {
-    for (std::size_t pair = plan.pairs() * thread / threads; pair < plan.pairs() * (thread + 1) / threads; ++pair) {
-      const std::size_t s = pair / plan.heads, h = pair % plan.heads;
-      const RandomContext& random = plan.random;
-      const kernels::AttentionDropout dropout{
-          {plan.dropout, {random.seed, random.step, random.sample + static_cast<std::uint32_t>(s), random.site}},
-          static_cast<std::uint32_t>(h)};
-      real* const log_sums = plan.saved + h * plan.q.matrix.rows() + static_cast<std::size_t>(plan.q_offsets[s]);
-      f(head(pair), dropout, log_sums, scratch.of(thread));
-    }
+  for_each_unit(plan, is_disjoint, plan.pairs(), size, [&](std::size_t pair, real* scratch) {
+    const std::size_t s = pair / plan.heads, h = pair % plan.heads;
+    const RandomContext& random = plan.random;
+    const kernels::AttentionDropout dropout{
+        {plan.dropout, {random.seed, random.step, random.sample + static_cast<std::uint32_t>(s), random.site}},
+        static_cast<std::uint32_t>(h)};
+    f(head(pair), dropout, plan.saved + h * plan.q.matrix.rows() + static_cast<std::size_t>(plan.q_offsets[s]),
+      scratch);
   });
 }
 
@@ -202,22 +206,21 @@ std::size_t saved_elements(const Plan& plan, const Tensor& y) {
 }
 
 void forward(const Plan& plan, const Tensor& y) {
-  const std::size_t threads = threads_for(plan, true);
   if (plan.is_short())
-    for_each_group(plan, y, {}, threads, kernels::short_attention);
+    for_each_group(plan, y, {}, true, kernels::short_attention);
   else
-    for_each_head(plan, y, {}, threads, kernels::long_attention);
+    for_each_head(plan, y, {}, true, kernels::long_attention);
 }
 
 void backward(const Plan& plan, const Tensor& y) {
   const auto gradient = [](const Columns& c) { return c.matrix.requires_grad() ? c.matrix.grad() : nullptr; };
   const Gradients gradients{y.grad(), gradient(plan.q), gradient(plan.k), gradient(plan.v)};
-  const std::size_t threads =
-      threads_for(plan, are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v));
+  const bool is_disjoint =
+      are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v);
   if (plan.is_short())
-    for_each_group(plan, y, gradients, threads, kernels::short_attention_backward);
+    for_each_group(plan, y, gradients, is_disjoint, kernels::short_attention_backward);
   else
-    for_each_head(plan, y, gradients, threads, kernels::long_attention_backward);
+    for_each_head(plan, y, gradients, is_disjoint, kernels::long_attention_backward);
 }
 
 void check_offsets(const char* role, Offsets offsets, const Tensor& matrix) {
