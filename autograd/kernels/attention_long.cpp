@@ -18,6 +18,9 @@ namespace {
 // dropout's random bits.
 constexpr std::size_t kQueries = 64, kKeys = DropoutFactors::kGroup;
 
+// With fewer queries, as in decoding, packing K and V would cost more than the products.
+constexpr std::size_t kFewQueries = 8;
+
 struct Tile {
   std::size_t query, queries, key, keys;
 };
@@ -69,10 +72,9 @@ void times_columns(real* out, const real* rows, std::size_t ldr, const real* col
 }
 
 // out[queries, width] = beta out + weights rows_of_tile
-void times_rows(real* out, std::size_t ldo, real beta, const real* weights, const real* rows, const AttentionHead& h,
-                const Tile& t) {
-  gemm(Trans::no, Trans::no, t.queries, h.width, t.keys, weights, kKeys, rows + t.key * h.width, h.width, beta, out,
-       ldo);
+void times_rows(real* out, std::size_t ldo, real beta, const real* weights, const real* rows, std::size_t ldr,
+                const AttentionHead& h, const Tile& t) {
+  gemm(Trans::no, Trans::no, t.queries, h.width, t.keys, weights, kKeys, rows + t.key * ldr, ldr, beta, out, ldo);
 }
 
 // row = exp(scale row - shift) for the allowed among the first `count` of n, else 0; returns the sum.
@@ -137,8 +139,10 @@ class RowDropout {
 // sum that of exp(score - top); out is sum times what it will be.
 void LongAttention(const AttentionHead& h, const AttentionDropout& dropout, real* log_sums, real* scratch) {
   real *const tile = scratch, *memory = scratch + 2 * kQueries * kKeys;
-  const real* const k = pack_transposed(memory, h.k, h.ldk, h);
-  const real* const v = pack(memory, h.v, h.ldv, h.valid_keys, h.width);
+  const bool is_few = h.queries < kFewQueries;
+  const real* const k = is_few ? h.k : pack_transposed(memory, h.k, h.ldk, h);
+  const real* const v = is_few ? h.v : pack(memory, h.v, h.ldv, h.valid_keys, h.width);
+  const std::size_t ldv = is_few ? h.ldv : h.width;
   RowDropout drop(dropout, h);
   for (std::size_t query = 0; query < h.queries; query += kQueries) {
     real top[kQueries], sum[kQueries] = {};
@@ -146,7 +150,11 @@ void LongAttention(const AttentionHead& h, const AttentionDropout& dropout, real
     real* const out = h.out + query * h.ldo;
     real beta = 0;
     for_each_tile(h, query, [&](const Tile& t) {
-      times_columns(tile, h.q + query * h.ldq, h.ldq, k, h, t);
+      const real* const q = h.q + query * h.ldq;
+      if (is_few)
+        kernels::dot_rows(t.queries, t.keys, h.width, q, h.ldq, k + t.key * h.ldk, h.ldk, 0, tile, kKeys);
+      else
+        times_columns(tile, q, h.ldq, k, h, t);
       for (std::size_t r = 0; r < t.queries; ++r) {
         real* const row = tile + r * kKeys;
         const std::uint8_t* const allowed = allowed_row(h, t, query + r);
@@ -160,7 +168,7 @@ void LongAttention(const AttentionHead& h, const AttentionDropout& dropout, real
         drop.draw(t, query + r);
         drop.apply(row, t.keys);
       }
-      times_rows(out, h.ldo, beta, tile, v, h, t);
+      times_rows(out, h.ldo, beta, tile, v, ldv, h, t);
       beta = 1;
     });
     for (std::size_t r = 0; r < std::min(kQueries, h.queries - query); ++r) {
@@ -216,7 +224,7 @@ void LongAttentionBackward(const AttentionHead& h, const AttentionDropout& dropo
       }
       const std::size_t n = t.queries, width = h.width;
       if (h.dv) gemm(Trans::yes, Trans::no, t.keys, width, n, p, kKeys, dout, width, 1, h.dv + t.key * h.ldv, h.ldv);
-      if (h.dq) times_rows(h.dq + query * h.ldq, h.ldq, 1, ds, k, h, t);
+      if (h.dq) times_rows(h.dq + query * h.ldq, h.ldq, 1, ds, k, h.width, h, t);
       if (h.dk) gemm(Trans::yes, Trans::no, t.keys, width, n, ds, kKeys, q, width, 1, h.dk + t.key * h.ldk, h.ldk);
     });
   }
