@@ -56,7 +56,7 @@ Tensor dropout(const Tensor& x, double p);
 // [..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
-enum class Activation { none, relu };
+enum class Activation { none, relu, gelu };
 // y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
 

@@ -56,7 +56,7 @@ struct Transformer {
 
  private:
   static LayerConfig layer_config(const TransformerConfig& c) {
-    return {c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm, c.dropout_place};
+    return {c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm, c.dropout_place, 0, Activation::relu, true};
   }
 };
 

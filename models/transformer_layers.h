@@ -30,6 +30,9 @@ struct LayerConfig {
   double dropout = 0.1;
   Norm norm = Norm::post;
   DropoutPlace dropout_place = DropoutPlace::before_residual;
+  double attention_dropout = 0;  // of the attention weights
+  Activation activation = Activation::relu;
+  bool has_bias = true;  // in linear maps and norms
 };
 
 // The attention weights of one call, kept for people to look at.
@@ -53,7 +56,7 @@ Tensor with_map(AttentionMaps* maps, const std::string& layer, const char* what,
 // "Add & Norm": the residual connection around a sublayer, and its normalisation.
 struct AddNorm {
   AddNorm(const Scope& s, const LayerConfig& c)
-      : norm(s, c.d_model), dropout(c.dropout), order(c.norm), place(c.dropout_place) {
+      : norm(s, c.d_model, 1e-5, c.has_bias), dropout(c.dropout), order(c.norm), place(c.dropout_place) {
     check<ArgumentError>(order == Norm::post || place == DropoutPlace::before_residual,
                          "transformer: dropout after the norm needs post-norm (", s.path(), ")");
   }
@@ -72,17 +75,19 @@ struct AddNorm {
   DropoutPlace place;
 };
 
+// With Mask::causal() also the layer of a decoder-only model.
 struct EncoderLayer {
   EncoderLayer(const Scope& s, const LayerConfig& c)
-      : self_attn(s / "self_attn", c.d_model, c.n_heads),
-        ffn(s / "ffn", c.d_model, c.d_ff),
+      : self_attn(s / "self_attn", c.d_model, c.n_heads, c.attention_dropout, c.has_bias),
+        ffn(s / "ffn", c.d_model, c.d_ff, c.activation, c.has_bias),
         add_norm_1(s / "norm1", c),
         add_norm_2(s / "norm2", c),
         name(s.path()) {}
 
-  Tensor operator()(const Tensor& x, Offsets rows, AttentionMaps* maps = nullptr) const {  // [rows, d_model]
+  Tensor operator()(const Tensor& x, Offsets rows, AttentionMaps* maps = nullptr,
+                    const Mask& mask = Mask::none()) const {  // [rows, d_model]
     const Tensor y = add_norm_1(x, [&](const Tensor& z) {
-      return with_map(maps, name, ".self_attn", [&](Tensor* w) { return self_attn(z, rows, Mask::none(), w); });
+      return with_map(maps, name, ".self_attn", [&](Tensor* w) { return self_attn(z, rows, mask, w); });
     });
     return add_norm_2(y, ffn);
   }
@@ -95,9 +100,9 @@ struct EncoderLayer {
 
 struct DecoderLayer {
   DecoderLayer(const Scope& s, const LayerConfig& c)
-      : self_attn(s / "self_attn", c.d_model, c.n_heads),
-        cross_attn(s / "cross_attn", c.d_model, c.n_heads),
-        ffn(s / "ffn", c.d_model, c.d_ff),
+      : self_attn(s / "self_attn", c.d_model, c.n_heads, c.attention_dropout, c.has_bias),
+        cross_attn(s / "cross_attn", c.d_model, c.n_heads, c.attention_dropout, c.has_bias),
+        ffn(s / "ffn", c.d_model, c.d_ff, c.activation, c.has_bias),
         add_norm_1(s / "norm1", c),
         add_norm_2(s / "norm2", c),
         add_norm_3(s / "norm3", c),
@@ -133,11 +138,12 @@ struct DecoderLayer {
 struct Encoder {
   Encoder(const Scope& s, int n_layers, const LayerConfig& c) {
     for (int i = 0; i < n_layers; ++i) layers.emplace_back(s / i, c);
-    if (c.norm == Norm::pre) final_norm.emplace_back(s / "norm", c.d_model);
+    if (c.norm == Norm::pre) final_norm.emplace_back(s / "norm", c.d_model, 1e-5, c.has_bias);
   }
 
-  Tensor operator()(Tensor x, Offsets rows, AttentionMaps* maps = nullptr) const {  // [rows, d_model]
-    for (const EncoderLayer& layer : layers) x = layer(x, rows, maps);
+  Tensor operator()(Tensor x, Offsets rows, AttentionMaps* maps = nullptr,
+                    const Mask& mask = Mask::none()) const {  // [rows, d_model]
+    for (const EncoderLayer& layer : layers) x = layer(x, rows, maps, mask);
     return final_norm.empty() ? x : final_norm.front()(x);
   }
 

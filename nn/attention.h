@@ -11,9 +11,9 @@ namespace seppo::inline SEPPO_ABI {
 
 struct MultiHeadAttention {
   // `dropout` is that of the attention weights.
-  MultiHeadAttention(const Scope& s, int d_model, int n_heads, double dropout = 0)
-      : in_proj(s / "in_proj", d_model, 3 * d_model, init_xavier_uniform(1, 3)),
-        out_proj(s / "out_proj", d_model, d_model),
+  MultiHeadAttention(const Scope& s, int d_model, int n_heads, double dropout = 0, bool has_bias = true)
+      : in_proj(s / "in_proj", d_model, 3 * d_model, init_xavier_uniform(1, 3), has_bias),
+        out_proj(s / "out_proj", d_model, d_model, init_xavier_uniform(), has_bias),
         d_model(d_model),
         n_heads(n_heads),
         dropout(dropout) {
@@ -36,10 +36,10 @@ struct MultiHeadAttention {
 
   // The steps of cross-attention, for decoding with cached keys and values.
   Tensor queries(const Tensor& x) const {  // [rows, d_model]
-    return linear(x, slice(in_proj.weight, 0, 0, d_model), slice(in_proj.bias, 0, 0, d_model));
+    return project(x, 0, d_model);
   }
   Tensor keys_values(const Tensor& memory) const {  // [memory_rows, 2 d_model]: K, then V
-    return linear(memory, slice(in_proj.weight, 0, d_model, 3 * d_model), slice(in_proj.bias, 0, d_model, 3 * d_model));
+    return project(memory, d_model, 3 * d_model);
   }
   Tensor attend(const Columns& q, Offsets rows, const Tensor& kv, Offsets kv_rows, const Mask& mask,
                 Tensor* weights = nullptr) const {
@@ -50,6 +50,13 @@ struct MultiHeadAttention {
   Linear in_proj, out_proj;
   int d_model, n_heads;
   double dropout;
+
+ private:
+  // By rows begin .. end-1 of the stacked weight.
+  Tensor project(const Tensor& x, int begin, int end) const {
+    return linear(x, slice(in_proj.weight, 0, begin, end),
+                  in_proj.bias.defined() ? slice(in_proj.bias, 0, begin, end) : Tensor());
+  }
 };
 
 }  // namespace seppo::inline SEPPO_ABI

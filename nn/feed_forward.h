@@ -1,4 +1,5 @@
-// FeedForward: two linear maps with a ReLU between, on each position alone (Vaswani et al. 2017, 3.3).
+// FeedForward: two linear maps with an activation between, ReLU in the paper, on each position alone (Vaswani et al.
+// 2017, 3.3).
 #pragma once
 
 #include <seppo/nn/linear.h>
@@ -6,11 +7,15 @@
 namespace seppo::inline SEPPO_ABI {
 
 struct FeedForward {
-  FeedForward(const Scope& s, int d_model, int d_ff) : up(s / "up", d_model, d_ff), down(s / "down", d_ff, d_model) {}
+  FeedForward(const Scope& s, int d_model, int d_ff, Activation activation = Activation::relu, bool has_bias = true)
+      : up(s / "up", d_model, d_ff, init_xavier_uniform(), has_bias),
+        down(s / "down", d_ff, d_model, init_xavier_uniform(), has_bias),
+        activation(activation) {}
 
-  Tensor operator()(const Tensor& x) const { return down(up(x, Activation::relu)); }  // [rows, d_model]
+  Tensor operator()(const Tensor& x) const { return down(up(x, activation)); }  // [rows, d_model]
 
   Linear up, down;
+  Activation activation;
 };
 
 }  // namespace seppo::inline SEPPO_ABI

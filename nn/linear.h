@@ -7,9 +7,10 @@
 namespace seppo::inline SEPPO_ABI {
 
 struct Linear {
-  // Xavier-uniform weight [out, in], as in PyTorch's layout, and zero bias.
-  Linear(const Scope& s, int in, int out, const Init& init = init_xavier_uniform())
-      : weight(s.parameter("weight", {out, in}, init)), bias(s.parameter("bias", {out}, init_zeros())) {}
+  // Xavier-uniform weight [out, in], as in PyTorch's layout, and zero bias, or none.
+  Linear(const Scope& s, int in, int out, const Init& init = init_xavier_uniform(), bool has_bias = true)
+      : weight(s.parameter("weight", {out, in}, init)),
+        bias(has_bias ? s.parameter("bias", {out}, init_zeros()) : Tensor()) {}
 
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const {  // [..., in] -> [..., out]
     return linear(x, weight, bias, activation);

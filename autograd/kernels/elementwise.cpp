@@ -17,7 +17,34 @@ namespace {
 constexpr real kInvSqrt2 = static_cast<real>(1 / std::numbers::sqrt2);
 constexpr real kInvSqrt2Pi = static_cast<real>(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
 
-real normal_cdf(real x) { return real{0.5} * std::erfc(-x * kInvSqrt2); }
+// The normal distribution at x: its density, and Phi(x), its integral up to x.
+struct Normal {
+  V density, phi;
+};
+
+#ifdef SEPPO_FLOAT64
+Normal normal(V x) {
+  const D d;
+  real phi[HWY_MAX_BYTES / sizeof(real)], density[HWY_MAX_BYTES / sizeof(real)];
+  hn::StoreU(x, d, phi);
+  for (std::size_t i = 0; i < lanes(); ++i) {
+    density[i] = kInvSqrt2Pi * std::exp(real{-0.5} * phi[i] * phi[i]);
+    phi[i] = real{0.5} * std::erfc(-phi[i] * kInvSqrt2);
+  }
+  return {hn::LoadU(d, density), hn::LoadU(d, phi)};
+}
+#else
+// erfc by Abramowitz and Stegun (1964), 7.1.26: within 1.5e-7.
+HWY_INLINE Normal normal(V x) {
+  const V z = hn::Mul(hn::Abs(x), set(kInvSqrt2)), one = set(1);
+  const V e = exp_nonpositive(hn::Neg(hn::Mul(z, z))), t = hn::Div(one, hn::MulAdd(set(0.3275911f), z, one));
+  V polynomial = set(1.061405429f);
+  for (const real c : {-1.453152027f, 1.421413741f, -0.284496736f, 0.254829592f})
+    polynomial = hn::MulAdd(polynomial, t, set(c));
+  const V tail = hn::Mul(hn::Mul(set(0.5f), e), hn::Mul(polynomial, t));  // Phi(-|x|)
+  return {hn::Mul(set(kInvSqrt2Pi), e), hn::IfThenElse(hn::Lt(x, hn::Zero(D())), tail, hn::Sub(one, tail))};
+}
+#endif
 
 void Unary(kernels::Unary op, real* y, const real* x, std::size_t n) {
   const V zero = hn::Zero(D()), one = set(1);
@@ -37,8 +64,7 @@ void Unary(kernels::Unary op, real* y, const real* x, std::size_t n) {
       for (std::size_t i = 0; i < n; ++i) y[i] = std::log(x[i]);
       return;
     case kernels::Unary::gelu:
-      for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * normal_cdf(x[i]);
-      return;
+      return map([&](V v) HWY_ATTR { return hn::Mul(v, normal(v).phi); });
   }
 }
 
@@ -62,12 +88,10 @@ void UnaryBackward(kernels::Unary op, real* dx, real beta, const real* dy, const
     case kernels::Unary::log:
       return map(x, [&](V g, V v) HWY_ATTR { return hn::Div(g, v); });
     case kernels::Unary::gelu:
-      for (std::size_t i = 0; i < n; ++i) {
-        const real density = kInvSqrt2Pi * std::exp(real{-0.5} * x[i] * x[i]);
-        const real term = dy[i] * (normal_cdf(x[i]) + x[i] * density);
-        dx[i] = beta == 0 ? term : dx[i] + term;
-      }
-      return;
+      return map(x, [&](V g, V v) HWY_ATTR {
+        const Normal at = normal(v);
+        return hn::Mul(g, hn::MulAdd(v, at.density, at.phi));
+      });
   }
 }
 

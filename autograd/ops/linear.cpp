@@ -89,6 +89,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  if (activation == Activation::gelu) return gelu(linear(x, weight, bias));
   check(weight.rank() == 2 && x.rank() >= 1, "linear: needs x [..., in] and weight [out, in]: x ", x, ", weight ",
         weight);
   check(x.dim(-1) == weight.dim(1), "linear: inner sizes differ: x ", x, " dim ", x.rank() - 1, " = ", x.dim(-1),

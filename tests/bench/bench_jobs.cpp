@@ -3,13 +3,14 @@
 //   bench_jobs --job J1 --threads 2 --seconds 3
 //
 // J1 addsub-lab, J2 addsub-large, J3 reverse, J4 base Transformer: one training step (forward, loss,
-// backward, clipping where the job has it, Adam). J6: attention alone, lengths 256-2048. J7: greedy
-// decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors, forward and backward.
+// backward, clipping where the job has it, Adam). J5: the same of a decoder-only model. J6: attention alone, lengths
+// 256-2048. J7: greedy decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors, forward and backward.
 #include "common/command_line.h"
 #include "common/training.h"
 
 #include <seppo/autograd/parallel.h>
 #include <seppo/models/decode.h>
+#include <seppo/models/language_model.h>
 #include <seppo/models/predictor.h>
 
 #include <fmt/format.h>
@@ -157,6 +158,19 @@ void bench_reverse(const Bench& bench) {
   });
 }
 
+void bench_gpt(const Bench& bench) {
+  Parameters parameters(1);
+  const LanguageModel model(parameters.root(), {.vocabulary = 65});
+  const Ragged batch = random_batch(8, 256, 65, 1), targets = random_batch(8, 256, 65, 2);
+  const Optimiser optimiser{{.beta2 = 0.99, .weight_decay = 0.1}, 1e-3, 1};
+  bench_training(bench, parameters, 8, optimiser, [&](std::size_t first, std::size_t last) {
+    const Ragged target = part(targets, first, last);
+    return ShardLoss{
+        .loss = cross_entropy(model(part(batch, first, last)), target.tokens, {.reduction = Reduction::sum}),
+        .count = static_cast<double>(target.tokens.size())};
+  });
+}
+
 void bench_attention(const Bench& bench) {
   constexpr int kSequences = 4, kHeads = 8, kWidth = 64;
   for (const int length : {256, 512, 1024, 2048}) {
@@ -204,7 +218,7 @@ int run(const std::vector<std::string>& arguments) {
   Bench bench{"J1", 1, 3};
   examples::CommandLine line("usage: bench_jobs [options]",
                              "Times one job; see the top of tests/bench/bench_jobs.cpp.");
-  line.choice("job", &bench.job, {"J1", "J2", "J3", "J4", "J6", "J7", "J8"}, "which");
+  line.choice("job", &bench.job, {"J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8"}, "which");
   line.integer("threads", &bench.threads, 1, 64, "threads");
   line.number("seconds", &bench.seconds, 0, 1000, "time to spend on each measurement");
   if (!line.parse(arguments)) return 0;
@@ -214,6 +228,7 @@ int run(const std::vector<std::string>& arguments) {
   if (bench.job == "J2") bench_transformer(bench, addsub_config(256, 8, 512), 64, 9, 4, 0, addsub);
   if (bench.job == "J3") bench_reverse(bench);
   if (bench.job == "J4") bench_transformer(bench, base_config(), 16, 32, 32, 0.1, base);
+  if (bench.job == "J5") bench_gpt(bench);
   if (bench.job == "J6") bench_attention(bench);
   if (bench.job == "J7") bench_decode(bench);
   if (bench.job == "J8") bench_chain(bench);
