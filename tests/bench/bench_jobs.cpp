@@ -2,6 +2,9 @@
 //
 //   bench_jobs --job J1 --threads 2 --seconds 3
 //
+// With --losses N it trains without dropout instead, saves the initial weights as FILE (--weights FILE)
+// and prints the tokens and the N losses, for torch_jobs.py --agree to repeat.
+//
 // J1 addsub-lab, J2 addsub-large, J3 reverse, J4 base Transformer: one training step (forward, loss,
 // backward, clipping where the job has it, Adam). J5: the same of a decoder-only model. J6: attention alone, lengths
 // 256-2048. J7: greedy decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors, forward and backward.
@@ -12,6 +15,7 @@
 #include <seppo/models/decode.h>
 #include <seppo/models/language_model.h>
 #include <seppo/models/predictor.h>
+#include <seppo/nn/checkpoint.h>
 
 #include <fmt/format.h>
 
@@ -31,9 +35,13 @@ double ms_since(Clock::time_point start) {
 }
 
 struct Bench {
-  std::string job;
-  int threads;
-  double seconds;
+  std::string job = "J1";
+  int threads = 1;
+  double seconds = 3;
+  int losses = 0;
+  std::filesystem::path weights;
+
+  double dropout(double p) const { return losses > 0 ? 0 : p; }
 
   // Runs step() until the time is up and prints the distribution of its time.
   template <class F>
@@ -87,25 +95,37 @@ Ragged part(const Ragged& batch, std::size_t first, std::size_t last) {
 
 struct Optimiser {
   AdamOptions adam;
-  double lr, clip_norm;
+  Schedule lr;
+  double clip_norm;
 };
 
-// A training step of any model whose loss is that of part of a batch.
+// A training step of any model whose loss is that of part of a batch; `tokens` are those of the batch.
 template <class F>
-void bench_training(const Bench& bench, Parameters& parameters, std::size_t samples, const Optimiser& o,
+void bench_training(const Bench& bench, Parameters& parameters, const std::vector<Ragged>& tokens, const Optimiser& o,
                     const F& shard_loss) {
+  const std::size_t samples = tokens[0].size();
   Adam adam(parameters, o.adam);
   DataParallel data_parallel(parameters);
   std::uint32_t step = 0;
   double loss = 0;
-  bench.run(
-      [&] {
-        const StepLoss sums = data_parallel.backward(samples, 1, ++step, shard_loss);
-        const double norm = o.clip_norm > 0 ? gradient_norm(parameters) / sums.count : 0;
-        adam.step(o.lr, clip_factor(norm, o.clip_norm) / sums.count);
-        loss = sums.loss / sums.count;
-      },
-      {{"params", parameters.count()}});
+  const auto train = [&] {
+    const StepLoss sums = data_parallel.backward(samples, 1, ++step, shard_loss);
+    const double norm = o.clip_norm > 0 ? gradient_norm(parameters) / sums.count : 0;
+    adam.step(o.lr(step), clip_factor(norm, o.clip_norm) / sums.count);
+    loss = sums.loss / sums.count;
+  };
+  if (bench.losses > 0) {
+    nlohmann::json line = {{"job", bench.job}, {"tokens", nlohmann::json::array()}};
+    for (const Ragged& batch : tokens) line["tokens"].push_back(batch.tokens);
+    if (!bench.weights.empty()) save_checkpoint(bench.weights, parameters, {});
+    for (int i = 0; i < bench.losses; ++i) {
+      train();
+      line["losses"].push_back(loss);
+    }
+    std::cout << line.dump() << std::endl;
+  } else {
+    bench.run(train, {{"params", parameters.count()}});
+  }
   if (!std::isfinite(loss)) throw std::runtime_error("the loss is not finite");
 }
 
@@ -116,17 +136,15 @@ void bench_transformer(const Bench& bench, const TransformerConfig& config, int 
   const Ragged src = random_batch(sequences, src_length, config.src_vocabulary, 1),
                tgt = random_batch(sequences, tgt_length, config.tgt_vocabulary, 2),
                next = random_batch(sequences, tgt_length, config.tgt_vocabulary, 3);
-  bench_training(
-      bench, parameters, static_cast<std::size_t>(sequences), optimiser, [&](std::size_t first, std::size_t last) {
-        const Ragged target = part(next, first, last);
-        return ShardLoss{
-            .loss = cross_entropy(model.logits(part(src, first, last), part(tgt, first, last)), target.tokens,
-                                  {.label_smoothing = smoothing, .reduction = Reduction::sum}),
-            .count = static_cast<double>(target.tokens.size())};
-      });
+  bench_training(bench, parameters, {src, tgt, next}, optimiser, [&](std::size_t first, std::size_t last) {
+    const Ragged target = part(next, first, last);
+    return ShardLoss{.loss = cross_entropy(model.logits(part(src, first, last), part(tgt, first, last)), target.tokens,
+                                           {.label_smoothing = smoothing, .reduction = Reduction::sum}),
+                     .count = static_cast<double>(target.tokens.size())};
+  });
 }
 
-TransformerConfig addsub_config(int d_model, int n_heads, int d_ff) {
+TransformerConfig addsub_config(const Bench& bench, int d_model, int n_heads, int d_ff) {
   return {.src_vocabulary = 16,
           .tgt_vocabulary = 16,
           .d_model = d_model,
@@ -134,23 +152,28 @@ TransformerConfig addsub_config(int d_model, int n_heads, int d_ff) {
           .d_ff = d_ff,
           .enc_layers = 4,
           .dec_layers = 4,
-          .dropout = 0.2,
+          .dropout = bench.dropout(0.2),
           .dropout_place = DropoutPlace::after_norm,
           .max_length = 16,
           .share_embeddings = true,
           .scale_embeddings = false};
 }
 
-TransformerConfig base_config() {
-  return {
-      .src_vocabulary = 8000, .tgt_vocabulary = 8000, .max_length = 64, .share_embeddings = true, .tie_output = true};
+TransformerConfig base_config(const Bench& bench) {
+  return {.src_vocabulary = 8000,
+          .tgt_vocabulary = 8000,
+          .dropout = bench.dropout(0.1),
+          .max_length = 64,
+          .share_embeddings = true,
+          .tie_output = true};
 }
 
 void bench_reverse(const Bench& bench) {
   Parameters parameters(1);
   const Predictor model(parameters.root(), {.features = 10, .classes = 10, .max_length = 16});
   const Ragged batch = random_batch(128, 16, 10, 1), targets = random_batch(128, 16, 10, 2);
-  bench_training(bench, parameters, 128, {{.weight_decay = 0.01}, 5e-4, 5}, [&](std::size_t first, std::size_t last) {
+  const Optimiser optimiser{{.weight_decay = 0.01}, cosine_schedule(5e-4, 50, 20000), 5};
+  bench_training(bench, parameters, {batch, targets}, optimiser, [&](std::size_t first, std::size_t last) {
     const Ragged input = part(batch, first, last), target = part(targets, first, last);
     return ShardLoss{.loss = cross_entropy(model(one_hot(input.tokens, 10), input.offsets), target.tokens,
                                            {.reduction = Reduction::sum}),
@@ -160,10 +183,10 @@ void bench_reverse(const Bench& bench) {
 
 void bench_gpt(const Bench& bench) {
   Parameters parameters(1);
-  const LanguageModel model(parameters.root(), {.vocabulary = 65});
+  const LanguageModel model(parameters.root(), {.vocabulary = 65, .dropout = bench.dropout(0.2)});
   const Ragged batch = random_batch(8, 256, 65, 1), targets = random_batch(8, 256, 65, 2);
-  const Optimiser optimiser{{.beta2 = 0.99, .weight_decay = 0.1}, 1e-3, 1};
-  bench_training(bench, parameters, 8, optimiser, [&](std::size_t first, std::size_t last) {
+  const Optimiser optimiser{{.beta2 = 0.99, .weight_decay = 0.1}, constant_schedule(1e-3), 1};
+  bench_training(bench, parameters, {batch, targets}, optimiser, [&](std::size_t first, std::size_t last) {
     const Ragged target = part(targets, first, last);
     return ShardLoss{
         .loss = cross_entropy(model(part(batch, first, last)), target.tokens, {.reduction = Reduction::sum}),
@@ -194,7 +217,7 @@ void bench_attention(const Bench& bench) {
 
 void bench_decode(const Bench& bench) {
   Parameters parameters(1);
-  const Transformer model(parameters.root(), base_config());
+  const Transformer model(parameters.root(), base_config(bench));
   for (const int sequences : {1, 32}) {
     const Ragged src = random_batch(sequences, 32, 8000, 1);
     bench.run([&] { greedy_decode(model, src, {.bos = 0, .eos = -1, .max_length = 32}); }, {{"batch", sequences}});
@@ -215,19 +238,22 @@ void bench_chain(const Bench& bench) {
 }
 
 int run(const std::vector<std::string>& arguments) {
-  Bench bench{"J1", 1, 3};
+  Bench bench;
   examples::CommandLine line("usage: bench_jobs [options]",
                              "Times one job; see the top of tests/bench/bench_jobs.cpp.");
   line.choice("job", &bench.job, {"J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8"}, "which");
   line.integer("threads", &bench.threads, 1, 64, "threads");
   line.number("seconds", &bench.seconds, 0, 1000, "time to spend on each measurement");
+  line.integer("losses", &bench.losses, 0, 1000, "instead of timing, print the losses of so many steps");
+  line.path("weights", &bench.weights, "where to save the initial weights, with --losses");
   if (!line.parse(arguments)) return 0;
   set_num_threads(bench.threads);
-  const Optimiser addsub{{}, 1e-3, 0}, base{{.beta2 = 0.98, .epsilon = 1e-9}, 1e-4, 0};
-  if (bench.job == "J1") bench_transformer(bench, addsub_config(32, 4, 32), 64, 9, 4, 0, addsub);
-  if (bench.job == "J2") bench_transformer(bench, addsub_config(256, 8, 512), 64, 9, 4, 0, addsub);
+  const Optimiser addsub{{}, constant_schedule(1e-3), 0},
+      base{{.beta2 = 0.98, .epsilon = 1e-9}, constant_schedule(1e-4), 0};
+  if (bench.job == "J1") bench_transformer(bench, addsub_config(bench, 32, 4, 32), 64, 9, 4, 0, addsub);
+  if (bench.job == "J2") bench_transformer(bench, addsub_config(bench, 256, 8, 512), 64, 9, 4, 0, addsub);
   if (bench.job == "J3") bench_reverse(bench);
-  if (bench.job == "J4") bench_transformer(bench, base_config(), 16, 32, 32, 0.1, base);
+  if (bench.job == "J4") bench_transformer(bench, base_config(bench), 16, 32, 32, 0.1, base);
   if (bench.job == "J5") bench_gpt(bench);
   if (bench.job == "J6") bench_attention(bench);
   if (bench.job == "J7") bench_decode(bench);

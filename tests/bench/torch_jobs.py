@@ -1,0 +1,342 @@
+#!/usr/bin/python3
+"""PyTorch's side of bench_jobs: the same jobs, models and batches, as a careful user would write them.
+
+  torch_jobs.py --job J1 --threads 1 --seconds 3       times the job: one JSON line a measurement
+  torch_jobs.py --agree LOSSES.json --weights FILE     repeats the losses that bench_jobs --losses printed
+
+Modules are named as seppo's, so that a seppo checkpoint is a state_dict. Needs Debian's python3-torch.
+"""
+import argparse, json, math, os, resource, struct, sys, time
+
+START = time.time()
+parser = argparse.ArgumentParser()
+parser.add_argument("--job", default="J1", choices=["J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8"])
+parser.add_argument("--threads", type=int, default=1)
+parser.add_argument("--seconds", type=float, default=3)
+parser.add_argument("--agree")
+parser.add_argument("--weights")
+args = parser.parse_args()
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(args.threads)
+os.environ.setdefault("OMP_PROC_BIND", "true")
+import numpy
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+torch.set_num_threads(args.threads)
+torch.manual_seed(0)
+
+
+def sinusoid(length, d):
+    angle = torch.arange(length)[:, None] / 10000 ** (torch.arange(0, d, 2) / d)
+    return torch.stack([angle.sin(), angle.cos()], -1).reshape(length, d)
+
+
+class Norm(nn.Module):
+    def __init__(self, d, bias=True):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(d))
+        self.bias = nn.Parameter(torch.zeros(d)) if bias else None
+
+    def forward(self, x):
+        return F.layer_norm(x, x.shape[-1:], self.weight, self.bias)
+
+
+class Attention(nn.Module):
+    def __init__(self, d, heads, dropout=0.0, bias=True):
+        super().__init__()
+        self.in_proj, self.out_proj = nn.Linear(d, 3 * d, bias), nn.Linear(d, d, bias)
+        self.heads, self.dropout = heads, dropout
+
+    def split(self, x):  # [batch, rows, d] -> [batch, heads, rows, width]
+        return x.view(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)
+
+    def part(self, x, begin, end):
+        d = x.shape[-1]
+        bias = None if self.in_proj.bias is None else self.in_proj.bias[begin * d:end * d]
+        return F.linear(x, self.in_proj.weight[begin * d:end * d], bias)
+
+    def attend(self, q, k, v, mask=None):
+        scores = self.split(q) @ self.split(k).transpose(-2, -1) / math.sqrt(q.shape[-1] // self.heads)
+        weights = torch.softmax(scores if mask is None else scores + mask, -1)
+        if self.dropout:
+            weights = F.dropout(weights, self.dropout, self.training)
+        return self.out_proj((weights @ self.split(v)).transpose(1, 2).reshape(q.shape))
+
+    def forward(self, x, memory=None, mask=None):
+        if memory is None:
+            return self.attend(*self.in_proj(x).chunk(3, -1), mask)
+        return self.attend(self.part(x, 0, 1), *self.part(memory, 1, 3).chunk(2, -1))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d, ff, activation=F.relu, bias=True):
+        super().__init__()
+        self.up, self.down, self.activation = nn.Linear(d, ff, bias), nn.Linear(ff, d, bias), activation
+
+    def forward(self, x):
+        return self.down(self.activation(self.up(x)))
+
+
+class Layer(nn.Module):
+    """order: "post" = norm(x + drop(f(x))), "after" = drop(norm(x + f(x))), "pre" = x + drop(f(norm(x)))"""
+
+    def __init__(self, d, heads, ff, dropout, order, cross=False, bias=True, activation=F.relu, attn_dropout=0.0):
+        super().__init__()
+        self.self_attn = Attention(d, heads, attn_dropout, bias)
+        if cross:
+            self.cross_attn = Attention(d, heads, attn_dropout, bias)
+        self.ffn = FeedForward(d, ff, activation, bias)
+        self.norm1, self.norm2 = Norm(d, bias), Norm(d, bias)
+        if cross:
+            self.norm3 = Norm(d, bias)
+        self.dropout, self.order, self.cross = dropout, order, cross
+
+    def drop(self, x):
+        return F.dropout(x, self.dropout, self.training)
+
+    def add_norm(self, norm, x, sublayer):
+        if self.order == "pre":
+            return x + self.drop(sublayer(norm(x)))
+        if self.order == "after":
+            return self.drop(norm(x + sublayer(x)))
+        return norm(x + self.drop(sublayer(x)))
+
+    def forward(self, x, memory=None, mask=None):
+        x = self.add_norm(self.norm1, x, lambda y: self.self_attn(y, mask=mask))
+        if not self.cross:
+            return self.add_norm(self.norm2, x, self.ffn)
+        x = self.add_norm(self.norm2, x, lambda y: self.cross_attn(y, memory))
+        return self.add_norm(self.norm3, x, self.ffn)
+
+
+class Transformer(nn.Module):
+    def __init__(self, vocabulary, d, heads, ff, layers, dropout, order):
+        super().__init__()
+        self.embedding, self.order, self.dropout, self.d = nn.Embedding(vocabulary, d), order, dropout, d
+        self.encoder = nn.ModuleList(Layer(d, heads, ff, dropout, order) for _ in range(layers))
+        self.decoder = nn.ModuleList(Layer(d, heads, ff, dropout, order, cross=True) for _ in range(layers))
+        if order == "after":
+            self.output = nn.Linear(d, vocabulary)
+        else:
+            nn.init.normal_(self.embedding.weight, std=d ** -0.5)
+        self.register_buffer("positions", sinusoid(64, d), persistent=False)
+        self.register_buffer("mask", torch.full((64, 64), -math.inf).triu(1), persistent=False)
+
+    def embed(self, tokens, first=0):
+        x = self.embedding(tokens)
+        positions = self.positions[first:first + tokens.shape[1]]
+        if self.order == "after":
+            return x + positions
+        return F.dropout(x * math.sqrt(self.d) + positions, self.dropout, self.training)
+
+    def encode(self, src):
+        x = self.embed(src)
+        for layer in self.encoder:
+            x = layer(x)
+        return x
+
+    def out(self, x):
+        return self.output(x) if self.order == "after" else F.linear(x, self.embedding.weight)
+
+    def forward(self, src, tgt):
+        memory, y, n = self.encode(src), self.embed(tgt), tgt.shape[1]
+        for layer in self.decoder:
+            y = layer(y, memory, self.mask[:n, :n])
+        return self.out(y)
+
+    def greedy(self, src, steps):
+        memory, batch = self.encode(src), src.shape[0]
+        cross = [layer.cross_attn.part(memory, 1, 3).chunk(2, -1) for layer in self.decoder]
+        cache = [torch.empty(2, batch, steps, self.d) for _ in self.decoder]
+        token = torch.zeros(batch, 1, dtype=torch.long)
+        for t in range(steps):
+            x = self.embed(token, t)
+            for layer, kv, memory_kv in zip(self.decoder, cache, cross):
+                q, kv[0][:, t:t + 1], kv[1][:, t:t + 1] = layer.self_attn.in_proj(x).chunk(3, -1)
+                x = layer.norm1(x + layer.self_attn.attend(q, kv[0][:, :t + 1], kv[1][:, :t + 1]))
+                x = layer.norm2(x + layer.cross_attn.attend(layer.cross_attn.part(x, 0, 1), *memory_kv))
+                x = layer.norm3(x + layer.ffn(x))
+            token = self.out(x).argmax(-1)
+        return token
+
+
+class Predictor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.input, self.encoder = nn.Linear(10, 32), nn.ModuleList([Layer(32, 1, 64, 0.0, "post")])
+        self.output = nn.ModuleDict({"hidden": nn.Linear(32, 32), "norm": Norm(32), "classes": nn.Linear(32, 10)})
+        self.register_buffer("positions", sinusoid(16, 32), persistent=False)
+
+    def forward(self, x):
+        y = self.encoder[0](self.input(F.one_hot(x, 10).to(self.positions)) + self.positions)
+        return self.output["classes"](F.relu(self.output["norm"](self.output["hidden"](y))))
+
+
+class LanguageModel(nn.Module):
+    def __init__(self, dropout, vocabulary=65, d=384, heads=6, layers=6, length=256):
+        super().__init__()
+        self.embedding, self.positions, self.dropout = nn.Embedding(vocabulary, d), nn.Embedding(length, d), dropout
+        nn.init.normal_(self.embedding.weight, std=0.02)
+        nn.init.normal_(self.positions.weight, std=0.02)
+        self.layers = nn.ModuleDict({str(i): Layer(d, heads, 4 * d, dropout, "pre", bias=False, activation=F.gelu,
+                                                   attn_dropout=dropout) for i in range(layers)})
+        self.layers["norm"] = Norm(d, bias=False)
+        self.register_buffer("mask", torch.full((length, length), -math.inf).triu(1), persistent=False)
+
+    def forward(self, tokens):
+        x = F.dropout(self.embedding(tokens) + self.positions.weight, self.dropout, self.training)
+        for layer in list(self.layers.values())[:-1]:
+            x = layer(x, mask=self.mask)
+        return F.linear(self.layers["norm"](x), self.embedding.weight)
+
+
+def tokens(high, *shapes):
+    return [torch.randint(0, high, shape) for shape in shapes]
+
+
+def training_job(job, given, weights, dropout):
+    """The model's step() -> loss; with given tokens and weights, from these."""
+    norm, smoothing, lr = 0, 0.0, None
+    if job in ("J1", "J2", "J4"):
+        sizes = {"J1": (16, 32, 4, 32, 4, 0.2 * dropout, "after"), "J2": (16, 256, 8, 512, 4, 0.2 * dropout, "after"),
+                 "J4": (8000, 512, 8, 2048, 6, 0.1 * dropout, "post")}[job]
+        model, smoothing = Transformer(*sizes), 0.1 if job == "J4" else 0.0
+        batch, src, tgt = (16, 32, 32) if job == "J4" else (64, 9, 4)
+        data = tokens(sizes[0], (batch, src), (batch, tgt), (batch, tgt))
+        options = dict(lr=1e-4, betas=(0.9, 0.98), eps=1e-9) if job == "J4" else dict(lr=1e-3)
+        optimiser = lambda: torch.optim.Adam(model.parameters(), **options)
+    elif job == "J3":
+        model, data, norm = Predictor(), tokens(10, (128, 16), (128, 16)), 5
+        optimiser = lambda: torch.optim.AdamW(decayed(model, 0.01), lr=5e-4)
+        lr = lambda i: min(1, i / 50) * 2.5e-4 * (1 + math.cos(math.pi * max(0, i - 50) / (20000 - 50)))
+    else:
+        model, data, norm = LanguageModel(0.2 * dropout), tokens(65, (8, 256), (8, 256)), 1
+        optimiser = lambda: torch.optim.AdamW(decayed(model, 0.1), lr=1e-3, betas=(0.9, 0.99))
+    if given:
+        data = [torch.tensor(values).view(like.shape) for values, like in zip(given, data)]
+    if weights:
+        model.load_state_dict(weights)
+    opt, steps = optimiser(), 0
+
+    def step():
+        nonlocal steps
+        steps += 1
+        if lr:
+            for group in opt.param_groups:
+                group["lr"] = lr(steps)
+        opt.zero_grad(set_to_none=True)
+        logits = model(*data[:-1])
+        loss = F.cross_entropy(logits.flatten(0, 1), data[-1].flatten(), label_smoothing=smoothing)
+        loss.backward()
+        if norm:
+            nn.utils.clip_grad_norm_(model.parameters(), norm)
+        opt.step()
+        return loss.item()
+
+    return model, step
+
+
+def decayed(model, decay):
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    return [dict(params=matrices, weight_decay=decay),
+            dict(params=[p for p in model.parameters() if p.dim() < 2], weight_decay=0.0)]
+
+
+def peak_rss_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(step, **extra):
+    step()
+    first, times = 1e3 * (time.time() - START), []
+    for _ in range(2):
+        step()
+    begin = time.perf_counter()
+    while len(times) < 4 or time.perf_counter() - begin < args.seconds:
+        start = time.perf_counter()
+        step()
+        times.append(1e3 * (time.perf_counter() - start))
+    times.sort()
+    n = len(times)
+    print(json.dumps(dict(job=args.job, impl="torch", threads=args.threads, median_ms=times[n // 2], min_ms=times[0],
+                          p90_ms=times[n * 9 // 10], steps=n, first_step_ms=first, peak_rss_mb=peak_rss_mb(),
+                          **extra)), flush=True)
+
+
+def attention_job():
+    for length in (256, 512, 1024, 2048):
+        q, k, v = (torch.randn(4, 8, length, 64, requires_grad=True) for _ in range(3))
+        ones = torch.ones(4, 8, length, 64)
+        attend = lambda: torch.softmax(q @ k.transpose(-2, -1) / 8, -1) @ v
+
+        def forward():
+            with torch.no_grad():
+                attend()
+
+        def both():
+            q.grad = k.grad = v.grad = None
+            attend().backward(ones)
+
+        measure(forward, length=length, mode="fwd")
+        measure(both, length=length, mode="fwd+bwd")
+
+
+def decode_job():
+    model = Transformer(8000, 512, 8, 2048, 6, 0.1, "post").eval()
+    with torch.no_grad():
+        for batch in (1, 32):
+            src = torch.randint(0, 8000, (batch, 32))
+            measure(lambda: model.greedy(src, 32), batch=batch)
+
+
+def chain_job():
+    b, ones = torch.ones(4, 4, requires_grad=True), torch.ones(4, 4)
+
+    def chain():
+        b.grad, y = None, b
+        for _ in range(1000):
+            y = y + b
+        y.backward(ones)
+
+    measure(chain)
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        content = file.read()
+    size = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + size])
+    header.pop("__metadata__", None)
+    at = lambda entry: content[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]]
+    return {name: torch.from_numpy(numpy.frombuffer(at(entry), numpy.float32).reshape(entry["shape"]).copy())
+            for name, entry in header.items()}
+
+
+def agree():
+    """Both float32 runs are compared with PyTorch in float64: rounding grows with each step of Adam, which
+    divides by gradients however small, so seppo's may not be further off than a few times PyTorch's own."""
+    with open(args.agree) as file:
+        theirs = json.load(file)
+    weights, losses = read_safetensors(args.weights), {"seppo": theirs["losses"]}
+    for dtype in (torch.float32, torch.float64):
+        torch.set_default_dtype(dtype)
+        _, step = training_job(theirs["job"], theirs["tokens"], weights, dropout=0)
+        losses[str(dtype)[-7:]] = [step() for _ in theirs["losses"]]
+    gap = lambda name: max(abs(a - b) / b for a, b in zip(losses[name], losses["float64"]))
+    print(json.dumps(dict(job=theirs["job"], steps=len(theirs["losses"]), first=losses["float64"][0],
+                          last=losses["float64"][-1], gap=gap("seppo"), gap_of_torch=gap("float32"))))
+    sys.exit(0 if gap("seppo") < 4 * gap("float32") + 1e-6 else 1)
+
+
+if args.agree:
+    agree()
+elif args.job == "J6":
+    attention_job()
+elif args.job == "J7":
+    decode_job()
+elif args.job == "J8":
+    chain_job()
+else:
+    trained, train = training_job(args.job, None, None, dropout=1)
+    measure(train, params=sum(p.numel() for p in trained.parameters()))
