@@ -48,10 +48,11 @@ struct Bench {
   void run(const F& step, nlohmann::json extra) const {
     step();
     const double first = ms_since(kStart);
-    for (int i = 0; i < 4; ++i) step();
+    const bool is_brief = seconds == 0;  // a test
+    for (int i = 0; i < 4 && !is_brief; ++i) step();
     std::vector<double> times;
     const auto begin = Clock::now();
-    while (times.size() < 10 || (ms_since(begin) < 1e3 * seconds && times.size() < 5000)) {
+    while (times.size() < (is_brief ? 1 : 5) || (ms_since(begin) < 1e3 * seconds && times.size() < 5000)) {
       const auto start = Clock::now();
       step();
       times.push_back(ms_since(start));
@@ -181,10 +182,11 @@ void bench_reverse(const Bench& bench) {
   });
 }
 
-void bench_gpt(const Bench& bench) {
+void bench_language_model(const Bench& bench, const LanguageModelConfig& config, int sequences) {
   Parameters parameters(1);
-  const LanguageModel model(parameters.root(), {.vocabulary = 65, .dropout = bench.dropout(0.2)});
-  const Ragged batch = random_batch(8, 256, 65, 1), targets = random_batch(8, 256, 65, 2);
+  const LanguageModel model(parameters.root(), config);
+  const Ragged batch = random_batch(sequences, config.max_length, config.vocabulary, 1),
+               targets = random_batch(sequences, config.max_length, config.vocabulary, 2);
   const Optimiser optimiser{{.beta2 = 0.99, .weight_decay = 0.1}, constant_schedule(1e-3), 1};
   bench_training(bench, parameters, {batch, targets}, optimiser, [&](std::size_t first, std::size_t last) {
     const Ragged target = part(targets, first, last);
@@ -241,9 +243,15 @@ int run(const std::vector<std::string>& arguments) {
   Bench bench;
   examples::CommandLine line("usage: bench_jobs [options]",
                              "Times one job; see the top of tests/bench/bench_jobs.cpp.");
-  line.choice("job", &bench.job, {"J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8"}, "which");
+  line.choice("job", &bench.job, {"J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8", "model"}, "which");
   line.integer("threads", &bench.threads, 1, 64, "threads");
   line.number("seconds", &bench.seconds, 0, 1000, "time to spend on each measurement");
+  int batch = 16, length = 64, d_model = 128, layers = 2, vocabulary = 256;
+  line.integer("batch", &batch, 1, 4096, "sequences of --job model");
+  line.integer("length", &length, 1, 4096, "their length");
+  line.integer("d-model", &d_model, 32, 4096, "width of --job model; a head for each 32");
+  line.integer("layers", &layers, 1, 100, "its depth");
+  line.integer("vocabulary", &vocabulary, 2, 100000, "its vocabulary");
   line.integer("losses", &bench.losses, 0, 1000, "instead of timing, print the losses of so many steps");
   line.path("weights", &bench.weights, "where to save the initial weights, with --losses");
   if (!line.parse(arguments)) return 0;
@@ -254,7 +262,16 @@ int run(const std::vector<std::string>& arguments) {
   if (bench.job == "J2") bench_transformer(bench, addsub_config(bench, 256, 8, 512), 64, 9, 4, 0, addsub);
   if (bench.job == "J3") bench_reverse(bench);
   if (bench.job == "J4") bench_transformer(bench, base_config(bench), 16, 32, 32, 0.1, base);
-  if (bench.job == "J5") bench_gpt(bench);
+  if (bench.job == "J5") bench_language_model(bench, {.vocabulary = 65, .dropout = bench.dropout(0.2)}, 8);
+  if (bench.job == "model")
+    bench_language_model(bench,
+                         {.vocabulary = vocabulary,
+                          .d_model = d_model,
+                          .n_heads = d_model / 32,
+                          .n_layers = layers,
+                          .dropout = 0.1,
+                          .max_length = length},
+                         batch);
   if (bench.job == "J6") bench_attention(bench);
   if (bench.job == "J7") bench_decode(bench);
   if (bench.job == "J8") bench_chain(bench);

@@ -314,8 +314,9 @@ def read_safetensors(path):
 
 
 def agree():
-    """Both float32 runs are compared with PyTorch in float64: rounding grows with each step of Adam, which
-    divides by gradients however small, so seppo's may not be further off than a few times PyTorch's own."""
+    """Both float32 runs are compared with PyTorch in float64. The first loss must agree to rounding. Later ones
+    drift, PyTorch's own by up to 3e-3: Adam's first steps are lr times the sign of a gradient, so one that is
+    zero but for rounding moves its parameter by the whole of lr, either way."""
     with open(args.agree) as file:
         theirs = json.load(file)
     weights, losses = read_safetensors(args.weights), {"seppo": theirs["losses"]}
@@ -326,7 +327,8 @@ def agree():
     gap = lambda name: max(abs(a - b) / b for a, b in zip(losses[name], losses["float64"]))
     print(json.dumps(dict(job=theirs["job"], steps=len(theirs["losses"]), first=losses["float64"][0],
                           last=losses["float64"][-1], gap=gap("seppo"), gap_of_torch=gap("float32"))))
-    sys.exit(0 if gap("seppo") < 4 * gap("float32") + 1e-6 else 1)
+    first = abs(losses["seppo"][0] / losses["float64"][0] - 1)
+    sys.exit(0 if first < 1e-6 and gap("seppo") < max(2e-3, 4 * gap("float32")) else 1)
 
 
 if args.agree:

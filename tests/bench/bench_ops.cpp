@@ -1,0 +1,167 @@
+// Times single ops and kernels through the public API with Google Benchmark:
+//
+//   bench_ops --benchmark_filter=gemm
+//
+// Beside the time stands what was achieved: GFLOP/s, to be compared with "peak/flops" in the same run (fused
+// multiply-adds in registers), and GB/s read and written, with "peak/copy" (64 MiB).
+#include <seppo/autograd/blas.h>
+#include <seppo/autograd/ops.h>
+#include <seppo/nn/adam.h>
+
+#include <benchmark/benchmark.h>
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace seppo;
+
+std::vector<real> random_values(std::size_t n, std::uint64_t seed = 1) {
+  RandomStream random(seed, Purpose::data);
+  std::vector<real> values(n);
+  for (real& v : values) v = static_cast<real>(random.normal());
+  return values;
+}
+
+void set_rates(benchmark::State& state, double flops, double bytes) {
+  const auto rate = [](double amount) {
+    return benchmark::Counter(amount * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
+  };
+  if (flops > 0) state.counters["GFLOP/s"] = rate(flops);
+  if (bytes > 0) state.counters["GB/s"] = rate(bytes);
+}
+
+// The largest product that gemm() computes without memory traffic to speak of stands for the peak.
+void peak_flops(benchmark::State& state) {
+  constexpr std::size_t kSize = 96;
+  const std::vector<real> a = random_values(kSize * kSize), b = random_values(kSize * kSize);
+  std::vector<real> c(kSize * kSize);
+  for (auto _ : state)
+    gemm(Trans::no, Trans::no, kSize, kSize, kSize, a.data(), kSize, b.data(), kSize, 0, c.data(), kSize);
+  set_rates(state, 2.0 * kSize * kSize * kSize, 0);
+}
+
+void peak_copy(benchmark::State& state) {
+  const std::vector<real> from = random_values(std::size_t{1} << 24);
+  std::vector<real> to(from.size());
+  for (auto _ : state) {
+    std::copy(from.begin(), from.end(), to.begin());
+    benchmark::DoNotOptimize(to.data());
+  }
+  set_rates(state, 0, 2.0 * static_cast<double>(from.size() * sizeof(real)));
+}
+
+struct GemmCase {
+  const char* name;
+  std::size_t m, n, k;
+  Trans a, b;
+};
+constexpr GemmCase kGemms[] = {{"J1 QKV", 144, 96, 32, Trans::no, Trans::yes},
+                               {"J1 QKV dX", 144, 32, 96, Trans::no, Trans::no},
+                               {"J1 QKV dW", 96, 32, 144, Trans::yes, Trans::no},
+                               {"J3 QKV", 512, 96, 32, Trans::no, Trans::yes},
+                               {"J2 QKV", 288, 768, 256, Trans::no, Trans::yes},
+                               {"J2 QKV dW", 768, 256, 288, Trans::yes, Trans::no},
+                               {"J4 FFN", 256, 2048, 512, Trans::no, Trans::yes},
+                               {"J4 logits", 256, 8000, 512, Trans::no, Trans::yes},
+                               {"J5 FFN", 1024, 1536, 384, Trans::no, Trans::yes},
+                               {"J7 batch 32", 32, 2048, 512, Trans::no, Trans::yes},
+                               {"J7 batch 1 logits", 1, 8000, 512, Trans::no, Trans::yes}};
+
+void run_gemm(benchmark::State& state, const GemmCase& g) {
+  const std::vector<real> a = random_values(g.m * g.k), b = random_values(g.k * g.n);
+  std::vector<real> c(g.m * g.n);
+  for (auto _ : state)
+    gemm(g.a, g.b, g.m, g.n, g.k, a.data(), g.a == Trans::no ? g.k : g.m, b.data(), g.b == Trans::no ? g.n : g.k, 0,
+         c.data(), g.n);
+  set_rates(state, 2.0 * static_cast<double>(g.m * g.n * g.k), 0);
+}
+
+// An op on a [rows, cols] tensor, forward or forward and backward; the bytes are those of its inputs and outputs.
+using Op = std::function<Tensor(const Tensor& x)>;
+
+void run_op(benchmark::State& state, int rows, int cols, bool backward, const Op& op) {
+  const std::vector<real> values = random_values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
+  std::vector<real> gradient(values.size());
+  for (auto _ : state) {
+    tape().clear();
+    tape().mode = Mode::train;
+    const Tensor x = variable({rows, cols}, values);
+    const Tensor y = op(x);
+    if (backward) tape().backward(y, {values.data(), y.size()});
+  }
+  const double tensors = backward ? 6 : 3;  // x copied and read, y written; the same of their gradients
+  set_rates(state, 0, tensors * static_cast<double>(values.size() * sizeof(real)));
+}
+
+void run_attention(benchmark::State& state, int sequences, int length, int heads, int width, bool backward) {
+  const Shape shape{sequences, length, heads * width};
+  const std::vector<real> values = random_values(static_cast<std::size_t>(shape.size()));
+  for (auto _ : state) {
+    tape().clear();
+    tape().mode = backward ? Mode::train : Mode::eval;
+    const Tensor q = variable(shape, values), k = variable(shape, values), v = variable(shape, values);
+    const Tensor y = attention(q, k, v, heads);
+    if (backward) tape().backward(y, values);
+  }
+  const double product = 2.0 * sequences * heads * length * length * width;
+  set_rates(state, product * (backward ? 7 : 2), 0);
+}
+
+void run_adam(benchmark::State& state) {
+  Parameters parameters(1);
+  parameters.root().parameter("p", {1 << 24}, init_normal(1));
+  Adam adam(parameters);
+  for (auto _ : state) adam.step(1e-6);
+  set_rates(state, 0, 8.0 * sizeof(real) * (1 << 24));  // four blocks read and written
+}
+
+void register_all() {
+  const auto add = [](const std::string& name, const auto& run) { benchmark::RegisterBenchmark(name.c_str(), run); };
+  add("peak/flops", peak_flops);
+  add("peak/copy", peak_copy);
+  for (const GemmCase& g : kGemms)
+    add(std::string("gemm/") + g.name, [&g](benchmark::State& state) { run_gemm(state, g); });
+
+  const auto ones = std::make_shared<std::vector<real>>(1024, real{1});
+  const auto row = [ones](const Tensor& x) { return tensor({x.dim(1)}, {ones->data(), x.cols()}); };
+  const std::vector<std::pair<std::string, Op>> ops = {
+      {"exp", [](const Tensor& x) { return exp(x); }},
+      {"gelu", [](const Tensor& x) { return gelu(x); }},
+      {"tanh", [](const Tensor& x) { return tanh(x); }},
+      {"relu", [](const Tensor& x) { return relu(x); }},
+      {"add", [](const Tensor& x) { return x + x; }},
+      {"dropout", [](const Tensor& x) { return dropout(x, 0.1); }},
+      {"softmax", [](const Tensor& x) { return softmax(x); }},
+      {"layer_norm", [row](const Tensor& x) { return layer_norm(x, row(x), row(x)); }},
+      {"add_norm", [row](const Tensor& x) { return add_norm(x, x, row(x), row(x), {.dropout_before = 0.1}); }}};
+  for (const auto& [name, op] : ops)
+    for (const auto& [rows, cols] : {std::pair{256, 32}, std::pair{4096, 512}})
+      for (const bool backward : {false, true})
+        add(name + "/" + std::to_string(rows) + "x" + std::to_string(cols) + (backward ? "/fwd+bwd" : "/fwd"),
+            [op = op, rows = rows, cols = cols, backward](benchmark::State& state) {
+              run_op(state, rows, cols, backward, op);
+            });
+  for (const auto& [sequences, length, heads, width] :
+       {std::array{64, 9, 4, 8}, std::array{128, 16, 1, 32}, std::array{16, 32, 8, 64}, std::array{4, 512, 8, 64}})
+    for (const bool backward : {false, true})
+      add("attention/" + std::to_string(sequences) + "x" + std::to_string(length) + "x" + std::to_string(heads) + "x" +
+              std::to_string(width) + (backward ? "/fwd+bwd" : "/fwd"),
+          [=, sequences = sequences, length = length, heads = heads, width = width](benchmark::State& state) {
+            run_attention(state, sequences, length, heads, width, backward);
+          });
+  add("adam/16M", run_adam);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  register_all();
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
