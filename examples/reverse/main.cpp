@@ -44,7 +44,7 @@ int train(const std::vector<std::string>& arguments) {
   examples::TrainingOptions options;
   options.epochs = 10;
   options.batch_size = 128;
-  options.lr = 5e-4;
+  options.lr = 7e-4;  // the course has 5e-4; with it one seed in ten needs a fourth epoch
   options.warmup_steps = 50;
   options.clip_norm = 5;
   options.eval_interval = 1;
