@@ -146,6 +146,7 @@ int usable_threads() { return is_inside_task ? 1 : num_threads(); }
 int thread_index() { return index_of_thread; }
 
 void run_tasks(std::size_t n, FunctionRef<void(std::size_t)> f) {
+  if (n == 0) return;
   if (n == 1) return f(0);
   if (usable_threads() > 1) return pool().run(n, f);
   const InsideTask inside;

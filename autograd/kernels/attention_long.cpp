@@ -241,8 +241,8 @@ HWY_EXPORT(LongAttention);
 HWY_EXPORT(LongAttentionBackward);
 
 std::size_t long_attention_scratch(const AttentionHead& head) {
-  constexpr std::size_t kTile = std::size_t{64} * 128;
-  return 2 * kTile + (3 * head.keys + 128) * head.width;
+  using HWY_NAMESPACE::kKeys, HWY_NAMESPACE::kQueries;  // the same for every instruction set
+  return 2 * kQueries * kKeys + (3 * head.keys + 2 * kQueries) * head.width;
 }
 
 void long_attention(const AttentionHead& head, const AttentionDropout& dropout, real* log_sums, real* scratch) {

@@ -4,10 +4,10 @@
 
 #include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/kernels/simd-inl.h>
+#include <seppo/autograd/memory.h>
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 #ifndef SEPPO_GEMM_SCRATCH
 #define SEPPO_GEMM_SCRATCH
@@ -16,20 +16,9 @@ namespace {
 
 // The calling thread's memory for packing.
 real* gemm_scratch(std::size_t elements) {
-  struct Memory {
-    std::size_t size = 0;
-    real* data = nullptr;
-    ~Memory() { release(); }
-    void release() { ::operator delete[](data, std::align_val_t{64}); }
-  };
   static thread_local Memory memory;
-  if (memory.size < elements) {
-    memory.release();
-    memory.size = 0, memory.data = nullptr;
-    memory.data = static_cast<real*>(::operator new[](elements * sizeof(real), std::align_val_t{64}));
-    memory.size = elements;
-  }
-  return memory.data;
+  if (memory.size() < elements * sizeof(real)) memory = Memory(elements * sizeof(real));
+  return memory.as<real>();
 }
 
 }  // namespace

@@ -62,8 +62,9 @@ RowMoments row_moments(const real* x, double epsilon, std::size_t n) {
 
 // What is normalised: x, or x + dropout(y), written to `row` if it must be computed.
 HWY_INLINE const real* norm_input(const NormInputs& in, RowFactors& before, std::size_t i, real* row) {
-  const real *const x = in.x + i * in.cols, *const y = in.y + i * in.cols;
+  const real* const x = in.x + i * in.cols;
   if (!in.y) return x;
+  const real* const y = in.y + i * in.cols;
   if (before.active()) {
     const real* const factors = before.of(i);
     for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
