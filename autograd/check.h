@@ -44,6 +44,7 @@ inline void append(std::string& text, int part) { text += std::to_string(part); 
 inline void append(std::string& text, std::int64_t part) { text += std::to_string(part); }
 inline void append(std::string& text, std::size_t part) { text += std::to_string(part); }
 void append(std::string& text, double part);
+std::string where();  // " (in encoder.0.ffn.up)": the region (region.h) the thread computes in; or nothing
 }  // namespace detail
 
 // Concatenates the parts: strings, numbers, and anything with a detail::append overload (Shape).
@@ -57,7 +58,7 @@ std::string concat_text(const Parts&... parts) {
 
 template <class E = ShapeError, class... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
-  throw E(concat_text(parts...));
+  throw E(concat_text(parts...) + detail::where());
 }
 
 // check<IndexError>(id < n, "embedding: id ", id, " is not below the table's ", n, " rows");

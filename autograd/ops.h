@@ -3,46 +3,97 @@
 // All ops compute at once and record their gradient on the current tape (tape.h). Results are new
 // tensors of the tape; inputs are never changed. Shapes that do not fit throw ShapeError, indices out
 // of range IndexError, scalars out of range ArgumentError. Names and meanings are PyTorch's where it
-// has the op. Second derivatives are not supported: gradients are numbers, not tensors on the tape.
+// has the op; docs/from-pytorch.md has the table. Axes may be negative: they count from the end.
+// Second derivatives are not supported: gradients are numbers, not tensors on the tape, and an op that
+// would be recorded during backward throws StateError.
 #pragma once
 
 #include <seppo/autograd/mask.h>
 #include <seppo/autograd/tape.h>
 #include <seppo/autograd/tensor.h>
 
+#include <array>
 #include <initializer_list>
 #include <limits>
 #include <span>
+#include <string_view>
+#include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 
 // ---- making tensors ------------------------------------------------------------------------------
 
 Tensor zeros(const Shape& shape);
+Tensor ones(const Shape& shape);
 Tensor full(const Shape& shape, real value);
 // Copies `values`, row-major. Throws ShapeError when the counts differ.
 Tensor tensor(const Shape& shape, std::span<const real> values);
 Tensor tensor(const Shape& shape, std::initializer_list<real> values);
 // The same as a leaf: backward adds up its gradient, to be read with gradient().
 Tensor variable(const Shape& shape, std::span<const real> values);
+Tensor variable(const Shape& shape, std::initializer_list<real> values);
+// The same values without history; shares the storage of x.
+Tensor detach(const Tensor& x);
+
+// Where an op takes one: a tensor, or a number for a tensor of one element.
+struct Operand {
+  Operand(const Tensor& tensor) : tensor(tensor) {}
+  Operand(real value);
+  operator const Tensor&() const { return tensor; }
+  const Tensor* operator->() const { return &tensor; }
+  Tensor tensor;
+};
 
 // ---- elementwise, with NumPy broadcasting --------------------------------------------------------
 // Axes are aligned at the end; an axis of size 1 repeats.
 
-Tensor add(const Tensor& a, const Tensor& b);
-Tensor sub(const Tensor& a, const Tensor& b);
-Tensor mul(const Tensor& a, const Tensor& b);
-Tensor div(const Tensor& a, const Tensor& b);
-inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
-inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
-inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
-inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+Tensor add(const Operand& a, const Operand& b);
+Tensor sub(const Operand& a, const Operand& b);
+Tensor mul(const Operand& a, const Operand& b);
+Tensor div(const Operand& a, const Operand& b);
+inline Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }
+inline Tensor operator-(const Operand& a, const Operand& b) { return sub(a, b); }
+inline Tensor operator*(const Operand& a, const Operand& b) { return mul(a, b); }
+inline Tensor operator/(const Operand& a, const Operand& b) { return div(a, b); }
 
+// x^exponent; x^0 is 1 with slope 0. Where x < 0 and the exponent is no whole number: NaN.
+Tensor pow(const Tensor& x, real exponent);
+Tensor pow(const Tensor& x, const Tensor& exponent);
+
+// The larger, or smaller, of the two; each gets half of the gradient where they are equal. NaN wins.
+Tensor maximum(const Operand& a, const Operand& b);
+Tensor minimum(const Operand& a, const Operand& b);
+
+// 1 where the comparison holds, else 0; they carry no gradient.
+Tensor gt(const Operand& a, const Operand& b);  // a > b
+Tensor ge(const Operand& a, const Operand& b);
+Tensor lt(const Operand& a, const Operand& b);
+Tensor le(const Operand& a, const Operand& b);
+Tensor eq(const Operand& a, const Operand& b);
+Tensor ne(const Operand& a, const Operand& b);
+
+// a where the condition is not 0, else b; nothing is computed with the other, so NaN there does no harm.
+// The condition gets no gradient.
+Tensor where(const Tensor& condition, const Operand& a, const Operand& b);
+// `value` where the mask is not 0, else x. The mask is broadcast to the shape of x.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, real value);
+
+Tensor neg(const Tensor& x);
+inline Tensor operator-(const Tensor& x) { return neg(x); }
 Tensor scale(const Tensor& x, real factor);  // factor x
-Tensor relu(const Tensor& x);                // max(x, 0); relu'(0) = 0
-Tensor gelu(const Tensor& x);                // x Phi(x), exact (Hendrycks and Gimpel 2016)
+Tensor abs(const Tensor& x);                 // slope 0 at 0
+Tensor square(const Tensor& x);
+Tensor sqrt(const Tensor& x);                        // slope +inf at 0
+Tensor rsqrt(const Tensor& x);                       // 1 / sqrt(x)
+Tensor clamp(const Tensor& x, real low, real high);  // min(max(x, low), high); slope 1 at the limits
+Tensor relu(const Tensor& x);                        // max(x, 0); relu'(0) = 0
+Tensor gelu(const Tensor& x);                        // x Phi(x), exact (Hendrycks and Gimpel 2016)
+Tensor gelu_tanh(const Tensor& x);  // their approximation: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+Tensor silu(const Tensor& x);       // x / (1 + e^-x), "swish" (Elfwing et al. 2017; Ramachandran et al. 2017)
+Tensor softplus(const Tensor& x);   // log(1 + e^x)
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);  // 1 / (1 + e^-x)
+Tensor erf(const Tensor& x);      // 2/sqrt(pi) times the integral of e^-t^2 from 0 to x
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);  // log(0) = -inf, log of a negative number NaN
 
@@ -53,8 +104,13 @@ Tensor dropout(const Tensor& x, double p);
 
 // ---- products ------------------------------------------------------------------------------------
 
-// [..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast.
+// [..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast. A vector [k] counts as a row on the
+// left, a column on the right, and that axis is missing in the result.
 Tensor matmul(const Tensor& a, const Tensor& b);
+
+// Einstein's sum: einsum("bqhd,bkhd->bhqk", q, k) multiplies elements whose labels agree and sums over the
+// labels that the result lacks. Two operands; each label at most once in each (no diagonals).
+Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b);
 
 enum class Activation { none, relu, gelu };
 // y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out].
@@ -71,6 +127,20 @@ Tensor log_softmax(const Tensor& x, int axis = -1);  // x - log sum e^x
 // gain (x - mean) / sqrt(variance + epsilon) + bias over the last axis, with the biased variance
 // (Ba, Kiros and Hinton 2016). x [..., n], gain and bias [n].
 Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon = 1e-5);
+
+// gain x / sqrt(mean x^2 + epsilon) over the last axis (Zhang and Sennrich 2019). x [..., n], gain [n].
+Tensor rms_norm(const Tensor& x, const Tensor& gain, double epsilon = 1e-5);
+
+// gain (x - mean) / sqrt(variance + epsilon) + bias for each column of x [..., n] (Ioffe and Szegedy 2015).
+// In train mode mean and (biased) variance are those of all rows, of which there must be more than one, and
+// the running ones [n] move towards them by `momentum`: their values are changed. Else, the running
+// statistics are used. All others [n]. Throws StateError in train mode within shards of DataParallel.
+struct BatchNormOptions {
+  double momentum = 0.1, epsilon = 1e-5;
+  bool use_running_statistics = false;  // in train mode too
+};
+Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const Tensor& running_mean,
+                  const Tensor& running_var, const BatchNormOptions& options = {});
 
 // The "Add & Norm" of a Transformer in one pass, and without storing the steps between:
 // dropout(layer_norm(x + dropout(y, before), gain, bias, epsilon), after). x and y have equal shapes.
@@ -119,9 +189,23 @@ struct EmbeddingOptions {
   real scale = 1;
   Tensor positions = {};  // [max_positions, d]; none when empty
   std::span<const int> position_ids = {};
+  int padding_index = std::numeric_limits<int>::min();  // ids equal to it give the row no gradient
 };
 // y_i = scale table[ids_i] (+ positions[position_ids_i]): table [vocabulary, d] -> [ids, d].
 Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingOptions& options = {});
+
+// Whole numbers in the shape of a tensor.
+struct Indices {
+  Shape shape;
+  std::span<const int> values;  // row-major
+};
+// y[i][j] = x[index[i][j]][j] for axis 0 of two, and likewise for others. The indices have as many axes as x,
+// and are not larger along the other axes.
+Tensor gather(const Tensor& x, int axis, const Indices& indices);
+// y = x, then y[index[i][j]][j] += source[i][j], likewise.
+Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tensor& source);
+// The elements at these places of an axis, in this order; a place may be given more than once.
+Tensor index_select(const Tensor& x, int axis, std::span<const int> index);
 
 // ---- losses --------------------------------------------------------------------------------------
 
@@ -135,12 +219,63 @@ struct CrossEntropyOptions {
 // The mean is over the rows that count; with none of them the loss is 0.
 Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const CrossEntropyOptions& options = {});
 
+struct NllOptions {
+  int ignored_index = std::numeric_limits<int>::min();
+  Reduction reduction = Reduction::mean;
+};
+// -x[target], over rows of x [..., classes], as log_softmax gives them; otherwise like cross_entropy.
+Tensor nll_loss(const Tensor& log_probabilities, std::span<const int> targets, const NllOptions& options = {});
+
+// (x - target)^2
+Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
+
+// -t log sigmoid(x) - (1 - t) log(1 - sigmoid(x)) for targets t in [0, 1]; finite for any logits.
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
+                                        Reduction reduction = Reduction::mean);
+
+// a.b / (|a| |b|) along an axis; norms below epsilon count as epsilon.
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis = -1, double epsilon = 1e-8);
+
 // ---- reductions ----------------------------------------------------------------------------------
 
-Tensor sum(const Tensor& x);                                   // of all elements -> scalar
-Tensor sum(const Tensor& x, int axis, bool keep_dim = false);  // the sum of nothing is 0
-Tensor mean(const Tensor& x);                                  // throws ShapeError for no elements
-Tensor mean(const Tensor& x, int axis, bool keep_dim = false);
+// Over which axes: one, several, or all. The reduced axes are dropped, or kept with size 1 (keep_dim).
+class Axes {
+ public:
+  Axes() = default;  // all
+  Axes(int axis) : axes_{axis}, count_(1) {}
+  Axes(std::initializer_list<int> axes);
+  // Which axes of x are meant. Throws IndexError for one out of range, or given twice.
+  std::array<bool, Shape::kMaxRank> of(const char* op, const Tensor& x) const;
+
+ private:
+  std::array<int, Shape::kMaxRank> axes_{};
+  std::size_t count_ = 0;
+};
+
+// Accumulated in double precision. The sum of nothing is 0; the others throw ShapeError.
+Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep_dim = false);
+Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep_dim = false);
+// sum (x - mean)^2 / (n - correction): unbiased with correction 1, the variance of the values with 0.
+Tensor var(const Tensor& x, const Axes& axes = {}, int correction = 1, bool keep_dim = false);
+// The largest, smallest. Equal ones share the gradient. NaN wins.
+Tensor amax(const Tensor& x, const Axes& axes = {}, bool keep_dim = false);
+Tensor amin(const Tensor& x, const Axes& axes = {}, bool keep_dim = false);
+// log sum e^x; of nothing -inf. Where it is infinite the gradient is 0.
+Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keep_dim = false);
+
+// The largest, smallest, along an axis and where it is; the first of equal ones, which alone gets the
+// gradient. Indices are those of the result's elements, row-major. NaN wins.
+struct Extreme {
+  Tensor values;
+  std::vector<int> indices;
+};
+Extreme max(const Tensor& x, int axis, bool keep_dim = false);
+Extreme min(const Tensor& x, int axis, bool keep_dim = false);
+std::vector<int> argmax(const Tensor& x, int axis = -1);
+std::vector<int> argmin(const Tensor& x, int axis = -1);
+
+// y_k = x_0 + ... + x_k along an axis.
+Tensor cumsum(const Tensor& x, int axis);
 
 // ---- shapes --------------------------------------------------------------------------------------
 
@@ -149,9 +284,23 @@ Tensor reshape(const Tensor& x, std::initializer_list<int> sizes);
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor transpose(const Tensor& x, int axis_a = -2, int axis_b = -1);  // copies
 Tensor permute(const Tensor& x, std::initializer_list<int> axes);     // y's axis i is x's axis axes[i]; copies
+Tensor permute(const Tensor& x, std::span<const int> axes);
+Tensor unsqueeze(const Tensor& x, int axis);          // a new axis of size 1, at this place of the result; shares
+Tensor squeeze(const Tensor& x, int axis);            // without this axis, which must have size 1; shares
+Tensor expand(const Tensor& x, const Shape& shape);   // repeats axes of size 1, and new ones in front; copies
+Tensor flip(const Tensor& x, const Axes& axes = {});  // in reverse order along these axes
+Tensor tril(const Tensor& x, int diagonal = 0);       // x [..., rows, columns] with 0 where column - row > diagonal
+Tensor triu(const Tensor& x, int diagonal = 0);       // with 0 where column - row < diagonal
 // Elements begin .. end-1 of an axis. Along the first axis it shares storage, else it copies.
 Tensor slice(const Tensor& x, int axis, int begin, int end);
 Tensor concat(std::span<const Tensor> tensors, int axis = 0);
 Tensor concat(std::initializer_list<Tensor> tensors, int axis = 0);
+Tensor stack(std::span<const Tensor> tensors, int axis = 0);  // along a new axis
+Tensor stack(std::initializer_list<Tensor> tensors, int axis = 0);
+// Consecutive parts of an axis: of these sizes, of one size (the last may be smaller), or so many.
+std::vector<Tensor> split(const Tensor& x, std::span<const int> sizes, int axis = 0);
+std::vector<Tensor> split(const Tensor& x, std::initializer_list<int> sizes, int axis = 0);
+std::vector<Tensor> split(const Tensor& x, int size, int axis = 0);
+std::vector<Tensor> chunk(const Tensor& x, int chunks, int axis = 0);
 
 }  // namespace seppo::inline SEPPO_ABI

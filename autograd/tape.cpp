@@ -1,3 +1,5 @@
+#include <seppo/autograd/observer.h>
+#include <seppo/autograd/region.h>
 #include <seppo/autograd/tape.h>
 
 #include <algorithm>
@@ -78,6 +80,7 @@ Node& Tape::new_node(const Shape& shape) {
   node.tape = this;
   node.index = static_cast<std::uint32_t>(count_++);
   node.shape = shape;
+  if (const RegionName region = current_region(); !region.empty()) node.region = &region.text();
   return node;
 }
 
@@ -85,7 +88,9 @@ Tensor Tape::create(const Shape& shape) {
   auto* values = static_cast<real*>(arena_.allocate(static_cast<std::size_t>(shape.size()) * sizeof(real)));
   Node& node = new_node(shape);
   node.data = values;
-  return Tensor(node);
+  const Tensor made(node);
+  for (const ObserverLink* link = observers_; link; link = link->next) link->observer.created(made);
+  return made;
 }
 
 Tensor Tape::create_external(const Shape& shape, real* values) {
@@ -101,8 +106,34 @@ Tensor Tape::view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset)
   node.base = source.base ? source.base : &source;
   node.offset = source.offset + offset;
   node.data = source.data + offset;
-  node.requires_grad = source.requires_grad && mode == Mode::train;
-  return Tensor(node);
+  node.requires_grad = source.requires_grad && records();
+  const Tensor made(node);
+  notes("view", made, {&base, 1});
+  return made;
+}
+
+bool Tape::notes(const char* op, const Tensor& output, std::span<const Tensor> inputs) {
+  bool wanted = false;
+  for (const Tensor& input : inputs) {
+    check_owned(input);
+    wanted |= input.requires_grad();
+  }
+  output.node().op = op;
+  for (const ObserverLink* link = observers_; link; link = link->next) link->observer.forward(output, inputs);
+  if (!wanted || !records()) return false;
+  check<StateError>(!in_backward_, op, ": recorded during backward; second derivatives are not supported: compute on ",
+                    "the values, or within NoGrad");
+  return true;
+}
+
+Tape& Tape::inner() {
+  if (!inner_) inner_ = std::make_unique<Tape>();
+  inner_->clear();
+  inner_->mode = mode;
+  inner_->recording = recording;
+  inner_->redirect_ = redirect_;
+  inner_->observers_ = observers_;
+  return *inner_;
 }
 
 void Tape::check_owned(const Tensor& tensor) const {
@@ -134,15 +165,45 @@ void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
 }
 
 void Tape::run_backward(std::size_t from) {
-  for (std::size_t i = from + 1; i-- > 0;) {
-    Node& node = node_at(i);
-    if (!node.backward || !node.grad) continue;
-    node.backward(node.closure);
-    if (node.retain_grad) continue;
-    arena_.recycle(node.grad, static_cast<std::size_t>(node.shape.size()) * sizeof(real));
-    node.grad = nullptr;
-    node.released = true;
+  check<StateError>(!in_backward_, "backward: called during backward");
+  // In an exception's way out: gradients under way are dropped.
+  struct Running {
+    Tape& tape;
+    std::size_t next;
+    explicit Running(Tape& t, std::size_t from) : tape(t), next(from + 1) { t.in_backward_ = true; }
+    ~Running() {
+      tape.in_backward_ = false;
+      while (next-- > 0)
+        if (Node& node = tape.node_at(next); node.backward && node.grad) tape.release(node);
+    }
+  } running(*this, from);
+  while (running.next > 0) {
+    Node& node = node_at(running.next - 1);
+    if (node.backward && node.grad) {
+      if (node.retain_grad) keep_gradient(node);
+      const Tensor output(node);
+      for (const ObserverLink* link = observers_; link; link = link->next) link->observer.backward_begins(output);
+      node.backward(node.closure);
+      for (const ObserverLink* link = observers_; link; link = link->next) link->observer.backward(output);
+      release(node);
+    }
+    --running.next;
   }
+}
+
+void Tape::release(Node& node) {
+  arena_.recycle(node.grad, static_cast<std::size_t>(node.shape.size()) * sizeof(real));
+  node.grad = nullptr;
+  node.released = true;
+}
+
+void Tape::keep_gradient(Node& node) {
+  const auto n = static_cast<std::size_t>(node.shape.size());
+  if (!node.retained) {
+    node.retained = allocate<real>(n);
+    std::fill_n(node.retained, n, real{0});
+  }
+  for (std::size_t i = 0; i < n; ++i) node.retained[i] += node.grad[i];
 }
 
 // ---- Tensor -------------------------------------------------------------------------------------
@@ -181,10 +242,16 @@ GradTarget Tensor::grad_target() const {
 std::span<const real> Tensor::gradient() const {
   Node& n = node();
   check<StateError>(n.requires_grad, "gradient: tensor ", *this, " does not require a gradient");
-  const Node& owner = n.base ? *n.base : n;
-  check<StateError>(!owner.released || owner.grad, "gradient: that of intermediate tensor ", *this,
-                    " was recycled by backward; call retain_grad() on it before");
-  return {grad(), size()};
+  Node& owner = n.base ? *n.base : n;
+  if (!owner.backward) return {grad(), size()};
+  check<StateError>(owner.retain_grad, "gradient: that of intermediate tensor ", *this,
+                    owner.released ? " was recycled by backward" : " is not kept",
+                    "; call retain_grad() on it before backward");
+  if (!owner.retained) {
+    owner.retained = owner.tape->allocate<real>(static_cast<std::size_t>(owner.shape.size()));
+    std::fill_n(owner.retained, static_cast<std::size_t>(owner.shape.size()), real{0});
+  }
+  return {owner.retained + n.offset, size()};
 }
 
 std::string Tensor::describe() const {

@@ -26,6 +26,13 @@
 
 namespace seppo::inline SEPPO_ABI {
 
+class Observer;
+// The observers of a tape: a list, linked by the Observe scopes (observer.h).
+struct ObserverLink {
+  Observer& observer;
+  ObserverLink* next;
+};
+
 enum class Mode {
   train,  // record; dropout is active
   eval    // record nothing; dropout is the identity
@@ -39,13 +46,17 @@ class Tape {
   Tape& operator=(const Tape&) = delete;
 
   Mode mode = Mode::train;
-  RandomContext random;  // keys the dropout masks of this step
+  bool recording = true;  // false: compute only, as within NoGrad; dropout follows the mode
+  RandomContext random;   // keys the dropout masks of this step
 
   // Forgets every tensor and closure; memory is kept for the next step.
   void clear();
 
   // Adds d(loss)/d(leaf) to the gradient of every leaf. `loss` has one element.
-  // Throws ShapeError otherwise, StateError if nothing was recorded for it.
+  // Throws ShapeError otherwise, StateError if nothing was recorded for it. The graph stays until clear(),
+  // so backward may be called again, for this or another output; gradients add up. If an op throws,
+  // leaves keep what they have got so far. There are no second derivatives: an op that would be
+  // recorded during backward throws StateError.
   void backward(const Tensor& loss);
   // The same for any shape: adds the product of the cotangent with the Jacobian of `output`.
   void backward(const Tensor& output, std::span<const real> cotangent);
@@ -56,8 +67,17 @@ class Tape {
   // Shares the values (and gradient) of `base` from element `offset` on.
   Tensor view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset = 0);
 
+  // Says that the op of this name (a literal) computed `output` from `inputs`, and how the gradient comes
+  // back; see record() below.
   template <class F>
-  void record(const Tensor& output, std::span<const Tensor> inputs, const F& backward);
+  void record(const char* op, const Tensor& output, std::span<const Tensor> inputs, const F& backward) {
+    if (notes(op, output, inputs)) attach(output, backward);
+  }
+  // The two halves of record. notes() tells the observers, and returns whether an input wants a gradient.
+  bool notes(const char* op, const Tensor& output, std::span<const Tensor> inputs);
+  template <class F>
+  void attach(const Tensor& output, const F& backward);
+  bool records() const { return mode == Mode::train && recording; }
 
   // Memory that lives until clear(): what a closure refers to by pointer.
   template <class T>
@@ -75,6 +95,11 @@ class Tape {
   // of a batch has a gradient block of its own.
   void redirect_gradients(std::span<real> home, real* target) { redirect_ = {home, target}; }
   real* leaf_gradient(real* grad) const;
+  // A tape for computing parts again (checkpoint.h); made when first asked for, with this one's settings.
+  Tape& inner();
+
+  ObserverLink* observers() const { return observers_; }
+  void set_observers(ObserverLink* first) { observers_ = first; }
 
   std::size_t size() const { return count_; }  // nodes since clear()
   std::size_t capacity() const { return arena_.capacity(); }
@@ -94,12 +119,17 @@ class Tape {
   Node& new_node(const Shape& shape);
   void truncate(std::size_t count);
   void run_backward(std::size_t from);
+  void release(Node& node);
+  void keep_gradient(Node& node);
   void check_owned(const Tensor& tensor) const;
 
   Arena arena_;
   std::vector<Node*> chunks_;
   std::size_t count_ = 0;
   Redirect redirect_;
+  bool in_backward_ = false;
+  ObserverLink* observers_ = nullptr;
+  std::unique_ptr<Tape> inner_;
 };
 
 // The calling thread's current tape: its own default one, unless a UseTape is in scope.
@@ -130,6 +160,20 @@ class UseMode {
   Mode previous_;
 };
 
+// Computes without recording for a scope: nothing in it carries a gradient. Unlike in Mode::eval, dropout
+// stays as it is.
+class NoGrad {
+ public:
+  NoGrad() : tape_(tape()), previous_(tape_.recording) { tape_.recording = false; }
+  ~NoGrad() { tape_.recording = previous_; }
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  Tape& tape_;
+  bool previous_;
+};
+
 // Forgets at the end of the scope every tensor made inside it: long evaluations in little memory.
 class TapeMark {
  public:
@@ -152,28 +196,23 @@ class TapeMark {
 Node& acquire_leaf(const Shape& shape, real* values, real* grads, const std::string* name);
 void release_leaf(Node& node);
 
-// Records how the gradient of `output` reaches `inputs`, unless the mode is eval or no input wants
-// one. `backward` reads output.grad() and adds to x.grad() of each input x with requires_grad().
 template <class F>
-void Tape::record(const Tensor& output, std::span<const Tensor> inputs, const F& backward) {
+void Tape::attach(const Tensor& output, const F& backward) {
   static_assert(std::is_trivially_copyable_v<F> && std::is_trivially_destructible_v<F>,
                 "a backward closure lives in the arena: capture handles, pointers and numbers only");
   static_assert(alignof(F) <= Arena::kAlignment);
-  bool wanted = false;
-  for (const Tensor& input : inputs) {
-    check_owned(input);
-    wanted |= input.requires_grad();
-  }
-  if (!wanted || mode == Mode::eval) return;
   Node& node = output.node();
   node.requires_grad = true;
   node.closure = new (arena_.allocate(sizeof(F))) F(backward);
   node.backward = [](const void* closure) { (*static_cast<const F*>(closure))(); };
 }
 
+// Records on the current tape how the gradient of `output` reaches `inputs`, unless the mode is eval, the
+// tape does not record, or no input wants a gradient. `backward` reads output.grad() and adds to x.grad()
+// of each input x with requires_grad(). `op` is the op's name, a string literal.
 template <class F>
-void record(const Tensor& output, std::initializer_list<Tensor> inputs, const F& backward) {
-  tape().record(output, {inputs.begin(), inputs.size()}, backward);
+void record(const char* op, const Tensor& output, std::initializer_list<Tensor> inputs, const F& backward) {
+  tape().record(op, output, {inputs.begin(), inputs.size()}, backward);
 }
 
 }  // namespace seppo::inline SEPPO_ABI

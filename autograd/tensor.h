@@ -24,16 +24,19 @@ struct Node {
   Tape* tape = nullptr;          // null for a persistent leaf
   std::uint32_t index = 0;       // position on the tape: creation order
   bool requires_grad = false;
-  bool retain_grad = false;  // keep the gradient when backward has passed
+  bool retain_grad = false;  // add up the gradient in `retained` when backward passes
   bool released = false;     // backward has passed and recycled the gradient
   Shape shape;
   real* data = nullptr;
-  real* grad = nullptr;     // null until first touched
-  Node* base = nullptr;     // a view's storage and gradient belong to this node,
-  std::ptrdiff_t offset{};  // from this element on
+  real* grad = nullptr;      // null until first touched
+  real* retained = nullptr;  // likewise
+  Node* base = nullptr;      // a view's storage and gradient belong to this node,
+  std::ptrdiff_t offset{};   // from this element on
   void (*backward)(const void* closure) = nullptr;
   const void* closure = nullptr;
-  const std::string* name = nullptr;  // of a leaf, for messages
+  const std::string* name = nullptr;    // of a leaf, for messages
+  const char* op = nullptr;             // what computed it, for tools
+  const std::string* region = nullptr;  // and where: the module's path
 };
 
 // Where a backward function adds a gradient: grad = beta * grad + term. beta is 0 when the memory
@@ -61,7 +64,7 @@ class Tensor {
   real item() const;  // the value of a one-element tensor; throws ShapeError for any other
 
   bool requires_grad() const { return node().requires_grad; }
-  // Keeps this tensor's gradient readable after backward. Leaves always keep theirs.
+  // Keeps this tensor's gradient readable after backward, which adds to it each time. Leaves always do.
   const Tensor& retain_grad() const;
   // The gradient, zeros where backward has not reached. Throws StateError when it was recycled.
   std::span<const real> gradient() const;

@@ -31,8 +31,6 @@ void check_error(const std::function<void()>& f, const std::vector<std::string>&
   }
 }
 
-Tensor ones(const Shape& shape) { return full(shape, 1); }
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(matmul_shapes) {
@@ -41,7 +39,7 @@ BOOST_AUTO_TEST_CASE(matmul_shapes) {
         matmul(ones({2, 3}), ones({4, 5}));
       },
       {"matmul: inner sizes differ", "lhs [2,3] dim 1 = 3", "rhs [4,5] dim 0 = 4"});
-  check_error<ShapeError>([] { matmul(ones({3}), ones({3, 5})); }, {"matmul", "[3]", "at least 2"});
+  check_error<ShapeError>([] { matmul(ones({4}), ones({3, 5})); }, {"matmul: inner sizes differ", "= 4", "= 3"});
   check_error<ShapeError>([] { matmul(ones({3, 3}), ones({})); }, {"matmul", "[]"});
   check_error<ShapeError>(
       [] {
@@ -95,7 +93,7 @@ BOOST_AUTO_TEST_CASE(shapes_and_axes) {
   check_error<IndexError>([] { sum(ones({2, 3}), 2); }, {"axis 2", "[2,3]"});
   check_error<IndexError>([] { softmax(ones({2, 3}), -3); }, {"axis -3", "[2,3]"});
   check_error<ShapeError>([] { mean(ones({0})); }, {"mean", "no elements", "[0]"});
-  check_error<ShapeError>([] { mean(ones({2, 0}), 1); }, {"mean", "[2,0]", "dim 1 = 0"});
+  check_error<ShapeError>([] { mean(ones({2, 0}), 1); }, {"mean", "no elements", "[2,0]"});
   check_error<ShapeError>([] { softmax(ones({})); }, {"softmax", "scalar"});
   check_error<ShapeError>([] { ones({2}).item(); }, {"item", "[2]"});
   check_error<ShapeError>([] { tensor({2, 2}, {1, 2, 3}); }, {"tensor", "[2,2]", "4", "3"});

@@ -17,7 +17,7 @@ namespace {
 Tensor faulty_tanh(const Tensor& x, double fault) {
   Tensor y = tape().create(x.shape());
   for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = std::tanh(x.data()[i]);
-  record(y, {x}, [=] {
+  record("op", y, {x}, [=] {
     for (std::size_t i = 0; i < x.size(); ++i)
       x.grad()[i] += y.grad()[i] * (1 - y.data()[i] * y.data()[i]) * (i == 2 ? 1 + fault : 1);
   });

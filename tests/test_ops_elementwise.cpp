@@ -2,6 +2,9 @@
 #include "support/op_check.h"
 #include "support/reference.h"
 
+#include <limits>
+#include <numbers>
+
 using namespace test;
 namespace ref = test::reference;
 
@@ -15,6 +18,11 @@ void check_unary(const std::string& name, const Op& op, const F& f, OpCheckOptio
   for (const auto& shapes : kUnaryShapes)
     check_op(
         name, shapes, [&](Inputs x) { return op(x[0]); }, [&](const auto& x) { return ref::map(x[0], f); }, options);
+  seppo::RandomStream random(17, seppo::Purpose::test);
+  for (int i = 0; i < 20; ++i)
+    check_op(
+        name, {random_shape(random, 4)}, [&](Inputs x) { return op(x[0]); },
+        [&](const auto& x) { return ref::map(x[0], f); }, options);
 }
 
 const std::vector<std::vector<Shape>> kBinaryShapes = {{{}, {}},
@@ -38,11 +46,19 @@ const std::vector<std::vector<Shape>> kBinaryShapes = {{{}, {}},
                                                        {{17}, {2, 17}}};
 
 template <class Op, class F>
-void check_binary(const std::string& name, const Op& op, const F& f, OpCheckOptions options = {}) {
+void check_binary(const std::string& name, const Op& op, const F& f, OpCheckOptions options = {}, bool aliased = true) {
   for (const auto& shapes : kBinaryShapes)
     check_op(
         name, shapes, [&](Inputs x) { return op(x[0], x[1]); }, [&](const auto& x) { return ref::zip(x[0], x[1], f); },
         options);
+  seppo::RandomStream random(18, seppo::Purpose::test);
+  for (int i = 0; i < 60; ++i) {
+    const Shape shape = random_shape(random, 4);
+    check_op(
+        name, {random_operand(random, shape), random_operand(random, shape)}, [&](Inputs x) { return op(x[0], x[1]); },
+        [&](const auto& x) { return ref::zip(x[0], x[1], f); }, options);
+  }
+  if (!aliased) return;
   // the same tensor on both sides
   for (const auto& shapes : kUnaryShapes)
     check_op(
@@ -79,6 +95,140 @@ BOOST_AUTO_TEST_CASE(op_scale) {
   check_unary(
       "scale", [](const Tensor& x) { return seppo::scale(x, -1.7); }, [](auto x) { return -1.7 * x; });
 }
+BOOST_AUTO_TEST_CASE(op_gelu_tanh) {
+  check_unary("gelu_tanh", seppo::gelu_tanh, [](auto x) {
+    return 0.5 * x * (1.0 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+  });
+}
+BOOST_AUTO_TEST_CASE(op_silu) {
+  check_unary("silu", seppo::silu, [](auto x) { return x / (1.0 + std::exp(-x)); });
+}
+BOOST_AUTO_TEST_CASE(op_neg) {
+  check_unary(
+      "neg", [](const Tensor& x) { return -x; }, [](auto x) { return -x; });
+}
+BOOST_AUTO_TEST_CASE(op_abs) {
+  check_unary(
+      "abs", [](const Tensor& x) { return seppo::abs(x); }, [](auto x) { return real_part(x) < 0 ? -x : x; });
+}
+BOOST_AUTO_TEST_CASE(op_square) {
+  check_unary("square", seppo::square, [](auto x) { return x * x; });
+}
+BOOST_AUTO_TEST_CASE(op_sqrt) {
+  check_unary(
+      "sqrt", [](const Tensor& x) { return seppo::sqrt(x); }, [](auto x) { return std::sqrt(x); }, kPositive);
+}
+BOOST_AUTO_TEST_CASE(op_rsqrt) {
+  check_unary(
+      "rsqrt", seppo::rsqrt, [](auto x) { return 1.0 / std::sqrt(x); }, kPositive);
+}
+BOOST_AUTO_TEST_CASE(op_erf) {
+  check_unary(
+      "erf", [](const Tensor& x) { return seppo::erf(x); }, [](auto x) { return ref::erf(x); });
+}
+BOOST_AUTO_TEST_CASE(op_softplus) {
+  check_unary("softplus", seppo::softplus, [](auto x) { return std::log(1.0 + std::exp(x)); });
+}
+BOOST_AUTO_TEST_CASE(op_pow_of_a_number) {
+  for (const double exponent : {0.0, 1.0, 2.0, 3.0, -1.5, 0.5})
+    check_unary(
+        "pow", [=](const Tensor& x) { return seppo::pow(x, exponent); },
+        [=](auto x) { return std::exp(exponent * std::log(x)); }, kPositive);
+  check_unary(
+      "pow of negatives", [](const Tensor& x) { return seppo::pow(x, 3); }, [](auto x) { return x * x * x; });
+}
+BOOST_AUTO_TEST_CASE(op_clamp) {
+  check_unary(
+      "clamp", [](const Tensor& x) { return seppo::clamp(x, -0.5, 0.7); },
+      [](auto x) { return real_part(x) < -0.5  ? decltype(x)(-0.5)
+                          : real_part(x) > 0.7 ? decltype(x)(0.7)
+                                               : x; });
+}
+BOOST_AUTO_TEST_CASE(op_with_a_number) {
+  check_unary(
+      "numbers", [](const Tensor& x) { return (1 - x) * 2.5 + 3 / x - (x + 4) / 2; },
+      [](auto x) { return (1.0 - x) * 2.5 + 3.0 / x - (x + 4.0) / 2.0; }, kPositive);
+}
+BOOST_AUTO_TEST_CASE(op_pow) {
+  check_binary(
+      "pow", [](const Tensor& a, const Tensor& b) { return seppo::pow(a, b); },
+      [](auto a, auto b) { return std::exp(b * std::log(a)); }, kPositive);
+}
+BOOST_AUTO_TEST_CASE(op_maximum) {
+  check_binary(
+      "maximum", seppo::maximum, [](auto a, auto b) { return real_part(a) > real_part(b) ? a : b; }, {}, false);
+}
+BOOST_AUTO_TEST_CASE(op_minimum) {
+  check_binary(
+      "minimum", seppo::minimum, [](auto a, auto b) { return real_part(a) < real_part(b) ? a : b; }, {}, false);
+}
+BOOST_AUTO_TEST_CASE(op_where) {
+  check_binary(
+      "where", [](const Tensor& a, const Tensor& b) { return seppo::where(seppo::gt(a + b, 0.1), a, b); },
+      [](auto a, auto b) { return real_part(a + b) > 0.1 ? a : b; });
+  // the condition, too, is broadcast
+  const std::vector<double> holds{1, 0, 0};
+  for (const auto& shapes :
+       std::vector<std::vector<Shape>>{{{2, 3}, {3}}, {{}, {}}, {{2, 1}, {1}}, {{4, 2, 1}, {2, 3}}})
+    check_op(
+        "where", shapes, [&](Inputs x) { return seppo::where(seppo::tensor({3}, holds), x[0], x[1]); },
+        [&](const auto& x) {
+          auto condition = ref::map(x[0], [](auto e) { return e; });
+          condition.shape = {3};
+          condition.v = {1.0, 0.0, 0.0};
+          const auto share = ref::zip(condition, x[0], [](auto c, auto v) { return c * v; });
+          return ref::zip(share, ref::zip(condition, x[1], [](auto c, auto v) { return (1.0 - c) * v; }),
+                          [](auto p, auto q) { return p + q; });
+        });
+}
+BOOST_AUTO_TEST_CASE(op_masked_fill) {
+  for (const auto& [shape, mask] :
+       {std::pair{Shape{2, 3}, Shape{3}}, {Shape{2, 3}, Shape{2, 1}}, {Shape{4, 2, 3}, Shape{2, 3}}}) {
+    std::vector<double> drops;
+    for (int i = 0; i < mask.size(); ++i) drops.push_back(i % 2);
+    check_op(
+        "masked_fill", {shape}, [&](Inputs x) { return seppo::masked_fill(x[0], seppo::tensor(mask, drops), -7); },
+        [&](const auto& x) {
+          auto m = x[0];
+          m.shape = sizes_of(mask);
+          m.v.assign(drops.begin(), drops.end());
+          return ref::zip(x[0], m, [](auto v, auto d) { return real_part(d) != 0 ? decltype(v)(-7) : v; });
+        });
+  }
+}
+BOOST_AUTO_TEST_CASE(comparisons) {
+  using seppo::Operand;
+  const auto check_comparison = [](Tensor (*op)(const Operand&, const Operand&), bool less, bool equal, bool more) {
+    seppo::tape().clear();
+    const Tensor x = seppo::variable({3}, std::vector<double>{1, 2, 3}), y = op(x, 2);
+    const std::vector<double> expected{double(less), double(equal), double(more)};
+    BOOST_CHECK(std::equal(expected.begin(), expected.end(), y.values().begin()));
+    BOOST_CHECK(!y.requires_grad());
+  };
+  check_comparison(seppo::gt, false, false, true);
+  check_comparison(seppo::ge, false, true, true);
+  check_comparison(seppo::lt, true, false, false);
+  check_comparison(seppo::le, true, true, false);
+  check_comparison(seppo::eq, false, true, false);
+  check_comparison(seppo::ne, true, false, true);
+}
+BOOST_AUTO_TEST_CASE(op_expand) {
+  seppo::RandomStream random(19, seppo::Purpose::test);
+  for (int i = 0; i < 60; ++i) {
+    const Shape shape = random_shape(random, 4);
+    check_op(
+        "expand", {random_operand(random, shape)}, [&](Inputs x) { return seppo::expand(x[0], shape); },
+        [&](const auto& x) {
+          return ref::pick(x[0], sizes_of(shape), [&](const std::vector<int>& index) {
+            std::vector<int> own(index.end() - x[0].rank(), index.end());
+            for (std::size_t a = 0; a < own.size(); ++a)
+              if (x[0].shape[a] == 1) own[a] = 0;
+            return own;
+          });
+        });
+  }
+}
+
 BOOST_AUTO_TEST_CASE(op_add) {
   check_binary("add", seppo::add, [](auto a, auto b) { return a + b; });
 }
@@ -98,6 +248,32 @@ BOOST_AUTO_TEST_CASE(kinks_have_the_documented_gradient) {
   const Tensor x = seppo::variable({3}, std::vector<double>{-0.0, 0.0, 1e-300});
   seppo::tape().backward(seppo::relu(x), std::vector<double>{3, 5, 7});
   BOOST_CHECK(x.gradient()[0] == 0 && x.gradient()[1] == 0 && x.gradient()[2] == 7);
+}
+
+// Equal operands share; abs has slope 0 at 0; clamp has slope 1 at its limits; sqrt is infinitely steep at 0.
+BOOST_AUTO_TEST_CASE(other_kinks_have_the_documented_gradient) {
+  const auto slopes = [](std::vector<double> values, const auto& op) {
+    seppo::tape().clear();
+    const Tensor x = seppo::variable({static_cast<int>(values.size())}, values);
+    seppo::tape().backward(op(x), std::vector<double>(values.size(), 3.0));
+    return std::vector<double>(x.gradient().begin(), x.gradient().end());
+  };
+  using Values = std::vector<double>;
+  const double infinity = std::numeric_limits<double>::infinity();
+  BOOST_CHECK((slopes({1, 2, 3}, [](const Tensor& x) { return seppo::maximum(x, 2); }) == Values{0, 1.5, 3}));
+  BOOST_CHECK((slopes({1, 2, 3}, [](const Tensor& x) { return seppo::minimum(2, x); }) == Values{3, 1.5, 0}));
+  BOOST_CHECK((slopes({-2, 0, 2}, [](const Tensor& x) { return seppo::abs(x); }) == Values{-3, 0, 3}));
+  BOOST_CHECK((slopes({0, 1, 2, 3}, [](const Tensor& x) { return seppo::clamp(x, 1, 2); }) == Values{0, 3, 3, 0}));
+  BOOST_CHECK((slopes({5, 1}, [](const Tensor& x) { return seppo::clamp(x, 3, 2); }) == Values{0, 0}));
+  BOOST_CHECK((slopes({0, 4}, [](const Tensor& x) { return seppo::sqrt(x); }) == Values{infinity, 0.75}));
+  BOOST_CHECK((slopes({0, 2}, [](const Tensor& x) { return seppo::pow(x, 0); }) == Values{0, 0}));
+  BOOST_CHECK((slopes({0, 2}, [](const Tensor& x) {
+                 return seppo::pow(x, seppo::tensor({2}, {0.0, 1.0}));
+               }) == Values{0, 3}));
+  // where: no NaN from the side that is not chosen
+  BOOST_CHECK((slopes({-1, 4}, [](const Tensor& x) {
+                 return seppo::where(seppo::gt(x, 0), seppo::sqrt(seppo::where(seppo::gt(x, 0), x, 1)), 0);
+               }) == Values{0, 0.75}));
 }
 
 BOOST_AUTO_TEST_CASE(a_value_used_many_times_adds_up) {

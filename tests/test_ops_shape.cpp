@@ -214,3 +214,68 @@ BOOST_AUTO_TEST_CASE(sum_and_mean) {
       "sum of nothing", {{0, 3}}, [](Inputs x) { return seppo::sum(x[0], 0); },
       [](const auto& x) { return std::decay_t<decltype(x[0])>({3}); });
 }
+
+BOOST_AUTO_TEST_CASE(unsqueeze_and_squeeze) {
+  for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{2, 0, 3}})
+    for (int axis = -shape.rank() - 1; axis <= shape.rank(); ++axis) {
+      std::vector<int> result = sizes_of(shape);
+      result.insert(result.begin() + (axis < 0 ? axis + shape.rank() + 1 : axis), 1);
+      check_op(
+          "unsqueeze", {shape}, [=](Inputs x) { return seppo::unsqueeze(x[0], axis); },
+          [&](const auto& x) {
+            auto y = x[0];
+            y.shape = result;
+            return y;
+          });
+      check_op(
+          "squeeze", {Shape(std::span<const int>(result))}, [=](Inputs x) { return seppo::squeeze(x[0], axis); },
+          [&](const auto& x) {
+            auto y = x[0];
+            y.shape = sizes_of(shape);
+            return y;
+          });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(flip) {
+  for (const Shape& shape : {Shape{}, Shape{5}, Shape{3, 4}, Shape{2, 0}, Shape{2, 3, 4}, Shape{2, 3, 2, 3}})
+    for (std::uint32_t set = 0; set < (1u << shape.rank()); ++set) {
+      std::vector<int> axes;
+      for (int axis = 0; axis < shape.rank(); ++axis)
+        if (set >> axis & 1) axes.push_back(axis);
+      check_op(
+          "flip", {shape},
+          [&](Inputs x) {
+            Tensor y = axes.empty() ? seppo::flip(x[0]) : x[0];  // one after another is all at once
+            for (const int axis : axes) y = seppo::flip(y, axis);
+            return axes.size() == 2 ? seppo::flip(x[0], {axes[0], axes[1]}) : y;
+          },
+          [&](const auto& x) {
+            return test::reference::pick(x[0], sizes_of(shape), [&](std::vector<int> at) {
+              for (int axis = 0; axis < shape.rank(); ++axis)
+                if (set == 0 || set >> axis & 1) {
+                  int& own = at[static_cast<std::size_t>(axis)];
+                  own = shape[axis] - 1 - own;
+                }
+              return at;
+            });
+          });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(triangles) {
+  for (const Shape& shape : {Shape{3, 3}, Shape{2, 4}, Shape{4, 2}, Shape{2, 3, 4}, Shape{2, 2, 3, 3}, Shape{0, 3}})
+    for (int diagonal = -4; diagonal <= 4; ++diagonal)
+      for (const bool lower : {true, false})
+        check_op(
+            lower ? "tril" : "triu", {shape},
+            [=](Inputs x) { return lower ? seppo::tril(x[0], diagonal) : seppo::triu(x[0], diagonal); },
+            [=](const auto& x) {
+              auto y = x[0];
+              each_index(y.shape, [&](const std::vector<int>& at) {
+                const int above = at[at.size() - 1] - at[at.size() - 2];
+                if (lower ? above > diagonal : above < diagonal) y(at) = 0;
+              });
+              return y;
+            });
+}

@@ -20,11 +20,12 @@ namespace {
 using namespace seppo;
 
 // [an op]
-Tensor softplus(const Tensor& x) {
+Tensor softsign(const Tensor& x) {
   Tensor y = tape().create(x.shape());
-  for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = std::log1p(std::exp(x.data()[i]));
-  record(y, {x}, [=] {  // dx += dy / (1 + e^-x)
-    for (std::size_t i = 0; i < x.size(); ++i) x.grad()[i] += y.grad()[i] / (1 + std::exp(-x.data()[i]));
+  for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = x.data()[i] / (1 + std::abs(x.data()[i]));
+  record("softsign", y, {x}, [=] {  // dx += dy / (1 + |x|)^2
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x.grad()[i] += y.grad()[i] / std::pow(1 + std::abs(x.data()[i]), real{2});
   });
   return y;
 }
@@ -36,7 +37,7 @@ struct GatedFeedForward {
       : up(s / "up", d_model, d_ff), gate(s / "gate", d_model, d_ff), down(s / "down", d_ff, d_model), drop(p) {}
 
   Tensor operator()(const Tensor& x) const {       // [rows, d_model]
-    return down(drop(softplus(gate(x)) * up(x)));  // [rows, d_model]
+    return down(drop(softsign(gate(x)) * up(x)));  // [rows, d_model]
   }
 
   Linear up, gate, down;  // "ffn.up.weight", "ffn.up.bias", ...
@@ -104,7 +105,7 @@ BOOST_AUTO_TEST_CASE(gradient_check_of_an_op_and_a_model) {
   const Batch batch = successor_batch();
   const Ragged &src = batch.src, &tgt = batch.tgt, &next = batch.next;
   // [a gradient check]
-  const auto op = gradient_check({{3, 4}}, [](std::span<const Tensor> x) { return softplus(x[0]); });
+  const auto op = gradient_check({{3, 4}}, [](std::span<const Tensor> x) { return softsign(x[0]); });
   const auto whole = gradient_check(parameters.values(), parameters.gradients(),
                                     [&] { return cross_entropy(model.logits(src, tgt), next.tokens); });
   if (!op.passed || !whole.passed) std::cout << op.text << whole.text;

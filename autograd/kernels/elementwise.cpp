@@ -46,6 +46,20 @@ HWY_INLINE Normal normal(V x) {
 }
 #endif
 
+HWY_INLINE V tanh(V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(D(), x)); }
+HWY_INLINE V sigmoid(V x) { return hn::Div(set(1), hn::Add(set(1), exp(hn::Neg(x)))); }
+
+// gelu's approximation: x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715 x^3)
+struct GeluTanh {
+  V tanh_u, slope_u;
+  explicit GeluTanh(V x) {
+    const V factor = set(static_cast<real>(std::numbers::sqrt2 * std::numbers::inv_sqrtpi));
+    const V cubic = set(static_cast<real>(0.044715)), squared = hn::Mul(x, x);
+    tanh_u = tanh(hn::Mul(hn::Mul(factor, x), hn::MulAdd(cubic, squared, set(1))));
+    slope_u = hn::Mul(factor, hn::MulAdd(set(3), hn::Mul(cubic, squared), set(1)));
+  }
+};
+
 void Unary(kernels::Unary op, real* y, const real* x, std::size_t n) {
   const V zero = hn::Zero(D()), one = set(1);
   const auto map = [&](const auto& f) HWY_ATTR {
@@ -55,9 +69,13 @@ void Unary(kernels::Unary op, real* y, const real* x, std::size_t n) {
     case kernels::Unary::relu:
       return map([&](V v) HWY_ATTR { return hn::IfThenElse(hn::Lt(v, zero), zero, v); });
     case kernels::Unary::tanh:
-      return map([&](V v) HWY_ATTR { return hn::IfThenElse(hn::IsNaN(v), v, hn::Tanh(D(), v)); });
+      return map([&](V v) HWY_ATTR { return tanh(v); });
     case kernels::Unary::sigmoid:
-      return map([&](V v) HWY_ATTR { return hn::Div(one, hn::Add(one, exp(hn::Neg(v)))); });
+      return map([&](V v) HWY_ATTR { return sigmoid(v); });
+    case kernels::Unary::silu:
+      return map([&](V v) HWY_ATTR { return hn::Mul(v, sigmoid(v)); });
+    case kernels::Unary::gelu_tanh:
+      return map([&](V v) HWY_ATTR { return hn::Mul(hn::Mul(set(0.5), v), hn::Add(one, GeluTanh(v).tanh_u)); });
     case kernels::Unary::exp:
       return map([&](V v) HWY_ATTR { return exp(v); });
     case kernels::Unary::log:
@@ -91,6 +109,17 @@ void UnaryBackward(kernels::Unary op, real* dx, real beta, const real* dy, const
       return map(x, [&](V g, V v) HWY_ATTR {
         const Normal at = normal(v);
         return hn::Mul(g, hn::MulAdd(v, at.density, at.phi));
+      });
+    case kernels::Unary::gelu_tanh:  // (1 + t) / 2 + x/2 (1 - t^2) u'
+      return map(x, [&](V g, V v) HWY_ATTR {
+        const GeluTanh at(v);
+        const V bend = hn::Mul(hn::Mul(v, at.slope_u), hn::NegMulAdd(at.tanh_u, at.tanh_u, one));
+        return hn::Mul(hn::Mul(g, set(0.5)), hn::Add(hn::Add(one, at.tanh_u), bend));
+      });
+    case kernels::Unary::silu:  // s + x s (1 - s)
+      return map(x, [&](V g, V v) HWY_ATTR {
+        const V s = sigmoid(v);
+        return hn::Mul(g, hn::MulAdd(hn::Mul(v, s), hn::Sub(one, s), s));
       });
   }
 }

@@ -15,7 +15,7 @@ namespace seppo::inline SEPPO_ABI::kernels {
 
 // ---- elementwise --------------------------------------------------------------------------------
 
-enum class Unary { relu, gelu, tanh, sigmoid, exp, log };
+enum class Unary { relu, gelu, gelu_tanh, silu, tanh, sigmoid, exp, log };
 
 void unary(Unary op, real* y, const real* x, std::size_t n);
 void unary_backward(Unary op, real* dx, real beta, const real* dy, const real* x, const real* y, std::size_t n);

@@ -215,8 +215,7 @@ void forward(const Plan& plan, const Tensor& y) {
 void backward(const Plan& plan, const Tensor& y) {
   const auto gradient = [](const Columns& c) { return c.matrix.requires_grad() ? c.matrix.grad() : nullptr; };
   const Gradients gradients{y.grad(), gradient(plan.q), gradient(plan.k), gradient(plan.v)};
-  const bool is_disjoint =
-      are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v);
+  const bool is_disjoint = are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v);
   if (plan.is_short())
     for_each_group(plan, y, gradients, is_disjoint, kernels::short_attention_backward);
   else
@@ -307,7 +306,7 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
   plan->saved = t.allocate<real>(saved_elements(*plan, y));
   forward(*plan, y);
   if (options.weights) *options.weights = weights_tensor(*plan, y);
-  record(y, {q.matrix, k.matrix, v.matrix}, [=] { backward(*plan, y); });
+  record("attention", y, {q.matrix, k.matrix, v.matrix}, [=] { backward(*plan, y); });
   return y;
 }
 

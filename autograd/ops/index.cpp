@@ -1,6 +1,7 @@
-// Embedding look-up, slices and concatenation.
+// Embedding look-up, slices, concatenation and splitting.
 #include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/ops/slices.h>
 
 #include <algorithm>
 
@@ -37,11 +38,11 @@ Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingO
     kernels::scale(y.data() + i * d, row(table.data(), ids[i]), scale, d);
     if (positions.defined()) kernels::axpy(y.data() + i * d, 1, row(positions.data(), kept_positions[i]), 1, d);
   }
-  const auto backward = [=] {
+  const auto backward = [=, padding = options.padding_index] {
     if (table.requires_grad()) {
       real* const dtable = table.grad();
       for (std::size_t i = 0; i < kept_ids.size(); ++i)
-        kernels::axpy(row(dtable, kept_ids[i]), 1, y.grad() + i * d, scale, d);
+        if (kept_ids[i] != padding) kernels::axpy(row(dtable, kept_ids[i]), 1, y.grad() + i * d, scale, d);
     }
     if (positions.defined() && positions.requires_grad()) {
       real* const dpositions = positions.grad();
@@ -50,9 +51,9 @@ Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingO
     }
   };
   if (positions.defined())
-    record(y, {table, positions}, backward);
+    record("embedding", y, {table, positions}, backward);
   else
-    record(y, {table}, backward);
+    record("embedding", y, {table}, backward);
   return y;
 }
 
@@ -69,13 +70,6 @@ std::size_t blocks(const Shape& shape, int axis) {
   for (int i = 0; i < axis; ++i) count *= static_cast<std::size_t>(shape[i]);
   return count;
 }
-Shape with_size(const Shape& shape, int axis, int size) {
-  int sizes[Shape::kMaxRank];
-  std::copy(shape.sizes().begin(), shape.sizes().end(), sizes);
-  sizes[axis] = size;
-  return Shape(std::span<const int>(sizes, static_cast<std::size_t>(shape.rank())));
-}
-
 }  // namespace
 
 Tensor slice(const Tensor& x, int axis, int begin, int end) {
@@ -88,7 +82,7 @@ Tensor slice(const Tensor& x, int axis, int begin, int end) {
   Tensor y = tape().create(shape);
   const std::size_t rows = blocks(shape, axis), from = block(x.shape(), axis), to = block(shape, axis);
   kernels::copy_rows(y.data(), to, x.data() + first, from, rows, to);
-  record(y, {x}, [=] { kernels::add_rows(x.grad() + first, from, y.grad(), to, rows, to); });
+  record("slice", y, {x}, [=] { kernels::add_rows(x.grad() + first, from, y.grad(), to, rows, to); });
   return y;
 }
 
@@ -114,7 +108,7 @@ Tensor concat(std::span<const Tensor> tensors, int axis) {
     kernels::copy_rows(y.data() + first, to, x.data(), from, rows, from);
     first += from;
   }
-  t.record(y, parts, [=] {
+  t.record("concat", y, parts, [=] {
     std::size_t begin = 0;
     for (const Tensor& x : parts) {
       const std::size_t from = block(x.shape(), axis);
@@ -127,6 +121,55 @@ Tensor concat(std::span<const Tensor> tensors, int axis) {
 
 Tensor concat(std::initializer_list<Tensor> tensors, int axis) {
   return concat(std::span<const Tensor>(tensors.begin(), tensors.size()), axis);
+}
+
+Tensor stack(std::span<const Tensor> tensors, int axis) {
+  check<ArgumentError>(!tensors.empty(), "stack: no tensors given");
+  std::vector<Tensor> parts;
+  for (const Tensor& x : tensors) {
+    check(x.shape() == tensors.front().shape(), "stack: shapes differ: ", tensors.front(), " and ", x);
+    parts.push_back(unsqueeze(x, axis));
+  }
+  return concat(parts, axis);
+}
+
+Tensor stack(std::initializer_list<Tensor> tensors, int axis) {
+  return stack(std::span<const Tensor>(tensors.begin(), tensors.size()), axis);
+}
+
+std::vector<Tensor> split(const Tensor& x, std::span<const int> sizes, int axis) {
+  axis = x.shape().axis(axis);
+  std::int64_t total = 0;
+  for (const int size : sizes) {
+    check(size >= 0, "split: negative size ", size, " for dim ", axis, " of ", x);
+    total += size;
+  }
+  check(total == x.dim(axis), "split: the sizes add up to ", total, ", not to dim ", axis, " = ", x.dim(axis), " of ",
+        x);
+  std::vector<Tensor> parts;
+  int begin = 0;
+  for (const int size : sizes) {
+    parts.push_back(slice(x, axis, begin, begin + size));
+    begin += size;
+  }
+  return parts;
+}
+
+std::vector<Tensor> split(const Tensor& x, std::initializer_list<int> sizes, int axis) {
+  return split(x, std::span<const int>(sizes.begin(), sizes.size()), axis);
+}
+
+std::vector<Tensor> split(const Tensor& x, int size, int axis) {
+  check<ArgumentError>(size > 0, "split: size ", size, " is not positive");
+  std::vector<int> sizes;
+  for (int rest = x.dim(axis); rest > 0; rest -= size) sizes.push_back(std::min(size, rest));
+  if (sizes.empty()) sizes.push_back(0);
+  return split(x, sizes, axis);
+}
+
+std::vector<Tensor> chunk(const Tensor& x, int chunks, int axis) {
+  check<ArgumentError>(chunks > 0, "chunk: ", chunks, " chunks");
+  return split(x, std::max(1, (x.dim(axis) + chunks - 1) / chunks), axis);
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -25,7 +25,7 @@ struct Batches {
 int leading(const Tensor& x, int axis) { return axis <= x.rank() ? x.dim(-axis) : 1; }
 
 Shape matmul_shape(const Tensor& a, const Tensor& b) {
-  check(a.rank() >= 2 && b.rank() >= 2, "matmul: both operands need at least 2 axes: lhs ", a, ", rhs ", b);
+  check(a.rank() >= 1 && b.rank() >= 1, "matmul: both operands need at least one axis: lhs ", a, ", rhs ", b);
   check(a.dim(-1) == b.dim(-2), "matmul: inner sizes differ: lhs ", a, " dim ", a.rank() - 1, " = ", a.dim(-1),
         ", rhs ", b, " dim ", b.rank() - 2, " = ", b.dim(-2));
   int sizes[Shape::kMaxRank];
@@ -63,6 +63,8 @@ Batches matmul_batches(const Tensor& a, const Tensor& b, const Shape& y) {
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (a.rank() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.rank() == 1 ? 0 : -2);
+  if (b.rank() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
   Tensor y = tape().create(matmul_shape(a, b));
   const Batches plan = matmul_batches(a, b, y.shape());
   const std::size_t m = plan.m, n = plan.n, k = plan.k;
@@ -70,7 +72,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     gemm(Trans::no, Trans::no, m, n, k, a.data() + ia, k, b.data() + ib, n, 0, y.data() + iy, n);
   });
   // dA = dY B^T, dB = A^T dY
-  record(y, {a, b}, [=] {
+  record("matmul", y, {a, b}, [=] {
     const real* const dy = y.grad();
     if (a.requires_grad()) {
       real* const da = a.grad();
@@ -122,9 +124,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     if (bias.defined() && bias.requires_grad()) kernels::add_column_sums(bias.grad(), dy, rows, out);
   };
   if (bias.defined())
-    record(y, {x, weight, bias}, backward);
+    record("linear", y, {x, weight, bias}, backward);
   else
-    record(y, {x, weight}, backward);
+    record("linear", y, {x, weight}, backward);
   return y;
 }
 

@@ -36,7 +36,7 @@ Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const C
   Tensor y = t.create({});
   *y.data() = static_cast<real>(loss * weight);
 
-  record(y, {logits}, [=] {
+  record("cross_entropy", y, {logits}, [=] {
     const auto [dx, beta] = logits.grad_target();
     const real scale = *y.grad() * static_cast<real>(weight);
     for (std::size_t i = 0; i < kept_targets.size(); ++i) {
@@ -50,6 +50,62 @@ Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const C
     }
   });
   return y;
+}
+
+Tensor nll_loss(const Tensor& log_probabilities, std::span<const int> targets, const NllOptions& options) {
+  const Tensor& x = log_probabilities;
+  check(x.rank() >= 1 && x.dim(-1) > 0, "nll_loss: needs log_probabilities [..., classes], got ", x);
+  check(targets.size() == x.rows(), "nll_loss: ", targets.size(), " targets for the ", x.rows(),
+        " rows of log_probabilities ", x);
+  const std::size_t classes = x.cols();
+  const int ignored = options.ignored_index;
+  const auto kept_targets = tape().keep(targets);
+  double loss = 0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i] == ignored) continue;
+    check<IndexError>(targets[i] >= 0 && targets[i] < x.dim(-1), "nll_loss: target ", targets[i], " of row ", i,
+                      " is not in 0..", x.dim(-1) - 1, ", the classes of log_probabilities ", x);
+    loss -= static_cast<double>(x.data()[i * classes + static_cast<std::size_t>(targets[i])]);
+    ++count;
+  }
+  const double weight = options.reduction == Reduction::sum ? 1 : count == 0 ? 0 : 1 / static_cast<double>(count);
+  Tensor y = tape().create({});
+  *y.data() = static_cast<real>(loss * weight);
+  record("nll_loss", y, {x}, [=] {
+    real* const dx = x.grad();
+    for (std::size_t i = 0; i < kept_targets.size(); ++i)
+      if (kept_targets[i] != ignored)
+        dx[i * classes + static_cast<std::size_t>(kept_targets[i])] -= *y.grad() * static_cast<real>(weight);
+  });
+  return y;
+}
+
+namespace {
+
+Tensor reduce(const Tensor& x, Reduction reduction) { return reduction == Reduction::sum ? sum(x) : mean(x); }
+
+}  // namespace
+
+Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
+  check(x.shape() == target.shape(), "mse_loss: x ", x, " and target ", target, " differ in shape");
+  return reduce(square(x - target), reduction);
+}
+
+// -t log s(x) - (1 - t) log(1 - s(x)) = softplus(x) - x t, s being the sigmoid
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target, Reduction reduction) {
+  check(logits.shape() == target.shape(), "binary_cross_entropy_with_logits: logits ", logits, " and target ", target,
+        " differ in shape");
+  return reduce(softplus(logits) - logits * target, reduction);
+}
+
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double epsilon) {
+  check<ArgumentError>(epsilon > 0, "cosine_similarity: epsilon ", epsilon, " is not positive");
+  const auto norm = [&](const Tensor& x) {
+    return sqrt(
+        clamp(sum(square(x), axis), static_cast<real>(epsilon * epsilon), std::numeric_limits<real>::infinity()));
+  };
+  return sum(a * b, axis) / (norm(a) * norm(b));
 }
 
 }  // namespace seppo::inline SEPPO_ABI

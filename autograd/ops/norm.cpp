@@ -2,35 +2,12 @@
 #include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/ops/dropping.h>
+#include <seppo/autograd/ops/slices.h>
 
 #include <algorithm>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
-
-// A tensor as slices of `n` elements along one axis, `inner` elements apart.
-struct Slices {
-  std::size_t outer = 1, n = 1, inner = 1;
-
-  Slices(const Shape& shape, int axis) {
-    axis = shape.axis(axis);
-    for (int i = 0; i < shape.rank(); ++i)
-      (i < axis ? outer : i == axis ? n : inner) *= static_cast<std::size_t>(shape[i]);
-  }
-
-  // Calls f(first element) for each slice.
-  template <class F>
-  void for_each(const F& f) const {
-    for (std::size_t i = 0; i < outer; ++i)
-      for (std::size_t j = 0; j < inner; ++j) f(i * n * inner + j);
-  }
-  void gather(real* row, const real* slice) const {
-    for (std::size_t k = 0; k < n; ++k) row[k] = slice[k * inner];
-  }
-  void scatter(real* slice, const real* row) const {
-    for (std::size_t k = 0; k < n; ++k) slice[k * inner] = row[k];
-  }
-};
 
 using RowForward = void (*)(real* y, const real* x, std::size_t n);
 using RowBackward = void (*)(real* dx, real beta, const real* dy, const real* y, std::size_t n);
@@ -54,7 +31,7 @@ Tensor along_axis(const char* name, const Tensor& x, int axis, RowForward forwar
     forward(rows + slices.n, rows, slices.n);
     slices.scatter(y.data() + first, rows + slices.n);
   });
-  record(y, {x}, [=] {
+  record(name, y, {x}, [=] {
     const auto [dx, beta] = x.grad_target();
     const real* const dy = y.grad();
     slices.for_each([&, dx = dx, beta = beta](std::size_t first) {
@@ -106,7 +83,7 @@ Tensor softmax(const Tensor& x, const Mask& mask) {
         if (!mask.pairs[i * keys + j]) row[j] = -std::numeric_limits<real>::infinity();
     kernels::softmax_row(y.data() + i * keys, row, count, keys);
   }
-  record(y, {x}, [=] {
+  record("softmax", y, {x}, [=] {
     const auto [dx, beta] = x.grad_target();
     for (std::size_t i = 0; i < y.rows(); ++i)
       kernels::softmax_row_backward(dx + i * keys, beta, y.grad() + i * keys, y.data() + i * keys, keys);
@@ -145,9 +122,9 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
                                  scratch);
   };
   if (y.defined())
-    record(out, {x, y, gain, bias}, backward);
+    record(name, out, {x, y, gain, bias}, backward);
   else
-    record(out, {x, gain, bias}, backward);
+    record(name, out, {x, gain, bias}, backward);
   return out;
 }
 

@@ -1,67 +1,253 @@
-// Sums and means.
+// Sums, means, variances and extremes over any axes; cumulative sums.
 #include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/ops/slices.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-Tensor scaled_sum(const Tensor& x, real factor) {
-  Tensor y = tape().create({});
-  *y.data() = static_cast<real>(kernels::sum(x.data(), x.size())) * factor;
-  record(y, {x}, [=] {
+// How the elements of x fall onto those of the result. Neighbouring axes that are both reduced, or both
+// kept, are one here.
+struct Folding {
+  Shape result;
+  std::size_t count = 1;  // elements of x for each of the result
+  std::size_t sizes[Shape::kMaxRank] = {1, 1, 1, 1}, strides[Shape::kMaxRank] = {};
+
+  Folding(const char* op, const Tensor& x, const Axes& axes, bool keep_dim) {
+    const std::array<bool, Shape::kMaxRank> reduced = axes.of(op, x);
+    int kept[Shape::kMaxRank], rank = 0, group = Shape::kMaxRank;
+    std::size_t stride = 1;
+    for (int axis = x.rank() - 1; axis >= 0; --axis) {
+      const bool is_reduced = reduced[static_cast<std::size_t>(axis)];
+      const auto size = static_cast<std::size_t>(x.dim(axis));
+      if (group == Shape::kMaxRank || is_reduced != reduced[static_cast<std::size_t>(axis + 1)])
+        strides[--group] = is_reduced ? 0 : stride;
+      sizes[group] *= size;
+      (is_reduced ? count : stride) *= size;
+    }
+    for (int axis = 0; axis < x.rank(); ++axis) {
+      const bool is_reduced = reduced[static_cast<std::size_t>(axis)];
+      if (!is_reduced || keep_dim) kept[rank++] = is_reduced ? 1 : x.dim(axis);
+    }
+    result = Shape(std::span<const int>(kept, static_cast<std::size_t>(rank)));
+    if (x.rank() == 0) sizes[3] = 1;
+  }
+
+  // The last group is a run of n elements, which fall onto one element of the result or onto neighbours.
+  std::size_t n() const { return sizes[3]; }
+  bool onto_one() const { return strides[3] == 0; }
+
+  // Calls f(first element of x, of the result) for each run.
+  template <class F>
+  void for_each_run(const F& f) const {
+    std::size_t x = 0;
+    for (std::size_t i = 0; i < sizes[0]; ++i)
+      for (std::size_t j = 0; j < sizes[1]; ++j)
+        for (std::size_t k = 0; k < sizes[2]; ++k, x += n()) f(x, i * strides[0] + j * strides[1] + k * strides[2]);
+  }
+  // Calls f(element of x, element of the result) for each.
+  template <class F>
+  void for_each(const F& f) const {
+    for_each_run([&](std::size_t x, std::size_t y) {
+      for (std::size_t i = 0; i < n(); ++i) f(x + i, y + i * strides[3]);
+    });
+  }
+};
+
+// The sums, in double precision, in memory of the tape.
+double* sums_of(const Folding& r, const Tensor& x) {
+  const auto size = static_cast<std::size_t>(r.result.size());
+  double* const total = tape().allocate<double>(size);
+  std::fill_n(total, size, 0.0);
+  r.for_each_run([&](std::size_t ix, std::size_t iy) {
+    if (r.onto_one())
+      total[iy] += kernels::sum(x.data() + ix, r.n());
+    else
+      for (std::size_t i = 0; i < r.n(); ++i) total[iy + i] += static_cast<double>(x.data()[ix + i]);
+  });
+  return total;
+}
+
+Tensor scaled_sum(const char* op, const Tensor& x, const Folding& r, double factor) {
+  Tensor y = tape().create(r.result);
+  const double* const total = sums_of(r, x);
+  for (std::size_t i = 0; i < y.size(); ++i) y.data()[i] = static_cast<real>(total[i] * factor);
+  record(op, y, {x}, [=] {
     real* const dx = x.grad();
-    const real dy = *y.grad() * factor;
-    for (std::size_t i = 0; i < x.size(); ++i) dx[i] += dy;
+    const real* const dy = y.grad();
+    const real f = static_cast<real>(factor);
+    r.for_each_run([&](std::size_t ix, std::size_t iy) {
+      if (!r.onto_one()) return kernels::axpy(dx + ix, 1, dy + iy, f, r.n());
+      for (std::size_t i = 0; i < r.n(); ++i) dx[ix + i] += f * dy[iy];
+    });
   });
   return y;
 }
 
-// x as [outer, n, inner] -> [outer, inner]
-Tensor scaled_sum(const Tensor& x, int axis, bool keep_dim, real factor) {
-  std::size_t outer = 1, inner = 1;
-  const auto n = static_cast<std::size_t>(x.dim(axis));
-  int sizes[Shape::kMaxRank], rank = 0;
-  for (int i = 0; i < x.rank(); ++i) {
-    if (i < axis) outer *= static_cast<std::size_t>(x.dim(i));
-    if (i > axis) inner *= static_cast<std::size_t>(x.dim(i));
-    if (i != axis || keep_dim) sizes[rank++] = i == axis ? 1 : x.dim(i);
-  }
-  Tensor y = zeros(Shape(std::span<const int>(sizes, static_cast<std::size_t>(rank))));
-  for (std::size_t i = 0; i < outer; ++i) {
-    real* const to = y.data() + i * inner;
-    const real* const from = x.data() + i * n * inner;
-    if (inner == 1)
-      *to = static_cast<real>(kernels::sum(from, n));
-    else
-      for (std::size_t j = 0; j < n; ++j) kernels::axpy(to, 1, from + j * inner, 1, inner);
-    kernels::scale(to, to, factor, inner);
-  }
-  record(y, {x}, [=] {
+void check_not_empty(const char* op, const Tensor& x, const Folding& r) {
+  check(r.count > 0, op, ": of no elements, over axes of size 0 of x ", x);
+}
+
+// amax for sign 1, amin for -1. Equal extremes share the gradient.
+Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keep_dim, real sign) {
+  const Folding r(op, x, axes, keep_dim);
+  check_not_empty(op, x, r);
+  Tensor y = full(r.result, -sign * std::numeric_limits<real>::infinity());
+  r.for_each([&](std::size_t ix, std::size_t iy) {
+    const real v = x.data()[ix];
+    if (sign * v > sign * y.data()[iy] || std::isnan(v)) y.data()[iy] = v;
+  });
+  real* const share = tape().allocate<real>(y.size());
+  record(op, y, {x}, [=] {
     real* const dx = x.grad();
-    for (std::size_t i = 0; i < outer; ++i)
-      for (std::size_t j = 0; j < n; ++j)
-        kernels::axpy(dx + (i * n + j) * inner, 1, y.grad() + i * inner, factor, inner);
+    std::fill_n(share, y.size(), real{0});
+    r.for_each([&](std::size_t ix, std::size_t iy) { share[iy] += x.data()[ix] == y.data()[iy]; });
+    r.for_each([&](std::size_t ix, std::size_t iy) {
+      if (x.data()[ix] == y.data()[iy]) dx[ix] += y.grad()[iy] / share[iy];
+    });
   });
   return y;
+}
+
+std::vector<int> arg_extreme(const char* op, const Tensor& x, int axis, real sign) {
+  axis = x.shape().axis(axis);
+  check(x.dim(axis) > 0 || x.size() > 0, op, ": of no elements: x ", x, " dim ", axis, " = 0");
+  const Slices slices(x.shape(), axis);
+  std::vector<int> best;
+  best.reserve(slices.outer * slices.inner);
+  slices.for_each([&](std::size_t first) {
+    std::size_t at = 0;
+    for (std::size_t k = 1; k < slices.n; ++k) {
+      const real v = x.data()[first + k * slices.inner], top = x.data()[first + at * slices.inner];
+      if (sign * v > sign * top || (std::isnan(v) && !std::isnan(top))) at = k;
+    }
+    best.push_back(static_cast<int>(at));
+  });
+  return best;
+}
+
+Extreme pick(const Tensor& x, int axis, bool keep_dim, std::vector<int> indices) {
+  axis = x.shape().axis(axis);
+  const Tensor values = gather(x, axis, {with_size(x.shape(), axis, 1), indices});
+  return {keep_dim ? values : squeeze(values, axis), std::move(indices)};
 }
 
 }  // namespace
 
-Tensor sum(const Tensor& x) { return scaled_sum(x, 1); }
-
-Tensor sum(const Tensor& x, int axis, bool keep_dim) { return scaled_sum(x, x.shape().axis(axis), keep_dim, 1); }
-
-Tensor mean(const Tensor& x) {
-  check(x.size() > 0, "mean: of no elements, ", x);
-  return scaled_sum(x, 1 / static_cast<real>(x.size()));
+std::array<bool, Shape::kMaxRank> Axes::of(const char* op, const Tensor& x) const {
+  std::array<bool, Shape::kMaxRank> chosen{};
+  if (count_ == 0) std::fill_n(chosen.begin(), x.rank(), true);
+  for (std::size_t i = 0; i < count_; ++i) {
+    const auto axis = static_cast<std::size_t>(x.shape().axis(axes_[i]));
+    check<IndexError>(!chosen[axis], op, ": axis ", axes_[i], " of ", x, " is given twice");
+    chosen[axis] = true;
+  }
+  return chosen;
 }
 
-Tensor mean(const Tensor& x, int axis, bool keep_dim) {
-  axis = x.shape().axis(axis);
-  check(x.dim(axis) > 0, "mean: of no elements, ", x, " dim ", axis, " = 0");
-  return scaled_sum(x, axis, keep_dim, 1 / static_cast<real>(x.dim(axis)));
+Axes::Axes(std::initializer_list<int> axes) : count_(axes.size()) {
+  check(count_ <= axes_.size(), "axes: ", count_, " given; a tensor has at most ", Shape::kMaxRank);
+  std::copy(axes.begin(), axes.end(), axes_.begin());
+}
+
+Tensor sum(const Tensor& x, const Axes& axes, bool keep_dim) {
+  return scaled_sum("sum", x, Folding("sum", x, axes, keep_dim), 1);
+}
+
+Tensor mean(const Tensor& x, const Axes& axes, bool keep_dim) {
+  const Folding r("mean", x, axes, keep_dim);
+  check_not_empty("mean", x, r);
+  return scaled_sum("mean", x, r, 1 / static_cast<double>(r.count));
+}
+
+Tensor var(const Tensor& x, const Axes& axes, int correction, bool keep_dim) {
+  const Folding r("var", x, axes, keep_dim);
+  check(static_cast<double>(r.count) > correction, "var: of ", r.count, " elements of x ", x, " with correction ",
+        correction);
+  Tensor y = tape().create(r.result);
+  // Two passes: the squares are those of the differences from the mean.
+  double* const mean = sums_of(r, x);
+  for (std::size_t i = 0; i < y.size(); ++i) mean[i] /= static_cast<double>(r.count);
+  double* const squares = tape().allocate<double>(y.size());
+  std::fill_n(squares, y.size(), 0.0);
+  r.for_each([&](std::size_t ix, std::size_t iy) {
+    const double difference = static_cast<double>(x.data()[ix]) - mean[iy];
+    squares[iy] += difference * difference;
+  });
+  const double divisor = static_cast<double>(r.count) - correction;
+  for (std::size_t i = 0; i < y.size(); ++i) y.data()[i] = static_cast<real>(squares[i] / divisor);
+  record("var", y, {x}, [=] {
+    real* const dx = x.grad();
+    const real* const dy = y.grad();
+    r.for_each([&](std::size_t ix, std::size_t iy) {
+      dx[ix] += dy[iy] * static_cast<real>(2 / divisor * (static_cast<double>(x.data()[ix]) - mean[iy]));
+    });
+  });
+  return y;
+}
+
+Tensor amax(const Tensor& x, const Axes& axes, bool keep_dim) { return extreme("amax", x, axes, keep_dim, 1); }
+Tensor amin(const Tensor& x, const Axes& axes, bool keep_dim) { return extreme("amin", x, axes, keep_dim, -1); }
+
+Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep_dim) {
+  const Folding r("logsumexp", x, axes, keep_dim);
+  Tensor y = full(r.result, -std::numeric_limits<real>::infinity());
+  r.for_each([&](std::size_t ix, std::size_t iy) {  // first the largest
+    if (const real v = x.data()[ix]; v > y.data()[iy] || std::isnan(v)) y.data()[iy] = v;
+  });
+  double* const total = tape().allocate<double>(y.size());
+  std::fill_n(total, y.size(), 0.0);
+  r.for_each([&](std::size_t ix, std::size_t iy) {
+    if (std::isfinite(y.data()[iy])) total[iy] += static_cast<double>(std::exp(x.data()[ix] - y.data()[iy]));
+  });
+  for (std::size_t i = 0; i < y.size(); ++i)
+    if (std::isfinite(y.data()[i])) y.data()[i] += static_cast<real>(std::log(total[i]));
+  record("logsumexp", y, {x}, [=] {
+    real* const dx = x.grad();
+    const real* const dy = y.grad();
+    r.for_each([&](std::size_t ix, std::size_t iy) {  // an infinite sum has no slope
+      if (!std::isinf(y.data()[iy])) dx[ix] += dy[iy] * std::exp(x.data()[ix] - y.data()[iy]);
+    });
+  });
+  return y;
+}
+
+std::vector<int> argmax(const Tensor& x, int axis) { return arg_extreme("argmax", x, axis, 1); }
+std::vector<int> argmin(const Tensor& x, int axis) { return arg_extreme("argmin", x, axis, -1); }
+
+Extreme max(const Tensor& x, int axis, bool keep_dim) {
+  return pick(x, axis, keep_dim, arg_extreme("max", x, axis, 1));
+}
+Extreme min(const Tensor& x, int axis, bool keep_dim) {
+  return pick(x, axis, keep_dim, arg_extreme("min", x, axis, -1));
+}
+
+Tensor cumsum(const Tensor& x, int axis) {
+  const Slices slices(x.shape(), axis);
+  Tensor y = tape().create(x.shape());
+  slices.for_each([&](std::size_t first) {
+    double total = 0;
+    for (std::size_t k = 0; k < slices.n; ++k) {
+      total += static_cast<double>(x.data()[first + k * slices.inner]);
+      y.data()[first + k * slices.inner] = static_cast<real>(total);
+    }
+  });
+  record("cumsum", y, {x}, [=] {  // dx_k is the sum of dy from k on
+    real* const dx = x.grad();
+    const real* const dy = y.grad();
+    slices.for_each([&](std::size_t first) {
+      double total = 0;
+      for (std::size_t k = slices.n; k-- > 0;) {
+        total += static_cast<double>(dy[first + k * slices.inner]);
+        dx[first + k * slices.inner] += static_cast<real>(total);
+      }
+    });
+  });
+  return y;
 }
 
 }  // namespace seppo::inline SEPPO_ABI

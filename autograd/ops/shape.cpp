@@ -1,4 +1,4 @@
-// Reshape and permutation of axes.
+// Reshape, permutation of axes, flips and triangles.
 #include <seppo/autograd/ops.h>
 
 #include <algorithm>
@@ -47,6 +47,8 @@ struct Permutation {
   }
 };
 
+}  // namespace
+
 Tensor permute(const Tensor& x, std::span<const int> axes) {
   check(axes.size() == static_cast<std::size_t>(x.rank()), "permute: ", axes.size(), " axes given for ", x);
   int sizes[Shape::kMaxRank];
@@ -64,12 +66,10 @@ Tensor permute(const Tensor& x, std::span<const int> axes) {
   }
   Tensor y = tape().create(Shape(std::span<const int>(sizes, axes.size())));
   plan.for_each([to = y.data(), from = x.data()](std::size_t iy, std::size_t ix) { to[iy] = from[ix]; });
-  record(y, {x},
+  record("permute", y, {x},
          [=] { plan.for_each([dx = x.grad(), dy = y.grad()](std::size_t iy, std::size_t ix) { dx[ix] += dy[iy]; }); });
   return y;
 }
-
-}  // namespace
 
 Tensor permute(const Tensor& x, std::initializer_list<int> axes) {
   return permute(x, std::span<const int>(axes.begin(), axes.size()));
@@ -80,6 +80,81 @@ Tensor transpose(const Tensor& x, int axis_a, int axis_b) {
   int axes[Shape::kMaxRank] = {0, 1, 2, 3};
   std::swap(axes[x.shape().axis(axis_a)], axes[x.shape().axis(axis_b)]);
   return permute(x, std::span<const int>(axes, static_cast<std::size_t>(x.rank())));
+}
+
+Tensor unsqueeze(const Tensor& x, int axis) {
+  const int rank = x.rank(), at = axis < 0 ? axis + rank + 1 : axis;
+  check(rank < Shape::kMaxRank, "unsqueeze: x ", x, " has all of its ", Shape::kMaxRank, " axes");
+  check<IndexError>(at >= 0 && at <= rank, "unsqueeze: axis ", axis, " is out of range for ", x, " of rank ", rank);
+  int sizes[Shape::kMaxRank];
+  for (int i = 0; i <= rank; ++i) sizes[i] = i < at ? x.dim(i) : i == at ? 1 : x.dim(i - 1);
+  return reshape(x, Shape(std::span<const int>(sizes, static_cast<std::size_t>(rank + 1))));
+}
+
+Tensor squeeze(const Tensor& x, int axis) {
+  axis = x.shape().axis(axis);
+  check(x.dim(axis) == 1, "squeeze: x ", x, " dim ", axis, " = ", x.dim(axis), " is not 1");
+  int sizes[Shape::kMaxRank], rank = 0;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != axis) sizes[rank++] = x.dim(i);
+  return reshape(x, Shape(std::span<const int>(sizes, static_cast<std::size_t>(rank))));
+}
+
+Tensor flip(const Tensor& x, const Axes& axes) {
+  const auto flipped = axes.of("flip", x);
+  Tensor y = tape().create(x.shape());
+  // Calls f(element of y, element of x) for each.
+  const auto each = [=](const auto& f) {
+    std::size_t i = 0;
+    int at[Shape::kMaxRank] = {};
+    for (; i < x.size(); ++i) {
+      std::size_t from = 0;
+      for (int axis = 0; axis < x.rank(); ++axis) {
+        const int size = x.dim(axis), own = flipped[static_cast<std::size_t>(axis)] ? size - 1 - at[axis] : at[axis];
+        from = from * static_cast<std::size_t>(size) + static_cast<std::size_t>(own);
+      }
+      f(i, from);
+      for (int axis = x.rank() - 1; axis >= 0 && ++at[axis] == x.dim(axis); --axis) at[axis] = 0;
+    }
+  };
+  each([&](std::size_t iy, std::size_t ix) { y.data()[iy] = x.data()[ix]; });
+  record("flip", y, {x}, [=] {
+    real* const dx = x.grad();
+    const real* const dy = y.grad();
+    each([&](std::size_t iy, std::size_t ix) { dx[ix] += dy[iy]; });
+  });
+  return y;
+}
+
+namespace {
+
+// x where keeps(row, column) of the last two axes, else 0.
+template <class F>
+Tensor triangle(const char* op, const Tensor& x, const F& keeps) {
+  check(x.rank() >= 2, op, ": needs at least two axes, got ", x);
+  Tensor y = tape().create(x.shape());
+  const auto each = [=](const auto& f) {
+    const auto rows = static_cast<std::size_t>(x.dim(-2)), cols = x.cols();
+    for (std::size_t i = 0; i < x.rows(); ++i)
+      for (std::size_t j = 0; j < cols; ++j)
+        f(i * cols + j, keeps(static_cast<std::int64_t>(i % rows), static_cast<std::int64_t>(j)));
+  };
+  each([&](std::size_t i, bool kept) { y.data()[i] = kept ? x.data()[i] : 0; });
+  record(op, y, {x}, [=] {
+    real* const dx = x.grad();
+    const real* const dy = y.grad();
+    each([&](std::size_t i, bool kept) { dx[i] += kept ? dy[i] : 0; });
+  });
+  return y;
+}
+
+}  // namespace
+
+Tensor tril(const Tensor& x, int diagonal) {
+  return triangle("tril", x, [=](std::int64_t row, std::int64_t col) { return col - row <= diagonal; });
+}
+Tensor triu(const Tensor& x, int diagonal) {
+  return triangle("triu", x, [=](std::int64_t row, std::int64_t col) { return col - row >= diagonal; });
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -21,6 +21,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <iostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,7 +42,31 @@ struct OpCheckOptions {
   double low = 0, high = 0;  // inputs uniform in [low, high]; N(0, 1) when equal
   std::uint64_t seed = 1;
   double tolerance = 1e-12;
+  bool by_differences = true;  // false at kinks
+  bool in_eval_mode = true;    // check the values there too
 };
+
+// How many times check_op was called.
+inline int cases = 0;
+struct ReportCases {
+  ~ReportCases() { std::cout << "cases: " << cases << "\n"; }
+};
+BOOST_TEST_GLOBAL_FIXTURE(ReportCases);
+
+// A random shape of at most `rank` axes; now and then an axis has no elements.
+inline Shape random_shape(seppo::RandomStream& random, int rank) {
+  std::vector<int> sizes(random.below(static_cast<std::uint32_t>(rank + 1)));
+  for (int& size : sizes) size = random.below(16) == 0 ? 0 : static_cast<int>(1 + random.below(4));
+  return Shape(std::span<const int>(sizes));
+}
+// A shape that broadcasts to the given one: some axes are 1, some in front are missing.
+inline Shape random_operand(seppo::RandomStream& random, const Shape& shape) {
+  std::vector<int> sizes(shape.sizes().begin(), shape.sizes().end());
+  for (int& size : sizes)
+    if (random.below(3) == 0) size = 1;
+  sizes.erase(sizes.begin(), sizes.begin() + random.below(static_cast<std::uint32_t>(sizes.size() + 1)) / 2);
+  return Shape(std::span<const int>(sizes));
+}
 
 inline void check_close(std::span<const double> actual, const std::vector<double>& expected, double tolerance,
                         const std::string& what) {
@@ -57,9 +83,10 @@ inline void check_close(std::span<const double> actual, const std::vector<double
 }
 
 // Finite differences of cotangent . op(x) at x.
-template <class Op>
-void check_by_differences(const std::string& title, const Arrays<double>& x, const std::vector<Shape>& shapes,
-                          const std::vector<double>& cotangent, const Op& op) {
+using Op = std::function<Tensor(Inputs)>;
+
+inline void check_by_differences(const std::string& title, const Arrays<double>& x, const std::vector<Shape>& shapes,
+                                 const std::vector<double>& cotangent, const Op& op) {
   seppo::Parameters parameters(0);
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < x.size(); ++i)
@@ -74,10 +101,20 @@ void check_by_differences(const std::string& title, const Arrays<double>& x, con
   BOOST_CHECK_MESSAGE(report.passed, title << "\n" << report.text);
 }
 
-// `op` maps Inputs to a Tensor; `reference` maps Arrays<T> to Nd<T>, for double and Complex.
-template <class Op, class Reference>
-void check_op(const std::string& name, const std::vector<Shape>& shapes, const Op& op, const Reference& reference,
-              const OpCheckOptions& options = {}) {
+// A reference for both scalars: a function that maps Arrays<T> to Nd<T>.
+struct Reference {
+  template <class F>
+  Reference(const F& f) : real(f), complex(f) {}
+  Nd<double> operator()(const Arrays<double>& x) const { return real(x); }
+  Nd<Complex> operator()(const Arrays<Complex>& x) const { return complex(x); }
+
+  std::function<Nd<double>(const Arrays<double>&)> real;
+  std::function<Nd<Complex>(const Arrays<Complex>&)> complex;
+};
+
+inline void check_op(const std::string& name, const std::vector<Shape>& shapes, const Op& op,
+                     const Reference& reference, const OpCheckOptions& options = {}) {
+  ++cases;
   seppo::RandomStream random(options.seed, seppo::Purpose::test);
   const auto draw = [&] {
     return options.low == options.high ? random.normal()
@@ -113,7 +150,7 @@ void check_op(const std::string& name, const std::vector<Shape>& shapes, const O
     }
   }
 
-  check_by_differences(title, x, shapes, cotangent, op);
+  if (options.by_differences) check_by_differences(title, x, shapes, cotangent, op);
 
   seppo::Tape& tape = seppo::tape();
   std::vector<double> scaled(cotangent), zero(cotangent.size(), 0.0);
@@ -163,6 +200,7 @@ void check_op(const std::string& name, const std::vector<Shape>& shapes, const O
   }
 
   tape.clear();
+  if (!options.in_eval_mode) return;
   const seppo::UseMode eval(seppo::Mode::eval);
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < shapes.size(); ++i) inputs.push_back(seppo::variable(shapes[i], x[i].v));

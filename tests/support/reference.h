@@ -101,6 +101,37 @@ Nd<T> along(const Nd<T>& x, int axis, const F& f) {
   return y;
 }
 
+// The elements over the given axes, as a vector, become f of them; the axes are kept with size 1 or dropped.
+template <class T, class F>
+Nd<T> reduce(const Nd<T>& x, const std::vector<int>& axes, bool keep_dim, const F& f) {
+  const auto is_reduced = [&](int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
+  std::vector<int> kept, dropped;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    kept.push_back(is_reduced(axis) ? 1 : x.dim(axis));
+    if (!is_reduced(axis)) dropped.push_back(x.dim(axis));
+  }
+  Nd<T> y(kept);
+  each_index(kept, [&](const std::vector<int>& index) {
+    std::vector<T> values;
+    each_index(x.shape, [&](const std::vector<int>& own) {
+      for (int axis = 0; axis < x.rank(); ++axis)
+        if (!is_reduced(axis) && own[static_cast<std::size_t>(axis)] != index[static_cast<std::size_t>(axis)]) return;
+      values.push_back(x(own));
+    });
+    y(index) = f(values);
+  });
+  if (!keep_dim) y.shape = dropped;
+  return y;
+}
+
+// y(index) = x(f(index)) for a result of the given shape.
+template <class T, class F>
+Nd<T> pick(const Nd<T>& x, const std::vector<int>& shape, const F& f) {
+  Nd<T> y(shape);
+  each_index(shape, [&](const std::vector<int>& index) { y(index) = x(f(index)); });
+  return y;
+}
+
 // Softmax of the elements for which allowed(j); the others, and all if there are none, become 0.
 template <class T, class F>
 void softmax_allowed(std::vector<T>& row, const F& allowed) {

@@ -1,0 +1,45 @@
+// A tensor seen along one of its axes.
+#pragma once
+
+#include <seppo/autograd/shape.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace seppo {
+
+// The slices of `n` elements along an axis, each `inner` elements apart.
+struct Slices {
+  std::size_t outer = 1, n = 1, inner = 1;
+
+  Slices(const Shape& shape, int axis) {
+    axis = shape.axis(axis);
+    for (int i = 0; i < shape.rank(); ++i)
+      (i < axis ? outer : i == axis ? n : inner) *= static_cast<std::size_t>(shape[i]);
+  }
+
+  // Calls f(first element) for each slice, in order.
+  template <class F>
+  void for_each(const F& f) const {
+    for (std::size_t i = 0; i < outer; ++i)
+      for (std::size_t j = 0; j < inner; ++j) f(i * n * inner + j);
+  }
+  template <class T>
+  void gather(T* row, const T* slice) const {
+    for (std::size_t k = 0; k < n; ++k) row[k] = slice[k * inner];
+  }
+  template <class T>
+  void scatter(T* slice, const T* row) const {
+    for (std::size_t k = 0; k < n; ++k) slice[k * inner] = row[k];
+  }
+};
+
+// The shape with another size of one axis.
+inline Shape with_size(const Shape& shape, int axis, int size) {
+  int sizes[Shape::kMaxRank];
+  std::copy(shape.sizes().begin(), shape.sizes().end(), sizes);
+  sizes[shape.axis(axis)] = size;
+  return Shape(std::span<const int>(sizes, static_cast<std::size_t>(shape.rank())));
+}
+
+}  // namespace seppo

@@ -1,0 +1,105 @@
+// Functions of one tensor, element by element.
+#include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/ops.h>
+
+#include <cmath>
+#include <numbers>
+
+namespace seppo::inline SEPPO_ABI {
+namespace {
+
+// Those that models spend time in have kernels.
+Tensor unary(const char* name, kernels::Unary op, const Tensor& x) {
+  Tensor y = tape().create(x.shape());
+  kernels::unary(op, y.data(), x.data(), x.size());
+  record(name, y, {x}, [=] {
+    const auto [dx, beta] = x.grad_target();
+    kernels::unary_backward(op, dx, beta, y.grad(), x.data(), y.data(), x.size());
+  });
+  return y;
+}
+
+// The others are their formulas: y = f(x), dx += dy slope(x, y).
+template <class F, class Slope>
+Tensor map(const char* name, const Tensor& x, const F& f, const Slope& slope) {
+  Tensor y = tape().create(x.shape());
+  for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = f(x.data()[i]);
+  record(name, y, {x}, [=] {
+    real* const dx = x.grad();
+    const real* const dy = y.grad();
+    for (std::size_t i = 0; i < x.size(); ++i) dx[i] += dy[i] * slope(x.data()[i], y.data()[i]);
+  });
+  return y;
+}
+
+real sigmoid_of(real v) { return 1 / (1 + std::exp(-v)); }
+
+}  // namespace
+
+Tensor relu(const Tensor& x) { return unary("relu", kernels::Unary::relu, x); }
+Tensor gelu(const Tensor& x) { return unary("gelu", kernels::Unary::gelu, x); }
+Tensor gelu_tanh(const Tensor& x) { return unary("gelu_tanh", kernels::Unary::gelu_tanh, x); }
+Tensor silu(const Tensor& x) { return unary("silu", kernels::Unary::silu, x); }
+Tensor tanh(const Tensor& x) { return unary("tanh", kernels::Unary::tanh, x); }
+Tensor sigmoid(const Tensor& x) { return unary("sigmoid", kernels::Unary::sigmoid, x); }
+Tensor exp(const Tensor& x) { return unary("exp", kernels::Unary::exp, x); }
+Tensor log(const Tensor& x) { return unary("log", kernels::Unary::log, x); }
+
+Tensor scale(const Tensor& x, real factor) {
+  Tensor y = tape().create(x.shape());
+  kernels::scale(y.data(), x.data(), factor, x.size());
+  record("scale", y, {x}, [=] {
+    const auto [dx, beta] = x.grad_target();
+    kernels::axpy(dx, beta, y.grad(), factor, x.size());
+  });
+  return y;
+}
+
+Tensor neg(const Tensor& x) { return scale(x, -1); }
+
+Tensor abs(const Tensor& x) {
+  return map(
+      "abs", x, [](real v) { return std::abs(v); }, [](real v, real) { return static_cast<real>((v > 0) - (v < 0)); });
+}
+
+Tensor square(const Tensor& x) {
+  return map(
+      "square", x, [](real v) { return v * v; }, [](real v, real) { return 2 * v; });
+}
+
+Tensor sqrt(const Tensor& x) {
+  return map(
+      "sqrt", x, [](real v) { return std::sqrt(v); }, [](real, real y) { return real{0.5} / y; });
+}
+
+Tensor rsqrt(const Tensor& x) {
+  return map(
+      "rsqrt", x, [](real v) { return 1 / std::sqrt(v); }, [](real, real y) { return real{-0.5} * y * y * y; });
+}
+
+Tensor erf(const Tensor& x) {
+  return map(
+      "erf", x, [](real v) { return std::erf(v); },
+      [](real v, real) { return 2 * std::numbers::inv_sqrtpi_v<real> * std::exp(-v * v); });
+}
+
+Tensor softplus(const Tensor& x) {
+  return map(
+      "softplus", x, [](real v) { return v > 0 ? v + std::log1p(std::exp(-v)) : std::log1p(std::exp(v)); },
+      [](real v, real) { return sigmoid_of(v); });
+}
+
+Tensor pow(const Tensor& x, real exponent) {
+  return map(
+      "pow", x, [=](real v) { return std::pow(v, exponent); },
+      [=](real v, real) { return exponent == 0 ? 0 : exponent * std::pow(v, exponent - 1); });
+}
+
+Tensor clamp(const Tensor& x, real low, real high) {
+  check<ArgumentError>(!std::isnan(low) && !std::isnan(high), "clamp: a limit is NaN");
+  return map(
+      "clamp", x, [=](real v) { return std::isnan(v) ? v : std::fmin(std::fmax(v, low), high); },
+      [=](real v, real) { return static_cast<real>(v >= low && v <= high); });
+}
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,104 @@
+// Einsum against the loop over all labels; matmul with vectors.
+#define BOOST_TEST_MODULE ops_einsum
+#include "support/op_check.h"
+#include "support/reference.h"
+
+#include <array>
+
+using namespace test;
+namespace ref = test::reference;
+
+namespace {
+
+int size_of(char label) { return 2 + (label - 'a') % 3; }
+
+Shape shape_of(const std::string& labels) {
+  std::vector<int> sizes;
+  for (const char label : labels) sizes.push_back(size_of(label));
+  return Shape(std::span<const int>(sizes));
+}
+
+template <class T>
+Nd<T> einsum_of(const std::string& a, const std::string& b, const std::string& y, const Arrays<T>& x) {
+  std::string labels = a;
+  for (const char label : b)
+    if (labels.find(label) == std::string::npos) labels += label;
+  const auto select = [&](const std::vector<int>& index, const std::string& own) {
+    std::vector<int> result;
+    for (const char label : own) result.push_back(index[labels.find(label)]);
+    return result;
+  };
+  Nd<T> out(sizes_of(shape_of(y)));
+  std::vector<int> all;
+  for (const char label : labels) all.push_back(size_of(label));
+  each_index(all, [&](const std::vector<int>& index) {
+    out(select(index, y)) += x[0](select(index, a)) * x[1](select(index, b));
+  });
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(op_einsum) {
+  for (const auto& [a, b, y] : std::vector<std::array<std::string, 3>>{
+           {"ij", "jk", "ik"},       {"ij", "jk", "ki"},    {"ij", "kj", "ik"},   {"bqhd", "bkhd", "bhqk"},
+           {"bhqk", "bkhd", "bqhd"}, {"bij", "bjk", "bik"}, {"bij", "jk", "bik"}, {"i", "i", ""},
+           {"i", "j", "ij"},         {"i", "j", "ji"},      {"ij", "ij", "ij"},   {"ij", "ji", "ij"},
+           {"ij", "ij", ""},         {"ij", "ij", "j"},     {"ij", "k", "k"},     {"ijk", "l", "il"},
+           {"", "ij", "ji"},         {"", "", ""},          {"ijkl", "lkji", ""}, {"abcd", "cd", "ba"},
+           {"ab", "cd", "dbca"}}) {
+    check_op(
+        "einsum " + a + "," + b + "->" + y, {shape_of(a), shape_of(b)},
+        [&, a = a, b = b, y = y](Inputs x) { return seppo::einsum(a + "," + b + "->" + y, x[0], x[1]); },
+        [&, a = a, b = b, y = y](const auto& x) { return einsum_of(a, b, y, x); });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(einsum_of_one_tensor_with_itself) {
+  check_op(
+      "einsum aliased", {shape_of("ij")}, [](Inputs x) { return seppo::einsum("ij,kj->ik", x[0], x[0]); },
+      [](const auto& x) {
+        using T = typename std::decay_t<decltype(x)>::value_type;
+        T y = x[0];
+        y.shape = {x[0].dim(0), x[0].dim(0)};
+        y.v.assign(static_cast<std::size_t>(x[0].dim(0) * x[0].dim(0)), 0.0);
+        each_index({x[0].dim(0), x[0].dim(0), x[0].dim(1)}, [&](const std::vector<int>& i) {
+          y({i[0], i[1]}) += x[0]({i[0], i[2]}) * x[0]({i[1], i[2]});
+        });
+        return y;
+      });
+  seppo::tape().clear();
+  BOOST_CHECK_EQUAL(seppo::einsum("Aa,Aa->", seppo::ones({2, 3}), seppo::ones({2, 3})).item(), 6);
+}
+
+BOOST_AUTO_TEST_CASE(matmul_of_vectors) {
+  const auto as = [](auto x, std::vector<int> shape) {
+    x.shape = std::move(shape);
+    return x;
+  };
+  for (const int k : {1, 4})
+    for (const Shape& matrix : {Shape{k, 3}, Shape{2, k, 3}, Shape{2, 1, k, 3}}) {
+      check_op(
+          "vector times matrix", {{k}, matrix}, [](Inputs x) { return seppo::matmul(x[0], x[1]); },
+          [&](const auto& x) {
+            auto y = ref::matmul(as(x[0], {1, k}), x[1]);
+            y.shape.erase(y.shape.end() - 2);
+            return y;
+          });
+      std::vector<int> sizes = sizes_of(matrix);
+      std::swap(sizes[sizes.size() - 1], sizes[sizes.size() - 2]);
+      check_op(
+          "matrix times vector", {Shape(std::span<const int>(sizes)), {k}},
+          [](Inputs x) { return seppo::matmul(x[0], x[1]); },
+          [&](const auto& x) {
+            auto y = ref::matmul(x[0], as(x[1], {k, 1}));
+            y.shape.pop_back();
+            return y;
+          });
+    }
+  check_op(
+      "dot", {{5}, {5}}, [](Inputs x) { return seppo::matmul(x[0], x[1]); },
+      [&](const auto& x) {
+        return as(ref::matmul(as(x[0], {1, 5}), as(x[1], {5, 1})), {});
+      });
+}

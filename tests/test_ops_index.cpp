@@ -1,0 +1,169 @@
+// Reading, adding and cutting at indices.
+#define BOOST_TEST_MODULE ops_index
+#include "support/op_check.h"
+#include "support/reference.h"
+
+using namespace test;
+namespace ref = test::reference;
+
+namespace {
+
+std::vector<int> random_indices(seppo::RandomStream& random, std::size_t count, int below) {
+  std::vector<int> indices(count);
+  for (int& i : indices) i = static_cast<int>(random.below(static_cast<std::uint32_t>(below)));
+  return indices;
+}
+
+struct Case {
+  Shape x, indices;
+  int axis;
+  std::vector<int> values;
+};
+
+// Index tensors for shapes of every rank: along the axis of any length, else not larger.
+std::vector<Case> index_cases() {
+  seppo::RandomStream random(3, seppo::Purpose::test);
+  std::vector<Case> cases;
+  for (const Shape& x : {Shape{5}, Shape{1}, Shape{3, 4}, Shape{2, 3, 4}, Shape{4, 1, 2}, Shape{2, 3, 2, 3}})
+    for (int axis = -x.rank(); axis < x.rank(); ++axis)
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        std::vector<int> sizes;
+        for (int a = 0; a < x.rank(); ++a)
+          sizes.push_back(static_cast<int>(a == x.axis(axis) ? random.below(6)
+                                                             : 1 + random.below(static_cast<std::uint32_t>(x[a]))));
+        const Shape shape{std::span<const int>(sizes)};
+        cases.push_back({x, shape, axis, random_indices(random, static_cast<std::size_t>(shape.size()), x[axis])});
+      }
+  return cases;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(op_gather) {
+  for (const Case& c : index_cases())
+    check_op(
+        "gather", {c.x},
+        [&](Inputs x) {
+          return seppo::gather(x[0], c.axis, {c.indices, c.values});
+        },
+        [&](const auto& x) {
+          std::size_t i = 0;
+          return ref::pick(x[0], sizes_of(c.indices), [&](std::vector<int> index) {
+            index[static_cast<std::size_t>(c.x.axis(c.axis))] = c.values[i++];
+            return index;
+          });
+        });
+}
+
+BOOST_AUTO_TEST_CASE(op_scatter_add) {
+  for (const Case& c : index_cases()) {
+    // the source is larger than the indices: the rest of it counts for nothing
+    std::vector<int> larger = sizes_of(c.indices);
+    for (int& size : larger) ++size;
+    check_op(
+        "scatter_add", {c.x, Shape(std::span<const int>(larger))},
+        [&](Inputs x) {
+          return seppo::scatter_add(x[0], c.axis, {c.indices, c.values}, x[1]);
+        },
+        [&](const auto& x) {
+          auto y = x[0];
+          std::size_t i = 0;
+          each_index(sizes_of(c.indices), [&](const std::vector<int>& index) {
+            std::vector<int> to = index;
+            to[static_cast<std::size_t>(c.x.axis(c.axis))] = c.values[i++];
+            y(to) += x[1](index);
+          });
+          return y;
+        });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(op_index_select) {
+  seppo::RandomStream random(4, seppo::Purpose::test);
+  for (const Shape& shape : {Shape{5}, Shape{3, 4}, Shape{2, 3, 4}, Shape{2, 3, 2, 3}})
+    for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
+      for (const int count : {0, 1, 5}) {
+        const std::vector<int> index = random_indices(random, static_cast<std::size_t>(count), shape[axis]);
+        std::vector<int> result = sizes_of(shape);
+        result[static_cast<std::size_t>(shape.axis(axis))] = count;
+        check_op(
+            "index_select", {shape}, [&](Inputs x) { return seppo::index_select(x[0], axis, index); },
+            [&](const auto& x) {
+              return ref::pick(x[0], result, [&](std::vector<int> at) {
+                int& own = at[static_cast<std::size_t>(shape.axis(axis))];
+                own = index[static_cast<std::size_t>(own)];
+                return at;
+              });
+            });
+      }
+}
+
+BOOST_AUTO_TEST_CASE(the_padding_row_of_an_embedding_gets_no_gradient) {
+  seppo::tape().clear();
+  const Tensor table = seppo::variable({3, 2}, {1, 2, 3, 4, 5, 6});
+  const std::vector<int> ids{0, 1, 0, 2};
+  const Tensor y = seppo::embedding(table, ids, {.padding_index = 0});
+  BOOST_CHECK_EQUAL(y.values()[0], 1);  // its values are the table's
+  seppo::tape().backward(y, std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8});
+  const std::vector<double> expected{0, 0, 3, 4, 7, 8};
+  BOOST_CHECK(std::equal(expected.begin(), expected.end(), table.gradient().begin()));
+}
+
+BOOST_AUTO_TEST_CASE(op_stack) {
+  for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{2, 0, 3}, Shape{2, 3, 2}})
+    for (int axis = -shape.rank() - 1; axis <= shape.rank(); ++axis) {
+      const auto at = static_cast<std::size_t>(axis < 0 ? axis + shape.rank() + 1 : axis);
+      std::vector<int> result = sizes_of(shape);
+      result.insert(result.begin() + static_cast<std::ptrdiff_t>(at), 3);
+      check_op(
+          "stack", {shape, shape},
+          [&](Inputs x) {
+            return seppo::stack({x[0], x[1], x[0]}, axis);
+          },
+          [&](const auto& x) {
+            auto y = x[0];
+            y.shape = result;
+            y.v.resize(y.v.size() * 3);
+            each_index(result, [&](const std::vector<int>& index) {
+              std::vector<int> own = index;
+              own.erase(own.begin() + static_cast<std::ptrdiff_t>(at));
+              y(index) = x[static_cast<std::size_t>(index[at] % 2)](own);
+            });
+            return y;
+          });
+    }
+}
+
+// Parts of a tensor, used in another order: each must reach its own elements.
+BOOST_AUTO_TEST_CASE(op_split_and_chunk) {
+  const auto reversed = [](std::vector<Tensor> parts, int axis) {
+    std::reverse(parts.begin(), parts.end());
+    return seppo::concat(parts, axis);
+  };
+  const auto check_parts = [&](const Shape& shape, int axis, const std::vector<int>& sizes, const auto& op) {
+    check_op(
+        "split", {shape}, [&](Inputs x) { return reversed(op(x[0]), axis); },
+        [&](const auto& x) {
+          std::vector<int> order;  // of the axis
+          int end = shape[axis];
+          for (std::size_t i = sizes.size(); i-- > 0; end -= sizes[i])
+            for (int k = end - sizes[i]; k < end; ++k) order.push_back(k);
+          return ref::pick(x[0], sizes_of(shape), [&](std::vector<int> at) {
+            int& own = at[static_cast<std::size_t>(shape.axis(axis))];
+            own = order[static_cast<std::size_t>(own)];
+            return at;
+          });
+        });
+  };
+  for (const int axis : {0, 1, -1}) {
+    const Shape shape = axis == 0 ? Shape{7, 2} : axis == 1 ? Shape{2, 7, 3} : Shape{3, 7};
+    check_parts(shape, axis, {2, 5, 0}, [=](const Tensor& x) { return seppo::split(x, {2, 5, 0}, axis); });
+    check_parts(shape, axis, {3, 3, 1}, [=](const Tensor& x) { return seppo::split(x, 3, axis); });
+    check_parts(shape, axis, {7}, [=](const Tensor& x) { return seppo::split(x, 9, axis); });
+    check_parts(shape, axis, {2, 2, 2, 1}, [=](const Tensor& x) { return seppo::chunk(x, 4, axis); });
+    check_parts(shape, axis, {7}, [=](const Tensor& x) { return seppo::chunk(x, 1, axis); });
+  }
+  seppo::tape().clear();
+  BOOST_CHECK_EQUAL(seppo::split(seppo::zeros({0, 3}), 2).size(), 1);
+  BOOST_CHECK_EQUAL(seppo::chunk(seppo::zeros({6}), 4).size(), 3);  // as PyTorch: parts of 2
+}

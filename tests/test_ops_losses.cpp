@@ -1,0 +1,195 @@
+// Losses, RMS norm and batch norm.
+#define BOOST_TEST_MODULE ops_losses
+#include "support/op_check.h"
+#include "support/reference.h"
+
+using namespace test;
+namespace ref = test::reference;
+using seppo::Reduction;
+
+namespace {
+
+template <class T>
+Nd<T> total(const Nd<T>& x, bool mean) {
+  Nd<T> y{std::vector<int>{}};
+  for (const T& e : x.v) y.v[0] += mean ? e / static_cast<double>(x.v.size()) : e;
+  return y;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(nll_loss) {
+  const std::vector<int> targets{1, 0, 3, 3, 2, 0};
+  for (const int ignored : {-100, 3, 0})
+    for (const bool mean : {true, false})
+      for (const Shape& shape : {Shape{6, 4}, Shape{2, 3, 4}})
+        check_op(
+            "nll_loss", {shape},
+            [&](Inputs x) {
+              return seppo::nll_loss(x[0], targets, {ignored, mean ? Reduction::mean : Reduction::sum});
+            },
+            [&](const auto& x) {
+              auto y = x[0];
+              y.shape = {};
+              y.v.assign(1, 0.0);
+              double count = 0;
+              for (std::size_t i = 0; i < targets.size(); ++i) {
+                if (targets[i] == ignored) continue;
+                y.v[0] -= x[0].v[i * 4 + static_cast<std::size_t>(targets[i])];
+                ++count;
+              }
+              if (mean) y.v[0] /= count;
+              return y;
+            });
+  // of nothing: 0, and so are the gradients
+  seppo::tape().clear();
+  const Tensor x = seppo::variable({1, 2}, {1, 2});
+  const Tensor none = seppo::nll_loss(x, std::vector<int>{7}, {.ignored_index = 7});
+  BOOST_CHECK_EQUAL(none.item(), 0);
+  seppo::tape().backward(none);
+  BOOST_CHECK(x.gradient()[0] == 0 && x.gradient()[1] == 0);
+}
+
+BOOST_AUTO_TEST_CASE(nll_of_log_softmax_is_cross_entropy) {
+  seppo::tape().clear();
+  const Tensor x = seppo::tensor({2, 3}, {0.3, -1, 2, 0.1, 0.2, 5});
+  const std::vector<int> targets{2, 0};
+  BOOST_CHECK_CLOSE(seppo::nll_loss(seppo::log_softmax(x), targets).item(), seppo::cross_entropy(x, targets).item(),
+                    1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(mse_loss) {
+  for (const Shape& shape : {Shape{}, Shape{5}, Shape{2, 3}, Shape{2, 1, 3}})
+    for (const bool mean : {true, false})
+      check_op(
+          "mse_loss", {shape, shape},
+          [=](Inputs x) { return seppo::mse_loss(x[0], x[1], mean ? Reduction::mean : Reduction::sum); },
+          [=](const auto& x) {
+            return total(ref::zip(x[0], x[1], [](auto a, auto b) { return (a - b) * (a - b); }), mean);
+          });
+}
+
+BOOST_AUTO_TEST_CASE(binary_cross_entropy_with_logits) {
+  for (const Shape& shape : {Shape{}, Shape{5}, Shape{2, 3}})
+    for (const bool mean : {true, false})
+      check_op(
+          "binary_cross_entropy_with_logits", {shape, shape},
+          [=](Inputs x) {
+            return seppo::binary_cross_entropy_with_logits(x[0], x[1], mean ? Reduction::mean : Reduction::sum);
+          },
+          [=](const auto& x) {
+            return total(ref::zip(x[0], x[1],
+                                  [](auto v, auto t) {
+                                    const auto s = 1.0 / (1.0 + std::exp(-v));
+                                    return -t * std::log(s) - (1.0 - t) * std::log(1.0 - s);
+                                  }),
+                         mean);
+          });
+  seppo::tape().clear();
+  const Tensor x = seppo::variable({2}, {1000, -1000});
+  const Tensor loss = seppo::binary_cross_entropy_with_logits(x, seppo::tensor({2}, {0, 1}));
+  BOOST_CHECK_EQUAL(loss.item(), 1000);
+  seppo::tape().backward(loss);
+  BOOST_CHECK(x.gradient()[0] == 0.5 && x.gradient()[1] == -0.5);
+}
+
+BOOST_AUTO_TEST_CASE(cosine_similarity) {
+  for (const Shape& shape : {Shape{4}, Shape{3, 4}, Shape{2, 3, 4}})
+    for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
+      check_op(
+          "cosine_similarity", {shape, shape}, [=](Inputs x) { return seppo::cosine_similarity(x[0], x[1], axis); },
+          [=](const auto& x) {
+            const auto sum = [&](const auto& v) {
+              return ref::reduce(v, {shape.axis(axis)}, false, [](const auto& row) {
+                auto t = row[0] * 0.0;
+                for (const auto& e : row) t += e;
+                return t;
+              });
+            };
+            const auto product = [](auto a, auto b) { return a * b; };
+            const auto squares =
+                ref::zip(sum(ref::zip(x[0], x[0], product)), sum(ref::zip(x[1], x[1], product)), product);
+            return ref::zip(sum(ref::zip(x[0], x[1], product)), squares,
+                            [](auto dot, auto s) { return dot / std::sqrt(s); });
+          });
+  seppo::tape().clear();
+  const Tensor zero = seppo::variable({3}, {0, 0, 0}), one = seppo::variable({3}, {1, 2, 3});
+  const Tensor y = seppo::cosine_similarity(zero, one);
+  BOOST_CHECK_EQUAL(y.item(), 0);
+  seppo::tape().backward(y);
+  for (const double g : zero.gradient()) BOOST_CHECK(std::isfinite(g));
+}
+
+BOOST_AUTO_TEST_CASE(rms_norm) {
+  for (const Shape& shape : {Shape{4}, Shape{3, 5}, Shape{2, 3, 4}, Shape{2, 1, 3, 17}, Shape{0, 4}, Shape{2, 1}})
+    check_op(
+        "rms_norm", {shape, {shape[-1]}}, [](Inputs x) { return seppo::rms_norm(x[0], x[1], 0.01); },
+        [](const auto& x) {
+          return ref::along(x[0], -1, [&](auto& row) {
+            auto squares = row[0] * 0.0;
+            for (const auto& e : row) squares += e * e / static_cast<double>(row.size());
+            for (std::size_t j = 0; j < row.size(); ++j) row[j] = row[j] / std::sqrt(squares + 0.01) * x[1].v[j];
+          });
+        });
+}
+
+namespace {
+
+// Columns of x [rows, n] with their own or given statistics.
+template <class T>
+Nd<T> normalise_columns(const Arrays<T>& x, double epsilon, const std::vector<double>* mean,
+                        const std::vector<double>* var) {
+  const auto n = static_cast<std::size_t>(x[0].dim(-1));
+  const std::size_t rows = x[0].v.size() / n;
+  Nd<T> y = x[0];
+  for (std::size_t j = 0; j < n; ++j) {
+    T m = 0, v = 0;
+    for (std::size_t i = 0; i < rows; ++i) m += x[0].v[i * n + j] / static_cast<double>(rows);
+    if (mean) m = (*mean)[j];
+    for (std::size_t i = 0; i < rows; ++i)
+      v += (x[0].v[i * n + j] - m) * (x[0].v[i * n + j] - m) / static_cast<double>(rows);
+    if (var) v = (*var)[j];
+    for (std::size_t i = 0; i < rows; ++i)
+      y.v[i * n + j] = (x[0].v[i * n + j] - m) / std::sqrt(v + epsilon) * x[1].v[j] + x[2].v[j];
+  }
+  return y;
+}
+
+}  // namespace
+
+// Running statistics are made anew for each call, so that each sees the same.
+BOOST_AUTO_TEST_CASE(batch_norm) {
+  for (const Shape& shape : {Shape{5, 3}, Shape{2, 3, 4}, Shape{2, 2, 2, 1}}) {
+    const int n = shape[-1];
+    std::vector<double> mean, var;
+    for (int j = 0; j < n; ++j) mean.push_back(0.1 * j), var.push_back(1 + 0.5 * j);
+    for (const bool running : {false, true})
+      for (const double momentum : {0.0, 0.1}) {
+        const auto op = [&](Inputs x) {
+          return seppo::batch_norm(x[0], x[1], x[2], seppo::tensor({n}, mean), seppo::tensor({n}, var),
+                                   {.momentum = momentum, .epsilon = 0.01, .use_running_statistics = running});
+        };
+        const auto reference = [&](const auto& x) {
+          return normalise_columns(x, 0.01, running ? &mean : nullptr, running ? &var : nullptr);
+        };
+        check_op("batch_norm", {shape, {n}, {n}}, op, reference, {.in_eval_mode = running});
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(batch_norm_keeps_running_statistics) {
+  seppo::tape().clear();
+  const Tensor mean = seppo::tensor({2}, {1, 1}), var = seppo::tensor({2}, {2, 2});
+  const Tensor x = seppo::tensor({3, 2}, {1, 10, 2, 20, 6, 30});  // means 3 and 20, unbiased variances 7 and 100
+  const Tensor one = seppo::ones({2}), zero = seppo::zeros({2});
+  seppo::batch_norm(x, one, zero, mean, var, {.momentum = 0.25});
+  BOOST_CHECK_CLOSE(mean.values()[0], 0.75 * 1 + 0.25 * 3, 1e-12);
+  BOOST_CHECK_CLOSE(mean.values()[1], 0.75 * 1 + 0.25 * 20, 1e-12);
+  BOOST_CHECK_CLOSE(var.values()[0], 0.75 * 2 + 0.25 * 7, 1e-12);
+  BOOST_CHECK_CLOSE(var.values()[1], 0.75 * 2 + 0.25 * 100, 1e-12);
+  const seppo::UseMode eval(seppo::Mode::eval);
+  const std::vector<double> before(mean.values().begin(), mean.values().end());
+  const Tensor y = seppo::batch_norm(x, one, zero, mean, var);
+  BOOST_CHECK(std::equal(before.begin(), before.end(), mean.values().begin()));
+  BOOST_CHECK_CLOSE(y.values()[0], (1 - before[0]) / std::sqrt(var.values()[0] + 1e-5), 1e-10);
+}

@@ -1,0 +1,197 @@
+// Reductions over every set of axes, and what goes along an axis.
+#define BOOST_TEST_MODULE ops_reduce
+#include "support/op_check.h"
+#include "support/reference.h"
+
+#include <limits>
+
+using namespace test;
+namespace ref = test::reference;
+using seppo::Axes;
+
+namespace {
+
+using Build = std::function<Tensor(const Tensor&, const Axes&, bool keep_dim)>;
+
+Axes axes_of(const std::vector<int>& axes) {
+  switch (axes.size()) {
+    case 0:
+      return {};
+    case 1:
+      return axes[0];
+    case 2:
+      return {axes[0], axes[1]};
+    case 3:
+      return {axes[0], axes[1], axes[2]};
+    default:
+      return {axes[0], axes[1], axes[2], axes[3]};
+  }
+}
+
+// Every set of axes of shapes of every rank; none means all. Sets with too few elements are left out.
+template <class F>
+void check_reduction(const std::string& name, const Build& build, const F& f, std::size_t least_elements) {
+  for (const Shape& shape : {Shape{}, Shape{5}, Shape{1}, Shape{0}, Shape{3, 4}, Shape{2, 0}, Shape{0, 3}, Shape{1, 7},
+                             Shape{2, 3, 4}, Shape{3, 1, 2}, Shape{2, 0, 3}, Shape{2, 3, 2, 3}, Shape{3, 1, 1, 4}})
+    for (std::uint32_t set = 0; set < (1u << shape.rank()); ++set)
+      for (const bool keep_dim : {false, true}) {
+        std::vector<int> given, all;
+        for (int axis = 0; axis < shape.rank(); ++axis) {
+          if (set >> axis & 1) given.push_back(axis % 2 ? axis - shape.rank() : axis);
+          if (set == 0 || set >> axis & 1) all.push_back(axis);
+        }
+        std::size_t elements = 1;
+        for (const int axis : all) elements *= static_cast<std::size_t>(shape[axis]);
+        if (elements < least_elements) continue;
+        check_op(
+            name, {shape}, [&](Inputs x) { return build(x[0], axes_of(given), keep_dim); },
+            [&](const auto& x) { return ref::reduce(x[0], all, keep_dim, f); });
+      }
+}
+
+template <class T>
+T sum_of(const std::vector<T>& v) {
+  T total = 0;
+  for (const T& e : v) total += e;
+  return total;
+}
+
+template <class T>
+T variance_of(const std::vector<T>& v, int correction) {
+  const T mean = sum_of(v) / static_cast<double>(v.size());
+  T total = 0;
+  for (const T& e : v) total += (e - mean) * (e - mean);
+  return total / (static_cast<double>(v.size()) - correction);
+}
+
+template <class T>
+T extreme_of(const std::vector<T>& v, double sign) {
+  T best = v.front();
+  for (const T& e : v)
+    if (sign * real_part(e) > sign * real_part(best)) best = e;
+  return best;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(op_sum) {
+  check_reduction(
+      "sum", [](const Tensor& x, const Axes& axes, bool keep) { return seppo::sum(x, axes, keep); },
+      [](const auto& v) { return sum_of(v); }, 0);
+}
+BOOST_AUTO_TEST_CASE(op_mean) {
+  check_reduction(
+      "mean", [](const Tensor& x, const Axes& axes, bool keep) { return seppo::mean(x, axes, keep); },
+      [](const auto& v) { return sum_of(v) / static_cast<double>(v.size()); }, 1);
+}
+BOOST_AUTO_TEST_CASE(op_var) {
+  for (const int correction : {0, 1})
+    check_reduction(
+        "var", [=](const Tensor& x, const Axes& axes, bool keep) { return seppo::var(x, axes, correction, keep); },
+        [=](const auto& v) { return variance_of(v, correction); }, 2);
+}
+BOOST_AUTO_TEST_CASE(op_amax) {
+  check_reduction(
+      "amax", [](const Tensor& x, const Axes& axes, bool keep) { return seppo::amax(x, axes, keep); },
+      [](const auto& v) { return extreme_of(v, 1); }, 1);
+}
+BOOST_AUTO_TEST_CASE(op_amin) {
+  check_reduction(
+      "amin", [](const Tensor& x, const Axes& axes, bool keep) { return seppo::amin(x, axes, keep); },
+      [](const auto& v) { return extreme_of(v, -1); }, 1);
+}
+BOOST_AUTO_TEST_CASE(op_logsumexp) {
+  check_reduction(
+      "logsumexp", [](const Tensor& x, const Axes& axes, bool keep) { return seppo::logsumexp(x, axes, keep); },
+      [](const auto& v) {
+        auto exps = v;
+        for (auto& e : exps) e = std::exp(e);
+        return std::log(sum_of(exps));
+      },
+      1);
+}
+
+namespace {
+const std::vector<Shape> kShapes = {{1}, {5}, {3, 4}, {1, 1}, {2, 3, 5}, {2, 3, 2, 4}, {0, 4}, {3, 1, 2}};
+}
+
+BOOST_AUTO_TEST_CASE(op_max_and_min_along_an_axis) {
+  for (const Shape& shape : kShapes)
+    for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
+      for (const bool keep_dim : {false, true}) {
+        if (shape[axis] == 0) continue;
+        const int normal = shape.axis(axis);
+        check_op(
+            "max", {shape}, [=](Inputs x) { return seppo::max(x[0], axis, keep_dim).values; },
+            [=](const auto& x) {
+              return ref::reduce(x[0], {normal}, keep_dim, [](const auto& v) { return extreme_of(v, 1); });
+            });
+        check_op(
+            "min", {shape}, [=](Inputs x) { return seppo::min(x[0], axis, keep_dim).values; },
+            [=](const auto& x) {
+              return ref::reduce(x[0], {normal}, keep_dim, [](const auto& v) { return extreme_of(v, -1); });
+            });
+      }
+}
+
+BOOST_AUTO_TEST_CASE(op_cumsum) {
+  for (const Shape& shape : kShapes)
+    for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
+      check_op(
+          "cumsum", {shape}, [=](Inputs x) { return seppo::cumsum(x[0], axis); },
+          [=](const auto& x) {
+            return ref::along(x[0], axis, [](auto& row) {
+              for (std::size_t i = 1; i < row.size(); ++i) row[i] += row[i - 1];
+            });
+          });
+}
+
+BOOST_AUTO_TEST_CASE(indices_of_extremes) {
+  seppo::tape().clear();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor x = seppo::tensor({2, 3}, {3, 7, 7, 5, -1, -1});
+  BOOST_CHECK((seppo::argmax(x) == std::vector<int>{1, 0}));  // the first of equal ones
+  BOOST_CHECK((seppo::argmin(x) == std::vector<int>{0, 1}));
+  BOOST_CHECK((seppo::argmax(x, 0) == std::vector<int>{1, 0, 0}));
+  BOOST_CHECK((seppo::max(x, 1).indices == std::vector<int>{1, 0}));
+  BOOST_CHECK((seppo::min(x, 0).indices == std::vector<int>{0, 1, 1}));
+  BOOST_CHECK((seppo::argmax(seppo::tensor({3}, {1, nan, 9})) == std::vector<int>{1}));
+  BOOST_CHECK(std::isnan(seppo::amax(seppo::tensor({3}, {1, nan, 9})).item()));
+  BOOST_CHECK(std::isnan(seppo::amin(seppo::tensor({3}, {1, nan, 9})).item()));
+}
+
+// amax shares among equal ones, max gives all to the first.
+BOOST_AUTO_TEST_CASE(ties) {
+  const auto slopes = [](const auto& op) {
+    seppo::tape().clear();
+    const Tensor x = seppo::variable({4}, {2, 5, 1, 5});
+    seppo::tape().backward(op(x), std::vector<double>{6});
+    return std::vector<double>(x.gradient().begin(), x.gradient().end());
+  };
+  using Values = std::vector<double>;
+  BOOST_CHECK((slopes([](const Tensor& x) { return seppo::amax(x); }) == Values{0, 3, 0, 3}));
+  BOOST_CHECK((slopes([](const Tensor& x) { return seppo::max(x, 0).values; }) == Values{0, 6, 0, 0}));
+  BOOST_CHECK((slopes([](const Tensor& x) { return seppo::amin(x); }) == Values{0, 0, 6, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(logsumexp_at_infinity) {
+  seppo::tape().clear();
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor nothing = seppo::variable({2}, {-infinity, -infinity}), all = seppo::variable({2}, {infinity, 1});
+  const Tensor y = seppo::logsumexp(nothing), z = seppo::logsumexp(all);
+  BOOST_CHECK_EQUAL(y.item(), -infinity);
+  BOOST_CHECK_EQUAL(z.item(), infinity);
+  seppo::tape().backward(y + z);
+  for (const Tensor& x : {nothing, all})
+    for (const double g : x.gradient()) BOOST_CHECK_EQUAL(g, 0);
+  BOOST_CHECK_EQUAL(seppo::logsumexp(seppo::zeros({0})).item(), -infinity);
+  BOOST_CHECK_CLOSE(seppo::logsumexp(seppo::tensor({2}, {1e300, -1e300})).item(), 1e300, 1e-12);
+}
+
+// Far from zero, the variance is still that of the differences.
+BOOST_AUTO_TEST_CASE(variance_of_large_values) {
+  seppo::tape().clear();
+  const Tensor x = seppo::tensor({4}, {1e9, 1e9 + 1, 1e9 + 2, 1e9 + 3});
+  BOOST_CHECK_CLOSE(seppo::var(x).item(), 5.0 / 3, 1e-9);
+  BOOST_CHECK_CLOSE(seppo::var(x, {}, 0).item(), 1.25, 1e-9);
+}
