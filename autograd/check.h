@@ -4,10 +4,13 @@
 // the rule, and where. `check` builds the text only when the condition fails.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace seppo {
 
@@ -37,35 +40,62 @@ struct NumericError : Error {  // a loss or gradient that is not finite
 };
 
 namespace detail {
-inline void append(std::string& text, std::string_view part) { text += part; }
-inline void append(std::string& text, const char* part) { text += part; }
-inline void append(std::string& text, char part) { text += part; }
-inline void append(std::string& text, int part) { text += std::to_string(part); }
-inline void append(std::string& text, std::int64_t part) { text += std::to_string(part); }
-inline void append(std::string& text, std::size_t part) { text += std::to_string(part); }
-void append(std::string& text, double part);
+
+// A reference to one part of a message: a string, a number, or an object of a class with an append overload
+// beside it (Shape, Tensor).
+class Part {
+ public:
+  Part(const char* text);
+  Part(const std::string& text);
+  Part(const std::string_view& text);
+  Part(char character);
+  Part(int number);
+  Part(std::int64_t number);
+  Part(std::size_t number);
+  Part(double number);
+  template <class T>
+  requires std::is_class_v<T> Part(const T& object)
+      : value_{.pointer = &object},
+        append_([](std::string& text, Value v) { append(text, *static_cast<const T*>(v.pointer)); }) {}
+  void append_to(std::string& text) const { append_(text, value_); }
+
+ private:
+  union Value {
+    const void* pointer;
+    std::int64_t integer;
+    std::size_t size;
+    double number;
+  };
+  Value value_;
+  void (*append_)(std::string&, Value);
+};
+
+std::string concat(std::initializer_list<Part> parts);
 std::string where();  // " (in encoder.0.ffn.up)": the region (region.h) the thread computes in; or nothing
+
+template <class E>
+[[noreturn, gnu::cold, gnu::noinline]] void throw_error(std::initializer_list<Part> parts) {
+  throw E(concat(parts) + where());
+}
+
 }  // namespace detail
 
-// Concatenates the parts: strings, numbers, and anything with a detail::append overload (Shape).
+// Concatenates the parts: strings, numbers, and anything with an append overload beside it (Shape).
 template <class... Parts>
 std::string concat_text(const Parts&... parts) {
-  std::string text;
-  using detail::append;
-  (append(text, parts), ...);
-  return text;
+  return detail::concat({detail::Part(parts)...});
 }
 
 template <class E = ShapeError, class... Parts>
-[[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
-  throw E(concat_text(parts...) + detail::where());
+[[noreturn]] void fail(const Parts&... parts) {
+  detail::throw_error<E>({detail::Part(parts)...});
 }
 
 // check<IndexError>(id < n, "embedding: id ", id, " is not below the table's ", n, " rows");
 template <class E = ShapeError, class... Parts>
 inline void check(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
-    fail<E>(parts...);
+    detail::throw_error<E>({detail::Part(parts)...});
 }
 
 }  // namespace seppo

@@ -33,14 +33,15 @@ std::string where() { return current.empty() ? "" : " (in " + current.text() + "
 
 inline namespace SEPPO_ABI {
 
-Region::Region(RegionName name) : previous_(current) {
+Region::Region(RegionName name) : name_(name), previous_(current) {
   if (!name.empty()) current = name;
 }
 Region::~Region() { current = previous_; }
 
 const Tensor& Region::operator()(const Tensor& output) const {
-  for (const ObserverLink* link = tape().observers(); link; link = link->next)
-    link->observer.region_output(current.text(), output);
+  if (!name_.empty())
+    for (const ObserverLink* link = tape().observers(); link; link = link->next)
+      link->observer.region_output(name_.text(), output);
   return output;
 }
 

@@ -33,7 +33,7 @@ RegionName current_region();
 
 inline namespace SEPPO_ABI {
 
-// Regions nest, and each knows its full name: the innermost one counts.
+// Regions nest, and each has its full name: the innermost one counts. One without a name does nothing.
 class Region {
  public:
   explicit Region(RegionName name);
@@ -45,7 +45,7 @@ class Region {
   const Tensor& operator()(const Tensor& output) const;
 
  private:
-  RegionName previous_;
+  RegionName name_, previous_;
 };
 
 }  // namespace SEPPO_ABI

@@ -17,7 +17,6 @@
 #include <seppo/autograd/tensor.h>
 
 #include <concepts>
-#include <cstring>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -87,7 +86,7 @@ class Tape {
   template <class T>
   std::span<const T> keep(std::span<const T> values) {
     T* copy = allocate<T>(values.size());
-    if (!values.empty()) std::memcpy(copy, values.data(), values.size_bytes());
+    std::uninitialized_copy(values.begin(), values.end(), copy);
     return {copy, values.size()};
   }
 

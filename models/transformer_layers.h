@@ -65,8 +65,9 @@ struct AddNorm {
   Tensor operator()(const Tensor& x, const F& sublayer) const {
     if (order == Norm::pre) return add_dropout(x, sublayer(norm(x)), dropout);
     const bool is_after = place == DropoutPlace::after_norm;
-    return add_norm(x, sublayer(x), norm.weight, norm.bias,
-                    {norm.epsilon, is_after ? 0 : dropout, is_after ? dropout : 0});
+    const Tensor y = sublayer(x);
+    const Region here(norm.name);
+    return here(add_norm(x, y, norm.weight, norm.bias, {norm.epsilon, is_after ? 0 : dropout, is_after ? dropout : 0}));
   }
 
   LayerNorm norm;
@@ -82,20 +83,21 @@ struct EncoderLayer {
         ffn(s / "ffn", c.d_model, c.d_ff, c.activation, c.has_bias),
         add_norm_1(s / "norm1", c),
         add_norm_2(s / "norm2", c),
-        name(s.path()) {}
+        name(s.region()) {}
 
   Tensor operator()(const Tensor& x, Offsets rows, AttentionMaps* maps = nullptr,
                     const Mask& mask = Mask::none()) const {  // [rows, d_model]
+    const Region here(name);
     const Tensor y = add_norm_1(x, [&](const Tensor& z) {
-      return with_map(maps, name, ".self_attn", [&](Tensor* w) { return self_attn(z, rows, mask, w); });
+      return with_map(maps, name.text(), ".self_attn", [&](Tensor* w) { return self_attn(z, rows, mask, w); });
     });
-    return add_norm_2(y, ffn);
+    return here(add_norm_2(y, ffn));
   }
 
   MultiHeadAttention self_attn;
   FeedForward ffn;
   AddNorm add_norm_1, add_norm_2;
-  std::string name;
+  RegionName name;
 };
 
 struct DecoderLayer {
@@ -106,12 +108,13 @@ struct DecoderLayer {
         add_norm_1(s / "norm1", c),
         add_norm_2(s / "norm2", c),
         add_norm_3(s / "norm3", c),
-        name(s.path()) {}
+        name(s.region()) {}
 
   // The two attentions are given as functions, so that training and cached decoding share the layer.
   template <class SelfAttend, class CrossAttend>
   Tensor operator()(const Tensor& x, const SelfAttend& attend_self, const CrossAttend& attend_memory) const {
-    return add_norm_3(add_norm_2(add_norm_1(x, attend_self), attend_memory), ffn);
+    const Region here(name);
+    return here(add_norm_3(add_norm_2(add_norm_1(x, attend_self), attend_memory), ffn));
   }
 
   // Masked self-attention over the target, then attention over the encoder's output ("memory").
@@ -120,10 +123,11 @@ struct DecoderLayer {
     return (*this)(
         x,
         [&](const Tensor& z) {
-          return with_map(maps, name, ".self_attn", [&](Tensor* w) { return self_attn(z, rows, Mask::causal(), w); });
+          return with_map(maps, name.text(), ".self_attn",
+                          [&](Tensor* w) { return self_attn(z, rows, Mask::causal(), w); });
         },
         [&](const Tensor& z) {
-          return with_map(maps, name, ".cross_attn",
+          return with_map(maps, name.text(), ".cross_attn",
                           [&](Tensor* w) { return cross_attn(z, rows, memory, memory_rows, Mask::none(), w); });
         });
   }
@@ -131,24 +135,26 @@ struct DecoderLayer {
   MultiHeadAttention self_attn, cross_attn;
   FeedForward ffn;
   AddNorm add_norm_1, add_norm_2, add_norm_3;
-  std::string name;
+  RegionName name;
 };
 
 // A stack of encoder layers; with pre-norm, a last LayerNorm at the top.
 struct Encoder {
-  Encoder(const Scope& s, int n_layers, const LayerConfig& c) {
+  Encoder(const Scope& s, int n_layers, const LayerConfig& c) : name(s.region()) {
     for (int i = 0; i < n_layers; ++i) layers.emplace_back(s / i, c);
     if (c.norm == Norm::pre) final_norm.emplace_back(s / "norm", c.d_model, 1e-5, c.has_bias);
   }
 
   Tensor operator()(Tensor x, Offsets rows, AttentionMaps* maps = nullptr,
                     const Mask& mask = Mask::none()) const {  // [rows, d_model]
+    const Region here(name);
     for (const EncoderLayer& layer : layers) x = layer(x, rows, maps, mask);
-    return final_norm.empty() ? x : final_norm.front()(x);
+    return here(final_norm.empty() ? x : final_norm.front()(x));
   }
 
   std::vector<EncoderLayer> layers;
   std::vector<LayerNorm> final_norm;  // none or one
+  RegionName name;
 };
 
 }  // namespace seppo::inline SEPPO_ABI

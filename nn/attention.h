@@ -16,22 +16,25 @@ struct MultiHeadAttention {
         out_proj(s / "out_proj", d_model, d_model, init_xavier_uniform(), has_bias),
         d_model(d_model),
         n_heads(n_heads),
-        dropout(dropout) {
+        dropout(dropout),
+        name(s.region()) {
     check<ArgumentError>(n_heads > 0 && d_model % n_heads == 0, "attention: d_model ", d_model,
                          " is not a multiple of ", n_heads, " heads (", s.path(), ")");
   }
 
   // Self-attention within each sequence. x [rows, d_model]. `weights`: see AttentionOptions in ops.h.
   Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), Tensor* weights = nullptr) const {
+    const Region here(name);
     const Tensor qkv = in_proj(x);  // [rows, 3 d_model]
-    return out_proj(attention(Columns(qkv, 0, d_model), Columns(qkv, d_model, d_model),
-                              Columns(qkv, 2 * d_model, d_model), n_heads, rows, rows, {mask, dropout, weights}));
+    return here(out_proj(attention(Columns(qkv, 0, d_model), Columns(qkv, d_model, d_model),
+                                   Columns(qkv, 2 * d_model, d_model), n_heads, rows, rows, {mask, dropout, weights})));
   }
 
   // Each sequence of x attends the sequence of the same index in the memory.
   Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows,
                     const Mask& mask = Mask::none(), Tensor* weights = nullptr) const {
-    return attend(queries(x), rows, keys_values(memory), memory_rows, mask, weights);
+    const Region here(name);
+    return here(attend(queries(x), rows, keys_values(memory), memory_rows, mask, weights));
   }
 
   // The steps of cross-attention, for decoding with cached keys and values.
@@ -50,6 +53,7 @@ struct MultiHeadAttention {
   Linear in_proj, out_proj;
   int d_model, n_heads;
   double dropout;
+  RegionName name;
 
  private:
   // By rows begin .. end-1 of the stacked weight.

@@ -10,12 +10,17 @@ struct FeedForward {
   FeedForward(const Scope& s, int d_model, int d_ff, Activation activation = Activation::relu, bool has_bias = true)
       : up(s / "up", d_model, d_ff, init_xavier_uniform(), has_bias),
         down(s / "down", d_ff, d_model, init_xavier_uniform(), has_bias),
-        activation(activation) {}
+        activation(activation),
+        name(s.region()) {}
 
-  Tensor operator()(const Tensor& x) const { return down(up(x, activation)); }  // [rows, d_model]
+  Tensor operator()(const Tensor& x) const {  // [rows, d_model]
+    const Region here(name);
+    return here(down(up(x, activation)));
+  }
 
   Linear up, down;
   Activation activation;
+  RegionName name;
 };
 
 }  // namespace seppo::inline SEPPO_ABI

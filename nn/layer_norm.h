@@ -13,12 +13,17 @@ struct LayerNorm {
       : weight(s.parameter("weight", {size}, init_ones())),
         bias(has_bias ? s.parameter("bias", {size}, init_zeros())
                       : s.constant({size}, std::vector<real>(static_cast<std::size_t>(size)))),
-        epsilon(epsilon) {}
+        epsilon(epsilon),
+        name(s.region()) {}
 
-  Tensor operator()(const Tensor& x) const { return layer_norm(x, weight, bias, epsilon); }  // [..., size]
+  Tensor operator()(const Tensor& x) const {  // [..., size]
+    const Region here(name);
+    return here(layer_norm(x, weight, bias, epsilon));
+  }
 
   Tensor weight, bias;
   double epsilon;
+  RegionName name;
 };
 
 }  // namespace seppo::inline SEPPO_ABI

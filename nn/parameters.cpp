@@ -25,7 +25,11 @@ Tensor Scope::parameter(std::string_view name, const Shape& shape, const Init& i
 }
 
 Tensor Scope::parameter(std::string_view name, const Shape& shape, const Init& init, bool decay) const {
-  return parameters_->add((*this / name).path_, shape, init, decay);
+  return parameters_->add((*this / name).path_, shape, init, decay, true);
+}
+
+Tensor Scope::buffer(std::string_view name, const Shape& shape, const Init& init) const {
+  return parameters_->add((*this / name).path_, shape, init, false, false);
 }
 
 Tensor Scope::constant(const Shape& shape, std::span<const real> values) const {
@@ -52,7 +56,7 @@ void Parameters::reserve(std::size_t size) {
   }
 }
 
-Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, bool decay) {
+Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, bool decay, bool trained) {
   check<ArgumentError>(!find(name), "parameters: the name ", name, " is taken");
   constexpr std::size_t kAlign = Arena::kAlignment / sizeof(real);
   const std::size_t offset = size_, count = static_cast<std::size_t>(shape.size());
@@ -61,8 +65,9 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
   reserve((offset + count + kAlign - 1) / kAlign * kAlign);
   size_ = (offset + count + kAlign - 1) / kAlign * kAlign;
 
-  Entry& entry = entries_.emplace_back(Entry{std::move(name), shape, offset, decay, {}});
+  Entry& entry = entries_.emplace_back(Entry{std::move(name), shape, offset, decay, trained, {}});
   entry.tensor = Tensor(acquire_leaf(shape, values_.as<real>() + offset, gradients_.as<real>() + offset, &entry.name));
+  entry.tensor.node().requires_grad = trained;
   RandomStream random(seed_, Purpose::init, hash(entry.name));
   init({values_.as<real>() + offset, count}, shape, random);
   return entry.tensor;
@@ -88,7 +93,8 @@ const Parameters::Entry* Parameters::find(std::string_view name) const {
 
 std::size_t Parameters::count() const {
   std::size_t total = 0;
-  for (const Entry& entry : entries_) total += entry.size();
+  for (const Entry& entry : entries_)
+    if (entry.trained) total += entry.size();
   return total;
 }
 

@@ -9,6 +9,7 @@
 // checkpoints see the two flat blocks; between parameters there is padding of zeros.
 #pragma once
 
+#include <seppo/autograd/region.h>
 #include <seppo/autograd/tape.h>
 #include <seppo/nn/init.h>
 
@@ -35,7 +36,12 @@ class Scope {
   // A tensor that lives as long as the parameters but is neither trained nor saved.
   Tensor constant(const Shape& shape, std::span<const real> values) const;
 
+  // Values that are saved with the parameters but not trained: running statistics. Its gradient stays zero,
+  // so optimisers leave it alone.
+  Tensor buffer(std::string_view name, const Shape& shape, const Init& init) const;
+
   const std::string& path() const { return path_; }
+  RegionName region() const { return RegionName(path_); }  // for the module's calls (region.h)
 
  private:
   friend class Parameters;
@@ -52,6 +58,7 @@ class Parameters {
     Shape shape;
     std::size_t offset;  // of its first element in the flat blocks
     bool decay;
+    bool trained;  // false for buffers
     Tensor tensor;
     std::size_t size() const { return static_cast<std::size_t>(shape.size()); }
   };
@@ -73,13 +80,13 @@ class Parameters {
 
   const std::deque<Entry>& entries() const { return entries_; }
   const Entry* find(std::string_view name) const;  // null if there is none
-  std::size_t count() const;                       // trainable scalars, without padding
+  std::size_t count() const;                       // trained scalars: without buffers and padding
   std::uint64_t seed() const { return seed_; }
 
  private:
   friend class Scope;
   void reserve(std::size_t size);
-  Tensor add(std::string name, const Shape& shape, const Init& init, bool decay);
+  Tensor add(std::string name, const Shape& shape, const Init& init, bool decay, bool trained);
   Tensor add_constant(const Shape& shape, std::span<const real> values);
 
   std::uint64_t seed_;

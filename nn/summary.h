@@ -1,0 +1,22 @@
+// summary: the modules of a model, in the order they run, with their outputs' shapes and their parameters.
+//
+//   std::cout << summary(parameters, [&] { model.logits(src, tgt); });
+//
+//   module                       output            parameters
+//   encoder.0.self_attn.in_proj  [24,96]                3,168
+//   ...
+//   total                                              69,904
+#pragma once
+
+#include <seppo/nn/parameters.h>
+
+#include <functional>
+#include <string>
+
+namespace seppo::inline SEPPO_ABI {
+
+// Runs `forward` once, without recording, in eval mode. A module's parameters include those of the modules
+// within it; the total counts each once, used or not.
+std::string summary(const Parameters& parameters, const std::function<void()>& forward);
+
+}  // namespace seppo::inline SEPPO_ABI
