@@ -76,7 +76,6 @@ Tensor permute(const Tensor& x, std::initializer_list<int> axes) {
 }
 
 Tensor transpose(const Tensor& x, int axis_a, int axis_b) {
-  check(x.rank() >= 2, "transpose: needs at least two axes, got ", x);
   int axes[Shape::kMaxRank] = {0, 1, 2, 3};
   std::swap(axes[x.shape().axis(axis_a)], axes[x.shape().axis(axis_b)]);
   return permute(x, std::span<const int>(axes, static_cast<std::size_t>(x.rank())));

@@ -1,0 +1,252 @@
+// Compares seppo with the answers of PyTorch that torch_cases.py prints: reads them from standard input, one
+// case a line, and exits with 1 if any differs.
+#include "modules.h"
+
+#include <seppo/autograd/ops.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace seppo;
+using nlohmann::json;
+using oracle::Values;
+
+namespace {
+
+using Inputs = std::span<const Tensor>;
+using Op = std::function<Tensor(Inputs, const json& args)>;
+
+std::vector<int> ints(const json& j) { return j.get<std::vector<int>>(); }
+
+Axes axes_of(const json& args) {
+  const std::vector<int> a = ints(args.at("axes"));
+  switch (a.size()) {
+    case 0:
+      return {};
+    case 1:
+      return a[0];
+    case 2:
+      return {a[0], a[1]};
+    case 3:
+      return {a[0], a[1], a[2]};
+    default:
+      return {a.at(0), a.at(1), a.at(2), a.at(3)};
+  }
+}
+
+Tensor constant(const json& j) {
+  const Values values(j);
+  return tensor(values.shape, values.data);
+}
+
+Reduction reduction(const json& args) { return args.at("sum").get<bool>() ? Reduction::sum : Reduction::mean; }
+
+Tensor indices_tensor(const std::vector<int>& indices, const Shape& shape) {
+  return tensor(shape, std::vector<real>(indices.begin(), indices.end()));
+}
+
+Tensor reversed(std::vector<Tensor> parts, int axis) {
+  std::reverse(parts.begin(), parts.end());
+  return concat(parts, axis);
+}
+
+template <class F>
+Op unary(const F& f) {
+  return [f](Inputs x, const json&) { return f(x[0]); };
+}
+template <class F>
+Op binary(const F& f) {
+  return [f](Inputs x, const json&) { return f(x[0], x[1]); };
+}
+template <class F>
+Op reduced(const F& f) {
+  return [f](Inputs x, const json& a) { return f(x[0], axes_of(a), a.at("keep_dim").get<bool>()); };
+}
+template <class F>
+Op along(const F& f) {
+  return [f](Inputs x, const json& a) { return f(x[0], a.at("axis").get<int>()); };
+}
+
+std::map<std::string, Op> catalogue() {
+  std::map<std::string, Op> ops;
+  ops["abs"] = unary([](const Tensor& x) { return seppo::abs(x); });
+  ops["neg"] = unary(neg);
+  ops["exp"] = unary([](const Tensor& x) { return seppo::exp(x); });
+  ops["log"] = unary([](const Tensor& x) { return seppo::log(x); });
+  ops["sqrt"] = unary([](const Tensor& x) { return seppo::sqrt(x); });
+  ops["rsqrt"] = unary(rsqrt);
+  ops["tanh"] = unary([](const Tensor& x) { return seppo::tanh(x); });
+  ops["sigmoid"] = unary(sigmoid);
+  ops["square"] = unary(square);
+  ops["erf"] = unary([](const Tensor& x) { return seppo::erf(x); });
+  ops["relu"] = unary(relu);
+  ops["silu"] = unary(silu);
+  ops["softplus"] = unary(softplus);
+  ops["gelu"] = unary(gelu);
+  ops["gelu_tanh"] = unary(gelu_tanh);
+  ops["add"] = binary(add);
+  ops["sub"] = binary(sub);
+  ops["mul"] = binary(mul);
+  ops["div"] = binary(seppo::div);
+  ops["maximum"] = binary(maximum);
+  ops["minimum"] = binary(minimum);
+  ops["pow"] = binary([](const Tensor& a, const Tensor& b) { return seppo::pow(a, b); });
+  ops["matmul"] = binary(matmul);
+  ops["pow_number"] = [](Inputs x, const json& a) { return seppo::pow(x[0], a.at("exponent").get<real>()); };
+  ops["clamp"] = [](Inputs x, const json& a) { return clamp(x[0], a.at("low").get<real>(), a.at("high").get<real>()); };
+  ops["where"] = [](Inputs x, const json& a) { return where(constant(a.at("condition")), x[0], x[1]); };
+  ops["masked_fill"] = [](Inputs x, const json& a) {
+    return masked_fill(x[0], constant(a.at("mask")), a.at("value").get<real>());
+  };
+  ops["einsum"] = [](Inputs x, const json& a) { return einsum(a.at("equation").get<std::string>(), x[0], x[1]); };
+  ops["linear"] = [](Inputs x, const json&) { return linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor()); };
+
+  ops["sum"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return sum(x, axes, keep); });
+  ops["mean"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return mean(x, axes, keep); });
+  ops["amax"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return amax(x, axes, keep); });
+  ops["amin"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return amin(x, axes, keep); });
+  ops["logsumexp"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return logsumexp(x, axes, keep); });
+  ops["var"] = [](Inputs x, const json& a) {
+    return var(x[0], axes_of(a), a.at("correction").get<int>(), a.at("keep_dim").get<bool>());
+  };
+  ops["max"] = along([](const Tensor& x, int axis) { return seppo::max(x, axis).values; });
+  ops["min"] = along([](const Tensor& x, int axis) { return seppo::min(x, axis).values; });
+  ops["argmax"] = along(
+      [](const Tensor& x, int axis) { return indices_tensor(argmax(x, axis), seppo::max(x, axis).values.shape()); });
+  ops["cumsum"] = along(cumsum);
+  ops["softmax"] = along([](const Tensor& x, int axis) { return softmax(x, axis); });
+  ops["log_softmax"] = along([](const Tensor& x, int axis) { return log_softmax(x, axis); });
+  ops["squeeze"] = along([](const Tensor& x, int axis) { return x.dim(axis) == 1 ? squeeze(x, axis) : x; });
+  ops["unsqueeze"] = along(unsqueeze);
+
+  ops["transpose"] = [](Inputs x, const json& a) {
+    return transpose(x[0], a.at("a").get<int>(), a.at("b").get<int>());
+  };
+  ops["permute"] = [](Inputs x, const json& a) { return permute(x[0], ints(a.at("sizes"))); };
+  ops["reshape"] = [](Inputs x, const json& a) {
+    std::vector<int> sizes = ints(a.at("sizes"));
+    std::int64_t known = 1;
+    for (const int size : sizes) known *= size < 0 ? 1 : size;
+    for (int& size : sizes)
+      if (size < 0) size = static_cast<int>(x[0].shape().size() / known);
+    return reshape(x[0], Shape(std::span<const int>(sizes)));
+  };
+  ops["expand"] = [](Inputs x, const json& a) {
+    std::vector<int> sizes = ints(a.at("sizes"));
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      if (sizes[i] < 0) sizes[i] = x[0].dim(static_cast<int>(i) - static_cast<int>(sizes.size()));
+    return expand(x[0], Shape(std::span<const int>(sizes)));
+  };
+  ops["flip"] = [](Inputs x, const json& a) { return flip(x[0], axes_of(a)); };
+  ops["tril"] = [](Inputs x, const json& a) { return tril(x[0], a.at("diagonal").get<int>()); };
+  ops["triu"] = [](Inputs x, const json& a) { return triu(x[0], a.at("diagonal").get<int>()); };
+  ops["narrow"] = [](Inputs x, const json& a) {
+    const int axis = a.at("axis").get<int>(), size = x[0].dim(axis), start = a.at("start").get<int>();
+    const int begin = start < 0 ? start + size : start;
+    return slice(x[0], axis, begin, begin + a.at("length").get<int>());
+  };
+  ops["cat"] = [](Inputs x, const json& a) { return concat(x, a.at("axis").get<int>()); };
+  ops["stack"] = [](Inputs x, const json& a) { return stack(x, a.at("axis").get<int>()); };
+  ops["split"] = [](Inputs x, const json& a) {
+    const int axis = a.at("axis").get<int>();
+    const json& size = a.at("size");
+    return reversed(size.is_array() ? split(x[0], ints(size), axis) : split(x[0], size.get<int>(), axis), axis);
+  };
+  ops["chunk"] = [](Inputs x, const json& a) {
+    const int axis = a.at("axis").get<int>();
+    return reversed(chunk(x[0], a.at("size").get<int>(), axis), axis);
+  };
+
+  ops["gather"] = [](Inputs x, const json& a) {
+    const auto indices = ints(a.at("indices")), shape = ints(a.at("shape"));
+    return gather(x[0], a.at("axis").get<int>(), {Shape(std::span<const int>(shape)), indices});
+  };
+  ops["scatter_add"] = [](Inputs x, const json& a) {
+    const auto indices = ints(a.at("indices")), shape = ints(a.at("shape"));
+    return scatter_add(x[0], a.at("axis").get<int>(), {Shape(std::span<const int>(shape)), indices}, x[1]);
+  };
+  ops["index_select"] = [](Inputs x, const json& a) {
+    return index_select(x[0], a.at("axis").get<int>(), ints(a.at("indices")));
+  };
+  ops["embedding"] = [](Inputs x, const json& a) {
+    return embedding(x[0], ints(a.at("ids")), {.padding_index = a.at("padding").get<int>()});
+  };
+
+  ops["layer_norm"] = [](Inputs x, const json& a) {
+    return layer_norm(x[0], x[1], x[2], a.at("epsilon").get<double>());
+  };
+  ops["rms_norm"] = [](Inputs x, const json& a) { return rms_norm(x[0], x[1], a.at("epsilon").get<double>()); };
+  ops["batch_norm"] = [](Inputs x, const json& a) {
+    const auto mean = a.at("mean").get<std::vector<real>>(), var = a.at("var").get<std::vector<real>>();
+    const int n = static_cast<int>(mean.size());
+    return batch_norm(
+        x[0], x[1], x[2], tensor({n}, mean), tensor({n}, var),
+        {.epsilon = a.at("epsilon").get<double>(), .use_running_statistics = !a.at("training").get<bool>()});
+  };
+  ops["cross_entropy"] = [](Inputs x, const json& a) {
+    return cross_entropy(x[0], ints(a.at("targets")),
+                         {a.at("smoothing").get<double>(), a.at("ignored").get<int>(), reduction(a)});
+  };
+  ops["nll_loss"] = [](Inputs x, const json& a) {
+    return nll_loss(x[0], ints(a.at("targets")), {a.at("ignored").get<int>(), reduction(a)});
+  };
+  ops["mse_loss"] = [](Inputs x, const json& a) { return mse_loss(x[0], x[1], reduction(a)); };
+  ops["binary_cross_entropy_with_logits"] = [](Inputs x, const json& a) {
+    return binary_cross_entropy_with_logits(x[0], x[1], reduction(a));
+  };
+  ops["cosine_similarity"] = [](Inputs x, const json& a) {
+    return cosine_similarity(x[0], x[1], a.at("axis").get<int>());
+  };
+  return ops;
+}
+
+void check_op(const Op& op, const json& c) {
+  tape().clear();
+  std::vector<Tensor> inputs;
+  for (const json& j : c.at("inputs")) {
+    const Values values(j);
+    inputs.push_back(variable(values.shape, values.data));
+  }
+  const Tensor y = op(inputs, c.at("args"));
+  const Values expected(c.at("output"));
+  if (y.shape() != expected.shape)
+    throw std::runtime_error("shape " + y.shape().str() + ", PyTorch's is " + expected.shape.str());
+  oracle::compare("output", y.values(), expected.data, 1e-12);
+  if (y.requires_grad()) tape().backward(y, c.at("cotangent").get<std::vector<real>>());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    oracle::compare("gradient " + std::to_string(i), inputs[i].gradient(),
+                    c.at("gradients").at(i).get<std::vector<real>>(), 1e-11);
+}
+
+}  // namespace
+
+int main() {
+  const auto ops = catalogue();
+  std::map<std::string, int> agreed;
+  int failed = 0, total = 0;
+  for (std::string line; std::getline(std::cin, line); ++total) {
+    const json c = json::parse(line);
+    const std::string name = c.at("op").get<std::string>();
+    try {
+      if (const auto op = ops.find(name); op != ops.end())
+        check_op(op->second, c);
+      else
+        oracle::check_module(name, c);
+      ++agreed[name];
+    } catch (const std::exception& e) {
+      ++failed;
+      std::cout << "case " << total + 1 << ", " << name << " " << c.at("args").dump().substr(0, 200) << ": " << e.what()
+                << "\n";
+    }
+  }
+  std::cout << total - failed << " of " << total << " cases agree with PyTorch, of " << agreed.size() << " kinds\n";
+  return failed == 0 && total > 0 ? 0 : 1;
+}

@@ -1,0 +1,202 @@
+#include "modules.h"
+
+#include <seppo/autograd/ops.h>
+#include <seppo/models/transformer_layers.h>
+#include <seppo/nn/adam.h>
+#include <seppo/nn/schedule.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+namespace oracle {
+
+using namespace seppo;
+using nlohmann::json;
+
+Values::Values(const json& j) : data(j.at("data").get<std::vector<real>>()) {
+  const auto sizes = j.at("shape").get<std::vector<int>>();
+  shape = Shape(std::span<const int>(sizes));
+}
+
+void compare(const std::string& what, std::span<const real> actual, std::span<const real> expected, double tolerance) {
+  if (actual.size() != expected.size()) throw std::runtime_error(what + " has another size");
+  double largest = 0;
+  for (const real e : expected) largest = std::max(largest, std::abs(static_cast<double>(e)));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double e = static_cast<double>(expected[i]), a = static_cast<double>(actual[i]);
+    if (std::abs(a - e) <= tolerance * std::max({std::abs(e), 1e-3 * largest, 1e-2})) continue;
+    std::ostringstream text;
+    text.precision(17);
+    text << what << "[" << i << "] is " << a << ", PyTorch's " << e;
+    throw std::runtime_error(text.str());
+  }
+}
+
+namespace {
+
+std::vector<int> offsets_of(const json& lengths) {
+  std::vector<int> offsets{0};
+  for (const int length : lengths.get<std::vector<int>>()) offsets.push_back(offsets.back() + length);
+  return offsets;
+}
+
+LayerConfig config_of(int d_model, const json& args) {
+  return {.d_model = d_model,
+          .n_heads = args.at("heads").get<int>(),
+          .d_ff = args.at("ff").get<int>(),
+          .dropout = 0,
+          .norm = args.at("pre").get<bool>() ? Norm::pre : Norm::post,
+          .activation = args.at("activation") == "gelu" ? Activation::gelu : Activation::relu};
+}
+
+// nn.Transformer: both stacks, on inputs that are embedded already; with an output layer if asked.
+struct Stacks {
+  Stacks(const Scope& s, int d_model, const json& args, int classes) {
+    const LayerConfig config = config_of(d_model, args);
+    const int layers = args.at("layers").get<int>();
+    encoder.emplace_back(s / "encoder", layers, config);
+    for (int i = 0; i < layers; ++i) decoder.emplace_back(s / "decoder" / i, config);
+    if (config.norm == Norm::pre) norm.emplace_back(s / "decoder" / "norm", d_model);
+    if (classes > 0) output.emplace_back(s / "output", d_model, classes);
+  }
+  Tensor operator()(const Tensor& src, Offsets src_rows, const Tensor& tgt, Offsets tgt_rows) const {
+    const Tensor memory = encoder.front()(src, src_rows);
+    Tensor x = tgt;
+    for (const DecoderLayer& layer : decoder) x = layer(x, tgt_rows, memory, src_rows);
+    if (!norm.empty()) x = norm.front()(x);
+    return output.empty() ? x : output.front()(x);
+  }
+  std::vector<Encoder> encoder;
+  std::vector<DecoderLayer> decoder;
+  std::vector<LayerNorm> norm;
+  std::vector<Linear> output;
+};
+
+// A module under test: what it computes of the inputs.
+using Call = std::function<Tensor(std::span<const Tensor>)>;
+
+Call make(const std::string& name, const Scope& s, int d_model, const json& args) {
+  const auto rows = std::make_shared<std::vector<std::vector<int>>>();
+  for (const json& lengths : args.at("lengths")) rows->push_back(offsets_of(lengths));
+  if (name.ends_with("_attention")) {
+    const auto attention = std::make_shared<MultiHeadAttention>(s, d_model, args.at("heads").get<int>());
+    if (name == "cross_attention")
+      return [=](std::span<const Tensor> x) { return (*attention)(x[1], (*rows)[1], x[0], (*rows)[0]); };
+    const Mask mask = name == "causal_attention" ? Mask::causal() : Mask::none();
+    return [=](std::span<const Tensor> x) { return (*attention)(x[0], (*rows)[0], mask); };
+  }
+  if (name == "encoder_layer") {
+    const auto layer = std::make_shared<EncoderLayer>(s, config_of(d_model, args));
+    return [=](std::span<const Tensor> x) { return (*layer)(x[0], (*rows)[0]); };
+  }
+  if (name == "decoder_layer") {
+    const auto layer = std::make_shared<DecoderLayer>(s, config_of(d_model, args));
+    return [=](std::span<const Tensor> x) { return (*layer)(x[1], (*rows)[1], x[0], (*rows)[0]); };
+  }
+  if (name == "transformer" || name == "float32") {
+    const bool has_output = name == "float32";
+    const auto stacks = std::make_shared<Stacks>(s, d_model, args, has_output ? 50 : 0);
+    const auto targets = has_output ? args.at("targets").get<std::vector<int>>() : std::vector<int>{};
+    return [=](std::span<const Tensor> x) {
+      const Tensor y = (*stacks)(x[0], (*rows)[0], x[1], (*rows)[1]);
+      return has_output ? cross_entropy(y, targets) : y;
+    };
+  }
+  throw std::runtime_error("seppo has nothing of this name");
+}
+
+void set_parameters(Parameters& parameters, const json& values) {
+  if (parameters.entries().size() != values.size()) throw std::runtime_error("another number of parameters");
+  for (const auto& entry : parameters.entries()) {
+    const Values given(values.at(entry.name));
+    if (given.shape != entry.shape) throw std::runtime_error(entry.name + " has another shape");
+    std::copy(given.data.begin(), given.data.end(),
+              parameters.values().begin() + static_cast<std::ptrdiff_t>(entry.offset));
+  }
+}
+
+std::span<const real> gradient_of(const Parameters& parameters, const Parameters::Entry& entry) {
+  return parameters.gradients().subspan(entry.offset, entry.size());
+}
+
+// The error of all gradients together, relative to their norm: no larger than PyTorch's own.
+void check_float32(const Parameters& parameters, const json& c) {
+  double error = 0, norm = 0;
+  for (const auto& entry : parameters.entries()) {
+    const auto exact = c.at("parameter_gradients").at(entry.name).get<std::vector<double>>();
+    const auto own = gradient_of(parameters, entry);
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      error += std::pow(static_cast<double>(own[i]) - exact[i], 2);
+      norm += exact[i] * exact[i];
+    }
+  }
+  const double relative = std::sqrt(error / norm), theirs = c.at("args").at("torch_error").get<double>();
+  std::cout << "error of single-precision gradients: " << relative << ", PyTorch's " << theirs << "\n";
+  if (relative > std::max(theirs, 4.5e-7)) throw std::runtime_error("less exact than PyTorch");
+}
+
+void check_adam(const json& c) {
+  const json& args = c.at("args");
+  const Values start(c.at("inputs").at(0)), gradients(c.at("inputs").at(1));
+  Parameters parameters(0);
+  parameters.root().parameter("p", start.shape, [&](std::span<real> values, const Shape&, RandomStream&) {
+    std::copy(start.data.begin(), start.data.end(), values.begin());
+  });
+  Adam adam(parameters, {.beta1 = 0.9,
+                         .beta2 = 0.98,
+                         .epsilon = 1e-9,
+                         .weight_decay = args.at("decay").get<double>(),
+                         .decoupled = args.at("decoupled").get<bool>()});
+  const std::size_t n = start.data.size();
+  for (std::size_t step = 0; step < args.at("steps").get<std::size_t>(); ++step) {
+    std::copy_n(gradients.data.begin() + static_cast<std::ptrdiff_t>(step * n), n, parameters.gradients().begin());
+    adam.step(args.at("lr").get<double>());
+  }
+  compare("parameters", parameters.values().first(n), Values(c.at("output")).data, 1e-11);
+}
+
+void check_schedule(const json& c) {
+  const std::string name = c.at("args").at("name").get<std::string>();
+  const auto steps = c.at("args").at("steps").get<std::int64_t>();
+  const Schedule schedule = name == "cosine"   ? cosine_schedule(0.3, 0, steps, 0.02)
+                            : name == "linear" ? linear_schedule(0.3, 0, steps, 0.03)
+                                               : noam_schedule(64, 20);
+  std::vector<real> rates;
+  for (std::int64_t step = 1; step <= steps; ++step) rates.push_back(static_cast<real>(schedule(step)));
+  compare("rates", rates, Values(c.at("output")).data, 1e-11);
+}
+
+}  // namespace
+
+void check_module(const std::string& name, const json& c) {
+  if (name == "adam") return check_adam(c);
+  if (name == "schedule") return check_schedule(c);
+  tape().clear();
+  std::vector<Tensor> inputs;
+  for (const json& j : c.at("inputs")) {
+    const Values values(j);
+    inputs.push_back(variable(values.shape, values.data));
+  }
+  Parameters parameters(0);
+  const Call call = make(name, parameters.root(), inputs[0].dim(-1), c.at("args"));
+  set_parameters(parameters, c.at("parameters"));
+  const Tensor y = call(inputs);
+  if (name == "float32") {
+    tape().backward(y);
+    return check_float32(parameters, c);
+  }
+  compare("output", y.values(), Values(c.at("output")).data, 1e-12);
+  tape().backward(y, c.at("cotangent").get<std::vector<real>>());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    compare("gradient " + std::to_string(i), inputs[i].gradient(), c.at("gradients").at(i).get<std::vector<real>>(),
+            1e-11);
+  for (const auto& entry : parameters.entries())
+    compare("gradient of " + entry.name, gradient_of(parameters, entry),
+            c.at("parameter_gradients").at(entry.name).get<std::vector<real>>(), 1e-11);
+}
+
+}  // namespace oracle

@@ -1,0 +1,341 @@
+#!/usr/bin/python3
+"""PyTorch's answers, for check_cases to compare with: one JSON object a line.
+
+Draws inputs, runs PyTorch in float64 and prints inputs, cotangents, outputs and gradients: of PyTorch's own
+sample inputs for each op that seppo has too (its OpInfo data base), of some that it lacks, of attention and
+Transformer modules with random weights, and of optimisers and schedules. With --float32, of whole
+Transformers: the exact gradients, and how far PyTorch's own float32 gradients are from them; with --all, of more
+and larger ones.
+
+Exits with 77 where PyTorch is not installed.
+"""
+import json
+import math
+import random
+import sys
+import types
+
+try:
+    import torch
+except ImportError:
+    print("skipped: PyTorch's answers; install python3-torch", file=sys.stderr)
+    sys.exit(77)
+import torch.nn.functional as F
+
+from torch_modules import float32_cases, module_cases
+
+skipped = {}
+
+
+def flat(tensor):
+    return {"shape": list(tensor.shape), "data": tensor.detach().double().reshape(-1).tolist()}
+
+
+def skip(reason):
+    skipped[reason] = skipped.get(reason, 0) + 1
+
+
+def case(op, inputs, function, **args):
+    """Prints one case: op of the inputs, which function(*leaves) computes in PyTorch."""
+    leaves = [x.detach().clone().double().requires_grad_() for x in inputs]
+    output = function(*leaves)
+    tensors = leaves + [output]
+    if any(x.dim() > 4 for x in tensors):
+        return skip("more than four axes")
+    if any(x.numel() > 30000 for x in tensors):
+        return skip("large")
+    if not all(torch.isfinite(x).all() for x in tensors):
+        return skip("not finite")
+    cotangent = torch.randn_like(output)
+    gradients = [None] * len(leaves)
+    if output.requires_grad:
+        gradients = torch.autograd.grad(output, leaves, cotangent, allow_unused=True)
+    gradients = [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, gradients)]
+    print(json.dumps({"op": op, "args": args, "inputs": [flat(x) for x in leaves], "cotangent": flat(cotangent)["data"],
+                      "output": flat(output), "gradients": [flat(g)["data"] for g in gradients]}))
+
+
+# ---- PyTorch's own samples -----------------------------------------------------------------------
+# For each op: sample -> (seppo's op, tensors, arguments), or the reason why it has no counterpart. The
+# function computed is `of(sample)`, or else the op itself applied to the tensors.
+
+def ints(tensor):
+    return tensor.reshape(-1).tolist()
+
+
+def unary(name):
+    return lambda s: (name, [s.input], {}) if not s.args and not s.kwargs else "other options"
+
+
+def binary(name):
+    def adapt(s):
+        if s.kwargs.get("alpha", 1) != 1:
+            return "alpha"
+        if not torch.is_tensor(s.args[0]):
+            return "a number as operand"
+        return name, [s.input, s.args[0]], {}
+    return adapt
+
+
+def axes_of(s):
+    dim = s.kwargs.get("dim", s.args[0] if s.args else None)
+    return list(dim) if isinstance(dim, (tuple, list)) else [] if dim is None else [dim]
+
+
+def reduction(name):
+    def adapt(s):
+        if s.input.dim() == 0 and axes_of(s):
+            return "an axis of a scalar"
+        keep_dim = s.kwargs.get("keepdim", s.args[1] if name == "logsumexp" and len(s.args) > 1 else False)
+        args = {"axes": axes_of(s), "keep_dim": bool(keep_dim)}
+        if name == "var":
+            if len(s.args) > 0 and isinstance(s.args[0], bool):
+                return "other signature"
+            args["correction"] = s.kwargs.get("correction", 1 if s.kwargs.get("unbiased", True) else 0)
+            if args["correction"] is None:
+                args["correction"] = 1
+        if "dtype" in s.kwargs:
+            return "dtype"
+        return name, [s.input], args
+    return adapt
+
+
+def softmax(name):
+    def adapt(s):
+        if s.input.dim() == 0:
+            return "an axis of a scalar"
+        return (name, [s.input], {"axis": s.args[0]}) if "dtype" not in s.kwargs else "dtype"
+    return adapt
+
+
+def classes(name):
+    """cross_entropy and nll_loss: PyTorch's classes are axis 1, seppo's the last."""
+    def adapt(s):
+        target, kwargs = s.args[0], dict(s.kwargs)
+        if kwargs.pop("weight", None) is not None or torch.is_floating_point(target) or len(s.args) > 1:
+            return "class weights or probabilities"
+        if kwargs.get("reduction", "mean") == "none":
+            return "no reduction"
+        last = torch.movedim(s.input, 1, -1) if s.input.dim() > 1 else s.input
+        function = getattr(F, name)
+        args = {"targets": ints(target), "sum": kwargs.get("reduction", "mean") == "sum",
+                "smoothing": kwargs.get("label_smoothing", 0.0), "ignored": kwargs.get("ignore_index", -100)}
+        of = lambda x: function(torch.movedim(x, -1, 1) if x.dim() > 1 else x, target, **kwargs)
+        return name, [last], args, of
+    return adapt
+
+
+def layer_norm(s):
+    if len(s.args[0]) != 1 or len(s.args) + len(s.kwargs) < 3:
+        return "other axes, or no weights"
+    weight, bias = (list(s.args[1:]) + [s.kwargs.get("weight"), s.kwargs.get("bias")])[:2]
+    if weight is None or bias is None or s.input.numel() == 0:
+        return "no weights"
+    eps = s.kwargs.get("eps", s.args[3] if len(s.args) > 3 else 1e-5)
+    return "layer_norm", [s.input, weight, bias], {"epsilon": eps}, lambda x, w, b: F.layer_norm(x, s.args[0], w, b, eps)
+
+
+def batch_norm(s):
+    mean, var, weight, bias, training, momentum, eps = (list(s.args) + [None] * 7)[:7]
+    weight, bias = s.kwargs.get("weight", weight), s.kwargs.get("bias", bias)
+    training, eps = s.kwargs.get("training", training or False), s.kwargs.get("eps", eps or 1e-5)
+    if s.input.dim() != 2 or any(x is None for x in (mean, var, weight, bias)):
+        return "other axes, or no weights"
+    return ("batch_norm", [s.input, weight, bias],
+            {"mean": mean.tolist(), "var": var.tolist(), "training": training, "epsilon": eps},
+            lambda x, w, b: F.batch_norm(x, mean.clone(), var.clone(), w, b, training, 0.1, eps))
+
+
+def masked_fill(s):
+    mask, value = s.args
+    if torch.is_tensor(value) and value.dim() > 0 or torch.broadcast_shapes(mask.shape, s.input.shape) != s.input.shape:
+        return "mask larger than x"
+    return "masked_fill", [s.input], {"mask": flat(mask), "value": float(value)}, lambda x: x.masked_fill(mask, value)
+
+
+def where(s):
+    condition, other = s.args
+    return "where", [s.input, other], {"condition": flat(condition)}, lambda a, b: torch.where(condition, a, b)
+
+
+def indexed(name):
+    def adapt(s):
+        dim, index = s.args[0], s.args[1]
+        if s.input.dim() == 0:
+            return "an axis of a scalar"
+        args = {"axis": dim, "indices": ints(index), "shape": list(index.shape)}
+        return name, [s.input] + list(s.args[2:]), args
+    return adapt
+
+
+def several(name):
+    """cat and stack."""
+    def adapt(s):
+        axis = s.kwargs.get("dim", s.args[0] if s.args else 0)
+        if any(x.dim() == 1 and x.numel() == 0 for x in s.input) and any(x.dim() > 1 for x in s.input):
+            return "an empty vector among matrices"
+        return name, list(s.input), {"axis": axis}, lambda *x: getattr(torch, name)(x, axis)
+    return adapt
+
+
+def parts(name):
+    """split and chunk: the parts in reverse order, so that each must land in its place."""
+    def adapt(s):
+        axis = s.args[1] if len(s.args) > 1 else s.kwargs.get("dim", 0)
+        if s.input.dim() == 0:
+            return "an axis of a scalar"
+        of = lambda x: torch.cat(list(reversed(getattr(torch, name)(x, s.args[0], axis))), axis)
+        return name, [s.input], {"size": s.args[0], "axis": axis}, of
+    return adapt
+
+
+def shaped(name):
+    def adapt(s):
+        sizes = s.args[0] if isinstance(s.args[0], (tuple, list, torch.Size)) else s.args
+        return name, [s.input], {"sizes": list(sizes)}
+    return adapt
+
+
+def axis_arguments(name, *keys):
+    def adapt(s):
+        if s.input.dim() == 0:
+            return "an axis of a scalar"
+        values = list(s.args) + [s.kwargs[k] for k in s.kwargs if k != "dtype"]
+        if any(torch.is_tensor(v) for v in values):
+            return "arguments that are tensors"
+        return (name, [s.input], dict(zip(keys, values))) if len(values) == len(keys) else "other options"
+    return adapt
+
+
+def number_or_tensor_pow(s):
+    exponent = s.args[0]
+    if torch.is_tensor(exponent):
+        return "pow", [s.input, exponent], {}
+    return "pow_number", [s.input], {"exponent": float(exponent)}
+
+
+ADAPTERS = {
+    **{name: unary(name) for name in "abs neg exp log sqrt rsqrt tanh sigmoid square erf".split()},
+    "nn.functional.relu": unary("relu"), "nn.functional.silu": unary("silu"), "nn.functional.softplus": unary("softplus"),
+    "nn.functional.gelu": lambda s: (
+        "gelu" if s.kwargs.get("approximate", "none") == "none" else "gelu_tanh", [s.input], {}),
+    **{name: binary(name) for name in "add sub mul div maximum minimum matmul".split()},
+    "bmm": binary("matmul"), "mm": binary("matmul"), "pow": number_or_tensor_pow,
+    "clamp": lambda s: ("clamp", [s.input], {"low": s.args[0], "high": s.args[1]})
+    if not any(torch.is_tensor(a) for a in s.args) and None not in s.args else "limits that are tensors",
+    **{name: reduction(name) for name in "sum mean var amax amin logsumexp".split()},
+    "softmax": softmax("softmax"), "log_softmax": softmax("log_softmax"),
+    "cumsum": axis_arguments("cumsum", "axis"), "squeeze": axis_arguments("squeeze", "axis"),
+    "unsqueeze": axis_arguments("unsqueeze", "axis"), "transpose": axis_arguments("transpose", "a", "b"),
+    "narrow": axis_arguments("narrow", "axis", "start", "length"),
+    "flip": lambda s: ("flip", [s.input], {"axes": list(s.kwargs["dims"])}) if s.kwargs["dims"] else "no axes",
+    "tril": lambda s: ("tril", [s.input], {"diagonal": s.args[0] if s.args else 0}),
+    "triu": lambda s: ("triu", [s.input], {"diagonal": s.args[0] if s.args else 0}),
+    "permute": shaped("permute"), "reshape": shaped("reshape"), "view": shaped("reshape"), "expand": shaped("expand"),
+    "cat": several("cat"), "stack": several("stack"), "split": parts("split"), "chunk": parts("chunk"),
+    "masked_fill": masked_fill, "where": where,
+    "gather": indexed("gather"), "index_select": indexed("index_select"), "scatter_add": indexed("scatter_add"),
+    "nn.functional.linear": lambda s: ("linear", [s.input] + list(s.args), {}),
+    "nn.functional.layer_norm": layer_norm, "nn.functional.batch_norm": batch_norm,
+    "nn.functional.cross_entropy": classes("cross_entropy"), "nn.functional.nll_loss": classes("nll_loss"),
+    "nn.functional.mse_loss": lambda s: ("mse_loss", [s.input, s.args[0]], {"sum": s.kwargs.get("reduction") == "sum"})
+    if s.kwargs.get("reduction", "mean") != "none" else "no reduction",
+    "nn.functional.binary_cross_entropy_with_logits": lambda s: (
+        "binary_cross_entropy_with_logits", [s.input, s.args[0]], {"sum": s.kwargs.get("reduction") == "sum"})
+    if not set(s.kwargs) - {"reduction"} and s.kwargs.get("reduction", "mean") != "none" else "class weights",
+    "nn.functional.cosine_similarity": lambda s: (
+        "cosine_similarity", [s.input, s.args[0]], {"axis": s.kwargs.get("dim", 1)})
+    if s.input.shape == s.args[0].shape and s.input.dim() > 0 and "eps" not in s.kwargs else "other options",
+}
+
+
+def opinfo():
+    """The data base of PyTorch's own tests; it wants a module that Debian does not package."""
+    stub = types.ModuleType("expecttest")
+    stub.TestCase, stub.ACCEPT = object, False
+    sys.modules.setdefault("expecttest", stub)
+    sample = random.sample
+    random.sample = lambda population, k: sample(sorted(population) if isinstance(population, set) else population, k)
+    from torch.testing._internal.common_methods_invocations import op_db
+    return op_db
+
+
+def sample_cases():
+    for op in opinfo():
+        if op.name not in ADAPTERS or op.variant_test_name not in ("", "no_rounding_mode"):
+            continue
+        for sample in op.sample_inputs("cpu", torch.float64, requires_grad=True):
+            adapted = ADAPTERS[op.name](sample)
+            if isinstance(adapted, str):
+                skip(adapted)
+                continue
+            name, tensors, args = adapted[:3]
+            if not all(torch.is_tensor(x) for x in tensors):
+                skip("a number as operand")
+                continue
+            rest = [a for a in sample.args if not torch.is_tensor(a)]
+            if len(adapted) > 3:
+                function = adapted[3]
+            elif name in ("gather", "index_select"):
+                function = lambda x: op.op(x, *sample.args)
+            elif name == "scatter_add":
+                function = lambda x, source: op.op(x, sample.args[0], sample.args[1], source)
+            else:
+                function = lambda *x: op.op(*x, *rest, **sample.kwargs)
+            case(name, tensors, function, **args)
+
+
+# ---- what PyTorch has no samples of --------------------------------------------------------------
+
+def more_cases():
+    def r(*sizes):
+        return torch.randn(*sizes, dtype=torch.float64)
+
+    for equation, a, b in [("ij,jk->ik", (3, 4), (4, 5)), ("bqhd,bkhd->bhqk", (2, 3, 2, 4), (2, 5, 2, 4)),
+                           ("bhqk,bkhd->bqhd", (2, 2, 3, 5), (2, 5, 2, 4)), ("ij,ij->", (3, 4), (3, 4)), ("i,j->ji", (3,), (4,)),
+                           ("ijk,il->lj", (2, 3, 4), (2, 5))]:
+        case("einsum", [r(a), r(b)], lambda x, y: torch.einsum(equation, x, y), equation=equation)
+    ids = torch.tensor([3, 0, 3, 1])
+    case("embedding", [r(5, 3)], lambda t: F.embedding(ids, t), ids=ints(ids), padding=-1)
+    case("embedding", [r(5, 3)], lambda t: F.embedding(ids, t, padding_idx=3), ids=ints(ids), padding=3)
+    case("erf", [r(3, 4)], torch.erf)
+    for training in (False, True):
+        mean, var = r(3), torch.rand(3, dtype=torch.float64) + 0.5
+        case("batch_norm", [r(5, 3), r(3), r(3)],
+             lambda x, w, b: F.batch_norm(x, mean.clone(), var.clone(), w, b, training, 0.1, 1e-5),
+             mean=mean.tolist(), var=var.tolist(), training=training, epsilon=1e-5)
+    for axis in (0, 1, 2):
+        case("max", [r(3, 4, 5)], lambda x: torch.max(x, axis)[0], axis=axis)
+        case("min", [r(3, 4, 5)], lambda x: torch.min(x, axis)[0], axis=axis)
+        case("argmax", [r(3, 4, 5)], lambda x: torch.argmax(x, axis).double(), axis=axis)
+    case("amax", [torch.tensor([[1.0, 3, 3], [2, 2, 2]])], lambda x: torch.amax(x, 1), axes=[1], keep_dim=False)
+    tied = torch.tensor([1.0, 2, 3])
+    case("maximum", [tied, torch.tensor([2.0, 2, 2])], torch.maximum)
+    case("clamp", [tied], lambda x: torch.clamp(x, 1, 2), low=1.0, high=2.0)
+    case("abs", [torch.tensor([-1.0, 0, 1])], torch.abs)
+    case("relu", [torch.tensor([-1.0, 0, 1])], torch.relu)
+    case("rms_norm", [r(4, 6), r(6)], lambda x, g: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * g, epsilon=1e-5)
+    for smoothing in (0.0, 0.1, 0.7):
+        for ignored in (-100, 2):
+            for total in (False, True):
+                target = torch.tensor([0, 2, 1, 2, 4])
+                case("cross_entropy", [r(5, 5)],
+                     lambda x: F.cross_entropy(x, target, label_smoothing=smoothing, ignore_index=ignored,
+                                               reduction="sum" if total else "mean"),
+                     targets=ints(target), sum=total, smoothing=smoothing, ignored=ignored)
+
+
+def main():
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    if "--float32" in sys.argv:
+        float32_cases(all_sizes="--all" in sys.argv)
+        return
+    sample_cases()
+    more_cases()
+    module_cases()
+    for reason, count in sorted(skipped.items()):
+        print(f"left out {count}: {reason}", file=sys.stderr)
+
+
+main()
