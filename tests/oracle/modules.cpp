@@ -28,7 +28,7 @@ void compare(const std::string& what, std::span<const real> actual, std::span<co
   for (const real e : expected) largest = std::max(largest, std::abs(static_cast<double>(e)));
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double e = static_cast<double>(expected[i]), a = static_cast<double>(actual[i]);
-    if (std::abs(a - e) <= tolerance * std::max({std::abs(e), 1e-3 * largest, 1e-2})) continue;
+    if (std::abs(a - e) <= tolerance * std::max({std::abs(e), 1e-3 * largest, 0.1})) continue;
     std::ostringstream text;
     text.precision(17);
     text << what << "[" << i << "] is " << a << ", PyTorch's " << e;
