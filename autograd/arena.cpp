@@ -77,12 +77,12 @@ void Arena::rewind(Mark mark) {
 }
 
 void Arena::reset() {
+  rewind({0, 0});
   if (blocks_.size() > 1) {
     const std::size_t total = capacity();
     free_blocks();
     add_block(total);
   }
-  rewind({0, 0});
 }
 
 std::size_t Arena::capacity() const {

@@ -13,8 +13,9 @@ namespace {
 // examined by destructors of static objects.
 struct NodePool {
   std::mutex mutex;
-  std::vector<Node*> chunks;
-  std::vector<Node*> leaves;
+  std::vector<Node*> chunks;  // free ones; there is always room for all that were made, so that giving back
+  std::vector<Node*> leaves;  // one, in a destructor, cannot fail
+  std::size_t chunks_made = 0, leaves_made = 0;
 };
 
 NodePool& pool() {
@@ -25,7 +26,12 @@ NodePool& pool() {
 Node* take_chunk(std::size_t size) {
   NodePool& p = pool();
   const std::lock_guard lock(p.mutex);
-  if (p.chunks.empty()) return new Node[size];
+  if (p.chunks.empty()) {
+    p.chunks.reserve(p.chunks_made + 1);
+    Node* const chunk = new Node[size];
+    ++p.chunks_made;
+    return chunk;
+  }
   Node* chunk = p.chunks.back();
   p.chunks.pop_back();
   return chunk;
@@ -271,8 +277,9 @@ Node& acquire_leaf(const Shape& shape, real* values, real* grads, const std::str
   NodePool& p = pool();
   const std::lock_guard lock(p.mutex);
   if (p.leaves.empty()) {
-    p.leaves.reserve(64);
+    p.leaves.reserve(p.leaves_made + 64);
     Node* chunk = new Node[64];
+    p.leaves_made += 64;
     for (int i = 63; i >= 0; --i) p.leaves.push_back(chunk + i);
   }
   Node& node = *p.leaves.back();

@@ -44,12 +44,13 @@ Parameters::~Parameters() {
 // The blocks double; memory beyond size_ is not touched, so it costs nothing.
 void Parameters::reserve(std::size_t size) {
   if (size <= capacity_) return;
-  capacity_ = std::max(size, 2 * capacity_);
-  for (Memory* const block : {&values_, &gradients_}) {
-    Memory larger(capacity_ * sizeof(real));
-    std::copy_n(block->as<real>(), size_, larger.as<real>());
-    *block = std::move(larger);
-  }
+  const std::size_t capacity = std::max(size, 2 * capacity_);
+  Memory values(capacity * sizeof(real)), gradients(capacity * sizeof(real));
+  std::copy_n(values_.as<real>(), size_, values.as<real>());
+  std::copy_n(gradients_.as<real>(), size_, gradients.as<real>());
+  values_ = std::move(values);
+  gradients_ = std::move(gradients);
+  capacity_ = capacity;
   for (const Entry& entry : entries_) {
     entry.tensor.node().data = values_.as<real>() + entry.offset;
     entry.tensor.node().grad = gradients_.as<real>() + entry.offset;
@@ -66,7 +67,13 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
   size_ = (offset + count + kAlign - 1) / kAlign * kAlign;
 
   Entry& entry = entries_.emplace_back(Entry{std::move(name), shape, offset, decay, trained, {}});
-  entry.tensor = Tensor(acquire_leaf(shape, values_.as<real>() + offset, gradients_.as<real>() + offset, &entry.name));
+  try {
+    entry.tensor =
+        Tensor(acquire_leaf(shape, values_.as<real>() + offset, gradients_.as<real>() + offset, &entry.name));
+  } catch (...) {
+    entries_.pop_back();
+    throw;
+  }
   entry.tensor.node().requires_grad = trained;
   RandomStream random(seed_, Purpose::init, hash(entry.name));
   init({values_.as<real>() + offset, count}, shape, random);
@@ -76,6 +83,7 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
 Tensor Parameters::add_constant(const Shape& shape, std::span<const real> values) {
   check(static_cast<std::size_t>(shape.size()) == values.size(), "constant: shape ", shape, " has ", shape.size(),
         " elements, ", values.size(), " values given");
+  constants_.reserve(constants_.size() + 1);
   constant_values_.emplace_back(std::max<std::size_t>(1, values.size()) * sizeof(real));
   std::copy(values.begin(), values.end(), constant_values_.back().as<real>());
   Node& node = acquire_leaf(shape, constant_values_.back().as<real>(), nullptr, nullptr);
