@@ -7,6 +7,8 @@
 #include <map>
 #include <regex>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace fs = std::filesystem;
 
@@ -52,24 +54,50 @@ BOOST_AUTO_TEST_CASE(files_are_short_and_explain_themselves) {
   });
 }
 
-// Each C++ block of the README stands, compiled, between marks in test_readme.cpp.
-BOOST_AUTO_TEST_CASE(the_readme_shows_code_that_runs) {
-  const auto words = [](const std::string& text) {  // spacing aside
-    return std::regex_replace(text, std::regex("\\s+"), " ");
+// Each C++ block of the README and of docs/ stands, compiled, in a test or a small program.
+BOOST_AUTO_TEST_CASE(documents_show_code_that_runs) {
+  const auto words = [](const std::string& text) {  // spacing and line breaks aside
+    return std::regex_replace(text, std::regex("\\s+"), "");
   };
-  const auto read = [](const char* name) {
-    std::ifstream file(fs::path(SEPPO_SOURCE_DIR) / name);
+  const auto read = [](const fs::path& path) {
+    std::ifstream file(path);
     return std::string{std::istreambuf_iterator<char>(file), {}};
   };
-  const std::string readme = read("README.md"), compiled = words(read("tests/test_readme.cpp"));
+  const fs::path root(SEPPO_SOURCE_DIR);
+  std::vector<fs::path> documents{root / "README.md"};
+  std::string compiled = words(read(root / "tests/test_readme.cpp") + read(root / "tests/test_docs.cpp"));
+  for (const auto& entry : fs::directory_iterator(root / "docs"))
+    if (entry.path().extension() == ".md") documents.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(root / "examples/small")) compiled += words(read(entry.path()));
   int blocks = 0;
   constexpr std::string_view kStart = "```cpp\n";
-  for (std::size_t at = 0; (at = readme.find(kStart, at)) != std::string::npos; ++blocks) {
-    at += kStart.size();
-    const std::string block = readme.substr(at, readme.find("```", at) - at);
-    BOOST_CHECK_MESSAGE(compiled.find(words(block)) != std::string::npos, "not in test_readme.cpp:\n" << block);
+  for (const fs::path& path : documents) {
+    const std::string text = read(path);
+    for (std::size_t at = 0; (at = text.find(kStart, at)) != std::string::npos; ++blocks) {
+      at += kStart.size();
+      const std::string block = text.substr(at, text.find("```", at) - at);
+      BOOST_CHECK_MESSAGE(compiled.find(words(block)) != std::string::npos, path << " has code that no one runs:\n"
+                                                                                 << block);
+    }
   }
-  BOOST_CHECK_GE(blocks, 4);
+  BOOST_CHECK_GE(blocks, 20);
+}
+
+// Links between documents lead to files.
+BOOST_AUTO_TEST_CASE(links_lead_somewhere) {
+  const fs::path root(SEPPO_SOURCE_DIR);
+  std::vector<fs::path> documents{root / "README.md", root / "CONTRIBUTING.md"};
+  for (const auto& entry : fs::directory_iterator(root / "docs"))
+    if (entry.path().extension() == ".md") documents.push_back(entry.path());
+  const std::regex link(R"(\]\(([^)#:]+)\))");
+  int links = 0;
+  for (const fs::path& path : documents) {
+    std::ifstream file(path);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    for (std::sregex_iterator match(text.begin(), text.end(), link), end; match != end; ++match, ++links)
+      BOOST_CHECK_MESSAGE(fs::exists(path.parent_path() / (*match)[1].str()), path << " links to " << (*match)[1]);
+  }
+  BOOST_CHECK_GE(links, 10);
 }
 
 BOOST_AUTO_TEST_CASE(only_blas_cpp_knows_blas) {
