@@ -235,3 +235,110 @@ BOOST_AUTO_TEST_CASE(parameters_and_names) {
   parameters.root().parameter("w", {2}, init_zeros());
   check_error<ArgumentError>([&] { parameters.root().parameter("w", {2}, init_zeros()); }, {"w", "taken"});
 }
+
+// Of the further ops: the op, the roles, the shapes, the axis with both sizes, and the rule.
+BOOST_AUTO_TEST_CASE(catalogue) {
+  const std::vector<int> two{0, 2}, three{0, 1, 2};
+  check_error<ShapeError>(
+      [] {
+        where(ones({2, 3}), ones({4}), ones({}));
+      },
+      {"where: sizes differ and neither is 1", "condition [2,3] dim 1 = 3", "lhs [4] dim 0 = 4"});
+  check_error<ShapeError>(
+      [] {
+        masked_fill(ones({3}), ones({2, 3}), 0);
+      },
+      {"masked_fill: mask [2,3]", "larger", "x [3]"});
+  check_error<ShapeError>([] { maximum(ones({2, 3}), ones({2, 4})); }, {"maximum", "dim 1 = 3", "dim 1 = 4"});
+  check_error<ShapeError>(
+      [] {
+        expand(ones({2, 3}), {4, 3});
+      },
+      {"expand: x [2,3] dim 0 = 2", "neither 1 nor", "[4,3] dim 0 = 4"});
+  check_error<ShapeError>([] { expand(ones({2, 3}), {3}); }, {"expand", "[2,3]", "more axes", "[3]"});
+  check_error<ArgumentError>([] { clamp(ones({2}), std::numeric_limits<double>::quiet_NaN(), 1); }, {"clamp", "NaN"});
+  check_error<IndexError>([] { sum(ones({2, 3}), {0, -2}); }, {"sum: axis -2 of [2,3]", "twice"});
+  check_error<IndexError>([] { amax(ones({2, 3}), {0, 2}); }, {"axis 2", "[2,3]", "rank 2"});
+  check_error<ShapeError>([] { amax(ones({2, 0}), 1); }, {"amax: of no elements", "[2,0]"});
+  check_error<ShapeError>([] { seppo::max(ones({2, 0}), 1); }, {"max: of no elements", "[2,0] dim 1 = 0"});
+  check_error<ShapeError>([] { var(ones({2, 1}), 1); }, {"var: of 1 elements", "[2,1]", "correction 1"});
+  check_error<IndexError>([] { cumsum(ones({2}), 1); }, {"axis 1", "[2]"});
+  check_error<ShapeError>([&] { gather(ones({2, 3}), 0, {{2}, two}); }, {"gather: indices [2]", "x [2,3]", "rank"});
+  check_error<ShapeError>(
+      [&] {
+        gather(ones({2, 1}), 0, {{1, 2}, two});
+      },
+      {"gather: indices [1,2] dim 1 = 2", "x [2,1] dim 1 = 1"});
+  check_error<ShapeError>(
+      [&] {
+        gather(ones({2, 3}), 0, {{1, 3}, two});
+      },
+      {"gather: indices [1,3]", "3 elements", "2 values"});
+  check_error<IndexError>(
+      [&] {
+        gather(ones({2, 3}), 0, {{1, 3}, three});
+      },
+      {"gather: index 2 at position 2", "0..1", "dim 0 of x [2,3]"});
+  check_error<ShapeError>(
+      [&] {
+        scatter_add(ones({3, 1}), 0, {{3, 1}, three}, ones({2, 1}));
+      },
+      {"scatter_add: indices [3,1] dim 0 = 3", "source [2,1] dim 0 = 2"});
+  check_error<IndexError>(
+      [&] {
+        index_select(ones({2, 3}), 0, three);
+      },
+      {"index_select: index 2 at position 2", "0..1", "x [2,3]"});
+  check_error<ShapeError>([&] { split(ones({4, 2}), {1, 2}); }, {"split", "add up to 3", "dim 0 = 4", "[4,2]"});
+  check_error<ShapeError>([&] { split(ones({4, 2}), {5, -1}); }, {"split: negative size -1", "[4,2]"});
+  check_error<ArgumentError>([&] { split(ones({4, 2}), 0); }, {"split: size 0"});
+  check_error<ArgumentError>([&] { chunk(ones({4, 2}), 0); }, {"chunk: 0 chunks"});
+  check_error<ShapeError>([&] { stack({ones({2}), ones({3})}); }, {"stack: shapes differ: [2] and [3]"});
+  check_error<ShapeError>([&] { squeeze(ones({2, 3}), 1); }, {"squeeze: x [2,3] dim 1 = 3 is not 1"});
+  check_error<IndexError>([&] { unsqueeze(ones({2, 3}), 4); }, {"unsqueeze: axis 4", "[2,3]", "rank 2"});
+  check_error<ShapeError>([&] { unsqueeze(ones({1, 1, 1, 1}), 0); }, {"unsqueeze", "[1,1,1,1]", "4 axes"});
+  check_error<ShapeError>([&] { tril(ones({2})); }, {"tril: needs at least two axes, got [2]"});
+  check_error<ArgumentError>(
+      [&] {
+        einsum("ij,jk", ones({2, 3}), ones({3, 2}));
+      },
+      {"einsum", "ij,jk->ik", "got \"ij,jk\""});
+  check_error<ArgumentError>([&] { einsum("ii,ij->j", ones({2, 2}), ones({2, 2})); }, {"einsum: label i is repeated"});
+  check_error<ArgumentError>(
+      [&] {
+        einsum("ij,jk->iz", ones({2, 3}), ones({3, 2}));
+      },
+      {"einsum: label z", "no operand"});
+  check_error<ArgumentError>([&] { einsum("i1,1k->ik", ones({2, 3}), ones({3, 2})); }, {"einsum: labels are letters"});
+  check_error<ShapeError>(
+      [&] {
+        einsum("ijk,jk->i", ones({2, 3}), ones({3, 2}));
+      },
+      {"einsum: lhs [2,3]", "the 3 axes \"ijk\""});
+  check_error<ShapeError>(
+      [&] {
+        einsum("ij,jk->ik", ones({2, 3}), ones({4, 2}));
+      },
+      {"einsum: sizes of label j differ: lhs [2,3] dim 1 = 3, rhs [4,2] dim 0 = 4"});
+  check_error<ShapeError>(
+      [&] {
+        einsum("abc,def->abcdef", ones({1, 1, 1}), ones({1, 1, 1}));
+      },
+      {"einsum", "more than 4 axes"});
+  check_error<ShapeError>([&] { rms_norm(ones({2, 3}), ones({2})); }, {"rms_norm", "x [2,3] dim 1 = 3", "got [2]"});
+  check_error<ArgumentError>([&] { rms_norm(ones({2, 3}), ones({3}), -1); }, {"rms_norm: epsilon -1"});
+  const auto normalise = [](int rows, const BatchNormOptions& options, int n = 3) {
+    batch_norm(ones({rows, 3}), ones({3}), ones({3}), zeros({n}), ones({3}), options);
+  };
+  check_error<ShapeError>([&] { normalise(2, {}, 2); }, {"batch_norm", "x [2,3] dim 1 = 3", "got [2]"});
+  check_error<ShapeError>([&] { normalise(1, {}); }, {"batch_norm: training needs more than one row", "[1,3]"});
+  check_error<ArgumentError>([&] { normalise(2, {.momentum = 2}); }, {"batch_norm: momentum 2", "[0, 1]"});
+  check_error<ArgumentError>([&] { normalise(2, {.epsilon = -1}); }, {"batch_norm: epsilon -1"});
+  check_error<ShapeError>([&] { nll_loss(ones({2, 3}), three); }, {"nll_loss: 3 targets for the 2 rows", "[2,3]"});
+  check_error<IndexError>([&] { nll_loss(ones({2, 2}), two); }, {"nll_loss: target 2 of row 1", "0..1", "[2,2]"});
+  check_error<ShapeError>([&] { mse_loss(ones({2}), ones({3})); }, {"mse_loss: x [2] and target [3]"});
+  check_error<ShapeError>([&] { binary_cross_entropy_with_logits(ones({2}), ones({3})); },
+                          {"binary_cross_entropy_with_logits: logits [2] and target [3]"});
+  check_error<ArgumentError>([&] { cosine_similarity(ones({2}), ones({2}), 0, 0); }, {"cosine_similarity: epsilon 0"});
+  check_error<StateError>([] { seppo::exp(Tensor()); }, {"empty handle"});
+}

@@ -2,6 +2,7 @@
 #include <seppo/autograd/ops.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 namespace seppo::inline SEPPO_ABI {
@@ -78,13 +79,15 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b) {
 
   std::vector<int> result_sizes;
   const auto product = [&](const Tensor& x, std::string_view labels, std::string_view group, bool in_result) {
-    int total = 1;
+    std::int64_t total = 1;
     for (const char label : group) {
       const int size = x.dim(static_cast<int>(labels.find(label)));
       total *= size;
+      check(total <= std::numeric_limits<int>::max(), "einsum: labels \"", group, "\" of ", x,
+            " have together more than ", std::numeric_limits<int>::max(), " elements");
       if (in_result) result_sizes.push_back(size);
     }
-    return total;
+    return static_cast<int>(total);
   };
   const int n_batch = product(left, la, batch, true), m = product(left, la, rows, true);
   const int n = product(right, lb, columns, true), k = product(left, la, contracted, false);

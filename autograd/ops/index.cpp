@@ -4,6 +4,7 @@
 #include <seppo/autograd/ops/slices.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -90,7 +91,7 @@ Tensor concat(std::span<const Tensor> tensors, int axis) {
   check<ArgumentError>(!tensors.empty(), "concat: no tensors given");
   const Tensor& head = tensors.front();
   axis = head.shape().axis(axis);
-  int total = 0;
+  std::int64_t total = 0;
   for (const Tensor& x : tensors) {
     check(x.rank() == head.rank(), "concat: ranks differ: ", head, " and ", x);
     for (int i = 0; i < x.rank(); ++i)
@@ -98,9 +99,11 @@ Tensor concat(std::span<const Tensor> tensors, int axis) {
             " = ", head.dim(i), ", ", x, " dim ", i, " = ", x.dim(i));
     total += x.dim(axis);
   }
+  check(total <= std::numeric_limits<int>::max(), "concat: the sizes of dim ", axis, " add up to ", total,
+        ", more than an axis can have");
   Tape& t = tape();
   const auto parts = t.keep(tensors);
-  Tensor y = t.create(with_size(head.shape(), axis, total));
+  Tensor y = t.create(with_size(head.shape(), axis, static_cast<int>(total)));
   const std::size_t rows = blocks(y.shape(), axis), to = block(y.shape(), axis);
   std::size_t first = 0;
   for (const Tensor& x : parts) {
