@@ -114,7 +114,6 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keep_dim,
 }
 
 std::vector<int> arg_extreme(const char* op, const Tensor& x, int axis, real sign) {
-  axis = x.shape().axis(axis);
   check(x.dim(axis) > 0 || x.size() > 0, op, ": of no elements: x ", x, " dim ", axis, " = 0");
   const Slices slices(x.shape(), axis);
   std::vector<int> best;
