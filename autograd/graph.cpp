@@ -36,7 +36,9 @@ void Graph::forward(const Tensor& output, std::span<const Tensor> inputs) {
 std::string Graph::dot() const {
   std::map<std::string, std::vector<std::size_t>> regions;
   for (std::size_t i = 0; i < vertices_.size(); ++i) regions[vertices_[i].region].push_back(i);
-  std::string text = "digraph seppo {\n  rankdir=BT;\n  node [fontname=\"sans-serif\"];\n";
+  std::string text =
+      "digraph seppo {\n  rankdir=BT;\n  fontname=\"sans-serif\";\n  node [fontname=\"sans-serif\"];\n  edge "
+      "[fontname=\"sans-serif\"];\n";
   std::size_t clusters = 0;
   for (const auto& [region, members] : regions) {
     if (!region.empty())

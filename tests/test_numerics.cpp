@@ -104,9 +104,32 @@ BOOST_AUTO_TEST_CASE(cross_entropy_extremes) {
 BOOST_AUTO_TEST_CASE(nan_goes_in_and_comes_out) {
   tape().clear();
   for (const auto& op : std::vector<std::function<Tensor(const Tensor&)>>{
-           relu, gelu, [](const Tensor& x) { return seppo::tanh(x); }, sigmoid,
-           [](const Tensor& x) { return seppo::exp(x); }, [](const Tensor& x) { return seppo::log(x); },
-           [](const Tensor& x) { return softmax(x); }, [](const Tensor& x) { return log_softmax(x); },
+           relu,
+           gelu,
+           gelu_tanh,
+           silu,
+           softplus,
+           square,
+           rsqrt,
+           [](const Tensor& x) { return seppo::sqrt(x); },
+           [](const Tensor& x) { return seppo::erf(x); },
+           [](const Tensor& x) { return seppo::abs(x); },
+           [](const Tensor& x) { return clamp(x, -1, 1); },
+           [](const Tensor& x) { return maximum(x, 0); },
+           [](const Tensor& x) { return minimum(9, x); },
+           [](const Tensor& x) { return amax(x); },
+           [](const Tensor& x) { return amin(x); },
+           [](const Tensor& x) { return logsumexp(x); },
+           [](const Tensor& x) { return var(x); },
+           [](const Tensor& x) { return seppo::max(x, 1).values; },
+           [](const Tensor& x) { return rms_norm(x, full({3}, 1)); },
+           [](const Tensor& x) { return cumsum(x, 1); },
+           [](const Tensor& x) { return seppo::tanh(x); },
+           sigmoid,
+           [](const Tensor& x) { return seppo::exp(x); },
+           [](const Tensor& x) { return seppo::log(x); },
+           [](const Tensor& x) { return softmax(x); },
+           [](const Tensor& x) { return log_softmax(x); },
            [](const Tensor& x) { return layer_norm(x, full({3}, 1), full({3}, 0)); },
            [](const Tensor& x) { return sum(x); }}) {
     const Tensor y = op(row({1, kNan, 2}));
@@ -122,6 +145,95 @@ BOOST_AUTO_TEST_CASE(infinities_have_their_limits) {
   BOOST_CHECK((values(sigmoid(row({-kInf, kInf, -200, 200}))) == std::vector<float>{0, 1, 0, 1}));
   BOOST_CHECK((values(relu(row({-kInf, kInf}))) == std::vector<float>{0, kInf}));
   BOOST_CHECK((values(gelu(row({50, -50}))) == std::vector<float>{50, 0}));
+}
+
+// Far from zero: values and slopes are those of the limits.
+BOOST_AUTO_TEST_CASE(activations_far_from_zero) {
+  const std::vector<float> x{-3e38f, -1e20f, -100, 100, 1e20f, 3e38f};
+  const auto check_limits = [&](const std::function<Tensor(const Tensor&)>& op, const std::vector<float>& values,
+                                const std::vector<float>& slopes) {
+    tape().clear();
+    const Tensor input = row(x), y = op(input);
+    tape().backward(y, std::vector<float>(x.size(), 1.0f));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      BOOST_CHECK_SMALL(y.values()[i] - values[i], 1e-30f);
+      BOOST_CHECK_SMALL(input.gradient()[i] - slopes[i], 1e-30f);
+    }
+  };
+  const std::vector<float> ramp{0, 0, 0, 100, 1e20f, 3e38f}, jump{0, 0, 0, 1, 1, 1};
+  check_limits(silu, ramp, jump);
+  check_limits(gelu, ramp, jump);
+  check_limits(gelu_tanh, ramp, jump);
+  check_limits(softplus, ramp, jump);
+  check_limits(relu, ramp, jump);
+  const std::vector<float> none(6, 0.0f), sides{-1, -1, -1, 1, 1, 1};
+  check_limits([](const Tensor& v) { return seppo::tanh(v); }, sides, none);
+  check_limits([](const Tensor& v) { return seppo::erf(v); }, sides, none);
+  check_limits(sigmoid, jump, none);
+}
+
+// Squares of what fits into a float may not; the rows are normalised all the same.
+BOOST_AUTO_TEST_CASE(rms_norm_torture) {
+  RandomStream random(4, Purpose::test);
+  for (const double scale : {1e-3, 1.0, 1e18, 1e20, 1e30, 1e37}) {
+    tape().clear();
+    std::vector<float> x, cotangent;
+    double squares = 0;
+    for (int i = 0; i < 16; ++i) {
+      x.push_back(static_cast<float>(scale * random.normal()));
+      squares += static_cast<double>(x.back()) * static_cast<double>(x.back()) / 16;
+      cotangent.push_back(static_cast<float>(random.normal()));
+    }
+    const Tensor input = row(x), y = rms_norm(input, full({16}, 1));
+    for (std::size_t i = 0; i < 16; ++i)
+      BOOST_CHECK_SMALL(static_cast<double>(y.values()[i]) - static_cast<double>(x[i]) / std::sqrt(squares + 1e-5),
+                        1e-6);
+    tape().backward(y, cotangent);
+    BOOST_CHECK(finite(input.gradient()));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(batch_norm_and_variance_with_a_large_mean) {
+  for (const double mean : {0.0, 1e3, 1e5, 1e7}) {
+    tape().clear();
+    std::vector<float> x;
+    for (int i = 0; i < 16; ++i) x.push_back(static_cast<float>(mean + i));
+    const Tensor column = variable({16, 1}, x);
+    const Tensor y = batch_norm(column, full({1}, 1), full({1}, 0), full({1}, 0), full({1}, 1));
+    for (int i = 0; i < 16; ++i)
+      BOOST_CHECK_SMALL(
+          static_cast<double>(y.values()[static_cast<std::size_t>(i)]) - (i - 7.5) / std::sqrt(255.0 / 12 + 1e-5),
+          2e-6);
+    BOOST_CHECK_CLOSE(static_cast<double>(var(column).item()), 255.0 / 12 * 16 / 15, 1e-4);
+    tape().backward(y, x);
+    BOOST_CHECK(finite(column.gradient()));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(many_classes_and_one) {
+  tape().clear();
+  const Tensor wide = variable({1, 50'000}, std::vector<float>(50'000, 3.0f));
+  const Tensor loss = cross_entropy(wide, std::vector<int>{7});
+  BOOST_CHECK_CLOSE(static_cast<double>(loss.item()), std::log(50'000.0), 1e-4);
+  tape().backward(loss);
+  double total = 0;
+  for (const float g : wide.gradient()) total += static_cast<double>(g);
+  BOOST_CHECK_SMALL(total, 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(attention_of_one_key_is_its_value) {
+  tape().clear();
+  const std::vector<int> one{0, 1}, lengths{0};
+  const Tensor q = variable({1, 4}, std::vector<float>{1e4f, -1e4f, 3, 4}),
+               v = variable({1, 4}, std::vector<float>{1, 2, 3, 4});
+  const Tensor y = attention(q, q, v, 2, one, one);
+  for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(y.values()[i], v.values()[i]);
+  // and with none allowed, exactly zero, forward and backward
+  const Tensor none = attention(q, q, v, 2, one, one, {.mask = Mask::valid_lengths(lengths)});
+  for (const float e : none.values()) BOOST_CHECK_EQUAL(e, 0);
+  tape().backward(none, std::vector<float>{1, 2, 3, 4});
+  for (const Tensor& x : {q, v})
+    for (const float g : x.gradient()) BOOST_CHECK_EQUAL(g, 0);
 }
 
 BOOST_AUTO_TEST_CASE(vector_functions_are_accurate) {

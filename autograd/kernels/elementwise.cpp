@@ -51,8 +51,10 @@ HWY_INLINE V sigmoid(V x) { return hn::Div(set(1), hn::Add(set(1), exp(hn::Neg(x
 
 // gelu's approximation: x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715 x^3)
 struct GeluTanh {
-  V tanh_u, slope_u;
-  explicit GeluTanh(V x) {
+  V x, tanh_u, slope_u;
+  explicit GeluTanh(V value) {
+    const V limit = set(30);  // where tanh is 1 long since, and no power overflows
+    x = hn::IfThenElse(hn::Gt(hn::Abs(value), limit), hn::CopySignToAbs(limit, value), value);
     const V factor = set(static_cast<real>(std::numbers::sqrt2 * std::numbers::inv_sqrtpi));
     const V cubic = set(static_cast<real>(0.044715)), squared = hn::Mul(x, x);
     tanh_u = tanh(hn::Mul(hn::Mul(factor, x), hn::MulAdd(cubic, squared, set(1))));
@@ -113,7 +115,7 @@ void UnaryBackward(kernels::Unary op, real* dx, real beta, const real* dy, const
     case kernels::Unary::gelu_tanh:  // (1 + t) / 2 + x/2 (1 - t^2) u'
       return map(x, [&](V g, V v) HWY_ATTR {
         const GeluTanh at(v);
-        const V bend = hn::Mul(hn::Mul(v, at.slope_u), hn::NegMulAdd(at.tanh_u, at.tanh_u, one));
+        const V bend = hn::Mul(hn::Mul(at.x, at.slope_u), hn::NegMulAdd(at.tanh_u, at.tanh_u, one));
         return hn::Mul(hn::Mul(g, set(0.5)), hn::Add(hn::Add(one, at.tanh_u), bend));
       });
     case kernels::Unary::silu:  // s + x s (1 - s)
