@@ -15,7 +15,7 @@
 
 namespace seppo {
 
-enum class Purpose : std::uint32_t { init = 1, shuffle = 2, dropout = 3, data = 4, test = 5 };
+enum class Purpose : std::uint32_t { init = 1, shuffle = 2, dropout = 3, data = 4, test = 5, sampling = 6 };
 
 // What identifies the random numbers of one step, beside the element.
 struct RandomContext {

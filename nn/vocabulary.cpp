@@ -44,9 +44,6 @@ std::vector<std::string_view> split_blanks(std::string_view text) {
   return pieces;
 }
 
-namespace {
-
-// The length of the UTF-8 character that starts the text, 0 if there is none.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(0);
@@ -63,8 +60,6 @@ std::size_t character_length(std::string_view text) {
     return 0;  // overlong, surrogate, or beyond U+10FFFF
   return length;
 }
-
-}  // namespace
 
 std::string printable(std::string_view text, std::size_t limit) {
   constexpr char kHex[] = "0123456789abcdef";

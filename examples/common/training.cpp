@@ -21,7 +21,8 @@ using nlohmann::json;
 
 void TrainingOptions::add_to(CommandLine& line) {
   line.section("Training");
-  line.integer("epochs", &epochs, 1, 1'000'000, "passes over the training data");
+  line.integer("epochs", &epochs, 1, 1'000'000, "passes over the training data, or parts of one: see --epoch-steps");
+  line.integer("epoch-steps", &epoch_steps, 0, 1'000'000'000, "steps in an epoch; 0: a pass over the training data");
   line.integer("max-steps", &max_steps, 0, 2'000'000'000,
                "stop after so many steps, on the schedule of all epochs; 0: never");
   line.integer("batch-size", &batch_size, 1, 1'000'000, "examples in a step");
@@ -50,6 +51,7 @@ void TrainingOptions::validate() const {
 
 json TrainingOptions::to_json() const {
   return {{"epochs", epochs},
+          {"epoch_steps", epoch_steps},
           {"max_steps", max_steps},
           {"batch_size", batch_size},
           {"lr", lr},
@@ -107,7 +109,9 @@ std::string evaluation_text(int epoch, const json& evaluation) {
 
 TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& options, const Task& task) {
   const std::size_t batch = std::min<std::size_t>(static_cast<std::size_t>(options.batch_size), task.examples);
-  const std::size_t batches = task.examples / batch;  // a last part of a batch waits for the next shuffle
+  // A last part of a batch waits for the next shuffle.
+  const std::size_t in_a_pass = task.examples / batch, wanted = static_cast<std::size_t>(options.epoch_steps);
+  const std::size_t batches = wanted > 0 ? std::min(wanted, in_a_pass) : in_a_pass;
   const std::int64_t steps = options.epochs * static_cast<std::int64_t>(batches);
   const seppo::Schedule schedule = make_schedule(options, steps);
   seppo::Adam adam(parameters, options.adam);
