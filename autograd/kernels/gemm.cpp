@@ -106,7 +106,7 @@ void Transpose(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::si
 
 // A block of A, m x k, fits the second-level cache, and a panel of B, k x two vectors, the first-level
 // one (Goto and van de Geijn 2008).
-constexpr std::size_t kBlockM = 64 * kRowsAtOnce, kBlockK = 256;
+constexpr std::size_t kBlockM = 64 * kRowsAtOnce, kBlockK = 128;
 
 // The transpose of A, its rows in groups as block() takes them.
 void pack_rows(real* to, Factor a, std::size_t m, std::size_t k) {
