@@ -101,6 +101,38 @@ std::vector<std::vector<int>> answer(const seppo::Transformer& model, std::span<
   return greedy_decode(model, source, {.bos = kBos, .eos = kEos, .max_length = kTargetLength - 1});
 }
 
+namespace {
+
+// What the decoder reads to give this answer: BOS, and the answer without its last token.
+std::vector<int> decoder_input(std::span<const int> answer) {
+  std::vector<int> tokens{kBos};
+  tokens.insert(tokens.end(), answer.begin(), answer.end() - (answer.empty() ? 0 : 1));
+  return tokens;
+}
+
+}  // namespace
+
+seppo::AttentionMaps attention_of(const seppo::Transformer& model, const Expression& expression,
+                                  std::span<const int> answer) {
+  const seppo::UseMode eval(seppo::Mode::eval);
+  const seppo::TapeMark mark;
+  Ragged source, target;
+  source.add(expression.source());
+  target.add(decoder_input(answer));
+  seppo::AttentionMaps maps;
+  model.logits(source, target, &maps);
+  return maps;
+}
+
+examples::AttentionLabels attention_labels(const seppo::AttentionMap& map, const Expression& expression,
+                                           std::span<const int> answer) {
+  std::vector<std::string> source, target;
+  for (const int token : expression.source()) source.push_back(vocabulary().token(token));
+  for (const int token : decoder_input(answer)) target.push_back(vocabulary().token(token));
+  const bool in_encoder = map.name.starts_with("encoder"), is_cross = map.name.ends_with("cross_attn");
+  return {in_encoder ? source : target, in_encoder || is_cross ? source : target};
+}
+
 Score score(const seppo::Transformer& model, const Dataset& data, std::span<const int> rows) {
   std::vector<Score> parts((rows.size() + kChunk - 1) / kChunk);
   seppo::parallel_for(0, rows.size(), kChunk, [&](std::size_t first, std::size_t last) {

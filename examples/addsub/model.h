@@ -2,6 +2,7 @@
 #pragma once
 
 #include "addsub/data.h"
+#include "common/attention_pictures.h"
 
 #include <seppo/models/transformer.h>
 #include <seppo/nn/data_parallel.h>
@@ -41,6 +42,12 @@ struct Score {
   }
 };
 Score score(const seppo::Transformer& model, const Dataset& data, std::span<const int> rows);
+
+// The attention of every layer and head while the model gives this answer, and the tokens beside it.
+seppo::AttentionMaps attention_of(const seppo::Transformer& model, const Expression& expression,
+                                  std::span<const int> answer);
+examples::AttentionLabels attention_labels(const seppo::AttentionMap& map, const Expression& expression,
+                                           std::span<const int> answer);
 
 // The model's answers: tokens after BOS.
 std::vector<std::vector<int>> answer(const seppo::Transformer& model, std::span<const Expression> expressions);

@@ -20,7 +20,7 @@ namespace examples {
 struct TrainingOptions {
   int epochs = 10;
   int epoch_steps = 0;  // steps in an epoch; 0: a pass over the data
-  int max_steps = 0;  // 0: all epochs
+  int max_steps = 0;    // 0: all epochs
   int batch_size = 64;
   double lr = 1e-3, min_lr = 0;
   int warmup_steps = 0;

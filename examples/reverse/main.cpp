@@ -125,7 +125,7 @@ int eval(const std::vector<std::string>& arguments) {
 }
 
 int predict(const std::vector<std::string>& arguments) {
-  std::filesystem::path path = "runs/reverse";
+  std::filesystem::path path = "runs/reverse", attention_folder;
   bool attention = false;
   std::vector<std::string> words;
   CommandLine line("usage: reverse predict [options] [SEQUENCE ...]",
@@ -134,6 +134,7 @@ int predict(const std::vector<std::string>& arguments) {
                    "Without sequences it reads them from standard input, one a line.");
   line.existing_path("model", &path, "folder or file that `reverse train` saved");
   line.flag("attention", &attention, "also show the attention weights of every layer and head");
+  line.path("attention-out", &attention_folder, "folder for these weights, as SVG pictures and .npy arrays");
   line.words(&words);
   if (!line.parse(arguments)) return 0;
 
@@ -145,10 +146,12 @@ int predict(const std::vector<std::string>& arguments) {
   const auto print_answer = [&](const std::string& text) {
     const std::vector<int> digits = parse_sequence(text);
     seppo::AttentionMaps maps;
-    const std::vector<int> reversed = answer(saved.model, digits, attention ? &maps : nullptr);
+    const std::vector<int> reversed =
+        answer(saved.model, digits, attention || !attention_folder.empty() ? &maps : nullptr);
     std::cout << digits_text(reversed) << std::endl;
-    for (const seppo::AttentionMap& map : maps)
-      for (int head = 0; head < map.shape[1]; ++head) std::cout << attention_text(map, head, digits, reversed);
+    const auto labels = [&](const seppo::AttentionMap&) { return attention_labels(digits, reversed); };
+    if (attention) std::cout << examples::attention_text(maps, labels);
+    if (!attention_folder.empty()) examples::save_attention(attention_folder, maps, labels);
   };
   if (!words.empty()) {
     for (const std::string& word : words) print_answer(word);

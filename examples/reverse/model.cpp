@@ -149,23 +149,11 @@ std::vector<int> parse_sequence(std::string_view text) {
 
 std::string digits_text(std::span<const int> digits) { return fmt::format("{}", fmt::join(digits, " ")); }
 
-std::string attention_text(const seppo::AttentionMap& map, int head, std::span<const int> input,
-                           std::span<const int> output) {
-  constexpr std::string_view kShades = " .:-=+*#%@";
-  const auto queries = static_cast<std::size_t>(map.shape[2]), keys = static_cast<std::size_t>(map.shape[3]);
-  std::string text =
-      fmt::format("{}, head {}: rows are outputs, columns inputs; {} is 0, {} is 1\n", map.name, head, "' '", "'@'");
-  text += fmt::format("      {}\n", digits_text(input));
-  for (std::size_t i = 0; i < queries; ++i) {
-    text += fmt::format("  {} | ", output[i]);
-    for (std::size_t j = 0; j < keys; ++j) {
-      const double weight = static_cast<double>(map.weights[(static_cast<std::size_t>(head) * queries + i) * keys + j]);
-      const auto shade = static_cast<std::size_t>(std::lround(weight * static_cast<double>(kShades.size() - 1)));
-      text += {kShades[std::min(shade, kShades.size() - 1)], ' '};
-    }
-    text += "|\n";
-  }
-  return text;
+examples::AttentionLabels attention_labels(std::span<const int> input, std::span<const int> output) {
+  examples::AttentionLabels labels;
+  for (const int digit : output) labels.queries.push_back(std::to_string(digit));
+  for (const int digit : input) labels.keys.push_back(std::to_string(digit));
+  return labels;
 }
 
 }  // namespace reversal

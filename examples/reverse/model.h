@@ -2,6 +2,8 @@
 // mirrored position. From tutorial 6 of the UvA deep learning course.
 #pragma once
 
+#include "common/attention_pictures.h"
+
 #include <seppo/models/predictor.h>
 #include <seppo/nn/batch.h>
 #include <seppo/nn/data_parallel.h>
@@ -49,8 +51,7 @@ std::vector<int> answer(const seppo::Predictor& model, std::span<const int> sequ
 std::vector<int> parse_sequence(std::string_view text);
 std::string digits_text(std::span<const int> digits);
 
-// A picture of one head's weights in characters: a row for each output, a column for each input.
-std::string attention_text(const seppo::AttentionMap& map, int head, std::span<const int> input,
-                           std::span<const int> output);
+// Of the model's attention: a row for each output, a column for each input.
+examples::AttentionLabels attention_labels(std::span<const int> input, std::span<const int> output);
 
 }  // namespace reversal
