@@ -91,6 +91,12 @@ std::size_t Arena::capacity() const {
   return total;
 }
 
+std::size_t Arena::used() const {
+  std::size_t total = used_;
+  for (std::size_t b = 0; b < block_; ++b) total += blocks_[b].size();
+  return total;
+}
+
 void Arena::grow(std::size_t bytes) {
   if (!blocks_.empty())
     while (block_ + 1 < blocks_.size()) {

@@ -39,6 +39,7 @@ class Arena {
   void reset();
 
   std::size_t capacity() const;  // bytes held from the system
+  std::size_t used() const;      // bytes in use since reset(), recycled or not
 
  private:
   struct Piece {

@@ -206,3 +206,18 @@ BOOST_AUTO_TEST_CASE(progress_is_plain_where_there_is_no_terminal) {
   BOOST_CHECK(r.err.find('\r') == std::string::npos && r.err.find('\x1b') == std::string::npos);
   BOOST_CHECK(r.out.find("step") == std::string::npos || r.out.find("| loss") == std::string::npos);
 }
+
+// The ways agree, and only the fused op's memory grows with the length alone.
+BOOST_AUTO_TEST_CASE(attention_lab_shows_what_it_claims) {
+  const Folder folder;
+  const Result r =
+      folder.run({"attention_lab", "--lengths", "128,256,512", "--repeats", "1", "--plot", "p.svg", "--json"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  const nlohmann::json result = last_line(r.out);
+  BOOST_CHECK_LT(result["largest_difference"].get<double>(), 1e-6);
+  BOOST_CHECK_GT(result["memory_powers"][0].get<double>(), 1.5);
+  BOOST_CHECK_LT(result["memory_powers"][1].get<double>(), 1.1);
+  BOOST_CHECK(read(folder.path / "p.svg").ends_with("</svg>\n"));
+  for (const char* lengths : {"", "x", "64,32", "64,", "0", "1e3", "100000"})
+    check_refused(folder, {"attention_lab", "--lengths", lengths}, 2, "--lengths");
+}
