@@ -5,6 +5,7 @@
 #include "common/training.h"
 
 #include <seppo/autograd/parallel.h>
+#include <seppo/nn/summary.h>
 
 #include <fmt/format.h>
 
@@ -90,6 +91,23 @@ std::string preset_named_in(const std::vector<std::string>& arguments) {
   return name;
 }
 
+std::vector<examples::ReportSample> report_samples(const seppo::Transformer& model, const Dataset& data,
+                                                   std::span<const int> rows) {
+  std::vector<examples::ReportSample> samples;
+  for (const int row : rows.first(std::min<std::size_t>(rows.size(), 8))) {
+    const Expression& e = data.rows[static_cast<std::size_t>(row)];
+    const auto& target = data.targets[static_cast<std::size_t>(row)];
+    const std::vector<int> tokens = answer(model, {&e, 1})[0];
+    examples::ReportSample sample{.input = e.arithmetic(),
+                                  .expected = token_text(std::span(target).subspan(1)),
+                                  .output = token_text(tokens),
+                                  .maps = attention_of(model, e, tokens)};
+    for (const seppo::AttentionMap& map : sample.maps) sample.labels.push_back(attention_labels(map, e, tokens));
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
 int train(const std::vector<std::string>& arguments) {
   std::string preset_name = preset_named_in(arguments);
   const Preset& preset = preset_name == "large" ? kLarge : kLab;
@@ -159,16 +177,21 @@ int train(const std::vector<std::string>& arguments) {
     std::cerr << fmt::format("addsub: {} parameters, {} training and {} validation expressions, {} threads\n",
                              parameters.count(), split.train.size(), split.validation.size(), seppo::num_threads());
 
-  const examples::Task task{.examples = split.train.size(),
-                            .loss =
-                                [&](std::span<const int> picks) {
-                                  std::vector<int> rows;
-                                  for (const int pick : picks)
-                                    rows.push_back(split.train[static_cast<std::size_t>(pick)]);
-                                  return loss(model, data, rows, label_smoothing);
-                                },
-                            .evaluate = [&] { return validation_scores(model, data, split); },
-                            .save = [&] { examples::save_model(options.out, parameters, config); }};
+  const examples::Task task{
+      .examples = split.train.size(),
+      .loss =
+          [&](std::span<const int> picks) {
+            std::vector<int> rows;
+            for (const int pick : picks) rows.push_back(split.train[static_cast<std::size_t>(pick)]);
+            return loss(model, data, rows, label_smoothing);
+          },
+      .evaluate = [&] { return validation_scores(model, data, split); },
+      .save = [&] { examples::save_model(options.out, parameters, config); },
+      .name = "seppo: two-digit addition and subtraction",
+      .about = kTask,
+      .summary = seppo::summary(parameters, [&] { attention_of(model, data.rows[0], std::vector<int>{kEos}); }),
+      .config = config,
+      .samples = [&] { return report_samples(model, data, split.validation); }};
   const examples::TrainingResult result = examples::train(parameters, options, task);
 
   print_validation(result.evaluation);

@@ -5,6 +5,7 @@
 #include "common/training.h"
 
 #include <seppo/autograd/parallel.h>
+#include <seppo/nn/summary.h>
 
 #include <fmt/format.h>
 
@@ -30,6 +31,42 @@ json scores(const seppo::LanguageModel& model, std::span<const int> validation) 
 void print_scores(const json& s) {
   std::cout << fmt::format("validation   {:.4f} nats, {:.4f} bits per character\n", s["val_loss"].get<double>(),
                            s["val_bits_per_character"].get<double>());
+}
+
+// What the model looks at while it reads a text.
+seppo::AttentionMaps look(const seppo::LanguageModel& model, std::span<const int> text) {
+  const seppo::UseMode eval(seppo::Mode::eval);
+  const seppo::TapeMark mark;
+  seppo::Ragged window;
+  window.add(text);
+  seppo::AttentionMaps maps;
+  model(window, &maps);
+  return maps;
+}
+
+// Pieces of the validation text, each continued by the model; attention while it reads the piece.
+std::vector<examples::ReportSample> report_samples(const seppo::LanguageModel& model, const Corpus& corpus) {
+  const auto text_of = [&](std::span<const int> ids) {
+    std::string text;
+    for (const int id : ids) text += corpus.vocabulary.token(id) == "\n" ? "⏎" : corpus.vocabulary.token(id);
+    return text;
+  };
+  std::vector<examples::ReportSample> samples;
+  const std::size_t length = std::min<std::size_t>(24, static_cast<std::size_t>(model.config.max_length));
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto piece = std::span(corpus.validation).subspan((corpus.validation.size() - length) / 4 * i, length);
+    examples::ReportSample sample{.input = text_of(piece), .maps = look(model, piece)};
+    std::vector<int> written;
+    charlm::sample(model, {piece.begin(), piece.end()}, 120, {.temperature = 0.8}, {i, seppo::Purpose::sampling},
+                   [&](int id) { written.push_back(id); });
+    sample.output = text_of(written);
+    examples::AttentionLabels labels;
+    for (const int id : piece) labels.keys.push_back(text_of({&id, 1}));
+    labels.queries = labels.keys;
+    sample.labels.assign(sample.maps.size(), labels);
+    samples.push_back(std::move(sample));
+  }
+  return samples;
 }
 
 int train(const std::vector<std::string>& arguments) {
@@ -82,12 +119,17 @@ int train(const std::vector<std::string>& arguments) {
         parameters.count(), corpus.train.size(), corpus.validation.size(), corpus.vocabulary.size(),
         seppo::num_threads());
 
-  const examples::TrainingResult result =
-      examples::train(parameters, options,
-                      {.examples = corpus.train.size() - static_cast<std::size_t>(model_options.block),
-                       .loss = [&](std::span<const int> starts) { return loss(model, corpus.train, starts); },
-                       .evaluate = [&] { return scores(model, corpus.validation); },
-                       .save = [&] { examples::save_model(options.out, parameters, config); }});
+  const examples::TrainingResult result = examples::train(
+      parameters, options,
+      {.examples = corpus.train.size() - static_cast<std::size_t>(model_options.block),
+       .loss = [&](std::span<const int> starts) { return loss(model, corpus.train, starts); },
+       .evaluate = [&] { return scores(model, corpus.validation); },
+       .save = [&] { examples::save_model(options.out, parameters, config); },
+       .name = "seppo: characters of " + data.filename().string(),
+       .about = kTask,
+       .summary = seppo::summary(parameters, [&] { look(model, std::span(corpus.validation).first(4)); }),
+       .config = config,
+       .samples = [&] { return report_samples(model, corpus); }});
 
   print_scores(result.evaluation);
   examples::print_result(result, options);

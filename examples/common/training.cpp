@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <thread>
 
 namespace examples {
@@ -41,6 +42,7 @@ void TrainingOptions::add_to(CommandLine& line) {
   line.integer("eval-interval", &eval_interval, 1, 1'000'000, "epochs between evaluations");
   line.integer("log-interval", &log_interval, 1, 1'000'000'000, "steps between lines of plain progress and metrics");
   line.choice("log-format", &log_format, {"auto", "bar", "plain", "none"}, "progress: a bar on a terminal, else lines");
+  line.flag("report", &report, "write report.html into the folder: curves, samples, attention; during training, too");
   line.flag("json", &json, "print the result as one JSON object, the last line of standard output");
 }
 
@@ -107,6 +109,25 @@ std::string evaluation_text(int epoch, const json& evaluation) {
 
 }  // namespace
 
+namespace {
+
+// The words this program was started with, quoted where a shell needs it.
+std::string command_text() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string text;
+  for (std::string word; std::getline(file, word, '\0');) {
+    const bool is_plain = !word.empty() && word.find_first_not_of(
+                                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                               "0123456789-_=+./,:") == std::string::npos;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+    text += (text.empty() ? "" : " ") + (is_plain ? word : quoted + "'");
+  }
+  return text;
+}
+
+}  // namespace
+
 TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& options, const Task& task) {
   const std::size_t batch = std::min<std::size_t>(static_cast<std::size_t>(options.batch_size), task.examples);
   // A last part of a batch waits for the next shuffle.
@@ -121,6 +142,9 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
   const CatchInterrupts catch_interrupts;
   Progress progress(options.log_format, steps, options.log_interval);
   TrainingResult result;
+  std::optional<Report> report;
+  if (options.report)
+    report.emplace(options.out / "report.html", task.name, task.about, task.summary, command_text(), task.config);
 
   const auto ended = [&] { return interrupted || (options.max_steps > 0 && result.steps >= options.max_steps); };
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
@@ -138,13 +162,16 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
       const double lr = schedule(step);
       adam.step(lr, seppo::clip_factor(norm, options.clip_norm) / sums.count);
 
-      const StepReport report{step, sums.loss / sums.count, sums.correct / sums.count, norm, lr};
-      progress.step(report);
+      const StepReport now{step, sums.loss / sums.count, sums.correct / sums.count, norm, lr};
+      progress.step(now);
+      // Some 400 points make a curve.
+      if (report && (step % std::max<std::int64_t>(1, steps / 400) == 0 || step == 1))
+        report->add_step(now);
       if (step % options.log_interval == 0 || step == steps)
         metrics << json{{"step", step},
                         {"epoch", epoch},
-                        {"loss", report.loss},
-                        {"accuracy", report.accuracy},
+                        {"loss", now.loss},
+                        {"accuracy", now.accuracy},
                         {"gradient_norm", norm},
                         {"lr", lr},
                         {"seconds", progress.seconds()}}
@@ -159,6 +186,10 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
       line["step"] = result.steps;
       metrics << line << std::endl;
       task.save();
+      if (report) {
+        report->add_evaluation(result.steps, result.evaluation);
+        report->write(task.samples ? task.samples() : std::vector<ReportSample>{}, last);
+      }
     }
     if (last) break;
   }

@@ -3,6 +3,7 @@
 
 #include "common/command_line.h"
 #include "common/progress.h"
+#include "common/report.h"
 
 #include <seppo/nn/adam.h>
 #include <seppo/nn/data_parallel.h>
@@ -14,6 +15,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace examples {
 
@@ -32,7 +34,7 @@ struct TrainingOptions {
   int eval_interval = 10;
   int log_interval = 100;
   std::string log_format = "auto";
-  bool json = false;
+  bool json = false, report = false;
   std::filesystem::path out;
 
   void add_to(CommandLine& line);
@@ -49,6 +51,10 @@ struct Task {
   std::function<nlohmann::json()> evaluate;
   // Saves the model into options.out.
   std::function<void()> save;
+  // For --report: what the run is, its modules, the command that repeats it, and some answers.
+  std::string name = {}, about = {}, summary = {};
+  nlohmann::json config = {};
+  std::function<std::vector<ReportSample>()> samples = {};
 };
 
 struct TrainingResult {
@@ -59,7 +65,7 @@ struct TrainingResult {
 };
 
 // Trains: shuffles by seed each epoch, evaluates every eval_interval epochs and at the end, writes
-// metrics.jsonl into options.out. Ctrl-C ends it after the running step, saved;
+// metrics.jsonl and, with --report, report.html into options.out. Ctrl-C ends it after the running step, saved;
 // max_steps ends it early on the unchanged schedule. Throws NumericError,
 // before the parameters are touched, if the loss or gradient is not finite.
 TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& options, const Task& task);

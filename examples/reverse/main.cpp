@@ -5,6 +5,7 @@
 #include "reverse/model.h"
 
 #include <seppo/autograd/parallel.h>
+#include <seppo/nn/summary.h>
 
 #include <fmt/format.h>
 
@@ -37,6 +38,21 @@ void print_validation(const json& v) {
   std::cout << fmt::format("validation   exact match {:8.4f} %  token accuracy {:8.4f} %   ({} sequences)\n",
                            100 * v["val_exact"].get<double>(), 100 * v["val_token_accuracy"].get<double>(),
                            kValidation);
+}
+
+std::vector<examples::ReportSample> report_samples(const seppo::Predictor& model, const seppo::Ragged& validation) {
+  std::vector<examples::ReportSample> samples;
+  for (std::size_t i = 0; i < 8; ++i) {
+    const std::span<const int> digits = validation[i];
+    examples::ReportSample sample;
+    const std::vector<int> output = answer(model, digits, &sample.maps);
+    sample.input = digits_text(digits);
+    sample.expected = digits_text(std::vector<int>(digits.rbegin(), digits.rend()));
+    sample.output = digits_text(output);
+    for (std::size_t m = 0; m < sample.maps.size(); ++m) sample.labels.push_back(attention_labels(digits, output));
+    samples.push_back(std::move(sample));
+  }
+  return samples;
 }
 
 int train(const std::vector<std::string>& arguments) {
@@ -84,7 +100,12 @@ int train(const std::vector<std::string>& arguments) {
                       {.examples = kTrain,
                        .loss = [&](std::span<const int> picks) { return loss(model, sequences, picks); },
                        .evaluate = [&] { return validation_scores(model, validation); },
-                       .save = [&] { examples::save_model(options.out, parameters, config); }});
+                       .save = [&] { examples::save_model(options.out, parameters, config); },
+                       .name = "seppo: reversing 16 digits",
+                       .about = kTask,
+                       .summary = seppo::summary(parameters, [&] { answer(model, validation[0]); }),
+                       .config = config,
+                       .samples = [&] { return report_samples(model, validation); }});
 
   print_validation(result.evaluation);
   examples::print_result(result, options);

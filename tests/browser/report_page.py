@@ -1,0 +1,191 @@
+#!/usr/bin/python3
+"""The report page in a real browser: report_page.py BIN_DIR
+
+Trains for a moment, opens the page from disk in headless Chromium, and checks that it reports no errors, asks for
+nothing from the network, shows the tensors that `predict --attention-out` writes, and answers mouse and keyboard.
+Skipped where Debian's chromium and chromium-driver are not installed. SEPPO_SCREENSHOTS=FOLDER keeps pictures.
+"""
+import base64
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+bin_dir = os.path.abspath(sys.argv[1])
+if not shutil.which("chromium") or not shutil.which("chromedriver"):
+    print("skipped: the report page in a browser; install chromium and chromium-driver")
+    sys.exit(0)
+
+folder = tempfile.TemporaryDirectory()
+os.chdir(folder.name)
+
+
+def run(*words):
+    return subprocess.run([os.path.join(bin_dir, words[0]), *words[1:]], check=True, capture_output=True, text=True).stdout
+
+
+class Browser:
+    """The WebDriver protocol, as far as it is needed here."""
+
+    def __init__(self, dark=False, width=1000):
+        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True)
+        line = ""
+        while "successfully on port" not in line:
+            line = self.driver.stdout.readline()
+        self.url = "http://localhost:" + re.search(r"on port (\d+)", line)[1]
+        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--window-size={width},1400"]
+        if dark:
+            arguments.append("--force-dark-mode")
+        options = {"args": arguments, "perfLoggingPrefs": {"enableNetwork": True}}
+        session = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
+            "browserName": "chrome", "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}})
+        self.session = "/session/" + session["sessionId"]
+
+    def call(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
+        return json.load(urllib.request.urlopen(request, timeout=60))["value"]
+
+    def open(self, path):
+        self.call("POST", self.session + "/url", {"url": "file://" + path})
+
+    def run(self, script, *arguments):
+        return self.call("POST", self.session + "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def log(self, kind):
+        return self.call("POST", self.session + "/se/log", {"type": kind})
+
+    def press(self, *keys):
+        actions = [a for key in keys for a in ({"type": "keyDown", "value": key}, {"type": "keyUp", "value": key})]
+        self.call("POST", self.session + "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+
+    def point(self, selector):
+        self.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
+        x, y = self.run("const b = document.querySelector(arguments[0]).getBoundingClientRect();"
+                        "return [Math.round(b.x + b.width / 2), Math.round(b.y + b.height / 2)]", selector)
+        self.call("POST", self.session + "/actions", {"actions": [{
+            "type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
+            "actions": [{"type": "pointerMove", "duration": 0, "x": x, "y": y}]}]})
+
+    def screenshot(self, name):
+        where = os.environ.get("SEPPO_SCREENSHOTS")
+        if where:
+            with open(os.path.join(where, name), "wb") as file:
+                file.write(base64.b64decode(self.call("GET", self.session + "/screenshot")))
+
+    def close(self):
+        try:
+            self.call("DELETE", self.session)
+        finally:
+            self.driver.kill()
+
+
+failures = []
+
+
+def check(holds, what):
+    if not holds:
+        failures.append(what)
+        print("wrong: " + what)
+
+
+def read_npy(path):
+    content = open(path, "rb").read()
+    length = struct.unpack("<H", content[8:10])[0]
+    shape = [int(n) for n in re.search(rb"'shape': \(([\d,]+)\)", content)[1].split(b",") if n]
+    return shape, struct.unpack(f"<{(len(content) - 10 - length) // 4}f", content[10 + length:])
+
+
+CHOOSE = """for (const [id, value] of [['sample', arguments[0]], ['map', arguments[1]], ['head', arguments[2]]]) {
+  const e = document.getElementById(id); e.value = value; e.dispatchEvent(new Event('change')); }"""
+CELLS = "return [...document.querySelectorAll('#heat rect.w')].map(e => +e.getAttribute('fill-opacity'))"
+
+run("addsub", "train", "--max-steps", "60", "--d-model", "16", "--heads", "2", "--d-ff", "16", "--report",
+    "--log-format", "none", "--out", "m")
+page = os.path.abspath("m/report.html")
+browser = Browser()
+try:
+    browser.open(page)
+    check(browser.run("return document.querySelectorAll('#curves figure').length") >= 6, "curves are missing")
+    inputs = browser.run("return [...document.querySelectorAll('#samples tbody tr td:first-child')].map(e => e.textContent)")
+    check(len(inputs) == 8, "there are not eight samples")
+    check(browser.run("return document.querySelectorAll('#samples td.good, #samples td.bad').length") == 16,
+          "right and wrong are not marked")
+    browser.screenshot("light.png")
+
+    # Every layer and head of one sample is what predict writes.
+    sample = 2
+    run("addsub", "predict", "--model", "m", "--attention-out", "maps", inputs[sample])
+    names = browser.run("return [...document.querySelectorAll('#map option')].map(e => e.textContent)")
+    check(len(names) == 12, "there are not twelve maps")
+    for number, name in enumerate(names):
+        (heads, queries, keys), weights = read_npy(f"maps/{name}.npy")
+        for head in range(heads):
+            browser.run(CHOOSE, str(sample), str(number), str(head))
+            shown = browser.run(CELLS)
+            expected = weights[head * queries * keys:(head + 1) * queries * keys]
+            check(len(shown) == queries * keys and all(abs(a - b) <= 0.0006 for a, b in zip(shown, expected)),
+                  f"{name}, head {head}, differs from the tensor")
+
+    # The mouse, and the keyboard.
+    browser.run(CHOOSE, "0", "0", "1")
+    browser.point('#heat rect.c[data-i="3"][data-j="5"]')
+    text = browser.run("return document.getElementById('weight').textContent")
+    opacity = browser.run("return document.querySelectorAll('#heat rect.w')[3 * 9 + 5].getAttribute('fill-opacity')")
+    check(text.endswith(f": {float(opacity):.3f}") and " looks at " in text, "hovering does not show the weight: " + text)
+    browser.run("document.getElementById('heat').focus()")
+    browser.press("\ue013", "\ue014")  # up, right
+    place = browser.run("const e = document.querySelector('#heat .at'); return [e.dataset.i, e.dataset.j]")
+    check(place == ["2", "6"], f"the arrow keys do not move: {place}")
+    browser.run("document.getElementById('head').focus()")
+    browser.press("\ue013")
+    check(browser.run("return document.getElementById('head').value") == "0", "the head cannot be chosen by keyboard")
+    browser.run("document.querySelectorAll('#samples tbody tr')[4].click()")
+    check(browser.run("return document.getElementById('sample').value") == "4", "a click on a sample does not choose it")
+
+    errors = [e["message"] for e in browser.log("browser") if e["level"] == "SEVERE"]
+    check(not errors, f"the console has errors: {errors}")
+    requests = {json.loads(e["message"])["message"]["params"].get("request", {}).get("url", "") for e in browser.log("performance")
+                if "Network.requestWillBeSent" in e["message"]}
+    check(all(not url.startswith("http") for url in requests), f"the page asks the network for {requests}")
+finally:
+    browser.close()
+
+# On a phone, and dark: nothing is wider than the screen.
+browser = Browser(dark=True, width=500)
+try:
+    browser.open(page)
+    browser.call("POST", browser.session + "/goog/cdp/execute",
+                 {"cmd": "Emulation.setDeviceMetricsOverride", "params": {"width": 360, "height": 800, "deviceScaleFactor": 2, "mobile": True}})
+    browser.call("POST", browser.session + "/goog/cdp/execute",
+                 {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}})
+    check(browser.run("return document.documentElement.scrollWidth") <= 360, "the page is wider than a phone")
+    check(browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(20, 22, 26)", "it is not dark")
+    browser.screenshot("phone.png")
+finally:
+    browser.close()
+
+# While training runs, the page says so and can be read at any time.
+training = subprocess.Popen([os.path.join(bin_dir, "reverse"), "train", "--report", "--log-format", "none", "--out", "r"],
+                            stdout=subprocess.DEVNULL)
+seen = ""
+while training.poll() is None:
+    if os.path.exists("r/report.html"):
+        seen = open("r/report.html").read()
+        check(seen.endswith("</html>\n"), "a half-written page can be seen")
+        if '"finished":false' in seen:
+            break
+    time.sleep(0.05)
+check('"finished":false' in seen, "the page is not there while training runs")
+training.terminate()
+training.wait()
+
+print("the report page: " + (f"{len(failures)} checks failed" if failures else "all checks passed"))
+sys.exit(1 if failures else 0)
