@@ -269,6 +269,20 @@ BOOST_AUTO_TEST_CASE(attention_maps_come_from_every_layer_and_head) {
   BOOST_CHECK(names == expected);
 }
 
+BOOST_AUTO_TEST_CASE(embeddings_start_as_documented) {
+  for (const bool scaled : {false, true}) {
+    TransformerConfig config = small();
+    config.src_vocabulary = 2000;
+    config.scale_embeddings = scaled;
+    Parameters parameters(1);
+    const Transformer model(parameters.root(), config);
+    double squares = 0;
+    for (const real v : model.src_embedding.values()) squares += v * v;
+    const double expected = scaled ? 1.0 / config.d_model : 1;
+    BOOST_CHECK_CLOSE(squares / static_cast<double>(model.src_embedding.size()), expected, 5.0);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_initial_loss_is_that_of_guessing) {
   // Wide and tied as in the paper, so that logits start small.
   Parameters parameters(3);

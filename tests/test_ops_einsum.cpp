@@ -68,6 +68,7 @@ BOOST_AUTO_TEST_CASE(einsum_of_one_tensor_with_itself) {
         return y;
       });
   seppo::tape().clear();
+  BOOST_CHECK_EQUAL(seppo::einsum("zZ,zZ->", seppo::ones({2, 3}), seppo::ones({2, 3})).item(), 6);
   BOOST_CHECK_EQUAL(seppo::einsum("Aa,Aa->", seppo::ones({2, 3}), seppo::ones({2, 3})).item(), 6);
 }
 

@@ -119,6 +119,9 @@ BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
         for (const std::size_t m : {1u, 3u, 4u, 5u, 7u, 12u, 65u})
           for (const std::size_t n : {1u, 2u, 16u, 19u, 33u})
             for (const std::size_t k : {1u, 5u, 16u}) check_gemm(trans_a, trans_b, m, n, k, beta);
+        // few rows against many columns, and long sums: each has a loop of its own
+        for (const std::size_t m : {1u, 2u, 3u, 4u, 6u})
+          for (const std::size_t k : {24u, 37u, 100u, 129u, 300u}) check_gemm(trans_a, trans_b, m, 40, k, beta);
         check_gemm(trans_a, trans_b, 400, 70, 300, beta);
         check_gemm(trans_a, trans_b, 9, 600, 257, beta);
         if (beta == 0) check_gemm(trans_a, trans_b, 66, 600, 450, beta);

@@ -130,7 +130,6 @@ std::vector<int> arg_extreme(const char* op, const Tensor& x, int axis, real sig
 }
 
 Extreme pick(const Tensor& x, int axis, bool keep_dim, std::vector<int> indices) {
-  axis = x.shape().axis(axis);
   const Tensor values = gather(x, axis, {with_size(x.shape(), axis, 1), indices});
   return {keep_dim ? values : squeeze(values, axis), std::move(indices)};
 }

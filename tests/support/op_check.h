@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -101,6 +102,13 @@ inline void check_by_differences(const std::string& title, const Arrays<double>&
   BOOST_CHECK_MESSAGE(report.passed, title << "\n" << report.text);
 }
 
+// Fills the memory that a cleared tape will hand out next with NaN: what reads it before writing shows.
+inline void soil(seppo::Tape& tape) {
+  const seppo::TapeMark mark;
+  const Tensor dirt = tape.create({1 << 14});
+  std::fill_n(dirt.data(), dirt.size(), std::numeric_limits<double>::quiet_NaN());
+}
+
 // A reference for both scalars: a function that maps Arrays<T> to Nd<T>.
 struct Reference {
   template <class F>
@@ -160,6 +168,7 @@ inline void check_op(const std::string& name, const std::vector<Shape>& shapes, 
     // One forward pass, and backward for each cotangent in turn; returns the gradients of the subset.
     const auto run = [&](const std::vector<std::vector<double>>& cotangents) {
       tape.clear();
+      soil(tape);
       std::vector<Tensor> inputs;
       for (std::size_t i = 0; i < shapes.size(); ++i)
         inputs.push_back(subset >> i & 1 ? seppo::variable(shapes[i], x[i].v) : seppo::tensor(shapes[i], x[i].v));
