@@ -11,9 +11,13 @@ namespace seppo::inline SEPPO_ABI {
 
 enum class Positions {
   none,
-  sinusoid,  // sin(n / 10000^(2i/d)) in column 2i, cos of the same in 2i + 1 (Vaswani et al. 2017, 3.5)
-  simple,    // n / max_positions in every column
-  learned    // a parameter, N(0, 0.02^2)
+  sinusoid,        // sin(n / 10000^(2i/d)) in column 2i, cos of the same in 2i + 1 (Vaswani et al. 2017, 3.5)
+  cosinusoid,      // the same with cos in column 2i, sin in 2i + 1
+  floor_sinusoid,  // sin n, cos n in turn: what sinusoid becomes if 2i/d is rounded down, as a course has it
+  count,           // n in every column
+  simple,          // n / max_positions in every column
+  binary,          // the digits of n in base two, the lowest in column 0
+  learned          // a parameter, N(0, 0.02^2)
 };
 
 struct PositionalEncoding {
@@ -31,9 +35,12 @@ struct PositionalEncoding {
   }
 
   static double value(Positions kind, int n, int column, int max_positions, int d_model) {
+    if (kind == Positions::count) return n;
     if (kind == Positions::simple) return static_cast<double>(n) / max_positions;
-    const double angle = n / std::pow(10000.0, static_cast<double>(column - column % 2) / d_model);
-    return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
+    if (kind == Positions::binary) return column < 31 ? n >> column & 1 : 0;
+    const double exponent = kind == Positions::floor_sinusoid ? 0 : static_cast<double>(column - column % 2) / d_model;
+    const double angle = n / std::pow(10000.0, exponent);
+    return (column % 2 == 0) == (kind != Positions::cosinusoid) ? std::sin(angle) : std::cos(angle);
   }
 
   // x + encoding, for any rows x [rows, d_model].

@@ -169,6 +169,17 @@ BOOST_AUTO_TEST_CASE(positional_encodings) {
       BOOST_CHECK_SMALL(at(sinusoid, n, 2 * i + 1) - std::cos(angle), 1e-6);
       BOOST_CHECK_SMALL(at(simple, n, i) - static_cast<double>(n) / 20, 1e-6);
     }
+  const PositionalEncoding cosinusoid(parameters.root() / "e", Positions::cosinusoid, 20, 6),
+      floored(parameters.root() / "f", Positions::floor_sinusoid, 20, 6),
+      count(parameters.root() / "g", Positions::count, 20, 6),
+      binary(parameters.root() / "h", Positions::binary, 20, 6);
+  for (std::size_t n = 0; n < 20; ++n)
+    for (std::size_t j = 0; j < 6; ++j) {
+      BOOST_CHECK_EQUAL(at(cosinusoid, n, j), at(sinusoid, n, j % 2 ? j - 1 : j + 1));
+      BOOST_CHECK_SMALL(at(floored, n, j) - (j % 2 ? std::cos(n) : std::sin(n)), 1e-6);
+      BOOST_CHECK_EQUAL(at(count, n, j), static_cast<double>(n));
+      BOOST_CHECK_EQUAL(at(binary, n, j), static_cast<double>(n >> j & 1));
+    }
   BOOST_CHECK(!parameters.find("a.weight") && !sinusoid.table.requires_grad());
   tape().clear();
   const std::vector<int> rows{0, 2, 5};

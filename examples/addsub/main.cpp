@@ -140,6 +140,7 @@ int train(const std::vector<std::string>& arguments) {
   line.choice("dropout-place", &model_options.dropout_place, {"residual", "norm"},
               "drop before the residual sum, as the paper, or after the norm, as the course");
   line.choice("norm", &model_options.norm, {"post", "pre"}, "layer norm after or before each sublayer");
+  line.choice("positions", &model_options.positions, examples::position_names(), "positional encoding");
   line.number("label-smoothing", &label_smoothing, 0, 0.999, "share of each target spread over all tokens");
   options.add_to(line);
   if (!line.parse(arguments)) return 0;

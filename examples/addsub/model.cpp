@@ -20,7 +20,8 @@ nlohmann::json ModelOptions::to_json() const {
           {"dec_layers", dec_layers},
           {"dropout", dropout},
           {"dropout_place", dropout_place},
-          {"norm", norm}};
+          {"norm", norm},
+          {"positions", positions}};
 }
 
 ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
@@ -32,7 +33,8 @@ ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
           .dec_layers = config_integer(config, "dec_layers", 0, 1000),
           .dropout = examples::config_number(config, "dropout", 0, 1),
           .norm = examples::config_text(config, "norm"),
-          .dropout_place = examples::config_text(config, "dropout_place")};
+          .dropout_place = examples::config_text(config, "dropout_place"),
+          .positions = config.contains("positions") ? examples::config_text(config, "positions") : "sinusoid"};
 }
 
 seppo::TransformerConfig ModelOptions::transformer() const {
@@ -47,7 +49,7 @@ seppo::TransformerConfig ModelOptions::transformer() const {
       .dropout = dropout,
       .norm = examples::parse_norm(norm),
       .dropout_place = dropout_place == "norm" ? seppo::DropoutPlace::after_norm : seppo::DropoutPlace::before_residual,
-      .positions = seppo::Positions::sinusoid,
+      .positions = examples::parse_positions(positions),
       .max_length = kSourceLength,
       .share_embeddings = true,
       .tie_output = false,

@@ -18,7 +18,7 @@ namespace addsub {
 struct ModelOptions {
   int d_model = 32, n_heads = 4, d_ff = 32, enc_layers = 4, dec_layers = 4;
   double dropout = 0;
-  std::string norm = "post", dropout_place = "residual";
+  std::string norm = "post", dropout_place = "residual", positions = "sinusoid";
 
   nlohmann::json to_json() const;
   static ModelOptions from_json(const nlohmann::json& config);

@@ -85,4 +85,33 @@ seppo::Norm parse_norm(const std::string& text) {
   return text == "pre" ? seppo::Norm::pre : seppo::Norm::post;
 }
 
+namespace {
+
+const std::vector<std::pair<std::string, seppo::Positions>> kPositions{
+    {"sinusoid", seppo::Positions::sinusoid},
+    {"cosinusoid", seppo::Positions::cosinusoid},
+    {"floor-sinusoid", seppo::Positions::floor_sinusoid},
+    {"count", seppo::Positions::count},
+    {"simple", seppo::Positions::simple},
+    {"binary", seppo::Positions::binary},
+    {"learned", seppo::Positions::learned},
+    {"none", seppo::Positions::none}};
+
+}  // namespace
+
+const std::vector<std::string>& position_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> result;
+    for (const auto& [name, kind] : kPositions) result.push_back(name);
+    return result;
+  }();
+  return names;
+}
+
+seppo::Positions parse_positions(const std::string& name) {
+  for (const auto& [known, kind] : kPositions)
+    if (known == name) return kind;
+  seppo::fail<seppo::ArgumentError>("positions: '", printable(name), "' is not known");
+}
+
 }  // namespace examples

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <seppo/models/transformer_layers.h>
+#include <seppo/nn/positional_encoding.h>
 #include <seppo/nn/checkpoint.h>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace examples {
 
@@ -33,5 +35,9 @@ std::uint64_t config_seed(const nlohmann::json& config, const std::string& key);
 const nlohmann::json& config_part(const nlohmann::json& config, const std::string& key);  // an object
 
 seppo::Norm parse_norm(const std::string& text);  // "pre" or "post"
+
+// Positional encodings by name, in the order of --help.
+const std::vector<std::string>& position_names();
+seppo::Positions parse_positions(const std::string& name);
 
 }  // namespace examples

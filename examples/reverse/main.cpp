@@ -74,6 +74,7 @@ int train(const std::vector<std::string>& arguments) {
   line.integer("layers", &model_options.n_layers, 1, 64, "encoder layers");
   line.number("dropout", &model_options.dropout, 0, 0.999, "dropout of sublayers");
   line.choice("norm", &model_options.norm, {"post", "pre"}, "layer norm after or before each sublayer");
+  line.choice("positions", &model_options.positions, examples::position_names(), "positional encoding");
   options.add_to(line);
   if (!line.parse(arguments)) return 0;
   options.validate();

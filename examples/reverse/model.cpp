@@ -16,8 +16,8 @@ using seppo::Ragged;
 using seppo::Tensor;
 
 nlohmann::json ModelOptions::to_json() const {
-  return {{"d_model", d_model},   {"n_heads", n_heads}, {"d_ff", d_ff},
-          {"n_layers", n_layers}, {"dropout", dropout}, {"norm", norm}};
+  return {{"d_model", d_model}, {"n_heads", n_heads}, {"d_ff", d_ff},          {"n_layers", n_layers},
+          {"dropout", dropout}, {"norm", norm},       {"positions", positions}};
 }
 
 ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
@@ -27,7 +27,8 @@ ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
           .d_ff = config_integer(config, "d_ff", 1, 1 << 20),
           .n_layers = config_integer(config, "n_layers", 0, 1000),
           .dropout = examples::config_number(config, "dropout", 0, 1),
-          .norm = examples::config_text(config, "norm")};
+          .norm = examples::config_text(config, "norm"),
+          .positions = config.contains("positions") ? examples::config_text(config, "positions") : "sinusoid"};
 }
 
 seppo::PredictorConfig ModelOptions::predictor() const {
@@ -39,7 +40,7 @@ seppo::PredictorConfig ModelOptions::predictor() const {
           .n_layers = n_layers,
           .dropout = dropout,
           .norm = examples::parse_norm(norm),
-          .positions = seppo::Positions::sinusoid,
+          .positions = examples::parse_positions(positions),
           .max_length = kLength};
 }
 

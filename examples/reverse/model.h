@@ -24,7 +24,7 @@ constexpr int kLength = 16;
 struct ModelOptions {
   int d_model = 32, n_heads = 1, d_ff = 64, n_layers = 1;
   double dropout = 0;
-  std::string norm = "post";
+  std::string norm = "post", positions = "sinusoid";
 
   nlohmann::json to_json() const;
   static ModelOptions from_json(const nlohmann::json& config);
