@@ -221,3 +221,21 @@ BOOST_AUTO_TEST_CASE(attention_lab_shows_what_it_claims) {
   for (const char* lengths : {"", "x", "64,32", "64,", "0", "1e3", "100000"})
     check_refused(folder, {"attention_lab", "--lengths", lengths}, 2, "--lengths");
 }
+
+// What docs/answers.md says of them.
+BOOST_AUTO_TEST_CASE(labs_show_what_is_said_of_them) {
+  const Folder folder;
+  const Result blocks = folder.run({"blocks_lab"});
+  BOOST_REQUIRE_EQUAL(blocks.code, 0);
+  for (const char* part : {"one projection for both: 0.00", "layer norm: 0.00    batch norm: 1.",
+                           "\n     1.00  0.00  0.00  0.00\n", "\n     0.00  0.00  0.00  0.00\n"})
+    BOOST_CHECK_MESSAGE(blocks.out.find(part) != std::string::npos, part);
+  const Result positions = folder.run({"positions", "--length", "40", "--width", "16", "--svg", "maps"});
+  BOOST_REQUIRE_EQUAL(positions.code, 0);
+  BOOST_CHECK(positions.out.find("keeps 40 of 40 positions apart; largest value 39") != std::string::npos);
+  BOOST_CHECK(read(folder.path / "maps/sinusoid.svg").ends_with("</svg>\n"));
+  BOOST_CHECK_EQUAL(std::distance(fs::directory_iterator(folder.path / "maps"), fs::directory_iterator()), 6);
+  check_refused(folder, {"positions", "--length", "0"}, 2, "--length");
+  check_refused(folder, {"blocks_lab", "--fast"}, 2, "--fast");
+  check_refused(folder, {"addsub", "train", "--positions", "roman"}, 2, "--positions");
+}
