@@ -21,6 +21,13 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
+// Under AddressSanitizer, bytes between two pieces that no one may touch.
+#ifdef SEPPO_ASAN
+constexpr std::size_t kRedZone = Arena::kAlignment;
+#else
+constexpr std::size_t kRedZone = 0;
+#endif
+
 // Size classes in units of a cache line: 1..15 exactly, then eight to each power of two.
 struct SizeClass {
   int index;
@@ -41,10 +48,10 @@ SizeClass size_class(std::size_t bytes) {
 Arena::~Arena() { free_blocks(); }
 
 void* Arena::allocate(std::size_t bytes) {
-  bytes = std::max<std::size_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment;
-  if (blocks_.empty() || used_ + bytes > blocks_[block_].size()) grow(bytes);
+  const std::size_t taken = std::max<std::size_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment + kRedZone;
+  if (blocks_.empty() || used_ + taken > blocks_[block_].size()) grow(taken);
   std::byte* piece = blocks_[block_].data() + used_;
-  used_ += bytes;
+  used_ += taken;
   ASAN_UNPOISON_MEMORY_REGION(piece, bytes);
   return piece;
 }
@@ -52,16 +59,22 @@ void* Arena::allocate(std::size_t bytes) {
 void* Arena::allocate_recycled(std::size_t bytes) {
   const SizeClass c = size_class(bytes);
   Piece*& head = recycled_[static_cast<std::size_t>(c.index)];
-  if (!head) return allocate(c.bytes);
-  Piece* piece = head;
-  ASAN_UNPOISON_MEMORY_REGION(piece, c.bytes);
-  head = piece->next;
+  void* piece = head;
+  if (piece) {
+    ASAN_UNPOISON_MEMORY_REGION(piece, sizeof(Piece));
+    head = head->next;
+  } else {
+    piece = allocate(c.bytes);
+  }
+  ASAN_POISON_MEMORY_REGION(piece, c.bytes);
+  ASAN_UNPOISON_MEMORY_REGION(piece, bytes);
   return piece;
 }
 
 void Arena::recycle(void* memory, std::size_t bytes) {
   const SizeClass c = size_class(bytes);
   Piece*& head = recycled_[static_cast<std::size_t>(c.index)];
+  ASAN_UNPOISON_MEMORY_REGION(memory, sizeof(Piece));
   head = new (memory) Piece{head};
   ASAN_POISON_MEMORY_REGION(memory, c.bytes);
 }

@@ -4,7 +4,7 @@
 // blocks, reset() replaces them by one block of their total size, so that from the second step on a
 // step of the same size allocates nothing. recycle() returns a piece early, for reuse by the next
 // allocate_recycled() of its size class: gradients come and go this way during backward.
-// Under AddressSanitizer, memory that is not handed out is poisoned.
+// Under AddressSanitizer, memory that is not handed out is poisoned, and so are gaps between the pieces.
 #pragma once
 
 #include <seppo/autograd/memory.h>
