@@ -310,6 +310,7 @@ BOOST_AUTO_TEST_CASE(catalogue) {
       },
       {"einsum: label z", "no operand"});
   check_error<ArgumentError>([&] { einsum("i1,1k->ik", ones({2, 3}), ones({3, 2})); }, {"einsum: labels are letters"});
+  check_error<ArgumentError>([&] { einsum("1j,jk->k", ones({2, 3}), ones({3, 2})); }, {"einsum: labels are letters"});
   check_error<ShapeError>(
       [&] {
         einsum("ijk,jk->i", ones({2, 3}), ones({3, 2}));

@@ -84,3 +84,14 @@ BOOST_AUTO_TEST_CASE(values_are_restored) {
   BOOST_CHECK(values == before);
   release_leaf(x.node());
 }
+
+// Each input has values of its own.
+BOOST_AUTO_TEST_CASE(inputs_are_drawn_apart) {
+  const auto report = gradient_check({{3}, {2, 3}, {3}}, [](Inputs x) {
+    BOOST_CHECK_NE(x[0].values()[0], x[1].values()[0]);
+    BOOST_CHECK_NE(x[1].values()[5], x[2].values()[2]);
+    BOOST_CHECK(x[1].shape() == (Shape{2, 3}));
+    return x[0] * x[1] + x[2];
+  });
+  BOOST_CHECK_MESSAGE(report.passed, report.text);
+}

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 using namespace seppo;
@@ -242,12 +243,23 @@ BOOST_AUTO_TEST_CASE(vector_functions_are_accurate) {
   std::vector<float> x;
   for (int i = 0; i < 1000; ++i) x.push_back(static_cast<float>(40 * random.uniform() - 20));
   tape().clear();
-  const Tensor input = row(x), e = seppo::exp(input), h = seppo::tanh(input), s = sigmoid(input);
+  const Tensor input = row(x), e = seppo::exp(input), h = seppo::tanh(input), s = sigmoid(input), g = gelu(input),
+               w = silu(input), a = gelu_tanh(input);
+  tape().backward(g, std::vector<float>(x.size(), 1.0f));
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double v = static_cast<double>(x[i]);
     BOOST_CHECK_CLOSE(static_cast<double>(e.values()[i]), std::exp(v), 3e-5);  // percent
     BOOST_CHECK_SMALL(static_cast<double>(h.values()[i]) - std::tanh(v), 5e-7);
     BOOST_CHECK_SMALL(static_cast<double>(s.values()[i]) - 1 / (1 + std::exp(-v)), 2e-7);
+    const double normal = 0.5 * std::erfc(-v / std::sqrt(2.0)), near = std::max(1.0, std::abs(v));
+    BOOST_CHECK_SMALL(static_cast<double>(g.values()[i]) - v * normal, 1e-6 * near);
+    BOOST_CHECK_SMALL(static_cast<double>(w.values()[i]) - v / (1 + std::exp(-v)), 1e-6 * near);
+    const double u = std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v);
+    BOOST_CHECK_SMALL(static_cast<double>(a.values()[i]) - 0.5 * v * (1 + std::tanh(u)), 1e-6 * near);
+    // the slope of gelu: Phi(x) + x phi(x)
+    BOOST_CHECK_SMALL(static_cast<double>(input.gradient()[i]) -
+                          (normal + v * std::exp(-0.5 * v * v) / std::sqrt(2 * std::numbers::pi)),
+                      2e-6);
   }
 }
 

@@ -60,6 +60,19 @@ BOOST_AUTO_TEST_CASE(masked_softmax) {
              [&](int s, int i, int j) { return pairs[static_cast<std::size_t>((s * 3 + i) * 4 + j)] != 0; });
 }
 
+// With more queries than keys, the first see nothing.
+BOOST_AUTO_TEST_CASE(causal_softmax_of_more_queries_than_keys) {
+  check_op(
+      "softmax causal", {{2, 5, 3}}, [](Inputs x) { return seppo::softmax(x[0], seppo::Mask::causal()); },
+      [](const auto& x) {
+        int i = 0;
+        return ref::along(x[0], -1, [&](auto& row) {
+          ref::softmax_allowed(row, [&](std::size_t j) { return static_cast<int>(j) <= i % 5 - 2; });
+          ++i;
+        });
+      });
+}
+
 BOOST_AUTO_TEST_CASE(layer_norm) {
   for (const Shape& shape : {Shape{4}, Shape{3, 5}, Shape{2, 3, 4}, Shape{2, 1, 3, 17}, Shape{0, 4}, Shape{4, 40}}) {
     const int n = shape[-1];
