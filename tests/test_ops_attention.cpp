@@ -150,25 +150,26 @@ int at(const std::vector<int>& offsets, int s) { return offsets[static_cast<std:
 
 // Two sequences that end within tiles of queries and of keys, two heads; a sample of all derivatives.
 template <class F>
-void check_long(const std::string& name, const seppo::AttentionOptions& options, const F& factor) {
+void check_long(const std::string& name, const seppo::AttentionOptions& options, const F& factor, int width = 8) {
+  const int d = 2 * width;
   const std::vector<int> qo{0, 70, 73}, ko{0, 150, 300};
-  const Arrays<double> in{normal_values({73, 16}, 1), normal_values({300, 16}, 2), normal_values({300, 16}, 3)};
+  const Arrays<double> in{normal_values({73, d}, 1), normal_values({300, d}, 2), normal_values({300, d}, 3)};
   // weights times factor(sequence, head, query, key): the mask, or what dropout makes of a weight
   const auto reference = [&](const auto& x) {
     using T = typename std::decay_t<decltype(x[0].v)>::value_type;
-    Nd<T> out({73, 16});
+    Nd<T> out({73, d});
     for (int s = 0; s < 2; ++s)
       for (int h = 0; h < 2; ++h)
         for (int i = at(qo, s); i < at(qo, s + 1); ++i) {
           std::vector<T> p;
           for (int j = at(ko, s); j < at(ko, s + 1); ++j) {
             T dot = 0;
-            for (int c = 8 * h; c < 8 * h + 8; ++c) dot += x[0]({i, c}) * x[1]({j, c});
-            p.push_back(dot / std::sqrt(8.0));
+            for (int c = width * h; c < width * (h + 1); ++c) dot += x[0]({i, c}) * x[1]({j, c});
+            p.push_back(dot / std::sqrt(static_cast<double>(width)));
           }
           const auto weight = [&](std::size_t j) { return factor(s, h, i - at(qo, s), static_cast<int>(j)); };
           ref::softmax_allowed(p, [&](std::size_t j) { return weight(j) >= 0; });
-          for (int c = 8 * h; c < 8 * h + 8; ++c)
+          for (int c = width * h; c < width * (h + 1); ++c)
             for (std::size_t j = 0; j < p.size(); ++j)
               if (weight(j) > 0) out({i, c}) += weight(j) * p[j] * x[2]({at(ko, s) + static_cast<int>(j), c});
         }
@@ -178,7 +179,7 @@ void check_long(const std::string& name, const seppo::AttentionOptions& options,
   t.clear();
   t.random = {1, 2, 3, 4};
   std::vector<Tensor> x;
-  for (const auto& a : in) x.push_back(seppo::variable({a.dim(0), 16}, a.v));
+  for (const auto& a : in) x.push_back(seppo::variable({a.dim(0), d}, a.v));
   const Tensor y = seppo::attention(x[0], x[1], x[2], 2, qo, ko, options);
   check_close(y.values(), reference(in).v, 1e-12, name);
   check_some_derivatives(y, x, in, reference, 211);
@@ -189,7 +190,9 @@ void check_long(const std::string& name, const seppo::AttentionOptions& options,
 
 // factor < 0: the key may not be attended.
 BOOST_AUTO_TEST_CASE(long_sequences) {
-  check_long("long", {}, [](int, int, int, int) { return 1.0; });
+  for (const int width : {8, 20})  // 20: more than a vector, and not a multiple of one
+    check_long(
+        "long", {}, [](int, int, int, int) { return 1.0; }, width);
   check_long("long causal", {seppo::Mask::causal()},
              [](int s, int, int i, int j) { return j <= i + 150 - (s == 0 ? 70 : 3) ? 1.0 : -1.0; });
   const std::vector<int> lengths{129, 0};

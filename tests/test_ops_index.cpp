@@ -162,6 +162,7 @@ BOOST_AUTO_TEST_CASE(op_split_and_chunk) {
     check_parts(shape, axis, {7}, [=](const Tensor& x) { return seppo::split(x, 9, axis); });
     check_parts(shape, axis, {2, 2, 2, 1}, [=](const Tensor& x) { return seppo::chunk(x, 4, axis); });
     check_parts(shape, axis, {7}, [=](const Tensor& x) { return seppo::chunk(x, 1, axis); });
+    check_parts(shape, axis, {1, 1, 1, 1, 1, 1, 1}, [=](const Tensor& x) { return seppo::chunk(x, 7, axis); });
   }
   seppo::tape().clear();
   BOOST_CHECK_EQUAL(seppo::split(seppo::zeros({0, 3}), 2).size(), 1);

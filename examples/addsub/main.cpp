@@ -145,9 +145,7 @@ int train(const std::vector<std::string>& arguments) {
   options.add_to(line);
   if (!line.parse(arguments)) return 0;
   options.validate();
-  if (model_options.d_model % model_options.n_heads != 0)
-    throw UsageError(
-        fmt::format("--d-model: {} is not a multiple of --heads {}", model_options.d_model, model_options.n_heads));
+  examples::check_heads(model_options.d_model, model_options.n_heads);
   if (model_options.dropout_place == "norm" && model_options.norm == "pre")
     throw UsageError("--dropout-place: norm needs --norm post");
   if (line.given("split")) try {

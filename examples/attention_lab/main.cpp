@@ -1,6 +1,7 @@
 // attention_lab: attention in several ways, shown to be equal, and what each costs as sequences grow.
 #include "attention_lab/ways.h"
 #include "common/command_line.h"
+#include "common/random_tensor.h"
 #include "common/training.h"
 
 #include <seppo/autograd/random.h>
@@ -19,16 +20,10 @@ namespace attention_lab {
 namespace {
 
 using examples::CommandLine;
+using examples::random_tensor;
 using nlohmann::json;
 using seppo::real;
 using seppo::Shape;
-
-Tensor random_tensor(const Shape& shape, std::uint64_t seed) {
-  seppo::RandomStream random(seed, seppo::Purpose::data);
-  std::vector<real> values(static_cast<std::size_t>(shape.size()));
-  for (real& v : values) v = static_cast<real>(random.normal());
-  return seppo::variable(shape, values);
-}
 
 double difference(const Tensor& a, const Tensor& b) { return static_cast<double>(amax(seppo::abs(a - b)).item()); }
 

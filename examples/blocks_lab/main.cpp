@@ -1,5 +1,6 @@
 // blocks_lab: why a Transformer's blocks are as they are: each part is switched off, and what breaks is printed.
 #include "common/command_line.h"
+#include "common/random_tensor.h"
 
 #include <seppo/models/transformer_layers.h>
 #include <seppo/nn/batch_norm.h>
@@ -14,17 +15,11 @@
 namespace blocks_lab {
 namespace {
 
+using examples::random_tensor;
 using seppo::Mask;
 using seppo::real;
 using seppo::Shape;
 using seppo::Tensor;
-
-Tensor random_tensor(const Shape& shape, std::uint64_t seed) {
-  seppo::RandomStream random(seed, seppo::Purpose::data);
-  std::vector<real> values(static_cast<std::size_t>(shape.size()));
-  for (real& v : values) v = static_cast<real>(random.normal());
-  return seppo::variable(shape, values);
-}
 
 double norm(std::span<const real> values) {
   double squares = 0;

@@ -99,9 +99,7 @@ int train(const std::vector<std::string>& arguments) {
   if (!line.parse(arguments)) return 0;
   options.validate();
   if (data.empty()) throw UsageError("--data: a text file is needed");
-  if (model_options.d_model % model_options.n_heads != 0)
-    throw UsageError(
-        fmt::format("--d-model: {} is not a multiple of --heads {}", model_options.d_model, model_options.n_heads));
+  examples::check_heads(model_options.d_model, model_options.n_heads);
   examples::use_threads(options.threads);
 
   const Corpus corpus = read_corpus(data, train_share, model_options.block);

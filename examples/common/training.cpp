@@ -165,8 +165,7 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
       const StepReport now{step, sums.loss / sums.count, sums.correct / sums.count, norm, lr};
       progress.step(now);
       // Some 400 points make a curve.
-      if (report && (step % std::max<std::int64_t>(1, steps / 400) == 0 || step == 1))
-        report->add_step(now);
+      if (report && (step % std::max<std::int64_t>(1, steps / 400) == 0 || step == 1)) report->add_step(now);
       if (step % options.log_interval == 0 || step == steps)
         metrics << json{{"step", step},
                         {"epoch", epoch},
@@ -214,6 +213,11 @@ void prepare_folder(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder, error);
   if (error || ::access(folder.c_str(), W_OK | X_OK) != 0)
     throw UsageError(fmt::format("--out: cannot write to folder '{}'", seppo::printable(folder.string(), 120)));
+}
+
+void check_heads(int d_model, int n_heads) {
+  if (d_model % n_heads != 0)
+    throw UsageError(fmt::format("--d-model: {} is not a multiple of --heads {}", d_model, n_heads));
 }
 
 void use_threads(int threads) {

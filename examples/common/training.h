@@ -76,6 +76,9 @@ void print_result(const TrainingResult& result, const TrainingOptions& options);
 // Checks that `folder` can be made and written before any work is done.
 void prepare_folder(const std::filesystem::path& folder);
 
+// Throws UsageError unless --heads divides --d-model.
+void check_heads(int d_model, int n_heads);
+
 // Applies --threads.
 void use_threads(int threads);
 

@@ -78,9 +78,7 @@ int train(const std::vector<std::string>& arguments) {
   options.add_to(line);
   if (!line.parse(arguments)) return 0;
   options.validate();
-  if (model_options.d_model % model_options.n_heads != 0)
-    throw UsageError(
-        fmt::format("--d-model: {} is not a multiple of --heads {}", model_options.d_model, model_options.n_heads));
+  examples::check_heads(model_options.d_model, model_options.n_heads);
   examples::use_threads(options.threads);
 
   const seppo::Ragged sequences = make_sequences(options.seed, Part::train, kTrain);
