@@ -269,6 +269,21 @@ BOOST_AUTO_TEST_CASE(attention_maps_come_from_every_layer_and_head) {
   BOOST_CHECK(names == expected);
 }
 
+// With dropout after the norm the embedded inputs are left alone; else they are dropped like sublayers.
+BOOST_AUTO_TEST_CASE(embedded_inputs_are_dropped_where_documented) {
+  for (const DropoutPlace place : {DropoutPlace::before_residual, DropoutPlace::after_norm}) {
+    TransformerConfig config = small();
+    config.dropout = 0.5;
+    config.dropout_place = place;
+    Fixture f(config);
+    tape().random = {5, 6, 7, 0};
+    const Tensor x = f.model.embed(f.model.src_embedding, f.src.tokens, f.model.positions.ids(f.src.offsets));
+    const auto zeros = std::count(x.values().begin(), x.values().end(), 0.0);
+    BOOST_CHECK(place == DropoutPlace::after_norm ? zeros < 8 : zeros > 16);
+    tape().random = {};
+  }
+}
+
 BOOST_AUTO_TEST_CASE(embeddings_start_as_documented) {
   for (const bool scaled : {false, true}) {
     TransformerConfig config = small();
