@@ -45,6 +45,8 @@ Tensor checkpoint(std::span<const Tensor> inputs, CheckpointedCall call, const v
     outer.attach(y, [=] {
       Tape& own = *y.node().tape;
       Tape& inner = own.inner();
+      inner.mode = Mode::train;  // as it was when this was recorded, wherever backward is called
+      inner.recording = true;
       inner.random = random;
       const Run run(inner, kept, call, f);
       inner.backward(run.output, {y.grad(), y.size()});

@@ -14,7 +14,6 @@
 
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {

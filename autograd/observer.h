@@ -1,7 +1,7 @@
 // Observer: sees what a tape computes, op by op, forward and backward.
 //
 // Made for tools: finding NaNs (anomaly.h), profiles and graphs (profile.h, graph.h), probes (below).
-// Without an observer none of this costs anything.
+// Without an observer an op pays for storing its name, and for finding that there is none.
 //
 //   Probe probe([&](const std::string& module, const Tensor& y) {
 //     if (module == "encoder.0.ffn") seen = y.retain_grad();     // readable until tape().clear()

@@ -108,6 +108,25 @@ BOOST_AUTO_TEST_CASE(tensors_of_the_tape_must_be_inputs) {
   BOOST_CHECK_EQUAL(x.gradient()[1], 2);
 }
 
+// Backward computes the part again as it was recorded, dropout included, whatever the mode is by then.
+BOOST_AUTO_TEST_CASE(backward_does_not_depend_on_the_mode_it_is_called_in) {
+  const auto gradient = [](Mode mode, bool recording) {
+    tape().clear();
+    tape().random = {.seed = 1, .step = 2};
+    const Tensor x = variable({64}, std::vector<double>(64, 1.0));
+    const Tensor y = checkpoint({x}, [](std::span<const Tensor> in) { return exp(dropout(in[0], 0.5)); });
+    const UseMode scope(mode);
+    tape().recording = recording;
+    tape().backward(y, std::vector<double>(64, 1.0));
+    tape().recording = true;
+    return std::vector<double>(x.gradient().begin(), x.gradient().end());
+  };
+  const auto expected = gradient(Mode::train, true);
+  BOOST_CHECK(std::count(expected.begin(), expected.end(), 0.0) > 16);
+  BOOST_CHECK(gradient(Mode::eval, true) == expected);
+  BOOST_CHECK(gradient(Mode::train, false) == expected);
+}
+
 BOOST_AUTO_TEST_CASE(nothing_is_recorded_without_a_gradient) {
   tape().clear();
   const auto f = [](std::span<const Tensor> in) { return exp(in[0]); };

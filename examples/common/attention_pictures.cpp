@@ -40,19 +40,19 @@ std::string short_label(const std::string& label) {
   return std::string(4 - length, ' ') + kept;
 }
 
-std::string xml(const std::string& text) {
-  std::string result;
-  for (const char c : text)
-    result += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
-  return result;
-}
-
 const std::string& label(const std::vector<std::string>& labels, std::size_t i) {
   static const std::string none;
   return i < labels.size() ? labels[i] : none;
 }
 
 }  // namespace
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text)
+    result += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+  return result;
+}
 
 std::string attention_text(const seppo::AttentionMap& map, int head, const AttentionLabels& labels) {
   constexpr std::string_view kShades = " .:-=+*#%@";
@@ -96,22 +96,22 @@ std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels&
   for (int h = 0; h < heads; ++h) {
     const Head weights(map, h);
     const int left = h * panel + kMargin;
-    svg += fmt::format("<text x=\"{}\" y=\"16\" font-size=\"13\">{}, head {}</text>\n", left, xml(map.name), h);
+    svg += fmt::format("<text x=\"{}\" y=\"16\" font-size=\"13\">{}, head {}</text>\n", left, escaped(map.name), h);
     for (int j = 0; j < keys; ++j)
       svg +=
           fmt::format("<text transform=\"translate({},{}) rotate(-50)\">{}</text>\n", left + j * kCell + kCell / 2 + 3,
-                      kTop - 5, xml(label(labels.keys, static_cast<std::size_t>(j))));
+                      kTop - 5, escaped(label(labels.keys, static_cast<std::size_t>(j))));
     for (int i = 0; i < queries; ++i) {
       const std::string& query = label(labels.queries, static_cast<std::size_t>(i));
       svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", left - 5, kTop + i * kCell + 15,
-                         xml(query));
+                         escaped(query));
       for (int j = 0; j < keys; ++j) {
         const double w = weights(static_cast<std::size_t>(i), static_cast<std::size_t>(j));
         svg += fmt::format(
             "<g><title>{} looks at {}: {:.3f}</title><rect class=\"w\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" "
             "fill-opacity=\"{:.3f}\"/><rect class=\"c\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></g>\n",
-            xml(query), xml(label(labels.keys, static_cast<std::size_t>(j))), w, left + j * kCell, kTop + i * kCell,
-            kCell, kCell, w, left + j * kCell, kTop + i * kCell, kCell, kCell);
+            escaped(query), escaped(label(labels.keys, static_cast<std::size_t>(j))), w, left + j * kCell,
+            kTop + i * kCell, kCell, kCell, w, left + j * kCell, kTop + i * kCell, kCell, kCell);
       }
     }
   }

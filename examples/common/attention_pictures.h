@@ -10,6 +10,9 @@
 
 namespace examples {
 
+// Text that may stand within XML and HTML.
+std::string escaped(const std::string& text);
+
 // What stands beside the rows of a map (queries: who looks) and above its columns (keys: what is looked at).
 struct AttentionLabels {
   std::vector<std::string> queries, keys;

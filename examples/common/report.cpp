@@ -9,12 +9,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string html(const std::string& text) {
-  std::string result;
-  for (const char c : text) result += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return result;
-}
-
 // JSON that may stand within a script element: no "</", and text that is not UTF-8 replaced.
 std::string embedded(const json& value) {
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace), result;
@@ -73,7 +67,8 @@ void Report::write(const std::vector<ReportSample>& samples, bool is_finished) c
       file_,
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-          html(title_) + "</title>\n<style>" + kReportStyle + "</style></head>\n<body><main>\n<h1>" + html(title_) +
+          escaped(title_) + "</title>\n<style>" + kReportStyle + "</style></head>\n<body><main>\n<h1>" +
+          escaped(title_) +
           "</h1>\n<p id=\"about\"></p>\n"
           "<section><h2>Curves</h2><div id=\"curves\"></div></section>\n"
           "<section><h2>Samples</h2><table id=\"samples\"></table></section>\n"

@@ -10,7 +10,6 @@ and larger ones.
 Exits with 77 where PyTorch is not installed.
 """
 import json
-import math
 import random
 import sys
 import types
