@@ -100,7 +100,7 @@ class Tape {
   ObserverLink* observers() const { return observers_; }
   void set_observers(ObserverLink* first) { observers_ = first; }
 
-  std::size_t size() const { return count_; }  // nodes since clear()
+  std::size_t size() const { return count_; }                 // nodes since clear()
   std::size_t capacity() const { return arena_.capacity(); }  // bytes held from the system
   std::size_t used() const { return arena_.used(); }          // bytes in use since clear()
   Arena& arena() { return arena_; }

@@ -17,22 +17,29 @@ struct GreedyOptions {
 std::vector<std::vector<int>> greedy_decode(const Transformer& model, const Ragged& src, const GreedyOptions& options);
 
 // Decodes step by step: each step attends the cached keys and values of the steps before instead of
-// computing them again. Scores equal those of Transformer::decode up to rounding.
+// computing them again. Scores equal those of Transformer::decode up to rounding. Each row is one target that grows;
+// at first there is one for each source.
 class DecoderCache {
  public:
-  // `memory` is Transformer::encode's result for sequences at `memory_rows`; it is copied.
+  // `memory` is Transformer::encode's result for sources at `memory_rows`; it is copied.
   DecoderCache(const Transformer& model, const Tensor& memory, Offsets memory_rows, int max_length);
 
-  // Feeds one token to each sequence. Returns the scores of the next, [sequences, tgt_vocabulary].
+  // Feeds one token to each row. Returns the scores of the next, [rows, tgt_vocabulary].
   Tensor step(std::span<const int> tokens);
-  int length() const { return length_; }
+
+  // From now on row i continues what row parents[i] was; several may continue the same, and some none. The rows of
+  // source s are source_rows[s] .. source_rows[s + 1] - 1, and their parents were its rows, too.
+  void select(std::span<const int> parents, Offsets source_rows);
+
+  int length() const { return length_; }  // tokens fed to each row
 
  private:
   const Transformer& model_;
   int max_length_, length_ = 0;
-  std::vector<int> memory_rows_, cache_rows_, step_rows_;
+  std::vector<int> memory_rows_, source_rows_;
+  std::vector<int> cache_rows_, step_rows_;   // of each row: where its cache begins, and its one query
   std::vector<std::vector<real>> memory_kv_;  // for each layer [memory rows, 2 d_model]
-  std::vector<std::vector<real>> self_kv_;    // for each layer [sequences, max_length, 2 d_model]
+  std::vector<std::vector<real>> self_kv_;    // for each layer [rows, max_length, 2 d_model]
 };
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -33,27 +33,8 @@ std::vector<real> converted(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-}  // namespace
-
-void save_checkpoint(const std::filesystem::path& path, const Parameters& parameters,
-                     const std::map<std::string, std::string>& metadata) {
-  SafeTensors content{metadata, {}};
-  for (const auto& entry : parameters.entries()) {
-    const auto values = entry.tensor.values();
-    check<NumericError>(std::all_of(values.begin(), values.end(), [](real v) { return std::isfinite(v); }),
-                        "checkpoint: parameter ", entry.name, " is not finite; nothing was saved");
-    StoredTensor tensor{entry.name, kDtype, sizes_of(entry.shape), std::vector<std::byte>(values.size_bytes())};
-    if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), values.size_bytes());
-    content.tensors.push_back(std::move(tensor));
-  }
-  write_safetensors(path, content);
-}
-
-std::map<std::string, std::string> read_checkpoint_metadata(const std::filesystem::path& path) {
-  return read_safetensors(path).metadata;
-}
-
-void load_checkpoint(const std::filesystem::path& path, Parameters& parameters) {
+// The values of every parameter, in the order of the parameters.
+std::vector<std::vector<real>> read_values(const std::filesystem::path& path, const Parameters& parameters) {
   const SafeTensors content = read_safetensors(path);
   std::string differences;
   std::size_t count = 0;
@@ -83,10 +64,49 @@ void load_checkpoint(const std::filesystem::path& path, Parameters& parameters) 
   }
   if (count > 5) differences += "; and " + std::to_string(count - 5) + " more";
   check<FormatError>(count == 0, printable(path.string(), 120), ": does not fit the model", differences);
+  return values;
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& path, const Parameters& parameters,
+                     const std::map<std::string, std::string>& metadata) {
+  SafeTensors content{metadata, {}};
+  for (const auto& entry : parameters.entries()) {
+    const auto values = entry.tensor.values();
+    check<NumericError>(std::all_of(values.begin(), values.end(), [](real v) { return std::isfinite(v); }),
+                        "checkpoint: parameter ", entry.name, " is not finite; nothing was saved");
+    StoredTensor tensor{entry.name, kDtype, sizes_of(entry.shape), std::vector<std::byte>(values.size_bytes())};
+    if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), values.size_bytes());
+    content.tensors.push_back(std::move(tensor));
+  }
+  write_safetensors(path, content);
+}
+
+std::map<std::string, std::string> read_checkpoint_metadata(const std::filesystem::path& path) {
+  return read_safetensors(path).metadata;
+}
+
+void load_checkpoint(const std::filesystem::path& path, Parameters& parameters) {
+  load_average({&path, 1}, parameters);
+}
+
+void load_average(std::span<const std::filesystem::path> paths, Parameters& parameters) {
+  check<ArgumentError>(!paths.empty(), "checkpoint: the mean of no files");
+  std::vector<std::vector<double>> sums;
+  for (const auto& path : paths) {
+    const std::vector<std::vector<real>> values = read_values(path, parameters);
+    sums.resize(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      sums[i].resize(values[i].size());
+      for (std::size_t j = 0; j < values[i].size(); ++j) sums[i][j] += static_cast<double>(values[i][j]);
+    }
+  }
   std::size_t i = 0;
   for (const auto& entry : parameters.entries()) {
-    std::copy(values[i].begin(), values[i].end(),
-              parameters.values().begin() + static_cast<std::ptrdiff_t>(entry.offset));
+    const auto to = parameters.values().subspan(entry.offset, entry.size());
+    for (std::size_t j = 0; j < to.size(); ++j)
+      to[j] = static_cast<real>(sums[i][j] / static_cast<double>(paths.size()));
     ++i;
   }
 }

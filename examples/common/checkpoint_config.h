@@ -3,8 +3,8 @@
 #pragma once
 
 #include <seppo/models/transformer_layers.h>
-#include <seppo/nn/positional_encoding.h>
 #include <seppo/nn/checkpoint.h>
+#include <seppo/nn/positional_encoding.h>
 
 #include <nlohmann/json.hpp>
 

@@ -111,6 +111,30 @@ std::string evaluation_text(int epoch, const json& evaluation) {
 
 namespace {
 
+// The examples of an epoch, batch after batch, in an order drawn by seed and epoch. With lengths: drawn, then sorted
+// within pools of many batches, whose order is drawn again; what does not fill a batch stays last.
+std::vector<int> epoch_order(const Task& task, std::size_t batch, std::uint64_t seed, int epoch) {
+  const auto draw = [&](std::size_t n, std::uint64_t stream) {
+    return seppo::random_permutation(static_cast<int>(n), {seed, seppo::Purpose::shuffle, stream});
+  };
+  std::vector<int> order = draw(task.examples, static_cast<std::uint64_t>(epoch));
+  if (task.lengths.empty()) return order;
+  const std::size_t batches = task.examples / batch, pool = 50 * batch;
+  for (std::size_t first = 0; first < order.size(); first += pool)
+    std::stable_sort(order.begin() + static_cast<std::ptrdiff_t>(first),
+                     order.begin() + static_cast<std::ptrdiff_t>(std::min(first + pool, order.size())),
+                     [&](int a, int b) {
+                       return task.lengths[static_cast<std::size_t>(a)] < task.lengths[static_cast<std::size_t>(b)];
+                     });
+  std::vector<int> mixed;
+  for (const int b : draw(batches, (std::uint64_t{1} << 32) + static_cast<std::uint64_t>(epoch))) {
+    const auto examples = std::span(order).subspan(static_cast<std::size_t>(b) * batch, batch);
+    mixed.insert(mixed.end(), examples.begin(), examples.end());
+  }
+  mixed.insert(mixed.end(), order.begin() + static_cast<std::ptrdiff_t>(batches * batch), order.end());
+  return mixed;
+}
+
 // The words this program was started with, quoted where a shell needs it.
 std::string command_text() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -148,8 +172,7 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
 
   const auto ended = [&] { return interrupted || (options.max_steps > 0 && result.steps >= options.max_steps); };
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
-    const std::vector<int> order = seppo::random_permutation(
-        static_cast<int>(task.examples), {options.seed, seppo::Purpose::shuffle, static_cast<std::uint64_t>(epoch)});
+    const std::vector<int> order = epoch_order(task, batch, options.seed, epoch);
     for (std::size_t b = 0; b < batches && !ended(); ++b) {
       const auto examples = std::span(order).subspan(b * batch, batch);
       const std::int64_t step = ++result.steps;

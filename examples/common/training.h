@@ -45,6 +45,8 @@ struct TrainingOptions {
 // What a program tells the loop about its task.
 struct Task {
   std::size_t examples = 0;
+  // Of each example; if given, a batch is made of examples of similar length, so that threads get equal shares.
+  std::span<const int> lengths = {};
   // The loss of these examples, summed over tokens; runs on several threads at once.
   std::function<seppo::ShardLoss(std::span<const int> examples)> loss;
   // Measures the model on the validation data; the result goes to the log as it is.

@@ -1,0 +1,76 @@
+#include "translate/d2l.h"
+
+#include <seppo/autograd/check.h>
+#include <seppo/nn/vocabulary.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+namespace translate {
+namespace {
+
+char32_t code_point(std::string_view character) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  char32_t code = character.size() == 1 ? byte(0) : byte(0) & (0x7FU >> character.size());
+  for (std::size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3FU);
+  return code;
+}
+
+// Of a code point below U+0800, which all that small() changes are.
+std::string two_bytes(char32_t code) {
+  return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
+}
+
+std::string small(std::string_view character) {
+  const char32_t code = code_point(character);
+  const auto within = [&](char32_t first, char32_t last) { return code >= first && code <= last; };
+  if (within('A', 'Z')) return {static_cast<char>(code + 0x20)};
+  if ((within(0xC0, 0xDE) && code != 0xD7) || within(0x391, 0x3A9) || within(0x410, 0x42F))
+    return two_bytes(code + 0x20);
+  if (within(0x400, 0x40F)) return two_bytes(code + 0x50);
+  // Latin Extended-A has capitals and small letters in turn; U+0130 and U+0178 have theirs elsewhere.
+  const bool even_first = within(0x100, 0x137) || within(0x14A, 0x177),
+             odd_first = within(0x139, 0x148) || within(0x179, 0x17E);
+  if (code != 0x130 && ((even_first && code % 2 == 0) || (odd_first && code % 2 == 1))) return two_bytes(code + 1);
+  if (code == 0x178) return two_bytes(0xFF);
+  return std::string(character);
+}
+
+}  // namespace
+
+std::string normalised(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(1, seppo::character_length(text));
+    const std::string_view character = text.substr(0, length);
+    text.remove_prefix(length);
+    const bool is_blank = character == "\u202f" || character == "\u00a0";
+    const bool is_mark = character.size() == 1 && std::string_view(",.!?").find(character[0]) != std::string_view::npos;
+    if (is_mark && !result.empty() && result.back() != ' ') result += ' ';
+    result += is_blank ? " " : small(character);
+  }
+  return result;
+}
+
+double bleu_k(std::span<const std::string> prediction, std::span<const std::string> label, int k) {
+  seppo::check<seppo::ArgumentError>(k > 0, "bleu_k: k ", k, " is not positive");
+  if (prediction.size() < static_cast<std::size_t>(k)) return 0;
+  double score =
+      std::exp(std::min(0.0, 1 - static_cast<double>(label.size()) / static_cast<double>(prediction.size())));
+  for (std::size_t n = 1; n <= static_cast<std::size_t>(k); ++n) {
+    const auto ngram = [n](std::span<const std::string> words, std::size_t at) {
+      const auto part = words.subspan(at, n);
+      return std::vector<std::string>(part.begin(), part.end());
+    };
+    std::map<std::vector<std::string>, int> left;
+    for (std::size_t i = 0; i + n <= label.size(); ++i) ++left[ngram(label, i)];
+    int matches = 0;
+    for (std::size_t i = 0; i + n <= prediction.size(); ++i) matches += left[ngram(prediction, i)]-- > 0;
+    score *= std::pow(matches / static_cast<double>(prediction.size() - n + 1), std::pow(0.5, n));
+  }
+  return score;
+}
+
+}  // namespace translate

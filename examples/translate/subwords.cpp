@@ -1,0 +1,107 @@
+#include "translate/subwords.h"
+
+#include <seppo/autograd/check.h>
+#include <seppo/nn/vocabulary.h>
+
+#include <fstream>
+#include <iterator>
+
+#ifdef TRANSLATE_HAS_SENTENCEPIECE
+
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+namespace translate {
+
+struct Subwords::Processor {
+  explicit Processor(std::string bytes) : model(std::move(bytes)) {}
+  std::string model;  // as in a file
+  sentencepiece::SentencePieceProcessor processor;
+};
+
+namespace {
+
+// Gives sentencepiece one text after another.
+class Texts : public sentencepiece::SentenceIterator {
+ public:
+  explicit Texts(std::span<const std::string> texts) : texts_(texts) {}
+  bool done() const override { return at_ == texts_.size(); }
+  void Next() override { ++at_; }
+  const std::string& value() const override { return texts_[at_]; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  std::span<const std::string> texts_;
+  std::size_t at_ = 0;
+};
+
+template <class Error>
+std::shared_ptr<const Subwords::Processor> processor_of(std::string bytes, const std::string& name) {
+  auto result = std::make_shared<Subwords::Processor>(std::move(bytes));
+  const auto status = result->processor.LoadFromSerializedProto(result->model);
+  seppo::check<Error>(status.ok(), name, ": ", seppo::printable(status.ToString(), 120));
+  return result;
+}
+
+}  // namespace
+
+bool Subwords::available() { return true; }
+
+Subwords Subwords::train(std::span<const std::string> texts, int size) {
+  Texts iterator(texts);
+  std::string bytes;
+  const auto status = sentencepiece::SentencePieceTrainer::Train({{"vocab_size", std::to_string(size)},
+                                                                  {"hard_vocab_limit", "false"},
+                                                                  {"character_coverage", "1.0"},
+                                                                  {"num_threads", "1"},
+                                                                  {"minloglevel", "3"}},
+                                                                 &iterator, &bytes);
+  seppo::check<seppo::ArgumentError>(status.ok(), "sentencepiece: ", seppo::printable(status.ToString(), 160));
+  return Subwords(processor_of<seppo::ArgumentError>(std::move(bytes), "sentencepiece"));
+}
+
+Subwords Subwords::load(const std::filesystem::path& path) {
+  const std::string name = seppo::printable(path.string(), 120);
+  std::ifstream file(path, std::ios::binary);
+  seppo::check<seppo::FileError>(file.good(), name, ": cannot be opened");
+  return Subwords(processor_of<seppo::FormatError>({std::istreambuf_iterator<char>(file), {}}, name));
+}
+
+void Subwords::save(const std::filesystem::path& path) const {
+  std::ofstream file(path, std::ios::binary);
+  file << processor_->model << std::flush;
+  seppo::check<seppo::FileError>(file.good(), seppo::printable(path.string(), 120), ": cannot be written");
+}
+
+std::vector<std::string> Subwords::split(std::string_view text) const {
+  return processor_->processor.EncodeAsPieces(text);
+}
+
+std::string Subwords::join(std::span<const std::string> pieces) const {
+  return processor_->processor.DecodePieces(std::vector<std::string>(pieces.begin(), pieces.end()));
+}
+
+}  // namespace translate
+
+#else
+
+namespace translate {
+namespace {
+
+[[noreturn]] void missing() {
+  throw seppo::ArgumentError(
+      "subwords: this program was built without sentencepiece (apt-get install libsentencepiece-dev)");
+}
+
+}  // namespace
+
+bool Subwords::available() { return false; }
+Subwords Subwords::train(std::span<const std::string>, int) { missing(); }
+Subwords Subwords::load(const std::filesystem::path&) { missing(); }
+void Subwords::save(const std::filesystem::path&) const { missing(); }
+std::vector<std::string> Subwords::split(std::string_view) const { missing(); }
+std::string Subwords::join(std::span<const std::string>) const { missing(); }
+
+}  // namespace translate
+
+#endif

@@ -1,0 +1,170 @@
+#include "translate/text.h"
+
+#include "common/checkpoint_config.h"
+#include "translate/d2l.h"
+
+#include <seppo/autograd/check.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+namespace translate {
+
+using nlohmann::json;
+using seppo::FileError;
+using seppo::FormatError;
+
+namespace {
+
+std::vector<std::string> read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  seppo::check<FileError>(file.good(), seppo::printable(path.string(), 120), ": cannot be opened");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    for (std::size_t at = 0; at < line.size();) {
+      const std::size_t length = seppo::character_length(std::string_view(line).substr(at));
+      seppo::check<FormatError>(length > 0, seppo::printable(path.string(), 120), ":", lines.size() + 1, ": byte ", at,
+                                " is not UTF-8 text");
+      at += length;
+    }
+    lines.push_back(std::move(line));
+  }
+  seppo::check<FormatError>(!lines.empty(), seppo::printable(path.string(), 120), ": is empty");
+  return lines;
+}
+
+}  // namespace
+
+std::vector<Pair> read_lines(const std::filesystem::path& source, const std::filesystem::path& target) {
+  std::vector<std::string> sources = read_file(source), targets = read_file(target);
+  seppo::check<FormatError>(sources.size() == targets.size(), seppo::printable(source.string(), 80), " has ",
+                            sources.size(), " lines, but ", seppo::printable(target.string(), 80), " has ",
+                            targets.size());
+  std::vector<Pair> pairs;
+  for (std::size_t i = 0; i < sources.size(); ++i) pairs.push_back({std::move(sources[i]), std::move(targets[i])});
+  return pairs;
+}
+
+std::vector<Pair> read_tab_separated(const std::filesystem::path& path) {
+  std::vector<Pair> pairs;
+  for (const std::string& line : read_file(path)) {
+    const std::size_t tab = line.find('\t');
+    seppo::check<FormatError>(tab != std::string::npos, seppo::printable(path.string(), 120), ":", pairs.size() + 1,
+                              ": has no tab between source and target");
+    const std::size_t end = std::min(line.find('\t', tab + 1), line.size());
+    pairs.push_back({line.substr(0, tab), line.substr(tab + 1, end - tab - 1)});
+  }
+  return pairs;
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  const std::vector<std::string_view> pieces = seppo::split_blanks(text);
+  return {pieces.begin(), pieces.end()};
+}
+
+std::string Tokenizer::prepare(std::string_view text) const {
+  return normalises_ ? normalised(text) : std::string(text);
+}
+
+std::vector<std::string> Tokenizer::split(std::string_view text) const {
+  const std::string prepared = prepare(text);
+  if (kind_ == Kind::words) return words_of(prepared);
+  if (kind_ == Kind::subwords) return subwords_->split(prepared);
+  std::vector<std::string> characters;
+  for (std::string_view rest = prepared; !rest.empty();) {
+    const std::size_t length = std::max<std::size_t>(1, seppo::character_length(rest));
+    characters.emplace_back(rest.substr(0, length));
+    rest.remove_prefix(length);
+  }
+  return characters;
+}
+
+std::string Tokenizer::join(std::span<const std::string> tokens) const {
+  if (kind_ == Kind::subwords) return subwords_->join(tokens);
+  std::string text;
+  for (const std::string& token : tokens) {
+    if (kind_ == Kind::words && !text.empty()) text += ' ';
+    text += token;
+  }
+  return text;
+}
+
+seppo::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency) {
+  std::vector<std::string> tokens{"<unk>", "<bos>", "<eos>"};
+  std::map<std::string, int> counts;
+  for (const auto& text : texts)
+    for (const std::string& token : text) ++counts[token];
+  for (const std::string& special : tokens) counts.erase(special);
+  std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  for (const auto& [token, count] : sorted)
+    if (count >= min_frequency) tokens.push_back(token);
+  return seppo::Vocabulary(tokens);
+}
+
+std::vector<int> Languages::encode(const seppo::Vocabulary& vocabulary, std::string_view text, std::size_t most) const {
+  std::vector<int> ids;
+  for (const std::string& token : tokenizer.split(text)) {
+    const int id = vocabulary.contains(token) ? vocabulary.id(token) : kUnknown;
+    ids.push_back(id < kSpecials ? kUnknown : id);  // text cannot end itself by writing "<eos>"
+  }
+  ids.resize(std::min(ids.size(), most - 1));
+  ids.push_back(kEos);
+  return ids;
+}
+
+std::string Languages::decode(std::span<const int> ids) const {
+  std::vector<std::string> tokens;
+  for (const int id : ids) {
+    if (id == kEos) break;
+    tokens.push_back(target.token(id));
+  }
+  return tokenizer.join(tokens);
+}
+
+namespace {
+
+const std::map<std::string, Tokenizer::Kind> kKinds{{"words", Tokenizer::Kind::words},
+                                                    {"characters", Tokenizer::Kind::characters},
+                                                    {"subwords", Tokenizer::Kind::subwords}};
+
+seppo::Vocabulary vocabulary_of(const json& config, const char* key) {
+  const json& tokens = config.contains(key) ? config[key] : json();
+  seppo::check<FormatError>(tokens.is_array() && tokens.size() >= kSpecials,
+                            "the model's configuration lacks the vocabulary '", key, "'");
+  std::vector<std::string> texts;
+  for (const json& token : tokens) {
+    seppo::check<FormatError>(token.is_string(), "the vocabulary '", key, "' has an entry that is not text");
+    texts.push_back(token.get<std::string>());
+  }
+  return seppo::Vocabulary(texts);
+}
+
+}  // namespace
+
+json Languages::to_json() const {
+  std::string kind;
+  for (const auto& [name, value] : kKinds)
+    if (value == tokenizer.kind()) kind = name;
+  return {{"tokens", kind},
+          {"normalise", tokenizer.normalises()},
+          {"source", source.tokens()},
+          {"target", target.tokens()}};
+}
+
+Languages Languages::from_json(const json& config, const std::filesystem::path& folder) {
+  const auto kind = kKinds.find(examples::config_text(config, "tokens"));
+  seppo::check<FormatError>(kind != kKinds.end(),
+                            "the model's configuration: 'tokens' is not words, characters or subwords");
+  const bool normalises = config.contains("normalise") && config["normalise"] == true;
+  Languages languages{Tokenizer(kind->second, normalises), vocabulary_of(config, "source"),
+                      vocabulary_of(config, "target")};
+  if (kind->second == Tokenizer::Kind::subwords)
+    languages.tokenizer =
+        Tokenizer(std::make_shared<const Subwords>(Subwords::load(folder / kSubwordsFile)), normalises);
+  return languages;
+}
+
+}  // namespace translate

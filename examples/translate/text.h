@@ -1,0 +1,76 @@
+// Parallel text: reading it, cutting it into tokens, and numbering these.
+#pragma once
+
+#include "translate/subwords.h"
+
+#include <seppo/nn/vocabulary.h>
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace translate {
+
+struct Pair {
+  std::string source, target;
+};
+
+// Two files whose lines belong together. Throws FileError, or FormatError if they have different numbers of lines.
+std::vector<Pair> read_lines(const std::filesystem::path& source, const std::filesystem::path& target);
+// One file of lines "source TAB target"; what follows another tab is ignored. Throws FileError or FormatError.
+std::vector<Pair> read_tab_separated(const std::filesystem::path& path);
+
+// How a text is cut into tokens.
+class Tokenizer {
+ public:
+  enum class Kind { words, characters, subwords };  // words stand between blanks
+
+  explicit Tokenizer(Kind kind = Kind::words, bool normalises = false) : kind_(kind), normalises_(normalises) {}
+  // By a model of sentencepiece.
+  Tokenizer(std::shared_ptr<const Subwords> subwords, bool normalises)
+      : kind_(Kind::subwords), normalises_(normalises), subwords_(std::move(subwords)) {}
+
+  std::string prepare(std::string_view text) const;  // normalised, if the tokenizer normalises
+  std::vector<std::string> split(std::string_view text) const;
+  std::string join(std::span<const std::string> tokens) const;
+
+  Kind kind() const { return kind_; }
+  bool normalises() const { return normalises_; }
+  const Subwords* subwords() const { return subwords_.get(); }
+
+ private:
+  Kind kind_;
+  bool normalises_;
+  std::shared_ptr<const Subwords> subwords_;
+};
+
+// The first entries of each vocabulary: for tokens it lacks, the start, and the end of a text.
+enum Special { kUnknown = 0, kBos, kEos, kSpecials };
+
+// The specials, then the tokens that occur at least `min_frequency` times: the most frequent first, equally frequent
+// ones in the order of their bytes.
+seppo::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency);
+
+// What is known of the two languages: enough to turn texts into token ids and back.
+struct Languages {
+  Tokenizer tokenizer;
+  seppo::Vocabulary source, target;
+
+  // The text's tokens and kEos. At most `most` of them: what comes after is left out.
+  std::vector<int> encode(const seppo::Vocabulary& vocabulary, std::string_view text, std::size_t most) const;
+  // The text of these ids up to kEos.
+  std::string decode(std::span<const int> ids) const;
+
+  nlohmann::json to_json() const;
+  // `folder` holds the model of the subwords, if there is one. Throws FormatError.
+  static Languages from_json(const nlohmann::json& config, const std::filesystem::path& folder);
+};
+
+std::vector<std::string> words_of(std::string_view text);  // between blanks
+
+}  // namespace translate
