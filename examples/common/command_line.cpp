@@ -103,7 +103,7 @@ void CommandLine::choice(const std::string& name, std::string* target, const std
 }
 
 void CommandLine::flag(const std::string& name, bool* target, const std::string& help) {
-  sections_.back().add_options()(name.c_str(), po::bool_switch(target), help.c_str());
+  sections_.back().add_options()(name.c_str(), po::bool_switch(target)->default_value(*target, ""), help.c_str());
 }
 
 bool CommandLine::given(const std::string& name) const {

@@ -1,0 +1,347 @@
+// Translation: the number tasks, text and vocabularies, the book's steps, and the program as a person runs it.
+#define BOOST_TEST_MODULE translate
+#include "support/program.h"
+#include "translate/d2l.h"
+#include "translate/data.h"
+#include "translate/model.h"
+#include "translate/numbers.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <set>
+
+using namespace test;
+using namespace translate;
+
+// ---- number tasks --------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(numbers_in_words) {
+  const std::vector<std::tuple<int, std::string, std::string>> known{
+      {0, "zero", "null"},
+      {1, "one", "eins"},
+      {12, "twelve", "zwölf"},
+      {16, "sixteen", "sechzehn"},
+      {17, "seventeen", "siebzehn"},
+      {21, "twenty-one", "einundzwanzig"},
+      {30, "thirty", "dreißig"},
+      {66, "sixty-six", "sechsundsechzig"},
+      {77, "seventy-seven", "siebenundsiebzig"},
+      {100, "one hundred", "einhundert"},
+      {101, "one hundred and one", "einhunderteins"},
+      {305, "three hundred and five", "dreihundertfünf"},
+      {1000, "one thousand", "eintausend"},
+      {1001, "one thousand and one", "eintausendeins"},
+      {2007, "two thousand and seven", "zweitausendsieben"},
+      {4100, "four thousand one hundred", "viertausendeinhundert"},
+      {9999, "nine thousand nine hundred and ninety-nine", "neuntausendneunhundertneunundneunzig"}};
+  for (const auto& [number, in_english, in_german] : known) {
+    BOOST_CHECK_EQUAL(english(number), in_english);
+    BOOST_CHECK_EQUAL(german(number), in_german);
+  }
+  BOOST_CHECK_THROW(english(-1), seppo::ArgumentError);
+  BOOST_CHECK_THROW(german(10'000), seppo::ArgumentError);
+}
+
+BOOST_AUTO_TEST_CASE(dates_in_words) {
+  const std::vector<std::tuple<Date, std::string, std::string>> known{
+      {{1987, 5, 3}, "the third of May nineteen eighty-seven", "der dritte Mai neunzehnhundertsiebenundachtzig"},
+      {{1900, 1, 1}, "the first of January nineteen hundred", "der erste Januar neunzehnhundert"},
+      {{1907, 3, 7}, "the seventh of March nineteen oh seven", "der siebte März neunzehnhundertsieben"},
+      {{2000, 2, 29}, "the twenty-ninth of February two thousand", "der neunundzwanzigste Februar zweitausend"},
+      {{2005, 12, 31},
+       "the thirty-first of December two thousand and five",
+       "der einunddreißigste Dezember zweitausendfünf"},
+      {{2010, 8, 20}, "the twentieth of August twenty ten", "der zwanzigste August zweitausendzehn"},
+      {{2099, 10, 30},
+       "the thirtieth of October twenty ninety-nine",
+       "der dreißigste Oktober zweitausendneunundneunzig"}};
+  for (const auto& [date, in_english, in_german] : known) {
+    BOOST_CHECK_EQUAL(english(date), in_english);
+    BOOST_CHECK_EQUAL(german(date), in_german);
+  }
+}
+
+// So that each task can be solved, and only in one way.
+BOOST_AUTO_TEST_CASE(every_number_task_has_one_answer) {
+  std::set<std::string> sources, targets;
+  for (int i = 0; i < kTasks; ++i) {
+    const Pair pair = number_task(i);
+    sources.insert(pair.source);
+    targets.insert(pair.target);
+  }
+  BOOST_CHECK_EQUAL(sources.size(), kTasks);
+  BOOST_CHECK_EQUAL(targets.size(), kTasks / 4 * 3);  // digits, which two sources mean, and words in two languages
+  BOOST_CHECK_EQUAL(number_task(kTasks - 1).source, "de 2099-12-31");
+  BOOST_CHECK_THROW(number_task(kTasks), seppo::IndexError);
+
+  const std::vector<Pair> drawn = draw_number_tasks(3000, 7), again = draw_number_tasks(3000, 7);
+  std::set<std::string> distinct;
+  std::size_t equal = 0;
+  for (std::size_t i = 0; i < drawn.size(); ++i)
+    distinct.insert(drawn[i].source), equal += drawn[i].source == again[i].source;
+  BOOST_CHECK(distinct.size() == 3000 && equal == 3000);
+  BOOST_CHECK_NE(draw_number_tasks(1, 8)[0].source, drawn[0].source);
+}
+
+// ---- text ----------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(vocabularies_hold_what_is_frequent) {
+  const std::vector<std::vector<std::string>> texts{{"b", "a", "b"}, {"c", "a", "d", "<eos>", "<eos>"}};
+  const seppo::Vocabulary two = make_vocabulary(texts, 2);
+  BOOST_TEST(two.tokens() == (std::vector<std::string>{"<unk>", "<bos>", "<eos>", "a", "b"}));
+  BOOST_CHECK_EQUAL(make_vocabulary(texts, 1).size(), 7);
+  const Languages languages{Tokenizer(), two, two};
+  BOOST_TEST(languages.encode(two, " b  x\ta <eos> b", 100) == (std::vector<int>{4, 0, 3, 0, 4, kEos}));
+  BOOST_TEST(languages.encode(two, "b x a", 3) == (std::vector<int>{4, 0, kEos}));
+  BOOST_CHECK_EQUAL(languages.decode(std::vector<int>{4, 3, kEos, 4}), "b a");
+}
+
+BOOST_AUTO_TEST_CASE(characters_and_subwords_join_to_the_text) {
+  const std::string text = "größte Zahl: 305";
+  for (const Tokenizer::Kind kind : {Tokenizer::Kind::words, Tokenizer::Kind::characters})
+    BOOST_CHECK_EQUAL(Tokenizer(kind).join(Tokenizer(kind).split(text)), text);
+  BOOST_CHECK_EQUAL(Tokenizer(Tokenizer::Kind::characters).split(text).size(), 16);
+
+  if (!Subwords::available()) {
+    BOOST_TEST_MESSAGE("skipped: built without sentencepiece");
+    BOOST_CHECK_THROW(Subwords::train(std::vector<std::string>{text}, 50), seppo::ArgumentError);
+    return;
+  }
+  std::vector<std::string> texts;
+  for (const Pair& pair : draw_number_tasks(500, 1)) texts.push_back(pair.source);
+  const Subwords subwords = Subwords::train(texts, 100);
+  const Folder folder("subwords");
+  subwords.save(folder.path / kSubwordsFile);
+  const Subwords loaded = Subwords::load(folder.path / kSubwordsFile);
+  std::size_t piece_count = 0, bytes = 0;
+  for (const std::string& t : texts) {
+    const auto pieces = subwords.split(t);
+    BOOST_CHECK_EQUAL(subwords.join(pieces), t);
+    BOOST_CHECK(loaded.split(t) == pieces);
+    piece_count += pieces.size();
+    bytes += t.size();
+  }
+  BOOST_CHECK_LT(3 * piece_count, 2 * bytes);
+  folder.write("bad", "not a model");
+  BOOST_CHECK_THROW(Subwords::load(folder.path / "bad"), seppo::FormatError);
+  BOOST_CHECK_THROW(Subwords::load(folder.path / "none"), seppo::FileError);
+}
+
+BOOST_AUTO_TEST_CASE(parallel_files) {
+  const Folder folder("parallel");
+  folder.write("two", "a b\nc\r\n");
+  folder.write("three", "1\n2\n3\n");
+  folder.write("tabs", "a b\tc\tmore\nd\te\n");
+  folder.write("no_tab", "a\tb\nc d\n");
+  folder.write("bytes", "a\tb\nc\t\xff\n");
+  folder.write("empty", "");
+  const auto refused = [&](const auto& read, const std::string& part) {
+    BOOST_CHECK_EXCEPTION(read(), seppo::Error,
+                          [&](const seppo::Error& e) { return std::string(e.what()).find(part) != std::string::npos; });
+  };
+  const std::vector<Pair> pairs = read_lines(folder.path / "two", folder.path / "two");
+  BOOST_CHECK(pairs.size() == 2 && pairs[1].source == "c");
+  const std::vector<Pair> tabs = read_tab_separated(folder.path / "tabs");
+  BOOST_CHECK(tabs.size() == 2 && tabs[0].source == "a b" && tabs[0].target == "c");
+  refused([&] { read_lines(folder.path / "two", folder.path / "three"); }, "2 lines");
+  refused([&] { read_tab_separated(folder.path / "no_tab"); }, "no_tab:2");
+  refused([&] { read_tab_separated(folder.path / "bytes"); }, "bytes:2: byte 2");
+  refused([&] { read_tab_separated(folder.path / "empty"); }, "is empty");
+  refused([&] { read_tab_separated(folder.path / "none"); }, "cannot be opened");
+}
+
+// ---- the book ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(the_book_normalises_text) {
+  BOOST_CHECK_EQUAL(normalised("Go."), "go .");
+  BOOST_CHECK_EQUAL(normalised("Ça alors\u202f!"), "ça alors !");
+  BOOST_CHECK_EQUAL(normalised("Où\u00a0? ÉTÉ, Œuf"), "où ? été , œuf");
+  BOOST_CHECK_EQUAL(normalised("!?"), "! ?");
+  BOOST_CHECK_EQUAL(normalised("ΑΩ АЯ Ё Ÿ Ž ŀ"), "αω ая ё ÿ ž ŀ");
+}
+
+BOOST_AUTO_TEST_CASE(the_book_scores_translations) {
+  const auto score = [](std::string_view prediction, std::string_view label, int k) {
+    return bleu_k(words_of(prediction), words_of(label), k);
+  };
+  BOOST_CHECK_CLOSE(score("va !", "va !", 2), 1, 1e-10);
+  // A B C D E F against A B B C D: the book's own example has p_1 = 4/5, p_2 = 3/4, p_3 = 1/3, p_4 = 0.
+  BOOST_CHECK_CLOSE(score("A B B C D", "A B C D E F", 1), std::exp(1 - 6.0 / 5) * std::sqrt(4.0 / 5), 1e-10);
+  BOOST_CHECK_CLOSE(score("A B B C D", "A B C D E F", 2),
+                    std::exp(1 - 6.0 / 5) * std::sqrt(4.0 / 5) * std::pow(3.0 / 4, 0.25), 1e-10);
+  BOOST_CHECK_EQUAL(score("A B B C D", "A B C D E F", 4), 0);
+  // The published results of the book's first edition are three of these four, and another.
+  BOOST_CHECK_SMALL(score("je suis calme .", "il est calme .", 2) - std::sqrt(0.5) * std::pow(1.0 / 3, 0.25), 1e-10);
+  BOOST_CHECK_EQUAL(score("a", "a b", 2), 0);
+  BOOST_CHECK_THROW(score("a", "a", 0), seppo::ArgumentError);
+}
+
+// Ones for logits of ten classes, sequences of four tokens of which 4, 2 and 0 count: 2.3026, 1.1513, 0.
+BOOST_AUTO_TEST_CASE(the_book_masks_losses) {
+  const seppo::TapeMark mark;
+  const std::vector<seppo::real> ones(40, 1);
+  const seppo::Tensor logits = seppo::tensor({4, 10}, ones);
+  const double expected[] = {2.3026, 1.1513, 0};
+  for (int i = 0; i < 3; ++i) {
+    std::vector<int> targets(4, -1);
+    std::fill_n(targets.begin(), 4 - 2 * i, 1);
+    const seppo::Tensor loss =
+        seppo::cross_entropy(logits, targets, {.ignored_index = -1, .reduction = seppo::Reduction::sum});
+    BOOST_CHECK_SMALL(static_cast<double>(loss.item()) / 4 - expected[i], 5e-5);
+  }
+}
+
+// The sizes that the book and its first edition print count <pad>, too, which ragged batches do not need, and the
+// source of the first of them lacks <bos>.
+BOOST_AUTO_TEST_CASE(the_vocabularies_of_the_book) {
+  const fs::path file = fs::path(SEPPO_SOURCE_DIR) / "../shared/data/fra-eng/fra.txt";
+  if (!fs::exists(file)) {
+    BOOST_TEST_MESSAGE("skipped: fra.txt is not here");
+    return;
+  }
+  const auto sizes = [&](int pairs) {
+    DataOptions options;
+    options.normalise = true;
+    std::vector<Pair> all = read_tab_separated(file);
+    BOOST_CHECK_EQUAL(all.size(), 167'130);
+    if (pairs > 0) all.resize(static_cast<std::size_t>(pairs));
+    const Languages languages = make_languages(options, all);
+    return std::pair(languages.source.size(), languages.target.size());
+  };
+  BOOST_TEST((sizes(601) == std::pair(184 - 1, 201 - 1)));
+  BOOST_TEST((sizes(641) == std::pair(194 - 1 + 1, 214 - 1)));
+  BOOST_TEST(sizes(0).first == 10'012 - 1);
+}
+
+// ---- model and program ---------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(scores_do_not_depend_on_batches) {
+  const std::vector<Pair> pairs = draw_number_tasks(70, 3);
+  DataOptions options;
+  options.tokens = "characters";
+  const Languages languages = make_languages(options, pairs);
+  const ModelOptions small{.d_model = 8, .n_heads = 2, .d_ff = 8, .enc_layers = 1, .dec_layers = 1};
+  seppo::Parameters parameters(1);
+  const seppo::Transformer model(parameters.root(), small.transformer(languages));
+  const Examples examples = encode(languages, pairs, 100);
+  double loss_sum = 0, tokens = 0;
+  for (int row = 0; row < 70; ++row) {
+    const seppo::UseMode eval(seppo::Mode::eval);
+    const seppo::TapeMark mark;
+    const seppo::ShardLoss one = loss(model, examples, {&row, 1}, 0);
+    loss_sum += static_cast<double>(one.loss.item());
+    tokens += one.count;
+  }
+  BOOST_CHECK_CLOSE(perplexity(model, examples).perplexity, std::exp(loss_sum / tokens), 1e-3);
+  const seppo::BeamOptions beam{.bos = kBos, .eos = kEos, .max_length = 20, .beam = 3};
+  const auto together = translate::translate(model, examples.sources, beam);
+  for (const std::size_t i : {0UL, 31UL, 69UL})
+    BOOST_TEST(translate::translate(model, {&examples.sources[i], 1}, beam)[0][0].tokens == together[i][0].tokens);
+  std::size_t cut = 0;
+  const Examples shorter = encode(languages, pairs, 10, &cut);
+  for (std::size_t i = 0; i < shorter.size(); ++i)
+    BOOST_CHECK(shorter.sources[i].size() <= 10 && shorter.sources[i].back() == kEos);
+  BOOST_CHECK_GT(cut, 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_small_corpus_is_learnt_by_heart) {
+  const Folder folder("translate");
+  std::string pairs, sources, targets;
+  for (const Pair& pair : draw_number_tasks(24, 5)) {
+    pairs += pair.source + "\t" + pair.target + "\n";
+    sources += pair.source + "\n";
+    targets += pair.target + "\n";
+  }
+  folder.write("pairs.tsv", pairs);
+  folder.write("src.txt", sources);
+  folder.write("tgt.txt", targets);
+  const std::vector<std::string> train{"translate",
+                                       "train",
+                                       "--src",
+                                       "src.txt",
+                                       "--tgt",
+                                       "tgt.txt",
+                                       "--val-pairs",
+                                       "pairs.tsv",
+                                       "--tokens",
+                                       "characters",
+                                       "--d-model",
+                                       "32",
+                                       "--heads",
+                                       "4",
+                                       "--d-ff",
+                                       "64",
+                                       "--enc-layers",
+                                       "1",
+                                       "--dec-layers",
+                                       "1",
+                                       "--dropout",
+                                       "0",
+                                       "--epochs",
+                                       "120",
+                                       "--min-frequency",
+                                       "1",
+                                       "--batch-size",
+                                       "8",
+                                       "--lr",
+                                       "0.005",
+                                       "--warmup-steps",
+                                       "50",
+                                       "--eval-interval",
+                                       "30",
+                                       "--log-format",
+                                       "none",
+                                       "--schedule",
+                                       "cosine",
+                                       "--label-smoothing",
+                                       "0",
+                                       "--json",
+                                       "--report"};
+  const Result r = folder.run(train);
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  const auto summary = last_line(r.out);
+  BOOST_CHECK_GE(summary["val_exact"].get<double>(), 0.95);
+  BOOST_CHECK(fs::exists(folder.path / "runs/translate/report.html"));
+
+  const Result e = folder.run({"translate", "eval", "--pairs", "pairs.tsv", "--json", "--out", "out.txt"});
+  BOOST_REQUIRE_MESSAGE(e.code == 0, e.err);
+  BOOST_CHECK_EQUAL(last_line(e.out)["val_exact"], summary["val_exact"]);
+  BOOST_CHECK_EQUAL(last_line(e.out)["val_bleu"], summary["val_bleu"]);
+  const std::string first = sources.substr(0, sources.find('\n'));
+  const Result p = folder.run({"translate", "predict"}, sources);
+  BOOST_CHECK_EQUAL(p.out, read(folder.path / "out.txt"));
+  const Result n =
+      folder.run({"translate", "predict", "--n-best", "3", first, "--attention", "--attention-out", "maps"});
+  BOOST_CHECK_EQUAL(n.code, 0);
+  BOOST_CHECK_NE(n.out.find("decoder.0.cross_attn"), std::string::npos);
+  BOOST_CHECK(fs::exists(folder.path / "maps/decoder.0.cross_attn.npy"));
+
+  check_refused(folder, {"translate", "predict", std::string(200, '7')}, 1, "at most 99");
+  check_refused(folder, {"translate", "predict", "--n-best", "5", "x"}, 2, "--n-best");
+  check_refused(folder, {"translate", "eval"}, 2, "--pairs");
+  check_refused(folder, {"translate", "eval", "--src", "src.txt"}, 2, "--tgt");
+}
+
+BOOST_AUTO_TEST_CASE(bad_input) {
+  const Folder folder("translate_bad");
+  folder.write("two", "a\nb\n");
+  folder.write("three", "a\nb\nc\n");
+  folder.write("long", "a b c d\tb\ne f g h\tb\n");
+  const auto refused = [&](std::vector<std::string> options, int code, const std::string& part) {
+    options.insert(options.begin(), {"translate", "train"});
+    check_refused(folder, options, code, part);
+  };
+  refused({"--src", "two"}, 2, "--tgt");
+  refused({"--src", "two", "--tgt", "two", "--pairs", "two"}, 2, "--pairs");
+  refused({"--val-src", "two", "--val-tgt", "two"}, 2, "--src");
+  refused({"--src", "two", "--tgt", "three"}, 1, "3");
+  refused({"--src", "two", "--tgt", "two"}, 2, "--validation");
+  refused({"--pairs", "two"}, 1, "two:1");
+  refused({"--pairs", "none"}, 2, "'none'");
+  refused({"--pairs", "long", "--validation", "1", "--max-tokens", "3"}, 2, "--max-tokens");
+  refused({"--tokens", "letters"}, 2, "--tokens");
+  refused({"--subwords", "100"}, 2, "--subwords");
+  refused({"--preset", "huge"}, 2, "--preset");
+  refused({"--heads", "3"}, 2, "--d-model");
+}
