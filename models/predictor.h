@@ -17,8 +17,21 @@ struct PredictorConfig {
   double dropout = 0;
   double input_dropout = 0;
   Norm norm = Norm::post;
+  DropoutPlace dropout_place = DropoutPlace::before_residual;
+  bool shares_norm = false;        // one LayerNorm for both sublayers of a layer
+  bool has_output_network = true;  // else a linear map gives the classes
   Positions positions = Positions::sinusoid;
   int max_length = 512;
+};
+
+// What stands between the encoder and the classes.
+struct OutputNetwork {
+  OutputNetwork(const Scope& s, int d_model, double dropout)
+      : hidden(s / "hidden", d_model, d_model), norm(s / "norm", d_model), dropout(dropout) {}
+  Tensor operator()(const Tensor& x) const { return dropout(relu(norm(hidden(x)))); }  // [rows, d_model]
+  Linear hidden;
+  LayerNorm norm;
+  Dropout dropout;
 };
 
 struct Predictor {
@@ -30,16 +43,21 @@ struct Predictor {
         input(s / "input", c.features, c.d_model, init_xavier_uniform(0.5)),
         positions(s / "positions", c.positions, c.max_length, c.d_model),
         encoder(s / "encoder", c.n_layers,
-                {.d_model = c.d_model, .n_heads = c.n_heads, .d_ff = c.d_ff, .dropout = c.dropout, .norm = c.norm}),
-        output_hidden(s / "output" / "hidden", c.d_model, c.d_model),
-        output_norm(s / "output" / "norm", c.d_model),
-        output_dropout(c.dropout),
+                {.d_model = c.d_model,
+                 .n_heads = c.n_heads,
+                 .d_ff = c.d_ff,
+                 .dropout = c.dropout,
+                 .norm = c.norm,
+                 .dropout_place = c.dropout_place,
+                 .shares_norm = c.shares_norm}),
+        output_network(c.has_output_network ? std::vector{OutputNetwork(s / "output", c.d_model, c.dropout)}
+                                            : std::vector<OutputNetwork>()),
         output(s / "output" / "classes", c.d_model, c.classes) {}
 
   // Scores of the classes at each position: x [rows, features] -> [rows, classes].
   Tensor operator()(const Tensor& x, Offsets rows, AttentionMaps* maps = nullptr) const {
     const Tensor y = encoder(positions(input(input_dropout(x)), rows), rows, maps);  // [rows, d_model]
-    return output(output_dropout(relu(output_norm(output_hidden(y)))));
+    return output(output_network.empty() ? y : output_network.front()(y));
   }
 
   PredictorConfig config;
@@ -47,9 +65,7 @@ struct Predictor {
   Linear input;
   PositionalEncoding positions;
   Encoder encoder;
-  Linear output_hidden;
-  LayerNorm output_norm;
-  Dropout output_dropout;
+  std::vector<OutputNetwork> output_network;  // none or one
   Linear output;
 };
 

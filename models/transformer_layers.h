@@ -32,7 +32,8 @@ struct LayerConfig {
   DropoutPlace dropout_place = DropoutPlace::before_residual;
   double attention_dropout = 0;  // of the attention weights
   Activation activation = Activation::relu;
-  bool has_bias = true;  // in linear maps and norms
+  bool has_bias = true;      // in linear maps and norms
+  bool shares_norm = false;  // an encoder layer has one LayerNorm for both sublayers
 };
 
 // The attention weights of one call, kept for people to look at.
@@ -82,7 +83,7 @@ struct EncoderLayer {
       : self_attn(s / "self_attn", c.d_model, c.n_heads, c.attention_dropout, c.has_bias),
         ffn(s / "ffn", c.d_model, c.d_ff, c.activation, c.has_bias),
         add_norm_1(s / "norm1", c),
-        add_norm_2(s / "norm2", c),
+        add_norm_2(c.shares_norm ? add_norm_1 : AddNorm(s / "norm2", c)),
         name(s.region()) {}
 
   Tensor operator()(const Tensor& x, Offsets rows, AttentionMaps* maps = nullptr,

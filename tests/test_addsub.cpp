@@ -1,6 +1,6 @@
 // The AddSub task: its expressions, files and splits.
 #define BOOST_TEST_MODULE addsub
-#include "addsub/data.h"
+#include "addsub/model.h"
 
 #include <seppo/autograd/check.h>
 
@@ -160,4 +160,55 @@ BOOST_AUTO_TEST_CASE(the_courses_file) {
   int leaked = 0;
   for (const int row : split.validation) leaked += train.contains(data.rows[static_cast<std::size_t>(row)].index());
   BOOST_CHECK_EQUAL(leaked, 107);
+}
+
+namespace {
+
+const ModelOptions kTiny{.d_model = 8, .n_heads = 2, .d_ff = 8, .enc_layers = 1, .dec_layers = 1};
+
+}  // namespace
+
+// With `others`, the right class keeps 1 - share and each other one gets share / 15.
+BOOST_AUTO_TEST_CASE(both_conventions_of_label_smoothing) {
+  seppo::Parameters parameters(1);
+  const seppo::Transformer model(parameters.root(), kTiny.transformer());
+  const Dataset data = drawn_dataset(1);
+  const std::vector<int> rows{3, 14, 15, 92};
+  const auto loss_with = [&](double share) {
+    const seppo::UseMode eval(seppo::Mode::eval);
+    const seppo::TapeMark mark;
+    return static_cast<double>(loss(model, data, rows, share).loss.item());
+  };
+  // The loss is linear in the weights of the classes: w right + (1 - w) others' mean, seen from two values.
+  const double plain = loss_with(0), all = loss_with(0.5);        // 0.5 / 16 each
+  const double mean_of_all = (all - 0.5 * plain) / 0.5;           // mean of -log p over all 16
+  const double mean_of_others = (16 * mean_of_all - plain) / 15;  // and over the 15 others
+  BOOST_CHECK_CLOSE(loss_with(smoothing_over_all(0.1, "others")), 0.9 * plain + 0.1 * mean_of_others, 1e-3);
+  BOOST_CHECK_CLOSE(loss_with(smoothing_over_all(0.1, "all")), 0.9 * plain + 0.1 * mean_of_all, 1e-3);
+}
+
+BOOST_AUTO_TEST_CASE(accuracy_by_place) {
+  seppo::Parameters parameters(2);
+  const seppo::Transformer model(parameters.root(), kTiny.transformer());
+  const Dataset data = drawn_dataset(1);
+  std::vector<int> rows;
+  for (int row = 0; row < 150; ++row) rows.push_back(row);
+  const Score all = score(model, data, rows);
+  std::array<std::size_t, 4> expected{};
+  for (const int row : rows) {
+    const seppo::UseMode eval(seppo::Mode::eval);
+    const seppo::TapeMark mark;
+    const auto& target = data.targets[static_cast<std::size_t>(row)];
+    seppo::Ragged source, input;
+    source.add(data.rows[static_cast<std::size_t>(row)].source());
+    input.add(std::span(target).first(4));
+    const std::vector<int> best = argmax(model.logits(source, input));
+    for (std::size_t place = 0; place < 4; ++place) expected[place] += best[place] == target[place + 1];
+  }
+  double sum = 0;
+  for (std::size_t place = 0; place < 4; ++place) {
+    BOOST_CHECK_EQUAL(all.correct[place], expected[place]);
+    sum += all.accuracy_at(place);
+  }
+  BOOST_CHECK_CLOSE(all.token_accuracy(), sum / 4, 1e-10);
 }

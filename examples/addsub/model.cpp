@@ -6,6 +6,7 @@
 #include <seppo/models/decode.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace addsub {
 
@@ -74,12 +75,12 @@ Batch make_batch(const Dataset& data, std::span<const int> rows) {
   return batch;
 }
 
-std::size_t count_correct(const Tensor& logits, std::span<const int> targets) {
-  std::size_t correct = 0;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const seppo::real* const row = logits.data() + i * logits.cols();
-    correct += std::max_element(row, row + logits.cols()) - row == targets[i];
-  }
+using PlaceCounts = std::array<std::size_t, kTargetLength - 1>;
+
+PlaceCounts count_correct(const Tensor& logits, std::span<const int> targets) {
+  PlaceCounts correct{};
+  const std::vector<int> best = argmax(logits);
+  for (std::size_t i = 0; i < targets.size(); ++i) correct[i % correct.size()] += best[i] == targets[i];
   return correct;
 }
 
@@ -87,14 +88,27 @@ constexpr std::size_t kChunk = 64;  // examples scored at a time by one thread
 
 }  // namespace
 
+double smoothing_over_all(double share, const std::string& over) {
+  if (over == "all") return share;
+  const double n = vocabulary().size();
+  return share * n / (n - 1);  // of which the right class gets 1 / n back
+}
+
+double Score::token_accuracy() const {
+  double sum = 0;
+  for (std::size_t place = 0; place < correct.size(); ++place) sum += accuracy_at(place);
+  return sum / static_cast<double>(correct.size());
+}
+
 seppo::ShardLoss loss(const seppo::Transformer& model, const Dataset& data, std::span<const int> rows,
                       double label_smoothing) {
   const Batch batch = make_batch(data, rows);
   const Tensor logits = model.logits(batch.source, batch.target_in);  // [4 rows, 16]
+  const PlaceCounts correct = count_correct(logits, batch.target);
   return {.loss = cross_entropy(logits, batch.target,
                                 {.label_smoothing = label_smoothing, .reduction = seppo::Reduction::sum}),
           .count = static_cast<double>(batch.target.size()),
-          .correct = static_cast<double>(count_correct(logits, batch.target))};
+          .correct = static_cast<double>(std::accumulate(correct.begin(), correct.end(), std::size_t{0}))};
 }
 
 std::vector<std::vector<int>> answer(const seppo::Transformer& model, std::span<const Expression> expressions) {
@@ -144,7 +158,7 @@ Score score(const seppo::Transformer& model, const Dataset& data, std::span<cons
     Score& part = parts[first / kChunk];
     part.examples = chunk.size();
     const Batch batch = make_batch(data, chunk);
-    part.tokens_correct = count_correct(model.logits(batch.source, batch.target_in), batch.target);
+    part.correct = count_correct(model.logits(batch.source, batch.target_in), batch.target);
     const auto answers =
         greedy_decode(model, batch.source, {.bos = kBos, .eos = kEos, .max_length = kTargetLength - 1});
     for (std::size_t i = 0; i < chunk.size(); ++i) {
@@ -159,7 +173,7 @@ Score score(const seppo::Transformer& model, const Dataset& data, std::span<cons
   for (const Score& part : parts) {
     total.examples += part.examples;
     total.exact += part.exact;
-    total.tokens_correct += part.tokens_correct;
+    for (std::size_t i = 0; i < total.correct.size(); ++i) total.correct[i] += part.correct[i];
     total.wrong.insert(total.wrong.end(), part.wrong.begin(), part.wrong.end());
   }
   return total;

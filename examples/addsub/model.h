@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,20 +27,27 @@ struct ModelOptions {
   seppo::TransformerConfig transformer() const;
 };
 
+// Label smoothing as cross_entropy() has it, from the share that goes to `over`: all classes (PyTorch), or the others
+// than the right one (the course, tensor2tensor).
+double smoothing_over_all(double share, const std::string& over);
+
 // Cross-entropy of the target tokens after BOS, summed, for the given rows of the data.
 seppo::ShardLoss loss(const seppo::Transformer& model, const Dataset& data, std::span<const int> rows,
                       double label_smoothing);
 
 struct Score {
   std::size_t examples = 0;
-  std::size_t exact = 0;           // the whole answer right, decoded greedily
-  std::size_t tokens_correct = 0;  // of 4 for each example, each predicted from the right tokens before it
-  std::vector<int> wrong;          // rows whose answer was not exact
+  std::size_t exact = 0;  // the whole answer right, decoded greedily
+  // Right tokens at each place, sign, tens, units and EOS, each predicted from the right ones before it.
+  std::array<std::size_t, kTargetLength - 1> correct{};
+  std::vector<int> wrong;  // rows whose answer was not exact
 
-  double exact_match() const { return examples ? static_cast<double>(exact) / static_cast<double>(examples) : 0; }
-  double token_accuracy() const {
-    return examples ? static_cast<double>(tokens_correct) / (4.0 * static_cast<double>(examples)) : 0;
+  double share(std::size_t count) const {
+    return examples ? static_cast<double>(count) / static_cast<double>(examples) : 0;
   }
+  double exact_match() const { return share(exact); }
+  double accuracy_at(std::size_t place) const { return share(correct[place]); }
+  double token_accuracy() const;  // the mean of all places
 };
 Score score(const seppo::Transformer& model, const Dataset& data, std::span<const int> rows);
 

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -27,6 +28,7 @@ void TrainingOptions::add_to(CommandLine& line) {
   line.integer("max-steps", &max_steps, 0, 2'000'000'000,
                "stop after so many steps, on the schedule of all epochs; 0: never");
   line.integer("batch-size", &batch_size, 1, 1'000'000, "examples in a step");
+  line.flag("in-order", &in_order, "take the examples in the same order in each epoch");
   line.number("lr", &lr, 1e-12, 100, "peak learning rate");
   line.number("min-lr", &min_lr, 0, 100, "learning rate at the end of a cosine or linear schedule");
   line.integer("warmup-steps", &warmup_steps, 0, 1'000'000'000, "steps to reach the peak");
@@ -56,6 +58,7 @@ json TrainingOptions::to_json() const {
           {"epoch_steps", epoch_steps},
           {"max_steps", max_steps},
           {"batch_size", batch_size},
+          {"in_order", in_order},
           {"lr", lr},
           {"min_lr", min_lr},
           {"warmup_steps", warmup_steps},
@@ -113,10 +116,15 @@ namespace {
 
 // The examples of an epoch, batch after batch, in an order drawn by seed and epoch. With lengths: drawn, then sorted
 // within pools of many batches, whose order is drawn again; what does not fill a batch stays last.
-std::vector<int> epoch_order(const Task& task, std::size_t batch, std::uint64_t seed, int epoch) {
+std::vector<int> epoch_order(const Task& task, std::size_t batch, const TrainingOptions& options, int epoch) {
   const auto draw = [&](std::size_t n, std::uint64_t stream) {
-    return seppo::random_permutation(static_cast<int>(n), {seed, seppo::Purpose::shuffle, stream});
+    return seppo::random_permutation(static_cast<int>(n), {options.seed, seppo::Purpose::shuffle, stream});
   };
+  if (options.in_order) {
+    std::vector<int> order(task.examples);
+    std::iota(order.begin(), order.end(), 0);
+    return order;
+  }
   std::vector<int> order = draw(task.examples, static_cast<std::uint64_t>(epoch));
   if (task.lengths.empty()) return order;
   const std::size_t batches = task.examples / batch, pool = 50 * batch;
@@ -172,7 +180,7 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
 
   const auto ended = [&] { return interrupted || (options.max_steps > 0 && result.steps >= options.max_steps); };
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
-    const std::vector<int> order = epoch_order(task, batch, options.seed, epoch);
+    const std::vector<int> order = epoch_order(task, batch, options, epoch);
     for (std::size_t b = 0; b < batches && !ended(); ++b) {
       const auto examples = std::span(order).subspan(b * batch, batch);
       const std::int64_t step = ++result.steps;

@@ -24,6 +24,7 @@ struct TrainingOptions {
   int epoch_steps = 0;  // steps in an epoch; 0: a pass over the data
   int max_steps = 0;    // 0: all epochs
   int batch_size = 64;
+  bool in_order = false;  // no shuffling
   double lr = 1e-3, min_lr = 0;
   int warmup_steps = 0;
   std::string schedule = "cosine";

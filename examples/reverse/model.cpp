@@ -16,8 +16,8 @@ using seppo::Ragged;
 using seppo::Tensor;
 
 nlohmann::json ModelOptions::to_json() const {
-  return {{"d_model", d_model}, {"n_heads", n_heads}, {"d_ff", d_ff},          {"n_layers", n_layers},
-          {"dropout", dropout}, {"norm", norm},       {"positions", positions}};
+  return {{"d_model", d_model}, {"n_heads", n_heads}, {"d_ff", d_ff},           {"n_layers", n_layers},
+          {"dropout", dropout}, {"norm", norm},       {"positions", positions}, {"plain", is_plain}};
 }
 
 ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
@@ -28,7 +28,8 @@ ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
           .n_layers = config_integer(config, "n_layers", 0, 1000),
           .dropout = examples::config_number(config, "dropout", 0, 1),
           .norm = examples::config_text(config, "norm"),
-          .positions = config.contains("positions") ? examples::config_text(config, "positions") : "sinusoid"};
+          .positions = config.contains("positions") ? examples::config_text(config, "positions") : "sinusoid",
+          .is_plain = config.contains("plain") && config["plain"] == true};
 }
 
 seppo::PredictorConfig ModelOptions::predictor() const {
@@ -40,6 +41,9 @@ seppo::PredictorConfig ModelOptions::predictor() const {
           .n_layers = n_layers,
           .dropout = dropout,
           .norm = examples::parse_norm(norm),
+          .dropout_place = is_plain ? seppo::DropoutPlace::after_norm : seppo::DropoutPlace::before_residual,
+          .shares_norm = is_plain,
+          .has_output_network = !is_plain,
           .positions = examples::parse_positions(positions),
           .max_length = kLength};
 }
@@ -77,22 +81,13 @@ Tensor logits(const seppo::Predictor& model, const Ragged& input, seppo::Attenti
   return model(seppo::one_hot(input.tokens, kSymbols), input.offsets, maps);  // [positions, symbols]
 }
 
-std::vector<int> best_symbols(const Tensor& scores) {
-  std::vector<int> best;
-  for (std::size_t i = 0; i < scores.rows(); ++i) {
-    const seppo::real* const row = scores.data() + i * scores.cols();
-    best.push_back(static_cast<int>(std::max_element(row, row + scores.cols()) - row));
-  }
-  return best;
-}
-
 }  // namespace
 
 seppo::ShardLoss loss(const seppo::Predictor& model, const Ragged& sequences, std::span<const int> picks) {
   const Batch batch =
       make_batch(sequences, picks.size(), [&](std::size_t i) { return static_cast<std::size_t>(picks[i]); });
   const Tensor scores = logits(model, batch.input);
-  const std::vector<int> best = best_symbols(scores);
+  const std::vector<int> best = argmax(scores);
   double correct = 0;
   for (std::size_t i = 0; i < best.size(); ++i) correct += best[i] == batch.target[i];
   return {.loss = cross_entropy(scores, batch.target, {.reduction = seppo::Reduction::sum}),
@@ -110,7 +105,7 @@ Score score(const seppo::Predictor& model, const Ragged& sequences) {
     const seppo::UseMode eval(seppo::Mode::eval);
     const seppo::TapeMark mark;
     const Batch batch = make_batch(sequences, last - first, [&](std::size_t i) { return first + i; });
-    const std::vector<int> best = best_symbols(logits(model, batch.input));
+    const std::vector<int> best = argmax(logits(model, batch.input));
     Counts& part = parts[first / kChunk];
     for (std::size_t s = 0; s < batch.input.size(); ++s) {
       const auto begin = static_cast<std::size_t>(batch.input.offsets[s]),
@@ -132,7 +127,7 @@ std::vector<int> answer(const seppo::Predictor& model, std::span<const int> sequ
   const seppo::TapeMark mark;
   Ragged input;
   input.add(sequence);
-  return best_symbols(logits(model, input, maps));
+  return argmax(logits(model, input, maps));
 }
 
 std::vector<int> parse_sequence(std::string_view text) {

@@ -25,6 +25,8 @@ struct ModelOptions {
   int d_model = 32, n_heads = 1, d_ff = 64, n_layers = 1;
   double dropout = 0;
   std::string norm = "post", positions = "sinusoid";
+  // Another course's model: one layer norm for both sublayers, dropout after it, no output network.
+  bool is_plain = false;
 
   nlohmann::json to_json() const;
   static ModelOptions from_json(const nlohmann::json& config);
