@@ -1,0 +1,70 @@
+// The odd one in a set: what is drawn, that order does not matter, and the program as a person runs it.
+#define BOOST_TEST_MODULE odd_one
+#include "odd_one/model.h"
+#include "support/program.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+using namespace test;
+using odd_one::kElements;
+using odd_one::World;
+
+BOOST_AUTO_TEST_CASE(nine_are_of_one_kind) {
+  const World world(1, 5, 3, 0);  // without noise, elements of a kind are equal
+  std::vector<int> numbers(200), places(kElements);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const seppo::TapeMark mark;
+  const World::Sets sets = world.sets(numbers);
+  for (std::size_t s = 0; s < numbers.size(); ++s) {
+    const auto element = [&](int i) {
+      const auto row = sets.elements.values().subspan((s * kElements + static_cast<std::size_t>(i)) * 3, 3);
+      return std::vector<float>(row.begin(), row.end());
+    };
+    const int odd = sets.odd[s];
+    ++places[static_cast<std::size_t>(odd)];
+    for (int i = 0; i < kElements; ++i) BOOST_CHECK((element(i) == element((odd + 1) % kElements)) == (i != odd));
+  }
+  for (const int count : places) BOOST_CHECK_GT(count, 5);
+  // A set depends on its number only.
+  const World::Sets one = world.sets(std::vector<int>{17});
+  BOOST_CHECK(std::equal(one.elements.values().begin(), one.elements.values().end(),
+                         sets.elements.values().begin() + 17 * kElements * 3));
+}
+
+BOOST_AUTO_TEST_CASE(scores_move_with_their_elements) {
+  const World world(1, 10, 6, 0.5);
+  seppo::Parameters parameters(1);
+  const seppo::Predictor model(parameters.root(), {.features = 6,
+                                                   .classes = 1,
+                                                   .d_model = 8,
+                                                   .n_heads = 2,
+                                                   .d_ff = 8,
+                                                   .n_layers = 2,
+                                                   .positions = seppo::Positions::none,
+                                                   .max_length = kElements});
+  const seppo::TapeMark mark;
+  const seppo::Tensor elements = world.sets(std::vector<int>{0, 1}).elements;
+  const std::vector<int> order{3, 1, 4, 0, 5, 9, 2, 6, 8, 7, 12, 11, 10, 13, 19, 18, 17, 16, 15, 14};
+  const auto before = odd_one::scores(model, elements),
+             after = odd_one::scores(model, index_select(elements, 0, order));
+  BOOST_CHECK_EQUAL(before.shape().str(), "[2,10]");
+  float spread = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    BOOST_CHECK_SMALL(after.values()[i] - before.values()[static_cast<std::size_t>(order[i])], 1e-5f);
+    spread = std::max(spread, std::abs(before.values()[i] - before.values()[0]));
+  }
+  BOOST_CHECK_GT(spread, 0.01f);
+}
+
+BOOST_AUTO_TEST_CASE(the_odd_one_is_found) {
+  const Folder folder("odd_one");
+  const Result r = folder.run({"odd_one", "train", "--max-steps", "600", "--epochs", "2", "--log-format", "none",
+                               "--json", "--d-model", "32", "--noise", "0.7", "--lr", "0.001"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  BOOST_CHECK_GT(last_line(r.out)["test_accuracy"].get<double>(), 0.9);
+  check_refused(folder, {"odd_one", "train", "--kinds", "1"}, 2, "--kinds");
+  check_refused(folder, {"odd_one", "train", "--heads", "3"}, 2, "--d-model");
+}
