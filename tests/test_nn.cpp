@@ -146,6 +146,9 @@ BOOST_AUTO_TEST_CASE(schedules) {
   BOOST_CHECK_CLOSE(linear(5), 1.0, 1e-9);
   BOOST_CHECK_CLOSE(linear(60), 1.0, 1e-9);
   BOOST_CHECK_SMALL(linear(110), 1e-12);
+  // Warm-up that takes longer than the training still rises.
+  BOOST_CHECK_CLOSE(cosine_schedule(2, 100, 50)(25), 0.5, 1e-9);
+  BOOST_CHECK_CLOSE(linear_schedule(2, 50, 50)(50), 2.0, 1e-9);
   BOOST_CHECK_CLOSE(constant_schedule(3, 4)(1), 0.75, 1e-9);
   BOOST_CHECK_CLOSE(constant_schedule(3)(1), 3.0, 1e-9);
   const auto noam = noam_schedule(512, 4000);

@@ -92,7 +92,7 @@ Preset preset_of(const std::string& name) {
   Preset p;
   p.training.out = "runs/addsub";
   if (name == "course") {  // what its notebook is handed out with
-    p.model = {.dropout = 0.2, .dropout_place = "norm", .positions = "floor_sinusoid"};
+    p.model = {.dropout = 0.2, .dropout_place = "norm", .positions = "floor-sinusoid"};
     p.training.epochs = 10;
     p.training.batch_size = 256;
     p.training.in_order = true;

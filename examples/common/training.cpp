@@ -173,6 +173,9 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
   seppo::check<seppo::FileError>(metrics.good(), options.out.string(), "/metrics.jsonl: cannot write");
   const CatchInterrupts catch_interrupts;
   Progress progress(options.log_format, steps, options.log_interval);
+  if (options.warmup_steps >= steps)
+    progress.note(fmt::format("--warmup-steps: {} are as many as all steps, {}, or more: the peak is not passed",
+                              options.warmup_steps, steps));
   TrainingResult result;
   std::optional<Report> report;
   if (options.report)
