@@ -104,3 +104,18 @@ BOOST_AUTO_TEST_CASE(ten_thousand_steps_do_not_grow) {
   BOOST_CHECK_LE(resident_kb() - before, 1024);
   BOOST_CHECK_EQUAL(tape().capacity(), capacity);
 }
+
+BOOST_AUTO_TEST_CASE(memory_goes_back_to_the_system) {
+  const auto address_space_mb = [] {
+    std::ifstream file("/proc/self/statm");
+    std::size_t pages = 0;
+    file >> pages;
+    return pages * 4096 / 1'000'000;
+  };
+  const std::size_t before = address_space_mb();
+  for (int i = 0; i < 100; ++i) {
+    seppo::Memory block(64'000'000);
+    block.as<char>()[i] = 1;
+  }
+  BOOST_CHECK_LT(address_space_mb(), before + 200);
+}
