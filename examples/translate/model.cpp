@@ -96,7 +96,7 @@ Batch make_batch(const Examples& examples, std::span<const int> rows) {
   return batch;
 }
 
-// Calls f(chunk) with rows of similar length, some at a time, on all threads; f(first) gets the number of the chunk.
+// Calls f(chunk, rows) on all threads for chunks of rows of similar length.
 template <class F>
 void in_chunks(std::span<const int> lengths, const F& f) {
   constexpr std::size_t kChunk = 32;
