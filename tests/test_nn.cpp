@@ -30,6 +30,21 @@ BOOST_AUTO_TEST_CASE(parameters_are_flat_named_and_stable) {
   BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], 2);
 }
 
+// For the vector code that runs over them.
+BOOST_AUTO_TEST_CASE(parameters_of_any_size_start_on_a_cache_line) {
+  Parameters parameters(1);
+  for (int size = 1; size <= 70; ++size)
+    parameters.root().parameter("p" + std::to_string(size), {size}, init_normal(1));
+  std::size_t end = 0;
+  for (const auto& entry : parameters.entries()) {
+    BOOST_CHECK_EQUAL(entry.offset * sizeof(real) % 64, 0);
+    BOOST_CHECK(entry.offset >= end && entry.offset < end + 64 / sizeof(real));
+    BOOST_CHECK_EQUAL(entry.tensor.data(), parameters.values().data() + entry.offset);
+    end = entry.offset + entry.size();
+  }
+  BOOST_CHECK(parameters.values().size() >= end && parameters.values().size() * sizeof(real) % 64 == 0);
+}
+
 BOOST_AUTO_TEST_CASE(initial_values_depend_on_seed_and_name_only) {
   const auto values = [](std::uint64_t seed, bool other_first) {
     Parameters parameters(seed);

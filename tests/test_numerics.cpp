@@ -149,6 +149,14 @@ BOOST_AUTO_TEST_CASE(infinities_have_their_limits) {
 }
 
 // Far from zero: values and slopes are those of the limits.
+BOOST_AUTO_TEST_CASE(powers_of_zero) {
+  tape().clear();
+  const Tensor x = variable({4}, {0, 0, 0, 0}), exponent = variable({4}, {0, 1, 2, 0.5f});
+  tape().backward(pow(x, exponent), std::vector<real>{1, 2, 3, 4});
+  for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(exponent.gradient()[i], 0);  // 0^b stays 0 as b moves
+  BOOST_CHECK(x.gradient()[0] == 0 && x.gradient()[1] == 2 && x.gradient()[2] == 0 && std::isinf(x.gradient()[3]));
+}
+
 BOOST_AUTO_TEST_CASE(activations_far_from_zero) {
   const std::vector<float> x{-3e38f, -1e20f, -100, 100, 1e20f, 3e38f};
   const auto check_limits = [&](const std::function<Tensor(const Tensor&)>& op, const std::vector<float>& values,
