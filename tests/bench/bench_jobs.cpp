@@ -8,6 +8,7 @@
 // J1 addsub-lab, J2 addsub-large, J3 reverse, J4 base Transformer: one training step (forward, loss,
 // backward, clipping where the job has it, Adam). J5: the same of a decoder-only model. J6: attention alone, lengths
 // 256-2048. J7: greedy decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors, forward and backward.
+// charlm: a step of examples/charlm as it is by default.
 #include "common/command_line.h"
 #include "common/training.h"
 
@@ -243,7 +244,7 @@ int run(const std::vector<std::string>& arguments) {
   Bench bench;
   examples::CommandLine line("usage: bench_jobs [options]",
                              "Times one job; see the top of tests/bench/bench_jobs.cpp.");
-  line.choice("job", &bench.job, {"J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8", "model"}, "which");
+  line.choice("job", &bench.job, {"J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8", "charlm", "model"}, "which");
   line.integer("threads", &bench.threads, 1, 64, "threads");
   line.number("seconds", &bench.seconds, 0, 1000, "time to spend on each measurement");
   int batch = 16, length = 64, d_model = 128, layers = 2, vocabulary = 256;
@@ -263,6 +264,9 @@ int run(const std::vector<std::string>& arguments) {
   if (bench.job == "J3") bench_reverse(bench);
   if (bench.job == "J4") bench_transformer(bench, base_config(bench), 16, 32, 32, 0.1, base);
   if (bench.job == "J5") bench_language_model(bench, {.vocabulary = 65, .dropout = bench.dropout(0.2)}, 8);
+  if (bench.job == "charlm")
+    bench_language_model(
+        bench, {.vocabulary = 65, .d_model = 128, .n_heads = 4, .n_layers = 4, .dropout = 0, .max_length = 64}, 12);
   if (bench.job == "model")
     bench_language_model(bench,
                          {.vocabulary = vocabulary,

@@ -10,7 +10,7 @@ import argparse, json, math, os, resource, struct, sys, time
 
 START = time.time()
 parser = argparse.ArgumentParser()
-parser.add_argument("--job", default="J1", choices=["J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8"])
+parser.add_argument("--job", default="J1", choices=["J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8", "charlm"])
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--seconds", type=float, default=3)
 parser.add_argument("--agree")
@@ -211,7 +211,9 @@ def training_job(job, given, weights, dropout):
         optimiser = lambda: torch.optim.AdamW(decayed(model, 0.01), lr=5e-4)
         lr = lambda i: min(1, i / 50) * 2.5e-4 * (1 + math.cos(math.pi * max(0, i - 50) / (20000 - 50)))
     else:
-        model, data, norm = LanguageModel(0.2 * dropout), tokens(65, (8, 256), (8, 256)), 1
+        model, shape = ((LanguageModel(0.0, d=128, heads=4, layers=4, length=64), (12, 64)) if job == "charlm"
+                        else (LanguageModel(0.2 * dropout), (8, 256)))
+        data, norm = tokens(65, shape, shape), 1
         optimiser = lambda: torch.optim.AdamW(decayed(model, 0.1), lr=1e-3, betas=(0.9, 0.99))
     if given:
         data = [torch.tensor(values).view(like.shape) for values, like in zip(given, data)]
