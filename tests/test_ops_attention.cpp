@@ -150,10 +150,11 @@ int at(const std::vector<int>& offsets, int s) { return offsets[static_cast<std:
 
 // Two sequences that end within tiles of queries and of keys, two heads; a sample of all derivatives.
 template <class F>
-void check_long(const std::string& name, const seppo::AttentionOptions& options, const F& factor, int width = 8) {
+void check_long(const std::string& name, const seppo::AttentionOptions& options, const F& factor, int width = 8,
+                int keys = 150) {
   const int d = 2 * width;
-  const std::vector<int> qo{0, 70, 73}, ko{0, 150, 300};
-  const Arrays<double> in{normal_values({73, d}, 1), normal_values({300, d}, 2), normal_values({300, d}, 3)};
+  const std::vector<int> qo{0, 70, 73}, ko{0, keys, 2 * keys};
+  const Arrays<double> in{normal_values({73, d}, 1), normal_values({2 * keys, d}, 2), normal_values({2 * keys, d}, 3)};
   // weights times factor(sequence, head, query, key): the mask, or what dropout makes of a weight
   const auto reference = [&](const auto& x) {
     using T = typename std::decay_t<decltype(x[0].v)>::value_type;
@@ -195,6 +196,10 @@ BOOST_AUTO_TEST_CASE(long_sequences) {
         "long", {}, [](int, int, int, int) { return 1.0; }, width);
   check_long("long causal", {seppo::Mask::causal()},
              [](int s, int, int i, int j) { return j <= i + 150 - (s == 0 ? 70 : 3) ? 1.0 : -1.0; });
+  // Of the 70 queries, 30 may see no key.
+  check_long(
+      "long causal, few keys", {seppo::Mask::causal()},
+      [](int s, int, int i, int j) { return j <= i + 40 - (s == 0 ? 70 : 3) ? 1.0 : -1.0; }, 8, 40);
   const std::vector<int> lengths{129, 0};
   check_long("long lengths", {seppo::Mask::valid_lengths(lengths)},
              [&](int s, int, int, int j) { return j < lengths[static_cast<std::size_t>(s)] ? 1.0 : -1.0; });

@@ -185,7 +185,7 @@ int train(const std::vector<std::string>& arguments) {
   std::string preset = preset_named_in(arguments);
   auto [model_options, data_options, options, label_smoothing, average, best] = preset_of(preset);
   int beam = 4;
-  double length_penalty = 0.6;
+  double length_penalty = 1;
   CommandLine line("usage: translate train [options]", kTask);
   line.choice("preset", &preset, {"numbers", "sentences", "d2l"},
               "numbers and dates; a small model for sentences (the default with --src or --pairs); a tiny one");
@@ -300,7 +300,7 @@ struct Saved {
 int eval(const std::vector<std::string>& arguments) {
   std::filesystem::path path = "runs/translate", src, tgt, pairs, out;
   int beam = 4, threads = 0;
-  double length_penalty = 0.6;
+  double length_penalty = 1;
   bool as_json = false;
   CommandLine line("usage: translate eval (--src FILE --tgt FILE | --pairs FILE) [options]", kTask);
   line.existing_path("model", &path, "folder or file that `translate train` saved");
@@ -339,7 +339,7 @@ int eval(const std::vector<std::string>& arguments) {
 int predict(const std::vector<std::string>& arguments) {
   std::filesystem::path path = "runs/translate", attention_folder;
   int beam = 4, n_best = 1;
-  double length_penalty = 0.6;
+  double length_penalty = 1;
   bool attention = false;
   std::vector<std::string> texts;
   CommandLine line("usage: translate predict [options] [TEXT ...]",
