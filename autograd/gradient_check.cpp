@@ -28,13 +28,13 @@ struct Difference {
 
 // The differences of one direction, from the largest step to the smallest.
 Direction judge(const std::vector<Difference>& differences, double scale) {
+  constexpr double kClear = 1e3;  // times rounding: what lies above it is a difference to judge by
   const Difference& largest_step = differences.front();
-  Direction d{largest_step.value / scale, 0, largest_step.value <= 100 * largest_step.rounding};
+  Direction d{largest_step.value / scale, 0, largest_step.value <= kClear * largest_step.rounding};
   for (std::size_t i = 1; i < differences.size(); ++i) {
     const Difference &before = differences[i - 1], &now = differences[i];
     d.error = std::min(d.error, now.value / scale);
-    // The fall counts from a difference that is clear of rounding.
-    if (before.value > 1e3 * before.rounding)
+    if (before.value > kClear * before.rounding)
       d.order = std::max(d.order, std::log10(before.value / std::max(now.value, now.rounding)));
   }
   d.fell |= d.order > 1.5 || d.error * scale <= 1e-3 * largest_step.value;

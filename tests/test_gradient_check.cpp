@@ -53,6 +53,14 @@ BOOST_AUTO_TEST_CASE(linear_functions_pass_at_rounding_level) {
   BOOST_CHECK_MESSAGE(report.passed, report.text);
 }
 
+// A large constant in the loss makes its differences round, and the fall end early.
+BOOST_AUTO_TEST_CASE(right_gradients_pass_beside_large_constants) {
+  for (double constant = 1e2; constant < 1e13; constant *= 10) {
+    const auto report = gradient_check({{3}}, [&](Inputs x) { return x[0] * x[0] * x[0] + constant; });
+    BOOST_CHECK_MESSAGE(report.passed, constant << "\n" << report.text);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(vanishing_gradients) {
   const auto report = gradient_check({{5}}, [](Inputs x) { return seppo::exp(x[0]) / seppo::exp(x[0]); });
   BOOST_CHECK_MESSAGE(report.passed, report.text);
