@@ -254,6 +254,7 @@ BOOST_AUTO_TEST_CASE(printable_text_is_safe_on_a_terminal) {
   BOOST_CHECK_EQUAL(printable("\xc3"), "\\xc3");
   BOOST_CHECK_EQUAL(printable("\xc0\x80"), "\\xc0\\x80");
   BOOST_CHECK_EQUAL(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+  BOOST_CHECK_EQUAL(printable("\xed\x9f\xbf"), "\xed\x9f\xbf");  // the last before the surrogates
   BOOST_CHECK_EQUAL(printable(std::string(100, 'x'), 10), "xxxxxxxxxx...");
 }
 

@@ -13,6 +13,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 #include <string>
@@ -195,6 +196,7 @@ BOOST_AUTO_TEST_CASE(the_profile_counts_calls_and_bytes) {
   const Tensor a = variable({100, 200}, std::vector<real>(20'000, 1)),
                b = variable({200, 50}, std::vector<real>(10'000, 1));
   Profile profile;
+  const auto start = std::chrono::steady_clock::now();
   {
     const Observe scope(profile);
     const Tensor y = matmul(a, b);
@@ -202,7 +204,13 @@ BOOST_AUTO_TEST_CASE(the_profile_counts_calls_and_bytes) {
     reshape(y, {-1});
   }
   std::map<std::string, Profile::Entry> by_op;
-  for (const auto& entry : profile.entries()) by_op[entry.op] = entry;
+  double total_ms = 0;
+  for (const auto& entry : profile.entries()) {
+    by_op[entry.op] = entry;
+    total_ms += entry.forward_ms + entry.backward_ms;
+  }
+  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+  BOOST_CHECK(total_ms > 0 && total_ms <= elapsed.count());
   BOOST_CHECK_EQUAL(by_op.at("matmul").calls, 1);
   BOOST_CHECK_EQUAL(by_op.at("matmul").bytes, 3 * (20'000 + 10'000 + 5'000) * sizeof(real));
   BOOST_CHECK_EQUAL(by_op.at("mul").calls, 1);

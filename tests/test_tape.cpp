@@ -2,6 +2,8 @@
 #define BOOST_TEST_MODULE tape
 #include <seppo/autograd/ops.h>
 
+#include "support/op_check.h"
+
 #include <boost/test/unit_test.hpp>
 
 #include <sys/resource.h>
@@ -159,6 +161,7 @@ BOOST_AUTO_TEST_CASE(a_million_nodes_diamonds) {  // each node is used twice, so
 BOOST_AUTO_TEST_CASE(retained_gradients_do_not_disturb) {
   seppo::Tape& t = seppo::tape();
   t.clear();
+  test::soil(t);
   const Tensor x = seppo::variable({1, 2}, {1, 1}), w = seppo::variable({2, 2}, {1, 1, -1, -1});
   const Tensor y = seppo::linear(x, w, {}, seppo::Activation::relu);  // [2, 0]
   y.retain_grad();
