@@ -166,8 +166,10 @@ BOOST_AUTO_TEST_CASE(retained_gradients_do_not_disturb) {
   const Tensor y = seppo::linear(x, w, {}, seppo::Activation::relu);  // [2, 0]
   y.retain_grad();
   const Tensor z = seppo::scale(y, 3);
+  z.retain_grad();
   BOOST_CHECK_EQUAL(y.gradient()[0], 0);  // not reached yet
   t.backward(z, std::vector<double>{1, 10});
+  BOOST_CHECK(z.gradient()[0] == 1 && z.gradient()[1] == 10);
   BOOST_CHECK(y.gradient()[0] == 3 && y.gradient()[1] == 30);
   BOOST_CHECK(x.gradient()[0] == 3 && x.gradient()[1] == 3);
   t.backward(z, std::vector<double>{1, 10});
