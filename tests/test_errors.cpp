@@ -255,6 +255,7 @@ BOOST_AUTO_TEST_CASE(catalogue) {
         expand(ones({2, 3}), {4, 3});
       },
       {"expand: x [2,3] dim 0 = 2", "neither 1 nor", "[4,3] dim 0 = 4"});
+  check_error<ShapeError>([] { expand(ones({2, 3}), {2, 4}); }, {"expand", "dim 1 = 3", "[2,4] dim 1 = 4"});
   check_error<ShapeError>([] { expand(ones({2, 3}), {3}); }, {"expand", "[2,3]", "more axes", "[3]"});
   check_error<ArgumentError>([] { clamp(ones({2}), std::numeric_limits<double>::quiet_NaN(), 1); }, {"clamp", "NaN"});
   check_error<IndexError>([] { sum(ones({2, 3}), {0, -2}); }, {"sum: axis -2 of [2,3]", "twice"});

@@ -30,6 +30,17 @@ BOOST_AUTO_TEST_CASE(parameters_are_flat_named_and_stable) {
   BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], 2);
 }
 
+BOOST_AUTO_TEST_CASE(a_parameter_dies_with_its_parameters) {
+  Tensor handle;
+  {
+    Parameters parameters(1);
+    handle = parameters.root().parameter("p", {3}, init_normal(1));
+    BOOST_CHECK_EQUAL(handle.size(), 3);
+  }
+  BOOST_CHECK_THROW(handle.values(), StateError);
+  BOOST_CHECK_THROW(square(handle), StateError);
+}
+
 // For the vector code that runs over them.
 BOOST_AUTO_TEST_CASE(parameters_of_any_size_start_on_a_cache_line) {
   Parameters parameters(1);
