@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(the_engine_survives_exceptions) {
 // Run again by ctest within a stack of 64 KiB (tape_small_stack).
 namespace {
 
-std::size_t peak_rss_mb() {
+[[maybe_unused]] std::size_t peak_rss_mb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::size_t>(usage.ru_maxrss) >> 10;
