@@ -28,17 +28,20 @@ struct Difference {
 
 // The differences of one direction, from the largest step to the smallest.
 Direction judge(const std::vector<Difference>& differences, double scale) {
-  constexpr double kClear = 1e3;  // times rounding: what lies above it is a difference to judge by
+  constexpr double kClear = 100;  // times rounding: what lies above it is a difference to judge by
   const Difference& largest_step = differences.front();
-  Direction d{largest_step.value / scale, 0, largest_step.value <= kClear * largest_step.rounding};
+  double smallest = largest_step.value, order = 0;
   for (std::size_t i = 1; i < differences.size(); ++i) {
     const Difference &before = differences[i - 1], &now = differences[i];
-    d.error = std::min(d.error, now.value / scale);
+    smallest = std::min(smallest, now.value);
     if (before.value > kClear * before.rounding)
-      d.order = std::max(d.order, std::log10(before.value / std::max(now.value, now.rounding)));
+      order = std::max(order, std::log10(before.value / std::max(now.value, now.rounding)));
   }
-  d.fell |= d.order > 1.5 || d.error * scale <= 1e-3 * largest_step.value;
-  return d;
+  // Rounding grows tenfold where the rest falls a hundredfold: from k times rounding, a fall by k / (k / 100 + 10) is
+  // the most that can be seen, and less if rounding is worse than thought.
+  const double above_rounding = largest_step.value / largest_step.rounding;
+  const double fall = above_rounding <= kClear ? 1 : above_rounding <= 10 * kClear ? 2 : 1000;
+  return {smallest / scale, order, order > 1.5 || fall * smallest <= largest_step.value};
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 // times smaller h, until rounding stops it; if it is wrong, even by 1e-6, the difference stays.
 // The check passes when the best difference is below `tolerance` relative to the slope's scale
 // |g| |u|, and either the fall was seen or the differences are at rounding level throughout. Where steps
-// cross kinks (of ReLU, say) the fall is slower; then a thousandfold fall over all steps is required.
+// cross kinks (of ReLU, say) the fall is slower; then a thousandfold fall over all steps is required, or a
+// twofold one where it starts so near rounding that no more could be seen.
 //
 //   const auto report = gradient_check(parameters.values(), parameters.gradients(),
 //                                      [&] { return model.loss(batch); });

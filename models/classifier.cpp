@@ -14,25 +14,24 @@ Tensor put_in_front(const Tensor& token, const Tensor& x, std::vector<int>& rows
   return index_select(concat({x, token}), 0, order);
 }
 
+PredictorConfig with_place_for_token(PredictorConfig c, Pooling pooling) {
+  c.max_length += pooling == Pooling::class_token;
+  return c;
+}
+
 }  // namespace
 
-Classifier::Classifier(const Scope& s, const ClassifierConfig& c)
-    : config(c),
-      input(s / "input", c.features, c.d_model, init_xavier_uniform(0.5)),
-      positions(s / "positions", c.positions, c.max_length + (c.pooling == Pooling::class_token), c.d_model),
-      encoder(s / "encoder", c.n_layers,
-              {.d_model = c.d_model, .n_heads = c.n_heads, .d_ff = c.d_ff, .dropout = c.dropout, .norm = c.norm}),
-      output_network(s / "output", c.d_model, c.dropout),
-      output(s / "output" / "classes", c.d_model, c.classes) {
-  if (c.pooling == Pooling::class_token)
+Classifier::Classifier(const Scope& s, const PredictorConfig& c, Pooling pooling)
+    : pooling(pooling), predictor(s, with_place_for_token(c, pooling)) {
+  if (pooling == Pooling::class_token)
     class_token.push_back(s.parameter("class_token", {1, c.d_model}, init_normal(0.02), /*decay=*/false));
 }
 
 Tensor Classifier::operator()(const Tensor& x, Offsets input_rows, AttentionMaps* maps) const {
   std::vector<int> rows(input_rows.begin(), input_rows.end());
-  Tensor y = input(x);  // [rows, d_model]
+  Tensor y = predictor.embed(x);  // [rows, d_model]
   if (!class_token.empty()) y = put_in_front(class_token.front(), y, rows);
-  return output(output_network(pool(encoder(positions(y, rows), rows, maps), rows, config.pooling)));
+  return predictor.classify(pool(predictor.encode(y, rows, maps), rows, pooling));
 }
 
 Tensor pool(const Tensor& x, Offsets rows, Pooling pooling) {

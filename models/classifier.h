@@ -1,5 +1,5 @@
-// Classifier: an encoder that predicts one class for a whole sequence. The same as Predictor (predictor.h), with the
-// positions pooled into one vector between encoder and output network.
+// Classifier: a Predictor (predictor.h) that gives one class to a whole sequence: its positions are pooled into one
+// vector before the output network.
 #pragma once
 
 #include <seppo/models/predictor.h>
@@ -14,33 +14,16 @@ enum class Pooling {
   max
 };
 
-struct ClassifierConfig {
-  int features = 0;  // of each input position
-  int classes = 0;
-  int d_model = 32;
-  int n_heads = 1;
-  int d_ff = 64;
-  int n_layers = 1;
-  double dropout = 0;
-  Norm norm = Norm::post;
-  Positions positions = Positions::sinusoid;
-  int max_length = 512;  // of the input
-  Pooling pooling = Pooling::class_token;
-};
-
 struct Classifier {
-  Classifier(const Scope& s, const ClassifierConfig& c);
+  // max_length is that of the input; a class token has its own place before it.
+  Classifier(const Scope& s, const PredictorConfig& c, Pooling pooling);
 
   // Scores of the classes: x [rows, features], sequences that are not empty -> [sequences, classes].
   Tensor operator()(const Tensor& x, Offsets rows, AttentionMaps* maps = nullptr) const;
 
-  ClassifierConfig config;
-  Linear input;
+  Pooling pooling;
+  Predictor predictor;
   std::vector<Tensor> class_token;  // [1, d_model], if it is used
-  PositionalEncoding positions;
-  Encoder encoder;
-  OutputNetwork output_network;
-  Linear output;
 };
 
 // One vector for each sequence, [sequences, d]: its first row (class_token), or the mean or the largest of its rows.

@@ -80,13 +80,14 @@ Tensor DecoderCache::step(std::span<const int> tokens) {
 
 void DecoderCache::select(std::span<const int> parents, Offsets source_rows) {
   check_select(parents, source_rows, source_rows_);
-  const std::size_t row = static_cast<std::size_t>(max_length_) * 2 * static_cast<std::size_t>(model_.config.d_model);
-  const std::size_t used = row / static_cast<std::size_t>(max_length_) * static_cast<std::size_t>(length_);
+  const std::size_t width = 2 * static_cast<std::size_t>(model_.config.d_model);
+  const std::size_t row = static_cast<std::size_t>(max_length_) * width,
+                    used = static_cast<std::size_t>(length_) * width;
   for (std::vector<real>& kv : self_kv_) {
-    std::vector<real> chosen(parents.size() * row);
+    chosen_kv_.resize(std::max(chosen_kv_.size(), parents.size() * row));
     for (std::size_t i = 0; i < parents.size(); ++i)
-      std::copy_n(kv.data() + static_cast<std::size_t>(parents[i]) * row, used, chosen.data() + i * row);
-    kv = std::move(chosen);
+      std::copy_n(kv.data() + static_cast<std::size_t>(parents[i]) * row, used, chosen_kv_.data() + i * row);
+    std::swap(kv, chosen_kv_);
   }
   source_rows_.assign(source_rows.begin(), source_rows.end());
   step_rows_.resize(parents.size() + 1);

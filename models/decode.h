@@ -40,6 +40,7 @@ class DecoderCache {
   std::vector<int> cache_rows_, step_rows_;   // of each row: where its cache begins, and its one query
   std::vector<std::vector<real>> memory_kv_;  // for each layer [memory rows, 2 d_model]
   std::vector<std::vector<real>> self_kv_;    // for each layer [rows, max_length, 2 d_model]
+  std::vector<real> chosen_kv_;               // select() writes here, and swaps
 };
 
 }  // namespace seppo::inline SEPPO_ABI

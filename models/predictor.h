@@ -56,9 +56,14 @@ struct Predictor {
 
   // Scores of the classes at each position: x [rows, features] -> [rows, classes].
   Tensor operator()(const Tensor& x, Offsets rows, AttentionMaps* maps = nullptr) const {
-    const Tensor y = encoder(positions(input(input_dropout(x)), rows), rows, maps);  // [rows, d_model]
-    return output(output_network.empty() ? y : output_network.front()(y));
+    return classify(encode(embed(x), rows, maps));
   }
+  // Its parts, of which all but the last return [rows, d_model].
+  Tensor embed(const Tensor& x) const { return input(input_dropout(x)); }
+  Tensor encode(const Tensor& x, Offsets rows, AttentionMaps* maps) const {
+    return encoder(positions(x, rows), rows, maps);
+  }
+  Tensor classify(const Tensor& x) const { return output(output_network.empty() ? x : output_network.front()(x)); }
 
   PredictorConfig config;
   Dropout input_dropout;

@@ -88,7 +88,9 @@ std::map<std::string, std::string> read_checkpoint_metadata(const std::filesyste
 }
 
 void load_checkpoint(const std::filesystem::path& path, Parameters& parameters) {
-  load_average({&path, 1}, parameters);
+  const std::vector<std::vector<real>> values = read_values(path, parameters);
+  for (std::size_t i = 0; const auto& entry : parameters.entries())
+    std::copy(values[i].begin(), values[i].end(), parameters.values().subspan(entry.offset).begin()), ++i;
 }
 
 void load_average(std::span<const std::filesystem::path> paths, Parameters& parameters) {
@@ -102,11 +104,10 @@ void load_average(std::span<const std::filesystem::path> paths, Parameters& para
       for (std::size_t j = 0; j < values[i].size(); ++j) sums[i][j] += static_cast<double>(values[i][j]);
     }
   }
-  std::size_t i = 0;
-  for (const auto& entry : parameters.entries()) {
-    const auto to = parameters.values().subspan(entry.offset, entry.size());
-    for (std::size_t j = 0; j < to.size(); ++j)
-      to[j] = static_cast<real>(sums[i][j] / static_cast<double>(paths.size()));
+  const auto count = static_cast<double>(paths.size());
+  for (std::size_t i = 0; const auto& entry : parameters.entries()) {
+    std::transform(sums[i].begin(), sums[i].end(), parameters.values().subspan(entry.offset).begin(),
+                   [&](double sum) { return static_cast<real>(sum / count); });
     ++i;
   }
 }

@@ -14,7 +14,7 @@ seppo::Classifier tiny(seppo::Parameters& parameters, const std::string& pooling
   count::ModelOptions options{.d_model = 8, .n_heads = 2, .d_ff = 8, .n_layers = 2};
   options.pooling = pooling;
   options.positions = positions;
-  return {parameters.root(), options.classifier()};
+  return options.classifier(parameters.root());
 }
 
 std::vector<seppo::real> scores(const seppo::Classifier& model, const seppo::Ragged& sequences) {

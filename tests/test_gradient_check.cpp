@@ -61,6 +61,14 @@ BOOST_AUTO_TEST_CASE(right_gradients_pass_beside_large_constants) {
   }
 }
 
+// As long as the fault is not itself at rounding level.
+BOOST_AUTO_TEST_CASE(wrong_gradients_fail_beside_large_constants) {
+  for (const auto& [constant, fault] : {std::pair{1e2, 1e-5}, {1e4, 1e-5}, {1e6, 1e-3}, {1e8, 1e-1}}) {
+    const auto report = gradient_check({{4}}, [&](Inputs x) { return faulty_tanh(x[0], fault) + constant; });
+    BOOST_CHECK_MESSAGE(!report.passed, constant << "\n" << report.text);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(vanishing_gradients) {
   const auto report = gradient_check({{5}}, [](Inputs x) { return seppo::exp(x[0]) / seppo::exp(x[0]); });
   BOOST_CHECK_MESSAGE(report.passed, report.text);

@@ -1,12 +1,13 @@
 // Whole models: gradients in double precision, and the properties a Transformer must have.
 #define BOOST_TEST_MODULE models
 #include <seppo/autograd/gradient_check.h>
-#include <seppo/models/predictor.h>
+#include <seppo/models/classifier.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/adam.h>
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -105,17 +106,21 @@ BOOST_AUTO_TEST_CASE(encoder_decoder_gradients_with_dropout) {
   }
 }
 
+PredictorConfig small_predictor() {
+  return {
+      .features = kVocabulary, .classes = 5, .d_model = 8, .n_heads = 2, .d_ff = 12, .n_layers = 2, .max_length = 8};
+}
+
 BOOST_AUTO_TEST_CASE(predictor_gradients) {
-  for (const Norm norm : {Norm::post, Norm::pre}) {
+  std::vector<PredictorConfig> configs(3, small_predictor());
+  configs[1].norm = Norm::pre;
+  configs[2].shares_norm = true;
+  configs[2].dropout_place = DropoutPlace::after_norm;
+  configs[2].has_output_network = false;
+  configs[2].dropout = configs[2].input_dropout = 0.2;
+  for (const PredictorConfig& config : configs) {
     Parameters parameters(1);
-    const Predictor model(parameters.root(), {.features = kVocabulary,
-                                              .classes = 5,
-                                              .d_model = 8,
-                                              .n_heads = 2,
-                                              .d_ff = 12,
-                                              .n_layers = 2,
-                                              .norm = norm,
-                                              .max_length = 8});
+    const Predictor model(parameters.root(), config);
     const Ragged batch = random_batch({4, 2, 5}, 1);
     std::vector<int> targets;
     for (const int token : batch.tokens) targets.push_back(token % 5);
@@ -123,6 +128,22 @@ BOOST_AUTO_TEST_CASE(predictor_gradients) {
       return cross_entropy(model(one_hot(batch.tokens, kVocabulary), batch.offsets), targets);
     });
     BOOST_CHECK_MESSAGE(report.passed, report.text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(classifier_gradients) {
+  const std::vector<int> targets{3, 0, 4};
+  for (const Pooling pooling : {Pooling::class_token, Pooling::mean, Pooling::max}) {
+    Parameters parameters(1);
+    const Classifier model(parameters.root(), small_predictor(), pooling);
+    const Ragged batch = random_batch({4, 8, 1}, 1);  // of which one is as long as may be
+    const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
+      return cross_entropy(model(one_hot(batch.tokens, kVocabulary), batch.offsets), targets);
+    });
+    BOOST_CHECK_MESSAGE(report.passed, report.text);
+    if (model.class_token.empty()) continue;
+    const auto gradient = model.class_token.front().gradient();
+    BOOST_CHECK(std::any_of(gradient.begin(), gradient.end(), [](real g) { return g != 0; }));
   }
 }
 

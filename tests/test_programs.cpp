@@ -182,6 +182,35 @@ BOOST_AUTO_TEST_CASE(the_same_command_gives_the_same_bytes) {
   }
 }
 
+// Every preset's model is built again from its checkpoint.
+BOOST_AUTO_TEST_CASE(presets_train_and_answer) {
+  const Folder folder;
+  for (const auto& [program, preset, question] : {std::tuple{"addsub", "course", "12 + 30"},
+                                                  {"addsub", "large", "12 + 30"},
+                                                  {"reverse", "plain", "3141592653589793"}}) {
+    const Result trained =
+        folder.run({program, "train", "--preset", preset, "--max-steps", "3", "--out", preset, "--json"});
+    BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
+    const Result evaluated = folder.run({program, "eval", "--model", preset, "--json"});
+    BOOST_REQUIRE_MESSAGE(evaluated.code == 0, evaluated.err);
+    BOOST_CHECK_EQUAL(last_line(evaluated.out)["val_token_accuracy"].get<double>(),
+                      last_line(trained.out)["val_token_accuracy"].get<double>());
+    BOOST_CHECK_EQUAL(folder.run({program, "predict", "--model", preset, question}).code, 0);
+  }
+  const auto config = [&](const std::string& preset) {
+    return nlohmann::json::parse(read(folder.path / preset / "config.json"));
+  };
+  BOOST_CHECK_EQUAL(config("course")["model"]["positions"], "floor-sinusoid");
+  BOOST_CHECK_EQUAL(config("course")["training"]["in_order"], true);
+  BOOST_CHECK_EQUAL(config("large")["model"]["d_model"], 256);
+  BOOST_CHECK_EQUAL(config("plain")["model"]["plain"], true);
+  // What is given beside a preset counts, wherever it stands.
+  BOOST_CHECK_EQUAL(folder.run({"addsub", "train", "--d-ff", "32", "--preset=course", "--max-steps", "1"}).code, 0);
+  BOOST_CHECK_EQUAL(config("runs/addsub")["model"]["d_ff"], 32);
+  BOOST_CHECK_EQUAL(config("runs/addsub")["model"]["positions"], "floor-sinusoid");
+  check_refused(folder, {"reverse", "train", "--preset", "plain", "--norm", "pre"}, 2, "--norm");
+}
+
 BOOST_AUTO_TEST_CASE(an_interrupted_training_is_saved) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const Folder folder;

@@ -94,8 +94,7 @@ BOOST_AUTO_TEST_CASE(vocabularies_hold_what_is_frequent) {
   BOOST_TEST(two.tokens() == (std::vector<std::string>{"<unk>", "<bos>", "<eos>", "a", "b"}));
   BOOST_CHECK_EQUAL(make_vocabulary(texts, 1).size(), 7);
   const Languages languages{Tokenizer(), two, two};
-  BOOST_TEST(languages.encode(two, " b  x\ta <eos> b", 100) == (std::vector<int>{4, 0, 3, 0, 4, kEos}));
-  BOOST_TEST(languages.encode(two, "b x a", 3) == (std::vector<int>{4, 0, kEos}));
+  BOOST_TEST(languages.encode(two, " b  x\ta <eos> b") == (std::vector<int>{4, 0, 3, 0, 4, kEos}));
   BOOST_CHECK_EQUAL(languages.decode(std::vector<int>{4, 3, kEos, 4}), "b a");
 }
 
@@ -226,7 +225,7 @@ BOOST_AUTO_TEST_CASE(scores_do_not_depend_on_batches) {
   const ModelOptions small{.d_model = 8, .n_heads = 2, .d_ff = 8, .enc_layers = 1, .dec_layers = 1};
   seppo::Parameters parameters(1);
   const seppo::Transformer model(parameters.root(), small.transformer(languages));
-  const Examples examples = encode(languages, pairs, 100);
+  const Examples examples = encode(languages, pairs);
   double loss_sum = 0, tokens = 0;
   for (int row = 0; row < 70; ++row) {
     const seppo::UseMode eval(seppo::Mode::eval);
@@ -240,11 +239,23 @@ BOOST_AUTO_TEST_CASE(scores_do_not_depend_on_batches) {
   const auto together = translate::translate(model, examples.sources, beam);
   for (const std::size_t i : {0UL, 31UL, 69UL})
     BOOST_TEST(translate::translate(model, {&examples.sources[i], 1}, beam)[0][0].tokens == together[i][0].tokens);
-  std::size_t cut = 0;
-  const Examples shorter = encode(languages, pairs, 10, &cut);
-  for (std::size_t i = 0; i < shorter.size(); ++i)
-    BOOST_CHECK(shorter.sources[i].size() <= 10 && shorter.sources[i].back() == kEos);
-  BOOST_CHECK_GT(cut, 0);
+}
+
+BOOST_AUTO_TEST_CASE(long_texts_are_dropped_or_cut) {
+  const std::vector<Pair> pairs{{"a b c", "a"}, {"a", "b"}, {"b", "a b c d"}, {"a b", "b a"}};
+  DataOptions options;
+  options.min_frequency = 1;
+  const Languages languages = make_languages(options, pairs);
+  const Examples whole = encode(languages, pairs);
+  Examples dropped = whole, cut = whole;
+  BOOST_CHECK_EQUAL(dropped.drop_long(3), 2);
+  BOOST_CHECK(dropped.sources == (std::vector{whole.sources[1], whole.sources[3]}));
+  BOOST_CHECK(dropped.targets == (std::vector{whole.targets[1], whole.targets[3]}));
+  BOOST_CHECK_EQUAL(cut.cut_long(3), 2);
+  const int a = whole.sources[0][0], b = whole.sources[0][1];
+  BOOST_CHECK(cut.sources[0] == (std::vector<int>{a, b, kEos}) && cut.targets[0] == whole.targets[0]);
+  BOOST_CHECK(cut.targets[2] == (std::vector<int>{a, b, kEos}) && cut.sources[2] == whole.sources[2]);
+  BOOST_CHECK(cut.sources[3] == whole.sources[3] && cut.targets[3] == whole.targets[3]);
 }
 
 BOOST_AUTO_TEST_CASE(a_small_corpus_is_learnt_by_heart) {

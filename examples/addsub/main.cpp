@@ -112,17 +112,6 @@ Preset preset_of(const std::string& name) {
   return p;
 }
 
-// The preset decides the defaults that --help shows and that other options change, so it is looked up
-// before they are parsed.
-std::string preset_named_in(const std::vector<std::string>& arguments) {
-  std::string name = "lab";
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--preset" && i + 1 < arguments.size()) name = arguments[i + 1];
-    if (arguments[i].starts_with("--preset=")) name = arguments[i].substr(9);
-  }
-  return name;
-}
-
 std::vector<examples::ReportSample> report_samples(const seppo::Transformer& model, const Dataset& data,
                                                    std::span<const int> rows) {
   std::vector<examples::ReportSample> samples;
@@ -141,7 +130,7 @@ std::vector<examples::ReportSample> report_samples(const seppo::Transformer& mod
 }
 
 int train(const std::vector<std::string>& arguments) {
-  std::string preset_name = preset_named_in(arguments);
+  std::string preset_name = examples::option_in(arguments, "preset", "lab");
   auto [model_options, options] = preset_of(preset_name);
   DataOptions data_options;
   double label_smoothing = 0;
@@ -167,7 +156,7 @@ int train(const std::vector<std::string>& arguments) {
               "drop before the residual sum, as the paper, or after the norm, as the course");
   line.choice("norm", &model_options.norm, {"post", "pre"}, "layer norm after or before each sublayer");
   line.choice("positions", &model_options.positions, examples::position_names(), "positional encoding");
-  line.number("label-smoothing", &label_smoothing, 0, 0.9, "share of each target spread over other tokens");
+  line.number("label-smoothing", &label_smoothing, 0, 0.9, "share of each target spread over tokens");
   line.choice("smoothing-over", &smoothing_over, {"all", "others"},
               "over all tokens, as PyTorch does, or those that are not right, as the course does");
   options.add_to(line);

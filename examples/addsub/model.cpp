@@ -1,6 +1,7 @@
 #include "addsub/model.h"
 
 #include "common/checkpoint_config.h"
+#include "common/training.h"
 
 #include <seppo/autograd/parallel.h>
 #include <seppo/models/decode.h>
@@ -103,12 +104,7 @@ double Score::token_accuracy() const {
 seppo::ShardLoss loss(const seppo::Transformer& model, const Dataset& data, std::span<const int> rows,
                       double label_smoothing) {
   const Batch batch = make_batch(data, rows);
-  const Tensor logits = model.logits(batch.source, batch.target_in);  // [4 rows, 16]
-  const PlaceCounts correct = count_correct(logits, batch.target);
-  return {.loss = cross_entropy(logits, batch.target,
-                                {.label_smoothing = label_smoothing, .reduction = seppo::Reduction::sum}),
-          .count = static_cast<double>(batch.target.size()),
-          .correct = static_cast<double>(std::accumulate(correct.begin(), correct.end(), std::size_t{0}))};
+  return examples::classification_loss(model.logits(batch.source, batch.target_in), batch.target, label_smoothing);
 }
 
 std::vector<std::vector<int>> answer(const seppo::Transformer& model, std::span<const Expression> expressions) {

@@ -1,6 +1,7 @@
 #include "charlm/model.h"
 
 #include "common/checkpoint_config.h"
+#include "common/training.h"
 
 #include <seppo/autograd/parallel.h>
 
@@ -52,12 +53,7 @@ seppo::ShardLoss loss(const seppo::LanguageModel& model, std::span<const int> te
   Windows windows;
   for (const int start : starts)
     windows.add(text, static_cast<std::size_t>(start), static_cast<std::size_t>(model.config.max_length));
-  const Tensor logits = model(windows.input);  // [characters, vocabulary]
-  double correct = 0;
-  const std::vector<int> best = argmax(logits);
-  for (std::size_t i = 0; i < best.size(); ++i) correct += best[i] == windows.next[i];
-  return {cross_entropy(logits, windows.next, {.reduction = seppo::Reduction::sum}),
-          static_cast<double>(windows.next.size()), correct};
+  return examples::classification_loss(model(windows.input), windows.next);  // [characters, vocabulary]
 }
 
 double score(const seppo::LanguageModel& model, std::span<const int> text) {

@@ -151,6 +151,16 @@ bool CommandLine::parse(const std::vector<std::string>& arguments) {
   return true;
 }
 
+std::string option_in(const std::vector<std::string>& arguments, const std::string& name, const std::string& fallback) {
+  const std::string option = "--" + name;
+  std::string value = fallback;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == option && i + 1 < arguments.size()) value = arguments[i + 1];
+    if (arguments[i].starts_with(option + "=")) value = arguments[i].substr(option.size() + 1);
+  }
+  return value;
+}
+
 void for_each_input_line(const std::function<void(const std::string&)>& f) {
   int number = 0;
   for (std::string text; std::getline(std::cin, text);) {

@@ -58,6 +58,10 @@ class CommandLine {
   std::vector<std::string> given_;
 };
 
+// The value of an option before the others are parsed, since defaults of theirs depend on it, --preset's say;
+// `fallback` without it.
+std::string option_in(const std::vector<std::string>& arguments, const std::string& name, const std::string& fallback);
+
 // A program made of sub-commands.
 struct Command {
   std::string name, summary;

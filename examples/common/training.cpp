@@ -1,5 +1,6 @@
 #include "common/training.h"
 
+#include <seppo/autograd/ops.h>
 #include <seppo/autograd/parallel.h>
 #include <seppo/nn/vocabulary.h>
 
@@ -230,6 +231,17 @@ TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& optio
   result.interrupted = interrupted != 0;
   if (result.interrupted) progress.note(fmt::format("interrupted after step {}; saved", result.steps));
   return result;
+}
+
+seppo::ShardLoss classification_loss(const seppo::Tensor& logits, std::span<const int> targets,
+                                     double label_smoothing) {
+  const std::vector<int> best = argmax(logits);
+  double correct = 0;
+  for (std::size_t i = 0; i < best.size(); ++i) correct += best[i] == targets[i];
+  return {
+      .loss = cross_entropy(logits, targets, {.label_smoothing = label_smoothing, .reduction = seppo::Reduction::sum}),
+      .count = static_cast<double>(targets.size()),
+      .correct = correct};
 }
 
 void print_result(const TrainingResult& result, const TrainingOptions& options) {

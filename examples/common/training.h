@@ -73,6 +73,11 @@ struct TrainingResult {
 // before the parameters are touched, if the loss or gradient is not finite.
 TrainingResult train(seppo::Parameters& parameters, const TrainingOptions& options, const Task& task);
 
+// What a task's loss is made of: the cross-entropy of logits [rows, classes], summed, and how many rows have their
+// largest score at the target.
+seppo::ShardLoss classification_loss(const seppo::Tensor& logits, std::span<const int> targets,
+                                     double label_smoothing = 0);
+
 // Prints steps, time and folder and, with --json, these and the last evaluation as one JSON object.
 void print_result(const TrainingResult& result, const TrainingOptions& options);
 

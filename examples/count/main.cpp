@@ -76,7 +76,7 @@ int train(const std::vector<std::string>& arguments) {
   const seppo::Ragged sequences = make_sequences(options.seed, Part::train, kTrain),
                       validation = make_sequences(options.seed, Part::validation, kValidation);
   seppo::Parameters parameters(options.seed);
-  const seppo::Classifier model(parameters.root(), model_options.classifier());
+  const seppo::Classifier model = model_options.classifier(parameters.root());
   examples::prepare_folder(options.out);
   const json config = {{"program", "count"}, {"model", model_options.to_json()}, {"training", options.to_json()}};
   examples::TrainingResult result =
@@ -119,7 +119,7 @@ int predict(const std::vector<std::string>& arguments) {
   const json config = examples::load_config(file, "count");
   const ModelOptions options = ModelOptions::from_json(examples::config_part(config, "model"));
   seppo::Parameters parameters(/*seed=*/0, examples::most_parameters(file));
-  const seppo::Classifier model(parameters.root(), options.classifier());
+  const seppo::Classifier model = options.classifier(parameters.root());
   seppo::load_checkpoint(file, parameters);
   const auto print_answer = [&](const std::string& text) {
     const std::vector<int> symbols = parse_symbols(text);

@@ -1,6 +1,7 @@
 #include "count/model.h"
 
 #include "common/checkpoint_config.h"
+#include "common/training.h"
 
 #include <seppo/autograd/parallel.h>
 #include <seppo/nn/vocabulary.h>
@@ -68,19 +69,20 @@ ModelOptions ModelOptions::from_json(const nlohmann::json& config) {
   return o;
 }
 
-seppo::ClassifierConfig ModelOptions::classifier() const {
-  return {.features = kSymbols,
-          .classes = classes(question),
-          .d_model = d_model,
-          .n_heads = n_heads,
-          .d_ff = d_ff,
-          .n_layers = n_layers,
-          .dropout = dropout,
-          .positions = examples::parse_positions(positions),
-          .max_length = kLength,
-          .pooling = pooling == "mean"  ? seppo::Pooling::mean
-                     : pooling == "max" ? seppo::Pooling::max
-                                        : seppo::Pooling::class_token};
+seppo::Classifier ModelOptions::classifier(const seppo::Scope& scope) const {
+  return {scope,
+          {.features = kSymbols,
+           .classes = classes(question),
+           .d_model = d_model,
+           .n_heads = n_heads,
+           .d_ff = d_ff,
+           .n_layers = n_layers,
+           .dropout = dropout,
+           .positions = examples::parse_positions(positions),
+           .max_length = kLength},
+          pooling == "mean"  ? seppo::Pooling::mean
+          : pooling == "max" ? seppo::Pooling::max
+                             : seppo::Pooling::class_token};
 }
 
 namespace {
@@ -99,13 +101,7 @@ seppo::ShardLoss loss(const seppo::Classifier& model, const std::string& questio
     input.add(sequences[static_cast<std::size_t>(pick)]);
     answers.push_back(right_answer(question, sequences[static_cast<std::size_t>(pick)]));
   }
-  const Tensor scores = logits(model, input);
-  const std::vector<int> best = argmax(scores);
-  double correct = 0;
-  for (std::size_t i = 0; i < best.size(); ++i) correct += best[i] == answers[i];
-  return {.loss = cross_entropy(scores, answers, {.reduction = seppo::Reduction::sum}),
-          .count = static_cast<double>(answers.size()),
-          .correct = correct};
+  return examples::classification_loss(logits(model, input), answers);
 }
 
 double accuracy(const seppo::Classifier& model, const std::string& question, const Ragged& sequences) {

@@ -34,7 +34,7 @@ struct ModelOptions {
 
   nlohmann::json to_json() const;
   static ModelOptions from_json(const nlohmann::json& config);
-  seppo::ClassifierConfig classifier() const;
+  seppo::Classifier classifier(const seppo::Scope& scope) const;
 };
 const std::vector<std::string>& pooling_names();
 

@@ -1,5 +1,7 @@
 #include "odd_one/model.h"
 
+#include "common/training.h"
+
 #include <seppo/autograd/parallel.h>
 
 #include <algorithm>
@@ -41,13 +43,7 @@ Tensor scores(const seppo::Predictor& model, const Tensor& elements, seppo::Atte
 
 seppo::ShardLoss loss(const seppo::Predictor& model, const World& world, std::span<const int> numbers) {
   const World::Sets sets = world.sets(numbers);
-  const Tensor found = scores(model, sets.elements);
-  const std::vector<int> best = argmax(found);
-  double correct = 0;
-  for (std::size_t i = 0; i < best.size(); ++i) correct += best[i] == sets.odd[i];
-  return {.loss = cross_entropy(found, sets.odd, {.reduction = seppo::Reduction::sum}),
-          .count = static_cast<double>(sets.odd.size()),
-          .correct = correct};
+  return examples::classification_loss(scores(model, sets.elements), sets.odd);
 }
 
 double accuracy(const seppo::Predictor& model, const World& world, int first, int count) {

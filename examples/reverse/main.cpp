@@ -55,18 +55,9 @@ std::vector<examples::ReportSample> report_samples(const seppo::Predictor& model
   return samples;
 }
 
-// The preset decides the defaults that --help shows and that other options change, so it is looked up
-// before they are parsed.
-bool is_plain_named_in(const std::vector<std::string>& arguments) {
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (arguments[i] == "--preset=plain" || (i > 0 && arguments[i - 1] == "--preset" && arguments[i] == "plain"))
-      return true;
-  return false;
-}
-
 int train(const std::vector<std::string>& arguments) {
-  ModelOptions model_options{.is_plain = is_plain_named_in(arguments)};
-  std::string preset = model_options.is_plain ? "plain" : "uva";
+  std::string preset = examples::option_in(arguments, "preset", "uva");
+  ModelOptions model_options{.is_plain = preset == "plain"};
   examples::TrainingOptions options;
   options.epochs = model_options.is_plain ? 5 : 10;
   options.batch_size = 128;

@@ -1,6 +1,7 @@
 #include "reverse/model.h"
 
 #include "common/checkpoint_config.h"
+#include "common/training.h"
 
 #include <seppo/autograd/parallel.h>
 #include <seppo/nn/vocabulary.h>
@@ -86,13 +87,7 @@ Tensor logits(const seppo::Predictor& model, const Ragged& input, seppo::Attenti
 seppo::ShardLoss loss(const seppo::Predictor& model, const Ragged& sequences, std::span<const int> picks) {
   const Batch batch =
       make_batch(sequences, picks.size(), [&](std::size_t i) { return static_cast<std::size_t>(picks[i]); });
-  const Tensor scores = logits(model, batch.input);
-  const std::vector<int> best = argmax(scores);
-  double correct = 0;
-  for (std::size_t i = 0; i < best.size(); ++i) correct += best[i] == batch.target[i];
-  return {.loss = cross_entropy(scores, batch.target, {.reduction = seppo::Reduction::sum}),
-          .count = static_cast<double>(batch.target.size()),
-          .correct = correct};
+  return examples::classification_loss(logits(model, batch.input), batch.target);
 }
 
 Score score(const seppo::Predictor& model, const Ragged& sequences) {

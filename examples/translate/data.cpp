@@ -103,11 +103,4 @@ Languages make_languages(const DataOptions& o, const std::vector<Pair>& train) {
   return languages;
 }
 
-std::size_t drop_long(std::vector<Pair>& pairs, const Tokenizer& tokenizer, int max_tokens) {
-  const auto is_long = [&](const std::string& text) {
-    return tokenizer.split(text).size() + 1 > static_cast<std::size_t>(max_tokens);
-  };
-  return std::erase_if(pairs, [&](const Pair& pair) { return is_long(pair.source) || is_long(pair.target); });
-}
-
 }  // namespace translate

@@ -40,7 +40,4 @@ Data load(const DataOptions& options, std::uint64_t seed);
 // Tokens and vocabularies as the training texts have them.
 Languages make_languages(const DataOptions& options, const std::vector<Pair>& train);
 
-// Takes out the pairs of which a side has more than max_tokens tokens, its end included; how many that were.
-std::size_t drop_long(std::vector<Pair>& pairs, const Tokenizer& tokenizer, int max_tokens);
-
 }  // namespace translate

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <fstream>
 #include <iostream>
@@ -80,17 +81,11 @@ Preset preset_of(const std::string& name) {
   return p;
 }
 
-// The preset decides the defaults that --help shows and that other options change, so it is looked up
-// before they are parsed.
 std::string preset_named_in(const std::vector<std::string>& arguments) {
-  std::string name = "numbers";
-  for (const std::string& argument : arguments)
-    if (argument.starts_with("--src") || argument.starts_with("--pairs")) name = "sentences";
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--preset" && i + 1 < arguments.size()) name = arguments[i + 1];
-    if (arguments[i].starts_with("--preset=")) name = arguments[i].substr(9);
-  }
-  return name;
+  const bool has_files = std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
+    return argument.starts_with("--src") || argument.starts_with("--pairs");
+  });
+  return examples::option_in(arguments, "preset", has_files ? "sentences" : "numbers");
 }
 
 json to_json(const Score& s) {
@@ -167,12 +162,13 @@ class Keeper {
 std::vector<examples::ReportSample> report_samples(const seppo::Transformer& model, const Languages& languages,
                                                    std::span<const Pair> pairs, const seppo::BeamOptions& options) {
   std::vector<examples::ReportSample> samples;
-  for (const Pair& pair : pairs) {
-    const std::vector<int> source =
-        languages.encode(languages.source, pair.source, static_cast<std::size_t>(model.config.max_length));
+  Examples encoded = encode(languages, pairs);
+  encoded.cut_long(model.config.max_length);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const std::vector<int>& source = encoded.sources[i];
     const std::vector<int> target = translate(model, {&source, 1}, options)[0][0].tokens;
-    examples::ReportSample sample{.input = pair.source,
-                                  .expected = languages.tokenizer.prepare(pair.target),
+    examples::ReportSample sample{.input = pairs[i].source,
+                                  .expected = languages.tokenizer.prepare(pairs[i].target),
                                   .output = languages.decode(target),
                                   .maps = attention_of(model, source, target)};
     for (const auto& map : sample.maps) sample.labels.push_back(attention_labels(map, languages, source, target));
@@ -215,12 +211,12 @@ int train(const std::vector<std::string>& arguments) {
   examples::check_heads(model_options.d_model, model_options.n_heads);
   examples::use_threads(options.threads);
 
-  Data data = load(data_options, options.seed);
+  const Data data = load(data_options, options.seed);
   const Languages languages = make_languages(data_options, data.train);
-  const std::size_t dropped = drop_long(data.train, languages.tokenizer, model_options.max_tokens);
-  if (data.train.empty())
+  Examples train_examples = encode(languages, data.train);
+  const std::size_t dropped = train_examples.drop_long(model_options.max_tokens);
+  if (train_examples.size() == 0)
     throw UsageError(fmt::format("--max-tokens: no pair for training has only {} tokens", model_options.max_tokens));
-  const Examples train_examples = encode(languages, data.train, model_options.max_tokens);
   const std::vector<int> lengths = train_examples.lengths();
 
   seppo::Parameters parameters(options.seed);
@@ -239,7 +235,7 @@ int train(const std::vector<std::string>& arguments) {
     std::cerr << fmt::format(
         "translate: {} parameters, {} pairs for training ({} longer left out), {} for validation, {} and {} tokens, {} "
         "threads\n",
-        parameters.count(), data.train.size(), dropped, data.validation.size(), languages.source.size(),
+        parameters.count(), train_examples.size(), dropped, data.validation.size(), languages.source.size(),
         languages.target.size(), seppo::num_threads());
 
   const seppo::BeamOptions greedy = beam_options(model_options.max_tokens, 1, 0);
@@ -320,10 +316,9 @@ int eval(const std::vector<std::string>& arguments) {
   const Saved saved(examples::model_file(path));
   const std::vector<Pair> texts = read_files(src, tgt, pairs);
   const int most = saved.model.config.max_length;
-  std::size_t cut = 0;
-  encode(saved.languages, texts, most, &cut);
-  if (cut > 0) std::cerr << fmt::format("translate: {} pairs have more than {} tokens and are cut there\n", cut, most);
   const Score result = score(saved.model, saved.languages, texts, beam_options(most, beam, length_penalty));
+  if (result.cut > 0)
+    std::cerr << fmt::format("translate: {} pairs have more than {} tokens and were cut there\n", result.cut, most);
   if (!out.empty()) {
     std::ofstream file(out);
     for (const std::string& text : result.translations) file << text << "\n";
@@ -359,7 +354,7 @@ int predict(const std::vector<std::string>& arguments) {
   seppo::BeamOptions options = beam_options(most, beam, length_penalty);
   options.n_best = n_best;
   const auto print_translation = [&](const std::string& text) {
-    const std::vector<int> source = saved.languages.encode(saved.languages.source, text, 1UL << 30);
+    const std::vector<int> source = saved.languages.encode(saved.languages.source, text);
     seppo::check<seppo::ArgumentError>(source.size() <= static_cast<std::size_t>(most), "'", seppo::printable(text),
                                        "' has ", source.size() - 1, " tokens; the model reads at most ", most - 1);
     const auto best = translate(saved.model, {&source, 1}, options)[0];

@@ -1,6 +1,7 @@
 #include "translate/model.h"
 
 #include "common/checkpoint_config.h"
+#include "common/training.h"
 #include "translate/d2l.h"
 
 #include <seppo/autograd/parallel.h>
@@ -49,24 +50,44 @@ seppo::TransformerConfig ModelOptions::transformer(const Languages& languages) c
           .tie_output = tie_output};
 }
 
+namespace {
+bool is_long(const std::vector<int>& text, int most) { return text.size() > static_cast<std::size_t>(most); }
+}  // namespace
+
 std::vector<int> Examples::lengths() const {
   std::vector<int> lengths;
   for (std::size_t i = 0; i < size(); ++i) lengths.push_back(static_cast<int>(sources[i].size() + targets[i].size()));
   return lengths;
 }
 
-Examples encode(const Languages& languages, std::span<const Pair> pairs, int most, std::size_t* cut) {
+std::size_t Examples::drop_long(int most) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (is_long(sources[i], most) || is_long(targets[i], most)) continue;
+    std::swap(sources[kept], sources[i]);
+    std::swap(targets[kept++], targets[i]);
+  }
+  const std::size_t dropped = size() - kept;
+  sources.resize(kept);
+  targets.resize(kept);
+  return dropped;
+}
+
+std::size_t Examples::cut_long(int most) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < size(); ++i) {
+    count += is_long(sources[i], most) || is_long(targets[i], most);
+    for (auto* text : {&sources[i], &targets[i]})
+      if (is_long(*text, most)) text->resize(static_cast<std::size_t>(most)), text->back() = kEos;
+  }
+  return count;
+}
+
+Examples encode(const Languages& languages, std::span<const Pair> pairs) {
   Examples examples;
-  const auto all = static_cast<std::size_t>(1) << 30;
   for (const Pair& pair : pairs) {
-    std::vector<int> source = languages.encode(languages.source, pair.source, all);
-    std::vector<int> target = languages.encode(languages.target, pair.target, all);
-    const auto limit = static_cast<std::size_t>(most);
-    if (cut && (source.size() > limit || target.size() > limit)) ++*cut;
-    for (auto* text : {&source, &target})
-      if (text->size() > limit) text->resize(limit), text->back() = kEos;
-    examples.sources.push_back(std::move(source));
-    examples.targets.push_back(std::move(target));
+    examples.sources.push_back(languages.encode(languages.source, pair.source));
+    examples.targets.push_back(languages.encode(languages.target, pair.target));
   }
   return examples;
 }
@@ -113,14 +134,7 @@ void in_chunks(std::span<const int> lengths, const F& f) {
 }
 
 seppo::ShardLoss loss_of(const seppo::Transformer& model, const Batch& batch, double label_smoothing) {
-  const Tensor logits = model.logits(batch.source, batch.target_in);  // [target rows, vocabulary]
-  const std::vector<int> best = argmax(logits);
-  double correct = 0;
-  for (std::size_t i = 0; i < best.size(); ++i) correct += best[i] == batch.target[i];
-  return {.loss = cross_entropy(logits, batch.target,
-                                {.label_smoothing = label_smoothing, .reduction = seppo::Reduction::sum}),
-          .count = static_cast<double>(batch.target.size()),
-          .correct = correct};
+  return examples::classification_loss(model.logits(batch.source, batch.target_in), batch.target, label_smoothing);
 }
 
 }  // namespace
@@ -158,8 +172,9 @@ std::vector<std::vector<seppo::Hypothesis>> translate(const seppo::Transformer& 
 
 Score score(const seppo::Transformer& model, const Languages& languages, std::span<const Pair> pairs,
             const seppo::BeamOptions& options) {
-  const Examples examples = encode(languages, pairs, model.config.max_length);
   Score result;
+  Examples examples = encode(languages, pairs);
+  result.cut = examples.cut_long(model.config.max_length);
   result.tokens = perplexity(model, examples);
   std::vector<seppo::Words> translations, references;
   const auto hypotheses = translate(model, examples.sources, options);

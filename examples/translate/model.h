@@ -34,9 +34,12 @@ struct Examples {
 
   std::size_t size() const { return sources.size(); }
   std::vector<int> lengths() const;  // of source and target together
+  // What to do with pairs of which a side is longer than `most` tokens: take them out, or end it there. Returns how
+  // many they are.
+  std::size_t drop_long(int most);
+  std::size_t cut_long(int most);
 };
-// A text longer than `most` tokens is cut there; `cut` counts such pairs.
-Examples encode(const Languages& languages, std::span<const Pair> pairs, int most, std::size_t* cut = nullptr);
+Examples encode(const Languages& languages, std::span<const Pair> pairs);
 
 // Cross-entropy of the target tokens of these rows, summed.
 seppo::ShardLoss loss(const seppo::Transformer& model, const Examples& examples, std::span<const int> rows,
@@ -59,6 +62,7 @@ struct Score {
   double exact = 0;   // share of translations that equal their reference
   double bleu_2 = 0;  // mean of bleu_k with k = 2 over sentences (d2l.h)
   std::vector<std::string> translations;
+  std::size_t cut = 0;  // pairs longer than the model's max_length
 };
 Score score(const seppo::Transformer& model, const Languages& languages, std::span<const Pair> pairs,
             const seppo::BeamOptions& options);

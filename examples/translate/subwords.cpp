@@ -56,7 +56,8 @@ Subwords Subwords::train(std::span<const std::string> texts, int size) {
                                                                   {"num_threads", "1"},
                                                                   {"minloglevel", "3"}},
                                                                  &iterator, &bytes);
-  seppo::check<seppo::ArgumentError>(status.ok(), "--subwords: sentencepiece says ", seppo::printable(status.ToString(), 160));
+  seppo::check<seppo::ArgumentError>(status.ok(), "--subwords: sentencepiece says ",
+                                     seppo::printable(status.ToString(), 160));
   return Subwords(processor_of<seppo::ArgumentError>(std::move(bytes), "sentencepiece"));
 }
 

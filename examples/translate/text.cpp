@@ -104,13 +104,12 @@ seppo::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> text
   return seppo::Vocabulary(tokens);
 }
 
-std::vector<int> Languages::encode(const seppo::Vocabulary& vocabulary, std::string_view text, std::size_t most) const {
+std::vector<int> Languages::encode(const seppo::Vocabulary& vocabulary, std::string_view text) const {
   std::vector<int> ids;
   for (const std::string& token : tokenizer.split(text)) {
     const int id = vocabulary.contains(token) ? vocabulary.id(token) : kUnknown;
     ids.push_back(id < kSpecials ? kUnknown : id);  // text cannot end itself by writing "<eos>"
   }
-  ids.resize(std::min(ids.size(), most - 1));
   ids.push_back(kEos);
   return ids;
 }

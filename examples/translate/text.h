@@ -61,8 +61,8 @@ struct Languages {
   Tokenizer tokenizer;
   seppo::Vocabulary source, target;
 
-  // The text's tokens and kEos. At most `most` of them: what comes after is left out.
-  std::vector<int> encode(const seppo::Vocabulary& vocabulary, std::string_view text, std::size_t most) const;
+  // The text's tokens and kEos.
+  std::vector<int> encode(const seppo::Vocabulary& vocabulary, std::string_view text) const;
   // The text of these ids up to kEos.
   std::string decode(std::span<const int> ids) const;
 
