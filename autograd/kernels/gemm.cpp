@@ -6,6 +6,8 @@
 #include <seppo/autograd/kernels/simd-inl.h>
 #include <seppo/autograd/memory.h>
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -75,75 +77,107 @@ void DirectGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, const rea
     panel<1>(m, k, a, b + j, ldb, beta, c + j, ldc, n - j);
 }
 
-// y[cols, rows] = x[rows, cols]^T, in blocks of 4 x 4 where vectors allow.
+// y[cols, rows] = x[rows, cols]^T
+void transpose_elements(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) y[j * ldy + i] = x[i * ldx + j];
+}
+
+#if HWY_TARGET == HWY_SCALAR || defined(SEPPO_FLOAT64)
 void Transpose(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
-  std::size_t i = 0;
-#if HWY_TARGET != HWY_SCALAR && !defined(SEPPO_FLOAT64)
+  transpose_elements(y, ldy, x, ldx, rows, cols);
+}
+#else
+HWY_INLINE void transpose_quad(float* y, std::size_t ldy, const float* x, std::size_t ldx) {
   const hn::Full128<float> d;
   const hn::Full128<std::uint64_t> pairs;
   const auto as_pairs = [&](hn::Vec<decltype(d)> v) HWY_ATTR { return hn::BitCast(pairs, v); };
-  for (; i + 4 <= rows; i += 4) {
-    std::size_t j = 0;
-    for (; j + 4 <= cols; j += 4) {
-      const real* const from = x + i * ldx + j;
-      real* const to = y + j * ldy + i;
-      const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + ldx), r2 = hn::LoadU(d, from + 2 * ldx),
-                 r3 = hn::LoadU(d, from + 3 * ldx);
-      const auto low01 = as_pairs(hn::InterleaveLower(d, r0, r1)), low23 = as_pairs(hn::InterleaveLower(d, r2, r3));
-      const auto high01 = as_pairs(hn::InterleaveUpper(d, r0, r1)), high23 = as_pairs(hn::InterleaveUpper(d, r2, r3));
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + ldy);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * ldy);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * ldy);
+  const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + ldx), r2 = hn::LoadU(d, x + 2 * ldx),
+             r3 = hn::LoadU(d, x + 3 * ldx);
+  const auto low01 = as_pairs(hn::InterleaveLower(d, r0, r1)), low23 = as_pairs(hn::InterleaveLower(d, r2, r3));
+  const auto high01 = as_pairs(hn::InterleaveUpper(d, r0, r1)), high23 = as_pairs(hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, y);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, y + ldy);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, y + 2 * ldy);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, y + 3 * ldy);
+}
+
+// In squares of 4 x 4, of which the last ones overlap those before if need be.
+void Transpose(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
+  if (rows < 4 || cols < 4) return transpose_elements(y, ldy, x, ldx, rows, cols);
+  for (std::size_t i = 0; i < rows; i += 4) {
+    const std::size_t row = std::min(i, rows - 4);
+    for (std::size_t j = 0; j < cols; j += 4) {
+      const std::size_t col = std::min(j, cols - 4);
+      transpose_quad(y + col * ldy + row, ldy, x + row * ldx + col, ldx);
     }
-    for (; j < cols; ++j)
-      for (std::size_t r = i; r < i + 4; ++r) y[j * ldy + r] = x[r * ldx + j];
   }
+}
 #endif
-  for (std::size_t j = 0; j < cols; ++j)
-    for (std::size_t r = i; r < rows; ++r) y[j * ldy + r] = x[r * ldx + j];
-}
 
-// A block of A, m x k, fits the second-level cache, and a panel of B, k x two vectors, the first-level
-// one (Goto and van de Geijn 2008).
-constexpr std::size_t kBlockM = 64 * kRowsAtOnce, kBlockK = 128;
+// ---- large products (Goto and van de Geijn 2008): both factors are cut into blocks and packed ----
 
-// The transpose of A, its rows in groups as block() takes them.
+// A tile of C in registers: 64-byte vectors come with 32 of them, narrower ones with 16.
+constexpr std::size_t kVectorsAtOnce = HWY_MAX_BYTES >= 64 ? 4 : 2;
+// A block of A, m x k, fits the second-level cache. Sums are of kTerms products each, for accuracy, and then added up.
+constexpr std::size_t kBlockM = 64 * kRowsAtOnce, kBlockK = 256, kTerms = 128;
+
+HWY_INLINE std::size_t tile_width() { return kVectorsAtOnce * lanes(); }
+
+// Rows of A in groups of kRowsAtOnce, each group transposed.
 void pack_rows(real* to, Factor a, std::size_t m, std::size_t k) {
-  for (std::size_t i = 0; i < m; i += kRowsAtOnce) {
+  for (std::size_t i = 0; i < m; i += kRowsAtOnce, to += k * kRowsAtOnce) {
     const std::size_t rows = std::min(kRowsAtOnce, m - i);
-    for (std::size_t p = 0; p < k; ++p, to += rows)
-      for (std::size_t r = 0; r < rows; ++r) to[r] = a.data[(i + r) * a.row + p * a.col];
+    const real* const from = a.at(i, 0).data;
+    if (a.col == 1)
+      Transpose(to, kRowsAtOnce, from, a.row, rows, k);
+    else if (rows == kRowsAtOnce)
+      for (std::size_t p = 0; p < k; ++p)
+        std::memcpy(to + p * kRowsAtOnce, from + p * a.col, kRowsAtOnce * sizeof(real));
+    else
+      for (std::size_t p = 0; p < k; ++p) std::copy_n(from + p * a.col, rows, to + p * kRowsAtOnce);
   }
 }
 
-// `count` columns of B, as rows of two vectors.
+// `count` columns of B, as rows of a tile's width.
 void pack_columns(real* to, Factor b, std::size_t k, std::size_t count) {
-  const std::size_t width = 2 * lanes();
-  if (b.col != 1) return Transpose(to, width, b.data, b.col, count, k);
-  for (std::size_t p = 0; p < k; ++p) std::memcpy(to + p * width, b.data + p * b.row, count * sizeof(real));
+  if (b.col != 1) return Transpose(to, tile_width(), b.data, b.col, count, k);
+  for (std::size_t p = 0; p < k; ++p) std::memcpy(to + p * tile_width(), b.data + p * b.row, count * sizeof(real));
 }
 
-// Both factors cut into blocks; B, and A if it is transposed, are copied together.
+// `count` columns by as few vectors as hold them.
+template <std::size_t kVectors>
+HWY_INLINE void narrowest_panel(std::size_t m, std::size_t k, Factor a, const real* b, real beta, real* c,
+                                std::size_t ldc, std::size_t count) {
+  if constexpr (kVectors > 1)
+    if (count <= (kVectors - 1) * lanes()) return narrowest_panel<kVectors - 1>(m, k, a, b, beta, c, ldc, count);
+  panel<kVectors>(m, k, a, b, tile_width(), beta, c, ldc, count - (kVectors - 1) * lanes());
+}
+
+// At most kRowsAtOnce rows and a tile's width of C, from packed factors.
+void tile(std::size_t m, std::size_t k, const real* a, const real* b, real beta, real* c, std::size_t ldc,
+          std::size_t count) {
+  for (std::size_t r = 0; r < m; ++r)
+    for (std::size_t j = 0; j < count; j += lanes()) hwy::Prefetch(c + r * ldc + j);
+  for (std::size_t p = 0; p < k; p += kTerms, beta = 1)
+    narrowest_panel<kVectorsAtOnce>(m, std::min(kTerms, k - p), {a + p * kRowsAtOnce, 1, kRowsAtOnce},
+                                    b + p * tile_width(), beta, c, ldc, count);
+}
+
 void PackedGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, real beta, real* c, std::size_t ldc) {
-  const std::size_t width = 2 * lanes();
-  real *const columns = gemm_scratch(kBlockK * width + kBlockM * kBlockK), *const rows = columns + kBlockK * width;
-  for (std::size_t p = 0; p < k; p += kBlockK) {
+  real *const columns = gemm_scratch(kBlockK * (tile_width() + kBlockM)), *const rows =
+                                                                              columns + kBlockK * tile_width();
+  for (std::size_t p = 0; p < k; p += kBlockK, beta = 1) {
     const std::size_t depth = std::min(kBlockK, k - p);
     for (std::size_t i = 0; i < m; i += kBlockM) {
       const std::size_t height = std::min(kBlockM, m - i);
-      const Factor block_a = a.at(i, p);
-      if (a.col != 1) pack_rows(rows, block_a, height, depth);
-      for (std::size_t j = 0; j < n; j += width) {
-        const std::size_t count = std::min(width, n - j);
+      pack_rows(rows, a.at(i, p), height, depth);
+      for (std::size_t j = 0; j < n; j += tile_width()) {
+        const std::size_t count = std::min(tile_width(), n - j);
         pack_columns(columns, b.at(p, j), depth, count);
-        real* const to = c + i * ldc + j;
-        const real factor = p == 0 ? beta : real{1};
-        for (std::size_t r = 0; r < height; r += kRowsAtOnce) {
-          const std::size_t some = std::min(kRowsAtOnce, height - r);
-          DirectGemm(some, count, depth, a.col != 1 ? Factor{rows + r * depth, 1, some} : block_a.at(r, 0), columns,
-                     width, factor, to + r * ldc, ldc);
-        }
+        for (std::size_t r = 0; r < height; r += kRowsAtOnce)
+          tile(std::min(kRowsAtOnce, height - r), depth, rows + r * depth, columns, beta, c + (i + r) * ldc + j, ldc,
+               count);
       }
     }
   }
