@@ -89,9 +89,16 @@ class Heads {
   }
 
   kernels::AttentionHead operator()(std::size_t pair) const {
+    kernels::AttentionHead h;
+    put(h, pair);
+    return h;
+  }
+
+  // The same, in place: copying what was just written would wait for it.
+  void put(kernels::AttentionHead& h, std::size_t pair) const {
     const std::size_t s = pair / plan_.heads, column = pair % plan_.heads * plan_.width;
     const auto query = static_cast<std::size_t>(plan_.q_offsets[s]), key = static_cast<std::size_t>(plan_.k_offsets[s]);
-    kernels::AttentionHead h = first_;
+    h = first_;
     const auto move = [](auto& data, std::size_t elements) {
       if (data) data += elements;
     };
@@ -110,7 +117,6 @@ class Heads {
       h.allowed = plan_.mask.pairs.data();
       for (std::size_t i = 0; i < s; ++i) h.allowed += plan_.queries(i) * plan_.keys(i);
     }
-    return h;
   }
 
  private:
@@ -173,7 +179,7 @@ void for_each_group(const Plan& plan, const Tensor& y, const Gradients& gradient
                 [&](std::size_t g, real* scratch) {
                   kernels::AttentionHead heads[kMostLanes];
                   const std::size_t count = std::min(size, plan.pairs() - g * size);
-                  for (std::size_t l = 0; l < count; ++l) heads[l] = head(g * size + l);
+                  for (std::size_t l = 0; l < count; ++l) head.put(heads[l], g * size + l);
                   f(kernels::AttentionGroup{heads, count, shape.queries, shape.keys},
                     plan.saved + g * kernels::short_attention_saved(shape), scratch);
                 });
