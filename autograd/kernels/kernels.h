@@ -104,7 +104,8 @@ struct NormInputs {
 struct RowMoments {
   real center, shift, rstd;
 };
-constexpr std::size_t layer_norm_scratch(std::size_t cols) { return 3 * cols; }  // elements
+constexpr std::size_t kNormRows = 8;  // that are normalised side by side
+constexpr std::size_t layer_norm_scratch(std::size_t cols) { return (2 * kNormRows + 1) * cols; }  // elements
 void layer_norm(real* out, RowMoments* moments, const NormInputs& in, double epsilon, real* scratch);
 // Any may be null; dgain and dbias are added to.
 struct NormGradients {

@@ -46,20 +46,6 @@ class RowFactors {
   real factors_[DropoutFactors::kGroup];
 };
 
-RowMoments row_moments(const real* x, double epsilon, std::size_t n) {
-  DoubleSum sum;
-  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR { sum.add(load(x + j, count)); });
-  const double mean = sum.total() / static_cast<double>(n);
-  const real center = static_cast<real>(mean);
-  const real shift = static_cast<real>(mean - static_cast<double>(center));
-  const V c = set(center), s = set(shift), zero = hn::Zero(D());
-  DoubleSum squares;
-  for_each(n, [&](std::size_t j, std::size_t count)
-                  HWY_ATTR { squares.add_square(first(hn::Sub(hn::Sub(load(x + j, count), c), s), zero, count)); });
-  const double variance = squares.total() / static_cast<double>(n);
-  return {center, shift, static_cast<real>(1 / std::sqrt(variance + epsilon))};
-}
-
 // What is normalised: x, or x + dropout(y), written to `row` if it must be computed.
 HWY_INLINE const real* norm_input(const NormInputs& in, RowFactors& before, std::size_t i, real* row) {
   const real* const x = in.x + i * in.cols;
@@ -77,57 +63,98 @@ HWY_INLINE const real* norm_input(const NormInputs& in, RowFactors& before, std:
   return row;
 }
 
+// Rows are taken kNormRows at a time, one stage after another: within a row each stage waits for the one before.
+
+void find_moments(RowMoments* moments, const real* const* rows, std::size_t count, double epsilon, std::size_t n) {
+  double variance[kNormRows];
+  for (std::size_t r = 0; r < count; ++r) {
+    DoubleSum sum;
+    for_each(n, [&](std::size_t j, std::size_t m) HWY_ATTR { sum.add(load(rows[r] + j, m)); });
+    const double mean = sum.total() / static_cast<double>(n);
+    moments[r].center = static_cast<real>(mean);
+    moments[r].shift = static_cast<real>(mean - static_cast<double>(moments[r].center));
+  }
+  for (std::size_t r = 0; r < count; ++r) {
+    DoubleSum squares;
+    const V c = set(moments[r].center), s = set(moments[r].shift), zero = hn::Zero(D());
+    for_each(n, [&](std::size_t j, std::size_t m)
+                    HWY_ATTR { squares.add_square(first(hn::Sub(hn::Sub(load(rows[r] + j, m), c), s), zero, m)); });
+    variance[r] = squares.total() / static_cast<double>(n);
+  }
+  for (std::size_t r = 0; r < count; ++r) moments[r].rstd = static_cast<real>(1 / std::sqrt(variance[r] + epsilon));
+}
+
 void LayerNorm(real* out, RowMoments* moments, const NormInputs& in, double epsilon, real* scratch) {
   RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
-  real* const sum = scratch + in.cols;
-  for (std::size_t i = 0; i < in.rows; ++i, out += in.cols) {
-    const real* const x = norm_input(in, before, i, sum);
-    moments[i] = row_moments(x, epsilon, in.cols);
-    const V c = set(moments[i].center), s = set(moments[i].shift), r = set(moments[i].rstd);
-    const real* const factors = after.active() ? after.of(i) : nullptr;
-    for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
-      const V normal = hn::Mul(hn::Sub(hn::Sub(load(x + j, n), c), s), r);
-      const V y = hn::MulAdd(normal, load(in.gain + j, n), load(in.bias + j, n));
-      store(factors ? hn::Mul(y, load(factors + j, n)) : y, out + j, n);
-    });
+  for (std::size_t i = 0; i < in.rows; i += kNormRows) {
+    const std::size_t count = std::min(kNormRows, in.rows - i);
+    const real* rows[kNormRows];
+    for (std::size_t r = 0; r < count; ++r) rows[r] = norm_input(in, before, i + r, out + (i + r) * in.cols);
+    find_moments(moments + i, rows, count, epsilon, in.cols);
+    for (std::size_t r = 0; r < count; ++r) {
+      const RowMoments& m = moments[i + r];
+      const V c = set(m.center), s = set(m.shift), rstd = set(m.rstd);
+      const real* const factors = after.active() ? after.of(i + r) : nullptr;
+      real* const to = out + (i + r) * in.cols;
+      for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
+        const V normal = hn::Mul(hn::Sub(hn::Sub(load(rows[r] + j, n), c), s), rstd);
+        const V y = hn::MulAdd(normal, load(in.gain + j, n), load(in.bias + j, n));
+        store(factors ? hn::Mul(y, load(factors + j, n)) : y, to + j, n);
+      });
+    }
   }
 }
 
 // With n = x_hat and g = dout gain: dx = rstd (g - mean(g) - n mean(g n)).
 void LayerNormBackward(const NormGradients& d, const real* dout, const NormInputs& in, const RowMoments* moments,
                        real* scratch) {
-  const V zero = hn::Zero(D()), inverse = set(1 / static_cast<real>(in.cols));
+  const V zero = hn::Zero(D());
+  const real inverse = 1 / static_cast<real>(in.cols);
   RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
-  real *const sum = scratch + in.cols, *const dropped = scratch + 2 * in.cols;
-  for (std::size_t i = 0; i < in.rows; ++i) {
-    const real* dy = dout + i * in.cols;
-    if (after.active()) {
-      const real* const factors = after.of(i);
+  real *const sums = scratch + in.cols, *const dropped = sums + kNormRows * in.cols;
+  for (std::size_t i = 0; i < in.rows; i += kNormRows) {
+    const std::size_t count = std::min(kNormRows, in.rows - i);
+    const real *x[kNormRows], *dy[kNormRows];
+    real mean_g[kNormRows], mean_gn[kNormRows];
+    for (std::size_t r = 0; r < count; ++r) {
+      x[r] = norm_input(in, before, i + r, sums + r * in.cols);
+      dy[r] = dout + (i + r) * in.cols;
+      if (!after.active()) continue;
+      const real *const factors = after.of(i + r), *const whole = dy[r];
+      real* const kept = dropped + r * in.cols;
       for_each(in.cols, [&](std::size_t j, std::size_t n)
-                            HWY_ATTR { store(hn::Mul(load(dy + j, n), load(factors + j, n)), dropped + j, n); });
-      dy = dropped;
+                            HWY_ATTR { store(hn::Mul(load(whole + j, n), load(factors + j, n)), kept + j, n); });
+      dy[r] = kept;
     }
-    const real* const x = norm_input(in, before, i, sum);
-    const V c = set(moments[i].center), s = set(moments[i].shift), r = set(moments[i].rstd);
-    V sum_g = zero, sum_gn = zero;
-    for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
-      const V normal = hn::Mul(hn::Sub(hn::Sub(load(x + j, n), c), s), r);
-      const V v = load(dy + j, n), g = hn::Mul(v, load(in.gain + j, n));
-      sum_g = hn::Add(sum_g, g);
-      sum_gn = hn::MulAdd(g, normal, sum_gn);
-      if (d.dgain) accumulate(hn::Mul(v, normal), 1, d.dgain + j, n);
-      if (d.dbias) accumulate(v, 1, d.dbias + j, n);
-    });
+    for (std::size_t r = 0; r < count; ++r) {
+      const RowMoments& m = moments[i + r];
+      const V c = set(m.center), s = set(m.shift), rstd = set(m.rstd);
+      V sum_g = zero, sum_gn = zero;
+      for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
+        const V normal = hn::Mul(hn::Sub(hn::Sub(load(x[r] + j, n), c), s), rstd);
+        const V v = load(dy[r] + j, n), g = hn::Mul(v, load(in.gain + j, n));
+        sum_g = hn::Add(sum_g, g);
+        sum_gn = hn::MulAdd(g, normal, sum_gn);
+        if (d.dgain) accumulate(hn::Mul(v, normal), 1, d.dgain + j, n);
+        if (d.dbias) accumulate(v, 1, d.dbias + j, n);
+      });
+      mean_g[r] = sum_lanes(sum_g) * inverse;
+      mean_gn[r] = sum_lanes(sum_gn) * inverse;
+    }
     if (!d.dx && !d.dy) continue;
-    const real* const factors = before.active() && d.dy ? before.of(i) : nullptr;
-    const V mean_g = hn::Mul(set(sum_lanes(sum_g)), inverse), mean_gn = hn::Mul(set(sum_lanes(sum_gn)), inverse);
-    for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
-      const V normal = hn::Mul(hn::Sub(hn::Sub(load(x + j, n), c), s), r);
-      const V g = hn::Mul(load(dy + j, n), load(in.gain + j, n));
-      const V term = hn::Mul(r, hn::NegMulAdd(normal, mean_gn, hn::Sub(g, mean_g)));
-      if (d.dx) accumulate(term, d.beta_x, d.dx + i * in.cols + j, n);
-      if (d.dy) accumulate(factors ? hn::Mul(term, load(factors + j, n)) : term, d.beta_y, d.dy + i * in.cols + j, n);
-    });
+    for (std::size_t r = 0; r < count; ++r) {
+      const RowMoments& m = moments[i + r];
+      const V c = set(m.center), s = set(m.shift), rstd = set(m.rstd), g0 = set(mean_g[r]), gn = set(mean_gn[r]);
+      const real* const factors = before.active() && d.dy ? before.of(i + r) : nullptr;
+      const std::size_t row = (i + r) * in.cols;
+      for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
+        const V normal = hn::Mul(hn::Sub(hn::Sub(load(x[r] + j, n), c), s), rstd);
+        const V g = hn::Mul(load(dy[r] + j, n), load(in.gain + j, n));
+        const V term = hn::Mul(rstd, hn::NegMulAdd(normal, gn, hn::Sub(g, g0)));
+        if (d.dx) accumulate(term, d.beta_x, d.dx + row + j, n);
+        if (d.dy) accumulate(factors ? hn::Mul(term, load(factors + j, n)) : term, d.beta_y, d.dy + row + j, n);
+      });
+    }
   }
 }
 
