@@ -152,7 +152,7 @@ void LongAttention(const AttentionHead& h, const AttentionDropout& dropout, real
     for_each_tile(h, query, [&](const Tile& t) {
       const real* const q = h.q + query * h.ldq;
       if (is_few)
-        kernels::dot_rows(t.queries, t.keys, h.width, q, h.ldq, k + t.key * h.ldk, h.ldk, 0, tile, kKeys);
+        kernels::dot_rows(t.queries, t.keys, h.width, q, h.ldq, k + t.key * h.ldk, h.ldk, {}, tile, kKeys);
       else
         times_columns(tile, q, h.ldq, k, h, t);
       for (std::size_t r = 0; r < t.queries; ++r) {

@@ -270,10 +270,6 @@ void axpy(real* y, real beta, const real* x, real factor, std::size_t n) {
 
 void relu_mask(real* dy, const real* y, std::size_t n) { HWY_DYNAMIC_DISPATCH(ReluMask)(dy, y, n); }
 
-void broadcast_rows(real* y, const real* row, std::size_t rows, std::size_t cols) {
-  copy_rows(y, cols, row, 0, rows, cols);
-}
-
 void add_column_sums(real* sums, const real* x, std::size_t rows, std::size_t cols) {
   HWY_DYNAMIC_DISPATCH(AddColumnSums)(sums, x, rows, cols);
 }

@@ -33,7 +33,7 @@ namespace {
 
 // kRows rows of C, kVectors vectors wide (the last of `count` elements), stay in registers.
 template <std::size_t kRows, std::size_t kVectors>
-HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, real beta, real* c, std::size_t ldc,
+HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c, std::size_t ldc,
                       std::size_t count) {
   V sum[kRows][kVectors];
   for (auto& row : sum)
@@ -47,9 +47,13 @@ HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, r
       for (std::size_t v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]);
     }
   }
+  const auto width = [&](std::size_t v) { return v + 1 < kVectors ? lanes() : count; };
+  if (addend.data)
+    for (std::size_t r = 0; r < kRows; ++r)
+      for (std::size_t v = 0; v < kVectors; ++v)
+        sum[r][v] = hn::Add(sum[r][v], load(addend.data + r * addend.ld + v * lanes(), width(v)));
   for (std::size_t r = 0; r < kRows; ++r)
-    for (std::size_t v = 0; v < kVectors; ++v)
-      accumulate(sum[r][v], beta, c + r * ldc + v * lanes(), v + 1 < kVectors ? lanes() : count);
+    for (std::size_t v = 0; v < kVectors; ++v) store(sum[r][v], c + r * ldc + v * lanes(), width(v));
 }
 
 // Six rows of two vectors fill AVX2's registers.
@@ -57,24 +61,24 @@ constexpr std::size_t kRowsAtOnce = 6;
 
 // All rows of a panel of columns.
 template <std::size_t kVectors>
-HWY_INLINE void panel(std::size_t m, std::size_t k, Factor a, const real* b, std::size_t ldb, real beta, real* c,
+HWY_INLINE void panel(std::size_t m, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c,
                       std::size_t ldc, std::size_t count) {
   std::size_t i = 0;
   for (; i + kRowsAtOnce <= m; i += kRowsAtOnce)
-    block<kRowsAtOnce, kVectors>(k, a.at(i, 0), b, ldb, beta, c + i * ldc, ldc, count);
-  for (; i + 2 <= m; i += 2) block<2, kVectors>(k, a.at(i, 0), b, ldb, beta, c + i * ldc, ldc, count);
-  if (i < m) block<1, kVectors>(k, a.at(i, 0), b, ldb, beta, c + i * ldc, ldc, count);
+    block<kRowsAtOnce, kVectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count);
+  for (; i + 2 <= m; i += 2) block<2, kVectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count);
+  if (i < m) block<1, kVectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count);
 }
 
 // With B's rows as they are.
-void DirectGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, const real* b, std::size_t ldb, real beta,
+void DirectGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend,
                 real* c, std::size_t ldc) {
   std::size_t j = 0;
-  for (; j + 2 * lanes() <= n; j += 2 * lanes()) panel<2>(m, k, a, b + j, ldb, beta, c + j, ldc, lanes());
+  for (; j + 2 * lanes() <= n; j += 2 * lanes()) panel<2>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, lanes());
   if (n - j > lanes())
-    panel<2>(m, k, a, b + j, ldb, beta, c + j, ldc, n - j - lanes());
+    panel<2>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, n - j - lanes());
   else if (j < n)
-    panel<1>(m, k, a, b + j, ldb, beta, c + j, ldc, n - j);
+    panel<1>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, n - j);
 }
 
 // y[cols, rows] = x[rows, cols]^T
@@ -147,27 +151,28 @@ void pack_columns(real* to, Factor b, std::size_t k, std::size_t count) {
 
 // `count` columns by as few vectors as hold them.
 template <std::size_t kVectors>
-HWY_INLINE void narrowest_panel(std::size_t m, std::size_t k, Factor a, const real* b, real beta, real* c,
+HWY_INLINE void narrowest_panel(std::size_t m, std::size_t k, Factor a, const real* b, Addend addend, real* c,
                                 std::size_t ldc, std::size_t count) {
   if constexpr (kVectors > 1)
-    if (count <= (kVectors - 1) * lanes()) return narrowest_panel<kVectors - 1>(m, k, a, b, beta, c, ldc, count);
-  panel<kVectors>(m, k, a, b, tile_width(), beta, c, ldc, count - (kVectors - 1) * lanes());
+    if (count <= (kVectors - 1) * lanes()) return narrowest_panel<kVectors - 1>(m, k, a, b, addend, c, ldc, count);
+  panel<kVectors>(m, k, a, b, tile_width(), addend, c, ldc, count - (kVectors - 1) * lanes());
 }
 
 // At most kRowsAtOnce rows and a tile's width of C, from packed factors.
-void tile(std::size_t m, std::size_t k, const real* a, const real* b, real beta, real* c, std::size_t ldc,
+void tile(std::size_t m, std::size_t k, const real* a, const real* b, Addend addend, real* c, std::size_t ldc,
           std::size_t count) {
   for (std::size_t r = 0; r < m; ++r)
     for (std::size_t j = 0; j < count; j += lanes()) hwy::Prefetch(c + r * ldc + j);
-  for (std::size_t p = 0; p < k; p += kTerms, beta = 1)
+  for (std::size_t p = 0; p < k; p += kTerms, addend = {c, ldc})
     narrowest_panel<kVectorsAtOnce>(m, std::min(kTerms, k - p), {a + p * kRowsAtOnce, 1, kRowsAtOnce},
-                                    b + p * tile_width(), beta, c, ldc, count);
+                                    b + p * tile_width(), addend, c, ldc, count);
 }
 
-void PackedGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, real beta, real* c, std::size_t ldc) {
+void PackedGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
+                std::size_t ldc) {
   real *const columns = gemm_scratch(kBlockK * (tile_width() + kBlockM)), *const rows =
                                                                               columns + kBlockK * tile_width();
-  for (std::size_t p = 0; p < k; p += kBlockK, beta = 1) {
+  for (std::size_t p = 0; p < k; p += kBlockK, addend = {c, ldc}) {
     const std::size_t depth = std::min(kBlockK, k - p);
     for (std::size_t i = 0; i < m; i += kBlockM) {
       const std::size_t height = std::min(kBlockM, m - i);
@@ -176,25 +181,25 @@ void PackedGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b,
         const std::size_t count = std::min(tile_width(), n - j);
         pack_columns(columns, b.at(p, j), depth, count);
         for (std::size_t r = 0; r < height; r += kRowsAtOnce)
-          tile(std::min(kRowsAtOnce, height - r), depth, rows + r * depth, columns, beta, c + (i + r) * ldc + j, ldc,
-               count);
+          tile(std::min(kRowsAtOnce, height - r), depth, rows + r * depth, columns, addend.at(i + r, j),
+               c + (i + r) * ldc + j, ldc, count);
       }
     }
   }
 }
 
-void Gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, real beta, real* c, std::size_t ldc) {
+void Gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c, std::size_t ldc) {
   constexpr std::size_t kFirstLevel = 16384;  // elements
-  if (n * k > kFirstLevel) return PackedGemm(m, n, k, a, b, beta, c, ldc);
-  if (b.col == 1) return DirectGemm(m, n, k, a, b.data, b.row, beta, c, ldc);
+  if (n * k > kFirstLevel) return PackedGemm(m, n, k, a, b, addend, c, ldc);
+  if (b.col == 1) return DirectGemm(m, n, k, a, b.data, b.row, addend, c, ldc);
   real* const columns = gemm_scratch(n * k);
   Transpose(columns, n, b.data, b.col, n, k);
-  DirectGemm(m, n, k, a, columns, n, beta, c, ldc);
+  DirectGemm(m, n, k, a, columns, n, addend, c, ldc);
 }
 
 template <std::size_t kRows>
 HWY_INLINE void dot_rows(std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b, std::size_t ldb,
-                         real beta, real* c, std::size_t ldc) {
+                         Addend addend, real* c, std::size_t ldc) {
   for (std::size_t j = 0; j < n; ++j, b += ldb) {
     V even[kRows], odd[kRows];
     for (std::size_t r = 0; r < kRows; ++r) even[r] = odd[r] = hn::Zero(D());
@@ -210,16 +215,17 @@ HWY_INLINE void dot_rows(std::size_t n, std::size_t k, const real* a, std::size_
       for (std::size_t r = 0; r < kRows; ++r)
         even[r] = hn::MulAdd(load(a + r * lda + p, k - p), load(b + p, k - p), even[r]);
     for (std::size_t r = 0; r < kRows; ++r) {
-      real& y = c[r * ldc + j];
-      y = sum_lanes(hn::Add(even[r], odd[r])) + (beta == 0 ? real{0} : y);
+      const real y = sum_lanes(hn::Add(even[r], odd[r]));
+      c[r * ldc + j] = addend.data ? y + addend.data[r * addend.ld + j] : y;
     }
   }
 }
 
 void DotRows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b,
-             std::size_t ldb, real beta, real* c, std::size_t ldc) {
-  for (; m >= 4; m -= 4, a += 4 * lda, c += 4 * ldc) dot_rows<4>(n, k, a, lda, b, ldb, beta, c, ldc);
-  for (; m > 0; --m, a += lda, c += ldc) dot_rows<1>(n, k, a, lda, b, ldb, beta, c, ldc);
+             std::size_t ldb, Addend addend, real* c, std::size_t ldc) {
+  for (; m >= 4; m -= 4, a += 4 * lda, addend = addend.at(4, 0), c += 4 * ldc)
+    dot_rows<4>(n, k, a, lda, b, ldb, addend, c, ldc);
+  for (; m > 0; --m, a += lda, addend = addend.at(1, 0), c += ldc) dot_rows<1>(n, k, a, lda, b, ldb, addend, c, ldc);
 }
 
 }  // namespace
@@ -233,8 +239,9 @@ HWY_EXPORT(Gemm);
 HWY_EXPORT(Transpose);
 HWY_EXPORT(DotRows);
 
-void own_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, real beta, real* c, std::size_t ldc) {
-  HWY_DYNAMIC_DISPATCH(Gemm)(m, n, k, a, b, beta, c, ldc);
+void own_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
+              std::size_t ldc) {
+  HWY_DYNAMIC_DISPATCH(Gemm)(m, n, k, a, b, addend, c, ldc);
 }
 
 void transpose(real* y, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
@@ -242,8 +249,8 @@ void transpose(real* y, const real* x, std::size_t ldx, std::size_t rows, std::s
 }
 
 void dot_rows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b,
-              std::size_t ldb, real beta, real* c, std::size_t ldc) {
-  HWY_DYNAMIC_DISPATCH(DotRows)(m, n, k, a, lda, b, ldb, beta, c, ldc);
+              std::size_t ldb, Addend addend, real* c, std::size_t ldc) {
+  HWY_DYNAMIC_DISPATCH(DotRows)(m, n, k, a, lda, b, ldb, addend, c, ldc);
 }
 
 }  // namespace seppo::inline SEPPO_ABI::kernels

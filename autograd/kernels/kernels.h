@@ -31,10 +31,9 @@ void binary(Binary op, BinaryRun run, real* y, const real* a, const real* b);
 // Adds to da and db; either may be null.
 void binary_backward(Binary op, BinaryRun run, real* da, real* db, const real* dy, const real* a, const real* b);
 
-void scale(real* y, const real* x, real factor, std::size_t n);            // y = factor x
-void axpy(real* y, real beta, const real* x, real factor, std::size_t n);  // y = beta y + factor x
-void relu_mask(real* dy, const real* y, std::size_t n);                    // dy = y > 0 ? dy : 0
-void broadcast_rows(real* y, const real* row, std::size_t rows, std::size_t cols);
+void scale(real* y, const real* x, real factor, std::size_t n);                       // y = factor x
+void axpy(real* y, real beta, const real* x, real factor, std::size_t n);             // y = beta y + factor x
+void relu_mask(real* dy, const real* y, std::size_t n);                               // dy = y > 0 ? dy : 0
 void add_column_sums(real* sums, const real* x, std::size_t rows, std::size_t cols);  // sums += 1^T x
 void copy_rows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols);
 void add_rows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols);
@@ -51,11 +50,17 @@ struct Factor {
   std::size_t row, col;
   Factor at(std::size_t i, std::size_t j) const { return {data + i * row + j * col, row, col}; }
 };
-// C[m,n] = beta C + A[m,k] B[k,n]
-void own_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, real beta, real* c, std::size_t ldc);
-// C[m,n] = beta C + A[m,k] B[n,k]^T, reading B once for each four rows: for few rows.
+// What a product is added to: nothing (null), what C holds, or one row for all rows (ld = 0).
+struct Addend {
+  const real* data = nullptr;
+  std::size_t ld = 0;
+  Addend at(std::size_t i, std::size_t j) const { return {data ? data + i * ld + j : nullptr, ld}; }
+};
+// C[m,n] = addend + A[m,k] B[k,n]
+void own_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c, std::size_t ldc);
+// C[m,n] = addend + A[m,k] B[n,k]^T, reading B once for each four rows: for few rows.
 void dot_rows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b,
-              std::size_t ldb, real beta, real* c, std::size_t ldc);
+              std::size_t ldb, Addend addend, real* c, std::size_t ldc);
 void transpose(real* y, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols);  // y = x^T, dense
 
 // ---- rows ---------------------------------------------------------------------------------------

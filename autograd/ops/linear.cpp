@@ -105,9 +105,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   Tensor y = tape().create(Shape(std::span<const int>(sizes, static_cast<std::size_t>(x.rank()))));
   const std::size_t rows = y.rows(), out = y.cols(), in = x.cols();
 
-  if (bias.defined()) kernels::broadcast_rows(y.data(), bias.data(), rows, out);
-  gemm(Trans::no, Trans::yes, rows, out, in, x.data(), in, weight.data(), in, bias.defined() ? real{1} : real{0},
-       y.data(), out);
+  gemm_plus_row(Trans::no, Trans::yes, rows, out, in, x.data(), in, weight.data(), in,
+                bias.defined() ? bias.data() : nullptr, y.data(), out);
   if (activation == Activation::relu) kernels::unary(kernels::Unary::relu, y.data(), y.data(), y.size());
 
   const auto backward = [=] {
