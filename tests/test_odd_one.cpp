@@ -13,7 +13,7 @@ using odd_one::kElements;
 using odd_one::World;
 
 BOOST_AUTO_TEST_CASE(nine_are_of_one_kind) {
-  const World world(1, 5, 3, 0);  // without noise, elements of a kind are equal
+  const World world(1, {.kinds = 5, .features = 3, .noise = 0});  // without noise, elements of a kind are equal
   std::vector<int> numbers(200), places(kElements);
   std::iota(numbers.begin(), numbers.end(), 0);
   const seppo::TapeMark mark;
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(nine_are_of_one_kind) {
 }
 
 BOOST_AUTO_TEST_CASE(scores_move_with_their_elements) {
-  const World world(1, 10, 6, 0.5);
+  const World world(1, {.kinds = 10, .features = 6, .noise = 0.5});
   seppo::Parameters parameters(1);
   const seppo::Predictor model(parameters.root(), {.features = 6,
                                                    .classes = 1,
@@ -65,6 +65,20 @@ BOOST_AUTO_TEST_CASE(the_odd_one_is_found) {
                                "--json", "--d-model", "32", "--noise", "0.7", "--lr", "0.001"});
   BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
   BOOST_CHECK_GT(last_line(r.out)["test_accuracy"].get<double>(), 0.9);
+  // The saved model meets the same sets again.
+  const Result p = folder.run({"odd_one", "predict", "20000", "20001", "--attention-out", "maps"}, "");
+  BOOST_REQUIRE_MESSAGE(p.code == 0, p.err);
+  std::string lines;
+  for (int number = 20'000; number < 20'040; ++number) lines += std::to_string(number) + "\n";
+  const Result many = folder.run({"odd_one", "predict"}, lines);
+  BOOST_CHECK_EQUAL(std::count(many.out.begin(), many.out.end(), '\n'), 40);
+  BOOST_CHECK(many.out.starts_with(p.out));
+  std::size_t right = 0;
+  for (std::size_t at = 0; (at = many.out.find(", right", at)) != std::string::npos; ++at) ++right;
+  BOOST_CHECK_GT(right, 32);
+  BOOST_CHECK(fs::exists(folder.path / "maps"));
+  for (const char* bad : {"-1", "x", "3.5", "99999999999"})
+    check_refused(folder, {"odd_one", "predict", bad}, 1, "set");
   check_refused(folder, {"odd_one", "train", "--kinds", "1"}, 2, "--kinds");
   check_refused(folder, {"odd_one", "train", "--heads", "3"}, 2, "--d-model");
 }

@@ -1,4 +1,5 @@
 // odd_one: an encoder without positions that finds the element of a set that is not like the others.
+#include "common/attention_pictures.h"
 #include "common/checkpoint_config.h"
 #include "common/command_line.h"
 #include "common/training.h"
@@ -22,27 +23,32 @@ constexpr const char* kTask =
     "elements lie around them. Nothing depends on the order of a set, and so the encoder has no positions.";
 constexpr int kTrain = 20'000, kValidation = 1'000, kTest = 10'000;  // sets, numbered one after another
 
+examples::AttentionLabels labels(int odd) {
+  examples::AttentionLabels result;
+  for (int e = 0; e < kElements; ++e) result.keys.push_back(e == odd ? "odd" : std::to_string(e));
+  result.queries = result.keys;
+  return result;
+}
+
+int odd_place(const World& world, int number) {
+  const seppo::TapeMark mark;
+  return world.sets({&number, 1}).odd[0];
+}
+
 std::vector<examples::ReportSample> report_samples(const seppo::Predictor& model, const World& world) {
   std::vector<examples::ReportSample> samples;
-  for (int i = 0; i < 8; ++i) {
-    const seppo::UseMode eval(seppo::Mode::eval);
-    const seppo::TapeMark mark;
-    const int number = kTrain + i;
-    const World::Sets sets = world.sets({&number, 1});
-    examples::ReportSample sample{.input = fmt::format("set {}", number), .expected = std::to_string(sets.odd[0])};
-    sample.output = std::to_string(argmax(scores(model, sets.elements, &sample.maps))[0]);
-    examples::AttentionLabels labels;
-    for (int e = 0; e < kElements; ++e) labels.keys.push_back(e == sets.odd[0] ? "odd" : std::to_string(e));
-    labels.queries = labels.keys;
-    sample.labels.assign(sample.maps.size(), labels);
+  for (int number = kTrain; number < kTrain + 8; ++number) {
+    const int odd = odd_place(world, number);
+    examples::ReportSample sample{.input = fmt::format("set {}", number), .expected = std::to_string(odd)};
+    sample.output = std::to_string(answer(model, world, number, &sample.maps));
+    sample.labels.assign(sample.maps.size(), labels(odd));
     samples.push_back(std::move(sample));
   }
   return samples;
 }
 
 int train(const std::vector<std::string>& arguments) {
-  int kinds = 100, features = 32, d_model = 64, n_heads = 4, n_layers = 2;
-  double noise = 1, dropout = 0.1;
+  Options task;
   examples::TrainingOptions options;
   options.epochs = 10;
   options.lr = 5e-4;
@@ -52,39 +58,26 @@ int train(const std::vector<std::string>& arguments) {
   options.out = "runs/odd_one";
   CommandLine line("usage: odd_one train [options]", kTask);
   line.section("Data");
-  line.integer("kinds", &kinds, 2, 100'000, "kinds of elements");
-  line.integer("features", &features, 1, 4096, "numbers that describe an element");
-  line.number("noise", &noise, 0, 100, "how far elements of a kind lie from its centre; centres lie 1 from 0");
+  line.integer("kinds", &task.kinds, 2, 100'000, "kinds of elements");
+  line.integer("features", &task.features, 1, 4096, "numbers that describe an element");
+  line.number("noise", &task.noise, 0, 100, "how far elements of a kind lie from its centre; centres lie 1 from 0");
   line.section("Model");
-  line.integer("d-model", &d_model, 1, 4096, "width");
-  line.integer("heads", &n_heads, 1, 256, "attention heads; they divide the width");
-  line.integer("layers", &n_layers, 1, 64, "encoder layers");
-  line.number("dropout", &dropout, 0, 0.999, "dropout of inputs and sublayers");
+  line.integer("d-model", &task.d_model, 1, 4096, "width");
+  line.integer("heads", &task.n_heads, 1, 256, "attention heads; they divide the width");
+  line.integer("layers", &task.n_layers, 1, 64, "encoder layers");
+  line.number("dropout", &task.dropout, 0, 0.999, "dropout of inputs and sublayers");
   options.add_to(line);
   if (!line.parse(arguments)) return 0;
   options.validate();
-  examples::check_heads(d_model, n_heads);
+  examples::check_heads(task.d_model, task.n_heads);
   examples::use_threads(options.threads);
 
-  const World world(options.seed, kinds, features, noise);
+  const World world(options.seed, task);
   seppo::Parameters parameters(options.seed);
-  const seppo::Predictor model(parameters.root(), {.features = features,
-                                                   .classes = 1,
-                                                   .d_model = d_model,
-                                                   .n_heads = n_heads,
-                                                   .d_ff = 2 * d_model,
-                                                   .n_layers = n_layers,
-                                                   .dropout = dropout,
-                                                   .input_dropout = dropout,
-                                                   .positions = seppo::Positions::none,
-                                                   .max_length = kElements});
+  const seppo::Predictor model(parameters.root(), task.predictor());
   examples::prepare_folder(options.out);
   const json config = {
-      {"program", "odd_one"},
-      {"data", {{"kinds", kinds}, {"features", features}, {"noise", noise}}},
-      {"model", {{"d_model", d_model}, {"n_heads", n_heads}, {"n_layers", n_layers}, {"dropout", dropout}}},
-      {"training", options.to_json()}};
-  const int first = 0;
+      {"program", "odd_one"}, {"task", task.to_json()}, {"seed", options.seed}, {"training", options.to_json()}};
   examples::TrainingResult result =
       examples::train(parameters, options,
                       {.examples = kTrain,
@@ -96,10 +89,7 @@ int train(const std::vector<std::string>& arguments) {
                        .save = [&] { examples::save_model(options.out, parameters, config); },
                        .name = "seppo: the odd one of ten",
                        .about = kTask,
-                       .summary = seppo::summary(parameters,
-                                                 [&] {
-                                                   scores(model, world.sets({&first, 1}).elements);
-                                                 }),
+                       .summary = seppo::summary(parameters, [&] { answer(model, world, 0); }),
                        .config = config,
                        .samples = [&] { return report_samples(model, world); }});
 
@@ -110,10 +100,49 @@ int train(const std::vector<std::string>& arguments) {
   return 0;
 }
 
+int predict(const std::vector<std::string>& arguments) {
+  std::filesystem::path path = "runs/odd_one", attention_folder;
+  bool attention = false;
+  std::vector<std::string> words;
+  CommandLine line(
+      "usage: odd_one predict [options] [NUMBER ...]",
+      fmt::format("Looks for the odd one in the sets of these numbers. The model has not seen sets from {} "
+                  "on.\nWithout numbers it reads them from standard input, one a line.",
+                  kTrain));
+  line.existing_path("model", &path, "folder or file that `odd_one train` saved");
+  line.flag("attention", &attention, "also show the attention weights of every layer and head");
+  line.path("attention-out", &attention_folder, "folder for these weights, as SVG pictures and .npy arrays");
+  line.words(&words);
+  if (!line.parse(arguments)) return 0;
+
+  const std::filesystem::path file = examples::model_file(path);
+  const json config = examples::load_config(file, "odd_one");
+  const Options task = Options::from_json(examples::config_part(config, "task"));
+  const World world(examples::config_seed(config, "seed"), task);
+  seppo::Parameters parameters(/*seed=*/0, examples::most_parameters(file));
+  const seppo::Predictor model(parameters.root(), task.predictor());
+  seppo::load_checkpoint(file, parameters);
+  const auto print_answer = [&](const std::string& text) {
+    const int number = parse_number(text), odd = odd_place(world, number);
+    seppo::AttentionMaps maps;
+    const int found = answer(model, world, number, &maps);
+    std::cout << fmt::format("set {}: element {}, {}", number, found,
+                             found == odd ? "right" : fmt::format("wrong: it is {}", odd))
+              << std::endl;
+    const auto label = [&](const seppo::AttentionMap&) { return labels(odd); };
+    if (attention) std::cout << examples::attention_text(maps, label);
+    if (!attention_folder.empty()) examples::save_attention(attention_folder, maps, label);
+  };
+  for (const std::string& word : words) print_answer(word);
+  if (words.empty()) examples::for_each_input_line(print_answer);
+  return 0;
+}
+
 }  // namespace
 }  // namespace odd_one
 
 int main(int argc, char** argv) {
   return examples::run_commands(argc, argv, "odd_one: a Transformer encoder finds the odd one in a set.",
-                                {{"train", "train a model, test it, and save it", odd_one::train}});
+                                {{"train", "train a model, test it, and save it", odd_one::train},
+                                 {"predict", "find the odd one in sets, and show the attention", odd_one::predict}});
 }

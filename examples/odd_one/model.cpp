@@ -1,18 +1,50 @@
 #include "odd_one/model.h"
 
+#include "common/checkpoint_config.h"
 #include "common/training.h"
 
 #include <seppo/autograd/parallel.h>
+#include <seppo/nn/vocabulary.h>
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 
 namespace odd_one {
 
 using seppo::Tensor;
 
-World::World(std::uint64_t seed, int kinds, int features, double noise)
-    : seed(seed), kinds(kinds), features(features), noise(noise) {
+nlohmann::json Options::to_json() const {
+  return {{"kinds", kinds},     {"features", features}, {"noise", noise},    {"d_model", d_model},
+          {"n_heads", n_heads}, {"n_layers", n_layers}, {"dropout", dropout}};
+}
+
+Options Options::from_json(const nlohmann::json& config) {
+  using examples::config_integer, examples::config_number;
+  return {.kinds = config_integer(config, "kinds", 2, 100'000),
+          .features = config_integer(config, "features", 1, 4096),
+          .noise = config_number(config, "noise", 0, 1e6),
+          .d_model = config_integer(config, "d_model", 1, 1 << 16),
+          .n_heads = config_integer(config, "n_heads", 1, 1 << 16),
+          .n_layers = config_integer(config, "n_layers", 0, 1000),
+          .dropout = config_number(config, "dropout", 0, 1)};
+}
+
+seppo::PredictorConfig Options::predictor() const {
+  return {.features = features,
+          .classes = 1,
+          .d_model = d_model,
+          .n_heads = n_heads,
+          .d_ff = 2 * d_model,
+          .n_layers = n_layers,
+          .dropout = dropout,
+          .input_dropout = dropout,
+          .positions = seppo::Positions::none,
+          .max_length = kElements};
+}
+
+World::World(std::uint64_t seed, const Options& options)
+    : seed(seed), kinds(options.kinds), features(options.features), noise(options.noise) {
   seppo::RandomStream random(seed, seppo::Purpose::data, 30);
   for (int i = 0; i < kinds * features; ++i) centres.push_back(static_cast<float>(random.normal()));
 }
@@ -58,6 +90,21 @@ double accuracy(const seppo::Predictor& model, const World& world, int first, in
     correct[begin / kChunk] = loss(model, world, numbers).correct;
   });
   return std::accumulate(correct.begin(), correct.end(), 0.0) / count;
+}
+
+int answer(const seppo::Predictor& model, const World& world, int number, seppo::AttentionMaps* maps) {
+  const seppo::UseMode eval(seppo::Mode::eval);
+  const seppo::TapeMark mark;
+  return argmax(scores(model, world.sets({&number, 1}).elements, maps))[0];
+}
+
+int parse_number(std::string_view text) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  seppo::check<seppo::FormatError>(
+      error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= kMostSets, "set '",
+      seppo::printable(text), "' is not a number 0-", kMostSets);
+  return number;
 }
 
 }  // namespace odd_one

@@ -5,18 +5,34 @@
 #include <seppo/models/predictor.h>
 #include <seppo/nn/data_parallel.h>
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace odd_one {
 
 constexpr int kElements = 10;  // of a set
 
+constexpr int kMostSets = 1'000'000'000;
+
+struct Options {
+  int kinds = 100, features = 32;
+  double noise = 1;
+  int d_model = 64, n_heads = 4, n_layers = 2;
+  double dropout = 0.1;
+
+  nlohmann::json to_json() const;
+  static Options from_json(const nlohmann::json& config);
+  seppo::PredictorConfig predictor() const;
+};
+
 // Kinds are random centres, elements a centre and noise: N(0, 1) and N(0, noise^2) in each feature. (The UvA course
 // has features of images, whose kinds are classes of CIFAR100.)
 struct World {
-  World(std::uint64_t seed, int kinds, int features, double noise);
+  World(std::uint64_t seed, const Options& options);
 
   // The features of the elements of the sets of these numbers, [sets * kElements, features], and the place of the odd
   // one in each. A set depends on its number, nothing else.
@@ -40,5 +56,10 @@ seppo::Tensor scores(const seppo::Predictor& model, const seppo::Tensor& element
 seppo::ShardLoss loss(const seppo::Predictor& model, const World& world, std::span<const int> numbers);
 // The share of the sets first .. first + count - 1 in which the odd one is found.
 double accuracy(const seppo::Predictor& model, const World& world, int first, int count);
+// The place of the element that the model finds odd in this set; with `maps`, the attention weights.
+int answer(const seppo::Predictor& model, const World& world, int number, seppo::AttentionMaps* maps = nullptr);
+
+// A set's number; throws seppo::FormatError for anything else than 0 .. kMostSets.
+int parse_number(std::string_view text);
 
 }  // namespace odd_one

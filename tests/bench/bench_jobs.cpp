@@ -9,9 +9,11 @@
 // backward, clipping where the job has it, Adam). J5: the same of a decoder-only model. J6: attention alone, lengths
 // 256-2048. J7: greedy decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors, forward and backward.
 // charlm: a step of examples/charlm as it is by default.
+// For J4 and J5 floor_ms says what the step would take if it were only its products and Adam's traffic.
 #include "common/command_line.h"
 #include "common/training.h"
 
+#include <seppo/autograd/blas.h>
 #include <seppo/autograd/parallel.h>
 #include <seppo/models/decode.h>
 #include <seppo/models/language_model.h>
@@ -23,6 +25,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <limits>
 
 namespace {
 
@@ -35,6 +38,41 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+// The least time of a training step on this machine: its products at the speed of a large one on every thread, and
+// Adam's traffic, which reads four and writes three numbers for each parameter, at the speed of a copy.
+struct Floor {
+  double multiplications = 0;  // and as many additions; 0: not asked for
+  std::size_t parameters = 0;
+
+  double ms(int threads) const {
+    if (multiplications == 0) return 0;
+    constexpr std::size_t kSize = 768, kNumbers = std::size_t{1} << 23;
+    const double product = fastest_ms(threads, 3 * kSize * kSize, [&](real* memory) {
+      gemm(Trans::no, Trans::no, kSize, kSize, kSize, memory, kSize, memory + kSize * kSize, kSize, 0,
+           memory + 2 * kSize * kSize, kSize);
+    });
+    const double copy =
+        fastest_ms(threads, 2 * kNumbers, [&](real* memory) { std::copy_n(memory, kNumbers, memory + kNumbers); });
+    return product * multiplications / (static_cast<double>(threads) * kSize * kSize * kSize) +
+           copy * 3.5 * static_cast<double>(parameters) / (static_cast<double>(threads) * kNumbers);
+  }
+
+ private:
+  // Of f on every thread at once, each with memory of its own.
+  template <class F>
+  static double fastest_ms(int threads, std::size_t elements, const F& f) {
+    const auto tasks = static_cast<std::size_t>(threads);
+    std::vector<std::vector<real>> memory(tasks, std::vector<real>(elements, 1));
+    double best = std::numeric_limits<double>::max();
+    for (int i = 0; i < 8; ++i) {
+      const auto start = Clock::now();
+      run_tasks(tasks, [&](std::size_t task) { f(memory[task].data()); });
+      best = std::min(best, ms_since(start));
+    }
+    return best;
+  }
+};
+
 struct Bench {
   std::string job = "J1";
   int threads = 1;
@@ -44,14 +82,15 @@ struct Bench {
 
   double dropout(double p) const { return losses > 0 ? 0 : p; }
 
-  // Runs step() until the time is up and prints the distribution of its time.
+  // Runs step() until the time is up and prints the distribution of its time, and what share of it the floor is.
   template <class F>
-  void run(const F& step, nlohmann::json extra) const {
+  void run(const F& step, nlohmann::json extra, const Floor& floor = {}) const {
     step();
     const double first = ms_since(kStart);
     const bool is_brief = seconds == 0;  // a test
     for (int i = 0; i < 4 && !is_brief; ++i) step();
     std::vector<double> times;
+    const double floor_before = floor.ms(threads);
     const auto begin = Clock::now();
     while (times.size() < (is_brief ? 1 : 5) || (ms_since(begin) < 1e3 * seconds && times.size() < 5000)) {
       const auto start = Clock::now();
@@ -70,6 +109,10 @@ struct Bench {
                            {"first_step_ms", first},
                            {"peak_rss_mb", examples::peak_rss_mb()}};
     line.update(extra);
+    if (floor_before > 0) {  // before and after, since machines change speed
+      line["floor_ms"] = (floor_before + floor.ms(threads)) / 2;
+      line["floor_share"] = line["floor_ms"].get<double>() / times[n / 2];
+    }
     std::cout << line.dump() << std::endl;
   }
 };
@@ -104,7 +147,7 @@ struct Optimiser {
 // A training step of any model whose loss is that of part of a batch; `tokens` are those of the batch.
 template <class F>
 void bench_training(const Bench& bench, Parameters& parameters, const std::vector<Ragged>& tokens, const Optimiser& o,
-                    const F& shard_loss) {
+                    double multiplications, const F& shard_loss) {
   const std::size_t samples = tokens[0].size();
   Adam adam(parameters, o.adam);
   DataParallel data_parallel(parameters);
@@ -126,9 +169,22 @@ void bench_training(const Bench& bench, Parameters& parameters, const std::vecto
     }
     std::cout << line.dump() << std::endl;
   } else {
-    bench.run(train, {{"params", parameters.count()}});
+    bench.run(train, {{"params", parameters.count()}}, {multiplications, parameters.count()});
   }
   if (!std::isfinite(loss)) throw std::runtime_error("the loss is not finite");
+}
+
+// Multiplications of forward and backward, which has twice as many; causal attention needs half of its scores.
+double transformer_multiplications(const TransformerConfig& c, double sequences, double src, double tgt) {
+  const double d = c.d_model, ffn = 2 * d * c.d_ff;
+  const double encoder = c.enc_layers * src * (4 * d * d + ffn + 2 * src * d);
+  const double decoder = c.dec_layers * (tgt * (6 * d * d + ffn + (tgt + 1 + 2 * src) * d) + src * 2 * d * d);
+  return 3 * sequences * (encoder + decoder + tgt * d * c.tgt_vocabulary);
+}
+
+double language_model_multiplications(const LanguageModelConfig& c, double sequences) {
+  const double d = c.d_model, length = c.max_length;
+  return 3 * sequences * length * (c.n_layers * (12 * d * d + (length + 1) * d) + d * c.vocabulary);
 }
 
 void bench_transformer(const Bench& bench, const TransformerConfig& config, int sequences, int src_length,
@@ -138,12 +194,16 @@ void bench_transformer(const Bench& bench, const TransformerConfig& config, int 
   const Ragged src = random_batch(sequences, src_length, config.src_vocabulary, 1),
                tgt = random_batch(sequences, tgt_length, config.tgt_vocabulary, 2),
                next = random_batch(sequences, tgt_length, config.tgt_vocabulary, 3);
-  bench_training(bench, parameters, {src, tgt, next}, optimiser, [&](std::size_t first, std::size_t last) {
-    const Ragged target = part(next, first, last);
-    return ShardLoss{.loss = cross_entropy(model.logits(part(src, first, last), part(tgt, first, last)), target.tokens,
-                                           {.label_smoothing = smoothing, .reduction = Reduction::sum}),
-                     .count = static_cast<double>(target.tokens.size())};
-  });
+  const double multiplications =
+      bench.job == "J4" ? transformer_multiplications(config, sequences, src_length, tgt_length) : 0;
+  bench_training(
+      bench, parameters, {src, tgt, next}, optimiser, multiplications, [&](std::size_t first, std::size_t last) {
+        const Ragged target = part(next, first, last);
+        return ShardLoss{
+            .loss = cross_entropy(model.logits(part(src, first, last), part(tgt, first, last)), target.tokens,
+                                  {.label_smoothing = smoothing, .reduction = Reduction::sum}),
+            .count = static_cast<double>(target.tokens.size())};
+      });
 }
 
 TransformerConfig addsub_config(const Bench& bench, int d_model, int n_heads, int d_ff) {
@@ -175,7 +235,7 @@ void bench_reverse(const Bench& bench) {
   const Predictor model(parameters.root(), {.features = 10, .classes = 10, .max_length = 16});
   const Ragged batch = random_batch(128, 16, 10, 1), targets = random_batch(128, 16, 10, 2);
   const Optimiser optimiser{{.weight_decay = 0.01}, cosine_schedule(5e-4, 50, 20000), 5};
-  bench_training(bench, parameters, {batch, targets}, optimiser, [&](std::size_t first, std::size_t last) {
+  bench_training(bench, parameters, {batch, targets}, optimiser, 0, [&](std::size_t first, std::size_t last) {
     const Ragged input = part(batch, first, last), target = part(targets, first, last);
     return ShardLoss{.loss = cross_entropy(model(one_hot(input.tokens, 10), input.offsets), target.tokens,
                                            {.reduction = Reduction::sum}),
@@ -189,12 +249,14 @@ void bench_language_model(const Bench& bench, const LanguageModelConfig& config,
   const Ragged batch = random_batch(sequences, config.max_length, config.vocabulary, 1),
                targets = random_batch(sequences, config.max_length, config.vocabulary, 2);
   const Optimiser optimiser{{.beta2 = 0.99, .weight_decay = 0.1}, constant_schedule(1e-3), 1};
-  bench_training(bench, parameters, {batch, targets}, optimiser, [&](std::size_t first, std::size_t last) {
-    const Ragged target = part(targets, first, last);
-    return ShardLoss{
-        .loss = cross_entropy(model(part(batch, first, last)), target.tokens, {.reduction = Reduction::sum}),
-        .count = static_cast<double>(target.tokens.size())};
-  });
+  const double multiplications = bench.job == "J5" ? language_model_multiplications(config, sequences) : 0;
+  bench_training(
+      bench, parameters, {batch, targets}, optimiser, multiplications, [&](std::size_t first, std::size_t last) {
+        const Ragged target = part(targets, first, last);
+        return ShardLoss{
+            .loss = cross_entropy(model(part(batch, first, last)), target.tokens, {.reduction = Reduction::sum}),
+            .count = static_cast<double>(target.tokens.size())};
+      });
 }
 
 void bench_attention(const Bench& bench) {
