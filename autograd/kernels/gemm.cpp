@@ -170,8 +170,8 @@ void tile(std::size_t m, std::size_t k, const real* a, const real* b, Addend add
 
 void PackedGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
                 std::size_t ldc) {
-  real *const columns = gemm_scratch(kBlockK * (tile_width() + kBlockM)), *const rows =
-                                                                              columns + kBlockK * tile_width();
+  real* const columns = gemm_scratch(kBlockK * (tile_width() + kBlockM));
+  real* const rows = columns + kBlockK * tile_width();
   for (std::size_t p = 0; p < k; p += kBlockK, addend = {c, ldc}) {
     const std::size_t depth = std::min(kBlockK, k - p);
     for (std::size_t i = 0; i < m; i += kBlockM) {

@@ -10,7 +10,7 @@ const char* const kReportStyle = R"css(
 body{margin:0;background:var(--back);color:var(--text);font:16px/1.45 system-ui,sans-serif}
 main{max-width:60rem;margin:0 auto;padding:1rem}
 h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.1rem;margin:1.6rem 0 .5rem}
-#about{color:var(--faint)}
+#about{color:var(--faint);white-space:pre-line}
 #curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,17rem),1fr));gap:.8rem}
 figure{margin:0;background:var(--panel);border-radius:.5rem;padding:.6rem}
 figcaption{font-size:.85rem}figcaption b{font-variant-numeric:tabular-nums}
@@ -18,7 +18,7 @@ svg text{fill:var(--faint);font-size:11px;font-family:system-ui,sans-serif}
 .axis{stroke:var(--line)}.curve{fill:none;stroke:var(--a);stroke-width:1.6}.curve.test{stroke:var(--b)}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
 td,th{text-align:left;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere}
-.good{color:var(--good)}.bad{color:var(--bad)}
+.good{color:var(--good)}.bad{color:var(--bad)}td.verdict{white-space:nowrap}
 tbody tr{cursor:pointer}tbody tr:hover,tbody tr.chosen{background:var(--panel)}
 .controls{display:flex;flex-wrap:wrap;gap:.5rem 1rem}
 select{font:inherit;color:inherit;background:var(--panel);border:1px solid var(--line);border-radius:.3rem;padding:.2rem .4rem;max-width:100%}
@@ -42,7 +42,10 @@ function make(parent, name, attributes, text) {
 }
 const short = v => Math.abs(v) >= 1000 || (v !== 0 && Math.abs(v) < 0.001) ? v.toExponential(1) : String(+v.toPrecision(3));
 
-$('about').textContent = data.about + (data.finished ? '' : ' Training is still running; load the page again to see more.');
+// Lines that begin with blanks are examples and stay lines; the others are joined.
+const about = data.about.split('\n').map((line, i, all) =>
+  (i === 0 ? '' : line[0] === ' ' || all[i - 1][0] === ' ' ? '\n' : ' ') + line).join('');
+$('about').textContent = about + (data.finished ? '' : ' Training is still running; load the page again to see more.');
 $('summary').textContent = data.summary;
 $('command').textContent = data.command;
 $('options').textContent = JSON.stringify(data.options, null, 2);
@@ -91,7 +94,7 @@ data.samples.forEach((s, i) => {
   make(row, 'td', judged ? {class: right ? 'good' : 'bad'} : {}, s.output);
   if (judged) {
     make(row, 'td', {}, s.expected);
-    make(row, 'td', {class: right ? 'good' : 'bad'}, right ? '✓ right' : '✗ wrong');
+    make(row, 'td', {class: 'verdict ' + (right ? 'good' : 'bad')}, right ? '✓ right' : '✗ wrong');
   }
   row.addEventListener('click', () => { $('sample').value = i; fillMaps(); });
 });

@@ -150,6 +150,23 @@ try:
     browser.run("document.querySelectorAll('#samples tbody tr')[4].click()")
     check(browser.run("return document.getElementById('sample').value") == "4", "a click on a sample does not choose it")
 
+    # The other programs' pages: curves, samples, and maps whose rows sum to one.
+    with open("text.txt", "w") as file:
+        file.write("the quick brown fox jumps over the lazy dog. " * 200)
+    for program, *options in (("reverse",), ("count", "--pooling", "mean"), ("odd_one",), ("translate", "--validation", "20"),
+                              ("charlm", "--data", "text.txt", "--block", "16")):
+        run(program, "train", "--max-steps", "5", "--report", "--log-format", "none", "--out", program, *options)
+        browser.open(os.path.abspath(f"{program}/report.html"))
+        check(browser.run("return document.querySelectorAll('#curves figure').length") >= 3, f"{program}: curves are missing")
+        samples = browser.run("return document.querySelectorAll('#samples tbody tr').length")
+        check(samples > 0, f"{program}: there are no samples")
+        browser.run(CHOOSE, str(samples - 1), "0", "0")
+        keys = browser.run("return 1 + Math.max(...[...document.querySelectorAll('#heat rect.c')].map(e => +e.dataset.j))")
+        cells = browser.run(CELLS)
+        rows = [sum(cells[i:i + keys]) for i in range(0, len(cells), keys)]
+        check(rows and all(abs(row - 1) < 0.02 for row in rows), f"{program}: the rows of a map sum to {rows}")
+        browser.screenshot(f"{program}.png")
+
     errors = [e["message"] for e in browser.log("browser") if e["level"] == "SEVERE"]
     check(not errors, f"the console has errors: {errors}")
     requests = {json.loads(e["message"])["message"]["params"].get("request", {}).get("url", "") for e in browser.log("performance")
