@@ -143,10 +143,16 @@ void pack_rows(real* to, Factor a, std::size_t m, std::size_t k) {
   }
 }
 
-// `count` columns of B, as rows of a tile's width.
+// `count` columns of B, as rows of a tile's width; transposed in parts that stay in the first-level cache.
 void pack_columns(real* to, Factor b, std::size_t k, std::size_t count) {
-  if (b.col != 1) return Transpose(to, tile_width(), b.data, b.col, count, k);
-  for (std::size_t p = 0; p < k; ++p) std::memcpy(to + p * tile_width(), b.data + p * b.row, count * sizeof(real));
+  constexpr std::size_t kPart = 32;
+  if (b.col == 1)
+    for (std::size_t p = 0; p < k; ++p)
+      for_each(count, [&](std::size_t j, std::size_t n)
+                          HWY_ATTR { store(load(b.data + p * b.row + j, n), to + p * tile_width() + j, n); });
+  else
+    for (std::size_t p = 0; p < k; p += kPart)
+      Transpose(to + p * tile_width(), tile_width(), b.at(p, 0).data, b.col, count, std::min(kPart, k - p));
 }
 
 // `count` columns by as few vectors as hold them.
