@@ -47,7 +47,9 @@ void Parameters::reserve(std::size_t size) {
   const std::size_t capacity = std::max(size, 2 * capacity_);
   Memory values(capacity * sizeof(real)), gradients(capacity * sizeof(real));
   std::copy_n(values_.as<real>(), size_, values.as<real>());
-  std::copy_n(gradients_.as<real>(), size_, gradients.as<real>());
+  const std::span<const real> before(gradients_.as<real>(), size_);
+  if (std::any_of(before.begin(), before.end(), [](real g) { return g != 0; }))  // else they stay untouched
+    std::copy(before.begin(), before.end(), gradients.as<real>());
   values_ = std::move(values);
   gradients_ = std::move(gradients);
   capacity_ = capacity;
