@@ -28,6 +28,9 @@ BOOST_AUTO_TEST_CASE(parameters_are_flat_named_and_stable) {
   tape().clear();
   tape().backward(sum(a(full({2, 3}, 1))));
   BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], 2);
+  static_cast<void>(Linear(parameters.root() / "last", 200, 200));  // gradients move, too
+  BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], 2);
+  BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("last.bias")->offset], 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_parameter_dies_with_its_parameters) {
