@@ -208,6 +208,10 @@ BOOST_AUTO_TEST_CASE(presets_train_and_answer) {
   BOOST_CHECK_EQUAL(folder.run({"addsub", "train", "--d-ff", "32", "--preset=course", "--max-steps", "1"}).code, 0);
   BOOST_CHECK_EQUAL(config("runs/addsub")["model"]["d_ff"], 32);
   BOOST_CHECK_EQUAL(config("runs/addsub")["model"]["positions"], "floor-sinusoid");
+  // What a preset turns on can be turned off.
+  BOOST_CHECK_EQUAL(folder.run({"addsub", "train", "--no-in-order", "--preset", "course", "--max-steps", "1"}).code, 0);
+  BOOST_CHECK_EQUAL(config("runs/addsub")["training"]["in_order"], false);
+  check_refused(folder, {"addsub", "train", "--no-in-order"}, 2, "--no-in-order");
   check_refused(folder, {"reverse", "train", "--preset", "plain", "--norm", "pre"}, 2, "--norm");
 }
 

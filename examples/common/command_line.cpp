@@ -103,7 +103,13 @@ void CommandLine::choice(const std::string& name, std::string* target, const std
 }
 
 void CommandLine::flag(const std::string& name, bool* target, const std::string& help) {
-  sections_.back().add_options()(name.c_str(), po::bool_switch(target)->default_value(*target, ""), help.c_str());
+  const auto sets = [&](bool value) {
+    return po::bool_switch()->notifier([=](bool is_given) {
+      if (is_given) *target = value;
+    });
+  };
+  sections_.back().add_options()(name.c_str(), sets(true), (*target ? help + " [on]" : help).c_str());
+  if (*target) sections_.back().add_options()(("no-" + name).c_str(), sets(false), "not so");
 }
 
 bool CommandLine::given(const std::string& name) const {

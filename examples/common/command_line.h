@@ -39,6 +39,7 @@ class CommandLine {
   void path(const std::string& name, std::filesystem::path* target, const std::string& help);
   void choice(const std::string& name, std::string* target, const std::vector<std::string>& choices,
               const std::string& help);
+  // Where the default is true, there is --no-NAME, too.
   void flag(const std::string& name, bool* target, const std::string& help);
   // Words that are not options; without this call they are refused.
   void words(std::vector<std::string>* target) { words_ = target; }
