@@ -9,7 +9,7 @@
 // backward, clipping where the job has it, Adam). J5: the same of a decoder-only model. J6: attention alone, lengths
 // 256-2048. J7: greedy decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors, forward and backward.
 // charlm: a step of examples/charlm as it is by default.
-// For J4 and J5 floor_ms says what the step would take if it were only its products and Adam's traffic.
+// With --floor, for J4 and J5: what the step would take if it were only its products and Adam's traffic.
 #include "common/command_line.h"
 #include "common/training.h"
 
@@ -44,26 +44,31 @@ struct Floor {
   double multiplications = 0;  // and as many additions; 0: not asked for
   std::size_t parameters = 0;
 
-  double ms(int threads) const {
-    constexpr std::size_t kSize = 768, kNumbers = std::size_t{1} << 23;
-    const double product = fastest_ms(threads, 3 * kSize * kSize, [&](real* memory) {
+  // A large product on every thread, scaled to the step's; to be measured beside each step, as machines change speed.
+  double products_ms(int threads) const {
+    constexpr std::size_t kSize = 768;
+    const double ms = fastest_ms(threads, 3, 3 * kSize * kSize, [&](real* memory) {
       gemm(Trans::no, Trans::no, kSize, kSize, kSize, memory, kSize, memory + kSize * kSize, kSize, 0,
            memory + 2 * kSize * kSize, kSize);
     });
-    const double copy =
-        fastest_ms(threads, 2 * kNumbers, [&](real* memory) { std::copy_n(memory, kNumbers, memory + kNumbers); });
-    return product * multiplications / (static_cast<double>(threads) * kSize * kSize * kSize) +
-           copy * 3.5 * static_cast<double>(parameters) / (static_cast<double>(threads) * kNumbers);
+    return ms * multiplications / (static_cast<double>(threads) * kSize * kSize * kSize);
+  }
+
+  double adam_ms(int threads) const {
+    constexpr std::size_t kNumbers = std::size_t{1} << 23;
+    const double ms =
+        fastest_ms(threads, 10, 2 * kNumbers, [&](real* memory) { std::copy_n(memory, kNumbers, memory + kNumbers); });
+    return ms * 3.5 * static_cast<double>(parameters) / (static_cast<double>(threads) * kNumbers);
   }
 
  private:
   // Of f on every thread at once, each with memory of its own.
   template <class F>
-  static double fastest_ms(int threads, std::size_t elements, const F& f) {
+  static double fastest_ms(int threads, int times, std::size_t elements, const F& f) {
     const auto tasks = static_cast<std::size_t>(threads);
     std::vector<std::vector<real>> memory(tasks, std::vector<real>(elements, 1));
     double best = std::numeric_limits<double>::max();
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < times; ++i) {
       const auto start = Clock::now();
       run_tasks(tasks, [&](std::size_t task) { f(memory[task].data()); });
       best = std::min(best, ms_since(start));
@@ -77,6 +82,7 @@ struct Bench {
   int threads = 1;
   double seconds = 3;
   int losses = 0;
+  bool wants_floor = false;
   std::filesystem::path weights;
 
   double dropout(double p) const { return losses > 0 ? 0 : p; }
@@ -88,12 +94,14 @@ struct Bench {
     const double first = ms_since(kStart);
     const bool is_brief = seconds == 0;  // a test
     for (int i = 0; i < 4 && !is_brief; ++i) step();
-    std::vector<double> times;
+    const bool has_floor = wants_floor && floor.multiplications > 0;
+    std::vector<double> times, products;
     const auto begin = Clock::now();
     while (times.size() < (is_brief ? 1 : 5) || (ms_since(begin) < 1e3 * seconds && times.size() < 5000)) {
       const auto start = Clock::now();
       step();
       times.push_back(ms_since(start));
+      if (has_floor) products.push_back(floor.products_ms(threads));
     }
     std::sort(times.begin(), times.end());
     const std::size_t n = times.size();
@@ -107,8 +115,9 @@ struct Bench {
                            {"first_step_ms", first},
                            {"peak_rss_mb", examples::peak_rss_mb()}};
     line.update(extra);
-    if (floor.multiplications > 0) {  // last, since its memory would count
-      line["floor_ms"] = floor.ms(threads);
+    if (has_floor) {
+      std::sort(products.begin(), products.end());
+      line["floor_ms"] = products[n / 2] + floor.adam_ms(threads);
       line["floor_share"] = line["floor_ms"].get<double>() / times[n / 2];
     }
     std::cout << line.dump() << std::endl;
@@ -314,6 +323,7 @@ int run(const std::vector<std::string>& arguments) {
   line.integer("layers", &layers, 1, 100, "its depth");
   line.integer("vocabulary", &vocabulary, 2, 100000, "its vocabulary");
   line.integer("losses", &bench.losses, 0, 1000, "instead of timing, print the losses of so many steps");
+  line.flag("floor", &bench.wants_floor, "J4 and J5: measure what the step's products and Adam's traffic take alone");
   line.path("weights", &bench.weights, "where to save the initial weights, with --losses");
   if (!line.parse(arguments)) return 0;
   set_num_threads(bench.threads);
