@@ -61,6 +61,21 @@ BOOST_AUTO_TEST_CASE(right_gradients_pass_beside_large_constants) {
   }
 }
 
+// Below the tolerance, but differences that do not fall at all are no rounding.
+BOOST_AUTO_TEST_CASE(wrong_gradients_of_linear_functions_fail_below_the_tolerance) {
+  const auto doubled = [](const Tensor& x, double fault) {
+    Tensor y = tape().create(x.shape());
+    for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = 2 * x.data()[i];
+    record("op", y, {x}, [=] {
+      for (std::size_t i = 0; i < x.size(); ++i) x.grad()[i] += y.grad()[i] * 2 * (1 + fault);
+    });
+    return y;
+  };
+  BOOST_CHECK(gradient_check({{3}}, [&](Inputs x) { return doubled(x[0], 0); }).passed);
+  const auto report = gradient_check({{3}}, [&](Inputs x) { return doubled(x[0], 3e-8); });
+  BOOST_CHECK_MESSAGE(!report.passed && report.error < 1e-7, report.text);
+}
+
 // As long as the fault is not itself at rounding level.
 BOOST_AUTO_TEST_CASE(wrong_gradients_fail_beside_large_constants) {
   for (const auto& [constant, fault] : {std::pair{1e2, 1e-5}, {1e4, 1e-5}, {1e6, 1e-3}, {1e8, 1e-1}}) {
