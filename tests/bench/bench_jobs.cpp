@@ -9,7 +9,7 @@
 // backward, clipping where the job has it, Adam). J5: the same of a decoder-only model. J6: attention alone, lengths
 // 256-2048. J7: greedy decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors, forward and backward.
 // charlm: a step of examples/charlm as it is by default.
-// With --floor, for J4 and J5: what the step would take if it were only its products and Adam's traffic.
+// With --floor, for steps but J3: what they would take if they were only their products and Adam's traffic.
 #include "common/command_line.h"
 #include "common/training.h"
 
@@ -41,7 +41,7 @@ double ms_since(Clock::time_point start) {
 // The least time of a training step on this machine: its products at the speed of a large one on every thread, and
 // Adam's traffic, which reads four and writes three numbers for each parameter, at the speed of a copy.
 struct Floor {
-  double multiplications = 0;  // and as many additions; 0: not asked for
+  double multiplications = 0;  // and as many additions; 0: not known
   std::size_t parameters = 0;
 
   // A large product on every thread, scaled to the step's; to be measured beside each step, as machines change speed.
@@ -201,8 +201,7 @@ void bench_transformer(const Bench& bench, const TransformerConfig& config, int 
   const Ragged src = random_batch(sequences, src_length, config.src_vocabulary, 1),
                tgt = random_batch(sequences, tgt_length, config.tgt_vocabulary, 2),
                next = random_batch(sequences, tgt_length, config.tgt_vocabulary, 3);
-  const double multiplications =
-      bench.job == "J4" ? transformer_multiplications(config, sequences, src_length, tgt_length) : 0;
+  const double multiplications = transformer_multiplications(config, sequences, src_length, tgt_length);
   bench_training(
       bench, parameters, {src, tgt, next}, optimiser, multiplications, [&](std::size_t first, std::size_t last) {
         const Ragged target = part(next, first, last);
@@ -256,7 +255,7 @@ void bench_language_model(const Bench& bench, const LanguageModelConfig& config,
   const Ragged batch = random_batch(sequences, config.max_length, config.vocabulary, 1),
                targets = random_batch(sequences, config.max_length, config.vocabulary, 2);
   const Optimiser optimiser{{.beta2 = 0.99, .weight_decay = 0.1}, constant_schedule(1e-3), 1};
-  const double multiplications = bench.job == "J5" ? language_model_multiplications(config, sequences) : 0;
+  const double multiplications = language_model_multiplications(config, sequences);
   bench_training(
       bench, parameters, {batch, targets}, optimiser, multiplications, [&](std::size_t first, std::size_t last) {
         const Ragged target = part(targets, first, last);
@@ -323,7 +322,8 @@ int run(const std::vector<std::string>& arguments) {
   line.integer("layers", &layers, 1, 100, "its depth");
   line.integer("vocabulary", &vocabulary, 2, 100000, "its vocabulary");
   line.integer("losses", &bench.losses, 0, 1000, "instead of timing, print the losses of so many steps");
-  line.flag("floor", &bench.wants_floor, "J4 and J5: measure what the step's products and Adam's traffic take alone");
+  line.flag("floor", &bench.wants_floor,
+            "for training steps but J3: measure what their products and Adam's traffic take alone");
   line.path("weights", &bench.weights, "where to save the initial weights, with --losses");
   if (!line.parse(arguments)) return 0;
   set_num_threads(bench.threads);
