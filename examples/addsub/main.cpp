@@ -307,8 +307,8 @@ int eval(const std::vector<std::string>& arguments) {
 }
 
 int predict(const std::vector<std::string>& arguments) {
-  std::filesystem::path path = "runs/addsub", attention_folder;
-  bool attention = false;
+  std::filesystem::path path = "runs/addsub";
+  examples::AttentionOutput attention;
   std::vector<std::string> words;
   CommandLine line("usage: addsub predict [options] [EXPRESSION ...]",
                    "Prints the model's answer to each expression, given as arithmetic or tokens:\n"
@@ -316,8 +316,7 @@ int predict(const std::vector<std::string>& arguments) {
                    "  addsub predict \"BOS NEGATIVE 30 subtract NEGATIVE 34 EOS\"\n"
                    "Without expressions it reads them from standard input, one a line.");
   line.existing_path("model", &path, "folder or file that `addsub train` saved");
-  line.flag("attention", &attention, "also show the attention weights of every layer and head");
-  line.path("attention-out", &attention_folder, "folder for these weights, as SVG pictures and .npy arrays");
+  attention.add_to(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
 
@@ -335,17 +334,12 @@ int predict(const std::vector<std::string>& arguments) {
       std::cout << "BOS " << token_text(tokens) << std::endl;
     else
       std::cout << e.arithmetic() << " = " << value << std::endl;
-    if (!attention && attention_folder.empty()) return;
+    if (!attention.is_wanted()) return;
     const seppo::AttentionMaps maps = attention_of(saved.model, e, tokens);
     const auto labels = [&](const seppo::AttentionMap& map) { return attention_labels(map, e, tokens); };
-    if (attention) std::cout << examples::attention_text(maps, labels);
-    if (!attention_folder.empty()) examples::save_attention(attention_folder, maps, labels);
+    attention.show(maps, labels);
   };
-  if (!words.empty()) {
-    for (const std::string& word : words) print_answer(word);
-    return 0;
-  }
-  examples::for_each_input_line(print_answer);
+  examples::for_each_text(words, print_answer);
   return 0;
 }
 

@@ -1,5 +1,7 @@
 #include "common/attention_pictures.h"
 
+#include "common/command_line.h"
+
 #include <seppo/autograd/check.h>
 #include <seppo/nn/safetensors.h>
 #include <seppo/nn/vocabulary.h>
@@ -10,6 +12,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iostream>
 #include <string_view>
 
 namespace examples {
@@ -138,6 +141,16 @@ void save_attention(const std::filesystem::path& folder, const seppo::AttentionM
     seppo::write_file_atomically(folder / (map.name + ".svg"), attention_svg(map, labels(map)));
     write_npy(folder / (map.name + ".npy"), {map.shape[1], map.shape[2], map.shape[3]}, map.weights);
   }
+}
+
+void AttentionOutput::add_to(CommandLine& line) {
+  line.flag("attention", &as_text, "also show the attention weights of every layer and head");
+  line.path("attention-out", &folder, "folder for these weights, as SVG pictures and .npy arrays");
+}
+
+void AttentionOutput::show(const seppo::AttentionMaps& maps, const LabelMaker& labels) const {
+  if (as_text) std::cout << attention_text(maps, labels);
+  if (!folder.empty()) save_attention(folder, maps, labels);
 }
 
 }  // namespace examples

@@ -10,6 +10,8 @@
 
 namespace examples {
 
+class CommandLine;
+
 // Text that may stand within XML and HTML.
 std::string escaped(const std::string& text);
 
@@ -34,5 +36,15 @@ void write_npy(const std::filesystem::path& path, const seppo::Shape& shape, std
 // Writes MAP.svg and MAP.npy [heads, queries, keys] for each map, such as encoder.0.self_attn.svg, into a folder
 // that is made if need be.
 void save_attention(const std::filesystem::path& folder, const seppo::AttentionMaps& maps, const LabelMaker& labels);
+
+// --attention and --attention-out of the `predict` commands.
+struct AttentionOutput {
+  bool as_text = false;
+  std::filesystem::path folder;
+
+  void add_to(CommandLine& line);
+  bool is_wanted() const { return as_text || !folder.empty(); }
+  void show(const seppo::AttentionMaps& maps, const LabelMaker& labels) const;
+};
 
 }  // namespace examples

@@ -167,7 +167,9 @@ std::string option_in(const std::vector<std::string>& arguments, const std::stri
   return value;
 }
 
-void for_each_input_line(const std::function<void(const std::string&)>& f) {
+void for_each_text(const std::vector<std::string>& texts, const std::function<void(const std::string&)>& f) {
+  for (const std::string& text : texts) f(text);
+  if (!texts.empty()) return;
   int number = 0;
   for (std::string text; std::getline(std::cin, text);) {
     ++number;

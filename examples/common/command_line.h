@@ -69,8 +69,9 @@ struct Command {
   std::function<int(const std::vector<std::string>& arguments)> run;
 };
 
-// Calls f with each line of standard input; a blank line gives a blank line. Errors name the line.
-void for_each_input_line(const std::function<void(const std::string& line)>& f);
+// Calls f with each of the texts or, if there are none, with each line of standard input; there a blank line gives a
+// blank line, and errors name the line.
+void for_each_text(const std::vector<std::string>& texts, const std::function<void(const std::string& text)>& f);
 
 // Runs f; turns exceptions into one line on standard error, which begins with the program's name, and an
 // exit code.

@@ -102,16 +102,15 @@ int train(const std::vector<std::string>& arguments) {
 }
 
 int predict(const std::vector<std::string>& arguments) {
-  std::filesystem::path path = "runs/count", attention_folder;
-  bool attention = false;
+  std::filesystem::path path = "runs/count";
+  examples::AttentionOutput attention;
   std::vector<std::string> words;
   CommandLine line("usage: count predict [options] [SEQUENCE ...]",
                    "Prints the model's answer for each sequence of up to 16 symbols 0-15:\n"
                    "  count predict \"0 3 0 15 2 0 1 1 9 4 0 8 12 0 5 7\"\n"
                    "Without sequences it reads them from standard input, one a line.");
   line.existing_path("model", &path, "folder or file that `count train` saved");
-  line.flag("attention", &attention, "also show the attention weights of every layer and head");
-  line.path("attention-out", &attention_folder, "folder for these weights, as SVG pictures and .npy arrays");
+  attention.add_to(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
 
@@ -126,11 +125,9 @@ int predict(const std::vector<std::string>& arguments) {
     seppo::AttentionMaps maps;
     std::cout << answer(model, symbols, &maps) << std::endl;
     const auto label = [&](const seppo::AttentionMap&) { return labels(model, symbols); };
-    if (attention) std::cout << examples::attention_text(maps, label);
-    if (!attention_folder.empty()) examples::save_attention(attention_folder, maps, label);
+    attention.show(maps, label);
   };
-  for (const std::string& word : words) print_answer(word);
-  if (words.empty()) examples::for_each_input_line(print_answer);
+  examples::for_each_text(words, print_answer);
   return 0;
 }
 

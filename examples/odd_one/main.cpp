@@ -101,8 +101,8 @@ int train(const std::vector<std::string>& arguments) {
 }
 
 int predict(const std::vector<std::string>& arguments) {
-  std::filesystem::path path = "runs/odd_one", attention_folder;
-  bool attention = false;
+  std::filesystem::path path = "runs/odd_one";
+  examples::AttentionOutput attention;
   std::vector<std::string> words;
   CommandLine line(
       "usage: odd_one predict [options] [NUMBER ...]",
@@ -110,8 +110,7 @@ int predict(const std::vector<std::string>& arguments) {
                   "on.\nWithout numbers it reads them from standard input, one a line.",
                   kTrain));
   line.existing_path("model", &path, "folder or file that `odd_one train` saved");
-  line.flag("attention", &attention, "also show the attention weights of every layer and head");
-  line.path("attention-out", &attention_folder, "folder for these weights, as SVG pictures and .npy arrays");
+  attention.add_to(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
 
@@ -130,11 +129,9 @@ int predict(const std::vector<std::string>& arguments) {
                              found == odd ? "right" : fmt::format("wrong: it is {}", odd))
               << std::endl;
     const auto label = [&](const seppo::AttentionMap&) { return labels(odd); };
-    if (attention) std::cout << examples::attention_text(maps, label);
-    if (!attention_folder.empty()) examples::save_attention(attention_folder, maps, label);
+    attention.show(maps, label);
   };
-  for (const std::string& word : words) print_answer(word);
-  if (words.empty()) examples::for_each_input_line(print_answer);
+  examples::for_each_text(words, print_answer);
   return 0;
 }
 

@@ -153,16 +153,15 @@ int eval(const std::vector<std::string>& arguments) {
 }
 
 int predict(const std::vector<std::string>& arguments) {
-  std::filesystem::path path = "runs/reverse", attention_folder;
-  bool attention = false;
+  std::filesystem::path path = "runs/reverse";
+  examples::AttentionOutput attention;
   std::vector<std::string> words;
   CommandLine line("usage: reverse predict [options] [SEQUENCE ...]",
                    "Prints the model's reversal of each sequence of 16 digits:\n"
                    "  reverse predict 3141592653589793 \"2 7 1 8 2 8 1 8 2 8 4 5 9 0 4 5\"\n"
                    "Without sequences it reads them from standard input, one a line.");
   line.existing_path("model", &path, "folder or file that `reverse train` saved");
-  line.flag("attention", &attention, "also show the attention weights of every layer and head");
-  line.path("attention-out", &attention_folder, "folder for these weights, as SVG pictures and .npy arrays");
+  attention.add_to(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
 
@@ -174,18 +173,12 @@ int predict(const std::vector<std::string>& arguments) {
   const auto print_answer = [&](const std::string& text) {
     const std::vector<int> digits = parse_sequence(text);
     seppo::AttentionMaps maps;
-    const std::vector<int> reversed =
-        answer(saved.model, digits, attention || !attention_folder.empty() ? &maps : nullptr);
+    const std::vector<int> reversed = answer(saved.model, digits, attention.is_wanted() ? &maps : nullptr);
     std::cout << digits_text(reversed) << std::endl;
     const auto labels = [&](const seppo::AttentionMap&) { return attention_labels(digits, reversed); };
-    if (attention) std::cout << examples::attention_text(maps, labels);
-    if (!attention_folder.empty()) examples::save_attention(attention_folder, maps, labels);
+    attention.show(maps, labels);
   };
-  if (!words.empty()) {
-    for (const std::string& word : words) print_answer(word);
-    return 0;
-  }
-  examples::for_each_input_line(print_answer);
+  examples::for_each_text(words, print_answer);
   return 0;
 }
 

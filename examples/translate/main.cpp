@@ -335,10 +335,10 @@ int eval(const std::vector<std::string>& arguments) {
 }
 
 int predict(const std::vector<std::string>& arguments) {
-  std::filesystem::path path = "runs/translate", attention_folder;
+  std::filesystem::path path = "runs/translate";
+  examples::AttentionOutput attention;
   int beam = 4, n_best = 1;
   double length_penalty = 1;
-  bool attention = false;
   std::vector<std::string> texts;
   CommandLine line("usage: translate predict [options] [TEXT ...]",
                    "Translates each text; without texts, each line of standard input.");
@@ -346,8 +346,7 @@ int predict(const std::vector<std::string>& arguments) {
   line.integer("beam", &beam, 1, 1000, "translations followed at once; 1: greedy");
   line.integer("n-best", &n_best, 1, 1000, "translations to print, with their scores if more than one");
   line.number("length-penalty", &length_penalty, 0, 100, "exponent of the length that scores are divided by");
-  line.flag("attention", &attention, "also show the attention weights of every layer and head");
-  line.path("attention-out", &attention_folder, "folder for these weights, as SVG pictures and .npy arrays");
+  attention.add_to(line);
   line.words(&texts);
   if (!line.parse(arguments)) return 0;
   if (n_best > beam) throw UsageError(fmt::format("--n-best: {} is above --beam {}", n_best, beam));
@@ -365,16 +364,14 @@ int predict(const std::vector<std::string>& arguments) {
       if (n_best > 1) std::cout << fmt::format("{:9.4f}  ", h.score);
       std::cout << saved.languages.decode(h.tokens) << std::endl;
     }
-    if (!attention && attention_folder.empty()) return;
+    if (!attention.is_wanted()) return;
     const seppo::AttentionMaps maps = attention_of(saved.model, source, best[0].tokens);
     const auto labels = [&](const seppo::AttentionMap& map) {
       return attention_labels(map, saved.languages, source, best[0].tokens);
     };
-    if (attention) std::cout << examples::attention_text(maps, labels);
-    if (!attention_folder.empty()) examples::save_attention(attention_folder, maps, labels);
+    attention.show(maps, labels);
   };
-  for (const std::string& text : texts) print_translation(text);
-  if (texts.empty()) examples::for_each_input_line(print_translation);
+  examples::for_each_text(texts, print_translation);
   return 0;
 }
 
