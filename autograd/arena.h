@@ -58,4 +58,21 @@ class Arena {
   std::array<Piece*, kClasses> recycled_{};
 };
 
+// Elements from an arena for the length of a scope.
+class RecycledArray {
+ public:
+  RecycledArray(Arena& arena, std::size_t size)
+      : arena_(arena), bytes_(size * sizeof(real)), data_(static_cast<real*>(arena.allocate_recycled(bytes_))) {}
+  ~RecycledArray() { arena_.recycle(data_, bytes_); }
+  RecycledArray(const RecycledArray&) = delete;
+  RecycledArray& operator=(const RecycledArray&) = delete;
+
+  real* data() const { return data_; }
+
+ private:
+  Arena& arena_;
+  std::size_t bytes_;
+  real* data_;
+};
+
 }  // namespace seppo::inline SEPPO_ABI

@@ -115,6 +115,8 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b);
 enum class Activation { none, relu, gelu };
 // y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
+// linear(gelu(x), weight, bias) in less memory: gelu(x) is not kept but computed again by backward.
+Tensor gelu_linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 // ---- rows ----------------------------------------------------------------------------------------
 

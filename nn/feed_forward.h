@@ -15,7 +15,7 @@ struct FeedForward {
 
   Tensor operator()(const Tensor& x) const {  // [rows, d_model]
     const Region here(name);
-    return here(down(up(x, activation)));
+    return here(activation == Activation::gelu ? down.of_gelu(up(x)) : down(up(x, activation)));
   }
 
   Linear up, down;

@@ -194,26 +194,32 @@ struct Scratch {
 
 std::size_t AttentionGroupSize() { return lanes(); }
 
-// What forward leaves for backward: Q, K, V and the weights P, in lanes.
-struct Saved {
-  LaneMatrix q, k, v, p;
-  Saved(const AttentionGroup& g, Scratch memory)
+// Q, K and V in lanes.
+struct Inputs {
+  LaneMatrix q, k, v;
+  Inputs(const AttentionGroup& g, Scratch& memory)
       : q(memory.matrix(g.queries, g.heads[0].width)),
         k(memory.matrix(g.keys, g.heads[0].width)),
-        v(memory.matrix(g.keys, g.heads[0].width)),
-        p(memory.matrix(g.queries, g.keys)) {}
+        v(memory.matrix(g.keys, g.heads[0].width)) {}
+
+  void take(const AttentionGroup& g) const {
+    const std::size_t width = g.heads[0].width;
+    gather(q, g, g.queries, width, rows_of_q);
+    gather(k, g, g.keys, width, rows_of_k);
+    gather(v, g, g.keys, width, rows_of_v);
+  }
 };
 
 void ShortAttention(const AttentionGroup& g, real* saved, real* scratch) {
   const std::size_t nq = g.queries, nk = g.keys, width = g.heads[0].width;
-  const Saved s(g, {saved});
-  const LaneMatrix out = Scratch{scratch}.matrix(nq, width);
-  gather(s.q, g, nq, width, rows_of_q);
-  gather(s.k, g, nk, width, rows_of_k);
-  gather(s.v, g, nk, width, rows_of_v);
-  multiply(s.p, s.q, s.k.transposed(), nq, nk, width);
-  for (std::size_t i = 0; i < nq; ++i) softmax_lanes(s.p, i, nk, limits(g, i), set(g.heads[0].scale));
-  multiply(out, s.p, s.v, nq, width, nk);
+  Scratch kept{saved}, memory{scratch};
+  const LaneMatrix p = kept.matrix(nq, nk);
+  const Inputs in(g, g.keeps_inputs ? kept : memory);
+  const LaneMatrix out = memory.matrix(nq, width);
+  in.take(g);
+  multiply(p, in.q, in.k.transposed(), nq, nk, width);
+  for (std::size_t i = 0; i < nq; ++i) softmax_lanes(p, i, nk, limits(g, i), set(g.heads[0].scale));
+  multiply(out, p, in.v, nq, width, nk);
   scatter([](const AttentionHead& h) { return h.out; }, false, out, g, nq, width, rows_of_out);
 }
 
@@ -229,18 +235,20 @@ HWY_INLINE void softmax_backward_lanes(LaneMatrix ds, LaneMatrix p, std::size_t 
 // With P the weights: dV = P^T dO; dP = dO V^T; dS as above; dQ = dS K; dK = dS^T Q.
 void ShortAttentionBackward(const AttentionGroup& g, real* saved, real* scratch) {
   const std::size_t nq = g.queries, nk = g.keys, width = g.heads[0].width;
-  const Saved s(g, {saved});
-  Scratch memory{scratch};
+  Scratch kept{saved}, memory{scratch};
+  const LaneMatrix p = kept.matrix(nq, nk);
+  const Inputs in(g, g.keeps_inputs ? kept : memory);
   const LaneMatrix dout = memory.matrix(nq, width), ds = memory.matrix(nq, nk),
                    result = memory.matrix(std::max(nq, nk), width);
+  if (!g.keeps_inputs) in.take(g);
   gather(dout, g, nq, width, rows_of_dout);
-  multiply(result, s.p.transposed(), dout, nk, width, nq);
+  multiply(result, p.transposed(), dout, nk, width, nq);
   scatter([](const AttentionHead& h) { return h.dv; }, true, result, g, nk, width, rows_of_v);
-  multiply(ds, dout, s.v.transposed(), nq, nk, width);
-  for (std::size_t i = 0; i < nq; ++i) softmax_backward_lanes(ds, s.p, i, nk, set(g.heads[0].scale));
-  multiply(result, ds, s.k, nq, width, nk);
+  multiply(ds, dout, in.v.transposed(), nq, nk, width);
+  for (std::size_t i = 0; i < nq; ++i) softmax_backward_lanes(ds, p, i, nk, set(g.heads[0].scale));
+  multiply(result, ds, in.k, nq, width, nk);
   scatter([](const AttentionHead& h) { return h.dq; }, true, result, g, nq, width, rows_of_q);
-  multiply(result, ds.transposed(), s.q, nk, width, nq);
+  multiply(result, ds.transposed(), in.q, nk, width, nq);
   scatter([](const AttentionHead& h) { return h.dk; }, true, result, g, nk, width, rows_of_k);
 }
 
@@ -257,12 +265,17 @@ HWY_EXPORT(ShortAttentionBackward);
 
 std::size_t attention_group_size() { return HWY_DYNAMIC_DISPATCH(AttentionGroupSize)(); }
 
+std::size_t short_attention_inputs(const AttentionGroup& g) {
+  return (g.queries + 2 * g.keys) * g.heads[0].width * attention_group_size();
+}
+
 std::size_t short_attention_saved(const AttentionGroup& g) {
-  return ((g.queries + 2 * g.keys) * g.heads[0].width + g.queries * g.keys) * attention_group_size();
+  return g.queries * g.keys * attention_group_size() + (g.keeps_inputs ? short_attention_inputs(g) : 0);
 }
 
 std::size_t short_attention_scratch(const AttentionGroup& g) {
-  return ((2 * g.queries + g.keys) * g.heads[0].width + g.queries * g.keys) * attention_group_size();
+  return ((2 * g.queries + g.keys) * g.heads[0].width + g.queries * g.keys) * attention_group_size() +
+         (g.keeps_inputs ? 0 : short_attention_inputs(g));
 }
 
 void short_attention(const AttentionGroup& group, real* saved, real* scratch) {

@@ -147,8 +147,10 @@ struct AttentionGroup {
   const AttentionHead* heads;
   std::size_t size;
   std::size_t queries, keys;  // the most of any head
+  bool keeps_inputs;          // in `saved`, side by side as the kernel needs them; else backward gathers them again
 };
-std::size_t short_attention_saved(const AttentionGroup& group);  // elements
+std::size_t short_attention_inputs(const AttentionGroup& group);  // elements of Q, K and V
+std::size_t short_attention_saved(const AttentionGroup& group);   // elements
 std::size_t short_attention_scratch(const AttentionGroup& group);
 void short_attention(const AttentionGroup& group, real* saved, real* scratch);
 void short_attention_backward(const AttentionGroup& group, real* saved, real* scratch);

@@ -124,26 +124,6 @@ class Heads {
   kernels::AttentionHead first_;
 };
 
-// Memory for each thread while a pass runs.
-class Scratch {
- public:
-  Scratch(std::size_t threads, std::size_t elements)
-      : elements_((elements + 15) / 16 * 16),
-        bytes_(threads * elements_ * sizeof(real)),
-        data_(static_cast<real*>(tape().arena().allocate_recycled(bytes_))),
-        arena_(tape().arena()) {}
-  ~Scratch() { arena_.recycle(data_, bytes_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  real* of(std::size_t thread) const { return data_ + thread * elements_; }
-
- private:
-  std::size_t elements_, bytes_;
-  real* data_;
-  Arena& arena_;
-};
-
 // Calls f(unit, memory of the thread) for n units of work; in parallel if there is enough to do and no two
 // heads write to the same place.
 template <class F>
@@ -151,12 +131,14 @@ void for_each_unit(const Plan& plan, bool is_disjoint, std::size_t n, std::size_
   constexpr double kWorthThreads = 1e6;  // multiplications
   const bool is_parallel = is_disjoint && plan.multiplications() > kWorthThreads;
   const bool is_nested = inside_task();
-  const Scratch scratch(is_parallel ? static_cast<std::size_t>(usable_threads()) : 1, scratch_elements);
+  const std::size_t each = (scratch_elements + 15) / 16 * 16, threads = static_cast<std::size_t>(usable_threads());
+  const RecycledArray scratch(tape().arena(), (is_parallel ? threads : 1) * each);
   if (is_parallel)
-    run_tasks(n,
-              [&](std::size_t unit) { f(unit, scratch.of(is_nested ? 0 : static_cast<std::size_t>(thread_index()))); });
+    run_tasks(n, [&](std::size_t unit) {
+      f(unit, scratch.data() + (is_nested ? 0 : static_cast<std::size_t>(thread_index())) * each);
+    });
   else
-    for (std::size_t unit = 0; unit < n; ++unit) f(unit, scratch.of(0));
+    for (std::size_t unit = 0; unit < n; ++unit) f(unit, scratch.data());
 }
 
 // The heads of q, k and v in memory of their own: then heads are independent in backward too.
@@ -168,20 +150,33 @@ bool are_disjoint(const Columns& a, const Columns& b) {
 
 constexpr std::size_t kMostLanes = 64;
 
+std::size_t groups(const Plan& plan) {
+  const std::size_t size = kernels::attention_group_size();
+  return (plan.pairs() + size - 1) / size;
+}
+
+// A full group of the longest sequences, for the sizes of memory.
+kernels::AttentionGroup largest_group(const Plan& plan, const kernels::AttentionHead& head) {
+  constexpr std::size_t kMostKept = std::size_t{256} << 10;  // bytes; more would not stay in the cache until backward
+  kernels::AttentionGroup group{&head, kernels::attention_group_size(), plan.most_queries(), plan.most_keys(), false};
+  group.keeps_inputs = groups(plan) * kernels::short_attention_inputs(group) * sizeof(real) <= kMostKept;
+  return group;
+}
+
 // Runs a pass of short attention: f(group, what it saves, scratch memory).
 template <class F>
 void for_each_group(const Plan& plan, const Tensor& y, const Gradients& gradients, bool is_disjoint, const F& f) {
-  const std::size_t size = kernels::attention_group_size();
   const Heads head(plan, y, gradients);
   const kernels::AttentionHead first = head(0);
-  const kernels::AttentionGroup shape{&first, size, plan.most_queries(), plan.most_keys()};
-  for_each_unit(plan, is_disjoint, (plan.pairs() + size - 1) / size, kernels::short_attention_scratch(shape),
+  const kernels::AttentionGroup largest = largest_group(plan, first);
+  for_each_unit(plan, is_disjoint, groups(plan), kernels::short_attention_scratch(largest),
                 [&](std::size_t g, real* scratch) {
                   kernels::AttentionHead heads[kMostLanes];
-                  const std::size_t count = std::min(size, plan.pairs() - g * size);
-                  for (std::size_t l = 0; l < count; ++l) head.put(heads[l], g * size + l);
-                  f(kernels::AttentionGroup{heads, count, shape.queries, shape.keys},
-                    plan.saved + g * kernels::short_attention_saved(shape), scratch);
+                  kernels::AttentionGroup group = largest;
+                  group.heads = heads;
+                  group.size = std::min(largest.size, plan.pairs() - g * largest.size);
+                  for (std::size_t l = 0; l < group.size; ++l) head.put(heads[l], g * largest.size + l);
+                  f(group, plan.saved + g * kernels::short_attention_saved(largest), scratch);
                 });
 }
 
@@ -205,10 +200,8 @@ void for_each_head(const Plan& plan, const Tensor& y, const Gradients& gradients
 
 std::size_t saved_elements(const Plan& plan, const Tensor& y) {
   if (!plan.is_short()) return plan.heads * y.rows();
-  const std::size_t size = kernels::attention_group_size();
   const kernels::AttentionHead first = Heads(plan, y, {})(0);
-  return (plan.pairs() + size - 1) / size *
-         kernels::short_attention_saved({&first, size, plan.most_queries(), plan.most_keys()});
+  return groups(plan) * kernels::short_attention_saved(largest_group(plan, first));
 }
 
 void forward(const Plan& plan, const Tensor& y) {

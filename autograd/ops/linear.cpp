@@ -90,42 +90,85 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return y;
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  if (activation == Activation::gelu) return gelu(linear(x, weight, bias));
-  check(weight.rank() == 2 && x.rank() >= 1, "linear: needs x [..., in] and weight [out, in]: x ", x, ", weight ",
+namespace {
+
+Tensor linear_output(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check(weight.rank() == 2 && x.rank() >= 1, op, ": needs x [..., in] and weight [out, in]: x ", x, ", weight ",
         weight);
-  check(x.dim(-1) == weight.dim(1), "linear: inner sizes differ: x ", x, " dim ", x.rank() - 1, " = ", x.dim(-1),
+  check(x.dim(-1) == weight.dim(1), op, ": inner sizes differ: x ", x, " dim ", x.rank() - 1, " = ", x.dim(-1),
         ", weight ", weight, " dim 1 = ", weight.dim(1));
   if (bias.defined())
-    check(bias.rank() == 1 && bias.dim(0) == weight.dim(0), "linear: bias ", bias, " must have the size of weight ",
+    check(bias.rank() == 1 && bias.dim(0) == weight.dim(0), op, ": bias ", bias, " must have the size of weight ",
           weight, " dim 0 = ", weight.dim(0));
   int sizes[Shape::kMaxRank];
   std::copy(x.shape().sizes().begin(), x.shape().sizes().end(), sizes);
   sizes[x.rank() - 1] = weight.dim(0);
-  Tensor y = tape().create(Shape(std::span<const int>(sizes, static_cast<std::size_t>(x.rank()))));
-  const std::size_t rows = y.rows(), out = y.cols(), in = x.cols();
+  return tape().create(Shape(std::span<const int>(sizes, static_cast<std::size_t>(x.rank()))));
+}
 
-  gemm_plus_row(Trans::no, Trans::yes, rows, out, in, x.data(), in, weight.data(), in,
-                bias.defined() ? bias.data() : nullptr, y.data(), out);
-  if (activation == Activation::relu) kernels::unary(kernels::Unary::relu, y.data(), y.data(), y.size());
-
-  const auto backward = [=] {
-    real* const dy = y.grad();
-    if (activation == Activation::relu) kernels::relu_mask(dy, y.data(), y.size());
-    if (x.requires_grad()) {
-      const auto [dx, beta] = x.grad_target();
-      gemm(Trans::no, Trans::no, rows, in, out, dy, out, weight.data(), in, beta, dx, in);
-    }
-    if (weight.requires_grad()) {
-      const auto [dw, beta] = weight.grad_target();
-      gemm(Trans::yes, Trans::no, out, in, rows, dy, out, x.data(), in, beta, dw, in);
-    }
-    if (bias.defined() && bias.requires_grad()) kernels::add_column_sums(bias.grad(), dy, rows, out);
-  };
+template <class F>
+void record_linear(const char* op, const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const F& backward) {
   if (bias.defined())
-    record("linear", y, {x, weight, bias}, backward);
+    record(op, y, {x, weight, bias}, backward);
   else
-    record("linear", y, {x, weight}, backward);
+    record(op, y, {x, weight}, backward);
+}
+
+// y = x W^T + b
+void product(const Tensor& y, const real* x, const Tensor& weight, const Tensor& bias) {
+  const std::size_t rows = y.rows(), out = weight.rows(), in = weight.cols();
+  gemm_plus_row(Trans::no, Trans::yes, rows, out, in, x, in, weight.data(), in, bias.defined() ? bias.data() : nullptr,
+                y.data(), out);
+}
+
+// dx = beta dx + dy W
+void add_input_gradient(GradTarget dx, const Tensor& y, const Tensor& weight) {
+  const std::size_t rows = y.rows(), out = weight.rows(), in = weight.cols();
+  gemm(Trans::no, Trans::no, rows, in, out, y.grad(), out, weight.data(), in, dx.beta, dx.grad, in);
+}
+
+// dW += dy^T x; db += the sum of dy's rows
+void add_parameter_gradients(const Tensor& y, const real* x, const Tensor& weight, const Tensor& bias) {
+  const std::size_t rows = y.rows(), out = weight.rows(), in = weight.cols();
+  if (weight.requires_grad()) {
+    const auto [dw, beta] = weight.grad_target();
+    gemm(Trans::yes, Trans::no, out, in, rows, y.grad(), out, x, in, beta, dw, in);
+  }
+  if (bias.defined() && bias.requires_grad()) kernels::add_column_sums(bias.grad(), y.grad(), rows, out);
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  if (activation == Activation::gelu) return gelu(linear(x, weight, bias));
+  Tensor y = linear_output("linear", x, weight, bias);
+  product(y, x.data(), weight, bias);
+  if (activation == Activation::relu) kernels::unary(kernels::Unary::relu, y.data(), y.data(), y.size());
+  record_linear("linear", y, x, weight, bias, [=] {
+    if (activation == Activation::relu) kernels::relu_mask(y.grad(), y.data(), y.size());
+    if (x.requires_grad()) add_input_gradient(x.grad_target(), y, weight);
+    add_parameter_gradients(y, x.data(), weight, bias);
+  });
+  return y;
+}
+
+Tensor gelu_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  using kernels::Unary;
+  Tensor y = linear_output("gelu_linear", x, weight, bias);
+  const RecycledArray g(tape().arena(), x.size());  // gelu(x)
+  kernels::unary(Unary::gelu, g.data(), x.data(), x.size());
+  product(y, g.data(), weight, bias);
+  record_linear("gelu_linear", y, x, weight, bias, [=] {
+    const RecycledArray again(tape().arena(), x.size());
+    kernels::unary(Unary::gelu, again.data(), x.data(), x.size());
+    add_parameter_gradients(y, again.data(), weight, bias);
+    if (!x.requires_grad()) return;
+    real* const dg = again.data();
+    add_input_gradient({dg, 0}, y, weight);
+    const auto [dx, beta] = x.grad_target();
+    kernels::unary_backward(Unary::gelu, dx, beta, dg, x.data(), nullptr, x.size());
+  });
   return y;
 }
 
