@@ -203,35 +203,44 @@ void Gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Adden
   DirectGemm(m, n, k, a, columns, n, addend, c, ldc);
 }
 
-template <std::size_t kRows>
+// A tile of C = A B^T, each element a dot product of two rows. Memory delivers more when several rows are read at once.
+template <std::size_t kRows, std::size_t kCols>
+HWY_INLINE void dot_tile(std::size_t k, const real* a, std::size_t lda, const real* b, std::size_t ldb, Addend addend,
+                         real* c, std::size_t ldc) {
+  V sum[kRows][kCols];
+  for (auto& row : sum)
+    for (V& s : row) s = hn::Zero(D());
+  const auto step = [&](std::size_t p, const auto& take) HWY_ATTR {
+    V right[kCols];
+    for (std::size_t j = 0; j < kCols; ++j) right[j] = take(b + j * ldb + p);
+    for (std::size_t i = 0; i < kRows; ++i) {
+      const V left = take(a + i * lda + p);
+      for (std::size_t j = 0; j < kCols; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
+    }
+  };
+  std::size_t p = 0;
+  for (; p + lanes() <= k; p += lanes()) step(p, [](const real* x) HWY_ATTR { return hn::LoadU(D(), x); });
+  if (p < k) step(p, [&](const real* x) HWY_ATTR { return load(x, k - p); });
+  for (std::size_t i = 0; i < kRows; ++i)
+    for (std::size_t j = 0; j < kCols; ++j) {
+      const real y = sum_lanes(sum[i][j]);
+      c[i * ldc + j] = addend.data ? y + addend.data[i * addend.ld + j] : y;
+    }
+}
+
+template <std::size_t kRows, std::size_t kCols>
 HWY_INLINE void dot_rows(std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b, std::size_t ldb,
                          Addend addend, real* c, std::size_t ldc) {
-  for (std::size_t j = 0; j < n; ++j, b += ldb) {
-    V even[kRows], odd[kRows];
-    for (std::size_t r = 0; r < kRows; ++r) even[r] = odd[r] = hn::Zero(D());
-    std::size_t p = 0;
-    for (; p + 2 * lanes() <= k; p += 2 * lanes()) {
-      const V b0 = hn::LoadU(D(), b + p), b1 = hn::LoadU(D(), b + p + lanes());
-      for (std::size_t r = 0; r < kRows; ++r) {
-        even[r] = hn::MulAdd(hn::LoadU(D(), a + r * lda + p), b0, even[r]);
-        odd[r] = hn::MulAdd(hn::LoadU(D(), a + r * lda + p + lanes()), b1, odd[r]);
-      }
-    }
-    for (; p < k; p += lanes())
-      for (std::size_t r = 0; r < kRows; ++r)
-        even[r] = hn::MulAdd(load(a + r * lda + p, k - p), load(b + p, k - p), even[r]);
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const real y = sum_lanes(hn::Add(even[r], odd[r]));
-      c[r * ldc + j] = addend.data ? y + addend.data[r * addend.ld + j] : y;
-    }
-  }
+  std::size_t j = 0;
+  for (; j + kCols <= n; j += kCols) dot_tile<kRows, kCols>(k, a, lda, b + j * ldb, ldb, addend.at(0, j), c + j, ldc);
+  for (; j < n; ++j) dot_tile<kRows, 1>(k, a, lda, b + j * ldb, ldb, addend.at(0, j), c + j, ldc);
 }
 
 void DotRows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b,
              std::size_t ldb, Addend addend, real* c, std::size_t ldc) {
   for (; m >= 4; m -= 4, a += 4 * lda, addend = addend.at(4, 0), c += 4 * ldc)
-    dot_rows<4>(n, k, a, lda, b, ldb, addend, c, ldc);
-  for (; m > 0; --m, a += lda, addend = addend.at(1, 0), c += ldc) dot_rows<1>(n, k, a, lda, b, ldb, addend, c, ldc);
+    dot_rows<4, 4>(n, k, a, lda, b, ldb, addend, c, ldc);
+  for (; m > 0; --m, a += lda, addend = addend.at(1, 0), c += ldc) dot_rows<1, 8>(n, k, a, lda, b, ldb, addend, c, ldc);
 }
 
 }  // namespace
