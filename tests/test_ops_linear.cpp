@@ -51,8 +51,13 @@ Nd<T> linear_reference(const Arrays<T>& in, bool relu) {
 }
 
 template <class T>
+Nd<T> gelu_of(const Nd<T>& x) {
+  return ref::map(x, [](auto v) { return 0.5 * v * (1.0 + ref::erf(v / std::sqrt(2.0))); });
+}
+
+template <class T>
 Arrays<T> with_gelu(Arrays<T> in) {
-  in[0] = ref::map(in[0], [](auto v) { return 0.5 * v * (1.0 + ref::erf(v / std::sqrt(2.0))); });
+  in[0] = gelu_of(in[0]);
   return in;
 }
 
@@ -69,6 +74,9 @@ BOOST_AUTO_TEST_CASE(linear) {
     check_op(
         "linear relu", shapes, [](Inputs x) { return seppo::linear(x[0], x[1], x[2], seppo::Activation::relu); },
         [](const auto& x) { return linear_reference(x, true); });
+    check_op(
+        "linear gelu", shapes, [](Inputs x) { return seppo::linear(x[0], x[1], x[2], seppo::Activation::gelu); },
+        [](const auto& x) { return gelu_of(linear_reference(x, false)); });
     check_op(
         "gelu linear", shapes, [](Inputs x) { return seppo::gelu_linear(x[0], x[1], x[2]); },
         [](const auto& x) { return linear_reference(with_gelu(x), false); });

@@ -131,8 +131,8 @@ void for_each_unit(const Plan& plan, bool is_disjoint, std::size_t n, std::size_
   constexpr double kWorthThreads = 1e6;  // multiplications
   const bool is_parallel = is_disjoint && plan.multiplications() > kWorthThreads;
   const bool is_nested = inside_task();
-  const std::size_t each = (scratch_elements + 15) / 16 * 16, threads = static_cast<std::size_t>(usable_threads());
-  const RecycledArray scratch(tape().arena(), (is_parallel ? threads : 1) * each);
+  const std::size_t each = (scratch_elements + 15) / 16 * 16;
+  const RecycledArray scratch(tape().arena(), each * (is_parallel ? static_cast<std::size_t>(usable_threads()) : 1));
   if (is_parallel)
     run_tasks(n, [&](std::size_t unit) {
       f(unit, scratch.data() + (is_nested ? 0 : static_cast<std::size_t>(thread_index())) * each);

@@ -123,7 +123,7 @@ int predict(const std::vector<std::string>& arguments) {
   const auto print_answer = [&](const std::string& text) {
     const std::vector<int> symbols = parse_symbols(text);
     seppo::AttentionMaps maps;
-    std::cout << answer(model, symbols, &maps) << std::endl;
+    std::cout << answer(model, symbols, attention.is_wanted() ? &maps : nullptr) << std::endl;
     const auto label = [&](const seppo::AttentionMap&) { return labels(model, symbols); };
     attention.show(maps, label);
   };

@@ -124,7 +124,7 @@ int predict(const std::vector<std::string>& arguments) {
   const auto print_answer = [&](const std::string& text) {
     const int number = parse_number(text), odd = odd_place(world, number);
     seppo::AttentionMaps maps;
-    const int found = answer(model, world, number, &maps);
+    const int found = answer(model, world, number, attention.is_wanted() ? &maps : nullptr);
     std::cout << fmt::format("set {}: element {}, {}", number, found,
                              found == odd ? "right" : fmt::format("wrong: it is {}", odd))
               << std::endl;
