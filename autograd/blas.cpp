@@ -60,22 +60,6 @@ bool put_addend(const Product& p) {
   return p.addend.data != nullptr;
 }
 
-// Few rows against many: computed as C^T = B A^T, which reads B once and as it lies.
-void few_rows(const Product& p) {
-  constexpr std::size_t kPiece = 512;
-  const auto put = put_addend(p) ? kernels::add_rows : kernels::copy_rows;
-  static thread_local std::vector<real> memory;
-  memory.resize(std::max(memory.size(), 2 * kPiece * p.m));
-  real *const transposed = memory.data(), *const piece = transposed + kPiece * p.m;
-  for (std::size_t j = 0; j < p.n; j += kPiece) {
-    const std::size_t count = std::min(kPiece, p.n - j);
-    kernels::own_gemm(count, p.m, p.k, factor(Trans::no, p.b + j * p.ldb, p.ldb), factor(Trans::yes, p.a, p.lda), {},
-                      transposed, p.m);
-    kernels::transpose(piece, transposed, p.m, count, p.m);
-    put(p.c + j, p.ldc, piece, count, p.m, count);
-  }
-}
-
 // OpenBLAS knows CPUs by name; one newer than itself, or renamed by OPENBLAS_CORETYPE, gets AVX2 code.
 bool openblas_lacks_avx512() {
   const std::string_view core = openblas_get_corename();
@@ -89,11 +73,14 @@ std::size_t largest_own() {
   return always ? std::numeric_limits<std::size_t>::max() : kMedium;
 }
 
+// Both factors lie with their rows along the sums, as activations and weights do.
+bool is_by_rows(const Product& p) { return p.trans_a == Trans::no && p.trans_b == Trans::yes; }
+
+constexpr std::size_t kVeryFew = 4, kFew = 64;  // rows, as in decoding
+
 void compute(const Product& p) {
-  constexpr std::size_t kVeryFew = 4, kFew = 64;
-  const bool is_nt = p.trans_a == Trans::no && p.trans_b == Trans::yes;
-  if (is_nt && p.m <= kVeryFew) return kernels::dot_rows(p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.addend, p.c, p.ldc);
-  if (is_nt && p.m <= kFew && p.n >= 4 * p.m) return few_rows(p);
+  if (is_by_rows(p) && p.m <= kVeryFew)
+    return kernels::dot_rows(p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.addend, p.c, p.ldc);
   if (p.n * p.k <= largest_own())
     return kernels::own_gemm(p.m, p.n, p.k, factor(p.trans_a, p.a, p.lda), factor(p.trans_b, p.b, p.ldb), p.addend, p.c,
                              p.ldc);
@@ -108,14 +95,27 @@ void compute(const Product& p) {
       real{1}, p.a, blas_size(p.lda), p.b, blas_size(p.ldb), beta, p.c, blas_size(p.ldc));
 }
 
-// Outside of tasks a large product is cut into pieces for the threads; into the same pieces for any number.
-void compute_in_pieces(const Product& p) {
+// Calls f(piece) for the pieces into which a large product is cut for the threads, unless this is within a task; they
+// are the same for any number of threads.
+template <class F>
+void for_each_piece(const Product& p, const F& f) {
+  constexpr std::size_t kWorthThreads = std::size_t{1} << 18;  // multiplications
   constexpr std::size_t kRows = 256, kColumns = 128;
+  if (inside_task() || p.m * p.n * p.k < kWorthThreads) return f(p);
   if (p.m > kRows)
-    parallel_for(0, p.m, kRows, [&](std::size_t first, std::size_t last) { compute(p.rows(first, last - first)); });
+    parallel_for(0, p.m, kRows, [&](std::size_t first, std::size_t last) { f(p.rows(first, last - first)); });
   else
-    parallel_for(0, p.n, kColumns,
-                 [&](std::size_t first, std::size_t last) { compute(p.columns(first, last - first)); });
+    parallel_for(0, p.n, kColumns, [&](std::size_t first, std::size_t last) { f(p.columns(first, last - first)); });
+}
+
+void few_rows(const Product& p) {
+  static thread_local std::vector<real> memory;
+  memory.resize(std::max(memory.size(), p.k * p.m));
+  real* const columns = memory.data();  // of this thread
+  kernels::transpose(columns, p.a, p.lda, p.m, p.k);
+  for_each_piece(p, [&](const Product& piece) {
+    kernels::few_rows(piece.m, piece.n, piece.k, columns, piece.b, piece.ldb, piece.addend, piece.c, piece.ldc);
+  });
 }
 
 void multiply(const Product& p) {
@@ -125,11 +125,8 @@ void multiply(const Product& p) {
       for (std::size_t i = 0; i < p.m; ++i) std::fill_n(p.c + i * p.ldc, p.n, real{0});
     return;
   }
-  constexpr std::size_t kWorthThreads = std::size_t{1} << 18;  // multiplications
-  if (!inside_task() && p.m * p.n * p.k >= kWorthThreads)
-    compute_in_pieces(p);
-  else
-    compute(p);
+  if (is_by_rows(p) && p.m > kVeryFew && p.m <= kFew && p.n >= 4 * p.m) return few_rows(p);
+  for_each_piece(p, compute);
 }
 
 }  // namespace

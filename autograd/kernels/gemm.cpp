@@ -31,14 +31,19 @@ HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
-// kRows rows of C, kVectors vectors wide (the last of `count` elements), stay in registers.
-template <std::size_t kRows, std::size_t kVectors>
+constexpr std::size_t kLine = 64 / sizeof(real);  // of a cache
+
+// kRows rows of C, kVectors vectors wide (the last of `count` elements), stay in registers. kFetch: A comes from memory
+// row by row, so the next rows are fetched in time.
+template <std::size_t kRows, std::size_t kVectors, bool kFetch>
 HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c, std::size_t ldc,
                       std::size_t count) {
   V sum[kRows][kVectors];
   for (auto& row : sum)
     for (V& s : row) s = hn::Zero(D());
   for (std::size_t p = 0; p < k; ++p, a.data += a.col, b += ldb) {
+    if (kFetch && p % kLine == 0)
+      for (std::size_t r = 0; r < kRows; ++r) hwy::Prefetch(a.data + (kRows + r) * a.row);
     V right[kVectors];
     for (std::size_t v = 0; v + 1 < kVectors; ++v) right[v] = hn::LoadU(D(), b + v * lanes());
     right[kVectors - 1] = load(b + (kVectors - 1) * lanes(), count);
@@ -60,25 +65,27 @@ HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, A
 constexpr std::size_t kRowsAtOnce = 6;
 
 // All rows of a panel of columns.
-template <std::size_t kVectors>
+template <std::size_t kVectors, bool kFetch = false>
 HWY_INLINE void panel(std::size_t m, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c,
                       std::size_t ldc, std::size_t count) {
   std::size_t i = 0;
   for (; i + kRowsAtOnce <= m; i += kRowsAtOnce)
-    block<kRowsAtOnce, kVectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count);
-  for (; i + 2 <= m; i += 2) block<2, kVectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count);
-  if (i < m) block<1, kVectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count);
+    block<kRowsAtOnce, kVectors, kFetch>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count);
+  for (; i + 2 <= m; i += 2) block<2, kVectors, false>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count);
+  if (i < m) block<1, kVectors, false>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count);
 }
 
 // With B's rows as they are.
+template <bool kFetch = false>
 void DirectGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend,
                 real* c, std::size_t ldc) {
   std::size_t j = 0;
-  for (; j + 2 * lanes() <= n; j += 2 * lanes()) panel<2>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, lanes());
+  for (; j + 2 * lanes() <= n; j += 2 * lanes())
+    panel<2, kFetch>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, lanes());
   if (n - j > lanes())
-    panel<2>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, n - j - lanes());
+    panel<2, kFetch>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, n - j - lanes());
   else if (j < n)
-    panel<1>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, n - j);
+    panel<1, kFetch>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, n - j);
 }
 
 // y[cols, rows] = x[rows, cols]^T
@@ -203,6 +210,22 @@ void Gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Adden
   DirectGemm(m, n, k, a, columns, n, addend, c, ldc);
 }
 
+// Computed as C^T = B A^T, which takes B as it lies. A piece of A^T stays in the first-level cache.
+void FewRows(std::size_t m, std::size_t n, std::size_t k, const real* a_transposed, const real* b, std::size_t ldb,
+             Addend addend, real* c, std::size_t ldc) {
+  constexpr std::size_t kPieceN = 16 * kRowsAtOnce, kPieceK = 256;
+  real* const piece = gemm_scratch(kPieceN * m);  // of C^T
+  for (std::size_t j = 0; j < n; j += kPieceN) {
+    const std::size_t count = std::min(kPieceN, n - j);
+    Addend sum = {};
+    if (addend.data) Transpose(piece, m, addend.data + j, addend.ld, m, count), sum = {piece, m};
+    for (std::size_t p = 0; p < k; p += kPieceK, sum = {piece, m})
+      DirectGemm<true>(count, m, std::min(kPieceK, k - p), {b + j * ldb + p, ldb, 1}, a_transposed + p * m, m, sum,
+                       piece, m);
+    Transpose(c + j, ldc, piece, m, count, m);
+  }
+}
+
 // A tile of C = A B^T, each element a dot product of two rows. Memory delivers more when several rows are read at once.
 template <std::size_t kRows, std::size_t kCols>
 HWY_INLINE void dot_tile(std::size_t k, const real* a, std::size_t lda, const real* b, std::size_t ldb, Addend addend,
@@ -253,6 +276,7 @@ namespace seppo::inline SEPPO_ABI::kernels {
 HWY_EXPORT(Gemm);
 HWY_EXPORT(Transpose);
 HWY_EXPORT(DotRows);
+HWY_EXPORT(FewRows);
 
 void own_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
               std::size_t ldc) {
@@ -261,6 +285,11 @@ void own_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, A
 
 void transpose(real* y, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
   HWY_DYNAMIC_DISPATCH(Transpose)(y, rows, x, ldx, rows, cols);
+}
+
+void few_rows(std::size_t m, std::size_t n, std::size_t k, const real* a_transposed, const real* b, std::size_t ldb,
+              Addend addend, real* c, std::size_t ldc) {
+  HWY_DYNAMIC_DISPATCH(FewRows)(m, n, k, a_transposed, b, ldb, addend, c, ldc);
 }
 
 void dot_rows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b,

@@ -58,7 +58,10 @@ struct Addend {
 };
 // C[m,n] = addend + A[m,k] B[k,n]
 void own_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c, std::size_t ldc);
-// C[m,n] = addend + A[m,k] B[n,k]^T, reading B once for each four rows: for few rows.
+// C[m,n] = addend + A[m,k] B[n,k]^T for few rows of A, with A^T [k,m] dense; reads B once, as it lies.
+void few_rows(std::size_t m, std::size_t n, std::size_t k, const real* a_transposed, const real* b, std::size_t ldb,
+              Addend addend, real* c, std::size_t ldc);
+// C[m,n] = addend + A[m,k] B[n,k]^T, reading B once for each four rows of A: for very few.
 void dot_rows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b,
               std::size_t ldb, Addend addend, real* c, std::size_t ldc);
 void transpose(real* y, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols);  // y = x^T, dense
