@@ -130,8 +130,9 @@ HWY_INLINE void scatter(const Of& to, bool add, LaneMatrix from, const Attention
     real* const data = to(g.heads[l]);
     const Rows shape = of(g.heads[l]);
     if (data && add)
-      for_each_piece(from.data, l, shape.rows, shape.ld, width, [&](real* piece, std::size_t i, auto count) {
-        for (std::size_t c = 0; c < count; ++c) data[i + c] += piece[c];
+      for_each_piece(from.data, l, shape.rows, shape.ld, width, [&](real* piece, std::size_t i, auto count) HWY_ATTR {
+        const hn::CappedTag<real, decltype(count)::value> d;
+        hn::StoreU(hn::Add(hn::LoadU(d, data + i), hn::LoadU(d, piece)), d, data + i);
       });
     else if (data)
       for_each_piece(from.data, l, shape.rows, shape.ld, width, [&](real* piece, std::size_t i, auto count) {
