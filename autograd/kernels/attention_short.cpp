@@ -6,8 +6,6 @@
 #include <seppo/autograd/kernels/simd-inl.h>
 
 #include <algorithm>
-#include <cstring>
-#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
@@ -58,94 +56,112 @@ void multiply(LaneMatrix c, LaneMatrix a, LaneMatrix b, std::size_t m, std::size
 
 // ---- rows of heads <-> lanes ----
 
-#if HWY_TARGET == HWY_SCALAR || defined(SEPPO_FLOAT64)
-constexpr bool kHasQuads = false;
-void transpose_quads(real*, std::size_t) {}
-#else
-constexpr bool kHasQuads = true;
+constexpr std::size_t kMostLanes = 64 / sizeof(real);
 
-// Each four vectors hold 4 x 4 matrices in their 128-bit blocks: transposes these in place.
-void transpose_quads(real* x, std::size_t vectors) {
+// A matrix of a head.
+template <class T>
+struct Rows {
+  T* data;
+  std::size_t rows, ld;
+};
+
+Rows<const real> rows_of_q(const AttentionHead& h) { return {h.q, h.queries, h.ldq}; }
+Rows<const real> rows_of_k(const AttentionHead& h) { return {h.k, h.valid_keys, h.ldk}; }
+Rows<const real> rows_of_v(const AttentionHead& h) { return {h.v, h.valid_keys, h.ldv}; }
+Rows<const real> rows_of_dout(const AttentionHead& h) { return {h.dout, h.queries, h.ldo}; }
+Rows<real> rows_of_out(const AttentionHead& h) { return {h.out, h.queries, h.ldo}; }
+Rows<real> rows_of_dq(const AttentionHead& h) { return {h.dq, h.queries, h.ldq}; }
+Rows<real> rows_of_dk(const AttentionHead& h) { return {h.dk, h.valid_keys, h.ldk}; }
+Rows<real> rows_of_dv(const AttentionHead& h) { return {h.dv, h.valid_keys, h.ldv}; }
+
+// Row i of of(head) for each head of the group; null where there is none.
+template <class T, class F>
+HWY_INLINE void find_row(T* (&row)[kMostLanes], const AttentionGroup& g, std::size_t i, const F& of) {
+  for (std::size_t l = 0; l < g.size; ++l) {
+    const Rows<T> matrix = of(g.heads[l]);
+    row[l] = matrix.data && i < matrix.rows ? matrix.data + i * matrix.ld : nullptr;
+  }
+}
+
+// Four columns at a time, by the 128-bit blocks of vectors. Both return how many columns that was.
+#if HWY_TARGET == HWY_SCALAR || defined(SEPPO_FLOAT64)
+std::size_t gather_quads(real*, const real* const (&)[kMostLanes], std::size_t) { return 0; }
+std::size_t scatter_quads(bool, real* const (&)[kMostLanes], const real*, std::size_t) { return 0; }
+#else
+// Transposes the 4 x 4 matrices in the blocks of four vectors.
+HWY_INLINE void transpose_quads(V (&v)[4]) {
   const D d;
   const hn::RepartitionToWide<hn::RebindToUnsigned<D> > wide;
-  const auto pair = [&](V v) HWY_ATTR { return hn::BitCast(wide, v); };
-  for (std::size_t i = 0; i < vectors; i += 4, x += 4 * lanes()) {
-    const V a = hn::Load(d, x), b = hn::Load(d, x + lanes()), c = hn::Load(d, x + 2 * lanes()),
-            e = hn::Load(d, x + 3 * lanes());
-    const auto ab = pair(hn::InterleaveLower(d, a, b)), ab2 = pair(hn::InterleaveUpper(d, a, b));
-    const auto ce = pair(hn::InterleaveLower(d, c, e)), ce2 = pair(hn::InterleaveUpper(d, c, e));
-    hn::Store(hn::BitCast(d, hn::InterleaveLower(wide, ab, ce)), d, x);
-    hn::Store(hn::BitCast(d, hn::InterleaveUpper(wide, ab, ce)), d, x + lanes());
-    hn::Store(hn::BitCast(d, hn::InterleaveLower(wide, ab2, ce2)), d, x + 2 * lanes());
-    hn::Store(hn::BitCast(d, hn::InterleaveUpper(wide, ab2, ce2)), d, x + 3 * lanes());
+  const auto pair = [&](V x) HWY_ATTR { return hn::BitCast(wide, x); };
+  const auto low01 = pair(hn::InterleaveLower(d, v[0], v[1])), high01 = pair(hn::InterleaveUpper(d, v[0], v[1]));
+  const auto low23 = pair(hn::InterleaveLower(d, v[2], v[3])), high23 = pair(hn::InterleaveUpper(d, v[2], v[3]));
+  v[0] = hn::BitCast(d, hn::InterleaveLower(wide, low01, low23));
+  v[1] = hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23));
+  v[2] = hn::BitCast(d, hn::InterleaveLower(wide, high01, high23));
+  v[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
+}
+
+HWY_INLINE std::size_t gather_quads(real* to, const real* const (&row)[kMostLanes], std::size_t width) {
+  const D d;
+  std::size_t c = 0;
+  for (; c + 4 <= width; c += 4, to += 4 * lanes()) {
+    V v[4];
+    for (std::size_t x = 0; x < 4; ++x) {
+      v[x] = hn::Zero(d);
+      for (std::size_t l = 0; l < lanes(); l += 4) {
+        const auto block = hn::AndNot(hn::FirstN(d, l), hn::FirstN(d, l + 4));
+        if (row[l + x]) v[x] = hn::IfThenElse(block, hn::LoadDup128(d, row[l + x] + c), v[x]);
+      }
+    }
+    transpose_quads(v);
+    for (std::size_t x = 0; x < 4; ++x) hn::Store(v[x], d, to + x * lanes());
   }
+  return c;
+}
+
+HWY_INLINE std::size_t scatter_quads(bool adds, real* const (&row)[kMostLanes], const real* from, std::size_t width) {
+  const D d;
+  const hn::Full128<real> quad;
+  std::size_t c = 0;
+  for (; c + 4 <= width; c += 4, from += 4 * lanes()) {
+    V v[4];
+    alignas(64) real quads[4 * kMostLanes];
+    for (std::size_t x = 0; x < 4; ++x) v[x] = hn::Load(d, from + x * lanes());
+    transpose_quads(v);
+    for (std::size_t x = 0; x < 4; ++x) hn::Store(v[x], d, quads + x * lanes());
+    for (std::size_t l = 0; l < lanes(); ++l) {
+      if (!row[l]) continue;
+      const auto value = hn::Load(quad, quads + l % 4 * lanes() + l / 4 * 4);
+      hn::StoreU(adds ? hn::Add(value, hn::LoadU(quad, row[l] + c)) : value, quad, row[l] + c);
+    }
+  }
+  return c;
 }
 #endif
 
-using Quad = std::integral_constant<std::size_t, 4>;
-using One = std::integral_constant<std::size_t, 1>;
-
-// Calls move(element of the lane matrix, element of the head's row, how many) for a head's rows. With
-// quads, four columns of a row lie where transpose_quads() takes them from or puts them.
-template <class F>
-HWY_INLINE void for_each_piece(real* matrix, std::size_t lane, std::size_t rows, std::size_t ld, std::size_t width,
-                               const F& move) {
-  const std::size_t n = lanes();
-  if (kHasQuads && width % 4 == 0) {
-    real* const quad = matrix + (lane % 4) * n + lane / 4 * 4;
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t c = 0; c < width; c += 4) move(quad + (r * width + c) * n, r * ld + c, Quad());
-  } else {
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t c = 0; c < width; ++c) move(matrix + (r * width + c) * n + lane, r * ld + c, One());
-  }
-}
-
 // The rows of each head, side by side: [most rows, width] vectors; zeros where a head has fewer.
-// of(head) is its first element, its rows and the distance between them.
-struct Rows {
-  const real* data;
-  std::size_t rows, ld;
-};
 template <class F>
 HWY_INLINE void gather(LaneMatrix to, const AttentionGroup& g, std::size_t most, std::size_t width, const F& of) {
-  bool full = g.size == lanes();
-  for (std::size_t l = 0; l < g.size; ++l) full = full && of(g.heads[l]).rows == most;
-  if (!full) std::fill_n(to.data, most * width * lanes(), real{0});
-  for (std::size_t l = 0; l < g.size; ++l) {
-    const Rows from = of(g.heads[l]);
-    for_each_piece(to.data, l, from.rows, from.ld, width, [&](real* piece, std::size_t element, auto count) {
-      std::memcpy(piece, from.data + element, count * sizeof(real));
-    });
-  }
-  if (kHasQuads && width % 4 == 0) transpose_quads(to.data, most * width);
-}
-
-// The reverse: puts or adds the lanes to the rows at to(head); leaves out heads where that is null.
-template <class Of, class F>
-HWY_INLINE void scatter(const Of& to, bool add, LaneMatrix from, const AttentionGroup& g, std::size_t most,
-                        std::size_t width, const F& of) {
-  if (kHasQuads && width % 4 == 0) transpose_quads(from.data, most * width);
-  for (std::size_t l = 0; l < g.size; ++l) {
-    real* const data = to(g.heads[l]);
-    const Rows shape = of(g.heads[l]);
-    if (data && add)
-      for_each_piece(from.data, l, shape.rows, shape.ld, width, [&](real* piece, std::size_t i, auto count) HWY_ATTR {
-        const hn::CappedTag<real, decltype(count)::value> d;
-        hn::StoreU(hn::Add(hn::LoadU(d, data + i), hn::LoadU(d, piece)), d, data + i);
-      });
-    else if (data)
-      for_each_piece(from.data, l, shape.rows, shape.ld, width, [&](real* piece, std::size_t i, auto count) {
-        std::memcpy(data + i, piece, count * sizeof(real));
-      });
+  const real* row[kMostLanes] = {};
+  for (std::size_t i = 0; i < most; ++i) {
+    find_row(row, g, i, of);
+    for (std::size_t c = gather_quads(to.at(i, 0), row, width); c < width; ++c)
+      for (std::size_t l = 0; l < lanes(); ++l) to.at(i, c)[l] = row[l] ? row[l][c] : real{0};
   }
 }
 
-Rows rows_of_q(const AttentionHead& h) { return {h.q, h.queries, h.ldq}; }
-Rows rows_of_k(const AttentionHead& h) { return {h.k, h.valid_keys, h.ldk}; }
-Rows rows_of_v(const AttentionHead& h) { return {h.v, h.valid_keys, h.ldv}; }
-Rows rows_of_out(const AttentionHead& h) { return {h.out, h.queries, h.ldo}; }
-Rows rows_of_dout(const AttentionHead& h) { return {h.dout, h.queries, h.ldo}; }
+// The reverse: puts or adds the lanes to the rows of each head.
+template <class F>
+HWY_INLINE void scatter(bool adds, LaneMatrix from, const AttentionGroup& g, std::size_t most, std::size_t width,
+                        const F& of) {
+  real* row[kMostLanes] = {};
+  for (std::size_t i = 0; i < most; ++i) {
+    find_row(row, g, i, of);
+    for (std::size_t c = scatter_quads(adds, row, from.at(i, 0), width); c < width; ++c)
+      for (std::size_t l = 0; l < lanes(); ++l)
+        if (row[l]) row[l][c] = from.at(i, c)[l] + (adds ? row[l][c] : real{0});
+  }
+}
 
 // ---- attention ----
 
@@ -173,7 +189,7 @@ HWY_INLINE void softmax_lanes(LaneMatrix p, std::size_t i, std::size_t keys, V l
 
 // How many keys, from the first, query i of each head may attend.
 V limits(const AttentionGroup& g, std::size_t i) {
-  alignas(64) real limit[64 / sizeof(real)] = {};
+  alignas(64) real limit[kMostLanes] = {};
   for (std::size_t l = 0; l < g.size; ++l) {
     const AttentionHead& h = g.heads[l];
     const std::size_t up_to = i + 1 + h.keys;
@@ -221,7 +237,7 @@ void ShortAttention(const AttentionGroup& g, real* saved, real* scratch) {
   multiply(p, in.q, in.k.transposed(), nq, nk, width);
   for (std::size_t i = 0; i < nq; ++i) softmax_lanes(p, i, nk, limits(g, i), set(g.heads[0].scale));
   multiply(out, p, in.v, nq, width, nk);
-  scatter([](const AttentionHead& h) { return h.out; }, false, out, g, nq, width, rows_of_out);
+  scatter(false, out, g, nq, width, rows_of_out);
 }
 
 // dS = scale P (dP - rowsum(P dP)), in place of dP
@@ -244,13 +260,13 @@ void ShortAttentionBackward(const AttentionGroup& g, real* saved, real* scratch)
   if (!g.keeps_inputs) in.take(g);
   gather(dout, g, nq, width, rows_of_dout);
   multiply(result, p.transposed(), dout, nk, width, nq);
-  scatter([](const AttentionHead& h) { return h.dv; }, true, result, g, nk, width, rows_of_v);
+  scatter(true, result, g, nk, width, rows_of_dv);
   multiply(ds, dout, in.v.transposed(), nq, nk, width);
   for (std::size_t i = 0; i < nq; ++i) softmax_backward_lanes(ds, p, i, nk, set(g.heads[0].scale));
   multiply(result, ds, in.k, nq, width, nk);
-  scatter([](const AttentionHead& h) { return h.dq; }, true, result, g, nq, width, rows_of_q);
+  scatter(true, result, g, nq, width, rows_of_dq);
   multiply(result, ds.transposed(), in.q, nk, width, nq);
-  scatter([](const AttentionHead& h) { return h.dk; }, true, result, g, nk, width, rows_of_k);
+  scatter(true, result, g, nk, width, rows_of_dk);
 }
 
 }  // namespace
