@@ -268,19 +268,21 @@ void bench_language_model(const Bench& bench, const LanguageModelConfig& config,
 void bench_attention(const Bench& bench) {
   constexpr int kSequences = 4, kHeads = 8, kWidth = 64;
   for (const int length : {256, 512, 1024, 2048}) {
-    const auto size = static_cast<std::size_t>(kSequences) * static_cast<std::size_t>(length) * kHeads * kWidth;
-    std::vector<real> values(size), ones(size, 1);
-    RandomStream random(1, Purpose::data);
-    for (real& v : values) v = static_cast<real>(random.normal());
+    const Shape shape{kSequences, length, kHeads * kWidth};
+    Parameters inputs(1);  // made once
+    const Tensor q = inputs.root().parameter("q", shape, init_normal(1)),
+                 k = inputs.root().parameter("k", shape, init_normal(1)),
+                 v = inputs.root().parameter("v", shape, init_normal(1));
+    const std::vector<real> ones(q.size(), 1);
     for (const bool backward : {false, true})
       bench.run(
           [&] {
             tape().clear();
             tape().mode = backward ? Mode::train : Mode::eval;
-            const Shape shape{kSequences, length, kHeads * kWidth};
-            const Tensor q = variable(shape, values), k = variable(shape, values), v = variable(shape, values);
             const Tensor y = attention(q, k, v, kHeads);
-            if (backward) tape().backward(y, ones);
+            if (!backward) return;
+            inputs.zero_gradients();
+            tape().backward(y, ones);
           },
           {{"length", length}, {"mode", backward ? "fwd+bwd" : "fwd"}});
   }
