@@ -105,7 +105,7 @@ HWY_INLINE std::size_t gather_quads(real* to, const real* const (&row)[kMostLane
   const D d;
   std::size_t c = 0;
   for (; c + 4 <= width; c += 4, to += 4 * lanes()) {
-    V v[4];
+    V v[4];  // v[x] has four columns of heads x, x + 4, x + 8, ...: transposed, one column of all
     for (std::size_t x = 0; x < 4; ++x) {
       v[x] = hn::Zero(d);
       for (std::size_t l = 0; l < lanes(); l += 4) {
