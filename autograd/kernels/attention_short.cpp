@@ -56,8 +56,6 @@ void multiply(LaneMatrix c, LaneMatrix a, LaneMatrix b, std::size_t m, std::size
 
 // ---- rows of heads <-> lanes ----
 
-constexpr std::size_t kMostLanes = 64 / sizeof(real);
-
 // A matrix of a head.
 template <class T>
 struct Rows {
@@ -76,7 +74,7 @@ Rows<real> rows_of_dv(const AttentionHead& h) { return {h.dv, h.valid_keys, h.ld
 
 // Row i of of(head) for each head of the group; null where there is none.
 template <class T, class F>
-HWY_INLINE void find_row(T* (&row)[kMostLanes], const AttentionGroup& g, std::size_t i, const F& of) {
+HWY_INLINE void find_row(T* (&row)[kMostAttentionLanes], const AttentionGroup& g, std::size_t i, const F& of) {
   for (std::size_t l = 0; l < g.size; ++l) {
     const Rows<T> matrix = of(g.heads[l]);
     row[l] = matrix.data && i < matrix.rows ? matrix.data + i * matrix.ld : nullptr;
@@ -85,8 +83,8 @@ HWY_INLINE void find_row(T* (&row)[kMostLanes], const AttentionGroup& g, std::si
 
 // Four columns at a time, by the 128-bit blocks of vectors. Both return how many columns that was.
 #if HWY_TARGET == HWY_SCALAR || defined(SEPPO_FLOAT64)
-std::size_t gather_quads(real*, const real* const (&)[kMostLanes], std::size_t) { return 0; }
-std::size_t scatter_quads(bool, real* const (&)[kMostLanes], const real*, std::size_t) { return 0; }
+std::size_t gather_quads(real*, const real* const (&)[kMostAttentionLanes], std::size_t) { return 0; }
+std::size_t scatter_quads(bool, real* const (&)[kMostAttentionLanes], const real*, std::size_t) { return 0; }
 #else
 // Transposes the 4 x 4 matrices in the blocks of four vectors.
 HWY_INLINE void transpose_quads(V (&v)[4]) {
@@ -101,7 +99,7 @@ HWY_INLINE void transpose_quads(V (&v)[4]) {
   v[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
 }
 
-HWY_INLINE std::size_t gather_quads(real* to, const real* const (&row)[kMostLanes], std::size_t width) {
+HWY_INLINE std::size_t gather_quads(real* to, const real* const (&row)[kMostAttentionLanes], std::size_t width) {
   const D d;
   std::size_t c = 0;
   for (; c + 4 <= width; c += 4, to += 4 * lanes()) {
@@ -119,13 +117,14 @@ HWY_INLINE std::size_t gather_quads(real* to, const real* const (&row)[kMostLane
   return c;
 }
 
-HWY_INLINE std::size_t scatter_quads(bool adds, real* const (&row)[kMostLanes], const real* from, std::size_t width) {
+HWY_INLINE std::size_t scatter_quads(bool adds, real* const (&row)[kMostAttentionLanes], const real* from,
+                                     std::size_t width) {
   const D d;
   const hn::Full128<real> quad;
   std::size_t c = 0;
   for (; c + 4 <= width; c += 4, from += 4 * lanes()) {
     V v[4];
-    alignas(64) real quads[4 * kMostLanes];
+    alignas(64) real quads[4 * kMostAttentionLanes];
     for (std::size_t x = 0; x < 4; ++x) v[x] = hn::Load(d, from + x * lanes());
     transpose_quads(v);
     for (std::size_t x = 0; x < 4; ++x) hn::Store(v[x], d, quads + x * lanes());
@@ -142,7 +141,7 @@ HWY_INLINE std::size_t scatter_quads(bool adds, real* const (&row)[kMostLanes], 
 // The rows of each head, side by side: [most rows, width] vectors; zeros where a head has fewer.
 template <class F>
 HWY_INLINE void gather(LaneMatrix to, const AttentionGroup& g, std::size_t most, std::size_t width, const F& of) {
-  const real* row[kMostLanes] = {};
+  const real* row[kMostAttentionLanes] = {};
   for (std::size_t i = 0; i < most; ++i) {
     find_row(row, g, i, of);
     for (std::size_t c = gather_quads(to.at(i, 0), row, width); c < width; ++c)
@@ -154,7 +153,7 @@ HWY_INLINE void gather(LaneMatrix to, const AttentionGroup& g, std::size_t most,
 template <class F>
 HWY_INLINE void scatter(bool adds, LaneMatrix from, const AttentionGroup& g, std::size_t most, std::size_t width,
                         const F& of) {
-  real* row[kMostLanes] = {};
+  real* row[kMostAttentionLanes] = {};
   for (std::size_t i = 0; i < most; ++i) {
     find_row(row, g, i, of);
     for (std::size_t c = scatter_quads(adds, row, from.at(i, 0), width); c < width; ++c)
@@ -189,7 +188,7 @@ HWY_INLINE void softmax_lanes(LaneMatrix p, std::size_t i, std::size_t keys, V l
 
 // How many keys, from the first, query i of each head may attend.
 V limits(const AttentionGroup& g, std::size_t i) {
-  alignas(64) real limit[kMostLanes] = {};
+  alignas(64) real limit[kMostAttentionLanes] = {};
   for (std::size_t l = 0; l < g.size; ++l) {
     const AttentionHead& h = g.heads[l];
     const std::size_t up_to = i + 1 + h.keys;

@@ -145,7 +145,8 @@ struct AttentionHead {
 
 // Short sequences: a group of heads is computed side by side, one in each lane of the vectors. `saved`
 // goes from forward to backward.
-std::size_t attention_group_size();  // heads
+std::size_t attention_group_size();                             // heads
+constexpr std::size_t kMostAttentionLanes = 64 / sizeof(real);  // of any instruction set
 struct AttentionGroup {
   const AttentionHead* heads;
   std::size_t size;

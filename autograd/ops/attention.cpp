@@ -148,8 +148,6 @@ bool are_disjoint(const Columns& a, const Columns& b) {
   return x.data() == y.data() && x.cols() == y.cols() && (a.first + a.count <= b.first || b.first + b.count <= a.first);
 }
 
-constexpr std::size_t kMostLanes = 64;
-
 std::size_t groups(const Plan& plan) {
   const std::size_t size = kernels::attention_group_size();
   return (plan.pairs() + size - 1) / size;
@@ -171,7 +169,7 @@ void for_each_group(const Plan& plan, const Tensor& y, const Gradients& gradient
   const kernels::AttentionGroup largest = largest_group(plan, first);
   for_each_unit(plan, is_disjoint, groups(plan), kernels::short_attention_scratch(largest),
                 [&](std::size_t g, real* scratch) {
-                  kernels::AttentionHead heads[kMostLanes];
+                  kernels::AttentionHead heads[kernels::kMostAttentionLanes];
                   kernels::AttentionGroup group = largest;
                   group.heads = heads;
                   group.size = std::min(largest.size, plan.pairs() - g * largest.size);

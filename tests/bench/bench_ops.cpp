@@ -58,6 +58,7 @@ struct GemmCase {
   const char* name;
   std::size_t m, n, k;
   Trans a, b;
+  std::size_t different = 1;  // factors B, taken by turns: many come from memory
 };
 constexpr GemmCase kGemms[] = {{"J1 QKV", 144, 96, 32, Trans::no, Trans::yes},
                                {"J1 QKV dX", 144, 32, 96, Trans::no, Trans::no},
@@ -69,15 +70,22 @@ constexpr GemmCase kGemms[] = {{"J1 QKV", 144, 96, 32, Trans::no, Trans::yes},
                                {"J4 logits", 256, 8000, 512, Trans::no, Trans::yes},
                                {"J5 FFN", 1024, 1536, 384, Trans::no, Trans::yes},
                                {"J7 batch 32", 32, 2048, 512, Trans::no, Trans::yes},
+                               {"J7 batch 32 from memory", 32, 2048, 512, Trans::no, Trans::yes, 26},
+                               {"J7 batch 32 FFN from memory", 32, 512, 2048, Trans::no, Trans::yes, 26},
+                               {"J7 batch 1 from memory", 1, 2048, 512, Trans::no, Trans::yes, 26},
                                {"J7 batch 1 logits", 1, 8000, 512, Trans::no, Trans::yes}};
 
 void run_gemm(benchmark::State& state, const GemmCase& g) {
-  const std::vector<real> a = random_values(g.m * g.k), b = random_values(g.k * g.n);
+  const std::vector<real> a = random_values(g.m * g.k), b = random_values(g.different * g.k * g.n);
   std::vector<real> c(g.m * g.n);
-  for (auto _ : state)
-    gemm(g.a, g.b, g.m, g.n, g.k, a.data(), g.a == Trans::no ? g.k : g.m, b.data(), g.b == Trans::no ? g.n : g.k, 0,
-         c.data(), g.n);
-  set_rates(state, 2.0 * static_cast<double>(g.m * g.n * g.k), 0);
+  std::size_t turn = 0;
+  for (auto _ : state) {
+    gemm(g.a, g.b, g.m, g.n, g.k, a.data(), g.a == Trans::no ? g.k : g.m, b.data() + turn * g.k * g.n,
+         g.b == Trans::no ? g.n : g.k, 0, c.data(), g.n);
+    turn = (turn + 1) % g.different;
+  }
+  set_rates(state, 2.0 * static_cast<double>(g.m * g.n * g.k),
+            g.different > 1 ? static_cast<double>(g.k * g.n * sizeof(real)) : 0);
 }
 
 // An op on a [rows, cols] tensor, forward or forward and backward; the bytes are those of its inputs and outputs.
