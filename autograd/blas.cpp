@@ -7,7 +7,6 @@
 #include <cblas.h>
 #include <algorithm>
 #include <limits>
-#include <string_view>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {
@@ -60,17 +59,11 @@ bool put_addend(const Product& p) {
   return p.addend.data != nullptr;
 }
 
-// OpenBLAS knows CPUs by name; one newer than itself, or renamed by OPENBLAS_CORETYPE, gets AVX2 code.
-bool openblas_lacks_avx512() {
-  const std::string_view core = openblas_get_corename();
-  return core == "Haswell" || core == "Zen" || core == "Sandybridge";
-}
-
-// The largest B, in elements, for which packing less than OpenBLAS beats it.
+// The largest B, in elements, for which our kernel beats OpenBLAS: with vectors of 64 bytes every one.
 std::size_t largest_own() {
-  constexpr std::size_t kMedium = std::size_t{1} << 18, kAvx512 = 64 / sizeof(real);
-  static const bool always = kernels::attention_group_size() == kAvx512 && openblas_lacks_avx512();
-  return always ? std::numeric_limits<std::size_t>::max() : kMedium;
+  constexpr std::size_t kMedium = std::size_t{1} << 18, kAny = std::numeric_limits<std::size_t>::max();
+  static const bool longest_vectors = kernels::attention_group_size() == kernels::kMostAttentionLanes;
+  return longest_vectors ? kAny : kMedium;
 }
 
 // Both factors lie with their rows along the sums, as activations and weights do.

@@ -86,19 +86,6 @@ HWY_INLINE void find_row(T* (&row)[kMostAttentionLanes], const AttentionGroup& g
 std::size_t gather_quads(real*, const real* const (&)[kMostAttentionLanes], std::size_t) { return 0; }
 std::size_t scatter_quads(bool, real* const (&)[kMostAttentionLanes], const real*, std::size_t) { return 0; }
 #else
-// Transposes the 4 x 4 matrices in the blocks of four vectors.
-HWY_INLINE void transpose_quads(V (&v)[4]) {
-  const D d;
-  const hn::RepartitionToWide<hn::RebindToUnsigned<D> > wide;
-  const auto pair = [&](V x) HWY_ATTR { return hn::BitCast(wide, x); };
-  const auto low01 = pair(hn::InterleaveLower(d, v[0], v[1])), high01 = pair(hn::InterleaveUpper(d, v[0], v[1]));
-  const auto low23 = pair(hn::InterleaveLower(d, v[2], v[3])), high23 = pair(hn::InterleaveUpper(d, v[2], v[3]));
-  v[0] = hn::BitCast(d, hn::InterleaveLower(wide, low01, low23));
-  v[1] = hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23));
-  v[2] = hn::BitCast(d, hn::InterleaveLower(wide, high01, high23));
-  v[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
-}
-
 HWY_INLINE std::size_t gather_quads(real* to, const real* const (&row)[kMostAttentionLanes], std::size_t width) {
   const D d;
   std::size_t c = 0;
@@ -111,7 +98,7 @@ HWY_INLINE std::size_t gather_quads(real* to, const real* const (&row)[kMostAtte
         if (row[l + x]) v[x] = hn::IfThenElse(block, hn::LoadDup128(d, row[l + x] + c), v[x]);
       }
     }
-    transpose_quads(v);
+    transpose_quads(d, v);
     for (std::size_t x = 0; x < 4; ++x) hn::Store(v[x], d, to + x * lanes());
   }
   return c;
@@ -126,7 +113,7 @@ HWY_INLINE std::size_t scatter_quads(bool adds, real* const (&row)[kMostAttentio
     V v[4];
     alignas(64) real quads[4 * kMostAttentionLanes];
     for (std::size_t x = 0; x < 4; ++x) v[x] = hn::Load(d, from + x * lanes());
-    transpose_quads(v);
+    transpose_quads(d, v);
     for (std::size_t x = 0; x < 4; ++x) hn::Store(v[x], d, quads + x * lanes());
     for (std::size_t l = 0; l < lanes(); ++l) {
       if (!row[l]) continue;

@@ -33,17 +33,30 @@ namespace {
 
 constexpr std::size_t kLine = 64 / sizeof(real);  // of a cache
 
-// kRows rows of C, kVectors vectors wide (the last of `count` elements), stay in registers. kFetch: A comes from memory
-// row by row, so the next rows are fetched in time.
-template <std::size_t kRows, std::size_t kVectors, bool kFetch>
+// Rows that will be needed soon: brought into the cache line by line while others are multiplied.
+struct Ahead {
+  const real* row = nullptr;
+  std::size_t ld = 0, width = 0, rows = 0, col = 0;
+
+  HWY_INLINE void fetch() {
+    if (rows == 0) return;
+    hwy::Prefetch(row + col);
+    col += kLine;
+    if (col >= width) row += ld, col = 0, --rows;
+  }
+};
+
+// kRows rows of C, kVectors vectors wide (the last of `count` elements), stay in registers. For every eight terms
+// kFetch lines are fetched.
+template <std::size_t kRows, std::size_t kVectors, std::size_t kFetch>
 HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c, std::size_t ldc,
-                      std::size_t count) {
+                      std::size_t count, Ahead& ahead) {
   V sum[kRows][kVectors];
   for (auto& row : sum)
     for (V& s : row) s = hn::Zero(D());
   for (std::size_t p = 0; p < k; ++p, a.data += a.col, b += ldb) {
-    if (kFetch && p % kLine == 0)
-      for (std::size_t r = 0; r < kRows; ++r) hwy::Prefetch(a.data + (kRows + r) * a.row);
+    if (kFetch > 0 && p % 8 == 0)
+      for (std::size_t f = 0; f < kFetch; ++f) ahead.fetch();
     V right[kVectors];
     for (std::size_t v = 0; v + 1 < kVectors; ++v) right[v] = hn::LoadU(D(), b + v * lanes());
     right[kVectors - 1] = load(b + (kVectors - 1) * lanes(), count);
@@ -65,27 +78,33 @@ HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, A
 constexpr std::size_t kRowsAtOnce = 6;
 
 // All rows of a panel of columns.
-template <std::size_t kVectors, bool kFetch = false>
+template <std::size_t kVectors, std::size_t kFetch>
 HWY_INLINE void panel(std::size_t m, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c,
-                      std::size_t ldc, std::size_t count) {
+                      std::size_t ldc, std::size_t count, Ahead& ahead) {
   std::size_t i = 0;
   for (; i + kRowsAtOnce <= m; i += kRowsAtOnce)
-    block<kRowsAtOnce, kVectors, kFetch>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count);
-  for (; i + 2 <= m; i += 2) block<2, kVectors, false>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count);
-  if (i < m) block<1, kVectors, false>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count);
+    block<kRowsAtOnce, kVectors, kFetch>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count, ahead);
+  for (; i + 2 <= m; i += 2)
+    block<2, kVectors, 0>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count, ahead);
+  if (i < m) block<1, kVectors, 0>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count, ahead);
 }
 
-// With B's rows as they are.
+// With B's rows as they are. kFetch: A, whose columns are adjacent, comes from memory.
 template <bool kFetch = false>
 void DirectGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend,
                 real* c, std::size_t ldc) {
+  constexpr std::size_t kLines = kFetch ? 8 * kRowsAtOnce / kLine : 0;
   std::size_t j = 0;
-  for (; j + 2 * lanes() <= n; j += 2 * lanes())
-    panel<2, kFetch>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, lanes());
+  const auto columns = [&](auto panel_of, std::size_t count) {
+    Ahead ahead;
+    if (kFetch && m > kRowsAtOnce) ahead = {a.at(kRowsAtOnce, 0).data, a.row, k, m - kRowsAtOnce};
+    panel_of(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, count, ahead);
+  };
+  for (; j + 2 * lanes() <= n; j += 2 * lanes()) columns(panel<2, kLines>, lanes());
   if (n - j > lanes())
-    panel<2, kFetch>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, n - j - lanes());
+    columns(panel<2, kLines>, n - j - lanes());
   else if (j < n)
-    panel<1, kFetch>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, n - j);
+    columns(panel<1, kLines>, n - j);
 }
 
 // y[cols, rows] = x[rows, cols]^T
@@ -99,30 +118,33 @@ void Transpose(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::si
   transpose_elements(y, ldy, x, ldx, rows, cols);
 }
 #else
-HWY_INLINE void transpose_quad(float* y, std::size_t ldy, const float* x, std::size_t ldx) {
-  const hn::Full128<float> d;
-  const hn::Full128<std::uint64_t> pairs;
-  const auto as_pairs = [&](hn::Vec<decltype(d)> v) HWY_ATTR { return hn::BitCast(pairs, v); };
-  const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + ldx), r2 = hn::LoadU(d, x + 2 * ldx),
-             r3 = hn::LoadU(d, x + 3 * ldx);
-  const auto low01 = as_pairs(hn::InterleaveLower(d, r0, r1)), low23 = as_pairs(hn::InterleaveLower(d, r2, r3));
-  const auto high01 = as_pairs(hn::InterleaveUpper(d, r0, r1)), high23 = as_pairs(hn::InterleaveUpper(d, r2, r3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, y);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, y + ldy);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, y + 2 * ldy);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, y + 3 * ldy);
-}
-
-// In squares of 4 x 4, of which the last ones overlap those before if need be.
-void Transpose(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
-  if (rows < 4 || cols < 4) return transpose_elements(y, ldy, x, ldx, rows, cols);
-  for (std::size_t i = 0; i < rows; i += 4) {
-    const std::size_t row = std::min(i, rows - 4);
-    for (std::size_t j = 0; j < cols; j += 4) {
-      const std::size_t col = std::min(j, cols - 4);
-      transpose_quad(y + col * ldy + row, ldy, x + row * ldx + col, ldx);
+// Four columns of as many rows as the tag has lanes.
+template <class Tag>
+HWY_INLINE void transpose_rows(Tag d, float* y, std::size_t ldy, const float* x, std::size_t ldx) {
+  hn::Vec<Tag> v[4];  // v[r] has rows r, r + 4, r + 8, ...
+  for (std::size_t r = 0; r < 4; ++r) {
+    v[r] = hn::LoadDup128(d, x + r * ldx);
+    for (std::size_t l = 4; l < hn::Lanes(d); l += 4) {
+      const auto block = hn::AndNot(hn::FirstN(d, l), hn::FirstN(d, l + 4));
+      v[r] = hn::IfThenElse(block, hn::LoadDup128(d, x + (r + l) * ldx), v[r]);
     }
   }
+  transpose_quads(d, v);
+  for (std::size_t c = 0; c < 4; ++c) hn::StoreU(v[c], d, y + c * ldy);
+}
+
+// The last squares of 4 x 4 overlap those before if need be.
+void Transpose(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
+  if (rows < 4 || cols < 4) return transpose_elements(y, ldy, x, ldx, rows, cols);
+  const auto rows_from = [&](std::size_t i, auto d) HWY_ATTR {
+    for (std::size_t j = 0; j < cols; j += 4) {
+      const std::size_t col = std::min(j, cols - 4);
+      transpose_rows(d, y + col * ldy + i, ldy, x + i * ldx + col, ldx);
+    }
+  };
+  std::size_t i = 0;
+  for (; i + lanes() <= rows; i += lanes()) rows_from(i, D());
+  for (; i < rows; i += 4) rows_from(std::min(i, rows - 4), hn::Full128<float>());
 }
 #endif
 
@@ -135,19 +157,23 @@ constexpr std::size_t kBlockM = 64 * kRowsAtOnce, kBlockK = 256, kTerms = 128;
 
 HWY_INLINE std::size_t tile_width() { return kVectorsAtOnce * lanes(); }
 
-// Rows of A in groups of kRowsAtOnce, each group transposed.
+// Rows of A in groups of kRowsAtOnce, each group transposed; in parts that stay in the first-level cache.
 void pack_rows(real* to, Factor a, std::size_t m, std::size_t k) {
-  for (std::size_t i = 0; i < m; i += kRowsAtOnce, to += k * kRowsAtOnce) {
-    const std::size_t rows = std::min(kRowsAtOnce, m - i);
-    const real* const from = a.at(i, 0).data;
-    if (a.col == 1)
-      Transpose(to, kRowsAtOnce, from, a.row, rows, k);
-    else if (rows == kRowsAtOnce)
-      for (std::size_t p = 0; p < k; ++p)
-        std::memcpy(to + p * kRowsAtOnce, from + p * a.col, kRowsAtOnce * sizeof(real));
-    else
-      for (std::size_t p = 0; p < k; ++p) std::copy_n(from + p * a.col, rows, to + p * kRowsAtOnce);
-  }
+  constexpr std::size_t kPart = 8;
+  const std::size_t part = a.col == 1 ? k : kPart;
+  for (std::size_t p = 0; p < k; p += part)
+    for (std::size_t i = 0; i < m; i += kRowsAtOnce) {
+      const std::size_t rows = std::min(kRowsAtOnce, m - i), depth = std::min(part, k - p);
+      const real* const from = a.at(i, p).data;
+      real* const group = to + i * k + p * kRowsAtOnce;
+      if (a.col == 1)
+        Transpose(group, kRowsAtOnce, from, a.row, rows, depth);
+      else if (rows == kRowsAtOnce)
+        for (std::size_t q = 0; q < depth; ++q)
+          std::memcpy(group + q * kRowsAtOnce, from + q * a.col, kRowsAtOnce * sizeof(real));
+      else
+        for (std::size_t q = 0; q < depth; ++q) std::copy_n(from + q * a.col, rows, group + q * kRowsAtOnce);
+    }
 }
 
 // `count` columns of B, as rows of a tile's width; transposed in parts that stay in the first-level cache.
@@ -165,20 +191,24 @@ void pack_columns(real* to, Factor b, std::size_t k, std::size_t count) {
 // `count` columns by as few vectors as hold them.
 template <std::size_t kVectors>
 HWY_INLINE void narrowest_panel(std::size_t m, std::size_t k, Factor a, const real* b, Addend addend, real* c,
-                                std::size_t ldc, std::size_t count) {
+                                std::size_t ldc, std::size_t count, Ahead& ahead) {
   if constexpr (kVectors > 1)
-    if (count <= (kVectors - 1) * lanes()) return narrowest_panel<kVectors - 1>(m, k, a, b, addend, c, ldc, count);
-  panel<kVectors>(m, k, a, b, tile_width(), addend, c, ldc, count - (kVectors - 1) * lanes());
+    if (count <= (kVectors - 1) * lanes())
+      return narrowest_panel<kVectors - 1>(m, k, a, b, addend, c, ldc, count, ahead);
+  panel<kVectors, 1>(m, k, a, b, tile_width(), addend, c, ldc, count - (kVectors - 1) * lanes(), ahead);
 }
 
-// At most kRowsAtOnce rows and a tile's width of C, from packed factors.
-void tile(std::size_t m, std::size_t k, const real* a, const real* b, Addend addend, real* c, std::size_t ldc,
-          std::size_t count) {
-  for (std::size_t r = 0; r < m; ++r)
-    for (std::size_t j = 0; j < count; j += lanes()) hwy::Prefetch(c + r * ldc + j);
+// At most a tile's width of columns of C, from packed factors. kTerms rows of B stay in the first-level cache.
+void packed_panel(std::size_t m, std::size_t k, const real* a, const real* b, Addend addend, real* c, std::size_t ldc,
+                  std::size_t count, Ahead ahead) {
   for (std::size_t p = 0; p < k; p += kTerms, addend = {c, ldc})
-    narrowest_panel<kVectorsAtOnce>(m, std::min(kTerms, k - p), {a + p * kRowsAtOnce, 1, kRowsAtOnce},
-                                    b + p * tile_width(), addend, c, ldc, count);
+    for (std::size_t i = 0; i < m; i += kRowsAtOnce) {
+      const std::size_t rows = std::min(kRowsAtOnce, m - i);
+      for (std::size_t r = i; r < i + rows; ++r)
+        for (std::size_t j = 0; j < count; j += kLine) hwy::Prefetch(c + r * ldc + j);
+      narrowest_panel<kVectorsAtOnce>(rows, std::min(kTerms, k - p), {a + i * k + p * kRowsAtOnce, 1, kRowsAtOnce},
+                                      b + p * tile_width(), addend.at(i, 0), c + i * ldc, ldc, count, ahead);
+    }
 }
 
 void PackedGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
@@ -191,11 +221,11 @@ void PackedGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b,
       const std::size_t height = std::min(kBlockM, m - i);
       pack_rows(rows, a.at(i, p), height, depth);
       for (std::size_t j = 0; j < n; j += tile_width()) {
-        const std::size_t count = std::min(tile_width(), n - j);
+        const std::size_t count = std::min(tile_width(), n - j), next = std::min(tile_width(), n - j - count);
         pack_columns(columns, b.at(p, j), depth, count);
-        for (std::size_t r = 0; r < height; r += kRowsAtOnce)
-          tile(std::min(kRowsAtOnce, height - r), depth, rows + r * depth, columns, addend.at(i + r, j),
-               c + (i + r) * ldc + j, ldc, count);
+        const real* const after = b.at(p, j + count).data;
+        packed_panel(height, depth, rows, columns, addend.at(i, j), c + i * ldc + j, ldc, count,
+                     b.col == 1 ? Ahead{after, b.row, next, depth} : Ahead{after, b.col, depth, next});
       }
     }
   }

@@ -70,6 +70,21 @@ HWY_INLINE V exp(V x) {
   return hn::IfThenElse(hn::Gt(x, limit), infinity, exp_nonpositive(hn::IfThenElse(hn::Gt(x, limit), limit, x)));
 }
 
+#if HWY_TARGET != HWY_SCALAR && !defined(SEPPO_FLOAT64)
+// Transposes the 4 x 4 matrices in the 128-bit blocks of four vectors.
+template <class Tag>
+HWY_INLINE void transpose_quads(Tag d, hn::Vec<Tag> (&v)[4]) {
+  const hn::RepartitionToWide<hn::RebindToUnsigned<Tag> > wide;
+  const auto pair = [&](hn::Vec<Tag> x) HWY_ATTR { return hn::BitCast(wide, x); };
+  const auto low01 = pair(hn::InterleaveLower(d, v[0], v[1])), high01 = pair(hn::InterleaveUpper(d, v[0], v[1]));
+  const auto low23 = pair(hn::InterleaveLower(d, v[2], v[3])), high23 = pair(hn::InterleaveUpper(d, v[2], v[3]));
+  v[0] = hn::BitCast(d, hn::InterleaveLower(wide, low01, low23));
+  v[1] = hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23));
+  v[2] = hn::BitCast(d, hn::InterleaveLower(wide, high01, high23));
+  v[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
+}
+#endif
+
 // Sums of reals in double precision.
 struct DoubleSum {
   using W = hn::ScalableTag<double>;
