@@ -33,30 +33,46 @@ namespace {
 
 constexpr std::size_t kLine = 64 / sizeof(real);  // of a cache
 
-// Rows that will be needed soon: brought into the cache line by line while others are multiplied.
-struct Ahead {
-  const real* row = nullptr;
-  std::size_t ld = 0, width = 0, rows = 0, col = 0;
+// Six rows of two vectors fill AVX2's registers.
+constexpr std::size_t kRowsAtOnce = 6;
 
-  HWY_INLINE void fetch() {
-    if (rows == 0) return;
+// What block() brings into the cache before term p, at `a`, for later.
+struct FetchNothing {
+  HWY_INLINE void operator()(std::size_t, const real*) const {}
+};
+
+// The next rows of A, whose columns are adjacent.
+struct FetchRows {
+  std::size_t ld;
+
+  HWY_INLINE void operator()(std::size_t p, const real* a) const {
+    if (p % kLine == 0)
+      for (std::size_t r = 0; r < kRowsAtOnce; ++r) hwy::Prefetch(a + (kRowsAtOnce + r) * ld);
+  }
+};
+
+// A matrix, one line for every eight terms.
+struct FetchMatrix {
+  const real* row;
+  std::size_t ld, rows, width, col = 0;
+
+  HWY_INLINE void operator()(std::size_t p, const real*) {
+    if (p % 8 != 0 || rows == 0) return;
     hwy::Prefetch(row + col);
     col += kLine;
     if (col >= width) row += ld, col = 0, --rows;
   }
 };
 
-// kRows rows of C, kVectors vectors wide (the last of `count` elements), stay in registers. For every eight terms
-// kFetch lines are fetched.
-template <std::size_t kRows, std::size_t kVectors, std::size_t kFetch>
+// kRows rows of C, kVectors vectors wide (the last of `count` elements), stay in registers.
+template <std::size_t kRows, std::size_t kVectors, class Fetch>
 HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c, std::size_t ldc,
-                      std::size_t count, Ahead& ahead) {
+                      std::size_t count, Fetch& fetch) {
   V sum[kRows][kVectors];
   for (auto& row : sum)
     for (V& s : row) s = hn::Zero(D());
   for (std::size_t p = 0; p < k; ++p, a.data += a.col, b += ldb) {
-    if (kFetch > 0 && p % 8 == 0)
-      for (std::size_t f = 0; f < kFetch; ++f) ahead.fetch();
+    fetch(p, a.data);
     V right[kVectors];
     for (std::size_t v = 0; v + 1 < kVectors; ++v) right[v] = hn::LoadU(D(), b + v * lanes());
     right[kVectors - 1] = load(b + (kVectors - 1) * lanes(), count);
@@ -74,37 +90,30 @@ HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, A
     for (std::size_t v = 0; v < kVectors; ++v) store(sum[r][v], c + r * ldc + v * lanes(), width(v));
 }
 
-// Six rows of two vectors fill AVX2's registers.
-constexpr std::size_t kRowsAtOnce = 6;
-
 // All rows of a panel of columns.
-template <std::size_t kVectors, std::size_t kFetch>
+template <std::size_t kVectors, class Fetch>
 HWY_INLINE void panel(std::size_t m, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c,
-                      std::size_t ldc, std::size_t count, Ahead& ahead) {
+                      std::size_t ldc, std::size_t count, Fetch& fetch) {
   std::size_t i = 0;
+  FetchNothing nothing;
   for (; i + kRowsAtOnce <= m; i += kRowsAtOnce)
-    block<kRowsAtOnce, kVectors, kFetch>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count, ahead);
+    block<kRowsAtOnce, kVectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count, fetch);
   for (; i + 2 <= m; i += 2)
-    block<2, kVectors, 0>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count, ahead);
-  if (i < m) block<1, kVectors, 0>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count, ahead);
+    block<2, kVectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count, nothing);
+  if (i < m) block<1, kVectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count, nothing);
 }
 
-// With B's rows as they are. kFetch: A, whose columns are adjacent, comes from memory.
-template <bool kFetch = false>
+// With B's rows as they are.
+template <class Fetch = FetchNothing>
 void DirectGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend,
-                real* c, std::size_t ldc) {
-  constexpr std::size_t kLines = kFetch ? 8 * kRowsAtOnce / kLine : 0;
+                real* c, std::size_t ldc, Fetch fetch = {}) {
   std::size_t j = 0;
-  const auto columns = [&](auto panel_of, std::size_t count) {
-    Ahead ahead;
-    if (kFetch && m > kRowsAtOnce) ahead = {a.at(kRowsAtOnce, 0).data, a.row, k, m - kRowsAtOnce};
-    panel_of(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, count, ahead);
-  };
-  for (; j + 2 * lanes() <= n; j += 2 * lanes()) columns(panel<2, kLines>, lanes());
+  for (; j + 2 * lanes() <= n; j += 2 * lanes())
+    panel<2>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, lanes(), fetch);
   if (n - j > lanes())
-    columns(panel<2, kLines>, n - j - lanes());
+    panel<2>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, n - j - lanes(), fetch);
   else if (j < n)
-    columns(panel<1, kLines>, n - j);
+    panel<1>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, n - j, fetch);
 }
 
 // y[cols, rows] = x[rows, cols]^T
@@ -191,23 +200,23 @@ void pack_columns(real* to, Factor b, std::size_t k, std::size_t count) {
 // `count` columns by as few vectors as hold them.
 template <std::size_t kVectors>
 HWY_INLINE void narrowest_panel(std::size_t m, std::size_t k, Factor a, const real* b, Addend addend, real* c,
-                                std::size_t ldc, std::size_t count, Ahead& ahead) {
+                                std::size_t ldc, std::size_t count, FetchMatrix& fetch) {
   if constexpr (kVectors > 1)
     if (count <= (kVectors - 1) * lanes())
-      return narrowest_panel<kVectors - 1>(m, k, a, b, addend, c, ldc, count, ahead);
-  panel<kVectors, 1>(m, k, a, b, tile_width(), addend, c, ldc, count - (kVectors - 1) * lanes(), ahead);
+      return narrowest_panel<kVectors - 1>(m, k, a, b, addend, c, ldc, count, fetch);
+  panel<kVectors>(m, k, a, b, tile_width(), addend, c, ldc, count - (kVectors - 1) * lanes(), fetch);
 }
 
 // At most a tile's width of columns of C, from packed factors. kTerms rows of B stay in the first-level cache.
 void packed_panel(std::size_t m, std::size_t k, const real* a, const real* b, Addend addend, real* c, std::size_t ldc,
-                  std::size_t count, Ahead ahead) {
+                  std::size_t count, FetchMatrix fetch) {
   for (std::size_t p = 0; p < k; p += kTerms, addend = {c, ldc})
     for (std::size_t i = 0; i < m; i += kRowsAtOnce) {
       const std::size_t rows = std::min(kRowsAtOnce, m - i);
       for (std::size_t r = i; r < i + rows; ++r)
         for (std::size_t j = 0; j < count; j += kLine) hwy::Prefetch(c + r * ldc + j);
       narrowest_panel<kVectorsAtOnce>(rows, std::min(kTerms, k - p), {a + i * k + p * kRowsAtOnce, 1, kRowsAtOnce},
-                                      b + p * tile_width(), addend.at(i, 0), c + i * ldc, ldc, count, ahead);
+                                      b + p * tile_width(), addend.at(i, 0), c + i * ldc, ldc, count, fetch);
     }
 }
 
@@ -225,7 +234,7 @@ void PackedGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b,
         pack_columns(columns, b.at(p, j), depth, count);
         const real* const after = b.at(p, j + count).data;
         packed_panel(height, depth, rows, columns, addend.at(i, j), c + i * ldc + j, ldc, count,
-                     b.col == 1 ? Ahead{after, b.row, next, depth} : Ahead{after, b.col, depth, next});
+                     b.col == 1 ? FetchMatrix{after, b.row, depth, next} : FetchMatrix{after, b.col, next, depth});
       }
     }
   }
@@ -250,8 +259,8 @@ void FewRows(std::size_t m, std::size_t n, std::size_t k, const real* a_transpos
     Addend sum = {};
     if (addend.data) Transpose(piece, m, addend.data + j, addend.ld, m, count), sum = {piece, m};
     for (std::size_t p = 0; p < k; p += kPieceK, sum = {piece, m})
-      DirectGemm<true>(count, m, std::min(kPieceK, k - p), {b + j * ldb + p, ldb, 1}, a_transposed + p * m, m, sum,
-                       piece, m);
+      DirectGemm(count, m, std::min(kPieceK, k - p), {b + j * ldb + p, ldb, 1}, a_transposed + p * m, m, sum, piece, m,
+                 FetchRows{ldb});
     Transpose(c + j, ldc, piece, m, count, m);
   }
 }
