@@ -33,8 +33,10 @@ namespace {
 
 constexpr std::size_t kLine = 64 / sizeof(real);  // of a cache
 
-// Six rows of two vectors fill AVX2's registers.
-constexpr std::size_t kRowsAtOnce = 6;
+// A tile of C in registers: 64-byte vectors come with 32 of them, narrower ones with 16.
+constexpr std::size_t kRowsAtOnce = 6, kVectorsAtOnce = HWY_MAX_BYTES >= 64 ? 4 : 2;
+
+HWY_INLINE std::size_t tile_width() { return kVectorsAtOnce * lanes(); }
 
 // What block() brings into the cache before term p, at `a`, for later.
 struct FetchNothing {
@@ -64,10 +66,32 @@ struct FetchMatrix {
   }
 };
 
-// kRows rows of C, kVectors vectors wide (the last of `count` elements), stay in registers.
-template <std::size_t kRows, std::size_t kVectors, class Fetch>
+// The columns of a tile: so many vectors, the last of which may not be whole.
+template <std::size_t kCount, bool kWhole>
+struct Vectors {
+  static constexpr std::size_t count = kCount;
+  static HWY_INLINE std::size_t last(std::size_t columns) {
+    return kWhole ? lanes() : columns - (kCount - 1) * lanes();
+  }
+};
+
+// Calls f(Vectors) with as few vectors as hold the columns.
+template <std::size_t kVectors = kVectorsAtOnce, class F>
+HWY_INLINE void with_vectors(std::size_t columns, const F& f) {
+  if constexpr (kVectors > 1)
+    if (columns <= (kVectors - 1) * lanes()) return with_vectors<kVectors - 1>(columns, f);
+  if (columns == kVectors * lanes())
+    f(Vectors<kVectors, true>());
+  else
+    f(Vectors<kVectors, false>());
+}
+
+// kRows rows of C stay in registers.
+template <std::size_t kRows, class Vectors, class Fetch>
 HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c, std::size_t ldc,
-                      std::size_t count, Fetch& fetch) {
+                      std::size_t columns, Fetch& fetch) {
+  constexpr std::size_t kVectors = Vectors::count;
+  const std::size_t last = Vectors::last(columns);
   V sum[kRows][kVectors];
   for (auto& row : sum)
     for (V& s : row) s = hn::Zero(D());
@@ -75,13 +99,13 @@ HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, A
     fetch(p, a.data);
     V right[kVectors];
     for (std::size_t v = 0; v + 1 < kVectors; ++v) right[v] = hn::LoadU(D(), b + v * lanes());
-    right[kVectors - 1] = load(b + (kVectors - 1) * lanes(), count);
+    right[kVectors - 1] = load(b + (kVectors - 1) * lanes(), last);
     for (std::size_t r = 0; r < kRows; ++r) {
       const V left = set(a.data[r * a.row]);
       for (std::size_t v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]);
     }
   }
-  const auto width = [&](std::size_t v) { return v + 1 < kVectors ? lanes() : count; };
+  const auto width = [&](std::size_t v) { return v + 1 < kVectors ? lanes() : last; };
   if (addend.data)
     for (std::size_t r = 0; r < kRows; ++r)
       for (std::size_t v = 0; v < kVectors; ++v)
@@ -90,30 +114,34 @@ HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, A
     for (std::size_t v = 0; v < kVectors; ++v) store(sum[r][v], c + r * ldc + v * lanes(), width(v));
 }
 
-// All rows of a panel of columns.
-template <std::size_t kVectors, class Fetch>
-HWY_INLINE void panel(std::size_t m, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c,
-                      std::size_t ldc, std::size_t count, Fetch& fetch) {
+// All rows of a panel of columns. Within another function's loops its own would lack registers.
+template <class Vectors, class Fetch>
+HWY_NOINLINE void panel(std::size_t m, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c,
+                        std::size_t ldc, std::size_t columns, Fetch& fetch) {
   std::size_t i = 0;
   FetchNothing nothing;
   for (; i + kRowsAtOnce <= m; i += kRowsAtOnce)
-    block<kRowsAtOnce, kVectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count, fetch);
+    block<kRowsAtOnce, Vectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, columns, fetch);
   for (; i + 2 <= m; i += 2)
-    block<2, kVectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count, nothing);
-  if (i < m) block<1, kVectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, count, nothing);
+    block<2, Vectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, columns, nothing);
+  if (i < m) block<1, Vectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, columns, nothing);
 }
+
+// Sums are of so many products each, for accuracy, and then added up; a tile's rows of B stay in the first-level cache.
+constexpr std::size_t kTerms = 128;
 
 // With B's rows as they are.
 template <class Fetch = FetchNothing>
 void DirectGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend,
-                real* c, std::size_t ldc, Fetch fetch = {}) {
-  std::size_t j = 0;
-  for (; j + 2 * lanes() <= n; j += 2 * lanes())
-    panel<2>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, lanes(), fetch);
-  if (n - j > lanes())
-    panel<2>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, n - j - lanes(), fetch);
-  else if (j < n)
-    panel<1>(m, k, a, b + j, ldb, addend.at(0, j), c + j, ldc, n - j, fetch);
+                real* c, std::size_t ldc, std::size_t terms = kTerms, Fetch fetch = {}) {
+  for (std::size_t p = 0; p < k; p += terms, addend = {c, ldc})
+    for (std::size_t j = 0; j < n; j += tile_width()) {
+      const std::size_t columns = std::min(tile_width(), n - j);
+      with_vectors(columns, [&](auto vectors) HWY_ATTR {
+        panel<decltype(vectors)>(m, std::min(terms, k - p), a.at(0, p), b + p * ldb + j, ldb, addend.at(0, j), c + j,
+                                 ldc, columns, fetch);
+      });
+    }
 }
 
 // y[cols, rows] = x[rows, cols]^T
@@ -159,12 +187,8 @@ void Transpose(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::si
 
 // ---- large products (Goto and van de Geijn 2008): both factors are cut into blocks and packed ----
 
-// A tile of C in registers: 64-byte vectors come with 32 of them, narrower ones with 16.
-constexpr std::size_t kVectorsAtOnce = HWY_MAX_BYTES >= 64 ? 4 : 2;
-// A block of A, m x k, fits the second-level cache. Sums are of kTerms products each, for accuracy, and then added up.
-constexpr std::size_t kBlockM = 64 * kRowsAtOnce, kBlockK = 256, kTerms = 128;
-
-HWY_INLINE std::size_t tile_width() { return kVectorsAtOnce * lanes(); }
+// A block of A, m x k, fits the second-level cache.
+constexpr std::size_t kBlockM = 64 * kRowsAtOnce, kBlockK = 2 * kTerms;
 
 // Rows of A in groups of kRowsAtOnce, each group transposed; in parts that stay in the first-level cache.
 void pack_rows(real* to, Factor a, std::size_t m, std::size_t k) {
@@ -197,53 +221,56 @@ void pack_columns(real* to, Factor b, std::size_t k, std::size_t count) {
       Transpose(to + p * tile_width(), tile_width(), b.at(p, 0).data, b.col, count, std::min(kPart, k - p));
 }
 
-// `count` columns by as few vectors as hold them.
-template <std::size_t kVectors>
-HWY_INLINE void narrowest_panel(std::size_t m, std::size_t k, Factor a, const real* b, Addend addend, real* c,
-                                std::size_t ldc, std::size_t count, FetchMatrix& fetch) {
-  if constexpr (kVectors > 1)
-    if (count <= (kVectors - 1) * lanes())
-      return narrowest_panel<kVectors - 1>(m, k, a, b, addend, c, ldc, count, fetch);
-  panel<kVectors>(m, k, a, b, tile_width(), addend, c, ldc, count - (kVectors - 1) * lanes(), fetch);
-}
-
-// At most a tile's width of columns of C, from packed factors. kTerms rows of B stay in the first-level cache.
-void packed_panel(std::size_t m, std::size_t k, const real* a, const real* b, Addend addend, real* c, std::size_t ldc,
-                  std::size_t count, FetchMatrix fetch) {
-  for (std::size_t p = 0; p < k; p += kTerms, addend = {c, ldc})
+// A panel of columns from packed factors.
+template <class Vectors>
+HWY_NOINLINE void packed_panel(std::size_t m, std::size_t k, const real* a, const real* b, Addend addend, real* c,
+                               std::size_t ldc, std::size_t columns, FetchMatrix fetch) {
+  for (std::size_t p = 0; p < k; p += kTerms, addend = {c, ldc}) {
+    const std::size_t terms = std::min(kTerms, k - p);
+    const real* const right = b + p * tile_width();
     for (std::size_t i = 0; i < m; i += kRowsAtOnce) {
       const std::size_t rows = std::min(kRowsAtOnce, m - i);
-      for (std::size_t r = i; r < i + rows; ++r)
-        for (std::size_t j = 0; j < count; j += kLine) hwy::Prefetch(c + r * ldc + j);
-      narrowest_panel<kVectorsAtOnce>(rows, std::min(kTerms, k - p), {a + i * k + p * kRowsAtOnce, 1, kRowsAtOnce},
-                                      b + p * tile_width(), addend.at(i, 0), c + i * ldc, ldc, count, fetch);
+      const Factor left = {a + i * k + p * kRowsAtOnce, 1, kRowsAtOnce};
+      real* const to = c + i * ldc;
+      for (std::size_t r = 0; r < rows; ++r)
+        for (std::size_t j = 0; j < columns; j += kLine) hwy::Prefetch(to + r * ldc + j);
+      if (rows == kRowsAtOnce)
+        block<kRowsAtOnce, Vectors>(terms, left, right, tile_width(), addend.at(i, 0), to, ldc, columns, fetch);
+      else
+        panel<Vectors>(rows, terms, left, right, tile_width(), addend.at(i, 0), to, ldc, columns, fetch);
     }
+  }
 }
 
 void PackedGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
                 std::size_t ldc) {
-  real* const columns = gemm_scratch(kBlockK * (tile_width() + kBlockM));
-  real* const rows = columns + kBlockK * tile_width();
+  real* const packed = gemm_scratch(kBlockK * (tile_width() + kBlockM));  // of B
+  real* const rows = packed + kBlockK * tile_width();
   for (std::size_t p = 0; p < k; p += kBlockK, addend = {c, ldc}) {
     const std::size_t depth = std::min(kBlockK, k - p);
     for (std::size_t i = 0; i < m; i += kBlockM) {
       const std::size_t height = std::min(kBlockM, m - i);
       pack_rows(rows, a.at(i, p), height, depth);
       for (std::size_t j = 0; j < n; j += tile_width()) {
-        const std::size_t count = std::min(tile_width(), n - j), next = std::min(tile_width(), n - j - count);
-        pack_columns(columns, b.at(p, j), depth, count);
-        const real* const after = b.at(p, j + count).data;
-        packed_panel(height, depth, rows, columns, addend.at(i, j), c + i * ldc + j, ldc, count,
-                     b.col == 1 ? FetchMatrix{after, b.row, depth, next} : FetchMatrix{after, b.col, next, depth});
+        const std::size_t columns = std::min(tile_width(), n - j), next = std::min(tile_width(), n - j - columns);
+        pack_columns(packed, b.at(p, j), depth, columns);
+        const real* const after = b.at(p, j + columns).data;
+        const FetchMatrix fetch =
+            b.col == 1 ? FetchMatrix{after, b.row, depth, next} : FetchMatrix{after, b.col, next, depth};
+        with_vectors(columns, [&](auto vectors) HWY_ATTR {
+          packed_panel<decltype(vectors)>(height, depth, rows, packed, addend.at(i, j), c + i * ldc + j, ldc, columns,
+                                          fetch);
+        });
       }
     }
   }
 }
 
 void Gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c, std::size_t ldc) {
-  constexpr std::size_t kFirstLevel = 16384;  // elements
+  constexpr std::size_t kFirstLevel = 16384;  // elements of B
+  constexpr std::size_t kFew = 32;            // rows for which packing B costs more than it brings
+  if (b.col == 1 && (n * k <= kFirstLevel || m <= kFew)) return DirectGemm(m, n, k, a, b.data, b.row, addend, c, ldc);
   if (n * k > kFirstLevel) return PackedGemm(m, n, k, a, b, addend, c, ldc);
-  if (b.col == 1) return DirectGemm(m, n, k, a, b.data, b.row, addend, c, ldc);
   real* const columns = gemm_scratch(n * k);
   Transpose(columns, n, b.data, b.col, n, k);
   DirectGemm(m, n, k, a, columns, n, addend, c, ldc);
@@ -258,9 +285,7 @@ void FewRows(std::size_t m, std::size_t n, std::size_t k, const real* a_transpos
     const std::size_t count = std::min(kPieceN, n - j);
     Addend sum = {};
     if (addend.data) Transpose(piece, m, addend.data + j, addend.ld, m, count), sum = {piece, m};
-    for (std::size_t p = 0; p < k; p += kPieceK, sum = {piece, m})
-      DirectGemm(count, m, std::min(kPieceK, k - p), {b + j * ldb + p, ldb, 1}, a_transposed + p * m, m, sum, piece, m,
-                 FetchRows{ldb});
+    DirectGemm(count, m, k, {b + j * ldb, ldb, 1}, a_transposed, m, sum, piece, m, kPieceK, FetchRows{ldb});
     Transpose(c + j, ldc, piece, m, count, m);
   }
 }
