@@ -10,6 +10,7 @@
 // 256-2048. J7: greedy decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors, forward and backward.
 // charlm: a step of examples/charlm as it is by default.
 // With --floor, for steps but J3: what they would take if they were only their products and Adam's traffic.
+// With --by-turns it waits for its turns: tests/bench/by_turns compares builds in short ones.
 #include "common/command_line.h"
 #include "common/training.h"
 
@@ -82,15 +83,32 @@ struct Bench {
   int threads = 1;
   double seconds = 3;
   int losses = 0;
-  bool wants_floor = false;
+  bool wants_floor = false, by_turns = false;
   std::filesystem::path weights;
 
   double dropout(double p) const { return losses > 0 ? 0 : p; }
+
+  // Prints what it measures, then for each line of standard input, a number of milliseconds, runs steps for so long and
+  // prints their mean time; an empty line ends it.
+  template <class F>
+  static void take_turns(const F& step, const nlohmann::json& what) {
+    std::cout << what.dump() << std::endl;
+    for (std::string line; std::getline(std::cin, line) && !line.empty();) {
+      step();  // its caches are cold
+      const double turn = std::stod(line);
+      const auto start = Clock::now();
+      int steps = 0;
+      do step(), ++steps;
+      while (ms_since(start) < turn);
+      std::cout << ms_since(start) / steps << std::endl;
+    }
+  }
 
   // Runs step() until the time is up and prints the distribution of its time, and what share of it the floor is.
   template <class F>
   void run(const F& step, nlohmann::json extra, const Floor& floor = {}) const {
     step();
+    if (by_turns) return take_turns(step, extra);
     const double first = ms_since(kStart);
     const bool is_brief = seconds == 0;  // a test
     for (int i = 0; i < 4 && !is_brief; ++i) step();
@@ -326,6 +344,7 @@ int run(const std::vector<std::string>& arguments) {
   line.integer("losses", &bench.losses, 0, 1000, "instead of timing, print the losses of so many steps");
   line.flag("floor", &bench.wants_floor,
             "for training steps but J3: measure what their products and Adam's traffic take alone");
+  line.flag("by-turns", &bench.by_turns, "for tests/bench/by_turns: run for the milliseconds of each line of input");
   line.path("weights", &bench.weights, "where to save the initial weights, with --losses");
   if (!line.parse(arguments)) return 0;
   set_num_threads(bench.threads);
