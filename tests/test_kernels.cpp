@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
     for (const auto trans_b : {no, yes}) {
       for (const Plus plus : {Plus::nothing, Plus::c, Plus::row}) {
         for (const std::size_t m : {1u, 3u, 4u, 5u, 7u, 12u, 65u})
-          for (const std::size_t n : {1u, 2u, 16u, 19u, 33u})
+          for (const std::size_t n : {1u, 2u, 16u, 19u, 32u, 33u, 48u, 57u})
             for (const std::size_t k : {1u, 5u, 16u}) check_gemm(trans_a, trans_b, m, n, k, plus);
         // few rows against many columns, and long sums: each has a loop of its own
         for (const std::size_t m : {1u, 2u, 3u, 4u, 6u})
