@@ -49,9 +49,9 @@ Arena::~Arena() { free_blocks(); }
 
 void* Arena::allocate(std::size_t bytes) {
   const std::size_t taken = std::max<std::size_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment + kRedZone;
-  if (blocks_.empty() || used_ + taken > blocks_[block_].size()) grow(taken);
-  std::byte* piece = blocks_[block_].data() + used_;
-  used_ += taken;
+  if (blocks_.empty() || blocks_[block_].used + taken > blocks_[block_].memory.size()) grow(taken);
+  std::byte* const piece = blocks_[block_].top();
+  blocks_[block_].used += taken;
   ASAN_UNPOISON_MEMORY_REGION(piece, bytes);
   return piece;
 }
@@ -63,6 +63,8 @@ void* Arena::allocate_recycled(std::size_t bytes) {
   if (piece) {
     ASAN_UNPOISON_MEMORY_REGION(piece, sizeof(Piece));
     head = head->next;
+  } else if (const auto taken = static_cast<std::ptrdiff_t>(c.bytes + kRedZone); bare_.end - bare_.begin >= taken) {
+    piece = bare_.end -= taken;
   } else {
     piece = allocate(c.bytes);
   }
@@ -73,20 +75,48 @@ void* Arena::allocate_recycled(std::size_t bytes) {
 
 void Arena::recycle(void* memory, std::size_t bytes) {
   const SizeClass c = size_class(bytes);
+  const std::size_t taken = c.bytes + kRedZone;
+  Block& block = blocks_[block_];
+  if (block.used >= taken && block.top() - taken == memory) {  // the newest piece
+    block.used -= taken;
+    ASAN_POISON_MEMORY_REGION(memory, c.bytes);
+    return;
+  }
   Piece*& head = recycled_[static_cast<std::size_t>(c.index)];
   ASAN_UNPOISON_MEMORY_REGION(memory, sizeof(Piece));
   head = new (memory) Piece{head};
   ASAN_POISON_MEMORY_REGION(memory, c.bytes);
 }
 
+// Recycled pieces lie between others, which will be laid bare with them: they are forgotten.
+void Arena::start_unwinding() {
+  recycled_.fill(nullptr);
+  if (!blocks_.empty()) bare_ = {block_, blocks_[block_].top(), blocks_[block_].top()};
+}
+
+void Arena::unwind_to(const void* piece) {
+  if (!bare_.begin) return;
+  const auto* const address = static_cast<const std::byte*>(piece);
+  for (std::size_t b = bare_.block + 1; b-- > 0;) {
+    const Block& block = blocks_[b];
+    const Bare bare = b == bare_.block ? bare_ : Bare{b, block.top(), block.top()};
+    if (address < block.memory.data() || address >= bare.begin) continue;
+    std::byte* const begin = block.memory.data() + (address - block.memory.data());
+    ASAN_POISON_MEMORY_REGION(begin, static_cast<std::size_t>(bare.begin - begin));
+    bare_ = {b, begin, bare.end};
+    return;
+  }
+}
+
 void Arena::rewind(Mark mark) {
   recycled_.fill(nullptr);
+  bare_ = {};
   for (std::size_t b = mark.block; b < blocks_.size(); ++b) {
-    const std::size_t keep = b == mark.block ? mark.used : 0;
-    ASAN_POISON_MEMORY_REGION(blocks_[b].data() + keep, blocks_[b].size() - keep);
+    Block& block = blocks_[b];
+    block.used = b == mark.block ? mark.used : 0;
+    ASAN_POISON_MEMORY_REGION(block.top(), block.memory.size() - block.used);
   }
   block_ = mark.block;
-  used_ = mark.used;
 }
 
 void Arena::reset() {
@@ -100,35 +130,30 @@ void Arena::reset() {
 
 std::size_t Arena::capacity() const {
   std::size_t total = 0;
-  for (const Memory& block : blocks_) total += block.size();
+  for (const Block& block : blocks_) total += block.memory.size();
   return total;
 }
 
 std::size_t Arena::used() const {
-  std::size_t total = used_;
-  for (std::size_t b = 0; b < block_; ++b) total += blocks_[b].size();
+  std::size_t total = 0;
+  for (const Block& block : blocks_) total += block.used;
   return total;
 }
 
 void Arena::grow(std::size_t bytes) {
-  if (!blocks_.empty())
-    while (block_ + 1 < blocks_.size()) {
-      ++block_;
-      used_ = 0;
-      if (bytes <= blocks_[block_].size()) return;
-    }
+  while (block_ + 1 < blocks_.size())
+    if (bytes <= blocks_[++block_].memory.size()) return;
   add_block(std::max({bytes, kFirstBlock, capacity() / 2}));
   block_ = blocks_.size() - 1;
-  used_ = 0;
 }
 
 void Arena::add_block(std::size_t bytes) {
-  blocks_.emplace_back(bytes);
-  ASAN_POISON_MEMORY_REGION(blocks_.back().data(), bytes);
+  blocks_.push_back({Memory(bytes)});
+  ASAN_POISON_MEMORY_REGION(blocks_.back().memory.data(), bytes);
 }
 
 void Arena::free_blocks() {
-  for (const Memory& block : blocks_) ASAN_UNPOISON_MEMORY_REGION(block.data(), block.size());
+  for (const Block& block : blocks_) ASAN_UNPOISON_MEMORY_REGION(block.memory.data(), block.memory.size());
   blocks_.clear();
 }
 

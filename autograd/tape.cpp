@@ -1,3 +1,4 @@
+#include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/observer.h>
 #include <seppo/autograd/region.h>
 #include <seppo/autograd/tape.h>
@@ -94,6 +95,7 @@ Tensor Tape::create(const Shape& shape) {
   auto* values = static_cast<real*>(arena_.allocate(static_cast<std::size_t>(shape.size()) * sizeof(real)));
   Node& node = new_node(shape);
   node.data = values;
+  node.in_arena = true;
   const Tensor made(node);
   for (const ObserverLink* link = observers_; link; link = link->next) link->observer.created(made);
   return made;
@@ -151,26 +153,41 @@ real* Tape::leaf_gradient(real* grad) const {
   return offset < redirect_.home.size_bytes() ? redirect_.target + offset / sizeof(real) : grad;
 }
 
-void Tape::backward(const Tensor& loss) {
+namespace {
+
+constexpr real kOne = 1;
+
+std::span<const real> cotangent_of_loss(const Tensor& loss) {
   check(loss.size() == 1, "backward: the loss must have one element, got ", loss,
         "; give a cotangent for any other shape");
-  const real one = 1;
-  backward(loss, {&one, 1});
+  return {&kOne, 1};
 }
 
-void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
+}  // namespace
+
+void Tape::backward(const Tensor& loss) { start_backward(loss, cotangent_of_loss(loss), false); }
+
+void Tape::backward(const Tensor& output, std::span<const real> cotangent) { start_backward(output, cotangent, false); }
+
+void Tape::backward_and_clear(const Tensor& loss) {
+  start_backward(loss, cotangent_of_loss(loss), true);
+  clear();
+}
+
+void Tape::start_backward(const Tensor& output, std::span<const real> cotangent, bool clears) {
   check_owned(output);
   check<StateError>(output.requires_grad(), "backward: output ", output,
                     " does not depend on a tensor that requires a gradient, or was computed in eval mode");
   check(cotangent.size() == output.size(), "backward: cotangent has ", cotangent.size(), " elements, output ", output,
         " has ", output.size());
-  real* grad = output.grad();
-  for (std::size_t i = 0; i < cotangent.size(); ++i) grad[i] += cotangent[i];
-  if (output.node().tape) run_backward(output.node().index);
+  check<StateError>(!in_backward_, "backward: called during backward");
+  if (clears) forget_gradients();
+  const auto [grad, beta] = output.grad_target();
+  kernels::axpy(grad, beta, cotangent.data(), 1, cotangent.size());
+  if (output.node().tape) run_backward(output.node().index, clears);
 }
 
-void Tape::run_backward(std::size_t from) {
-  check<StateError>(!in_backward_, "backward: called during backward");
+void Tape::run_backward(std::size_t from, bool clears) {
   // In an exception's way out: gradients under way are dropped.
   struct Running {
     Tape& tape;
@@ -193,7 +210,20 @@ void Tape::run_backward(std::size_t from) {
       release(node);
     }
     --running.next;
+    if (clears) forget_from(running.next);
   }
+}
+
+// Nothing reads the node `index` and those after it any more, nor what was allocated since that node's values.
+void Tape::forget_from(std::size_t index) {
+  truncate(index);
+  if (const Node& node = node_at(index); node.in_arena) arena_.unwind_to(node.data);
+}
+
+// Those of leaves on the tape, left by an earlier backward in memory that is about to be given away.
+void Tape::forget_gradients() {
+  for (std::size_t i = 0; i < count_; ++i) node_at(i).grad = node_at(i).retained = nullptr;
+  arena_.start_unwinding();
 }
 
 void Tape::release(Node& node) {

@@ -59,6 +59,9 @@ class Tape {
   void backward(const Tensor& loss);
   // The same for any shape: adds the product of the cotangent with the Jacobian of `output`.
   void backward(const Tensor& output, std::span<const real> cotangent);
+  // backward(loss), then clear(), in less memory: what backward has passed makes room for the gradients still to
+  // come. Only gradients of leaves outside the tape, such as parameters, remain.
+  void backward_and_clear(const Tensor& loss);
 
   // A tensor without history. `external` values are not copied and must outlive it.
   Tensor create(const Shape& shape);  // uninitialised
@@ -118,7 +121,10 @@ class Tape {
   Node& node_at(std::size_t index) { return chunks_[index / kChunk][index % kChunk]; }
   Node& new_node(const Shape& shape);
   void truncate(std::size_t count);
-  void run_backward(std::size_t from);
+  void start_backward(const Tensor& output, std::span<const real> cotangent, bool clears);
+  void run_backward(std::size_t from, bool clears);
+  void forget_from(std::size_t index);
+  void forget_gradients();
   void release(Node& node);
   void keep_gradient(Node& node);
   void check_owned(const Tensor& tensor) const;

@@ -26,6 +26,7 @@ struct Node {
   bool requires_grad = false;
   bool retain_grad = false;  // add up the gradient in `retained` when backward passes
   bool released = false;     // backward has passed and recycled the gradient
+  bool in_arena = false;     // data is a piece of the tape's arena, made for this node
   Shape shape;
   real* data = nullptr;
   real* grad = nullptr;      // null until first touched

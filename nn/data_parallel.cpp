@@ -35,7 +35,7 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
     t.random = {seed, step, static_cast<std::uint32_t>(first), 0};
     const ShardLoss result = loss(first, last);
     losses_[shard] = {static_cast<double>(result.loss.item()), result.count, result.correct};
-    t.backward(result.loss);
+    t.backward_and_clear(result.loss);
   };
   try {
     run_tasks(shards, run_shard);

@@ -271,6 +271,22 @@ BOOST_AUTO_TEST_CASE(vector_functions_are_accurate) {
   }
 }
 
+// softmax(0, x) has e^x / (1 + e^x), whose digits are those of e^x: over all powers of two that it reaches.
+BOOST_AUTO_TEST_CASE(softmax_is_accurate_down_to_the_smallest_numbers) {
+  tape().clear();
+  constexpr int kRows = 20'000;
+  std::vector<float> x;
+  for (int i = 0; i < kRows; ++i) x.push_back(0), x.push_back(-87.3f * static_cast<float>(i) / kRows);
+  const Tensor y = softmax(tensor({kRows, 2}, x));
+  for (std::size_t i = 1; i < x.size(); i += 2) {
+    const double e = std::exp(static_cast<double>(x[i]));
+    BOOST_CHECK_CLOSE(static_cast<double>(y.values()[i]), e / (1 + e), 3e-5);  // percent
+  }
+  const Tensor tiny = softmax(row({0, -87.3365479f, -88, -104, -1e4f, -3e38f, -kInf}));
+  for (std::size_t i = 1; i < tiny.size(); ++i)
+    BOOST_CHECK(tiny.values()[i] >= 0 && tiny.values()[i] <= std::numeric_limits<float>::min());
+}
+
 BOOST_AUTO_TEST_CASE(long_sums_keep_their_digits) {
   tape().clear();
   std::vector<float> x(1 << 22, 0.1f);

@@ -229,24 +229,6 @@ BOOST_AUTO_TEST_CASE(gradients_under_way_are_dropped_when_backward_throws) {
   for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(x.gradient()[i], 2 * kValues[i]);
 }
 
-// Gradients of intermediates come and go in the same memory: backward of a long chain takes a few of them.
-BOOST_AUTO_TEST_CASE(gradients_are_recycled) {
-  seppo::Tape own;
-  const seppo::UseTape use(own);
-  constexpr int kLength = 100;
-  const std::vector<double> ones(10'000, 1.0);
-  for (int repeat = 0; repeat < 2; ++repeat) {  // the second time in one block
-    own.clear();
-    const Tensor x = seppo::variable({10'000}, ones);
-    Tensor y = x;
-    for (int i = 0; i < kLength; ++i) y = seppo::tanh(y);
-    const std::size_t forward = own.used();
-    BOOST_CHECK_GE(forward, kLength * ones.size() * sizeof(double));
-    own.backward(y, ones);
-    BOOST_CHECK_LT(own.used() - forward, 6 * ones.size() * sizeof(double));
-  }
-}
-
 // Leaves add up over micro-batches: the sum of the parts is the whole.
 BOOST_AUTO_TEST_CASE(gradients_accumulate_over_micro_batches) {
   seppo::RandomStream random(3, seppo::Purpose::test);

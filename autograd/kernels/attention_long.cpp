@@ -47,7 +47,8 @@ const std::uint8_t* allowed_row(const AttentionHead& h, const Tile& t, std::size
 }
 
 // A matrix of the head with its rows together: strides of powers of two would share few cache lines.
-HWY_INLINE real* pack(real*& memory, const real* data, std::size_t ld, std::size_t rows, std::size_t width) {
+HWY_INLINE const real* pack(real*& memory, const real* data, std::size_t ld, std::size_t rows, std::size_t width) {
+  if (ld == width) return data;
   real* const to = memory;
   kernels::copy_rows(to, width, data, ld, rows, width);
   memory += rows * width;
@@ -189,13 +190,12 @@ void LongAttentionBackward(const AttentionHead& h, const AttentionDropout& dropo
   const real* const k = pack(memory, h.k, h.ldk, h.valid_keys, h.width);
   const real* const k_columns = pack_transposed(memory, h.k, h.ldk, h);
   const real* const v_columns = pack_transposed(memory, h.v, h.ldv, h);
-  real* const q = memory;
-  real* const dout = q + kQueries * h.width;
   RowDropout drop(dropout, h);
   for (std::size_t query = 0; query < h.queries; query += kQueries) {
     const std::size_t queries = std::min(kQueries, h.queries - query);
-    kernels::copy_rows(q, h.width, h.q + query * h.ldq, h.ldq, queries, h.width);
-    kernels::copy_rows(dout, h.width, h.dout + query * h.ldo, h.ldo, queries, h.width);
+    real* rows = memory;
+    const real* const q = pack(rows, h.q + query * h.ldq, h.ldq, queries, h.width);
+    const real* const dout = pack(rows, h.dout + query * h.ldo, h.ldo, queries, h.width);
     real dots[kQueries];
     for (std::size_t r = 0; r < queries; ++r) {
       V dot = hn::Zero(D());

@@ -156,9 +156,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
 Tensor gelu_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   using kernels::Unary;
   Tensor y = linear_output("gelu_linear", x, weight, bias);
-  const RecycledArray g(tape().arena(), x.size());  // gelu(x)
-  kernels::unary(Unary::gelu, g.data(), x.data(), x.size());
-  product(y, g.data(), weight, bias);
+  {
+    const RecycledArray g(tape().arena(), x.size());  // gelu(x)
+    kernels::unary(Unary::gelu, g.data(), x.data(), x.size());
+    product(y, g.data(), weight, bias);
+  }
   record_linear("gelu_linear", y, x, weight, bias, [=] {
     const RecycledArray again(tape().arena(), x.size());
     kernels::unary(Unary::gelu, again.data(), x.data(), x.size());

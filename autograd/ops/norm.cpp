@@ -106,12 +106,12 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
   Tensor out = t.create(x.shape());
   const kernels::Dropping before = next_dropping(name, o.dropout_before), after = next_dropping(name, o.dropout_after);
   auto* const moments = t.allocate<kernels::RowMoments>(x.rows());
-  real* const scratch = t.allocate<real>(kernels::layer_norm_scratch(x.cols()));
   const auto inputs = [=] {
     return kernels::NormInputs{
         x.data(), y.defined() ? y.data() : nullptr, gain.data(), bias.data(), x.rows(), x.cols(), before, after};
   };
-  kernels::layer_norm(out.data(), moments, inputs(), o.epsilon, scratch);
+  const auto scratch = [=] { return RecycledArray(tape().arena(), kernels::layer_norm_scratch(x.cols())); };
+  kernels::layer_norm(out.data(), moments, inputs(), o.epsilon, scratch().data());
   const auto backward = [=] {
     const auto sum = [](const Tensor& p) { return p.requires_grad() ? p.grad() : nullptr; };
     real *const dgain = sum(gain), *const dbias = sum(bias);
@@ -119,7 +119,7 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
     const GradTarget dx = x.requires_grad() ? x.grad_target() : GradTarget{nullptr, 0};
     const GradTarget dy = y.defined() && y.requires_grad() ? y.grad_target() : GradTarget{nullptr, 0};
     kernels::layer_norm_backward({dx.grad, dx.beta, dy.grad, dy.beta, dgain, dbias}, out.grad(), inputs(), moments,
-                                 scratch);
+                                 scratch().data());
   };
   if (y.defined())
     record(name, out, {x, y, gain, bias}, backward);
