@@ -35,8 +35,8 @@ class Arena {
   void* allocate_recycled(std::size_t bytes);  // likewise; prefers a recycled piece
   void recycle(void* piece, std::size_t bytes);
 
-  // From now on what was allocated until now dies, the newest first: unwind_to() says that `piece` and all after
-  // it has, and allocate_recycled() takes from there. A piece of another arena is ignored. Ends with rewind() or reset().
+  // What was allocated until now dies from now on, the newest first: unwind_to() says that `piece` and all after it
+  // is dead, and allocate_recycled() takes from there. A piece of another arena is ignored. Until rewind() or reset().
   void start_unwinding();
   void unwind_to(const void* piece);
 
