@@ -68,7 +68,7 @@ HWY_INLINE V exp(V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
-// exp for softmax, where x <= 0 but for rounding: half the instructions. 1 ulp, and 0 below the normal numbers.
+// exp for softmax, where x <= 0 but for rounding: two thirds of the instructions. 1 ulp, and 0 below the normal numbers.
 HWY_INLINE V exp_nonpositive(V x) {
 #if defined(SEPPO_FLOAT64)
   return exp(x);
