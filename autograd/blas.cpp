@@ -66,6 +66,12 @@ std::size_t largest_own() {
   return longest_vectors ? kAny : kMedium;
 }
 
+// Large enough for the matrix unit, if there is one: packing takes longer for it than for vectors.
+bool suits_amx(const Product& p) {
+  constexpr std::size_t kLeast = 64, kWorthPacking = std::size_t{1} << 21;
+  return kernels::has_amx() && std::min({p.m, p.n, p.k}) >= kLeast && p.m * p.n * p.k >= kWorthPacking;
+}
+
 // Both factors lie with their rows along the sums, as activations and weights do.
 bool is_by_rows(const Product& p) { return p.trans_a == Trans::no && p.trans_b == Trans::yes; }
 
@@ -74,6 +80,9 @@ constexpr std::size_t kVeryFew = 4, kFew = 64;  // rows, as in decoding
 void compute(const Product& p) {
   if (is_by_rows(p) && p.m <= kVeryFew)
     return kernels::dot_rows(p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.addend, p.c, p.ldc);
+  if (suits_amx(p))
+    return kernels::amx_gemm(p.m, p.n, p.k, factor(p.trans_a, p.a, p.lda), factor(p.trans_b, p.b, p.ldb), p.addend, p.c,
+                             p.ldc);
   if (p.n * p.k <= largest_own())
     return kernels::own_gemm(p.m, p.n, p.k, factor(p.trans_a, p.a, p.lda), factor(p.trans_b, p.b, p.ldb), p.addend, p.c,
                              p.ldc);

@@ -72,7 +72,8 @@ void check_gemm(seppo::Trans trans_a, seppo::Trans trans_b, std::size_t m, std::
 
 }  // namespace
 
-// Sizes on both sides of every limit in blas.cpp and kernels/gemm.cpp: few rows, blocks, panels, OpenBLAS.
+// Sizes on both sides of every limit in blas.cpp, kernels/gemm.cpp and kernels/gemm_amx.cpp: few rows, blocks, panels,
+// OpenBLAS.
 BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
   using enum seppo::Trans;
   for (const auto trans_a : {no, yes})
@@ -89,9 +90,83 @@ BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
         check_gemm(trans_a, trans_b, 64, 300, 520, plus);
         if (plus == Plus::nothing) check_gemm(trans_a, trans_b, 66, 600, 450, plus);
       }
+      check_gemm(trans_a, trans_b, 70, 530, 600, Plus::c);  // more than a block, of either factor
+      check_gemm(trans_a, trans_b, 530, 540, 70, Plus::row);
     }
   check_gemm(no, yes, 300, 530, 500, Plus::c);
   check_gemm(no, yes, 300, 530, 500, Plus::row);
+}
+
+namespace {
+
+// A product large enough for every kernel, with padding in both factors for whoever reads too far.
+struct Large {
+  static constexpr std::size_t m = 300, n = 130, k = 90;
+  std::vector<real> a, b;
+  std::vector<real> c = std::vector<real>(m * n);
+
+  void multiply() {
+    seppo::gemm(seppo::Trans::no, seppo::Trans::yes, m, n, k, a.data(), k, b.data(), k, 0, c.data(), n);
+  }
+  // Calls f(sum of the products, sum of their magnitudes, result) for every element.
+  template <class F>
+  void for_each(const F& f) const {
+    for (std::size_t i = 0; i < m; ++i)
+      for (std::size_t j = 0; j < n; ++j) {
+        double sum = 0, magnitudes = 0;
+        for (std::size_t p = 0; p < k; ++p) {
+          const double product = double{a[i * k + p]} * double{b[j * k + p]};
+          sum += product, magnitudes += std::abs(product);
+        }
+        f(sum, magnitudes, double{c[i * n + j]});
+      }
+  }
+};
+
+std::vector<real> of_many_magnitudes(std::size_t size, std::uint64_t seed, int largest) {
+  seppo::RandomStream random(seed, seppo::Purpose::test);
+  std::vector<real> values(size);
+  for (real& v : values)
+    v = static_cast<real>(std::ldexp(random.normal(), largest - static_cast<int>(random.below(40))));
+  return values;
+}
+
+}  // namespace
+
+// Also where a factor is cut into numbers of fewer digits: of a sum's terms one is often much larger than the others,
+// so digits that it lacks are seen.
+BOOST_AUTO_TEST_CASE(large_products_lose_no_digits) {
+  Large product{of_many_magnitudes(Large::m * Large::k, 1, 20), of_many_magnitudes(Large::n * Large::k, 2, 20)};
+  product.multiply();
+  double worst = 0;
+  product.for_each(
+      [&](double sum, double magnitudes, double got) { worst = std::max(worst, std::abs(got - sum) / magnitudes); });
+  BOOST_CHECK_LT(worst, 6 * double{std::numeric_limits<real>::epsilon()});
+}
+
+// Where a number's last digits are too small for the type.
+BOOST_AUTO_TEST_CASE(large_products_of_the_smallest_numbers) {
+  constexpr int kSmallest = std::numeric_limits<real>::min_exponent;
+  Large product{of_many_magnitudes(Large::m * Large::k, 3, kSmallest + 20),
+                of_many_magnitudes(Large::n * Large::k, 4, 20)};
+  product.multiply();
+  const double lost = Large::k * std::ldexp(1, kSmallest + 20);  // each product may lose a smallest number, times b
+  product.for_each([&](double sum, double magnitudes, double got) {
+    BOOST_REQUIRE_LT(std::abs(got - sum), 1e-6 * magnitudes + lost);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_number_that_is_none_spoils_its_row_or_column_of_a_large_product) {
+  for (const real bad : {std::numeric_limits<real>::quiet_NaN(), std::numeric_limits<real>::infinity()}) {
+    Large product{reals(draw(Large::m * Large::k, 5)), reals(draw(Large::n * Large::k, 6))};
+    constexpr std::size_t kRow = 190, kColumn = 7;
+    product.a[kRow * Large::k + 3] = bad;
+    product.b[kColumn * Large::k + 89] = bad;
+    product.multiply();
+    for (std::size_t i = 0; i < Large::m; ++i)
+      for (std::size_t j = 0; j < Large::n; ++j)
+        BOOST_REQUIRE_EQUAL(std::isfinite(product.c[i * Large::n + j]), i != kRow && j != kColumn);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(large_products_are_the_same_for_any_number_of_threads) {

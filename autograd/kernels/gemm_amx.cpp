@@ -1,0 +1,307 @@
+// Large products in single precision on the matrix unit of x86 processors, AMX. It multiplies bfloat16 numbers, which
+// have 8 significant bits, and adds in single precision, many times as many at once as vectors do. Each number is split
+// into three of them, x = x0 + x1 + x2, and of the nine products in a b the six largest are summed: what is left out is
+// below 2^-22 |a b| at worst and about 2^-26 mostly (Henry, Tang and Heinecke 2019). The split has no infinity: it
+// makes NaN of infinite numbers and of those from 3.39e38 on.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "seppo/autograd/kernels/gemm_amx.cpp"
+#include <hwy/foreach_target.h>
+
+#include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/kernels/transpose-inl.h>
+#include <seppo/autograd/memory.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#if defined(__x86_64__) && defined(__linux__) && !defined(SEPPO_FLOAT64)
+#define SEPPO_AMX __attribute__((target("amx-tile,amx-bf16")))
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#if defined(SEPPO_AMX) && HWY_TARGET == HWY_AVX3
+HWY_BEFORE_NAMESPACE();
+namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace {
+
+using Words = hn::RebindToUnsigned<D>;
+using Word = std::uint32_t;  // two bfloat16 numbers
+
+// A tile: kSide rows of a cache line each, which is kSide numbers of C or twice as many bfloat16 numbers.
+constexpr std::size_t kSide = 16, kTile = kSide * kSide, kLine = 64;
+// The lines of a factor are A's rows or B's columns. They are packed in spans of two tiles' width, each span in slices
+// of kStep terms: for each of the three parts two tiles.
+constexpr std::size_t kSpan = 2 * kSide, kStep = 2 * kSide, kParts = 3, kSlice = kParts * 2 * kTile;
+// Of the factor with fewer lines a block of this size is packed at a time, for the second-level cache.
+constexpr std::size_t kBlockLines = 512, kBlockTerms = 512;
+
+std::size_t slices(std::size_t terms) { return (terms + kStep - 1) / kStep; }
+std::size_t spans(std::size_t lines) { return (lines + kSpan - 1) / kSpan; }
+// How many of `most` from `first` on lie before `end`.
+HWY_INLINE std::size_t count(std::size_t first, std::size_t end, std::size_t most) {
+  return first < end ? std::min(most, end - first) : 0;
+}
+
+// ---- packing ------------------------------------------------------------------------------------
+
+// x = x0 + x1 + x2, each in the upper half of a word: x0 is rounded and x1 cut off, which leaves 8 bits for x2.
+struct Parts {
+  hn::Vec<Words> part[kParts];
+
+  HWY_INLINE explicit Parts(V x) {
+    const auto bits = [](V v) HWY_ATTR { return hn::BitCast(Words(), v); };
+    const auto upper = hn::Set(Words(), 0xffff0000), half = hn::Set(Words(), 0x8000);
+    part[0] = hn::And(hn::Add(bits(x), half), upper);
+    const V rest = hn::Sub(x, hn::BitCast(D(), part[0]));
+    part[1] = hn::And(bits(rest), upper);
+    part[2] = hn::And(bits(hn::Sub(rest, hn::BitCast(D(), part[1]))), upper);
+  }
+};
+
+// Some lines and terms of a factor.
+struct Lines {
+  Factor from;  // at(line, term)
+  std::size_t lines, terms;
+  bool are_rows;  // of tiles: A's lines are, for B terms are
+
+  Lines part(std::size_t line, std::size_t term, std::size_t count) const {
+    return {from.at(line, term), lines - line, count, are_rows};
+  }
+};
+
+// Packs a span, a few rows of its tiles at a time: vectors do it while the matrix unit multiplies the span before. A
+// word holds terms p and p + kSide of a line.
+class Packer {
+ public:
+  Packer() = default;
+  Packer(Word* to, const Lines& from)
+      : to_(to),
+        from_(from),
+        end_(slices(from.terms) * 2 * kQuads),
+        is_whole_(from.lines >= kSpan && from.terms % kStep == 0),
+        across_(from.are_rows ? from.from.row : from.from.col),
+        along_(from.are_rows ? from.from.col : from.from.row) {}
+
+  HWY_INLINE void some() {
+    if (done_ == end_) return;
+    const std::size_t tile = done_ / kQuads, row = done_ % kQuads * kRows;
+    const std::size_t line = tile % 2 * kSide, term = tile / 2 * kStep, other = kSide * from_.from.col;
+    ++done_;
+    Word* const to = to_ + tile / 2 * kSlice + tile % 2 * kTile + row * kSide;
+    const real* const at = from_.from.at(line, term).data;
+    if (is_whole_ && along_ == 1) return pack(to, at + row * across_, at + row * across_ + other, across_);
+    alignas(kLine) real low[kRows * kSide], high[kRows * kSide];
+    if (is_whole_) {
+      transpose_rows(D(), low, kSide, at + row, along_);
+      transpose_rows(D(), high, kSide, at + row + other, along_);
+    } else {
+      copy(low, line, term, row);
+      copy(high, line, term + kSide, row);
+    }
+    pack(to, low, high, kSide);
+  }
+  void all() {
+    while (done_ < end_) some();
+  }
+
+ private:
+  static constexpr std::size_t kRows = 4, kQuads = kSide / kRows;
+
+  // Rows of both tiles of words, for each part.
+  static HWY_INLINE void pack(Word* to, const real* low, const real* high, std::size_t ld) {
+    for (std::size_t i = 0; i < kRows; ++i) {
+      const Parts x(hn::LoadU(D(), low + i * ld)), y(hn::LoadU(D(), high + i * ld));
+      for (std::size_t p = 0; p < kParts; ++p)
+        hn::Store(hn::Or(hn::ShiftRight<16>(x.part[p]), y.part[p]), Words(), to + p * 2 * kTile + i * kSide);
+    }
+  }
+
+  // Rows where the factor ends, with zeros beyond.
+  HWY_NOINLINE void copy(real* to, std::size_t line, std::size_t term, std::size_t row) const {
+    (from_.are_rows ? line : term) += row;
+    const std::size_t lines = count(line, from_.lines, from_.are_rows ? kRows : kSide);
+    const std::size_t terms = count(term, from_.terms, from_.are_rows ? kSide : kRows);
+    std::fill_n(to, kRows * kSide, real{0});
+    for (std::size_t i = 0; i < lines; ++i)
+      for (std::size_t p = 0; p < terms; ++p)
+        to[from_.are_rows ? i * kSide + p : p * kSide + i] = *from_.from.at(line + i, term + p).data;
+  }
+
+  Word* to_ = nullptr;
+  Lines from_ = {};
+  std::size_t end_ = 0, done_ = 0;  // in fours of rows
+  bool is_whole_ = false;
+  std::size_t across_ = 0, along_ = 0;  // strides from row to row of a tile, and within a row
+};
+
+// ---- multiplying --------------------------------------------------------------------------------
+
+// The configuration of the unit: eight tiles of full size.
+struct alignas(kLine) TileShapes {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t bytes[16] = {};
+  std::uint8_t rows[16] = {};
+
+  TileShapes() {
+    std::fill_n(bytes, 8, kLine);
+    std::fill_n(rows, 8, kSide);
+  }
+};
+
+// Tiles 0 to 3 are C, 4 and 5 a part of A's rows, 6 and 7 one of B's columns.
+#define SEPPO_AMX_INLINE SEPPO_AMX inline __attribute__((always_inline))
+
+SEPPO_AMX_INLINE void load_rows(const Word* slice, std::size_t part) {
+  _tile_loadd(4, slice + part * 2 * kTile, kLine);
+  _tile_loadd(5, slice + part * 2 * kTile + kTile, kLine);
+}
+SEPPO_AMX_INLINE void load_columns(const Word* slice, std::size_t part) {
+  _tile_loadd(6, slice + part * 2 * kTile, kLine);
+  _tile_loadd(7, slice + part * 2 * kTile + kTile, kLine);
+}
+SEPPO_AMX_INLINE void multiply_parts(Packer& next) {
+  _tile_dpbf16ps(0, 4, 6);
+  _tile_dpbf16ps(1, 4, 7);
+  _tile_dpbf16ps(2, 5, 6);
+  _tile_dpbf16ps(3, 5, 7);
+  next.some();
+}
+
+// C[kSpan, kSpan] = addend + the product of so many slices
+SEPPO_AMX void tile_block(std::size_t slices, const Word* a, const Word* b, Addend addend, real* c, std::size_t ldc,
+                          Packer& next) {
+  if (addend.data) {
+    const Addend lower = addend.at(kSide, 0);
+    const std::size_t ld = addend.ld * sizeof(real);
+    _tile_loadd(0, addend.data, ld);
+    _tile_loadd(1, addend.data + kSide, ld);
+    _tile_loadd(2, lower.data, ld);
+    _tile_loadd(3, lower.data + kSide, ld);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (; slices > 0; --slices, a += kSlice, b += kSlice) {
+    load_rows(a, 0);
+    load_columns(b, 2);
+    multiply_parts(next);
+    load_columns(b, 1);
+    multiply_parts(next);
+    load_rows(a, 1);
+    multiply_parts(next);
+    load_columns(b, 0);
+    multiply_parts(next);
+    load_rows(a, 2);
+    multiply_parts(next);
+    load_rows(a, 0);
+    multiply_parts(next);
+  }
+  const std::size_t ld = ldc * sizeof(real);
+  real* const lower = c + kSide * ldc;
+  _tile_stored(0, c, ld);
+  _tile_stored(1, c + kSide, ld);
+  _tile_stored(2, lower, ld);
+  _tile_stored(3, lower + kSide, ld);
+}
+
+void copy_block(real* to, std::size_t ldt, const real* from, std::size_t ldf, std::size_t rows, std::size_t cols) {
+  for (std::size_t i = 0; i < rows; ++i)
+    for_each(cols,
+             [&](std::size_t j, std::size_t n) HWY_ATTR { store(load(from + i * ldf + j, n), to + i * ldt + j, n); });
+}
+
+// The same for the rows and columns that C has, which may be fewer.
+void block(std::size_t slices, const Word* a, const Word* b, Addend addend, real* c, std::size_t ldc, std::size_t rows,
+           std::size_t cols, Packer& next) {
+  if (rows == kSpan && cols == kSpan) return tile_block(slices, a, b, addend, c, ldc, next);
+  alignas(kLine) real whole[kSpan * kSpan];
+  if (addend.data) copy_block(whole, kSpan, addend.data, addend.ld, rows, cols), addend = {whole, kSpan};
+  tile_block(slices, a, b, addend, whole, kSpan, next);
+  copy_block(c, ldc, whole, kSpan, rows, cols);
+}
+
+// The calling thread's memory for packing.
+Word* scratch(std::size_t words) {
+  static thread_local Memory memory;
+  if (memory.size() < words * sizeof(Word)) memory = Memory(words * sizeof(Word));
+  return memory.as<Word>();
+}
+
+// The factor with fewer lines is packed in blocks. The other's spans pass by each block one after another.
+SEPPO_AMX void AmxGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
+                       std::size_t ldc) {
+  const Lines rows = {a, m, k, true}, columns = {{b.data, b.col, b.row}, n, k, false};
+  const bool rows_pass = m >= n;
+  const Lines &staying = rows_pass ? columns : rows, &passing = rows_pass ? rows : columns;
+  const std::size_t most = slices(std::min(k, kBlockTerms)) * kSlice;  // of a span
+  Word* const memory = scratch(most * (2 + spans(std::min(staying.lines, kBlockLines))));
+  Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
+  const TileShapes shapes;
+  _tile_loadconfig(&shapes);
+  for (std::size_t p = 0; p < k; p += kBlockTerms, addend = {c, ldc}) {
+    const std::size_t terms = count(p, k, kBlockTerms), depth = slices(terms);
+    for (std::size_t first = 0; first < staying.lines; first += kBlockLines) {
+      const std::size_t end = std::min(first + kBlockLines, staying.lines);
+      for (std::size_t i = first; i < end; i += kSpan)
+        Packer(here + (i - first) / kSpan * depth * kSlice, staying.part(i, p, terms)).all();
+      Packer(now, passing.part(0, p, terms)).all();
+      for (std::size_t j = 0; j < passing.lines; j += kSpan, std::swap(now, then)) {
+        Packer next;
+        if (j + kSpan < passing.lines) next = Packer(then, passing.part(j + kSpan, p, terms));
+        for (std::size_t i = first; i < end; i += kSpan) {
+          const Word* const stays = here + (i - first) / kSpan * depth * kSlice;
+          const std::size_t row = rows_pass ? j : i, col = rows_pass ? i : j;
+          block(depth, rows_pass ? now : stays, rows_pass ? stays : now, addend.at(row, col), c + row * ldc + col, ldc,
+                count(row, m, kSpan), count(col, n, kSpan), next);
+        }
+        next.all();
+      }
+    }
+  }
+  _tile_release();
+}
+
+}  // namespace
+}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+namespace seppo::inline SEPPO_ABI::kernels {
+#ifdef SEPPO_AMX
+
+bool has_amx() {
+  static const bool has = [] {
+    constexpr unsigned kBfloat16 = 1u << 22, kTiles = 1u << 24;
+    constexpr long kRequestPermission = 0x1023,
+                   kTileData = 18;  // of arch_prctl: the system keeps tiles only for who asks
+    unsigned a, b, c, d = 0;
+    const bool cpu_has = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kBfloat16) && (d & kTiles);
+    const bool may_use_newest = (hwy::SupportedTargets() & HWY_AVX3_DL) != 0;  // the first processors with AMX have it
+    return cpu_has && may_use_newest && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return has;
+}
+
+void amx_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
+              std::size_t ldc) {
+  N_AVX3::AmxGemm(m, n, k, a, b, addend, c, ldc);
+}
+
+#else
+
+bool has_amx() { return false; }
+
+void amx_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
+              std::size_t ldc) {
+  own_gemm(m, n, k, a, b, addend, c, ldc);
+}
+
+#endif
+}  // namespace seppo::inline SEPPO_ABI::kernels
+#endif
