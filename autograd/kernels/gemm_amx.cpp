@@ -170,59 +170,45 @@ SEPPO_AMX_INLINE void multiply_parts(Packer& next) {
   next.some();
 }
 
-// C[kSpan, kSpan] = addend + the product of so many slices
-SEPPO_AMX void tile_block(std::size_t slices, const Word* a, const Word* b, Addend addend, real* c, std::size_t ldc,
-                          Packer& next) {
-  if (addend.data) {
-    const Addend lower = addend.at(kSide, 0);
-    const std::size_t ld = addend.ld * sizeof(real);
-    _tile_loadd(0, addend.data, ld);
-    _tile_loadd(1, addend.data + kSide, ld);
-    _tile_loadd(2, lower.data, ld);
-    _tile_loadd(3, lower.data + kSide, ld);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (; slices > 0; --slices, a += kSlice, b += kSlice) {
-    load_rows(a, 0);
-    load_columns(b, 2);
+// The sum of so many slices. Its smaller parts come first: added to the larger ones each would be rounded to their
+// digits. Within another function's loops its own would lack registers.
+HWY_NOINLINE SEPPO_AMX void multiply_spans(std::size_t slices, const Word* a, const Word* b, real* sum, Packer& next) {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (const Word *rows = a, *columns = b; rows < a + slices * kSlice; rows += kSlice, columns += kSlice) {
+    load_rows(rows, 0);
+    load_columns(columns, 2);
     multiply_parts(next);
-    load_columns(b, 1);
+    load_columns(columns, 1);
     multiply_parts(next);
-    load_rows(a, 1);
+    load_rows(rows, 1);
     multiply_parts(next);
-    load_columns(b, 0);
+    load_columns(columns, 0);
     multiply_parts(next);
-    load_rows(a, 2);
-    multiply_parts(next);
-    load_rows(a, 0);
+    load_rows(rows, 2);
     multiply_parts(next);
   }
-  const std::size_t ld = ldc * sizeof(real);
-  real* const lower = c + kSide * ldc;
-  _tile_stored(0, c, ld);
-  _tile_stored(1, c + kSide, ld);
-  _tile_stored(2, lower, ld);
-  _tile_stored(3, lower + kSide, ld);
+  for (const Word *rows = a, *columns = b; rows < a + slices * kSlice; rows += kSlice, columns += kSlice) {
+    load_rows(rows, 0);
+    load_columns(columns, 0);
+    multiply_parts(next);
+  }
+  constexpr std::size_t kRow = kSpan * sizeof(real);
+  _tile_stored(0, sum, kRow);
+  _tile_stored(1, sum + kSide, kRow);
+  _tile_stored(2, sum + kSide * kSpan, kRow);
+  _tile_stored(3, sum + kSide * kSpan + kSide, kRow);
 }
 
-void copy_block(real* to, std::size_t ldt, const real* from, std::size_t ldf, std::size_t rows, std::size_t cols) {
+// c = addend + sum, for the rows and columns that C has of a span
+void put_block(real* c, std::size_t ldc, const real* sum, Addend addend, std::size_t rows, std::size_t cols) {
   for (std::size_t i = 0; i < rows; ++i)
-    for_each(cols,
-             [&](std::size_t j, std::size_t n) HWY_ATTR { store(load(from + i * ldf + j, n), to + i * ldt + j, n); });
-}
-
-// The same for the rows and columns that C has, which may be fewer.
-void block(std::size_t slices, const Word* a, const Word* b, Addend addend, real* c, std::size_t ldc, std::size_t rows,
-           std::size_t cols, Packer& next) {
-  if (rows == kSpan && cols == kSpan) return tile_block(slices, a, b, addend, c, ldc, next);
-  alignas(kLine) real whole[kSpan * kSpan];
-  if (addend.data) copy_block(whole, kSpan, addend.data, addend.ld, rows, cols), addend = {whole, kSpan};
-  tile_block(slices, a, b, addend, whole, kSpan, next);
-  copy_block(c, ldc, whole, kSpan, rows, cols);
+    for_each(cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
+      const V s = load(sum + i * kSpan + j, n);
+      store(addend.data ? hn::Add(s, load(addend.data + i * addend.ld + j, n)) : s, c + i * ldc + j, n);
+    });
 }
 
 // The calling thread's memory for packing.
@@ -256,8 +242,9 @@ SEPPO_AMX void AmxGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Fa
         for (std::size_t i = first; i < end; i += kSpan) {
           const Word* const stays = here + (i - first) / kSpan * depth * kSlice;
           const std::size_t row = rows_pass ? j : i, col = rows_pass ? i : j;
-          block(depth, rows_pass ? now : stays, rows_pass ? stays : now, addend.at(row, col), c + row * ldc + col, ldc,
-                count(row, m, kSpan), count(col, n, kSpan), next);
+          alignas(kLine) real sum[kSpan * kSpan];
+          multiply_spans(depth, rows_pass ? now : stays, rows_pass ? stays : now, sum, next);
+          put_block(c + row * ldc + col, ldc, sum, addend.at(row, col), count(row, m, kSpan), count(col, n, kSpan));
         }
         next.all();
       }
