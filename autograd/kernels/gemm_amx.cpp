@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #if defined(__x86_64__) && defined(__linux__) && !defined(SEPPO_FLOAT64)
-#define SEPPO_AMX __attribute__((target("amx-tile,amx-bf16")))
+#define SEPPO_AMX __attribute__((target(HWY_TARGET_STR ",amx-tile,amx-bf16")))
 #include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
