@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
 
 namespace {
 
-// A product large enough for every kernel, with padding in both factors for whoever reads too far.
+// A product large enough for every kernel, also once it is cut into pieces for the threads.
 struct Large {
   static constexpr std::size_t m = 300, n = 130, k = 90;
   std::vector<real> a, b;

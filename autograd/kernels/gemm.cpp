@@ -3,36 +3,22 @@
 #include <hwy/foreach_target.h>
 
 #include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/kernels/scratch.h>
 #include <seppo/autograd/kernels/simd-inl.h>
 #include <seppo/autograd/kernels/transpose-inl.h>
-#include <seppo/autograd/memory.h>
 
 #include <hwy/cache_control.h>
 
 #include <algorithm>
 #include <cstring>
 
-#ifndef SEPPO_GEMM_SCRATCH
-#define SEPPO_GEMM_SCRATCH
-namespace seppo::inline SEPPO_ABI::kernels {
-namespace {
-
-// The calling thread's memory for packing.
-real* gemm_scratch(std::size_t elements) {
-  static thread_local Memory memory;
-  if (memory.size() < elements * sizeof(real)) memory = Memory(elements * sizeof(real));
-  return memory.as<real>();
-}
-
-}  // namespace
-}  // namespace seppo::inline SEPPO_ABI::kernels
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
 constexpr std::size_t kLine = 64 / sizeof(real);  // of a cache
+
+real* gemm_scratch(std::size_t elements) { return packing_memory(elements * sizeof(real)).as<real>(); }
 
 // A tile of C in registers: 64-byte vectors come with 32 of them, narrower ones with 16.
 constexpr std::size_t kRowsAtOnce = 6, kVectorsAtOnce = HWY_MAX_BYTES >= 64 ? 4 : 2;

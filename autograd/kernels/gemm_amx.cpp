@@ -8,11 +8,12 @@
 #include <hwy/foreach_target.h>
 
 #include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/kernels/scratch.h>
 #include <seppo/autograd/kernels/transpose-inl.h>
-#include <seppo/autograd/memory.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #if defined(__x86_64__) && defined(__linux__) && !defined(SEPPO_FLOAT64)
 #define SEPPO_AMX __attribute__((target(HWY_TARGET_STR ",amx-tile,amx-bf16")))
@@ -67,8 +68,8 @@ struct Lines {
   std::size_t lines, terms;
   bool are_rows;  // of tiles: A's lines are, for B terms are
 
-  Lines part(std::size_t line, std::size_t term, std::size_t count) const {
-    return {from.at(line, term), lines - line, count, are_rows};
+  Lines part(std::size_t line, std::size_t term, std::size_t depth) const {
+    return {from.at(line, term), lines - line, depth, are_rows};
   }
 };
 
@@ -110,7 +111,7 @@ class Packer {
  private:
   static constexpr std::size_t kRows = 4, kQuads = kSide / kRows;
 
-  // Rows of both tiles of words, for each part.
+  // Rows of words, for each part: the lower halves and the upper ones.
   static HWY_INLINE void pack(Word* to, const real* low, const real* high, std::size_t ld) {
     for (std::size_t i = 0; i < kRows; ++i) {
       const Parts x(hn::LoadU(D(), low + i * ld)), y(hn::LoadU(D(), high + i * ld));
@@ -211,13 +212,6 @@ void put_block(real* c, std::size_t ldc, const real* sum, Addend addend, std::si
     });
 }
 
-// The calling thread's memory for packing.
-Word* scratch(std::size_t words) {
-  static thread_local Memory memory;
-  if (memory.size() < words * sizeof(Word)) memory = Memory(words * sizeof(Word));
-  return memory.as<Word>();
-}
-
 // The factor with fewer lines is packed in blocks. The other's spans pass by each block one after another.
 SEPPO_AMX void AmxGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
                        std::size_t ldc) {
@@ -225,7 +219,8 @@ SEPPO_AMX void AmxGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Fa
   const bool rows_pass = m >= n;
   const Lines &staying = rows_pass ? columns : rows, &passing = rows_pass ? rows : columns;
   const std::size_t most = slices(std::min(k, kBlockTerms)) * kSlice;  // of a span
-  Word* const memory = scratch(most * (2 + spans(std::min(staying.lines, kBlockLines))));
+  Word* const memory =
+      packing_memory(most * (2 + spans(std::min(staying.lines, kBlockLines))) * sizeof(Word)).as<Word>();
   Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
   const TileShapes shapes;
   _tile_loadconfig(&shapes);
@@ -265,8 +260,7 @@ namespace seppo::inline SEPPO_ABI::kernels {
 bool has_amx() {
   static const bool has = [] {
     constexpr unsigned kBfloat16 = 1u << 22, kTiles = 1u << 24;
-    constexpr long kRequestPermission = 0x1023,
-                   kTileData = 18;  // of arch_prctl: the system keeps tiles only for who asks
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl: the system saves tiles if asked to
     unsigned a, b, c, d = 0;
     const bool cpu_has = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kBfloat16) && (d & kTiles);
     const bool may_use_newest = (hwy::SupportedTargets() & HWY_AVX3_DL) != 0;  // the first processors with AMX have it

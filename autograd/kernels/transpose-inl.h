@@ -16,7 +16,8 @@ namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
 // y[cols, rows] = x[rows, cols]^T
-inline void transpose_elements(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
+inline void transpose_elements(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows,
+                               std::size_t cols) {
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t j = 0; j < cols; ++j) y[j * ldy + i] = x[i * ldx + j];
 }
