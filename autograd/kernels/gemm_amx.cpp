@@ -68,34 +68,36 @@ struct Lines {
   std::size_t lines, terms;
   bool are_rows;  // of tiles: A's lines are, for B terms are
 
-  Lines part(std::size_t line, std::size_t term, std::size_t depth) const {
-    return {from.at(line, term), lines - line, depth, are_rows};
+  // At most so many from a line and a term on.
+  Lines part(std::size_t line, std::size_t most_lines, std::size_t term, std::size_t most_terms) const {
+    return {from.at(line, term), count(line, lines, most_lines), count(term, terms, most_terms), are_rows};
   }
 };
 
-// Packs a span, a few rows of its tiles at a time: vectors do it while the matrix unit multiplies the span before. A
-// word holds terms p and p + kSide of a line.
+// Packs lines, a few rows of a tile at a time: vectors do it while the matrix unit multiplies. A word holds terms p and
+// p + kSide of a line.
 class Packer {
  public:
   Packer() = default;
   Packer(Word* to, const Lines& from)
       : to_(to),
         from_(from),
-        end_(slices(from.terms) * 2 * kQuads),
-        is_whole_(from.lines >= kSpan && from.terms % kStep == 0),
+        tiles_(slices(from.terms) * 2),
+        end_(spans(from.lines) * tiles_ * kQuads),
         across_(from.are_rows ? from.from.row : from.from.col),
         along_(from.are_rows ? from.from.col : from.from.row) {}
 
   HWY_INLINE void some() {
     if (done_ == end_) return;
-    const std::size_t tile = done_ / kQuads, row = done_ % kQuads * kRows;
-    const std::size_t line = tile % 2 * kSide, term = tile / 2 * kStep, other = kSide * from_.from.col;
-    ++done_;
-    Word* const to = to_ + tile / 2 * kSlice + tile % 2 * kTile + row * kSide;
+    const std::size_t row = done_ % kQuads * kRows;
+    const std::size_t line = line_ + tile_ % 2 * kSide, term = tile_ / 2 * kStep, other = kSide * from_.from.col;
+    Word* const to = to_ + tile_ / 2 * kSlice + tile_ % 2 * kTile + row * kSide;
+    advance();
     const real* const at = from_.from.at(line, term).data;
-    if (is_whole_ && along_ == 1) return pack(to, at + row * across_, at + row * across_ + other, across_);
+    const bool is_whole = line + kSide <= from_.lines && term + kStep <= from_.terms;
+    if (is_whole && along_ == 1) return pack(to, at + row * across_, at + row * across_ + other, across_);
     alignas(kLine) real low[kRows * kSide], high[kRows * kSide];
-    if (is_whole_) {
+    if (is_whole) {
       transpose_rows(D(), low, kSide, at + row, along_);
       transpose_rows(D(), high, kSide, at + row + other, along_);
     } else {
@@ -110,6 +112,14 @@ class Packer {
 
  private:
   static constexpr std::size_t kRows = 4, kQuads = kSide / kRows;
+
+  // To the next rows: of a tile, of the tiles of a span, of the spans.
+  HWY_INLINE void advance() {
+    if (++done_ % kQuads != 0 || ++tile_ != tiles_) return;
+    tile_ = 0;
+    line_ += kSpan;
+    to_ += tiles_ / 2 * kSlice;
+  }
 
   // Rows of words, for each part: the lower halves and the upper ones.
   static HWY_INLINE void pack(Word* to, const real* low, const real* high, std::size_t ld) {
@@ -133,74 +143,129 @@ class Packer {
 
   Word* to_ = nullptr;
   Lines from_ = {};
-  std::size_t end_ = 0, done_ = 0;  // in fours of rows
-  bool is_whole_ = false;
-  std::size_t across_ = 0, along_ = 0;  // strides from row to row of a tile, and within a row
+  std::size_t tiles_ = 0, end_ = 0;             // of a span; in fours of rows
+  std::size_t done_ = 0, tile_ = 0, line_ = 0;  // in fours of rows; of the span; its first
+  std::size_t across_ = 0, along_ = 0;          // strides from row to row of a tile, and within a row
 };
 
 // ---- multiplying --------------------------------------------------------------------------------
 
-// The configuration of the unit: eight tiles of full size.
+// The tiles: 0 and 1 are C, 2 and 3 a part of A's rows, 4 one of B's columns, as wide as a tile. For blocks that are
+// wider by another tile 5 and 6 are C, 7 is B: these load less. But a core that also runs another thread renames few
+// tiles, and none are left with all eight in use: then narrow blocks are almost twice as fast. Both add up the same
+// numbers in the same order.
+enum class Blocks { narrow, wide };
+
 struct alignas(kLine) TileShapes {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
   std::uint16_t bytes[16] = {};
   std::uint8_t rows[16] = {};
 
-  TileShapes() {
-    std::fill_n(bytes, 8, kLine);
-    std::fill_n(rows, 8, kSide);
+  constexpr explicit TileShapes(std::size_t tiles) {
+    std::fill_n(bytes, tiles, kLine);
+    std::fill_n(rows, tiles, kSide);
   }
 };
 
-// Tiles 0 to 3 are C, 4 and 5 a part of A's rows, 6 and 7 one of B's columns.
+// Tiles that are not configured need no registers.
+SEPPO_AMX void configure_tiles(Blocks blocks) {
+  static constexpr TileShapes few(5), all(8);  // static, since the compiler believes that eight bytes are read
+  if (blocks == Blocks::narrow)
+    _tile_loadconfig(&few);
+  else
+    _tile_loadconfig(&all);
+}
+
 #define SEPPO_AMX_INLINE SEPPO_AMX inline __attribute__((always_inline))
 
 SEPPO_AMX_INLINE void load_rows(const Word* slice, std::size_t part) {
-  _tile_loadd(4, slice + part * 2 * kTile, kLine);
-  _tile_loadd(5, slice + part * 2 * kTile + kTile, kLine);
+  _tile_loadd(2, slice + part * 2 * kTile, kLine);
+  _tile_loadd(3, slice + part * 2 * kTile + kTile, kLine);
 }
+template <Blocks kBlocks>
 SEPPO_AMX_INLINE void load_columns(const Word* slice, std::size_t part) {
-  _tile_loadd(6, slice + part * 2 * kTile, kLine);
-  _tile_loadd(7, slice + part * 2 * kTile + kTile, kLine);
+  _tile_loadd(4, slice + part * 2 * kTile, kLine);
+  if constexpr (kBlocks == Blocks::wide) _tile_loadd(7, slice + part * 2 * kTile + kTile, kLine);
 }
+template <Blocks kBlocks>
 SEPPO_AMX_INLINE void multiply_parts(Packer& next) {
-  _tile_dpbf16ps(0, 4, 6);
-  _tile_dpbf16ps(1, 4, 7);
-  _tile_dpbf16ps(2, 5, 6);
-  _tile_dpbf16ps(3, 5, 7);
+  _tile_dpbf16ps(0, 2, 4);
+  _tile_dpbf16ps(1, 3, 4);
+  if constexpr (kBlocks == Blocks::wide) {
+    _tile_dpbf16ps(5, 2, 7);
+    _tile_dpbf16ps(6, 3, 7);
+  }
   next.some();
 }
 
 // The sum of so many slices. Its smaller parts come first: added to the larger ones each would be rounded to their
 // digits. Within another function's loops its own would lack registers.
-HWY_NOINLINE SEPPO_AMX void multiply_spans(std::size_t slices, const Word* a, const Word* b, real* sum, Packer& next) {
+template <Blocks kBlocks>
+HWY_NOINLINE SEPPO_AMX void multiply_block(std::size_t slices, const Word* a, const Word* b, real* sum, Packer& next) {
+  constexpr bool kWide = kBlocks == Blocks::wide;
   _tile_zero(0);
   _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  for (const Word *rows = a, *columns = b; rows < a + slices * kSlice; rows += kSlice, columns += kSlice) {
-    load_rows(rows, 0);
-    load_columns(columns, 2);
-    multiply_parts(next);
-    load_columns(columns, 1);
-    multiply_parts(next);
-    load_rows(rows, 1);
-    multiply_parts(next);
-    load_columns(columns, 0);
-    multiply_parts(next);
-    load_rows(rows, 2);
-    multiply_parts(next);
+  if constexpr (kWide) {
+    _tile_zero(5);
+    _tile_zero(6);
   }
   for (const Word *rows = a, *columns = b; rows < a + slices * kSlice; rows += kSlice, columns += kSlice) {
     load_rows(rows, 0);
-    load_columns(columns, 0);
-    multiply_parts(next);
+    load_columns<kBlocks>(columns, 2);
+    multiply_parts<kBlocks>(next);
+    load_columns<kBlocks>(columns, 1);
+    multiply_parts<kBlocks>(next);
+    load_rows(rows, 1);
+    multiply_parts<kBlocks>(next);
+    load_columns<kBlocks>(columns, 0);
+    multiply_parts<kBlocks>(next);
+    load_rows(rows, 2);
+    multiply_parts<kBlocks>(next);
+  }
+  for (const Word *rows = a, *columns = b; rows < a + slices * kSlice; rows += kSlice, columns += kSlice) {
+    load_rows(rows, 0);
+    load_columns<kBlocks>(columns, 0);
+    multiply_parts<kBlocks>(next);
   }
   constexpr std::size_t kRow = kSpan * sizeof(real);
   _tile_stored(0, sum, kRow);
-  _tile_stored(1, sum + kSide, kRow);
-  _tile_stored(2, sum + kSide * kSpan, kRow);
-  _tile_stored(3, sum + kSide * kSpan + kSide, kRow);
+  _tile_stored(1, sum + kSide * kSpan, kRow);
+  if constexpr (kWide) {
+    _tile_stored(5, sum + kSide, kRow);
+    _tile_stored(6, sum + kSide * kSpan + kSide, kRow);
+  }
+}
+
+// sum[kSpan, kSpan]
+void multiply_spans(Blocks blocks, std::size_t slices, const Word* a, const Word* b, real* sum, Packer& next) {
+  if (blocks == Blocks::wide) return multiply_block<Blocks::wide>(slices, a, b, sum, next);
+  multiply_block<Blocks::narrow>(slices, a, b, sum, next);
+  multiply_block<Blocks::narrow>(slices, a, b + kTile, sum + kSide, next);
+}
+
+// The ticks of the clock for kSpan^2 sums of two slices.
+template <Blocks kBlocks>
+double time_blocks(const Word* a, const Word* b) {
+  configure_tiles(kBlocks);
+  alignas(kLine) real sum[kSpan * kSpan];
+  Packer nothing;
+  multiply_spans(kBlocks, 2, a, b, sum, nothing);  // brings the factors into the cache
+  const auto start = __rdtsc();
+  for (int i = 0; i < 4; ++i) multiply_spans(kBlocks, 2, a, b, sum, nothing);
+  return static_cast<double>(__rdtsc() - start);
+}
+
+// The faster blocks, which change when the core's other thread starts or stops: tried again every two milliseconds.
+Blocks faster_blocks(const Word* a, const Word* b) {
+  constexpr unsigned long long kAgain = 1 << 22;
+  constexpr double kBenefit = 1.2;  // narrow blocks need it, for they load more
+  static thread_local unsigned long long last = 0;
+  static thread_local Blocks faster = Blocks::wide;
+  if (__rdtsc() - last < kAgain) return faster;
+  const double narrow = time_blocks<Blocks::narrow>(a, b), wide = time_blocks<Blocks::wide>(a, b);
+  faster = wide > kBenefit * narrow ? Blocks::narrow : Blocks::wide;
+  last = __rdtsc();
+  return faster;
 }
 
 // c = addend + sum, for the rows and columns that C has of a span
@@ -222,23 +287,21 @@ SEPPO_AMX void AmxGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Fa
   Word* const memory =
       packing_memory(most * (2 + spans(std::min(staying.lines, kBlockLines))) * sizeof(Word)).as<Word>();
   Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
-  const TileShapes shapes;
-  _tile_loadconfig(&shapes);
   for (std::size_t p = 0; p < k; p += kBlockTerms, addend = {c, ldc}) {
-    const std::size_t terms = count(p, k, kBlockTerms), depth = slices(terms);
+    const std::size_t depth = slices(count(p, k, kBlockTerms));
     for (std::size_t first = 0; first < staying.lines; first += kBlockLines) {
       const std::size_t end = std::min(first + kBlockLines, staying.lines);
-      for (std::size_t i = first; i < end; i += kSpan)
-        Packer(here + (i - first) / kSpan * depth * kSlice, staying.part(i, p, terms)).all();
-      Packer(now, passing.part(0, p, terms)).all();
+      Packer(here, staying.part(first, kBlockLines, p, kBlockTerms)).all();
+      Packer(now, passing.part(0, kSpan, p, kBlockTerms)).all();
       for (std::size_t j = 0; j < passing.lines; j += kSpan, std::swap(now, then)) {
-        Packer next;
-        if (j + kSpan < passing.lines) next = Packer(then, passing.part(j + kSpan, p, terms));
+        Packer next(then, passing.part(j + kSpan, kSpan, p, kBlockTerms));
+        const Blocks blocks = faster_blocks(now, here);
+        configure_tiles(blocks);
         for (std::size_t i = first; i < end; i += kSpan) {
           const Word* const stays = here + (i - first) / kSpan * depth * kSlice;
           const std::size_t row = rows_pass ? j : i, col = rows_pass ? i : j;
           alignas(kLine) real sum[kSpan * kSpan];
-          multiply_spans(depth, rows_pass ? now : stays, rows_pass ? stays : now, sum, next);
+          multiply_spans(blocks, depth, rows_pass ? now : stays, rows_pass ? stays : now, sum, next);
           put_block(c + row * ldc + col, ldc, sum, addend.at(row, col), count(row, m, kSpan), count(col, n, kSpan));
         }
         next.all();
