@@ -81,8 +81,8 @@ void compute(const Product& p) {
   if (is_by_rows(p) && p.m <= kVeryFew)
     return kernels::dot_rows(p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.addend, p.c, p.ldc);
   if (suits_amx(p))
-    return kernels::amx_gemm(p.m, p.n, p.k, factor(p.trans_a, p.a, p.lda), factor(p.trans_b, p.b, p.ldb), p.addend, p.c,
-                             p.ldc);
+    return kernels::amx_gemm(kernels::faster_amx_blocks(), p.m, p.n, p.k, factor(p.trans_a, p.a, p.lda),
+                             factor(p.trans_b, p.b, p.ldb), p.addend, p.c, p.ldc);
   if (p.n * p.k <= largest_own())
     return kernels::own_gemm(p.m, p.n, p.k, factor(p.trans_a, p.a, p.lda), factor(p.trans_b, p.b, p.ldb), p.addend, p.c,
                              p.ldc);

@@ -2,6 +2,7 @@
 // code for float than for double.
 #define BOOST_TEST_MODULE kernels
 #include <seppo/autograd/blas.h>
+#include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/parallel.h>
 #include <seppo/autograd/random.h>
@@ -167,6 +168,24 @@ BOOST_AUTO_TEST_CASE(a_number_that_is_none_spoils_its_row_or_column_of_a_large_p
       for (std::size_t j = 0; j < Large::n; ++j)
         BOOST_REQUIRE_EQUAL(std::isfinite(product.c[i * Large::n + j]), i != kRow && j != kColumn);
   }
+}
+
+// It may choose them by how fast they are at the moment.
+BOOST_AUTO_TEST_CASE(the_matrix_unit_gives_the_same_numbers_with_any_blocks) {
+  namespace kernels = seppo::kernels;
+  if (!kernels::has_amx()) return;
+  constexpr std::size_t m = 300, n = 130, k = 600;
+  const std::vector<real> a = reals(draw(m * k, 7)), b = reals(draw(n * k, 8)), row = reals(draw(n, 9));
+  const auto product = [&](kernels::AmxBlocks blocks, bool is_turned) {
+    std::vector<real> c(m * n);
+    if (is_turned)
+      kernels::amx_gemm(blocks, n, m, k, {b.data(), 1, n}, {a.data(), m, 1}, {}, c.data(), m);
+    else
+      kernels::amx_gemm(blocks, m, n, k, {a.data(), k, 1}, {b.data(), 1, k}, {row.data(), 0}, c.data(), n);
+    return c;
+  };
+  for (const bool is_turned : {false, true})
+    BOOST_CHECK(product(kernels::AmxBlocks::narrow, is_turned) == product(kernels::AmxBlocks::wide, is_turned));
 }
 
 BOOST_AUTO_TEST_CASE(large_products_are_the_same_for_any_number_of_threads) {

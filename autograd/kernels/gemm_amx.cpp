@@ -154,7 +154,7 @@ class Packer {
 // wider by another tile 5 and 6 are C, 7 is B: these load less. But a core that also runs another thread renames few
 // tiles, and none are left with all eight in use: then narrow blocks are almost twice as fast. Both add up the same
 // numbers in the same order.
-enum class Blocks { narrow, wide };
+using Blocks = AmxBlocks;
 
 struct alignas(kLine) TileShapes {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -243,31 +243,6 @@ void multiply_spans(Blocks blocks, std::size_t slices, const Word* a, const Word
   multiply_block<Blocks::narrow>(slices, a, b + kTile, sum + kSide, next);
 }
 
-// The ticks of the clock for kSpan^2 sums of two slices.
-template <Blocks kBlocks>
-double time_blocks(const Word* a, const Word* b) {
-  configure_tiles(kBlocks);
-  alignas(kLine) real sum[kSpan * kSpan];
-  Packer nothing;
-  multiply_spans(kBlocks, 2, a, b, sum, nothing);  // brings the factors into the cache
-  const auto start = __rdtsc();
-  for (int i = 0; i < 4; ++i) multiply_spans(kBlocks, 2, a, b, sum, nothing);
-  return static_cast<double>(__rdtsc() - start);
-}
-
-// The faster blocks, which change when the core's other thread starts or stops: tried again every two milliseconds.
-Blocks faster_blocks(const Word* a, const Word* b) {
-  constexpr unsigned long long kAgain = 1 << 22;
-  constexpr double kBenefit = 1.2;  // narrow blocks need it, for they load more
-  static thread_local unsigned long long last = 0;
-  static thread_local Blocks faster = Blocks::wide;
-  if (__rdtsc() - last < kAgain) return faster;
-  const double narrow = time_blocks<Blocks::narrow>(a, b), wide = time_blocks<Blocks::wide>(a, b);
-  faster = wide > kBenefit * narrow ? Blocks::narrow : Blocks::wide;
-  last = __rdtsc();
-  return faster;
-}
-
 // c = addend + sum, for the rows and columns that C has of a span
 void put_block(real* c, std::size_t ldc, const real* sum, Addend addend, std::size_t rows, std::size_t cols) {
   for (std::size_t i = 0; i < rows; ++i)
@@ -278,8 +253,8 @@ void put_block(real* c, std::size_t ldc, const real* sum, Addend addend, std::si
 }
 
 // The factor with fewer lines is packed in blocks. The other's spans pass by each block one after another.
-SEPPO_AMX void AmxGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
-                       std::size_t ldc) {
+SEPPO_AMX void AmxGemm(Blocks blocks, std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend,
+                       real* c, std::size_t ldc) {
   const Lines rows = {a, m, k, true}, columns = {{b.data, b.col, b.row}, n, k, false};
   const bool rows_pass = m >= n;
   const Lines &staying = rows_pass ? columns : rows, &passing = rows_pass ? rows : columns;
@@ -287,6 +262,7 @@ SEPPO_AMX void AmxGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Fa
   Word* const memory =
       packing_memory(most * (2 + spans(std::min(staying.lines, kBlockLines))) * sizeof(Word)).as<Word>();
   Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
+  configure_tiles(blocks);
   for (std::size_t p = 0; p < k; p += kBlockTerms, addend = {c, ldc}) {
     const std::size_t depth = slices(count(p, k, kBlockTerms));
     for (std::size_t first = 0; first < staying.lines; first += kBlockLines) {
@@ -295,8 +271,6 @@ SEPPO_AMX void AmxGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Fa
       Packer(now, passing.part(0, kSpan, p, kBlockTerms)).all();
       for (std::size_t j = 0; j < passing.lines; j += kSpan, std::swap(now, then)) {
         Packer next(then, passing.part(j + kSpan, kSpan, p, kBlockTerms));
-        const Blocks blocks = faster_blocks(now, here);
-        configure_tiles(blocks);
         for (std::size_t i = first; i < end; i += kSpan) {
           const Word* const stays = here + (i - first) / kSpan * depth * kSlice;
           const std::size_t row = rows_pass ? j : i, col = rows_pass ? i : j;
@@ -309,6 +283,32 @@ SEPPO_AMX void AmxGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Fa
     }
   }
   _tile_release();
+}
+
+// ---- which blocks -------------------------------------------------------------------------------
+
+// The ticks of the clock that some products of zeros take.
+double time_blocks(Blocks blocks) {
+  alignas(kLine) static constexpr Word zeros[2 * kSlice] = {};
+  alignas(kLine) real sum[kSpan * kSpan];
+  Packer nothing;
+  configure_tiles(blocks);
+  multiply_spans(blocks, 2, zeros, zeros, sum, nothing);  // brings the zeros into the cache
+  const auto start = __rdtsc();
+  for (int i = 0; i < 4; ++i) multiply_spans(blocks, 2, zeros, zeros, sum, nothing);
+  return static_cast<double>(__rdtsc() - start);
+}
+
+SEPPO_AMX Blocks FasterBlocks() {
+  constexpr unsigned long long kAgain = 1 << 22;  // about two milliseconds; trying takes ten microseconds
+  constexpr double kBenefit = 1.2;                // narrow blocks need it, for they load more
+  static thread_local unsigned long long last = 0;
+  static thread_local Blocks faster = Blocks::wide;
+  if (__rdtsc() - last < kAgain) return faster;
+  faster = time_blocks(Blocks::wide) > kBenefit * time_blocks(Blocks::narrow) ? Blocks::narrow : Blocks::wide;
+  _tile_release();
+  last = __rdtsc();
+  return faster;
 }
 
 }  // namespace
@@ -332,16 +332,19 @@ bool has_amx() {
   return has;
 }
 
-void amx_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
+AmxBlocks faster_amx_blocks() { return N_AVX3::FasterBlocks(); }
+
+void amx_gemm(AmxBlocks blocks, std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
               std::size_t ldc) {
-  N_AVX3::AmxGemm(m, n, k, a, b, addend, c, ldc);
+  N_AVX3::AmxGemm(blocks, m, n, k, a, b, addend, c, ldc);
 }
 
 #else
 
 bool has_amx() { return false; }
+AmxBlocks faster_amx_blocks() { return AmxBlocks::wide; }
 
-void amx_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
+void amx_gemm(AmxBlocks, std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
               std::size_t ldc) {
   own_gemm(m, n, k, a, b, addend, c, ldc);
 }

@@ -61,7 +61,11 @@ void own_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, A
 // The same on the processor's matrix unit, if it has one, which is for single precision and Linux only. As exact as in
 // single precision, but infinite numbers give NaN (gemm_amx.cpp).
 bool has_amx();
-void amx_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c, std::size_t ldc);
+// Blocks of C. The numbers are the same bit for bit; which blocks are faster changes with what else the core does.
+enum class AmxBlocks { narrow, wide };
+AmxBlocks faster_amx_blocks();  // on this thread, at the moment
+void amx_gemm(AmxBlocks blocks, std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
+              std::size_t ldc);
 // C[m,n] = addend + A[m,k] B[n,k]^T for few rows of A, with A^T [k,m] dense; reads B once, as it lies.
 void few_rows(std::size_t m, std::size_t n, std::size_t k, const real* a_transposed, const real* b, std::size_t ldb,
               Addend addend, real* c, std::size_t ldc);
