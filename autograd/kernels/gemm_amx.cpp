@@ -150,10 +150,10 @@ class Packer {
 
 // ---- multiplying --------------------------------------------------------------------------------
 
-// The tiles: 0 and 1 are C, 2 and 3 a part of A's rows, 4 one of B's columns, as wide as a tile. For blocks that are
-// wider by another tile 5 and 6 are C, 7 is B: these load less. But a core that also runs another thread renames few
-// tiles, and none are left with all eight in use: then narrow blocks are almost twice as fast. Both add up the same
-// numbers in the same order.
+// Tiles 0 and 1 are C, 2 and 3 a part of A's rows, 4 the same part of B's columns, a tile's width of them. Wide blocks
+// have in 5 and 6 more of C and in 7 more of B, and so load less. But a core that also runs another thread has few
+// registers for tiles: with all eight in use each instruction waits for the one before, and narrow blocks are almost
+// twice as fast. Both add up the same numbers in the same order.
 using Blocks = AmxBlocks;
 
 struct alignas(kLine) TileShapes {
