@@ -74,25 +74,24 @@ struct Lines {
   }
 };
 
-// Packs lines, a few rows of a tile at a time: vectors do it while the matrix unit multiplies. A word holds terms p and
-// p + kSide of a line.
+// Packs a span, a few rows of its tiles at a time: vectors do it while the matrix unit multiplies the span before. A
+// word holds terms p and p + kSide of a line.
 class Packer {
  public:
   Packer() = default;
   Packer(Word* to, const Lines& from)
       : to_(to),
         from_(from),
-        tiles_(slices(from.terms) * 2),
-        end_(spans(from.lines) * tiles_ * kQuads),
+        end_(spans(from.lines) * slices(from.terms) * 2 * kQuads),
         across_(from.are_rows ? from.from.row : from.from.col),
         along_(from.are_rows ? from.from.col : from.from.row) {}
 
   HWY_INLINE void some() {
     if (done_ == end_) return;
-    const std::size_t row = done_ % kQuads * kRows;
-    const std::size_t line = line_ + tile_ % 2 * kSide, term = tile_ / 2 * kStep, other = kSide * from_.from.col;
-    Word* const to = to_ + tile_ / 2 * kSlice + tile_ % 2 * kTile + row * kSide;
-    advance();
+    const std::size_t tile = done_ / kQuads, row = done_ % kQuads * kRows;
+    const std::size_t line = tile % 2 * kSide, term = tile / 2 * kStep, other = kSide * from_.from.col;
+    ++done_;
+    Word* const to = to_ + tile / 2 * kSlice + tile % 2 * kTile + row * kSide;
     const real* const at = from_.from.at(line, term).data;
     const bool is_whole = line + kSide <= from_.lines && term + kStep <= from_.terms;
     if (is_whole && along_ == 1) return pack(to, at + row * across_, at + row * across_ + other, across_);
@@ -112,14 +111,6 @@ class Packer {
 
  private:
   static constexpr std::size_t kRows = 4, kQuads = kSide / kRows;
-
-  // To the next rows: of a tile, of the tiles of a span, of the spans.
-  HWY_INLINE void advance() {
-    if (++done_ % kQuads != 0 || ++tile_ != tiles_) return;
-    tile_ = 0;
-    line_ += kSpan;
-    to_ += tiles_ / 2 * kSlice;
-  }
 
   // Rows of words, for each part: the lower halves and the upper ones.
   static HWY_INLINE void pack(Word* to, const real* low, const real* high, std::size_t ld) {
@@ -143,9 +134,8 @@ class Packer {
 
   Word* to_ = nullptr;
   Lines from_ = {};
-  std::size_t tiles_ = 0, end_ = 0;             // of a span; in fours of rows
-  std::size_t done_ = 0, tile_ = 0, line_ = 0;  // in fours of rows; of the span; its first
-  std::size_t across_ = 0, along_ = 0;          // strides from row to row of a tile, and within a row
+  std::size_t end_ = 0, done_ = 0;      // in fours of rows
+  std::size_t across_ = 0, along_ = 0;  // strides from row to row of a tile, and within a row
 };
 
 // ---- multiplying --------------------------------------------------------------------------------
@@ -267,7 +257,8 @@ SEPPO_AMX void AmxGemm(Blocks blocks, std::size_t m, std::size_t n, std::size_t 
     const std::size_t depth = slices(count(p, k, kBlockTerms));
     for (std::size_t first = 0; first < staying.lines; first += kBlockLines) {
       const std::size_t end = std::min(first + kBlockLines, staying.lines);
-      Packer(here, staying.part(first, kBlockLines, p, kBlockTerms)).all();
+      for (std::size_t i = first; i < end; i += kSpan)
+        Packer(here + (i - first) / kSpan * depth * kSlice, staying.part(i, kSpan, p, kBlockTerms)).all();
       Packer(now, passing.part(0, kSpan, p, kBlockTerms)).all();
       for (std::size_t j = 0; j < passing.lines; j += kSpan, std::swap(now, then)) {
         Packer next(then, passing.part(j + kSpan, kSpan, p, kBlockTerms));
