@@ -5,6 +5,7 @@
 // Beside the time stands what was achieved: GFLOP/s, to be compared with "peak/flops" in the same run (fused
 // multiply-adds in registers), and GB/s read and written, with "peak/copy" (64 MiB).
 #include <seppo/autograd/blas.h>
+#include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/adam.h>
 
@@ -88,6 +89,15 @@ void run_gemm(benchmark::State& state, const GemmCase& g) {
             g.different > 1 ? static_cast<double>(g.k * g.n * sizeof(real)) : 0);
 }
 
+// gemm() takes the faster blocks of the two; beside a neighbour on the core they differ.
+void run_amx_blocks(benchmark::State& state, kernels::AmxBlocks blocks) {
+  constexpr std::size_t m = 256, n = 2048, k = 512;  // J4 FFN
+  const std::vector<real> a = random_values(m * k), b = random_values(n * k);
+  std::vector<real> c(m * n);
+  for (auto _ : state) kernels::amx_gemm(blocks, m, n, k, {a.data(), k, 1}, {b.data(), 1, k}, {}, c.data(), n);
+  set_rates(state, 2.0 * m * n * k, 0);
+}
+
 // An op on a [rows, cols] tensor, forward or forward and backward; the bytes are those of its inputs and outputs.
 using Op = std::function<Tensor(const Tensor& x)>;
 
@@ -133,6 +143,10 @@ void register_all() {
   add("peak/copy", peak_copy);
   for (const GemmCase& g : kGemms)
     add(std::string("gemm/") + g.name, [&g](benchmark::State& state) { run_gemm(state, g); });
+  if (kernels::has_amx()) {
+    add("matrix unit/narrow blocks", [](benchmark::State& s) { run_amx_blocks(s, kernels::AmxBlocks::narrow); });
+    add("matrix unit/wide blocks", [](benchmark::State& s) { run_amx_blocks(s, kernels::AmxBlocks::wide); });
+  }
 
   const auto ones = std::make_shared<std::vector<real>>(1024, real{1});
   const auto row = [ones](const Tensor& x) { return tensor({x.dim(1)}, {ones->data(), x.cols()}); };
