@@ -191,7 +191,8 @@ SEPPO_AMX_INLINE void multiply_parts(Packer& next) {
 // The sum of so many slices. Its smaller parts come first: added to the larger ones each would be rounded to their
 // digits. Within another function's loops its own would lack registers.
 template <Blocks kBlocks>
-HWY_NOINLINE SEPPO_AMX void multiply_block(std::size_t slices, const Word* a, const Word* b, real* sum, Packer& next) {
+HWY_NOINLINE SEPPO_AMX void multiply_block(std::size_t slices, const Word* a, const Word* b, real* sum, std::size_t ld,
+                                           Packer& next) {
   constexpr bool kWide = kBlocks == Blocks::wide;
   _tile_zero(0);
   _tile_zero(1);
@@ -217,20 +218,21 @@ HWY_NOINLINE SEPPO_AMX void multiply_block(std::size_t slices, const Word* a, co
     load_columns<kBlocks>(columns, 0);
     multiply_parts<kBlocks>(next);
   }
-  constexpr std::size_t kRow = kSpan * sizeof(real);
-  _tile_stored(0, sum, kRow);
-  _tile_stored(1, sum + kSide * kSpan, kRow);
+  const std::size_t row = ld * sizeof(real);
+  _tile_stored(0, sum, row);
+  _tile_stored(1, sum + kSide * ld, row);
   if constexpr (kWide) {
-    _tile_stored(5, sum + kSide, kRow);
-    _tile_stored(6, sum + kSide * kSpan + kSide, kRow);
+    _tile_stored(5, sum + kSide, row);
+    _tile_stored(6, sum + kSide * ld + kSide, row);
   }
 }
 
-// sum[kSpan, kSpan]
-void multiply_spans(Blocks blocks, std::size_t slices, const Word* a, const Word* b, real* sum, Packer& next) {
-  if (blocks == Blocks::wide) return multiply_block<Blocks::wide>(slices, a, b, sum, next);
-  multiply_block<Blocks::narrow>(slices, a, b, sum, next);
-  multiply_block<Blocks::narrow>(slices, a, b + kTile, sum + kSide, next);
+// sum[kSpan, kSpan], its rows ld apart
+void multiply_spans(Blocks blocks, std::size_t slices, const Word* a, const Word* b, real* sum, std::size_t ld,
+                    Packer& next) {
+  if (blocks == Blocks::wide) return multiply_block<Blocks::wide>(slices, a, b, sum, ld, next);
+  multiply_block<Blocks::narrow>(slices, a, b, sum, ld, next);
+  multiply_block<Blocks::narrow>(slices, a, b + kTile, sum + kSide, ld, next);
 }
 
 // c = addend + sum, for the rows and columns that C has of a span
@@ -265,9 +267,16 @@ SEPPO_AMX void AmxGemm(Blocks blocks, std::size_t m, std::size_t n, std::size_t 
         for (std::size_t i = first; i < end; i += kSpan) {
           const Word* const stays = here + (i - first) / kSpan * depth * kSlice;
           const std::size_t row = rows_pass ? j : i, col = rows_pass ? i : j;
-          alignas(kLine) real sum[kSpan * kSpan];
-          multiply_spans(blocks, depth, rows_pass ? now : stays, rows_pass ? stays : now, sum, next);
-          put_block(c + row * ldc + col, ldc, sum, addend.at(row, col), count(row, m, kSpan), count(col, n, kSpan));
+          const Word *const left = rows_pass ? now : stays, *const right = rows_pass ? stays : now;
+          real* const to = c + row * ldc + col;
+          const std::size_t height = count(row, m, kSpan), width = count(col, n, kSpan);
+          if (!addend.data && height == kSpan && width == kSpan) {  // reading a sum just stored would wait
+            multiply_spans(blocks, depth, left, right, to, ldc, next);
+          } else {
+            alignas(kLine) real sum[kSpan * kSpan];
+            multiply_spans(blocks, depth, left, right, sum, kSpan, next);
+            put_block(to, ldc, sum, addend.at(row, col), height, width);
+          }
         }
         next.all();
       }
@@ -284,9 +293,9 @@ double time_blocks(Blocks blocks) {
   alignas(kLine) real sum[kSpan * kSpan];
   Packer nothing;
   configure_tiles(blocks);
-  multiply_spans(blocks, 2, zeros, zeros, sum, nothing);  // brings the zeros into the cache
+  multiply_spans(blocks, 2, zeros, zeros, sum, kSpan, nothing);  // brings the zeros into the cache
   const auto start = __rdtsc();
-  for (int i = 0; i < 4; ++i) multiply_spans(blocks, 2, zeros, zeros, sum, nothing);
+  for (int i = 0; i < 4; ++i) multiply_spans(blocks, 2, zeros, zeros, sum, kSpan, nothing);
   return static_cast<double>(__rdtsc() - start);
 }
 
