@@ -212,6 +212,7 @@ struct Case {
   std::vector<int> queries, keys, valid;
   int heads, width;
   bool is_causal;
+  double dropout = 0;
 
   int d() const { return heads * width; }
   int all_queries() const { return std::accumulate(queries.begin(), queries.end(), 0); }
@@ -221,6 +222,24 @@ struct Case {
 struct Results {
   Values y, dq, dk, dv;
 };
+
+constexpr seppo::RandomContext kRandom{1, 2, 3, 4};
+constexpr std::size_t kGroup = 128;  // of keys that share a draw of dropout
+
+std::size_t key_groups(const Case& c, std::size_t s) {
+  return (static_cast<std::size_t>(c.keys[s]) + kGroup - 1) / kGroup;
+}
+
+// What dropout multiplies the weights of sequence s with: [head, query, whole groups of keys].
+Values dropout_factors(const Case& c, std::size_t s) {
+  const int columns = static_cast<int>(key_groups(c, s) * kGroup);
+  seppo::Tape t;
+  const seppo::UseTape use(t);
+  t.random = kRandom;
+  t.random.sample += static_cast<std::uint32_t>(s);
+  const seppo::Tensor y = seppo::dropout(seppo::full({c.heads, c.queries[s], columns}, 1), c.dropout);
+  return Values(y.values().begin(), y.values().end());
+}
 
 // Softmax and its gradient as the textbook has them, one query at a time. Matrices are [rows, ld].
 Results expected_attention(const Case& c, const Values& q, const Values& k, const Values& v, const Values& dy,
@@ -232,8 +251,10 @@ Results expected_attention(const Case& c, const Values& q, const Values& k, cons
   std::size_t first_query = 0, first_key = 0;
   for (std::size_t s = 0; s < c.queries.size(); ++s) {
     const auto queries = static_cast<std::size_t>(c.queries[s]), keys = static_cast<std::size_t>(c.keys[s]);
+    const Values factors = dropout_factors(c, s);
     for (std::size_t column = 0; column < d; column += width)
       for (std::size_t i = 0; i < queries; ++i) {
+        const double* const kept = &factors[(column / width * queries + i) * key_groups(c, s) * kGroup];
         const std::size_t qi = (first_query + i) * ld + column, yi = (first_query + i) * d + column;
         Values p, dp;
         double total = 0, mean = 0;
@@ -246,7 +267,7 @@ Results expected_attention(const Case& c, const Values& q, const Values& k, cons
             slope += dy[yi + x] * v[kj];
           }
           p.push_back(std::exp(scale * score));
-          dp.push_back(slope);
+          dp.push_back(kept[j] * slope);
           total += p.back();
         }
         for (std::size_t j = 0; j < p.size(); ++j) mean += (p[j] /= total) * dp[j];
@@ -254,10 +275,10 @@ Results expected_attention(const Case& c, const Values& q, const Values& k, cons
           for (std::size_t x = 0; x < width; ++x) {
             const std::size_t kj = (first_key + j) * ld + column + x;
             const double ds = scale * p[j] * (dp[j] - mean);
-            r.y[yi + x] += p[j] * v[kj];
+            r.y[yi + x] += kept[j] * p[j] * v[kj];
             r.dq[qi + x] += ds * k[kj];
             r.dk[kj] += ds * q[qi + x];
-            r.dv[kj] += p[j] * dy[yi + x];
+            r.dv[kj] += kept[j] * p[j] * dy[yi + x];
           }
       }
     first_query += queries, first_key += keys;
@@ -291,6 +312,7 @@ void check_attention(const Case& c) {
   for (auto* gradient : {&expected.dq, &expected.dk, &expected.dv}) gradient->insert(gradient->begin(), kBefore, 0);
 
   seppo::tape().clear();
+  seppo::tape().random = kRandom;
   const seppo::Tensor tq = seppo::variable({c.all_queries(), ld}, reals(q)),
                       tk = seppo::variable({c.all_keys(), ld}, reals(k)),
                       tv = seppo::variable({c.all_keys(), ld}, reals(v));
@@ -298,10 +320,12 @@ void check_attention(const Case& c) {
   const std::vector<int> qo = offsets_of(c.queries), ko = offsets_of(c.keys);
   seppo::Mask mask = seppo::Mask::valid_lengths(c.valid);
   mask.is_causal = c.is_causal;
-  const seppo::Tensor y = seppo::attention(columns(tq), columns(tk), columns(tv), c.heads, qo, ko, {.mask = mask});
+  const seppo::Tensor y =
+      seppo::attention(columns(tq), columns(tk), columns(tv), c.heads, qo, ko, {.mask = mask, .dropout = c.dropout});
   seppo::tape().backward(y, reals(dy));
   const std::string name = std::to_string(c.queries.size()) + " sequences, " + std::to_string(c.heads) + " heads of " +
-                           std::to_string(c.width) + (c.is_causal ? ", causal" : "");
+                           std::to_string(c.width) + (c.is_causal ? ", causal" : "") +
+                           (c.dropout > 0 ? ", dropout" : "");
   check_near(y.values(), expected.y, name + ": y");
   const auto gradient = [](const seppo::Tensor& x) { return std::span<const real>(x.grad(), x.size()); };
   check_near(gradient(tq), expected.dq, name + ": dq");
@@ -333,11 +357,17 @@ BOOST_AUTO_TEST_CASE(attention_of_short_sequences) {
             check_attention(make_case(sequences, 4, 9, heads, width, is_causal, are_equal));
 }
 
+// The last ones have more than one tile each way, which the matrix unit multiplies where there is one.
 BOOST_AUTO_TEST_CASE(attention_of_long_sequences) {
   for (const int width : {3, 20, 64})
     for (const bool is_causal : {false, true}) {
       check_attention(make_case(2, 70, 150, 2, width, is_causal, false));
       check_attention(make_case(1, 130, 300, 1, width, is_causal, true));
       check_attention(make_case(3, 5, 260, 2, width, is_causal, false));
+      for (const double dropout : {0.0, 0.25}) {
+        Case large = make_case(1, 520, 600, 1, width, is_causal, true);
+        large.dropout = dropout;
+        check_attention(large);
+      }
     }
 }

@@ -14,16 +14,25 @@ HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
-// A tile of scores, kQueries x kKeys, stays in the first-level cache; a row's keys take one group of
-// dropout's random bits.
-constexpr std::size_t kQueries = 64, kKeys = DropoutFactors::kGroup;
+// Scores are computed in squares, of which two stay in the second-level cache. The matrix unit, which packs its
+// factors, wants large ones, and its processors have the cache for them.
+constexpr std::size_t kMostSide = 2 * DropoutFactors::kGroup;
 
-// With fewer queries, as in decoding, packing K and V would cost more than the products.
+std::size_t tile_side() { return has_amx() ? kMostSide : kMostSide / 2; }
+
+// With fewer queries, as in decoding, packing V would cost more than the products.
 constexpr std::size_t kFewQueries = 8;
 
 struct Tile {
   std::size_t query, queries, key, keys;
+
+  static constexpr std::size_t kGap = 16;  // between rows: strides of powers of two would share few cache lines
+  std::size_t ld() const { return keys + kGap; }
 };
+
+std::size_t tile_elements(const AttentionHead& h) {
+  return std::min(tile_side(), h.queries) * (std::min(tile_side(), h.keys) + Tile::kGap);
+}
 
 // How many keys of the tile, from its first, query i of the head may attend without an explicit mask.
 std::size_t attended(const AttentionHead& h, const Tile& t, std::size_t i) {
@@ -32,13 +41,24 @@ std::size_t attended(const AttentionHead& h, const Tile& t, std::size_t i) {
   return std::min(t.keys, limit > t.key ? limit - t.key : 0);
 }
 
-// Calls f(tile) for the tiles of a block of queries that have allowed keys.
+// Calls f(tile) for the tiles of a block of queries, those of a query in the order of their keys. Where not every query
+// may attend all keys, as on the diagonal of causal attention, few queries at a time have the keys they need.
 template <class F>
-void for_each_tile(const AttentionHead& h, std::size_t query, const F& f) {
-  const std::size_t queries = std::min(kQueries, h.queries - query);
-  for (std::size_t key = 0; key < h.valid_keys; key += kKeys) {
-    const Tile t{query, queries, key, std::min(kKeys, h.valid_keys - key)};
-    if (attended(h, t, query + queries - 1) > 0) f(t);
+void for_each_tile(const AttentionHead& h, std::size_t query, std::size_t queries, std::size_t side, const F& f) {
+  constexpr std::size_t kPart = 32;
+  for (std::size_t key = 0; key < h.valid_keys; key += side) {
+    const Tile t{query, queries, key, std::min(side, h.valid_keys - key)};
+    if (attended(h, t, query) == t.keys) {
+      f(t);
+      continue;
+    }
+    for (std::size_t i = 0; i < queries; i += kPart) {
+      Tile part = t;
+      part.query += i;
+      part.queries = std::min(kPart, queries - i);
+      part.keys = attended(h, t, part.query + part.queries - 1);
+      if (part.keys > 0) f(part);
+    }
   }
 }
 
@@ -46,7 +66,7 @@ const std::uint8_t* allowed_row(const AttentionHead& h, const Tile& t, std::size
   return h.allowed ? h.allowed + i * h.keys + t.key : nullptr;
 }
 
-// A matrix of the head with its rows together: strides of powers of two would share few cache lines.
+// A matrix of the head with its rows together, for the same reason.
 HWY_INLINE const real* pack(real*& memory, const real* data, std::size_t ld, std::size_t rows, std::size_t width) {
   if (ld == width) return data;
   real* const to = memory;
@@ -55,27 +75,22 @@ HWY_INLINE const real* pack(real*& memory, const real* data, std::size_t ld, std
   return to;
 }
 
-// The transposes of tiles of K or V: [width, keys of the tile], one after another.
-HWY_INLINE real* pack_transposed(real*& memory, const real* data, std::size_t ld, const AttentionHead& h) {
-  real* const to = memory;
-  for (std::size_t key = 0; key < h.valid_keys; key += kKeys) {
-    const std::size_t keys = std::min(kKeys, h.valid_keys - key);
-    kernels::transpose(memory, data + key * ld, ld, keys, h.width);
-    memory += keys * h.width;
-  }
-  return to;
+// out[queries, keys] = rows times the transpose of the tile's of `keys`
+void times_keys(real* out, const real* rows, std::size_t ldr, const real* keys, std::size_t ldk, const AttentionHead& h,
+                const Tile& t) {
+  gemm(Trans::no, Trans::yes, t.queries, t.keys, h.width, rows, ldr, keys + t.key * ldk, ldk, 0, out, t.ld());
 }
 
-// out[queries, keys] = rows columns_of_tile
-void times_columns(real* out, const real* rows, std::size_t ldr, const real* columns, const AttentionHead& h,
-                   const Tile& t) {
-  gemm(Trans::no, Trans::no, t.queries, t.keys, h.width, rows, ldr, columns + t.key * h.width, t.keys, 0, out, kKeys);
-}
-
-// out[queries, width] = beta out + weights rows_of_tile
+// out[queries, width] = beta out + weights times the tile's rows
 void times_rows(real* out, std::size_t ldo, real beta, const real* weights, const real* rows, std::size_t ldr,
                 const AttentionHead& h, const Tile& t) {
-  gemm(Trans::no, Trans::no, t.queries, h.width, t.keys, weights, kKeys, rows + t.key * ldr, ldr, beta, out, ldo);
+  gemm(Trans::no, Trans::no, t.queries, h.width, t.keys, weights, t.ld(), rows + t.key * ldr, ldr, beta, out, ldo);
+}
+
+// The gradient of the tile's keys, or values, with rows ld apart: += weights^T rows[queries, width]
+void add_to_keys(real* gradient, std::size_t ld, const real* weights, const real* rows, const AttentionHead& h,
+                 const Tile& t) {
+  gemm(Trans::yes, Trans::no, t.keys, h.width, t.queries, weights, t.ld(), rows, h.width, 1, gradient + t.key * ld, ld);
 }
 
 // row = exp(scale row - shift) for the allowed among the first `count` of n, else 0; returns the sum.
@@ -118,67 +133,86 @@ class RowDropout {
       : active_(dropout.weights.p > 0),
         random_(dropout.weights.p, dropout.weights.key),
         first_(dropout.head * static_cast<std::uint32_t>(h.queries)),
-        groups_(static_cast<std::uint32_t>((h.keys + kKeys - 1) / kKeys)) {}
+        groups_(static_cast<std::uint32_t>((h.keys + kGroup - 1) / kGroup)) {}
 
-  bool active() const { return active_; }
-  HWY_INLINE void draw(const Tile& t, std::size_t i) {
-    random_(factors_, (first_ + static_cast<std::uint32_t>(i)) * groups_ + static_cast<std::uint32_t>(t.key / kKeys));
-  }
-  HWY_INLINE void apply(real* row, std::size_t n) const {
-    for_each(n, [&](std::size_t j, std::size_t m)
-                    HWY_ATTR { store(hn::Mul(load(row + j, m), load(factors_ + j, m)), row + j, m); });
+  // Null where nothing is dropped.
+  HWY_INLINE const real* draw(const Tile& t, std::size_t i) {
+    if (!active_) return nullptr;
+    const std::uint32_t group = (first_ + static_cast<std::uint32_t>(i)) * groups_;
+    for (std::size_t key = 0; key < t.keys; key += kGroup)
+      random_(factors_[key / kGroup], group + static_cast<std::uint32_t>((t.key + key) / kGroup));
+    return factors_[0];
   }
 
  private:
+  static constexpr std::size_t kGroup = DropoutFactors::kGroup;
+
   bool active_;
   DropoutFactors random_;
   std::uint32_t first_, groups_;
-  real factors_[DropoutFactors::kGroup];
+  real factors_[kMostSide / kGroup][kGroup];
 };
 
 // Online softmax (Milakov and Gimelshein 2018): of the keys seen so far, top is the largest score and
 // sum that of exp(score - top); out is sum times what it will be.
 void LongAttention(const AttentionHead& h, const AttentionDropout& dropout, real* log_sums, real* scratch) {
-  real *const tile = scratch, *memory = scratch + 2 * kQueries * kKeys;
+  const std::size_t side = tile_side();
+  real *const tile = scratch, *memory = scratch + tile_elements(h);
   const bool is_few = h.queries < kFewQueries;
-  const real* const k = is_few ? h.k : pack_transposed(memory, h.k, h.ldk, h);
   const real* const v = is_few ? h.v : pack(memory, h.v, h.ldv, h.valid_keys, h.width);
   const std::size_t ldv = is_few ? h.ldv : h.width;
   RowDropout drop(dropout, h);
-  for (std::size_t query = 0; query < h.queries; query += kQueries) {
-    real top[kQueries], sum[kQueries] = {};
-    std::fill_n(top, kQueries, hwy::LowestValue<real>());
-    real* const out = h.out + query * h.ldo;
-    real beta = 0;
-    for_each_tile(h, query, [&](const Tile& t) {
-      const real* const q = h.q + query * h.ldq;
-      if (is_few)
-        kernels::dot_rows(t.queries, t.keys, h.width, q, h.ldq, k + t.key * h.ldk, h.ldk, {}, tile, kKeys);
-      else
-        times_columns(tile, q, h.ldq, k, h, t);
+  for (std::size_t query = 0; query < h.queries; query += side) {
+    const std::size_t queries = std::min(side, h.queries - query);
+    real top[kMostSide], sum[kMostSide] = {};
+    std::fill_n(top, queries, hwy::LowestValue<real>());
+    for_each_tile(h, query, queries, side, [&](const Tile& t) {
+      real* const out = h.out + t.query * h.ldo;
+      const bool is_first = t.key == 0;  // of these queries
+      times_keys(tile, h.q + t.query * h.ldq, h.ldq, h.k, h.ldk, h, t);
       for (std::size_t r = 0; r < t.queries; ++r) {
-        real* const row = tile + r * kKeys;
-        const std::uint8_t* const allowed = allowed_row(h, t, query + r);
-        const std::size_t count = attended(h, t, query + r);
-        const real before = top[r];
-        top[r] = std::max(before, h.scale * row_max(row, allowed, count));
-        const real fade = beta == 0 ? real{0} : std::exp(before - top[r]);
-        sum[r] = sum[r] * fade + exp_row(row, allowed, count, t.keys, h.scale, top[r]);
-        if (beta != 0 && fade != 1) scale_row(out + r * h.ldo, fade, h.width);
-        if (!drop.active()) continue;
-        drop.draw(t, query + r);
-        drop.apply(row, t.keys);
+        const std::size_t i = t.query + r, at = i - query;
+        real* const row = tile + r * t.ld();
+        const std::uint8_t* const allowed = allowed_row(h, t, i);
+        const std::size_t count = attended(h, t, i);
+        const real before = top[at];
+        top[at] = std::max(before, h.scale * row_max(row, allowed, count));
+        const real fade = is_first ? real{0} : std::exp(before - top[at]);
+        sum[at] = sum[at] * fade + exp_row(row, allowed, count, t.keys, h.scale, top[at]);
+        if (!is_first && fade != 1) scale_row(out + r * h.ldo, fade, h.width);
+        if (const real* const factors = drop.draw(t, i))
+          for_each(t.keys, [&](std::size_t j, std::size_t n)
+                               HWY_ATTR { store(hn::Mul(load(row + j, n), load(factors + j, n)), row + j, n); });
       }
-      times_rows(out, h.ldo, beta, tile, v, ldv, h, t);
-      beta = 1;
+      times_rows(out, h.ldo, is_first ? 0 : 1, tile, v, ldv, h, t);
     });
-    for (std::size_t r = 0; r < std::min(kQueries, h.queries - query); ++r) {
+    for (std::size_t r = 0; r < queries; ++r) {
+      real* const out = h.out + (query + r) * h.ldo;
       log_sums[query + r] = top[r] + std::log(sum[r]);
-      if (beta == 0 || sum[r] == 0)
-        std::fill_n(out + r * h.ldo, h.width, real{0});
+      if (sum[r] == 0)
+        std::fill_n(out, h.width, real{0});
       else
-        scale_row(out + r * h.ldo, 1 / sum[r], h.width);
+        scale_row(out, 1 / sum[r], h.width);
     }
+  }
+}
+
+// A row of scores becomes P M, and the same row of dP what dS is: of the first `count` of n, zeros beyond.
+void row_backward(real* p, real* dp, const std::uint8_t* allowed, std::size_t count, std::size_t n, real scale,
+                  real log_sum, real dot, const real* factors) {
+  const V f = set(scale), s = set(log_sum), d = set(dot), zero = hn::Zero(D());
+  for_each(count, [&](std::size_t j, std::size_t m) HWY_ATTR {
+    const V w = exp_nonpositive(hn::MulSub(load(p + j, m), f, s));
+    const V factor = factors ? load(factors + j, m) : set(1);
+    const V dw = hn::Sub(hn::Mul(load(dp + j, m), factor), d);
+    store(hn::Mul(w, factor), p + j, m);
+    store(hn::IfThenElse(hn::Eq(w, zero), zero, hn::Mul(hn::Mul(w, f), dw)), dp + j, m);
+  });
+  for (real* const row : {p, dp}) {
+    std::fill(row + count, row + n, real{0});
+    if (allowed)
+      for (std::size_t j = 0; j < count; ++j)
+        if (!allowed[j]) row[j] = 0;
   }
 }
 
@@ -186,46 +220,36 @@ void LongAttention(const AttentionHead& h, const AttentionDropout& dropout, real
 // dS = scale P (dP - rowsum(dO O)); dQ = dS K; dK = dS^T Q.
 void LongAttentionBackward(const AttentionHead& h, const AttentionDropout& dropout, const real* log_sums,
                            real* scratch) {
-  real *const p = scratch, *const ds = scratch + kQueries * kKeys, *memory = ds + kQueries * kKeys;
-  const real* const k = pack(memory, h.k, h.ldk, h.valid_keys, h.width);
-  const real* const k_columns = pack_transposed(memory, h.k, h.ldk, h);
-  const real* const v_columns = pack_transposed(memory, h.v, h.ldv, h);
+  const std::size_t side = tile_side(), width = h.width;
+  real *const p = scratch, *const ds = scratch + tile_elements(h), *memory = ds + tile_elements(h);
+  const real* const k = pack(memory, h.k, h.ldk, h.valid_keys, width);
+  const real* const v = pack(memory, h.v, h.ldv, h.valid_keys, width);
   RowDropout drop(dropout, h);
-  for (std::size_t query = 0; query < h.queries; query += kQueries) {
-    const std::size_t queries = std::min(kQueries, h.queries - query);
+  for (std::size_t query = 0; query < h.queries; query += side) {
+    const std::size_t queries = std::min(side, h.queries - query);
     real* rows = memory;
-    const real* const q = pack(rows, h.q + query * h.ldq, h.ldq, queries, h.width);
-    const real* const dout = pack(rows, h.dout + query * h.ldo, h.ldo, queries, h.width);
-    real dots[kQueries];
+    const real* const q = pack(rows, h.q + query * h.ldq, h.ldq, queries, width);
+    const real* const dout = pack(rows, h.dout + query * h.ldo, h.ldo, queries, width);
+    real dots[kMostSide];
     for (std::size_t r = 0; r < queries; ++r) {
       V dot = hn::Zero(D());
-      for_each(h.width, [&](std::size_t c, std::size_t n) HWY_ATTR {
-        dot = hn::MulAdd(load(dout + r * h.width + c, n), load(h.out + (query + r) * h.ldo + c, n), dot);
+      for_each(width, [&](std::size_t c, std::size_t n) HWY_ATTR {
+        dot = hn::MulAdd(load(dout + r * width + c, n), load(h.out + (query + r) * h.ldo + c, n), dot);
       });
       dots[r] = sum_lanes(dot);
     }
-    for_each_tile(h, query, [&](const Tile& t) {
-      times_columns(p, q, h.width, k_columns, h, t);
-      times_columns(ds, dout, h.width, v_columns, h, t);
+    for_each_tile(h, query, queries, side, [&](const Tile& t) {
+      const std::size_t first = t.query - query;  // of the block
+      times_keys(p, q + first * width, width, k, width, h, t);
+      times_keys(ds, dout + first * width, width, v, width, h, t);
       for (std::size_t r = 0; r < t.queries; ++r) {
-        real *const row = p + r * kKeys, *const d = ds + r * kKeys;
-        const std::size_t count = attended(h, t, query + r);
-        exp_row(row, allowed_row(h, t, query + r), count, t.keys, h.scale, log_sums[query + r]);
-        if (drop.active()) {
-          drop.draw(t, query + r);
-          drop.apply(d, t.keys);
-        }
-        const V dot = set(dots[r]), f = set(h.scale), zero = hn::Zero(D());
-        for_each(t.keys, [&](std::size_t j, std::size_t n) HWY_ATTR {
-          const V w = load(row + j, n);
-          store(hn::IfThenElse(hn::Eq(w, zero), zero, hn::Mul(hn::Mul(w, f), hn::Sub(load(d + j, n), dot))), d + j, n);
-        });
-        if (drop.active()) drop.apply(row, t.keys);
+        const std::size_t i = t.query + r;
+        row_backward(p + r * t.ld(), ds + r * t.ld(), allowed_row(h, t, i), attended(h, t, i), t.keys, h.scale,
+                     log_sums[i], dots[first + r], drop.draw(t, i));
       }
-      const std::size_t n = t.queries, width = h.width;
-      if (h.dv) gemm(Trans::yes, Trans::no, t.keys, width, n, p, kKeys, dout, width, 1, h.dv + t.key * h.ldv, h.ldv);
-      if (h.dq) times_rows(h.dq + query * h.ldq, h.ldq, 1, ds, k, h.width, h, t);
-      if (h.dk) gemm(Trans::yes, Trans::no, t.keys, width, n, ds, kKeys, q, width, 1, h.dk + t.key * h.ldk, h.ldk);
+      if (h.dv) add_to_keys(h.dv, h.ldv, p, dout + first * width, h, t);
+      if (h.dq) times_rows(h.dq + t.query * h.ldq, h.ldq, 1, ds, k, width, h, t);
+      if (h.dk) add_to_keys(h.dk, h.ldk, ds, q + first * width, h, t);
     });
   }
 }
@@ -241,8 +265,8 @@ HWY_EXPORT(LongAttention);
 HWY_EXPORT(LongAttentionBackward);
 
 std::size_t long_attention_scratch(const AttentionHead& head) {
-  using HWY_NAMESPACE::kKeys, HWY_NAMESPACE::kQueries;  // the same for every instruction set
-  return 2 * kQueries * kKeys + (3 * head.keys + 2 * kQueries) * head.width;
+  using HWY_NAMESPACE::tile_elements, HWY_NAMESPACE::tile_side;  // the same for every instruction set
+  return 2 * tile_elements(head) + 2 * (head.keys + std::min(tile_side(), head.queries)) * head.width;
 }
 
 void long_attention(const AttentionHead& head, const AttentionDropout& dropout, real* log_sums, real* scratch) {

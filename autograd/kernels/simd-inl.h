@@ -73,8 +73,8 @@ HWY_INLINE V exp_nonpositive(V x) {
 #if defined(SEPPO_FLOAT64)
   return exp(x);
 #else
-  // x = k log 2 + r: adding 1.5 2^23 rounds k and leaves it in the low bits.
-  const V whole = set(12582912), sum = hn::MulAdd(x, set(1.442695041f), whole), k = hn::Sub(sum, whole);
+  // x = k log 2 + r: adding 1.5 2^23 rounds k, and 127 more leaves the exponent of 2^k in the low bits.
+  const V whole = set(12582912 + 127), sum = hn::MulAdd(x, set(1.442695041f), whole), k = hn::Sub(sum, whole);
   const V high = set(0.693145752f), low = set(1.42860677e-6f);  // of log 2; k high is exact
   const V r = hn::NegMulAdd(k, low, hn::NegMulAdd(k, high, x));
   // 1 + r + r^2 p(r) with p fitted for the least relative error, 3e-9, on |r| <= log(2) / 2
@@ -82,10 +82,8 @@ HWY_INLINE V exp_nonpositive(V x) {
   for (const float coefficient : {0.00836871658f, 0.041668389f, 0.166665211f, 0.49999994f})
     p = hn::MulAdd(p, r, set(coefficient));
   p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), set(1));
-  const hn::RebindToSigned<D> bits;  // times 2^k: k is added to the exponent
-  const auto y = hn::Add(hn::BitCast(bits, p), hn::ShiftLeft<23>(hn::BitCast(bits, sum)));
-  const V normal = hn::IfThenElseZero(hn::Ge(x, set(-87.3365402f)), hn::BitCast(D(), y));
-  return hn::IfThenElse(hn::IsNaN(x), x, normal);
+  const V power = hn::BitCast(D(), hn::ShiftLeft<23>(hn::BitCast(hn::RebindToSigned<D>(), sum)));
+  return hn::IfThenZeroElse(hn::Lt(x, set(-87.3365402f)), hn::Mul(p, power));  // NaN stays, for p is NaN
 #endif
 }
 
