@@ -7,6 +7,8 @@
 #include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/kernels/simd-inl.h>
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -93,6 +95,25 @@ void add_to_keys(real* gradient, std::size_t ld, const real* weights, const real
   gemm(Trans::yes, Trans::no, t.keys, h.width, t.queries, weights, t.ld(), rows, h.width, 1, gradient + t.key * ld, ld);
 }
 
+// A row that will soon be read or added to; while exponentials are computed, memory has nothing else to do.
+HWY_INLINE void fetch_row(const real* data, std::size_t ld, std::size_t i, std::size_t rows, std::size_t width) {
+  if (!data || i >= rows) return;
+  for (std::size_t c = 0; c < width; c += 64 / sizeof(real)) hwy::Prefetch(data + i * ld + c);
+}
+
+HWY_INLINE void fetch_inputs(const AttentionHead& h, std::size_t i) {
+  fetch_row(h.q, h.ldq, i, h.queries, h.width);
+  fetch_row(h.k, h.ldk, i, h.valid_keys, h.width);
+  fetch_row(h.v, h.ldv, i, h.valid_keys, h.width);
+  fetch_row(h.dout, h.ldo, i, h.queries, h.width);
+}
+
+HWY_INLINE void fetch_gradients(const AttentionHead& h, const Tile& t, std::size_t r) {
+  fetch_row(h.dq, h.ldq, t.query + r, h.queries, h.width);
+  fetch_row(h.dk, h.ldk, t.key + r, h.valid_keys, h.width);
+  fetch_row(h.dv, h.ldv, t.key + r, h.valid_keys, h.width);
+}
+
 // row = exp(scale row - shift) for the allowed among the first `count` of n, else 0; returns the sum.
 real exp_row(real* row, const std::uint8_t* allowed, std::size_t count, std::size_t n, real scale, real shift) {
   const V f = set(scale), s = set(shift), zero = hn::Zero(D());
@@ -126,6 +147,12 @@ void scale_row(real* row, real factor, std::size_t n) {
            [&](std::size_t j, std::size_t m) HWY_ATTR { store(hn::Mul(load(row + j, m), set(factor)), row + j, m); });
 }
 
+real dot_row(const real* x, const real* y, std::size_t n) {
+  V dot = hn::Zero(D());
+  for_each(n, [&](std::size_t j, std::size_t m) HWY_ATTR { dot = hn::MulAdd(load(x + j, m), load(y + j, m), dot); });
+  return sum_lanes(dot);
+}
+
 // The factors of dropout for row i of a tile.
 class RowDropout {
  public:
@@ -155,7 +182,8 @@ class RowDropout {
 
 // Online softmax (Milakov and Gimelshein 2018): of the keys seen so far, top is the largest score and
 // sum that of exp(score - top); out is sum times what it will be.
-void LongAttention(const AttentionHead& h, const AttentionDropout& dropout, real* log_sums, real* scratch) {
+void LongAttention(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout, real* log_sums,
+                   real* scratch) {
   const std::size_t side = tile_side();
   real *const tile = scratch, *memory = scratch + tile_elements(h);
   const bool is_few = h.queries < kFewQueries;
@@ -175,6 +203,8 @@ void LongAttention(const AttentionHead& h, const AttentionDropout& dropout, real
         real* const row = tile + r * t.ld();
         const std::uint8_t* const allowed = allowed_row(h, t, i);
         const std::size_t count = attended(h, t, i);
+        fetch_row(h.out, h.ldo, i, h.queries, h.width);
+        fetch_inputs(next, i);
         const real before = top[at];
         top[at] = std::max(before, h.scale * row_max(row, allowed, count));
         const real fade = is_first ? real{0} : std::exp(before - top[at]);
@@ -218,8 +248,8 @@ void row_backward(real* p, real* dp, const std::uint8_t* allowed, std::size_t co
 
 // With P the weights, M the factors of dropout: dV = (P M)^T dO; dP = (dO V^T) M;
 // dS = scale P (dP - rowsum(dO O)); dQ = dS K; dK = dS^T Q.
-void LongAttentionBackward(const AttentionHead& h, const AttentionDropout& dropout, const real* log_sums,
-                           real* scratch) {
+void LongAttentionBackward(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout,
+                           const real* log_sums, real* scratch) {
   const std::size_t side = tile_side(), width = h.width;
   real *const p = scratch, *const ds = scratch + tile_elements(h), *memory = ds + tile_elements(h);
   const real* const k = pack(memory, h.k, h.ldk, h.valid_keys, width);
@@ -231,19 +261,15 @@ void LongAttentionBackward(const AttentionHead& h, const AttentionDropout& dropo
     const real* const q = pack(rows, h.q + query * h.ldq, h.ldq, queries, width);
     const real* const dout = pack(rows, h.dout + query * h.ldo, h.ldo, queries, width);
     real dots[kMostSide];
-    for (std::size_t r = 0; r < queries; ++r) {
-      V dot = hn::Zero(D());
-      for_each(width, [&](std::size_t c, std::size_t n) HWY_ATTR {
-        dot = hn::MulAdd(load(dout + r * width + c, n), load(h.out + (query + r) * h.ldo + c, n), dot);
-      });
-      dots[r] = sum_lanes(dot);
-    }
     for_each_tile(h, query, queries, side, [&](const Tile& t) {
       const std::size_t first = t.query - query;  // of the block
       times_keys(p, q + first * width, width, k, width, h, t);
       times_keys(ds, dout + first * width, width, v, width, h, t);
       for (std::size_t r = 0; r < t.queries; ++r) {
         const std::size_t i = t.query + r;
+        fetch_gradients(h, t, r);
+        fetch_inputs(next, i);
+        if (t.key == 0) dots[first + r] = dot_row(dout + (first + r) * width, h.out + i * h.ldo, width);
         row_backward(p + r * t.ld(), ds + r * t.ld(), allowed_row(h, t, i), attended(h, t, i), t.keys, h.scale,
                      log_sums[i], dots[first + r], drop.draw(t, i));
       }
@@ -269,13 +295,14 @@ std::size_t long_attention_scratch(const AttentionHead& head) {
   return 2 * tile_elements(head) + 2 * (head.keys + std::min(tile_side(), head.queries)) * head.width;
 }
 
-void long_attention(const AttentionHead& head, const AttentionDropout& dropout, real* log_sums, real* scratch) {
-  HWY_DYNAMIC_DISPATCH(LongAttention)(head, dropout, log_sums, scratch);
+void long_attention(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
+                    real* log_sums, real* scratch) {
+  HWY_DYNAMIC_DISPATCH(LongAttention)(head, next, dropout, log_sums, scratch);
 }
 
-void long_attention_backward(const AttentionHead& head, const AttentionDropout& dropout, const real* log_sums,
-                             real* scratch) {
-  HWY_DYNAMIC_DISPATCH(LongAttentionBackward)(head, dropout, log_sums, scratch);
+void long_attention_backward(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
+                             const real* log_sums, real* scratch) {
+  HWY_DYNAMIC_DISPATCH(LongAttentionBackward)(head, next, dropout, log_sums, scratch);
 }
 
 }  // namespace seppo::inline SEPPO_ABI::kernels

@@ -168,15 +168,17 @@ void short_attention(const AttentionGroup& group, real* saved, real* scratch);
 void short_attention_backward(const AttentionGroup& group, real* saved, real* scratch);
 
 // Long sequences: tiles of scores, never all of them (Rabe and Staats 2021; Dao et al. 2022). Backward
-// computes them again, from log_sums[queries], the logarithm of each row's sum.
+// computes them again, from log_sums[queries], the logarithm of each row's sum. Meanwhile the inputs of `next`, a head
+// soon to come, are fetched into the cache.
 struct AttentionDropout {
   Dropping weights;
   std::uint32_t head;  // each head has bits of its own
 };
 std::size_t long_attention_scratch(const AttentionHead& head);
-void long_attention(const AttentionHead& head, const AttentionDropout& dropout, real* log_sums, real* scratch);
-void long_attention_backward(const AttentionHead& head, const AttentionDropout& dropout, const real* log_sums,
-                             real* scratch);
+void long_attention(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
+                    real* log_sums, real* scratch);
+void long_attention_backward(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
+                             const real* log_sums, real* scratch);
 
 // ---- optimiser ----------------------------------------------------------------------------------
 

@@ -191,8 +191,8 @@ void for_each_head(const Plan& plan, const Tensor& y, const Gradients& gradients
     const kernels::AttentionDropout dropout{
         {plan.dropout, {random.seed, random.step, random.sample + static_cast<std::uint32_t>(s), random.site}},
         static_cast<std::uint32_t>(h)};
-    f(head(pair), dropout, plan.saved + h * plan.q.matrix.rows() + static_cast<std::size_t>(plan.q_offsets[s]),
-      scratch);
+    f(head(pair), head(std::min(pair + 1, plan.pairs() - 1)), dropout,
+      plan.saved + h * plan.q.matrix.rows() + static_cast<std::size_t>(plan.q_offsets[s]), scratch);
   });
 }
 
