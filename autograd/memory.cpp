@@ -14,7 +14,7 @@ constexpr std::size_t kHuge = std::size_t{64} << 20;
 
 }  // namespace
 
-Memory::Memory(std::size_t bytes) : size_(bytes) {
+Memory::Memory(std::size_t bytes, bool huge) : size_(bytes) {
   if (bytes < kMapped) {
     data_ = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}));
     std::memset(data_, 0, bytes);
@@ -24,7 +24,7 @@ Memory::Memory(std::size_t bytes) : size_(bytes) {
   if (pages == MAP_FAILED) throw std::bad_alloc();
   data_ = static_cast<std::byte*>(pages);
 #ifdef MADV_HUGEPAGE
-  if (bytes >= kHuge) madvise(pages, bytes, MADV_HUGEPAGE);  // a hint: failing is fine
+  if (huge || bytes >= kHuge) madvise(pages, bytes, MADV_HUGEPAGE);  // a hint: failing is fine
 #endif
 }
 

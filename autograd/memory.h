@@ -13,7 +13,8 @@ class Memory {
   static constexpr std::size_t kAlignment = 64;  // at least: a cache line, and the widest vector
 
   Memory() = default;
-  explicit Memory(std::size_t bytes);  // throws std::bad_alloc
+  // Throws std::bad_alloc. Large blocks get huge pages, smaller ones if `huge`: for what is soon written as a whole.
+  explicit Memory(std::size_t bytes, bool huge = false);
   ~Memory();
   Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Memory& operator=(Memory&& other) noexcept {

@@ -22,6 +22,9 @@ void check_select(std::span<const int> parents, Offsets source_rows, Offsets old
   }
 }
 
+// A step reads all that earlier ones wrote, a little from each page.
+Memory cache_memory(std::size_t elements) { return Memory(elements * sizeof(real), /*huge=*/true); }
+
 }  // namespace
 
 DecoderCache::DecoderCache(const Transformer& model, const Tensor& memory, Offsets memory_rows, int max_length)
@@ -39,8 +42,9 @@ DecoderCache::DecoderCache(const Transformer& model, const Tensor& memory, Offse
   const std::size_t sources = memory_rows.size() - 1, width = 2 * static_cast<std::size_t>(model.config.d_model);
   for (const DecoderLayer& layer : model.decoder) {
     const Tensor kv = layer.cross_attn.keys_values(memory);
-    memory_kv_.emplace_back(kv.values().begin(), kv.values().end());
-    self_kv_.emplace_back(sources * static_cast<std::size_t>(max_length) * width);
+    memory_kv_.push_back(cache_memory(kv.size()));
+    std::copy_n(kv.data(), kv.size(), memory_kv_.back().as<real>());
+    self_kv_.push_back(cache_memory(sources * static_cast<std::size_t>(max_length) * width));
   }
 }
 
@@ -63,13 +67,13 @@ Tensor DecoderCache::step(std::span<const int> tokens) {
       for (std::size_t s = 0; s < tokens.size(); ++s) {
         const real* const kv = qkv.data() + s * qkv.cols() + static_cast<std::size_t>(d);
         const std::size_t row = s * static_cast<std::size_t>(max_length_) + static_cast<std::size_t>(length_);
-        std::copy_n(kv, width, self_kv_[l].data() + row * width);
+        std::copy_n(kv, width, self_kv_[l].as<real>() + row * width);
       }
-      const Tensor cache = t.create_external({rows * max_length_, 2 * d}, self_kv_[l].data());
+      const Tensor cache = t.create_external({rows * max_length_, 2 * d}, self_kv_[l].as<real>());
       return layer.self_attn.attend(Columns(qkv, 0, d), step_rows_, cache, cache_rows_, Mask::valid_lengths(valid));
     };
     const auto attend_memory = [&](const Tensor& z) {
-      const Tensor memory = t.create_external({memory_rows_.back(), 2 * d}, memory_kv_[l].data());
+      const Tensor memory = t.create_external({memory_rows_.back(), 2 * d}, memory_kv_[l].as<real>());
       return layer.cross_attn.attend(layer.cross_attn.queries(z), source_rows_, memory, memory_rows_, Mask::none());
     };
     x = layer(x, attend_self, attend_memory);
@@ -83,10 +87,10 @@ void DecoderCache::select(std::span<const int> parents, Offsets source_rows) {
   const std::size_t width = 2 * static_cast<std::size_t>(model_.config.d_model);
   const std::size_t row = static_cast<std::size_t>(max_length_) * width,
                     used = static_cast<std::size_t>(length_) * width;
-  for (std::vector<real>& kv : self_kv_) {
-    chosen_kv_.resize(std::max(chosen_kv_.size(), parents.size() * row));
+  for (Memory& kv : self_kv_) {
+    if (chosen_kv_.size() < parents.size() * row * sizeof(real)) chosen_kv_ = cache_memory(parents.size() * row);
     for (std::size_t i = 0; i < parents.size(); ++i)
-      std::copy_n(kv.data() + static_cast<std::size_t>(parents[i]) * row, used, chosen_kv_.data() + i * row);
+      std::copy_n(kv.as<real>() + static_cast<std::size_t>(parents[i]) * row, used, chosen_kv_.as<real>() + i * row);
     std::swap(kv, chosen_kv_);
   }
   source_rows_.assign(source_rows.begin(), source_rows.end());

@@ -1,6 +1,7 @@
 // Greedy decoding with cached keys and values.
 #pragma once
 
+#include <seppo/autograd/memory.h>
 #include <seppo/models/transformer.h>
 
 #include <vector>
@@ -37,10 +38,10 @@ class DecoderCache {
   const Transformer& model_;
   int max_length_, length_ = 0;
   std::vector<int> memory_rows_, source_rows_;
-  std::vector<int> cache_rows_, step_rows_;   // of each row: where its cache begins, and its one query
-  std::vector<std::vector<real>> memory_kv_;  // for each layer [memory rows, 2 d_model]
-  std::vector<std::vector<real>> self_kv_;    // for each layer [rows, max_length, 2 d_model]
-  std::vector<real> chosen_kv_;               // select() writes here, and swaps
+  std::vector<int> cache_rows_, step_rows_;  // of each row: where its cache begins, and its one query
+  std::vector<Memory> memory_kv_;            // for each layer [memory rows, 2 d_model]
+  std::vector<Memory> self_kv_;              // for each layer [rows, max_length, 2 d_model]
+  Memory chosen_kv_;                         // select() writes here, and swaps
 };
 
 }  // namespace seppo::inline SEPPO_ABI
