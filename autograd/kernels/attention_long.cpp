@@ -68,7 +68,7 @@ const std::uint8_t* allowed_row(const AttentionHead& h, const Tile& t, std::size
   return h.allowed ? h.allowed + i * h.keys + t.key : nullptr;
 }
 
-// A matrix of the head with its rows together, for the same reason.
+// A matrix of the head with its rows together: strides of powers of two share few cache lines.
 HWY_INLINE const real* pack(real*& memory, const real* data, std::size_t ld, std::size_t rows, std::size_t width) {
   if (ld == width) return data;
   real* const to = memory;
