@@ -2,12 +2,13 @@
 
 #include <seppo/autograd/check.h>
 #include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/memory.h>
 #include <seppo/autograd/parallel.h>
 
 #include <cblas.h>
 #include <algorithm>
+#include <cstdint>
 #include <limits>
-#include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -67,9 +68,9 @@ std::size_t largest_own() {
 }
 
 // Large enough for the matrix unit, if there is one: packing takes longer for it than for vectors.
-bool suits_amx(const Product& p) {
-  constexpr std::size_t kLeast = 64, kWorthPacking = std::size_t{1} << 21;
-  return kernels::has_amx() && std::min({p.m, p.n, p.k}) >= kLeast && p.m * p.n * p.k >= kWorthPacking;
+bool suits_amx(const Product& p, std::size_t least_size = 64) {
+  constexpr std::size_t kWorthPacking = std::size_t{1} << 21;
+  return kernels::has_amx() && std::min({p.m, p.n, p.k}) >= least_size && p.m * p.n * p.k >= kWorthPacking;
 }
 
 // Both factors lie with their rows along the sums, as activations and weights do.
@@ -111,13 +112,21 @@ void for_each_piece(const Product& p, const F& f) {
 }
 
 void few_rows(const Product& p) {
-  static thread_local std::vector<real> memory;
-  memory.resize(std::max(memory.size(), p.k * p.m));
-  real* const columns = memory.data();  // of this thread
-  kernels::transpose(columns, p.a, p.lda, p.m, p.k);
-  for_each_piece(p, [&](const Product& piece) {
-    kernels::few_rows(piece.m, piece.n, piece.k, columns, piece.b, piece.ldb, piece.addend, piece.c, piece.ldc);
-  });
+  static thread_local Memory memory;  // for A, as all pieces need it
+  const bool on_amx = suits_amx(p, 1);
+  const std::size_t bytes = on_amx ? kernels::amx_packed_rows(p.m, p.k) : p.m * p.k * sizeof(real);
+  if (memory.size() < bytes) memory = Memory(bytes);
+  if (on_amx) {
+    std::uint32_t* const packed = memory.as<std::uint32_t>();  // of this thread
+    kernels::amx_pack_rows(packed, p.m, p.k, p.a, p.lda);
+    for_each_piece(
+        p, [&](const Product& q) { kernels::amx_few_rows(q.m, q.n, q.k, packed, q.b, q.ldb, q.addend, q.c, q.ldc); });
+  } else {
+    real* const columns = memory.as<real>();
+    kernels::transpose(columns, p.a, p.lda, p.m, p.k);
+    for_each_piece(
+        p, [&](const Product& q) { kernels::few_rows(q.m, q.n, q.k, columns, q.b, q.ldb, q.addend, q.c, q.ldc); });
+  }
 }
 
 void multiply(const Product& p) {

@@ -1,5 +1,5 @@
-// Matrix products, the only door to BLAS. Kernels of our own (kernels/gemm.cpp, and kernels/gemm_amx.cpp on processors
-// with a matrix unit) compute what they are faster at, which with AVX-512 is everything, OpenBLAS the rest
+// Matrix products, the only door to BLAS. Kernels of our own (kernels/gemm.cpp, and gemm_amx.cpp and few_rows_amx.cpp on
+// processors with a matrix unit) compute what they are faster at, which with AVX-512 is everything, OpenBLAS the rest
 // (docs/performance.md). It runs on one thread here, whatever its environment variables say: parallelism is ours
 // (parallel.h), so results do not depend on thread counts.
 #pragma once

@@ -74,8 +74,7 @@ void check_gemm(seppo::Trans trans_a, seppo::Trans trans_b, std::size_t m, std::
 
 }  // namespace
 
-// Sizes on both sides of every limit in blas.cpp, kernels/gemm.cpp and kernels/gemm_amx.cpp: few rows, blocks, panels,
-// OpenBLAS.
+// Sizes on both sides of every limit in blas.cpp and the kernels of products: few rows, blocks, panels, OpenBLAS.
 BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
   using enum seppo::Trans;
   for (const auto trans_a : {no, yes})
@@ -95,17 +94,24 @@ BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
       check_gemm(trans_a, trans_b, 70, 530, 600, Plus::c);  // more than a block, of either factor
       check_gemm(trans_a, trans_b, 530, 540, 70, Plus::row);
     }
-  check_gemm(no, yes, 300, 530, 500, Plus::c);
-  check_gemm(no, yes, 300, 530, 500, Plus::row);
+  for (const Plus plus : {Plus::nothing, Plus::c, Plus::row}) {
+    check_gemm(no, yes, 300, 530, 500, plus);
+    // few rows and a large B, whose size is no multiple of a tile's
+    for (const std::size_t m : {5u, 16u, 17u, 32u, 33u, 64u}) check_gemm(no, yes, m, (8192 / m + 258) | 1, 300, plus);
+  }
 }
 
 namespace {
 
 // A product large enough for every kernel, also once it is cut into pieces for the threads.
 struct Large {
-  static constexpr std::size_t m = 300, n = 130, k = 90;
-  std::vector<real> a, b;
-  std::vector<real> c = std::vector<real>(m * n);
+  std::size_t m, n, k;
+  std::vector<real> a, b, c;
+
+  // fill(size, number) draws a factor
+  template <class F>
+  Large(std::size_t m, std::size_t n, std::size_t k, const F& fill)
+      : m(m), n(n), k(k), a(fill(m * k, 1)), b(fill(n * k, 2)), c(m * n) {}
 
   void multiply() {
     seppo::gemm(seppo::Trans::no, seppo::Trans::yes, m, n, k, a.data(), k, b.data(), k, 0, c.data(), n);
@@ -133,42 +139,56 @@ std::vector<real> of_many_magnitudes(std::size_t size, std::uint64_t seed, int l
   return values;
 }
 
+// Runs check(product) for a square product and for one of few rows.
+template <class F, class Check>
+void for_large_products(const F& fill, const Check& check) {
+  check(Large(300, 130, 90, fill));
+  check(Large(20, 600, 180, fill));
+}
+
 }  // namespace
 
 // Also where a factor is cut into numbers of fewer digits: of a sum's terms one is often much larger than the others,
 // so digits that it lacks are seen.
 BOOST_AUTO_TEST_CASE(large_products_lose_no_digits) {
-  Large product{of_many_magnitudes(Large::m * Large::k, 1, 20), of_many_magnitudes(Large::n * Large::k, 2, 20)};
-  product.multiply();
-  double worst = 0;
-  product.for_each(
-      [&](double sum, double magnitudes, double got) { worst = std::max(worst, std::abs(got - sum) / magnitudes); });
-  BOOST_CHECK_LT(worst, 6 * double{std::numeric_limits<real>::epsilon()});
+  const auto fill = [](std::size_t size, std::uint64_t seed) { return of_many_magnitudes(size, seed, 20); };
+  for_large_products(fill, [](Large product) {
+    product.multiply();
+    double worst = 0;
+    product.for_each(
+        [&](double sum, double magnitudes, double got) { worst = std::max(worst, std::abs(got - sum) / magnitudes); });
+    BOOST_CHECK_LT(worst, 6 * double{std::numeric_limits<real>::epsilon()});
+  });
 }
 
 // Where a number's last digits are too small for the type.
 BOOST_AUTO_TEST_CASE(large_products_of_the_smallest_numbers) {
   constexpr int kSmallest = std::numeric_limits<real>::min_exponent;
-  Large product{of_many_magnitudes(Large::m * Large::k, 3, kSmallest + 20),
-                of_many_magnitudes(Large::n * Large::k, 4, 20)};
-  product.multiply();
-  const double lost = Large::k * std::ldexp(1, kSmallest + 20);  // each product may lose a smallest number, times b
-  product.for_each([&](double sum, double magnitudes, double got) {
-    BOOST_REQUIRE_LT(std::abs(got - sum), 1e-6 * magnitudes + lost);
+  const auto fill = [](std::size_t size, std::uint64_t number) {
+    return of_many_magnitudes(size, 2 + number, number == 1 ? kSmallest + 20 : 20);
+  };
+  for_large_products(fill, [](Large product) {
+    product.multiply();
+    // each product may lose a smallest number, times b
+    const double lost = static_cast<double>(product.k) * std::ldexp(1, kSmallest + 20);
+    product.for_each([&](double sum, double magnitudes, double got) {
+      BOOST_REQUIRE_LT(std::abs(got - sum), 1e-6 * magnitudes + lost);
+    });
   });
 }
 
 BOOST_AUTO_TEST_CASE(a_number_that_is_none_spoils_its_row_or_column_of_a_large_product) {
-  for (const real bad : {std::numeric_limits<real>::quiet_NaN(), std::numeric_limits<real>::infinity()}) {
-    Large product{reals(draw(Large::m * Large::k, 5)), reals(draw(Large::n * Large::k, 6))};
-    constexpr std::size_t kRow = 190, kColumn = 7;
-    product.a[kRow * Large::k + 3] = bad;
-    product.b[kColumn * Large::k + 89] = bad;
-    product.multiply();
-    for (std::size_t i = 0; i < Large::m; ++i)
-      for (std::size_t j = 0; j < Large::n; ++j)
-        BOOST_REQUIRE_EQUAL(std::isfinite(product.c[i * Large::n + j]), i != kRow && j != kColumn);
-  }
+  const auto fill = [](std::size_t size, std::uint64_t seed) { return reals(draw(size, 4 + seed)); };
+  for (const real bad : {std::numeric_limits<real>::quiet_NaN(), std::numeric_limits<real>::infinity()})
+    for_large_products(fill, [&](Large product) {
+      const std::size_t m = product.m, n = product.n, k = product.k, row = m * 2 / 3, column = 7;
+      product.a[row * k + 3] = bad;
+      product.b[column * k] = product.b[column * k + k - 1] = bad;
+      product.multiply();
+      for (std::size_t i = 0; i < m; ++i)
+        for (std::size_t j = 0; j < n; ++j)
+          BOOST_REQUIRE_EQUAL(std::isfinite(product.c[i * n + j]), i != row && j != column);
+    });
 }
 
 // It may choose them by how fast they are at the moment.
@@ -201,7 +221,7 @@ BOOST_AUTO_TEST_CASE(large_products_are_the_same_for_any_number_of_threads) {
     seppo::set_num_threads(1);
     return c;
   };
-  for (const std::size_t m : {1u, 2u, 40u, 300u, 700u})
+  for (const std::size_t m : {1u, 2u, 20u, 40u, 300u, 700u})
     for (const int threads : {2, 3}) BOOST_CHECK(product(1, m, 600, 500) == product(threads, m, 600, 500));
 }
 

@@ -59,7 +59,7 @@ struct Addend {
 // C[m,n] = addend + A[m,k] B[k,n]
 void own_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c, std::size_t ldc);
 // The same on the processor's matrix unit, if it has one, which is for single precision and Linux only. As exact as in
-// single precision, but infinite numbers give NaN (gemm_amx.cpp).
+// single precision, but infinite numbers give NaN (amx-inl.h).
 bool has_amx();
 // Blocks of C. The numbers are the same bit for bit; which blocks are faster changes with what else the core does.
 enum class AmxBlocks { narrow, wide };
@@ -69,6 +69,11 @@ void amx_gemm(AmxBlocks blocks, std::size_t m, std::size_t n, std::size_t k, Fac
 // C[m,n] = addend + A[m,k] B[n,k]^T for few rows of A, with A^T [k,m] dense; reads B once, as it lies.
 void few_rows(std::size_t m, std::size_t n, std::size_t k, const real* a_transposed, const real* b, std::size_t ldb,
               Addend addend, real* c, std::size_t ldc);
+// The same on the matrix unit, with A packed for it into so many bytes.
+std::size_t amx_packed_rows(std::size_t m, std::size_t k);
+void amx_pack_rows(std::uint32_t* packed, std::size_t m, std::size_t k, const real* a, std::size_t lda);
+void amx_few_rows(std::size_t m, std::size_t n, std::size_t k, const std::uint32_t* packed, const real* b,
+                  std::size_t ldb, Addend addend, real* c, std::size_t ldc);
 // C[m,n] = addend + A[m,k] B[n,k]^T, reading B once for each four rows of A: for very few.
 void dot_rows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b,
               std::size_t ldb, Addend addend, real* c, std::size_t ldc);
