@@ -19,8 +19,9 @@ HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
-// Of the factor with fewer lines a block of this size is packed at a time, for the second-level cache.
-constexpr std::size_t kBlockLines = 512, kBlockTerms = 512;
+// Of the factor with fewer lines a block of at most so many terms and numbers is packed at a time: in six bytes each
+// they fill a good third of the second-level cache, which sees much else pass by.
+constexpr std::size_t kBlockTerms = 512, kBlock = 256 * kBlockTerms;
 
 // ---- multiplying --------------------------------------------------------------------------------
 
@@ -114,15 +115,15 @@ SEPPO_AMX void AmxGemm(Blocks blocks, std::size_t m, std::size_t n, std::size_t 
   const Lines rows = {a, m, k, true}, columns = {{b.data, b.col, b.row}, n, k, false};
   const bool rows_pass = m >= n;
   const Lines &staying = rows_pass ? columns : rows, &passing = rows_pass ? rows : columns;
-  const std::size_t most = slices(std::min(k, kBlockTerms)) * kSlice;  // of a span
-  Word* const memory =
-      packing_memory(most * (2 + spans(std::min(staying.lines, kBlockLines))) * sizeof(Word)).as<Word>();
+  const std::size_t terms = slices(std::min(k, kBlockTerms)) * kStep, lines = kBlock / terms / kSpan * kSpan;
+  const std::size_t most = terms / kStep * kSlice;  // of a span
+  Word* const memory = packing_memory(most * (2 + spans(std::min(staying.lines, lines))) * sizeof(Word)).as<Word>();
   Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
   configure(blocks);
   for (std::size_t p = 0; p < k; p += kBlockTerms, addend = {c, ldc}) {
     const std::size_t depth = slices(count(p, k, kBlockTerms));
-    for (std::size_t first = 0; first < staying.lines; first += kBlockLines) {
-      const std::size_t end = std::min(first + kBlockLines, staying.lines);
+    for (std::size_t first = 0; first < staying.lines; first += lines) {
+      const std::size_t end = std::min(first + lines, staying.lines);
       for (std::size_t i = first; i < end; i += kSpan)
         Packer(here + (i - first) / kSpan * depth * kSlice, staying.part(i, kSpan, p, kBlockTerms)).all();
       Packer(now, passing.part(0, kSpan, p, kBlockTerms)).all();
