@@ -139,7 +139,7 @@ std::vector<real> of_many_magnitudes(std::size_t size, std::uint64_t seed, int l
   return values;
 }
 
-// Runs check(product) for a square product and for one of few rows.
+// Runs check(product) for a product of many rows and for one of few.
 template <class F, class Check>
 void for_large_products(const F& fill, const Check& check) {
   check(Large(300, 130, 90, fill));

@@ -6,6 +6,8 @@
 
 #include <seppo/autograd/kernels/amx-inl.h>
 
+#include <cstdlib>
+
 #if defined(SEPPO_AMX) && HWY_TARGET == HWY_AVX3
 HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
@@ -42,17 +44,19 @@ class Slices {
   }
 
   const Word* take() {
+    const Word* const slice = ring_[(begun_ - kAhead) % kRing];
     begin_next();
-    return ring_[taken_++ % kRing];
+    return slice;
   }
   HWY_INLINE void pack_some() {
     if (rows_ == 0) return;
-    pack_rows<1>(to_, from_, from_ + kSide, row_);
+    const std::size_t ld = b_.from.row;
+    pack_rows<1>(to_, from_, from_ + kSide, ld);
     for (std::size_t i = kSide; i < kSide + kRows; ++i) {  // into the second-level cache
-      _mm_prefetch(from_ + i * row_, _MM_HINT_T1);
-      _mm_prefetch(from_ + i * row_ + kSide, _MM_HINT_T1);
+      _mm_prefetch(from_ + i * ld, _MM_HINT_T1);
+      _mm_prefetch(from_ + i * ld + kSide, _MM_HINT_T1);
     }
-    rows_ -= kRows, to_ += kRows * kSide, from_ += kRows * row_;
+    rows_ -= kRows, to_ += kRows * kSide, from_ += kRows * ld;
   }
 
  private:
@@ -69,10 +73,9 @@ class Slices {
 
   alignas(kLine) Word ring_[kRing][slice_size(1)];
   const Lines b_;
-  const std::size_t row_ = b_.from.row;
-  std::size_t line_ = 0, term_ = 0;    // of the slice after that begun
-  std::size_t begun_ = 0, taken_ = 0;  // slices
-  Word* to_ = nullptr;                 // of the rows that remain to be packed
+  std::size_t line_ = 0, term_ = 0;  // of the slice to begin next
+  std::size_t begun_ = 0;            // slices
+  Word* to_ = nullptr;               // of the rows that remain to be packed
   const real* from_ = nullptr;
   std::size_t rows_ = 0;
 };
@@ -156,7 +159,7 @@ SEPPO_AMX void AmxFewRows(std::size_t m, std::size_t n, std::size_t k, const Wor
 
 void AmxPackRows(Word* to, std::size_t m, std::size_t k, const real* a, std::size_t lda) {
   const Lines lines = {{a, lda, 1}, m, k, false};
-  for (std::size_t i = 0; i < m; i += kSpan, to += slices(k) * kSlice) Packer<2>(to, lines.part(i, kSpan, 0, k)).all();
+  for (std::size_t i = 0; i < m; i += kSpan, to += slices(k) * kSlice) Packer(to, lines.part(i, kSpan, 0, k)).all();
 }
 
 }  // namespace
@@ -181,12 +184,14 @@ void amx_few_rows(std::size_t m, std::size_t n, std::size_t k, const std::uint32
   N_AVX3::AmxFewRows(m, n, k, packed, b, ldb, addend, c, ldc);
 }
 
-#else
+#else  // has_amx() is false: nobody may call these
 
-std::size_t amx_packed_rows(std::size_t, std::size_t) { return 0; }
-void amx_pack_rows(std::uint32_t*, std::size_t, std::size_t, const real*, std::size_t) {}
+std::size_t amx_packed_rows(std::size_t, std::size_t) { std::abort(); }
+void amx_pack_rows(std::uint32_t*, std::size_t, std::size_t, const real*, std::size_t) { std::abort(); }
 void amx_few_rows(std::size_t, std::size_t, std::size_t, const std::uint32_t*, const real*, std::size_t, Addend, real*,
-                  std::size_t) {}
+                  std::size_t) {
+  std::abort();
+}
 
 #endif
 }  // namespace seppo::inline SEPPO_ABI::kernels
