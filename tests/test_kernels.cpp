@@ -99,6 +99,13 @@ BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
     // few rows and a large B, whose size is no multiple of a tile's
     for (const std::size_t m : {5u, 16u, 17u, 32u, 33u, 64u}) check_gemm(no, yes, m, (8192 / m + 258) | 1, 300, plus);
   }
+  // Within a task a product is not cut for the threads: the matrix unit takes the factor that stays in parts then, of its
+  // terms or of its lines.
+  seppo::run_tasks(2, [](std::size_t task) {
+    if (task == 0) return;
+    check_gemm(no, yes, 330, 350, 600, Plus::row);
+    check_gemm(yes, no, 670, 650, 520, Plus::c);
+  });
 }
 
 namespace {

@@ -19,9 +19,22 @@ HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
-// Of the factor with fewer lines a block of at most so many terms and numbers is packed at a time: in six bytes each
-// they fill a good third of the second-level cache, which sees much else pass by.
-constexpr std::size_t kBlockTerms = 512, kBlock = 256 * kBlockTerms;
+// Of the factor with fewer lines a block of about so many numbers is packed at a time: in six bytes each they fill half
+// of the second-level cache, which sees much else pass by. Larger products write their C beyond that cache.
+constexpr std::size_t kBlock = 320 * 512, kNearC = 256 * 256;
+
+// The terms of a block: half as many as could be, if all lines fit in then.
+std::size_t block_terms(std::size_t lines, std::size_t k) {
+  constexpr std::size_t kMost = 512;
+  const auto fit = [=](std::size_t terms) { return lines * std::min(k, terms) <= kBlock; };
+  return !fit(kMost) && fit(kMost / 2) ? kMost / 2 : kMost;
+}
+
+// The lines of a block: all of them, or the parts are alike, for the other factor is packed again for each.
+std::size_t block_lines(std::size_t lines, std::size_t terms) {
+  const std::size_t parts = (lines * terms + kBlock - 1) / kBlock;
+  return (spans(lines) + parts - 1) / parts * kSpan;
+}
 
 // ---- multiplying --------------------------------------------------------------------------------
 
@@ -109,32 +122,40 @@ void put_block(real* c, std::size_t ldc, const real* sum, Addend addend, std::si
     });
 }
 
+// While a block is multiplied its place in C comes into the second-level cache: stores of tiles would wait for it.
+HWY_INLINE void fetch_block(const real* c, std::size_t ldc, std::size_t rows, std::size_t cols) {
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; j += kSide) _mm_prefetch(c + i * ldc + j, _MM_HINT_T1);
+}
+
 // The factor with fewer lines is packed in blocks. The other's spans pass by each block one after another.
 SEPPO_AMX void AmxGemm(Blocks blocks, std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend,
                        real* c, std::size_t ldc) {
   const Lines rows = {a, m, k, true}, columns = {{b.data, b.col, b.row}, n, k, false};
   const bool rows_pass = m >= n;
   const Lines &staying = rows_pass ? columns : rows, &passing = rows_pass ? rows : columns;
-  const std::size_t terms = slices(std::min(k, kBlockTerms)) * kStep, lines = kBlock / terms / kSpan * kSpan;
-  const std::size_t most = terms / kStep * kSlice;  // of a span
-  Word* const memory = packing_memory(most * (2 + spans(std::min(staying.lines, lines))) * sizeof(Word)).as<Word>();
+  const std::size_t terms = block_terms(staying.lines, k), lines = block_lines(staying.lines, std::min(k, terms));
+  const std::size_t most = slices(std::min(k, terms)) * kSlice;  // of a span
+  Word* const memory = packing_memory(most * (2 + spans(lines)) * sizeof(Word)).as<Word>();
   Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
+  const bool is_far = m * n > kNearC;
   configure(blocks);
-  for (std::size_t p = 0; p < k; p += kBlockTerms, addend = {c, ldc}) {
-    const std::size_t depth = slices(count(p, k, kBlockTerms));
+  for (std::size_t p = 0; p < k; p += terms, addend = {c, ldc}) {
+    const std::size_t depth = slices(count(p, k, terms));
     for (std::size_t first = 0; first < staying.lines; first += lines) {
       const std::size_t end = std::min(first + lines, staying.lines);
       for (std::size_t i = first; i < end; i += kSpan)
-        Packer(here + (i - first) / kSpan * depth * kSlice, staying.part(i, kSpan, p, kBlockTerms)).all();
-      Packer(now, passing.part(0, kSpan, p, kBlockTerms)).all();
+        Packer(here + (i - first) / kSpan * depth * kSlice, staying.part(i, kSpan, p, terms)).all();
+      Packer(now, passing.part(0, kSpan, p, terms)).all();
       for (std::size_t j = 0; j < passing.lines; j += kSpan, std::swap(now, then)) {
-        Packer next(then, passing.part(j + kSpan, kSpan, p, kBlockTerms));
+        Packer next(then, passing.part(j + kSpan, kSpan, p, terms));
         for (std::size_t i = first; i < end; i += kSpan) {
           const Word* const stays = here + (i - first) / kSpan * depth * kSlice;
           const std::size_t row = rows_pass ? j : i, col = rows_pass ? i : j;
           const Word *const left = rows_pass ? now : stays, *const right = rows_pass ? stays : now;
           real* const to = c + row * ldc + col;
           const std::size_t height = count(row, m, kSpan), width = count(col, n, kSpan);
+          if (is_far) fetch_block(to, ldc, height, width);
           if (!addend.data && height == kSpan && width == kSpan) {  // reading a sum just stored would wait
             multiply_spans(blocks, depth, left, right, to, ldc, next);
           } else {
