@@ -113,13 +113,15 @@ struct Bench {
     const bool is_brief = seconds == 0;  // a test
     for (int i = 0; i < 4 && !is_brief; ++i) step();
     const bool has_floor = wants_floor && floor.multiplications > 0;
-    std::vector<double> times, products;
+    std::vector<double> times, products, shares;  // the latter two of the floor
     const auto begin = Clock::now();
     while (times.size() < (is_brief ? 1 : 5) || (ms_since(begin) < 1e3 * seconds && times.size() < 5000)) {
       const auto start = Clock::now();
       step();
       times.push_back(ms_since(start));
-      if (has_floor) products.push_back(floor.products_ms(threads));
+      if (!has_floor) continue;
+      products.push_back(floor.products_ms(threads));
+      shares.push_back(products.back() / times.back());
     }
     std::sort(times.begin(), times.end());
     const std::size_t n = times.size();
@@ -135,8 +137,10 @@ struct Bench {
     line.update(extra);
     if (has_floor) {
       std::sort(products.begin(), products.end());
-      line["floor_ms"] = products[n / 2] + floor.adam_ms(threads);
-      line["floor_share"] = line["floor_ms"].get<double>() / times[n / 2];
+      std::sort(shares.begin(), shares.end());  // of the same moment, as machines change speed
+      const double adam = floor.adam_ms(threads);
+      line["floor_ms"] = products[n / 2] + adam;
+      line["floor_share"] = shares[n / 2] + adam / times[n / 2];
     }
     std::cout << line.dump() << std::endl;
   }
