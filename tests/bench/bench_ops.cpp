@@ -2,11 +2,13 @@
 //
 //   bench_ops --benchmark_filter=gemm
 //
-// Beside the time stands what was achieved: GFLOP/s, to be compared with "peak/flops" in the same run (fused
-// multiply-adds in registers), and GB/s read and written, with "peak/copy" (64 MiB).
+// Beside the time stands what was achieved: GFLOP/s, to be compared with "peak/flops" in the same run (a small
+// product), and GB/s read and written, with "peak/copy" (64 MiB).
 #include <seppo/autograd/blas.h>
 #include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/memory.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/parallel.h>
 #include <seppo/nn/adam.h>
 
 #include <benchmark/benchmark.h>
@@ -27,6 +29,14 @@ std::vector<real> random_values(std::size_t n, std::uint64_t seed = 1) {
   return values;
 }
 
+// In whole lines of the cache, like tensors.
+Memory random_block(std::size_t n) {
+  const std::vector<real> values = random_values(n);
+  Memory block(n * sizeof(real));
+  std::copy(values.begin(), values.end(), block.as<real>());
+  return block;
+}
+
 void set_rates(benchmark::State& state, double flops, double bytes) {
   const auto rate = [](double amount) {
     return benchmark::Counter(amount * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
@@ -38,10 +48,9 @@ void set_rates(benchmark::State& state, double flops, double bytes) {
 // The largest product that gemm() computes without memory traffic to speak of stands for the peak.
 void peak_flops(benchmark::State& state) {
   constexpr std::size_t kSize = 96;
-  const std::vector<real> a = random_values(kSize * kSize), b = random_values(kSize * kSize);
-  std::vector<real> c(kSize * kSize);
+  const Memory a = random_block(kSize * kSize), b = random_block(kSize * kSize), c(kSize * kSize * sizeof(real));
   for (auto _ : state)
-    gemm(Trans::no, Trans::no, kSize, kSize, kSize, a.data(), kSize, b.data(), kSize, 0, c.data(), kSize);
+    gemm(Trans::no, Trans::no, kSize, kSize, kSize, a.as<real>(), kSize, b.as<real>(), kSize, 0, c.as<real>(), kSize);
   set_rates(state, 2.0 * kSize * kSize * kSize, 0);
 }
 
@@ -59,6 +68,7 @@ struct GemmCase {
   const char* name;
   std::size_t m, n, k;
   Trans a, b;
+  bool in_shard = true;       // else the product may be cut for the threads
   std::size_t different = 1;  // factors B, taken by turns: many come from memory
 };
 constexpr GemmCase kGemms[] = {{"J1 QKV", 144, 96, 32, Trans::no, Trans::yes},
@@ -70,21 +80,25 @@ constexpr GemmCase kGemms[] = {{"J1 QKV", 144, 96, 32, Trans::no, Trans::yes},
                                {"J4 FFN", 256, 2048, 512, Trans::no, Trans::yes},
                                {"J4 logits", 256, 8000, 512, Trans::no, Trans::yes},
                                {"J5 FFN", 1024, 1536, 384, Trans::no, Trans::yes},
-                               {"J7 batch 32", 32, 2048, 512, Trans::no, Trans::yes},
-                               {"J7 batch 32 from memory", 32, 2048, 512, Trans::no, Trans::yes, 26},
-                               {"J7 batch 32 FFN from memory", 32, 512, 2048, Trans::no, Trans::yes, 26},
-                               {"J7 batch 1 from memory", 1, 2048, 512, Trans::no, Trans::yes, 26},
-                               {"J7 batch 1 logits", 1, 8000, 512, Trans::no, Trans::yes}};
+                               {"J5 FFN dW", 1536, 384, 1024, Trans::yes, Trans::no},
+                               {"J7 batch 32", 32, 2048, 512, Trans::no, Trans::yes, false},
+                               {"J7 batch 32 from memory", 32, 2048, 512, Trans::no, Trans::yes, false, 26},
+                               {"J7 batch 32 FFN from memory", 32, 512, 2048, Trans::no, Trans::yes, false, 26},
+                               {"J7 batch 1 from memory", 1, 2048, 512, Trans::no, Trans::yes, false, 26},
+                               {"J7 batch 1 logits", 1, 8000, 512, Trans::no, Trans::yes, false}};
 
 void run_gemm(benchmark::State& state, const GemmCase& g) {
-  const std::vector<real> a = random_values(g.m * g.k), b = random_values(g.different * g.k * g.n);
-  std::vector<real> c(g.m * g.n);
-  std::size_t turn = 0;
-  for (auto _ : state) {
-    gemm(g.a, g.b, g.m, g.n, g.k, a.data(), g.a == Trans::no ? g.k : g.m, b.data() + turn * g.k * g.n,
-         g.b == Trans::no ? g.n : g.k, 0, c.data(), g.n);
-    turn = (turn + 1) % g.different;
-  }
+  const Memory a = random_block(g.m * g.k), b = random_block(g.different * g.k * g.n), c(g.m * g.n * sizeof(real));
+  const auto multiply = [&](std::size_t task) {
+    if (task > 0) return;
+    std::size_t turn = 0;
+    for (auto _ : state) {
+      gemm(g.a, g.b, g.m, g.n, g.k, a.as<real>(), g.a == Trans::no ? g.k : g.m, b.as<real>() + turn * g.k * g.n,
+           g.b == Trans::no ? g.n : g.k, 0, c.as<real>(), g.n);
+      turn = (turn + 1) % g.different;
+    }
+  };
+  g.in_shard ? run_tasks(2, multiply) : multiply(0);
   set_rates(state, 2.0 * static_cast<double>(g.m * g.n * g.k),
             g.different > 1 ? static_cast<double>(g.k * g.n * sizeof(real)) : 0);
 }
@@ -92,9 +106,9 @@ void run_gemm(benchmark::State& state, const GemmCase& g) {
 // gemm() takes the faster blocks of the two; beside a neighbour on the core they differ.
 void run_amx_blocks(benchmark::State& state, kernels::AmxBlocks blocks) {
   constexpr std::size_t m = 256, n = 2048, k = 512;  // J4 FFN
-  const std::vector<real> a = random_values(m * k), b = random_values(n * k);
-  std::vector<real> c(m * n);
-  for (auto _ : state) kernels::amx_gemm(blocks, m, n, k, {a.data(), k, 1}, {b.data(), 1, k}, {}, c.data(), n);
+  const Memory a = random_block(m * k), b = random_block(n * k), c(m * n * sizeof(real));
+  for (auto _ : state)
+    kernels::amx_gemm(blocks, m, n, k, {a.as<real>(), k, 1}, {b.as<real>(), 1, k}, {}, c.as<real>(), n);
   set_rates(state, 2.0 * m * n * k, 0);
 }
 
