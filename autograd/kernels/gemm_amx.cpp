@@ -20,14 +20,15 @@ namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
 // Of the factor with fewer lines a block of about so many numbers is packed at a time: in six bytes each they fill half
-// of the second-level cache, which sees much else pass by. Larger products write their C beyond that cache.
-constexpr std::size_t kBlock = 320 * 512, kNearC = 256 * 256;
+// of the second-level cache, which sees much else pass by.
+constexpr std::size_t kBlock = 320 * 512;
+// A C of more numbers is not taken to be in that cache.
+constexpr std::size_t kNearC = 256 * 256;
 
 // The terms of a block: half as many as could be, if all lines fit in then.
 std::size_t block_terms(std::size_t lines, std::size_t k) {
-  constexpr std::size_t kMost = 512;
-  const auto fit = [=](std::size_t terms) { return lines * std::min(k, terms) <= kBlock; };
-  return !fit(kMost) && fit(kMost / 2) ? kMost / 2 : kMost;
+  const std::size_t most = std::min<std::size_t>(k, 512), half = 256;
+  return lines * most > kBlock && lines * half <= kBlock ? half : most;
 }
 
 // The lines of a block: all of them, or the parts are alike, for the other factor is packed again for each.
@@ -134,8 +135,8 @@ SEPPO_AMX void AmxGemm(Blocks blocks, std::size_t m, std::size_t n, std::size_t 
   const Lines rows = {a, m, k, true}, columns = {{b.data, b.col, b.row}, n, k, false};
   const bool rows_pass = m >= n;
   const Lines &staying = rows_pass ? columns : rows, &passing = rows_pass ? rows : columns;
-  const std::size_t terms = block_terms(staying.lines, k), lines = block_lines(staying.lines, std::min(k, terms));
-  const std::size_t most = slices(std::min(k, terms)) * kSlice;  // of a span
+  const std::size_t terms = block_terms(staying.lines, k), lines = block_lines(staying.lines, terms);
+  const std::size_t most = slices(terms) * kSlice;  // of a span
   Word* const memory = packing_memory(most * (2 + spans(lines)) * sizeof(Word)).as<Word>();
   Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
   const bool is_far = m * n > kNearC;
