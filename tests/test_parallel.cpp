@@ -131,11 +131,42 @@ BOOST_AUTO_TEST_CASE(training_gives_the_same_bytes_for_any_number_of_threads) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(shards_take_each_sample_once) {
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {3}, init_ones());
+  for (const unsigned shards : {0u, 1u, 2u, 3u, 5u}) {
+    DataParallel data_parallel(parameters, shards);
+    for (std::size_t samples = 0; samples < 20; ++samples) {
+      parameters.zero_gradients();
+      const StepLoss sums = data_parallel.backward(samples, 0, 1, [&](std::size_t first, std::size_t last) {
+        BOOST_CHECK_LT(first, last);
+        BOOST_CHECK_LE(last, samples);
+        real squares = 0;  // of the samples' numbers
+        for (std::size_t s = first; s < last; ++s) squares += static_cast<real>((s + 1) * (s + 1));
+        return ShardLoss{.loss = sum(w) * squares, .count = static_cast<double>(last - first)};
+      });
+      BOOST_CHECK_EQUAL(sums.count, samples);
+      BOOST_CHECK_EQUAL(parameters.gradients()[2], samples * (samples + 1) * (2 * samples + 1) / 6);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_last_shards_of_small_models_even_out_threads) {
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {3}, init_ones());
+  std::vector<std::size_t> sizes;
+  DataParallel(parameters).backward(64, 0, 1, [&](std::size_t first, std::size_t last) {
+    sizes.push_back(last - first);
+    return ShardLoss{.loss = sum(w)};
+  });
+  BOOST_TEST(sizes == (std::vector<std::size_t>{16, 16, 16, 8, 8}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_failing_shard_leaves_no_gradient_behind) {
   set_num_threads(2);
   Parameters parameters(1);
   const Tensor w = parameters.root().parameter("w", {3}, init_ones());
-  DataParallel data_parallel(parameters);
+  DataParallel data_parallel(parameters, 4);
   const auto loss = [&](std::size_t first, std::size_t, bool fail_here) {
     if (fail_here && first > 0) throw std::runtime_error("shard");
     return ShardLoss{.loss = sum(w), .count = 1};
