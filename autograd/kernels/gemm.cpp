@@ -236,7 +236,8 @@ void FewRows(std::size_t m, std::size_t n, std::size_t k, const real* a_transpos
   }
 }
 
-// A tile of C = A B^T, each element a dot product of two rows. Memory delivers more when several rows are read at once.
+// A tile of C = A B^T, each element a dot product of two rows. Memory delivers more when several rows are read at once
+// and the next tile's are fetched.
 template <std::size_t kRows, std::size_t kCols>
 HWY_INLINE void dot_tile(std::size_t k, const real* a, std::size_t lda, const real* b, std::size_t ldb, Addend addend,
                          real* c, std::size_t ldc) {
@@ -245,7 +246,10 @@ HWY_INLINE void dot_tile(std::size_t k, const real* a, std::size_t lda, const re
     for (V& s : row) s = hn::Zero(D());
   const auto step = [&](std::size_t p, const auto& take) HWY_ATTR {
     V right[kCols];
-    for (std::size_t j = 0; j < kCols; ++j) right[j] = take(b + j * ldb + p);
+    for (std::size_t j = 0; j < kCols; ++j) {
+      right[j] = take(b + j * ldb + p);
+      if (p % kLine == 0) hwy::Prefetch(b + (kCols + j) * ldb + p);
+    }
     for (std::size_t i = 0; i < kRows; ++i) {
       const V left = take(a + i * lda + p);
       for (std::size_t j = 0; j < kCols; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
@@ -273,7 +277,7 @@ void DotRows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::si
              std::size_t ldb, Addend addend, real* c, std::size_t ldc) {
   for (; m >= 4; m -= 4, a += 4 * lda, addend = addend.at(4, 0), c += 4 * ldc)
     dot_rows<4, 4>(n, k, a, lda, b, ldb, addend, c, ldc);
-  for (; m > 0; --m, a += lda, addend = addend.at(1, 0), c += ldc) dot_rows<1, 8>(n, k, a, lda, b, ldb, addend, c, ldc);
+  for (; m > 0; --m, a += lda, addend = addend.at(1, 0), c += ldc) dot_rows<1, 4>(n, k, a, lda, b, ldb, addend, c, ldc);
 }
 
 }  // namespace
