@@ -151,15 +151,19 @@ BOOST_AUTO_TEST_CASE(shards_take_each_sample_once) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_last_shards_of_small_models_even_out_threads) {
-  Parameters parameters(1);
-  const Tensor w = parameters.root().parameter("w", {3}, init_ones());
-  std::vector<std::size_t> sizes;
-  DataParallel(parameters).backward(64, 0, 1, [&](std::size_t first, std::size_t last) {
-    sizes.push_back(last - first);
-    return ShardLoss{.loss = sum(w)};
-  });
-  BOOST_TEST(sizes == (std::vector<std::size_t>{16, 16, 16, 8, 8}), boost::test_tools::per_element());
+BOOST_AUTO_TEST_CASE(shards_by_the_size_of_the_model) {
+  const std::vector<std::pair<int, std::vector<std::size_t>>> expected{
+      {250'000, {16, 16, 16, 8, 8}}, {1'000'000, {16, 16, 16, 16}}, {1'000'001, {32, 32}}};
+  for (const auto& [count, sizes] : expected) {
+    Parameters parameters(1);
+    const Tensor w = parameters.root().parameter("w", {count}, init_ones());
+    std::vector<std::size_t> seen;
+    DataParallel(parameters).backward(64, 0, 1, [&](std::size_t first, std::size_t last) {
+      seen.push_back(last - first);
+      return ShardLoss{.loss = sum(w)};
+    });
+    BOOST_TEST(seen == sizes, boost::test_tools::per_element());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_failing_shard_leaves_no_gradient_behind) {
