@@ -86,6 +86,15 @@ BOOST_AUTO_TEST_CASE(help_and_version) {
   BOOST_CHECK_NE(folder.run({"addsub", "train", "--help"}).out.find("--weight-decay"), std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(peak_memory_is_that_of_the_program_itself) {
+  const Folder folder;
+  const std::vector<char> memory(std::size_t{1} << 30, 1);  // of the process that starts it
+  const Result r = folder.run({"addsub", "train", "--overfit", "--max-steps", "1", "--out", "m", "--json"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0 && memory[r.out.size()] == 1, r.err);
+  const double mb = last_line(r.out)["peak_rss_mb"].get<double>();
+  BOOST_CHECK_MESSAGE(mb > 1 && mb < 500, mb);
+}
+
 BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers) {
   const Folder folder;
   const Result trained = folder.run({"addsub", "train", "--overfit", "--threads", "2", "--out", "m", "--json"});

@@ -90,6 +90,6 @@ void check_heads(int d_model, int n_heads);
 // Applies --threads.
 void use_threads(int threads);
 
-double peak_rss_mb();
+double peak_rss_mb();  // of this process; 0 where /proc does not tell
 
 }  // namespace examples

@@ -82,11 +82,18 @@ struct Bench {
   std::string job = "J1";
   int threads = 1;
   double seconds = 3;
-  int losses = 0;
+  int losses = 0, only = 0;
   bool wants_floor = false, by_turns = false;
   std::filesystem::path weights;
 
   double dropout(double p) const { return losses > 0 ? 0 : p; }
+
+  std::vector<int> chosen(std::vector<int> sizes) const {
+    if (only == 0) return sizes;
+    if (std::find(sizes.begin(), sizes.end(), only) == sizes.end())
+      throw examples::UsageError(fmt::format("--only: {} has {}", job, fmt::join(sizes, ", ")));
+    return {only};
+  }
 
   // Prints what it measures, then for each line of standard input, a number of milliseconds, runs steps for so long and
   // prints their mean time; an empty line ends it.
@@ -289,7 +296,7 @@ void bench_language_model(const Bench& bench, const LanguageModelConfig& config,
 
 void bench_attention(const Bench& bench) {
   constexpr int kHeads = 4 * 8, kWidth = 64;  // of all sequences
-  for (const int length : {256, 512, 1024, 2048}) {
+  for (const int length : bench.chosen({256, 512, 1024, 2048})) {
     const Shape shape{kHeads, length, kWidth};
     Parameters inputs(1);  // made once
     const Tensor q = inputs.root().parameter("q", shape, init_normal(1)),
@@ -313,7 +320,7 @@ void bench_attention(const Bench& bench) {
 void bench_decode(const Bench& bench) {
   Parameters parameters(1);
   const Transformer model(parameters.root(), base_config(bench));
-  for (const int sequences : {1, 32}) {
+  for (const int sequences : bench.chosen({1, 32})) {
     const Ragged src = random_batch(sequences, 32, 8000, 1);
     bench.run([&] { greedy_decode(model, src, {.bos = 0, .eos = -1, .max_length = 32}); }, {{"batch", sequences}});
   }
@@ -345,6 +352,7 @@ int run(const std::vector<std::string>& arguments) {
   line.integer("d-model", &d_model, 32, 4096, "width of --job model; a head for each 32");
   line.integer("layers", &layers, 1, 100, "its depth");
   line.integer("vocabulary", &vocabulary, 2, 100000, "its vocabulary");
+  line.integer("only", &bench.only, 0, 2048, "of J6 only this length, of J7 only this batch; 0: all");
   line.integer("losses", &bench.losses, 0, 1000, "instead of timing, print the losses of so many steps");
   line.flag("floor", &bench.wants_floor,
             "for training steps but J3: measure what their products and Adam's traffic take alone");

@@ -13,6 +13,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--job", default="J1", choices=["J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8", "charlm"])
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--seconds", type=float, default=3)
+parser.add_argument("--only", type=int, default=0)
 parser.add_argument("--agree")
 parser.add_argument("--weights")
 args = parser.parse_args()
@@ -267,7 +268,7 @@ def measure(step, **extra):
 
 
 def attention_job():
-    for length in (256, 512, 1024, 2048):
+    for length in [args.only] if args.only else (256, 512, 1024, 2048):
         q, k, v = (torch.randn(4, 8, length, 64, requires_grad=True) for _ in range(3))
         ones = torch.ones(4, 8, length, 64)
         attend = lambda: torch.softmax(q @ k.transpose(-2, -1) / 8, -1) @ v
@@ -287,7 +288,7 @@ def attention_job():
 def decode_job():
     model = Transformer(8000, 512, 8, 2048, 6, 0.1, "post").eval()
     with torch.no_grad():
-        for batch in (1, 32):
+        for batch in [args.only] if args.only else (1, 32):
             src = torch.randint(0, 8000, (batch, 32))
             measure(lambda: model.greedy(src, 32), batch=batch)
 
