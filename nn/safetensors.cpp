@@ -152,8 +152,9 @@ Placed parse_tensor(const std::string& where, const std::string& name, const jso
                      " sizes");
   check<FormatError>(offsets.is_array() && offsets.size() == 2, where, ": data_offsets is not a pair");
 
-  Placed placed{
-      {name, dtype.get<std::string>(), {}, {}}, plain_integer(where, offsets[0]), plain_integer(where, offsets[1])};
+  // Computed before the aggregate: g++ 12 destroys a nested one twice when a later initialiser throws.
+  const std::uint64_t begin = plain_integer(where, offsets[0]), end = plain_integer(where, offsets[1]);
+  Placed placed{{name, dtype.get<std::string>(), {}, {}}, begin, end};
   std::uint64_t bytes = dtype == "F32" ? 4 : 8;
   for (const json& size : shape) {
     const std::uint64_t n = plain_integer(where, size);

@@ -188,9 +188,8 @@ void for_each_head(const Plan& plan, const Tensor& y, const Gradients& gradients
   for_each_unit(plan, is_disjoint, plan.pairs(), size, [&](std::size_t pair, real* scratch) {
     const std::size_t s = pair / plan.heads, h = pair % plan.heads;
     const RandomContext& random = plan.random;
-    const kernels::AttentionDropout dropout{
-        {plan.dropout, {random.seed, random.step, random.sample + static_cast<std::uint32_t>(s), random.site}},
-        static_cast<std::uint32_t>(h)};
+    const std::uint32_t sample = random.sample + static_cast<std::uint32_t>(s), head_index = static_cast<std::uint32_t>(h);
+    const kernels::AttentionDropout dropout{{plan.dropout, {random.seed, random.step, sample, random.site}}, head_index};
     f(head(pair), head(std::min(pair + 1, plan.pairs() - 1)), dropout,
       plan.saved + h * plan.q.matrix.rows() + static_cast<std::size_t>(plan.q_offsets[s]), scratch);
   });
