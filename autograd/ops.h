@@ -8,9 +8,9 @@
 // would be recorded during backward throws StateError.
 #pragma once
 
-#include <seppo/autograd/mask.h>
-#include <seppo/autograd/tape.h>
-#include <seppo/autograd/tensor.h>
+#include "ops/mask.h"
+#include "core/tape.h"
+#include "core/tensor.h"
 
 #include <array>
 #include <initializer_list>

@@ -1,4 +1,4 @@
-#include <seppo/models/classifier.h>
+#include "classifier.h"
 
 namespace seppo::inline SEPPO_ABI {
 namespace {

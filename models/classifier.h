@@ -2,8 +2,8 @@
 // vector before the output network.
 #pragma once
 
-#include <seppo/models/predictor.h>
-#include <seppo/nn/batch.h>
+#include "predictor.h"
+#include "../nn/data/ragged.h"
 
 namespace seppo::inline SEPPO_ABI {
 

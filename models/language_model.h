@@ -5,10 +5,10 @@
 //   Tensor logits = model(tokens);      // [rows, vocabulary]: row i scores the token after tokens i
 #pragma once
 
-#include <seppo/models/transformer_layers.h>
-#include <seppo/nn/batch.h>
-#include <seppo/nn/embedding.h>
-#include <seppo/nn/positional_encoding.h>
+#include "transformer_layers.h"
+#include "../nn/data/ragged.h"
+#include "../nn/layers/embedding.h"
+#include "../nn/layers/positional_encoding.h"
 
 namespace seppo::inline SEPPO_ABI {
 

@@ -1,4 +1,4 @@
-#include <seppo/models/predictor.h>
+#include "predictor.h"
 
 namespace seppo::inline SEPPO_ABI {
 

@@ -2,8 +2,8 @@
 // tutorial 6): input network, positional encoding, encoder stack, output network.
 #pragma once
 
-#include <seppo/models/transformer_layers.h>
-#include <seppo/nn/positional_encoding.h>
+#include "transformer_layers.h"
+#include "../nn/layers/positional_encoding.h"
 
 namespace seppo::inline SEPPO_ABI {
 

@@ -1,4 +1,4 @@
-#include <seppo/models/transformer.h>
+#include "transformer.h"
 
 #include <cmath>
 

@@ -1,10 +1,10 @@
 // The boxes of figure 1 of "Attention is all you need" (Vaswani et al. 2017).
 #pragma once
 
-#include <seppo/nn/attention.h>
-#include <seppo/nn/dropout.h>
-#include <seppo/nn/feed_forward.h>
-#include <seppo/nn/layer_norm.h>
+#include "../nn/layers/attention.h"
+#include "../nn/layers/dropout.h"
+#include "../nn/layers/feed_forward.h"
+#include "../nn/layers/layer_norm.h"
 
 #include <string>
 #include <vector>

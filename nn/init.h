@@ -1,8 +1,8 @@
 // Initialisers: how a parameter's first values are drawn.
 #pragma once
 
-#include <seppo/autograd/random.h>
-#include <seppo/autograd/shape.h>
+#include "../autograd/core/random.h"
+#include "../autograd/core/shape.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include <seppo/nn/parameters.h>
+#include "parameters.h"
 
 #include <algorithm>
 #include <new>

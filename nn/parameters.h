@@ -9,9 +9,9 @@
 // checkpoints see the two flat blocks; between parameters there is padding of zeros.
 #pragma once
 
-#include <seppo/autograd/region.h>
-#include <seppo/autograd/tape.h>
-#include <seppo/nn/init.h>
+#include "../autograd/core/region.h"
+#include "../autograd/core/tape.h"
+#include "init.h"
 
 #include <deque>
 #include <memory>

@@ -1,5 +1,5 @@
-#include <seppo/autograd/observer.h>
-#include <seppo/nn/summary.h>
+#include "../autograd/core/observer.h"
+#include "summary.h"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 //   total                                              69,904
 #pragma once
 
-#include <seppo/nn/parameters.h>
+#include "parameters.h"
 
 #include <functional>
 #include <string>

@@ -1,11 +1,11 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "seppo/autograd/kernels/attention_long.cpp"
+#define HWY_TARGET_INCLUDE "autograd/kernels/attention_long.cpp"
 #include <hwy/foreach_target.h>
 
-#include <seppo/autograd/blas.h>
-#include <seppo/autograd/kernels/dropout-inl.h>
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/kernels/simd-inl.h>
+#include "../blas/gemm.h"
+#include "dropout-inl.h"
+#include "kernels.h"
+#include "../core/simd-inl.h"
 
 #include <hwy/cache_control.h>
 

@@ -6,9 +6,9 @@
 #define SEPPO_DROPOUT_INL_H
 #endif
 
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/kernels/simd-inl.h>
-#include <seppo/autograd/random.h>
+#include "kernels.h"
+#include "../core/simd-inl.h"
+#include "../core/random.h"
 
 #include <cmath>
 #include <cstdint>

@@ -1,9 +1,9 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "seppo/autograd/kernels/elementwise.cpp"
+#define HWY_TARGET_INCLUDE "autograd/kernels/elementwise.cpp"
 #include <hwy/foreach_target.h>
 
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/kernels/simd-inl.h>
+#include "kernels.h"
+#include "../core/simd-inl.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 // distance between rows. NaN inputs give NaN outputs.
 #pragma once
 
-#include <seppo/autograd/real.h>
+#include "../core/real.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,10 +1,10 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "seppo/autograd/kernels/norm.cpp"
+#define HWY_TARGET_INCLUDE "autograd/kernels/norm.cpp"
 #include <hwy/foreach_target.h>
 
-#include <seppo/autograd/kernels/dropout-inl.h>
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/kernels/simd-inl.h>
+#include "dropout-inl.h"
+#include "kernels.h"
+#include "../core/simd-inl.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // Scaled dot-product attention over ragged batches.
-#include <seppo/autograd/blas.h>
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/ops.h>
-#include <seppo/autograd/parallel.h>
+#include "../blas/gemm.h"
+#include "../kernels/kernels.h"
+#include "../ops.h"
+#include "../core/parallel.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Functions of two or three tensors, element by element, with broadcasting.
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/ops.h>
-#include <seppo/autograd/ops/broadcast.h>
+#include "../kernels/kernels.h"
+#include "../ops.h"
+#include "broadcast.h"
 
 #include <cmath>
 

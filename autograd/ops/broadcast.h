@@ -1,7 +1,7 @@
 // NumPy broadcasting of N operands: axes are aligned at the end, an axis of size 1 repeats.
 #pragma once
 
-#include <seppo/autograd/tape.h>
+#include "../core/tape.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // Making tensors.
-#include <seppo/autograd/ops.h>
+#include "../ops.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Dropout: the mask is computed again by backward, not stored.
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/ops.h>
-#include <seppo/autograd/ops/dropping.h>
+#include "../kernels/kernels.h"
+#include "../ops.h"
+#include "dropping.h"
 
 namespace seppo::inline SEPPO_ABI {
 

@@ -1,8 +1,8 @@
 // The next dropout of the current step, for ops that contain one.
 #pragma once
 
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/tape.h>
+#include "../kernels/kernels.h"
+#include "../core/tape.h"
 
 namespace seppo::inline SEPPO_ABI {
 

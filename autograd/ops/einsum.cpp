@@ -1,5 +1,5 @@
 // Einstein summation of two tensors, as one batched matrix product.
-#include <seppo/autograd/ops.h>
+#include "../ops.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,6 @@
 // RMS norm of rows, and batch norm of columns.
-#include <seppo/autograd/ops.h>
-#include <seppo/autograd/parallel.h>
+#include "../ops.h"
+#include "../core/parallel.h"
 
 #include <algorithm>
 #include <cmath>

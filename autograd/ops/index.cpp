@@ -1,7 +1,7 @@
 // Embedding look-up, slices, concatenation and splitting.
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/ops.h>
-#include <seppo/autograd/ops/slices.h>
+#include "../kernels/kernels.h"
+#include "../ops.h"
+#include "slices.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // Matrix products.
-#include <seppo/autograd/blas.h>
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/ops.h>
+#include "../blas/gemm.h"
+#include "../kernels/kernels.h"
+#include "../ops.h"
 
 #include <algorithm>
 

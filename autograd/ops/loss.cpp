@@ -1,6 +1,6 @@
 // Losses.
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/ops.h>
+#include "../kernels/kernels.h"
+#include "../ops.h"
 
 #include <algorithm>
 

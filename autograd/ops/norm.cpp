@@ -1,8 +1,8 @@
 // Normalisations along an axis: softmax, log_softmax, layer_norm.
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/ops.h>
-#include <seppo/autograd/ops/dropping.h>
-#include <seppo/autograd/ops/slices.h>
+#include "../kernels/kernels.h"
+#include "../ops.h"
+#include "dropping.h"
+#include "slices.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Reshape, permutation of axes, flips and triangles.
-#include <seppo/autograd/ops.h>
+#include "../ops.h"
 
 #include <algorithm>
 #include <array>

@@ -1,12 +1,12 @@
 // A tensor seen along one of its axes.
 #pragma once
 
-#include <seppo/autograd/shape.h>
+#include "../core/shape.h"
 
 #include <algorithm>
 #include <cstddef>
 
-namespace seppo {
+namespace seppo::inline SEPPO_ABI {
 
 // The slices of `n` elements along an axis, each `inner` elements apart.
 struct Slices {
@@ -42,4 +42,4 @@ inline Shape with_size(const Shape& shape, int axis, int size) {
   return Shape(std::span<const int>(sizes, static_cast<std::size_t>(shape.rank())));
 }
 
-}  // namespace seppo
+}  // namespace seppo::inline SEPPO_ABI

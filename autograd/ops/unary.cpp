@@ -1,6 +1,6 @@
 // Functions of one tensor, element by element.
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/ops.h>
+#include "../kernels/kernels.h"
+#include "../ops.h"
 
 #include <cmath>
 #include <numbers>

@@ -3,8 +3,8 @@
 // always POSITIVE. From the course EECS 498-007/598-005 of the University of Michigan.
 #pragma once
 
-#include <seppo/nn/batch.h>
-#include <seppo/nn/vocabulary.h>
+#include <seppo/nn/data/ragged.h>
+#include <seppo/nn/data/vocabulary.h>
 
 #include <array>
 #include <cstdint>

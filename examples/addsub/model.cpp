@@ -1,10 +1,10 @@
 #include "addsub/model.h"
 
-#include "common/checkpoint_config.h"
-#include "common/training.h"
+#include "app/checkpoint_config.h"
+#include "app/training.h"
 
-#include <seppo/autograd/parallel.h>
-#include <seppo/models/decode.h>
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/models/decoding/greedy.h>
 
 #include <algorithm>
 #include <numeric>

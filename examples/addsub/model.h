@@ -2,10 +2,10 @@
 #pragma once
 
 #include "addsub/data.h"
-#include "common/attention_pictures.h"
+#include "app/attention_pictures.h"
 
 #include <seppo/models/transformer.h>
-#include <seppo/nn/data_parallel.h>
+#include <seppo/nn/train/data_parallel.h>
 
 #include <nlohmann/json.hpp>
 

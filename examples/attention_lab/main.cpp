@@ -1,10 +1,10 @@
 // attention_lab: attention in several ways, shown to be equal, and what each costs as sequences grow.
 #include "attention_lab/ways.h"
-#include "common/command_line.h"
-#include "common/random_tensor.h"
-#include "common/training.h"
+#include "app/command_line.h"
+#include "app/random_tensor.h"
+#include "app/training.h"
 
-#include <seppo/autograd/random.h>
+#include <seppo/autograd/core/random.h>
 
 #include <fmt/format.h>
 

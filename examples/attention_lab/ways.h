@@ -1,7 +1,7 @@
 // The same attention, computed in several ways: as a course builds it up, loop by loop.
 #pragma once
 
-#include <seppo/nn/attention.h>
+#include <seppo/nn/layers/attention.h>
 
 #include <span>
 #include <vector>

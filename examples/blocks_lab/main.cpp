@@ -1,9 +1,9 @@
 // blocks_lab: why a Transformer's blocks are as they are: each part is switched off, and what breaks is printed.
-#include "common/command_line.h"
-#include "common/random_tensor.h"
+#include "app/command_line.h"
+#include "app/random_tensor.h"
 
 #include <seppo/models/transformer_layers.h>
-#include <seppo/nn/batch_norm.h>
+#include <seppo/nn/layers/batch_norm.h>
 
 #include <fmt/format.h>
 

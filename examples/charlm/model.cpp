@@ -1,9 +1,9 @@
 #include "charlm/model.h"
 
-#include "common/checkpoint_config.h"
-#include "common/training.h"
+#include "app/checkpoint_config.h"
+#include "app/training.h"
 
-#include <seppo/autograd/parallel.h>
+#include <seppo/autograd/core/parallel.h>
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 #include "charlm/text.h"
 
 #include <seppo/models/language_model.h>
-#include <seppo/models/sampling.h>
-#include <seppo/nn/data_parallel.h>
+#include <seppo/models/decoding/sampling.h>
+#include <seppo/nn/train/data_parallel.h>
 
 #include <nlohmann/json.hpp>
 

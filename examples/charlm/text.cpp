@@ -1,6 +1,6 @@
 #include "charlm/text.h"
 
-#include <seppo/autograd/check.h>
+#include <seppo/autograd/core/check.h>
 
 #include <fstream>
 #include <iterator>

@@ -1,7 +1,7 @@
 // Text as characters with numbers, and its parts for training and validation.
 #pragma once
 
-#include <seppo/nn/vocabulary.h>
+#include <seppo/nn/data/vocabulary.h>
 
 #include <filesystem>
 #include <span>

@@ -1,10 +1,10 @@
 #include "count/model.h"
 
-#include "common/checkpoint_config.h"
-#include "common/training.h"
+#include "app/checkpoint_config.h"
+#include "app/training.h"
 
-#include <seppo/autograd/parallel.h>
-#include <seppo/nn/vocabulary.h>
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/nn/data/vocabulary.h>
 
 #include <algorithm>
 #include <charconv>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <seppo/models/classifier.h>
-#include <seppo/nn/data_parallel.h>
+#include <seppo/nn/train/data_parallel.h>
 
 #include <nlohmann/json.hpp>
 

@@ -1,11 +1,11 @@
 // odd_one: an encoder without positions that finds the element of a set that is not like the others.
-#include "common/attention_pictures.h"
-#include "common/checkpoint_config.h"
-#include "common/command_line.h"
-#include "common/training.h"
+#include "app/attention_pictures.h"
+#include "app/checkpoint_config.h"
+#include "app/command_line.h"
+#include "app/training.h"
 #include "odd_one/model.h"
 
-#include <seppo/autograd/parallel.h>
+#include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/summary.h>
 
 #include <fmt/format.h>

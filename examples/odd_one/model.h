@@ -3,7 +3,7 @@
 #pragma once
 
 #include <seppo/models/predictor.h>
-#include <seppo/nn/data_parallel.h>
+#include <seppo/nn/train/data_parallel.h>
 
 #include <nlohmann/json.hpp>
 

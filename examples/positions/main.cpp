@@ -1,8 +1,8 @@
 // positions: the positional encodings as pictures, and what sets the sinusoid apart.
-#include "common/checkpoint_config.h"
-#include "common/command_line.h"
+#include "app/checkpoint_config.h"
+#include "app/command_line.h"
 
-#include <seppo/nn/safetensors.h>
+#include <seppo/nn/io/safetensors.h>
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
 // reverse: a one-layer Transformer encoder that learns to reverse a sequence of digits.
-#include "common/checkpoint_config.h"
-#include "common/command_line.h"
-#include "common/training.h"
+#include "app/checkpoint_config.h"
+#include "app/command_line.h"
+#include "app/training.h"
 #include "reverse/model.h"
 
-#include <seppo/autograd/parallel.h>
+#include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/summary.h>
 
 #include <fmt/format.h>

@@ -2,11 +2,11 @@
 // mirrored position. From tutorial 6 of the UvA deep learning course.
 #pragma once
 
-#include "common/attention_pictures.h"
+#include "app/attention_pictures.h"
 
 #include <seppo/models/predictor.h>
-#include <seppo/nn/batch.h>
-#include <seppo/nn/data_parallel.h>
+#include <seppo/nn/data/ragged.h>
+#include <seppo/nn/train/data_parallel.h>
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 // A gated recurrent cell (Cho et al. 2014) written from basic ops: it learns the running parity of bits, and
 // keeps it for sequences much longer than those it saw. docs/write-a-module.md walks through it.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/adam.h>
-#include <seppo/nn/linear.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/layers/linear.h>
 
 #include <cstdio>
 #include <vector>

@@ -1,8 +1,8 @@
 // A first model: which arm of a spiral does a point lie on? docs/first-model.md walks through it.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/adam.h>
-#include <seppo/nn/linear.h>
-#include <seppo/nn/schedule.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/optim/schedule.h>
 
 #include <cmath>
 #include <cstdio>

@@ -1,7 +1,7 @@
 #include "translate/d2l.h"
 
-#include <seppo/autograd/check.h>
-#include <seppo/nn/vocabulary.h>
+#include <seppo/autograd/core/check.h>
+#include <seppo/nn/data/vocabulary.h>
 
 #include <algorithm>
 #include <cmath>

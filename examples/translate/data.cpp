@@ -2,7 +2,7 @@
 
 #include "translate/numbers.h"
 
-#include <seppo/autograd/check.h>
+#include <seppo/autograd/core/check.h>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // Where the pairs for training and validation come from, and how their languages are told.
 #pragma once
 
-#include "common/command_line.h"
+#include "app/command_line.h"
 #include "translate/text.h"
 
 #include <nlohmann/json.hpp>

@@ -1,11 +1,11 @@
 // translate: the encoder-decoder Transformer on the task it was invented for.
-#include "common/checkpoint_config.h"
-#include "common/command_line.h"
-#include "common/training.h"
+#include "app/checkpoint_config.h"
+#include "app/command_line.h"
+#include "app/training.h"
 #include "translate/data.h"
 #include "translate/model.h"
 
-#include <seppo/autograd/parallel.h>
+#include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/summary.h>
 
 #include <fmt/format.h>

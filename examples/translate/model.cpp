@@ -1,10 +1,10 @@
 #include "translate/model.h"
 
-#include "common/checkpoint_config.h"
-#include "common/training.h"
+#include "app/checkpoint_config.h"
+#include "app/training.h"
 #include "translate/d2l.h"
 
-#include <seppo/autograd/parallel.h>
+#include <seppo/autograd/core/parallel.h>
 
 #include <algorithm>
 #include <cmath>

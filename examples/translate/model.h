@@ -1,12 +1,12 @@
 // The translation model: the encoder-decoder Transformer, its options, its loss, and how it is scored.
 #pragma once
 
-#include "common/attention_pictures.h"
+#include "app/attention_pictures.h"
 #include "translate/text.h"
 
-#include <seppo/models/beam.h>
-#include <seppo/models/bleu.h>
-#include <seppo/nn/data_parallel.h>
+#include <seppo/models/decoding/beam.h>
+#include <seppo/nn/train/bleu.h>
+#include <seppo/nn/train/data_parallel.h>
 
 #include <nlohmann/json.hpp>
 

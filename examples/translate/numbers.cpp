@@ -1,7 +1,7 @@
 #include "translate/numbers.h"
 
-#include <seppo/autograd/check.h>
-#include <seppo/autograd/random.h>
+#include <seppo/autograd/core/check.h>
+#include <seppo/autograd/core/random.h>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "translate/subwords.h"
 
-#include <seppo/autograd/check.h>
-#include <seppo/nn/vocabulary.h>
+#include <seppo/autograd/core/check.h>
+#include <seppo/nn/data/vocabulary.h>
 
 #include <fstream>
 #include <iterator>

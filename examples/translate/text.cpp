@@ -1,9 +1,9 @@
 #include "translate/text.h"
 
-#include "common/checkpoint_config.h"
+#include "app/checkpoint_config.h"
 #include "translate/d2l.h"
 
-#include <seppo/autograd/check.h>
+#include <seppo/autograd/core/check.h>
 
 #include <algorithm>
 #include <fstream>

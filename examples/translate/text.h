@@ -3,7 +3,7 @@
 
 #include "translate/subwords.h"
 
-#include <seppo/nn/vocabulary.h>
+#include <seppo/nn/data/vocabulary.h>
 
 #include <nlohmann/json.hpp>
 

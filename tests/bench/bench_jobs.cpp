@@ -11,15 +11,15 @@
 // charlm: a step of examples/charlm as it is by default.
 // With --floor, for steps but J3: what they would take if they were only their products and Adam's traffic.
 // With --by-turns it waits for its turns: tests/bench/by_turns compares builds in short ones.
-#include "common/command_line.h"
-#include "common/training.h"
+#include "app/command_line.h"
+#include "app/training.h"
 
-#include <seppo/autograd/blas.h>
-#include <seppo/autograd/parallel.h>
-#include <seppo/models/decode.h>
+#include <seppo/autograd/blas/gemm.h>
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/models/decoding/greedy.h>
 #include <seppo/models/language_model.h>
 #include <seppo/models/predictor.h>
-#include <seppo/nn/checkpoint.h>
+#include <seppo/nn/io/checkpoint.h>
 
 #include <fmt/format.h>
 

@@ -4,12 +4,12 @@
 //
 // Beside the time stands what was achieved: GFLOP/s, to be compared with "peak/flops" in the same run (a small
 // product), and GB/s read and written, with "peak/copy" (64 MiB).
-#include <seppo/autograd/blas.h>
+#include <seppo/autograd/blas/gemm.h>
 #include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/memory.h>
+#include <seppo/autograd/core/memory.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/autograd/parallel.h>
-#include <seppo/nn/adam.h>
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/nn/optim/adam.h>
 
 #include <benchmark/benchmark.h>
 

@@ -2,8 +2,8 @@
 
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer_layers.h>
-#include <seppo/nn/adam.h>
-#include <seppo/nn/schedule.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/schedule.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The cases that are not one op: attention, Transformer layers and stacks, optimisers, schedules.
 #pragma once
 
-#include <seppo/autograd/tensor.h>
+#include <seppo/autograd/core/tensor.h>
 
 #include <nlohmann/json.hpp>
 

@@ -11,9 +11,9 @@
 
 #include "nd.h"
 
-#include <seppo/autograd/gradient_check.h>
+#include <seppo/autograd/tools/gradient_check.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/autograd/random.h>
+#include <seppo/autograd/core/random.h>
 #include <seppo/nn/parameters.h>
 
 #include <boost/test/unit_test.hpp>

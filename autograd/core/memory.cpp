@@ -1,0 +1,39 @@
+#include "memory.h"
+
+#include <sys/mman.h>
+#include <cstring>
+#include <new>
+
+namespace seppo::inline SEPPO_ABI {
+namespace {
+
+// From here on a block is a mapping of its own.
+constexpr std::size_t kMapped = std::size_t{256} << 10;
+// Huge pages of 2 MiB are quicker to touch first; of smaller blocks too much of the last one would be wasted.
+constexpr std::size_t kHuge = std::size_t{64} << 20;
+
+}  // namespace
+
+Memory::Memory(std::size_t bytes, bool huge) : size_(bytes) {
+  if (bytes < kMapped) {
+    data_ = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}));
+    std::memset(data_, 0, bytes);
+    return;
+  }
+  void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) throw std::bad_alloc();
+  data_ = static_cast<std::byte*>(pages);
+#ifdef MADV_HUGEPAGE
+  if (huge || bytes >= kHuge) madvise(pages, bytes, MADV_HUGEPAGE);  // a hint: failing is fine
+#endif
+}
+
+Memory::~Memory() {
+  if (!data_) return;
+  if (size_ < kMapped)
+    ::operator delete (data_, std::align_val_t{kAlignment});
+  else
+    munmap(data_, size_);
+}
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,59 @@
+#include "random.h"
+
+#include <Random123/philox.h>
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <utility>
+
+namespace seppo::inline SEPPO_ABI {
+
+std::array<std::uint32_t, 4> philox(std::uint64_t key, const std::array<std::uint32_t, 4>& counter) {
+  const r123::Philox4x32::ctr_type c{{counter[0], counter[1], counter[2], counter[3]}};
+  const r123::Philox4x32::key_type k{{static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)}};
+  const auto out = r123::Philox4x32()(c, k);
+  return {out[0], out[1], out[2], out[3]};
+}
+
+std::uint32_t RandomStream::next() {
+  if (used_ == 4) {
+    buffer_ = philox(seed_, {block_++, static_cast<std::uint32_t>(index_), static_cast<std::uint32_t>(index_ >> 32),
+                             static_cast<std::uint32_t>(purpose_) << 24});
+    used_ = 0;
+  }
+  return buffer_[static_cast<std::size_t>(used_++)];
+}
+
+double RandomStream::uniform() {
+  const std::uint64_t high = next();
+  return static_cast<double>((high << 32 | next()) >> 11) * 0x1p-53;
+}
+
+double RandomStream::normal() {
+  if (std::exchange(has_spare_, false)) return spare_;
+  const double radius = std::sqrt(-2 * std::log1p(-uniform()));
+  const double angle = 2 * std::numbers::pi * uniform();
+  spare_ = radius * std::sin(angle);
+  has_spare_ = true;
+  return radius * std::cos(angle);
+}
+
+std::uint32_t RandomStream::below(std::uint32_t n) {
+  // Multiply and shift; the few numbers that would bias the result are drawn again (Lemire 2019).
+  const std::uint32_t threshold = -n % n;
+  for (;;) {
+    const std::uint64_t product = std::uint64_t{next()} * n;
+    if (static_cast<std::uint32_t>(product) >= threshold) return static_cast<std::uint32_t>(product >> 32);
+  }
+}
+
+std::vector<int> random_permutation(int n, RandomStream random) {
+  std::vector<int> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[random.below(static_cast<std::uint32_t>(i))]);
+  return order;
+}
+
+}  // namespace seppo::inline SEPPO_ABI

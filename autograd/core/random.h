@@ -1,0 +1,57 @@
+// Random numbers without state: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
+// 1, 2, 3", 2011; Random123's implementation), a function of a key and a counter.
+//
+// The key is the seed; the counter says what the number is for: (purpose, step, sample, element).
+// So a dropout mask does not depend on threads, processes, or where training was resumed, and
+// nothing needs saving beyond the seed and the step.
+#pragma once
+
+#include "real.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace seppo::inline SEPPO_ABI {
+
+enum class Purpose : std::uint32_t { init = 1, shuffle = 2, dropout = 3, data = 4, test = 5, sampling = 6 };
+
+// What identifies the random numbers of one step, beside the element.
+struct RandomContext {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint32_t sample = 0;  // the first sample of the shard within the global batch
+  std::uint32_t site = 0;    // counts the dropouts of a step in the order they run
+};
+
+// Four 32-bit numbers for a 64-bit key and a 128-bit counter.
+std::array<std::uint32_t, 4> philox(std::uint64_t key, const std::array<std::uint32_t, 4>& counter);
+
+// A sequence of random numbers: stream `index` of a purpose. Equal arguments give equal sequences on
+// every platform; no std::distribution is used.
+class RandomStream {
+ public:
+  RandomStream(std::uint64_t seed, Purpose purpose, std::uint64_t index = 0)
+      : seed_(seed), purpose_(purpose), index_(index) {}
+
+  std::uint32_t next();                  // uniform over all 32-bit numbers
+  double uniform();                      // in [0, 1), 53 bits
+  double normal();                       // N(0, 1), Box and Muller 1958
+  std::uint32_t below(std::uint32_t n);  // uniform over 0..n-1, unbiased; n > 0
+
+ private:
+  std::uint64_t seed_;
+  Purpose purpose_;
+  std::uint64_t index_;
+  std::uint32_t block_ = 0;
+  int used_ = 4;
+  std::array<std::uint32_t, 4> buffer_{};
+  double spare_ = 0;
+  bool has_spare_ = false;
+};
+
+// A random order of 0..n-1 (Fisher and Yates).
+std::vector<int> random_permutation(int n, RandomStream random);
+
+}  // namespace seppo::inline SEPPO_ABI

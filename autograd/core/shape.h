@@ -1,0 +1,61 @@
+// Shape: the sizes of a tensor, at most four, stored inline (no heap).
+//
+// Sizes may be zero. Negative sizes, more than four of them, or more than 2^48 elements throw
+// ShapeError. Row-major: the last axis is contiguous.
+#pragma once
+
+#include "check.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+namespace seppo::inline SEPPO_ABI {
+
+class Shape {
+ public:
+  static constexpr int kMaxRank = 4;
+  static constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;
+
+  Shape() = default;  // rank 0: a scalar, one element
+  Shape(std::initializer_list<int> sizes) : Shape(std::span<const int>(sizes.begin(), sizes.size())) {}
+  explicit Shape(std::span<const int> sizes);
+
+  int rank() const { return rank_; }
+  std::int64_t size() const { return size_; }  // number of elements; 1 for a scalar
+
+  // The size of an axis; negative axes count from the end. Throws IndexError out of range.
+  int operator[](int axis) const { return sizes_[this->axis(axis)]; }
+
+  // Normalises an axis to 0..rank-1. Throws IndexError out of range.
+  int axis(int axis) const {
+    const int normal = axis < 0 ? axis + rank_ : axis;
+    if (normal < 0 || normal >= rank_) [[unlikely]]
+      bad_axis(axis);
+    return normal;
+  }
+
+  // A tensor seen as rows of its last axis: cols() = last size (1 for a scalar), rows() = the rest.
+  int cols() const { return rank_ == 0 ? 1 : sizes_[rank_ - 1]; }
+  std::int64_t rows() const { return rows_; }
+
+  std::span<const int> sizes() const { return {sizes_, static_cast<std::size_t>(rank_)}; }
+  std::string str() const;  // "[2,3]"
+
+  friend void append(std::string& text, const Shape& shape) { text += shape.str(); }
+  friend bool operator==(const Shape& a, const Shape& b) {
+    return a.rank_ == b.rank_ && a.sizes_[0] == b.sizes_[0] && a.sizes_[1] == b.sizes_[1] &&
+           a.sizes_[2] == b.sizes_[2] && a.sizes_[3] == b.sizes_[3];
+  }
+
+ private:
+  [[noreturn]] void bad_axis(int axis) const;
+
+  int sizes_[kMaxRank] = {0, 0, 0, 0};
+  int rank_ = 0;
+  std::int64_t size_ = 1;
+  std::int64_t rows_ = 1;
+};
+
+}  // namespace seppo::inline SEPPO_ABI

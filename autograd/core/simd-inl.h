@@ -1,0 +1,142 @@
+// Vector helpers shared by the kernels; included once per instruction set by Highway's
+// foreach_target.h, hence the unusual guard.
+#if defined(SEPPO_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef SEPPO_SIMD_INL_H
+#undef SEPPO_SIMD_INL_H
+#else
+#define SEPPO_SIMD_INL_H
+#endif
+
+#include "real.h"
+
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+#include <cstddef>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<real>;
+using V = hn::Vec<D>;
+
+HWY_INLINE std::size_t lanes() { return hn::Lanes(D()); }
+
+// The first `count` lanes from memory, zeros above; count == lanes() in full steps folds to a plain load.
+HWY_INLINE V load(const real* p, std::size_t count) {
+  const D d;
+  return count >= hn::Lanes(d) ? hn::LoadU(d, p) : hn::MaskedLoad(hn::FirstN(d, count), d, p);
+}
+HWY_INLINE void store(V v, real* p, std::size_t count) {
+  const D d;
+  if (count >= hn::Lanes(d))
+    hn::StoreU(v, d, p);
+  else
+    hn::BlendedStore(v, hn::FirstN(d, count), d, p);
+}
+// p = beta p + v, for beta 0 or 1
+HWY_INLINE void accumulate(V v, real beta, real* p, std::size_t count) {
+  store(beta == 0 ? v : hn::Add(v, load(p, count)), p, count);
+}
+HWY_INLINE V set(real value) { return hn::Set(D(), value); }
+// v in the first `count` lanes, `other` above
+HWY_INLINE V first(V v, V other, std::size_t count) {
+  const D d;
+  return count >= hn::Lanes(d) ? v : hn::IfThenElse(hn::FirstN(d, count), v, other);
+}
+
+// Calls f(i, count) for vectors of n elements; `count` is lanes() but for the last.
+template <class F>
+HWY_INLINE void for_each(std::size_t n, const F& f) {
+  const std::size_t step = lanes();
+  std::size_t i = 0;
+  for (; i + step <= n; i += step) f(i, step);
+  if (i < n) f(i, n - i);
+}
+
+HWY_INLINE real sum_lanes(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
+HWY_INLINE real max_lanes(V v) { return hn::GetLane(hn::MaxOfLanes(D(), v)); }
+
+// Highway's exp (1 ulp), but infinite where it overflows, and NaN for NaN.
+HWY_INLINE V exp(V x) {
+  constexpr double kLogOfLargest = sizeof(real) == 4 ? 88.72283 : 709.782712893384;
+  const V limit = set(static_cast<real>(kLogOfLargest));
+  const V infinity = set(std::numeric_limits<real>::infinity());
+  const V y = hn::IfThenElse(hn::Gt(x, limit), infinity, hn::Exp(D(), hn::Min(x, limit)));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+// exp for softmax, where x <= 0 but for rounding: two thirds of the instructions. 1 ulp, and 0 below the normal numbers.
+HWY_INLINE V exp_nonpositive(V x) {
+#if defined(SEPPO_FLOAT64)
+  return exp(x);
+#else
+  // x = k log 2 + r: adding 1.5 2^23 rounds k, and 127 more leaves the exponent of 2^k in the low bits.
+  const V whole = set(12582912 + 127), sum = hn::MulAdd(x, set(1.442695041f), whole), k = hn::Sub(sum, whole);
+  const V high = set(0.693145752f), low = set(1.42860677e-6f);  // of log 2; k high is exact
+  const V r = hn::NegMulAdd(k, low, hn::NegMulAdd(k, high, x));
+  // 1 + r + r^2 p(r) with p fitted for the least relative error, 3e-9, on |r| <= log(2) / 2
+  V p = set(0.00138145988f);
+  for (const float coefficient : {0.00836871658f, 0.041668389f, 0.166665211f, 0.49999994f})
+    p = hn::MulAdd(p, r, set(coefficient));
+  p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), set(1));
+  const V power = hn::BitCast(D(), hn::ShiftLeft<23>(hn::BitCast(hn::RebindToSigned<D>(), sum)));
+  return hn::IfThenZeroElse(hn::Lt(x, set(-87.3365402f)), hn::Mul(p, power));  // NaN stays, for p is NaN
+#endif
+}
+
+#if HWY_TARGET != HWY_SCALAR && !defined(SEPPO_FLOAT64)
+// Transposes the 4 x 4 matrices in the 128-bit blocks of four vectors.
+template <class Tag>
+HWY_INLINE void transpose_quads(Tag d, hn::Vec<Tag> (&v)[4]) {
+  const hn::RepartitionToWide<hn::RebindToUnsigned<Tag> > wide;
+  const auto pair = [&](hn::Vec<Tag> x) HWY_ATTR { return hn::BitCast(wide, x); };
+  const auto low01 = pair(hn::InterleaveLower(d, v[0], v[1])), high01 = pair(hn::InterleaveUpper(d, v[0], v[1]));
+  const auto low23 = pair(hn::InterleaveLower(d, v[2], v[3])), high23 = pair(hn::InterleaveUpper(d, v[2], v[3]));
+  v[0] = hn::BitCast(d, hn::InterleaveLower(wide, low01, low23));
+  v[1] = hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23));
+  v[2] = hn::BitCast(d, hn::InterleaveLower(wide, high01, high23));
+  v[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
+}
+#endif
+
+// Sums of reals in double precision.
+struct DoubleSum {
+  using W = hn::ScalableTag<double>;
+  hn::Vec<W> low, high;
+
+  HWY_INLINE DoubleSum() : low(hn::Zero(W())), high(hn::Zero(W())) {}
+
+  HWY_INLINE void add(V v) {
+#if defined(SEPPO_FLOAT64)
+    low = hn::Add(low, v);
+#elif HWY_TARGET == HWY_SCALAR
+    low = hn::Add(low, hn::PromoteTo(W(), v));
+#else
+    low = hn::Add(low, hn::PromoteTo(W(), hn::LowerHalf(v)));
+    high = hn::Add(high, hn::PromoteTo(W(), hn::UpperHalf(hn::Half<D>(), v)));
+#endif
+  }
+  HWY_INLINE void add_square(V v) {
+#if defined(SEPPO_FLOAT64)
+    low = hn::MulAdd(v, v, low);
+#elif HWY_TARGET == HWY_SCALAR
+    const auto a = hn::PromoteTo(W(), v);
+    low = hn::MulAdd(a, a, low);
+#else
+    const auto a = hn::PromoteTo(W(), hn::LowerHalf(v));
+    const auto b = hn::PromoteTo(W(), hn::UpperHalf(hn::Half<D>(), v));
+    low = hn::MulAdd(a, a, low);
+    high = hn::MulAdd(b, b, high);
+#endif
+  }
+  HWY_INLINE double total() const { return hn::GetLane(hn::SumOfLanes(W(), hn::Add(low, high))); }
+};
+
+}  // namespace
+}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target guard

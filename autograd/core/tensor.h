@@ -1,0 +1,92 @@
+// Tensor: a handle to a value on the tape, or to a persistent leaf such as a parameter.
+//
+// Values are contiguous, row-major, at most four axes, of one scalar type (`real`). A handle is two
+// words and is passed by reference or value alike; copying it never copies the values. Tensors of a
+// step live until Tape::clear(); using a handle after that throws StateError, in every build. What
+// must outlive the step is copied out.
+#pragma once
+
+#include "real.h"
+#include "shape.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace seppo::inline SEPPO_ABI {
+
+class Tape;
+
+// One entry of a tape, or one persistent leaf. Its memory is never returned to the system, only
+// reused for other nodes, so comparing generations is always safe.
+struct Node {
+  std::uint64_t generation = 0;  // odd while alive; a handle remembers the one it was made for
+  Tape* tape = nullptr;          // null for a persistent leaf
+  std::uint32_t index = 0;       // position on the tape: creation order
+  bool requires_grad = false;
+  bool retain_grad = false;  // add up the gradient in `retained` when backward passes
+  bool released = false;     // backward has passed and recycled the gradient
+  bool in_arena = false;     // data is a piece of the tape's arena, made for this node
+  Shape shape;
+  real* data = nullptr;
+  real* grad = nullptr;      // null until first touched
+  real* retained = nullptr;  // likewise
+  Node* base = nullptr;      // a view's storage and gradient belong to this node,
+  std::ptrdiff_t offset{};   // from this element on
+  void (*backward)(const void* closure) = nullptr;
+  const void* closure = nullptr;
+  const std::string* name = nullptr;    // of a leaf, for messages
+  const char* op = nullptr;             // what computed it, for tools
+  const std::string* region = nullptr;  // and where: the module's path
+};
+
+// Where a backward function adds a gradient: grad = beta * grad + term. beta is 0 when the memory
+// is uninitialised and must be overwritten, else 1.
+struct GradTarget {
+  real* grad;
+  real beta;
+};
+
+class Tensor {
+ public:
+  Tensor() = default;  // empty: only defined() may be asked
+  explicit Tensor(Node& node) : node_(&node), generation_(node.generation) {}
+
+  bool defined() const { return node_ != nullptr; }
+  const Shape& shape() const { return node().shape; }
+  int rank() const { return shape().rank(); }
+  int dim(int axis) const { return shape()[axis]; }  // negative axes count from the end
+  std::size_t size() const { return static_cast<std::size_t>(shape().size()); }
+  std::size_t rows() const { return static_cast<std::size_t>(shape().rows()); }
+  std::size_t cols() const { return static_cast<std::size_t>(shape().cols()); }
+
+  real* data() const { return node().data; }
+  std::span<const real> values() const { return {node().data, size()}; }
+  real item() const;  // the value of a one-element tensor; throws ShapeError for any other
+
+  bool requires_grad() const { return node().requires_grad; }
+  // Keeps this tensor's gradient readable after backward, which adds to it each time. Leaves always do.
+  const Tensor& retain_grad() const;
+  // The gradient, zeros where backward has not reached. Throws StateError when it was recycled.
+  std::span<const real> gradient() const;
+
+  // For backward functions. Both allocate on first touch.
+  real* grad() const;              // zeros at first; add to it
+  GradTarget grad_target() const;  // for code that can overwrite instead of adding to zeros
+
+  Node& node() const {
+    if (!node_ || node_->generation != generation_) [[unlikely]]
+      stale();
+    return *node_;
+  }
+  friend void append(std::string& text, const Tensor& tensor) { text += tensor.describe(); }
+  std::string describe() const;  // "[2,3]", with the name if it is a leaf: "[2,3] (up.weight)"
+
+ private:
+  [[noreturn]] void stale() const;
+
+  Node* node_ = nullptr;
+  std::uint64_t generation_ = 0;
+};
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,37 @@
+// Activation checkpointing: less memory for more time (Chen et al. 2016).
+//
+// checkpoint(inputs, f) gives f(inputs), but keeps nothing of what f computes on the way; backward computes it
+// again. The memory of one such part is used by all of them in turn.
+//
+//   x = checkpoint({x}, [&](std::span<const Tensor> in) { return layer(in[0], rows); });
+//
+// `f` takes a std::span<const Tensor> and returns a Tensor. It is kept, as it is, until clear(): it may
+// capture references, numbers and parameters, and what it refers to must live until backward has passed. Other
+// tensors of the tape must be given as inputs: captured ones are refused with StateError. Dropout masks
+// are the same both times.
+#pragma once
+
+#include "../core/tape.h"
+
+namespace seppo::inline SEPPO_ABI {
+
+namespace detail {
+using CheckpointedCall = Tensor (*)(const void* f, std::span<const Tensor> inputs);
+Tensor checkpoint(std::span<const Tensor> inputs, CheckpointedCall call, const void* f);
+}  // namespace detail
+
+template <class F>
+Tensor checkpoint(std::span<const Tensor> inputs, const F& f) {
+  static_assert(std::is_trivially_copyable_v<F>, "f may capture references, handles, pointers and numbers only");
+  const F* const kept = tape().keep(std::span<const F>(&f, 1)).data();
+  return detail::checkpoint(
+      inputs, [](const void* g, std::span<const Tensor> in) -> Tensor { return (*static_cast<const F*>(g))(in); },
+      kept);
+}
+
+template <class F>
+Tensor checkpoint(std::initializer_list<Tensor> inputs, const F& f) {
+  return checkpoint(std::span<const Tensor>(inputs.begin(), inputs.size()), f);
+}
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,88 @@
+#include "profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace seppo::inline SEPPO_ABI {
+
+void Profile::created(const Tensor& output) { began_us_[&output.node()] = now_us(); }
+
+void Profile::forward(const Tensor& output, std::span<const Tensor> inputs) {
+  double bytes = static_cast<double>(output.size());
+  for (const Tensor& x : inputs) bytes += static_cast<double>(x.size());
+  bytes *= sizeof(real);
+  bytes_[&output.node()] = bytes;
+  const auto began = began_us_.find(&output.node());  // views are not made, only recorded
+  add(output, false, began == began_us_.end() ? now_us() : began->second, bytes);
+}
+
+void Profile::backward_begins(const Tensor& output) { began_us_[&output.node()] = now_us(); }
+
+void Profile::backward(const Tensor& output) {
+  add(output, true, began_us_[&output.node()], 2 * bytes_[&output.node()]);
+}
+
+void Profile::add(const Tensor& output, bool is_backward, double start_us, double bytes) {
+  const Node& node = output.node();
+  const double duration = now_us() - start_us;
+  events_.push_back(
+      {node.op, node.region ? *node.region : "", node.shape.str(), is_backward, start_us, duration, bytes});
+}
+
+std::vector<Profile::Entry> Profile::entries() const {
+  std::map<std::string, Entry> by_op;
+  for (const Event& event : events_) {
+    Entry& entry = by_op[event.op];
+    entry.op = event.op;
+    entry.calls += event.is_backward ? 0 : 1;
+    (event.is_backward ? entry.backward_ms : entry.forward_ms) += event.duration_us / 1000;
+    entry.bytes += event.bytes;
+  }
+  std::vector<Entry> entries;
+  for (const auto& [op, entry] : by_op) entries.push_back(entry);
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.forward_ms + a.backward_ms > b.forward_ms + b.backward_ms;
+  });
+  return entries;
+}
+
+std::string Profile::table() const {
+  double total = 0;
+  const std::vector<Entry> all = entries();
+  for (const Entry& entry : all) total += entry.forward_ms + entry.backward_ms;
+  std::string text = fmt::format("{:<20} {:>8} {:>12} {:>12} {:>8} {:>12}\n", "op", "calls", "forward ms",
+                                 "backward ms", "share", "MB");
+  for (const Entry& entry : all)
+    text += fmt::format("{:<20} {:>8} {:>12.3f} {:>12.3f} {:>7.1f}% {:>12.2f}\n", entry.op, entry.calls,
+                        entry.forward_ms, entry.backward_ms,
+                        total > 0 ? 100 * (entry.forward_ms + entry.backward_ms) / total : 0, entry.bytes / 1e6);
+  return text;
+}
+
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) >= 32) result += c;
+  }
+  return result + "\"";
+}
+
+}  // namespace
+
+std::string Profile::chrome_trace() const {
+  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+  for (const Event& event : events_)
+    text += fmt::format(
+        "{}\n{{\"name\":{},\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},"
+        "\"args\":{{\"module\":{},\"shape\":\"{}\",\"bytes\":{:.0f}}}}}",
+        &event == events_.data() ? "" : ",", quoted(event.op), event.is_backward ? "backward" : "forward",
+        event.is_backward ? 2 : 1, event.start_us, event.duration_us, quoted(event.region), event.shape, event.bytes);
+  return text + "\n]}\n";
+}
+
+}  // namespace seppo::inline SEPPO_ABI

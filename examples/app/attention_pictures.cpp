@@ -1,0 +1,156 @@
+#include "app/attention_pictures.h"
+
+#include "app/command_line.h"
+
+#include <seppo/autograd/core/check.h>
+#include <seppo/nn/io/safetensors.h>
+#include <seppo/nn/data/vocabulary.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <iostream>
+#include <string_view>
+
+namespace examples {
+namespace {
+
+// The weights of one head of the map's only sequence.
+struct Head {
+  std::size_t queries, keys;
+  const float* weights;
+
+  Head(const seppo::AttentionMap& map, int head)
+      : queries(static_cast<std::size_t>(map.shape[2])),
+        keys(static_cast<std::size_t>(map.shape[3])),
+        weights(map.weights.data() + static_cast<std::size_t>(head) * queries * keys) {}
+  double operator()(std::size_t i, std::size_t j) const { return static_cast<double>(weights[i * keys + j]); }
+};
+
+// At most four characters of a label, to the right.
+std::string short_label(const std::string& label) {
+  std::string_view rest = label;
+  std::size_t length = 0;
+  std::string kept;
+  for (; !rest.empty() && length < 4; ++length) {
+    const std::size_t bytes = std::max<std::size_t>(1, seppo::character_length(rest));
+    kept += rest.substr(0, bytes);
+    rest.remove_prefix(bytes);
+  }
+  return std::string(4 - length, ' ') + kept;
+}
+
+const std::string& label(const std::vector<std::string>& labels, std::size_t i) {
+  static const std::string none;
+  return i < labels.size() ? labels[i] : none;
+}
+
+}  // namespace
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text)
+    result += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+  return result;
+}
+
+std::string attention_text(const seppo::AttentionMap& map, int head, const AttentionLabels& labels) {
+  constexpr std::string_view kShades = " .:-=+*#%@";
+  const Head weights(map, head);
+  const bool is_narrow =
+      std::all_of(labels.keys.begin(), labels.keys.end(), [](const std::string& k) { return k.size() <= 1; });
+  const std::string gap = is_narrow ? "" : "   ";
+  std::string text = fmt::format("{}, head {}: rows are outputs, columns inputs; {} is 0, {} is 1\n       ", map.name,
+                                 head, "' '", "'@'");
+  for (const std::string& key : labels.keys) text += is_narrow ? key + " " : short_label(key) + " ";
+  text += "\n";
+  for (std::size_t i = 0; i < weights.queries; ++i) {
+    text += fmt::format("{} | ", short_label(label(labels.queries, i)));
+    for (std::size_t j = 0; j < weights.keys; ++j) {
+      const auto shade = static_cast<std::size_t>(std::lround(weights(i, j) * static_cast<double>(kShades.size() - 1)));
+      text += gap;
+      text += {kShades[std::min(shade, kShades.size() - 1)], ' '};
+    }
+    text += "|\n";
+  }
+  return text;
+}
+
+std::string attention_text(const seppo::AttentionMaps& maps, const LabelMaker& labels) {
+  std::string text;
+  for (const seppo::AttentionMap& map : maps)
+    for (int head = 0; head < map.shape[1]; ++head) text += attention_text(map, head, labels(map));
+  return text;
+}
+
+std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels& labels) {
+  constexpr int kCell = 22, kMargin = 70, kTop = 88;
+  const int heads = map.shape[1], queries = map.shape[2], keys = map.shape[3];
+  const int panel = kMargin + keys * kCell + 16, width = heads * panel + 8, height = kTop + queries * kCell + 16;
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+      "font-family=\"sans-serif\" font-size=\"11\">\n"
+      "<style>svg{{background:#fff;color:#222}}text{{fill:currentColor}}.w{{fill:#0b61a4}}.c{{fill:none;stroke:#8884}}"
+      "@media(prefers-color-scheme:dark){{svg{{background:#16181c;color:#ddd}}.w{{fill:#6db3f2}}}}</style>\n",
+      width, height);
+  for (int h = 0; h < heads; ++h) {
+    const Head weights(map, h);
+    const int left = h * panel + kMargin;
+    svg += fmt::format("<text x=\"{}\" y=\"16\" font-size=\"13\">{}, head {}</text>\n", left, escaped(map.name), h);
+    for (int j = 0; j < keys; ++j)
+      svg +=
+          fmt::format("<text transform=\"translate({},{}) rotate(-50)\">{}</text>\n", left + j * kCell + kCell / 2 + 3,
+                      kTop - 5, escaped(label(labels.keys, static_cast<std::size_t>(j))));
+    for (int i = 0; i < queries; ++i) {
+      const std::string& query = label(labels.queries, static_cast<std::size_t>(i));
+      svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", left - 5, kTop + i * kCell + 15,
+                         escaped(query));
+      for (int j = 0; j < keys; ++j) {
+        const double w = weights(static_cast<std::size_t>(i), static_cast<std::size_t>(j));
+        svg += fmt::format(
+            "<g><title>{} looks at {}: {:.3f}</title><rect class=\"w\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" "
+            "fill-opacity=\"{:.3f}\"/><rect class=\"c\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></g>\n",
+            escaped(query), escaped(label(labels.keys, static_cast<std::size_t>(j))), w, left + j * kCell,
+            kTop + i * kCell, kCell, kCell, w, left + j * kCell, kTop + i * kCell, kCell, kCell);
+      }
+    }
+  }
+  return svg + "</svg>\n";
+}
+
+void write_npy(const std::filesystem::path& path, const seppo::Shape& shape, std::span<const float> values) {
+  static_assert(std::endian::native == std::endian::little);
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (";
+  for (const int size : shape.sizes()) header += std::to_string(size) + ",";
+  header += "), }";
+  header.append(63 - (10 + header.size()) % 64, ' ');  // with the line's end, a multiple of 64 bytes
+  header += '\n';
+  std::string content("\x93NUMPY\x01\x00", 8);
+  content += {static_cast<char>(header.size() % 256), static_cast<char>(header.size() / 256)};
+  content += header;
+  content.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  seppo::write_file_atomically(path, content);
+}
+
+void save_attention(const std::filesystem::path& folder, const seppo::AttentionMaps& maps, const LabelMaker& labels) {
+  std::filesystem::create_directories(folder);
+  for (const seppo::AttentionMap& map : maps) {
+    seppo::write_file_atomically(folder / (map.name + ".svg"), attention_svg(map, labels(map)));
+    write_npy(folder / (map.name + ".npy"), {map.shape[1], map.shape[2], map.shape[3]}, map.weights);
+  }
+}
+
+void AttentionOutput::add_to(CommandLine& line) {
+  line.flag("attention", &as_text, "also show the attention weights of every layer and head");
+  line.path("attention-out", &folder, "folder for these weights, as SVG pictures and .npy arrays");
+}
+
+void AttentionOutput::show(const seppo::AttentionMaps& maps, const LabelMaker& labels) const {
+  if (as_text) std::cout << attention_text(maps, labels);
+  if (!folder.empty()) save_attention(folder, maps, labels);
+}
+
+}  // namespace examples

@@ -1,0 +1,104 @@
+#include "beam.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace seppo::inline SEPPO_ABI {
+namespace {
+
+// A target continued by one token.
+struct Candidate {
+  int row, token;
+  double log_probability;
+};
+
+bool is_better(const Candidate& a, const Candidate& b) { return a.log_probability > b.log_probability; }
+
+// Adds the `count` likeliest continuations of a row, which itself has `log_probability`.
+void add_best(std::vector<Candidate>& candidates, int row, std::span<const real> logits, double log_probability,
+              std::size_t count) {
+  const double highest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const real x : logits) sum += std::exp(static_cast<double>(x) - highest);
+  check<NumericError>(std::isfinite(sum), "beam_search: the model's scores are not finite");
+  const double base = log_probability - highest - std::log(sum);
+  std::vector<Candidate> best;  // sorted
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const Candidate candidate{row, static_cast<int>(i), base + static_cast<double>(logits[i])};
+    if (best.size() == count && !is_better(candidate, best.back())) continue;
+    if (best.size() == count) best.pop_back();
+    best.insert(std::upper_bound(best.begin(), best.end(), candidate, is_better), candidate);
+  }
+  candidates.insert(candidates.end(), best.begin(), best.end());
+}
+
+void check_options(const BeamOptions& o) {
+  check<ArgumentError>(o.beam > 0, "beam_search: beam ", o.beam, " is not positive");
+  check<ArgumentError>(o.n_best > 0 && o.n_best <= o.beam, "beam_search: n_best ", o.n_best, " is not in 1..", o.beam,
+                       ", the beam");
+  check<ArgumentError>(std::isfinite(o.length_penalty) && o.length_penalty >= 0, "beam_search: length penalty ",
+                       o.length_penalty, " is negative or not finite");
+}
+
+}  // namespace
+
+double length_penalty(std::size_t length, double alpha) {
+  return std::pow((5 + static_cast<double>(length)) / 6, alpha);
+}
+
+std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Ragged& src,
+                                                 const BeamOptions& options) {
+  check_options(options);
+  const UseMode eval(Mode::eval);
+  const TapeMark mark;
+  std::vector<std::vector<Hypothesis>> ended(src.size());
+  const auto end = [&](std::size_t s, Hypothesis h) {
+    h.score = h.log_probability / length_penalty(h.tokens.size(), options.length_penalty);
+    ended[s].push_back(std::move(h));
+  };
+
+  DecoderCache cache(model, model.encode(src), src.offsets, options.max_length);
+  std::vector<Hypothesis> rows(src.size());  // that still grow, in the order of their sources
+  std::vector<int> tokens(src.size(), options.bos), source_rows{0};
+  for (std::size_t s = 0; s < src.size(); ++s) source_rows.push_back(static_cast<int>(s) + 1);
+  while (!rows.empty() && cache.length() < options.max_length) {
+    const TapeMark step;
+    const Tensor logits = cache.step(tokens);
+    std::vector<Hypothesis> next_rows;
+    std::vector<int> parents, next_source_rows{0};
+    tokens.clear();
+    for (std::size_t s = 0; s < src.size(); ++s) {
+      const std::size_t places = static_cast<std::size_t>(options.beam) - ended[s].size();
+      std::vector<Candidate> candidates;
+      for (int r = source_rows[s]; r < source_rows[s + 1]; ++r)
+        add_best(candidates, r, logits.values().subspan(static_cast<std::size_t>(r) * logits.cols(), logits.cols()),
+                 rows[static_cast<std::size_t>(r)].log_probability, places);
+      std::stable_sort(candidates.begin(), candidates.end(), is_better);
+      candidates.resize(std::min(candidates.size(), places));
+      for (const Candidate& c : candidates) {
+        Hypothesis h{rows[static_cast<std::size_t>(c.row)].tokens, c.log_probability, 0};
+        h.tokens.push_back(c.token);
+        if (c.token == options.eos) {
+          end(s, std::move(h));
+        } else {
+          next_rows.push_back(std::move(h));
+          parents.push_back(c.row);
+          tokens.push_back(c.token);
+        }
+      }
+      next_source_rows.push_back(static_cast<int>(parents.size()));
+    }
+    cache.select(parents, next_source_rows);
+    rows = std::move(next_rows);
+    source_rows = std::move(next_source_rows);
+  }
+  for (std::size_t s = 0; s < src.size(); ++s) {
+    for (int r = source_rows[s]; r < source_rows[s + 1]; ++r) end(s, std::move(rows[static_cast<std::size_t>(r)]));
+    std::stable_sort(ended[s].begin(), ended[s].end(),
+                     [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
+    ended[s].resize(std::min(ended[s].size(), static_cast<std::size_t>(options.n_best)));
+  }
+  return ended;
+}
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,37 @@
+// Beam search: the targets a model finds most probable as a whole, found by following several at once.
+#pragma once
+
+#include "greedy.h"
+
+#include <vector>
+
+namespace seppo::inline SEPPO_ABI {
+
+struct BeamOptions {
+  int bos = 0, eos = 0;  // the token that starts a target, and the one that ends it
+  int max_length = 64;   // tokens to generate at most, the end token included
+  int beam = 4;          // targets followed for each source
+  int n_best = 1;        // of them returned, at most `beam`
+  // alpha in score = log p / ((5 + length) / 6)^alpha: 0 prefers short targets, more prefers long ones
+  // (Wu et al. 2016, section 7)
+  double length_penalty = 0.6;
+};
+
+struct Hypothesis {
+  std::vector<int> tokens;     // without bos, with eos if it was reached
+  double log_probability = 0;  // of all tokens, given the source
+  double score = 0;
+};
+
+// ((5 + length) / 6)^alpha
+double length_penalty(std::size_t length, double alpha);
+
+// The best targets found for each source, by falling score, all different. At each step the best continuations of
+// a source's targets are kept, as many as its beam still has places; one that ends gives its place up. So a beam of
+// one is greedy decoding, and a beam wide enough to hold every target finds the best. Ties go to what was better
+// before, then to the lowest id. Throws ArgumentError for options out of range, NumericError for scores that are
+// not numbers.
+std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Ragged& src,
+                                                 const BeamOptions& options);
+
+}  // namespace seppo::inline SEPPO_ABI

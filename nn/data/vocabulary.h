@@ -1,0 +1,46 @@
+// Vocabulary: the tokens a model knows, numbered from 0.
+#pragma once
+
+#include "../../autograd/core/real.h"
+
+#include <initializer_list>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace seppo::inline SEPPO_ABI {
+
+class Vocabulary {
+ public:
+  Vocabulary() = default;
+  // Throws ArgumentError for an empty or repeated token.
+  explicit Vocabulary(std::span<const std::string> tokens);
+  Vocabulary(std::initializer_list<std::string> tokens)
+      : Vocabulary(std::span<const std::string>(tokens.begin(), tokens.size())) {}
+
+  int size() const { return static_cast<int>(tokens_.size()); }
+  bool contains(std::string_view token) const { return ids_.find(token) != ids_.end(); }
+  int id(std::string_view token) const;    // throws IndexError for an unknown token
+  const std::string& token(int id) const;  // throws IndexError out of range
+  const std::vector<std::string>& tokens() const { return tokens_; }
+
+  std::string text(std::span<const int> ids) const;  // tokens joined by blanks
+
+ private:
+  std::vector<std::string> tokens_;
+  std::map<std::string, int, std::less<>> ids_;
+};
+
+// The pieces of a text between blanks (space, tab, line ends).
+std::vector<std::string_view> split_blanks(std::string_view text);
+
+// The bytes of the UTF-8 character that a text, which is not empty, starts with; 0 if it starts with none.
+std::size_t character_length(std::string_view text);
+
+// A text safe to show on one line of a terminal: at most `limit` bytes, control characters and bytes
+// that are not UTF-8 as \xNN.
+std::string printable(std::string_view text, std::size_t limit = 60);
+
+}  // namespace seppo::inline SEPPO_ABI

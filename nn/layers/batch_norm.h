@@ -1,0 +1,29 @@
+// BatchNorm: each column to mean 0 and variance 1 over the batch, then a learned gain and bias (Ioffe and Szegedy
+// 2015). In eval mode, with the running mean and variance, which are saved with the parameters.
+#pragma once
+
+#include "../../autograd/ops.h"
+#include "../parameters.h"
+
+namespace seppo::inline SEPPO_ABI {
+
+struct BatchNorm {
+  BatchNorm(const Scope& s, int size, const BatchNormOptions& options = {})
+      : weight(s.parameter("weight", {size}, init_ones())),
+        bias(s.parameter("bias", {size}, init_zeros())),
+        running_mean(s.buffer("running_mean", {size}, init_zeros())),
+        running_var(s.buffer("running_var", {size}, init_ones())),
+        options(options),
+        name(s.region()) {}
+
+  Tensor operator()(const Tensor& x) const {  // [..., size]
+    const Region here(name);
+    return here(batch_norm(x, weight, bias, running_mean, running_var, options));
+  }
+
+  Tensor weight, bias, running_mean, running_var;
+  BatchNormOptions options;
+  RegionName name;
+};
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,16 @@
+// Dropout: active in Mode::train, the identity in Mode::eval.
+#pragma once
+
+#include "../../autograd/ops.h"
+
+namespace seppo::inline SEPPO_ABI {
+
+struct Dropout {
+  explicit Dropout(double p) : p(p) { check<ArgumentError>(p >= 0 && p <= 1, "dropout: p = ", p, " is not in [0, 1]"); }
+
+  Tensor operator()(const Tensor& x) const { return dropout(x, p); }
+
+  double p;
+};
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,57 @@
+// Adam and AdamW over a whole model: one pass over the flat block, which also applies the clipping
+// factor and zeroes the gradients.
+#pragma once
+
+#include "../parameters.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace seppo::inline SEPPO_ABI {
+
+struct AdamOptions {
+  double beta1 = 0.9, beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;  // applies to parameters whose entry says decay: by default, matrices
+  bool decoupled = true;    // AdamW; false adds weight_decay * p to the gradient instead
+};
+
+class Adam {
+ public:
+  // Throws ArgumentError for betas outside [0, 1), or a negative epsilon or decay.
+  explicit Adam(Parameters& parameters, const AdamOptions& options = {});
+
+  // Moves the parameters by their gradients times `gradient_scale`, then zeroes the gradients.
+  void step(double lr, double gradient_scale = 1);
+
+  std::int64_t steps() const { return steps_; }
+  const AdamOptions& options() const { return options_; }
+  std::span<const real> first_moments() const { return {m_.as<real>(), size_}; }
+  std::span<const real> second_moments() const { return {v_.as<real>(), size_}; }
+
+ private:
+  // Neighbours in the flat block that are decayed alike.
+  struct Run {
+    std::size_t begin, end;
+    bool decay;
+  };
+
+  Parameters* parameters_;
+  AdamOptions options_;
+  std::vector<Run> runs_;
+  std::int64_t steps_ = 0;
+  std::size_t size_;
+  Memory m_, v_;
+};
+
+// sqrt(sum of squares) of all gradients; accumulated in double, so that it cannot overflow.
+double gradient_norm(const Parameters& parameters);
+
+// The factor that brings gradients of this norm down to max_norm; 1 if they are within, or if
+// max_norm is 0: no clipping (Pascanu, Mikolov and Bengio 2013).
+inline double clip_factor(double norm, double max_norm) {
+  return max_norm > 0 && norm > max_norm ? max_norm / norm : 1;
+}
+
+}  // namespace seppo::inline SEPPO_ABI

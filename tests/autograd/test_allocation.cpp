@@ -1,0 +1,217 @@
+// Every allocation fails in turn, as SQLite's tests have it: a clean std::bad_alloc, nothing lost, nothing
+// leaked, and the next step is as if nothing had been.
+#define BOOST_TEST_MODULE allocation
+#include <seppo/autograd/tools/checkpointing.h>
+#include <seppo/models/transformer.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/train/data_parallel.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <optional>
+#include <vector>
+
+namespace {
+
+// Counts down while armed; the allocation that reaches zero fails.
+std::atomic<long> countdown{-1};
+std::atomic<long> live{0};
+
+bool fails() { return countdown >= 0 && countdown-- == 0; }
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  if (fails()) throw std::bad_alloc();
+  const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
+  void* const p = std::aligned_alloc(alignment, rounded ? rounded : alignment);
+  if (!p) throw std::bad_alloc();
+  ++live;
+  return p;
+}
+
+void release(void* p) noexcept {
+  if (p) --live;
+  std::free(p);
+}
+
+}  // namespace
+
+// Inlined, malloc and free look mismatched to the compiler.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
+void* operator new[](std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t a) { return allocate(size, static_cast<std::size_t>(a)); }
+void* operator new[](std::size_t size, std::align_val_t a) { return allocate(size, static_cast<std::size_t>(a)); }
+void operator delete(void* p) noexcept { release(p); }
+void operator delete[](void* p) noexcept { release(p); }
+void operator delete(void* p, std::size_t) noexcept { release(p); }
+void operator delete[](void* p, std::size_t) noexcept { release(p); }
+void operator delete(void* p, std::align_val_t) noexcept { release(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { release(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { release(p); }
+
+// Large blocks come from here.
+extern "C" void* mmap(void* address, std::size_t size, int protection, int flags, int file, off_t offset) noexcept {
+  if (fails()) return MAP_FAILED;
+  return reinterpret_cast<void*>(syscall(SYS_mmap, address, size, protection, flags, file, offset));
+}
+
+using namespace seppo;
+
+namespace {
+
+// Runs f with each allocation failing in turn, until it needs fewer than that; returns how many there were.
+template <class F>
+long fail_each_allocation(const F& f) {
+  for (long n = 0;; ++n) {
+    countdown = n;
+    bool thrown = false;
+    try {
+      f();
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+    const bool reached = countdown < 0;
+    countdown = -1;
+    BOOST_REQUIRE_EQUAL(thrown, reached);
+    if (!thrown) return n;
+  }
+}
+
+struct Model {
+  Model()
+      : transformer(parameters.root(), {.src_vocabulary = 9,
+                                        .tgt_vocabulary = 9,
+                                        .d_model = 64,
+                                        .n_heads = 2,
+                                        .d_ff = 256,
+                                        .enc_layers = 2,
+                                        .dec_layers = 2}) {
+    for (int i = 0; i < 4; ++i) {
+      src.add(std::vector<int>{1, 2, 3, i});
+      tgt.add(std::vector<int>{4, i, 6});
+    }
+  }
+  Tensor loss() const { return cross_entropy(transformer.logits(src, tgt), std::vector<int>(12, 1)); }
+
+  Parameters parameters{1};
+  Transformer transformer;
+  Ragged src, tgt;
+};
+
+std::vector<real> step(Model& model, Tape& on) {
+  const UseTape use(on);
+  on.clear();
+  on.random = {.seed = 1, .step = 2};
+  model.parameters.zero_gradients();
+  on.backward(model.loss());
+  return {model.parameters.gradients().begin(), model.parameters.gradients().end()};
+}
+
+}  // namespace
+
+// Before anything has grown the pools of nodes, which keep what they have; so no leak can be told here.
+BOOST_AUTO_TEST_CASE(the_first_model_and_step) {
+  BOOST_CHECK_GT(fail_each_allocation([] {
+                   Model model;
+                   Tape fresh;
+                   step(model, fresh);
+                 }),
+                 50);
+}
+
+BOOST_AUTO_TEST_CASE(a_training_step) {
+  Model model;
+  Tape steady;
+  const std::vector<real> expected = step(model, steady);
+  const std::vector<real> values(model.parameters.values().begin(), model.parameters.values().end());
+  {
+    Tape warm, second;  // the pool of nodes has grown as far as this needs
+    step(model, warm);
+    step(model, second);
+  }
+  const long before = live;
+  // Two steps: between them, the arena replaces its blocks by one. The tape of the last failure goes on.
+  std::optional<Tape> survivor(std::in_place);
+  const long points = fail_each_allocation([&] {
+    Tape fresh;
+    step(model, fresh);
+    step(model, *survivor);
+    step(model, fresh);
+  });
+  BOOST_CHECK(step(model, *survivor) == expected);
+  survivor.reset();
+  BOOST_CHECK_GT(points, 10);
+  BOOST_CHECK_EQUAL(live, before);
+  BOOST_CHECK(std::equal(values.begin(), values.end(), model.parameters.values().begin()));
+  BOOST_CHECK(step(model, steady) == expected);
+}
+
+BOOST_AUTO_TEST_CASE(building_a_model) {
+  { const Model warm; }
+  const long before = live;
+  BOOST_CHECK_GT(fail_each_allocation([] { const Model model; }), 50);
+  BOOST_CHECK_EQUAL(live, before);
+}
+
+BOOST_AUTO_TEST_CASE(an_optimiser_step) {
+  Model model;
+  Tape steady;
+  step(model, steady);
+  const long before = live;
+  fail_each_allocation([&] {
+    Adam adam(model.parameters);
+    adam.step(1e-3);
+  });
+  BOOST_CHECK_EQUAL(live, before);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpointed_step) {
+  Model model;
+  const auto run = [&] {
+    Tape own;
+    const UseTape use(own);
+    const Tensor x = variable({16, 64}, std::vector<real>(16 * 64, 0.5f));
+    const Offsets rows = model.src.offsets;
+    const EncoderLayer& layer = model.transformer.encoder.layers[0];
+    const Tensor y = checkpoint({x}, [&layer, rows](std::span<const Tensor> in) { return layer(in[0], rows); });
+    own.backward(sum(y));
+    return std::vector<real>(x.gradient().begin(), x.gradient().end());
+  };
+  const auto expected = run();
+  const long before = live - 1;  // `expected` itself
+  fail_each_allocation([&] { run(); });
+  BOOST_CHECK_EQUAL(live - 1, before);
+  BOOST_CHECK(run() == expected);
+}
+
+// Shards run on threads; one that fails ends the step with the same error, and the next step is whole.
+BOOST_AUTO_TEST_CASE(a_data_parallel_step) {
+  Model model;
+  const auto run = [&](DataParallel& parallel) {
+    model.parameters.zero_gradients();
+    parallel.backward(4, 1, 1, [&](std::size_t first, std::size_t last) {
+      Ragged src, tgt;
+      for (std::size_t i = first; i < last; ++i) {
+        src.add(model.src[i]);
+        tgt.add(model.tgt[i]);
+      }
+      const Tensor loss = cross_entropy(model.transformer.logits(src, tgt), std::vector<int>(tgt.tokens.size(), 1));
+      return ShardLoss{loss, 1, 0};
+    });
+    return std::vector<real>(model.parameters.gradients().begin(), model.parameters.gradients().end());
+  };
+  DataParallel steady(model.parameters, 2);
+  const auto expected = run(steady);
+  fail_each_allocation([&] {
+    DataParallel fresh(model.parameters, 2);
+    run(fresh);
+  });
+  BOOST_CHECK(run(steady) == expected);
+}

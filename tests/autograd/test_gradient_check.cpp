@@ -1,0 +1,128 @@
+// The public gradient check: it must pass what is right and see what is slightly wrong.
+#define BOOST_TEST_MODULE gradient_check
+#include <seppo/autograd/tools/gradient_check.h>
+#include <seppo/autograd/ops.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <vector>
+
+using namespace seppo;
+using Inputs = std::span<const Tensor>;
+
+namespace {
+
+// tanh whose gradient is wrong by a relative `fault`, in one element only.
+Tensor faulty_tanh(const Tensor& x, double fault) {
+  Tensor y = tape().create(x.shape());
+  for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = std::tanh(x.data()[i]);
+  record("op", y, {x}, [=] {
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x.grad()[i] += y.grad()[i] * (1 - y.data()[i] * y.data()[i]) * (i == 2 ? 1 + fault : 1);
+  });
+  return y;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(right_gradients_pass_with_second_order_error) {
+  const std::vector<int> targets{1, 0, 3};
+  const std::vector<std::pair<std::vector<Shape>, std::function<Tensor(Inputs)>>> cases = {
+      {{{3, 4}}, [](Inputs x) { return seppo::tanh(x[0]); }},
+      {{{3, 4}}, [](Inputs x) { return gelu(x[0]); }},
+      {{{2, 3, 4}, {3, 1}}, [](Inputs x) { return x[0] * seppo::tanh(x[1]); }},
+      {{{3, 7}, {7}, {7}}, [](Inputs x) { return layer_norm(x[0], x[1], x[2]); }},
+      {{{2, 5, 8}, {2, 6, 8}, {2, 6, 8}}, [](Inputs x) { return attention(x[0], x[1], x[2], 2, {Mask::causal()}); }},
+      {{{3, 4}}, [&](Inputs x) { return cross_entropy(x[0], targets, {.label_smoothing = 0.1}); }},
+  };
+  for (const auto& [shapes, op] : cases) {
+    const auto report = shapes.size() == 1   ? gradient_check({shapes[0]}, op)
+                        : shapes.size() == 2 ? gradient_check({shapes[0], shapes[1]}, op)
+                                             : gradient_check({shapes[0], shapes[1], shapes[2]}, op);
+    BOOST_CHECK_MESSAGE(report.passed, report.text);
+    BOOST_CHECK_LT(report.error, 1e-9);
+    BOOST_CHECK_GT(report.order, 1.9);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(linear_functions_pass_at_rounding_level) {
+  const auto report = gradient_check({{3, 4}, {5, 4}}, [](Inputs x) {
+    return linear(x[0], tensor({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}));
+  });
+  BOOST_CHECK_MESSAGE(report.passed, report.text);
+}
+
+// A large constant in the loss makes its differences round, and the fall end early.
+BOOST_AUTO_TEST_CASE(right_gradients_pass_beside_large_constants) {
+  for (double constant = 1e2; constant < 1e13; constant *= 10) {
+    const auto report = gradient_check({{3}}, [&](Inputs x) { return x[0] * x[0] * x[0] + constant; });
+    BOOST_CHECK_MESSAGE(report.passed, constant << "\n" << report.text);
+  }
+}
+
+// Below the tolerance, but differences that do not fall at all are no rounding.
+BOOST_AUTO_TEST_CASE(wrong_gradients_of_linear_functions_fail_below_the_tolerance) {
+  const auto doubled = [](const Tensor& x, double fault) {
+    Tensor y = tape().create(x.shape());
+    for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = 2 * x.data()[i];
+    record("op", y, {x}, [=] {
+      for (std::size_t i = 0; i < x.size(); ++i) x.grad()[i] += y.grad()[i] * 2 * (1 + fault);
+    });
+    return y;
+  };
+  BOOST_CHECK(gradient_check({{3}}, [&](Inputs x) { return doubled(x[0], 0); }).passed);
+  const auto report = gradient_check({{3}}, [&](Inputs x) { return doubled(x[0], 3e-8); });
+  BOOST_CHECK_MESSAGE(!report.passed && report.error < 1e-7, report.text);
+}
+
+// As long as the fault is not itself at rounding level.
+BOOST_AUTO_TEST_CASE(wrong_gradients_fail_beside_large_constants) {
+  for (const auto& [constant, fault] : {std::pair{1e2, 1e-5}, {1e4, 1e-5}, {1e6, 1e-3}, {1e8, 1e-1}}) {
+    const auto report = gradient_check({{4}}, [&](Inputs x) { return faulty_tanh(x[0], fault) + constant; });
+    BOOST_CHECK_MESSAGE(!report.passed, constant << "\n" << report.text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(vanishing_gradients) {
+  const auto report = gradient_check({{5}}, [](Inputs x) { return seppo::exp(x[0]) / seppo::exp(x[0]); });
+  BOOST_CHECK_MESSAGE(report.passed, report.text);
+  // It vanishes on the tape but not in truth, and the other way round.
+  BOOST_CHECK(
+      !gradient_check({{1}}, [](Inputs x) { return scale(x[0], 0) + tensor({1}, {1e-3 * x[0].data()[0]}); }).passed);
+  BOOST_CHECK(
+      !gradient_check({{1}}, [](Inputs x) { return scale(x[0], 1e-3) - tensor({1}, {1e-3 * x[0].data()[0]}); }).passed);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_gradients_fail_down_to_a_millionth) {
+  BOOST_CHECK(gradient_check({{3, 4}}, [](Inputs x) { return faulty_tanh(x[0], 0); }).passed);
+  for (const double fault : {2.0, 1e-1, 1e-3, 1e-5})
+    BOOST_CHECK_MESSAGE(!gradient_check({{3, 4}}, [=](Inputs x) { return faulty_tanh(x[0], fault); }).passed,
+                        "fault " << fault);
+  // A value that changes with x but is not on the tape: the gradient misses a term.
+  BOOST_CHECK(!gradient_check({{3}}, [](Inputs x) { return x[0] + tensor({1}, {x[0].data()[0]}); }).passed);
+  // No gradient at all.
+  BOOST_CHECK(!gradient_check({{3}}, [](Inputs x) {
+                 return scale(x[0], 0) + tensor({3}, {x[0].data()[0], 0, 0});
+               }).passed);
+}
+
+BOOST_AUTO_TEST_CASE(values_are_restored) {
+  std::vector<real> values{0.5, -1, 2}, gradients(3);
+  const std::vector<real> before = values;
+  const Tensor x = Tensor(acquire_leaf({3}, values.data(), gradients.data(), nullptr));
+  BOOST_CHECK(gradient_check(values, gradients, [&] { return sum(seppo::exp(x)); }).passed);
+  BOOST_CHECK(values == before);
+  release_leaf(x.node());
+}
+
+// Each input has values of its own.
+BOOST_AUTO_TEST_CASE(inputs_are_drawn_apart) {
+  const auto report = gradient_check({{3}, {2, 3}, {3}}, [](Inputs x) {
+    BOOST_CHECK_NE(x[0].values()[0], x[1].values()[0]);
+    BOOST_CHECK_NE(x[1].values()[5], x[2].values()[2]);
+    BOOST_CHECK(x[1].shape() == (Shape{2, 3}));
+    return x[0] * x[1] + x[2];
+  });
+  BOOST_CHECK_MESSAGE(report.passed, report.text);
+}

@@ -1,0 +1,192 @@
+// Every op with arguments drawn blindly, right and wrong: it works, or throws a typed error in one line that
+// names it. Under AddressSanitizer this also shows that nothing is read out of bounds.
+#define BOOST_TEST_MODULE misuse
+#include <seppo/autograd/ops.h>
+#include <seppo/autograd/core/random.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+
+// Draws arguments; most of them fit now and then.
+struct Draw {
+  RandomStream random;
+  Shape last = shape();
+
+  int integer(int low, int high) {
+    return low + static_cast<int>(random.below(static_cast<std::uint32_t>(high - low + 1)));
+  }
+  bool flag() { return random.below(2) == 0; }
+  int axis() { return integer(-5, 5); }
+  Shape shape() {
+    std::vector<int> sizes(random.below(5));
+    for (int& size : sizes) size = integer(0, 3);
+    return Shape(std::span<const int>(sizes));
+  }
+  // Every other one like the last, or a vector of its width.
+  Shape near() {
+    const std::uint32_t choice = random.below(4);
+    if (choice == 1 && last.rank() > 0) return Shape{last[-1]};
+    return last = choice == 0 ? shape() : last;
+  }
+  Tensor tensor() {
+    if (random.below(50) == 0) return {};  // an empty handle
+    const Shape s = near();
+    std::vector<real> values(static_cast<std::size_t>(s.size()));
+    for (real& v : values) v = static_cast<real>(random.normal());
+    return variable(s, values);
+  }
+  std::vector<int> integers() {
+    std::vector<int> values(random.below(9));
+    for (int& v : values) v = integer(-1, 3);
+    return values;
+  }
+  Axes axes() {
+    switch (random.below(3)) {
+      case 0:
+        return {};
+      case 1:
+        return axis();
+      default:
+        return {axis(), axis()};
+    }
+  }
+  double scalar() {
+    return random.below(10) == 0 ? std::numeric_limits<double>::quiet_NaN() : 3 * random.uniform() - 1;
+  }
+};
+
+using Call = std::function<Tensor(Draw&)>;
+
+std::map<std::string, Call> calls() {
+  std::map<std::string, Call> all;
+  all["add"] = [](Draw& d) { return d.tensor() + d.tensor(); };
+  all["sub"] = [](Draw& d) { return d.tensor() - d.tensor(); };
+  all["mul"] = [](Draw& d) { return d.tensor() * d.tensor(); };
+  all["div"] = [](Draw& d) { return d.tensor() / d.tensor(); };
+  all["pow"] = [](Draw& d) { return pow(d.tensor(), d.tensor()); };
+  all["maximum"] = [](Draw& d) { return maximum(d.tensor(), d.tensor()); };
+  all["gt"] = [](Draw& d) { return gt(d.tensor(), d.tensor()); };
+  all["where"] = [](Draw& d) { return where(d.tensor(), d.tensor(), d.tensor()); };
+  all["masked_fill"] = [](Draw& d) { return masked_fill(d.tensor(), d.tensor(), 1); };
+  all["clamp"] = [](Draw& d) { return clamp(d.tensor(), d.scalar(), d.scalar()); };
+  all["tanh"] = [](Draw& d) { return seppo::tanh(d.tensor()); };
+  all["softplus"] = [](Draw& d) { return softplus(d.tensor()); };
+  all["dropout"] = [](Draw& d) { return dropout(d.tensor(), d.scalar()); };
+  all["matmul"] = [](Draw& d) { return matmul(d.tensor(), d.tensor()); };
+  all["einsum"] = [](Draw& d) {
+    const char* equations[] = {"ij,jk->ik", "i,i->",  "ijk,ikl->ijl", "ij->i", "ii,ij->j",
+                               "i,j",       "a,b->c", "ab,bc->ca",    "1,2->"};
+    return einsum(equations[d.random.below(9)], d.tensor(), d.tensor());
+  };
+  all["linear"] = [](Draw& d) { return linear(d.tensor(), d.tensor(), d.flag() ? d.tensor() : Tensor()); };
+  all["softmax"] = [](Draw& d) { return softmax(d.tensor(), d.axis()); };
+  all["log_softmax"] = [](Draw& d) { return log_softmax(d.tensor(), d.axis()); };
+  all["masked softmax"] = [](Draw& d) {
+    const std::vector<int> lengths = d.integers();
+    return softmax(d.tensor(), d.flag() ? Mask::valid_lengths(lengths) : Mask::causal());
+  };
+  all["layer_norm"] = [](Draw& d) { return layer_norm(d.tensor(), d.tensor(), d.tensor(), d.scalar()); };
+  all["rms_norm"] = [](Draw& d) { return rms_norm(d.tensor(), d.tensor(), d.scalar()); };
+  all["batch_norm"] = [](Draw& d) {
+    return batch_norm(d.tensor(), d.tensor(), d.tensor(), d.tensor(), d.tensor(), {.momentum = d.scalar()});
+  };
+  all["add_norm"] = [](Draw& d) { return add_norm(d.tensor(), d.tensor(), d.tensor(), d.tensor()); };
+  all["attention"] = [](Draw& d) {
+    const Tensor q = d.tensor(), k = d.tensor(), v = d.tensor();
+    std::vector<int> q_rows = d.integers(), k_rows = d.integers();
+    if (d.flag()) q_rows = {0, q.dim(0)}, k_rows = {0, k.dim(0)};
+    return attention(q, k, v, d.integer(-1, 3), q_rows, k_rows);
+  };
+  all["attention of batches"] = [](Draw& d) {
+    return attention(d.tensor(), d.tensor(), d.tensor(), d.integer(-1, 3),
+                     {.mask = Mask::causal(), .dropout = d.scalar()});
+  };
+  all["embedding"] = [](Draw& d) { return embedding(d.tensor(), d.integers(), {.padding_index = d.integer(-1, 3)}); };
+  all["gather"] = [](Draw& d) {
+    const std::vector<int> indices = d.integers();
+    return gather(d.tensor(), d.axis(), {d.shape(), indices});
+  };
+  all["scatter_add"] = [](Draw& d) {
+    const std::vector<int> indices = d.integers();
+    return scatter_add(d.tensor(), d.axis(), {d.shape(), indices}, d.tensor());
+  };
+  all["index_select"] = [](Draw& d) { return index_select(d.tensor(), d.axis(), d.integers()); };
+  all["cross_entropy"] = [](Draw& d) {
+    return cross_entropy(d.tensor(), d.integers(), {.label_smoothing = d.scalar(), .ignored_index = -1});
+  };
+  all["nll_loss"] = [](Draw& d) { return nll_loss(d.tensor(), d.integers()); };
+  all["mse_loss"] = [](Draw& d) { return mse_loss(d.tensor(), d.tensor()); };
+  all["binary_cross_entropy"] = [](Draw& d) { return binary_cross_entropy_with_logits(d.tensor(), d.tensor()); };
+  all["cosine_similarity"] = [](Draw& d) { return cosine_similarity(d.tensor(), d.tensor(), d.axis(), d.scalar()); };
+  all["sum"] = [](Draw& d) { return sum(d.tensor(), d.axes(), d.flag()); };
+  all["mean"] = [](Draw& d) { return mean(d.tensor(), d.axes(), d.flag()); };
+  all["var"] = [](Draw& d) { return var(d.tensor(), d.axes(), d.integer(-1, 3), d.flag()); };
+  all["amax"] = [](Draw& d) { return amax(d.tensor(), d.axes(), d.flag()); };
+  all["logsumexp"] = [](Draw& d) { return logsumexp(d.tensor(), d.axes(), d.flag()); };
+  all["max"] = [](Draw& d) { return seppo::max(d.tensor(), d.axis(), d.flag()).values; };
+  all["argmin"] = [](Draw& d) {
+    argmin(d.tensor(), d.axis());
+    return zeros({});
+  };
+  all["cumsum"] = [](Draw& d) { return cumsum(d.tensor(), d.axis()); };
+  all["reshape"] = [](Draw& d) { return reshape(d.tensor(), {d.integer(-2, 4), d.integer(-1, 4)}); };
+  all["transpose"] = [](Draw& d) { return transpose(d.tensor(), d.axis(), d.axis()); };
+  all["permute"] = [](Draw& d) { return permute(d.tensor(), d.integers()); };
+  all["squeeze"] = [](Draw& d) { return squeeze(d.tensor(), d.axis()); };
+  all["unsqueeze"] = [](Draw& d) { return unsqueeze(d.tensor(), d.axis()); };
+  all["expand"] = [](Draw& d) { return expand(d.tensor(), d.shape()); };
+  all["flip"] = [](Draw& d) { return flip(d.tensor(), d.axes()); };
+  all["tril"] = [](Draw& d) { return tril(d.tensor(), d.axis()); };
+  all["slice"] = [](Draw& d) { return slice(d.tensor(), d.axis(), d.integer(-1, 4), d.integer(-1, 4)); };
+  all["concat"] = [](Draw& d) { return concat({d.tensor(), d.tensor()}, d.axis()); };
+  all["stack"] = [](Draw& d) { return stack({d.tensor(), d.tensor()}, d.axis()); };
+  all["split"] = [](Draw& d) { return split(d.tensor(), d.integers(), d.axis()).at(0); };
+  all["split evenly"] = [](Draw& d) { return split(d.tensor(), d.integer(-1, 4), d.axis()).at(0); };
+  all["chunk"] = [](Draw& d) { return chunk(d.tensor(), d.integer(-1, 4), d.axis()).at(0); };
+  all["detach"] = [](Draw& d) { return detach(d.tensor()); };
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_op_works_or_throws_one_typed_line) {
+  std::map<std::string, int> worked, refused;
+  for (const auto& [name, call] : calls()) {
+    for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+      tape().clear();
+      Draw draw{RandomStream(seed, Purpose::test)};
+      try {
+        const Tensor y = call(draw);
+        if (y.requires_grad()) tape().backward(y, std::vector<real>(y.size(), 1));
+        ++worked[name];
+      } catch (const Error& e) {
+        const std::string text = e.what();
+        BOOST_CHECK_MESSAGE(text.size() <= 250 && text.find('\n') == std::string::npos && text.find(": ") < 40, text);
+        ++refused[name];
+      } catch (const std::out_of_range&) {  // .at(0) of no parts
+        ++refused[name];
+      } catch (const std::exception& e) {
+        BOOST_ERROR(name << ", seed " << seed << ": another kind of error: " << e.what());
+      }
+    }
+    BOOST_CHECK_MESSAGE(worked[name] > 0 && refused[name] > 0,
+                        name << " worked " << worked[name] << " times and was refused " << refused[name] << " times");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sizes_cannot_overflow) {
+  const int large = std::numeric_limits<int>::max();
+  tape().clear();
+  const Tensor x = zeros({large, 0});
+  BOOST_CHECK_THROW(concat({x, x}), ShapeError);
+  BOOST_CHECK_THROW(matmul(x, zeros({0, large})), Error);
+  BOOST_CHECK_THROW(einsum("ijk,l->ijkl", zeros({large, 2, 0}), zeros({1})), ShapeError);
+}

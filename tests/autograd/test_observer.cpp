@@ -1,0 +1,304 @@
+// Regions, observers and the tools made of them; and what happens when any op of a step throws.
+#define BOOST_TEST_MODULE observer
+#include <seppo/autograd/tools/anomaly.h>
+#include <seppo/autograd/tools/checkpointing.h>
+#include <seppo/autograd/tools/graph.h>
+#include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/profile.h>
+#include <seppo/models/transformer.h>
+#include <seppo/nn/summary.h>
+
+#include <nlohmann/json.hpp>
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+
+struct Model {
+  Model() : transformer(parameters.root(), config()) {
+    src.add(std::vector<int>{1, 2, 3});
+    src.add(std::vector<int>{4, 5});
+    tgt.add(std::vector<int>{1, 2});
+    tgt.add(std::vector<int>{3, 4, 5});
+  }
+  static TransformerConfig config() {
+    return {.src_vocabulary = 7,
+            .tgt_vocabulary = 7,
+            .d_model = 8,
+            .n_heads = 2,
+            .d_ff = 12,
+            .enc_layers = 2,
+            .dec_layers = 2,
+            .dropout = 0.1};
+  }
+  Tensor loss() const { return cross_entropy(transformer.logits(src, tgt), std::vector<int>{2, 3, 4, 5, 6}); }
+
+  // One step from a clean tape; the gradients.
+  std::vector<real> step() {
+    tape().clear();
+    tape().random = {.seed = 3, .step = 4};
+    parameters.zero_gradients();
+    tape().backward(loss());
+    return {parameters.gradients().begin(), parameters.gradients().end()};
+  }
+
+  Parameters parameters{1};
+  Transformer transformer;
+  Ragged src, tgt;
+};
+
+template <class E>
+std::string message(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(errors_name_the_module) {
+  Parameters parameters(0);
+  const FeedForward ffn(parameters.root() / "encoder" / 0 / "ffn", 4, 6);
+  const std::string text = message<ShapeError>([&] { ffn(zeros({2, 3})); });
+  BOOST_CHECK_MESSAGE(contains(text, "linear: inner sizes differ") && text.ends_with("(in encoder.0.ffn.up)"), text);
+  BOOST_CHECK(current_region().empty());  // left by the exception
+  const std::string outside = message<ShapeError>([&] { matmul(zeros({2, 3}), zeros({2, 3})); });
+  BOOST_CHECK_MESSAGE(!contains(outside, "(in"), outside);
+}
+
+BOOST_AUTO_TEST_CASE(region_names_are_shared) {
+  const RegionName a("x.y"), b(std::string("x.") + "y"), none("");
+  BOOST_CHECK_EQUAL(&a.text(), &b.text());
+  BOOST_CHECK(none.empty() && none.text().empty() && !a.empty());
+}
+
+BOOST_AUTO_TEST_CASE(probes_see_outputs_and_gradients_of_modules) {
+  Model model;
+  tape().clear();
+  std::map<std::string, Tensor> seen;
+  Probe probe([&](const std::string& module, const Tensor& y) { seen[module] = y.retain_grad(); });
+  {
+    const Observe scope(probe);
+    tape().backward(model.loss());
+  }
+  for (const char* name :
+       {"encoder", "encoder.0", "encoder.1.self_attn", "encoder.0.self_attn.in_proj", "encoder.1.ffn",
+        "encoder.0.ffn.up", "encoder.0.norm1", "decoder.1", "decoder.0.cross_attn", "output"})
+    BOOST_CHECK_MESSAGE(seen.count(name), name << " was not seen");
+  const Tensor ffn = seen.at("encoder.1.ffn");
+  BOOST_CHECK(ffn.shape() == (Shape{5, 8}));
+  BOOST_CHECK(std::any_of(ffn.gradient().begin(), ffn.gradient().end(), [](real g) { return g != 0; }));
+  // The gradient of the output layer's result is that of cross-entropy: rows sum to 0.
+  const Tensor logits = seen.at("output");
+  for (std::size_t row = 0; row < logits.rows(); ++row) {
+    real total = 0;
+    for (std::size_t j = 0; j < logits.cols(); ++j) total += logits.gradient()[row * logits.cols() + j];
+    BOOST_CHECK_SMALL(static_cast<double>(total), 1e-12);
+  }
+  // out of scope, nobody looks
+  seen.clear();
+  model.step();
+  BOOST_CHECK(seen.empty());
+}
+
+BOOST_AUTO_TEST_CASE(observers_nest) {
+  int outer = 0, inner = 0;
+  Probe first([&](const std::string&, const Tensor&) { ++outer; }),
+      second([&](const std::string&, const Tensor&) { ++inner; });
+  const Region region(RegionName("r"));
+  const Observe a(first);
+  {
+    const Observe b(second);
+    region(zeros({1}));
+  }
+  region(zeros({1}));
+  BOOST_CHECK(outer == 2 && inner == 1);
+}
+
+BOOST_AUTO_TEST_CASE(anomalies_are_named_forward) {
+  FindAnomaly finder;
+  const Observe scope(finder);
+  tape().clear();
+  const Tensor x = variable({2, 2}, {1, 2, 0, 3});
+  const Region here(RegionName("encoder.0"));
+  const std::string text = message<NumericError>([&] { exp(log(x)); });
+  BOOST_CHECK_EQUAL(text, "log: forward made -inf at [1,0] of [2,2], from finite inputs (in encoder.0)");
+  const std::string nan = message<NumericError>([&] { sub(full({1}, 1), full({1}, 1) / tensor({1}, {0})); });
+  BOOST_CHECK(contains(nan, "div: forward made inf at [0]"));
+}
+
+BOOST_AUTO_TEST_CASE(anomalies_are_named_backward) {
+  tape().clear();
+  const Tensor x = variable({2}, {4, 0});
+  FindAnomaly finder;
+  const Observe scope(finder);
+  const Tensor y = seppo::sqrt(x);  // finite, but infinitely steep
+  const std::string text = message<NumericError>([&] { tape().backward(y, std::vector<real>{1, 1}); });
+  BOOST_CHECK_EQUAL(text, "sqrt: backward made inf in the gradient of input 0 [2] at [1]");
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_found_where_nothing_is_wrong) {
+  Model model;
+  const auto expected = model.step();
+  FindAnomaly finder;
+  const Observe scope(finder);
+  BOOST_CHECK(model.step() == expected);
+  // Planted in one weight, it is found where it first shows.
+  const Tensor weight = model.transformer.encoder.layers[1].ffn.up.weight;
+  weight.data()[3] = std::numeric_limits<real>::infinity();
+  const std::string text = message<NumericError>([&] { model.step(); });
+  BOOST_CHECK_MESSAGE(contains(text, "linear: forward made") && contains(text, "(in encoder.1.ffn.up)"), text);
+}
+
+BOOST_AUTO_TEST_CASE(the_graph_has_every_op_once) {
+  tape().clear();
+  Parameters parameters(0);
+  const Linear up(parameters.root() / "up", 2, 3);
+  Graph graph;
+  {
+    const Observe scope(graph);
+    const Tensor x = variable({4, 2}, std::vector<real>(8, 1));
+    const Tensor y = up(x);
+    sum(y * y);
+  }
+  const std::string dot = graph.dot();
+  const auto count = [&](const std::string& part) {
+    std::size_t n = 0;
+    for (std::size_t at = 0; (at = dot.find(part, at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  BOOST_CHECK_EQUAL(count("label=\"linear\""), 1);
+  BOOST_CHECK_EQUAL(count("label=\"mul\""), 1);
+  BOOST_CHECK_EQUAL(count("label=\"sum\""), 1);
+  BOOST_CHECK_EQUAL(count("label=\"up.weight [3,2]\", shape=box"), 1);
+  BOOST_CHECK_EQUAL(count("label=\"variable [4,2]\""), 1);
+  BOOST_CHECK_EQUAL(count(" -> "), 3 + 2 + 1);
+  BOOST_CHECK_EQUAL(count("subgraph cluster_0 {\n    label=\"up\""), 1);
+  BOOST_CHECK_EQUAL(count("{"), count("}"));
+}
+
+BOOST_AUTO_TEST_CASE(the_profile_counts_calls_and_bytes) {
+  tape().clear();
+  const Tensor a = variable({100, 200}, std::vector<real>(20'000, 1)),
+               b = variable({200, 50}, std::vector<real>(10'000, 1));
+  Profile profile;
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const Observe scope(profile);
+    const Tensor y = matmul(a, b);
+    tape().backward(sum(y * y));
+    reshape(y, {-1});
+  }
+  std::map<std::string, Profile::Entry> by_op;
+  double total_ms = 0;
+  for (const auto& entry : profile.entries()) {
+    by_op[entry.op] = entry;
+    total_ms += entry.forward_ms + entry.backward_ms;
+  }
+  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+  BOOST_CHECK(total_ms > 0 && total_ms <= elapsed.count());
+  BOOST_CHECK_EQUAL(by_op.at("matmul").calls, 1);
+  BOOST_CHECK_EQUAL(by_op.at("matmul").bytes, 3 * (20'000 + 10'000 + 5'000) * sizeof(real));
+  BOOST_CHECK_EQUAL(by_op.at("mul").calls, 1);
+  BOOST_CHECK_EQUAL(by_op.at("view").bytes, 2 * 5'000 * sizeof(real));
+  BOOST_CHECK_GT(by_op.at("matmul").forward_ms, 0);
+  BOOST_CHECK_GT(by_op.at("matmul").backward_ms, 0);
+  const std::string table = profile.table();
+  BOOST_CHECK(contains(table, "matmul"));
+  double shares = 0;
+  for (std::size_t at = table.find('%'); at != std::string::npos; at = table.find('%', at + 1))
+    shares += std::stod(table.substr(at - 6, 6));
+  BOOST_CHECK_SMALL(shares - 100, 0.5);
+
+  const auto trace = nlohmann::json::parse(profile.chrome_trace());
+  std::multiset<std::string> names;
+  for (const auto& event : trace.at("traceEvents")) {
+    names.insert(event.at("name").get<std::string>() + " " + event.at("cat").get<std::string>());
+    BOOST_CHECK(event.at("ph") == "X" && event.at("dur").get<double>() >= 0);
+  }
+  BOOST_CHECK((names == std::multiset<std::string>{"matmul forward", "mul forward", "sum forward", "view forward",
+                                                   "sum backward", "mul backward", "matmul backward"}));
+}
+
+BOOST_AUTO_TEST_CASE(the_summary_lists_modules) {
+  const Model model;
+  const std::size_t before = tape().size();
+  const std::string text = summary(model.parameters, [&] { model.loss(); });
+  BOOST_CHECK_EQUAL(tape().size(), before);  // it leaves nothing behind
+  BOOST_CHECK_MESSAGE(contains(text, "\nencoder.0.ffn.up               [5,12]                    108\n"), text);
+  BOOST_CHECK(contains(text, "output"));
+  BOOST_CHECK(contains(text, std::to_string(model.parameters.count() / 1000) + ","));
+}
+
+// ---- throwing everywhere -------------------------------------------------------------------------
+
+namespace {
+
+// Throws at the n-th event it sees.
+struct Saboteur : Observer {
+  explicit Saboteur(int n) : left(n) {}
+  void count() {
+    if (left-- == 0) throw std::runtime_error("sabotage");
+  }
+  void forward(const Tensor&, std::span<const Tensor>) override { count(); }
+  void backward_begins(const Tensor&) override { count(); }
+  void backward(const Tensor&) override { count(); }
+  int left;
+};
+
+}  // namespace
+
+// At every op of a step of a two-layer Transformer, forward and backward: the next step is as if nothing had been.
+BOOST_AUTO_TEST_CASE(a_throw_anywhere_leaves_the_engine_whole) {
+  Model model;
+  const auto expected = model.step();
+  const std::vector<real> values(model.parameters.values().begin(), model.parameters.values().end());
+  int points = 0;
+  for (bool thrown = true; thrown; ++points) {
+    Saboteur saboteur(points);
+    thrown = false;
+    try {
+      const Observe scope(saboteur);
+      model.step();
+    } catch (const std::runtime_error&) {
+      thrown = true;
+    }
+    BOOST_CHECK(current_region().empty());
+    BOOST_CHECK(std::equal(values.begin(), values.end(), model.parameters.values().begin()));
+    if (thrown) BOOST_REQUIRE(model.step() == expected);
+  }
+  BOOST_CHECK_GT(points, 120);
+}
+
+BOOST_AUTO_TEST_CASE(a_throw_within_a_checkpoint_too) {
+  const auto gradient = [] {
+    tape().clear();
+    const Tensor x = variable({3}, {1, 2, 3});
+    const Tensor y = checkpoint({x}, [](std::span<const Tensor> in) { return exp(seppo::tanh(in[0])); });
+    tape().backward(y, std::vector<real>{1, 2, 3});
+    return std::vector<real>(x.gradient().begin(), x.gradient().end());
+  };
+  const auto expected = gradient();
+  for (int n = 0; n < 9; ++n) {
+    Saboteur saboteur(n);
+    {
+      const Observe scope(saboteur);
+      BOOST_CHECK_THROW(gradient(), std::runtime_error);
+    }
+    BOOST_CHECK(gradient() == expected);
+  }
+}

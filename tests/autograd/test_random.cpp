@@ -1,0 +1,120 @@
+#define BOOST_TEST_MODULE random
+#include <seppo/autograd/ops.h>
+#include <seppo/autograd/core/random.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+using namespace seppo;
+using Words = std::array<std::uint32_t, 4>;
+
+// The known answers of Random123's kat_vectors for philox4x32-10.
+BOOST_AUTO_TEST_CASE(philox_known_answers) {
+  BOOST_CHECK((philox(0, {0, 0, 0, 0}) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  BOOST_CHECK(
+      (philox(~std::uint64_t{0}, {~0u, ~0u, ~0u, ~0u}) == Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  BOOST_CHECK((philox(0x299f31d0a4093822, {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}) ==
+               Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+BOOST_AUTO_TEST_CASE(streams_are_functions_of_seed_purpose_and_index) {
+  const auto first = [](RandomStream stream) { return stream.next(); };
+  const std::uint32_t base = first({5, Purpose::init, 7});
+  BOOST_CHECK_EQUAL(base, first({5, Purpose::init, 7}));
+  BOOST_CHECK_NE(base, first({6, Purpose::init, 7}));
+  BOOST_CHECK_NE(base, first({5, Purpose::shuffle, 7}));
+  BOOST_CHECK_NE(base, first({5, Purpose::init, 8}));
+  BOOST_CHECK_NE(base, first({5, Purpose::init, (std::uint64_t{1} << 32) + 7}));
+  first({~std::uint64_t{0}, Purpose::init, 0});
+}
+
+BOOST_AUTO_TEST_CASE(distributions) {
+  RandomStream random(1, Purpose::test);
+  constexpr int n = 200'000;
+  std::vector<double> normals, uniforms;
+  for (int i = 0; i < n; ++i) normals.push_back(random.normal()), uniforms.push_back(random.uniform());
+  // Kolmogorov-Smirnov at the 1 % level.
+  const auto distance = [&](std::vector<double> x, auto cdf) {
+    std::sort(x.begin(), x.end());
+    double largest = 0;
+    for (int i = 0; i < n; ++i) {
+      const double c = cdf(x[static_cast<std::size_t>(i)]);
+      largest =
+          std::max({largest, std::abs(c - static_cast<double>(i) / n), std::abs(c - static_cast<double>(i + 1) / n)});
+    }
+    return largest;
+  };
+  BOOST_CHECK_LT(distance(normals, [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }), 1.63 / std::sqrt(n));
+  BOOST_CHECK_LT(distance(uniforms, [](double x) { return x; }), 1.63 / std::sqrt(n));
+  std::array<int, 7> counts{};
+  for (int i = 0; i < n; ++i) ++counts[random.below(7)];
+  for (const int count : counts) BOOST_CHECK_LT(std::abs(count - n / 7), 5 * std::sqrt(n / 7.0));
+}
+
+BOOST_AUTO_TEST_CASE(permutations) {
+  const auto p = random_permutation(1000, {3, Purpose::shuffle, 1});
+  BOOST_CHECK(p == random_permutation(1000, {3, Purpose::shuffle, 1}));
+  BOOST_CHECK(p != random_permutation(1000, {3, Purpose::shuffle, 2}));
+  std::vector<int> sorted(p);
+  std::sort(sorted.begin(), sorted.end());
+  for (int i = 0; i < 1000; ++i) BOOST_CHECK_EQUAL(sorted[static_cast<std::size_t>(i)], i);
+  BOOST_CHECK(random_permutation(0, {3, Purpose::shuffle}).empty());
+}
+
+BOOST_AUTO_TEST_CASE(dropout_keeps_the_stated_share_and_mean) {
+  Tape& t = tape();
+  for (const double p : {0.1, 0.5, 0.9}) {
+    t.clear();
+    t.random = {1, 2, 3, 0};
+    const int n = 1'000'000;
+    const Tensor x = full({n}, 1);
+    const Tensor y = dropout(x, p);
+    double kept = 0;
+    for (const real v : y.values()) kept += v != 0;
+    BOOST_CHECK_LT(std::abs(kept / n - (1 - p)), 5 * std::sqrt(p * (1 - p) / n));
+    const double expected = 1 / (1 - p);
+    for (const real v : y.values()) BOOST_REQUIRE(v == 0 || std::abs(static_cast<double>(v) - expected) < 1e-5);
+  }
+}
+
+// The vectorised masks are those of Random123's Philox.
+BOOST_AUTO_TEST_CASE(dropout_masks_are_philox) {
+  Tape& t = tape();
+  t.clear();
+  t.random = {0x123456789abcdef0, 77, 5, 9};
+  const Tensor y = dropout(full({300}, 1), 0.25);
+  for (std::size_t i = 0; i < 300; ++i) {
+    const auto block = static_cast<std::uint32_t>(16 * (i / 128) + i % 16);
+    const auto words =
+        philox(0x123456789abcdef0, {block, 5, 77, static_cast<std::uint32_t>(Purpose::dropout) << 24 | 9});
+    const std::uint32_t half = words[i % 128 / 32] >> (i % 32 / 16 * 16) & 0xFFFF;
+    BOOST_CHECK_EQUAL(y.values()[i] != 0, half >= 0x4000u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(dropout_masks_depend_on_each_part_of_their_key_alone) {
+  Tape& t = tape();
+  const auto mask = [&](const RandomContext& context) {
+    t.clear();
+    t.random = context;
+    const Tensor y = dropout(full({256}, 1), 0.5);
+    return std::vector<real>(y.values().begin(), y.values().end());
+  };
+  const auto base = mask({1, 2, 3, 4});
+  BOOST_CHECK(base == mask({1, 2, 3, 4}));
+  for (const RandomContext& other : {RandomContext{9, 2, 3, 4}, {1, 9, 3, 4}, {1, 2, 9, 4}, {1, 2, 3, 9}}) {
+    const auto changed = mask(other);
+    int equal = 0;
+    for (std::size_t i = 0; i < 256; ++i) equal += base[i] == changed[i];
+    BOOST_CHECK(equal > 80 && equal < 176);  // about half
+  }
+  // Two dropouts of one step differ.
+  t.clear();
+  t.random = {1, 2, 3, 0};
+  const Tensor x = full({256}, 1), a = dropout(x, 0.5), b = dropout(x, 0.5);
+  BOOST_CHECK(!std::equal(a.values().begin(), a.values().end(), b.values().begin()));
+}

@@ -1,0 +1,121 @@
+// After two steps, training allocates nothing; over ten thousand, memory does not grow.
+#define BOOST_TEST_MODULE steady_state
+#include <seppo/models/transformer.h>
+#include <seppo/nn/optim/adam.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <new>
+
+namespace {
+
+std::atomic<std::size_t> allocations{0};
+
+void* counted(std::size_t size, std::size_t alignment) {
+  ++allocations;
+  const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
+  if (void* p = std::aligned_alloc(alignment, rounded ? rounded : alignment)) return p;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+// Inlined, malloc and free look mismatched to the compiler.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+void* operator new(std::size_t size) { return counted(size, alignof(std::max_align_t)); }
+void* operator new[](std::size_t size) { return counted(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t a) { return counted(size, static_cast<std::size_t>(a)); }
+void* operator new[](std::size_t size, std::align_val_t a) { return counted(size, static_cast<std::size_t>(a)); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+using namespace seppo;
+
+namespace {
+
+long resident_kb() {
+  std::ifstream statm("/proc/self/statm");
+  long total = 0, resident = 0;
+  statm >> total >> resident;
+  return resident * 4;
+}
+
+struct Fixture {
+  Fixture()
+      : parameters(1),
+        model(parameters.root(), {.src_vocabulary = 16,
+                                  .tgt_vocabulary = 16,
+                                  .d_model = 16,
+                                  .n_heads = 2,
+                                  .d_ff = 16,
+                                  .enc_layers = 1,
+                                  .dec_layers = 1,
+                                  .dropout = 0.1,
+                                  .max_length = 8}),
+        adam(parameters) {
+    src.add(std::vector<int>{1, 2, 3, 4, 5});
+    src.add(std::vector<int>{6, 7});
+    tgt.add(std::vector<int>{1, 2, 3});
+    tgt.add(std::vector<int>{4, 5});
+    next = {2, 3, 4, 5, 6};
+  }
+  void step() {
+    tape().clear();
+    ++tape().random.step;
+    tape().random.site = 0;
+    tape().backward(cross_entropy(model.logits(src, tgt), next));
+    adam.step(1e-3, clip_factor(gradient_norm(parameters), 1));
+  }
+  Parameters parameters;
+  Transformer model;
+  Adam adam;
+  Ragged src, tgt;
+  std::vector<int> next;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_step_allocates_nothing_after_the_second) {
+  Fixture f;
+  const std::size_t start = allocations;
+  f.step();
+  BOOST_CHECK_GT(allocations.load(), start);  // the count works
+  f.step();
+  const std::size_t before = allocations;
+  for (int i = 0; i < 100; ++i) f.step();
+  BOOST_CHECK_EQUAL(allocations.load(), before);
+}
+
+BOOST_AUTO_TEST_CASE(ten_thousand_steps_do_not_grow) {
+  Fixture f;
+  for (int i = 0; i < 100; ++i) f.step();
+  const long before = resident_kb();
+  const std::size_t capacity = tape().capacity();
+  for (int i = 0; i < 10'000; ++i) f.step();
+  BOOST_CHECK_LE(resident_kb() - before, 1024);
+  BOOST_CHECK_EQUAL(tape().capacity(), capacity);
+}
+
+BOOST_AUTO_TEST_CASE(memory_goes_back_to_the_system) {
+  const auto address_space_mb = [] {
+    std::ifstream file("/proc/self/statm");
+    std::size_t pages = 0;
+    file >> pages;
+    return pages * 4096 / 1'000'000;
+  };
+  const std::size_t before = address_space_mb();
+  for (int i = 0; i < 100; ++i) {
+    seppo::Memory block(64'000'000);
+    block.as<char>()[i] = 1;
+  }
+  BOOST_CHECK_LT(address_space_mb(), before + 200);
+}

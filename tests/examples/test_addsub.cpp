@@ -1,0 +1,214 @@
+// The AddSub task: its expressions, files and splits.
+#define BOOST_TEST_MODULE addsub
+#include "addsub/model.h"
+
+#include <seppo/autograd/core/check.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <unistd.h>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+using namespace addsub;
+
+BOOST_AUTO_TEST_CASE(all_expressions_are_there_and_right) {
+  std::set<std::string> texts;
+  for (int i = 0; i < kExpressions; ++i) {
+    const Expression e = Expression::of(i);
+    BOOST_REQUIRE_EQUAL(e.index(), i);
+    BOOST_REQUIRE(std::abs(e.left) <= 49 && std::abs(e.right) <= 49);
+    texts.insert(token_text(e.source()));
+    int value = 0;
+    const auto target = e.target();
+    BOOST_REQUIRE(parse_result(std::span(target).subspan(1), &value) && value == e.result());
+    const Expression back = parse_expression(token_text(e.source())),
+                     from_arithmetic = parse_expression(e.arithmetic());
+    BOOST_REQUIRE(back.index() == i && from_arithmetic.index() == i);
+  }
+  BOOST_CHECK_EQUAL(texts.size(), 19'602);
+  BOOST_CHECK(texts.contains("BOS NEGATIVE 30 subtract NEGATIVE 34 EOS"));
+  BOOST_CHECK_EQUAL(token_text(parse_expression("-30 - -34").target()), "BOS POSITIVE 04 EOS");
+  BOOST_CHECK_EQUAL(token_text(parse_expression("0-0").source()), "BOS POSITIVE 00 subtract POSITIVE 00 EOS");
+}
+
+BOOST_AUTO_TEST_CASE(bad_expressions_are_refused) {
+  for (const char* text : {"",
+                           "12 +",
+                           "+ 3",
+                           "50 + 1",
+                           "1 * 2",
+                           "1 + 2 3",
+                           "1 + 2 +",
+                           "99999999999 + 1",
+                           "1 + --2",
+                           "BOS",
+                           "BOS POSITIVE 12 add POSITIVE 3 EOS",
+                           "BOS POSITIVE 12 add POSITIVE 034 EOS",
+                           "BOS POSITIVE 12 add POSITIVE 50 EOS",
+                           "BOS NEGATIVE 00 add POSITIVE 01 EOS",
+                           "POSITIVE 12 add POSITIVE 34 EOS",
+                           "BOS POSITIVE add 12 POSITIVE 34 EOS",
+                           "BOS POSITIVE 12 plus POSITIVE 34 EOS",
+                           "BOS POSITIVE \xd9\xa3\xd9\xa3 add POSITIVE 34 EOS",
+                           "BOS POSITIVE 12 add POSITIVE 34 EOS EOS",
+                           "\xe2\x88\x92"
+                           "3 + 4"})
+    BOOST_CHECK_THROW(parse_expression(text), seppo::Error);
+}
+
+BOOST_AUTO_TEST_CASE(drawn_data_depends_on_the_seed) {
+  const Dataset a = drawn_dataset(1), b = drawn_dataset(1), c = drawn_dataset(2);
+  BOOST_CHECK_EQUAL(a.rows.size(), 5000);
+  std::set<int> distinct;
+  int same = 0;
+  for (std::size_t i = 0; i < a.rows.size(); ++i) {
+    BOOST_CHECK_EQUAL(a.rows[i].index(), b.rows[i].index());
+    same += a.rows[i].index() == c.rows[i].index();
+    distinct.insert(a.rows[i].index());
+  }
+  BOOST_CHECK_LT(same, 10);
+  BOOST_CHECK(distinct.size() > 4300 && distinct.size() < 4530);  // with replacement: 4413 expected
+}
+
+BOOST_AUTO_TEST_CASE(the_course_split_is_numpys_permutation_of_seed_0) {
+  const Split split = split_dataset(5000, "course");
+  BOOST_CHECK_EQUAL(split.validation.size(), 500);
+  BOOST_CHECK_EQUAL(split.train.size(), 4500);
+  const std::vector<int> validation{398, 3833, 4836, 4572, 636}, train{3871, 4299, 4719, 3195};
+  BOOST_CHECK(std::equal(validation.begin(), validation.end(), split.validation.begin()));
+  BOOST_CHECK(std::equal(train.begin(), train.end(), split.train.begin()));
+  for (const char* how : {"course", "0", "7"}) {
+    const Split s = split_dataset(4321, how);
+    std::set<int> all(s.train.begin(), s.train.end());
+    for (const int row : s.validation) BOOST_CHECK(all.insert(row).second);
+    BOOST_CHECK_EQUAL(all.size(), 4321);
+    BOOST_CHECK_EQUAL(s.validation.size(), 433);
+  }
+  for (const char* how : {"", "x", "-1", "1.5", "1e3", " 1"})
+    BOOST_CHECK_THROW(split_dataset(100, how), seppo::ArgumentError);
+}
+
+BOOST_AUTO_TEST_CASE(data_files_are_checked_row_by_row) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("seppo-addsub-" + std::to_string(::getpid()) + ".json");
+  const std::string in = "BOS POSITIVE 12 add POSITIVE 34 EOS", out = "BOS POSITIVE 46 EOS";
+  const auto content = [&](const std::string& row_in, const std::string& row_out) {
+    nlohmann::json j;
+    for (int i = 0; i < 10; ++i) {
+      j["inp_expression"].push_back(i == 7 ? row_in : in);
+      j["out_expression"].push_back(i == 7 ? row_out : out);
+    }
+    return j.dump();
+  };
+  const auto message = [&](const std::string& text) -> std::string {
+    std::ofstream(path) << text;
+    try {
+      read_dataset(path);
+    } catch (const seppo::Error& e) {
+      BOOST_CHECK_MESSAGE(std::string(e.what()).find(path.filename()) != std::string::npos &&
+                              std::string(e.what()).find('\n') == std::string::npos,
+                          e.what());
+      return e.what();
+    }
+    return "";
+  };
+  BOOST_CHECK_EQUAL(message(content(in, out)), "");
+  const auto mentions = [&](const std::string& text, const std::string& part) {
+    const std::string m = message(text);
+    BOOST_CHECK_MESSAGE(m.find(part) != std::string::npos, "'" << part << "' is not in: " << m);
+  };
+  mentions(content("BOS POSITIVE 12 plus POSITIVE 34 EOS", out), "row 7: vocabulary: unknown token 'plus'");
+  mentions(content("BOS POSITIVE 12 add POSITIVE 34", out), "row 7: expression");
+  mentions(content(in, "BOS POSITIVE 4 EOS"), "row 7: result");
+  mentions(content(in, ""), "row 7: result");
+  mentions("", "JSON");
+  mentions("{\"inp_expression\": [", "JSON");
+  mentions("[]", "inp_expression");
+  mentions("{\"inp_expression\": [], \"out_expression\": 3}", "out_expression");
+  mentions("{\"inp_expression\": [], \"out_expression\": []}", "too few");
+  mentions("{\"inp_expression\": [\"a\"], \"out_expression\": []}", "1 expressions but 0 results");
+  mentions("{\"inp_expression\": [1,2,3,4,5,6,7,8,9,0], \"out_expression\": [1,2,3,4,5,6,7,8,9,0]}",
+           "row 0 is not text");
+  std::filesystem::remove(path);
+  BOOST_CHECK_THROW(read_dataset(path), seppo::FileError);
+  BOOST_CHECK_THROW(read_dataset("/dev/null"), seppo::FileError);
+  BOOST_CHECK_THROW(read_dataset(std::filesystem::temp_directory_path()), seppo::FileError);
+}
+
+// The course's own file, where it is at hand: SEPPO_ADDSUB_DATA names it.
+BOOST_AUTO_TEST_CASE(the_courses_file) {
+  const char* file = std::getenv("SEPPO_ADDSUB_DATA");
+  if (!file) {
+    std::cout << "skipped: the course's own data; set SEPPO_ADDSUB_DATA to its two_digit_op.json\n";
+    return;
+  }
+  const Dataset data = read_dataset(file);
+  BOOST_CHECK_EQUAL(data.rows.size(), 5000);
+  std::set<int> all, train;
+  for (std::size_t i = 0; i < data.rows.size(); ++i) {
+    all.insert(data.rows[i].index());
+    BOOST_CHECK(data.targets[i] == data.rows[i].target());
+  }
+  BOOST_CHECK_EQUAL(all.size(), 4410);
+  const Split split = split_dataset(5000, "course");
+  for (const int row : split.train) train.insert(data.rows[static_cast<std::size_t>(row)].index());
+  int leaked = 0;
+  for (const int row : split.validation) leaked += train.contains(data.rows[static_cast<std::size_t>(row)].index());
+  BOOST_CHECK_EQUAL(leaked, 107);
+}
+
+namespace {
+
+const ModelOptions kTiny{.d_model = 8, .n_heads = 2, .d_ff = 8, .enc_layers = 1, .dec_layers = 1};
+
+}  // namespace
+
+// With `others`, the right class keeps 1 - share and each other one gets share / 15.
+BOOST_AUTO_TEST_CASE(both_conventions_of_label_smoothing) {
+  seppo::Parameters parameters(1);
+  const seppo::Transformer model(parameters.root(), kTiny.transformer());
+  const Dataset data = drawn_dataset(1);
+  const std::vector<int> rows{3, 14, 15, 92};
+  const auto loss_with = [&](double share) {
+    const seppo::UseMode eval(seppo::Mode::eval);
+    const seppo::TapeMark mark;
+    return static_cast<double>(loss(model, data, rows, share).loss.item());
+  };
+  // The loss is linear in the weights of the classes: w right + (1 - w) others' mean, seen from two values.
+  const double plain = loss_with(0), all = loss_with(0.5);        // 0.5 / 16 each
+  const double mean_of_all = (all - 0.5 * plain) / 0.5;           // mean of -log p over all 16
+  const double mean_of_others = (16 * mean_of_all - plain) / 15;  // and over the 15 others
+  BOOST_CHECK_CLOSE(loss_with(smoothing_over_all(0.1, "others")), 0.9 * plain + 0.1 * mean_of_others, 1e-3);
+  BOOST_CHECK_CLOSE(loss_with(smoothing_over_all(0.1, "all")), 0.9 * plain + 0.1 * mean_of_all, 1e-3);
+}
+
+BOOST_AUTO_TEST_CASE(accuracy_by_place) {
+  seppo::Parameters parameters(2);
+  const seppo::Transformer model(parameters.root(), kTiny.transformer());
+  const Dataset data = drawn_dataset(1);
+  std::vector<int> rows;
+  for (int row = 0; row < 150; ++row) rows.push_back(row);
+  const Score all = score(model, data, rows);
+  std::array<std::size_t, 4> expected{};
+  for (const int row : rows) {
+    const seppo::UseMode eval(seppo::Mode::eval);
+    const seppo::TapeMark mark;
+    const auto& target = data.targets[static_cast<std::size_t>(row)];
+    seppo::Ragged source, input;
+    source.add(data.rows[static_cast<std::size_t>(row)].source());
+    input.add(std::span(target).first(4));
+    const std::vector<int> best = argmax(model.logits(source, input));
+    for (std::size_t place = 0; place < 4; ++place) expected[place] += best[place] == target[place + 1];
+  }
+  double sum = 0;
+  for (std::size_t place = 0; place < 4; ++place) {
+    BOOST_CHECK_EQUAL(all.correct[place], expected[place]);
+    sum += all.accuracy_at(place);
+  }
+  BOOST_CHECK_CLOSE(all.token_accuracy(), sum / 4, 1e-10);
+}

@@ -1,0 +1,65 @@
+// Attention maps in characters, as SVG and as NumPy arrays.
+#define BOOST_TEST_MODULE attention_pictures
+#include "app/attention_pictures.h"
+#include "support/program.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstring>
+
+using namespace test;
+using examples::AttentionLabels;
+
+namespace {
+
+// Two heads, two queries, three keys.
+const seppo::AttentionMap kMap{
+    "decoder.0.cross_attn", {1, 2, 2, 3}, {1, 0, 0, 0.5f, 0.5f, 0, 0, 0, 1, 0.25f, 0.25f, 0.5f}};
+const AttentionLabels kLabels{{"a", "<b>"}, {"x", "y", "z"}};
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++n;
+  return n;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(characters) {
+  BOOST_CHECK_EQUAL(examples::attention_text(kMap, 0, kLabels),
+                    "decoder.0.cross_attn, head 0: rows are outputs, columns inputs; ' ' is 0, '@' is 1\n"
+                    "       x y z \n"
+                    "   a | @     |\n"
+                    " <b> | + +   |\n");
+  // longer labels make wider columns
+  const std::string wide = examples::attention_text(kMap, 1, {{"first", "é"}, {"alpha", "b", "c"}});
+  BOOST_CHECK_EQUAL(wide.substr(wide.find('\n')),
+                    "\n       alph    b    c \nfirs |              @ |\n   é |    :    :    + |\n");
+  BOOST_CHECK_EQUAL(count(examples::attention_text({kMap, kMap}, [](const auto&) { return kLabels; }), "head 1"), 2);
+}
+
+BOOST_AUTO_TEST_CASE(svg) {
+  const std::string svg = examples::attention_svg(kMap, kLabels);
+  BOOST_CHECK(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+  BOOST_CHECK_EQUAL(count(svg, "<title>"), 12);
+  BOOST_CHECK_EQUAL(count(svg, "<title>a looks at x: 1.000</title>"), 1);
+  BOOST_CHECK_EQUAL(count(svg, "<title>&lt;b&gt; looks at z: 0.500</title>"), 1);
+  BOOST_CHECK_EQUAL(count(svg, "<b>"), 0);
+  BOOST_CHECK_EQUAL(count(svg, "fill-opacity=\"0.250\""), 2);
+  BOOST_CHECK_EQUAL(count(svg, "<g>"), count(svg, "</g>"));
+}
+
+BOOST_AUTO_TEST_CASE(arrays_for_numpy) {
+  const Folder folder("pictures");
+  examples::save_attention(folder.path / "maps", {kMap}, [](const auto&) { return kLabels; });
+  BOOST_CHECK(fs::exists(folder.path / "maps/decoder.0.cross_attn.svg"));
+  const std::string npy = read(folder.path / "maps/decoder.0.cross_attn.npy");
+  BOOST_CHECK_EQUAL(npy.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
+  const auto length = static_cast<std::size_t>(static_cast<unsigned char>(npy[8])) +
+                      256 * static_cast<std::size_t>(static_cast<unsigned char>(npy[9]));
+  BOOST_CHECK_EQUAL((10 + length) % 64, 0);
+  BOOST_CHECK(npy.substr(10).starts_with("{'descr': '<f4', 'fortran_order': False, 'shape': (2,2,3,), }"));
+  BOOST_CHECK_EQUAL(npy[9 + length], '\n');
+  BOOST_REQUIRE_EQUAL(npy.size(), 10 + length + 12 * sizeof(float));
+  BOOST_CHECK_EQUAL(std::memcmp(npy.data() + 10 + length, kMap.weights.data(), 12 * sizeof(float)), 0);
+}

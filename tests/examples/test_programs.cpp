@@ -1,0 +1,283 @@
+// The programs as a person runs them: results, exit codes, and one clear line for each mistake.
+#define BOOST_TEST_MODULE programs
+#include "support/program.h"
+
+#include <seppo/nn/io/safetensors.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <unistd.h>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace test;
+
+BOOST_AUTO_TEST_CASE(bad_command_lines) {
+  const Folder folder;
+  const auto train = [&](std::vector<std::string> options, const std::string& part) {
+    for (const char* program : {"addsub", "reverse"}) {
+      std::vector<std::string> command{program, "train"};
+      command.insert(command.end(), options.begin(), options.end());
+      check_refused(folder, command, 2, part);
+    }
+  };
+  for (const char* program : {"addsub", "reverse"}) {
+    check_refused(folder, {program}, 2, "no command");
+    check_refused(folder, {program, "fly"}, 2, "'fly'");
+    check_refused(folder, {program, "predict", "--model", "nowhere"}, 2, "'nowhere'");
+  }
+  train({"--unknown"}, "--unknown");
+  train({"--learn", "0.1"}, "--learn");
+  train({"--batch", "1"}, "--batch");
+  train({"stray"}, "'stray'");
+  train({"--", "stray"}, "stray");
+  train({"--seed", "1", "--seed", "2"}, "--seed");
+  train({"--seed"}, "--seed");
+  train({"--seed", ""}, "--seed");
+  train({"--batch-size", "--seed", "1"}, "--batch-size");
+  for (const char* value : {"-1", "-5", "+5", " 5", "5 ", "0x10", "1e3", "3.0", "2147483648", "18446744073709551616",
+                            "18446744073709551615", "0", "", "x", "\xff", "%n%s", "1\n2", "\x1b[31m"})
+    train({"--batch-size", value}, "--batch-size");
+  for (const char* value : {"nan", "inf", "-0.1", "1e999", "1e-60", "0,1", "0", ""}) train({"--lr", value}, "--lr");
+  for (const char* value : {"1.5", "-0.1", "nan"}) train({"--dropout", value}, "--dropout");
+  for (const char* value : {"-1", "nan"}) train({"--clip-norm", value}, "--clip-norm");
+  for (const char* value : {"0.9", "0.9,1", "0.9,nan", "0.9,0.98,0.5", ","})
+    train({"--adam-betas", value}, "--adam-betas");
+  for (const char* value : {"-1", "18446744073709551616"}) train({"--seed", value}, "--seed");
+  for (const char* value : {"-1", "1000000"}) train({"--threads", value}, "--threads");
+  for (const char* option : {"--epochs", "--heads", "--d-model", "--d-ff"}) train({option, "0"}, option);
+  train({"--d-model", "2147483648"}, "--d-model");
+  train({"--d-model", "30", "--heads", "4"}, "--d-model");
+  train({"--warmup-steps", "-1"}, "--warmup-steps");
+  train({"--schedule", "steps"}, "--schedule");
+  train({"--schedule", "noam", "--warmup-steps", "0"}, "--schedule");
+  train({"--min-lr", "1", "--lr", "0.1"}, "--min-lr");
+  train({"--norm", "none"}, "--norm");
+  train({"--log-format", "xml"}, "--log-format");
+  train({"--out", "/dev/null"}, "--out");
+  train({"--out", "/proc/nothing"}, "--out");
+  train({"--lr", std::string(100'000, '1')}, "--lr");
+  check_refused(folder, {"addsub", "train", "--enc-layers", "1000000000"}, 2, "--enc-layers");
+  check_refused(folder, {"addsub", "train", "--data", "missing.json"}, 2, "missing.json");
+  check_refused(folder, {"addsub", "train", "--split", "half"}, 2, "--split");
+  check_refused(folder, {"addsub", "train", "--preset", "huge"}, 2, "--preset");
+  check_refused(folder, {"addsub", "train", "--label-smoothing", "1"}, 2, "--label-smoothing");
+  check_refused(folder, {"addsub", "train", "--data", "/proc/self"}, 1, "/proc/self");
+}
+
+BOOST_AUTO_TEST_CASE(help_and_version) {
+  const Folder folder;
+  for (const char* program : {"addsub", "reverse"})
+    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+             {"--help"}, {"--version"}, {"train", "--help"}, {"eval", "--help"}, {"predict", "--help"}}) {
+      std::vector<std::string> command{program};
+      command.insert(command.end(), words.begin(), words.end());
+      const Result r = folder.run(command);
+      BOOST_CHECK_MESSAGE(r.code == 0 && !r.out.empty() && r.err.empty(),
+                          program << " " << words.back() << ": " << r.code << r.err);
+      BOOST_CHECK(folder.empty());
+    }
+  BOOST_CHECK_NE(folder.run({"addsub", "train", "--help"}).out.find("--weight-decay"), std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(peak_memory_is_that_of_the_program_itself) {
+  const Folder folder;
+  const std::vector<char> memory(std::size_t{1} << 30, 1);  // of the process that starts it
+  const Result r = folder.run({"addsub", "train", "--overfit", "--max-steps", "1", "--out", "m", "--json"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0 && memory[r.out.size()] == 1, r.err);
+  const double mb = last_line(r.out)["peak_rss_mb"].get<double>();
+  BOOST_CHECK_MESSAGE(mb > 1 && mb < 500, mb);
+}
+
+BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers) {
+  const Folder folder;
+  const Result trained = folder.run({"addsub", "train", "--overfit", "--threads", "2", "--out", "m", "--json"});
+  BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
+  const auto summary = last_line(trained.out);
+  BOOST_CHECK_EQUAL(summary["val_exact"].get<double>(), 1);
+  for (const char* key : {"val_token_accuracy", "seconds", "steps", "peak_rss_mb"})
+    BOOST_CHECK_MESSAGE(summary.contains(key) && summary[key].is_number(), key);
+  for (const char* file : {"config.json", "model.safetensors", "metrics.jsonl"})
+    BOOST_CHECK_MESSAGE(fs::exists(folder.path / "m" / file), file);
+  std::ifstream metrics(folder.path / "m" / "metrics.jsonl");
+  for (std::string line; std::getline(metrics, line);) BOOST_CHECK(nlohmann::json::parse(line).contains("step"));
+
+  const Result evaluated = folder.run({"addsub", "eval", "--model", "m", "--all", "--json"});
+  BOOST_REQUIRE_MESSAGE(evaluated.code == 0, evaluated.err);
+  for (const char* key : {"val_exact", "val_exact_not_in_train", "val_token_accuracy", "all_exact", "unseen_exact"})
+    BOOST_CHECK_MESSAGE(last_line(evaluated.out).contains(key), key);
+  BOOST_CHECK_EQUAL(last_line(evaluated.out)["all_examples"].get<int>(), 19602);
+
+  const Result one = folder.run({"addsub", "predict", "--model", "m", "-30", "-", "-34"});
+  BOOST_CHECK_MESSAGE(one.code == 0 && one.out.starts_with("-30 - -34 = "), one.out << one.err);
+  const Result tokens =
+      folder.run({"addsub", "predict", "--model", "m/model.safetensors", "BOS NEGATIVE 30 subtract NEGATIVE 34 EOS"});
+  BOOST_CHECK_MESSAGE(tokens.code == 0 && tokens.out.starts_with("BOS "), tokens.out << tokens.err);
+  const Result many = folder.run({"addsub", "predict", "--model", "m"}, "1 + 2\n\n3 - 4\n");
+  BOOST_CHECK_MESSAGE(many.code == 0 && std::count(many.out.begin(), many.out.end(), '\n') == 3, many.out << many.err);
+  const Result wrong = folder.run({"addsub", "predict", "--model", "m"}, "1 + 2\nseven\n");
+  BOOST_CHECK_MESSAGE(wrong.code == 1 && wrong.err.find("standard input:2") != std::string::npos, wrong.err);
+  BOOST_CHECK_EQUAL(folder.run({"addsub", "predict", "--model", "m", "1 + 50"}).code, 1);
+
+  // A damaged or foreign checkpoint is refused.
+  const std::string whole = read(folder.path / "m" / "model.safetensors");
+  std::ofstream(folder.path / "short.safetensors", std::ios::binary) << whole.substr(0, whole.size() - 100);
+  std::ofstream(folder.path / "text.safetensors") << "not a checkpoint at all";
+  for (const char* file : {"short.safetensors", "text.safetensors"}) {
+    const Result r = folder.run({"addsub", "eval", "--model", file});
+    BOOST_CHECK_MESSAGE(
+        r.code == 1 && r.err.find(file) != std::string::npos && std::count(r.err.begin(), r.err.end(), '\n') == 1,
+        r.err);
+  }
+  // A checkpoint whose configuration asks for a model far larger than the file takes no memory for it.
+  seppo::SafeTensors content = seppo::read_safetensors(folder.path / "m" / "model.safetensors");
+  auto config = nlohmann::json::parse(content.metadata["seppo.config"]);
+  config["model"]["d_model"] = 65536;
+  config["model"]["d_ff"] = 1 << 20;
+  config["model"]["enc_layers"] = 1000;
+  content.metadata["seppo.config"] = config.dump();
+  seppo::write_safetensors(folder.path / "huge.safetensors", content);
+  const Result huge = folder.run({"addsub", "eval", "--model", "huge.safetensors"});
+  BOOST_CHECK_MESSAGE(huge.code == 1 && huge.err.find("more than the allowed") != std::string::npos, huge.err);
+  // Nor may a configuration lack a part.
+  for (const char* key : {"model", "data"}) {
+    config = nlohmann::json::parse(
+        seppo::read_safetensors(folder.path / "m" / "model.safetensors").metadata["seppo.config"]);
+    config.erase(key);
+    content.metadata["seppo.config"] = config.dump();
+    seppo::write_safetensors(folder.path / "part.safetensors", content);
+    const Result part = folder.run({"addsub", "eval", "--model", "part.safetensors"});
+    BOOST_CHECK_MESSAGE(part.code == 1 && part.err.find(key) != std::string::npos, part.code << part.err);
+  }
+  const Result foreign = folder.run({"reverse", "eval", "--model", "m"});
+  BOOST_CHECK_MESSAGE(foreign.code == 1 && foreign.err.find("addsub") != std::string::npos, foreign.err);
+}
+
+BOOST_AUTO_TEST_CASE(reverse_from_training_to_attention) {
+  const Folder folder;
+  const Result trained =
+      folder.run({"reverse", "train", "--max-steps", "30", "--out", "m", "--json", "--log-format", "none"});
+  BOOST_REQUIRE_MESSAGE(trained.code == 0 && trained.err.empty(), trained.err);
+  BOOST_CHECK_EQUAL(last_line(trained.out)["steps"].get<int>(), 30);
+  const Result evaluated = folder.run({"reverse", "eval", "--model", "m", "--json"});
+  BOOST_CHECK(last_line(evaluated.out).contains("test_exact"));
+  const Result shown = folder.run({"reverse", "predict", "--model", "m", "--attention", "3141592653589793"});
+  BOOST_CHECK_MESSAGE(shown.code == 0 && shown.out.find("encoder.0.self_attn, head 0") != std::string::npos,
+                      shown.out << shown.err);
+  BOOST_CHECK_EQUAL(std::count(shown.out.begin(), shown.out.end(), '\n'), 1 + 2 + 16);
+  for (const char* text : {"123", "31415926535897931", "314159265358979x"}) {
+    const Result r = folder.run({"reverse", "predict", "--model", "m", text});
+    BOOST_CHECK_MESSAGE(r.code == 1 && r.err.find(text) != std::string::npos, r.err);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_same_command_gives_the_same_bytes) {
+  const Folder folder;
+  std::string first;
+  for (const char* threads : {"1", "2", "3"}) {
+    BOOST_REQUIRE_EQUAL(
+        folder.run({"addsub", "train", "--max-steps", "40", "--dropout", "0.1", "--threads", threads, "--out", threads})
+            .code,
+        0);
+    const std::string bytes = read(folder.path / threads / "model.safetensors");
+    if (first.empty()) first = bytes;
+    BOOST_CHECK_MESSAGE(bytes == first, threads << " threads");
+  }
+}
+
+// Every preset's model is built again from its checkpoint.
+BOOST_AUTO_TEST_CASE(presets_train_and_answer) {
+  const Folder folder;
+  for (const auto& [program, preset, question] : {std::tuple{"addsub", "course", "12 + 30"},
+                                                  {"addsub", "large", "12 + 30"},
+                                                  {"reverse", "plain", "3141592653589793"}}) {
+    const Result trained =
+        folder.run({program, "train", "--preset", preset, "--max-steps", "3", "--out", preset, "--json"});
+    BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
+    const Result evaluated = folder.run({program, "eval", "--model", preset, "--json"});
+    BOOST_REQUIRE_MESSAGE(evaluated.code == 0, evaluated.err);
+    BOOST_CHECK_EQUAL(last_line(evaluated.out)["val_token_accuracy"].get<double>(),
+                      last_line(trained.out)["val_token_accuracy"].get<double>());
+    BOOST_CHECK_EQUAL(folder.run({program, "predict", "--model", preset, question}).code, 0);
+  }
+  const auto config = [&](const std::string& preset) {
+    return nlohmann::json::parse(read(folder.path / preset / "config.json"));
+  };
+  BOOST_CHECK_EQUAL(config("course")["model"]["positions"], "floor-sinusoid");
+  BOOST_CHECK_EQUAL(config("course")["training"]["in_order"], true);
+  BOOST_CHECK_EQUAL(config("large")["model"]["d_model"], 256);
+  BOOST_CHECK_EQUAL(config("plain")["model"]["plain"], true);
+  // What is given beside a preset counts, wherever it stands.
+  BOOST_CHECK_EQUAL(folder.run({"addsub", "train", "--d-ff", "32", "--preset=course", "--max-steps", "1"}).code, 0);
+  BOOST_CHECK_EQUAL(config("runs/addsub")["model"]["d_ff"], 32);
+  BOOST_CHECK_EQUAL(config("runs/addsub")["model"]["positions"], "floor-sinusoid");
+  // What a preset turns on can be turned off.
+  BOOST_CHECK_EQUAL(folder.run({"addsub", "train", "--no-in-order", "--preset", "course", "--max-steps", "1"}).code, 0);
+  BOOST_CHECK_EQUAL(config("runs/addsub")["training"]["in_order"], false);
+  check_refused(folder, {"addsub", "train", "--no-in-order"}, 2, "--no-in-order");
+  check_refused(folder, {"reverse", "train", "--preset", "plain", "--norm", "pre"}, 2, "--norm");
+}
+
+BOOST_AUTO_TEST_CASE(an_interrupted_training_is_saved) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const Folder folder;
+    const pid_t child =
+        folder.start({"addsub", "train", "--epochs", "100000", "--out", "m", "--eval-interval", "1000000"});
+    for (int i = 0; i < 100 && !fs::exists(folder.path / "m" / "metrics.jsonl"); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ::kill(child, signal);
+    const Result r = folder.finish(child);
+    BOOST_CHECK_MESSAGE(r.code == 0 && r.err.find("interrupted") != std::string::npos, r.code << r.err);
+    BOOST_CHECK_EQUAL(folder.run({"addsub", "eval", "--model", "m"}).code, 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(progress_is_plain_where_there_is_no_terminal) {
+  const Folder folder;
+  const Result r = folder.run({"addsub", "train", "--max-steps", "20", "--log-interval", "10", "--out", "m"});
+  BOOST_CHECK_MESSAGE(r.err.find("step     10/") != std::string::npos && r.err.find("| loss ") != std::string::npos &&
+                          r.err.find("| lr ") != std::string::npos,
+                      r.err);
+  BOOST_CHECK(r.err.find('\r') == std::string::npos && r.err.find('\x1b') == std::string::npos);
+  BOOST_CHECK(r.out.find("step") == std::string::npos || r.out.find("| loss") == std::string::npos);
+}
+
+// The ways agree, and only the fused op's memory grows with the length alone.
+BOOST_AUTO_TEST_CASE(attention_lab_shows_what_it_claims) {
+  const Folder folder;
+  const Result r =
+      folder.run({"attention_lab", "--lengths", "128,256,512", "--repeats", "1", "--plot", "p.svg", "--json"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  const nlohmann::json result = last_line(r.out);
+  BOOST_CHECK_LT(result["largest_difference"].get<double>(), 1e-6);
+  BOOST_CHECK_GT(result["memory_powers"][0].get<double>(), 1.5);
+  BOOST_CHECK_LT(result["memory_powers"][1].get<double>(), 1.1);
+  BOOST_CHECK(read(folder.path / "p.svg").ends_with("</svg>\n"));
+  for (const char* lengths : {"", "x", "64,32", "64,", "0", "1e3", "100000"})
+    check_refused(folder, {"attention_lab", "--lengths", lengths}, 2, "--lengths");
+}
+
+// What docs/answers.md says of them.
+BOOST_AUTO_TEST_CASE(labs_show_what_is_said_of_them) {
+  const Folder folder;
+  const Result blocks = folder.run({"blocks_lab"});
+  BOOST_REQUIRE_EQUAL(blocks.code, 0);
+  for (const char* part : {"one projection for both: 0.00", "layer norm: 0.00    batch norm: 1.",
+                           "\n     1.00  0.00  0.00  0.00\n", "\n     0.00  0.00  0.00  0.00\n"})
+    BOOST_CHECK_MESSAGE(blocks.out.find(part) != std::string::npos, part);
+  const Result positions = folder.run({"positions", "--length", "40", "--width", "16", "--svg", "maps"});
+  BOOST_REQUIRE_EQUAL(positions.code, 0);
+  BOOST_CHECK(positions.out.find("keeps 40 of 40 positions apart; largest value 39") != std::string::npos);
+  BOOST_CHECK(read(folder.path / "maps/sinusoid.svg").ends_with("</svg>\n"));
+  BOOST_CHECK_EQUAL(std::distance(fs::directory_iterator(folder.path / "maps"), fs::directory_iterator()), 6);
+  check_refused(folder, {"positions", "--length", "0"}, 2, "--length");
+  check_refused(folder, {"blocks_lab", "--fast"}, 2, "--fast");
+  check_refused(folder, {"addsub", "train", "--positions", "roman"}, 2, "--positions");
+}

@@ -1,0 +1,111 @@
+// The code in docs/ that is not in examples/small/, compiled and run. test_house checks that each block there
+// stands here or in one of those programs.
+#define BOOST_TEST_MODULE docs
+#include <seppo/autograd/tools/anomaly.h>
+#include <seppo/autograd/tools/gradient_check.h>
+#include <seppo/autograd/tools/graph.h>
+#include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/profile.h>
+#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/summary.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+
+struct Gate {
+  Gate(const Scope& s, int size)
+      : weight(s.parameter("weight", {size}, init_ones())),
+        calls(s.buffer("calls", {1}, init_zeros())),
+        name(s.region()) {}
+
+  Tensor operator()(const Tensor& x) const {  // [..., size]
+    const Region here(name);
+    calls.data()[0] += 1;
+    return here(x * sigmoid(weight));
+  }
+
+  Tensor weight, calls;
+  RegionName name;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_module_with_a_buffer) {
+  Parameters parameters(0);
+  const Gate model(parameters.root() / "gate", 3);
+  tape().clear();
+  const Tensor x = ones({2, 3});
+  std::cout << summary(parameters, [&] { model(x); });
+  model(x);
+  BOOST_CHECK_EQUAL(model.calls.item(), 2);
+  BOOST_CHECK_EQUAL(parameters.count(), 3);
+}
+
+BOOST_AUTO_TEST_CASE(check_your_gradients) {
+  Parameters parameters(1);
+  const Linear hidden(parameters.root() / "hidden", 2, 5), out(parameters.root() / "out", 5, 3);
+  const auto model = [&](const Tensor& x) { return out(silu(hidden(x))); };
+  const std::vector<real> points{0.1, 0.2, -1, 2, 3, 0.5, 0.3, -0.7};
+  const std::vector<int> classes{0, 1, 2, 1};
+  const auto op = gradient_check({{3, 4}, {4}}, [](std::span<const Tensor> x) { return layer_norm(x[0], x[1], x[1]); });
+  if (!op.passed) std::cout << op.text;
+  const auto whole = gradient_check(parameters.values(), parameters.gradients(), [&] {
+    return cross_entropy(model(tensor({4, 2}, points)), classes);
+  });
+  if (!whole.passed) std::cout << whole.text;
+  BOOST_CHECK(op.passed && whole.passed);
+}
+
+BOOST_AUTO_TEST_CASE(find_a_nan) {
+  Parameters parameters(1);
+  const Linear hidden(parameters.root() / "hidden", 2, 2);
+  bool faulty = true;
+  const auto loss = [&] {
+    const Tensor y = hidden(tensor({2, 2}, {1, 2, 3, 4}));
+    const Region here{RegionName("head")};
+    return sum(here(faulty ? log(variable({2, 2}, {1, 2, 0, 3})) : y));
+  };
+  std::ostringstream printed;
+  std::streambuf* const terminal = std::cout.rdbuf(printed.rdbuf());
+  FindAnomaly finder;
+  try {
+    const Observe scope(finder);
+    tape().clear();
+    tape().backward(loss());
+  } catch (const NumericError& e) {
+    std::cout << e.what() << "\n";
+  }
+  std::cout.rdbuf(terminal);
+  BOOST_CHECK_EQUAL(printed.str(), "log: forward made -inf at [1,0] of [2,2], from finite inputs (in head)\n");
+  faulty = false;
+  std::map<std::string, Tensor> seen;
+  Probe probe([&](const std::string& module, const Tensor& y) { seen[module] = y.retain_grad(); });
+  {
+    const Observe scope(probe);
+    tape().clear();
+    tape().backward(loss());
+  }
+  std::cout << "largest output of hidden: " << amax(seen.at("hidden")).item() << "\n";
+  std::cout << "its gradient's first element: " << seen.at("hidden").gradient()[0] << "\n";
+  BOOST_CHECK_EQUAL(seen.at("hidden").gradient()[0], 1);
+  Profile profile;
+  Graph graph;
+  {
+    const Observe time(profile), shape(graph);
+    tape().clear();
+    tape().backward(loss());
+  }
+  std::cout << profile.table();
+  const std::string trace = profile.chrome_trace();  // for chrome://tracing or ui.perfetto.dev
+  const std::string dot = graph.dot();               // dot -Tsvg
+  BOOST_CHECK(trace.find("linear") != std::string::npos && dot.find("linear") != std::string::npos);
+}

@@ -1,0 +1,125 @@
+// The README's code, compiled and run. test_house checks that the README shows exactly this.
+#define BOOST_TEST_MODULE readme
+#include <seppo/autograd/tools/gradient_check.h>
+#include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/ops.h>
+#include <seppo/models/transformer.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/train/data_parallel.h>
+#include <seppo/nn/layers/dropout.h>
+#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/optim/schedule.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <iostream>
+
+namespace {
+
+using namespace seppo;
+
+// [an op]
+Tensor softsign(const Tensor& x) {
+  Tensor y = tape().create(x.shape());
+  for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = x.data()[i] / (1 + std::abs(x.data()[i]));
+  record("softsign", y, {x}, [=] {  // dx += dy / (1 + |x|)^2
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x.grad()[i] += y.grad()[i] / std::pow(1 + std::abs(x.data()[i]), real{2});
+  });
+  return y;
+}
+// [end]
+
+// [a module]
+struct GatedFeedForward {
+  GatedFeedForward(const Scope& s, int d_model, int d_ff, double p)
+      : up(s / "up", d_model, d_ff), gate(s / "gate", d_model, d_ff), down(s / "down", d_ff, d_model), drop(p) {}
+
+  Tensor operator()(const Tensor& x) const {       // [rows, d_model]
+    return down(drop(softsign(gate(x)) * up(x)));  // [rows, d_model]
+  }
+
+  Linear up, gate, down;  // "ffn.up.weight", "ffn.up.bias", ...
+  Dropout drop;
+};
+// [end]
+
+struct Batch {
+  Ragged src, tgt, next;
+};
+
+// Sequences that count upwards.
+Batch successor_batch() {
+  Batch batch;
+  for (int i = 0; i < 8; ++i) {
+    batch.src.add(std::vector<int>{i, i + 1, i + 2});
+    batch.tgt.add(std::vector<int>{i, i + 1});
+    batch.next.add(std::vector<int>{i + 1, i + 2});
+  }
+  return batch;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(training_loop) {
+  const Batch batch = successor_batch();
+  const Ragged &src = batch.src, &tgt = batch.tgt, &next = batch.next;
+  const int steps = 300;
+  // [a training loop]
+  Parameters parameters(/*seed=*/1);
+  const Transformer model(parameters.root(), {.src_vocabulary = 16,
+                                              .tgt_vocabulary = 16,
+                                              .d_model = 32,
+                                              .n_heads = 4,
+                                              .d_ff = 64,
+                                              .enc_layers = 1,
+                                              .dec_layers = 1,
+                                              .dropout = 0});
+  Adam adam(parameters, {.weight_decay = 0.01});
+  const Schedule lr = cosine_schedule(/*lr=*/3e-3, /*warmup_steps=*/20, steps);
+
+  for (int step = 1; step <= steps; ++step) {
+    tape().clear();                                                    // the last step's tensors die
+    tape().random = {.seed = 1, .step = static_cast<unsigned>(step)};  // keys the dropout masks
+    const Tensor loss = cross_entropy(model.logits(src, tgt), next.tokens);
+    tape().backward(loss);
+    adam.step(lr(step), clip_factor(gradient_norm(parameters), 1.0));
+    if (step % 100 == 0) std::cout << step << ": " << loss.item() << "\n";
+  }
+  // [end]
+  tape().clear();
+  BOOST_CHECK_LT(cross_entropy(model.logits(src, tgt), next.tokens).item(), 0.05);
+}
+
+BOOST_AUTO_TEST_CASE(gradient_check_of_an_op_and_a_model) {
+  Parameters parameters(1);
+  const Transformer model(parameters.root(), {.src_vocabulary = 16,
+                                              .tgt_vocabulary = 16,
+                                              .d_model = 32,
+                                              .n_heads = 4,
+                                              .d_ff = 64,
+                                              .enc_layers = 1,
+                                              .dec_layers = 1,
+                                              .dropout = 0});
+  const Batch batch = successor_batch();
+  const Ragged &src = batch.src, &tgt = batch.tgt, &next = batch.next;
+  // [a gradient check]
+  const auto op = gradient_check({{3, 4}}, [](std::span<const Tensor> x) { return softsign(x[0]); });
+  const auto whole = gradient_check(parameters.values(), parameters.gradients(),
+                                    [&] { return cross_entropy(model.logits(src, tgt), next.tokens); });
+  if (!op.passed || !whole.passed) std::cout << op.text << whole.text;
+  // [end]
+  BOOST_CHECK_MESSAGE(op.passed && whole.passed, op.text << whole.text);
+}
+
+BOOST_AUTO_TEST_CASE(the_module) {
+  Parameters parameters(1);
+  const GatedFeedForward ffn(parameters.root() / "ffn", 4, 6, 0);
+  const std::vector<real> x{1, 2, 3, 4, -1, -2, -3, -4};
+  const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
+    return sum(ffn(tensor({2, 4}, x)));
+  });
+  BOOST_CHECK_MESSAGE(report.passed, report.text);
+  BOOST_CHECK(parameters.find("ffn.up.weight") && parameters.find("ffn.up.bias"));
+}

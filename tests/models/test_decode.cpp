@@ -1,0 +1,116 @@
+// Greedy decoding with the cache against the whole computation.
+#define BOOST_TEST_MODULE decode
+#include <seppo/models/decoding/greedy.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+
+struct Fixture {
+  explicit Fixture(Norm norm = Norm::post)
+      : parameters(11),
+        model(parameters.root(), {.src_vocabulary = 12,
+                                  .tgt_vocabulary = 12,
+                                  .d_model = 16,
+                                  .n_heads = 4,
+                                  .d_ff = 24,
+                                  .enc_layers = 2,
+                                  .dec_layers = 2,
+                                  .dropout = 0.1,
+                                  .norm = norm,
+                                  .max_length = 12}) {
+    tape().clear();
+    RandomStream random(3, Purpose::test);
+    for (const int length : {4, 1, 7, 3}) {
+      std::vector<int> sequence;
+      for (int i = 0; i < length; ++i) sequence.push_back(static_cast<int>(random.below(12)));
+      src.add(sequence);
+    }
+  }
+  Parameters parameters;
+  Transformer model;
+  Ragged src;
+};
+
+int best(const Tensor& logits, std::size_t row) {
+  const real* const x = logits.data() + row * logits.cols();
+  return static_cast<int>(std::max_element(x, x + logits.cols()) - x);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(cached_and_uncached_logits_agree) {
+  for (const Norm norm : {Norm::post, Norm::pre}) {
+    Fixture f(norm);
+    const UseMode eval(Mode::eval);
+    const Tensor memory = f.model.encode(f.src);
+    DecoderCache cache(f.model, memory, f.src.offsets, 10);
+    std::vector<std::vector<int>> prefixes(f.src.size());
+    RandomStream random(5, Purpose::test);
+    for (int step = 0; step < 10; ++step) {
+      std::vector<int> tokens;
+      Ragged tgt;
+      for (auto& prefix : prefixes) {
+        prefix.push_back(static_cast<int>(random.below(12)));
+        tokens.push_back(prefix.back());
+        tgt.add(prefix);
+      }
+      const Tensor cached = cache.step(tokens), whole = f.model.decode(tgt, memory, f.src.offsets);
+      for (std::size_t s = 0; s < f.src.size(); ++s)
+        for (std::size_t j = 0; j < 12; ++j) {
+          const real expected = whole.values()[static_cast<std::size_t>(tgt.offsets[s + 1] - 1) * 12 + j];
+          BOOST_CHECK_SMALL(cached.values()[s * 12 + j] - expected, real{1e-5f});
+        }
+    }
+    BOOST_CHECK_THROW(cache.step(std::vector<int>(4, 0)), StateError);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(greedy_takes_the_best_token_until_the_end_token) {
+  Fixture f;
+  const GreedyOptions options{.bos = 0, .eos = 5, .max_length = 9};
+  const auto targets = greedy_decode(f.model, f.src, options);
+  const UseMode eval(Mode::eval);
+  for (std::size_t s = 0; s < f.src.size(); ++s) {
+    Ragged src;
+    src.add(f.src[s]);
+    std::vector<int> prefix{0};
+    while (prefix.size() <= 9 && (prefix.size() == 1 || prefix.back() != 5)) {
+      Ragged tgt;
+      tgt.add(prefix);
+      prefix.push_back(best(f.model.logits(src, tgt), prefix.size() - 1));
+    }
+    prefix.erase(prefix.begin());
+    BOOST_CHECK_MESSAGE(targets[s] == prefix, "sequence " << s);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_does_not_depend_on_its_batch) {
+  Fixture f;
+  const GreedyOptions options{.bos = 0, .eos = 5, .max_length = 9};
+  const auto together = greedy_decode(f.model, f.src, options);
+  for (std::size_t s = 0; s < f.src.size(); ++s) {
+    Ragged alone;
+    alone.add(f.src[s]);
+    BOOST_CHECK(greedy_decode(f.model, alone, options)[0] == together[s]);
+  }
+  BOOST_CHECK(greedy_decode(f.model, Ragged{}, options).empty());
+}
+
+BOOST_AUTO_TEST_CASE(decoding_leaves_the_tape_as_it_was) {
+  Fixture f;
+  const Tensor before = full({3}, 2);
+  const std::size_t nodes = tape().size();
+  greedy_decode(f.model, f.src, {.bos = 0, .eos = 5, .max_length = 9});
+  BOOST_CHECK_EQUAL(tape().size(), nodes);
+  BOOST_CHECK(tape().mode == Mode::train);
+  BOOST_CHECK_EQUAL(before.values()[2], 2);
+  BOOST_CHECK_THROW(greedy_decode(f.model, f.src, {.bos = 0, .eos = 5, .max_length = 13}), ArgumentError);
+  BOOST_CHECK_THROW(greedy_decode(f.model, f.src, {.bos = 12, .eos = 5, .max_length = 9}), IndexError);
+}

@@ -1,0 +1,114 @@
+// The decoder-only model: gradients in double precision, and what a language model must hold to.
+#define BOOST_TEST_MODULE language_model
+#include <seppo/autograd/tools/gradient_check.h>
+#include <seppo/models/language_model.h>
+#include <seppo/nn/optim/adam.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+
+constexpr int kVocabulary = 7;
+
+LanguageModelConfig small(bool has_bias = false) {
+  return {.vocabulary = kVocabulary,
+          .d_model = 8,
+          .n_heads = 2,
+          .n_layers = 2,
+          .dropout = 0,
+          .max_length = 8,
+          .has_bias = has_bias};
+}
+
+const Ragged kBatch = [] {
+  Ragged batch;
+  batch.add(std::vector<int>{0, 1, 2, 3, 4});
+  batch.add(std::vector<int>{5});
+  batch.add(std::vector<int>{6, 0, 5});
+  return batch;
+}();
+const std::vector<int> kNext{1, 2, 3, 4, 5, 6, 0, 5, 2};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(gradients) {
+  for (const bool has_bias : {false, true})
+    for (const double dropout : {0.0, 0.3}) {
+      LanguageModelConfig config = small(has_bias);
+      config.dropout = dropout;
+      Parameters parameters(1);
+      const LanguageModel model(parameters.root(), config);
+      const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
+        tape().random = {1, 2, 3, 0};  // the same masks each time
+        return cross_entropy(model(kBatch), kNext);
+      });
+      BOOST_CHECK_MESSAGE(report.passed, report.text);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_future_is_hidden_and_the_past_is_not) {
+  tape().clear();
+  Parameters parameters(1);
+  const LanguageModel model(parameters.root(), small());
+  const Tensor logits = model(kBatch);
+  const std::vector<real> before(logits.values().begin(), logits.values().end());
+  for (std::size_t changed = 0; changed < 5; ++changed) {
+    Ragged batch = kBatch;
+    batch.tokens[changed] = (batch.tokens[changed] + 1) % kVocabulary;
+    const auto after = model(batch).values();
+    for (std::size_t row = 0; row < kBatch.tokens.size(); ++row) {
+      bool same = true;
+      for (std::size_t j = 0; j < kVocabulary; ++j)
+        same = same && after[row * kVocabulary + j] == before[row * kVocabulary + j];
+      const bool may_change = row >= changed && row < 5;  // the same sequence, from the change on
+      BOOST_CHECK_MESSAGE(same != may_change, "token " << changed << " changed, row " << row);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(parameters_are_those_of_the_architecture) {
+  const auto count = [](bool has_bias) {
+    Parameters parameters(1);
+    const LanguageModel model(parameters.root(), small(has_bias));
+    return parameters.count();
+  };
+  // embedding, positions; per layer: norms, QKV and output projection, feed-forward; last norm
+  BOOST_CHECK_EQUAL(count(false), 7u * 8 + 8 * 8 + 2 * (2 * 8 + 4 * 8 * 8 + 2 * 8 * 32) + 8);
+  BOOST_CHECK_EQUAL(count(true) - count(false), 2u * (2 * 8 + 4 * 8 + 32 + 8) + 8);
+}
+
+BOOST_AUTO_TEST_CASE(a_sequence_can_be_learnt_by_heart) {
+  Parameters parameters(1);
+  const LanguageModel model(parameters.root(), small());
+  Adam adam(parameters);
+  double loss = 0;
+  for (int step = 0; step < 300; ++step) {
+    tape().clear();
+    const Tensor l = cross_entropy(model(kBatch), kNext);
+    loss = static_cast<double>(l.item());
+    if (step == 0) BOOST_CHECK_SMALL(loss - std::log(kVocabulary), 0.1);
+    tape().backward(l);
+    adam.step(0.01);
+  }
+  BOOST_CHECK_LT(loss, 0.01);
+  tape().clear();
+}
+
+BOOST_AUTO_TEST_CASE(attention_maps_are_triangles) {
+  tape().clear();
+  Parameters parameters(1);
+  const LanguageModel model(parameters.root(), small());
+  AttentionMaps maps;
+  model(kBatch, &maps);
+  BOOST_REQUIRE_EQUAL(maps.size(), 2u);
+  BOOST_CHECK_EQUAL(maps[1].name, "layers.1.self_attn");
+  BOOST_CHECK(maps[1].shape == (Shape{3, 2, 5, 5}));
+  for (std::size_t i = 0; i < 5; ++i)
+    for (std::size_t j = 0; j < 5; ++j) BOOST_CHECK((maps[0].weights[i * 5 + j] > 0) == (j <= i));
+  tape().clear();
+}

@@ -1,0 +1,53 @@
+// Modules with running statistics, which are saved but not trained.
+#define BOOST_TEST_MODULE batch_norm
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/layers/batch_norm.h>
+#include <seppo/nn/train/data_parallel.h>
+#include <seppo/nn/layers/rms_norm.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+const std::vector<real> kRows{1, 10, 2, 20, 6, 30};
+}
+
+BOOST_AUTO_TEST_CASE(optimisers_leave_running_statistics_alone) {
+  Parameters parameters(0);
+  const BatchNorm norm(parameters.root() / "norm", 2);
+  const RMSNorm rms(parameters.root() / "rms", 2);
+  BOOST_CHECK_EQUAL(parameters.count(), 6);
+  BOOST_CHECK(parameters.find("norm.running_var") && !parameters.find("norm.running_var")->trained);
+  Adam adam(parameters, {.weight_decay = 0.1});
+  tape().clear();
+  tape().backward(sum(square(rms(norm(tensor({3, 2}, kRows))))));
+  BOOST_CHECK_CLOSE(norm.running_mean.values()[1], 2.0f, 1e-4f);  // 0.9 * 0 + 0.1 * 20
+  BOOST_CHECK_CLOSE(norm.running_var.values()[1], 10.9f, 1e-4f);  // 0.9 * 1 + 0.1 * 100
+  adam.step(0.1);
+  BOOST_CHECK_CLOSE(norm.running_mean.values()[1], 2.0f, 1e-4f);
+  BOOST_CHECK_NE(rms.weight.values()[0], 1);
+}
+
+BOOST_AUTO_TEST_CASE(eval_mode_uses_running_statistics) {
+  Parameters parameters(0);
+  const BatchNorm norm(parameters.root() / "norm", 2);
+  tape().clear();
+  const UseMode eval(Mode::eval);
+  const Tensor y = norm(tensor({3, 2}, kRows));  // mean 0 and variance 1 so far
+  BOOST_CHECK_CLOSE(y.values()[5], 30.0f, 1e-2f);
+}
+
+// Side by side, shards would mix their statistics.
+BOOST_AUTO_TEST_CASE(shards_are_refused) {
+  Parameters parameters(0);
+  const BatchNorm norm(parameters.root() / "norm", 2);
+  DataParallel parallel(parameters, 2);
+  BOOST_CHECK_THROW(parallel.backward(8, 0, 1,
+                                      [&](std::size_t, std::size_t) {
+                                        return ShardLoss{sum(norm(tensor({3, 2}, kRows))), 1, 0};
+                                      }),
+                    StateError);
+}

@@ -1,0 +1,285 @@
+// Parameters, optimiser, schedules, positional encodings, vocabulary.
+#define BOOST_TEST_MODULE nn
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/layers/attention.h>
+#include <seppo/nn/data/ragged.h>
+#include <seppo/nn/layers/positional_encoding.h>
+#include <seppo/nn/optim/schedule.h>
+#include <seppo/nn/data/vocabulary.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <vector>
+
+using namespace seppo;
+
+BOOST_AUTO_TEST_CASE(parameters_are_flat_named_and_stable) {
+  Parameters parameters(1);
+  const Linear a(parameters.root() / "a", 3, 5);
+  const real first = a.weight.values()[0];
+  for (int i = 0; i < 50; ++i)
+    static_cast<void>(Linear(parameters.root() / "more" / i, 20, 20));  // makes the block grow
+  BOOST_CHECK_EQUAL(a.weight.values()[0], first);
+  BOOST_CHECK_EQUAL(a.weight.data(), parameters.values().data() + parameters.find("a.weight")->offset);
+  BOOST_CHECK_EQUAL(parameters.count(), 3 * 5 + 5 + 50 * (400 + 20));
+  BOOST_CHECK(parameters.find("more.49.bias") && !parameters.find("more.50.bias"));
+  BOOST_CHECK(parameters.find("a.weight")->decay && !parameters.find("a.bias")->decay);
+  tape().clear();
+  tape().backward(sum(a(full({2, 3}, 1))));
+  BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], 2);
+  static_cast<void>(Linear(parameters.root() / "last", 200, 200));  // gradients move, too
+  BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], 2);
+  BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("last.bias")->offset], 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_dies_with_its_parameters) {
+  Tensor handle;
+  {
+    Parameters parameters(1);
+    handle = parameters.root().parameter("p", {3}, init_normal(1));
+    BOOST_CHECK_EQUAL(handle.size(), 3);
+  }
+  BOOST_CHECK_THROW(handle.values(), StateError);
+  BOOST_CHECK_THROW(square(handle), StateError);
+}
+
+// For the vector code that runs over them.
+BOOST_AUTO_TEST_CASE(parameters_of_any_size_start_on_a_cache_line) {
+  Parameters parameters(1);
+  for (int size = 1; size <= 70; ++size)
+    parameters.root().parameter("p" + std::to_string(size), {size}, init_normal(1));
+  std::size_t end = 0;
+  for (const auto& entry : parameters.entries()) {
+    BOOST_CHECK_EQUAL(entry.offset * sizeof(real) % 64, 0);
+    BOOST_CHECK(entry.offset >= end && entry.offset < end + 64 / sizeof(real));
+    BOOST_CHECK_EQUAL(entry.tensor.data(), parameters.values().data() + entry.offset);
+    end = entry.offset + entry.size();
+  }
+  BOOST_CHECK(parameters.values().size() >= end && parameters.values().size() * sizeof(real) % 64 == 0);
+}
+
+BOOST_AUTO_TEST_CASE(initial_values_depend_on_seed_and_name_only) {
+  const auto values = [](std::uint64_t seed, bool other_first) {
+    Parameters parameters(seed);
+    if (other_first) static_cast<void>(Linear(parameters.root() / "other", 7, 7));
+    const Linear l(parameters.root() / "l", 4, 4);
+    return std::vector<real>(l.weight.values().begin(), l.weight.values().end());
+  };
+  BOOST_CHECK(values(1, false) == values(1, true));
+  BOOST_CHECK(values(1, false) != values(2, false));
+}
+
+BOOST_AUTO_TEST_CASE(parameters_can_be_limited) {
+  Parameters parameters(1, 100);
+  parameters.root().parameter("a", {6, 10}, init_zeros());
+  BOOST_CHECK_THROW(parameters.root().parameter("b", {1 << 20, 1 << 20}, init_zeros()), ArgumentError);
+  BOOST_CHECK_THROW(parameters.root().parameter("b", {50}, init_zeros()), ArgumentError);
+  parameters.root().parameter("b", {30}, init_zeros());
+  BOOST_CHECK_EQUAL(parameters.count(), 90);
+}
+
+BOOST_AUTO_TEST_CASE(initialisers_have_their_spread) {
+  Parameters parameters(3);
+  const auto deviation = [](const Tensor& t) {
+    double squares = 0;
+    for (const real v : t.values()) squares += static_cast<double>(v) * static_cast<double>(v);
+    return std::sqrt(squares / static_cast<double>(t.size()));
+  };
+  const Scope s = parameters.root();
+  const auto largest = [](const Tensor& t) {
+    double most = 0;
+    for (const real v : t.values()) most = std::max(most, std::abs(static_cast<double>(v)));
+    return most;
+  };
+  const Tensor xavier = s.parameter("x", {100, 300}, init_xavier_uniform());
+  BOOST_CHECK_CLOSE(deviation(xavier), std::sqrt(2.0 / 400), 2);
+  BOOST_CHECK_LE(largest(xavier), std::sqrt(6.0 / 400));
+  BOOST_CHECK_CLOSE(deviation(s.parameter("s", {300, 100}, init_xavier_uniform(1, 3))), std::sqrt(2.0 / 200), 2);
+  BOOST_CHECK_CLOSE(deviation(s.parameter("n", {100, 300}, init_normal(0.5))), 0.5, 2);
+  BOOST_CHECK_CLOSE(deviation(s.parameter("k", {100, 300}, init_kaiming_uniform())), std::sqrt(2.0 / 300), 2);
+  BOOST_CHECK_LE(largest(s.parameter("t", {100, 300}, init_truncated_normal(0.5))), 1);
+}
+
+// A thousand steps against the formula in double precision.
+BOOST_AUTO_TEST_CASE(adam_follows_its_formula) {
+  for (const bool decoupled : {true, false}) {
+    Parameters parameters(5);
+    parameters.root().parameter("w", {3, 7}, init_normal(1));
+    parameters.root().parameter("b", {7}, init_normal(1));
+    const AdamOptions o{.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .weight_decay = 0.1, .decoupled = decoupled};
+    Adam adam(parameters, o);
+    const std::size_t n = parameters.values().size();
+    std::vector<double> p(parameters.values().begin(), parameters.values().end()), m(n), v(n);
+    RandomStream random(6, Purpose::test);
+    for (int t = 1; t <= 1000; ++t) {
+      const double lr = 1e-2 / t;
+      for (const auto& e : parameters.entries())
+        for (std::size_t i = e.offset; i < e.offset + e.size(); ++i) {
+          const double raw = t <= 100 && i % 3 == 0 ? 0 : random.normal();
+          parameters.gradients()[i] = static_cast<real>(raw);
+          const double decay = e.decay ? o.weight_decay : 0;
+          const double g = 0.5 * static_cast<double>(parameters.gradients()[i]) + (decoupled ? 0 : decay * p[i]);
+          m[i] = o.beta1 * m[i] + (1 - o.beta1) * g;
+          v[i] = o.beta2 * v[i] + (1 - o.beta2) * g * g;
+          if (decoupled) p[i] -= lr * decay * p[i];
+          p[i] -= lr * (m[i] / (1 - std::pow(o.beta1, t))) / (std::sqrt(v[i] / (1 - std::pow(o.beta2, t))) + o.epsilon);
+        }
+      adam.step(lr, 0.5);
+    }
+    for (const auto& e : parameters.entries())
+      for (std::size_t i = e.offset; i < e.offset + e.size(); ++i)
+        BOOST_CHECK_SMALL(static_cast<double>(parameters.values()[i]) - p[i], 2e-5);
+    for (const real g : parameters.gradients()) BOOST_CHECK_EQUAL(g, 0);
+    BOOST_CHECK_EQUAL(adam.steps(), 1000);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(adam_stays_finite_and_checks_its_options) {
+  Parameters parameters(5);
+  parameters.root().parameter("w", {4}, init_ones());
+  Adam adam(parameters);
+  for (const real g : {real{1e18f}, real{0}, real{1e-30f}}) {
+    for (real& x : parameters.gradients()) x = g;
+    adam.step(1e-3);
+    for (const real v : parameters.values()) BOOST_CHECK(std::isfinite(v));
+  }
+  BOOST_CHECK_THROW(Adam(parameters, {.beta1 = 1}), ArgumentError);
+  BOOST_CHECK_THROW(Adam(parameters, {.beta2 = -0.1}), ArgumentError);
+  BOOST_CHECK_THROW(Adam(parameters, {.epsilon = -1}), ArgumentError);
+  parameters.root().parameter("late", {4}, init_ones());
+  BOOST_CHECK_THROW(adam.step(1e-3), StateError);
+}
+
+BOOST_AUTO_TEST_CASE(clipping) {
+  Parameters parameters(5);
+  parameters.root().parameter("w", {2}, init_ones());
+  parameters.gradients()[0] = 3;
+  parameters.gradients()[1] = 4;
+  BOOST_CHECK_CLOSE(gradient_norm(parameters), 5.0, 1e-9);
+  BOOST_CHECK_EQUAL(clip_factor(5, 1), 0.2);
+  BOOST_CHECK_EQUAL(clip_factor(5, 10), 1);
+  BOOST_CHECK_EQUAL(clip_factor(5, 0), 1);
+  parameters.gradients()[0] = 1e30f;  // its square is beyond float
+  BOOST_CHECK_CLOSE(gradient_norm(parameters), 1e30, 1e-4);
+}
+
+BOOST_AUTO_TEST_CASE(schedules) {
+  const auto cosine = cosine_schedule(2, 10, 110, 0.5);
+  BOOST_CHECK_CLOSE(cosine(5), 1.0, 1e-9);
+  BOOST_CHECK_CLOSE(cosine(10), 2.0, 1e-9);
+  BOOST_CHECK_CLOSE(cosine(60), 1.25, 1e-9);
+  BOOST_CHECK_CLOSE(cosine(110), 0.5, 1e-9);
+  BOOST_CHECK_CLOSE(cosine(1000), 0.5, 1e-9);
+  const auto linear = linear_schedule(2, 10, 110);
+  BOOST_CHECK_CLOSE(linear(5), 1.0, 1e-9);
+  BOOST_CHECK_CLOSE(linear(60), 1.0, 1e-9);
+  BOOST_CHECK_SMALL(linear(110), 1e-12);
+  // Warm-up that takes longer than the training still rises.
+  BOOST_CHECK_CLOSE(cosine_schedule(2, 100, 50)(25), 0.5, 1e-9);
+  BOOST_CHECK_CLOSE(linear_schedule(2, 50, 50)(50), 2.0, 1e-9);
+  BOOST_CHECK_CLOSE(constant_schedule(3, 4)(1), 0.75, 1e-9);
+  BOOST_CHECK_CLOSE(constant_schedule(3)(1), 3.0, 1e-9);
+  const auto noam = noam_schedule(512, 4000);
+  BOOST_CHECK_CLOSE(noam(4000), 1 / std::sqrt(512.0 * 4000), 1e-9);
+  BOOST_CHECK_CLOSE(noam(16000), noam(4000) / 2, 1e-9);
+  BOOST_CHECK_CLOSE(noam(1000), noam(4000) / 4, 1e-9);
+  BOOST_CHECK_THROW(noam_schedule(512, 0), ArgumentError);
+}
+
+BOOST_AUTO_TEST_CASE(positional_encodings) {
+  Parameters parameters(1);
+  const PositionalEncoding sinusoid(parameters.root() / "a", Positions::sinusoid, 20, 6),
+      simple(parameters.root() / "b", Positions::simple, 20, 6);
+  const auto at = [](const PositionalEncoding& pe, std::size_t n, std::size_t j) {
+    return static_cast<double>(pe.table.values()[n * 6 + j]);
+  };
+  for (std::size_t n = 0; n < 20; ++n)
+    for (std::size_t i = 0; i < 3; ++i) {
+      const double angle = static_cast<double>(n) / std::pow(10000.0, 2.0 * static_cast<double>(i) / 6);
+      BOOST_CHECK_SMALL(at(sinusoid, n, 2 * i) - std::sin(angle), 1e-6);
+      BOOST_CHECK_SMALL(at(sinusoid, n, 2 * i + 1) - std::cos(angle), 1e-6);
+      BOOST_CHECK_SMALL(at(simple, n, i) - static_cast<double>(n) / 20, 1e-6);
+    }
+  const PositionalEncoding cosinusoid(parameters.root() / "e", Positions::cosinusoid, 20, 6),
+      floored(parameters.root() / "f", Positions::floor_sinusoid, 20, 6),
+      count(parameters.root() / "g", Positions::count, 20, 6),
+      binary(parameters.root() / "h", Positions::binary, 20, 6);
+  for (std::size_t n = 0; n < 20; ++n)
+    for (std::size_t j = 0; j < 6; ++j) {
+      BOOST_CHECK_EQUAL(at(cosinusoid, n, j), at(sinusoid, n, j % 2 ? j - 1 : j + 1));
+      BOOST_CHECK_SMALL(at(floored, n, j) - (j % 2 ? std::cos(n) : std::sin(n)), 1e-6);
+      BOOST_CHECK_EQUAL(at(count, n, j), static_cast<double>(n));
+      BOOST_CHECK_EQUAL(at(binary, n, j), static_cast<double>(n >> j & 1));
+    }
+  BOOST_CHECK(!parameters.find("a.weight") && !sinusoid.table.requires_grad());
+  tape().clear();
+  const std::vector<int> rows{0, 2, 5};
+  const Tensor y = sinusoid(zeros({5, 6}), rows);
+  const std::size_t positions[] = {0, 1, 0, 1, 2};
+  for (std::size_t r = 0; r < 5; ++r)
+    BOOST_CHECK_EQUAL(y.values()[r * 6 + 1], static_cast<real>(at(sinusoid, positions[r], 1)));
+  const std::vector<int> long_rows{0, 21};
+  BOOST_CHECK_THROW(sinusoid(zeros({21, 6}), long_rows), IndexError);
+  const PositionalEncoding learned(parameters.root() / "c", Positions::learned, 20, 6),
+      none(parameters.root() / "d", Positions::none, 20, 6);
+  BOOST_CHECK(parameters.find("c.weight") && learned.table.requires_grad() && !none.table.defined());
+}
+
+BOOST_AUTO_TEST_CASE(multi_head_attention_equals_its_separate_projections) {
+  Parameters parameters(8);
+  const MultiHeadAttention attn(parameters.root(), 8, 2);
+  tape().clear();
+  RandomStream random(1, Purpose::test);
+  std::vector<real> values;
+  for (int i = 0; i < 5 * 8; ++i) values.push_back(static_cast<real>(random.normal()));
+  const Tensor x = tensor({5, 8}, values);
+  const std::vector<int> rows{0, 3, 5};
+  const Tensor self = attn(x, rows), cross = attn(x, rows, x, rows);
+  const auto project = [&](int part) {
+    return linear(x, slice(attn.in_proj.weight, 0, part * 8, part * 8 + 8),
+                  slice(attn.in_proj.bias, 0, part * 8, part * 8 + 8));
+  };
+  const Tensor separate = attn.out_proj(attention(project(0), project(1), project(2), 2, rows, rows));
+  for (std::size_t i = 0; i < self.size(); ++i) {
+    BOOST_CHECK_SMALL(self.values()[i] - separate.values()[i], real{1e-5f});
+    BOOST_CHECK_SMALL(self.values()[i] - cross.values()[i], real{1e-5f});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(vocabulary) {
+  const Vocabulary v{"a", "b", "<eos>"};
+  BOOST_CHECK_EQUAL(v.size(), 3);
+  BOOST_CHECK_EQUAL(v.id("b"), 1);
+  BOOST_CHECK_EQUAL(v.text(std::vector<int>{0, 2}), "a <eos>");
+  BOOST_CHECK(v.contains("a") && !v.contains(""));
+  BOOST_CHECK_THROW(v.id("c"), IndexError);
+  BOOST_CHECK_THROW(v.token(3), IndexError);
+  BOOST_CHECK_THROW(v.token(-1), IndexError);
+  BOOST_CHECK_THROW((Vocabulary{"a", "a"}), ArgumentError);
+  BOOST_CHECK_THROW((Vocabulary{""}), ArgumentError);
+  BOOST_CHECK((split_blanks("  a\tbc \r\n") == std::vector<std::string_view>{"a", "bc"}));
+  BOOST_CHECK(split_blanks(" \n").empty());
+}
+
+BOOST_AUTO_TEST_CASE(printable_text_is_safe_on_a_terminal) {
+  BOOST_CHECK_EQUAL(printable("a\x1b[31m\n\x7f"), "a\\x1b[31m\\x0a\\x7f");
+  BOOST_CHECK_EQUAL(printable("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"), "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80");
+  BOOST_CHECK_EQUAL(printable("\xc3"), "\\xc3");
+  BOOST_CHECK_EQUAL(printable("\xc0\x80"), "\\xc0\\x80");
+  BOOST_CHECK_EQUAL(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+  BOOST_CHECK_EQUAL(printable("\xed\x9f\xbf"), "\xed\x9f\xbf");  // the last before the surrogates
+  BOOST_CHECK_EQUAL(printable(std::string(100, 'x'), 10), "xxxxxxxxxx...");
+}
+
+BOOST_AUTO_TEST_CASE(ragged_batches) {
+  Ragged batch;
+  batch.add(std::vector<int>{1, 2});
+  batch.add({});
+  batch.add(std::vector<int>{3});
+  BOOST_CHECK_EQUAL(batch.size(), 3);
+  BOOST_CHECK_EQUAL(batch[1].size(), 0);
+  BOOST_CHECK_EQUAL(batch[2][0], 3);
+  batch.clear();
+  BOOST_CHECK(batch.size() == 0 && batch.tokens.empty());
+}

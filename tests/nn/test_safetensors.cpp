@@ -1,0 +1,253 @@
+// Checkpoint files: exact round trips, and nothing broken is ever accepted.
+#define BOOST_TEST_MODULE safetensors
+#include <seppo/nn/io/checkpoint.h>
+#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/io/safetensors.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <unistd.h>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace seppo;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A folder of this test's own, gone at the end.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("seppo-safetensors-" + std::to_string(::getpid()));
+  Folder() {
+    fs::remove_all(path);
+    fs::create_directories(path);
+  }
+  ~Folder() { fs::remove_all(path); }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator{}));
+  }
+};
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const fs::path& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
+
+std::string file_of(const std::string& header, std::size_t data) {
+  const std::uint64_t n = header.size();
+  std::string content(8, '\0');
+  std::memcpy(content.data(), &n, 8);
+  return content + header + std::string(data, '\1');
+}
+
+// Reading must throw FormatError with a one-line message.
+void check_refused(const fs::path& path, const std::string& content, const std::string& what) {
+  write(path, content);
+  try {
+    read_safetensors(path);
+    BOOST_ERROR("accepted: " + what);
+  } catch (const FormatError& e) {
+    BOOST_CHECK_MESSAGE(std::string(e.what()).find('\n') == std::string::npos &&
+                            std::string(e.what()).find(path.filename()) != std::string::npos,
+                        e.what());
+  } catch (const std::exception& e) {
+    BOOST_ERROR(what + ": another error: " + e.what());
+  }
+}
+
+const std::string kEntry = R"("w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]})";
+
+struct Model {
+  explicit Model(std::uint64_t seed, int width = 3)
+      : parameters(seed), a(parameters.root() / "a", width, 4), b(parameters.root() / "b", 4, 2) {}
+  Parameters parameters;
+  Linear a, b;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(parameters_survive_a_round_trip) {
+  const Folder folder;
+  const Model saved(1);
+  Model loaded(2);
+  save_checkpoint(folder.path / "m", saved.parameters, {{"seppo.config", "{\"x\": \"\xc3\xa4\"}"}});
+  load_checkpoint(folder.path / "m", loaded.parameters);
+  BOOST_CHECK(std::equal(saved.parameters.values().begin(), saved.parameters.values().end(),
+                         loaded.parameters.values().begin()));
+  BOOST_CHECK_EQUAL(read_checkpoint_metadata(folder.path / "m").at("seppo.config"), "{\"x\": \"\xc3\xa4\"}");
+  BOOST_CHECK_EQUAL(folder.files(), 1);  // no temporary file is left
+  const std::string first = read(folder.path / "m");
+  save_checkpoint(folder.path / "m", saved.parameters, {{"seppo.config", "{\"x\": \"\xc3\xa4\"}"}});
+  BOOST_CHECK(first == read(folder.path / "m"));
+}
+
+BOOST_AUTO_TEST_CASE(zero_sizes_and_scalars_are_allowed) {
+  const Folder folder;
+  const SafeTensors content{{}, {{"scalar", "F32", {}, std::vector<std::byte>(4)}, {"empty", "F64", {0, 3}, {}}}};
+  write_safetensors(folder.path / "m", content);
+  const SafeTensors back = read_safetensors(folder.path / "m");
+  BOOST_CHECK_EQUAL(back.tensors.size(), 2);
+  write(folder.path / "n", file_of("{}", 0));
+  BOOST_CHECK(read_safetensors(folder.path / "n").tensors.empty());
+}
+
+BOOST_AUTO_TEST_CASE(every_truncation_and_extension_is_refused) {
+  const Folder folder;
+  const Model saved(1);
+  save_checkpoint(folder.path / "m", saved.parameters, {{"k", "v"}});
+  const std::string whole = read(folder.path / "m");
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    check_refused(folder.path / "t", whole.substr(0, size), "truncated to " + std::to_string(size));
+  for (std::size_t more = 1; more <= 64; ++more)
+    check_refused(folder.path / "t", whole + std::string(more, ' '), "extended by " + std::to_string(more));
+}
+
+BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
+  const Folder folder;
+  const auto entry = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
+    // The name is longer than a std::string holds without the heap: destroyed twice, it is a double free.
+    return R"({"a_tensor_with_a_long_name":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" +
+           offsets + "}}";
+  };
+  std::vector<std::pair<std::string, std::size_t>> headers = {
+      {"[]", 0},
+      {"null", 0},
+      {"\"x\"", 0},
+      {"\xef\xbb\xbf{}", 0},
+      {" {}", 0},
+      {"{}x", 0},
+      {"{}{}", 0},
+      {"{'w':1}", 0},
+      {"{}//", 0},
+      {"{\"w\":1,}", 0},
+      {"{\"w", 0},
+      {std::string("{}\0", 3), 0},
+      {"{\"a\nb\":1}", 0},
+      {"{\"\xc0\x80\":1}", 0},
+      {R"({"\ud800":1})", 0},
+      {R"({"w":[]})", 0},
+      {R"({"w":{}})", 0},
+      {std::string(100'000, '['), 0},
+      {"{" + kEntry + "," + kEntry + "}", 16},
+      {"{" + kEntry + R"(,"\u0077":{"dtype":"F32","shape":[0],"data_offsets":[16,16]}})", 16},
+      {R"({"w":{"shape":[2,2],"data_offsets":[0,16]}})", 16},
+      {R"({"w":{"dtype":"F32","data_offsets":[0,16]}})", 16},
+      {R"({"w":{"dtype":"F32","shape":[2,2]}})", 16},
+      {R"({"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16],"x":1}})", 16},
+      {R"({"w":{"dtype":"F32","dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})", 16},
+      {R"({"__metadata__":{"a":1}})", 0},
+      {R"({"__metadata__":{"a":{}}})", 0},
+      {R"({"__metadata__":[]})", 0},
+      {R"({"":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4},
+      {R"({"a\u0000b":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4},
+      {"{\"" + std::string(600, 'n') + R"(":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4}};
+  for (const char* dtype : {"\"F31\"", "\"f32\"", "\"F16\"", "1", "null", "[]"})
+    headers.emplace_back(entry(dtype, "[2,2]", "[0,16]"), 16);
+  for (const char* shape :
+       {"[-2,-2]", "[2.0,2]", "[2e0,2]", "[\"2\",2]", "[02,2]", "[4.0]", "4", "{}", "[9007199254740993]",
+        "[18446744073709551616]", "[NaN]", "[Infinity]", "[1,1,1,1,1,1,1,2,2]", "[2,3]", "[65536,65536,65536,65536,0]"})
+    headers.emplace_back(entry("\"F32\"", shape, "[0,16]"), 16);
+  for (const char* offsets : {"[0]", "[0,16,16]", "[16,0]", "[-1,15]", "[0,12]", "[0.0,16]", "[4,20]", "[0,1e400]",
+                              "[0,1.5]", "[0,\"16\"]", "[null,16]", "[0,true]", "[0,1e2]", "[[],16]",
+                              "[0,9007199254740993]", "{}", "[0,18446744073709551615]"})
+    headers.emplace_back(entry("\"F32\"", "[2,2]", offsets), 16);
+  // sizes whose product wraps around
+  headers.emplace_back(entry("\"F32\"", "[65536,65536,65536]", "[0,0]"), 0);
+  headers.emplace_back(entry("\"F32\"", "[4194305,4194305,211106198978564]", "[0,16]"), 16);
+  headers.emplace_back(entry("\"F32\"", "[3,6148914691236517206]", "[0,8]"), 8);
+  headers.emplace_back(entry("\"F32\"", "[2305843009213693953,8]", "[0,32]"), 32);
+  // overlap and hole
+  headers.emplace_back(
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+      12);
+  headers.emplace_back(
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[12,20]}})",
+      20);
+  for (const auto& [header, data] : headers)
+    check_refused(folder.path / "h", file_of(header, data), header.substr(0, 80));
+
+  for (const std::uint64_t n : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 63, ~std::uint64_t{0},
+                                ~std::uint64_t{7}, std::uint64_t{100'000'001}}) {
+    std::string content(8, '\0');
+    std::memcpy(content.data(), &n, 8);
+    check_refused(folder.path / "h", content + "{}", "header length " + std::to_string(n));
+  }
+  write(folder.path / "good", file_of("{" + kEntry + "}   ", 16));
+  BOOST_CHECK_EQUAL(read_safetensors(folder.path / "good").tensors[0].shape[1], 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_does_not_fit_is_refused_and_nothing_changes) {
+  const Folder folder;
+  save_checkpoint(folder.path / "m", Model(1).parameters, {});
+  Model wider(2, 5);
+  const std::vector<real> before(wider.parameters.values().begin(), wider.parameters.values().end());
+  const auto message = [&](Parameters& parameters) -> std::string {
+    try {
+      load_checkpoint(folder.path / "m", parameters);
+    } catch (const FormatError& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  BOOST_CHECK_NE(message(wider.parameters).find("a.weight is [4,3] in the file, [4,5] in the model"),
+                 std::string::npos);
+  BOOST_CHECK(std::equal(before.begin(), before.end(), wider.parameters.values().begin()));
+  Parameters other(3);
+  const Linear c(other.root() / "c", 3, 4);
+  BOOST_CHECK_NE(message(other).find("the file has no c.weight"), std::string::npos);
+  BOOST_CHECK_NE(message(other).find("the model has no a.weight"), std::string::npos);
+  SafeTensors content = read_safetensors(folder.path / "m");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(content.tensors[0].bytes.data(), &nan, 4);
+  write_safetensors(folder.path / "m", content);
+  Model same(4);
+  BOOST_CHECK_NE(message(same.parameters).find("not finite"), std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(the_mean_of_models) {
+  const Folder folder;
+  std::vector<fs::path> paths;
+  std::vector<double> sums;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const Model model(seed);
+    paths.push_back(folder.path / std::to_string(seed));
+    save_checkpoint(paths.back(), model.parameters, {});
+    sums.resize(model.parameters.count());
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(model.parameters.values()[i]);
+  }
+  Model mean(4);
+  load_average(paths, mean.parameters);
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    BOOST_CHECK_EQUAL(mean.parameters.values()[i], static_cast<real>(sums[i] / 3));
+  const std::vector<real> before(mean.parameters.values().begin(), mean.parameters.values().end());
+  save_checkpoint(paths[2], Model(5, 7).parameters, {});
+  BOOST_CHECK_THROW(load_average(paths, mean.parameters), FormatError);
+  BOOST_CHECK_THROW(load_average({}, mean.parameters), ArgumentError);
+  BOOST_CHECK(std::equal(before.begin(), before.end(), mean.parameters.values().begin()));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_finite_is_not_saved) {
+  const Folder folder;
+  Model model(1);
+  save_checkpoint(folder.path / "m", model.parameters, {});
+  const std::string before = read(folder.path / "m");
+  model.parameters.values()[1] = std::numeric_limits<real>::infinity();
+  BOOST_CHECK_THROW(save_checkpoint(folder.path / "m", model.parameters, {}), NumericError);
+  BOOST_CHECK(before == read(folder.path / "m"));
+}
+
+BOOST_AUTO_TEST_CASE(paths_that_cannot_be_files) {
+  const Folder folder;
+  for (const char* path : {"missing", "."}) BOOST_CHECK_THROW(read_safetensors(folder.path / path), Error);
+  BOOST_CHECK_THROW(read_safetensors("/dev/zero"), FileError);
+  BOOST_CHECK_THROW(save_checkpoint(folder.path / "no" / "such" / "folder", Model(1).parameters, {}), FileError);
+  fs::create_directories(folder.path / "taken");
+  BOOST_CHECK_THROW(save_checkpoint(folder.path / "taken", Model(1).parameters, {}), FileError);
+  BOOST_CHECK_EQUAL(folder.files(), 1);
+}
