@@ -126,28 +126,28 @@ Tensor softmax(const Tensor& x, int axis = -1);
 Tensor softmax(const Tensor& x, const Mask& mask);
 Tensor log_softmax(const Tensor& x, int axis = -1);  // x - log sum e^x
 
-// gain (x - mean) / sqrt(variance + epsilon) + bias over the last axis, with the biased variance
+// gain (x - mean) / sqrt(variance + eps) + bias over the last axis, with the biased variance
 // (Ba, Kiros and Hinton 2016). x [..., n], gain and bias [n].
-Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon = 1e-5);
+Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double eps = 1e-5);
 
-// gain x / sqrt(mean x^2 + epsilon) over the last axis (Zhang and Sennrich 2019). x [..., n], gain [n].
-Tensor rms_norm(const Tensor& x, const Tensor& gain, double epsilon = 1e-5);
+// gain x / sqrt(mean x^2 + eps) over the last axis (Zhang and Sennrich 2019). x [..., n], gain [n].
+Tensor rms_norm(const Tensor& x, const Tensor& gain, double eps = 1e-5);
 
-// gain (x - mean) / sqrt(variance + epsilon) + bias for each column of x [..., n] (Ioffe and Szegedy 2015).
+// gain (x - mean) / sqrt(variance + eps) + bias for each column of x [..., n] (Ioffe and Szegedy 2015).
 // In train mode mean and (biased) variance are those of all rows, of which there must be more than one, and
 // the running ones [n] move towards them by `momentum`: their values are changed. Else, the running
 // statistics are used. All others [n]. Throws StateError in train mode within shards of DataParallel.
 struct BatchNormOptions {
-  double momentum = 0.1, epsilon = 1e-5;
+  double momentum = 0.1, eps = 1e-5;
   bool use_running_statistics = false;  // in train mode too
 };
 Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, const BatchNormOptions& options = {});
 
 // The "Add & Norm" of a Transformer in one pass, and without storing the steps between:
-// dropout(layer_norm(x + dropout(y, before), gain, bias, epsilon), after). x and y have equal shapes.
+// dropout(layer_norm(x + dropout(y, before), gain, bias, eps), after). x and y have equal shapes.
 struct AddNormOptions {
-  double epsilon = 1e-5;
+  double eps = 1e-5;
   double dropout_before = 0, dropout_after = 0;
 };
 Tensor add_norm(const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias,
@@ -160,7 +160,7 @@ Tensor add_dropout(const Tensor& x, const Tensor& y, double p);
 // Columns [first, first + count) of a matrix: addresses Q, K and V within one stacked projection
 // without copying. A Tensor converts to all of its columns.
 struct Columns {
-  Columns(const Tensor& matrix) : matrix(matrix), first(0), count(matrix.dim(-1)) {}
+  Columns(const Tensor& matrix) : matrix(matrix), first(0), count(matrix.size(-1)) {}
   Columns(const Tensor& matrix, int first, int count) : matrix(matrix), first(first), count(count) {}
   Tensor matrix;
   int first, count;
@@ -191,7 +191,7 @@ struct EmbeddingOptions {
   real scale = 1;
   Tensor positions = {};  // [max_positions, d]; none when empty
   std::span<const int> position_ids = {};
-  int padding_index = std::numeric_limits<int>::min();  // ids equal to it give the row no gradient
+  int padding_idx = std::numeric_limits<int>::min();  // ids equal to it give the row no gradient
 };
 // y_i = scale table[ids_i] (+ positions[position_ids_i]): table [vocabulary, d] -> [ids, d].
 Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingOptions& options = {});
@@ -214,7 +214,7 @@ Tensor index_select(const Tensor& x, int axis, std::span<const int> index);
 enum class Reduction { mean, sum };
 struct CrossEntropyOptions {
   double label_smoothing = 0;                           // this share of the target is spread evenly over all classes
-  int ignored_index = std::numeric_limits<int>::min();  // rows with this target do not count
+  int ignore_index = std::numeric_limits<int>::min();  // rows with this target do not count
   Reduction reduction = Reduction::mean;
 };
 // -log softmax(logits)[target], over rows: logits [..., classes], one target for each row -> scalar.
@@ -222,7 +222,7 @@ struct CrossEntropyOptions {
 Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const CrossEntropyOptions& options = {});
 
 struct NllOptions {
-  int ignored_index = std::numeric_limits<int>::min();
+  int ignore_index = std::numeric_limits<int>::min();
   Reduction reduction = Reduction::mean;
 };
 // -x[target], over rows of x [..., classes], as log_softmax gives them; otherwise like cross_entropy.
@@ -235,12 +235,12 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Red
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         Reduction reduction = Reduction::mean);
 
-// a.b / (|a| |b|) along an axis; norms below epsilon count as epsilon.
-Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis = -1, double epsilon = 1e-8);
+// a.b / (|a| |b|) along an axis; norms below eps count as eps.
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis = -1, double eps = 1e-8);
 
 // ---- reductions ----------------------------------------------------------------------------------
 
-// Over which axes: one, several, or all. The reduced axes are dropped, or kept with size 1 (keep_dim).
+// Over which axes: one, several, or all. The reduced axes are dropped, or kept with size 1 (keepdim).
 class Axes {
  public:
   Axes() = default;  // all
@@ -255,15 +255,15 @@ class Axes {
 };
 
 // Accumulated in double precision. The sum of nothing is 0; the others throw ShapeError.
-Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep_dim = false);
-Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep_dim = false);
+Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
+Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 // sum (x - mean)^2 / (n - correction): unbiased with correction 1, the variance of the values with 0.
-Tensor var(const Tensor& x, const Axes& axes = {}, int correction = 1, bool keep_dim = false);
+Tensor var(const Tensor& x, const Axes& axes = {}, int correction = 1, bool keepdim = false);
 // The largest, smallest. Equal ones share the gradient. NaN wins.
-Tensor amax(const Tensor& x, const Axes& axes = {}, bool keep_dim = false);
-Tensor amin(const Tensor& x, const Axes& axes = {}, bool keep_dim = false);
+Tensor amax(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
+Tensor amin(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 // log sum e^x; of nothing -inf. Where it is infinite the gradient is 0.
-Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keep_dim = false);
+Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 
 // The largest, smallest, along an axis and where it is; the first of equal ones, which alone gets the
 // gradient. Indices are those of the result's elements, row-major. NaN wins.
@@ -271,8 +271,8 @@ struct Extreme {
   Tensor values;
   std::vector<int> indices;
 };
-Extreme max(const Tensor& x, int axis, bool keep_dim = false);
-Extreme min(const Tensor& x, int axis, bool keep_dim = false);
+Extreme max(const Tensor& x, int axis, bool keepdim = false);
+Extreme min(const Tensor& x, int axis, bool keepdim = false);
 std::vector<int> argmax(const Tensor& x, int axis = -1);
 std::vector<int> argmin(const Tensor& x, int axis = -1);
 

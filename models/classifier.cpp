@@ -7,7 +7,7 @@ namespace {
 Tensor put_in_front(const Tensor& token, const Tensor& x, std::vector<int>& rows) {
   std::vector<int> order;  // of the rows of x, with the token after them
   for (std::size_t s = 0; s + 1 < rows.size(); ++s) {
-    order.push_back(x.dim(0));
+    order.push_back(x.size(0));
     for (int row = rows[s]; row < rows[s + 1]; ++row) order.push_back(row);
   }
   for (std::size_t s = 0; s < rows.size(); ++s) rows[s] += static_cast<int>(s);

@@ -68,7 +68,7 @@ struct AddNorm {
     const bool is_after = place == DropoutPlace::after_norm;
     const Tensor y = sublayer(x);
     const Region here(norm.name);
-    return here(add_norm(x, y, norm.weight, norm.bias, {norm.epsilon, is_after ? 0 : dropout, is_after ? dropout : 0}));
+    return here(add_norm(x, y, norm.weight, norm.bias, {norm.eps, is_after ? 0 : dropout, is_after ? dropout : 0}));
   }
 
   LayerNorm norm;

@@ -62,7 +62,7 @@ void Parameters::reserve(std::size_t size) {
 Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, bool decay, bool trained) {
   check<ArgumentError>(!find(name), "parameters: the name ", name, " is taken");
   constexpr std::size_t kAlign = Arena::kAlignment / sizeof(real);
-  const std::size_t offset = size_, count = static_cast<std::size_t>(shape.size());
+  const std::size_t offset = size_, count = static_cast<std::size_t>(shape.numel());
   check<ArgumentError>(count <= most_ && offset <= most_ - count, "parameters: with ", name, " ", shape,
                        " the model has more than the allowed ", most_, " values");
   reserve((offset + count + kAlign - 1) / kAlign * kAlign);
@@ -83,7 +83,7 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
 }
 
 Tensor Parameters::add_constant(const Shape& shape, std::span<const real> values) {
-  check(static_cast<std::size_t>(shape.size()) == values.size(), "constant: shape ", shape, " has ", shape.size(),
+  check(static_cast<std::size_t>(shape.numel()) == values.size(), "constant: shape ", shape, " has ", shape.numel(),
         " elements, ", values.size(), " values given");
   constants_.reserve(constants_.size() + 1);
   constant_values_.emplace_back(std::max<std::size_t>(1, values.size()) * sizeof(real));

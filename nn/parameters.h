@@ -60,7 +60,7 @@ class Parameters {
     bool decay;
     bool trained;  // false for buffers
     Tensor tensor;
-    std::size_t size() const { return static_cast<std::size_t>(shape.size()); }
+    std::size_t size() const { return static_cast<std::size_t>(shape.numel()); }
   };
 
   // `most` limits the values that may be asked for: what a file claims to hold must not take more memory

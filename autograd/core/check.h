@@ -25,7 +25,7 @@ struct ShapeError : Error {  // operands whose shapes do not fit together, or th
 struct IndexError : Error {  // a token, class, axis or offset out of range
   using Error::Error;
 };
-struct ArgumentError : Error {  // a scalar option out of range: dropout 1.5, epsilon -1
+struct ArgumentError : Error {  // a scalar option out of range: dropout 1.5, eps -1
   using Error::Error;
 };
 struct StateError : Error {  // a handle or graph used at the wrong time: stale tensors, released gradients

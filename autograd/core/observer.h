@@ -8,7 +8,7 @@
 //   });
 //   const Observe scope(probe);
 //   tape().backward(model.loss(batch));
-//   seen.values(), seen.gradient()
+//   seen.values(), seen.grad()
 //
 // An observer sees the tape it was set on, in the thread that uses it. One that throws ends the op, or
 // backward, it was told of, as if that had thrown.
@@ -29,7 +29,7 @@ class Observer {
   virtual void created(const Tensor& /*output*/) {}
   // An op has computed `output`; output.node() has the op's name and region. In every mode.
   virtual void forward(const Tensor& /*output*/, std::span<const Tensor> /*inputs*/) {}
-  // Backward of the op that made `output` begins, with output.grad(), and has ended.
+  // Backward of the op that made `output` begins, with grad_of(output), and has ended.
   virtual void backward_begins(const Tensor& /*output*/) {}
   virtual void backward(const Tensor& /*output*/) {}
   // A module, or other region, is about to return `output`.

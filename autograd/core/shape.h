@@ -23,7 +23,7 @@ class Shape {
   explicit Shape(std::span<const int> sizes);
 
   int rank() const { return rank_; }
-  std::int64_t size() const { return size_; }  // number of elements; 1 for a scalar
+  std::int64_t numel() const { return numel_; }  // number of elements; 1 for a scalar
 
   // The size of an axis; negative axes count from the end. Throws IndexError out of range.
   int operator[](int axis) const { return sizes_[this->axis(axis)]; }
@@ -54,7 +54,7 @@ class Shape {
 
   int sizes_[kMaxRank] = {0, 0, 0, 0};
   int rank_ = 0;
-  std::int64_t size_ = 1;
+  std::int64_t numel_ = 1;
   std::int64_t rows_ = 1;
 };
 

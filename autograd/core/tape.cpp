@@ -92,7 +92,7 @@ Node& Tape::new_node(const Shape& shape) {
 }
 
 Tensor Tape::create(const Shape& shape) {
-  auto* values = static_cast<real*>(arena_.allocate(static_cast<std::size_t>(shape.size()) * sizeof(real)));
+  auto* values = static_cast<real*>(arena_.allocate(static_cast<std::size_t>(shape.numel()) * sizeof(real)));
   Node& node = new_node(shape);
   node.data = values;
   node.in_arena = true;
@@ -158,7 +158,7 @@ namespace {
 constexpr real kOne = 1;
 
 std::span<const real> cotangent_of_loss(const Tensor& loss) {
-  check(loss.size() == 1, "backward: the loss must have one element, got ", loss,
+  check(loss.numel() == 1, "backward: the loss must have one element, got ", loss,
         "; give a cotangent for any other shape");
   return {&kOne, 1};
 }
@@ -178,11 +178,11 @@ void Tape::start_backward(const Tensor& output, std::span<const real> cotangent,
   check_owned(output);
   check<StateError>(output.requires_grad(), "backward: output ", output,
                     " does not depend on a tensor that requires a gradient, or was computed in eval mode");
-  check(cotangent.size() == output.size(), "backward: cotangent has ", cotangent.size(), " elements, output ", output,
-        " has ", output.size());
+  check(cotangent.size() == output.numel(), "backward: cotangent has ", cotangent.size(), " elements, output ", output,
+        " has ", output.numel());
   check<StateError>(!in_backward_, "backward: called during backward");
   if (clears) forget_gradients();
-  const auto [grad, beta] = output.grad_target();
+  const auto [grad, beta] = grad_target(output);
   kernels::axpy(grad, beta, cotangent.data(), 1, cotangent.size());
   if (output.node().tape) run_backward(output.node().index, clears);
 }
@@ -227,13 +227,13 @@ void Tape::forget_gradients() {
 }
 
 void Tape::release(Node& node) {
-  arena_.recycle(node.grad, static_cast<std::size_t>(node.shape.size()) * sizeof(real));
+  arena_.recycle(node.grad, static_cast<std::size_t>(node.shape.numel()) * sizeof(real));
   node.grad = nullptr;
   node.released = true;
 }
 
 void Tape::keep_gradient(Node& node) {
-  const auto n = static_cast<std::size_t>(node.shape.size());
+  const auto n = static_cast<std::size_t>(node.shape.numel());
   if (!node.retained) {
     node.retained = allocate<real>(n);
     std::fill_n(node.retained, n, real{0});
@@ -244,7 +244,7 @@ void Tape::keep_gradient(Node& node) {
 // ---- Tensor -------------------------------------------------------------------------------------
 
 real Tensor::item() const {
-  check(size() == 1, "item: the tensor must have one element, got ", *this);
+  check(numel() == 1, "item: the tensor must have one element, got ", *this);
   return *data();
 }
 
@@ -254,39 +254,39 @@ const Tensor& Tensor::retain_grad() const {
   return *this;
 }
 
-real* Tensor::grad() const {
-  const GradTarget target = grad_target();
-  if (target.beta == 0) std::fill_n(target.grad, size(), real{0});
+real* grad_of(const Tensor& x) {
+  const GradTarget target = grad_target(x);
+  if (target.beta == 0) std::fill_n(target.grad, x.numel(), real{0});
   return target.grad;
 }
 
-GradTarget Tensor::grad_target() const {
-  Node& n = node();
+GradTarget grad_target(const Tensor& x) {
+  Node& n = x.node();
   if (n.base) {
-    Tensor base(*n.base);
-    const bool whole = n.shape.size() == n.base->shape.size();
-    const GradTarget target = whole ? base.grad_target() : GradTarget{base.grad(), 1};
+    const Tensor base(*n.base);
+    const bool is_whole = n.shape.numel() == n.base->shape.numel();
+    const GradTarget target = is_whole ? grad_target(base) : GradTarget{grad_of(base), 1};
     return {target.grad + n.offset, target.beta};
   }
   if (!n.tape) return {tape().leaf_gradient(n.grad), 1};
   if (n.grad) return {n.grad, 1};
-  n.grad = static_cast<real*>(n.tape->arena_.allocate_recycled(size() * sizeof(real)));
+  n.grad = static_cast<real*>(n.tape->arena().allocate_recycled(x.numel() * sizeof(real)));
   return {n.grad, 0};
 }
 
-std::span<const real> Tensor::gradient() const {
+std::span<const real> Tensor::grad() const {
   Node& n = node();
-  check<StateError>(n.requires_grad, "gradient: tensor ", *this, " does not require a gradient");
+  check<StateError>(n.requires_grad, "grad: tensor ", *this, " does not require a gradient");
   Node& owner = n.base ? *n.base : n;
-  if (!owner.backward) return {grad(), size()};
-  check<StateError>(owner.retain_grad, "gradient: that of intermediate tensor ", *this,
+  if (!owner.backward) return {grad_of(*this), numel()};
+  check<StateError>(owner.retain_grad, "grad: that of intermediate tensor ", *this,
                     owner.released ? " was recycled by backward" : " is not kept",
                     "; call retain_grad() on it before backward");
   if (!owner.retained) {
-    owner.retained = owner.tape->allocate<real>(static_cast<std::size_t>(owner.shape.size()));
-    std::fill_n(owner.retained, static_cast<std::size_t>(owner.shape.size()), real{0});
+    owner.retained = owner.tape->allocate<real>(static_cast<std::size_t>(owner.shape.numel()));
+    std::fill_n(owner.retained, static_cast<std::size_t>(owner.shape.numel()), real{0});
   }
-  return {owner.retained + n.offset, size()};
+  return {owner.retained + n.offset, numel()};
 }
 
 std::string Tensor::describe() const {

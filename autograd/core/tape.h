@@ -214,7 +214,7 @@ void Tape::attach(const Tensor& output, const F& backward) {
 }
 
 // Records on the current tape how the gradient of `output` reaches `inputs`, unless the mode is eval, the
-// tape does not record, or no input wants a gradient. `backward` reads output.grad() and adds to x.grad()
+// tape does not record, or no input wants a gradient. `backward` reads grad_of(output) and adds to grad_of(x)
 // of each input x with requires_grad(). `op` is the op's name, a string literal.
 template <class F>
 void record(const char* op, const Tensor& output, std::initializer_list<Tensor> inputs, const F& backward) {

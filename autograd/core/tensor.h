@@ -55,24 +55,20 @@ class Tensor {
   bool defined() const { return node_ != nullptr; }
   const Shape& shape() const { return node().shape; }
   int rank() const { return shape().rank(); }
-  int dim(int axis) const { return shape()[axis]; }  // negative axes count from the end
-  std::size_t size() const { return static_cast<std::size_t>(shape().size()); }
+  int size(int axis) const { return shape()[axis]; }  // negative axes count from the end
+  std::size_t numel() const { return static_cast<std::size_t>(shape().numel()); }  // number of elements
   std::size_t rows() const { return static_cast<std::size_t>(shape().rows()); }
   std::size_t cols() const { return static_cast<std::size_t>(shape().cols()); }
 
   real* data() const { return node().data; }
-  std::span<const real> values() const { return {node().data, size()}; }
+  std::span<const real> values() const { return {node().data, numel()}; }
   real item() const;  // the value of a one-element tensor; throws ShapeError for any other
 
   bool requires_grad() const { return node().requires_grad; }
   // Keeps this tensor's gradient readable after backward, which adds to it each time. Leaves always do.
   const Tensor& retain_grad() const;
   // The gradient, zeros where backward has not reached. Throws StateError when it was recycled.
-  std::span<const real> gradient() const;
-
-  // For backward functions. Both allocate on first touch.
-  real* grad() const;              // zeros at first; add to it
-  GradTarget grad_target() const;  // for code that can overwrite instead of adding to zeros
+  std::span<const real> grad() const;
 
   Node& node() const {
     if (!node_ || node_->generation != generation_) [[unlikely]]
@@ -88,5 +84,9 @@ class Tensor {
   Node* node_ = nullptr;
   std::uint64_t generation_ = 0;
 };
+
+// For backward functions: where the gradient of x is added up. Both allocate on first touch.
+real* grad_of(const Tensor& x);           // zeros at first; add to it
+GradTarget grad_target(const Tensor& x);  // for code that can overwrite instead of adding to zeros
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -127,7 +127,7 @@ struct RowMoments {
 };
 constexpr std::size_t kNormRows = 8;  // that are normalised side by side
 constexpr std::size_t layer_norm_scratch(std::size_t cols) { return (2 * kNormRows + 1) * cols; }  // elements
-void layer_norm(real* out, RowMoments* moments, const NormInputs& in, double epsilon, real* scratch);
+void layer_norm(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch);
 // Any may be null; dgain and dbias are added to.
 struct NormGradients {
   real* dx;
@@ -190,10 +190,10 @@ void long_attention_backward(const AttentionHead& head, const AttentionHead& nex
 // One step of Adam (Kingma and Ba 2015), or AdamW (Loshchilov and Hutter 2019) when `decoupled`:
 //   g = gradient_scale * gradient (+ weight_decay * p unless decoupled)
 //   m = beta1 m + (1 - beta1) g;   v = beta2 v + (1 - beta2) g^2
-//   p = p (1 - lr weight_decay if decoupled) - lr (m / correction1) / (sqrt(v / correction2) + epsilon)
+//   p = p (1 - lr weight_decay if decoupled) - lr (m / correction1) / (sqrt(v / correction2) + eps)
 // and gradient = 0.
 struct AdamStep {
-  double lr, beta1, beta2, epsilon, weight_decay;
+  double lr, beta1, beta2, eps, weight_decay;
   bool decoupled;
   double correction1, correction2;  // 1 - beta^t
   double gradient_scale;

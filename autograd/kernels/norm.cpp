@@ -65,7 +65,7 @@ HWY_INLINE const real* norm_input(const NormInputs& in, RowFactors& before, std:
 
 // Rows are taken kNormRows at a time, one stage after another: within a row each stage waits for the one before.
 
-void find_moments(RowMoments* moments, const real* const* rows, std::size_t count, double epsilon, std::size_t n) {
+void find_moments(RowMoments* moments, const real* const* rows, std::size_t count, double eps, std::size_t n) {
   double variance[kNormRows];
   for (std::size_t r = 0; r < count; ++r) {
     DoubleSum sum;
@@ -81,16 +81,16 @@ void find_moments(RowMoments* moments, const real* const* rows, std::size_t coun
                     HWY_ATTR { squares.add_square(first(hn::Sub(hn::Sub(load(rows[r] + j, m), c), s), zero, m)); });
     variance[r] = squares.total() / static_cast<double>(n);
   }
-  for (std::size_t r = 0; r < count; ++r) moments[r].rstd = static_cast<real>(1 / std::sqrt(variance[r] + epsilon));
+  for (std::size_t r = 0; r < count; ++r) moments[r].rstd = static_cast<real>(1 / std::sqrt(variance[r] + eps));
 }
 
-void LayerNorm(real* out, RowMoments* moments, const NormInputs& in, double epsilon, real* scratch) {
+void LayerNorm(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch) {
   RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
   for (std::size_t i = 0; i < in.rows; i += kNormRows) {
     const std::size_t count = std::min(kNormRows, in.rows - i);
     const real* rows[kNormRows];
     for (std::size_t r = 0; r < count; ++r) rows[r] = norm_input(in, before, i + r, out + (i + r) * in.cols);
-    find_moments(moments + i, rows, count, epsilon, in.cols);
+    find_moments(moments + i, rows, count, eps, in.cols);
     for (std::size_t r = 0; r < count; ++r) {
       const RowMoments& m = moments[i + r];
       const V c = set(m.center), s = set(m.shift), rstd = set(m.rstd);
@@ -168,8 +168,8 @@ namespace seppo::inline SEPPO_ABI::kernels {
 HWY_EXPORT(LayerNorm);
 HWY_EXPORT(LayerNormBackward);
 
-void layer_norm(real* out, RowMoments* moments, const NormInputs& in, double epsilon, real* scratch) {
-  HWY_DYNAMIC_DISPATCH(LayerNorm)(out, moments, in, epsilon, scratch);
+void layer_norm(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch) {
+  HWY_DYNAMIC_DISPATCH(LayerNorm)(out, moments, in, eps, scratch);
 }
 
 void layer_norm_backward(const NormGradients& gradients, const real* dout, const NormInputs& in,

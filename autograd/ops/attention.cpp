@@ -144,7 +144,7 @@ void for_each_unit(const Plan& plan, bool is_disjoint, std::size_t n, std::size_
 // The heads of q, k and v in memory of their own: then heads are independent in backward too.
 bool are_disjoint(const Columns& a, const Columns& b) {
   const Tensor &x = a.matrix, &y = b.matrix;
-  if (x.data() + x.size() <= y.data() || y.data() + y.size() <= x.data()) return true;
+  if (x.data() + x.numel() <= y.data() || y.data() + y.numel() <= x.data()) return true;
   return x.data() == y.data() && x.cols() == y.cols() && (a.first + a.count <= b.first || b.first + b.count <= a.first);
 }
 
@@ -209,8 +209,8 @@ void forward(const Plan& plan, const Tensor& y) {
 }
 
 void backward(const Plan& plan, const Tensor& y) {
-  const auto gradient = [](const Columns& c) { return c.matrix.requires_grad() ? c.matrix.grad() : nullptr; };
-  const Gradients gradients{y.grad(), gradient(plan.q), gradient(plan.k), gradient(plan.v)};
+  const auto gradient = [](const Columns& c) { return c.matrix.requires_grad() ? grad_of(c.matrix) : nullptr; };
+  const Gradients gradients{grad_of(y), gradient(plan.q), gradient(plan.k), gradient(plan.v)};
   const bool is_disjoint = are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v);
   if (plan.is_short())
     for_each_group(plan, y, gradients, is_disjoint, kernels::short_attention_backward);
@@ -269,7 +269,7 @@ Tensor weights_tensor(const Plan& plan, const Tensor& y) {
 Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets,
                  Offsets k_offsets, const AttentionOptions& options) {
   for (const Columns& c : {q, k, v}) {
-    check(c.matrix.rank() == 2 && c.first >= 0 && c.count > 0 && c.first + c.count <= c.matrix.dim(1),
+    check(c.matrix.rank() == 2 && c.first >= 0 && c.count > 0 && c.first + c.count <= c.matrix.size(1),
           "attention: columns ", c.first, "..", c.first + c.count, " are not within a matrix ", c.matrix);
     check(c.count == q.count, "attention: Q, K and V widths differ: ", q.count, ", ", k.count, ", ", v.count);
   }
@@ -308,16 +308,16 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads, const AttentionOptions& options) {
   for (const Tensor& x : {q, k, v})
-    check(x.rank() == 3 && x.dim(0) == q.dim(0), "attention: needs Q, K, V [sequences, rows, d]: Q ", q, ", K ", k,
+    check(x.rank() == 3 && x.size(0) == q.size(0), "attention: needs Q, K, V [sequences, rows, d]: Q ", q, ", K ", k,
           ", V ", v);
-  const auto rows = [](const Tensor& x) { return reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}); };
+  const auto rows = [](const Tensor& x) { return reshape(x, {x.size(0) * x.size(1), x.size(2)}); };
   const auto offsets = [](const Tensor& x) {
-    int* const begin = tape().allocate<int>(static_cast<std::size_t>(x.dim(0)) + 1);
-    for (int s = 0; s <= x.dim(0); ++s) begin[s] = s * x.dim(1);
-    return Offsets(begin, static_cast<std::size_t>(x.dim(0)) + 1);
+    int* const begin = tape().allocate<int>(static_cast<std::size_t>(x.size(0)) + 1);
+    for (int s = 0; s <= x.size(0); ++s) begin[s] = s * x.size(1);
+    return Offsets(begin, static_cast<std::size_t>(x.size(0)) + 1);
   };
   return reshape(attention(rows(q), rows(k), rows(v), n_heads, offsets(q), offsets(k), options),
-                 Shape{q.dim(0), q.dim(1), q.dim(2)});
+                 Shape{q.size(0), q.size(1), q.size(2)});
 }
 
 }  // namespace seppo::inline SEPPO_ABI

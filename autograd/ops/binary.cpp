@@ -26,9 +26,9 @@ Tensor binary(const char* name, kernels::Binary op, const Tensor& a, const Tenso
     kernels::binary(op, run, y.data() + iy, a.data() + at[0], b.data() + at[1]);
   });
   record(name, y, {a, b}, [=] {
-    real* const da = a.requires_grad() ? a.grad() : nullptr;
-    real* const db = b.requires_grad() ? b.grad() : nullptr;
-    const real* const dy = y.grad();
+    real* const da = a.requires_grad() ? grad_of(a) : nullptr;
+    real* const db = b.requires_grad() ? grad_of(b) : nullptr;
+    const real* const dy = grad_of(y);
     plan.for_each_run([&](std::size_t iy, const auto& at) {
       kernels::binary_backward(op, run, da ? da + at[0] : nullptr, db ? db + at[1] : nullptr, dy + iy, a.data() + at[0],
                                b.data() + at[1]);
@@ -51,9 +51,9 @@ Tensor map(const char* name, const Tensor& a, const Tensor& b, const F& f, const
   };
   each([&](std::size_t i, std::size_t ia, std::size_t ib) { y.data()[i] = f(a.data()[ia], b.data()[ib]); });
   record(name, y, {a, b}, [=] {
-    real* const da = a.requires_grad() ? a.grad() : nullptr;
-    real* const db = b.requires_grad() ? b.grad() : nullptr;
-    const real* const dy = y.grad();
+    real* const da = a.requires_grad() ? grad_of(a) : nullptr;
+    real* const db = b.requires_grad() ? grad_of(b) : nullptr;
+    const real* const dy = grad_of(y);
     each([&](std::size_t i, std::size_t ia, std::size_t ib) {
       if (da) da[ia] += dy[i] * slope_a(a.data()[ia], b.data()[ib], y.data()[i]);
       if (db) db[ib] += dy[i] * slope_b(a.data()[ia], b.data()[ib], y.data()[i]);
@@ -74,12 +74,12 @@ Tensor compare(const char* name, const Tensor& a, const Tensor& b, const F& hold
 // y = a + b of equal shapes: the residual sum, worth avoiding a pass over zeros.
 Tensor add_same(const Tensor& a, const Tensor& b) {
   Tensor y = tape().create(a.shape());
-  kernels::binary(kernels::Binary::add, {y.size(), 1, 1}, y.data(), a.data(), b.data());
+  kernels::binary(kernels::Binary::add, {y.numel(), 1, 1}, y.data(), a.data(), b.data());
   record("add", y, {a, b}, [=] {
     for (const Tensor& x : {a, b}) {
       if (!x.requires_grad()) continue;
-      const auto [dx, beta] = x.grad_target();
-      kernels::axpy(dx, beta, y.grad(), 1, y.size());
+      const auto [dx, beta] = grad_target(x);
+      kernels::axpy(dx, beta, grad_of(y), 1, y.numel());
     }
   });
   return y;
@@ -160,9 +160,9 @@ Tensor where(const Tensor& condition, const Operand& a_operand, const Operand& b
     y.data()[i] = holds ? a.data()[ia] : b.data()[ib];
   });
   record("where", y, {a, b}, [=] {
-    real* const da = a.requires_grad() ? a.grad() : nullptr;
-    real* const db = b.requires_grad() ? b.grad() : nullptr;
-    const real* const dy = y.grad();
+    real* const da = a.requires_grad() ? grad_of(a) : nullptr;
+    real* const db = b.requires_grad() ? grad_of(b) : nullptr;
+    const real* const dy = grad_of(y);
     each([&](std::size_t i, bool holds, std::size_t ia, std::size_t ib) {
       if (holds && da) da[ia] += dy[i];
       if (!holds && db) db[ib] += dy[i];
@@ -180,16 +180,16 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, real value) {
 Tensor expand(const Tensor& x, const Shape& shape) {
   check(x.rank() <= shape.rank(), "expand: x ", x, " has more axes than ", shape);
   for (int axis = 1; axis <= x.rank(); ++axis)
-    check(x.dim(-axis) == shape[-axis] || x.dim(-axis) == 1, "expand: x ", x, " dim ", x.rank() - axis, " = ",
-          x.dim(-axis), " is neither 1 nor that of ", shape, " dim ", shape.rank() - axis, " = ", shape[-axis]);
+    check(x.size(-axis) == shape[-axis] || x.size(-axis) == 1, "expand: x ", x, " dim ", x.rank() - axis, " = ",
+          x.size(-axis), " is neither 1 nor that of ", shape, " dim ", shape.rank() - axis, " = ", shape[-axis]);
   const auto plan = broadcast<1>(shape, {x.shape()});
   Tensor y = tape().create(shape);
   plan.for_each_run([&](std::size_t iy, const auto& at) {
     for (std::size_t i = 0; i < plan.n; ++i) y.data()[iy + i] = x.data()[at[0] + i * plan.steps[0]];
   });
   record("expand", y, {x}, [=] {
-    real* const dx = x.grad();
-    const real* const dy = y.grad();
+    real* const dx = grad_of(x);
+    const real* const dy = grad_of(y);
     plan.for_each_run([&](std::size_t iy, const auto& at) {
       for (std::size_t i = 0; i < plan.n; ++i) dx[at[0] + i * plan.steps[0]] += dy[iy + i];
     });

@@ -54,7 +54,7 @@ Broadcast<N> broadcast(const Shape& shape, const std::array<Shape, N>& operands)
   Broadcast<N> plan;
   plan.shape = shape;
   if (std::all_of(operands.begin(), operands.end(), [&](const Shape& s) { return s == shape; })) {
-    plan.n = static_cast<std::size_t>(shape.size());
+    plan.n = static_cast<std::size_t>(shape.numel());
     plan.steps.fill(1);
     return plan;
   }

@@ -10,12 +10,12 @@ Tensor ones(const Shape& shape) { return full(shape, 1); }
 
 Tensor full(const Shape& shape, real value) {
   Tensor y = tape().create(shape);
-  std::fill_n(y.data(), y.size(), value);
+  std::fill_n(y.data(), y.numel(), value);
   return y;
 }
 
 Tensor tensor(const Shape& shape, std::span<const real> values) {
-  check(static_cast<std::size_t>(shape.size()) == values.size(), "tensor: shape ", shape, " has ", shape.size(),
+  check(static_cast<std::size_t>(shape.numel()) == values.size(), "tensor: shape ", shape, " has ", shape.numel(),
         " elements, ", values.size(), " values given");
   Tensor y = tape().create(shape);
   std::copy(values.begin(), values.end(), y.data());

@@ -67,9 +67,9 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b) {
         " axes");
   for (std::size_t i = 0; i < e.a.size(); ++i)
     if (const std::size_t j = e.b.find(e.a[i]); j != std::string_view::npos)
-      check(a.dim(static_cast<int>(i)) == b.dim(static_cast<int>(j)), "einsum: sizes of label ", e.a[i],
-            " differ: lhs ", a, " dim ", i, " = ", a.dim(static_cast<int>(i)), ", rhs ", b, " dim ", j, " = ",
-            b.dim(static_cast<int>(j)));
+      check(a.size(static_cast<int>(i)) == b.size(static_cast<int>(j)), "einsum: sizes of label ", e.a[i],
+            " differ: lhs ", a, " dim ", i, " = ", a.size(static_cast<int>(i)), ", rhs ", b, " dim ", j, " = ",
+            b.size(static_cast<int>(j)));
 
   std::string la(e.a), lb(e.b), batch, contracted, rows, columns;
   const Tensor left = sum_own(a, la, e.b, e.y), right = sum_own(b, lb, e.a, e.y);
@@ -81,7 +81,7 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b) {
   const auto product = [&](const Tensor& x, std::string_view labels, std::string_view group, bool in_result) {
     std::int64_t total = 1;
     for (const char label : group) {
-      const int size = x.dim(static_cast<int>(labels.find(label)));
+      const int size = x.size(static_cast<int>(labels.find(label)));
       total *= size;
       check(total <= std::numeric_limits<int>::max(), "einsum: labels \"", group, "\" of ", x,
             " have together more than ", std::numeric_limits<int>::max(), " elements");

@@ -9,21 +9,21 @@ namespace seppo::inline SEPPO_ABI {
 namespace {
 
 void check_features(const char* op, const Tensor& x, std::initializer_list<Tensor> features) {
-  check(x.rank() >= 1 && x.dim(-1) > 0, op, ": needs a last axis of at least one element, got x ", x);
+  check(x.rank() >= 1 && x.size(-1) > 0, op, ": needs a last axis of at least one element, got x ", x);
   for (const Tensor& p : features)
-    check(p.rank() == 1 && p.dim(0) == x.dim(-1), op, ": gain and bias must have the size of x ", x, " dim ",
-          x.rank() - 1, " = ", x.dim(-1), ", got ", p);
+    check(p.rank() == 1 && p.size(0) == x.size(-1), op, ": gain and bias must have the size of x ", x, " dim ",
+          x.rank() - 1, " = ", x.size(-1), ", got ", p);
 }
 
 double real_to_double(real v) { return static_cast<double>(v); }
 
 }  // namespace
 
-// y = gain x_hat, x_hat = x r, r = 1 / sqrt(mean x^2 + epsilon);
+// y = gain x_hat, x_hat = x r, r = 1 / sqrt(mean x^2 + eps);
 // dx = r (gain dy - x_hat mean(gain dy x_hat))
-Tensor rms_norm(const Tensor& x, const Tensor& gain, double epsilon) {
+Tensor rms_norm(const Tensor& x, const Tensor& gain, double eps) {
   check_features("rms_norm", x, {gain});
-  check<ArgumentError>(epsilon >= 0, "rms_norm: epsilon ", epsilon, " is negative");
+  check<ArgumentError>(eps >= 0, "rms_norm: eps ", eps, " is negative");
   Tape& t = tape();
   Tensor y = t.create(x.shape());
   const std::size_t n = x.cols();
@@ -32,15 +32,15 @@ Tensor rms_norm(const Tensor& x, const Tensor& gain, double epsilon) {
     const real* const row = x.data() + i * n;
     double squares = 0;
     for (std::size_t j = 0; j < n; ++j) squares += real_to_double(row[j]) * real_to_double(row[j]);
-    scales[i] = 1 / std::sqrt(squares / static_cast<double>(n) + epsilon);
+    scales[i] = 1 / std::sqrt(squares / static_cast<double>(n) + eps);
     for (std::size_t j = 0; j < n; ++j)
       y.data()[i * n + j] = static_cast<real>(real_to_double(row[j]) * scales[i]) * gain.data()[j];
   }
   record("rms_norm", y, {x, gain}, [=] {
-    real* const dx = x.requires_grad() ? x.grad() : nullptr;
-    real* const dgain = gain.requires_grad() ? gain.grad() : nullptr;
+    real* const dx = x.requires_grad() ? grad_of(x) : nullptr;
+    real* const dgain = gain.requires_grad() ? grad_of(gain) : nullptr;
     for (std::size_t i = 0; i < x.rows(); ++i) {
-      const real *const row = x.data() + i * n, *const dy = y.grad() + i * n;
+      const real *const row = x.data() + i * n, *const dy = grad_of(y) + i * n;
       const auto x_hat = [&](std::size_t j) { return real_to_double(row[j]) * scales[i]; };
       double along = 0;
       for (std::size_t j = 0; j < n; ++j) {
@@ -56,12 +56,12 @@ Tensor rms_norm(const Tensor& x, const Tensor& gain, double epsilon) {
   return y;
 }
 
-// y = gain x_hat + bias, x_hat = (x - mean) r, r = 1 / sqrt(variance + epsilon), for each column;
+// y = gain x_hat + bias, x_hat = (x - mean) r, r = 1 / sqrt(variance + eps), for each column;
 // with the batch's own statistics dx = gain r (dy - mean dy - x_hat mean(dy x_hat)), with given ones gain r dy.
 Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, const BatchNormOptions& options) {
   check_features("batch_norm", x, {gain, bias, running_mean, running_var});
-  check<ArgumentError>(options.epsilon >= 0, "batch_norm: epsilon ", options.epsilon, " is negative");
+  check<ArgumentError>(options.eps >= 0, "batch_norm: eps ", options.eps, " is negative");
   check<ArgumentError>(options.momentum >= 0 && options.momentum <= 1, "batch_norm: momentum ", options.momentum,
                        " is not in [0, 1]");
   Tape& t = tape();
@@ -77,8 +77,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const
     var[j] = is_train ? 0 : real_to_double(running_var.data()[j]);
   }
   if (is_train) {
-    for (std::size_t i = 0; i < x.size(); ++i) mean[i % n] += real_to_double(x.data()[i]) / count;
-    for (std::size_t i = 0; i < x.size(); ++i)
+    for (std::size_t i = 0; i < x.numel(); ++i) mean[i % n] += real_to_double(x.data()[i]) / count;
+    for (std::size_t i = 0; i < x.numel(); ++i)
       var[i % n] += std::pow(real_to_double(x.data()[i]) - mean[i % n], 2) / count;
     const double m = options.momentum;
     for (std::size_t j = 0; j < n; ++j) {  // the running variance is the unbiased one
@@ -87,30 +87,30 @@ Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const
       to_var = static_cast<real>((1 - m) * real_to_double(to_var) + m * var[j] * count / (count - 1));
     }
   }
-  for (std::size_t j = 0; j < n; ++j) scales[j] = 1 / std::sqrt(var[j] + options.epsilon);
+  for (std::size_t j = 0; j < n; ++j) scales[j] = 1 / std::sqrt(var[j] + options.eps);
 
   const auto x_hat = [=](std::size_t i) { return (real_to_double(x.data()[i]) - mean[i % n]) * scales[i % n]; };
   Tensor y = t.create(x.shape());
-  for (std::size_t i = 0; i < y.size(); ++i)
+  for (std::size_t i = 0; i < y.numel(); ++i)
     y.data()[i] = static_cast<real>(real_to_double(gain.data()[i % n]) * x_hat(i)) + bias.data()[i % n];
   record("batch_norm", y, {x, gain, bias}, [=] {
-    const real* const dy = y.grad();
+    const real* const dy = grad_of(y);
     double *const sums = tape().allocate<double>(n), *const along = tape().allocate<double>(n);
     std::fill_n(sums, n, 0.0);
     std::fill_n(along, n, 0.0);
-    for (std::size_t i = 0; i < y.size(); ++i) {
+    for (std::size_t i = 0; i < y.numel(); ++i) {
       sums[i % n] += real_to_double(dy[i]);
       along[i % n] += real_to_double(dy[i]) * x_hat(i);
     }
-    real* const dbias = bias.requires_grad() ? bias.grad() : nullptr;
-    real* const dgain = gain.requires_grad() ? gain.grad() : nullptr;
+    real* const dbias = bias.requires_grad() ? grad_of(bias) : nullptr;
+    real* const dgain = gain.requires_grad() ? grad_of(gain) : nullptr;
     for (std::size_t j = 0; j < n; ++j) {
       if (dbias) dbias[j] += static_cast<real>(sums[j]);
       if (dgain) dgain[j] += static_cast<real>(along[j]);
     }
     if (!x.requires_grad()) return;
-    real* const dx = x.grad();
-    for (std::size_t i = 0; i < x.size(); ++i) {
+    real* const dx = grad_of(x);
+    for (std::size_t i = 0; i < x.numel(); ++i) {
       const std::size_t j = i % n;
       const double centred = is_train ? (sums[j] + x_hat(i) * along[j]) / count : 0;
       dx[i] += static_cast<real>(real_to_double(gain.data()[j]) * scales[j] * (real_to_double(dy[i]) - centred));

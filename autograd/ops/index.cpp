@@ -10,7 +10,7 @@ namespace seppo::inline SEPPO_ABI {
 namespace {
 
 void check_ids(std::span<const int> ids, const Tensor& table) {
-  const int n = table.dim(0);
+  const int n = table.size(0);
   for (std::size_t i = 0; i < ids.size(); ++i)
     check<IndexError>(ids[i] >= 0 && ids[i] < n, "embedding: id ", ids[i], " at position ", i, " is not in 0..", n - 1,
                       ", the rows of table ", table);
@@ -23,14 +23,14 @@ Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingO
   check_ids(ids, table);
   const Tensor positions = options.positions;
   if (positions.defined()) {
-    check(positions.rank() == 2 && positions.dim(1) == table.dim(1), "embedding: positions ", positions,
+    check(positions.rank() == 2 && positions.size(1) == table.size(1), "embedding: positions ", positions,
           " must have the width of table ", table);
     check(options.position_ids.size() == ids.size(), "embedding: ", options.position_ids.size(), " position ids for ",
           ids.size(), " ids");
     check_ids(options.position_ids, positions);
   }
   Tape& t = tape();
-  Tensor y = t.create({static_cast<int>(ids.size()), table.dim(1)});
+  Tensor y = t.create({static_cast<int>(ids.size()), table.size(1)});
   const std::size_t d = y.cols();
   const real scale = options.scale;
   const auto kept_ids = t.keep(ids), kept_positions = t.keep(options.position_ids);
@@ -39,16 +39,16 @@ Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingO
     kernels::scale(y.data() + i * d, row(table.data(), ids[i]), scale, d);
     if (positions.defined()) kernels::axpy(y.data() + i * d, 1, row(positions.data(), kept_positions[i]), 1, d);
   }
-  const auto backward = [=, padding = options.padding_index] {
+  const auto backward = [=, padding = options.padding_idx] {
     if (table.requires_grad()) {
-      real* const dtable = table.grad();
+      real* const dtable = grad_of(table);
       for (std::size_t i = 0; i < kept_ids.size(); ++i)
-        if (kept_ids[i] != padding) kernels::axpy(row(dtable, kept_ids[i]), 1, y.grad() + i * d, scale, d);
+        if (kept_ids[i] != padding) kernels::axpy(row(dtable, kept_ids[i]), 1, grad_of(y) + i * d, scale, d);
     }
     if (positions.defined() && positions.requires_grad()) {
-      real* const dpositions = positions.grad();
+      real* const dpositions = grad_of(positions);
       for (std::size_t i = 0; i < kept_ids.size(); ++i)
-        kernels::axpy(row(dpositions, kept_positions[i]), 1, y.grad() + i * d, 1, d);
+        kernels::axpy(row(dpositions, kept_positions[i]), 1, grad_of(y) + i * d, 1, d);
     }
   };
   if (positions.defined())
@@ -75,15 +75,15 @@ std::size_t blocks(const Shape& shape, int axis) {
 
 Tensor slice(const Tensor& x, int axis, int begin, int end) {
   axis = x.shape().axis(axis);
-  check<IndexError>(0 <= begin && begin <= end && end <= x.dim(axis), "slice: ", begin, "..", end, " is not within 0..",
-                    x.dim(axis), ", dim ", axis, " of ", x);
+  check<IndexError>(0 <= begin && begin <= end && end <= x.size(axis), "slice: ", begin, "..", end, " is not within 0..",
+                    x.size(axis), ", dim ", axis, " of ", x);
   const Shape shape = with_size(x.shape(), axis, end - begin);
   const std::size_t first = block(x.shape(), axis + 1) * static_cast<std::size_t>(begin);
   if (axis == 0) return tape().view(x, shape, static_cast<std::ptrdiff_t>(first));
   Tensor y = tape().create(shape);
   const std::size_t rows = blocks(shape, axis), from = block(x.shape(), axis), to = block(shape, axis);
   kernels::copy_rows(y.data(), to, x.data() + first, from, rows, to);
-  record("slice", y, {x}, [=] { kernels::add_rows(x.grad() + first, from, y.grad(), to, rows, to); });
+  record("slice", y, {x}, [=] { kernels::add_rows(grad_of(x) + first, from, grad_of(y), to, rows, to); });
   return y;
 }
 
@@ -95,9 +95,9 @@ Tensor concat(std::span<const Tensor> tensors, int axis) {
   for (const Tensor& x : tensors) {
     check(x.rank() == head.rank(), "concat: ranks differ: ", head, " and ", x);
     for (int i = 0; i < x.rank(); ++i)
-      check(i == axis || x.dim(i) == head.dim(i), "concat: sizes differ outside axis ", axis, ": ", head, " dim ", i,
-            " = ", head.dim(i), ", ", x, " dim ", i, " = ", x.dim(i));
-    total += x.dim(axis);
+      check(i == axis || x.size(i) == head.size(i), "concat: sizes differ outside axis ", axis, ": ", head, " dim ", i,
+            " = ", head.size(i), ", ", x, " dim ", i, " = ", x.size(i));
+    total += x.size(axis);
   }
   check(total <= std::numeric_limits<int>::max(), "concat: the sizes of dim ", axis, " add up to ", total,
         ", more than an axis can have");
@@ -115,7 +115,7 @@ Tensor concat(std::span<const Tensor> tensors, int axis) {
     std::size_t begin = 0;
     for (const Tensor& x : parts) {
       const std::size_t from = block(x.shape(), axis);
-      if (x.requires_grad()) kernels::add_rows(x.grad(), from, y.grad() + begin, to, rows, from);
+      if (x.requires_grad()) kernels::add_rows(grad_of(x), from, grad_of(y) + begin, to, rows, from);
       begin += from;
     }
   });
@@ -147,7 +147,7 @@ std::vector<Tensor> split(const Tensor& x, std::span<const int> sizes, int axis)
     check(size >= 0, "split: negative size ", size, " for dim ", axis, " of ", x);
     total += size;
   }
-  check(total == x.dim(axis), "split: the sizes add up to ", total, ", not to dim ", axis, " = ", x.dim(axis), " of ",
+  check(total == x.size(axis), "split: the sizes add up to ", total, ", not to dim ", axis, " = ", x.size(axis), " of ",
         x);
   std::vector<Tensor> parts;
   int begin = 0;
@@ -165,14 +165,14 @@ std::vector<Tensor> split(const Tensor& x, std::initializer_list<int> sizes, int
 std::vector<Tensor> split(const Tensor& x, int size, int axis) {
   check<ArgumentError>(size > 0, "split: size ", size, " is not positive");
   std::vector<int> sizes;
-  for (int rest = x.dim(axis); rest > 0; rest -= size) sizes.push_back(std::min(size, rest));
+  for (int rest = x.size(axis); rest > 0; rest -= size) sizes.push_back(std::min(size, rest));
   if (sizes.empty()) sizes.push_back(0);
   return split(x, sizes, axis);
 }
 
 std::vector<Tensor> chunk(const Tensor& x, int chunks, int axis) {
   check<ArgumentError>(chunks > 0, "chunk: ", chunks, " chunks");
-  return split(x, std::max(1, (x.dim(axis) + chunks - 1) / chunks), axis);
+  return split(x, std::max(1, (x.size(axis) + chunks - 1) / chunks), axis);
 }
 
 }  // namespace seppo::inline SEPPO_ABI

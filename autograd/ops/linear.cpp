@@ -22,12 +22,12 @@ struct Batches {
   }
 };
 
-int leading(const Tensor& x, int axis) { return axis <= x.rank() ? x.dim(-axis) : 1; }
+int leading(const Tensor& x, int axis) { return axis <= x.rank() ? x.size(-axis) : 1; }
 
 Shape matmul_shape(const Tensor& a, const Tensor& b) {
   check(a.rank() >= 1 && b.rank() >= 1, "matmul: both operands need at least one axis: lhs ", a, ", rhs ", b);
-  check(a.dim(-1) == b.dim(-2), "matmul: inner sizes differ: lhs ", a, " dim ", a.rank() - 1, " = ", a.dim(-1),
-        ", rhs ", b, " dim ", b.rank() - 2, " = ", b.dim(-2));
+  check(a.size(-1) == b.size(-2), "matmul: inner sizes differ: lhs ", a, " dim ", a.rank() - 1, " = ", a.size(-1),
+        ", rhs ", b, " dim ", b.rank() - 2, " = ", b.size(-2));
   int sizes[Shape::kMaxRank];
   const int rank = std::max(a.rank(), b.rank());
   for (int axis = 3; axis <= rank; ++axis) {
@@ -36,17 +36,17 @@ Shape matmul_shape(const Tensor& a, const Tensor& b) {
           a.rank() - axis, " = ", in_a, ", rhs ", b, " dim ", b.rank() - axis, " = ", in_b);
     sizes[rank - axis] = in_a == 1 ? in_b : in_a;
   }
-  sizes[rank - 2] = a.dim(-2);
-  sizes[rank - 1] = b.dim(-1);
+  sizes[rank - 2] = a.size(-2);
+  sizes[rank - 1] = b.size(-1);
   return Shape(std::span<const int>(sizes, static_cast<std::size_t>(rank)));
 }
 
 Batches matmul_batches(const Tensor& a, const Tensor& b, const Shape& y) {
   const auto size = [](int s) { return static_cast<std::size_t>(s); };
   Batches plan;
-  plan.k = size(a.dim(-1));
-  plan.n = size(b.dim(-1));
-  plan.m = size(a.dim(-2));
+  plan.k = size(a.size(-1));
+  plan.n = size(b.size(-1));
+  plan.m = size(a.size(-2));
   if (b.rank() == 2) {  // one product over all rows of a
     plan.m = size(1) * static_cast<std::size_t>(y.rows());
     return plan;
@@ -73,15 +73,15 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   });
   // dA = dY B^T, dB = A^T dY
   record("matmul", y, {a, b}, [=] {
-    const real* const dy = y.grad();
+    const real* const dy = grad_of(y);
     if (a.requires_grad()) {
-      real* const da = a.grad();
+      real* const da = grad_of(a);
       plan.for_each([&](std::size_t ia, std::size_t ib, std::size_t iy) {
         gemm(Trans::no, Trans::yes, m, k, n, dy + iy, n, b.data() + ib, n, 1, da + ia, k);
       });
     }
     if (b.requires_grad()) {
-      real* const db = b.grad();
+      real* const db = grad_of(b);
       plan.for_each([&](std::size_t ia, std::size_t ib, std::size_t iy) {
         gemm(Trans::yes, Trans::no, k, n, m, a.data() + ia, k, dy + iy, n, 1, db + ib, n);
       });
@@ -95,14 +95,14 @@ namespace {
 Tensor linear_output(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check(weight.rank() == 2 && x.rank() >= 1, op, ": needs x [..., in] and weight [out, in]: x ", x, ", weight ",
         weight);
-  check(x.dim(-1) == weight.dim(1), op, ": inner sizes differ: x ", x, " dim ", x.rank() - 1, " = ", x.dim(-1),
-        ", weight ", weight, " dim 1 = ", weight.dim(1));
+  check(x.size(-1) == weight.size(1), op, ": inner sizes differ: x ", x, " dim ", x.rank() - 1, " = ", x.size(-1),
+        ", weight ", weight, " dim 1 = ", weight.size(1));
   if (bias.defined())
-    check(bias.rank() == 1 && bias.dim(0) == weight.dim(0), op, ": bias ", bias, " must have the size of weight ",
-          weight, " dim 0 = ", weight.dim(0));
+    check(bias.rank() == 1 && bias.size(0) == weight.size(0), op, ": bias ", bias, " must have the size of weight ",
+          weight, " dim 0 = ", weight.size(0));
   int sizes[Shape::kMaxRank];
   std::copy(x.shape().sizes().begin(), x.shape().sizes().end(), sizes);
-  sizes[x.rank() - 1] = weight.dim(0);
+  sizes[x.rank() - 1] = weight.size(0);
   return tape().create(Shape(std::span<const int>(sizes, static_cast<std::size_t>(x.rank()))));
 }
 
@@ -125,17 +125,17 @@ void product(const Tensor& y, const real* x, const Tensor& weight, const Tensor&
 // dx = beta dx + dy W
 void add_input_gradient(GradTarget dx, const Tensor& y, const Tensor& weight) {
   const std::size_t rows = y.rows(), out = weight.rows(), in = weight.cols();
-  gemm(Trans::no, Trans::no, rows, in, out, y.grad(), out, weight.data(), in, dx.beta, dx.grad, in);
+  gemm(Trans::no, Trans::no, rows, in, out, grad_of(y), out, weight.data(), in, dx.beta, dx.grad, in);
 }
 
 // dW += dy^T x; db += the sum of dy's rows
 void add_parameter_gradients(const Tensor& y, const real* x, const Tensor& weight, const Tensor& bias) {
   const std::size_t rows = y.rows(), out = weight.rows(), in = weight.cols();
   if (weight.requires_grad()) {
-    const auto [dw, beta] = weight.grad_target();
-    gemm(Trans::yes, Trans::no, out, in, rows, y.grad(), out, x, in, beta, dw, in);
+    const auto [dw, beta] = grad_target(weight);
+    gemm(Trans::yes, Trans::no, out, in, rows, grad_of(y), out, x, in, beta, dw, in);
   }
-  if (bias.defined() && bias.requires_grad()) kernels::add_column_sums(bias.grad(), y.grad(), rows, out);
+  if (bias.defined() && bias.requires_grad()) kernels::add_column_sums(grad_of(bias), grad_of(y), rows, out);
 }
 
 }  // namespace
@@ -144,10 +144,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   if (activation == Activation::gelu) return gelu(linear(x, weight, bias));
   Tensor y = linear_output("linear", x, weight, bias);
   product(y, x.data(), weight, bias);
-  if (activation == Activation::relu) kernels::unary(kernels::Unary::relu, y.data(), y.data(), y.size());
+  if (activation == Activation::relu) kernels::unary(kernels::Unary::relu, y.data(), y.data(), y.numel());
   record_linear("linear", y, x, weight, bias, [=] {
-    if (activation == Activation::relu) kernels::relu_mask(y.grad(), y.data(), y.size());
-    if (x.requires_grad()) add_input_gradient(x.grad_target(), y, weight);
+    if (activation == Activation::relu) kernels::relu_mask(grad_of(y), y.data(), y.numel());
+    if (x.requires_grad()) add_input_gradient(grad_target(x), y, weight);
     add_parameter_gradients(y, x.data(), weight, bias);
   });
   return y;
@@ -157,19 +157,19 @@ Tensor gelu_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   using kernels::Unary;
   Tensor y = linear_output("gelu_linear", x, weight, bias);
   {
-    const RecycledArray g(tape().arena(), x.size());  // gelu(x)
-    kernels::unary(Unary::gelu, g.data(), x.data(), x.size());
+    const RecycledArray g(tape().arena(), x.numel());  // gelu(x)
+    kernels::unary(Unary::gelu, g.data(), x.data(), x.numel());
     product(y, g.data(), weight, bias);
   }
   record_linear("gelu_linear", y, x, weight, bias, [=] {
-    const RecycledArray again(tape().arena(), x.size());
-    kernels::unary(Unary::gelu, again.data(), x.data(), x.size());
+    const RecycledArray again(tape().arena(), x.numel());
+    kernels::unary(Unary::gelu, again.data(), x.data(), x.numel());
     add_parameter_gradients(y, again.data(), weight, bias);
     if (!x.requires_grad()) return;
     real* const dg = again.data();
     add_input_gradient({dg, 0}, y, weight);
-    const auto [dx, beta] = x.grad_target();
-    kernels::unary_backward(Unary::gelu, dx, beta, dg, x.data(), nullptr, x.size());
+    const auto [dx, beta] = grad_target(x);
+    kernels::unary_backward(Unary::gelu, dx, beta, dg, x.data(), nullptr, x.numel());
   });
   return y;
 }

@@ -8,13 +8,13 @@ namespace seppo::inline SEPPO_ABI {
 
 Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const CrossEntropyOptions& options) {
   const double smoothing = options.label_smoothing;
-  check(logits.rank() >= 1 && logits.dim(-1) > 0, "cross_entropy: needs logits [..., classes], got ", logits);
+  check(logits.rank() >= 1 && logits.size(-1) > 0, "cross_entropy: needs logits [..., classes], got ", logits);
   check(targets.size() == logits.rows(), "cross_entropy: ", targets.size(), " targets for the ", logits.rows(),
         " rows of logits ", logits);
   check<ArgumentError>(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing ", smoothing,
                        " is not in [0, 1]");
   const std::size_t classes = logits.cols();
-  const int ignored = options.ignored_index;
+  const int ignored = options.ignore_index;
   Tape& t = tape();
   const auto kept_targets = t.keep(targets);
   real* const log_sum_exp = t.allocate<real>(targets.size());
@@ -24,8 +24,8 @@ Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const C
   std::size_t count = 0;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] == ignored) continue;
-    check<IndexError>(targets[i] >= 0 && targets[i] < logits.dim(-1), "cross_entropy: target ", targets[i], " of row ",
-                      i, " is not in 0..", logits.dim(-1) - 1, ", the classes of logits ", logits);
+    check<IndexError>(targets[i] >= 0 && targets[i] < logits.size(-1), "cross_entropy: target ", targets[i], " of row ",
+                      i, " is not in 0..", logits.size(-1) - 1, ", the classes of logits ", logits);
     const real* const x = logits.data() + i * classes;
     log_sum_exp[i] = kernels::log_sum_exp(x, classes);
     loss += static_cast<double>(log_sum_exp[i]) - (1 - smoothing) * static_cast<double>(x[targets[i]]);
@@ -37,8 +37,8 @@ Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const C
   *y.data() = static_cast<real>(loss * weight);
 
   record("cross_entropy", y, {logits}, [=] {
-    const auto [dx, beta] = logits.grad_target();
-    const real scale = *y.grad() * static_cast<real>(weight);
+    const auto [dx, beta] = grad_target(logits);
+    const real scale = *grad_of(y) * static_cast<real>(weight);
     for (std::size_t i = 0; i < kept_targets.size(); ++i) {
       real* const row = dx + i * classes;
       if (kept_targets[i] != ignored)
@@ -54,18 +54,18 @@ Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const C
 
 Tensor nll_loss(const Tensor& log_probabilities, std::span<const int> targets, const NllOptions& options) {
   const Tensor& x = log_probabilities;
-  check(x.rank() >= 1 && x.dim(-1) > 0, "nll_loss: needs log_probabilities [..., classes], got ", x);
+  check(x.rank() >= 1 && x.size(-1) > 0, "nll_loss: needs log_probabilities [..., classes], got ", x);
   check(targets.size() == x.rows(), "nll_loss: ", targets.size(), " targets for the ", x.rows(),
         " rows of log_probabilities ", x);
   const std::size_t classes = x.cols();
-  const int ignored = options.ignored_index;
+  const int ignored = options.ignore_index;
   const auto kept_targets = tape().keep(targets);
   double loss = 0;
   std::size_t count = 0;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] == ignored) continue;
-    check<IndexError>(targets[i] >= 0 && targets[i] < x.dim(-1), "nll_loss: target ", targets[i], " of row ", i,
-                      " is not in 0..", x.dim(-1) - 1, ", the classes of log_probabilities ", x);
+    check<IndexError>(targets[i] >= 0 && targets[i] < x.size(-1), "nll_loss: target ", targets[i], " of row ", i,
+                      " is not in 0..", x.size(-1) - 1, ", the classes of log_probabilities ", x);
     loss -= static_cast<double>(x.data()[i * classes + static_cast<std::size_t>(targets[i])]);
     ++count;
   }
@@ -73,10 +73,10 @@ Tensor nll_loss(const Tensor& log_probabilities, std::span<const int> targets, c
   Tensor y = tape().create({});
   *y.data() = static_cast<real>(loss * weight);
   record("nll_loss", y, {x}, [=] {
-    real* const dx = x.grad();
+    real* const dx = grad_of(x);
     for (std::size_t i = 0; i < kept_targets.size(); ++i)
       if (kept_targets[i] != ignored)
-        dx[i * classes + static_cast<std::size_t>(kept_targets[i])] -= *y.grad() * static_cast<real>(weight);
+        dx[i * classes + static_cast<std::size_t>(kept_targets[i])] -= *grad_of(y) * static_cast<real>(weight);
   });
   return y;
 }
@@ -99,11 +99,11 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   return reduce(softplus(logits) - logits * target, reduction);
 }
 
-Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double epsilon) {
-  check<ArgumentError>(epsilon > 0, "cosine_similarity: epsilon ", epsilon, " is not positive");
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double eps) {
+  check<ArgumentError>(eps > 0, "cosine_similarity: eps ", eps, " is not positive");
   const auto norm = [&](const Tensor& x) {
     return sqrt(
-        clamp(sum(square(x), axis), static_cast<real>(epsilon * epsilon), std::numeric_limits<real>::infinity()));
+        clamp(sum(square(x), axis), static_cast<real>(eps * eps), std::numeric_limits<real>::infinity()));
   };
   return sum(a * b, axis) / (norm(a) * norm(b));
 }

@@ -32,8 +32,8 @@ Tensor along_axis(const char* name, const Tensor& x, int axis, RowForward forwar
     slices.scatter(y.data() + first, rows + slices.n);
   });
   record(name, y, {x}, [=] {
-    const auto [dx, beta] = x.grad_target();
-    const real* const dy = y.grad();
+    const auto [dx, beta] = grad_target(x);
+    const real* const dy = grad_of(y);
     slices.for_each([&, dx = dx, beta = beta](std::size_t first) {
       if (!rows) return backward(dx + first, beta, dy + first, y.data() + first, slices.n);
       real *const row_dx = rows, *const row_dy = rows + slices.n, *const row_y = rows + 2 * slices.n;
@@ -59,12 +59,12 @@ Tensor log_softmax(const Tensor& x, int axis) {
 
 Tensor softmax(const Tensor& x, const Mask& mask) {
   check(x.rank() >= 2, "softmax: a mask needs x [..., queries, keys], got ", x);
-  const std::size_t queries = static_cast<std::size_t>(x.dim(-2)), keys = x.cols();
+  const std::size_t queries = static_cast<std::size_t>(x.size(-2)), keys = x.cols();
   const std::size_t sequences = queries == 0 ? 0 : x.rows() / queries;
   check(mask.lengths.empty() || mask.lengths.size() == sequences, "softmax: mask has ", mask.lengths.size(),
         " lengths for the ", sequences, " sequences of ", x);
-  check(mask.pairs.empty() || mask.pairs.size() == x.size(), "softmax: mask has ", mask.pairs.size(), " pairs for the ",
-        x.size(), " of ", x);
+  check(mask.pairs.empty() || mask.pairs.size() == x.numel(), "softmax: mask has ", mask.pairs.size(), " pairs for the ",
+        x.numel(), " of ", x);
   for (const int length : mask.lengths)
     check<IndexError>(length >= 0 && static_cast<std::size_t>(length) <= keys, "softmax: valid length ", length,
                       " is not in 0..", keys, " for ", x);
@@ -84,9 +84,9 @@ Tensor softmax(const Tensor& x, const Mask& mask) {
     kernels::softmax_row(y.data() + i * keys, row, count, keys);
   }
   record("softmax", y, {x}, [=] {
-    const auto [dx, beta] = x.grad_target();
+    const auto [dx, beta] = grad_target(x);
     for (std::size_t i = 0; i < y.rows(); ++i)
-      kernels::softmax_row_backward(dx + i * keys, beta, y.grad() + i * keys, y.data() + i * keys, keys);
+      kernels::softmax_row_backward(dx + i * keys, beta, grad_of(y) + i * keys, y.data() + i * keys, keys);
   });
   return y;
 }
@@ -96,12 +96,12 @@ namespace {
 // layer_norm and add_norm: y may be empty.
 Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias,
                  const AddNormOptions& o) {
-  check(x.rank() >= 1 && x.dim(-1) > 0, name, ": needs a last axis of at least one element, got x ", x);
+  check(x.rank() >= 1 && x.size(-1) > 0, name, ": needs a last axis of at least one element, got x ", x);
   check(!y.defined() || x.shape() == y.shape(), name, ": x ", x, " and y ", y, " differ in shape");
   for (const Tensor& p : {gain, bias})
-    check(p.rank() == 1 && p.dim(0) == x.dim(-1), name, ": gain and bias must have the size of x ", x, " dim ",
-          x.rank() - 1, " = ", x.dim(-1), ", got ", p);
-  check<ArgumentError>(o.epsilon >= 0, name, ": epsilon ", o.epsilon, " is negative");
+    check(p.rank() == 1 && p.size(0) == x.size(-1), name, ": gain and bias must have the size of x ", x, " dim ",
+          x.rank() - 1, " = ", x.size(-1), ", got ", p);
+  check<ArgumentError>(o.eps >= 0, name, ": eps ", o.eps, " is negative");
   Tape& t = tape();
   Tensor out = t.create(x.shape());
   const kernels::Dropping before = next_dropping(name, o.dropout_before), after = next_dropping(name, o.dropout_after);
@@ -111,14 +111,14 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
         x.data(), y.defined() ? y.data() : nullptr, gain.data(), bias.data(), x.rows(), x.cols(), before, after};
   };
   const auto scratch = [=] { return RecycledArray(tape().arena(), kernels::layer_norm_scratch(x.cols())); };
-  kernels::layer_norm(out.data(), moments, inputs(), o.epsilon, scratch().data());
+  kernels::layer_norm(out.data(), moments, inputs(), o.eps, scratch().data());
   const auto backward = [=] {
-    const auto sum = [](const Tensor& p) { return p.requires_grad() ? p.grad() : nullptr; };
+    const auto sum = [](const Tensor& p) { return p.requires_grad() ? grad_of(p) : nullptr; };
     real *const dgain = sum(gain), *const dbias = sum(bias);
     // Last, so that beta is 1 where an input is used twice.
-    const GradTarget dx = x.requires_grad() ? x.grad_target() : GradTarget{nullptr, 0};
-    const GradTarget dy = y.defined() && y.requires_grad() ? y.grad_target() : GradTarget{nullptr, 0};
-    kernels::layer_norm_backward({dx.grad, dx.beta, dy.grad, dy.beta, dgain, dbias}, out.grad(), inputs(), moments,
+    const GradTarget dx = x.requires_grad() ? grad_target(x) : GradTarget{nullptr, 0};
+    const GradTarget dy = y.defined() && y.requires_grad() ? grad_target(y) : GradTarget{nullptr, 0};
+    kernels::layer_norm_backward({dx.grad, dx.beta, dy.grad, dy.beta, dgain, dbias}, grad_of(out), inputs(), moments,
                                  scratch().data());
   };
   if (y.defined())
@@ -130,8 +130,8 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon) {
-  return normalise("layer_norm", x, {}, gain, bias, {.epsilon = epsilon});
+Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double eps) {
+  return normalise("layer_norm", x, {}, gain, bias, {.eps = eps});
 }
 
 Tensor add_norm(const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias,

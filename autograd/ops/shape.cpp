@@ -7,8 +7,8 @@
 namespace seppo::inline SEPPO_ABI {
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
-  check(shape.size() == x.shape().size(), "reshape: ", x, " has ", x.size(), " elements, ", shape, " has ",
-        shape.size());
+  check(shape.numel() == x.shape().numel(), "reshape: ", x, " has ", x.numel(), " elements, ", shape, " has ",
+        shape.numel());
   return tape().view(x, shape);
 }
 
@@ -19,10 +19,10 @@ Tensor reshape(const Tensor& x, std::initializer_list<int> sizes) {
   int* const inferred = std::find(known, known + sizes.size(), -1);
   if (inferred != known + sizes.size()) {
     *inferred = 1;
-    const std::int64_t rest = Shape(std::span<const int>(known, sizes.size())).size();
-    check(rest > 0 && x.shape().size() % rest == 0, "reshape: ", x, " with ", x.size(),
+    const std::int64_t rest = Shape(std::span<const int>(known, sizes.size())).numel();
+    check(rest > 0 && x.shape().numel() % rest == 0, "reshape: ", x, " with ", x.numel(),
           " elements does not divide into the given sizes, of product ", rest);
-    *inferred = static_cast<int>(x.shape().size() / rest);
+    *inferred = static_cast<int>(x.shape().numel() / rest);
   }
   return reshape(x, Shape(std::span<const int>(known, sizes.size())));
 }
@@ -59,15 +59,15 @@ Tensor permute(const Tensor& x, std::span<const int> axes) {
     const int axis = x.shape().axis(axes[i]);
     check(!seen[axis], "permute: axis ", axis, " of ", x, " is given twice");
     seen[axis] = true;
-    sizes[i] = x.dim(axis);
+    sizes[i] = x.size(axis);
     plan.sizes[pad + i] = static_cast<std::size_t>(sizes[i]);
     plan.strides[pad + i] = 1;
-    for (int j = axis + 1; j < x.rank(); ++j) plan.strides[pad + i] *= static_cast<std::size_t>(x.dim(j));
+    for (int j = axis + 1; j < x.rank(); ++j) plan.strides[pad + i] *= static_cast<std::size_t>(x.size(j));
   }
   Tensor y = tape().create(Shape(std::span<const int>(sizes, axes.size())));
   plan.for_each([to = y.data(), from = x.data()](std::size_t iy, std::size_t ix) { to[iy] = from[ix]; });
   record("permute", y, {x},
-         [=] { plan.for_each([dx = x.grad(), dy = y.grad()](std::size_t iy, std::size_t ix) { dx[ix] += dy[iy]; }); });
+         [=] { plan.for_each([dx = grad_of(x), dy = grad_of(y)](std::size_t iy, std::size_t ix) { dx[ix] += dy[iy]; }); });
   return y;
 }
 
@@ -86,16 +86,16 @@ Tensor unsqueeze(const Tensor& x, int axis) {
   check(rank < Shape::kMaxRank, "unsqueeze: x ", x, " has all of its ", Shape::kMaxRank, " axes");
   check<IndexError>(at >= 0 && at <= rank, "unsqueeze: axis ", axis, " is out of range for ", x, " of rank ", rank);
   int sizes[Shape::kMaxRank];
-  for (int i = 0; i <= rank; ++i) sizes[i] = i < at ? x.dim(i) : i == at ? 1 : x.dim(i - 1);
+  for (int i = 0; i <= rank; ++i) sizes[i] = i < at ? x.size(i) : i == at ? 1 : x.size(i - 1);
   return reshape(x, Shape(std::span<const int>(sizes, static_cast<std::size_t>(rank + 1))));
 }
 
 Tensor squeeze(const Tensor& x, int axis) {
   axis = x.shape().axis(axis);
-  check(x.dim(axis) == 1, "squeeze: x ", x, " dim ", axis, " = ", x.dim(axis), " is not 1");
+  check(x.size(axis) == 1, "squeeze: x ", x, " dim ", axis, " = ", x.size(axis), " is not 1");
   int sizes[Shape::kMaxRank], rank = 0;
   for (int i = 0; i < x.rank(); ++i)
-    if (i != axis) sizes[rank++] = x.dim(i);
+    if (i != axis) sizes[rank++] = x.size(i);
   return reshape(x, Shape(std::span<const int>(sizes, static_cast<std::size_t>(rank))));
 }
 
@@ -106,20 +106,20 @@ Tensor flip(const Tensor& x, const Axes& axes) {
   const auto each = [=](const auto& f) {
     std::size_t i = 0;
     int at[Shape::kMaxRank] = {};
-    for (; i < x.size(); ++i) {
+    for (; i < x.numel(); ++i) {
       std::size_t from = 0;
       for (int axis = 0; axis < x.rank(); ++axis) {
-        const int size = x.dim(axis), own = flipped[static_cast<std::size_t>(axis)] ? size - 1 - at[axis] : at[axis];
+        const int size = x.size(axis), own = flipped[static_cast<std::size_t>(axis)] ? size - 1 - at[axis] : at[axis];
         from = from * static_cast<std::size_t>(size) + static_cast<std::size_t>(own);
       }
       f(i, from);
-      for (int axis = x.rank() - 1; axis >= 0 && ++at[axis] == x.dim(axis); --axis) at[axis] = 0;
+      for (int axis = x.rank() - 1; axis >= 0 && ++at[axis] == x.size(axis); --axis) at[axis] = 0;
     }
   };
   each([&](std::size_t iy, std::size_t ix) { y.data()[iy] = x.data()[ix]; });
   record("flip", y, {x}, [=] {
-    real* const dx = x.grad();
-    const real* const dy = y.grad();
+    real* const dx = grad_of(x);
+    const real* const dy = grad_of(y);
     each([&](std::size_t iy, std::size_t ix) { dx[ix] += dy[iy]; });
   });
   return y;
@@ -133,15 +133,15 @@ Tensor triangle(const char* op, const Tensor& x, const F& keeps) {
   check(x.rank() >= 2, op, ": needs at least two axes, got ", x);
   Tensor y = tape().create(x.shape());
   const auto each = [=](const auto& f) {
-    const auto rows = static_cast<std::size_t>(x.dim(-2)), cols = x.cols();
+    const auto rows = static_cast<std::size_t>(x.size(-2)), cols = x.cols();
     for (std::size_t i = 0; i < x.rows(); ++i)
       for (std::size_t j = 0; j < cols; ++j)
         f(i * cols + j, keeps(static_cast<std::int64_t>(i % rows), static_cast<std::int64_t>(j)));
   };
   each([&](std::size_t i, bool kept) { y.data()[i] = kept ? x.data()[i] : 0; });
   record(op, y, {x}, [=] {
-    real* const dx = x.grad();
-    const real* const dy = y.grad();
+    real* const dx = grad_of(x);
+    const real* const dy = grad_of(y);
     each([&](std::size_t i, bool kept) { dx[i] += kept ? dy[i] : 0; });
   });
   return y;

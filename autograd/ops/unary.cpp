@@ -11,10 +11,10 @@ namespace {
 // Those that models spend time in have kernels.
 Tensor unary(const char* name, kernels::Unary op, const Tensor& x) {
   Tensor y = tape().create(x.shape());
-  kernels::unary(op, y.data(), x.data(), x.size());
+  kernels::unary(op, y.data(), x.data(), x.numel());
   record(name, y, {x}, [=] {
-    const auto [dx, beta] = x.grad_target();
-    kernels::unary_backward(op, dx, beta, y.grad(), x.data(), y.data(), x.size());
+    const auto [dx, beta] = grad_target(x);
+    kernels::unary_backward(op, dx, beta, grad_of(y), x.data(), y.data(), x.numel());
   });
   return y;
 }
@@ -23,11 +23,11 @@ Tensor unary(const char* name, kernels::Unary op, const Tensor& x) {
 template <class F, class Slope>
 Tensor map(const char* name, const Tensor& x, const F& f, const Slope& slope) {
   Tensor y = tape().create(x.shape());
-  for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = f(x.data()[i]);
+  for (std::size_t i = 0; i < x.numel(); ++i) y.data()[i] = f(x.data()[i]);
   record(name, y, {x}, [=] {
-    real* const dx = x.grad();
-    const real* const dy = y.grad();
-    for (std::size_t i = 0; i < x.size(); ++i) dx[i] += dy[i] * slope(x.data()[i], y.data()[i]);
+    real* const dx = grad_of(x);
+    const real* const dy = grad_of(y);
+    for (std::size_t i = 0; i < x.numel(); ++i) dx[i] += dy[i] * slope(x.data()[i], y.data()[i]);
   });
   return y;
 }
@@ -47,10 +47,10 @@ Tensor log(const Tensor& x) { return unary("log", kernels::Unary::log, x); }
 
 Tensor scale(const Tensor& x, real factor) {
   Tensor y = tape().create(x.shape());
-  kernels::scale(y.data(), x.data(), factor, x.size());
+  kernels::scale(y.data(), x.data(), factor, x.numel());
   record("scale", y, {x}, [=] {
-    const auto [dx, beta] = x.grad_target();
-    kernels::axpy(dx, beta, y.grad(), factor, x.size());
+    const auto [dx, beta] = grad_target(x);
+    kernels::axpy(dx, beta, grad_of(y), factor, x.numel());
   });
   return y;
 }

@@ -34,9 +34,9 @@ std::string place(const Tensor& output) {
 void FindAnomaly::forward(const Tensor& output, std::span<const Tensor> inputs) {
   inputs_[&output.node()].assign(inputs.begin(), inputs.end());
   const std::size_t at = first_anomaly(output.values());
-  if (at == output.size()) return;
+  if (at == output.numel()) return;
   const bool was_finite =
-      std::all_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return first_anomaly(x.values()) == x.size(); });
+      std::all_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return first_anomaly(x.values()) == x.numel(); });
   throw NumericError(concat_text(output.node().op, ": forward made ", describe(output.values()[at]), " at ",
                                  position(at, output.shape()), " of ", output, was_finite ? ", from finite inputs" : "",
                                  place(output)));
@@ -48,8 +48,8 @@ void FindAnomaly::backward(const Tensor& output) {
   for (std::size_t i = 0; i < found->second.size(); ++i) {
     const Tensor& x = found->second[i];
     if (!x.requires_grad()) continue;
-    const std::span<const real> gradient{x.grad(), x.size()};
-    if (const std::size_t at = first_anomaly(gradient); at < x.size())
+    const std::span<const real> gradient{grad_of(x), x.numel()};
+    if (const std::size_t at = first_anomaly(gradient); at < x.numel())
       throw NumericError(concat_text(output.node().op, ": backward made ", describe(gradient[at]),
                                      " in the gradient of input ", i, " ", x, " at ", position(at, x.shape()),
                                      place(output)));

@@ -37,7 +37,7 @@ Tensor checkpoint(std::span<const Tensor> inputs, CheckpointedCall call, const v
     outer.random = inner.random;
     wants_gradient = run.output.requires_grad();
     y = outer.create(run.output.shape());
-    std::copy_n(run.output.data(), y.size(), y.data());
+    std::copy_n(run.output.data(), y.numel(), y.data());
     inner.clear();
   }
   outer.notes("checkpoint", y, kept);
@@ -49,11 +49,11 @@ Tensor checkpoint(std::span<const Tensor> inputs, CheckpointedCall call, const v
       inner.recording = true;
       inner.random = random;
       const Run run(inner, kept, call, f);
-      inner.backward(run.output, {y.grad(), y.size()});
+      inner.backward(run.output, {grad_of(y), y.numel()});
       for (std::size_t i = 0; i < kept.size(); ++i)
         if (kept[i].requires_grad()) {
-          const auto [dx, beta] = kept[i].grad_target();
-          kernels::axpy(dx, beta, run.leaves[i].gradient().data(), 1, kept[i].size());
+          const auto [dx, beta] = grad_target(kept[i]);
+          kernels::axpy(dx, beta, run.leaves[i].grad().data(), 1, kept[i].numel());
         }
       inner.clear();
     });

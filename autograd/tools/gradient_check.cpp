@@ -105,7 +105,7 @@ GradientCheckReport gradient_check(std::initializer_list<Shape> shapes,
                                    const std::function<Tensor(std::span<const Tensor>)>& op,
                                    const GradientCheckOptions& options) {
   std::size_t total = 0;
-  for (const Shape& shape : shapes) total += static_cast<std::size_t>(shape.size());
+  for (const Shape& shape : shapes) total += static_cast<std::size_t>(shape.numel());
   std::vector<real> values(total), gradients(total), cotangent;
   RandomStream stream(options.seed, Purpose::test, 1);
   for (real& v : values) v = static_cast<real>(stream.normal());
@@ -122,14 +122,14 @@ GradientCheckReport gradient_check(std::initializer_list<Shape> shapes,
   for (const Shape& shape : shapes) {
     leaves.nodes.push_back(&acquire_leaf(shape, values.data() + first, gradients.data() + first, nullptr));
     inputs.emplace_back(*leaves.nodes.back());
-    first += static_cast<std::size_t>(shape.size());
+    first += static_cast<std::size_t>(shape.numel());
   }
   return gradient_check(
       values, gradients,
       [&] {
         const Tensor y = op(inputs);
-        while (cotangent.size() < y.size()) cotangent.push_back(static_cast<real>(stream.normal()));
-        return sum(mul(y, tensor(y.shape(), std::span<const real>(cotangent.data(), y.size()))));
+        while (cotangent.size() < y.numel()) cotangent.push_back(static_cast<real>(stream.normal()));
+        return sum(mul(y, tensor(y.shape(), std::span<const real>(cotangent.data(), y.numel()))));
       },
       options);
 }

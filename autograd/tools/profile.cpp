@@ -10,8 +10,8 @@ namespace seppo::inline SEPPO_ABI {
 void Profile::created(const Tensor& output) { began_us_[&output.node()] = now_us(); }
 
 void Profile::forward(const Tensor& output, std::span<const Tensor> inputs) {
-  double bytes = static_cast<double>(output.size());
-  for (const Tensor& x : inputs) bytes += static_cast<double>(x.size());
+  double bytes = static_cast<double>(output.numel());
+  for (const Tensor& x : inputs) bytes += static_cast<double>(x.numel());
   bytes *= sizeof(real);
   bytes_[&output.node()] = bytes;
   const auto began = began_us_.find(&output.node());  // views are not made, only recorded

@@ -98,7 +98,7 @@ Preset preset_of(const std::string& name) {
     p.training.in_order = true;
     p.training.lr = 1e-3;
     p.training.schedule = "const";
-    p.training.adam = {.beta1 = 0.9, .beta2 = 0.995, .epsilon = 1e-9};
+    p.training.adam = {.beta1 = 0.9, .beta2 = 0.995, .eps = 1e-9};
     p.training.clip_norm = 0;
     p.training.eval_interval = 1;
     return p;
@@ -108,7 +108,7 @@ Preset preset_of(const std::string& name) {
   p.training.epochs = is_large ? 60 : 300;
   p.training.lr = is_large ? 5e-4 : 3e-3;
   p.training.warmup_steps = is_large ? 200 : 2000;
-  p.training.adam = {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .weight_decay = is_large ? 0.05 : 0.3};
+  p.training.adam = {.beta1 = 0.9, .beta2 = 0.98, .eps = 1e-9, .weight_decay = is_large ? 0.05 : 0.3};
   return p;
 }
 

@@ -10,7 +10,7 @@ namespace examples {
 
 inline seppo::Tensor random_tensor(const seppo::Shape& shape, std::uint64_t seed) {
   seppo::RandomStream random(seed, seppo::Purpose::data);
-  std::vector<seppo::real> values(static_cast<std::size_t>(shape.size()));
+  std::vector<seppo::real> values(static_cast<std::size_t>(shape.numel()));
   for (seppo::real& v : values) v = static_cast<seppo::real>(random.normal());
   return seppo::variable(shape, values);
 }

@@ -8,12 +8,12 @@ using seppo::real;
 
 namespace {
 
-real scale_of(const Tensor& q) { return 1 / std::sqrt(static_cast<real>(q.dim(-1))); }
+real scale_of(const Tensor& q) { return 1 / std::sqrt(static_cast<real>(q.size(-1))); }
 
 }  // namespace
 
 Tensor two_loops(const Tensor& q, const Tensor& k, const Tensor& v) {
-  const int length = q.dim(0);
+  const int length = q.size(0);
   std::vector<Tensor> outputs;
   for (int i = 0; i < length; ++i) {
     const Tensor query = reshape(slice(q, 0, i, i + 1), {-1});
@@ -28,7 +28,7 @@ Tensor two_loops(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 Tensor two_loops_for_a_batch(const Tensor& q, const Tensor& k, const Tensor& v) {
-  const int length = q.dim(1);
+  const int length = q.size(1);
   std::vector<Tensor> outputs;
   for (int i = 0; i < length; ++i) {
     const Tensor query = slice(q, 1, i, i + 1);  // [batch, 1, d]
@@ -62,7 +62,7 @@ Tensor separate_heads(const seppo::MultiHeadAttention& attention, const Tensor& 
 }
 
 Tensor stacked_heads(const seppo::MultiHeadAttention& attention, const Tensor& x) {
-  const int batch = x.dim(0), length = x.dim(1);
+  const int batch = x.size(0), length = x.size(1);
   std::vector<int> rows;
   for (int s = 0; s <= batch; ++s) rows.push_back(s * length);
   const Tensor y = attention(reshape(x, {batch * length, attention.d_model}), rows);

@@ -62,7 +62,7 @@ void scale_of_scores() {
       const Tensor weights = softmax(logits.retain_grad());
       seppo::tape().backward(weights, cotangent.values());
       largest[!divided] = number(mean(amax(weights, 1)));
-      gradient[!divided] = median_row(logits.gradient(), 64);
+      gradient[!divided] = median_row(logits.grad(), 64);
     }
     std::cout << fmt::format("  {:>5} {:>21.1f} {:>16.2f} {:>10.4f} {:>28.2f} {:>10.4f}\n", d, deviation, largest[0],
                              gradient[0], largest[1], gradient[1]);
@@ -87,7 +87,7 @@ double gradient_at_the_input(int depth, bool has_residual) {
     y = second(has_residual ? y + f : f);
   }
   seppo::tape().backward(y, cotangent.values());
-  return norm(x.gradient()) / norm(cotangent.values());
+  return norm(x.grad()) / norm(cotangent.values());
 }
 
 // Rows of one output: how alike they are, as the mean cosine of two of them.

@@ -69,7 +69,7 @@ World::Sets World::sets(std::span<const int> numbers) const {
 
 Tensor scores(const seppo::Predictor& model, const Tensor& elements, seppo::AttentionMaps* maps) {
   std::vector<int> rows;
-  for (int row = 0; row <= elements.dim(0); row += kElements) rows.push_back(row);
+  for (int row = 0; row <= elements.size(0); row += kElements) rows.push_back(row);
   return reshape(model(elements, rows, maps), {-1, kElements});
 }
 

@@ -12,7 +12,7 @@ using namespace seppo;
 
 // Turns the pairs (x_2i, x_2i+1) of row r by the angle p_r 10000^(-2i/d): x [rows, d], one position a row.
 Tensor rotary(const Tensor& x, std::span<const int> positions) {
-  check(x.rank() == 2 && x.dim(1) % 2 == 0, "rotary: needs x [rows, an even width], got ", x);
+  check(x.rank() == 2 && x.size(1) % 2 == 0, "rotary: needs x [rows, an even width], got ", x);
   check(positions.size() == x.rows(), "rotary: ", positions.size(), " positions for the ", x.rows(), " rows of x ", x);
   const auto kept = tape().keep(positions);  // until clear(): what the closure needs must live that long
   const std::size_t d = x.cols();
@@ -31,7 +31,7 @@ Tensor rotary(const Tensor& x, std::span<const int> positions) {
   Tensor y = zeros(x.shape());
   turn(y.data(), x.data(), 1);
   // A rotation's transpose is its inverse: the gradient is turned back.
-  record("rotary", y, {x}, [=] { turn(x.grad(), y.grad(), -1); });
+  record("rotary", y, {x}, [=] { turn(grad_of(x), grad_of(y), -1); });
   return y;
 }
 

@@ -44,7 +44,7 @@ Preset preset_of(const std::string& name) {
   Preset p;
   p.training.out = "runs/translate";
   p.training.eval_interval = 1;
-  p.training.adam = {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9};
+  p.training.adam = {.beta1 = 0.9, .beta2 = 0.98, .eps = 1e-9};
   p.training.schedule = "noam";
   if (name == "sentences") {  // the model of the German-English tutorials
     p.model.dropout = 0.2;    // with 0.1 it learns by heart after some 14 epochs

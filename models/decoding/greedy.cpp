@@ -42,8 +42,8 @@ DecoderCache::DecoderCache(const Transformer& model, const Tensor& memory, Offse
   const std::size_t sources = memory_rows.size() - 1, width = 2 * static_cast<std::size_t>(model.config.d_model);
   for (const DecoderLayer& layer : model.decoder) {
     const Tensor kv = layer.cross_attn.keys_values(memory);
-    memory_kv_.push_back(cache_memory(kv.size()));
-    std::copy_n(kv.data(), kv.size(), memory_kv_.back().as<real>());
+    memory_kv_.push_back(cache_memory(kv.numel()));
+    std::copy_n(kv.data(), kv.numel(), memory_kv_.back().as<real>());
     self_kv_.push_back(cache_memory(sources * static_cast<std::size_t>(max_length) * width));
   }
 }

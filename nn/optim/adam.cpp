@@ -16,7 +16,7 @@ Adam::Adam(Parameters& parameters, const AdamOptions& options)
       v_(size_ * sizeof(real)) {
   for (const double beta : {options.beta1, options.beta2})
     check<ArgumentError>(beta >= 0 && beta < 1, "adam: beta ", beta, " is not in [0, 1)");
-  check<ArgumentError>(options.epsilon >= 0 && options.weight_decay >= 0, "adam: epsilon ", options.epsilon,
+  check<ArgumentError>(options.eps >= 0 && options.weight_decay >= 0, "adam: eps ", options.eps,
                        " and weight_decay ", options.weight_decay, " must not be negative");
   for (const auto& entry : parameters.entries())
     if (runs_.empty() || runs_.back().decay != entry.decay) {
@@ -32,7 +32,7 @@ void Adam::step(double lr, double gradient_scale) {
   const kernels::AdamStep step{.lr = lr,
                                .beta1 = options_.beta1,
                                .beta2 = options_.beta2,
-                               .epsilon = options_.epsilon,
+                               .eps = options_.eps,
                                .weight_decay = 0,
                                .decoupled = options_.decoupled,
                                .correction1 = 1 - std::pow(options_.beta1, t),

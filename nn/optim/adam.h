@@ -12,14 +12,14 @@ namespace seppo::inline SEPPO_ABI {
 
 struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999;
-  double epsilon = 1e-8;
+  double eps = 1e-8;
   double weight_decay = 0;  // applies to parameters whose entry says decay: by default, matrices
   bool decoupled = true;    // AdamW; false adds weight_decay * p to the gradient instead
 };
 
 class Adam {
  public:
-  // Throws ArgumentError for betas outside [0, 1), or a negative epsilon or decay.
+  // Throws ArgumentError for betas outside [0, 1), or a negative eps or decay.
   explicit Adam(Parameters& parameters, const AdamOptions& options = {});
 
   // Moves the parameters by their gradients times `gradient_scale`, then zeroes the gradients.

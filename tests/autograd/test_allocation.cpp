@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_checkpointed_step) {
     const EncoderLayer& layer = model.transformer.encoder.layers[0];
     const Tensor y = checkpoint({x}, [&layer, rows](std::span<const Tensor> in) { return layer(in[0], rows); });
     own.backward(sum(y));
-    return std::vector<real>(x.gradient().begin(), x.gradient().end());
+    return std::vector<real>(x.grad().begin(), x.grad().end());
   };
   const auto expected = run();
   const long before = live - 1;  // `expected` itself

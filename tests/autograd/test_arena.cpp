@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(clearing_on_the_way_forgets_earlier_gradients) {
   AfterBackward watch([&](const Tensor& output) {
     if (std::string_view(output.node().op) != "scale") return;
     is_seen = true;
-    for (const real g : x.gradient()) BOOST_CHECK_EQUAL(g, 5);
+    for (const real g : x.grad()) BOOST_CHECK_EQUAL(g, 5);
   });
   const Observe scope(watch);
   own.backward_and_clear(sum(scale(x, 5)));

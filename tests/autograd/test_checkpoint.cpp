@@ -54,7 +54,7 @@ Result run(bool is_checkpointed, bool input_wants_gradient) {
   own.backward(y, values);
   Result result;
   result.output.assign(y.values().begin(), y.values().end());
-  if (input_wants_gradient) result.input_gradient.assign(x.gradient().begin(), x.gradient().end());
+  if (input_wants_gradient) result.input_gradient.assign(x.grad().begin(), x.grad().end());
   result.parameter_gradients.assign(parameters.gradients().begin(), parameters.gradients().end());
   result.memory = own.capacity();
   return result;
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_nest) {
                                          })
                             : exp(seppo::tanh(x * x));
     tape().backward(y * x, std::vector<double>{1, 2, 3});
-    return std::vector<double>(x.gradient().begin(), x.gradient().end());
+    return std::vector<double>(x.grad().begin(), x.grad().end());
   };
   const auto nested = gradient(true), plain = gradient(false);  // added up in another order
   for (std::size_t i = 0; i < 3; ++i) BOOST_CHECK_CLOSE(nested[i], plain[i], 1e-12);
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(an_input_used_twice_gets_both_gradients) {
   const Tensor x = variable({2}, {3, 4});
   const Tensor y = checkpoint({x, x}, [](std::span<const Tensor> in) { return in[0] * in[1]; });
   tape().backward(y, std::vector<double>{1, 10});
-  BOOST_CHECK(x.gradient()[0] == 6 && x.gradient()[1] == 80);
+  BOOST_CHECK(x.grad()[0] == 6 && x.grad()[1] == 80);
 }
 
 BOOST_AUTO_TEST_CASE(tensors_of_the_tape_must_be_inputs) {
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(tensors_of_the_tape_must_be_inputs) {
   // and the tape goes on
   const Tensor y = checkpoint({x}, [](std::span<const Tensor> in) { return scale(in[0], 2); });
   tape().backward(y, std::vector<double>{1, 1});
-  BOOST_CHECK_EQUAL(x.gradient()[1], 2);
+  BOOST_CHECK_EQUAL(x.grad()[1], 2);
 }
 
 // Backward computes the part again as it was recorded, dropout included, whatever the mode is by then.
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(backward_does_not_depend_on_the_mode_it_is_called_in) {
     tape().recording = recording;
     tape().backward(y, std::vector<double>(64, 1.0));
     tape().recording = true;
-    return std::vector<double>(x.gradient().begin(), x.gradient().end());
+    return std::vector<double>(x.grad().begin(), x.grad().end());
   };
   const auto expected = gradient(Mode::train, true);
   BOOST_CHECK(std::count(expected.begin(), expected.end(), 0.0) > 16);

@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(scalars) {
           cross_entropy(ones({1, 3}), std::vector<int>{0}, {.label_smoothing = s});
         },
         {"label_smoothing"});
-  check_error<ArgumentError>([] { layer_norm(ones({2, 3}), ones({3}), ones({3}), -1); }, {"layer_norm: epsilon -1"});
+  check_error<ArgumentError>([] { layer_norm(ones({2, 3}), ones({3}), ones({3}), -1); }, {"layer_norm: eps -1"});
   check_error<ShapeError>(
       [] {
         layer_norm(ones({2, 3}), ones({2}), ones({3}));
@@ -328,19 +328,19 @@ BOOST_AUTO_TEST_CASE(catalogue) {
       },
       {"einsum", "more than 4 axes"});
   check_error<ShapeError>([&] { rms_norm(ones({2, 3}), ones({2})); }, {"rms_norm", "x [2,3] dim 1 = 3", "got [2]"});
-  check_error<ArgumentError>([&] { rms_norm(ones({2, 3}), ones({3}), -1); }, {"rms_norm: epsilon -1"});
+  check_error<ArgumentError>([&] { rms_norm(ones({2, 3}), ones({3}), -1); }, {"rms_norm: eps -1"});
   const auto normalise = [](int rows, const BatchNormOptions& options, int n = 3) {
     batch_norm(ones({rows, 3}), ones({3}), ones({3}), zeros({n}), ones({3}), options);
   };
   check_error<ShapeError>([&] { normalise(2, {}, 2); }, {"batch_norm", "x [2,3] dim 1 = 3", "got [2]"});
   check_error<ShapeError>([&] { normalise(1, {}); }, {"batch_norm: training needs more than one row", "[1,3]"});
   check_error<ArgumentError>([&] { normalise(2, {.momentum = 2}); }, {"batch_norm: momentum 2", "[0, 1]"});
-  check_error<ArgumentError>([&] { normalise(2, {.epsilon = -1}); }, {"batch_norm: epsilon -1"});
+  check_error<ArgumentError>([&] { normalise(2, {.eps = -1}); }, {"batch_norm: eps -1"});
   check_error<ShapeError>([&] { nll_loss(ones({2, 3}), three); }, {"nll_loss: 3 targets for the 2 rows", "[2,3]"});
   check_error<IndexError>([&] { nll_loss(ones({2, 2}), two); }, {"nll_loss: target 2 of row 1", "0..1", "[2,2]"});
   check_error<ShapeError>([&] { mse_loss(ones({2}), ones({3})); }, {"mse_loss: x [2] and target [3]"});
   check_error<ShapeError>([&] { binary_cross_entropy_with_logits(ones({2}), ones({3})); },
                           {"binary_cross_entropy_with_logits: logits [2] and target [3]"});
-  check_error<ArgumentError>([&] { cosine_similarity(ones({2}), ones({2}), 0, 0); }, {"cosine_similarity: epsilon 0"});
+  check_error<ArgumentError>([&] { cosine_similarity(ones({2}), ones({2}), 0, 0); }, {"cosine_similarity: eps 0"});
   check_error<StateError>([] { seppo::exp(Tensor()); }, {"empty handle"});
 }

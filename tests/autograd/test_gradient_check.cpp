@@ -16,10 +16,10 @@ namespace {
 // tanh whose gradient is wrong by a relative `fault`, in one element only.
 Tensor faulty_tanh(const Tensor& x, double fault) {
   Tensor y = tape().create(x.shape());
-  for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = std::tanh(x.data()[i]);
+  for (std::size_t i = 0; i < x.numel(); ++i) y.data()[i] = std::tanh(x.data()[i]);
   record("op", y, {x}, [=] {
-    for (std::size_t i = 0; i < x.size(); ++i)
-      x.grad()[i] += y.grad()[i] * (1 - y.data()[i] * y.data()[i]) * (i == 2 ? 1 + fault : 1);
+    for (std::size_t i = 0; i < x.numel(); ++i)
+      grad_of(x)[i] += grad_of(y)[i] * (1 - y.data()[i] * y.data()[i]) * (i == 2 ? 1 + fault : 1);
   });
   return y;
 }
@@ -65,9 +65,9 @@ BOOST_AUTO_TEST_CASE(right_gradients_pass_beside_large_constants) {
 BOOST_AUTO_TEST_CASE(wrong_gradients_of_linear_functions_fail_below_the_tolerance) {
   const auto doubled = [](const Tensor& x, double fault) {
     Tensor y = tape().create(x.shape());
-    for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = 2 * x.data()[i];
+    for (std::size_t i = 0; i < x.numel(); ++i) y.data()[i] = 2 * x.data()[i];
     record("op", y, {x}, [=] {
-      for (std::size_t i = 0; i < x.size(); ++i) x.grad()[i] += y.grad()[i] * 2 * (1 + fault);
+      for (std::size_t i = 0; i < x.numel(); ++i) grad_of(x)[i] += grad_of(y)[i] * 2 * (1 + fault);
     });
     return y;
   };

@@ -356,7 +356,7 @@ void check_attention(const Case& c) {
                            std::to_string(c.width) + (c.is_causal ? ", causal" : "") +
                            (c.dropout > 0 ? ", dropout" : "");
   check_near(y.values(), expected.y, name + ": y");
-  const auto gradient = [](const seppo::Tensor& x) { return std::span<const real>(x.grad(), x.size()); };
+  const auto gradient = [](const seppo::Tensor& x) { return std::span<const real>(grad_of(x), x.numel()); };
   check_near(gradient(tq), expected.dq, name + ": dq");
   check_near(gradient(tk), expected.dk, name + ": dk");
   check_near(gradient(tv), expected.dv, name + ": dv");

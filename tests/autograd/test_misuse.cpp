@@ -39,7 +39,7 @@ struct Draw {
   Tensor tensor() {
     if (random.below(50) == 0) return {};  // an empty handle
     const Shape s = near();
-    std::vector<real> values(static_cast<std::size_t>(s.size()));
+    std::vector<real> values(static_cast<std::size_t>(s.numel()));
     for (real& v : values) v = static_cast<real>(random.normal());
     return variable(s, values);
   }
@@ -102,14 +102,14 @@ std::map<std::string, Call> calls() {
   all["attention"] = [](Draw& d) {
     const Tensor q = d.tensor(), k = d.tensor(), v = d.tensor();
     std::vector<int> q_rows = d.integers(), k_rows = d.integers();
-    if (d.flag()) q_rows = {0, q.dim(0)}, k_rows = {0, k.dim(0)};
+    if (d.flag()) q_rows = {0, q.size(0)}, k_rows = {0, k.size(0)};
     return attention(q, k, v, d.integer(-1, 3), q_rows, k_rows);
   };
   all["attention of batches"] = [](Draw& d) {
     return attention(d.tensor(), d.tensor(), d.tensor(), d.integer(-1, 3),
                      {.mask = Mask::causal(), .dropout = d.scalar()});
   };
-  all["embedding"] = [](Draw& d) { return embedding(d.tensor(), d.integers(), {.padding_index = d.integer(-1, 3)}); };
+  all["embedding"] = [](Draw& d) { return embedding(d.tensor(), d.integers(), {.padding_idx = d.integer(-1, 3)}); };
   all["gather"] = [](Draw& d) {
     const std::vector<int> indices = d.integers();
     return gather(d.tensor(), d.axis(), {d.shape(), indices});
@@ -120,7 +120,7 @@ std::map<std::string, Call> calls() {
   };
   all["index_select"] = [](Draw& d) { return index_select(d.tensor(), d.axis(), d.integers()); };
   all["cross_entropy"] = [](Draw& d) {
-    return cross_entropy(d.tensor(), d.integers(), {.label_smoothing = d.scalar(), .ignored_index = -1});
+    return cross_entropy(d.tensor(), d.integers(), {.label_smoothing = d.scalar(), .ignore_index = -1});
   };
   all["nll_loss"] = [](Draw& d) { return nll_loss(d.tensor(), d.integers()); };
   all["mse_loss"] = [](Draw& d) { return mse_loss(d.tensor(), d.tensor()); };
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(every_op_works_or_throws_one_typed_line) {
       Draw draw{RandomStream(seed, Purpose::test)};
       try {
         const Tensor y = call(draw);
-        if (y.requires_grad()) tape().backward(y, std::vector<real>(y.size(), 1));
+        if (y.requires_grad()) tape().backward(y, std::vector<real>(y.numel(), 1));
         ++worked[name];
       } catch (const Error& e) {
         const std::string text = e.what();

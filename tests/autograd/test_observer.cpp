@@ -101,12 +101,12 @@ BOOST_AUTO_TEST_CASE(probes_see_outputs_and_gradients_of_modules) {
     BOOST_CHECK_MESSAGE(seen.count(name), name << " was not seen");
   const Tensor ffn = seen.at("encoder.1.ffn");
   BOOST_CHECK(ffn.shape() == (Shape{5, 8}));
-  BOOST_CHECK(std::any_of(ffn.gradient().begin(), ffn.gradient().end(), [](real g) { return g != 0; }));
+  BOOST_CHECK(std::any_of(ffn.grad().begin(), ffn.grad().end(), [](real g) { return g != 0; }));
   // The gradient of the output layer's result is that of cross-entropy: rows sum to 0.
   const Tensor logits = seen.at("output");
   for (std::size_t row = 0; row < logits.rows(); ++row) {
     real total = 0;
-    for (std::size_t j = 0; j < logits.cols(); ++j) total += logits.gradient()[row * logits.cols() + j];
+    for (std::size_t j = 0; j < logits.cols(); ++j) total += logits.grad()[row * logits.cols() + j];
     BOOST_CHECK_SMALL(static_cast<double>(total), 1e-12);
   }
   // out of scope, nobody looks
@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(a_throw_within_a_checkpoint_too) {
     const Tensor x = variable({3}, {1, 2, 3});
     const Tensor y = checkpoint({x}, [](std::span<const Tensor> in) { return exp(seppo::tanh(in[0])); });
     tape().backward(y, std::vector<real>{1, 2, 3});
-    return std::vector<real>(x.gradient().begin(), x.gradient().end());
+    return std::vector<real>(x.grad().begin(), x.grad().end());
   };
   const auto expected = gradient();
   for (int n = 0; n < 9; ++n) {

@@ -12,7 +12,7 @@ template <class T, class F>
 Nd<T> attention_reference(const Nd<T>& q, const Nd<T>& k, const Nd<T>& v, int heads, const std::vector<int>& qo,
                           const std::vector<int>& ko, const F& allowed) {
   Nd<T> out(q.shape);
-  const int width = q.dim(1) / heads;
+  const int width = q.size(1) / heads;
   for (std::size_t s = 0; s + 1 < qo.size(); ++s)
     for (int h = 0; h < heads; ++h)
       ref::attention(out, q, k, v, qo[s], qo[s + 1], ko[s], ko[s + 1], h * width, width,
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(every_mask_pattern) {
   seppo::tape().backward(y, values);
   for (std::size_t i = 0; i < 16; ++i) {  // the sequence that may attend nothing
     BOOST_CHECK_EQUAL(y.values()[i], 0);
-    BOOST_CHECK_EQUAL(x.gradient()[i], 0);
+    BOOST_CHECK_EQUAL(x.grad()[i], 0);
   }
   seppo::tape().clear();
 }
@@ -142,7 +142,7 @@ void check_some_derivatives(const Tensor& y, const std::vector<Tensor>& x, const
       const auto out = reference(z);
       double g = 0;
       for (std::size_t j = 0; j < out.v.size(); ++j) g += c.v[j] * out.v[j].imag() / 1e-30;
-      BOOST_CHECK_SMALL(x[input].gradient()[element] - g, 1e-12);
+      BOOST_CHECK_SMALL(x[input].grad()[element] - g, 1e-12);
     }
 }
 
@@ -180,7 +180,7 @@ void check_long(const std::string& name, const seppo::AttentionOptions& options,
   t.clear();
   t.random = {1, 2, 3, 4};
   std::vector<Tensor> x;
-  for (const auto& a : in) x.push_back(seppo::variable({a.dim(0), d}, a.v));
+  for (const auto& a : in) x.push_back(seppo::variable({a.size(0), d}, a.v));
   const Tensor y = seppo::attention(x[0], x[1], x[2], 2, qo, ko, options);
   check_close(y.values(), reference(in).v, 1e-12, name);
   check_some_derivatives(y, x, in, reference, 211);
@@ -257,7 +257,7 @@ void check_many(int sequences, std::size_t stride) {
                               normal_values({ko.back(), 2 * width}, 3)};
       seppo::tape().clear();
       std::vector<Tensor> x;
-      for (const auto& a : in) x.push_back(seppo::variable({a.dim(0), a.dim(1)}, a.v));
+      for (const auto& a : in) x.push_back(seppo::variable({a.size(0), a.size(1)}, a.v));
       const Tensor y =
           seppo::attention(x[0], x[1], x[2], 2, qo, ko, {is_causal ? seppo::Mask::causal() : seppo::Mask::none()});
       const auto reference = [&](const auto& z) {
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(rectangular_batches) {
       [](Inputs x) { return seppo::attention(x[0], x[1], x[2], 2, {seppo::Mask::causal()}); },
       [](const auto& x) {
         auto rows = [](auto a) {
-          a.shape = {a.dim(0) * a.dim(1), a.dim(2)};
+          a.shape = {a.size(0) * a.size(1), a.size(2)};
           return a;
         };
         auto y = attention_reference(rows(x[0]), rows(x[1]), rows(x[2]), 2, {0, 3, 6}, {0, 5, 10},
@@ -319,13 +319,13 @@ BOOST_AUTO_TEST_CASE(padded_batches_equal_ragged_ones) {
   check_close(b.values(), {a.values().begin(), a.values().end()}, 1e-12, "padded");
   seppo::tape().backward(a, cotangent);
   seppo::tape().backward(b, cotangent);
-  check_close(pq.gradient(), {rq.gradient().begin(), rq.gradient().end()}, 1e-12, "padded dq");
+  check_close(pq.grad(), {rq.grad().begin(), rq.grad().end()}, 1e-12, "padded dq");
   for (const auto& [dense, sparse] : {std::pair{rk, pk}, std::pair{rv, pv}})
     for (std::size_t row = 0; row < 8; ++row)
       for (std::size_t c = 0; c < 4; ++c) {
-        const double g = sparse.gradient()[row * 4 + c];
+        const double g = sparse.grad()[row * 4 + c];
         const bool padding = row == 2 || row == 3;
-        BOOST_CHECK_SMALL(g - (padding ? 0 : dense.gradient()[(row < 2 ? row : row - 2) * 4 + c]), 1e-12);
+        BOOST_CHECK_SMALL(g - (padding ? 0 : dense.grad()[(row < 2 ? row : row - 2) * 4 + c]), 1e-12);
         if (padding) BOOST_CHECK_EQUAL(g, 0);
       }
   seppo::tape().clear();

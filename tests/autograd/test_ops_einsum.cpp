@@ -60,9 +60,9 @@ BOOST_AUTO_TEST_CASE(einsum_of_one_tensor_with_itself) {
       [](const auto& x) {
         using T = typename std::decay_t<decltype(x)>::value_type;
         T y = x[0];
-        y.shape = {x[0].dim(0), x[0].dim(0)};
-        y.v.assign(static_cast<std::size_t>(x[0].dim(0) * x[0].dim(0)), 0.0);
-        each_index({x[0].dim(0), x[0].dim(0), x[0].dim(1)}, [&](const std::vector<int>& i) {
+        y.shape = {x[0].size(0), x[0].size(0)};
+        y.v.assign(static_cast<std::size_t>(x[0].size(0) * x[0].size(0)), 0.0);
+        each_index({x[0].size(0), x[0].size(0), x[0].size(1)}, [&](const std::vector<int>& i) {
           y({i[0], i[1]}) += x[0]({i[0], i[2]}) * x[0]({i[1], i[2]});
         });
         return y;

@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(op_masked_fill) {
   for (const auto& [shape, mask] :
        {std::pair{Shape{2, 3}, Shape{3}}, {Shape{2, 3}, Shape{2, 1}}, {Shape{4, 2, 3}, Shape{2, 3}}}) {
     std::vector<double> drops;
-    for (int i = 0; i < mask.size(); ++i) drops.push_back(i % 2);
+    for (int i = 0; i < mask.numel(); ++i) drops.push_back(i % 2);
     check_op(
         "masked_fill", {shape}, [&](Inputs x) { return seppo::masked_fill(x[0], seppo::tensor(mask, drops), -7); },
         [&](const auto& x) {
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(kinks_have_the_documented_gradient) {
   seppo::tape().clear();
   const Tensor x = seppo::variable({3}, std::vector<double>{-0.0, 0.0, 1e-300});
   seppo::tape().backward(seppo::relu(x), std::vector<double>{3, 5, 7});
-  BOOST_CHECK(x.gradient()[0] == 0 && x.gradient()[1] == 0 && x.gradient()[2] == 7);
+  BOOST_CHECK(x.grad()[0] == 0 && x.grad()[1] == 0 && x.grad()[2] == 7);
 }
 
 // Equal operands share; abs has slope 0 at 0; clamp has slope 1 at its limits; sqrt is infinitely steep at 0.
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(other_kinks_have_the_documented_gradient) {
     seppo::tape().clear();
     const Tensor x = seppo::variable({static_cast<int>(values.size())}, values);
     seppo::tape().backward(op(x), std::vector<double>(values.size(), 3.0));
-    return std::vector<double>(x.gradient().begin(), x.gradient().end());
+    return std::vector<double>(x.grad().begin(), x.grad().end());
   };
   using Values = std::vector<double>;
   const double infinity = std::numeric_limits<double>::infinity();
@@ -297,7 +297,7 @@ BOOST_AUTO_TEST_CASE(dropout_backward_uses_the_forward_mask) {
     t.backward(y, cotangent);
     for (std::size_t i = 0; i < 1000; ++i) {
       BOOST_CHECK(y.values()[i] == 0 || std::abs(y.values()[i] - 1 / (1 - p)) < 1e-12);
-      BOOST_CHECK_SMALL(x.gradient()[i] - cotangent[i] * y.values()[i], 1e-12);
+      BOOST_CHECK_SMALL(x.grad()[i] - cotangent[i] * y.values()[i], 1e-12);
     }
     if (p == 1) BOOST_CHECK(std::all_of(y.values().begin(), y.values().end(), [](double v) { return v == 0; }));
   }

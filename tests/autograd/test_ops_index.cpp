@@ -32,7 +32,7 @@ std::vector<Case> index_cases() {
           sizes.push_back(static_cast<int>(a == x.axis(axis) ? random.below(6)
                                                              : 1 + random.below(static_cast<std::uint32_t>(x[a]))));
         const Shape shape{std::span<const int>(sizes)};
-        cases.push_back({x, shape, axis, random_indices(random, static_cast<std::size_t>(shape.size()), x[axis])});
+        cases.push_back({x, shape, axis, random_indices(random, static_cast<std::size_t>(shape.numel()), x[axis])});
       }
   return cases;
 }
@@ -102,11 +102,11 @@ BOOST_AUTO_TEST_CASE(the_padding_row_of_an_embedding_gets_no_gradient) {
   seppo::tape().clear();
   const Tensor table = seppo::variable({3, 2}, {1, 2, 3, 4, 5, 6});
   const std::vector<int> ids{0, 1, 0, 2};
-  const Tensor y = seppo::embedding(table, ids, {.padding_index = 0});
+  const Tensor y = seppo::embedding(table, ids, {.padding_idx = 0});
   BOOST_CHECK_EQUAL(y.values()[0], 1);  // its values are the table's
   seppo::tape().backward(y, std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8});
   const std::vector<double> expected{0, 0, 3, 4, 7, 8};
-  BOOST_CHECK(std::equal(expected.begin(), expected.end(), table.gradient().begin()));
+  BOOST_CHECK(std::equal(expected.begin(), expected.end(), table.grad().begin()));
 }
 
 BOOST_AUTO_TEST_CASE(op_stack) {

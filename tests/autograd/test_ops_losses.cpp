@@ -44,10 +44,10 @@ BOOST_AUTO_TEST_CASE(nll_loss) {
   // of nothing: 0, and so are the gradients
   seppo::tape().clear();
   const Tensor x = seppo::variable({1, 2}, {1, 2});
-  const Tensor none = seppo::nll_loss(x, std::vector<int>{7}, {.ignored_index = 7});
+  const Tensor none = seppo::nll_loss(x, std::vector<int>{7}, {.ignore_index = 7});
   BOOST_CHECK_EQUAL(none.item(), 0);
   seppo::tape().backward(none);
-  BOOST_CHECK(x.gradient()[0] == 0 && x.gradient()[1] == 0);
+  BOOST_CHECK(x.grad()[0] == 0 && x.grad()[1] == 0);
 }
 
 BOOST_AUTO_TEST_CASE(nll_of_log_softmax_is_cross_entropy) {
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(binary_cross_entropy_with_logits) {
   const Tensor loss = seppo::binary_cross_entropy_with_logits(x, seppo::tensor({2}, {0, 1}));
   BOOST_CHECK_EQUAL(loss.item(), 1000);
   seppo::tape().backward(loss);
-  BOOST_CHECK(x.gradient()[0] == 0.5 && x.gradient()[1] == -0.5);
+  BOOST_CHECK(x.grad()[0] == 0.5 && x.grad()[1] == -0.5);
 }
 
 BOOST_AUTO_TEST_CASE(cosine_similarity) {
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(cosine_similarity) {
   const Tensor y = seppo::cosine_similarity(zero, one);
   BOOST_CHECK_EQUAL(y.item(), 0);
   seppo::tape().backward(y);
-  for (const double g : zero.gradient()) BOOST_CHECK(std::isfinite(g));
+  for (const double g : zero.grad()) BOOST_CHECK(std::isfinite(g));
 }
 
 BOOST_AUTO_TEST_CASE(rms_norm) {
@@ -137,9 +137,9 @@ namespace {
 
 // Columns of x [rows, n] with their own or given statistics.
 template <class T>
-Nd<T> normalise_columns(const Arrays<T>& x, double epsilon, const std::vector<double>* mean,
+Nd<T> normalise_columns(const Arrays<T>& x, double eps, const std::vector<double>* mean,
                         const std::vector<double>* var) {
-  const auto n = static_cast<std::size_t>(x[0].dim(-1));
+  const auto n = static_cast<std::size_t>(x[0].size(-1));
   const std::size_t rows = x[0].v.size() / n;
   Nd<T> y = x[0];
   for (std::size_t j = 0; j < n; ++j) {
@@ -150,7 +150,7 @@ Nd<T> normalise_columns(const Arrays<T>& x, double epsilon, const std::vector<do
       v += (x[0].v[i * n + j] - m) * (x[0].v[i * n + j] - m) / static_cast<double>(rows);
     if (var) v = (*var)[j];
     for (std::size_t i = 0; i < rows; ++i)
-      y.v[i * n + j] = (x[0].v[i * n + j] - m) / std::sqrt(v + epsilon) * x[1].v[j] + x[2].v[j];
+      y.v[i * n + j] = (x[0].v[i * n + j] - m) / std::sqrt(v + eps) * x[1].v[j] + x[2].v[j];
   }
   return y;
 }
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(batch_norm) {
       for (const double momentum : {0.0, 0.1}) {
         const auto op = [&](Inputs x) {
           return seppo::batch_norm(x[0], x[1], x[2], seppo::tensor({n}, mean), seppo::tensor({n}, var),
-                                   {.momentum = momentum, .epsilon = 0.01, .use_running_statistics = running});
+                                   {.momentum = momentum, .eps = 0.01, .use_running_statistics = running});
         };
         const auto reference = [&](const auto& x) {
           return normalise_columns(x, 0.01, running ? &mean : nullptr, running ? &var : nullptr);

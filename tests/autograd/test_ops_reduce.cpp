@@ -11,7 +11,7 @@ using seppo::Axes;
 
 namespace {
 
-using Build = std::function<Tensor(const Tensor&, const Axes&, bool keep_dim)>;
+using Build = std::function<Tensor(const Tensor&, const Axes&, bool keepdim)>;
 
 Axes axes_of(const std::vector<int>& axes) {
   switch (axes.size()) {
@@ -34,7 +34,7 @@ void check_reduction(const std::string& name, const Build& build, const F& f, st
   for (const Shape& shape : {Shape{}, Shape{5}, Shape{1}, Shape{0}, Shape{3, 4}, Shape{2, 0}, Shape{0, 3}, Shape{1, 7},
                              Shape{2, 3, 4}, Shape{3, 1, 2}, Shape{2, 0, 3}, Shape{2, 3, 2, 3}, Shape{3, 1, 1, 4}})
     for (std::uint32_t set = 0; set < (1u << shape.rank()); ++set)
-      for (const bool keep_dim : {false, true}) {
+      for (const bool keepdim : {false, true}) {
         std::vector<int> given, all;
         for (int axis = 0; axis < shape.rank(); ++axis) {
           if (set >> axis & 1) given.push_back(axis % 2 ? axis - shape.rank() : axis);
@@ -44,8 +44,8 @@ void check_reduction(const std::string& name, const Build& build, const F& f, st
         for (const int axis : all) elements *= static_cast<std::size_t>(shape[axis]);
         if (elements < least_elements) continue;
         check_op(
-            name, {shape}, [&](Inputs x) { return build(x[0], axes_of(given), keep_dim); },
-            [&](const auto& x) { return ref::reduce(x[0], all, keep_dim, f); });
+            name, {shape}, [&](Inputs x) { return build(x[0], axes_of(given), keepdim); },
+            [&](const auto& x) { return ref::reduce(x[0], all, keepdim, f); });
       }
 }
 
@@ -118,18 +118,18 @@ const std::vector<Shape> kShapes = {{1}, {5}, {3, 4}, {1, 1}, {2, 3, 5}, {2, 3, 
 BOOST_AUTO_TEST_CASE(op_max_and_min_along_an_axis) {
   for (const Shape& shape : kShapes)
     for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
-      for (const bool keep_dim : {false, true}) {
+      for (const bool keepdim : {false, true}) {
         if (shape[axis] == 0) continue;
         const int normal = shape.axis(axis);
         check_op(
-            "max", {shape}, [=](Inputs x) { return seppo::max(x[0], axis, keep_dim).values; },
+            "max", {shape}, [=](Inputs x) { return seppo::max(x[0], axis, keepdim).values; },
             [=](const auto& x) {
-              return ref::reduce(x[0], {normal}, keep_dim, [](const auto& v) { return extreme_of(v, 1); });
+              return ref::reduce(x[0], {normal}, keepdim, [](const auto& v) { return extreme_of(v, 1); });
             });
         check_op(
-            "min", {shape}, [=](Inputs x) { return seppo::min(x[0], axis, keep_dim).values; },
+            "min", {shape}, [=](Inputs x) { return seppo::min(x[0], axis, keepdim).values; },
             [=](const auto& x) {
-              return ref::reduce(x[0], {normal}, keep_dim, [](const auto& v) { return extreme_of(v, -1); });
+              return ref::reduce(x[0], {normal}, keepdim, [](const auto& v) { return extreme_of(v, -1); });
             });
       }
 }
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(ties) {
     seppo::tape().clear();
     const Tensor x = seppo::variable({4}, {2, 5, 1, 5});
     seppo::tape().backward(op(x), std::vector<double>{6});
-    return std::vector<double>(x.gradient().begin(), x.gradient().end());
+    return std::vector<double>(x.grad().begin(), x.grad().end());
   };
   using Values = std::vector<double>;
   BOOST_CHECK((slopes([](const Tensor& x) { return seppo::amax(x); }) == Values{0, 3, 0, 3}));
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(logsumexp_at_infinity) {
   BOOST_CHECK_EQUAL(z.item(), infinity);
   seppo::tape().backward(y + z);
   for (const Tensor& x : {nothing, all})
-    for (const double g : x.gradient()) BOOST_CHECK_EQUAL(g, 0);
+    for (const double g : x.grad()) BOOST_CHECK_EQUAL(g, 0);
   BOOST_CHECK_EQUAL(seppo::logsumexp(seppo::zeros({0})).item(), -infinity);
   BOOST_CHECK_CLOSE(seppo::logsumexp(seppo::tensor({2}, {1e300, -1e300})).item(), 1e300, 1e-12);
 }

@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(layer_norm) {
         "layer_norm", {shape, {n}, {n}}, [](Inputs x) { return seppo::layer_norm(x[0], x[1], x[2], 1e-5); },
         [](const auto& x) { return ref::layer_norm(x[0], x[1], x[2], 1e-5); });
   }
-  // One element: the output is the bias and no gradient reaches x, up to rounding times 1 / sqrt(epsilon).
+  // One element: the output is the bias and no gradient reaches x, up to rounding times 1 / sqrt(eps).
   check_op(
       "layer_norm", {{3, 1}, {1}, {1}}, [](Inputs x) { return seppo::layer_norm(x[0], x[1], x[2], 1); },
       [](const auto& x) { return ref::layer_norm(x[0], x[1], x[2], 1); });
@@ -113,10 +113,10 @@ BOOST_AUTO_TEST_CASE(cross_entropy_of_nothing_is_zero) {
   seppo::Tape& t = seppo::tape();
   t.clear();
   const Tensor x = seppo::variable({2, 3}, std::vector<double>{1, 2, 3, 4, 5, 6});
-  const Tensor loss = seppo::cross_entropy(x, std::vector<int>{-1, -1}, {.ignored_index = -1});
+  const Tensor loss = seppo::cross_entropy(x, std::vector<int>{-1, -1}, {.ignore_index = -1});
   BOOST_CHECK_EQUAL(loss.item(), 0);
   t.backward(loss);
-  for (const double g : x.gradient()) BOOST_CHECK_EQUAL(g, 0);
+  for (const double g : x.grad()) BOOST_CHECK_EQUAL(g, 0);
   BOOST_CHECK_EQUAL(seppo::cross_entropy(seppo::zeros({0, 3}), {}).item(), 0);
 }
 
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(add_norm) {
   for (const int cols : {1, 5, 32})
     check_op(
         "add_norm", {{3, cols}, {3, cols}, {cols}, {cols}},
-        [](Inputs x) { return seppo::add_norm(x[0], x[1], x[2], x[3], {.epsilon = 0.1}); },
+        [](Inputs x) { return seppo::add_norm(x[0], x[1], x[2], x[3], {.eps = 0.1}); },
         [](const auto& x) {
           return ref::layer_norm(ref::zip(x[0], x[1], [](auto a, auto b) { return a + b; }), x[2], x[3], 0.1);
         });
@@ -163,14 +163,14 @@ BOOST_AUTO_TEST_CASE(fused_dropout_equals_its_composition) {
     for (const Shape& shape : {Shape{7, cols}, Shape{7, cols}, Shape{cols}, Shape{cols}}) {
       seppo::RandomStream random(x.size(), seppo::Purpose::test);
       std::vector<double> values;
-      for (int i = 0; i < static_cast<int>(shape.size()); ++i) values.push_back(random.normal());
+      for (int i = 0; i < static_cast<int>(shape.numel()); ++i) values.push_back(random.normal());
       x.push_back(seppo::variable(shape, values));
     }
     const Tensor y = build(x[0], x[1], x[2], x[3]);
     std::vector<double> cotangent(x[0].values().rbegin(), x[0].values().rend());
     t.backward(y, cotangent);
     std::vector<double> all(y.values().begin(), y.values().end());
-    for (const Tensor& input : x) all.insert(all.end(), input.gradient().begin(), input.gradient().end());
+    for (const Tensor& input : x) all.insert(all.end(), input.grad().begin(), input.grad().end());
     return all;
   };
   for (const int cols : {3, 32, 128, 200}) {

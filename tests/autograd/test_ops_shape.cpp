@@ -10,9 +10,9 @@ namespace ref = test::reference;
 BOOST_AUTO_TEST_CASE(embedding) {
   const std::vector<int> ids{3, 0, 3, 1}, positions{0, 1, 0, 2};
   const auto rows = [](const auto& table, const std::vector<int>& index) {
-    auto y = std::decay_t<decltype(table)>({static_cast<int>(index.size()), table.dim(1)});
-    for (int i = 0; i < y.dim(0); ++i)
-      for (int c = 0; c < y.dim(1); ++c) y({i, c}) = table({index[static_cast<std::size_t>(i)], c});
+    auto y = std::decay_t<decltype(table)>({static_cast<int>(index.size()), table.size(1)});
+    for (int i = 0; i < y.size(0); ++i)
+      for (int c = 0; c < y.size(1); ++c) y({i, c}) = table({index[static_cast<std::size_t>(i)], c});
     return y;
   };
   check_op(
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(concat) {
   const auto joined = [](const auto& parts, int axis) {
     std::vector<int> shape = parts[0].shape;
     shape[static_cast<std::size_t>(axis)] = 0;
-    for (const auto& p : parts) shape[static_cast<std::size_t>(axis)] += p.dim(axis);
+    for (const auto& p : parts) shape[static_cast<std::size_t>(axis)] += p.size(axis);
     auto y = std::decay_t<decltype(parts[0])>(shape);
     int first = 0;
     for (const auto& p : parts) {
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(concat) {
         index[static_cast<std::size_t>(axis)] += first;
         y(index) = value;
       });
-      first += p.dim(axis);
+      first += p.size(axis);
     }
     return y;
   };
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(sum_and_mean) {
             [&](const auto& x) { return along(x[0], 1); });
         check_op(
             "mean axis", {shape}, [=](Inputs x) { return seppo::mean(x[0], axis, keep); },
-            [&](const auto& x) { return along(x[0], static_cast<double>(x[0].dim(axis))); });
+            [&](const auto& x) { return along(x[0], static_cast<double>(x[0].size(axis))); });
       }
   }
   check_op(

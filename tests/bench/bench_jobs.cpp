@@ -302,7 +302,7 @@ void bench_attention(const Bench& bench) {
     const Tensor q = inputs.root().parameter("q", shape, init_normal(1)),
                  k = inputs.root().parameter("k", shape, init_normal(1)),
                  v = inputs.root().parameter("v", shape, init_normal(1));
-    const std::vector<real> ones(q.size(), 1);
+    const std::vector<real> ones(q.numel(), 1);
     for (const bool backward : {false, true})
       bench.run(
           [&] {
@@ -361,7 +361,7 @@ int run(const std::vector<std::string>& arguments) {
   if (!line.parse(arguments)) return 0;
   set_num_threads(bench.threads);
   const Optimiser addsub{{}, constant_schedule(1e-3), 0},
-      base{{.beta2 = 0.98, .epsilon = 1e-9}, constant_schedule(1e-4), 0};
+      base{{.beta2 = 0.98, .eps = 1e-9}, constant_schedule(1e-4), 0};
   if (bench.job == "J1") bench_transformer(bench, addsub_config(bench, 32, 4, 32), 64, 9, 4, 0, addsub);
   if (bench.job == "J2") bench_transformer(bench, addsub_config(bench, 256, 8, 512), 64, 9, 4, 0, addsub);
   if (bench.job == "J3") bench_reverse(bench);

@@ -123,7 +123,7 @@ void run_op(benchmark::State& state, int rows, int cols, bool backward, const Op
     tape().mode = Mode::train;
     const Tensor x = variable({rows, cols}, values);
     const Tensor y = op(x);
-    if (backward) tape().backward(y, {values.data(), y.size()});
+    if (backward) tape().backward(y, {values.data(), y.numel()});
   }
   const double tensors = backward ? 6 : 3;  // x copied and read, y written; the same of their gradients
   set_rates(state, 0, tensors * static_cast<double>(values.size() * sizeof(real)));
@@ -131,7 +131,7 @@ void run_op(benchmark::State& state, int rows, int cols, bool backward, const Op
 
 void run_attention(benchmark::State& state, int sequences, int length, int heads, int width, bool backward) {
   const Shape shape{sequences, length, heads * width};
-  const std::vector<real> values = random_values(static_cast<std::size_t>(shape.size()));
+  const std::vector<real> values = random_values(static_cast<std::size_t>(shape.numel()));
   for (auto _ : state) {
     tape().clear();
     tape().mode = backward ? Mode::train : Mode::eval;
@@ -163,7 +163,7 @@ void register_all() {
   }
 
   const auto ones = std::make_shared<std::vector<real>>(1024, real{1});
-  const auto row = [ones](const Tensor& x) { return tensor({x.dim(1)}, {ones->data(), x.cols()}); };
+  const auto row = [ones](const Tensor& x) { return tensor({x.size(1)}, {ones->data(), x.cols()}); };
   const std::vector<std::pair<std::string, Op>> ops = {
       {"exp", [](const Tensor& x) { return exp(x); }},
       {"gelu", [](const Tensor& x) { return gelu(x); }},

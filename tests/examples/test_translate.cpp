@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(the_book_masks_losses) {
     std::vector<int> targets(4, -1);
     std::fill_n(targets.begin(), 4 - 2 * i, 1);
     const seppo::Tensor loss =
-        seppo::cross_entropy(logits, targets, {.ignored_index = -1, .reduction = seppo::Reduction::sum});
+        seppo::cross_entropy(logits, targets, {.ignore_index = -1, .reduction = seppo::Reduction::sum});
     BOOST_CHECK_SMALL(static_cast<double>(loss.item()) / 4 - expected[i], 5e-5);
   }
 }

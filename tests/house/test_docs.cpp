@@ -95,8 +95,8 @@ BOOST_AUTO_TEST_CASE(find_a_nan) {
     tape().backward(loss());
   }
   std::cout << "largest output of hidden: " << amax(seen.at("hidden")).item() << "\n";
-  std::cout << "its gradient's first element: " << seen.at("hidden").gradient()[0] << "\n";
-  BOOST_CHECK_EQUAL(seen.at("hidden").gradient()[0], 1);
+  std::cout << "its gradient's first element: " << seen.at("hidden").grad()[0] << "\n";
+  BOOST_CHECK_EQUAL(seen.at("hidden").grad()[0], 1);
   Profile profile;
   Graph graph;
   {

@@ -22,10 +22,10 @@ using namespace seppo;
 // [an op]
 Tensor softsign(const Tensor& x) {
   Tensor y = tape().create(x.shape());
-  for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = x.data()[i] / (1 + std::abs(x.data()[i]));
+  for (std::size_t i = 0; i < x.numel(); ++i) y.data()[i] = x.data()[i] / (1 + std::abs(x.data()[i]));
   record("softsign", y, {x}, [=] {  // dx += dy / (1 + |x|)^2
-    for (std::size_t i = 0; i < x.size(); ++i)
-      x.grad()[i] += y.grad()[i] / std::pow(1 + std::abs(x.data()[i]), real{2});
+    for (std::size_t i = 0; i < x.numel(); ++i)
+      grad_of(x)[i] += grad_of(y)[i] / std::pow(1 + std::abs(x.data()[i]), real{2});
   });
   return y;
 }

@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(classifier_gradients) {
     });
     BOOST_CHECK_MESSAGE(report.passed, report.text);
     if (model.class_token.empty()) continue;
-    const auto gradient = model.class_token.front().gradient();
+    const auto gradient = model.class_token.front().grad();
     BOOST_CHECK(std::any_of(gradient.begin(), gradient.end(), [](real g) { return g != 0; }));
   }
 }
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(no_gradient_reaches_future_embeddings) {
   tgt.add(std::vector<int>{0, 1, 2, 3});
   const Tensor logits = f.model.logits(src, tgt);
   f.parameters.zero_gradients();
-  std::vector<real> cotangent(logits.size(), 0);
+  std::vector<real> cotangent(logits.numel(), 0);
   for (std::size_t j = 0; j < kVocabulary; ++j)
     cotangent[1 * kVocabulary + j] = static_cast<real>(j + 1);  // row 1 only
   tape().backward(logits, cotangent);
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(embeddings_start_as_documented) {
     double squares = 0;
     for (const real v : model.src_embedding.values()) squares += v * v;
     const double expected = scaled ? 1.0 / config.d_model : 1;
-    BOOST_CHECK_CLOSE(squares / static_cast<double>(model.src_embedding.size()), expected, 5.0);
+    BOOST_CHECK_CLOSE(squares / static_cast<double>(model.src_embedding.numel()), expected, 5.0);
   }
 }
 

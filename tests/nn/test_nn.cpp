@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_dies_with_its_parameters) {
   {
     Parameters parameters(1);
     handle = parameters.root().parameter("p", {3}, init_normal(1));
-    BOOST_CHECK_EQUAL(handle.size(), 3);
+    BOOST_CHECK_EQUAL(handle.numel(), 3);
   }
   BOOST_CHECK_THROW(handle.values(), StateError);
   BOOST_CHECK_THROW(square(handle), StateError);
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(initialisers_have_their_spread) {
   const auto deviation = [](const Tensor& t) {
     double squares = 0;
     for (const real v : t.values()) squares += static_cast<double>(v) * static_cast<double>(v);
-    return std::sqrt(squares / static_cast<double>(t.size()));
+    return std::sqrt(squares / static_cast<double>(t.numel()));
   };
   const Scope s = parameters.root();
   const auto largest = [](const Tensor& t) {
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(adam_follows_its_formula) {
     Parameters parameters(5);
     parameters.root().parameter("w", {3, 7}, init_normal(1));
     parameters.root().parameter("b", {7}, init_normal(1));
-    const AdamOptions o{.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .weight_decay = 0.1, .decoupled = decoupled};
+    const AdamOptions o{.beta1 = 0.9, .beta2 = 0.98, .eps = 1e-9, .weight_decay = 0.1, .decoupled = decoupled};
     Adam adam(parameters, o);
     const std::size_t n = parameters.values().size();
     std::vector<double> p(parameters.values().begin(), parameters.values().end()), m(n), v(n);
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(adam_follows_its_formula) {
           m[i] = o.beta1 * m[i] + (1 - o.beta1) * g;
           v[i] = o.beta2 * v[i] + (1 - o.beta2) * g * g;
           if (decoupled) p[i] -= lr * decay * p[i];
-          p[i] -= lr * (m[i] / (1 - std::pow(o.beta1, t))) / (std::sqrt(v[i] / (1 - std::pow(o.beta2, t))) + o.epsilon);
+          p[i] -= lr * (m[i] / (1 - std::pow(o.beta1, t))) / (std::sqrt(v[i] / (1 - std::pow(o.beta2, t))) + o.eps);
         }
       adam.step(lr, 0.5);
     }
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(adam_stays_finite_and_checks_its_options) {
   }
   BOOST_CHECK_THROW(Adam(parameters, {.beta1 = 1}), ArgumentError);
   BOOST_CHECK_THROW(Adam(parameters, {.beta2 = -0.1}), ArgumentError);
-  BOOST_CHECK_THROW(Adam(parameters, {.epsilon = -1}), ArgumentError);
+  BOOST_CHECK_THROW(Adam(parameters, {.eps = -1}), ArgumentError);
   parameters.root().parameter("late", {4}, init_ones());
   BOOST_CHECK_THROW(adam.step(1e-3), StateError);
 }
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(multi_head_attention_equals_its_separate_projections) {
                   slice(attn.in_proj.bias, 0, part * 8, part * 8 + 8));
   };
   const Tensor separate = attn.out_proj(attention(project(0), project(1), project(2), 2, rows, rows));
-  for (std::size_t i = 0; i < self.size(); ++i) {
+  for (std::size_t i = 0; i < self.numel(); ++i) {
     BOOST_CHECK_SMALL(self.values()[i] - separate.values()[i], real{1e-5f});
     BOOST_CHECK_SMALL(self.values()[i] - cross.values()[i], real{1e-5f});
   }

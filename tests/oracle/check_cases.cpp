@@ -68,7 +68,7 @@ Op binary(const F& f) {
 }
 template <class F>
 Op reduced(const F& f) {
-  return [f](Inputs x, const json& a) { return f(x[0], axes_of(a), a.at("keep_dim").get<bool>()); };
+  return [f](Inputs x, const json& a) { return f(x[0], axes_of(a), a.at("keepdim").get<bool>()); };
 }
 template <class F>
 Op along(const F& f) {
@@ -115,7 +115,7 @@ std::map<std::string, Op> catalogue() {
   ops["amin"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return amin(x, axes, keep); });
   ops["logsumexp"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return logsumexp(x, axes, keep); });
   ops["var"] = [](Inputs x, const json& a) {
-    return var(x[0], axes_of(a), a.at("correction").get<int>(), a.at("keep_dim").get<bool>());
+    return var(x[0], axes_of(a), a.at("correction").get<int>(), a.at("keepdim").get<bool>());
   };
   ops["max"] = along([](const Tensor& x, int axis) { return seppo::max(x, axis).values; });
   ops["min"] = along([](const Tensor& x, int axis) { return seppo::min(x, axis).values; });
@@ -124,7 +124,7 @@ std::map<std::string, Op> catalogue() {
   ops["cumsum"] = along(cumsum);
   ops["softmax"] = along([](const Tensor& x, int axis) { return softmax(x, axis); });
   ops["log_softmax"] = along([](const Tensor& x, int axis) { return log_softmax(x, axis); });
-  ops["squeeze"] = along([](const Tensor& x, int axis) { return x.dim(axis) == 1 ? squeeze(x, axis) : x; });
+  ops["squeeze"] = along([](const Tensor& x, int axis) { return x.size(axis) == 1 ? squeeze(x, axis) : x; });
   ops["unsqueeze"] = along(unsqueeze);
 
   ops["transpose"] = [](Inputs x, const json& a) {
@@ -136,20 +136,20 @@ std::map<std::string, Op> catalogue() {
     std::int64_t known = 1;
     for (const int size : sizes) known *= size < 0 ? 1 : size;
     for (int& size : sizes)
-      if (size < 0) size = static_cast<int>(x[0].shape().size() / known);
+      if (size < 0) size = static_cast<int>(x[0].shape().numel() / known);
     return reshape(x[0], Shape(std::span<const int>(sizes)));
   };
   ops["expand"] = [](Inputs x, const json& a) {
     std::vector<int> sizes = ints(a.at("sizes"));
     for (std::size_t i = 0; i < sizes.size(); ++i)
-      if (sizes[i] < 0) sizes[i] = x[0].dim(static_cast<int>(i) - static_cast<int>(sizes.size()));
+      if (sizes[i] < 0) sizes[i] = x[0].size(static_cast<int>(i) - static_cast<int>(sizes.size()));
     return expand(x[0], Shape(std::span<const int>(sizes)));
   };
   ops["flip"] = [](Inputs x, const json& a) { return flip(x[0], axes_of(a)); };
   ops["tril"] = [](Inputs x, const json& a) { return tril(x[0], a.at("diagonal").get<int>()); };
   ops["triu"] = [](Inputs x, const json& a) { return triu(x[0], a.at("diagonal").get<int>()); };
   ops["narrow"] = [](Inputs x, const json& a) {
-    const int axis = a.at("axis").get<int>(), size = x[0].dim(axis), start = a.at("start").get<int>();
+    const int axis = a.at("axis").get<int>(), size = x[0].size(axis), start = a.at("start").get<int>();
     const int begin = start < 0 ? start + size : start;
     return slice(x[0], axis, begin, begin + a.at("length").get<int>());
   };
@@ -177,7 +177,7 @@ std::map<std::string, Op> catalogue() {
     return index_select(x[0], a.at("axis").get<int>(), ints(a.at("indices")));
   };
   ops["embedding"] = [](Inputs x, const json& a) {
-    return embedding(x[0], ints(a.at("ids")), {.padding_index = a.at("padding").get<int>()});
+    return embedding(x[0], ints(a.at("ids")), {.padding_idx = a.at("padding").get<int>()});
   };
 
   ops["layer_norm"] = [](Inputs x, const json& a) {
@@ -189,7 +189,7 @@ std::map<std::string, Op> catalogue() {
     const int n = static_cast<int>(mean.size());
     return batch_norm(
         x[0], x[1], x[2], tensor({n}, mean), tensor({n}, var),
-        {.epsilon = a.at("epsilon").get<double>(), .use_running_statistics = !a.at("training").get<bool>()});
+        {.eps = a.at("epsilon").get<double>(), .use_running_statistics = !a.at("training").get<bool>()});
   };
   ops["cross_entropy"] = [](Inputs x, const json& a) {
     return cross_entropy(x[0], ints(a.at("targets")),
@@ -222,7 +222,7 @@ void check_op(const Op& op, const json& c) {
   oracle::compare("output", y.values(), expected.data, 1e-12);
   if (y.requires_grad()) tape().backward(y, c.at("cotangent").get<std::vector<real>>());
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    oracle::compare("gradient " + std::to_string(i), inputs[i].gradient(),
+    oracle::compare("gradient " + std::to_string(i), inputs[i].grad(),
                     c.at("gradients").at(i).get<std::vector<real>>(), 1e-11);
 }
 

@@ -148,7 +148,7 @@ void check_adam(const json& c) {
   });
   Adam adam(parameters, {.beta1 = 0.9,
                          .beta2 = 0.98,
-                         .epsilon = 1e-9,
+                         .eps = 1e-9,
                          .weight_decay = args.at("decay").get<double>(),
                          .decoupled = args.at("decoupled").get<bool>()});
   const std::size_t n = start.data.size();
@@ -182,7 +182,7 @@ void check_module(const std::string& name, const json& c) {
     inputs.push_back(variable(values.shape, values.data));
   }
   Parameters parameters(0);
-  const Call call = make(name, parameters.root(), inputs[0].dim(-1), c.at("args"));
+  const Call call = make(name, parameters.root(), inputs[0].size(-1), c.at("args"));
   set_parameters(parameters, c.at("parameters"));
   const Tensor y = call(inputs);
   if (name == "float32") {
@@ -192,7 +192,7 @@ void check_module(const std::string& name, const json& c) {
   compare("output", y.values(), Values(c.at("output")).data, 1e-12);
   tape().backward(y, c.at("cotangent").get<std::vector<real>>());
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    compare("gradient " + std::to_string(i), inputs[i].gradient(), c.at("gradients").at(i).get<std::vector<real>>(),
+    compare("gradient " + std::to_string(i), inputs[i].grad(), c.at("gradients").at(i).get<std::vector<real>>(),
             1e-11);
   for (const auto& entry : parameters.entries())
     compare("gradient of " + entry.name, gradient_of(parameters, entry),

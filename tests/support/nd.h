@@ -26,7 +26,7 @@ struct Nd {
     return n;
   }
   int rank() const { return static_cast<int>(shape.size()); }
-  int dim(int axis) const { return shape[static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)]; }
+  int size(int axis) const { return shape[static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)]; }
 
   std::size_t offset(const std::vector<int>& index) const {
     std::size_t o = 0;

@@ -106,7 +106,7 @@ inline void check_by_differences(const std::string& title, const Arrays<double>&
 inline void soil(seppo::Tape& tape) {
   const seppo::TapeMark mark;
   const Tensor dirt = tape.create({1 << 14});
-  std::fill_n(dirt.data(), dirt.size(), std::numeric_limits<double>::quiet_NaN());
+  std::fill_n(dirt.data(), dirt.numel(), std::numeric_limits<double>::quiet_NaN());
 }
 
 // A reference for both scalars: a function that maps Arrays<T> to Nd<T>.
@@ -183,7 +183,7 @@ inline void check_op(const std::string& name, const std::vector<Shape>& shapes, 
         BOOST_CHECK_MESSAGE(std::equal(x[i].v.begin(), x[i].v.end(), inputs[i].values().begin()),
                             what << ": input " << i << " changed");
         if (!(subset >> i & 1)) continue;
-        const auto g = inputs[i].gradient();
+        const auto g = inputs[i].grad();
         result.emplace_back(g.begin(), g.end());
       }
       return result;

@@ -29,13 +29,13 @@ Nd<T> zip(const Nd<T>& a, const Nd<T>& b, const F& f) {
   std::vector<int> shape;
   for (int axis = 0; axis < rank; ++axis) {
     const int ia = axis - rank + a.rank(), ib = axis - rank + b.rank();
-    const int sa = ia < 0 ? 1 : a.dim(ia), sb = ib < 0 ? 1 : b.dim(ib);
+    const int sa = ia < 0 ? 1 : a.size(ia), sb = ib < 0 ? 1 : b.size(ib);
     shape.push_back(sa == 1 ? sb : sa);
   }
   const auto pick = [&](const Nd<T>& x, const std::vector<int>& index) {
     std::vector<int> own;
     for (int axis = 0; axis < x.rank(); ++axis)
-      own.push_back(x.dim(axis) == 1 ? 0 : index[static_cast<std::size_t>(axis + rank - x.rank())]);
+      own.push_back(x.size(axis) == 1 ? 0 : index[static_cast<std::size_t>(axis + rank - x.rank())]);
     return x(own);
   };
   Nd<T> y(shape);
@@ -49,23 +49,23 @@ Nd<T> matmul(const Nd<T>& a, const Nd<T>& b) {
   std::vector<int> shape(static_cast<std::size_t>(rank));
   for (int axis = 0; axis < rank - 2; ++axis) {
     const int ia = axis - rank + a.rank(), ib = axis - rank + b.rank();
-    const int sa = ia < 0 ? 1 : a.dim(ia), sb = ib < 0 ? 1 : b.dim(ib);
+    const int sa = ia < 0 ? 1 : a.size(ia), sb = ib < 0 ? 1 : b.size(ib);
     shape[static_cast<std::size_t>(axis)] = sa == 1 ? sb : sa;
   }
-  shape[static_cast<std::size_t>(rank - 2)] = a.dim(-2);
-  shape[static_cast<std::size_t>(rank - 1)] = b.dim(-1);
+  shape[static_cast<std::size_t>(rank - 2)] = a.size(-2);
+  shape[static_cast<std::size_t>(rank - 1)] = b.size(-1);
   Nd<T> y(shape);
   each_index(shape, [&](const std::vector<int>& index) {
     const auto at = [&](const Nd<T>& x, int row, int col) {
       std::vector<int> own;
       for (int axis = 0; axis < x.rank() - 2; ++axis)
-        own.push_back(x.dim(axis) == 1 ? 0 : index[static_cast<std::size_t>(axis + rank - x.rank())]);
+        own.push_back(x.size(axis) == 1 ? 0 : index[static_cast<std::size_t>(axis + rank - x.rank())]);
       own.push_back(row);
       own.push_back(col);
       return x(own);
     };
     T total = 0;
-    for (int k = 0; k < a.dim(-1); ++k) total += at(a, index[index.size() - 2], k) * at(b, k, index.back());
+    for (int k = 0; k < a.size(-1); ++k) total += at(a, index[index.size() - 2], k) * at(b, k, index.back());
     y(index) = total;
   });
   return y;
@@ -74,7 +74,7 @@ Nd<T> matmul(const Nd<T>& a, const Nd<T>& b) {
 template <class T>
 Nd<T> permute(const Nd<T>& x, const std::vector<int>& axes) {
   std::vector<int> shape;
-  for (const int axis : axes) shape.push_back(x.dim(axis));
+  for (const int axis : axes) shape.push_back(x.size(axis));
   Nd<T> y(shape);
   each_index(shape, [&](const std::vector<int>& index) {
     std::vector<int> own(index.size());
@@ -103,12 +103,12 @@ Nd<T> along(const Nd<T>& x, int axis, const F& f) {
 
 // The elements over the given axes, as a vector, become f of them; the axes are kept with size 1 or dropped.
 template <class T, class F>
-Nd<T> reduce(const Nd<T>& x, const std::vector<int>& axes, bool keep_dim, const F& f) {
+Nd<T> reduce(const Nd<T>& x, const std::vector<int>& axes, bool keepdim, const F& f) {
   const auto is_reduced = [&](int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
   std::vector<int> kept, dropped;
   for (int axis = 0; axis < x.rank(); ++axis) {
-    kept.push_back(is_reduced(axis) ? 1 : x.dim(axis));
-    if (!is_reduced(axis)) dropped.push_back(x.dim(axis));
+    kept.push_back(is_reduced(axis) ? 1 : x.size(axis));
+    if (!is_reduced(axis)) dropped.push_back(x.size(axis));
   }
   Nd<T> y(kept);
   each_index(kept, [&](const std::vector<int>& index) {
@@ -120,7 +120,7 @@ Nd<T> reduce(const Nd<T>& x, const std::vector<int>& axes, bool keep_dim, const 
     });
     y(index) = f(values);
   });
-  if (!keep_dim) y.shape = dropped;
+  if (!keepdim) y.shape = dropped;
   return y;
 }
 
@@ -149,14 +149,14 @@ void softmax(std::vector<T>& row) {
 }
 
 template <class T>
-Nd<T> layer_norm(const Nd<T>& x, const Nd<T>& gain, const Nd<T>& bias, double epsilon) {
+Nd<T> layer_norm(const Nd<T>& x, const Nd<T>& gain, const Nd<T>& bias, double eps) {
   return along(x, -1, [&](std::vector<T>& row) {
     T mean = 0, variance = 0;
     const double n = static_cast<double>(row.size());
     for (const T& e : row) mean += e / n;
     for (const T& e : row) variance += (e - mean) * (e - mean) / n;
     for (std::size_t j = 0; j < row.size(); ++j)
-      row[j] = (row[j] - mean) / std::sqrt(variance + epsilon) * gain.v[j] + bias.v[j];
+      row[j] = (row[j] - mean) / std::sqrt(variance + eps) * gain.v[j] + bias.v[j];
   });
 }
 
@@ -182,7 +182,7 @@ template <class T>
 T cross_entropy(const Nd<T>& logits, const std::vector<int>& targets, double smoothing, int ignored, bool mean) {
   T total = 0;
   int count = 0;
-  const int classes = logits.dim(-1);
+  const int classes = logits.size(-1);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] == ignored) continue;
     T sum = 0;
