@@ -1,6 +1,7 @@
 // Beam search against greedy decoding, against every possible target, and against its own definition.
 #define BOOST_TEST_MODULE beam
 #include <seppo/models/decoding/beam.h>
+#include <seppo/models/decoding/greedy.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -19,9 +20,7 @@ struct Fixture {
       : parameters(seed),
         model(parameters.root(), {.src_vocabulary = vocabulary,
                                   .tgt_vocabulary = vocabulary,
-                                  .d_model = 8,
-                                  .n_heads = 2,
-                                  .d_ff = 12,
+                                  .layer = {.d_model = 8, .n_heads = 2, .d_ff = 12},
                                   .enc_layers = 1,
                                   .dec_layers = 2,
                                   .max_length = 12}) {
