@@ -36,9 +36,7 @@ inline Ragged random_batch(std::initializer_list<int> lengths, std::uint64_t see
 }
 
 inline Ragged pick(const Ragged& batch, std::initializer_list<int> order) {
-  Ragged picked;
-  for (const int s : order) picked.add(batch[static_cast<std::size_t>(s)]);
-  return picked;
+  return batch.pick(std::vector<int>(order));
 }
 
 inline std::vector<real> copy_of(const Tensor& x) { return {x.values().begin(), x.values().end()}; }

@@ -142,8 +142,7 @@ void check_adam(const json& c) {
   parameters.root().parameter("p", start.shape, [&](std::span<real> values, const Shape&, RandomStream&) {
     std::copy(start.data.begin(), start.data.end(), values.begin());
   });
-  Adam adam(parameters, {.beta1 = 0.9,
-                         .beta2 = 0.98,
+  Adam adam(parameters, {.betas = {0.9, 0.98},
                          .eps = 1e-9,
                          .weight_decay = args.at("decay").get<double>(),
                          .decoupled = args.at("decoupled").get<bool>()});
