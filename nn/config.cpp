@@ -91,8 +91,10 @@ class Reader : public ConfigVisitor {
     value = find(name).get<bool>();
   }
   void seed(const char* name, std::uint64_t& value, const char*) override {
-    require(find(name).is_number_unsigned(), name, "an integer in 0..2^64-1");
-    value = find(name).get<std::uint64_t>();
+    const json& found = find(name);
+    require(found.is_number_integer() && (found.is_number_unsigned() || found.get<std::int64_t>() >= 0), name,
+            "an integer in 0..2^64-1");
+    value = found.get<std::uint64_t>();
   }
   void text(const char* name, std::string& value, const char*) override {
     require(find(name).is_string(), name, "text");

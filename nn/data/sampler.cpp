@@ -27,6 +27,11 @@ std::span<const int> Sampler::next() {
   return std::span(order_).subspan(static_cast<std::size_t>(batch) * batch_, batch_);
 }
 
+void Sampler::seek(std::int64_t batches) {
+  check<ArgumentError>(batches >= 0, "sampler: cannot seek to batch ", batches);
+  drawn_ = batches;
+}
+
 void Sampler::draw_order(std::int64_t epoch) {
   const auto shuffled = [&](std::size_t n, std::uint64_t stream) {
     return random_permutation(static_cast<int>(n), {config_.seed, Purpose::shuffle, stream});

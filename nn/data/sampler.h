@@ -39,8 +39,10 @@ class Sampler {
   std::span<const int> next();
 
   std::int64_t batches_per_epoch() const { return batches_; }
-  std::int64_t epoch() const { return (drawn_ + batches_ - 1) / batches_; }  // of the last batch, from 1; 0 before
-  void seek(std::int64_t batches) { drawn_ = batches; }                      // as if this many had been drawn
+  // Of the batch that next() gave last, from 1; 0 before the first.
+  std::int64_t epoch() const { return (drawn_ + batches_ - 1) / batches_; }
+  // As if this many batches had been drawn since the start. Throws ArgumentError if negative.
+  void seek(std::int64_t batches);
 
  private:
   void draw_order(std::int64_t epoch);
