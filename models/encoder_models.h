@@ -72,7 +72,7 @@ enum class Pooling {
 };
 
 inline std::span<const char* const> enum_names(Pooling) {
-  static constexpr const char* kNames[] = {"class_token", "mean", "max"};
+  static constexpr const char* kNames[] = {"class-token", "mean", "max"};
   return kNames;
 }
 

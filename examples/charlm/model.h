@@ -1,39 +1,38 @@
-// A decoder-only Transformer over characters: its options, loss, score and samples.
+// Predicting each next character of a text: the windows of a text, and a model's loss on them.
 #pragma once
 
-#include "charlm/text.h"
-
 #include <seppo/models/language_model.h>
-#include <seppo/models/decoding/sampling.h>
-#include <seppo/nn/train/data_parallel.h>
+#include <seppo/nn/train/metrics.h>
 
-#include <nlohmann/json.hpp>
-
-#include <functional>
+#include <algorithm>
 #include <span>
-#include <string>
+#include <vector>
 
 namespace charlm {
 
-// The defaults are nanoGPT's for a CPU.
-struct ModelOptions {
-  int d_model = 128, n_heads = 4, n_layers = 4;
-  int block = 64;  // characters the model sees at once
-  double dropout = 0;
+// The windows of at most max_length characters that begin at `starts`: the loss of each character's successor.
+inline seppo::ShardLoss loss(const seppo::LanguageModel& model, std::span<const int> text,
+                             std::span<const int> starts) {
+  seppo::Ragged input;
+  std::vector<int> next;
+  for (const int start : starts) {
+    const auto at = static_cast<std::size_t>(start);
+    const std::size_t length = std::min(static_cast<std::size_t>(model.config.max_length), text.size() - 1 - at);
+    input.add(text.subspan(at, length));
+    const auto target = text.subspan(at + 1, length);
+    next.insert(next.end(), target.begin(), target.end());
+  }
+  return seppo::classification_loss(model(input), next);  // [characters, vocabulary]
+}
 
-  nlohmann::json to_json() const;
-  static ModelOptions from_json(const nlohmann::json& config);
-  seppo::LanguageModelConfig model(int vocabulary) const;
-};
-
-// The loss of predicting each next character in windows that begin at `starts`, summed.
-seppo::ShardLoss loss(const seppo::LanguageModel& model, std::span<const int> text, std::span<const int> starts);
-
-// Mean loss over windows one after another, in nats per character.
-double score(const seppo::LanguageModel& model, std::span<const int> text);
-
-// Draws `count` characters that follow `text`, one by one, and gives each to `emit`.
-void sample(const seppo::LanguageModel& model, std::vector<int> text, int count, const seppo::SamplingOptions& options,
-            seppo::RandomStream random, const std::function<void(int)>& emit);
+// The mean loss of the characters of a text after the first, cut into windows; in nats.
+inline double score(const seppo::LanguageModel& model, std::span<const int> text) {
+  std::vector<int> starts;
+  for (std::size_t at = 0; at + 1 < text.size(); at += static_cast<std::size_t>(model.config.max_length))
+    starts.push_back(static_cast<int>(at));
+  const seppo::StepLoss sums = seppo::evaluate(
+      starts, [&](std::span<const int> some) { return loss(model, text, some); }, /*chunk=*/16);
+  return sums.loss / sums.count;
+}
 
 }  // namespace charlm

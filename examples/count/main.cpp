@@ -1,133 +1,160 @@
 // count: an encoder that answers a question about a whole sequence, such as how many zeros it has.
-#include "app/attention_pictures.h"
-#include "app/checkpoint_config.h"
-#include "app/command_line.h"
-#include "app/training.h"
+#include "app/run.h"
 #include "count/model.h"
 
-#include <seppo/autograd/core/parallel.h>
-#include <seppo/nn/summary.h>
+#include <seppo/nn/data/text.h>
+#include <seppo/nn/train/metrics.h>
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <iostream>
+#include <numeric>
 
 namespace count {
 namespace {
 
+using examples::Arguments;
 using examples::CommandLine;
-using nlohmann::json;
+using examples::Sample;
 
 constexpr const char* kTask =
-    "The task: one answer about a whole sequence of 16 symbols 0-15: how many are 0, which is the largest, or\n"
-    "which stands there most often. One vector must stand for all positions: what the encoder makes of a\n"
-    "learned class token put in front, or the mean or the largest of all positions' vectors.";
+    "The task: one answer about a whole sequence of 16 symbols 0-15: how many are 0, which is the largest, or which "
+    "is the most frequent. One vector must stand for all positions: the encoder's output for a learned class token "
+    "put in front, or the mean or the maximum over all positions.";
 constexpr int kTrain = 50'000, kValidation = 1'000, kTest = 10'000;
 
-examples::AttentionLabels labels(const seppo::Classifier& model, std::span<const int> symbols) {
-  examples::AttentionLabels result;
-  if (!model.class_token.empty()) result.keys.push_back("class");
-  for (const int symbol : symbols) result.keys.push_back(std::to_string(symbol));
-  result.queries = result.keys;
-  return result;
-}
+// Each part of the data has random numbers of its own.
+enum class Part : std::uint64_t { train = 20, validation = 21, test = 22 };
 
-std::vector<examples::ReportSample> report_samples(const seppo::Classifier& model, const std::string& question,
-                                                   const seppo::Ragged& sequences) {
-  std::vector<examples::ReportSample> samples;
-  for (std::size_t i = 0; i < 8; ++i) {
-    const std::span<const int> symbols = sequences[i];
-    examples::ReportSample sample;
-    sample.output = std::to_string(answer(model, symbols, &sample.maps));
-    sample.input = fmt::format("{}", fmt::join(symbols, " "));
-    sample.expected = std::to_string(right_answer(question, symbols));
-    sample.labels.assign(sample.maps.size(), labels(model, symbols));
-    samples.push_back(std::move(sample));
+Ragged make_sequences(std::uint64_t seed, Part part, int number) {
+  seppo::RandomStream random(seed, seppo::Purpose::data, static_cast<std::uint64_t>(part));
+  Ragged sequences;
+  for (int i = 0; i < number; ++i) {
+    int symbols[kLength];
+    for (int& symbol : symbols) symbol = static_cast<int>(random.below(kSymbols));
+    sequences.add(symbols);
   }
-  return samples;
+  return sequences;
 }
 
-int train(const std::vector<std::string>& arguments) {
-  ModelOptions model_options;
-  examples::TrainingOptions options;
-  options.epochs = 10;
-  options.batch_size = 128;
-  options.lr = 1e-3;
-  options.warmup_steps = 50;
-  options.eval_interval = 1;
-  options.out = "runs/count";
-  CommandLine line("usage: count train [options]", kTask);
-  line.choice("question", &model_options.question, questions(), "what is asked about the sequence");
-  line.section("Model");
-  line.choice("pooling", &model_options.pooling, pooling_names(), "what stands for the whole sequence");
-  line.choice("positions", &model_options.positions, examples::position_names(), "positional encoding");
-  line.integer("d-model", &model_options.d_model, 1, 4096, "width");
-  line.integer("heads", &model_options.n_heads, 1, 256, "attention heads; they divide the width");
-  line.integer("d-ff", &model_options.d_ff, 1, 65536, "width of the feed-forward layers");
-  line.integer("layers", &model_options.n_layers, 1, 64, "encoder layers");
-  line.number("dropout", &model_options.dropout, 0, 0.999, "dropout of sublayers");
-  options.add_to(line);
+seppo::ShardLoss loss(const Model& model, const Ragged& input) {
+  std::vector<int> answers;
+  for (std::size_t s = 0; s < input.size(); ++s) answers.push_back(right_answer(model.config.question, input[s]));
+  return seppo::classification_loss(model(input), answers);
+}
+
+examples::Evaluation score(const Model& model, const Ragged& sequences, const std::string& part) {
+  std::vector<int> all(sequences.size());
+  std::iota(all.begin(), all.end(), 0);
+  const seppo::StepLoss sums =
+      seppo::evaluate(all, [&](std::span<const int> rows) { return loss(model, sequences.pick(rows)); });
+  return {sums.loss / sums.count, {{part + "_accuracy", sums.correct / sums.count}}};
+}
+
+Sample answer(const Model& model, std::span<const int> symbols) {
+  Ragged input;
+  input.add(symbols);
+  seppo::AttentionRecorder recorder;
+  int output = 0;
+  {
+    const seppo::Inference guard;
+    const seppo::Observe scope(recorder);
+    output = argmax(model(input))[0];
+  }
+  examples::AttentionLabels labels;
+  if (model.classifier.class_token) labels.keys.push_back("class");
+  for (const int symbol : symbols) labels.keys.push_back(std::to_string(symbol));
+  labels.queries = labels.keys;
+  return {.input = fmt::format("{}", fmt::join(symbols, " ")),
+          .expected = std::to_string(right_answer(model.config.question, symbols)),
+          .output = std::to_string(output),
+          .maps = std::move(recorder.maps),
+          .labels = [=](const seppo::AttentionMap&) { return labels; }};
+}
+
+// Symbols between blanks; throws FormatError unless they are 1 to 16 integers in 0 .. 15.
+std::vector<int> parse_symbols(std::string_view text) {
+  std::vector<int> symbols;
+  for (const std::string_view word : seppo::split_blanks(text)) {
+    int symbol = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), symbol);
+    if (error != std::errc() || end != word.data() + word.size() || symbol < 0 || symbol >= kSymbols)
+      seppo::fail<seppo::FormatError>("sequence '", seppo::printable(text), "': '", seppo::printable(word),
+                                      "' is not a symbol 0-", kSymbols - 1);
+    symbols.push_back(symbol);
+  }
+  if (symbols.empty() || symbols.size() > kLength)
+    seppo::fail<seppo::FormatError>("sequence '", seppo::printable(text), "' has ", symbols.size(),
+                                    " symbols, not 1 to ", kLength);
+  return symbols;
+}
+
+int train(const Arguments& arguments) {
+  ModelConfig config;
+  examples::Run run{
+      .out = "runs/count",
+      .training = {.epochs = 10,
+                   .sampler = {.batch_size = 128},
+                   .trainer = {.lr = 1e-3, .schedule = seppo::ScheduleKind::cosine, .warmup_steps = 50}}};
+  CommandLine line("count train [options]", kTask);
+  line.fields("model", config);
+  run.add_to(line);
   if (!line.parse(arguments)) return 0;
-  options.validate();
-  examples::check_heads(model_options.d_model, model_options.n_heads);
-  examples::use_threads(options.threads);
 
-  const std::string& question = model_options.question;
-  const seppo::Ragged sequences = make_sequences(options.seed, Part::train, kTrain),
-                      validation = make_sequences(options.seed, Part::validation, kValidation);
-  seppo::Parameters parameters(options.seed);
-  const seppo::Classifier model = model_options.classifier(parameters.root());
-  examples::prepare_folder(options.out);
-  const json config = {{"program", "count"}, {"model", model_options.to_json()}, {"training", options.to_json()}};
-  examples::TrainingResult result =
-      examples::train(parameters, options,
-                      {.examples = kTrain,
-                       .loss = [&](std::span<const int> picks) { return loss(model, question, sequences, picks); },
-                       .evaluate =
-                           [&] {
-                             return json{{"val_accuracy", accuracy(model, question, validation)}};
-                           },
-                       .save = [&] { examples::save_model(options.out, parameters, config); },
-                       .name = "seppo: a question about 16 symbols",
-                       .about = kTask,
-                       .summary = seppo::summary(parameters, [&] { answer(model, validation[0]); }),
-                       .config = config,
-                       .samples = [&] { return report_samples(model, question, validation); }});
-
-  result.evaluation["test_accuracy"] = accuracy(model, question, make_sequences(options.seed, Part::test, kTest));
-  std::cout << fmt::format("{} by {}: {:.2f} % of {} fresh sequences answered right\n", question, model_options.pooling,
-                           100 * result.evaluation["test_accuracy"].get<double>(), kTest);
-  examples::print_result(result, options);
+  const Ragged sequences = make_sequences(run.seed(), Part::train, kTrain),
+               validation = make_sequences(run.seed(), Part::validation, kValidation);
+  seppo::Parameters parameters(run.seed());
+  const Model model(parameters.root(), config);
+  const examples::Task task{
+      .title = "seppo: a question about 16 symbols",
+      .about = kTask,
+      .data = fmt::format("{} training and {} validation sequences", kTrain, kValidation),
+      .example = "predict --attention \"0 3 0 15 2 0 1 1 9 4 0 8 12 0 5 7\"",
+      .examples = sequences.size(),
+      .loss = [&](std::span<const int> rows) { return loss(model, sequences.pick(rows)); },
+      .evaluate = [&] { return score(model, validation, "val"); },
+      .samples =
+          [&] {
+            std::vector<Sample> samples;
+            for (std::size_t i = 0; i < 8; ++i) samples.push_back(answer(model, validation[i]));
+            return samples;
+          }};
+  examples::Result result = run.train(line, parameters, model, task);
+  result.summary.update(score(model, make_sequences(run.seed(), Part::test, kTest), "test").measures);
+  std::cout << fmt::format("{} by {}: {:.2f} % of {} fresh sequences answered right\n",
+                           enum_names(Question{})[static_cast<std::size_t>(config.question)],
+                           enum_names(seppo::Pooling{})[static_cast<std::size_t>(config.pooling)],
+                           100 * result.summary["test_accuracy"].get<double>(), kTest);
+  run.finish(line, task, result);
   return 0;
 }
 
-int predict(const std::vector<std::string>& arguments) {
-  std::filesystem::path path = "runs/count";
+int predict(const Arguments& arguments) {
+  examples::Trained trained{.program = "count"};
   examples::AttentionOutput attention;
-  std::vector<std::string> words;
-  CommandLine line("usage: count predict [options] [SEQUENCE ...]",
-                   "Prints the model's answer for each sequence of up to 16 symbols 0-15:\n"
+  Arguments words;
+  CommandLine line("count predict [options] [SEQUENCE ...]",
+                   "Prints the model's answer for each sequence of 16 symbols 0-15, and the right one where it differs:\n"
                    "  count predict \"0 3 0 15 2 0 1 1 9 4 0 8 12 0 5 7\"\n"
-                   "Without sequences it reads them from standard input, one a line.");
-  line.existing_path("model", &path, "folder or file that `count train` saved");
-  attention.add_to(line);
+                   "Shorter sequences are answered as well, but the model has never seen any. Without sequences it "
+                   "reads them from standard input, one a line.");
+  trained.fields(line);
+  attention.fields(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
 
-  const std::filesystem::path file = examples::model_file(path);
-  const json config = examples::load_config(file, "count");
-  const ModelOptions options = ModelOptions::from_json(examples::config_part(config, "model"));
-  seppo::Parameters parameters(/*seed=*/0, examples::most_parameters(file));
-  const seppo::Classifier model = options.classifier(parameters.root());
-  seppo::load_checkpoint(file, parameters);
-  const auto print_answer = [&](const std::string& text) {
+  const auto saved = trained.load<Model>();
+  examples::for_each_text(words, [&](const std::string& text) {
     const std::vector<int> symbols = parse_symbols(text);
-    seppo::AttentionMaps maps;
-    std::cout << answer(model, symbols, attention.is_wanted() ? &maps : nullptr) << std::endl;
-    const auto label = [&](const seppo::AttentionMap&) { return labels(model, symbols); };
-    attention.show(maps, label);
-  };
-  examples::for_each_text(words, print_answer);
+    const Sample sample = answer(saved.model, symbols);
+    const bool is_right = sample.output == sample.expected;
+    std::cout << sample.output << (is_right ? "" : "   wrong: it is " + sample.expected) << std::endl;
+    if (symbols.size() < kLength)
+      std::cerr << fmt::format("count: the model was trained on {} symbols; this sequence has {}\n", kLength,
+                               symbols.size());
+    attention.show(sample);
+  });
   return 0;
 }
 

@@ -1,52 +1,82 @@
 // Questions about a whole sequence of symbols, and a model that answers them: an encoder, pooled into one vector.
 #pragma once
 
-#include <seppo/models/classifier.h>
-#include <seppo/nn/train/data_parallel.h>
+#include "app/course_positions.h"
 
-#include <nlohmann/json.hpp>
+#include <seppo/models/encoder_models.h>
+#include <seppo/nn/data/ragged.h>
 
-#include <cstdint>
+#include <algorithm>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace count {
 
+using seppo::Ragged;
+using seppo::Tensor;
+
 constexpr int kSymbols = 16;  // 0 .. 15
 constexpr int kLength = 16;
 
-// "zeros": how many symbols are 0; "largest": which symbol is the largest; "most-frequent": which stands there most
-// often, the smallest of equally frequent ones.
-const std::vector<std::string>& questions();
-int classes(const std::string& question);  // answers are 0 .. classes-1
-int right_answer(const std::string& question, std::span<const int> symbols);
-
-enum class Part : std::uint64_t { train = 20, validation = 21, test = 22 };
-// `number` random sequences; each part has random numbers of its own.
-seppo::Ragged make_sequences(std::uint64_t seed, Part part, int number);
-
-struct ModelOptions {
-  int d_model = 32, n_heads = 1, d_ff = 64, n_layers = 1;
-  double dropout = 0;
-  std::string pooling = "class-token", positions = "sinusoid", question = "zeros";
-
-  nlohmann::json to_json() const;
-  static ModelOptions from_json(const nlohmann::json& config);
-  seppo::Classifier classifier(const seppo::Scope& scope) const;
+enum class Question {
+  zeros,         // how many symbols are 0
+  largest,       // which symbol is the largest
+  most_frequent  // which symbol is the most frequent; the smallest of equally frequent ones
 };
-const std::vector<std::string>& pooling_names();
+inline std::span<const char* const> enum_names(Question) {
+  static constexpr const char* kNames[] = {"zeros", "largest", "most-frequent"};
+  return kNames;
+}
 
-// Cross-entropy of the answers for these sequences, summed.
-seppo::ShardLoss loss(const seppo::Classifier& model, const std::string& question, const seppo::Ragged& sequences,
-                      std::span<const int> picks);
-// The share of right answers.
-double accuracy(const seppo::Classifier& model, const std::string& question, const seppo::Ragged& sequences);
-// The model's answer for one sequence; with `maps`, the attention weights of every layer and head.
-int answer(const seppo::Classifier& model, std::span<const int> symbols, seppo::AttentionMaps* maps = nullptr);
+// Answers are 0 .. classes - 1.
+inline int classes(Question question) { return question == Question::zeros ? kLength + 1 : kSymbols; }
 
-// Symbols between blanks; throws seppo::FormatError unless they are 1 to 16 whole numbers of 0 .. 15.
-std::vector<int> parse_symbols(std::string_view text);
+inline int right_answer(Question question, std::span<const int> symbols) {
+  if (question == Question::zeros) return static_cast<int>(std::count(symbols.begin(), symbols.end(), 0));
+  if (question == Question::largest) return *std::max_element(symbols.begin(), symbols.end());
+  int counts[kSymbols] = {};
+  for (const int symbol : symbols) ++counts[symbol];
+  return static_cast<int>(std::max_element(counts, counts + kSymbols) - counts);
+}
+
+struct ModelConfig {
+  Question question = Question::zeros;
+  seppo::LayerConfig layer = {.d_model = 32, .n_heads = 1, .d_ff = 64, .dropout = 0};
+  int n_layers = 1;
+  examples::Positions positions = examples::Positions::sinusoid;
+  seppo::Pooling pooling = seppo::Pooling::class_token;
+
+  void fields(seppo::ConfigVisitor& v) {
+    v("question", question, "the question about each sequence");
+    v("pooling", pooling, "the vector that stands for the whole sequence");
+    layer.fields(v);
+    v("n_layers", n_layers, {1, 64}, "encoder layers");
+    v("positions", positions, examples::kPositionsHelp);
+  }
+  void validate() const { layer.validate(); }
+};
+
+struct Model {
+  using Config = ModelConfig;
+  Model(const seppo::Scope& s, const ModelConfig& c)
+      : config(c),
+        classifier(s, {.predictor = {.features = kSymbols,
+                                     .classes = classes(c.question),
+                                     .layer = c.layer,
+                                     .n_layers = c.n_layers,
+                                     .positions = examples::library_positions(c.positions),
+                                     .max_length = kLength},
+                       .pooling = c.pooling}) {
+    examples::set_course_table(classifier.predictor.positions, s / "positions", c.positions, c.layer.d_model);
+  }
+
+  // Scores of the answers. [sequences, classes]
+  Tensor operator()(const Ragged& input) const {
+    return classifier(seppo::one_hot(input.tokens, kSymbols), input.offsets);
+  }
+
+  ModelConfig config;
+  seppo::Classifier classifier;
+};
 
 }  // namespace count

@@ -1,137 +1,130 @@
 // odd_one: an encoder without positions that finds the element of a set that is not like the others.
-#include "app/attention_pictures.h"
-#include "app/checkpoint_config.h"
-#include "app/command_line.h"
-#include "app/training.h"
+#include "app/run.h"
 #include "odd_one/model.h"
 
-#include <seppo/autograd/core/parallel.h>
-#include <seppo/nn/summary.h>
+#include <seppo/nn/data/text.h>
+#include <seppo/nn/train/metrics.h>
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <iostream>
+#include <numeric>
 
 namespace odd_one {
 namespace {
 
+using examples::Arguments;
 using examples::CommandLine;
-using nlohmann::json;
+using examples::Sample;
 
 constexpr const char* kTask =
-    "The task: of ten elements, nine are of one kind and one is of another; which? Kinds are random points,\n"
-    "elements lie around them. Nothing depends on the order of a set, and so the encoder has no positions.";
+    "The task: of ten elements, nine are of one kind and one is of another; which? Kinds are random points, elements "
+    "lie around them. Nothing depends on the order of a set, and so the encoder has no positions.";
 constexpr int kTrain = 20'000, kValidation = 1'000, kTest = 10'000;  // sets, numbered one after another
+constexpr int kMostSets = 1'000'000'000;
 
-examples::AttentionLabels labels(int odd) {
-  examples::AttentionLabels result;
-  for (int e = 0; e < kElements; ++e) result.keys.push_back(e == odd ? "odd" : std::to_string(e));
-  result.queries = result.keys;
-  return result;
+seppo::ShardLoss loss(const Model& model, const World& world, std::span<const int> numbers) {
+  const World::Sets sets = world.sets(numbers);
+  return seppo::classification_loss(model(sets.elements), sets.odd);
 }
 
-int odd_place(const World& world, int number) {
-  const seppo::TapeMark mark;
-  return world.sets({&number, 1}).odd[0];
+// On the sets first .. first + number - 1.
+examples::Evaluation score(const Model& model, const World& world, int first, int number, const std::string& part) {
+  std::vector<int> numbers(static_cast<std::size_t>(number));
+  std::iota(numbers.begin(), numbers.end(), first);
+  const seppo::StepLoss sums =
+      seppo::evaluate(numbers, [&](std::span<const int> some) { return loss(model, world, some); });
+  return {sums.loss / sums.count, {{part + "_accuracy", sums.correct / sums.count}}};
 }
 
-std::vector<examples::ReportSample> report_samples(const seppo::Predictor& model, const World& world) {
-  std::vector<examples::ReportSample> samples;
-  for (int number = kTrain; number < kTrain + 8; ++number) {
-    const int odd = odd_place(world, number);
-    examples::ReportSample sample{.input = fmt::format("set {}", number), .expected = std::to_string(odd)};
-    sample.output = std::to_string(answer(model, world, number, &sample.maps));
-    sample.labels.assign(sample.maps.size(), labels(odd));
-    samples.push_back(std::move(sample));
-  }
-  return samples;
+Sample answer(const Model& model, const World& world, int number) {
+  const seppo::Inference guard;
+  seppo::AttentionRecorder recorder;
+  const seppo::Observe scope(recorder);
+  const World::Sets set = world.sets({&number, 1});
+  const int found = argmax(model(set.elements))[0];
+  examples::AttentionLabels labels;
+  for (int e = 0; e < kElements; ++e) labels.keys.push_back(e == set.odd[0] ? "odd" : std::to_string(e));
+  labels.queries = labels.keys;
+  return {.input = fmt::format("set {}", number),
+          .expected = std::to_string(set.odd[0]),
+          .output = std::to_string(found),
+          .maps = std::move(recorder.maps),
+          .labels = [=](const seppo::AttentionMap&) { return labels; }};
 }
 
-int train(const std::vector<std::string>& arguments) {
-  Options task;
-  examples::TrainingOptions options;
-  options.epochs = 10;
-  options.lr = 5e-4;
-  options.warmup_steps = 100;
-  options.clip_norm = 2;
-  options.eval_interval = 1;
-  options.out = "runs/odd_one";
-  CommandLine line("usage: odd_one train [options]", kTask);
-  line.section("Data");
-  line.integer("kinds", &task.kinds, 2, 100'000, "kinds of elements");
-  line.integer("features", &task.features, 1, 4096, "numbers that describe an element");
-  line.number("noise", &task.noise, 0, 100, "how far elements of a kind lie from its centre; centres lie 1 from 0");
-  line.section("Model");
-  line.integer("d-model", &task.d_model, 1, 4096, "width");
-  line.integer("heads", &task.n_heads, 1, 256, "attention heads; they divide the width");
-  line.integer("layers", &task.n_layers, 1, 64, "encoder layers");
-  line.number("dropout", &task.dropout, 0, 0.999, "dropout of inputs and sublayers");
-  options.add_to(line);
+// A set's number; throws FormatError for anything other than 0 .. kMostSets.
+int parse_number(std::string_view text) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0 || number > kMostSets)
+    seppo::fail<seppo::FormatError>("set '", seppo::printable(text), "' is not a number 0-", kMostSets);
+  return number;
+}
+
+int train(const Arguments& arguments) {
+  ModelConfig config;
+  examples::Run run{.out = "runs/odd_one",
+                    .training = {.epochs = 10,
+                                 .trainer = {.lr = 5e-4,
+                                             .schedule = seppo::ScheduleKind::cosine,
+                                             .warmup_steps = 100,
+                                             .clip_norm = 2}}};
+  CommandLine line("odd_one train [options]", kTask);
+  line.fields("model", config);
+  run.add_to(line);
   if (!line.parse(arguments)) return 0;
-  options.validate();
-  examples::check_heads(task.d_model, task.n_heads);
-  examples::use_threads(options.threads);
+  if (!line.given("d-ff")) config.layer.d_ff = 2 * config.layer.d_model;
 
-  const World world(options.seed, task);
-  seppo::Parameters parameters(options.seed);
-  const seppo::Predictor model(parameters.root(), task.predictor());
-  examples::prepare_folder(options.out);
-  const json config = {
-      {"program", "odd_one"}, {"task", task.to_json()}, {"seed", options.seed}, {"training", options.to_json()}};
-  examples::TrainingResult result =
-      examples::train(parameters, options,
-                      {.examples = kTrain,
-                       .loss = [&](std::span<const int> numbers) { return loss(model, world, numbers); },
-                       .evaluate =
-                           [&] {
-                             return json{{"val_accuracy", accuracy(model, world, kTrain, kValidation)}};
-                           },
-                       .save = [&] { examples::save_model(options.out, parameters, config); },
-                       .name = "seppo: the odd one of ten",
-                       .about = kTask,
-                       .summary = seppo::summary(parameters, [&] { answer(model, world, 0); }),
-                       .config = config,
-                       .samples = [&] { return report_samples(model, world); }});
-
-  result.evaluation["test_accuracy"] = accuracy(model, world, kTrain + kValidation, kTest);
+  const World world(run.seed(), config.world);
+  seppo::Parameters parameters(run.seed());
+  const Model model(parameters.root(), config);
+  const examples::Task task{
+      .title = "seppo: the odd one of ten",
+      .about = kTask,
+      .data = fmt::format("{} training and {} validation sets", kTrain, kValidation),
+      .example = "predict " + std::to_string(kTrain),
+      .examples = kTrain,
+      .loss = [&](std::span<const int> numbers) { return loss(model, world, numbers); },
+      .evaluate = [&] { return score(model, world, kTrain, kValidation, "val"); },
+      .samples =
+          [&] {
+            std::vector<Sample> samples;
+            for (int number = kTrain; number < kTrain + 8; ++number) samples.push_back(answer(model, world, number));
+            return samples;
+          }};
+  examples::Result result = run.train(line, parameters, model, task);
+  result.summary.update(score(model, world, kTrain + kValidation, kTest, "test").measures);
   std::cout << fmt::format("the odd one found in {:.2f} % of {} fresh sets\n",
-                           100 * result.evaluation["test_accuracy"].get<double>(), kTest);
-  examples::print_result(result, options);
+                           100 * result.summary["test_accuracy"].get<double>(), kTest);
+  run.finish(line, task, result);
   return 0;
 }
 
-int predict(const std::vector<std::string>& arguments) {
-  std::filesystem::path path = "runs/odd_one";
+int predict(const Arguments& arguments) {
+  examples::Trained trained{.program = "odd_one"};
   examples::AttentionOutput attention;
-  std::vector<std::string> words;
-  CommandLine line(
-      "usage: odd_one predict [options] [NUMBER ...]",
-      fmt::format("Looks for the odd one in the sets of these numbers. The model has not seen sets from {} "
-                  "on.\nWithout numbers it reads them from standard input, one a line.",
-                  kTrain));
-  line.existing_path("model", &path, "folder or file that `odd_one train` saved");
-  attention.add_to(line);
+  Arguments words;
+  CommandLine line("odd_one predict [options] [NUMBER ...]",
+                   fmt::format("Looks for the odd one in the sets of these numbers. The model has not seen sets from "
+                               "{} on. Without numbers it reads them from standard input, one a line.",
+                               kTrain));
+  trained.fields(line);
+  attention.fields(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
 
-  const std::filesystem::path file = examples::model_file(path);
-  const json config = examples::load_config(file, "odd_one");
-  const Options task = Options::from_json(examples::config_part(config, "task"));
-  const World world(examples::config_seed(config, "seed"), task);
-  seppo::Parameters parameters(/*seed=*/0, examples::most_parameters(file));
-  const seppo::Predictor model(parameters.root(), task.predictor());
-  seppo::load_checkpoint(file, parameters);
-  const auto print_answer = [&](const std::string& text) {
-    const int number = parse_number(text), odd = odd_place(world, number);
-    seppo::AttentionMaps maps;
-    const int found = answer(model, world, number, attention.is_wanted() ? &maps : nullptr);
-    std::cout << fmt::format("set {}: element {}, {}", number, found,
-                             found == odd ? "right" : fmt::format("wrong: it is {}", odd))
+  const auto saved = trained.load<Model>();
+  const std::uint64_t seed = examples::config_part<examples::TrainingConfig>(saved.config, "training").trainer.seed;
+  const World world(seed, saved.model.config.world);
+  examples::for_each_text(words, [&](const std::string& text) {
+    const Sample sample = answer(saved.model, world, parse_number(text));
+    std::cout << fmt::format("{}: element {}, {}", sample.input, sample.output,
+                             sample.output == sample.expected ? "right" : "wrong: it is " + sample.expected)
               << std::endl;
-    const auto label = [&](const seppo::AttentionMap&) { return labels(odd); };
-    attention.show(maps, label);
-  };
-  examples::for_each_text(words, print_answer);
+    attention.show(sample);
+  });
   return 0;
 }
 

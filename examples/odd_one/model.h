@@ -2,64 +2,104 @@
 // no positions, gives each element a score, and a softmax over the elements says which it is.
 #pragma once
 
-#include <seppo/models/predictor.h>
-#include <seppo/nn/train/data_parallel.h>
-
-#include <nlohmann/json.hpp>
+#include <seppo/models/encoder_models.h>
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace odd_one {
 
+using seppo::Tensor;
+
 constexpr int kElements = 10;  // of a set
 
-constexpr int kMostSets = 1'000'000'000;
-
-struct Options {
+struct WorldConfig {
   int kinds = 100, features = 32;
   double noise = 1;
-  int d_model = 64, n_heads = 4, n_layers = 2;
-  double dropout = 0.1;
 
-  nlohmann::json to_json() const;
-  static Options from_json(const nlohmann::json& config);
-  seppo::PredictorConfig predictor() const;
+  void fields(seppo::ConfigVisitor& v) {
+    v("kinds", kinds, {2, 1e5}, "kinds of elements");
+    v("features", features, {1, 4096}, "numbers that describe an element");
+    v("noise", noise, {0, 100}, "standard deviation of the elements of a kind about its centre; that of centres is 1");
+  }
 };
 
 // Kinds are random centres, elements a centre and noise: N(0, 1) and N(0, noise^2) in each feature. (The UvA course
 // has features of images, whose kinds are classes of CIFAR100.)
 struct World {
-  World(std::uint64_t seed, const Options& options);
+  World(std::uint64_t seed, const WorldConfig& config);
 
   // The features of the elements of the sets of these numbers, [sets * kElements, features], and the place of the odd
   // one in each. A set depends on its number, nothing else.
   struct Sets {
-    seppo::Tensor elements;
+    Tensor elements;
     std::vector<int> odd;
   };
   Sets sets(std::span<const int> numbers) const;
 
   std::uint64_t seed;
-  int kinds, features;
-  double noise;
+  WorldConfig config;
   std::vector<float> centres;  // [kinds, features]
 };
 
-// A score for each element, [sets, kElements]; elements [sets * kElements, features].
-seppo::Tensor scores(const seppo::Predictor& model, const seppo::Tensor& elements,
-                     seppo::AttentionMaps* maps = nullptr);
+inline World::World(std::uint64_t seed, const WorldConfig& c) : seed(seed), config(c) {
+  seppo::RandomStream random(seed, seppo::Purpose::data, 30);
+  for (int i = 0; i < c.kinds * c.features; ++i) centres.push_back(static_cast<float>(random.normal()));
+}
 
-// Cross-entropy of the odd one's place in these sets, summed.
-seppo::ShardLoss loss(const seppo::Predictor& model, const World& world, std::span<const int> numbers);
-// The share of the sets first .. first + count - 1 in which the odd one is found.
-double accuracy(const seppo::Predictor& model, const World& world, int first, int count);
-// The place of the element that the model finds odd in this set; with `maps`, the attention weights.
-int answer(const seppo::Predictor& model, const World& world, int number, seppo::AttentionMaps* maps = nullptr);
+inline World::Sets World::sets(std::span<const int> numbers) const {
+  Sets sets{seppo::zeros({static_cast<int>(numbers.size()) * kElements, config.features}), {}};
+  float* element = sets.elements.data();
+  const auto features = static_cast<std::size_t>(config.features);
+  const auto kinds = static_cast<unsigned>(config.kinds);
+  for (const int number : numbers) {
+    seppo::RandomStream random(seed, seppo::Purpose::data, 31 + static_cast<std::uint64_t>(number));
+    const unsigned kind = random.below(kinds), other = (kind + 1 + random.below(kinds - 1)) % kinds;
+    sets.odd.push_back(static_cast<int>(random.below(kElements)));
+    for (int i = 0; i < kElements; ++i) {
+      const float* const centre = &centres[(i == sets.odd.back() ? other : kind) * features];
+      for (std::size_t j = 0; j < features; ++j)
+        *element++ = centre[j] + static_cast<float>(config.noise * random.normal());
+    }
+  }
+  return sets;
+}
 
-// A set's number; throws seppo::FormatError for anything else than 0 .. kMostSets.
-int parse_number(std::string_view text);
+struct ModelConfig {
+  WorldConfig world;  // the model has a weight for each feature
+  seppo::LayerConfig layer = {.d_model = 64, .n_heads = 4, .d_ff = 128, .dropout = 0.1};
+  int n_layers = 2;
+
+  void fields(seppo::ConfigVisitor& v) {
+    world.fields(v);
+    layer.fields(v);
+    v("n_layers", n_layers, {1, 64}, "encoder layers");
+  }
+  void validate() const { layer.validate(); }
+};
+
+struct Model {
+  using Config = ModelConfig;
+  Model(const seppo::Scope& s, const ModelConfig& c)
+      : config(c),
+        predictor(s, {.features = c.world.features,
+                      .classes = 1,
+                      .layer = c.layer,
+                      .n_layers = c.n_layers,
+                      .input_dropout = c.layer.dropout,
+                      .positions = seppo::Positions::none,
+                      .max_length = kElements}) {}
+
+  // A score for each element: elements [sets * kElements, features] -> [sets, kElements].
+  Tensor operator()(const Tensor& elements) const {
+    std::vector<int> rows;
+    for (int row = 0; row <= elements.size(0); row += kElements) rows.push_back(row);
+    return reshape(predictor(elements, rows), {-1, kElements});
+  }
+
+  ModelConfig config;
+  seppo::Predictor predictor;
+};
 
 }  // namespace odd_one

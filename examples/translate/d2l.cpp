@@ -1,7 +1,8 @@
+// Lower-casing by code points, and the score of the book.
 #include "translate/d2l.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/vocabulary.h>
+#include <seppo/nn/data/text.h>
 
 #include <algorithm>
 #include <cmath>
@@ -56,10 +57,10 @@ std::string normalised(std::string_view text) {
 
 double bleu_k(std::span<const std::string> prediction, std::span<const std::string> label, int k) {
   seppo::check<seppo::ArgumentError>(k > 0, "bleu_k: k ", k, " is not positive");
-  if (prediction.size() < static_cast<std::size_t>(k)) return 0;
+  if (prediction.empty()) return 0;
   double score =
       std::exp(std::min(0.0, 1 - static_cast<double>(label.size()) / static_cast<double>(prediction.size())));
-  for (std::size_t n = 1; n <= static_cast<std::size_t>(k); ++n) {
+  for (std::size_t n = 1; n <= std::min(static_cast<std::size_t>(k), prediction.size()); ++n) {
     const auto ngram = [n](std::span<const std::string> words, std::size_t at) {
       const auto part = words.subspan(at, n);
       return std::vector<std::string>(part.begin(), part.end());

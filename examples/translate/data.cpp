@@ -1,5 +1,7 @@
+// Reading or drawing the pairs, and holding some out for validation.
 #include "translate/data.h"
 
+#include "app/command_line.h"
 #include "translate/numbers.h"
 
 #include <seppo/autograd/core/check.h>
@@ -16,48 +18,30 @@ namespace {
 constexpr int kDrawn = 20'000;  // number tasks for training
 }
 
-void DataOptions::add_to(examples::CommandLine& line) {
-  line.section("Data");
-  line.existing_path("src", &src, "source texts, one a line; without --src or --pairs: numbers and dates");
-  line.existing_path("tgt", &tgt, "their translations, line by line");
-  line.existing_path("pairs", &pairs, "lines of source, tab, target");
-  line.existing_path("val-src", &val_src, "source texts for validation");
-  line.existing_path("val-tgt", &val_tgt, "their translations");
-  line.existing_path("val-pairs", &val_pairs, "pairs for validation");
-  line.integer("max-pairs", &max_pairs, 0, 1'000'000'000, "use only the first pairs; 0: all");
-  line.integer("validation", &validation, 1, 1'000'000, "where no file is for validation: the last pairs, so many");
-  line.choice("tokens", &tokens, {"words", "characters", "subwords"},
-              "what texts are cut into; subwords are found by sentencepiece");
-  line.integer("min-frequency", &min_frequency, 1, 1'000'000, "rarer tokens of the training texts count as unknown");
-  line.integer("subwords", &subwords, 8, 1'000'000, "how many subwords, for both languages together");
-  line.flag("normalise", &normalise, "make letters small and put blanks before , . ! ?");
+void DataConfig::fields(seppo::ConfigVisitor& v) {
+  v("src", src, "source texts, one a line; without --src or --pairs, numbers and dates are drawn");
+  v("tgt", tgt, "their translations, line by line");
+  v("pairs", pairs, "lines of source, tab, target");
+  v("val_src", val_src, "source texts for validation");
+  v("val_tgt", val_tgt, "their translations");
+  v("val_pairs", val_pairs, "pairs for validation");
+  v("max_pairs", max_pairs, {0, 1e9}, "use only the first pairs; 0 for all");
+  v("validation", validation, {1, 1e6}, "without validation files, hold out this many pairs from the end");
+  v("tokens", tokens, "what a token is; subwords are found by sentencepiece");
+  v("min_frequency", min_frequency, {1, 1e6}, "rarer tokens of the training texts count as unknown");
+  v("subwords", subwords, {8, 1e6}, "size of the subword vocabulary, shared by both languages");
+  v("normalise", normalise, "make letters lower-case and put blanks before , . ! ?");
 }
 
-void DataOptions::validate(const examples::CommandLine& line) const {
+void DataConfig::validate() const {
   if (src.empty() != tgt.empty()) throw UsageError("--src and --tgt: one needs the other");
   if (!src.empty() && !pairs.empty()) throw UsageError("--pairs: cannot be used with --src");
   if (val_src.empty() != val_tgt.empty()) throw UsageError("--val-src and --val-tgt: one needs the other");
   if (!val_src.empty() && !val_pairs.empty()) throw UsageError("--val-pairs: cannot be used with --val-src");
   if (!has_files() && (!val_src.empty() || !val_pairs.empty()))
-    throw UsageError("--val-src, --val-pairs: need training texts, too (--src or --pairs)");
+    throw UsageError("--val-src, --val-pairs: need training texts as well (--src or --pairs)");
   if (!has_files() && validation > kDrawn)
     throw UsageError(fmt::format("--validation: at most {} number tasks", kDrawn));
-  if (line.given("subwords") && tokens != "subwords") throw UsageError("--subwords: needs --tokens subwords");
-}
-
-nlohmann::json DataOptions::to_json() const {
-  return {{"src", src.string()},
-          {"tgt", tgt.string()},
-          {"pairs", pairs.string()},
-          {"val_src", val_src.string()},
-          {"val_tgt", val_tgt.string()},
-          {"val_pairs", val_pairs.string()},
-          {"max_pairs", max_pairs},
-          {"validation", validation},
-          {"tokens", tokens},
-          {"min_frequency", min_frequency},
-          {"subwords", subwords},
-          {"normalise", normalise}};
 }
 
 std::vector<Pair> read_files(const std::filesystem::path& src, const std::filesystem::path& tgt,
@@ -65,7 +49,7 @@ std::vector<Pair> read_files(const std::filesystem::path& src, const std::filesy
   return pairs.empty() ? read_lines(src, tgt) : read_tab_separated(pairs);
 }
 
-Data load(const DataOptions& o, std::uint64_t seed) {
+Data load(const DataConfig& o, std::uint64_t seed) {
   Data data;
   data.train = o.has_files() ? read_files(o.src, o.tgt, o.pairs) : draw_number_tasks(kDrawn + o.validation, seed);
   const bool has_validation_files = !o.val_src.empty() || !o.val_pairs.empty();
@@ -83,11 +67,11 @@ Data load(const DataOptions& o, std::uint64_t seed) {
   return data;
 }
 
-Languages make_languages(const DataOptions& o, const std::vector<Pair>& train) {
+Languages make_languages(const DataConfig& o, const std::vector<Pair>& train) {
   Languages languages;
   languages.tokenizer =
-      Tokenizer(o.tokens == "characters" ? Tokenizer::Kind::characters : Tokenizer::Kind::words, o.normalise);
-  if (o.tokens == "subwords") {
+      Tokenizer(o.tokens, o.normalise);
+  if (o.tokens == Tokenizer::Kind::subwords) {
     std::vector<std::string> texts;
     for (const Pair& pair : train)
       for (const std::string& text : {pair.source, pair.target}) texts.push_back(languages.tokenizer.prepare(text));

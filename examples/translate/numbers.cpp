@@ -1,3 +1,4 @@
+// Numbers and dates in words, English and German.
 #include "translate/numbers.h"
 
 #include <seppo/autograd/core/check.h>

@@ -1,7 +1,8 @@
+// Subwords by sentencepiece, where the build has it.
 #include "translate/subwords.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/vocabulary.h>
+#include <seppo/nn/data/text.h>
 
 #include <fstream>
 #include <iterator>

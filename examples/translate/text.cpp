@@ -1,9 +1,13 @@
+// Reading parallel text, tokenizers, and vocabularies.
 #include "translate/text.h"
 
-#include "app/checkpoint_config.h"
 #include "translate/d2l.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/nn/config.h>
+#include <seppo/nn/data/text.h>
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <fstream>
@@ -19,19 +23,19 @@ namespace {
 
 std::vector<std::string> read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  seppo::check<FileError>(file.good(), seppo::printable(path.string(), 120), ": cannot be opened");
+  seppo::check<FileError>(file.good(), seppo::printable_path(path), ": cannot be opened");
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) {
     if (line.ends_with('\r')) line.pop_back();
     for (std::size_t at = 0; at < line.size();) {
       const std::size_t length = seppo::character_length(std::string_view(line).substr(at));
-      seppo::check<FormatError>(length > 0, seppo::printable(path.string(), 120), ":", lines.size() + 1, ": byte ", at,
+      seppo::check<FormatError>(length > 0, seppo::printable_path(path), ":", lines.size() + 1, ": byte ", at,
                                 " is not UTF-8 text");
       at += length;
     }
     lines.push_back(std::move(line));
   }
-  seppo::check<FormatError>(!lines.empty(), seppo::printable(path.string(), 120), ": is empty");
+  seppo::check<FormatError>(!lines.empty(), seppo::printable_path(path), ": is empty");
   return lines;
 }
 
@@ -51,7 +55,7 @@ std::vector<Pair> read_tab_separated(const std::filesystem::path& path) {
   std::vector<Pair> pairs;
   for (const std::string& line : read_file(path)) {
     const std::size_t tab = line.find('\t');
-    seppo::check<FormatError>(tab != std::string::npos, seppo::printable(path.string(), 120), ":", pairs.size() + 1,
+    seppo::check<FormatError>(tab != std::string::npos, seppo::printable_path(path), ":", pairs.size() + 1,
                               ": has no tab between source and target");
     const std::size_t end = std::min(line.find('\t', tab + 1), line.size());
     pairs.push_back({line.substr(0, tab), line.substr(tab + 1, end - tab - 1)});
@@ -125,9 +129,16 @@ std::string Languages::decode(std::span<const int> ids) const {
 
 namespace {
 
-const std::map<std::string, Tokenizer::Kind> kKinds{{"words", Tokenizer::Kind::words},
-                                                    {"characters", Tokenizer::Kind::characters},
-                                                    {"subwords", Tokenizer::Kind::subwords}};
+// How texts are cut, as the model file tells it.
+struct Cut {
+  Tokenizer::Kind tokens = Tokenizer::Kind::words;
+  bool normalise = false;
+
+  void fields(seppo::ConfigVisitor& v) {
+    v("tokens", tokens);
+    v("normalise", normalise);
+  }
+};
 
 seppo::Vocabulary vocabulary_of(const json& config, const char* key) {
   const json& tokens = config.contains(key) ? config[key] : json();
@@ -144,25 +155,21 @@ seppo::Vocabulary vocabulary_of(const json& config, const char* key) {
 }  // namespace
 
 json Languages::to_json() const {
-  std::string kind;
-  for (const auto& [name, value] : kKinds)
-    if (value == tokenizer.kind()) kind = name;
-  return {{"tokens", kind},
-          {"normalise", tokenizer.normalises()},
-          {"source", source.tokens()},
-          {"target", target.tokens()}};
+  json object = seppo::to_json_object(Cut{tokenizer.kind(), tokenizer.normalises()});
+  object.update({{"source", source.tokens()}, {"target", target.tokens()}});
+  return object;
 }
 
 Languages Languages::from_json(const json& config, const std::filesystem::path& folder) {
-  const auto kind = kKinds.find(examples::config_text(config, "tokens"));
-  seppo::check<FormatError>(kind != kKinds.end(),
-                            "the model's configuration: 'tokens' is not words, characters or subwords");
-  const bool normalises = config.contains("normalise") && config["normalise"] == true;
-  Languages languages{Tokenizer(kind->second, normalises), vocabulary_of(config, "source"),
+  json rest = config;
+  rest.erase("source");
+  rest.erase("target");
+  const Cut cut = seppo::from_json_object<Cut>(rest);
+  Languages languages{Tokenizer(cut.tokens, cut.normalise), vocabulary_of(config, "source"),
                       vocabulary_of(config, "target")};
-  if (kind->second == Tokenizer::Kind::subwords)
+  if (cut.tokens == Tokenizer::Kind::subwords)
     languages.tokenizer =
-        Tokenizer(std::make_shared<const Subwords>(Subwords::load(folder / kSubwordsFile)), normalises);
+        Tokenizer(std::make_shared<const Subwords>(Subwords::load(folder / kSubwordsFile)), cut.normalise);
   return languages;
 }
 

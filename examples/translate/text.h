@@ -5,7 +5,7 @@
 
 #include <seppo/nn/data/vocabulary.h>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <filesystem>
 #include <memory>
@@ -29,6 +29,10 @@ std::vector<Pair> read_tab_separated(const std::filesystem::path& path);
 class Tokenizer {
  public:
   enum class Kind { words, characters, subwords };  // words stand between blanks
+  friend std::span<const char* const> enum_names(Kind) {
+    static constexpr const char* kNames[] = {"words", "characters", "subwords"};
+    return kNames;
+  }
 
   explicit Tokenizer(Kind kind = Kind::words, bool normalises = false) : kind_(kind), normalises_(normalises) {}
   // By a model of sentencepiece.

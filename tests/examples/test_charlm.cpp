@@ -47,7 +47,8 @@ BOOST_AUTO_TEST_CASE(a_corpus_is_cut_in_two) {
 BOOST_AUTO_TEST_CASE(the_score_counts_each_character_once) {
   seppo::Parameters parameters(1);
   const seppo::LanguageModel model(
-      parameters.root(), charlm::ModelOptions{.d_model = 8, .n_heads = 2, .n_layers = 1, .block = 4}.model(5));
+      parameters.root(),
+      {.vocabulary = 5, .layer = {.d_model = 8, .n_heads = 2, .d_ff = 32, .dropout = 0}, .n_layers = 1, .max_length = 4});
   seppo::RandomStream random(1, seppo::Purpose::test);
   std::vector<int> text;
   for (int i = 0; i < 203; ++i) text.push_back(static_cast<int>(random.below(5)));

@@ -10,17 +10,20 @@ using seppo::Tensor;
 
 namespace {
 
-seppo::Classifier tiny(seppo::Parameters& parameters, const std::string& pooling, const std::string& positions) {
-  count::ModelOptions options{.d_model = 8, .n_heads = 2, .d_ff = 8, .n_layers = 2};
-  options.pooling = pooling;
-  options.positions = positions;
-  return options.classifier(parameters.root());
+constexpr seppo::Pooling kPoolings[] = {seppo::Pooling::class_token, seppo::Pooling::mean, seppo::Pooling::max};
+
+count::Model tiny(seppo::Parameters& parameters, seppo::Pooling pooling, examples::Positions positions) {
+  return {parameters.root(),
+          {.layer = {.d_model = 8, .n_heads = 2, .d_ff = 8, .dropout = 0},
+           .n_layers = 2,
+           .positions = positions,
+           .pooling = pooling}};
 }
 
-std::vector<seppo::real> scores(const seppo::Classifier& model, const seppo::Ragged& sequences) {
+std::vector<seppo::real> scores(const count::Model& model, const seppo::Ragged& sequences) {
   const seppo::UseMode eval(seppo::Mode::eval);
   const seppo::TapeMark mark;
-  const auto values = model(seppo::one_hot(sequences.tokens, count::kSymbols), sequences.offsets).values();
+  const auto values = model(sequences).values();
   return {values.begin(), values.end()};
 }
 
@@ -34,11 +37,11 @@ seppo::Ragged ragged(const std::vector<std::vector<int>>& sequences) {
 
 BOOST_AUTO_TEST_CASE(right_answers) {
   const std::vector<int> symbols{3, 0, 15, 0, 3, 7, 3};
-  BOOST_CHECK_EQUAL(count::right_answer("zeros", symbols), 2);
-  BOOST_CHECK_EQUAL(count::right_answer("largest", symbols), 15);
-  BOOST_CHECK_EQUAL(count::right_answer("most-frequent", symbols), 3);
-  BOOST_CHECK_EQUAL(count::right_answer("most-frequent", std::vector<int>{9, 4, 4, 9}), 4);
-  BOOST_CHECK_EQUAL(count::classes("zeros"), 17);
+  BOOST_CHECK_EQUAL(count::right_answer(count::Question::zeros, symbols), 2);
+  BOOST_CHECK_EQUAL(count::right_answer(count::Question::largest, symbols), 15);
+  BOOST_CHECK_EQUAL(count::right_answer(count::Question::most_frequent, symbols), 3);
+  BOOST_CHECK_EQUAL(count::right_answer(count::Question::most_frequent, std::vector<int>{9, 4, 4, 9}), 4);
+  BOOST_CHECK_EQUAL(count::classes(count::Question::zeros), 17);
 }
 
 BOOST_AUTO_TEST_CASE(pooling_of_ragged_rows) {
@@ -56,9 +59,9 @@ BOOST_AUTO_TEST_CASE(pooling_of_ragged_rows) {
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_depends_on_its_own_sequence_only) {
-  for (const std::string& pooling : count::pooling_names()) {
+  for (const seppo::Pooling pooling : kPoolings) {
     seppo::Parameters parameters(1);
-    const seppo::Classifier model = tiny(parameters, pooling, "sinusoid");
+    const count::Model model = tiny(parameters, pooling, examples::Positions::sinusoid);
     const std::vector<std::vector<int>> sequences{{1, 2, 3}, {4}, {5, 0, 0, 7, 9}};
     const auto together = scores(model, ragged(sequences));
     for (std::size_t s = 0; s < sequences.size(); ++s) {
@@ -70,14 +73,14 @@ BOOST_AUTO_TEST_CASE(an_answer_depends_on_its_own_sequence_only) {
 
 // Without positions, the order of the symbols does not matter; with them, it does.
 BOOST_AUTO_TEST_CASE(order_matters_by_positions_only) {
-  for (const std::string& pooling : count::pooling_names())
-    for (const std::string positions : {"none", "sinusoid"}) {
+  for (const seppo::Pooling pooling : kPoolings)
+    for (const auto positions : {examples::Positions::none, examples::Positions::sinusoid, examples::Positions::binary}) {
       seppo::Parameters parameters(2);
-      const seppo::Classifier model = tiny(parameters, pooling, positions);
+      const count::Model model = tiny(parameters, pooling, positions);
       const auto a = scores(model, ragged({{1, 2, 3, 3, 9}})), b = scores(model, ragged({{3, 9, 1, 3, 2}}));
       seppo::real difference = 0;
       for (std::size_t j = 0; j < a.size(); ++j) difference = std::max(difference, std::abs(a[j] - b[j]));
-      if (positions == "none")
+      if (positions == examples::Positions::none)
         BOOST_CHECK_SMALL(difference, 1e-5f);
       else
         BOOST_CHECK_GT(difference, 1e-3f);
@@ -86,7 +89,7 @@ BOOST_AUTO_TEST_CASE(order_matters_by_positions_only) {
 
 BOOST_AUTO_TEST_CASE(every_pooling_learns_to_count) {
   const Folder folder("count");
-  for (const std::string& pooling : count::pooling_names()) {
+  for (const std::string pooling : {"class-token", "mean", "max"}) {
     const Result r = folder.run({"count", "train", "--pooling", pooling, "--max-steps", "780", "--epochs", "3",
                                  "--log-format", "none", "--json", "--seed", "4"});
     BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
@@ -95,6 +98,12 @@ BOOST_AUTO_TEST_CASE(every_pooling_learns_to_count) {
   const Result p =
       folder.run({"count", "predict"}, "1 3 0 15 2 6 1 1 9 4 0 8 12 11 5 7\n1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 1\n");
   BOOST_CHECK_EQUAL(p.out, "2\n0\n");
+  BOOST_CHECK_EQUAL(p.err, "");
+  // What it was not trained on is answered, but not silently.
+  const Result odd = folder.run({"count", "predict", "0 0", "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"}, "");
+  BOOST_CHECK(odd.err.find("trained on 16 symbols; this sequence has 2") != std::string::npos);
+  BOOST_CHECK_MESSAGE(odd.out.find("wrong: it is 16") != std::string::npos || odd.out.find("\n16\n") != std::string::npos,
+                      odd.out);
   for (const char* bad : {"", "16", "1 x", "1,2", "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"})
     check_refused(folder, {"count", "predict", bad}, 1, "sequence");
   check_refused(folder, {"count", "train", "--pooling", "sum"}, 2, "--pooling");
