@@ -29,6 +29,7 @@ struct PredictorConfig {
     v("positions", positions, "positional encoding");
     v("max_length", max_length, {1, 1 << 20}, "longest sequence");
   }
+  void validate() const { layer.validate(); }
 };
 
 // Between the encoder and the classes: Dropout(ReLU(LayerNorm(x W^T + b))).
@@ -84,6 +85,7 @@ struct ClassifierConfig {
     predictor.fields(v);
     v("pooling", pooling, "how the positions of a sequence become one vector");
   }
+  void validate() const { predictor.validate(); }
 };
 
 struct Classifier {

@@ -36,6 +36,7 @@ struct LanguageModelConfig {
     v("positions", positions, "positional encoding");
     v("max_length", max_length, {1, 1 << 20}, "tokens that the model sees at once");
   }
+  void validate() const { layer.validate(); }
 };
 
 struct LanguageModel {

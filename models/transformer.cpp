@@ -18,6 +18,7 @@ Embedding make_embedding(const Scope& s, int vocabulary, const TransformerConfig
 }  // namespace
 
 void TransformerConfig::validate() const {
+  layer.validate();
   check<ArgumentError>(!share_embeddings || src_vocabulary == tgt_vocabulary,
                        "transformer: shared embeddings need equal vocabularies, got ", src_vocabulary, " and ",
                        tgt_vocabulary);

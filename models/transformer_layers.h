@@ -51,6 +51,11 @@ struct LayerConfig {
     v("bias", bias, "biases in linear maps and layer norms");
     v("eps", eps, {0, 1}, "added to the variance by layer norms");
   }
+  // The heads divide the width.
+  void validate() const {
+    check<ArgumentError>(n_heads > 0 && d_model % n_heads == 0, "layer: d_model ", d_model,
+                         " is not a multiple of n_heads ", n_heads);
+  }
 };
 
 // "Add & Norm": the residual connection around a sublayer, and its layer norm. The sublayer is any x -> y of equal

@@ -1,5 +1,5 @@
-// Attention weights to look at: in characters, as a picture, and as numbers for Python. The darkest shade is the largest
-// weight of the map, and the pictures say which that is.
+// Attention weights to look at: in characters, as a picture, and as numbers for Python. The darkest shade is the
+// largest weight of the map, and the pictures say which that is.
 #pragma once
 
 #include <seppo/autograd/tools/attention_recorder.h>

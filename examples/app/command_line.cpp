@@ -75,29 +75,33 @@ void CommandLine::add(const char* field, const std::string& what, const std::str
 }
 
 void CommandLine::integer(const char* name, int& value, Range range, const char* help) {
-  add(name, "N", with_range(help, range), [&value] { return std::to_string(value); },
+  add(
+      name, "N", with_range(help, range), [&value] { return std::to_string(value); },
       [=, &value](const std::string& option, const std::string& text) {
-        value = parse_number<int>(option, text, static_cast<int>(range.least), static_cast<int>(range.most), "an integer");
+        value =
+            parse_number<int>(option, text, static_cast<int>(range.least), static_cast<int>(range.most), "an integer");
       });
 }
 
 void CommandLine::seed(const char* name, std::uint64_t& value, const char* help) {
-  add(name, "N", or_none(help), [&value] { return std::to_string(value); },
+  add(
+      name, "N", or_none(help), [&value] { return std::to_string(value); },
       [&value](const std::string& option, const std::string& text) {
         value = parse_number<std::uint64_t>(option, text, 0, UINT64_MAX, "an integer");
       });
 }
 
 void CommandLine::number(const char* name, double& value, Range range, const char* help) {
-  add(name, "X", with_range(help, range), [&value] { return fmt::format("{}", value); },
+  add(
+      name, "X", with_range(help, range), [&value] { return fmt::format("{}", value); },
       [=, &value](const std::string& option, const std::string& text) {
         value = parse_number<double>(option, text, range.least, range.most, "a number");
       });
 }
 
 void CommandLine::pair(const char* name, std::array<double, 2>& value, Range range, const char* help) {
-  add(name, "X,Y", with_range(help, range),
-      [&value] { return fmt::format("{},{}", value[0], value[1]); },
+  add(
+      name, "X,Y", with_range(help, range), [&value] { return fmt::format("{},{}", value[0], value[1]); },
       [=, &value](const std::string& option, const std::string& text) {
         const std::size_t comma = text.find(',');
         if (comma == std::string::npos)
@@ -108,17 +112,20 @@ void CommandLine::pair(const char* name, std::array<double, 2>& value, Range ran
 }
 
 void CommandLine::flag(const char* name, bool& value, const char* help) {
-  add(name, "", or_none(help), nullptr, [&value](const std::string&, const std::string& text) { value = text != "false"; });
+  add(name, "", or_none(help), nullptr,
+      [&value](const std::string&, const std::string& text) { value = text != "false"; });
   options_.back().flag = &value;
 }
 
 void CommandLine::text(const char* name, std::string& value, const char* help) {
-  add(name, "TEXT", or_none(help), [&value] { return printable(value); },
+  add(
+      name, "TEXT", or_none(help), [&value] { return printable(value); },
       [&value](const std::string&, const std::string& text) { value = text; });
 }
 
 void CommandLine::path(const char* name, std::filesystem::path& value, const char* help) {
-  add(name, "PATH", or_none(help), [&value] { return value.string(); },
+  add(
+      name, "PATH", or_none(help), [&value] { return value.string(); },
       [&value](const std::string&, const std::string& text) { value = text; });
   options_.back().path = &value;
 }
@@ -127,7 +134,8 @@ void CommandLine::choice(const char* name, int value, const std::function<void(i
                          std::span<const char* const> names, const char* help) {
   const std::string all = fmt::format("{}", fmt::join(names, ", "));
   const auto chosen = std::make_shared<std::size_t>(value);
-  add(name, "NAME", help ? fmt::format("{}: {}", help, all) : "", [=] { return names[*chosen]; },
+  add(
+      name, "NAME", help ? fmt::format("{}: {}", help, all) : "", [=] { return names[*chosen]; },
       [=](const std::string& option, const std::string& text) {
         const auto found = std::find(names.begin(), names.end(), text);
         if (found == names.end())
@@ -187,15 +195,16 @@ void CommandLine::read_config(const std::string& file) {
   if (!all.is_object()) throw UsageError(where + " is not a file with a JSON object");
   if (all.value("program", json(program_)) != program_)
     throw UsageError(fmt::format("{} is of {}, not of {}", where, printable(all["program"].dump()), program_));
-  for (const auto& [key, part] : parts_)
-    for (const auto& [field, value] : all.value(key, json::object()).items()) {
+  for (const auto& [key, part] : parts_) {
+    const json fields = all.value(key, json::object());
+    for (const auto& [field, value] : fields.items()) {
       const auto option = std::find_if(options_.begin(), options_.end(),
                                        [&](const Option& o) { return o.key == key && o.field == field; });
       if (option == options_.end())
         throw UsageError(fmt::format("{}: '{}' of '{}' is not known", where, printable(field), key));
       if (option->help.empty()) continue;  // set by the data
+      const bool is_pair = value.is_array() && value.size() == 2;
       try {
-        const bool is_pair = value.is_array() && value.size() == 2;
         option->set(value.is_string() ? value.get<std::string>()
                     : is_pair         ? value[0].dump() + "," + value[1].dump()
                                       : value.dump());
@@ -203,6 +212,7 @@ void CommandLine::read_config(const std::string& file) {
         throw UsageError(fmt::format("{}: {}", where, e.what()));
       }
     }
+  }
 }
 
 void CommandLine::read_options(const Arguments& arguments) {
@@ -244,7 +254,8 @@ void CommandLine::read_options(const Arguments& arguments) {
         throw UsageError(fmt::format("--{}: its value is missing before '{}'", option.name, printable(value)));
       if (value.empty()) throw UsageError(fmt::format("--{}: its value is empty", option.name));
       if (!option.key.empty() && !is_utf8(value))
-        throw UsageError(fmt::format("--{}: '{}' is not UTF-8, which config.json needs", option.name, printable(value)));
+        throw UsageError(
+            fmt::format("--{}: '{}' is not UTF-8, which config.json needs", option.name, printable(value)));
       option.set(value);
     }
   } catch (const po::unknown_option& e) {
@@ -277,7 +288,8 @@ void CommandLine::check_rules() const {
     // The library's rules name fields; who types options knows them by another name.
     std::string text;
     for (const std::string_view word : seppo::split_blanks(e.what())) {
-      const auto option = std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.field == word; });
+      const auto option =
+          std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.field == word; });
       text += (text.empty() ? "" : " ") + (option == options_.end() ? std::string(word) : "--" + option->name);
     }
     throw UsageError(text);
@@ -288,7 +300,8 @@ std::string CommandLine::help() const {
   std::string text = "usage: " + usage_ + "\n\n" + wrapped_paragraphs(about_);
   std::vector<std::string> sections;
   for (const Option& option : options_)
-    if (std::find(sections.begin(), sections.end(), option.section) == sections.end()) sections.push_back(option.section);
+    if (std::find(sections.begin(), sections.end(), option.section) == sections.end())
+      sections.push_back(option.section);
   for (const std::string& section : sections) {
     text += "\n" + section + ":\n";
     for (const Option& option : options_) {
@@ -298,7 +311,8 @@ std::string CommandLine::help() const {
                          option.help + (value.empty() ? "" : " [" + value + "]"));
       if (option.is_on()) text += help_entry("--no-" + option.name, "turn --" + option.name + " off");
     }
-    if (section == "General") text += help_entry("--version", "print the version") + help_entry("-h, --help", "show this text");
+    if (section == "General")
+      text += help_entry("--version", "print the version") + help_entry("-h, --help", "show this text");
   }
   return text;
 }

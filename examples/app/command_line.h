@@ -9,8 +9,8 @@
 //
 // A field d_model is the option --d-model; n_heads, a number of heads, is --heads (--n-heads is accepted). The value a
 // target has before parse() is the default. Options are long and spelt in full; numbers are plain decimal and within
-// their range; a flag that is on is turned off by --no-NAME. Anything else throws UsageError, which names the option and
-// the rule. Programs exit with 2 for usage, 1 for any other failure, 0 otherwise.
+// their range; a flag that is on is turned off by --no-NAME. Anything else throws UsageError, which names the option
+// and the rule. Programs exit with 2 for usage, 1 for any other failure, 0 otherwise.
 #pragma once
 
 #include <seppo/nn/config.h>
@@ -48,7 +48,7 @@ class CommandLine : public seppo::ConfigVisitor {
     config.fields(*this);
     key_.clear();
     parts_[key] = [&config] { return seppo::to_json_object(config); };
-    checks_.push_back([&config, key] { seppo::check_config(key.c_str(), config); });
+    if constexpr (requires { config.validate(); }) checks_.push_back([&config] { config.validate(); });
   }
 
   // Words that are not options; without this call they are refused.
@@ -75,7 +75,8 @@ class CommandLine : public seppo::ConfigVisitor {
     std::filesystem::path* path = nullptr;
     bool is_on() const { return flag && *flag; }
   };
-  void add(const char* field, const std::string& what, const std::string& help, const std::function<std::string()>& value,
+  void add(const char* field, const std::string& what, const std::string& help,
+           const std::function<std::string()>& value,
            const std::function<void(const std::string& option, const std::string& text)>& set);
   void integer(const char* name, int& value, seppo::Range range, const char* help) override;
   void number(const char* name, double& value, seppo::Range range, const char* help) override;

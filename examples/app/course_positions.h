@@ -41,13 +41,20 @@ inline bool is_of_a_course(Positions kind) {
 // The element of an encoding that is not learned.
 inline double position_value(Positions kind, int n, int column, int length, int d_model) {
   switch (kind) {
-    case Positions::sinusoid: return seppo::sinusoid(n, column, d_model);
-    case Positions::cosinusoid: return seppo::sinusoid(n, column ^ 1, d_model);
-    case Positions::floor_sinusoid: return column % 2 == 0 ? std::sin(n) : std::cos(n);
-    case Positions::count: return n;
-    case Positions::simple: return static_cast<double>(n) / length;
-    case Positions::binary: return column < 31 ? n >> column & 1 : 0;
-    default: return 0;
+    case Positions::sinusoid:
+      return seppo::sinusoid(n, column, d_model);
+    case Positions::cosinusoid:
+      return seppo::sinusoid(n, column ^ 1, d_model);
+    case Positions::floor_sinusoid:
+      return column % 2 == 0 ? std::sin(n) : std::cos(n);
+    case Positions::count:
+      return n;
+    case Positions::simple:
+      return static_cast<double>(n) / length;
+    case Positions::binary:
+      return column < 31 ? n >> column & 1 : 0;
+    default:
+      return 0;
   }
 }
 

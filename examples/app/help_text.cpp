@@ -53,27 +53,55 @@ std::size_t distance(const std::string& a, const std::string& b) {
         continue;
       }
       d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
   return d[a.size()][b.size()];
 }
 
 // Names of Hugging Face's Trainer, fairseq and nanoGPT.
-const std::multimap<std::string, std::string> kElsewhere{
-    {"learning-rate", "lr"},        {"max-lr", "lr"},              {"eta-min", "min-lr"},
-    {"warmup", "warmup-steps"},     {"warmup-iters", "warmup-steps"}, {"warmup-updates", "warmup-steps"},
-    {"lr-scheduler", "schedule"},   {"lr-scheduler-type", "schedule"}, {"batch", "batch-size"},
-    {"per-device-train-batch-size", "batch-size"}, {"max-iters", "max-steps"}, {"max-update", "max-steps"},
-    {"num-train-epochs", "epochs"}, {"max-epoch", "epochs"},       {"grad-clip", "clip-norm"},
-    {"max-grad-norm", "clip-norm"}, {"num-heads", "heads"},        {"n-head", "heads"},
-    {"encoder-attention-heads", "heads"}, {"n-layer", "layers"},   {"num-layers", "layers"},
-    {"num-layers", "enc-layers"},   {"encoder-layers", "enc-layers"}, {"decoder-layers", "dec-layers"},
-    {"hidden-size", "d-model"},     {"n-embd", "d-model"},         {"embed-dim", "d-model"},
-    {"dim-feedforward", "d-ff"},    {"ffn-dim", "d-ff"},           {"intermediate-size", "d-ff"},
-    {"block-size", "max-length"},   {"block", "max-length"},       {"max-tokens", "max-length"},
-    {"output-dir", "out"},          {"out-dir", "out"},            {"save-dir", "out"},
-    {"eval-steps", "eval-interval"}, {"validate-interval", "eval-interval"}, {"logging-steps", "log-interval"},
-    {"adam-epsilon", "adam-eps"},   {"num-workers", "threads"},    {"checkpoint", "model"}};
+const std::multimap<std::string, std::string> kElsewhere{{"learning-rate", "lr"},
+                                                         {"max-lr", "lr"},
+                                                         {"eta-min", "min-lr"},
+                                                         {"warmup", "warmup-steps"},
+                                                         {"warmup-iters", "warmup-steps"},
+                                                         {"warmup-updates", "warmup-steps"},
+                                                         {"lr-scheduler", "schedule"},
+                                                         {"lr-scheduler-type", "schedule"},
+                                                         {"batch", "batch-size"},
+                                                         {"per-device-train-batch-size", "batch-size"},
+                                                         {"max-iters", "max-steps"},
+                                                         {"max-update", "max-steps"},
+                                                         {"num-train-epochs", "epochs"},
+                                                         {"max-epoch", "epochs"},
+                                                         {"grad-clip", "clip-norm"},
+                                                         {"max-grad-norm", "clip-norm"},
+                                                         {"num-heads", "heads"},
+                                                         {"n-head", "heads"},
+                                                         {"encoder-attention-heads", "heads"},
+                                                         {"n-layer", "layers"},
+                                                         {"num-layers", "layers"},
+                                                         {"num-layers", "enc-layers"},
+                                                         {"encoder-layers", "enc-layers"},
+                                                         {"decoder-layers", "dec-layers"},
+                                                         {"hidden-size", "d-model"},
+                                                         {"n-embd", "d-model"},
+                                                         {"embed-dim", "d-model"},
+                                                         {"dim-feedforward", "d-ff"},
+                                                         {"ffn-dim", "d-ff"},
+                                                         {"intermediate-size", "d-ff"},
+                                                         {"block-size", "max-length"},
+                                                         {"block", "max-length"},
+                                                         {"max-tokens", "max-length"},
+                                                         {"output-dir", "out"},
+                                                         {"out-dir", "out"},
+                                                         {"save-dir", "out"},
+                                                         {"eval-steps", "eval-interval"},
+                                                         {"validate-interval", "eval-interval"},
+                                                         {"logging-steps", "log-interval"},
+                                                         {"adam-epsilon", "adam-eps"},
+                                                         {"num-workers", "threads"},
+                                                         {"checkpoint", "model"}};
 
 }  // namespace
 
@@ -107,7 +135,9 @@ std::string help_entry(const std::string& name, const std::string& text) {
 std::string nearest_option(std::string name, const std::vector<std::string>& names) {
   name.erase(0, name.find_first_not_of('-'));
   std::replace(name.begin(), name.end(), '_', '-');
-  const auto is_known = [&](const std::string& known) { return std::find(names.begin(), names.end(), known) != names.end(); };
+  const auto is_known = [&](const std::string& known) {
+    return std::find(names.begin(), names.end(), known) != names.end();
+  };
   const auto [first, last] = kElsewhere.equal_range(name);
   for (auto it = first; it != last; ++it)
     if (is_known(it->second)) return it->second;

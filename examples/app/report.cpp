@@ -43,8 +43,9 @@ std::string command_text() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string text;
   for (std::string word; std::getline(file, word, '\0');) {
-    const bool is_plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                                  "0123456789-_=+./,:") == std::string::npos;
+    const bool is_plain = !word.empty() && word.find_first_not_of(
+                                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                               "0123456789-_=+./,:") == std::string::npos;
     std::string quoted = "'";
     for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
     text += (text.empty() ? "" : " ") + (is_plain ? word : quoted + "'");
@@ -71,8 +72,8 @@ void Report::add_evaluation(std::int64_t step, const json& measures) {
 }
 
 void Report::write(const std::vector<Sample>& samples, bool is_finished) const {
-  json data = {{"about", facts_.about},     {"model", facts_.model},       {"command", command_text()},
-               {"options", facts_.options}, {"finished", is_finished},     {"steps", steps_},
+  json data = {{"about", facts_.about},     {"model", facts_.model},      {"command", command_text()},
+               {"options", facts_.options}, {"finished", is_finished},    {"steps", steps_},
                {"samples", json::array()},  {"evaluations", evaluations_}};
   if (steps_.empty() || steps_.back()[0] != last_.step) data["steps"].push_back(to_json(last_));
   for (const Sample& sample : samples) data["samples"].push_back(to_json(sample));

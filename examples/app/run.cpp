@@ -53,7 +53,7 @@ class CatchInterrupts {
 
  private:
   static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-  struct sigaction old_[std::size(kSignals)] {};
+  struct sigaction old_[std::size(kSignals)]{};
 };
 
 // Checks that `folder` can be made and written before any work is done.
@@ -149,9 +149,12 @@ Result Run::train(const CommandLine& line, seppo::Parameters& parameters, const 
   std::optional<Report> page;
   if (report) {
     const int first = 0;
-    page.emplace(out / "report.html",
-                 Report::Facts{task.title, task.about, seppo::summary(parameters, [&] { task.loss({&first, 1}); }),
-                               line.config(), steps});
+    page.emplace(out / "report.html", Report::Facts{task.title, task.about,
+                                                    seppo::summary(parameters,
+                                                                   [&] {
+                                                                     task.loss({&first, 1});
+                                                                   }),
+                                                    line.config(), steps});
   }
 
   Result result;
@@ -222,7 +225,8 @@ std::filesystem::path Trained::file() const {
   use_threads(threads);
   const std::filesystem::path file = std::filesystem::is_directory(path) ? path / "model.safetensors" : path;
   if (!std::filesystem::exists(file))
-    throw UsageError(fmt::format("--model: there is no model '{}'; train one first: {} train", printable_path(path), program));
+    throw UsageError(
+        fmt::format("--model: there is no model '{}'; train one first: {} train", printable_path(path), program));
   const json config = seppo::read_model_config(file);
   const json saved_by = config.value("program", json("another program"));
   check<seppo::FormatError>(saved_by == program, printable_path(file), ": was saved by ",

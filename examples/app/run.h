@@ -7,8 +7,8 @@
 //   if (!line.parse(arguments)) return 0;
 //   Parameters parameters(run.seed());
 //   const Model model(parameters.root(), config);
-//   const examples::Result result = run.train(line, parameters, model, {.examples = ..., .loss = ..., .evaluate = ...});
-//   run.finish(line, result);
+//   const examples::Result result = run.train(line, parameters, model, {.examples = ..., .loss = ..., .evaluate =
+//   ...}); run.finish(line, result);
 //
 // It writes config.json, model.safetensors, metrics.jsonl and, with --report, report.html into --out.
 #pragma once
@@ -50,15 +50,15 @@ struct Evaluation {
 
 // What a program adds to the frame.
 struct Task {
-  std::string title, about;  // of the report
-  std::string data;          // "50000 training and 1000 validation sequences"
-  std::string example;       // what one may ask the trained model: the arguments of a command
-  std::size_t examples = 0;  // to train on
+  std::string title, about;       // of the report
+  std::string data;               // "50000 training and 1000 validation sequences"
+  std::string example;            // what one may ask the trained model: the arguments of a command
+  std::size_t examples = 0;       // to train on
   std::vector<int> lengths = {};  // of each example, if batches are to group examples of similar length
   std::function<seppo::ShardLoss(std::span<const int> rows)> loss;  // of these examples; called by several threads
   std::function<Evaluation()> evaluate;
   std::function<std::vector<Sample>()> samples;
-  nlohmann::json extra = nlohmann::json::object();     // what else the model file says, such as a vocabulary
+  nlohmann::json extra = nlohmann::json::object();   // what else the model file says, such as a vocabulary
   std::function<void(const Evaluation&)> save = {};  // after each evaluation, instead of saving the model
 };
 

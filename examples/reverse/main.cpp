@@ -39,8 +39,7 @@ Ragged make_sequences(std::uint64_t seed, Part part, int count) {
 
 std::vector<int> reversed(const Ragged& sequences) {
   std::vector<int> all;
-  for (std::size_t s = 0; s < sequences.size(); ++s)
-    all.insert(all.end(), sequences[s].rbegin(), sequences[s].rend());
+  for (std::size_t s = 0; s < sequences.size(); ++s) all.insert(all.end(), sequences[s].rbegin(), sequences[s].rend());
   return all;
 }
 
@@ -114,7 +113,9 @@ std::span<const char* const> enum_names(Preset) {
 
 examples::TrainingConfig recipe(Preset preset) {
   if (preset == Preset::plain)
-    return {.epochs = 5, .sampler = {.batch_size = 128}, .trainer = {.lr = 1e-3, .adam = {.weight_decay = 0.01}, .clip_norm = 0}};
+    return {.epochs = 5,
+            .sampler = {.batch_size = 128},
+            .trainer = {.lr = 1e-3, .adam = {.weight_decay = 0.01}, .clip_norm = 0}};
   // The UvA course has 5e-4; with it one seed in ten needs a fourth epoch.
   return {.epochs = 10,
           .sampler = {.batch_size = 128},
@@ -135,24 +136,23 @@ int train(const Arguments& arguments) {
   const Ragged validation = make_sequences(run.seed(), Part::validation, kValidation);
   seppo::Parameters parameters(run.seed());
   const Model model(parameters.root(), config);
-  const examples::Task task{
-      .title = "seppo: reversing 16 digits",
-      .about = kTask,
-      .data = fmt::format("{} training and {} validation sequences", kTrain, kValidation),
-      .example = "predict --attention 3141592653589793",
-      .examples = sequences.size(),
-      .loss =
-          [&](std::span<const int> rows) {
-            const Ragged input = sequences.pick(rows);
-            return seppo::classification_loss(model(input), reversed(input));
-          },
-      .evaluate = [&] { return score(model, validation, "val"); },
-      .samples =
-          [&] {
-            std::vector<Sample> samples;
-            for (std::size_t i = 0; i < 8; ++i) samples.push_back(answer(model, validation[i]));
-            return samples;
-          }};
+  const examples::Task task{.title = "seppo: reversing 16 digits",
+                            .about = kTask,
+                            .data = fmt::format("{} training and {} validation sequences", kTrain, kValidation),
+                            .example = "predict --attention 3141592653589793",
+                            .examples = sequences.size(),
+                            .loss =
+                                [&](std::span<const int> rows) {
+                                  const Ragged input = sequences.pick(rows);
+                                  return seppo::classification_loss(model(input), reversed(input));
+                                },
+                            .evaluate = [&] { return score(model, validation, "val"); },
+                            .samples =
+                                [&] {
+                                  std::vector<Sample> samples;
+                                  for (std::size_t i = 0; i < 8; ++i) samples.push_back(answer(model, validation[i]));
+                                  return samples;
+                                }};
   const examples::Result result = run.train(line, parameters, model, task);
   print_score(result.summary, "val", kValidation);
   run.finish(line, task, result);
@@ -170,7 +170,8 @@ int eval(const Arguments& arguments) {
   const auto saved = trained.load<Model>();
   const std::uint64_t seed = examples::config_part<examples::TrainingConfig>(saved.config, "training").trainer.seed;
   nlohmann::json summary;
-  for (const auto& [name, part, count] : {std::tuple{"val", Part::validation, kValidation}, {"test", Part::test, kTest}}) {
+  for (const auto& [name, part, count] :
+       {std::tuple{"val", Part::validation, kValidation}, {"test", Part::test, kTest}}) {
     const examples::Evaluation e = score(saved.model, make_sequences(seed, part, count), name);
     summary.update(e.measures);
     summary[std::string(name) + "_loss"] = e.val_loss;
