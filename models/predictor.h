@@ -74,7 +74,4 @@ struct Predictor {
   Linear output;
 };
 
-// Row i is the unit vector of symbols[i]: [symbols, classes], on the tape.
-Tensor one_hot(std::span<const int> symbols, int classes);
-
 }  // namespace seppo::inline SEPPO_ABI

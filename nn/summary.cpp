@@ -1,4 +1,4 @@
-#include "../autograd/core/observer.h"
+#include "../autograd/tools/probe.h"
 #include "summary.h"
 
 #include <fmt/format.h>

@@ -52,7 +52,8 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
     t.random = {seed, step, static_cast<std::uint32_t>(first), 0};
     const ShardLoss result = loss(first, last);
     losses_[shard] = {static_cast<double>(result.loss.item()), result.count, result.correct};
-    t.backward_and_clear(result.loss);
+    t.backward(result.loss);
+    t.clear();
   };
   try {
     run_tasks(shards, run_shard);
