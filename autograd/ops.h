@@ -3,14 +3,14 @@
 // All ops compute at once and record their gradient on the current tape (tape.h). Results are new
 // tensors of the tape; inputs are never changed. Shapes that do not fit throw ShapeError, indices out
 // of range IndexError, scalars out of range ArgumentError. Names and meanings are PyTorch's where it
-// has the op; docs/from-pytorch.md has the table. Axes may be negative: they count from the end.
+// has the op, but for those in the table of docs/from-pytorch.md. Axes may be negative: they count from the end.
 // Second derivatives are not supported: gradients are numbers, not tensors on the tape, and an op that
 // would be recorded during backward throws StateError.
 #pragma once
 
-#include "ops/mask.h"
 #include "core/tape.h"
 #include "core/tensor.h"
+#include "ops/mask.h"
 
 #include <array>
 #include <initializer_list>
@@ -25,11 +25,19 @@ namespace seppo::inline SEPPO_ABI {
 
 Tensor zeros(const Shape& shape);
 Tensor ones(const Shape& shape);
+Tensor zeros_like(const Tensor& x);  // in the shape of x
+Tensor ones_like(const Tensor& x);
 Tensor full(const Shape& shape, real value);
+// start, start + step, ... below end (above it, if step is negative); arange(end) starts at 0.
+Tensor arange(double start, double end, double step = 1);
+Tensor arange(double end);
+// Random values, drawn from a stream one after another: N(0, 1), and uniform in [low, high).
+Tensor randn(const Shape& shape, RandomStream& random);
+Tensor uniform(const Shape& shape, double low, double high, RandomStream& random);
 // Copies `values`, row-major. Throws ShapeError when the counts differ.
 Tensor tensor(const Shape& shape, std::span<const real> values);
 Tensor tensor(const Shape& shape, std::initializer_list<real> values);
-// The same as a leaf: backward adds up its gradient, to be read with gradient().
+// The same as a leaf: backward adds up its gradient, to be read with grad().
 Tensor variable(const Shape& shape, std::span<const real> values);
 Tensor variable(const Shape& shape, std::initializer_list<real> values);
 // The same values without history; shares the storage of x.
@@ -60,7 +68,7 @@ inline Tensor operator/(const Operand& a, const Operand& b) { return div(a, b); 
 Tensor pow(const Tensor& x, real exponent);
 Tensor pow(const Tensor& x, const Tensor& exponent);
 
-// The larger, or smaller, of the two; each gets half of the gradient where they are equal. NaN wins.
+// The larger, or smaller, of the two. Where they are equal each gets half of the gradient. NaN propagates.
 Tensor maximum(const Operand& a, const Operand& b);
 Tensor minimum(const Operand& a, const Operand& b);
 
@@ -72,7 +80,7 @@ Tensor le(const Operand& a, const Operand& b);
 Tensor eq(const Operand& a, const Operand& b);
 Tensor ne(const Operand& a, const Operand& b);
 
-// a where the condition is not 0, else b; nothing is computed with the other, so NaN there does no harm.
+// a where the condition is not 0, else b; NaN in the other one does not spread.
 // The condition gets no gradient.
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b);
 // `value` where the mask is not 0, else x. The mask is broadcast to the shape of x.
@@ -115,7 +123,7 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b);
 enum class Activation { none, relu, gelu };
 // y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
-// linear(gelu(x), weight, bias) in less memory: gelu(x) is not kept but computed again by backward.
+// linear(gelu(x), weight, bias) in less memory: gelu(x) is not kept but recomputed by backward.
 Tensor gelu_linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 // ---- rows ----------------------------------------------------------------------------------------
@@ -176,7 +184,8 @@ struct AttentionOptions {
 };
 // softmax(Q K^T / sqrt(d / heads)) V for each sequence and head (Vaswani et al. 2017, 3.2).
 // Q [q_rows, d], K and V [k_rows, d]: sequences one after another, heads side by side in the columns.
-// Memory grows with the rows, not with their square. AttentionRecorder (tools) shows the weights.
+// Long sequences take memory for their rows, not for (query, key) pairs; only short ones, of up to 300 elements a
+// head, keep their weights. AttentionRecorder (tools) shows the weights.
 Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets,
                  Offsets k_offsets, const AttentionOptions& options = {});
 // The same for rectangular batches: Q [sequences, queries, d], K and V [sequences, keys, d].
@@ -192,6 +201,9 @@ struct EmbeddingOptions {
 };
 // y_i = scale table[ids_i] (+ positions[position_ids_i]): table [vocabulary, d] -> [ids, d].
 Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingOptions& options = {});
+
+// 1 in column ids_i of row i, else 0: ids -> [ids, classes].
+Tensor one_hot(std::span<const int> ids, int classes);
 
 // Whole numbers in the shape of a tensor.
 struct Indices {
@@ -210,7 +222,7 @@ Tensor index_select(const Tensor& x, int axis, std::span<const int> index);
 
 enum class Reduction { mean, sum };
 struct CrossEntropyOptions {
-  double label_smoothing = 0;                           // this share of the target is spread evenly over all classes
+  double label_smoothing = 0;                          // this share of the target is spread evenly over all classes
   int ignore_index = std::numeric_limits<int>::min();  // rows with this target do not count
   Reduction reduction = Reduction::mean;
 };
@@ -256,14 +268,14 @@ Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 // sum (x - mean)^2 / (n - correction): unbiased with correction 1, the variance of the values with 0.
 Tensor var(const Tensor& x, const Axes& axes = {}, int correction = 1, bool keepdim = false);
-// The largest, smallest. Equal ones share the gradient. NaN wins.
+// The largest, or smallest. Equal ones share the gradient. NaN propagates.
 Tensor amax(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 Tensor amin(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 // log sum e^x; of nothing -inf. Where it is infinite the gradient is 0.
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 
-// The largest, smallest, along an axis and where it is; the first of equal ones, which alone gets the
-// gradient. Indices are those of the result's elements, row-major. NaN wins.
+// The largest, or smallest, along an axis and where it is; of equal ones the first, which alone gets the
+// gradient. One index for each element of the result, row-major. NaN propagates.
 struct Extreme {
   Tensor values;
   std::vector<int> indices;
@@ -296,7 +308,7 @@ Tensor concat(std::span<const Tensor> tensors, int axis = 0);
 Tensor concat(std::initializer_list<Tensor> tensors, int axis = 0);
 Tensor stack(std::span<const Tensor> tensors, int axis = 0);  // along a new axis
 Tensor stack(std::initializer_list<Tensor> tensors, int axis = 0);
-// Consecutive parts of an axis: of these sizes, of one size (the last may be smaller), or so many.
+// Consecutive parts of an axis: of these sizes, of one size (the last may be smaller), or this many (chunk).
 std::vector<Tensor> split(const Tensor& x, std::span<const int> sizes, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, std::initializer_list<int> sizes, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, int size, int axis = 0);

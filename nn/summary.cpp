@@ -1,6 +1,6 @@
 // summary: collects one row for each module that reports an output, then lays out the table.
 #include "summary.h"
-#include "../autograd/core/observer.h"
+#include "../autograd/tools/probe.h"
 
 #include <algorithm>
 #include <vector>

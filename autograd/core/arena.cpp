@@ -1,3 +1,4 @@
+// A bump allocator with free lists by size class, poisoned for AddressSanitizer.
 #include "arena.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// Under AddressSanitizer, bytes between two pieces that no one may touch.
+// Poisoned bytes between two pieces, under AddressSanitizer.
 #ifdef SEPPO_ASAN
 constexpr std::size_t kRedZone = Arena::kAlignment;
 #else
@@ -63,8 +64,6 @@ void* Arena::allocate_recycled(std::size_t bytes) {
   if (piece) {
     ASAN_UNPOISON_MEMORY_REGION(piece, sizeof(Piece));
     head = head->next;
-  } else if (const auto taken = static_cast<std::ptrdiff_t>(c.bytes + kRedZone); bare_.end - bare_.begin >= taken) {
-    piece = bare_.end -= taken;
   } else {
     piece = allocate(c.bytes);
   }
@@ -88,29 +87,8 @@ void Arena::recycle(void* memory, std::size_t bytes) {
   ASAN_POISON_MEMORY_REGION(memory, c.bytes);
 }
 
-// Recycled pieces lie between others, which will be laid bare with them: they are forgotten.
-void Arena::start_unwinding() {
-  recycled_.fill(nullptr);
-  if (!blocks_.empty()) bare_ = {block_, blocks_[block_].top(), blocks_[block_].top()};
-}
-
-void Arena::unwind_to(const void* piece) {
-  if (!bare_.begin) return;
-  const auto* const address = static_cast<const std::byte*>(piece);
-  for (std::size_t b = bare_.block + 1; b-- > 0;) {
-    const Block& block = blocks_[b];
-    const Bare bare = b == bare_.block ? bare_ : Bare{b, block.top(), block.top()};
-    if (address < block.memory.data() || address >= bare.begin) continue;
-    std::byte* const begin = block.memory.data() + (address - block.memory.data());
-    ASAN_POISON_MEMORY_REGION(begin, static_cast<std::size_t>(bare.begin - begin));
-    bare_ = {b, begin, bare.end};
-    return;
-  }
-}
-
 void Arena::rewind(Mark mark) {
   recycled_.fill(nullptr);
-  bare_ = {};
   for (std::size_t b = mark.block; b < blocks_.size(); ++b) {
     Block& block = blocks_[b];
     block.used = b == mark.block ? mark.used : 0;

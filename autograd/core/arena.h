@@ -1,10 +1,9 @@
 // Arena: the memory of one training step.
 //
-// allocate() bumps a pointer; reset() takes everything back at once. When a step needed several
-// blocks, reset() replaces them by one block of their total size, so that from the second step on a
-// step of the same size allocates nothing. recycle() returns a piece early, for reuse by the next
-// allocate_recycled() of its size class: gradients come and go this way during backward. Unwinding also
-// gives them the memory of what backward has passed.
+// allocate() bumps a pointer; reset() takes everything back at once. When a step needed several blocks,
+// reset() replaces them by one block of their total size, so that from the second step on a step of the
+// same size allocates nothing. recycle() returns a piece early, for reuse by the next allocate_recycled()
+// of its size class: gradients come and go this way during backward.
 // Under AddressSanitizer, memory that is not handed out is poisoned, and so are gaps between the pieces.
 #pragma once
 
@@ -35,11 +34,6 @@ class Arena {
   void* allocate_recycled(std::size_t bytes);  // likewise; prefers a recycled piece
   void recycle(void* piece, std::size_t bytes);
 
-  // What was allocated until now dies from now on, the newest first: unwind_to() says that `piece` and all after it
-  // is dead, and allocate_recycled() takes from there. A piece of another arena is ignored. Until rewind() or reset().
-  void start_unwinding();
-  void unwind_to(const void* piece);
-
   Mark mark() const { return {block_, blocks_.empty() ? 0 : blocks_[block_].used}; }
   void rewind(Mark mark);  // forgets recycled pieces
   void reset();
@@ -57,11 +51,6 @@ class Arena {
 
     std::byte* top() const { return memory.data() + used; }
   };
-  // What unwinding has laid bare of a block and no one has taken since; empty if there is none.
-  struct Bare {
-    std::size_t block = 0;
-    std::byte *begin = nullptr, *end = nullptr;
-  };
   static constexpr std::size_t kFirstBlock = std::size_t{64} << 10;
   static constexpr int kClasses = 8 * 48;
 
@@ -71,11 +60,10 @@ class Arena {
 
   std::vector<Block> blocks_;
   std::size_t block_ = 0;  // the block in use; later ones are empty
-  Bare bare_;
   std::array<Piece*, kClasses> recycled_{};
 };
 
-// Elements from an arena for the length of a scope.
+// Scratch memory for the length of a scope.
 class RecycledArray {
  public:
   RecycledArray(Arena& arena, std::size_t size)

@@ -1,29 +1,14 @@
+// The text of an error message.
 #include "check.h"
 
 #include <charconv>
 
 namespace seppo::inline SEPPO_ABI::detail {
 
-Part::Part(const char* text)
-    : value_{.pointer = text}, append_([](std::string& to, Value v) { to += static_cast<const char*>(v.pointer); }) {}
-Part::Part(const std::string& text)
-    : value_{.pointer = &text},
-      append_([](std::string& to, Value v) { to += *static_cast<const std::string*>(v.pointer); }) {}
-Part::Part(const std::string_view& text)
-    : value_{.pointer = &text},
-      append_([](std::string& to, Value v) { to += *static_cast<const std::string_view*>(v.pointer); }) {}
-Part::Part(char character)
-    : value_{.integer = character}, append_([](std::string& to, Value v) { to += static_cast<char>(v.integer); }) {}
-Part::Part(int number) : Part(std::int64_t{number}) {}
-Part::Part(std::int64_t number)
-    : value_{.integer = number}, append_([](std::string& to, Value v) { to += std::to_string(v.integer); }) {}
-Part::Part(std::size_t number)
-    : value_{.size = number}, append_([](std::string& to, Value v) { to += std::to_string(v.size); }) {}
-Part::Part(double number)
-    : value_{.number = number}, append_([](std::string& to, Value v) {
-        char buffer[32];
-        to.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, v.number).ptr);
-      }) {}
+void Part::add_number(std::string& text, double number) {
+  char buffer[32];
+  text.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr);
+}
 
 std::string concat(std::initializer_list<Part> parts) {
   std::string text;

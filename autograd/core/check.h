@@ -19,7 +19,7 @@ namespace seppo::inline SEPPO_ABI {
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-struct ShapeError : Error {  // operands whose shapes do not fit together, or the operation
+struct ShapeError : Error {  // operands whose shapes do not fit together, or do not fit the operation
   using Error::Error;
 };
 struct IndexError : Error {  // a token, class, axis or offset out of range
@@ -43,37 +43,37 @@ struct NumericError : Error {  // a loss or gradient that is not finite
 
 namespace detail {
 
-// A reference to one part of a message: a string, a number, or an object of a class with an append overload
-// beside it (Shape, Tensor).
+// A reference to one part of a message: text, a number, or an object of a class with an append overload beside it
+// (Shape, Tensor).
 class Part {
  public:
-  Part(const char* text);
-  Part(const std::string& text);
-  Part(const std::string_view& text);
-  Part(char character);
-  Part(int number);
-  Part(std::int64_t number);
-  Part(std::size_t number);
-  Part(double number);
+  Part(const char* text)
+      : value_(text), append_([](std::string& to, const void* v) { to += static_cast<const char*>(v); }) {}
   template <class T>
-  requires std::is_class_v<T> Part(const T& object)
-      : value_{.pointer = &object},
-        append_([](std::string& text, Value v) { append(text, *static_cast<const T*>(v.pointer)); }) {}
+  Part(const T& value)
+      : value_(&value), append_([](std::string& to, const void* v) { add(to, *static_cast<const T*>(v)); }) {}
   void append_to(std::string& text) const { append_(text, value_); }
 
  private:
-  union Value {
-    const void* pointer;
-    std::int64_t integer;
-    std::size_t size;
-    double number;
-  };
-  Value value_;
-  void (*append_)(std::string&, Value);
+  template <class T>
+  static void add(std::string& text, const T& value) {
+    if constexpr (std::is_floating_point_v<T>)
+      add_number(text, double{value});
+    else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, char>)
+      text += std::to_string(value);
+    else if constexpr (std::is_same_v<T, char> || std::is_convertible_v<T, std::string_view>)
+      text += value;
+    else
+      append(text, value);
+  }
+  static void add_number(std::string& text, double number);
+
+  const void* value_;
+  void (*append_)(std::string&, const void*);
 };
 
 std::string concat(std::initializer_list<Part> parts);
-std::string where();  // " (in encoder.0.ffn.up)": the region (region.h) the thread computes in; or nothing
+std::string where();  // " (in encoder.0.ffn.up)": the calling thread's region (region.h); empty outside of any
 
 template <class E>
 [[noreturn, gnu::cold, gnu::noinline]] void throw_error(std::initializer_list<Part> parts) {
@@ -82,7 +82,7 @@ template <class E>
 
 }  // namespace detail
 
-// Concatenates the parts: strings, numbers, and anything with an append overload beside it (Shape).
+// Concatenates the parts: text, numbers, and anything with an append overload beside it (Shape, Tensor).
 template <class... Parts>
 std::string concat_text(const Parts&... parts) {
   return detail::concat({detail::Part(parts)...});

@@ -1,3 +1,4 @@
+// Blocks from operator new, or from mmap with huge pages.
 #include "memory.h"
 
 #include <sys/mman.h>
@@ -7,9 +8,9 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// From here on a block is a mapping of its own.
+// Blocks of at least this size are mapped.
 constexpr std::size_t kMapped = std::size_t{256} << 10;
-// Huge pages of 2 MiB are quicker to touch first; of smaller blocks too much of the last one would be wasted.
+// Huge pages of 2 MiB are faster to touch first; in smaller blocks, too much of the last one would be wasted.
 constexpr std::size_t kHuge = std::size_t{64} << 20;
 
 }  // namespace

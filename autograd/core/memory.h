@@ -1,6 +1,7 @@
-// Memory: a zeroed block straight from the system, for what is large and lives long: parameters,
-// moments, arenas. Pages count only once they are touched, may be huge ones (fewer page faults and TLB
-// misses), and go back to the system at once.
+// Memory: a zeroed block for large, long-lived data such as parameters, moments and arenas.
+//
+// Blocks of 256 KiB and more are mapped: untouched pages cost nothing, huge pages save page faults and TLB
+// misses, and the memory returns to the system at once. Smaller ones come from operator new.
 #pragma once
 
 #include "real.h"
@@ -15,7 +16,7 @@ class Memory {
   static constexpr std::size_t kAlignment = 64;  // at least: a cache line, and the widest vector
 
   Memory() = default;
-  // Throws std::bad_alloc. Large blocks get huge pages, smaller ones if `huge`: for what is soon written as a whole.
+  // Throws std::bad_alloc. `huge` asks for huge pages in smaller blocks too, for data soon written as a whole.
   explicit Memory(std::size_t bytes, bool huge = false);
   ~Memory();
   Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}

@@ -1,22 +1,14 @@
-// Observer: sees what a tape computes, op by op, forward and backward.
+// Observer: sees what a tape computes, op by op, forward and backward. The tape's only hook for tools.
 //
-// Made for tools: finding NaNs (anomaly.h), profiles and graphs (profile.h, graph.h), probes (below).
-// Without an observer an op pays for storing its name, and for finding that there is none.
+// Made for finding NaNs (anomaly.h), profiles, graphs and probes (profile.h, graph.h, probe.h). Without an
+// observer, an op pays for storing its name and for one comparison.
 //
-//   Probe probe([&](const std::string& module, const Tensor& y) {
-//     if (module == "encoder.0.ffn") seen = y.retain_grad();     // readable until tape().clear()
-//   });
-//   const Observe scope(probe);
-//   tape().backward(model.loss(batch));
-//   seen.values(), seen.grad()
-//
-// An observer sees the tape it was set on, in the thread that uses it. One that throws ends the op, or
-// backward, it was told of, as if that had thrown.
+// An observer sees the tape it was set on, in the thread that uses it. An exception thrown by an observer
+// propagates as if the op itself had thrown it.
 #pragma once
 
 #include "tape.h"
 
-#include <functional>
 #include <string>
 
 namespace seppo::inline SEPPO_ABI {
@@ -25,7 +17,7 @@ class Observer {
  public:
   virtual ~Observer() = default;
 
-  // A tensor was made: an op begins. Its name is not known yet.
+  // An op has allocated its output and starts to compute. Its name is not known yet.
   virtual void created(const Tensor& /*output*/) {}
   // An op has computed `output`; output.node() has the op's name and region. In every mode.
   virtual void forward(const Tensor& /*output*/, std::span<const Tensor> /*inputs*/) {}
@@ -43,27 +35,17 @@ class Observer {
 // Shows an observer what the current tape does, for a scope. Several may be nested: all see it.
 class Observe {
  public:
-  explicit Observe(Observer& observer) : tape_(tape()), link_{observer, tape_.observers()} {
-    tape_.set_observers(&link_);
-  }
-  ~Observe() { tape_.set_observers(link_.next); }
-  Observe(const Observe&) = delete;
-  Observe& operator=(const Observe&) = delete;
+  explicit Observe(Observer& observer) : link_{observer, tape().observers()}, first_(tape().observers(), &link_) {}
 
  private:
-  Tape& tape_;
   ObserverLink link_;
+  ScopedValue<ObserverLink*> first_;
 };
 
-// Calls a function with the output of every module.
-class Probe : public Observer {
- public:
-  using Function = std::function<void(const std::string& module, const Tensor& output)>;
-  explicit Probe(Function function) : function_(std::move(function)) {}
-  void region_output(const std::string& region, const Tensor& output) override { function_(region, output); }
-
- private:
-  Function function_;
-};
+// Calls one function of each observer of a tape.
+template <class... Args>
+void notify(Tape& tape, void (Observer::*event)(Args...), std::type_identity_t<Args>... args) {
+  for (const ObserverLink* link = tape.observers(); link; link = link->next) (link->observer.*event)(args...);
+}
 
 }  // namespace seppo::inline SEPPO_ABI

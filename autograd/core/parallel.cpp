@@ -1,6 +1,8 @@
+// The pool of worker threads.
 #include "parallel.h"
 
 #include "check.h"
+#include "scoped_value.h"
 
 #include <algorithm>
 #include <atomic>
@@ -20,13 +22,6 @@ namespace {
 
 thread_local bool is_inside_task = false;
 thread_local int index_of_thread = 0;
-
-// Marks the calling thread for a scope.
-struct InsideTask {
-  InsideTask() { is_inside_task = true; }
-  ~InsideTask() { is_inside_task = before; }
-  bool before = is_inside_task;
-};
 
 class Pool {
  public:
@@ -64,8 +59,8 @@ class Pool {
   }
 
  private:
-  // A step hands out work every fraction of a millisecond: spinning that long before sleeping avoids
-  // most wake-ups (13 us each); an idle pool sleeps.
+  // Training hands out work every fraction of a millisecond. Spinning that long before sleeping avoids most
+  // wake-ups (13 us each); an idle pool sleeps.
   static constexpr int kSpins = 2000;
 
   static void pause(int spin) {
@@ -90,7 +85,7 @@ class Pool {
   }
 
   void take_tasks() {
-    const InsideTask inside;
+    const ScopedValue inside(is_inside_task, true);
     for (std::size_t i; (i = next_.fetch_add(1)) < count_;) try {
         (*task_)(i);
       } catch (...) {
@@ -149,7 +144,7 @@ void run_tasks(std::size_t n, FunctionRef<void(std::size_t)> f) {
   if (n == 0) return;
   if (n == 1) return f(0);
   if (usable_threads() > 1) return pool().run(n, f);
-  const InsideTask inside;
+  const ScopedValue inside(is_inside_task, true);
   for (std::size_t i = 0; i < n; ++i) f(i);
 }
 

@@ -3,12 +3,11 @@
 // run_tasks(n, f) calls f(0) ... f(n-1), each once, on up to num_threads() threads including the
 // caller's. Tasks must not depend on which thread runs them or in which order; then results do not
 // depend on the number of threads. The first exception is rethrown after all tasks have ended.
-// Calls from inside a task run serially; a single task is not one: it may use the threads itself.
+// Calls from inside a task run serially. A single task (n = 1) does not count as one: it may use the threads.
 #pragma once
 
-#include "real.h"
-
 #include "function_ref.h"
+#include "real.h"
 
 #include <cstddef>
 
@@ -17,8 +16,7 @@ namespace seppo::inline SEPPO_ABI {
 // 1 until set. Throws ArgumentError outside 1..256.
 void set_num_threads(int threads);
 int num_threads();
-// Is the caller one of several tasks, so that run_tasks() would be serial? The same for any number of
-// threads.
+// True inside a task, where run_tasks() runs serially. Independent of the number of threads.
 bool inside_task();
 // How many threads run_tasks() would use here: 1 inside a task, else num_threads().
 int usable_threads();
@@ -32,8 +30,8 @@ void run_tasks(std::size_t n, FunctionRef<void(std::size_t task)> f);
 void parallel_for(std::size_t begin, std::size_t end, std::size_t grain,
                   FunctionRef<void(std::size_t first, std::size_t last)> f);
 
-// Sets flush-to-zero and denormals-are-zero on the calling thread for a scope. Denormal operands cost
-// about twenty times more; training wraps its shards in this.
+// Sets flush-to-zero and denormals-are-zero on the calling thread for a scope. Arithmetic on denormals takes
+// about twenty times as long; training wraps its shards in this.
 class FlushDenormals {
  public:
   FlushDenormals();

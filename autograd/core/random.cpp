@@ -1,6 +1,5 @@
+// Philox in scalar code (kernels/dropout-inl.h has it for vectors), and what streams make of its bits.
 #include "random.h"
-
-#include <Random123/philox.h>
 
 #include <cmath>
 #include <numbers>
@@ -10,10 +9,16 @@
 namespace seppo::inline SEPPO_ABI {
 
 std::array<std::uint32_t, 4> philox(std::uint64_t key, const std::array<std::uint32_t, 4>& counter) {
-  const r123::Philox4x32::ctr_type c{{counter[0], counter[1], counter[2], counter[3]}};
-  const r123::Philox4x32::key_type k{{static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)}};
-  const auto out = r123::Philox4x32()(c, k);
-  return {out[0], out[1], out[2], out[3]};
+  auto [x0, x1, x2, x3] = counter;
+  auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * x0, p1 = std::uint64_t{0xCD9E8D57u} * x2;
+    x0 = static_cast<std::uint32_t>(p1 >> 32) ^ x1 ^ k0;
+    x1 = static_cast<std::uint32_t>(p1);
+    x2 = static_cast<std::uint32_t>(p0 >> 32) ^ x3 ^ k1;
+    x3 = static_cast<std::uint32_t>(p0);
+  }
+  return {x0, x1, x2, x3};
 }
 
 std::uint32_t RandomStream::next() {
@@ -40,7 +45,7 @@ double RandomStream::normal() {
 }
 
 std::uint32_t RandomStream::below(std::uint32_t n) {
-  // Multiply and shift; the few numbers that would bias the result are drawn again (Lemire 2019).
+  // Multiply and shift, rejecting the few numbers that would bias the result (Lemire 2019).
   const std::uint32_t threshold = -n % n;
   for (;;) {
     const std::uint64_t product = std::uint64_t{next()} * n;

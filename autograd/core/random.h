@@ -1,9 +1,9 @@
 // Random numbers without state: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", 2011; Random123's implementation), a function of a key and a counter.
+// 1, 2, 3", 2011), a function of a key and a counter.
 //
-// The key is the seed; the counter says what the number is for: (purpose, step, sample, element).
-// So a dropout mask does not depend on threads, processes, or where training was resumed, and
-// nothing needs saving beyond the seed and the step.
+// The key is the seed; the counter says what the number is for: for dropout (purpose, step, sample, site,
+// element), in a stream (purpose, index, position). So a dropout mask does not depend on threads, processes,
+// or where training was resumed, and nothing needs saving beyond the seed and the step.
 #pragma once
 
 #include "real.h"
@@ -17,19 +17,21 @@ namespace seppo::inline SEPPO_ABI {
 
 enum class Purpose : std::uint32_t { init = 1, shuffle = 2, dropout = 3, data = 4, test = 5, sampling = 6 };
 
-// What identifies the random numbers of one step, beside the element.
+// Identifies the random numbers of one dropout, up to the element.
 struct RandomContext {
+  static constexpr std::uint32_t kSites = 1u << 24;  // of one step: the site shares a counter word with the purpose
+
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t sample = 0;  // the first sample of the shard within the global batch
   std::uint32_t site = 0;    // counts the dropouts of a step in the order they run
 };
 
-// Four 32-bit numbers for a 64-bit key and a 128-bit counter.
+// Philox4x32-10: 128 random bits for a 64-bit key and a 128-bit counter.
 std::array<std::uint32_t, 4> philox(std::uint64_t key, const std::array<std::uint32_t, 4>& counter);
 
-// A sequence of random numbers: stream `index` of a purpose. Equal arguments give equal sequences on
-// every platform; no std::distribution is used.
+// A sequence of random numbers: stream `index` of a purpose. Equal arguments give equal sequences on every
+// platform: no std::distribution is used.
 class RandomStream {
  public:
   RandomStream(std::uint64_t seed, Purpose purpose, std::uint64_t index = 0)

@@ -1,5 +1,7 @@
-#include "observer.h"
+// The interned names of regions, and the region of each thread.
 #include "region.h"
+
+#include "observer.h"
 
 #include <mutex>
 #include <unordered_set>
@@ -31,15 +33,10 @@ namespace detail {
 std::string where() { return current.empty() ? "" : " (in " + current.text() + ")"; }
 }  // namespace detail
 
-Region::Region(RegionName name) : name_(name), previous_(current) {
-  if (!name.empty()) current = name;
-}
-Region::~Region() { current = previous_; }
+Region::Region(RegionName name) : name_(name), current_(current, name.empty() ? current : name) {}
 
 const Tensor& Region::operator()(const Tensor& output) const {
-  if (!name_.empty())
-    for (const ObserverLink* link = tape().observers(); link; link = link->next)
-      link->observer.region_output(name_.text(), output);
+  if (!name_.empty()) notify(tape(), &Observer::region_output, name_.text(), output);
   return output;
 }
 

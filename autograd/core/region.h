@@ -1,7 +1,7 @@
 // Region: a named part of a computation, such as one module of a model.
 //
-// Modules open one while they compute. Whatever happens inside is known by its name: errors end with
-// "(in encoder.0.ffn.up)", and observers (observer.h) see which module an op belongs to.
+// A module opens one while it computes. Its name appears in errors, "(in encoder.0.ffn.up)", and tells
+// observers (observer.h) which module an op belongs to.
 //
 //   Tensor operator()(const Tensor& x) const {
 //     const Region here(name);                // name: a RegionName made from the Scope's path
@@ -9,6 +9,7 @@
 //   }
 #pragma once
 
+#include "scoped_value.h"
 #include "tensor.h"
 
 #include <string>
@@ -16,7 +17,7 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-// A name that is kept for as long as the program runs: two of the same text are one, and copies are free.
+// An interned name, kept for as long as the program runs: equal texts are one string, and copies are free.
 class RegionName {
  public:
   RegionName() = default;  // the empty name
@@ -31,19 +32,17 @@ class RegionName {
 // The region the calling thread computes in; empty outside of any.
 RegionName current_region();
 
-// Regions nest, and each has its full name: the innermost one counts. One without a name does nothing.
+// Regions nest; each has its full name, so the innermost counts. One without a name does nothing.
 class Region {
  public:
   explicit Region(RegionName name);
-  ~Region();
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
 
   // The region's result, to be returned: observers of the current tape are told.
   const Tensor& operator()(const Tensor& output) const;
 
  private:
-  RegionName name_, previous_;
+  RegionName name_;
+  ScopedValue<RegionName> current_;
 };
 
 }  // namespace seppo::inline SEPPO_ABI

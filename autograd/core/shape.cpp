@@ -1,3 +1,4 @@
+// The checks of a shape, and its text.
 #include "shape.h"
 
 namespace seppo::inline SEPPO_ABI {
@@ -8,7 +9,6 @@ Shape::Shape(std::span<const int> sizes) : rank_(static_cast<int>(sizes.size()))
     const int size = sizes[static_cast<std::size_t>(axis)];
     check(size >= 0, "shape: axis ", axis, " has negative size ", size);
     sizes_[axis] = size;
-    rows_ = numel_;
     check(size == 0 || numel_ <= kMaxElements / size, "shape: more than 2^48 elements at axis ", axis, " of size ",
           size);
     numel_ *= size;

@@ -6,6 +6,7 @@
 
 #include "check.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -38,15 +39,18 @@ class Shape {
 
   // A tensor seen as rows of its last axis: cols() = last size (1 for a scalar), rows() = the rest.
   int cols() const { return rank_ == 0 ? 1 : sizes_[rank_ - 1]; }
-  std::int64_t rows() const { return rows_; }
+  std::int64_t rows() const {
+    std::int64_t rows = 1;
+    for (int axis = 0; axis < rank_ - 1; ++axis) rows *= sizes_[axis];
+    return rows;
+  }
 
   std::span<const int> sizes() const { return {sizes_, static_cast<std::size_t>(rank_)}; }
   std::string str() const;  // "[2,3]"
 
   friend void append(std::string& text, const Shape& shape) { text += shape.str(); }
   friend bool operator==(const Shape& a, const Shape& b) {
-    return a.rank_ == b.rank_ && a.sizes_[0] == b.sizes_[0] && a.sizes_[1] == b.sizes_[1] &&
-           a.sizes_[2] == b.sizes_[2] && a.sizes_[3] == b.sizes_[3];
+    return a.rank_ == b.rank_ && std::equal(a.sizes_, a.sizes_ + kMaxRank, b.sizes_);
   }
 
  private:
@@ -55,7 +59,6 @@ class Shape {
   int sizes_[kMaxRank] = {0, 0, 0, 0};
   int rank_ = 0;
   std::int64_t numel_ = 1;
-  std::int64_t rows_ = 1;
 };
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -14,11 +14,11 @@
 
 #include "arena.h"
 #include "random.h"
+#include "scoped_value.h"
 #include "tensor.h"
 
 #include <concepts>
 #include <initializer_list>
-#include <memory>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -47,6 +47,7 @@ class Tape {
   Mode mode = Mode::train;
   bool recording = true;  // false: compute only, as within NoGrad; dropout follows the mode
   RandomContext random;   // keys the dropout masks of this step
+  bool records() const { return mode == Mode::train && recording; }
 
   // Forgets every tensor and closure; memory is kept for the next step.
   void clear();
@@ -54,14 +55,11 @@ class Tape {
   // Adds d(loss)/d(leaf) to the gradient of every leaf. `loss` has one element.
   // Throws ShapeError otherwise, StateError if nothing was recorded for it. The graph stays until clear(),
   // so backward may be called again, for this or another output; gradients add up. If an op throws,
-  // leaves keep what they have got so far. There are no second derivatives: an op that would be
+  // leaves keep what has reached them. There are no second derivatives: an op that would be
   // recorded during backward throws StateError.
   void backward(const Tensor& loss);
   // The same for any shape: adds the product of the cotangent with the Jacobian of `output`.
   void backward(const Tensor& output, std::span<const real> cotangent);
-  // backward(loss), then clear(), in less memory: what backward has passed makes room for the gradients still to
-  // come. Only gradients of leaves outside the tape, such as parameters, remain.
-  void backward_and_clear(const Tensor& loss);
 
   // A tensor without history. `external` values are not copied and must outlive it.
   Tensor create(const Shape& shape);  // uninitialised
@@ -69,17 +67,16 @@ class Tape {
   // Shares the values (and gradient) of `base` from element `offset` on.
   Tensor view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset = 0);
 
-  // Says that the op of this name (a literal) computed `output` from `inputs`, and how the gradient comes
+  // Records that the op of this name (a literal) computed `output` from `inputs`, and how the gradient comes
   // back; see record() below.
   template <class F>
   void record(const char* op, const Tensor& output, std::span<const Tensor> inputs, const F& backward) {
-    if (notes(op, output, inputs)) attach(output, backward);
+    if (begin_record(op, output, inputs)) attach(output, backward);
   }
-  // The two halves of record. notes() tells the observers, and returns whether an input wants a gradient.
-  bool notes(const char* op, const Tensor& output, std::span<const Tensor> inputs);
+  // record() in two steps: begin_record() notifies observers and returns whether any input requires a gradient.
+  bool begin_record(const char* op, const Tensor& output, std::span<const Tensor> inputs);
   template <class F>
   void attach(const Tensor& output, const F& backward);
-  bool records() const { return mode == Mode::train && recording; }
 
   // Memory that lives until clear(): what a closure refers to by pointer.
   template <class T>
@@ -97,11 +94,10 @@ class Tape {
   // of a batch has a gradient block of its own.
   void redirect_gradients(std::span<real> home, real* target) { redirect_ = {home, target}; }
   real* leaf_gradient(real* grad) const;
-  // A tape for computing parts again (checkpoint.h); made when first asked for, with this one's settings.
-  Tape& inner();
 
-  ObserverLink* observers() const { return observers_; }
-  void set_observers(ObserverLink* first) { observers_ = first; }
+  ObserverLink*& observers() { return observers_; }
+  // Takes over the mode, the observers and where gradients go.
+  void use_settings_of(const Tape& other);
 
   std::size_t size() const { return count_; }                 // nodes since clear()
   std::size_t capacity() const { return arena_.capacity(); }  // bytes held from the system
@@ -110,7 +106,6 @@ class Tape {
 
  private:
   friend class TapeMark;
-  friend class Tensor;
 
   static constexpr std::size_t kChunk = 256;
   struct Redirect {
@@ -119,14 +114,11 @@ class Tape {
   };
 
   Node& node_at(std::size_t index) { return chunks_[index / kChunk][index % kChunk]; }
-  Node& new_node(const Shape& shape);
+  Node& new_node(const Shape& shape, real* values);
   void truncate(std::size_t count);
-  void start_backward(const Tensor& output, std::span<const real> cotangent, bool clears);
-  void run_backward(std::size_t from, bool clears);
-  void forget_from(std::size_t index);
-  void forget_gradients();
-  void release(Node& node);
+  void run_backward(std::size_t from);
   void keep_gradient(Node& node);
+  void recycle_gradient(Node& node);
   void check_owned(const Tensor& tensor) const;
 
   Arena arena_;
@@ -135,49 +127,44 @@ class Tape {
   Redirect redirect_;
   bool in_backward_ = false;
   ObserverLink* observers_ = nullptr;
-  std::unique_ptr<Tape> inner_;
 };
 
 // The calling thread's current tape: its own default one, unless a UseTape is in scope.
 Tape& tape();
 
-// Makes `other` the thread's current tape for a scope.
+// tape().backward(loss)
+inline void backward(const Tensor& loss) { tape().backward(loss); }
+
+namespace detail {
+Tape*& chosen_tape();  // null for the thread's default tape
+}
+
+// Makes `tape` the thread's current tape for a scope.
 class UseTape {
  public:
-  explicit UseTape(Tape& other);
-  ~UseTape();
-  UseTape(const UseTape&) = delete;
-  UseTape& operator=(const UseTape&) = delete;
+  explicit UseTape(Tape& tape) : chosen_(detail::chosen_tape(), &tape) {}
 
  private:
-  Tape* previous_;
+  ScopedValue<Tape*> chosen_;
 };
 
 // Sets the current tape's mode for a scope: UseMode eval(Mode::eval);
 class UseMode {
  public:
-  explicit UseMode(Mode mode) : tape_(tape()), previous_(tape_.mode) { tape_.mode = mode; }
-  ~UseMode() { tape_.mode = previous_; }
-  UseMode(const UseMode&) = delete;
-  UseMode& operator=(const UseMode&) = delete;
+  explicit UseMode(Mode mode) : mode_(tape().mode, mode) {}
 
  private:
-  Tape& tape_;
-  Mode previous_;
+  ScopedValue<Mode> mode_;
 };
 
 // Computes without recording for a scope: nothing in it carries a gradient. Unlike in Mode::eval, dropout
 // stays as it is.
 class NoGrad {
  public:
-  NoGrad() : tape_(tape()), previous_(tape_.recording) { tape_.recording = false; }
-  ~NoGrad() { tape_.recording = previous_; }
-  NoGrad(const NoGrad&) = delete;
-  NoGrad& operator=(const NoGrad&) = delete;
+  NoGrad() : recording_(tape().recording, false) {}
 
  private:
-  Tape& tape_;
-  bool previous_;
+  ScopedValue<bool> recording_;
 };
 
 // Forgets at the end of the scope every tensor made inside it: long evaluations in little memory.
@@ -197,6 +184,13 @@ class TapeMark {
   Arena::Mark arena_;
 };
 
+// For prediction: evaluates, without recording and without dropout, and forgets at the end of the scope every tensor
+// made inside it. What must outlive it is copied out: { const Inference inference; ids = argmax(model(x)); }
+class Inference {
+  UseMode mode_{Mode::eval};
+  TapeMark mark_;
+};
+
 // Persistent nodes for leaves that outlive every tape. The caller owns the values and gradients and
 // releases the node when done; handles left over are then stale.
 Node& acquire_leaf(const Shape& shape, real* values, real* grads, const std::string* name);
@@ -214,8 +208,9 @@ void Tape::attach(const Tensor& output, const F& backward) {
 }
 
 // Records on the current tape how the gradient of `output` reaches `inputs`, unless the mode is eval, the
-// tape does not record, or no input wants a gradient. `backward` reads grad_of(output) and adds to grad_of(x)
-// of each input x with requires_grad(). `op` is the op's name, a string literal.
+// tape does not record, or no input requires a gradient. `backward` reads grad_of(output) and adds to grad_of(x)
+// of each input x with requires_grad(). `op` is the op's name, a string literal. Optional inputs come last: empty
+// handles there are left out.
 template <class F>
 void record(const char* op, const Tensor& output, std::initializer_list<Tensor> inputs, const F& backward) {
   tape().record(op, output, {inputs.begin(), inputs.size()}, backward);

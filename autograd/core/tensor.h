@@ -10,6 +10,7 @@
 #include "shape.h"
 
 #include <cstddef>
+#include <iosfwd>
 #include <span>
 #include <string>
 
@@ -24,20 +25,17 @@ struct Node {
   Tape* tape = nullptr;          // null for a persistent leaf
   std::uint32_t index = 0;       // position on the tape: creation order
   bool requires_grad = false;
-  bool retain_grad = false;  // add up the gradient in `retained` when backward passes
-  bool released = false;     // backward has passed and recycled the gradient
-  bool in_arena = false;     // data is a piece of the tape's arena, made for this node
+  bool retains_grad = false;  // backward adds the gradient to `retained`
   Shape shape;
   real* data = nullptr;
   real* grad = nullptr;      // null until first touched
-  real* retained = nullptr;  // likewise
-  Node* base = nullptr;      // a view's storage and gradient belong to this node,
-  std::ptrdiff_t offset{};   // from this element on
+  real* retained = nullptr;  // null until backward has passed
+  Node* base = nullptr;      // of a view: owns its values and its gradient. Links nodes that wait for reuse.
   void (*backward)(const void* closure) = nullptr;
   const void* closure = nullptr;
   const std::string* name = nullptr;    // of a leaf, for messages
   const char* op = nullptr;             // what computed it, for tools
-  const std::string* region = nullptr;  // and where: the module's path
+  const std::string* region = nullptr;  // and in which module
 };
 
 // Where a backward function adds a gradient: grad = beta * grad + term. beta is 0 when the memory
@@ -55,7 +53,7 @@ class Tensor {
   bool defined() const { return node_ != nullptr; }
   const Shape& shape() const { return node().shape; }
   int rank() const { return shape().rank(); }
-  int size(int axis) const { return shape()[axis]; }  // negative axes count from the end
+  int size(int axis) const { return shape()[axis]; }                               // negative axes count from the end
   std::size_t numel() const { return static_cast<std::size_t>(shape().numel()); }  // number of elements
   std::size_t rows() const { return static_cast<std::size_t>(shape().rows()); }
   std::size_t cols() const { return static_cast<std::size_t>(shape().cols()); }
@@ -65,9 +63,12 @@ class Tensor {
   real item() const;  // the value of a one-element tensor; throws ShapeError for any other
 
   bool requires_grad() const { return node().requires_grad; }
-  // Keeps this tensor's gradient readable after backward, which adds to it each time. Leaves always do.
+  // Keeps the gradient of a computed tensor readable after backward, which adds to it each time. Leaves always keep
+  // theirs.
   const Tensor& retain_grad() const;
-  // The gradient, zeros where backward has not reached. Throws StateError when it was recycled.
+  // The gradient that backward has added up. Throws StateError where PyTorch's x.grad is None: nothing recorded, not
+  // reached by backward since tape().clear(), or computed by an op and not kept by retain_grad(). Parameters always
+  // have one, zero at first.
   std::span<const real> grad() const;
 
   Node& node() const {
@@ -85,8 +86,15 @@ class Tensor {
   std::uint64_t generation_ = 0;
 };
 
+// The values as NumPy prints them, to four significant digits: rows in brackets, columns aligned. Of axes with more
+// than six entries only the first and last three are shown when the tensor has more than 1000 elements.
+std::string to_string(const Tensor& x);
+std::ostream& operator<<(std::ostream& out, const Tensor& x);
+
 // For backward functions: where the gradient of x is added up. Both allocate on first touch.
 real* grad_of(const Tensor& x);           // zeros at first; add to it
 GradTarget grad_target(const Tensor& x);  // for code that can overwrite instead of adding to zeros
+// grad_of(x), or null if x is empty or does not require a gradient.
+real* grad_if_required(const Tensor& x);
 
 }  // namespace seppo::inline SEPPO_ABI

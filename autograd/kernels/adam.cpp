@@ -1,9 +1,10 @@
+// One step of Adam in one pass over the parameters: values, gradients and both moments are read and written once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/kernels/adam.cpp"
 #include <hwy/foreach_target.h>
 
-#include "kernels.h"
 #include "../core/simd-inl.h"
+#include "kernels.h"
 
 #include <cmath>
 
@@ -11,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
-void Adam(real* p, real* gradient, real* m, real* v, std::size_t n, const AdamStep& a) {
+void adam(real* p, real* gradient, real* m, real* v, std::size_t n, const AdamStep& a) {
   const auto constant = [](double value) HWY_ATTR { return set(static_cast<real>(value)); };
   const V beta1 = constant(a.beta1), rest1 = constant(1 - a.beta1);
   const V beta2 = constant(a.beta2), rest2 = constant(1 - a.beta2);
@@ -39,12 +40,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace seppo::inline SEPPO_ABI::kernels {
-
-HWY_EXPORT(Adam);
-
-void adam(real* p, real* gradient, real* m, real* v, std::size_t n, const AdamStep& step) {
-  HWY_DYNAMIC_DISPATCH(Adam)(p, gradient, m, v, n, step);
-}
-
+SEPPO_KERNEL(adam);
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

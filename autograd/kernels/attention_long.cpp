@@ -1,3 +1,5 @@
+// Attention over long sequences, one head at a time: a block of queries meets the keys a tile of scores at a time, by
+// products on the tile; the softmax is finished as the tiles pass.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/kernels/attention_long.cpp"
 #include <hwy/foreach_target.h>
@@ -5,7 +7,7 @@
 #include "../blas/gemm.h"
 #include "dropout-inl.h"
 #include "kernels.h"
-#include "../core/simd-inl.h"
+#include "rows-inl.h"
 
 #include <hwy/cache_control.h>
 
@@ -28,7 +30,7 @@ constexpr std::size_t kFewQueries = 8;
 struct Tile {
   std::size_t query, queries, key, keys;
 
-  static constexpr std::size_t kGap = 16;  // between rows: strides of powers of two would share few cache lines
+  static constexpr std::size_t kGap = 16;  // between rows: strides of powers of two map to few cache sets
   std::size_t ld() const { return keys + kGap; }
 };
 
@@ -43,23 +45,23 @@ std::size_t attended(const AttentionHead& h, const Tile& t, std::size_t i) {
   return std::min(t.keys, limit > t.key ? limit - t.key : 0);
 }
 
-// Calls f(tile) for the tiles of a block of queries, those of a query in the order of their keys. Where not every query
-// may attend all keys, as on the diagonal of causal attention, few queries at a time have the keys they need.
+// Calls f(tile) for the tiles of a block of queries, those of a query in the order of their keys. Tiles cut by the
+// causal diagonal are processed in strips of 32 queries with only the keys they may attend.
 template <class F>
 void for_each_tile(const AttentionHead& h, std::size_t query, std::size_t queries, std::size_t side, const F& f) {
-  constexpr std::size_t kPart = 32;
+  constexpr std::size_t kStrip = 32;
   for (std::size_t key = 0; key < h.valid_keys; key += side) {
     const Tile t{query, queries, key, std::min(side, h.valid_keys - key)};
     if (attended(h, t, query) == t.keys) {
       f(t);
       continue;
     }
-    for (std::size_t i = 0; i < queries; i += kPart) {
-      Tile part = t;
-      part.query += i;
-      part.queries = std::min(kPart, queries - i);
-      part.keys = attended(h, t, part.query + part.queries - 1);
-      if (part.keys > 0) f(part);
+    for (std::size_t i = 0; i < queries; i += kStrip) {
+      Tile strip = t;
+      strip.query += i;
+      strip.queries = std::min(kStrip, queries - i);
+      strip.keys = attended(h, t, strip.query + strip.queries - 1);
+      if (strip.keys > 0) f(strip);
     }
   }
 }
@@ -68,7 +70,7 @@ const std::uint8_t* allowed_row(const AttentionHead& h, const Tile& t, std::size
   return h.allowed ? h.allowed + i * h.keys + t.key : nullptr;
 }
 
-// A matrix of the head with its rows together: strides of powers of two share few cache lines.
+// A matrix of the head with its rows packed: strides of powers of two map to few cache sets.
 HWY_INLINE const real* pack(real*& memory, const real* data, std::size_t ld, std::size_t rows, std::size_t width) {
   if (ld == width) return data;
   real* const to = memory;
@@ -95,7 +97,7 @@ void add_to_keys(real* gradient, std::size_t ld, const real* weights, const real
   gemm(Trans::yes, Trans::no, t.keys, h.width, t.queries, weights, t.ld(), rows, h.width, 1, gradient + t.key * ld, ld);
 }
 
-// A row that will soon be read or added to; while exponentials are computed, memory has nothing else to do.
+// Prefetches a row that will soon be read or added to: while exponentials are computed, memory is idle.
 HWY_INLINE void fetch_row(const real* data, std::size_t ld, std::size_t i, std::size_t rows, std::size_t width) {
   if (!data || i >= rows) return;
   for (std::size_t c = 0; c < width; c += 64 / sizeof(real)) hwy::Prefetch(data + i * ld + c);
@@ -115,31 +117,21 @@ HWY_INLINE void fetch_gradients(const AttentionHead& h, const Tile& t, std::size
 }
 
 // row = exp(scale row - shift) for the allowed among the first `count` of n, else 0; returns the sum.
-real exp_row(real* row, const std::uint8_t* allowed, std::size_t count, std::size_t n, real scale, real shift) {
-  const V f = set(scale), s = set(shift), zero = hn::Zero(D());
-  V total = zero;
-  for_each(count, [&](std::size_t j, std::size_t m) HWY_ATTR {
-    const V e = first(exp_nonpositive(hn::MulSub(load(row + j, m), f, s)), zero, m);
-    total = hn::Add(total, e);
-    store(e, row + j, m);
-  });
+real exp_allowed(real* row, const std::uint8_t* allowed, std::size_t count, std::size_t n, real scale, real shift) {
+  const real total = exp_row(row, row, scale, shift, count);
   std::fill(row + count, row + n, real{0});
-  if (!allowed) return sum_lanes(total);
+  if (!allowed) return total;
   real sum = 0;
   for (std::size_t j = 0; j < count; ++j) sum += row[j] = allowed[j] ? row[j] : real{0};
   return sum;
 }
 
 // The largest of the allowed among the first `count`; others are overwritten with the lowest number.
-real row_max(real* row, const std::uint8_t* allowed, std::size_t count) {
-  const V lowest = set(hwy::LowestValue<real>());
+real max_allowed(real* row, const std::uint8_t* allowed, std::size_t count) {
   if (allowed)
     for (std::size_t j = 0; j < count; ++j)
       if (!allowed[j]) row[j] = hwy::LowestValue<real>();
-  V top = lowest;
-  for_each(count,
-           [&](std::size_t j, std::size_t n) HWY_ATTR { top = hn::Max(top, first(load(row + j, n), lowest, n)); });
-  return max_lanes(top);
+  return row_max(row, count);
 }
 
 void scale_row(real* row, real factor, std::size_t n) {
@@ -147,18 +139,12 @@ void scale_row(real* row, real factor, std::size_t n) {
            [&](std::size_t j, std::size_t m) HWY_ATTR { store(hn::Mul(load(row + j, m), set(factor)), row + j, m); });
 }
 
-real dot_row(const real* x, const real* y, std::size_t n) {
-  V dot = hn::Zero(D());
-  for_each(n, [&](std::size_t j, std::size_t m) HWY_ATTR { dot = hn::MulAdd(load(x + j, m), load(y + j, m), dot); });
-  return sum_lanes(dot);
-}
-
 // The factors of dropout for row i of a tile.
 class RowDropout {
  public:
   RowDropout(const AttentionDropout& dropout, const AttentionHead& h)
       : active_(dropout.weights.p > 0),
-        random_(dropout.weights.p, dropout.weights.key),
+        random_(dropout.weights),
         first_(dropout.head * static_cast<std::uint32_t>(h.queries)),
         groups_(static_cast<std::uint32_t>((h.keys + kGroup - 1) / kGroup)) {}
 
@@ -182,8 +168,8 @@ class RowDropout {
 
 // Online softmax (Milakov and Gimelshein 2018): of the keys seen so far, top is the largest score and
 // sum that of exp(score - top); out is sum times what it will be.
-void LongAttention(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout, real* log_sums,
-                   real* scratch) {
+void long_attention(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout, real* log_sums,
+                    real* scratch) {
   const std::size_t side = tile_side();
   real *const tile = scratch, *memory = scratch + tile_elements(h);
   const bool is_few = h.queries < kFewQueries;
@@ -206,13 +192,11 @@ void LongAttention(const AttentionHead& h, const AttentionHead& next, const Atte
         fetch_row(h.out, h.ldo, i, h.queries, h.width);
         fetch_inputs(next, i);
         const real before = top[at];
-        top[at] = std::max(before, h.scale * row_max(row, allowed, count));
+        top[at] = std::max(before, h.scale * max_allowed(row, allowed, count));
         const real fade = is_first ? real{0} : std::exp(before - top[at]);
-        sum[at] = sum[at] * fade + exp_row(row, allowed, count, t.keys, h.scale, top[at]);
+        sum[at] = sum[at] * fade + exp_allowed(row, allowed, count, t.keys, h.scale, top[at]);
         if (!is_first && fade != 1) scale_row(out + r * h.ldo, fade, h.width);
-        if (const real* const factors = drop.draw(t, i))
-          for_each(t.keys, [&](std::size_t j, std::size_t n)
-                               HWY_ATTR { store(hn::Mul(load(row + j, n), load(factors + j, n)), row + j, n); });
+        if (const real* const factors = drop.draw(t, i)) multiply_row(row, row, factors, t.keys);
       }
       times_rows(out, h.ldo, is_first ? 0 : 1, tile, v, ldv, h, t);
     });
@@ -248,8 +232,8 @@ void row_backward(real* p, real* dp, const std::uint8_t* allowed, std::size_t co
 
 // With P the weights, M the factors of dropout: dV = (P M)^T dO; dP = (dO V^T) M;
 // dS = scale P (dP - rowsum(dO O)); dQ = dS K; dK = dS^T Q.
-void LongAttentionBackward(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout,
-                           const real* log_sums, real* scratch) {
+void long_attention_backward(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout,
+                             const real* log_sums, real* scratch) {
   const std::size_t side = tile_side(), width = h.width;
   real *const p = scratch, *const ds = scratch + tile_elements(h), *memory = ds + tile_elements(h);
   const real* const k = pack(memory, h.k, h.ldk, h.valid_keys, width);
@@ -286,24 +270,12 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace seppo::inline SEPPO_ABI::kernels {
-
-HWY_EXPORT(LongAttention);
-HWY_EXPORT(LongAttentionBackward);
+SEPPO_KERNEL(long_attention);
+SEPPO_KERNEL(long_attention_backward);
 
 std::size_t long_attention_scratch(const AttentionHead& head) {
   using HWY_NAMESPACE::tile_elements, HWY_NAMESPACE::tile_side;  // the same for every instruction set
   return 2 * tile_elements(head) + 2 * (head.keys + std::min(tile_side(), head.queries)) * head.width;
 }
-
-void long_attention(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
-                    real* log_sums, real* scratch) {
-  HWY_DYNAMIC_DISPATCH(LongAttention)(head, next, dropout, log_sums, scratch);
-}
-
-void long_attention_backward(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
-                             const real* log_sums, real* scratch) {
-  HWY_DYNAMIC_DISPATCH(LongAttentionBackward)(head, next, dropout, log_sums, scratch);
-}
-
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

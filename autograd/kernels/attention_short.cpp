@@ -1,9 +1,11 @@
+// Attention over short sequences: the heads of a group lie side by side in the lanes of the vectors, so each product
+// and each softmax is that of single numbers, done for all heads at once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/kernels/attention_short.cpp"
 #include <hwy/foreach_target.h>
 
-#include "kernels.h"
 #include "../core/simd-inl.h"
+#include "kernels.h"
 
 #include <algorithm>
 
@@ -195,7 +197,7 @@ struct Scratch {
   }
 };
 
-std::size_t AttentionGroupSize() { return lanes(); }
+std::size_t attention_group_size() { return lanes(); }
 
 // Q, K and V in lanes.
 struct Inputs {
@@ -213,7 +215,7 @@ struct Inputs {
   }
 };
 
-void ShortAttention(const AttentionGroup& g, real* saved, real* scratch) {
+void short_attention(const AttentionGroup& g, real* saved, real* scratch) {
   const std::size_t nq = g.queries, nk = g.keys, width = g.heads[0].width;
   Scratch kept{saved}, memory{scratch};
   const LaneMatrix p = kept.matrix(nq, nk);
@@ -236,7 +238,7 @@ HWY_INLINE void softmax_backward_lanes(LaneMatrix ds, LaneMatrix p, std::size_t 
 }
 
 // With P the weights: dV = P^T dO; dP = dO V^T; dS as above; dQ = dS K; dK = dS^T Q.
-void ShortAttentionBackward(const AttentionGroup& g, real* saved, real* scratch) {
+void short_attention_backward(const AttentionGroup& g, real* saved, real* scratch) {
   const std::size_t nq = g.queries, nk = g.keys, width = g.heads[0].width;
   Scratch kept{saved}, memory{scratch};
   const LaneMatrix p = kept.matrix(nq, nk);
@@ -261,12 +263,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace seppo::inline SEPPO_ABI::kernels {
-
-HWY_EXPORT(AttentionGroupSize);
-HWY_EXPORT(ShortAttention);
-HWY_EXPORT(ShortAttentionBackward);
-
-std::size_t attention_group_size() { return HWY_DYNAMIC_DISPATCH(AttentionGroupSize)(); }
+SEPPO_KERNEL(attention_group_size);
+SEPPO_KERNEL(short_attention);
+SEPPO_KERNEL(short_attention_backward);
 
 std::size_t short_attention_inputs(const AttentionGroup& g) {
   return (g.queries + 2 * g.keys) * g.heads[0].width * attention_group_size();
@@ -280,14 +279,5 @@ std::size_t short_attention_scratch(const AttentionGroup& g) {
   return ((2 * g.queries + g.keys) * g.heads[0].width + g.queries * g.keys) * attention_group_size() +
          (g.keeps_inputs ? 0 : short_attention_inputs(g));
 }
-
-void short_attention(const AttentionGroup& group, real* saved, real* scratch) {
-  HWY_DYNAMIC_DISPATCH(ShortAttention)(group, saved, scratch);
-}
-
-void short_attention_backward(const AttentionGroup& group, real* saved, real* scratch) {
-  HWY_DYNAMIC_DISPATCH(ShortAttentionBackward)(group, saved, scratch);
-}
-
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

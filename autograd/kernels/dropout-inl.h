@@ -6,9 +6,9 @@
 #define SEPPO_DROPOUT_INL_H
 #endif
 
-#include "kernels.h"
-#include "../core/simd-inl.h"
 #include "../core/random.h"
+#include "../core/simd-inl.h"
+#include "kernels.h"
 
 #include <cmath>
 #include <cstdint>
@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
-// Philox in the lower halves of 64-bit lanes: products of 32-bit numbers come out whole, and what is left
-// in the upper halves never matters.
+// Philox in the lower halves of 64-bit lanes: products of 32-bit numbers come out whole, and what remains in
+// the upper halves never matters.
 using D64 = hn::ScalableTag<std::uint64_t>;
 using V64 = hn::Vec<D64>;
 
@@ -31,7 +31,7 @@ HWY_INLINE V64 multiply_low(V64 a, V64 b) {
 #endif
 }
 
-// Words 0 to 3 of some blocks.
+// Words 0 to 3 of several blocks.
 struct PhiloxState {
   V64 w0, w1, w2, w3;
 
@@ -45,8 +45,8 @@ struct PhiloxState {
   }
 };
 
-// Stores the lower halves of `even` and `odd` by turns.
-HWY_INLINE void store_by_turns(V64 even, V64 odd, std::uint32_t* to) {
+// Stores the lower halves of `even` and `odd`, interleaved.
+HWY_INLINE void store_interleaved(V64 even, V64 odd, std::uint32_t* to) {
 #if HWY_TARGET == HWY_SCALAR
   to[0] = static_cast<std::uint32_t>(hn::GetLane(even));
   to[1] = static_cast<std::uint32_t>(hn::GetLane(odd));
@@ -71,10 +71,10 @@ HWY_INLINE void philox_blocks(std::uint32_t (&words)[4][kBlocks], std::uint64_t 
       even.round(k0, k1);
       odd.round(k0, k1);
     }
-    store_by_turns(even.w0, odd.w0, words[0] + l);
-    store_by_turns(even.w1, odd.w1, words[1] + l);
-    store_by_turns(even.w2, odd.w2, words[2] + l);
-    store_by_turns(even.w3, odd.w3, words[3] + l);
+    store_interleaved(even.w0, odd.w0, words[0] + l);
+    store_interleaved(even.w1, odd.w1, words[1] + l);
+    store_interleaved(even.w2, odd.w2, words[2] + l);
+    store_interleaved(even.w3, odd.w3, words[3] + l);
   }
 }
 
@@ -83,10 +83,10 @@ class DropoutFactors {
  public:
   static constexpr std::size_t kGroup = 8 * kBlocks;
 
-  DropoutFactors(double p, const DropoutKey& key)
-      : key_(key),
-        threshold_(static_cast<std::uint32_t>(std::lround(p * 0x1p16))),
-        kept_(p < 1 ? static_cast<real>(1 / (1 - p)) : real{0}) {}
+  explicit DropoutFactors(const Dropping& dropping)
+      : key_(dropping.key),
+        threshold_(static_cast<std::uint32_t>(std::lround(dropping.p * 0x1p16))),
+        kept_(dropping.p < 1 ? static_cast<real>(1 / (1 - dropping.p)) : real{0}) {}
 
   // Those of elements [kGroup * group, kGroup * (group + 1)).
   HWY_INLINE void operator()(real (&factors)[kGroup], std::uint32_t group) const {
@@ -103,7 +103,7 @@ class DropoutFactors {
   }
 
  private:
-  DropoutKey key_;
+  RandomContext key_;
   std::uint32_t threshold_;
   real kept_;
 };

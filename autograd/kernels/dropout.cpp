@@ -1,10 +1,11 @@
+// Dropout of an array: factors are drawn a group of 128 at a time and multiplied in.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/kernels/dropout.cpp"
 #include <hwy/foreach_target.h>
 
+#include "../core/simd-inl.h"
 #include "dropout-inl.h"
 #include "kernels.h"
-#include "../core/simd-inl.h"
 
 #include <algorithm>
 
@@ -12,8 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
-void Dropout(real* y, real beta, const real* x, double p, const DropoutKey& key, std::size_t n) {
-  const DropoutFactors random(p, key);
+void dropout(real* y, real beta, const real* x, const Dropping& dropping, std::size_t n) {
+  const DropoutFactors random(dropping);
   real factors[DropoutFactors::kGroup];
   for (std::size_t i = 0; i < n; i += DropoutFactors::kGroup) {
     random(factors, static_cast<std::uint32_t>(i / DropoutFactors::kGroup));
@@ -23,8 +24,8 @@ void Dropout(real* y, real beta, const real* x, double p, const DropoutKey& key,
   }
 }
 
-void AddDropped(real* out, const real* x, const real* y, const Dropping& dropping, std::size_t n) {
-  const DropoutFactors random(dropping.p, dropping.key);
+void add_dropped(real* out, const real* x, const real* y, const Dropping& dropping, std::size_t n) {
+  const DropoutFactors random(dropping);
   real factors[DropoutFactors::kGroup];
   for (std::size_t i = 0; i < n; i += DropoutFactors::kGroup) {
     random(factors, static_cast<std::uint32_t>(i / DropoutFactors::kGroup));
@@ -40,17 +41,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace seppo::inline SEPPO_ABI::kernels {
-
-HWY_EXPORT(Dropout);
-HWY_EXPORT(AddDropped);
-
-void dropout(real* y, real beta, const real* x, double p, const DropoutKey& key, std::size_t n) {
-  HWY_DYNAMIC_DISPATCH(Dropout)(y, beta, x, p, key, n);
-}
-
-void add_dropped(real* out, const real* x, const real* y, const Dropping& dropping, std::size_t n) {
-  HWY_DYNAMIC_DISPATCH(AddDropped)(out, x, y, dropping, n);
-}
-
+SEPPO_KERNEL(dropout);
+SEPPO_KERNEL(add_dropped);
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

@@ -1,12 +1,13 @@
 // Loops over raw pointers, vectorised with Google Highway and dispatched at run time to AVX-512,
 // AVX2, NEON or plain code. Nothing here knows a Tensor.
 //
-// Outputs come first. `dx` is the gradient of x. Backward kernels write dx = beta * dx + term; with
-// beta = 0 the memory may be uninitialised (beta is 0 or 1). Matrices are row-major; ld* is the
-// distance between rows. NaN inputs give NaN outputs.
+// Outputs come first. `dx` is the gradient of x. Where a kernel takes `beta`, it writes
+// dx = beta * dx + term, and with beta = 0 the memory may be uninitialised (beta is 0 or 1); other
+// gradients are added to. Matrices are row-major; ld* is the distance between rows.
 #pragma once
 
-#include "../core/real.h"
+#include "../core/dispatch.h"
+#include "../core/random.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -15,30 +16,40 @@ namespace seppo::inline SEPPO_ABI::kernels {
 
 // ---- elementwise --------------------------------------------------------------------------------
 
-enum class Unary { relu, gelu, gelu_tanh, silu, tanh, sigmoid, exp, log };
-
-void unary(Unary op, real* y, const real* x, std::size_t n);
-void unary_backward(Unary op, real* dx, real beta, const real* dy, const real* x, const real* y, std::size_t n);
-
-enum class Binary { add, sub, mul, div };
+// y = f(x); dx = beta dx + dy f'(x), from x and y = f(x); dx may be dy. NaN gives NaN, but dy passes relu at NaN as 0.
+struct Unary {
+  void (*forward)(real* y, const real* x, std::size_t n);
+  void (*backward)(real* dx, real beta, const real* dy, const real* x, const real* y, std::size_t n);
+};
+struct UnaryTable {
+  Unary relu, gelu, gelu_tanh, silu, tanh, sigmoid, exp, log;
+};
+extern Kernel<const UnaryTable&()> unary;
 
 // One run of n elements; each operand moves by 0 (broadcast) or 1.
 struct BinaryRun {
   std::size_t n;
   std::size_t step_a, step_b;
 };
-void binary(Binary op, BinaryRun run, real* y, const real* a, const real* b);
-// Adds to da and db; either may be null.
-void binary_backward(Binary op, BinaryRun run, real* da, real* db, const real* dy, const real* a, const real* b);
+// y = f(a, b); da += dy df/da and db += dy df/db, of which either may be null.
+struct Binary {
+  void (*forward)(BinaryRun run, real* y, const real* a, const real* b);
+  void (*backward)(BinaryRun run, real* da, real* db, const real* dy, const real* a, const real* b);
+};
+struct BinaryTable {
+  Binary add, sub, mul, div;
+};
+extern Kernel<const BinaryTable&()> binary;
 
-void scale(real* y, const real* x, real factor, std::size_t n);                       // y = factor x
-void axpy(real* y, real beta, const real* x, real factor, std::size_t n);             // y = beta y + factor x
-void relu_mask(real* dy, const real* y, std::size_t n);                               // dy = y > 0 ? dy : 0
-void add_column_sums(real* sums, const real* x, std::size_t rows, std::size_t cols);  // sums += 1^T x
-void copy_rows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols);
-void add_rows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols);
-double sum(const real* x, std::size_t n);           // accumulated in double
-double squared_norm(const real* x, std::size_t n);  // sum x^2, accumulated in double
+// ---- arrays -------------------------------------------------------------------------------------
+
+extern Kernel<void(real* y, real beta, const real* x, real factor, std::size_t n)> axpy;  // y = beta y + factor x
+inline void scale(real* y, const real* x, real factor, std::size_t n) { axpy(y, 0, x, factor, n); }
+extern Kernel<void(real* sums, const real* x, std::size_t rows, std::size_t cols)> add_column_sums;  // sums += 1^T x
+extern Kernel<void(real*y, std::size_t ldy, const real*x, std::size_t ldx, std::size_t rows, std::size_t cols)>
+    copy_rows, add_rows;
+extern Kernel<double(const real* x, std::size_t n)> sum;           // accumulated in double
+extern Kernel<double(const real* x, std::size_t n)> squared_norm;  // sum x^2, accumulated in double
 
 // ---- products -----------------------------------------------------------------------------------
 
@@ -82,34 +93,31 @@ void transpose(real* y, const real* x, std::size_t ldx, std::size_t rows, std::s
 // ---- rows ---------------------------------------------------------------------------------------
 
 // y_j = exp(x_j - max x) / sum over the first `count` elements; the rest of the n become 0.
-void softmax_row(real* y, const real* x, std::size_t count, std::size_t n);
+extern Kernel<void(real* y, const real* x, std::size_t count, std::size_t n)> softmax_row;
 // dx_j = beta dx_j + y_j (dy_j - sum_k dy_k y_k)
-void softmax_row_backward(real* dx, real beta, const real* dy, const real* y, std::size_t n);
-real log_sum_exp(const real* x, std::size_t n);
+extern Kernel<void(real* dx, real beta, const real* dy, const real* y, std::size_t n)> softmax_row_backward;
+extern Kernel<real(const real* x, std::size_t n)> log_sum_exp;
 // dx_j = beta dx_j + dy_j - exp(y_j) sum_k dy_k
-void log_softmax_row_backward(real* dx, real beta, const real* dy, const real* y, std::size_t n);
+extern Kernel<void(real* dx, real beta, const real* dy, const real* y, std::size_t n)> log_softmax_row_backward;
 
 // dx = beta dx + scale (softmax(x) - smoothed one-hot of target): one row of cross-entropy.
-void cross_entropy_row_backward(real* dx, real beta, const real* x, real log_sum_exp, std::size_t target,
-                                real smoothing, real scale, std::size_t n);
+extern Kernel<void(real* dx, real beta, const real* x, real log_sum_exp, std::size_t target, real smoothing, real scale,
+                   std::size_t n)>
+    cross_entropy_row_backward;
 
 // ---- dropout ------------------------------------------------------------------------------------
 
-// y = x / (1 - p) where kept, else 0. Element i is kept if its 16 bits of Philox4x32-10 are not below
-// p 2^16: of each 128 elements, element 32 w + 16 h + l has half h (0 is the lower) of word w of block
-// 16 (i / 128) + l.
-struct DropoutKey {
-  std::uint64_t seed;
-  std::uint32_t step, sample, site;
-};
-void dropout(real* y, real beta, const real* x, double p, const DropoutKey& key, std::size_t n);
-// A dropout within another kernel; none with p = 0.
+// A dropout; none with p = 0. Element i is kept if its 16 bits of Philox4x32-10 are not below p 2^16: of each
+// 128 elements, element 32 w + 16 h + l has half h (0 is the lower) of word w of block 16 (i / 128) + l. The
+// counter is (block, sample, step, purpose and site).
 struct Dropping {
   double p = 0;
-  DropoutKey key = {};
+  RandomContext key = {};
 };
+// y = beta y + x / (1 - p) where kept, else + 0
+extern Kernel<void(real* y, real beta, const real* x, const Dropping& dropping, std::size_t n)> dropout;
 // out = x + dropout(y)
-void add_dropped(real* out, const real* x, const real* y, const Dropping& dropping, std::size_t n);
+extern Kernel<void(real* out, const real* x, const real* y, const Dropping& dropping, std::size_t n)> add_dropped;
 
 // ---- layer norm ---------------------------------------------------------------------------------
 
@@ -125,9 +133,9 @@ struct NormInputs {
 struct RowMoments {
   real center, shift, rstd;
 };
-constexpr std::size_t kNormRows = 8;  // that are normalised side by side
+constexpr std::size_t kNormRows = 8;  // interleaved, so that one row's dependent sums hide behind the others'.
 constexpr std::size_t layer_norm_scratch(std::size_t cols) { return (2 * kNormRows + 1) * cols; }  // elements
-void layer_norm(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch);
+extern Kernel<void(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch)> layer_norm;
 // Any may be null; dgain and dbias are added to.
 struct NormGradients {
   real* dx;
@@ -136,8 +144,9 @@ struct NormGradients {
   real beta_y;
   real *dgain, *dbias;
 };
-void layer_norm_backward(const NormGradients& gradients, const real* dout, const NormInputs& in,
-                         const RowMoments* moments, real* scratch);
+extern Kernel<void(const NormGradients& gradients, const real* dout, const NormInputs& in, const RowMoments* moments,
+                   real* scratch)>
+    layer_norm_backward;
 
 // ---- attention ----------------------------------------------------------------------------------
 
@@ -158,32 +167,33 @@ struct AttentionHead {
 
 // Short sequences: a group of heads is computed side by side, one in each lane of the vectors. `saved`
 // goes from forward to backward.
-std::size_t attention_group_size();                             // heads
+extern Kernel<std::size_t()> attention_group_size;              // heads
 constexpr std::size_t kMostAttentionLanes = 64 / sizeof(real);  // of any instruction set
 struct AttentionGroup {
   const AttentionHead* heads;
   std::size_t size;
   std::size_t queries, keys;  // the most of any head
-  bool keeps_inputs;          // in `saved`, side by side as the kernel needs them; else backward gathers them again
+  bool keeps_inputs;          // in `saved`, already side by side; else backward gathers them again
 };
 std::size_t short_attention_inputs(const AttentionGroup& group);  // elements of Q, K and V
 std::size_t short_attention_saved(const AttentionGroup& group);   // elements
 std::size_t short_attention_scratch(const AttentionGroup& group);
-void short_attention(const AttentionGroup& group, real* saved, real* scratch);
-void short_attention_backward(const AttentionGroup& group, real* saved, real* scratch);
+extern Kernel<void(const AttentionGroup&group, real*saved, real*scratch)> short_attention, short_attention_backward;
 
 // Long sequences: tiles of scores, never all of them (Rabe and Staats 2021; Dao et al. 2022). Backward
-// computes them again, from log_sums[queries], the logarithm of each row's sum. Meanwhile the inputs of `next`, a head
-// soon to come, are fetched into the cache.
+// recomputes them from log_sums[queries], the logarithm of each row's sum. Meanwhile the inputs of `next`, the head
+// computed next, are prefetched.
 struct AttentionDropout {
   Dropping weights;
   std::uint32_t head;  // each head has bits of its own
 };
 std::size_t long_attention_scratch(const AttentionHead& head);
-void long_attention(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
-                    real* log_sums, real* scratch);
-void long_attention_backward(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
-                             const real* log_sums, real* scratch);
+extern Kernel<void(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
+                   real* log_sums, real* scratch)>
+    long_attention;
+extern Kernel<void(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
+                   const real* log_sums, real* scratch)>
+    long_attention_backward;
 
 // ---- optimiser ----------------------------------------------------------------------------------
 
@@ -198,6 +208,6 @@ struct AdamStep {
   double correction1, correction2;  // 1 - beta^t
   double gradient_scale;
 };
-void adam(real* p, real* gradient, real* m, real* v, std::size_t n, const AdamStep& step);
+extern Kernel<void(real* p, real* gradient, real* m, real* v, std::size_t n, const AdamStep& step)> adam;
 
 }  // namespace seppo::inline SEPPO_ABI::kernels

@@ -1,10 +1,12 @@
+// Layer norm, with the sum and the dropouts around it. Rows are taken kNormRows at a time, one stage after another:
+// the dependent sums of one row hide behind those of the others.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/kernels/norm.cpp"
 #include <hwy/foreach_target.h>
 
 #include "dropout-inl.h"
 #include "kernels.h"
-#include "../core/simd-inl.h"
+#include "rows-inl.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +19,7 @@ namespace {
 class RowFactors {
  public:
   RowFactors(const Dropping& dropping, std::size_t cols, real* row)
-      : active_(dropping.p > 0), random_(dropping.p, dropping.key), cols_(cols), row_(row) {}
+      : active_(dropping.p > 0), random_(dropping), cols_(cols), row_(row) {}
 
   bool active() const { return active_; }
   HWY_INLINE const real* of(std::size_t row) {
@@ -63,8 +65,6 @@ HWY_INLINE const real* norm_input(const NormInputs& in, RowFactors& before, std:
   return row;
 }
 
-// Rows are taken kNormRows at a time, one stage after another: within a row each stage waits for the one before.
-
 void find_moments(RowMoments* moments, const real* const* rows, std::size_t count, double eps, std::size_t n) {
   double variance[kNormRows];
   for (std::size_t r = 0; r < count; ++r) {
@@ -84,7 +84,7 @@ void find_moments(RowMoments* moments, const real* const* rows, std::size_t coun
   for (std::size_t r = 0; r < count; ++r) moments[r].rstd = static_cast<real>(1 / std::sqrt(variance[r] + eps));
 }
 
-void LayerNorm(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch) {
+void layer_norm(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch) {
   RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
   for (std::size_t i = 0; i < in.rows; i += kNormRows) {
     const std::size_t count = std::min(kNormRows, in.rows - i);
@@ -106,8 +106,8 @@ void LayerNorm(real* out, RowMoments* moments, const NormInputs& in, double eps,
 }
 
 // With n = x_hat and g = dout gain: dx = rstd (g - mean(g) - n mean(g n)).
-void LayerNormBackward(const NormGradients& d, const real* dout, const NormInputs& in, const RowMoments* moments,
-                       real* scratch) {
+void layer_norm_backward(const NormGradients& d, const real* dout, const NormInputs& in, const RowMoments* moments,
+                         real* scratch) {
   const V zero = hn::Zero(D());
   const real inverse = 1 / static_cast<real>(in.cols);
   RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
@@ -120,10 +120,8 @@ void LayerNormBackward(const NormGradients& d, const real* dout, const NormInput
       x[r] = norm_input(in, before, i + r, sums + r * in.cols);
       dy[r] = dout + (i + r) * in.cols;
       if (!after.active()) continue;
-      const real *const factors = after.of(i + r), *const whole = dy[r];
       real* const kept = dropped + r * in.cols;
-      for_each(in.cols, [&](std::size_t j, std::size_t n)
-                            HWY_ATTR { store(hn::Mul(load(whole + j, n), load(factors + j, n)), kept + j, n); });
+      multiply_row(kept, dy[r], after.of(i + r), in.cols);
       dy[r] = kept;
     }
     for (std::size_t r = 0; r < count; ++r) {
@@ -164,18 +162,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace seppo::inline SEPPO_ABI::kernels {
-
-HWY_EXPORT(LayerNorm);
-HWY_EXPORT(LayerNormBackward);
-
-void layer_norm(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch) {
-  HWY_DYNAMIC_DISPATCH(LayerNorm)(out, moments, in, eps, scratch);
-}
-
-void layer_norm_backward(const NormGradients& gradients, const real* dout, const NormInputs& in,
-                         const RowMoments* moments, real* scratch) {
-  HWY_DYNAMIC_DISPATCH(LayerNormBackward)(gradients, dout, in, moments, scratch);
-}
-
+SEPPO_KERNEL(layer_norm);
+SEPPO_KERNEL(layer_norm_backward);
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

@@ -2,8 +2,7 @@
 #include "../blas/gemm.h"
 #include "../core/observer.h"
 #include "../core/parallel.h"
-#include "../kernels/kernels.h"
-#include "../ops.h"
+#include "op.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,64 +18,50 @@ struct Plan {
   std::size_t heads, width;  // of one head
   Offsets q_offsets, k_offsets;
   Mask mask;
-  double dropout;
-  RandomContext random;
+  kernels::Dropping dropout;
   real* saved = nullptr;  // for backward: short_attention_saved() for each group, or the log-sums of [head, query row]
 
   std::size_t sequences() const { return q_offsets.size() - 1; }
   std::size_t pairs() const { return sequences() * heads; }  // (sequence, head), the unit of work
   std::size_t queries(std::size_t s) const { return static_cast<std::size_t>(q_offsets[s + 1] - q_offsets[s]); }
   std::size_t keys(std::size_t s) const { return static_cast<std::size_t>(k_offsets[s + 1] - k_offsets[s]); }
-  std::size_t most_queries() const;
-  std::size_t most_keys() const;
-  bool is_short() const;
-  double multiplications() const;
+  std::size_t most_queries() const { return longest(q_offsets); }
+  std::size_t most_keys() const { return longest(k_offsets); }
+
+  // Short attention needs its rows in the L1 cache once for each lane, and heads for the lanes.
+  bool is_short() const {
+    constexpr std::size_t kMostElements = 300;  // of a head's Q or K
+    return mask.pairs.empty() && dropout.p == 0 && std::max(most_queries(), most_keys()) * width <= kMostElements &&
+           2 * pairs() >= kernels::attention_group_size();
+  }
+  double multiplications() const {
+    double total = 0;
+    for (std::size_t s = 0; s < sequences(); ++s) total += static_cast<double>(queries(s) * keys(s));
+    return 2 * total * static_cast<double>(heads * width);
+  }
+
+ private:
+  static std::size_t longest(Offsets offsets) {
+    int most = 0;
+    for (std::size_t s = 0; s + 1 < offsets.size(); ++s) most = std::max(most, offsets[s + 1] - offsets[s]);
+    return static_cast<std::size_t>(most);
+  }
 };
-
-// The gradients that backward adds to; null where none is wanted.
-struct Gradients {
-  const real* dout = nullptr;
-  real *dq = nullptr, *dk = nullptr, *dv = nullptr;
-};
-
-std::size_t Plan::most_queries() const {
-  std::size_t most = 0;
-  for (std::size_t s = 0; s < sequences(); ++s) most = std::max(most, queries(s));
-  return most;
-}
-
-std::size_t Plan::most_keys() const {
-  std::size_t most = 0;
-  for (std::size_t s = 0; s < sequences(); ++s) most = std::max(most, keys(s));
-  return most;
-}
-
-// Short attention needs its rows in the first-level cache once for each lane, and lanes to fill.
-bool Plan::is_short() const {
-  constexpr std::size_t kMostElements = 300;  // of a head's Q or K
-  return mask.pairs.empty() && dropout == 0 && std::max(most_queries(), most_keys()) * width <= kMostElements &&
-         2 * pairs() >= kernels::attention_group_size();
-}
-
-double Plan::multiplications() const {
-  double total = 0;
-  for (std::size_t s = 0; s < sequences(); ++s) total += static_cast<double>(queries(s) * keys(s));
-  return 2 * total * static_cast<double>(heads * width);
-}
 
 // Makes the kernels' heads: pair p is head p % heads of sequence p / heads.
 class Heads {
  public:
-  Heads(const Plan& plan, const Tensor& y, const Gradients& gradients) : plan_(plan) {
+  Heads(const Plan& plan, const Tensor& y, bool is_backward) : plan_(plan) {
     const auto at = [](const Columns& c, auto* data) { return data ? data + c.first : nullptr; };
+    const auto gradient = [&](const Columns& c) { return at(c, is_backward ? grad_if_required(c.matrix) : nullptr); };
     first_ = {.q = at(plan.q, plan.q.matrix.data()),
               .k = at(plan.k, plan.k.matrix.data()),
               .v = at(plan.v, plan.v.matrix.data()),
               .out = y.data(),
-              .dout = gradients.dout,
-              .dq = at(plan.q, gradients.dq),
-              .dk = at(plan.k, gradients.dk),
-              .dv = at(plan.v, gradients.dv),
+              .dout = is_backward ? grad_of(y) : nullptr,
+              .dq = gradient(plan.q),
+              .dk = gradient(plan.k),
+              .dv = gradient(plan.v),
               .ldq = plan.q.matrix.cols(),
               .ldk = plan.k.matrix.cols(),
               .ldv = plan.v.matrix.cols(),
@@ -96,22 +81,16 @@ class Heads {
     return h;
   }
 
-  // The same, in place: copying what was just written would wait for it.
+  // The same, in place: copying a struct just written field by field defeats store forwarding.
   void put(kernels::AttentionHead& h, std::size_t pair) const {
     const std::size_t s = pair / plan_.heads, column = pair % plan_.heads * plan_.width;
     const auto query = static_cast<std::size_t>(plan_.q_offsets[s]), key = static_cast<std::size_t>(plan_.k_offsets[s]);
     h = first_;
-    const auto move = [](auto& data, std::size_t elements) {
-      if (data) data += elements;
-    };
-    move(h.q, query * h.ldq + column);
-    move(h.k, key * h.ldk + column);
-    move(h.v, key * h.ldv + column);
-    move(h.out, query * h.ldo + column);
-    move(h.dout, query * h.ldo + column);
-    move(h.dq, query * h.ldq + column);
-    move(h.dk, key * h.ldk + column);
-    move(h.dv, key * h.ldv + column);
+    const auto move = [](std::size_t elements, auto&... data) { ((data ? data += elements : data), ...); };
+    move(query * h.ldq + column, h.q, h.dq);
+    move(key * h.ldk + column, h.k, h.dk);
+    move(key * h.ldv + column, h.v, h.dv);
+    move(query * h.ldo + column, h.out, h.dout);
     h.queries = plan_.queries(s);
     h.keys = plan_.keys(s);
     h.valid_keys = plan_.mask.lengths.empty() ? h.keys : static_cast<std::size_t>(plan_.mask.lengths[s]);
@@ -126,12 +105,9 @@ class Heads {
   kernels::AttentionHead first_;
 };
 
-// Calls f(unit, memory of the thread) for n units of work; in parallel if there is enough to do and no two
-// heads write to the same place.
+// Calls f(unit, memory of the thread) for n units of work, which run in parallel if there is enough to do.
 template <class F>
-void for_each_unit(const Plan& plan, bool is_disjoint, std::size_t n, std::size_t scratch_elements, const F& f) {
-  constexpr double kWorthThreads = 1e6;  // multiplications
-  const bool is_parallel = is_disjoint && plan.multiplications() > kWorthThreads;
+void for_each_unit(bool is_parallel, std::size_t n, std::size_t scratch_elements, const F& f) {
   const bool is_nested = inside_task();
   const std::size_t each = (scratch_elements + 15) / 16 * 16;
   const RecycledArray scratch(tape().arena(), each * (is_parallel ? static_cast<std::size_t>(usable_threads()) : 1));
@@ -143,7 +119,7 @@ void for_each_unit(const Plan& plan, bool is_disjoint, std::size_t n, std::size_
     for (std::size_t unit = 0; unit < n; ++unit) f(unit, scratch.data());
 }
 
-// The heads of q, k and v in memory of their own: then heads are independent in backward too.
+// True where no two heads write to the same place: q, k and v have memory, or columns, of their own.
 bool are_disjoint(const Columns& a, const Columns& b) {
   const Tensor &x = a.matrix, &y = b.matrix;
   if (x.data() + x.numel() <= y.data() || y.data() + y.numel() <= x.data()) return true;
@@ -163,63 +139,44 @@ kernels::AttentionGroup largest_group(const Plan& plan, const kernels::Attention
   return group;
 }
 
-// Runs a pass of short attention: f(group, what it saves, scratch memory).
-template <class F>
-void for_each_group(const Plan& plan, const Tensor& y, const Gradients& gradients, bool is_disjoint, const F& f) {
-  const Heads head(plan, y, gradients);
-  const kernels::AttentionHead first = head(0);
-  const kernels::AttentionGroup largest = largest_group(plan, first);
-  for_each_unit(plan, is_disjoint, groups(plan), kernels::short_attention_scratch(largest),
-                [&](std::size_t g, real* scratch) {
-                  kernels::AttentionHead heads[kernels::kMostAttentionLanes];
-                  kernels::AttentionGroup group = largest;
-                  group.heads = heads;
-                  group.size = std::min(largest.size, plan.pairs() - g * largest.size);
-                  for (std::size_t l = 0; l < group.size; ++l) head.put(heads[l], g * largest.size + l);
-                  f(group, plan.saved + g * kernels::short_attention_saved(largest), scratch);
-                });
-}
-
-// Runs a pass of long attention: f(head, its dropout, its log-sums, scratch memory).
-template <class F>
-void for_each_head(const Plan& plan, const Tensor& y, const Gradients& gradients, bool is_disjoint, const F& f) {
-  const Heads head(plan, y, gradients);
-  std::size_t size = 0;
-  for (std::size_t s = 0; s < plan.sequences(); ++s)
-    size = std::max(size, kernels::long_attention_scratch(head(s * plan.heads)));
-  for_each_unit(plan, is_disjoint, plan.pairs(), size, [&](std::size_t pair, real* scratch) {
-    const std::size_t s = pair / plan.heads, h = pair % plan.heads;
-    const RandomContext& random = plan.random;
-    const std::uint32_t sample = random.sample + static_cast<std::uint32_t>(s),
-                        head_index = static_cast<std::uint32_t>(h);
-    const kernels::AttentionDropout dropout{{plan.dropout, {random.seed, random.step, sample, random.site}},
-                                            head_index};
-    f(head(pair), head(std::min(pair + 1, plan.pairs() - 1)), dropout,
-      plan.saved + h * plan.q.matrix.rows() + static_cast<std::size_t>(plan.q_offsets[s]), scratch);
-  });
-}
-
 std::size_t saved_elements(const Plan& plan, const Tensor& y) {
   if (!plan.is_short()) return plan.heads * y.rows();
-  const kernels::AttentionHead first = Heads(plan, y, {})(0);
+  const kernels::AttentionHead first = Heads(plan, y, false)(0);
   return groups(plan) * kernels::short_attention_saved(largest_group(plan, first));
 }
 
-void forward(const Plan& plan, const Tensor& y) {
-  if (plan.is_short())
-    for_each_group(plan, y, {}, true, kernels::short_attention);
-  else
-    for_each_head(plan, y, {}, true, kernels::long_attention);
-}
-
-void backward(const Plan& plan, const Tensor& y) {
-  const auto gradient = [](const Columns& c) { return c.matrix.requires_grad() ? grad_of(c.matrix) : nullptr; };
-  const Gradients gradients{grad_of(y), gradient(plan.q), gradient(plan.k), gradient(plan.v)};
-  const bool is_disjoint = are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v);
-  if (plan.is_short())
-    for_each_group(plan, y, gradients, is_disjoint, kernels::short_attention_backward);
-  else
-    for_each_head(plan, y, gradients, is_disjoint, kernels::long_attention_backward);
+// Forward or backward: by groups of heads with short_pass, or head by head with long_pass.
+template <class Short, class Long>
+void run(const Plan& plan, const Tensor& y, bool is_backward, Short short_pass, Long long_pass) {
+  constexpr double kWorthThreads = 1e6;  // multiplications
+  const bool is_parallel =
+      plan.multiplications() > kWorthThreads &&
+      (!is_backward || (are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v)));
+  const Heads head(plan, y, is_backward);
+  if (plan.is_short()) {
+    const kernels::AttentionHead first = head(0);
+    const kernels::AttentionGroup largest = largest_group(plan, first);
+    for_each_unit(is_parallel, groups(plan), kernels::short_attention_scratch(largest),
+                  [&](std::size_t g, real* scratch) {
+                    kernels::AttentionHead heads[kernels::kMostAttentionLanes];
+                    kernels::AttentionGroup group = largest;
+                    group.heads = heads;
+                    group.size = std::min(largest.size, plan.pairs() - g * largest.size);
+                    for (std::size_t l = 0; l < group.size; ++l) head.put(heads[l], g * largest.size + l);
+                    short_pass(group, plan.saved + g * kernels::short_attention_saved(largest), scratch);
+                  });
+    return;
+  }
+  std::size_t scratch_size = 0;
+  for (std::size_t s = 0; s < plan.sequences(); ++s)
+    scratch_size = std::max(scratch_size, kernels::long_attention_scratch(head(s * plan.heads)));
+  for_each_unit(is_parallel, plan.pairs(), scratch_size, [&](std::size_t pair, real* scratch) {
+    const std::size_t s = pair / plan.heads, h = pair % plan.heads;
+    kernels::AttentionDropout dropout{plan.dropout, static_cast<std::uint32_t>(h)};
+    dropout.weights.key.sample += static_cast<std::uint32_t>(s);
+    real* const log_sums = plan.saved + h * y.rows() + static_cast<std::size_t>(plan.q_offsets[s]);
+    long_pass(head(pair), head(std::min(pair + 1, plan.pairs() - 1)), dropout, log_sums, scratch);
+  });
 }
 
 void check_offsets(const char* role, Offsets offsets, const Tensor& matrix) {
@@ -228,18 +185,19 @@ void check_offsets(const char* role, Offsets offsets, const Tensor& matrix) {
         "attention: ", role, " offsets must rise from 0 to the ", matrix.rows(), " rows of ", matrix);
 }
 
-void check_mask(const Plan& plan) {
-  check(plan.mask.lengths.empty() || plan.mask.lengths.size() == plan.sequences(), "attention: mask has ",
-        plan.mask.lengths.size(), " valid lengths for ", plan.sequences(), " sequences");
+void check_mask(const Mask& mask, Offsets q_offsets, Offsets k_offsets) {
+  const std::size_t sequences = q_offsets.size() - 1;
+  check(mask.lengths.empty() || mask.lengths.size() == sequences, "attention: mask has ", mask.lengths.size(),
+        " valid lengths for ", sequences, " sequences");
   std::size_t pairs = 0;
-  for (std::size_t s = 0; s < plan.sequences(); ++s) {
-    pairs += plan.queries(s) * plan.keys(s);
-    if (!plan.mask.lengths.empty())
-      check<IndexError>(plan.mask.lengths[s] >= 0 && static_cast<std::size_t>(plan.mask.lengths[s]) <= plan.keys(s),
-                        "attention: valid length ", plan.mask.lengths[s], " of sequence ", s, " is not in 0..",
-                        plan.keys(s));
+  for (std::size_t s = 0; s < sequences; ++s) {
+    const int queries = q_offsets[s + 1] - q_offsets[s], keys = k_offsets[s + 1] - k_offsets[s];
+    pairs += static_cast<std::size_t>(queries) * static_cast<std::size_t>(keys);
+    check<IndexError>(mask.lengths.empty() || (mask.lengths[s] >= 0 && mask.lengths[s] <= keys),
+                      "attention: valid length ", mask.lengths.empty() ? 0 : mask.lengths[s], " of sequence ", s,
+                      " is not in 0..", keys);
   }
-  check(plan.mask.pairs.empty() || plan.mask.pairs.size() == pairs, "attention: mask has ", plan.mask.pairs.size(),
+  check(mask.pairs.empty() || mask.pairs.size() == pairs, "attention: mask has ", mask.pairs.size(),
         " pairs; the sequences have ", pairs, " (query, key) pairs");
 }
 
@@ -253,7 +211,7 @@ void show_weights(const Plan& plan, const Tensor& y) {
   const Shape shape{static_cast<int>(plan.sequences()), static_cast<int>(plan.heads), static_cast<int>(nq),
                     static_cast<int>(nk)};
   std::vector<real> weights(static_cast<std::size_t>(shape.numel()));
-  const Heads head(plan, y, {});
+  const Heads head(plan, y, false);
   for (std::size_t pair = 0; pair < plan.pairs(); ++pair) {
     const kernels::AttentionHead h = head(pair);
     real* const rows = weights.data() + pair * nq * nk;
@@ -286,8 +244,6 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
   check(k.matrix.rows() == v.matrix.rows(), "attention: K ", k.matrix, " and V ", v.matrix, " differ in rows");
   check<ArgumentError>(n_heads > 0 && q.count % n_heads == 0, "attention: width ", q.count, " is not a multiple of ",
                        n_heads, " heads");
-  check<ArgumentError>(options.dropout >= 0 && options.dropout <= 1, "attention: dropout ", options.dropout,
-                       " is not in [0, 1]");
   check_offsets("query", q_offsets, q.matrix);
   check_offsets("key", k_offsets, k.matrix);
   check(q_offsets.size() == k_offsets.size(), "attention: ", q_offsets.size() - 1, " query sequences, ",
@@ -295,6 +251,8 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
 
   Tape& t = tape();
   const Mask& mask = options.mask;
+  check_mask(mask, q_offsets, k_offsets);
+  const kernels::Dropping dropout = next_dropping("attention", options.dropout);
   Plan* const plan = new (t.allocate<Plan>(1)) Plan{.q = q,
                                                     .k = k,
                                                     .v = v,
@@ -303,16 +261,14 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
                                                     .q_offsets = t.keep(q_offsets),
                                                     .k_offsets = t.keep(k_offsets),
                                                     .mask = {mask.is_causal, t.keep(mask.lengths), t.keep(mask.pairs)},
-                                                    .dropout = t.mode == Mode::train ? options.dropout : 0,
-                                                    .random = t.random};
-  check_mask(*plan);
-  if (plan->dropout > 0) ++t.random.site;
+                                                    .dropout = dropout};
   Tensor y = t.create({static_cast<int>(q.matrix.rows()), q.count});
   if (plan->pairs() == 0) return y;
   plan->saved = t.allocate<real>(saved_elements(*plan, y));
-  forward(*plan, y);
+  run(*plan, y, false, kernels::short_attention, kernels::long_attention);
   show_weights(*plan, y);
-  record("attention", y, {q.matrix, k.matrix, v.matrix}, [=] { backward(*plan, y); });
+  record("attention", y, {q.matrix, k.matrix, v.matrix},
+         [=] { run(*plan, y, true, kernels::short_attention_backward, kernels::long_attention_backward); });
   return y;
 }
 

@@ -1,18 +1,21 @@
-// Making tensors.
+// Making tensors: of given values, regular ones and random ones.
 #include "../ops.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace seppo::inline SEPPO_ABI {
-
-Tensor zeros(const Shape& shape) { return full(shape, 0); }
-Tensor ones(const Shape& shape) { return full(shape, 1); }
 
 Tensor full(const Shape& shape, real value) {
   Tensor y = tape().create(shape);
   std::fill_n(y.data(), y.numel(), value);
   return y;
 }
+
+Tensor zeros(const Shape& shape) { return full(shape, 0); }
+Tensor ones(const Shape& shape) { return full(shape, 1); }
+Tensor zeros_like(const Tensor& x) { return zeros(x.shape()); }
+Tensor ones_like(const Tensor& x) { return ones(x.shape()); }
 
 Tensor tensor(const Shape& shape, std::span<const real> values) {
   check(static_cast<std::size_t>(shape.numel()) == values.size(), "tensor: shape ", shape, " has ", shape.numel(),
@@ -34,6 +37,31 @@ Tensor variable(const Shape& shape, std::span<const real> values) {
 
 Tensor variable(const Shape& shape, std::initializer_list<real> values) {
   return variable(shape, std::span<const real>(values.begin(), values.size()));
+}
+
+Tensor arange(double start, double end, double step) {
+  check<ArgumentError>(step != 0 && std::isfinite(end - start), "arange: from ", start, " to ", end, " in steps of ",
+                       step, " is no finite sequence");
+  const double count = std::max(0.0, std::ceil((end - start) / step));
+  check(count <= std::numeric_limits<int>::max(), "arange: ", count, " elements are more than an axis can have");
+  Tensor y = tape().create({static_cast<int>(count)});
+  for (std::size_t i = 0; i < y.numel(); ++i) y.data()[i] = static_cast<real>(start + static_cast<double>(i) * step);
+  return y;
+}
+
+Tensor arange(double end) { return arange(0, end); }
+
+Tensor randn(const Shape& shape, RandomStream& random) {
+  Tensor y = tape().create(shape);
+  std::generate_n(y.data(), y.numel(), [&] { return static_cast<real>(random.normal()); });
+  return y;
+}
+
+Tensor uniform(const Shape& shape, double low, double high, RandomStream& random) {
+  check<ArgumentError>(low <= high, "uniform: low ", low, " is not at most high ", high);
+  Tensor y = tape().create(shape);
+  std::generate_n(y.data(), y.numel(), [&] { return static_cast<real>(low + (high - low) * random.uniform()); });
+  return y;
 }
 
 Tensor detach(const Tensor& x) {

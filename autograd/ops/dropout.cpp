@@ -1,7 +1,5 @@
-// Dropout: the mask is computed again by backward, not stored.
-#include "../kernels/kernels.h"
-#include "../ops.h"
-#include "dropping.h"
+// Dropout: backward draws the mask again instead of storing it.
+#include "op.h"
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -9,10 +7,10 @@ Tensor dropout(const Tensor& x, double p) {
   const kernels::Dropping dropping = next_dropping("dropout", p);
   if (dropping.p == 0) return x;
   Tensor y = tape().create(x.shape());
-  kernels::dropout(y.data(), 0, x.data(), p, dropping.key, x.numel());
+  kernels::dropout(y.data(), 0, x.data(), dropping, x.numel());
   record("dropout", y, {x}, [=] {
     const auto [dx, beta] = grad_target(x);
-    kernels::dropout(dx, beta, grad_of(y), p, dropping.key, x.numel());
+    kernels::dropout(dx, beta, grad_of(y), dropping, x.numel());
   });
   return y;
 }
@@ -24,14 +22,10 @@ Tensor add_dropout(const Tensor& x, const Tensor& y, double p) {
   Tensor out = tape().create(x.shape());
   kernels::add_dropped(out.data(), x.data(), y.data(), dropping, x.numel());
   record("add_dropout", out, {x, y}, [=] {
-    if (x.requires_grad()) {
-      const auto [dx, beta] = grad_target(x);
-      kernels::axpy(dx, beta, grad_of(out), 1, x.numel());
-    }
-    if (y.requires_grad()) {
-      const auto [dy, beta] = grad_target(y);
-      kernels::dropout(dy, beta, grad_of(out), p, dropping.key, y.numel());
-    }
+    add_grad(x, grad_of(out));
+    if (!y.requires_grad()) return;
+    const auto [dy, beta] = grad_target(y);
+    kernels::dropout(dy, beta, grad_of(out), dropping, y.numel());
   });
   return out;
 }

@@ -1,33 +1,33 @@
-// Embedding look-up, slices, concatenation and splitting.
-#include "../kernels/kernels.h"
-#include "../ops.h"
+// Reading and adding at indices: embeddings, one-hot rows, gather, scatter and selection.
+#include "op.h"
 #include "slices.h"
+#include "walk.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-void check_ids(std::span<const int> ids, const Tensor& table) {
-  const int n = table.size(0);
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    check<IndexError>(ids[i] >= 0 && ids[i] < n, "embedding: id ", ids[i], " at position ", i, " is not in 0..", n - 1,
-                      ", the rows of table ", table);
+// `rule` ends the message: what the indices count.
+template <class... Rule>
+void check_indices(const char* op, const char* noun, std::span<const int> indices, int n, const Rule&... rule) {
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    check<IndexError>(indices[i] >= 0 && indices[i] < n, op, ": ", noun, " ", indices[i], " at position ", i,
+                      " is not in 0..", n - 1, rule...);
 }
 
 }  // namespace
 
 Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingOptions& options) {
   check(table.rank() == 2, "embedding: the table must be [vocabulary, d], got ", table);
-  check_ids(ids, table);
+  check_indices("embedding", "id", ids, table.size(0), ", the rows of table ", table);
   const Tensor positions = options.positions;
   if (positions.defined()) {
     check(positions.rank() == 2 && positions.size(1) == table.size(1), "embedding: positions ", positions,
           " must have the width of table ", table);
     check(options.position_ids.size() == ids.size(), "embedding: ", options.position_ids.size(), " position ids for ",
           ids.size(), " ids");
-    check_ids(options.position_ids, positions);
+    check_indices("embedding", "id", options.position_ids, positions.size(0), ", the rows of table ", positions);
   }
   Tape& t = tape();
   Tensor y = t.create({static_cast<int>(ids.size()), table.size(1)});
@@ -39,140 +39,116 @@ Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingO
     kernels::scale(y.data() + i * d, row(table.data(), ids[i]), scale, d);
     if (positions.defined()) kernels::axpy(y.data() + i * d, 1, row(positions.data(), kept_positions[i]), 1, d);
   }
-  const auto backward = [=, padding = options.padding_idx] {
-    if (table.requires_grad()) {
-      real* const dtable = grad_of(table);
+  record("embedding", y, {table, positions}, [=, padding = options.padding_idx] {
+    if (real* const dtable = grad_if_required(table))
       for (std::size_t i = 0; i < kept_ids.size(); ++i)
         if (kept_ids[i] != padding) kernels::axpy(row(dtable, kept_ids[i]), 1, grad_of(y) + i * d, scale, d);
-    }
-    if (positions.defined() && positions.requires_grad()) {
-      real* const dpositions = grad_of(positions);
+    if (real* const dpositions = grad_if_required(positions))
       for (std::size_t i = 0; i < kept_ids.size(); ++i)
         kernels::axpy(row(dpositions, kept_positions[i]), 1, grad_of(y) + i * d, 1, d);
-    }
-  };
-  if (positions.defined())
-    record("embedding", y, {table, positions}, backward);
-  else
-    record("embedding", y, {table}, backward);
+  });
+  return y;
+}
+
+Tensor one_hot(std::span<const int> ids, int classes) {
+  check<ArgumentError>(classes > 0, "one_hot: ", classes, " classes");
+  check_indices("one_hot", "id", ids, classes, ", the classes");
+  Tensor y = zeros({static_cast<int>(ids.size()), classes});
+  for (std::size_t i = 0; i < ids.size(); ++i) y.data()[i * y.cols() + static_cast<std::size_t>(ids[i])] = 1;
   return y;
 }
 
 namespace {
 
-// Elements in one step of `axis`, and how many such blocks the tensor has before it.
-std::size_t block(const Shape& shape, int axis) {
-  std::size_t size = 1;
-  for (int i = axis; i < shape.rank(); ++i) size *= static_cast<std::size_t>(shape[i]);
-  return size;
-}
-std::size_t blocks(const Shape& shape, int axis) {
-  std::size_t count = 1;
-  for (int i = 0; i < axis; ++i) count *= static_cast<std::size_t>(shape[i]);
-  return count;
-}
+// Index i, whose element in `source` has the same coordinates, points to the element of `target` whose coordinate
+// along the axis is indices[i], the others those of i.
+class Pointing {
+ public:
+  Pointing(const char* op, const Tensor& target, int axis, const Indices& indices, const Shape& source)
+      : walk_(indices.shape, {strides(op, target, axis, indices), strides_within(source, source)}),
+        indices_(tape().keep(indices.values)),
+        step_(strides_of(target.shape())[static_cast<std::size_t>(target.shape().axis(axis))]) {}
+
+  // Calls f(element of the target, element of the source) for each index.
+  template <class F>
+  void for_each(const F& f) const {
+    std::size_t i = 0;
+    walk_.for_each([&](std::size_t target, std::size_t source) {
+      f(target + static_cast<std::size_t>(indices_[i++]) * step_, source);
+    });
+  }
+
+ private:
+  // Of the target, without the axis that is indexed.
+  static Strides strides(const char* op, const Tensor& x, int axis, const Indices& indices) {
+    axis = x.shape().axis(axis);
+    const Shape& shape = indices.shape;
+    check(shape.rank() == x.rank(), op, ": indices ", shape, " and x ", x, " differ in rank");
+    check(static_cast<std::size_t>(shape.numel()) == indices.values.size(), op, ": indices ", shape, " has ",
+          shape.numel(), " elements, ", indices.values.size(), " values given");
+    for (int a = 0; a < x.rank(); ++a)
+      check(a == axis || shape[a] <= x.size(a), op, ": indices ", shape, " dim ", a, " = ", shape[a],
+            " is more than x ", x, " dim ", a, " = ", x.size(a));
+    check_indices(op, "index", indices.values, x.size(axis), ", dim ", axis, " of x ", x);
+    Strides strides = strides_of(x.shape());
+    strides[static_cast<std::size_t>(axis)] = 0;
+    return strides;
+  }
+
+  Walk<2> walk_;
+  std::span<const int> indices_;  // kept on the tape
+  std::size_t step_;
+};
+
 }  // namespace
 
-Tensor slice(const Tensor& x, int axis, int begin, int end) {
-  axis = x.shape().axis(axis);
-  check<IndexError>(0 <= begin && begin <= end && end <= x.size(axis), "slice: ", begin, "..", end, " is not within 0..",
-                    x.size(axis), ", dim ", axis, " of ", x);
-  const Shape shape = with_size(x.shape(), axis, end - begin);
-  const std::size_t first = block(x.shape(), axis + 1) * static_cast<std::size_t>(begin);
-  if (axis == 0) return tape().view(x, shape, static_cast<std::ptrdiff_t>(first));
-  Tensor y = tape().create(shape);
-  const std::size_t rows = blocks(shape, axis), from = block(x.shape(), axis), to = block(shape, axis);
-  kernels::copy_rows(y.data(), to, x.data() + first, from, rows, to);
-  record("slice", y, {x}, [=] { kernels::add_rows(grad_of(x) + first, from, grad_of(y), to, rows, to); });
-  return y;
-}
-
-Tensor concat(std::span<const Tensor> tensors, int axis) {
-  check<ArgumentError>(!tensors.empty(), "concat: no tensors given");
-  const Tensor& head = tensors.front();
-  axis = head.shape().axis(axis);
-  std::int64_t total = 0;
-  for (const Tensor& x : tensors) {
-    check(x.rank() == head.rank(), "concat: ranks differ: ", head, " and ", x);
-    for (int i = 0; i < x.rank(); ++i)
-      check(i == axis || x.size(i) == head.size(i), "concat: sizes differ outside axis ", axis, ": ", head, " dim ", i,
-            " = ", head.size(i), ", ", x, " dim ", i, " = ", x.size(i));
-    total += x.size(axis);
-  }
-  check(total <= std::numeric_limits<int>::max(), "concat: the sizes of dim ", axis, " add up to ", total,
-        ", more than an axis can have");
-  Tape& t = tape();
-  const auto parts = t.keep(tensors);
-  Tensor y = t.create(with_size(head.shape(), axis, static_cast<int>(total)));
-  const std::size_t rows = blocks(y.shape(), axis), to = block(y.shape(), axis);
-  std::size_t first = 0;
-  for (const Tensor& x : parts) {
-    const std::size_t from = block(x.shape(), axis);
-    kernels::copy_rows(y.data() + first, to, x.data(), from, rows, from);
-    first += from;
-  }
-  t.record("concat", y, parts, [=] {
-    std::size_t begin = 0;
-    for (const Tensor& x : parts) {
-      const std::size_t from = block(x.shape(), axis);
-      if (x.requires_grad()) kernels::add_rows(grad_of(x), from, grad_of(y) + begin, to, rows, from);
-      begin += from;
-    }
+Tensor gather(const Tensor& x, int axis, const Indices& indices) {
+  const Pointing pointing("gather", x, axis, indices, indices.shape);
+  Tensor y = tape().create(indices.shape);
+  pointing.for_each([&](std::size_t ix, std::size_t iy) { y.data()[iy] = x.data()[ix]; });
+  record("gather", y, {x}, [=] {
+    pointing.for_each([dx = grad_of(x), dy = grad_of(y)](std::size_t ix, std::size_t iy) { dx[ix] += dy[iy]; });
   });
   return y;
 }
 
-Tensor concat(std::initializer_list<Tensor> tensors, int axis) {
-  return concat(std::span<const Tensor>(tensors.begin(), tensors.size()), axis);
+Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tensor& source) {
+  const Pointing pointing("scatter_add", x, axis, indices, source.shape());
+  check(source.rank() == x.rank(), "scatter_add: source ", source, " and x ", x, " differ in rank");
+  for (int a = 0; a < x.rank(); ++a)
+    check(indices.shape[a] <= source.size(a), "scatter_add: indices ", indices.shape, " dim ", a, " = ",
+          indices.shape[a], " is more than source ", source, " dim ", a, " = ", source.size(a));
+  Tensor y = tape().create(x.shape());
+  std::copy_n(x.data(), x.numel(), y.data());
+  pointing.for_each([&](std::size_t to, std::size_t from) { y.data()[to] += source.data()[from]; });
+  record("scatter_add", y, {x, source}, [=] {
+    const real* const dy = grad_of(y);
+    add_grad(x, dy);
+    if (real* const dsource = grad_if_required(source))
+      pointing.for_each([&](std::size_t to, std::size_t from) { dsource[from] += dy[to]; });
+  });
+  return y;
 }
 
-Tensor stack(std::span<const Tensor> tensors, int axis) {
-  check<ArgumentError>(!tensors.empty(), "stack: no tensors given");
-  std::vector<Tensor> parts;
-  for (const Tensor& x : tensors) {
-    check(x.shape() == tensors.front().shape(), "stack: shapes differ: ", tensors.front(), " and ", x);
-    parts.push_back(unsqueeze(x, axis));
-  }
-  return concat(parts, axis);
-}
-
-Tensor stack(std::initializer_list<Tensor> tensors, int axis) {
-  return stack(std::span<const Tensor>(tensors.begin(), tensors.size()), axis);
-}
-
-std::vector<Tensor> split(const Tensor& x, std::span<const int> sizes, int axis) {
+Tensor index_select(const Tensor& x, int axis, std::span<const int> index) {
   axis = x.shape().axis(axis);
-  std::int64_t total = 0;
-  for (const int size : sizes) {
-    check(size >= 0, "split: negative size ", size, " for dim ", axis, " of ", x);
-    total += size;
-  }
-  check(total == x.size(axis), "split: the sizes add up to ", total, ", not to dim ", axis, " = ", x.size(axis), " of ",
-        x);
-  std::vector<Tensor> parts;
-  int begin = 0;
-  for (const int size : sizes) {
-    parts.push_back(slice(x, axis, begin, begin + size));
-    begin += size;
-  }
-  return parts;
-}
-
-std::vector<Tensor> split(const Tensor& x, std::initializer_list<int> sizes, int axis) {
-  return split(x, std::span<const int>(sizes.begin(), sizes.size()), axis);
-}
-
-std::vector<Tensor> split(const Tensor& x, int size, int axis) {
-  check<ArgumentError>(size > 0, "split: size ", size, " is not positive");
-  std::vector<int> sizes;
-  for (int rest = x.size(axis); rest > 0; rest -= size) sizes.push_back(std::min(size, rest));
-  if (sizes.empty()) sizes.push_back(0);
-  return split(x, sizes, axis);
-}
-
-std::vector<Tensor> chunk(const Tensor& x, int chunks, int axis) {
-  check<ArgumentError>(chunks > 0, "chunk: ", chunks, " chunks");
-  return split(x, std::max(1, (x.size(axis) + chunks - 1) / chunks), axis);
+  check_indices("index_select", "index", index, x.size(axis), ", dim ", axis, " of x ", x);
+  const Slices slices(x.shape(), axis);
+  const auto kept = tape().keep(index);
+  Tensor y = tape().create(with_size(x.shape(), axis, static_cast<int>(index.size())));
+  // Calls f(first element of y, first element of x) for each run of `inner` elements.
+  const auto each = [=](const auto& f) {
+    for (std::size_t i = 0; i < slices.outer; ++i)
+      for (std::size_t k = 0; k < kept.size(); ++k)
+        f((i * kept.size() + k) * slices.inner, (i * slices.n + static_cast<std::size_t>(kept[k])) * slices.inner);
+  };
+  each([&](std::size_t iy, std::size_t ix) { std::copy_n(x.data() + ix, slices.inner, y.data() + iy); });
+  record("index_select", y, {x}, [=] {
+    each([&, dx = grad_of(x), dy = grad_of(y)](std::size_t iy, std::size_t ix) {
+      kernels::axpy(dx + ix, 1, dy + iy, 1, slices.inner);
+    });
+  });
+  return y;
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -2,6 +2,7 @@
 #include "../kernels/kernels.h"
 #include "../ops.h"
 #include "slices.h"
+#include "walk.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,51 +11,31 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// How the elements of x fall onto those of the result. Neighbouring axes that are both reduced, or both
-// kept, are one here.
+// How the elements of x fall onto those of the result.
 struct Folding {
   Shape result;
   std::size_t count = 1;  // elements of x for each of the result
-  std::size_t sizes[Shape::kMaxRank] = {1, 1, 1, 1}, strides[Shape::kMaxRank] = {};
+  Walk<2> walk;           // over x and the result
 
-  Folding(const char* op, const Tensor& x, const Axes& axes, bool keepdim) {
-    const std::array<bool, Shape::kMaxRank> reduced = axes.of(op, x);
-    int kept[Shape::kMaxRank], rank = 0, group = Shape::kMaxRank;
-    std::size_t stride = 1;
-    for (int axis = x.rank() - 1; axis >= 0; --axis) {
-      const bool is_reduced = reduced[static_cast<std::size_t>(axis)];
-      const auto size = static_cast<std::size_t>(x.size(axis));
-      if (group == Shape::kMaxRank || is_reduced != reduced[static_cast<std::size_t>(axis + 1)])
-        strides[--group] = is_reduced ? 0 : stride;
-      sizes[group] *= size;
-      (is_reduced ? count : stride) *= size;
-    }
+  Folding(const char* op, const Tensor& x, const Axes& axes, bool keepdim) : Folding(x, keepdim, axes.of(op, x)) {}
+
+ private:
+  using Reduced = std::array<bool, Shape::kMaxRank>;
+
+  Folding(const Tensor& x, bool keepdim, const Reduced& reduced)
+      : result(shape(x, reduced, keepdim)),
+        walk(x.shape(), {strides_of(x.shape()), strides_within(x.shape(), shape(x, reduced, true))}) {
+    for (int axis = 0; axis < x.rank(); ++axis)
+      if (reduced[static_cast<std::size_t>(axis)]) count *= static_cast<std::size_t>(x.size(axis));
+  }
+
+  static Shape shape(const Tensor& x, const Reduced& reduced, bool keepdim) {
+    int sizes[Shape::kMaxRank], rank = 0;
     for (int axis = 0; axis < x.rank(); ++axis) {
       const bool is_reduced = reduced[static_cast<std::size_t>(axis)];
-      if (!is_reduced || keepdim) kept[rank++] = is_reduced ? 1 : x.size(axis);
+      if (!is_reduced || keepdim) sizes[rank++] = is_reduced ? 1 : x.size(axis);
     }
-    result = Shape(std::span<const int>(kept, static_cast<std::size_t>(rank)));
-    if (x.rank() == 0) sizes[3] = 1;
-  }
-
-  // The last group is a run of n elements, which fall onto one element of the result or onto neighbours.
-  std::size_t n() const { return sizes[3]; }
-  bool onto_one() const { return strides[3] == 0; }
-
-  // Calls f(first element of x, of the result) for each run.
-  template <class F>
-  void for_each_run(const F& f) const {
-    std::size_t x = 0;
-    for (std::size_t i = 0; i < sizes[0]; ++i)
-      for (std::size_t j = 0; j < sizes[1]; ++j)
-        for (std::size_t k = 0; k < sizes[2]; ++k, x += n()) f(x, i * strides[0] + j * strides[1] + k * strides[2]);
-  }
-  // Calls f(element of x, element of the result) for each.
-  template <class F>
-  void for_each(const F& f) const {
-    for_each_run([&](std::size_t x, std::size_t y) {
-      for (std::size_t i = 0; i < n(); ++i) f(x + i, y + i * strides[3]);
-    });
+    return Shape(std::span<const int>(sizes, static_cast<std::size_t>(rank)));
   }
 };
 
@@ -63,11 +44,12 @@ double* sums_of(const Folding& r, const Tensor& x) {
   const auto size = static_cast<std::size_t>(r.result.numel());
   double* const total = tape().allocate<double>(size);
   std::fill_n(total, size, 0.0);
-  r.for_each_run([&](std::size_t ix, std::size_t iy) {
-    if (r.onto_one())
-      total[iy] += kernels::sum(x.data() + ix, r.n());
+  r.walk.for_each_run([&, n = r.walk.n()](const auto& at) {
+    const real* const from = x.data() + at[0];
+    if (r.walk.step(1) == 0)
+      total[at[1]] += kernels::sum(from, n);
     else
-      for (std::size_t i = 0; i < r.n(); ++i) total[iy + i] += static_cast<double>(x.data()[ix + i]);
+      for (std::size_t i = 0; i < n; ++i) total[at[1] + i] += double{from[i]};
   });
   return total;
 }
@@ -76,13 +58,12 @@ Tensor scaled_sum(const char* op, const Tensor& x, const Folding& r, double fact
   Tensor y = tape().create(r.result);
   const double* const total = sums_of(r, x);
   for (std::size_t i = 0; i < y.numel(); ++i) y.data()[i] = static_cast<real>(total[i] * factor);
-  record(op, y, {x}, [=] {
+  record(op, y, {x}, [=, walk = r.walk, f = static_cast<real>(factor)] {
     real* const dx = grad_of(x);
     const real* const dy = grad_of(y);
-    const real f = static_cast<real>(factor);
-    r.for_each_run([&](std::size_t ix, std::size_t iy) {
-      if (!r.onto_one()) return kernels::axpy(dx + ix, 1, dy + iy, f, r.n());
-      for (std::size_t i = 0; i < r.n(); ++i) dx[ix + i] += f * dy[iy];
+    walk.for_each_run([&](const auto& at) {
+      if (walk.step(1) != 0) return kernels::axpy(dx + at[0], 1, dy + at[1], f, walk.n());
+      for (std::size_t i = 0; i < walk.n(); ++i) dx[at[0] + i] += f * dy[at[1]];
     });
   });
   return y;
@@ -97,7 +78,7 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
   const Folding r(op, x, axes, keepdim);
   check_not_empty(op, x, r);
   Tensor y = full(r.result, -sign * std::numeric_limits<real>::infinity());
-  r.for_each([&](std::size_t ix, std::size_t iy) {
+  r.walk.for_each([&](std::size_t ix, std::size_t iy) {
     const real v = x.data()[ix];
     if (sign * v > sign * y.data()[iy] || std::isnan(v)) y.data()[iy] = v;
   });
@@ -105,8 +86,8 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
   record(op, y, {x}, [=] {
     real* const dx = grad_of(x);
     std::fill_n(share, y.numel(), real{0});
-    r.for_each([&](std::size_t ix, std::size_t iy) { share[iy] += x.data()[ix] == y.data()[iy]; });
-    r.for_each([&](std::size_t ix, std::size_t iy) {
+    r.walk.for_each([&](std::size_t ix, std::size_t iy) { share[iy] += x.data()[ix] == y.data()[iy]; });
+    r.walk.for_each([&](std::size_t ix, std::size_t iy) {
       if (x.data()[ix] == y.data()[iy]) dx[ix] += grad_of(y)[iy] / share[iy];
     });
   });
@@ -114,7 +95,7 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
 }
 
 std::vector<int> arg_extreme(const char* op, const Tensor& x, int axis, real sign) {
-  check(x.size(axis) > 0 || x.numel() > 0, op, ": of no elements: x ", x, " dim ", axis, " = 0");
+  check(x.size(axis) > 0, op, ": of no elements: x ", x, " dim ", axis, " = 0");
   const Slices slices(x.shape(), axis);
   std::vector<int> best;
   best.reserve(slices.outer * slices.inner);
@@ -172,8 +153,8 @@ Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
   for (std::size_t i = 0; i < y.numel(); ++i) mean[i] /= static_cast<double>(r.count);
   double* const squares = tape().allocate<double>(y.numel());
   std::fill_n(squares, y.numel(), 0.0);
-  r.for_each([&](std::size_t ix, std::size_t iy) {
-    const double difference = static_cast<double>(x.data()[ix]) - mean[iy];
+  r.walk.for_each([&](std::size_t ix, std::size_t iy) {
+    const double difference = double{x.data()[ix]} - mean[iy];
     squares[iy] += difference * difference;
   });
   const double divisor = static_cast<double>(r.count) - correction;
@@ -181,8 +162,8 @@ Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
   record("var", y, {x}, [=] {
     real* const dx = grad_of(x);
     const real* const dy = grad_of(y);
-    r.for_each([&](std::size_t ix, std::size_t iy) {
-      dx[ix] += dy[iy] * static_cast<real>(2 / divisor * (static_cast<double>(x.data()[ix]) - mean[iy]));
+    r.walk.for_each([&](std::size_t ix, std::size_t iy) {
+      dx[ix] += dy[iy] * static_cast<real>(2 / divisor * (double{x.data()[ix]} - mean[iy]));
     });
   });
   return y;
@@ -194,12 +175,12 @@ Tensor amin(const Tensor& x, const Axes& axes, bool keepdim) { return extreme("a
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim) {
   const Folding r("logsumexp", x, axes, keepdim);
   Tensor y = full(r.result, -std::numeric_limits<real>::infinity());
-  r.for_each([&](std::size_t ix, std::size_t iy) {  // first the largest
+  r.walk.for_each([&](std::size_t ix, std::size_t iy) {  // first the largest
     if (const real v = x.data()[ix]; v > y.data()[iy] || std::isnan(v)) y.data()[iy] = v;
   });
   double* const total = tape().allocate<double>(y.numel());
   std::fill_n(total, y.numel(), 0.0);
-  r.for_each([&](std::size_t ix, std::size_t iy) {
+  r.walk.for_each([&](std::size_t ix, std::size_t iy) {
     if (std::isfinite(y.data()[iy])) total[iy] += static_cast<double>(std::exp(x.data()[ix] - y.data()[iy]));
   });
   for (std::size_t i = 0; i < y.numel(); ++i)
@@ -207,7 +188,7 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim) {
   record("logsumexp", y, {x}, [=] {
     real* const dx = grad_of(x);
     const real* const dy = grad_of(y);
-    r.for_each([&](std::size_t ix, std::size_t iy) {  // an infinite sum has no slope
+    r.walk.for_each([&](std::size_t ix, std::size_t iy) {  // an infinite sum has no slope
       if (!std::isinf(y.data()[iy])) dx[ix] += dy[iy] * std::exp(x.data()[ix] - y.data()[iy]);
     });
   });
@@ -217,12 +198,8 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim) {
 std::vector<int> argmax(const Tensor& x, int axis) { return arg_extreme("argmax", x, axis, 1); }
 std::vector<int> argmin(const Tensor& x, int axis) { return arg_extreme("argmin", x, axis, -1); }
 
-Extreme max(const Tensor& x, int axis, bool keepdim) {
-  return pick(x, axis, keepdim, arg_extreme("max", x, axis, 1));
-}
-Extreme min(const Tensor& x, int axis, bool keepdim) {
-  return pick(x, axis, keepdim, arg_extreme("min", x, axis, -1));
-}
+Extreme max(const Tensor& x, int axis, bool keepdim) { return pick(x, axis, keepdim, arg_extreme("max", x, axis, 1)); }
+Extreme min(const Tensor& x, int axis, bool keepdim) { return pick(x, axis, keepdim, arg_extreme("min", x, axis, -1)); }
 
 Tensor cumsum(const Tensor& x, int axis) {
   const Slices slices(x.shape(), axis);
@@ -230,7 +207,7 @@ Tensor cumsum(const Tensor& x, int axis) {
   slices.for_each([&](std::size_t first) {
     double total = 0;
     for (std::size_t k = 0; k < slices.n; ++k) {
-      total += static_cast<double>(x.data()[first + k * slices.inner]);
+      total += double{x.data()[first + k * slices.inner]};
       y.data()[first + k * slices.inner] = static_cast<real>(total);
     }
   });
@@ -240,7 +217,7 @@ Tensor cumsum(const Tensor& x, int axis) {
     slices.for_each([&](std::size_t first) {
       double total = 0;
       for (std::size_t k = slices.n; k-- > 0;) {
-        total += static_cast<double>(dy[first + k * slices.inner]);
+        total += double{dy[first + k * slices.inner]};
         dx[first + k * slices.inner] += static_cast<real>(total);
       }
     });

@@ -1,8 +1,8 @@
-// Reshape, permutation of axes, flips and triangles.
+// Reshape, permutation of axes, expansion, flips and triangles.
 #include "../ops.h"
+#include "walk.h"
 
 #include <algorithm>
-#include <array>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -29,23 +29,16 @@ Tensor reshape(const Tensor& x, std::initializer_list<int> sizes) {
 
 namespace {
 
-// For each axis of the permuted tensor, its size and how far a step goes in the original; axes are
-// padded in front to four.
-struct Permutation {
-  std::array<std::size_t, Shape::kMaxRank> sizes{1, 1, 1, 1}, strides{};
-
-  // Calls f(element of the permuted tensor, element of the original).
-  template <class F>
-  void for_each(const F& f) const {
-    std::size_t y = 0;
-    for (std::size_t i = 0; i < sizes[0]; ++i)
-      for (std::size_t j = 0; j < sizes[1]; ++j)
-        for (std::size_t k = 0; k < sizes[2]; ++k) {
-          const std::size_t x = i * strides[0] + j * strides[1] + k * strides[2];
-          for (std::size_t l = 0; l < sizes[3]; ++l) f(y++, x + l * strides[3]);
-        }
-  }
-};
+// y's elements are some of x's, from `first` on, along the walk over (y, x).
+Tensor copy_along(const char* op, const Tensor& x, const Shape& shape, const Strides& strides, std::size_t first = 0) {
+  const Walk<2> walk(shape, {strides_of(shape), strides});
+  Tensor y = tape().create(shape);
+  walk.for_each([&, to = y.data(), from = x.data()](std::size_t iy, std::size_t ix) { to[iy] = from[first + ix]; });
+  record(op, y, {x}, [=] {
+    walk.for_each([=, dx = grad_of(x), dy = grad_of(y)](std::size_t iy, std::size_t ix) { dx[first + ix] += dy[iy]; });
+  });
+  return y;
+}
 
 }  // namespace
 
@@ -53,22 +46,16 @@ Tensor permute(const Tensor& x, std::span<const int> axes) {
   check(axes.size() == static_cast<std::size_t>(x.rank()), "permute: ", axes.size(), " axes given for ", x);
   int sizes[Shape::kMaxRank];
   bool seen[Shape::kMaxRank] = {};
-  Permutation plan;
-  const std::size_t pad = Shape::kMaxRank - axes.size();
+  const Strides of_x = strides_of(x.shape());
+  Strides strides{};
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const int axis = x.shape().axis(axes[i]);
     check(!seen[axis], "permute: axis ", axis, " of ", x, " is given twice");
     seen[axis] = true;
     sizes[i] = x.size(axis);
-    plan.sizes[pad + i] = static_cast<std::size_t>(sizes[i]);
-    plan.strides[pad + i] = 1;
-    for (int j = axis + 1; j < x.rank(); ++j) plan.strides[pad + i] *= static_cast<std::size_t>(x.size(j));
+    strides[i] = of_x[static_cast<std::size_t>(axis)];
   }
-  Tensor y = tape().create(Shape(std::span<const int>(sizes, axes.size())));
-  plan.for_each([to = y.data(), from = x.data()](std::size_t iy, std::size_t ix) { to[iy] = from[ix]; });
-  record("permute", y, {x},
-         [=] { plan.for_each([dx = grad_of(x), dy = grad_of(y)](std::size_t iy, std::size_t ix) { dx[ix] += dy[iy]; }); });
-  return y;
+  return copy_along("permute", x, Shape(std::span<const int>(sizes, axes.size())), strides);
 }
 
 Tensor permute(const Tensor& x, std::initializer_list<int> axes) {
@@ -101,28 +88,22 @@ Tensor squeeze(const Tensor& x, int axis) {
 
 Tensor flip(const Tensor& x, const Axes& axes) {
   const auto flipped = axes.of("flip", x);
-  Tensor y = tape().create(x.shape());
-  // Calls f(element of y, element of x) for each.
-  const auto each = [=](const auto& f) {
-    std::size_t i = 0;
-    int at[Shape::kMaxRank] = {};
-    for (; i < x.numel(); ++i) {
-      std::size_t from = 0;
-      for (int axis = 0; axis < x.rank(); ++axis) {
-        const int size = x.size(axis), own = flipped[static_cast<std::size_t>(axis)] ? size - 1 - at[axis] : at[axis];
-        from = from * static_cast<std::size_t>(size) + static_cast<std::size_t>(own);
-      }
-      f(i, from);
-      for (int axis = x.rank() - 1; axis >= 0 && ++at[axis] == x.size(axis); --axis) at[axis] = 0;
+  Strides strides = strides_of(x.shape());
+  std::size_t first = 0;
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(x.rank()); ++axis)
+    if (flipped[axis] && x.numel() > 0) {
+      first += (static_cast<std::size_t>(x.size(static_cast<int>(axis))) - 1) * strides[axis];
+      strides[axis] = -strides[axis];
     }
-  };
-  each([&](std::size_t iy, std::size_t ix) { y.data()[iy] = x.data()[ix]; });
-  record("flip", y, {x}, [=] {
-    real* const dx = grad_of(x);
-    const real* const dy = grad_of(y);
-    each([&](std::size_t iy, std::size_t ix) { dx[ix] += dy[iy]; });
-  });
-  return y;
+  return copy_along("flip", x, x.shape(), strides, first);
+}
+
+Tensor expand(const Tensor& x, const Shape& shape) {
+  check(x.rank() <= shape.rank(), "expand: x ", x, " has more axes than ", shape);
+  for (int axis = 1; axis <= x.rank(); ++axis)
+    check(x.size(-axis) == shape[-axis] || x.size(-axis) == 1, "expand: x ", x, " dim ", x.rank() - axis, " = ",
+          x.size(-axis), " is neither 1 nor that of ", shape, " dim ", shape.rank() - axis, " = ", shape[-axis]);
+  return copy_along("expand", x, shape, strides_within(shape, x.shape()));
 }
 
 namespace {

@@ -18,6 +18,8 @@ struct Slices {
       (i < axis ? outer : i == axis ? n : inner) *= static_cast<std::size_t>(shape[i]);
   }
 
+  std::size_t block() const { return n * inner; }  // elements from one index of the axes before to the next
+
   // Calls f(first element) for each slice, in order.
   template <class F>
   void for_each(const F& f) const {

@@ -1,6 +1,5 @@
 // Functions of one tensor, element by element.
-#include "../kernels/kernels.h"
-#include "../ops.h"
+#include "op.h"
 
 #include <cmath>
 #include <numbers>
@@ -9,12 +8,12 @@ namespace seppo::inline SEPPO_ABI {
 namespace {
 
 // Those that models spend time in have kernels.
-Tensor unary(const char* name, kernels::Unary op, const Tensor& x) {
+Tensor unary(const char* name, const kernels::Unary& kernel, const Tensor& x) {
   Tensor y = tape().create(x.shape());
-  kernels::unary(op, y.data(), x.data(), x.numel());
+  kernel.forward(y.data(), x.data(), x.numel());
   record(name, y, {x}, [=] {
     const auto [dx, beta] = grad_target(x);
-    kernels::unary_backward(op, dx, beta, grad_of(y), x.data(), y.data(), x.numel());
+    kernel.backward(dx, beta, grad_of(y), x.data(), y.data(), x.numel());
   });
   return y;
 }
@@ -32,26 +31,21 @@ Tensor map(const char* name, const Tensor& x, const F& f, const Slope& slope) {
   return y;
 }
 
-real sigmoid_of(real v) { return 1 / (1 + std::exp(-v)); }
-
 }  // namespace
 
-Tensor relu(const Tensor& x) { return unary("relu", kernels::Unary::relu, x); }
-Tensor gelu(const Tensor& x) { return unary("gelu", kernels::Unary::gelu, x); }
-Tensor gelu_tanh(const Tensor& x) { return unary("gelu_tanh", kernels::Unary::gelu_tanh, x); }
-Tensor silu(const Tensor& x) { return unary("silu", kernels::Unary::silu, x); }
-Tensor tanh(const Tensor& x) { return unary("tanh", kernels::Unary::tanh, x); }
-Tensor sigmoid(const Tensor& x) { return unary("sigmoid", kernels::Unary::sigmoid, x); }
-Tensor exp(const Tensor& x) { return unary("exp", kernels::Unary::exp, x); }
-Tensor log(const Tensor& x) { return unary("log", kernels::Unary::log, x); }
+Tensor relu(const Tensor& x) { return unary("relu", kernels::unary().relu, x); }
+Tensor gelu(const Tensor& x) { return unary("gelu", kernels::unary().gelu, x); }
+Tensor gelu_tanh(const Tensor& x) { return unary("gelu_tanh", kernels::unary().gelu_tanh, x); }
+Tensor silu(const Tensor& x) { return unary("silu", kernels::unary().silu, x); }
+Tensor tanh(const Tensor& x) { return unary("tanh", kernels::unary().tanh, x); }
+Tensor sigmoid(const Tensor& x) { return unary("sigmoid", kernels::unary().sigmoid, x); }
+Tensor exp(const Tensor& x) { return unary("exp", kernels::unary().exp, x); }
+Tensor log(const Tensor& x) { return unary("log", kernels::unary().log, x); }
 
 Tensor scale(const Tensor& x, real factor) {
   Tensor y = tape().create(x.shape());
   kernels::scale(y.data(), x.data(), factor, x.numel());
-  record("scale", y, {x}, [=] {
-    const auto [dx, beta] = grad_target(x);
-    kernels::axpy(dx, beta, grad_of(y), factor, x.numel());
-  });
+  record("scale", y, {x}, [=] { add_grad(x, grad_of(y), factor); });
   return y;
 }
 
@@ -86,7 +80,7 @@ Tensor erf(const Tensor& x) {
 Tensor softplus(const Tensor& x) {
   return map(
       "softplus", x, [](real v) { return v > 0 ? v + std::log1p(std::exp(-v)) : std::log1p(std::exp(v)); },
-      [](real v, real) { return sigmoid_of(v); });
+      [](real v, real) { return 1 / (1 + std::exp(-v)); });
 }
 
 Tensor pow(const Tensor& x, real exponent) {

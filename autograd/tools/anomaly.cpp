@@ -1,3 +1,4 @@
+// Looks at every value forward, and at the gradients of every op's inputs backward.
 #include "anomaly.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 //
 //   FindAnomaly finder;
 //   const Observe scope(finder);
-//   tape().backward(model.loss(batch));
+//   backward(model.loss(batch));
 //   // NumericError: log: forward made -inf at [1,3] of [8,16], from finite inputs (in encoder.0.ffn)
 //
 // Every value is read once more, so use it to repeat a step that failed: random numbers are a function of

@@ -1,15 +1,32 @@
+// Checkpointed calls run on a tape of their own, forward and again in backward.
 #include "checkpointing.h"
-#include "../kernels/kernels.h"
+
+#include "../ops/op.h"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI::detail {
 namespace {
 
+// The tape for a call in which `depth` others are under way on this thread; its memory is used by all calls in turn.
+thread_local std::vector<std::unique_ptr<Tape>> inner_tapes;
+thread_local std::size_t depth = 0;
+
+Tape& inner_tape(const Tape& outer, const RandomContext& random) {
+  if (depth == inner_tapes.size()) inner_tapes.push_back(std::make_unique<Tape>());
+  Tape& inner = *inner_tapes[depth];
+  inner.clear();
+  inner.use_settings_of(outer);
+  inner.random = random;
+  return inner;
+}
+
 // f(inputs) on the inner tape, which becomes the current one: on copies that are leaves there.
 struct Run {
   UseTape use;
+  ScopedValue<std::size_t> deeper{depth, depth + 1};
   std::vector<Tensor> leaves;
   Tensor output;
 
@@ -29,32 +46,26 @@ Tensor checkpoint(std::span<const Tensor> inputs, CheckpointedCall call, const v
   const auto kept = outer.keep(inputs);
   const RandomContext random = outer.random;
   Tensor y;
-  bool wants_gradient = false;
+  bool requires_grad = false;  // of an input, or of a parameter that f uses
   {
-    Tape& inner = outer.inner();
-    inner.random = random;
+    Tape& inner = inner_tape(outer, random);
     const Run run(inner, kept, call, f);
     outer.random = inner.random;
-    wants_gradient = run.output.requires_grad();
+    requires_grad = run.output.requires_grad();
     y = outer.create(run.output.shape());
     std::copy_n(run.output.data(), y.numel(), y.data());
     inner.clear();
   }
-  outer.notes("checkpoint", y, kept);
-  if (wants_gradient)  // of an input, or of a parameter that f uses
+  outer.begin_record("checkpoint", y, kept);
+  if (requires_grad)
     outer.attach(y, [=] {
-      Tape& own = *y.node().tape;
-      Tape& inner = own.inner();
+      Tape& inner = inner_tape(*y.node().tape, random);
       inner.mode = Mode::train;  // as it was when this was recorded, wherever backward is called
       inner.recording = true;
-      inner.random = random;
       const Run run(inner, kept, call, f);
       inner.backward(run.output, {grad_of(y), y.numel()});
       for (std::size_t i = 0; i < kept.size(); ++i)
-        if (kept[i].requires_grad()) {
-          const auto [dx, beta] = grad_target(kept[i]);
-          kernels::axpy(dx, beta, run.leaves[i].grad().data(), 1, kept[i].numel());
-        }
+        if (const real* const grad = run.leaves[i].node().grad) add_grad(kept[i], grad);
       inner.clear();
     });
   return y;

@@ -1,7 +1,7 @@
 // Activation checkpointing: less memory for more time (Chen et al. 2016).
 //
-// checkpoint(inputs, f) gives f(inputs), but keeps nothing of what f computes on the way; backward computes it
-// again. The memory of one such part is used by all of them in turn.
+// checkpoint(inputs, f) returns f(inputs) but keeps no intermediate values of f: backward recomputes them. All
+// checkpointed parts use the same memory in turn.
 //
 //   x = checkpoint({x}, [&](std::span<const Tensor> in) { return layer(in[0], rows); });
 //

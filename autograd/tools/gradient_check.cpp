@@ -1,7 +1,9 @@
+// Central differences along random directions, and the judgement of how they fall.
 #include "gradient_check.h"
 
-#include "../ops.h"
 #include "../core/random.h"
+#include "../kernels/kernels.h"
+#include "../ops.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,11 +11,7 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-double norm(std::span<const real> x) {
-  double squares = 0;
-  for (const real v : x) squares += static_cast<double>(v) * static_cast<double>(v);
-  return std::sqrt(squares);
-}
+double norm(std::span<const real> x) { return std::sqrt(kernels::squared_norm(x.data(), x.size())); }
 
 struct Direction {
   double error;  // best difference / (|g| |u|)
@@ -63,7 +61,7 @@ GradientCheckReport gradient_check(std::span<real> values, std::span<real> gradi
   t.backward(evaluate());
   const std::vector<real> gradient(gradients.begin(), gradients.end());
   const std::vector<real> saved(values.begin(), values.end());
-  const double value = static_cast<double>(evaluate().item());
+  const double value = double{evaluate().item()};
 
   GradientCheckReport report{true, 0, 0, ""};
   RandomStream stream(options.seed, Purpose::test);
@@ -72,7 +70,7 @@ GradientCheckReport gradient_check(std::span<real> values, std::span<real> gradi
     double slope = 0;
     for (std::size_t i = 0; i < u.size(); ++i) {
       u[i] = static_cast<real>(stream.normal());
-      slope += static_cast<double>(gradient[i]) * static_cast<double>(u[i]);
+      slope += double{gradient[i]} * double{u[i]};
     }
     // A gradient that vanishes is compared with the size of the loss instead.
     const double scale = std::max(norm(gradient) * norm(u), 1e-5 * std::max(std::abs(value), 1.0));
@@ -82,7 +80,7 @@ GradientCheckReport gradient_check(std::span<real> values, std::span<real> gradi
     for (int step = 0; step < options.steps; ++step, h /= 10) {
       const auto at = [&](double sign) {
         for (std::size_t i = 0; i < u.size(); ++i) values[i] = saved[i] + static_cast<real>(sign * h) * u[i];
-        return static_cast<double>(evaluate().item());
+        return double{evaluate().item()};
       };
       const double difference = (at(1) - at(-1)) / (2 * h);
       differences.push_back({std::abs(difference - slope), 1e-15 * std::max(std::abs(value), 1.0) / h});

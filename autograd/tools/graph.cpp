@@ -1,19 +1,9 @@
+// Collects vertices and edges as ops run, and writes them in the DOT language.
 #include "graph.h"
 
+#include "quote.h"
+
 namespace seppo::inline SEPPO_ABI {
-namespace {
-
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c == '\n' ? ' ' : c;
-  }
-  return result + "\"";
-}
-
-}  // namespace
-
 std::size_t Graph::vertex_of(const Tensor& tensor) {
   const Node& node = tensor.node();
   const auto [found, is_new] = indices_.try_emplace({&node, node.generation}, vertices_.size());

@@ -1,8 +1,10 @@
+// Collects events as ops run; sums them up in a table, or writes them as a trace.
 #include "profile.h"
 
-#include <fmt/format.h>
+#include "quote.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 
 namespace seppo::inline SEPPO_ABI {
@@ -48,40 +50,39 @@ std::vector<Profile::Entry> Profile::entries() const {
   return entries;
 }
 
-std::string Profile::table() const {
-  double total = 0;
-  const std::vector<Entry> all = entries();
-  for (const Entry& entry : all) total += entry.forward_ms + entry.backward_ms;
-  std::string text = fmt::format("{:<20} {:>8} {:>12} {:>12} {:>8} {:>12}\n", "op", "calls", "forward ms",
-                                 "backward ms", "share", "MB");
-  for (const Entry& entry : all)
-    text += fmt::format("{:<20} {:>8} {:>12.3f} {:>12.3f} {:>7.1f}% {:>12.2f}\n", entry.op, entry.calls,
-                        entry.forward_ms, entry.backward_ms,
-                        total > 0 ? 100 * (entry.forward_ms + entry.backward_ms) / total : 0, entry.bytes / 1e6);
-  return text;
-}
-
 namespace {
 
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) >= 32) result += c;
-  }
-  return result + "\"";
+// printf into a string.
+template <class... Args>
+std::string format(const char* pattern, const Args&... args) {
+  std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, pattern, args...)), '\0');
+  std::snprintf(text.data(), text.size() + 1, pattern, args...);
+  return text;
 }
 
 }  // namespace
 
+std::string Profile::table() const {
+  double total = 0;
+  const std::vector<Entry> all = entries();
+  for (const Entry& entry : all) total += entry.forward_ms + entry.backward_ms;
+  std::string text =
+      format("%-20s %8s %12s %12s %8s %12s\n", "op", "calls", "forward ms", "backward ms", "share", "MB");
+  for (const Entry& entry : all)
+    text += format("%-20s %8zu %12.3f %12.3f %7.1f%% %12.2f\n", entry.op.c_str(), entry.calls, entry.forward_ms,
+                   entry.backward_ms, total > 0 ? 100 * (entry.forward_ms + entry.backward_ms) / total : 0,
+                   entry.bytes / 1e6);
+  return text;
+}
+
 std::string Profile::chrome_trace() const {
   std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
   for (const Event& event : events_)
-    text += fmt::format(
-        "{}\n{{\"name\":{},\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},"
-        "\"args\":{{\"module\":{},\"shape\":\"{}\",\"bytes\":{:.0f}}}}}",
-        &event == events_.data() ? "" : ",", quoted(event.op), event.is_backward ? "backward" : "forward",
-        event.is_backward ? 2 : 1, event.start_us, event.duration_us, quoted(event.region), event.shape, event.bytes);
+    text += (&event == events_.data() ? "\n{\"name\":" : ",\n{\"name\":") + quoted(event.op) +
+            format(",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"module\":",
+                   event.is_backward ? "backward" : "forward", event.is_backward ? 2 : 1, event.start_us,
+                   event.duration_us) +
+            quoted(event.region) + format(",\"shape\":\"%s\",\"bytes\":%.0f}}", event.shape.c_str(), event.bytes);
   return text + "\n]}\n";
 }
 

@@ -3,7 +3,7 @@
 //   Profile profile;
 //   {
 //     const Observe scope(profile);
-//     tape().backward(model.loss(batch));
+//     backward(model.loss(batch));
 //   }
 //   std::cout << profile.table();
 //   std::ofstream("trace.json") << profile.chrome_trace();    // open in chrome://tracing or ui.perfetto.dev

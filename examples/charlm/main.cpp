@@ -30,7 +30,8 @@ struct DataConfig {
 
   void fields(seppo::ConfigVisitor& v) {
     v("data", data, "the text, UTF-8");
-    v("train_share", train_share, {0.01, 0.99}, "share of the text to train on, from its beginning; the rest validates");
+    v("train_share", train_share, {0.01, 0.99},
+      "share of the text to train on, from its beginning; the rest validates");
   }
 };
 
@@ -71,6 +72,7 @@ std::vector<Sample> report_samples(const LanguageModel& model, const Corpus& cor
     for (const int id : piece) labels.keys.push_back(text_of({&id, 1}));
     labels.queries = labels.keys;
     samples.push_back({.input = text_of(piece),
+                       .expected = {},
                        .output = text_of(written[0]),
                        .maps = std::move(recorder.maps),
                        .labels = [=](const seppo::AttentionMap&) { return labels; }});
@@ -156,8 +158,7 @@ int eval(const Arguments& arguments) {
   const Corpus corpus = read_corpus(data.data, data.train_share, 1);
   std::string text;
   for (const int id : corpus.validation) text += corpus.vocabulary.token(id);
-  const examples::Evaluation result =
-      evaluate(saved.model, encode(vocabulary, text, seppo::printable_path(data.data)));
+  const examples::Evaluation result = evaluate(saved.model, encode(vocabulary, text, seppo::printable_path(data.data)));
   print_score(result.val_loss);
   nlohmann::json summary = result.measures;
   summary["val_loss"] = result.val_loss;
@@ -186,8 +187,7 @@ int sample_text(const Arguments& arguments) {
   text.add(encode(vocabulary, prompt, "--prompt"));
   if (text.tokens.empty()) throw UsageError("--prompt: is empty");
   if (prompt != "\n") std::cout << prompt;
-  generate(saved.model, text, options,
-           [&](std::size_t, int id) { std::cout << vocabulary.token(id) << std::flush; });
+  generate(saved.model, text, options, [&](std::size_t, int id) { std::cout << vocabulary.token(id) << std::flush; });
   std::cout << "\n";
   return 0;
 }

@@ -1,6 +1,8 @@
+// Cutting a text into characters, and a corpus into training and validation.
 #include "charlm/text.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/nn/data/text.h>
 
 #include <fstream>
 #include <iterator>

@@ -92,11 +92,10 @@ std::vector<int> parse_symbols(std::string_view text) {
 
 int train(const Arguments& arguments) {
   ModelConfig config;
-  examples::Run run{
-      .out = "runs/count",
-      .training = {.epochs = 10,
-                   .sampler = {.batch_size = 128},
-                   .trainer = {.lr = 1e-3, .schedule = seppo::ScheduleKind::cosine, .warmup_steps = 50}}};
+  examples::Run run{.out = "runs/count",
+                    .training = {.epochs = 10,
+                                 .sampler = {.batch_size = 128},
+                                 .trainer = {.lr = 1e-3, .schedule = seppo::ScheduleKind::cosine, .warmup_steps = 50}}};
   CommandLine line("count train [options]", kTask);
   line.fields("model", config);
   run.add_to(line);
@@ -106,20 +105,19 @@ int train(const Arguments& arguments) {
                validation = make_sequences(run.seed(), Part::validation, kValidation);
   seppo::Parameters parameters(run.seed());
   const Model model(parameters.root(), config);
-  const examples::Task task{
-      .title = "seppo: a question about 16 symbols",
-      .about = kTask,
-      .data = fmt::format("{} training and {} validation sequences", kTrain, kValidation),
-      .example = "predict --attention \"0 3 0 15 2 0 1 1 9 4 0 8 12 0 5 7\"",
-      .examples = sequences.size(),
-      .loss = [&](std::span<const int> rows) { return loss(model, sequences.pick(rows)); },
-      .evaluate = [&] { return score(model, validation, "val"); },
-      .samples =
-          [&] {
-            std::vector<Sample> samples;
-            for (std::size_t i = 0; i < 8; ++i) samples.push_back(answer(model, validation[i]));
-            return samples;
-          }};
+  const examples::Task task{.title = "seppo: a question about 16 symbols",
+                            .about = kTask,
+                            .data = fmt::format("{} training and {} validation sequences", kTrain, kValidation),
+                            .example = "predict --attention \"0 3 0 15 2 0 1 1 9 4 0 8 12 0 5 7\"",
+                            .examples = sequences.size(),
+                            .loss = [&](std::span<const int> rows) { return loss(model, sequences.pick(rows)); },
+                            .evaluate = [&] { return score(model, validation, "val"); },
+                            .samples =
+                                [&] {
+                                  std::vector<Sample> samples;
+                                  for (std::size_t i = 0; i < 8; ++i) samples.push_back(answer(model, validation[i]));
+                                  return samples;
+                                }};
   examples::Result result = run.train(line, parameters, model, task);
   result.summary.update(score(model, make_sequences(run.seed(), Part::test, kTest), "test").measures);
   std::cout << fmt::format("{} by {}: {:.2f} % of {} fresh sequences answered right\n",
@@ -134,11 +132,12 @@ int predict(const Arguments& arguments) {
   examples::Trained trained{.program = "count"};
   examples::AttentionOutput attention;
   Arguments words;
-  CommandLine line("count predict [options] [SEQUENCE ...]",
-                   "Prints the model's answer for each sequence of 16 symbols 0-15, and the right one where it differs:\n"
-                   "  count predict \"0 3 0 15 2 0 1 1 9 4 0 8 12 0 5 7\"\n"
-                   "Shorter sequences are answered as well, but the model has never seen any. Without sequences it "
-                   "reads them from standard input, one a line.");
+  CommandLine line(
+      "count predict [options] [SEQUENCE ...]",
+      "Prints the model's answer for each sequence of 16 symbols 0-15, and the right one where it differs:\n"
+      "  count predict \"0 3 0 15 2 0 1 1 9 4 0 8 12 0 5 7\"\n"
+      "Shorter sequences are answered as well, but the model has never seen any. Without sequences it "
+      "reads them from standard input, one a line.");
   trained.fields(line);
   attention.fields(line);
   line.words(&words);

@@ -65,12 +65,11 @@ int parse_number(std::string_view text) {
 
 int train(const Arguments& arguments) {
   ModelConfig config;
-  examples::Run run{.out = "runs/odd_one",
-                    .training = {.epochs = 10,
-                                 .trainer = {.lr = 5e-4,
-                                             .schedule = seppo::ScheduleKind::cosine,
-                                             .warmup_steps = 100,
-                                             .clip_norm = 2}}};
+  examples::Run run{
+      .out = "runs/odd_one",
+      .training = {
+          .epochs = 10,
+          .trainer = {.lr = 5e-4, .schedule = seppo::ScheduleKind::cosine, .warmup_steps = 100, .clip_norm = 2}}};
   CommandLine line("odd_one train [options]", kTask);
   line.fields("model", config);
   run.add_to(line);
@@ -80,20 +79,20 @@ int train(const Arguments& arguments) {
   const World world(run.seed(), config.world);
   seppo::Parameters parameters(run.seed());
   const Model model(parameters.root(), config);
-  const examples::Task task{
-      .title = "seppo: the odd one of ten",
-      .about = kTask,
-      .data = fmt::format("{} training and {} validation sets", kTrain, kValidation),
-      .example = "predict " + std::to_string(kTrain),
-      .examples = kTrain,
-      .loss = [&](std::span<const int> numbers) { return loss(model, world, numbers); },
-      .evaluate = [&] { return score(model, world, kTrain, kValidation, "val"); },
-      .samples =
-          [&] {
-            std::vector<Sample> samples;
-            for (int number = kTrain; number < kTrain + 8; ++number) samples.push_back(answer(model, world, number));
-            return samples;
-          }};
+  const examples::Task task{.title = "seppo: the odd one of ten",
+                            .about = kTask,
+                            .data = fmt::format("{} training and {} validation sets", kTrain, kValidation),
+                            .example = "predict " + std::to_string(kTrain),
+                            .examples = kTrain,
+                            .loss = [&](std::span<const int> numbers) { return loss(model, world, numbers); },
+                            .evaluate = [&] { return score(model, world, kTrain, kValidation, "val"); },
+                            .samples =
+                                [&] {
+                                  std::vector<Sample> samples;
+                                  for (int number = kTrain; number < kTrain + 8; ++number)
+                                    samples.push_back(answer(model, world, number));
+                                  return samples;
+                                }};
   examples::Result result = run.train(line, parameters, model, task);
   result.summary.update(score(model, world, kTrain + kValidation, kTest, "test").measures);
   std::cout << fmt::format("the odd one found in {:.2f} % of {} fresh sets\n",

@@ -7,8 +7,8 @@
 
 namespace translate {
 
-// Narrow and other no-break spaces become blanks, letters become lower-case (Latin, Greek and Cyrillic ones), and a blank
-// is put before each of , . ! ? that has none.
+// Narrow and other no-break spaces become blanks, letters become lower-case (Latin, Greek and Cyrillic ones), and a
+// blank is put before each of , . ! ? that has none.
 std::string normalised(std::string_view text);
 
 // exp(min(0, 1 - |label| / |prediction|)) prod_n p_n^(1 / 2^n) for n from 1 to k, or to the words of a shorter

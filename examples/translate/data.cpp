@@ -69,8 +69,7 @@ Data load(const DataConfig& o, std::uint64_t seed) {
 
 Languages make_languages(const DataConfig& o, const std::vector<Pair>& train) {
   Languages languages;
-  languages.tokenizer =
-      Tokenizer(o.tokens, o.normalise);
+  languages.tokenizer = Tokenizer(o.tokens, o.normalise);
   if (o.tokens == Tokenizer::Kind::subwords) {
     std::vector<std::string> texts;
     for (const Pair& pair : train)

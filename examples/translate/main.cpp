@@ -57,7 +57,7 @@ struct RecipeConfig {
   double label_smoothing = 0.1;
   Best best = Best::bleu;
   int average = 5;
-  SearchConfig search;  // for the last evaluation; those before are greedy
+  SearchConfig search = {};  // for the last evaluation; those before are greedy
 
   void fields(seppo::ConfigVisitor& v) {
     v("label_smoothing", label_smoothing, {0, 0.999}, "share of the target spread evenly over all tokens");
@@ -82,7 +82,7 @@ Setup setup_of(Preset preset) {
   Setup s;
   seppo::TrainerConfig& trainer = s.training.trainer;
   switch (preset) {
-    case Preset::sentences:  // the model of the German-English tutorials
+    case Preset::sentences:         // the model of the German-English tutorials
       s.model.layer.dropout = 0.2;  // with 0.1 it starts to overfit after some 14 epochs
       s.model.tie_output = true;
       s.training.epochs = 16;

@@ -42,8 +42,8 @@ std::vector<std::vector<seppo::Hypothesis>> translate(const Transformer& model,
                                                       const seppo::BeamOptions& options);
 
 struct Score {
-  double loss = 0;        // mean over target tokens, each predicted from the right ones before it; perplexity is its exp
-  double accuracy = 0;    // of the same predictions
+  double loss = 0;      // mean over target tokens, each predicted from the right ones before it; perplexity is its exp
+  double accuracy = 0;  // of the same predictions
   seppo::Bleu bleu = {};  // of words between blanks
   double exact = 0;       // share of translations that equal their reference
   double bleu_2 = 0;      // mean of bleu_k with k = 2 over sentences (d2l.h)

@@ -3,6 +3,7 @@
 #include <seppo/autograd/tools/anomaly.h>
 #include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/autograd/tools/graph.h>
+#include <seppo/autograd/tools/probe.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/profile.h>
 #include <seppo/models/transformer.h>

@@ -1,6 +1,7 @@
 // The character language model: its text, its scores, and the program as a person runs it.
 #define BOOST_TEST_MODULE charlm
 #include "charlm/model.h"
+#include "charlm/text.h"
 #include "support/program.h"
 
 #include <boost/test/unit_test.hpp>
@@ -46,9 +47,10 @@ BOOST_AUTO_TEST_CASE(a_corpus_is_cut_in_two) {
 // The score is that of each character given those before it in its window, whatever the windows share.
 BOOST_AUTO_TEST_CASE(the_score_counts_each_character_once) {
   seppo::Parameters parameters(1);
-  const seppo::LanguageModel model(
-      parameters.root(),
-      {.vocabulary = 5, .layer = {.d_model = 8, .n_heads = 2, .d_ff = 32, .dropout = 0}, .n_layers = 1, .max_length = 4});
+  const seppo::LanguageModel model(parameters.root(), {.vocabulary = 5,
+                                                       .layer = {.d_model = 8, .n_heads = 2, .d_ff = 32, .dropout = 0},
+                                                       .n_layers = 1,
+                                                       .max_length = 4});
   seppo::RandomStream random(1, seppo::Purpose::test);
   std::vector<int> text;
   for (int i = 0; i < 203; ++i) text.push_back(static_cast<int>(random.below(5)));
@@ -105,7 +107,7 @@ BOOST_AUTO_TEST_CASE(mistakes_are_named) {
   check_refused(folder, {"charlm", "train", "--data", "short.txt"}, 1, "short.txt: 3 characters are too few");
   check_refused(folder, {"charlm", "train", "--data", "binary.txt"}, 1, "binary.txt: byte 3 is not UTF-8");
   check_refused(folder, {"charlm", "train", "--data", "short.txt", "--heads", "3"}, 2, "not a multiple");
-  check_refused(folder, {"charlm", "sample"}, 1, "runs/charlm: cannot open");
+  check_refused(folder, {"charlm", "sample"}, 2, "train one first: charlm train");
   check_refused(folder, {"charlm", "sample", "--temperature", "-1"}, 2, "--temperature");
   check_refused(folder, {"charlm", "sample", "--top-p", "0"}, 2, "--top-p");
 }

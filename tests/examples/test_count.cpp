@@ -74,7 +74,8 @@ BOOST_AUTO_TEST_CASE(an_answer_depends_on_its_own_sequence_only) {
 // Without positions, the order of the symbols does not matter; with them, it does.
 BOOST_AUTO_TEST_CASE(order_matters_by_positions_only) {
   for (const seppo::Pooling pooling : kPoolings)
-    for (const auto positions : {examples::Positions::none, examples::Positions::sinusoid, examples::Positions::binary}) {
+    for (const auto positions :
+         {examples::Positions::none, examples::Positions::sinusoid, examples::Positions::binary}) {
       seppo::Parameters parameters(2);
       const count::Model model = tiny(parameters, pooling, positions);
       const auto a = scores(model, ragged({{1, 2, 3, 3, 9}})), b = scores(model, ragged({{3, 9, 1, 3, 2}}));
@@ -102,8 +103,8 @@ BOOST_AUTO_TEST_CASE(every_pooling_learns_to_count) {
   // What it was not trained on is answered, but not silently.
   const Result odd = folder.run({"count", "predict", "0 0", "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"}, "");
   BOOST_CHECK(odd.err.find("trained on 16 symbols; this sequence has 2") != std::string::npos);
-  BOOST_CHECK_MESSAGE(odd.out.find("wrong: it is 16") != std::string::npos || odd.out.find("\n16\n") != std::string::npos,
-                      odd.out);
+  BOOST_CHECK_MESSAGE(
+      odd.out.find("wrong: it is 16") != std::string::npos || odd.out.find("\n16\n") != std::string::npos, odd.out);
   for (const char* bad : {"", "16", "1 x", "1,2", "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"})
     check_refused(folder, {"count", "predict", bad}, 1, "sequence");
   check_refused(folder, {"count", "train", "--pooling", "sum"}, 2, "--pooling");

@@ -37,14 +37,13 @@ BOOST_AUTO_TEST_CASE(nine_are_of_one_kind) {
 BOOST_AUTO_TEST_CASE(scores_move_with_their_elements) {
   const World world(1, {.kinds = 10, .features = 6, .noise = 0.5});
   seppo::Parameters parameters(1);
-  const odd_one::Model model(parameters.root(), {.world = {.features = 6},
-                                                .layer = {.d_model = 8, .n_heads = 2, .d_ff = 8, .dropout = 0},
-                                                .n_layers = 2});
+  const odd_one::Model model(
+      parameters.root(),
+      {.world = {.features = 6}, .layer = {.d_model = 8, .n_heads = 2, .d_ff = 8, .dropout = 0}, .n_layers = 2});
   const seppo::TapeMark mark;
   const seppo::Tensor elements = world.sets(std::vector<int>{0, 1}).elements;
   const std::vector<int> order{3, 1, 4, 0, 5, 9, 2, 6, 8, 7, 12, 11, 10, 13, 19, 18, 17, 16, 15, 14};
-  const auto before = model(elements),
-             after = model(index_select(elements, 0, order));
+  const auto before = model(elements), after = model(index_select(elements, 0, order));
   BOOST_CHECK_EQUAL(before.shape().str(), "[2,10]");
   float spread = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {

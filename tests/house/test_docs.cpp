@@ -4,6 +4,7 @@
 #include <seppo/autograd/tools/anomaly.h>
 #include <seppo/autograd/tools/gradient_check.h>
 #include <seppo/autograd/tools/graph.h>
+#include <seppo/autograd/tools/probe.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/profile.h>
 #include <seppo/nn/layers/linear.h>

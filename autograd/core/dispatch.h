@@ -1,0 +1,20 @@
+// Kernels: functions compiled once for each instruction set (Highway), of which the best for this processor is chosen
+// at run time.
+//
+// A header declares a kernel:    extern Kernel<void(real* y, const real* x, std::size_t n)> negate;
+// A source defines it in HWY_NAMESPACE under the same name and signature, and under HWY_ONCE in the namespace of the
+// declaration says             SEPPO_KERNEL(negate);
+#pragma once
+
+#include "real.h"
+
+namespace seppo::inline SEPPO_ABI {
+
+template <class Signature>
+using Kernel = Signature* const;
+
+}  // namespace seppo::inline SEPPO_ABI
+
+#define SEPPO_KERNEL(name) \
+  HWY_EXPORT(name);        \
+  constinit decltype(name) name = [](auto... args) -> decltype(auto) { return HWY_DYNAMIC_DISPATCH(name)(args...); }

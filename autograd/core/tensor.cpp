@@ -1,0 +1,110 @@
+// What can be asked of a tensor: its value, its gradient, its text.
+#include "tensor.h"
+
+#include "tape.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ostream>
+
+namespace seppo::inline SEPPO_ABI {
+
+real Tensor::item() const {
+  check(numel() == 1, "item: the tensor must have one element, got ", *this);
+  return *data();
+}
+
+const Tensor& Tensor::retain_grad() const {
+  Node& n = node();
+  (n.base ? n.base : &n)->retains_grad = true;
+  return *this;
+}
+
+std::span<const real> Tensor::grad() const {
+  const Node& n = node();
+  check<StateError>(n.requires_grad, "grad: tensor ", *this, " does not require a gradient");
+  const Node& owner = n.base ? *n.base : n;
+  check<StateError>(!owner.backward || owner.retains_grad, "grad: that of ", *this,
+                    ", which an op computed, is not kept; call retain_grad() on it before backward");
+  const real* const grad = owner.backward ? owner.retained : owner.tape ? owner.grad : tape().leaf_gradient(owner.grad);
+  check<StateError>(grad != nullptr, "grad: backward has not reached ", *this);
+  return {grad + (n.data - owner.data), numel()};
+}
+
+std::string Tensor::describe() const {
+  const Node& n = node();
+  const std::string* name = n.base ? n.base->name : n.name;
+  return name ? n.shape.str() + " (" + *name + ")" : n.shape.str();
+}
+
+void Tensor::stale() const {
+  if (!node_) fail<StateError>("tensor: an empty handle was used");
+  fail<StateError>("tensor: stale handle; its tape was cleared, or rewound, after it was made");
+}
+
+real* grad_of(const Tensor& x) {
+  const GradTarget target = grad_target(x);
+  if (target.beta == 0) std::fill_n(target.grad, x.numel(), real{0});
+  return target.grad;
+}
+
+real* grad_if_required(const Tensor& x) { return x.defined() && x.requires_grad() ? grad_of(x) : nullptr; }
+
+GradTarget grad_target(const Tensor& x) {
+  Node& n = x.node();
+  if (n.base) {
+    const Tensor base(*n.base);
+    const bool is_whole = n.shape.numel() == n.base->shape.numel();
+    const GradTarget target = is_whole ? grad_target(base) : GradTarget{grad_of(base), 1};
+    return {target.grad + (n.data - n.base->data), target.beta};
+  }
+  if (!n.tape) return {tape().leaf_gradient(n.grad), 1};
+  if (n.grad) return {n.grad, 1};
+  n.grad = static_cast<real*>(n.tape->arena().allocate_recycled(x.numel() * sizeof(real)));
+  return {n.grad, 0};
+}
+
+namespace {
+
+// Appends what is shown of x from `axis` on, where `row` counts the entries before it. Numbers are `width` wide, which
+// grows with the longest.
+void print(std::string& text, int& width, const Tensor& x, int axis, std::size_t row) {
+  constexpr int kEdge = 3;
+  if (axis == x.rank()) {
+    std::array<char, 64> number;
+    width = std::max(width, std::snprintf(number.data(), number.size(), "%*.4g", width, double{x.data()[row]}));
+    text += number.data();
+    return;
+  }
+  const int n = x.size(axis), inner = x.rank() - 1 - axis;
+  const bool elides = x.numel() > 1000 && n > 2 * kEdge;
+  std::string gap = " ";
+  if (inner > 0)
+    gap = std::string(static_cast<std::size_t>(inner), '\n') + std::string(static_cast<std::size_t>(axis) + 1, ' ');
+  text += '[';
+  for (int i = 0; i < n; ++i) {
+    if (i > 0) text += gap;
+    if (elides && i == kEdge) {
+      text += "..." + gap;
+      i = n - kEdge;
+    }
+    print(text, width, x, axis + 1, row * static_cast<std::size_t>(n) + static_cast<std::size_t>(i));
+  }
+  text += ']';
+}
+
+}  // namespace
+
+std::string to_string(const Tensor& x) {
+  std::string text;
+  int width = 0;
+  print(text, width, x, 0, 0);
+  text.clear();
+  print(text, width, x, 0, 0);  // now as wide as the longest number
+  return text;
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& x) { return out << to_string(x); }
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,158 @@
+// Functions of one array, element by element, a vector at a time: formula and derivative side by side.
+//
+// To add one: a struct here, its name in the table below and in kernels.h, and one line in ops/unary.cpp and ops.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "autograd/kernels/unary.cpp"
+#include <hwy/foreach_target.h>
+
+#include "../core/simd-inl.h"
+#include "kernels.h"
+
+#include <cmath>
+#include <numbers>
+
+HWY_BEFORE_NAMESPACE();
+namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace {
+
+constexpr real kInvSqrt2 = static_cast<real>(1 / std::numbers::sqrt2);
+constexpr real kInvSqrt2Pi = static_cast<real>(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+
+// f(x) of each lane, by a function of one number.
+template <class F>
+V each_lane(V x, const F& f) {
+  const D d;
+  real values[HWY_MAX_BYTES / sizeof(real)];
+  hn::StoreU(x, d, values);
+  for (std::size_t l = 0; l < lanes(); ++l) values[l] = f(values[l]);
+  return hn::LoadU(d, values);
+}
+
+// The standard normal distribution at x: its density, and Phi(x), its integral up to x.
+struct Normal {
+  V density, phi;
+};
+
+#ifdef SEPPO_FLOAT64
+Normal normal(V x) {
+  return {each_lane(x, [](real v) { return kInvSqrt2Pi * std::exp(real{-0.5} * v * v); }),
+          each_lane(x, [](real v) { return real{0.5} * std::erfc(-v * kInvSqrt2); })};
+}
+#else
+// erfc by Abramowitz and Stegun (1964), 7.1.26: within 1.5e-7.
+HWY_INLINE Normal normal(V x) {
+  const V z = hn::Mul(hn::Abs(x), set(kInvSqrt2)), one = set(1);
+  const V e = exp_nonpositive(hn::Neg(hn::Mul(z, z))), t = hn::Div(one, hn::MulAdd(set(0.3275911f), z, one));
+  V polynomial = set(1.061405429f);
+  for (const real c : {-1.453152027f, 1.421413741f, -0.284496736f, 0.254829592f})
+    polynomial = hn::MulAdd(polynomial, t, set(c));
+  const V tail = hn::Mul(hn::Mul(set(0.5f), e), hn::Mul(polynomial, t));  // Phi(-|x|)
+  return {hn::Mul(set(kInvSqrt2Pi), e), hn::IfThenElse(hn::Lt(x, hn::Zero(D())), tail, hn::Sub(one, tail))};
+}
+#endif
+
+HWY_INLINE V one_minus(V x) { return hn::Sub(set(1), x); }
+HWY_INLINE V sigmoid(V x) { return hn::Div(set(1), hn::Add(set(1), exp(hn::Neg(x)))); }
+HWY_INLINE V tanh(V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(D(), x)); }
+
+// forward: y = f(x). backward: dy f'(x), by x or by y.
+
+struct Relu {
+  static V forward(V x) { return hn::IfThenElse(hn::Lt(x, hn::Zero(D())), hn::Zero(D()), x); }
+  static V backward(V dy, V x, V) { return hn::IfThenElseZero(hn::Gt(x, hn::Zero(D())), dy); }
+};
+
+struct Gelu {  // x Phi(x)
+  static V forward(V x) { return hn::Mul(x, normal(x).phi); }
+  static V backward(V dy, V x, V) {
+    const Normal at = normal(x);
+    return hn::Mul(dy, hn::MulAdd(x, at.density, at.phi));
+  }
+};
+
+struct GeluTanh {  // x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715 x^3)
+  struct Parts {
+    V x, tanh_u, slope_u;
+  };
+  static Parts parts(V value) {
+    const V limit = set(30);  // tanh is 1 long before, and no power overflows
+    const V x = hn::IfThenElse(hn::Gt(hn::Abs(value), limit), hn::CopySignToAbs(limit, value), value);
+    const V factor = set(static_cast<real>(std::numbers::sqrt2 * std::numbers::inv_sqrtpi));
+    const V cubic = set(static_cast<real>(0.044715)), squared = hn::Mul(x, x);
+    return {x, tanh(hn::Mul(hn::Mul(factor, x), hn::MulAdd(cubic, squared, set(1)))),
+            hn::Mul(factor, hn::MulAdd(set(3), hn::Mul(cubic, squared), set(1)))};
+  }
+  static V forward(V x) { return hn::Mul(hn::Mul(set(0.5), x), hn::Add(set(1), parts(x).tanh_u)); }
+  static V backward(V dy, V x, V) {  // (1 + t) / 2 + x/2 (1 - t^2) u'
+    const Parts at = parts(x);
+    const V bend = hn::Mul(hn::Mul(at.x, at.slope_u), hn::NegMulAdd(at.tanh_u, at.tanh_u, set(1)));
+    return hn::Mul(hn::Mul(dy, set(0.5)), hn::Add(hn::Add(set(1), at.tanh_u), bend));
+  }
+};
+
+struct Silu {  // x s, s = sigmoid(x)
+  static V forward(V x) { return hn::Mul(x, sigmoid(x)); }
+  static V backward(V dy, V x, V) {  // s + x s (1 - s)
+    const V s = sigmoid(x);
+    return hn::Mul(dy, hn::MulAdd(hn::Mul(x, s), one_minus(s), s));
+  }
+};
+
+struct Tanh {
+  static V forward(V x) { return tanh(x); }
+  static V backward(V dy, V, V y) { return hn::Mul(dy, hn::NegMulAdd(y, y, set(1))); }
+};
+
+struct Sigmoid {
+  static V forward(V x) { return sigmoid(x); }
+  static V backward(V dy, V, V y) { return hn::Mul(dy, hn::Mul(y, one_minus(y))); }
+};
+
+struct Exp {
+  static V forward(V x) { return exp(x); }
+  static V backward(V dy, V, V y) { return hn::Mul(dy, y); }
+};
+
+struct Log {
+  static V forward(V x) {
+    return each_lane(x, [](real v) { return std::log(v); });
+  }
+  static V backward(V dy, V x, V) { return hn::Div(dy, x); }
+};
+
+template <class Op>
+void forward(real* y, const real* x, std::size_t n) {
+  for_each(n, [&](std::size_t i, std::size_t count) HWY_ATTR { store(Op::forward(load(x + i, count)), y + i, count); });
+}
+
+template <class Op>
+void backward(real* dx, real beta, const real* dy, const real* x, const real* y, std::size_t n) {
+  for_each(n, [&](std::size_t i, std::size_t count) HWY_ATTR {
+    accumulate(Op::backward(load(dy + i, count), load(x + i, count), load(y + i, count)), beta, dx + i, count);
+  });
+}
+
+template <class Op>
+constexpr kernels::Unary kUnary{forward<Op>, backward<Op>};
+
+const UnaryTable& unary() {
+  static constexpr UnaryTable table{.relu = kUnary<Relu>,
+                                    .gelu = kUnary<Gelu>,
+                                    .gelu_tanh = kUnary<GeluTanh>,
+                                    .silu = kUnary<Silu>,
+                                    .tanh = kUnary<Tanh>,
+                                    .sigmoid = kUnary<Sigmoid>,
+                                    .exp = kUnary<Exp>,
+                                    .log = kUnary<Log>};
+  return table;
+}
+
+}  // namespace
+}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace seppo::inline SEPPO_ABI::kernels {
+SEPPO_KERNEL(unary);
+}
+#endif

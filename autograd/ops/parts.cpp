@@ -1,0 +1,110 @@
+// Parts of tensors and tensors of parts: slices, concatenation, splitting.
+#include "op.h"
+#include "slices.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace seppo::inline SEPPO_ABI {
+
+Tensor slice(const Tensor& x, int axis, int begin, int end) {
+  axis = x.shape().axis(axis);
+  check<IndexError>(0 <= begin && begin <= end && end <= x.size(axis), "slice: ", begin, "..", end,
+                    " is not within 0..", x.size(axis), ", dim ", axis, " of ", x);
+  const Shape shape = with_size(x.shape(), axis, end - begin);
+  const Slices of_x(x.shape(), axis), of_y(shape, axis);
+  const std::size_t first = of_x.inner * static_cast<std::size_t>(begin);
+  if (axis == 0) return tape().view(x, shape, static_cast<std::ptrdiff_t>(first));
+  Tensor y = tape().create(shape);
+  const std::size_t rows = of_y.outer, from = of_x.block(), to = of_y.block();
+  kernels::copy_rows(y.data(), to, x.data() + first, from, rows, to);
+  record("slice", y, {x}, [=] { kernels::add_rows(grad_of(x) + first, from, grad_of(y), to, rows, to); });
+  return y;
+}
+
+Tensor concat(std::span<const Tensor> tensors, int axis) {
+  check<ArgumentError>(!tensors.empty(), "concat: no tensors given");
+  const Tensor& head = tensors.front();
+  axis = head.shape().axis(axis);
+  std::int64_t total = 0;
+  for (const Tensor& x : tensors) {
+    check(x.rank() == head.rank(), "concat: ranks differ: ", head, " and ", x);
+    for (int i = 0; i < x.rank(); ++i)
+      check(i == axis || x.size(i) == head.size(i), "concat: sizes differ outside axis ", axis, ": ", head, " dim ", i,
+            " = ", head.size(i), ", ", x, " dim ", i, " = ", x.size(i));
+    total += x.size(axis);
+  }
+  check(total <= std::numeric_limits<int>::max(), "concat: the sizes of dim ", axis, " add up to ", total,
+        ", more than an axis can have");
+  Tape& t = tape();
+  const auto parts = t.keep(tensors);
+  Tensor y = t.create(with_size(head.shape(), axis, static_cast<int>(total)));
+  const std::size_t rows = Slices(y.shape(), axis).outer, to = Slices(y.shape(), axis).block();
+  std::size_t first = 0;
+  for (const Tensor& x : parts) {
+    const std::size_t from = Slices(x.shape(), axis).block();
+    kernels::copy_rows(y.data() + first, to, x.data(), from, rows, from);
+    first += from;
+  }
+  t.record("concat", y, parts, [=] {
+    std::size_t begin = 0;
+    for (const Tensor& x : parts) {
+      const std::size_t from = Slices(x.shape(), axis).block();
+      if (x.requires_grad()) kernels::add_rows(grad_of(x), from, grad_of(y) + begin, to, rows, from);
+      begin += from;
+    }
+  });
+  return y;
+}
+
+Tensor concat(std::initializer_list<Tensor> tensors, int axis) {
+  return concat(std::span<const Tensor>(tensors.begin(), tensors.size()), axis);
+}
+
+Tensor stack(std::span<const Tensor> tensors, int axis) {
+  check<ArgumentError>(!tensors.empty(), "stack: no tensors given");
+  std::vector<Tensor> parts;
+  for (const Tensor& x : tensors) {
+    check(x.shape() == tensors.front().shape(), "stack: shapes differ: ", tensors.front(), " and ", x);
+    parts.push_back(unsqueeze(x, axis));
+  }
+  return concat(parts, axis);
+}
+
+Tensor stack(std::initializer_list<Tensor> tensors, int axis) {
+  return stack(std::span<const Tensor>(tensors.begin(), tensors.size()), axis);
+}
+
+std::vector<Tensor> split(const Tensor& x, std::span<const int> sizes, int axis) {
+  axis = x.shape().axis(axis);
+  std::int64_t total = 0;
+  for (const int size : sizes) {
+    check(size >= 0, "split: negative size ", size, " for dim ", axis, " of ", x);
+    total += size;
+  }
+  check(total == x.size(axis), "split: the sizes add up to ", total, ", not to dim ", axis, " = ", x.size(axis), " of ",
+        x);
+  std::vector<Tensor> parts;
+  int begin = 0;
+  for (const int size : sizes) parts.push_back(slice(x, axis, begin, begin + size)), begin += size;
+  return parts;
+}
+
+std::vector<Tensor> split(const Tensor& x, std::initializer_list<int> sizes, int axis) {
+  return split(x, std::span<const int>(sizes.begin(), sizes.size()), axis);
+}
+
+std::vector<Tensor> split(const Tensor& x, int size, int axis) {
+  check<ArgumentError>(size > 0, "split: size ", size, " is not positive");
+  std::vector<int> sizes;
+  for (int rest = x.size(axis); rest > 0; rest -= size) sizes.push_back(std::min(size, rest));
+  if (sizes.empty()) sizes.push_back(0);
+  return split(x, sizes, axis);
+}
+
+std::vector<Tensor> chunk(const Tensor& x, int chunks, int axis) {
+  check<ArgumentError>(chunks > 0, "chunk: ", chunks, " chunks");
+  return split(x, std::max(1, (x.size(axis) + chunks - 1) / chunks), axis);
+}
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,92 @@
+// Softmax and log softmax along an axis, and softmax under a mask.
+#include "op.h"
+#include "slices.h"
+
+#include <algorithm>
+
+namespace seppo::inline SEPPO_ABI {
+namespace {
+
+using RowForward = void (*)(real* y, const real* x, std::size_t n);
+using RowBackward = void (*)(real* dx, real beta, const real* dy, const real* y, std::size_t n);
+
+void softmax_forward(real* y, const real* x, std::size_t n) { kernels::softmax_row(y, x, n, n); }
+
+void log_softmax_forward(real* y, const real* x, std::size_t n) {
+  const real shift = kernels::log_sum_exp(x, n);
+  for (std::size_t j = 0; j < n; ++j) y[j] = x[j] - shift;
+}
+
+Tensor along_axis(const char* name, const Tensor& x, int axis, RowForward forward, RowBackward backward) {
+  check(x.rank() >= 1, name, ": needs at least one axis, got a scalar ", x);
+  const Slices slices(x.shape(), axis);
+  Tape& t = tape();
+  Tensor y = t.create(x.shape());
+  real* const rows = slices.inner == 1 ? nullptr : t.allocate<real>(3 * slices.n);
+  slices.for_each([&](std::size_t first) {
+    if (!rows) return forward(y.data() + first, x.data() + first, slices.n);
+    slices.gather(rows, x.data() + first);
+    forward(rows + slices.n, rows, slices.n);
+    slices.scatter(y.data() + first, rows + slices.n);
+  });
+  record(name, y, {x}, [=] {
+    const auto [dx, beta] = grad_target(x);
+    const real* const dy = grad_of(y);
+    slices.for_each([&, dx = dx, beta = beta](std::size_t first) {
+      if (!rows) return backward(dx + first, beta, dy + first, y.data() + first, slices.n);
+      real *const row_dx = rows, *const row_dy = rows + slices.n, *const row_y = rows + 2 * slices.n;
+      if (beta != 0) slices.gather(row_dx, dx + first);
+      slices.gather(row_dy, dy + first);
+      slices.gather(row_y, y.data() + first);
+      backward(row_dx, beta, row_dy, row_y, slices.n);
+      slices.scatter(dx + first, row_dx);
+    });
+  });
+  return y;
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int axis) {
+  return along_axis("softmax", x, axis, softmax_forward, kernels::softmax_row_backward);
+}
+
+Tensor log_softmax(const Tensor& x, int axis) {
+  return along_axis("log_softmax", x, axis, log_softmax_forward, kernels::log_softmax_row_backward);
+}
+
+Tensor softmax(const Tensor& x, const Mask& mask) {
+  check(x.rank() >= 2, "softmax: a mask needs x [..., queries, keys], got ", x);
+  const std::size_t queries = static_cast<std::size_t>(x.size(-2)), keys = x.cols();
+  const std::size_t sequences = queries == 0 ? 0 : x.rows() / queries;
+  check(mask.lengths.empty() || mask.lengths.size() == sequences, "softmax: mask has ", mask.lengths.size(),
+        " lengths for the ", sequences, " sequences of ", x);
+  check(mask.pairs.empty() || mask.pairs.size() == x.numel(), "softmax: mask has ", mask.pairs.size(),
+        " pairs for the ", x.numel(), " of ", x);
+  for (const int length : mask.lengths)
+    check<IndexError>(length >= 0 && static_cast<std::size_t>(length) <= keys, "softmax: valid length ", length,
+                      " is not in 0..", keys, " for ", x);
+  Tape& t = tape();
+  Tensor y = t.create(x.shape());
+  real* const row = t.allocate<real>(keys);
+  for (std::size_t i = 0; i < x.rows(); ++i) {
+    std::size_t count = mask.lengths.empty() ? keys : static_cast<std::size_t>(mask.lengths[i / queries]);
+    if (mask.is_causal) {
+      const std::size_t up_to = i % queries + 1 + keys;
+      count = std::min(count, up_to > queries ? up_to - queries : 0);
+    }
+    std::copy_n(x.data() + i * keys, keys, row);
+    if (!mask.pairs.empty())
+      for (std::size_t j = 0; j < count; ++j)
+        if (!mask.pairs[i * keys + j]) row[j] = -std::numeric_limits<real>::infinity();
+    kernels::softmax_row(y.data() + i * keys, row, count, keys);
+  }
+  record("softmax", y, {x}, [=] {
+    const auto [dx, beta] = grad_target(x);
+    for (std::size_t i = 0; i < y.rows(); ++i)
+      kernels::softmax_row_backward(dx + i * keys, beta, grad_of(y) + i * keys, y.data() + i * keys, keys);
+  });
+  return y;
+}
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,119 @@
+// Walk: visits the elements of several row-major tensors side by side, each with strides of its own. Broadcasting,
+// reductions, permutations and indexing are all walks.
+#pragma once
+
+#include "../core/tensor.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+namespace seppo::inline SEPPO_ABI {
+
+using Strides = std::array<std::size_t, Shape::kMaxRank>;  // by axis; a negative stride wraps around
+
+// The size of an axis counted from the end, 1 being the last; 1 where the shape has no such axis.
+inline int size_from_end(const Shape& shape, int axis) { return axis <= shape.rank() ? shape[-axis] : 1; }
+
+// How x moves along the axes of `shape`, to which it is broadcast: 0 where it repeats.
+inline Strides strides_within(const Shape& shape, const Shape& x) {
+  Strides strides{};
+  std::size_t stride = 1;
+  for (int axis = 1; axis <= x.rank(); ++axis) {
+    if (x[-axis] == shape[-axis]) strides[static_cast<std::size_t>(shape.rank() - axis)] = stride;
+    stride *= static_cast<std::size_t>(x[-axis]);
+  }
+  return strides;
+}
+inline Strides strides_of(const Shape& shape) { return strides_within(shape, shape); }
+
+// An operand and its role in messages.
+struct Named {
+  const char* role;
+  const Tensor& tensor;
+};
+
+// The shape that the operands broadcast to, as in NumPy: axes are aligned at the end, an axis of size 1 repeats. The
+// last `skipped` axes do not take part. Throws ShapeError, naming the op and two operands that do not fit.
+inline Shape broadcast_shape(const char* op, std::initializer_list<Named> operands, int skipped = 0) {
+  int sizes[Shape::kMaxRank], rank = 0;
+  for (const Named& x : operands) rank = std::max(rank, x.tensor.rank());
+  for (int axis = skipped + 1; axis <= rank; ++axis) {
+    const auto size = [axis](const Named& x) { return size_from_end(x.tensor.shape(), axis); };
+    const Named* widest = operands.begin();
+    for (const Named& x : operands) {
+      if (size(*widest) == 1) widest = &x;
+      check(size(x) == 1 || size(x) == size(*widest), op, ": sizes differ and neither is 1: ", widest->role, " ",
+            widest->tensor, " dim ", widest->tensor.rank() - axis, " = ", size(*widest), ", ", x.role, " ", x.tensor,
+            " dim ", x.tensor.rank() - axis, " = ", size(x));
+    }
+    sizes[rank - axis] = size(*widest);
+  }
+  return Shape(std::span<const int>(sizes, static_cast<std::size_t>(std::max(0, rank - skipped))));
+}
+
+// Axes along which all operands move on as one are one axis here; the last is a run of n() elements.
+template <std::size_t N>
+class Walk {
+ public:
+  using At = std::array<std::size_t, N>;  // an element of each operand
+
+  Walk(const Shape& shape, const std::array<Strides, N>& strides) {
+    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+      const auto size = static_cast<std::size_t>(shape[axis]);
+      if (size == 1) continue;
+      At step;
+      for (std::size_t o = 0; o < N; ++o) step[o] = strides[o][static_cast<std::size_t>(axis)];
+      bool is_one = rank_ > 0;
+      for (std::size_t o = 0; is_one && o < N; ++o) is_one = step[o] == steps_[rank_ - 1][o] * sizes_[rank_ - 1];
+      if (is_one) {
+        sizes_[rank_ - 1] *= size;
+      } else {
+        sizes_[rank_] = size;
+        steps_[rank_++] = step;
+      }
+    }
+  }
+
+  std::size_t n() const { return sizes_[0]; }
+  std::size_t step(std::size_t operand) const { return steps_[0][operand]; }  // within a run
+
+  // Calls f(first element of each operand) for each run.
+  template <class F>
+  void for_each_run(const F& f) const {
+    visit(std::max<std::size_t>(rank_, 1), At{}, f);
+  }
+  // Calls f(element of each operand), an argument for each, in row-major order.
+  template <class F>
+  void for_each(const F& f) const {
+    for_each_run([&](const At& first) {
+      for (std::size_t i = 0; i < n(); ++i) [&]<std::size_t... O>(std::index_sequence<O...>) {
+          f(first[O] + i * steps_[0][O]...);
+        }
+      (std::make_index_sequence<N>());
+    });
+  }
+
+ private:
+  template <class F>
+  void visit(std::size_t axes, At at, const F& f) const {
+    if (axes == 1) return f(at);
+    for (std::size_t i = 0; i < sizes_[axes - 1]; ++i) {
+      visit(axes - 1, at, f);
+      for (std::size_t o = 0; o < N; ++o) at[o] += steps_[axes - 1][o];
+    }
+  }
+
+  // From the last axis to the first.
+  std::size_t rank_ = 0;
+  std::array<std::size_t, Shape::kMaxRank> sizes_{1, 1, 1, 1};
+  std::array<At, Shape::kMaxRank> steps_{};
+};
+
+// Over the elements of y, and those of operands that are broadcast to it.
+template <class... Shapes>
+Walk<1 + sizeof...(Shapes)> broadcast(const Shape& y, const Shapes&... operands) {
+  return {y, {strides_of(y), strides_within(y, operands)...}};
+}
+
+}  // namespace seppo::inline SEPPO_ABI
