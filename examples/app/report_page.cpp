@@ -159,6 +159,7 @@ function fill(select, names) {
   if (before !== '' && +before < names.length) select.value = before;
 }
 let at = null;  // the marked square
+let pointer = '';  // where on the screen it last entered a square
 function currentMap() { return data.samples[+$('sample').value].maps[+$('map').value]; }
 function fillMaps() {
   fill($('map'), data.samples[+$('sample').value].maps.map(m => m.name));
@@ -194,7 +195,11 @@ function drawMap() {
       const box = {x: left + j * cell, y: top + i * cell, width: cell, height: cell}, weight = weightAt(m, i, j);
       make(svg, 'rect', {...box, class: 'w', 'data-weight': weight, 'fill-opacity': (weight / most).toFixed(4)});
       const cover = make(svg, 'rect', {...box, class: 'c', 'data-i': i, 'data-j': j});
-      cover.addEventListener('mouseenter', () => point(i, j));
+      cover.addEventListener('mouseenter', e => {
+        const place = e.screenX + ',' + e.screenY;
+        if (place !== pointer) point(i, j);  // not where a square is drawn anew under a pointer at rest
+        pointer = place;
+      });
     });
   });
   $('most').textContent = `${most.toFixed(3)}, the largest weight of ${m.name}`;
