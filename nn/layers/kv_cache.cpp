@@ -98,7 +98,25 @@ Tensor KeyValueCache::memory(std::size_t layer, FunctionRef<Tensor()> compute) {
   return tape().create_external({memory_rows_[layer], static_cast<int>(width_)}, memory_[layer].as<real>());
 }
 
+Offsets KeyValueCache::source_rows(Offsets rows) const {
+  check(rows.size() == static_cast<std::size_t>(source_rows_.back()) + 1, "decode: ", rows.size() - 1,
+        " sequences, but the sources have ", source_rows_.back(), "; select() was not told which");
+  int* const of_sources = tape().allocate<int>(source_rows_.size());
+  for (std::size_t s = 0; s < source_rows_.size(); ++s) of_sources[s] = rows[static_cast<std::size_t>(source_rows_[s])];
+  return {of_sources, source_rows_.size()};
+}
+
+void KeyValueCache::restart(std::size_t sequence) { lengths_[checked(sequence)] = 0; }
+
+int KeyValueCache::length(std::size_t sequence) const { return lengths_[checked(sequence)]; }
+
+std::size_t KeyValueCache::checked(std::size_t sequence) const {
+  check<IndexError>(sequence < lengths_.size(), "decode: sequence ", sequence, " of a cache of ", lengths_.size());
+  return sequence;
+}
+
 void KeyValueCache::select(std::span<const int> parents) {
+  for (const int parent : parents) checked(static_cast<std::size_t>(parent));
   const std::size_t row = capacity_ * width_;
   for (Memory& kv : self_) {
     if (chosen_.size() < parents.size() * row * sizeof(real)) chosen_ = cache_memory(parents.size() * row);

@@ -33,7 +33,7 @@ struct LayerCache {
   explicit operator bool() const { return cache != nullptr; }
   KeysValues append(const KeysValues& fresh) const;
   Tensor memory(FunctionRef<Tensor()> compute) const;
-  Offsets source_rows() const;
+  Offsets source_rows(Offsets rows) const;
 };
 
 class KeyValueCache {
@@ -51,15 +51,15 @@ class KeyValueCache {
   void select(std::span<const int> parents);  // for models without a memory
 
   // Forgets the positions of a sequence.
-  void restart(std::size_t sequence) { lengths_[sequence] = 0; }
-
-  int length(std::size_t sequence) const { return lengths_[sequence]; }
-  LayerCache layer(std::size_t index) { return {this, index}; }
+  void restart(std::size_t sequence);
+  int length(std::size_t sequence) const;
 
  private:
   friend struct LayerCache;
   KeysValues append(std::size_t layer, const KeysValues& fresh);
   Tensor memory(std::size_t layer, FunctionRef<Tensor()> compute);
+  Offsets source_rows(Offsets rows) const;
+  std::size_t checked(std::size_t sequence) const;
 
   std::size_t capacity_, width_;       // positions of a sequence; 2 d_model
   std::vector<int> lengths_, begins_;  // of each sequence: its positions; its first row in a layer's block
@@ -72,6 +72,6 @@ class KeyValueCache {
 
 inline KeysValues LayerCache::append(const KeysValues& fresh) const { return cache->append(layer, fresh); }
 inline Tensor LayerCache::memory(FunctionRef<Tensor()> compute) const { return cache->memory(layer, compute); }
-inline Offsets LayerCache::source_rows() const { return cache->source_rows_; }
+inline Offsets LayerCache::source_rows(Offsets rows) const { return cache->source_rows(rows); }
 
 }  // namespace seppo::inline SEPPO_ABI
