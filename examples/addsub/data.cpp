@@ -58,13 +58,15 @@ std::vector<int> tokenize(std::string_view text) {
 
 Expression parse_tokens(std::string_view text) {
   const std::vector<int> t = tokenize(text);
-  Expression e{kLargest + 1, 0, false};
-  if (t.size() == kSourceLength)
-    e = {signed_value(std::span(t).subspan(1)), signed_value(std::span(t).subspan(5)), t[4] == kSubtract};
-  // Any other tokens in these places would be written differently.
-  check<FormatError>(in_range(e) && std::equal(t.begin(), t.end(), e.source().begin()), "expression '", printable(text),
-                     "' is not: BOS sign digit digit add|subtract sign digit digit EOS, in -49..49, zero POSITIVE");
-  return e;
+  if (t.size() == kSourceLength) {
+    const std::span all(t);
+    const Expression e{signed_value(all.subspan(1)), signed_value(all.subspan(5)), t[4] == kSubtract};
+    // Tokens of another form, read as if they were of this one, are not what it is written with.
+    if (in_range(e) && std::equal(t.begin(), t.end(), e.source().begin())) return e;
+  }
+  fail<FormatError>("expression '", printable(text),
+                    "' is not: BOS sign digit digit add|subtract sign digit digit EOS,",
+                    " operands -49..49, zero POSITIVE");
 }
 
 // numpy.random.RandomState(0).permutation(n): Fisher-Yates on MT19937, each index drawn by masking
@@ -116,6 +118,12 @@ void Dataset::add(const Expression& expression, std::span<const int> target_toke
   target.add(target_tokens);
 }
 
+Dataset Dataset::pick(std::span<const int> some) const {
+  Dataset picked{{}, source.pick(some), target.pick(some)};
+  for (const int row : some) picked.rows.push_back(rows[static_cast<std::size_t>(row)]);
+  return picked;
+}
+
 Dataset all_expressions() {
   Dataset data;
   for (int i = 0; i < kExpressions; ++i) data.add(Expression::of(i), Expression::of(i).target());
@@ -136,29 +144,28 @@ Dataset read_dataset(const std::filesystem::path& path) {
   const std::string name = seppo::printable_path(path);
   std::ifstream file(path, std::ios::binary);
   check<seppo::FileError>(std::filesystem::is_regular_file(path) && file.good(), name, ": cannot read");
-  const json content = json::parse(file, nullptr, /*allow_exceptions=*/false);
-  check<FormatError>(!content.is_discarded(), name, ": not valid JSON");
-  for (const char* key : {"inp_expression", "out_expression"})
-    check<FormatError>(content.is_object() && content.contains(key) && content[key].is_array(), name, ": has no list '",
-                       key, "'");
-  const json &in = content["inp_expression"], &out = content["out_expression"];
-  check<FormatError>(in.size() == out.size(), name, ": ", in.size(), " expressions but ", out.size(), " results");
+  json in, out;
+  try {
+    const json content = json::parse(file);
+    in = content.at("inp_expression"), out = content.at("out_expression");
+  } catch (const json::exception& e) {
+    fail<FormatError>(name, ": not JSON with the lists inp_expression and out_expression (", printable(e.what(), 90),
+                      ")");
+  }
+  check<FormatError>(in.size() == out.size(), name, ": ", in.size(), " expressions but ", out.size(),
+                     " results in inp_expression and out_expression");
   check<FormatError>(in.size() >= 10, name, ": ", in.size(), " rows are too few; a tenth is kept for validation");
 
   Dataset data;
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    check<FormatError>(in[i].is_string() && out[i].is_string(), name, ": row ", i, " is not text");
-    try {
+  for (std::size_t i = 0; i < in.size(); ++i) try {
       const Expression e = parse_tokens(in[i].get<std::string>());
-      const std::string result = out[i].get<std::string>();
-      const std::vector<int> target = tokenize(result);
-      check<FormatError>(!target.empty() && target[0] == kBos && parse_result(std::span(target).subspan(1)), "result '",
-                         printable(result), "' is not: BOS sign digit digit EOS");
-      data.add(e, target);
-    } catch (const seppo::Error& e) {
+      const std::vector<int> result = tokenize(out[i].get<std::string>());
+      check<FormatError>(!result.empty() && result[0] == kBos && parse_result(std::span(result).subspan(1)), "result '",
+                         printable(out[i].get<std::string>()), "' is not: BOS sign digit digit EOS");
+      data.add(e, result);
+    } catch (const std::exception& e) {
       fail<FormatError>(name, ": row ", i, ": ", e.what());
     }
-  }
   return data;
 }
 

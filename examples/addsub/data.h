@@ -43,6 +43,7 @@ struct Dataset {
   seppo::Ragged source, target;  // of each row; targets as the data states them
 
   void add(const Expression& expression, std::span<const int> target_tokens);
+  Dataset pick(std::span<const int> some) const;  // of the rows
 };
 
 // All 19,602 expressions, by index.

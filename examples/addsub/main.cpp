@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <numeric>
 #include <set>
 
 namespace addsub {
@@ -18,6 +17,7 @@ using examples::Arguments;
 using examples::CommandLine;
 using examples::UsageError;
 using nlohmann::json;
+using seppo::Ragged;
 
 constexpr const char* kTask =
     "The task: \"BOS NEGATIVE 30 subtract NEGATIVE 34 EOS\" -> \"BOS POSITIVE 04 EOS\", operands -49..49, 19,602 "
@@ -59,100 +59,105 @@ std::span<const char* const> enum_names(Preset) {
   return kNames;
 }
 
-struct Recipe {
-  ModelConfig model;
-  examples::TrainingConfig training;
-};
-
-Recipe recipe_of(Preset preset, bool overfit) {
-  Recipe r{.model = {},
-           .training = {.epochs = 300,
-                        .eval_interval = 10,
-                        .trainer = {.lr = 3e-3,
-                                    .schedule = seppo::ScheduleKind::cosine,
-                                    .warmup_steps = 2000,
-                                    .adam = {.betas = {0.9, 0.98}, .eps = 1e-9, .weight_decay = 0.3}}}};
-  seppo::LayerConfig& layer = r.model.transformer.layer;
+void use_recipe(Preset preset, bool overfit, ModelConfig& model, examples::TrainingConfig& training) {
+  seppo::LayerConfig& layer = model.transformer.layer;
+  training = {.epochs = 300,
+              .eval_interval = 10,
+              .trainer = {.lr = 3e-3,
+                          .schedule = seppo::ScheduleKind::cosine,
+                          .warmup_steps = 2000,
+                          .adam = {.betas = {0.9, 0.98}, .eps = 1e-9, .weight_decay = 0.3}}};
   if (preset == Preset::large) {
     layer.d_model = 256, layer.n_heads = 8, layer.d_ff = 512;
-    r.training.epochs = 60;
-    r.training.trainer.lr = 5e-4;
-    r.training.trainer.warmup_steps = 200;
-    r.training.trainer.adam.weight_decay = 0.05;
+    training.epochs = 60;
+    training.trainer.lr = 5e-4, training.trainer.warmup_steps = 200, training.trainer.adam.weight_decay = 0.05;
   }
   if (preset == Preset::course) {  // what its notebook is handed out with
-    layer.dropout = 0.2;
-    r.model.positions = examples::Positions::floor_sinusoid;
-    r.model.dropout_place = DropoutPlace::norm;
-    r.training = {.epochs = 10,
-                  .sampler = {.batch_size = 256, .in_order = true},
-                  .trainer = {.lr = 1e-3, .adam = {.betas = {0.9, 0.995}, .eps = 1e-9}, .clip_norm = 0}};
+    layer.dropout = overfit ? 0 : 0.2;
+    model.positions = examples::Positions::floor_sinusoid;
+    model.dropout_place = DropoutPlace::norm;
+    training = {.epochs = 10,
+                .sampler = {.batch_size = 256, .in_order = true},
+                .trainer = {.lr = 1e-3, .adam = {.betas = {0.9, 0.995}, .eps = 1e-9}, .clip_norm = 0}};
   }
-  if (overfit) {
-    layer.dropout = 0;
-    r.training.epochs = 200;
-    r.training.eval_interval = 50;
-    r.training.trainer.warmup_steps = 20;
-  }
-  return r;
+  if (overfit) training.epochs = 200, training.eval_interval = 50, training.trainer.warmup_steps = 20;
 }
 
-std::set<int> expressions_of(const Dataset& data, std::span<const int> rows) {
+std::set<int> expressions_of(const Dataset& data) {
   std::set<int> seen;
-  for (const int row : rows) seen.insert(data.rows[static_cast<std::size_t>(row)].index());
+  for (const Expression& e : data.rows) seen.insert(e.index());
   return seen;
 }
 
-// The score of `rows`, and of those whose expression is not among the seen ones.
-struct Scores {
-  Score all;
-  std::size_t fresh = 0;
-  double fresh_exact = 0;
-
-  Scores(const Model& model, const Dataset& data, std::span<const int> rows, const std::set<int>& seen)
-      : all(score(model, data, rows)) {
-    const auto is_fresh = [&](int row) { return !seen.contains(data.rows[static_cast<std::size_t>(row)].index()); };
-    fresh = static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), is_fresh));
-    const auto wrong = std::count_if(all.wrong.begin(), all.wrong.end(), is_fresh);
-    if (fresh > 0) fresh_exact = 1 - static_cast<double>(wrong) / static_cast<double>(fresh);
-  }
-
-  void print(const char* name, const char* fresh_name) const {
-    std::cout << fmt::format("{:<12} exact match {:8.4f} %  token accuracy {:8.4f} %  loss {:#.4g}  ({} expressions)\n",
-                             name, 100 * all.exact_match(), 100 * all.token_accuracy(), all.loss, all.examples);
-    if (fresh > 0)
-      std::cout << fmt::format("  {:<22} {:8.4f} %  ({} expressions)\n", fresh_name, 100 * fresh_exact, fresh);
-  }
-};
-
-examples::Evaluation evaluation_of(const Scores& s) {
-  json measures = {{"val_exact", s.all.exact_match()},
-                   {"val_token_accuracy", s.all.token_accuracy()},
-                   {"val_accuracy_at", json::array()},
-                   {"val_examples", s.all.examples},
-                   {"val_examples_not_in_train", s.fresh}};
-  for (std::size_t place = 0; place < s.all.correct.size(); ++place)
-    measures["val_accuracy_at"].push_back(s.all.accuracy_at(place));
-  if (s.fresh > 0) measures["val_exact_not_in_train"] = s.fresh_exact;
-  return {s.all.loss, measures};
+void print_score(const char* name, const char* fresh_name, const Score& s) {
+  std::cout << fmt::format("{:<12} exact match {:8.4f} %  token accuracy {:8.4f} %  loss {:#.4g}  ({} expressions)\n",
+                           name, 100 * s.exact_match(), 100 * s.tokens.accuracy(), s.tokens.mean(), s.examples);
+  if (s.fresh > 0)
+    std::cout << fmt::format("  {:<22} {:8.4f} %  ({} expressions)\n", fresh_name, 100 * s.fresh_exact_match(),
+                             s.fresh);
 }
 
-void print_validation(const Scores& s) {
-  s.print("validation", "not in train");
+void print_validation(const Score& s) {
+  print_score("validation", "not in train", s);
   std::cout << fmt::format("  by place               sign {:.2f} %  tens {:.2f} %  units {:.2f} %  end {:.2f} %\n",
-                           100 * s.all.accuracy_at(0), 100 * s.all.accuracy_at(1), 100 * s.all.accuracy_at(2),
-                           100 * s.all.accuracy_at(3));
-  // The expressions trained on say nothing of a course's grade.
+                           100 * s.accuracy_at(0), 100 * s.accuracy_at(1), 100 * s.accuracy_at(2),
+                           100 * s.accuracy_at(3));
+  // Expressions that were trained on say nothing about a grade.
   if (s.fresh > 0)
     std::cout << fmt::format("  course tier            {} of {} (token accuracy of {} %)\n",
-                             course_tier(s.all.token_accuracy()), kTiers.size(), fmt::join(kTiers, ", "));
+                             course_tier(s.tokens.accuracy()), kTiers.size(), fmt::join(kTiers, ", "));
+}
+
+json measures_of(const Score& s) {
+  json measures = {{"val_exact", s.exact_match()},
+                   {"val_token_accuracy", s.tokens.accuracy()},
+                   {"val_accuracy_at", {s.accuracy_at(0), s.accuracy_at(1), s.accuracy_at(2), s.accuracy_at(3)}},
+                   {"val_examples", s.examples},
+                   {"val_examples_not_in_train", s.fresh}};
+  if (s.fresh > 0) measures["val_exact_not_in_train"] = s.fresh_exact_match();
+  return measures;
+}
+
+std::vector<int> answer(const Model& model, const Expression& e) {
+  Dataset one;
+  one.add(e, e.target());
+  return answers(model, one.source)[0];
+}
+
+// The answer with what the model looks at while it gives it.
+examples::Sample explain(const Model& model, const Expression& e, std::span<const int> answer) {
+  std::vector<int> target{kBos};
+  target.insert(target.end(), answer.begin(), answer.end());
+  Dataset one;
+  one.add(e, target);
+  const Ragged source = one.source, read = one.target.without_last();  // by encoder and decoder
+  seppo::AttentionRecorder recorder;
+  {
+    const seppo::UseMode eval(seppo::Mode::eval);
+    const seppo::TapeMark mark;
+    const seppo::Observe scope(recorder);
+    model.transformer.logits(source, read);
+  }
+  const auto labels_of = [=](const seppo::AttentionMap& map) {
+    const bool in_encoder = map.name.starts_with("encoder"), is_cross = map.name.ends_with("cross_attn");
+    examples::AttentionLabels labels;
+    for (const int id : (in_encoder ? source : read).tokens) labels.queries.push_back(vocabulary().token(id));
+    for (const int id : (in_encoder || is_cross ? source : read).tokens) labels.keys.push_back(vocabulary().token(id));
+    return labels;
+  };
+  return {.input = e.arithmetic(),
+          .expected = "",
+          .output = token_text(answer),
+          .maps = std::move(recorder.maps),
+          .labels = labels_of};
 }
 
 int train(const Arguments& arguments) {
   Preset preset = examples::option_in(arguments, "preset", Preset::lab);
-  const bool overfits = std::find(arguments.begin(), arguments.end(), "--overfit") != arguments.end();
-  auto [config, training] = recipe_of(preset, overfits);
-  examples::Run run{.out = "runs/addsub", .training = training};
+  const bool overfits = std::ranges::find(arguments, "--overfit") != arguments.end();
+  ModelConfig config;
+  examples::Run run{.out = "runs/addsub"};
+  use_recipe(preset, overfits, config, run.training);
   DataConfig data_config;
   ObjectiveConfig objective;
   CommandLine line("addsub train [options]", kTask);
@@ -165,68 +170,62 @@ int train(const Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
 
   const Dataset data = data_config.load(run.seed());
-  Split split = split_dataset(data.rows.size(), data_config.split);
+  auto [train_rows, validation_rows] = split_dataset(data.rows.size(), data_config.split);
   if (objective.overfit) {
-    const std::vector<int>& all = split.train;
-    split.train = {all[0], all[all.size() / 3], all[2 * all.size() / 3], all.back()};
-    split.validation = split.train;
+    const std::size_t n = train_rows.size();
+    train_rows = validation_rows = {train_rows[0], train_rows[n / 3], train_rows[2 * n / 3], train_rows[n - 1]};
   }
+  const Dataset training = data.pick(train_rows), validation = data.pick(validation_rows);
+  const std::set<int> seen = expressions_of(training);
   seppo::Parameters parameters(run.seed());
   const Model model(parameters.root(), config);
   const double smoothing = smoothing_over_all(objective.label_smoothing, objective.smoothing_over);
-  const std::set<int> seen = expressions_of(data, split.train);
-  std::optional<Scores> scores;
+  Score last;
   const examples::Task task{
       .title = "seppo: two-digit addition and subtraction",
       .about = kTask,
-      .data = fmt::format("{} training and {} validation expressions", split.train.size(), split.validation.size()),
+      .data = fmt::format("{} training and {} validation expressions", training.rows.size(), validation.rows.size()),
       .example = "predict --attention \"48 - 27\"",
-      .examples = split.train.size(),
-      .loss =
-          [&](std::span<const int> picks) {
-            std::vector<int> rows;
-            for (const int pick : picks) rows.push_back(split.train[static_cast<std::size_t>(pick)]);
-            return loss(model, data, rows, smoothing);
+      .examples = training.rows.size(),
+      .loss = [&](std::span<const int> rows) { return loss(model, training, rows, smoothing); },
+      .evaluate =
+          [&] {
+            last = score(model, validation, seen);
+            return examples::Evaluation{last.tokens.mean(), measures_of(last)};
           },
-      .evaluate = [&] { return evaluation_of(scores.emplace(model, data, split.validation, seen)); },
       .samples =
           [&] {
             std::vector<examples::Sample> samples;
-            for (std::size_t i = 0; i < std::min<std::size_t>(split.validation.size(), 8); ++i) {
-              const auto row = static_cast<std::size_t>(split.validation[i]);
-              samples.push_back(explain(model, data.rows[row], answer(model, data.rows[row])));
-              samples.back().expected = token_text(data.target[row].subspan(1));
+            for (std::size_t i = 0; i < std::min<std::size_t>(validation.rows.size(), 8); ++i) {
+              samples.push_back(explain(model, validation.rows[i], answer(model, validation.rows[i])));
+              samples.back().expected = token_text(validation.target[i].subspan(1));
             }
             return samples;
           }};
   const examples::Result result = run.train(line, parameters, model, task);
-  print_validation(*scores);
+  print_validation(last);
   run.finish(line, task, result);
   const bool is_whole = !result.is_interrupted && run.training.max_steps == 0;
-  if (objective.overfit && is_whole && !scores->all.wrong.empty())
+  if (objective.overfit && is_whole && !last.wrong.empty())
     throw std::runtime_error(fmt::format("--overfit: {} of the {} expressions trained on are not learned",
-                                         scores->all.wrong.size(), scores->all.examples));
+                                         last.wrong.size(), last.examples));
   return 0;
 }
 
 // All 19,602 expressions, and those of them that the data does not hold.
 json all_scores(const Model& model, const Dataset& data) {
-  const Dataset every = all_expressions();
-  std::vector<int> rows(every.rows.size()), of_data(data.rows.size());
-  std::iota(rows.begin(), rows.end(), 0);
-  std::iota(of_data.begin(), of_data.end(), 0);
-  const Scores s(model, every, rows, expressions_of(data, of_data));
-  s.print("all", "never in the data");
+  const Score s = score(model, all_expressions(), expressions_of(data));
+  print_score("all", "never in the data", s);
   constexpr std::size_t kShown = 20;
-  for (std::size_t i = 0; i < std::min(s.all.wrong.size(), kShown); ++i) {
-    const Expression e = Expression::of(s.all.wrong[i]);
+  for (std::size_t i = 0; i < std::min(s.wrong.size(), kShown); ++i) {
+    const Expression e = Expression::of(s.wrong[i]);
     std::cout << fmt::format("  wrong: {} = {}, got {}\n", e.arithmetic(), e.result(), token_text(answer(model, e)));
   }
-  if (s.all.wrong.size() > kShown) std::cout << fmt::format("  ... and {} more\n", s.all.wrong.size() - kShown);
-  return {{"all_exact", s.all.exact_match()},
-          {"unseen_exact", s.fresh_exact},
-          {"all_token_accuracy", s.all.token_accuracy()},
-          {"all_examples", s.all.examples},
+  if (s.wrong.size() > kShown) std::cout << fmt::format("  ... and {} more\n", s.wrong.size() - kShown);
+  return {{"all_exact", s.exact_match()},
+          {"unseen_exact", s.fresh_exact_match()},
+          {"all_token_accuracy", s.tokens.accuracy()},
+          {"all_examples", s.examples},
           {"unseen_examples", s.fresh}};
 }
 
@@ -254,11 +253,10 @@ int eval(const Arguments& arguments) {
   const Dataset data =
       config.load(examples::config_part<examples::TrainingConfig>(saved.config, "training").trainer.seed);
   const Split split = split_dataset(data.rows.size(), config.split);
-  const Scores scores(saved.model, data, split.validation, expressions_of(data, split.train));
-  print_validation(scores);
-  const examples::Evaluation evaluation = evaluation_of(scores);
-  json summary = evaluation.measures;
-  summary["val_loss"] = evaluation.val_loss;
+  const Score validation = score(saved.model, data.pick(split.validation), expressions_of(data.pick(split.train)));
+  print_validation(validation);
+  json summary = measures_of(validation);
+  summary["val_loss"] = validation.tokens.mean();
   if (all) summary.update(all_scores(saved.model, data));
   if (as_json) std::cout << summary.dump() << "\n";
   return 0;

@@ -64,73 +64,30 @@ seppo::ShardLoss loss(const Model& model, const Dataset& data, std::span<const i
   return seppo::classification_loss(logits, target.without_first().tokens, label_smoothing);
 }
 
-namespace {
-
-std::vector<std::vector<int>> decode(const Model& model, const Ragged& source) {
-  return greedy_decode(model.transformer, source, {.bos = kBos, .eos = kEos, .max_length = kTargetLength - 1});
+std::vector<std::vector<int>> answers(const Model& model, const Ragged& expressions) {
+  return greedy_decode(model.transformer, expressions, {.bos = kBos, .eos = kEos, .max_length = kTargetLength - 1});
 }
 
-std::vector<std::string> token_names(std::span<const int> ids) {
-  std::vector<std::string> names;
-  for (const int id : ids) names.push_back(vocabulary().token(id));
-  return names;
-}
-
-}  // namespace
-
-std::vector<int> answer(const Model& model, const Expression& expression) {
-  Ragged source;
-  source.add(expression.source());
-  return decode(model, source)[0];
-}
-
-examples::Sample explain(const Model& model, const Expression& expression, std::span<const int> answer) {
-  std::vector<int> target{kBos};
-  target.insert(target.end(), answer.begin(), answer.end());
-  Ragged source, whole;
-  source.add(expression.source());
-  whole.add(target);
-  const Ragged read = whole.without_last();  // by the decoder
-  seppo::AttentionRecorder recorder;
-  {
-    const seppo::UseMode eval(seppo::Mode::eval);
-    const seppo::TapeMark mark;
-    const seppo::Observe scope(recorder);
-    model.transformer.logits(source, read);
-  }
-  return {.input = expression.arithmetic(),
-          .expected = "",
-          .output = token_text(answer),
-          .maps = std::move(recorder.maps),
-          .labels = [from = token_names(source.tokens), to = token_names(read.tokens)](const seppo::AttentionMap& map) {
-            const bool in_encoder = map.name.starts_with("encoder"), is_cross = map.name.ends_with("cross_attn");
-            return examples::AttentionLabels{in_encoder ? from : to, in_encoder || is_cross ? from : to};
-          }};
-}
-
-double Score::token_accuracy() const {
-  double sum = 0;
-  for (std::size_t place = 0; place < correct.size(); ++place) sum += accuracy_at(place);
-  return sum / static_cast<double>(correct.size());
-}
-
-Score score(const Model& model, const Dataset& data, std::span<const int> rows) {
+Score score(const Model& model, const Dataset& data, const std::set<int>& seen) {
+  std::vector<int> rows(data.rows.size());
+  std::iota(rows.begin(), rows.end(), 0);
   Score total{.examples = rows.size()};
-  std::mutex mutex;  // of total: chunks are scored by several threads
-  const seppo::StepLoss sums = seppo::evaluate(rows, [&](std::span<const int> chunk) {
+  std::mutex mutex;  // of total: several threads score
+  total.tokens = seppo::evaluate(rows, [&](std::span<const int> chunk) {
     const Ragged source = data.source.pick(chunk), target = data.target.pick(chunk), next = target.without_first();
     const Tensor logits = model.transformer.logits(source, target.without_last());
     const std::vector<int> best = argmax(logits);
-    const auto answers = decode(model, source);
+    const auto decoded = answers(model, source);
     const std::scoped_lock lock(mutex);
     for (std::size_t i = 0; i < best.size(); ++i) total.correct[i % total.correct.size()] += best[i] == next.tokens[i];
     for (std::size_t i = 0; i < chunk.size(); ++i)
-      if (!std::equal(answers[i].begin(), answers[i].end(), next[i].begin(), next[i].end()))
-        total.wrong.push_back(chunk[i]);
+      if (!std::ranges::equal(decoded[i], next[i])) total.wrong.push_back(chunk[i]);
     return seppo::classification_loss(logits, next.tokens);
   });
-  std::sort(total.wrong.begin(), total.wrong.end());
-  total.loss = sums.mean();
+  std::ranges::sort(total.wrong);
+  const auto is_fresh = [&](int row) { return !seen.contains(data.rows[static_cast<std::size_t>(row)].index()); };
+  total.fresh = static_cast<std::size_t>(std::ranges::count_if(rows, is_fresh));
+  total.fresh_wrong = static_cast<std::size_t>(std::ranges::count_if(total.wrong, is_fresh));
   return total;
 }
 

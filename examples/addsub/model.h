@@ -9,6 +9,7 @@
 #include <seppo/nn/train/metrics.h>
 
 #include <array>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -60,28 +61,24 @@ double smoothing_over_all(double share, Smoothing over);
 // Cross-entropy of the target tokens after BOS, summed, for the given rows of the data.
 seppo::ShardLoss loss(const Model& model, const Dataset& data, std::span<const int> rows, double label_smoothing = 0);
 
-// The model's answer, decoded greedily: tokens after BOS.
-std::vector<int> answer(const Model& model, const Expression& expression);
-
-// The expression, this answer, and the attention of every layer and head while the model gives it.
-examples::Sample explain(const Model& model, const Expression& expression, std::span<const int> answer);
+// The model's answer to each expression, decoded greedily: tokens after BOS.
+std::vector<std::vector<int>> answers(const Model& model, const seppo::Ragged& expressions);
 
 struct Score {
-  std::size_t examples = 0;
-  double loss = 0;  // mean cross-entropy
-  // Right tokens at each place, sign, tens, units and EOS, each predicted from the right ones before it.
-  std::array<std::size_t, kTargetLength - 1> correct{};
-  std::vector<int> wrong{};  // rows whose whole answer, decoded greedily, is not right
+  seppo::StepLoss tokens = {};                           // each predicted from the right ones before it
+  std::array<std::size_t, kTargetLength - 1> correct{};  // of them at the sign, tens, units and EOS
+  std::vector<int> wrong = {};                           // rows whose whole answer, decoded greedily, is not right
+  std::size_t examples = 0, fresh = 0, fresh_wrong = 0;  // fresh: the expression is not among the seen ones
 
-  double exact_match() const {
-    return examples ? 1 - static_cast<double>(wrong.size()) / static_cast<double>(examples) : 0;
+  double exact_match() const { return share(examples - wrong.size(), examples); }
+  double accuracy_at(std::size_t place) const { return share(correct[place], examples); }
+  double fresh_exact_match() const { return share(fresh - fresh_wrong, fresh); }
+  static double share(std::size_t n, std::size_t of) {
+    return of ? static_cast<double>(n) / static_cast<double>(of) : 0;
   }
-  double accuracy_at(std::size_t place) const {
-    return examples ? static_cast<double>(correct[place]) / static_cast<double>(examples) : 0;
-  }
-  double token_accuracy() const;  // the mean of all places
 };
-Score score(const Model& model, const Dataset& data, std::span<const int> rows);
+// Of all rows; `seen` are indices of expressions.
+Score score(const Model& model, const Dataset& data, const std::set<int>& seen = {});
 
 // What courses grade by: how many of these percentages of right tokens are reached, rounded to whole ones.
 constexpr std::array kTiers{50, 63, 70, 74, 80};
