@@ -4,12 +4,6 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-template <class Config>
-const Config& checked(const char* what, const Config& c) {
-  check_config(what, c);
-  return c;
-}
-
 PredictorConfig with_position_for_token(const ClassifierConfig& c) {
   PredictorConfig predictor = c.predictor;
   predictor.max_length += c.pooling == Pooling::class_token;
@@ -32,7 +26,7 @@ Tensor put_in_front(const Tensor& token, const Tensor& x, std::vector<int>& rows
 // The input network starts at half of Xavier's range: while inputs are small beside the positions, attention finds
 // positional patterns about an epoch sooner.
 Predictor::Predictor(const Scope& s, const PredictorConfig& c)
-    : config(checked("predictor", c)),
+    : config(check_config("predictor", c)),
       input_dropout(c.input_dropout),
       input(s / "input", c.features, c.layer.d_model, {.bias = c.layer.bias, .init = init_xavier_uniform(0.5)}),
       positions(s / "positions", c.positions, c.max_length, c.layer.d_model),
@@ -42,7 +36,7 @@ Predictor::Predictor(const Scope& s, const PredictorConfig& c)
       output(s / "output" / "classes", c.layer.d_model, c.classes, {.bias = c.layer.bias}) {}
 
 Classifier::Classifier(const Scope& s, const ClassifierConfig& c)
-    : config(checked("classifier", c)), predictor(s, with_position_for_token(c)) {
+    : config(check_config("classifier", c)), predictor(s, with_position_for_token(c)) {
   if (c.pooling == Pooling::class_token)
     class_token = s.parameter("class_token", {1, c.predictor.layer.d_model}, init_normal(0.02), /*decay=*/false);
 }

@@ -42,11 +42,21 @@ struct LanguageModelConfig {
 struct LanguageModel {
   using Config = LanguageModelConfig;
   // Throws ArgumentError if a field is out of range.
-  LanguageModel(const Scope& s, const LanguageModelConfig& config);
+  LanguageModel(const Scope& s, const LanguageModelConfig& c)
+      : config(check_config("language model", c)),
+        embedding(s / "embedding", c.vocabulary, c.layer.d_model, init_normal(0.02)),
+        positions(s / "positions", c.positions, c.max_length, c.layer.d_model),
+        dropout(c.layer.dropout),
+        layers(s / "layers", c.n_layers, c.layer) {}
 
   // Scores of the token after each position: [rows, vocabulary]. With a cache, the tokens continue the cached
   // sequences.
-  Tensor operator()(const Ragged& tokens, KeyValueCache* cache = nullptr) const;
+  Tensor operator()(const Ragged& tokens, KeyValueCache* cache = nullptr) const {
+    const auto ids = positions.ids(tokens.offsets, cache ? cache->extend(tokens.offsets) : std::span<const int>());
+    const Tensor x =
+        dropout(embedding(tokens.tokens, {.positions = positions.table, .position_ids = ids}));  // [rows, d_model]
+    return embedding.as_linear(layers(x, tokens.offsets, Mask::causal(), cache));                // [rows, vocabulary]
+  }
 
   // An empty cache for sequences of at most config.max_length tokens.
   KeyValueCache make_cache(std::size_t sequences) const {

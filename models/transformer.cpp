@@ -6,11 +6,6 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-const TransformerConfig& checked(const TransformerConfig& c) {
-  check_config("transformer", c);
-  return c;
-}
-
 Embedding make_embedding(const Scope& s, int vocabulary, const TransformerConfig& c) {
   return {s, vocabulary, c.layer.d_model, init_normal(c.scale_embeddings ? 1 / std::sqrt(c.layer.d_model) : 1)};
 }
@@ -25,7 +20,7 @@ void TransformerConfig::validate() const {
 }
 
 Transformer::Transformer(const Scope& s, const TransformerConfig& c)
-    : config(checked(c)),
+    : config(check_config("transformer", c)),
       src_embedding(make_embedding(s / (c.share_embeddings ? "embedding" : "src_embedding"), c.src_vocabulary, c)),
       tgt_embedding(c.share_embeddings ? src_embedding : make_embedding(s / "tgt_embedding", c.tgt_vocabulary, c)),
       positions(s / "positions", c.positions, c.max_length, c.layer.d_model),

@@ -91,7 +91,7 @@ struct EncoderLayer {
         add_norm_2(s / "norm2", c),
         name(s.region()) {}
 
-  // x, and all that is made of it: [rows, d_model]
+  // All tensors are [rows, d_model].
   Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), LayerCache cache = {}) const {
     const Region here(name);
     const Tensor a = add_norm_1(x, [&](const Tensor& z) { return self_attn(z, rows, mask, cache); });
@@ -115,7 +115,7 @@ struct DecoderLayer {
         add_norm_3(s / "norm3", c),
         name(s.region()) {}
 
-  // x, and all that is made of it: [rows, d_model]; memory [memory_rows, d_model]
+  // All tensors are [rows, d_model], the memory is [memory_rows, d_model].
   Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows,
                     LayerCache cache = {}) const {
     const Region here(name);

@@ -71,57 +71,55 @@ class Reader : public ConfigVisitor {
 
  private:
   void integer(const char* name, int& value, Range range, const char*) override {
-    const json& found = find(name);
-    require(found.is_number_integer() && is_in(range, found.get<double>()), name, "an integer in " + text_of(range));
-    value = found.get<int>();
+    const auto fits = [&](const json& j) { return j.is_number_integer() && is_in(range, j.get<double>()); };
+    read(name, value, fits, "an integer in " + text_of(range));
   }
   void number(const char* name, double& value, Range range, const char*) override {
-    const json& found = find(name);
-    require(is_number_in(range, found), name, "a number in " + text_of(range));
-    value = found.get<double>();
+    read(
+        name, value, [&](const json& j) { return is_number(range, j); }, "a number in " + text_of(range));
   }
   void pair(const char* name, std::array<double, 2>& value, Range range, const char*) override {
-    const json& found = find(name);
-    require(found.is_array() && found.size() == 2 && is_number_in(range, found[0]) && is_number_in(range, found[1]),
-            name, "two numbers in " + text_of(range));
-    value = {found[0].get<double>(), found[1].get<double>()};
+    const auto fits = [&](const json& j) {
+      return j.is_array() && j.size() == 2 && is_number(range, j[0]) && is_number(range, j[1]);
+    };
+    read(name, value, fits, "two numbers in " + text_of(range));
   }
   void flag(const char* name, bool& value, const char*) override {
-    require(find(name).is_boolean(), name, "true or false");
-    value = find(name).get<bool>();
+    read(
+        name, value, [](const json& j) { return j.is_boolean(); }, "true or false");
   }
   void seed(const char* name, std::uint64_t& value, const char*) override {
-    const json& found = find(name);
-    require(found.is_number_integer() && (found.is_number_unsigned() || found.get<std::int64_t>() >= 0), name,
-            "an integer in 0..2^64-1");
-    value = found.get<std::uint64_t>();
+    const auto fits = [](const json& j) {
+      return j.is_number_unsigned() || (j.is_number_integer() && j.get<std::int64_t>() >= 0);
+    };
+    read(name, value, fits, "an integer in 0..2^64-1");
   }
   void text(const char* name, std::string& value, const char*) override {
-    require(find(name).is_string(), name, "text");
-    value = find(name).get<std::string>();
+    read(
+        name, value, [](const json& j) { return j.is_string(); }, "text");
   }
   void path(const char* name, std::filesystem::path& value, const char*) override {
-    require(find(name).is_string(), name, "a path");
-    value = find(name).get<std::string>();
+    std::string string;
+    text(name, string, nullptr);
+    value = string;
   }
   void choice(const char* name, int, const Set& set, Names names, const char*) override {
-    const json& found = find(name);
-    const auto at = std::find_if(names.begin(), names.end(), [&](const char* known) { return found == known; });
-    require(at != names.end(), name, text_of(names));
-    set(static_cast<int>(at - names.begin()));
+    std::string chosen;
+    const auto at = [&](const json& j) { return std::find(names.begin(), names.end(), j); };
+    read(
+        name, chosen, [&](const json& j) { return at(j) != names.end(); }, text_of(names));
+    set(static_cast<int>(at(chosen) - names.begin()));
   }
 
-  const json& find(const char* name) {
+  template <class T, class Fits>
+  void read(const char* name, T& value, const Fits& fits, const std::string& rule) {
     check<FormatError>(object_.contains(name), "config: '", name, "' is missing");
     fields_.insert(name);
-    return object_[name];
+    const json& found = object_[name];
+    if (!fits(found)) fail<FormatError>("config: '", name, "' is ", shown(found), ", not ", rule);
+    value = found.get<T>();
   }
-  static bool is_number_in(Range range, const json& value) {
-    return value.is_number() && is_in(range, value.get<double>());
-  }
-  void require(bool ok, const char* name, const std::string& rule) const {
-    check<FormatError>(ok, "config: '", name, "' is ", shown(object_[name]), ", not ", rule);
-  }
+  static bool is_number(Range range, const json& j) { return j.is_number() && is_in(range, j.get<double>()); }
   // Safe on a terminal: escaped and short.
   static std::string shown(const json& value) {
     const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);

@@ -105,11 +105,13 @@ Config from_json_object(const nlohmann::json& object, Config config = {}) {
   return config;
 }
 
-// Throws ArgumentError for a field out of range: "transformer: d_model 0 is not in 1..65536"; calls validate().
+// Throws ArgumentError for a field out of range: "transformer: d_model 0 is not in 1..65536"; calls validate(). Returns
+// the config, so that a constructor can check it before anything is made from it.
 template <class Config>
-void check_config(const char* what, Config config) {
-  detail::check_fields(what, [&](ConfigVisitor& v) { config.fields(v); });
+const Config& check_config(const char* what, const Config& config) {
+  detail::check_fields(what, [copy = config](ConfigVisitor& v) mutable { copy.fields(v); });
   if constexpr (requires { config.validate(); }) config.validate();
+  return config;
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,3 +1,4 @@
+// Parameters: the growing blocks, and the tensors that point into them.
 #include "parameters.h"
 
 #include <algorithm>
@@ -33,22 +34,28 @@ Tensor Scope::buffer(std::string_view name, const Shape& shape, const Init& init
 }
 
 Tensor Scope::constant(const Shape& shape, std::span<const real> values) const {
-  return parameters_->add_constant(shape, values);
+  check(static_cast<std::size_t>(shape.numel()) == values.size(), "constant: shape ", shape, " has ", shape.numel(),
+        " elements, ", values.size(), " values given");
+  return constant(shape, [&](std::span<real> to, const Shape&, RandomStream&) {
+    std::copy(values.begin(), values.end(), to.begin());
+  });
 }
+
+Tensor Scope::constant(const Shape& shape, const Init& init) const { return parameters_->add_constant(shape, init); }
 
 Parameters::~Parameters() {
   for (const Entry& entry : entries_) release_leaf(entry.tensor.node());
   for (Node* node : constants_) release_leaf(*node);
 }
 
-// The blocks double; memory beyond size_ is not touched, so it costs nothing.
+// The blocks double in capacity; pages beyond size_ are never touched, so they cost nothing.
 void Parameters::reserve(std::size_t size) {
   if (size <= capacity_) return;
   const std::size_t capacity = std::max(size, 2 * capacity_);
   Memory values(capacity * sizeof(real)), gradients(capacity * sizeof(real));
   std::copy_n(values_.as<real>(), size_, values.as<real>());
   const std::span<const real> before(gradients_.as<real>(), size_);
-  if (std::any_of(before.begin(), before.end(), [](real g) { return g != 0; }))  // else they stay untouched
+  if (std::any_of(before.begin(), before.end(), [](real g) { return g != 0; }))  // else its pages stay untouched
     std::copy(before.begin(), before.end(), gradients.as<real>());
   values_ = std::move(values);
   gradients_ = std::move(gradients);
@@ -82,15 +89,18 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
   return entry.tensor;
 }
 
-Tensor Parameters::add_constant(const Shape& shape, std::span<const real> values) {
-  check(static_cast<std::size_t>(shape.numel()) == values.size(), "constant: shape ", shape, " has ", shape.numel(),
-        " elements, ", values.size(), " values given");
+Tensor Parameters::add_constant(const Shape& shape, const Init& init) {
+  const std::size_t count = static_cast<std::size_t>(shape.numel()), most = std::max(most_, std::size_t{1} << 24);
+  check<ArgumentError>(count <= most && constants_size_ <= most - count, "parameters: with a constant ", shape,
+                       " the model has more than the allowed ", most, " values");
   constants_.reserve(constants_.size() + 1);
-  constant_values_.emplace_back(std::max<std::size_t>(1, values.size()) * sizeof(real));
-  std::copy(values.begin(), values.end(), constant_values_.back().as<real>());
-  Node& node = acquire_leaf(shape, constant_values_.back().as<real>(), nullptr, nullptr);
+  Memory& values = constant_values_.emplace_back(std::max<std::size_t>(1, count) * sizeof(real));
+  RandomStream random(seed_, Purpose::init, constants_.size());
+  init({values.as<real>(), count}, shape, random);
+  Node& node = acquire_leaf(shape, values.as<real>(), nullptr, nullptr);
   node.requires_grad = false;
   constants_.push_back(&node);
+  constants_size_ += count;
   return Tensor(node);
 }
 

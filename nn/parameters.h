@@ -35,9 +35,10 @@ class Scope {
   Tensor parameter(std::string_view name, const Shape& shape, const Init& init, bool decay) const;
   // A tensor that lives as long as the parameters but is neither trained nor saved.
   Tensor constant(const Shape& shape, std::span<const real> values) const;
+  Tensor constant(const Shape& shape, const Init& init) const;
 
-  // Values that are saved with the parameters but not trained: running statistics. Its gradient stays zero,
-  // so optimisers leave it alone.
+  // Values that are saved with the parameters but not trained: running statistics. Their gradient stays zero,
+  // so optimisers leave them alone.
   Tensor buffer(std::string_view name, const Shape& shape, const Init& init) const;
 
   const std::string& path() const { return path_; }
@@ -63,8 +64,8 @@ class Parameters {
     std::size_t size() const { return static_cast<std::size_t>(shape.numel()); }
   };
 
-  // `most` limits the values that may be asked for: what a file claims to hold must not take more memory
-  // than the file justifies. Beyond it, Scope::parameter throws ArgumentError.
+  // `most` caps the number of values, so that a small corrupt file cannot make us allocate a huge model: beyond it
+  // Scope::parameter throws ArgumentError; Scope::constant beyond `most` or 2^24, whichever is more.
   explicit Parameters(std::uint64_t seed, std::size_t most = Shape::kMaxElements) : seed_(seed), most_(most) {}
   ~Parameters();
   Parameters(const Parameters&) = delete;
@@ -87,13 +88,14 @@ class Parameters {
   friend class Scope;
   void reserve(std::size_t size);
   Tensor add(std::string name, const Shape& shape, const Init& init, bool decay, bool trained);
-  Tensor add_constant(const Shape& shape, std::span<const real> values);
+  Tensor add_constant(const Shape& shape, const Init& init);
 
   std::uint64_t seed_;
   std::size_t most_;
   std::deque<Entry> entries_;
   Memory values_, gradients_;
   std::size_t size_ = 0, capacity_ = 0;
+  std::size_t constants_size_ = 0;
   std::vector<Memory> constant_values_;
   std::vector<Node*> constants_;
 };

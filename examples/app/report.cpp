@@ -83,7 +83,7 @@ void Report::write(const std::vector<Sample>& samples, bool is_finished) const {
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
           title + "</title>\n<style>" + kReportStyle + "</style></head>\n<body><main>\n<h1>" + title +
-          "</h1>\n<p id=\"about\"></p>\n"
+          "</h1>\n<p id=\"about\"></p>\n<p id=\"result\"></p>\n"
           "<section><h2>Curves</h2><div id=\"curves\"></div></section>\n"
           "<section><h2>Samples</h2><table id=\"samples\"></table></section>\n"
           "<section id=\"attention\"><h2>Attention</h2><div class=\"controls\">"

@@ -14,7 +14,7 @@ h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.1rem;margin:1.6rem 0 .5rem}
 #about{color:var(--faint);white-space:pre-wrap}
 #curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,17rem),1fr));gap:.8rem}
 figure{margin:0;background:var(--panel);border-radius:.5rem;padding:.6rem}
-figcaption{font-size:.85rem}figcaption b{font-variant-numeric:tabular-nums}.a{color:var(--a)}.b{color:var(--b)}
+figcaption{font-size:.85rem}.entry{display:inline-block;margin-left:.6em}figcaption b{font-variant-numeric:tabular-nums}.a{color:var(--a)}.b{color:var(--b)}
 svg text{fill:var(--faint);font-size:11px;font-family:system-ui,sans-serif}
 .axis{stroke:var(--line)}.curve{fill:none;stroke:currentColor;stroke-width:1.6}circle.curve{fill:currentColor}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
@@ -53,6 +53,8 @@ const short = v => Math.abs(v) >= 10000 || (v !== 0 && Math.abs(v) < 0.001) ? v.
 const about = data.about.split('\n').map((line, i, all) =>
   (i === 0 ? '' : line[0] === ' ' || all[i - 1][0] === ' ' ? '\n' : ' ') + line).join('');
 $('about').textContent = about + (data.finished ? '' : ' Training is still running; load the page again to see more.');
+const last = data.evaluations[data.evaluations.length - 1] || {};
+$('result').textContent = Object.keys(last).filter(key => key !== 'step').map(key => `${key} ${short(last[key])}`).join(', ');
 $('model').textContent = data.model;
 $('command').textContent = data.command;
 $('options').textContent = JSON.stringify(data.options, null, 2);
@@ -85,8 +87,9 @@ function drawCurves(title, series, fromZero) {
   const figure = make($('curves'), 'figure');
   const caption = make(figure, 'figcaption', {}, title + (isLog ? ', log scale' : ''));
   const shown = series.map(s => {
-    make(caption, 'span', {class: s.kind}, ` \u25cf ${s.name} `);
-    return make(caption, 'b');
+    const entry = make(caption, 'span', {class: 'entry'});
+    make(entry, 'span', {class: s.kind}, `\u25cf ${s.name} `);
+    return make(entry, 'b');
   });
   const svg = make(figure, 'svg', {viewBox: `0 0 ${w} ${h}`, width: '100%', role: 'img', 'aria-label': title});
   for (const v of ticks(low, high, isLog)) {
@@ -120,10 +123,12 @@ function drawCurves(title, series, fromZero) {
 const column = i => data.steps.map(s => [s[0], s[i]]);
 const measure = key => data.evaluations.filter(e => key in e).map(e => [e.step, e[key]]);
 drawCurves('loss', [{name: 'training', kind: 'a', points: column(1)}, {name: 'validation', kind: 'b', points: measure('val_loss')}]);
-drawCurves('accuracy', [{name: 'training', kind: 'a', points: column(2)}]);
-const measured = new Set(data.evaluations.flatMap(e => Object.keys(e)));
+const measured = [...new Set(data.evaluations.flatMap(e => Object.keys(e)))];
+const sameAsTraining = measured.find(key => /^val_(token_)?accuracy$/.test(key));
+drawCurves('accuracy', [{name: 'training', kind: 'a', points: column(2)},
+                        {name: 'validation', kind: 'b', points: measure(sameAsTraining)}]);
 for (const key of measured)
-  if (key !== 'step' && key !== 'val_loss')
+  if (!['step', 'val_loss', sameAsTraining].includes(key))
     drawCurves(key.replace(/^val_/, '').replace(/_/g, ' '), [{name: 'validation', kind: 'b', points: measure(key)}]);
 drawCurves('learning rate', [{name: 'training', kind: 'a', points: column(3)}], true);
 drawCurves('gradient norm', [{name: 'training', kind: 'a', points: column(4)}]);
@@ -154,6 +159,7 @@ function fill(select, names) {
   if (before !== '' && +before < names.length) select.value = before;
 }
 let at = null;  // the marked square
+let pointer = '';  // where on the screen it last entered a square
 function currentMap() { return data.samples[+$('sample').value].maps[+$('map').value]; }
 function fillMaps() {
   fill($('map'), data.samples[+$('sample').value].maps.map(m => m.name));
@@ -189,7 +195,11 @@ function drawMap() {
       const box = {x: left + j * cell, y: top + i * cell, width: cell, height: cell}, weight = weightAt(m, i, j);
       make(svg, 'rect', {...box, class: 'w', 'data-weight': weight, 'fill-opacity': (weight / most).toFixed(4)});
       const cover = make(svg, 'rect', {...box, class: 'c', 'data-i': i, 'data-j': j});
-      cover.addEventListener('mouseenter', () => point(i, j));
+      cover.addEventListener('mouseenter', e => {
+        const place = e.screenX + ',' + e.screenY;
+        if (place !== pointer) point(i, j);  // not where a square is drawn anew under a pointer at rest
+        pointer = place;
+      });
     });
   });
   $('most').textContent = `${most.toFixed(3)}, the largest weight of ${m.name}`;

@@ -185,7 +185,7 @@ Result Run::train(const CommandLine& line, seppo::Parameters& parameters, const 
     metrics.flush();
     if (page) {
       page->add_evaluation(now.step, result.summary);
-      page->write(task.samples ? task.samples() : std::vector<Sample>(), is_last);
+      page->write(task.samples ? task.samples() : std::vector<Sample>(), is_over());
     }
   } while (!is_over());
   result.steps = trainer.steps();

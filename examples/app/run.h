@@ -50,11 +50,11 @@ struct Evaluation {
 
 // What a program adds to the frame.
 struct Task {
-  std::string title, about;       // of the report
-  std::string data;               // "50000 training and 1000 validation sequences"
-  std::string example;            // what one may ask the trained model: the arguments of a command
-  std::size_t examples = 0;       // to train on
-  std::vector<int> lengths = {};  // of each example, if batches are to group examples of similar length
+  std::string title = {}, about = {};  // of the report
+  std::string data = {};               // "50000 training and 1000 validation sequences"
+  std::string example = {};            // what one may ask the trained model: the arguments of a command
+  std::size_t examples = 0;            // to train on
+  std::vector<int> lengths = {};       // of each example, if batches are to group examples of similar length
   std::function<seppo::ShardLoss(std::span<const int> rows)> loss;  // of these examples; called by several threads
   std::function<Evaluation()> evaluate;
   std::function<std::vector<Sample>()> samples;

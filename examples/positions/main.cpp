@@ -1,8 +1,8 @@
 // positions: the positional encodings as pictures, and what sets the sinusoid apart.
-#include "app/checkpoint_config.h"
 #include "app/command_line.h"
+#include "app/course_positions.h"
 
-#include <seppo/nn/io/safetensors.h>
+#include <seppo/nn/io/atomic_file.h>
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 namespace {
 
 using examples::CommandLine;
-using seppo::PositionalEncoding;
+using examples::Positions;
 
 struct Table {
   std::string name;
@@ -23,11 +23,10 @@ struct Table {
   double at(int n, int j) const { return values[static_cast<std::size_t>(n * columns + j)]; }
 };
 
-Table encode(const std::string& name, int length, int width) {
-  const seppo::Positions kind = examples::parse_positions(name);
-  Table table{name, length, width, {}};
+Table encode(Positions kind, int length, int width) {
+  Table table{enum_names(kind)[static_cast<std::size_t>(kind)], length, width, {}};
   for (int n = 0; n < length; ++n)
-    for (int j = 0; j < width; ++j) table.values.push_back(PositionalEncoding::value(kind, n, j, length, width));
+    for (int j = 0; j < width; ++j) table.values.push_back(examples::position_value(kind, n, j, length, width));
   return table;
 }
 
@@ -48,27 +47,45 @@ std::string heat_map(const Table& table) {
   return text;
 }
 
+// Zero is blank, positive values are red, negative ones blue, as deep as they are large.
 std::string svg(const Table& table) {
-  constexpr int kCell = 12, kLeft = 40, kTop = 28;
-  const auto [low, high] = std::minmax_element(table.values.begin(), table.values.end());
-  const int width = kLeft + table.columns * kCell + 8, height = kTop + table.rows * kCell + 8;
-  std::string text = fmt::format(
+  constexpr int kCell = 12, kLeft = 56, kTop = 48, kRamp = 120;
+  double most = 0;
+  for (const double v : table.values) most = std::max(most, std::abs(v));
+  const auto cell = [&](int x, int y, int width, double v) {
+    return fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{:.3f}\"/>\n",
+                       v < 0 ? 'n' : 'p', x, y, width, kCell, most > 0 ? std::abs(v) / most : 0);
+  };
+  const auto text = [](int x, int y, const char* anchor, const std::string& content, const char* more = "") {
+    return fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more, content);
+  };
+  const int right = kLeft + table.columns * kCell, bottom = kTop + table.rows * kCell;
+  const int width = std::max(right + 16, kLeft + kRamp + 60), height = bottom + 48;
+  std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-      "font-family=\"sans-serif\" "
-      "font-size=\"10\"><style>svg{{background:#fff;color:#222}}text{{fill:currentColor}}rect{{fill:#0b61a4}}"
-      "@media(prefers-color-scheme:dark){{svg{{background:#16181c;color:#ddd}}rect{{fill:#6db3f2}}}}</style>\n"
-      "<text x=\"{2}\" y=\"16\" font-size=\"13\">{3}</text>\n",
-      width, height, kLeft, table.name);
+      "font-family=\"sans-serif\" font-size=\"10\"><style>svg{{background:#fff;color:#222}}text{{fill:currentColor}}"
+      ".p{{fill:#b2182b}}.n{{fill:#2166ac}}.frame{{fill:none;stroke:#8888}}"
+      "@media(prefers-color-scheme:dark){{svg{{background:#16181c;color:#ddd}}.p{{fill:#f4775e}}.n{{fill:#6db3f2}}}}"
+      "</style>\n",
+      width, height);
+  svg += text(kLeft, 16, "start", table.name, " font-size=\"13\"") +
+         text((kLeft + right) / 2, 30, "middle", "dimension") +
+         fmt::format("<text transform=\"translate(14,{}) rotate(-90)\" text-anchor=\"middle\">position</text>\n",
+                     (kTop + bottom) / 2);
+  for (int j = 0; j < table.columns; j += 8)
+    svg += text(kLeft + j * kCell + kCell / 2, kTop - 4, "middle", std::to_string(j));
   for (int n = 0; n < table.rows; ++n) {
-    if (n % 4 == 0)
-      text +=
-          fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", kLeft - 4, kTop + n * kCell + 10, n);
-    for (int j = 0; j < table.columns; ++j)
-      text += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{:.3f}\"/>\n",
-                          kLeft + j * kCell, kTop + n * kCell, kCell, kCell,
-                          *high > *low ? (table.at(n, j) - *low) / (*high - *low) : 0);
+    if (n % 4 == 0) svg += text(kLeft - 4, kTop + n * kCell + 10, "end", std::to_string(n));
+    for (int j = 0; j < table.columns; ++j) svg += cell(kLeft + j * kCell, kTop + n * kCell, kCell, table.at(n, j));
   }
-  return text + "</svg>\n";
+  for (int step = 0; step < 20; ++step)
+    svg += cell(kLeft + step * kRamp / 20, bottom + 14, kRamp / 20, most * (step - 9.5) / 9.5);
+  const char* const frame = "<rect class=\"frame\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n";
+  return svg + fmt::format(fmt::runtime(frame), kLeft, kTop, table.columns * kCell, table.rows * kCell) +
+         fmt::format(fmt::runtime(frame), kLeft, bottom + 14, kRamp, kCell) +
+         text(kLeft, bottom + 38, "middle", fmt::format("{:.3g}", -most)) +
+         text(kLeft + kRamp / 2, bottom + 38, "middle", "0") +
+         text(kLeft + kRamp, bottom + 38, "middle", fmt::format("{:.3g}", most)) + "</svg>\n";
 }
 
 // Positions that no other position's row equals.
@@ -96,28 +113,28 @@ double rotation_error(const Table& table, int k) {
   return worst;
 }
 
-int run(const std::vector<std::string>& arguments) {
+int run(const examples::Arguments& arguments) {
   int length = 32, width = 32;
   std::filesystem::path folder;
   CommandLine line(
-      "usage: positions [options]",
-      "Draws the positional encodings that are not learned, tells how many positions each keeps apart, and shows\n"
+      "positions [options]",
+      "Draws the positional encodings that are not learned, tells how many positions each keeps apart, and shows "
       "that for the sinusoid a step of k positions is the same rotation everywhere.");
-  line.integer("length", &length, 1, 4096, "positions");
-  line.integer("width", &width, 1, 512, "dimensions");
-  line.path("svg", &folder, "folder for pictures, one for each encoding");
+  line("length", length, {1, 4096}, "positions");
+  line("width", width, {1, 512}, "dimensions");
+  line("svg", folder, "folder for pictures, one for each encoding");
   if (!line.parse(arguments)) return 0;
   if (!folder.empty()) std::filesystem::create_directories(folder);
 
-  for (const std::string& name : examples::position_names()) {
-    if (name == "learned" || name == "none") continue;
-    const Table table = encode(name, length, width);
+  for (const Positions kind : {Positions::sinusoid, Positions::cosinusoid, Positions::floor_sinusoid, Positions::count,
+                               Positions::simple, Positions::binary}) {
+    const Table table = encode(kind, length, width);
     std::cout << heat_map(table)
               << fmt::format("keeps {} of {} positions apart; largest value {:.3g}\n\n", distinct_rows(table), length,
                              *std::max_element(table.values.begin(), table.values.end()));
-    if (!folder.empty()) seppo::write_file_atomically(folder / (name + ".svg"), svg(table));
+    if (!folder.empty()) seppo::write_file_atomically(folder / (table.name + ".svg"), svg(table));
   }
-  const Table sinusoid = encode("sinusoid", length, width - width % 2);
+  const Table sinusoid = encode(Positions::sinusoid, length, width - width % 2);
   std::cout << "sinusoid: PE(n + k) = M_k PE(n), M_k made of rotations by k / 10000^(2i/d):\n";
   for (const int k : {1, 3, 10})
     if (k < length)

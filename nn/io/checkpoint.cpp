@@ -95,7 +95,7 @@ void load_checkpoint(const std::filesystem::path& path, Parameters& parameters) 
 }
 
 void load_average(std::span<const std::filesystem::path> paths, Parameters& parameters) {
-  check<ArgumentError>(!paths.empty(), "checkpoint: the mean of no files");
+  check<ArgumentError>(!paths.empty(), "checkpoint: no files to take the mean of");
   std::vector<std::vector<double>> sums;
   for (const auto& path : paths) {
     const std::vector<std::vector<real>> values = read_values(path, parameters);

@@ -22,7 +22,7 @@ std::map<std::string, std::string> read_checkpoint_metadata(const std::filesyste
 // otherwise throws FormatError listing what differs, and changes nothing.
 void load_checkpoint(const std::filesystem::path& path, Parameters& parameters);
 
-// Loads the mean of several checkpoints, such as the last ones of a training: often better than each of them
+// Loads the mean of several checkpoints, such as the last of a training; often better than any of them
 // (Vaswani et al. 2017, 6.1). Throws as load_checkpoint does, and then changes nothing; ArgumentError for no paths.
 void load_average(std::span<const std::filesystem::path> paths, Parameters& parameters);
 

@@ -43,7 +43,7 @@ struct MultiHeadAttention {
     const Region here(name);
     const auto project_memory = [&] { return project(memory, d_model, 3 * d_model); };  // [memory_rows, 2 d_model]
     const Tensor kv = cache ? cache.memory(project_memory) : project_memory();
-    return here(attend(project(x, 0, d_model), cache ? cache.source_rows() : rows, {kv, memory_rows, mask}));
+    return here(attend(project(x, 0, d_model), cache ? cache.source_rows(rows) : rows, {kv, memory_rows, mask}));
   }
 
   Linear in_proj, out_proj;

@@ -63,62 +63,81 @@ std::span<const int> KeyValueCache::extend(Offsets rows) {
   return {first, lengths_.size()};
 }
 
-KeysValues KeyValueCache::append(std::size_t layer, const KeysValues& fresh) {
+KeysValues LayerCache::append(const KeysValues& fresh) const {
   check<ArgumentError>(fresh.mask.is_causal, "attention: with a cache the mask must be causal");
-  real* const block = self_[layer].as<real>();
+  const std::vector<int>& lengths = cache->lengths_;
+  const std::size_t width = cache->width_;
+  real* const block = cache->self_[layer].as<real>();
   const auto [matrix, first_column, columns] = fresh.columns;
-  const auto row_of = [&](std::size_t s, int position) {
-    return block + (s * capacity_ + static_cast<std::size_t>(position)) * width_;
+  const auto at = [&](std::size_t s, int n) {
+    return block + (s * cache->capacity_ + static_cast<std::size_t>(n)) * width;
   };
-  for (std::size_t s = 0; s < lengths_.size(); ++s)
-    for (int row = fresh.rows[s], n = lengths_[s] - (fresh.rows[s + 1] - row); n < lengths_[s]; ++row, ++n)
-      std::copy_n(matrix.data() + static_cast<std::size_t>(row) * matrix.cols() + first_column, width_, row_of(s, n));
-  if (is_step_) {
-    const Tensor all = tape().create_external({begins_.back(), columns}, block);
-    return {all, begins_, Mask::valid_lengths(lengths_)};
+  for (std::size_t s = 0; s < lengths.size(); ++s)
+    for (int row = fresh.rows[s], n = lengths[s] - (fresh.rows[s + 1] - row); n < lengths[s]; ++row, ++n)
+      std::copy_n(matrix.data() + static_cast<std::size_t>(row) * matrix.cols() + first_column, width, at(s, n));
+  if (cache->is_step_) {
+    const Tensor all = tape().create_external({cache->begins_.back(), columns}, block);
+    return {all, cache->begins_, Mask::valid_lengths(lengths)};
   }
   // A causal mask aligns the last query with the last key: sequences without the free rows between them.
-  int* const offsets = tape().allocate<int>(lengths_.size() + 1);
+  int* const offsets = tape().allocate<int>(lengths.size() + 1);
   offsets[0] = 0;
-  std::partial_sum(lengths_.begin(), lengths_.end(), offsets + 1);
-  const Tensor packed = tape().create({offsets[lengths_.size()], columns});
-  for (std::size_t s = 0; s < lengths_.size(); ++s)
-    std::copy_n(row_of(s, 0), static_cast<std::size_t>(lengths_[s]) * width_,
-                packed.data() + static_cast<std::size_t>(offsets[s]) * width_);
-  return {packed, {offsets, lengths_.size() + 1}, Mask::causal()};
+  std::partial_sum(lengths.begin(), lengths.end(), offsets + 1);
+  const Tensor packed = tape().create({offsets[lengths.size()], columns});
+  for (std::size_t s = 0; s < lengths.size(); ++s)
+    std::copy(at(s, 0), at(s, lengths[s]), packed.data() + static_cast<std::size_t>(offsets[s]) * width);
+  return {packed, {offsets, lengths.size() + 1}, Mask::causal()};
 }
 
-Tensor KeyValueCache::memory(std::size_t layer, FunctionRef<Tensor()> compute) {
-  if (!memory_[layer].data()) {
+Tensor LayerCache::memory(FunctionRef<Tensor()> compute) const {
+  Memory& kept = cache->memory_[layer];
+  if (!kept.data()) {
     const Tensor kv = compute();
-    memory_[layer] = cache_memory(kv.numel());
-    memory_rows_[layer] = kv.size(0);
-    std::copy_n(kv.data(), kv.numel(), memory_[layer].as<real>());
+    kept = cache_memory(kv.numel());
+    cache->memory_rows_[layer] = kv.size(0);
+    std::copy_n(kv.data(), kv.numel(), kept.as<real>());
   }
-  return tape().create_external({memory_rows_[layer], static_cast<int>(width_)}, memory_[layer].as<real>());
+  return tape().create_external({cache->memory_rows_[layer], static_cast<int>(cache->width_)}, kept.as<real>());
 }
 
-void KeyValueCache::select(std::span<const int> parents) {
-  const std::size_t row = capacity_ * width_;
-  for (Memory& kv : self_) {
-    if (chosen_.size() < parents.size() * row * sizeof(real)) chosen_ = cache_memory(parents.size() * row);
-    for (std::size_t i = 0; i < parents.size(); ++i) {
-      const auto parent = static_cast<std::size_t>(parents[i]);
-      std::copy_n(kv.as<real>() + parent * row, static_cast<std::size_t>(lengths_[parent]) * width_,
-                  chosen_.as<real>() + i * row);
-    }
-    std::swap(kv, chosen_);
-  }
-  std::vector<int> lengths;
-  for (const int parent : parents) lengths.push_back(lengths_[static_cast<std::size_t>(parent)]);
-  lengths_ = std::move(lengths);
-  begins_ = multiples(parents.size(), static_cast<int>(capacity_));
+Offsets LayerCache::source_rows(Offsets rows) const {
+  const std::vector<int>& sources = cache->source_rows_;
+  check(rows.size() == static_cast<std::size_t>(sources.back()) + 1, "decode: ", rows.size() - 1,
+        " sequences, but the sources have ", sources.back(), "; select() was not told which");
+  int* const begins = tape().allocate<int>(sources.size());
+  for (std::size_t s = 0; s < sources.size(); ++s) begins[s] = rows[static_cast<std::size_t>(sources[s])];
+  return {begins, sources.size()};
+}
+
+void KeyValueCache::restart(std::size_t sequence) { lengths_[checked(sequence)] = 0; }
+
+int KeyValueCache::length(std::size_t sequence) const { return lengths_[checked(sequence)]; }
+
+std::size_t KeyValueCache::checked(std::size_t sequence) const {
+  check<IndexError>(sequence < lengths_.size(), "decode: sequence ", sequence, " of a cache of ", lengths_.size());
+  return sequence;
 }
 
 void KeyValueCache::select(std::span<const int> parents, Offsets source_rows) {
   check_select(parents, source_rows, source_rows_);
   select(parents);
   source_rows_.assign(source_rows.begin(), source_rows.end());
+}
+
+void KeyValueCache::select(std::span<const int> parents) {
+  for (const int parent : parents) checked(static_cast<std::size_t>(parent));
+  const std::size_t block = capacity_ * width_;  // elements of a sequence
+  std::vector<int> lengths;
+  for (const int parent : parents) lengths.push_back(lengths_[static_cast<std::size_t>(parent)]);
+  for (Memory& kv : self_) {
+    if (chosen_.size() < parents.size() * block * sizeof(real)) chosen_ = cache_memory(parents.size() * block);
+    for (std::size_t i = 0; i < parents.size(); ++i)
+      std::copy_n(kv.as<real>() + static_cast<std::size_t>(parents[i]) * block,
+                  static_cast<std::size_t>(lengths[i]) * width_, chosen_.as<real>() + i * block);
+    std::swap(kv, chosen_);
+  }
+  lengths_ = std::move(lengths);
+  begins_ = multiples(parents.size(), static_cast<int>(capacity_));
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -25,41 +25,42 @@ struct KeysValues {
 
 class KeyValueCache;
 
-// One layer's part of a cache, or of none.
+// The part of a cache that belongs to one layer; false without a cache. For the attention of that layer.
 struct LayerCache {
-  KeyValueCache* cache = nullptr;
+  class KeyValueCache* cache = nullptr;
   std::size_t layer = 0;
 
   explicit operator bool() const { return cache != nullptr; }
+  // Stores new keys and values behind the cached ones of each sequence; returns all of them. The mask must be causal.
   KeysValues append(const KeysValues& fresh) const;
+  // The keys and values of the memory, [memory rows, 2 d_model], which the first call computes.
   Tensor memory(FunctionRef<Tensor()> compute) const;
-  Offsets source_rows() const;
+  // Where the new positions of each source's sequences begin; rows: where those of each sequence do.
+  Offsets source_rows(Offsets rows) const;
 };
 
 class KeyValueCache {
  public:
+  // Of `layers` layers, for sequences of at most `capacity` positions.
   KeyValueCache(std::size_t layers, std::size_t sequences, int capacity, int d_model);
 
   // Models call this first: sequence s grows by rows[s + 1] - rows[s] positions. Returns the first new position of
   // each, on the tape. Throws StateError if one is full, or in Mode::train: gradients would not reach cached positions.
-  // A cache whose step has thrown is not to be used further.
+  // A cache is unusable after an exception from the model that it was passed to.
   std::span<const int> extend(Offsets rows);
 
-  // Sequence i continues what sequence parents[i] was; several may continue the same one, and some none. Beams: the
-  // sequences of source s are source_rows[s] .. source_rows[s + 1] - 1, and so were their parents.
+  // Sequence i continues what sequence parents[i] was; several may continue the same one, and some none.
+  void select(std::span<const int> parents);
+  // With a memory: source s now has the sequences source_rows[s] .. source_rows[s + 1] - 1, continuing sequences of s.
   void select(std::span<const int> parents, Offsets source_rows);
-  void select(std::span<const int> parents);  // for models without a memory
 
   // Forgets the positions of a sequence.
-  void restart(std::size_t sequence) { lengths_[sequence] = 0; }
-
-  int length(std::size_t sequence) const { return lengths_[sequence]; }
-  LayerCache layer(std::size_t index) { return {this, index}; }
+  void restart(std::size_t sequence);
+  int length(std::size_t sequence) const;  // positions
 
  private:
   friend struct LayerCache;
-  KeysValues append(std::size_t layer, const KeysValues& fresh);
-  Tensor memory(std::size_t layer, FunctionRef<Tensor()> compute);
+  std::size_t checked(std::size_t sequence) const;
 
   std::size_t capacity_, width_;       // positions of a sequence; 2 d_model
   std::vector<int> lengths_, begins_;  // of each sequence: its positions; its first row in a layer's block
@@ -69,9 +70,5 @@ class KeyValueCache {
   std::vector<int> memory_rows_;       // of each layer
   Memory chosen_;                      // select() writes here, and swaps
 };
-
-inline KeysValues LayerCache::append(const KeysValues& fresh) const { return cache->append(layer, fresh); }
-inline Tensor LayerCache::memory(FunctionRef<Tensor()> compute) const { return cache->memory(layer, compute); }
-inline Offsets LayerCache::source_rows() const { return cache->source_rows_; }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -35,11 +35,12 @@ struct PositionalEncoding {
       table = s.parameter("weight", {max_positions, d_model}, init_normal(0.02));
       return;
     }
-    std::vector<real> values;
-    for (int n = 0; n < max_positions; ++n)
-      for (int j = 0; j < d_model; ++j)
-        values.push_back(static_cast<real>(sinusoid(n, kind == Positions::sinusoid ? j : j ^ 1, d_model)));
-    table = s.constant({max_positions, d_model}, values);
+    table = s.constant({max_positions, d_model}, [=](std::span<real> values, const Shape&, RandomStream&) {
+      std::size_t i = 0;
+      for (int n = 0; n < max_positions; ++n)
+        for (int j = 0; j < d_model; ++j)
+          values[i++] = static_cast<real>(sinusoid(n, kind == Positions::sinusoid ? j : j ^ 1, d_model));
+    });
   }
   // Any other table [max_positions, d_model], as Scope::constant or Scope::parameter makes one.
   explicit PositionalEncoding(const Tensor& table) : table(table), max_positions(table.size(0)) {}

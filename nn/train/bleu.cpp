@@ -1,3 +1,4 @@
+// BLEU: n-grams as spans into the words, counted in maps.
 #include "bleu.h"
 
 #include "../../autograd/core/check.h"
@@ -20,7 +21,7 @@ Counts ngrams(std::span<const std::string> words, std::size_t n) {
   return counts;
 }
 
-// How many of the words' n-grams a reference has, too.
+// How many of the words' n-grams are found in a reference.
 std::size_t matches(const Words& words, const std::vector<Words>& references, std::size_t n) {
   Counts most;
   for (const Words& reference : references)

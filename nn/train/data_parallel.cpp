@@ -1,3 +1,4 @@
+// DataParallel: shards as tasks, then their gradient blocks added in place.
 #include "data_parallel.h"
 
 #include "../../autograd/core/parallel.h"
@@ -9,9 +10,9 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// Where the batch is cut, in parts of the last number. The smaller the model, the less a shard costs; the last two of
-// the smallest models' are half as large, so that threads of unequal speed finish together: guided self-scheduling,
-// Polychronopoulos and Kuck 1987.
+// Where the batch is cut, as fractions of the last number. The smaller the model, the less a shard costs; for the
+// smallest models the last two are half as large, so that threads of unequal speed finish together (guided
+// self-scheduling, Polychronopoulos and Kuck 1987).
 std::vector<std::size_t> default_cuts(std::size_t parameters) {
   if (parameters <= 250'000) return {0, 2, 4, 6, 7, 8};
   if (parameters <= 1'000'000) return {0, 1, 2, 3, 4};
@@ -37,7 +38,7 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
 
   const auto cut = [&](std::size_t shard) { return (samples * cuts_[shard] + cuts_.back() - 1) / cuts_.back(); };
   std::size_t shards = 0;
-  while (cut(shards) < samples) ++shards;  // those after have no samples
+  while (cut(shards) < samples) ++shards;  // the rest have no samples
 
   const auto run_shard = [&](std::size_t shard) {
     const std::size_t first = cut(shard), last = cut(shard + 1);
@@ -56,7 +57,7 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
   };
   try {
     run_tasks(shards, run_shard);
-  } catch (...) {  // leave no half of a gradient behind
+  } catch (...) {  // leave no partial gradient behind
     parameters_->zero_gradients();
     for (Memory& block : gradients_) std::fill_n(block.as<real>(), gradients.size(), real{0});
     throw;

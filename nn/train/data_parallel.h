@@ -36,9 +36,9 @@ struct StepLoss {
 
 class DataParallel {
  public:
-  // More shards keep more threads busy; each costs a block of gradients, and smaller products. By default
-  // (0) five for up to 250,000 parameters, the last two half as large as the others, which evens out threads of unequal
-  // speed; four for up to a million, else two. A small batch may leave some without a sample.
+  // More shards keep more threads busy; each costs a block of gradients and makes products smaller. By default (0)
+  // there are five for up to 250,000 parameters, the last two half as large as the others, to even out threads of
+  // unequal speed; four for up to a million; else two. A small batch may leave some without a sample.
   explicit DataParallel(Parameters& parameters, std::size_t shards = 0);
 
   // Calls loss(first, last) for the samples of each shard, runs backward on what it returns, and adds
@@ -50,7 +50,7 @@ class DataParallel {
   void add_gradients(std::size_t shards);
 
   Parameters* parameters_;
-  std::vector<std::size_t> cuts_;             // of the batch, in parts of the last one
+  std::vector<std::size_t> cuts_;             // of the batch, as fractions of the last one
   std::vector<Memory> gradients_;             // of all shards but the first, which uses the parameters' own
   std::vector<StepLoss> losses_;              // of each shard
   std::vector<std::unique_ptr<Tape>> tapes_;  // one for each thread

@@ -33,15 +33,13 @@ def run(*words):
 class Browser:
     """The WebDriver protocol, as far as it is needed here."""
 
-    def __init__(self, dark=False, width=1000):
+    def __init__(self):
         self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True)
         line = ""
         while "successfully on port" not in line:
             line = self.driver.stdout.readline()
         self.url = "http://localhost:" + re.search(r"on port (\d+)", line)[1]
-        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--window-size={width},1400"]
-        if dark:
-            arguments.append("--force-dark-mode")
+        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1000,1400"]
         options = {"args": arguments, "perfLoggingPrefs": {"enableNetwork": True}}
         session = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
             "browserName": "chrome", "goog:chromeOptions": options,
@@ -105,11 +103,36 @@ def read_npy(path):
 
 CHOOSE = """for (const [id, value] of [['sample', arguments[0]], ['map', arguments[1]], ['head', arguments[2]]]) {
   const e = document.getElementById(id); e.value = value; e.dispatchEvent(new Event('change')); }"""
-CELLS = "return [...document.querySelectorAll('#heat rect.w')].map(e => +e.getAttribute('fill-opacity'))"
+WEIGHTS = "return [...document.querySelectorAll('#heat rect.w')].map(e => +e.dataset.weight)"
+SHADES = "return [...document.querySelectorAll('#heat rect.w')].map(e => +e.getAttribute('fill-opacity'))"
+READOUT = "return document.getElementById('weight').textContent"
+TICKS = """const f = [...document.querySelectorAll('#curves figure')].find(f => f.textContent.startsWith(arguments[0]));
+  return [...f.querySelectorAll('.tick')].map(e => e.textContent)"""
+FIGURES = "return [...document.querySelectorAll('#curves figure figcaption')].map(e => e.textContent)"
 
-run("addsub", "train", "--max-steps", "60", "--d-model", "16", "--heads", "2", "--d-ff", "16", "--report",
-    "--log-format", "none", "--out", "m")
+
+def check_map(browser, name, expected=None):
+    """The shades of the map shown are its weights, of which the largest is full; returns the weights."""
+    weights, shades = browser.run(WEIGHTS), browser.run(SHADES)
+    most = float(re.match(r"[\d.]+", browser.run("return document.getElementById('most').textContent"))[0])
+    check(most >= max(weights) - 0.001, f"{name}: the legend says {most}, but there is a weight of {max(weights)}")
+    check(all(abs(shade * most - weight) <= 0.002 for shade, weight in zip(shades, weights)), f"{name}: shades are not weights")
+    if expected is not None:
+        check(len(weights) == len(expected) and all(abs(a - b) <= 0.0006 for a, b in zip(weights, expected)),
+              f"{name} differs from the tensor")
+    return weights
+
+
+def check_readout(browser, cell, when):
+    text, weight = browser.run(READOUT), browser.run(WEIGHTS)[cell]
+    shown = re.fullmatch(r".* looks at .*: (\d\.\d{3})", text)
+    check(shown and abs(float(shown[1]) - weight) <= 0.0006, f"{when} the weight read out is '{text}', not {weight}")
+
+
+run("addsub", "train", "--max-steps", "60", "--d-model", "16", "--heads", "2", "--d-ff", "16", "--schedule", "const",
+    "--warmup-steps", "0", "--lr", "0.002", "--report", "--log-format", "none", "--out", "m")
 page = os.path.abspath("m/report.html")
+pages = [page]
 browser = Browser()
 try:
     browser.open(page)
@@ -120,6 +143,22 @@ try:
           "right and wrong are not marked")
     browser.screenshot("light.png")
 
+    # Captions tell the last values, validation stands beside training, and axes fit what they show.
+    metrics = [json.loads(line) for line in open("m/metrics.jsonl")]
+    losses = [line["loss"] for line in metrics if "loss" in line], [line["val_loss"] for line in metrics if "val_loss" in line]
+    captions = browser.run(FIGURES)
+    shown = re.fullmatch(r"loss(?:, log scale)?\u25cf training ([\d.]+)\u25cf validation ([\d.]+)", captions[0])
+    check(shown and all(abs(float(text) - values[-1]) <= 0.006 * values[-1] for text, values in zip(shown.groups(), losses)),
+          f"the caption {captions[0]} does not tell the last losses, {losses[0][-1]} and {losses[1][-1]}")
+    check(browser.run(TICKS, "learning rate")[0] == "0" and float(browser.run(TICKS, "learning rate")[-1]) >= 0.001,
+          "the axis of a constant learning rate does not begin at 0")
+    browser.run("drawCurves('decades', [{name: 'training', kind: 'a', points: [[1, 2], [2, 0.5], [3, 7.5e-8]]}])")
+    check(browser.run(FIGURES)[-1] == "decades, log scale\u25cf training 7.5e-8", "losses over decades are not on a log scale")
+    check([float(t) for t in browser.run(TICKS, "decades")] == [1e-7, 1e-5, 1e-3, 1e-1], "ticks of a log scale are not powers of ten")
+    for selector in ("#about", "#samples td"):
+        check(browser.run("return getComputedStyle(document.querySelector(arguments[0])).whiteSpace", selector) == "pre-wrap",
+              f"blanks of {selector} collapse")
+
     # Every layer and head of one sample is what predict writes.
     sample = 2
     run("addsub", "predict", "--model", "m", "--attention-out", "maps", inputs[sample])
@@ -129,24 +168,25 @@ try:
         (heads, queries, keys), weights = read_npy(f"maps/{name}.npy")
         for head in range(heads):
             browser.run(CHOOSE, str(sample), str(number), str(head))
-            shown = browser.run(CELLS)
-            expected = weights[head * queries * keys:(head + 1) * queries * keys]
-            check(len(shown) == queries * keys and all(abs(a - b) <= 0.0006 for a, b in zip(shown, expected)),
-                  f"{name}, head {head}, differs from the tensor")
+            check_map(browser, f"{name}, head {head}", weights[head * queries * keys:(head + 1) * queries * keys])
 
-    # The mouse, and the keyboard.
+    # The mouse, and the keyboard. What is read out follows the choice of head, layer and sample.
     browser.run(CHOOSE, "0", "0", "1")
     browser.point('#heat rect.c[data-i="3"][data-j="5"]')
-    text = browser.run("return document.getElementById('weight').textContent")
-    opacity = browser.run("return document.querySelectorAll('#heat rect.w')[3 * 9 + 5].getAttribute('fill-opacity')")
-    check(text.endswith(f": {float(opacity):.3f}") and " looks at " in text, "hovering does not show the weight: " + text)
+    for choice in (("0", "0", "1"), ("0", "0", "0"), ("0", "3", "0"), ("5", "3", "1")):
+        browser.run(CHOOSE, *choice)
+        check_readout(browser, 3 * 9 + 5, f"at sample, layer and head {choice}")
+        mark = browser.run("const e = document.querySelector('#heat rect.at'); return e && [e.dataset.i, e.dataset.j]")
+        check(mark == ["3", "5"], f"at {choice} the marked square is {mark}")
     browser.run("document.getElementById('heat').focus()")
     browser.press("\ue013", "\ue014")  # up, right
     place = browser.run("const e = document.querySelector('#heat .at'); return [e.dataset.i, e.dataset.j]")
     check(place == ["2", "6"], f"the arrow keys do not move: {place}")
     browser.run("document.getElementById('head').focus()")
     browser.press("\ue013")
+    time.sleep(0.2)  # the page hears of it a little later
     check(browser.run("return document.getElementById('head').value") == "0", "the head cannot be chosen by keyboard")
+    check_readout(browser, 2 * 9 + 6, "for the head chosen by keyboard")
     browser.run("document.querySelectorAll('#samples tbody tr')[4].click()")
     check(browser.run("return document.getElementById('sample').value") == "4", "a click on a sample does not choose it")
 
@@ -156,13 +196,15 @@ try:
     for program, *options in (("reverse",), ("count", "--pooling", "mean"), ("odd_one",), ("translate", "--validation", "20"),
                               ("charlm", "--data", "text.txt", "--block", "16")):
         run(program, "train", "--max-steps", "5", "--report", "--log-format", "none", "--out", program, *options)
-        browser.open(os.path.abspath(f"{program}/report.html"))
-        check(browser.run("return document.querySelectorAll('#curves figure').length") >= 3, f"{program}: curves are missing")
+        pages.append(os.path.abspath(f"{program}/report.html"))
+        browser.open(pages[-1])
+        captions = browser.run(FIGURES)
+        check(len(captions) >= 4 and "validation" in captions[0], f"{program}: curves are missing")
         samples = browser.run("return document.querySelectorAll('#samples tbody tr').length")
         check(samples > 0, f"{program}: there are no samples")
         browser.run(CHOOSE, str(samples - 1), "0", "0")
         keys = browser.run("return 1 + Math.max(...[...document.querySelectorAll('#heat rect.c')].map(e => +e.dataset.j))")
-        cells = browser.run(CELLS)
+        cells = check_map(browser, program)
         rows = [sum(cells[i:i + keys]) for i in range(0, len(cells), keys)]
         check(rows and all(abs(row - 1) < 0.02 for row in rows), f"{program}: the rows of a map sum to {rows}")
         browser.screenshot(f"{program}.png")
@@ -172,19 +214,19 @@ try:
     requests = {json.loads(e["message"])["message"]["params"].get("request", {}).get("url", "") for e in browser.log("performance")
                 if "Network.requestWillBeSent" in e["message"]}
     check(all(not url.startswith("http") for url in requests), f"the page asks the network for {requests}")
-finally:
-    browser.close()
 
-# On a phone, and dark: nothing is wider than the screen.
-browser = Browser(dark=True, width=500)
-try:
-    browser.open(page)
-    browser.call("POST", browser.session + "/goog/cdp/execute",
-                 {"cmd": "Emulation.setDeviceMetricsOverride", "params": {"width": 360, "height": 800, "deviceScaleFactor": 2, "mobile": True}})
-    browser.call("POST", browser.session + "/goog/cdp/execute",
-                 {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}})
-    check(browser.run("return document.documentElement.scrollWidth") <= 360, "the page is wider than a phone")
-    check(browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(20, 22, 26)", "it is not dark")
+    # On a phone, and dark: nothing is wider than the screen.
+    def emulate(what, **parameters):
+        browser.call("POST", browser.session + "/goog/cdp/execute", {"cmd": "Emulation." + what, "params": parameters})
+    emulate("setDeviceMetricsOverride", width=360, height=800, deviceScaleFactor=2, mobile=True)
+    for path in pages:
+        for scheme, colour in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 22, 26)")):
+            emulate("setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+            browser.open(path)
+            browser.run("document.querySelectorAll('details').forEach(e => { e.open = true; })")
+            width = browser.run("return document.documentElement.scrollWidth")
+            check(width <= 360, f"{path} is {width} pixels wide on a phone")
+            check(browser.run("return getComputedStyle(document.body).backgroundColor") == colour, f"it is not {scheme}")
     browser.screenshot("phone.png")
 finally:
     browser.close()

@@ -1,6 +1,7 @@
-// The programs as a person runs them: results, exit codes, and one clear line for each mistake.
+// The programs as a person runs them: from training to answers.
 #define BOOST_TEST_MODULE programs
 #include "support/program.h"
+#include "support/terminal.h"
 
 #include <seppo/nn/io/safetensors.h>
 
@@ -18,72 +19,36 @@
 
 using namespace test;
 
-BOOST_AUTO_TEST_CASE(bad_command_lines) {
+BOOST_AUTO_TEST_CASE(a_bar_and_the_remaining_time_in_80_columns) {
   const Folder folder;
-  const auto train = [&](std::vector<std::string> options, const std::string& part) {
-    for (const char* program : {"addsub", "reverse"}) {
-      std::vector<std::string> command{program, "train"};
-      command.insert(command.end(), options.begin(), options.end());
-      check_refused(folder, command, 2, part);
-    }
-  };
-  for (const char* program : {"addsub", "reverse"}) {
-    check_refused(folder, {program}, 2, "no command");
-    check_refused(folder, {program, "fly"}, 2, "'fly'");
-    check_refused(folder, {program, "predict", "--model", "nowhere"}, 2, "'nowhere'");
+  for (const int columns : {80, 120}) {
+    const std::string shown = on_terminal(
+        folder, columns, {"reverse", "train", "--epochs", "1", "--epoch-steps", "300", "--lr", "1e-9", "--out", "m"});
+    const std::size_t at = shown.rfind("\x1b[K\u2501");  // the last bar
+    BOOST_REQUIRE_MESSAGE(at != std::string::npos, shown);
+    const std::string bar = shown.substr(at, shown.find("\x1b[K", at + 1) - at);
+    for (const char* part : {"300/300", "| loss ", "| eta 00:00"})
+      BOOST_CHECK_MESSAGE(bar.find(part) != std::string::npos, bar);
+    BOOST_CHECK_EQUAL(bar.find("steps/s") != std::string::npos, columns == 120);
+    BOOST_CHECK_LT(widest(bar), columns);
   }
-  train({"--unknown"}, "--unknown");
-  train({"--learn", "0.1"}, "--learn");
-  train({"--batch", "1"}, "--batch");
-  train({"stray"}, "'stray'");
-  train({"--", "stray"}, "stray");
-  train({"--seed", "1", "--seed", "2"}, "--seed");
-  train({"--seed"}, "--seed");
-  train({"--seed", ""}, "--seed");
-  train({"--batch-size", "--seed", "1"}, "--batch-size");
-  for (const char* value : {"-1", "-5", "+5", " 5", "5 ", "0x10", "1e3", "3.0", "2147483648", "18446744073709551616",
-                            "18446744073709551615", "0", "", "x", "\xff", "%n%s", "1\n2", "\x1b[31m"})
-    train({"--batch-size", value}, "--batch-size");
-  for (const char* value : {"nan", "inf", "-0.1", "1e999", "1e-60", "0,1", "0", ""}) train({"--lr", value}, "--lr");
-  for (const char* value : {"1.5", "-0.1", "nan"}) train({"--dropout", value}, "--dropout");
-  for (const char* value : {"-1", "nan"}) train({"--clip-norm", value}, "--clip-norm");
-  for (const char* value : {"0.9", "0.9,1", "0.9,nan", "0.9,0.98,0.5", ","})
-    train({"--adam-betas", value}, "--adam-betas");
-  for (const char* value : {"-1", "18446744073709551616"}) train({"--seed", value}, "--seed");
-  for (const char* value : {"-1", "1000000"}) train({"--threads", value}, "--threads");
-  for (const char* option : {"--epochs", "--heads", "--d-model", "--d-ff"}) train({option, "0"}, option);
-  train({"--d-model", "2147483648"}, "--d-model");
-  train({"--d-model", "30", "--heads", "4"}, "--d-model");
-  train({"--warmup-steps", "-1"}, "--warmup-steps");
-  train({"--schedule", "steps"}, "--schedule");
-  train({"--schedule", "noam", "--warmup-steps", "0"}, "--schedule");
-  train({"--min-lr", "1", "--lr", "0.1"}, "--min-lr");
-  train({"--norm", "none"}, "--norm");
-  train({"--log-format", "xml"}, "--log-format");
-  train({"--out", "/dev/null"}, "--out");
-  train({"--out", "/proc/nothing"}, "--out");
-  train({"--lr", std::string(100'000, '1')}, "--lr");
-  check_refused(folder, {"addsub", "train", "--enc-layers", "1000000000"}, 2, "--enc-layers");
-  check_refused(folder, {"addsub", "train", "--data", "missing.json"}, 2, "missing.json");
-  check_refused(folder, {"addsub", "train", "--split", "half"}, 2, "--split");
-  check_refused(folder, {"addsub", "train", "--preset", "huge"}, 2, "--preset");
-  check_refused(folder, {"addsub", "train", "--label-smoothing", "1"}, 2, "--label-smoothing");
-  check_refused(folder, {"addsub", "train", "--data", "/proc/self"}, 1, "/proc/self");
 }
 
-BOOST_AUTO_TEST_CASE(help_and_version) {
+BOOST_AUTO_TEST_CASE(what_to_do_next) {
   const Folder folder;
-  for (const char* program : {"addsub", "reverse"})
-    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-             {"--help"}, {"--version"}, {"train", "--help"}, {"eval", "--help"}, {"predict", "--help"}}) {
-      std::vector<std::string> command{program};
-      command.insert(command.end(), words.begin(), words.end());
-      const Result r = folder.run(command);
-      BOOST_CHECK_MESSAGE(r.code == 0 && !r.out.empty() && r.err.empty(),
-                          program << " " << words.back() << ": " << r.code << r.err);
-      BOOST_CHECK(folder.empty());
-    }
-  BOOST_CHECK_NE(folder.run({"addsub", "train", "--help"}).out.find("--weight-decay"), std::string::npos);
+  for (const char* program : {"addsub", "reverse"}) {
+    for (const char* command : {"eval", "predict"})
+      check_refused(folder, {program, command}, 2, std::string("train one first: ") + program + " train");
+    const Result r = folder.run({program, "train", "--max-steps", "1", "--log-format", "none"});
+    const std::size_t at = r.out.find(std::string("next:   ") + program + " predict ");
+    BOOST_REQUIRE_MESSAGE(at != std::string::npos, r.out);
+    const std::string next = r.out.substr(at + 8, r.out.find('\n', at) - at - 8);
+    const std::string line = "cd " + folder.path.string() + " && " SEPPO_BIN_DIR "/" + next + " >next.txt";
+    BOOST_CHECK_MESSAGE(std::system(line.c_str()) == 0, next);
+    BOOST_CHECK(!read(folder.path / "next.txt").empty());
+    fs::remove_all(folder.path / "runs");
+    fs::remove(folder.path / "next.txt");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(peak_memory_is_that_of_the_program_itself) {

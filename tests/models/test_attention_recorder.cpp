@@ -5,8 +5,27 @@
 #include <seppo/autograd/tools/attention_recorder.h>
 #include <seppo/models/language_model.h>
 
+#include <cstdlib>
+#include <new>
 #include <numeric>
 #include <string>
+
+namespace {
+
+std::size_t largest_allocation = 0;  // in bytes
+
+[[gnu::noinline]] void* allocate(std::size_t size) {
+  largest_allocation = std::max(largest_allocation, size);
+  if (void* const p = std::malloc(size > 0 ? size : 1)) return p;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void release(void* p) { std::free(p); }
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size); }
+void operator delete(void* p) noexcept { release(p); }
+void operator delete(void* p, std::size_t) noexcept { release(p); }
 
 using namespace seppo;
 using small::copy_of, small::Fixture, small::largest_difference;
@@ -126,19 +145,24 @@ BOOST_AUTO_TEST_CASE(dropout_does_not_change_the_maps) {
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_computed_without_a_recorder) {
-  Fixture f;
+  TransformerConfig config = small::config();
+  config.max_length = 100;
+  Fixture f(config);
+  const Ragged src = small::random_batch({100}, 1);
+  constexpr std::size_t kWeights = sizeof(real) * 2 * 100 * 100;  // bytes, of one layer
+  f.model.encode(src);                                            // the tape grows
+  tape().clear();
   Counter indifferent(false), interested(true);
-  {
-    const Observe scope(indifferent);
-    f.model.encode(f.src);
-  }
-  BOOST_CHECK_EQUAL(indifferent.told, 0);
-  {
-    const Observe scope(interested);
-    f.model.encode(f.src);
-  }
-  BOOST_CHECK_EQUAL(interested.told, 2);                       // layers
-  BOOST_CHECK_EQUAL(interested.tensors, indifferent.tensors);  // the weights are no tensors
+  const auto allocates = [&](Counter& counter) {
+    largest_allocation = 0;
+    const Observe scope(counter);
+    f.model.encode(src);
+    return largest_allocation;
+  };
+  BOOST_CHECK_LT(allocates(indifferent), kWeights / 2);
+  BOOST_CHECK_GE(allocates(interested), kWeights);
+  BOOST_CHECK(indifferent.told == 0 && interested.told == 2);  // layers
+  BOOST_CHECK_EQUAL(interested.tensors, indifferent.tensors);  // the weights are not tensors
 }
 
 BOOST_AUTO_TEST_CASE(nested_recorders_all_record_and_others_are_not_told) {

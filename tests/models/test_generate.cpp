@@ -125,6 +125,8 @@ BOOST_AUTO_TEST_CASE(a_cached_decoder_equals_the_whole_one) {
         targets = {targets[0], targets[2], targets[2], targets[2]};
       }
     }
+    cache.select(std::vector<int>{0, 1});  // of which sources?
+    BOOST_CHECK_THROW(f.model.decode(random_batch({1, 1}, 1), memory, f.src.offsets, &cache), ShapeError);
   }
 }
 
@@ -200,5 +202,8 @@ BOOST_AUTO_TEST_CASE(a_cache_is_for_evaluation_and_has_its_limits) {
   BOOST_CHECK_THROW(f.model(one, &cache), StateError);
   cache.restart(0);
   f.model(one, &cache);
+  BOOST_CHECK_THROW(cache.restart(1), IndexError);
+  BOOST_CHECK_THROW(cache.length(1), IndexError);
+  BOOST_CHECK_THROW(cache.select(std::vector<int>{0, 1}), IndexError);
   BOOST_CHECK_THROW(f.model.layers(zeros({1, 8}), one.offsets, Mask::none(), &cache), ArgumentError);
 }

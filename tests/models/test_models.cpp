@@ -71,6 +71,8 @@ BOOST_AUTO_TEST_CASE(the_transformer_uses_every_option_of_its_layers) {
     const auto actual = stacks(f);
     BOOST_CHECK_MESSAGE(largest_difference(actual.first, expected.first) > 1e-3, name << " in the encoder");
     BOOST_CHECK_MESSAGE(largest_difference(actual.second, expected.second) > 1e-3, name << " in the decoder");
+    for (const auto& entry : f.parameters.entries())
+      BOOST_CHECK_MESSAGE(config.layer.bias || !entry.name.ends_with("bias"), entry.name);
     const auto report = gradient_check(f.parameters.values(), f.parameters.gradients(), [&] { return f.loss(); });
     tape().random = {};
     BOOST_CHECK_MESSAGE(report.passed, name << ": " << report.text);

@@ -81,6 +81,11 @@ BOOST_AUTO_TEST_CASE(parameters_can_be_limited) {
   BOOST_CHECK_THROW(parameters.root().parameter("b", {50}, init_zeros()), ArgumentError);
   parameters.root().parameter("b", {30}, init_zeros());
   BOOST_CHECK_EQUAL(parameters.count(), 90);
+  const Shape large{1 << 23, 1};
+  parameters.root().constant(large, init_zeros());  // a table may be larger than the parameters, in reason
+  BOOST_CHECK_THROW(parameters.root().constant({1 << 20, 1 << 16}, init_zeros()), ArgumentError);
+  parameters.root().constant(large, init_zeros());
+  BOOST_CHECK_THROW(parameters.root().constant({101}, init_zeros()), ArgumentError);
 }
 
 BOOST_AUTO_TEST_CASE(initialisers_have_their_spread) {

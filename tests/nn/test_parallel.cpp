@@ -2,8 +2,7 @@
 #define BOOST_TEST_MODULE parallel
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/transformer.h>
-#include <seppo/nn/optim/adam.h>
-#include <seppo/nn/train/data_parallel.h>
+#include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -11,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -21,10 +21,12 @@ BOOST_AUTO_TEST_CASE(every_task_runs_once) {
     set_num_threads(threads);
     for (int repeat = 0; repeat < 200; ++repeat) {
       std::vector<std::atomic<int>> runs(37);
+      std::atomic<int> strangers{0};  // Boost's checks are for one thread
       run_tasks(runs.size(), [&](std::size_t i) {
-        BOOST_REQUIRE(thread_index() < num_threads());
+        strangers += thread_index() < 0 || thread_index() >= num_threads();
         ++runs[i];
       });
+      BOOST_REQUIRE_EQUAL(strangers.load(), 0);
       for (const auto& r : runs) BOOST_REQUIRE_EQUAL(r.load(), 1);
     }
     std::atomic<std::size_t> covered{0};
@@ -83,8 +85,8 @@ struct Data {
   }
 };
 
-// A few steps of training with dropout on ragged data; returns the parameters' bytes.
-std::vector<float> train(int threads, int steps, std::size_t samples) {
+// A few steps of training with dropout on ragged data, step by step or by a Trainer; returns the parameters' bytes.
+std::vector<float> train(int threads, int steps, std::size_t samples, bool has_trainer = false) {
   set_num_threads(threads);
   const Data data;
   Parameters parameters(4);
@@ -94,21 +96,26 @@ std::vector<float> train(int threads, int steps, std::size_t samples) {
                                               .enc_layers = 2,
                                               .dec_layers = 2,
                                               .max_length = 16});
-  Adam adam(parameters, {.weight_decay = 0.01});
+  const auto loss = [&](std::span<const int> rows) {
+    const Ragged next = data.next.pick(rows);
+    const Tensor logits = model.logits(data.src.pick(rows), data.tgt.pick(rows));
+    return ShardLoss{.loss = cross_entropy(logits, next.tokens, {.reduction = Reduction::sum}),
+                     .count = static_cast<double>(next.tokens.size())};
+  };
+  std::vector<int> rows(samples);
+  std::iota(rows.begin(), rows.end(), 0);
+  const AdamConfig config{.weight_decay = 0.01};
+  Trainer trainer(parameters, {.adam = config, .seed = 7});
+  Adam adam(parameters, config);
   DataParallel data_parallel(parameters);
   for (int step = 1; step <= steps; ++step) {
-    const StepLoss sums =
-        data_parallel.backward(samples, 7, static_cast<std::uint32_t>(step), [&](std::size_t first, std::size_t last) {
-          Ragged src, tgt;
-          std::vector<int> next;
-          for (std::size_t s = first; s < last; ++s) {
-            src.add(data.src[s]);
-            tgt.add(data.tgt[s]);
-            next.insert(next.end(), data.next[s].begin(), data.next[s].end());
-          }
-          return ShardLoss{.loss = cross_entropy(model.logits(src, tgt), next, {.reduction = Reduction::sum}),
-                           .count = static_cast<double>(next.size())};
-        });
+    if (has_trainer) {
+      trainer.step(rows, loss);
+      continue;
+    }
+    const StepLoss sums = data_parallel.backward(
+        samples, 7, static_cast<std::uint32_t>(step),
+        [&](std::size_t first, std::size_t last) { return loss(std::span(rows).subspan(first, last - first)); });
     adam.step(1e-3, clip_factor(gradient_norm(parameters) / sums.count, 1) / sums.count);
   }
   set_num_threads(1);
@@ -126,6 +133,10 @@ BOOST_AUTO_TEST_CASE(training_gives_the_same_bytes_for_any_number_of_threads) {
                           threads << " threads, " << samples << " samples");
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_trainer_takes_the_same_steps) {
+  BOOST_CHECK(train(2, 10, 30, /*has_trainer=*/true) == train(2, 10, 30));
 }
 
 BOOST_AUTO_TEST_CASE(shards_take_each_sample_once) {

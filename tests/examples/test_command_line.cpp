@@ -1,0 +1,165 @@
+// The command lines of the programs: one clear line for each mistake, help that fits, and no output lost unseen.
+#define BOOST_TEST_MODULE command_line
+#include "support/program.h"
+#include "support/terminal.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <cstdlib>
+#include <iterator>
+#include <sstream>
+#include <thread>
+
+using namespace test;
+
+BOOST_AUTO_TEST_CASE(bad_command_lines) {
+  const Folder folder;
+  const auto train = [&](std::vector<std::string> options, const std::string& part) {
+    for (const char* program : {"addsub", "reverse"}) {
+      std::vector<std::string> command{program, "train"};
+      command.insert(command.end(), options.begin(), options.end());
+      check_refused(folder, command, 2, part);
+    }
+  };
+  for (const char* program : {"addsub", "reverse"}) {
+    check_refused(folder, {program}, 2, "no command");
+    check_refused(folder, {program, "fly"}, 2, "'fly'");
+    check_refused(folder, {program, "predict", "--model", "nowhere"}, 2, "'nowhere'");
+  }
+  train({"--unknown"}, "--unknown");
+  train({"--learn", "0.1"}, "--learn");
+  train({"--batch", "1"}, "--batch");
+  train({"stray"}, "'stray'");
+  train({"--", "stray"}, "stray");
+  train({"--seed", "1", "--seed", "2"}, "--seed");
+  train({"--seed"}, "--seed");
+  train({"--seed", ""}, "--seed");
+  train({"--batch-size", "--seed", "1"}, "--batch-size");
+  for (const char* value : {"-1", "-5", "+5", " 5", "5 ", "0x10", "1e3", "3.0", "2147483648", "18446744073709551616",
+                            "18446744073709551615", "0", "", "x", "\xff", "%n%s", "1\n2", "\x1b[31m"})
+    train({"--batch-size", value}, "--batch-size");
+  for (const char* value : {"nan", "inf", "-0.1", "1e999", "1e-60", "0,1", "0", ""}) train({"--lr", value}, "--lr");
+  for (const char* value : {"1.5", "-0.1", "nan"}) train({"--dropout", value}, "--dropout");
+  for (const char* value : {"-1", "nan"}) train({"--clip-norm", value}, "--clip-norm");
+  for (const char* value : {"0.9", "0.9,1", "0.9,nan", "0.9,0.98,0.5", ","})
+    train({"--adam-betas", value}, "--adam-betas");
+  for (const char* value : {"-1", "18446744073709551616"}) train({"--seed", value}, "--seed");
+  for (const char* value : {"-1", "1000000"}) train({"--threads", value}, "--threads");
+  for (const char* option : {"--epochs", "--heads", "--d-model", "--d-ff"}) train({option, "0"}, option);
+  train({"--d-model", "2147483648"}, "--d-model");
+  train({"--d-model", "30", "--heads", "4"}, "--d-model");
+  train({"--warmup-steps", "-1"}, "--warmup-steps");
+  train({"--schedule", "steps"}, "--schedule");
+  train({"--schedule", "noam", "--warmup-steps", "0"}, "--schedule");
+  train({"--min-lr", "1", "--lr", "0.1"}, "--min-lr");
+  train({"--norm", "none"}, "--norm");
+  train({"--log-format", "xml"}, "--log-format");
+  train({"--out", "/dev/null"}, "--out");
+  train({"--out", "/proc/nothing"}, "--out");
+  train({"--lr", std::string(100'000, '1')}, "--lr");
+  check_refused(folder, {"addsub", "train", "--enc-layers", "1000000000"}, 2, "--enc-layers");
+  check_refused(folder, {"addsub", "train", "--data", "missing.json"}, 2, "missing.json");
+  check_refused(folder, {"addsub", "train", "--split", "half"}, 2, "--split");
+  check_refused(folder, {"addsub", "train", "--preset", "huge"}, 2, "--preset");
+  check_refused(folder, {"addsub", "train", "--label-smoothing", "1"}, 2, "--label-smoothing");
+  check_refused(folder, {"addsub", "train", "--data", "/proc/self"}, 1, "/proc/self");
+}
+
+BOOST_AUTO_TEST_CASE(help_and_version) {
+  const Folder folder;
+  for (const char* program : {"addsub", "reverse"})
+    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+             {"--help"}, {"--version"}, {"train", "--help"}, {"eval", "--help"}, {"predict", "--help"}}) {
+      std::vector<std::string> command{program};
+      command.insert(command.end(), words.begin(), words.end());
+      const Result r = folder.run(command);
+      BOOST_CHECK_MESSAGE(r.code == 0 && !r.out.empty() && r.err.empty(),
+                          program << " " << words.back() << ": " << r.code << r.err);
+      BOOST_CHECK(folder.empty());
+    }
+  for (const char* program : {"addsub", "reverse"}) {
+    BOOST_CHECK_NE(folder.run({program, "train", "--help"}).out.find("--weight-decay"), std::string::npos);
+    for (const char* command : {"train", "eval", "predict"})
+      BOOST_CHECK_EQUAL(folder.run({program, command, "-h"}).out, folder.run({program, command, "--help"}).out);
+    BOOST_CHECK_EQUAL(folder.run({program, "-h"}).out, folder.run({program, "--help"}).out);
+    BOOST_CHECK_EQUAL(folder.run({program, "predict", "--version"}).out, folder.run({program, "--version"}).out);
+  }
+}
+
+// No line is wider than the terminal, nor than 80 columns, and no word is broken.
+BOOST_AUTO_TEST_CASE(help_fits_the_terminal) {
+  const Folder folder;
+  const auto words = [](const std::string& text) {
+    std::istringstream stream(text);
+    return std::vector<std::string>(std::istream_iterator<std::string>(stream), {});
+  };
+  for (const char* program : {"addsub", "reverse"}) {
+    const std::string elsewhere = folder.run({program, "train", "--help"}).out;
+    for (const int columns : {40, 59, 80, 200}) {
+      const std::string help = on_terminal(folder, columns, {program, "train", "--help"});
+      BOOST_CHECK_MESSAGE(widest(help) <= std::min(columns, 80), program << " at " << columns << ":\n" << help);
+      BOOST_TEST(words(help) == words(elsewhere), boost::test_tools::per_element());
+      BOOST_CHECK_EQUAL(help == elsewhere, columns >= 80);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_hint_for_a_misspelt_option) {
+  const Folder folder;
+  for (const auto& [given, meant] : {std::pair{"--learning-rate", "--lr?"},
+                                     {"--learning_rate", "--lr?"},
+                                     {"--batch_size", "--batch-size?"},
+                                     {"--num-heads", "--heads?"},
+                                     {"--max-grad-norm", "--clip-norm?"},
+                                     {"--treads", "--threads?"},
+                                     {"--epoch", "--epochs?"}})
+    for (const char* program : {"addsub", "reverse"})
+      check_refused(folder, {program, "train", given, "1"}, 2, std::string("did you mean ") + meant);
+  const Result far = folder.run({"reverse", "train", "--xylophone", "1"});
+  BOOST_CHECK_MESSAGE(far.code == 2 && far.err.find("did you mean") == std::string::npos, far.err);
+}
+
+BOOST_AUTO_TEST_CASE(lost_output_is_an_error) {
+  const Folder folder;
+  for (const char* command :
+       {"reverse --help", "addsub --version", "addsub train --dump-config", "reverse train --max-steps 1 --out m"}) {
+    const std::string line =
+        "cd " + folder.path.string() + " && " SEPPO_BIN_DIR "/" + command + " >/dev/full 2>/dev/null";
+    BOOST_CHECK_MESSAGE(WEXITSTATUS(std::system(line.c_str())) == 1, command);
+  }
+  // Closed standard streams end up in no file, and lost progress ends no training.
+  const std::string line =
+      "cd " + folder.path.string() + " && rm -r m && " SEPPO_BIN_DIR "/reverse train --max-steps 3 ";
+  for (const char* streams : {">&- 2>&- <&-", "2>/dev/full", "2>&1 >/dev/null | true"}) {
+    BOOST_CHECK_EQUAL(WEXITSTATUS(std::system((line + "--log-interval 1 --out m " + streams).c_str())), 0);
+    while (!fs::exists(folder.path / "m/config.json")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::ifstream metrics(folder.path / "m/metrics.jsonl");
+    for (std::string text; std::getline(metrics, text);) BOOST_CHECK(nlohmann::json::accept(text));
+  }
+  // What cannot be logged is told.
+  fs::create_directories(folder.path / "full");
+  fs::create_symlink("/dev/full", folder.path / "full/metrics.jsonl");
+  const Result r = folder.run({"reverse", "train", "--max-steps", "1", "--out", "full"});
+  BOOST_CHECK_MESSAGE(r.code == 1 && r.err.find("metrics.jsonl: cannot write") != std::string::npos, r.err);
+  BOOST_CHECK(fs::exists(folder.path / "full/model.safetensors"));
+}
+
+// Escape sequences in a path reach no terminal.
+BOOST_AUTO_TEST_CASE(messages_are_printable) {
+  const Folder folder;
+  const std::string odd = "no\x1b[31m";
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"reverse", "train", "--out", "/dev/null/" + odd},
+                                             {"reverse", "train", "--config", odd},
+                                             {"reverse", "train", "--" + odd},
+                                             {"reverse", "predict", "--model", odd},
+                                             {"addsub", "train", "--data", odd}}) {
+    const Result r = folder.run(command);
+    BOOST_CHECK_MESSAGE(
+        r.code == 2 && r.err.find('\x1b') == std::string::npos && r.err.find("no\\x1b") != std::string::npos, r.err);
+  }
+  check_refused(folder, {"addsub", "train", "--data", "\xff.json"}, 2, "--data");
+  const Result r = folder.run({"reverse", "train", "--max-steps", "1", "--out", odd, "--report"});
+  BOOST_CHECK_MESSAGE(r.code == 0 && r.out.find('\x1b') == std::string::npos, r.err);
+}
