@@ -1,7 +1,9 @@
+// Expressions to tokens and back, the course's file, and its split.
 #include "addsub/data.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/random.h>
+#include <seppo/nn/data/text.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 #include <fstream>
 #include <numeric>
 #include <random>
+#include <regex>
 
 namespace addsub {
 
@@ -25,24 +28,11 @@ namespace {
 
 constexpr int kOperands = 2 * kLargest + 1;
 constexpr int kDrawnRows = 5000;
+constexpr std::size_t kLongest = 200;  // arithmetic in bytes; std::regex recurses over the text
 
 std::array<int, 3> signed_digits(int value) {
   const int size = std::abs(value);
   return {value < 0 ? kNegative : kPositive, size / 10, size % 10};
-}
-
-// Splits at blanks; a number becomes its digits.
-std::vector<int> tokenize(std::string_view text) {
-  std::vector<int> ids;
-  for (const std::string_view word : seppo::split_blanks(text)) {
-    const bool number = std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if (!number) {
-      ids.push_back(vocabulary().id(word));
-      continue;
-    }
-    for (const char digit : word) ids.push_back(digit - '0');
-  }
-  return ids;
 }
 
 // sign d d -> value
@@ -52,49 +42,48 @@ int signed_value(std::span<const int> tokens) {
 }
 
 bool is_digit(int token) { return token >= 0 && token <= 9; }
-bool is_sign(int token) { return token == kPositive || token == kNegative; }
+
+bool in_range(const Expression& e) { return std::abs(e.left) <= kLargest && std::abs(e.right) <= kLargest; }
+
+// Splits at blanks; a number becomes its digits.
+std::vector<int> tokenize(std::string_view text) {
+  std::vector<int> ids;
+  for (const std::string_view word : seppo::split_blanks(text))
+    if (word.find_first_not_of("0123456789") == std::string_view::npos)
+      for (const char digit : word) ids.push_back(digit - '0');
+    else
+      ids.push_back(vocabulary().id(word));
+  return ids;
+}
 
 Expression parse_tokens(std::string_view text) {
   const std::vector<int> t = tokenize(text);
-  check<FormatError>(t.size() == kSourceLength, "expression '", printable(text), "' has ", t.size(),
-                     " tokens, not the 9 of: BOS sign digit digit add|subtract sign digit digit EOS");
-  const bool shaped = t[0] == kBos && is_sign(t[1]) && is_digit(t[2]) && is_digit(t[3]) &&
-                      (t[4] == kAdd || t[4] == kSubtract) && is_sign(t[5]) && is_digit(t[6]) && is_digit(t[7]) &&
-                      t[8] == kEos;
-  check<FormatError>(shaped, "expression '", printable(text),
-                     "' is not: BOS sign digit digit add|subtract sign digit digit EOS");
-  const std::span tokens(t);
-  const Expression e{signed_value(tokens.subspan(1)), signed_value(tokens.subspan(5)), t[4] == kSubtract};
-  check<FormatError>(std::abs(e.left) <= kLargest && std::abs(e.right) <= kLargest, "expression '", printable(text),
-                     "' has an operand outside -49..49");
-  check<FormatError>(std::equal(t.begin(), t.end(), e.source().begin()), "expression '", printable(text),
-                     "' writes zero as NEGATIVE; it is always POSITIVE");
-  return e;
+  if (t.size() == kSourceLength) {
+    const std::span all(t);
+    const Expression e{signed_value(all.subspan(1)), signed_value(all.subspan(5)), t[4] == kSubtract};
+    // Tokens of another form, read as if they were of this one, are not what it is written with.
+    if (in_range(e) && std::equal(t.begin(), t.end(), e.source().begin())) return e;
+  }
+  fail<FormatError>("expression '", printable(text),
+                    "' is not: BOS sign digit digit add|subtract sign digit digit EOS,",
+                    " operands -49..49, zero POSITIVE");
 }
 
-// "-30 - -34", "12+7"
-Expression parse_arithmetic(std::string_view text) {
-  std::string rest(text);
-  const auto skip_blanks = [&] { rest.erase(0, std::min(rest.find_first_not_of(" \t"), rest.size())); };
-  const auto operand = [&] {
-    skip_blanks();
-    int value = 0;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-    check<FormatError>(error == std::errc() && std::abs(value) <= kLargest, "expression '", printable(text),
-                       "': needs an integer in -49..49 at '", printable(rest), "'");
-    rest.erase(0, static_cast<std::size_t>(end - rest.data()));
-    return value;
-  };
-  const int left = operand();
-  skip_blanks();
-  check<FormatError>(!rest.empty() && (rest[0] == '+' || rest[0] == '-'), "expression '", printable(text),
-                     "': needs + or - at '", printable(rest), "'");
-  const bool subtract = rest[0] == '-';
-  rest.erase(0, 1);
-  const int right = operand();
-  skip_blanks();
-  check<FormatError>(rest.empty(), "expression '", printable(text), "': unexpected '", printable(rest), "' at its end");
-  return {left, right, subtract};
+// numpy.random.RandomState(0).permutation(n): Fisher-Yates on MT19937, each index drawn by masking
+// and rejection.
+std::vector<int> numpy_permutation(int n) {
+  std::mt19937 random(0);
+  std::vector<int> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::uint32_t i = static_cast<std::uint32_t>(n) - 1; i > 0; --i) {
+    std::uint32_t mask = i;
+    for (int shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
+    std::uint32_t j;
+    do j = static_cast<std::uint32_t>(random()) & mask;
+    while (j > i);
+    std::swap(order[i], order[j]);
+  }
+  return order;
 }
 
 }  // namespace
@@ -123,79 +112,69 @@ std::array<int, kTargetLength> Expression::target() const {
 
 std::string Expression::arithmetic() const { return fmt::format("{} {} {}", left, subtract ? '-' : '+', right); }
 
+void Dataset::add(const Expression& expression, std::span<const int> target_tokens) {
+  rows.push_back(expression);
+  source.add(expression.source());
+  target.add(target_tokens);
+}
+
+Dataset Dataset::pick(std::span<const int> some) const {
+  Dataset picked{{}, source.pick(some), target.pick(some)};
+  for (const int row : some) picked.rows.push_back(rows[static_cast<std::size_t>(row)]);
+  return picked;
+}
+
+Dataset all_expressions() {
+  Dataset data;
+  for (int i = 0; i < kExpressions; ++i) data.add(Expression::of(i), Expression::of(i).target());
+  return data;
+}
+
 Dataset drawn_dataset(std::uint64_t seed) {
   Dataset data;
   seppo::RandomStream random(seed, seppo::Purpose::data);
   for (int i = 0; i < kDrawnRows; ++i) {
-    data.rows.push_back(Expression::of(static_cast<int>(random.below(kExpressions))));
-    data.targets.push_back(data.rows.back().target());
+    const Expression e = Expression::of(static_cast<int>(random.below(kExpressions)));
+    data.add(e, e.target());
   }
   return data;
 }
 
 Dataset read_dataset(const std::filesystem::path& path) {
-  const std::string name = printable(path.string(), 120);
+  const std::string name = seppo::printable_path(path);
   std::ifstream file(path, std::ios::binary);
   check<seppo::FileError>(std::filesystem::is_regular_file(path) && file.good(), name, ": cannot read");
-  json content;
+  json in, out;
   try {
-    content = json::parse(file);
+    const json content = json::parse(file);
+    in = content.at("inp_expression"), out = content.at("out_expression");
   } catch (const json::exception& e) {
-    fail<FormatError>(name, ": not valid JSON (", printable(e.what(), 100), ")");
+    fail<FormatError>(name, ": not JSON with the lists inp_expression and out_expression (", printable(e.what(), 90),
+                      ")");
   }
-  for (const char* key : {"inp_expression", "out_expression"})
-    check<FormatError>(content.is_object() && content.contains(key) && content[key].is_array(), name, ": has no list '",
-                       key, "'");
-  const json &in = content["inp_expression"], &out = content["out_expression"];
-  check<FormatError>(in.size() == out.size(), name, ": ", in.size(), " expressions but ", out.size(), " results");
+  check<FormatError>(in.size() == out.size(), name, ": ", in.size(), " expressions but ", out.size(),
+                     " results in inp_expression and out_expression");
   check<FormatError>(in.size() >= 10, name, ": ", in.size(), " rows are too few; a tenth is kept for validation");
 
   Dataset data;
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    check<FormatError>(in[i].is_string() && out[i].is_string(), name, ": row ", i, " is not text");
-    try {
-      data.rows.push_back(parse_tokens(in[i].get<std::string>()));
-      const std::vector<int> target = tokenize(out[i].get<std::string>());
-      check<FormatError>(target.size() == kTargetLength && target[0] == kBos && is_sign(target[1]) &&
-                             is_digit(target[2]) && is_digit(target[3]) && target[4] == kEos,
-                         "result '", printable(out[i].get<std::string>()), "' is not: BOS sign digit digit EOS");
-      std::copy(target.begin(), target.end(), data.targets.emplace_back().begin());
-    } catch (const seppo::Error& e) {
+  for (std::size_t i = 0; i < in.size(); ++i) try {
+      const Expression e = parse_tokens(in[i].get<std::string>());
+      const std::vector<int> result = tokenize(out[i].get<std::string>());
+      check<FormatError>(!result.empty() && result[0] == kBos && parse_result(std::span(result).subspan(1)), "result '",
+                         printable(out[i].get<std::string>()), "' is not: BOS sign digit digit EOS");
+      data.add(e, result);
+    } catch (const std::exception& e) {
       fail<FormatError>(name, ": row ", i, ": ", e.what());
     }
-  }
   return data;
 }
-
-namespace {
-
-// numpy.random.RandomState(0).permutation(n): Fisher-Yates on MT19937, each index drawn by masking
-// and rejection.
-std::vector<int> numpy_permutation(int n) {
-  std::mt19937 random(0);
-  std::vector<int> order(static_cast<std::size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  for (std::uint32_t i = static_cast<std::uint32_t>(n) - 1; i > 0; --i) {
-    std::uint32_t mask = i;
-    for (int shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
-    std::uint32_t j;
-    do j = static_cast<std::uint32_t>(random()) & mask;
-    while (j > i);
-    std::swap(order[i], order[j]);
-  }
-  return order;
-}
-
-}  // namespace
 
 Split split_dataset(std::size_t rows, const std::string& how) {
   const int n = static_cast<int>(rows);
   std::uint64_t seed = 0;
-  if (how != "course") {
-    const auto [end, error] = std::from_chars(how.data(), how.data() + how.size(), seed);
-    check<seppo::ArgumentError>(error == std::errc() && end == how.data() + how.size(), "split '", printable(how),
-                                "' is neither 'course' nor a seed");
-  }
+  const auto [end, error] = std::from_chars(how.data(), how.data() + how.size(), seed);
+  check<seppo::ArgumentError>(how == "course" || (error == std::errc() && end == how.data() + how.size()), "split '",
+                              printable(how), "' is neither 'course' nor a seed");
   const std::vector<int> order =
       how == "course" ? numpy_permutation(n) : seppo::random_permutation(n, {seed, seppo::Purpose::data, 1});
   const auto cut = order.begin() + (n + 9) / 10;
@@ -203,16 +182,22 @@ Split split_dataset(std::size_t rows, const std::string& how) {
 }
 
 Expression parse_expression(std::string_view text) {
-  const auto words = seppo::split_blanks(text);
-  check<FormatError>(!words.empty(), "expression '' is empty");
-  return words.front().find_first_not_of("0123456789+-") == std::string_view::npos ? parse_arithmetic(text)
-                                                                                   : parse_tokens(text);
+  static const std::regex kArithmetic(R"(\s*(-?\d{1,9})\s*([+-])\s*(-?\d{1,9})\s*)");
+  if (text.find("BOS") != std::string_view::npos) return parse_tokens(text);
+  std::cmatch parts;
+  const bool is_arithmetic =
+      text.size() < kLongest && std::regex_match(text.data(), text.data() + text.size(), parts, kArithmetic);
+  check<FormatError>(is_arithmetic, "expression '", printable(text),
+                     "' is neither arithmetic, such as '-30 - -34', nor tokens, BOS ... EOS");
+  const Expression e{std::stoi(parts[1]), std::stoi(parts[3]), parts[2] == "-"};
+  check<FormatError>(in_range(e), "expression '", printable(text), "' has an operand outside -49..49");
+  return e;
 }
 
-bool parse_result(std::span<const int> t, int* value) {
-  if (t.size() != 4 || !is_sign(t[0]) || !is_digit(t[1]) || !is_digit(t[2]) || t[3] != kEos) return false;
-  *value = signed_value(t);
-  return true;
+std::optional<int> parse_result(std::span<const int> t) {
+  const bool is_result =
+      t.size() == 4 && (t[0] == kPositive || t[0] == kNegative) && is_digit(t[1]) && is_digit(t[2]) && t[3] == kEos;
+  return is_result ? std::optional(signed_value(t)) : std::nullopt;
 }
 
 std::string token_text(std::span<const int> tokens) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,8 +27,8 @@ enum Token { kPositive = 10, kNegative, kAdd, kSubtract, kBos, kEos };
 const seppo::Vocabulary& vocabulary();
 
 struct Expression {
-  int left, right;
-  bool subtract;
+  int left = 0, right = 0;
+  bool subtract = false;
 
   int result() const { return subtract ? left - right : left + right; }
   int index() const;  // 0 .. kExpressions-1
@@ -39,9 +40,14 @@ struct Expression {
 
 struct Dataset {
   std::vector<Expression> rows;
-  std::vector<std::array<int, kTargetLength>> targets;  // as the data states them
+  seppo::Ragged source, target;  // of each row; targets as the data states them
+
+  void add(const Expression& expression, std::span<const int> target_tokens);
+  Dataset pick(std::span<const int> some) const;  // of the rows
 };
 
+// All 19,602 expressions, by index.
+Dataset all_expressions();
 // 5,000 expressions drawn with replacement.
 Dataset drawn_dataset(std::uint64_t seed);
 // The course's JSON file: {"inp_expression": [...], "out_expression": [...]}. Throws FileError or
@@ -52,14 +58,14 @@ struct Split {
   std::vector<int> train, validation;  // rows
 };
 // The first tenth of a permutation is for validation. `how` is "course", the permutation that numpy
-// (and so scikit-learn's train_test_split) draws for seed 0, or a seed of ours.
+// (and so scikit-learn's train_test_split) draws for seed 0, or a seed of ours; else throws ArgumentError.
 Split split_dataset(std::size_t rows, const std::string& how);
 
 // Token form or arithmetic to an expression; throws seppo::FormatError or IndexError.
 Expression parse_expression(std::string_view text);
 
-// "POSITIVE", "0", "4" -> 4; false if the tokens are not sign, digit, digit, EOS.
-bool parse_result(std::span<const int> tokens, int* value);
+// "POSITIVE", "0", "4", "EOS" -> 4; nothing unless the tokens are sign, digit, digit, EOS.
+std::optional<int> parse_result(std::span<const int> tokens);
 
 // Tokens as the data writes them: two digits together, "BOS POSITIVE 04 EOS".
 std::string token_text(std::span<const int> tokens);

@@ -1,63 +1,87 @@
-// The AddSub model: an encoder-decoder Transformer, its configuration, and how it is scored.
+// The AddSub model: an encoder-decoder Transformer with what the course does otherwise, its loss, and how it is scored.
 #pragma once
 
 #include "addsub/data.h"
 #include "app/attention_pictures.h"
+#include "app/course_positions.h"
 
 #include <seppo/models/transformer.h>
-#include <seppo/nn/train/data_parallel.h>
-
-#include <nlohmann/json.hpp>
+#include <seppo/nn/train/metrics.h>
 
 #include <array>
+#include <set>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace addsub {
 
-struct ModelOptions {
-  int d_model = 32, n_heads = 4, d_ff = 32, enc_layers = 4, dec_layers = 4;
-  double dropout = 0;
-  std::string norm = "post", dropout_place = "residual", positions = "sinusoid";
+enum class DropoutPlace {
+  residual,  // LayerNorm(x + Dropout(sublayer(x))), and of the embedded inputs: the paper
+  norm       // Dropout(LayerNorm(x + sublayer(x))): the course
+};
+inline std::span<const char* const> enum_names(DropoutPlace) {
+  static constexpr const char* kNames[] = {"residual", "norm"};
+  return kNames;
+}
 
-  nlohmann::json to_json() const;
-  static ModelOptions from_json(const nlohmann::json& config);
-  // One embedding for both sides, not scaled; sinusoid positions; a separate output layer.
-  seppo::TransformerConfig transformer() const;
+struct ModelConfig {
+  // One embedding for both sides, not scaled; a separate output layer.
+  seppo::TransformerConfig transformer = {.src_vocabulary = 16,
+                                          .tgt_vocabulary = 16,
+                                          .layer = {.d_model = 32, .n_heads = 4, .d_ff = 32, .dropout = 0},
+                                          .enc_layers = 4,
+                                          .dec_layers = 4,
+                                          .max_length = kSourceLength,
+                                          .share_embeddings = true,
+                                          .scale_embeddings = false};
+  examples::Positions positions = examples::Positions::sinusoid;
+  DropoutPlace dropout_place = DropoutPlace::residual;
+
+  void fields(seppo::ConfigVisitor& v);
+  void validate() const;
 };
 
-// Label smoothing as cross_entropy() has it, from the share that goes to `over`: all classes (PyTorch), or the others
-// than the right one (the course, tensor2tensor).
-double smoothing_over_all(double share, const std::string& over);
+struct Model {
+  using Config = ModelConfig;
+  Model(const seppo::Scope& s, const ModelConfig& config);
+
+  ModelConfig config;
+  seppo::Transformer transformer;
+};
+
+enum class Smoothing { all, others };
+inline std::span<const char* const> enum_names(Smoothing) {
+  static constexpr const char* kNames[] = {"all", "others"};
+  return kNames;
+}
+// Label smoothing as cross_entropy() has it, from the share that goes to all classes (PyTorch), or to the others than
+// the right one (the course, tensor2tensor).
+double smoothing_over_all(double share, Smoothing over);
 
 // Cross-entropy of the target tokens after BOS, summed, for the given rows of the data.
-seppo::ShardLoss loss(const seppo::Transformer& model, const Dataset& data, std::span<const int> rows,
-                      double label_smoothing);
+seppo::ShardLoss loss(const Model& model, const Dataset& data, std::span<const int> rows, double label_smoothing = 0);
+
+// The model's answer to each expression, decoded greedily: tokens after BOS.
+std::vector<std::vector<int>> answers(const Model& model, const seppo::Ragged& expressions);
 
 struct Score {
-  std::size_t examples = 0;
-  std::size_t exact = 0;  // the whole answer right, decoded greedily
-  // Right tokens at each place, sign, tens, units and EOS, each predicted from the right ones before it.
-  std::array<std::size_t, kTargetLength - 1> correct{};
-  std::vector<int> wrong;  // rows whose answer was not exact
+  seppo::StepLoss tokens = {};                           // each predicted from the right ones before it
+  std::array<std::size_t, kTargetLength - 1> correct{};  // of them at the sign, tens, units and EOS
+  std::vector<int> wrong = {};                           // rows whose whole answer, decoded greedily, is not right
+  std::size_t examples = 0, fresh = 0, fresh_wrong = 0;  // fresh: the expression is not among the seen ones
 
-  double share(std::size_t count) const {
-    return examples ? static_cast<double>(count) / static_cast<double>(examples) : 0;
+  double exact_match() const { return share(examples - wrong.size(), examples); }
+  double accuracy_at(std::size_t place) const { return share(correct[place], examples); }
+  double fresh_exact_match() const { return share(fresh - fresh_wrong, fresh); }
+  static double share(std::size_t n, std::size_t of) {
+    return of ? static_cast<double>(n) / static_cast<double>(of) : 0;
   }
-  double exact_match() const { return share(exact); }
-  double accuracy_at(std::size_t place) const { return share(correct[place]); }
-  double token_accuracy() const;  // the mean of all places
 };
-Score score(const seppo::Transformer& model, const Dataset& data, std::span<const int> rows);
+// Of all rows; `seen` are indices of expressions.
+Score score(const Model& model, const Dataset& data, const std::set<int>& seen = {});
 
-// The attention of every layer and head while the model gives this answer, and the tokens beside it.
-seppo::AttentionMaps attention_of(const seppo::Transformer& model, const Expression& expression,
-                                  std::span<const int> answer);
-examples::AttentionLabels attention_labels(const seppo::AttentionMap& map, const Expression& expression,
-                                           std::span<const int> answer);
-
-// The model's answers: tokens after BOS.
-std::vector<std::vector<int>> answer(const seppo::Transformer& model, std::span<const Expression> expressions);
+// What courses grade by: how many of these percentages of right tokens are reached, rounded to whole ones.
+constexpr std::array kTiers{50, 63, 70, 74, 80};
+int course_tier(double token_accuracy);
 
 }  // namespace addsub
