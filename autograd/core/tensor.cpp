@@ -97,6 +97,7 @@ void print(std::string& text, int& width, const Tensor& x, int axis, std::size_t
 }  // namespace
 
 std::string to_string(const Tensor& x) {
+  if (x.numel() == 0) return "[]";
   std::string text;
   int width = 0;
   print(text, width, x, 0, 0);

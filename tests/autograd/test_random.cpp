@@ -1,6 +1,8 @@
+// Philox against Random123, the distributions made of it, and the masks of dropout.
 #define BOOST_TEST_MODULE random
-#include <seppo/autograd/ops.h>
+#include <Random123/philox.h>
 #include <seppo/autograd/core/random.h>
+#include <seppo/autograd/ops.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -19,6 +21,20 @@ BOOST_AUTO_TEST_CASE(philox_known_answers) {
       (philox(~std::uint64_t{0}, {~0u, ~0u, ~0u, ~0u}) == Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   BOOST_CHECK((philox(0x299f31d0a4093822, {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}) ==
                Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+BOOST_AUTO_TEST_CASE(philox_gives_the_numbers_of_random123) {
+  std::uint64_t bits = 1;
+  const auto word = [&] {
+    return static_cast<std::uint32_t>((bits = bits * 6364136223846793005u + 1442695040888963407u) >> 32);
+  };
+  for (int i = 0; i < 10'000; ++i) {
+    const Words counter{word(), word(), word(), word()};
+    const std::uint32_t k0 = word(), k1 = word();
+    const auto expected = r123::Philox4x32()({{counter[0], counter[1], counter[2], counter[3]}}, {{k0, k1}});
+    BOOST_REQUIRE(
+        (philox(std::uint64_t{k1} << 32 | k0, counter) == Words{expected[0], expected[1], expected[2], expected[3]}));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(streams_are_functions_of_seed_purpose_and_index) {
@@ -81,7 +97,7 @@ BOOST_AUTO_TEST_CASE(dropout_keeps_the_stated_share_and_mean) {
   }
 }
 
-// The vectorised masks are those of Random123's Philox.
+// The vectorised masks are those of the scalar Philox.
 BOOST_AUTO_TEST_CASE(dropout_masks_are_philox) {
   Tape& t = tape();
   t.clear();
@@ -117,4 +133,38 @@ BOOST_AUTO_TEST_CASE(dropout_masks_depend_on_each_part_of_their_key_alone) {
   t.random = {1, 2, 3, 0};
   const Tensor x = full({256}, 1), a = dropout(x, 0.5), b = dropout(x, 0.5);
   BOOST_CHECK(!std::equal(a.values().begin(), a.values().end(), b.values().begin()));
+}
+
+// The site shares a word of the counter with the purpose: a step with too many dropouts must not draw the bits of
+// another purpose.
+BOOST_AUTO_TEST_CASE(dropout_sites_never_reach_the_purpose) {
+  Tape& t = tape();
+  t.clear();
+  const Tensor x = full({256}, 1);
+  t.random = {1, 2, 3, RandomContext::kSites - 1};
+  BOOST_CHECK_EQUAL(dropout(x, 0).values()[0], 1);  // takes no site
+  const Tensor last = dropout(x, 0.5);
+  BOOST_CHECK_THROW(dropout(x, 0.5), StateError);
+  BOOST_CHECK_THROW(add_norm(x, x, full({256}, 1), full({256}, 1), {.dropout_before = 0.5}), StateError);
+  t.random = {1, 2, 3, 0};
+  const Tensor first = dropout(x, 0.5);
+  BOOST_CHECK(!std::equal(first.values().begin(), first.values().end(), last.values().begin()));
+}
+
+BOOST_AUTO_TEST_CASE(random_tensors_follow_their_stream) {
+  tape().clear();
+  RandomStream stream(7, Purpose::test), same(7, Purpose::test), other(7, Purpose::test);
+  const Tensor a = randn({3, 50}, stream), b = randn({150}, same);
+  BOOST_CHECK(std::equal(a.values().begin(), a.values().end(), b.values().begin()));
+  for (const real v : a.values()) BOOST_CHECK_EQUAL(v, static_cast<real>(other.normal()));
+  BOOST_CHECK_NE(randn({}, stream).item(), a.values()[0]);  // the stream goes on
+  const Tensor u = uniform({100'000}, -2, 3, stream);
+  double mean = 0;
+  for (const real v : u.values()) {
+    BOOST_REQUIRE(v >= -2 && v <= 3);
+    mean += double{v} / 100'000;
+  }
+  BOOST_CHECK_SMALL(mean - 0.5, 5 * 5 / std::sqrt(12 * 100'000.0));
+  BOOST_CHECK(!u.requires_grad());
+  BOOST_CHECK_THROW(uniform({2}, 1, 0, stream), ArgumentError);
 }

@@ -90,8 +90,45 @@ BOOST_AUTO_TEST_CASE(gradients_of_intermediates_are_kept_on_request) {
   BOOST_CHECK_EQUAL(y.grad()[2], 6);
   BOOST_CHECK_EQUAL(x.grad()[2], 18);
   BOOST_CHECK_THROW(z.grad(), StateError);
-  BOOST_CHECK_EQUAL(unused.grad()[0], 0);
   BOOST_CHECK_THROW(seppo::tensor({1}, {1.0}).grad(), StateError);
+  // Not reached by backward: no zeros that look like a gradient.
+  BOOST_CHECK_THROW(unused.grad(), StateError);
+  BOOST_CHECK_THROW(seppo::reshape(unused, {2, 2}).grad(), StateError);
+  const Tensor aside = seppo::exp(x);
+  BOOST_CHECK_THROW(aside.retain_grad().grad(), StateError);
+  // Asking does not make one, and a part of a tensor has its part of the gradient.
+  BOOST_CHECK_THROW(unused.grad(), StateError);
+  BOOST_CHECK_EQUAL(seppo::slice(x, 0, 2, 4).grad()[1], 24);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_persistent_leaves_always_exist) {
+  std::vector<double> values{1, 2}, gradients{0, 0};
+  seppo::Node& node = seppo::acquire_leaf({2}, values.data(), gradients.data(), nullptr);
+  const Tensor w(node);
+  BOOST_CHECK_EQUAL(w.grad()[0], 0);
+  seppo::tape().clear();
+  seppo::backward(seppo::sum(seppo::square(w)));
+  BOOST_CHECK(w.grad().data() == gradients.data() && w.grad()[1] == 4);
+  seppo::tape().clear();
+  BOOST_CHECK_EQUAL(w.grad()[1], 4);
+  seppo::release_leaf(node);
+  BOOST_CHECK_THROW(w.grad(), StateError);
+}
+
+BOOST_AUTO_TEST_CASE(inference_evaluates_and_forgets) {
+  seppo::Tape& t = seppo::tape();
+  t.clear();
+  const Tensor x = leaf();
+  const std::size_t nodes = t.size(), used = t.used();
+  Tensor y;
+  {
+    const seppo::Inference inference;
+    y = seppo::dropout(seppo::exp(x), 0.5);
+    BOOST_CHECK(!y.requires_grad() && y.values()[0] > 2.7);
+  }
+  BOOST_CHECK_THROW(y.values(), StateError);
+  BOOST_CHECK(t.mode == Mode::train && t.size() == nodes && t.used() == used);
+  BOOST_CHECK(seppo::exp(x).requires_grad());
 }
 
 BOOST_AUTO_TEST_CASE(backward_checks_what_it_is_given) {
@@ -167,7 +204,7 @@ BOOST_AUTO_TEST_CASE(retained_gradients_do_not_disturb) {
   y.retain_grad();
   const Tensor z = seppo::scale(y, 3);
   z.retain_grad();
-  BOOST_CHECK_EQUAL(y.grad()[0], 0);  // not reached yet
+  BOOST_CHECK_THROW(y.grad(), StateError);  // not reached yet
   t.backward(z, std::vector<double>{1, 10});
   BOOST_CHECK(z.grad()[0] == 1 && z.grad()[1] == 10);
   BOOST_CHECK(y.grad()[0] == 3 && y.grad()[1] == 30);
@@ -175,7 +212,7 @@ BOOST_AUTO_TEST_CASE(retained_gradients_do_not_disturb) {
   t.backward(z, std::vector<double>{1, 10});
   BOOST_CHECK(y.grad()[0] == 6 && y.grad()[1] == 60);
   BOOST_CHECK(x.grad()[0] == 6 && x.grad()[1] == 6);
-  // through a view of it, too
+  // through a view of it as well
   const Tensor part = seppo::reshape(y, {2});
   BOOST_CHECK_EQUAL(part.grad()[1], 60);
 }
