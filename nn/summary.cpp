@@ -1,7 +1,6 @@
-#include "../autograd/core/observer.h"
+// summary: collects one row for each module that reports an output, then lays out the table.
 #include "summary.h"
-
-#include <fmt/format.h>
+#include "../autograd/core/observer.h"
 
 #include <algorithm>
 #include <vector>
@@ -22,6 +21,11 @@ std::string with_commas(std::size_t number) {
   return text;
 }
 
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text;
+}
+
 }  // namespace
 
 std::string summary(const Parameters& parameters, const std::function<void()>& forward) {
@@ -38,11 +42,15 @@ std::string summary(const Parameters& parameters, const std::function<void()>& f
   }
   std::size_t width = 6;
   for (const Row& row : rows) width = std::max(width, row.module.size());
-  std::string text = fmt::format("{:<{}}  {:<16} {:>12}\n", "module", width, "output", "parameters");
-  for (const Row& row : rows)
-    text += fmt::format("{:<{}}  {:<16} {:>12}\n", row.module, width, row.shape,
-                        with_commas(count_below(parameters, row.module)));
-  return text + fmt::format("{:<{}}  {:<16} {:>12}\n", "total", width, "", with_commas(parameters.count()));
+  std::string text;
+  const auto add = [&](const std::string& module, const std::string& shape, const std::string& count) {
+    text += padded(module, width) + "  " + padded(shape, 16) + " ";
+    text += std::string(count.size() < 12 ? 12 - count.size() : 0, ' ') + count + "\n";
+  };
+  add("module", "output", "parameters");
+  for (const Row& row : rows) add(row.module, row.shape, with_commas(count_below(parameters, row.module)));
+  add("total", "", with_commas(parameters.count()));
+  return text;
 }
 
 }  // namespace seppo::inline SEPPO_ABI

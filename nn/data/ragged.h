@@ -4,7 +4,7 @@
 // computes exactly these rows (as FlashAttention's variable-length interface does).
 #pragma once
 
-#include "../../autograd/core/real.h"
+#include "../../autograd/core/check.h"
 
 #include <cstddef>
 #include <span>
@@ -28,6 +28,32 @@ struct Ragged {
   std::span<const int> operator[](std::size_t s) const {
     return std::span(tokens).subspan(static_cast<std::size_t>(offsets[s]),
                                      static_cast<std::size_t>(offsets[s + 1] - offsets[s]));
+  }
+
+  // These sequences, in this order. Throws IndexError for one out of range.
+  Ragged pick(std::span<const int> rows) const {
+    Ragged picked;
+    for (const int row : rows) {
+      check<IndexError>(row >= 0 && static_cast<std::size_t>(row) < size(), "pick: row ", row, " of ", size(),
+                        " sequences");
+      picked.add((*this)[static_cast<std::size_t>(row)]);
+    }
+    return picked;
+  }
+
+  // Teacher forcing: of sequences BOS ... EOS a decoder reads all but the last token and is to write all but the first.
+  // Empty sequences stay empty.
+  Ragged without_last() const { return shifted(0); }
+  Ragged without_first() const { return shifted(1); }
+
+ private:
+  Ragged shifted(std::size_t begin) const {
+    Ragged shorter;
+    for (std::size_t s = 0; s < size(); ++s) {
+      const std::span<const int> all = (*this)[s];
+      shorter.add(all.empty() ? all : all.subspan(begin, all.size() - 1));
+    }
+    return shorter;
   }
 };
 

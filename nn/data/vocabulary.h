@@ -33,14 +33,4 @@ class Vocabulary {
   std::map<std::string, int, std::less<>> ids_;
 };
 
-// The pieces of a text between blanks (space, tab, line ends).
-std::vector<std::string_view> split_blanks(std::string_view text);
-
-// The bytes of the UTF-8 character that a text, which is not empty, starts with; 0 if it starts with none.
-std::size_t character_length(std::string_view text);
-
-// A text safe to show on one line of a terminal: at most `limit` bytes, control characters and bytes
-// that are not UTF-8 as \xNN.
-std::string printable(std::string_view text, std::size_t limit = 60);
-
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,7 +1,8 @@
+// Checkpoints: values to and from safetensors, checked whole before any parameter changes.
 #include "checkpoint.h"
 
+#include "../data/text.h"
 #include "safetensors.h"
-#include "../data/vocabulary.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,7 +64,7 @@ std::vector<std::vector<real>> read_values(const std::filesystem::path& path, co
       differs(entry.name + " has values that are not finite");
   }
   if (count > 5) differences += "; and " + std::to_string(count - 5) + " more";
-  check<FormatError>(count == 0, printable(path.string(), 120), ": does not fit the model", differences);
+  check<FormatError>(count == 0, printable_path(path), ": does not fit the model", differences);
   return values;
 }
 

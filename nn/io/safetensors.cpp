@@ -1,16 +1,12 @@
+// Safetensors: a reader that checks the whole header before it allocates a tensor, and a writer.
 #include "safetensors.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/vocabulary.h"
+#include "../data/text.h"
+#include "atomic_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstring>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -27,87 +23,6 @@ constexpr std::size_t kMaxTensors = 65536;
 constexpr std::size_t kMaxName = 512;
 constexpr std::size_t kMaxRank = 8;
 constexpr std::uint64_t kMaxInteger = std::uint64_t{1} << 53;
-
-std::string shown(const std::filesystem::path& path) { return printable(path.string(), 120); }
-
-// ---- files ---------------------------------------------------------------------------------------
-
-class File {
- public:
-  File(const std::filesystem::path& path, int flags, mode_t mode = 0)
-      : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {
-    if (fd_ < 0) fail_with("cannot open");
-  }
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  std::size_t size() const {
-    struct stat info {};
-    if (::fstat(fd_, &info) != 0) fail_with("cannot examine");
-    check<FileError>(S_ISREG(info.st_mode), shown(path_), ": not a regular file");
-    return static_cast<std::size_t>(info.st_size);
-  }
-  void read(std::byte* data, std::size_t size) {
-    while (size > 0) {
-      const ssize_t n = ::read(fd_, data, size);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail_with("cannot read");
-      check<FormatError>(n != 0, shown(path_), ": the file became shorter while it was read");
-      data += n;
-      size -= static_cast<std::size_t>(n);
-    }
-  }
-  void write(const void* bytes, std::size_t size) {
-    const auto* data = static_cast<const std::byte*>(bytes);
-    while (size > 0) {
-      const ssize_t n = ::write(fd_, data, size);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail_with("cannot write");
-      data += n;
-      size -= static_cast<std::size_t>(n);
-    }
-  }
-  void flush() {
-    if (::fsync(fd_) != 0) fail_with("cannot flush");
-  }
-  void close() {
-    if (::close(std::exchange(fd_, -1)) != 0) fail_with("cannot close");
-  }
-
- private:
-  [[noreturn]] void fail_with(const char* what) const {
-    const int error = errno;
-    fail<FileError>(shown(path_), ": ", what, ": ", std::strerror(error));
-  }
-
-  std::filesystem::path path_;
-  int fd_;
-};
-
-// Writes through `f` to a temporary neighbour, makes it durable, and puts it in the place of `path`.
-template <class F>
-void replace_atomically(const std::filesystem::path& path, const F& f) {
-  const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  try {
-    File file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
-    f(file);
-    file.flush();
-    file.close();
-    std::error_code error;
-    std::filesystem::rename(temporary, path, error);
-    check<FileError>(!error, shown(path), ": cannot replace: ", error.message());
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  File(folder, O_RDONLY | O_DIRECTORY).flush();
-}
-
-// ---- reading -------------------------------------------------------------------------------------
 
 // nlohmann-json keeps the last of equal keys and recurses on nested input; both are refused here.
 json parse_header(const std::string& file, const std::string& text) {
@@ -170,8 +85,8 @@ Placed parse_tensor(const std::string& where, const std::string& name, const jso
 }  // namespace
 
 SafeTensors read_safetensors(const std::filesystem::path& path) {
-  const std::string name = shown(path);
-  File file(path, O_RDONLY);
+  const std::string name = printable_path(path);
+  File file(path, File::Open::reading);
   const std::size_t size = file.size();
   check<FormatError>(size >= 8, name, ": ", size, " bytes are too short for a safetensors file");
   std::uint64_t header_size = 0;
@@ -221,8 +136,6 @@ SafeTensors read_safetensors(const std::filesystem::path& path) {
   return content;
 }
 
-// ---- writing -------------------------------------------------------------------------------------
-
 void write_safetensors(const std::filesystem::path& path, const SafeTensors& content) {
   json header = json::object();
   if (!content.metadata.empty()) header["__metadata__"] = content.metadata;
@@ -239,10 +152,6 @@ void write_safetensors(const std::filesystem::path& path, const SafeTensors& con
     file.write(text.data(), text.size());
     for (const StoredTensor& t : content.tensors) file.write(t.bytes.data(), t.bytes.size());
   });
-}
-
-void write_file_atomically(const std::filesystem::path& path, const std::string& content) {
-  replace_atomically(path, [&](File& file) { file.write(content.data(), content.size()); });
 }
 
 }  // namespace seppo::inline SEPPO_ABI

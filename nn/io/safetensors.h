@@ -5,8 +5,8 @@
 // then the tensors' bytes, row-major, which cover the rest of the file without gap or overlap.
 //
 // The reader takes nothing on trust. It refuses with FormatError, naming the file, the tensor and the
-// rule: a wrong length, bytes beyond or missing, unknown or repeated fields and names, integers that
-// are not plain, sizes that overflow, dtypes other than F32 and F64. FileError means the file cannot
+// rule: a wrong length, missing or trailing bytes, unknown or repeated fields and names, integers that
+// are not plain, sizes that overflow, dtypes other than F32 and F64. FileError means that the file cannot
 // be read or written at all.
 #pragma once
 
@@ -34,11 +34,7 @@ struct SafeTensors {
 
 SafeTensors read_safetensors(const std::filesystem::path& path);
 
-// Writes next to `path` under another name, flushes to the disk, then renames: whatever happens, `path`
-// holds the old file or the new one, whole.
+// Whatever happens, `path` holds the old file or the new one, whole (atomic_file.h).
 void write_safetensors(const std::filesystem::path& path, const SafeTensors& content);
-
-// The same care for a small text file.
-void write_file_atomically(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace seppo::inline SEPPO_ABI

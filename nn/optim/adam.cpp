@@ -1,23 +1,21 @@
+// Adam: cuts the flat block into pieces for the threads and these at the ends of runs, for the kernel.
 #include "adam.h"
 
-#include "../../autograd/kernels/kernels.h"
 #include "../../autograd/core/parallel.h"
+#include "../../autograd/kernels/kernels.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace seppo::inline SEPPO_ABI {
 
-Adam::Adam(Parameters& parameters, const AdamOptions& options)
+Adam::Adam(Parameters& parameters, const AdamConfig& config)
     : parameters_(&parameters),
-      options_(options),
+      config_(config),
       size_(parameters.values().size()),
       m_(size_ * sizeof(real)),
       v_(size_ * sizeof(real)) {
-  for (const double beta : {options.beta1, options.beta2})
-    check<ArgumentError>(beta >= 0 && beta < 1, "adam: beta ", beta, " is not in [0, 1)");
-  check<ArgumentError>(options.eps >= 0 && options.weight_decay >= 0, "adam: eps ", options.eps,
-                       " and weight_decay ", options.weight_decay, " must not be negative");
+  check_config("adam", config);
   for (const auto& entry : parameters.entries())
     if (runs_.empty() || runs_.back().decay != entry.decay) {
       if (!runs_.empty()) runs_.back().end = entry.offset;
@@ -30,13 +28,13 @@ void Adam::step(double lr, double gradient_scale) {
   ++steps_;
   const double t = static_cast<double>(steps_);
   const kernels::AdamStep step{.lr = lr,
-                               .beta1 = options_.beta1,
-                               .beta2 = options_.beta2,
-                               .eps = options_.eps,
+                               .beta1 = config_.betas[0],
+                               .beta2 = config_.betas[1],
+                               .eps = config_.eps,
                                .weight_decay = 0,
-                               .decoupled = options_.decoupled,
-                               .correction1 = 1 - std::pow(options_.beta1, t),
-                               .correction2 = 1 - std::pow(options_.beta2, t),
+                               .decoupled = config_.decoupled,
+                               .correction1 = 1 - std::pow(config_.betas[0], t),
+                               .correction2 = 1 - std::pow(config_.betas[1], t),
                                .gradient_scale = gradient_scale};
   const std::span<real> values = parameters_->values(), gradients = parameters_->gradients();
   constexpr std::size_t kGrain = std::size_t{1} << 14;
@@ -45,7 +43,7 @@ void Adam::step(double lr, double gradient_scale) {
     for (const Run& run : runs_) {
       const std::size_t first = std::max(begin, run.begin), last = std::min(end, run.end);
       if (first >= last) continue;
-      own.weight_decay = run.decay ? options_.weight_decay : 0;
+      own.weight_decay = run.decay ? config_.weight_decay : 0;
       kernels::adam(values.data() + first, gradients.data() + first, m_.as<real>() + first, v_.as<real>() + first,
                     last - first, own);
     }

@@ -2,43 +2,52 @@
 // factor and zeroes the gradients.
 #pragma once
 
+#include "../config.h"
 #include "../parameters.h"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 
-struct AdamOptions {
-  double beta1 = 0.9, beta2 = 0.999;
+struct AdamConfig {
+  std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8;
-  double weight_decay = 0;  // applies to parameters whose entry says decay: by default, matrices
+  double weight_decay = 0;  // of the parameters whose entry says decay: by default, matrices
   bool decoupled = true;    // AdamW; false adds weight_decay * p to the gradient instead
+
+  void fields(ConfigVisitor& v) {
+    v("adam_betas", betas, {0, 0.999999999}, "decay rates of Adam's two moments");
+    v("adam_eps", eps, {0, 1}, "Adam's epsilon, added to the root of the second moment");
+    v("weight_decay", weight_decay, {0, 100}, "weight decay of matrices");
+    v("decoupled_decay", decoupled, "AdamW: decay the weights themselves, not through the gradient");
+  }
 };
 
 class Adam {
  public:
-  // Throws ArgumentError for betas outside [0, 1), or a negative eps or decay.
-  explicit Adam(Parameters& parameters, const AdamOptions& options = {});
+  // Throws ArgumentError for a config out of range.
+  explicit Adam(Parameters& parameters, const AdamConfig& config = {});
 
   // Moves the parameters by their gradients times `gradient_scale`, then zeroes the gradients.
   void step(double lr, double gradient_scale = 1);
 
   std::int64_t steps() const { return steps_; }
-  const AdamOptions& options() const { return options_; }
+  const AdamConfig& config() const { return config_; }
   std::span<const real> first_moments() const { return {m_.as<real>(), size_}; }
   std::span<const real> second_moments() const { return {v_.as<real>(), size_}; }
 
  private:
-  // Neighbours in the flat block that are decayed alike.
+  // Adjacent parameters of the flat block that decay alike.
   struct Run {
     std::size_t begin, end;
     bool decay;
   };
 
   Parameters* parameters_;
-  AdamOptions options_;
+  AdamConfig config_;
   std::vector<Run> runs_;
   std::int64_t steps_ = 0;
   std::size_t size_;

@@ -8,17 +8,25 @@
 #include <cstdint>
 #include <functional>
 #include <numbers>
+#include <span>
 
 namespace seppo::inline SEPPO_ABI {
 
 using Schedule = std::function<double(std::int64_t step)>;
+
+enum class ScheduleKind { cosine, linear, noam, constant };
+
+inline std::span<const char* const> enum_names(ScheduleKind) {
+  static constexpr const char* kNames[] = {"cosine", "linear", "noam", "const"};
+  return kNames;
+}
 
 namespace detail {
 // step / warmup, at most 1
 inline double warm_up(std::int64_t step, std::int64_t warmup_steps) {
   return warmup_steps > 0 ? std::min(1.0, static_cast<double>(step) / static_cast<double>(warmup_steps)) : 1.0;
 }
-// The share of the way from the end of warm-up to the last step, in [0, 1]; 0 if warm-up takes all steps.
+// How far the step is from the end of warm-up (0) to the last step (1); 0 if warm-up takes all steps.
 inline double progress(std::int64_t step, std::int64_t warmup_steps, std::int64_t steps) {
   const double way = static_cast<double>(steps - warmup_steps);
   return way > 0 ? std::clamp(static_cast<double>(step - warmup_steps) / way, 0.0, 1.0) : 0.0;

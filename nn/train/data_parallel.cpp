@@ -1,7 +1,7 @@
 #include "data_parallel.h"
 
-#include "../../autograd/kernels/kernels.h"
 #include "../../autograd/core/parallel.h"
+#include "../../autograd/kernels/kernels.h"
 
 #include <algorithm>
 #include <numeric>
@@ -52,7 +52,7 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
     t.random = {seed, step, static_cast<std::uint32_t>(first), 0};
     const ShardLoss result = loss(first, last);
     losses_[shard] = {static_cast<double>(result.loss.item()), result.count, result.correct};
-    t.backward_and_clear(result.loss);
+    t.backward(result.loss);
   };
   try {
     run_tasks(shards, run_shard);
@@ -64,11 +64,7 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
   add_gradients(shards);
 
   StepLoss total;
-  for (const StepLoss& shard : std::span(losses_).first(shards)) {
-    total.loss += shard.loss;
-    total.count += shard.count;
-    total.correct += shard.correct;
-  }
+  for (const StepLoss& shard : std::span(losses_).first(shards)) total += shard;
   return total;
 }
 
@@ -79,7 +75,7 @@ void DataParallel::add_gradients(std::size_t shards) {
     return shard == 0 ? gradients.data() : gradients_[shard - 1].as<real>();
   };
   constexpr std::size_t kGrain = std::size_t{1} << 13;
-  constexpr std::size_t kPiece = std::size_t{1} << 10;  // of all shards in the first-level cache
+  constexpr std::size_t kPiece = std::size_t{1} << 10;  // of all shards in the L1 cache
   parallel_for(0, gradients.size(), kGrain, [&](std::size_t first, std::size_t last) {
     for (std::size_t begin = first; begin < last; begin += kPiece) {
       const std::size_t n = std::min(kPiece, last - begin);

@@ -22,8 +22,16 @@ struct ShardLoss {
   double correct = 0;  // any statistic to be added up, such as correct predictions
 };
 
+// The same for a whole batch: sums, and their means over what was counted.
 struct StepLoss {
-  double loss = 0, count = 0, correct = 0;  // sums over the batch
+  double loss = 0, count = 0, correct = 0;
+
+  double mean() const { return loss / count; }
+  double accuracy() const { return correct / count; }
+  StepLoss& operator+=(const StepLoss& other) {
+    loss += other.loss, count += other.count, correct += other.correct;
+    return *this;
+  }
 };
 
 class DataParallel {

@@ -3,7 +3,7 @@
 #include <seppo/nn/train/bleu.h>
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/vocabulary.h>
+#include <seppo/nn/data/text.h>
 
 #include <boost/test/unit_test.hpp>
 

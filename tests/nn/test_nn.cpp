@@ -1,11 +1,12 @@
 // Parameters, optimiser, schedules, positional encodings, vocabulary.
 #define BOOST_TEST_MODULE nn
-#include <seppo/nn/optim/adam.h>
-#include <seppo/nn/layers/attention.h>
 #include <seppo/nn/data/ragged.h>
-#include <seppo/nn/layers/positional_encoding.h>
-#include <seppo/nn/optim/schedule.h>
+#include <seppo/nn/data/text.h>
 #include <seppo/nn/data/vocabulary.h>
+#include <seppo/nn/layers/attention.h>
+#include <seppo/nn/layers/positional_encoding.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/schedule.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -107,7 +108,7 @@ BOOST_AUTO_TEST_CASE(adam_follows_its_formula) {
     Parameters parameters(5);
     parameters.root().parameter("w", {3, 7}, init_normal(1));
     parameters.root().parameter("b", {7}, init_normal(1));
-    const AdamOptions o{.beta1 = 0.9, .beta2 = 0.98, .eps = 1e-9, .weight_decay = 0.1, .decoupled = decoupled};
+    const AdamConfig o{.betas = {0.9, 0.98}, .eps = 1e-9, .weight_decay = 0.1, .decoupled = decoupled};
     Adam adam(parameters, o);
     const std::size_t n = parameters.values().size();
     std::vector<double> p(parameters.values().begin(), parameters.values().end()), m(n), v(n);
@@ -120,10 +121,11 @@ BOOST_AUTO_TEST_CASE(adam_follows_its_formula) {
           parameters.gradients()[i] = static_cast<real>(raw);
           const double decay = e.decay ? o.weight_decay : 0;
           const double g = 0.5 * static_cast<double>(parameters.gradients()[i]) + (decoupled ? 0 : decay * p[i]);
-          m[i] = o.beta1 * m[i] + (1 - o.beta1) * g;
-          v[i] = o.beta2 * v[i] + (1 - o.beta2) * g * g;
+          m[i] = o.betas[0] * m[i] + (1 - o.betas[0]) * g;
+          v[i] = o.betas[1] * v[i] + (1 - o.betas[1]) * g * g;
           if (decoupled) p[i] -= lr * decay * p[i];
-          p[i] -= lr * (m[i] / (1 - std::pow(o.beta1, t))) / (std::sqrt(v[i] / (1 - std::pow(o.beta2, t))) + o.eps);
+          p[i] -=
+              lr * (m[i] / (1 - std::pow(o.betas[0], t))) / (std::sqrt(v[i] / (1 - std::pow(o.betas[1], t))) + o.eps);
         }
       adam.step(lr, 0.5);
     }
@@ -144,8 +146,8 @@ BOOST_AUTO_TEST_CASE(adam_stays_finite_and_checks_its_options) {
     adam.step(1e-3);
     for (const real v : parameters.values()) BOOST_CHECK(std::isfinite(v));
   }
-  BOOST_CHECK_THROW(Adam(parameters, {.beta1 = 1}), ArgumentError);
-  BOOST_CHECK_THROW(Adam(parameters, {.beta2 = -0.1}), ArgumentError);
+  BOOST_CHECK_THROW(Adam(parameters, {.betas = {1, 0.999}}), ArgumentError);
+  BOOST_CHECK_THROW(Adam(parameters, {.betas = {0.9, -0.1}}), ArgumentError);
   BOOST_CHECK_THROW(Adam(parameters, {.eps = -1}), ArgumentError);
   parameters.root().parameter("late", {4}, init_ones());
   BOOST_CHECK_THROW(adam.step(1e-3), StateError);
@@ -282,4 +284,17 @@ BOOST_AUTO_TEST_CASE(ragged_batches) {
   BOOST_CHECK_EQUAL(batch[2][0], 3);
   batch.clear();
   BOOST_CHECK(batch.size() == 0 && batch.tokens.empty());
+}
+
+BOOST_AUTO_TEST_CASE(ragged_batches_are_picked_and_shifted) {
+  Ragged all;
+  for (const std::vector<int>& sequence : std::vector<std::vector<int>>{{1, 2, 3}, {}, {4}, {5, 6}}) all.add(sequence);
+  const std::vector<int> rows{3, 0, 3, 1};
+  const Ragged picked = all.pick(rows);
+  BOOST_CHECK((picked.tokens == std::vector<int>{5, 6, 1, 2, 3, 5, 6}));
+  BOOST_CHECK((picked.offsets == std::vector<int>{0, 2, 5, 7, 7}));
+  const Ragged read = all.without_last(), written = all.without_first();
+  BOOST_CHECK((read.tokens == std::vector<int>{1, 2, 5} && written.tokens == std::vector<int>{2, 3, 6}));
+  BOOST_CHECK((read.offsets == std::vector<int>{0, 2, 2, 2, 3} && written.offsets == read.offsets));
+  for (const int row : {-1, 4}) BOOST_CHECK_THROW(all.pick(std::vector<int>{0, row}), IndexError);
 }

@@ -1,8 +1,8 @@
 // Checkpoint files: exact round trips, and nothing broken is ever accepted.
 #define BOOST_TEST_MODULE safetensors
 #include <seppo/nn/io/checkpoint.h>
-#include <seppo/nn/layers/linear.h>
 #include <seppo/nn/io/safetensors.h>
+#include <seppo/nn/layers/linear.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -153,9 +153,9 @@ BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
        {"[-2,-2]", "[2.0,2]", "[2e0,2]", "[\"2\",2]", "[02,2]", "[4.0]", "4", "{}", "[9007199254740993]",
         "[18446744073709551616]", "[NaN]", "[Infinity]", "[1,1,1,1,1,1,1,2,2]", "[2,3]", "[65536,65536,65536,65536,0]"})
     headers.emplace_back(entry("\"F32\"", shape, "[0,16]"), 16);
-  for (const char* offsets : {"[0]", "[0,16,16]", "[16,0]", "[-1,15]", "[0,12]", "[0.0,16]", "[4,20]", "[0,1e400]",
-                              "[0,1.5]", "[0,\"16\"]", "[null,16]", "[0,true]", "[0,1e2]", "[[],16]",
-                              "[0,9007199254740993]", "{}", "[0,18446744073709551615]"})
+  for (const char* offsets :
+       {"[0]", "[0,16,16]", "[16,0]", "[-1,15]", "[0,12]", "[0.0,16]", "[4,20]", "[0,1e400]", "[0,1.5]", "[0,\"16\"]",
+        "[null,16]", "[0,true]", "[0,1e2]", "[[],16]", "[0,9007199254740993]", "{}", "[0,18446744073709551615]"})
     headers.emplace_back(entry("\"F32\"", "[2,2]", offsets), 16);
   // sizes whose product wraps around
   headers.emplace_back(entry("\"F32\"", "[65536,65536,65536]", "[0,0]"), 0);

@@ -1,0 +1,62 @@
+// Sampler: draws the order of an epoch when its first batch is asked for.
+#include "sampler.h"
+
+#include "../../autograd/core/check.h"
+#include "../../autograd/core/random.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace seppo::inline SEPPO_ABI {
+
+Sampler::Sampler(std::size_t examples, const SamplerConfig& config, std::vector<int> lengths)
+    : config_(config), lengths_(std::move(lengths)), examples_(examples) {
+  check_config("sampler", config);
+  check<ArgumentError>(examples > 0, "sampler: there are no examples");
+  check(lengths_.empty() || lengths_.size() == examples, "sampler: ", lengths_.size(), " lengths for ", examples,
+        " examples");
+  batch_ = std::min(static_cast<std::size_t>(config.batch_size), examples);
+  batches_ = static_cast<std::int64_t>(examples / batch_);
+  if (config.epoch_steps > 0) batches_ = std::min<std::int64_t>(batches_, config.epoch_steps);
+}
+
+std::span<const int> Sampler::next() {
+  const std::int64_t epoch = drawn_ / batches_ + 1, batch = drawn_ % batches_;
+  if (epoch != order_epoch_) draw_order(epoch);
+  ++drawn_;
+  return std::span(order_).subspan(static_cast<std::size_t>(batch) * batch_, batch_);
+}
+
+void Sampler::seek(std::int64_t batches) {
+  check<ArgumentError>(batches >= 0, "sampler: cannot seek to batch ", batches);
+  drawn_ = batches;
+}
+
+void Sampler::draw_order(std::int64_t epoch) {
+  const auto shuffled = [&](std::size_t n, std::uint64_t stream) {
+    return random_permutation(static_cast<int>(n), {config_.seed, Purpose::shuffle, stream});
+  };
+  const auto index = static_cast<std::uint64_t>(epoch);
+  order_epoch_ = epoch;
+  if (config_.in_order) {
+    order_.resize(examples_);
+    std::iota(order_.begin(), order_.end(), 0);
+    return;
+  }
+  order_ = shuffled(examples_, index);
+  if (lengths_.empty()) return;
+  const auto length = [&](int example) { return lengths_[static_cast<std::size_t>(example)]; };
+  const std::size_t pool = 50 * batch_;
+  for (std::size_t first = 0; first < examples_; first += pool) {
+    const auto all = std::span(order_).subspan(first, std::min(pool, examples_ - first));
+    std::stable_sort(all.begin(), all.end(), [&](int a, int b) { return length(a) < length(b); });
+  }
+  std::vector<int> mixed;
+  for (const int b : shuffled(examples_ / batch_, (std::uint64_t{1} << 32) + index)) {
+    const auto batch = std::span(order_).subspan(static_cast<std::size_t>(b) * batch_, batch_);
+    mixed.insert(mixed.end(), batch.begin(), batch.end());
+  }
+  order_ = std::move(mixed);
+}
+
+}  // namespace seppo::inline SEPPO_ABI

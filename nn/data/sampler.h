@@ -1,0 +1,59 @@
+// Sampler: which examples each training step takes.
+//
+// An epoch is one pass over the examples, shuffled by seed and epoch, or in order. With the length of each example,
+// batches group examples of similar length, so that the shards of a batch take equal time: the shuffled order is
+// sorted within pools of 50 batches, then the batches are shuffled again. Each example comes once in an epoch; those
+// left over, too few to fill a batch, are dropped until the next shuffle.
+//
+// The n-th batch is a function of the config and n alone: a training resumes with seek().
+#pragma once
+
+#include "../config.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace seppo::inline SEPPO_ABI {
+
+struct SamplerConfig {
+  int batch_size = 64;  // at most the number of examples is taken
+  int epoch_steps = 0;
+  bool in_order = false;
+  std::uint64_t seed = 0;  // not a field: programs have one seed, the trainer's
+
+  void fields(ConfigVisitor& v) {
+    v("batch_size", batch_size, {1, 1e6}, "examples in a step");
+    v("epoch_steps", epoch_steps, {0, 1e9}, "end epochs after this many steps; 0 for one pass over the training data");
+    v("in_order", in_order, "take the examples in the same order in every epoch");
+  }
+};
+
+class Sampler {
+ public:
+  // `lengths` is empty or has the length of each example. Throws ArgumentError for no examples or a config out of
+  // range, ShapeError for another number of lengths.
+  Sampler(std::size_t examples, const SamplerConfig& config, std::vector<int> lengths = {});
+
+  // The examples of the next batch, in 0..examples-1; valid until the next call.
+  std::span<const int> next();
+
+  std::int64_t batches_per_epoch() const { return batches_; }
+  // Of the batch that next() gave last, from 1; 0 before the first.
+  std::int64_t epoch() const { return (drawn_ + batches_ - 1) / batches_; }
+  // As if this many batches had been drawn since the start. Throws ArgumentError if negative.
+  void seek(std::int64_t batches);
+
+ private:
+  void draw_order(std::int64_t epoch);
+
+  SamplerConfig config_;
+  std::vector<int> lengths_;
+  std::size_t examples_, batch_;
+  std::int64_t batches_;  // in an epoch
+  std::int64_t drawn_ = 0;
+  std::int64_t order_epoch_ = 0;  // of order_; 0: none yet
+  std::vector<int> order_;
+};
+
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,164 @@
+// Which examples a step takes: against a naive account of the rules, and its properties.
+#define BOOST_TEST_MODULE sampler
+#include <seppo/autograd/core/check.h>
+#include <seppo/autograd/core/random.h>
+#include <seppo/nn/data/sampler.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+
+using Batch = std::vector<int>;
+
+std::vector<Batch> draw(Sampler& sampler, int batches) {
+  std::vector<Batch> drawn;
+  for (int i = 0; i < batches; ++i) {
+    const auto batch = sampler.next();
+    drawn.emplace_back(batch.begin(), batch.end());
+  }
+  return drawn;
+}
+
+std::vector<int> lengths_of(std::size_t examples) {
+  std::vector<int> lengths;
+  for (std::size_t i = 0; i < examples; ++i) lengths.push_back(static_cast<int>(i * 37 % 100));
+  return lengths;
+}
+
+// The batches of one epoch, told differently: a pool is a multimap from length to examples as they were drawn.
+std::vector<Batch> naive_epoch(int examples, const SamplerConfig& c, const std::vector<int>& lengths, int epoch) {
+  const int size = std::min(c.batch_size, examples), batches = examples / size;
+  Batch order;
+  const Batch shuffled =
+      random_permutation(examples, RandomStream(c.seed, Purpose::shuffle, static_cast<std::uint64_t>(epoch)));
+  for (int i = 0; i < examples; ++i) order.push_back(c.in_order ? i : shuffled[static_cast<std::size_t>(i)]);
+  Batch places;
+  for (int b = 0; b < batches; ++b) places.push_back(b);
+  if (!c.in_order && !lengths.empty()) {
+    std::map<int, std::multimap<int, int>> pools;  // multimaps keep the order of insertion
+    for (int i = 0; i < examples; ++i) {
+      const int example = order[static_cast<std::size_t>(i)];
+      pools[i / (50 * size)].emplace(lengths[static_cast<std::size_t>(example)], example);
+    }
+    order.clear();
+    for (const auto& [pool, sorted] : pools)
+      for (const auto& [length, example] : sorted) order.push_back(example);
+    const auto stream = 4294967296u + static_cast<std::uint64_t>(epoch);
+    places = random_permutation(batches, RandomStream(c.seed, Purpose::shuffle, stream));
+  }
+  std::vector<Batch> result;
+  for (const int place : places)
+    if (c.epoch_steps == 0 || static_cast<int>(result.size()) < c.epoch_steps)
+      result.emplace_back(order.begin() + place * size, order.begin() + (place + 1) * size);
+  return result;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(batches_are_those_of_the_rules) {
+  for (const std::size_t examples : {1u, 5u, 24u, 30u, 411u, 1203u})
+    for (const int batch_size : {1, 4, 8})
+      for (const int epoch_steps : {0, 3})
+        for (const bool has_lengths : {false, true})
+          for (const bool in_order : {false, true}) {
+            const SamplerConfig config{
+                .batch_size = batch_size, .epoch_steps = epoch_steps, .in_order = in_order, .seed = 7};
+            const std::vector<int> lengths = has_lengths ? lengths_of(examples) : std::vector<int>();
+            Sampler sampler(examples, config, lengths);
+            for (int epoch = 1; epoch <= 3; ++epoch) {
+              const auto expected = naive_epoch(static_cast<int>(examples), config, lengths, epoch);
+              BOOST_REQUIRE_EQUAL(sampler.batches_per_epoch(), expected.size());
+              for (const Batch& batch : expected) {
+                const auto next = sampler.next();
+                BOOST_REQUIRE_EQUAL(sampler.epoch(), epoch);
+                BOOST_REQUIRE(std::equal(next.begin(), next.end(), batch.begin(), batch.end()));
+              }
+            }
+          }
+}
+
+// And which they are changes with epoch and seed.
+BOOST_AUTO_TEST_CASE(an_epoch_takes_every_example_once) {
+  for (const bool has_lengths : {false, true}) {
+    const std::vector<int> lengths = has_lengths ? lengths_of(800) : std::vector<int>();
+    Sampler sampler(800, {.batch_size = 8}, lengths), other_seed(800, {.batch_size = 8, .seed = 1}, lengths);
+    const auto first = draw(sampler, 100), second = draw(sampler, 100);
+    for (const auto& epoch : {first, second}) {
+      std::set<int> seen;
+      for (const Batch& batch : epoch) seen.insert(batch.begin(), batch.end());
+      BOOST_CHECK(seen.size() == 800 && *seen.begin() == 0 && *seen.rbegin() == 799);
+    }
+    BOOST_CHECK(first != second);
+    BOOST_CHECK(draw(other_seed, 100) != first);
+  }
+}
+
+// A batch is of like lengths, and which batch comes when does not depend on them.
+BOOST_AUTO_TEST_CASE(lengths_make_batches_of_like_examples) {
+  const std::vector<int> lengths = lengths_of(800);
+  Sampler sampler(800, {.batch_size = 8}, lengths);
+  double spread = 0;
+  int rises = 0, falls = 0, before = 0;
+  for (const Batch& batch : draw(sampler, 200)) {
+    std::vector<int> of_batch;
+    for (const int example : batch) of_batch.push_back(lengths[static_cast<std::size_t>(example)]);
+    const auto [low, high] = std::minmax_element(of_batch.begin(), of_batch.end());
+    spread += *high - *low;
+    (*low > before ? rises : falls) += 1;
+    before = *low;
+  }
+  BOOST_CHECK_LT(spread / 200, 5);  // of batches drawn at random about 75
+  BOOST_CHECK(rises > 60 && falls > 60);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fill_a_batch_waits) {
+  std::set<int> left_over;
+  for (const bool has_lengths : {false, true}) {
+    Sampler sampler(30, {.batch_size = 8}, has_lengths ? lengths_of(30) : std::vector<int>());
+    BOOST_REQUIRE_EQUAL(sampler.batches_per_epoch(), 3);
+    for (int epoch = 0; epoch < 20; ++epoch) {
+      std::set<int> seen;
+      for (const Batch& batch : draw(sampler, 3)) seen.insert(batch.begin(), batch.end());
+      BOOST_CHECK_EQUAL(seen.size(), 24);
+      for (int i = 0; i < 30; ++i)
+        if (!has_lengths && !seen.contains(i)) left_over.insert(i);
+    }
+  }
+  BOOST_CHECK_GT(left_over.size(), 25);  // not the same examples each time
+  Sampler few(5, {.batch_size = 8});
+  BOOST_CHECK_EQUAL(few.next().size(), 5);
+}
+
+BOOST_AUTO_TEST_CASE(seeking_is_drawing) {
+  for (const bool has_lengths : {false, true}) {
+    const std::vector<int> lengths = has_lengths ? lengths_of(50) : std::vector<int>();
+    Sampler drawn(50, {.batch_size = 8}, lengths);
+    BOOST_CHECK_EQUAL(drawn.epoch(), 0);
+    const auto all = draw(drawn, 40);
+    for (const int start : {0, 1, 5, 6, 7, 17, 39}) {
+      Sampler fresh(50, {.batch_size = 8}, lengths);
+      for (Sampler* sampler : {&drawn, &fresh}) {  // back, and forward
+        sampler->seek(start);
+        BOOST_CHECK_EQUAL(sampler->epoch(), (start + 5) / 6);
+        const auto next = sampler->next();
+        BOOST_CHECK(std::equal(next.begin(), next.end(), all[static_cast<std::size_t>(start)].begin()));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(samplers_that_cannot_be) {
+  BOOST_CHECK_THROW(Sampler(0, {}), ArgumentError);
+  BOOST_CHECK_THROW(Sampler(3, {.batch_size = 0}), ArgumentError);
+  BOOST_CHECK_THROW(Sampler(3, {.epoch_steps = -1}), ArgumentError);
+  BOOST_CHECK_THROW(Sampler(3, {}, {1, 2}), ShapeError);
+  Sampler sampler(3, {});
+  BOOST_CHECK_THROW(sampler.seek(-1), ArgumentError);
+}

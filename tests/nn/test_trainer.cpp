@@ -1,0 +1,329 @@
+// Training steps against their formula, schedules at their corners, and what a step that fails leaves behind.
+#define BOOST_TEST_MODULE trainer
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/autograd/ops.h>
+#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/train/metrics.h>
+#include <seppo/nn/train/trainer.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+
+constexpr std::size_t kSize = 5;   // parameters
+constexpr std::size_t kRows = 23;  // examples
+
+// Example r counts for counts[r] and has the loss coefficients[r] . w: all sums are exact in single precision.
+struct LinearTask {
+  std::vector<std::vector<double>> coefficients;
+  std::vector<int> counts;
+
+  LinearTask() {
+    RandomStream random(3, Purpose::test);
+    for (std::size_t r = 0; r < kRows; ++r) {
+      counts.push_back(static_cast<int>(random.below(4)));  // some of 0
+      coefficients.emplace_back();
+      for (std::size_t i = 0; i < kSize; ++i) coefficients[r].push_back((random.below(65) - 32.0) / 8);
+    }
+  }
+  ShardLoss loss(const Tensor& w, std::span<const int> rows) const {
+    std::vector<real> all(kSize);
+    ShardLoss result;
+    for (const int row : rows) {
+      const auto r = static_cast<std::size_t>(row);
+      for (std::size_t i = 0; i < kSize; ++i) all[i] += static_cast<real>(coefficients[r][i]);
+      result.count += counts[r];
+      result.correct += row % 2;
+    }
+    result.loss = sum(w * tensor({static_cast<int>(kSize)}, all));
+    return result;
+  }
+};
+
+// The rows of each step: all kinds of sizes, the same row twice.
+const std::vector<std::vector<int>> kBatches{
+    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}, {20, 21}, {7, 7, 22, 19, 3}};
+
+// Steps of the definition in double precision: Kingma and Ba 2015, Loshchilov and Hutter 2019, warm-up to a constant.
+struct Definition {
+  std::vector<double> w, m = std::vector<double>(kSize), v = m;
+  StepResult last = {};
+
+  void step(const LinearTask& task, const TrainerConfig& c, std::span<const int> rows) {
+    const auto t = static_cast<double>(++last.step);
+    std::vector<double> gradient(kSize);
+    double loss = 0, count = 0, correct = 0, squares = 0;
+    for (const int row : rows) {
+      const auto r = static_cast<std::size_t>(row);
+      for (std::size_t i = 0; i < kSize; ++i) gradient[i] += task.coefficients[r][i];
+      count += task.counts[r];
+      correct += row % 2;
+    }
+    for (std::size_t i = 0; i < kSize; ++i) loss += gradient[i] * w[i];
+    for (double& g : gradient) g /= count, squares += g * g;
+    last.loss = loss / count;
+    last.accuracy = correct / count;
+    last.gradient_norm = std::sqrt(squares);
+    last.lr = c.lr * std::min(1.0, t / std::max(1, c.warmup_steps));
+    for (std::size_t i = 0; i < kSize; ++i) {
+      double g = gradient[i];
+      if (c.clip_norm > 0 && last.gradient_norm > c.clip_norm) g *= c.clip_norm / last.gradient_norm;
+      m[i] = c.adam.betas[0] * m[i] + (1 - c.adam.betas[0]) * g;
+      v[i] = c.adam.betas[1] * v[i] + (1 - c.adam.betas[1]) * g * g;
+      const double m_hat = m[i] / (1 - std::pow(c.adam.betas[0], t)), v_hat = v[i] / (1 - std::pow(c.adam.betas[1], t));
+      w[i] -= last.lr * c.adam.weight_decay * w[i] + last.lr * m_hat / (std::sqrt(v_hat) + c.adam.eps);
+    }
+  }
+};
+
+struct Trained {
+  std::vector<real> values;
+  StepResult last;
+};
+
+Trained train(const LinearTask& task, const TrainerConfig& config, std::size_t steps, int threads) {
+  set_num_threads(threads);
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {static_cast<int>(kSize)}, init_normal(1), true);
+  Trainer trainer(parameters, config);
+  Trained result;
+  for (std::size_t s = 0; s < steps; ++s)
+    result.last = trainer.step(kBatches[s], [&](std::span<const int> rows) { return task.loss(w, rows); });
+  BOOST_CHECK_EQUAL(trainer.steps(), steps);
+  for (const real g : parameters.gradients()) BOOST_REQUIRE_EQUAL(g, 0);
+  set_num_threads(1);
+  result.values.assign(w.values().begin(), w.values().end());
+  return result;
+}
+
+}  // namespace
+
+// A large epsilon, without which Adam's first step is the same for any clipping and any count.
+BOOST_AUTO_TEST_CASE(steps_follow_their_definition) {
+  const LinearTask task;
+  Parameters initial(1);
+  const Tensor w = initial.root().parameter("w", {static_cast<int>(kSize)}, init_normal(1));
+  for (const double clip_norm : {0.0, 0.25, 1e3})
+    for (const int warmup_steps : {0, 2, 10})
+      for (const std::size_t steps : {std::size_t{1}, std::size_t{3}}) {
+        const TrainerConfig config{.lr = 0.1,
+                                   .warmup_steps = warmup_steps,
+                                   .adam = {.betas = {0.8, 0.95}, .eps = 0.5, .weight_decay = 0.3},
+                                   .clip_norm = clip_norm};
+        Definition expected{.w = {w.values().begin(), w.values().end()}};
+        for (std::size_t s = 0; s < steps; ++s) expected.step(task, config, kBatches[s]);
+        const Trained one = train(task, config, steps, 1);
+        BOOST_TEST_CONTEXT("clip " << clip_norm << ", warm-up " << warmup_steps << ", steps " << steps) {
+          for (std::size_t i = 0; i < kSize; ++i)
+            BOOST_CHECK_SMALL(static_cast<double>(one.values[i]) - expected.w[i], 3e-7);
+          BOOST_CHECK_EQUAL(one.last.step, expected.last.step);
+          BOOST_CHECK_SMALL(one.last.loss - expected.last.loss, 1e-5);
+          BOOST_CHECK_CLOSE(one.last.accuracy, expected.last.accuracy, 1e-9);
+          BOOST_CHECK_CLOSE(one.last.gradient_norm, expected.last.gradient_norm, 1e-9);
+          BOOST_CHECK_CLOSE(one.last.lr, expected.last.lr, 1e-9);
+          for (const int threads : {2, 4}) {
+            const Trained many = train(task, config, steps, threads);
+            BOOST_CHECK(std::memcmp(many.values.data(), one.values.data(), kSize * sizeof(real)) == 0);
+            BOOST_CHECK_EQUAL(many.last.loss, one.last.loss);
+          }
+        }
+      }
+}
+
+namespace {
+
+// A classifier with dropout; returns its bytes after some steps.
+std::vector<real> train_classifier(std::uint64_t seed, int threads, int steps) {
+  set_num_threads(threads);
+  Parameters parameters(1);
+  const Linear model(parameters.root(), 8, 3);
+  Trainer trainer(parameters, {.lr = 0.05, .seed = seed});
+  std::vector<int> rows(20);
+  std::iota(rows.begin(), rows.end(), 0);
+  for (int i = 0; i < steps; ++i)
+    trainer.step(rows, [&](std::span<const int> some) {
+      std::vector<int> targets;
+      for (const int row : some) targets.push_back(row % 3);
+      return classification_loss(model(dropout(full({static_cast<int>(some.size()), 8}, 1), 0.5)), targets);
+    });
+  set_num_threads(1);
+  return {parameters.values().begin(), parameters.values().end()};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(dropout_is_keyed_by_seed_and_step) {
+  const auto first = train_classifier(1, 1, 1), second = train_classifier(1, 1, 2);
+  for (const int threads : {1, 2, 4}) BOOST_CHECK(train_classifier(1, threads, 2) == second);
+  BOOST_CHECK(train_classifier(2, 1, 1) != first);
+  // With the first step's masks again, Adam's second step would repeat the first.
+  const Parameters initial(1);
+  BOOST_CHECK(first != second);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_fails_changes_nothing) {
+  const LinearTask task;
+  const TrainerConfig config{.lr = 0.125};
+  Parameters parameters(1), other(1);
+  const Shape shape{static_cast<int>(kSize)};
+  const Tensor w = parameters.root().parameter("w", shape, init_normal(1)),
+               w_other = other.root().parameter("w", shape, init_normal(1));
+  Trainer trainer(parameters, config), undisturbed(other, config);
+  const auto loss = [&](std::span<const int> rows) { return task.loss(w, rows); };
+  const auto message = [&](auto&& broken) -> std::string {
+    try {
+      trainer.step(kBatches[0], broken);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  for (const std::vector<int>& rows : kBatches) {
+    const auto infinite = static_cast<double>(std::numeric_limits<real>::infinity());
+    const std::string numeric = message([&](std::span<const int> some) {
+      ShardLoss shard = task.loss(w, some);
+      shard.loss = shard.loss * static_cast<real>(some.front() == 0 ? infinite : 1);
+      return shard;
+    });
+    const std::string at_step = "step " + std::to_string(trainer.steps() + 1);
+    for (const std::string& part : {at_step, std::string("loss"), std::string("norm"), std::string("lr than 0.125")})
+      BOOST_CHECK_MESSAGE(numeric.find(part) != std::string::npos, numeric);
+    BOOST_CHECK_LT(numeric.size(), 200);
+    const std::string uncounted =
+        message([&](std::span<const int> some) { return ShardLoss{task.loss(w, some).loss}; });
+    BOOST_CHECK_MESSAGE(uncounted.find("count must be positive") != std::string::npos, uncounted);
+    BOOST_CHECK_EQUAL(message([&](std::span<const int>) -> ShardLoss { fail<StateError>("mine"); }), "mine");
+    BOOST_CHECK_THROW(trainer.step({}, loss), ArgumentError);
+    for (const real g : parameters.gradients()) BOOST_CHECK_EQUAL(g, 0);
+
+    trainer.step(rows, loss);
+    undisturbed.step(rows, [&](std::span<const int> some) { return task.loss(w_other, some); });
+    BOOST_CHECK_EQUAL(trainer.steps(), undisturbed.steps());
+    BOOST_CHECK(std::equal(w.values().begin(), w.values().end(), w_other.values().begin()));
+  }
+  BOOST_CHECK_THROW(trainer.step(kBatches[0],
+                                 [&](std::span<const int> rows) {
+                                   ShardLoss shard = task.loss(w, rows);
+                                   shard.loss = sum(w * std::numeric_limits<real>::quiet_NaN());
+                                   return shard;
+                                 }),
+                    NumericError);
+}
+
+BOOST_AUTO_TEST_CASE(the_callers_tape_is_not_touched) {
+  tape().clear();
+  const Tensor mine = full({3}, 2);
+  train_classifier(1, 2, 1);
+  BOOST_CHECK_EQUAL(mine.values()[2], 2);
+}
+
+// Each kind at the start, within warm-up, at the peak, half-way, at the end and after it.
+BOOST_AUTO_TEST_CASE(schedules_at_their_corners) {
+  using enum ScheduleKind;
+  const auto at = [](TrainerConfig config, std::int64_t step) { return make_schedule(config)(step); };
+  for (const ScheduleKind kind : {cosine, linear, constant}) {
+    const TrainerConfig c{.lr = 2, .min_lr = 0.5, .schedule = kind, .warmup_steps = 10, .steps = 110};
+    const double end = kind == constant ? 2 : 0.5, half = kind == constant ? 2 : 1.25;
+    const double quarter = kind == constant ? 2 : kind == linear ? 1.625 : 0.5 + 1.5 * 0.5 * (1 + std::sqrt(0.5));
+    const std::pair<int, double> points[] = {{1, 0.2},      {5, 1},     {9, 1.8},   {10, 2},
+                                             {35, quarter}, {60, half}, {110, end}, {1000, end}};
+    for (const auto& [step, lr] : points)
+      BOOST_CHECK_MESSAGE(std::abs(at(c, step) - lr) < 1e-12,
+                          enum_names(kind)[static_cast<std::size_t>(kind)] << " at " << step << ": " << at(c, step));
+    TrainerConfig plain = c;  // without warm-up, down to 0
+    plain.warmup_steps = 0, plain.min_lr = 0;
+    BOOST_CHECK_SMALL(at(plain, 55) - (kind == constant ? 2 : 1), 1e-12);
+    BOOST_CHECK_SMALL(at(plain, 110) - (kind == constant ? 2 : 0), 1e-12);
+    TrainerConfig slow = c;  // warm-up longer than the training
+    slow.warmup_steps = 1000;
+    BOOST_CHECK_SMALL(at(slow, 110) - 0.22, 1e-12);
+  }
+  const TrainerConfig c{.lr = 2, .schedule = noam, .warmup_steps = 100};
+  BOOST_CHECK_CLOSE(at(c, 1), 0.02, 1e-9);
+  BOOST_CHECK_CLOSE(at(c, 50), 1, 1e-9);
+  BOOST_CHECK_CLOSE(at(c, 100), 2, 1e-9);
+  BOOST_CHECK_CLOSE(at(c, 400), 1, 1e-9);
+  BOOST_CHECK_CLOSE(at(c, 40000), 0.1, 1e-9);
+}
+
+BOOST_AUTO_TEST_CASE(configs_that_cannot_be) {
+  using enum ScheduleKind;
+  Parameters parameters(1);
+  parameters.root().parameter("w", {3}, init_ones());
+  const auto refused = [&](const TrainerConfig& config, const std::string& part) {
+    try {
+      Trainer trainer(parameters, config);
+      BOOST_ERROR("accepted: " + part);
+    } catch (const ArgumentError& e) {
+      BOOST_CHECK_MESSAGE(std::string(e.what()).find(part) != std::string::npos, e.what());
+    }
+  };
+  refused({.lr = 0.1, .min_lr = 0.2}, "min_lr 0.2 is above lr 0.1");
+  refused({.schedule = noam}, "warmup_steps");
+  refused({.schedule = cosine}, "the cosine schedule needs steps");
+  refused({.schedule = linear}, "the linear schedule needs steps");
+  refused({.lr = 0}, "lr 0 is not in");
+  refused({.lr = std::numeric_limits<double>::quiet_NaN()}, "lr nan is not in");
+  refused({.warmup_steps = -1}, "warmup_steps -1 is not in 0..1000000000");
+  refused({.adam = {.betas = {0.9, 1}}}, "adam_betas 1 is not in 0..0.999999999");
+  refused({.clip_norm = -1}, "clip_norm -1");
+}
+
+BOOST_AUTO_TEST_CASE(metrics_of_classification) {
+  tape().clear();
+  const std::vector<real> scores{1, 2, 0, 5, 4, 3, 0, 0, 9, 7, 7, 0};
+  const Tensor logits = tensor({4, 3}, scores);
+  const std::vector<int> targets{1, 2, 2, 0};
+  BOOST_CHECK_EQUAL(accuracy(logits, targets), 0.75);
+  for (const double smoothing : {0.0, 0.3}) {
+    const ShardLoss loss = classification_loss(logits, targets, smoothing);
+    double expected = 0;
+    for (std::size_t r = 0; r < 4; ++r) {
+      double total = 0, mean = 0;
+      for (std::size_t c = 0; c < 3; ++c) total += std::exp(static_cast<double>(scores[3 * r + c]));
+      for (std::size_t c = 0; c < 3; ++c) mean += (std::log(total) - static_cast<double>(scores[3 * r + c])) / 3;
+      const auto right = static_cast<double>(scores[3 * r + static_cast<std::size_t>(targets[r])]);
+      expected += (1 - smoothing) * (std::log(total) - right) + smoothing * mean;
+    }
+    BOOST_CHECK_CLOSE(static_cast<double>(loss.loss.item()), expected, 1e-4);
+    BOOST_CHECK_EQUAL(loss.count, 4);
+    BOOST_CHECK_EQUAL(loss.correct, 3);
+  }
+  BOOST_CHECK_THROW(accuracy(logits, std::vector<int>{1}), ShapeError);
+}
+
+// As a training step sees them, but without dropout and without a trace.
+BOOST_AUTO_TEST_CASE(evaluation_adds_up_over_chunks) {
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {1}, init_ones());
+  std::vector<int> rows(150);
+  std::iota(rows.begin(), rows.end(), 1);
+  for (const std::size_t chunk : {std::size_t{1}, std::size_t{64}, std::size_t{1000}})
+    for (const int threads : {1, 4}) {
+      set_num_threads(threads);
+      const std::size_t before = tape().size();
+      const StepLoss sums = evaluate(
+          rows,
+          [&](std::span<const int> some) {
+            BOOST_REQUIRE_LE(some.size(), chunk);
+            const real total = static_cast<real>(std::accumulate(some.begin(), some.end(), 0));
+            return ShardLoss{sum(dropout(w, 0.5)) * total, static_cast<double>(some.size()), 1};
+          },
+          chunk);
+      BOOST_CHECK_EQUAL(sums.mean(), 151.0 / 2);
+      BOOST_CHECK_EQUAL(sums.correct, (rows.size() + chunk - 1) / chunk);
+      BOOST_CHECK_EQUAL(tape().size(), before);
+    }
+  set_num_threads(1);
+  BOOST_CHECK_THROW(evaluate(
+                        rows, [&](std::span<const int>) { return ShardLoss{sum(w)}; }, 0),
+                    ArgumentError);
+}
