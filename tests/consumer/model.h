@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace consumer::inline SEPPO_ABI {
@@ -35,6 +36,16 @@ constexpr int kInputs = 6;
 struct Data {
   std::vector<real> x;  // [rows, kInputs]
   std::vector<int> larger;
+
+  Tensor inputs() const { return tensor({static_cast<int>(larger.size()), kInputs}, x); }
+  Data pick(std::span<const int> rows) const {
+    Data picked;
+    for (const int row : rows) {
+      picked.x.insert(picked.x.end(), x.begin() + row * kInputs, x.begin() + (row + 1) * kInputs);
+      picked.larger.push_back(larger[static_cast<std::size_t>(row)]);
+    }
+    return picked;
+  }
 };
 
 inline Data draw(int rows) {
