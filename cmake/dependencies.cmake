@@ -1,7 +1,7 @@
 # What the library is built from. Installed too, for find_package(seppo): who links the static libraries links these.
 # A missing piece calls seppo_missing(WHAT PACKAGE), which the including file defines.
 
-find_package(Threads REQUIRED GLOBAL)
+find_package(Threads REQUIRED)
 
 find_path(SEPPO_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread
           HINTS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
@@ -20,10 +20,9 @@ if(NOT SEPPO_JSON_INCLUDE)
 endif()
 mark_as_advanced(SEPPO_CBLAS_INCLUDE SEPPO_OPENBLAS SEPPO_HWY_INCLUDE SEPPO_HWY SEPPO_JSON_INCLUDE)
 
-# GLOBAL: a project that contains seppo links these outside of seppo's folder.
 foreach(name openblas highway json)
   if(NOT TARGET seppo::${name})
-    add_library(seppo::${name} INTERFACE IMPORTED GLOBAL)
+    add_library(seppo::${name} INTERFACE IMPORTED)
   endif()
 endforeach()
 set_target_properties(seppo::openblas PROPERTIES INTERFACE_LINK_LIBRARIES ${SEPPO_OPENBLAS}
