@@ -173,13 +173,10 @@ using Offsets = std::span<const int>;
 struct AttentionOptions {
   Mask mask = Mask::none();
   double dropout = 0;  // of the weights, like dropout(); in train mode only
-  // If set, receives the weights before dropout, [sequences, heads, max queries, max keys], zero beyond
-  // a sequence's own; they carry no gradient.
-  Tensor* weights = nullptr;
 };
 // softmax(Q K^T / sqrt(d / heads)) V for each sequence and head (Vaswani et al. 2017, 3.2).
 // Q [q_rows, d], K and V [k_rows, d]: sequences one after another, heads side by side in the columns.
-// Memory grows with the rows, not with their square.
+// Memory grows with the rows, not with their square. AttentionRecorder (tools) shows the weights.
 Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets,
                  Offsets k_offsets, const AttentionOptions& options = {});
 // The same for rectangular batches: Q [sequences, queries, d], K and V [sequences, keys, d].

@@ -1,3 +1,4 @@
+// Transformer: embeddings, the two stacks, the output layer.
 #include "transformer.h"
 
 #include <cmath>
@@ -6,53 +7,55 @@ namespace seppo::inline SEPPO_ABI {
 namespace {
 
 const TransformerConfig& checked(const TransformerConfig& c) {
-  check<ArgumentError>(c.src_vocabulary > 0 && c.tgt_vocabulary > 0, "transformer: vocabulary sizes ", c.src_vocabulary,
-                       " and ", c.tgt_vocabulary, " must be positive");
-  check<ArgumentError>(c.d_model > 0 && c.d_ff > 0 && c.enc_layers >= 0 && c.dec_layers >= 0, "transformer: d_model ",
-                       c.d_model, " and d_ff ", c.d_ff, " must be positive, layer counts not negative");
-  check<ArgumentError>(!c.share_embeddings || c.src_vocabulary == c.tgt_vocabulary,
-                       "transformer: shared embeddings need equal vocabularies, got ", c.src_vocabulary, " and ",
-                       c.tgt_vocabulary);
+  check_config("transformer", c);
   return c;
 }
 
-Tensor embedding_table(const Scope& s, int vocabulary, const TransformerConfig& c) {
-  return Embedding(s, vocabulary, c.d_model, c.scale_embeddings ? 1 / std::sqrt(c.d_model) : 1).weight;
+Embedding make_embedding(const Scope& s, int vocabulary, const TransformerConfig& c) {
+  return {s, vocabulary, c.layer.d_model, init_normal(c.scale_embeddings ? 1 / std::sqrt(c.layer.d_model) : 1)};
 }
 
 }  // namespace
 
+void TransformerConfig::validate() const {
+  layer.validate();
+  check<ArgumentError>(!share_embeddings || src_vocabulary == tgt_vocabulary,
+                       "transformer: shared embeddings need equal vocabularies, got ", src_vocabulary, " and ",
+                       tgt_vocabulary);
+}
+
 Transformer::Transformer(const Scope& s, const TransformerConfig& c)
     : config(checked(c)),
-      src_embedding(embedding_table(s / (c.share_embeddings ? "embedding" : "src_embedding"), c.src_vocabulary, c)),
-      tgt_embedding(c.share_embeddings ? src_embedding : embedding_table(s / "tgt_embedding", c.tgt_vocabulary, c)),
-      positions(s / "positions", c.positions, c.max_length, c.d_model),
-      embedding_dropout(c.dropout_place == DropoutPlace::after_norm ? 0 : c.dropout),
-      encoder(s / "encoder", c.enc_layers, layer_config(c)) {
-  for (int i = 0; i < c.dec_layers; ++i) decoder.emplace_back(s / "decoder" / i, layer_config(c));
-  if (c.norm == Norm::pre) decoder_norm.emplace_back(s / "decoder" / "norm", c.d_model);
-  if (!c.tie_output) output_projection.emplace_back(s / "output", c.d_model, c.tgt_vocabulary);
+      src_embedding(make_embedding(s / (c.share_embeddings ? "embedding" : "src_embedding"), c.src_vocabulary, c)),
+      tgt_embedding(c.share_embeddings ? src_embedding : make_embedding(s / "tgt_embedding", c.tgt_vocabulary, c)),
+      positions(s / "positions", c.positions, c.max_length, c.layer.d_model),
+      embedding_dropout(c.layer.dropout),
+      encoder(s / "encoder", c.enc_layers, c.layer),
+      decoder(s / "decoder", c.dec_layers, c.layer) {
+  if (!c.tie_output)
+    output.emplace(s / "output", c.layer.d_model, c.tgt_vocabulary, LinearOptions{.bias = c.layer.bias});
 }
 
-Tensor Transformer::embed(const Tensor& table, std::span<const int> tokens, std::span<const int> position_ids) const {
-  const real scale = config.scale_embeddings ? static_cast<real>(std::sqrt(config.d_model)) : real{1};
+Tensor Transformer::embed(const Embedding& table, const Ragged& tokens, std::span<const int> first) const {
+  const real scale = config.scale_embeddings ? static_cast<real>(std::sqrt(config.layer.d_model)) : real{1};
+  const auto ids = positions.ids(tokens.offsets, first);
   return embedding_dropout(
-      embedding(table, tokens, {.scale = scale, .positions = positions.table, .position_ids = position_ids}));
+      table(tokens.tokens, {.scale = scale, .positions = positions.table, .position_ids = ids}));  // [rows, d_model]
 }
 
-Tensor Transformer::encode(const Ragged& src, AttentionMaps* maps) const {
-  return encoder(embed(src_embedding, src.tokens, positions.ids(src.offsets)), src.offsets, maps);
+Tensor Transformer::encode(const Ragged& src) const { return encoder(embed(src_embedding, src), src.offsets); }
+
+Tensor Transformer::decode(const Ragged& tgt, const Tensor& memory, Offsets memory_rows, KeyValueCache* cache) const {
+  const std::span<const int> first = cache ? cache->extend(tgt.offsets) : std::span<const int>();
+  const Tensor x = embed(tgt_embedding, tgt, first);                     // [rows, d_model]
+  const Tensor y = decoder(x, tgt.offsets, memory, memory_rows, cache);  // [rows, d_model]
+  return output ? (*output)(y) : tgt_embedding.as_linear(y);             // [rows, tgt_vocabulary]
 }
 
-Tensor Transformer::decode(const Ragged& tgt, const Tensor& memory, Offsets memory_rows, AttentionMaps* maps) const {
-  Tensor x = embed(tgt_embedding, tgt.tokens, positions.ids(tgt.offsets));
-  for (const DecoderLayer& layer : decoder) x = layer(x, tgt.offsets, memory, memory_rows, maps);
-  return output(x);
-}
-
-Tensor Transformer::output(const Tensor& x) const {
-  const Tensor y = decoder_norm.empty() ? x : decoder_norm.front()(x);
-  return output_projection.empty() ? linear(y, tgt_embedding) : output_projection.front()(y);
+KeyValueCache Transformer::make_cache(std::size_t sources, int max_length) const {
+  check<ArgumentError>(max_length > 0 && max_length <= config.max_length, "decode: max_length ", max_length,
+                       " is not in 1..", config.max_length, ", the model's own");
+  return {decoder.layers.size(), sources, max_length, config.layer.d_model};
 }
 
 }  // namespace seppo::inline SEPPO_ABI

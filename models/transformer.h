@@ -1,63 +1,70 @@
 // The encoder-decoder Transformer of "Attention is all you need" (Vaswani et al. 2017, figure 1).
 //
 //   Parameters parameters(seed);
-//   Transformer model(parameters.root(), {.src_vocabulary = 16, .tgt_vocabulary = 16, .d_model = 32, ...});
+//   Transformer model(parameters.root(), {.src_vocabulary = 16, .tgt_vocabulary = 16, .layer = {.d_model = 32, ...}});
 //   Tensor logits = model.logits(src, tgt_in);      // [target rows, tgt_vocabulary]
 //
-// Batches are ragged (nn/batch.h): no padded position is ever computed. Greedy decoding is in decode.h.
+// Batches are ragged (nn/data/ragged.h): no padded position is ever computed. Decoding is in models/decoding.
 #pragma once
 
-#include "transformer_layers.h"
 #include "../nn/data/ragged.h"
+#include "../nn/layers/dropout.h"
 #include "../nn/layers/embedding.h"
 #include "../nn/layers/positional_encoding.h"
+#include "transformer_layers.h"
 
 namespace seppo::inline SEPPO_ABI {
 
 struct TransformerConfig {
   int src_vocabulary = 0, tgt_vocabulary = 0;
-  int d_model = 512;
-  int n_heads = 8;
-  int d_ff = 2048;
+  LayerConfig layer;
   int enc_layers = 6, dec_layers = 6;
-  double dropout = 0.1;  // of each sublayer's output and of the embedded inputs
-  Norm norm = Norm::post;
-  DropoutPlace dropout_place = DropoutPlace::before_residual;  // after_norm leaves the inputs alone
   Positions positions = Positions::sinusoid;
   int max_length = 512;           // of a sequence, source or target
   bool share_embeddings = false;  // one table for source and target; the vocabularies must be equal
   bool tie_output = false;        // the output layer's weight is the target embedding, without bias
   bool scale_embeddings = true;   // multiply embeddings by sqrt(d_model), drawn from N(0, 1 / d_model)
+
+  void fields(ConfigVisitor& v) {
+    v("src_vocabulary", src_vocabulary, {1, 1 << 30});
+    v("tgt_vocabulary", tgt_vocabulary, {1, 1 << 30});
+    layer.fields(v);
+    v("enc_layers", enc_layers, {0, 1000}, "layers of the encoder");
+    v("dec_layers", dec_layers, {0, 1000}, "layers of the decoder");
+    v("positions", positions, "positional encoding");
+    v("max_length", max_length, {1, 1 << 20}, "longest sequence in tokens");
+    v("share_embeddings", share_embeddings, "one embedding table for source and target");
+    v("tie_output", tie_output, "the output layer's weight is the target embedding");
+    v("scale_embeddings", scale_embeddings, "multiply embeddings by sqrt(d_model)");
+  }
+  void validate() const;
 };
 
 struct Transformer {
+  using Config = TransformerConfig;
+  // Throws ArgumentError if a field is out of range.
   Transformer(const Scope& s, const TransformerConfig& config);
 
-  // What the encoder makes of the source. [source rows, d_model]
-  Tensor encode(const Ragged& src, AttentionMaps* maps = nullptr) const;
-  // Scores of the next token after each target position. [target rows, tgt_vocabulary]
-  Tensor decode(const Ragged& tgt, const Tensor& memory, Offsets memory_rows, AttentionMaps* maps = nullptr) const;
-  Tensor logits(const Ragged& src, const Ragged& tgt, AttentionMaps* maps = nullptr) const {
-    return decode(tgt, encode(src, maps), src.offsets, maps);
-  }
+  // The encoder's output, "memory": [source rows, d_model].
+  Tensor encode(const Ragged& src) const;
+  // Scores of the next token after each target position: [target rows, tgt_vocabulary]. With a cache, tgt continues
+  // the cached targets, and `memory` is read by the first call only.
+  Tensor decode(const Ragged& tgt, const Tensor& memory, Offsets memory_rows, KeyValueCache* cache = nullptr) const;
+  Tensor logits(const Ragged& src, const Ragged& tgt) const { return decode(tgt, encode(src), src.offsets); }
 
-  // The pieces of decode(), for decoding step by step.
-  Tensor embed(const Tensor& table, std::span<const int> tokens, std::span<const int> position_ids) const;
-  Tensor output(const Tensor& x) const;  // [rows, d_model] -> [rows, tgt_vocabulary]
+  // Dropout(scale * embedding + position): [rows, d_model]. Sequence s begins at position first[s], or 0.
+  Tensor embed(const Embedding& table, const Ragged& tokens, std::span<const int> first = {}) const;
+
+  // An empty cache for one target of each source, none longer than max_length.
+  KeyValueCache make_cache(std::size_t sources, int max_length) const;
 
   TransformerConfig config;
-  Tensor src_embedding, tgt_embedding;  // [vocabulary, d_model]; the same tensor when shared
+  Embedding src_embedding, tgt_embedding;  // the same tensor when shared
   PositionalEncoding positions;
   Dropout embedding_dropout;
   Encoder encoder;
-  std::vector<DecoderLayer> decoder;
-  std::vector<LayerNorm> decoder_norm;    // pre-norm only
-  std::vector<Linear> output_projection;  // none when tied
-
- private:
-  static LayerConfig layer_config(const TransformerConfig& c) {
-    return {c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm, c.dropout_place, 0, Activation::relu, true};
-  }
+  Decoder decoder;
+  std::optional<Linear> output;  // none when tied
 };
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,12 +1,15 @@
-// The boxes of figure 1 of "Attention is all you need" (Vaswani et al. 2017).
+// The boxes of figure 1 of "Attention is all you need" (Vaswani et al. 2017): Add & Norm, the encoder and decoder
+// layers, and the two stacks. Multi-head attention, feed forward, embedding and positional encoding are in nn/layers.
+//
+// Decoding passes a cache of keys and values; x then has the new positions of each sequence only.
 #pragma once
 
+#include "../nn/config.h"
 #include "../nn/layers/attention.h"
-#include "../nn/layers/dropout.h"
 #include "../nn/layers/feed_forward.h"
 #include "../nn/layers/layer_norm.h"
 
-#include <string>
+#include <optional>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {
@@ -16,83 +19,83 @@ enum class Norm {
   pre    // x + Dropout(sublayer(LayerNorm(x))): easier to train deep (Xiong et al. 2020)
 };
 
-// Where a sublayer's output is dropped.
-enum class DropoutPlace {
-  before_residual,  // LayerNorm(x + Dropout(sublayer(x))): the paper
-  after_norm        // Dropout(LayerNorm(x + sublayer(x))): as some courses teach it; post-norm only
-};
+inline std::span<const char* const> enum_names(Norm) {
+  static constexpr const char* kNames[] = {"post", "pre"};
+  return kNames;
+}
+inline std::span<const char* const> enum_names(Activation) {
+  static constexpr const char* kNames[] = {"none", "relu", "gelu"};
+  return kNames;
+}
 
-// The sizes every layer shares.
+// What all layers of a stack have in common; the defaults are the paper's base model.
 struct LayerConfig {
   int d_model = 512;
   int n_heads = 8;
   int d_ff = 2048;
   double dropout = 0.1;
+  double attention_dropout = 0;
   Norm norm = Norm::post;
-  DropoutPlace dropout_place = DropoutPlace::before_residual;
-  double attention_dropout = 0;  // of the attention weights
   Activation activation = Activation::relu;
-  bool has_bias = true;      // in linear maps and norms
-  bool shares_norm = false;  // an encoder layer has one LayerNorm for both sublayers
+  bool bias = true;
+  double eps = 1e-5;
+
+  void fields(ConfigVisitor& v) {
+    v("d_model", d_model, {1, 65536}, "width of the model");
+    v("n_heads", n_heads, {1, 65536}, "attention heads; they divide d_model");
+    v("d_ff", d_ff, {1, 1 << 20}, "width of the feed-forward networks");
+    v("dropout", dropout, {0, 1}, "dropout of each sublayer's output and of the embedded inputs");
+    v("attention_dropout", attention_dropout, {0, 1}, "dropout of the attention weights");
+    v("norm", norm, "layer norm after each sublayer, as in the paper, or before it");
+    v("activation", activation, "activation of the feed-forward networks");
+    v("bias", bias, "biases in linear maps and layer norms");
+    v("eps", eps, {0, 1}, "added to the variance by layer norms");
+  }
+  // The heads divide the width.
+  void validate() const {
+    check<ArgumentError>(n_heads > 0 && d_model % n_heads == 0, "layer: d_model ", d_model,
+                         " is not a multiple of n_heads ", n_heads);
+  }
 };
 
-// The attention weights of one call, kept for people to look at.
-struct AttentionMap {
-  std::string name;           // "encoder.0.self_attn"
-  Shape shape;                // [sequences, heads, queries, keys]
-  std::vector<real> weights;  // row-major
-};
-using AttentionMaps = std::vector<AttentionMap>;
-
-// Runs attend(Tensor* weights) and, if maps are wanted, keeps the weights under layer + what.
-template <class F>
-Tensor with_map(AttentionMaps* maps, const std::string& layer, const char* what, const F& attend) {
-  if (!maps) return attend(nullptr);
-  Tensor weights;
-  const Tensor y = attend(&weights);
-  maps->push_back({layer + what, weights.shape(), {weights.values().begin(), weights.values().end()}});
-  return y;
-}
-
-// "Add & Norm": the residual connection around a sublayer, and its normalisation.
+// "Add & Norm": the residual connection around a sublayer, and its layer norm. The sublayer is any x -> y of equal
+// shapes. `options` are the op's: set options.dropout_after for Dropout(LayerNorm(x + sublayer(x))); post-norm only.
 struct AddNorm {
   AddNorm(const Scope& s, const LayerConfig& c)
-      : norm(s, c.d_model, 1e-5, c.has_bias), dropout(c.dropout), order(c.norm), place(c.dropout_place) {
-    check<ArgumentError>(order == Norm::post || place == DropoutPlace::before_residual,
-                         "transformer: dropout after the norm needs post-norm (", s.path(), ")");
-  }
+      : norm(s, c.d_model, {.eps = c.eps, .bias = c.bias}),
+        order(c.norm),
+        options{.eps = c.eps, .dropout_before = c.dropout, .dropout_after = 0} {}
 
-  template <class F>
-  Tensor operator()(const Tensor& x, const F& sublayer) const {
-    if (order == Norm::pre) return add_dropout(x, sublayer(norm(x)), dropout);
-    const bool is_after = place == DropoutPlace::after_norm;
+  template <class Sublayer>
+  Tensor operator()(const Tensor& x, const Sublayer& sublayer) const {  // [rows, d_model]
+    if (order == Norm::pre) {
+      check<ArgumentError>(options.dropout_after == 0, "add_norm: dropout after the norm needs post-norm");
+      return add_dropout(x, sublayer(norm(x)), options.dropout_before);
+    }
     const Tensor y = sublayer(x);
     const Region here(norm.name);
-    return here(add_norm(x, y, norm.weight, norm.bias, {norm.eps, is_after ? 0 : dropout, is_after ? dropout : 0}));
+    return here(add_norm(x, y, norm.weight, norm.bias, options));
   }
 
   LayerNorm norm;
-  double dropout;
   Norm order;
-  DropoutPlace place;
+  AddNormOptions options;
 };
 
-// With Mask::causal() also the layer of a decoder-only model.
+// With Mask::causal(), also the layer of a decoder-only model.
 struct EncoderLayer {
   EncoderLayer(const Scope& s, const LayerConfig& c)
-      : self_attn(s / "self_attn", c.d_model, c.n_heads, c.attention_dropout, c.has_bias),
-        ffn(s / "ffn", c.d_model, c.d_ff, c.activation, c.has_bias),
+      : self_attn(s / "self_attn", c.d_model, c.n_heads, {.dropout = c.attention_dropout, .bias = c.bias}),
+        ffn(s / "ffn", c.d_model, c.d_ff, {.activation = c.activation, .bias = c.bias}),
         add_norm_1(s / "norm1", c),
-        add_norm_2(c.shares_norm ? add_norm_1 : AddNorm(s / "norm2", c)),
+        add_norm_2(s / "norm2", c),
         name(s.region()) {}
 
-  Tensor operator()(const Tensor& x, Offsets rows, AttentionMaps* maps = nullptr,
-                    const Mask& mask = Mask::none()) const {  // [rows, d_model]
+  // x, and all that is made of it: [rows, d_model]
+  Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), LayerCache cache = {}) const {
     const Region here(name);
-    const Tensor y = add_norm_1(x, [&](const Tensor& z) {
-      return with_map(maps, name.text(), ".self_attn", [&](Tensor* w) { return self_attn(z, rows, mask, w); });
-    });
-    return here(add_norm_2(y, ffn));
+    const Tensor a = add_norm_1(x, [&](const Tensor& z) { return self_attn(z, rows, mask, cache); });
+    return here(add_norm_2(a, ffn));
   }
 
   MultiHeadAttention self_attn;
@@ -101,36 +104,24 @@ struct EncoderLayer {
   RegionName name;
 };
 
+// Masked self-attention over the target, then attention over the encoder's output ("memory").
 struct DecoderLayer {
   DecoderLayer(const Scope& s, const LayerConfig& c)
-      : self_attn(s / "self_attn", c.d_model, c.n_heads, c.attention_dropout, c.has_bias),
-        cross_attn(s / "cross_attn", c.d_model, c.n_heads, c.attention_dropout, c.has_bias),
-        ffn(s / "ffn", c.d_model, c.d_ff, c.activation, c.has_bias),
+      : self_attn(s / "self_attn", c.d_model, c.n_heads, {.dropout = c.attention_dropout, .bias = c.bias}),
+        cross_attn(s / "cross_attn", c.d_model, c.n_heads, {.dropout = c.attention_dropout, .bias = c.bias}),
+        ffn(s / "ffn", c.d_model, c.d_ff, {.activation = c.activation, .bias = c.bias}),
         add_norm_1(s / "norm1", c),
         add_norm_2(s / "norm2", c),
         add_norm_3(s / "norm3", c),
         name(s.region()) {}
 
-  // The two attentions are given as functions, so that training and cached decoding share the layer.
-  template <class SelfAttend, class CrossAttend>
-  Tensor operator()(const Tensor& x, const SelfAttend& attend_self, const CrossAttend& attend_memory) const {
-    const Region here(name);
-    return here(add_norm_3(add_norm_2(add_norm_1(x, attend_self), attend_memory), ffn));
-  }
-
-  // Masked self-attention over the target, then attention over the encoder's output ("memory").
+  // x, and all that is made of it: [rows, d_model]; memory [memory_rows, d_model]
   Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows,
-                    AttentionMaps* maps = nullptr) const {  // [rows, d_model]
-    return (*this)(
-        x,
-        [&](const Tensor& z) {
-          return with_map(maps, name.text(), ".self_attn",
-                          [&](Tensor* w) { return self_attn(z, rows, Mask::causal(), w); });
-        },
-        [&](const Tensor& z) {
-          return with_map(maps, name.text(), ".cross_attn",
-                          [&](Tensor* w) { return cross_attn(z, rows, memory, memory_rows, Mask::none(), w); });
-        });
+                    LayerCache cache = {}) const {
+    const Region here(name);
+    const Tensor a = add_norm_1(x, [&](const Tensor& z) { return self_attn(z, rows, Mask::causal(), cache); });
+    const Tensor b = add_norm_2(a, [&](const Tensor& z) { return cross_attn(z, rows, memory, memory_rows, cache); });
+    return here(add_norm_3(b, ffn));
   }
 
   MultiHeadAttention self_attn, cross_attn;
@@ -139,22 +130,41 @@ struct DecoderLayer {
   RegionName name;
 };
 
-// A stack of encoder layers; with pre-norm, a last LayerNorm at the top.
+// A stack of encoder layers; with pre-norm, a last layer norm on top.
 struct Encoder {
   Encoder(const Scope& s, int n_layers, const LayerConfig& c) : name(s.region()) {
     for (int i = 0; i < n_layers; ++i) layers.emplace_back(s / i, c);
-    if (c.norm == Norm::pre) final_norm.emplace_back(s / "norm", c.d_model, 1e-5, c.has_bias);
+    if (c.norm == Norm::pre) norm.emplace(s / "norm", c.d_model, LayerNormOptions{.eps = c.eps, .bias = c.bias});
   }
 
-  Tensor operator()(Tensor x, Offsets rows, AttentionMaps* maps = nullptr,
-                    const Mask& mask = Mask::none()) const {  // [rows, d_model]
+  Tensor operator()(Tensor x, Offsets rows, const Mask& mask = Mask::none(), KeyValueCache* cache = nullptr) const {
     const Region here(name);
-    for (const EncoderLayer& layer : layers) x = layer(x, rows, maps, mask);
-    return here(final_norm.empty() ? x : final_norm.front()(x));
+    for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i](x, rows, mask, {cache, i});  // [rows, d_model]
+    return here(norm ? (*norm)(x) : x);
   }
 
   std::vector<EncoderLayer> layers;
-  std::vector<LayerNorm> final_norm;  // none or one
+  std::optional<LayerNorm> norm;
+  RegionName name;
+};
+
+// A stack of decoder layers; with pre-norm, a last layer norm on top.
+struct Decoder {
+  Decoder(const Scope& s, int n_layers, const LayerConfig& c) : name(s.region()) {
+    for (int i = 0; i < n_layers; ++i) layers.emplace_back(s / i, c);
+    if (c.norm == Norm::pre) norm.emplace(s / "norm", c.d_model, LayerNormOptions{.eps = c.eps, .bias = c.bias});
+  }
+
+  Tensor operator()(Tensor x, Offsets rows, const Tensor& memory, Offsets memory_rows,
+                    KeyValueCache* cache = nullptr) const {
+    const Region here(name);
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      x = layers[i](x, rows, memory, memory_rows, {cache, i});  // [rows, d_model]
+    return here(norm ? (*norm)(x) : x);
+  }
+
+  std::vector<DecoderLayer> layers;
+  std::optional<LayerNorm> norm;
   RegionName name;
 };
 

@@ -32,6 +32,10 @@ class Observer {
   // Backward of the op that made `output` begins, with grad_of(output), and has ended.
   virtual void backward_begins(const Tensor& /*output*/) {}
   virtual void backward(const Tensor& /*output*/) {}
+  // Should attention compute its weights to show them to this observer? They are [sequences, heads, max queries, max
+  // keys], row-major, before dropout, and zero beyond a sequence's own queries and keys.
+  virtual bool wants_attention_weights() const { return false; }
+  virtual void attention_weights(const Shape& /*shape*/, std::span<const real> /*weights*/) {}
   // A module, or other region, is about to return `output`.
   virtual void region_output(const std::string& /*region*/, const Tensor& /*output*/) {}
 };

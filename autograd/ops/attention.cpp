@@ -1,12 +1,14 @@
 // Scaled dot-product attention over ragged batches.
 #include "../blas/gemm.h"
+#include "../core/observer.h"
+#include "../core/parallel.h"
 #include "../kernels/kernels.h"
 #include "../ops.h"
-#include "../core/parallel.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -188,8 +190,10 @@ void for_each_head(const Plan& plan, const Tensor& y, const Gradients& gradients
   for_each_unit(plan, is_disjoint, plan.pairs(), size, [&](std::size_t pair, real* scratch) {
     const std::size_t s = pair / plan.heads, h = pair % plan.heads;
     const RandomContext& random = plan.random;
-    const std::uint32_t sample = random.sample + static_cast<std::uint32_t>(s), head_index = static_cast<std::uint32_t>(h);
-    const kernels::AttentionDropout dropout{{plan.dropout, {random.seed, random.step, sample, random.site}}, head_index};
+    const std::uint32_t sample = random.sample + static_cast<std::uint32_t>(s),
+                        head_index = static_cast<std::uint32_t>(h);
+    const kernels::AttentionDropout dropout{{plan.dropout, {random.seed, random.step, sample, random.site}},
+                                            head_index};
     f(head(pair), head(std::min(pair + 1, plan.pairs() - 1)), dropout,
       plan.saved + h * plan.q.matrix.rows() + static_cast<std::size_t>(plan.q_offsets[s]), scratch);
   });
@@ -239,15 +243,20 @@ void check_mask(const Plan& plan) {
         " pairs; the sequences have ", pairs, " (query, key) pairs");
 }
 
-// The weights as a rectangular tensor, for people to look at.
-Tensor weights_tensor(const Plan& plan, const Tensor& y) {
+// Tells the observers that want them the weights, as a rectangle.
+void show_weights(const Plan& plan, const Tensor& y) {
+  const auto wants = [](const ObserverLink* link) { return link->observer.wants_attention_weights(); };
+  const ObserverLink* first = tape().observers();
+  while (first && !wants(first)) first = first->next;
+  if (!first) return;
   const std::size_t nq = plan.most_queries(), nk = plan.most_keys();
-  Tensor w = zeros(
-      {static_cast<int>(plan.sequences()), static_cast<int>(plan.heads), static_cast<int>(nq), static_cast<int>(nk)});
+  const Shape shape{static_cast<int>(plan.sequences()), static_cast<int>(plan.heads), static_cast<int>(nq),
+                    static_cast<int>(nk)};
+  std::vector<real> weights(static_cast<std::size_t>(shape.numel()));
   const Heads head(plan, y, {});
   for (std::size_t pair = 0; pair < plan.pairs(); ++pair) {
     const kernels::AttentionHead h = head(pair);
-    real* const rows = w.data() + pair * nq * nk;
+    real* const rows = weights.data() + pair * nq * nk;
     gemm(Trans::no, Trans::yes, h.queries, h.valid_keys, h.width, h.q, h.ldq, h.k, h.ldk, 0, rows, nk);
     for (std::size_t i = 0; i < h.queries; ++i) {
       real* const row = rows + i * nk;
@@ -261,7 +270,8 @@ Tensor weights_tensor(const Plan& plan, const Tensor& y) {
       kernels::softmax_row(row, row, count, nk);
     }
   }
-  return w;
+  for (const ObserverLink* link = first; link; link = link->next)
+    if (wants(link)) link->observer.attention_weights(shape, weights);
 }
 
 }  // namespace
@@ -301,7 +311,7 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
   if (plan->pairs() == 0) return y;
   plan->saved = t.allocate<real>(saved_elements(*plan, y));
   forward(*plan, y);
-  if (options.weights) *options.weights = weights_tensor(*plan, y);
+  show_weights(*plan, y);
   record("attention", y, {q.matrix, k.matrix, v.matrix}, [=] { backward(*plan, y); });
   return y;
 }

@@ -1,17 +1,14 @@
+// Shades for the weights of attention, and the same weights as they are.
 #include "app/attention_pictures.h"
 
-#include "app/command_line.h"
-
-#include <seppo/autograd/core/check.h>
-#include <seppo/nn/io/safetensors.h>
-#include <seppo/nn/data/vocabulary.h>
+#include <seppo/nn/data/text.h>
+#include <seppo/nn/io/atomic_file.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <iostream>
 #include <string_view>
 
@@ -29,6 +26,11 @@ struct Head {
         weights(map.weights.data() + static_cast<std::size_t>(head) * queries * keys) {}
   double operator()(std::size_t i, std::size_t j) const { return static_cast<double>(weights[i * keys + j]); }
 };
+
+double largest(const seppo::AttentionMap& map) {
+  const float most = map.weights.empty() ? 0 : *std::max_element(map.weights.begin(), map.weights.end());
+  return most > 0 ? static_cast<double>(most) : 1;
+}
 
 // At most four characters of a label, to the right.
 std::string short_label(const std::string& label) {
@@ -60,36 +62,29 @@ std::string escaped(const std::string& text) {
 std::string attention_text(const seppo::AttentionMap& map, int head, const AttentionLabels& labels) {
   constexpr std::string_view kShades = " .:-=+*#%@";
   const Head weights(map, head);
+  const double most = largest(map);
   const bool is_narrow =
       std::all_of(labels.keys.begin(), labels.keys.end(), [](const std::string& k) { return k.size() <= 1; });
   const std::string gap = is_narrow ? "" : "   ";
-  std::string text = fmt::format("{}, head {}: rows are outputs, columns inputs; {} is 0, {} is 1\n       ", map.name,
-                                 head, "' '", "'@'");
+  std::string text = fmt::format("{}, head {}: rows are outputs, columns inputs; ' ' is 0, '@' is {:.2g}\n       ",
+                                 map.name, head, most);
   for (const std::string& key : labels.keys) text += is_narrow ? key + " " : short_label(key) + " ";
   text += "\n";
   for (std::size_t i = 0; i < weights.queries; ++i) {
     text += fmt::format("{} | ", short_label(label(labels.queries, i)));
-    for (std::size_t j = 0; j < weights.keys; ++j) {
-      const auto shade = static_cast<std::size_t>(std::lround(weights(i, j) * static_cast<double>(kShades.size() - 1)));
-      text += gap;
-      text += {kShades[std::min(shade, kShades.size() - 1)], ' '};
-    }
+    for (std::size_t j = 0; j < weights.keys; ++j)
+      text += gap + kShades[static_cast<std::size_t>(std::lround(9 * std::min(1.0, weights(i, j) / most)))] + " ";
     text += "|\n";
   }
   return text;
 }
 
-std::string attention_text(const seppo::AttentionMaps& maps, const LabelMaker& labels) {
-  std::string text;
-  for (const seppo::AttentionMap& map : maps)
-    for (int head = 0; head < map.shape[1]; ++head) text += attention_text(map, head, labels(map));
-  return text;
-}
-
 std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels& labels) {
-  constexpr int kCell = 22, kMargin = 70, kTop = 88;
+  constexpr int kCell = 22, kMargin = 70, kTop = 88, kRamp = 100;
   const int heads = map.shape[1], queries = map.shape[2], keys = map.shape[3];
-  const int panel = kMargin + keys * kCell + 16, width = heads * panel + 8, height = kTop + queries * kCell + 16;
+  const int panel = kMargin + keys * kCell + 16, bottom = kTop + queries * kCell;
+  const int width = std::max(heads * panel + 8, kMargin + kRamp + 260), height = bottom + 44;
+  const double most = largest(map);
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "font-family=\"sans-serif\" font-size=\"11\">\n"
@@ -110,15 +105,21 @@ std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels&
                          escaped(query));
       for (int j = 0; j < keys; ++j) {
         const double w = weights(static_cast<std::size_t>(i), static_cast<std::size_t>(j));
+        const std::string box = fmt::format("x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", left + j * kCell,
+                                            kTop + i * kCell, kCell, kCell);
         svg += fmt::format(
-            "<g><title>{} looks at {}: {:.3f}</title><rect class=\"w\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" "
-            "fill-opacity=\"{:.3f}\"/><rect class=\"c\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></g>\n",
-            escaped(query), escaped(label(labels.keys, static_cast<std::size_t>(j))), w, left + j * kCell,
-            kTop + i * kCell, kCell, kCell, w, left + j * kCell, kTop + i * kCell, kCell, kCell);
+            "<g><title>{} looks at {}: {:.3f}</title><rect class=\"w\" {} fill-opacity=\"{:.3f}\"/>"
+            "<rect class=\"c\" {}/></g>\n",
+            escaped(query), escaped(label(labels.keys, static_cast<std::size_t>(j))), w, box, w / most, box);
       }
     }
   }
-  return svg + "</svg>\n";
+  svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">0</text>\n", kMargin - 5, bottom + 29);
+  for (int step = 0; step < 10; ++step)
+    svg += fmt::format("<rect class=\"w\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"12\" fill-opacity=\"{:.2f}\"/>\n",
+                       kMargin + step * kRamp / 10, bottom + 19, kRamp / 10, (step + 0.5) / 10);
+  return svg + fmt::format("<text x=\"{}\" y=\"{}\">{:.3f}, the largest weight of these heads</text>\n</svg>\n",
+                           kMargin + kRamp + 5, bottom + 29, most);
 }
 
 void write_npy(const std::filesystem::path& path, const seppo::Shape& shape, std::span<const float> values) {
@@ -135,22 +136,15 @@ void write_npy(const std::filesystem::path& path, const seppo::Shape& shape, std
   seppo::write_file_atomically(path, content);
 }
 
-void save_attention(const std::filesystem::path& folder, const seppo::AttentionMaps& maps, const LabelMaker& labels) {
-  std::filesystem::create_directories(folder);
-  for (const seppo::AttentionMap& map : maps) {
-    seppo::write_file_atomically(folder / (map.name + ".svg"), attention_svg(map, labels(map)));
+void AttentionOutput::show(const Sample& sample) const {
+  if (!folder.empty()) std::filesystem::create_directories(folder);
+  for (const seppo::AttentionMap& map : sample.maps) {
+    const AttentionLabels labels = sample.labels(map);
+    for (int head = 0; as_text && head < map.shape[1]; ++head) std::cout << attention_text(map, head, labels);
+    if (folder.empty()) continue;
+    seppo::write_file_atomically(folder / (map.name + ".svg"), attention_svg(map, labels));
     write_npy(folder / (map.name + ".npy"), {map.shape[1], map.shape[2], map.shape[3]}, map.weights);
   }
-}
-
-void AttentionOutput::add_to(CommandLine& line) {
-  line.flag("attention", &as_text, "also show the attention weights of every layer and head");
-  line.path("attention-out", &folder, "folder for these weights, as SVG pictures and .npy arrays");
-}
-
-void AttentionOutput::show(const seppo::AttentionMaps& maps, const LabelMaker& labels) const {
-  if (as_text) std::cout << attention_text(maps, labels);
-  if (!folder.empty()) save_attention(folder, maps, labels);
 }
 
 }  // namespace examples

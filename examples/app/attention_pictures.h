@@ -1,7 +1,9 @@
-// Attention weights to look at: in characters, as a picture, and as numbers for Python.
+// Attention weights to look at: in characters, as a picture, and as numbers for Python. The darkest shade is the
+// largest weight of the map, and the pictures say which that is.
 #pragma once
 
-#include <seppo/models/transformer_layers.h>
+#include <seppo/autograd/tools/attention_recorder.h>
+#include <seppo/nn/config.h>
 
 #include <filesystem>
 #include <functional>
@@ -10,8 +12,6 @@
 
 namespace examples {
 
-class CommandLine;
-
 // Text that may stand within XML and HTML.
 std::string escaped(const std::string& text);
 
@@ -19,13 +19,17 @@ std::string escaped(const std::string& text);
 struct AttentionLabels {
   std::vector<std::string> queries, keys;
 };
-
-// One head of a map of one sequence, a row for each query, from ' ' for 0 to '@' for 1.
-std::string attention_text(const seppo::AttentionMap& map, int head, const AttentionLabels& labels);
-
-// Every head of every map, one after another.
 using LabelMaker = std::function<AttentionLabels(const seppo::AttentionMap&)>;
-std::string attention_text(const seppo::AttentionMaps& maps, const LabelMaker& labels);
+
+// What a model was asked, what it answered, and what it looked at: maps of one sequence.
+struct Sample {
+  std::string input, expected, output;  // `expected` is empty where nothing is right or wrong
+  std::vector<seppo::AttentionMap> maps = {};
+  LabelMaker labels = {};
+};
+
+// One head of a map, a row for each query, from ' ' for 0 to '@' for the largest weight.
+std::string attention_text(const seppo::AttentionMap& map, int head, const AttentionLabels& labels);
 
 // All heads of a map, as SVG; the weights show on hovering.
 std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels& labels);
@@ -33,18 +37,19 @@ std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels&
 // An array in NumPy's format (.npy, version 1.0). Throws seppo::FileError.
 void write_npy(const std::filesystem::path& path, const seppo::Shape& shape, std::span<const float> values);
 
-// Writes MAP.svg and MAP.npy [heads, queries, keys] for each map, such as encoder.0.self_attn.svg, into a folder
-// that is made if need be.
-void save_attention(const std::filesystem::path& folder, const seppo::AttentionMaps& maps, const LabelMaker& labels);
-
 // --attention and --attention-out of the `predict` commands.
 struct AttentionOutput {
   bool as_text = false;
   std::filesystem::path folder;
 
-  void add_to(CommandLine& line);
+  void fields(seppo::ConfigVisitor& v) {
+    v("attention", as_text, "show the attention weights of every layer and head");
+    v("attention_out", folder, "folder for these weights, as SVG pictures and .npy arrays");
+  }
   bool is_wanted() const { return as_text || !folder.empty(); }
-  void show(const seppo::AttentionMaps& maps, const LabelMaker& labels) const;
+  // Prints every head of every map, and writes MAP.svg and MAP.npy [heads, queries, keys], such as
+  // encoder.0.self_attn.svg, into the folder, which is made if need be.
+  void show(const Sample& sample) const;
 };
 
 }  // namespace examples

@@ -1,80 +1,134 @@
-// Command lines of the example programs: Boost Program Options with every value checked.
+// Command lines of the example programs: an option for each field of a config, parsed by Boost Program Options.
 //
-// Options are long and spelt in full; numbers are plain decimal and within their range; anything else
-// throws UsageError, which names the option and the rule. Programs exit with 2 for usage, 1 for any
-// other failure, 0 otherwise.
+//   TrainerConfig config;
+//   bool as_json = false;
+//   CommandLine line("addsub train [options]", "Trains a model.");
+//   line.fields("training", config);              // --lr X, --warmup-steps N, ...
+//   line("json", as_json, "print the result as one JSON object");
+//   if (!line.parse(arguments)) return 0;         // --help, --version or --dump-config has been answered
+//
+// A field d_model is the option --d-model; n_heads, a number of heads, is --heads (--n-heads is accepted). The value a
+// target has before parse() is the default. Options are long and spelt in full; numbers are plain decimal and within
+// their range; a flag that is on is turned off by --no-NAME. Anything else throws UsageError, which names the option
+// and the rule. Programs exit with 2 for usage, 1 for any other failure, 0 otherwise.
 #pragma once
 
-#include <boost/program_options/options_description.hpp>
+#include <seppo/nn/config.h>
 
-#include <cstdint>
-#include <filesystem>
+#include <nlohmann/json.hpp>
+
 #include <functional>
+#include <map>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace examples {
+
+using Arguments = std::vector<std::string>;
 
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-class CommandLine {
+class CommandLine : public seppo::ConfigVisitor {
  public:
-  // `usage` is the first line of --help, `about` the text below it.
+  // `usage` begins with the program's name; `about` is the text below it in --help.
   CommandLine(std::string usage, std::string about);
 
   // Starts a group of options in --help.
-  void section(const std::string& title);
+  void section(const std::string& title) { section_ = title; }
 
-  // Each target holds the default before and the given value after parse().
-  void integer(const std::string& name, int* target, int least, int most, const std::string& help);
-  void seed(const std::string& name, std::uint64_t* target, const std::string& help);
-  void number(const std::string& name, double* target, double least, double most, const std::string& help);
-  void pair(const std::string& name, double* first, double* second, double least, double most, const std::string& help);
-  void text(const std::string& name, std::string* target, const std::string& what, const std::string& help);
-  void existing_path(const std::string& name, std::filesystem::path* target, const std::string& help);
-  void path(const std::string& name, std::filesystem::path* target, const std::string& help);
-  void choice(const std::string& name, std::string* target, const std::vector<std::string>& choices,
-              const std::string& help);
-  // Where the default is true, there is --no-NAME, too.
-  void flag(const std::string& name, bool* target, const std::string& help);
+  // The fields of a config, which is the part `key` of what --dump-config prints and --config reads. `config` must
+  // outlive the command line. parse() also checks the rules between its fields.
+  template <class Config>
+  void fields(const std::string& key, Config& config) {
+    key_ = key;
+    section(static_cast<char>(std::toupper(key[0])) + key.substr(1));
+    config.fields(*this);
+    key_.clear();
+    parts_[key] = [&config] { return seppo::to_json_object(config); };
+    if constexpr (requires { config.validate(); }) checks_.push_back([&config] { config.validate(); });
+  }
+
   // Words that are not options; without this call they are refused.
-  void words(std::vector<std::string>* target) { words_ = target; }
+  void words(Arguments* target) { words_ = target; }
+  // The file or folder given for this option must be there.
+  void must_exist(const std::string& field) { paths_.push_back(field); }
+  // A second name for an option, not shown in --help.
+  void alias(const std::string& name, const std::string& option) { aliases_[name] = option; }
 
-  // False if --help was asked for and printed.
-  bool parse(const std::vector<std::string>& arguments);
-  bool given(const std::string& name) const;
+  // False if the answer has been printed: to --help, -h, --version or --dump-config.
+  bool parse(const Arguments& arguments);
+  bool given(const std::string& option) const;
+
+  // {"program": ..., and each config under its key}, with their present values.
+  nlohmann::json config() const;
+  const std::string& program() const { return program_; }
 
  private:
-  using Setter = std::function<void(const std::string& value)>;
-  void add(const std::string& name, const std::string& what, const std::string& default_text, const std::string& help,
-           const Setter& set);
+  struct Option {
+    std::string name, field, key, section, what, help;  // without help it is set by the data
+    std::function<void(const std::string&)> set;        // throws UsageError
+    std::function<std::string()> value;                 // as help shows it
+    bool* flag = nullptr;
+    std::filesystem::path* path = nullptr;
+    bool is_on() const { return flag && *flag; }
+  };
+  void add(const char* field, const std::string& what, const std::string& help,
+           const std::function<std::string()>& value,
+           const std::function<void(const std::string& option, const std::string& text)>& set);
+  void integer(const char* name, int& value, seppo::Range range, const char* help) override;
+  void number(const char* name, double& value, seppo::Range range, const char* help) override;
+  void pair(const char* name, std::array<double, 2>& value, seppo::Range range, const char* help) override;
+  void flag(const char* name, bool& value, const char* help) override;
+  void seed(const char* name, std::uint64_t& value, const char* help) override;
+  void text(const char* name, std::string& value, const char* help) override;
+  void path(const char* name, std::filesystem::path& value, const char* help) override;
+  void choice(const char* name, int value, const std::function<void(int)>& set, std::span<const char* const> names,
+              const char* help) override;
 
-  std::string usage_, about_;
-  std::vector<boost::program_options::options_description> sections_;
-  std::vector<std::string>* words_ = nullptr;
-  std::vector<std::string> given_;
+  const Option* find(const std::string& name) const;  // null if there is none
+  void read_config(const std::string& file);
+  void read_options(const Arguments& arguments);
+  void check_rules() const;
+  std::string help() const;
+
+  std::string program_, usage_, about_, section_ = "General", key_;
+  std::filesystem::path config_file_;
+  std::vector<Option> options_;
+  std::vector<std::string> paths_, given_;
+  std::map<std::string, std::string> aliases_;
+  std::map<std::string, std::function<nlohmann::json()>> parts_;
+  std::vector<std::function<void()>> checks_;
+  Arguments* words_ = nullptr;
 };
 
-// The value of an option before the others are parsed, since defaults of theirs depend on it, --preset's say;
-// `fallback` without it.
-std::string option_in(const std::vector<std::string>& arguments, const std::string& name, const std::string& fallback);
+// The value of an option before the others are parsed, since their defaults depend on it (--preset); `fallback` without
+// it.
+std::string option_in(const Arguments& arguments, const std::string& name, const std::string& fallback);
+
+// The same for a choice; also the fallback if the value is none of its names, which parse() then refuses.
+template <class E>
+requires std::is_enum_v<E> E option_in(const Arguments& arguments, const std::string& name, E fallback) {
+  const auto names = enum_names(E{});
+  const std::string chosen = option_in(arguments, name, names[static_cast<std::size_t>(fallback)]);
+  const auto found = std::find(names.begin(), names.end(), chosen);
+  return found == names.end() ? fallback : static_cast<E>(found - names.begin());
+}
+
+// Calls f with each of the texts or, if there are none, with each line of standard input; there a blank line gives a
+// blank line, and errors name the line.
+void for_each_text(const Arguments& texts, const std::function<void(const std::string& text)>& f);
 
 // A program made of sub-commands.
 struct Command {
   std::string name, summary;
-  std::function<int(const std::vector<std::string>& arguments)> run;
+  std::function<int(const Arguments& arguments)> run;
 };
 
-// Calls f with each of the texts or, if there are none, with each line of standard input; there a blank line gives a
-// blank line, and errors name the line.
-void for_each_text(const std::vector<std::string>& texts, const std::function<void(const std::string& text)>& f);
-
-// Runs f; turns exceptions into one line on standard error, which begins with the program's name, and an
-// exit code.
+// Runs f and checks that standard output took everything; turns exceptions into one line on standard error, which
+// begins with the program's name, and an exit code.
 int guarded(const char* argv0, const std::function<int()>& f);
 
 // Runs the sub-command that argv names, guarded.

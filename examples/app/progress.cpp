@@ -1,3 +1,4 @@
+// The line of figures, as long as the terminal is wide, and the bar before it.
 #include "app/progress.h"
 
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 namespace examples {
 namespace {
@@ -25,58 +27,82 @@ std::size_t terminal_width() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+LogFormat chosen(LogFormat format) {
+  if (format != LogFormat::automatic) return format;
+  const char* terminal = std::getenv("TERM");
+  const bool moves = ::isatty(STDERR_FILENO) == 1 && terminal && std::string_view(terminal) != "dumb";
+  return moves ? LogFormat::bar : LogFormat::plain;
+}
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+}
+
 }  // namespace
 
-Progress::Progress(const std::string& format, std::int64_t steps, int interval)
-    : steps_(steps), interval_(interval), start_(Clock::now()), shown_(start_ - kRefresh) {
-  const bool terminal = ::isatty(STDERR_FILENO) == 1;
-  format_ = format == "none"                                    ? Format::none
-            : format == "bar" || (format == "auto" && terminal) ? Format::bar
-                                                                : Format::plain;
-}
+Progress::Progress(LogFormat format, std::int64_t steps, int interval)
+    : format_(chosen(format)), steps_(steps), interval_(interval), start_(Clock::now()), shown_(start_ - kRefresh) {}
 
 Progress::~Progress() { erase_bar(); }
 
 double Progress::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
-std::string Progress::line(const StepReport& r) const {
+// Of the figures, those for which there is room: the least important give way first.
+std::string Progress::line(const seppo::StepResult& r, std::size_t width) const {
   const double rate = static_cast<double>(r.step) / std::max(seconds(), 1e-9);
-  return fmt::format("step {:>6}/{} | loss {:.4f} | acc {:.4f} | gnorm {:.2f} | lr {:.1e} | {:.0f} steps/s | eta {}",
-                     r.step, steps_, r.loss, r.accuracy, r.gradient_norm, r.lr, rate,
-                     clock_text(static_cast<double>(steps_ - r.step) / std::max(rate, 1e-9)));
+  struct Figure {
+    int rank;
+    std::string text;
+  };
+  const Figure figures[] = {
+      {0, fmt::format("step {:>6}/{}", r.step, steps_)},
+      {0, fmt::format(" | loss {:#.4g}", r.loss)},
+      {2, fmt::format(" | acc {:.4f}", r.accuracy)},
+      {4, fmt::format(" | gnorm {:#.3g}", r.gradient_norm)},
+      {3, fmt::format(" | lr {:.1e}", r.lr)},
+      {5, fmt::format(" | {:.0f} steps/s", rate)},
+      {1, fmt::format(" | eta {}", clock_text(static_cast<double>(steps_ - r.step) / std::max(rate, 1e-9)))}};
+  std::string text;
+  for (int rank = 5; rank >= 0 && (text.empty() || text.size() > width); --rank) {
+    text.clear();
+    for (const Figure& figure : figures)
+      if (figure.rank <= rank) text += figure.text;
+  }
+  return text;
 }
 
-void Progress::step(const StepReport& report) {
-  if (format_ == Format::none) return;
-  if (format_ == Format::plain) {
-    if (report.step % interval_ == 0) fmt::print(stderr, "{}\n", line(report));
+void Progress::step(const seppo::StepResult& step) {
+  if (format_ == LogFormat::none) return;
+  if (format_ == LogFormat::plain) {
+    if (step.step % interval_ == 0) print(line(step, 200) + "\n");
     return;
   }
-  if (Clock::now() - shown_ < kRefresh && report.step < steps_) return;
+  if (Clock::now() - shown_ < kRefresh && step.step < steps_) return;
   shown_ = Clock::now();
-  const std::string text = line(report);
-  const std::size_t width = terminal_width();
-  const std::size_t room = width > text.size() + 10 ? std::min<std::size_t>(width - text.size() - 4, 30) : 0;
+  constexpr std::size_t kShortest = 8, kLongest = 30;  // of the bar
+  const std::size_t width = terminal_width() - 1;
+  const std::string text = line(step, width > 40 + kShortest ? width - kShortest - 1 : width);
+  const std::size_t room = width > text.size() ? std::min(width - text.size() - 1, kLongest) : 0;
   std::string bar;
-  if (room > 0) {
+  if (room >= kShortest) {
     const auto filled =
-        room * static_cast<std::size_t>(report.step) / static_cast<std::size_t>(std::max<std::int64_t>(steps_, 1));
+        room * static_cast<std::size_t>(step.step) / static_cast<std::size_t>(std::max<std::int64_t>(steps_, 1));
     for (std::size_t i = 0; i < room; ++i) bar += i < filled ? "━" : "─";
     bar += ' ';
   }
-  fmt::print(stderr, "\r\x1b[K{}{}", bar, text.substr(0, width - 1));
-  std::fflush(stderr);
+  print("\r\x1b[K" + bar + text.substr(0, width));
   bar_visible_ = true;
 }
 
 void Progress::note(const std::string& text) {
-  if (format_ == Format::none) return;
+  if (format_ == LogFormat::none) return;
   erase_bar();
-  fmt::print(stderr, "{}\n", text);
+  print(text + "\n");
 }
 
 void Progress::erase_bar() {
-  if (bar_visible_) fmt::print(stderr, "\r\x1b[K");
+  if (bar_visible_) print("\r\x1b[K");
   bar_visible_ = false;
 }
 

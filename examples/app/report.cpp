@@ -1,8 +1,11 @@
+// Writes the report page: its data as JSON in the page, drawn by the script in report_page.cpp.
 #include "app/report.h"
 
-#include <seppo/nn/io/safetensors.h>
+#include <seppo/nn/io/atomic_file.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 
 namespace examples {
 namespace {
@@ -11,65 +14,76 @@ using nlohmann::json;
 
 // JSON that may stand within a script element: no "</", and text that is not UTF-8 replaced.
 std::string embedded(const json& value) {
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace), result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    result += text[i];
-    if (text[i] == '<' && i + 1 < text.size()) result.back() = '\\', result += "u003c";
-  }
+  std::string result;
+  for (const char c : value.dump(-1, ' ', false, json::error_handler_t::replace))
+    result += c == '<' ? "\\u003c" : std::string(1, c);
   return result;
 }
 
-// Three digits are what the eye sees.
-double rounded(double value) { return std::round(value * 1000) / 1000; }
+// Four digits are more than the eye sees.
+double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
-json to_json(const ReportSample& sample) {
+json to_json(const Sample& sample) {
   json maps = json::array();
-  for (std::size_t m = 0; m < sample.maps.size(); ++m) {
-    const seppo::AttentionMap& map = sample.maps[m];
+  for (const seppo::AttentionMap& map : sample.maps) {
     json weights = json::array();
-    for (const float w : map.weights) weights.push_back(rounded(static_cast<double>(w)));
+    for (const seppo::real w : map.weights) weights.push_back(rounded(static_cast<double>(w)));
+    const AttentionLabels labels = sample.labels(map);
     maps.push_back({{"name", map.name},
                     {"heads", map.shape[1]},
-                    {"queries", sample.labels[m].queries},
-                    {"keys", sample.labels[m].keys},
+                    {"queries", labels.queries},
+                    {"keys", labels.keys},
                     {"weights", weights}});
   }
   return {{"input", sample.input}, {"expected", sample.expected}, {"output", sample.output}, {"maps", maps}};
 }
 
+// The words this program was started with, quoted where a shell needs it.
+std::string command_text() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string text;
+  for (std::string word; std::getline(file, word, '\0');) {
+    const bool is_plain = !word.empty() && word.find_first_not_of(
+                                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                               "0123456789-_=+./,:") == std::string::npos;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+    text += (text.empty() ? "" : " ") + (is_plain ? word : quoted + "'");
+  }
+  return text;
+}
+
+json to_json(const seppo::StepResult& r) { return {r.step, r.loss, r.accuracy, r.lr, r.gradient_norm}; }
+
 }  // namespace
 
-Report::Report(std::filesystem::path file, std::string title, std::string about, std::string summary,
-               std::string command, json options)
-    : file_(std::move(file)),
-      title_(std::move(title)),
-      facts_{{"about", about}, {"summary", summary}, {"command", command}, {"options", std::move(options)}},
-      steps_(json::array()),
-      evaluations_(json::array()) {}
+Report::Report(std::filesystem::path file, Facts facts) : file_(std::move(file)), facts_(std::move(facts)) {}
 
-void Report::add_step(const StepReport& r) { steps_.push_back({r.step, r.loss, r.accuracy, r.lr, r.gradient_norm}); }
+void Report::add_step(const seppo::StepResult& step) {
+  last_ = step;
+  if (step.step == 1 || step.step % std::max<std::int64_t>(1, facts_.steps / 400) == 0) steps_.push_back(to_json(step));
+}
 
-void Report::add_evaluation(std::int64_t step, const json& evaluation) {
+void Report::add_evaluation(std::int64_t step, const json& measures) {
   json line = {{"step", step}};
-  for (const auto& [key, value] : evaluation.items())
+  for (const auto& [key, value] : measures.items())
     if (value.is_number_float()) line[key] = value;
   evaluations_.push_back(line);
 }
 
-void Report::write(const std::vector<ReportSample>& samples, bool is_finished) const {
-  json data = facts_;
-  data["finished"] = is_finished;
-  data["steps"] = steps_;
-  data["evaluations"] = evaluations_;
-  data["samples"] = json::array();
-  for (const ReportSample& sample : samples) data["samples"].push_back(to_json(sample));
+void Report::write(const std::vector<Sample>& samples, bool is_finished) const {
+  json data = {{"about", facts_.about},     {"model", facts_.model},      {"command", command_text()},
+               {"options", facts_.options}, {"finished", is_finished},    {"steps", steps_},
+               {"samples", json::array()},  {"evaluations", evaluations_}};
+  if (steps_.empty() || steps_.back()[0] != last_.step) data["steps"].push_back(to_json(last_));
+  for (const Sample& sample : samples) data["samples"].push_back(to_json(sample));
+  const std::string title = escaped(facts_.title);
   seppo::write_file_atomically(
       file_,
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-          escaped(title_) + "</title>\n<style>" + kReportStyle + "</style></head>\n<body><main>\n<h1>" +
-          escaped(title_) +
-          "</h1>\n<p id=\"about\"></p>\n"
+          title + "</title>\n<style>" + kReportStyle + "</style></head>\n<body><main>\n<h1>" + title +
+          "</h1>\n<p id=\"about\"></p>\n<p id=\"result\"></p>\n"
           "<section><h2>Curves</h2><div id=\"curves\"></div></section>\n"
           "<section><h2>Samples</h2><table id=\"samples\"></table></section>\n"
           "<section id=\"attention\"><h2>Attention</h2><div class=\"controls\">"
@@ -77,10 +91,10 @@ void Report::write(const std::vector<ReportSample>& samples, bool is_finished) c
           "<label>head <select id=\"head\"></select></label></div>"
           "<p id=\"weight\" aria-live=\"polite\">Point at a square, or move with the arrow keys.</p>"
           "<div class=\"scroll\"><svg id=\"heat\" tabindex=\"0\" role=\"img\" aria-label=\"attention "
-          "weights\"></svg></div>"
+          "weights\"></svg></div><p id=\"legend\">0<span class=\"ramp\"></span><span id=\"most\"></span></p>"
           "</section>\n"
-          "<section><h2>Model</h2><pre id=\"summary\"></pre></section>\n"
-          "<section><h2>Options</h2><pre id=\"options\"></pre></section>\n"
+          "<details><summary><h2>Model</h2></summary><pre id=\"model\"></pre></details>\n"
+          "<details><summary><h2>Options</h2></summary><pre id=\"options\"></pre></details>\n"
           "<section><h2>Repeat it</h2><pre id=\"command\"></pre></section>\n"
           "</main>\n<script type=\"application/json\" id=\"data\">" +
           embedded(data) + "</script>\n<script>" + kReportScript + "</script>\n</body></html>\n");

@@ -1,44 +1,46 @@
 // The report of a training run: one HTML page that needs nothing else, rewritten while training runs.
 //
-// It shows the curves of loss, accuracy and learning rate, sample answers with right and wrong marked, the
-// attention of every layer and head for each sample, the model, all options, and how to repeat the run.
+// It shows the curves of loss, accuracy, learning rate and every measure of the evaluation, sample answers with right
+// and wrong marked, the attention of every layer and head for each sample, the model, all options, and how to repeat
+// the run.
 #pragma once
 
 #include "app/attention_pictures.h"
-#include "app/progress.h"
+
+#include <seppo/nn/train/trainer.h>
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace examples {
 
-// An answer of the model, and what it looked at.
-struct ReportSample {
-  std::string input = {}, expected = {}, output = {};  // `expected` is empty where nothing is right or wrong
-  seppo::AttentionMaps maps = {};
-  std::vector<AttentionLabels> labels = {};  // one for each map
-};
-
 class Report {
  public:
-  // `about` says what the run is; `summary` is the table of modules; `command` repeats the run.
-  Report(std::filesystem::path file, std::string title, std::string about, std::string summary, std::string command,
-         nlohmann::json options);
+  // What the page says besides curves and samples: `model` is the table of modules; `steps` those of the whole run, of
+  // which the curves show some 400.
+  struct Facts {
+    std::string title, about, model;
+    nlohmann::json options;
+    std::int64_t steps;
+  };
+  Report(std::filesystem::path file, Facts facts);
 
-  void add_step(const StepReport& report);
-  // Numbers of the evaluation become curves of their own.
-  void add_evaluation(std::int64_t step, const nlohmann::json& evaluation);
+  void add_step(const seppo::StepResult& step);
+  // Each number in `measures` becomes a curve.
+  void add_evaluation(std::int64_t step, const nlohmann::json& measures);
 
   // Replaces the page, whole or not at all. Throws seppo::FileError.
-  void write(const std::vector<ReportSample>& samples, bool is_finished) const;
+  void write(const std::vector<Sample>& samples, bool is_finished) const;
 
  private:
   std::filesystem::path file_;
-  std::string title_;
-  nlohmann::json facts_, steps_, evaluations_;
+  Facts facts_;
+  seppo::StepResult last_;
+  nlohmann::json steps_ = nlohmann::json::array(), evaluations_ = nlohmann::json::array();
 };
 
 // The page's style and script (report_page.cpp).

@@ -4,27 +4,34 @@
 namespace examples {
 
 const char* const kReportStyle = R"css(
-:root{--back:#fff;--text:#1d2126;--faint:#6b7280;--line:#d5d9df;--panel:#f5f6f8;--a:#0b61a4;--b:#c2410c;--good:#15803d;--bad:#b91c1c}
-@media(prefers-color-scheme:dark){:root{--back:#14161a;--text:#e3e6ea;--faint:#98a1ad;--line:#3a4049;--panel:#1d2026;
+:root{color-scheme:light dark;--back:#fff;--text:#1d2126;--faint:#59616e;--line:#d5d9df;--panel:#f5f6f8;--a:#0b61a4;--b:#b93c08;
+--good:#15803d;--bad:#b91c1c}
+@media(prefers-color-scheme:dark){:root{--back:#14161a;--text:#e3e6ea;--faint:#a0a9b5;--line:#3a4049;--panel:#1d2026;
 --a:#6db3f2;--b:#fb923c;--good:#4ade80;--bad:#f87171}}
 body{margin:0;background:var(--back);color:var(--text);font:16px/1.45 system-ui,sans-serif}
 main{max-width:60rem;margin:0 auto;padding:1rem}
 h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.1rem;margin:1.6rem 0 .5rem}
-#about{color:var(--faint);white-space:pre-line}
+#about{color:var(--faint);white-space:pre-wrap}
 #curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,17rem),1fr));gap:.8rem}
 figure{margin:0;background:var(--panel);border-radius:.5rem;padding:.6rem}
-figcaption{font-size:.85rem}figcaption b{font-variant-numeric:tabular-nums}
+figcaption{font-size:.85rem}.entry{display:inline-block;margin-left:.6em}figcaption b{font-variant-numeric:tabular-nums}.a{color:var(--a)}.b{color:var(--b)}
 svg text{fill:var(--faint);font-size:11px;font-family:system-ui,sans-serif}
-.axis{stroke:var(--line)}.curve{fill:none;stroke:var(--a);stroke-width:1.6}.curve.test{stroke:var(--b)}
+.axis{stroke:var(--line)}.curve{fill:none;stroke:currentColor;stroke-width:1.6}circle.curve{fill:currentColor}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
-td,th{text-align:left;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere}
-.good{color:var(--good)}.bad{color:var(--bad)}td.verdict{white-space:nowrap}
+td,th{text-align:left;vertical-align:top;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere}
+td{white-space:pre-wrap}.good{color:var(--good)}.bad{color:var(--bad)}td.verdict{white-space:nowrap}
 tbody tr{cursor:pointer}tbody tr:hover,tbody tr.chosen{background:var(--panel)}
-.controls{display:flex;flex-wrap:wrap;gap:.5rem 1rem}
-select{font:inherit;color:inherit;background:var(--panel);border:1px solid var(--line);border-radius:.3rem;padding:.2rem .4rem;max-width:100%}
+.controls{display:flex;flex-wrap:wrap;gap:.5rem 1rem}.controls label{display:flex;gap:.4rem;align-items:center;min-width:0}
+select{font:inherit;color:inherit;background:var(--panel);border:1px solid var(--line);border-radius:.3rem;padding:.2rem .4rem;
+min-width:0;max-width:22rem}
 .scroll,pre{overflow-x:auto}pre{background:var(--panel);border-radius:.5rem;padding:.6rem;font-size:.8rem}
-#heat rect.w{fill:var(--a)}#heat rect.c{fill:transparent;stroke:var(--line)}#heat rect.at{stroke:var(--b);stroke-width:2}
-#heat text{fill:var(--text)}#weight{min-height:1.4em;margin:.5rem 0}
+#heat rect.w{fill:var(--a)}#heat rect.c{fill:transparent;stroke:var(--line)}
+#heat rect.at{fill:none;stroke:var(--b);stroke-width:2;pointer-events:none}
+#heat text{fill:var(--text);white-space:pre}#weight{min-height:1.4em;margin:.5rem 0}
+#legend{color:var(--faint);font-size:.85rem;margin:.5rem 0}
+.ramp{display:inline-block;width:7rem;height:.8rem;margin:0 .3rem;border:1px solid var(--line);vertical-align:middle;
+background:linear-gradient(to right,transparent,var(--a))}
+summary{cursor:pointer}summary h2{display:inline-block}
 )css";
 
 const char* const kReportScript = R"js(
@@ -40,52 +47,97 @@ function make(parent, name, attributes, text) {
   parent.appendChild(e);
   return e;
 }
-const short = v => Math.abs(v) >= 1000 || (v !== 0 && Math.abs(v) < 0.001) ? v.toExponential(1) : String(+v.toPrecision(3));
+const short = v => Math.abs(v) >= 10000 || (v !== 0 && Math.abs(v) < 0.001) ? v.toExponential(1) : String(+v.toPrecision(3));
 
 // Lines that begin with blanks are examples and stay lines; the others are joined.
 const about = data.about.split('\n').map((line, i, all) =>
   (i === 0 ? '' : line[0] === ' ' || all[i - 1][0] === ' ' ? '\n' : ' ') + line).join('');
 $('about').textContent = about + (data.finished ? '' : ' Training is still running; load the page again to see more.');
-$('summary').textContent = data.summary;
+const last = data.evaluations[data.evaluations.length - 1] || {};
+$('result').textContent = Object.keys(last).filter(key => key !== 'step').map(key => `${key} ${short(last[key])}`).join(', ');
+$('model').textContent = data.model;
 $('command').textContent = data.command;
 $('options').textContent = JSON.stringify(data.options, null, 2);
 
-// ---- curves: points are [step, value]
-function drawCurve(title, points, kind) {
-  points = points.filter(p => Number.isFinite(p[1]));
-  if (!points.length) return;
+// ---- curves: each series is {name, kind, points: [[step, value], ...]}
+function ticks(low, high, isLog) {
+  const found = [];
+  if (isLog) {
+    const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);
+    for (let e = first; e <= last; e += Math.ceil((last - first + 1) / 5)) found.push(10 ** e);
+  } else {
+    const ten = 10 ** Math.floor(Math.log10((high - low) / 3));
+    const step = ten * [1, 2, 5, 10].find(k => k * ten >= (high - low) / 4);
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; ++k) found.push(k * step);
+  }
+  return found;
+}
+function drawCurves(title, series, fromZero) {
+  series = series.map(s => ({...s, points: s.points.filter(p => Number.isFinite(p[1]))})).filter(s => s.points.length);
+  if (!series.length) return;
+  const values = series.flatMap(s => s.points.map(p => p[1])), steps = series.flatMap(s => s.points.map(p => p[0]));
+  let low = Math.min(...values), high = Math.max(...values);
+  const isLog = low > 0 && high / low >= 100 && !fromZero;
+  if (fromZero || low === high) { low = Math.min(low, 0); high = Math.max(high, low === 0 && high === 0 ? 1 : 0); }
+  const first = Math.min(...steps), last = Math.max(...steps, first + 1);
+  const w = 300, h = 160, left = 48, right = 8, bottom = 20, top = 8;
+  const place = v => isLog ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low);
+  const x = s => left + (s - first) / (last - first) * (w - left - right), y = v => h - bottom - place(v) * (h - bottom - top);
+
   const figure = make($('curves'), 'figure');
-  const caption = make(figure, 'figcaption', {}, title + ' ');
-  make(caption, 'b', {}, short(points[points.length - 1][1]));
-  const w = 300, h = 150, left = 52, bottom = 20, top = 8;
+  const caption = make(figure, 'figcaption', {}, title + (isLog ? ', log scale' : ''));
+  const shown = series.map(s => {
+    const entry = make(caption, 'span', {class: 'entry'});
+    make(entry, 'span', {class: s.kind}, `\u25cf ${s.name} `);
+    return make(entry, 'b');
+  });
   const svg = make(figure, 'svg', {viewBox: `0 0 ${w} ${h}`, width: '100%', role: 'img', 'aria-label': title});
-  let low = Math.min(...points.map(p => p[1])), high = Math.max(...points.map(p => p[1]));
-  if (low === high) { low -= 0.5; high += 0.5; }
-  const first = points[0][0], last = Math.max(points[points.length - 1][0], first + 1);
-  const x = s => left + (s - first) / (last - first) * (w - left - 6);
-  const y = v => h - bottom - (v - low) / (high - low) * (h - bottom - top);
-  for (const v of [low, high]) {
-    make(svg, 'line', {class: 'axis', x1: left, x2: w, y1: y(v), y2: y(v)});
-    make(svg, 'text', {x: left - 4, y: y(v) + 4, 'text-anchor': 'end'}, short(v));
+  for (const v of ticks(low, high, isLog)) {
+    make(svg, 'line', {class: 'axis', x1: left, x2: w - right, y1: y(v), y2: y(v)});
+    make(svg, 'text', {class: 'tick', x: left - 4, y: y(v) + 4, 'text-anchor': 'end'}, short(v));
   }
   make(svg, 'text', {x: left, y: h - 4}, first);
-  make(svg, 'text', {x: w - 4, y: h - 4, 'text-anchor': 'end'}, 'step ' + last);
-  const path = make(svg, 'polyline', {class: 'curve ' + kind, points: points.map(p => x(p[0]).toFixed(1) + ',' + y(p[1]).toFixed(1)).join(' ')});
-  make(path, 'title', {}, title);
-  if (points.length === 1) make(svg, 'circle', {cx: x(first), cy: y(points[0][1]), r: 3});
+  make(svg, 'text', {x: w - right, y: h - 4, 'text-anchor': 'end'}, 'step ' + last);
+  for (const s of series) {
+    const points = s.points.map(p => x(p[0]).toFixed(1) + ',' + y(p[1]).toFixed(1)).join(' ');
+    const group = make(svg, 'g', {class: s.kind});
+    make(group, 'polyline', {class: 'curve', points});
+    if (s.points.length === 1) make(group, 'circle', {class: 'curve', cx: x(s.points[0][0]), cy: y(s.points[0][1]), r: 2.5});
+  }
+  // The last values, or those at the step that the pointer is on.
+  const cursor = make(svg, 'line', {class: 'axis', y1: top, y2: h - bottom, visibility: 'hidden'});
+  const show = (step, isPointed) => series.forEach((s, i) => {
+    const nearest = s.points.reduce((a, b) => Math.abs(b[0] - step) <= Math.abs(a[0] - step) ? b : a);
+    shown[i].textContent = short(nearest[1]) + (isPointed ? ` (step ${nearest[0]})` : '');
+  });
+  svg.addEventListener('pointermove', e => {
+    const box = svg.getBoundingClientRect(), at = (e.clientX - box.left) / box.width * w;
+    const step = Math.max(first, Math.min(last, first + (at - left) / (w - left - right) * (last - first)));
+    for (const end of ['x1', 'x2']) cursor.setAttribute(end, x(step));
+    cursor.setAttribute('visibility', 'visible');
+    show(step, true);
+  });
+  svg.addEventListener('pointerleave', () => { cursor.setAttribute('visibility', 'hidden'); show(last); });
+  show(last);
 }
-['loss', 'accuracy', 'learning rate', 'gradient norm'].forEach((title, i) =>
-  drawCurve('training: ' + title, data.steps.map(s => [s[0], s[i + 1]]), ''));
-const measured = new Set(data.evaluations.flatMap(e => Object.keys(e)));
-measured.delete('step');
+const column = i => data.steps.map(s => [s[0], s[i]]);
+const measure = key => data.evaluations.filter(e => key in e).map(e => [e.step, e[key]]);
+drawCurves('loss', [{name: 'training', kind: 'a', points: column(1)}, {name: 'validation', kind: 'b', points: measure('val_loss')}]);
+const measured = [...new Set(data.evaluations.flatMap(e => Object.keys(e)))];
+const sameAsTraining = measured.find(key => /^val_(token_)?accuracy$/.test(key));
+drawCurves('accuracy', [{name: 'training', kind: 'a', points: column(2)},
+                        {name: 'validation', kind: 'b', points: measure(sameAsTraining)}]);
 for (const key of measured)
-  drawCurve(key.replace(/_/g, ' '), data.evaluations.filter(e => key in e).map(e => [e.step, e[key]]), 'test');
+  if (!['step', 'val_loss', sameAsTraining].includes(key))
+    drawCurves(key.replace(/^val_/, '').replace(/_/g, ' '), [{name: 'validation', kind: 'b', points: measure(key)}]);
+drawCurves('learning rate', [{name: 'training', kind: 'a', points: column(3)}], true);
+drawCurves('gradient norm', [{name: 'training', kind: 'a', points: column(4)}]);
 
 // ---- samples
 const table = $('samples');
 const judged = data.samples.some(s => s.expected);
 const head = make(make(table, 'thead'), 'tr');
-for (const title of judged ? ['input', 'answer', 'expected', ''] : ['prompt', 'continued']) make(head, 'th', {}, title);
+for (const title of judged ? ['input', 'answer', 'expected', ''] : ['prompt', 'continuation']) make(head, 'th', {}, title);
 const body = make(table, 'tbody');
 data.samples.forEach((s, i) => {
   const row = make(body, 'tr', {'data-sample': i});
@@ -106,7 +158,7 @@ function fill(select, names) {
   names.forEach((name, i) => make(select, 'option', {value: i}, name));
   if (before !== '' && +before < names.length) select.value = before;
 }
-let at = [0, 0];
+let at = null;  // the marked square
 function currentMap() { return data.samples[+$('sample').value].maps[+$('map').value]; }
 function fillMaps() {
   fill($('map'), data.samples[+$('sample').value].maps.map(m => m.name));
@@ -120,12 +172,14 @@ function weightAt(m, i, j) { return m.weights[((+$('head').value) * m.queries.le
 function point(i, j) {
   const m = currentMap();
   at = [Math.max(0, Math.min(m.queries.length - 1, i)), Math.max(0, Math.min(m.keys.length - 1, j))];
-  document.querySelectorAll('#heat .at').forEach(e => e.classList.remove('at'));
-  document.querySelector(`#heat rect.c[data-i="${at[0]}"][data-j="${at[1]}"]`).classList.add('at');
+  document.querySelectorAll('#heat .at').forEach(e => e.remove());
+  const square = document.querySelector(`#heat rect.c[data-i="${at[0]}"][data-j="${at[1]}"]`);
+  const mark = make($('heat'), 'rect', {'data-i': at[0], 'data-j': at[1], class: 'at'});
+  for (const name of ['x', 'y', 'width', 'height']) mark.setAttribute(name, square.getAttribute(name));
   $('weight').textContent = `${m.queries[at[0]]} looks at ${m.keys[at[1]]}: ${weightAt(m, at[0], at[1]).toFixed(3)}`;
 }
 function drawMap() {
-  const m = currentMap(), svg = $('heat'), cell = 24;
+  const m = currentMap(), svg = $('heat'), cell = 24, most = Math.max(...m.weights) || 1;
   const longest = labels => Math.max(...labels.map(l => l.length), 1);
   const left = 14 + 7 * longest(m.queries), top = 14 + 6 * longest(m.keys);
   const w = left + cell * m.keys.length + 50, h = top + cell * m.queries.length + 4;
@@ -137,13 +191,15 @@ function drawMap() {
   m.queries.forEach((query, i) => {
     make(svg, 'text', {x: left - 6, y: top + i * cell + 16, 'text-anchor': 'end'}, query);
     m.keys.forEach((_, j) => {
-      const box = {x: left + j * cell, y: top + i * cell, width: cell, height: cell};
-      make(svg, 'rect', {...box, class: 'w', 'fill-opacity': weightAt(m, i, j)});
+      const box = {x: left + j * cell, y: top + i * cell, width: cell, height: cell}, weight = weightAt(m, i, j);
+      make(svg, 'rect', {...box, class: 'w', 'data-weight': weight, 'fill-opacity': (weight / most).toFixed(4)});
       const cover = make(svg, 'rect', {...box, class: 'c', 'data-i': i, 'data-j': j});
       cover.addEventListener('mouseenter', () => point(i, j));
     });
   });
+  $('most').textContent = `${most.toFixed(3)}, the largest weight of ${m.name}`;
   document.querySelectorAll('#samples tbody tr').forEach(r => r.classList.toggle('chosen', r.dataset.sample === $('sample').value));
+  if (at) point(...at);
 }
 if (data.samples.some(s => s.maps.length)) {
   fill($('sample'), data.samples.map((s, i) => `${i + 1}: ${s.input.slice(0, 40)}`));
@@ -153,7 +209,7 @@ if (data.samples.some(s => s.maps.length)) {
   $('head').addEventListener('change', drawMap);
   $('heat').addEventListener('keydown', e => {
     const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[e.key];
-    if (step) { e.preventDefault(); point(at[0] + step[0], at[1] + step[1]); }
+    if (step) { e.preventDefault(); point((at || [0, 0])[0] + step[0], (at || [0, 0])[1] + step[1]); }
   });
 } else {
   $('attention').remove();

@@ -1,184 +1,208 @@
 // reverse: a one-layer Transformer encoder that learns to reverse a sequence of digits.
-#include "app/checkpoint_config.h"
-#include "app/command_line.h"
-#include "app/training.h"
+#include "app/run.h"
 #include "reverse/model.h"
 
-#include <seppo/autograd/core/parallel.h>
-#include <seppo/nn/summary.h>
+#include <seppo/nn/data/text.h>
+#include <seppo/nn/train/metrics.h>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <iostream>
+#include <numeric>
 
 namespace reversal {
 namespace {
 
+using examples::Arguments;
 using examples::CommandLine;
-using examples::UsageError;
-using nlohmann::json;
+using examples::Sample;
 
 constexpr const char* kTask =
     "The task: 16 random digits -> the same digits in reverse order. Exact match counts whole sequences.";
 constexpr int kTrain = 50'000, kValidation = 1'000, kTest = 10'000;
 
-json validation_scores(const seppo::Predictor& model, const seppo::Ragged& validation) {
-  const Score s = score(model, validation);
-  return {{"val_exact", s.exact}, {"val_token_accuracy", s.token_accuracy}};
-}
+// Each part of the data has random numbers of its own.
+enum class Part : std::uint64_t { train = 10, validation = 11, test = 12 };
 
-json test_scores(const seppo::Predictor& model, std::uint64_t seed) {
-  const Score s = score(model, make_sequences(seed, Part::test, kTest));
-  std::cout << fmt::format("test         exact match {:8.4f} %  token accuracy {:8.4f} %   ({} fresh sequences)\n",
-                           100 * s.exact, 100 * s.token_accuracy, kTest);
-  return {{"test_exact", s.exact}, {"test_token_accuracy", s.token_accuracy}};
-}
-
-void print_validation(const json& v) {
-  std::cout << fmt::format("validation   exact match {:8.4f} %  token accuracy {:8.4f} %   ({} sequences)\n",
-                           100 * v["val_exact"].get<double>(), 100 * v["val_token_accuracy"].get<double>(),
-                           kValidation);
-}
-
-std::vector<examples::ReportSample> report_samples(const seppo::Predictor& model, const seppo::Ragged& validation) {
-  std::vector<examples::ReportSample> samples;
-  for (std::size_t i = 0; i < 8; ++i) {
-    const std::span<const int> digits = validation[i];
-    examples::ReportSample sample;
-    const std::vector<int> output = answer(model, digits, &sample.maps);
-    sample.input = digits_text(digits);
-    sample.expected = digits_text(std::vector<int>(digits.rbegin(), digits.rend()));
-    sample.output = digits_text(output);
-    for (std::size_t m = 0; m < sample.maps.size(); ++m) sample.labels.push_back(attention_labels(digits, output));
-    samples.push_back(std::move(sample));
+Ragged make_sequences(std::uint64_t seed, Part part, int count) {
+  seppo::RandomStream random(seed, seppo::Purpose::data, static_cast<std::uint64_t>(part));
+  Ragged sequences;
+  for (int i = 0; i < count; ++i) {
+    int digits[kLength];
+    for (int& digit : digits) digit = static_cast<int>(random.below(kSymbols));
+    sequences.add(digits);
   }
-  return samples;
+  return sequences;
 }
 
-int train(const std::vector<std::string>& arguments) {
-  std::string preset = examples::option_in(arguments, "preset", "uva");
-  ModelOptions model_options{.is_plain = preset == "plain"};
-  examples::TrainingOptions options;
-  options.epochs = model_options.is_plain ? 5 : 10;
-  options.batch_size = 128;
+std::vector<int> reversed(const Ragged& sequences) {
+  std::vector<int> all;
+  for (std::size_t s = 0; s < sequences.size(); ++s) all.insert(all.end(), sequences[s].rbegin(), sequences[s].rend());
+  return all;
+}
+
+examples::Evaluation score(const Model& model, const Ragged& sequences, const std::string& part) {
+  std::vector<int> all(sequences.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::atomic<int> exact = 0;
+  const seppo::StepLoss sums = seppo::evaluate(all, [&](std::span<const int> rows) {
+    const Ragged input = sequences.pick(rows);
+    const std::vector<int> target = reversed(input);
+    const Tensor logits = model(input);
+    const std::vector<int> best = argmax(logits);
+    for (std::size_t at = 0; at < best.size(); at += kLength)
+      exact += std::equal(&best[at], &best[at] + kLength, &target[at]);
+    return seppo::classification_loss(logits, target);
+  });
+  return {sums.loss / sums.count,
+          {{part + "_exact", exact / static_cast<double>(all.size())},
+           {part + "_token_accuracy", sums.correct / sums.count}}};
+}
+
+void print_score(const nlohmann::json& summary, const std::string& part, int count) {
+  std::cout << fmt::format("{:<12} exact match {:8.4f} %  token accuracy {:8.4f} %   ({} fresh sequences)\n", part,
+                           100 * summary[part + "_exact"].get<double>(),
+                           100 * summary[part + "_token_accuracy"].get<double>(), count);
+}
+
+std::string digits_text(std::span<const int> digits) { return fmt::format("{}", fmt::join(digits, " ")); }
+
+Sample answer(const Model& model, std::span<const int> digits) {
+  Ragged input;
+  input.add(digits);
+  seppo::AttentionRecorder recorder;
+  std::vector<int> output;
+  {
+    const seppo::UseMode eval(seppo::Mode::eval);
+    const seppo::TapeMark mark;
+    const seppo::Observe scope(recorder);
+    output = argmax(model(input));
+  }
+  examples::AttentionLabels labels;
+  for (const int digit : output) labels.queries.push_back(std::to_string(digit));
+  for (const int digit : digits) labels.keys.push_back(std::to_string(digit));
+  return {.input = digits_text(digits),
+          .expected = digits_text(reversed(input)),
+          .output = digits_text(output),
+          .maps = std::move(recorder.maps),
+          .labels = [=](const seppo::AttentionMap&) { return labels; }};
+}
+
+// "0 1 2 ..." or "012...": throws FormatError unless it is 16 digits.
+std::vector<int> parse_sequence(std::string_view text) {
+  std::vector<int> digits;
+  for (const std::string_view word : seppo::split_blanks(text))
+    for (const char c : word) {
+      if (c < '0' || c > '9')
+        seppo::fail<seppo::FormatError>("sequence '", seppo::printable(text), "': '", seppo::printable(word),
+                                        "' is not made of digits 0-9");
+      digits.push_back(c - '0');
+    }
+  seppo::check<seppo::FormatError>(digits.size() == kLength, "sequence '", seppo::printable(text), "' has ",
+                                   digits.size(), " digits, not ", kLength);
+  return digits;
+}
+
+enum class Preset { uva, plain };
+std::span<const char* const> enum_names(Preset) {
+  static constexpr const char* kNames[] = {"uva", "plain"};
+  return kNames;
+}
+
+examples::TrainingConfig recipe(Preset preset) {
+  if (preset == Preset::plain)
+    return {.epochs = 5,
+            .sampler = {.batch_size = 128},
+            .trainer = {.lr = 1e-3, .adam = {.weight_decay = 0.01}, .clip_norm = 0}};
   // The UvA course has 5e-4; with it one seed in ten needs a fourth epoch.
-  options.lr = model_options.is_plain ? 1e-3 : 7e-4;
-  options.schedule = model_options.is_plain ? "const" : "cosine";
-  options.adam.weight_decay = model_options.is_plain ? 0.01 : 0;
-  options.warmup_steps = model_options.is_plain ? 0 : 50;
-  options.clip_norm = model_options.is_plain ? 0 : 5;
-  options.eval_interval = 1;
-  options.out = "runs/reverse";
+  return {.epochs = 10,
+          .sampler = {.batch_size = 128},
+          .trainer = {.lr = 7e-4, .schedule = seppo::ScheduleKind::cosine, .warmup_steps = 50, .clip_norm = 5}};
+}
 
-  CommandLine line("usage: reverse train [options]", kTask);
-  line.choice("preset", &preset, {"uva", "plain"},
-              "the UvA course's model and recipe; or a plainer one: one norm for both sublayers, dropout after it, no "
-              "output network, constant learning rate");
-  line.section("Model");
-  line.integer("d-model", &model_options.d_model, 1, 4096, "width");
-  line.integer("heads", &model_options.n_heads, 1, 256, "attention heads; they divide the width");
-  line.integer("d-ff", &model_options.d_ff, 1, 65536, "width of the feed-forward layers");
-  line.integer("layers", &model_options.n_layers, 1, 64, "encoder layers");
-  line.number("dropout", &model_options.dropout, 0, 0.999, "dropout of sublayers");
-  line.choice("norm", &model_options.norm, {"post", "pre"}, "layer norm after or before each sublayer");
-  line.choice("positions", &model_options.positions, examples::position_names(), "positional encoding");
-  options.add_to(line);
+int train(const Arguments& arguments) {
+  Preset preset = examples::option_in(arguments, "preset", Preset::uva);
+  ModelConfig config{.plain = preset == Preset::plain};
+  examples::Run run{.out = "runs/reverse", .training = recipe(preset)};
+  CommandLine line("reverse train [options]", kTask);
+  line("preset", preset, "the UvA course's model and recipe, or those of another course: see --plain");
+  line.fields("model", config);
+  run.add_to(line);
   if (!line.parse(arguments)) return 0;
-  options.validate();
-  examples::check_heads(model_options.d_model, model_options.n_heads);
-  if (model_options.is_plain && model_options.norm == "pre") throw UsageError("--norm: the plain model needs post");
-  examples::use_threads(options.threads);
 
-  const seppo::Ragged sequences = make_sequences(options.seed, Part::train, kTrain);
-  const seppo::Ragged validation = make_sequences(options.seed, Part::validation, kValidation);
-  seppo::Parameters parameters(options.seed);
-  const seppo::Predictor model(parameters.root(), model_options.predictor());
-  examples::prepare_folder(options.out);
-  const json config = {{"program", "reverse"},
-                       {"model", model_options.to_json()},
-                       {"seed", options.seed},
-                       {"training", options.to_json()}};
-  if (options.log_format != "none")
-    std::cerr << fmt::format("reverse: {} parameters, {} training and {} validation sequences, {} threads\n",
-                             parameters.count(), kTrain, kValidation, seppo::num_threads());
-
-  const examples::TrainingResult result =
-      examples::train(parameters, options,
-                      {.examples = kTrain,
-                       .loss = [&](std::span<const int> picks) { return loss(model, sequences, picks); },
-                       .evaluate = [&] { return validation_scores(model, validation); },
-                       .save = [&] { examples::save_model(options.out, parameters, config); },
-                       .name = "seppo: reversing 16 digits",
-                       .about = kTask,
-                       .summary = seppo::summary(parameters, [&] { answer(model, validation[0]); }),
-                       .config = config,
-                       .samples = [&] { return report_samples(model, validation); }});
-
-  print_validation(result.evaluation);
-  examples::print_result(result, options);
+  const Ragged sequences = make_sequences(run.seed(), Part::train, kTrain);
+  const Ragged validation = make_sequences(run.seed(), Part::validation, kValidation);
+  seppo::Parameters parameters(run.seed());
+  const Model model(parameters.root(), config);
+  const examples::Task task{.title = "seppo: reversing 16 digits",
+                            .about = kTask,
+                            .data = fmt::format("{} training and {} validation sequences", kTrain, kValidation),
+                            .example = "predict --attention 3141592653589793",
+                            .examples = sequences.size(),
+                            .loss =
+                                [&](std::span<const int> rows) {
+                                  const Ragged input = sequences.pick(rows);
+                                  return seppo::classification_loss(model(input), reversed(input));
+                                },
+                            .evaluate = [&] { return score(model, validation, "val"); },
+                            .samples =
+                                [&] {
+                                  std::vector<Sample> samples;
+                                  for (std::size_t i = 0; i < 8; ++i) samples.push_back(answer(model, validation[i]));
+                                  return samples;
+                                }};
+  const examples::Result result = run.train(line, parameters, model, task);
+  print_score(result.summary, "val", kValidation);
+  run.finish(line, task, result);
   return 0;
 }
 
-struct Saved {
-  json config;
-  seppo::Parameters parameters;
-  seppo::Predictor model;
-
-  explicit Saved(const std::filesystem::path& file)
-      : config(examples::load_config(file, "reverse")),
-        parameters(/*seed=*/0, examples::most_parameters(file)),
-        model(parameters.root(), ModelOptions::from_json(examples::config_part(config, "model")).predictor()) {
-    seppo::load_checkpoint(file, parameters);
-  }
-};
-
-int eval(const std::vector<std::string>& arguments) {
-  std::filesystem::path path = "runs/reverse";
+int eval(const Arguments& arguments) {
+  examples::Trained trained{.program = "reverse"};
   bool as_json = false;
-  int threads = 0;
-  CommandLine line("usage: reverse eval [options]", kTask);
-  line.existing_path("model", &path, "folder or file that `reverse train` saved");
-  line.integer("threads", &threads, 0, 256, "threads; 0: one for each processor");
-  line.flag("json", &as_json, "print the result as one JSON object, the last line of standard output");
+  CommandLine line("reverse eval [options]", kTask);
+  trained.fields(line);
+  line("json", as_json, examples::kJsonHelp);
   if (!line.parse(arguments)) return 0;
-  examples::use_threads(threads);
 
-  const Saved saved(examples::model_file(path));
-  const std::uint64_t seed = examples::config_seed(saved.config, "seed");
-  json summary = validation_scores(saved.model, make_sequences(seed, Part::validation, kValidation));
-  print_validation(summary);
-  summary.update(test_scores(saved.model, seed));
+  const auto saved = trained.load<Model>();
+  const std::uint64_t seed = examples::config_part<examples::TrainingConfig>(saved.config, "training").trainer.seed;
+  nlohmann::json summary;
+  for (const auto& [name, part, count] :
+       {std::tuple{"val", Part::validation, kValidation}, {"test", Part::test, kTest}}) {
+    const examples::Evaluation e = score(saved.model, make_sequences(seed, part, count), name);
+    summary.update(e.measures);
+    summary[std::string(name) + "_loss"] = e.val_loss;
+    print_score(summary, name, count);
+  }
   if (as_json) std::cout << summary.dump() << "\n";
   return 0;
 }
 
-int predict(const std::vector<std::string>& arguments) {
-  std::filesystem::path path = "runs/reverse";
+int predict(const Arguments& arguments) {
+  examples::Trained trained{.program = "reverse"};
   examples::AttentionOutput attention;
-  std::vector<std::string> words;
-  CommandLine line("usage: reverse predict [options] [SEQUENCE ...]",
+  Arguments words;
+  CommandLine line("reverse predict [options] [SEQUENCE ...]",
                    "Prints the model's reversal of each sequence of 16 digits:\n"
                    "  reverse predict 3141592653589793 \"2 7 1 8 2 8 1 8 2 8 4 5 9 0 4 5\"\n"
                    "Without sequences it reads them from standard input, one a line.");
-  line.existing_path("model", &path, "folder or file that `reverse train` saved");
-  attention.add_to(line);
+  trained.fields(line);
+  attention.fields(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
 
   // `predict 3 1 4 1 ...`, without quotes, is one sequence.
-  if (std::all_of(words.begin(), words.end(), [](const std::string& w) { return w.size() == 1; }) && !words.empty())
+  if (!words.empty() && std::all_of(words.begin(), words.end(), [](const std::string& w) { return w.size() == 1; }))
     words = {fmt::format("{}", fmt::join(words, " "))};
-
-  const Saved saved(examples::model_file(path));
-  const auto print_answer = [&](const std::string& text) {
-    const std::vector<int> digits = parse_sequence(text);
-    seppo::AttentionMaps maps;
-    const std::vector<int> reversed = answer(saved.model, digits, attention.is_wanted() ? &maps : nullptr);
-    std::cout << digits_text(reversed) << std::endl;
-    const auto labels = [&](const seppo::AttentionMap&) { return attention_labels(digits, reversed); };
-    attention.show(maps, labels);
-  };
-  examples::for_each_text(words, print_answer);
+  const auto saved = trained.load<Model>();
+  examples::for_each_text(words, [&](const std::string& text) {
+    const Sample sample = answer(saved.model, parse_sequence(text));
+    std::cout << sample.output << std::endl;
+    attention.show(sample);
+  });
   return 0;
 }
 

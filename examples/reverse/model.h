@@ -1,59 +1,91 @@
-// The reversal task and its model: an encoder that predicts, at each position, the symbol at the
-// mirrored position. From tutorial 6 of the UvA deep learning course.
+// The reversal task and its model: an encoder that predicts, at each position, the symbol at the mirrored position.
+// From tutorial 6 of the UvA deep learning course.
 #pragma once
 
-#include "app/attention_pictures.h"
+#include "app/course_positions.h"
 
-#include <seppo/models/predictor.h>
+#include <seppo/models/encoder_models.h>
 #include <seppo/nn/data/ragged.h>
-#include <seppo/nn/train/data_parallel.h>
 
-#include <nlohmann/json.hpp>
-
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace reversal {
 
+using seppo::Offsets;
+using seppo::Ragged;
+using seppo::Tensor;
+
 constexpr int kSymbols = 10;  // the digits
 constexpr int kLength = 16;
 
-struct ModelOptions {
-  int d_model = 32, n_heads = 1, d_ff = 64, n_layers = 1;
-  double dropout = 0;
-  std::string norm = "post", positions = "sinusoid";
-  // Another course's model: one layer norm for both sublayers, dropout after it, no output network.
-  bool is_plain = false;
+struct ModelConfig {
+  seppo::LayerConfig layer = {.d_model = 32, .n_heads = 1, .d_ff = 64, .dropout = 0};
+  int n_layers = 1;
+  examples::Positions positions = examples::Positions::sinusoid;
+  bool plain = false;
 
-  nlohmann::json to_json() const;
-  static ModelOptions from_json(const nlohmann::json& config);
-  seppo::PredictorConfig predictor() const;
+  void fields(seppo::ConfigVisitor& v) {
+    layer.fields(v);
+    v("n_layers", n_layers, {1, 64}, "encoder layers");
+    v("positions", positions, examples::kPositionsHelp);
+    v("plain", plain, "another course's model: one norm for both sublayers, dropout after it, no output network");
+  }
+  void validate() const {
+    layer.validate();
+    seppo::check<seppo::ArgumentError>(!plain || layer.norm == seppo::Norm::post, "the plain model needs norm post");
+  }
 };
 
-enum class Part : std::uint64_t { train = 10, validation = 11, test = 12 };
-// `count` random sequences; each part has random numbers of its own.
-seppo::Ragged make_sequences(std::uint64_t seed, Part part, int count);
-
-// Mean cross-entropy is this sum divided by its count of positions.
-seppo::ShardLoss loss(const seppo::Predictor& model, const seppo::Ragged& sequences, std::span<const int> picks);
-
-struct Score {
-  double exact = 0, token_accuracy = 0;  // shares of whole sequences and of single symbols
+// The plain model's layer: one layer norm for both sublayers, and dropout after it.
+struct PlainLayer {
+  PlainLayer(const seppo::Scope& s, const seppo::LayerConfig& c)
+      : self_attn(s / "self_attn", c.d_model, c.n_heads, {.dropout = c.attention_dropout, .bias = c.bias}),
+        ffn(s / "ffn", c.d_model, c.d_ff, {.activation = c.activation, .bias = c.bias}),
+        add_norm(s / "norm1", c) {
+    add_norm.options.dropout_before = 0;
+    add_norm.options.dropout_after = c.dropout;
+  }
+  Tensor operator()(const Tensor& x, Offsets rows) const {  // [rows, d_model]
+    return add_norm(add_norm(x, [&](const Tensor& z) { return self_attn(z, rows); }), ffn);
+  }
+  seppo::MultiHeadAttention self_attn;
+  seppo::FeedForward ffn;
+  seppo::AddNorm add_norm;
 };
-Score score(const seppo::Predictor& model, const seppo::Ragged& sequences);
 
-// The model's answer for one sequence; with `maps`, the attention weights of every layer and head.
-std::vector<int> answer(const seppo::Predictor& model, std::span<const int> sequence,
-                        seppo::AttentionMaps* maps = nullptr);
+// Row i is the unit vector of symbols[i]. [symbols, kSymbols]
+inline Tensor one_hot(std::span<const int> symbols) {
+  const Tensor rows = seppo::zeros({static_cast<int>(symbols.size()), kSymbols});
+  for (std::size_t i = 0; i < symbols.size(); ++i) rows.data()[i * kSymbols + static_cast<std::size_t>(symbols[i])] = 1;
+  return rows;
+}
 
-// "0 1 2 ..." or "012...": throws seppo::FormatError unless it is 16 digits.
-std::vector<int> parse_sequence(std::string_view text);
-std::string digits_text(std::span<const int> digits);
+struct Model {
+  using Config = ModelConfig;
+  Model(const seppo::Scope& s, const ModelConfig& c)
+      : config(c),
+        predictor(s, {.features = kSymbols,
+                      .classes = kSymbols,
+                      .layer = c.layer,
+                      .n_layers = c.plain ? 0 : c.n_layers,
+                      .output_network = !c.plain,
+                      .positions = examples::library_positions(c.positions),
+                      .max_length = kLength}) {
+    examples::set_course_table(predictor.positions, s / "positions", c.positions, c.layer.d_model);
+    for (int i = 0; c.plain && i < c.n_layers; ++i) layers.emplace_back(s / "encoder" / i, c.layer);
+  }
 
-// Of the model's attention: a row for each output, a column for each input.
-examples::AttentionLabels attention_labels(std::span<const int> input, std::span<const int> output);
+  // Scores of the symbols at each position. [positions, symbols]
+  Tensor operator()(const Ragged& input) const {
+    Tensor x = predictor.embed(one_hot(input.tokens));
+    x = predictor.encode(x, input.offsets);
+    for (const PlainLayer& layer : layers) x = layer(x, input.offsets);
+    return predictor.classify(x);
+  }
+
+  ModelConfig config;
+  seppo::Predictor predictor;
+  std::vector<PlainLayer> layers;  // of the plain model
+};
 
 }  // namespace reversal

@@ -1,3 +1,4 @@
+// Beam search with cached keys and values; the targets of one source are neighbouring rows of the batch.
 #include "beam.h"
 
 #include <algorithm>
@@ -57,13 +58,18 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
     ended[s].push_back(std::move(h));
   };
 
-  DecoderCache cache(model, model.encode(src), src.offsets, options.max_length);
+  KeyValueCache cache = model.make_cache(src.size(), options.max_length);
+  const Tensor memory = model.encode(src);
   std::vector<Hypothesis> rows(src.size());  // that still grow, in the order of their sources
-  std::vector<int> tokens(src.size(), options.bos), source_rows{0};
-  for (std::size_t s = 0; s < src.size(); ++s) source_rows.push_back(static_cast<int>(s) + 1);
-  while (!rows.empty() && cache.length() < options.max_length) {
+  Ragged tokens;                             // the last one of each row
+  std::vector<int> source_rows{0};
+  for (std::size_t s = 0; s < src.size(); ++s) {
+    tokens.add({&options.bos, 1});
+    source_rows.push_back(static_cast<int>(s) + 1);
+  }
+  for (int length = 0; length < options.max_length && !rows.empty(); ++length) {
     const TapeMark step;
-    const Tensor logits = cache.step(tokens);
+    const Tensor logits = model.decode(tokens, memory, src.offsets, &cache);  // [rows, tgt_vocabulary]
     std::vector<Hypothesis> next_rows;
     std::vector<int> parents, next_source_rows{0};
     tokens.clear();
@@ -83,7 +89,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
         } else {
           next_rows.push_back(std::move(h));
           parents.push_back(c.row);
-          tokens.push_back(c.token);
+          tokens.add({&c.token, 1});
         }
       }
       next_source_rows.push_back(static_cast<int>(parents.size()));

@@ -1,7 +1,7 @@
 // Beam search: the targets a model finds most probable as a whole, found by following several at once.
 #pragma once
 
-#include "greedy.h"
+#include "../transformer.h"
 
 #include <vector>
 
@@ -27,10 +27,9 @@ struct Hypothesis {
 double length_penalty(std::size_t length, double alpha);
 
 // The best targets found for each source, by falling score, all different. At each step the best continuations of
-// a source's targets are kept, as many as its beam still has places; one that ends gives its place up. So a beam of
-// one is greedy decoding, and a beam wide enough to hold every target finds the best. Ties go to what was better
-// before, then to the lowest id. Throws ArgumentError for options out of range, NumericError for scores that are
-// not numbers.
+// a source's targets fill its beam; a target that ends keeps its place. So a beam of one is greedy decoding, and a beam
+// wide enough to hold every target finds the best. Ties go to the target that was better before, then to the lowest id.
+// Throws ArgumentError for options out of range, NumericError for scores that are not finite.
 std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Ragged& src,
                                                  const BeamOptions& options);
 

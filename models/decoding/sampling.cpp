@@ -1,5 +1,7 @@
-#include "../../autograd/core/check.h"
+// Sampling from a softmax that is cut off by rank and by cumulative probability.
 #include "sampling.h"
+
+#include "../../autograd/core/check.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,16 +7,21 @@
 namespace seppo::inline SEPPO_ABI {
 
 struct Embedding {
-  // N(0, deviation^2): 1 as in PyTorch, or d_model^-0.5 when outputs are scaled by sqrt(d_model).
-  Embedding(const Scope& s, int vocabulary, int d_model, double deviation = 1)
-      : weight(s.parameter("weight", {vocabulary, d_model}, init_normal(deviation))), name(s.region()) {}
+  Embedding(const Scope& s, int vocabulary, int d_model, const Init& init = init_normal(1))
+      : weight(s.parameter("weight", {vocabulary, d_model}, init)), name(s.region()) {}
 
   Tensor operator()(std::span<const int> ids, const EmbeddingOptions& options = {}) const {  // -> [ids, d_model]
     const Region here(name);
     return here(embedding(weight, ids, options));
   }
 
-  Tensor weight;
+  // The table as an output layer, x W^T: [rows, d_model] -> [rows, vocabulary] (Press and Wolf 2017).
+  Tensor as_linear(const Tensor& x) const {
+    const Region here(name);
+    return here(linear(x, weight));
+  }
+
+  Tensor weight;  // [vocabulary, d_model]
   RegionName name;
 };
 

@@ -1,4 +1,4 @@
-// LayerNorm: each row to mean 0 and variance 1, then a learned gain and bias.
+// LayerNorm: each row to mean 0 and variance 1, then a learned gain and bias (Ba, Kiros and Hinton 2016).
 #pragma once
 
 #include "../../autograd/ops.h"
@@ -8,12 +8,17 @@
 
 namespace seppo::inline SEPPO_ABI {
 
+struct LayerNormOptions {
+  double eps = 1e-5;  // added to the variance
+  bool bias = true;
+};
+
 struct LayerNorm {
-  LayerNorm(const Scope& s, int size, double eps = 1e-5, bool has_bias = true)
+  LayerNorm(const Scope& s, int size, const LayerNormOptions& options = {})
       : weight(s.parameter("weight", {size}, init_ones())),
-        bias(has_bias ? s.parameter("bias", {size}, init_zeros())
-                      : s.constant({size}, std::vector<real>(static_cast<std::size_t>(size)))),
-        eps(eps),
+        bias(options.bias ? s.parameter("bias", {size}, init_zeros())
+                          : s.constant({size}, std::vector<real>(static_cast<std::size_t>(size)))),
+        eps(options.eps),
         name(s.region()) {}
 
   Tensor operator()(const Tensor& x) const {  // [..., size]
@@ -21,7 +26,7 @@ struct LayerNorm {
     return here(layer_norm(x, weight, bias, eps));
   }
 
-  Tensor weight, bias;
+  Tensor weight, bias;  // [size]; without a bias, constant zeros
   double eps;
   RegionName name;
 };

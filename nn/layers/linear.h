@@ -6,11 +6,16 @@
 
 namespace seppo::inline SEPPO_ABI {
 
+struct LinearOptions {
+  bool bias = true;                   // starts at zero
+  Init init = init_xavier_uniform();  // of the weight (PyTorch draws U(-c, c) with c = 1 / sqrt(in))
+};
+
 struct Linear {
-  // Xavier-uniform weight [out, in], as in PyTorch's layout, and zero bias, or none.
-  Linear(const Scope& s, int in, int out, const Init& init = init_xavier_uniform(), bool has_bias = true)
-      : weight(s.parameter("weight", {out, in}, init)),
-        bias(has_bias ? s.parameter("bias", {out}, init_zeros()) : Tensor()),
+  // weight [out, in], as in PyTorch; bias [out].
+  Linear(const Scope& s, int in, int out, const LinearOptions& options = {})
+      : weight(s.parameter("weight", {out, in}, options.init)),
+        bias(options.bias ? s.parameter("bias", {out}, init_zeros()) : Tensor()),
         name(s.region()) {}
 
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const {  // [..., in] -> [..., out]
@@ -23,7 +28,7 @@ struct Linear {
     return here(gelu_linear(x, weight, bias));
   }
 
-  Tensor weight, bias;
+  Tensor weight, bias;  // bias is undefined without one
   RegionName name;
 };
 

@@ -88,9 +88,7 @@ struct Model {
   Model()
       : transformer(parameters.root(), {.src_vocabulary = 9,
                                         .tgt_vocabulary = 9,
-                                        .d_model = 64,
-                                        .n_heads = 2,
-                                        .d_ff = 256,
+                                        .layer = {.d_model = 64, .n_heads = 2, .d_ff = 256},
                                         .enc_layers = 2,
                                         .dec_layers = 2}) {
     for (int i = 0; i < 4; ++i) {

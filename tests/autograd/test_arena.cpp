@@ -1,8 +1,8 @@
 // The memory of a step: pieces of the arena, and gradients that take the room of what backward has passed.
 #define BOOST_TEST_MODULE arena
-#include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/models/transformer.h>
 
 #include <boost/test/unit_test.hpp>
@@ -191,16 +191,13 @@ BOOST_AUTO_TEST_CASE(clearing_on_the_way_makes_room_for_gradients) {
 
 BOOST_AUTO_TEST_CASE(clearing_on_the_way_gives_the_same_gradients) {
   Parameters parameters(5);
-  const Transformer model(parameters.root(), {.src_vocabulary = 9,
-                                              .tgt_vocabulary = 9,
-                                              .d_model = 24,
-                                              .n_heads = 3,
-                                              .d_ff = 40,
-                                              .enc_layers = 2,
-                                              .dec_layers = 2,
-                                              .dropout = 0.2,
-                                              .norm = Norm::pre,
-                                              .max_length = 40});
+  const Transformer model(parameters.root(),
+                          {.src_vocabulary = 9,
+                           .tgt_vocabulary = 9,
+                           .layer = {.d_model = 24, .n_heads = 3, .d_ff = 40, .dropout = 0.2, .norm = Norm::pre},
+                           .enc_layers = 2,
+                           .dec_layers = 2,
+                           .max_length = 40});
   Ragged src, tgt;
   src.add(std::vector<int>(39, 4)), src.add(std::vector<int>{6, 7});
   tgt.add(std::vector<int>{1, 2, 3}), tgt.add(std::vector<int>{4, 5});
@@ -212,9 +209,9 @@ BOOST_AUTO_TEST_CASE(clearing_on_the_way_gives_the_same_gradients) {
     for (std::uint32_t step = 0; step < 3; ++step) {  // in several blocks, then in one
       parameters.zero_gradients();
       own.random = {1, step, 0, 0};
-      const Tensor gate = sigmoid(mean(model.tgt_embedding, 1));
+      const Tensor gate = sigmoid(mean(model.tgt_embedding.weight, 1));
       const Tensor logits = checkpoint({model.logits(src, tgt)}, [](const auto& x) { return tanh(x[0]); });
-      const Tensor scores = gelu_linear(logits * reshape(gate, {1, 9}), transpose(model.tgt_embedding), {});
+      const Tensor scores = gelu_linear(logits * reshape(gate, {1, 9}), transpose(model.tgt_embedding.weight), {});
       const Tensor loss = cross_entropy(scores, next);
       mean(logits);  // made after what the loss needs, and not asked for
       clears ? own.backward_and_clear(loss) : own.backward(loss);

@@ -33,12 +33,9 @@ struct Model {
   static TransformerConfig config() {
     return {.src_vocabulary = 7,
             .tgt_vocabulary = 7,
-            .d_model = 8,
-            .n_heads = 2,
-            .d_ff = 12,
+            .layer = {.d_model = 8, .n_heads = 2, .d_ff = 12, .dropout = 0.1},
             .enc_layers = 2,
-            .dec_layers = 2,
-            .dropout = 0.1};
+            .dec_layers = 2};
   }
   Tensor loss() const { return cross_entropy(transformer.logits(src, tgt), std::vector<int>{2, 3, 4, 5, 6}); }
 

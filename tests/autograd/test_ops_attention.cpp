@@ -2,6 +2,8 @@
 #include "support/op_check.h"
 #include "support/reference.h"
 
+#include <seppo/autograd/tools/attention_recorder.h>
+
 using namespace test;
 namespace ref = test::reference;
 
@@ -75,15 +77,16 @@ BOOST_AUTO_TEST_CASE(every_mask_pattern) {
   seppo::RandomStream random(4, seppo::Purpose::test);
   for (int i = 0; i < 64 * 4; ++i) values.push_back(random.normal());
   const Tensor x = seppo::variable({64, 4}, values);
-  Tensor weights;
-  const Tensor y =
-      seppo::attention(x, x, x, 2, offsets, offsets, {.mask = seppo::Mask::allowed(pairs), .weights = &weights});
-  BOOST_CHECK(weights.shape() == (Shape{16, 2, 4, 4}));
-  for (std::size_t row = 0; row < weights.rows(); ++row) {
+  seppo::AttentionRecorder recorder;
+  const seppo::Observe scope(recorder);
+  const Tensor y = seppo::attention(x, x, x, 2, offsets, offsets, {.mask = seppo::Mask::allowed(pairs)});
+  const seppo::AttentionMap& weights = recorder.maps.at(0);
+  BOOST_CHECK(weights.shape == (Shape{16, 2, 4, 4}));
+  for (std::size_t row = 0; row < 16 * 2 * 4; ++row) {
     const std::size_t pattern = row / 8;
     double total = 0;
     for (std::size_t j = 0; j < 4; ++j) {
-      const double w = weights.values()[row * 4 + j];
+      const double w = weights.weights[row * 4 + j];
       BOOST_CHECK((pattern >> j & 1) ? w > 0 : w == 0);
       total += w;
     }

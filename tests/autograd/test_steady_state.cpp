@@ -54,12 +54,9 @@ struct Fixture {
       : parameters(1),
         model(parameters.root(), {.src_vocabulary = 16,
                                   .tgt_vocabulary = 16,
-                                  .d_model = 16,
-                                  .n_heads = 2,
-                                  .d_ff = 16,
+                                  .layer = {.d_model = 16, .n_heads = 2, .d_ff = 16, .dropout = 0.1},
                                   .enc_layers = 1,
                                   .dec_layers = 1,
-                                  .dropout = 0.1,
                                   .max_length = 8}),
         adam(parameters) {
     src.add(std::vector<int>{1, 2, 3, 4, 5});

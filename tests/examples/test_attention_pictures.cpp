@@ -6,6 +6,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
+#include <iostream>
+#include <sstream>
 
 using namespace test;
 using examples::AttentionLabels;
@@ -35,7 +37,21 @@ BOOST_AUTO_TEST_CASE(characters) {
   const std::string wide = examples::attention_text(kMap, 1, {{"first", "é"}, {"alpha", "b", "c"}});
   BOOST_CHECK_EQUAL(wide.substr(wide.find('\n')),
                     "\n       alph    b    c \nfirs |              @ |\n   é |    :    :    + |\n");
-  BOOST_CHECK_EQUAL(count(examples::attention_text({kMap, kMap}, [](const auto&) { return kLabels; }), "head 1"), 2);
+}
+
+// '@' and full colour are the largest weight of the map, and the legend says which that is.
+BOOST_AUTO_TEST_CASE(shades_are_of_the_largest_weight) {
+  seppo::AttentionMap pale = kMap;
+  for (float& w : pale.weights) w *= 0.2f;
+  const std::string text = examples::attention_text(pale, 0, kLabels);
+  BOOST_CHECK_NE(text.find("'@' is 0.2\n"), std::string::npos);
+  BOOST_CHECK_EQUAL(text.substr(text.find('\n')), "\n       x y z \n   a | @     |\n <b> | + +   |\n");
+  const std::string svg = examples::attention_svg(pale, kLabels);
+  BOOST_CHECK_EQUAL(count(svg, "<title>a looks at x: 0.200</title><rect class=\"w\""), 1);
+  BOOST_CHECK_EQUAL(count(svg, "fill-opacity=\"1.000\""), 2);
+  BOOST_CHECK_EQUAL(count(svg, ">0.200, the largest weight of these heads<"), 1);
+  for (float& w : pale.weights) w = 0;
+  BOOST_CHECK_EQUAL(count(examples::attention_svg(pale, kLabels), "nan"), 0);
 }
 
 BOOST_AUTO_TEST_CASE(svg) {
@@ -51,7 +67,12 @@ BOOST_AUTO_TEST_CASE(svg) {
 
 BOOST_AUTO_TEST_CASE(arrays_for_numpy) {
   const Folder folder("pictures");
-  examples::save_attention(folder.path / "maps", {kMap}, [](const auto&) { return kLabels; });
+  std::ostringstream printed;
+  std::streambuf* const before = std::cout.rdbuf(printed.rdbuf());
+  examples::AttentionOutput{true, folder.path / "maps"}.show(
+      {"", "", "", {kMap, kMap}, [](const auto&) { return kLabels; }});
+  std::cout.rdbuf(before);
+  BOOST_CHECK_EQUAL(count(printed.str(), "head 1"), 2);
   BOOST_CHECK(fs::exists(folder.path / "maps/decoder.0.cross_attn.svg"));
   const std::string npy = read(folder.path / "maps/decoder.0.cross_attn.npy");
   BOOST_CHECK_EQUAL(npy.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));

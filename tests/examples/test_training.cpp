@@ -1,185 +1,252 @@
-// The training loop that the programs share: which examples a step takes, how many steps there are, and when they end.
+// The frame of the training programs: how its options reach sampler and trainer, how often it evaluates, what it
+// writes.
 #define BOOST_TEST_MODULE training
-#include "app/training.h"
+#include "app/run.h"
+#include "support/program.h"
 
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/linear.h>
 
 #include <boost/test/unit_test.hpp>
 
-#include <unistd.h>
-#include <algorithm>
+#include <csignal>
 #include <mutex>
-#include <set>
-#include <vector>
+#include <sstream>
 
-using examples::Task;
-using examples::TrainingOptions;
+using namespace test;
+using examples::Arguments;
+using examples::CommandLine;
+using nlohmann::json;
 
 namespace {
 
-// What a training does, seen from its task.
-struct Run {
-  std::vector<std::vector<int>> batches;  // the examples of each step
-  int evaluations = 0, saves = 0;
-  examples::TrainingResult result;
+enum class Colour { red, green };
+std::span<const char* const> enum_names(Colour) {
+  static constexpr const char* kNames[] = {"red", "green"};
+  return kNames;
+}
+
+struct ModelConfig {
+  int n_outputs = 1, vocabulary = 0;
+  Colour colour = Colour::red;
+  void fields(seppo::ConfigVisitor& v) {
+    v("n_outputs", n_outputs, {1, 9}, "outputs");
+    v("vocabulary", vocabulary, {1, 100});
+    v("colour", colour, "colour");
+  }
+  void validate() const {
+    seppo::check<seppo::ArgumentError>(n_outputs != 7, "model: n_outputs 7 does not go with colour");
+  }
 };
 
-Run run(TrainingOptions options, std::size_t examples, std::span<const int> lengths = {}) {
-  options.log_format = "none";
-  options.out = std::filesystem::temp_directory_path() / ("seppo-training-" + std::to_string(::getpid()));
-  std::filesystem::create_directories(options.out);
-  seppo::Parameters parameters(1);
-  const seppo::Linear model(parameters.root(), 1, 1);
-  Run run;
+struct Model {
+  using Config = ModelConfig;
+  Model(const seppo::Scope& s, const ModelConfig& c) : config(c), linear(s / "linear", 1, c.n_outputs) {}
+  ModelConfig config;
+  seppo::Linear linear;
+};
+
+// What a training does, seen from its task.
+struct Trained {
+  std::vector<std::vector<int>> batches;  // the examples of each step
+  int evaluations = 0, saves = 0, samples = 0;
+  examples::Result result;
+  std::string printed;
+};
+
+Trained train(const Folder& folder, const Arguments& options, std::size_t examples, std::vector<int> lengths = {},
+              bool saves_itself = false, int interrupted_by = 0) {
+  ModelConfig config;
+  examples::Run run{.out = folder.path / "m"};
+  CommandLine line("tiny train", "About.");
+  line.fields("model", config);
+  run.add_to(line);
+  Arguments all = options;
+  all.insert(all.end(), {"--log-format", "none"});
+  BOOST_REQUIRE(line.parse(all));
+  config.vocabulary = 5;
+  seppo::Parameters parameters(run.seed());
+  const Model model(parameters.root(), config);
+  Trained trained;
   std::mutex mutex;
   std::vector<int> seen;
-  const Task task{.examples = examples,
-                  .lengths = lengths,
-                  .loss =
-                      [&](std::span<const int> picks) {
-                        const std::scoped_lock lock(mutex);
-                        seen.insert(seen.end(), picks.begin(), picks.end());
-                        const auto count = static_cast<int>(picks.size());
-                        return seppo::ShardLoss{sum(model(seppo::zeros({count, 1}))), static_cast<double>(count)};
-                      },
-                  .evaluate =
-                      [&] {
-                        ++run.evaluations;
-                        return nlohmann::json{{"val", 1.0}};
-                      },
-                  .save = [&] { ++run.saves; }};
-  run.result = examples::train(parameters, options, task);
-  std::filesystem::remove_all(options.out);
-  const auto batch = static_cast<std::size_t>(options.batch_size);
-  for (std::size_t i = 0; i < seen.size(); i += batch)
-    run.batches.emplace_back(seen.begin() + static_cast<std::ptrdiff_t>(i),
-                             seen.begin() + static_cast<std::ptrdiff_t>(std::min(i + batch, seen.size())));
-  // Threads take the shards of a step in any order.
-  for (auto& picks : run.batches) std::sort(picks.begin(), picks.end());
-  return run;
+  examples::Task task{
+      .example = "predict 1 2",
+      .examples = examples,
+      .lengths = std::move(lengths),
+      .loss =
+          [&](std::span<const int> rows) {
+            const std::scoped_lock lock(mutex);
+            if (seppo::tape().mode == seppo::Mode::train) seen.insert(seen.end(), rows.begin(), rows.end());
+            const auto count = static_cast<int>(rows.size());
+            return seppo::ShardLoss{sum(model.linear(seppo::full({count, 1}, 1))), 1.0 * count};
+          },
+      .evaluate =
+          [&] {
+            if (interrupted_by) std::raise(interrupted_by);
+            return examples::Evaluation{1e-7, {{"val_right", 0.5}, {"val_at", {1, 2}}}};
+          },
+      .samples =
+          [&] {
+            ++trained.samples;
+            return std::vector<examples::Sample>{{.input = "a", .expected = "b", .output = "</script>"}};
+          },
+      .extra = {{"vocabulary", {"x", "y"}}}};
+  const auto evaluate = task.evaluate;
+  task.evaluate = [&, evaluate] { return ++trained.evaluations, evaluate(); };
+  if (saves_itself) task.save = [&](const examples::Evaluation& e) { trained.saves += e.val_loss > 0; };
+  trained.result = run.train(line, parameters, model, task);
+  std::ostringstream printed;
+  std::streambuf* const before = std::cout.rdbuf(printed.rdbuf());
+  run.finish(line, task, trained.result);
+  std::cout.rdbuf(before);
+  trained.printed = printed.str();
+  const auto batch =
+      static_cast<std::size_t>(std::min<int>(run.training.sampler.batch_size, static_cast<int>(examples)));
+  for (std::size_t i = 0; i < seen.size(); i += batch) {
+    trained.batches.emplace_back(seen.begin() + static_cast<std::ptrdiff_t>(i),
+                                 seen.begin() + static_cast<std::ptrdiff_t>(i + batch));
+    // Threads take the shards of a step in any order.
+    std::sort(trained.batches.back().begin(), trained.batches.back().end());
+  }
+  return trained;
 }
 
-TrainingOptions two_epochs() {
-  TrainingOptions options;
-  options.epochs = 2;
-  options.batch_size = 8;
-  options.schedule = "const";
+std::vector<json> lines(const fs::path& file) {
+  std::vector<json> all;
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) all.push_back(json::parse(line));
+  return all;
+}
+
+const Arguments kTwoEpochs{"--epochs", "2", "--batch-size", "8"};
+
+Arguments with(Arguments options, const Arguments& more) {
+  options.insert(options.end(), more.begin(), more.end());
   return options;
-}
-
-std::vector<int> joined(std::span<const std::vector<int>> batches) {
-  std::vector<int> all;
-  for (const auto& batch : batches) all.insert(all.end(), batch.begin(), batch.end());
-  std::sort(all.begin(), all.end());
-  return all;
-}
-
-std::vector<int> first_numbers(std::size_t count) {
-  std::vector<int> all(count);
-  for (std::size_t i = 0; i < count; ++i) all[i] = static_cast<int>(i);
-  return all;
 }
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(an_epoch_takes_every_example_once_in_a_new_order) {
-  std::vector<int> lengths;
-  for (int i = 0; i < 800; ++i) lengths.push_back(i * 37 % 100);
-  for (const bool has_lengths : {false, true}) {
-    const Run r = run(two_epochs(), 800, has_lengths ? std::span<const int>(lengths) : std::span<const int>());
-    BOOST_REQUIRE_EQUAL(r.batches.size(), 200);
-    const auto batches = std::span(r.batches);
-    BOOST_TEST(joined(batches.first(100)) == first_numbers(800));
-    BOOST_TEST(joined(batches.last(100)) == first_numbers(800));
-    BOOST_CHECK(r.batches[0] != r.batches[100]);
-    TrainingOptions other_seed = two_epochs();
-    other_seed.seed = 1;
-    BOOST_CHECK(run(two_epochs(), 800, has_lengths ? std::span<const int>(lengths) : std::span<const int>()).batches ==
-                r.batches);
-    BOOST_CHECK(run(other_seed, 800).batches != r.batches);
-  }
-}
-
-// And which batch comes when does not depend on the lengths in it.
-BOOST_AUTO_TEST_CASE(lengths_make_batches_of_like_examples) {
-  std::vector<int> lengths;
-  for (int i = 0; i < 800; ++i) lengths.push_back(i * 37 % 100);
-  const Run r = run(two_epochs(), 800, lengths);
-  double spread = 0;
-  int rises = 0, falls = 0, before = 0;
-  for (const auto& batch : r.batches) {
-    const auto [least, most] = std::minmax_element(batch.begin(), batch.end(), [&](int a, int b) {
-      return lengths[static_cast<std::size_t>(a)] < lengths[static_cast<std::size_t>(b)];
-    });
-    const int low = lengths[static_cast<std::size_t>(*least)], high = lengths[static_cast<std::size_t>(*most)];
-    spread += high - low;
-    (low > before ? rises : falls) += 1;
-    before = low;
-  }
-  BOOST_CHECK_LT(spread / static_cast<double>(r.batches.size()), 5);  // drawn at random it is some 75
-  BOOST_CHECK(rises > 60 && falls > 60);
-}
-
-BOOST_AUTO_TEST_CASE(in_order_nothing_is_shuffled) {
-  TrainingOptions options = two_epochs();
-  options.in_order = true;
-  std::vector<int> lengths(24, 1);
-  lengths[3] = 50;
-  const Run r = run(options, 24, lengths);
+BOOST_AUTO_TEST_CASE(options_reach_the_sampler) {
+  const Folder folder("training");
+  const Trained r = train(folder, with(kTwoEpochs, {"--in-order"}), 24);
   BOOST_REQUIRE_EQUAL(r.batches.size(), 6);
   for (std::size_t b = 0; b < 6; ++b)
     for (int i = 0; i < 8; ++i)
       BOOST_CHECK_EQUAL(r.batches[b][static_cast<std::size_t>(i)], static_cast<int>(b % 3) * 8 + i);
-}
-
-BOOST_AUTO_TEST_CASE(what_does_not_fill_a_batch_waits) {
-  const std::vector<int> lengths = first_numbers(30);
-  for (const bool has_lengths : {false, true}) {
-    const Run r = run(two_epochs(), 30, has_lengths ? std::span<const int>(lengths) : std::span<const int>());
-    BOOST_CHECK_EQUAL(r.batches.size(), 6);
-    const std::vector<int> epoch = joined(std::span(r.batches).first(3));
-    BOOST_CHECK_EQUAL(std::set<int>(epoch.begin(), epoch.end()).size(), 24);
+  const auto shuffled = train(folder, kTwoEpochs, 800).batches;
+  BOOST_CHECK(shuffled == train(folder, kTwoEpochs, 800).batches);
+  BOOST_CHECK(shuffled != train(folder, with(kTwoEpochs, {"--seed", "1"}), 800).batches);
+  std::vector<int> lengths;
+  for (int i = 0; i < 800; ++i) lengths.push_back(i * 37 % 100);
+  double spread = 0;
+  for (const auto& batch : train(folder, kTwoEpochs, 800, lengths).batches) {
+    int low = 100, high = 0;
+    for (const int i : batch) {
+      low = std::min(low, lengths[static_cast<std::size_t>(i)]);
+      high = std::max(high, lengths[static_cast<std::size_t>(i)]);
+    }
+    spread += (high - low) / 200.0;
   }
-  BOOST_CHECK_EQUAL(run(two_epochs(), 5).result.steps, 2);  // fewer examples than a batch holds
+  BOOST_CHECK_LT(spread, 5);  // drawn at random it is some 75
 }
 
 BOOST_AUTO_TEST_CASE(how_many_steps_and_evaluations) {
-  TrainingOptions options = two_epochs();
-  options.epoch_steps = 2;
-  options.eval_interval = 1;
-  Run r = run(options, 80);
+  const Folder folder("training");
+  BOOST_CHECK_EQUAL(train(folder, kTwoEpochs, 5).result.steps, 2);  // fewer examples than a batch holds
+  Trained r = train(folder, with(kTwoEpochs, {"--epoch-steps", "2"}), 80, {}, true);
   BOOST_CHECK_EQUAL(r.result.steps, 4);
   BOOST_CHECK_EQUAL(r.evaluations, 2);
   BOOST_CHECK_EQUAL(r.saves, 2);
-  options.epoch_steps = 0;
-  options.max_steps = 13;
-  r = run(options, 80);
+  r = train(folder, with(kTwoEpochs, {"--max-steps", "13"}), 80, {}, true);
   BOOST_CHECK_EQUAL(r.result.steps, 13);
   BOOST_CHECK_EQUAL(r.evaluations, 2);
-  options.max_steps = 0;
-  options.epochs = 7;
-  options.eval_interval = 3;
-  r = run(options, 16);
+  r = train(folder, {"--epochs", "7", "--batch-size", "8", "--eval-interval", "3"}, 16);
   BOOST_CHECK_EQUAL(r.result.steps, 14);
   BOOST_CHECK_EQUAL(r.evaluations, 3);  // after epochs 3, 6 and 7
-  BOOST_CHECK(!r.result.interrupted);
+  BOOST_CHECK(!r.result.is_interrupted);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    r = train(folder, kTwoEpochs, 80, {}, false, signal);
+    BOOST_CHECK(r.result.is_interrupted && r.result.steps == 10 && r.evaluations == 1);
+    BOOST_CHECK(fs::exists(folder.path / "m/model.safetensors"));
+  }
 }
 
-// A task's loss: summed, with the rows counted whose largest score is the target's.
-BOOST_AUTO_TEST_CASE(classification_loss_counts_what_is_right) {
-  const seppo::TapeMark mark;
-  const seppo::Tensor logits = seppo::tensor({3, 2}, {2, 1, 0, 3, 1, 0});
-  const seppo::ShardLoss loss = examples::classification_loss(logits, std::vector<int>{0, 1, 1});
-  BOOST_CHECK_EQUAL(loss.count, 3);
-  BOOST_CHECK_EQUAL(loss.correct, 2);
-  const double expected = std::log1p(std::exp(-1.0)) + std::log1p(std::exp(-3.0)) + std::log1p(std::exp(1.0));
-  BOOST_CHECK_CLOSE(static_cast<double>(loss.loss.item()), expected, 1e-4);
-  // Smoothed by 0.2, a row loses 0.9 and 0.1 of its two differences to the largest score.
-  const auto smoothed = [](double right, double wrong) { return 0.9 * right + 0.1 * wrong; };
-  const auto softplus = [](double x) { return std::log1p(std::exp(x)); };
-  BOOST_CHECK_CLOSE(
-      static_cast<double>(examples::classification_loss(logits, std::vector<int>{0, 1, 1}, 0.2).loss.item()),
-      smoothed(softplus(-1), softplus(1)) + smoothed(softplus(-3), softplus(3)) + smoothed(softplus(1), softplus(-1)),
-      1e-4);
+BOOST_AUTO_TEST_CASE(what_a_run_leaves) {
+  const Folder folder("training");
+  const Trained r = train(
+      folder, with(kTwoEpochs, {"--log-interval", "10", "--outputs", "3", "--lr", "0.25", "--report", "--json"}), 80);
+  const std::vector<json> metrics = lines(folder.path / "m/metrics.jsonl");
+  BOOST_REQUIRE_EQUAL(metrics.size(), 4);
+  for (const std::size_t at : {0u, 2u})
+    for (const char* key : {"step", "epoch", "loss", "accuracy", "gradient_norm", "lr", "seconds"})
+      BOOST_CHECK_MESSAGE(metrics[at].contains(key), key);
+  for (const std::size_t at : {1u, 3u}) {
+    BOOST_CHECK_EQUAL(metrics[at]["val_loss"].get<double>(), 1e-7);
+    BOOST_CHECK_EQUAL(metrics[at]["val_right"].get<double>(), 0.5);
+    BOOST_CHECK_EQUAL(metrics[at]["step"].get<int>(), at == 1 ? 10 : 20);
+    BOOST_CHECK_EQUAL(metrics[at]["epoch"].get<int>(), at == 1 ? 1 : 2);
+  }
+  for (const char* key : {"val_loss", "val_right", "seconds", "steps", "peak_rss_mb"})
+    BOOST_CHECK_MESSAGE(last_line(r.printed).contains(key), key);
+  BOOST_CHECK(r.printed.find("tiny predict --model " + (folder.path / "m").string() + " 1 2\n") != std::string::npos);
+  BOOST_CHECK(r.printed.find("m/report.html\n") != std::string::npos);
+
+  const json config = json::parse(read(folder.path / "m/config.json"));
+  BOOST_CHECK_EQUAL(config["program"], "tiny");
+  BOOST_CHECK_EQUAL(config["model"]["n_outputs"], 3);
+  BOOST_CHECK_EQUAL(config["model"]["vocabulary"], 5);
+  BOOST_CHECK_EQUAL(config["training"]["lr"], 0.25);
+  BOOST_CHECK_EQUAL(config["vocabulary"].size(), 2);
+  const auto saved = seppo::load_model<Model>(folder.path / "m/model.safetensors");
+  BOOST_CHECK(saved.config == config);
+  BOOST_CHECK_EQUAL(saved.model.config.n_outputs, 3);
+
+  BOOST_CHECK_EQUAL(r.samples, 2);
+  const std::string page = read(folder.path / "m/report.html");
+  BOOST_CHECK(page.ends_with("</html>\n") && page.find("\"finished\":true") != std::string::npos);
+  BOOST_CHECK(page.find("\"</script>") == std::string::npos);
+}
+
+// --config FILE and --dump-config undo each other, and options win over the file.
+BOOST_AUTO_TEST_CASE(a_config_is_read_again) {
+  const Folder folder("training");
+  const auto dumped = [](const Arguments& options) {
+    ModelConfig config;
+    examples::TrainingConfig training;
+    CommandLine line("tiny train", "About.");
+    line.fields("model", config);
+    line.fields("training", training);
+    BOOST_REQUIRE(line.parse(options));
+    return line.config();
+  };
+  const std::string file = (folder.path / "c.json").string();
+  const json changed = dumped({"--n-outputs", "4", "--colour", "green", "--in-order", "--adam-betas", "0.5,0.25",
+                               "--lr", "1e-7", "--seed", "18446744073709551615"});
+  BOOST_CHECK(changed != dumped({}));
+  std::ofstream(file) << changed;
+  BOOST_CHECK(dumped({"--config", file}) == changed);
+  const json other = dumped({"--outputs=2", "--config=" + file, "--no-in-order"});
+  BOOST_CHECK_EQUAL(other["model"]["n_outputs"], 2);
+  BOOST_CHECK_EQUAL(other["model"]["colour"], "green");
+  BOOST_CHECK_EQUAL(other["training"]["in_order"], false);
+  for (const char* text :
+       {"", "[]", "{\"program\":\"other\"}", "{\"model\":{\"depth\":1}}", "{\"model\":{\"n_outputs\":10}}",
+        "{\"model\":{\"n_outputs\":null}}", "{\"model\":{\"colour\":[1,2]}}"}) {
+    std::ofstream(file) << text;
+    BOOST_CHECK_THROW(dumped({"--config", file}), examples::UsageError);
+  }
+}
+
+// Rules between fields are told in the words of the command line.
+BOOST_AUTO_TEST_CASE(rules_name_options) {
+  const Folder folder("training");
+  for (const auto& [options, text] : {std::pair{Arguments{"--outputs", "7"}, "--outputs 7 does not go with --colour"},
+                                      {{"--min-lr", "1", "--lr", "0.1"}, "--min-lr 1 is above --lr 0.1"},
+                                      {{"--schedule", "noam"}, "--schedule needs --warmup-steps"}})
+    BOOST_CHECK_EXCEPTION(train(folder, options, 8), examples::UsageError, [&](const examples::UsageError& e) {
+      return std::string(e.what()).find(text) != std::string::npos;
+    });
+  BOOST_CHECK(!fs::exists(folder.path / "m"));
 }

@@ -1,14 +1,13 @@
 // The README's code, compiled and run. test_house checks that the README shows exactly this.
 #define BOOST_TEST_MODULE readme
-#include <seppo/autograd/tools/gradient_check.h>
-#include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/gradient_check.h>
 #include <seppo/models/transformer.h>
-#include <seppo/nn/optim/adam.h>
-#include <seppo/nn/train/data_parallel.h>
+#include <seppo/nn/data/sampler.h>
 #include <seppo/nn/layers/dropout.h>
 #include <seppo/nn/layers/linear.h>
-#include <seppo/nn/optim/schedule.h>
+#include <seppo/nn/train/metrics.h>
+#include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -45,65 +44,59 @@ struct GatedFeedForward {
 };
 // [end]
 
-struct Batch {
-  Ragged src, tgt, next;
+struct Data {
+  Ragged src, tgt;
 };
 
-// Sequences that count upwards.
-Batch successor_batch() {
-  Batch batch;
+// Sequences that count upwards: BOS (15), two numbers, EOS (14).
+Data successors() {
+  Data data;
   for (int i = 0; i < 8; ++i) {
-    batch.src.add(std::vector<int>{i, i + 1, i + 2});
-    batch.tgt.add(std::vector<int>{i, i + 1});
-    batch.next.add(std::vector<int>{i + 1, i + 2});
+    data.src.add(std::vector<int>{i, i + 1, i + 2});
+    data.tgt.add(std::vector<int>{15, i + 1, i + 2, 14});
   }
-  return batch;
+  return data;
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(training_loop) {
-  const Batch batch = successor_batch();
-  const Ragged &src = batch.src, &tgt = batch.tgt, &next = batch.next;
-  const int steps = 300;
+  const Data data = successors();
+  const Ragged &src = data.src, &tgt = data.tgt;
   // [a training loop]
   Parameters parameters(/*seed=*/1);
   const Transformer model(parameters.root(), {.src_vocabulary = 16,
                                               .tgt_vocabulary = 16,
-                                              .d_model = 32,
-                                              .n_heads = 4,
-                                              .d_ff = 64,
+                                              .layer = {.d_model = 32, .n_heads = 4, .d_ff = 64},
                                               .enc_layers = 1,
-                                              .dec_layers = 1,
-                                              .dropout = 0});
-  Adam adam(parameters, {.weight_decay = 0.01});
-  const Schedule lr = cosine_schedule(/*lr=*/3e-3, /*warmup_steps=*/20, steps);
+                                              .dec_layers = 1});
+  Trainer trainer(parameters, {.lr = 3e-3, .schedule = ScheduleKind::cosine, .warmup_steps = 20, .steps = 300});
+  Sampler sampler(src.size(), {.batch_size = 8});
 
-  for (int step = 1; step <= steps; ++step) {
-    tape().clear();                                                    // the last step's tensors die
-    tape().random = {.seed = 1, .step = static_cast<unsigned>(step)};  // keys the dropout masks
-    const Tensor loss = cross_entropy(model.logits(src, tgt), next.tokens);
-    tape().backward(loss);
-    adam.step(lr(step), clip_factor(gradient_norm(parameters), 1.0));
-    if (step % 100 == 0) std::cout << step << ": " << loss.item() << "\n";
+  while (trainer.steps() < 300) {
+    const StepResult now = trainer.step(sampler.next(), [&](std::span<const int> rows) {  // a part of the batch
+      const Ragged target = tgt.pick(rows);                                               // BOS ... EOS
+      const Tensor logits = model.logits(src.pick(rows), target.without_last());
+      return classification_loss(logits, target.without_first().tokens);
+    });
+    if (now.step % 100 == 0) std::cout << now.step << ": " << now.loss << "\n";
   }
   // [end]
-  tape().clear();
-  BOOST_CHECK_LT(cross_entropy(model.logits(src, tgt), next.tokens).item(), 0.05);
+  const UseMode eval(Mode::eval);
+  const TapeMark mark;
+  const Tensor logits = model.logits(src, tgt.without_last());
+  BOOST_CHECK_LT(cross_entropy(logits, tgt.without_first().tokens).item(), 0.05);
 }
 
 BOOST_AUTO_TEST_CASE(gradient_check_of_an_op_and_a_model) {
   Parameters parameters(1);
   const Transformer model(parameters.root(), {.src_vocabulary = 16,
                                               .tgt_vocabulary = 16,
-                                              .d_model = 32,
-                                              .n_heads = 4,
-                                              .d_ff = 64,
+                                              .layer = {.d_model = 32, .n_heads = 4, .d_ff = 64, .dropout = 0},
                                               .enc_layers = 1,
-                                              .dec_layers = 1,
-                                              .dropout = 0});
-  const Batch batch = successor_batch();
-  const Ragged &src = batch.src, &tgt = batch.tgt, &next = batch.next;
+                                              .dec_layers = 1});
+  const Data data = successors();
+  const Ragged &src = data.src, tgt = data.tgt.without_last(), next = data.tgt.without_first();
   // [a gradient check]
   const auto op = gradient_check({{3, 4}}, [](std::span<const Tensor> x) { return softsign(x[0]); });
   const auto whole = gradient_check(parameters.values(), parameters.gradients(),

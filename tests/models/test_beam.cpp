@@ -1,6 +1,7 @@
 // Beam search against greedy decoding, against every possible target, and against its own definition.
 #define BOOST_TEST_MODULE beam
 #include <seppo/models/decoding/beam.h>
+#include <seppo/models/decoding/greedy.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -19,9 +20,7 @@ struct Fixture {
       : parameters(seed),
         model(parameters.root(), {.src_vocabulary = vocabulary,
                                   .tgt_vocabulary = vocabulary,
-                                  .d_model = 8,
-                                  .n_heads = 2,
-                                  .d_ff = 12,
+                                  .layer = {.d_model = 8, .n_heads = 2, .d_ff = 12},
                                   .enc_layers = 1,
                                   .dec_layers = 2,
                                   .max_length = 12}) {
@@ -176,7 +175,7 @@ BOOST_AUTO_TEST_CASE(sources_do_not_see_each_other) {
 
 BOOST_AUTO_TEST_CASE(targets_that_end_at_once_and_targets_that_never_end) {
   Fixture f(6);
-  const auto bias = f.model.output_projection[0].bias.data();
+  const auto bias = f.model.output->bias.data();
   bias[4] = 1000;
   for (const auto& best : beam_search(f.model, f.src, {.bos = 0, .eos = 4, .max_length = 5}))
     BOOST_TEST(best[0].tokens == std::vector<int>{4});
@@ -198,7 +197,7 @@ BOOST_AUTO_TEST_CASE(bad_options) {
   BOOST_CHECK_THROW(search({.length_penalty = NAN}), ArgumentError);
   BOOST_CHECK_THROW(search({.max_length = 0}), ArgumentError);
   BOOST_CHECK_THROW(search({.max_length = 13}), ArgumentError);
-  f.model.output_projection[0].bias.data()[2] = std::numeric_limits<real>::quiet_NaN();
+  f.model.output->bias.data()[2] = std::numeric_limits<real>::quiet_NaN();
   BOOST_CHECK_THROW(search({.max_length = 5}), NumericError);
 }
 
@@ -208,13 +207,17 @@ BOOST_AUTO_TEST_CASE(a_cache_continues_the_selected_rows) {
   const UseMode eval(Mode::eval);
   const TapeMark mark;
   const Tensor memory = f.model.encode(f.src);
-  DecoderCache cache(f.model, memory, f.src.offsets, 5);
-  cache.step(std::vector<int>{1, 2, 3, 4});
+  KeyValueCache cache = f.model.make_cache(f.src.size(), 5);
+  const auto step = [&](std::initializer_list<int> tokens) {
+    Ragged next;
+    for (const int token : tokens) next.add({&token, 1});
+    return f.model.decode(next, memory, f.src.offsets, &cache);
+  };
+  step({1, 2, 3, 4});
   cache.select(std::vector<int>{0, 0, 2, 2, 2}, std::vector<int>{0, 2, 2, 5, 5});
-  cache.step(std::vector<int>{1, 5, 0, 1, 2});
+  step({1, 5, 0, 1, 2});
   cache.select(std::vector<int>{1, 0, 4, 2}, std::vector<int>{0, 2, 2, 4, 4});
-  const std::vector<int> last{3, 3, 2, 1};
-  const Tensor scores = cache.step(last);
+  const Tensor scores = step({3, 3, 2, 1});
   const std::vector<std::vector<int>> rows{{1, 5, 3}, {1, 1, 3}, {3, 2, 2}, {3, 0, 1}};
   for (std::size_t r = 0; r < rows.size(); ++r) {
     Ragged source, target;

@@ -17,13 +17,9 @@ struct Fixture {
       : parameters(11),
         model(parameters.root(), {.src_vocabulary = 12,
                                   .tgt_vocabulary = 12,
-                                  .d_model = 16,
-                                  .n_heads = 4,
-                                  .d_ff = 24,
+                                  .layer = {.d_model = 16, .n_heads = 4, .d_ff = 24, .dropout = 0.1, .norm = norm},
                                   .enc_layers = 2,
                                   .dec_layers = 2,
-                                  .dropout = 0.1,
-                                  .norm = norm,
                                   .max_length = 12}) {
     tape().clear();
     RandomStream random(3, Purpose::test);
@@ -50,25 +46,27 @@ BOOST_AUTO_TEST_CASE(cached_and_uncached_logits_agree) {
     Fixture f(norm);
     const UseMode eval(Mode::eval);
     const Tensor memory = f.model.encode(f.src);
-    DecoderCache cache(f.model, memory, f.src.offsets, 10);
+    KeyValueCache cache = f.model.make_cache(f.src.size(), 10);
     std::vector<std::vector<int>> prefixes(f.src.size());
     RandomStream random(5, Purpose::test);
     for (int step = 0; step < 10; ++step) {
-      std::vector<int> tokens;
-      Ragged tgt;
+      Ragged tokens, tgt;
       for (auto& prefix : prefixes) {
         prefix.push_back(static_cast<int>(random.below(12)));
-        tokens.push_back(prefix.back());
+        tokens.add({&prefix.back(), 1});
         tgt.add(prefix);
       }
-      const Tensor cached = cache.step(tokens), whole = f.model.decode(tgt, memory, f.src.offsets);
+      const Tensor cached = f.model.decode(tokens, memory, f.src.offsets, &cache),
+                   whole = f.model.decode(tgt, memory, f.src.offsets);
       for (std::size_t s = 0; s < f.src.size(); ++s)
         for (std::size_t j = 0; j < 12; ++j) {
           const real expected = whole.values()[static_cast<std::size_t>(tgt.offsets[s + 1] - 1) * 12 + j];
           BOOST_CHECK_SMALL(cached.values()[s * 12 + j] - expected, real{1e-5f});
         }
     }
-    BOOST_CHECK_THROW(cache.step(std::vector<int>(4, 0)), StateError);
+    Ragged more;
+    for (int s = 0; s < 4; ++s) more.add(std::vector<int>{0});
+    BOOST_CHECK_THROW(f.model.decode(more, memory, f.src.offsets, &cache), StateError);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -15,14 +16,14 @@ namespace {
 
 constexpr int kVocabulary = 7;
 
-LanguageModelConfig small(bool has_bias = false) {
-  return {.vocabulary = kVocabulary,
-          .d_model = 8,
-          .n_heads = 2,
-          .n_layers = 2,
-          .dropout = 0,
-          .max_length = 8,
-          .has_bias = has_bias};
+LanguageModelConfig small(bool bias = false) {
+  LanguageModelConfig config{.vocabulary = kVocabulary, .n_layers = 2, .max_length = 8};
+  config.layer.d_model = 8;
+  config.layer.n_heads = 2;
+  config.layer.d_ff = 32;
+  config.layer.dropout = config.layer.attention_dropout = 0;
+  config.layer.bias = bias;
+  return config;
 }
 
 const Ragged kBatch = [] {
@@ -37,10 +38,10 @@ const std::vector<int> kNext{1, 2, 3, 4, 5, 6, 0, 5, 2};
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(gradients) {
-  for (const bool has_bias : {false, true})
+  for (const bool bias : {false, true})
     for (const double dropout : {0.0, 0.3}) {
-      LanguageModelConfig config = small(has_bias);
-      config.dropout = dropout;
+      LanguageModelConfig config = small(bias);
+      config.layer.dropout = config.layer.attention_dropout = dropout;
       Parameters parameters(1);
       const LanguageModel model(parameters.root(), config);
       const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
@@ -72,9 +73,9 @@ BOOST_AUTO_TEST_CASE(the_future_is_hidden_and_the_past_is_not) {
 }
 
 BOOST_AUTO_TEST_CASE(parameters_are_those_of_the_architecture) {
-  const auto count = [](bool has_bias) {
+  const auto count = [](bool bias) {
     Parameters parameters(1);
-    const LanguageModel model(parameters.root(), small(has_bias));
+    const LanguageModel model(parameters.root(), small(bias));
     return parameters.count();
   };
   // embedding, positions; per layer: norms, QKV and output projection, feed-forward; last norm
@@ -99,16 +100,44 @@ BOOST_AUTO_TEST_CASE(a_sequence_can_be_learnt_by_heart) {
   tape().clear();
 }
 
-BOOST_AUTO_TEST_CASE(attention_maps_are_triangles) {
+BOOST_AUTO_TEST_CASE(sequences_do_not_see_each_other) {
   tape().clear();
   Parameters parameters(1);
   const LanguageModel model(parameters.root(), small());
-  AttentionMaps maps;
-  model(kBatch, &maps);
-  BOOST_REQUIRE_EQUAL(maps.size(), 2u);
-  BOOST_CHECK_EQUAL(maps[1].name, "layers.1.self_attn");
-  BOOST_CHECK(maps[1].shape == (Shape{3, 2, 5, 5}));
-  for (std::size_t i = 0; i < 5; ++i)
-    for (std::size_t j = 0; j < 5; ++j) BOOST_CHECK((maps[0].weights[i * 5 + j] > 0) == (j <= i));
-  tape().clear();
+  const auto whole = model(kBatch).values();
+  Ragged turned;
+  for (const std::size_t s : {2u, 0u, 1u}) turned.add(kBatch[s]);
+  const auto permuted = model(turned).values();
+  const std::size_t row_of[] = {6, 7, 8, 0, 1, 2, 3, 4, 5};  // in the batch, of each row of the permuted one
+  for (std::size_t r = 0; r < 9; ++r)
+    for (std::size_t j = 0; j < kVocabulary; ++j)
+      BOOST_CHECK_SMALL(permuted[r * kVocabulary + j] - whole[row_of[r] * kVocabulary + j], 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(positions_are_an_option) {
+  for (const Positions positions : {Positions::none, Positions::sinusoid, Positions::learned}) {
+    LanguageModelConfig config = small();
+    config.positions = positions;
+    Parameters parameters(1);
+    const LanguageModel model(parameters.root(), config);
+    BOOST_CHECK_EQUAL(parameters.find("positions.weight") != nullptr, positions == Positions::learned);
+    tape().clear();
+    Ragged equal;
+    equal.add(std::vector<int>{3, 3});
+    const auto scores = model(equal).values();
+    double difference = 0;
+    for (std::size_t j = 0; j < kVocabulary; ++j)
+      difference = std::max(difference, std::abs(scores[j] - scores[kVocabulary + j]));
+    BOOST_CHECK(positions == Positions::none ? difference < 1e-12 : difference > 1e-6);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bad_configurations_are_refused) {
+  Parameters parameters(0);
+  LanguageModelConfig config = small();
+  config.vocabulary = 0;
+  BOOST_CHECK_THROW(LanguageModel(parameters.root() / "a", config), ArgumentError);
+  config = small();
+  config.layer.n_heads = 3;
+  BOOST_CHECK_THROW(LanguageModel(parameters.root() / "b", config), ArgumentError);
 }

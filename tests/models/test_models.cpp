@@ -1,90 +1,19 @@
-// Whole models: gradients in double precision, and the properties a Transformer must have.
+// The Transformer: gradients in double precision, and the properties it must have.
 #define BOOST_TEST_MODULE models
+#include "models/small_transformer.h"
+
 #include <seppo/autograd/tools/gradient_check.h>
-#include <seppo/models/classifier.h>
-#include <seppo/models/transformer.h>
 #include <seppo/nn/optim/adam.h>
 
-#include <boost/test/unit_test.hpp>
-
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-#include <vector>
+#include <functional>
 
 using namespace seppo;
-
-namespace {
-
-constexpr int kVocabulary = 11;
-
-TransformerConfig small(Norm norm = Norm::post) {
-  return {.src_vocabulary = kVocabulary,
-          .tgt_vocabulary = kVocabulary,
-          .d_model = 8,
-          .n_heads = 2,
-          .d_ff = 12,
-          .enc_layers = 2,
-          .dec_layers = 2,
-          .dropout = 0,
-          .norm = norm,
-          .max_length = 16};
-}
-
-Ragged random_batch(std::initializer_list<int> lengths, std::uint64_t seed) {
-  RandomStream random(seed, Purpose::test);
-  Ragged batch;
-  for (const int length : lengths) {
-    std::vector<int> sequence;
-    for (int i = 0; i < length; ++i) sequence.push_back(static_cast<int>(random.below(kVocabulary)));
-    batch.add(sequence);
-  }
-  return batch;
-}
-
-struct Fixture {
-  explicit Fixture(const TransformerConfig& config = small()) : parameters(42), model(parameters.root(), config) {
-    tape().clear();
-    // Biases and gains away from their symmetric initial values.
-    RandomStream random(1, Purpose::test, 7);
-    for (const auto& e : parameters.entries())
-      if (e.shape.rank() == 1)
-        for (std::size_t i = 0; i < e.size(); ++i) parameters.values()[e.offset + i] += 0.3 * random.normal();
-  }
-  Parameters parameters;
-  Transformer model;
-  Ragged src = random_batch({4, 1, 3}, 1), tgt = random_batch({3, 2, 4}, 2), next = random_batch({3, 2, 4}, 3);
-
-  Tensor loss(const Ragged& s, const Ragged& t, const Ragged& n) const {
-    return cross_entropy(model.logits(s, t), n.tokens, {.label_smoothing = 0.1, .reduction = Reduction::sum});
-  }
-  Tensor loss() const { return loss(src, tgt, next); }
-  std::vector<real> gradient(const Tensor& of) {
-    parameters.zero_gradients();
-    tape().backward(of);
-    return {parameters.gradients().begin(), parameters.gradients().end()};
-  }
-};
-
-double largest_difference(std::span<const real> a, std::span<const real> b) {
-  BOOST_REQUIRE_EQUAL(a.size(), b.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
-  return largest;
-}
-
-Ragged pick(const Ragged& batch, std::initializer_list<int> order) {
-  Ragged picked;
-  for (const int s : order) picked.add(batch[static_cast<std::size_t>(s)]);
-  return picked;
-}
-
-}  // namespace
+using small::copy_of, small::Fixture, small::kVocabulary, small::largest_difference, small::pick, small::random_batch;
 
 BOOST_AUTO_TEST_CASE(encoder_decoder_gradients) {
   for (const Norm norm : {Norm::post, Norm::pre})
     for (const bool shared : {false, true}) {
-      TransformerConfig config = small(norm);
+      TransformerConfig config = small::config(norm);
       config.share_embeddings = config.tie_output = shared;
       config.positions = shared ? Positions::learned : Positions::sinusoid;
       Fixture f(config);
@@ -93,57 +22,83 @@ BOOST_AUTO_TEST_CASE(encoder_decoder_gradients) {
     }
 }
 
+// Dropout after the norm is an option of each Add & Norm, set by the program.
 BOOST_AUTO_TEST_CASE(encoder_decoder_gradients_with_dropout) {
-  for (const DropoutPlace place : {DropoutPlace::before_residual, DropoutPlace::after_norm}) {
-    TransformerConfig config = small();
-    config.dropout = 0.3;
-    config.dropout_place = place;
+  for (const bool is_after_norm : {false, true}) {
+    TransformerConfig config = small::config();
+    config.layer.dropout = 0.3;
     Fixture f(config);
+    const AddNormOptions after{.dropout_after = 0.3};
+    if (is_after_norm) {
+      for (EncoderLayer& l : f.model.encoder.layers) l.add_norm_1.options = l.add_norm_2.options = after;
+      for (DecoderLayer& l : f.model.decoder.layers)
+        l.add_norm_1.options = l.add_norm_2.options = l.add_norm_3.options = after;
+    }
     tape().random = {5, 6, 7, 0};
+    const auto memory = f.model.encode(f.src).values();  // an output of Add & Norm
+    BOOST_CHECK_EQUAL(std::count(memory.begin(), memory.end(), 0.0) > 4, is_after_norm);
     const auto report = gradient_check(f.parameters.values(), f.parameters.gradients(), [&] { return f.loss(); });
     tape().random = {};
     BOOST_CHECK_MESSAGE(report.passed, report.text);
   }
 }
 
-PredictorConfig small_predictor() {
-  return {
-      .features = kVocabulary, .classes = 5, .d_model = 8, .n_heads = 2, .d_ff = 12, .n_layers = 2, .max_length = 8};
-}
-
-BOOST_AUTO_TEST_CASE(predictor_gradients) {
-  std::vector<PredictorConfig> configs(3, small_predictor());
-  configs[1].norm = Norm::pre;
-  configs[2].shares_norm = true;
-  configs[2].dropout_place = DropoutPlace::after_norm;
-  configs[2].has_output_network = false;
-  configs[2].dropout = configs[2].input_dropout = 0.2;
-  for (const PredictorConfig& config : configs) {
-    Parameters parameters(1);
-    const Predictor model(parameters.root(), config);
-    const Ragged batch = random_batch({4, 2, 5}, 1);
-    std::vector<int> targets;
-    for (const int token : batch.tokens) targets.push_back(token % 5);
-    const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
-      return cross_entropy(model(one_hot(batch.tokens, kVocabulary), batch.offsets), targets);
-    });
-    BOOST_CHECK_MESSAGE(report.passed, report.text);
+// Each option changes what both stacks compute of the same inputs, and has exact gradients.
+BOOST_AUTO_TEST_CASE(the_transformer_uses_every_option_of_its_layers) {
+  using Change = std::function<void(LayerConfig&)>;
+  const std::vector<std::pair<const char*, Change>> changes{
+      {"dropout", [](LayerConfig& c) { c.dropout = 0.3; }},
+      {"attention_dropout", [](LayerConfig& c) { c.attention_dropout = 0.3; }},
+      {"norm", [](LayerConfig& c) { c.norm = Norm::pre; }},
+      {"activation", [](LayerConfig& c) { c.activation = Activation::gelu; }},
+      {"bias", [](LayerConfig& c) { c.bias = false; }},
+      {"eps", [](LayerConfig& c) { c.eps = 0.1; }},
+      {"n_heads", [](LayerConfig& c) { c.n_heads = 4; }},
+      {"d_ff", [](LayerConfig& c) { c.d_ff = 5; }}};
+  const Fixture standard;
+  const std::vector<real> memory = copy_of(standard.model.encode(standard.src));
+  const auto stacks = [&](const Fixture& f) {  // the outputs of both, from the same inputs
+    const Tensor m = tensor({8, 8}, memory), x = tensor({9, 8}, std::vector<real>(9 * 8, 0.5));
+    return std::pair(copy_of(f.model.encoder(m, f.src.offsets)),
+                     copy_of(f.model.decoder(x, f.tgt.offsets, m, f.src.offsets)));
+  };
+  const auto expected = stacks(standard);
+  for (const auto& [name, change] : changes) {
+    TransformerConfig config = small::config();
+    change(config.layer);
+    Fixture f(config);
+    tape().random = {5, 6, 7, 0};
+    const auto actual = stacks(f);
+    BOOST_CHECK_MESSAGE(largest_difference(actual.first, expected.first) > 1e-3, name << " in the encoder");
+    BOOST_CHECK_MESSAGE(largest_difference(actual.second, expected.second) > 1e-3, name << " in the decoder");
+    const auto report = gradient_check(f.parameters.values(), f.parameters.gradients(), [&] { return f.loss(); });
+    tape().random = {};
+    BOOST_CHECK_MESSAGE(report.passed, name << ": " << report.text);
   }
 }
 
-BOOST_AUTO_TEST_CASE(classifier_gradients) {
-  const std::vector<int> targets{3, 0, 4};
-  for (const Pooling pooling : {Pooling::class_token, Pooling::mean, Pooling::max}) {
+// With the norms' initial gain and bias, rows leave either stack with mean 0 and variance 1.
+BOOST_AUTO_TEST_CASE(both_stacks_end_with_a_norm) {
+  for (const Norm norm : {Norm::post, Norm::pre}) {
     Parameters parameters(1);
-    const Classifier model(parameters.root(), small_predictor(), pooling);
-    const Ragged batch = random_batch({4, 8, 1}, 1);  // of which one is as long as may be
-    const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
-      return cross_entropy(model(one_hot(batch.tokens, kVocabulary), batch.offsets), targets);
-    });
-    BOOST_CHECK_MESSAGE(report.passed, report.text);
-    if (model.class_token.empty()) continue;
-    const auto gradient = model.class_token.front().grad();
-    BOOST_CHECK(std::any_of(gradient.begin(), gradient.end(), [](real g) { return g != 0; }));
+    const LayerConfig layer = small::config(norm).layer;
+    const Encoder encoder(parameters.root() / "encoder", 2, layer);
+    const Decoder decoder(parameters.root() / "decoder", 2, layer);
+    for (const char* name : {"encoder.norm.weight", "decoder.norm.weight"})
+      BOOST_CHECK_EQUAL(parameters.find(name) != nullptr, norm == Norm::pre);
+    RandomStream random(3, Purpose::test);
+    std::vector<real> values;
+    for (int i = 0; i < 7 * 8; ++i) values.push_back(3 * random.normal() + 1);
+    tape().clear();
+    const Tensor x = tensor({7, 8}, values);
+    const std::vector<int> rows{0, 3, 7};
+    for (const Tensor& y : {encoder(x, rows), decoder(x, rows, x, rows)}) {
+      const Tensor means = mean(y, 1), variances = var(y, 1, 0);
+      for (std::size_t r = 0; r < 7; ++r) {
+        BOOST_CHECK_SMALL(means.values()[r], 1e-12);
+        BOOST_CHECK_SMALL(variances.values()[r] - 1, 1e-3);
+      }
+    }
   }
 }
 
@@ -224,7 +179,7 @@ BOOST_AUTO_TEST_CASE(every_parameter_gets_a_gradient_and_the_source_matters) {
 
 BOOST_AUTO_TEST_CASE(without_positions_the_encoder_is_permutation_equivariant) {
   for (const Positions positions : {Positions::none, Positions::sinusoid}) {
-    TransformerConfig config = small();
+    TransformerConfig config = small::config();
     config.positions = positions;
     Fixture f(config);
     Ragged a, b;
@@ -240,8 +195,8 @@ BOOST_AUTO_TEST_CASE(without_positions_the_encoder_is_permutation_equivariant) {
 }
 
 BOOST_AUTO_TEST_CASE(tied_embeddings_add_the_gradients_of_both_uses) {
-  TransformerConfig separate = small();
-  TransformerConfig tied = small();
+  TransformerConfig separate = small::config();
+  TransformerConfig tied = small::config();
   tied.share_embeddings = true;
   Fixture a(separate), b(tied);
   // The same values everywhere; both tables of `a` equal the one of `b`.
@@ -261,61 +216,50 @@ BOOST_AUTO_TEST_CASE(tied_embeddings_add_the_gradients_of_both_uses) {
     BOOST_CHECK_SMALL(ga[src->offset + i] + ga[tgt->offset + i] - gb[both->offset + i], 1e-12);
 }
 
-BOOST_AUTO_TEST_CASE(attention_maps_come_from_every_layer_and_head) {
-  Fixture f;
-  AttentionMaps maps;
-  const Tensor with = f.model.logits(f.src, f.tgt, &maps);
-  const Tensor without = f.model.logits(f.src, f.tgt);
-  BOOST_CHECK_EQUAL(largest_difference(with.values(), without.values()), 0);
-  std::vector<std::string> names;
-  for (const AttentionMap& map : maps) {
-    names.push_back(map.name);
-    const auto sequences = static_cast<std::size_t>(map.shape[0]), heads = static_cast<std::size_t>(map.shape[1]),
-               queries = static_cast<std::size_t>(map.shape[2]), keys = static_cast<std::size_t>(map.shape[3]);
-    BOOST_CHECK(sequences == 3 && heads == 2);
-    const bool over_source =
-        map.name.find("decoder") == std::string::npos || map.name.find("cross") != std::string::npos;
-    const Ragged &q = map.name.find("encoder.") == 0 ? f.src : f.tgt, &k = over_source ? f.src : f.tgt;
-    for (std::size_t row = 0; row < sequences * heads * queries; ++row) {
-      const double total = std::accumulate(map.weights.begin() + static_cast<std::ptrdiff_t>(row * keys),
-                                           map.weights.begin() + static_cast<std::ptrdiff_t>((row + 1) * keys), 0.0);
-      const bool real_row = row % queries < q[row / queries / heads].size();
-      BOOST_CHECK_SMALL(total - (real_row ? 1 : 0), 1e-12);
-      for (std::size_t j = k[row / queries / heads].size(); j < keys; ++j)
-        BOOST_CHECK_EQUAL(map.weights[row * keys + j], 0);
-    }
-  }
-  const std::vector<std::string> expected{"encoder.0.self_attn",  "encoder.1.self_attn", "decoder.0.self_attn",
-                                          "decoder.0.cross_attn", "decoder.1.self_attn", "decoder.1.cross_attn"};
-  BOOST_CHECK(names == expected);
+BOOST_AUTO_TEST_CASE(embedded_inputs_are_dropped) {
+  TransformerConfig config = small::config();
+  config.layer.dropout = 0.5;
+  Fixture f(config);
+  tape().random = {5, 6, 7, 0};
+  const auto zeros_of = [&] {
+    const auto x = f.model.embed(f.model.src_embedding, f.src).values();
+    return std::count(x.begin(), x.end(), 0.0);
+  };
+  BOOST_CHECK_GT(zeros_of(), 16);
+  f.model.embedding_dropout.p = 0;
+  BOOST_CHECK_LT(zeros_of(), 8);
+  tape().random = {};
 }
 
-// With dropout after the norm the embedded inputs are left alone; else they are dropped like sublayers.
-BOOST_AUTO_TEST_CASE(embedded_inputs_are_dropped_where_documented) {
-  for (const DropoutPlace place : {DropoutPlace::before_residual, DropoutPlace::after_norm}) {
-    TransformerConfig config = small();
-    config.dropout = 0.5;
-    config.dropout_place = place;
-    Fixture f(config);
-    tape().random = {5, 6, 7, 0};
-    const Tensor x = f.model.embed(f.model.src_embedding, f.src.tokens, f.model.positions.ids(f.src.offsets));
-    const auto zeros = std::count(x.values().begin(), x.values().end(), 0.0);
-    BOOST_CHECK(place == DropoutPlace::after_norm ? zeros < 8 : zeros > 16);
-    tape().random = {};
+// An unknown token is reported with the table that was asked for it, also where tables are shared.
+BOOST_AUTO_TEST_CASE(errors_name_the_embedding) {
+  for (const bool shared : {false, true}) {
+    TransformerConfig config = small::config();
+    config.share_embeddings = shared;
+    const Fixture f(config);
+    Ragged bad;
+    bad.add(std::vector<int>{kVocabulary});
+    const auto names = [](std::string name) {
+      return [name = "(in " + name + ")"](const std::exception& e) {
+        return std::string(e.what()).find(name) != std::string::npos;
+      };
+    };
+    BOOST_CHECK_EXCEPTION(f.model.encode(bad), IndexError, names(shared ? "embedding" : "src_embedding"));
+    BOOST_CHECK_EXCEPTION(f.model.logits(f.src, bad), IndexError, names(shared ? "embedding" : "tgt_embedding"));
   }
 }
 
 BOOST_AUTO_TEST_CASE(embeddings_start_as_documented) {
   for (const bool scaled : {false, true}) {
-    TransformerConfig config = small();
+    TransformerConfig config = small::config();
     config.src_vocabulary = 2000;
     config.scale_embeddings = scaled;
     Parameters parameters(1);
     const Transformer model(parameters.root(), config);
     double squares = 0;
-    for (const real v : model.src_embedding.values()) squares += v * v;
-    const double expected = scaled ? 1.0 / config.d_model : 1;
-    BOOST_CHECK_CLOSE(squares / static_cast<double>(model.src_embedding.numel()), expected, 5.0);
+    for (const real v : model.src_embedding.weight.values()) squares += v * v;
+    const double expected = scaled ? 1.0 / config.layer.d_model : 1;
+    BOOST_CHECK_CLOSE(squares / static_cast<double>(model.src_embedding.weight.numel()), expected, 5.0);
   }
 }
 
@@ -324,13 +268,9 @@ BOOST_AUTO_TEST_CASE(the_initial_loss_is_that_of_guessing) {
   Parameters parameters(3);
   const Transformer model(parameters.root(), {.src_vocabulary = kVocabulary,
                                               .tgt_vocabulary = kVocabulary,
-                                              .d_model = 64,
-                                              .n_heads = 4,
-                                              .d_ff = 64,
+                                              .layer = {.d_model = 64, .n_heads = 4, .d_ff = 64, .dropout = 0},
                                               .enc_layers = 2,
                                               .dec_layers = 2,
-                                              .dropout = 0,
-                                              .norm = Norm::post,
                                               .max_length = 16,
                                               .share_embeddings = true});
   const Ragged src = random_batch({8, 8, 8, 8}, 1), tgt = random_batch({8, 8, 8, 8}, 2),
@@ -357,23 +297,25 @@ BOOST_AUTO_TEST_CASE(one_batch_can_be_learnt_by_heart) {
 
 BOOST_AUTO_TEST_CASE(bad_configurations_are_refused) {
   Parameters parameters(0);
-  TransformerConfig config = small();
-  config.n_heads = 3;
+  TransformerConfig config = small::config();
+  config.layer.n_heads = 3;
   BOOST_CHECK_THROW(Transformer(parameters.root() / "a", config), ArgumentError);
-  config = small();
+  config = small::config();
   config.src_vocabulary = 0;
   BOOST_CHECK_THROW(Transformer(parameters.root() / "b", config), ArgumentError);
-  config = small();
+  config = small::config();
   config.tgt_vocabulary = 3;
   config.share_embeddings = true;
   BOOST_CHECK_THROW(Transformer(parameters.root() / "c", config), ArgumentError);
-  config = small();
-  config.dropout = 1.5;
+  config = small::config();
+  config.layer.dropout = 1.5;
   BOOST_CHECK_THROW(Transformer(parameters.root() / "d", config), ArgumentError);
-  config = small(Norm::pre);
-  config.dropout_place = DropoutPlace::after_norm;
+  config = small::config();
+  config.layer.d_model = 0;
   BOOST_CHECK_THROW(Transformer(parameters.root() / "e", config), ArgumentError);
-  Fixture f;
+  Fixture f(small::config(Norm::pre));
+  f.model.encoder.layers[0].add_norm_1.options.dropout_after = 0.1;  // has no place in pre-norm
+  BOOST_CHECK_THROW(f.model.encode(f.src), ArgumentError);
   const Ragged longer = random_batch({17}, 1);
   BOOST_CHECK_THROW(f.model.encode(longer), IndexError);
 }

@@ -123,7 +123,8 @@ BOOST_AUTO_TEST_CASE(fields_of_another_kind_are_refused) {
                          json::array({0.5}),
                          json::array({0.5, "a"}),
                          json::object(),
-                         json::array({0.5, 0.5, 0.5})};
+                         json::array({0.5, 0.5, 0.5}),
+                         2.5};
   const std::map<std::string, std::vector<int>> accepted{{"width", {3}},   {"rate", {6}},    {"betas", {}},
                                                          {"wide", {1}},    {"seed", {3, 4}}, {"name", {7, 8}},
                                                          {"file", {7, 8}}, {"colour", {7}}};

@@ -4,6 +4,9 @@
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/data/vocabulary.h>
 #include <seppo/nn/layers/attention.h>
+#include <seppo/nn/layers/embedding.h>
+#include <seppo/nn/layers/feed_forward.h>
+#include <seppo/nn/layers/layer_norm.h>
 #include <seppo/nn/layers/positional_encoding.h>
 #include <seppo/nn/optim/adam.h>
 #include <seppo/nn/optim/schedule.h>
@@ -191,8 +194,7 @@ BOOST_AUTO_TEST_CASE(schedules) {
 
 BOOST_AUTO_TEST_CASE(positional_encodings) {
   Parameters parameters(1);
-  const PositionalEncoding sinusoid(parameters.root() / "a", Positions::sinusoid, 20, 6),
-      simple(parameters.root() / "b", Positions::simple, 20, 6);
+  const PositionalEncoding sinusoid(parameters.root() / "a", Positions::sinusoid, 20, 6);
   const auto at = [](const PositionalEncoding& pe, std::size_t n, std::size_t j) {
     return static_cast<double>(pe.table.values()[n * 6 + j]);
   };
@@ -201,19 +203,10 @@ BOOST_AUTO_TEST_CASE(positional_encodings) {
       const double angle = static_cast<double>(n) / std::pow(10000.0, 2.0 * static_cast<double>(i) / 6);
       BOOST_CHECK_SMALL(at(sinusoid, n, 2 * i) - std::sin(angle), 1e-6);
       BOOST_CHECK_SMALL(at(sinusoid, n, 2 * i + 1) - std::cos(angle), 1e-6);
-      BOOST_CHECK_SMALL(at(simple, n, i) - static_cast<double>(n) / 20, 1e-6);
     }
-  const PositionalEncoding cosinusoid(parameters.root() / "e", Positions::cosinusoid, 20, 6),
-      floored(parameters.root() / "f", Positions::floor_sinusoid, 20, 6),
-      count(parameters.root() / "g", Positions::count, 20, 6),
-      binary(parameters.root() / "h", Positions::binary, 20, 6);
+  const PositionalEncoding cosinusoid(parameters.root() / "e", Positions::cosinusoid, 20, 6);
   for (std::size_t n = 0; n < 20; ++n)
-    for (std::size_t j = 0; j < 6; ++j) {
-      BOOST_CHECK_EQUAL(at(cosinusoid, n, j), at(sinusoid, n, j % 2 ? j - 1 : j + 1));
-      BOOST_CHECK_SMALL(at(floored, n, j) - (j % 2 ? std::cos(n) : std::sin(n)), 1e-6);
-      BOOST_CHECK_EQUAL(at(count, n, j), static_cast<double>(n));
-      BOOST_CHECK_EQUAL(at(binary, n, j), static_cast<double>(n >> j & 1));
-    }
+    for (std::size_t j = 0; j < 6; ++j) BOOST_CHECK_EQUAL(at(cosinusoid, n, j), at(sinusoid, n, j % 2 ? j - 1 : j + 1));
   BOOST_CHECK(!parameters.find("a.weight") && !sinusoid.table.requires_grad());
   tape().clear();
   const std::vector<int> rows{0, 2, 5};
@@ -221,11 +214,42 @@ BOOST_AUTO_TEST_CASE(positional_encodings) {
   const std::size_t positions[] = {0, 1, 0, 1, 2};
   for (std::size_t r = 0; r < 5; ++r)
     BOOST_CHECK_EQUAL(y.values()[r * 6 + 1], static_cast<real>(at(sinusoid, positions[r], 1)));
+  const std::vector<int> first{7, 0};  // the first sequence goes on from there
+  const auto ids = sinusoid.ids(rows, first);
+  BOOST_CHECK((std::vector<int>(ids.begin(), ids.end()) == std::vector<int>{7, 8, 0, 1, 2}));
+  const std::vector<int> late{19, 0};
+  BOOST_CHECK_THROW(sinusoid.ids(rows, late), IndexError);
   const std::vector<int> long_rows{0, 21};
   BOOST_CHECK_THROW(sinusoid(zeros({21, 6}), long_rows), IndexError);
   const PositionalEncoding learned(parameters.root() / "c", Positions::learned, 20, 6),
       none(parameters.root() / "d", Positions::none, 20, 6);
   BOOST_CHECK(parameters.find("c.weight") && learned.table.requires_grad() && !none.table.defined());
+  // a table of one's own
+  const PositionalEncoding own(
+      parameters.root().constant({2, 6}, std::vector<real>{1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2}));
+  const std::vector<int> two_rows{0, 2};
+  BOOST_CHECK_EQUAL(own(zeros({2, 6}), two_rows).values()[11], 2);
+  BOOST_CHECK_THROW(own(zeros({5, 6}), rows), IndexError);
+}
+
+BOOST_AUTO_TEST_CASE(modules_take_their_options_by_name) {
+  Parameters parameters(1);
+  const Scope s = parameters.root();
+  const Linear plain(s / "linear", 3, 2, {.bias = false, .init = init_constant(2)});
+  BOOST_CHECK(!plain.bias.defined() && !parameters.find("linear.bias"));
+  BOOST_CHECK_EQUAL(plain.weight.values()[5], 2);
+  const LayerNorm norm(s / "norm", 4, {.eps = 3, .bias = false});
+  BOOST_CHECK(!parameters.find("norm.bias"));
+  tape().clear();
+  BOOST_CHECK_CLOSE(norm(tensor({4}, {-1, 1, -1, 1})).values()[1], real{0.5f}, 1e-4f);  // 1 / sqrt(1 + 3)
+  const FeedForward ffn(s / "ffn", 4, 8, {.activation = Activation::gelu, .bias = false});
+  BOOST_CHECK(parameters.find("ffn.up.weight") && !parameters.find("ffn.up.bias") && !parameters.find("ffn.down.bias"));
+  const MultiHeadAttention attn(s / "attn", 4, 2, {.dropout = 0.25, .bias = false});
+  BOOST_CHECK(attn.dropout == 0.25 && !parameters.find("attn.in_proj.bias") && !parameters.find("attn.out_proj.bias"));
+  const Embedding table(s / "table", 5, 4, init_constant(3));
+  const std::vector<int> ids{4, 0};
+  BOOST_CHECK_EQUAL(table(ids).values()[7], 3);
+  BOOST_CHECK_EQUAL(table.as_linear(full({1, 4}, 1)).values()[4], 12);
 }
 
 BOOST_AUTO_TEST_CASE(multi_head_attention_equals_its_separate_projections) {

@@ -90,12 +90,9 @@ std::vector<float> train(int threads, int steps, std::size_t samples) {
   Parameters parameters(4);
   const Transformer model(parameters.root(), {.src_vocabulary = 20,
                                               .tgt_vocabulary = 20,
-                                              .d_model = 16,
-                                              .n_heads = 2,
-                                              .d_ff = 24,
+                                              .layer = {.d_model = 16, .n_heads = 2, .d_ff = 24, .dropout = 0.1},
                                               .enc_layers = 2,
                                               .dec_layers = 2,
-                                              .dropout = 0.1,
                                               .max_length = 16});
   Adam adam(parameters, {.weight_decay = 0.01});
   DataParallel data_parallel(parameters);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 namespace oracle {
@@ -58,22 +59,17 @@ struct Stacks {
   Stacks(const Scope& s, int d_model, const json& args, int classes) {
     const LayerConfig config = config_of(d_model, args);
     const int layers = args.at("layers").get<int>();
-    encoder.emplace_back(s / "encoder", layers, config);
-    for (int i = 0; i < layers; ++i) decoder.emplace_back(s / "decoder" / i, config);
-    if (config.norm == Norm::pre) norm.emplace_back(s / "decoder" / "norm", d_model);
-    if (classes > 0) output.emplace_back(s / "output", d_model, classes);
+    encoder.emplace(s / "encoder", layers, config);
+    decoder.emplace(s / "decoder", layers, config);
+    if (classes > 0) output.emplace(s / "output", d_model, classes);
   }
   Tensor operator()(const Tensor& src, Offsets src_rows, const Tensor& tgt, Offsets tgt_rows) const {
-    const Tensor memory = encoder.front()(src, src_rows);
-    Tensor x = tgt;
-    for (const DecoderLayer& layer : decoder) x = layer(x, tgt_rows, memory, src_rows);
-    if (!norm.empty()) x = norm.front()(x);
-    return output.empty() ? x : output.front()(x);
+    const Tensor y = (*decoder)(tgt, tgt_rows, (*encoder)(src, src_rows), src_rows);
+    return output ? (*output)(y) : y;
   }
-  std::vector<Encoder> encoder;
-  std::vector<DecoderLayer> decoder;
-  std::vector<LayerNorm> norm;
-  std::vector<Linear> output;
+  std::optional<Encoder> encoder;
+  std::optional<Decoder> decoder;
+  std::optional<Linear> output;
 };
 
 // A module under test: what it computes of the inputs.
@@ -146,8 +142,7 @@ void check_adam(const json& c) {
   parameters.root().parameter("p", start.shape, [&](std::span<real> values, const Shape&, RandomStream&) {
     std::copy(start.data.begin(), start.data.end(), values.begin());
   });
-  Adam adam(parameters, {.beta1 = 0.9,
-                         .beta2 = 0.98,
+  Adam adam(parameters, {.betas = {0.9, 0.98},
                          .eps = 1e-9,
                          .weight_decay = args.at("decay").get<double>(),
                          .decoupled = args.at("decoupled").get<bool>()});
@@ -192,8 +187,7 @@ void check_module(const std::string& name, const json& c) {
   compare("output", y.values(), Values(c.at("output")).data, 1e-12);
   tape().backward(y, c.at("cotangent").get<std::vector<real>>());
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    compare("gradient " + std::to_string(i), inputs[i].grad(), c.at("gradients").at(i).get<std::vector<real>>(),
-            1e-11);
+    compare("gradient " + std::to_string(i), inputs[i].grad(), c.at("gradients").at(i).get<std::vector<real>>(), 1e-11);
   for (const auto& entry : parameters.entries())
     compare("gradient of " + entry.name, gradient_of(parameters, entry),
             c.at("parameter_gradients").at(entry.name).get<std::vector<real>>(), 1e-11);

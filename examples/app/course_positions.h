@@ -1,0 +1,71 @@
+// The library's positional encodings and those that only courses teach, as one choice.
+#pragma once
+
+#include <seppo/nn/layers/positional_encoding.h>
+
+#include <cmath>
+#include <span>
+#include <vector>
+
+namespace examples {
+
+enum class Positions {
+  sinusoid,
+  cosinusoid,
+  floor_sinusoid,  // sin n and cos n alternating: the sinusoid with 2i / d rounded down
+  count,           // n in every column
+  simple,          // n / length in every column
+  binary,          // the digits of n in base two, the lowest in column 0
+  learned,
+  none
+};
+inline std::span<const char* const> enum_names(Positions) {
+  static constexpr const char* kNames[] = {"sinusoid", "cosinusoid", "floor-sinusoid", "count",
+                                           "simple",   "binary",     "learned",        "none"};
+  return kNames;
+}
+constexpr const char* kPositionsHelp = "positional encoding";
+
+// The library's name of an encoding; none for a course's own.
+inline seppo::Positions library_positions(Positions kind) {
+  return kind == Positions::sinusoid     ? seppo::Positions::sinusoid
+         : kind == Positions::cosinusoid ? seppo::Positions::cosinusoid
+         : kind == Positions::learned    ? seppo::Positions::learned
+                                         : seppo::Positions::none;
+}
+
+inline bool is_of_a_course(Positions kind) {
+  return kind != Positions::none && library_positions(kind) == seppo::Positions::none;
+}
+
+// The element of an encoding that is not learned.
+inline double position_value(Positions kind, int n, int column, int length, int d_model) {
+  switch (kind) {
+    case Positions::sinusoid:
+      return seppo::sinusoid(n, column, d_model);
+    case Positions::cosinusoid:
+      return seppo::sinusoid(n, column ^ 1, d_model);
+    case Positions::floor_sinusoid:
+      return column % 2 == 0 ? std::sin(n) : std::cos(n);
+    case Positions::count:
+      return n;
+    case Positions::simple:
+      return static_cast<double>(n) / length;
+    case Positions::binary:
+      return column < 31 ? n >> column & 1 : 0;
+    default:
+      return 0;
+  }
+}
+
+// Gives a model, built with library_positions(kind), the table of a course.
+inline void set_course_table(seppo::PositionalEncoding& encoding, const seppo::Scope& s, Positions kind, int d_model) {
+  if (!is_of_a_course(kind)) return;
+  std::vector<seppo::real> values;
+  for (int n = 0; n < encoding.max_positions; ++n)
+    for (int j = 0; j < d_model; ++j)
+      values.push_back(static_cast<seppo::real>(position_value(kind, n, j, encoding.max_positions, d_model)));
+  encoding.table = s.constant({encoding.max_positions, d_model}, values);
+}
+
+}  // namespace examples

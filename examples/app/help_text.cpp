@@ -1,0 +1,152 @@
+// Wrapping, and guessing what a misspelt option was meant to be.
+#include "app/help_text.h"
+
+#include <seppo/nn/data/text.h>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string_view>
+
+namespace examples {
+namespace {
+
+std::size_t terminal_width() {
+  winsize size{};
+  const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? std::min<std::size_t>(size.ws_col, 80) : 80;
+}
+
+std::size_t columns(std::string_view text) {  // its characters
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// Words of `text` in lines that begin after `indent` blanks; the first goes on at column `at`.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t at) {
+  const std::size_t width = terminal_width();
+  std::string result;
+  bool is_first = true;
+  for (const std::string_view word : seppo::split_blanks(text)) {
+    if (!is_first && at + 1 + columns(word) > width) {
+      result += "\n" + std::string(indent, ' ');
+      at = indent;
+    } else if (!is_first) {
+      result += ' ';
+      ++at;
+    }
+    result += word;
+    at += columns(word);
+    is_first = false;
+  }
+  return result + "\n";
+}
+
+// Edits of one character, or swaps of two neighbours, that turn a into b.
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i)
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+// Names of Hugging Face's Trainer, fairseq and nanoGPT.
+const std::multimap<std::string, std::string> kElsewhere{{"learning-rate", "lr"},
+                                                         {"max-lr", "lr"},
+                                                         {"eta-min", "min-lr"},
+                                                         {"warmup", "warmup-steps"},
+                                                         {"warmup-iters", "warmup-steps"},
+                                                         {"warmup-updates", "warmup-steps"},
+                                                         {"lr-scheduler", "schedule"},
+                                                         {"lr-scheduler-type", "schedule"},
+                                                         {"batch", "batch-size"},
+                                                         {"per-device-train-batch-size", "batch-size"},
+                                                         {"max-iters", "max-steps"},
+                                                         {"max-update", "max-steps"},
+                                                         {"num-train-epochs", "epochs"},
+                                                         {"max-epoch", "epochs"},
+                                                         {"grad-clip", "clip-norm"},
+                                                         {"max-grad-norm", "clip-norm"},
+                                                         {"num-heads", "heads"},
+                                                         {"n-head", "heads"},
+                                                         {"encoder-attention-heads", "heads"},
+                                                         {"n-layer", "layers"},
+                                                         {"num-layers", "layers"},
+                                                         {"num-layers", "enc-layers"},
+                                                         {"encoder-layers", "enc-layers"},
+                                                         {"decoder-layers", "dec-layers"},
+                                                         {"hidden-size", "d-model"},
+                                                         {"n-embd", "d-model"},
+                                                         {"embed-dim", "d-model"},
+                                                         {"dim-feedforward", "d-ff"},
+                                                         {"ffn-dim", "d-ff"},
+                                                         {"intermediate-size", "d-ff"},
+                                                         {"block-size", "max-length"},
+                                                         {"block", "max-length"},
+                                                         {"max-tokens", "max-length"},
+                                                         {"output-dir", "out"},
+                                                         {"out-dir", "out"},
+                                                         {"save-dir", "out"},
+                                                         {"eval-steps", "eval-interval"},
+                                                         {"validate-interval", "eval-interval"},
+                                                         {"logging-steps", "log-interval"},
+                                                         {"adam-epsilon", "adam-eps"},
+                                                         {"num-workers", "threads"},
+                                                         {"checkpoint", "model"}};
+
+}  // namespace
+
+std::string wrapped_paragraphs(const std::string& text) {
+  std::string result, paragraph;
+  const auto end_paragraph = [&] {
+    if (!paragraph.empty()) result += wrapped(paragraph, 0, 0);
+    paragraph.clear();
+  };
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    if (line.empty() || line[0] == ' ') {
+      end_paragraph();
+      result += line + "\n";
+    } else {
+      paragraph += line + " ";
+    }
+    begin = end + 1;
+  }
+  end_paragraph();
+  return result;
+}
+
+std::string help_entry(const std::string& name, const std::string& text) {
+  const std::size_t column = terminal_width() >= 60 ? 24 : 6, end = 2 + columns(name);
+  const std::string gap = end + 2 > column ? "\n" + std::string(column, ' ') : std::string(column - end, ' ');
+  return "  " + name + gap + wrapped(text, column, column);
+}
+
+std::string nearest_option(std::string name, const std::vector<std::string>& names) {
+  name.erase(0, name.find_first_not_of('-'));
+  std::replace(name.begin(), name.end(), '_', '-');
+  const auto is_known = [&](const std::string& known) {
+    return std::find(names.begin(), names.end(), known) != names.end();
+  };
+  const auto [first, last] = kElsewhere.equal_range(name);
+  for (auto it = first; it != last; ++it)
+    if (is_known(it->second)) return it->second;
+  if (name.size() > 40) return "";
+  std::string nearest;
+  std::size_t least = 1 + name.size() / 3;
+  for (const std::string& known : names)
+    if (const std::size_t d = distance(name, known); d < least) least = d, nearest = known;
+  return nearest;
+}
+
+}  // namespace examples

@@ -1,0 +1,139 @@
+// The frame of the training programs: options, the loop with progress, metrics, report and saving, and its end.
+//
+//   examples::Run run{.out = "runs/reverse"};
+//   CommandLine line("reverse train [options]", kTask);
+//   line.fields("model", config);
+//   run.add_to(line);
+//   if (!line.parse(arguments)) return 0;
+//   Parameters parameters(run.seed());
+//   const Model model(parameters.root(), config);
+//   const examples::Result result = run.train(line, parameters, model, {.examples = ..., .loss = ..., .evaluate =
+//   ...}); run.finish(line, result);
+//
+// It writes config.json, model.safetensors, metrics.jsonl and, with --report, report.html into --out.
+#pragma once
+
+#include "app/command_line.h"
+#include "app/progress.h"
+#include "app/report.h"
+
+#include <seppo/nn/data/sampler.h>
+#include <seppo/nn/io/atomic_file.h>
+#include <seppo/nn/io/model_file.h>
+#include <seppo/nn/train/trainer.h>
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace examples {
+
+// The part "training" of config.json.
+struct TrainingConfig {
+  int epochs = 10;
+  int max_steps = 0;
+  int eval_interval = 1;
+  seppo::SamplerConfig sampler = {};  // its seed is the trainer's
+  seppo::TrainerConfig trainer = {};  // its steps are those of all epochs
+
+  void fields(seppo::ConfigVisitor& v);
+  void validate() const;
+};
+
+// How the model does on the validation data.
+struct Evaluation {
+  double val_loss = 0;           // mean cross-entropy, without label smoothing
+  nlohmann::json measures = {};  // {"val_exact": 0.99, ...}: numbers are printed and drawn, the rest is only logged
+};
+
+// What a program adds to the frame.
+struct Task {
+  std::string title = {}, about = {};  // of the report
+  std::string data = {};               // "50000 training and 1000 validation sequences"
+  std::string example = {};            // what one may ask the trained model: the arguments of a command
+  std::size_t examples = 0;            // to train on
+  std::vector<int> lengths = {};       // of each example, if batches are to group examples of similar length
+  std::function<seppo::ShardLoss(std::span<const int> rows)> loss;  // of these examples; called by several threads
+  std::function<Evaluation()> evaluate;
+  std::function<std::vector<Sample>()> samples;
+  nlohmann::json extra = nlohmann::json::object();   // what else the model file says, such as a vocabulary
+  std::function<void(const Evaluation&)> save = {};  // after each evaluation, instead of saving the model
+};
+
+struct Result {
+  std::int64_t steps = 0;
+  double seconds = 0;
+  bool is_interrupted = false;
+  nlohmann::json summary = {};  // the last evaluation, to which a program may add
+};
+
+struct Run {
+  std::filesystem::path out;
+  TrainingConfig training = {};
+  int threads = 0, log_interval = 100;
+  LogFormat log_format = LogFormat::automatic;
+  bool report = false, json = false;
+
+  // The sections "Training" and "Output" of the options.
+  void add_to(CommandLine& line);
+  std::uint64_t seed() const { return training.trainer.seed; }
+
+  // Trains, evaluating and saving every --eval-interval epochs and at the end. Ctrl-C, SIGTERM and SIGHUP end it after
+  // the running step, saved; a second one ends the program at once. Throws UsageError if --out cannot be written.
+  template <class Model>
+  Result train(const CommandLine& line, seppo::Parameters& parameters, const Model& model, const Task& task) const {
+    return train(line, parameters, task, [&] { save(line, parameters, model, task.extra); });
+  }
+  // Saves model and options into --out.
+  template <class Model>
+  void save(const CommandLine& line, const seppo::Parameters& parameters, const Model& model,
+            const nlohmann::json& extra = nlohmann::json::object()) const {
+    nlohmann::json others = line.config();
+    others.erase("model");
+    others.update(extra);
+    seppo::save_model(out / "model.safetensors", parameters, model, others);
+    others["model"] = seppo::to_json_object(model.config);
+    write_config(others);
+  }
+  // Prints what has been done, what may be done next and, with --json, the summary as one line.
+  void finish(const CommandLine& line, const Task& task, const Result& result) const;
+
+ private:
+  Result train(const CommandLine& line, seppo::Parameters& parameters, const Task& task,
+               const std::function<void()>& save) const;
+  void write_config(const nlohmann::json& config) const;
+};
+
+// --model and --threads of the commands that use what a program has trained, and its model.
+struct Trained {
+  std::string program;
+  std::filesystem::path path = "runs/" + program;
+  int threads = 0;
+
+  void fields(seppo::ConfigVisitor& v);
+
+  // Throws UsageError if there is no such model, FormatError if another program saved it.
+  template <class Model>
+  seppo::SavedModel<Model> load() const {
+    return seppo::load_model<Model>(file());
+  }
+
+  // The model file, after these checks.
+  std::filesystem::path file() const;
+};
+
+// What a model file says under `key`. Throws FormatError if it is missing or not right.
+template <class Config>
+Config config_part(const nlohmann::json& config, const std::string& key) {
+  seppo::check<seppo::FormatError>(config.contains(key), "the model's configuration: '", key, "' is missing");
+  return seppo::from_json_object<Config>(config.at(key));
+}
+
+constexpr const char* kJsonHelp = "print the result as one JSON object, the last line of standard output";
+
+// Applies --threads: 0 for one for each processor.
+void use_threads(int threads);
+
+}  // namespace examples

@@ -1,0 +1,68 @@
+// Generation with cached keys and values, all prompts in one batch; texts that have ended leave it.
+#include "generate.h"
+
+#include <algorithm>
+
+namespace seppo::inline SEPPO_ABI {
+namespace {
+
+struct Text {
+  std::size_t prompt;
+  std::vector<int> tokens;  // the prompt, and what follows
+  RandomStream random;
+};
+
+void check_options(const GenerateOptions& o, int window) {
+  check_sampling(o.sampling);
+  check<ArgumentError>(o.max_tokens >= 0, "generate: max_tokens ", o.max_tokens, " is negative");
+  check<ArgumentError>(o.stride > 0 && o.stride <= window, "generate: stride ", o.stride, " is not in 1..", window,
+                       ", the model's max_length");
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> generate(const LanguageModel& model, const Ragged& prompts,
+                                       const GenerateOptions& options, const OnToken& on_token) {
+  check_options(options, model.config.max_length);
+  const auto window = static_cast<std::size_t>(model.config.max_length),
+             stride = static_cast<std::size_t>(options.stride);
+  const UseMode eval(Mode::eval);
+  const TapeMark mark;
+  std::vector<std::vector<int>> continuations(prompts.size());
+  std::vector<Text> open;
+  for (std::size_t p = 0; p < prompts.size(); ++p) {
+    const auto prompt = prompts[p];
+    check(!prompt.empty(), "generate: prompt ", p, " is empty");
+    open.push_back({p, {prompt.begin(), prompt.end()}, RandomStream(options.seed, Purpose::sampling, p)});
+  }
+  KeyValueCache cache = model.make_cache(prompts.size());
+  for (int i = 0; i < options.max_tokens && !open.empty(); ++i) {
+    const TapeMark step;
+    Ragged next;  // of each text, what the cache has not seen
+    for (std::size_t r = 0; r < open.size(); ++r) {
+      const std::vector<int>& tokens = open[r].tokens;
+      if (cache.length(r) == model.config.max_length) cache.restart(r);
+      const std::size_t count = cache.length(r) > 0 ? 1 : tokens.size() <= window ? tokens.size() : window - stride + 1;
+      next.add(std::span(tokens).last(count));
+    }
+    const Tensor logits = model(next, &cache);  // [rows, vocabulary]
+    std::vector<int> parents;                   // of the texts that go on
+    std::vector<Text> going;
+    for (std::size_t r = 0; r < open.size(); ++r) {
+      const std::size_t last = static_cast<std::size_t>(next.offsets[r + 1]) - 1;
+      const auto scores = logits.values().subspan(last * logits.cols(), logits.cols());
+      const int token = sample_token(scores, options.sampling, open[r].random);
+      continuations[open[r].prompt].push_back(token);
+      if (on_token) on_token(open[r].prompt, token);
+      if (token == options.stop) continue;
+      open[r].tokens.push_back(token);
+      parents.push_back(static_cast<int>(r));
+      going.push_back(std::move(open[r]));
+    }
+    if (parents.size() < open.size()) cache.select(parents);
+    open = std::move(going);
+  }
+  return continuations;
+}
+
+}  // namespace seppo::inline SEPPO_ABI

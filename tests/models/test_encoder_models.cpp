@@ -1,0 +1,123 @@
+// Predictor and Classifier: gradients in double precision, pooling, class tokens, and configurations.
+#define BOOST_TEST_MODULE encoder_models
+#include <seppo/autograd/tools/gradient_check.h>
+#include <seppo/models/encoder_models.h>
+#include <seppo/nn/data/ragged.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+
+constexpr int kSymbols = 11;
+
+Ragged batch_of(std::initializer_list<int> lengths) {
+  RandomStream random(1, Purpose::test);
+  Ragged batch;
+  for (const int length : lengths) {
+    std::vector<int> sequence;
+    for (int i = 0; i < length; ++i) sequence.push_back(static_cast<int>(random.below(kSymbols)));
+    batch.add(sequence);
+  }
+  return batch;
+}
+
+Tensor unit_vectors(std::span<const int> symbols) {
+  std::vector<real> values(symbols.size() * kSymbols);
+  for (std::size_t i = 0; i < symbols.size(); ++i) values[i * kSymbols + static_cast<std::size_t>(symbols[i])] = 1;
+  return tensor({static_cast<int>(symbols.size()), kSymbols}, values);
+}
+
+PredictorConfig small_predictor() {
+  return {.features = kSymbols,
+          .classes = 5,
+          .layer = {.d_model = 8, .n_heads = 2, .d_ff = 12, .dropout = 0},
+          .n_layers = 2,
+          .max_length = 8};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(predictor_gradients) {
+  std::vector<PredictorConfig> configs(3, small_predictor());
+  configs[1].layer.norm = Norm::pre;
+  configs[2].output_network = false;
+  configs[2].layer.dropout = configs[2].input_dropout = 0.2;
+  for (const PredictorConfig& config : configs) {
+    Parameters parameters(1);
+    const Predictor model(parameters.root(), config);
+    const Ragged batch = batch_of({4, 2, 5});
+    std::vector<int> targets;
+    for (const int token : batch.tokens) targets.push_back(token % 5);
+    const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
+      return cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets);
+    });
+    BOOST_CHECK_MESSAGE(report.passed, report.text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(classifier_gradients) {
+  const std::vector<int> targets{3, 0, 4};
+  for (const Pooling pooling : {Pooling::class_token, Pooling::mean, Pooling::max}) {
+    Parameters parameters(1);
+    const Classifier model(parameters.root(), {.predictor = small_predictor(), .pooling = pooling});
+    const Ragged batch = batch_of({4, 8, 1});  // of which one is as long as may be
+    const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
+      return cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets);
+    });
+    BOOST_CHECK_MESSAGE(report.passed, report.text);
+    if (!model.class_token) continue;
+    const auto gradient = model.class_token->grad();
+    BOOST_CHECK(std::any_of(gradient.begin(), gradient.end(), [](real g) { return g != 0; }));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(pooling_is_over_each_sequence) {
+  tape().clear();
+  const Tensor x = tensor({3, 2}, {1, 8, 5, 2, 7, 7});
+  const std::vector<int> rows{0, 2, 3}, empty{0, 0, 3};
+  const auto pooled = [&](Pooling pooling) {
+    const auto values = pool(x, rows, pooling).values();
+    return std::vector<real>(values.begin(), values.end());
+  };
+  BOOST_CHECK((pooled(Pooling::class_token) == std::vector<real>{1, 8, 7, 7}));
+  BOOST_CHECK((pooled(Pooling::mean) == std::vector<real>{3, 5, 7, 7}));
+  BOOST_CHECK((pooled(Pooling::max) == std::vector<real>{5, 8, 7, 7}));
+  BOOST_CHECK_THROW(pool(x, empty, Pooling::mean), ShapeError);
+}
+
+// A class that belongs to a sequence does not depend on the others, nor on their order.
+BOOST_AUTO_TEST_CASE(sequences_do_not_see_each_other) {
+  for (const Pooling pooling : {Pooling::class_token, Pooling::mean, Pooling::max}) {
+    tape().clear();
+    Parameters parameters(1);
+    const Classifier model(parameters.root(), {.predictor = small_predictor(), .pooling = pooling});
+    const Ragged batch = batch_of({4, 8, 1});
+    const Tensor whole = model(unit_vectors(batch.tokens), batch.offsets);
+    Ragged turned;
+    for (const std::size_t s : {2u, 0u, 1u}) turned.add(batch[s]);
+    const Tensor permuted = model(unit_vectors(turned.tokens), turned.offsets);
+    const std::size_t from[] = {2, 0, 1};
+    for (std::size_t s = 0; s < 3; ++s)
+      for (std::size_t j = 0; j < 5; ++j)
+        BOOST_CHECK_SMALL(permuted.values()[s * 5 + j] - whole.values()[from[s] * 5 + j], 1e-12);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bad_configurations_are_refused) {
+  Parameters parameters(0);
+  PredictorConfig config = small_predictor();
+  config.features = 0;
+  BOOST_CHECK_THROW(Predictor(parameters.root() / "a", config), ArgumentError);
+  config = small_predictor();
+  config.input_dropout = -1;
+  BOOST_CHECK_THROW(Classifier(parameters.root() / "b", {.predictor = config}), ArgumentError);
+  config = small_predictor();
+  const Predictor model(parameters.root() / "c", config);
+  const Ragged longer = batch_of({9});
+  BOOST_CHECK_THROW(model(unit_vectors(longer.tokens), longer.offsets), IndexError);
+}
