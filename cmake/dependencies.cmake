@@ -1,8 +1,5 @@
-# What seppo is built from. A missing piece stops the configuration with the command that installs it.
-
-function(seppo_missing what package)
-  message(FATAL_ERROR "seppo needs ${what}. On Debian or Ubuntu:\n    sudo apt-get install ${package}\n")
-endfunction()
+# What the library is built from. Installed too, for find_package(seppo): who links the static libraries links these.
+# A missing piece calls seppo_missing(WHAT PACKAGE), which the including file defines.
 
 find_package(Threads REQUIRED)
 
@@ -12,47 +9,24 @@ find_library(SEPPO_OPENBLAS openblas)
 if(NOT SEPPO_CBLAS_INCLUDE OR NOT SEPPO_OPENBLAS)
   seppo_missing("OpenBLAS with its C interface" libopenblas-dev)
 endif()
-add_library(seppo_blas INTERFACE)
-target_link_libraries(seppo_blas INTERFACE ${SEPPO_OPENBLAS})
-target_include_directories(seppo_blas SYSTEM INTERFACE ${SEPPO_CBLAS_INCLUDE})
-
-find_package(hwy QUIET CONFIG)
-if(NOT TARGET hwy::hwy)
-  find_path(SEPPO_HWY_INCLUDE hwy/highway.h)
-  find_library(SEPPO_HWY hwy)
-  if(NOT SEPPO_HWY_INCLUDE OR NOT SEPPO_HWY)
-    seppo_missing("Google Highway" libhwy-dev)
-  endif()
-  add_library(hwy::hwy INTERFACE IMPORTED)
-  set_target_properties(hwy::hwy PROPERTIES INTERFACE_LINK_LIBRARIES ${SEPPO_HWY}
-                        INTERFACE_INCLUDE_DIRECTORIES ${SEPPO_HWY_INCLUDE})
-endif()
-
-find_package(fmt QUIET CONFIG)
-if(NOT TARGET fmt::fmt)
-  seppo_missing("the fmt library" libfmt-dev)
-endif()
-
-find_path(SEPPO_RANDOM123_INCLUDE Random123/philox.h)
-if(NOT SEPPO_RANDOM123_INCLUDE)
-  seppo_missing("Random123" librandom123-dev)
+find_path(SEPPO_HWY_INCLUDE hwy/highway.h)
+find_library(SEPPO_HWY hwy)
+if(NOT SEPPO_HWY_INCLUDE OR NOT SEPPO_HWY)
+  seppo_missing("Google Highway" libhwy-dev)
 endif()
 find_path(SEPPO_JSON_INCLUDE nlohmann/json.hpp)
 if(NOT SEPPO_JSON_INCLUDE)
   seppo_missing("nlohmann-json" nlohmann-json3-dev)
 endif()
-add_library(seppo_header_only INTERFACE)
-target_include_directories(seppo_header_only SYSTEM INTERFACE ${SEPPO_RANDOM123_INCLUDE} ${SEPPO_JSON_INCLUDE})
+mark_as_advanced(SEPPO_CBLAS_INCLUDE SEPPO_OPENBLAS SEPPO_HWY_INCLUDE SEPPO_HWY SEPPO_JSON_INCLUDE)
 
-if(SEPPO_BUILD_EXAMPLES)
-  find_package(Boost 1.74 QUIET COMPONENTS program_options)
-  if(NOT TARGET Boost::program_options)
-    seppo_missing("Boost Program Options for the example programs" libboost-program-options-dev)
+foreach(name openblas highway json)
+  if(NOT TARGET seppo::${name})
+    add_library(seppo::${name} INTERFACE IMPORTED)
   endif()
-endif()
-if(SEPPO_BUILD_TESTS)
-  find_package(Boost 1.74 QUIET COMPONENTS unit_test_framework)
-  if(NOT TARGET Boost::unit_test_framework)
-    seppo_missing("Boost Test for the tests" libboost-test-dev)
-  endif()
-endif()
+endforeach()
+set_target_properties(seppo::openblas PROPERTIES INTERFACE_LINK_LIBRARIES ${SEPPO_OPENBLAS}
+                      INTERFACE_INCLUDE_DIRECTORIES ${SEPPO_CBLAS_INCLUDE})
+set_target_properties(seppo::highway PROPERTIES INTERFACE_LINK_LIBRARIES ${SEPPO_HWY}
+                      INTERFACE_INCLUDE_DIRECTORIES ${SEPPO_HWY_INCLUDE})
+set_target_properties(seppo::json PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${SEPPO_JSON_INCLUDE})

@@ -1,8 +1,6 @@
 # How seppo's own code is compiled. Warnings are errors while working on seppo itself, not for its users.
 
 function(seppo_strict target)
-  # At -O2 g++ 12 does not vectorise the plain loops of the kernels.
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
   if(PROJECT_IS_TOP_LEVEL)
     target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow> -Wconversion -Wsign-conversion
                            -Wdouble-promotion -Werror
@@ -16,4 +14,10 @@ function(seppo_strict target)
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
     target_link_options(${target} PUBLIC -fsanitize=address,undefined)
   endif()
+endfunction()
+
+# What spends its time in the library, such as programs and tests, is compiled for a quick build.
+function(seppo_quick target)
+  seppo_strict(${target})
+  target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
 endfunction()

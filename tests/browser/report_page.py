@@ -20,7 +20,7 @@ import urllib.request
 bin_dir = os.path.abspath(sys.argv[1])
 if not shutil.which("chromium") or not shutil.which("chromedriver"):
     print("skipped: the report page in a browser; install chromium and chromium-driver")
-    sys.exit(0)
+    sys.exit(77)
 
 folder = tempfile.TemporaryDirectory()
 os.chdir(folder.name)

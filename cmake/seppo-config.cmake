@@ -1,0 +1,12 @@
+# find_package(seppo): seppo::seppo in single precision, for training, and seppo::f64 in double, for checking gradients.
+# Both may be linked into one program, each by sources of its own.
+macro(seppo_missing what package)
+  set(seppo_FOUND FALSE)
+  set(seppo_NOT_FOUND_MESSAGE "seppo needs ${what}. On Debian or Ubuntu: sudo apt-get install ${package}")
+  return()
+endmacro()
+unset(seppo_NOT_FOUND_MESSAGE)
+include(${CMAKE_CURRENT_LIST_DIR}/dependencies.cmake)
+if(NOT seppo_NOT_FOUND_MESSAGE)
+  include(${CMAKE_CURRENT_LIST_DIR}/seppo-targets.cmake)
+endif()
