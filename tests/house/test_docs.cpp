@@ -1,11 +1,11 @@
 // The code in docs/ that is not in examples/small/, compiled and run. test_house checks that each block there
 // stands here or in one of those programs.
 #define BOOST_TEST_MODULE docs
+#include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/anomaly.h>
 #include <seppo/autograd/tools/gradient_check.h>
 #include <seppo/autograd/tools/graph.h>
 #include <seppo/autograd/tools/probe.h>
-#include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/profile.h>
 #include <seppo/nn/layers/linear.h>
 #include <seppo/nn/summary.h>
