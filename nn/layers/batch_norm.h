@@ -1,5 +1,5 @@
-// BatchNorm: each column to mean 0 and variance 1 over the batch, then a learned gain and bias (Ioffe and Szegedy
-// 2015). In eval mode, with the running mean and variance, which are saved with the parameters.
+// BatchNorm: normalises each column to mean 0 and variance 1 over the batch, then applies a learned gain and bias
+// (Ioffe and Szegedy 2015). Eval mode uses the running mean and variance, buffers that are saved with the parameters.
 #pragma once
 
 #include "../../autograd/ops.h"

@@ -1,4 +1,5 @@
-// LayerNorm: each row to mean 0 and variance 1, then a learned gain and bias (Ba, Kiros and Hinton 2016).
+// LayerNorm: normalises each row to mean 0 and variance 1, then applies a learned gain and bias (Ba, Kiros and Hinton
+// 2016).
 #pragma once
 
 #include "../../autograd/ops.h"

@@ -1,4 +1,4 @@
-// RMSNorm: each row divided by the root of its mean square, then a learned gain (Zhang and Sennrich 2019).
+// RMSNorm: divides each row by its root mean square, then applies a learned gain (Zhang and Sennrich 2019).
 #pragma once
 
 #include "../../autograd/ops.h"

@@ -1,6 +1,7 @@
 // Greedy decoding with the cache against the whole computation.
 #define BOOST_TEST_MODULE decode
 #include <seppo/models/decoding/greedy.h>
+#include <seppo/models/language_model.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -67,6 +68,33 @@ BOOST_AUTO_TEST_CASE(cached_and_uncached_logits_agree) {
     Ragged more;
     for (int s = 0; s < 4; ++s) more.add(std::vector<int>{0});
     BOOST_CHECK_THROW(f.model.decode(more, memory, f.src.offsets, &cache), StateError);
+  }
+}
+
+// In single precision; test_generate.cpp has the cases.
+BOOST_AUTO_TEST_CASE(a_cached_language_model_agrees_with_the_whole_one) {
+  const Fixture f;  // for its batch
+  Parameters parameters(11);
+  const LanguageModel model(parameters.root(), {.vocabulary = 12, .layer = {.d_model = 16, .n_heads = 4, .d_ff = 24}});
+  const UseMode eval(Mode::eval);
+  KeyValueCache cache = model.make_cache(f.src.size());
+  model(f.src, &cache);
+  Ragged texts = f.src;
+  for (int step = 0; step < 10; ++step) {
+    Ragged next, longer;
+    for (std::size_t s = 0; s < f.src.size(); ++s) {
+      std::vector<int> text(texts[s].begin(), texts[s].end());
+      text.push_back((3 * step + static_cast<int>(s)) % 12);
+      next.add({&text.back(), 1});
+      longer.add(text);
+    }
+    texts = longer;
+    const Tensor cached = model(next, &cache), whole = model(texts);
+    for (std::size_t s = 0; s < f.src.size(); ++s)
+      for (std::size_t j = 0; j < 12; ++j)
+        BOOST_CHECK_SMALL(
+            cached.values()[s * 12 + j] - whole.values()[static_cast<std::size_t>(texts.offsets[s + 1] - 1) * 12 + j],
+            real{1e-5f});
   }
 }
 
