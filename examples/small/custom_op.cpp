@@ -1,8 +1,8 @@
 // An op of one's own, with its backward and its check: rotary positions (Su et al. 2021), which seppo does not
 // have. docs/write-an-op.md walks through it. Linked to seppo::f64, because gradients are checked in double
 // precision.
-#include <seppo/autograd/tools/gradient_check.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/gradient_check.h>
 
 #include <cmath>
 #include <cstdio>

@@ -1,10 +1,13 @@
-// A gated recurrent cell (Cho et al. 2014) written from basic ops: it learns the running parity of bits, and
-// keeps it for sequences much longer than those it saw. docs/write-a-module.md walks through it.
+// A gated recurrent cell (Cho et al. 2014) written from basic ops: it learns the running parity of bits and keeps it
+// for sequences much longer than those it was trained on. docs/write-a-module.md walks through it.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/data/sampler.h>
 #include <seppo/nn/layers/linear.h>
+#include <seppo/nn/train/metrics.h>
+#include <seppo/nn/train/trainer.h>
 
 #include <cstdio>
+#include <numeric>
 #include <vector>
 
 using namespace seppo;
@@ -50,45 +53,42 @@ struct Batch {
   std::vector<int> parity;              // in the order of the model's rows
 };
 
-Batch random_bits(int steps, std::size_t batch, RandomStream random) {
+// The sequences of these numbers: each is drawn from a random stream of its own.
+Batch random_bits(std::span<const int> rows, int steps, Purpose purpose) {
+  std::vector<RandomStream> streams;
+  for (const int row : rows) streams.emplace_back(/*seed=*/1, purpose, static_cast<std::uint64_t>(row));
   Batch b;
-  std::vector<int> odd(batch, 0);
+  std::vector<int> odd(rows.size(), 0);
   for (int t = 0; t < steps; ++t) {
-    std::vector<real> now(batch);
-    for (std::size_t i = 0; i < batch; ++i) {
-      const auto bit = static_cast<int>(random.below(2));
-      now[i] = static_cast<real>(bit);
+    b.bits.emplace_back();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto bit = static_cast<int>(streams[i].below(2));
+      b.bits.back().push_back(static_cast<real>(bit));
       odd[i] ^= bit;
     }
-    b.bits.push_back(now);
     b.parity.insert(b.parity.end(), odd.begin(), odd.end());
   }
   return b;
 }
 
-double accuracy(const ParityModel& model, const Batch& batch) {
-  const UseMode eval(Mode::eval);
-  const TapeMark mark;
-  const std::vector<int> guesses = argmax(model(batch.bits));
-  int right = 0;
-  for (std::size_t i = 0; i < guesses.size(); ++i) right += guesses[i] == batch.parity[i];
-  return static_cast<double>(right) / static_cast<double>(guesses.size());
-}
-
 int main() {
   Parameters parameters(/*seed=*/1);
   const ParityModel model(parameters.root());
-  Adam adam(parameters);
-  for (int step = 1; step <= 1200; ++step) {
-    tape().clear();
-    const Batch batch = random_bits(16, 32, {static_cast<std::uint64_t>(step), Purpose::data});
-    const Tensor loss = cross_entropy(model(batch.bits), batch.parity);
-    tape().backward(loss);
-    adam.step(0.01, clip_factor(gradient_norm(parameters), 1.0));
-    if (step % 200 == 0) std::printf("step %d: loss %.4f\n", step, static_cast<double>(loss.item()));
+  Trainer trainer(parameters, {.lr = 0.01});
+  Sampler sampler(/*examples=*/38'400, {.batch_size = 32});
+  while (trainer.steps() < 1200) {
+    const StepResult now = trainer.step(sampler.next(), [&](std::span<const int> rows) {
+      const Batch batch = random_bits(rows, 16, Purpose::data);
+      return classification_loss(model(batch.bits), batch.parity);
+    });
+    if (now.step % 200 == 0) std::printf("step %d: loss %.4f\n", static_cast<int>(now.step), now.loss);
   }
-  const double seen = accuracy(model, random_bits(16, 100, {1, Purpose::test}));
-  const double longer = accuracy(model, random_bits(100, 100, {2, Purpose::test}));
-  std::printf("right at length 16: %.1f %%, at length 100: %.1f %%\n", 100 * seen, 100 * longer);
-  return seen == 1 && longer > 0.99 ? 0 : 1;
+
+  std::vector<int> rows(100);
+  std::iota(rows.begin(), rows.end(), 0);
+  const Inference inference;
+  const Batch seen = random_bits(rows, 16, Purpose::test), longer = random_bits(rows, 100, Purpose::test);
+  const double right = accuracy(model(seen.bits), seen.parity), kept = accuracy(model(longer.bits), longer.parity);
+  std::printf("right at length 16: %.1f %%, at length 100: %.1f %%\n", 100 * right, 100 * kept);
+  return right == 1 && kept > 0.99 ? 0 : 1;
 }

@@ -1,10 +1,11 @@
 // The code in docs/ that is not in examples/small/, compiled and run. test_house checks that each block there
 // stands here or in one of those programs.
 #define BOOST_TEST_MODULE docs
+#include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/anomaly.h>
 #include <seppo/autograd/tools/gradient_check.h>
 #include <seppo/autograd/tools/graph.h>
-#include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/probe.h>
 #include <seppo/autograd/tools/profile.h>
 #include <seppo/nn/layers/linear.h>
 #include <seppo/nn/summary.h>
@@ -78,7 +79,7 @@ BOOST_AUTO_TEST_CASE(find_a_nan) {
   std::streambuf* const terminal = std::cout.rdbuf(printed.rdbuf());
   FindAnomaly finder;
   try {
-    const Observe scope(finder);
+    const Observe watch(finder);
     tape().clear();
     tape().backward(loss());
   } catch (const NumericError& e) {
@@ -90,7 +91,7 @@ BOOST_AUTO_TEST_CASE(find_a_nan) {
   std::map<std::string, Tensor> seen;
   Probe probe([&](const std::string& module, const Tensor& y) { seen[module] = y.retain_grad(); });
   {
-    const Observe scope(probe);
+    const Observe watch(probe);
     tape().clear();
     tape().backward(loss());
   }
