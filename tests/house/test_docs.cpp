@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(find_a_nan) {
   std::streambuf* const terminal = std::cout.rdbuf(printed.rdbuf());
   FindAnomaly finder;
   try {
-    const Observe scope(finder);
+    const Observe watch(finder);
     tape().clear();
     tape().backward(loss());
   } catch (const NumericError& e) {
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(find_a_nan) {
   std::map<std::string, Tensor> seen;
   Probe probe([&](const std::string& module, const Tensor& y) { seen[module] = y.retain_grad(); });
   {
-    const Observe scope(probe);
+    const Observe watch(probe);
     tape().clear();
     tape().backward(loss());
   }
