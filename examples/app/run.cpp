@@ -25,8 +25,6 @@ using seppo::printable_path;
 
 namespace {
 
-constexpr const char* kThreadsHelp = "threads; 0 for one for each processor. Results do not depend on it";
-
 volatile std::sig_atomic_t interrupted = 0;
 
 // The first signal asks the loop to stop, the second ends the program. Lost listeners of the progress do not end it.
