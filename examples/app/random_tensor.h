@@ -1,8 +1,8 @@
 // Inputs for experiments: a leaf of N(0, 1).
 #pragma once
 
-#include <seppo/autograd/ops.h>
 #include <seppo/autograd/core/random.h>
+#include <seppo/autograd/ops.h>
 
 #include <vector>
 

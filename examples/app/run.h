@@ -117,6 +117,7 @@ struct Trained {
   // Throws UsageError if there is no such model, FormatError if another program saved it.
   template <class Model>
   seppo::SavedModel<Model> load() const {
+    use_threads(threads);
     return seppo::load_model<Model>(file());
   }
 
