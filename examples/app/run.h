@@ -117,6 +117,7 @@ struct Trained {
   // Throws UsageError if there is no such model, FormatError if another program saved it.
   template <class Model>
   seppo::SavedModel<Model> load() const {
+    use_threads(threads);
     return seppo::load_model<Model>(file());
   }
 
@@ -131,6 +132,7 @@ Config config_part(const nlohmann::json& config, const std::string& key) {
   return seppo::from_json_object<Config>(config.at(key));
 }
 
+constexpr const char* kThreadsHelp = "threads; 0 for one for each processor. Results do not depend on it";
 constexpr const char* kJsonHelp = "print the result as one JSON object, the last line of standard output";
 
 // Applies --threads: 0 for one for each processor.
