@@ -35,11 +35,9 @@ Tensor arange(double end);
 Tensor randn(const Shape& shape, RandomStream& random);
 Tensor uniform(const Shape& shape, double low, double high, RandomStream& random);
 // Copies `values`, row-major. Throws ShapeError when the counts differ.
-Tensor tensor(const Shape& shape, std::span<const real> values);
-Tensor tensor(const Shape& shape, std::initializer_list<real> values);
+Tensor tensor(const Shape& shape, List<real> values);
 // The same as a leaf: backward adds up its gradient, to be read with grad().
-Tensor variable(const Shape& shape, std::span<const real> values);
-Tensor variable(const Shape& shape, std::initializer_list<real> values);
+Tensor variable(const Shape& shape, List<real> values);
 // The same values without history; shares the storage of x.
 Tensor detach(const Tensor& x);
 
@@ -64,7 +62,7 @@ inline Tensor operator-(const Operand& a, const Operand& b) { return sub(a, b); 
 inline Tensor operator*(const Operand& a, const Operand& b) { return mul(a, b); }
 inline Tensor operator/(const Operand& a, const Operand& b) { return div(a, b); }
 
-// x^exponent; x^0 is 1 with slope 0. Where x < 0 and the exponent is no whole number: NaN.
+// x^exponent; x^0 is 1 with slope 0. NaN where x < 0 and the exponent is not an integer.
 Tensor pow(const Tensor& x, real exponent);
 Tensor pow(const Tensor& x, const Tensor& exponent);
 
@@ -205,7 +203,7 @@ Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingO
 // 1 in column ids_i of row i, else 0: ids -> [ids, classes].
 Tensor one_hot(std::span<const int> ids, int classes);
 
-// Whole numbers in the shape of a tensor.
+// Integers in the shape of a tensor.
 struct Indices {
   Shape shape;
   std::span<const int> values;  // row-major
@@ -294,8 +292,7 @@ Tensor cumsum(const Tensor& x, int axis);
 Tensor reshape(const Tensor& x, std::initializer_list<int> sizes);
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor transpose(const Tensor& x, int axis_a = -2, int axis_b = -1);  // copies
-Tensor permute(const Tensor& x, std::initializer_list<int> axes);     // y's axis i is x's axis axes[i]; copies
-Tensor permute(const Tensor& x, std::span<const int> axes);
+Tensor permute(const Tensor& x, List<int> axes);                      // y's axis i is x's axis axes[i]; copies
 Tensor unsqueeze(const Tensor& x, int axis);          // a new axis of size 1, at this place of the result; shares
 Tensor squeeze(const Tensor& x, int axis);            // without this axis, which must have size 1; shares
 Tensor expand(const Tensor& x, const Shape& shape);   // repeats axes of size 1, and new ones in front; copies
@@ -304,10 +301,8 @@ Tensor tril(const Tensor& x, int diagonal = 0);       // x [..., rows, columns] 
 Tensor triu(const Tensor& x, int diagonal = 0);       // with 0 where column - row < diagonal
 // Elements begin .. end-1 of an axis. Along the first axis it shares storage, else it copies.
 Tensor slice(const Tensor& x, int axis, int begin, int end);
-Tensor concat(std::span<const Tensor> tensors, int axis = 0);
-Tensor concat(std::initializer_list<Tensor> tensors, int axis = 0);
-Tensor stack(std::span<const Tensor> tensors, int axis = 0);  // along a new axis
-Tensor stack(std::initializer_list<Tensor> tensors, int axis = 0);
+Tensor concat(List<Tensor> tensors, int axis = 0);
+Tensor stack(List<Tensor> tensors, int axis = 0);  // along a new axis
 // Consecutive parts of an axis: of these sizes, of one size (the last may be smaller), or this many (chunk).
 std::vector<Tensor> split(const Tensor& x, std::span<const int> sizes, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, std::initializer_list<int> sizes, int axis = 0);

@@ -3,16 +3,24 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-Shape::Shape(std::span<const int> sizes) : rank_(static_cast<int>(sizes.size())) {
+Shape::Shape(std::span<const int> sizes) {
   check(sizes.size() <= kMaxRank, "shape: ", sizes.size(), " axes; a tensor has at most ", kMaxRank);
-  for (int axis = 0; axis < rank_; ++axis) {
-    const int size = sizes[static_cast<std::size_t>(axis)];
-    check(size >= 0, "shape: axis ", axis, " has negative size ", size);
-    sizes_[axis] = size;
-    check(size == 0 || numel_ <= kMaxElements / size, "shape: more than 2^48 elements at axis ", axis, " of size ",
-          size);
-    numel_ *= size;
-  }
+  for (const int size : sizes) append(size);
+}
+
+void Shape::append(int size) {
+  check(rank_ < kMaxRank, "shape: ", rank_ + 1, " axes; a tensor has at most ", kMaxRank);
+  check(size >= 0, "shape: axis ", rank_, " has negative size ", size);
+  check(size == 0 || numel_ <= kMaxElements / size, "shape: more than 2^48 elements at axis ", rank_, " of size ",
+        size);
+  sizes_[rank_++] = size;
+  numel_ *= size;
+}
+
+Shape Shape::with(int axis, int size) const {
+  Shape shape;
+  for (int i = 0; i < rank_; ++i) shape.append(i == this->axis(axis) ? size : sizes_[i]);
+  return shape;
 }
 
 std::string Shape::str() const {

@@ -26,6 +26,11 @@ class Shape {
   int rank() const { return rank_; }
   std::int64_t numel() const { return numel_; }  // number of elements; 1 for a scalar
 
+  // Adds an axis at the end.
+  void append(int size);
+  // The same sizes but for one axis.
+  Shape with(int axis, int size) const;
+
   // The size of an axis; negative axes count from the end. Throws IndexError out of range.
   int operator[](int axis) const { return sizes_[this->axis(axis)]; }
 

@@ -6,6 +6,7 @@
 // must outlive the step is copied out.
 #pragma once
 
+#include "list.h"
 #include "real.h"
 #include "shape.h"
 

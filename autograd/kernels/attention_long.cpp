@@ -139,7 +139,7 @@ void scale_row(real* row, real factor, std::size_t n) {
            [&](std::size_t j, std::size_t m) HWY_ATTR { store(hn::Mul(load(row + j, m), set(factor)), row + j, m); });
 }
 
-// The factors of dropout for row i of a tile.
+// Dropout factors for row i of a tile.
 class RowDropout {
  public:
   RowDropout(const AttentionDropout& dropout, const AttentionHead& h)
@@ -230,7 +230,7 @@ void row_backward(real* p, real* dp, const std::uint8_t* allowed, std::size_t co
   }
 }
 
-// With P the weights, M the factors of dropout: dV = (P M)^T dO; dP = (dO V^T) M;
+// With P the weights, M the dropout factors: dV = (P M)^T dO; dP = (dO V^T) M;
 // dS = scale P (dP - rowsum(dO O)); dQ = dS K; dK = dS^T Q.
 void long_attention_backward(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout,
                              const real* log_sums, real* scratch) {

@@ -78,7 +78,7 @@ HWY_INLINE void philox_blocks(std::uint32_t (&words)[4][kBlocks], std::uint64_t 
   }
 }
 
-// Factors of dropout, a group at a time: 0 with probability p, to the nearest 2^-16, else 1 / (1 - p).
+// Dropout factors, a group at a time: 0 with probability p, to the nearest 2^-16, else 1 / (1 - p).
 class DropoutFactors {
  public:
   static constexpr std::size_t kGroup = 8 * kBlocks;

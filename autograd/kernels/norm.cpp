@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
-// The factors of dropout for whole rows of a matrix.
+// Dropout factors for whole rows of a matrix.
 class RowFactors {
  public:
   RowFactors(const Dropping& dropping, std::size_t cols, real* row)
@@ -48,7 +48,7 @@ class RowFactors {
   real factors_[DropoutFactors::kGroup];
 };
 
-// What is normalised: x, or x + dropout(y), written to `row` if it must be computed.
+// The row to normalise: x, or x + dropout(y), which is computed into `row`.
 HWY_INLINE const real* norm_input(const NormInputs& in, RowFactors& before, std::size_t i, real* row) {
   const real* const x = in.x + i * in.cols;
   if (!in.y) return x;

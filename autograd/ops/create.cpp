@@ -17,7 +17,7 @@ Tensor ones(const Shape& shape) { return full(shape, 1); }
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape()); }
 Tensor ones_like(const Tensor& x) { return ones(x.shape()); }
 
-Tensor tensor(const Shape& shape, std::span<const real> values) {
+Tensor tensor(const Shape& shape, List<real> values) {
   check(static_cast<std::size_t>(shape.numel()) == values.size(), "tensor: shape ", shape, " has ", shape.numel(),
         " elements, ", values.size(), " values given");
   Tensor y = tape().create(shape);
@@ -25,18 +25,10 @@ Tensor tensor(const Shape& shape, std::span<const real> values) {
   return y;
 }
 
-Tensor tensor(const Shape& shape, std::initializer_list<real> values) {
-  return tensor(shape, std::span<const real>(values.begin(), values.size()));
-}
-
-Tensor variable(const Shape& shape, std::span<const real> values) {
+Tensor variable(const Shape& shape, List<real> values) {
   Tensor x = tensor(shape, values);
   x.node().requires_grad = true;
   return x;
-}
-
-Tensor variable(const Shape& shape, std::initializer_list<real> values) {
-  return variable(shape, std::span<const real>(values.begin(), values.size()));
 }
 
 Tensor arange(double start, double end, double step) {

@@ -33,7 +33,7 @@ Equation parse(std::string_view equation) {
   return e;
 }
 
-// Sums over the labels of x that no one else has, and drops them.
+// Sums over the labels of x that are in neither the other operand nor the result, and drops them.
 Tensor sum_own(Tensor x, std::string& labels, std::string_view other, std::string_view result) {
   for (std::size_t i = labels.size(); i-- > 0;)
     if (!has(other, labels[i]) && !has(result, labels[i])) {
@@ -48,7 +48,7 @@ Tensor arrange(const Tensor& x, std::string_view labels, std::string_view to) {
   if (labels == to) return x;
   int axes[Shape::kMaxRank];
   for (std::size_t i = 0; i < to.size(); ++i) axes[i] = static_cast<int>(labels.find(to[i]));
-  return permute(x, std::span<const int>(axes, to.size()));
+  return permute(x, {axes, to.size()});
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b) {
   for (const char label : lb)
     if (!has(la, label)) columns += label;
 
-  std::vector<int> result_sizes;
+  Shape result;
   const auto product = [&](const Tensor& x, std::string_view labels, std::string_view group, bool in_result) {
     std::int64_t total = 1;
     for (const char label : group) {
@@ -85,7 +85,7 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b) {
       total *= size;
       check(total <= std::numeric_limits<int>::max(), "einsum: labels \"", group, "\" of ", x,
             " have together more than ", std::numeric_limits<int>::max(), " elements");
-      if (in_result) result_sizes.push_back(size);
+      if (in_result) result.append(size);
     }
     return static_cast<int>(total);
   };
@@ -93,7 +93,7 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b) {
   const int n = product(right, lb, columns, true), k = product(left, la, contracted, false);
   const Tensor y = matmul(reshape(arrange(left, la, batch + rows + contracted), Shape{n_batch, m, k}),
                           reshape(arrange(right, lb, batch + contracted + columns), Shape{n_batch, k, n}));
-  return arrange(reshape(y, Shape(std::span<const int>(result_sizes))), batch + rows + columns, e.y);
+  return arrange(reshape(y, result), batch + rows + columns, e.y);
 }
 
 }  // namespace seppo::inline SEPPO_ABI

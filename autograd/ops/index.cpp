@@ -135,7 +135,7 @@ Tensor index_select(const Tensor& x, int axis, std::span<const int> index) {
   check_indices("index_select", "index", index, x.size(axis), ", dim ", axis, " of x ", x);
   const Slices slices(x.shape(), axis);
   const auto kept = tape().keep(index);
-  Tensor y = tape().create(with_size(x.shape(), axis, static_cast<int>(index.size())));
+  Tensor y = tape().create(x.shape().with(axis, static_cast<int>(index.size())));
   // Calls f(first element of y, first element of x) for each run of `inner` elements.
   const auto each = [=](const auto& f) {
     for (std::size_t i = 0; i < slices.outer; ++i)

@@ -1,7 +1,6 @@
 // Matrix products.
 #include "../blas/gemm.h"
 #include "op.h"
-#include "slices.h"
 #include "walk.h"
 
 #include <algorithm>
@@ -13,11 +12,10 @@ Shape matmul_shape(const Tensor& a, const Tensor& b) {
   check(a.rank() >= 1 && b.rank() >= 1, "matmul: both operands need at least one axis: lhs ", a, ", rhs ", b);
   check(a.size(-1) == b.size(-2), "matmul: inner sizes differ: lhs ", a, " dim ", a.rank() - 1, " = ", a.size(-1),
         ", rhs ", b, " dim ", b.rank() - 2, " = ", b.size(-2));
-  const Shape batch = broadcast_shape("matmul", {{"lhs", a}, {"rhs", b}}, 2);
-  int sizes[Shape::kMaxRank];
-  int* const end = std::copy(batch.sizes().begin(), batch.sizes().end(), sizes);
-  end[0] = a.size(-2), end[1] = b.size(-1);
-  return Shape(std::span<const int>(sizes, end + 2));
+  Shape shape = broadcast_shape("matmul", {{"lhs", a}, {"rhs", b}}, 2);
+  shape.append(a.size(-2));
+  shape.append(b.size(-1));
+  return shape;
 }
 
 // The leading axes, which count matrices.
@@ -80,7 +78,7 @@ Tensor linear_output(const char* op, const Tensor& x, const Tensor& weight, cons
   if (bias.defined())
     check(bias.rank() == 1 && bias.size(0) == weight.size(0), op, ": bias ", bias, " must have the size of weight ",
           weight, " dim 0 = ", weight.size(0));
-  return tape().create(with_size(x.shape(), -1, weight.size(0)));
+  return tape().create(x.shape().with(-1, weight.size(0)));
 }
 
 // y = x W^T + b

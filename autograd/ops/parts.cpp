@@ -11,7 +11,7 @@ Tensor slice(const Tensor& x, int axis, int begin, int end) {
   axis = x.shape().axis(axis);
   check<IndexError>(0 <= begin && begin <= end && end <= x.size(axis), "slice: ", begin, "..", end,
                     " is not within 0..", x.size(axis), ", dim ", axis, " of ", x);
-  const Shape shape = with_size(x.shape(), axis, end - begin);
+  const Shape shape = x.shape().with(axis, end - begin);
   const Slices of_x(x.shape(), axis), of_y(shape, axis);
   const std::size_t first = of_x.inner * static_cast<std::size_t>(begin);
   if (axis == 0) return tape().view(x, shape, static_cast<std::ptrdiff_t>(first));
@@ -22,7 +22,7 @@ Tensor slice(const Tensor& x, int axis, int begin, int end) {
   return y;
 }
 
-Tensor concat(std::span<const Tensor> tensors, int axis) {
+Tensor concat(List<Tensor> tensors, int axis) {
   check<ArgumentError>(!tensors.empty(), "concat: no tensors given");
   const Tensor& head = tensors.front();
   axis = head.shape().axis(axis);
@@ -37,8 +37,8 @@ Tensor concat(std::span<const Tensor> tensors, int axis) {
   check(total <= std::numeric_limits<int>::max(), "concat: the sizes of dim ", axis, " add up to ", total,
         ", more than an axis can have");
   Tape& t = tape();
-  const auto parts = t.keep(tensors);
-  Tensor y = t.create(with_size(head.shape(), axis, static_cast<int>(total)));
+  const auto parts = t.keep<Tensor>(tensors);
+  Tensor y = t.create(head.shape().with(axis, static_cast<int>(total)));
   const std::size_t rows = Slices(y.shape(), axis).outer, to = Slices(y.shape(), axis).block();
   std::size_t first = 0;
   for (const Tensor& x : parts) {
@@ -57,11 +57,7 @@ Tensor concat(std::span<const Tensor> tensors, int axis) {
   return y;
 }
 
-Tensor concat(std::initializer_list<Tensor> tensors, int axis) {
-  return concat(std::span<const Tensor>(tensors.begin(), tensors.size()), axis);
-}
-
-Tensor stack(std::span<const Tensor> tensors, int axis) {
+Tensor stack(List<Tensor> tensors, int axis) {
   check<ArgumentError>(!tensors.empty(), "stack: no tensors given");
   std::vector<Tensor> parts;
   for (const Tensor& x : tensors) {
@@ -69,10 +65,6 @@ Tensor stack(std::span<const Tensor> tensors, int axis) {
     parts.push_back(unsqueeze(x, axis));
   }
   return concat(parts, axis);
-}
-
-Tensor stack(std::initializer_list<Tensor> tensors, int axis) {
-  return stack(std::span<const Tensor>(tensors.begin(), tensors.size()), axis);
 }
 
 std::vector<Tensor> split(const Tensor& x, std::span<const int> sizes, int axis) {

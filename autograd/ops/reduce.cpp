@@ -30,12 +30,12 @@ struct Folding {
   }
 
   static Shape shape(const Tensor& x, const Reduced& reduced, bool keepdim) {
-    int sizes[Shape::kMaxRank], rank = 0;
+    Shape shape;
     for (int axis = 0; axis < x.rank(); ++axis) {
       const bool is_reduced = reduced[static_cast<std::size_t>(axis)];
-      if (!is_reduced || keepdim) sizes[rank++] = is_reduced ? 1 : x.size(axis);
+      if (!is_reduced || keepdim) shape.append(is_reduced ? 1 : x.size(axis));
     }
-    return Shape(std::span<const int>(sizes, static_cast<std::size_t>(rank)));
+    return shape;
   }
 };
 
@@ -111,7 +111,7 @@ std::vector<int> arg_extreme(const char* op, const Tensor& x, int axis, real sig
 }
 
 Extreme pick(const Tensor& x, int axis, bool keepdim, std::vector<int> indices) {
-  const Tensor values = gather(x, axis, {with_size(x.shape(), axis, 1), indices});
+  const Tensor values = gather(x, axis, {x.shape().with(axis, 1), indices});
   return {keepdim ? values : squeeze(values, axis), std::move(indices)};
 }
 

@@ -13,18 +13,16 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 }
 
 Tensor reshape(const Tensor& x, std::initializer_list<int> sizes) {
-  check(sizes.size() <= Shape::kMaxRank, "reshape: ", sizes.size(), " axes; a tensor has at most ", Shape::kMaxRank);
-  int known[Shape::kMaxRank];
-  std::copy(sizes.begin(), sizes.end(), known);
-  int* const inferred = std::find(known, known + sizes.size(), -1);
-  if (inferred != known + sizes.size()) {
-    *inferred = 1;
-    const std::int64_t rest = Shape(std::span<const int>(known, sizes.size())).numel();
-    check(rest > 0 && x.shape().numel() % rest == 0, "reshape: ", x, " with ", x.numel(),
-          " elements does not divide into the given sizes, of product ", rest);
-    *inferred = static_cast<int>(x.shape().numel() / rest);
+  Shape known;  // with 1 for the inferred size
+  int inferred = -1;
+  for (const int size : sizes) {
+    if (size == -1 && inferred < 0) inferred = known.rank();
+    known.append(inferred == known.rank() ? 1 : size);
   }
-  return reshape(x, Shape(std::span<const int>(known, sizes.size())));
+  if (inferred < 0) return reshape(x, known);
+  check(known.numel() > 0 && x.shape().numel() % known.numel() == 0, "reshape: ", x, " with ", x.numel(),
+        " elements does not divide into the given sizes, of product ", known.numel());
+  return reshape(x, known.with(inferred, static_cast<int>(x.shape().numel() / known.numel())));
 }
 
 namespace {
@@ -42,9 +40,9 @@ Tensor copy_along(const char* op, const Tensor& x, const Shape& shape, const Str
 
 }  // namespace
 
-Tensor permute(const Tensor& x, std::span<const int> axes) {
+Tensor permute(const Tensor& x, List<int> axes) {
   check(axes.size() == static_cast<std::size_t>(x.rank()), "permute: ", axes.size(), " axes given for ", x);
-  int sizes[Shape::kMaxRank];
+  Shape shape;
   bool seen[Shape::kMaxRank] = {};
   const Strides of_x = strides_of(x.shape());
   Strides strides{};
@@ -52,38 +50,34 @@ Tensor permute(const Tensor& x, std::span<const int> axes) {
     const int axis = x.shape().axis(axes[i]);
     check(!seen[axis], "permute: axis ", axis, " of ", x, " is given twice");
     seen[axis] = true;
-    sizes[i] = x.size(axis);
+    shape.append(x.size(axis));
     strides[i] = of_x[static_cast<std::size_t>(axis)];
   }
-  return copy_along("permute", x, Shape(std::span<const int>(sizes, axes.size())), strides);
-}
-
-Tensor permute(const Tensor& x, std::initializer_list<int> axes) {
-  return permute(x, std::span<const int>(axes.begin(), axes.size()));
+  return copy_along("permute", x, shape, strides);
 }
 
 Tensor transpose(const Tensor& x, int axis_a, int axis_b) {
   int axes[Shape::kMaxRank] = {0, 1, 2, 3};
   std::swap(axes[x.shape().axis(axis_a)], axes[x.shape().axis(axis_b)]);
-  return permute(x, std::span<const int>(axes, static_cast<std::size_t>(x.rank())));
+  return permute(x, {axes, static_cast<std::size_t>(x.rank())});
 }
 
 Tensor unsqueeze(const Tensor& x, int axis) {
   const int rank = x.rank(), at = axis < 0 ? axis + rank + 1 : axis;
   check(rank < Shape::kMaxRank, "unsqueeze: x ", x, " has all of its ", Shape::kMaxRank, " axes");
   check<IndexError>(at >= 0 && at <= rank, "unsqueeze: axis ", axis, " is out of range for ", x, " of rank ", rank);
-  int sizes[Shape::kMaxRank];
-  for (int i = 0; i <= rank; ++i) sizes[i] = i < at ? x.size(i) : i == at ? 1 : x.size(i - 1);
-  return reshape(x, Shape(std::span<const int>(sizes, static_cast<std::size_t>(rank + 1))));
+  Shape shape;
+  for (int i = 0; i <= rank; ++i) shape.append(i < at ? x.size(i) : i == at ? 1 : x.size(i - 1));
+  return reshape(x, shape);
 }
 
 Tensor squeeze(const Tensor& x, int axis) {
   axis = x.shape().axis(axis);
   check(x.size(axis) == 1, "squeeze: x ", x, " dim ", axis, " = ", x.size(axis), " is not 1");
-  int sizes[Shape::kMaxRank], rank = 0;
+  Shape shape;
   for (int i = 0; i < x.rank(); ++i)
-    if (i != axis) sizes[rank++] = x.size(i);
-  return reshape(x, Shape(std::span<const int>(sizes, static_cast<std::size_t>(rank))));
+    if (i != axis) shape.append(x.size(i));
+  return reshape(x, shape);
 }
 
 Tensor flip(const Tensor& x, const Axes& axes) {

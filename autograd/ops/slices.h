@@ -3,7 +3,6 @@
 
 #include "../core/shape.h"
 
-#include <algorithm>
 #include <cstddef>
 
 namespace seppo::inline SEPPO_ABI {
@@ -26,22 +25,6 @@ struct Slices {
     for (std::size_t i = 0; i < outer; ++i)
       for (std::size_t j = 0; j < inner; ++j) f(i * n * inner + j);
   }
-  template <class T>
-  void gather(T* row, const T* slice) const {
-    for (std::size_t k = 0; k < n; ++k) row[k] = slice[k * inner];
-  }
-  template <class T>
-  void scatter(T* slice, const T* row) const {
-    for (std::size_t k = 0; k < n; ++k) slice[k * inner] = row[k];
-  }
 };
-
-// The shape with another size of one axis.
-inline Shape with_size(const Shape& shape, int axis, int size) {
-  int sizes[Shape::kMaxRank];
-  std::copy(shape.sizes().begin(), shape.sizes().end(), sizes);
-  sizes[shape.axis(axis)] = size;
-  return Shape(std::span<const int>(sizes, static_cast<std::size_t>(shape.rank())));
-}
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,6 +1,5 @@
 // Softmax and log softmax along an axis, and softmax under a mask.
 #include "op.h"
-#include "slices.h"
 
 #include <algorithm>
 
@@ -10,37 +9,25 @@ namespace {
 using RowForward = void (*)(real* y, const real* x, std::size_t n);
 using RowBackward = void (*)(real* dx, real beta, const real* dy, const real* y, std::size_t n);
 
-void softmax_forward(real* y, const real* x, std::size_t n) { kernels::softmax_row(y, x, n, n); }
+void softmax_row(real* y, const real* x, std::size_t n) { kernels::softmax_row(y, x, n, n); }
 
-void log_softmax_forward(real* y, const real* x, std::size_t n) {
+void log_softmax_row(real* y, const real* x, std::size_t n) {
   const real shift = kernels::log_sum_exp(x, n);
   for (std::size_t j = 0; j < n; ++j) y[j] = x[j] - shift;
 }
 
+// Along the last axis, row by row; any other is moved there and back.
 Tensor along_axis(const char* name, const Tensor& x, int axis, RowForward forward, RowBackward backward) {
   check(x.rank() >= 1, name, ": needs at least one axis, got a scalar ", x);
-  const Slices slices(x.shape(), axis);
-  Tape& t = tape();
-  Tensor y = t.create(x.shape());
-  real* const rows = slices.inner == 1 ? nullptr : t.allocate<real>(3 * slices.n);
-  slices.for_each([&](std::size_t first) {
-    if (!rows) return forward(y.data() + first, x.data() + first, slices.n);
-    slices.gather(rows, x.data() + first);
-    forward(rows + slices.n, rows, slices.n);
-    slices.scatter(y.data() + first, rows + slices.n);
-  });
+  if (axis = x.shape().axis(axis); axis != x.rank() - 1)
+    return transpose(along_axis(name, transpose(x, axis, -1), -1, forward, backward), axis, -1);
+  Tensor y = tape().create(x.shape());
+  const std::size_t n = x.cols();
+  for (std::size_t i = 0; i < x.rows(); ++i) forward(y.data() + i * n, x.data() + i * n, n);
   record(name, y, {x}, [=] {
     const auto [dx, beta] = grad_target(x);
     const real* const dy = grad_of(y);
-    slices.for_each([&, dx = dx, beta = beta](std::size_t first) {
-      if (!rows) return backward(dx + first, beta, dy + first, y.data() + first, slices.n);
-      real *const row_dx = rows, *const row_dy = rows + slices.n, *const row_y = rows + 2 * slices.n;
-      if (beta != 0) slices.gather(row_dx, dx + first);
-      slices.gather(row_dy, dy + first);
-      slices.gather(row_y, y.data() + first);
-      backward(row_dx, beta, row_dy, row_y, slices.n);
-      slices.scatter(dx + first, row_dx);
-    });
+    for (std::size_t i = 0; i < x.rows(); ++i) backward(dx + i * n, beta, dy + i * n, y.data() + i * n, n);
   });
   return y;
 }
@@ -48,11 +35,11 @@ Tensor along_axis(const char* name, const Tensor& x, int axis, RowForward forwar
 }  // namespace
 
 Tensor softmax(const Tensor& x, int axis) {
-  return along_axis("softmax", x, axis, softmax_forward, kernels::softmax_row_backward);
+  return along_axis("softmax", x, axis, softmax_row, kernels::softmax_row_backward);
 }
 
 Tensor log_softmax(const Tensor& x, int axis) {
-  return along_axis("log_softmax", x, axis, log_softmax_forward, kernels::log_softmax_row_backward);
+  return along_axis("log_softmax", x, axis, log_softmax_row, kernels::log_softmax_row_backward);
 }
 
 Tensor softmax(const Tensor& x, const Mask& mask) {

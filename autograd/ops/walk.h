@@ -36,20 +36,21 @@ struct Named {
 // The shape that the operands broadcast to, as in NumPy: axes are aligned at the end, an axis of size 1 repeats. The
 // last `skipped` axes do not take part. Throws ShapeError, naming the op and two operands that do not fit.
 inline Shape broadcast_shape(const char* op, std::initializer_list<Named> operands, int skipped = 0) {
-  int sizes[Shape::kMaxRank], rank = 0;
+  int rank = 0;
   for (const Named& x : operands) rank = std::max(rank, x.tensor.rank());
-  for (int axis = skipped + 1; axis <= rank; ++axis) {
+  Shape shape;
+  for (int axis = rank; axis > skipped; --axis) {
     const auto size = [axis](const Named& x) { return size_from_end(x.tensor.shape(), axis); };
     const Named* widest = operands.begin();
     for (const Named& x : operands) {
       if (size(*widest) == 1) widest = &x;
-      check(size(x) == 1 || size(x) == size(*widest), op, ": sizes differ and neither is 1: ", widest->role, " ",
-            widest->tensor, " dim ", widest->tensor.rank() - axis, " = ", size(*widest), ", ", x.role, " ", x.tensor,
-            " dim ", x.tensor.rank() - axis, " = ", size(x));
+      check(size(x) == 1 || size(x) == size(*widest), op, skipped > 0 ? ": batch sizes" : ": sizes",
+            " differ and neither is 1: ", widest->role, " ", widest->tensor, " dim ", widest->tensor.rank() - axis,
+            " = ", size(*widest), ", ", x.role, " ", x.tensor, " dim ", x.tensor.rank() - axis, " = ", size(x));
     }
-    sizes[rank - axis] = size(*widest);
+    shape.append(size(*widest));
   }
-  return Shape(std::span<const int>(sizes, static_cast<std::size_t>(std::max(0, rank - skipped))));
+  return shape;
 }
 
 // Axes along which all operands move on as one are one axis here; the last is a run of n() elements.

@@ -6,7 +6,7 @@
 //   // NumericError: log: forward made -inf at [1,3] of [8,16], from finite inputs (in encoder.0.ffn)
 //
 // Every value is read once more, so use it to repeat a step that failed: random numbers are a function of
-// the step (random.h), so the step repeats exactly. Infinities that are meant, such as log(0), are found too.
+// the step (random.h), so the step repeats exactly. Intended infinities, such as log(0), are reported as well.
 #pragma once
 
 #include "../core/observer.h"

@@ -41,9 +41,9 @@ struct Run {
 
 }  // namespace
 
-Tensor checkpoint(std::span<const Tensor> inputs, CheckpointedCall call, const void* f) {
+Tensor checkpoint(List<Tensor> inputs, CheckpointedCall call, const void* f) {
   Tape& outer = tape();
-  const auto kept = outer.keep(inputs);
+  const auto kept = outer.keep<Tensor>(inputs);
   const RandomContext random = outer.random;
   Tensor y;
   bool requires_grad = false;  // of an input, or of a parameter that f uses

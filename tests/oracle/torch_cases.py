@@ -298,6 +298,9 @@ def more_cases():
     case("embedding", [r(5, 3)], lambda t: F.embedding(ids, t), ids=ints(ids), padding=-1)
     case("embedding", [r(5, 3)], lambda t: F.embedding(ids, t, padding_idx=3), ids=ints(ids), padding=3)
     case("erf", [r(3, 4)], torch.erf)
+    case("one_hot", [], lambda: F.one_hot(ids, 5).double(), ids=ints(ids), classes=5)
+    for start, end, step in [(0, 5, 1), (1, 2.5, 0.5), (3, -1, -2), (0.1, 1.1, 0.1), (2, 2, 1)]:
+        case("arange", [], lambda: torch.arange(start, end, step, dtype=torch.float64), start=start, end=end, step=step)
     for training in (False, True):
         mean, var = r(3), torch.rand(3, dtype=torch.float64) + 0.5
         case("batch_norm", [r(5, 3), r(3), r(3)],
