@@ -8,7 +8,6 @@
 #include "product.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -19,7 +18,7 @@ constexpr std::size_t kVeryFewRows = 4, kFewRows = 64;
 bool is_by_rows(const Product& p) { return p.a.col == 1 && p.b.row == 1; }
 
 bool is_small(const Product& p) {
-  static const std::size_t kSmall = [] { const char* e = std::getenv("LAB_SMALL"); return e ? std::strtoul(e, nullptr, 10) : std::size_t{1} << 18; }();
+  constexpr std::size_t kSmall = std::size_t{1} << 20;  // elements of B
   return p.n * p.k <= kSmall || p.m <= kFewRows;
 }
 

@@ -1,6 +1,6 @@
 // Matrix products, the only door to BLAS: a kernel of our own computes small ones and those of few rows, AMX large ones
-// where there is AMX, OpenBLAS the rest (gemm.cpp). OpenBLAS runs on one thread here, whatever its environment variables
-// say: parallelism is ours (parallel.h), so results do not depend on thread counts.
+// where there is AMX, OpenBLAS the rest (gemm.cpp). OpenBLAS runs on one thread here, whatever its environment
+// variables say: parallelism is ours (parallel.h), so results do not depend on thread counts.
 #pragma once
 
 #include "../core/real.h"

@@ -54,8 +54,9 @@ struct Setup {
   // Nobody may be within OpenBLAS meanwhile: this runs before the first product, and other threads wait for it.
   Setup() {
     const std::string chosen = openblas_get_corename();
-    const char* const better = better_than(chosen);
-    if (better && !std::getenv(kCoreType) && gotoblas_dynamic_init && gotoblas_dynamic_quit) {
+    const bool is_users_choice = std::getenv(kCoreType) != nullptr;
+    const char* const better = is_users_choice ? nullptr : better_than(chosen);
+    if (better && gotoblas_dynamic_init && gotoblas_dynamic_quit) {
       setenv(kCoreType, better, 1);
       gotoblas_dynamic_quit();
       gotoblas_dynamic_init();
@@ -69,9 +70,9 @@ struct Setup {
     if (core != chosen) description += " (its own choice was " + chosen + ")";
     description += ", on one thread; small products and those of few rows: seppo's own kernel";
     if (amx::is_available()) description += "; large ones: AMX";
-    if (const char* const still_better = better_than(core))
-      advice = "OpenBLAS computes with kernels for " + core + " here; " + kCoreType + "=" + still_better +
-               " in the environment would be faster";
+    if (better && better_than(core))
+      advice = "OpenBLAS computes with kernels for " + core + ", an older processor than this; one built with " +
+               "DYNAMIC_ARCH=1 and " + better + " kernels would be faster";
   }
 };
 

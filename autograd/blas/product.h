@@ -56,7 +56,7 @@ void small_gemm(const Product& p);
 void dot_rows(const Product& p);
 // For up to some dozens of rows, of which turn_rows() has made A, and with B's columns dense: reads B once.
 void few_rows(const Product& p);
-std::size_t turned_size(std::size_t m, std::size_t k);                               // elements
+std::size_t turned_size(std::size_t m, std::size_t k);  // elements
 Operand turn_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k);
 
 }  // namespace kernels

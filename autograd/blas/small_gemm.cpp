@@ -7,8 +7,8 @@
 #define HWY_TARGET_INCLUDE "autograd/blas/small_gemm.cpp"
 #include <hwy/foreach_target.h>
 
-#include "product.h"
 #include "../core/simd-inl.h"
+#include "product.h"
 #include "transpose-inl.h"
 
 #include <hwy/cache_control.h>
@@ -94,7 +94,8 @@ void panel_of_width(const Product& p, const Ahead& ahead) {
   panel<kVectors, kAhead>(p, ahead);
 }
 
-// A panel of B as rows of a tile's width, with zeros up to whole vectors; transposed a few lines of the cache at a time.
+// A panel of B as rows of a tile's width, with zeros up to whole vectors; transposed a few lines of the cache at a
+// time.
 Operand pack_panel(real* to, Operand b, std::size_t k, std::size_t columns) {
   constexpr std::size_t kPart = 32;
   const std::size_t width = tile_width();
@@ -176,8 +177,14 @@ void FewRows(const Product& p) {
     const std::size_t count = std::min(kPiece, p.n - j);
     const Addend before = p.addend.at(0, j);
     if (before.data) Transpose(piece, p.m, before.data, before.ld, p.m, count);
-    Multiply({count, p.m, p.k, {p.b.data + j * p.b.col, p.b.col, 1}, {p.a.data, p.a.col, 1},
-              before.data ? Addend{piece, p.m} : Addend{}, piece, p.m},
+    Multiply({count,
+              p.m,
+              p.k,
+              {p.b.data + j * p.b.col, p.b.col, 1},
+              {p.a.data, p.a.col, 1},
+              before.data ? Addend{piece, p.m} : Addend{},
+              piece,
+              p.m},
              Lies::in_place);
     Transpose(p.c + j, p.ldc, piece, p.m, count, p.m);
   }

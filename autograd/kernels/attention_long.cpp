@@ -3,9 +3,9 @@
 #include <hwy/foreach_target.h>
 
 #include "../blas/gemm.h"
+#include "../core/simd-inl.h"
 #include "dropout-inl.h"
 #include "kernels.h"
-#include "../core/simd-inl.h"
 
 #include <hwy/cache_control.h>
 

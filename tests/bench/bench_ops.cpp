@@ -6,8 +6,8 @@
 // product), and GB/s read and written, with "peak/copy" (64 MiB).
 #include <seppo/autograd/blas/gemm.h>
 #include <seppo/autograd/core/memory.h>
-#include <seppo/autograd/ops.h>
 #include <seppo/autograd/core/parallel.h>
+#include <seppo/autograd/ops.h>
 #include <seppo/nn/optim/adam.h>
 
 #include <benchmark/benchmark.h>
