@@ -1,7 +1,6 @@
-// Matrix products, the only door to BLAS. Kernels of our own (kernels/gemm.cpp, and gemm_amx.cpp and few_rows_amx.cpp on
-// processors with a matrix unit) compute what they are faster at, which with AVX-512 is everything, OpenBLAS the rest
-// (docs/performance.md). It runs on one thread here, whatever its environment variables say: parallelism is ours
-// (parallel.h), so results do not depend on thread counts.
+// Matrix products, the only door to BLAS: a kernel of our own computes small ones and those of few rows, AMX large ones
+// where there is AMX, OpenBLAS the rest (gemm.cpp). OpenBLAS runs on one thread here, whatever its environment
+// variables say: parallelism is ours (parallel.h), so results do not depend on thread counts.
 #pragma once
 
 #include "../core/real.h"
@@ -13,8 +12,8 @@ namespace seppo::inline SEPPO_ABI {
 enum class Trans { no, yes };
 
 // C[m,n] = op(A)[m,k] op(B)[k,n] + beta C, row-major, for beta 0 or 1; ld* are row strides. With beta = 0, C may be
-// uninitialised. Sizes of zero are allowed. Throws ArgumentError for another beta, ShapeError for sizes beyond BLAS's
-// 32-bit integers.
+// uninitialised. Sizes of zero are allowed. NaN spoils its row or column of C; so does an infinite number, which may
+// become NaN there. Throws ArgumentError for another beta, ShapeError for sizes beyond BLAS's 32-bit integers.
 void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda,
           const real* b, std::size_t ldb, real beta, real* c, std::size_t ldc);
 
@@ -22,7 +21,12 @@ void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_
 void gemm_plus_row(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a,
                    std::size_t lda, const real* b, std::size_t ldb, const real* row, real* c, std::size_t ldc);
 
-// "OpenBLAS 0.3.21 ... SkylakeX": the library and the kernels it chose for this CPU.
+// The side of the square tiles in which a product much larger than L2 is best computed by whoever cuts it.
+std::size_t preferred_tile_side();
+
+// What computes products here: "OpenBLAS 0.3.21 with kernels for SkylakeX (its own choice was Prescott); ...".
 const char* blas_description();
+// Null, or what a user can do to have OpenBLAS use this processor's vectors, in one line.
+const char* blas_advice();
 
 }  // namespace seppo::inline SEPPO_ABI

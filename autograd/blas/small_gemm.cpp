@@ -1,16 +1,19 @@
+// Products for which a call of a BLAS costs more than it brings: small ones and those of few rows.
+//
+// C is computed in register tiles of 6 rows x 4 vectors (x 2 with 16 registers). A panel of B, 128 terms deep and one
+// tile wide, stays in L1 (32 KiB with AVX-512, 8 with AVX2) while all rows of A, which come from L2, pass by it six at
+// a time. Nothing of A is packed. Panels of B are, where its rows are columns or far apart in memory.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/blas/small_gemm.cpp"
 #include <hwy/foreach_target.h>
 
-#include "../kernels/kernels.h"
-#include "scratch.h"
 #include "../core/simd-inl.h"
+#include "product.h"
 #include "transpose-inl.h"
 
 #include <hwy/cache_control.h>
 
 #include <algorithm>
-#include <cstring>
 
 HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
@@ -18,266 +21,214 @@ namespace {
 
 constexpr std::size_t kLine = 64 / sizeof(real);  // of a cache
 
-real* gemm_scratch(std::size_t elements) { return packing_memory(elements * sizeof(real)).as<real>(); }
+// The register tile: AVX-512 and AArch64 have 32 registers, AVX2 has 16.
+constexpr std::size_t kTileRows = 6, kTileVectors = HWY_MAX_BYTES >= 64 || HWY_ARCH_ARM_A64 ? 4 : 2;
+constexpr std::size_t kMostWidth = kTileVectors * HWY_MAX_BYTES / sizeof(real);
 
-// A tile of C in registers: 64-byte vectors come with 32 of them, narrower ones with 16.
-constexpr std::size_t kRowsAtOnce = 6, kVectorsAtOnce = HWY_MAX_BYTES >= 64 ? 4 : 2;
+HWY_INLINE std::size_t tile_width() { return kTileVectors * lanes(); }
 
-HWY_INLINE std::size_t tile_width() { return kVectorsAtOnce * lanes(); }
+// Sums are of so many products each, for accuracy, and then added up.
+constexpr std::size_t kTerms = 128;
 
-// What block() brings into the cache before term p, at `a`, for later.
-struct FetchNothing {
-  HWY_INLINE void operator()(std::size_t, const real*) const {}
-};
+// The panel of B to be packed next, fetched into the cache a line at a time while this one is multiplied: all at once,
+// the processor would wait for them.
+struct Ahead {
+  const real* row = nullptr;
+  std::size_t ld = 0, rows = 0, width = 0, col = 0;
 
-// The next rows of A, whose columns are adjacent.
-struct FetchRows {
-  std::size_t ld;
-
-  HWY_INLINE void operator()(std::size_t p, const real* a) const {
-    if (p % kLine == 0)
-      for (std::size_t r = 0; r < kRowsAtOnce; ++r) hwy::Prefetch(a + (kRowsAtOnce + r) * ld);
-  }
-};
-
-// A matrix, one line for every eight terms.
-struct FetchMatrix {
-  const real* row;
-  std::size_t ld, rows, width, col = 0;
-
-  HWY_INLINE void operator()(std::size_t p, const real*) {
-    if (p % 8 != 0 || rows == 0) return;
+  HWY_INLINE void fetch_line() {
+    if (rows == 0) return;
     hwy::Prefetch(row + col);
     col += kLine;
     if (col >= width) row += ld, col = 0, --rows;
   }
 };
 
-// The columns of a tile: so many vectors, the last of which may not be whole.
-template <std::size_t kCount, bool kWhole>
-struct Vectors {
-  static constexpr std::size_t count = kCount;
-  static HWY_INLINE std::size_t last(std::size_t columns) {
-    return kWhole ? lanes() : columns - (kCount - 1) * lanes();
-  }
-};
-
-// Calls f(Vectors) with as few vectors as hold the columns.
-template <std::size_t kVectors = kVectorsAtOnce, class F>
-HWY_INLINE void with_vectors(std::size_t columns, const F& f) {
-  if constexpr (kVectors > 1)
-    if (columns <= (kVectors - 1) * lanes()) return with_vectors<kVectors - 1>(columns, f);
-  if (columns == kVectors * lanes())
-    f(Vectors<kVectors, true>());
-  else
-    f(Vectors<kVectors, false>());
-}
-
-// kRows rows of C stay in registers.
-template <std::size_t kRows, class Vectors, class Fetch>
-HWY_INLINE void block(std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c, std::size_t ldc,
-                      std::size_t columns, Fetch& fetch) {
-  constexpr std::size_t kVectors = Vectors::count;
-  const std::size_t last = Vectors::last(columns);
+// kRows rows of C stay in registers while the next rows of A are fetched. Of B whole vectors are read.
+template <std::size_t kRows, std::size_t kVectors, bool kAhead>
+HWY_INLINE void tile(const Product& p, [[maybe_unused]] Ahead& ahead) {
   V sum[kRows][kVectors];
   for (auto& row : sum)
     for (V& s : row) s = hn::Zero(D());
-  for (std::size_t p = 0; p < k; ++p, a.data += a.col, b += ldb) {
-    fetch(p, a.data);
+  const real *a = p.a.data, *b = p.b.data;
+  const bool fetches = p.a.col == 1 && kRows == kTileRows;
+  for (std::size_t t = 0; t < p.k; ++t, a += p.a.col, b += p.b.row) {
+    if (fetches && t % kLine == 0)
+      for (std::size_t r = 0; r < kRows; ++r) hwy::Prefetch(a + (kRows + r) * p.a.row);
+    if constexpr (kAhead)
+      if (t % 8 == 0) ahead.fetch_line();
     V right[kVectors];
-    for (std::size_t v = 0; v + 1 < kVectors; ++v) right[v] = hn::LoadU(D(), b + v * lanes());
-    right[kVectors - 1] = load(b + (kVectors - 1) * lanes(), last);
+    for (std::size_t v = 0; v < kVectors; ++v) right[v] = hn::LoadU(D(), b + v * lanes());
     for (std::size_t r = 0; r < kRows; ++r) {
-      const V left = set(a.data[r * a.row]);
+      const V left = set(a[r * p.a.row]);
       for (std::size_t v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]);
     }
   }
-  const auto width = [&](std::size_t v) { return v + 1 < kVectors ? lanes() : last; };
-  if (addend.data)
+  const auto width = [&](std::size_t v) { return v + 1 < kVectors ? lanes() : p.n - v * lanes(); };
+  if (p.addend.data)
     for (std::size_t r = 0; r < kRows; ++r)
       for (std::size_t v = 0; v < kVectors; ++v)
-        sum[r][v] = hn::Add(sum[r][v], load(addend.data + r * addend.ld + v * lanes(), width(v)));
+        sum[r][v] = hn::Add(sum[r][v], load(p.addend.data + r * p.addend.ld + v * lanes(), width(v)));
   for (std::size_t r = 0; r < kRows; ++r)
-    for (std::size_t v = 0; v < kVectors; ++v) store(sum[r][v], c + r * ldc + v * lanes(), width(v));
+    for (std::size_t v = 0; v < kVectors; ++v) store(sum[r][v], p.c + r * p.ldc + v * lanes(), width(v));
 }
 
-// All rows of a panel of columns. Within another function's loops its own would lack registers.
-template <class Vectors, class Fetch>
-HWY_NOINLINE void panel(std::size_t m, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend, real* c,
-                        std::size_t ldc, std::size_t columns, Fetch& fetch) {
+// All rows against a panel of so many vectors. Inlined into another loop the tile's would spill.
+template <std::size_t kVectors, bool kAhead>
+HWY_NOINLINE void panel(const Product& p, Ahead ahead) {
   std::size_t i = 0;
-  FetchNothing nothing;
-  for (; i + kRowsAtOnce <= m; i += kRowsAtOnce)
-    block<kRowsAtOnce, Vectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, columns, fetch);
-  for (; i + 2 <= m; i += 2)
-    block<2, Vectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, columns, nothing);
-  if (i < m) block<1, Vectors>(k, a.at(i, 0), b, ldb, addend.at(i, 0), c + i * ldc, ldc, columns, nothing);
+  for (; i + kTileRows <= p.m; i += kTileRows) {
+    if constexpr (kAhead)
+      for (std::size_t r = 0; r < kTileRows; ++r)
+        for (std::size_t v = 0; v < p.n; v += kLine) hwy::Prefetch(p.c + (i + r) * p.ldc + v);
+    tile<kTileRows, kVectors, kAhead>(p.rows(i, kTileRows), ahead);
+  }
+  for (; i + 2 <= p.m; i += 2) tile<2, kVectors, false>(p.rows(i, 2), ahead);
+  if (i < p.m) tile<1, kVectors, false>(p.rows(i, 1), ahead);
 }
 
-// Sums are of so many products each, for accuracy, and then added up; a tile's rows of B stay in the first-level cache.
-constexpr std::size_t kTerms = 128;
-
-// With B's rows as they are.
-template <class Fetch = FetchNothing>
-void DirectGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, const real* b, std::size_t ldb, Addend addend,
-                real* c, std::size_t ldc, std::size_t terms = kTerms, Fetch fetch = {}) {
-  for (std::size_t p = 0; p < k; p += terms, addend = {c, ldc})
-    for (std::size_t j = 0; j < n; j += tile_width()) {
-      const std::size_t columns = std::min(tile_width(), n - j);
-      with_vectors(columns, [&](auto vectors) HWY_ATTR {
-        panel<decltype(vectors)>(m, std::min(terms, k - p), a.at(0, p), b + p * ldb + j, ldb, addend.at(0, j), c + j,
-                                 ldc, columns, fetch);
-      });
-    }
+template <bool kAhead, std::size_t kVectors = kTileVectors>
+void panel_of_width(const Product& p, const Ahead& ahead) {
+  if constexpr (kVectors > 1)
+    if (p.n <= (kVectors - 1) * lanes()) return panel_of_width<kAhead, kVectors - 1>(p, ahead);
+  panel<kVectors, kAhead>(p, ahead);
 }
 
-// ---- large products (Goto and van de Geijn 2008): both factors are cut into blocks and packed ----
-
-// A block of A, m x k, fits the second-level cache.
-constexpr std::size_t kBlockM = 64 * kRowsAtOnce, kBlockK = 2 * kTerms;
-
-// Rows of A in groups of kRowsAtOnce, each group transposed; in parts that stay in the first-level cache.
-void pack_rows(real* to, Factor a, std::size_t m, std::size_t k) {
-  constexpr std::size_t kPart = 8;
-  const std::size_t part = a.col == 1 ? k : kPart;
-  for (std::size_t p = 0; p < k; p += part)
-    for (std::size_t i = 0; i < m; i += kRowsAtOnce) {
-      const std::size_t rows = std::min(kRowsAtOnce, m - i), depth = std::min(part, k - p);
-      const real* const from = a.at(i, p).data;
-      real* const group = to + i * k + p * kRowsAtOnce;
-      if (a.col == 1)
-        Transpose(group, kRowsAtOnce, from, a.row, rows, depth);
-      else if (rows == kRowsAtOnce)
-        for (std::size_t q = 0; q < depth; ++q)
-          std::memcpy(group + q * kRowsAtOnce, from + q * a.col, kRowsAtOnce * sizeof(real));
-      else
-        for (std::size_t q = 0; q < depth; ++q) std::copy_n(from + q * a.col, rows, group + q * kRowsAtOnce);
-    }
-}
-
-// `count` columns of B, as rows of a tile's width; transposed in parts that stay in the first-level cache.
-void pack_columns(real* to, Factor b, std::size_t k, std::size_t count) {
+// A panel of B as rows of a tile's width, with zeros up to whole vectors; transposed a few lines of the cache at a
+// time.
+Operand pack_panel(real* to, Operand b, std::size_t k, std::size_t columns) {
   constexpr std::size_t kPart = 32;
-  if (b.col == 1)
-    for (std::size_t p = 0; p < k; ++p)
-      for_each(count, [&](std::size_t j, std::size_t n)
-                          HWY_ATTR { store(load(b.data + p * b.row + j, n), to + p * tile_width() + j, n); });
-  else
-    for (std::size_t p = 0; p < k; p += kPart)
-      Transpose(to + p * tile_width(), tile_width(), b.at(p, 0).data, b.col, count, std::min(kPart, k - p));
-}
-
-// A panel of columns from packed factors.
-template <class Vectors>
-HWY_NOINLINE void packed_panel(std::size_t m, std::size_t k, const real* a, const real* b, Addend addend, real* c,
-                               std::size_t ldc, std::size_t columns, FetchMatrix fetch) {
-  for (std::size_t p = 0; p < k; p += kTerms, addend = {c, ldc}) {
-    const std::size_t terms = std::min(kTerms, k - p);
-    const real* const right = b + p * tile_width();
-    for (std::size_t i = 0; i < m; i += kRowsAtOnce) {
-      const std::size_t rows = std::min(kRowsAtOnce, m - i);
-      const Factor left = {a + i * k + p * kRowsAtOnce, 1, kRowsAtOnce};
-      real* const to = c + i * ldc;
-      for (std::size_t r = 0; r < rows; ++r)
-        for (std::size_t j = 0; j < columns; j += kLine) hwy::Prefetch(to + r * ldc + j);
-      if (rows == kRowsAtOnce)
-        block<kRowsAtOnce, Vectors>(terms, left, right, tile_width(), addend.at(i, 0), to, ldc, columns, fetch);
-      else
-        panel<Vectors>(rows, terms, left, right, tile_width(), addend.at(i, 0), to, ldc, columns, fetch);
-    }
+  const std::size_t width = tile_width();
+  if (b.col == 1) {
+    for (std::size_t t = 0; t < k; ++t)
+      for_each(columns, [&](std::size_t j, std::size_t n)
+                            HWY_ATTR { hn::StoreU(load(b.data + t * b.row + j, n), D(), to + t * width + j); });
+  } else {
+    if (columns % lanes() != 0) std::fill_n(to, k * width, real{0});
+    for (std::size_t t = 0; t < k; t += kPart)
+      Transpose(to + t * width, width, b.at(t, 0).data, b.col, columns, std::min(kPart, k - t));
   }
+  return {to, width, 1};
 }
 
-void PackedGemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
-                std::size_t ldc) {
-  real* const packed = gemm_scratch(kBlockK * (tile_width() + kBlockM));  // of B
-  real* const rows = packed + kBlockK * tile_width();
-  for (std::size_t p = 0; p < k; p += kBlockK, addend = {c, ldc}) {
-    const std::size_t depth = std::min(kBlockK, k - p);
-    for (std::size_t i = 0; i < m; i += kBlockM) {
-      const std::size_t height = std::min(kBlockM, m - i);
-      pack_rows(rows, a.at(i, p), height, depth);
-      for (std::size_t j = 0; j < n; j += tile_width()) {
-        const std::size_t columns = std::min(tile_width(), n - j), next = std::min(tile_width(), n - j - columns);
-        pack_columns(packed, b.at(p, j), depth, columns);
-        const real* const after = b.at(p, j + columns).data;
-        const FetchMatrix fetch =
-            b.col == 1 ? FetchMatrix{after, b.row, depth, next} : FetchMatrix{after, b.col, next, depth};
-        with_vectors(columns, [&](auto vectors) HWY_ATTR {
-          packed_panel<decltype(vectors)>(height, depth, rows, packed, addend.at(i, j), c + i * ldc + j, ldc, columns,
-                                          fetch);
-        });
+Ahead lines_of(Operand b, std::size_t k, std::size_t columns) {
+  return b.col == 1 ? Ahead{b.data, b.row, k, columns} : Ahead{b.data, b.col, columns, k};
+}
+
+// Where B's rows are: to be read as they lie, packed panel by panel, or so large that the next panel is worth fetching.
+enum class Lies { in_place, near, far };
+
+// C's columns of a panel stay in L2 from one part of the sum to the next.
+void Multiply(const Product& p, Lies b) {
+  alignas(64) real packed[kTerms * kMostWidth];
+  for (std::size_t j = 0; j < p.n; j += tile_width()) {
+    const Product columns = p.columns(j, std::min(tile_width(), p.n - j));
+    std::size_t t = 0;
+    do {  // once if there are no terms
+      Product part = columns.terms(t, std::min(kTerms, p.k - t));
+      t += kTerms;
+      if (b != Lies::in_place) part.b = pack_panel(packed, part.b, part.k, part.n);
+      if (b != Lies::far) {
+        panel_of_width<false>(part, {});
+        continue;
       }
-    }
+      const bool is_last = t >= p.k;  // of these columns
+      const std::size_t next = is_last ? j + part.n : j;
+      panel_of_width<true>(part, lines_of(p.b.at(is_last ? 0 : t, next), std::min(kTerms, is_last ? p.k : p.k - t),
+                                          std::min(tile_width(), p.n - next)));
+    } while (t < p.k);
   }
 }
 
-void Gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c, std::size_t ldc) {
-  constexpr std::size_t kFirstLevel = 16384;  // elements of B
-  constexpr std::size_t kFew = 32;            // rows for which packing B costs more than it brings
-  if (b.col == 1 && (n * k <= kFirstLevel || m <= kFew)) return DirectGemm(m, n, k, a, b.data, b.row, addend, c, ldc);
-  if (n * k > kFirstLevel) return PackedGemm(m, n, k, a, b, addend, c, ldc);
-  real* const columns = gemm_scratch(n * k);
-  Transpose(columns, n, b.data, b.col, n, k);
-  DirectGemm(m, n, k, a, columns, n, addend, c, ldc);
+// Where B is large, blocks of A's rows stay in L2, turned if they are columns.
+void SmallGemm(const Product& p) {
+  constexpr std::size_t kNear = 16384;  // elements of a B that stays in the caches as it lies
+  constexpr std::size_t kFew = 32;      // rows for which packing B costs more than it brings
+  const bool is_near = p.n * p.k <= kNear, turns = p.a.col != 1 && !is_near;
+  const bool in_place = p.b.col == 1 && (is_near || p.m <= kFew);
+  const std::size_t whole = in_place ? p.n - p.n % lanes() : 0, most = is_near ? p.m : 64 * kTileRows;
+  for (std::size_t i = 0; i < p.m; i += most) {
+    Product block = p.rows(i, std::min(most, p.m - i));
+    if (turns) {
+      const std::size_t ld = p.k + kLine;  // rows a power of two apart would share few sets of a cache
+      real* const turned = packing_memory(block.m * ld * sizeof(real)).as<real>();
+      Transpose(turned, ld, block.a.data, p.a.col, p.k, block.m);
+      block.a = {turned, ld, 1};
+    }
+    if (whole > 0) Multiply(block.columns(0, whole), Lies::in_place);
+    if (whole < p.n) Multiply(block.columns(whole, p.n - whole), is_near ? Lies::near : Lies::far);
+  }
 }
 
-// Computed as C^T = B A^T, which takes B as it lies. A piece of A^T stays in the first-level cache.
-void FewRows(std::size_t m, std::size_t n, std::size_t k, const real* a_transposed, const real* b, std::size_t ldb,
-             Addend addend, real* c, std::size_t ldc) {
-  constexpr std::size_t kPieceN = 16 * kRowsAtOnce, kPieceK = 256;
-  real* const piece = gemm_scratch(kPieceN * m);  // of C^T
-  for (std::size_t j = 0; j < n; j += kPieceN) {
-    const std::size_t count = std::min(kPieceN, n - j);
-    Addend sum = {};
-    if (addend.data) Transpose(piece, m, addend.data + j, addend.ld, m, count), sum = {piece, m};
-    DirectGemm(count, m, k, {b + j * ldb, ldb, 1}, a_transposed, m, sum, piece, m, kPieceK, FetchRows{ldb});
-    Transpose(c + j, ldc, piece, m, count, m);
+std::size_t turned_ld(std::size_t m) { return (m + kLine - 1) / kLine * kLine; }
+
+Operand TurnRows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
+  const std::size_t ld = turned_ld(m);
+  std::fill_n(to, k * ld, real{0});
+  Transpose(to, ld, a, lda, m, k);
+  return {to, 1, ld};
+}
+
+// Computed as C^T = B^T A^T, of which B^T's rows come from memory once, as they lie.
+void FewRows(const Product& p) {
+  constexpr std::size_t kMost = 64, kPiece = 16 * kTileRows;
+  alignas(64) real piece[kPiece * kMost];  // of C^T
+  for (std::size_t j = 0; j < p.n; j += kPiece) {
+    const std::size_t count = std::min(kPiece, p.n - j);
+    const Addend before = p.addend.at(0, j);
+    if (before.data) Transpose(piece, p.m, before.data, before.ld, p.m, count);
+    Multiply({count,
+              p.m,
+              p.k,
+              {p.b.data + j * p.b.col, p.b.col, 1},
+              {p.a.data, p.a.col, 1},
+              before.data ? Addend{piece, p.m} : Addend{},
+              piece,
+              p.m},
+             Lies::in_place);
+    Transpose(p.c + j, p.ldc, piece, p.m, count, p.m);
   }
 }
 
 // A tile of C = A B^T, each element a dot product of two rows. Memory delivers more when several rows are read at once
 // and the next tile's are fetched.
 template <std::size_t kRows, std::size_t kCols>
-HWY_INLINE void dot_tile(std::size_t k, const real* a, std::size_t lda, const real* b, std::size_t ldb, Addend addend,
-                         real* c, std::size_t ldc) {
+HWY_INLINE void dot_tile(const Product& p) {
   V sum[kRows][kCols];
   for (auto& row : sum)
     for (V& s : row) s = hn::Zero(D());
-  const auto step = [&](std::size_t p, const auto& take) HWY_ATTR {
+  const auto step = [&](std::size_t t, const auto& take) HWY_ATTR {
     V right[kCols];
     for (std::size_t j = 0; j < kCols; ++j) {
-      right[j] = take(b + j * ldb + p);
-      if (p % kLine == 0) hwy::Prefetch(b + (kCols + j) * ldb + p);
+      right[j] = take(p.b.data + j * p.b.col + t);
+      if (t % kLine == 0) hwy::Prefetch(p.b.data + (kCols + j) * p.b.col + t);
     }
     for (std::size_t i = 0; i < kRows; ++i) {
-      const V left = take(a + i * lda + p);
+      const V left = take(p.a.data + i * p.a.row + t);
       for (std::size_t j = 0; j < kCols; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
     }
   };
-  std::size_t p = 0;
-  for (; p + lanes() <= k; p += lanes()) step(p, [](const real* x) HWY_ATTR { return hn::LoadU(D(), x); });
-  if (p < k) step(p, [&](const real* x) HWY_ATTR { return load(x, k - p); });
+  std::size_t t = 0;
+  for (; t + lanes() <= p.k; t += lanes()) step(t, [](const real* x) HWY_ATTR { return hn::LoadU(D(), x); });
+  if (t < p.k) step(t, [&](const real* x) HWY_ATTR { return load(x, p.k - t); });
   for (std::size_t i = 0; i < kRows; ++i)
     for (std::size_t j = 0; j < kCols; ++j) {
       const real y = sum_lanes(sum[i][j]);
-      c[i * ldc + j] = addend.data ? y + addend.data[i * addend.ld + j] : y;
+      p.c[i * p.ldc + j] = p.addend.data ? y + p.addend.data[i * p.addend.ld + j] : y;
     }
 }
 
-template <std::size_t kRows, std::size_t kCols>
-HWY_INLINE void dot_rows(std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b, std::size_t ldb,
-                         Addend addend, real* c, std::size_t ldc) {
+template <std::size_t kRows>
+HWY_INLINE void dot_some(const Product& p) {
   std::size_t j = 0;
-  for (; j + kCols <= n; j += kCols) dot_tile<kRows, kCols>(k, a, lda, b + j * ldb, ldb, addend.at(0, j), c + j, ldc);
-  for (; j < n; ++j) dot_tile<kRows, 1>(k, a, lda, b + j * ldb, ldb, addend.at(0, j), c + j, ldc);
+  for (; j + 4 <= p.n; j += 4) dot_tile<kRows, 4>(p.columns(j, 4));
+  for (; j < p.n; ++j) dot_tile<kRows, 1>(p.columns(j, 1));
 }
 
-void DotRows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b,
-             std::size_t ldb, Addend addend, real* c, std::size_t ldc) {
-  for (; m >= 4; m -= 4, a += 4 * lda, addend = addend.at(4, 0), c += 4 * ldc)
-    dot_rows<4, 4>(n, k, a, lda, b, ldb, addend, c, ldc);
-  for (; m > 0; --m, a += lda, addend = addend.at(1, 0), c += ldc) dot_rows<1, 4>(n, k, a, lda, b, ldb, addend, c, ldc);
+void DotRows(const Product& p) {
+  std::size_t i = 0;
+  for (; i + 4 <= p.m; i += 4) dot_some<4>(p.rows(i, 4));
+  for (; i < p.m; ++i) dot_some<1>(p.rows(i, 1));
 }
 
 }  // namespace
@@ -287,28 +238,19 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace seppo::inline SEPPO_ABI::kernels {
 
-HWY_EXPORT(Gemm);
-HWY_EXPORT(Transpose);
+HWY_EXPORT(SmallGemm);
 HWY_EXPORT(DotRows);
 HWY_EXPORT(FewRows);
+HWY_EXPORT(TurnRows);
 
-void own_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
-              std::size_t ldc) {
-  HWY_DYNAMIC_DISPATCH(Gemm)(m, n, k, a, b, addend, c, ldc);
-}
+void small_gemm(const Product& p) { HWY_DYNAMIC_DISPATCH(SmallGemm)(p); }
+void dot_rows(const Product& p) { HWY_DYNAMIC_DISPATCH(DotRows)(p); }
+void few_rows(const Product& p) { HWY_DYNAMIC_DISPATCH(FewRows)(p); }
 
-void transpose(real* y, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
-  HWY_DYNAMIC_DISPATCH(Transpose)(y, rows, x, ldx, rows, cols);
-}
+std::size_t turned_size(std::size_t m, std::size_t k) { return HWY_NAMESPACE::turned_ld(m) * k; }
 
-void few_rows(std::size_t m, std::size_t n, std::size_t k, const real* a_transposed, const real* b, std::size_t ldb,
-              Addend addend, real* c, std::size_t ldc) {
-  HWY_DYNAMIC_DISPATCH(FewRows)(m, n, k, a_transposed, b, ldb, addend, c, ldc);
-}
-
-void dot_rows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b,
-              std::size_t ldb, Addend addend, real* c, std::size_t ldc) {
-  HWY_DYNAMIC_DISPATCH(DotRows)(m, n, k, a, lda, b, ldb, addend, c, ldc);
+Operand turn_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
+  return HWY_DYNAMIC_DISPATCH(TurnRows)(to, a, lda, m, k);
 }
 
 }  // namespace seppo::inline SEPPO_ABI::kernels

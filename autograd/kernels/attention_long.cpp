@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 
 #include "../blas/gemm.h"
+#include "../core/simd-inl.h"
 #include "dropout-inl.h"
 #include "kernels.h"
 #include "rows-inl.h"
@@ -18,11 +19,10 @@ HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
-// Scores are computed in squares, of which two stay in the second-level cache. The matrix unit, which packs its
-// factors, wants large ones, and its processors have the cache for them.
+// Scores are computed in square tiles, of which two stay in L2.
 constexpr std::size_t kMostSide = 2 * DropoutFactors::kGroup;
 
-std::size_t tile_side() { return has_amx() ? kMostSide : kMostSide / 2; }
+std::size_t tile_side() { return std::min(preferred_tile_side(), kMostSide); }
 
 // With fewer queries, as in decoding, packing V would cost more than the products.
 constexpr std::size_t kFewQueries = 8;

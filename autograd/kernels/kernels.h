@@ -51,45 +51,6 @@ extern Kernel<void(real*y, std::size_t ldy, const real*x, std::size_t ldx, std::
 extern Kernel<double(const real* x, std::size_t n)> sum;           // accumulated in double
 extern Kernel<double(const real* x, std::size_t n)> squared_norm;  // sum x^2, accumulated in double
 
-// ---- products -----------------------------------------------------------------------------------
-
-// What gemm() (blas.h) computes without OpenBLAS.
-
-// A matrix with any strides, so that its transpose is free; one of them is 1.
-struct Factor {
-  const real* data;
-  std::size_t row, col;
-  Factor at(std::size_t i, std::size_t j) const { return {data + i * row + j * col, row, col}; }
-};
-// What a product is added to: nothing (null), what C holds, or one row for all rows (ld = 0).
-struct Addend {
-  const real* data = nullptr;
-  std::size_t ld = 0;
-  Addend at(std::size_t i, std::size_t j) const { return {data ? data + i * ld + j : nullptr, ld}; }
-};
-// C[m,n] = addend + A[m,k] B[k,n]
-void own_gemm(std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c, std::size_t ldc);
-// The same on the processor's matrix unit, if it has one, which is for single precision and Linux only. As exact as in
-// single precision, but infinite numbers give NaN (amx-inl.h).
-bool has_amx();
-// Blocks of C. The numbers are the same bit for bit; which blocks are faster changes with what else the core does.
-enum class AmxBlocks { narrow, wide };
-AmxBlocks faster_amx_blocks();  // on this thread, at the moment
-void amx_gemm(AmxBlocks blocks, std::size_t m, std::size_t n, std::size_t k, Factor a, Factor b, Addend addend, real* c,
-              std::size_t ldc);
-// C[m,n] = addend + A[m,k] B[n,k]^T for few rows of A, with A^T [k,m] dense; reads B once, as it lies.
-void few_rows(std::size_t m, std::size_t n, std::size_t k, const real* a_transposed, const real* b, std::size_t ldb,
-              Addend addend, real* c, std::size_t ldc);
-// The same on the matrix unit, with A packed for it into so many bytes.
-std::size_t amx_packed_rows(std::size_t m, std::size_t k);
-void amx_pack_rows(std::uint32_t* packed, std::size_t m, std::size_t k, const real* a, std::size_t lda);
-void amx_few_rows(std::size_t m, std::size_t n, std::size_t k, const std::uint32_t* packed, const real* b,
-                  std::size_t ldb, Addend addend, real* c, std::size_t ldc);
-// C[m,n] = addend + A[m,k] B[n,k]^T, reading B once for each four rows of A: for very few.
-void dot_rows(std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda, const real* b,
-              std::size_t ldb, Addend addend, real* c, std::size_t ldc);
-void transpose(real* y, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols);  // y = x^T, dense
-
 // ---- rows ---------------------------------------------------------------------------------------
 
 // y_j = exp(x_j - max x) / sum over the first `count` elements; the rest of the n become 0.

@@ -1,17 +1,15 @@
-// Products and attention against plain loops in double precision. Compiled for both precisions: some kernels have other
-// code for float than for double.
+// Attention against plain loops in double precision. Compiled for both precisions: some kernels have other code for
+// float than for double.
 #define BOOST_TEST_MODULE kernels
-#include <seppo/autograd/blas/gemm.h>
-#include <seppo/autograd/kernels/kernels.h>
-#include <seppo/autograd/ops.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/random.h>
+#include <seppo/autograd/kernels/kernels.h>
+#include <seppo/autograd/ops.h>
 
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -35,206 +33,6 @@ Values draw(std::size_t size, std::uint64_t seed) {
 }
 
 std::vector<real> reals(const Values& values) { return {values.begin(), values.end()}; }
-
-enum class Plus { nothing, c, row };
-
-// C = op(A) op(B) + what is asked for, on padded matrices, against three loops. The gaps between rows must stay.
-void check_gemm(seppo::Trans trans_a, seppo::Trans trans_b, std::size_t m, std::size_t n, std::size_t k, Plus plus) {
-  constexpr std::size_t kGap = 3;
-  const bool ta = trans_a == seppo::Trans::yes, tb = trans_b == seppo::Trans::yes;
-  const std::size_t lda = (ta ? m : k) + kGap, ldb = (tb ? k : n) + kGap, ldc = n + kGap;
-  const std::uint64_t seed = 4 * (m + 100 * n + 10000 * k);
-  const Values a = draw((ta ? k : m) * lda, seed), b = draw((tb ? n : k) * ldb, seed + 1),
-               before = draw(m * ldc, seed + 2), row = draw(n, seed + 3);
-  const std::vector<real> left = reals(a), right = reals(b);
-  std::vector<real> c = reals(before);
-  if (plus != Plus::c)  // may be uninitialised
-    for (std::size_t i = 0; i < m; ++i)
-      std::fill_n(c.begin() + static_cast<std::ptrdiff_t>(i * ldc), n, std::numeric_limits<real>::quiet_NaN());
-  if (plus == Plus::row)
-    seppo::gemm_plus_row(trans_a, trans_b, m, n, k, left.data(), lda, right.data(), ldb, reals(row).data(), c.data(),
-                         ldc);
-  else
-    seppo::gemm(trans_a, trans_b, m, n, k, left.data(), lda, right.data(), ldb, plus == Plus::c, c.data(), ldc);
-  double worst = 0;
-  for (std::size_t i = 0; i < m; ++i)
-    for (std::size_t j = 0; j < ldc; ++j) {
-      double expected = before[i * ldc + j];
-      if (j < n) {
-        if (plus != Plus::c) expected = plus == Plus::row ? row[j] : 0;
-        for (std::size_t p = 0; p < k; ++p)
-          expected += a[ta ? p * lda + i : i * lda + p] * b[tb ? j * ldb + p : p * ldb + j];
-      }
-      const double got{c[i * ldc + j]};
-      worst = std::max(worst, std::isnan(got) ? 1 : std::abs(got - expected));
-    }
-  BOOST_CHECK_MESSAGE(worst < kTolerance, "gemm " << m << "x" << n << "x" << k << (ta ? " T" : " N") << (tb ? "T" : "N")
-                                                  << " plus " << static_cast<int>(plus) << ": off by " << worst);
-}
-
-}  // namespace
-
-// Sizes on both sides of every limit in blas.cpp and the kernels of products: few rows, blocks, panels, OpenBLAS.
-BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
-  using enum seppo::Trans;
-  for (const auto trans_a : {no, yes})
-    for (const auto trans_b : {no, yes}) {
-      for (const Plus plus : {Plus::nothing, Plus::c, Plus::row}) {
-        for (const std::size_t m : {1u, 3u, 4u, 5u, 7u, 12u, 65u})
-          for (const std::size_t n : {1u, 2u, 16u, 19u, 32u, 33u, 48u, 57u})
-            for (const std::size_t k : {1u, 5u, 16u}) check_gemm(trans_a, trans_b, m, n, k, plus);
-        // few rows against many columns, and long sums: each has a loop of its own
-        for (const std::size_t m : {1u, 2u, 3u, 4u, 6u})
-          for (const std::size_t k : {24u, 37u, 100u, 129u, 300u}) check_gemm(trans_a, trans_b, m, 40, k, plus);
-        check_gemm(trans_a, trans_b, 400, 70, 300, plus);
-        check_gemm(trans_a, trans_b, 9, 600, 257, plus);
-        check_gemm(trans_a, trans_b, 64, 300, 520, plus);
-        if (plus == Plus::nothing) check_gemm(trans_a, trans_b, 66, 600, 450, plus);
-      }
-      check_gemm(trans_a, trans_b, 70, 530, 600, Plus::c);  // more than a block, of either factor
-      check_gemm(trans_a, trans_b, 530, 540, 70, Plus::row);
-    }
-  for (const Plus plus : {Plus::nothing, Plus::c, Plus::row}) {
-    check_gemm(no, yes, 300, 530, 500, plus);
-    // few rows and a large B, whose size is no multiple of a tile's
-    for (const std::size_t m : {5u, 16u, 17u, 32u, 33u, 64u}) check_gemm(no, yes, m, (8192 / m + 258) | 1, 300, plus);
-  }
-  // Within a task a product is not cut for the threads: the matrix unit takes the factor that stays in parts then, of its
-  // terms or of its lines.
-  seppo::run_tasks(2, [](std::size_t task) {
-    if (task == 0) return;
-    check_gemm(no, yes, 330, 350, 600, Plus::row);
-    check_gemm(yes, no, 670, 650, 520, Plus::c);
-  });
-}
-
-namespace {
-
-// A product large enough for every kernel, also once it is cut into pieces for the threads.
-struct Large {
-  std::size_t m, n, k;
-  std::vector<real> a, b, c;
-
-  // fill(size, number) draws a factor
-  template <class F>
-  Large(std::size_t m, std::size_t n, std::size_t k, const F& fill)
-      : m(m), n(n), k(k), a(fill(m * k, 1)), b(fill(n * k, 2)), c(m * n) {}
-
-  void multiply() {
-    seppo::gemm(seppo::Trans::no, seppo::Trans::yes, m, n, k, a.data(), k, b.data(), k, 0, c.data(), n);
-  }
-  // Calls f(sum of the products, sum of their magnitudes, result) for every element.
-  template <class F>
-  void for_each(const F& f) const {
-    for (std::size_t i = 0; i < m; ++i)
-      for (std::size_t j = 0; j < n; ++j) {
-        double sum = 0, magnitudes = 0;
-        for (std::size_t p = 0; p < k; ++p) {
-          const double product = double{a[i * k + p]} * double{b[j * k + p]};
-          sum += product, magnitudes += std::abs(product);
-        }
-        f(sum, magnitudes, double{c[i * n + j]});
-      }
-  }
-};
-
-std::vector<real> of_many_magnitudes(std::size_t size, std::uint64_t seed, int largest) {
-  seppo::RandomStream random(seed, seppo::Purpose::test);
-  std::vector<real> values(size);
-  for (real& v : values)
-    v = static_cast<real>(std::ldexp(random.normal(), largest - static_cast<int>(random.below(40))));
-  return values;
-}
-
-// Runs check(product) for a product of many rows and for one of few.
-template <class F, class Check>
-void for_large_products(const F& fill, const Check& check) {
-  check(Large(300, 130, 90, fill));
-  check(Large(20, 600, 180, fill));
-}
-
-}  // namespace
-
-// Also where a factor is cut into numbers of fewer digits: of a sum's terms one is often much larger than the others,
-// so digits that it lacks are seen.
-BOOST_AUTO_TEST_CASE(large_products_lose_no_digits) {
-  const auto fill = [](std::size_t size, std::uint64_t seed) { return of_many_magnitudes(size, seed, 20); };
-  for_large_products(fill, [](Large product) {
-    product.multiply();
-    double worst = 0;
-    product.for_each(
-        [&](double sum, double magnitudes, double got) { worst = std::max(worst, std::abs(got - sum) / magnitudes); });
-    BOOST_CHECK_LT(worst, 6 * double{std::numeric_limits<real>::epsilon()});
-  });
-}
-
-// Where a number's last digits are too small for the type.
-BOOST_AUTO_TEST_CASE(large_products_of_the_smallest_numbers) {
-  constexpr int kSmallest = std::numeric_limits<real>::min_exponent;
-  const auto fill = [](std::size_t size, std::uint64_t number) {
-    return of_many_magnitudes(size, 2 + number, number == 1 ? kSmallest + 20 : 20);
-  };
-  for_large_products(fill, [](Large product) {
-    product.multiply();
-    // each product may lose a smallest number, times b
-    const double lost = static_cast<double>(product.k) * std::ldexp(1, kSmallest + 20);
-    product.for_each([&](double sum, double magnitudes, double got) {
-      BOOST_REQUIRE_LT(std::abs(got - sum), 1e-6 * magnitudes + lost);
-    });
-  });
-}
-
-BOOST_AUTO_TEST_CASE(a_number_that_is_none_spoils_its_row_or_column_of_a_large_product) {
-  const auto fill = [](std::size_t size, std::uint64_t seed) { return reals(draw(size, 4 + seed)); };
-  for (const real bad : {std::numeric_limits<real>::quiet_NaN(), std::numeric_limits<real>::infinity()})
-    for_large_products(fill, [&](Large product) {
-      const std::size_t m = product.m, n = product.n, k = product.k, row = m * 2 / 3, column = 7;
-      product.a[row * k + 3] = bad;
-      product.b[column * k] = product.b[column * k + k - 1] = bad;
-      product.multiply();
-      for (std::size_t i = 0; i < m; ++i)
-        for (std::size_t j = 0; j < n; ++j)
-          BOOST_REQUIRE_EQUAL(std::isfinite(product.c[i * n + j]), i != row && j != column);
-    });
-}
-
-// It may choose them by how fast they are at the moment.
-BOOST_AUTO_TEST_CASE(the_matrix_unit_gives_the_same_numbers_with_any_blocks) {
-  namespace kernels = seppo::kernels;
-  if (!kernels::has_amx()) {
-    std::cout << "skipped: blocks of the matrix unit; the processor has none\n";
-    return;
-  }
-  for (const std::size_t n : {130u, 20u}) {  // with so few columns packing does not fit between the instructions
-    constexpr std::size_t m = 300, k = 600;
-    const std::vector<real> a = reals(draw(m * k, 7)), b = reals(draw(n * k, 8)), row = reals(draw(n, 9));
-    const auto product = [&](kernels::AmxBlocks blocks, bool is_turned) {
-      std::vector<real> c(m * n);
-      if (is_turned)
-        kernels::amx_gemm(blocks, n, m, k, {b.data(), 1, n}, {a.data(), m, 1}, {}, c.data(), m);
-      else
-        kernels::amx_gemm(blocks, m, n, k, {a.data(), k, 1}, {b.data(), 1, k}, {row.data(), 0}, c.data(), n);
-      return c;
-    };
-    for (const bool is_turned : {false, true})
-      BOOST_CHECK(product(kernels::AmxBlocks::narrow, is_turned) == product(kernels::AmxBlocks::wide, is_turned));
-  }
-}
-
-BOOST_AUTO_TEST_CASE(large_products_are_the_same_for_any_number_of_threads) {
-  const auto product = [](int threads, std::size_t m, std::size_t n, std::size_t k) {
-    seppo::set_num_threads(threads);
-    const std::vector<real> a = reals(draw(m * k, 1)), b = reals(draw(n * k, 2));
-    std::vector<real> c(m * n);
-    seppo::gemm(seppo::Trans::no, seppo::Trans::yes, m, n, k, a.data(), k, b.data(), k, 0, c.data(), n);
-    seppo::set_num_threads(1);
-    return c;
-  };
-  for (const std::size_t m : {1u, 2u, 20u, 40u, 300u, 700u})
-    for (const int threads : {2, 3}) BOOST_CHECK(product(1, m, 600, 500) == product(threads, m, 600, 500));
-}
-
-namespace {
 
 // What attention is asked for: sequences of queries and keys, and the heads.
 struct Case {
@@ -386,7 +184,7 @@ BOOST_AUTO_TEST_CASE(attention_of_short_sequences) {
             check_attention(make_case(sequences, 4, 9, heads, width, is_causal, are_equal));
 }
 
-// The last ones have more than one tile each way, which the matrix unit multiplies where there is one.
+// The last ones have more than one tile each way, which AMX multiplies where there is one.
 BOOST_AUTO_TEST_CASE(attention_of_long_sequences) {
   for (const int width : {3, 20, 64})
     for (const bool is_causal : {false, true}) {

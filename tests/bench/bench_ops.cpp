@@ -5,10 +5,9 @@
 // Beside the time stands what was achieved: GFLOP/s, to be compared with "peak/flops" in the same run (a small
 // product), and GB/s read and written, with "peak/copy" (64 MiB).
 #include <seppo/autograd/blas/gemm.h>
-#include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/core/memory.h>
-#include <seppo/autograd/ops.h>
 #include <seppo/autograd/core/parallel.h>
+#include <seppo/autograd/ops.h>
 #include <seppo/nn/optim/adam.h>
 
 #include <benchmark/benchmark.h>
@@ -76,8 +75,11 @@ constexpr GemmCase kGemms[] = {{"J1 QKV", 144, 96, 32, Trans::no, Trans::yes},
                                {"J1 QKV dW", 96, 32, 144, Trans::yes, Trans::no},
                                {"J3 QKV", 512, 96, 32, Trans::no, Trans::yes},
                                {"J2 QKV", 288, 768, 256, Trans::no, Trans::yes},
+                               {"J2 QKV dX", 288, 256, 768, Trans::no, Trans::no},
                                {"J2 QKV dW", 768, 256, 288, Trans::yes, Trans::no},
                                {"J4 FFN", 256, 2048, 512, Trans::no, Trans::yes},
+                               {"J4 FFN dX", 256, 512, 2048, Trans::no, Trans::no},
+                               {"J4 FFN dW", 2048, 512, 256, Trans::yes, Trans::no},
                                {"J4 logits", 256, 8000, 512, Trans::no, Trans::yes},
                                {"J5 FFN", 1024, 1536, 384, Trans::no, Trans::yes},
                                {"J5 FFN dW", 1536, 384, 1024, Trans::yes, Trans::no},
@@ -101,15 +103,6 @@ void run_gemm(benchmark::State& state, const GemmCase& g) {
   g.in_shard ? run_tasks(2, multiply) : multiply(0);
   set_rates(state, 2.0 * static_cast<double>(g.m * g.n * g.k),
             g.different > 1 ? static_cast<double>(g.k * g.n * sizeof(real)) : 0);
-}
-
-// gemm() takes the faster blocks of the two; beside a neighbour on the core they differ.
-void run_amx_blocks(benchmark::State& state, kernels::AmxBlocks blocks) {
-  constexpr std::size_t m = 256, n = 2048, k = 512;  // J4 FFN
-  const Memory a = random_block(m * k), b = random_block(n * k), c(m * n * sizeof(real));
-  for (auto _ : state)
-    kernels::amx_gemm(blocks, m, n, k, {a.as<real>(), k, 1}, {b.as<real>(), 1, k}, {}, c.as<real>(), n);
-  set_rates(state, 2.0 * m * n * k, 0);
 }
 
 // An op on a [rows, cols] tensor, forward or forward and backward; the bytes are those of its inputs and outputs.
@@ -157,10 +150,6 @@ void register_all() {
   add("peak/copy", peak_copy);
   for (const GemmCase& g : kGemms)
     add(std::string("gemm/") + g.name, [&g](benchmark::State& state) { run_gemm(state, g); });
-  if (kernels::has_amx()) {
-    add("matrix unit/narrow blocks", [](benchmark::State& s) { run_amx_blocks(s, kernels::AmxBlocks::narrow); });
-    add("matrix unit/wide blocks", [](benchmark::State& s) { run_amx_blocks(s, kernels::AmxBlocks::wide); });
-  }
 
   const auto ones = std::make_shared<std::vector<real>>(1024, real{1});
   const auto row = [ones](const Tensor& x) { return tensor({x.size(1)}, {ones->data(), x.cols()}); };

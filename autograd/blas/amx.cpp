@@ -1,0 +1,323 @@
+// Large products in single precision on AMX, the tile multiplier of x86 processors. It multiplies bfloat16 numbers, of
+// 8 significant bits, and adds in single precision, many times as many at once as vectors do. Each number is split into
+// three of them, x = x0 + x1 + x2, and of the nine products in a b the six largest are summed: what is left out is
+// below 2^-22 |a b| at worst and about 2^-26 mostly (Henry, Tang and Heinecke 2019). The split has no infinity: it
+// makes NaN of infinite numbers and of those from 3.39e38 on.
+//
+// The operand with fewer lines (A's rows, B's columns) is packed in blocks that fill half of L2. The lines of the other
+// pass by each block 32 at a time, the next ones being packed by vectors between AMX's instructions.
+#include "amx.h"
+
+#ifdef SEPPO_AMX
+
+#include <cpuid.h>
+#include <hwy/targets.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 finds its own headers guilty (GCC bug 105593)
+#endif
+#define SEPPO_AMX_CODE __attribute__((target("avx512f,avx512bw,avx512vl,amx-tile,amx-bf16")))
+#define SEPPO_AMX_INLINE SEPPO_AMX_CODE inline __attribute__((always_inline))
+
+namespace seppo::inline SEPPO_ABI::amx {
+namespace {
+
+using Word = std::uint32_t;  // two bfloat16 numbers
+
+// A tile: kSide rows of a cache line each, which is kSide numbers of C or twice as many bfloat16 numbers.
+constexpr std::size_t kSide = 16, kTile = kSide * kSide, kLine = 64;
+// Lines are packed in spans of two tiles, each span in slices of kStep terms: for each of the three parts both tiles.
+constexpr std::size_t kSpan = 2 * kSide, kStep = 2 * kSide, kParts = 3, kSlice = kParts * 2 * kTile;
+
+std::size_t slices(std::size_t terms) { return (terms + kStep - 1) / kStep; }
+std::size_t spans(std::size_t lines) { return (lines + kSpan - 1) / kSpan; }
+// How many of `most` from `first` on lie before `end`.
+std::size_t count(std::size_t first, std::size_t end, std::size_t most) {
+  return first < end ? std::min(most, end - first) : 0;
+}
+
+// ---- packing ------------------------------------------------------------------------------------
+
+// x = x0 + x1 + x2, each in the upper half of a word: x0 is rounded and x1 cut off, which leaves 8 bits for x2. Below
+// x2 other bits may be set.
+SEPPO_AMX_INLINE void split(__m512 x, __m512i (&part)[kParts]) {
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000)), half = _mm512_set1_epi32(0x8000);
+  part[0] = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(x), half), upper);
+  const __m512 rest = _mm512_sub_ps(x, _mm512_castsi512_ps(part[0]));
+  part[1] = _mm512_and_si512(_mm512_castps_si512(rest), upper);
+  part[2] = _mm512_castps_si512(_mm512_sub_ps(rest, _mm512_castsi512_ps(part[1])));
+}
+
+constexpr std::size_t kRows = 4, kQuads = kSide / kRows;  // of a tile, packed at once
+
+// Rows of words, for each part: the lower halves and the upper ones.
+SEPPO_AMX_INLINE void pack_rows(Word* to, const __m512 (&low)[kRows], const __m512 (&high)[kRows]) {
+  for (std::size_t i = 0; i < kRows; ++i) {
+    __m512i x[kParts], y[kParts];
+    split(low[i], x);
+    split(high[i], y);
+    for (std::size_t p = 0; p < kParts; ++p)  // two shorts of x's upper half and y's
+      _mm512_store_si512(to + p * 2 * kTile + i * kSide,
+                         _mm512_mask_mov_epi16(_mm512_srli_epi32(x[p], 16), 0xaaaaaaaa, y[p]));
+  }
+}
+
+// Four columns of 16 rows: squares of 4 x 4 within 128 bits.
+SEPPO_AMX_INLINE void load_columns_of(__m512 (&v)[kRows], const real* x, std::size_t ld) {
+  for (std::size_t r = 0; r < kRows; ++r) {
+    v[r] = _mm512_castps128_ps512(_mm_loadu_ps(x + r * ld));
+    v[r] = _mm512_insertf32x4(v[r], _mm_loadu_ps(x + (r + 4) * ld), 1);
+    v[r] = _mm512_insertf32x4(v[r], _mm_loadu_ps(x + (r + 8) * ld), 2);
+    v[r] = _mm512_insertf32x4(v[r], _mm_loadu_ps(x + (r + 12) * ld), 3);
+  }
+  const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(v[0], v[1])),
+                high01 = _mm512_castps_pd(_mm512_unpackhi_ps(v[0], v[1])),
+                low23 = _mm512_castps_pd(_mm512_unpacklo_ps(v[2], v[3])),
+                high23 = _mm512_castps_pd(_mm512_unpackhi_ps(v[2], v[3]));
+  v[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23));
+  v[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23));
+  v[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23));
+  v[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
+}
+
+// Some lines and terms of an operand.
+struct Lines {
+  Operand from;  // at(line, term)
+  std::size_t lines, terms;
+  bool are_rows;  // of tiles: A's lines are, for B terms are
+
+  // At most so many from a line and a term on.
+  Lines part(std::size_t line, std::size_t most_lines, std::size_t term, std::size_t most_terms) const {
+    return {from.at(line, term), count(line, lines, most_lines), count(term, terms, most_terms), are_rows};
+  }
+};
+
+// Packs a span, a few rows of its tiles at a time. A word holds terms p and p + kSide of a line.
+class Packer {
+ public:
+  Packer(Word* to, const Lines& from)
+      : to_(to),
+        from_(from),
+        end_(from.lines > 0 ? slices(from.terms) * 2 * kQuads : 0),
+        across_(from.are_rows ? from.from.row : from.from.col),
+        along_(from.are_rows ? from.from.col : from.from.row) {}
+
+  SEPPO_AMX_INLINE void some() {
+    if (done_ == end_) return;
+    const std::size_t tile = done_ / kQuads, row = done_ % kQuads * kRows;
+    const std::size_t line = tile % 2 * kSide, term = tile / 2 * kStep, other = kSide * from_.from.col;
+    ++done_;
+    const real* at = from_.from.at(line, term).data + row * across_;
+    const bool is_whole = line + kSide <= from_.lines && term + kStep <= from_.terms;
+    __m512 low[kRows], high[kRows];
+    if (is_whole && along_ != 1) {
+      load_columns_of(low, at, along_);
+      load_columns_of(high, at + other, along_);
+    } else if (is_whole) {
+      for (std::size_t i = 0; i < kRows; ++i) {
+        low[i] = _mm512_loadu_ps(at + i * across_);
+        high[i] = _mm512_loadu_ps(at + i * across_ + other);
+      }
+    } else {
+      copy(low, line, term, row);
+      copy(high, line, term + kSide, row);
+    }
+    pack_rows(to_ + tile / 2 * kSlice + tile % 2 * kTile + row * kSide, low, high);
+  }
+  SEPPO_AMX_CODE void all() {
+    while (done_ < end_) some();
+  }
+
+ private:
+  // Rows where the operand ends, with zeros beyond.
+  SEPPO_AMX_CODE __attribute__((noinline)) void copy(__m512 (&to)[kRows], std::size_t line, std::size_t term,
+                                                     std::size_t row) const {
+    (from_.are_rows ? line : term) += row;
+    const std::size_t lines = count(line, from_.lines, from_.are_rows ? kRows : kSide);
+    const std::size_t terms = count(term, from_.terms, from_.are_rows ? kSide : kRows);
+    alignas(kLine) real rows[kRows][kSide] = {};
+    for (std::size_t i = 0; i < lines; ++i)
+      for (std::size_t p = 0; p < terms; ++p)
+        (from_.are_rows ? rows[i][p] : rows[p][i]) = *from_.from.at(line + i, term + p).data;
+    for (std::size_t i = 0; i < kRows; ++i) to[i] = _mm512_load_ps(rows[i]);
+  }
+
+  Word* to_;
+  Lines from_;
+  std::size_t end_, done_ = 0;  // in fours of rows
+  std::size_t across_, along_;  // strides from row to row of a tile, and within a row
+};
+
+// ---- multiplying --------------------------------------------------------------------------------
+
+struct alignas(kLine) TileShapes {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t bytes[16] = {};
+  std::uint8_t rows[16] = {};
+
+  constexpr explicit TileShapes(std::size_t tiles) {
+    std::fill_n(bytes, tiles, kLine);
+    std::fill_n(rows, tiles, kSide);
+  }
+};
+
+// Tiles 0, 1, 5 and 6 are C, 2 and 3 a part of A's rows, 4 and 7 the same part of B's columns.
+SEPPO_AMX_INLINE void load_rows(const Word* slice, std::size_t part) {
+  _tile_loadd(2, slice + part * 2 * kTile, kLine);
+  _tile_loadd(3, slice + part * 2 * kTile + kTile, kLine);
+}
+SEPPO_AMX_INLINE void load_columns(const Word* slice, std::size_t part) {
+  _tile_loadd(4, slice + part * 2 * kTile, kLine);
+  _tile_loadd(7, slice + part * 2 * kTile + kTile, kLine);
+}
+SEPPO_AMX_INLINE void multiply_parts(Packer& next) {
+  _tile_dpbf16ps(0, 2, 4);
+  _tile_dpbf16ps(1, 3, 4);
+  _tile_dpbf16ps(5, 2, 7);
+  _tile_dpbf16ps(6, 3, 7);
+  next.some();
+}
+
+// sum[kSpan, kSpan], its rows ld apart, of so many slices. Its smaller parts come first: added to the larger ones each
+// would be rounded to their digits. Inlined into another function's loops its own would spill.
+SEPPO_AMX_CODE __attribute__((noinline)) void multiply_spans(std::size_t slices, const Word* a, const Word* b,
+                                                             real* sum, std::size_t ld, Packer& next) {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(5);
+  _tile_zero(6);
+  for (const Word *rows = a, *columns = b; rows < a + slices * kSlice; rows += kSlice, columns += kSlice) {
+    load_rows(rows, 0);
+    load_columns(columns, 2);
+    multiply_parts(next);
+    load_columns(columns, 1);
+    multiply_parts(next);
+    load_rows(rows, 1);
+    multiply_parts(next);
+    load_columns(columns, 0);
+    multiply_parts(next);
+    load_rows(rows, 2);
+    multiply_parts(next);
+  }
+  for (const Word *rows = a, *columns = b; rows < a + slices * kSlice; rows += kSlice, columns += kSlice) {
+    load_rows(rows, 0);
+    load_columns(columns, 0);
+    multiply_parts(next);
+  }
+  const std::size_t row = ld * sizeof(real);
+  _tile_stored(0, sum, row);
+  _tile_stored(1, sum + kSide * ld, row);
+  _tile_stored(5, sum + kSide, row);
+  _tile_stored(6, sum + kSide * ld + kSide, row);
+}
+
+// p.c = p.addend + sum, for the rows and columns that C has of a span
+SEPPO_AMX_CODE void put_block(const Product& p, const real* sum) {
+  for (std::size_t i = 0; i < p.m; ++i)
+    for (std::size_t j = 0; j < p.n; j += kSide) {
+      const auto lanes = static_cast<__mmask16>((1u << count(j, p.n, kSide)) - 1);
+      __m512 s = _mm512_load_ps(sum + i * kSpan + j);
+      if (p.addend.data) s = _mm512_add_ps(s, _mm512_maskz_loadu_ps(lanes, p.addend.at(i, j).data));
+      _mm512_mask_storeu_ps(p.c + i * p.ldc + j, lanes, s);
+    }
+}
+
+// While a block is multiplied its place in C comes into L2: stores of tiles would wait for it.
+void fetch_block(const Product& p) {
+  for (std::size_t i = 0; i < p.m; ++i)
+    for (std::size_t j = 0; j < p.n; j += kSide) __builtin_prefetch(p.c + i * p.ldc + j, 0, 2);
+}
+
+// ---- blocks -------------------------------------------------------------------------------------
+
+// Of the operand that stays a block of about so many numbers is packed at a time: in six bytes each they fill half of
+// an L2 of 2 MiB, which sees much else pass by.
+constexpr std::size_t kBlock = 320 * 512;
+// A C of more numbers is not taken to be in L2.
+constexpr std::size_t kNearC = 256 * 256;
+
+// The terms of a block: half as many as could be, if all lines fit in then.
+std::size_t block_terms(std::size_t lines, std::size_t k) {
+  const std::size_t most = std::min<std::size_t>(k, 512), half = 256;
+  return lines * most > kBlock && lines * half <= kBlock ? half : most;
+}
+
+// The lines of a block: all of them, or the parts are alike, for the other operand is packed again for each.
+std::size_t block_lines(std::size_t lines, std::size_t terms) {
+  const std::size_t parts = (lines * terms + kBlock - 1) / kBlock;
+  return (spans(lines) + parts - 1) / parts * kSpan;
+}
+
+SEPPO_AMX_CODE void multiply(const Product& p) {
+  const Lines rows = {p.a, p.m, p.k, true}, columns = {{p.b.data, p.b.col, p.b.row}, p.n, p.k, false};
+  const bool rows_pass = p.m >= p.n, is_far = p.m * p.n > kNearC;
+  const Lines &staying = rows_pass ? columns : rows, &passing = rows_pass ? rows : columns;
+  const std::size_t terms = block_terms(staying.lines, p.k), lines = block_lines(staying.lines, terms);
+  const std::size_t most = slices(terms) * kSlice;  // of a span
+  Word* const memory = packing_memory(most * (2 + spans(lines)) * sizeof(Word)).as<Word>();
+  Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
+  static constexpr TileShapes shapes(8);  // static, since the compiler believes that eight bytes are read
+  _tile_loadconfig(&shapes);
+  for (std::size_t t = 0; t < p.k; t += terms) {
+    const Product sum = p.terms(t, count(t, p.k, terms));
+    const std::size_t depth = slices(sum.k);
+    for (std::size_t first = 0; first < staying.lines; first += lines) {
+      const std::size_t end = std::min(first + lines, staying.lines);
+      for (std::size_t i = first; i < end; i += kSpan)
+        Packer(here + (i - first) / kSpan * depth * kSlice, staying.part(i, kSpan, t, terms)).all();
+      Packer(now, passing.part(0, kSpan, t, terms)).all();
+      for (std::size_t j = 0; j < passing.lines; j += kSpan, std::swap(now, then)) {
+        Packer next(then, passing.part(j + kSpan, kSpan, t, terms));
+        for (std::size_t i = first; i < end; i += kSpan) {
+          const Word* const stays = here + (i - first) / kSpan * depth * kSlice;
+          const std::size_t row = rows_pass ? j : i, col = rows_pass ? i : j;
+          const Word *const left = rows_pass ? now : stays, *const right = rows_pass ? stays : now;
+          const Product block = sum.rows(row, count(row, p.m, kSpan)).columns(col, count(col, p.n, kSpan));
+          if (is_far) fetch_block(block);
+          if (!block.addend.data && block.m == kSpan && block.n == kSpan) {  // reading a sum just stored would wait
+            multiply_spans(depth, left, right, block.c, p.ldc, next);
+          } else {
+            alignas(kLine) real numbers[kSpan * kSpan];
+            multiply_spans(depth, left, right, numbers, kSpan, next);
+            put_block(block, numbers);
+          }
+        }
+        next.all();
+      }
+    }
+  }
+  _tile_release();
+}
+
+}  // namespace
+
+bool is_available() {
+  static const bool is = [] {
+    constexpr unsigned kBfloat16 = 1u << 22, kTiles = 1u << 24;
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl: the system saves tiles if asked to
+    unsigned a, b, c, d = 0;
+    const bool cpu_has = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kBfloat16) && (d & kTiles);
+    const bool may_use_newest = (hwy::SupportedTargets() & HWY_AVX3_DL) != 0;  // the first processors with AMX have it
+    return cpu_has && may_use_newest && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return is;
+}
+
+// Packing takes longer than for vectors.
+bool suits(const Product& p) {
+  constexpr std::size_t kLeast = 64, kWorthPacking = std::size_t{1} << 21;
+  return std::min({p.m, p.n, p.k}) >= kLeast && p.m * p.n * p.k >= kWorthPacking && is_available();
+}
+
+void gemm(const Product& p) { multiply(p); }
+
+}  // namespace seppo::inline SEPPO_ABI::amx
+
+#endif

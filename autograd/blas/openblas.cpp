@@ -1,0 +1,120 @@
+// Calls OpenBLAS, having seen to it that it runs on one thread and with kernels for this processor: versions older than
+// a processor may take it for one of 2004.
+#include "openblas.h"
+
+#include "../core/check.h"
+#include "amx.h"
+#include "gemm.h"
+
+#include <cblas.h>
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <initializer_list>
+#include <limits>
+#include <string>
+
+// In an OpenBLAS for many processors (DYNAMIC_ARCH): choose the kernels, from OPENBLAS_CORETYPE or the processor.
+extern "C" {
+__attribute__((weak)) void gotoblas_dynamic_init();
+__attribute__((weak)) void gotoblas_dynamic_quit();
+}
+
+namespace seppo::inline SEPPO_ABI {
+namespace openblas {
+namespace {
+
+constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
+
+// The kernels of x86 processors that OpenBLAS has, by the vectors they use. It may know others: newer ones.
+bool is_one_of(std::initializer_list<const char*> names, const std::string& core) {
+  return std::any_of(names.begin(), names.end(), [&](const char* name) { return core == name; });
+}
+bool lacks_avx2(const std::string& core) {
+  return is_one_of({"Prescott", "Core2", "Penryn", "Dunnington", "Atom", "Nano", "Nehalem", "Sandybridge", "Opteron",
+                    "Opteron_SSE3", "Barcelona", "Bobcat", "Bulldozer", "Piledriver", "Steamroller"},
+                   core);
+}
+bool lacks_avx512(const std::string& core) {
+  return lacks_avx2(core) || is_one_of({"Haswell", "Excavator", "Zen"}, core);
+}
+
+// Better kernels than the core's for this processor, or null.
+const char* better_than(const std::string& core) {
+  const auto targets = hwy::SupportedTargets();
+  if ((targets & HWY_AVX3) && lacks_avx512(core)) return "SkylakeX";
+  if ((targets & HWY_AVX2) && lacks_avx2(core)) return "Haswell";
+  return nullptr;
+}
+
+struct Setup {
+  std::string description, advice;
+
+  // Nobody may be within OpenBLAS meanwhile: this runs before the first product, and other threads wait for it.
+  Setup() {
+    const std::string chosen = openblas_get_corename();
+    const bool is_users_choice = std::getenv(kCoreType) != nullptr;
+    const char* const better = is_users_choice ? nullptr : better_than(chosen);
+    if (better && gotoblas_dynamic_init && gotoblas_dynamic_quit) {
+      setenv(kCoreType, better, 1);
+      gotoblas_dynamic_quit();
+      gotoblas_dynamic_init();
+      unsetenv(kCoreType);
+    }
+    openblas_set_num_threads(1);
+
+    const std::string core = openblas_get_corename();
+    const std::string config = openblas_get_config();  // "OpenBLAS 0.3.21 ..."
+    description = config.substr(0, config.find(' ', config.find(' ') + 1)) + " with kernels for " + core;
+    if (core != chosen) description += " (its own choice was " + chosen + ")";
+    description += ", on one thread; small products and those of few rows: seppo's own kernel";
+    if (amx::is_available()) description += "; large ones: AMX";
+    if (better && better_than(core))
+      advice = "OpenBLAS computes with kernels for " + core + ", an older processor than this; one built with " +
+               "DYNAMIC_ARCH=1 and " + better + " kernels would be faster";
+  }
+};
+
+const Setup& setup() {
+  static const Setup done;
+  return done;
+}
+
+blasint blas_size(std::size_t size) {
+  check(size <= static_cast<std::size_t>(std::numeric_limits<blasint>::max()), "gemm: size ", size,
+        " exceeds the integers of BLAS");
+  return static_cast<blasint>(size);
+}
+
+CBLAS_TRANSPOSE transposition(const Operand& x) { return x.col == 1 ? CblasNoTrans : CblasTrans; }
+
+// The stride of x[rows, cols]; where both are 1, BLAS may ask for more than there is.
+blasint stride(const Operand& x, std::size_t rows, std::size_t cols) {
+  return blas_size(x.col == 1 ? std::max(x.row, cols) : std::max(x.col, rows));
+}
+
+}  // namespace
+
+void gemm(const Product& p) {
+  setup();
+  if (p.addend.data && p.addend.data != p.c)
+    for (std::size_t i = 0; i < p.m; ++i) std::copy_n(p.addend.at(i, 0).data, p.n, p.c + i * p.ldc);
+#ifdef SEPPO_FLOAT64
+  constexpr auto run = cblas_dgemm;
+#else
+  constexpr auto run = cblas_sgemm;
+#endif
+  run(CblasRowMajor, transposition(p.a), transposition(p.b), blas_size(p.m), blas_size(p.n), blas_size(p.k), real{1},
+      p.a.data, stride(p.a, p.m, p.k), p.b.data, stride(p.b, p.k, p.n), p.addend.data ? 1 : 0, p.c, blas_size(p.ldc));
+}
+
+}  // namespace openblas
+
+const char* blas_description() { return openblas::setup().description.c_str(); }
+const char* blas_advice() {
+  const std::string& advice = openblas::setup().advice;
+  return advice.empty() ? nullptr : advice.c_str();
+}
+
+}  // namespace seppo::inline SEPPO_ABI

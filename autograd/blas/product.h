@@ -1,0 +1,63 @@
+// A product as the files behind gemm() pass it on, and what small_gemm.cpp computes.
+#pragma once
+
+#include "../core/memory.h"
+#include "../core/real.h"
+
+#include <cstddef>
+
+namespace seppo::inline SEPPO_ABI {
+
+// A matrix with any strides, so that its transpose is free; one of them is 1.
+struct Operand {
+  const real* data;
+  std::size_t row, col;
+  Operand at(std::size_t i, std::size_t j) const { return {data + i * row + j * col, row, col}; }
+};
+
+// What a product is added to: nothing (null), what C holds, or one row for all rows (ld = 0).
+struct Addend {
+  const real* data = nullptr;
+  std::size_t ld = 0;
+  Addend at(std::size_t i, std::size_t j) const { return {data ? data + i * ld + j : nullptr, ld}; }
+};
+
+// C[m,n] = addend + A[m,k] B[k,n]
+struct Product {
+  std::size_t m, n, k;
+  Operand a, b;
+  Addend addend;
+  real* c;
+  std::size_t ldc;
+
+  Product rows(std::size_t first, std::size_t count) const {
+    return {count, n, k, a.at(first, 0), b, addend.at(first, 0), c + first * ldc, ldc};
+  }
+  Product columns(std::size_t first, std::size_t count) const {
+    return {m, count, k, a, b.at(0, first), addend.at(0, first), c + first, ldc};
+  }
+  // A part of the sum; those after the first add to C.
+  Product terms(std::size_t first, std::size_t count) const {
+    return {m, n, count, a.at(0, first), b.at(first, 0), first == 0 ? addend : Addend{c, ldc}, c, ldc};
+  }
+};
+
+// Memory of the calling thread for packed operands, kept from one product to the next.
+inline Memory& packing_memory(std::size_t bytes) {
+  static thread_local Memory memory;
+  if (memory.size() < bytes) memory = Memory(bytes);
+  return memory;
+}
+
+namespace kernels {
+
+void small_gemm(const Product& p);
+// For at most four rows, with A's rows and B's columns dense: reads B once.
+void dot_rows(const Product& p);
+// For up to some dozens of rows, of which turn_rows() has made A, and with B's columns dense: reads B once.
+void few_rows(const Product& p);
+std::size_t turned_size(std::size_t m, std::size_t k);  // elements
+Operand turn_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k);
+
+}  // namespace kernels
+}  // namespace seppo::inline SEPPO_ABI

@@ -1,0 +1,91 @@
+// Which products OpenBLAS computes, seen by wrapping its functions at link time (-Wl,--wrap), and the kernels it has
+// for this processor.
+#define BOOST_TEST_MODULE openblas
+#include <seppo/autograd/blas/gemm.h>
+#include <seppo/autograd/core/parallel.h>
+
+#include <cblas.h>
+#include <hwy/targets.h>
+#include <boost/test/unit_test.hpp>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+int calls = 0;
+
+}  // namespace
+
+extern "C" {
+void gotoblas_dynamic_init();
+void gotoblas_dynamic_quit();
+decltype(cblas_sgemm) __real_cblas_sgemm, __wrap_cblas_sgemm;
+
+void __wrap_cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, blasint m, blasint n,
+                        blasint k, float alpha, const float* a, blasint lda, const float* b, blasint ldb, float beta,
+                        float* c, blasint ldc) {
+  ++calls;
+  __real_cblas_sgemm(order, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+}
+
+namespace {
+
+using seppo::Trans;
+
+// How often OpenBLAS is called for a product of ones, whose elements are checked. Within a task no product is cut.
+int calls_for(std::size_t m, std::size_t n, std::size_t k, Trans trans_a, Trans trans_b, bool in_task = true) {
+  const std::vector<float> a(m * k, 1), b(k * n, 1);
+  std::vector<float> c(m * n, 2);
+  const auto multiply = [&](std::size_t task) {
+    if (task == 0)
+      seppo::gemm(trans_a, trans_b, m, n, k, a.data(), trans_a == Trans::no ? k : m, b.data(),
+                  trans_b == Trans::no ? n : k, 1, c.data(), n);
+  };
+  calls = 0;
+  in_task ? seppo::run_tasks(2, multiply) : multiply(0);
+  BOOST_CHECK(c == std::vector<float>(m * n, static_cast<float>(k + 2)));
+  return calls;
+}
+
+}  // namespace
+
+// The first case, for the kernels are chosen once.
+BOOST_AUTO_TEST_CASE(kernels_of_an_older_processor_are_replaced_unless_the_user_chose_them) {
+  constexpr const char* kVariable = "OPENBLAS_CORETYPE";
+  const char* const users = std::getenv(kVariable);
+  if (!users) {  // what OpenBLAS does on processors it does not know
+    setenv(kVariable, "Prescott", 1);
+    gotoblas_dynamic_quit();
+    gotoblas_dynamic_init();
+    unsetenv(kVariable);
+  }
+  const std::string before = openblas_get_corename(), description = seppo::blas_description();
+  const std::string after = openblas_get_corename();
+  BOOST_TEST_MESSAGE(description);
+  const bool has_avx2 = (hwy::SupportedTargets() & HWY_AVX2) != 0;
+  BOOST_CHECK_EQUAL(after != before, has_avx2 && !users);
+  BOOST_CHECK_EQUAL(description.find("OpenBLAS "), 0U);
+  BOOST_CHECK(description.find("kernels for " + after) != std::string::npos);
+  BOOST_CHECK_EQUAL(description.find("own choice was " + before) != std::string::npos, after != before);
+  BOOST_CHECK(!seppo::blas_advice());
+  BOOST_CHECK_EQUAL(std::getenv(kVariable) != nullptr, users != nullptr);
+  BOOST_CHECK_EQUAL(openblas_get_num_threads(), 1);
+}
+
+// AMX has no part in these: it wants 64 terms.
+BOOST_AUTO_TEST_CASE(openblas_computes_large_products) {
+  using enum Trans;
+  for (const auto trans_a : {no, yes})
+    for (const auto trans_b : {no, yes}) BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, trans_a, trans_b), 1);
+  BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, no, yes, false), 2);  // pieces of 256 rows
+}
+
+BOOST_AUTO_TEST_CASE(openblas_does_not_compute_small_products_nor_those_of_few_rows) {
+  using enum Trans;
+  for (const auto trans_a : {no, yes})
+    for (const auto trans_b : {no, yes}) BOOST_CHECK_EQUAL(calls_for(144, 96, 32, trans_a, trans_b), 0);
+  for (const std::size_t m : {1u, 4u, 5u, 32u, 64u}) BOOST_CHECK_EQUAL(calls_for(m, 22000, 48, no, yes), 0);
+}
