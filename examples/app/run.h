@@ -106,6 +106,9 @@ struct Run {
   void write_config(const nlohmann::json& config) const;
 };
 
+// Applies --threads: 0 for one for each processor.
+void use_threads(int threads);
+
 // --model and --threads of the commands that use what a program has trained, and its model.
 struct Trained {
   std::string program;
@@ -134,8 +137,5 @@ Config config_part(const nlohmann::json& config, const std::string& key) {
 
 constexpr const char* kThreadsHelp = "threads; 0 for one for each processor. Results do not depend on it";
 constexpr const char* kJsonHelp = "print the result as one JSON object, the last line of standard output";
-
-// Applies --threads: 0 for one for each processor.
-void use_threads(int threads);
 
 }  // namespace examples
