@@ -136,4 +136,6 @@ constexpr const char* kJsonHelp = "print the result as one JSON object, the last
 // Applies --threads: 0 for one for each processor.
 void use_threads(int threads);
 
+double peak_rss_mb();  // of this process; 0 where /proc does not tell
+
 }  // namespace examples
