@@ -161,7 +161,8 @@ int train(const Arguments& arguments) {
   DataConfig data_config;
   ObjectiveConfig objective;
   CommandLine line("addsub train [options]", kTask);
-  line("preset", preset, "model and recipe: lab is the course's model trained well, course its own training as well");
+  line("preset", preset,
+       "model and recipe; course is all as the course has it, lab its model trained well, large a larger one");
   line.fields("data", data_config);
   line.must_exist("data");
   line.fields("model", config);
@@ -312,8 +313,8 @@ int show_data(const Arguments& arguments) {
                              parse_result(data.target[i].subspan(1)).value(), token_text(data.source[i]),
                              token_text(data.target[i]), fmt::join(data.source[i], " "),
                              fmt::join(data.target[i], " "));
-  std::cout << fmt::format("{} of {} rows; the ids:", shown, data.rows.size());
-  for (int id = 0; id < vocabulary().size(); ++id) std::cout << fmt::format(" {} {}", id, vocabulary().token(id));
+  std::cout << fmt::format("{} of {} rows; ids: 0-9 are the digits", shown, data.rows.size());
+  for (int id = kPositive; id <= kEos; ++id) std::cout << fmt::format(", {} {}", id, vocabulary().token(id));
   std::cout << "\n";
   return 0;
 }

@@ -41,7 +41,7 @@ void ModelConfig::validate() const {
   transformer.validate();
   seppo::check<seppo::ArgumentError>(
       dropout_place == DropoutPlace::residual || transformer.layer.norm == seppo::Norm::post,
-      "dropout_place norm needs norm post");
+      "dropout_place after the norms needs norm post");
 }
 
 Model::Model(const seppo::Scope& s, const ModelConfig& c) : config(c), transformer(s, transformer_config(c)) {

@@ -81,7 +81,7 @@ struct Score {
 Score score(const Model& model, const Dataset& data, const std::set<int>& seen = {});
 
 // What courses grade by: how many of these percentages of right tokens are reached, rounded to whole ones.
-constexpr std::array kTiers{50, 63, 70, 74, 80};
+inline constexpr std::array kTiers{50, 63, 70, 74, 80};
 int course_tier(double token_accuracy);
 
 }  // namespace addsub
