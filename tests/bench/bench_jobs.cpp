@@ -11,14 +11,13 @@
 // forward and backward. charlm: a step of examples/charlm as it is by default. With --floor, for steps but J3: what
 // they would take if they were only their products and Adam's traffic. With --by-turns it waits for its turns:
 // tests/bench/by_turns compares builds in short ones.
+#include "addsub/model.h"
 #include "app/run.h"
 #include "reverse/model.h"
 
 #include <seppo/autograd/blas/gemm.h>
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/models/decoding/greedy.h>
 #include <seppo/models/language_model.h>
-#include <seppo/models/transformer.h>
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/train/trainer.h>
 
@@ -214,16 +213,6 @@ double language_model_multiplications(const LanguageModelConfig& c, double seque
   return 3 * sequences * length * (c.n_layers * (12 * d * d + (length + 1) * d) + d * c.vocabulary);
 }
 
-// The course's place of dropout: after the norm, as examples/addsub has it.
-void drop_after_norm(Transformer& model) {
-  const auto move = [](auto&... add_norms) {
-    ((add_norms.options.dropout_after = std::exchange(add_norms.options.dropout_before, 0)), ...);
-  };
-  model.embedding_dropout.p = 0;
-  for (EncoderLayer& layer : model.encoder.layers) move(layer.add_norm_1, layer.add_norm_2);
-  for (DecoderLayer& layer : model.decoder.layers) move(layer.add_norm_1, layer.add_norm_2, layer.add_norm_3);
-}
-
 void bench_transformer(const Bench& bench, Parameters& parameters, const Transformer& model, int sequences,
                        int src_length, int tgt_length, double smoothing, const TrainerConfig& trainer) {
   const Ragged src = random_batch(sequences, src_length, model.config.src_vocabulary, 1),
@@ -237,17 +226,10 @@ void bench_transformer(const Bench& bench, Parameters& parameters, const Transfo
 
 void bench_addsub(const Bench& bench, int d_model, int n_heads, int d_ff) {
   Parameters parameters(1);
-  Transformer model(parameters.root(),
-                    {.src_vocabulary = 16,
-                     .tgt_vocabulary = 16,
-                     .layer = {.d_model = d_model, .n_heads = n_heads, .d_ff = d_ff, .dropout = bench.dropout(0.2)},
-                     .enc_layers = 4,
-                     .dec_layers = 4,
-                     .max_length = 16,
-                     .share_embeddings = true,
-                     .scale_embeddings = false});
-  drop_after_norm(model);
-  bench_transformer(bench, parameters, model, 64, 9, 4, 0, {.lr = 1e-3, .clip_norm = 0});
+  addsub::ModelConfig config{.dropout_place = addsub::DropoutPlace::norm};
+  config.transformer.layer = {.d_model = d_model, .n_heads = n_heads, .d_ff = d_ff, .dropout = bench.dropout(0.2)};
+  const addsub::Model model(parameters.root(), config);
+  bench_transformer(bench, parameters, model.transformer, 64, 9, 4, 0, {.lr = 1e-3, .clip_norm = 0});
 }
 
 TransformerConfig base_config(const Bench& bench) {
