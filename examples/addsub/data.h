@@ -23,7 +23,7 @@ constexpr int kSourceLength = 9;  // BOS sign d d operation sign d d EOS
 constexpr int kTargetLength = 5;  // BOS sign d d EOS
 
 // The digits 0..9 are 0..9; then these.
-enum Token { kPositive = 10, kNegative, kAdd, kSubtract, kBos, kEos };
+enum Token { kPositive = 10, kNegative, kAdd, kSubtract, kBos, kEos, kTokens };
 const seppo::Vocabulary& vocabulary();
 
 struct Expression {

@@ -1,5 +1,6 @@
 // addsub: a Transformer that learns two-digit addition and subtraction.
 #include "addsub/model.h"
+#include "app/attention_pictures.h"
 #include "app/run.h"
 
 #include <seppo/nn/data/text.h>
@@ -99,9 +100,9 @@ void print_score(const char* name, const char* fresh_name, const Score& s) {
 
 void print_validation(const Score& s) {
   print_score("validation", "not in train", s);
+  const auto at = [&](std::size_t place) { return 100 * s.accuracy_at(place); };
   std::cout << fmt::format("  by place               sign {:.2f} %  tens {:.2f} %  units {:.2f} %  end {:.2f} %\n",
-                           100 * s.accuracy_at(0), 100 * s.accuracy_at(1), 100 * s.accuracy_at(2),
-                           100 * s.accuracy_at(3));
+                           at(0), at(1), at(2), at(3));
   // Expressions that were trained on say nothing about a grade.
   if (s.fresh > 0)
     std::cout << fmt::format("  course tier            {} of {} (token accuracy of {} %)\n",
@@ -145,11 +146,7 @@ examples::Sample explain(const Model& model, const Expression& e, std::span<cons
     for (const int id : (in_encoder || is_cross ? source : read).tokens) labels.keys.push_back(vocabulary().token(id));
     return labels;
   };
-  return {.input = e.arithmetic(),
-          .expected = "",
-          .output = token_text(answer),
-          .maps = std::move(recorder.maps),
-          .labels = labels_of};
+  return {e.arithmetic(), /*expected=*/"", token_text(answer), std::move(recorder.maps), labels_of};
 }
 
 int train(const Arguments& arguments) {
@@ -161,7 +158,8 @@ int train(const Arguments& arguments) {
   DataConfig data_config;
   ObjectiveConfig objective;
   CommandLine line("addsub train [options]", kTask);
-  line("preset", preset, "model and recipe: lab is the course's model trained well, course its own training as well");
+  line("preset", preset,
+       "model and recipe; course is all as the course has it, lab its model trained well, large a larger one");
   line.fields("data", data_config);
   line.must_exist("data");
   line.fields("model", config);
@@ -277,18 +275,16 @@ int predict(const Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
 
   // `predict -30 - -34`, without quotes, is one expression.
-  const bool quoted =
-      std::any_of(words.begin(), words.end(), [](const std::string& w) { return w.find(' ') != std::string::npos; });
+  const bool quoted = std::ranges::any_of(words, [](const std::string& w) { return w.find(' ') != std::string::npos; });
   if (words.size() > 1 && !quoted) words = {fmt::format("{}", fmt::join(words, " "))};
   const auto saved = trained.load<Model>();
   examples::for_each_text(words, [&](const std::string& text) {
     const Expression e = parse_expression(text);
     const std::vector<int> tokens = answer(saved.model, e);
     const std::optional<int> value = parse_result(tokens);
-    if (value && text.find("BOS") == std::string::npos)
-      std::cout << e.arithmetic() << " = " << *value << std::endl;
-    else
-      std::cout << "BOS " << token_text(tokens) << std::endl;
+    const bool as_arithmetic = value && text.find("BOS") == std::string::npos;
+    std::cout << (as_arithmetic ? fmt::format("{} = {}", e.arithmetic(), *value) : "BOS " + token_text(tokens))
+              << std::endl;
     if (attention.is_wanted()) attention.show(explain(saved.model, e, tokens));
   });
   return 0;
@@ -312,8 +308,8 @@ int show_data(const Arguments& arguments) {
                              parse_result(data.target[i].subspan(1)).value(), token_text(data.source[i]),
                              token_text(data.target[i]), fmt::join(data.source[i], " "),
                              fmt::join(data.target[i], " "));
-  std::cout << fmt::format("{} of {} rows; the ids:", shown, data.rows.size());
-  for (int id = 0; id < vocabulary().size(); ++id) std::cout << fmt::format(" {} {}", id, vocabulary().token(id));
+  std::cout << fmt::format("{} of {} rows; ids: 0-9 are the digits", shown, data.rows.size());
+  for (int id = kPositive; id <= kEos; ++id) std::cout << fmt::format(", {} {}", id, vocabulary().token(id));
   std::cout << "\n";
   return 0;
 }

@@ -2,15 +2,20 @@
 #pragma once
 
 #include "addsub/data.h"
-#include "app/attention_pictures.h"
 #include "app/course_positions.h"
 
+#include <seppo/models/decoding/greedy.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/train/metrics.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <mutex>
+#include <numeric>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace addsub {
@@ -26,8 +31,8 @@ inline std::span<const char* const> enum_names(DropoutPlace) {
 
 struct ModelConfig {
   // One embedding for both sides, not scaled; a separate output layer.
-  seppo::TransformerConfig transformer = {.src_vocabulary = 16,
-                                          .tgt_vocabulary = 16,
+  seppo::TransformerConfig transformer = {.src_vocabulary = kTokens,
+                                          .tgt_vocabulary = kTokens,
                                           .layer = {.d_model = 32, .n_heads = 4, .d_ff = 32, .dropout = 0},
                                           .enc_layers = 4,
                                           .dec_layers = 4,
@@ -37,16 +42,44 @@ struct ModelConfig {
   examples::Positions positions = examples::Positions::sinusoid;
   DropoutPlace dropout_place = DropoutPlace::residual;
 
-  void fields(seppo::ConfigVisitor& v);
-  void validate() const;
+  void fields(seppo::ConfigVisitor& v) {
+    transformer.layer.fields(v);
+    v("enc_layers", transformer.enc_layers, {0, 1000}, "layers of the encoder");
+    v("dec_layers", transformer.dec_layers, {0, 1000}, "layers of the decoder");
+    v("positions", positions, examples::kPositionsHelp);
+    v("dropout_place", dropout_place, "drop before the residual sum, as the paper, or after the norm, as the course");
+  }
+  void validate() const {
+    transformer.validate();
+    seppo::check<seppo::ArgumentError>(
+        dropout_place == DropoutPlace::residual || transformer.layer.norm == seppo::Norm::post,
+        "dropout_place after the norms needs norm post");
+  }
 };
 
 struct Model {
   using Config = ModelConfig;
-  Model(const seppo::Scope& s, const ModelConfig& config);
+  Model(const seppo::Scope& s, const ModelConfig& c) : config(c), transformer(s, transformer_config(c)) {
+    c.validate();
+    examples::set_course_table(transformer.positions, s / "positions", c.positions, c.transformer.layer.d_model);
+    if (c.dropout_place == DropoutPlace::residual) return;
+    const auto drop_after = [](auto&... add_norms) {
+      ((add_norms.options.dropout_after = std::exchange(add_norms.options.dropout_before, 0)), ...);
+    };
+    transformer.embedding_dropout.p = 0;
+    for (auto& layer : transformer.encoder.layers) drop_after(layer.add_norm_1, layer.add_norm_2);
+    for (auto& layer : transformer.decoder.layers) drop_after(layer.add_norm_1, layer.add_norm_2, layer.add_norm_3);
+  }
 
   ModelConfig config;
   seppo::Transformer transformer;
+
+ private:
+  static seppo::TransformerConfig transformer_config(const ModelConfig& c) {
+    seppo::TransformerConfig config = c.transformer;
+    config.positions = examples::library_positions(c.positions);
+    return config;
+  }
 };
 
 enum class Smoothing { all, others };
@@ -55,14 +88,23 @@ inline std::span<const char* const> enum_names(Smoothing) {
   return kNames;
 }
 // Label smoothing as cross_entropy() has it, from the share that goes to all classes (PyTorch), or to the others than
-// the right one (the course, tensor2tensor).
-double smoothing_over_all(double share, Smoothing over);
+// the right one (the course, tensor2tensor): of the result the right class gets 1 / kTokens back.
+inline double smoothing_over_all(double share, Smoothing over) {
+  constexpr double n = kTokens;
+  return over == Smoothing::all ? share : share * n / (n - 1);
+}
 
 // Cross-entropy of the target tokens after BOS, summed, for the given rows of the data.
-seppo::ShardLoss loss(const Model& model, const Dataset& data, std::span<const int> rows, double label_smoothing = 0);
+inline seppo::ShardLoss loss(const Model& model, const Dataset& data, std::span<const int> rows, double smoothing = 0) {
+  const seppo::Ragged target = data.target.pick(rows);
+  return seppo::classification_loss(model.transformer.logits(data.source.pick(rows), target.without_last()),
+                                    target.without_first().tokens, smoothing);
+}
 
 // The model's answer to each expression, decoded greedily: tokens after BOS.
-std::vector<std::vector<int>> answers(const Model& model, const seppo::Ragged& expressions);
+inline std::vector<std::vector<int>> answers(const Model& model, const seppo::Ragged& expressions) {
+  return greedy_decode(model.transformer, expressions, {.bos = kBos, .eos = kEos, .max_length = kTargetLength - 1});
+}
 
 struct Score {
   seppo::StepLoss tokens = {};                           // each predicted from the right ones before it
@@ -71,17 +113,46 @@ struct Score {
   std::size_t examples = 0, fresh = 0, fresh_wrong = 0;  // fresh: the expression is not among the seen ones
 
   double exact_match() const { return share(examples - wrong.size(), examples); }
-  double accuracy_at(std::size_t place) const { return share(correct[place], examples); }
   double fresh_exact_match() const { return share(fresh - fresh_wrong, fresh); }
+  double accuracy_at(std::size_t place) const { return share(correct[place], examples); }
+
+ private:
   static double share(std::size_t n, std::size_t of) {
     return of ? static_cast<double>(n) / static_cast<double>(of) : 0;
   }
 };
+
 // Of all rows; `seen` are indices of expressions.
-Score score(const Model& model, const Dataset& data, const std::set<int>& seen = {});
+inline Score score(const Model& model, const Dataset& data, const std::set<int>& seen = {}) {
+  std::vector<int> rows(data.rows.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  Score total;
+  total.examples = rows.size();
+  std::mutex mutex;  // of total: several threads score
+  total.tokens = seppo::evaluate(rows, [&](std::span<const int> chunk) {
+    const seppo::Ragged source = data.source.pick(chunk), target = data.target.pick(chunk);
+    const seppo::Ragged next = target.without_first();
+    const seppo::Tensor logits = model.transformer.logits(source, target.without_last());
+    const std::vector<int> best = argmax(logits);
+    const auto decoded = answers(model, source);
+    const std::scoped_lock lock(mutex);
+    for (std::size_t i = 0; i < best.size(); ++i) total.correct[i % total.correct.size()] += best[i] == next.tokens[i];
+    for (std::size_t i = 0; i < chunk.size(); ++i)
+      if (!std::ranges::equal(decoded[i], next[i])) total.wrong.push_back(chunk[i]);
+    return seppo::classification_loss(logits, next.tokens);
+  });
+  std::ranges::sort(total.wrong);
+  const auto is_fresh = [&](int row) { return !seen.contains(data.rows[static_cast<std::size_t>(row)].index()); };
+  total.fresh = static_cast<std::size_t>(std::ranges::count_if(rows, is_fresh));
+  total.fresh_wrong = static_cast<std::size_t>(std::ranges::count_if(total.wrong, is_fresh));
+  return total;
+}
 
 // What courses grade by: how many of these percentages of right tokens are reached, rounded to whole ones.
-constexpr std::array kTiers{50, 63, 70, 74, 80};
-int course_tier(double token_accuracy);
+inline constexpr std::array kTiers{50, 63, 70, 74, 80};
+inline int course_tier(double token_accuracy) {
+  const double percent = std::round(100 * token_accuracy);
+  return static_cast<int>(std::ranges::count_if(kTiers, [&](int tier) { return percent >= tier; }));
+}
 
 }  // namespace addsub

@@ -89,6 +89,8 @@ std::string text_of(std::int64_t epoch, const Evaluation& e) {
   return text;
 }
 
+}  // namespace
+
 double peak_rss_mb() {
   // Not getrusage's figure: Linux starts it at what the process that started this one had in memory.
   std::ifstream status("/proc/self/status");
@@ -96,8 +98,6 @@ double peak_rss_mb() {
     if (double kib = 0; name == "VmHWM:" && status >> kib) return kib / 1024;
   return 0;
 }
-
-}  // namespace
 
 void TrainingConfig::fields(seppo::ConfigVisitor& v) {
   v("epochs", epochs, {1, 1e6}, "passes over the training data, or parts of one: see --epoch-steps");

@@ -138,4 +138,6 @@ Config config_part(const nlohmann::json& config, const std::string& key) {
 constexpr const char* kThreadsHelp = "threads; 0 for one for each processor. Results do not depend on it";
 constexpr const char* kJsonHelp = "print the result as one JSON object, the last line of standard output";
 
+double peak_rss_mb();  // of this process; 0 where /proc does not tell
+
 }  // namespace examples

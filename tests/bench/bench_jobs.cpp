@@ -6,20 +6,20 @@
 // and prints the tokens and the N losses, for torch_jobs.py --agree to repeat.
 //
 // J1 addsub-lab, J2 addsub-large, J3 reverse, J4 base Transformer: one training step (forward, loss,
-// backward, clipping where the job has it, Adam). J5: the same of a decoder-only model. J6: attention alone, lengths
-// 256-2048. J7: greedy decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors, forward and backward.
-// charlm: a step of examples/charlm as it is by default.
-// With --floor, for steps but J3: what they would take if they were only their products and Adam's traffic.
-// With --by-turns it waits for its turns: tests/bench/by_turns compares builds in short ones.
-#include "app/command_line.h"
-#include "app/training.h"
+// backward, gradient norm, clipping where the job has it, Adam). J5: the same of a decoder-only model. J6: attention
+// alone, lengths 256-2048. J7: greedy decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors,
+// forward and backward. charlm: a step of examples/charlm as it is by default. With --floor, for steps but J3: what
+// they would take if they were only their products and Adam's traffic. With --by-turns it waits for its turns:
+// tests/bench/by_turns compares builds in short ones.
+#include "addsub/model.h"
+#include "app/run.h"
+#include "reverse/model.h"
 
 #include <seppo/autograd/blas/gemm.h>
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/models/decoding/greedy.h>
 #include <seppo/models/language_model.h>
-#include <seppo/models/predictor.h>
 #include <seppo/nn/io/checkpoint.h>
+#include <seppo/nn/train/trainer.h>
 
 #include <fmt/format.h>
 
@@ -27,6 +27,7 @@
 #include <chrono>
 #include <iostream>
 #include <limits>
+#include <numeric>
 
 namespace {
 
@@ -78,8 +79,14 @@ struct Floor {
   }
 };
 
+enum class Job { J1, J2, J3, J4, J5, J6, J7, J8, charlm, model };
+std::span<const char* const> enum_names(Job) {
+  static constexpr const char* kNames[] = {"J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8", "charlm", "model"};
+  return kNames;
+}
+
 struct Bench {
-  std::string job = "J1";
+  Job job = Job::J1;
   int threads = 1;
   double seconds = 3;
   int losses = 0, only = 0;
@@ -87,11 +94,12 @@ struct Bench {
   std::filesystem::path weights;
 
   double dropout(double p) const { return losses > 0 ? 0 : p; }
+  const char* name() const { return enum_names(job)[static_cast<std::size_t>(job)]; }
 
   std::vector<int> chosen(std::vector<int> sizes) const {
     if (only == 0) return sizes;
     if (std::find(sizes.begin(), sizes.end(), only) == sizes.end())
-      throw examples::UsageError(fmt::format("--only: {} has {}", job, fmt::join(sizes, ", ")));
+      throw examples::UsageError(fmt::format("--only: {} has {}", name(), fmt::join(sizes, ", ")));
     return {only};
   }
 
@@ -132,7 +140,7 @@ struct Bench {
     }
     std::sort(times.begin(), times.end());
     const std::size_t n = times.size();
-    nlohmann::json line = {{"job", job},
+    nlohmann::json line = {{"job", name()},
                            {"impl", "seppo"},
                            {"threads", threads},
                            {"median_ms", times[n / 2]},
@@ -168,114 +176,98 @@ Ragged random_batch(int sequences, int length, int vocabulary, std::uint64_t see
   return batch;
 }
 
-Ragged part(const Ragged& batch, std::size_t first, std::size_t last) {
-  Ragged some;
-  for (std::size_t s = first; s < last; ++s) some.add(batch[s]);
-  return some;
+// classification_loss() without its count of right answers, which PyTorch's side does not count either.
+ShardLoss sum_of(const Tensor& logits, std::span<const int> targets, double smoothing = 0) {
+  return {.loss = cross_entropy(logits, targets, {.label_smoothing = smoothing, .reduction = Reduction::sum}),
+          .count = static_cast<double>(targets.size())};
 }
-
-struct Optimiser {
-  AdamOptions adam;
-  Schedule lr;
-  double clip_norm;
-};
 
 // A training step of any model whose loss is that of part of a batch; `tokens` are those of the batch.
 template <class F>
-void bench_training(const Bench& bench, Parameters& parameters, const std::vector<Ragged>& tokens, const Optimiser& o,
-                    double multiplications, const F& shard_loss) {
-  const std::size_t samples = tokens[0].size();
-  Adam adam(parameters, o.adam);
-  DataParallel data_parallel(parameters);
-  std::uint32_t step = 0;
-  double loss = 0;
-  const auto train = [&] {
-    const StepLoss sums = data_parallel.backward(samples, 1, ++step, shard_loss);
-    const double norm = o.clip_norm > 0 ? gradient_norm(parameters) / sums.count : 0;
-    adam.step(o.lr(step), clip_factor(norm, o.clip_norm) / sums.count);
-    loss = sums.loss / sums.count;
-  };
-  if (bench.losses > 0) {
-    nlohmann::json line = {{"job", bench.job}, {"tokens", nlohmann::json::array()}};
-    for (const Ragged& batch : tokens) line["tokens"].push_back(batch.tokens);
-    if (!bench.weights.empty()) save_checkpoint(bench.weights, parameters, {});
-    for (int i = 0; i < bench.losses; ++i) {
-      train();
-      line["losses"].push_back(loss);
-    }
-    std::cout << line.dump() << std::endl;
-  } else {
-    bench.run(train, {{"params", parameters.count()}}, {multiplications, parameters.count()});
-  }
-  if (!std::isfinite(loss)) throw std::runtime_error("the loss is not finite");
+void bench_training(const Bench& bench, Parameters& parameters, const std::vector<Ragged>& tokens, TrainerConfig config,
+                    double multiplications, const F& loss) {
+  std::vector<int> rows(tokens[0].size());
+  std::iota(rows.begin(), rows.end(), 0);
+  config.seed = 1;
+  Trainer trainer(parameters, config);
+  const auto train = [&] { return trainer.step(rows, loss).loss; };
+  if (bench.losses == 0)
+    return bench.run(train, {{"params", parameters.count()}}, {multiplications, parameters.count()});
+  nlohmann::json line = {{"job", bench.name()}, {"tokens", nlohmann::json::array()}};
+  for (const Ragged& batch : tokens) line["tokens"].push_back(batch.tokens);
+  if (!bench.weights.empty()) save_checkpoint(bench.weights, parameters, {});
+  for (int i = 0; i < bench.losses; ++i) line["losses"].push_back(train());
+  std::cout << line.dump() << std::endl;
 }
 
 // Multiplications of forward and backward, which has twice as many; causal attention needs half of its scores.
 double transformer_multiplications(const TransformerConfig& c, double sequences, double src, double tgt) {
-  const double d = c.d_model, ffn = 2 * d * c.d_ff;
+  const double d = c.layer.d_model, ffn = 2 * d * c.layer.d_ff;
   const double encoder = c.enc_layers * src * (4 * d * d + ffn + 2 * src * d);
   const double decoder = c.dec_layers * (tgt * (6 * d * d + ffn + (tgt + 1 + 2 * src) * d) + src * 2 * d * d);
   return 3 * sequences * (encoder + decoder + tgt * d * c.tgt_vocabulary);
 }
 
 double language_model_multiplications(const LanguageModelConfig& c, double sequences) {
-  const double d = c.d_model, length = c.max_length;
+  const double d = c.layer.d_model, length = c.max_length;
   return 3 * sequences * length * (c.n_layers * (12 * d * d + (length + 1) * d) + d * c.vocabulary);
 }
 
-void bench_transformer(const Bench& bench, const TransformerConfig& config, int sequences, int src_length,
-                       int tgt_length, double smoothing, const Optimiser& optimiser) {
-  Parameters parameters(1);
-  const Transformer model(parameters.root(), config);
-  const Ragged src = random_batch(sequences, src_length, config.src_vocabulary, 1),
-               tgt = random_batch(sequences, tgt_length, config.tgt_vocabulary, 2),
-               next = random_batch(sequences, tgt_length, config.tgt_vocabulary, 3);
-  const double multiplications = transformer_multiplications(config, sequences, src_length, tgt_length);
-  bench_training(
-      bench, parameters, {src, tgt, next}, optimiser, multiplications, [&](std::size_t first, std::size_t last) {
-        const Ragged target = part(next, first, last);
-        return ShardLoss{
-            .loss = cross_entropy(model.logits(part(src, first, last), part(tgt, first, last)), target.tokens,
-                                  {.label_smoothing = smoothing, .reduction = Reduction::sum}),
-            .count = static_cast<double>(target.tokens.size())};
-      });
+void bench_transformer(const Bench& bench, Parameters& parameters, const Transformer& model, int sequences,
+                       int src_length, int tgt_length, double smoothing, const TrainerConfig& trainer) {
+  const Ragged src = random_batch(sequences, src_length, model.config.src_vocabulary, 1),
+               tgt = random_batch(sequences, tgt_length, model.config.tgt_vocabulary, 2),
+               next = random_batch(sequences, tgt_length, model.config.tgt_vocabulary, 3);
+  const double multiplications = transformer_multiplications(model.config, sequences, src_length, tgt_length);
+  bench_training(bench, parameters, {src, tgt, next}, trainer, multiplications, [&](std::span<const int> rows) {
+    return sum_of(model.logits(src.pick(rows), tgt.pick(rows)), next.pick(rows).tokens, smoothing);
+  });
 }
 
-TransformerConfig addsub_config(const Bench& bench, int d_model, int n_heads, int d_ff) {
-  return {.src_vocabulary = 16,
-          .tgt_vocabulary = 16,
-          .d_model = d_model,
-          .n_heads = n_heads,
-          .d_ff = d_ff,
-          .enc_layers = 4,
-          .dec_layers = 4,
-          .dropout = bench.dropout(0.2),
-          .dropout_place = DropoutPlace::after_norm,
-          .max_length = 16,
-          .share_embeddings = true,
-          .scale_embeddings = false};
+void bench_addsub(const Bench& bench, int d_model, int n_heads, int d_ff) {
+  Parameters parameters(1);
+  addsub::ModelConfig config{.dropout_place = addsub::DropoutPlace::norm};
+  config.transformer.layer = {.d_model = d_model, .n_heads = n_heads, .d_ff = d_ff, .dropout = bench.dropout(0.2)};
+  const addsub::Model model(parameters.root(), config);
+  bench_transformer(bench, parameters, model.transformer, 64, 9, 4, 0, {.lr = 1e-3, .clip_norm = 0});
 }
 
 TransformerConfig base_config(const Bench& bench) {
   return {.src_vocabulary = 8000,
           .tgt_vocabulary = 8000,
-          .dropout = bench.dropout(0.1),
+          .layer = {.dropout = bench.dropout(0.1)},
           .max_length = 64,
           .share_embeddings = true,
           .tie_output = true};
 }
 
+void bench_base(const Bench& bench) {
+  Parameters parameters(1);
+  const Transformer model(parameters.root(), base_config(bench));
+  bench_transformer(bench, parameters, model, 16, 32, 32, 0.1,
+                    {.lr = 1e-4, .adam = {.betas = {0.9, 0.98}, .eps = 1e-9}, .clip_norm = 0});
+}
+
 void bench_reverse(const Bench& bench) {
   Parameters parameters(1);
-  const Predictor model(parameters.root(), {.features = 10, .classes = 10, .max_length = 16});
+  const reversal::Model model(parameters.root(), {});
   const Ragged batch = random_batch(128, 16, 10, 1), targets = random_batch(128, 16, 10, 2);
-  const Optimiser optimiser{{.weight_decay = 0.01}, cosine_schedule(5e-4, 50, 20000), 5};
-  bench_training(bench, parameters, {batch, targets}, optimiser, 0, [&](std::size_t first, std::size_t last) {
-    const Ragged input = part(batch, first, last), target = part(targets, first, last);
-    return ShardLoss{.loss = cross_entropy(model(one_hot(input.tokens, 10), input.offsets), target.tokens,
-                                           {.reduction = Reduction::sum}),
-                     .count = static_cast<double>(target.tokens.size())};
-  });
+  const TrainerConfig trainer{.lr = 5e-4,
+                              .schedule = ScheduleKind::cosine,
+                              .warmup_steps = 50,
+                              .steps = 20000,
+                              .adam = {.weight_decay = 0.01},
+                              .clip_norm = 5};
+  bench_training(bench, parameters, {batch, targets}, trainer, 0,
+                 [&](std::span<const int> rows) { return sum_of(model(batch.pick(rows)), targets.pick(rows).tokens); });
+}
+
+// A head for each `d_model / n_heads` of the width, feed-forward networks four times as wide.
+LanguageModelConfig language_model(int vocabulary, int d_model, int n_heads, int n_layers, double dropout, int length) {
+  LanguageModelConfig config{.vocabulary = vocabulary, .n_layers = n_layers, .max_length = length};
+  config.layer.d_model = d_model, config.layer.n_heads = n_heads, config.layer.d_ff = 4 * d_model;
+  config.layer.dropout = config.layer.attention_dropout = dropout;
+  return config;
 }
 
 void bench_language_model(const Bench& bench, const LanguageModelConfig& config, int sequences) {
@@ -283,15 +275,9 @@ void bench_language_model(const Bench& bench, const LanguageModelConfig& config,
   const LanguageModel model(parameters.root(), config);
   const Ragged batch = random_batch(sequences, config.max_length, config.vocabulary, 1),
                targets = random_batch(sequences, config.max_length, config.vocabulary, 2);
-  const Optimiser optimiser{{.beta2 = 0.99, .weight_decay = 0.1}, constant_schedule(1e-3), 1};
-  const double multiplications = language_model_multiplications(config, sequences);
-  bench_training(
-      bench, parameters, {batch, targets}, optimiser, multiplications, [&](std::size_t first, std::size_t last) {
-        const Ragged target = part(targets, first, last);
-        return ShardLoss{
-            .loss = cross_entropy(model(part(batch, first, last)), target.tokens, {.reduction = Reduction::sum}),
-            .count = static_cast<double>(target.tokens.size())};
-      });
+  const TrainerConfig trainer{.lr = 1e-3, .adam = {.betas = {0.9, 0.99}, .weight_decay = 0.1}, .clip_norm = 1};
+  bench_training(bench, parameters, {batch, targets}, trainer, language_model_multiplications(config, sequences),
+                 [&](std::span<const int> rows) { return sum_of(model(batch.pick(rows)), targets.pick(rows).tokens); });
 }
 
 void bench_attention(const Bench& bench) {
@@ -339,49 +325,36 @@ void bench_chain(const Bench& bench) {
       nlohmann::json::object());
 }
 
-int run(const std::vector<std::string>& arguments) {
+int run(const examples::Arguments& arguments) {
   Bench bench;
-  examples::CommandLine line("usage: bench_jobs [options]",
-                             "Times one job; see the top of tests/bench/bench_jobs.cpp.");
-  line.choice("job", &bench.job, {"J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8", "charlm", "model"}, "which");
-  line.integer("threads", &bench.threads, 1, 64, "threads");
-  line.number("seconds", &bench.seconds, 0, 1000, "time to spend on each measurement");
   int batch = 16, length = 64, d_model = 128, layers = 2, vocabulary = 256;
-  line.integer("batch", &batch, 1, 4096, "sequences of --job model");
-  line.integer("length", &length, 1, 4096, "their length");
-  line.integer("d-model", &d_model, 32, 4096, "width of --job model; a head for each 32");
-  line.integer("layers", &layers, 1, 100, "its depth");
-  line.integer("vocabulary", &vocabulary, 2, 100000, "its vocabulary");
-  line.integer("only", &bench.only, 0, 2048, "of J6 only this length, of J7 only this batch; 0: all");
-  line.integer("losses", &bench.losses, 0, 1000, "instead of timing, print the losses of so many steps");
-  line.flag("floor", &bench.wants_floor,
-            "for training steps but J3: measure what their products and Adam's traffic take alone");
-  line.flag("by-turns", &bench.by_turns, "for tests/bench/by_turns: run for the milliseconds of each line of input");
-  line.path("weights", &bench.weights, "where to save the initial weights, with --losses");
+  examples::CommandLine line("bench_jobs [options]", "Times one job; see the top of tests/bench/bench_jobs.cpp.");
+  line("job", bench.job, "what to time");
+  line("threads", bench.threads, {1, 64}, "threads");
+  line("seconds", bench.seconds, {0, 1000}, "time to spend on each measurement");
+  line("batch", batch, {1, 4096}, "sequences of --job model");
+  line("length", length, {1, 4096}, "their length");
+  line("d_model", d_model, {32, 4096}, "width of --job model; it has a head for each 32");
+  line("layers", layers, {1, 100}, "its depth");
+  line("vocabulary", vocabulary, {2, 100000}, "its vocabulary");
+  line("only", bench.only, {0, 2048}, "only this length of J6, or this batch of J7; 0 for all");
+  line("losses", bench.losses, {0, 1000}, "print the losses of this many steps instead of timing them");
+  line("floor", bench.wants_floor, "for training steps but J3: measure what products and Adam's traffic take alone");
+  line("by_turns", bench.by_turns, "for tests/bench/by_turns: run for the milliseconds of each line of input");
+  line("weights", bench.weights, "where to save the initial weights, with --losses");
   if (!line.parse(arguments)) return 0;
   set_num_threads(bench.threads);
-  const Optimiser addsub{{}, constant_schedule(1e-3), 0},
-      base{{.beta2 = 0.98, .eps = 1e-9}, constant_schedule(1e-4), 0};
-  if (bench.job == "J1") bench_transformer(bench, addsub_config(bench, 32, 4, 32), 64, 9, 4, 0, addsub);
-  if (bench.job == "J2") bench_transformer(bench, addsub_config(bench, 256, 8, 512), 64, 9, 4, 0, addsub);
-  if (bench.job == "J3") bench_reverse(bench);
-  if (bench.job == "J4") bench_transformer(bench, base_config(bench), 16, 32, 32, 0.1, base);
-  if (bench.job == "J5") bench_language_model(bench, {.vocabulary = 65, .dropout = bench.dropout(0.2)}, 8);
-  if (bench.job == "charlm")
-    bench_language_model(
-        bench, {.vocabulary = 65, .d_model = 128, .n_heads = 4, .n_layers = 4, .dropout = 0, .max_length = 64}, 12);
-  if (bench.job == "model")
-    bench_language_model(bench,
-                         {.vocabulary = vocabulary,
-                          .d_model = d_model,
-                          .n_heads = d_model / 32,
-                          .n_layers = layers,
-                          .dropout = 0.1,
-                          .max_length = length},
-                         batch);
-  if (bench.job == "J6") bench_attention(bench);
-  if (bench.job == "J7") bench_decode(bench);
-  if (bench.job == "J8") bench_chain(bench);
+  if (bench.job == Job::J1) bench_addsub(bench, 32, 4, 32);
+  if (bench.job == Job::J2) bench_addsub(bench, 256, 8, 512);
+  if (bench.job == Job::J3) bench_reverse(bench);
+  if (bench.job == Job::J4) bench_base(bench);
+  if (bench.job == Job::J5) bench_language_model(bench, language_model(65, 384, 6, 6, bench.dropout(0.2), 256), 8);
+  if (bench.job == Job::J6) bench_attention(bench);
+  if (bench.job == Job::J7) bench_decode(bench);
+  if (bench.job == Job::J8) bench_chain(bench);
+  if (bench.job == Job::charlm) bench_language_model(bench, language_model(65, 128, 4, 4, 0, 64), 12);
+  if (bench.job == Job::model)
+    bench_language_model(bench, language_model(vocabulary, d_model, d_model / 32, layers, 0.1, length), batch);
   return 0;
 }
 

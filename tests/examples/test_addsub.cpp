@@ -1,17 +1,20 @@
-// The AddSub task: its expressions, files and splits.
+// The AddSub task: its expressions, files and splits; its model and scores; its program.
 #define BOOST_TEST_MODULE addsub
 #include "addsub/model.h"
+#include "support/program.h"
 
-#include <seppo/autograd/core/check.h>
+#include <seppo/nn/io/model_file.h>
 
 #include <boost/test/unit_test.hpp>
 
 #include <unistd.h>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 using namespace addsub;
@@ -23,9 +26,8 @@ BOOST_AUTO_TEST_CASE(all_expressions_are_there_and_right) {
     BOOST_REQUIRE_EQUAL(e.index(), i);
     BOOST_REQUIRE(std::abs(e.left) <= 49 && std::abs(e.right) <= 49);
     texts.insert(token_text(e.source()));
-    int value = 0;
     const auto target = e.target();
-    BOOST_REQUIRE(parse_result(std::span(target).subspan(1), &value) && value == e.result());
+    BOOST_REQUIRE(parse_result(std::span(target).subspan(1)) == e.result());
     const Expression back = parse_expression(token_text(e.source())),
                      from_arithmetic = parse_expression(e.arithmetic());
     BOOST_REQUIRE(back.index() == i && from_arithmetic.index() == i);
@@ -132,8 +134,8 @@ BOOST_AUTO_TEST_CASE(data_files_are_checked_row_by_row) {
   mentions("{\"inp_expression\": [], \"out_expression\": 3}", "out_expression");
   mentions("{\"inp_expression\": [], \"out_expression\": []}", "too few");
   mentions("{\"inp_expression\": [\"a\"], \"out_expression\": []}", "1 expressions but 0 results");
-  mentions("{\"inp_expression\": [1,2,3,4,5,6,7,8,9,0], \"out_expression\": [1,2,3,4,5,6,7,8,9,0]}",
-           "row 0 is not text");
+  for (const char* row : {"row 0", "must be string"})
+    mentions("{\"inp_expression\": [1,2,3,4,5,6,7,8,9,0], \"out_expression\": [1,2,3,4,5,6,7,8,9,0]}", row);
   std::filesystem::remove(path);
   BOOST_CHECK_THROW(read_dataset(path), seppo::FileError);
   BOOST_CHECK_THROW(read_dataset("/dev/null"), seppo::FileError);
@@ -152,7 +154,7 @@ BOOST_AUTO_TEST_CASE(the_courses_file) {
   std::set<int> all, train;
   for (std::size_t i = 0; i < data.rows.size(); ++i) {
     all.insert(data.rows[i].index());
-    BOOST_CHECK(data.targets[i] == data.rows[i].target());
+    BOOST_CHECK(std::ranges::equal(data.target[i], data.rows[i].target()));
   }
   BOOST_CHECK_EQUAL(all.size(), 4410);
   const Split split = split_dataset(5000, "course");
@@ -164,14 +166,19 @@ BOOST_AUTO_TEST_CASE(the_courses_file) {
 
 namespace {
 
-const ModelOptions kTiny{.d_model = 8, .n_heads = 2, .d_ff = 8, .enc_layers = 1, .dec_layers = 1};
+ModelConfig tiny() {
+  ModelConfig config;
+  config.transformer.layer = {.d_model = 8, .n_heads = 2, .d_ff = 8, .dropout = 0};
+  config.transformer.enc_layers = config.transformer.dec_layers = 1;
+  return config;
+}
 
 }  // namespace
 
 // With `others`, the right class keeps 1 - share and each other one gets share / 15.
 BOOST_AUTO_TEST_CASE(both_conventions_of_label_smoothing) {
   seppo::Parameters parameters(1);
-  const seppo::Transformer model(parameters.root(), kTiny.transformer());
+  const Model model(parameters.root(), tiny());
   const Dataset data = drawn_dataset(1);
   const std::vector<int> rows{3, 14, 15, 92};
   const auto loss_with = [&](double share) {
@@ -183,32 +190,153 @@ BOOST_AUTO_TEST_CASE(both_conventions_of_label_smoothing) {
   const double plain = loss_with(0), all = loss_with(0.5);        // 0.5 / 16 each
   const double mean_of_all = (all - 0.5 * plain) / 0.5;           // mean of -log p over all 16
   const double mean_of_others = (16 * mean_of_all - plain) / 15;  // and over the 15 others
-  BOOST_CHECK_CLOSE(loss_with(smoothing_over_all(0.1, "others")), 0.9 * plain + 0.1 * mean_of_others, 1e-3);
-  BOOST_CHECK_CLOSE(loss_with(smoothing_over_all(0.1, "all")), 0.9 * plain + 0.1 * mean_of_all, 1e-3);
+  BOOST_CHECK_CLOSE(loss_with(smoothing_over_all(0.1, Smoothing::others)), 0.9 * plain + 0.1 * mean_of_others, 1e-3);
+  BOOST_CHECK_CLOSE(loss_with(smoothing_over_all(0.1, Smoothing::all)), 0.9 * plain + 0.1 * mean_of_all, 1e-3);
 }
 
 BOOST_AUTO_TEST_CASE(accuracy_by_place) {
   seppo::Parameters parameters(2);
-  const seppo::Transformer model(parameters.root(), kTiny.transformer());
+  const Model model(parameters.root(), tiny());
   const Dataset data = drawn_dataset(1);
-  std::vector<int> rows;
-  for (int row = 0; row < 150; ++row) rows.push_back(row);
-  const Score all = score(model, data, rows);
+  std::vector<int> rows(150);
+  std::iota(rows.begin(), rows.end(), 0);
+  const Score all = score(model, data.pick(rows));
   std::array<std::size_t, 4> expected{};
+  double loss_sum = 0;
   for (const int row : rows) {
     const seppo::UseMode eval(seppo::Mode::eval);
     const seppo::TapeMark mark;
-    const auto& target = data.targets[static_cast<std::size_t>(row)];
+    const auto target = data.rows[static_cast<std::size_t>(row)].target();
     seppo::Ragged source, input;
     source.add(data.rows[static_cast<std::size_t>(row)].source());
     input.add(std::span(target).first(4));
-    const std::vector<int> best = argmax(model.logits(source, input));
-    for (std::size_t place = 0; place < 4; ++place) expected[place] += best[place] == target[place + 1];
+    const seppo::Tensor logits = model.transformer.logits(source, input);
+    const std::vector<int> best = argmax(logits);
+    for (std::size_t place = 0; place < 4; ++place) {
+      expected[place] += best[place] == target[place + 1];
+      const auto at = [&](std::size_t c) { return static_cast<double>(logits.data()[place * 16 + c]); };
+      double sum = 0;
+      for (std::size_t c = 0; c < 16; ++c) sum += std::exp(at(c));
+      loss_sum += std::log(sum) - at(static_cast<std::size_t>(target[place + 1]));
+    }
   }
   double sum = 0;
   for (std::size_t place = 0; place < 4; ++place) {
     BOOST_CHECK_EQUAL(all.correct[place], expected[place]);
     sum += all.accuracy_at(place);
   }
-  BOOST_CHECK_CLOSE(all.token_accuracy(), sum / 4, 1e-10);
+  BOOST_CHECK_CLOSE(all.tokens.accuracy(), sum / 4, 1e-10);
+  BOOST_CHECK_CLOSE(all.tokens.mean(), loss_sum / 600, 1e-3);
+}
+
+// Whole answers, and those whose expression is new.
+BOOST_AUTO_TEST_CASE(exact_match_of_all_and_of_fresh_expressions) {
+  seppo::Parameters parameters(2);
+  const Model model(parameters.root(), tiny());
+  Dataset data;  // what the model answers is right, but for rows 1 and 2
+  for (int row = 0; row < 5; ++row) {
+    const Expression e{row, 7, false};
+    seppo::Ragged source;
+    source.add(e.source());
+    std::vector<int> target = answers(model, source)[0];
+    target.insert(target.begin(), kBos);
+    target.resize(kTargetLength, kEos);
+    if (row == 1 || row == 2) target[2] = (target[2] + 1) % 10;
+    data.add(e, target);
+  }
+  const Score s = score(model, data, {data.rows[0].index(), data.rows[1].index()});
+  BOOST_TEST(s.wrong == (std::vector<int>{1, 2}), boost::test_tools::per_element());
+  BOOST_CHECK_EQUAL(s.exact_match(), 0.6);
+  BOOST_CHECK_EQUAL(s.fresh, 3);
+  BOOST_CHECK_EQUAL(s.fresh_exact_match(), 2. / 3);
+}
+
+BOOST_AUTO_TEST_CASE(tiers_are_rounded_to_two_places_as_the_course_does) {
+  for (const auto& [accuracy, tier] : {std::pair{0.7980, 5},
+                                       {0.795, 5},
+                                       {0.7949, 4},
+                                       {0.74, 4},
+                                       {0.7349, 3},
+                                       {0.695, 3},
+                                       {0.6250001, 2},
+                                       {0.4949, 0},
+                                       {0.495, 1},
+                                       {1., 5},
+                                       {0., 0}})
+    BOOST_CHECK_MESSAGE(course_tier(accuracy) == tier, accuracy << ": " << course_tier(accuracy));
+}
+
+// The course drops after the norm and leaves the embedded inputs whole.
+BOOST_AUTO_TEST_CASE(dropout_after_the_norm) {
+  ModelConfig config = tiny();
+  config.transformer.layer.dropout = 0.25;
+  for (const DropoutPlace place : {DropoutPlace::residual, DropoutPlace::norm}) {
+    config.dropout_place = place;
+    seppo::Parameters parameters(1);
+    const Model model(parameters.root(), config);
+    const bool after = place == DropoutPlace::norm;
+    const auto& encoder = model.transformer.encoder.layers[0];
+    const auto& decoder = model.transformer.decoder.layers[0];
+    for (const auto* add_norm :
+         {&encoder.add_norm_1, &encoder.add_norm_2, &decoder.add_norm_1, &decoder.add_norm_2, &decoder.add_norm_3}) {
+      BOOST_CHECK_EQUAL(add_norm->options.dropout_after, after ? 0.25 : 0);
+      BOOST_CHECK_EQUAL(add_norm->options.dropout_before, after ? 0 : 0.25);
+    }
+    BOOST_CHECK_EQUAL(model.transformer.embedding_dropout.p, after ? 0 : 0.25);
+  }
+  config.transformer.layer.norm = seppo::Norm::pre;
+  seppo::Parameters parameters(1);
+  BOOST_CHECK_THROW(Model(parameters.root(), config), seppo::ArgumentError);
+}
+
+BOOST_AUTO_TEST_CASE(a_model_is_built_again_from_its_file) {
+  const test::Folder folder("addsub");
+  ModelConfig config = tiny();
+  config.transformer.layer.dropout = 0.2;
+  config.transformer.layer.activation = seppo::Activation::gelu;
+  config.dropout_place = DropoutPlace::norm;
+  const Dataset data = drawn_dataset(3);
+  const std::vector<int> rows{1, 2, 3};
+  for (const auto positions : {examples::Positions::floor_sinusoid, examples::Positions::learned,
+                               examples::Positions::simple, examples::Positions::none}) {
+    config.positions = positions;
+    seppo::Parameters parameters(5);
+    const Model model(parameters.root(), config);
+    seppo::save_model(folder.path / "model.safetensors", parameters, model);
+    const auto saved = seppo::load_model<Model>(folder.path / "model.safetensors");
+    BOOST_CHECK(seppo::to_json_object(saved.model.config) == seppo::to_json_object(config));
+    const auto loss_of = [&](const Model& m) {  // in training: dropout is alike, too
+      seppo::tape().clear();
+      seppo::tape().random = {.seed = 1, .step = 1};
+      return loss(m, data, rows).loss.item();
+    };
+    BOOST_CHECK_EQUAL(loss_of(model), loss_of(saved.model));
+  }
+}
+
+// Four expressions are learned whatever the preset; where they are not, the program fails.
+BOOST_AUTO_TEST_CASE(overfitting_reaches_100_percent_or_fails) {
+  const test::Folder folder("addsub");
+  for (const char* preset : {"lab", "course", "large"}) {
+    const test::Result r = folder.run({"addsub", "train", "--overfit", "--preset", preset, "--out", preset, "--json"});
+    BOOST_CHECK_MESSAGE(r.code == 0, preset << r.err);
+    BOOST_CHECK_EQUAL(test::last_line(r.out)["val_exact"].get<double>(), 1);
+    BOOST_CHECK_LT(test::last_line(r.out)["val_loss"].get<double>(), 0.1);
+    for (const char* absent : {"tier", "not in train"})
+      BOOST_CHECK_MESSAGE(r.out.find(absent) == std::string::npos, r.out);
+  }
+  const test::Result r = folder.run({"addsub", "train", "--overfit", "--lr", "1e-9", "--epochs", "5", "--out", "m"});
+  BOOST_CHECK_MESSAGE(r.code == 1 && r.err.find("--overfit: 4 of the 4 expressions") != std::string::npos, r.err);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_rows_of_the_data) {
+  const test::Folder folder("addsub");
+  const std::string in = "BOS NEGATIVE 30 subtract NEGATIVE 34 EOS", out = "BOS POSITIVE 04 EOS";
+  nlohmann::json j;
+  for (int i = 0; i < 10; ++i) j["inp_expression"].push_back(in), j["out_expression"].push_back(out);
+  std::ofstream(folder.path / "data.json") << j.dump();
+  const test::Result r = folder.run({"addsub", "data", "--data", "data.json", "--head", "2"});
+  const std::string row = "-30 - -34 = 4\n  " + in + "  ->  " + out + "\n  14 11 3 0 13 11 3 4 15  ->  14 10 0 4 15\n";
+  BOOST_CHECK_MESSAGE(r.code == 0 && r.out.starts_with(row + row + "2 of 10 rows"), r.out << r.err);
+  BOOST_CHECK_EQUAL(folder.run({"addsub", "data", "--head", "0"}).code, 2);
 }
