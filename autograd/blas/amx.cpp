@@ -33,8 +33,11 @@ using Word = std::uint32_t;  // two bfloat16 numbers
 
 // A tile: kSide rows of a cache line each, which is kSide numbers of C or twice as many bfloat16 numbers.
 constexpr std::size_t kSide = 16, kTile = kSide * kSide, kLine = 64;
-// Lines are packed in spans of two tiles, each span in slices of kStep terms: for each of the three parts both tiles.
-constexpr std::size_t kSpan = 2 * kSide, kStep = 2 * kSide, kParts = 3, kSlice = kParts * 2 * kTile;
+// Lines are packed in spans as wide as one tile or two, each span in slices of kStep terms: for each of the three parts
+// the tiles side by side.
+constexpr std::size_t kSpan = 2 * kSide, kStep = 2 * kSide, kParts = 3;
+constexpr std::size_t slice_size(std::size_t tiles) { return kParts * tiles * kTile; }
+constexpr std::size_t kSlice = slice_size(2);
 
 std::size_t slices(std::size_t terms) { return (terms + kStep - 1) / kStep; }
 std::size_t spans(std::size_t lines) { return (lines + kSpan - 1) / kSpan; }
@@ -58,13 +61,14 @@ SEPPO_AMX_INLINE void split(__m512 x, __m512i (&part)[kParts]) {
 constexpr std::size_t kRows = 4, kQuads = kSide / kRows;  // of a tile, packed at once
 
 // Rows of words, for each part: the lower halves and the upper ones.
-SEPPO_AMX_INLINE void pack_rows(Word* to, const __m512 (&low)[kRows], const __m512 (&high)[kRows]) {
+template <std::size_t kTiles>
+SEPPO_AMX_INLINE void pack_words(Word* to, const __m512 (&low)[kRows], const __m512 (&high)[kRows]) {
   for (std::size_t i = 0; i < kRows; ++i) {
     __m512i x[kParts], y[kParts];
     split(low[i], x);
     split(high[i], y);
     for (std::size_t p = 0; p < kParts; ++p)  // two shorts of x's upper half and y's
-      _mm512_store_si512(to + p * 2 * kTile + i * kSide,
+      _mm512_store_si512(to + p * kTiles * kTile + i * kSide,
                          _mm512_mask_mov_epi16(_mm512_srli_epi32(x[p], 16), 0xaaaaaaaa, y[p]));
   }
 }
@@ -100,19 +104,21 @@ struct Lines {
 };
 
 // Packs a span, a few rows of its tiles at a time. A word holds terms p and p + kSide of a line.
+template <std::size_t kTiles = 2>
 class Packer {
  public:
+  Packer() = default;
   Packer(Word* to, const Lines& from)
       : to_(to),
         from_(from),
-        end_(from.lines > 0 ? slices(from.terms) * 2 * kQuads : 0),
+        end_(from.lines > 0 ? slices(from.terms) * kTiles * kQuads : 0),
         across_(from.are_rows ? from.from.row : from.from.col),
         along_(from.are_rows ? from.from.col : from.from.row) {}
 
   SEPPO_AMX_INLINE void some() {
     if (done_ == end_) return;
     const std::size_t tile = done_ / kQuads, row = done_ % kQuads * kRows;
-    const std::size_t line = tile % 2 * kSide, term = tile / 2 * kStep, other = kSide * from_.from.col;
+    const std::size_t line = tile % kTiles * kSide, term = tile / kTiles * kStep, other = kSide * from_.from.col;
     ++done_;
     const real* at = from_.from.at(line, term).data + row * across_;
     const bool is_whole = line + kSide <= from_.lines && term + kStep <= from_.terms;
@@ -129,7 +135,7 @@ class Packer {
       copy(low, line, term, row);
       copy(high, line, term + kSide, row);
     }
-    pack_rows(to_ + tile / 2 * kSlice + tile % 2 * kTile + row * kSide, low, high);
+    pack_words<kTiles>(to_ + tile / kTiles * slice_size(kTiles) + tile % kTiles * kTile + row * kSide, low, high);
   }
   SEPPO_AMX_CODE void all() {
     while (done_ < end_) some();
@@ -149,10 +155,10 @@ class Packer {
     for (std::size_t i = 0; i < kRows; ++i) to[i] = _mm512_load_ps(rows[i]);
   }
 
-  Word* to_;
-  Lines from_;
-  std::size_t end_, done_ = 0;  // in fours of rows
-  std::size_t across_, along_;  // strides from row to row of a tile, and within a row
+  Word* to_ = nullptr;
+  Lines from_ = {};
+  std::size_t end_ = 0, done_ = 0;      // in fours of rows
+  std::size_t across_ = 0, along_ = 0;  // strides from row to row of a tile, and within a row
 };
 
 // ---- multiplying --------------------------------------------------------------------------------
@@ -162,11 +168,16 @@ struct alignas(kLine) TileShapes {
   std::uint16_t bytes[16] = {};
   std::uint8_t rows[16] = {};
 
-  constexpr explicit TileShapes(std::size_t tiles) {
-    std::fill_n(bytes, tiles, kLine);
-    std::fill_n(rows, tiles, kSide);
+  constexpr TileShapes() {
+    std::fill_n(bytes, 8, kLine);
+    std::fill_n(rows, 8, kSide);
   }
 };
+
+SEPPO_AMX_CODE void configure_tiles() {
+  static constexpr TileShapes shapes;  // static, since the compiler believes that eight bytes are read
+  _tile_loadconfig(&shapes);
+}
 
 // Tiles 0, 1, 5 and 6 are C, 2 and 3 a part of A's rows, 4 and 7 the same part of B's columns.
 SEPPO_AMX_INLINE void load_rows(const Word* slice, std::size_t part) {
@@ -177,7 +188,7 @@ SEPPO_AMX_INLINE void load_columns(const Word* slice, std::size_t part) {
   _tile_loadd(4, slice + part * 2 * kTile, kLine);
   _tile_loadd(7, slice + part * 2 * kTile + kTile, kLine);
 }
-SEPPO_AMX_INLINE void multiply_parts(Packer& next) {
+SEPPO_AMX_INLINE void multiply_parts(Packer<>& next) {
   _tile_dpbf16ps(0, 2, 4);
   _tile_dpbf16ps(1, 3, 4);
   _tile_dpbf16ps(5, 2, 7);
@@ -188,7 +199,7 @@ SEPPO_AMX_INLINE void multiply_parts(Packer& next) {
 // sum[kSpan, kSpan], its rows ld apart, of so many slices. Its smaller parts come first: added to the larger ones each
 // would be rounded to their digits. Inlined into another function's loops its own would spill.
 SEPPO_AMX_CODE __attribute__((noinline)) void multiply_spans(std::size_t slices, const Word* a, const Word* b,
-                                                             real* sum, std::size_t ld, Packer& next) {
+                                                             real* sum, std::size_t ld, Packer<>& next) {
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(5);
@@ -219,11 +230,11 @@ SEPPO_AMX_CODE __attribute__((noinline)) void multiply_spans(std::size_t slices,
 }
 
 // p.c = p.addend + sum, for the rows and columns that C has of a span
-SEPPO_AMX_CODE void put_block(const Product& p, const real* sum) {
+SEPPO_AMX_CODE void put_block(const Product& p, const real* sum, std::size_t ld) {
   for (std::size_t i = 0; i < p.m; ++i)
     for (std::size_t j = 0; j < p.n; j += kSide) {
       const auto lanes = static_cast<__mmask16>((1u << count(j, p.n, kSide)) - 1);
-      __m512 s = _mm512_load_ps(sum + i * kSpan + j);
+      __m512 s = _mm512_load_ps(sum + i * ld + j);
       if (p.addend.data) s = _mm512_add_ps(s, _mm512_maskz_loadu_ps(lanes, p.addend.at(i, j).data));
       _mm512_mask_storeu_ps(p.c + i * p.ldc + j, lanes, s);
     }
@@ -263,8 +274,7 @@ SEPPO_AMX_CODE void multiply(const Product& p) {
   const std::size_t most = slices(terms) * kSlice;  // of a span
   Word* const memory = packing_memory(most * (2 + spans(lines)) * sizeof(Word)).as<Word>();
   Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
-  static constexpr TileShapes shapes(8);  // static, since the compiler believes that eight bytes are read
-  _tile_loadconfig(&shapes);
+  configure_tiles();
   for (std::size_t t = 0; t < p.k; t += terms) {
     const Product sum = p.terms(t, count(t, p.k, terms));
     const std::size_t depth = slices(sum.k);
@@ -286,11 +296,124 @@ SEPPO_AMX_CODE void multiply(const Product& p) {
           } else {
             alignas(kLine) real numbers[kSpan * kSpan];
             multiply_spans(depth, left, right, numbers, kSpan, next);
-            put_block(block, numbers);
+            put_block(block, numbers, kSpan);
           }
         }
         next.all();
       }
+    }
+  }
+  _tile_release();
+}
+
+// ---- few rows -----------------------------------------------------------------------------------
+
+// C^T = B^T A^T, which takes B's columns, dense, as rows of tiles. They are read and packed once, a slice at a time, so
+// that what is packed stays in L1.
+
+// B's slices, packed in the order they are multiplied in: those of the first 16 columns, then of the next.
+class Slices {
+ public:
+  SEPPO_AMX_CODE explicit Slices(const Lines& b) : b_(b) {
+    for (std::size_t i = 0; i < kAhead; ++i) begin_next();
+  }
+
+  SEPPO_AMX_INLINE const Word* take() {
+    begin_next();
+    return ring_[(begun_ - kAhead - 1) % kRing];
+  }
+  SEPPO_AMX_INLINE void pack_some() {
+    packer_.some();
+    for (std::size_t i = 0; i < kRows; ++i, later_ += b_.from.row) {  // into L2
+      _mm_prefetch(later_, _MM_HINT_T1);
+      _mm_prefetch(later_ + kSide, _MM_HINT_T1);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kAhead = 2, kRing = 4;  // what was just stored cannot be loaded into a tile at once
+
+  SEPPO_AMX_INLINE void begin_next() {
+    packer_.all();
+    packer_ = Packer<1>(ring_[begun_++ % kRing], b_.part(line_, kSide, term_, kStep));
+    later_ = b_.from.at(line_ + kSide, term_).data;
+    term_ += kStep;
+    if (term_ >= b_.terms) line_ += kSide, term_ = 0;
+  }
+
+  alignas(kLine) Word ring_[kRing][slice_size(1)];
+  const Lines b_;
+  std::size_t line_ = 0, term_ = 0, begun_ = 0;  // of the slice to begin next
+  Packer<1> packer_;
+  const real* later_ = nullptr;
+};
+
+// Tiles 0 and 1 sum x0 y0, and 2 and 3 the other products, whose digits would be lost among those of x0 y0; 4 is a part
+// of B's columns, 5 and 6 of A's rows.
+SEPPO_AMX_INLINE void load_b(const Word* slice, std::size_t part) { _tile_loadd(4, slice + part * kTile, kLine); }
+SEPPO_AMX_INLINE void load_a(const Word* slice, std::size_t part) {
+  _tile_loadd(5, slice + part * 2 * kTile, kLine);
+  _tile_loadd(6, slice + part * 2 * kTile + kTile, kLine);
+}
+SEPPO_AMX_INLINE void multiply_others() {
+  _tile_dpbf16ps(2, 4, 5);
+  _tile_dpbf16ps(3, 4, 6);
+}
+
+// sums[2][2] of so many slices: of the largest products, and of the others.
+SEPPO_AMX_CODE __attribute__((noinline)) void multiply_lines(std::size_t slices, const Word* a, Slices& b,
+                                                             real (&sums)[4][kTile]) {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (const Word* const end = a + slices * kSlice; a < end; a += kSlice) {
+    const Word* const now = b.take();
+    load_b(now, 0);
+    load_a(a, 2);
+    multiply_others();
+    b.pack_some();
+    load_a(a, 1);
+    multiply_others();
+    b.pack_some();
+    load_b(now, 1);
+    multiply_others();
+    b.pack_some();
+    load_a(a, 0);
+    multiply_others();
+    b.pack_some();
+    load_b(now, 2);
+    multiply_others();
+    load_b(now, 0);
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 6);
+  }
+  _tile_stored(0, sums[0], kLine);
+  _tile_stored(1, sums[1], kLine);
+  _tile_stored(2, sums[2], kLine);
+  _tile_stored(3, sums[3], kLine);
+}
+
+// 16 columns of C = addend + sums^T
+SEPPO_AMX_CODE void put_lines(const Product& p, const real (&sums)[4][kTile]) {
+  alignas(kLine) real rows[kSpan][kSide];
+  for (std::size_t i = 0; i < kSpan; i += kRows) {
+    __m512 large[kRows], others[kRows];
+    load_columns_of(large, sums[i / kSide] + i % kSide, kSide);
+    load_columns_of(others, sums[2 + i / kSide] + i % kSide, kSide);
+    for (std::size_t r = 0; r < kRows; ++r) _mm512_store_ps(rows[i + r], _mm512_add_ps(large[r], others[r]));
+  }
+  put_block(p, rows[0], kSide);
+}
+
+SEPPO_AMX_CODE void multiply_few(const Product& p, const Word* a) {
+  configure_tiles();
+  for (std::size_t i = 0; i < p.m; i += kSpan, a += slices(p.k) * kSlice) {
+    Slices packed({{p.b.data, p.b.col, p.b.row}, p.n, p.k, true});
+    for (std::size_t j = 0; j < p.n; j += kSide) {
+      alignas(kLine) real sums[4][kTile];
+      multiply_lines(slices(p.k), a, packed, sums);
+      put_lines(p.rows(i, count(i, p.m, kSpan)).columns(j, count(j, p.n, kSide)), sums);
     }
   }
   _tile_release();
@@ -311,12 +434,24 @@ bool is_available() {
 }
 
 // Packing takes longer than for vectors.
+constexpr std::size_t kWorthPacking = std::size_t{1} << 21;  // multiplications
+
 bool suits(const Product& p) {
-  constexpr std::size_t kLeast = 64, kWorthPacking = std::size_t{1} << 21;
-  return std::min({p.m, p.n, p.k}) >= kLeast && p.m * p.n * p.k >= kWorthPacking && is_available();
+  return std::min({p.m, p.n, p.k}) >= 64 && p.m * p.n * p.k >= kWorthPacking && is_available();
+}
+
+bool suits_few_rows(const Product& p) { return p.m * p.n * p.k >= kWorthPacking && is_available(); }
+
+std::size_t packed_rows_size(const Product& p) { return spans(p.m) * slices(p.k) * kSlice * sizeof(Word); }
+
+void pack_rows(std::uint32_t* packed, const Product& p) {
+  const Lines rows = {p.a, p.m, p.k, false};
+  for (std::size_t i = 0; i < p.m; i += kSpan, packed += slices(p.k) * kSlice)
+    Packer<>(packed, rows.part(i, kSpan, 0, p.k)).all();
 }
 
 void gemm(const Product& p) { multiply(p); }
+void few_rows(const Product& p, const std::uint32_t* packed) { multiply_few(p, packed); }
 
 }  // namespace seppo::inline SEPPO_ABI::amx
 
