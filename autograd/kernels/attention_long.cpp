@@ -287,7 +287,7 @@ HWY_EXPORT(LongAttention);
 HWY_EXPORT(LongAttentionBackward);
 
 std::size_t long_attention_scratch(const AttentionHead& head) {
-  using HWY_NAMESPACE::tile_elements, HWY_NAMESPACE::tile_side;  // the same for every instruction set
+  using HWY_NAMESPACE::kSide, HWY_NAMESPACE::tile_elements;  // the same for every instruction set
   return 2 * tile_elements(head) + 2 * (head.keys + std::min(kSide, head.queries)) * head.width;
 }
 
