@@ -33,8 +33,11 @@ using Word = std::uint32_t;  // two bfloat16 numbers
 
 // A tile: kSide rows of a cache line each, which is kSide numbers of C or twice as many bfloat16 numbers.
 constexpr std::size_t kSide = 16, kTile = kSide * kSide, kLine = 64;
-// Lines are packed in spans of two tiles, each span in slices of kStep terms: for each of the three parts both tiles.
-constexpr std::size_t kSpan = 2 * kSide, kStep = 2 * kSide, kParts = 3, kSlice = kParts * 2 * kTile;
+// Lines are packed in spans as wide as one tile or two, each span in slices of kStep terms: for each of the three parts
+// the tiles side by side.
+constexpr std::size_t kSpan = 2 * kSide, kStep = 2 * kSide, kParts = 3;
+constexpr std::size_t slice_size(std::size_t tiles) { return kParts * tiles * kTile; }
+constexpr std::size_t kSlice = slice_size(2);
 
 std::size_t slices(std::size_t terms) { return (terms + kStep - 1) / kStep; }
 std::size_t spans(std::size_t lines) { return (lines + kSpan - 1) / kSpan; }
@@ -42,8 +45,6 @@ std::size_t spans(std::size_t lines) { return (lines + kSpan - 1) / kSpan; }
 std::size_t count(std::size_t first, std::size_t end, std::size_t most) {
   return first < end ? std::min(most, end - first) : 0;
 }
-
-// ---- packing ------------------------------------------------------------------------------------
 
 // x = x0 + x1 + x2, each in the upper half of a word: x0 is rounded and x1 cut off, which leaves 8 bits for x2. Below
 // x2 other bits may be set.
@@ -58,19 +59,20 @@ SEPPO_AMX_INLINE void split(__m512 x, __m512i (&part)[kParts]) {
 constexpr std::size_t kRows = 4, kQuads = kSide / kRows;  // of a tile, packed at once
 
 // Rows of words, for each part: the lower halves and the upper ones.
-SEPPO_AMX_INLINE void pack_rows(Word* to, const __m512 (&low)[kRows], const __m512 (&high)[kRows]) {
+template <std::size_t kTiles>
+SEPPO_AMX_INLINE void pack_words(Word* to, const __m512 (&low)[kRows], const __m512 (&high)[kRows]) {
   for (std::size_t i = 0; i < kRows; ++i) {
     __m512i x[kParts], y[kParts];
     split(low[i], x);
     split(high[i], y);
     for (std::size_t p = 0; p < kParts; ++p)  // two shorts of x's upper half and y's
-      _mm512_store_si512(to + p * 2 * kTile + i * kSide,
+      _mm512_store_si512(to + p * kTiles * kTile + i * kSide,
                          _mm512_mask_mov_epi16(_mm512_srli_epi32(x[p], 16), 0xaaaaaaaa, y[p]));
   }
 }
 
 // Four columns of 16 rows: squares of 4 x 4 within 128 bits.
-SEPPO_AMX_INLINE void load_columns_of(__m512 (&v)[kRows], const real* x, std::size_t ld) {
+SEPPO_AMX_INLINE void load_transposed(__m512 (&v)[kRows], const real* x, std::size_t ld) {
   for (std::size_t r = 0; r < kRows; ++r) {
     v[r] = _mm512_castps128_ps512(_mm_loadu_ps(x + r * ld));
     v[r] = _mm512_insertf32x4(v[r], _mm_loadu_ps(x + (r + 4) * ld), 1);
@@ -99,47 +101,55 @@ struct Lines {
   }
 };
 
-// Packs a span, a few rows of its tiles at a time. A word holds terms p and p + kSide of a line.
+// Packs spans kTiles wide one after another, a few rows of a tile at a time; after kRing slices it begins anew where it
+// began. A word holds terms p and p + kSide of a line.
+template <std::size_t kTiles = 2, std::size_t kRing = 0>
 class Packer {
  public:
   Packer(Word* to, const Lines& from)
-      : to_(to),
+      : begin_(to),
+        to_(to),
         from_(from),
-        end_(from.lines > 0 ? slices(from.terms) * 2 * kQuads : 0),
         across_(from.are_rows ? from.from.row : from.from.col),
         along_(from.are_rows ? from.from.col : from.from.row) {}
 
   SEPPO_AMX_INLINE void some() {
-    if (done_ == end_) return;
-    const std::size_t tile = done_ / kQuads, row = done_ % kQuads * kRows;
-    const std::size_t line = tile % 2 * kSide, term = tile / 2 * kStep, other = kSide * from_.from.col;
-    ++done_;
-    const real* at = from_.from.at(line, term).data + row * across_;
-    const bool is_whole = line + kSide <= from_.lines && term + kStep <= from_.terms;
+    if (line_ >= from_.lines) return;
+    const std::size_t line = line_ + tile_ * kSide, other = kSide * from_.from.col;
+    const real* const at = from_.from.at(line, term_).data + row_ * across_;
+    const bool is_whole = line + kSide <= from_.lines && term_ + kStep <= from_.terms;
     __m512 low[kRows], high[kRows];
     if (is_whole && along_ != 1) {
-      load_columns_of(low, at, along_);
-      load_columns_of(high, at + other, along_);
+      load_transposed(low, at, along_);
+      load_transposed(high, at + other, along_);
     } else if (is_whole) {
       for (std::size_t i = 0; i < kRows; ++i) {
         low[i] = _mm512_loadu_ps(at + i * across_);
         high[i] = _mm512_loadu_ps(at + i * across_ + other);
+        if constexpr (kRing > 0)  // the next span, into L2
+          for (const real* const next : {at, at + other}) _mm_prefetch(next + (kSide + i) * across_, _MM_HINT_T1);
       }
     } else {
-      copy(low, line, term, row);
-      copy(high, line, term + kSide, row);
+      copy(low, line, term_);
+      copy(high, line, term_ + kSide);
     }
-    pack_rows(to_ + tile / 2 * kSlice + tile % 2 * kTile + row * kSide, low, high);
+    pack_words<kTiles>(to_ + tile_ * kTile + row_ * kSide, low, high);
+    if ((row_ += kRows) < kSide) return;
+    row_ = 0;
+    if (++tile_ < kTiles) return;
+    tile_ = 0, to_ += slice_size(kTiles);
+    if (++slices_ == kRing) slices_ = 0, to_ = begin_;
+    if ((term_ += kStep) < from_.terms) return;
+    term_ = 0, line_ += kTiles * kSide;
   }
   SEPPO_AMX_CODE void all() {
-    while (done_ < end_) some();
+    while (line_ < from_.lines) some();
   }
 
  private:
   // Rows where the operand ends, with zeros beyond.
-  SEPPO_AMX_CODE __attribute__((noinline)) void copy(__m512 (&to)[kRows], std::size_t line, std::size_t term,
-                                                     std::size_t row) const {
-    (from_.are_rows ? line : term) += row;
+  SEPPO_AMX_CODE __attribute__((noinline)) void copy(__m512 (&to)[kRows], std::size_t line, std::size_t term) const {
+    (from_.are_rows ? line : term) += row_;
     const std::size_t lines = count(line, from_.lines, from_.are_rows ? kRows : kSide);
     const std::size_t terms = count(term, from_.terms, from_.are_rows ? kSide : kRows);
     alignas(kLine) real rows[kRows][kSide] = {};
@@ -149,24 +159,23 @@ class Packer {
     for (std::size_t i = 0; i < kRows; ++i) to[i] = _mm512_load_ps(rows[i]);
   }
 
-  Word* to_;
+  Word *begin_, *to_;
   Lines from_;
-  std::size_t end_, done_ = 0;  // in fours of rows
   std::size_t across_, along_;  // strides from row to row of a tile, and within a row
+  std::size_t line_ = 0, term_ = 0, tile_ = 0, row_ = 0, slices_ = 0;  // where it is
 };
 
-// ---- multiplying --------------------------------------------------------------------------------
-
+// What the processor reads: eight tiles of kSide rows.
 struct alignas(kLine) TileShapes {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t bytes[16] = {};
-  std::uint8_t rows[16] = {};
-
-  constexpr explicit TileShapes(std::size_t tiles) {
-    std::fill_n(bytes, tiles, kLine);
-    std::fill_n(rows, tiles, kSide);
-  }
+  std::uint8_t palette = 1, reserved[15] = {};
+  std::uint16_t bytes[16] = {kLine, kLine, kLine, kLine, kLine, kLine, kLine, kLine};  // of a row
+  std::uint8_t rows[16] = {kSide, kSide, kSide, kSide, kSide, kSide, kSide, kSide};
 };
+
+SEPPO_AMX_CODE void configure_tiles() {
+  static constexpr TileShapes shapes;  // static, since the compiler believes that eight bytes are read
+  _tile_loadconfig(&shapes);
+}
 
 // Tiles 0, 1, 5 and 6 are C, 2 and 3 a part of A's rows, 4 and 7 the same part of B's columns.
 SEPPO_AMX_INLINE void load_rows(const Word* slice, std::size_t part) {
@@ -177,7 +186,7 @@ SEPPO_AMX_INLINE void load_columns(const Word* slice, std::size_t part) {
   _tile_loadd(4, slice + part * 2 * kTile, kLine);
   _tile_loadd(7, slice + part * 2 * kTile + kTile, kLine);
 }
-SEPPO_AMX_INLINE void multiply_parts(Packer& next) {
+SEPPO_AMX_INLINE void multiply_parts(Packer<>& next) {
   _tile_dpbf16ps(0, 2, 4);
   _tile_dpbf16ps(1, 3, 4);
   _tile_dpbf16ps(5, 2, 7);
@@ -188,7 +197,7 @@ SEPPO_AMX_INLINE void multiply_parts(Packer& next) {
 // sum[kSpan, kSpan], its rows ld apart, of so many slices. Its smaller parts come first: added to the larger ones each
 // would be rounded to their digits. Inlined into another function's loops its own would spill.
 SEPPO_AMX_CODE __attribute__((noinline)) void multiply_spans(std::size_t slices, const Word* a, const Word* b,
-                                                             real* sum, std::size_t ld, Packer& next) {
+                                                             real* sum, std::size_t ld, Packer<>& next) {
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(5);
@@ -219,31 +228,21 @@ SEPPO_AMX_CODE __attribute__((noinline)) void multiply_spans(std::size_t slices,
 }
 
 // p.c = p.addend + sum, for the rows and columns that C has of a span
-SEPPO_AMX_CODE void put_block(const Product& p, const real* sum) {
+SEPPO_AMX_CODE void put_block(const Product& p, const real* sum, std::size_t ld) {
   for (std::size_t i = 0; i < p.m; ++i)
     for (std::size_t j = 0; j < p.n; j += kSide) {
       const auto lanes = static_cast<__mmask16>((1u << count(j, p.n, kSide)) - 1);
-      __m512 s = _mm512_load_ps(sum + i * kSpan + j);
+      __m512 s = _mm512_load_ps(sum + i * ld + j);
       if (p.addend.data) s = _mm512_add_ps(s, _mm512_maskz_loadu_ps(lanes, p.addend.at(i, j).data));
       _mm512_mask_storeu_ps(p.c + i * p.ldc + j, lanes, s);
     }
 }
 
-// While a block is multiplied its place in C comes into L2: stores of tiles would wait for it.
-void fetch_block(const Product& p) {
-  for (std::size_t i = 0; i < p.m; ++i)
-    for (std::size_t j = 0; j < p.n; j += kSide) __builtin_prefetch(p.c + i * p.ldc + j, 0, 2);
-}
-
-// ---- blocks -------------------------------------------------------------------------------------
-
 // Of the operand that stays a block of about so many numbers is packed at a time: in six bytes each they fill half of
 // an L2 of 2 MiB, which sees much else pass by.
 constexpr std::size_t kBlock = 320 * 512;
-// A C of more numbers is not taken to be in L2.
-constexpr std::size_t kNearC = 256 * 256;
 
-// The terms of a block: half as many as could be, if all lines fit in then.
+// The terms of a block: half as many as could be where all lines fit in then.
 std::size_t block_terms(std::size_t lines, std::size_t k) {
   const std::size_t most = std::min<std::size_t>(k, 512), half = 256;
   return lines * most > kBlock && lines * half <= kBlock ? half : most;
@@ -255,23 +254,106 @@ std::size_t block_lines(std::size_t lines, std::size_t terms) {
   return (spans(lines) + parts - 1) / parts * kSpan;
 }
 
-SEPPO_AMX_CODE void multiply(const Product& p) {
+// Few rows: C^T = B^T A^T, which takes B's columns, dense, as rows of tiles. They are read and packed once, a slice at
+// a time, so that what is packed stays in L1.
+using Ring = Packer<1, 4>;
+constexpr std::size_t kAhead = 2;  // slices: what was just stored cannot be loaded into a tile at once
+
+// Tiles 0 and 1 sum x0 y0, and 2 and 3 the other products, whose digits would be lost among those of x0 y0; 4 is a part
+// of B's columns, 5 and 6 of A's rows.
+SEPPO_AMX_INLINE void load_b(const Word* slice, std::size_t part) { _tile_loadd(4, slice + part * kTile, kLine); }
+SEPPO_AMX_INLINE void load_a(const Word* slice, std::size_t part) {
+  _tile_loadd(5, slice + part * 2 * kTile, kLine);
+  _tile_loadd(6, slice + part * 2 * kTile + kTile, kLine);
+}
+SEPPO_AMX_INLINE void multiply_others(Ring& next) {
+  _tile_dpbf16ps(2, 4, 5);
+  _tile_dpbf16ps(3, 4, 6);
+  next.some();
+}
+
+// sums[2][2] of so many slices: of the largest products, and of the others.
+SEPPO_AMX_CODE __attribute__((noinline)) void multiply_lines(std::size_t slices, const Word* a, const Word* ring,
+                                                             std::size_t first, Ring& next, real (&sums)[4][kTile]) {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (std::size_t s = first; s < first + slices; ++s, a += kSlice) {
+    const Word* const b = ring + s % 4 * slice_size(1);
+    load_b(b, 0);
+    load_a(a, 2);
+    multiply_others(next);
+    load_a(a, 1);
+    multiply_others(next);
+    load_b(b, 1);
+    multiply_others(next);
+    load_a(a, 0);
+    multiply_others(next);
+    load_b(b, 2);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 6);
+    load_b(b, 0);
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 6);
+  }
+  _tile_stored(0, sums[0], kLine);
+  _tile_stored(1, sums[1], kLine);
+  _tile_stored(2, sums[2], kLine);
+  _tile_stored(3, sums[3], kLine);
+}
+
+// 16 columns of C = addend + sums^T
+SEPPO_AMX_CODE void put_lines(const Product& p, const real (&sums)[4][kTile]) {
+  alignas(kLine) real rows[kSpan][kSide];
+  for (std::size_t i = 0; i < kSpan; i += kRows) {
+    __m512 large[kRows], others[kRows];
+    load_transposed(large, sums[i / kSide] + i % kSide, kSide);
+    load_transposed(others, sums[2 + i / kSide] + i % kSide, kSide);
+    for (std::size_t r = 0; r < kRows; ++r) _mm512_store_ps(rows[i + r], _mm512_add_ps(large[r], others[r]));
+  }
+  put_block(p, rows[0], kSide);
+}
+
+}  // namespace
+
+bool is_available() {
+  static const bool is = [] {
+    constexpr unsigned kBits = 1u << 22 | 1u << 24;              // bfloat16 and tiles
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl: the system saves tiles if asked to
+    unsigned a, b, c, d = 0;
+    return (hwy::SupportedTargets() & HWY_AVX3_DL) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kBits) == kBits &&
+           syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return is;
+}
+
+// Packing takes longer than for vectors.
+constexpr std::size_t kWorthPacking = std::size_t{1} << 21;  // multiplications
+
+bool suits(const Product& p) {
+  return std::min({p.m, p.n, p.k}) >= 64 && p.m * p.n * p.k >= kWorthPacking && is_available();
+}
+
+bool suits_few_rows(const Product& p) { return p.m * p.n * p.k >= kWorthPacking && is_available(); }
+std::size_t packed_rows_size(const Product& p) { return spans(p.m) * slices(p.k) * kSlice * sizeof(Word); }
+void pack_rows(std::uint32_t* packed, const Product& p) { Packer(packed, {p.a, p.m, p.k, false}).all(); }
+
+SEPPO_AMX_CODE void gemm(const Product& p) {
   const Lines rows = {p.a, p.m, p.k, true}, columns = {{p.b.data, p.b.col, p.b.row}, p.n, p.k, false};
-  const bool rows_pass = p.m >= p.n, is_far = p.m * p.n > kNearC;
+  const bool rows_pass = p.m >= p.n, is_far = p.m * p.n > 256 * 256;  // to be in L2
   const Lines &staying = rows_pass ? columns : rows, &passing = rows_pass ? rows : columns;
   const std::size_t terms = block_terms(staying.lines, p.k), lines = block_lines(staying.lines, terms);
   const std::size_t most = slices(terms) * kSlice;  // of a span
   Word* const memory = packing_memory(most * (2 + spans(lines)) * sizeof(Word)).as<Word>();
   Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
-  static constexpr TileShapes shapes(8);  // static, since the compiler believes that eight bytes are read
-  _tile_loadconfig(&shapes);
+  configure_tiles();
   for (std::size_t t = 0; t < p.k; t += terms) {
     const Product sum = p.terms(t, count(t, p.k, terms));
     const std::size_t depth = slices(sum.k);
     for (std::size_t first = 0; first < staying.lines; first += lines) {
       const std::size_t end = std::min(first + lines, staying.lines);
-      for (std::size_t i = first; i < end; i += kSpan)
-        Packer(here + (i - first) / kSpan * depth * kSlice, staying.part(i, kSpan, t, terms)).all();
+      Packer(here, staying.part(first, lines, t, terms)).all();
       Packer(now, passing.part(0, kSpan, t, terms)).all();
       for (std::size_t j = 0; j < passing.lines; j += kSpan, std::swap(now, then)) {
         Packer next(then, passing.part(j + kSpan, kSpan, t, terms));
@@ -280,13 +362,14 @@ SEPPO_AMX_CODE void multiply(const Product& p) {
           const std::size_t row = rows_pass ? j : i, col = rows_pass ? i : j;
           const Word *const left = rows_pass ? now : stays, *const right = rows_pass ? stays : now;
           const Product block = sum.rows(row, count(row, p.m, kSpan)).columns(col, count(col, p.n, kSpan));
-          if (is_far) fetch_block(block);
+          for (std::size_t r = 0; is_far && r < block.m; ++r)  // into L2: stores of tiles would wait for it
+            for (std::size_t c = 0; c < block.n; c += kSide) _mm_prefetch(block.c + r * p.ldc + c, _MM_HINT_T1);
           if (!block.addend.data && block.m == kSpan && block.n == kSpan) {  // reading a sum just stored would wait
             multiply_spans(depth, left, right, block.c, p.ldc, next);
           } else {
             alignas(kLine) real numbers[kSpan * kSpan];
             multiply_spans(depth, left, right, numbers, kSpan, next);
-            put_block(block, numbers);
+            put_block(block, numbers, kSpan);
           }
         }
         next.all();
@@ -296,27 +379,21 @@ SEPPO_AMX_CODE void multiply(const Product& p) {
   _tile_release();
 }
 
-}  // namespace
-
-bool is_available() {
-  static const bool is = [] {
-    constexpr unsigned kBfloat16 = 1u << 22, kTiles = 1u << 24;
-    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl: the system saves tiles if asked to
-    unsigned a, b, c, d = 0;
-    const bool cpu_has = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kBfloat16) && (d & kTiles);
-    const bool may_use_newest = (hwy::SupportedTargets() & HWY_AVX3_DL) != 0;  // the first processors with AMX have it
-    return cpu_has && may_use_newest && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  }();
-  return is;
+SEPPO_AMX_CODE void few_rows(const Product& p, const std::uint32_t* packed) {
+  const std::size_t depth = slices(p.k);
+  configure_tiles();
+  for (std::size_t i = 0; i < p.m; i += kSpan, packed += depth * kSlice) {
+    alignas(kLine) Word ring[4 * slice_size(1)];
+    Ring next(ring, {{p.b.data, p.b.col, p.b.row}, p.n, p.k, true});
+    for (std::size_t s = 0; s < kAhead * kQuads; ++s) next.some();
+    for (std::size_t j = 0; j < p.n; j += kSide) {
+      alignas(kLine) real sums[4][kTile];
+      multiply_lines(depth, packed, ring, j / kSide * depth, next, sums);
+      put_lines(p.rows(i, count(i, p.m, kSpan)).columns(j, count(j, p.n, kSide)), sums);
+    }
+  }
+  _tile_release();
 }
-
-// Packing takes longer than for vectors.
-bool suits(const Product& p) {
-  constexpr std::size_t kLeast = 64, kWorthPacking = std::size_t{1} << 21;
-  return std::min({p.m, p.n, p.k}) >= kLeast && p.m * p.n * p.k >= kWorthPacking && is_available();
-}
-
-void gemm(const Product& p) { multiply(p); }
 
 }  // namespace seppo::inline SEPPO_ABI::amx
 

@@ -7,7 +7,7 @@
 #include "openblas.h"
 #include "product.h"
 
-#include <algorithm>
+#include <cstdint>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -43,12 +43,22 @@ void for_each_piece(const Product& p, const F& f) {
     parallel_for(0, p.n, kColumns, [&](std::size_t first, std::size_t last) { f(p.columns(first, last - first)); });
 }
 
-void multiply(Product p) {
-  if (!is_by_rows(p) || p.m <= kVeryFewRows || p.m > kFewRows || p.n < 4 * p.m) return for_each_piece(p, compute);
-  // Few rows, as in decoding: all pieces need the same A^T.
-  real* const turned = packing_memory(kernels::turned_size(p.m, p.k) * sizeof(real)).as<real>();
-  p.a = kernels::turn_rows(turned, p.a.data, p.a.row, p.m, p.k);
-  for_each_piece(p, kernels::few_rows);
+// As in decoding: A is packed once for all pieces.
+void few_rows(Product p) {
+  if (amx::suits_few_rows(p)) {
+    auto* const packed = packing_memory(amx::packed_rows_size(p)).as<std::uint32_t>();
+    amx::pack_rows(packed, p);
+    for_each_piece(p, [&](const Product& q) { amx::few_rows(q, packed); });
+  } else {
+    real* const turned = packing_memory(kernels::turned_size(p.m, p.k) * sizeof(real)).as<real>();
+    p.a = kernels::turn_rows(turned, p.a.data, p.a.row, p.m, p.k);
+    for_each_piece(p, kernels::few_rows);
+  }
+}
+
+void multiply(const Product& p) {
+  if (is_by_rows(p) && p.m > kVeryFewRows && p.m <= kFewRows && p.n >= 4 * p.m) return few_rows(p);
+  for_each_piece(p, compute);
 }
 
 Operand operand(Trans trans, const real* data, std::size_t ld) {
@@ -68,7 +78,5 @@ void gemm_plus_row(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, s
                    std::size_t lda, const real* b, std::size_t ldb, const real* row, real* c, std::size_t ldc) {
   multiply({m, n, k, operand(trans_a, a, lda), operand(trans_b, b, ldb), {row, 0}, c, ldc});
 }
-
-std::size_t preferred_tile_side() { return amx::is_available() ? 256 : 128; }
 
 }  // namespace seppo::inline SEPPO_ABI

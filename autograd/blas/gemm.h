@@ -21,9 +21,6 @@ void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_
 void gemm_plus_row(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a,
                    std::size_t lda, const real* b, std::size_t ldb, const real* row, real* c, std::size_t ldc);
 
-// The side of the square tiles in which a product much larger than L2 is best computed by whoever cuts it.
-std::size_t preferred_tile_side();
-
 // What computes products here: "OpenBLAS 0.3.21 with kernels for SkylakeX (its own choice was Prescott); ...".
 const char* blas_description();
 // Null, or what a user can do to have OpenBLAS use this processor's vectors, in one line.

@@ -19,10 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
-// Scores are computed in square tiles, of which two stay in L2.
-constexpr std::size_t kMostSide = 2 * DropoutFactors::kGroup;
-
-std::size_t tile_side() { return std::min(preferred_tile_side(), kMostSide); }
+// Scores are computed in square tiles: large ones, for the products. Two of them stay in an L2 of 1 MiB.
+constexpr std::size_t kSide = 2 * DropoutFactors::kGroup;
 
 // With fewer queries, as in decoding, packing V would cost more than the products.
 constexpr std::size_t kFewQueries = 8;
@@ -35,7 +33,7 @@ struct Tile {
 };
 
 std::size_t tile_elements(const AttentionHead& h) {
-  return std::min(tile_side(), h.queries) * (std::min(tile_side(), h.keys) + Tile::kGap);
+  return std::min(kSide, h.queries) * (std::min(kSide, h.keys) + Tile::kGap);
 }
 
 // How many keys of the tile, from its first, query i of the head may attend without an explicit mask.
@@ -48,10 +46,10 @@ std::size_t attended(const AttentionHead& h, const Tile& t, std::size_t i) {
 // Calls f(tile) for the tiles of a block of queries, those of a query in the order of their keys. Tiles cut by the
 // causal diagonal are processed in strips of 32 queries with only the keys they may attend.
 template <class F>
-void for_each_tile(const AttentionHead& h, std::size_t query, std::size_t queries, std::size_t side, const F& f) {
+void for_each_tile(const AttentionHead& h, std::size_t query, std::size_t queries, const F& f) {
   constexpr std::size_t kStrip = 32;
-  for (std::size_t key = 0; key < h.valid_keys; key += side) {
-    const Tile t{query, queries, key, std::min(side, h.valid_keys - key)};
+  for (std::size_t key = 0; key < h.valid_keys; key += kSide) {
+    const Tile t{query, queries, key, std::min(kSide, h.valid_keys - key)};
     if (attended(h, t, query) == t.keys) {
       f(t);
       continue;
@@ -163,24 +161,23 @@ class RowDropout {
   bool active_;
   DropoutFactors random_;
   std::uint32_t first_, groups_;
-  real factors_[kMostSide / kGroup][kGroup];
+  real factors_[kSide / kGroup][kGroup];
 };
 
 // Online softmax (Milakov and Gimelshein 2018): of the keys seen so far, top is the largest score and
 // sum that of exp(score - top); out is sum times what it will be.
 void long_attention(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout, real* log_sums,
                     real* scratch) {
-  const std::size_t side = tile_side();
   real *const tile = scratch, *memory = scratch + tile_elements(h);
   const bool is_few = h.queries < kFewQueries;
   const real* const v = is_few ? h.v : pack(memory, h.v, h.ldv, h.valid_keys, h.width);
   const std::size_t ldv = is_few ? h.ldv : h.width;
   RowDropout drop(dropout, h);
-  for (std::size_t query = 0; query < h.queries; query += side) {
-    const std::size_t queries = std::min(side, h.queries - query);
-    real top[kMostSide], sum[kMostSide] = {};
+  for (std::size_t query = 0; query < h.queries; query += kSide) {
+    const std::size_t queries = std::min(kSide, h.queries - query);
+    real top[kSide], sum[kSide] = {};
     std::fill_n(top, queries, hwy::LowestValue<real>());
-    for_each_tile(h, query, queries, side, [&](const Tile& t) {
+    for_each_tile(h, query, queries, [&](const Tile& t) {
       real* const out = h.out + t.query * h.ldo;
       const bool is_first = t.key == 0;  // of these queries
       times_keys(tile, h.q + t.query * h.ldq, h.ldq, h.k, h.ldk, h, t);
@@ -234,18 +231,18 @@ void row_backward(real* p, real* dp, const std::uint8_t* allowed, std::size_t co
 // dS = scale P (dP - rowsum(dO O)); dQ = dS K; dK = dS^T Q.
 void long_attention_backward(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout,
                              const real* log_sums, real* scratch) {
-  const std::size_t side = tile_side(), width = h.width;
+  const std::size_t width = h.width;
   real *const p = scratch, *const ds = scratch + tile_elements(h), *memory = ds + tile_elements(h);
   const real* const k = pack(memory, h.k, h.ldk, h.valid_keys, width);
   const real* const v = pack(memory, h.v, h.ldv, h.valid_keys, width);
   RowDropout drop(dropout, h);
-  for (std::size_t query = 0; query < h.queries; query += side) {
-    const std::size_t queries = std::min(side, h.queries - query);
+  for (std::size_t query = 0; query < h.queries; query += kSide) {
+    const std::size_t queries = std::min(kSide, h.queries - query);
     real* rows = memory;
     const real* const q = pack(rows, h.q + query * h.ldq, h.ldq, queries, width);
     const real* const dout = pack(rows, h.dout + query * h.ldo, h.ldo, queries, width);
-    real dots[kMostSide];
-    for_each_tile(h, query, queries, side, [&](const Tile& t) {
+    real dots[kSide];
+    for_each_tile(h, query, queries, [&](const Tile& t) {
       const std::size_t first = t.query - query;  // of the block
       times_keys(p, q + first * width, width, k, width, h, t);
       times_keys(ds, dout + first * width, width, v, width, h, t);
@@ -274,8 +271,8 @@ SEPPO_KERNEL(long_attention);
 SEPPO_KERNEL(long_attention_backward);
 
 std::size_t long_attention_scratch(const AttentionHead& head) {
-  using HWY_NAMESPACE::tile_elements, HWY_NAMESPACE::tile_side;  // the same for every instruction set
-  return 2 * tile_elements(head) + 2 * (head.keys + std::min(tile_side(), head.queries)) * head.width;
+  using HWY_NAMESPACE::kSide, HWY_NAMESPACE::tile_elements;  // the same for every instruction set
+  return 2 * tile_elements(head) + 2 * (head.keys + std::min(kSide, head.queries)) * head.width;
 }
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

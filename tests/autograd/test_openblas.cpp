@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(openblas_computes_large_products) {
   using enum Trans;
   for (const auto trans_a : {no, yes})
     for (const auto trans_b : {no, yes}) BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, trans_a, trans_b), 1);
-  BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, no, yes, false), 2);  // pieces of 256 rows
+  BOOST_CHECK_EQUAL(calls_for(400, 22000, 48, no, yes, false), 2);  // pieces of 256 rows
 }
 
 BOOST_AUTO_TEST_CASE(openblas_does_not_compute_small_products_nor_those_of_few_rows) {
