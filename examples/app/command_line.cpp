@@ -135,7 +135,7 @@ void CommandLine::choice(const char* name, int value, const std::function<void(i
   const std::string all = fmt::format("{}", fmt::join(names, ", "));
   const auto chosen = std::make_shared<std::size_t>(value);
   add(
-      name, "NAME", help ? fmt::format("{}: {}", help, all) : "", [=] { return names[*chosen]; },
+      name, "NAME", help ? fmt::format("{}; one of {}", help, all) : "", [=] { return names[*chosen]; },
       [=](const std::string& option, const std::string& text) {
         const auto found = std::find(names.begin(), names.end(), text);
         if (found == names.end())

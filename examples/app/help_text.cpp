@@ -6,7 +6,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <string_view>
 
@@ -43,65 +42,30 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t at)
   return result + "\n";
 }
 
-// Edits of one character, or swaps of two neighbours, that turn a into b.
+// Characters inserted, deleted or replaced to turn a into b (Levenshtein 1966).
 std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i)
-    for (std::size_t j = 0; j <= b.size(); ++j) {
-      if (i == 0 || j == 0) {
-        d[i][j] = i + j;
-        continue;
-      }
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 1; i <= a.size(); ++i)
+    for (std::size_t j = 0, diagonal = i; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = j == 0 ? i : std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
     }
-  return d[a.size()][b.size()];
+  return row.back();
 }
 
-// Names of Hugging Face's Trainer, fairseq and nanoGPT.
-const std::multimap<std::string, std::string> kElsewhere{{"learning-rate", "lr"},
-                                                         {"max-lr", "lr"},
-                                                         {"eta-min", "min-lr"},
-                                                         {"warmup", "warmup-steps"},
-                                                         {"warmup-iters", "warmup-steps"},
-                                                         {"warmup-updates", "warmup-steps"},
-                                                         {"lr-scheduler", "schedule"},
-                                                         {"lr-scheduler-type", "schedule"},
-                                                         {"batch", "batch-size"},
-                                                         {"per-device-train-batch-size", "batch-size"},
-                                                         {"max-iters", "max-steps"},
-                                                         {"max-update", "max-steps"},
-                                                         {"num-train-epochs", "epochs"},
-                                                         {"max-epoch", "epochs"},
-                                                         {"grad-clip", "clip-norm"},
-                                                         {"max-grad-norm", "clip-norm"},
-                                                         {"num-heads", "heads"},
-                                                         {"n-head", "heads"},
-                                                         {"encoder-attention-heads", "heads"},
-                                                         {"n-layer", "layers"},
-                                                         {"num-layers", "layers"},
-                                                         {"num-layers", "enc-layers"},
-                                                         {"encoder-layers", "enc-layers"},
-                                                         {"decoder-layers", "dec-layers"},
-                                                         {"hidden-size", "d-model"},
-                                                         {"n-embd", "d-model"},
-                                                         {"embed-dim", "d-model"},
-                                                         {"dim-feedforward", "d-ff"},
-                                                         {"ffn-dim", "d-ff"},
-                                                         {"intermediate-size", "d-ff"},
-                                                         {"block-size", "max-length"},
-                                                         {"block", "max-length"},
-                                                         {"max-tokens", "max-length"},
-                                                         {"output-dir", "out"},
-                                                         {"out-dir", "out"},
-                                                         {"save-dir", "out"},
-                                                         {"eval-steps", "eval-interval"},
-                                                         {"validate-interval", "eval-interval"},
-                                                         {"logging-steps", "log-interval"},
-                                                         {"adam-epsilon", "adam-eps"},
-                                                         {"num-workers", "threads"},
-                                                         {"checkpoint", "model"}};
+// Names of Hugging Face's Trainer, fairseq and nanoGPT, each followed by ours.
+constexpr std::string_view kElsewhere =
+    "learning-rate lr max-lr lr eta-min min-lr warmup warmup-steps warmup-iters warmup-steps warmup-updates "
+    "warmup-steps "
+    "lr-scheduler schedule lr-scheduler-type schedule per-device-train-batch-size batch-size max-iters max-steps "
+    "max-update max-steps num-train-epochs epochs max-epoch epochs grad-clip clip-norm max-grad-norm clip-norm "
+    "num-heads heads n-head heads encoder-attention-heads heads n-layer layers num-layers layers num-layers enc-layers "
+    "encoder-layers enc-layers decoder-layers dec-layers hidden-size d-model n-embd d-model embed-dim d-model "
+    "dim-feedforward d-ff ffn-dim d-ff intermediate-size d-ff block-size max-length block max-length max-tokens "
+    "max-length output-dir out out-dir out save-dir out eval-steps eval-interval validate-interval eval-interval "
+    "logging-steps log-interval adam-epsilon adam-eps num-workers threads checkpoint model";
 
 }  // namespace
 
@@ -135,12 +99,11 @@ std::string help_entry(const std::string& name, const std::string& text) {
 std::string nearest_option(std::string name, const std::vector<std::string>& names) {
   name.erase(0, name.find_first_not_of('-'));
   std::replace(name.begin(), name.end(), '_', '-');
-  const auto is_known = [&](const std::string& known) {
-    return std::find(names.begin(), names.end(), known) != names.end();
-  };
-  const auto [first, last] = kElsewhere.equal_range(name);
-  for (auto it = first; it != last; ++it)
-    if (is_known(it->second)) return it->second;
+  const std::vector<std::string_view> elsewhere = seppo::split_blanks(kElsewhere);
+  for (std::size_t i = 0; i < elsewhere.size(); i += 2)
+    if (elsewhere[i] == name)
+      for (const std::string& known : names)
+        if (known == elsewhere[i + 1]) return known;
   if (name.size() > 40) return "";
   std::string nearest;
   std::size_t least = 1 + name.size() / 3;

@@ -85,7 +85,7 @@ function drawCurves(title, series, fromZero) {
   const x = s => left + (s - first) / (last - first) * (w - left - right), y = v => h - bottom - place(v) * (h - bottom - top);
 
   const figure = make($('curves'), 'figure');
-  const caption = make(figure, 'figcaption', {}, title + (isLog ? ', log scale' : ''));
+  const caption = make(figure, 'figcaption', {}, title + (isLog ? ' (log)' : ''));
   const shown = series.map(s => {
     const entry = make(caption, 'span', {class: 'entry'});
     make(entry, 'span', {class: s.kind}, `\u25cf ${s.name} `);

@@ -25,8 +25,6 @@ using seppo::printable_path;
 
 namespace {
 
-constexpr const char* kThreadsHelp = "threads; 0 for one for each processor. Results do not depend on it";
-
 volatile std::sig_atomic_t interrupted = 0;
 
 // The first signal asks the loop to stop, the second ends the program. Lost listeners of the progress do not end it.
@@ -121,7 +119,7 @@ void Run::add_to(CommandLine& line) {
   line.section("Output");
   line("out", out, "folder for config.json, model.safetensors and metrics.jsonl");
   line("log_interval", log_interval, {1, 1e9}, "steps between lines of plain progress and of metrics.jsonl");
-  line("log_format", log_format, "progress as a bar on a terminal and lines elsewhere, or always as named");
+  line("log_format", log_format, "format of the progress; auto is a bar on a terminal and plain lines elsewhere");
   line("report", report, "write report.html with curves, samples and attention, also while training runs");
   line("json", json, kJsonHelp);
 }
@@ -222,7 +220,6 @@ void Trained::fields(seppo::ConfigVisitor& v) {
 }
 
 std::filesystem::path Trained::file() const {
-  use_threads(threads);
   const std::filesystem::path file = std::filesystem::is_directory(path) ? path / "model.safetensors" : path;
   if (!std::filesystem::exists(file))
     throw UsageError(

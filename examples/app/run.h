@@ -106,6 +106,9 @@ struct Run {
   void write_config(const nlohmann::json& config) const;
 };
 
+// Applies --threads: 0 for one for each processor.
+void use_threads(int threads);
+
 // --model and --threads of the commands that use what a program has trained, and its model.
 struct Trained {
   std::string program;
@@ -117,6 +120,7 @@ struct Trained {
   // Throws UsageError if there is no such model, FormatError if another program saved it.
   template <class Model>
   seppo::SavedModel<Model> load() const {
+    use_threads(threads);
     return seppo::load_model<Model>(file());
   }
 
@@ -131,10 +135,8 @@ Config config_part(const nlohmann::json& config, const std::string& key) {
   return seppo::from_json_object<Config>(config.at(key));
 }
 
+constexpr const char* kThreadsHelp = "threads; 0 for one for each processor. Results do not depend on it";
 constexpr const char* kJsonHelp = "print the result as one JSON object, the last line of standard output";
-
-// Applies --threads: 0 for one for each processor.
-void use_threads(int threads);
 
 double peak_rss_mb();  // of this process; 0 where /proc does not tell
 

@@ -1,8 +1,8 @@
 // attention_lab: attention in several ways, shown to be equal, and what each costs as sequences grow.
-#include "attention_lab/ways.h"
 #include "app/command_line.h"
 #include "app/random_tensor.h"
-#include "app/training.h"
+#include "app/run.h"
+#include "attention_lab/ways.h"
 
 #include <seppo/autograd/core/random.h>
 
@@ -12,7 +12,6 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <iostream>
 
@@ -94,6 +93,16 @@ struct Curve {
   std::vector<double> values;
 };
 
+// Round values between low and high, 1, 2 or 5 times a power of ten; the powers alone if these are many.
+std::vector<double> ticks(double low, double high) {
+  std::vector<double> values;
+  const bool are_many = high / low > 1000;
+  for (double ten = std::pow(10, std::floor(std::log10(low))); ten <= high; ten *= 10)
+    for (const double value : {ten, 2 * ten, 5 * ten})
+      if (value >= low && value <= high && (value == ten || !are_many)) values.push_back(value);
+  return values.size() > 1 ? values : std::vector<double>{low, high};
+}
+
 // Curves over the lengths, both axes logarithmic.
 std::string plot(const std::string& title, const std::vector<int>& lengths, const std::vector<Curve>& curves,
                  int left) {
@@ -106,6 +115,11 @@ std::string plot(const std::string& title, const std::vector<int>& lengths, cons
   const auto x = [&](int length) { return left + std::log(1.0 * length / lengths.front()) / wide * kWidth; };
   const auto y = [&](double value) { return kTop + kHeight - std::log(value / low) / span * kHeight; };
   std::string svg = fmt::format("<text x=\"{}\" y=\"20\" font-size=\"14\">{}</text>\n", left, title);
+  for (const double value : ticks(low, high))
+    svg += fmt::format(
+        "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/><text x=\"{3}\" y=\"{4:.1f}\" "
+        "text-anchor=\"end\">{5:g}</text>\n",
+        left, left + kWidth, y(value), left - 6, y(value) + 4, value);
   for (const int length : lengths)
     svg += fmt::format("<text x=\"{:.0f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x(length), kTop + kHeight + 18,
                        length);
@@ -125,12 +139,14 @@ std::string plot(const std::string& title, const std::vector<int>& lengths, cons
 }
 
 std::string page(const std::vector<int>& lengths, const std::vector<Curve>& ms, const std::vector<Curve>& mb) {
-  return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 740 290\" width=\"740\" height=\"290\" "
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 750 290\" width=\"750\" height=\"290\" "
          "font-family=\"sans-serif\" font-size=\"11\"><style>svg{background:#fff;color:#222}text{fill:currentColor}"
-         "polyline{fill:none;stroke-width:2}.l0{stroke:#c2410c}.d0{fill:#c2410c}.l1{stroke:#0b61a4}.d1{fill:#0b61a4}"
-         "@media(prefers-color-scheme:dark){svg{background:#16181c;color:#ddd}}</style>\n" +
-         plot("forward and backward, ms, by length", lengths, ms, 30) +
-         plot("memory, MB, by length", lengths, mb, 400) + "</svg>\n";
+         "line{stroke:#8884}polyline{fill:none;stroke-width:2}.l0{stroke:#c2410c}.d0{fill:#c2410c}.l1{stroke:#0b61a4}."
+         "d1{fill:#0b61a4}"
+         "@media(prefers-color-scheme:dark){svg{background:#16181c;color:#ddd}.l0{stroke:#fb923c}.d0{fill:#fb923c}"
+         ".l1{stroke:#6db3f2}.d1{fill:#6db3f2}}</style>\n" +
+         plot("forward and backward, ms, by length", lengths, ms, 50) +
+         plot("memory, MB, by length", lengths, mb, 430) + "</svg>\n";
 }
 
 std::vector<int> parse_lengths(const std::string& text) {
@@ -156,15 +172,15 @@ int run(const std::vector<std::string>& arguments) {
   std::filesystem::path plot_file;
   bool as_json = false;
   CommandLine line(
-      "usage: attention_lab [options]",
-      "Computes the same attention by two loops, by two batched products and by the fused op; shows that they are\n"
+      "attention_lab [options]",
+      "Computes the same attention by two loops, by two batched products and by the fused op; shows that they are "
       "equal, and how time and memory grow with the length of the sequence.");
-  line.text("lengths", &lengths_text, "N,N,...", "lengths to measure");
-  line.integer("width", &width, 1, 4096, "width of queries, keys and values");
-  line.integer("repeats", &repeats, 1, 1000, "passes of which the median counts");
-  line.integer("threads", &threads, 0, 256, "threads; 0: one for each processor");
-  line.path("plot", &plot_file, "file for a picture of the growth, SVG");
-  line.flag("json", &as_json, "print the result as one JSON object, the last line of standard output");
+  line("lengths", lengths_text, "lengths to measure, rising, with commas between");
+  line("width", width, {1, 4096}, "width of queries, keys and values");
+  line("repeats", repeats, {1, 1000}, "passes, of which the median counts");
+  line("threads", threads, {0, 256}, examples::kThreadsHelp);
+  line("plot", plot_file, "file for a picture of the growth, SVG");
+  line("json", as_json, examples::kJsonHelp);
   if (!line.parse(arguments)) return 0;
   const std::vector<int> lengths = parse_lengths(lengths_text);
   examples::use_threads(threads);
@@ -186,11 +202,7 @@ int run(const std::vector<std::string>& arguments) {
     std::cout << fmt::format("{:>8} {:>18.2f} {:>18.2f} {:>14.2f} {:>14.2f}\n", "power",
                              exponent(lengths, ms[0].values), exponent(lengths, ms[1].values),
                              exponent(lengths, mb[0].values), exponent(lengths, mb[1].values));
-  if (!plot_file.empty()) {
-    std::ofstream file(plot_file);
-    file << page(lengths, ms, mb);
-    seppo::check<seppo::FileError>(file.flush().good(), plot_file.string(), ": cannot write");
-  }
+  if (!plot_file.empty()) seppo::write_file_atomically(plot_file, page(lengths, ms, mb));
   if (as_json)
     std::cout << json{{"largest_difference", worst},
                       {"lengths", lengths},

@@ -170,7 +170,7 @@ void masks() {
 }
 
 int run(const std::vector<std::string>& arguments) {
-  examples::CommandLine line("usage: blocks_lab",
+  examples::CommandLine line("blocks_lab",
                              "Switches off, one by one, the parts of a Transformer's block, and prints what breaks.");
   if (!line.parse(arguments)) return 0;
   scale_of_scores();

@@ -127,7 +127,7 @@ int train(const Arguments& arguments) {
   ModelConfig config{.plain = preset == Preset::plain};
   examples::Run run{.out = "runs/reverse", .training = recipe(preset)};
   CommandLine line("reverse train [options]", kTask);
-  line("preset", preset, "the UvA course's model and recipe, or those of another course: see --plain");
+  line("preset", preset, "model and recipe of the UvA course, or of a course with a plainer model");
   line.fields("model", config);
   run.add_to(line);
   if (!line.parse(arguments)) return 0;

@@ -28,7 +28,7 @@ struct ModelConfig {
     layer.fields(v);
     v("n_layers", n_layers, {1, 64}, "encoder layers");
     v("positions", positions, examples::kPositionsHelp);
-    v("plain", plain, "another course's model: one norm for both sublayers, dropout after it, no output network");
+    v("plain", plain, "plainer model: one norm for both sublayers, dropout after it, no output network");
   }
   void validate() const {
     layer.validate();

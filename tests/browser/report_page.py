@@ -147,13 +147,13 @@ try:
     metrics = [json.loads(line) for line in open("m/metrics.jsonl")]
     losses = [line["loss"] for line in metrics if "loss" in line], [line["val_loss"] for line in metrics if "val_loss" in line]
     captions = browser.run(FIGURES)
-    shown = re.fullmatch(r"loss(?:, log scale)?\u25cf training ([\d.]+)\u25cf validation ([\d.]+)", captions[0])
+    shown = re.fullmatch(r"loss(?: \(log\))?\u25cf training ([\d.]+)\u25cf validation ([\d.]+)", captions[0])
     check(shown and all(abs(float(text) - values[-1]) <= 0.006 * values[-1] for text, values in zip(shown.groups(), losses)),
           f"the caption {captions[0]} does not tell the last losses, {losses[0][-1]} and {losses[1][-1]}")
     check(browser.run(TICKS, "learning rate")[0] == "0" and float(browser.run(TICKS, "learning rate")[-1]) >= 0.001,
           "the axis of a constant learning rate does not begin at 0")
     browser.run("drawCurves('decades', [{name: 'training', kind: 'a', points: [[1, 2], [2, 0.5], [3, 7.5e-8]]}])")
-    check(browser.run(FIGURES)[-1] == "decades, log scale\u25cf training 7.5e-8", "losses over decades are not on a log scale")
+    check(browser.run(FIGURES)[-1] == "decades (log)\u25cf training 7.5e-8", "losses over decades are not on a log scale")
     check([float(t) for t in browser.run(TICKS, "decades")] == [1e-7, 1e-5, 1e-3, 1e-1], "ticks of a log scale are not powers of ten")
     for selector in ("#about", "#samples td"):
         check(browser.run("return getComputedStyle(document.querySelector(arguments[0])).whiteSpace", selector) == "pre-wrap",

@@ -133,7 +133,9 @@ BOOST_AUTO_TEST_CASE(lost_output_is_an_error) {
       "cd " + folder.path.string() + " && rm -r m && " SEPPO_BIN_DIR "/reverse train --max-steps 3 ";
   for (const char* streams : {">&- 2>&- <&-", "2>/dev/full", "2>&1 >/dev/null | true"}) {
     BOOST_CHECK_EQUAL(WEXITSTATUS(std::system((line + "--log-interval 1 --out m " + streams).c_str())), 0);
-    while (!fs::exists(folder.path / "m/config.json")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 500 && !fs::exists(folder.path / "m/config.json"); ++i)  // after a pipe it is not waited for
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    BOOST_CHECK_MESSAGE(fs::exists(folder.path / "m/config.json"), streams);
     std::ifstream metrics(folder.path / "m/metrics.jsonl");
     for (std::string text; std::getline(metrics, text);) BOOST_CHECK(nlohmann::json::accept(text));
   }
