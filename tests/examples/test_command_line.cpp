@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(lost_output_is_an_error) {
   // Closed standard streams end up in no file, and lost progress ends no training.
   const std::string line =
       "cd " + folder.path.string() + " && rm -r m && " SEPPO_BIN_DIR "/reverse train --max-steps 3 ";
-  for (const char* streams : {">&- 2>&- <&-", "2>/dev/full", "2>&1 >/dev/null | true"}) {
+  for (const char* streams : {"2>&-", ">&- 2>&- <&-", "2>/dev/full", "2>&1 >/dev/null | true"}) {
     BOOST_CHECK_EQUAL(WEXITSTATUS(std::system((line + "--log-interval 1 --out m " + streams).c_str())), 0);
     for (int i = 0; i < 500 && !fs::exists(folder.path / "m/config.json"); ++i)  // after a pipe it is not waited for
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
