@@ -43,7 +43,7 @@ Tensor detach(const Tensor& x);
 
 // Where an op takes one: a tensor, or a number for a tensor of one element.
 struct Operand {
-  Operand(const Tensor& tensor) : tensor(tensor) {}
+  Operand(const Tensor& x) : tensor(x) {}
   Operand(real value);
   operator const Tensor&() const { return tensor; }
   const Tensor* operator->() const { return &tensor; }
@@ -166,8 +166,8 @@ Tensor add_dropout(const Tensor& x, const Tensor& y, double p);
 // Columns [first, first + count) of a matrix: addresses Q, K and V within one stacked projection
 // without copying. A Tensor converts to all of its columns.
 struct Columns {
-  Columns(const Tensor& matrix) : matrix(matrix), first(0), count(matrix.size(-1)) {}
-  Columns(const Tensor& matrix, int first, int count) : matrix(matrix), first(first), count(count) {}
+  Columns(const Tensor& x) : matrix(x), first(0), count(x.size(-1)) {}
+  Columns(const Tensor& x, int begin, int size) : matrix(x), first(begin), count(size) {}
   Tensor matrix;
   int first, count;
 };

@@ -158,11 +158,11 @@ void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
 
 void Tape::run_backward(std::size_t from) {
   // Where an exception ends the walk, the gradients under way are dropped.
-  struct Walk {
+  struct Running {
     Tape& tape;
     std::size_t next;
-    Walk(Tape& t, std::size_t first) : tape(t), next(first + 1) { t.in_backward_ = true; }
-    ~Walk() {
+    Running(Tape& t, std::size_t first) : tape(t), next(first + 1) { t.in_backward_ = true; }
+    ~Running() {
       tape.in_backward_ = false;
       while (next-- > 0)
         if (Node& node = tape.node_at(next); node.backward && node.grad) tape.recycle_gradient(node);

@@ -119,7 +119,9 @@ void Dataset::add(const Expression& expression, std::span<const int> target_toke
 }
 
 Dataset Dataset::pick(std::span<const int> some) const {
-  Dataset picked{{}, source.pick(some), target.pick(some)};
+  Dataset picked;
+  picked.source = source.pick(some);
+  picked.target = target.pick(some);
   for (const int row : some) picked.rows.push_back(rows[static_cast<std::size_t>(row)]);
   return picked;
 }

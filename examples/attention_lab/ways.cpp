@@ -1,3 +1,4 @@
+// The same attention in several ways, from two loops to one fused op.
 #include "attention_lab/ways.h"
 
 #include <cmath>

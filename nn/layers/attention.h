@@ -16,11 +16,11 @@ struct MultiHeadAttentionOptions {
 };
 
 struct MultiHeadAttention {
-  MultiHeadAttention(const Scope& s, int d_model, int n_heads, const MultiHeadAttentionOptions& options = {})
-      : in_proj(s / "in_proj", d_model, 3 * d_model, {.bias = options.bias, .init = init_xavier_uniform(1, 3)}),
-        out_proj(s / "out_proj", d_model, d_model, {.bias = options.bias}),
-        d_model(d_model),
-        n_heads(n_heads),
+  MultiHeadAttention(const Scope& s, int width, int heads, const MultiHeadAttentionOptions& options = {})
+      : in_proj(s / "in_proj", width, 3 * width, {.bias = options.bias, .init = init_xavier_uniform(1, 3)}),
+        out_proj(s / "out_proj", width, width, {.bias = options.bias}),
+        d_model(width),
+        n_heads(heads),
         dropout(options.dropout),
         name(s.region()) {
     check<ArgumentError>(n_heads > 0 && d_model % n_heads == 0, "attention: d_model ", d_model,

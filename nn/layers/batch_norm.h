@@ -8,12 +8,12 @@
 namespace seppo::inline SEPPO_ABI {
 
 struct BatchNorm {
-  BatchNorm(const Scope& s, int size, const BatchNormOptions& options = {})
+  BatchNorm(const Scope& s, int size, const BatchNormOptions& o = {})
       : weight(s.parameter("weight", {size}, init_ones())),
         bias(s.parameter("bias", {size}, init_zeros())),
         running_mean(s.buffer("running_mean", {size}, init_zeros())),
         running_var(s.buffer("running_var", {size}, init_ones())),
-        options(options),
+        options(o),
         name(s.region()) {}
 
   Tensor operator()(const Tensor& x) const {  // [..., size]

@@ -6,7 +6,9 @@
 namespace seppo::inline SEPPO_ABI {
 
 struct Dropout {
-  explicit Dropout(double p) : p(p) { check<ArgumentError>(p >= 0 && p <= 1, "dropout: p = ", p, " is not in [0, 1]"); }
+  explicit Dropout(double probability) : p(probability) {
+    check<ArgumentError>(p >= 0 && p <= 1, "dropout: p = ", p, " is not in [0, 1]");
+  }
 
   Tensor operator()(const Tensor& x) const { return dropout(x, p); }
 

@@ -28,22 +28,22 @@ inline double sinusoid(int position, int column, int d_model) {
 }
 
 struct PositionalEncoding {
-  PositionalEncoding(const Scope& s, Positions kind, int max_positions, int d_model) : max_positions(max_positions) {
+  PositionalEncoding(const Scope& s, Positions kind, int length, int d_model) : max_positions(length) {
     check<ArgumentError>(max_positions > 0, "positional encoding: max_positions ", max_positions, " is not positive");
     if (kind == Positions::none) return;
     if (kind == Positions::learned) {
       table = s.parameter("weight", {max_positions, d_model}, init_normal(0.02));
       return;
     }
-    table = s.constant({max_positions, d_model}, [=](std::span<real> values, const Shape&, RandomStream&) {
+    table = s.constant({length, d_model}, [=](std::span<real> values, const Shape&, RandomStream&) {
       std::size_t i = 0;
-      for (int n = 0; n < max_positions; ++n)
+      for (int n = 0; n < length; ++n)
         for (int j = 0; j < d_model; ++j)
           values[i++] = static_cast<real>(sinusoid(n, kind == Positions::sinusoid ? j : j ^ 1, d_model));
     });
   }
   // Any other table [max_positions, d_model], as Scope::constant or Scope::parameter makes one.
-  explicit PositionalEncoding(const Tensor& table) : table(table), max_positions(table.size(0)) {}
+  explicit PositionalEncoding(const Tensor& any) : table(any), max_positions(any.size(0)) {}
 
   // x + encoding, for x [rows, d_model] with the sequences at `rows`.
   Tensor operator()(const Tensor& x, Offsets rows) const {

@@ -7,8 +7,8 @@
 namespace seppo::inline SEPPO_ABI {
 
 struct RMSNorm {
-  RMSNorm(const Scope& s, int size, double eps = 1e-5)
-      : weight(s.parameter("weight", {size}, init_ones())), eps(eps), name(s.region()) {}
+  RMSNorm(const Scope& s, int size, double epsilon = 1e-5)
+      : weight(s.parameter("weight", {size}, init_ones())), eps(epsilon), name(s.region()) {}
 
   Tensor operator()(const Tensor& x) const {  // [..., size]
     const Region here(name);

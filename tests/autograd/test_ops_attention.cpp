@@ -1,3 +1,4 @@
+// attention() against a naive reference: masks, ragged batches, dropout, long and short sequences.
 #define BOOST_TEST_MODULE ops_attention
 #include "support/op_check.h"
 #include "support/reference.h"

@@ -1,3 +1,4 @@
+// Elementwise ops, with broadcasting, against naive references.
 #define BOOST_TEST_MODULE ops_elementwise
 #include "support/op_check.h"
 #include "support/reference.h"

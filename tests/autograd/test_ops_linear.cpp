@@ -1,3 +1,4 @@
+// matmul, linear and their fused forms against naive references.
 #define BOOST_TEST_MODULE ops_linear
 #include "support/op_check.h"
 #include "support/reference.h"

@@ -1,3 +1,4 @@
+// Softmax, norms and Add & Norm against naive references.
 #define BOOST_TEST_MODULE ops_rows
 #include "support/op_check.h"
 #include "support/reference.h"

@@ -1,3 +1,4 @@
+// Reshape, permute, slices, concatenation and their gradients.
 #define BOOST_TEST_MODULE ops_shape
 #include "support/op_check.h"
 #include "support/reference.h"

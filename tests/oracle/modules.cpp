@@ -1,3 +1,4 @@
+// The modules and models that PyTorch computes as well: built with its weights, run on its inputs.
 #include "modules.h"
 
 #include <seppo/autograd/ops.h>
