@@ -44,15 +44,14 @@ void revive(Node& node) {
   node.generation = generation;
 }
 
+thread_local Tape* chosen = nullptr;
+
 }  // namespace
 
-Tape*& detail::chosen_tape() {
-  thread_local Tape* chosen = nullptr;
-  return chosen;
-}
+Tape*& detail::chosen_tape() { return chosen; }
 
 Tape& tape() {
-  if (Tape* const chosen = detail::chosen_tape()) return *chosen;
+  if (chosen) return *chosen;
   thread_local Tape own;
   return own;
 }

@@ -57,9 +57,9 @@ HWY_INLINE void add_run(real* d, std::size_t step, std::size_t n, const F& f) {
   if (step) {
     for (std::size_t i = 0; i < n; ++i) d[i] += f(i);
   } else {
-    real total = 0;
-    for (std::size_t i = 0; i < n; ++i) total += f(i);
-    *d += total;
+    double total = 0;
+    for (std::size_t i = 0; i < n; ++i) total += double{f(i)};
+    *d += static_cast<real>(total);
   }
 }
 
@@ -73,7 +73,7 @@ void backward(BinaryRun run, real* da, real* db, const real* dy, const real* a, 
 template <class Op>
 constexpr kernels::Binary kBinary{forward<Op>, backward<Op>};
 
-const BinaryTable& binary() {
+const BinaryTable& table() {
   static constexpr BinaryTable table{
       .add = kBinary<Add>, .sub = kBinary<Sub>, .mul = kBinary<Mul>, .div = kBinary<Div>};
   return table;
@@ -85,6 +85,12 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace seppo::inline SEPPO_ABI::kernels {
-SEPPO_KERNEL(binary);
+
+HWY_EXPORT(table);
+const BinaryTable& binary() {
+  static const BinaryTable& chosen = HWY_DYNAMIC_DISPATCH(table)();
+  return chosen;
 }
+
+}  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

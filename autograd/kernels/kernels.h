@@ -24,7 +24,7 @@ struct Unary {
 struct UnaryTable {
   Unary relu, gelu, gelu_tanh, silu, tanh, sigmoid, exp, log;
 };
-extern Kernel<const UnaryTable&()> unary;
+const UnaryTable& unary();
 
 // One run of n elements; each operand moves by 0 (broadcast) or 1.
 struct BinaryRun {
@@ -39,7 +39,7 @@ struct Binary {
 struct BinaryTable {
   Binary add, sub, mul, div;
 };
-extern Kernel<const BinaryTable&()> binary;
+const BinaryTable& binary();
 
 // ---- arrays -------------------------------------------------------------------------------------
 

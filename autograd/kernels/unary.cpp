@@ -135,7 +135,7 @@ void backward(real* dx, real beta, const real* dy, const real* x, const real* y,
 template <class Op>
 constexpr kernels::Unary kUnary{forward<Op>, backward<Op>};
 
-const UnaryTable& unary() {
+const UnaryTable& table() {
   static constexpr UnaryTable table{.relu = kUnary<Relu>,
                                     .gelu = kUnary<Gelu>,
                                     .gelu_tanh = kUnary<GeluTanh>,
@@ -153,6 +153,12 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace seppo::inline SEPPO_ABI::kernels {
-SEPPO_KERNEL(unary);
+
+HWY_EXPORT(table);
+const UnaryTable& unary() {
+  static const UnaryTable& chosen = HWY_DYNAMIC_DISPATCH(table)();
+  return chosen;
 }
+
+}  // namespace seppo::inline SEPPO_ABI::kernels
 #endif
