@@ -12,11 +12,13 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-constexpr std::size_t kVeryFewRows = 4, kFewRows = 64;
+constexpr std::size_t kVeryFewRows = 4;
+using kernels::kFewRows;
 
 // A's rows and B's columns are dense, as activations and weights are.
 bool is_by_rows(const Product& p) { return p.a.col == 1 && p.b.row == 1; }
 
+// OpenBLAS packs all of B and adds to C in further passes, which takes long unless the product is larger than this.
 bool is_small(const Product& p) {
   constexpr std::size_t kSmall = std::size_t{1} << 20;  // elements of B
   return p.n * p.k <= kSmall || p.m <= kFewRows;
