@@ -48,12 +48,12 @@ void for_each_piece(const Product& p, const F& f) {
 // As in decoding: A is packed once for all pieces.
 void few_rows(Product p) {
   if (amx::suits_few_rows(p)) {
-    auto* const packed = packing_memory(amx::packed_rows_size(p)).as<std::uint32_t>();
-    amx::pack_rows(packed, p);
+    auto* const packed = packing_memory(amx::few_rows_size(p)).as<std::uint32_t>();
+    amx::pack_few_rows(packed, p);
     for_each_piece(p, [&](const Product& q) { amx::few_rows(q, packed); });
   } else {
-    real* const turned = packing_memory(kernels::turned_size(p.m, p.k) * sizeof(real)).as<real>();
-    p.a = kernels::turn_rows(turned, p.a.data, p.a.row, p.m, p.k);
+    real* const transposed = packing_memory(kernels::few_rows_size(p.m, p.k) * sizeof(real)).as<real>();
+    p.a = kernels::pack_few_rows(transposed, p.a.data, p.a.row, p.m, p.k);
     for_each_piece(p, kernels::few_rows);
   }
 }

@@ -137,22 +137,23 @@ void Multiply(const Product& p, Panels panels) {
 }
 
 // Where B is large, a block of A of up to 384 x 512 stays in L2 if that is of 1 MiB. Where A's rows are columns, it is
-// turned first.
+// transposed first.
 void SmallGemm(const Product& p) {
   constexpr std::size_t kNear = 16384;  // elements of a B that stays in the caches as it lies
   constexpr std::size_t kFew = 32;      // rows for which packing B costs more than it brings
-  const bool is_near = p.n * p.k <= kNear, turns = p.a.col != 1 && !is_near;
+  const bool is_near = p.n * p.k <= kNear, transposes = p.a.col != 1 && !is_near;
   const bool in_place = p.b.col == 1 && (is_near || p.m <= kFew);
   const std::size_t whole = in_place ? p.n - p.n % lanes() : 0;
-  const std::size_t rows = is_near ? p.m : 64 * kTileRows, terms = turns ? 4 * kTerms : std::max<std::size_t>(p.k, 1);
+  const std::size_t rows = is_near ? p.m : 64 * kTileRows,
+                    terms = transposes ? 4 * kTerms : std::max<std::size_t>(p.k, 1);
   for (std::size_t i = 0; i < p.m; i += rows)
     for (std::size_t t = 0; t == 0 || t < p.k; t += terms) {
       Product block = p.terms(t, std::min(terms, p.k - t)).rows(i, std::min(rows, p.m - i));
-      if (turns) {
+      if (transposes) {
         const std::size_t ld = terms + kLine;  // rows a power of two apart would share few sets of a cache
-        real* const turned = packing_memory(rows * ld * sizeof(real)).as<real>();
-        Transpose(turned, ld, block.a.data, p.a.col, block.k, block.m);
-        block.a = {turned, ld, 1};
+        real* const transposed = packing_memory(block.m * ld * sizeof(real)).as<real>();
+        Transpose(transposed, ld, block.a.data, p.a.col, block.k, block.m);
+        block.a = {transposed, ld, 1};
       }
       if (whole > 0) Multiply(block.columns(0, whole), Panels::in_place);
       if (whole < p.n)
@@ -160,10 +161,10 @@ void SmallGemm(const Product& p) {
     }
 }
 
-std::size_t turned_ld(std::size_t m) { return (m + kLine - 1) / kLine * kLine; }
+std::size_t few_rows_ld(std::size_t m) { return (m + kLine - 1) / kLine * kLine; }
 
-Operand TurnRows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
-  const std::size_t ld = turned_ld(m);
+Operand PackFewRows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
+  const std::size_t ld = few_rows_ld(m);
   std::fill_n(to, k * ld, real{0});
   Transpose(to, ld, a, lda, m, k);
   return {to, 1, ld};
@@ -241,16 +242,16 @@ namespace seppo::inline SEPPO_ABI::kernels {
 HWY_EXPORT(SmallGemm);
 HWY_EXPORT(DotRows);
 HWY_EXPORT(FewRows);
-HWY_EXPORT(TurnRows);
+HWY_EXPORT(PackFewRows);
 
 void small_gemm(const Product& p) { HWY_DYNAMIC_DISPATCH(SmallGemm)(p); }
 void dot_rows(const Product& p) { HWY_DYNAMIC_DISPATCH(DotRows)(p); }
 void few_rows(const Product& p) { HWY_DYNAMIC_DISPATCH(FewRows)(p); }
 
-std::size_t turned_size(std::size_t m, std::size_t k) { return HWY_NAMESPACE::turned_ld(m) * k; }
+std::size_t few_rows_size(std::size_t m, std::size_t k) { return HWY_NAMESPACE::few_rows_ld(m) * k; }
 
-Operand turn_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
-  return HWY_DYNAMIC_DISPATCH(TurnRows)(to, a, lda, m, k);
+Operand pack_few_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
+  return HWY_DYNAMIC_DISPATCH(PackFewRows)(to, a, lda, m, k);
 }
 
 }  // namespace seppo::inline SEPPO_ABI::kernels

@@ -15,7 +15,7 @@ struct SimdTarget {
     if (!wanted) return;
     const std::string name = wanted;
     const std::map<std::string, std::int64_t> targets = {
-        {"avx512", HWY_AVX3}, {"avx2", HWY_AVX2}, {"plain", HWY_SCALAR}};  // the first is without the matrix unit
+        {"avx512", HWY_AVX3}, {"avx2", HWY_AVX2}, {"plain", HWY_SCALAR}};  // the first is without AMX
     if (!targets.count(name)) throw std::invalid_argument("SEPPO_TEST_SIMD is none of avx512, avx2 and plain");
     // In Highway, a better target has a smaller bit.
     const auto better_than = [](std::int64_t target) { return target - 1; };
