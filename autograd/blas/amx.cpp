@@ -336,8 +336,8 @@ bool suits(const Product& p) {
 }
 
 bool suits_few_rows(const Product& p) { return p.m * p.n * p.k >= kWorthPacking && is_available(); }
-std::size_t packed_rows_size(const Product& p) { return spans(p.m) * slices(p.k) * kSlice * sizeof(Word); }
-void pack_rows(std::uint32_t* packed, const Product& p) { Packer(packed, {p.a, p.m, p.k, false}).all(); }
+std::size_t few_rows_size(const Product& p) { return spans(p.m) * slices(p.k) * kSlice * sizeof(Word); }
+void pack_few_rows(std::uint32_t* packed, const Product& p) { Packer(packed, {p.a, p.m, p.k, false}).all(); }
 
 SEPPO_AMX_CODE void gemm(const Product& p) {
   const Lines rows = {p.a, p.m, p.k, true}, columns = {{p.b.data, p.b.col, p.b.row}, p.n, p.k, false};

@@ -13,16 +13,16 @@ bool suits(const Product& p);
 void gemm(const Product& p);
 // For few rows of A, packed before, and with B's columns dense: reads B once for 32 rows.
 bool suits_few_rows(const Product& p);
-std::size_t packed_rows_size(const Product& p);  // bytes
-void pack_rows(std::uint32_t* packed, const Product& p);
+std::size_t few_rows_size(const Product& p);  // bytes
+void pack_few_rows(std::uint32_t* packed, const Product& p);
 void few_rows(const Product& p, const std::uint32_t* packed);
 #else
 inline bool is_available() { return false; }
 inline bool suits(const Product&) { return false; }
 inline void gemm(const Product&) {}
 inline bool suits_few_rows(const Product&) { return false; }
-inline std::size_t packed_rows_size(const Product&) { return 0; }
-inline void pack_rows(std::uint32_t*, const Product&) {}
+inline std::size_t few_rows_size(const Product&) { return 0; }
+inline void pack_few_rows(std::uint32_t*, const Product&) {}
 inline void few_rows(const Product&, const std::uint32_t*) {}
 #endif
 

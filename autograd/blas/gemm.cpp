@@ -12,11 +12,13 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-constexpr std::size_t kVeryFewRows = 4, kFewRows = 64;
+constexpr std::size_t kVeryFewRows = 4;
+using kernels::kFewRows;
 
 // A's rows and B's columns are dense, as activations and weights are.
 bool is_by_rows(const Product& p) { return p.a.col == 1 && p.b.row == 1; }
 
+// OpenBLAS packs all of B and adds to C in further passes, which takes long unless the product is larger than this.
 bool is_small(const Product& p) {
   constexpr std::size_t kSmall = std::size_t{1} << 20;  // elements of B
   return p.n * p.k <= kSmall || p.m <= kFewRows;
@@ -46,12 +48,12 @@ void for_each_piece(const Product& p, const F& f) {
 // As in decoding: A is packed once for all pieces.
 void few_rows(Product p) {
   if (amx::suits_few_rows(p)) {
-    auto* const packed = packing_memory(amx::packed_rows_size(p)).as<std::uint32_t>();
-    amx::pack_rows(packed, p);
+    auto* const packed = packing_memory(amx::few_rows_size(p)).as<std::uint32_t>();
+    amx::pack_few_rows(packed, p);
     for_each_piece(p, [&](const Product& q) { amx::few_rows(q, packed); });
   } else {
-    real* const turned = packing_memory(kernels::turned_size(p.m, p.k) * sizeof(real)).as<real>();
-    p.a = kernels::turn_rows(turned, p.a.data, p.a.row, p.m, p.k);
+    real* const transposed = packing_memory(kernels::few_rows_size(p.m, p.k) * sizeof(real)).as<real>();
+    p.a = kernels::pack_few_rows(transposed, p.a.data, p.a.row, p.m, p.k);
     for_each_piece(p, kernels::few_rows);
   }
 }

@@ -23,7 +23,7 @@ void gemm_plus_row(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, s
 
 // What computes products here: "OpenBLAS 0.3.21 with kernels for SkylakeX (its own choice was Prescott); ...".
 const char* blas_description();
-// Null, or what a user can do to have OpenBLAS use this processor's vectors, in one line.
+// Null, or one line: OpenBLAS has kernels for an older processor only, and what helps.
 const char* blas_advice();
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <initializer_list>
 #include <limits>
 #include <string>
 
@@ -27,24 +26,23 @@ namespace {
 
 constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
 
-// The kernels of x86 processors that OpenBLAS has, by the vectors they use. It may know others: newer ones.
-bool is_one_of(std::initializer_list<const char*> names, const std::string& core) {
-  return std::any_of(names.begin(), names.end(), [&](const char* name) { return core == name; });
-}
-bool lacks_avx2(const std::string& core) {
-  return is_one_of({"Prescott", "Core2", "Penryn", "Dunnington", "Atom", "Nano", "Nehalem", "Sandybridge", "Opteron",
-                    "Opteron_SSE3", "Barcelona", "Bobcat", "Bulldozer", "Piledriver", "Steamroller"},
-                   core);
-}
-bool lacks_avx512(const std::string& core) {
-  return lacks_avx2(core) || is_one_of({"Haswell", "Excavator", "Zen"}, core);
+// What kernels for an x86 processor make use of. A name unknown here is that of a newer one.
+enum Generation { kOlder, kAvx2, kAvx512 };
+
+Generation generation(const std::string& core) {
+  for (const char* name : {"Prescott", "Core2", "Penryn", "Dunnington", "Atom", "Nano", "Nehalem", "Sandybridge",
+                           "Opteron", "Opteron_SSE3", "Barcelona", "Bobcat", "Bulldozer", "Piledriver", "Steamroller"})
+    if (core == name) return kOlder;
+  for (const char* name : {"Haswell", "Excavator", "Zen"})
+    if (core == name) return kAvx2;
+  return kAvx512;
 }
 
-// Better kernels than the core's for this processor, or null.
+// Kernels that suit this processor better than the core's, or null.
 const char* better_than(const std::string& core) {
   const auto targets = hwy::SupportedTargets();
-  if ((targets & HWY_AVX3) && lacks_avx512(core)) return "SkylakeX";
-  if ((targets & HWY_AVX2) && lacks_avx2(core)) return "Haswell";
+  if ((targets & HWY_AVX3) && generation(core) < kAvx512) return "SkylakeX";
+  if ((targets & HWY_AVX2) && generation(core) < kAvx2) return "Haswell";
   return nullptr;
 }
 
@@ -53,10 +51,10 @@ struct Setup {
 
   // Nobody may be within OpenBLAS meanwhile: this runs before the first product, and other threads wait for it.
   Setup() {
-    const std::string chosen = openblas_get_corename();
-    const bool is_users_choice = std::getenv(kCoreType) != nullptr;
-    const char* const better = is_users_choice ? nullptr : better_than(chosen);
-    if (better && gotoblas_dynamic_init && gotoblas_dynamic_quit) {
+    const std::string chosen = openblas_get_corename(), config = openblas_get_config();  // "OpenBLAS 0.3.21 ..."
+    const bool can_choose = gotoblas_dynamic_init && gotoblas_dynamic_quit;
+    const char* const better = std::getenv(kCoreType) ? nullptr : better_than(chosen);  // unless the user has chosen
+    if (better && can_choose) {
       setenv(kCoreType, better, 1);
       gotoblas_dynamic_quit();
       gotoblas_dynamic_init();
@@ -65,14 +63,15 @@ struct Setup {
     openblas_set_num_threads(1);
 
     const std::string core = openblas_get_corename();
-    const std::string config = openblas_get_config();  // "OpenBLAS 0.3.21 ..."
     description = config.substr(0, config.find(' ', config.find(' ') + 1)) + " with kernels for " + core;
     if (core != chosen) description += " (its own choice was " + chosen + ")";
     description += ", on one thread; small products and those of few rows: seppo's own kernel";
-    if (amx::is_available()) description += "; large ones: AMX";
-    if (better && better_than(core))
-      advice = "OpenBLAS computes with kernels for " + core + ", an older processor than this; one built with " +
-               "DYNAMIC_ARCH=1 and " + better + " kernels would be faster";
+    if (amx::is_available()) description += "; large ones: AMX, unless they have few terms";
+    if (!better || !better_than(core)) return;
+    const bool has_others = !can_choose && config.find("DYNAMIC_ARCH") != std::string::npos;
+    advice = "OpenBLAS computes with kernels for " + core + ", an older processor than this one: " +
+             (has_others ? std::string("set ") + kCoreType + "=" + better : "install one built with DYNAMIC_ARCH=1");
+    description += "; " + advice;
   }
 };
 

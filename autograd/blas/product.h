@@ -54,10 +54,11 @@ namespace kernels {
 void small_gemm(const Product& p);
 // For at most four rows, with A's rows and B's columns dense: reads B once.
 void dot_rows(const Product& p);
-// For up to some dozens of rows, of which turn_rows() has made A, and with B's columns dense: reads B once.
+// For at most kFewRows rows, of which pack_few_rows() has made A, and with B's columns dense: reads B once.
+constexpr std::size_t kFewRows = 64;
 void few_rows(const Product& p);
-std::size_t turned_size(std::size_t m, std::size_t k);  // elements
-Operand turn_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k);
+std::size_t few_rows_size(std::size_t m, std::size_t k);  // elements
+Operand pack_few_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k);
 
 }  // namespace kernels
 }  // namespace seppo::inline SEPPO_ABI

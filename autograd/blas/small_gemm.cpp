@@ -2,7 +2,7 @@
 //
 // C is computed in register tiles of 6 rows x 4 vectors (x 2 with 16 registers). A panel of B, 128 terms deep and one
 // tile wide, stays in L1 (32 KiB with AVX-512, 8 with AVX2) while all rows of A, which come from L2, pass by it six at
-// a time. Nothing of A is packed. Panels of B are, where its rows are columns or far apart in memory.
+// a time and are not packed. Panels of B are, where its rows are columns or far apart in memory.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/blas/small_gemm.cpp"
 #include <hwy/foreach_target.h>
@@ -115,55 +115,56 @@ Ahead lines_of(Operand b, std::size_t k, std::size_t columns) {
   return b.col == 1 ? Ahead{b.data, b.row, k, columns} : Ahead{b.data, b.col, columns, k};
 }
 
-// Where B's rows are: to be read as they lie, packed panel by panel, or so large that the next panel is worth fetching.
-enum class Lies { in_place, near, far };
+// What a product does with the panels of B.
+enum class Panels { in_place, packed, packed_and_fetched };
 
-// C's columns of a panel stay in L2 from one part of the sum to the next.
-void Multiply(const Product& p, Lies b) {
+// C's columns of a panel stay in L2 from one part of the sum to the next. With no terms there is one part.
+void Multiply(const Product& p, Panels panels) {
   alignas(64) real packed[kTerms * kMostWidth];
-  for (std::size_t j = 0; j < p.n; j += tile_width()) {
-    const Product columns = p.columns(j, std::min(tile_width(), p.n - j));
-    std::size_t t = 0;
-    do {  // once if there are no terms
-      Product part = columns.terms(t, std::min(kTerms, p.k - t));
-      t += kTerms;
-      if (b != Lies::in_place) part.b = pack_panel(packed, part.b, part.k, part.n);
-      if (b != Lies::far) {
+  for (std::size_t j = 0; j < p.n; j += tile_width())
+    for (std::size_t t = 0; t == 0 || t < p.k; t += kTerms) {
+      Product part = p.terms(t, std::min(kTerms, p.k - t)).columns(j, std::min(tile_width(), p.n - j));
+      if (panels != Panels::in_place) part.b = pack_panel(packed, part.b, part.k, part.n);
+      if (panels != Panels::packed_and_fetched) {
         panel_of_width<false>(part, {});
         continue;
       }
-      const bool is_last = t >= p.k;  // of these columns
-      const std::size_t next = is_last ? j + part.n : j;
-      panel_of_width<true>(part, lines_of(p.b.at(is_last ? 0 : t, next), std::min(kTerms, is_last ? p.k : p.k - t),
-                                          std::min(tile_width(), p.n - next)));
-    } while (t < p.k);
-  }
+      const bool is_last = t + kTerms >= p.k;  // of these columns
+      const std::size_t next_t = is_last ? 0 : t + kTerms, next_j = is_last ? j + part.n : j;
+      panel_of_width<true>(
+          part, lines_of(p.b.at(next_t, next_j), std::min(kTerms, p.k - next_t), std::min(tile_width(), p.n - next_j)));
+    }
 }
 
-// Where B is large, blocks of A's rows stay in L2, turned if they are columns.
+// Where B is large, a block of A of up to 384 x 512 stays in L2 if that is of 1 MiB. Where A's rows are columns, it is
+// transposed first.
 void SmallGemm(const Product& p) {
   constexpr std::size_t kNear = 16384;  // elements of a B that stays in the caches as it lies
   constexpr std::size_t kFew = 32;      // rows for which packing B costs more than it brings
-  const bool is_near = p.n * p.k <= kNear, turns = p.a.col != 1 && !is_near;
+  const bool is_near = p.n * p.k <= kNear, transposes = p.a.col != 1 && !is_near;
   const bool in_place = p.b.col == 1 && (is_near || p.m <= kFew);
-  const std::size_t whole = in_place ? p.n - p.n % lanes() : 0, most = is_near ? p.m : 64 * kTileRows;
-  for (std::size_t i = 0; i < p.m; i += most) {
-    Product block = p.rows(i, std::min(most, p.m - i));
-    if (turns) {
-      const std::size_t ld = p.k + kLine;  // rows a power of two apart would share few sets of a cache
-      real* const turned = packing_memory(block.m * ld * sizeof(real)).as<real>();
-      Transpose(turned, ld, block.a.data, p.a.col, p.k, block.m);
-      block.a = {turned, ld, 1};
+  const std::size_t whole = in_place ? p.n - p.n % lanes() : 0;
+  const std::size_t rows = is_near ? p.m : 64 * kTileRows,
+                    terms = transposes ? 4 * kTerms : std::max<std::size_t>(p.k, 1);
+  for (std::size_t i = 0; i < p.m; i += rows)
+    for (std::size_t t = 0; t == 0 || t < p.k; t += terms) {
+      Product block = p.terms(t, std::min(terms, p.k - t)).rows(i, std::min(rows, p.m - i));
+      if (transposes) {
+        const std::size_t ld = terms + kLine;  // rows a power of two apart would share few sets of a cache
+        real* const transposed = packing_memory(block.m * ld * sizeof(real)).as<real>();
+        Transpose(transposed, ld, block.a.data, p.a.col, block.k, block.m);
+        block.a = {transposed, ld, 1};
+      }
+      if (whole > 0) Multiply(block.columns(0, whole), Panels::in_place);
+      if (whole < p.n)
+        Multiply(block.columns(whole, p.n - whole), is_near ? Panels::packed : Panels::packed_and_fetched);
     }
-    if (whole > 0) Multiply(block.columns(0, whole), Lies::in_place);
-    if (whole < p.n) Multiply(block.columns(whole, p.n - whole), is_near ? Lies::near : Lies::far);
-  }
 }
 
-std::size_t turned_ld(std::size_t m) { return (m + kLine - 1) / kLine * kLine; }
+std::size_t few_rows_ld(std::size_t m) { return (m + kLine - 1) / kLine * kLine; }
 
-Operand TurnRows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
-  const std::size_t ld = turned_ld(m);
+Operand PackFewRows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
+  const std::size_t ld = few_rows_ld(m);
   std::fill_n(to, k * ld, real{0});
   Transpose(to, ld, a, lda, m, k);
   return {to, 1, ld};
@@ -171,8 +172,8 @@ Operand TurnRows(real* to, const real* a, std::size_t lda, std::size_t m, std::s
 
 // Computed as C^T = B^T A^T, of which B^T's rows come from memory once, as they lie.
 void FewRows(const Product& p) {
-  constexpr std::size_t kMost = 64, kPiece = 16 * kTileRows;
-  alignas(64) real piece[kPiece * kMost];  // of C^T
+  constexpr std::size_t kPiece = 16 * kTileRows;
+  alignas(64) real piece[kPiece * kFewRows];  // of C^T
   for (std::size_t j = 0; j < p.n; j += kPiece) {
     const std::size_t count = std::min(kPiece, p.n - j);
     const Addend before = p.addend.at(0, j);
@@ -185,7 +186,7 @@ void FewRows(const Product& p) {
               before.data ? Addend{piece, p.m} : Addend{},
               piece,
               p.m},
-             Lies::in_place);
+             Panels::in_place);
     Transpose(p.c + j, p.ldc, piece, p.m, count, p.m);
   }
 }
@@ -241,16 +242,16 @@ namespace seppo::inline SEPPO_ABI::kernels {
 HWY_EXPORT(SmallGemm);
 HWY_EXPORT(DotRows);
 HWY_EXPORT(FewRows);
-HWY_EXPORT(TurnRows);
+HWY_EXPORT(PackFewRows);
 
 void small_gemm(const Product& p) { HWY_DYNAMIC_DISPATCH(SmallGemm)(p); }
 void dot_rows(const Product& p) { HWY_DYNAMIC_DISPATCH(DotRows)(p); }
 void few_rows(const Product& p) { HWY_DYNAMIC_DISPATCH(FewRows)(p); }
 
-std::size_t turned_size(std::size_t m, std::size_t k) { return HWY_NAMESPACE::turned_ld(m) * k; }
+std::size_t few_rows_size(std::size_t m, std::size_t k) { return HWY_NAMESPACE::few_rows_ld(m) * k; }
 
-Operand turn_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
-  return HWY_DYNAMIC_DISPATCH(TurnRows)(to, a, lda, m, k);
+Operand pack_few_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
+  return HWY_DYNAMIC_DISPATCH(PackFewRows)(to, a, lda, m, k);
 }
 
 }  // namespace seppo::inline SEPPO_ABI::kernels

@@ -75,13 +75,14 @@ BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
       for (const Plus plus : {Plus::nothing, Plus::c, Plus::row}) {
         for (const std::size_t m : {1u, 3u, 4u, 5u, 7u, 12u, 65u})
           for (const std::size_t n : {1u, 2u, 16u, 19u, 32u, 33u, 48u, 57u})
-            for (const std::size_t k : {1u, 5u, 16u}) check_gemm(trans_a, trans_b, m, n, k, plus);
+            for (const std::size_t k : {0u, 1u, 5u, 16u}) check_gemm(trans_a, trans_b, m, n, k, plus);
         // few rows against many columns, and long sums: each has a loop of its own
         for (const std::size_t m : {1u, 2u, 3u, 4u, 6u})
           for (const std::size_t k : {24u, 37u, 100u, 129u, 300u}) check_gemm(trans_a, trans_b, m, 40, k, plus);
         check_gemm(trans_a, trans_b, 400, 70, 300, plus);
         check_gemm(trans_a, trans_b, 9, 600, 257, plus);
         check_gemm(trans_a, trans_b, 64, 300, 520, plus);
+        check_gemm(trans_a, trans_b, 70, 300, 0, plus);
         if (plus == Plus::nothing) check_gemm(trans_a, trans_b, 66, 600, 450, plus);
       }
       check_gemm(trans_a, trans_b, 70, 530, 600, Plus::c);  // more than a block, of either factor
@@ -98,6 +99,9 @@ BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
     if (task == 0) return;
     check_gemm(no, yes, 330, 350, 600, Plus::row);
     check_gemm(yes, no, 670, 650, 520, Plus::c);
+    // B large enough for OpenBLAS, too few terms for AMX
+    for (const Plus plus : {Plus::nothing, Plus::c, Plus::row})
+      for (const auto trans_b : {no, yes}) check_gemm(yes, trans_b, 66, 22000, 48, plus);
   });
 }
 
