@@ -91,7 +91,7 @@ SEPPO_AMX_INLINE void load_transposed(__m512 (&v)[kRows], const real* x, std::si
 
 // Some lines and terms of an operand.
 struct Lines {
-  Operand from;  // at(line, term)
+  MatrixView from;  // at(line, term)
   std::size_t lines, terms;
   bool are_rows;  // of tiles: A's lines are, for B terms are
 

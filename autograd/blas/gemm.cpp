@@ -63,8 +63,8 @@ void multiply(const Product& p) {
   for_each_piece(p, compute);
 }
 
-Operand operand(Trans trans, const real* data, std::size_t ld) {
-  return trans == Trans::no ? Operand{data, ld, 1} : Operand{data, 1, ld};
+MatrixView operand(Trans trans, const real* data, std::size_t ld) {
+  return trans == Trans::no ? MatrixView{data, ld, 1} : MatrixView{data, 1, ld};
 }
 
 }  // namespace

@@ -86,10 +86,10 @@ blasint blas_size(std::size_t size) {
   return static_cast<blasint>(size);
 }
 
-CBLAS_TRANSPOSE transposition(const Operand& x) { return x.col == 1 ? CblasNoTrans : CblasTrans; }
+CBLAS_TRANSPOSE transposition(const MatrixView& x) { return x.col == 1 ? CblasNoTrans : CblasTrans; }
 
 // The stride of x[rows, cols]; where both are 1, BLAS may ask for more than there is.
-blasint stride(const Operand& x, std::size_t rows, std::size_t cols) {
+blasint stride(const MatrixView& x, std::size_t rows, std::size_t cols) {
   return blas_size(x.col == 1 ? std::max(x.row, cols) : std::max(x.col, rows));
 }
 

@@ -9,10 +9,10 @@
 namespace seppo::inline SEPPO_ABI {
 
 // A matrix with any strides, so that its transpose is free; one of them is 1.
-struct Operand {
+struct MatrixView {
   const real* data;
   std::size_t row, col;
-  Operand at(std::size_t i, std::size_t j) const { return {data + i * row + j * col, row, col}; }
+  MatrixView at(std::size_t i, std::size_t j) const { return {data + i * row + j * col, row, col}; }
 };
 
 // What a product is added to: nothing (null), what C holds, or one row for all rows (ld = 0).
@@ -25,7 +25,7 @@ struct Addend {
 // C[m,n] = addend + A[m,k] B[k,n]
 struct Product {
   std::size_t m, n, k;
-  Operand a, b;
+  MatrixView a, b;
   Addend addend;
   real* c;
   std::size_t ldc;
@@ -58,7 +58,7 @@ void dot_rows(const Product& p);
 constexpr std::size_t kFewRows = 64;
 void few_rows(const Product& p);
 std::size_t few_rows_size(std::size_t m, std::size_t k);  // elements
-Operand pack_few_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k);
+MatrixView pack_few_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k);
 
 }  // namespace kernels
 }  // namespace seppo::inline SEPPO_ABI

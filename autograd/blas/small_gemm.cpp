@@ -96,7 +96,7 @@ void panel_of_width(const Product& p, const Ahead& ahead) {
 
 // A panel of B as rows of a tile's width, with zeros up to whole vectors; transposed a few lines of the cache at a
 // time.
-Operand pack_panel(real* to, Operand b, std::size_t k, std::size_t columns) {
+MatrixView pack_panel(real* to, MatrixView b, std::size_t k, std::size_t columns) {
   constexpr std::size_t kPart = 32;
   const std::size_t width = tile_width();
   if (b.col == 1) {
@@ -111,7 +111,7 @@ Operand pack_panel(real* to, Operand b, std::size_t k, std::size_t columns) {
   return {to, width, 1};
 }
 
-Ahead lines_of(Operand b, std::size_t k, std::size_t columns) {
+Ahead lines_of(MatrixView b, std::size_t k, std::size_t columns) {
   return b.col == 1 ? Ahead{b.data, b.row, k, columns} : Ahead{b.data, b.col, columns, k};
 }
 
@@ -163,7 +163,7 @@ void SmallGemm(const Product& p) {
 
 std::size_t few_rows_ld(std::size_t m) { return (m + kLine - 1) / kLine * kLine; }
 
-Operand PackFewRows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
+MatrixView PackFewRows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
   const std::size_t ld = few_rows_ld(m);
   std::fill_n(to, k * ld, real{0});
   Transpose(to, ld, a, lda, m, k);
@@ -250,7 +250,7 @@ void few_rows(const Product& p) { HWY_DYNAMIC_DISPATCH(FewRows)(p); }
 
 std::size_t few_rows_size(std::size_t m, std::size_t k) { return HWY_NAMESPACE::few_rows_ld(m) * k; }
 
-Operand pack_few_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
+MatrixView pack_few_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
   return HWY_DYNAMIC_DISPATCH(PackFewRows)(to, a, lda, m, k);
 }
 
