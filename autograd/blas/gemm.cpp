@@ -4,7 +4,6 @@
 #include "../core/check.h"
 #include "../core/parallel.h"
 #include "amx.h"
-#include "openblas.h"
 #include "product.h"
 
 #include <cstdint>
@@ -71,7 +70,7 @@ MatrixView operand(Trans trans, const real* data, std::size_t ld) {
 
 void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda,
           const real* b, std::size_t ldb, real beta, real* c, std::size_t ldc) {
-  check<ArgumentError>(beta == 0 || beta == 1, "gemm: beta ", beta, " is neither 0 nor 1");
+  check<ArgumentError>(beta == 0 || beta == 1, "gemm: beta ", double{beta}, " is neither 0 nor 1");
   const Addend addend = beta == 0 ? Addend{} : Addend{c, ldc};
   multiply({m, n, k, operand(trans_a, a, lda), operand(trans_b, b, ldb), addend, c, ldc});
 }

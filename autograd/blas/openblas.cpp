@@ -1,10 +1,9 @@
 // Calls OpenBLAS, having seen to it that it runs on one thread and with kernels for this processor: versions older than
 // a processor may take it for one of 2004.
-#include "openblas.h"
-
 #include "../core/check.h"
 #include "amx.h"
 #include "gemm.h"
+#include "product.h"
 
 #include <cblas.h>
 #include <hwy/targets.h>

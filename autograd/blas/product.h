@@ -1,4 +1,4 @@
-// A product as the files behind gemm() pass it on, and what small_gemm.cpp computes.
+// A product as the files behind gemm() pass it on, and what each of them computes; for amx.cpp see amx.h.
 #pragma once
 
 #include "../core/memory.h"
@@ -48,6 +48,13 @@ inline Memory& packing_memory(std::size_t bytes) {
   if (memory.size() < bytes) memory = Memory(bytes);
   return memory;
 }
+
+namespace openblas {
+
+// On one thread, with kernels for this processor.
+void gemm(const Product& p);
+
+}  // namespace openblas
 
 namespace kernels {
 
