@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -50,8 +52,15 @@ void Adam::step(double lr, double gradient_scale) {
   });
 }
 
+// In blocks whose sums are added in order, so that the result does not depend on the number of threads.
 double gradient_norm(const Parameters& parameters) {
-  return std::sqrt(kernels::squared_norm(parameters.gradients().data(), parameters.gradients().size()));
+  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  const std::span<const real> g = parameters.gradients();
+  std::vector<double> squares((g.size() + kBlock - 1) / kBlock);
+  parallel_for(0, g.size(), kBlock, [&](std::size_t begin, std::size_t end) {
+    squares[begin / kBlock] = kernels::squared_norm(g.data() + begin, end - begin);
+  });
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
 
 }  // namespace seppo::inline SEPPO_ABI
