@@ -5,9 +5,9 @@
 #include "../../autograd/kernels/kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
-#include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -54,11 +54,11 @@ void Adam::step(double lr, double gradient_scale) {
 
 // In blocks whose sums are added in order, so that the result does not depend on the number of threads.
 double gradient_norm(const Parameters& parameters) {
-  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  std::array<double, 64> squares{};
   const std::span<const real> g = parameters.gradients();
-  std::vector<double> squares((g.size() + kBlock - 1) / kBlock);
-  parallel_for(0, g.size(), kBlock, [&](std::size_t begin, std::size_t end) {
-    squares[begin / kBlock] = kernels::squared_norm(g.data() + begin, end - begin);
+  const std::size_t block = std::max(std::size_t{1} << 20, (g.size() + squares.size() - 1) / squares.size());
+  parallel_for(0, g.size(), block, [&](std::size_t begin, std::size_t end) {
+    squares[begin / block] = kernels::squared_norm(g.data() + begin, end - begin);
   });
   return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
