@@ -28,8 +28,7 @@ const UnaryTable& unary();
 
 // One run of n elements; each operand moves by 0 (broadcast) or 1.
 struct BinaryRun {
-  std::size_t n;
-  std::size_t step_a, step_b;
+  std::size_t n, step_a, step_b;
 };
 // y = f(a, b); da += dy df/da and db += dy df/db, of which either may be null.
 struct Binary {
