@@ -85,8 +85,8 @@ def reduction(name):
     def adapt(s):
         if s.input.dim() == 0 and axes_of(s):
             return "an axis of a scalar"
-        keep_dim = s.kwargs.get("keepdim", s.args[1] if name == "logsumexp" and len(s.args) > 1 else False)
-        args = {"axes": axes_of(s), "keep_dim": bool(keep_dim)}
+        keepdim = s.kwargs.get("keepdim", s.args[1] if name == "logsumexp" and len(s.args) > 1 else False)
+        args = {"axes": axes_of(s), "keepdim": bool(keepdim)}
         if name == "var":
             if len(s.args) > 0 and isinstance(s.args[0], bool):
                 return "other signature"
@@ -310,7 +310,7 @@ def more_cases():
         case("max", [r(3, 4, 5)], lambda x: torch.max(x, axis)[0], axis=axis)
         case("min", [r(3, 4, 5)], lambda x: torch.min(x, axis)[0], axis=axis)
         case("argmax", [r(3, 4, 5)], lambda x: torch.argmax(x, axis).double(), axis=axis)
-    case("amax", [torch.tensor([[1.0, 3, 3], [2, 2, 2]])], lambda x: torch.amax(x, 1), axes=[1], keep_dim=False)
+    case("amax", [torch.tensor([[1.0, 3, 3], [2, 2, 2]])], lambda x: torch.amax(x, 1), axes=[1], keepdim=False)
     tied = torch.tensor([1.0, 2, 3])
     case("maximum", [tied, torch.tensor([2.0, 2, 2])], torch.maximum)
     case("clamp", [tied], lambda x: torch.clamp(x, 1, 2), low=1.0, high=2.0)
