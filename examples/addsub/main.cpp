@@ -134,8 +134,7 @@ examples::Sample explain(const Model& model, const Expression& e, std::span<cons
   const Ragged source = one.source, read = one.target.without_last();  // by encoder and decoder
   seppo::AttentionRecorder recorder;
   {
-    const seppo::UseMode eval(seppo::Mode::eval);
-    const seppo::TapeMark mark;
+    const seppo::Inference guard;
     const seppo::Observe scope(recorder);
     model.transformer.logits(source, read);
   }

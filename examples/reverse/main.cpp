@@ -75,8 +75,7 @@ Sample answer(const Model& model, std::span<const int> digits) {
   seppo::AttentionRecorder recorder;
   std::vector<int> output;
   {
-    const seppo::UseMode eval(seppo::Mode::eval);
-    const seppo::TapeMark mark;
+    const seppo::Inference guard;
     const seppo::Observe scope(recorder);
     output = argmax(model(input));
   }

@@ -53,13 +53,6 @@ struct PlainLayer {
   seppo::AddNorm add_norm;
 };
 
-// Row i is the unit vector of symbols[i]. [symbols, kSymbols]
-inline Tensor one_hot(std::span<const int> symbols) {
-  const Tensor rows = seppo::zeros({static_cast<int>(symbols.size()), kSymbols});
-  for (std::size_t i = 0; i < symbols.size(); ++i) rows.data()[i * kSymbols + static_cast<std::size_t>(symbols[i])] = 1;
-  return rows;
-}
-
 struct Model {
   using Config = ModelConfig;
   Model(const seppo::Scope& s, const ModelConfig& c)
@@ -77,7 +70,7 @@ struct Model {
 
   // Scores of the symbols at each position. [positions, symbols]
   Tensor operator()(const Ragged& input) const {
-    Tensor x = predictor.embed(one_hot(input.tokens));
+    Tensor x = predictor.embed(seppo::one_hot(input.tokens, kSymbols));
     x = predictor.encode(x, input.offsets);
     for (const PlainLayer& layer : layers) x = layer(x, input.offsets);
     return predictor.classify(x);
