@@ -18,9 +18,14 @@ find_path(SEPPO_JSON_INCLUDE nlohmann/json.hpp)
 if(NOT SEPPO_JSON_INCLUDE)
   seppo_missing("nlohmann-json" nlohmann-json3-dev)
 endif()
-mark_as_advanced(SEPPO_CBLAS_INCLUDE SEPPO_OPENBLAS SEPPO_HWY_INCLUDE SEPPO_HWY SEPPO_JSON_INCLUDE)
+find_path(SEPPO_XXHASH_INCLUDE xxhash.h)
+if(NOT SEPPO_XXHASH_INCLUDE)
+  seppo_missing("xxHash" libxxhash-dev)
+endif()
+mark_as_advanced(SEPPO_CBLAS_INCLUDE SEPPO_OPENBLAS SEPPO_HWY_INCLUDE SEPPO_HWY SEPPO_JSON_INCLUDE
+                 SEPPO_XXHASH_INCLUDE)
 
-foreach(name openblas highway json)
+foreach(name openblas highway json xxhash)
   if(NOT TARGET seppo::${name})
     add_library(seppo::${name} INTERFACE IMPORTED)
   endif()
@@ -30,3 +35,4 @@ set_target_properties(seppo::openblas PROPERTIES INTERFACE_LINK_LIBRARIES ${SEPP
 set_target_properties(seppo::highway PROPERTIES INTERFACE_LINK_LIBRARIES ${SEPPO_HWY}
                       INTERFACE_INCLUDE_DIRECTORIES ${SEPPO_HWY_INCLUDE})
 set_target_properties(seppo::json PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${SEPPO_JSON_INCLUDE})
+set_target_properties(seppo::xxhash PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${SEPPO_XXHASH_INCLUDE})

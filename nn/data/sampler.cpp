@@ -5,14 +5,39 @@
 #include "../../autograd/core/random.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <unordered_map>
 
 namespace seppo::inline SEPPO_ABI {
+namespace {
+
+// The first `count` of a random permutation of 0 .. n - 1 (Fisher and Yates's, from the front), in memory for these:
+// of the numbers that take their turn later, those are kept that have moved.
+std::vector<int> first_of_permutation(std::size_t count, std::size_t n, RandomStream random) {
+  std::vector<int> first;
+  std::unordered_map<std::size_t, std::size_t> moved;
+  const auto at = [&](std::size_t place) {
+    const auto found = moved.find(place);
+    return found == moved.end() ? place : found->second;
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t chosen = i + random.below(static_cast<std::uint32_t>(n - i));
+    first.push_back(static_cast<int>(at(chosen)));
+    moved[chosen] = at(i);
+  }
+  return first;
+}
+
+constexpr std::size_t kFew = 16;  // one in so many examples is few: a number that has moved takes some 50 bytes
+
+}  // namespace
 
 Sampler::Sampler(std::size_t examples, const SamplerConfig& config, std::vector<int> lengths)
     : config_(config), lengths_(std::move(lengths)), examples_(examples) {
   check_config("sampler", config);
-  check<ArgumentError>(examples > 0, "sampler: there are no examples");
+  constexpr std::size_t kMost = std::numeric_limits<int>::max();
+  check<ArgumentError>(examples > 0 && examples <= kMost, "sampler: ", examples, " examples are not in 1..", kMost);
   check(lengths_.empty() || lengths_.size() == examples, "sampler: ", lengths_.size(), " lengths for ", examples,
         " examples");
   batch_ = std::min(static_cast<std::size_t>(config.batch_size), examples);
@@ -38,12 +63,15 @@ void Sampler::draw_order(std::int64_t epoch) {
   };
   const auto index = static_cast<std::uint64_t>(epoch);
   order_epoch_ = epoch;
+  const std::size_t taken = static_cast<std::size_t>(batches_) * batch_;
   if (config_.in_order) {
-    order_.resize(examples_);
+    order_.resize(taken);
     std::iota(order_.begin(), order_.end(), 0);
     return;
   }
-  order_ = shuffled(examples_, index);
+  const bool takes_few = lengths_.empty() && taken <= examples_ / kFew;
+  order_ = takes_few ? first_of_permutation(taken, examples_, {config_.seed, Purpose::shuffle, index})
+                     : shuffled(examples_, index);
   if (lengths_.empty()) return;
   const auto length = [&](int example) { return lengths_[static_cast<std::size_t>(example)]; };
   const std::size_t pool = 50 * batch_;

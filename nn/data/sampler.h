@@ -3,7 +3,8 @@
 // An epoch is one pass over the examples, shuffled by seed and epoch, or in order. With the length of each example,
 // batches group examples of similar length, so that the shards of a batch take equal time: the shuffled order is
 // sorted within pools of 50 batches, then the batches are shuffled again. Each example comes once in an epoch; those
-// left over, too few to fill a batch, are dropped until the next shuffle.
+// left over, too few to fill a batch, are dropped until the next shuffle. An epoch that takes few of many examples
+// (epoch_steps) needs memory for these alone.
 //
 // The n-th batch is a function of the config and n alone: a training resumes with seek().
 #pragma once
@@ -31,8 +32,8 @@ struct SamplerConfig {
 
 class Sampler {
  public:
-  // `lengths` is empty or has the length of each example. Throws ArgumentError for no examples or a config out of
-  // range, ShapeError for another number of lengths.
+  // `lengths` is empty or has the length of each example. Throws ArgumentError for no examples, more than 2^31 - 1, or
+  // a config out of range, ShapeError for another number of lengths.
   Sampler(std::size_t examples, const SamplerConfig& config, std::vector<int> lengths = {});
 
   // The examples of the next batch, in 0..examples-1; valid until the next call.

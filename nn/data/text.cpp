@@ -2,6 +2,8 @@
 #include "text.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -34,26 +36,53 @@ std::size_t character_length(std::string_view text) {
   return length;
 }
 
-std::string printable(std::string_view text, std::size_t limit) {
+char32_t code_point(std::string_view character) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  char32_t code = character.size() == 1 ? byte(0) : byte(0) & (0x7FU >> character.size());
+  for (std::size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3FU);
+  return code;
+}
+
+std::size_t utf8_length(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::uint64_t eight = ~std::uint64_t{0};
+    if (text.size() - at >= sizeof eight) std::memcpy(&eight, &text[at], sizeof eight);
+    const bool is_ascii = (eight & 0x8080808080808080u) == 0;
+    const std::size_t length = is_ascii ? sizeof eight : character_length(text.substr(at));
+    if (length == 0) break;
+    at += length;
+  }
+  return at;
+}
+
+void append(std::string& to, const Printable& shown) {
   constexpr char kHex[] = "0123456789abcdef";
-  std::string shown;
-  while (!text.empty()) {
-    if (shown.size() >= limit) return shown + "...";
+  const std::size_t end = to.size() + shown.limit;
+  for (std::string_view text = shown.text; !text.empty();) {
+    if (to.size() >= end) {
+      to += "...";
+      return;
+    }
     std::size_t length = character_length(text);
     const auto byte = static_cast<unsigned char>(text[0]);
     const bool control =
         byte < 0x20 || byte == 0x7F || (length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0);
     if (length == 0 || control) {
-      shown += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+      to += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
       length = 1;
     } else {
-      shown += text.substr(0, length);
+      to += text.substr(0, length);
     }
     text.remove_prefix(length);
   }
-  return shown;
 }
 
-std::string printable_path(const std::filesystem::path& path) { return printable(path.string(), 120); }
+std::string operator+(std::string text, const Printable& shown) {
+  append(text, shown);
+  return text;
+}
+
+Printable::operator std::string() const { return std::string() + *this; }
 
 }  // namespace seppo::inline SEPPO_ABI

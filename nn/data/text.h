@@ -3,6 +3,7 @@
 
 #include "../../autograd/core/real.h"
 
+#include <concepts>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -15,11 +16,30 @@ std::vector<std::string_view> split_blanks(std::string_view text);
 
 // The bytes of the UTF-8 character at the start of a non-empty text; 0 if there is none.
 std::size_t character_length(std::string_view text);
+// Its number in Unicode.
+char32_t code_point(std::string_view character);
+// The bytes before the first that is not UTF-8: all of them, if all is text.
+std::size_t utf8_length(std::string_view text);
 
-// A text safe to show on one line of a terminal: about `limit` bytes at most, control characters and bytes that are not
-// UTF-8 as \xNN.
-std::string printable(std::string_view text, std::size_t limit = 60);
+// A text that strangers wrote, safe to show on one line of a terminal: about `limit` bytes at most, control characters
+// and bytes that are not UTF-8 as \xNN. It refers to the text and is escaped only when it becomes part of a message,
+// so that check() may name it at every character of a file.
+struct Printable {
+  std::string_view text;
+  std::size_t limit;
+  operator std::string() const;
+};
+void append(std::string& to, const Printable& shown);
+std::string operator+(std::string text, const Printable& shown);
+
+inline Printable printable(std::string_view text, std::size_t limit = 60) { return {text, limit}; }
 // The same for a path, for which 120 bytes are allowed.
-std::string printable_path(const std::filesystem::path& path);
+inline Printable printable_path(const std::filesystem::path& path) { return printable(path.native(), 120); }
+// Of a temporary, which does not outlive a reference to it.
+template <class Text>
+requires std::same_as<Text, std::string> std::string printable(Text&& text, std::size_t limit = 60) {
+  return printable(std::string_view(text), limit);
+}
+inline std::string printable_path(std::filesystem::path&& path) { return printable(std::string(path), 120); }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -5,40 +5,66 @@
 #include "../data/text.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
 #include <cstring>
+#include <random>
+#include <regex>
 #include <utility>
 
 namespace seppo::inline SEPPO_ABI {
+namespace {
+
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+}  // namespace
 
 File::File(const std::filesystem::path& path, Open how) : path_(path) {
-  const int flags = how == Open::reading    ? O_RDONLY
+  const int flags = how == Open::reading    ? O_RDONLY | O_NONBLOCK  // an open pipe without a writer would wait for one
                     : how == Open::creating ? O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW
                                             : O_RDONLY | O_DIRECTORY;
   fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
   if (fd_ < 0) fail_with("cannot open");
+  struct stat info {};
+  if (how != Open::reading || (::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode))) return;
+  ::close(fd_);
+  fail<FileError>(printable_path(path_), ": is ", kind_of(info.st_mode), ", not a file");
 }
 
 File::~File() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-std::size_t File::size() const {
+std::uint64_t File::size() const {
   struct stat info {};
   if (::fstat(fd_, &info) != 0) fail_with("cannot examine");
-  check<FileError>(S_ISREG(info.st_mode), printable_path(path_), ": not a regular file");
-  return static_cast<std::size_t>(info.st_size);
+  return static_cast<std::uint64_t>(info.st_size);
 }
 
-void File::read(std::byte* data, std::size_t size) {
+std::size_t File::read_some(void* data, std::size_t size) {
+  ssize_t n;
+  do n = ::read(fd_, data, size);
+  while (n < 0 && errno == EINTR);
+  if (n < 0) fail_with("cannot read");
+  return static_cast<std::size_t>(n);
+}
+
+void File::read_at(std::uint64_t offset, void* bytes, std::size_t size) const {
+  auto* data = static_cast<std::byte*>(bytes);
   while (size > 0) {
-    const ssize_t n = ::read(fd_, data, size);
+    const ssize_t n = ::pread(fd_, data, size, static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_with("cannot read");
-    check<FormatError>(n != 0, printable_path(path_), ": the file became shorter while it was read");
+    check<FormatError>(n != 0, printable_path(path_), ": ends at byte ", offset, ", before ", size, " more");
     data += n;
+    offset += static_cast<std::uint64_t>(n);
     size -= static_cast<std::size_t>(n);
   }
 }
@@ -62,13 +88,23 @@ void File::close() {
   if (::close(std::exchange(fd_, -1)) != 0) fail_with("cannot close");
 }
 
+bool File::try_lock() {
+  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return true;
+  if (errno != EWOULDBLOCK) fail_with("cannot lock");
+  return false;
+}
+
 void File::fail_with(const char* what) const {
   const int error = errno;
   fail<FileError>(printable_path(path_), ": ", what, ": ", std::strerror(error));
 }
 
+// The random part is new each time: what a killed process of the same number left is not in the way.
 void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File&)> write) {
-  const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
+  char suffix[32];
+  std::random_device random;
+  std::snprintf(suffix, sizeof suffix, ".tmp-%08x%08x", random(), random());
+  const std::filesystem::path temporary = path.string() + suffix;
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   try {
     File file(temporary, File::Open::creating);
@@ -83,6 +119,11 @@ void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File
     throw;
   }
   File(folder, File::Open::folder).flush();
+}
+
+bool is_temporary_name(const std::filesystem::path& path) {
+  static const std::regex pattern(R"(.*\.tmp-[0-9a-f]{16})");
+  return std::regex_match(path.filename().string(), pattern);
 }
 
 void write_file_atomically(const std::filesystem::path& path, const std::string& content) {

@@ -1,32 +1,38 @@
-// Files that are written whole or not at all.
+// Files that are written whole or not at all, and read only if they are files.
 #pragma once
 
 #include "../../autograd/core/function_ref.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
 namespace seppo::inline SEPPO_ABI {
 
-// An open file. Every failure throws FileError naming the file; read() throws FormatError at its end.
+// An open file. Every failure throws FileError naming the file.
 class File {
  public:
   enum class Open {
-    reading,   // an existing regular file
+    reading,   // an existing regular file: folders, pipes and devices are refused, without waiting for them
     creating,  // one that does not exist; a symbolic link is not followed
-    folder     // only to flush()
+    folder     // only to flush() and to lock
   };
   File(const std::filesystem::path& path, Open how);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  std::size_t size() const;
-  void read(std::byte* data, std::size_t size);
+  std::uint64_t size() const;
+  // The next bytes, at most `size`; returns how many, 0 at the end.
+  std::size_t read_some(void* data, std::size_t size);
+  // These bytes. Throws FormatError if the file ends before.
+  void read_at(std::uint64_t offset, void* data, std::size_t size) const;
   void write(const void* data, std::size_t size);
   void flush();  // to the disk
   void close();
+  // False if another process has locked the file. The lock ends with this object.
+  bool try_lock();
 
  private:
   [[noreturn]] void fail_with(const char* what) const;
@@ -35,9 +41,11 @@ class File {
   int fd_;
 };
 
-// Lets `write` fill a temporary file beside `path`, flushes it to the disk, then renames it: whatever happens, `path`
-// holds the old file or the new one, whole.
+// Lets `write` fill a temporary file beside `path`, flushes it to the disk, renames it, and flushes the folder:
+// whatever happens, `path` holds the old file or the new one, whole. A process that is killed may leave the temporary
+// file.
 void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File&)> write);
+bool is_temporary_name(const std::filesystem::path& path);
 
 // The same for a small text file.
 void write_file_atomically(const std::filesystem::path& path, const std::string& content);

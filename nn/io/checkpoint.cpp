@@ -2,7 +2,6 @@
 #include "checkpoint.h"
 
 #include "../data/text.h"
-#include "safetensors.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,11 @@ namespace seppo::inline SEPPO_ABI {
 namespace {
 
 constexpr const char* kDtype = sizeof(real) == 4 ? "F32" : "F64";
+constexpr std::string_view kOptimizer = "adam.";
+
+bool all_finite(std::span<const real> values) {
+  return std::ranges::all_of(values, [](real v) { return std::isfinite(v); });
+}
 
 std::vector<std::int64_t> sizes_of(const Shape& shape) { return {shape.sizes().begin(), shape.sizes().end()}; }
 
@@ -24,93 +28,127 @@ std::string text_of(const std::vector<std::int64_t>& sizes) {
   return text += ']';
 }
 
+// The places where a checkpoint's tensors belong, each with its name.
+struct Place {
+  std::string name;
+  const Shape& shape;
+  std::span<real> values;
+};
+
+std::vector<Place> places_of(const Parameters& parameters, std::span<const OptimizerBlock> optimizer) {
+  std::vector<Place> places;
+  for (const auto& entry : parameters.entries())
+    places.push_back({entry.name, entry.shape, {entry.tensor.data(), entry.size()}});
+  for (const OptimizerBlock& block : optimizer)
+    for (const auto& entry : parameters.entries())
+      if (entry.trained)
+        places.push_back(
+            {block.prefix + "." + entry.name, entry.shape, block.values.subspan(entry.offset, entry.size())});
+  return places;
+}
+
 template <class T>
 std::vector<real> converted(const std::vector<std::byte>& bytes) {
   std::vector<T> stored(bytes.size() / sizeof(T));
   if (!bytes.empty()) std::memcpy(stored.data(), bytes.data(), bytes.size());
-  std::vector<real> values;
-  values.reserve(stored.size());
-  for (const T v : stored) values.push_back(static_cast<real>(v));
+  return {stored.begin(), stored.end()};
+}
+
+std::vector<real> read_values(const SafeTensorsFile& file, const TensorInfo& tensor) {
+  std::vector<std::byte> bytes(tensor.bytes());
+  file.read(tensor, bytes);
+  std::vector<real> values = tensor.dtype == "F32" ? converted<float>(bytes) : converted<double>(bytes);
+  check<FormatError>(all_finite(values), file.name(), ": tensor ", printable(tensor.name),
+                     " has values that are not finite");
   return values;
 }
 
-// The values of every parameter, in the order of the parameters.
-std::vector<std::vector<real>> read_values(const std::filesystem::path& path, const Parameters& parameters) {
-  const SafeTensors content = read_safetensors(path);
-  std::string differences;
-  std::size_t count = 0;
-  const auto differs = [&](const std::string& what) {
-    if (++count <= 5) differences += "; " + what;
-  };
-  std::map<std::string_view, const StoredTensor*> stored;
-  for (const StoredTensor& tensor : content.tensors) {
-    stored[tensor.name] = &tensor;
-    if (!parameters.find(tensor.name)) differs("the model has no " + printable(tensor.name));
+// What a file and a model do not have in common; as much of it as one can read.
+class Differences {
+ public:
+  void add(const std::string& what) {
+    constexpr std::size_t kLongest = 8000;
+    if (text_.size() < kLongest)
+      text_ += "; " + what;
+    else
+      ++left_out_;
   }
+  void check_none(const std::string& name) const {
+    const std::string more = left_out_ > 0 ? "; and " + std::to_string(left_out_) + " more" : "";
+    check<FormatError>(text_.empty(), name, ": does not fit the model", text_, more);
+  }
+
+ private:
+  std::string text_;
+  std::size_t left_out_ = 0;
+};
+
+// The values for each of the places.
+std::vector<std::vector<real>> read_values(const SafeTensorsFile& file, std::span<const Place> places) {
+  std::map<std::string_view, const TensorInfo*> stored;
+  for (const TensorInfo& tensor : file.tensors()) stored[tensor.name] = &tensor;
+  Differences differences;
+  std::vector<const TensorInfo*> found;
+  for (const Place& place : places) {
+    const auto at = stored.find(place.name);
+    if (at == stored.end()) {
+      differences.add("the file has no " + place.name);
+      continue;
+    }
+    const TensorInfo& tensor = *found.emplace_back(at->second);
+    stored.erase(at);
+    if (tensor.shape != sizes_of(place.shape))
+      differences.add(place.name + " is " + text_of(tensor.shape) + " in the file, " + place.shape.str() +
+                      " in the model");
+    else if (tensor.dtype != "F32" && tensor.dtype != "F64")
+      differences.add(place.name + " is " + tensor.dtype + ", not F32 or F64");
+  }
+  for (const auto& [name, tensor] : stored)
+    if (!name.starts_with(kOptimizer)) differences.add("the model has no " + std::string(printable(name)));
+  differences.check_none(file.name());
+  file.verify();
   std::vector<std::vector<real>> values;
-  for (const auto& entry : parameters.entries()) {
-    const auto found = stored.find(entry.name);
-    if (found == stored.end()) {
-      differs("the file has no " + entry.name);
-      continue;
-    }
-    const StoredTensor& tensor = *found->second;
-    if (tensor.shape != sizes_of(entry.shape)) {
-      differs(entry.name + " is " + text_of(tensor.shape) + " in the file, " + entry.shape.str() + " in the model");
-      continue;
-    }
-    values.push_back(tensor.dtype == "F32" ? converted<float>(tensor.bytes) : converted<double>(tensor.bytes));
-    if (!std::all_of(values.back().begin(), values.back().end(), [](real v) { return std::isfinite(v); }))
-      differs(entry.name + " has values that are not finite");
-  }
-  if (count > 5) differences += "; and " + std::to_string(count - 5) + " more";
-  check<FormatError>(count == 0, printable_path(path), ": does not fit the model", differences);
+  for (const TensorInfo* tensor : found) values.push_back(read_values(file, *tensor));
   return values;
 }
 
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& path, const Parameters& parameters,
-                     const std::map<std::string, std::string>& metadata) {
-  SafeTensors content{metadata, {}};
-  for (const auto& entry : parameters.entries()) {
-    const auto values = entry.tensor.values();
-    check<NumericError>(std::all_of(values.begin(), values.end(), [](real v) { return std::isfinite(v); }),
-                        "checkpoint: parameter ", entry.name, " is not finite; nothing was saved");
-    StoredTensor tensor{entry.name, kDtype, sizes_of(entry.shape), std::vector<std::byte>(values.size_bytes())};
-    if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), values.size_bytes());
-    content.tensors.push_back(std::move(tensor));
+                     const std::map<std::string, std::string>& metadata, std::span<const OptimizerBlock> optimizer) {
+  std::vector<TensorView> tensors;
+  for (const Place& p : places_of(parameters, optimizer)) {
+    check<NumericError>(all_finite(p.values), "checkpoint: ", p.name, " is not finite; nothing was saved");
+    tensors.push_back({p.name, kDtype, sizes_of(p.shape), std::as_bytes(p.values)});
   }
-  write_safetensors(path, content);
+  write_safetensors(path, metadata, tensors);
 }
 
-std::map<std::string, std::string> read_checkpoint_metadata(const std::filesystem::path& path) {
-  return read_safetensors(path).metadata;
+void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters, std::span<const OptimizerBlock> optimizer) {
+  const std::vector<Place> places = places_of(parameters, optimizer);
+  const std::vector<std::vector<real>> values = read_values(file, places);
+  for (std::size_t i = 0; i < places.size(); ++i) std::ranges::copy(values[i], places[i].values.begin());
 }
 
 void load_checkpoint(const std::filesystem::path& path, Parameters& parameters) {
-  const std::vector<std::vector<real>> values = read_values(path, parameters);
-  for (std::size_t i = 0; const auto& entry : parameters.entries())
-    std::copy(values[i].begin(), values[i].end(), parameters.values().subspan(entry.offset).begin()), ++i;
+  load_checkpoint(SafeTensorsFile(path), parameters);
 }
 
 void load_average(std::span<const std::filesystem::path> paths, Parameters& parameters) {
   check<ArgumentError>(!paths.empty(), "checkpoint: no files to take the mean of");
-  std::vector<std::vector<double>> sums;
+  const std::vector<Place> places = places_of(parameters, {});
+  std::vector<std::vector<double>> sums(places.size());
   for (const auto& path : paths) {
-    const std::vector<std::vector<real>> values = read_values(path, parameters);
-    sums.resize(values.size());
+    const std::vector<std::vector<real>> values = read_values(SafeTensorsFile(path), places);
     for (std::size_t i = 0; i < values.size(); ++i) {
       sums[i].resize(values[i].size());
       for (std::size_t j = 0; j < values[i].size(); ++j) sums[i][j] += static_cast<double>(values[i][j]);
     }
   }
   const auto count = static_cast<double>(paths.size());
-  for (std::size_t i = 0; const auto& entry : parameters.entries()) {
-    std::transform(sums[i].begin(), sums[i].end(), parameters.values().subspan(entry.offset).begin(),
-                   [&](double sum) { return static_cast<real>(sum / count); });
-    ++i;
-  }
+  for (std::size_t i = 0; i < places.size(); ++i)
+    std::ranges::transform(sums[i], places[i].values.begin(),
+                           [&](double sum) { return static_cast<real>(sum / count); });
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,7 +1,9 @@
-// Checkpoints: a model's parameters in a safetensors file, with what is needed to build it again.
+// Checkpoints: a model's parameters in a safetensors file, with what is needed to build it again and, while it is being
+// trained, what the optimiser knows of them.
 #pragma once
 
 #include "../parameters.h"
+#include "safetensors.h"
 
 #include <filesystem>
 #include <map>
@@ -10,16 +12,23 @@
 
 namespace seppo::inline SEPPO_ABI {
 
+// What an optimiser remembers: a block laid out as the parameters' values, saved as "PREFIX.NAME" of each trained
+// parameter. Prefixes begin with "adam.", and tensors whose names do are no parameters of the model.
+struct OptimizerBlock {
+  std::string prefix;
+  std::span<real> values;
+};
+
 // Saves every parameter under its name. Throws NumericError, and writes nothing, if a value is not
 // finite; FileError if the file cannot be written. The previous file survives any failure.
 void save_checkpoint(const std::filesystem::path& path, const Parameters& parameters,
-                     const std::map<std::string, std::string>& metadata);
+                     const std::map<std::string, std::string>& metadata,
+                     std::span<const OptimizerBlock> optimizer = {});
 
-// Reads only the metadata, to build the model with.
-std::map<std::string, std::string> read_checkpoint_metadata(const std::filesystem::path& path);
-
-// Loads the values of every parameter. The file must hold the same names and shapes, and finite values:
-// otherwise throws FormatError listing what differs, and changes nothing.
+// Loads the values of every parameter and, if asked for, of the optimiser. The file must be undamaged, and hold the
+// same names and shapes, and finite values: otherwise throws FormatError listing all that differs, and changes nothing.
+void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters,
+                     std::span<const OptimizerBlock> optimizer = {});
 void load_checkpoint(const std::filesystem::path& path, Parameters& parameters);
 
 // Loads the mean of several checkpoints, such as the last of a training; often better than any of them

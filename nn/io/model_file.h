@@ -18,10 +18,13 @@
 namespace seppo::inline SEPPO_ABI {
 
 namespace detail {
-void save_model(const std::filesystem::path& file, const Parameters& parameters, nlohmann::json config,
+void save_model(const std::filesystem::path& file, const Parameters& parameters, const nlohmann::json& config,
                 const nlohmann::json& extra);
-[[noreturn]] void refuse_config(const std::filesystem::path& file, const Error& error);
+[[noreturn]] void refuse_config(const SafeTensorsFile& file, const Error& error);
 }  // namespace detail
+
+// The configuration of a model as the metadata of its file hold it.
+constexpr const char* kConfigKey = "seppo.config";
 
 // Throws as save_checkpoint does; ArgumentError if `extra` is not an object, or has a key "model".
 template <class Model>
@@ -31,11 +34,7 @@ void save_model(const std::filesystem::path& file, const Parameters& parameters,
 }
 
 // What save_model wrote beside the parameters. Throws FormatError for a file that holds no such object.
-nlohmann::json read_model_config(const std::filesystem::path& file);
-
-// How many values, padding included, a model from this file can have: what Parameters may be asked for at most, so
-// that a small corrupt file cannot make us allocate a huge model.
-std::size_t most_parameters(const std::filesystem::path& file);
+nlohmann::json read_model_config(const SafeTensorsFile& file);
 
 template <class Model>
 struct SavedModel {
@@ -47,9 +46,12 @@ struct SavedModel {
 // Throws FileError if the file cannot be read; FormatError, naming the file and the key or parameter, for everything in
 // it that is not as save_model<Model> wrote it.
 template <class Model>
-SavedModel<Model> load_model(const std::filesystem::path& file) {
+SavedModel<Model> load_model(const std::filesystem::path& path) {
+  const SafeTensorsFile file(path);
   nlohmann::json config = read_model_config(file);
-  auto parameters = std::make_unique<Parameters>(0, most_parameters(file));
+  // A value takes at least 4 bytes of the file, and a parameter's entry in the header more bytes than its padding has
+  // values: a small corrupt file cannot claim a huge model.
+  auto parameters = std::make_unique<Parameters>(0, file.size());
   const auto build = [&] {
     try {
       return Model(parameters->root(), from_json_object<typename Model::Config>(config.at("model")));

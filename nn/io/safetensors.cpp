@@ -1,9 +1,10 @@
-// Safetensors: a reader that checks the whole header before it allocates a tensor, and a writer.
+// Safetensors: the header read event by event into a checked layout, and a writer.
 #include "safetensors.h"
 
 #include "../../autograd/core/check.h"
 #include "../data/text.h"
-#include "atomic_file.h"
+#include "digest.h"
+#include "json.h"
 
 #include <algorithm>
 #include <bit>
@@ -24,133 +25,222 @@ constexpr std::size_t kMaxName = 512;
 constexpr std::size_t kMaxRank = 8;
 constexpr std::uint64_t kMaxInteger = std::uint64_t{1} << 53;
 
-// nlohmann-json keeps the last of equal keys and recurses on nested input; both are refused here.
-json parse_header(const std::string& file, const std::string& text) {
-  check<FormatError>(!text.empty() && text[0] == '{', file, ": the header is not a JSON object");
-  // The parser would take a NUL for the end.
-  check<FormatError>(text.find('\0') == std::string::npos, file, ": the header contains a NUL");
-  std::vector<std::set<std::string>> keys;
-  try {
-    return json::parse(text, [&](int depth, json::parse_event_t event, json& value) {
-      check<FormatError>(depth <= 4, file, ": the header nests deeper than the format allows");
-      if (event == json::parse_event_t::object_start) keys.emplace_back();
-      if (event == json::parse_event_t::object_end) keys.pop_back();
-      if (event == json::parse_event_t::key)
-        check<FormatError>(keys.back().insert(value.get<std::string>()).second, file, ": the header names '",
-                           printable(value.get<std::string>()), "' twice");
-      return true;
-    });
-  } catch (const json::exception& e) {
-    fail<FormatError>(file, ": the header is not valid JSON (", printable(e.what(), 100), ")");
+constexpr const char* kFormat = "seppo.format";
+constexpr const char* kDigest = "seppo.digest";
+const std::string kNoDigest(32, '0');
+
+// Bytes of an element; 0 for what the format does not know.
+std::uint64_t size_of(std::string_view dtype) {
+  if (dtype == "BOOL" || dtype == "U8" || dtype == "I8" || dtype == "F8_E4M3" || dtype == "F8_E5M2") return 1;
+  if (dtype == "F16" || dtype == "BF16" || dtype == "U16" || dtype == "I16") return 2;
+  if (dtype == "F32" || dtype == "U32" || dtype == "I32") return 4;
+  return dtype == "F64" || dtype == "U64" || dtype == "I64" ? 8 : 0;
+}
+
+// The header's layout, refused at the first byte that breaks a rule.
+class HeaderReader : public JsonEvents {
+ public:
+  HeaderReader(std::string_view file, std::string_view header) : file_(file), header_(header) {}
+
+  std::map<std::string, std::string> metadata;
+  std::vector<TensorInfo> tensors;
+  std::size_t digest_at = 0;  // in the header; 0 if there is none
+
+  void begin_object() override {
+    if (place_ == Place::header) {
+      tensor_ = {};
+      tensor_.name = key_;
+      place_ = key_ == "__metadata__" ? Place::metadata : Place::tensor;
+      has_dtype_ = has_shape_ = false;
+      offsets_.clear();
+    } else if (place_ == Place::start) {
+      place_ = Place::header;
+    } else {
+      refuse("an object is out of place");
+    }
   }
-}
+  void key(const std::string& key) override {
+    key_ = key;
+    if (place_ == Place::header) {
+      const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
+      if (key.empty() || key.size() > kMaxName || std::ranges::any_of(key, is_control))
+        refuse("this tensor's name is empty, longer than " + std::to_string(kMaxName) +
+               " bytes, or has control characters");
+      if (!names_.insert(key).second) refuse("this name is there twice");
+      if (names_.size() > kMaxTensors + 1) refuse("there are more than " + std::to_string(kMaxTensors) + " tensors");
+    } else if (place_ == Place::metadata) {
+      if (metadata.contains(key)) refuse("this metadata is there twice");
+    } else if (!(key == "dtype" && !has_dtype_) && !(key == "shape" && !has_shape_) &&
+               !(key == "data_offsets" && offsets_.empty())) {
+      refuse("dtype, shape and data_offsets are allowed, once each");
+    }
+  }
+  void end_object() override {
+    if (place_ == Place::tensor) end_tensor();
+    place_ = place_ == Place::header ? Place::start : Place::header;
+  }
+  void begin_array() override {
+    if (place_ != Place::tensor || key_ == "dtype") refuse("a list is out of place");
+    has_shape_ |= key_ == "shape";
+    place_ = key_ == "shape" ? Place::shape : Place::offsets;
+  }
+  void end_array() override {
+    if (place_ == Place::offsets && offsets_.size() != 2) refuse("data_offsets is not a pair");
+    place_ = Place::tensor;
+  }
+  void value(json&& value) override {
+    if (place_ == Place::metadata) {
+      if (!value.is_string()) refuse("this metadata is not a string");
+      note_digest(metadata[key_] = value.get<std::string>());
+    } else if (place_ == Place::tensor && key_ == "dtype") {
+      has_dtype_ = true;
+      tensor_.dtype = value.is_string() ? value.get<std::string>() : "";
+      if (size_of(tensor_.dtype) == 0) refuse("dtype " + shown(value) + " is not one of the format's");
+    } else if (place_ == Place::shape || place_ == Place::offsets) {
+      const std::size_t count = place_ == Place::shape ? tensor_.shape.size() + 1 : offsets_.size() + 1;
+      if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMaxInteger)
+        refuse(key_ + ": " + shown(value) + " is not an integer in 0..2^53");
+      if (count > (place_ == Place::shape ? kMaxRank : 2)) refuse(key_ + " has too many numbers");
+      if (place_ == Place::shape)
+        tensor_.shape.push_back(value.get<std::int64_t>());
+      else
+        offsets_.push_back(value.get<std::uint64_t>());
+    } else {
+      refuse(shown(value) + " is out of place");
+    }
+  }
+  [[noreturn]] void refuse(const std::string& why) override {
+    const std::string& name = place_ == Place::header ? key_ : tensor_.name;
+    fail<FormatError>(file_, ": header byte ", 8 + offset, place_ == Place::start ? "" : ": tensor ",
+                      place_ == Place::start ? "" : std::string(printable(name)), ": ", why);
+  }
 
-std::uint64_t plain_integer(const std::string& where, const json& value) {
-  check<FormatError>(value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxInteger, where, ": ",
-                     printable(value.dump(-1, ' ', true)), " is not an integer in 0..2^53");
-  return value.get<std::uint64_t>();
-}
+ private:
+  enum class Place { start, header, metadata, tensor, shape, offsets };
 
-struct Placed {
-  StoredTensor tensor;
-  std::uint64_t begin, end;
+  static std::string shown(const json& value) {
+    return printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
+  }
+  void end_tensor() {
+    if (!has_dtype_ || !has_shape_ || offsets_.empty()) refuse("dtype, shape or data_offsets is missing");
+    std::uint64_t bytes = size_of(tensor_.dtype);
+    for (const std::int64_t size : tensor_.shape) {
+      const auto n = static_cast<std::uint64_t>(size);
+      if (n != 0 && bytes > kMaxInteger / n) refuse("the shape has too many elements");
+      bytes *= n;
+    }
+    tensor_.begin = offsets_[0], tensor_.end = offsets_[1];
+    if (tensor_.begin > tensor_.end || tensor_.bytes() != bytes)
+      refuse("data_offsets " + std::to_string(tensor_.begin) + ".." + std::to_string(tensor_.end) +
+             " do not hold the " + std::to_string(bytes) + " bytes of its shape");
+    tensors.push_back(std::move(tensor_));
+  }
+  // The value stands in the header as it is, just before `offset`, or else it is not one that we wrote.
+  void note_digest(const std::string& value) {
+    if (key_ != kDigest) return;
+    const std::size_t quoted = value.size() + 1;
+    if (value.size() != kNoDigest.size() || offset < quoted || header_.substr(offset - quoted, value.size()) != value)
+      refuse("the digest is not " + std::to_string(kNoDigest.size()) + " digits");
+    digest_at = offset - quoted;
+  }
+
+  std::string_view file_, header_;
+  Place place_ = Place::start;
+  std::string key_;
+  std::set<std::string, std::less<>> names_;
+  TensorInfo tensor_;
+  bool has_dtype_ = false, has_shape_ = false;
+  std::vector<std::uint64_t> offsets_;
 };
 
-Placed parse_tensor(const std::string& where, const std::string& name, const json& entry) {
-  check<FormatError>(entry.is_object() && entry.size() == 3 && entry.contains("dtype") && entry.contains("shape") &&
-                         entry.contains("data_offsets"),
-                     where, ": must have dtype, shape, data_offsets and nothing else");
-  const json &dtype = entry["dtype"], &shape = entry["shape"], &offsets = entry["data_offsets"];
-  check<FormatError>(dtype.is_string() && (dtype == "F32" || dtype == "F64"), where, ": dtype ",
-                     printable(dtype.dump(-1, ' ', true)), " is not \"F32\" or \"F64\"");
-  check<FormatError>(shape.is_array() && shape.size() <= kMaxRank, where, ": shape is not a list of at most ", kMaxRank,
-                     " sizes");
-  check<FormatError>(offsets.is_array() && offsets.size() == 2, where, ": data_offsets is not a pair");
-
-  // Computed before the aggregate: g++ 12 destroys a nested one twice when a later initialiser throws.
-  const std::uint64_t begin = plain_integer(where, offsets[0]), end = plain_integer(where, offsets[1]);
-  Placed placed{{name, dtype.get<std::string>(), {}, {}}, begin, end};
-  std::uint64_t bytes = dtype == "F32" ? 4 : 8;
-  for (const json& size : shape) {
-    const std::uint64_t n = plain_integer(where, size);
-    placed.tensor.shape.push_back(static_cast<std::int64_t>(n));
-    check<FormatError>(n == 0 || bytes <= kMaxInteger / n, where, ": the shape has too many elements");
-    bytes *= n;
-  }
-  check<FormatError>(placed.begin <= placed.end && placed.end - placed.begin == bytes, where, ": data_offsets ",
-                     placed.begin, "..", placed.end, " do not hold the ", bytes, " bytes of its shape");
-  return placed;
+std::string digest_of(std::string_view header, FunctionRef<void(Digest&)> add_data) {
+  const std::uint64_t header_size = header.size();
+  Digest digest;
+  digest.add(&header_size, sizeof header_size);
+  digest.add(std::span(header));
+  add_data(digest);
+  return digest.hex();
 }
 
 }  // namespace
 
-SafeTensors read_safetensors(const std::filesystem::path& path) {
-  const std::string name = printable_path(path);
-  File file(path, File::Open::reading);
-  const std::size_t size = file.size();
-  check<FormatError>(size >= 8, name, ": ", size, " bytes are too short for a safetensors file");
+SafeTensorsFile::SafeTensorsFile(const std::filesystem::path& path)
+    : file_(path, File::Open::reading), name_(printable_path(path)), size_(file_.size()) {
+  check<FormatError>(size_ >= 8, name_, ": ", size_, " bytes are too short for a safetensors file");
   std::uint64_t header_size = 0;
-  file.read(reinterpret_cast<std::byte*>(&header_size), 8);
-  check<FormatError>(header_size >= 2 && header_size <= size - 8 && header_size <= kMaxHeader, name,
+  file_.read_at(0, &header_size, 8);
+  check<FormatError>(header_size >= 2 && header_size <= size_ - 8 && header_size <= kMaxHeader, name_,
                      ": not a safetensors file, or truncated: its first 8 bytes announce a header of ", header_size,
-                     " bytes in a file of ", size);
-  std::string text(header_size, '\0');
-  file.read(reinterpret_cast<std::byte*>(text.data()), header_size);
-  const json header = parse_header(name, text);
-  check<FormatError>(header.size() <= kMaxTensors, name, ": more than ", kMaxTensors, " tensors");
+                     " bytes in a file of ", size_);
+  header_.resize(header_size);
+  file_.read_at(8, header_.data(), header_size);
+  check<FormatError>(header_[0] == '{', name_, ": header byte 8: the header is not a JSON object");
 
-  SafeTensors content;
-  std::vector<Placed> placed;
-  for (const auto& [key, value] : header.items()) {
-    if (key == "__metadata__") {
-      check<FormatError>(value.is_object(), name, ": __metadata__ is not an object");
-      for (const auto& [field, entry] : value.items()) {
-        check<FormatError>(entry.is_string(), name, ": metadata '", printable(field), "' is not a string");
-        content.metadata[field] = entry.get<std::string>();
-      }
-      continue;
-    }
-    const bool clean =
-        std::none_of(key.begin(), key.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-    check<FormatError>(!key.empty() && key.size() <= kMaxName && clean, name, ": tensor name '", printable(key),
-                       "' is empty, longer than ", kMaxName, " bytes, or has control characters");
-    placed.push_back(parse_tensor(name + ": tensor " + printable(key), key, value));
-  }
-
-  // The whole layout is checked before any tensor's memory is allocated.
-  std::sort(placed.begin(), placed.end(),
-            [](const Placed& a, const Placed& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+  HeaderReader header(name_, header_);
+  read_json(header_, 3, header);
+  metadata_ = std::move(header.metadata);
+  tensors_ = std::move(header.tensors);
+  std::ranges::sort(tensors_, {}, [](const TensorInfo& t) { return std::pair(t.begin, t.end); });
   std::uint64_t end = 0;
-  for (const Placed& p : placed) {
-    check<FormatError>(p.begin == end, name, ": tensor ", printable(p.tensor.name), " begins at byte ", p.begin,
+  for (const TensorInfo& t : tensors_) {
+    check<FormatError>(t.begin == end, name_, ": tensor ", printable(t.name), " begins at byte ", t.begin,
                        " of the data, where ", end, " is due");
-    end = p.end;
+    end = t.end;
   }
-  check<FormatError>(end == size - 8 - header_size, name, ": the tensors end at byte ", end,
-                     " of the data, the file at ", size - 8 - header_size, ": truncated, or bytes appended");
-  for (Placed& p : placed) {
-    p.tensor.bytes.resize(p.end - p.begin);
-    file.read(p.tensor.bytes.data(), p.tensor.bytes.size());
-    content.tensors.push_back(std::move(p.tensor));
+  check<FormatError>(end == size_ - 8 - header_size, name_, ": the tensors end at byte ", end,
+                     " of the data, the file at ", size_ - 8 - header_size, ": truncated, or bytes appended");
+  if (header.digest_at > 0) {
+    digest_ = metadata_.at(kDigest);
+    header_.replace(header.digest_at, kNoDigest.size(), kNoDigest);
   }
-  return content;
+  // Whichever of the two names a flipped bit changes, the other tells.
+  check<FormatError>(metadata_.contains(kFormat) == digest_.has_value(), name_, ": its metadata has ",
+                     digest_ ? kDigest : kFormat, " without ", digest_ ? kFormat : kDigest);
 }
 
-void write_safetensors(const std::filesystem::path& path, const SafeTensors& content) {
-  json header = json::object();
-  if (!content.metadata.empty()) header["__metadata__"] = content.metadata;
+void SafeTensorsFile::verify() const {
+  if (!digest_) return;
+  const std::string found = digest_of(header_, [&](Digest& digest) {
+    std::vector<std::byte> piece(std::size_t{1} << 20);
+    for (std::uint64_t at = 8 + header_.size(); at < size_; at += piece.size()) {
+      piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), size_ - at)));
+      file_.read_at(at, piece.data(), piece.size());
+      digest.add(std::span(piece));
+    }
+  });
+  check<FormatError>(found == *digest_, name_, ": damaged: its digest is ", found, ", and was ", *digest_,
+                     " when it was written");
+}
+
+void SafeTensorsFile::read(const TensorInfo& tensor, std::span<std::byte> to) const {
+  check(to.size() == tensor.bytes(), name_, ": tensor ", printable(tensor.name), " has ", tensor.bytes(),
+        " bytes, not ", to.size());
+  file_.read_at(8 + header_.size() + tensor.begin, to.data(), to.size());
+}
+
+void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
+                       std::span<const TensorView> tensors) {
+  metadata[kFormat] = "1";
+  metadata[kDigest] = kNoDigest;
+  json header = {{"__metadata__", metadata}};
   std::uint64_t offset = 0;
-  for (const StoredTensor& t : content.tensors) {
+  for (const TensorView& t : tensors) {
     header[t.name] = {{"dtype", t.dtype}, {"shape", t.shape}, {"data_offsets", {offset, offset + t.bytes.size()}}};
     offset += t.bytes.size();
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors aligned to 8 bytes
+  // Within other strings its quotation marks would be escaped.
+  const std::string entry = '"' + std::string(kDigest) + "\":\"";
+  const std::size_t digest_at = text.find(entry + kNoDigest + '"') + entry.size();
+  text.replace(digest_at, kNoDigest.size(), digest_of(text, [&](Digest& digest) {
+                 for (const TensorView& t : tensors) digest.add(t.bytes);
+               }));
   const std::uint64_t header_size = text.size();
   replace_atomically(path, [&](File& file) {
     file.write(&header_size, sizeof header_size);
     file.write(text.data(), text.size());
-    for (const StoredTensor& t : content.tensors) file.write(t.bytes.data(), t.bytes.size());
+    for (const TensorView& t : tensors) file.write(t.bytes.data(), t.bytes.size());
   });
 }
 

@@ -4,37 +4,70 @@
 // {"name": {"dtype", "shape", "data_offsets": [begin, end]}, ..., "__metadata__": {string: string}};
 // then the tensors' bytes, row-major, which cover the rest of the file without gap or overlap.
 //
-// The reader takes nothing on trust. It refuses with FormatError, naming the file, the tensor and the
-// rule: a wrong length, missing or trailing bytes, unknown or repeated fields and names, integers that
-// are not plain, sizes that overflow, dtypes other than F32 and F64. FileError means that the file cannot
-// be read or written at all.
+// What seppo writes has two more entries in its metadata, which others ignore: "seppo.format" and "seppo.digest", a
+// digest (digest.h) of the whole file with 32 zeros in its own place. A bit that changes on the disk is then noticed.
+//
+// The reader takes nothing on trust. Before memory is taken for any tensor it refuses with FormatError, naming the
+// file, the place and the rule: a wrong length, missing or trailing bytes, unknown or repeated fields and names,
+// integers that are not plain, sizes that overflow, unknown dtypes. It takes time and memory in proportion to the
+// header, of 16 MiB and 65,536 tensors at most. FileError means that the file cannot be read or written at all.
 #pragma once
 
-#include "../../autograd/core/real.h"
+#include "atomic_file.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 
-struct StoredTensor {
-  std::string name;
-  std::string dtype;  // "F32" or "F64"
+struct TensorInfo {
+  std::string name, dtype;  // "F32"
   std::vector<std::int64_t> shape;
-  std::vector<std::byte> bytes;
+  std::uint64_t begin = 0, end = 0;  // its bytes, counted from the first tensor's
+
+  std::uint64_t bytes() const { return end - begin; }
 };
 
-struct SafeTensors {
-  std::map<std::string, std::string> metadata;
-  std::vector<StoredTensor> tensors;
+class SafeTensorsFile {
+ public:
+  // Reads the header.
+  explicit SafeTensorsFile(const std::filesystem::path& path);
+
+  const std::string& name() const { return name_; }  // of the file, for messages
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }  // as they lie in the file
+  std::uint64_t size() const { return size_; }                         // bytes of the whole file
+
+  // What the file says its digest is; nothing for a file of another program.
+  const std::optional<std::string>& digest() const { return digest_; }
+  // Reads all of the file. Throws FormatError if it is not what was written. Without a digest there is nothing to
+  // check.
+  void verify() const;
+  void read(const TensorInfo& tensor, std::span<std::byte> to) const;
+
+ private:
+  File file_;
+  std::string name_, header_;  // the digest's place filled with zeros
+  std::uint64_t size_;
+  std::map<std::string, std::string> metadata_;
+  std::vector<TensorInfo> tensors_;
+  std::optional<std::string> digest_;
 };
 
-SafeTensors read_safetensors(const std::filesystem::path& path);
+// What is to be written. `bytes` must have the size that dtype and shape say.
+struct TensorView {
+  std::string name, dtype;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;
+};
 
 // Whatever happens, `path` holds the old file or the new one, whole (atomic_file.h).
-void write_safetensors(const std::filesystem::path& path, const SafeTensors& content);
+void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
+                       std::span<const TensorView> tensors);
 
 }  // namespace seppo::inline SEPPO_ABI

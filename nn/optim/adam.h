@@ -35,9 +35,11 @@ class Adam {
   void step(double lr, double gradient_scale = 1);
 
   std::int64_t steps() const { return steps_; }
+  void set_steps(std::int64_t steps) { steps_ = steps; }
   const AdamConfig& config() const { return config_; }
-  std::span<const real> first_moments() const { return {m_.as<real>(), size_}; }
-  std::span<const real> second_moments() const { return {v_.as<real>(), size_}; }
+  // Laid out as the parameters' values.
+  std::span<real> first_moments() const { return {m_.as<real>(), size_}; }
+  std::span<real> second_moments() const { return {v_.as<real>(), size_}; }
 
  private:
   // Adjacent parameters of the flat block that decay alike.

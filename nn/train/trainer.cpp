@@ -1,10 +1,29 @@
 // Trainer: where a step's sums become means, and these a move of the parameters.
 #include "trainer.h"
 
+#include "../data/text.h"
+
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
+
+// Of the metadata of a file that save() wrote.
+constexpr const char* kSteps = "seppo.steps";
+constexpr const char* kMoves = "seppo.moves";  // steps that were not skipped
+constexpr int kMostSkipped = 100;
+
+std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
+  const auto found = file.metadata().find(key);
+  const std::string text = found == file.metadata().end() ? "" : found->second;
+  std::int64_t number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  check<FormatError>(error == std::errc() && end == text.data() + text.size() && number >= 0, file.name(), ": ", key,
+                     " '", printable(text), "' is not a number of steps: this is no checkpoint of a trainer");
+  return number;
+}
 
 TrainerConfig checked(const TrainerConfig& config) {
   check_config("trainer", config);
@@ -20,6 +39,7 @@ void TrainerConfig::fields(ConfigVisitor& v) {
   v("schedule", schedule, "course of the learning rate after warm-up; noam falls as 1 / sqrt(step)");
   adam.fields(v);
   v("clip_norm", clip_norm, {0, 1e9}, "gradient clipping norm; 0 turns it off");
+  v("on_nan", on_nan, "what to do where a loss or gradient is not finite");
   v("seed", seed, "random seed for initialisation, shuffling, dropout and generated data");
 }
 
@@ -54,22 +74,62 @@ Trainer::Trainer(Parameters& parameters, const TrainerConfig& config)
       adam_(parameters, config.adam),
       data_parallel_(parameters) {}
 
-StepResult Trainer::step(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss) {
-  const std::int64_t step = steps() + 1;
+StepResult Trainer::step(Rows rows, FunctionRef<ShardLoss(Rows)> loss) {
+  const std::int64_t step = steps_ + 1;
   const StepLoss sums = data_parallel_.backward(
       rows.size(), config_.seed, static_cast<std::uint32_t>(step),
       [&](std::size_t first, std::size_t last) { return loss(rows.subspan(first, last - first)); });
   const double mean = sums.loss / sums.count, norm = gradient_norm(*parameters_) / sums.count;
-  if (!(sums.count > 0) || !std::isfinite(mean) || !std::isfinite(norm)) {
-    parameters_->zero_gradients();
-    check<ArgumentError>(sums.count > 0, "trainer: step ", step, ": the loss counted ", sums.count, " for ",
-                         rows.size(), " rows; its count must be positive");
-    fail<NumericError>("trainer: step ", step, ": loss ", mean, " or gradient norm ", norm,
-                       " is not finite; try a lower lr than ", schedule_(step));
-  }
   const double lr = schedule_(step);
-  adam_.step(lr, clip_factor(norm, config_.clip_norm) / sums.count);
-  return {step, mean, sums.correct / sums.count, norm, lr};
+  StepResult result{step, mean, sums.correct / sums.count, norm, lr};
+  if (sums.count > 0 && std::isfinite(mean) && std::isfinite(norm)) {
+    skipped_in_a_row_ = 0;
+    adam_.step(lr, clip_factor(norm, config_.clip_norm) / sums.count);
+  } else {
+    parameters_->zero_gradients();
+    if (!(sums.count > 0) || config_.on_nan == OnNan::stop || ++skipped_in_a_row_ == kMostSkipped)
+      refuse_step(step, rows, sums, norm, loss);
+    result.is_skipped = true;
+  }
+  ++steps_;
+  return result;
+}
+
+// Repeats the step, whose random numbers are a function of its number, to say where it goes wrong.
+void Trainer::refuse_step(std::int64_t step, Rows rows, const StepLoss& sums, double norm,
+                          FunctionRef<ShardLoss(Rows)> loss) {
+  check<ArgumentError>(sums.count > 0, "trainer: step ", step, ": the loss counted ", sums.count, " for ", rows.size(),
+                       " rows; its count must be positive");
+  std::string where = "no op alone is to blame";
+  for (const auto& entry : parameters_->entries())
+    if (!std::ranges::all_of(entry.tensor.values(), [](real v) { return std::isfinite(v); }))
+      where = "parameter " + entry.name + " was not finite before it";
+  try {
+    data_parallel_.find_anomaly(
+        rows.size(), config_.seed, static_cast<std::uint32_t>(step),
+        [&](std::size_t first, std::size_t last) { return loss(rows.subspan(first, last - first)); });
+  } catch (const NumericError& e) {
+    where = e.what();
+  }
+  fail<NumericError>("trainer: step ", step, ": loss ", sums.mean(), " or gradient norm ", norm, " is not finite (",
+                     where, "); try a lower lr than ", schedule_(step));
+}
+
+std::array<OptimizerBlock, 2> Trainer::moments() const {
+  return {{{"adam.m", adam_.first_moments()}, {"adam.v", adam_.second_moments()}}};
+}
+
+void Trainer::save(const std::filesystem::path& file, std::map<std::string, std::string> metadata) const {
+  metadata[kSteps] = std::to_string(steps_);
+  metadata[kMoves] = std::to_string(adam_.steps());
+  save_checkpoint(file, *parameters_, metadata, moments());
+}
+
+void Trainer::load(const SafeTensorsFile& file) {
+  const std::int64_t steps = number_of(file, kSteps), moves = number_of(file, kMoves);
+  load_checkpoint(file, *parameters_, moments());
+  steps_ = steps;
+  adam_.set_steps(moves);
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -14,18 +14,37 @@
 // state of the trainer and the batch.
 //
 // That state is the parameters, Adam's two moments and the number of steps taken: dropout is keyed by seed and step,
-// the learning rate is a function of the step, and the sampler can seek to the step's batch. Until the division by the
-// count all quantities are sums, which several machines may add.
+// the learning rate is a function of the step, and the sampler can seek to the step's batch. So a training goes on as
+// if it had never stopped:
+//
+//   trainer.load("checkpoint.safetensors");   // which trainer.save("checkpoint.safetensors") wrote
+//   sampler.seek(trainer.steps());
+//
+// Until the division by the count all quantities are sums, which several machines may add.
 #pragma once
 
+#include "../io/checkpoint.h"
 #include "../optim/adam.h"
 #include "../optim/schedule.h"
 #include "data_parallel.h"
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <span>
+#include <string>
 
 namespace seppo::inline SEPPO_ABI {
+
+// What becomes of a step whose loss or gradient is not finite.
+enum class OnNan {
+  stop,  // step() throws
+  skip   // the step is left out; one hundred in a row end the training all the same
+};
+inline std::span<const char* const> enum_names(OnNan) {
+  static constexpr const char* kNames[] = {"stop", "skip"};
+  return kNames;
+}
 
 struct TrainerConfig {
   double lr = 1e-3, min_lr = 0;
@@ -34,6 +53,7 @@ struct TrainerConfig {
   std::int64_t steps = 0;  // of the whole training, which cosine and linear schedules need; not a field
   AdamConfig adam = {};
   double clip_norm = 1;
+  OnNan on_nan = OnNan::stop;
   std::uint64_t seed = 0;  // of dropout
 
   void fields(ConfigVisitor& v);
@@ -49,6 +69,7 @@ Schedule make_schedule(const TrainerConfig& config);
 struct StepResult {
   std::int64_t step = 0;  // from 1
   double loss = 0, accuracy = 0, gradient_norm = 0, lr = 0;
+  bool is_skipped = false;  // loss or gradient was not finite, and nothing moved
 };
 
 class Trainer {
@@ -58,16 +79,31 @@ class Trainer {
 
   // One step on the examples `rows`. loss(some of rows) returns sums over these (ShardLoss); it is called once for each
   // shard, from several threads at once, each with a tape of its own. The caller's tape is not touched.
-  // Throws NumericError if the loss or its gradient is not finite, ArgumentError if nothing was counted, and what
-  // `loss` throws. Parameters, moments and the number of steps are then as before, and the gradients zero.
+  // Throws NumericError if the loss or its gradient is not finite, naming the parameter, or the op and the module, that
+  // it comes from; ArgumentError if nothing was counted, and what `loss` throws. Parameters, moments and the number of
+  // steps are then as before, and the gradients zero.
   StepResult step(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss);
 
-  std::int64_t steps() const { return adam_.steps(); }  // taken
+  std::int64_t steps() const { return steps_; }  // taken, or skipped
   const TrainerConfig& config() const { return config_; }
 
+  // Saves all that the coming steps depend on, beside the config: parameters, moments, steps. `metadata` comes on top.
+  // Throws as save_checkpoint does (nn/io/checkpoint.h).
+  void save(const std::filesystem::path& file, std::map<std::string, std::string> metadata = {}) const;
+  // From now on as the trainer that saved the file, if the config is the same. Throws FileError, or FormatError listing
+  // what does not fit; nothing has changed then.
+  void load(const SafeTensorsFile& file);
+  void load(const std::filesystem::path& file) { load(SafeTensorsFile(file)); }
+
  private:
+  using Rows = std::span<const int>;
+  void refuse_step(std::int64_t step, Rows rows, const StepLoss& sums, double norm, FunctionRef<ShardLoss(Rows)> loss);
+  std::array<OptimizerBlock, 2> moments() const;
+
   Parameters* parameters_;
   TrainerConfig config_;
+  std::int64_t steps_ = 0;
+  int skipped_in_a_row_ = 0;
   Schedule schedule_;
   Adam adam_;
   DataParallel data_parallel_;

@@ -293,16 +293,6 @@ BOOST_AUTO_TEST_CASE(vocabulary) {
   BOOST_CHECK(split_blanks(" \n").empty());
 }
 
-BOOST_AUTO_TEST_CASE(printable_text_is_safe_on_a_terminal) {
-  BOOST_CHECK_EQUAL(printable("a\x1b[31m\n\x7f"), "a\\x1b[31m\\x0a\\x7f");
-  BOOST_CHECK_EQUAL(printable("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"), "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80");
-  BOOST_CHECK_EQUAL(printable("\xc3"), "\\xc3");
-  BOOST_CHECK_EQUAL(printable("\xc0\x80"), "\\xc0\\x80");
-  BOOST_CHECK_EQUAL(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");
-  BOOST_CHECK_EQUAL(printable("\xed\x9f\xbf"), "\xed\x9f\xbf");  // the last before the surrogates
-  BOOST_CHECK_EQUAL(printable(std::string(100, 'x'), 10), "xxxxxxxxxx...");
-}
-
 BOOST_AUTO_TEST_CASE(ragged_batches) {
   Ragged batch;
   batch.add(std::vector<int>{1, 2});

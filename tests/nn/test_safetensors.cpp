@@ -4,6 +4,8 @@
 #include <seppo/nn/io/safetensors.h>
 #include <seppo/nn/layers/linear.h>
 
+#include "support/stored.h"
+
 #include <boost/test/unit_test.hpp>
 
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include <vector>
 
 using namespace seppo;
+using namespace test;
 namespace fs = std::filesystem;
 
 namespace {
@@ -50,7 +53,7 @@ std::string file_of(const std::string& header, std::size_t data) {
 void check_refused(const fs::path& path, const std::string& content, const std::string& what) {
   write(path, content);
   try {
-    read_safetensors(path);
+    read_stored(path);
     BOOST_ERROR("accepted: " + what);
   } catch (const FormatError& e) {
     BOOST_CHECK_MESSAGE(std::string(e.what()).find('\n') == std::string::npos &&
@@ -80,7 +83,7 @@ BOOST_AUTO_TEST_CASE(parameters_survive_a_round_trip) {
   load_checkpoint(folder.path / "m", loaded.parameters);
   BOOST_CHECK(std::equal(saved.parameters.values().begin(), saved.parameters.values().end(),
                          loaded.parameters.values().begin()));
-  BOOST_CHECK_EQUAL(read_checkpoint_metadata(folder.path / "m").at("seppo.config"), "{\"x\": \"\xc3\xa4\"}");
+  BOOST_CHECK_EQUAL(SafeTensorsFile(folder.path / "m").metadata().at("seppo.config"), "{\"x\": \"\xc3\xa4\"}");
   BOOST_CHECK_EQUAL(folder.files(), 1);  // no temporary file is left
   const std::string first = read(folder.path / "m");
   save_checkpoint(folder.path / "m", saved.parameters, {{"seppo.config", "{\"x\": \"\xc3\xa4\"}"}});
@@ -89,12 +92,11 @@ BOOST_AUTO_TEST_CASE(parameters_survive_a_round_trip) {
 
 BOOST_AUTO_TEST_CASE(zero_sizes_and_scalars_are_allowed) {
   const Folder folder;
-  const SafeTensors content{{}, {{"scalar", "F32", {}, std::vector<std::byte>(4)}, {"empty", "F64", {0, 3}, {}}}};
-  write_safetensors(folder.path / "m", content);
-  const SafeTensors back = read_safetensors(folder.path / "m");
-  BOOST_CHECK_EQUAL(back.tensors.size(), 2);
+  write_stored(folder.path / "m",
+               {{}, {{"scalar", "F32", {}, std::vector<std::byte>(4)}, {"empty", "F64", {0, 3}, {}}}});
+  BOOST_CHECK_EQUAL(read_stored(folder.path / "m").tensors.size(), 2);
   write(folder.path / "n", file_of("{}", 0));
-  BOOST_CHECK(read_safetensors(folder.path / "n").tensors.empty());
+  BOOST_CHECK(read_stored(folder.path / "n").tensors.empty());
 }
 
 BOOST_AUTO_TEST_CASE(every_truncation_and_extension_is_refused) {
@@ -106,6 +108,62 @@ BOOST_AUTO_TEST_CASE(every_truncation_and_extension_is_refused) {
     check_refused(folder.path / "t", whole.substr(0, size), "truncated to " + std::to_string(size));
   for (std::size_t more = 1; more <= 64; ++more)
     check_refused(folder.path / "t", whole + std::string(more, ' '), "extended by " + std::to_string(more));
+}
+
+// The digest covers every byte of the file, itself and the padding included.
+BOOST_AUTO_TEST_CASE(every_flipped_bit_is_refused) {
+  const Folder folder;
+  const Model saved(1);
+  save_checkpoint(folder.path / "m", saved.parameters, {{"seppo.config", "{}"}, {"k", "v"}});
+  std::string content = read(folder.path / "m");
+  for (std::size_t bit = 0; bit < 8 * content.size(); ++bit) {
+    content[bit / 8] = static_cast<char>(content[bit / 8] ^ (1 << bit % 8));
+    check_refused(folder.path / "t", content, "bit " + std::to_string(bit));
+    content[bit / 8] = static_cast<char>(content[bit / 8] ^ (1 << bit % 8));
+  }
+  write(folder.path / "t", content);
+  BOOST_CHECK_EQUAL(read_stored(folder.path / "t").tensors.size(), 4);
+}
+
+// Pieces of more than a buffer, and an end within one.
+BOOST_AUTO_TEST_CASE(damage_anywhere_in_a_large_file_is_found) {
+  const Folder folder;
+  write_stored(folder.path / "m", {{}, {{"w", "U8", {3'000'001}, std::vector<std::byte>(3'000'001)}}});
+  const std::string content = read(folder.path / "m");
+  for (const std::size_t at : {content.size() - 1, content.size() - 3'000'001, content.size() / 2}) {
+    std::string wrong = content;
+    wrong[at] = '\2';
+    check_refused(folder.path / "t", wrong, "byte " + std::to_string(at));
+  }
+}
+
+// Where it went wrong is said by tensor and byte, whatever the header's size.
+BOOST_AUTO_TEST_CASE(a_refusal_says_where) {
+  const Folder folder;
+  const auto message = [&](const std::string& header) -> std::string {
+    write(folder.path / "h", file_of(header, 0));
+    try {
+      const SafeTensorsFile file(folder.path / "h");
+    } catch (const FormatError& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  std::string header = "{";
+  for (int i = 0; i < 65'536; ++i) {
+    const std::string name = "tensor_number_" + std::to_string(i);
+    header += "\"" + name + R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},)";
+  }
+  std::string good = header;
+  good.back() = '}';
+  BOOST_CHECK_EQUAL(message(good), "accepted");
+  const std::string last = header + R"("last":{"dtype":"F32","shape":[0],"data_offsets":[0,1.5]}})";
+  BOOST_CHECK_MESSAGE(
+      message(last).find("tensor last: data_offsets: 1.5 is not an integer") != std::string::npos &&
+          message(last).find("header byte " + std::to_string(8 + last.find("1.5]") + 4)) != std::string::npos,
+      message(last));
+  const std::string more = header + R"("more":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"even_more":1})";
+  BOOST_CHECK_MESSAGE(message(more).find("more than 65536 tensors") != std::string::npos, message(more));
 }
 
 BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
@@ -179,7 +237,7 @@ BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
     check_refused(folder.path / "h", content + "{}", "header length " + std::to_string(n));
   }
   write(folder.path / "good", file_of("{" + kEntry + "}   ", 16));
-  BOOST_CHECK_EQUAL(read_safetensors(folder.path / "good").tensors[0].shape[1], 2);
+  BOOST_CHECK_EQUAL(read_stored(folder.path / "good").tensors[0].shape[1], 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_does_not_fit_is_refused_and_nothing_changes) {
@@ -202,10 +260,10 @@ BOOST_AUTO_TEST_CASE(a_model_that_does_not_fit_is_refused_and_nothing_changes) {
   const Linear c(other.root() / "c", 3, 4);
   BOOST_CHECK_NE(message(other).find("the file has no c.weight"), std::string::npos);
   BOOST_CHECK_NE(message(other).find("the model has no a.weight"), std::string::npos);
-  SafeTensors content = read_safetensors(folder.path / "m");
+  Stored content = read_stored(folder.path / "m");
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::memcpy(content.tensors[0].bytes.data(), &nan, 4);
-  write_safetensors(folder.path / "m", content);
+  write_stored(folder.path / "m", content);
   Model same(4);
   BOOST_CHECK_NE(message(same.parameters).find("not finite"), std::string::npos);
 }
@@ -244,8 +302,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_not_saved) {
 
 BOOST_AUTO_TEST_CASE(paths_that_cannot_be_files) {
   const Folder folder;
-  for (const char* path : {"missing", "."}) BOOST_CHECK_THROW(read_safetensors(folder.path / path), Error);
-  BOOST_CHECK_THROW(read_safetensors("/dev/zero"), FileError);
+  for (const char* path : {"missing", "."}) BOOST_CHECK_THROW(read_stored(folder.path / path), FileError);
+  BOOST_CHECK_THROW(read_stored("/dev/zero"), FileError);
   BOOST_CHECK_THROW(save_checkpoint(folder.path / "no" / "such" / "folder", Model(1).parameters, {}), FileError);
   fs::create_directories(folder.path / "taken");
   BOOST_CHECK_THROW(save_checkpoint(folder.path / "taken", Model(1).parameters, {}), FileError);

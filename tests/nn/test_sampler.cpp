@@ -32,12 +32,24 @@ std::vector<int> lengths_of(std::size_t examples) {
   return lengths;
 }
 
+std::vector<int> permutation_from_the_front(int n, RandomStream random) {
+  std::vector<int> order;
+  for (int i = 0; i < n; ++i) order.push_back(i);
+  for (std::uint32_t i = 0; i < order.size(); ++i)
+    std::swap(order[i], order[i + random.below(static_cast<std::uint32_t>(n) - i)]);
+  return order;
+}
+
 // The batches of one epoch, told differently: a pool is a multimap from length to examples as they were drawn.
 std::vector<Batch> naive_epoch(int examples, const SamplerConfig& c, const std::vector<int>& lengths, int epoch) {
   const int size = std::min(c.batch_size, examples), batches = examples / size;
-  Batch order;
-  const Batch shuffled =
-      random_permutation(examples, RandomStream(c.seed, Purpose::shuffle, static_cast<std::uint64_t>(epoch)));
+  Batch order, shuffled;
+  const RandomStream stream(c.seed, Purpose::shuffle, static_cast<std::uint64_t>(epoch));
+  const int taken = size * (c.epoch_steps > 0 ? std::min(batches, c.epoch_steps) : batches);
+  if (lengths.empty() && taken <= examples / 16)
+    shuffled = permutation_from_the_front(examples, stream);
+  else
+    shuffled = random_permutation(examples, stream);
   for (int i = 0; i < examples; ++i) order.push_back(c.in_order ? i : shuffled[static_cast<std::size_t>(i)]);
   Batch places;
   for (int b = 0; b < batches; ++b) places.push_back(b);
@@ -50,8 +62,8 @@ std::vector<Batch> naive_epoch(int examples, const SamplerConfig& c, const std::
     order.clear();
     for (const auto& [pool, sorted] : pools)
       for (const auto& [length, example] : sorted) order.push_back(example);
-    const auto stream = 4294967296u + static_cast<std::uint64_t>(epoch);
-    places = random_permutation(batches, RandomStream(c.seed, Purpose::shuffle, stream));
+    const auto index = 4294967296u + static_cast<std::uint64_t>(epoch);
+    places = random_permutation(batches, RandomStream(c.seed, Purpose::shuffle, index));
   }
   std::vector<Batch> result;
   for (const int place : places)
@@ -152,6 +164,20 @@ BOOST_AUTO_TEST_CASE(seeking_is_drawing) {
       }
     }
   }
+}
+
+// A shuffle of all of them would take 8 GB.
+BOOST_AUTO_TEST_CASE(a_few_of_two_thousand_million_examples) {
+  constexpr std::size_t kMost = 2147483647;
+  for (const bool in_order : {false, true}) {
+    Sampler sampler(kMost, {.batch_size = 500, .epoch_steps = 20, .in_order = in_order});
+    std::set<int> seen;
+    for (const Batch& batch : draw(sampler, 20)) seen.insert(batch.begin(), batch.end());
+    BOOST_CHECK_EQUAL(seen.size(), 10'000);
+    BOOST_CHECK_GE(*seen.begin(), 0);
+    BOOST_CHECK_EQUAL(*seen.rbegin() > 2'140'000'000, !in_order);
+  }
+  BOOST_CHECK_THROW(Sampler(kMost + 1, {}), ArgumentError);
 }
 
 BOOST_AUTO_TEST_CASE(samplers_that_cannot_be) {

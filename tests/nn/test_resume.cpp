@@ -1,0 +1,205 @@
+// A training that goes on from its checkpoint, and one that meets a NaN.
+#define BOOST_TEST_MODULE resume
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/autograd/core/region.h>
+#include <seppo/autograd/ops.h>
+#include <seppo/nn/data/sampler.h>
+#include <seppo/nn/layers/layer_norm.h>
+#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/train/metrics.h>
+#include <seppo/nn/train/trainer.h>
+
+#include "support/stored.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <unistd.h>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+using namespace seppo;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct TemporaryFile {
+  fs::path path = fs::temp_directory_path() / ("seppo-resume-" + std::to_string(::getpid()));
+  ~TemporaryFile() { fs::remove(path); }
+};
+
+// A network with all that has a state: parameters, a buffer, moments, dropout, a schedule, a shuffled order
+// whose last batch of an epoch is dropped.
+struct Training {
+  static constexpr int kSteps = 40;
+
+  explicit Training(std::uint64_t seed = 1, int width = 5)
+      : parameters(seed),
+        up(parameters.root() / "up", 3, width),
+        norm(parameters.root() / "norm", width),
+        down(parameters.root() / "down", width, 2),
+        scale(parameters.root().buffer("scale", {3}, init_normal(1))),
+        trainer(parameters, {.lr = 0.1,
+                             .schedule = ScheduleKind::cosine,
+                             .warmup_steps = 7,
+                             .steps = kSteps,
+                             .adam = {.weight_decay = 0.1},
+                             .on_nan = OnNan::skip,
+                             .seed = 3}),
+        sampler(50, {.batch_size = 8, .seed = 4}) {}
+
+  void run_to(int steps) {
+    sampler.seek(trainer.steps());
+    while (trainer.steps() < steps) {
+      const bool is_broken = trainer.steps() % 9 == 5;  // a step that is skipped
+      trainer.step(sampler.next(), [&](std::span<const int> rows) {
+        std::vector<real> inputs;
+        std::vector<int> targets;
+        for (const int row : rows) {
+          for (int i = 0; i < 3; ++i) inputs.push_back(static_cast<real>((row * 7 + i * 3) % 10));
+          targets.push_back(row % 2);
+        }
+        const Tensor x = tensor({static_cast<int>(rows.size()), 3}, inputs);
+        ShardLoss loss = classification_loss(down(dropout(norm(up(x * scale)), 0.3)), targets);
+        if (is_broken) loss.loss = loss.loss * std::numeric_limits<real>::infinity();
+        return loss;
+      });
+    }
+  }
+  std::vector<real> state() const {
+    std::vector<real> all(parameters.values().begin(), parameters.values().end());
+    return all;
+  }
+
+  Parameters parameters;
+  Linear up;
+  LayerNorm norm;
+  Linear down;
+  Tensor scale;
+  Trainer trainer;
+  Sampler sampler;
+};
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+// Wherever it is cut, and with whatever number of threads it goes on.
+BOOST_AUTO_TEST_CASE(a_resumed_training_cannot_be_told_from_one_that_never_stopped) {
+  const TemporaryFile file;
+  Training whole;
+  whole.run_to(Training::kSteps);
+  whole.trainer.save(file.path, {{"k", "v"}});
+  const std::string expected = bytes_of(file.path);
+  for (int cut = 0; cut <= Training::kSteps; ++cut) {
+    set_num_threads(1 + cut % 4);
+    Training first;
+    first.run_to(cut);
+    first.trainer.save(file.path);
+    Training second(99);  // with other values, all to be replaced
+    second.trainer.load(file.path);
+    BOOST_CHECK_EQUAL(second.trainer.steps(), cut);
+    second.run_to(Training::kSteps);
+    second.trainer.save(file.path, {{"k", "v"}});
+    BOOST_CHECK_MESSAGE(bytes_of(file.path) == expected, "cut after step " << cut);
+  }
+  set_num_threads(1);
+}
+
+// What a checkpoint must have for that: without the moments, or without the steps, it is another training.
+BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_of_this_training_is_refused) {
+  const TemporaryFile file;
+  Training training;
+  training.run_to(10);
+  const std::vector<real> before = training.state();
+  const auto message = [&](Training& t) -> std::string {
+    try {
+      t.trainer.load(file.path);
+    } catch (const FormatError& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  save_checkpoint(file.path, training.parameters, {});
+  BOOST_CHECK_NE(message(training).find("no checkpoint of a trainer"), std::string::npos);
+  training.trainer.save(file.path);
+  for (const char* steps : {"", "-1", "1.5", "1e3", "99999999999999999999", "x"}) {
+    test::Stored content = test::read_stored(file.path);
+    content.metadata["seppo.steps"] = steps;
+    test::write_stored(file.path, content);
+    BOOST_CHECK_NE(message(training).find("no checkpoint of a trainer"), std::string::npos);
+  }
+  training.trainer.save(file.path);
+  test::Stored content = test::read_stored(file.path);
+  std::erase_if(content.tensors, [](const auto& t) { return t.name == "adam.v.up.bias"; });
+  test::write_stored(file.path, content);
+  BOOST_CHECK_NE(message(training).find("the file has no adam.v.up.bias"), std::string::npos);
+  training.trainer.save(file.path);
+  Training wider(1, 6);
+  BOOST_CHECK_NE(message(wider).find("up.weight is [5,3] in the file, [6,3] in the model"), std::string::npos);
+  BOOST_CHECK(training.state() == before);
+  BOOST_CHECK_EQUAL(training.trainer.steps(), 10);
+}
+
+// The optimiser's tensors are no parameters: the model is read from a checkpoint as from any file.
+BOOST_AUTO_TEST_CASE(a_checkpoint_is_a_model_file_too) {
+  const TemporaryFile file;
+  Training training, other(7);
+  training.run_to(10);
+  training.trainer.save(file.path);
+  load_checkpoint(file.path, other.parameters);
+  BOOST_CHECK(other.state() == training.state());
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_is_not_finite_is_named) {
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {4}, init_ones());
+  Trainer trainer(parameters);
+  const std::vector<int> rows(10);
+  const auto message = [&](FunctionRef<ShardLoss(std::span<const int>)> loss) -> std::string {
+    try {
+      trainer.step(rows, loss);
+    } catch (const NumericError& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  std::string text = message([&](std::span<const int>) {
+    const RegionName name("encoder.0.ffn");
+    const Region region(name);
+    return ShardLoss{sum(log(dropout(w, 0.5) * real{0})), 1};
+  });
+  for (const char* part : {"step 1", "log: forward made -inf at [0] of [4], from finite inputs", "(in encoder.0.ffn)"})
+    BOOST_CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+  text = message([&](std::span<const int>) { return ShardLoss{sum(sqrt(w * real{0})), 1}; });
+  BOOST_CHECK_MESSAGE(text.find("sqrt: backward made") != std::string::npos, text);
+  parameters.values()[2] = std::numeric_limits<real>::quiet_NaN();
+  text = message([&](std::span<const int>) { return ShardLoss{w.values().empty() ? sum(w) : mean(w), 1}; });
+  BOOST_CHECK_MESSAGE(text.find("NaN at") != std::string::npos, text);
+  BOOST_CHECK_EQUAL(trainer.steps(), 0);
+}
+
+// The step counts, but nothing moves; a training that cannot go on ends.
+BOOST_AUTO_TEST_CASE(steps_may_be_skipped_but_not_all) {
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {4}, init_ones());
+  Trainer trainer(parameters, {.on_nan = OnNan::skip});
+  const std::vector<int> rows(3);
+  const auto broken = [&](std::span<const int>) { return ShardLoss{sum(log(w * real{0})), 1}; };
+  const auto good = [&](std::span<const int>) { return ShardLoss{sum(w), 1}; };
+  for (int step = 1; step < 100; ++step) {
+    const StepResult r = trainer.step(rows, broken);
+    BOOST_CHECK(r.is_skipped && r.step == step && w.values()[0] == 1);
+  }
+  BOOST_CHECK(!trainer.step(rows, good).is_skipped);
+  const real moved = w.values()[0];
+  // Adam's first move is one learning rate, whatever was skipped before.
+  BOOST_CHECK_CLOSE(static_cast<double>(1 - moved), 1e-3, 0.1);
+  for (int step = 1; step < 100; ++step) trainer.step(rows, broken);
+  BOOST_CHECK_THROW(trainer.step(rows, broken), NumericError);
+  BOOST_CHECK_EQUAL(w.values()[0], moved);
+}
