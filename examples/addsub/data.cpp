@@ -1,9 +1,12 @@
 // Expressions to tokens and back, the course's file, and its split.
 #include "addsub/data.h"
 
+#include "app/text_file.h"
+
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/random.h>
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/io/json.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,7 +14,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <numeric>
 #include <random>
 #include <regex>
@@ -49,10 +51,13 @@ bool in_range(const Expression& e) { return std::abs(e.left) <= kLargest && std:
 std::vector<int> tokenize(std::string_view text) {
   std::vector<int> ids;
   for (const std::string_view word : seppo::split_blanks(text))
-    if (word.find_first_not_of("0123456789") == std::string_view::npos)
+    if (word.find_first_not_of("0123456789") == std::string_view::npos) {
       for (const char digit : word) ids.push_back(digit - '0');
-    else
+    } else {
+      check<FormatError>(vocabulary().contains(word), "token '", printable(word),
+                         "' is neither digits nor POSITIVE, NEGATIVE, add, subtract, BOS or EOS");
       ids.push_back(vocabulary().id(word));
+    }
   return ids;
 }
 
@@ -67,6 +72,17 @@ Expression parse_tokens(std::string_view text) {
   fail<FormatError>("expression '", printable(text),
                     "' is not: BOS sign digit digit add|subtract sign digit digit EOS,",
                     " operands -49..49, zero POSITIVE");
+}
+
+const json& list_of(const json& content, const char* key, const std::string& name) {
+  check<FormatError>(content.is_object() && content.contains(key) && content[key].is_array(), name,
+                     ": is not a JSON object with the list ", key);
+  return content[key];
+}
+
+const std::string& text_of(const json& value) {
+  if (!value.is_string()) fail<FormatError>("'", printable(value.dump()), "' is not text");
+  return value.get_ref<const std::string&>();
 }
 
 // numpy.random.RandomState(0).permutation(n): Fisher-Yates on MT19937, each index drawn by masking
@@ -144,28 +160,20 @@ Dataset drawn_dataset(std::uint64_t seed) {
 
 Dataset read_dataset(const std::filesystem::path& path) {
   const std::string name = seppo::printable_path(path);
-  std::ifstream file(path, std::ios::binary);
-  check<seppo::FileError>(std::filesystem::is_regular_file(path) && file.good(), name, ": cannot read");
-  json in, out;
-  try {
-    const json content = json::parse(file);
-    in = content.at("inp_expression"), out = content.at("out_expression");
-  } catch (const json::exception& e) {
-    fail<FormatError>(name, ": not JSON with the lists inp_expression and out_expression (", printable(e.what(), 90),
-                      ")");
-  }
+  const json content = seppo::parse_json(examples::read_text(path), name);
+  const json &in = list_of(content, "inp_expression", name), &out = list_of(content, "out_expression", name);
   check<FormatError>(in.size() == out.size(), name, ": ", in.size(), " expressions but ", out.size(),
                      " results in inp_expression and out_expression");
   check<FormatError>(in.size() >= 10, name, ": ", in.size(), " rows are too few; a tenth is kept for validation");
 
   Dataset data;
   for (std::size_t i = 0; i < in.size(); ++i) try {
-      const Expression e = parse_tokens(in[i].get<std::string>());
-      const std::vector<int> result = tokenize(out[i].get<std::string>());
+      const Expression e = parse_tokens(text_of(in[i]));
+      const std::vector<int> result = tokenize(text_of(out[i]));
       check<FormatError>(!result.empty() && result[0] == kBos && parse_result(std::span(result).subspan(1)), "result '",
-                         printable(out[i].get<std::string>()), "' is not: BOS sign digit digit EOS");
+                         printable(text_of(out[i])), "' is not: BOS sign digit digit EOS");
       data.add(e, result);
-    } catch (const std::exception& e) {
+    } catch (const seppo::Error& e) {
       fail<FormatError>(name, ": row ", i, ": ", e.what());
     }
   return data;

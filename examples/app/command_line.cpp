@@ -2,20 +2,19 @@
 #include "app/command_line.h"
 
 #include "app/help_text.h"
+#include "app/paths.h"
+#include "app/text_file.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/io/json.h>
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <iostream>
-#include <new>
 
 namespace examples {
 
@@ -46,19 +45,6 @@ std::string or_none(const char* help) { return help ? help : ""; }
 std::string with_range(const char* help, Range range) {
   return help ? fmt::format("{}; {}..{}", help, range.least, range.most) : "";
 }
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty())
-    if (const std::size_t length = seppo::character_length(text))
-      text.remove_prefix(length);
-    else
-      return false;
-  return true;
-}
-
-bool is_help(const std::string& argument) { return argument == "--help" || argument == "-h"; }
-
-void print_version(const std::string& program) { std::cout << program << " (seppo) " << SEPPO_VERSION << "\n"; }
 
 }  // namespace
 
@@ -154,8 +140,27 @@ const CommandLine::Option* CommandLine::find(const std::string& name) const {
   return nullptr;
 }
 
+void CommandLine::one_of(const std::string& field, const std::vector<std::string>& words) {
+  const auto option = std::ranges::find(options_, field, &Option::field);
+  const std::string all = fmt::format("{}", fmt::join(words, ", "));
+  option->what = "NAME";
+  option->help += "; one of " + all;
+  option->set = [=, name = option->name, set = option->set](const std::string& text) {
+    if (std::ranges::find(words, text) == words.end())
+      throw UsageError(fmt::format("--{}: '{}' is not one of {}", name, printable(text), all));
+    set(text);
+  };
+}
+
+void CommandLine::take_all_from(const std::string& option, std::function<json(const std::string&)> load,
+                                std::vector<std::string> free) {
+  source_ = {option, std::move(load), std::move(free)};
+}
+
+bool CommandLine::typed(const std::string& option) const { return std::ranges::find(typed_, option) != typed_.end(); }
+
 bool CommandLine::given(const std::string& option) const {
-  return std::find(given_.begin(), given_.end(), option) != given_.end();
+  return typed(option) || std::ranges::find(from_file_, option) != from_file_.end();
 }
 
 json CommandLine::config() const {
@@ -174,6 +179,7 @@ bool CommandLine::parse(const Arguments& arguments) {
     const std::string file = option_in(options, "config", "");
     if (!file.empty()) read_config(file);
   }
+  const std::string source = source_.load ? option_in(options, source_.option, "") : "";
   if (std::any_of(options.begin(), options.end(), is_help)) {
     std::cout << help();
     return false;
@@ -182,6 +188,7 @@ bool CommandLine::parse(const Arguments& arguments) {
     print_version(program_);
     return false;
   }
+  if (!source.empty()) apply(source_.load(source), "--" + source_.option + ": " + printable(source, 120));
   read_options(arguments);
   check_rules();
   if (dumps) std::cout << config().dump(2) << "\n";
@@ -190,11 +197,20 @@ bool CommandLine::parse(const Arguments& arguments) {
 
 void CommandLine::read_config(const std::string& file) {
   const std::string where = "--config: " + printable(file, 120);
-  std::ifstream stream(file);
-  const json all = json::parse(stream, nullptr, false);
+  check_input("config", file);
+  json all;
+  try {
+    all = seppo::parse_json(read_text(file), where);
+  } catch (const seppo::FormatError& e) {
+    throw UsageError(e.what());
+  }
   if (!all.is_object()) throw UsageError(where + " is not a file with a JSON object");
   if (all.value("program", json(program_)) != program_)
     throw UsageError(fmt::format("{} is of {}, not of {}", where, printable(all["program"].dump()), program_));
+  apply(all, where);
+}
+
+void CommandLine::apply(const json& all, const std::string& where) {
   for (const auto& [key, part] : parts_) {
     const json fields = all.value(key, json::object());
     for (const auto& [field, value] : fields.items()) {
@@ -203,6 +219,7 @@ void CommandLine::read_config(const std::string& file) {
       if (option == options_.end())
         throw UsageError(fmt::format("{}: '{}' of '{}' is not known", where, printable(field), key));
       if (option->help.empty()) continue;  // set by the data
+      from_file_.push_back(option->name);
       const bool is_pair = value.is_array() && value.size() == 2;
       try {
         option->set(value.is_string() ? value.get<std::string>()
@@ -244,8 +261,8 @@ void CommandLine::read_options(const Arguments& arguments) {
       const Option& option = *find(given.string_key);
       const std::string value = given.value.empty() ? "" : given.value[0];
       const bool has_equals = given.original_tokens[0].find('=') != std::string::npos;
-      if (this->given(option.name)) throw UsageError(fmt::format("--{}: is given twice", option.name));
-      given_.push_back(option.name);
+      if (typed(option.name)) throw UsageError(fmt::format("--{}: is given twice", option.name));
+      typed_.push_back(option.name);
       if (option.flag) {
         *option.flag = given.string_key != "no-" + option.name;
         continue;
@@ -253,7 +270,7 @@ void CommandLine::read_options(const Arguments& arguments) {
       if (value.starts_with("--") && !has_equals)
         throw UsageError(fmt::format("--{}: its value is missing before '{}'", option.name, printable(value)));
       if (value.empty()) throw UsageError(fmt::format("--{}: its value is empty", option.name));
-      if (!option.key.empty() && !is_utf8(value))
+      if (!option.key.empty() && seppo::utf8_length(value) < value.size())
         throw UsageError(
             fmt::format("--{}: '{}' is not UTF-8, which config.json needs", option.name, printable(value)));
       option.set(value);
@@ -275,12 +292,15 @@ void CommandLine::read_options(const Arguments& arguments) {
 }
 
 void CommandLine::check_rules() const {
-  for (const std::string& name : paths_) {
-    const Option* option = find(option_name(name));
-    std::error_code error;
-    if (given(option->name) && !std::filesystem::exists(*option->path, error))
-      throw UsageError(
-          fmt::format("--{}: there is no file or folder '{}'", option->name, printable(option->path->string(), 120)));
+  if (source_.load && typed(source_.option))
+    for (const std::string& name : typed_)
+      if (std::ranges::find(source_.free, name) == source_.free.end() && !find(name)->path)
+        throw UsageError(fmt::format("--{}: cannot be given with --{}, which takes it from there; these can: {}", name,
+                                     source_.option, fmt::join(source_.free, ", ")));
+  for (const Option& option : options_) {
+    if (!option.path || !given(option.name) || option.path->empty()) continue;
+    const bool is_input = std::find(paths_.begin(), paths_.end(), option.field) != paths_.end();
+    is_input ? check_input(option.name, *option.path) : check_not_special(option.name, *option.path);
   }
   try {
     for (const auto& check : checks_) check();
@@ -325,72 +345,6 @@ std::string option_in(const Arguments& arguments, const std::string& name, const
     if (arguments[i].starts_with(option + "=")) value = arguments[i].substr(option.size() + 1);
   }
   return value;
-}
-
-void for_each_text(const Arguments& texts, const std::function<void(const std::string&)>& f) {
-  for (const std::string& text : texts) f(text);
-  if (!texts.empty()) return;
-  int number = 0;
-  for (std::string text; std::getline(std::cin, text);) {
-    ++number;
-    if (seppo::split_blanks(text).empty()) {
-      std::cout << std::endl;
-      continue;
-    }
-    try {
-      f(text);
-    } catch (const seppo::Error& e) {
-      throw seppo::FormatError(fmt::format("standard input:{}: {}", number, e.what()));
-    }
-  }
-  seppo::check<seppo::FileError>(!std::cin.bad() && !std::ferror(stdin), "standard input: cannot read");
-}
-
-int guarded(const char* argv0, const std::function<int()>& f) {
-  // A file opened while a standard stream is closed would become that stream.
-  int spare = ::open("/dev/null", O_RDWR);
-  while (spare >= 0 && spare <= STDERR_FILENO) spare = ::open("/dev/null", O_RDWR);
-  if (spare >= 0) ::close(spare);
-  const auto complain = [&](const std::string& what, int code) {
-    std::cerr << std::filesystem::path(argv0).filename().string() << ": " << what << std::endl;
-    return code;
-  };
-  try {
-    const int code = f();
-    return std::cout.flush().good() ? code : complain("standard output: cannot write", 1);
-  } catch (const UsageError& e) {
-    return complain(e.what(), 2);
-  } catch (const std::bad_alloc&) {
-    return complain("out of memory", 1);
-  } catch (const std::exception& e) {
-    return complain(e.what(), 1);
-  }
-}
-
-int run_commands(int argc, char** argv, const std::string& about, const std::vector<Command>& commands) {
-  return guarded(argv[0], [&] {
-    const std::string program = std::filesystem::path(argv[0]).filename().string();
-    const std::string name = argc > 1 ? argv[1] : "";
-    if (is_help(name) || name == "help") {
-      std::cout << wrapped_paragraphs(about) << fmt::format("\nusage: {} COMMAND [options]\n\n", program);
-      for (const Command& command : commands) std::cout << help_entry(command.name, command.summary);
-      std::cout << fmt::format("\n`{} COMMAND --help` lists the options of a command.\n", program);
-      return 0;
-    }
-    if (name == "--version") {
-      print_version(program);
-      return 0;
-    }
-    const auto found = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
-    if (found == commands.end()) {
-      std::vector<std::string> names;
-      for (const Command& command : commands) names.push_back(command.name);
-      throw UsageError(fmt::format("{}; give one of {} (--help for more)",
-                                   name.empty() ? "no command" : "unknown command '" + printable(name) + "'",
-                                   fmt::join(names, ", ")));
-    }
-    return found->run(Arguments(argv + 2, argv + argc));
-  });
 }
 
 }  // namespace examples

@@ -10,8 +10,13 @@
 // A field d_model is the option --d-model; n_heads, a number of heads, is --heads (--n-heads is accepted). The value a
 // target has before parse() is the default. Options are long and spelt in full; numbers are plain decimal and within
 // their range; a flag that is on is turned off by --no-NAME. Anything else throws UsageError, which names the option
-// and the rule. Programs exit with 2 for usage, 1 for any other failure, 0 otherwise.
+// and the rule.
+//
+// A program's exit code: 0 done; 1 a failure, such as a file's content or a lack of memory; 2 usage; 74 a file that
+// cannot be read or written (EX_IOERR of sysexits.h); 128 + n where signal n ended it.
 #pragma once
+
+#include "app/printable.h"
 
 #include <seppo/nn/config.h>
 
@@ -53,14 +58,21 @@ class CommandLine : public seppo::ConfigVisitor {
 
   // Words that are not options; without this call they are refused.
   void words(Arguments* target) { words_ = target; }
-  // The file or folder given for this option must be there.
+  // The file given for this option must be there.
   void must_exist(const std::string& field) { paths_.push_back(field); }
+  // The text option for this field takes one of these words.
+  void one_of(const std::string& field, const std::vector<std::string>& words);
+  // Where `option` is given, all configs are as load(its value) says, in the form of config(), and of their options
+  // only `free` and those of files may be given.
+  void take_all_from(const std::string& option, std::function<nlohmann::json(const std::string&)> load,
+                     std::vector<std::string> free);
   // A second name for an option, not shown in --help.
   void alias(const std::string& name, const std::string& option) { aliases_[name] = option; }
 
   // False if the answer has been printed: to --help, -h, --version or --dump-config.
   bool parse(const Arguments& arguments);
-  bool given(const std::string& option) const;
+  bool typed(const std::string& option) const;  // on the command line
+  bool given(const std::string& option) const;  // there, or in a file of options
 
   // {"program": ..., and each config under its key}, with their present values.
   nlohmann::json config() const;
@@ -90,6 +102,7 @@ class CommandLine : public seppo::ConfigVisitor {
 
   const Option* find(const std::string& name) const;  // null if there is none
   void read_config(const std::string& file);
+  void apply(const nlohmann::json& config, const std::string& where);
   void read_options(const Arguments& arguments);
   void check_rules() const;
   std::string help() const;
@@ -97,10 +110,15 @@ class CommandLine : public seppo::ConfigVisitor {
   std::string program_, usage_, about_, section_ = "General", key_;
   std::filesystem::path config_file_;
   std::vector<Option> options_;
-  std::vector<std::string> paths_, given_;
+  std::vector<std::string> paths_, typed_, from_file_;
   std::map<std::string, std::string> aliases_;
   std::map<std::string, std::function<nlohmann::json()>> parts_;
   std::vector<std::function<void()>> checks_;
+  struct {
+    std::string option;
+    std::function<nlohmann::json(const std::string&)> load;
+    std::vector<std::string> free;
+  } source_;  // take_all_from()
   Arguments* words_ = nullptr;
 };
 
@@ -130,6 +148,9 @@ struct Command {
 // Runs f and checks that standard output took everything; turns exceptions into one line on standard error, which
 // begins with the program's name, and an exit code.
 int guarded(const char* argv0, const std::function<int()>& f);
+
+bool is_help(const std::string& argument);
+void print_version(const std::string& program);
 
 // Runs the sub-command that argv names, guarded.
 int run_commands(int argc, char** argv, const std::string& about, const std::vector<Command>& commands);

@@ -50,7 +50,7 @@ double Progress::seconds() const { return std::chrono::duration<double>(Clock::n
 
 // Of the figures, those for which there is room: the least important give way first.
 std::string Progress::line(const seppo::StepResult& r, std::size_t width) const {
-  const double rate = static_cast<double>(r.step) / std::max(seconds(), 1e-9);
+  const double rate = static_cast<double>(r.step - first_) / std::max(seconds(), 1e-9);
   struct Figure {
     int rank;
     std::string text;

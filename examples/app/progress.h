@@ -25,6 +25,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // The training goes on after this step.
+  void start_at(std::int64_t step) { first_ = step; }
   void step(const seppo::StepResult& step);
   // A line that stays: evaluation results, messages.
   void note(const std::string& line);
@@ -36,7 +38,7 @@ class Progress {
   void erase_bar();
 
   LogFormat format_;
-  std::int64_t steps_;
+  std::int64_t steps_, first_ = 0;
   int interval_;
   std::chrono::steady_clock::time_point start_, shown_;
   bool bar_visible_ = false;

@@ -4,7 +4,6 @@
 #include <seppo/autograd/core/random.h>
 #include <seppo/autograd/ops.h>
 
-
 namespace examples {
 
 inline seppo::Tensor random_tensor(const seppo::Shape& shape, std::uint64_t seed) {

@@ -1,19 +1,19 @@
 // The training loop as a program shows it, and what comes before and after it.
 #include "app/run.h"
 
+#include "app/run_folder.h"
+#include "app/training.h"
+
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/data/text.h>
-#include <seppo/nn/summary.h>
 
 #include <fmt/format.h>
 
 #include <unistd.h>
 #include <algorithm>
-#include <csignal>
 #include <fstream>
 #include <iostream>
 #include <limits>
-#include <optional>
 #include <thread>
 
 namespace examples {
@@ -25,68 +25,31 @@ using seppo::printable_path;
 
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+namespace fs = std::filesystem;
 
-// The first signal asks the loop to stop, the second ends the program. Lost listeners of the progress do not end it.
-class CatchInterrupts {
- public:
-  CatchInterrupts() {
-    struct sigaction action {};
-    action.sa_handler = [](int signal) {
-      if (interrupted) ::_exit(128 + signal);
-      interrupted = 1;
-    };
-    action.sa_flags = SA_RESTART;
-    interrupted = 0;
-    for (std::size_t i = 0; i < std::size(kSignals); ++i) {
-      if (kSignals[i] == SIGPIPE) action.sa_handler = SIG_IGN;
-      ::sigaction(kSignals[i], &action, &old_[i]);
-    }
-  }
-  ~CatchInterrupts() {
-    for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &old_[i], nullptr);
-  }
-  CatchInterrupts(const CatchInterrupts&) = delete;
-  CatchInterrupts& operator=(const CatchInterrupts&) = delete;
-
- private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-  struct sigaction old_[std::size(kSignals)]{};
-};
-
-// Checks that `folder` can be made and written before any work is done.
-void prepare_folder(const std::filesystem::path& folder) {
+// Checks that `folder` can be made and written before any work is done, and that no pipe or folder is in the way of a
+// file.
+void prepare_folder(const fs::path& folder) {
   std::error_code error;
-  if (std::filesystem::exists(folder, error) && !std::filesystem::is_directory(folder, error))
+  if (fs::exists(folder, error) && !fs::is_directory(folder, error))
     throw UsageError(fmt::format("--out: '{}' is not a folder", printable_path(folder)));
-  std::filesystem::create_directories(folder, error);
+  fs::create_directories(folder, error);
   if (error || ::access(folder.c_str(), W_OK | X_OK) != 0)
     throw UsageError(fmt::format("--out: cannot write to folder '{}'", printable_path(folder)));
+  for (const char* name : {"model.safetensors", "config.json", "metrics.jsonl", "report.html"})
+    if (fs::exists(folder / name, error) && !fs::is_regular_file(folder / name, error))
+      throw UsageError(fmt::format("--out: '{}' is in the way: it is not a file", printable_path(folder / name)));
 }
 
-// metrics.jsonl: a line for each --log-interval steps and each evaluation.
-class Metrics {
- public:
-  explicit Metrics(const std::filesystem::path& file) : name_(printable_path(file)), stream_(file) { flush(); }
-  void write(const json& line) { stream_ << line << "\n"; }
-  void flush() { check<FileError>(stream_.flush().good(), name_, ": cannot write"); }
-
- private:
-  std::string name_;
-  std::ofstream stream_;
-};
-
-json summary_of(const Evaluation& e) {
-  json summary = e.measures.is_object() ? e.measures : json::object();
-  summary["val_loss"] = e.val_loss;
-  return summary;
-}
-
-std::string text_of(std::int64_t epoch, const Evaluation& e) {
-  std::string text = fmt::format("epoch {:>4} | val_loss {:#.4g}", epoch, e.val_loss);
-  for (const auto& [key, value] : e.measures.items())
-    if (value.is_number_float()) text += fmt::format(" | {} {:#.4g}", key, value.get<double>());
-  return text;
+// What the training saved in this folder is, to go on with it.
+json config_to_resume(const std::string& program, const std::string& folder) {
+  const auto newest = newest_checkpoint(folder, [](const seppo::FormatError&) {});
+  if (!newest)
+    throw UsageError(fmt::format("--resume: there is no checkpoint in '{}'", printable_path(fs::path(folder))));
+  const json config = seppo::read_model_config(seppo::SafeTensorsFile(*newest));
+  if (config.value("program", json()) != program)
+    throw UsageError(fmt::format("--resume: '{}' is not of {}", printable_path(*newest), program));
+  return config;
 }
 
 }  // namespace
@@ -104,7 +67,9 @@ void TrainingConfig::fields(seppo::ConfigVisitor& v) {
   v("max_steps", max_steps, {0, 2e9}, "stop after this many steps, on the schedule of all epochs; 0 for never");
   sampler.fields(v);
   trainer.fields(v);
-  v("eval_interval", eval_interval, {1, 1e6}, "epochs between evaluations, after each of which the model is saved");
+  v("eval_interval", eval_interval, {1, 1e6}, "epochs between evaluations, after each of which a checkpoint is saved");
+  v("best", best, "the measure whose best model is kept; `last` keeps the last");
+  v("average", average, {1, 1000}, "at the end, also try the mean of the models of this many last evaluations");
 }
 
 void TrainingConfig::validate() const {
@@ -113,84 +78,46 @@ void TrainingConfig::validate() const {
   complete.validate();
 }
 
+json Evaluation::summary() const {
+  json summary = measures.is_object() ? measures : json::object();
+  summary["val_loss"] = val_loss;
+  return summary;
+}
+
 void Run::add_to(CommandLine& line) {
+  measures.insert(measures.end(), {"loss", "last"});
   line.fields("training", training);
+  line.one_of("best", measures);
   line("threads", threads, {0, 256}, kThreadsHelp);
   line.section("Output");
-  line("out", out, "folder for config.json, model.safetensors and metrics.jsonl");
+  line("out", out, "folder for model.safetensors, checkpoints, config.json and metrics.jsonl");
+  line("overwrite", overwrite, "replace what an earlier training saved in --out");
+  line("resume", resume, "go on with the training saved in this folder, with its own options");
+  line.take_all_from(
+      "resume", [program = line.program()](const std::string& folder) { return config_to_resume(program, folder); },
+      {"max-steps", "epochs", "threads", "out", "overwrite", "resume", "save-interval", "keep", "log-interval",
+       "log-format", "report", "json"});
+  line("save_interval", save_interval, {0, 1e9}, "steps between checkpoints, besides those after evaluations; 0: none");
+  line("keep", keep, {1, 1000}, "checkpoints to keep");
   line("log_interval", log_interval, {1, 1e9}, "steps between lines of plain progress and of metrics.jsonl");
   line("log_format", log_format, "format of the progress; auto is a bar on a terminal and plain lines elsewhere");
   line("report", report, "write report.html with curves, samples and attention, also while training runs");
   line("json", json, kJsonHelp);
 }
 
-Result Run::train(const CommandLine& line, seppo::Parameters& parameters, const Task& task,
-                  const std::function<void()>& save) const {
+Result Run::train(const CommandLine& line, seppo::Parameters& parameters, const nlohmann::json& config,
+                  const Task& task) {
   use_threads(threads);
+  if (!resume.empty() && !line.typed("out")) out = resume;
   prepare_folder(out);
-  seppo::SamplerConfig sampler_config = training.sampler;
-  sampler_config.seed = seed();
-  seppo::Sampler sampler(task.examples, sampler_config, task.lengths);
-  seppo::TrainerConfig trainer_config = training.trainer;
-  trainer_config.steps = training.epochs * sampler.batches_per_epoch();
-  seppo::Trainer trainer(parameters, trainer_config);
-  const std::int64_t steps = trainer_config.steps;
+  if (!resume.empty() && !fs::equivalent(out, resume)) copy_run();
+  return Training(*this, line.program(), parameters, config, task).run();
+}
 
-  Metrics metrics(out / "metrics.jsonl");
-  const CatchInterrupts catch_interrupts;
-  Progress progress(log_format, steps, log_interval);
-  progress.note(fmt::format("{}: {} parameters, {}, {} threads", line.program(), parameters.count(), task.data,
-                            seppo::num_threads()));
-  if (trainer_config.warmup_steps >= steps)
-    progress.note(fmt::format("--warmup-steps: {} are as many as all steps, {}, or more: the peak is not passed",
-                              trainer_config.warmup_steps, steps));
-  std::optional<Report> page;
-  if (report) {
-    const int first = 0;
-    page.emplace(out / "report.html", Report::Facts{task.title, task.about,
-                                                    seppo::summary(parameters,
-                                                                   [&] {
-                                                                     task.loss({&first, 1});
-                                                                   }),
-                                                    line.config(), steps});
-  }
-
-  Result result;
-  const auto is_over = [&] {
-    return interrupted || trainer.steps() == steps || (training.max_steps > 0 && trainer.steps() >= training.max_steps);
-  };
-  do {
-    const seppo::StepResult now = trainer.step(sampler.next(), task.loss);
-    progress.step(now);
-    if (page) page->add_step(now);
-    const bool is_last = is_over(), ends_epoch = now.step % sampler.batches_per_epoch() == 0;
-    if (now.step % log_interval == 0 || is_last)
-      metrics.write({{"step", now.step},
-                     {"epoch", sampler.epoch()},
-                     {"loss", now.loss},
-                     {"accuracy", now.accuracy},
-                     {"gradient_norm", now.gradient_norm},
-                     {"lr", now.lr},
-                     {"seconds", progress.seconds()}});
-    if (!is_last && !(ends_epoch && sampler.epoch() % training.eval_interval == 0)) continue;
-    const Evaluation evaluation = task.evaluate();
-    progress.note(text_of(sampler.epoch(), evaluation));
-    result.summary = summary_of(evaluation);
-    nlohmann::json logged = result.summary;
-    logged.update({{"epoch", sampler.epoch()}, {"step", now.step}});
-    metrics.write(logged);
-    task.save ? task.save(evaluation) : save();
-    metrics.flush();
-    if (page) {
-      page->add_evaluation(now.step, result.summary);
-      page->write(task.samples ? task.samples() : std::vector<Sample>(), is_over());
-    }
-  } while (!is_over());
-  result.steps = trainer.steps();
-  result.seconds = progress.seconds();
-  result.is_interrupted = interrupted;
-  if (interrupted) progress.note(fmt::format("interrupted after step {}; saved", result.steps));
-  return result;
+// --resume with another --out: the training so far is left as it is.
+void Run::copy_run() const {
+  if (!overwrite && RunFolder(out).is_used()) throw UsageError(used_folder(out));
+  fs::copy(resume, out, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
 }
 
 void Run::finish(const CommandLine& line, const Task& task, const Result& result) const {
@@ -209,22 +136,19 @@ void Run::finish(const CommandLine& line, const Task& task, const Result& result
   std::cout << summary.dump() << "\n";
 }
 
-void Run::write_config(const nlohmann::json& config) const {
-  seppo::write_file_atomically(out / "config.json",
-                               config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-}
-
 void Trained::fields(seppo::ConfigVisitor& v) {
   v("model", path, ("folder or file that `" + program + " train` saved").c_str());
   v("threads", threads, {0, 256}, kThreadsHelp);
 }
 
 std::filesystem::path Trained::file() const {
-  const std::filesystem::path file = std::filesystem::is_directory(path) ? path / "model.safetensors" : path;
-  if (!std::filesystem::exists(file))
+  fs::path file = fs::is_directory(path) ? path / "model.safetensors" : path;
+  if (!fs::exists(file) && fs::is_directory(path))  // not evaluated yet
+    file = newest_checkpoint(path, [](const seppo::FormatError&) {}).value_or(file);
+  if (!fs::exists(file))
     throw UsageError(
         fmt::format("--model: there is no model '{}'; train one first: {} train", printable_path(path), program));
-  const json config = seppo::read_model_config(file);
+  const json config = seppo::read_model_config(seppo::SafeTensorsFile(file));
   const json saved_by = config.value("program", json("another program"));
   check<seppo::FormatError>(saved_by == program, printable_path(file), ": was saved by ",
                             seppo::printable(saved_by.is_string() ? saved_by.get<std::string>() : saved_by.dump()),

@@ -1,16 +1,16 @@
 // The frame of the training programs: options, the loop with progress, metrics, report and saving, and its end.
 //
-//   examples::Run run{.out = "runs/reverse"};
+//   examples::Run run{.out = "runs/reverse", .measures = {"exact"}};
 //   CommandLine line("reverse train [options]", kTask);
 //   line.fields("model", config);
 //   run.add_to(line);
 //   if (!line.parse(arguments)) return 0;
 //   Parameters parameters(run.seed());
 //   const Model model(parameters.root(), config);
-//   const examples::Result result = run.train(line, parameters, model, {.examples = ..., .loss = ..., .evaluate =
-//   ...}); run.finish(line, result);
+//   const examples::Task task{.examples = ..., .loss = ..., .evaluate = ...};
+//   run.finish(line, task, run.train(line, parameters, model, task));
 //
-// It writes config.json, model.safetensors, metrics.jsonl and, with --report, report.html into --out.
+// Into --out go the files of RunFolder (run_folder.h), config.json, metrics.jsonl and, with --report, report.html.
 #pragma once
 
 #include "app/command_line.h"
@@ -35,6 +35,8 @@ struct TrainingConfig {
   int epochs = 10;
   int max_steps = 0;
   int eval_interval = 1;
+  std::string best = "loss";
+  int average = 1;
   seppo::SamplerConfig sampler = {};  // its seed is the trainer's
   seppo::TrainerConfig trainer = {};  // its steps are those of all epochs
 
@@ -46,6 +48,8 @@ struct TrainingConfig {
 struct Evaluation {
   double val_loss = 0;           // mean cross-entropy, without label smoothing
   nlohmann::json measures = {};  // {"val_exact": 0.99, ...}: numbers are printed and drawn, the rest is only logged
+
+  nlohmann::json summary() const;  // both
 };
 
 // What a program adds to the frame.
@@ -54,56 +58,50 @@ struct Task {
   std::string data = {};               // "50000 training and 1000 validation sequences"
   std::string example = {};            // what one may ask the trained model: the arguments of a command
   std::size_t examples = 0;            // to train on
+  std::string digest = {};             // of the data (digest.h): a training goes on with the same data or not at all
   std::vector<int> lengths = {};       // of each example, if batches are to group examples of similar length
   std::function<seppo::ShardLoss(std::span<const int> rows)> loss;  // of these examples; called by several threads
   std::function<Evaluation()> evaluate;
   std::function<std::vector<Sample>()> samples;
-  nlohmann::json extra = nlohmann::json::object();   // what else the model file says, such as a vocabulary
-  std::function<void(const Evaluation&)> save = {};  // after each evaluation, instead of saving the model
+  nlohmann::json extra = nlohmann::json::object();  // what else the model file says, such as a vocabulary
 };
 
 struct Result {
   std::int64_t steps = 0;
   double seconds = 0;
-  bool is_interrupted = false;
-  nlohmann::json summary = {};  // the last evaluation, to which a program may add
+  nlohmann::json summary = {};  // the evaluation of the model that is kept, to which a program may add
 };
 
 struct Run {
   std::filesystem::path out;
+  std::vector<std::string> measures = {};  // of the evaluations, for --best: those that are better when higher
   TrainingConfig training = {};
-  int threads = 0, log_interval = 100;
+  int threads = 0, log_interval = 100, save_interval = 0, keep = 2;
   LogFormat log_format = LogFormat::automatic;
-  bool report = false, json = false;
+  std::filesystem::path resume = {};
+  bool overwrite = false, report = false, json = false;
 
   // The sections "Training" and "Output" of the options.
   void add_to(CommandLine& line);
   std::uint64_t seed() const { return training.trainer.seed; }
 
-  // Trains, evaluating and saving every --eval-interval epochs and at the end. Ctrl-C, SIGTERM and SIGHUP end it after
-  // the running step, saved; a second one ends the program at once. Throws UsageError if --out cannot be written.
+  // Trains, or goes on with the training in --resume; evaluates every --eval-interval epochs and at the end, and keeps
+  // the model that is the best by --best. Then the parameters are those of the model that is kept. SIGINT, SIGTERM,
+  // SIGHUP and SIGPIPE end it after the running step, saved, by throwing Interrupted; a second one ends the program at
+  // once. Throws UsageError if --out cannot be used.
   template <class Model>
-  Result train(const CommandLine& line, seppo::Parameters& parameters, const Model& model, const Task& task) const {
-    return train(line, parameters, task, [&] { save(line, parameters, model, task.extra); });
-  }
-  // Saves model and options into --out.
-  template <class Model>
-  void save(const CommandLine& line, const seppo::Parameters& parameters, const Model& model,
-            const nlohmann::json& extra = nlohmann::json::object()) const {
-    nlohmann::json others = line.config();
-    others.erase("model");
-    others.update(extra);
-    seppo::save_model(out / "model.safetensors", parameters, model, others);
-    others["model"] = seppo::to_json_object(model.config);
-    write_config(others);
+  Result train(const CommandLine& line, seppo::Parameters& parameters, const Model& model, const Task& task) {
+    nlohmann::json config = line.config();
+    config.update(task.extra);
+    config["model"] = seppo::to_json_object(model.config);
+    return train(line, parameters, config, task);
   }
   // Prints what has been done, what may be done next and, with --json, the summary as one line.
   void finish(const CommandLine& line, const Task& task, const Result& result) const;
 
  private:
-  Result train(const CommandLine& line, seppo::Parameters& parameters, const Task& task,
-               const std::function<void()>& save) const;
-  void write_config(const nlohmann::json& config) const;
+  Result train(const CommandLine& line, seppo::Parameters& parameters, const nlohmann::json& config, const Task& task);
+  void copy_run() const;
 };
 
 // Applies --threads: 0 for one for each processor.

@@ -1,4 +1,5 @@
 // charlm: a decoder-only Transformer that learns to write, character by character, like the text it reads.
+#include "app/digest.h"
 #include "app/run.h"
 #include "charlm/model.h"
 #include "charlm/text.h"
@@ -39,7 +40,7 @@ void check_given(const DataConfig& c) {
   if (c.data.empty()) throw UsageError("--data: a text file is needed");
 }
 
-examples::Evaluation evaluate(const LanguageModel& model, std::span<const int> validation) {
+examples::Evaluation evaluate(const LanguageModel& model, std::span<const Token> validation) {
   const double loss = score(model, validation);
   return {loss, {{"val_bits_per_character", loss / std::numbers::ln2}}};
 }
@@ -58,7 +59,9 @@ std::vector<Sample> report_samples(const LanguageModel& model, const Corpus& cor
   std::vector<Sample> samples;
   const std::size_t length = std::min<std::size_t>(24, static_cast<std::size_t>(model.config.max_length));
   for (std::size_t i = 0; i < 4; ++i) {
-    const auto piece = std::span(corpus.validation).subspan((corpus.validation.size() - length) / 4 * i, length);
+    const auto at =
+        corpus.validation.begin() + static_cast<std::ptrdiff_t>((corpus.validation.size() - length) / 4 * i);
+    const std::vector<int> piece(at, at + static_cast<std::ptrdiff_t>(length));
     seppo::Ragged window;
     window.add(piece);
     seppo::AttentionRecorder recorder;
@@ -121,6 +124,7 @@ int train(const Arguments& arguments) {
                           corpus.validation.size(), corpus.vocabulary.size()),
       .example = "sample --length 300",
       .examples = corpus.train.size() - static_cast<std::size_t>(config.max_length),
+      .digest = examples::digest_of(corpus.vocabulary.tokens(), corpus.train, corpus.validation),
       .loss = [&](std::span<const int> starts) { return loss(model, corpus.train, starts); },
       .evaluate = [&] { return evaluate(model, corpus.validation); },
       .samples = [&] { return report_samples(model, corpus); },
@@ -138,6 +142,10 @@ seppo::Vocabulary vocabulary_of(const nlohmann::json& config, int size) {
       if (token.is_string()) texts.push_back(token.get<std::string>());
   seppo::check<seppo::FormatError>(texts.size() == static_cast<std::size_t>(size), "the model file's vocabulary has ",
                                    texts.size(), " characters, its model ", size);
+  for (const std::string& text : texts)
+    seppo::check<seppo::FormatError>(!text.empty() && seppo::character_length(text) == text.size(),
+                                     "the model file's vocabulary has '", seppo::printable(text),
+                                     "', which is not one character");
   return seppo::Vocabulary(texts);
 }
 
@@ -155,10 +163,7 @@ int eval(const Arguments& arguments) {
 
   const auto saved = trained.load<LanguageModel>();
   const seppo::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
-  const Corpus corpus = read_corpus(data.data, data.train_share, 1);
-  std::string text;
-  for (const int id : corpus.validation) text += corpus.vocabulary.token(id);
-  const examples::Evaluation result = evaluate(saved.model, encode(vocabulary, text, seppo::printable_path(data.data)));
+  const examples::Evaluation result = evaluate(saved.model, read_validation(data.data, data.train_share, vocabulary));
   print_score(result.val_loss);
   nlohmann::json summary = result.measures;
   summary["val_loss"] = result.val_loss;

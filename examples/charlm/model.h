@@ -1,6 +1,8 @@
 // Predicting each next character of a text: the windows of a text, and a model's loss on them.
 #pragma once
 
+#include "charlm/text.h"
+
 #include <seppo/models/language_model.h>
 #include <seppo/nn/train/metrics.h>
 
@@ -11,22 +13,22 @@
 namespace charlm {
 
 // The windows of at most max_length characters that begin at `starts`: the loss of each character's successor.
-inline seppo::ShardLoss loss(const seppo::LanguageModel& model, std::span<const int> text,
+inline seppo::ShardLoss loss(const seppo::LanguageModel& model, std::span<const Token> text,
                              std::span<const int> starts) {
   seppo::Ragged input;
-  std::vector<int> next;
+  std::vector<int> window, next;
   for (const int start : starts) {
     const auto at = static_cast<std::size_t>(start);
     const std::size_t length = std::min(static_cast<std::size_t>(model.config.max_length), text.size() - 1 - at);
-    input.add(text.subspan(at, length));
-    const auto target = text.subspan(at + 1, length);
-    next.insert(next.end(), target.begin(), target.end());
+    window.assign(&text[at], &text[at] + length + 1);
+    input.add(std::span(window).first(length));
+    next.insert(next.end(), window.begin() + 1, window.end());
   }
   return seppo::classification_loss(model(input), next);  // [characters, vocabulary]
 }
 
 // The mean loss of the characters of a text after the first, cut into windows; in nats.
-inline double score(const seppo::LanguageModel& model, std::span<const int> text) {
+inline double score(const seppo::LanguageModel& model, std::span<const Token> text) {
   std::vector<int> starts;
   for (std::size_t at = 0; at + 1 < text.size(); at += static_cast<std::size_t>(model.config.max_length))
     starts.push_back(static_cast<int>(at));

@@ -1,4 +1,5 @@
 // count: an encoder that answers a question about a whole sequence, such as how many zeros it has.
+#include "app/digest.h"
 #include "app/run.h"
 #include "count/model.h"
 
@@ -93,7 +94,9 @@ std::vector<int> parse_symbols(std::string_view text) {
 int train(const Arguments& arguments) {
   ModelConfig config;
   examples::Run run{.out = "runs/count",
+                    .measures = {"accuracy"},
                     .training = {.epochs = 10,
+                                 .best = "accuracy",
                                  .sampler = {.batch_size = 128},
                                  .trainer = {.lr = 1e-3, .schedule = seppo::ScheduleKind::cosine, .warmup_steps = 50}}};
   CommandLine line("count train [options]", kTask);
@@ -110,6 +113,7 @@ int train(const Arguments& arguments) {
                             .data = fmt::format("{} training and {} validation sequences", kTrain, kValidation),
                             .example = "predict --attention \"0 3 0 15 2 0 1 1 9 4 0 8 12 0 5 7\"",
                             .examples = sequences.size(),
+                            .digest = examples::digest_of(sequences, validation),
                             .loss = [&](std::span<const int> rows) { return loss(model, sequences.pick(rows)); },
                             .evaluate = [&] { return score(model, validation, "val"); },
                             .samples =

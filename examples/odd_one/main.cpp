@@ -1,4 +1,5 @@
 // odd_one: an encoder without positions that finds the element of a set that is not like the others.
+#include "app/digest.h"
 #include "app/run.h"
 #include "odd_one/model.h"
 
@@ -67,8 +68,10 @@ int train(const Arguments& arguments) {
   ModelConfig config;
   examples::Run run{
       .out = "runs/odd_one",
+      .measures = {"accuracy"},
       .training = {
           .epochs = 10,
+          .best = "accuracy",
           .trainer = {.lr = 5e-4, .schedule = seppo::ScheduleKind::cosine, .warmup_steps = 100, .clip_norm = 2}}};
   CommandLine line("odd_one train [options]", kTask);
   line.fields("model", config);
@@ -84,6 +87,7 @@ int train(const Arguments& arguments) {
                             .data = fmt::format("{} training and {} validation sets", kTrain, kValidation),
                             .example = "predict " + std::to_string(kTrain),
                             .examples = kTrain,
+                            .digest = examples::digest_of(world.centres),
                             .loss = [&](std::span<const int> numbers) { return loss(model, world, numbers); },
                             .evaluate = [&] { return score(model, world, kTrain, kValidation, "val"); },
                             .samples =

@@ -12,20 +12,13 @@
 namespace translate {
 namespace {
 
-char32_t code_point(std::string_view character) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
-  char32_t code = character.size() == 1 ? byte(0) : byte(0) & (0x7FU >> character.size());
-  for (std::size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3FU);
-  return code;
-}
-
 // Of a code point below U+0800, which all that small() changes are.
 std::string two_bytes(char32_t code) {
   return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
 }
 
 std::string small(std::string_view character) {
-  const char32_t code = code_point(character);
+  const char32_t code = seppo::code_point(character);
   const auto within = [&](char32_t first, char32_t last) { return code >= first && code <= last; };
   if (within('A', 'Z')) return {static_cast<char>(code + 0x20)};
   if ((within(0xC0, 0xDE) && code != 0xD7) || within(0x391, 0x3A9) || within(0x410, 0x42F))

@@ -1,7 +1,7 @@
 // translate: the encoder-decoder Transformer on the task it was invented for.
+#include "app/digest.h"
 #include "app/run.h"
 #include "translate/data.h"
-#include "translate/keeper.h"
 #include "translate/model.h"
 
 #include <seppo/nn/data/text.h>
@@ -55,14 +55,10 @@ constexpr SearchConfig kGreedy{.beam = 1, .length_penalty = 0};
 // What is special about training a translator.
 struct RecipeConfig {
   double label_smoothing = 0.1;
-  Best best = Best::bleu;
-  int average = 5;
   SearchConfig search = {};  // for the last evaluation; those before are greedy
 
   void fields(seppo::ConfigVisitor& v) {
     v("label_smoothing", label_smoothing, {0, 0.999}, "share of the target spread evenly over all tokens");
-    v("best", best, "the measure by which the best evaluation's model is kept; last keeps the last");
-    v("average", average, {1, 1000}, "at the end, also try the mean of the models of this many last evaluations");
     search.fields(v);
   }
 };
@@ -75,7 +71,8 @@ struct Setup {
                                     .max_length = 100};
   DataConfig data;
   RecipeConfig recipe;
-  examples::TrainingConfig training = {.trainer = {.adam = {.betas = {0.9, 0.98}, .eps = 1e-9}}};
+  examples::TrainingConfig training = {
+      .best = "bleu", .average = 5, .trainer = {.adam = {.betas = {0.9, 0.98}, .eps = 1e-9}}};
 };
 
 Setup setup_of(Preset preset) {
@@ -103,7 +100,9 @@ Setup setup_of(Preset preset) {
       s.training.eval_interval = 20;
       s.training.sampler.batch_size = 64;
       trainer = {.lr = 5e-3};
-      s.recipe = {.label_smoothing = 0, .best = Best::last, .average = 1};
+      s.training.best = "last";
+      s.training.average = 1;
+      s.recipe = {.label_smoothing = 0};
       return s;
     case Preset::numbers:
       break;
@@ -118,7 +117,7 @@ Setup setup_of(Preset preset) {
   trainer.schedule = seppo::ScheduleKind::cosine;
   trainer.lr = 2e-3;
   trainer.warmup_steps = 400;
-  s.recipe.best = Best::exact;
+  s.training.best = "exact";
   return s;
 }
 
@@ -138,11 +137,13 @@ examples::Evaluation evaluation_of(const Score& s) {
            {"val_exact", s.exact}}};
 }
 
-json summary_of(const Score& s) {
-  const examples::Evaluation e = evaluation_of(s);
-  json summary = e.measures;
-  summary["val_loss"] = e.val_loss;
-  return summary;
+json summary_of(const Score& s) { return evaluation_of(s).summary(); }
+
+std::string digest_of(const Data& data) {
+  std::vector<std::string> texts;
+  for (const std::vector<Pair>* const part : {&data.train, &data.validation})
+    for (const Pair& pair : *part) texts.insert(texts.end(), {pair.source, pair.target});
+  return examples::digest_of(texts);
 }
 
 void print_score(const Score& s, std::size_t pairs) {
@@ -171,7 +172,7 @@ std::vector<Sample> report_samples(const seppo::Transformer& model, const Langua
 int train(const Arguments& arguments) {
   Preset preset = preset_named_in(arguments);
   auto [config, data_config, recipe, training] = setup_of(preset);
-  examples::Run run{.out = "runs/translate", .training = training};
+  examples::Run run{.out = "runs/translate", .measures = {"bleu", "exact", "token_accuracy"}, .training = training};
   CommandLine line("translate train [options]", kTask);
   line("preset", preset,
        "numbers and dates; a small model for sentences (the default with --src or --pairs); the tiny one of the book "
@@ -183,7 +184,7 @@ int train(const Arguments& arguments) {
   run.add_to(line);
   line.fields("recipe", recipe);
   if (!line.parse(arguments)) return 0;
-  if (line.given("subwords") && data_config.tokens != Tokenizer::Kind::subwords)
+  if (line.typed("subwords") && data_config.tokens != Tokenizer::Kind::subwords)
     throw UsageError("--subwords: needs --tokens subwords");
 
   const Data data = load(data_config, run.seed());
@@ -197,11 +198,6 @@ int train(const Arguments& arguments) {
 
   seppo::Parameters parameters(run.seed());
   const seppo::Transformer model(parameters.root(), config);
-  const json extra = {{"languages", languages.to_json()}};
-  Keeper keeper(run.out, recipe.best, recipe.average, parameters, [&] {
-    if (languages.tokenizer.subwords()) languages.tokenizer.subwords()->save(run.out / kSubwordsFile);
-    run.save(line, parameters, model, extra);
-  });
   const auto greedy_evaluation = [&] {
     return evaluation_of(score(model, languages, data.validation, kGreedy.options(config.max_length)));
   };
@@ -213,6 +209,7 @@ int train(const Arguments& arguments) {
                           config.tgt_vocabulary),
       .example = data_config.has_files() ? "predict < TEXTS" : "predict \"de 305\"",
       .examples = train_examples.size(),
+      .digest = digest_of(data),
       .lengths = train_examples.lengths(),
       .loss = [&](std::span<const int> rows) { return loss(model, train_examples, rows, recipe.label_smoothing); },
       .evaluate = greedy_evaluation,
@@ -221,13 +218,9 @@ int train(const Arguments& arguments) {
             return report_samples(model, languages,
                                   std::span(data.validation).first(std::min<std::size_t>(6, data.validation.size())));
           },
-      .extra = extra,
-      .save = [&](const examples::Evaluation& e) { keeper.save(e); }};
+      .extra = {{"languages", languages.to_json()}}};
   examples::Result result = run.train(line, parameters, model, task);
 
-  if (keeper.load_average() && keeper.save_if_best(greedy_evaluation()))
-    std::cerr << "translate: the mean of the last models is better, and kept\n";
-  keeper.load_best();
   const Score last = score(model, languages, data.validation, recipe.search.options(config.max_length));
   print_score(last, data.validation.size());
   result.summary = summary_of(last);
@@ -245,7 +238,7 @@ struct Saved {
   explicit Saved(const examples::Trained& trained)
       : file(trained.file()),
         saved(trained.load<seppo::Transformer>()),
-        languages(Languages::from_json(saved.config.value("languages", json()), file.parent_path())) {
+        languages(Languages::from_json(saved.config.value("languages", json()))) {
     const seppo::TransformerConfig& c = saved.model.config;
     seppo::check<seppo::FormatError>(
         c.src_vocabulary == languages.source.size() && c.tgt_vocabulary == languages.target.size(),

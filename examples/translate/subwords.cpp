@@ -4,9 +4,6 @@
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
 
-#include <fstream>
-#include <iterator>
-
 #ifdef TRANSLATE_HAS_SENTENCEPIECE
 
 #include <sentencepiece_processor.h>
@@ -36,6 +33,34 @@ class Texts : public sentencepiece::SentenceIterator {
   std::size_t at_ = 0;
 };
 
+constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+// Base64 (RFC 4648, 4), without padding.
+std::string encoded(std::string_view bytes) {
+  std::string text;
+  unsigned bits = 0;
+  int count = 0;
+  for (const char byte : bytes) {
+    bits = bits << 8 | static_cast<unsigned char>(byte);
+    for (count += 8; count >= 6; count -= 6) text += kDigits[bits >> (count - 6) & 63];
+  }
+  if (count > 0) text += kDigits[bits << (6 - count) & 63];
+  return text;
+}
+
+std::string decoded(std::string_view text) {
+  std::string bytes;
+  unsigned bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const std::size_t digit = kDigits.find(c);
+    seppo::check<seppo::FormatError>(digit != kDigits.npos, "the subwords of the model are not in base64");
+    bits = bits << 6 | static_cast<unsigned>(digit);
+    if ((count += 6) >= 8) bytes += static_cast<char>(bits >> (count -= 8) & 255);
+  }
+  return bytes;
+}
+
 template <class Error>
 std::shared_ptr<const Subwords::Processor> processor_of(std::string bytes, const std::string& name) {
   auto result = std::make_shared<Subwords::Processor>(std::move(bytes));
@@ -62,18 +87,11 @@ Subwords Subwords::train(std::span<const std::string> texts, int size) {
   return Subwords(processor_of<seppo::ArgumentError>(std::move(bytes), "sentencepiece"));
 }
 
-Subwords Subwords::load(const std::filesystem::path& path) {
-  const std::string name = seppo::printable(path.string(), 120);
-  std::ifstream file(path, std::ios::binary);
-  seppo::check<seppo::FileError>(file.good(), name, ": cannot be opened");
-  return Subwords(processor_of<seppo::FormatError>({std::istreambuf_iterator<char>(file), {}}, name));
+Subwords Subwords::from_base64(std::string_view text) {
+  return Subwords(processor_of<seppo::FormatError>(decoded(text), "the subwords of the model"));
 }
 
-void Subwords::save(const std::filesystem::path& path) const {
-  std::ofstream file(path, std::ios::binary);
-  file << processor_->model << std::flush;
-  seppo::check<seppo::FileError>(file.good(), seppo::printable(path.string(), 120), ": cannot be written");
-}
+std::string Subwords::base64() const { return encoded(processor_->model); }
 
 std::vector<std::string> Subwords::split(std::string_view text) const {
   return processor_->processor.EncodeAsPieces(text);
@@ -99,8 +117,8 @@ namespace {
 
 bool Subwords::available() { return false; }
 Subwords Subwords::train(std::span<const std::string>, int) { missing(); }
-Subwords Subwords::load(const std::filesystem::path&) { missing(); }
-void Subwords::save(const std::filesystem::path&) const { missing(); }
+Subwords Subwords::from_base64(std::string_view) { missing(); }
+std::string Subwords::base64() const { missing(); }
 std::vector<std::string> Subwords::split(std::string_view) const { missing(); }
 std::string Subwords::join(std::span<const std::string>) const { missing(); }
 

@@ -2,7 +2,6 @@
 // seppo was built with libsentencepiece-dev.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,16 +10,14 @@
 
 namespace translate {
 
-constexpr const char* kSubwordsFile = "subwords.model";  // in a model's folder; sentencepiece's own format
-
 class Subwords {
  public:
   static bool available();
   // Learns at most `size` pieces from the texts. Throws ArgumentError if sentencepiece finds fault, or is not there.
   static Subwords train(std::span<const std::string> texts, int size);
-  // Throws FileError or FormatError.
-  static Subwords load(const std::filesystem::path& path);
-  void save(const std::filesystem::path& path) const;  // throws FileError
+  // Sentencepiece's own format, in base64, as a model file holds it. Throws FormatError.
+  static Subwords from_base64(std::string_view text);
+  std::string base64() const;
 
   std::vector<std::string> split(std::string_view text) const;
   std::string join(std::span<const std::string> pieces) const;

@@ -1,6 +1,8 @@
 // Reading parallel text, tokenizers, and vocabularies.
 #include "translate/text.h"
 
+#include "app/text_file.h"
+
 #include "translate/d2l.h"
 
 #include <seppo/autograd/core/check.h>
@@ -10,31 +12,18 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 
 namespace translate {
 
 using nlohmann::json;
-using seppo::FileError;
 using seppo::FormatError;
 
 namespace {
 
 std::vector<std::string> read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  seppo::check<FileError>(file.good(), seppo::printable_path(path), ": cannot be opened");
   std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    for (std::size_t at = 0; at < line.size();) {
-      const std::size_t length = seppo::character_length(std::string_view(line).substr(at));
-      seppo::check<FormatError>(length > 0, seppo::printable_path(path), ":", lines.size() + 1, ": byte ", at,
-                                " is not UTF-8 text");
-      at += length;
-    }
-    lines.push_back(std::move(line));
-  }
+  examples::TextReader(path).for_each_line([&](std::string_view line) { lines.emplace_back(line); });
   seppo::check<FormatError>(!lines.empty(), seppo::printable_path(path), ": is empty");
   return lines;
 }
@@ -43,9 +32,8 @@ std::vector<std::string> read_file(const std::filesystem::path& path) {
 
 std::vector<Pair> read_lines(const std::filesystem::path& source, const std::filesystem::path& target) {
   std::vector<std::string> sources = read_file(source), targets = read_file(target);
-  seppo::check<FormatError>(sources.size() == targets.size(), seppo::printable(source.string(), 80), " has ",
-                            sources.size(), " lines, but ", seppo::printable(target.string(), 80), " has ",
-                            targets.size());
+  seppo::check<FormatError>(sources.size() == targets.size(), seppo::printable_path(source), " has ", sources.size(),
+                            " lines, but ", seppo::printable_path(target), " has ", targets.size());
   std::vector<Pair> pairs;
   for (std::size_t i = 0; i < sources.size(); ++i) pairs.push_back({std::move(sources[i]), std::move(targets[i])});
   return pairs;
@@ -55,8 +43,8 @@ std::vector<Pair> read_tab_separated(const std::filesystem::path& path) {
   std::vector<Pair> pairs;
   for (const std::string& line : read_file(path)) {
     const std::size_t tab = line.find('\t');
-    seppo::check<FormatError>(tab != std::string::npos, seppo::printable_path(path), ":", pairs.size() + 1,
-                              ": has no tab between source and target");
+    seppo::check<FormatError>(tab != std::string::npos, seppo::printable_path(path), ":", pairs.size() + 1, ": '",
+                              seppo::printable(line), "' has no tab between source and target");
     const std::size_t end = std::min(line.find('\t', tab + 1), line.size());
     pairs.push_back({line.substr(0, tab), line.substr(tab + 1, end - tab - 1)});
   }
@@ -157,19 +145,24 @@ seppo::Vocabulary vocabulary_of(const json& config, const char* key) {
 json Languages::to_json() const {
   json object = seppo::to_json_object(Cut{tokenizer.kind(), tokenizer.normalises()});
   object.update({{"source", source.tokens()}, {"target", target.tokens()}});
+  if (tokenizer.subwords()) object["subwords"] = tokenizer.subwords()->base64();
   return object;
 }
 
-Languages Languages::from_json(const json& config, const std::filesystem::path& folder) {
+Languages Languages::from_json(const json& config) {
   json rest = config;
   rest.erase("source");
   rest.erase("target");
+  rest.erase("subwords");
   const Cut cut = seppo::from_json_object<Cut>(rest);
   Languages languages{Tokenizer(cut.tokens, cut.normalise), vocabulary_of(config, "source"),
                       vocabulary_of(config, "target")};
-  if (cut.tokens == Tokenizer::Kind::subwords)
+  if (cut.tokens == Tokenizer::Kind::subwords) {
+    const json text = config.value("subwords", json());
+    seppo::check<FormatError>(text.is_string(), "the model's configuration lacks its subwords");
     languages.tokenizer =
-        Tokenizer(std::make_shared<const Subwords>(Subwords::load(folder / kSubwordsFile)), cut.normalise);
+        Tokenizer(std::make_shared<const Subwords>(Subwords::from_base64(text.get<std::string>())), cut.normalise);
+  }
   return languages;
 }
 

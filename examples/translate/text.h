@@ -72,7 +72,7 @@ struct Languages {
 
   nlohmann::json to_json() const;
   // `folder` holds the model of the subwords, if there is one. Throws FormatError.
-  static Languages from_json(const nlohmann::json& config, const std::filesystem::path& folder);
+  static Languages from_json(const nlohmann::json& config);
 };
 
 std::vector<std::string> words_of(std::string_view text);  // between blanks

@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(data_files_are_checked_row_by_row) {
     const std::string m = message(text);
     BOOST_CHECK_MESSAGE(m.find(part) != std::string::npos, "'" << part << "' is not in: " << m);
   };
-  mentions(content("BOS POSITIVE 12 plus POSITIVE 34 EOS", out), "row 7: vocabulary: unknown token 'plus'");
+  mentions(content("BOS POSITIVE 12 plus POSITIVE 34 EOS", out), "row 7: token 'plus' is neither digits nor POSITIVE");
   mentions(content("BOS POSITIVE 12 add POSITIVE 34", out), "row 7: expression");
   mentions(content(in, "BOS POSITIVE 4 EOS"), "row 7: result");
   mentions(content(in, ""), "row 7: result");
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(data_files_are_checked_row_by_row) {
   mentions("{\"inp_expression\": [], \"out_expression\": 3}", "out_expression");
   mentions("{\"inp_expression\": [], \"out_expression\": []}", "too few");
   mentions("{\"inp_expression\": [\"a\"], \"out_expression\": []}", "1 expressions but 0 results");
-  for (const char* row : {"row 0", "must be string"})
+  for (const char* row : {"row 0", "is not text"})
     mentions("{\"inp_expression\": [1,2,3,4,5,6,7,8,9,0], \"out_expression\": [1,2,3,4,5,6,7,8,9,0]}", row);
   std::filesystem::remove(path);
   BOOST_CHECK_THROW(read_dataset(path), seppo::FileError);

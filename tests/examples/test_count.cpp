@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(every_pooling_learns_to_count) {
   const Folder folder("count");
   for (const std::string pooling : {"class-token", "mean", "max"}) {
     const Result r = folder.run({"count", "train", "--pooling", pooling, "--max-steps", "780", "--epochs", "3",
-                                 "--log-format", "none", "--json", "--seed", "4"});
+                                 "--log-format", "none", "--json", "--seed", "4", "--overwrite"});
     BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
     BOOST_CHECK_MESSAGE(last_line(r.out)["test_accuracy"].get<double>() > 0.97, pooling << ": " << r.out);
   }

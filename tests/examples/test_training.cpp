@@ -1,6 +1,7 @@
 // The frame of the training programs: how its options reach sampler and trainer, how often it evaluates, what it
 // writes.
 #define BOOST_TEST_MODULE training
+#include "app/interrupts.h"
 #include "app/run.h"
 #include "support/program.h"
 
@@ -49,20 +50,20 @@ struct Model {
 // What a training does, seen from its task.
 struct Trained {
   std::vector<std::vector<int>> batches;  // the examples of each step
-  int evaluations = 0, saves = 0, samples = 0;
+  int evaluations = 0, samples = 0;
   examples::Result result;
   std::string printed;
 };
 
 Trained train(const Folder& folder, const Arguments& options, std::size_t examples, std::vector<int> lengths = {},
-              bool saves_itself = false, int interrupted_by = 0) {
+              int interrupted_by = 0) {
   ModelConfig config;
   examples::Run run{.out = folder.path / "m"};
   CommandLine line("tiny train", "About.");
   line.fields("model", config);
   run.add_to(line);
   Arguments all = options;
-  all.insert(all.end(), {"--log-format", "none"});
+  all.insert(all.end(), {"--log-format", "none", "--overwrite"});
   BOOST_REQUIRE(line.parse(all));
   config.vocabulary = 5;
   seppo::Parameters parameters(run.seed());
@@ -94,7 +95,6 @@ Trained train(const Folder& folder, const Arguments& options, std::size_t exampl
       .extra = {{"vocabulary", {"x", "y"}}}};
   const auto evaluate = task.evaluate;
   task.evaluate = [&, evaluate] { return ++trained.evaluations, evaluate(); };
-  if (saves_itself) task.save = [&](const examples::Evaluation& e) { trained.saves += e.val_loss > 0; };
   trained.result = run.train(line, parameters, model, task);
   std::ostringstream printed;
   std::streambuf* const before = std::cout.rdbuf(printed.rdbuf());
@@ -155,21 +155,19 @@ BOOST_AUTO_TEST_CASE(options_reach_the_sampler) {
 BOOST_AUTO_TEST_CASE(how_many_steps_and_evaluations) {
   const Folder folder("training");
   BOOST_CHECK_EQUAL(train(folder, kTwoEpochs, 5).result.steps, 2);  // fewer examples than a batch holds
-  Trained r = train(folder, with(kTwoEpochs, {"--epoch-steps", "2"}), 80, {}, true);
+  Trained r = train(folder, with(kTwoEpochs, {"--epoch-steps", "2"}), 80);
   BOOST_CHECK_EQUAL(r.result.steps, 4);
-  BOOST_CHECK_EQUAL(r.evaluations, 2);
-  BOOST_CHECK_EQUAL(r.saves, 2);
-  r = train(folder, with(kTwoEpochs, {"--max-steps", "13"}), 80, {}, true);
+  BOOST_CHECK_EQUAL(r.evaluations, 3);  // of equals the first is kept, and evaluated once more at the end
+  r = train(folder, with(kTwoEpochs, {"--max-steps", "13"}), 80);
   BOOST_CHECK_EQUAL(r.result.steps, 13);
-  BOOST_CHECK_EQUAL(r.evaluations, 2);
+  BOOST_CHECK_EQUAL(r.evaluations, 3);
   r = train(folder, {"--epochs", "7", "--batch-size", "8", "--eval-interval", "3"}, 16);
   BOOST_CHECK_EQUAL(r.result.steps, 14);
-  BOOST_CHECK_EQUAL(r.evaluations, 3);  // after epochs 3, 6 and 7
-  BOOST_CHECK(!r.result.is_interrupted);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    r = train(folder, kTwoEpochs, 80, {}, false, signal);
-    BOOST_CHECK(r.result.is_interrupted && r.result.steps == 10 && r.evaluations == 1);
-    BOOST_CHECK(fs::exists(folder.path / "m/model.safetensors"));
+  BOOST_CHECK_EQUAL(r.evaluations, 4);  // after epochs 3, 6 and 7
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+    BOOST_CHECK_EXCEPTION(train(folder, kTwoEpochs, 80, {}, signal), examples::Interrupted,
+                          [&](const examples::Interrupted& e) { return e.signal == signal; });
+    BOOST_CHECK(fs::exists(folder.path / "m/checkpoints/10.safetensors"));
   }
 }
 

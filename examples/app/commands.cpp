@@ -1,0 +1,81 @@
+// What a program does around its commands: choosing one, and turning every way to end into an exit code.
+#include "app/command_line.h"
+#include "app/help_text.h"
+#include "app/interrupts.h"
+
+#include <seppo/autograd/core/check.h>
+#include <seppo/nn/data/text.h>
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <algorithm>
+#include <csignal>
+#include <iostream>
+#include <new>
+
+namespace examples {
+
+using seppo::printable;
+
+bool is_help(const std::string& argument) { return argument == "--help" || argument == "-h"; }
+
+void print_version(const std::string& program) { std::cout << program << " (seppo) " << SEPPO_VERSION << "\n"; }
+
+int guarded(const char* argv0, const std::function<int()>& f) {
+  // A file opened while a standard stream is closed would become that stream.
+  int spare = ::open("/dev/null", O_RDWR);
+  while (spare >= 0 && spare <= STDERR_FILENO) spare = ::open("/dev/null", O_RDWR);
+  if (spare >= 0) ::close(spare);
+  const auto complain = [&](const std::string& what, int code) {
+    std::cerr << std::filesystem::path(argv0).filename().string() << ": " << what << std::endl;
+    return code;
+  };
+  constexpr int kUsage = 2, kFailure = 1, kInputOutput = 74;
+  ::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit is then an error of the call that writes it
+  try {
+    const int code = f();
+    return std::cout.flush().good() ? code : complain("standard output: cannot write", kInputOutput);
+  } catch (const UsageError& e) {
+    return complain(e.what(), kUsage);
+  } catch (const Interrupted& e) {
+    return 128 + e.signal;
+  } catch (const seppo::FileError& e) {
+    return complain(e.what(), kInputOutput);
+  } catch (const std::filesystem::filesystem_error& e) {
+    return complain(printable(e.what(), 300), kInputOutput);
+  } catch (const std::bad_alloc&) {
+    return complain("out of memory", kFailure);
+  } catch (const std::exception& e) {
+    return complain(e.what(), kFailure);
+  }
+}
+
+int run_commands(int argc, char** argv, const std::string& about, const std::vector<Command>& commands) {
+  return guarded(argv[0], [&] {
+    const std::string program = std::filesystem::path(argv[0]).filename().string();
+    const std::string name = argc > 1 ? argv[1] : "";
+    if (is_help(name) || name == "help") {
+      std::cout << wrapped_paragraphs(about) << fmt::format("\nusage: {} COMMAND [options]\n\n", program);
+      for (const Command& command : commands) std::cout << help_entry(command.name, command.summary);
+      std::cout << fmt::format("\n`{} COMMAND --help` lists the options of a command.\n", program);
+      return 0;
+    }
+    if (name == "--version") {
+      print_version(program);
+      return 0;
+    }
+    const auto found = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
+    if (found == commands.end()) {
+      std::vector<std::string> names;
+      for (const Command& command : commands) names.push_back(command.name);
+      throw UsageError(fmt::format("{}; give one of {} (--help for more)",
+                                   name.empty() ? "no command" : "unknown command '" + printable(name) + "'",
+                                   fmt::join(names, ", ")));
+    }
+    return found->run(Arguments(argv + 2, argv + argc));
+  });
+}
+
+}  // namespace examples

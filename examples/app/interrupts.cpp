@@ -1,0 +1,35 @@
+// Signal handlers that only take a note.
+#include "app/interrupts.h"
+
+#include <unistd.h>
+#include <iterator>
+
+namespace examples {
+namespace {
+
+volatile std::sig_atomic_t caught = 0;
+
+void note(int signal) {
+  if (!caught)
+    caught = signal;
+  else if (signal != SIGPIPE)  // each line that nobody reads raises another
+    ::_exit(128 + signal);
+}
+
+}  // namespace
+
+CatchInterrupts::CatchInterrupts() {
+  struct sigaction action {};
+  action.sa_handler = note;
+  action.sa_flags = SA_RESTART;
+  caught = 0;
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &action, &old_[i]);
+}
+
+CatchInterrupts::~CatchInterrupts() {
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &old_[i], nullptr);
+}
+
+int CatchInterrupts::signal() const { return caught; }
+
+}  // namespace examples

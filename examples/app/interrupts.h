@@ -1,0 +1,30 @@
+// Signals that ask a training to end: the first lets it save, the second ends the program at once.
+#pragma once
+
+#include <csignal>
+#include <cstddef>
+
+namespace examples {
+
+// Thrown once all is saved; the program then exits with 128 + signal.
+struct Interrupted {
+  int signal;
+};
+
+// While it lives, SIGINT, SIGTERM, SIGHUP and, where the reader of standard output or error has gone, SIGPIPE are
+// noted.
+class CatchInterrupts {
+ public:
+  CatchInterrupts();
+  ~CatchInterrupts();
+  CatchInterrupts(const CatchInterrupts&) = delete;
+  CatchInterrupts& operator=(const CatchInterrupts&) = delete;
+
+  int signal() const;  // the first that came; 0 for none
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+  struct sigaction old_[sizeof kSignals / sizeof kSignals[0]]{};
+};
+
+}  // namespace examples

@@ -1,0 +1,39 @@
+// Lines of JSON, each written at once: a training that is killed has all lines until its last checkpoint.
+#include "app/metrics_log.h"
+
+#include <seppo/autograd/core/check.h>
+#include <seppo/nn/data/text.h>
+#include <seppo/nn/io/atomic_file.h>
+#include <seppo/nn/io/json.h>
+
+namespace examples {
+
+using nlohmann::json;
+
+MetricsLog::MetricsLog(const std::filesystem::path& file, std::int64_t step) : name_(seppo::printable_path(file)) {
+  std::string kept;
+  if (step > 0) {
+    std::ifstream before(file);
+    for (std::string text; std::getline(before, text);) try {
+        json line = seppo::parse_json(text, name_);
+        if (line.at("step").get<std::int64_t>() > step) continue;
+        kept += text + "\n";
+        earlier_.push_back(std::move(line));
+      } catch (const std::exception&) {  // the end of a line that was being written when the training was killed
+        continue;
+      }
+  }
+  seppo::write_file_atomically(file, kept);
+  stream_.open(file, std::ios::app);
+  check();
+}
+
+double MetricsLog::earlier_seconds() const {
+  for (auto line = earlier_.rbegin(); line != earlier_.rend(); ++line)
+    if (line->contains("seconds") && (*line)["seconds"].is_number()) return (*line)["seconds"].get<double>();
+  return 0;
+}
+
+void MetricsLog::check() const { seppo::check<seppo::FileError>(stream_.good(), name_, ": cannot write"); }
+
+}  // namespace examples

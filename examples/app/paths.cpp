@@ -1,0 +1,81 @@
+// Paths of options, examined before they are used.
+#include "app/paths.h"
+
+#include "app/command_line.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+namespace examples {
+
+namespace fs = std::filesystem;
+using seppo::printable_path;
+
+namespace {
+
+const char* kind_of(fs::file_type type) {
+  switch (type) {
+    case fs::file_type::directory:
+      return "a folder";
+    case fs::file_type::fifo:
+      return "a pipe";
+    case fs::file_type::socket:
+      return "a socket";
+    case fs::file_type::block:
+    case fs::file_type::character:
+      return "a device";
+    default:
+      return nullptr;
+  }
+}
+
+// Throws UsageError for what cannot be examined, such as a name that is too long.
+fs::file_type type_of(const std::string& option, const fs::path& path) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::none)
+    throw UsageError(fmt::format("--{}: '{}': {}", option, printable_path(path), error.message()));
+  return type;
+}
+
+bool is_writable_folder(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_directory(folder, error) && ::access(folder.c_str(), W_OK | X_OK) == 0;
+}
+
+[[noreturn]] void refuse(const std::string& option, const fs::path& path, const char* what) {
+  throw UsageError(fmt::format("--{}: '{}' is {}, not a file", option, printable_path(path), what));
+}
+
+}  // namespace
+
+void check_input(const std::string& option, const fs::path& path) {
+  const fs::file_type type = type_of(option, path);
+  if (type == fs::file_type::not_found)
+    throw UsageError(fmt::format("--{}: there is no file '{}'", option, printable_path(path)));
+  if (const char* kind = kind_of(type)) refuse(option, path, kind);
+}
+
+void check_not_special(const std::string& option, const fs::path& path) {
+  const fs::file_type type = type_of(option, path);
+  if (type != fs::file_type::directory && kind_of(type)) refuse(option, path, kind_of(type));
+}
+
+void check_output(const std::string& option, const fs::path& path) {
+  if (const char* kind = kind_of(type_of(option, path))) refuse(option, path, kind);
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!path.has_filename() || !is_writable_folder(folder))
+    throw UsageError(fmt::format("--{}: cannot write to '{}'", option, printable_path(path)));
+}
+
+void prepare_folder(const std::string& option, const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder, error) && !fs::is_directory(folder, error))
+    throw UsageError(fmt::format("--{}: '{}' is not a folder", option, printable_path(folder)));
+  fs::create_directories(folder, error);
+  if (!is_writable_folder(folder))
+    throw UsageError(fmt::format("--{}: cannot write to folder '{}'", option, printable_path(folder)));
+}
+
+}  // namespace examples

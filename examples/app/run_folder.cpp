@@ -1,0 +1,143 @@
+// RunFolder: numbered files, and the order in which they come and go.
+#include "app/run_folder.h"
+
+#include <seppo/nn/data/text.h>
+#include <seppo/nn/io/safetensors.h>
+
+#include <charconv>
+#include <map>
+#include <string>
+
+namespace examples {
+
+using seppo::check;
+using seppo::FileError;
+using seppo::FormatError;
+using seppo::printable_path;
+
+namespace {
+
+namespace fs = std::filesystem;
+using Files = std::map<std::int64_t, fs::path>;
+
+constexpr const char* kCheckpoints = "checkpoints";
+constexpr const char* kLast = "last";
+constexpr const char* kSetAside = "checkpoints/best.safetensors";
+
+const fs::path& made(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  check<FileError>(!error, printable_path(folder), ": cannot be made: ", error.message());
+  return folder;
+}
+
+void remove_file(const fs::path& file) {
+  std::error_code error;
+  fs::remove(file, error);
+  check<FileError>(!error, printable_path(file), ": cannot be removed: ", error.message());
+}
+
+// The files STEP.safetensors of a folder.
+Files numbered_files(const fs::path& folder) {
+  Files files;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().stem();
+    std::int64_t step = -1;
+    const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), step);
+    if (failure == std::errc() && end == name.data() + name.size() && entry.path().extension() == ".safetensors")
+      files[step] = entry.path();
+  }
+  return files;
+}
+
+fs::path numbered(const fs::path& folder, std::int64_t step) {
+  return folder / (std::to_string(step) + ".safetensors");
+}
+
+void keep_last(const fs::path& folder, std::size_t count) {
+  Files files = numbered_files(folder);
+  while (files.size() > count) remove_file(files.extract(files.begin()).mapped());
+}
+
+void remove_all_but(const fs::path& folder, std::int64_t step) {
+  for (const auto& [other, file] : numbered_files(folder))
+    if (other != step) remove_file(file);
+}
+
+void remove_after(const fs::path& folder, std::int64_t step) {
+  for (const auto& [other, file] : numbered_files(folder))
+    if (other > step) remove_file(file);
+}
+
+}  // namespace
+
+RunFolder::RunFolder(fs::path folder) : folder_(std::move(folder)), lock_(made(folder_), seppo::File::Open::folder) {
+  check<FileError>(lock_.try_lock(), printable_path(folder_), ": another training is writing into this folder");
+  for (const fs::path& place : {folder_, folder_ / kCheckpoints, folder_ / kLast}) {
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(place, error))
+      if (seppo::is_temporary_name(entry.path())) remove_file(entry.path());
+  }
+}
+
+bool RunFolder::is_used() const { return fs::exists(model()) || !numbered_files(folder_ / kCheckpoints).empty(); }
+
+void RunFolder::go_on_from(std::int64_t step) {
+  is_new_ = false;
+  remove_after(folder_ / kCheckpoints, step);
+  remove_after(folder_ / kLast, step);
+  std::error_code error;
+  if (fs::exists(folder_ / kSetAside)) fs::rename(folder_ / kSetAside, model(), error);
+  check<FileError>(!error, printable_path(model()), ": cannot be replaced: ", error.message());
+}
+
+void RunFolder::save_checkpoint(std::int64_t step, std::size_t keep, Write write) {
+  const fs::path folder = made(folder_ / kCheckpoints);
+  write(numbered(folder, step));
+  if (is_new_) {  // what is left of an earlier training is not to be taken for this one's
+    remove_all_but(folder, step);
+    remove_all_but(folder_ / kLast, step);
+    remove_file(folder_ / kSetAside);
+    is_new_ = false;
+  }
+  keep_last(folder, keep);
+}
+
+void RunFolder::save_last(std::int64_t step, std::size_t keep, Write write) {
+  const fs::path folder = made(folder_ / kLast);
+  write(numbered(folder, step));
+  if (!is_new_) keep_last(folder, keep + 1);  // the checkpoint before this step needs those of until then
+}
+
+std::vector<fs::path> RunFolder::last_models(std::size_t keep) const {
+  std::vector<fs::path> files;
+  for (const auto& [step, file] : numbered_files(folder_ / kLast)) files.push_back(file);
+  files.erase(files.begin(), files.end() - static_cast<std::ptrdiff_t>(std::min(keep, files.size())));
+  return files;
+}
+
+void RunFolder::save_model(Write write, bool is_at_the_end) {
+  const fs::path aside = folder_ / kSetAside;
+  std::error_code error;
+  if (is_at_the_end && fs::exists(model()) && !fs::exists(aside)) {
+    const fs::path copy = folder_ / kCheckpoints / "copy";
+    if (fs::copy_file(model(), copy, fs::copy_options::overwrite_existing, error)) fs::rename(copy, aside, error);
+    check<FileError>(!error, printable_path(aside), ": cannot be made: ", error.message());
+  }
+  write(model());
+}
+
+std::optional<fs::path> newest_checkpoint(const fs::path& folder,
+                                          seppo::FunctionRef<void(const FormatError&)> damaged) {
+  const Files files = numbered_files(folder / kCheckpoints);
+  for (auto at = files.rbegin(); at != files.rend(); ++at) try {
+      seppo::SafeTensorsFile(at->second).verify();
+      return at->second;
+    } catch (const FormatError& e) {
+      damaged(e);
+    }
+  return std::nullopt;
+}
+
+}  // namespace examples

@@ -1,0 +1,45 @@
+// The one door for text of strangers: files and standard input as UTF-8, in pieces, in lines or as a whole.
+//
+// What cannot be read, also midway, is a FileError; a byte that is not text is a FormatError that names the place,
+// "pairs.tsv:12:7: byte 0xff is not UTF-8". A byte order mark at the beginning is left out.
+#pragma once
+
+#include <seppo/autograd/core/function_ref.h>
+#include <seppo/nn/io/atomic_file.h>
+
+#include <optional>
+#include <string_view>
+
+namespace examples {
+
+class TextReader {
+ public:
+  explicit TextReader(const std::filesystem::path& path);  // a regular file
+  TextReader();                                            // standard input
+
+  // The next whole characters, about 256 KiB, or what standard input has; empty at the end. Valid until the next call.
+  std::string_view next();
+  // Where byte `at` of the piece that next() gave is: "pairs.tsv:12:7", line and column counted from 1, in characters.
+  std::string where(std::size_t at) const;
+  // Calls f with each remaining line, without its LF or CR LF.
+  void for_each_line(seppo::FunctionRef<void(std::string_view line)> f);
+
+ private:
+  struct Place {
+    std::size_t line = 1, column = 1;
+  };
+  Place place_of(std::size_t at) const;
+  std::size_t read(char* to, std::size_t size);
+  bool read_more();
+
+  std::string name_, buffer_;
+  std::optional<seppo::File> file_;
+  std::size_t shown_ = 0;  // of the buffer, by next()
+  Place place_;            // of the buffer's first byte
+  bool is_at_start_ = true;
+};
+
+// The whole file.
+std::string read_text(const std::filesystem::path& path);
+
+}  // namespace examples

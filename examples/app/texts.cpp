@@ -1,0 +1,32 @@
+// The texts that a command is asked about: its words, or the lines of standard input.
+#include "app/command_line.h"
+
+#include "app/text_file.h"
+
+#include <seppo/autograd/core/check.h>
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+namespace examples {
+
+void for_each_text(const Arguments& texts, const std::function<void(const std::string&)>& f) {
+  for (const std::string& text : texts) f(text);
+  if (!texts.empty()) return;
+  int number = 0;
+  TextReader().for_each_line([&](std::string_view line) {
+    ++number;
+    if (seppo::split_blanks(line).empty()) {
+      std::cout << std::endl;
+      return;
+    }
+    try {
+      f(std::string(line));
+    } catch (const seppo::Error& e) {
+      throw seppo::FormatError(fmt::format("standard input:{}: {}", number, e.what()));
+    }
+  });
+}
+
+}  // namespace examples

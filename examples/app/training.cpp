@@ -1,0 +1,254 @@
+// The training loop as a program shows it. A checkpoint depends on nothing but the options, the data and the step, so
+// that a training which was cut anywhere ends with the same bytes.
+#include "app/training.h"
+
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/nn/data/text.h>
+#include <seppo/nn/io/json.h>
+#include <seppo/nn/summary.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace examples {
+
+using nlohmann::json;
+using seppo::check;
+using seppo::FormatError;
+using seppo::printable_path;
+
+namespace {
+
+constexpr const char* kRunKey = "seppo.run";  // what a checkpoint knows beside the trainer's state: data and best
+
+seppo::SamplerConfig sampler_config(const TrainingConfig& c) {
+  seppo::SamplerConfig config = c.sampler;
+  config.seed = c.trainer.seed;
+  return config;
+}
+
+seppo::TrainerConfig trainer_config(const TrainingConfig& c, std::int64_t steps) {
+  seppo::TrainerConfig config = c.trainer;
+  config.steps = steps;
+  return config;
+}
+
+std::string text_of(std::int64_t epoch, const Evaluation& e) {
+  std::string text = fmt::format("epoch {:>4} | val_loss {:#.4g}", epoch, e.val_loss);
+  for (const auto& [key, value] : e.measures.items())
+    if (value.is_number_float()) text += fmt::format(" | {} {:#.4g}", key, value.get<double>());
+  return text;
+}
+
+std::string dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+}  // namespace
+
+std::string used_folder(const std::filesystem::path& folder) {
+  const std::string name = printable_path(folder);
+  return fmt::format("--out: an earlier training is in '{}'; --overwrite replaces it, --resume {} goes on with it",
+                     name, name);
+}
+
+Training::Training(const Run& run, const std::string& program, seppo::Parameters& parameters, const json& config,
+                   const Task& task)
+    : run_(run),
+      program_(program),
+      parameters_(parameters),
+      config_(config),
+      task_(task),
+      folder_(run.out),
+      sampler_(task.examples, sampler_config(run.training), task.lengths),
+      steps_(run.training.epochs * sampler_.batches_per_epoch()),
+      trainer_(parameters, trainer_config(run.training, steps_)),
+      progress_(run.log_format, steps_, run.log_interval) {
+  if (run_.resume.empty() && !run_.overwrite && folder_.is_used()) throw UsageError(used_folder(run_.out));
+  progress_.note(fmt::format("{}: {} parameters, {}, {} threads", program_, parameters_.count(), task_.data,
+                             seppo::num_threads()));
+  if (run_.training.trainer.warmup_steps >= steps_)
+    progress_.note(fmt::format("--warmup-steps: {} are as many as all steps, {}, or more: the peak is not passed",
+                               run_.training.trainer.warmup_steps, steps_));
+  if (!run_.resume.empty()) resume();
+  metrics_.emplace(run_.out / "metrics.jsonl", trainer_.steps());
+  progress_.start_at(trainer_.steps());
+  if (run_.report) begin_report();
+}
+
+void Training::resume() {
+  const auto tell = [&](const FormatError& e) {
+    progress_.note(fmt::format("{}: passed over: {}", program_, e.what()));
+  };
+  const auto newest = newest_checkpoint(run_.out, tell);
+  check<FormatError>(newest.has_value(), printable_path(run_.out), ": has no checkpoint to go on from");
+  const seppo::SafeTensorsFile file(*newest);
+  const auto found = file.metadata().find(kRunKey);
+  const json state =
+      found == file.metadata().end() ? json() : seppo::parse_json(found->second, file.name() + ": " + kRunKey);
+  const bool is_right = state.is_object() && state.contains("data") && state["data"].is_string() &&
+                        state.contains("best") && (state["best"].is_null() || state["best"].is_array());
+  check<FormatError>(is_right, file.name(), ": ", kRunKey, " is not the state of a training");
+  const std::string digest = state["data"].get<std::string>();
+  check<FormatError>(digest == task_.digest, file.name(), ": the data have changed: their digest was ",
+                     seppo::printable(digest), ", and is ", task_.digest);
+  trainer_.load(file);
+  const std::int64_t step = trainer_.steps();
+  sampler_.seek(step);
+  folder_.go_on_from(step);
+  saved_ = step;
+  progress_.note(fmt::format("{}: goes on after step {}", program_, step));
+  if (state["best"].is_array()) best_ = {state["best"].at(0), state["best"].at(1), state["best"].at(2)};
+  if (best_.step == step) save_model(/*is_at_the_end=*/false);  // it may have been killed between the two files
+  has_model_ = best_.step > 0 && std::filesystem::exists(folder_.model());
+  if (!has_model_) best_ = {};
+}
+
+void Training::begin_report() {
+  const int first = 0;
+  const std::string model = seppo::summary(parameters_, [&] { task_.loss({&first, 1}); });
+  page_.emplace(run_.out / "report.html", Report::Facts{task_.title, task_.about, model, config_, steps_});
+  for (const json& line : metrics_->earlier()) {
+    if (line.contains("val_loss"))
+      page_->add_evaluation(line["step"], line);
+    else if (line.contains("loss") && line["loss"].is_number())  // not that of a skipped step
+      page_->add_step({line["step"], line["loss"], line["accuracy"], line["gradient_norm"], line["lr"]});
+  }
+}
+
+Result Training::run() {
+  while (!is_over()) {
+    step();
+    if (is_evaluation_due())
+      evaluate_and_save();
+    else if (run_.save_interval > 0 && trainer_.steps() % run_.save_interval == 0)
+      save_checkpoint();
+  }
+  if (saved_ != trainer_.steps()) save_checkpoint();
+  if (interrupts_.signal()) end_interrupted();
+  const Evaluation kept = finish();
+  return {trainer_.steps(), seconds(), kept.summary()};
+}
+
+void Training::step() {
+  const seppo::StepResult now = trainer_.step(sampler_.next(), task_.loss);
+  progress_.step(now);
+  if (now.is_skipped) progress_.note(fmt::format("step {}: loss or gradient is not finite; left out", now.step));
+  if (page_) page_->add_step(now);
+  if (now.step % run_.log_interval != 0 && !is_over()) return;
+  metrics_->write({{"step", now.step},
+                   {"epoch", sampler_.epoch()},
+                   {"loss", now.loss},
+                   {"accuracy", now.accuracy},
+                   {"gradient_norm", now.gradient_norm},
+                   {"lr", now.lr},
+                   {"seconds", seconds()}});
+}
+
+bool Training::is_over() const {
+  const int most = run_.training.max_steps;
+  return interrupts_.signal() || trainer_.steps() >= steps_ || (most > 0 && trainer_.steps() >= most);
+}
+
+bool Training::is_evaluation_due() const {
+  return trainer_.steps() % sampler_.batches_per_epoch() == 0 && sampler_.epoch() % run_.training.eval_interval == 0;
+}
+
+// Of the parameters as they are. What is not finite ends the training: what was saved before stays.
+Evaluation Training::evaluate() {
+  kept_.reset();
+  const Evaluation evaluation = task_.evaluate();
+  json logged = evaluation.summary();
+  for (const auto& [key, value] : logged.items())
+    if (value.is_number_float() && !std::isfinite(value.get<double>()))
+      seppo::fail<seppo::NumericError>("evaluation after step ", trainer_.steps(), ": ", key, " is ",
+                                       value.get<double>(), "; what was saved before is kept");
+  progress_.note(text_of(sampler_.epoch(), evaluation));
+  logged.update({{"epoch", sampler_.epoch()}, {"step", trainer_.steps()}});
+  metrics_->write(logged);
+  if (page_) page_->add_evaluation(trainer_.steps(), logged);
+  return evaluation;
+}
+
+Best Training::rank(const Evaluation& evaluation) const {
+  const std::string& by = run_.training.best;
+  const double score = by == "last"   ? static_cast<double>(trainer_.steps())
+                       : by == "loss" ? -evaluation.val_loss
+                                      : evaluation.measures.at("val_" + by).get<double>();
+  return {trainer_.steps(), score, evaluation.val_loss};
+}
+
+void Training::evaluate_and_save() {
+  const Evaluation evaluation = evaluate();
+  const Best now = rank(evaluation);
+  const bool is_best = now.is_above(best_);
+  if (is_best) best_ = now;
+  if (run_.training.average > 1)
+    folder_.save_last(now.step, static_cast<std::size_t>(run_.training.average),
+                      [&](const auto& file) { seppo::save_checkpoint(file, parameters_, {}); });
+  save_checkpoint();
+  if (is_best) save_model(false), kept_ = evaluation;
+  if (page_ && !is_over()) page_->write(task_.samples ? task_.samples() : std::vector<Sample>(), false);
+}
+
+void Training::save_checkpoint() {
+  const json best = best_.step > 0 ? json{best_.step, best_.score, best_.loss} : json();
+  folder_.save_checkpoint(trainer_.steps(), static_cast<std::size_t>(run_.keep), [&](const auto& file) {
+    trainer_.save(file,
+                  {{seppo::kConfigKey, dumped(config_)}, {kRunKey, dumped({{"data", task_.digest}, {"best", best}})}});
+  });
+  saved_ = trainer_.steps();
+  metrics_->check();
+}
+
+void Training::save_model(bool is_at_the_end) {
+  const std::filesystem::path config_file = run_.out / "config.json";
+  if (!has_config_) std::filesystem::remove(config_file);  // never beside the model of another training
+  folder_.save_model(
+      [&](const auto& file) {
+        seppo::save_checkpoint(file, parameters_, {{seppo::kConfigKey, dumped(config_)}});
+      },
+      is_at_the_end);
+  if (!has_config_)
+    seppo::write_file_atomically(config_file, config_.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  has_config_ = has_model_ = true;
+}
+
+// The model to keep: the best of the evaluations, of the parameters at the end, and of the mean of the last models.
+Evaluation Training::finish() {
+  if (!is_evaluation_due() || !has_model_) keep_if_better();
+  const auto models = folder_.last_models(static_cast<std::size_t>(run_.training.average));
+  if (run_.training.average > 1 && models.size() > 1) {
+    seppo::load_average(models, parameters_);
+    if (keep_if_better())
+      progress_.note(fmt::format("the mean of the last {} models is better, and kept", models.size()));
+  }
+  if (!kept_) {
+    seppo::load_checkpoint(folder_.model(), parameters_);
+    kept_ = task_.evaluate();
+  }
+  metrics_->check();
+  if (page_) page_->write(task_.samples ? task_.samples() : std::vector<Sample>(), true);
+  return *kept_;
+}
+
+bool Training::keep_if_better() {
+  const Evaluation evaluation = evaluate();
+  const Best now = rank(evaluation);
+  if (has_model_ && !now.is_above(best_)) return false;
+  best_ = now;
+  save_model(/*is_at_the_end=*/true);
+  kept_ = evaluation;
+  return true;
+}
+
+void Training::end_interrupted() {
+  const int signal = interrupts_.signal();
+  progress_.note(trainer_.steps() == 0
+                     ? fmt::format("{} before the first step; nothing was saved", ::strsignal(signal))
+                     : fmt::format("{}: interrupted after step {}; saved. To go on: {} train --resume {}",
+                                   ::strsignal(signal), trainer_.steps(), program_, printable_path(run_.out)));
+  throw Interrupted{signal};
+}
+
+}  // namespace examples

@@ -1,0 +1,68 @@
+// One training of a program, from its first step or from a checkpoint to its end.
+#pragma once
+
+#include "app/interrupts.h"
+#include "app/metrics_log.h"
+#include "app/run.h"
+#include "app/run_folder.h"
+
+#include <limits>
+#include <optional>
+
+namespace examples {
+
+// The evaluation whose model is kept.
+struct Best {
+  std::int64_t step = 0;  // 0: there is none yet
+  double score = -std::numeric_limits<double>::infinity(), loss = std::numeric_limits<double>::infinity();
+
+  bool is_above(const Best& other) const { return score > other.score || (score == other.score && loss < other.loss); }
+};
+
+// Why a folder with an earlier training is refused.
+std::string used_folder(const std::filesystem::path& folder);
+
+class Training {
+ public:
+  // `config` is what model.safetensors, checkpoints and config.json say.
+  Training(const Run& run, const std::string& program, seppo::Parameters& parameters, const nlohmann::json& config,
+           const Task& task);
+  Result run();
+
+ private:
+  void resume();
+  void begin_report();
+  void step();
+  bool is_over() const;
+  bool is_evaluation_due() const;
+  Evaluation evaluate();
+  Best rank(const Evaluation& evaluation) const;
+  void evaluate_and_save();
+  void save_checkpoint();
+  void save_model(bool is_at_the_end);
+  Evaluation finish();
+  bool keep_if_better();
+  [[noreturn]] void end_interrupted();
+  double seconds() const { return metrics_->earlier_seconds() + progress_.seconds(); }
+
+  const Run& run_;
+  std::string program_;
+  seppo::Parameters& parameters_;
+  const nlohmann::json& config_;
+  const Task& task_;
+  RunFolder folder_;
+  seppo::Sampler sampler_;
+  std::int64_t steps_;  // of all epochs
+  seppo::Trainer trainer_;
+  CatchInterrupts interrupts_;
+  Progress progress_;
+  std::optional<MetricsLog> metrics_;
+  std::optional<Report> page_;
+  Best best_;                       // of the evaluations in their turn
+  std::int64_t saved_ = 0;          // step of the last checkpoint
+  bool has_model_ = false;          // of this training
+  bool has_config_ = false;         // config.json is that of this training
+  std::optional<Evaluation> kept_;  // of the model that is kept, if the last evaluation was of it
+};
+
+}  // namespace examples

@@ -1,0 +1,117 @@
+// What strangers wrote: shown safely, and read through one door.
+#define BOOST_TEST_MODULE text
+#include "app/text_file.h"
+
+#include <seppo/autograd/core/check.h>
+#include <seppo/nn/data/text.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <unistd.h>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <type_traits>
+
+using namespace seppo;
+using examples::read_text;
+using examples::TextReader;
+
+namespace {
+
+std::string shown(std::string_view text, std::size_t limit = 60) { return printable(text, limit); }
+
+// A file of this content, and what reading it says.
+struct TextFile {
+  std::filesystem::path path = std::filesystem::temp_directory_path() / ("seppo-text-" + std::to_string(::getpid()));
+  explicit TextFile(const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
+  ~TextFile() { std::filesystem::remove(path); }
+
+  std::vector<std::string> lines() const {
+    std::vector<std::string> lines;
+    TextReader(path).for_each_line([&](std::string_view line) { lines.emplace_back(line); });
+    return lines;
+  }
+  std::string refusal() const try {
+    read_text(path);
+    return "none";
+  } catch (const FormatError& e) {
+    return std::string(e.what()).substr(path.string().size());
+  }
+};
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(printable_text_is_safe_on_a_terminal) {
+  BOOST_CHECK_EQUAL(shown("a\x1b[31m\n\x7f"), "a\\x1b[31m\\x0a\\x7f");
+  BOOST_CHECK_EQUAL(shown("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"), "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80");
+  BOOST_CHECK_EQUAL(shown("\xc3"), "\\xc3");
+  BOOST_CHECK_EQUAL(shown("\xc0\x80"), "\\xc0\\x80");
+  BOOST_CHECK_EQUAL(shown("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+  BOOST_CHECK_EQUAL(shown("\xed\x9f\xbf"), "\xed\x9f\xbf");  // the last before the surrogates
+  BOOST_CHECK_EQUAL(shown(std::string(100, 'x'), 10), "xxxxxxxxxx...");
+  BOOST_CHECK_EQUAL("path " + printable("\n") + concat_text("/", printable("\t")), "path \\x0a/\\x09");
+  BOOST_CHECK_EQUAL(concat_text("a long text before ", printable("xxxxx", 3)), "a long text before xxx...");
+}
+
+// Naming a text in check() costs nothing as long as all is well; and what would not outlive the naming is copied.
+BOOST_AUTO_TEST_CASE(a_text_is_escaped_only_when_it_is_shown) {
+  const std::string text = "x";
+  const std::filesystem::path path = "p";
+  static_assert(std::is_trivially_copyable_v<decltype(printable(text))>);
+  static_assert(std::is_trivially_copyable_v<decltype(printable_path(path))>);
+  static_assert(std::is_same_v<decltype(printable(text + "y")), std::string>);
+  static_assert(std::is_same_v<decltype(printable_path(path / "y")), std::string>);
+  BOOST_CHECK_EXCEPTION((fail<FormatError>("'", printable("a\n"), "'")), FormatError,
+                        [](const FormatError& e) { return e.what() == std::string("'a\\x0a'"); });
+}
+
+BOOST_AUTO_TEST_CASE(the_length_of_what_is_utf8) {
+  const std::string good = "aé→😀";
+  for (std::size_t before = 0; before < 20; ++before) {
+    const std::string text = std::string(before, 'x') + good;
+    BOOST_CHECK_EQUAL(utf8_length(text), text.size());
+    for (const char* bad : {"\x80", "\xff", "\xc3", "\xe2\x82", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80"}) {
+      BOOST_CHECK_EQUAL(utf8_length(text + bad), text.size());
+      BOOST_CHECK_EQUAL(utf8_length(text + bad + "more than eight"), text.size());
+    }
+  }
+  BOOST_CHECK_EQUAL(utf8_length(""), 0);
+  for (const auto& [character, number] : {std::pair{"a", 97u}, {"é", 0xE9u}, {"→", 0x2192u}, {"😀", 0x1F600u}})
+    BOOST_CHECK_EQUAL(static_cast<unsigned>(code_point(character)), number);
+}
+
+BOOST_AUTO_TEST_CASE(lines_of_a_file) {
+  BOOST_CHECK(TextFile("").lines() == Lines{});
+  BOOST_CHECK((TextFile("a\n\nb").lines() == Lines{"a", "", "b"}));
+  BOOST_CHECK((TextFile("a\r\nb\rc\r\n\r\n").lines() == Lines{"a", "b\rc", ""}));
+  BOOST_CHECK((TextFile("\xef\xbb\xbf"
+                        "a\n\xef\xbb\xbf")
+                   .lines() == Lines{"a", "\xef\xbb\xbf"}));
+  BOOST_CHECK(TextFile("\xef\xbb\xbf").lines() == Lines{});
+}
+
+// Whatever is cut by the end of a piece, 2^18 bytes: lines, their ends, characters.
+BOOST_AUTO_TEST_CASE(pieces_leave_no_trace) {
+  for (std::size_t before = (1 << 18) - 6; before < (1 << 18) + 2; ++before) {
+    const std::string first(before, 'x'), content = first + "😀\r\né\n" + first;
+    const TextFile file(content);
+    BOOST_CHECK(read_text(file.path) == content);
+    BOOST_CHECK((file.lines() == Lines{first + "😀", "é", first}));
+    BOOST_CHECK_EQUAL(TextFile(first + "é\xff").refusal(),
+                      ":1:" + std::to_string(before + 2) + ": byte 0xff is not UTF-8");
+    BOOST_CHECK_EQUAL(TextFile(content + "\n→\xe2\x82").refusal(), ":4:2: byte 0xe2 is not UTF-8");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_text_is_named_by_its_place) {
+  BOOST_CHECK_EQUAL(TextFile("ab\nc\xff").refusal(), ":2:2: byte 0xff is not UTF-8");
+  BOOST_CHECK_EQUAL(TextFile("é\xc3").refusal(), ":1:2: byte 0xc3 is not UTF-8");
+  BOOST_CHECK_EQUAL(TextFile("\xed\xa0\x80").refusal(), ":1:1: byte 0xed is not UTF-8");
+  BOOST_CHECK_EQUAL(TextFile(std::string("a\n\0b", 4)).refusal(), ":2:1: byte 0x00 is not text");
+  BOOST_CHECK_THROW(read_text("/nowhere"), FileError);
+  BOOST_CHECK_THROW(read_text("/tmp"), FileError);
+  BOOST_CHECK_THROW(read_text("/proc/self/mem"), FileError);  // EIO at its first byte, which nothing is mapped to
+}
