@@ -2,17 +2,17 @@
 
 function(seppo_strict target)
   if(PROJECT_IS_TOP_LEVEL)
-    target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow> -Wconversion -Wsign-conversion
-                           -Wdouble-promotion -Werror
-                           # g++ 12 sees overlaps in std::string that cannot be (GCC bug 105329).
-                           $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow> -Wconversion -Wsign-conversion -Werror
+                           # To clang 14 double{x} is no less implicit than x. g++ 12 sees overlaps in std::string that
+                           # cannot be (GCC bug 105329).
+                           $<$<CXX_COMPILER_ID:GNU>:-Wdouble-promotion> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
   endif()
   if(SEPPO_SANITIZE)
-    target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-sanitize-recover=all
+    target_compile_options(${target} PUBLIC -fsanitize=${SEPPO_SANITIZE} -fno-sanitize-recover=all
                            -fno-omit-frame-pointer)
     # With the sanitizers on, g++ 12 suspects std::function of being uninitialised.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-    target_link_options(${target} PUBLIC -fsanitize=address,undefined)
+    target_link_options(${target} PUBLIC -fsanitize=${SEPPO_SANITIZE})
   endif()
 endfunction()
 

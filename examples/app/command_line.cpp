@@ -214,8 +214,9 @@ void CommandLine::apply(const json& all, const std::string& where) {
   for (const auto& [key, part] : parts_) {
     const json fields = all.value(key, json::object());
     for (const auto& [field, value] : fields.items()) {
-      const auto option = std::find_if(options_.begin(), options_.end(),
-                                       [&](const Option& o) { return o.key == key && o.field == field; });
+      const auto option =
+          std::find_if(options_.begin(), options_.end(),
+                       [&, key = key, field = field](const Option& o) { return o.key == key && o.field == field; });
       if (option == options_.end())
         throw UsageError(fmt::format("{}: '{}' of '{}' is not known", where, printable(field), key));
       if (option->help.empty()) continue;  // set by the data

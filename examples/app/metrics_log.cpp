@@ -6,6 +6,8 @@
 #include <seppo/nn/io/atomic_file.h>
 #include <seppo/nn/io/json.h>
 
+#include <algorithm>
+
 namespace examples {
 
 using nlohmann::json;
@@ -32,6 +34,10 @@ double MetricsLog::earlier_seconds() const {
   for (auto line = earlier_.rbegin(); line != earlier_.rend(); ++line)
     if (line->contains("seconds") && (*line)["seconds"].is_number()) return (*line)["seconds"].get<double>();
   return 0;
+}
+
+void MetricsLog::write(const json& line) {
+  if (std::ranges::find(earlier_, line) == earlier_.end()) stream_ << line << std::endl;
 }
 
 void MetricsLog::check() const { seppo::check<seppo::FileError>(stream_.good(), name_, ": cannot write"); }

@@ -20,8 +20,9 @@ class MetricsLog {
   const std::vector<nlohmann::json>& earlier() const { return earlier_; }  // lines of a training that goes on
   double earlier_seconds() const;                                          // that it took
 
-  // A failure shows in check(), so that what is worth more than a line can be saved before.
-  void write(const nlohmann::json& line) { stream_ << line << std::endl; }
+  // Nothing for a line that is there from before the training went on. A failure shows in check(), so that what is
+  // worth more than a line can be saved first.
+  void write(const nlohmann::json& line);
   void check() const;  // throws seppo::FileError if a line was lost
 
  private:

@@ -1,0 +1,265 @@
+// Nothing is lost: trainings that are stopped or killed go on, folders are not overwritten, what is damaged is noticed.
+#define BOOST_TEST_MODULE resume_programs
+#include "support/program.h"
+#include "support/stored.h"
+
+#include <seppo/autograd/core/random.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <chrono>
+#include <map>
+#include <set>
+#include <thread>
+
+using namespace test;
+using Words = std::vector<std::string>;
+
+namespace {
+
+// A small training of each program, with all that has a state: dropout, a schedule, epochs that end within.
+const std::map<std::string, Words> kTrainings{
+    {"addsub",
+     {"--d-model", "8", "--heads", "2", "--d-ff", "8", "--enc-layers", "1", "--dec-layers", "1", "--dropout", "0.2",
+      "--warmup-steps", "9", "--epoch-steps", "7", "--eval-interval", "2"}},
+    {"reverse",
+     {"--d-model", "8", "--dropout", "0.1", "--epoch-steps", "9", "--schedule", "linear", "--warmup-steps", "5",
+      "--batch-size", "16"}},
+    {"count", {"--d-model", "8", "--heads", "2", "--epoch-steps", "11", "--batch-size", "16", "--best", "loss"}},
+    {"odd_one",
+     {"--d-model", "8", "--heads", "2", "--epoch-steps", "10", "--batch-size", "8", "--schedule", "noam",
+      "--warmup-steps", "8"}},
+    {"charlm",
+     {"--data", "text", "--d-model", "8", "--heads", "2", "--layers", "1", "--block", "8", "--dropout", "0.1",
+      "--epoch-steps", "8", "--warmup-steps", "4"}},
+    {"translate",
+     {"--pairs",   "pairs", "--validation",   "7", "--min-frequency", "1",  "--d-model",    "8",  "--heads",      "2",
+      "--d-ff",    "8",     "--enc-layers",   "1", "--dec-layers",    "1",  "--max-length", "12", "--batch-size", "4",
+      "--average", "3",     "--warmup-steps", "5", "--dropout",       "0.1"}}};
+constexpr int kSteps = 40;
+
+void write_data(const Folder& folder) {
+  seppo::RandomStream random(5, seppo::Purpose::test);
+  std::string text, pairs;
+  for (int i = 0; i < 3000; ++i) text += i % 17 == 0 ? '\n' : static_cast<char>('a' + random.below(7));
+  for (int i = 0; i < 60; ++i) {  // of different lengths, so that batches group them
+    std::string source, target;
+    for (unsigned n = 1 + random.below(8); n > 0; --n) {
+      const char word = static_cast<char>('a' + random.below(9));
+      source += std::string(source.empty() ? "" : " ") + word;
+      target.insert(0, std::string(1, word) + (target.empty() ? "" : " "));
+    }
+    pairs += source + "\t" + target + "\n";
+  }
+  folder.write("text", text);
+  folder.write("pairs", pairs);
+}
+
+Words train(const std::string& program, const Words& more) {
+  Words all{program, "train", "--epochs", "6", "--log-format", "none"};
+  const Words& own = kTrainings.at(program);
+  all.insert(all.end(), own.begin(), own.end());
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Words resume(const std::string& program, const std::string& folder, const Words& more = {}) {
+  Words all{program, "train", "--resume", folder};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::string state_after(const Folder& folder, const std::string& out, int step) {
+  return read(folder.path / out / "checkpoints" / (std::to_string(step) + ".safetensors"));
+}
+
+// The steps of the lines of metrics.jsonl rise, and no line is there twice.
+void check_metrics(const Folder& folder, const std::string& out) {
+  std::ifstream file(folder.path / out / "metrics.jsonl");
+  int last = 0;
+  std::set<std::string> seen;
+  for (std::string text; std::getline(file, text);) {
+    BOOST_CHECK_MESSAGE(seen.insert(text).second, "twice: " << text);
+    const int step = nlohmann::json::parse(text)["step"];
+    BOOST_CHECK_MESSAGE(step >= last, text);
+    last = step;
+  }
+  BOOST_CHECK_GE(last, kSteps);
+}
+
+std::string steps(int n) { return std::to_string(n); }
+
+}  // namespace
+
+// Cut anywhere, by a limit, with other threads: the last checkpoint and the model have the same bytes.
+BOOST_AUTO_TEST_CASE(every_program_goes_on_as_if_it_had_never_stopped) {
+  const Folder folder("resume");
+  write_data(folder);
+  seppo::RandomStream random(1, seppo::Purpose::test);
+  for (const auto& [program, options] : kTrainings) {
+    const Result whole = folder.run(train(program, {"--max-steps", steps(kSteps), "--out", program}));
+    BOOST_REQUIRE_MESSAGE(whole.code == 0, program << whole.err);
+    for (int trial = 0; trial < 3; ++trial) {
+      const int first = 1 + static_cast<int>(random.below(kSteps - 2)),
+                second = first + static_cast<int>(random.below(static_cast<unsigned>(kSteps - first)));
+      const std::string out = program + steps(trial);
+      BOOST_TEST_CONTEXT(program << " cut after " << first << " and " << second) {
+        BOOST_CHECK_EQUAL(folder.run(train(program, {"--max-steps", steps(first), "--out", out})).code, 0);
+        for (const int most : {second, kSteps}) {
+          const Result r =
+              folder.run(resume(program, out, {"--max-steps", steps(most), "--threads", steps(1 + trial)}));
+          BOOST_CHECK_MESSAGE(r.code == 0, r.err);
+        }
+        BOOST_CHECK(state_after(folder, program, kSteps) == state_after(folder, out, kSteps));
+        BOOST_CHECK(read(folder.path / program / "model.safetensors") == read(folder.path / out / "model.safetensors"));
+        BOOST_CHECK(read(folder.path / program / "config.json") == read(folder.path / out / "config.json"));
+        check_metrics(folder, out);
+      }
+    }
+  }
+}
+
+// Killed at any moment, or asked to end, with checkpoints every few steps.
+BOOST_AUTO_TEST_CASE(a_killed_training_goes_on) {
+  const Folder folder("resume");
+  write_data(folder);
+  const Words limit{"--max-steps", "400", "--epochs", "60", "--save-interval", "3", "--out"};
+  seppo::RandomStream random(2, seppo::Purpose::test);
+  for (const std::string program : {"addsub", "translate"}) {
+    const auto start = [&](const std::string& out) {
+      Words words = train(program, limit);
+      words.erase(std::find(words.begin(), words.end(), "--epochs"), std::find(words.begin(), words.end(), "6") + 1);
+      words.push_back(out);
+      return words;
+    };
+    BOOST_REQUIRE_EQUAL(folder.run(start(program)).code, 0);
+    for (const int signal : {SIGKILL, SIGTERM}) {
+      const std::string out = program + steps(signal);
+      Words command = start(out);
+      for (int kills = 0; kills < 10; ++kills) {
+        const pid_t child = folder.start(command);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20 + random.below(60)));
+        ::kill(child, signal);
+        const Result r = folder.finish(child);
+        BOOST_CHECK_MESSAGE(r.code == 0 || r.code == 128 + signal, r.code << r.err);
+        const bool has_begun =
+            fs::exists(folder.path / out / "checkpoints") && !fs::is_empty(folder.path / out / "checkpoints");
+        command = has_begun ? resume(program, out, {"--save-interval", "3"}) : start(out);
+        if (!has_begun) command.push_back("--overwrite");
+      }
+      const Result r = folder.run(command);
+      BOOST_CHECK_MESSAGE(r.code == 0, r.err);
+      BOOST_CHECK(state_after(folder, program, 400) == state_after(folder, out, 400));
+      for (const auto& entry : fs::recursive_directory_iterator(folder.path / out))
+        BOOST_CHECK_MESSAGE(entry.path().string().find(".tmp-") == std::string::npos, entry.path());
+      check_metrics(folder, out);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_go_on_is_refused) {
+  const Folder folder("resume");
+  write_data(folder);
+  BOOST_REQUIRE_EQUAL(
+      folder.run(train("charlm", {"--max-steps", "20", "--keep", "2", "--save-interval", "5", "--out", "m"})).code, 0);
+  for (const auto& [options, part] : {std::pair{Words{"--lr", "0.1"}, "--lr: cannot be given with --resume"},
+                                      {{"--seed", "1"}, "--seed"},
+                                      {{"--max-steps", "-1"}, "--max-steps"}})
+    check_refused(folder, resume("charlm", "m", options), 2, part);
+  check_refused(folder, resume("charlm", "nowhere"), 2, "--resume: there is no checkpoint in 'nowhere'");
+  check_refused(folder, resume("count", "m"), 2, "is not of count");
+  check_refused(folder, train("charlm", {"--out", "m"}), 2, "--overwrite");
+
+  // Damage is noticed, told, and passed over.
+  const fs::path newest = folder.path / "m/checkpoints/20.safetensors";
+  std::string content = read(newest);
+  const std::string good = content;
+  content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 4);
+  std::ofstream(newest, std::ios::binary) << content;
+  const Result r = folder.run(resume("charlm", "m"));
+  BOOST_CHECK_MESSAGE(r.code == 0 && r.err.find("passed over") != std::string::npos &&
+                          r.err.find("goes on after step 16") != std::string::npos,
+                      r.err);
+  BOOST_CHECK(read(newest) == good);
+
+  // Other data are another training.
+  std::ofstream(folder.path / "text", std::ios::app) << "abc";
+  const Result other = folder.run(resume("charlm", "m", {"--max-steps", "30"}));
+  BOOST_CHECK_MESSAGE(
+      other.code == 1 && other.err.find("the data have changed: their digest was ") != std::string::npos, other.err);
+  BOOST_CHECK(read(newest) == good);
+}
+
+// A folder has one writer; an earlier model survives a training that fails, and what killed ones left goes.
+BOOST_AUTO_TEST_CASE(a_folder_belongs_to_one_training) {
+  const Folder folder("resume");
+  write_data(folder);
+  const pid_t child = folder.start({"reverse", "train", "--epochs", "100000", "--eval-interval", "1000", "--out", "m"});
+  for (int i = 0; i < 200 && !fs::exists(folder.path / "m/metrics.jsonl"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const Folder beside("resume-beside");
+  const Result second = beside.run({"reverse", "train", "--out", (folder.path / "m").string()});
+  BOOST_CHECK_MESSAGE(second.code == 74 && second.err.find("another training") != std::string::npos, second.err);
+  ::kill(child, SIGINT);
+  BOOST_CHECK_EQUAL(folder.finish(child).code, 130);
+
+  BOOST_REQUIRE_EQUAL(folder.run(train("addsub", {"--max-steps", "30", "--out", "a"})).code, 0);
+  const std::string model = read(folder.path / "a/model.safetensors");
+  const Result diverged =
+      folder.run({"addsub",   "train",       "--lr",  "100",        "--schedule",  "const",          "--warmup-steps",
+                  "0",        "--clip-norm", "0",     "--adam-eps", "0",           "--weight-decay", "100",
+                  "--epochs", "1",           "--out", "a",          "--overwrite", "--log-format",   "none"});
+  BOOST_CHECK_MESSAGE(diverged.code == 1, diverged.code << diverged.err);
+  BOOST_CHECK(read(folder.path / "a/model.safetensors") == model);
+
+  for (const char* left : {"model.safetensors.tmp-0123456789abcdef", "checkpoints/9.safetensors.tmp-fedcba9876543210"})
+    std::ofstream(folder.path / "a" / left) << "x";
+  BOOST_REQUIRE_EQUAL(folder.run(train("addsub", {"--max-steps", "30", "--out", "a", "--overwrite"})).code, 0);
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path / "a"))
+    BOOST_CHECK_MESSAGE(entry.path().string().find(".tmp-") == std::string::npos, entry.path());
+  BOOST_CHECK(read(folder.path / "a/model.safetensors") == model);
+}
+
+// Of two evaluations the better one's model is kept, though the later is worse.
+BOOST_AUTO_TEST_CASE(the_best_model_is_kept) {
+  const Folder folder("resume");
+  const Words common{"reverse",        "train", "--epochs",     "8",    "--epoch-steps", "5",
+                     "--batch-size",   "16",    "--lr",         "0.1",  "--schedule",    "const",
+                     "--warmup-steps", "0",     "--log-format", "none", "--best"};
+  std::map<std::string, double> kept;
+  for (const std::string best : {"loss", "last"}) {
+    Words words = common;
+    words.insert(words.end(), {best, "--out", best, "--json"});
+    const Result r = folder.run(words);
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    double lowest = 1e9, last = 0;
+    std::ifstream file(folder.path / best / "metrics.jsonl");
+    for (std::string text; std::getline(file, text);)
+      if (const auto line = nlohmann::json::parse(text); line.contains("val_loss"))
+        last = line["val_loss"], lowest = std::min(lowest, last);
+    BOOST_REQUIRE_LT(lowest, last);
+    BOOST_CHECK_EQUAL(last_line(r.out)["val_loss"].get<double>(), best == "loss" ? lowest : last);
+    const Result again = folder.run({"reverse", "eval", "--model", best, "--json"});
+    BOOST_CHECK_EQUAL(last_line(again.out)["val_loss"].get<double>(), best == "loss" ? lowest : last);
+  }
+}
+
+// A file-size limit, as a full disk, ends the training with 74 and leaves the checkpoint before.
+BOOST_AUTO_TEST_CASE(a_failed_save_leaves_the_one_before) {
+  const Folder folder("resume");
+  BOOST_REQUIRE_EQUAL(folder.run(train("addsub", {"--max-steps", "30", "--out", "a"})).code, 0);
+  const std::string before = state_after(folder, "a", 30);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    ::_exit(folder.run(resume("addsub", "a", {"--max-steps", "40"})).code);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  BOOST_CHECK_EQUAL(WEXITSTATUS(status), 74);
+  BOOST_CHECK(state_after(folder, "a", 30) == before);
+  BOOST_CHECK_EQUAL(folder.run(resume("addsub", "a", {"--max-steps", "40"})).code, 0);
+}

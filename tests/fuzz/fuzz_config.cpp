@@ -1,0 +1,109 @@
+// Command lines, configuration files and the configurations of model files: what is accepted is within its ranges and
+// survives being written and read again. The first byte chooses which.
+#include "app/command_line.h"
+#include "app/run.h"
+#include "fuzz/fuzz.h"
+
+#include <seppo/autograd/core/check.h>
+#include <seppo/models/transformer.h>
+#include <seppo/nn/config.h>
+
+#include <iostream>
+#include <optional>
+#include <streambuf>
+
+namespace {
+
+using examples::UsageError;
+using fuzz::require;
+using nlohmann::json;
+
+template <class Config>
+void require_survives(Config config) {
+  seppo::detail::check_fields("fuzz", [&](seppo::ConfigVisitor& v) { config.fields(v); });
+  const json saved = json::parse(seppo::to_json_object(config).dump());
+  require(seppo::to_json_object(seppo::from_json_object<Config>(saved)) == saved, "a config changed in its file");
+}
+
+template <class Config>
+void read_config(const json& object) {
+  std::optional<Config> config;
+  if (fuzz::refuses<seppo::FormatError>([&] { config = seppo::from_json_object<Config>(object); })) return;
+  require_survives(*config);
+  fuzz::refuses<seppo::ArgumentError>([&] { seppo::check_config("fuzz", *config); });  // rules between fields
+}
+
+// The options of a training program.
+struct Program {
+  seppo::TransformerConfig model{.src_vocabulary = 16, .tgt_vocabulary = 16, .layer = {.d_model = 32, .n_heads = 4}};
+  examples::Run run{.out = "runs/fuzz"};
+  std::filesystem::path data;
+  std::string title = "plain";
+  examples::Arguments words;
+  examples::CommandLine line{"fuzz train [options]", "A program like others."};
+
+  explicit Program(bool takes_words) {
+    line("data", data, "a file");
+    line("title", title, "a text");
+    line.must_exist("data");
+    line.fields("model", model);
+    run.add_to(line);
+    if (takes_words) line.words(&words);
+  }
+
+  void parse(const examples::Arguments& arguments) {
+    bool goes_on = false;
+    if (fuzz::refuses<UsageError>([&] { goes_on = line.parse(arguments); })) return;
+    if (!goes_on) return;
+    require_survives(model);
+    require_survives(run.training);
+    seppo::check_config("fuzz", model);
+    seppo::check_config("fuzz", run.training);
+    fuzz::MemoryFile saved;
+    Program again(false);
+    require(again.line.parse({"--config", saved.hold(line.config().dump(2))}), "its own configuration is refused");
+    require(again.line.config() == line.config(), "the options changed in config.json");
+  }
+};
+
+// Arguments end at NUL.
+examples::Arguments arguments_of(std::string_view text) {
+  examples::Arguments arguments;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\0'), text.size());
+    arguments.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return arguments;
+}
+
+// Help and the like are written, and not shown.
+struct Nowhere : std::streambuf {
+  int overflow(int c) override { return c; }
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  static Nowhere nowhere;
+  std::cout.rdbuf(&nowhere);
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::Bytes bytes(std::string_view(reinterpret_cast<const char*>(data), size));
+  const int choice = bytes.byte();
+  const std::string text(bytes.rest());
+  if (choice % 8 < 4) {
+    Program(choice & 16).parse(arguments_of(text));
+  } else if (choice % 8 == 4) {
+    static fuzz::MemoryFile file;
+    Program(false).parse({"--config", file.hold(text)});
+  } else {
+    const json object = json::parse(text, nullptr, false);
+    if (choice % 8 == 5) read_config<seppo::LayerConfig>(object);
+    if (choice % 8 == 6) read_config<seppo::TransformerConfig>(object);
+    if (choice % 8 == 7) read_config<seppo::TrainerConfig>(object);
+  }
+  return 0;
+}
