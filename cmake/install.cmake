@@ -19,6 +19,10 @@ install(FILES cmake/seppo-config.cmake cmake/dependencies.cmake ${PROJECT_BINARY
 
 if(SEPPO_BUILD_EXAMPLES)
   foreach(program ${SEPPO_PROGRAMS})
-    install(PROGRAMS $<TARGET_FILE:${program}> RENAME seppo-${program} DESTINATION ${CMAKE_INSTALL_BINDIR})
+    set(installed seppo-${program})
+    if(program STREQUAL inspect)
+      set(installed seppo)
+    endif()
+    install(PROGRAMS $<TARGET_FILE:${program}> RENAME ${installed} DESTINATION ${CMAKE_INSTALL_BINDIR})
   endforeach()
 endif()

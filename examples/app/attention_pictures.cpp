@@ -1,6 +1,8 @@
 // Shades for the weights of attention, and the same weights as they are.
 #include "app/attention_pictures.h"
 
+#include "app/npy.h"
+
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/io/atomic_file.h>
 
@@ -123,17 +125,8 @@ std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels&
 }
 
 void write_npy(const std::filesystem::path& path, const seppo::Shape& shape, std::span<const float> values) {
-  static_assert(std::endian::native == std::endian::little);
-  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (";
-  for (const int size : shape.sizes()) header += std::to_string(size) + ",";
-  header += "), }";
-  header.append(63 - (10 + header.size()) % 64, ' ');  // with the line's end, a multiple of 64 bytes
-  header += '\n';
-  std::string content("\x93NUMPY\x01\x00", 8);
-  content += {static_cast<char>(header.size() % 256), static_cast<char>(header.size() / 256)};
-  content += header;
-  content.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  seppo::write_file_atomically(path, content);
+  const std::vector<std::int64_t> sizes(shape.sizes().begin(), shape.sizes().end());
+  write_npy(path, "<f4", sizes, std::as_bytes(values));
 }
 
 void AttentionOutput::show(const Sample& sample) const {

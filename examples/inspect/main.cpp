@@ -1,0 +1,170 @@
+// seppo: looks into model files and checkpoints, our own and those of other tools.
+#include "app/command_line.h"
+#include "app/npy.h"
+#include "app/paths.h"
+#include "app/printable.h"
+#include "inspect/statistics.h"
+
+#include <seppo/nn/data/text.h>
+#include <seppo/nn/io/json.h>
+#include <seppo/nn/io/model_file.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+namespace inspect {
+namespace {
+
+using examples::Arguments;
+using examples::CommandLine;
+using examples::UsageError;
+using nlohmann::json;
+using seppo::SafeTensorsFile;
+using seppo::TensorInfo;
+
+constexpr std::string_view kOptimizer = "adam.";
+
+bool is_optimizers(const TensorInfo& tensor) { return std::string_view(tensor.name).starts_with(kOptimizer); }
+
+std::vector<std::byte> bytes_of(const SafeTensorsFile& file, const TensorInfo& tensor) {
+  std::vector<std::byte> bytes(tensor.bytes());
+  file.read(tensor, bytes);
+  return bytes;
+}
+
+json to_json(const TensorInfo& tensor, const Statistics& s) {
+  return {{"name", tensor.name}, {"dtype", tensor.dtype},     {"shape", tensor.shape}, {"elements", s.elements},
+          {"mean", s.mean},      {"std", s.deviation},        {"min", s.least},        {"max", s.most},
+          {"zeros", s.zeros},    {"not_finite", s.not_finite}};
+}
+
+// What the metadata say, where they can be read: {"program": ..., "step": ..., ...}.
+json facts_of(const SafeTensorsFile& file) {
+  json facts = {{"bytes", file.size()}, {"digest", file.digest() ? json(*file.digest()) : json()}};
+  const auto& metadata = file.metadata();
+  if (const auto found = metadata.find(seppo::kConfigKey); found != metadata.end()) {
+    const json config = seppo::parse_json(found->second, file.name());
+    if (config.is_object() && config.contains("program")) facts["program"] = config["program"];
+  }
+  if (const auto found = metadata.find("seppo.steps"); found != metadata.end()) facts["steps"] = found->second;
+  if (const auto found = metadata.find("seppo.run"); found != metadata.end())
+    facts["run"] = seppo::parse_json(found->second, file.name());
+  return facts;
+}
+
+void print_facts(const json& facts) {
+  const auto line = [](const char* name, const std::string& text) {
+    std::cout << fmt::format("{:<10} {}\n", name, seppo::printable(text, 200));
+  };
+  const auto text = [](const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); };
+  line("size", fmt::format("{} bytes", facts["bytes"].get<std::uint64_t>()));
+  line("digest", facts["digest"].is_null() ? "none: not written by seppo" : text(facts["digest"]) + ", right");
+  if (facts.contains("program")) line("program", text(facts["program"]));
+  if (facts.contains("steps")) line("step", text(facts["steps"]) + ": a checkpoint to go on from with --resume");
+  if (!facts.contains("run") || !facts["run"].is_object()) return;
+  line("data", "digest " + text(facts["run"].value("data", json())));
+  const json best = facts["run"].value("best", json());
+  if (best.is_array() && best.size() == 3)
+    line("best", fmt::format("after step {}: score {}, loss {}", best[0].dump(), best[1].dump(), best[2].dump()));
+}
+
+// All options but the vocabularies, which fill pages.
+void print_config(const SafeTensorsFile& file) {
+  for (const auto& [key, value] : file.metadata())
+    if (key != seppo::kConfigKey && !key.starts_with("seppo."))
+      std::cout << fmt::format("{}: {}\n", seppo::printable(key), seppo::printable(value, 400));
+  if (!file.metadata().contains(seppo::kConfigKey)) return;
+  json config = seppo::read_model_config(file);
+  for (const char* key : {"vocabulary", "languages"})
+    if (config.contains(key)) config[key] = "not shown";
+  std::cout << config.dump(2, ' ', true) << "\n";
+}
+
+void export_tensor(const SafeTensorsFile& file, const std::string& name, const std::filesystem::path& to) {
+  const auto found = std::ranges::find(file.tensors(), name, &TensorInfo::name);
+  if (found == file.tensors().end())
+    throw UsageError(fmt::format("--tensor: {} has no tensor '{}'", file.name(), seppo::printable(name)));
+  const std::string_view type = numpy_type(found->dtype);
+  if (type.empty()) throw UsageError(fmt::format("--npy: numpy has no type for {}", found->dtype));
+  std::vector<std::byte> bytes = bytes_of(file, *found);
+  std::vector<float> wide;
+  if (found->dtype == "BF16") {  // which numpy does not have: the same numbers as float32
+    for (const double number : numbers_of("BF16", bytes)) wide.push_back(static_cast<float>(number));
+    const auto as_bytes = std::as_bytes(std::span(wide));
+    bytes.assign(as_bytes.begin(), as_bytes.end());
+  }
+  examples::write_npy(to, type, found->shape, bytes);
+}
+
+int look(const Arguments& arguments) {
+  bool all = false, config = false, as_json = false;
+  std::string tensor;
+  std::filesystem::path npy;
+  Arguments files;
+  CommandLine line(
+      "seppo inspect FILE [options]",
+      "Shows what a safetensors file holds: where it comes from, whether it is undamaged, and its tensors.");
+  line("all", all, "list the optimiser's tensors too");
+  line("config", config, "print the configuration and other metadata");
+  line("tensor", tensor, "the tensor for --npy");
+  line("npy", npy, "write --tensor into this file, for numpy");
+  line("json", as_json, "print all as one JSON object");
+  line.words(&files);
+  if (!line.parse(arguments)) return 0;
+  if (files.size() != 1) throw UsageError(fmt::format("{} files are given; inspect takes one", files.size()));
+  if (tensor.empty() != npy.empty()) throw UsageError("--tensor and --npy: one needs the other");
+  examples::check_input("file", files[0]);
+  if (!npy.empty()) examples::check_output("npy", npy);
+
+  const SafeTensorsFile file(files[0]);
+  file.verify();
+  if (!npy.empty()) {
+    export_tensor(file, tensor, npy);
+    return 0;
+  }
+  json facts = facts_of(file);
+  if (!as_json) print_facts(facts);
+  if (config && !as_json) print_config(file);
+  std::size_t width = 4;
+  for (const TensorInfo& t : file.tensors())
+    if (all || !is_optimizers(t)) width = std::max(width, std::string(seppo::printable(t.name)).size());
+  const auto row = [&](auto... cells) {
+    std::cout << fmt::format("{:<{}} {:<5} {:<14} {:>10} {:>9} {:>10} {:>10}\n", cells...);
+  };
+  if (!as_json) row("\ntensor", width + 1, "type", "shape", "mean", "std", "min", "max");
+  std::uint64_t parameters = 0, optimizers = 0;
+  facts["tensors"] = json::array();
+  for (const TensorInfo& t : file.tensors()) {
+    const bool is_hidden = is_optimizers(t) && !all;
+    if (is_hidden && !as_json) {
+      ++optimizers;
+      continue;
+    }
+    const Statistics s = statistics_of(numbers_of(t.dtype, bytes_of(file, t)));
+    if (!is_optimizers(t)) parameters += s.elements;
+    facts["tensors"].push_back(to_json(t, s));
+    if (as_json) continue;
+    const auto number = [](double x) { return fmt::format("{:.4g}", x); };
+    row(std::string(seppo::printable(t.name)), width, t.dtype, fmt::format("[{}]", fmt::join(t.shape, ",")),
+        number(s.mean), number(s.deviation), number(s.least), number(s.most));
+    if (s.not_finite > 0) std::cout << fmt::format("{:<{}} {} values are not finite\n", "", width, s.not_finite);
+  }
+  facts["parameters"] = parameters;
+  if (as_json)
+    std::cout << facts.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
+  else
+    std::cout << fmt::format(
+        "\n{} values{}\n", parameters,
+        optimizers > 0 ? fmt::format(", and {} tensors of the optimiser (--all)", optimizers) : "");
+  return 0;
+}
+
+}  // namespace
+}  // namespace inspect
+
+int main(int argc, char** argv) {
+  return examples::run_commands(argc, argv, "seppo: looks into model files.",
+                                {{"inspect", "show what a model file or checkpoint holds", inspect::look}});
+}

@@ -1,0 +1,92 @@
+// Widening to double, and moments in two passes.
+#include "inspect/statistics.h"
+
+#include <seppo/autograd/core/check.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+
+namespace inspect {
+namespace {
+
+template <class T>
+std::vector<double> widened(std::span<const std::byte> bytes) {
+  std::vector<double> numbers(bytes.size() / sizeof(T));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    T value;
+    std::memcpy(&value, &bytes[i * sizeof(T)], sizeof(T));
+    numbers[i] = static_cast<double>(value);
+  }
+  return numbers;
+}
+
+// IEEE 754 binary16.
+double half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double size = exponent == 31  ? (fraction ? std::numeric_limits<double>::quiet_NaN() : HUGE_VAL)
+                      : exponent == 0 ? std::ldexp(fraction, -24)
+                                      : std::ldexp(fraction + 1024, exponent - 25);
+  return bits >> 15 ? -size : size;
+}
+
+double brain_float(std::uint16_t bits) {
+  return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
+}
+
+}  // namespace
+
+std::vector<double> numbers_of(std::string_view dtype, std::span<const std::byte> bytes) {
+  if (dtype == "F32") return widened<float>(bytes);
+  if (dtype == "F64") return widened<double>(bytes);
+  if (dtype == "I8") return widened<std::int8_t>(bytes);
+  if (dtype == "U8" || dtype == "BOOL") return widened<std::uint8_t>(bytes);
+  if (dtype == "I16") return widened<std::int16_t>(bytes);
+  if (dtype == "U16") return widened<std::uint16_t>(bytes);
+  if (dtype == "I32") return widened<std::int32_t>(bytes);
+  if (dtype == "U32") return widened<std::uint32_t>(bytes);
+  if (dtype == "I64") return widened<std::int64_t>(bytes);
+  if (dtype == "U64") return widened<std::uint64_t>(bytes);
+  seppo::check<seppo::FormatError>(dtype == "F16" || dtype == "BF16", "numbers of type ", dtype, " are not read here");
+  std::vector<double> numbers = widened<std::uint16_t>(bytes);
+  for (double& number : numbers) {
+    const auto bits = static_cast<std::uint16_t>(number);
+    number = dtype == "F16" ? half(bits) : brain_float(bits);
+  }
+  return numbers;
+}
+
+Statistics statistics_of(std::span<const double> numbers) {
+  Statistics s;
+  s.elements = numbers.size();
+  double sum = 0, squares = 0, count = 0;
+  for (const double x : numbers) {
+    s.zeros += x == 0;
+    if (!std::isfinite(x)) {
+      ++s.not_finite;
+      continue;
+    }
+    s.least = count == 0 ? x : std::min(s.least, x);
+    s.most = count == 0 ? x : std::max(s.most, x);
+    sum += x;
+    ++count;
+  }
+  if (count == 0) return s;
+  s.mean = sum / count;
+  for (const double x : numbers)
+    if (std::isfinite(x)) squares += (x - s.mean) * (x - s.mean);
+  s.deviation = std::sqrt(squares / count);
+  return s;
+}
+
+std::string_view numpy_type(std::string_view dtype) {
+  static const std::map<std::string_view, std::string_view> types{
+      {"F64", "<f8"}, {"F32", "<f4"}, {"F16", "<f2"}, {"BF16", "<f4"}, {"I64", "<i8"}, {"U64", "<u8"}, {"I32", "<i4"},
+      {"U32", "<u4"}, {"I16", "<i2"}, {"U16", "<u2"}, {"I8", "|i1"},   {"U8", "|u1"},  {"BOOL", "|b1"}};
+  const auto found = types.find(dtype);
+  return found == types.end() ? "" : found->second;
+}
+
+}  // namespace inspect

@@ -1,0 +1,26 @@
+// Numbers of any type a safetensors file may hold, and what is said of them.
+#pragma once
+
+#include <seppo/nn/io/safetensors.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace inspect {
+
+// The elements as double; whole numbers beyond 2^53 are rounded. Throws seppo::FormatError for the 8-bit floats.
+std::vector<double> numbers_of(std::string_view dtype, std::span<const std::byte> bytes);
+
+struct Statistics {
+  double mean = 0, deviation = 0, least = 0, most = 0;  // of those that are finite; of all together, not of a sample
+  std::uint64_t elements = 0, zeros = 0, not_finite = 0;
+};
+Statistics statistics_of(std::span<const double> numbers);
+
+// numpy's name for a dtype; empty for those that it does not have.
+std::string_view numpy_type(std::string_view dtype);
+
+}  // namespace inspect

@@ -1,0 +1,115 @@
+// seppo inspect: what it says of a file is so, and what is damaged is refused.
+#define BOOST_TEST_MODULE inspect
+#include "inspect/statistics.h"
+#include "support/program.h"
+#include "support/stored.h"
+
+#include <seppo/autograd/core/random.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+using namespace test;
+
+namespace {
+
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(statistics_follow_their_definition) {
+  const Folder folder("inspect");
+  seppo::RandomStream random(3, seppo::Purpose::test);
+  std::vector<double> values;
+  for (int i = 0; i < 1001; ++i) values.push_back(1e3 + random.normal());
+  values[5] = 0;
+  double sum = 0, squares = 0;
+  for (const double x : values) sum += x;
+  const double mean = sum / 1001;
+  for (const double x : values) squares += (x - mean) * (x - mean);
+  const double least = *std::min_element(values.begin(), values.end()),
+               most = *std::max_element(values.begin(), values.end());
+  std::vector<float> broken{1, -3, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()};
+  write_stored(folder.path / "f",
+               {{{"k", "v"}}, {{"a", "F64", {7, 143}, bytes_of(values)}, {"b", "F32", {4}, bytes_of(broken)}}});
+  const Result r = folder.run({"seppo", "inspect", "f", "--json"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  const auto tensors = last_line(r.out)["tensors"];
+  BOOST_CHECK_CLOSE(tensors[0]["mean"].get<double>(), mean, 1e-10);
+  BOOST_CHECK_CLOSE(tensors[0]["std"].get<double>(), std::sqrt(squares / 1001), 1e-9);
+  BOOST_CHECK_EQUAL(tensors[0]["min"].get<double>(), least);
+  BOOST_CHECK_EQUAL(tensors[0]["max"].get<double>(), most);
+  BOOST_CHECK_EQUAL(tensors[0]["zeros"], 1);
+  BOOST_CHECK_EQUAL(tensors[0]["shape"][1], 143);
+  BOOST_CHECK_EQUAL(tensors[1]["not_finite"], 2);
+  BOOST_CHECK_EQUAL(tensors[1]["mean"], -1);
+  BOOST_CHECK_EQUAL(last_line(r.out)["parameters"], 1005);
+}
+
+// Each half and brain float against the value that its bits stand for.
+BOOST_AUTO_TEST_CASE(short_floats_are_widened_exactly) {
+  const std::vector<std::uint16_t> halves{0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff,
+                                          0x0001, 0x03ff, 0x0400, 0x3555, 0x7c00};
+  const std::vector<double> expected{
+      0, -0.0, 1, -2, 65504, std::ldexp(1, -24), std::ldexp(1023, -24), std::ldexp(1, -14), 0.333251953125, HUGE_VAL};
+  BOOST_CHECK(inspect::numbers_of("F16", bytes_of(halves)) == expected);
+  BOOST_CHECK(std::isnan(inspect::numbers_of("F16", bytes_of(std::vector<std::uint16_t>{0x7c01}))[0]));
+  const std::vector<std::uint16_t> brains{0x3f80, 0xc000, 0x0000, 0x7f80, 0x4049};
+  BOOST_CHECK((inspect::numbers_of("BF16", bytes_of(brains)) == std::vector<double>{1, -2, 0, HUGE_VAL, 3.140625}));
+  BOOST_CHECK((inspect::numbers_of("I64", bytes_of(std::vector<std::int64_t>{-5, 7})) == std::vector<double>{-5, 7}));
+  BOOST_CHECK((inspect::numbers_of("U8", bytes_of(std::vector<std::uint8_t>{0, 255})) == std::vector<double>{0, 255}));
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_becomes_an_array_of_numpy) {
+  const Folder folder("inspect");
+  const std::vector<float> values{1.5f, -2, 3e-9f, 4, 5, 6};
+  write_stored(folder.path / "f", {{},
+                                   {{"w.x", "F32", {2, 3}, bytes_of(values)},
+                                    {"b", "BF16", {2}, bytes_of(std::vector<std::uint16_t>{0x3f80, 0xc000})}}});
+  BOOST_REQUIRE_EQUAL(folder.run({"seppo", "inspect", "f", "--tensor", "w.x", "--npy", "w.npy"}).code, 0);
+  const auto check_array = [&](const std::string& name, const std::string& shape, const std::vector<float>& expected) {
+    const std::string file = read(folder.path / name);
+    BOOST_REQUIRE_EQUAL(file.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
+    const std::size_t header = static_cast<unsigned char>(file[8]) + 256u * static_cast<unsigned char>(file[9]);
+    BOOST_CHECK_EQUAL((10 + header) % 64, 0);
+    BOOST_CHECK_NE(file.find("'descr': '<f4', 'fortran_order': False, 'shape': " + shape), std::string::npos);
+    BOOST_REQUIRE_EQUAL(file.size(), 10 + header + 4 * expected.size());
+    BOOST_CHECK(std::memcmp(&file[10 + header], expected.data(), 4 * expected.size()) == 0);
+  };
+  check_array("w.npy", "(2,3,)", values);
+  BOOST_REQUIRE_EQUAL(folder.run({"seppo", "inspect", "f", "--tensor", "b", "--npy", "b.npy"}).code, 0);
+  check_array("b.npy", "(2,)", {1, -2});
+  check_refused(folder, {"seppo", "inspect", "f", "--tensor", "none", "--npy", "n.npy"}, 2, "has no tensor 'none'");
+  check_refused(folder, {"seppo", "inspect", "f", "--npy", "n.npy"}, 2, "one needs the other");
+  check_refused(folder, {"seppo", "inspect", "f", "--tensor", "b", "--npy", "no/such/n.npy"}, 2, "--npy");
+}
+
+BOOST_AUTO_TEST_CASE(damage_and_strangers) {
+  const Folder folder("inspect");
+  write_stored(folder.path / "f", {{{"k", "v"}}, {{"w\xc2\x9b", "F32", {2}, bytes_of(std::vector<float>{1, 2})}}});
+  const Result good = folder.run({"seppo", "inspect", "f"});
+  BOOST_CHECK_MESSAGE(good.code == 0 && good.out.find(", right") != std::string::npos &&
+                          good.out.find("w\\xc2\\x9b") != std::string::npos,
+                      good.out);
+  std::string content = read(folder.path / "f");
+  content.back() = static_cast<char>(content.back() ^ 1);
+  std::ofstream(folder.path / "damaged", std::ios::binary) << content;
+  check_refused(folder, {"seppo", "inspect", "damaged"}, 1, "damaged: its digest is");
+  const std::string header = R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
+  const std::uint64_t size = header.size();
+  std::string foreign(8, '\0');
+  std::memcpy(foreign.data(), &size, 8);
+  std::ofstream(folder.path / "foreign", std::ios::binary) << foreign + header + "ab";
+  const Result r = folder.run({"seppo", "inspect", "foreign"});
+  BOOST_CHECK_MESSAGE(r.code == 0 && r.out.find("none: not written by seppo") != std::string::npos, r.out << r.err);
+  check_refused(folder, {"seppo", "inspect", "missing"}, 2, "missing");
+  check_refused(folder, {"seppo", "inspect", "."}, 2, "folder");
+  check_refused(folder, {"seppo", "inspect"}, 2, "takes one");
+}
