@@ -2,6 +2,7 @@
 #include "addsub/model.h"
 #include "app/attention_pictures.h"
 #include "app/digest.h"
+#include "app/memory.h"
 #include "app/run.h"
 
 #include <seppo/nn/data/text.h>
@@ -177,7 +178,7 @@ int train(const Arguments& arguments) {
   }
   const Dataset training = data.pick(train_rows), validation = data.pick(validation_rows);
   const std::set<int> seen = expressions_of(training);
-  seppo::Parameters parameters(run.seed());
+  seppo::Parameters parameters(run.seed(), examples::most_values());
   const Model model(parameters.root(), config);
   const double smoothing = smoothing_over_all(objective.label_smoothing, objective.smoothing_over);
   Score last;

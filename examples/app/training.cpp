@@ -2,6 +2,8 @@
 // that a training which was cut anywhere ends with the same bytes.
 #include "app/training.h"
 
+#include "app/memory.h"
+
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/io/json.h>
@@ -70,6 +72,8 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
   if (run_.training.trainer.warmup_steps >= steps_)
     progress_.note(fmt::format("--warmup-steps: {} are as many as all steps, {}, or more: the peak is not passed",
                                run_.training.trainer.warmup_steps, steps_));
+  check_memory(parameters_, sampler_.next(), task_.loss);
+  sampler_.seek(0);
   if (!run_.resume.empty()) resume();
   metrics_.emplace(run_.out / "metrics.jsonl", trainer_.steps());
   progress_.start_at(trainer_.steps());

@@ -1,5 +1,6 @@
 // charlm: a decoder-only Transformer that learns to write, character by character, like the text it reads.
 #include "app/digest.h"
+#include "app/memory.h"
 #include "app/run.h"
 #include "charlm/model.h"
 #include "charlm/text.h"
@@ -115,7 +116,7 @@ int train(const Arguments& arguments) {
 
   const Corpus corpus = read_corpus(data.data, data.train_share, config.max_length);
   config.vocabulary = corpus.vocabulary.size();
-  seppo::Parameters parameters(run.seed());
+  seppo::Parameters parameters(run.seed(), examples::most_values());
   const LanguageModel model(parameters.root(), config);
   const examples::Task task{
       .title = "seppo: characters of " + data.data.filename().string(),

@@ -1,5 +1,6 @@
 // count: an encoder that answers a question about a whole sequence, such as how many zeros it has.
 #include "app/digest.h"
+#include "app/memory.h"
 #include "app/run.h"
 #include "count/model.h"
 
@@ -106,7 +107,7 @@ int train(const Arguments& arguments) {
 
   const Ragged sequences = make_sequences(run.seed(), Part::train, kTrain),
                validation = make_sequences(run.seed(), Part::validation, kValidation);
-  seppo::Parameters parameters(run.seed());
+  seppo::Parameters parameters(run.seed(), examples::most_values());
   const Model model(parameters.root(), config);
   const examples::Task task{.title = "seppo: a question about 16 symbols",
                             .about = kTask,

@@ -1,5 +1,6 @@
 // odd_one: an encoder without positions that finds the element of a set that is not like the others.
 #include "app/digest.h"
+#include "app/memory.h"
 #include "app/run.h"
 #include "odd_one/model.h"
 
@@ -80,7 +81,7 @@ int train(const Arguments& arguments) {
   if (!line.given("d-ff")) config.layer.d_ff = 2 * config.layer.d_model;
 
   const World world(run.seed(), config.world);
-  seppo::Parameters parameters(run.seed());
+  seppo::Parameters parameters(run.seed(), examples::most_values());
   const Model model(parameters.root(), config);
   const examples::Task task{.title = "seppo: the odd one of ten",
                             .about = kTask,

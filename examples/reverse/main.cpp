@@ -1,5 +1,6 @@
 // reverse: a one-layer Transformer encoder that learns to reverse a sequence of digits.
 #include "app/digest.h"
+#include "app/memory.h"
 #include "app/run.h"
 #include "reverse/model.h"
 
@@ -136,7 +137,7 @@ int train(const Arguments& arguments) {
 
   const Ragged sequences = make_sequences(run.seed(), Part::train, kTrain);
   const Ragged validation = make_sequences(run.seed(), Part::validation, kValidation);
-  seppo::Parameters parameters(run.seed());
+  seppo::Parameters parameters(run.seed(), examples::most_values());
   const Model model(parameters.root(), config);
   const examples::Task task{.title = "seppo: reversing 16 digits",
                             .about = kTask,

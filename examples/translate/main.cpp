@@ -1,5 +1,6 @@
 // translate: the encoder-decoder Transformer on the task it was invented for.
 #include "app/digest.h"
+#include "app/memory.h"
 #include "app/run.h"
 #include "translate/data.h"
 #include "translate/model.h"
@@ -196,7 +197,7 @@ int train(const Arguments& arguments) {
   if (train_examples.size() == 0)
     throw UsageError(fmt::format("--max-length: no training pair has at most {} tokens", config.max_length));
 
-  seppo::Parameters parameters(run.seed());
+  seppo::Parameters parameters(run.seed(), examples::most_values());
   const seppo::Transformer model(parameters.root(), config);
   const auto greedy_evaluation = [&] {
     return evaluation_of(score(model, languages, data.validation, kGreedy.options(config.max_length)));

@@ -1,0 +1,139 @@
+// Files of the kernel, and passes of two numbers of examples from which a line is drawn.
+#include "app/memory.h"
+
+#include "app/text_file.h"
+
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/nn/data/text.h>
+
+#include <fmt/format.h>
+
+#include <sys/resource.h>
+#include <unistd.h>
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+namespace examples {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+// What follows `key` in a file of the kernel: "MemAvailable:    23 kB". Without a key, its first word; NaN if there is
+// no such number.
+double number_in(const fs::path& file, std::string_view key = "") try {
+  const std::string text = read_text(file);
+  std::string_view rest = text;
+  if (!key.empty()) {
+    const std::size_t at = text.find(key);
+    if (at == std::string::npos) return std::numeric_limits<double>::quiet_NaN();
+    rest.remove_prefix(at + key.size());
+  }
+  const std::vector<std::string_view> words = seppo::split_blanks(rest.substr(0, 100));
+  double number = std::numeric_limits<double>::quiet_NaN();
+  if (!words.empty()) std::from_chars(words[0].data(), words[0].data() + words[0].size(), number);
+  return number;
+} catch (const seppo::Error&) {
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+double least_of(double a, double b) { return b < a ? b : a; }  // b may be NaN
+
+// What a control group and those above it leave, by its files' names in version 1 and 2. The kernel gives back the
+// pages of files that nobody is using.
+double left_in_group(const fs::path& mounted, fs::path group, const char* limit, const char* usage, const char* cache) {
+  double left = kUnlimited;
+  for (;; group = group.parent_path()) {
+    const fs::path folder = mounted / group.relative_path();
+    const double files = number_in(folder / "memory.stat", cache);
+    left = least_of(left, number_in(folder / limit) - number_in(folder / usage) + (files > 0 ? files : 0));
+    if (!group.has_relative_path()) return left;
+  }
+}
+
+double left_in_groups(const fs::path& root) {
+  double left = kUnlimited;
+  std::string text;
+  try {
+    text = read_text(root / "proc/self/cgroup");
+  } catch (const seppo::Error&) {
+    return left;
+  }
+  // Lines "4:memory:/path" and "0::/path".
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size() - 1);
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    const std::string_view controller = line.substr(first + 1, second - first - 1);
+    const fs::path group(line.substr(second + 1)), mounted = root / "sys/fs/cgroup";
+    if (controller.empty())
+      left = least_of(left, left_in_group(mounted, group, "memory.max", "memory.current", "\ninactive_file "));
+    if (controller == "memory")
+      left = least_of(left, left_in_group(mounted / "memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                          "\ntotal_inactive_file "));
+  }
+  return left;
+}
+
+double page_size() { return static_cast<double>(::sysconf(_SC_PAGESIZE)); }
+
+// A tape's bytes after a pass over these examples.
+double tape_bytes(const Loss& loss, std::span<const int> rows) {
+  seppo::Tape scratch;
+  const seppo::UseTape use(scratch);
+  scratch.backward(loss(rows).loss);
+  return static_cast<double>(scratch.used());
+}
+
+}  // namespace
+
+double available_memory(const fs::path& root) {
+  double available = least_of(kUnlimited, number_in(root / "proc/meminfo", "MemAvailable:") * 1024);
+  available = least_of(available, left_in_groups(root));
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    available =
+        least_of(available, static_cast<double>(limit.rlim_cur) - number_in(root / "proc/self/statm") * page_size());
+  return std::max(0.0, available);
+}
+
+MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> batch, const Loss& loss) {
+  const double block = static_cast<double>(parameters.gradients().size_bytes());
+  const std::vector<std::size_t> sizes = seppo::DataParallel(parameters).shard_sizes(batch.size());
+  const auto shards = static_cast<std::size_t>(std::ranges::count_if(sizes, [](std::size_t size) { return size > 0; }));
+  MemoryNeed need{.parameters = block * (static_cast<double>(shards) + 2)};
+  if (need.total() > available_memory()) return need;  // it is too much even so
+  const std::size_t largest = std::ranges::max(sizes), many = std::min<std::size_t>(largest, 8), few = (many + 1) / 2;
+  const double of_many = tape_bytes(loss, batch.first(many)), of_few = tape_bytes(loss, batch.first(few));
+  parameters.zero_gradients();
+  const double each = many > few ? (of_many - of_few) / static_cast<double>(many - few) : 0;
+  const double shard = of_many + each * static_cast<double>(largest - many);
+  need.activations = shard * static_cast<double>(std::min(shards, static_cast<std::size_t>(seppo::num_threads())));
+  return need;
+}
+
+void check_memory(seppo::Parameters& parameters, std::span<const int> batch, const Loss& loss) {
+  const MemoryNeed need = predict_memory(parameters, batch, loss);
+  const double left = available_memory();
+  if (need.total() <= left) return;
+  const bool is_batch = need.activations > need.parameters;
+  throw std::runtime_error(fmt::format(
+      "{}: {} need about {:.2g} GB of memory, {:.2g} GB are available; lower {}",
+      is_batch ? "--batch-size" : "--d-model",
+      is_batch ? fmt::format("{} examples", batch.size()) : "gradients and moments", need.total() / 1e9, left / 1e9,
+      is_batch ? "it, the length of the examples, or --d-model" : "it, --d-ff or the number of layers"));
+}
+
+std::size_t most_values() {
+  constexpr double kBlocks = 5;  // values, gradients, two moments, and the gradients of another shard
+  return static_cast<std::size_t>(std::min(available_memory() / (kBlocks * sizeof(float)), 1e15));
+}
+
+}  // namespace examples

@@ -1,0 +1,36 @@
+// How much memory a training will need, predicted before it is taken, and how much there is.
+#pragma once
+
+#include <seppo/nn/train/data_parallel.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <span>
+
+namespace examples {
+
+// Bytes that this process may still take: the least of what the machine has to spare, and what the limits on its
+// address space (ulimit -v) and on its control group leave. `root` is where proc and sys are found.
+double available_memory(const std::filesystem::path& root = "/");
+
+using Loss = std::function<seppo::ShardLoss(std::span<const int> rows)>;
+
+// What training is going to take on top of the parameters' values, in bytes.
+struct MemoryNeed {
+  double parameters = 0;   // gradients, one block for each shard, and Adam's two moments
+  double activations = 0;  // of the shards that run at once
+  double total() const { return parameters + activations; }
+};
+
+// For training on batches like this one, from forward and backward passes of a few of its examples. Only gradients
+// change, and are zero at the end.
+MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> batch, const Loss& loss);
+
+// Throws std::runtime_error naming an option to lower, if that is more than there is.
+void check_memory(seppo::Parameters& parameters, std::span<const int> batch, const Loss& loss);
+
+// Of a model that there is memory to train.
+std::size_t most_values();
+
+}  // namespace examples

@@ -1,0 +1,74 @@
+// Memory is predicted before it is taken, and what does not fit is refused by the option to lower.
+#define BOOST_TEST_MODULE memory
+#include "app/memory.h"
+#include "support/program.h"
+
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/autograd/ops.h>
+#include <seppo/nn/layers/linear.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <sys/resource.h>
+#include <numeric>
+
+using namespace test;
+
+// Against what the tapes of a whole batch hold in the end.
+BOOST_AUTO_TEST_CASE(the_prediction_is_near_what_is_taken) {
+  seppo::Parameters parameters(1);
+  const seppo::Linear up(parameters.root() / "up", 32, 256), down(parameters.root() / "down", 256, 32);
+  const examples::Loss loss = [&](std::span<const int> rows) {
+    const auto count = static_cast<int>(rows.size());
+    return seppo::ShardLoss{sum(down(relu(up(seppo::full({20 * count, 32}, 1))))), 1.0 * count};
+  };
+  std::vector<int> batch(128);
+  std::iota(batch.begin(), batch.end(), 0);
+  seppo::set_num_threads(1);
+  const examples::MemoryNeed need = examples::predict_memory(parameters, batch, loss);
+  for (const seppo::real g : parameters.gradients()) BOOST_REQUIRE_EQUAL(g, 0);
+  seppo::Tape tape;
+  {
+    const seppo::UseTape use(tape);
+    tape.backward(loss(std::span(batch).first(32)).loss);  // a quarter is the largest of five shards
+  }
+  BOOST_CHECK_CLOSE(need.activations, static_cast<double>(tape.used()), 15);
+  BOOST_CHECK_EQUAL(need.parameters, 7.0 * static_cast<double>(parameters.gradients().size_bytes()));
+  seppo::set_num_threads(2);
+  BOOST_CHECK_CLOSE(examples::predict_memory(parameters, batch, loss).activations, 2 * need.activations, 1);
+  seppo::set_num_threads(1);
+}
+
+BOOST_AUTO_TEST_CASE(the_least_limit_counts) {
+  const Folder folder("memory");
+  const auto write = [&](const std::string& name, const std::string& content) {
+    fs::create_directories((folder.path / name).parent_path());
+    folder.write(name, content);
+  };
+  write("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    5000 kB\n");
+  BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 5000 * 1024);
+  write("proc/self/cgroup", "0::/a/b\n");
+  write("sys/fs/cgroup/a/memory.max", "3000000\n");
+  write("sys/fs/cgroup/a/memory.current", "2000000\n");
+  write("sys/fs/cgroup/a/memory.stat", "anon 5\ninactive_file 500000\n");
+  write("sys/fs/cgroup/a/b/memory.max", "max\n");
+  write("sys/fs/cgroup/a/b/memory.current", "7\n");
+  BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 1500000);
+  write("sys/fs/cgroup/a/b/memory.max", "1000\n");
+  BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 993);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
+  const Folder folder("memory");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{rlim_t{2} << 30, rlim_t{2} << 30};
+    ::setrlimit(RLIMIT_AS, &limit);
+    const Result r =
+        folder.run({"reverse", "train", "--batch-size", "50000", "--d-model", "256", "--log-format", "none"});
+    ::_exit(r.code == 1 && r.err.find("--batch-size: 50000 examples need about") != std::string::npos ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  BOOST_CHECK_EQUAL(status, 0);
+}
