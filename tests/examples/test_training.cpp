@@ -78,7 +78,8 @@ Trained train(const Folder& folder, const Arguments& options, std::size_t exampl
       .loss =
           [&](std::span<const int> rows) {
             const std::scoped_lock lock(mutex);
-            if (seppo::tape().mode == seppo::Mode::train) seen.insert(seen.end(), rows.begin(), rows.end());
+            // Steps count from 1; what is run to predict memory is no step.
+            if (seppo::tape().random.step > 0) seen.insert(seen.end(), rows.begin(), rows.end());
             const auto count = static_cast<int>(rows.size());
             return seppo::ShardLoss{sum(model.linear(seppo::full({count, 1}, 1))), 1.0 * count};
           },
