@@ -44,6 +44,9 @@ struct World {
 };
 
 inline World::World(std::uint64_t seed, const WorldConfig& c) : seed(seed), config(c) {
+  constexpr std::int64_t kMost = 1 << 24;  // a model file of a few bytes may ask for more
+  seppo::check<seppo::ArgumentError>(std::int64_t{c.kinds} * c.features <= kMost, "odd_one: kinds ", c.kinds,
+                                     " times features ", c.features, " are more than ", kMost, " numbers");
   seppo::RandomStream random(seed, seppo::Purpose::data, 30);
   for (int i = 0; i < c.kinds * c.features; ++i) centres.push_back(static_cast<float>(random.normal()));
 }

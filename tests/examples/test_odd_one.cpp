@@ -76,3 +76,9 @@ BOOST_AUTO_TEST_CASE(the_odd_one_is_found) {
   check_refused(folder, {"odd_one", "train", "--kinds", "1"}, 2, "--kinds");
   check_refused(folder, {"odd_one", "train", "--heads", "3"}, 2, "--d-model");
 }
+
+// Neither options nor a small model file make it take memory without end.
+BOOST_AUTO_TEST_CASE(a_world_has_a_limit) {
+  BOOST_CHECK_THROW(odd_one::World(1, {.kinds = 100'000, .features = 4096}), seppo::ArgumentError);
+  BOOST_CHECK_NO_THROW(odd_one::World(1, {.kinds = 100'000, .features = 32}));
+}
