@@ -133,8 +133,8 @@ Tensor softmax(const Tensor& x, const Mask& mask);
 Tensor log_softmax(const Tensor& x, int axis = -1);  // x - log sum e^x
 
 // gain (x - mean) / sqrt(variance + eps) + bias over the last axis, with the biased variance
-// (Ba, Kiros and Hinton 2016). x [..., n], gain and bias [n].
-Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double eps = 1e-5);
+// (Ba, Kiros and Hinton 2016). x [..., n], gain and bias [n]; the bias may be empty.
+Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias = {}, double eps = 1e-5);
 
 // gain x / sqrt(mean x^2 + eps) over the last axis (Zhang and Sennrich 2019). x [..., n], gain [n].
 Tensor rms_norm(const Tensor& x, const Tensor& gain, double eps = 1e-5);
@@ -155,6 +155,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const
 struct AddNormOptions {
   double eps = 1e-5;
   double dropout_before = 0, dropout_after = 0;
+  bool is_centred = true;  // false: rms_norm instead
 };
 Tensor add_norm(const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias,
                 const AddNormOptions& options = {});

@@ -56,13 +56,18 @@ extern Kernel<double(const real* x, std::size_t n)> squared_norm;  // sum x^2, a
 extern Kernel<void(real* y, const real* x, std::size_t count, std::size_t n)> softmax_row;
 // dx_j = beta dx_j + y_j (dy_j - sum_k dy_k y_k)
 extern Kernel<void(real* dx, real beta, const real* dy, const real* y, std::size_t n)> softmax_row_backward;
-extern Kernel<real(const real* x, std::size_t n)> log_sum_exp;
+// log sum e^x is max + log_sum: added, the sum of large logits would lose its logarithm.
+struct LogSumExp {
+  real max, log_sum;
+  double below;  // sum of x_j - max
+};
+extern Kernel<LogSumExp(const real* x, std::size_t n)> log_sum_exp;
 // dx_j = beta dx_j + dy_j - exp(y_j) sum_k dy_k
 extern Kernel<void(real* dx, real beta, const real* dy, const real* y, std::size_t n)> log_softmax_row_backward;
 
 // dx = beta dx + scale (softmax(x) - smoothed one-hot of target): one row of cross-entropy.
-extern Kernel<void(real* dx, real beta, const real* x, real log_sum_exp, std::size_t target, real smoothing, real scale,
-                   std::size_t n)>
+extern Kernel<void(real* dx, real beta, const real* x, const LogSumExp& sum, std::size_t target, real smoothing,
+                   real scale, std::size_t n)>
     cross_entropy_row_backward;
 
 // ---- dropout ------------------------------------------------------------------------------------
@@ -79,13 +84,13 @@ extern Kernel<void(real* y, real beta, const real* x, const Dropping& dropping, 
 // out = x + dropout(y)
 extern Kernel<void(real* out, const real* x, const real* y, const Dropping& dropping, std::size_t n)> add_dropped;
 
-// ---- layer norm ---------------------------------------------------------------------------------
+// ---- layer norm and RMS norm ---------------------------------------------------------------------
 
 // out = dropout(gain x_hat + bias), x_hat the normalised rows of x, or of x + dropout(y).
 struct NormInputs {
-  const real *x, *y;  // y may be null
-  const real *gain, *bias;
+  const real *x, *y, *gain, *bias;  // y and bias may be null
   std::size_t rows, cols;
+  bool is_centred;                   // the mean is subtracted: layer norm; else RMS norm
   Dropping before = {}, after = {};  // of y and of the result
 };
 // What backward needs of a row: x_hat = ((x - center) - shift) * rstd. The mean is center + shift: split
@@ -94,8 +99,8 @@ struct RowMoments {
   real center, shift, rstd;
 };
 constexpr std::size_t kNormRows = 8;  // interleaved, so that one row's dependent sums hide behind the others'.
-constexpr std::size_t layer_norm_scratch(std::size_t cols) { return (2 * kNormRows + 1) * cols; }  // elements
-extern Kernel<void(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch)> layer_norm;
+constexpr std::size_t norm_scratch(std::size_t cols) { return (2 * kNormRows + 1) * cols; }  // elements
+extern Kernel<void(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch)> normalise;
 // Any may be null; dgain and dbias are added to.
 struct NormGradients {
   real* dx;
@@ -106,7 +111,7 @@ struct NormGradients {
 };
 extern Kernel<void(const NormGradients& gradients, const real* dout, const NormInputs& in, const RowMoments* moments,
                    real* scratch)>
-    layer_norm_backward;
+    normalise_backward;
 
 // ---- attention ----------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// Layer norm, with the sum and the dropouts around it. Rows are taken kNormRows at a time, one stage after another:
-// the dependent sums of one row hide behind those of the others.
+// Layer norm and RMS norm, with the sum and the dropouts around them. Rows are taken kNormRows at a time, one stage
+// after another: the dependent sums of one row hide behind those of the others.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/kernels/norm.cpp"
 #include <hwy/foreach_target.h>
@@ -65,9 +65,12 @@ HWY_INLINE const real* norm_input(const NormInputs& in, RowFactors& before, std:
   return row;
 }
 
-void find_moments(RowMoments* moments, const real* const* rows, std::size_t count, double eps, std::size_t n) {
+void find_moments(RowMoments* moments, const real* const* rows, std::size_t count, bool is_centred, double eps,
+                  std::size_t n) {
   double variance[kNormRows];
   for (std::size_t r = 0; r < count; ++r) {
+    moments[r] = {};
+    if (!is_centred) continue;
     DoubleSum sum;
     for_each(n, [&](std::size_t j, std::size_t m) HWY_ATTR { sum.add(load(rows[r] + j, m)); });
     const double mean = sum.total() / static_cast<double>(n);
@@ -84,13 +87,13 @@ void find_moments(RowMoments* moments, const real* const* rows, std::size_t coun
   for (std::size_t r = 0; r < count; ++r) moments[r].rstd = static_cast<real>(1 / std::sqrt(variance[r] + eps));
 }
 
-void layer_norm(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch) {
+void normalise(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch) {
   RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
   for (std::size_t i = 0; i < in.rows; i += kNormRows) {
     const std::size_t count = std::min(kNormRows, in.rows - i);
     const real* rows[kNormRows];
     for (std::size_t r = 0; r < count; ++r) rows[r] = norm_input(in, before, i + r, out + (i + r) * in.cols);
-    find_moments(moments + i, rows, count, eps, in.cols);
+    find_moments(moments + i, rows, count, in.is_centred, eps, in.cols);
     for (std::size_t r = 0; r < count; ++r) {
       const RowMoments& m = moments[i + r];
       const V c = set(m.center), s = set(m.shift), rstd = set(m.rstd);
@@ -98,16 +101,17 @@ void layer_norm(real* out, RowMoments* moments, const NormInputs& in, double eps
       real* const to = out + (i + r) * in.cols;
       for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
         const V normal = hn::Mul(hn::Sub(hn::Sub(load(rows[r] + j, n), c), s), rstd);
-        const V y = hn::MulAdd(normal, load(in.gain + j, n), load(in.bias + j, n));
+        const V bias = in.bias ? load(in.bias + j, n) : hn::Zero(D());
+        const V y = hn::MulAdd(normal, load(in.gain + j, n), bias);
         store(factors ? hn::Mul(y, load(factors + j, n)) : y, to + j, n);
       });
     }
   }
 }
 
-// With n = x_hat and g = dout gain: dx = rstd (g - mean(g) - n mean(g n)).
-void layer_norm_backward(const NormGradients& d, const real* dout, const NormInputs& in, const RowMoments* moments,
-                         real* scratch) {
+// With n = x_hat and g = dout gain: dx = rstd (g - mean(g) - n mean(g n)), without mean(g) for RMS norm.
+void normalise_backward(const NormGradients& d, const real* dout, const NormInputs& in, const RowMoments* moments,
+                        real* scratch) {
   const V zero = hn::Zero(D());
   const real inverse = 1 / static_cast<real>(in.cols);
   RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
@@ -136,7 +140,7 @@ void layer_norm_backward(const NormGradients& d, const real* dout, const NormInp
         if (d.dgain) accumulate(hn::Mul(v, normal), 1, d.dgain + j, n);
         if (d.dbias) accumulate(v, 1, d.dbias + j, n);
       });
-      mean_g[r] = sum_lanes(sum_g) * inverse;
+      mean_g[r] = in.is_centred ? sum_lanes(sum_g) * inverse : real{0};
       mean_gn[r] = sum_lanes(sum_gn) * inverse;
     }
     if (!d.dx && !d.dy) continue;
@@ -162,7 +166,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace seppo::inline SEPPO_ABI::kernels {
-SEPPO_KERNEL(layer_norm);
-SEPPO_KERNEL(layer_norm_backward);
+SEPPO_KERNEL(normalise);
+SEPPO_KERNEL(normalise_backward);
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

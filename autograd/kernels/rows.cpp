@@ -27,14 +27,17 @@ void softmax_row_backward(real* dx, real beta, const real* dy, const real* y, st
   });
 }
 
-real log_sum_exp(const real* x, std::size_t n) {
+LogSumExp log_sum_exp(const real* x, std::size_t n) {
   const real shift = row_max(x, n);
   const V s = set(shift), zero = hn::Zero(D());
   V total = zero;
+  DoubleSum below;
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    total = hn::Add(total, first(exp_nonpositive(hn::Sub(load(x + j, count), s)), zero, count));
+    const V difference = hn::Sub(load(x + j, count), s);
+    total = hn::Add(total, first(exp_nonpositive(difference), zero, count));
+    below.add(first(difference, zero, count));
   });
-  return shift + std::log(sum_lanes(total));
+  return {shift, std::log(sum_lanes(total)), below.total()};
 }
 
 void log_softmax_row_backward(real* dx, real beta, const real* dy, const real* y, std::size_t n) {
@@ -46,11 +49,11 @@ void log_softmax_row_backward(real* dx, real beta, const real* dy, const real* y
   });
 }
 
-void cross_entropy_row_backward(real* dx, real beta, const real* x, real lse, std::size_t target, real smoothing,
-                                real scale, std::size_t n) {
-  const V l = set(lse), f = set(scale), uniform = set(smoothing / static_cast<real>(n));
+void cross_entropy_row_backward(real* dx, real beta, const real* x, const LogSumExp& sum, std::size_t target,
+                                real smoothing, real scale, std::size_t n) {
+  const V m = set(sum.max), l = set(sum.log_sum), f = set(scale), uniform = set(smoothing / static_cast<real>(n));
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    const V p = exp_nonpositive(hn::Sub(load(x + j, count), l));
+    const V p = exp_nonpositive(hn::Sub(hn::Sub(load(x + j, count), m), l));
     accumulate(hn::Mul(f, hn::Sub(p, uniform)), beta, dx + j, count);
   });
   dx[target] -= scale * (1 - smoothing);

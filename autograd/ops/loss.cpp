@@ -23,8 +23,6 @@ double check_targets(const char* op, const char* role, const Tensor& x, std::spa
   return reduction == Reduction::sum ? 1 : count == 0 ? 0 : 1 / static_cast<double>(count);
 }
 
-Tensor scalar(double value) { return full({}, static_cast<real>(value)); }
-
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const CrossEntropyOptions& options) {
@@ -36,25 +34,26 @@ Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const C
   const std::size_t classes = logits.cols();
   Tape& t = tape();
   const auto kept_targets = t.keep(targets);
-  real* const log_sum_exp = t.allocate<real>(targets.size());
+  auto* const sums = t.allocate<kernels::LogSumExp>(targets.size());
+  Tensor y = full({}, 0);
 
-  // (1 - smoothing) -log p[target] + smoothing mean_j -log p[j], with -log p[j] = log_sum_exp - x_j
+  // (1 - smoothing) -log p[target] + smoothing mean_j -log p[j], with -log p[j] = log_sum - (x_j - max)
   double loss = 0;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] == ignored) continue;
     const real* const x = logits.data() + i * classes;
-    log_sum_exp[i] = kernels::log_sum_exp(x, classes);
-    loss += double{log_sum_exp[i]} - (1 - smoothing) * double{x[targets[i]]};
-    if (smoothing > 0) loss -= smoothing * kernels::sum(x, classes) / static_cast<double>(classes);
+    const kernels::LogSumExp& sum = sums[i] = kernels::log_sum_exp(x, classes);
+    loss += double{sum.log_sum} - (1 - smoothing) * (double{x[targets[i]]} - double{sum.max});
+    if (smoothing > 0) loss -= smoothing * sum.below / static_cast<double>(classes);
   }
-  Tensor y = scalar(loss * weight);
+  *y.data() = static_cast<real>(loss * weight);
   record("cross_entropy", y, {logits}, [=] {
     const auto [dx, beta] = grad_target(logits);
     const real scale = *grad_of(y) * static_cast<real>(weight);
     for (std::size_t i = 0; i < kept_targets.size(); ++i) {
       real* const row = dx + i * classes;
       if (kept_targets[i] != ignored)
-        kernels::cross_entropy_row_backward(row, beta, logits.data() + i * classes, log_sum_exp[i],
+        kernels::cross_entropy_row_backward(row, beta, logits.data() + i * classes, sums[i],
                                             static_cast<std::size_t>(kept_targets[i]), static_cast<real>(smoothing),
                                             scale, classes);
       else if (beta == 0)
@@ -73,9 +72,10 @@ Tensor nll_loss(const Tensor& log_probabilities, std::span<const int> targets, c
     for (std::size_t i = 0; i < kept.size(); ++i)
       if (kept[i] != ignored) f(i * x.cols() + static_cast<std::size_t>(kept[i]));
   };
+  Tensor y = full({}, 0);
   double loss = 0;
   each([&](std::size_t i) { loss -= double{x.data()[i]}; });
-  Tensor y = scalar(loss * weight);
+  *y.data() = static_cast<real>(loss * weight);
   record("nll_loss", y, {x}, [=] {
     const real scale = *grad_of(y) * static_cast<real>(weight);
     each([=, dx = grad_of(x)](std::size_t i) { dx[i] -= scale; });

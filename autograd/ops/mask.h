@@ -14,8 +14,9 @@ namespace seppo::inline SEPPO_ABI {
 struct Mask {
   // Every query attends every key of its sequence.
   static Mask none() { return {}; }
-  // Query i attends keys 0..i. With fewer queries than keys the last query attends the last key, as
-  // in decoding with a cache.
+  // The last query attends all keys of its sequence, the one before it all but the last, and so on: query i attends
+  // keys 0 .. i + keys - queries. With as many queries as keys that is 0..i; with fewer, decoding with a cache; with
+  // more, the first queries attend nothing. (PyTorch's is_causal aligns the first query with the first key instead.)
   static Mask causal() { return {.is_causal = true}; }
   // Sequence s attends its first lengths[s] keys: padded batches.
   static Mask valid_lengths(std::span<const int> lengths) { return {.lengths = lengths}; }

@@ -11,12 +11,14 @@ namespace {
 void check_features(const char* op, const Tensor& x, std::initializer_list<Tensor> features, double eps) {
   check(x.rank() >= 1 && x.size(-1) > 0, op, ": needs a last axis of at least one element, got x ", x);
   for (const Tensor& p : features)
-    check(p.rank() == 1 && p.size(0) == x.size(-1), op, ": gain and bias must have the size of x ", x, " dim ",
-          x.rank() - 1, " = ", x.size(-1), ", got ", p);
+    check(!p.defined() || (p.rank() == 1 && p.size(0) == x.size(-1)), op, ": gain and bias must have the size of x ", x,
+          " dim ", x.rank() - 1, " = ", x.size(-1), ", got ", p);
   check<ArgumentError>(eps >= 0, op, ": eps ", eps, " is negative");
 }
 
-// layer_norm and add_norm: y may be empty.
+const real* data_or_null(const Tensor& x) { return x.defined() ? x.data() : nullptr; }
+
+// layer_norm, rms_norm and add_norm: y and bias may be empty.
 Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias,
                  const AddNormOptions& o) {
   check_features(name, x, {gain, bias}, o.eps);
@@ -25,21 +27,25 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
   Tensor out = t.create(x.shape());
   const kernels::Dropping before = next_dropping(name, o.dropout_before), after = next_dropping(name, o.dropout_after);
   auto* const moments = t.allocate<kernels::RowMoments>(x.rows());
-  const auto inputs = [=] {
-    return kernels::NormInputs{
-        x.data(), y.defined() ? y.data() : nullptr, gain.data(), bias.data(), x.rows(), x.cols(), before, after};
+  const auto inputs = [=, is_centred = o.is_centred] {
+    return kernels::NormInputs{x.data(),   data_or_null(y), gain.data(), data_or_null(bias), x.rows(), x.cols(),
+                               is_centred, before,          after};
   };
-  const auto scratch = [=] { return RecycledArray(tape().arena(), kernels::layer_norm_scratch(x.cols())); };
-  kernels::layer_norm(out.data(), moments, inputs(), o.eps, scratch().data());
-  record(name, out, {x, gain, bias, y}, [=] {
+  const auto scratch = [=] { return RecycledArray(tape().arena(), kernels::norm_scratch(x.cols())); };
+  kernels::normalise(out.data(), moments, inputs(), o.eps, scratch().data());
+  Tensor recorded[4] = {x, gain};
+  std::size_t count = 2;
+  for (const Tensor& optional : {bias, y})
+    if (optional.defined()) recorded[count++] = optional;
+  t.record(name, out, {recorded, count}, [=] {
     real *const dgain = grad_if_required(gain), *const dbias = grad_if_required(bias);
     // Last, so that beta is 1 where an input is used twice.
     const auto target = [](const Tensor& input) {
       return input.defined() && input.requires_grad() ? grad_target(input) : GradTarget{nullptr, 0};
     };
     const GradTarget dx = target(x), dy = target(y);
-    kernels::layer_norm_backward({dx.grad, dx.beta, dy.grad, dy.beta, dgain, dbias}, grad_of(out), inputs(), moments,
-                                 scratch().data());
+    kernels::normalise_backward({dx.grad, dx.beta, dy.grad, dy.beta, dgain, dbias}, grad_of(out), inputs(), moments,
+                                scratch().data());
   });
   return out;
 }
@@ -56,35 +62,8 @@ Tensor add_norm(const Tensor& x, const Tensor& y, const Tensor& gain, const Tens
   return normalise("add_norm", x, y, gain, bias, options);
 }
 
-// y = gain x_hat, x_hat = x r, r = 1 / sqrt(mean x^2 + eps);
-// dx = r (gain dy - x_hat mean(gain dy x_hat))
 Tensor rms_norm(const Tensor& x, const Tensor& gain, double eps) {
-  check_features("rms_norm", x, {gain}, eps);
-  Tape& t = tape();
-  Tensor y = t.create(x.shape());
-  const std::size_t n = x.cols();
-  double* const scales = t.allocate<double>(x.rows());
-  for (std::size_t i = 0; i < x.rows(); ++i) {
-    const real* const row = x.data() + i * n;
-    scales[i] = 1 / std::sqrt(kernels::squared_norm(row, n) / static_cast<double>(n) + eps);
-    for (std::size_t j = 0; j < n; ++j)
-      y.data()[i * n + j] = static_cast<real>(double{row[j]} * scales[i]) * gain.data()[j];
-  }
-  record("rms_norm", y, {x, gain}, [=] {
-    real *const dx = grad_if_required(x), *const dgain = grad_if_required(gain);
-    for (std::size_t i = 0; i < x.rows(); ++i) {
-      const real *const row = x.data() + i * n, *const dy = grad_of(y) + i * n;
-      const auto x_hat = [&](std::size_t j) { return double{row[j]} * scales[i]; };
-      const auto slope = [&](std::size_t j) { return double{gain.data()[j]} * double{dy[j]}; };
-      double along = 0;
-      for (std::size_t j = 0; j < n; ++j) along += slope(j) * x_hat(j) / static_cast<double>(n);
-      for (std::size_t j = 0; j < n; ++j) {
-        if (dgain) dgain[j] += dy[j] * static_cast<real>(x_hat(j));
-        if (dx) dx[i * n + j] += static_cast<real>(scales[i] * (slope(j) - x_hat(j) * along));
-      }
-    }
-  });
-  return y;
+  return normalise("rms_norm", x, {}, gain, {}, {.eps = eps, .is_centred = false});
 }
 
 // y = gain x_hat + bias, x_hat = (x - mean) r, r = 1 / sqrt(variance + eps), for each column;
@@ -101,17 +80,26 @@ Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const
                     "batch_norm: the statistics of shards that run side by side would mix");
   const std::size_t n = x.cols();
   const double count = static_cast<double>(x.rows());
-  double *const mean = t.allocate<double>(n), *const scales = t.allocate<double>(n);
+  // Calls f(column, element) row by row, so that the compiler vectorises over the columns.
+  const auto each = [=](const auto& f) {
+    for (std::size_t i = 0; i < x.rows(); ++i)
+      for (std::size_t j = 0; j < n; ++j) f(j, i * n + j);
+  };
+  const auto zeros_of_columns = [=] { return std::fill_n(tape().allocate<double>(n), n, 0.0) - n; };
+  double *const mean = zeros_of_columns(), *const scales = zeros_of_columns();
+  const real* const from = x.data();
   if (is_train) {
-    double* const var = scales;
-    std::fill_n(mean, n, 0.0);
-    std::fill_n(var, n, 0.0);
-    for (std::size_t i = 0; i < x.numel(); ++i) mean[i % n] += double{x.data()[i]} / count;
-    for (std::size_t i = 0; i < x.numel(); ++i) var[i % n] += std::pow(double{x.data()[i]} - mean[i % n], 2) / count;
+    each([=](std::size_t j, std::size_t i) { mean[j] += double{from[i]}; });
+    for (std::size_t j = 0; j < n; ++j) mean[j] /= count;
+    each([=](std::size_t j, std::size_t i) {
+      const double difference = double{from[i]} - mean[j];
+      scales[j] += difference * difference;
+    });
     for (std::size_t j = 0; j < n; ++j) {  // the running variance is the unbiased one
       real &to_mean = running_mean.data()[j], &to_var = running_var.data()[j];
       to_mean = static_cast<real>((1 - m) * double{to_mean} + m * mean[j]);
-      to_var = static_cast<real>((1 - m) * double{to_var} + m * var[j] * count / (count - 1));
+      to_var = static_cast<real>((1 - m) * double{to_var} + m * scales[j] / (count - 1));
+      scales[j] /= count;
     }
   } else {
     std::copy_n(running_mean.data(), n, mean);
@@ -119,29 +107,29 @@ Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const
   }
   for (std::size_t j = 0; j < n; ++j) scales[j] = 1 / std::sqrt(scales[j] + options.eps);
 
-  const auto x_hat = [=](std::size_t i) { return (double{x.data()[i]} - mean[i % n]) * scales[i % n]; };
   Tensor y = t.create(x.shape());
-  for (std::size_t i = 0; i < y.numel(); ++i)
-    y.data()[i] = static_cast<real>(double{gain.data()[i % n]} * x_hat(i)) + bias.data()[i % n];
+  each([=, to = y.data(), g = gain.data(), b = bias.data()](std::size_t j, std::size_t i) {
+    to[i] = static_cast<real>(double{g[j]} * ((double{from[i]} - mean[j]) * scales[j])) + b[j];
+  });
   record("batch_norm", y, {x, gain, bias}, [=] {
-    const real* const dy = grad_of(y);
-    double *const sums = tape().allocate<double>(n), *const along = tape().allocate<double>(n);
-    std::fill_n(sums, n, 0.0);
-    std::fill_n(along, n, 0.0);
-    for (std::size_t i = 0; i < y.numel(); ++i) {
-      sums[i % n] += double{dy[i]};
-      along[i % n] += double{dy[i]} * x_hat(i);
-    }
+    const real *const dy = grad_of(y), *const values = x.data(), *const g = gain.data();
+    const auto x_hat = [=](std::size_t j, std::size_t i) { return (double{values[i]} - mean[j]) * scales[j]; };
+    double *const sums = zeros_of_columns(), *const along = zeros_of_columns();
+    each([=](std::size_t j, std::size_t i) {
+      sums[j] += double{dy[i]};
+      along[j] += double{dy[i]} * x_hat(j, i);
+    });
     real *const dx = grad_if_required(x), *const dgain = grad_if_required(gain), *const dbias = grad_if_required(bias);
     for (std::size_t j = 0; j < n; ++j) {
       if (dbias) dbias[j] += static_cast<real>(sums[j]);
       if (dgain) dgain[j] += static_cast<real>(along[j]);
+      sums[j] *= is_train / count;
+      along[j] *= is_train / count;
     }
-    for (std::size_t i = 0; dx && i < x.numel(); ++i) {
-      const std::size_t j = i % n;
-      const double centred = is_train ? (sums[j] + x_hat(i) * along[j]) / count : 0;
-      dx[i] += static_cast<real>(double{gain.data()[j]} * scales[j] * (double{dy[i]} - centred));
-    }
+    if (!dx) return;
+    each([=](std::size_t j, std::size_t i) {
+      dx[i] += static_cast<real>(double{g[j]} * scales[j] * (double{dy[i]} - sums[j] - x_hat(j, i) * along[j]));
+    });
   });
   return y;
 }

@@ -12,8 +12,8 @@ using RowBackward = void (*)(real* dx, real beta, const real* dy, const real* y,
 void softmax_row(real* y, const real* x, std::size_t n) { kernels::softmax_row(y, x, n, n); }
 
 void log_softmax_row(real* y, const real* x, std::size_t n) {
-  const real shift = kernels::log_sum_exp(x, n);
-  for (std::size_t j = 0; j < n; ++j) y[j] = x[j] - shift;
+  const kernels::LogSumExp sum = kernels::log_sum_exp(x, n);
+  for (std::size_t j = 0; j < n; ++j) y[j] = x[j] - sum.max - sum.log_sum;
 }
 
 // Along the last axis, row by row; any other is moved there and back.

@@ -1,7 +1,7 @@
 // Single precision at the edges of its range.
 #define BOOST_TEST_MODULE numerics
-#include <seppo/autograd/ops.h>
 #include <seppo/autograd/core/random.h>
+#include <seppo/autograd/ops.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -182,6 +182,31 @@ BOOST_AUTO_TEST_CASE(activations_far_from_zero) {
 }
 
 // Squares of what fits into a float may not; the rows are normalised all the same.
+// log sum e^x of large logits has no room for its logarithm: it must not pass through that sum.
+BOOST_AUTO_TEST_CASE(large_logits_keep_their_logarithm) {
+  constexpr double kLog2 = std::numbers::ln2;
+  for (const float size : {1e-3f, 1.f, 1e4f, 1e8f, 1e30f, -1e4f, -1e30f})
+    for (const double smoothing : {0.0, 0.3}) {
+      const auto close = [&](double value, double expected, const char* what) {
+        BOOST_CHECK_MESSAGE(std::abs(value - expected) <= 2e-7, what << " of logits " << size << ": " << value);
+      };
+      tape().clear();
+      const Tensor x = row({size, size}), y = log_softmax(x);
+      for (const float v : y.values()) close(static_cast<double>(v), -kLog2, "log_softmax");
+      tape().backward(y, std::vector<float>{1, 0});
+      close(static_cast<double>(x.grad()[0]), 0.5, "slope of log_softmax");
+      const Tensor logits = row({size, size, size - 4}),
+                   loss = cross_entropy(logits, std::vector<int>{0}, {.label_smoothing = smoothing});
+      // In double precision from the rounded logits, shifted by the largest.
+      const double third = static_cast<double>(logits.values()[2]) - static_cast<double>(size);
+      const double total = 2 + std::exp(third), log_p = -std::log(total);
+      const double expected = -(1 - smoothing) * log_p - smoothing * (log_p + third / 3);
+      BOOST_CHECK_CLOSE(static_cast<double>(loss.item()), expected, 2e-5);
+      backward(loss);
+      close(static_cast<double>(logits.grad()[0]), 1 / total - (1 - smoothing) - smoothing / 3, "slope of the loss");
+    }
+}
+
 BOOST_AUTO_TEST_CASE(rms_norm_torture) {
   RandomStream random(4, Purpose::test);
   for (const double scale : {1e-3, 1.0, 1e18, 1e20, 1e30, 1e37}) {
@@ -265,9 +290,9 @@ BOOST_AUTO_TEST_CASE(vector_functions_are_accurate) {
     const double u = std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v);
     BOOST_CHECK_SMALL(static_cast<double>(a.values()[i]) - 0.5 * v * (1 + std::tanh(u)), 1e-6 * near);
     // the slope of gelu: Phi(x) + x phi(x)
-    BOOST_CHECK_SMALL(static_cast<double>(input.grad()[i]) -
-                          (normal + v * std::exp(-0.5 * v * v) / std::sqrt(2 * std::numbers::pi)),
-                      2e-6);
+    BOOST_CHECK_SMALL(
+        static_cast<double>(input.grad()[i]) - (normal + v * std::exp(-0.5 * v * v) / std::sqrt(2 * std::numbers::pi)),
+        2e-6);
   }
 }
 
