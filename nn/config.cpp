@@ -1,4 +1,4 @@
-// Reading, writing and checking the fields of a config: a visitor for each.
+// Reading, writing and checking the fields of a config.
 #include "config.h"
 
 #include "../autograd/core/check.h"
@@ -13,7 +13,23 @@ namespace {
 
 using nlohmann::json;
 using Names = std::span<const char* const>;
-using Set = std::function<void(int)>;
+
+template <class... F>
+struct Overloads : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloads(F...) -> Overloads<F...>;
+
+// A visitor that is one function.
+class Visit : public ConfigVisitor {
+ public:
+  explicit Visit(FunctionRef<void(const Field&)> f) : f_(f) {}
+
+ private:
+  void field(const Field& field) override { f_(field); }
+  FunctionRef<void(const Field&)> f_;
+};
 
 std::string text_of(double number) {
   char text[32];
@@ -34,146 +50,106 @@ std::string text_of(Names names) {
 
 bool is_in(Range range, double value) { return value >= range.least && value <= range.most; }
 
-class Writer : public ConfigVisitor {
- public:
-  explicit Writer(json& object) : object_(object) { object_ = json::object(); }
+// Safe on a terminal: escaped and short.
+std::string shown(const json& value) {
+  const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  return text.size() <= 60 ? text : text.substr(0, 60) + "...";
+}
 
- private:
-  void integer(const char* name, int& value, Range, const char*) override { write(name, value); }
-  void number(const char* name, double& value, Range, const char*) override { write(name, value); }
-  void pair(const char* name, std::array<double, 2>& value, Range, const char*) override { write(name, value); }
-  void flag(const char* name, bool& value, const char*) override { write(name, value); }
-  void seed(const char* name, std::uint64_t& value, const char*) override { write(name, value); }
-  void text(const char* name, std::string& value, const char*) override { write(name, value); }
-  void path(const char* name, std::filesystem::path& value, const char*) override { write(name, value.string()); }
-  void choice(const char* name, int value, const Set&, Names names, const char*) override {
-    write(name, names[static_cast<std::size_t>(value)]);
-  }
+json value_of(const Field& field) {
+  return std::visit(
+      Overloads{[](const std::filesystem::path* path) { return json(path->string()); },
+                [](const Choice& choice) { return json(choice.names[static_cast<std::size_t>(choice.value)]); },
+                [](const auto* value) { return json(*value); }},
+      field.value);
+}
 
-  void write(const char* name, const json& value) {
-    check<ArgumentError>(!object_.contains(name), "config: two fields are called ", name);
-    object_[name] = value;
-  }
+void set_value(const Field& field, const json& found) {
+  const auto require = [&](bool holds, const auto&... rule) {
+    if (!holds) fail<FormatError>("config: '", field.name, "' is ", shown(found), ", not ", rule...);
+  };
+  const auto is_number = [&](const json& j) { return j.is_number() && is_in(field.range, j.get<double>()); };
+  const auto is_natural = [&] {
+    return found.is_number_unsigned() || (found.is_number_integer() && found.get<std::int64_t>() >= 0);
+  };
+  const std::string range = text_of(field.range);
+  std::visit(Overloads{[&](int* value) {
+                         require(found.is_number_integer() && is_number(found), "an integer in ", range);
+                         *value = found.get<int>();
+                       },
+                       [&](double* value) {
+                         require(is_number(found), "a number in ", range);
+                         *value = found.get<double>();
+                       },
+                       [&](std::array<double, 2>* value) {
+                         require(found.is_array() && found.size() == 2 && is_number(found[0]) && is_number(found[1]),
+                                 "two numbers in ", range);
+                         *value = found.get<std::array<double, 2>>();
+                       },
+                       [&](bool* value) {
+                         require(found.is_boolean(), "true or false");
+                         *value = found.get<bool>();
+                       },
+                       [&](std::uint64_t* value) {
+                         require(is_natural(), "an integer in 0..2^64-1");
+                         *value = found.get<std::uint64_t>();
+                       },
+                       [&](const Choice& choice) {
+                         const auto at = std::find(choice.names.begin(), choice.names.end(), found);
+                         require(at != choice.names.end(), text_of(choice.names));
+                         choice.set(static_cast<int>(at - choice.names.begin()));
+                       },
+                       [&](auto* text) {
+                         require(found.is_string(), "text");
+                         *text = found.get<std::string>();
+                       }},
+             field.value);
+}
 
-  json& object_;
-};
-
-class Reader : public ConfigVisitor {
- public:
-  explicit Reader(const json& object) : object_(object) {
-    check<FormatError>(object.is_object(), "config: ", shown(object), " is not an object");
-  }
-
-  void check_keys() const {
-    for (const auto& [key, value] : object_.items())
-      check<FormatError>(fields_.contains(key), "config: ", shown(key), " is not a known key");
-  }
-
- private:
-  void integer(const char* name, int& value, Range range, const char*) override {
-    const auto fits = [&](const json& j) { return j.is_number_integer() && is_in(range, j.get<double>()); };
-    read(name, value, fits, "an integer in " + text_of(range));
-  }
-  void number(const char* name, double& value, Range range, const char*) override {
-    read(
-        name, value, [&](const json& j) { return is_number(range, j); }, "a number in " + text_of(range));
-  }
-  void pair(const char* name, std::array<double, 2>& value, Range range, const char*) override {
-    const auto fits = [&](const json& j) {
-      return j.is_array() && j.size() == 2 && is_number(range, j[0]) && is_number(range, j[1]);
-    };
-    read(name, value, fits, "two numbers in " + text_of(range));
-  }
-  void flag(const char* name, bool& value, const char*) override {
-    read(
-        name, value, [](const json& j) { return j.is_boolean(); }, "true or false");
-  }
-  void seed(const char* name, std::uint64_t& value, const char*) override {
-    const auto fits = [](const json& j) {
-      return j.is_number_unsigned() || (j.is_number_integer() && j.get<std::int64_t>() >= 0);
-    };
-    read(name, value, fits, "an integer in 0..2^64-1");
-  }
-  void text(const char* name, std::string& value, const char*) override {
-    read(
-        name, value, [](const json& j) { return j.is_string(); }, "text");
-  }
-  void path(const char* name, std::filesystem::path& value, const char*) override {
-    std::string string;
-    text(name, string, nullptr);
-    value = string;
-  }
-  void choice(const char* name, int, const Set& set, Names names, const char*) override {
-    std::string chosen;
-    const auto at = [&](const json& j) { return std::find(names.begin(), names.end(), j); };
-    read(
-        name, chosen, [&](const json& j) { return at(j) != names.end(); }, text_of(names));
-    set(static_cast<int>(at(chosen) - names.begin()));
-  }
-
-  template <class T, class Fits>
-  void read(const char* name, T& value, const Fits& fits, const std::string& rule) {
-    check<FormatError>(object_.contains(name), "config: '", name, "' is missing");
-    fields_.insert(name);
-    const json& found = object_[name];
-    if (!fits(found)) fail<FormatError>("config: '", name, "' is ", shown(found), ", not ", rule);
-    value = found.get<T>();
-  }
-  static bool is_number(Range range, const json& j) { return j.is_number() && is_in(range, j.get<double>()); }
-  // Safe on a terminal: escaped and short.
-  static std::string shown(const json& value) {
-    const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-    return text.size() <= 60 ? text : text.substr(0, 60) + "...";
-  }
-
-  const json& object_;
-  std::set<std::string, std::less<>> fields_;
-};
-
-class Checker : public ConfigVisitor {
- public:
-  explicit Checker(const char* what) : what_(what) {}
-
- private:
-  void integer(const char* name, int& value, Range range, const char*) override { require(name, value, range); }
-  void number(const char* name, double& value, Range range, const char*) override { require(name, value, range); }
-  void pair(const char* name, std::array<double, 2>& value, Range range, const char*) override {
-    for (const double number : value) require(name, number, range);
-  }
-  void flag(const char*, bool&, const char*) override {}
-  void seed(const char*, std::uint64_t&, const char*) override {}
-  void text(const char*, std::string&, const char*) override {}
-  void path(const char*, std::filesystem::path&, const char*) override {}
-  void choice(const char* name, int value, const Set&, Names names, const char*) override {
-    check<ArgumentError>(value >= 0 && static_cast<std::size_t>(value) < names.size(), what_, ": ", name, " ", value,
-                         " is not ", text_of(names));
-  }
-
-  void require(const char* name, double value, Range range) const {
-    if (!is_in(range, value))
-      fail<ArgumentError>(what_, ": ", name, " ", text_of(value), " is not in ", text_of(range));
-  }
-
-  const char* what_;
-};
+void check_value(const char* what, const Field& field) {
+  const auto require = [&](double value) {
+    check<ArgumentError>(is_in(field.range, value), what, ": ", field.name, " ", text_of(value), " is not in ",
+                         text_of(field.range));
+  };
+  std::visit(Overloads{[&](const int* value) { require(*value); }, [&](const double* value) { require(*value); },
+                       [&](const std::array<double, 2>* pair) { std::for_each(pair->begin(), pair->end(), require); },
+                       [&](const Choice& choice) {
+                         check<ArgumentError>(
+                             choice.value >= 0 && static_cast<std::size_t>(choice.value) < choice.names.size(), what,
+                             ": ", field.name, " ", choice.value, " is not ", text_of(choice.names));
+                       },
+                       [](const void*) {}},
+             field.value);
+}
 
 }  // namespace
 
 namespace detail {
 
 void write_fields(json& object, Fields fields) {
-  Writer writer(object);
+  object = json::object();
+  Visit writer([&](const Field& field) {
+    check<ArgumentError>(!object.contains(field.name), "config: two fields are called ", field.name);
+    object[field.name] = value_of(field);
+  });
   fields(writer);
 }
 
 void read_fields(const json& object, Fields fields) {
-  Reader reader(object);
+  check<FormatError>(object.is_object(), "config: ", shown(object), " is not an object");
+  std::set<std::string, std::less<>> known;
+  Visit reader([&](const Field& field) {
+    check<FormatError>(object.contains(field.name), "config: '", field.name, "' is missing");
+    known.insert(field.name);
+    set_value(field, object[field.name]);
+  });
   fields(reader);
-  reader.check_keys();
+  for (const auto& [key, value] : object.items())
+    check<FormatError>(known.contains(key), "config: ", shown(key), " is not a known key");
 }
 
 void check_fields(const char* what, Fields fields) {
-  Checker checker(what);
+  Visit checker([&](const Field& field) { check_value(what, field); });
   fields(checker);
 }
 

@@ -33,6 +33,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <variant>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -41,45 +42,48 @@ struct Range {
   double least, most;
 };
 
-// What fields() is called with. `help` is one phrase for --help; a field without it is no option of a program, because
-// the data determine it: the size of a vocabulary.
+// One of several names: `value` is an index into them; `set` changes it, for as long as the config lives.
+struct Choice {
+  int value;
+  std::function<void(int)> set;
+  std::span<const char* const> names;
+};
+
+struct Field {
+  const char* name;
+  std::variant<int*, double*, std::array<double, 2>*, bool*, std::uint64_t*, std::string*, std::filesystem::path*,
+               Choice>
+      value;
+  const char* help;      // one phrase; without it no option of a program, because the data determine it
+  Range range = {0, 0};  // of int, double and pairs of double
+};
+
+// What fields() is called with.
 class ConfigVisitor {
  public:
   virtual ~ConfigVisitor() = default;
 
-  void operator()(const char* name, int& value, Range range, const char* help = nullptr) {
-    integer(name, value, range, help);
+  template <class T>
+  static constexpr bool kHasRange =
+      std::is_same_v<T, int> || std::is_same_v<T, double> || std::is_same_v<T, std::array<double, 2>>;
+
+  template <class T>
+  requires kHasRange<T>
+  void operator()(const char* name, T& value, Range range, const char* help = nullptr) {
+    field({name, &value, help, range});
   }
-  void operator()(const char* name, double& value, Range range, const char* help = nullptr) {
-    number(name, value, range, help);
-  }
-  void operator()(const char* name, std::array<double, 2>& value, Range range, const char* help = nullptr) {
-    pair(name, value, range, help);
-  }
-  void operator()(const char* name, bool& value, const char* help = nullptr) { flag(name, value, help); }
-  void operator()(const char* name, std::uint64_t& value, const char* help = nullptr) { seed(name, value, help); }
-  void operator()(const char* name, std::string& value, const char* help = nullptr) { text(name, value, help); }
-  void operator()(const char* name, std::filesystem::path& value, const char* help = nullptr) {
-    path(name, value, help);
-  }
-  template <class E>
-  requires std::is_enum_v<E>
-  void operator()(const char* name, E& value, const char* help = nullptr) {
-    choice(
-        name, static_cast<int>(value), [&value](int chosen) { value = static_cast<E>(chosen); }, enum_names(E{}), help);
+  template <class T>
+  requires(!kHasRange<T>) void operator()(const char* name, T& value, const char* help = nullptr) {
+    if constexpr (std::is_enum_v<T>)
+      field({name,
+             Choice{static_cast<int>(value), [&value](int chosen) { value = static_cast<T>(chosen); }, enum_names(T{})},
+             help});
+    else
+      field({name, &value, help});
   }
 
  protected:
-  virtual void integer(const char* name, int& value, Range range, const char* help) = 0;
-  virtual void number(const char* name, double& value, Range range, const char* help) = 0;
-  virtual void pair(const char* name, std::array<double, 2>& value, Range range, const char* help) = 0;
-  virtual void flag(const char* name, bool& value, const char* help) = 0;
-  virtual void seed(const char* name, std::uint64_t& value, const char* help) = 0;
-  virtual void text(const char* name, std::string& value, const char* help) = 0;
-  virtual void path(const char* name, std::filesystem::path& value, const char* help) = 0;
-  // `value` is an index into `names`; `set` changes it, for as long as the config lives.
-  virtual void choice(const char* name, int value, const std::function<void(int)>& set,
-                      std::span<const char* const> names, const char* help) = 0;
+  virtual void field(const Field& field) = 0;
 };
 
 namespace detail {

@@ -72,10 +72,11 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
   const std::size_t offset = size_, count = static_cast<std::size_t>(shape.numel());
   check<ArgumentError>(count <= most_ && offset <= most_ - count, "parameters: with ", name, " ", shape,
                        " the model has more than the allowed ", most_, " values");
-  reserve((offset + count + kAlign - 1) / kAlign * kAlign);
-  size_ = (offset + count + kAlign - 1) / kAlign * kAlign;
+  const std::size_t end = (offset + count + kAlign - 1) / kAlign * kAlign;
+  reserve(end);
+  size_ = end;
 
-  Entry& entry = entries_.emplace_back(Entry{std::move(name), shape, offset, decay, trained, {}});
+  Entry& entry = entries_.emplace_back(Entry{std::move(name), shape, offset, decay, !trained, trained, {}});
   try {
     entry.tensor =
         Tensor(acquire_leaf(shape, values_.as<real>() + offset, gradients_.as<real>() + offset, &entry.name));
@@ -104,7 +105,22 @@ Tensor Parameters::add_constant(const Shape& shape, const Init& init) {
   return Tensor(node);
 }
 
+void Parameters::changed() {
+  for (const Entry& entry : entries_) mark_changed(entry.tensor.node());
+}
+
 void Parameters::zero_gradients() { std::fill_n(gradients_.as<real>(), size_, real{0}); }
+
+void Parameters::freeze(std::string_view prefix, bool frozen) {
+  bool is_found = false;
+  for (Entry& entry : entries_) {
+    if (entry.is_buffer || !entry.name.starts_with(prefix)) continue;
+    is_found = true;
+    entry.trained = entry.tensor.node().requires_grad = !frozen;
+    std::fill_n(gradients_.as<real>() + entry.offset, entry.size(), real{0});
+  }
+  check<ArgumentError>(is_found, "parameters: none has a name that begins with '", prefix, "'");
+}
 
 const Parameters::Entry* Parameters::find(std::string_view name) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
@@ -116,6 +132,14 @@ std::size_t Parameters::count() const {
   for (const Entry& entry : entries_)
     if (entry.trained) total += entry.size();
   return total;
+}
+
+GradientCheckReport gradient_check(Parameters& parameters, const std::function<Tensor()>& loss,
+                                   const GradientCheckOptions& options) {
+  std::vector<CheckedPart> parts;
+  for (const Parameters::Entry& entry : parameters.entries())
+    if (entry.trained) parts.push_back({entry.name, entry.offset, entry.size()});
+  return gradient_check(parameters.values(), parameters.gradients(), parts, loss, options);
 }
 
 }  // namespace seppo::inline SEPPO_ABI

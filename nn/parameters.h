@@ -11,6 +11,7 @@
 
 #include "../autograd/core/region.h"
 #include "../autograd/core/tape.h"
+#include "../autograd/tools/gradient_check.h"
 #include "init.h"
 
 #include <deque>
@@ -59,7 +60,8 @@ class Parameters {
     Shape shape;
     std::size_t offset;  // of its first element in the flat blocks
     bool decay;
-    bool trained;  // false for buffers
+    bool is_buffer;
+    bool trained;  // neither a buffer nor frozen
     Tensor tensor;
     std::size_t size() const { return static_cast<std::size_t>(shape.numel()); }
   };
@@ -73,15 +75,23 @@ class Parameters {
 
   Scope root() { return Scope(*this, ""); }
 
-  std::span<real> values() { return {values_.as<real>(), size_}; }
+  // To be written to: whoever only reads takes std::as_const(parameters).values(). Backward through ops that used the
+  // values of before then throws StateError; where a span is kept and written to later, call changed().
+  std::span<real> values() { return changed(), std::span(values_.as<real>(), size_); }
+  void changed();
   std::span<real> gradients() { return {gradients_.as<real>(), size_}; }
   std::span<const real> values() const { return {values_.as<real>(), size_}; }
   std::span<const real> gradients() const { return {gradients_.as<real>(), size_}; }
   void zero_gradients();
 
+  // Parameters whose names begin with `prefix` are no longer trained, or, with false, are again: backward computes
+  // nothing for them, optimisers and weight decay leave them alone, checks skip them. They are saved like the others.
+  // Throws ArgumentError if there are none.
+  void freeze(std::string_view prefix, bool frozen = true);
+
   const std::deque<Entry>& entries() const { return entries_; }
   const Entry* find(std::string_view name) const;  // null if there is none
-  std::size_t count() const;                       // trained scalars: without buffers and padding
+  std::size_t count() const;                       // trained scalars: without buffers, frozen ones and padding
   std::uint64_t seed() const { return seed_; }
 
  private:
@@ -99,5 +109,10 @@ class Parameters {
   std::vector<Memory> constant_values_;
   std::vector<Node*> constants_;
 };
+
+// Checks the gradient of each trained parameter (autograd/tools/gradient_check.h), along one direction each unless told
+// otherwise. Buffers, such as running statistics, are set back before each call of the loss.
+GradientCheckReport gradient_check(Parameters& parameters, const std::function<Tensor()>& loss,
+                                   const GradientCheckOptions& options = {.directions = 1});
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -5,6 +5,7 @@
 #include "region.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <mutex>
 
 namespace seppo::inline SEPPO_ABI {
@@ -63,11 +64,13 @@ Tape::~Tape() {
 
 void Tape::clear() {
   truncate(0);
+  backwards_ = 0;
   arena_.reset();
 }
 
 void Tape::truncate(std::size_t count) {
   for (std::size_t i = count; i < count_; ++i) kill(node_at(i));
+  std::erase_if(uses_, [=](const Use& use) { return use.node >= count; });
   count_ = count;
 }
 
@@ -116,7 +119,16 @@ bool Tape::begin_record(const char* op, const Tensor& output, std::span<const Te
   if (!requires_grad || !records()) return false;
   check<StateError>(!in_backward_, op, ": recorded during backward; second derivatives are not supported: compute on ",
                     "the values, or within NoGrad");
+  for (const Tensor& input : inputs) {
+    const Node& node = input.node();
+    if (const Node& leaf = node.base ? *node.base : node; !leaf.tape)
+      uses_.push_back({output.node().index, leaf.index, &leaf});
+  }
   return true;
+}
+
+void Tape::use_parameters_of(const Tape& inner, const Tensor& output) {
+  for (const Use& use : inner.uses_) uses_.push_back({output.node().index, use.version, use.leaf});
 }
 
 void Tape::use_settings_of(const Tape& other) {
@@ -153,6 +165,22 @@ void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
   real* const grad = grad_of(output);
   for (std::size_t i = 0; i < cotangent.size(); ++i) grad[i] += cotangent[i];
   if (output.node().tape) run_backward(output.node().index);
+  constexpr std::size_t kMany = 1000;
+  static std::once_flag told;
+  if (++backwards_ == kMany)
+    std::call_once(told, [this] {
+      std::fprintf(stderr,
+                   "seppo: backward has run %zu times since tape().clear(), which each step should call; the tape "
+                   "holds %zu tensors\n",
+                   kMany, count_);
+    });
+}
+
+void Tape::check_unchanged(const Use& use) {
+  const Node& op = node_at(use.node);
+  check<StateError>(use.leaf->index == use.version, "backward: ", use.leaf->name ? *use.leaf->name : "a parameter",
+                    " has changed since ", op.op, op.region ? " in " + *op.region : "",
+                    " used it: finish the backward pass before a step, or run forward again");
 }
 
 void Tape::run_backward(std::size_t from) {
@@ -167,9 +195,15 @@ void Tape::run_backward(std::size_t from) {
         if (Node& node = tape.node_at(next); node.backward && node.grad) tape.recycle_gradient(node);
     }
   } walk(*this, from);
+  // Ops are recorded in the order of their outputs, but for those that run others meanwhile.
+  if (!std::ranges::is_sorted(uses_, {}, &Use::node)) std::ranges::sort(uses_, {}, &Use::node);
+  auto use = std::ranges::upper_bound(uses_, from, {}, &Use::node);
   for (; walk.next > 0; --walk.next) {
     Node& node = node_at(walk.next - 1);
-    if (!node.backward || !node.grad) continue;
+    const bool is_reached = node.backward && node.grad;
+    for (; use != uses_.begin() && std::prev(use)->node == node.index; --use)
+      if (is_reached) check_unchanged(*std::prev(use));
+    if (!is_reached) continue;
     if (node.retains_grad) keep_gradient(node);
     const Tensor output(node);
     notify(*this, &Observer::backward_begins, output);

@@ -56,7 +56,7 @@ class Tape {
   // Throws ShapeError otherwise, StateError if nothing was recorded for it. The graph stays until clear(),
   // so backward may be called again, for this or another output; gradients add up. If an op throws,
   // leaves keep what has reached them. There are no second derivatives: an op that would be
-  // recorded during backward throws StateError.
+  // recorded during backward throws StateError, and so does an op whose parameters have changed since.
   void backward(const Tensor& loss);
   // The same for any shape: adds the product of the cotangent with the Jacobian of `output`.
   void backward(const Tensor& output, std::span<const real> cotangent);
@@ -77,6 +77,9 @@ class Tape {
   bool begin_record(const char* op, const Tensor& output, std::span<const Tensor> inputs);
   template <class F>
   void attach(const Tensor& output, const F& backward);
+
+  // For an op that ran others on a tape of its own: it depends on the parameters that these used.
+  void use_parameters_of(const Tape& inner, const Tensor& output);
 
   // Memory that lives until clear(): what a closure refers to by pointer.
   template <class T>
@@ -113,10 +116,17 @@ class Tape {
     real* target = nullptr;
   };
 
+  // That an op used a parameter, and which of its values.
+  struct Use {
+    std::uint32_t node, version;
+    const Node* leaf;
+  };
+
   Node& node_at(std::size_t index) { return chunks_[index / kChunk][index % kChunk]; }
   Node& new_node(const Shape& shape, real* values);
   void truncate(std::size_t count);
   void run_backward(std::size_t from);
+  void check_unchanged(const Use& use);
   void keep_gradient(Node& node);
   void recycle_gradient(Node& node);
   void check_owned(const Tensor& tensor) const;
@@ -124,6 +134,8 @@ class Tape {
   Arena arena_;
   std::vector<Node*> chunks_;
   std::size_t count_ = 0;
+  std::vector<Use> uses_;
+  std::size_t backwards_ = 0;  // since clear()
   Redirect redirect_;
   bool in_backward_ = false;
   ObserverLink* observers_ = nullptr;
@@ -195,6 +207,8 @@ class Inference {
 // releases the node when done; handles left over are then stale.
 Node& acquire_leaf(const Shape& shape, real* values, real* grads, const std::string* name);
 void release_leaf(Node& node);
+// To be called when the values of a leaf change: backward through ops that used the old ones then throws StateError.
+inline void mark_changed(Node& leaf) { ++leaf.index; }
 
 template <class F>
 void Tape::attach(const Tensor& output, const F& backward) {

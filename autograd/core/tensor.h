@@ -24,7 +24,7 @@ class Tape;
 struct alignas(64) Node {
   std::uint64_t generation = 0;  // odd while alive; a handle remembers the one it was made for
   Tape* tape = nullptr;          // null for a persistent leaf
-  std::uint32_t index = 0;       // position on the tape: creation order
+  std::uint32_t index = 0;       // position on the tape: creation order; of a leaf: how often its values have changed
   bool requires_grad = false;
   bool retains_grad = false;  // backward adds the gradient to `retained`
   Shape shape;

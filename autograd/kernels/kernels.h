@@ -22,7 +22,7 @@ struct Unary {
   void (*backward)(real* dx, real beta, const real* dy, const real* x, const real* y, std::size_t n);
 };
 struct UnaryTable {
-  Unary relu, gelu, gelu_tanh, silu, tanh, sigmoid, exp, log;
+  Unary relu, gelu, gelu_tanh, silu, tanh, sigmoid, softplus, erf, exp, log;
 };
 const UnaryTable& unary();
 
@@ -52,6 +52,9 @@ extern Kernel<double(const real* x, std::size_t n)> squared_norm;  // sum x^2, a
 
 // ---- rows ---------------------------------------------------------------------------------------
 
+// The largest element for sign 1, the smallest for -1; NaN if there is one.
+extern Kernel<real(const real* x, real sign, std::size_t n)> extreme;
+
 // y_j = exp(x_j - max x) / sum over the first `count` elements; the rest of the n become 0.
 extern Kernel<void(real* y, const real* x, std::size_t count, std::size_t n)> softmax_row;
 // dx_j = beta dx_j + y_j (dy_j - sum_k dy_k y_k)
@@ -65,10 +68,9 @@ extern Kernel<LogSumExp(const real* x, std::size_t n)> log_sum_exp;
 // dx_j = beta dx_j + dy_j - exp(y_j) sum_k dy_k
 extern Kernel<void(real* dx, real beta, const real* dy, const real* y, std::size_t n)> log_softmax_row_backward;
 
-// dx = beta dx + scale (softmax(x) - smoothed one-hot of target): one row of cross-entropy.
-extern Kernel<void(real* dx, real beta, const real* x, const LogSumExp& sum, std::size_t target, real smoothing,
-                   real scale, std::size_t n)>
-    cross_entropy_row_backward;
+// dx_j = beta dx_j + scale (exp(x_j - log_sum_exp) - uniform)
+extern Kernel<void(real* dx, real beta, const real* x, const LogSumExp& sum, real uniform, real scale, std::size_t n)>
+    log_sum_exp_backward;
 
 // ---- dropout ------------------------------------------------------------------------------------
 
@@ -112,6 +114,23 @@ struct NormGradients {
 extern Kernel<void(const NormGradients& gradients, const real* dout, const NormInputs& in, const RowMoments* moments,
                    real* scratch)>
     normalise_backward;
+
+// ---- batch norm ---------------------------------------------------------------------------------
+
+// The columns of x [rows, cols], in double precision: x_hat = (x - mean) scale, y = gain x_hat + bias.
+struct ColumnNorm {
+  const real *x, *gain, *bias;
+  const double *mean, *scale;
+  std::size_t rows, cols;
+};
+// mean; squares: the sum of the squared differences from it.
+extern Kernel<void(double* mean, double* squares, const real* x, std::size_t rows, std::size_t cols)> column_moments;
+extern Kernel<void(real* y, const ColumnNorm& in)> column_norm;
+// sums += 1^T dy; along += 1^T (dy x_hat)
+extern Kernel<void(double* sums, double* along, const real* dy, const ColumnNorm& in)> column_norm_sums;
+// dx += gain scale (dy - sums - x_hat along)
+extern Kernel<void(real* dx, const real* dy, const double* sums, const double* along, const ColumnNorm& in)>
+    column_norm_backward;
 
 // ---- attention ----------------------------------------------------------------------------------
 

@@ -160,6 +160,46 @@ void normalise_backward(const NormGradients& d, const real* dout, const NormInpu
   }
 }
 
+void column_moments(double* mean, double* squares, const real* x, std::size_t rows, std::size_t cols) {
+  std::fill_n(mean, cols, 0.0);
+  std::fill_n(squares, cols, 0.0);
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) mean[j] += double{x[i * cols + j]};
+  for (std::size_t j = 0; j < cols; ++j) mean[j] /= static_cast<double>(rows);
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) {
+      const double difference = double{x[i * cols + j]} - mean[j];
+      squares[j] += difference * difference;
+    }
+}
+
+void column_norm(real* y, const ColumnNorm& in) {
+  const auto [x, gain, bias, mean, scale, rows, cols] = in;
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j)
+      y[i * cols + j] = static_cast<real>(double{gain[j]} * ((double{x[i * cols + j]} - mean[j]) * scale[j])) + bias[j];
+}
+
+void column_norm_sums(double* sums, double* along, const real* dy, const ColumnNorm& in) {
+  const auto [x, gain, bias, mean, scale, rows, cols] = in;
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) {
+      const double slope = double{dy[i * cols + j]};
+      sums[j] += slope;
+      along[j] += slope * ((double{x[i * cols + j]} - mean[j]) * scale[j]);
+    }
+}
+
+void column_norm_backward(real* dx, const real* dy, const double* sums, const double* along, const ColumnNorm& in) {
+  const auto [x, gain, bias, mean, scale, rows, cols] = in;
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) {
+      const double x_hat = (double{x[i * cols + j]} - mean[j]) * scale[j];
+      const double centred = double{dy[i * cols + j]} - sums[j] - x_hat * along[j];
+      dx[i * cols + j] += static_cast<real>(double{gain[j]} * scale[j] * centred);
+    }
+}
+
 }  // namespace
 }  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -168,5 +208,9 @@ HWY_AFTER_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels {
 SEPPO_KERNEL(normalise);
 SEPPO_KERNEL(normalise_backward);
+SEPPO_KERNEL(column_moments);
+SEPPO_KERNEL(column_norm);
+SEPPO_KERNEL(column_norm_sums);
+SEPPO_KERNEL(column_norm_backward);
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

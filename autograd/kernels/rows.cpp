@@ -1,4 +1,5 @@
-// Softmax and its relatives on one row: a pass for the maximum, one for the exponentials and their sum, one to scale.
+// Extremes, softmax and its relatives on one row: a pass for the maximum, one for the exponentials and their sum, one
+// to scale.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/kernels/rows.cpp"
 #include <hwy/foreach_target.h>
@@ -49,14 +50,28 @@ void log_softmax_row_backward(real* dx, real beta, const real* dy, const real* y
   });
 }
 
-void cross_entropy_row_backward(real* dx, real beta, const real* x, const LogSumExp& sum, std::size_t target,
-                                real smoothing, real scale, std::size_t n) {
-  const V m = set(sum.max), l = set(sum.log_sum), f = set(scale), uniform = set(smoothing / static_cast<real>(n));
+void log_sum_exp_backward(real* dx, real beta, const real* x, const LogSumExp& sum, real uniform, real scale,
+                          std::size_t n) {
+  const V m = set(sum.max), l = set(sum.log_sum), f = set(scale), u = set(uniform);
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
     const V p = exp_nonpositive(hn::Sub(hn::Sub(load(x + j, count), m), l));
-    accumulate(hn::Mul(f, hn::Sub(p, uniform)), beta, dx + j, count);
+    accumulate(hn::Mul(f, hn::Sub(p, u)), beta, dx + j, count);
   });
-  dx[target] -= scale * (1 - smoothing);
+}
+
+real extreme(const real* x, real sign, std::size_t n) {
+  const V s = set(sign), lowest = set(-std::numeric_limits<real>::infinity());
+  V top = lowest;
+  const auto larger = [](V v, V than)
+                          HWY_ATTR { return hn::IfThenElse(hn::Or(hn::Gt(v, than), hn::IsNaN(v)), v, than); };
+  for_each(n, [&](std::size_t j, std::size_t count)
+                  HWY_ATTR { top = larger(first(hn::Mul(s, load(x + j, count)), lowest, count), top); });
+  real values[HWY_MAX_BYTES / sizeof(real)];
+  hn::StoreU(top, D(), values);
+  real best = values[0];
+  for (std::size_t l = 1; l < lanes(); ++l)
+    if (values[l] > best || std::isnan(values[l])) best = values[l];
+  return sign * best;
 }
 
 }  // namespace
@@ -69,6 +84,7 @@ SEPPO_KERNEL(softmax_row);
 SEPPO_KERNEL(softmax_row_backward);
 SEPPO_KERNEL(log_sum_exp);
 SEPPO_KERNEL(log_softmax_row_backward);
-SEPPO_KERNEL(cross_entropy_row_backward);
+SEPPO_KERNEL(log_sum_exp_backward);
+SEPPO_KERNEL(extreme);
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

@@ -72,9 +72,11 @@ class Pointing {
   // Calls f(element of the target, element of the source) for each index.
   template <class F>
   void for_each(const F& f) const {
-    std::size_t i = 0;
-    walk_.for_each([&](std::size_t target, std::size_t source) {
-      f(target + static_cast<std::size_t>(indices_[i++]) * step_, source);
+    const int* index = indices_.data();
+    const std::size_t n = walk_.n(), target_step = walk_.step(0), source_step = walk_.step(1);
+    walk_.for_each_run([&](const auto& at) {
+      for (std::size_t i = 0; i < n; ++i)
+        f(at[0] + i * target_step + static_cast<std::size_t>(*index++) * step_, at[1] + i * source_step);
     });
   }
 
@@ -105,7 +107,7 @@ class Pointing {
 Tensor gather(const Tensor& x, int axis, const Indices& indices) {
   const Pointing pointing("gather", x, axis, indices, indices.shape);
   Tensor y = tape().create(indices.shape);
-  pointing.for_each([&](std::size_t ix, std::size_t iy) { y.data()[iy] = x.data()[ix]; });
+  pointing.for_each([to = y.data(), from = x.data()](std::size_t ix, std::size_t iy) { to[iy] = from[ix]; });
   record("gather", y, {x}, [=] {
     pointing.for_each([dx = grad_of(x), dy = grad_of(y)](std::size_t ix, std::size_t iy) { dx[ix] += dy[iy]; });
   });
@@ -120,12 +122,12 @@ Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tens
           indices.shape[a], " is more than source ", source, " dim ", a, " = ", source.size(a));
   Tensor y = tape().create(x.shape());
   std::copy_n(x.data(), x.numel(), y.data());
-  pointing.for_each([&](std::size_t to, std::size_t from) { y.data()[to] += source.data()[from]; });
+  pointing.for_each([to = y.data(), from = source.data()](std::size_t iy, std::size_t is) { to[iy] += from[is]; });
   record("scatter_add", y, {x, source}, [=] {
     const real* const dy = grad_of(y);
     add_grad(x, dy);
     if (real* const dsource = grad_if_required(source))
-      pointing.for_each([&](std::size_t to, std::size_t from) { dsource[from] += dy[to]; });
+      pointing.for_each([=](std::size_t iy, std::size_t is) { dsource[is] += dy[iy]; });
   });
   return y;
 }

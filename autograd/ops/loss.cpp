@@ -50,14 +50,15 @@ Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const C
   record("cross_entropy", y, {logits}, [=] {
     const auto [dx, beta] = grad_target(logits);
     const real scale = *grad_of(y) * static_cast<real>(weight);
+    const real uniform = static_cast<real>(smoothing / static_cast<double>(classes));
     for (std::size_t i = 0; i < kept_targets.size(); ++i) {
       real* const row = dx + i * classes;
-      if (kept_targets[i] != ignored)
-        kernels::cross_entropy_row_backward(row, beta, logits.data() + i * classes, sums[i],
-                                            static_cast<std::size_t>(kept_targets[i]), static_cast<real>(smoothing),
-                                            scale, classes);
-      else if (beta == 0)
+      if (kept_targets[i] != ignored) {
+        kernels::log_sum_exp_backward(row, beta, logits.data() + i * classes, sums[i], uniform, scale, classes);
+        row[kept_targets[i]] -= scale * static_cast<real>(1 - smoothing);
+      } else if (beta == 0) {
         std::fill_n(row, classes, real{0});
+      }
     }
   });
   return y;

@@ -80,21 +80,9 @@ Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const
                     "batch_norm: the statistics of shards that run side by side would mix");
   const std::size_t n = x.cols();
   const double count = static_cast<double>(x.rows());
-  // Calls f(column, element) row by row, so that the compiler vectorises over the columns.
-  const auto each = [=](const auto& f) {
-    for (std::size_t i = 0; i < x.rows(); ++i)
-      for (std::size_t j = 0; j < n; ++j) f(j, i * n + j);
-  };
-  const auto zeros_of_columns = [=] { return std::fill_n(tape().allocate<double>(n), n, 0.0) - n; };
-  double *const mean = zeros_of_columns(), *const scales = zeros_of_columns();
-  const real* const from = x.data();
+  double *const mean = t.allocate<double>(n), *const scales = t.allocate<double>(n);
   if (is_train) {
-    each([=](std::size_t j, std::size_t i) { mean[j] += double{from[i]}; });
-    for (std::size_t j = 0; j < n; ++j) mean[j] /= count;
-    each([=](std::size_t j, std::size_t i) {
-      const double difference = double{from[i]} - mean[j];
-      scales[j] += difference * difference;
-    });
+    kernels::column_moments(mean, scales, x.data(), x.rows(), n);
     for (std::size_t j = 0; j < n; ++j) {  // the running variance is the unbiased one
       real &to_mean = running_mean.data()[j], &to_var = running_var.data()[j];
       to_mean = static_cast<real>((1 - m) * double{to_mean} + m * mean[j]);
@@ -107,29 +95,22 @@ Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const
   }
   for (std::size_t j = 0; j < n; ++j) scales[j] = 1 / std::sqrt(scales[j] + options.eps);
 
+  const auto inputs = [=] {
+    return kernels::ColumnNorm{x.data(), gain.data(), bias.data(), mean, scales, x.rows(), n};
+  };
   Tensor y = t.create(x.shape());
-  each([=, to = y.data(), g = gain.data(), b = bias.data()](std::size_t j, std::size_t i) {
-    to[i] = static_cast<real>(double{g[j]} * ((double{from[i]} - mean[j]) * scales[j])) + b[j];
-  });
+  kernels::column_norm(y.data(), inputs());
   record("batch_norm", y, {x, gain, bias}, [=] {
-    const real *const dy = grad_of(y), *const values = x.data(), *const g = gain.data();
-    const auto x_hat = [=](std::size_t j, std::size_t i) { return (double{values[i]} - mean[j]) * scales[j]; };
-    double *const sums = zeros_of_columns(), *const along = zeros_of_columns();
-    each([=](std::size_t j, std::size_t i) {
-      sums[j] += double{dy[i]};
-      along[j] += double{dy[i]} * x_hat(j, i);
-    });
+    double *const sums = tape().allocate<double>(2 * n), *const along = sums + n;
+    std::fill_n(sums, 2 * n, 0.0);
+    kernels::column_norm_sums(sums, along, grad_of(y), inputs());
     real *const dx = grad_if_required(x), *const dgain = grad_if_required(gain), *const dbias = grad_if_required(bias);
     for (std::size_t j = 0; j < n; ++j) {
       if (dbias) dbias[j] += static_cast<real>(sums[j]);
       if (dgain) dgain[j] += static_cast<real>(along[j]);
-      sums[j] *= is_train / count;
-      along[j] *= is_train / count;
     }
-    if (!dx) return;
-    each([=](std::size_t j, std::size_t i) {
-      dx[i] += static_cast<real>(double{g[j]} * scales[j] * (double{dy[i]} - sums[j] - x_hat(j, i) * along[j]));
-    });
+    std::transform(sums, sums + 2 * n, sums, [=](double sum) { return is_train ? sum / count : 0; });
+    if (dx) kernels::column_norm_backward(dx, grad_of(y), sums, along, inputs());
   });
   return y;
 }

@@ -78,20 +78,36 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
   const Folding r(op, x, axes, keepdim);
   check_not_empty(op, x, r);
   Tensor y = full(r.result, -sign * std::numeric_limits<real>::infinity());
-  r.walk.for_each([&](std::size_t ix, std::size_t iy) {
-    const real v = x.data()[ix];
-    if (sign * v > sign * y.data()[iy] || std::isnan(v)) y.data()[iy] = v;
+  const std::size_t n = r.walk.n(), step = r.walk.step(1);  // of y within a run
+  r.walk.for_each_run([&](const auto& at) {
+    const auto take = [sign](real v, real& top) { top = sign * v > sign * top || std::isnan(v) ? v : top; };
+    const real* const from = x.data() + at[0];
+    real* const to = y.data() + at[1];
+    if (step == 0) return take(kernels::extreme(from, sign, n), *to);
+    for (std::size_t i = 0; i < n; ++i) take(from[i], to[i]);
   });
   real* const share = tape().allocate<real>(y.numel());
   record(op, y, {x}, [=] {
-    real* const dx = grad_of(x);
+    real *const dx = grad_of(x), *const dy = grad_of(y);
     std::fill_n(share, y.numel(), real{0});
-    r.walk.for_each([&](std::size_t ix, std::size_t iy) { share[iy] += x.data()[ix] == y.data()[iy]; });
-    r.walk.for_each([&](std::size_t ix, std::size_t iy) {
-      if (x.data()[ix] == y.data()[iy]) dx[ix] += grad_of(y)[iy] / share[iy];
+    r.walk.for_each([=, from = x.data(), to = y.data()](std::size_t ix, std::size_t iy) {
+      share[iy] += static_cast<real>(from[ix] == to[iy]);
+    });
+    for (std::size_t i = 0; i < y.numel(); ++i) share[i] = dy[i] / share[i];
+    r.walk.for_each([=, from = x.data(), to = y.data()](std::size_t ix, std::size_t iy) {
+      dx[ix] += from[ix] == to[iy] ? share[iy] : real{0};
     });
   });
   return y;
+}
+
+// x with the reduced axes last, in their order.
+Tensor with_last(const Tensor& x, const std::array<bool, Shape::kMaxRank>& reduced) {
+  std::vector<int> axes;
+  for (const bool last : {false, true})
+    for (int axis = 0; axis < x.rank(); ++axis)
+      if (reduced[static_cast<std::size_t>(axis)] == last) axes.push_back(axis);
+  return std::ranges::is_sorted(axes) ? x : permute(x, axes);
 }
 
 std::vector<int> arg_extreme(const char* op, const Tensor& x, int axis, real sign) {
@@ -121,7 +137,10 @@ std::array<bool, Shape::kMaxRank> Axes::of(const char* op, const Tensor& x) cons
   std::array<bool, Shape::kMaxRank> chosen{};
   if (count_ == 0) std::fill_n(chosen.begin(), x.rank(), true);
   for (std::size_t i = 0; i < count_; ++i) {
-    const auto axis = static_cast<std::size_t>(x.shape().axis(axes_[i]));
+    const int rank = std::max(x.rank(), 1);  // a scalar is reduced along axis 0, as in PyTorch
+    check<IndexError>(axes_[i] >= -rank && axes_[i] < rank, op, ": axis ", axes_[i], " is out of range for ", x,
+                      " of rank ", x.rank());
+    const auto axis = static_cast<std::size_t>(axes_[i] < 0 ? axes_[i] + rank : axes_[i]);
     check<IndexError>(!chosen[axis], op, ": axis ", axes_[i], " of ", x, " is given twice");
     chosen[axis] = true;
   }
@@ -174,23 +193,20 @@ Tensor amin(const Tensor& x, const Axes& axes, bool keepdim) { return extreme("a
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim) {
   const Folding r("logsumexp", x, axes, keepdim);
-  Tensor y = full(r.result, -std::numeric_limits<real>::infinity());
-  r.walk.for_each([&](std::size_t ix, std::size_t iy) {  // first the largest
-    if (const real v = x.data()[ix]; v > y.data()[iy] || std::isnan(v)) y.data()[iy] = v;
-  });
-  double* const total = tape().allocate<double>(y.numel());
-  std::fill_n(total, y.numel(), 0.0);
-  r.walk.for_each([&](std::size_t ix, std::size_t iy) {
-    if (std::isfinite(y.data()[iy])) total[iy] += static_cast<double>(std::exp(x.data()[ix] - y.data()[iy]));
-  });
-  for (std::size_t i = 0; i < y.numel(); ++i)
-    if (std::isfinite(y.data()[i])) y.data()[i] += static_cast<real>(std::log(total[i]));
-  record("logsumexp", y, {x}, [=] {
-    real* const dx = grad_of(x);
-    const real* const dy = grad_of(y);
-    r.walk.for_each([&](std::size_t ix, std::size_t iy) {  // an infinite sum has no slope
-      if (!std::isinf(y.data()[iy])) dx[ix] += dy[iy] * std::exp(x.data()[ix] - y.data()[iy]);
-    });
+  const Tensor rows = with_last(x, axes.of("logsumexp", x));
+  Tensor y = tape().create(r.result);
+  auto* const sums = tape().allocate<kernels::LogSumExp>(y.numel());
+  for (std::size_t i = 0; i < y.numel(); ++i) {
+    sums[i] = kernels::log_sum_exp(rows.data() + i * r.count, r.count);
+    y.data()[i] = std::isinf(sums[i].max) ? sums[i].max : sums[i].max + sums[i].log_sum;
+  }
+  record("logsumexp", y, {rows}, [=, n = r.count] {
+    const auto [dx, beta] = grad_target(rows);
+    for (std::size_t i = 0; i < y.numel(); ++i)  // an infinite sum has no slope
+      if (!std::isinf(y.data()[i]))
+        kernels::log_sum_exp_backward(dx + i * n, beta, rows.data() + i * n, sums[i], 0, grad_of(y)[i], n);
+      else if (beta == 0)
+        std::fill_n(dx + i * n, n, real{0});
   });
   return y;
 }

@@ -2,7 +2,6 @@
 #include "op.h"
 
 #include <cmath>
-#include <numbers>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -39,6 +38,8 @@ Tensor gelu_tanh(const Tensor& x) { return unary("gelu_tanh", kernels::unary().g
 Tensor silu(const Tensor& x) { return unary("silu", kernels::unary().silu, x); }
 Tensor tanh(const Tensor& x) { return unary("tanh", kernels::unary().tanh, x); }
 Tensor sigmoid(const Tensor& x) { return unary("sigmoid", kernels::unary().sigmoid, x); }
+Tensor softplus(const Tensor& x) { return unary("softplus", kernels::unary().softplus, x); }
+Tensor erf(const Tensor& x) { return unary("erf", kernels::unary().erf, x); }
 Tensor exp(const Tensor& x) { return unary("exp", kernels::unary().exp, x); }
 Tensor log(const Tensor& x) { return unary("log", kernels::unary().log, x); }
 
@@ -69,18 +70,6 @@ Tensor sqrt(const Tensor& x) {
 Tensor rsqrt(const Tensor& x) {
   return map(
       "rsqrt", x, [](real v) { return 1 / std::sqrt(v); }, [](real, real y) { return real{-0.5} * y * y * y; });
-}
-
-Tensor erf(const Tensor& x) {
-  return map(
-      "erf", x, [](real v) { return std::erf(v); },
-      [](real v, real) { return 2 * std::numbers::inv_sqrtpi_v<real> * std::exp(-v * v); });
-}
-
-Tensor softplus(const Tensor& x) {
-  return map(
-      "softplus", x, [](real v) { return v > 0 ? v + std::log1p(std::exp(-v)) : std::log1p(std::exp(v)); },
-      [](real v, real) { return 1 / (1 + std::exp(-v)); });
 }
 
 Tensor pow(const Tensor& x, real exponent) {

@@ -54,6 +54,7 @@ Tensor checkpoint(List<Tensor> inputs, CheckpointedCall call, const void* f) {
     requires_grad = run.output.requires_grad();
     y = outer.create(run.output.shape());
     std::copy_n(run.output.data(), y.numel(), y.data());
+    outer.use_parameters_of(inner, y);
     inner.clear();
   }
   outer.begin_record("checkpoint", y, kept);

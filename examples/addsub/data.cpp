@@ -2,6 +2,7 @@
 #include "addsub/data.h"
 
 #include "app/text_file.h"
+#include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/random.h>
@@ -50,7 +51,7 @@ bool in_range(const Expression& e) { return std::abs(e.left) <= kLargest && std:
 // Splits at blanks; a number becomes its digits.
 std::vector<int> tokenize(std::string_view text) {
   std::vector<int> ids;
-  for (const std::string_view word : seppo::split_blanks(text))
+  for (const std::string_view word : examples::split_blanks(text))
     if (word.find_first_not_of("0123456789") == std::string_view::npos) {
       for (const char digit : word) ids.push_back(digit - '0');
     } else {
@@ -104,8 +105,8 @@ std::vector<int> numpy_permutation(int n) {
 
 }  // namespace
 
-const seppo::Vocabulary& vocabulary() {
-  static const seppo::Vocabulary tokens{"0", "1", "2",        "3",        "4",   "5",        "6",   "7",
+const examples::Vocabulary& vocabulary() {
+  static const examples::Vocabulary tokens{"0", "1", "2",        "3",        "4",   "5",        "6",   "7",
                                         "8", "9", "POSITIVE", "NEGATIVE", "add", "subtract", "BOS", "EOS"};
   return tokens;
 }

@@ -3,8 +3,9 @@
 // always POSITIVE. From the course EECS 498-007/598-005 of the University of Michigan.
 #pragma once
 
+#include "app/vocabulary.h"
+
 #include <seppo/nn/data/ragged.h>
-#include <seppo/nn/data/vocabulary.h>
 
 #include <array>
 #include <cstdint>
@@ -24,7 +25,7 @@ constexpr int kTargetLength = 5;  // BOS sign d d EOS
 
 // The digits 0..9 are 0..9; then these.
 enum Token { kPositive = 10, kNegative, kAdd, kSubtract, kBos, kEos, kTokens };
-const seppo::Vocabulary& vocabulary();
+const examples::Vocabulary& vocabulary();
 
 struct Expression {
   int left = 0, right = 0;

@@ -4,6 +4,7 @@
 #include "app/help_text.h"
 #include "app/paths.h"
 #include "app/text_file.h"
+#include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
@@ -20,6 +21,8 @@ namespace examples {
 
 namespace po = boost::program_options;
 using nlohmann::json;
+using seppo::Choice;
+using seppo::Field;
 using seppo::printable;
 using seppo::Range;
 
@@ -60,35 +63,46 @@ void CommandLine::add(const char* field, const std::string& what, const std::str
   if (std::string_view(field).starts_with("n_")) alias("n-" + name, name);
 }
 
-void CommandLine::integer(const char* name, int& value, Range range, const char* help) {
+void CommandLine::field(const Field& field) {
+  std::visit(
+      [&](const auto& value) {
+        if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(value)>>)
+          option(field, *value);
+        else
+          option(field, value);
+      },
+      field.value);
+}
+
+void CommandLine::option(const Field& f, int& value) {
   add(
-      name, "N", with_range(help, range), [&value] { return std::to_string(value); },
-      [=, &value](const std::string& option, const std::string& text) {
+      f.name, "N", with_range(f.help, f.range), [&value] { return std::to_string(value); },
+      [range = f.range, &value](const std::string& option, const std::string& text) {
         value =
             parse_number<int>(option, text, static_cast<int>(range.least), static_cast<int>(range.most), "an integer");
       });
 }
 
-void CommandLine::seed(const char* name, std::uint64_t& value, const char* help) {
+void CommandLine::option(const Field& f, std::uint64_t& value) {
   add(
-      name, "N", or_none(help), [&value] { return std::to_string(value); },
+      f.name, "N", or_none(f.help), [&value] { return std::to_string(value); },
       [&value](const std::string& option, const std::string& text) {
         value = parse_number<std::uint64_t>(option, text, 0, UINT64_MAX, "an integer");
       });
 }
 
-void CommandLine::number(const char* name, double& value, Range range, const char* help) {
+void CommandLine::option(const Field& f, double& value) {
   add(
-      name, "X", with_range(help, range), [&value] { return fmt::format("{}", value); },
-      [=, &value](const std::string& option, const std::string& text) {
+      f.name, "X", with_range(f.help, f.range), [&value] { return fmt::format("{}", value); },
+      [range = f.range, &value](const std::string& option, const std::string& text) {
         value = parse_number<double>(option, text, range.least, range.most, "a number");
       });
 }
 
-void CommandLine::pair(const char* name, std::array<double, 2>& value, Range range, const char* help) {
+void CommandLine::option(const Field& f, std::array<double, 2>& value) {
   add(
-      name, "X,Y", with_range(help, range), [&value] { return fmt::format("{},{}", value[0], value[1]); },
-      [=, &value](const std::string& option, const std::string& text) {
+      f.name, "X,Y", with_range(f.help, f.range), [&value] { return fmt::format("{},{}", value[0], value[1]); },
+      [range = f.range, &value](const std::string& option, const std::string& text) {
         const std::size_t comma = text.find(',');
         if (comma == std::string::npos)
           throw UsageError(fmt::format("--{}: '{}' is not two numbers X,Y", option, printable(text)));
@@ -97,32 +111,32 @@ void CommandLine::pair(const char* name, std::array<double, 2>& value, Range ran
       });
 }
 
-void CommandLine::flag(const char* name, bool& value, const char* help) {
-  add(name, "", or_none(help), nullptr,
+void CommandLine::option(const Field& f, bool& value) {
+  add(f.name, "", or_none(f.help), nullptr,
       [&value](const std::string&, const std::string& text) { value = text != "false"; });
   options_.back().flag = &value;
 }
 
-void CommandLine::text(const char* name, std::string& value, const char* help) {
+void CommandLine::option(const Field& f, std::string& value) {
   add(
-      name, "TEXT", or_none(help), [&value] { return printable(value); },
+      f.name, "TEXT", or_none(f.help), [&value] { return printable(value); },
       [&value](const std::string&, const std::string& text) { value = text; });
 }
 
-void CommandLine::path(const char* name, std::filesystem::path& value, const char* help) {
+void CommandLine::option(const Field& f, std::filesystem::path& value) {
   add(
-      name, "PATH", or_none(help), [&value] { return value.string(); },
+      f.name, "PATH", or_none(f.help), [&value] { return value.string(); },
       [&value](const std::string&, const std::string& text) { value = text; });
   options_.back().path = &value;
 }
 
-void CommandLine::choice(const char* name, int value, const std::function<void(int)>& set,
-                         std::span<const char* const> names, const char* help) {
+void CommandLine::option(const Field& f, const Choice& choice) {
+  const auto names = choice.names;
   const std::string all = fmt::format("{}", fmt::join(names, ", "));
-  const auto chosen = std::make_shared<std::size_t>(value);
+  const auto chosen = std::make_shared<std::size_t>(choice.value);
   add(
-      name, "NAME", help ? fmt::format("{}; one of {}", help, all) : "", [=] { return names[*chosen]; },
-      [=](const std::string& option, const std::string& text) {
+      f.name, "NAME", f.help ? fmt::format("{}; one of {}", f.help, all) : "", [=] { return names[*chosen]; },
+      [=, set = choice.set](const std::string& option, const std::string& text) {
         const auto found = std::find(names.begin(), names.end(), text);
         if (found == names.end())
           throw UsageError(fmt::format("--{}: '{}' is not one of {}", option, printable(text), all));
@@ -271,7 +285,7 @@ void CommandLine::read_options(const Arguments& arguments) {
       if (value.starts_with("--") && !has_equals)
         throw UsageError(fmt::format("--{}: its value is missing before '{}'", option.name, printable(value)));
       if (value.empty()) throw UsageError(fmt::format("--{}: its value is empty", option.name));
-      if (!option.key.empty() && seppo::utf8_length(value) < value.size())
+      if (!option.key.empty() && utf8_length(value) < value.size())
         throw UsageError(
             fmt::format("--{}: '{}' is not UTF-8, which config.json needs", option.name, printable(value)));
       option.set(value);
@@ -308,7 +322,7 @@ void CommandLine::check_rules() const {
   } catch (const seppo::ArgumentError& e) {
     // The library's rules name fields; who types options knows them by another name.
     std::string text;
-    for (const std::string_view word : seppo::split_blanks(e.what())) {
+    for (const std::string_view word : split_blanks(e.what())) {
       const auto option =
           std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.field == word; });
       text += (text.empty() ? "" : " ") + (option == options_.end() ? std::string(word) : "--" + option->name);

@@ -90,15 +90,15 @@ class CommandLine : public seppo::ConfigVisitor {
   void add(const char* field, const std::string& what, const std::string& help,
            const std::function<std::string()>& value,
            const std::function<void(const std::string& option, const std::string& text)>& set);
-  void integer(const char* name, int& value, seppo::Range range, const char* help) override;
-  void number(const char* name, double& value, seppo::Range range, const char* help) override;
-  void pair(const char* name, std::array<double, 2>& value, seppo::Range range, const char* help) override;
-  void flag(const char* name, bool& value, const char* help) override;
-  void seed(const char* name, std::uint64_t& value, const char* help) override;
-  void text(const char* name, std::string& value, const char* help) override;
-  void path(const char* name, std::filesystem::path& value, const char* help) override;
-  void choice(const char* name, int value, const std::function<void(int)>& set, std::span<const char* const> names,
-              const char* help) override;
+  void field(const seppo::Field& field) override;
+  void option(const seppo::Field& field, int& value);
+  void option(const seppo::Field& field, double& value);
+  void option(const seppo::Field& field, std::array<double, 2>& value);
+  void option(const seppo::Field& field, bool& value);
+  void option(const seppo::Field& field, std::uint64_t& value);
+  void option(const seppo::Field& field, std::string& value);
+  void option(const seppo::Field& field, std::filesystem::path& value);
+  void option(const seppo::Field& field, const seppo::Choice& choice);
 
   const Option* find(const std::string& name) const;  // null if there is none
   void read_config(const std::string& file);

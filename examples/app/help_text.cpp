@@ -1,7 +1,7 @@
 // Wrapping, and guessing what a misspelt option was meant to be.
 #include "app/help_text.h"
+#include "app/words.h"
 
-#include <seppo/nn/data/text.h>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t at)
   const std::size_t width = terminal_width();
   std::string result;
   bool is_first = true;
-  for (const std::string_view word : seppo::split_blanks(text)) {
+  for (const std::string_view word : split_blanks(text)) {
     if (!is_first && at + 1 + columns(word) > width) {
       result += "\n" + std::string(indent, ' ');
       at = indent;
@@ -99,7 +99,7 @@ std::string help_entry(const std::string& name, const std::string& text) {
 std::string nearest_option(std::string name, const std::vector<std::string>& names) {
   name.erase(0, name.find_first_not_of('-'));
   std::replace(name.begin(), name.end(), '_', '-');
-  const std::vector<std::string_view> elsewhere = seppo::split_blanks(kElsewhere);
+  const std::vector<std::string_view> elsewhere = split_blanks(kElsewhere);
   for (std::size_t i = 0; i < elsewhere.size(); i += 2)
     if (elsewhere[i] == name)
       for (const std::string& known : names)

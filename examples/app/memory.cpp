@@ -2,9 +2,9 @@
 #include "app/memory.h"
 
 #include "app/text_file.h"
+#include "app/words.h"
 
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/nn/data/text.h>
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ double number_in(const fs::path& file, std::string_view key = "") try {
     if (at == std::string::npos) return std::numeric_limits<double>::quiet_NaN();
     rest.remove_prefix(at + key.size());
   }
-  const std::vector<std::string_view> words = seppo::split_blanks(rest.substr(0, 100));
+  const std::vector<std::string_view> words = split_blanks(rest.substr(0, 100));
   double number = std::numeric_limits<double>::quiet_NaN();
   if (!words.empty()) std::from_chars(words[0].data(), words[0].data() + words[0].size(), number);
   return number;

@@ -1,5 +1,6 @@
 // Text in pieces: what is left of one, an incomplete character, begins the next.
 #include "app/text_file.h"
+#include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
@@ -21,7 +22,6 @@ using seppo::FormatError;
 using seppo::FunctionRef;
 using seppo::printable;
 using seppo::printable_path;
-using seppo::utf8_length;
 
 namespace {
 

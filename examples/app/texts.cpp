@@ -2,6 +2,7 @@
 #include "app/command_line.h"
 
 #include "app/text_file.h"
+#include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
 
@@ -17,7 +18,7 @@ void for_each_text(const Arguments& texts, const std::function<void(const std::s
   int number = 0;
   TextReader().for_each_line([&](std::string_view line) {
     ++number;
-    if (seppo::split_blanks(line).empty()) {
+    if (split_blanks(line).empty()) {
       std::cout << std::endl;
       return;
     }

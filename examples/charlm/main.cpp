@@ -1,4 +1,5 @@
 // charlm: a decoder-only Transformer that learns to write, character by character, like the text it reads.
+#include "app/vocabulary.h"
 #include "app/digest.h"
 #include "app/memory.h"
 #include "app/run.h"
@@ -136,7 +137,7 @@ int train(const Arguments& arguments) {
   return 0;
 }
 
-seppo::Vocabulary vocabulary_of(const nlohmann::json& config, int size) {
+examples::Vocabulary vocabulary_of(const nlohmann::json& config, int size) {
   std::vector<std::string> texts;
   if (config.contains("vocabulary") && config["vocabulary"].is_array())
     for (const nlohmann::json& token : config["vocabulary"])
@@ -147,7 +148,7 @@ seppo::Vocabulary vocabulary_of(const nlohmann::json& config, int size) {
     seppo::check<seppo::FormatError>(!text.empty() && seppo::character_length(text) == text.size(),
                                      "the model file's vocabulary has '", seppo::printable(text),
                                      "', which is not one character");
-  return seppo::Vocabulary(texts);
+  return examples::Vocabulary(texts);
 }
 
 int eval(const Arguments& arguments) {
@@ -163,7 +164,7 @@ int eval(const Arguments& arguments) {
   check_given(data);
 
   const auto saved = trained.load<LanguageModel>();
-  const seppo::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
+  const examples::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
   const examples::Evaluation result = evaluate(saved.model, read_validation(data.data, data.train_share, vocabulary));
   print_score(result.val_loss);
   nlohmann::json summary = result.measures;
@@ -188,7 +189,7 @@ int sample_text(const Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
 
   const auto saved = trained.load<LanguageModel>();
-  const seppo::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
+  const examples::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
   seppo::Ragged text;
   text.add(encode(vocabulary, prompt, "--prompt"));
   if (text.tokens.empty()) throw UsageError("--prompt: is empty");

@@ -2,6 +2,7 @@
 #include "charlm/text.h"
 
 #include "app/text_file.h"
+#include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
@@ -28,7 +29,7 @@ void for_each_character(std::string_view text, const F& f) {
     const auto byte = static_cast<unsigned char>(text[at]);
     const std::size_t length = byte < 0x80 ? 1 : seppo::character_length(text.substr(at));
     const std::string_view character = text.substr(at, length);
-    f(byte < 0x80 ? byte : seppo::code_point(character), at, character);
+    f(byte < 0x80 ? byte : examples::code_point(character), at, character);
     at += length;
   }
 }
@@ -65,10 +66,10 @@ std::size_t size_of_training(const Census& census, double train_share) {
 // The tokens of a vocabulary by code point.
 class Numbers {
  public:
-  explicit Numbers(const seppo::Vocabulary& vocabulary) : size_(vocabulary.size()), tokens_(kCodePoints, kNone) {
+  explicit Numbers(const examples::Vocabulary& vocabulary) : size_(vocabulary.size()), tokens_(kCodePoints, kNone) {
     check<FormatError>(size_ <= kNone, "the vocabulary has more than the allowed ", kNone, " characters");
     for (int id = 0; id < vocabulary.size(); ++id)
-      tokens_[seppo::code_point(vocabulary.token(id))] = static_cast<Token>(id);
+      tokens_[examples::code_point(vocabulary.token(id))] = static_cast<Token>(id);
   }
   // `where` tells where the character is.
   template <class Where>
@@ -108,7 +109,7 @@ Corpus read_corpus(const std::filesystem::path& file, double train_share, int wi
   const std::size_t cut = size_of_training(census, train_share);
   check_window(cut, window, "training", file);
   check_window(census.count - cut, window, "validation", file);
-  Corpus corpus{seppo::Vocabulary(census.characters), {}, {}};
+  Corpus corpus{examples::Vocabulary(census.characters), {}, {}};
   corpus.train.reserve(cut);
   corpus.validation.reserve(census.count - cut);
   for_each_token(file, Numbers(corpus.vocabulary), 0,
@@ -117,7 +118,7 @@ Corpus read_corpus(const std::filesystem::path& file, double train_share, int wi
 }
 
 std::vector<Token> read_validation(const std::filesystem::path& file, double train_share,
-                                   const seppo::Vocabulary& vocabulary) {
+                                   const examples::Vocabulary& vocabulary) {
   const Census census = take_census(file);
   const std::size_t cut = size_of_training(census, train_share);
   check_window(census.count - cut, 1, "validation", file);
@@ -127,8 +128,8 @@ std::vector<Token> read_validation(const std::filesystem::path& file, double tra
   return tokens;
 }
 
-std::vector<int> encode(const seppo::Vocabulary& vocabulary, std::string_view text, const std::string& source) {
-  const std::size_t length = seppo::utf8_length(text);
+std::vector<int> encode(const examples::Vocabulary& vocabulary, std::string_view text, const std::string& source) {
+  const std::size_t length = examples::utf8_length(text);
   check<FormatError>(length == text.size(), source, ": byte ", length, " of '", seppo::printable(text),
                      "' is not UTF-8");
   const Numbers numbers(vocabulary);

@@ -1,7 +1,8 @@
 // Text as characters with numbers, and its parts for training and validation.
 #pragma once
 
-#include <seppo/nn/data/vocabulary.h>
+
+#include "app/vocabulary.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -16,7 +17,7 @@ namespace charlm {
 using Token = std::uint16_t;
 
 struct Corpus {
-  seppo::Vocabulary vocabulary;  // in the order of their bytes
+  examples::Vocabulary vocabulary;  // in the order of their bytes
   std::vector<Token> train, validation;
 };
 // The first `train_share` of the file's characters are for training. Throws seppo::FileError, or seppo::FormatError if
@@ -26,10 +27,10 @@ Corpus read_corpus(const std::filesystem::path& file, double train_share, int wi
 // The part for validation, in the numbers of a model's vocabulary. Throws the same, and seppo::FormatError where it has
 // a character that the vocabulary lacks.
 std::vector<Token> read_validation(const std::filesystem::path& file, double train_share,
-                                   const seppo::Vocabulary& vocabulary);
+                                   const examples::Vocabulary& vocabulary);
 
 // The numbers of a text's characters. Throws seppo::FormatError naming `source` where it is not UTF-8, and for a
 // character that the vocabulary lacks.
-std::vector<int> encode(const seppo::Vocabulary& vocabulary, std::string_view text, const std::string& source);
+std::vector<int> encode(const examples::Vocabulary& vocabulary, std::string_view text, const std::string& source);
 
 }  // namespace charlm

@@ -2,6 +2,7 @@
 #include "app/digest.h"
 #include "app/memory.h"
 #include "app/run.h"
+#include "app/words.h"
 #include "count/model.h"
 
 #include <seppo/nn/data/text.h>
@@ -78,7 +79,7 @@ Sample answer(const Model& model, std::span<const int> symbols) {
 // Symbols between blanks; throws FormatError unless they are 1 to 16 integers in 0 .. 15.
 std::vector<int> parse_symbols(std::string_view text) {
   std::vector<int> symbols;
-  for (const std::string_view word : seppo::split_blanks(text)) {
+  for (const std::string_view word : examples::split_blanks(text)) {
     int symbol = -1;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), symbol);
     if (error != std::errc() || end != word.data() + word.size() || symbol < 0 || symbol >= kSymbols)
@@ -127,7 +128,7 @@ int train(const Arguments& arguments) {
   result.summary.update(score(model, make_sequences(run.seed(), Part::test, kTest), "test").measures);
   std::cout << fmt::format("{} by {}: {:.2f} % of {} fresh sequences answered right\n",
                            enum_names(Question{})[static_cast<std::size_t>(config.question)],
-                           enum_names(seppo::Pooling{})[static_cast<std::size_t>(config.pooling)],
+                           enum_names(examples::Pooling{})[static_cast<std::size_t>(config.pooling)],
                            100 * result.summary["test_accuracy"].get<double>(), kTest);
   run.finish(line, task, result);
   return 0;

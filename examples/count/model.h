@@ -3,7 +3,8 @@
 
 #include "app/course_positions.h"
 
-#include <seppo/models/encoder_models.h>
+#include "encoder_models.h"
+
 #include <seppo/nn/data/ragged.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ struct ModelConfig {
   seppo::LayerConfig layer = {.d_model = 32, .n_heads = 1, .d_ff = 64, .dropout = 0};
   int n_layers = 1;
   examples::Positions positions = examples::Positions::sinusoid;
-  seppo::Pooling pooling = seppo::Pooling::class_token;
+  examples::Pooling pooling = examples::Pooling::class_token;
 
   void fields(seppo::ConfigVisitor& v) {
     v("question", question, "the question about each sequence");
@@ -76,7 +77,7 @@ struct Model {
   }
 
   ModelConfig config;
-  seppo::Classifier classifier;
+  examples::Classifier classifier;
 };
 
 }  // namespace count

@@ -2,7 +2,7 @@
 // no positions, gives each element a score, and a softmax over the elements says which it is.
 #pragma once
 
-#include <seppo/models/encoder_models.h>
+#include "encoder_models.h"
 
 #include <cstdint>
 #include <span>
@@ -102,7 +102,7 @@ struct Model {
   }
 
   ModelConfig config;
-  seppo::Predictor predictor;
+  examples::Predictor predictor;
 };
 
 }  // namespace odd_one

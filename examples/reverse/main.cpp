@@ -2,6 +2,7 @@
 #include "app/digest.h"
 #include "app/memory.h"
 #include "app/run.h"
+#include "app/words.h"
 #include "reverse/model.h"
 
 #include <seppo/nn/data/text.h>
@@ -94,7 +95,7 @@ Sample answer(const Model& model, std::span<const int> digits) {
 // "0 1 2 ..." or "012...": throws FormatError unless it is 16 digits.
 std::vector<int> parse_sequence(std::string_view text) {
   std::vector<int> digits;
-  for (const std::string_view word : seppo::split_blanks(text))
+  for (const std::string_view word : examples::split_blanks(text))
     for (const char c : word) {
       if (c < '0' || c > '9')
         seppo::fail<seppo::FormatError>("sequence '", seppo::printable(text), "': '", seppo::printable(word),

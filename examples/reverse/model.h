@@ -4,7 +4,8 @@
 
 #include "app/course_positions.h"
 
-#include <seppo/models/encoder_models.h>
+#include "encoder_models.h"
+
 #include <seppo/nn/data/ragged.h>
 
 #include <vector>
@@ -77,7 +78,7 @@ struct Model {
   }
 
   ModelConfig config;
-  seppo::Predictor predictor;
+  examples::Predictor predictor;
   std::vector<PlainLayer> layers;  // of the plain model
 };
 

@@ -115,7 +115,7 @@ Score score(const Transformer& model, const Languages& languages, std::span<cons
   const seppo::StepLoss sums = loss_of_all(model, examples);
   result.loss = sums.loss / sums.count;
   result.accuracy = sums.correct / sums.count;
-  std::vector<seppo::Words> translations, references;
+  std::vector<Words> translations, references;
   const auto hypotheses = translate(model, examples.sources, options);
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     result.translations.push_back(languages.decode(hypotheses[i][0].tokens));
@@ -126,7 +126,7 @@ Score score(const Transformer& model, const Languages& languages, std::span<cons
   }
   result.exact /= static_cast<double>(pairs.size());
   result.bleu_2 /= static_cast<double>(pairs.size());
-  result.bleu = seppo::corpus_bleu(translations, references);
+  result.bleu = corpus_bleu(translations, references);
   return result;
 }
 

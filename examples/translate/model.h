@@ -2,10 +2,10 @@
 #pragma once
 
 #include "app/attention_pictures.h"
+#include "translate/bleu.h"
 #include "translate/text.h"
 
 #include <seppo/models/decoding/beam.h>
-#include <seppo/nn/train/bleu.h>
 #include <seppo/nn/train/metrics.h>
 
 #include <span>
@@ -44,7 +44,7 @@ std::vector<std::vector<seppo::Hypothesis>> translate(const Transformer& model,
 struct Score {
   double loss = 0;      // mean over target tokens, each predicted from the right ones before it; perplexity is its exp
   double accuracy = 0;  // of the same predictions
-  seppo::Bleu bleu = {};  // of words between blanks
+  Bleu bleu = {};  // of words between blanks
   double exact = 0;       // share of translations that equal their reference
   double bleu_2 = 0;      // mean of bleu_k with k = 2 over sentences (d2l.h)
   std::vector<std::string> translations = {};

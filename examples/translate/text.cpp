@@ -2,6 +2,7 @@
 #include "translate/text.h"
 
 #include "app/text_file.h"
+#include "app/words.h"
 
 #include "translate/d2l.h"
 
@@ -52,7 +53,7 @@ std::vector<Pair> read_tab_separated(const std::filesystem::path& path) {
 }
 
 std::vector<std::string> words_of(std::string_view text) {
-  const std::vector<std::string_view> pieces = seppo::split_blanks(text);
+  const std::vector<std::string_view> pieces = examples::split_blanks(text);
   return {pieces.begin(), pieces.end()};
 }
 
@@ -83,7 +84,7 @@ std::string Tokenizer::join(std::span<const std::string> tokens) const {
   return text;
 }
 
-seppo::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency) {
+examples::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency) {
   std::vector<std::string> tokens{"<unk>", "<bos>", "<eos>"};
   std::map<std::string, int> counts;
   for (const auto& text : texts)
@@ -93,10 +94,10 @@ seppo::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> text
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   for (const auto& [token, count] : sorted)
     if (count >= min_frequency) tokens.push_back(token);
-  return seppo::Vocabulary(tokens);
+  return examples::Vocabulary(tokens);
 }
 
-std::vector<int> Languages::encode(const seppo::Vocabulary& vocabulary, std::string_view text) const {
+std::vector<int> Languages::encode(const examples::Vocabulary& vocabulary, std::string_view text) const {
   std::vector<int> ids;
   for (const std::string& token : tokenizer.split(text)) {
     const int id = vocabulary.contains(token) ? vocabulary.id(token) : kUnknown;
@@ -128,7 +129,7 @@ struct Cut {
   }
 };
 
-seppo::Vocabulary vocabulary_of(const json& config, const char* key) {
+examples::Vocabulary vocabulary_of(const json& config, const char* key) {
   const json& tokens = config.contains(key) ? config[key] : json();
   seppo::check<FormatError>(tokens.is_array() && tokens.size() >= kSpecials,
                             "the model's configuration lacks the vocabulary '", key, "'");
@@ -137,7 +138,7 @@ seppo::Vocabulary vocabulary_of(const json& config, const char* key) {
     seppo::check<FormatError>(token.is_string(), "the vocabulary '", key, "' has an entry that is not text");
     texts.push_back(token.get<std::string>());
   }
-  return seppo::Vocabulary(texts);
+  return examples::Vocabulary(texts);
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Parallel text: reading it, cutting it into tokens, and numbering these.
 #pragma once
 
+#include "app/vocabulary.h"
 #include "translate/subwords.h"
 
-#include <seppo/nn/data/vocabulary.h>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -58,15 +58,15 @@ enum Special { kUnknown = 0, kBos, kEos, kSpecials };
 
 // The specials, then the tokens that occur at least `min_frequency` times: the most frequent first, equally frequent
 // ones in the order of their bytes.
-seppo::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency);
+examples::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency);
 
 // What is known of the two languages: enough to turn texts into token ids and back.
 struct Languages {
   Tokenizer tokenizer;
-  seppo::Vocabulary source, target;
+  examples::Vocabulary source, target;
 
   // The text's tokens and kEos.
-  std::vector<int> encode(const seppo::Vocabulary& vocabulary, std::string_view text) const;
+  std::vector<int> encode(const examples::Vocabulary& vocabulary, std::string_view text) const;
   // The text of these ids up to kEos.
   std::string decode(std::span<const int> ids) const;
 

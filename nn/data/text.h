@@ -1,4 +1,4 @@
-// Text: splitting it, walking UTF-8, and showing what strangers wrote.
+// Text: showing what strangers wrote.
 #pragma once
 
 #include "../../autograd/core/real.h"
@@ -7,20 +7,11 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 
-// The pieces of a text between blanks: spaces, tabs and line ends.
-std::vector<std::string_view> split_blanks(std::string_view text);
-
 // The bytes of the UTF-8 character at the start of a non-empty text; 0 if there is none.
 std::size_t character_length(std::string_view text);
-// Its number in Unicode.
-char32_t code_point(std::string_view character);
-// The bytes before the first that is not UTF-8: all of them, if all is text.
-std::size_t utf8_length(std::string_view text);
-
 // A text that strangers wrote, safe to show on one line of a terminal: about `limit` bytes at most, control characters
 // and bytes that are not UTF-8 as \xNN. It refers to the text and is escaped only when it becomes part of a message,
 // so that check() may name it at every character of a file.

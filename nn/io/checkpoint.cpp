@@ -128,6 +128,7 @@ void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters, std::s
   const std::vector<Place> places = places_of(parameters, optimizer);
   const std::vector<std::vector<real>> values = read_values(file, places);
   for (std::size_t i = 0; i < places.size(); ++i) std::ranges::copy(values[i], places[i].values.begin());
+  parameters.changed();
 }
 
 void load_checkpoint(const std::filesystem::path& path, Parameters& parameters) {
@@ -149,6 +150,7 @@ void load_average(std::span<const std::filesystem::path> paths, Parameters& para
   for (std::size_t i = 0; i < places.size(); ++i)
     std::ranges::transform(sums[i], places[i].values.begin(),
                            [&](double sum) { return static_cast<real>(sum / count); });
+  parameters.changed();
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -5,8 +5,6 @@
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 
-#include <vector>
-
 namespace seppo::inline SEPPO_ABI {
 
 struct LayerNormOptions {
@@ -17,8 +15,7 @@ struct LayerNormOptions {
 struct LayerNorm {
   LayerNorm(const Scope& s, int size, const LayerNormOptions& options = {})
       : weight(s.parameter("weight", {size}, init_ones())),
-        bias(options.bias ? s.parameter("bias", {size}, init_zeros())
-                          : s.constant({size}, std::vector<real>(static_cast<std::size_t>(size)))),
+        bias(options.bias ? s.parameter("bias", {size}, init_zeros()) : Tensor()),
         eps(options.eps),
         name(s.region()) {}
 
@@ -27,7 +24,7 @@ struct LayerNorm {
     return here(layer_norm(x, weight, bias, eps));
   }
 
-  Tensor weight, bias;  // [size]; without a bias, constant zeros
+  Tensor weight, bias;  // [size]; the bias may be empty
   double eps;
   RegionName name;
 };

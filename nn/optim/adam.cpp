@@ -11,22 +11,16 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-Adam::Adam(Parameters& parameters, const AdamConfig& config)
+Adam::Adam(Parameters& parameters, const AdamConfig& config, const ParameterGroups& groups)
     : parameters_(&parameters),
-      config_(config),
-      size_(parameters.values().size()),
+      config_(check_config("adam", config)),
+      runs_(parameters, config.weight_decay, groups),
+      size_(parameters.gradients().size()),
       m_(size_ * sizeof(real)),
-      v_(size_ * sizeof(real)) {
-  check_config("adam", config);
-  for (const auto& entry : parameters.entries())
-    if (runs_.empty() || runs_.back().decay != entry.decay) {
-      if (!runs_.empty()) runs_.back().end = entry.offset;
-      runs_.push_back({entry.offset, size_, entry.decay});
-    }
-}
+      v_(size_ * sizeof(real)) {}
 
 void Adam::step(double lr, double gradient_scale) {
-  check<StateError>(parameters_->values().size() == size_, "adam: parameters were added after the optimiser was made");
+  const std::vector<TrainedRun>& runs = runs_.update();
   ++steps_;
   const double t = static_cast<double>(steps_);
   const kernels::AdamStep step{.lr = lr,
@@ -42,10 +36,11 @@ void Adam::step(double lr, double gradient_scale) {
   constexpr std::size_t kGrain = std::size_t{1} << 14;
   parallel_for(0, values.size(), kGrain, [&](std::size_t begin, std::size_t end) {
     kernels::AdamStep own = step;
-    for (const Run& run : runs_) {
+    for (const TrainedRun& run : runs) {
       const std::size_t first = std::max(begin, run.begin), last = std::min(end, run.end);
       if (first >= last) continue;
-      own.weight_decay = run.decay ? config_.weight_decay : 0;
+      own.lr = lr * run.lr;
+      own.weight_decay = run.weight_decay;
       kernels::adam(values.data() + first, gradients.data() + first, m_.as<real>() + first, v_.as<real>() + first,
                     last - first, own);
     }

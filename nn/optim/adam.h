@@ -3,12 +3,11 @@
 #pragma once
 
 #include "../config.h"
-#include "../parameters.h"
+#include "groups.h"
 
 #include <array>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -28,8 +27,8 @@ struct AdamConfig {
 
 class Adam {
  public:
-  // Throws ArgumentError for a config out of range.
-  explicit Adam(Parameters& parameters, const AdamConfig& config = {});
+  // Throws ArgumentError for a config or a group out of range.
+  explicit Adam(Parameters& parameters, const AdamConfig& config = {}, const ParameterGroups& groups = {});
 
   // Moves the parameters by their gradients times `gradient_scale`, then zeroes the gradients.
   void step(double lr, double gradient_scale = 1);
@@ -42,15 +41,9 @@ class Adam {
   std::span<real> second_moments() const { return {v_.as<real>(), size_}; }
 
  private:
-  // Adjacent parameters of the flat block that decay alike.
-  struct Run {
-    std::size_t begin, end;
-    bool decay;
-  };
-
   Parameters* parameters_;
   AdamConfig config_;
-  std::vector<Run> runs_;
+  TrainedRuns runs_;
   std::int64_t steps_ = 0;
   std::size_t size_;
   Memory m_, v_;

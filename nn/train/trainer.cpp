@@ -25,11 +25,6 @@ std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
   return number;
 }
 
-TrainerConfig checked(const TrainerConfig& config) {
-  check_config("trainer", config);
-  return config;
-}
-
 }  // namespace
 
 void TrainerConfig::fields(ConfigVisitor& v) {
@@ -67,11 +62,11 @@ Schedule make_schedule(const TrainerConfig& c) {
   return constant_schedule(c.lr, c.warmup_steps);
 }
 
-Trainer::Trainer(Parameters& parameters, const TrainerConfig& config)
+Trainer::Trainer(Parameters& parameters, const TrainerConfig& config, const ParameterGroups& groups)
     : parameters_(&parameters),
-      config_(checked(config)),
+      config_(check_config("trainer", config)),
       schedule_(make_schedule(config)),
-      adam_(parameters, config.adam),
+      adam_(parameters, config.adam, groups),
       data_parallel_(parameters) {}
 
 StepResult Trainer::step(Rows rows, FunctionRef<ShardLoss(Rows)> loss) {

@@ -74,8 +74,8 @@ struct StepResult {
 
 class Trainer {
  public:
-  // All parameters must have been made. Throws ArgumentError for a config out of range.
-  explicit Trainer(Parameters& parameters, const TrainerConfig& config = {});
+  // All parameters must have been made. Throws ArgumentError for a config or a group out of range.
+  explicit Trainer(Parameters& parameters, const TrainerConfig& config = {}, const ParameterGroups& groups = {});
 
   // One step on the examples `rows`. loss(some of rows) returns sums over these (ShardLoss); it is called once for each
   // shard, from several threads at once, each with a tape of its own. The caller's tape is not touched.

@@ -1,11 +1,14 @@
 // The public gradient check: it must pass what is right and see what is slightly wrong.
 #define BOOST_TEST_MODULE gradient_check
-#include <seppo/autograd/tools/gradient_check.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/gradient_check.h>
+#include <seppo/nn/layers/batch_norm.h>
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 using namespace seppo;
@@ -111,8 +114,13 @@ BOOST_AUTO_TEST_CASE(values_are_restored) {
   std::vector<real> values{0.5, -1, 2}, gradients(3);
   const std::vector<real> before = values;
   const Tensor x = Tensor(acquire_leaf({3}, values.data(), gradients.data(), nullptr));
-  BOOST_CHECK(gradient_check(values, gradients, [&] { return sum(seppo::exp(x)); }).passed);
+  const std::vector<CheckedPart> all{{"x", 0, 3}};
+  gradients = {1, 2, 3};
+  tape().random.step = 7;
+  BOOST_CHECK(gradient_check(values, gradients, all, [&] { return sum(seppo::exp(x)); }).passed);
   BOOST_CHECK(values == before);
+  BOOST_CHECK(gradients == (std::vector<real>{1, 2, 3}));
+  BOOST_CHECK_EQUAL(tape().random.step, 7);
   release_leaf(x.node());
 }
 
@@ -125,4 +133,82 @@ BOOST_AUTO_TEST_CASE(inputs_are_drawn_apart) {
     return x[0] * x[1] + x[2];
   });
   BOOST_CHECK_MESSAGE(report.passed, report.text);
+}
+
+// log of what N(0, 1) gives is NaN: that is said, and other inputs can be given.
+BOOST_AUTO_TEST_CASE(inputs_of_ones_own) {
+  const auto op = [](Inputs x) { return seppo::log(x[0]) * x[1]; };
+  const auto drawn = gradient_check({{3}, {3}}, op);
+  BOOST_CHECK(!drawn.passed);
+  BOOST_CHECK_NE(drawn.text.find("not finite: try other values"), std::string::npos);
+  const auto given = gradient_check_at({tensor({3}, {0.5, 1, 2}), tensor({3}, {1, -1, 3})}, op);
+  BOOST_CHECK_MESSAGE(given.passed, given.text);
+  BOOST_CHECK(!gradient_check_at({tensor({3}, {1e-3, 1, 2})}, [](Inputs x) { return faulty_tanh(x[0], 1e-4); }).passed);
+}
+
+namespace {
+
+// y = x W, with a gradient of W that is wrong by a relative `fault` in one element.
+Tensor faulty_product(const Tensor& x, const Tensor& w, std::size_t element, double fault) {
+  Tensor y = matmul(x, w), wrong = tape().create({});
+  *wrong.data() = 0;
+  record("op", wrong, {w}, [=] {
+    // As matmul: dW = x^T dy, dy being that of the sum of tanh below.
+    const std::size_t row = element / w.cols(), column = element % w.cols();
+    double slope = 0;
+    for (std::size_t i = 0; i < x.rows(); ++i) {
+      const double t = std::tanh(y.data()[i * y.cols() + column]);
+      slope += x.data()[i * x.cols() + row] * (1 - t * t);
+    }
+    grad_of(w)[element] += fault * slope;
+  });
+  return sum(seppo::tanh(y)) + wrong;
+}
+
+}  // namespace
+
+// Buffers and frozen values are no part of the check, and all is as before at the end.
+BOOST_AUTO_TEST_CASE(buffers_and_frozen_parameters) {
+  Parameters parameters(1);
+  const Scope s = parameters.root();
+  const Tensor w = s.parameter("w", {3, 4}, init_normal(1)), frozen = s.parameter("frozen", {4}, init_normal(1));
+  const BatchNorm norm(s / "norm", 4, {.use_running_statistics = true});
+  const BatchNorm moving(s / "moving", 4);
+  parameters.freeze("frozen");
+  std::ranges::fill(parameters.gradients(), 5);
+  const std::vector<real> before(parameters.values().begin(), parameters.values().end());
+  const auto report = gradient_check(parameters, [&] {
+    const Tensor x = tensor({2, 3}, {1, -2, 3, 0.5, 1, -1});
+    return sum(seppo::tanh(moving(norm(matmul(x, w)) * frozen)));
+  });
+  BOOST_CHECK_MESSAGE(report.passed, report.text);
+  BOOST_CHECK_EQUAL(report.text.find("frozen"), std::string::npos);
+  BOOST_CHECK_EQUAL(report.text.find("running"), std::string::npos);
+  BOOST_CHECK_NE(report.text.find("norm.weight"), std::string::npos);
+  BOOST_CHECK(std::ranges::equal(parameters.values(), before));
+  BOOST_CHECK(std::ranges::all_of(parameters.gradients(), [](real g) { return g == 5; }));
+}
+
+// The wrong parameter and element are named, however large the model around them.
+BOOST_AUTO_TEST_CASE(a_wrong_element_is_named) {
+  for (const int size : {4, 32, 128}) {
+    Parameters parameters(1);
+    const Tensor other = parameters.root().parameter("other", {512, 256}, init_normal(0.05));
+    const Tensor w = parameters.root().parameter("w", {size, size}, init_normal(0.3));
+    RandomStream random(2, Purpose::test);
+    std::vector<real> values(3 * static_cast<std::size_t>(size));
+    for (real& v : values) v = random.normal();
+    const auto element = static_cast<std::size_t>(size) + 1;
+    const auto check = [&](double fault) {
+      return gradient_check(parameters, [&] {
+        return faulty_product(tensor({3, size}, values), w, element, fault) + scale(sum(square(other)), 1e-3);
+      });
+    };
+    const auto right = check(0), wrong = check(1e-3);
+    BOOST_CHECK_MESSAGE(right.passed, right.text);
+    BOOST_CHECK_MESSAGE(!wrong.passed, wrong.text);
+    BOOST_CHECK_NE(wrong.text.find("ok    other, "), std::string::npos);
+    BOOST_CHECK_MESSAGE(wrong.text.find("w, element " + std::to_string(element) + ":") != std::string::npos,
+                        wrong.text);
+  }
 }

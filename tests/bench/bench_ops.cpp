@@ -161,10 +161,27 @@ void register_all() {
       {"add", [](const Tensor& x) { return x + x; }},
       {"dropout", [](const Tensor& x) { return dropout(x, 0.1); }},
       {"softmax", [](const Tensor& x) { return softmax(x); }},
+      {"softplus", [](const Tensor& x) { return softplus(x); }},
+      {"erf", [](const Tensor& x) { return erf(x); }},
+      {"logsumexp", [](const Tensor& x) { return logsumexp(x, -1); }},
+      {"amax", [](const Tensor& x) { return amax(x, -1); }},
+      {"amax_middle", [](const Tensor& x) { return amax(reshape(x, {-1, 2, 8}), 1); }},
+      {"scatter_add",
+       [](const Tensor& x) {
+         static std::vector<int> columns;
+         columns.resize(x.numel());
+         for (std::size_t i = 0; i < x.numel(); ++i) columns[i] = static_cast<int>(i * 7 % x.cols());
+         return scatter_add(x, 1, {x.shape(), columns}, x);
+       }},
+      {"batch_norm",
+       [row](const Tensor& x) {
+         return batch_norm(x, row(x), row(x), zeros({x.size(1)}), row(x), {.momentum = 0});
+       }},
+      {"rms_norm", [row](const Tensor& x) { return rms_norm(x, row(x)); }},
       {"layer_norm", [row](const Tensor& x) { return layer_norm(x, row(x), row(x)); }},
       {"add_norm", [row](const Tensor& x) { return add_norm(x, x, row(x), row(x), {.dropout_before = 0.1}); }}};
   for (const auto& [name, op] : ops)
-    for (const auto& [rows, cols] : {std::pair{256, 32}, std::pair{4096, 512}})
+    for (const auto& [rows, cols] : {std::pair{256, 32}, std::pair{4096, 64}, std::pair{4096, 512}})
       for (const bool backward : {false, true})
         add(name + "/" + std::to_string(rows) + "x" + std::to_string(cols) + (backward ? "/fwd+bwd" : "/fwd"),
             [op = op, rows = rows, cols = cols, backward](benchmark::State& state) {

@@ -12,8 +12,7 @@ bool has_right_gradients() {
   const Comparer model(parameters.root(), kInputs, 5);
   const Data data = draw(4);
   const auto op = gradient_check({{3, 4}}, [](std::span<const Tensor> x) { return softsign(x[0]); });
-  const auto whole = gradient_check(parameters.values(), parameters.gradients(),
-                                    [&] { return cross_entropy(model(data.inputs()), data.larger); });
+  const auto whole = gradient_check(parameters, [&] { return cross_entropy(model(data.inputs()), data.larger); });
   if (!op.passed || !whole.passed) std::cerr << op.text << whole.text;
   return op.passed && whole.passed;
 }

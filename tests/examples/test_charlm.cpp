@@ -24,7 +24,7 @@ std::string verses(int count) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(characters_are_code_points) {
-  const seppo::Vocabulary vocabulary{"a", "b", "é", "→", "😀"};
+  const examples::Vocabulary vocabulary{"a", "b", "é", "→", "😀"};
   BOOST_TEST(charlm::encode(vocabulary, "é😀a→", "text") == (std::vector<int>{2, 4, 0, 3}),
              boost::test_tools::per_element());
   const auto says = [&](std::string_view text, const std::string& part) {
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_corpus_is_cut_in_two) {
   BOOST_CHECK_THROW(charlm::read_corpus(folder.path / "t.txt", 0.5, 8), seppo::FormatError);
   BOOST_CHECK_THROW(charlm::read_corpus(folder.path / "no.txt", 0.5, 2), seppo::FileError);
   // The same part in the numbers of another vocabulary; what is before it may have characters that this one lacks.
-  const seppo::Vocabulary other{"é", "f", "e", "d", "c"};
+  const examples::Vocabulary other{"é", "f", "e", "d", "c"};
   BOOST_TEST(charlm::read_validation(folder.path / "t.txt", 0.5, other) ==
                  (std::vector<charlm::Token>{4, 3, 2, 1, 0, 3, 2, 1}),
              boost::test_tools::per_element());

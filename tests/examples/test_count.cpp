@@ -10,9 +10,9 @@ using seppo::Tensor;
 
 namespace {
 
-constexpr seppo::Pooling kPoolings[] = {seppo::Pooling::class_token, seppo::Pooling::mean, seppo::Pooling::max};
+constexpr examples::Pooling kPoolings[] = {examples::Pooling::class_token, examples::Pooling::mean, examples::Pooling::max};
 
-count::Model tiny(seppo::Parameters& parameters, seppo::Pooling pooling, examples::Positions positions) {
+count::Model tiny(seppo::Parameters& parameters, examples::Pooling pooling, examples::Positions positions) {
   return {parameters.root(),
           {.layer = {.d_model = 8, .n_heads = 2, .d_ff = 8, .dropout = 0},
            .n_layers = 2,
@@ -48,18 +48,18 @@ BOOST_AUTO_TEST_CASE(pooling_of_ragged_rows) {
   const seppo::TapeMark mark;
   const Tensor x = seppo::tensor({4, 2}, {1, -8, 3, 5, 2, 6, 0, 1});
   const std::vector<int> rows{0, 1, 4};
-  const auto pooled = [&](seppo::Pooling pooling) {
-    const auto values = seppo::pool(x, rows, pooling).values();
+  const auto pooled = [&](examples::Pooling pooling) {
+    const auto values = examples::pool(x, rows, pooling).values();
     return std::vector<seppo::real>(values.begin(), values.end());
   };
-  BOOST_TEST(pooled(seppo::Pooling::class_token) == (std::vector<seppo::real>{1, -8, 3, 5}));
-  BOOST_TEST(pooled(seppo::Pooling::max) == (std::vector<seppo::real>{1, -8, 3, 6}));
-  BOOST_TEST(pooled(seppo::Pooling::mean) == (std::vector<seppo::real>{1, -8, seppo::real(5) / 3, 4}));
-  BOOST_CHECK_THROW(seppo::pool(x, std::vector<int>{0, 2, 2, 4}, seppo::Pooling::mean), seppo::ShapeError);
+  BOOST_TEST(pooled(examples::Pooling::class_token) == (std::vector<seppo::real>{1, -8, 3, 5}));
+  BOOST_TEST(pooled(examples::Pooling::max) == (std::vector<seppo::real>{1, -8, 3, 6}));
+  BOOST_TEST(pooled(examples::Pooling::mean) == (std::vector<seppo::real>{1, -8, seppo::real(5) / 3, 4}));
+  BOOST_CHECK_THROW(examples::pool(x, std::vector<int>{0, 2, 2, 4}, examples::Pooling::mean), seppo::ShapeError);
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_depends_on_its_own_sequence_only) {
-  for (const seppo::Pooling pooling : kPoolings) {
+  for (const examples::Pooling pooling : kPoolings) {
     seppo::Parameters parameters(1);
     const count::Model model = tiny(parameters, pooling, examples::Positions::sinusoid);
     const std::vector<std::vector<int>> sequences{{1, 2, 3}, {4}, {5, 0, 0, 7, 9}};
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(an_answer_depends_on_its_own_sequence_only) {
 
 // Without positions, the order of the symbols does not matter; with them, it does.
 BOOST_AUTO_TEST_CASE(order_matters_by_positions_only) {
-  for (const seppo::Pooling pooling : kPoolings)
+  for (const examples::Pooling pooling : kPoolings)
     for (const auto positions :
          {examples::Positions::none, examples::Positions::sinusoid, examples::Positions::binary}) {
       seppo::Parameters parameters(2);

@@ -1,6 +1,8 @@
 // What strangers wrote: shown safely, and read through one door.
 #define BOOST_TEST_MODULE text
 #include "app/text_file.h"
+#include "app/vocabulary.h"
+#include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
@@ -14,6 +16,7 @@
 #include <type_traits>
 
 using namespace seppo;
+using namespace examples;
 using examples::read_text;
 using examples::TextReader;
 
@@ -114,4 +117,22 @@ BOOST_AUTO_TEST_CASE(what_is_not_text_is_named_by_its_place) {
   BOOST_CHECK_THROW(read_text("/nowhere"), FileError);
   BOOST_CHECK_THROW(read_text("/tmp"), FileError);
   BOOST_CHECK_THROW(read_text("/proc/self/mem"), FileError);  // EIO at its first byte, which nothing is mapped to
+}
+
+BOOST_AUTO_TEST_CASE(words_between_blanks) {
+  BOOST_CHECK((examples::split_blanks("  a\tbc \r\n") == std::vector<std::string_view>{"a", "bc"}));
+  BOOST_CHECK(examples::split_blanks(" \n").empty());
+}
+
+BOOST_AUTO_TEST_CASE(vocabulary) {
+  const Vocabulary v{"a", "b", "<eos>"};
+  BOOST_CHECK_EQUAL(v.size(), 3);
+  BOOST_CHECK_EQUAL(v.id("b"), 1);
+  BOOST_CHECK_EQUAL(v.text(std::vector<int>{0, 2}), "a <eos>");
+  BOOST_CHECK(v.contains("a") && !v.contains(""));
+  BOOST_CHECK_THROW(v.id("c"), IndexError);
+  BOOST_CHECK_THROW(v.token(3), IndexError);
+  BOOST_CHECK_THROW(v.token(-1), IndexError);
+  BOOST_CHECK_THROW((Vocabulary{"a", "a"}), ArgumentError);
+  BOOST_CHECK_THROW((Vocabulary{""}), ArgumentError);
 }

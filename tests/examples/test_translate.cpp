@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(every_number_task_has_one_answer) {
 
 BOOST_AUTO_TEST_CASE(vocabularies_hold_what_is_frequent) {
   const std::vector<std::vector<std::string>> texts{{"b", "a", "b"}, {"c", "a", "d", "<eos>", "<eos>"}};
-  const seppo::Vocabulary two = make_vocabulary(texts, 2);
+  const examples::Vocabulary two = make_vocabulary(texts, 2);
   BOOST_TEST(two.tokens() == (std::vector<std::string>{"<unk>", "<bos>", "<eos>", "a", "b"}));
   BOOST_CHECK_EQUAL(make_vocabulary(texts, 1).size(), 7);
   const Languages languages{Tokenizer(), two, two};

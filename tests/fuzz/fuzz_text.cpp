@@ -1,13 +1,14 @@
 // Text of strangers: walking UTF-8 and showing it, vocabularies and tokenizers, expressions and their JSON file. The
 // first byte chooses which.
 #include "addsub/data.h"
+#include "app/vocabulary.h"
+#include "app/words.h"
 #include "charlm/text.h"
 #include "fuzz/fuzz.h"
 #include "translate/text.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
-#include <seppo/nn/data/vocabulary.h>
 
 #include <nlohmann/json.hpp>
 
@@ -64,7 +65,7 @@ void walk(std::string_view text, std::size_t limit) {
   std::string rest(text);
   std::erase_if(rest, [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; });
   std::string joined;
-  for (const std::string_view piece : seppo::split_blanks(text)) {
+  for (const std::string_view piece : examples::split_blanks(text)) {
     require(!piece.empty(), "an empty piece between blanks");
     joined += piece;
   }
@@ -86,7 +87,7 @@ std::vector<std::string> lines_of(std::string_view text) {
 void number_lines(std::string_view text) {
   const std::vector<std::string> tokens = lines_of(text);
   const std::set<std::string> distinct(tokens.begin(), tokens.end());
-  std::optional<seppo::Vocabulary> vocabulary;
+  std::optional<examples::Vocabulary> vocabulary;
   const bool refused = fuzz::refuses<seppo::ArgumentError>([&] { vocabulary.emplace(tokens); });
   require(refused == (distinct.size() < tokens.size() || distinct.contains("")), "empty or repeated tokens");
   if (refused) return;
@@ -103,7 +104,7 @@ void encode_characters(std::string_view text) {
     length = length_by_encoding(first.substr(at));
     known.emplace(first.substr(at, length));
   }
-  const seppo::Vocabulary vocabulary(std::vector<std::string>(known.begin(), known.end()));
+  const examples::Vocabulary vocabulary(std::vector<std::string>(known.begin(), known.end()));
   std::vector<int> ids;
   if (fuzz::refuses<seppo::FormatError>([&] { ids = charlm::encode(vocabulary, text, "text"); })) {
     require(first.size() < text.size(), "what is known was refused");
@@ -123,7 +124,7 @@ void tokenize(std::string_view text, translate::Tokenizer::Kind kind, bool norma
   else
     require(translate::words_of(joined) == tokens, "joined words are others");
 
-  const seppo::Vocabulary vocabulary = translate::make_vocabulary(std::vector<std::vector<std::string>>{tokens}, 1);
+  const examples::Vocabulary vocabulary = translate::make_vocabulary(std::vector<std::vector<std::string>>{tokens}, 1);
   const translate::Languages languages{tokenizer, vocabulary, vocabulary};
   const std::vector<int> ids = languages.encode(vocabulary, text);
   require(ids.size() == tokens.size() + 1 && ids.back() == translate::kEos, "one id for each token and the end");

@@ -59,9 +59,7 @@ BOOST_AUTO_TEST_CASE(check_your_gradients) {
   const std::vector<int> classes{0, 1, 2, 1};
   const auto op = gradient_check({{3, 4}, {4}}, [](std::span<const Tensor> x) { return layer_norm(x[0], x[1], x[1]); });
   if (!op.passed) std::cout << op.text;
-  const auto whole = gradient_check(parameters.values(), parameters.gradients(), [&] {
-    return cross_entropy(model(tensor({4, 2}, points)), classes);
-  });
+  const auto whole = gradient_check(parameters, [&] { return cross_entropy(model(tensor({4, 2}, points)), classes); });
   if (!whole.passed) std::cout << whole.text;
   BOOST_CHECK(op.passed && whole.passed);
 }

@@ -99,8 +99,7 @@ BOOST_AUTO_TEST_CASE(gradient_check_of_an_op_and_a_model) {
   const Ragged &src = data.src, tgt = data.tgt.without_last(), next = data.tgt.without_first();
   // [a gradient check]
   const auto op = gradient_check({{3, 4}}, [](std::span<const Tensor> x) { return softsign(x[0]); });
-  const auto whole = gradient_check(parameters.values(), parameters.gradients(),
-                                    [&] { return cross_entropy(model.logits(src, tgt), next.tokens); });
+  const auto whole = gradient_check(parameters, [&] { return cross_entropy(model.logits(src, tgt), next.tokens); });
   if (!op.passed || !whole.passed) std::cout << op.text << whole.text;
   // [end]
   BOOST_CHECK_MESSAGE(op.passed && whole.passed, op.text << whole.text);
@@ -110,9 +109,7 @@ BOOST_AUTO_TEST_CASE(the_module) {
   Parameters parameters(1);
   const GatedFeedForward ffn(parameters.root() / "ffn", 4, 6, 0);
   const std::vector<real> x{1, 2, 3, 4, -1, -2, -3, -4};
-  const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
-    return sum(ffn(tensor({2, 4}, x)));
-  });
+  const auto report = gradient_check(parameters, [&] { return sum(ffn(tensor({2, 4}, x))); });
   BOOST_CHECK_MESSAGE(report.passed, report.text);
   BOOST_CHECK(parameters.find("ffn.up.weight") && parameters.find("ffn.up.bias"));
 }

@@ -17,7 +17,7 @@ BOOST_AUTO_TEST_CASE(encoder_decoder_gradients) {
       config.share_embeddings = config.tie_output = shared;
       config.positions = shared ? Positions::learned : Positions::sinusoid;
       Fixture f(config);
-      const auto report = gradient_check(f.parameters.values(), f.parameters.gradients(), [&] { return f.loss(); });
+      const auto report = gradient_check(f.parameters, [&] { return f.loss(); });
       BOOST_CHECK_MESSAGE(report.passed, report.text);
     }
 }
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(encoder_decoder_gradients_with_dropout) {
     tape().random = {5, 6, 7, 0};
     const auto memory = f.model.encode(f.src).values();  // an output of Add & Norm
     BOOST_CHECK_EQUAL(std::count(memory.begin(), memory.end(), 0.0) > 4, is_after_norm);
-    const auto report = gradient_check(f.parameters.values(), f.parameters.gradients(), [&] { return f.loss(); });
+    const auto report = gradient_check(f.parameters, [&] { return f.loss(); });
     tape().random = {};
     BOOST_CHECK_MESSAGE(report.passed, report.text);
   }
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(the_transformer_uses_every_option_of_its_layers) {
     BOOST_CHECK_MESSAGE(largest_difference(actual.second, expected.second) > 1e-3, name << " in the decoder");
     for (const auto& entry : f.parameters.entries())
       BOOST_CHECK_MESSAGE(config.layer.bias || !entry.name.ends_with("bias"), entry.name);
-    const auto report = gradient_check(f.parameters.values(), f.parameters.gradients(), [&] { return f.loss(); });
+    const auto report = gradient_check(f.parameters, [&] { return f.loss(); });
     tape().random = {};
     BOOST_CHECK_MESSAGE(report.passed, name << ": " << report.text);
   }

@@ -1,8 +1,6 @@
-// Parameters, optimiser, schedules, positional encodings, vocabulary.
+// Parameters, optimiser, schedules, positional encodings.
 #define BOOST_TEST_MODULE nn
 #include <seppo/nn/data/ragged.h>
-#include <seppo/nn/data/text.h>
-#include <seppo/nn/data/vocabulary.h>
 #include <seppo/nn/layers/attention.h>
 #include <seppo/nn/layers/embedding.h>
 #include <seppo/nn/layers/feed_forward.h>
@@ -276,21 +274,6 @@ BOOST_AUTO_TEST_CASE(multi_head_attention_equals_its_separate_projections) {
     BOOST_CHECK_SMALL(self.values()[i] - separate.values()[i], real{1e-5f});
     BOOST_CHECK_SMALL(self.values()[i] - cross.values()[i], real{1e-5f});
   }
-}
-
-BOOST_AUTO_TEST_CASE(vocabulary) {
-  const Vocabulary v{"a", "b", "<eos>"};
-  BOOST_CHECK_EQUAL(v.size(), 3);
-  BOOST_CHECK_EQUAL(v.id("b"), 1);
-  BOOST_CHECK_EQUAL(v.text(std::vector<int>{0, 2}), "a <eos>");
-  BOOST_CHECK(v.contains("a") && !v.contains(""));
-  BOOST_CHECK_THROW(v.id("c"), IndexError);
-  BOOST_CHECK_THROW(v.token(3), IndexError);
-  BOOST_CHECK_THROW(v.token(-1), IndexError);
-  BOOST_CHECK_THROW((Vocabulary{"a", "a"}), ArgumentError);
-  BOOST_CHECK_THROW((Vocabulary{""}), ArgumentError);
-  BOOST_CHECK((split_blanks("  a\tbc \r\n") == std::vector<std::string_view>{"a", "bc"}));
-  BOOST_CHECK(split_blanks(" \n").empty());
 }
 
 BOOST_AUTO_TEST_CASE(ragged_batches) {

@@ -95,7 +95,7 @@ inline void check_by_differences(const std::string& title, const Arrays<double>&
                                                  [&](std::span<double> values, const Shape&, seppo::RandomStream&) {
                                                    std::copy(x[i].v.begin(), x[i].v.end(), values.begin());
                                                  }));
-  const auto report = seppo::gradient_check(parameters.values(), parameters.gradients(), [&] {
+  const auto report = seppo::gradient_check(parameters, [&] {
     const Tensor y = op(Inputs(inputs));
     return seppo::sum(seppo::mul(y, seppo::tensor(y.shape(), cotangent)));
   });

@@ -1,7 +1,7 @@
 // Predictor and Classifier: gradients in double precision, pooling, class tokens, and configurations.
 #define BOOST_TEST_MODULE encoder_models
 #include <seppo/autograd/tools/gradient_check.h>
-#include <seppo/models/encoder_models.h>
+#include "encoder_models.h"
 #include <seppo/nn/data/ragged.h>
 
 #include <boost/test/unit_test.hpp>
@@ -10,6 +10,7 @@
 #include <vector>
 
 using namespace seppo;
+using namespace examples;
 
 namespace {
 
@@ -53,7 +54,7 @@ BOOST_AUTO_TEST_CASE(predictor_gradients) {
     const Ragged batch = batch_of({4, 2, 5});
     std::vector<int> targets;
     for (const int token : batch.tokens) targets.push_back(token % 5);
-    const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
+    const auto report = gradient_check(parameters, [&] {
       return cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets);
     });
     BOOST_CHECK_MESSAGE(report.passed, report.text);
@@ -66,7 +67,7 @@ BOOST_AUTO_TEST_CASE(classifier_gradients) {
     Parameters parameters(1);
     const Classifier model(parameters.root(), {.predictor = small_predictor(), .pooling = pooling});
     const Ragged batch = batch_of({4, 8, 1});  // of which one is as long as may be
-    const auto report = gradient_check(parameters.values(), parameters.gradients(), [&] {
+    const auto report = gradient_check(parameters, [&] {
       return cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets);
     });
     BOOST_CHECK_MESSAGE(report.passed, report.text);

@@ -1,13 +1,13 @@
 // BLEU: n-grams as spans into the words, counted in maps.
-#include "bleu.h"
+#include "translate/bleu.h"
 
-#include "../../autograd/core/check.h"
+#include <seppo/autograd/core/check.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-namespace seppo::inline SEPPO_ABI {
+namespace translate {
 namespace {
 
 using Counts = std::map<std::span<const std::string>, std::size_t,
@@ -44,12 +44,12 @@ std::size_t closest_length(std::size_t length, const std::vector<Words>& referen
 }  // namespace
 
 Bleu corpus_bleu(std::span<const Words> translations, std::span<const std::vector<Words>> references, int max_n) {
-  check<ArgumentError>(max_n > 0, "bleu: max_n ", max_n, " is not positive");
-  check(translations.size() == references.size(), "bleu: ", translations.size(), " translations, but references for ",
+  seppo::check<seppo::ArgumentError>(max_n > 0, "bleu: max_n ", max_n, " is not positive");
+  seppo::check(translations.size() == references.size(), "bleu: ", translations.size(), " translations, but references for ",
         references.size());
   Bleu bleu;
   for (std::size_t i = 0; i < translations.size(); ++i) {
-    check(!references[i].empty(), "bleu: translation ", i, " has no reference");
+    seppo::check(!references[i].empty(), "bleu: translation ", i, " has no reference");
     bleu.length += translations[i].size();
     bleu.reference_length += closest_length(translations[i].size(), references[i]);
   }
@@ -77,4 +77,4 @@ Bleu corpus_bleu(std::span<const Words> translations, std::span<const Words> ref
   return corpus_bleu(translations, lists, max_n);
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace translate

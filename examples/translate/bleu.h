@@ -1,13 +1,11 @@
 // BLEU: how much translations agree with reference translations, by the n-grams they share (Papineni et al. 2002).
 #pragma once
 
-#include "../../autograd/core/real.h"
-
 #include <span>
 #include <string>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace translate {
 
 using Words = std::vector<std::string>;
 
@@ -27,4 +25,4 @@ Bleu corpus_bleu(std::span<const Words> translations, std::span<const std::vecto
 // With one reference each.
 Bleu corpus_bleu(std::span<const Words> translations, std::span<const Words> references, int max_n = 4);
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace translate

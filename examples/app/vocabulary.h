@@ -1,8 +1,6 @@
 // Vocabulary: the tokens a model knows, numbered from 0.
 #pragma once
 
-#include "../../autograd/core/real.h"
-
 #include <initializer_list>
 #include <map>
 #include <span>
@@ -10,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace examples {
 
 class Vocabulary {
  public:
@@ -33,4 +31,4 @@ class Vocabulary {
   std::map<std::string, int, std::less<>> ids_;
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace examples

@@ -1,9 +1,9 @@
 // BLEU against values that others have published.
 #define BOOST_TEST_MODULE bleu
-#include <seppo/nn/train/bleu.h>
+#include "translate/bleu.h"
+#include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -11,11 +11,12 @@
 #include <string_view>
 
 using namespace seppo;
+using namespace translate;
 
 namespace {
 
 Words words(std::string_view text) {
-  const auto pieces = split_blanks(text);
+  const auto pieces = examples::split_blanks(text);
   return {pieces.begin(), pieces.end()};
 }
 

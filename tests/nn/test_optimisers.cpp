@@ -1,0 +1,225 @@
+// Optimisers against their formulas in plain loops; groups, frozen parameters, and parameters that change between
+// forward and backward.
+#define BOOST_TEST_MODULE optimisers
+#include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/checkpointing.h>
+#include <seppo/nn/io/checkpoint.h>
+#include <seppo/nn/layers/batch_norm.h>
+#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/sgd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+
+using Values = std::vector<real>;
+
+// Two modules of a matrix and a vector each, and a buffer.
+struct Model {
+  Parameters parameters{1};
+  Linear a{parameters.root() / "a", 3, 5}, b{parameters.root() / "b", 5, 2};
+  Tensor buffer = parameters.root().buffer("seen", {7}, init_ones());
+
+  Tensor loss() const { return sum(square(b(tanh(a(tensor({2, 3}, {1, -2, 0.5, 0.3, 1, -1})))))); }
+  Values values() const {
+    return {std::as_const(parameters).values().begin(), std::as_const(parameters).values().end()};
+  }
+  // Random gradients of trained parameters.
+  void set_gradients(std::uint64_t seed) {
+    RandomStream random(seed, Purpose::test);
+    for (const auto& entry : parameters.entries())
+      for (std::size_t i = 0; i < entry.size(); ++i) {
+        const double g = random.normal();
+        if (entry.trained) parameters.gradients()[entry.offset + i] = g;
+      }
+  }
+};
+
+void check_close(const Values& found, const Values& expected, const std::string& what) {
+  for (std::size_t i = 0; i < found.size(); ++i)
+    BOOST_CHECK_MESSAGE(std::abs(found[i] - expected[i]) <= 1e-14 * (1 + std::abs(expected[i])),
+                        what << " [" << i << "]: " << found[i] << ", expected " << expected[i]);
+}
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const StateError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(sgd_follows_its_formula) {
+  for (const SgdConfig config : {SgdConfig{}, SgdConfig{.momentum = 0.9}, SgdConfig{.weight_decay = 0.1},
+                                 SgdConfig{.momentum = 0.8, .nesterov = true, .weight_decay = 0.05}}) {
+    Model model;
+    Sgd sgd(model.parameters, config,
+            {{.prefix = "b.", .lr = 0.5}, {.prefix = "b.bias", .lr = 2, .weight_decay = 0.3}});
+    Values expected = model.values(), velocity(expected.size());
+    for (std::uint64_t step = 1; step <= 4; ++step) {
+      model.set_gradients(step);
+      const double lr = 0.1 / static_cast<double>(step), scale = 0.25;
+      for (const auto& entry : model.parameters.entries()) {
+        if (!entry.trained) continue;
+        const bool in_b = entry.name[0] == 'b', is_last = entry.name == "b.bias";
+        const double rate = lr * (is_last ? 2 : in_b ? 0.5 : 1);
+        const double decay = is_last ? 0.3 : entry.shape.rank() == 2 ? config.weight_decay : 0;
+        for (std::size_t i = entry.offset; i < entry.offset + entry.size(); ++i) {
+          const double g = scale * model.parameters.gradients()[i] + decay * expected[i];
+          velocity[i] = config.momentum * velocity[i] + g;
+          expected[i] -= rate * (config.nesterov ? g + config.momentum * velocity[i] : velocity[i]);
+        }
+      }
+      sgd.step(lr, scale);
+      check_close(model.values(), expected, "values");
+      check_close({sgd.velocity().begin(), sgd.velocity().end()}, velocity, "velocity");
+      BOOST_CHECK(std::ranges::all_of(model.parameters.gradients(), [](real g) { return g == 0; }));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(adam_of_groups_equals_adams_of_their_own) {
+  Model whole, slow, decaying;
+  const AdamConfig config{.weight_decay = 0.1};
+  Adam adam(whole.parameters, config,
+            {{.prefix = "", .lr = 3}, {.prefix = "a.", .lr = 0.5}, {.prefix = "b.", .weight_decay = 0.4}});
+  Adam adam_slow(slow.parameters, config), adam_decaying(decaying.parameters, {.weight_decay = 0.4});
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    for (Model* model : {&whole, &slow, &decaying}) model->set_gradients(step);
+    adam.step(0.01);
+    adam_slow.step(0.005);
+    adam_decaying.step(0.01);
+  }
+  for (const auto& entry : whole.parameters.entries()) {
+    if (!entry.trained || entry.name == "b.bias") continue;  // that one decays only in its group
+    const Tensor& same = (entry.name[0] == 'a' ? slow : decaying).parameters.find(entry.name)->tensor;
+    check_close({entry.tensor.values().begin(), entry.tensor.values().end()},
+                {same.values().begin(), same.values().end()}, entry.name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(groups_and_options_are_checked) {
+  Model model;
+  const auto refused = [&](const ParameterGroup& group) {
+    BOOST_CHECK_THROW(Adam(model.parameters, {}, {group}), ArgumentError);
+    BOOST_CHECK_THROW(Sgd(model.parameters, {}, {group}), ArgumentError);
+  };
+  refused({.prefix = "c."});
+  refused({.prefix = "a.", .lr = -1});
+  refused({.prefix = "a.", .lr = std::nan("")});
+  refused({.prefix = "a.", .weight_decay = -1});
+  for (const SgdConfig config : {SgdConfig{.momentum = 1}, SgdConfig{.momentum = -0.1}, SgdConfig{.nesterov = true},
+                                 SgdConfig{.weight_decay = -1}})
+    BOOST_CHECK_THROW(Sgd(model.parameters, config), ArgumentError);
+  Sgd sgd(model.parameters);
+  static_cast<void>(Linear(model.parameters.root() / "late", 2, 2));
+  BOOST_CHECK_THROW(sgd.step(0.1), StateError);
+}
+
+// Backward computes nothing for what is frozen, and no optimiser moves it, nor decays it; the others move as if it
+// were a constant. Unfrozen, it is trained again.
+BOOST_AUTO_TEST_CASE(frozen_parameters_stay) {
+  Model model;
+  tape().clear();
+  tape().backward(model.loss());
+  const Values all(model.parameters.gradients().begin(), model.parameters.gradients().end());
+  const std::size_t count = model.parameters.count();
+  model.parameters.freeze("a.");
+  BOOST_CHECK_EQUAL(model.parameters.count(), count - 20);
+  Adam adam(model.parameters, {.weight_decay = 0.5});
+  Sgd sgd(model.parameters, {.momentum = 0.9, .weight_decay = 0.5});
+  const Values before = model.values();
+  const auto is_frozen = [&](std::size_t i) { return i < model.parameters.find("b.weight")->offset; };
+  for (int step = 0; step < 3; ++step) {
+    model.parameters.zero_gradients();
+    tape().clear();
+    const std::size_t nodes = tape().size();
+    tape().backward(model.loss());
+    BOOST_CHECK_GT(tape().size(), nodes);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (is_frozen(i))
+        BOOST_CHECK_EQUAL(model.parameters.gradients()[i], 0);
+      else if (step == 0)
+        BOOST_CHECK_EQUAL(model.parameters.gradients()[i], all[i]);
+    }
+    step % 2 == 0 ? adam.step(0.1) : sgd.step(0.1);
+  }
+  const Values after = model.values();
+  const auto& b = *model.parameters.find("b.weight");
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (is_frozen(i)) BOOST_CHECK_EQUAL(after[i], before[i]);
+  for (std::size_t i = b.offset; i < b.offset + b.size(); ++i) BOOST_CHECK_NE(after[i], before[i]);
+
+  model.parameters.freeze("a.weight", false);
+  BOOST_CHECK(model.a.weight.requires_grad() && !model.a.bias.requires_grad());
+  tape().clear();
+  tape().backward(model.loss());
+  sgd.step(0.1);
+  BOOST_CHECK_NE(model.values()[0], before[0]);
+  model.parameters.freeze("", false);
+  BOOST_CHECK(!model.parameters.find("seen")->trained && !model.buffer.requires_grad());  // buffers are never trained
+  BOOST_CHECK_THROW(model.parameters.freeze("c"), ArgumentError);
+}
+
+// A GAN's mistake: the loss of one is computed, the other makes its step, then comes backward.
+BOOST_AUTO_TEST_CASE(parameters_that_change_before_backward_are_named) {
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("critic.w", {1}, init_ones());
+  const Tensor x = parameters.root().parameter("x", {2, 1}, init_ones());
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "seppo_test_optimisers.safetensors";
+  save_checkpoint(file, parameters, {});
+  Adam adam(parameters);
+  Sgd sgd(parameters);
+  const std::vector<std::pair<std::string, std::function<void()>>> changes = {
+      {"adam", [&] { adam.step(0.1); }},
+      {"sgd", [&] { sgd.step(0.1); }},
+      {"values()", [&] { parameters.values()[0] = 2; }},
+      {"load", [&] { load_checkpoint(file, parameters); }}};
+  const std::vector<std::pair<std::string, std::function<Tensor()>>> losses = {
+      {"mul", [&] { return sum(w * x); }},
+      {"slice", [&] { return sum(square(slice(x, 0, 1, 2))); }},
+      {"checkpoint",
+       [&] { return checkpoint({tensor({1}, {3})}, [&](std::span<const Tensor> in) { return sum(in[0] * w); }); }},
+      {"frozen", [&] {
+         parameters.freeze("critic.");
+         const Tensor y = sum(w * x);
+         parameters.freeze("critic.", false);
+         return y;
+       }}};
+  for (const auto& [change_name, change] : changes)
+    for (const auto& [loss_name, loss] : losses) {
+      tape().clear();
+      const Tensor y = loss();
+      tape().backward(y);  // nothing has changed yet
+      change();
+      const std::string message = message_of([&] { tape().backward(y); });
+      BOOST_CHECK_MESSAGE(message.find(loss_name == "slice" ? "x has changed" : "has changed") != std::string::npos,
+                          change_name << ", " << loss_name << ": '" << message << "'");
+      // What was computed since is right, on the same tape.
+      parameters.zero_gradients();
+      const Tensor fresh = sum(w * x);
+      tape().backward(fresh);
+      BOOST_CHECK_EQUAL(w.grad()[0], x.values()[0] + x.values()[1]);
+    }
+  std::filesystem::remove(file);
+  // Reading, and running statistics, change nothing.
+  const BatchNorm norm(parameters.root() / "norm", 1);
+  tape().clear();
+  const Tensor y = sum(norm(x) * w);
+  BOOST_CHECK_EQUAL(std::as_const(parameters).values()[0], w.values()[0]);
+  BOOST_CHECK_NO_THROW(tape().backward(y));
+}
