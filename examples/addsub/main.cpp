@@ -276,6 +276,7 @@ int predict(const Arguments& arguments) {
   attention.fields(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
+  attention.prepare();
 
   // `predict -30 - -34`, without quotes, is one expression.
   const bool quoted = std::ranges::any_of(words, [](const std::string& w) { return w.find(' ') != std::string::npos; });

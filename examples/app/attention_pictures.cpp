@@ -2,6 +2,7 @@
 #include "app/attention_pictures.h"
 
 #include "app/npy.h"
+#include "app/paths.h"
 
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/io/atomic_file.h>
@@ -126,11 +127,14 @@ std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels&
 
 void write_npy(const std::filesystem::path& path, const seppo::Shape& shape, std::span<const float> values) {
   const std::vector<std::int64_t> sizes(shape.sizes().begin(), shape.sizes().end());
-  write_npy(path, "<f4", sizes, std::as_bytes(values));
+  write_npy(path, "<f4", sizes, [&](seppo::File& file) { file.write(values.data(), values.size_bytes()); });
+}
+
+void AttentionOutput::prepare() const {
+  if (!folder.empty()) prepare_folder("attention-out", folder);
 }
 
 void AttentionOutput::show(const Sample& sample) const {
-  if (!folder.empty()) std::filesystem::create_directories(folder);
   for (const seppo::AttentionMap& map : sample.maps) {
     const AttentionLabels labels = sample.labels(map);
     for (int head = 0; as_text && head < map.shape[1]; ++head) std::cout << attention_text(map, head, labels);

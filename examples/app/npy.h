@@ -4,7 +4,6 @@
 #include <seppo/nn/io/atomic_file.h>
 
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -13,9 +12,9 @@
 
 namespace examples {
 
-// `type` as numpy writes it: "<f4".
+// `type` as numpy writes it: "<f4". The callback writes the values.
 inline void write_npy(const std::filesystem::path& path, std::string_view type, std::span<const std::int64_t> sizes,
-                      std::span<const std::byte> values) {
+                      seppo::FunctionRef<void(seppo::File&)> write_values) {
   static_assert(std::endian::native == std::endian::little);
   std::string header = "{'descr': '" + std::string(type) + "', 'fortran_order': False, 'shape': (";
   for (const std::int64_t size : sizes) header += std::to_string(size) + ",";
@@ -27,7 +26,7 @@ inline void write_npy(const std::filesystem::path& path, std::string_view type, 
   start += header;
   seppo::replace_atomically(path, [&](seppo::File& file) {
     file.write(start.data(), start.size());
-    file.write(values.data(), values.size());
+    write_values(file);
   });
 }
 

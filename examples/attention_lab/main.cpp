@@ -1,5 +1,6 @@
 // attention_lab: attention in several ways, shown to be equal, and what each costs as sequences grow.
 #include "app/command_line.h"
+#include "app/paths.h"
 #include "app/random_tensor.h"
 #include "app/run.h"
 #include "attention_lab/ways.h"
@@ -183,6 +184,7 @@ int run(const std::vector<std::string>& arguments) {
   line("json", as_json, examples::kJsonHelp);
   if (!line.parse(arguments)) return 0;
   const std::vector<int> lengths = parse_lengths(lengths_text);
+  if (!plot_file.empty()) examples::check_output("plot", plot_file);
   examples::use_threads(threads);
 
   const double worst = compare_ways();

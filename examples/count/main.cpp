@@ -148,6 +148,7 @@ int predict(const Arguments& arguments) {
   attention.fields(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
+  attention.prepare();
 
   const auto saved = trained.load<Model>();
   examples::for_each_text(words, [&](const std::string& text) {

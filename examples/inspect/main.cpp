@@ -28,12 +28,6 @@ constexpr std::string_view kOptimizer = "adam.";
 
 bool is_optimizers(const TensorInfo& tensor) { return std::string_view(tensor.name).starts_with(kOptimizer); }
 
-std::vector<std::byte> bytes_of(const SafeTensorsFile& file, const TensorInfo& tensor) {
-  std::vector<std::byte> bytes(tensor.bytes());
-  file.read(tensor, bytes);
-  return bytes;
-}
-
 json to_json(const TensorInfo& tensor, const Statistics& s) {
   return {{"name", tensor.name}, {"dtype", tensor.dtype},     {"shape", tensor.shape}, {"elements", s.elements},
           {"mean", s.mean},      {"std", s.deviation},        {"min", s.least},        {"max", s.most},
@@ -88,14 +82,14 @@ void export_tensor(const SafeTensorsFile& file, const std::string& name, const s
     throw UsageError(fmt::format("--tensor: {} has no tensor '{}'", file.name(), seppo::printable(name)));
   const std::string_view type = numpy_type(found->dtype);
   if (type.empty()) throw UsageError(fmt::format("--npy: numpy has no type for {}", found->dtype));
-  std::vector<std::byte> bytes = bytes_of(file, *found);
-  std::vector<float> wide;
-  if (found->dtype == "BF16") {  // which numpy does not have: the same numbers as float32
-    for (const double number : numbers_of("BF16", bytes)) wide.push_back(static_cast<float>(number));
-    const auto as_bytes = std::as_bytes(std::span(wide));
-    bytes.assign(as_bytes.begin(), as_bytes.end());
-  }
-  examples::write_npy(to, type, found->shape, bytes);
+  examples::write_npy(to, type, found->shape, [&](seppo::File& array) {
+    for_each_piece(file, *found, [&](std::span<const std::byte> piece) {
+      if (found->dtype != "BF16") return array.write(piece.data(), piece.size());
+      const std::vector<double> numbers = numbers_of("BF16", piece);  // numpy does not have it: the same as float32
+      const std::vector<float> wide(numbers.begin(), numbers.end());
+      array.write(wide.data(), wide.size() * sizeof(float));
+    });
+  });
 }
 
 int look(const Arguments& arguments) {
@@ -131,9 +125,9 @@ int look(const Arguments& arguments) {
   for (const TensorInfo& t : file.tensors())
     if (all || !is_optimizers(t)) width = std::max(width, std::string(seppo::printable(t.name)).size());
   const auto row = [&](auto... cells) {
-    std::cout << fmt::format("{:<{}} {:<5} {:<14} {:>10} {:>9} {:>10} {:>10}\n", cells...);
+    std::cout << fmt::format("{:<{}} {:<5} {:<14} {:>10} {:>9} {:>10} {:>10} {:>8} {:>10}\n", cells...);
   };
-  if (!as_json) row("\ntensor", width + 1, "type", "shape", "mean", "std", "min", "max");
+  if (!as_json) row("\ntensor", width + 1, "type", "shape", "mean", "std", "min", "max", "zeros", "not finite");
   std::uint64_t parameters = 0, optimizers = 0;
   facts["tensors"] = json::array();
   for (const TensorInfo& t : file.tensors()) {
@@ -142,14 +136,13 @@ int look(const Arguments& arguments) {
       ++optimizers;
       continue;
     }
-    const Statistics s = statistics_of(numbers_of(t.dtype, bytes_of(file, t)));
+    const Statistics s = statistics_of(file, t);
     if (!is_optimizers(t)) parameters += s.elements;
     facts["tensors"].push_back(to_json(t, s));
     if (as_json) continue;
     const auto number = [](double x) { return fmt::format("{:.4g}", x); };
     row(std::string(seppo::printable(t.name)), width, t.dtype, fmt::format("[{}]", fmt::join(t.shape, ",")),
-        number(s.mean), number(s.deviation), number(s.least), number(s.most));
-    if (s.not_finite > 0) std::cout << fmt::format("{:<{}} {} values are not finite\n", "", width, s.not_finite);
+        number(s.mean), number(s.deviation), number(s.least), number(s.most), s.zeros, s.not_finite);
   }
   facts["parameters"] = parameters;
   if (as_json)

@@ -1,8 +1,9 @@
-// Widening to double, and moments in two passes.
+// Widening to double, and moments in two passes over the file.
 #include "inspect/statistics.h"
 
 #include <seppo/autograd/core/check.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -58,25 +59,44 @@ std::vector<double> numbers_of(std::string_view dtype, std::span<const std::byte
   return numbers;
 }
 
-Statistics statistics_of(std::span<const double> numbers) {
+void for_each_piece(const seppo::SafeTensorsFile& file, const seppo::TensorInfo& tensor,
+                    seppo::FunctionRef<void(std::span<const std::byte>)> f) {
+  constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(tensor.bytes(), kPiece)));
+  seppo::TensorInfo piece = tensor;
+  for (; piece.begin < tensor.end; piece.begin = piece.end) {
+    piece.end = std::min(tensor.end, piece.begin + kPiece);
+    const std::span some = std::span(bytes).first(static_cast<std::size_t>(piece.bytes()));
+    file.read(piece, some);
+    f(some);
+  }
+}
+
+Statistics statistics_of(const seppo::SafeTensorsFile& file, const seppo::TensorInfo& tensor) {
+  const auto for_each_number = [&](auto f) {
+    for_each_piece(file, tensor, [&](std::span<const std::byte> piece) {
+      for (const double x : numbers_of(tensor.dtype, piece)) f(x);
+    });
+  };
   Statistics s;
-  s.elements = numbers.size();
   double sum = 0, squares = 0, count = 0;
-  for (const double x : numbers) {
+  for_each_number([&](double x) {
+    ++s.elements;
     s.zeros += x == 0;
     if (!std::isfinite(x)) {
       ++s.not_finite;
-      continue;
+      return;
     }
     s.least = count == 0 ? x : std::min(s.least, x);
     s.most = count == 0 ? x : std::max(s.most, x);
     sum += x;
     ++count;
-  }
+  });
   if (count == 0) return s;
   s.mean = sum / count;
-  for (const double x : numbers)
+  for_each_number([&](double x) {
     if (std::isfinite(x)) squares += (x - s.mean) * (x - s.mean);
+  });
   s.deviation = std::sqrt(squares / count);
   return s;
 }

@@ -118,6 +118,7 @@ int predict(const Arguments& arguments) {
   attention.fields(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
+  attention.prepare();
 
   const auto saved = trained.load<Model>();
   const std::uint64_t seed = examples::config_part<examples::TrainingConfig>(saved.config, "training").trainer.seed;

@@ -1,6 +1,7 @@
 // positions: the positional encodings as pictures, and what sets the sinusoid apart.
 #include "app/command_line.h"
 #include "app/course_positions.h"
+#include "app/paths.h"
 
 #include <seppo/nn/io/atomic_file.h>
 
@@ -124,7 +125,7 @@ int run(const examples::Arguments& arguments) {
   line("width", width, {1, 512}, "dimensions");
   line("svg", folder, "folder for pictures, one for each encoding");
   if (!line.parse(arguments)) return 0;
-  if (!folder.empty()) std::filesystem::create_directories(folder);
+  if (!folder.empty()) examples::prepare_folder("svg", folder);
 
   for (const Positions kind : {Positions::sinusoid, Positions::cosinusoid, Positions::floor_sinusoid, Positions::count,
                                Positions::simple, Positions::binary}) {

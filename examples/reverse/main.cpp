@@ -198,6 +198,7 @@ int predict(const Arguments& arguments) {
   attention.fields(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
+  attention.prepare();
 
   // `predict 3 1 4 1 ...`, without quotes, is one sequence.
   if (!words.empty() && std::all_of(words.begin(), words.end(), [](const std::string& w) { return w.size() == 1; }))

@@ -303,6 +303,7 @@ int predict(const Arguments& arguments) {
   attention.fields(line);
   line.words(&texts);
   if (!line.parse(arguments)) return 0;
+  attention.prepare();
   if (n_best > search.beam) throw UsageError(fmt::format("--n-best: {} is above --beam {}", n_best, search.beam));
 
   const Saved saved(trained);

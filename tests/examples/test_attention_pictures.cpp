@@ -69,8 +69,9 @@ BOOST_AUTO_TEST_CASE(arrays_for_numpy) {
   const Folder folder("pictures");
   std::ostringstream printed;
   std::streambuf* const before = std::cout.rdbuf(printed.rdbuf());
-  examples::AttentionOutput{true, folder.path / "maps"}.show(
-      {"", "", "", {kMap, kMap}, [](const auto&) { return kLabels; }});
+  const examples::AttentionOutput output{true, folder.path / "maps"};
+  output.prepare();
+  output.show({"", "", "", {kMap, kMap}, [](const auto&) { return kLabels; }});
   std::cout.rdbuf(before);
   BOOST_CHECK_EQUAL(count(printed.str(), "head 1"), 2);
   BOOST_CHECK(fs::exists(folder.path / "maps/decoder.0.cross_attn.svg"));

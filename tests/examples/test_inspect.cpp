@@ -51,6 +51,30 @@ BOOST_AUTO_TEST_CASE(statistics_follow_their_definition) {
   BOOST_CHECK_EQUAL(tensors[1]["not_finite"], 2);
   BOOST_CHECK_EQUAL(tensors[1]["mean"], -1);
   BOOST_CHECK_EQUAL(last_line(r.out)["parameters"], 1005);
+  const std::string table = folder.run({"seppo", "inspect", "f"}).out;
+  BOOST_CHECK_MESSAGE(table.find("zeros not finite\na ") != std::string::npos, table);
+  BOOST_CHECK_MESSAGE(table.find("-1         2         -3          1        0          2\n") != std::string::npos, table);
+}
+
+// A file with a hole: 256 MB of zeros, and a value at the end.
+BOOST_AUTO_TEST_CASE(a_large_tensor_takes_little_memory) {
+  const Folder folder("inspect");
+  const std::string header = R"({"w":{"dtype":"F64","shape":[32000001],"data_offsets":[0,256000008]}})";
+  const std::uint64_t size = header.size();
+  const double last = 5;
+  {
+    std::ofstream file(folder.path / "f", std::ios::binary);
+    file.write(reinterpret_cast<const char*>(&size), 8) << header;
+    file.seekp(256'000'000, std::ios::cur).write(reinterpret_cast<const char*>(&last), 8);
+  }
+  const Result r = folder.run({"seppo", "inspect", "f", "--json"});
+  const auto tensor = last_line(r.out)["tensors"][0];
+  BOOST_CHECK(tensor["max"] == 5 && tensor["zeros"] == 32'000'000 && tensor["elements"] == 32'000'001);
+  BOOST_CHECK_LT(r.peak_mb, 100);
+  const Result exported = folder.run({"seppo", "inspect", "f", "--tensor", "w", "--npy", "w.npy"});
+  BOOST_CHECK_EQUAL(exported.code, 0);
+  BOOST_CHECK_EQUAL(fs::file_size(folder.path / "w.npy") % 64, 8);
+  BOOST_CHECK_LT(exported.peak_mb, 100);
 }
 
 // Each half and brain float against the value that its bits stand for.

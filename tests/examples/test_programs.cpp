@@ -230,6 +230,8 @@ BOOST_AUTO_TEST_CASE(attention_lab_shows_what_it_claims) {
   BOOST_CHECK(read(folder.path / "p.svg").ends_with("</svg>\n"));
   for (const char* lengths : {"", "x", "64,32", "64,", "0", "1e3", "100000"})
     check_refused(folder, {"attention_lab", "--lengths", lengths}, 2, "--lengths");
+  check_refused(folder, {"attention_lab", "--plot", "none/p.svg"}, 2, "--plot: cannot write to 'none/p.svg'");
+  check_refused(folder, {"attention_lab", "--plot", "."}, 2, "--plot: '.' is a folder");
 }
 
 // What docs/answers.md says of them.
@@ -246,6 +248,8 @@ BOOST_AUTO_TEST_CASE(labs_show_what_is_said_of_them) {
   BOOST_CHECK(read(folder.path / "maps/sinusoid.svg").ends_with("</svg>\n"));
   BOOST_CHECK_EQUAL(std::distance(fs::directory_iterator(folder.path / "maps"), fs::directory_iterator()), 6);
   check_refused(folder, {"positions", "--length", "0"}, 2, "--length");
+  folder.write("file", "");
+  check_refused(folder, {"positions", "--svg", "file"}, 2, "--svg: 'file' is not a folder");
   check_refused(folder, {"blocks_lab", "--fast"}, 2, "--fast");
   check_refused(folder, {"addsub", "train", "--positions", "roman"}, 2, "--positions");
 }

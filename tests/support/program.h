@@ -5,6 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
@@ -23,6 +24,7 @@ namespace fs = std::filesystem;
 struct Result {
   int code;
   std::string out, err;
+  double peak_mb = 0;  // in memory at once; at least what this process had
 };
 
 inline std::string read(const fs::path& path) {
@@ -61,9 +63,10 @@ struct Folder {
   }
   Result finish(pid_t child) const {
     int status = 0;
-    ::waitpid(child, &status, 0);
+    rusage used{};
+    ::wait4(child, &status, 0, &used);
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read(path.string() + ".out"),
-            read(path.string() + ".err")};
+            read(path.string() + ".err"), static_cast<double>(used.ru_maxrss) / 1024};
   }
   Result run(const std::vector<std::string>& command, const std::string& input = "") const {
     return finish(start(command, input));
