@@ -1,6 +1,4 @@
 // charlm: a decoder-only Transformer that learns to write, character by character, like the text it reads.
-#include "app/vocabulary.h"
-#include "app/digest.h"
 #include "app/memory.h"
 #include "app/run.h"
 #include "charlm/model.h"
@@ -42,7 +40,7 @@ void check_given(const DataConfig& c) {
   if (c.data.empty()) throw UsageError("--data: a text file is needed");
 }
 
-examples::Evaluation evaluate(const LanguageModel& model, std::span<const Token> validation) {
+examples::Evaluation evaluate(const LanguageModel& model, const Text& validation) {
   const double loss = score(model, validation);
   return {loss, {{"val_bits_per_character", loss / std::numbers::ln2}}};
 }
@@ -61,9 +59,7 @@ std::vector<Sample> report_samples(const LanguageModel& model, const Corpus& cor
   std::vector<Sample> samples;
   const std::size_t length = std::min<std::size_t>(24, static_cast<std::size_t>(model.config.max_length));
   for (std::size_t i = 0; i < 4; ++i) {
-    const auto at =
-        corpus.validation.begin() + static_cast<std::ptrdiff_t>((corpus.validation.size() - length) / 4 * i);
-    const std::vector<int> piece(at, at + static_cast<std::ptrdiff_t>(length));
+    const std::vector<int> piece = corpus.validation.read((corpus.validation.size() - length) / 4 * i, length);
     seppo::Ragged window;
     window.add(piece);
     seppo::AttentionRecorder recorder;
@@ -126,7 +122,7 @@ int train(const Arguments& arguments) {
                           corpus.validation.size(), corpus.vocabulary.size()),
       .example = "sample --length 300",
       .examples = corpus.train.size() - static_cast<std::size_t>(config.max_length),
-      .digest = examples::digest_of(corpus.vocabulary.tokens(), corpus.train, corpus.validation),
+      .digest = corpus.digest,
       .loss = [&](std::span<const int> starts) { return loss(model, corpus.train, starts); },
       .evaluate = [&] { return evaluate(model, corpus.validation); },
       .samples = [&] { return report_samples(model, corpus); },

@@ -13,14 +13,13 @@
 namespace charlm {
 
 // The windows of at most max_length characters that begin at `starts`: the loss of each character's successor.
-inline seppo::ShardLoss loss(const seppo::LanguageModel& model, std::span<const Token> text,
-                             std::span<const int> starts) {
+inline seppo::ShardLoss loss(const seppo::LanguageModel& model, const Text& text, std::span<const int> starts) {
   seppo::Ragged input;
-  std::vector<int> window, next;
+  std::vector<int> next;
   for (const int start : starts) {
     const auto at = static_cast<std::size_t>(start);
     const std::size_t length = std::min(static_cast<std::size_t>(model.config.max_length), text.size() - 1 - at);
-    window.assign(&text[at], &text[at] + length + 1);
+    const std::vector<int> window = text.read(at, length + 1);
     input.add(std::span(window).first(length));
     next.insert(next.end(), window.begin() + 1, window.end());
   }
@@ -28,7 +27,7 @@ inline seppo::ShardLoss loss(const seppo::LanguageModel& model, std::span<const 
 }
 
 // The mean loss of the characters of a text after the first, cut into windows; in nats.
-inline double score(const seppo::LanguageModel& model, std::span<const Token> text) {
+inline double score(const seppo::LanguageModel& model, const Text& text) {
   std::vector<int> starts;
   for (std::size_t at = 0; at + 1 < text.size(); at += static_cast<std::size_t>(model.config.max_length))
     starts.push_back(static_cast<int>(at));

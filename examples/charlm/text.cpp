@@ -1,6 +1,8 @@
-// A file is read twice, in pieces: once to know its characters and their number, once to number them.
+// A file is read once, to know its characters and where they are, and then where it is needed. In memory there is, of
+// each 4096 characters, the place of the first byte and a digest.
 #include "charlm/text.h"
 
+#include "app/digest.h"
 #include "app/text_file.h"
 #include "app/words.h"
 
@@ -8,7 +10,10 @@
 #include <seppo/nn/data/text.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <limits>
+#include <optional>
 
 namespace charlm {
 
@@ -18,9 +23,12 @@ using seppo::FormatError;
 
 namespace {
 
+using Token = std::uint16_t;  // the number of a character, in a table of all code points
+
 constexpr std::size_t kCodePoints = 0x110000;
 constexpr Token kNone = std::numeric_limits<Token>::max();
 constexpr std::size_t kMostCharacters = std::numeric_limits<int>::max();  // examples have int numbers
+constexpr std::size_t kBlock = 4096;                                      // characters
 
 // Calls f(code point, place of its first byte, its bytes) for each character of a text that is UTF-8.
 template <class F>
@@ -34,28 +42,87 @@ void for_each_character(std::string_view text, const F& f) {
   }
 }
 
+// Half of a digest: as a check of one block, it is enough.
+std::uint64_t number_of(const seppo::Digest& digest) {
+  const std::string hex = digest.hex();
+  std::uint64_t number = 0;
+  std::from_chars(hex.data(), hex.data() + 16, number, 16);
+  return number;
+}
+
+struct Block {
+  std::uint64_t begin, digest;  // its first byte in the file
+};
+
 struct Census {
   std::vector<std::string> characters;  // in the order of their bytes
   std::size_t count = 0;
+  std::vector<Block> blocks;
+  std::uint64_t end = 0;  // of the last one
+  std::string digest;     // of all bytes
 };
 
-Census take_census(const std::filesystem::path& file) {
-  Census census;
-  std::vector<bool> is_known(kCodePoints);
+// Counts the characters, piece by piece.
+class CensusTaker {
+ public:
+  void add(std::string_view piece) {
+    all_.add(piece.data(), piece.size());
+    std::size_t begin = 0;  // of the block, in this piece
+    for_each_character(piece, [&](char32_t code, std::size_t at, std::string_view character) {
+      if (census_.count++ % kBlock == 0) {
+        end_block(piece.substr(begin, at - begin));
+        census_.blocks.push_back({bytes_ + at, 0});
+        begin = at;
+      }
+      if (is_known_[code]) return;
+      is_known_[code] = true;
+      census_.characters.emplace_back(character);
+    });
+    block_->add(piece.data() + begin, piece.size() - begin);
+    bytes_ += piece.size();
+  }
+  std::size_t count() const { return census_.count; }
+
+  // `start`: bytes of the file before the first character.
+  Census end(std::uint64_t file_size, const std::string& name) {
+    end_block("");
+    const std::uint64_t start = file_size - bytes_;
+    check<FormatError>(start == 0 || start == 3, name, ": changed while it was read");  // 3: a byte order mark
+    for (Block& block : census_.blocks) block.begin += start;
+    census_.end = file_size;
+    census_.digest = all_.hex();
+    std::ranges::sort(census_.characters);
+    return std::move(census_);
+  }
+
+ private:
+  void end_block(std::string_view rest) {
+    if (block_) {
+      block_->add(rest.data(), rest.size());
+      census_.blocks.back().digest = number_of(*block_);
+    }
+    block_.emplace();
+  }
+
+  Census census_;
+  std::vector<bool> is_known_ = std::vector<bool>(kCodePoints);
+  std::uint64_t bytes_ = 0;
+  seppo::Digest all_;
+  std::optional<seppo::Digest> block_;  // the one that has begun
+};
+
+Census take_census(const std::filesystem::path& file, std::uint64_t size) {
+  const std::string name = seppo::printable_path(file);
+  CensusTaker taker;
   TextReader reader(file);
   for (std::string_view piece; !(piece = reader.next()).empty();) {
-    for_each_character(piece, [&](char32_t code, std::size_t, std::string_view character) {
-      ++census.count;
-      if (is_known[code]) return;
-      is_known[code] = true;
-      census.characters.emplace_back(character);
-    });
-    check<FormatError>(census.count <= kMostCharacters, seppo::printable_path(file), ": more than the allowed ",
-                       kMostCharacters, " characters");
+    taker.add(piece);
+    check<FormatError>(taker.count() <= kMostCharacters, name, ": more than the allowed ", kMostCharacters,
+                       " characters");
   }
-  check<FormatError>(census.characters.size() <= kNone, seppo::printable_path(file), ": ", census.characters.size(),
+  Census census = taker.end(size, name);
+  check<FormatError>(census.characters.size() <= kNone, name, ": ", census.characters.size(),
                      " different characters are more than the allowed ", kNone);
-  std::sort(census.characters.begin(), census.characters.end());
   return census;
 }
 
@@ -71,6 +138,7 @@ class Numbers {
     for (int id = 0; id < vocabulary.size(); ++id)
       tokens_[examples::code_point(vocabulary.token(id))] = static_cast<Token>(id);
   }
+  bool has(std::string_view character) const { return tokens_[examples::code_point(character)] != kNone; }
   // `where` tells where the character is.
   template <class Where>
   Token of(char32_t code, std::string_view character, const Where& where) const {
@@ -86,14 +154,13 @@ class Numbers {
   std::vector<Token> tokens_;
 };
 
-// Calls f(token) for the characters from number `first` on.
-template <class F>
-void for_each_token(const std::filesystem::path& file, const Numbers& numbers, std::size_t first, const F& f) {
+// Throws for the first character from number `first` on that is not in the vocabulary.
+void check_all_known(const std::filesystem::path& file, const Numbers& numbers, std::size_t first) {
   TextReader reader(file);
   std::size_t i = 0;
   for (std::string_view piece; !(piece = reader.next()).empty();)
     for_each_character(piece, [&](char32_t code, std::size_t at, std::string_view character) {
-      if (i++ >= first) f(numbers.of(code, character, [&] { return reader.where(at); }));
+      if (i++ >= first) numbers.of(code, character, [&] { return reader.where(at); });
     });
 }
 
@@ -104,28 +171,73 @@ void check_window(std::size_t characters, int window, const char* part, const st
 
 }  // namespace
 
-Corpus read_corpus(const std::filesystem::path& file, double train_share, int window) {
-  const Census census = take_census(file);
-  const std::size_t cut = size_of_training(census, train_share);
-  check_window(cut, window, "training", file);
-  check_window(census.count - cut, window, "validation", file);
-  Corpus corpus{examples::Vocabulary(census.characters), {}, {}};
-  corpus.train.reserve(cut);
-  corpus.validation.reserve(census.count - cut);
-  for_each_token(file, Numbers(corpus.vocabulary), 0,
-                 [&](Token token) { (corpus.train.size() < cut ? corpus.train : corpus.validation).push_back(token); });
-  return corpus;
+class TextFile {
+ public:
+  TextFile(const std::filesystem::path& path)
+      : name_(seppo::printable_path(path)), file_(path, seppo::File::Open::reading) {
+    census = take_census(path, file_.size());
+  }
+
+  // The bytes of these 4096 characters.
+  std::string block(std::size_t index) const {
+    const Block& block = census.blocks[index];
+    const std::uint64_t end = index + 1 < census.blocks.size() ? census.blocks[index + 1].begin : census.end;
+    std::string bytes(static_cast<std::size_t>(end - block.begin), '\0');
+    seppo::Digest digest;
+    if (end <= file_.size()) {
+      file_.read_at(block.begin, bytes.data(), bytes.size());
+      digest.add(bytes.data(), bytes.size());
+    }
+    check<FormatError>(number_of(digest) == block.digest, name_, ": bytes ", block.begin, " to ", end,
+                       " have changed since the text was first read");
+    return bytes;
+  }
+
+  Census census;
+  std::optional<Numbers> numbers;  // which a character of a part that is used has, always
+
+ private:
+  std::string name_;
+  seppo::File file_;
+};
+
+std::vector<int> Text::read(std::size_t first, std::size_t count) const {
+  std::vector<int> ids;
+  ids.reserve(count);
+  for (std::size_t at = begin_ + first; ids.size() < count;) {
+    const std::string block = file_->block(at / kBlock);
+    std::size_t i = at / kBlock * kBlock;
+    for_each_character(block, [&](char32_t code, std::size_t, std::string_view character) {
+      if (i++ >= at && ids.size() < count) ids.push_back(file_->numbers->of(code, character, [] { return "text"; }));
+    });
+    at = i;
+  }
+  return ids;
 }
 
-std::vector<Token> read_validation(const std::filesystem::path& file, double train_share,
-                                   const examples::Vocabulary& vocabulary) {
-  const Census census = take_census(file);
-  const std::size_t cut = size_of_training(census, train_share);
-  check_window(census.count - cut, 1, "validation", file);
-  std::vector<Token> tokens;
-  tokens.reserve(census.count - cut);
-  for_each_token(file, Numbers(vocabulary), cut, [&](Token token) { tokens.push_back(token); });
-  return tokens;
+Corpus read_corpus(const std::filesystem::path& path, double train_share, int window) {
+  const auto file = std::make_shared<TextFile>(path);
+  const Census& census = file->census;
+  const std::size_t cut = size_of_training(census, train_share), rest = census.count - cut;
+  check_window(cut, window, "training", path);
+  check_window(rest, window, "validation", path);
+  const examples::Vocabulary vocabulary(census.characters);
+  file->numbers.emplace(vocabulary);
+  return {vocabulary,
+          {file, 0, cut},
+          {file, cut, rest},
+          examples::digest_of(std::vector{cut, rest}, std::vector{census.digest})};
+}
+
+Text read_validation(const std::filesystem::path& path, double train_share, const examples::Vocabulary& vocabulary) {
+  const auto file = std::make_shared<TextFile>(path);
+  const Census& census = file->census;
+  const std::size_t cut = size_of_training(census, train_share), rest = census.count - cut;
+  check_window(rest, 1, "validation", path);
+  const Numbers& numbers = file->numbers.emplace(vocabulary);
+  if (!std::ranges::all_of(census.characters, [&](const std::string& c) { return numbers.has(c); }))
+    check_all_known(path, numbers, cut);  // they may be in the other part
+  return {file, cut, rest};
 }
 
 std::vector<int> encode(const examples::Vocabulary& vocabulary, std::string_view text, const std::string& source) {

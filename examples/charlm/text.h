@@ -1,24 +1,39 @@
-// Text as characters with numbers, and its parts for training and validation.
+// Text as characters with numbers, read from its file where it is needed, and its parts for training and validation.
 #pragma once
 
 
+#include <cstddef>
 #include "app/vocabulary.h"
-
-#include <cstdint>
 #include <filesystem>
-#include <span>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace charlm {
 
-// The number of a character (a UTF-8 code point), in two bytes: large texts are held in memory as tokens.
-using Token = std::uint16_t;
+class TextFile;
+
+// A part of a text. The file is to stay as it is: what is read from it is compared with what it was.
+class Text {
+ public:
+  Text(std::shared_ptr<const TextFile> file, std::size_t begin, std::size_t size)
+      : file_(std::move(file)), begin_(begin), size_(size) {}
+
+  std::size_t size() const { return size_; }  // characters
+  // The numbers of the characters first .. first + count - 1. Throws seppo::FormatError if they have changed,
+  // seppo::FileError if they cannot be read. Several threads may read.
+  std::vector<int> read(std::size_t first, std::size_t count) const;
+
+ private:
+  std::shared_ptr<const TextFile> file_;
+  std::size_t begin_, size_;
+};
 
 struct Corpus {
   examples::Vocabulary vocabulary;  // in the order of their bytes
-  std::vector<Token> train, validation;
+  Text train, validation;
+  std::string digest;  // of all that is here
 };
 // The first `train_share` of the file's characters are for training. Throws seppo::FileError, or seppo::FormatError if
 // it is not text, if a part has no more characters than `window`, or for more than 65,535 different characters.
@@ -26,8 +41,7 @@ Corpus read_corpus(const std::filesystem::path& file, double train_share, int wi
 
 // The part for validation, in the numbers of a model's vocabulary. Throws the same, and seppo::FormatError where it has
 // a character that the vocabulary lacks.
-std::vector<Token> read_validation(const std::filesystem::path& file, double train_share,
-                                   const examples::Vocabulary& vocabulary);
+Text read_validation(const std::filesystem::path& file, double train_share, const examples::Vocabulary& vocabulary);
 
 // The numbers of a text's characters. Throws seppo::FormatError naming `source` where it is not UTF-8, and for a
 // character that the vocabulary lacks.

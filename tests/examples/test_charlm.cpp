@@ -21,6 +21,8 @@ std::string verses(int count) {
   return text;
 }
 
+std::vector<int> all(const charlm::Text& text) { return text.read(0, text.size()); }
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(characters_are_code_points) {
@@ -42,14 +44,14 @@ BOOST_AUTO_TEST_CASE(a_corpus_is_cut_in_two) {
   const Corpus corpus = charlm::read_corpus(folder.path / "t.txt", 0.5, 2);
   BOOST_CHECK_EQUAL(corpus.vocabulary.size(), 7);
   BOOST_CHECK(corpus.train.size() == 8 && corpus.validation.size() == 8);
-  BOOST_CHECK_EQUAL(corpus.vocabulary.token(corpus.validation[4]), "é");
+  BOOST_CHECK_EQUAL(corpus.vocabulary.token(all(corpus.validation)[4]), "é");
   BOOST_CHECK_THROW(charlm::read_corpus(folder.path / "t.txt", 0.5, 8), seppo::FormatError);
   BOOST_CHECK_THROW(charlm::read_corpus(folder.path / "no.txt", 0.5, 2), seppo::FileError);
   // The same part in the numbers of another vocabulary; what is before it may have characters that this one lacks.
   const examples::Vocabulary other{"é", "f", "e", "d", "c"};
-  BOOST_TEST(charlm::read_validation(folder.path / "t.txt", 0.5, other) ==
-                 (std::vector<charlm::Token>{4, 3, 2, 1, 0, 3, 2, 1}),
-             boost::test_tools::per_element());
+  BOOST_TEST(
+      all(charlm::read_validation(folder.path / "t.txt", 0.5, other)) == (std::vector<int>{4, 3, 2, 1, 0, 3, 2, 1}),
+      boost::test_tools::per_element());
   folder.write("u.txt", "abcabc\ndef\ndxf");
   BOOST_CHECK_EXCEPTION(charlm::read_validation(folder.path / "u.txt", 0.5, {"\n", "d", "e", "f"}), seppo::FormatError,
                         [](const seppo::FormatError& e) {
@@ -57,7 +59,7 @@ BOOST_AUTO_TEST_CASE(a_corpus_is_cut_in_two) {
                         });
 }
 
-// Characters of several bytes lie across the pieces that a file is read in.
+// Characters of several bytes lie across the pieces that a file is read in. A byte order mark is no character.
 BOOST_AUTO_TEST_CASE(a_corpus_of_many_pieces) {
   const Folder folder("charlm");
   const std::string characters[] = {"a", "é", "→", "😀"};
@@ -67,23 +69,63 @@ BOOST_AUTO_TEST_CASE(a_corpus_of_many_pieces) {
     expected.push_back(static_cast<int>(i * i % 7 % 4));
     text += characters[expected.back()];
   }
-  folder.write("t.txt", text);
-  const Corpus corpus = charlm::read_corpus(folder.path / "t.txt", 0.75, 10);
-  BOOST_CHECK((corpus.vocabulary.tokens() == std::vector<std::string>(characters, characters + 4)));
-  BOOST_CHECK_EQUAL(corpus.train.size(), 300'000);
-  BOOST_CHECK(std::equal(corpus.train.begin(), corpus.train.end(), expected.begin()));
-  BOOST_CHECK(
-      std::equal(corpus.validation.begin(), corpus.validation.end(), expected.begin() + 300'000, expected.end()));
+  for (const char* mark : {"", "\xef\xbb\xbf"}) {
+    folder.write("t.txt", mark + text);
+    const Corpus corpus = charlm::read_corpus(folder.path / "t.txt", 0.75, 10);
+    BOOST_CHECK((corpus.vocabulary.tokens() == std::vector<std::string>(characters, characters + 4)));
+    BOOST_CHECK_EQUAL(corpus.train.size(), 300'000);
+    const auto at = [&](std::ptrdiff_t i) { return expected.begin() + i; };
+    BOOST_CHECK(all(corpus.train) == std::vector<int>(at(0), at(300'000)));
+    BOOST_CHECK(all(corpus.validation) == std::vector<int>(at(300'000), expected.end()));
+    for (const std::size_t first : {0u, 1u, 4095u, 4096u, 8191u, 94'000u})
+      for (const std::size_t count : {1u, 64u, 5000u})
+        BOOST_CHECK(corpus.validation.read(first, count).size() == count &&
+                    std::ranges::equal(corpus.validation.read(first, count),
+                                       std::span(expected).subspan(300'000 + first).first(count)));
+  }
 }
 
-// Two bytes a character and 64 MiB at most, whatever the text.
+// Neither another text nor a crash.
+BOOST_AUTO_TEST_CASE(a_text_that_changes_is_an_error) {
+  const Folder folder("charlm");
+  folder.write("t.txt", verses(1000));  // 68 bytes each
+  const Corpus corpus = charlm::read_corpus(folder.path / "t.txt", 0.5, 10);
+  const auto before = all(corpus.train);
+  const auto fails = [](const charlm::Text& text, std::size_t at, const std::string& part) {
+    BOOST_CHECK_EXCEPTION(text.read(at, 10), seppo::FormatError, [&](const seppo::FormatError& e) {
+      return std::string(e.what()).find(part) != std::string::npos;
+    });
+  };
+  std::fstream(folder.path / "t.txt", std::ios::in | std::ios::out).seekp(20'000).put('T');
+  fails(corpus.train, 20'400, "t.txt: bytes 16384 to 20480 have changed");
+  BOOST_CHECK(corpus.train.read(0, 16'384) == std::vector<int>(before.begin(), before.begin() + 16'384));
+  fs::resize_file(folder.path / "t.txt", 40'000);
+  fails(corpus.validation, 7'000, "t.txt: bytes 40960 to 45056 have changed");
+  folder.write("t.txt", "");
+  fails(corpus.train, 0, "t.txt: bytes 0 to 4096 have changed");
+
+  folder.write("u.txt", verses(1000));
+  const pid_t child =
+      folder.start({"charlm", "train", "--data", "u.txt", "--log-interval", "1", "--log-format", "plain"});
+  while (read(folder.path.string() + ".err").find("step") == std::string::npos) ::usleep(10'000);
+  fs::resize_file(folder.path / "u.txt", 1000);
+  const Result r = folder.finish(child);
+  BOOST_CHECK_MESSAGE(r.code == 1 && r.err.find("have changed since the text was first read\n") != std::string::npos,
+                      r.code << r.err);
+}
+
+// A little for each 4096 characters.
 BOOST_AUTO_TEST_CASE(a_large_text_takes_little_memory) {
   const Folder folder("charlm");
   folder.write("t.txt", verses(1'000'000));  // 68 MB
-  const Result r = folder.run({"charlm", "train", "--data", "t.txt", "--train-share", "0.99", "--max-steps", "1",
-                               "--d-model", "8", "--heads", "1", "--layers", "1", "--json"});
-  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
-  BOOST_CHECK_LT(last_line(r.out)["peak_rss_mb"].get<double>(), 2 * 65 + 64);
+  const std::vector<std::string> train{"charlm",      "train", "--data",    "t.txt",      "--train-share", "0.99",
+                                       "--max-steps", "1",     "--d-model", "8",          "--heads",       "1",
+                                       "--layers",    "1",     "--json",    "--overwrite"};
+  const Result large = folder.run(train);
+  BOOST_REQUIRE_MESSAGE(large.code == 0, large.err);
+  folder.write("t.txt", verses(100'000));
+  const double least = last_line(folder.run(train).out)["peak_rss_mb"].get<double>();
+  BOOST_CHECK_LT(last_line(large.out)["peak_rss_mb"].get<double>(), least + 5);
 }
 
 // The score is that of each character given those before it in its window, whatever the windows share.
@@ -94,8 +136,12 @@ BOOST_AUTO_TEST_CASE(the_score_counts_each_character_once) {
                                                        .n_layers = 1,
                                                        .max_length = 4});
   seppo::RandomStream random(1, seppo::Purpose::test);
-  std::vector<charlm::Token> text;
-  for (int i = 0; i < 203; ++i) text.push_back(static_cast<charlm::Token>(random.below(5)));
+  std::string characters = "abcde";
+  for (int i = 0; i < 200; ++i) characters += static_cast<char>('a' + random.below(5));
+  const Folder folder("charlm");
+  folder.write("t.txt", characters);
+  const Corpus corpus = charlm::read_corpus(folder.path / "t.txt", 0.5, 1);
+  const std::vector<int> text = all(corpus.validation);
   double total = 0;
   for (std::size_t at = 0; at + 1 < text.size(); ++at) {
     const seppo::TapeMark mark;
@@ -107,7 +153,7 @@ BOOST_AUTO_TEST_CASE(the_score_counts_each_character_once) {
     for (const seppo::real x : row) sum += std::exp(static_cast<double>(x));
     total += std::log(sum) - static_cast<double>(row[static_cast<std::size_t>(text[at + 1])]);
   }
-  BOOST_CHECK_CLOSE(charlm::score(model, text), total / 202, 1e-4);
+  BOOST_CHECK_CLOSE(charlm::score(model, corpus.validation), total / 102, 1e-4);
 }
 
 BOOST_AUTO_TEST_CASE(a_text_is_learnt_and_written) {
