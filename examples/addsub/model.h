@@ -3,6 +3,7 @@
 
 #include "addsub/data.h"
 #include "app/course_positions.h"
+#include "app/interrupts.h"
 
 #include <seppo/models/decoding/greedy.h>
 #include <seppo/models/transformer.h>
@@ -130,6 +131,7 @@ inline Score score(const Model& model, const Dataset& data, const std::set<int>&
   total.examples = rows.size();
   std::mutex mutex;  // of total: several threads score
   total.tokens = seppo::evaluate(rows, [&](std::span<const int> chunk) {
+    examples::stop_if_interrupted();
     const seppo::Ragged source = data.source.pick(chunk), target = data.target.pick(chunk);
     const seppo::Ragged next = target.without_first();
     const seppo::Tensor logits = model.transformer.logits(source, target.without_last());

@@ -32,4 +32,8 @@ CatchInterrupts::~CatchInterrupts() {
 
 int CatchInterrupts::signal() const { return caught; }
 
+void stop_if_interrupted() {
+  if (const int signal = caught) throw Interrupted{signal};
+}
+
 }  // namespace examples

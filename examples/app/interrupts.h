@@ -6,7 +6,7 @@
 
 namespace examples {
 
-// Thrown once all is saved; the program then exits with 128 + signal.
+// The program exits with 128 + signal.
 struct Interrupted {
   int signal;
 };
@@ -26,5 +26,9 @@ class CatchInterrupts {
   static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
   struct sigaction old_[sizeof kSignals / sizeof kSignals[0]]{};
 };
+
+// Throws Interrupted if a signal has been noted. For the parts of an evaluation, which may take long: the training
+// saves what it has, and is resumed with this evaluation. Threads may call it.
+void stop_if_interrupted();
 
 }  // namespace examples

@@ -87,7 +87,7 @@ struct Run {
 
   // Trains, or goes on with the training in --resume; evaluates every --eval-interval epochs and at the end, and keeps
   // the model that is the best by --best. Then the parameters are those of the model that is kept. SIGINT, SIGTERM,
-  // SIGHUP and SIGPIPE end it after the running step, saved, by throwing Interrupted; a second one ends the program at
+  // SIGHUP and SIGPIPE end it after the running step or part of an evaluation, saved, by throwing Interrupted; a second one ends the program at
   // once. Throws UsageError if --out cannot be used.
   template <class Model>
   Result train(const CommandLine& line, seppo::Parameters& parameters, const Model& model, const Task& task) {

@@ -102,6 +102,7 @@ void Training::resume() {
   folder_.go_on_from(step);
   saved_ = step;
   progress_.note(fmt::format("{}: goes on after step {}", program_, step));
+  is_evaluated_ = state.value("is_evaluated", json(true)) != false;
   if (state["best"].is_array()) best_ = {state["best"].at(0), state["best"].at(1), state["best"].at(2)};
   if (best_.step == step) save_model(/*is_at_the_end=*/false);  // it may have been killed between the two files
   has_model_ = best_.step > 0 && std::filesystem::exists(folder_.model());
@@ -120,18 +121,27 @@ void Training::begin_report() {
   }
 }
 
-Result Training::run() {
+Result Training::run() try {
+  if (!is_evaluated_) evaluate_and_save();
   while (!is_over()) {
     step();
-    if (is_evaluation_due())
+    is_evaluated_ = !is_evaluation_due();
+    if (!is_evaluated_)
       evaluate_and_save();
     else if (run_.save_interval > 0 && trainer_.steps() % run_.save_interval == 0)
       save_checkpoint();
   }
   if (saved_ != trainer_.steps()) save_checkpoint();
-  if (interrupts_.signal()) end_interrupted();
+  stop_if_interrupted();
   const Evaluation kept = finish();
   return {trainer_.steps(), seconds(), kept.summary()};
+} catch (const Interrupted& e) {
+  if (saved_ != trainer_.steps()) save_checkpoint();
+  progress_.note(trainer_.steps() == 0
+                     ? fmt::format("{} before the first step; nothing was saved", ::strsignal(e.signal))
+                     : fmt::format("{}: interrupted after step {}; saved. To go on: {} train --resume {}",
+                                   ::strsignal(e.signal), trainer_.steps(), program_, printable_path(run_.out)));
+  throw;
 }
 
 void Training::step() {
@@ -187,6 +197,7 @@ void Training::evaluate_and_save() {
   const Best now = rank(evaluation);
   const bool is_best = now.is_above(best_);
   if (is_best) best_ = now;
+  is_evaluated_ = true;
   if (run_.training.average > 1)
     folder_.save_last(now.step, static_cast<std::size_t>(run_.training.average),
                       [&](const auto& file) { seppo::save_checkpoint(file, parameters_, {}); });
@@ -198,8 +209,9 @@ void Training::evaluate_and_save() {
 void Training::save_checkpoint() {
   const json best = best_.step > 0 ? json{best_.step, best_.score, best_.loss} : json();
   folder_.save_checkpoint(trainer_.steps(), static_cast<std::size_t>(run_.keep), [&](const auto& file) {
-    trainer_.save(file,
-                  {{seppo::kConfigKey, dumped(config_)}, {kRunKey, dumped({{"data", task_.digest}, {"best", best}})}});
+    json state = {{"data", task_.digest}, {"best", best}};
+    if (!is_evaluated_) state["is_evaluated"] = false;
+    trainer_.save(file, {{seppo::kConfigKey, dumped(config_)}, {kRunKey, dumped(state)}});
   });
   saved_ = trainer_.steps();
   metrics_->check();
@@ -244,15 +256,6 @@ bool Training::keep_if_better() {
   save_model(/*is_at_the_end=*/true);
   kept_ = evaluation;
   return true;
-}
-
-void Training::end_interrupted() {
-  const int signal = interrupts_.signal();
-  progress_.note(trainer_.steps() == 0
-                     ? fmt::format("{} before the first step; nothing was saved", ::strsignal(signal))
-                     : fmt::format("{}: interrupted after step {}; saved. To go on: {} train --resume {}",
-                                   ::strsignal(signal), trainer_.steps(), program_, printable_path(run_.out)));
-  throw Interrupted{signal};
 }
 
 }  // namespace examples

@@ -42,7 +42,6 @@ class Training {
   void save_model(bool is_at_the_end);
   Evaluation finish();
   bool keep_if_better();
-  [[noreturn]] void end_interrupted();
   double seconds() const { return metrics_->earlier_seconds() + progress_.seconds(); }
 
   const Run& run_;
@@ -61,6 +60,7 @@ class Training {
   Best best_;                       // of the evaluations in their turn
   std::int64_t saved_ = 0;          // step of the last checkpoint
   bool has_model_ = false;          // of this training
+  bool is_evaluated_ = true;        // if an evaluation is due after this step, it has been
   bool has_config_ = false;         // config.json is that of this training
   std::optional<Evaluation> kept_;  // of the model that is kept, if the last evaluation was of it
 };

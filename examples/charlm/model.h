@@ -1,6 +1,7 @@
 // Predicting each next character of a text: the windows of a text, and a model's loss on them.
 #pragma once
 
+#include "app/interrupts.h"
 #include "charlm/text.h"
 
 #include <seppo/models/language_model.h>
@@ -31,8 +32,11 @@ inline double score(const seppo::LanguageModel& model, const Text& text) {
   std::vector<int> starts;
   for (std::size_t at = 0; at + 1 < text.size(); at += static_cast<std::size_t>(model.config.max_length))
     starts.push_back(static_cast<int>(at));
-  const seppo::StepLoss sums = seppo::evaluate(
-      starts, [&](std::span<const int> some) { return loss(model, text, some); }, /*chunk=*/16);
+  const auto loss_of_some = [&](std::span<const int> some) {
+    examples::stop_if_interrupted();
+    return loss(model, text, some);
+  };
+  const seppo::StepLoss sums = seppo::evaluate(starts, loss_of_some, /*chunk=*/16);
   return sums.loss / sums.count;
 }
 

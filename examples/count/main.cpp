@@ -1,5 +1,6 @@
 // count: an encoder that answers a question about a whole sequence, such as how many zeros it has.
 #include "app/digest.h"
+#include "app/interrupts.h"
 #include "app/memory.h"
 #include "app/run.h"
 #include "app/words.h"
@@ -50,8 +51,10 @@ seppo::ShardLoss loss(const Model& model, const Ragged& input) {
 examples::Evaluation score(const Model& model, const Ragged& sequences, const std::string& part) {
   std::vector<int> all(sequences.size());
   std::iota(all.begin(), all.end(), 0);
-  const seppo::StepLoss sums =
-      seppo::evaluate(all, [&](std::span<const int> rows) { return loss(model, sequences.pick(rows)); });
+  const seppo::StepLoss sums = seppo::evaluate(all, [&](std::span<const int> rows) {
+    examples::stop_if_interrupted();
+    return loss(model, sequences.pick(rows));
+  });
   return {sums.loss / sums.count, {{part + "_accuracy", sums.correct / sums.count}}};
 }
 

@@ -1,5 +1,6 @@
 // odd_one: an encoder without positions that finds the element of a set that is not like the others.
 #include "app/digest.h"
+#include "app/interrupts.h"
 #include "app/memory.h"
 #include "app/run.h"
 #include "odd_one/model.h"
@@ -35,8 +36,10 @@ seppo::ShardLoss loss(const Model& model, const World& world, std::span<const in
 examples::Evaluation score(const Model& model, const World& world, int first, int number, const std::string& part) {
   std::vector<int> numbers(static_cast<std::size_t>(number));
   std::iota(numbers.begin(), numbers.end(), first);
-  const seppo::StepLoss sums =
-      seppo::evaluate(numbers, [&](std::span<const int> some) { return loss(model, world, some); });
+  const seppo::StepLoss sums = seppo::evaluate(numbers, [&](std::span<const int> some) {
+    examples::stop_if_interrupted();
+    return loss(model, world, some);
+  });
   return {sums.loss / sums.count, {{part + "_accuracy", sums.correct / sums.count}}};
 }
 

@@ -1,5 +1,6 @@
 // reverse: a one-layer Transformer encoder that learns to reverse a sequence of digits.
 #include "app/digest.h"
+#include "app/interrupts.h"
 #include "app/memory.h"
 #include "app/run.h"
 #include "app/words.h"
@@ -51,6 +52,7 @@ examples::Evaluation score(const Model& model, const Ragged& sequences, const st
   std::iota(all.begin(), all.end(), 0);
   std::atomic<int> exact = 0;
   const seppo::StepLoss sums = seppo::evaluate(all, [&](std::span<const int> rows) {
+    examples::stop_if_interrupted();
     const Ragged input = sequences.pick(rows);
     const std::vector<int> target = reversed(input);
     const Tensor logits = model(input);

@@ -1,6 +1,7 @@
 // Batches of translation pairs, the loss on them, and scores of whole data sets on all threads.
 #include "translate/model.h"
 
+#include "app/interrupts.h"
 #include "translate/d2l.h"
 
 #include <seppo/autograd/core/parallel.h>
@@ -86,8 +87,11 @@ seppo::ShardLoss loss(const Transformer& model, const Examples& examples, std::s
 }
 
 seppo::StepLoss loss_of_all(const Transformer& model, const Examples& examples) {
-  return seppo::evaluate(
-      by_length(examples.lengths()), [&](std::span<const int> rows) { return loss(model, examples, rows, 0); }, kChunk);
+  const auto loss_of_some = [&](std::span<const int> rows) {
+    examples::stop_if_interrupted();
+    return loss(model, examples, rows, 0);
+  };
+  return seppo::evaluate(by_length(examples.lengths()), loss_of_some, kChunk);
 }
 
 std::vector<std::vector<seppo::Hypothesis>> translate(const Transformer& model,
@@ -98,6 +102,7 @@ std::vector<std::vector<seppo::Hypothesis>> translate(const Transformer& model,
   for (const auto& source : sources) lengths.push_back(static_cast<int>(source.size()));
   const std::vector<int> rows = by_length(lengths);
   seppo::parallel_for(0, rows.size(), kChunk, [&](std::size_t first, std::size_t last) {
+    examples::stop_if_interrupted();
     const auto chunk = std::span(rows).subspan(first, last - first);
     Ragged batch;
     for (const int row : chunk) batch.add(sources[static_cast<std::size_t>(row)]);

@@ -128,6 +128,34 @@ BOOST_AUTO_TEST_CASE(every_program_goes_on_as_if_it_had_never_stopped) {
   }
 }
 
+// The checkpoint knows that the evaluation is still to come.
+BOOST_AUTO_TEST_CASE(an_evaluation_is_cut_short) {
+  const Folder folder("resume");
+  write_data(folder);
+  std::string text = read(folder.path / "text");
+  for (int i = 0; i < 9; ++i) text += text;
+  folder.write("text", text);  // 1.5 million characters
+  const auto words = [](const std::string& out) {
+    return Words{"charlm",       "train", "--data",    "text", "--train-share", "0.5", "--d-model",      "32",
+                 "--layers",     "2",     "--epochs",  "2",    "--epoch-steps", "3",   "--log-interval", "1",
+                 "--log-format", "plain", "--threads", "1",    "--out",         out};
+  };
+  const pid_t child = folder.start(words("cut"));
+  while (read(folder.path.string() + ".err").find("step      3/6") == std::string::npos) ::usleep(1000);
+  ::kill(child, SIGINT);
+  const Result r = folder.finish(child);
+  BOOST_CHECK_EQUAL(r.code, 130);
+  BOOST_CHECK_MESSAGE(r.err.find("interrupted after step 3; saved") != std::string::npos, r.err);
+  BOOST_CHECK_MESSAGE(r.err.find("val_loss") == std::string::npos, r.err);
+  BOOST_CHECK_EQUAL(folder.run(resume("charlm", "cut")).code, 0);
+  BOOST_CHECK_EQUAL(folder.run(words("whole")).code, 0);
+  BOOST_CHECK(state_after(folder, "cut", 6) == state_after(folder, "whole", 6));
+  BOOST_CHECK(read(folder.path / "cut/model.safetensors") == read(folder.path / "whole/model.safetensors"));
+  const std::string metrics = read(folder.path / "cut/metrics.jsonl");
+  const std::size_t first = metrics.find("val_loss");
+  BOOST_CHECK(first != std::string::npos && metrics.find("val_loss", first + 1) != std::string::npos);
+}
+
 // Killed at any moment, or asked to end, with checkpoints every few steps.
 BOOST_AUTO_TEST_CASE(a_killed_training_goes_on) {
   const Folder folder("resume");
