@@ -179,7 +179,7 @@ int train(const Arguments& arguments) {
   const Dataset training = data.pick(train_rows), validation = data.pick(validation_rows);
   const std::set<int> seen = expressions_of(training);
   seppo::Parameters parameters(run.seed(), examples::most_values());
-  const Model model(parameters.root(), config);
+  const auto model = examples::build<Model>(parameters, config);
   const double smoothing = smoothing_over_all(objective.label_smoothing, objective.smoothing_over);
   Score last;
   const examples::Task task{

@@ -134,9 +134,9 @@ inline Score score(const Model& model, const Dataset& data, const std::set<int>&
     examples::stop_if_interrupted();
     const seppo::Ragged source = data.source.pick(chunk), target = data.target.pick(chunk);
     const seppo::Ragged next = target.without_first();
+    const auto decoded = answers(model, source);  // first: it gives its memory back
     const seppo::Tensor logits = model.transformer.logits(source, target.without_last());
     const std::vector<int> best = argmax(logits);
-    const auto decoded = answers(model, source);
     const std::scoped_lock lock(mutex);
     for (std::size_t i = 0; i < best.size(); ++i) total.correct[i % total.correct.size()] += best[i] == next.tokens[i];
     for (std::size_t i = 0; i < chunk.size(); ++i)

@@ -4,6 +4,7 @@
 #include "app/text_file.h"
 #include "app/words.h"
 
+#include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/parallel.h>
 
 #include <fmt/format.h>
@@ -84,12 +85,36 @@ double left_in_groups(const fs::path& root) {
 
 double page_size() { return static_cast<double>(::sysconf(_SC_PAGESIZE)); }
 
-// A tape's bytes after a pass over these examples.
-double tape_bytes(const Loss& loss, std::span<const int> rows) {
+// The most that a tape holds during a pass; backward takes and gives back.
+struct Peak : seppo::Observer {
+  std::size_t bytes = 0;
+  void backward(const seppo::Tensor&) override { bytes = std::max(bytes, seppo::tape().used()); }
+};
+
+double bytes_to_train(const Loss& loss, std::span<const int> rows) {
   seppo::Tape scratch;
   const seppo::UseTape use(scratch);
+  Peak peak;
+  const seppo::Observe scope(peak);
   scratch.backward(loss(rows).loss);
+  return static_cast<double>(peak.bytes);
+}
+
+double bytes_to_evaluate(const Loss& loss, std::span<const int> rows) {
+  seppo::Tape scratch;
+  const seppo::UseTape use(scratch);
+  const seppo::UseMode eval(seppo::Mode::eval);
+  loss(rows);
   return static_cast<double>(scratch.used());
+}
+
+// For `count` examples, from what a few of the batch take.
+double extrapolated(double (*bytes)(const Loss&, std::span<const int>), const Loss& loss, std::span<const int> batch,
+                    std::size_t count) {
+  const std::size_t many = std::min({count, batch.size(), std::size_t{8}}), few = (many + 1) / 2;
+  const double of_many = bytes(loss, batch.first(many)), of_few = bytes(loss, batch.first(few));
+  const double each = (of_many - of_few) / static_cast<double>(std::max<std::size_t>(1, many - few));
+  return of_many + each * (static_cast<double>(count) - static_cast<double>(many));
 }
 
 }  // namespace
@@ -104,36 +129,44 @@ double available_memory(const fs::path& root) {
   return std::max(0.0, available);
 }
 
-MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> batch, const Loss& loss) {
+MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> batch, std::size_t evaluated,
+                          const Loss& loss) {
   const double block = static_cast<double>(parameters.gradients().size_bytes());
   const std::vector<std::size_t> sizes = seppo::DataParallel(parameters).shard_sizes(batch.size());
   const auto shards = static_cast<std::size_t>(std::ranges::count_if(sizes, [](std::size_t size) { return size > 0; }));
   MemoryNeed need{.parameters = block * (static_cast<double>(shards) + 2)};
   if (need.total() > available_memory()) return need;  // it is too much even so
-  const std::size_t largest = std::ranges::max(sizes), many = std::min<std::size_t>(largest, 8), few = (many + 1) / 2;
-  const double of_many = tape_bytes(loss, batch.first(many)), of_few = tape_bytes(loss, batch.first(few));
+  const auto threads = static_cast<double>(seppo::num_threads());
+  need.activations = extrapolated(bytes_to_train, loss, batch, std::ranges::max(sizes)) *
+                     std::min(static_cast<double>(shards), threads);
   parameters.zero_gradients();
-  const double each = many > few ? (of_many - of_few) / static_cast<double>(many - few) : 0;
-  const double shard = of_many + each * static_cast<double>(largest - many);
-  need.activations = shard * static_cast<double>(std::min(shards, static_cast<std::size_t>(seppo::num_threads())));
+  need.evaluation = extrapolated(bytes_to_evaluate, loss, batch, evaluated) * threads;
   return need;
 }
 
-void check_memory(seppo::Parameters& parameters, std::span<const int> batch, const Loss& loss) {
-  const MemoryNeed need = predict_memory(parameters, batch, loss);
+void check_memory(const MemoryNeed& need, std::size_t batch_size) {
   const double left = available_memory();
   if (need.total() <= left) return;
-  const bool is_batch = need.activations > need.parameters;
+  const bool is_batch = need.total() > 2 * need.parameters;
   throw std::runtime_error(fmt::format(
       "{}: {} need about {:.2g} GB of memory, {:.2g} GB are available; lower {}",
       is_batch ? "--batch-size" : "--d-model",
-      is_batch ? fmt::format("{} examples", batch.size()) : "gradients and moments", need.total() / 1e9, left / 1e9,
+      is_batch ? fmt::format("{} examples", batch_size) : "gradients and moments", need.total() / 1e9, left / 1e9,
       is_batch ? "it, the length of the examples, or --d-model" : "it, --d-ff or the number of layers"));
 }
+
+double resident_memory() { return number_in("/proc/self/status", "VmRSS:") * 1024; }
 
 std::size_t most_values() {
   constexpr double kBlocks = 5;  // values, gradients, two moments, and the gradients of another shard
   return static_cast<std::size_t>(std::min(available_memory() / (kBlocks * sizeof(float)), 1e15));
+}
+
+void refuse_model(std::size_t most) {
+  throw std::runtime_error(fmt::format(
+      "--d-model: there is memory to train {:.2g} million parameters, and the model has more; lower it, --d-ff or the "
+      "number of layers",
+      static_cast<double>(most) / 1e6));
 }
 
 }  // namespace examples

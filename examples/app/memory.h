@@ -20,17 +20,31 @@ using Loss = std::function<seppo::ShardLoss(std::span<const int> rows)>;
 struct MemoryNeed {
   double parameters = 0;   // gradients, one block for each shard, and Adam's two moments
   double activations = 0;  // of the shards that run at once
-  double total() const { return parameters + activations; }
+  double evaluation = 0;   // of the examples that are evaluated at once, whose memory is not the same
+  double total() const { return parameters + activations + evaluation; }
 };
 
-// For training on batches like this one, from forward and backward passes of a few of its examples. Only gradients
-// change, and are zero at the end.
-MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> batch, const Loss& loss);
+// For training on batches like this one, and evaluations of `evaluated` examples by each thread at a time, from forward
+// and backward passes of a few examples. Only gradients change, and are zero at the end.
+MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> batch, std::size_t evaluated,
+                          const Loss& loss);
 
 // Throws std::runtime_error naming an option to lower, if that is more than there is.
-void check_memory(seppo::Parameters& parameters, std::span<const int> batch, const Loss& loss);
+void check_memory(const MemoryNeed& need, std::size_t batch_size);
+
+// Of this process now.
+double resident_memory();
 
 // Of a model that there is memory to train.
 std::size_t most_values();
+[[noreturn]] void refuse_model(std::size_t most);
+
+// The model of a config that has been checked. Throws std::runtime_error naming options to lower, if it is too large.
+template <class Model, class Config>
+Model build(seppo::Parameters& parameters, const Config& config) try {
+  return Model(parameters.root(), config);
+} catch (const seppo::ArgumentError&) {
+  refuse_model(most_values());
+}
 
 }  // namespace examples

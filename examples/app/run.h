@@ -59,6 +59,7 @@ struct Task {
   std::string example = {};            // what one may ask the trained model: the arguments of a command
   std::size_t examples = 0;            // to train on
   std::string digest = {};             // of the data (digest.h): a training goes on with the same data or not at all
+  std::size_t evaluated = 64;          // examples at a time, by each thread
   std::vector<int> lengths = {};       // of each example, if batches are to group examples of similar length
   std::function<seppo::ShardLoss(std::span<const int> rows)> loss;  // of these examples; called by several threads
   std::function<Evaluation()> evaluate;

@@ -11,8 +11,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
 
 namespace examples {
 
@@ -67,17 +71,34 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
       trainer_(parameters, trainer_config(run.training, steps_)),
       progress_(run.log_format, steps_, run.log_interval) {
   if (run_.resume.empty() && !run_.overwrite && folder_.is_used()) throw UsageError(used_folder(run_.out));
-  progress_.note(fmt::format("{}: {} parameters, {}, {} threads", program_, parameters_.count(), task_.data,
-                             seppo::num_threads()));
+  const std::vector<int> batch = large_batch();
+  const MemoryNeed need = predict_memory(parameters_, batch, task_.evaluated, task_.loss);
+  check_memory(need, batch.size());
+  progress_.note(fmt::format("{}: {} parameters, {}, {} threads, about {:.0f} MB of memory", program_,
+                             parameters_.count(), task_.data, seppo::num_threads(),
+                             (resident_memory() + need.total()) / 1048576));
   if (run_.training.trainer.warmup_steps >= steps_)
     progress_.note(fmt::format("--warmup-steps: {} are as many as all steps, {}, or more: the peak is not passed",
                                run_.training.trainer.warmup_steps, steps_));
-  check_memory(parameters_, sampler_.next(), task_.loss);
-  sampler_.seek(0);
   if (!run_.resume.empty()) resume();
   metrics_.emplace(run_.out / "metrics.jsonl", trainer_.steps());
   progress_.start_at(trainer_.steps());
   if (run_.report) begin_report();
+}
+
+// As much memory as any needs: of the longest examples, where they differ. The first few are as the others.
+std::vector<int> Training::large_batch() {
+  const std::span<const int> first = sampler_.next();
+  std::vector<int> batch(first.begin(), first.end());
+  sampler_.seek(0);
+  if (task_.lengths.empty()) return batch;
+  std::vector<int> all(task_.examples);
+  std::iota(all.begin(), all.end(), 0);
+  std::ranges::stable_sort(all, std::greater<>(),
+                           [&](int row) { return task_.lengths[static_cast<std::size_t>(row)]; });
+  all.resize(batch.size());
+  std::ranges::shuffle(all, std::minstd_rand(1));
+  return all;
 }
 
 void Training::resume() {

@@ -30,6 +30,7 @@ class Training {
   Result run();
 
  private:
+  std::vector<int> large_batch();
   void resume();
   void begin_report();
   void step();

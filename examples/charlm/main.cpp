@@ -114,7 +114,7 @@ int train(const Arguments& arguments) {
   const Corpus corpus = read_corpus(data.data, data.train_share, config.max_length);
   config.vocabulary = corpus.vocabulary.size();
   seppo::Parameters parameters(run.seed(), examples::most_values());
-  const LanguageModel model(parameters.root(), config);
+  const auto model = examples::build<LanguageModel>(parameters, config);
   const examples::Task task{
       .title = "seppo: characters of " + data.data.filename().string(),
       .about = kTask,
@@ -123,6 +123,7 @@ int train(const Arguments& arguments) {
       .example = "sample --length 300",
       .examples = corpus.train.size() - static_cast<std::size_t>(config.max_length),
       .digest = corpus.digest,
+      .evaluated = kEvaluated,
       .loss = [&](std::span<const int> starts) { return loss(model, corpus.train, starts); },
       .evaluate = [&] { return evaluate(model, corpus.validation); },
       .samples = [&] { return report_samples(model, corpus); },

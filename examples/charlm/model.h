@@ -27,6 +27,8 @@ inline seppo::ShardLoss loss(const seppo::LanguageModel& model, const Text& text
   return seppo::classification_loss(model(input), next);  // [characters, vocabulary]
 }
 
+inline constexpr std::size_t kEvaluated = 16;  // windows at a time, by each thread
+
 // The mean loss of the characters of a text after the first, cut into windows; in nats.
 inline double score(const seppo::LanguageModel& model, const Text& text) {
   std::vector<int> starts;
@@ -36,7 +38,7 @@ inline double score(const seppo::LanguageModel& model, const Text& text) {
     examples::stop_if_interrupted();
     return loss(model, text, some);
   };
-  const seppo::StepLoss sums = seppo::evaluate(starts, loss_of_some, /*chunk=*/16);
+  const seppo::StepLoss sums = seppo::evaluate(starts, loss_of_some, kEvaluated);
   return sums.loss / sums.count;
 }
 

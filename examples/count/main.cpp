@@ -112,7 +112,7 @@ int train(const Arguments& arguments) {
   const Ragged sequences = make_sequences(run.seed(), Part::train, kTrain),
                validation = make_sequences(run.seed(), Part::validation, kValidation);
   seppo::Parameters parameters(run.seed(), examples::most_values());
-  const Model model(parameters.root(), config);
+  const auto model = examples::build<Model>(parameters, config);
   const examples::Task task{.title = "seppo: a question about 16 symbols",
                             .about = kTask,
                             .data = fmt::format("{} training and {} validation sequences", kTrain, kValidation),

@@ -85,7 +85,7 @@ int train(const Arguments& arguments) {
 
   const World world(run.seed(), config.world);
   seppo::Parameters parameters(run.seed(), examples::most_values());
-  const Model model(parameters.root(), config);
+  const auto model = examples::build<Model>(parameters, config);
   const examples::Task task{.title = "seppo: the odd one of ten",
                             .about = kTask,
                             .data = fmt::format("{} training and {} validation sets", kTrain, kValidation),

@@ -198,7 +198,7 @@ int train(const Arguments& arguments) {
     throw UsageError(fmt::format("--max-length: no training pair has at most {} tokens", config.max_length));
 
   seppo::Parameters parameters(run.seed(), examples::most_values());
-  const seppo::Transformer model(parameters.root(), config);
+  const auto model = examples::build<seppo::Transformer>(parameters, config);
   const auto greedy_evaluation = [&] {
     return evaluation_of(score(model, languages, data.validation, kGreedy.options(config.max_length)));
   };
@@ -211,6 +211,7 @@ int train(const Arguments& arguments) {
       .example = data_config.has_files() ? "predict < TEXTS" : "predict \"de 305\"",
       .examples = train_examples.size(),
       .digest = digest_of(data),
+      .evaluated = kChunk,
       .lengths = train_examples.lengths(),
       .loss = [&](std::span<const int> rows) { return loss(model, train_examples, rows, recipe.label_smoothing); },
       .evaluate = greedy_evaluation,

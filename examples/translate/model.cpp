@@ -24,7 +24,6 @@ std::vector<int> by_length(std::span<const int> lengths) {
   return rows;
 }
 
-constexpr std::size_t kChunk = 32;  // pairs scored at a time by one thread
 
 // What the decoder reads to write this target: BOS, and the target without its last token.
 std::vector<int> decoder_input(std::span<const int> target) {

@@ -41,6 +41,8 @@ std::vector<std::vector<seppo::Hypothesis>> translate(const Transformer& model,
                                                       std::span<const std::vector<int>> sources,
                                                       const seppo::BeamOptions& options);
 
+inline constexpr std::size_t kChunk = 32;  // pairs scored at a time by one thread
+
 struct Score {
   double loss = 0;      // mean over target tokens, each predicted from the right ones before it; perplexity is its exp
   double accuracy = 0;  // of the same predictions

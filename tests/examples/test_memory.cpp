@@ -3,6 +3,7 @@
 #include "app/memory.h"
 #include "support/program.h"
 
+#include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/linear.h>
@@ -25,18 +26,49 @@ BOOST_AUTO_TEST_CASE(the_prediction_is_near_what_is_taken) {
   std::vector<int> batch(128);
   std::iota(batch.begin(), batch.end(), 0);
   seppo::set_num_threads(1);
-  const examples::MemoryNeed need = examples::predict_memory(parameters, batch, loss);
+  const examples::MemoryNeed need = examples::predict_memory(parameters, batch, 64, loss);
   for (const seppo::real g : parameters.gradients()) BOOST_REQUIRE_EQUAL(g, 0);
   seppo::Tape tape;
+  struct : seppo::Observer {
+    std::size_t bytes = 0;
+    void backward(const seppo::Tensor&) override { bytes = std::max(bytes, seppo::tape().used()); }
+  } peak;
   {
     const seppo::UseTape use(tape);
+    const seppo::Observe scope(peak);
     tape.backward(loss(std::span(batch).first(32)).loss);  // a quarter is the largest of five shards
   }
-  BOOST_CHECK_CLOSE(need.activations, static_cast<double>(tape.used()), 15);
+  BOOST_CHECK_CLOSE(need.activations, static_cast<double>(peak.bytes), 15);
   BOOST_CHECK_EQUAL(need.parameters, 7.0 * static_cast<double>(parameters.gradients().size_bytes()));
   seppo::set_num_threads(2);
-  BOOST_CHECK_CLOSE(examples::predict_memory(parameters, batch, loss).activations, 2 * need.activations, 1);
+  BOOST_CHECK_CLOSE(examples::predict_memory(parameters, batch, 64, loss).activations, 2 * need.activations, 1);
   seppo::set_num_threads(1);
+}
+
+// What is said at the start, against the most that the process had: within 15 % of what training adds.
+BOOST_AUTO_TEST_CASE(programs_take_what_they_say) {
+  const Folder folder("memory");
+  std::string text;
+  for (int i = 0; i < 40'000; ++i) text += static_cast<char>('a' + i * i % 23);
+  folder.write("text", text);
+  const std::vector<std::vector<std::string>> trainings{
+      {"charlm", "train", "--data", "text", "--epoch-steps", "5"},
+      {"addsub", "train", "--epoch-steps", "5", "--d-model", "64", "--d-ff", "256"}};
+  for (std::vector<std::string> words : trainings)
+    for (const char* threads : {"1", "2"}) {
+      words.insert(words.end(), {"--epochs", "1", "--threads", threads, "--out", words[0] + threads, "--json"});
+      const Result r = folder.run(words);
+      BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+      const double said = std::stod(r.err.substr(r.err.find(" threads, about ") + 16)),
+                   peak = last_line(r.out)["peak_rss_mb"];
+      BOOST_TEST_MESSAGE(words[0] << " with " << threads << ": " << said << " of " << peak);
+      words.resize(words.size() - 7);
+      std::vector<std::string> idle = words;
+      idle.push_back("--dump-config");
+      BOOST_CHECK_MESSAGE(
+          std::abs(said - peak) < 0.15 * (peak - folder.run(idle).peak_mb),
+          words[0] << " with " << threads << " threads: " << said << " MB are said, " << peak << " taken");
+    }
 }
 
 BOOST_AUTO_TEST_CASE(the_least_limit_counts) {
@@ -66,7 +98,13 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
     ::setrlimit(RLIMIT_AS, &limit);
     const Result r =
         folder.run({"reverse", "train", "--batch-size", "50000", "--d-model", "256", "--log-format", "none"});
-    ::_exit(r.code == 1 && r.err.find("--batch-size: 50000 examples need about") != std::string::npos ? 0 : 1);
+    bool is_right = r.code == 1 && r.err.find("--batch-size: 50000 examples need about") != std::string::npos;
+    for (const char* program : {"reverse", "addsub", "count", "odd_one", "translate"}) {
+      const Result large = folder.run({program, "train", "--d-model", "16384", "--log-format", "none"});
+      is_right &= large.code == 1 && std::count(large.err.begin(), large.err.end(), '\n') == 1 &&
+                  large.err.find("--d-model: there is memory to train ") != std::string::npos;
+    }
+    ::_exit(is_right ? 0 : 1);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
