@@ -105,7 +105,7 @@ void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File
   std::random_device random;
   std::snprintf(suffix, sizeof suffix, ".tmp-%08x%08x", random(), random());
   const std::filesystem::path temporary = path.string() + suffix;
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  File folder(path.has_parent_path() ? path.parent_path() : ".", File::Open::folder);
   try {
     File file(temporary, File::Open::creating);
     write(file);
@@ -118,7 +118,7 @@ void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File
     ::unlink(temporary.c_str());
     throw;
   }
-  File(folder, File::Open::folder).flush();
+  folder.flush();
 }
 
 bool is_temporary_name(const std::filesystem::path& path) {

@@ -1,4 +1,4 @@
-// Every allocation fails in turn, as SQLite's tests have it: a clean std::bad_alloc, nothing lost, nothing
+// Every allocation fails in turn: a clean std::bad_alloc, nothing lost, nothing
 // leaked, and the next step is as if nothing had been.
 #define BOOST_TEST_MODULE allocation
 #include <seppo/autograd/tools/checkpointing.h>
@@ -8,81 +8,16 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <atomic>
-#include <cstdlib>
-#include <new>
+#include "support/failing_allocation.h"
+
 #include <optional>
 #include <vector>
 
-namespace {
-
-// Counts down while armed; the allocation that reaches zero fails.
-std::atomic<long> countdown{-1};
-std::atomic<long> live{0};
-
-bool fails() { return countdown >= 0 && countdown-- == 0; }
-
-void* allocate(std::size_t size, std::size_t alignment) {
-  if (fails()) throw std::bad_alloc();
-  const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
-  void* const p = std::aligned_alloc(alignment, rounded ? rounded : alignment);
-  if (!p) throw std::bad_alloc();
-  ++live;
-  return p;
-}
-
-void release(void* p) noexcept {
-  if (p) --live;
-  std::free(p);
-}
-
-}  // namespace
-
-// Inlined, malloc and free look mismatched to the compiler.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
-void* operator new[](std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
-void* operator new(std::size_t size, std::align_val_t a) { return allocate(size, static_cast<std::size_t>(a)); }
-void* operator new[](std::size_t size, std::align_val_t a) { return allocate(size, static_cast<std::size_t>(a)); }
-void operator delete(void* p) noexcept { release(p); }
-void operator delete[](void* p) noexcept { release(p); }
-void operator delete(void* p, std::size_t) noexcept { release(p); }
-void operator delete[](void* p, std::size_t) noexcept { release(p); }
-void operator delete(void* p, std::align_val_t) noexcept { release(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { release(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { release(p); }
-
-// Large blocks come from here.
-extern "C" void* mmap(void* address, std::size_t size, int protection, int flags, int file, off_t offset) noexcept {
-  if (fails()) return MAP_FAILED;
-  return reinterpret_cast<void*>(syscall(SYS_mmap, address, size, protection, flags, file, offset));
-}
-
 using namespace seppo;
+using test::fail_each_allocation;
+using test::live;
 
 namespace {
-
-// Runs f with each allocation failing in turn, until it needs fewer than that; returns how many there were.
-template <class F>
-long fail_each_allocation(const F& f) {
-  for (long n = 0;; ++n) {
-    countdown = n;
-    bool thrown = false;
-    try {
-      f();
-    } catch (const std::bad_alloc&) {
-      thrown = true;
-    }
-    const bool reached = countdown < 0;
-    countdown = -1;
-    BOOST_REQUIRE_EQUAL(thrown, reached);
-    if (!thrown) return n;
-  }
-}
 
 struct Model {
   Model()

@@ -1,0 +1,178 @@
+// Every allocation of saving, loading, training and generating fails in turn: std::bad_alloc arrives as such, files are
+// as they were, nothing leaks, and what is left works as before.
+#define BOOST_TEST_MODULE io_allocation
+#include <seppo/models/decoding/generate.h>
+#include <seppo/models/language_model.h>
+#include <seppo/nn/io/model_file.h>
+#include <seppo/nn/train/metrics.h>
+#include <seppo/nn/train/trainer.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "support/failing_allocation.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+#include <csignal>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+using namespace seppo;
+using test::fail_each_allocation;
+using test::live;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("seppo-io-allocation-" + std::to_string(::getpid()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+  std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(path), fs::directory_iterator()); }
+};
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Training {
+  StepResult step() {
+    const std::vector<int> rows{0, 1, 2};
+    return trainer.step(rows, [&](std::span<const int> some) { return loss(some); });
+  }
+  ShardLoss loss(std::span<const int> rows) const {
+    Ragged input;
+    std::vector<int> next;
+    for (const int row : rows) {
+      input.add(std::vector<int>{row, 1, 2, 3});
+      next.insert(next.end(), {1, 2, 3, row});
+    }
+    return classification_loss(model(input), next);
+  }
+  std::vector<real> values() const { return {parameters.values().begin(), parameters.values().end()}; }
+
+  Parameters parameters{1};
+  LanguageModel model{parameters.root(),
+                      {.vocabulary = 7,
+                       .layer = {.d_model = 8, .n_heads = 2, .d_ff = 16, .dropout = 0.1},
+                       .n_layers = 1,
+                       .max_length = 6}};
+  Trainer trainer{parameters, {.schedule = ScheduleKind::constant, .warmup_steps = 0}};
+};
+
+std::ptrdiff_t open_files() { return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()); }
+
+// The JSON library allocates memory in destructors, where nothing can be thrown: then the process ends by
+// std::terminate. Its constructors leak what they had when an allocation fails. So each attempt is a process of its
+// own, whose files are examined, and less than a quarter may end or leak.
+template <class F, class Check>
+void fail_each_allocation_apart(const F& f, const Check& check) {
+  int points = 0, aborted = 0, leaked = 0;
+  for (bool is_done = false; !is_done; ++points) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::signal(SIGABRT, SIG_DFL);
+      std::set_terminate([] { std::abort(); });
+      const long before = live;
+      const std::ptrdiff_t open = open_files();
+      test::countdown = points;
+      try {
+        f();
+        ::_exit(test::countdown.exchange(-1) < 0 ? 1 : 42);  // 1: a failure was lost
+      } catch (const std::bad_alloc&) {
+        test::countdown = -1;
+      }
+      ::_exit(open_files() != open ? 2 : live != before ? 3 : 0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    is_done = WIFEXITED(status) && WEXITSTATUS(status) == 42;
+    const bool is_aborted = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+    const bool is_leaked = WIFEXITED(status) && WEXITSTATUS(status) == 3;
+    aborted += is_aborted;
+    leaked += is_leaked;
+    BOOST_REQUIRE_MESSAGE(is_done || is_aborted || is_leaked || status == 0, "allocation " << points << ": " << status);
+    if (!is_done) check(is_aborted);
+  }
+  BOOST_TEST_MESSAGE(points << " allocations, of which " << aborted << " end the process and " << leaked << " leak");
+  BOOST_CHECK_GT(points, 50);
+  BOOST_CHECK_LT(4 * (aborted + leaked), points);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(saving_leaves_the_old_file) {
+  const Folder folder;
+  const fs::path file = folder.path / "f";
+  Training training;
+  const auto check_saving = [&](const auto& save) {
+    save();
+    const std::string old = read(file);
+    training.step();
+    fail_each_allocation_apart(save, [&](bool is_aborted) {
+      BOOST_CHECK_EQUAL(folder.files(), 1);
+      if (read(file) == old) return;
+      BOOST_CHECK(is_aborted);  // once all was done
+      SafeTensorsFile(file).verify();
+      std::ofstream(file, std::ios::binary) << old;
+    });
+    BOOST_CHECK(read(file) != old);
+    SafeTensorsFile(file).verify();
+  };
+  check_saving([&] { save_model(file, training.parameters, training.model, {{"program", "p"}}); });
+  check_saving([&] { training.trainer.save(file, {{"key", "value"}}); });
+}
+
+BOOST_AUTO_TEST_CASE(loading_a_model) {
+  const Folder folder;
+  const fs::path file = folder.path / "f";
+  const Training training;
+  save_model(file, training.parameters, training.model, {{"program", "p"}, {"list", {1, {2, 3}}}});
+  { const auto warm = load_model<LanguageModel>(file); }  // what grows once
+  fail_each_allocation_apart([&] { load_model<LanguageModel>(file); }, [](bool) {});
+}
+
+BOOST_AUTO_TEST_CASE(loading_a_state_changes_all_or_nothing) {
+  const Folder folder;
+  Training training, other;
+  training.step();
+  training.trainer.save(folder.path / "f");
+  const std::vector<real> before = other.values(), loaded = training.values();
+  const SafeTensorsFile file(folder.path / "f");
+  bool is_first = true;
+  fail_each_allocation([&] {
+    if (!std::exchange(is_first, false)) {
+      const test::Unfailing guard;
+      BOOST_CHECK(other.values() == before && other.trainer.steps() == 0);
+    }
+    other.trainer.load(file);
+  });
+  BOOST_CHECK(other.values() == loaded);
+  training.step(), other.step();
+  BOOST_CHECK(other.values() == training.values());
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_failed_is_taken_again) {
+  Training whole, broken;
+  for (int i = 0; i < 3; ++i) {
+    whole.step();
+    BOOST_CHECK_GE(fail_each_allocation([&] { broken.step(); }), 1);
+    BOOST_CHECK(broken.values() == whole.values());
+    BOOST_CHECK_EQUAL(broken.trainer.steps(), i + 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(generating) {
+  const Training training;
+  Ragged prompts;
+  prompts.add(std::vector<int>{1, 2});
+  prompts.add(std::vector<int>{3});
+  const auto expected = generate(training.model, prompts, {.max_tokens = 9, .seed = 4});
+  const long before = live;
+  BOOST_CHECK_GT(fail_each_allocation([&] { generate(training.model, prompts, {.max_tokens = 9, .seed = 4}); }), 50);
+  BOOST_CHECK_EQUAL(live, before);
+  BOOST_CHECK(generate(training.model, prompts, {.max_tokens = 9, .seed = 4}) == expected);
+}
