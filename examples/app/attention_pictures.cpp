@@ -139,7 +139,7 @@ void AttentionOutput::show(const Sample& sample) const {
     const AttentionLabels labels = sample.labels(map);
     for (int head = 0; as_text && head < map.shape[1]; ++head) std::cout << attention_text(map, head, labels);
     if (folder.empty()) continue;
-    seppo::write_file_atomically(folder / (map.name + ".svg"), attention_svg(map, labels));
+    write_file_atomically(folder / (map.name + ".svg"), attention_svg(map, labels));
     write_npy(folder / (map.name + ".npy"), {map.shape[1], map.shape[2], map.shape[3]}, map.weights);
   }
 }

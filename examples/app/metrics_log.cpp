@@ -1,6 +1,8 @@
 // Lines of JSON, each written at once: a training that is killed has all lines until its last checkpoint.
 #include "app/metrics_log.h"
 
+#include "app/paths.h"
+
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/io/atomic_file.h>
@@ -25,7 +27,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& file, std::int64_t step) : n
         continue;
       }
   }
-  seppo::write_file_atomically(file, kept);
+  write_file_atomically(file, kept);
   stream_.open(file, std::ios::app);
   check();
 }

@@ -3,6 +3,8 @@
 
 #include "app/command_line.h"
 
+#include <seppo/nn/io/atomic_file.h>
+
 #include <fmt/format.h>
 
 #include <unistd.h>
@@ -76,6 +78,10 @@ void prepare_folder(const std::string& option, const fs::path& folder) {
   fs::create_directories(folder, error);
   if (!is_writable_folder(folder))
     throw UsageError(fmt::format("--{}: cannot write to folder '{}'", option, printable_path(folder)));
+}
+
+void write_file_atomically(const fs::path& path, const std::string& content) {
+  seppo::replace_atomically(path, [&](seppo::File& file) { file.write(content.data(), content.size()); });
 }
 
 }  // namespace examples

@@ -19,4 +19,7 @@ void check_output(const std::string& option, const std::filesystem::path& path);
 // Makes the folder, if it is not there. Throws UsageError unless files can be written in it.
 void prepare_folder(const std::string& option, const std::filesystem::path& folder);
 
+// Replaces a small file by this text, whole or not at all. Throws seppo::FileError.
+void write_file_atomically(const std::filesystem::path& path, const std::string& content);
+
 }  // namespace examples

@@ -1,6 +1,8 @@
 // Writes the report page: its data as JSON in the page, drawn by the script in report_page.cpp.
 #include "app/report.h"
 
+#include "app/paths.h"
+
 #include <seppo/nn/io/atomic_file.h>
 
 #include <algorithm>
@@ -78,7 +80,7 @@ void Report::write(const std::vector<Sample>& samples, bool is_finished) const {
   if (steps_.empty() || steps_.back()[0] != last_.step) data["steps"].push_back(to_json(last_));
   for (const Sample& sample : samples) data["samples"].push_back(to_json(sample));
   const std::string title = escaped(facts_.title);
-  seppo::write_file_atomically(
+  write_file_atomically(
       file_,
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +

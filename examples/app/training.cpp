@@ -3,6 +3,7 @@
 #include "app/training.h"
 
 #include "app/memory.h"
+#include "app/paths.h"
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/data/text.h>
@@ -247,7 +248,7 @@ void Training::save_model(bool is_at_the_end) {
       },
       is_at_the_end);
   if (!has_config_)
-    seppo::write_file_atomically(config_file, config_.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+    write_file_atomically(config_file, config_.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
   has_config_ = has_model_ = true;
 }
 

@@ -2,8 +2,9 @@
 #pragma once
 
 
-#include <cstddef>
 #include "app/vocabulary.h"
+
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string>

@@ -100,7 +100,12 @@ void File::fail_with(const char* what) const {
 }
 
 // The random part is new each time: what a killed process of the same number left is not in the way.
-void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File&)> write) {
+void replace_atomically(const std::filesystem::path& name, FunctionRef<void(File&)> write) {
+  std::error_code error;
+  struct stat old {};
+  const bool is_file = ::stat(name.c_str(), &old) == 0 && S_ISREG(old.st_mode);
+  const bool is_link = is_file && std::filesystem::is_symlink(name, error);
+  const std::filesystem::path path = is_link ? std::filesystem::canonical(name) : name;
   char suffix[32];
   std::random_device random;
   std::snprintf(suffix, sizeof suffix, ".tmp-%08x%08x", random(), random());
@@ -108,10 +113,11 @@ void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File
   File folder(path.has_parent_path() ? path.parent_path() : ".", File::Open::folder);
   try {
     File file(temporary, File::Open::creating);
+    check<FileError>(!is_file || ::chmod(temporary.c_str(), old.st_mode & 0777) == 0, printable_path(path),
+                     ": cannot keep its mode: ", std::strerror(errno));
     write(file);
     file.flush();
     file.close();
-    std::error_code error;
     std::filesystem::rename(temporary, path, error);
     check<FileError>(!error, printable_path(path), ": cannot replace: ", error.message());
   } catch (...) {
@@ -124,10 +130,6 @@ void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File
 bool is_temporary_name(const std::filesystem::path& path) {
   static const std::regex pattern(R"(.*\.tmp-[0-9a-f]{16})");
   return std::regex_match(path.filename().string(), pattern);
-}
-
-void write_file_atomically(const std::filesystem::path& path, const std::string& content) {
-  replace_atomically(path, [&](File& file) { file.write(content.data(), content.size()); });
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <string>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -43,11 +42,8 @@ class File {
 
 // Lets `write` fill a temporary file beside `path`, flushes it to the disk, renames it, and flushes the folder:
 // whatever happens, `path` holds the old file or the new one, whole. A process that is killed may leave the temporary
-// file.
+// file. A file that is replaced gives its mode to the new one; a symbolic link to it stays.
 void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File&)> write);
 bool is_temporary_name(const std::filesystem::path& path);
-
-// The same for a small text file.
-void write_file_atomically(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace seppo::inline SEPPO_ABI

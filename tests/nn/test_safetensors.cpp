@@ -300,6 +300,32 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_not_saved) {
   BOOST_CHECK(before == read(folder.path / "m"));
 }
 
+BOOST_AUTO_TEST_CASE(a_replaced_file_keeps_its_mode_and_its_links) {
+  const fs::path folder = fs::temp_directory_path() / ("seppo-links-" + std::to_string(::getpid()));
+  fs::create_directories(folder / "inner");
+  const auto write = [&](const char* name, const std::string& text) {
+    replace_atomically(folder / name, [&](File& file) { file.write(text.data(), text.size()); });
+  };
+  const auto read = [&](const char* name) {
+    std::ifstream file(folder / name);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  write("inner/f", "1");
+  fs::permissions(folder / "inner/f", fs::perms(0640));
+  fs::create_symlink("inner/f", folder / "link");
+  write("link", "2");
+  BOOST_CHECK(fs::is_symlink(folder / "link") && read("inner/f") == "2");
+  BOOST_CHECK(fs::status(folder / "inner/f").permissions() == fs::perms(0640));
+  fs::create_symlink("none", folder / "dangling");
+  fs::create_symlink("/dev/null", folder / "device");
+  for (const char* name : {"dangling", "device"}) {
+    write(name, "3");
+    BOOST_CHECK(!fs::is_symlink(folder / name) && read(name) == "3");
+  }
+  BOOST_CHECK_EQUAL(std::distance(fs::directory_iterator(folder / "inner"), fs::directory_iterator()), 1);
+  fs::remove_all(folder);
+}
+
 BOOST_AUTO_TEST_CASE(paths_that_cannot_be_files) {
   const Folder folder;
   for (const char* path : {"missing", "."}) BOOST_CHECK_THROW(read_stored(folder.path / path), FileError);
