@@ -139,7 +139,8 @@ class HeaderReader : public JsonEvents {
   void note_digest(const std::string& value) {
     if (key_ != kDigest) return;
     const std::size_t quoted = value.size() + 1;
-    if (value.size() != kNoDigest.size() || offset < quoted || header_.substr(offset - quoted, value.size()) != value)
+    if (value.size() != kNoDigest.size() || value.find_first_not_of("0123456789abcdef") != value.npos ||
+        offset < quoted || header_.substr(offset - quoted, value.size()) != value)
       refuse("the digest is not " + std::to_string(kNoDigest.size()) + " digits");
     digest_at = offset - quoted;
   }
@@ -201,7 +202,7 @@ SafeTensorsFile::SafeTensorsFile(const std::filesystem::path& path)
 void SafeTensorsFile::verify() const {
   if (!digest_) return;
   const std::string found = digest_of(header_, [&](Digest& digest) {
-    std::vector<std::byte> piece(std::size_t{1} << 20);
+    std::vector<std::byte> piece(std::min(std::uint64_t{1} << 20, size_));
     for (std::uint64_t at = 8 + header_.size(); at < size_; at += piece.size()) {
       piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), size_ - at)));
       file_.read_at(at, piece.data(), piece.size());

@@ -56,7 +56,7 @@ void check_refused(const fs::path& path, const std::string& content, const std::
     read_stored(path);
     BOOST_ERROR("accepted: " + what);
   } catch (const FormatError& e) {
-    BOOST_CHECK_MESSAGE(std::string(e.what()).find('\n') == std::string::npos &&
+    BOOST_CHECK_MESSAGE(std::string(e.what()).find_first_of("\n\x7f") == std::string::npos &&
                             std::string(e.what()).find(path.filename()) != std::string::npos,
                         e.what());
   } catch (const std::exception& e) {
@@ -202,6 +202,7 @@ BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
       {R"({"__metadata__":{"a":1}})", 0},
       {R"({"__metadata__":{"a":{}}})", 0},
       {R"({"__metadata__":[]})", 0},
+      {R"({"__metadata__":{"seppo.format":"1","seppo.digest":")" + std::string(31, '0') + "\x7f\"}}", 0},
       {R"({"":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4},
       {R"({"a\u0000b":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4},
       {"{\"" + std::string(600, 'n') + R"(":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4}};
