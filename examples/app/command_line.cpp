@@ -227,6 +227,7 @@ void CommandLine::read_config(const std::string& file) {
 void CommandLine::apply(const json& all, const std::string& where) {
   for (const auto& [key, part] : parts_) {
     const json fields = all.value(key, json::object());
+    if (!fields.is_object()) throw UsageError(fmt::format("{}: '{}' is not an object of options", where, key));
     for (const auto& [field, value] : fields.items()) {
       const auto option =
           std::find_if(options_.begin(), options_.end(),
@@ -236,6 +237,8 @@ void CommandLine::apply(const json& all, const std::string& where) {
       if (option->help.empty()) continue;  // set by the data
       from_file_.push_back(option->name);
       const bool is_pair = value.is_array() && value.size() == 2;
+      if ((option->path || option->what == "TEXT") && !value.is_string())
+        throw UsageError(fmt::format("{}: '{}' of '{}' is not a text", where, printable(field), key));
       try {
         option->set(value.is_string() ? value.get<std::string>()
                     : is_pair         ? value[0].dump() + "," + value[1].dump()

@@ -22,43 +22,13 @@ BOOST_AUTO_TEST_CASE(bad_command_lines) {
       check_refused(folder, command, 2, part);
     }
   };
-  for (const char* program : {"addsub", "reverse"}) {
-    check_refused(folder, {program}, 2, "no command");
-    check_refused(folder, {program, "fly"}, 2, "'fly'");
-    check_refused(folder, {program, "predict", "--model", "nowhere"}, 2, "'nowhere'");
-  }
-  train({"--unknown"}, "--unknown");
-  train({"--learn", "0.1"}, "--learn");
-  train({"--batch", "1"}, "--batch");
-  train({"stray"}, "'stray'");
-  train({"--", "stray"}, "stray");
-  train({"--seed", "1", "--seed", "2"}, "--seed");
-  train({"--seed"}, "--seed");
-  train({"--seed", ""}, "--seed");
-  train({"--batch-size", "--seed", "1"}, "--batch-size");
-  for (const char* value : {"-1", "-5", "+5", " 5", "5 ", "0x10", "1e3", "3.0", "2147483648", "18446744073709551616",
-                            "18446744073709551615", "0", "", "x", "\xff", "%n%s", "1\n2", "\x1b[31m"})
-    train({"--batch-size", value}, "--batch-size");
-  for (const char* value : {"nan", "inf", "-0.1", "1e999", "1e-60", "0,1", "0", ""}) train({"--lr", value}, "--lr");
-  for (const char* value : {"1.5", "-0.1", "nan"}) train({"--dropout", value}, "--dropout");
-  for (const char* value : {"-1", "nan"}) train({"--clip-norm", value}, "--clip-norm");
-  for (const char* value : {"0.9", "0.9,1", "0.9,nan", "0.9,0.98,0.5", ","})
-    train({"--adam-betas", value}, "--adam-betas");
-  for (const char* value : {"-1", "18446744073709551616"}) train({"--seed", value}, "--seed");
-  for (const char* value : {"-1", "1000000"}) train({"--threads", value}, "--threads");
-  for (const char* option : {"--epochs", "--heads", "--d-model", "--d-ff"}) train({option, "0"}, option);
-  train({"--d-model", "2147483648"}, "--d-model");
-  train({"--d-model", "30", "--heads", "4"}, "--d-model");
-  train({"--warmup-steps", "-1"}, "--warmup-steps");
   train({"--schedule", "steps"}, "--schedule");
   train({"--schedule", "noam", "--warmup-steps", "0"}, "--schedule");
   train({"--min-lr", "1", "--lr", "0.1"}, "--min-lr");
   train({"--norm", "none"}, "--norm");
   train({"--log-format", "xml"}, "--log-format");
   train({"--out", "/dev/null"}, "--out");
-  train({"--out", "/proc/nothing"}, "--out");
   train({"--lr", std::string(100'000, '1')}, "--lr");
-  check_refused(folder, {"addsub", "train", "--enc-layers", "1000000000"}, 2, "--enc-layers");
   check_refused(folder, {"addsub", "train", "--data", "missing.json"}, 2, "missing.json");
   check_refused(folder, {"addsub", "train", "--split", "half"}, 2, "--split");
   check_refused(folder, {"addsub", "train", "--preset", "huge"}, 2, "--preset");
