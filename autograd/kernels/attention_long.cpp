@@ -114,9 +114,9 @@ HWY_INLINE void fetch_gradients(const AttentionHead& h, const Tile& t, std::size
   fetch_row(h.dv, h.ldv, t.key + r, h.valid_keys, h.width);
 }
 
-// row = exp(scale row - shift) for the allowed among the first `count` of n, else 0; returns the sum.
-real exp_allowed(real* row, const std::uint8_t* allowed, std::size_t count, std::size_t n, real scale, real shift) {
-  const real total = exp_row(row, row, scale, shift, count);
+// row = exp(scale (row - top)) for the allowed among the first `count` of n, else 0; returns the sum.
+real exp_allowed(real* row, const std::uint8_t* allowed, std::size_t count, std::size_t n, real scale, real top) {
+  const real total = exp_row(row, row, scale, top, count);
   std::fill(row + count, row + n, real{0});
   if (!allowed) return total;
   real sum = 0;
@@ -165,7 +165,7 @@ class RowDropout {
 };
 
 // Online softmax (Milakov and Gimelshein 2018): of the keys seen so far, top is the largest score and
-// sum that of exp(score - top); out is sum times what it will be.
+// sum that of exp(scale (score - top)); out is sum times what it will be.
 void long_attention(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout, real* log_sums,
                     real* scratch) {
   real *const tile = scratch, *memory = scratch + tile_elements(h);
@@ -189,8 +189,8 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
         fetch_row(h.out, h.ldo, i, h.queries, h.width);
         fetch_inputs(next, i);
         const real before = top[at];
-        top[at] = std::max(before, h.scale * max_allowed(row, allowed, count));
-        const real fade = is_first ? real{0} : std::exp(before - top[at]);
+        top[at] = std::max(before, max_allowed(row, allowed, count));
+        const real fade = is_first ? real{0} : std::exp(h.scale * (before - top[at]));
         sum[at] = sum[at] * fade + exp_allowed(row, allowed, count, t.keys, h.scale, top[at]);
         if (!is_first && fade != 1) scale_row(out + r * h.ldo, fade, h.width);
         if (const real* const factors = drop.draw(t, i)) multiply_row(row, row, factors, t.keys);
@@ -199,7 +199,7 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
     });
     for (std::size_t r = 0; r < queries; ++r) {
       real* const out = h.out + (query + r) * h.ldo;
-      log_sums[query + r] = top[r] + std::log(sum[r]);
+      log_sums[query + r] = h.scale * top[r] + std::log(sum[r]);
       if (sum[r] == 0)
         std::fill_n(out, h.width, real{0});
       else

@@ -20,12 +20,12 @@ inline real row_max(const real* x, std::size_t n) {
   return max_lanes(top);
 }
 
-// y = exp(scale x - shift), which is at most 1; returns the sum.
-inline real exp_row(real* y, const real* x, real scale, real shift, std::size_t n) {
-  const V f = set(scale), s = set(shift), zero = hn::Zero(D());
+// y = exp(scale (x - top)), which is at most 1; returns the sum.
+inline real exp_row(real* y, const real* x, real scale, real top, std::size_t n) {
+  const V f = set(scale), t = set(top), zero = hn::Zero(D());
   V total = zero;
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    const V e = first(exp_nonpositive(hn::MulSub(load(x + j, count), f, s)), zero, count);
+    const V e = first(exp_nonpositive(hn::Mul(hn::Sub(load(x + j, count), t), f)), zero, count);
     total = hn::Add(total, e);
     store(e, y + j, count);
   });

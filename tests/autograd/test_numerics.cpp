@@ -330,3 +330,18 @@ BOOST_AUTO_TEST_CASE(attention_with_huge_scores) {
   tape().backward(y, std::vector<float>(8, 1.0f));
   BOOST_CHECK(finite(q.grad()));
 }
+
+// Where a score and its product with the scale differ in their last digit, which here is far above 1.
+BOOST_AUTO_TEST_CASE(attention_takes_the_largest_of_huge_scores) {
+  RandomStream random(1, Purpose::test);
+  for (int i = 0; i < 100; ++i) {
+    tape().clear();
+    const Tensor q = scale(uniform({1, 128, 3}, 1, 2, random), 1e8f), v = randn({1, 128, 3}, random);
+    const Tensor k = scale(uniform({1, 128, 3}, -1, 1, random), 1e8f);
+    const Tensor y = attention(q, k, v, 1);
+    BOOST_REQUIRE(finite(y.values()));
+    const std::vector<int> place = argmax(matmul(q, transpose(k)), -1);
+    for (std::size_t row = 0; row < place.size(); ++row)
+      BOOST_CHECK_CLOSE(y.values()[3 * row], v.values()[3 * static_cast<std::size_t>(place[row])], 1e-3);
+  }
+}
