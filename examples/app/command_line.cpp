@@ -149,7 +149,7 @@ const CommandLine::Option* CommandLine::find(const std::string& name) const {
   const auto alias = aliases_.find(name);
   const std::string& wanted = alias == aliases_.end() ? name : alias->second;
   for (const Option& option : options_)
-    if (!option.help.empty() && (option.name == wanted || (option.is_on() && "no-" + option.name == wanted)))
+    if (!option.help.empty() && (option.name == wanted || (option.flag && "no-" + option.name == wanted)))
       return &option;
   return nullptr;
 }

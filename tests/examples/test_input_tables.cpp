@@ -70,6 +70,7 @@ BOOST_AUTO_TEST_CASE(words_and_options) {
                 {{""}, "unexpected word ''"},
                 {{"--=1"}, "unexpected word '1'"},
                 {{"--seed", "1", "--seed=1"}, "--seed: is given twice"},
+                {{"--no-bias", "--no-bias"}, "--bias: is given twice"},
                 {{"--seed"}, "'--seed' is missing"},
                 {{"--seed="}, "'--seed'"},
                 {{"--seed", ""}, "--seed: its value is empty"},
