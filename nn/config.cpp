@@ -22,13 +22,14 @@ template <class... F>
 Overloads(F...) -> Overloads<F...>;
 
 // A visitor that is one function.
+template <class F>
 class Visit : public ConfigVisitor {
  public:
-  explicit Visit(FunctionRef<void(const Field&)> f) : f_(f) {}
+  explicit Visit(const F& f) : f_(f) {}
 
  private:
   void field(const Field& field) override { f_(field); }
-  FunctionRef<void(const Field&)> f_;
+  F f_;
 };
 
 std::string text_of(double number) {

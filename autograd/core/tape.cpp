@@ -177,10 +177,12 @@ void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
 }
 
 void Tape::check_unchanged(const Use& use) {
+  if (use.leaf->index == use.version) [[likely]]
+    return;
   const Node& op = node_at(use.node);
-  check<StateError>(use.leaf->index == use.version, "backward: ", use.leaf->name ? *use.leaf->name : "a parameter",
-                    " has changed since ", op.op, op.region ? " in " + *op.region : "",
-                    " used it: finish the backward pass before a step, or run forward again");
+  fail<StateError>("backward: ", use.leaf->name ? *use.leaf->name : "a parameter", " has changed since ", op.op,
+                   op.region ? " in " + *op.region : "",
+                   " used it: finish the backward pass before a step, or run forward again");
 }
 
 void Tape::run_backward(std::size_t from) {

@@ -59,10 +59,10 @@ extern Kernel<real(const real* x, real sign, std::size_t n)> extreme;
 extern Kernel<void(real* y, const real* x, std::size_t count, std::size_t n)> softmax_row;
 // dx_j = beta dx_j + y_j (dy_j - sum_k dy_k y_k)
 extern Kernel<void(real* dx, real beta, const real* dy, const real* y, std::size_t n)> softmax_row_backward;
-// log sum e^x is max + log_sum: added, the sum of large logits would lose its logarithm.
+// log sum e^x is max + log_sum: added, that of large logits would lose its logarithm. below: the sum of x_j - max.
 struct LogSumExp {
   real max, log_sum;
-  double below;  // sum of x_j - max
+  double below;
 };
 extern Kernel<LogSumExp(const real* x, std::size_t n)> log_sum_exp;
 // dx_j = beta dx_j + dy_j - exp(y_j) sum_k dy_k
@@ -86,7 +86,7 @@ extern Kernel<void(real* y, real beta, const real* x, const Dropping& dropping, 
 // out = x + dropout(y)
 extern Kernel<void(real* out, const real* x, const real* y, const Dropping& dropping, std::size_t n)> add_dropped;
 
-// ---- layer norm and RMS norm ---------------------------------------------------------------------
+// ---- norms --------------------------------------------------------------------------------------
 
 // out = dropout(gain x_hat + bias), x_hat the normalised rows of x, or of x + dropout(y).
 struct NormInputs {
@@ -115,15 +115,13 @@ extern Kernel<void(const NormGradients& gradients, const real* dout, const NormI
                    real* scratch)>
     normalise_backward;
 
-// ---- batch norm ---------------------------------------------------------------------------------
-
-// The columns of x [rows, cols], in double precision: x_hat = (x - mean) scale, y = gain x_hat + bias.
+// Batch norm: the columns of x [rows, cols], in double precision: x_hat = (x - mean) scale, y = gain x_hat + bias.
 struct ColumnNorm {
   const real *x, *gain, *bias;
   const double *mean, *scale;
   std::size_t rows, cols;
 };
-// mean; squares: the sum of the squared differences from it.
+// squares: the sums of the squared differences from the means.
 extern Kernel<void(double* mean, double* squares, const real* x, std::size_t rows, std::size_t cols)> column_moments;
 extern Kernel<void(real* y, const ColumnNorm& in)> column_norm;
 // sums += 1^T dy; along += 1^T (dy x_hat)

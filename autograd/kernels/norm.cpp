@@ -1,5 +1,6 @@
-// Layer norm and RMS norm, with the sum and the dropouts around them. Rows are taken kNormRows at a time, one stage
-// after another: the dependent sums of one row hide behind those of the others.
+// Layer norm and RMS norm, with the sum and the dropouts around them: kNormRows rows at a time, stage by stage, so that
+// the dependent sums of one row hide behind those of the others. Batch norm: plain loops, which the compiler
+// vectorises.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/kernels/norm.cpp"
 #include <hwy/foreach_target.h>
@@ -184,9 +185,8 @@ void column_norm_sums(double* sums, double* along, const real* dy, const ColumnN
   const auto [x, gain, bias, mean, scale, rows, cols] = in;
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t j = 0; j < cols; ++j) {
-      const double slope = double{dy[i * cols + j]};
-      sums[j] += slope;
-      along[j] += slope * ((double{x[i * cols + j]} - mean[j]) * scale[j]);
+      sums[j] += double{dy[i * cols + j]};
+      along[j] += double{dy[i * cols + j]} * ((double{x[i * cols + j]} - mean[j]) * scale[j]);
     }
 }
 
@@ -194,9 +194,8 @@ void column_norm_backward(real* dx, const real* dy, const double* sums, const do
   const auto [x, gain, bias, mean, scale, rows, cols] = in;
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t j = 0; j < cols; ++j) {
-      const double x_hat = (double{x[i * cols + j]} - mean[j]) * scale[j];
-      const double centred = double{dy[i * cols + j]} - sums[j] - x_hat * along[j];
-      dx[i * cols + j] += static_cast<real>(double{gain[j]} * scale[j] * centred);
+      const double x_hat = (double{x[i * cols + j]} - mean[j]) * scale[j], slope = double{dy[i * cols + j]};
+      dx[i * cols + j] += static_cast<real>(double{gain[j]} * scale[j] * (slope - sums[j] - x_hat * along[j]));
     }
 }
 

@@ -62,16 +62,12 @@ void log_sum_exp_backward(real* dx, real beta, const real* x, const LogSumExp& s
 real extreme(const real* x, real sign, std::size_t n) {
   const V s = set(sign), lowest = set(-std::numeric_limits<real>::infinity());
   V top = lowest;
-  const auto larger = [](V v, V than)
-                          HWY_ATTR { return hn::IfThenElse(hn::Or(hn::Gt(v, than), hn::IsNaN(v)), v, than); };
-  for_each(n, [&](std::size_t j, std::size_t count)
-                  HWY_ATTR { top = larger(first(hn::Mul(s, load(x + j, count)), lowest, count), top); });
-  real values[HWY_MAX_BYTES / sizeof(real)];
-  hn::StoreU(top, D(), values);
-  real best = values[0];
-  for (std::size_t l = 1; l < lanes(); ++l)
-    if (values[l] > best || std::isnan(values[l])) best = values[l];
-  return sign * best;
+  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
+    const V v = first(hn::Mul(s, load(x + j, count)), lowest, count);
+    top = hn::IfThenElse(hn::Or(hn::Gt(v, top), hn::IsNaN(v)), v, top);
+  });
+  const bool has_nan = !hn::AllFalse(D(), hn::IsNaN(top));
+  return has_nan ? std::numeric_limits<real>::quiet_NaN() : sign * max_lanes(top);
 }
 
 }  // namespace

@@ -134,9 +134,8 @@ struct Erf {
     return hn::IfThenElse(hn::IsNaN(x), x, y);
   }
 #endif
-  static V backward(V dy, V x, V) {
-    constexpr real kTwoInvSqrtPi = 2 * std::numbers::inv_sqrtpi_v<real>;
-    return hn::Mul(dy, hn::Mul(set(kTwoInvSqrtPi), exp(hn::Neg(hn::Mul(x, x)))));
+  static V backward(V dy, V x, V) {  // 2 / sqrt(pi) e^(-x^2)
+    return hn::Mul(dy, hn::Mul(set(2 * std::numbers::inv_sqrtpi_v<real>), exp(hn::Neg(hn::Mul(x, x)))));
   }
 };
 

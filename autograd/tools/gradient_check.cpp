@@ -30,19 +30,20 @@ Direction judge(const std::vector<Difference>& differences, double scale) {
   constexpr double kClear = 100;  // times rounding: what lies above it is a difference to judge by
   const Difference& largest_step = differences.front();
   double smallest = largest_step.value, order = 0;
-  bool is_level = false;  // above rounding, and the same for two steps: part of the slope is missing
+  double level = 0;  // above rounding, and the same for two steps: part of the slope is missing, if it stays
   for (std::size_t i = 1; i < differences.size(); ++i) {
     const Difference &before = differences[i - 1], &now = differences[i];
     smallest = std::min(smallest, now.value);
     if (before.value > kClear * before.rounding)
       order = std::max(order, std::log10(before.value / std::max(now.value, now.rounding)));
-    if (now.value > kClear * now.rounding) is_level = std::abs(now.value - before.value) < 0.1 * now.value;
+    if (now.value > kClear * now.rounding && std::abs(now.value - before.value) < 0.1 * now.value) level = now.value;
   }
   // Rounding grows tenfold where the rest falls a hundredfold: from k times rounding, a fall by k / (k / 100 + 10) is
   // the most that can be seen, and less if rounding is worse than thought.
   const double above_rounding = largest_step.value / largest_step.rounding;
   const double fall = above_rounding <= kClear ? 1 : above_rounding <= 10 * kClear ? 2 : 1000;
-  return {smallest / scale, order, !is_level && (order > 1.5 || fall * smallest <= largest_step.value)};
+  const bool stays = level > 0 && smallest > level / 2;
+  return {smallest / scale, order, !stays && (order > 1.5 || fall * smallest <= largest_step.value)};
 }
 
 // Values and gradients, of which one stretch at a time is moved; all is as before at the end.

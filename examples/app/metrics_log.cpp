@@ -9,15 +9,30 @@
 #include <seppo/nn/io/json.h>
 
 #include <algorithm>
+#include <sstream>
 
 namespace examples {
 
 using nlohmann::json;
 
+namespace {
+
+// What cannot be read is an error: an end taken for that of the file would lose the lines after it.
+std::string content_of(const std::filesystem::path& path) {
+  std::string content;
+  if (!std::filesystem::exists(path)) return content;
+  seppo::File file(path, seppo::File::Open::reading);
+  char piece[1 << 14];
+  while (const std::size_t n = file.read_some(piece, sizeof piece)) content.append(piece, n);
+  return content;
+}
+
+}  // namespace
+
 MetricsLog::MetricsLog(const std::filesystem::path& file, std::int64_t step) : name_(seppo::printable_path(file)) {
   std::string kept;
   if (step > 0) {
-    std::ifstream before(file);
+    std::istringstream before(content_of(file));
     for (std::string text; std::getline(before, text);) try {
         json line = seppo::parse_json(text, name_);
         if (line.at("step").get<std::int64_t>() > step) continue;

@@ -37,11 +37,19 @@ void remove_file(const fs::path& file) {
   check<FileError>(!error, printable_path(file), ": cannot be removed: ", error.message());
 }
 
+// The entries of a folder, none if there is none. What cannot be listed is an error: it is not empty.
+fs::directory_iterator entries(const fs::path& folder) {
+  std::error_code error;
+  fs::directory_iterator list(folder, error);
+  const bool is_missing = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+  check<FileError>(!error || is_missing, printable_path(folder), ": cannot be listed: ", error.message());
+  return list;
+}
+
 // The files STEP.safetensors of a folder.
 Files numbered_files(const fs::path& folder) {
   Files files;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+  for (const fs::directory_entry& entry : entries(folder)) {
     const std::string name = entry.path().stem();
     std::int64_t step = -1;
     const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), step);
@@ -74,11 +82,9 @@ void remove_after(const fs::path& folder, std::int64_t step) {
 
 RunFolder::RunFolder(fs::path folder) : folder_(std::move(folder)), lock_(made(folder_), seppo::File::Open::folder) {
   check<FileError>(lock_.try_lock(), printable_path(folder_), ": another training is writing into this folder");
-  for (const fs::path& place : {folder_, folder_ / kCheckpoints, folder_ / kLast}) {
-    std::error_code error;
-    for (const fs::directory_entry& entry : fs::directory_iterator(place, error))
+  for (const fs::path& place : {folder_, folder_ / kCheckpoints, folder_ / kLast})
+    for (const fs::directory_entry& entry : entries(place))
       if (seppo::is_temporary_name(entry.path())) remove_file(entry.path());
-  }
 }
 
 bool RunFolder::is_used() const { return fs::exists(model()) || !numbered_files(folder_ / kCheckpoints).empty(); }

@@ -229,6 +229,7 @@ void Training::evaluate_and_save() {
 }
 
 void Training::save_checkpoint() {
+  metrics_->check();  // a training that goes on does not write the lines until its checkpoint again
   const json best = best_.step > 0 ? json{best_.step, best_.score, best_.loss} : json();
   folder_.save_checkpoint(trainer_.steps(), static_cast<std::size_t>(run_.keep), [&](const auto& file) {
     json state = {{"data", task_.digest}, {"best", best}};
@@ -236,7 +237,6 @@ void Training::save_checkpoint() {
     trainer_.save(file, {{seppo::kConfigKey, dumped(config_)}, {kRunKey, dumped(state)}});
   });
   saved_ = trainer_.steps();
-  metrics_->check();
 }
 
 void Training::save_model(bool is_at_the_end) {

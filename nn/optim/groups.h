@@ -33,6 +33,7 @@ class TrainedRuns {
   // Throws ArgumentError for a group of no parameter, or whose numbers are negative or not finite.
   TrainedRuns(const Parameters& parameters, double weight_decay, const ParameterGroups& groups)
       : parameters_(&parameters), weight_decay_(weight_decay), groups_(groups), size_(parameters.values().size()) {
+    runs_.reserve(parameters.entries().size());  // so that a step cannot fail for lack of memory
     for (const ParameterGroup& g : groups) {
       const auto is_member = [&](const auto& entry) { return entry.name.starts_with(g.prefix); };
       const double decay = g.weight_decay.value_or(0);
