@@ -25,7 +25,7 @@ using seppo::printable_path;
 
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 18;
+constexpr std::size_t kPiece = std::size_t{1} << 18, kSmallPiece = 512;
 constexpr std::size_t kLongestCharacter = 4;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
@@ -33,9 +33,10 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 TextReader::TextReader(const std::filesystem::path& path) : name_(printable_path(path)) {
   file_.emplace(path, File::Open::reading);
+  piece_ = std::clamp<std::uint64_t>(file_->size() + 1, kSmallPiece, kPiece);  // one more byte shows the end
 }
 
-TextReader::TextReader() : name_("standard input") {}
+TextReader::TextReader() : name_("standard input"), piece_(kPiece) {}
 
 std::size_t TextReader::read(char* to, std::size_t size) {
   if (file_) return file_->read_some(to, size);
@@ -48,8 +49,8 @@ std::size_t TextReader::read(char* to, std::size_t size) {
 
 bool TextReader::read_more() {
   const std::size_t before = buffer_.size();
-  buffer_.resize(before + kPiece);
-  buffer_.resize(before + read(&buffer_[before], kPiece));
+  buffer_.resize(before + piece_);
+  buffer_.resize(before + read(&buffer_[before], piece_));
   return buffer_.size() > before;
 }
 

@@ -34,6 +34,7 @@ class TextReader {
 
   std::string name_, buffer_;
   std::optional<seppo::File> file_;
+  std::size_t piece_;      // bytes to read at once
   std::size_t shown_ = 0;  // of the buffer, by next()
   Place place_;            // of the buffer's first byte
   bool is_at_start_ = true;

@@ -130,19 +130,25 @@ std::size_t size_of_training(const Census& census, double train_share) {
   return static_cast<std::size_t>(train_share * static_cast<double>(census.count));
 }
 
-// The tokens of a vocabulary by code point.
+// The tokens of a vocabulary by code point, up to the largest.
 class Numbers {
  public:
-  explicit Numbers(const examples::Vocabulary& vocabulary) : size_(vocabulary.size()), tokens_(kCodePoints, kNone) {
+  explicit Numbers(const examples::Vocabulary& vocabulary) : size_(vocabulary.size()) {
     check<FormatError>(size_ <= kNone, "the vocabulary has more than the allowed ", kNone, " characters");
-    for (int id = 0; id < vocabulary.size(); ++id)
-      tokens_[examples::code_point(vocabulary.token(id))] = static_cast<Token>(id);
+    for (int id = 0; id < vocabulary.size(); ++id) {
+      const char32_t code = examples::code_point(vocabulary.token(id));
+      if (code >= tokens_.size()) tokens_.resize(code + 1, kNone);
+      tokens_[code] = static_cast<Token>(id);
+    }
   }
-  bool has(std::string_view character) const { return tokens_[examples::code_point(character)] != kNone; }
+  bool has(std::string_view character) const {
+    const char32_t code = examples::code_point(character);
+    return code < tokens_.size() && tokens_[code] != kNone;
+  }
   // `where` tells where the character is.
   template <class Where>
   Token of(char32_t code, std::string_view character, const Where& where) const {
-    const Token token = tokens_[code];
+    const Token token = code < tokens_.size() ? tokens_[code] : kNone;
     if (token == kNone)
       seppo::fail<FormatError>(where(), ": the character '", seppo::printable(character), "' is not among the model's ",
                                size_);
