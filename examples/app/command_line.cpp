@@ -269,6 +269,10 @@ void CommandLine::read_options(const Arguments& arguments) {
   using namespace po::command_line_style;
   po::command_line_parser parser(arguments);
   parser.options(accepted).positional(positions).style(allow_long | long_allow_adjacent | long_allow_next);
+  // Boost would write this error without end for a name such as %option%.
+  for (auto word = arguments.begin(); word != arguments.end() && *word != "--"; ++word)
+    if (word->starts_with("--") && word->find('=') == word->size() - 1)
+      throw UsageError(printable(word->substr(0, word->size() - 1)) + ": its value is empty");
   Arguments rest;
   try {
     for (const auto& given : parser.run().options) {
