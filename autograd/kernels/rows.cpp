@@ -66,8 +66,7 @@ real extreme(const real* x, real sign, std::size_t n) {
     const V v = first(hn::Mul(s, load(x + j, count)), lowest, count);
     top = hn::IfThenElse(hn::Or(hn::Gt(v, top), hn::IsNaN(v)), v, top);
   });
-  const bool has_nan = !hn::AllFalse(D(), hn::IsNaN(top));
-  return has_nan ? std::numeric_limits<real>::quiet_NaN() : sign * max_lanes(top);
+  return hn::AllFalse(D(), hn::IsNaN(top)) ? sign * max_lanes(top) : std::numeric_limits<real>::quiet_NaN();
 }
 
 }  // namespace

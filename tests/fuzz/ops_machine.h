@@ -250,7 +250,7 @@ class Machine {
 
   seppo::RandomStream random_;
   std::deque<Value> pool_;
-  double steepest_ = 0;  // of all slopes
+  double steepest_ = 1;  // of all slopes, the direction among them
 };
 
 // ---- what the catalogue says often ----------------------------------------------------------------
