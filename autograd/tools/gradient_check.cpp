@@ -18,6 +18,7 @@ struct Direction {
   double error;  // best difference / (|g| |u|)
   double order;
   bool fell;
+  double missing;  // the best difference itself
 };
 
 // |D(h) - g u| for one step, and how much of it rounding explains.
@@ -43,7 +44,7 @@ Direction judge(const std::vector<Difference>& differences, double scale) {
   const double above_rounding = largest_step.value / largest_step.rounding;
   const double fall = above_rounding <= kClear ? 1 : above_rounding <= 10 * kClear ? 2 : 1000;
   const bool stays = level > 0 && smallest > level / 2;
-  return {smallest / scale, order, !stays && (order > 1.5 || fall * smallest <= largest_step.value)};
+  return {smallest / scale, order, !stays && (order > 1.5 || fall * smallest <= largest_step.value), smallest};
 }
 
 // Values and gradients, of which one stretch at a time is moved; all is as before at the end.
@@ -104,7 +105,7 @@ class Check {
     const std::size_t first = begin;
     while (end - begin > 1) {
       const std::size_t middle = begin + (end - begin) / 2;
-      passes(direction(begin, middle)) ? begin = middle : end = middle;
+      direction(begin, middle).missing > direction(middle, end).missing ? end = middle : begin = middle;
     }
     const std::vector<real> one{1};
     constexpr double kStep = 1e-5;
