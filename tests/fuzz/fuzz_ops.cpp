@@ -313,9 +313,13 @@ void linear(Machine& m) {
                             [](const T& p, const T& q) { return p + q; });
         y.shape = x.x.shape;
         y.shape.back() = w.size(0);
-        if (kind == 1)  // the square of the complex step is no sign
-          y = naive::map(y,
-                         [](const T& e) { return real_part(e) > (std::is_same_v<T, double> ? 0 : 1e-40) ? e : T(0); });
+        if (kind == 1)
+          y = naive::map(y, [](const T& e) {
+            T r = real_part(e) > 0 ? e : T(0);
+            // The branch that rounding chooses has no slope to compare.
+            if (std::abs(real_part(e)) < 1e-9) make(r, real_part(r), std::numeric_limits<double>::quiet_NaN());
+            return r;
+          });
         return kind == 2 ? gelu(y) : y;
       });
 }
