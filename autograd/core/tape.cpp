@@ -109,17 +109,19 @@ Tensor Tape::view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset)
 
 bool Tape::begin_record(const char* op, const Tensor& output, std::span<const Tensor> inputs) {
   while (!inputs.empty() && !inputs.back().defined()) inputs = inputs.first(inputs.size() - 1);
-  bool requires_grad = false;
+  bool requires_grad = false, has_parameter = false;
   for (const Tensor& input : inputs) {
     check_owned(input);
-    requires_grad |= input.requires_grad();
+    const Node& node = input.node();
+    requires_grad |= node.requires_grad;
+    has_parameter |= !node.tape || node.base;
   }
   output.node().op = op;
   notify(*this, &Observer::forward, output, inputs);
   if (!requires_grad || !records()) return false;
   check<StateError>(!in_backward_, op, ": recorded during backward; second derivatives are not supported: compute on ",
                     "the values, or within NoGrad");
-  for (const Tensor& input : inputs) {
+  for (const Tensor& input : has_parameter ? inputs : std::span<const Tensor>()) {
     const Node& node = input.node();
     if (const Node& leaf = node.base ? *node.base : node; !leaf.tape)
       uses_.push_back({output.node().index, leaf.index, &leaf});
