@@ -23,7 +23,7 @@
 // Rules between fields go into a member `void validate() const`, if there is one; it throws ArgumentError.
 #pragma once
 
-#include "../autograd/core/function_ref.h"
+#include "../autograd/core/utility.h"
 
 #include <array>
 #include <cstdint>

@@ -1,8 +1,11 @@
 // summary: collects one row for each module that reports an output, then lays out the table.
 #include "summary.h"
-#include "../autograd/tools/probe.h"
+
+#include "../autograd/tools/observers.h"
 
 #include <algorithm>
+#include <iomanip>
+#include <sstream>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {
@@ -21,36 +24,29 @@ std::string with_commas(std::size_t number) {
   return text;
 }
 
-std::string padded(std::string text, std::size_t width) {
-  text.resize(std::max(width, text.size()), ' ');
-  return text;
-}
-
 }  // namespace
 
 std::string summary(const Parameters& parameters, const std::function<void()>& forward) {
   struct Row {
-    std::string module, shape;
+    std::string module, output, parameters;
   };
-  std::vector<Row> rows;
-  Probe probe([&](const std::string& module, const Tensor& y) { rows.push_back({module, y.shape().str()}); });
+  std::vector<Row> rows{{"module", "output", "parameters"}};
+  Probe probe([&](const std::string& module, const Tensor& y) {
+    rows.push_back({module, y.shape().str(), with_commas(count_below(parameters, module))});
+  });
   {
-    const TapeMark mark;
-    const UseMode eval(Mode::eval);
+    const Inference inference;
     const Observe scope(probe);
     forward();
   }
-  std::size_t width = 6;
+  rows.push_back({"total", "", with_commas(parameters.count())});
+  std::size_t width = 0;
   for (const Row& row : rows) width = std::max(width, row.module.size());
-  std::string text;
-  const auto add = [&](const std::string& module, const std::string& shape, const std::string& count) {
-    text += padded(module, width) + "  " + padded(shape, 16) + " ";
-    text += std::string(count.size() < 12 ? 12 - count.size() : 0, ' ') + count + "\n";
-  };
-  add("module", "output", "parameters");
-  for (const Row& row : rows) add(row.module, row.shape, with_commas(count_below(parameters, row.module)));
-  add("total", "", with_commas(parameters.count()));
-  return text;
+  std::ostringstream text;
+  for (const Row& row : rows)
+    text << std::left << std::setw(static_cast<int>(width)) << row.module << "  " << std::setw(16) << row.output << " "
+         << std::right << std::setw(12) << row.parameters << "\n";
+  return text.str();
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,7 +1,7 @@
 // Observer: sees what a tape computes, op by op, forward and backward. The tape's only hook for tools.
 //
-// Made for finding NaNs (anomaly.h), profiles, graphs and probes (profile.h, graph.h, probe.h). Without an
-// observer, an op pays for storing its name and for one comparison.
+// tools/observers.h has those that find NaNs, time ops and show what modules compute; examples/small/graph.cpp is one
+// to copy. Without an observer, an op pays for storing its name and for one comparison.
 //
 // An observer sees the tape it was set on, in the thread that uses it. An exception thrown by an observer
 // propagates as if the op itself had thrown it.

@@ -2,7 +2,7 @@
 #include "parallel.h"
 
 #include "check.h"
-#include "scoped_value.h"
+#include "utility.h"
 
 #include <algorithm>
 #include <atomic>

@@ -6,8 +6,8 @@
 // Calls from inside a task run serially. A single task (n = 1) does not count as one: it may use the threads.
 #pragma once
 
-#include "function_ref.h"
 #include "real.h"
+#include "utility.h"
 
 #include <cstddef>
 

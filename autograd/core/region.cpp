@@ -1,8 +1,10 @@
-// The interned names of regions, and the region of each thread.
+// The interned names of regions, the region of each thread, and the text of errors, which ends with it.
 #include "region.h"
 
+#include "check.h"
 #include "observer.h"
 
+#include <charconv>
 #include <mutex>
 #include <unordered_set>
 
@@ -30,7 +32,20 @@ const std::string& RegionName::text() const {
 RegionName current_region() { return current; }
 
 namespace detail {
+
+void Part::add_number(std::string& text, double number) {
+  char buffer[32];
+  text.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr);
+}
+
+std::string concat(std::initializer_list<Part> parts) {
+  std::string text;
+  for (const Part& part : parts) part.append_to(text);
+  return text;
+}
+
 std::string where() { return current.empty() ? "" : " (in " + current.text() + ")"; }
+
 }  // namespace detail
 
 Region::Region(RegionName name) : name_(name), current_(current, name.empty() ? current : name) {}

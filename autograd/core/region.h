@@ -9,8 +9,8 @@
 //   }
 #pragma once
 
-#include "scoped_value.h"
 #include "tensor.h"
+#include "utility.h"
 
 #include <string>
 #include <string_view>

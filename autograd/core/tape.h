@@ -12,10 +12,10 @@
 // A tape belongs to one thread. Handles of another tape are refused with StateError.
 #pragma once
 
-#include "arena.h"
+#include "memory.h"
 #include "random.h"
-#include "scoped_value.h"
 #include "tensor.h"
+#include "utility.h"
 
 #include <concepts>
 #include <initializer_list>

@@ -6,9 +6,9 @@
 // must outlive the step is copied out.
 #pragma once
 
-#include "list.h"
 #include "real.h"
 #include "shape.h"
+#include "utility.h"
 
 #include <cstddef>
 #include <iosfwd>

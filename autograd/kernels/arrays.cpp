@@ -1,11 +1,15 @@
-// Scaled additions, copies and sums of arrays and of matrices, row by row. Plain loops where the compiler vectorises
-// them as well as we would.
+// Arrays and matrices, row by row: scaled additions, copies, sums, dropout and a step of Adam. Plain loops where the
+// compiler vectorises them as well as we would.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/kernels/arrays.cpp"
 #include <hwy/foreach_target.h>
 
 #include "../core/simd-inl.h"
+#include "dropout-inl.h"
 #include "kernels.h"
+
+#include <algorithm>
+#include <cmath>
 
 HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
@@ -49,6 +53,50 @@ double squared_norm(const real* x, std::size_t n) {
   return sum.total();
 }
 
+void dropout(real* y, real beta, const real* x, const Dropping& dropping, std::size_t n) {
+  const DropoutFactors random(dropping);
+  real factors[DropoutFactors::kGroup];
+  for (std::size_t i = 0; i < n; i += DropoutFactors::kGroup) {
+    random(factors, static_cast<std::uint32_t>(i / DropoutFactors::kGroup));
+    for_each(std::min(DropoutFactors::kGroup, n - i), [&](std::size_t j, std::size_t count) HWY_ATTR {
+      accumulate(hn::Mul(load(x + i + j, count), load(factors + j, count)), beta, y + i + j, count);
+    });
+  }
+}
+
+void add_dropped(real* out, const real* x, const real* y, const Dropping& dropping, std::size_t n) {
+  const DropoutFactors random(dropping);
+  real factors[DropoutFactors::kGroup];
+  for (std::size_t i = 0; i < n; i += DropoutFactors::kGroup) {
+    random(factors, static_cast<std::uint32_t>(i / DropoutFactors::kGroup));
+    for_each(std::min(DropoutFactors::kGroup, n - i), [&](std::size_t j, std::size_t count) HWY_ATTR {
+      store(hn::MulAdd(load(y + i + j, count), load(factors + j, count), load(x + i + j, count)), out + i + j, count);
+    });
+  }
+}
+
+void adam(real* p, real* gradient, real* m, real* v, std::size_t n, const AdamStep& a) {
+  const auto constant = [](double value) HWY_ATTR { return set(static_cast<real>(value)); };
+  const V beta1 = constant(a.beta1), rest1 = constant(1 - a.beta1);
+  const V beta2 = constant(a.beta2), rest2 = constant(1 - a.beta2);
+  const V scale = constant(a.gradient_scale), eps = constant(a.eps);
+  const V l2 = constant(a.decoupled ? 0 : a.weight_decay);
+  const V shrink = constant(a.decoupled ? 1 - a.lr * a.weight_decay : 1);
+  const V rate = constant(a.lr / a.correction1), root = constant(1 / std::sqrt(a.correction2));
+  for_each(n, [&](std::size_t i, std::size_t count) HWY_ATTR {
+    V x = load(p + i, count);
+    const V g = hn::MulAdd(l2, x, hn::Mul(scale, load(gradient + i, count)));
+    const V m1 = hn::MulAdd(beta1, load(m + i, count), hn::Mul(rest1, g));
+    const V v1 = hn::MulAdd(beta2, load(v + i, count), hn::Mul(rest2, hn::Mul(g, g)));
+    const V denominator = hn::MulAdd(hn::Sqrt(v1), root, eps);
+    x = hn::NegMulAdd(rate, hn::Div(m1, denominator), hn::Mul(shrink, x));
+    store(x, p + i, count);
+    store(m1, m + i, count);
+    store(v1, v + i, count);
+    store(hn::Zero(D()), gradient + i, count);
+  });
+}
+
 }  // namespace
 }  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -61,5 +109,8 @@ SEPPO_KERNEL(copy_rows);
 SEPPO_KERNEL(add_rows);
 SEPPO_KERNEL(sum);
 SEPPO_KERNEL(squared_norm);
+SEPPO_KERNEL(dropout);
+SEPPO_KERNEL(add_dropped);
+SEPPO_KERNEL(adam);
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

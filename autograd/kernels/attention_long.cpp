@@ -8,7 +8,6 @@
 #include "../core/simd-inl.h"
 #include "dropout-inl.h"
 #include "kernels.h"
-#include "rows-inl.h"
 
 #include <hwy/cache_control.h>
 

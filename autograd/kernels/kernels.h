@@ -6,7 +6,7 @@
 // gradients are added to. Matrices are row-major; ld* is the distance between rows.
 #pragma once
 
-#include "../core/dispatch.h"
+#include "../core/utility.h"
 #include "../core/random.h"
 
 #include <cstddef>

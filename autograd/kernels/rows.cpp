@@ -1,11 +1,13 @@
 // Extremes, softmax and its relatives on one row: a pass for the maximum, one for the exponentials and their sum, one
-// to scale.
+// to scale. Layer norm and RMS norm, with the sum and the dropouts around them: kNormRows rows at a time, stage by
+// stage, so that the dependent sums of one row hide behind those of the others. Batch norm: plain loops, which the
+// compiler vectorises.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/kernels/rows.cpp"
 #include <hwy/foreach_target.h>
 
+#include "dropout-inl.h"
 #include "kernels.h"
-#include "rows-inl.h"
 
 #include <algorithm>
 #include <cmath>
@@ -69,6 +71,189 @@ real extreme(const real* x, real sign, std::size_t n) {
   return hn::AllFalse(D(), hn::IsNaN(top)) ? sign * max_lanes(top) : std::numeric_limits<real>::quiet_NaN();
 }
 
+// Dropout factors for whole rows of a matrix.
+class RowFactors {
+ public:
+  RowFactors(const Dropping& dropping, std::size_t cols, real* row)
+      : active_(dropping.p > 0), random_(dropping), cols_(cols), row_(row) {}
+
+  bool active() const { return active_; }
+  HWY_INLINE const real* of(std::size_t row) {
+    constexpr std::size_t kGroup = DropoutFactors::kGroup;
+    const std::size_t begin = row * cols_, end = begin + cols_;
+    if (begin / kGroup == (end - 1) / kGroup) return draw(begin / kGroup) + begin % kGroup;
+    for (std::size_t i = begin, count; i < end; i += count) {
+      count = std::min(end - i, kGroup - i % kGroup);
+      std::copy_n(draw(i / kGroup) + i % kGroup, count, row_ + (i - begin));
+    }
+    return row_;
+  }
+
+ private:
+  HWY_INLINE const real* draw(std::size_t group) {
+    if (group != group_) random_(factors_, static_cast<std::uint32_t>(group));
+    group_ = group;
+    return factors_;
+  }
+
+  bool active_;
+  DropoutFactors random_;
+  std::size_t cols_;
+  real* row_;
+  std::size_t group_ = static_cast<std::size_t>(-1);
+  real factors_[DropoutFactors::kGroup];
+};
+
+// The row to normalise: x, or x + dropout(y), which is computed into `row`.
+HWY_INLINE const real* norm_input(const NormInputs& in, RowFactors& before, std::size_t i, real* row) {
+  const real* const x = in.x + i * in.cols;
+  if (!in.y) return x;
+  const real* const y = in.y + i * in.cols;
+  if (before.active()) {
+    const real* const factors = before.of(i);
+    for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
+      store(hn::MulAdd(load(y + j, n), load(factors + j, n), load(x + j, n)), row + j, n);
+    });
+  } else {
+    for_each(in.cols, [&](std::size_t j, std::size_t n)
+                          HWY_ATTR { store(hn::Add(load(x + j, n), load(y + j, n)), row + j, n); });
+  }
+  return row;
+}
+
+void find_moments(RowMoments* moments, const real* const* rows, std::size_t count, bool is_centred, double eps,
+                  std::size_t n) {
+  double variance[kNormRows];
+  for (std::size_t r = 0; r < count; ++r) {
+    moments[r] = {};
+    if (!is_centred) continue;
+    DoubleSum sum;
+    for_each(n, [&](std::size_t j, std::size_t m) HWY_ATTR { sum.add(load(rows[r] + j, m)); });
+    const double mean = sum.total() / static_cast<double>(n);
+    moments[r].center = static_cast<real>(mean);
+    moments[r].shift = static_cast<real>(mean - static_cast<double>(moments[r].center));
+  }
+  for (std::size_t r = 0; r < count; ++r) {
+    DoubleSum squares;
+    const V c = set(moments[r].center), s = set(moments[r].shift), zero = hn::Zero(D());
+    for_each(n, [&](std::size_t j, std::size_t m)
+                    HWY_ATTR { squares.add_square(first(hn::Sub(hn::Sub(load(rows[r] + j, m), c), s), zero, m)); });
+    variance[r] = squares.total() / static_cast<double>(n);
+  }
+  for (std::size_t r = 0; r < count; ++r) moments[r].rstd = static_cast<real>(1 / std::sqrt(variance[r] + eps));
+}
+
+void normalise(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch) {
+  RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
+  for (std::size_t i = 0; i < in.rows; i += kNormRows) {
+    const std::size_t count = std::min(kNormRows, in.rows - i);
+    const real* rows[kNormRows];
+    for (std::size_t r = 0; r < count; ++r) rows[r] = norm_input(in, before, i + r, out + (i + r) * in.cols);
+    find_moments(moments + i, rows, count, in.is_centred, eps, in.cols);
+    for (std::size_t r = 0; r < count; ++r) {
+      const RowMoments& m = moments[i + r];
+      const V c = set(m.center), s = set(m.shift), rstd = set(m.rstd);
+      const real* const factors = after.active() ? after.of(i + r) : nullptr;
+      real* const to = out + (i + r) * in.cols;
+      for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
+        const V normal = hn::Mul(hn::Sub(hn::Sub(load(rows[r] + j, n), c), s), rstd);
+        const V bias = in.bias ? load(in.bias + j, n) : hn::Zero(D());
+        const V y = hn::MulAdd(normal, load(in.gain + j, n), bias);
+        store(factors ? hn::Mul(y, load(factors + j, n)) : y, to + j, n);
+      });
+    }
+  }
+}
+
+// With n = x_hat and g = dout gain: dx = rstd (g - mean(g) - n mean(g n)), without mean(g) for RMS norm.
+void normalise_backward(const NormGradients& d, const real* dout, const NormInputs& in, const RowMoments* moments,
+                        real* scratch) {
+  const V zero = hn::Zero(D());
+  const real inverse = 1 / static_cast<real>(in.cols);
+  RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
+  real *const sums = scratch + in.cols, *const dropped = sums + kNormRows * in.cols;
+  for (std::size_t i = 0; i < in.rows; i += kNormRows) {
+    const std::size_t count = std::min(kNormRows, in.rows - i);
+    const real *x[kNormRows], *dy[kNormRows];
+    real mean_g[kNormRows], mean_gn[kNormRows];
+    for (std::size_t r = 0; r < count; ++r) {
+      x[r] = norm_input(in, before, i + r, sums + r * in.cols);
+      dy[r] = dout + (i + r) * in.cols;
+      if (!after.active()) continue;
+      real* const kept = dropped + r * in.cols;
+      multiply_row(kept, dy[r], after.of(i + r), in.cols);
+      dy[r] = kept;
+    }
+    for (std::size_t r = 0; r < count; ++r) {
+      const RowMoments& m = moments[i + r];
+      const V c = set(m.center), s = set(m.shift), rstd = set(m.rstd);
+      V sum_g = zero, sum_gn = zero;
+      for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
+        const V normal = hn::Mul(hn::Sub(hn::Sub(load(x[r] + j, n), c), s), rstd);
+        const V v = load(dy[r] + j, n), g = hn::Mul(v, load(in.gain + j, n));
+        sum_g = hn::Add(sum_g, g);
+        sum_gn = hn::MulAdd(g, normal, sum_gn);
+        if (d.dgain) accumulate(hn::Mul(v, normal), 1, d.dgain + j, n);
+        if (d.dbias) accumulate(v, 1, d.dbias + j, n);
+      });
+      mean_g[r] = in.is_centred ? sum_lanes(sum_g) * inverse : real{0};
+      mean_gn[r] = sum_lanes(sum_gn) * inverse;
+    }
+    if (!d.dx && !d.dy) continue;
+    for (std::size_t r = 0; r < count; ++r) {
+      const RowMoments& m = moments[i + r];
+      const V c = set(m.center), s = set(m.shift), rstd = set(m.rstd), g0 = set(mean_g[r]), gn = set(mean_gn[r]);
+      const real* const factors = before.active() && d.dy ? before.of(i + r) : nullptr;
+      const std::size_t row = (i + r) * in.cols;
+      for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
+        const V normal = hn::Mul(hn::Sub(hn::Sub(load(x[r] + j, n), c), s), rstd);
+        const V g = hn::Mul(load(dy[r] + j, n), load(in.gain + j, n));
+        const V term = hn::Mul(rstd, hn::NegMulAdd(normal, gn, hn::Sub(g, g0)));
+        if (d.dx) accumulate(term, d.beta_x, d.dx + row + j, n);
+        if (d.dy) accumulate(factors ? hn::Mul(term, load(factors + j, n)) : term, d.beta_y, d.dy + row + j, n);
+      });
+    }
+  }
+}
+
+void column_moments(double* mean, double* squares, const real* x, std::size_t rows, std::size_t cols) {
+  std::fill_n(mean, cols, 0.0);
+  std::fill_n(squares, cols, 0.0);
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) mean[j] += double{x[i * cols + j]};
+  for (std::size_t j = 0; j < cols; ++j) mean[j] /= static_cast<double>(rows);
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) {
+      const double difference = double{x[i * cols + j]} - mean[j];
+      squares[j] += difference * difference;
+    }
+}
+
+void column_norm(real* y, const ColumnNorm& in) {
+  const auto [x, gain, bias, mean, scale, rows, cols] = in;
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j)
+      y[i * cols + j] = static_cast<real>(double{gain[j]} * ((double{x[i * cols + j]} - mean[j]) * scale[j])) + bias[j];
+}
+
+void column_norm_sums(double* sums, double* along, const real* dy, const ColumnNorm& in) {
+  const auto [x, gain, bias, mean, scale, rows, cols] = in;
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) {
+      sums[j] += double{dy[i * cols + j]};
+      along[j] += double{dy[i * cols + j]} * ((double{x[i * cols + j]} - mean[j]) * scale[j]);
+    }
+}
+
+void column_norm_backward(real* dx, const real* dy, const double* sums, const double* along, const ColumnNorm& in) {
+  const auto [x, gain, bias, mean, scale, rows, cols] = in;
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) {
+      const double x_hat = (double{x[i * cols + j]} - mean[j]) * scale[j], slope = double{dy[i * cols + j]};
+      dx[i * cols + j] += static_cast<real>(double{gain[j]} * scale[j] * (slope - sums[j] - x_hat * along[j]));
+    }
+}
+
 }  // namespace
 }  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -81,5 +266,11 @@ SEPPO_KERNEL(log_sum_exp);
 SEPPO_KERNEL(log_softmax_row_backward);
 SEPPO_KERNEL(log_sum_exp_backward);
 SEPPO_KERNEL(extreme);
+SEPPO_KERNEL(normalise);
+SEPPO_KERNEL(normalise_backward);
+SEPPO_KERNEL(column_moments);
+SEPPO_KERNEL(column_norm);
+SEPPO_KERNEL(column_norm_sums);
+SEPPO_KERNEL(column_norm_backward);
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

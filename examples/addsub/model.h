@@ -7,7 +7,7 @@
 
 #include <seppo/models/decoding/greedy.h>
 #include <seppo/models/transformer.h>
-#include <seppo/nn/train/metrics.h>
+#include <seppo/nn/train/trainer.h>
 
 #include <algorithm>
 #include <array>

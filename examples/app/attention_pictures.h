@@ -2,7 +2,7 @@
 // largest weight of the map, and the pictures say which that is.
 #pragma once
 
-#include <seppo/autograd/tools/attention_recorder.h>
+#include <seppo/autograd/tools/observers.h>
 #include <seppo/nn/config.h>
 
 #include <filesystem>

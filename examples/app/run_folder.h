@@ -15,7 +15,7 @@
 #pragma once
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/autograd/core/function_ref.h>
+#include <seppo/autograd/core/utility.h>
 #include <seppo/nn/io/atomic_file.h>
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // "pairs.tsv:12:7: byte 0xff is not UTF-8". A byte order mark at the beginning is left out.
 #pragma once
 
-#include <seppo/autograd/core/function_ref.h>
+#include <seppo/autograd/core/utility.h>
 #include <seppo/nn/io/atomic_file.h>
 
 #include <optional>

@@ -8,7 +8,6 @@
 #include <seppo/nn/layers/feed_forward.h>
 #include <seppo/nn/layers/layer_norm.h>
 #include <seppo/nn/layers/positional_encoding.h>
-#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include "translate/text.h"
 
 #include <seppo/models/decoding/beam.h>
-#include <seppo/nn/train/metrics.h>
+#include <seppo/nn/train/trainer.h>
 
 #include <span>
 #include <string>

@@ -1,7 +1,7 @@
 // Files that are written whole or not at all, and read only if they are files.
 #pragma once
 
-#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/utility.h"
 
 #include <cstddef>
 #include <cstdint>

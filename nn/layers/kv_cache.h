@@ -6,7 +6,7 @@
 //   logits = model(next, &cache);             // scores equal those of the whole text up to rounding
 #pragma once
 
-#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/utility.h"
 #include "../../autograd/core/memory.h"
 #include "../../autograd/ops.h"
 

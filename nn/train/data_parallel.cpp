@@ -3,10 +3,11 @@
 
 #include "../../autograd/core/parallel.h"
 #include "../../autograd/kernels/kernels.h"
-#include "../../autograd/tools/anomaly.h"
+#include "../../autograd/tools/observers.h"
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -30,13 +31,6 @@ DataParallel::DataParallel(Parameters& parameters, std::size_t shards) : paramet
   gradients_.resize(losses_.size() - 1);
 }
 
-struct DataParallel::Batch {
-  std::size_t samples;
-  std::uint64_t seed;
-  std::uint32_t step;
-  FunctionRef<ShardLoss(std::size_t, std::size_t)> loss;
-};
-
 std::size_t DataParallel::cut(std::size_t samples, std::size_t shard) const {
   return (samples * cuts_[shard] + cuts_.back() - 1) / cuts_.back();
 }
@@ -48,42 +42,41 @@ std::vector<std::size_t> DataParallel::shard_sizes(std::size_t samples) const {
   return sizes;
 }
 
-// Makes blocks and tapes; returns how many shards have samples.
-std::size_t DataParallel::prepare(const Batch& batch) {
-  const std::size_t bytes = parameters_->gradients().size_bytes();
-  for (Memory& block : gradients_)
-    if (block.size() != bytes) block = Memory(bytes);
-  while (tapes_.size() < static_cast<std::size_t>(num_threads())) tapes_.push_back(std::make_unique<Tape>());
-  std::size_t shards = 0;
-  while (cut(batch.samples, shards) < batch.samples) ++shards;
-  return shards;
-}
-
-void DataParallel::run_shard(const Batch& batch, std::size_t shard) {
-  const std::size_t first = cut(batch.samples, shard), last = cut(batch.samples, shard + 1);
-  losses_[shard] = {};
-  if (first == last) return;
-  const std::span<real> gradients = parameters_->gradients();
-  const FlushDenormals flush;
-  Tape& t = *tapes_[static_cast<std::size_t>(thread_index())];
-  const UseTape use(t);
-  t.clear();
-  t.mode = Mode::train;
-  t.redirect_gradients(gradients, shard == 0 ? gradients.data() : gradients_[shard - 1].as<real>());
-  t.random = {batch.seed, batch.step, static_cast<std::uint32_t>(first), 0};
-  const ShardLoss result = batch.loss(first, last);
-  losses_[shard] = {static_cast<double>(result.loss.item()), result.count, result.correct};
-  t.backward(result.loss);
-}
-
 StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::uint32_t step,
-                                FunctionRef<ShardLoss(std::size_t, std::size_t)> loss) {
-  const Batch batch{samples, seed, step, loss};
-  const std::size_t shards = prepare(batch);
+                                FunctionRef<ShardLoss(std::size_t, std::size_t)> loss, bool finds_anomaly) {
+  const std::span<real> gradients = parameters_->gradients();
+  for (Memory& block : gradients_)
+    if (block.size() != gradients.size_bytes()) block = Memory(gradients.size_bytes());
+  while (tapes_.size() < static_cast<std::size_t>(num_threads())) tapes_.push_back(std::make_unique<Tape>());
+  std::size_t shards = 0;  // that have samples
+  while (cut(samples, shards) < samples) ++shards;
+
+  const auto run_shard = [&](std::size_t shard) {
+    const std::size_t first = cut(samples, shard), last = cut(samples, shard + 1);
+    losses_[shard] = {};
+    if (first == last) return;
+    const FlushDenormals flush;
+    Tape& t = *tapes_[static_cast<std::size_t>(thread_index())];
+    const UseTape use(t);
+    FindAnomaly finder;
+    std::optional<Observe> scope;
+    if (finds_anomaly) scope.emplace(finder);
+    t.clear();
+    t.mode = Mode::train;
+    t.redirect_gradients(gradients, shard == 0 ? gradients.data() : gradients_[shard - 1].as<real>());
+    t.random = {seed, step, static_cast<std::uint32_t>(first), 0};
+    const ShardLoss result = loss(first, last);
+    losses_[shard] = {static_cast<double>(result.loss.item()), result.count, result.correct};
+    t.backward(result.loss);
+  };
   try {
-    run_tasks(shards, [&](std::size_t shard) { run_shard(batch, shard); });
+    if (finds_anomaly)
+      for (std::size_t shard = 0; shard < shards; ++shard) run_shard(shard);
+    else
+      run_tasks(shards, run_shard);
   } catch (...) {  // leave no partial gradient behind
-    zero_gradients();
+    parameters_->zero_gradients();
+    for (Memory& block : gradients_) std::fill_n(block.as<real>(), gradients.size(), real{0});
     throw;
   }
   add_gradients(shards);
@@ -91,29 +84,6 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
   StepLoss total;
   for (const StepLoss& shard : std::span(losses_).first(shards)) total += shard;
   return total;
-}
-
-void DataParallel::find_anomaly(std::size_t samples, std::uint64_t seed, std::uint32_t step,
-                                FunctionRef<ShardLoss(std::size_t, std::size_t)> loss) {
-  const Batch batch{samples, seed, step, loss};
-  const std::size_t shards = prepare(batch);
-  try {
-    for (std::size_t shard = 0; shard < shards; ++shard) {
-      FindAnomaly finder;
-      const UseTape use(*tapes_[static_cast<std::size_t>(thread_index())]);
-      const Observe scope(finder);
-      run_shard(batch, shard);
-    }
-  } catch (...) {
-    zero_gradients();
-    throw;
-  }
-  zero_gradients();
-}
-
-void DataParallel::zero_gradients() {
-  parameters_->zero_gradients();
-  for (Memory& block : gradients_) std::fill_n(block.as<real>(), parameters_->gradients().size(), real{0});
 }
 
 // Shard s adds shard s + 1, then s + 2, s + 4 ...: a tree that depends on the number of shards alone.

@@ -6,7 +6,7 @@
 // gradients are sums over what they count (tokens, say); the caller divides once, by the total.
 #pragma once
 
-#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/utility.h"
 #include "../parameters.h"
 
 #include <cstdint>
@@ -44,22 +44,15 @@ class DataParallel {
   // How many samples each shard has; the last may have none.
   std::vector<std::size_t> shard_sizes(std::size_t samples) const;
 
-  // Calls loss(first, last) for the samples of each shard, runs backward on what it returns, and adds
-  // the gradients to parameters.gradients(). `seed` and `step` key the dropout masks.
+  // Calls loss(first, last) for the samples of each shard, runs backward on what it returns, and adds the gradients to
+  // parameters.gradients(). `seed` and `step` key the dropout masks. Gradients are zero after a throw.
+  // With `finds_anomaly` it does so in this thread, with FindAnomaly (autograd/tools/observers.h) looking on, which
+  // throws NumericError for the first value that is not finite.
   StepLoss backward(std::size_t samples, std::uint64_t seed, std::uint32_t step,
-                    FunctionRef<ShardLoss(std::size_t first, std::size_t last)> loss);
-
-  // The same once more, in this thread, with FindAnomaly (autograd/tools/anomaly.h) looking on: throws its NumericError
-  // for the first value that is not finite. Gradients are left zero.
-  void find_anomaly(std::size_t samples, std::uint64_t seed, std::uint32_t step,
-                    FunctionRef<ShardLoss(std::size_t first, std::size_t last)> loss);
+                    FunctionRef<ShardLoss(std::size_t first, std::size_t last)> loss, bool finds_anomaly = false);
 
  private:
-  struct Batch;
   std::size_t cut(std::size_t samples, std::size_t shard) const;
-  std::size_t prepare(const Batch& batch);
-  void run_shard(const Batch& batch, std::size_t shard);
-  void zero_gradients();
   void add_gradients(std::size_t shards);
 
   Parameters* parameters_;

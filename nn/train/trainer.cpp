@@ -1,11 +1,15 @@
 // Trainer: where a step's sums become means, and these a move of the parameters.
 #include "trainer.h"
 
+#include "../../autograd/core/parallel.h"
+#include "../../autograd/ops.h"
 #include "../data/text.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -23,6 +27,13 @@ std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
   check<FormatError>(error == std::errc() && end == text.data() + text.size() && number >= 0, file.name(), ": ", key,
                      " '", printable(text), "' is not a number of steps: this is no checkpoint of a trainer");
   return number;
+}
+
+double count_correct(const Tensor& logits, std::span<const int> targets) {
+  const std::vector<int> best = argmax(logits);
+  check(best.size() == targets.size(), "accuracy: logits ", logits, " have ", best.size(), " rows, targets are ",
+        targets.size());
+  return std::transform_reduce(best.begin(), best.end(), targets.begin(), 0.0, std::plus<>(), std::equal_to<>());
 }
 
 }  // namespace
@@ -71,9 +82,7 @@ Trainer::Trainer(Parameters& parameters, const TrainerConfig& config, const Para
 
 StepResult Trainer::step(Rows rows, FunctionRef<ShardLoss(Rows)> loss) {
   const std::int64_t step = steps_ + 1;
-  const StepLoss sums = data_parallel_.backward(
-      rows.size(), config_.seed, static_cast<std::uint32_t>(step),
-      [&](std::size_t first, std::size_t last) { return loss(rows.subspan(first, last - first)); });
+  const StepLoss sums = backward(rows, loss);
   const double mean = sums.loss / sums.count, norm = gradient_norm(*parameters_) / sums.count;
   const double lr = schedule_(step);
   StepResult result{step, mean, sums.correct / sums.count, norm, lr};
@@ -83,16 +92,22 @@ StepResult Trainer::step(Rows rows, FunctionRef<ShardLoss(Rows)> loss) {
   } else {
     parameters_->zero_gradients();
     if (!(sums.count > 0) || config_.on_nan == OnNan::stop || ++skipped_in_a_row_ == kMostSkipped)
-      refuse_step(step, rows, sums, norm, loss);
+      refuse_step(rows, sums, norm, loss);
     result.is_skipped = true;
   }
   ++steps_;
   return result;
 }
 
+StepLoss Trainer::backward(Rows rows, FunctionRef<ShardLoss(Rows)> loss, bool finds_anomaly) {
+  return data_parallel_.backward(
+      rows.size(), config_.seed, static_cast<std::uint32_t>(steps_ + 1),
+      [&](std::size_t first, std::size_t last) { return loss(rows.subspan(first, last - first)); }, finds_anomaly);
+}
+
 // Repeats the step, whose random numbers are a function of its number, to say where it goes wrong.
-void Trainer::refuse_step(std::int64_t step, Rows rows, const StepLoss& sums, double norm,
-                          FunctionRef<ShardLoss(Rows)> loss) {
+void Trainer::refuse_step(Rows rows, const StepLoss& sums, double norm, FunctionRef<ShardLoss(Rows)> loss) {
+  const std::int64_t step = steps_ + 1;
   check<ArgumentError>(sums.count > 0, "trainer: step ", step, ": the loss counted ", sums.count, " for ", rows.size(),
                        " rows; its count must be positive");
   std::string where = "no op alone is to blame";
@@ -100,9 +115,8 @@ void Trainer::refuse_step(std::int64_t step, Rows rows, const StepLoss& sums, do
     if (!std::ranges::all_of(entry.tensor.values(), [](real v) { return std::isfinite(v); }))
       where = "parameter " + entry.name + " was not finite before it";
   try {
-    data_parallel_.find_anomaly(
-        rows.size(), config_.seed, static_cast<std::uint32_t>(step),
-        [&](std::size_t first, std::size_t last) { return loss(rows.subspan(first, last - first)); });
+    backward(rows, loss, true);
+    parameters_->zero_gradients();
   } catch (const NumericError& e) {
     where = e.what();
   }
@@ -125,6 +139,32 @@ void Trainer::load(const SafeTensorsFile& file) {
   load_checkpoint(file, *parameters_, moments());
   steps_ = steps;
   adam_.set_steps(moves);
+}
+
+double accuracy(const Tensor& logits, std::span<const int> targets) {
+  const double correct = count_correct(logits, targets);
+  return targets.empty() ? 0 : correct / static_cast<double>(targets.size());
+}
+
+ShardLoss classification_loss(const Tensor& logits, std::span<const int> targets, double label_smoothing) {
+  return {.loss = cross_entropy(logits, targets, {.label_smoothing = label_smoothing, .reduction = Reduction::sum}),
+          .count = static_cast<double>(targets.size()),
+          .correct = count_correct(logits, targets)};
+}
+
+StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss,
+                  std::size_t chunk) {
+  check<ArgumentError>(chunk > 0, "evaluate: chunks of 0 rows");
+  std::vector<StepLoss> parts((rows.size() + chunk - 1) / chunk);
+  parallel_for(0, rows.size(), chunk, [&](std::size_t first, std::size_t last) {
+    const UseMode eval(Mode::eval);
+    const TapeMark mark;
+    const ShardLoss part = loss(rows.subspan(first, last - first));
+    parts[first / chunk] = {static_cast<double>(part.loss.item()), part.count, part.correct};
+  });
+  StepLoss total;
+  for (const StepLoss& part : parts) total += part;
+  return total;
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,4 +1,4 @@
-// Trainer: one training step, whole; a program's loop is batches and reports.
+// Trainer: one training step, whole; a program's loop is batches and reports. Losses and metrics to train by.
 //
 //   Trainer trainer(parameters, {.lr = 3e-3, .schedule = ScheduleKind::cosine, .warmup_steps = 20, .steps = 300});
 //   Sampler sampler(data.size(), {.batch_size = 64});
@@ -24,7 +24,7 @@
 #pragma once
 
 #include "../io/checkpoint.h"
-#include "../optim/adam.h"
+#include "../optim/optimisers.h"
 #include "../optim/schedule.h"
 #include "data_parallel.h"
 
@@ -97,7 +97,8 @@ class Trainer {
 
  private:
   using Rows = std::span<const int>;
-  void refuse_step(std::int64_t step, Rows rows, const StepLoss& sums, double norm, FunctionRef<ShardLoss(Rows)> loss);
+  StepLoss backward(Rows rows, FunctionRef<ShardLoss(Rows)> loss, bool finds_anomaly = false);
+  void refuse_step(Rows rows, const StepLoss& sums, double norm, FunctionRef<ShardLoss(Rows)> loss);
   std::array<OptimizerBlock, 2> moments() const;
 
   Parameters* parameters_;
@@ -108,5 +109,19 @@ class Trainer {
   Adam adam_;
   DataParallel data_parallel_;
 };
+
+// ---- metrics of classification
+
+// The share of rows of logits [..., classes] whose largest score is at the target, one for each row; 0 for no rows.
+double accuracy(const Tensor& logits, std::span<const int> targets);
+
+// The sum over the rows of logits [..., classes] of their cross-entropy, how many rows there are, and how many have
+// their largest score at the target: what Trainer::step() wants of a loss.
+ShardLoss classification_loss(const Tensor& logits, std::span<const int> targets, double label_smoothing = 0);
+
+// What a training step would report, without training: runs loss(some of rows) in eval mode, on all threads, for
+// `chunk` rows at a time and adds up. The same bytes for any number of threads.
+StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss,
+                  std::size_t chunk = 64);
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -3,7 +3,7 @@
 #include "support/op_check.h"
 #include "support/reference.h"
 
-#include <seppo/autograd/tools/attention_recorder.h>
+#include <seppo/autograd/tools/observers.h>
 
 using namespace test;
 namespace ref = test::reference;

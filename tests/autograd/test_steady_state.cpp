@@ -1,7 +1,7 @@
 // After two steps, training allocates nothing; over ten thousand, memory does not grow.
 #define BOOST_TEST_MODULE steady_state
 #include <seppo/models/transformer.h>
-#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/optimisers.h>
 
 #include <boost/test/unit_test.hpp>
 

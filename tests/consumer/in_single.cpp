@@ -2,7 +2,6 @@
 #include "model.h"
 
 #include <seppo/nn/parameters.h>
-#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <numeric>

@@ -6,7 +6,6 @@
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/layers/dropout.h>
 #include <seppo/nn/layers/linear.h>
-#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE attention_recorder
 #include "models/small_transformer.h"
 
-#include <seppo/autograd/tools/attention_recorder.h>
+#include <seppo/autograd/tools/observers.h>
 #include <seppo/models/language_model.h>
 
 #include <cstdlib>

@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE language_model
 #include <seppo/autograd/tools/gradient_check.h>
 #include <seppo/models/language_model.h>
-#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/optimisers.h>
 
 #include <boost/test/unit_test.hpp>
 

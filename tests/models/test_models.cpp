@@ -3,7 +3,7 @@
 #include "models/small_transformer.h"
 
 #include <seppo/autograd/tools/gradient_check.h>
-#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/optimisers.h>
 
 #include <functional>
 

@@ -4,7 +4,6 @@
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/language_model.h>
 #include <seppo/nn/io/model_file.h>
-#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

@@ -6,7 +6,7 @@
 #include <seppo/nn/layers/feed_forward.h>
 #include <seppo/nn/layers/layer_norm.h>
 #include <seppo/nn/layers/positional_encoding.h>
-#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/optimisers.h>
 #include <seppo/nn/optim/schedule.h>
 
 #include <boost/test/unit_test.hpp>

@@ -6,8 +6,7 @@
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/layers/batch_norm.h>
 #include <seppo/nn/layers/linear.h>
-#include <seppo/nn/optim/adam.h>
-#include <seppo/nn/optim/sgd.h>
+#include <seppo/nn/optim/optimisers.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -6,7 +6,6 @@
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/layers/layer_norm.h>
 #include <seppo/nn/layers/linear.h>
-#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include "support/stored.h"

@@ -1,13 +1,82 @@
-// Collects events as ops run; sums them up in a table, or writes them as a trace.
-#include "profile.h"
-
-#include "quote.h"
+// The anomalies, and the time, of each op as it runs; a profile sums them up in a table, or writes them as a trace.
+#include "observers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
+#include <string_view>
 
 namespace seppo::inline SEPPO_ABI {
+namespace {
+
+// The first element that is not finite; the number of elements if all are.
+std::size_t first_anomaly(std::span<const real> values) {
+  return static_cast<std::size_t>(std::find_if(values.begin(), values.end(), [](real v) { return !std::isfinite(v); }) -
+                                  values.begin());
+}
+
+std::string position(std::size_t element, const Shape& shape) {
+  std::string text;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    const auto size = static_cast<std::size_t>(shape[axis]);
+    text = std::to_string(element % size) + (text.empty() ? "" : ",") + text;
+    element /= size;
+  }
+  return "[" + text + "]";
+}
+
+const char* describe(real value) { return std::isnan(value) ? "NaN" : value > 0 ? "inf" : "-inf"; }
+
+std::string place(const Tensor& output) {
+  const std::string* region = output.node().region;
+  return region ? " (in " + *region + ")" : "";
+}
+
+// Text as JSON reads it: quotes and backslashes are escaped, control characters become blanks.
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+  }
+  return result + '"';
+}
+
+// printf into a string.
+template <class... Args>
+std::string format(const char* pattern, const Args&... args) {
+  std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, pattern, args...)), '\0');
+  std::snprintf(text.data(), text.size() + 1, pattern, args...);
+  return text;
+}
+
+}  // namespace
+
+void FindAnomaly::forward(const Tensor& output, std::span<const Tensor> inputs) {
+  inputs_[&output.node()].assign(inputs.begin(), inputs.end());
+  const std::size_t at = first_anomaly(output.values());
+  if (at == output.numel()) return;
+  const bool was_finite =
+      std::all_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return first_anomaly(x.values()) == x.numel(); });
+  throw NumericError(concat_text(output.node().op, ": forward made ", describe(output.values()[at]), " at ",
+                                 position(at, output.shape()), " of ", output, was_finite ? ", from finite inputs" : "",
+                                 place(output)));
+}
+
+void FindAnomaly::backward(const Tensor& output) {
+  const auto found = inputs_.find(&output.node());
+  if (found == inputs_.end()) return;
+  for (std::size_t i = 0; i < found->second.size(); ++i) {
+    const Tensor& x = found->second[i];
+    if (!x.requires_grad()) continue;
+    const std::span<const real> gradient{grad_of(x), x.numel()};
+    if (const std::size_t at = first_anomaly(gradient); at < x.numel())
+      throw NumericError(concat_text(output.node().op, ": backward made ", describe(gradient[at]),
+                                     " in the gradient of input ", i, " ", x, " at ", position(at, x.shape()),
+                                     place(output)));
+  }
+}
 
 void Profile::created(const Tensor& output) { began_us_[&output.node()] = now_us(); }
 
@@ -49,18 +118,6 @@ std::vector<Profile::Entry> Profile::entries() const {
   });
   return entries;
 }
-
-namespace {
-
-// printf into a string.
-template <class... Args>
-std::string format(const char* pattern, const Args&... args) {
-  std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, pattern, args...)), '\0');
-  std::snprintf(text.data(), text.size() + 1, pattern, args...);
-  return text;
-}
-
-}  // namespace
 
 std::string Profile::table() const {
   double total = 0;
