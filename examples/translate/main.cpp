@@ -200,8 +200,9 @@ int train(const Arguments& arguments) {
   seppo::Parameters parameters(run.seed(), examples::most_values());
   const auto model = examples::build<seppo::Transformer>(parameters, config);
   const auto greedy_evaluation = [&] {
-    return evaluation_of(score(model, languages, data.validation, kGreedy.options(config.max_length)));
+    return evaluation_of(score(model, languages, data.validation, kGreedy.options(model.config.max_length)));
   };
+  const double smoothing = recipe.label_smoothing;
   const examples::Task task{
       .title = "seppo: translation",
       .about = kTask,
@@ -213,7 +214,7 @@ int train(const Arguments& arguments) {
       .digest = digest_of(data),
       .evaluated = kChunk,
       .lengths = train_examples.lengths(),
-      .loss = [&](std::span<const int> rows) { return loss(model, train_examples, rows, recipe.label_smoothing); },
+      .loss = [&](std::span<const int> rows) { return loss(model, train_examples, rows, smoothing); },
       .evaluate = greedy_evaluation,
       .samples =
           [&] {

@@ -82,7 +82,8 @@ BOOST_AUTO_TEST_CASE(wrong_gradients_of_linear_functions_fail_below_the_toleranc
 // As long as the fault is not itself at rounding level.
 BOOST_AUTO_TEST_CASE(wrong_gradients_fail_beside_large_constants) {
   for (const auto& [constant, fault] : {std::pair{1e2, 1e-5}, {1e4, 1e-5}, {1e6, 1e-3}, {1e8, 1e-1}}) {
-    const auto report = gradient_check({{4}}, [&](Inputs x) { return faulty_tanh(x[0], fault) + constant; });
+    const auto report = gradient_check(
+        {{4}}, [fault = fault, constant = constant](Inputs x) { return faulty_tanh(x[0], fault) + constant; });
     BOOST_CHECK_MESSAGE(!report.passed, constant << "\n" << report.text);
   }
 }

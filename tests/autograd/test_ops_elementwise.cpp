@@ -188,8 +188,9 @@ BOOST_AUTO_TEST_CASE(op_masked_fill) {
     std::vector<double> drops;
     for (int i = 0; i < mask.numel(); ++i) drops.push_back(i % 2);
     check_op(
-        "masked_fill", {shape}, [&](Inputs x) { return seppo::masked_fill(x[0], seppo::tensor(mask, drops), -7); },
-        [&](const auto& x) {
+        "masked_fill", {shape},
+        [&, mask = mask](Inputs x) { return seppo::masked_fill(x[0], seppo::tensor(mask, drops), -7); },
+        [&, mask = mask](const auto& x) {
           auto m = x[0];
           m.shape = sizes_of(mask);
           m.v.assign(drops.begin(), drops.end());

@@ -177,11 +177,13 @@ BOOST_AUTO_TEST_CASE(fused_dropout_equals_its_composition) {
   for (const int cols : {3, 32, 128, 200}) {
     for (const auto& [before, after] : {std::pair{0.3, 0.0}, std::pair{0.0, 0.2}, std::pair{0.5, 0.4}})
       check_close(run(cols,
-                      [&](const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias) {
+                      [before = before, after = after](const Tensor& x, const Tensor& y, const Tensor& gain,
+                                                       const Tensor& bias) {
                         return seppo::add_norm(x, y, gain, bias, {1e-5, before, after});
                       }),
                   run(cols,
-                      [&](const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias) {
+                      [before = before, after = after](const Tensor& x, const Tensor& y, const Tensor& gain,
+                                                       const Tensor& bias) {
                         return seppo::dropout(seppo::layer_norm(x + seppo::dropout(y, before), gain, bias), after);
                       }),
                   1e-12, "add_norm");

@@ -244,8 +244,8 @@ BOOST_AUTO_TEST_CASE(rules_name_options) {
   for (const auto& [options, text] : {std::pair{Arguments{"--outputs", "7"}, "--outputs 7 does not go with --colour"},
                                       {{"--min-lr", "1", "--lr", "0.1"}, "--min-lr 1 is above --lr 0.1"},
                                       {{"--schedule", "noam"}, "--schedule needs --warmup-steps"}})
-    BOOST_CHECK_EXCEPTION(train(folder, options, 8), examples::UsageError, [&](const examples::UsageError& e) {
-      return std::string(e.what()).find(text) != std::string::npos;
+    BOOST_CHECK_EXCEPTION(train(folder, options, 8), examples::UsageError, [part = text](const auto& e) {
+      return std::string(e.what()).find(part) != std::string::npos;
     });
   BOOST_CHECK(!fs::exists(folder.path / "m"));
 }

@@ -11,9 +11,9 @@
 
 #include "nd.h"
 
-#include <seppo/autograd/tools/gradient_check.h>
-#include <seppo/autograd/ops.h>
 #include <seppo/autograd/core/random.h>
+#include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/gradient_check.h>
 #include <seppo/nn/parameters.h>
 
 #include <boost/test/unit_test.hpp>
@@ -48,9 +48,9 @@ struct OpCheckOptions {
 };
 
 // How many times check_op was called.
-inline int cases = 0;
+inline int case_count = 0;
 struct ReportCases {
-  ~ReportCases() { std::cout << "cases: " << cases << "\n"; }
+  ~ReportCases() { std::cout << "cases: " << case_count << "\n"; }
 };
 BOOST_TEST_GLOBAL_FIXTURE(ReportCases);
 
@@ -122,7 +122,7 @@ struct Reference {
 
 inline void check_op(const std::string& name, const std::vector<Shape>& shapes, const Op& op,
                      const Reference& reference, const OpCheckOptions& options = {}) {
-  ++cases;
+  ++case_count;
   seppo::RandomStream random(options.seed, seppo::Purpose::test);
   const auto draw = [&] {
     return options.low == options.high ? random.normal()
