@@ -96,7 +96,8 @@ void set_value(const Field& field, const json& found) {
                          *value = found.get<std::uint64_t>();
                        },
                        [&](const Choice& choice) {
-                         const auto at = std::find(choice.names.begin(), choice.names.end(), found);
+                         const std::string name = found.is_string() ? found.get<std::string>() : "";
+                         const auto at = std::find(choice.names.begin(), choice.names.end(), name);
                          require(at != choice.names.end(), text_of(choice.names));
                          choice.set(static_cast<int>(at - choice.names.begin()));
                        },

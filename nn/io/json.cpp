@@ -89,11 +89,11 @@ class Builder : public JsonEvents {
                       ": not valid JSON: ", why);
   }
 
-  json document;
+  json& document() { return tree_.value; }
 
  private:
   json& add(json&& value) {
-    if (open_.empty()) return document = std::move(value);
+    if (open_.empty()) return tree_.value = std::move(value);
     json& parent = *open_.back();
     if (parent.is_object()) return parent[key_] = std::move(value);
     parent.push_back(std::move(value));
@@ -101,11 +101,18 @@ class Builder : public JsonEvents {
   }
 
   std::string_view text_, name_;
+  JsonTree tree_;
   std::vector<json*> open_;
   std::string key_;
 };
 
 }  // namespace
+
+void JsonTree::clear(json& tree) noexcept {
+  if (!tree.is_structured()) return;
+  for (json& child : tree) clear(child);
+  tree.clear();
+}
 
 void read_json(std::string_view text, int depth, JsonEvents& events) {
   if (const std::size_t nul = text.find('\0'); nul != text.npos) {  // the parser would take it for the end
@@ -120,7 +127,7 @@ void read_json(std::string_view text, int depth, JsonEvents& events) {
 json parse_json(std::string_view text, std::string_view name) {
   Builder builder(text, name);
   read_json(text, 16, builder);
-  return std::move(builder.document);
+  return std::move(builder.document());
 }
 
 }  // namespace seppo::inline SEPPO_ABI

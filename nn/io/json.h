@@ -4,7 +4,7 @@
 #include "../../autograd/core/real.h"
 
 #include <cstddef>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -12,6 +12,13 @@ namespace seppo::inline SEPPO_ABI {
 
 // Throws FormatError, "NAME:LINE:COLUMN: what is wrong".
 nlohmann::json parse_json(std::string_view text, std::string_view name);
+
+// A tree that goes without taking memory. Its own destructor takes some, and ends the process if there is none.
+struct JsonTree {
+  nlohmann::json value;
+  ~JsonTree() { clear(value); }
+  static void clear(nlohmann::json& tree) noexcept;
+};
 
 // What a document is made of, as it is read: in time and memory of the text, not of a tree.
 class JsonEvents {

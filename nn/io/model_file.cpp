@@ -2,7 +2,6 @@
 #include "model_file.h"
 
 #include "../data/text.h"
-#include "json.h"
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -12,11 +11,11 @@ namespace detail {
 
 void save_model(const std::filesystem::path& file, const Parameters& parameters, const json& config,
                 const json& extra) {
-  json all = extra.is_null() ? json::object() : extra;
-  check<ArgumentError>(all.is_object() && !all.contains("model"),
+  JsonTree all{extra.is_null() ? json::object() : extra};
+  check<ArgumentError>(all.value.is_object() && !all.value.contains("model"),
                        "save_model: extra is not an object, or has a key 'model' of its own");
-  all["model"] = config;
-  save_checkpoint(file, parameters, {{kConfigKey, all.dump(-1, ' ', false, json::error_handler_t::replace)}});
+  all.value["model"] = config;
+  save_checkpoint(file, parameters, {{kConfigKey, all.value.dump(-1, ' ', false, json::error_handler_t::replace)}});
 }
 
 void refuse_config(const SafeTensorsFile& file, const Error& error) {

@@ -10,10 +10,10 @@
 
 #include "../config.h"
 #include "checkpoint.h"
+#include "json.h"
 
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -30,7 +30,8 @@ constexpr const char* kConfigKey = "seppo.config";
 template <class Model>
 void save_model(const std::filesystem::path& file, const Parameters& parameters, const Model& model,
                 const nlohmann::json& extra = nlohmann::json::object()) {
-  detail::save_model(file, parameters, to_json_object(model.config), extra);
+  const JsonTree config{to_json_object(model.config)};
+  detail::save_model(file, parameters, config.value, extra);
 }
 
 // What save_model wrote beside the parameters. Throws FormatError for a file that holds no such object.
@@ -48,20 +49,20 @@ struct SavedModel {
 template <class Model>
 SavedModel<Model> load_model(const std::filesystem::path& path) {
   const SafeTensorsFile file(path);
-  nlohmann::json config = read_model_config(file);
+  JsonTree config{read_model_config(file)};
   // A value takes at least 4 bytes of the file, and a parameter's entry in the header more bytes than its padding has
   // values: a small corrupt file cannot claim a huge model.
   auto parameters = std::make_unique<Parameters>(0, file.size());
   const auto build = [&] {
     try {
-      return Model(parameters->root(), from_json_object<typename Model::Config>(config.at("model")));
+      return Model(parameters->root(), from_json_object<typename Model::Config>(config.value.at("model")));
     } catch (const Error& e) {
       detail::refuse_config(file, e);
     }
   };
   Model model = build();
   load_checkpoint(file, *parameters);
-  return {std::move(config), std::move(parameters), std::move(model)};
+  return {std::move(config.value), std::move(parameters), std::move(model)};
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 
@@ -223,13 +222,17 @@ void write_safetensors(const std::filesystem::path& path, std::map<std::string, 
                        std::span<const TensorView> tensors) {
   metadata[kFormat] = "1";
   metadata[kDigest] = kNoDigest;
-  json header = {{"__metadata__", metadata}};
+  JsonTree header{json::object()};
+  header.value["__metadata__"] = metadata;
   std::uint64_t offset = 0;
   for (const TensorView& t : tensors) {
-    header[t.name] = {{"dtype", t.dtype}, {"shape", t.shape}, {"data_offsets", {offset, offset + t.bytes.size()}}};
+    json& entry = header.value[t.name] = json::object();
+    entry["dtype"] = t.dtype;
+    entry["shape"] = t.shape;
+    entry["data_offsets"] = {offset, offset + t.bytes.size()};
     offset += t.bytes.size();
   }
-  std::string text = header.dump();
+  std::string text = header.value.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors aligned to 8 bytes
   // Within other strings its quotation marks would be escaped.
   const std::string entry = '"' + std::string(kDigest) + "\":\"";

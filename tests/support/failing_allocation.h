@@ -12,8 +12,9 @@
 
 namespace test {
 
-// Counts down while armed; the allocation that reaches zero fails.
+// Counts down while armed; the allocation that reaches zero fails. If failures last, so do all after it.
 inline std::atomic<long> countdown{-1};
+inline std::atomic<bool> failures_last{false}, has_failed{false};
 inline std::atomic<long> live{0};
 
 // No allocation fails in this scope.
@@ -25,7 +26,11 @@ class Unfailing {
   const long before_ = countdown.exchange(-1);
 };
 
-inline bool fails() { return countdown >= 0 && countdown-- == 0; }
+inline bool fails() {
+  if (countdown < 0 || (countdown > 0 && countdown-- > 0)) return false;
+  if (!failures_last) countdown = -1;
+  return has_failed = true;
+}
 
 inline void* allocate(std::size_t size, std::size_t alignment) {
   if (fails()) throw std::bad_alloc();
