@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <tuple>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -46,6 +47,16 @@ Tensor Scope::constant(const Shape& shape, const Init& init) const { return para
 Parameters::~Parameters() {
   for (const Entry& entry : entries_) release_leaf(entry.tensor.node());
   for (Node* node : constants_) release_leaf(*node);
+}
+
+Parameters& Parameters::operator=(Parameters&& other) noexcept {
+  const auto all = [](Parameters& p) {
+    return std::tie(p.seed_, p.most_, p.entries_, p.values_, p.gradients_, p.size_, p.capacity_, p.constants_size_,
+                    p.constant_values_, p.constants_);
+  };
+  auto own = all(*this), others = all(other);
+  own.swap(others);
+  return *this;
 }
 
 // The blocks double in capacity; pages beyond size_ are never touched, so they cost nothing.

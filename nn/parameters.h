@@ -70,8 +70,10 @@ class Parameters {
   // Scope::parameter throws ArgumentError; Scope::constant beyond `most` or 2^24, whichever is more.
   explicit Parameters(std::uint64_t seed, std::size_t most = Shape::kMaxElements) : seed_(seed), most_(most) {}
   ~Parameters();
-  Parameters(const Parameters&) = delete;
-  Parameters& operator=(const Parameters&) = delete;
+  // Can be moved: modules and their tensors go on with the new object. What refers to the object itself (scopes,
+  // optimisers, a Trainer) is made after the move.
+  Parameters(Parameters&& other) : Parameters(other.seed_, other.most_) { *this = std::move(other); }
+  Parameters& operator=(Parameters&& other) noexcept;
 
   Scope root() { return Scope(*this, ""); }
 

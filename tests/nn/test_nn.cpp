@@ -12,6 +12,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 using namespace seppo;
@@ -44,6 +46,39 @@ BOOST_AUTO_TEST_CASE(a_parameter_dies_with_its_parameters) {
   }
   BOOST_CHECK_THROW(handle.values(), StateError);
   BOOST_CHECK_THROW(square(handle), StateError);
+}
+
+// Modules go on with the new object; the old one is empty, and may be used anew.
+BOOST_AUTO_TEST_CASE(parameters_can_be_moved) {
+  static_assert(!std::is_copy_constructible_v<Parameters>);
+  Parameters first(7);
+  const Linear a(first.root() / "a", 3, 5);
+  const Tensor one = first.root().constant({1}, std::vector<real>{1});
+  const std::vector<real> weight(a.weight.values().begin(), a.weight.values().end());
+  Parameters second(std::move(first));
+  BOOST_CHECK_EQUAL(second.seed(), 7u);
+  BOOST_CHECK(first.entries().empty() && first.values().empty() && first.count() == 0);
+  BOOST_CHECK_EQUAL(a.weight.data(), std::as_const(second).values().data());
+  Parameters third(8);
+  const Tensor old = third.root().parameter("old", {2}, init_normal(1));
+  third = std::move(second);
+  { const Parameters dies = std::move(second); }  // with what the third one had
+  BOOST_CHECK_THROW(old.values(), StateError);
+  static_cast<void>(Linear(third.root() / "more", 100, 100));  // makes the block grow
+  BOOST_CHECK(std::equal(weight.begin(), weight.end(), a.weight.values().begin()));
+  BOOST_CHECK_EQUAL(a.weight.describe(), "[5,3] (a.weight)");
+  BOOST_CHECK_THROW(third.root().parameter("a.weight", {1}, init_normal(1)), ArgumentError);
+  tape().clear();
+  tape().backward(sum(a(full({2, 3}, 1)) * one));
+  BOOST_CHECK_EQUAL(third.gradients()[third.find("a.bias")->offset], 2);
+  const Linear again(first.root() / "a", 3, 5);  // the first one makes the same values again
+  BOOST_CHECK(std::equal(weight.begin(), weight.end(), again.weight.values().begin()));
+  std::vector<Parameters> several;
+  for (std::uint64_t seed = 0; seed < 9; ++seed) {
+    several.emplace_back(seed);
+    several.back().root().parameter("p", {2}, init_normal(1));
+  }
+  for (const Parameters& p : several) BOOST_CHECK_EQUAL(p.count(), 2);
 }
 
 // For the vector code that runs over them.
