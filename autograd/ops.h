@@ -4,6 +4,7 @@
 // tensors of the tape; inputs are never changed. Shapes that do not fit throw ShapeError, indices out
 // of range IndexError, scalars out of range ArgumentError. Names and meanings are PyTorch's where it
 // has the op, but for those in the table of docs/from-pytorch.md. Axes may be negative: they count from the end.
+// Lists of numbers (ids, targets, offsets, masks) are copied: they need not outlive the call.
 // Second derivatives are not supported: gradients are numbers, not tensors on the tape, and an op that
 // would be recorded during backward throws StateError.
 #pragma once
@@ -61,6 +62,11 @@ inline Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); 
 inline Tensor operator-(const Operand& a, const Operand& b) { return sub(a, b); }
 inline Tensor operator*(const Operand& a, const Operand& b) { return mul(a, b); }
 inline Tensor operator/(const Operand& a, const Operand& b) { return div(a, b); }
+// a += b is a = a + b: a new tensor, which `a` then refers to. Other handles keep the old one.
+inline Tensor& operator+=(Tensor& a, const Operand& b) { return a = a + b; }
+inline Tensor& operator-=(Tensor& a, const Operand& b) { return a = a - b; }
+inline Tensor& operator*=(Tensor& a, const Operand& b) { return a = a * b; }
+inline Tensor& operator/=(Tensor& a, const Operand& b) { return a = a / b; }
 
 // x^exponent; x^0 is 1 with slope 0. NaN where x < 0 and the exponent is not an integer.
 Tensor pow(const Tensor& x, real exponent);
@@ -175,7 +181,7 @@ struct Columns {
 
 // Where the rows of a ragged batch begin: sequence s has rows offsets[s] .. offsets[s+1]-1. Starts
 // with 0, does not decrease, and ends with the number of rows.
-using Offsets = std::span<const int>;
+using Offsets = List<int>;
 
 struct AttentionOptions {
   Mask mask = Mask::none();
@@ -195,19 +201,19 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads,
 struct EmbeddingOptions {
   real scale = 1;
   Tensor positions = {};  // [max_positions, d]; none when empty
-  std::span<const int> position_ids = {};
+  List<int> position_ids = {};
   int padding_idx = std::numeric_limits<int>::min();  // ids equal to it give the row no gradient
 };
 // y_i = scale table[ids_i] (+ positions[position_ids_i]): table [vocabulary, d] -> [ids, d].
-Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingOptions& options = {});
+Tensor embedding(const Tensor& table, List<int> ids, const EmbeddingOptions& options = {});
 
 // 1 in column ids_i of row i, else 0: ids -> [ids, classes].
-Tensor one_hot(std::span<const int> ids, int classes);
+Tensor one_hot(List<int> ids, int classes);
 
-// Integers in the shape of a tensor.
+// Integers in the shape of a tensor; refers to them.
 struct Indices {
   Shape shape;
-  std::span<const int> values;  // row-major
+  List<int> values;  // row-major
 };
 // y[i][j] = x[index[i][j]][j] for axis 0 of two, and likewise for others. The indices have as many axes as x,
 // and are not larger along the other axes.
@@ -215,7 +221,7 @@ Tensor gather(const Tensor& x, int axis, const Indices& indices);
 // y = x, then y[index[i][j]][j] += source[i][j], likewise.
 Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tensor& source);
 // The elements at these places of an axis, in this order; a place may be given more than once.
-Tensor index_select(const Tensor& x, int axis, std::span<const int> index);
+Tensor index_select(const Tensor& x, int axis, List<int> index);
 
 // ---- losses --------------------------------------------------------------------------------------
 
@@ -227,14 +233,14 @@ struct CrossEntropyOptions {
 };
 // -log softmax(logits)[target], over rows: logits [..., classes], one target for each row -> scalar.
 // The mean is over the rows that count; with none of them the loss is 0.
-Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const CrossEntropyOptions& options = {});
+Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropyOptions& options = {});
 
 struct NllOptions {
   int ignore_index = std::numeric_limits<int>::min();
   Reduction reduction = Reduction::mean;
 };
 // -x[target], over rows of x [..., classes], as log_softmax gives them; otherwise like cross_entropy.
-Tensor nll_loss(const Tensor& log_probabilities, std::span<const int> targets, const NllOptions& options = {});
+Tensor nll_loss(const Tensor& log_probabilities, List<int> targets, const NllOptions& options = {});
 
 // (x - target)^2
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);

@@ -9,9 +9,9 @@ Shape::Shape(std::span<const int> sizes) {
 }
 
 void Shape::append(int size) {
-  check(rank_ < kMaxRank, "shape: ", rank_ + 1, " axes; a tensor has at most ", kMaxRank);
-  check(size >= 0, "shape: axis ", rank_, " has negative size ", size);
-  check(size == 0 || numel_ <= kMaxElements / size, "shape: more than 2^48 elements at axis ", rank_, " of size ",
+  check(rank_ < kMaxRank, "shape: ", rank() + 1, " axes; a tensor has at most ", kMaxRank);
+  check(size >= 0, "shape: axis ", rank(), " has negative size ", size);
+  check(size == 0 || numel_ <= kMaxElements / size, "shape: more than 2^48 elements at axis ", rank(), " of size ",
         size);
   sizes_[rank_++] = size;
   numel_ *= size;
@@ -33,7 +33,7 @@ std::string Shape::str() const {
 }
 
 void Shape::bad_axis(int axis) const {
-  fail<IndexError>("shape: axis ", axis, " is out of range for ", *this, " of rank ", rank_);
+  fail<IndexError>("shape: axis ", axis, " is out of range for ", *this, " of rank ", rank());
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,6 +1,6 @@
-// Shape: the sizes of a tensor, at most four, stored inline (no heap).
+// Shape: the sizes of a tensor, at most six, stored inline (no heap).
 //
-// Sizes may be zero. Negative sizes, more than four of them, or more than 2^48 elements throw
+// Sizes may be zero. Negative sizes, more than six of them, or more than 2^48 elements throw
 // ShapeError. Row-major: the last axis is contiguous.
 #pragma once
 
@@ -16,14 +16,14 @@ namespace seppo::inline SEPPO_ABI {
 
 class Shape {
  public:
-  static constexpr int kMaxRank = 4;
+  static constexpr int kMaxRank = 6;
   static constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;
 
   Shape() = default;  // rank 0: a scalar, one element
   Shape(std::initializer_list<int> sizes) : Shape(std::span<const int>(sizes.begin(), sizes.size())) {}
   explicit Shape(std::span<const int> sizes);
 
-  int rank() const { return rank_; }
+  int rank() const { return static_cast<int>(rank_); }
   std::int64_t numel() const { return numel_; }  // number of elements; 1 for a scalar
 
   // Adds an axis at the end.
@@ -32,12 +32,18 @@ class Shape {
   Shape with(int axis, int size) const;
 
   // The size of an axis; negative axes count from the end. Throws IndexError out of range.
-  int operator[](int axis) const { return sizes_[this->axis(axis)]; }
+  int operator[](int axis) const {
+    const int normal = axis < 0 ? axis + rank() : axis;
+    if (normal < 0 || normal >= rank()) [[unlikely]]
+      bad_axis(axis);
+    return sizes_[normal];
+  }
 
-  // Normalises an axis to 0..rank-1. Throws IndexError out of range.
+  // Normalises an axis to 0..rank-1. As in PyTorch, ops along an axis take a scalar's axes 0 and -1 for one of size 1.
+  // Throws IndexError out of range.
   int axis(int axis) const {
-    const int normal = axis < 0 ? axis + rank_ : axis;
-    if (normal < 0 || normal >= rank_) [[unlikely]]
+    const int normal = axis < 0 ? axis + std::max(rank(), 1) : axis;
+    if (normal < 0 || normal >= std::max(rank(), 1)) [[unlikely]]
       bad_axis(axis);
     return normal;
   }
@@ -61,9 +67,8 @@ class Shape {
  private:
   [[noreturn]] void bad_axis(int axis) const;
 
-  int sizes_[kMaxRank] = {0, 0, 0, 0};
-  int rank_ = 0;
-  std::int64_t numel_ = 1;
+  int sizes_[kMaxRank] = {};
+  std::int64_t numel_ : 56 = 1, rank_ : 8 = 0;  // in one word: a Node is two cache lines
 };
 
 }  // namespace seppo::inline SEPPO_ABI

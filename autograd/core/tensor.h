@@ -1,6 +1,6 @@
 // Tensor: a handle to a value on the tape, or to a persistent leaf such as a parameter.
 //
-// Values are contiguous, row-major, at most four axes, of one scalar type (`real`). A handle is two
+// Values are contiguous, row-major, at most six axes, of one scalar type (`real`). A handle is two
 // words and is passed by reference or value alike; copying it never copies the values. Tensors of a
 // step live until Tape::clear(); using a handle after that throws StateError, in every build. What
 // must outlive the step is copied out.
@@ -10,6 +10,7 @@
 #include "shape.h"
 #include "utility.h"
 
+#include <concepts>
 #include <cstddef>
 #include <iosfwd>
 #include <span>
@@ -63,6 +64,13 @@ class Tensor {
   std::span<const real> values() const { return {node().data, numel()}; }
   real item() const;  // the value of a one-element tensor; throws ShapeError for any other
 
+  // One element: x.at(row, column). Negative indices count from the end. Throws ShapeError unless there is an index for
+  // each axis, IndexError for one out of range.
+  template <std::integral... I>
+  real at(I... index) const {
+    return element({static_cast<int>(index)...});
+  }
+
   bool requires_grad() const { return node().requires_grad; }
   // Keeps the gradient of a computed tensor readable after backward, which adds to it each time. Leaves always keep
   // theirs.
@@ -82,6 +90,7 @@ class Tensor {
 
  private:
   [[noreturn]] void stale() const;
+  real element(List<int> index) const;
 
   Node* node_ = nullptr;
   std::uint64_t generation_ = 0;

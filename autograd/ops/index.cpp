@@ -10,24 +10,24 @@ namespace {
 
 // `rule` ends the message: what the indices count.
 template <class... Rule>
-void check_indices(const char* op, const char* noun, std::span<const int> indices, int n, const Rule&... rule) {
+void check_indices(const char* op, const char* noun, std::span<const int> indices, std::size_t n, const Rule&... rule) {
   for (std::size_t i = 0; i < indices.size(); ++i)
-    check<IndexError>(indices[i] >= 0 && indices[i] < n, op, ": ", noun, " ", indices[i], " at position ", i,
-                      " is not in 0..", n - 1, rule...);
+    check<IndexError>(indices[i] >= 0 && static_cast<std::size_t>(indices[i]) < n, op, ": ", noun, " ", indices[i],
+                      " at position ", i, " is not in 0..", static_cast<std::int64_t>(n) - 1, rule...);
 }
 
 }  // namespace
 
-Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingOptions& options) {
+Tensor embedding(const Tensor& table, List<int> ids, const EmbeddingOptions& options) {
   check(table.rank() == 2, "embedding: the table must be [vocabulary, d], got ", table);
-  check_indices("embedding", "id", ids, table.size(0), ", the rows of table ", table);
+  check_indices("embedding", "id", ids, table.rows(), ", the rows of table ", table);
   const Tensor positions = options.positions;
   if (positions.defined()) {
     check(positions.rank() == 2 && positions.size(1) == table.size(1), "embedding: positions ", positions,
           " must have the width of table ", table);
     check(options.position_ids.size() == ids.size(), "embedding: ", options.position_ids.size(), " position ids for ",
           ids.size(), " ids");
-    check_indices("embedding", "id", options.position_ids, positions.size(0), ", the rows of table ", positions);
+    check_indices("embedding", "id", options.position_ids, positions.rows(), ", the rows of table ", positions);
   }
   Tape& t = tape();
   Tensor y = t.create({static_cast<int>(ids.size()), table.size(1)});
@@ -50,9 +50,9 @@ Tensor embedding(const Tensor& table, std::span<const int> ids, const EmbeddingO
   return y;
 }
 
-Tensor one_hot(std::span<const int> ids, int classes) {
+Tensor one_hot(List<int> ids, int classes) {
   check<ArgumentError>(classes > 0, "one_hot: ", classes, " classes");
-  check_indices("one_hot", "id", ids, classes, ", the classes");
+  check_indices("one_hot", "id", ids, static_cast<std::size_t>(classes), ", the classes");
   Tensor y = zeros({static_cast<int>(ids.size()), classes});
   for (std::size_t i = 0; i < ids.size(); ++i) y.data()[i * y.cols() + static_cast<std::size_t>(ids[i])] = 1;
   return y;
@@ -91,7 +91,7 @@ class Pointing {
     for (int a = 0; a < x.rank(); ++a)
       check(a == axis || shape[a] <= x.size(a), op, ": indices ", shape, " dim ", a, " = ", shape[a],
             " is more than x ", x, " dim ", a, " = ", x.size(a));
-    check_indices(op, "index", indices.values, x.size(axis), ", dim ", axis, " of x ", x);
+    check_indices(op, "index", indices.values, Slices(x.shape(), axis).n, ", dim ", axis, " of x ", x);
     Strides strides = strides_of(x.shape());
     strides[static_cast<std::size_t>(axis)] = 0;
     return strides;
@@ -132,10 +132,12 @@ Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tens
   return y;
 }
 
-Tensor index_select(const Tensor& x, int axis, std::span<const int> index) {
+Tensor index_select(const Tensor& x, int axis, List<int> index) {
   axis = x.shape().axis(axis);
-  check_indices("index_select", "index", index, x.size(axis), ", dim ", axis, " of x ", x);
   const Slices slices(x.shape(), axis);
+  check_indices("index_select", "index", index, slices.n, ", dim ", axis, " of x ", x);
+  check(x.rank() > 0 || index.size() == 1, "index_select: of the scalar x ", x, " there is one element, not ",
+        index.size());
   const auto kept = tape().keep(index);
   Tensor y = tape().create(x.shape().with(axis, static_cast<int>(index.size())));
   // Calls f(first element of y, first element of x) for each run of `inner` elements.

@@ -25,7 +25,7 @@ double check_targets(const char* op, const char* role, const Tensor& x, std::spa
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const CrossEntropyOptions& options) {
+Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropyOptions& options) {
   const double smoothing = options.label_smoothing;
   const int ignored = options.ignore_index;
   const double weight = check_targets("cross_entropy", "logits", logits, targets, ignored, options.reduction);
@@ -64,7 +64,7 @@ Tensor cross_entropy(const Tensor& logits, std::span<const int> targets, const C
   return y;
 }
 
-Tensor nll_loss(const Tensor& log_probabilities, std::span<const int> targets, const NllOptions& options) {
+Tensor nll_loss(const Tensor& log_probabilities, List<int> targets, const NllOptions& options) {
   const Tensor& x = log_probabilities;
   const int ignored = options.ignore_index;
   const double weight = check_targets("nll_loss", "log_probabilities", x, targets, ignored, options.reduction);

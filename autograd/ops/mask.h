@@ -4,7 +4,7 @@
 // outputs and gradients of exactly zero, never NaN.
 #pragma once
 
-#include "../core/real.h"
+#include "../core/list.h"
 
 #include <cstdint>
 #include <span>
@@ -19,10 +19,10 @@ struct Mask {
   // more, the first queries attend nothing. (PyTorch's is_causal aligns the first query with the first key instead.)
   static Mask causal() { return {.is_causal = true}; }
   // Sequence s attends its first lengths[s] keys: padded batches.
-  static Mask valid_lengths(std::span<const int> lengths) { return {.lengths = lengths}; }
-  static Mask causal_valid_lengths(std::span<const int> lengths) { return {.is_causal = true, .lengths = lengths}; }
+  static Mask valid_lengths(List<int> lengths) { return {.lengths = lengths}; }
+  static Mask causal_valid_lengths(List<int> lengths) { return {.is_causal = true, .lengths = lengths}; }
   // One byte for each (query, key) pair, row-major, sequence after sequence; 0 forbids.
-  static Mask allowed(std::span<const std::uint8_t> pairs) { return {.pairs = pairs}; }
+  static Mask allowed(List<std::uint8_t> pairs) { return {.pairs = pairs}; }
 
   bool is_causal = false;
   std::span<const int> lengths = {};

@@ -111,8 +111,8 @@ Tensor with_last(const Tensor& x, const std::array<bool, Shape::kMaxRank>& reduc
 }
 
 std::vector<int> arg_extreme(const char* op, const Tensor& x, int axis, real sign) {
-  check(x.size(axis) > 0, op, ": of no elements: x ", x, " dim ", axis, " = 0");
   const Slices slices(x.shape(), axis);
+  check(slices.n > 0, op, ": of no elements: x ", x, " dim ", axis, " = 0");
   std::vector<int> best;
   best.reserve(slices.outer * slices.inner);
   slices.for_each([&](std::size_t first) {

@@ -1,8 +1,10 @@
 // Reshape, permutation of axes, expansion, flips and triangles.
 #include "../ops.h"
+#include "slices.h"
 #include "walk.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -57,7 +59,8 @@ Tensor permute(const Tensor& x, List<int> axes) {
 }
 
 Tensor transpose(const Tensor& x, int axis_a, int axis_b) {
-  int axes[Shape::kMaxRank] = {0, 1, 2, 3};
+  int axes[Shape::kMaxRank];
+  std::iota(axes, axes + Shape::kMaxRank, 0);
   std::swap(axes[x.shape().axis(axis_a)], axes[x.shape().axis(axis_b)]);
   return permute(x, {axes, static_cast<std::size_t>(x.rank())});
 }
@@ -73,7 +76,8 @@ Tensor unsqueeze(const Tensor& x, int axis) {
 
 Tensor squeeze(const Tensor& x, int axis) {
   axis = x.shape().axis(axis);
-  check(x.size(axis) == 1, "squeeze: x ", x, " dim ", axis, " = ", x.size(axis), " is not 1");
+  const std::size_t n = Slices(x.shape(), axis).n;
+  check(n == 1, "squeeze: x ", x, " dim ", axis, " = ", n, " is not 1");
   Shape shape;
   for (int i = 0; i < x.rank(); ++i)
     if (i != axis) shape.append(x.size(i));

@@ -18,8 +18,7 @@ void log_softmax_row(real* y, const real* x, std::size_t n) {
 
 // Along the last axis, row by row; any other is moved there and back.
 Tensor along_axis(const char* name, const Tensor& x, int axis, RowForward forward, RowBackward backward) {
-  check(x.rank() >= 1, name, ": needs at least one axis, got a scalar ", x);
-  if (axis = x.shape().axis(axis); axis != x.rank() - 1)
+  if (axis = x.shape().axis(axis); axis < x.rank() - 1)
     return transpose(along_axis(name, transpose(x, axis, -1), -1, forward, backward), axis, -1);
   Tensor y = tape().create(x.shape());
   const std::size_t n = x.cols();

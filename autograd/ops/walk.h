@@ -107,7 +107,7 @@ class Walk {
 
   // From the last axis to the first.
   std::size_t rank_ = 0;
-  std::array<std::size_t, Shape::kMaxRank> sizes_{1, 1, 1, 1};
+  std::array<std::size_t, Shape::kMaxRank> sizes_{1};
   std::array<At, Shape::kMaxRank> steps_{};
 };
 

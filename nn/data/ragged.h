@@ -5,6 +5,7 @@
 #pragma once
 
 #include "../../autograd/core/check.h"
+#include "../../autograd/core/list.h"
 
 #include <cstddef>
 #include <span>
@@ -16,7 +17,7 @@ struct Ragged {
   std::vector<int> tokens;
   std::vector<int> offsets{0};
 
-  void add(std::span<const int> sequence) {
+  void add(List<int> sequence) {
     tokens.insert(tokens.end(), sequence.begin(), sequence.end());
     offsets.push_back(static_cast<int>(tokens.size()));
   }
@@ -31,7 +32,7 @@ struct Ragged {
   }
 
   // These sequences, in this order. Throws IndexError for one out of range.
-  Ragged pick(std::span<const int> rows) const {
+  Ragged pick(List<int> rows) const {
     Ragged picked;
     for (const int row : rows) {
       check<IndexError>(row >= 0 && static_cast<std::size_t>(row) < size(), "pick: row ", row, " of ", size(),

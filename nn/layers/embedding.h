@@ -10,7 +10,7 @@ struct Embedding {
   Embedding(const Scope& s, int vocabulary, int d_model, const Init& init = init_normal(1))
       : weight(s.parameter("weight", {vocabulary, d_model}, init)), name(s.region()) {}
 
-  Tensor operator()(std::span<const int> ids, const EmbeddingOptions& options = {}) const {  // -> [ids, d_model]
+  Tensor operator()(List<int> ids, const EmbeddingOptions& options = {}) const {  // -> [ids, d_model]
     const Region here(name);
     return here(embedding(weight, ids, options));
   }

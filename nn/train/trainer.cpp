@@ -29,7 +29,7 @@ std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
   return number;
 }
 
-double count_correct(const Tensor& logits, std::span<const int> targets) {
+double count_correct(const Tensor& logits, List<int> targets) {
   const std::vector<int> best = argmax(logits);
   check(best.size() == targets.size(), "accuracy: logits ", logits, " have ", best.size(), " rows, targets are ",
         targets.size());
@@ -141,12 +141,12 @@ void Trainer::load(const SafeTensorsFile& file) {
   adam_.set_steps(moves);
 }
 
-double accuracy(const Tensor& logits, std::span<const int> targets) {
+double accuracy(const Tensor& logits, List<int> targets) {
   const double correct = count_correct(logits, targets);
   return targets.empty() ? 0 : correct / static_cast<double>(targets.size());
 }
 
-ShardLoss classification_loss(const Tensor& logits, std::span<const int> targets, double label_smoothing) {
+ShardLoss classification_loss(const Tensor& logits, List<int> targets, double label_smoothing) {
   return {.loss = cross_entropy(logits, targets, {.label_smoothing = label_smoothing, .reduction = Reduction::sum}),
           .count = static_cast<double>(targets.size()),
           .correct = count_correct(logits, targets)};

@@ -113,11 +113,11 @@ class Trainer {
 // ---- metrics of classification
 
 // The share of rows of logits [..., classes] whose largest score is at the target, one for each row; 0 for no rows.
-double accuracy(const Tensor& logits, std::span<const int> targets);
+double accuracy(const Tensor& logits, List<int> targets);
 
 // The sum over the rows of logits [..., classes] of their cross-entropy, how many rows there are, and how many have
 // their largest score at the target: what Trainer::step() wants of a loss.
-ShardLoss classification_loss(const Tensor& logits, std::span<const int> targets, double label_smoothing = 0);
+ShardLoss classification_loss(const Tensor& logits, List<int> targets, double label_smoothing = 0);
 
 // What a training step would report, without training: runs loss(some of rows) in eval mode, on all threads, for
 // `chunk` rows at a time and adds up. The same bytes for any number of threads.

@@ -37,8 +37,10 @@ Axes axes_of(const json& args) {
       return {a[0], a[1]};
     case 3:
       return {a[0], a[1], a[2]};
+    case 4:
+      return {a[0], a[1], a[2], a[3]};
     default:
-      return {a.at(0), a.at(1), a.at(2), a.at(3)};
+      return {a.at(0), a.at(1), a.at(2), a.at(3), a.at(4)};
   }
 }
 
@@ -128,7 +130,7 @@ std::map<std::string, Op> catalogue() {
   };
   ops["softmax"] = along([](const Tensor& x, int axis) { return softmax(x, axis); });
   ops["log_softmax"] = along([](const Tensor& x, int axis) { return log_softmax(x, axis); });
-  ops["squeeze"] = along([](const Tensor& x, int axis) { return x.size(axis) == 1 ? squeeze(x, axis) : x; });
+  ops["squeeze"] = along([](const Tensor& x, int axis) { return x.rank() == 0 || x.size(axis) == 1 ? squeeze(x, axis) : x; });
   ops["unsqueeze"] = along(unsqueeze);
 
   ops["transpose"] = [](Inputs x, const json& a) {

@@ -39,8 +39,8 @@ def case(op, inputs, function, **args):
     leaves = [x.detach().clone().double().requires_grad_() for x in inputs]
     output = function(*leaves)
     tensors = leaves + [output]
-    if any(x.dim() > 4 for x in tensors):
-        return skip("more than four axes")
+    if any(x.dim() > 6 for x in tensors):
+        return skip("more than six axes")
     if any(x.numel() > 30000 for x in tensors):
         return skip("large")
     if not all(torch.isfinite(x).all() for x in tensors):
@@ -83,8 +83,6 @@ def axes_of(s):
 
 def reduction(name):
     def adapt(s):
-        if s.input.dim() == 0 and axes_of(s):
-            return "an axis of a scalar"
         keepdim = s.kwargs.get("keepdim", s.args[1] if name == "logsumexp" and len(s.args) > 1 else False)
         args = {"axes": axes_of(s), "keepdim": bool(keepdim)}
         if name == "var":
@@ -101,8 +99,6 @@ def reduction(name):
 
 def softmax(name):
     def adapt(s):
-        if s.input.dim() == 0:
-            return "an axis of a scalar"
         return (name, [s.input], {"axis": s.args[0]}) if "dtype" not in s.kwargs else "dtype"
     return adapt
 
@@ -160,8 +156,8 @@ def where(s):
 def indexed(name):
     def adapt(s):
         dim, index = s.args[0], s.args[1]
-        if s.input.dim() == 0:
-            return "an axis of a scalar"
+        if s.input.dim() == 0 and name != "index_select" and index.dim() != 0:
+            return "a scalar at a list of indices"
         args = {"axis": dim, "indices": ints(index), "shape": list(index.shape)}
         return name, [s.input] + list(s.args[2:]), args
     return adapt
@@ -197,8 +193,6 @@ def shaped(name):
 
 def axis_arguments(name, *keys):
     def adapt(s):
-        if s.input.dim() == 0:
-            return "an axis of a scalar"
         values = list(s.args) + [s.kwargs[k] for k in s.kwargs if k != "dtype"]
         if any(torch.is_tensor(v) for v in values):
             return "arguments that are tensors"
