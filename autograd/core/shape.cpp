@@ -32,8 +32,8 @@ std::string Shape::str() const {
   return text += ']';
 }
 
-void Shape::bad_axis(int axis) const {
-  fail<IndexError>("shape: axis ", axis, " is out of range for ", *this, " of rank ", rank());
+void Shape::bad_axis(int axis, const char* op) const {
+  fail<IndexError>(op, ": axis ", axis, " is out of range for ", *this, " of rank ", rank());
 }
 
 }  // namespace seppo::inline SEPPO_ABI

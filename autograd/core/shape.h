@@ -40,12 +40,12 @@ class Shape {
   }
 
   // Normalises an axis to 0..rank-1. As in PyTorch, ops along an axis take a scalar's axes 0 and -1 for one of size 1.
-  // Throws IndexError out of range.
-  int axis(int axis) const {
-    const int normal = axis < 0 ? axis + std::max(rank(), 1) : axis;
-    if (normal < 0 || normal >= std::max(rank(), 1)) [[unlikely]]
-      bad_axis(axis);
-    return normal;
+  // Throws IndexError out of range, in the name of the op.
+  int axis(int axis, const char* op = "shape") const {
+    const int most = std::max(rank(), 1);
+    if (axis < -most || axis >= most) [[unlikely]]
+      bad_axis(axis, op);
+    return axis < 0 ? axis + most : axis;
   }
 
   // A tensor seen as rows of its last axis: cols() = last size (1 for a scalar), rows() = the rest.
@@ -65,7 +65,7 @@ class Shape {
   }
 
  private:
-  [[noreturn]] void bad_axis(int axis) const;
+  [[noreturn]] void bad_axis(int axis, const char* op = "shape") const;
 
   int sizes_[kMaxRank] = {};
   std::int64_t numel_ : 56 = 1, rank_ : 8 = 0;  // in one word: a Node is two cache lines

@@ -4,7 +4,7 @@
 // outputs and gradients of exactly zero, never NaN.
 #pragma once
 
-#include "../core/list.h"
+#include "../core/utility.h"
 
 #include <cstdint>
 #include <span>

@@ -137,10 +137,7 @@ std::array<bool, Shape::kMaxRank> Axes::of(const char* op, const Tensor& x) cons
   std::array<bool, Shape::kMaxRank> chosen{};
   if (count_ == 0) std::fill_n(chosen.begin(), x.rank(), true);
   for (std::size_t i = 0; i < count_; ++i) {
-    const int rank = std::max(x.rank(), 1);  // a scalar is reduced along axis 0, as in PyTorch
-    check<IndexError>(axes_[i] >= -rank && axes_[i] < rank, op, ": axis ", axes_[i], " is out of range for ", x,
-                      " of rank ", x.rank());
-    const auto axis = static_cast<std::size_t>(axes_[i] < 0 ? axes_[i] + rank : axes_[i]);
+    const auto axis = static_cast<std::size_t>(x.shape().axis(axes_[i], op));
     check<IndexError>(!chosen[axis], op, ": axis ", axes_[i], " of ", x, " is given twice");
     chosen[axis] = true;
   }
@@ -219,25 +216,19 @@ Extreme min(const Tensor& x, int axis, bool keepdim) { return pick(x, axis, keep
 
 Tensor cumsum(const Tensor& x, int axis) {
   const Slices slices(x.shape(), axis);
-  Tensor y = tape().create(x.shape());
-  slices.for_each([&](std::size_t first) {
-    double total = 0;
-    for (std::size_t k = 0; k < slices.n; ++k) {
-      total += double{x.data()[first + k * slices.inner]};
-      y.data()[first + k * slices.inner] = static_cast<real>(total);
-    }
-  });
-  record("cumsum", y, {x}, [=] {  // dx_k is the sum of dy from k on
-    real* const dx = grad_of(x);
-    const real* const dy = grad_of(y);
+  // to_k += from_0 + ... + from_k, or, backwards, from_k + ... + from_(n-1)
+  const auto add_sums = [=](real* to, const real* from, bool backwards) {
     slices.for_each([&](std::size_t first) {
       double total = 0;
-      for (std::size_t k = slices.n; k-- > 0;) {
-        total += double{dy[first + k * slices.inner]};
-        dx[first + k * slices.inner] += static_cast<real>(total);
+      for (std::size_t k = 0; k < slices.n; ++k) {
+        const std::size_t i = first + (backwards ? slices.n - 1 - k : k) * slices.inner;
+        to[i] += static_cast<real>(total += double{from[i]});
       }
     });
-  });
+  };
+  Tensor y = zeros_like(x);
+  add_sums(y.data(), x.data(), false);
+  record("cumsum", y, {x}, [=] { add_sums(grad_of(x), grad_of(y), true); });
   return y;
 }
 

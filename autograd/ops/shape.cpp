@@ -110,20 +110,11 @@ namespace {
 template <class F>
 Tensor triangle(const char* op, const Tensor& x, const F& keeps) {
   check(x.rank() >= 2, op, ": needs at least two axes, got ", x);
-  Tensor y = tape().create(x.shape());
-  const auto each = [=](const auto& f) {
-    const auto rows = static_cast<std::size_t>(x.size(-2)), cols = x.cols();
-    for (std::size_t i = 0; i < x.rows(); ++i)
-      for (std::size_t j = 0; j < cols; ++j)
-        f(i * cols + j, keeps(static_cast<std::int64_t>(i % rows), static_cast<std::int64_t>(j)));
-  };
-  each([&](std::size_t i, bool kept) { y.data()[i] = kept ? x.data()[i] : 0; });
-  record(op, y, {x}, [=] {
-    real* const dx = grad_of(x);
-    const real* const dy = grad_of(y);
-    each([&](std::size_t i, bool kept) { dx[i] += kept ? dy[i] : 0; });
-  });
-  return y;
+  const Tensor mask = tape().create({x.size(-2), x.size(-1)});
+  real* at = mask.data();
+  for (std::int64_t row = 0; row < x.size(-2); ++row)
+    for (std::int64_t col = 0; col < x.size(-1); ++col) *at++ = static_cast<real>(keeps(row, col));
+  return where(mask, x, 0);
 }
 
 }  // namespace
