@@ -159,6 +159,17 @@ BOOST_AUTO_TEST_CASE(files_are_short_and_explain_themselves) {
   BOOST_CHECK_LE(lines_of(read(kRoot / "docs/performance.md")).size(), 100u);
 }
 
+// To be copied, one by one: short, of public headers alone, and listed.
+BOOST_AUTO_TEST_CASE(small_programs_stand_alone) {
+  const std::string listed = read(kRoot / "docs/small-programs.md");
+  for (const fs::path& path : files_of({"examples/small"}, {".h", ".cpp"})) {
+    const std::string text = read(path), name = path.stem();
+    BOOST_CHECK_MESSAGE(lines_of(text).size() < 130, path << " has " << lines_of(text).size() << " lines");
+    BOOST_CHECK_MESSAGE(text.find("#include \"") == std::string::npos, path << " includes what a copy would lack");
+    BOOST_CHECK_MESSAGE(listed.find("[`" + name + "`]") != std::string::npos, "docs/small-programs.md lacks " << name);
+  }
+}
+
 // The library stays small, and our own kernels and products a small part of it. AMX, which can be left out, and the
 // binding of OpenBLAS are not counted among them.
 BOOST_AUTO_TEST_CASE(rooms_keep_their_sizes) {
@@ -171,7 +182,8 @@ BOOST_AUTO_TEST_CASE(rooms_keep_their_sizes) {
     if (folder == "autograd/blas" && !name.starts_with("amx") && !name.starts_with("openblas")) fast += lines;
   }
   BOOST_CHECK_LT(library, 12000u);
-  BOOST_CHECK_MESSAGE(fast * 100 <= library * 18, "kernels and products have " << fast << " of " << library << " lines");
+  BOOST_CHECK_MESSAGE(fast * 100 <= library * 18,
+                      "kernels and products have " << fast << " of " << library << " lines");
 }
 
 // Both precisions link into one program: every name says which one it is of.

@@ -1,0 +1,53 @@
+// Drives the training of a small program (examples/small) for its twin in PyTorch (tests/oracle/small): the program's
+// own source, included here, as its name SEPPO_SMALL_PROGRAM says.
+//
+//   small_NAME_PRECISION FILE N    saves the parameters at the start into FILE (of a second Parameters, `critic`, into
+//                                  FILE.critic), then prints the losses of N steps, one a line
+//   small_NAME_PRECISION           for each line of standard input, a number of steps, runs as many on batches drawn
+//                                  before and prints the milliseconds of one
+#define main run_program
+#include SEPPO_SMALL_PROGRAM
+#undef main
+
+#include <seppo/nn/io/checkpoint.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+namespace {
+
+template <class T>
+void save(const std::string& start, const T& training) {
+  save_checkpoint(start, training.parameters, {});
+  if constexpr (requires { training.critic; }) save_checkpoint(start + ".critic", training.critic, {});
+}
+
+void print_losses(const std::string& start, int steps) {
+  Training training;
+  save(start, training);
+  for (int i = 0; i < steps; ++i) std::printf("%.17g\n", training.step(training.draw()));
+}
+
+void print_times() {
+  Training training;
+  std::vector<Batch> batches;
+  for (int i = 0; i < 8; ++i) batches.push_back(training.draw());
+  std::size_t n = 0;
+  for (int steps; std::cin >> steps;) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < steps; ++i) training.step(batches[n++ % batches.size()]);
+    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
+    std::cout << time.count() / steps << std::endl;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 3)
+    print_losses(argv[1], std::atoi(argv[2]));
+  else
+    print_times();
+}
