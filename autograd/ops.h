@@ -124,7 +124,8 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 // labels that the result lacks. Two operands; each label at most once in each (no diagonals).
 Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b);
 
-enum class Activation { none, relu, gelu };
+// Of linear maps; the last two, swiglu and geglu, are those of gated networks, silu(a) b and gelu(a) b (FeedForward).
+enum class Activation { none, relu, gelu, gelu_tanh, silu, swiglu, geglu };
 // y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
 // linear(gelu(x), weight, bias) in less memory: gelu(x) is not kept but recomputed by backward.
@@ -186,15 +187,37 @@ using Offsets = List<int>;
 struct AttentionOptions {
   Mask mask = Mask::none();
   double dropout = 0;  // of the weights, like dropout(); in train mode only
+  // Added to the scores: [queries, keys], [heads, queries, keys] or [sequences, heads, queries, keys], where sequences
+  // and heads may be 1; each sequence takes the first rows and columns of its matrix. -inf forbids a key. With a
+  // gradient, backward runs on one thread.
+  Tensor bias = {};
+  // ALiBi (Press et al. 2021): -slopes[head] |position of the query - key| is added to the scores. The keys of a
+  // sequence have the positions 0, 1, 2 ..., its query i has i + keys - queries, unless `positions`, one for each row
+  // of Q, says otherwise.
+  std::span<const real> slopes = {};
+  std::span<const int> positions = {};
 };
-// softmax(Q K^T / sqrt(d / heads)) V for each sequence and head (Vaswani et al. 2017, 3.2).
-// Q [q_rows, d], K and V [k_rows, d]: sequences one after another, heads side by side in the columns.
+// softmax(Q K^T / sqrt(width) + bias) V for each sequence and head (Vaswani et al. 2017, 3.2).
+// Q [q_rows, n_heads width], K [k_rows, n_kv_heads width], V [k_rows, n_kv_heads v_width] -> [q_rows, n_heads v_width]:
+// sequences one after another, heads side by side in the columns. As many heads in K and V as in Q, or fewer, each
+// shared by n_heads / n_kv_heads neighbouring ones of Q (grouped queries, Ainslie et al. 2023).
 // Long sequences take memory for their rows, not for (query, key) pairs; only short ones, of up to 300 elements a
 // head, keep their weights. AttentionRecorder (tools) shows the weights.
 Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets,
                  Offsets k_offsets, const AttentionOptions& options = {});
-// The same for rectangular batches: Q [sequences, queries, d], K and V [sequences, keys, d].
+// The same for rectangular batches: Q [sequences, queries, columns], K and V [sequences, keys, columns].
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads, const AttentionOptions& options = {});
+
+// Rotary positions (Su et al. 2021): turns pair i of each head's columns by the angle of the row's position,
+// (a, b) -> (a cos - b sin, a sin + b cos), so that the product of two rows depends on the distance of their positions.
+enum class RotaryPairs {
+  interleaved,  // columns 2i and 2i + 1: the paper, llama2.c
+  halves        // columns i and i + width / 2: Hugging Face's LLaMA
+};
+// x [rows, n_heads width] -> the same shape; row r has position positions[r]. The table [positions, width] has the
+// cosine of pair i's angle in column 2i, its sine in column 2i + 1 (PositionalEncoding makes it); no gradient.
+Tensor rotary(const Columns& x, int n_heads, const Tensor& table, std::span<const int> positions,
+              RotaryPairs pairs = RotaryPairs::interleaved);
 
 // ---- indices -------------------------------------------------------------------------------------
 

@@ -59,7 +59,8 @@ struct Predictor {
   // Its parts.
   seppo::Tensor embed(const seppo::Tensor& x) const { return input(input_dropout(x)); }  // [rows, d_model]
   seppo::Tensor encode(const seppo::Tensor& x, seppo::Offsets rows) const {
-    return encoder(positions(x, rows), rows);
+    return encoder(positions(x, rows), rows, seppo::Mask::none(), nullptr,
+                   positions.for_attention(positions.ids(rows)));
   }  // [rows, d_model]
   seppo::Tensor classify(const seppo::Tensor& x) const { return output(output_network ? (*output_network)(x) : x); }
 
@@ -147,7 +148,7 @@ inline Predictor::Predictor(const seppo::Scope& s, const PredictorConfig& c)
     : config(seppo::check_config("predictor", c)),
       input_dropout(c.input_dropout),
       input(s / "input", c.features, c.layer.d_model, {.bias = c.layer.bias, .init = seppo::init_xavier_uniform(0.5)}),
-      positions(s / "positions", c.positions, c.max_length, c.layer.d_model),
+      positions(s / "positions", c.positions, c.max_length, c.layer.d_model, {.n_heads = c.layer.n_heads}),
       encoder(s / "encoder", c.n_layers, c.layer),
       output_network(c.output_network ? std::optional<OutputNetwork>(std::in_place, s / "output", c.layer)
                                       : std::nullopt),

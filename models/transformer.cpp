@@ -23,7 +23,8 @@ Transformer::Transformer(const Scope& s, const TransformerConfig& c)
     : config(check_config("transformer", c)),
       src_embedding(make_embedding(s / (c.share_embeddings ? "embedding" : "src_embedding"), c.src_vocabulary, c)),
       tgt_embedding(c.share_embeddings ? src_embedding : make_embedding(s / "tgt_embedding", c.tgt_vocabulary, c)),
-      positions(s / "positions", c.positions, c.max_length, c.layer.d_model),
+      positions(s / "positions", c.positions, c.max_length, c.layer.d_model,
+                {.n_heads = c.layer.n_heads, .theta = c.rope_theta}),
       embedding_dropout(c.layer.dropout),
       encoder(s / "encoder", c.enc_layers, c.layer),
       decoder(s / "decoder", c.dec_layers, c.layer) {
@@ -31,26 +32,29 @@ Transformer::Transformer(const Scope& s, const TransformerConfig& c)
     output.emplace(s / "output", c.layer.d_model, c.tgt_vocabulary, LinearOptions{.bias = c.layer.bias});
 }
 
-Tensor Transformer::embed(const Embedding& table, const Ragged& tokens, std::span<const int> first) const {
+Tensor Transformer::embed(const Embedding& table, const Ragged& tokens, std::span<const int> position_ids) const {
   const real scale = config.scale_embeddings ? static_cast<real>(std::sqrt(config.layer.d_model)) : real{1};
-  const auto ids = positions.ids(tokens.offsets, first);
-  return embedding_dropout(
-      table(tokens.tokens, {.scale = scale, .positions = positions.table, .position_ids = ids}));  // [rows, d_model]
+  if (position_ids.empty()) position_ids = positions.ids(tokens.offsets);
+  return embedding_dropout(table(
+      tokens.tokens, {.scale = scale, .positions = positions.table, .position_ids = position_ids}));  // [rows, d_model]
 }
 
-Tensor Transformer::encode(const Ragged& src) const { return encoder(embed(src_embedding, src), src.offsets); }
+Tensor Transformer::encode(const Ragged& src) const {
+  const auto ids = positions.ids(src.offsets);
+  return encoder(embed(src_embedding, src, ids), src.offsets, Mask::none(), nullptr, positions.for_attention(ids));
+}
 
 Tensor Transformer::decode(const Ragged& tgt, const Tensor& memory, Offsets memory_rows, KeyValueCache* cache) const {
-  const std::span<const int> first = cache ? cache->extend(tgt.offsets) : std::span<const int>();
-  const Tensor x = embed(tgt_embedding, tgt, first);                     // [rows, d_model]
-  const Tensor y = decoder(x, tgt.offsets, memory, memory_rows, cache);  // [rows, d_model]
-  return output ? (*output)(y) : tgt_embedding.as_linear(y);             // [rows, tgt_vocabulary]
+  const auto ids = positions.ids(tgt.offsets, cache ? cache->extend(tgt.offsets) : std::span<const int>());
+  const Tensor y = decoder(embed(tgt_embedding, tgt, ids), tgt.offsets, memory, memory_rows, cache,
+                           positions.for_attention(ids));     // [rows, d_model]
+  return output ? (*output)(y) : tgt_embedding.as_linear(y);  // [rows, tgt_vocabulary]
 }
 
 KeyValueCache Transformer::make_cache(std::size_t sources, int max_length) const {
   check<ArgumentError>(max_length > 0 && max_length <= config.max_length, "decode: max_length ", max_length,
                        " is not in 1..", config.max_length, ", the model's own");
-  return {decoder.layers.size(), sources, max_length, config.layer.d_model};
+  return {decoder.layers.size(), sources, max_length, config.layer.kv_width()};
 }
 
 }  // namespace seppo::inline SEPPO_ABI

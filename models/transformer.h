@@ -24,6 +24,7 @@ struct TransformerConfig {
   bool share_embeddings = false;  // one table for source and target; the vocabularies must be equal
   bool tie_output = false;        // the output layer's weight is the target embedding, without bias
   bool scale_embeddings = true;   // multiply embeddings by sqrt(d_model), drawn from N(0, 1 / d_model)
+  double rope_theta = 10000;
 
   void fields(ConfigVisitor& v) {
     v("src_vocabulary", src_vocabulary, {1, 1 << 30});
@@ -36,6 +37,7 @@ struct TransformerConfig {
     v("share_embeddings", share_embeddings, "one embedding table for source and target");
     v("tie_output", tie_output, "the output layer's weight is the target embedding");
     v("scale_embeddings", scale_embeddings, "multiply embeddings by sqrt(d_model)");
+    v.added()("rope_theta", rope_theta, {1, 1e12}, "base of the wavelengths of rotary positions");
   }
   void validate() const;
 };
@@ -52,8 +54,8 @@ struct Transformer {
   Tensor decode(const Ragged& tgt, const Tensor& memory, Offsets memory_rows, KeyValueCache* cache = nullptr) const;
   Tensor logits(const Ragged& src, const Ragged& tgt) const { return decode(tgt, encode(src), src.offsets); }
 
-  // Dropout(scale * embedding + position): [rows, d_model]. Sequence s begins at position first[s], or 0.
-  Tensor embed(const Embedding& table, const Ragged& tokens, std::span<const int> first = {}) const;
+  // Dropout(scale * embedding + position): [rows, d_model]. Rows have these positions, or 0, 1, 2 ... in each sequence.
+  Tensor embed(const Embedding& table, const Ragged& tokens, std::span<const int> position_ids = {}) const;
 
   // An empty cache for one target of each source, none longer than max_length.
   KeyValueCache make_cache(std::size_t sources, int max_length) const;

@@ -24,7 +24,11 @@ inline std::span<const char* const> enum_names(Norm) {
   return kNames;
 }
 inline std::span<const char* const> enum_names(Activation) {
-  static constexpr const char* kNames[] = {"none", "relu", "gelu"};
+  static constexpr const char* kNames[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"};
+  return kNames;
+}
+inline std::span<const char* const> enum_names(NormKind) {
+  static constexpr const char* kNames[] = {"layer", "rms"};
   return kNames;
 }
 
@@ -39,6 +43,8 @@ struct LayerConfig {
   Activation activation = Activation::relu;
   bool bias = true;
   double eps = 1e-5;
+  int n_kv_heads = 0;
+  NormKind norm_kind = NormKind::layer;
 
   void fields(ConfigVisitor& v) {
     v("d_model", d_model, {1, 65536}, "width of the model");
@@ -50,21 +56,37 @@ struct LayerConfig {
     v("activation", activation, "activation of the feed-forward networks");
     v("bias", bias, "biases in linear maps and layer norms");
     v("eps", eps, {0, 1}, "added to the variance by layer norms");
+    v.added()("n_kv_heads", n_kv_heads, {0, 65536}, "heads of keys and values; they divide n_heads, 0 for as many");
+    v.added()("norm_kind", norm_kind, "layer norm, or RMS norm");
   }
-  // The heads divide the width.
+  // The heads divide the width, those of keys and values the heads.
   void validate() const {
     check<ArgumentError>(n_heads > 0 && d_model % n_heads == 0, "layer: d_model ", d_model,
                          " is not a multiple of n_heads ", n_heads);
+    check<ArgumentError>(n_kv_heads == 0 || n_heads % n_kv_heads == 0, "layer: n_heads ", n_heads,
+                         " is not a multiple of n_kv_heads ", n_kv_heads);
   }
+  // Columns of keys, and of values.
+  int kv_width() const { return n_kv_heads == 0 ? d_model : d_model / n_heads * n_kv_heads; }
+
+  // Of the modules of a layer.
+  MultiHeadAttentionOptions attention() const {
+    return {.dropout = attention_dropout, .bias = bias, .n_kv_heads = n_kv_heads};
+  }
+  FeedForwardOptions feed_forward() const { return {.activation = activation, .bias = bias}; }
+  LayerNormOptions layer_norm() const { return {.eps = eps, .bias = bias, .kind = norm_kind}; }
 };
 
 // "Add & Norm": the residual connection around a sublayer, and its layer norm. The sublayer is any x -> y of equal
 // shapes. `options` are the op's: set options.dropout_after for Dropout(LayerNorm(x + sublayer(x))); post-norm only.
 struct AddNorm {
   AddNorm(const Scope& s, const LayerConfig& c)
-      : norm(s, c.d_model, {.eps = c.eps, .bias = c.bias}),
+      : norm(s, c.d_model, c.layer_norm()),
         order(c.norm),
-        options{.eps = c.eps, .dropout_before = c.dropout, .dropout_after = 0} {}
+        options{.eps = c.eps,
+                .dropout_before = c.dropout,
+                .dropout_after = 0,
+                .is_centred = c.norm_kind == NormKind::layer} {}
 
   template <class Sublayer>
   Tensor operator()(const Tensor& x, const Sublayer& sublayer) const {  // [rows, d_model]
@@ -85,16 +107,17 @@ struct AddNorm {
 // With Mask::causal(), also the layer of a decoder-only model.
 struct EncoderLayer {
   EncoderLayer(const Scope& s, const LayerConfig& c)
-      : self_attn(s / "self_attn", c.d_model, c.n_heads, {.dropout = c.attention_dropout, .bias = c.bias}),
-        ffn(s / "ffn", c.d_model, c.d_ff, {.activation = c.activation, .bias = c.bias}),
+      : self_attn(s / "self_attn", c.d_model, c.n_heads, c.attention()),
+        ffn(s / "ffn", c.d_model, c.d_ff, c.feed_forward()),
         add_norm_1(s / "norm1", c),
         add_norm_2(s / "norm2", c),
         name(s.region()) {}
 
   // All tensors are [rows, d_model].
-  Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), LayerCache cache = {}) const {
+  Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), LayerCache cache = {},
+                    const AttentionPositions& positions = {}) const {
     const Region here(name);
-    const Tensor a = add_norm_1(x, [&](const Tensor& z) { return self_attn(z, rows, mask, cache); });
+    const Tensor a = add_norm_1(x, [&](const Tensor& z) { return self_attn(z, rows, mask, cache, positions); });
     return here(add_norm_2(a, ffn));
   }
 
@@ -107,19 +130,20 @@ struct EncoderLayer {
 // Masked self-attention over the target, then attention over the encoder's output ("memory").
 struct DecoderLayer {
   DecoderLayer(const Scope& s, const LayerConfig& c)
-      : self_attn(s / "self_attn", c.d_model, c.n_heads, {.dropout = c.attention_dropout, .bias = c.bias}),
-        cross_attn(s / "cross_attn", c.d_model, c.n_heads, {.dropout = c.attention_dropout, .bias = c.bias}),
-        ffn(s / "ffn", c.d_model, c.d_ff, {.activation = c.activation, .bias = c.bias}),
+      : self_attn(s / "self_attn", c.d_model, c.n_heads, c.attention()),
+        cross_attn(s / "cross_attn", c.d_model, c.n_heads, c.attention()),
+        ffn(s / "ffn", c.d_model, c.d_ff, c.feed_forward()),
         add_norm_1(s / "norm1", c),
         add_norm_2(s / "norm2", c),
         add_norm_3(s / "norm3", c),
         name(s.region()) {}
 
   // All tensors are [rows, d_model], the memory is [memory_rows, d_model].
-  Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows,
-                    LayerCache cache = {}) const {
+  Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows, LayerCache cache = {},
+                    const AttentionPositions& positions = {}) const {
     const Region here(name);
-    const Tensor a = add_norm_1(x, [&](const Tensor& z) { return self_attn(z, rows, Mask::causal(), cache); });
+    const auto attend = [&](const Tensor& z) { return self_attn(z, rows, Mask::causal(), cache, positions); };
+    const Tensor a = add_norm_1(x, attend);
     const Tensor b = add_norm_2(a, [&](const Tensor& z) { return cross_attn(z, rows, memory, memory_rows, cache); });
     return here(add_norm_3(b, ffn));
   }
@@ -130,42 +154,38 @@ struct DecoderLayer {
   RegionName name;
 };
 
-// A stack of encoder layers; with pre-norm, a last layer norm on top.
-struct Encoder {
-  Encoder(const Scope& s, int n_layers, const LayerConfig& c) : name(s.region()) {
+// A stack of layers; with pre-norm, a last norm on top.
+template <class Layer>
+struct Stack {
+  Stack(const Scope& s, int n_layers, const LayerConfig& c) : name(s.region()) {
     for (int i = 0; i < n_layers; ++i) layers.emplace_back(s / i, c);
-    if (c.norm == Norm::pre) norm.emplace(s / "norm", c.d_model, LayerNormOptions{.eps = c.eps, .bias = c.bias});
+    if (c.norm == Norm::pre) norm.emplace(s / "norm", c.d_model, c.layer_norm());
   }
 
-  Tensor operator()(Tensor x, Offsets rows, const Mask& mask = Mask::none(), KeyValueCache* cache = nullptr) const {
-    const Region here(name);
-    for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i](x, rows, mask, {cache, i});  // [rows, d_model]
-    return here(norm ? (*norm)(x) : x);
+  // An Encoder. x and the result are [rows, d_model].
+  Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), KeyValueCache* cache = nullptr,
+                    const AttentionPositions& positions = {}) const {
+    return apply(x, cache, positions, rows, mask);
+  }
+  // A Decoder; memory [memory_rows, d_model].
+  Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows,
+                    KeyValueCache* cache = nullptr, const AttentionPositions& positions = {}) const {
+    return apply(x, cache, positions, rows, memory, memory_rows);
   }
 
-  std::vector<EncoderLayer> layers;
+  std::vector<Layer> layers;
   std::optional<LayerNorm> norm;
   RegionName name;
-};
 
-// A stack of decoder layers; with pre-norm, a last layer norm on top.
-struct Decoder {
-  Decoder(const Scope& s, int n_layers, const LayerConfig& c) : name(s.region()) {
-    for (int i = 0; i < n_layers; ++i) layers.emplace_back(s / i, c);
-    if (c.norm == Norm::pre) norm.emplace(s / "norm", c.d_model, LayerNormOptions{.eps = c.eps, .bias = c.bias});
-  }
-
-  Tensor operator()(Tensor x, Offsets rows, const Tensor& memory, Offsets memory_rows,
-                    KeyValueCache* cache = nullptr) const {
+ private:
+  template <class... Inputs>
+  Tensor apply(Tensor x, KeyValueCache* cache, const AttentionPositions& positions, const Inputs&... inputs) const {
     const Region here(name);
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      x = layers[i](x, rows, memory, memory_rows, {cache, i});  // [rows, d_model]
+    for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i](x, inputs..., {cache, i}, positions);
     return here(norm ? (*norm)(x) : x);
   }
-
-  std::vector<DecoderLayer> layers;
-  std::optional<LayerNorm> norm;
-  RegionName name;
 };
+using Encoder = Stack<EncoderLayer>;
+using Decoder = Stack<DecoderLayer>;
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -141,8 +141,9 @@ void read_fields(const json& object, Fields fields) {
   check<FormatError>(object.is_object(), "config: ", shown(object), " is not an object");
   std::set<std::string, std::less<>> known;
   Visit reader([&](const Field& field) {
-    check<FormatError>(object.contains(field.name), "config: '", field.name, "' is missing");
     known.insert(field.name);
+    if (field.is_added && !object.contains(field.name)) return;
+    check<FormatError>(object.contains(field.name), "config: '", field.name, "' is missing");
     set_value(field, object[field.name]);
   });
   fields(reader);

@@ -33,6 +33,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 namespace seppo::inline SEPPO_ABI {
@@ -54,8 +55,9 @@ struct Field {
   std::variant<int*, double*, std::array<double, 2>*, bool*, std::uint64_t*, std::string*, std::filesystem::path*,
                Choice>
       value;
-  const char* help;      // one phrase; without it no option of a program, because the data determine it
-  Range range = {0, 0};  // of int, double and pairs of double
+  const char* help;       // one phrase; without it no option of a program, because the data determine it
+  Range range = {0, 0};   // of int, double and pairs of double
+  bool is_added = false;  // files of earlier versions lack it
 };
 
 // What fields() is called with.
@@ -70,20 +72,31 @@ class ConfigVisitor {
   template <class T>
   requires kHasRange<T>
   void operator()(const char* name, T& value, Range range, const char* help = nullptr) {
-    field({name, &value, help, range});
+    field({name, &value, help, range, std::exchange(is_added_, false)});
   }
   template <class T>
   requires(!kHasRange<T>) void operator()(const char* name, T& value, const char* help = nullptr) {
     if constexpr (std::is_enum_v<T>)
       field({name,
              Choice{static_cast<int>(value), [&value](int chosen) { value = static_cast<T>(chosen); }, enum_names(T{})},
-             help});
+             help,
+             {0, 0},
+             std::exchange(is_added_, false)});
     else
-      field({name, &value, help});
+      field({name, &value, help, {0, 0}, std::exchange(is_added_, false)});
+  }
+
+  // v.added()("name", ...): a field that files of earlier versions lack; reading them leaves it as it is.
+  ConfigVisitor& added() {
+    is_added_ = true;
+    return *this;
   }
 
  protected:
   virtual void field(const Field& field) = 0;
+
+ private:
+  bool is_added_ = false;
 };
 
 namespace detail {
@@ -102,7 +115,8 @@ Json to_json_object(Config config) {
 }
 
 // The reverse. What the config does not list as a field keeps the value it has in `config`. Throws FormatError naming
-// the key if a field is missing, of another type or out of range, or if a key is not a field.
+// the key if a field is missing that was not added() later, of another type or out of range, or if a key is not a
+// field.
 template <class Config>
 Config from_json_object(const nlohmann::json& object, Config config = {}) {
   detail::read_fields(object, [&](ConfigVisitor& v) { config.fields(v); });

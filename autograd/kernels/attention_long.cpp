@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
@@ -76,22 +77,28 @@ HWY_INLINE const real* pack(real*& memory, const real* data, std::size_t ld, std
   return to;
 }
 
-// out[queries, keys] = rows times the transpose of the tile's of `keys`
-void times_keys(real* out, const real* rows, std::size_t ldr, const real* keys, std::size_t ldk, const AttentionHead& h,
+// out[queries, keys] = rows[queries, width] times the transpose of the tile's of `keys`
+void times_keys(real* out, const real* rows, std::size_t ldr, const real* keys, std::size_t ldk, std::size_t width,
                 const Tile& t) {
-  gemm(Trans::no, Trans::yes, t.queries, t.keys, h.width, rows, ldr, keys + t.key * ldk, ldk, 0, out, t.ld());
+  gemm(Trans::no, Trans::yes, t.queries, t.keys, width, rows, ldr, keys + t.key * ldk, ldk, 0, out, t.ld());
 }
 
 // out[queries, width] = beta out + weights times the tile's rows
 void times_rows(real* out, std::size_t ldo, real beta, const real* weights, const real* rows, std::size_t ldr,
-                const AttentionHead& h, const Tile& t) {
-  gemm(Trans::no, Trans::no, t.queries, h.width, t.keys, weights, t.ld(), rows + t.key * ldr, ldr, beta, out, ldo);
+                std::size_t width, const Tile& t) {
+  gemm(Trans::no, Trans::no, t.queries, width, t.keys, weights, t.ld(), rows + t.key * ldr, ldr, beta, out, ldo);
 }
 
 // The gradient of the tile's keys, or values, with rows ld apart: += weights^T rows[queries, width]
-void add_to_keys(real* gradient, std::size_t ld, const real* weights, const real* rows, const AttentionHead& h,
+void add_to_keys(real* gradient, std::size_t ld, const real* weights, const real* rows, std::size_t width,
                  const Tile& t) {
-  gemm(Trans::yes, Trans::no, t.keys, h.width, t.queries, weights, t.ld(), rows, h.width, 1, gradient + t.key * ld, ld);
+  gemm(Trans::yes, Trans::no, t.keys, width, t.queries, weights, t.ld(), rows, width, 1, gradient + t.key * ld, ld);
+}
+
+// Adds the bias of query i to the first `count` products of a tile's row, which are still to be scaled.
+void add_bias(real* row, const AttentionHead& h, const Tile& t, std::size_t i, std::size_t count) {
+  if (!h.has_bias()) return;
+  for (std::size_t j = 0; j < count; ++j) row[j] += h.bias_of(i, t.key + j) / h.scale;
 }
 
 // Prefetches a row that will soon be read or added to: while exponentials are computed, memory is idle.
@@ -103,14 +110,14 @@ HWY_INLINE void fetch_row(const real* data, std::size_t ld, std::size_t i, std::
 HWY_INLINE void fetch_inputs(const AttentionHead& h, std::size_t i) {
   fetch_row(h.q, h.ldq, i, h.queries, h.width);
   fetch_row(h.k, h.ldk, i, h.valid_keys, h.width);
-  fetch_row(h.v, h.ldv, i, h.valid_keys, h.width);
-  fetch_row(h.dout, h.ldo, i, h.queries, h.width);
+  fetch_row(h.v, h.ldv, i, h.valid_keys, h.v_width);
+  fetch_row(h.dout, h.ldo, i, h.queries, h.v_width);
 }
 
 HWY_INLINE void fetch_gradients(const AttentionHead& h, const Tile& t, std::size_t r) {
   fetch_row(h.dq, h.ldq, t.query + r, h.queries, h.width);
   fetch_row(h.dk, h.ldk, t.key + r, h.valid_keys, h.width);
-  fetch_row(h.dv, h.ldv, t.key + r, h.valid_keys, h.width);
+  fetch_row(h.dv, h.ldv, t.key + r, h.valid_keys, h.v_width);
 }
 
 // row = exp(scale (row - top)) for the allowed among the first `count` of n, else 0; returns the sum.
@@ -169,8 +176,8 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
                     real* scratch) {
   real *const tile = scratch, *memory = scratch + tile_elements(h);
   const bool is_few = h.queries < kFewQueries;
-  const real* const v = is_few ? h.v : pack(memory, h.v, h.ldv, h.valid_keys, h.width);
-  const std::size_t ldv = is_few ? h.ldv : h.width;
+  const real* const v = is_few ? h.v : pack(memory, h.v, h.ldv, h.valid_keys, h.v_width);
+  const std::size_t ldv = is_few ? h.ldv : h.v_width;
   RowDropout drop(dropout, h);
   for (std::size_t query = 0; query < h.queries; query += kSide) {
     const std::size_t queries = std::min(kSide, h.queries - query);
@@ -179,30 +186,33 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
     for_each_tile(h, query, queries, [&](const Tile& t) {
       real* const out = h.out + t.query * h.ldo;
       const bool is_first = t.key == 0;  // of these queries
-      times_keys(tile, h.q + t.query * h.ldq, h.ldq, h.k, h.ldk, h, t);
+      times_keys(tile, h.q + t.query * h.ldq, h.ldq, h.k, h.ldk, h.width, t);
       for (std::size_t r = 0; r < t.queries; ++r) {
         const std::size_t i = t.query + r, at = i - query;
         real* const row = tile + r * t.ld();
         const std::uint8_t* const allowed = allowed_row(h, t, i);
         const std::size_t count = attended(h, t, i);
-        fetch_row(h.out, h.ldo, i, h.queries, h.width);
+        fetch_row(h.out, h.ldo, i, h.queries, h.v_width);
         fetch_inputs(next, i);
+        add_bias(row, h, t, i, count);
         const real before = top[at];
         top[at] = std::max(before, max_allowed(row, allowed, count));
         const real fade = is_first ? real{0} : std::exp(h.scale * (before - top[at]));
         sum[at] = sum[at] * fade + exp_allowed(row, allowed, count, t.keys, h.scale, top[at]);
-        if (!is_first && fade != 1) scale_row(out + r * h.ldo, fade, h.width);
+        if (!is_first && fade != 1) scale_row(out + r * h.ldo, fade, h.v_width);
         if (const real* const factors = drop.draw(t, i)) multiply_row(row, row, factors, t.keys);
       }
-      times_rows(out, h.ldo, is_first ? 0 : 1, tile, v, ldv, h, t);
+      times_rows(out, h.ldo, is_first ? 0 : 1, tile, v, ldv, h.v_width, t);
     });
     for (std::size_t r = 0; r < queries; ++r) {
       real* const out = h.out + (query + r) * h.ldo;
-      log_sums[query + r] = h.scale * top[r] + std::log(sum[r]);
-      if (sum[r] == 0)
-        std::fill_n(out, h.width, real{0});
-      else
-        scale_row(out, 1 / sum[r], h.width);
+      if (sum[r] == 0) {  // nothing to attend: weights of zero in backward too
+        log_sums[query + r] = std::numeric_limits<real>::infinity();
+        std::fill_n(out, h.v_width, real{0});
+      } else {
+        log_sums[query + r] = h.scale * top[r] + std::log(sum[r]);
+        scale_row(out, 1 / sum[r], h.v_width);
+      }
     }
   }
 }
@@ -230,32 +240,37 @@ void row_backward(real* p, real* dp, const std::uint8_t* allowed, std::size_t co
 // dS = scale P (dP - rowsum(dO O)); dQ = dS K; dK = dS^T Q.
 void long_attention_backward(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout,
                              const real* log_sums, real* scratch) {
-  const std::size_t width = h.width;
+  const std::size_t width = h.width, v_width = h.v_width;
   real *const p = scratch, *const ds = scratch + tile_elements(h), *memory = ds + tile_elements(h);
   const real* const k = pack(memory, h.k, h.ldk, h.valid_keys, width);
-  const real* const v = pack(memory, h.v, h.ldv, h.valid_keys, width);
+  const real* const v = pack(memory, h.v, h.ldv, h.valid_keys, v_width);
   RowDropout drop(dropout, h);
   for (std::size_t query = 0; query < h.queries; query += kSide) {
     const std::size_t queries = std::min(kSide, h.queries - query);
     real* rows = memory;
     const real* const q = pack(rows, h.q + query * h.ldq, h.ldq, queries, width);
-    const real* const dout = pack(rows, h.dout + query * h.ldo, h.ldo, queries, width);
+    const real* const dout = pack(rows, h.dout + query * h.ldo, h.ldo, queries, v_width);
     real dots[kSide];
     for_each_tile(h, query, queries, [&](const Tile& t) {
       const std::size_t first = t.query - query;  // of the block
-      times_keys(p, q + first * width, width, k, width, h, t);
-      times_keys(ds, dout + first * width, width, v, width, h, t);
+      times_keys(p, q + first * width, width, k, width, width, t);
+      times_keys(ds, dout + first * v_width, v_width, v, v_width, v_width, t);
       for (std::size_t r = 0; r < t.queries; ++r) {
         const std::size_t i = t.query + r;
         fetch_gradients(h, t, r);
         fetch_inputs(next, i);
-        if (t.key == 0) dots[first + r] = dot_row(dout + (first + r) * width, h.out + i * h.ldo, width);
-        row_backward(p + r * t.ld(), ds + r * t.ld(), allowed_row(h, t, i), attended(h, t, i), t.keys, h.scale,
-                     log_sums[i], dots[first + r], drop.draw(t, i));
+        if (t.key == 0) dots[first + r] = dot_row(dout + (first + r) * v_width, h.out + i * h.ldo, v_width);
+        const std::size_t count = attended(h, t, i);
+        real* const ds_row = ds + r * t.ld();
+        add_bias(p + r * t.ld(), h, t, i, count);
+        row_backward(p + r * t.ld(), ds_row, allowed_row(h, t, i), count, t.keys, h.scale, log_sums[i], dots[first + r],
+                     drop.draw(t, i));
+        if (real* const db = h.dbias ? h.dbias + i * h.ldb + t.key : nullptr)
+          for (std::size_t j = 0; j < count; ++j) db[j] += ds_row[j] / h.scale;
       }
-      if (h.dv) add_to_keys(h.dv, h.ldv, p, dout + first * width, h, t);
-      if (h.dq) times_rows(h.dq + t.query * h.ldq, h.ldq, 1, ds, k, width, h, t);
-      if (h.dk) add_to_keys(h.dk, h.ldk, ds, q + first * width, h, t);
+      if (h.dv) add_to_keys(h.dv, h.ldv, p, dout + first * v_width, v_width, t);
+      if (h.dq) times_rows(h.dq + t.query * h.ldq, h.ldq, 1, ds, k, width, width, t);
+      if (h.dk) add_to_keys(h.dk, h.ldk, ds, q + first * width, width, t);
     });
   }
 }
@@ -271,7 +286,7 @@ SEPPO_KERNEL(long_attention_backward);
 
 std::size_t long_attention_scratch(const AttentionHead& head) {
   using HWY_NAMESPACE::kSide, HWY_NAMESPACE::tile_elements;  // the same for every instruction set
-  return 2 * tile_elements(head) + 2 * (head.keys + std::min(kSide, head.queries)) * head.width;
+  return 2 * tile_elements(head) + (head.keys + std::min(kSide, head.queries)) * (head.width + head.v_width);
 }
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

@@ -205,27 +205,26 @@ struct Inputs {
   Inputs(const AttentionGroup& g, Scratch& memory)
       : q(memory.matrix(g.queries, g.heads[0].width)),
         k(memory.matrix(g.keys, g.heads[0].width)),
-        v(memory.matrix(g.keys, g.heads[0].width)) {}
+        v(memory.matrix(g.keys, g.heads[0].v_width)) {}
 
   void take(const AttentionGroup& g) const {
-    const std::size_t width = g.heads[0].width;
-    gather(q, g, g.queries, width, rows_of_q);
-    gather(k, g, g.keys, width, rows_of_k);
-    gather(v, g, g.keys, width, rows_of_v);
+    gather(q, g, g.queries, g.heads[0].width, rows_of_q);
+    gather(k, g, g.keys, g.heads[0].width, rows_of_k);
+    gather(v, g, g.keys, g.heads[0].v_width, rows_of_v);
   }
 };
 
 void short_attention(const AttentionGroup& g, real* saved, real* scratch) {
-  const std::size_t nq = g.queries, nk = g.keys, width = g.heads[0].width;
+  const std::size_t nq = g.queries, nk = g.keys, width = g.heads[0].width, v_width = g.heads[0].v_width;
   Scratch kept{saved}, memory{scratch};
   const LaneMatrix p = kept.matrix(nq, nk);
   const Inputs in(g, g.keeps_inputs ? kept : memory);
-  const LaneMatrix out = memory.matrix(nq, width);
+  const LaneMatrix out = memory.matrix(nq, v_width);
   in.take(g);
   multiply(p, in.q, in.k.transposed(), nq, nk, width);
   for (std::size_t i = 0; i < nq; ++i) softmax_lanes(p, i, nk, limits(g, i), set(g.heads[0].scale));
-  multiply(out, p, in.v, nq, width, nk);
-  scatter(false, out, g, nq, width, rows_of_out);
+  multiply(out, p, in.v, nq, v_width, nk);
+  scatter(false, out, g, nq, v_width, rows_of_out);
 }
 
 // dS = scale P (dP - rowsum(P dP)), in place of dP
@@ -239,17 +238,17 @@ HWY_INLINE void softmax_backward_lanes(LaneMatrix ds, LaneMatrix p, std::size_t 
 
 // With P the weights: dV = P^T dO; dP = dO V^T; dS as above; dQ = dS K; dK = dS^T Q.
 void short_attention_backward(const AttentionGroup& g, real* saved, real* scratch) {
-  const std::size_t nq = g.queries, nk = g.keys, width = g.heads[0].width;
+  const std::size_t nq = g.queries, nk = g.keys, width = g.heads[0].width, v_width = g.heads[0].v_width;
   Scratch kept{saved}, memory{scratch};
   const LaneMatrix p = kept.matrix(nq, nk);
   const Inputs in(g, g.keeps_inputs ? kept : memory);
-  const LaneMatrix dout = memory.matrix(nq, width), ds = memory.matrix(nq, nk),
-                   result = memory.matrix(std::max(nq, nk), width);
+  const LaneMatrix dout = memory.matrix(nq, v_width), ds = memory.matrix(nq, nk),
+                   result = memory.matrix(std::max(nq, nk), std::max(width, v_width));
   if (!g.keeps_inputs) in.take(g);
-  gather(dout, g, nq, width, rows_of_dout);
-  multiply(result, p.transposed(), dout, nk, width, nq);
-  scatter(true, result, g, nk, width, rows_of_dv);
-  multiply(ds, dout, in.v.transposed(), nq, nk, width);
+  gather(dout, g, nq, v_width, rows_of_dout);
+  multiply(result, p.transposed(), dout, nk, v_width, nq);
+  scatter(true, result, g, nk, v_width, rows_of_dv);
+  multiply(ds, dout, in.v.transposed(), nq, nk, v_width);
   for (std::size_t i = 0; i < nq; ++i) softmax_backward_lanes(ds, p, i, nk, set(g.heads[0].scale));
   multiply(result, ds, in.k, nq, width, nk);
   scatter(true, result, g, nq, width, rows_of_dq);
@@ -268,7 +267,8 @@ SEPPO_KERNEL(short_attention);
 SEPPO_KERNEL(short_attention_backward);
 
 std::size_t short_attention_inputs(const AttentionGroup& g) {
-  return (g.queries + 2 * g.keys) * g.heads[0].width * attention_group_size();
+  const AttentionHead& h = g.heads[0];
+  return ((g.queries + g.keys) * h.width + g.keys * h.v_width) * attention_group_size();
 }
 
 std::size_t short_attention_saved(const AttentionGroup& g) {
@@ -276,7 +276,8 @@ std::size_t short_attention_saved(const AttentionGroup& g) {
 }
 
 std::size_t short_attention_scratch(const AttentionGroup& g) {
-  return ((2 * g.queries + g.keys) * g.heads[0].width + g.queries * g.keys) * attention_group_size() +
+  const std::size_t width = std::max(g.heads[0].width, g.heads[0].v_width);
+  return ((2 * g.queries + g.keys) * width + g.queries * g.keys) * attention_group_size() +
          (g.keeps_inputs ? 0 : short_attention_inputs(g));
 }
 }  // namespace seppo::inline SEPPO_ABI::kernels

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 namespace seppo::inline SEPPO_ABI::kernels {
 
@@ -132,7 +133,7 @@ extern Kernel<void(real* dx, const real* dy, const double* sums, const double* a
 
 // ---- attention ----------------------------------------------------------------------------------
 
-// One head of one sequence: out[queries, width] = softmax(scale q k^T) v, the softmax over the allowed
+// One head of one sequence: out[queries, v_width] = softmax(scale q k^T + bias) v, the softmax over the allowed
 // keys. A query that may attend nothing gives zeros. Keys from valid_keys on are never read.
 struct AttentionHead {
   const real *q, *k, *v;
@@ -140,11 +141,23 @@ struct AttentionHead {
   const real* dout;    // for backward, which adds to dq, dk and dv, with the strides of q, k and v;
   real *dq, *dk, *dv;  // any may be null
   std::size_t ldq, ldk, ldv, ldo;
-  std::size_t queries, keys, width;
+  std::size_t queries, keys, width, v_width;  // width: of q and k
   std::size_t valid_keys;
   bool causal;                  // query i may attend keys up to i + keys - queries
-  const std::uint8_t* allowed;  // [queries, keys], or null: all allowed; long sequences only
+  const std::uint8_t* allowed;  // [queries, keys], or null: all allowed; this and the rest: long sequences only
   real scale;
+  const real* bias;  // [queries, keys] with rows ldb apart, or null; its gradient likewise
+  real* dbias;
+  std::size_t ldb;
+  real slope;            // the bias is also -slope |position of the query - key|
+  const int* positions;  // of the queries; null: i + keys - queries
+
+  bool has_bias() const { return bias || slope != 0; }
+  real bias_of(std::size_t query, std::size_t key) const {
+    const real given = bias ? bias[query * ldb + key] : real{0};
+    const int position = positions ? positions[query] : static_cast<int>(query + keys - queries);
+    return given - slope * static_cast<real>(std::abs(position - static_cast<int>(key)));
+  }
 };
 
 // Short sequences: a group of heads is computed side by side, one in each lane of the vectors. `saved`

@@ -15,9 +15,10 @@ namespace {
 // Everything the kernels need of one call; lives in the arena for backward.
 struct Plan {
   Columns q, k, v;
-  std::size_t heads, width;  // of one head
+  std::size_t heads, group;    // of queries; how many of them share a head of K and V
+  std::size_t width, v_width;  // of one head
   Offsets q_offsets, k_offsets;
-  Mask mask;
+  AttentionOptions options;
   kernels::Dropping dropout;
   real* saved = nullptr;  // for backward: short_attention_saved() for each group, or the log-sums of [head, query row]
 
@@ -28,16 +29,19 @@ struct Plan {
   std::size_t most_queries() const { return longest(q_offsets); }
   std::size_t most_keys() const { return longest(k_offsets); }
 
-  // Short attention needs its rows in the L1 cache once for each lane, and heads for the lanes.
+  // Short attention needs its rows in the L1 cache once for each lane, and heads for the lanes; those that share a head
+  // of K and V must be of one group.
   bool is_short() const {
-    constexpr std::size_t kMostElements = 300;  // of a head's Q or K
-    return mask.pairs.empty() && dropout.p == 0 && std::max(most_queries(), most_keys()) * width <= kMostElements &&
-           2 * pairs() >= kernels::attention_group_size();
+    constexpr std::size_t kMostElements = 300;  // of a head's Q, K or V
+    const std::size_t lanes = kernels::attention_group_size();
+    return options.mask.pairs.empty() && !options.bias.defined() && options.slopes.empty() && dropout.p == 0 &&
+           std::max(most_queries(), most_keys()) * std::max(width, v_width) <= kMostElements && 2 * pairs() >= lanes &&
+           lanes % group == 0;
   }
   double multiplications() const {
     double total = 0;
     for (std::size_t s = 0; s < sequences(); ++s) total += static_cast<double>(queries(s) * keys(s));
-    return 2 * total * static_cast<double>(heads * width);
+    return total * static_cast<double>(heads * (width + v_width));
   }
 
  private:
@@ -54,25 +58,17 @@ class Heads {
   Heads(const Plan& plan, const Tensor& y, bool is_backward) : plan_(plan) {
     const auto at = [](const Columns& c, auto* data) { return data ? data + c.first : nullptr; };
     const auto gradient = [&](const Columns& c) { return at(c, is_backward ? grad_if_required(c.matrix) : nullptr); };
-    first_ = {.q = at(plan.q, plan.q.matrix.data()),
-              .k = at(plan.k, plan.k.matrix.data()),
-              .v = at(plan.v, plan.v.matrix.data()),
-              .out = y.data(),
-              .dout = is_backward ? grad_of(y) : nullptr,
-              .dq = gradient(plan.q),
-              .dk = gradient(plan.k),
-              .dv = gradient(plan.v),
-              .ldq = plan.q.matrix.cols(),
-              .ldk = plan.k.matrix.cols(),
-              .ldv = plan.v.matrix.cols(),
-              .ldo = y.cols(),
-              .queries = 0,
-              .keys = 0,
-              .width = plan.width,
-              .valid_keys = 0,
-              .causal = plan.mask.is_causal,
-              .allowed = nullptr,
-              .scale = static_cast<real>(1 / std::sqrt(static_cast<double>(plan.width)))};
+    kernels::AttentionHead& h = first_;
+    h.q = at(plan.q, plan.q.matrix.data()), h.dq = gradient(plan.q), h.ldq = plan.q.matrix.cols();
+    h.k = at(plan.k, plan.k.matrix.data()), h.dk = gradient(plan.k), h.ldk = plan.k.matrix.cols();
+    h.v = at(plan.v, plan.v.matrix.data()), h.dv = gradient(plan.v), h.ldv = plan.v.matrix.cols();
+    h.out = y.data(), h.dout = is_backward ? grad_of(y) : nullptr, h.ldo = y.cols();
+    h.width = plan.width, h.v_width = plan.v_width;
+    h.scale = static_cast<real>(1 / std::sqrt(static_cast<double>(plan.width)));
+    h.causal = plan.options.mask.is_causal;
+    const Tensor& bias = plan.options.bias;
+    if (!bias.defined()) return;
+    h.bias = bias.data(), h.dbias = is_backward ? grad_if_required(bias) : nullptr, h.ldb = bias.cols();
   }
 
   kernels::AttentionHead operator()(std::size_t pair) const {
@@ -83,26 +79,37 @@ class Heads {
 
   // The same, in place: copying a struct just written field by field defeats store forwarding.
   void put(kernels::AttentionHead& h, std::size_t pair) const {
-    const std::size_t s = pair / plan_.heads, column = pair % plan_.heads * plan_.width;
+    const std::size_t s = pair / plan_.heads, head = pair % plan_.heads, of_keys = head / plan_.group;
     const auto query = static_cast<std::size_t>(plan_.q_offsets[s]), key = static_cast<std::size_t>(plan_.k_offsets[s]);
+    const AttentionOptions& o = plan_.options;
     h = first_;
     const auto move = [](std::size_t elements, auto&... data) { ((data ? data += elements : data), ...); };
-    move(query * h.ldq + column, h.q, h.dq);
-    move(key * h.ldk + column, h.k, h.dk);
-    move(key * h.ldv + column, h.v, h.dv);
-    move(query * h.ldo + column, h.out, h.dout);
+    move(query * h.ldq + head * h.width, h.q, h.dq);
+    move(key * h.ldk + of_keys * h.width, h.k, h.dk);
+    move(key * h.ldv + of_keys * h.v_width, h.v, h.dv);
+    move(query * h.ldo + head * h.v_width, h.out, h.dout);
     h.queries = plan_.queries(s);
     h.keys = plan_.keys(s);
-    h.valid_keys = plan_.mask.lengths.empty() ? h.keys : static_cast<std::size_t>(plan_.mask.lengths[s]);
-    if (!plan_.mask.pairs.empty()) {
-      h.allowed = plan_.mask.pairs.data();
+    h.valid_keys = o.mask.lengths.empty() ? h.keys : static_cast<std::size_t>(o.mask.lengths[s]);
+    if (!o.mask.pairs.empty()) {
+      h.allowed = o.mask.pairs.data();
       for (std::size_t i = 0; i < s; ++i) h.allowed += plan_.queries(i) * plan_.keys(i);
     }
+    if (h.bias) move(bias_matrix(s, head) * h.ldb * static_cast<std::size_t>(o.bias.size(-2)), h.bias, h.dbias);
+    if (!o.slopes.empty()) h.slope = o.slopes[head];
+    if (!o.positions.empty()) h.positions = o.positions.data() + query;
   }
 
  private:
+  // Which of the matrices of the bias, whose leading axes are [sequences, heads], or 1 where they are shared.
+  std::size_t bias_matrix(std::size_t s, std::size_t head) const {
+    const Tensor& bias = plan_.options.bias;
+    const auto size = [&](int axis) { return bias.rank() >= -axis ? static_cast<std::size_t>(bias.size(axis)) : 1; };
+    return (size(-4) == 1 ? 0 : s * size(-3)) + (size(-3) == 1 ? 0 : head);
+  }
+
   const Plan& plan_;
-  kernels::AttentionHead first_;
+  kernels::AttentionHead first_{};
 };
 
 // Calls f(unit, memory of the thread) for n units of work, which run in parallel if there is enough to do.
@@ -149,9 +156,11 @@ std::size_t saved_elements(const Plan& plan, const Tensor& y) {
 template <class Short, class Long>
 void run(const Plan& plan, const Tensor& y, bool is_backward, Short short_pass, Long long_pass) {
   constexpr double kWorthThreads = 1e6;  // multiplications
+  const Tensor& bias = plan.options.bias;
   const bool is_parallel =
       plan.multiplications() > kWorthThreads &&
-      (!is_backward || (are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v)));
+      (!is_backward || (are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v) &&
+                        !(bias.defined() && bias.requires_grad())));
   const Heads head(plan, y, is_backward);
   if (plan.is_short()) {
     const kernels::AttentionHead first = head(0);
@@ -170,12 +179,16 @@ void run(const Plan& plan, const Tensor& y, bool is_backward, Short short_pass, 
   std::size_t scratch_size = 0;
   for (std::size_t s = 0; s < plan.sequences(); ++s)
     scratch_size = std::max(scratch_size, kernels::long_attention_scratch(head(s * plan.heads)));
-  for_each_unit(is_parallel, plan.pairs(), scratch_size, [&](std::size_t pair, real* scratch) {
-    const std::size_t s = pair / plan.heads, h = pair % plan.heads;
-    kernels::AttentionDropout dropout{plan.dropout, static_cast<std::uint32_t>(h)};
-    dropout.weights.key.sample += static_cast<std::uint32_t>(s);
-    real* const log_sums = plan.saved + h * y.rows() + static_cast<std::size_t>(plan.q_offsets[s]);
-    long_pass(head(pair), head(std::min(pair + 1, plan.pairs() - 1)), dropout, log_sums, scratch);
+  // The heads that share one of K and V add to the same gradients, one after another.
+  const std::size_t together = is_backward ? plan.group : 1;
+  for_each_unit(is_parallel, plan.pairs() / together, scratch_size, [&](std::size_t unit, real* scratch) {
+    for (std::size_t pair = unit * together; pair < (unit + 1) * together; ++pair) {
+      const std::size_t s = pair / plan.heads, h = pair % plan.heads;
+      kernels::AttentionDropout dropout{plan.dropout, static_cast<std::uint32_t>(h)};
+      dropout.weights.key.sample += static_cast<std::uint32_t>(s);
+      real* const log_sums = plan.saved + h * y.rows() + static_cast<std::size_t>(plan.q_offsets[s]);
+      long_pass(head(pair), head(std::min(pair + 1, plan.pairs() - 1)), dropout, log_sums, scratch);
+    }
   });
 }
 
@@ -201,6 +214,24 @@ void check_mask(const Mask& mask, Offsets q_offsets, Offsets k_offsets) {
         " pairs; the sequences have ", pairs, " (query, key) pairs");
 }
 
+// Leading axes that are 1 or count the sequences and the heads; rows and columns for the longest sequence.
+void check_bias(const Plan& plan) {
+  const AttentionOptions& o = plan.options;
+  if (o.bias.defined()) {
+    const int rank = o.bias.rank(), sequences = static_cast<int>(plan.sequences()),
+              heads = static_cast<int>(plan.heads);
+    check(rank >= 2 && rank <= 4 && (rank < 4 || o.bias.size(0) == 1 || o.bias.size(0) == sequences) &&
+              (rank < 3 || o.bias.size(-3) == 1 || o.bias.size(-3) == heads) &&
+              static_cast<std::size_t>(o.bias.size(-2)) >= plan.most_queries() && o.bias.cols() >= plan.most_keys(),
+          "attention: bias ", o.bias, " is not [", sequences, " or 1, ", heads, " or 1, queries, keys] for up to ",
+          plan.most_queries(), " queries and ", plan.most_keys(), " keys");
+  }
+  check(o.slopes.empty() || o.slopes.size() == plan.heads, "attention: ", o.slopes.size(), " slopes for ", plan.heads,
+        " heads");
+  check(o.positions.empty() || o.positions.size() == plan.q.matrix.rows(), "attention: ", o.positions.size(),
+        " positions for the ", plan.q.matrix.rows(), " rows of Q ", plan.q.matrix);
+}
+
 // Tells the observers that want them the weights, as a rectangle.
 void show_weights(const Plan& plan, const Tensor& y) {
   const auto wants = [](const ObserverLink* link) { return link->observer.wants_attention_weights(); };
@@ -222,9 +253,11 @@ void show_weights(const Plan& plan, const Tensor& y) {
       const std::size_t count =
           h.causal ? std::min(h.valid_keys, up_to > h.queries ? up_to - h.queries : 0) : h.valid_keys;
       kernels::scale(row, row, h.scale, count);
-      if (h.allowed)
-        for (std::size_t j = 0; j < count; ++j)
-          if (!h.allowed[i * h.keys + j]) row[j] = -std::numeric_limits<real>::infinity();
+      for (std::size_t j = 0; j < count; ++j)
+        if (h.allowed && !h.allowed[i * h.keys + j])
+          row[j] = -std::numeric_limits<real>::infinity();
+        else if (h.has_bias())
+          row[j] += h.bias_of(i, j);
       kernels::softmax_row(row, row, count, nk);
     }
   }
@@ -236,14 +269,16 @@ void show_weights(const Plan& plan, const Tensor& y) {
 
 Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets,
                  Offsets k_offsets, const AttentionOptions& options) {
-  for (const Columns& c : {q, k, v}) {
+  for (const Columns& c : {q, k, v})
     check(c.matrix.rank() == 2 && c.first >= 0 && c.count > 0 && c.first + c.count <= c.matrix.size(1),
           "attention: columns ", c.first, "..", c.first + c.count, " are not within a matrix ", c.matrix);
-    check(c.count == q.count, "attention: Q, K and V widths differ: ", q.count, ", ", k.count, ", ", v.count);
-  }
   check(k.matrix.rows() == v.matrix.rows(), "attention: K ", k.matrix, " and V ", v.matrix, " differ in rows");
   check<ArgumentError>(n_heads > 0 && q.count % n_heads == 0, "attention: width ", q.count, " is not a multiple of ",
                        n_heads, " heads");
+  const int width = q.count / n_heads, kv_heads = k.count / width;
+  check(k.count % width == 0 && n_heads % kv_heads == 0, "attention: K of width ", k.count,
+        " does not have heads of Q's width ", width, " in a number that divides its ", n_heads);
+  check(v.count % kv_heads == 0, "attention: V of width ", v.count, " does not have as many heads as K, ", kv_heads);
   check_offsets("query", q_offsets, q.matrix);
   check_offsets("key", k_offsets, k.matrix);
   check(q_offsets.size() == k_offsets.size(), "attention: ", q_offsets.size() - 1, " query sequences, ",
@@ -257,18 +292,25 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
                                                     .k = k,
                                                     .v = v,
                                                     .heads = static_cast<std::size_t>(n_heads),
-                                                    .width = static_cast<std::size_t>(q.count / n_heads),
+                                                    .group = static_cast<std::size_t>(n_heads / kv_heads),
+                                                    .width = static_cast<std::size_t>(width),
+                                                    .v_width = static_cast<std::size_t>(v.count / kv_heads),
                                                     .q_offsets = t.keep(q_offsets),
                                                     .k_offsets = t.keep(k_offsets),
-                                                    .mask = {mask.is_causal, t.keep(mask.lengths), t.keep(mask.pairs)},
+                                                    .options = options,
                                                     .dropout = dropout};
-  Tensor y = t.create({static_cast<int>(q.matrix.rows()), q.count});
+  plan->options.mask = {mask.is_causal, t.keep(mask.lengths), t.keep(mask.pairs)};
+  plan->options.slopes = t.keep(options.slopes);
+  plan->options.positions = t.keep(options.positions);
+  check_bias(*plan);
+  Tensor y = t.create({static_cast<int>(q.matrix.rows()), static_cast<int>(plan->heads * plan->v_width)});
   if (plan->pairs() == 0) return y;
   plan->saved = t.allocate<real>(saved_elements(*plan, y));
   run(*plan, y, false, kernels::short_attention, kernels::long_attention);
   show_weights(*plan, y);
-  record("attention", y, {q.matrix, k.matrix, v.matrix},
-         [=] { run(*plan, y, true, kernels::short_attention_backward, kernels::long_attention_backward); });
+  const Tensor inputs[] = {q.matrix, k.matrix, v.matrix, options.bias};
+  t.record("attention", y, {inputs, options.bias.defined() ? 4u : 3u},
+           [=] { run(*plan, y, true, kernels::short_attention_backward, kernels::long_attention_backward); });
   return y;
 }
 
@@ -282,8 +324,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads,
     for (int s = 0; s <= x.size(0); ++s) begin[s] = s * x.size(1);
     return Offsets(begin, static_cast<std::size_t>(x.size(0)) + 1);
   };
-  return reshape(attention(rows(q), rows(k), rows(v), n_heads, offsets(q), offsets(k), options),
-                 Shape{q.size(0), q.size(1), q.size(2)});
+  const Tensor y = attention(rows(q), rows(k), rows(v), n_heads, offsets(q), offsets(k), options);
+  return reshape(y, Shape{q.size(0), q.size(1), y.size(1)});
 }
 
 }  // namespace seppo::inline SEPPO_ABI

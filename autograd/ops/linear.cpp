@@ -108,6 +108,9 @@ void add_parameter_gradients(const Tensor& y, const real* x, const Tensor& weigh
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   if (activation == Activation::gelu) return gelu(linear(x, weight, bias));
+  if (activation == Activation::gelu_tanh) return gelu_tanh(linear(x, weight, bias));
+  if (activation == Activation::silu) return silu(linear(x, weight, bias));
+  check<ArgumentError>(activation < Activation::swiglu, "linear: a gated activation takes two products");
   Tensor y = linear_output("linear", x, weight, bias);
   product(y, x.data(), weight, bias);
   const auto& relu = kernels::unary().relu;

@@ -1,5 +1,5 @@
-// An op of one's own, with its backward and its check: rotary positions (Su et al. 2021), which seppo does not
-// have. docs/write-an-op.md walks through it. Linked to seppo::f64, because gradients are checked in double
+// An op of one's own, with its backward and its check: rotary positions (Su et al. 2021), a simpler rotary() than
+// seppo's. docs/write-an-op.md walks through it. Linked to seppo::f64, because gradients are checked in double
 // precision.
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/gradient_check.h>

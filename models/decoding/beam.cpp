@@ -15,14 +15,10 @@ struct Candidate {
 
 bool is_better(const Candidate& a, const Candidate& b) { return a.log_probability > b.log_probability; }
 
-// Adds the `count` likeliest continuations of a row, which itself has `log_probability`.
-void add_best(std::vector<Candidate>& candidates, int row, std::span<const real> logits, double log_probability,
+// Adds the `count` likeliest continuations of a row, whose scores become log probabilities when `base` is added.
+void add_best(std::vector<Candidate>& candidates, int row, std::span<const real> logits, double base,
               std::size_t count) {
-  const double highest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const real x : logits) sum += std::exp(static_cast<double>(x) - highest);
-  check<NumericError>(std::isfinite(sum), "beam_search: the model's scores are not finite");
-  const double base = log_probability - highest - std::log(sum);
+  check<NumericError>(std::isfinite(base), "beam_search: the model's scores are not finite");
   std::vector<Candidate> best;  // sorted
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const Candidate candidate{row, static_cast<int>(i), base + static_cast<double>(logits[i])};
@@ -70,15 +66,18 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
   for (int length = 0; length < options.max_length && !rows.empty(); ++length) {
     const TapeMark step;
     const Tensor logits = model.decode(tokens, memory, src.offsets, &cache);  // [rows, tgt_vocabulary]
+    const Tensor log_sums = logsumexp(logits, 1);
     std::vector<Hypothesis> next_rows;
     std::vector<int> parents, next_source_rows{0};
     tokens.clear();
     for (std::size_t s = 0; s < src.size(); ++s) {
       const std::size_t places = static_cast<std::size_t>(options.beam) - ended[s].size();
       std::vector<Candidate> candidates;
-      for (int r = source_rows[s]; r < source_rows[s + 1]; ++r)
-        add_best(candidates, r, logits.values().subspan(static_cast<std::size_t>(r) * logits.cols(), logits.cols()),
-                 rows[static_cast<std::size_t>(r)].log_probability, places);
+      for (int r = source_rows[s]; r < source_rows[s + 1]; ++r) {
+        const auto row = static_cast<std::size_t>(r);
+        add_best(candidates, r, logits.values().subspan(row * logits.cols(), logits.cols()),
+                 rows[row].log_probability - static_cast<double>(log_sums.values()[row]), places);
+      }
       std::stable_sort(candidates.begin(), candidates.end(), is_better);
       candidates.resize(std::min(candidates.size(), places));
       for (const Candidate& c : candidates) {

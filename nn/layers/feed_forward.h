@@ -1,7 +1,10 @@
-// FeedForward: two linear maps with an activation between them, applied to each position (Vaswani et al. 2017, 3.3).
+// FeedForward: two linear maps with an activation between them, applied to each position (Vaswani et al. 2017, 3.3);
+// or gated, down(silu(gate(x)) up(x)) for swiglu, with gelu for geglu (Shazeer 2020).
 #pragma once
 
 #include "linear.h"
+
+#include <optional>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -12,16 +15,21 @@ struct FeedForwardOptions {
 
 struct FeedForward {
   FeedForward(const Scope& s, int d_model, int d_ff, const FeedForwardOptions& options = {})
-      : up(s / "up", d_model, d_ff, {.bias = options.bias}),
+      : gate(options.activation >= Activation::swiglu
+                 ? std::optional<Linear>(std::in_place, s / "gate", d_model, d_ff, LinearOptions{.bias = options.bias})
+                 : std::nullopt),
+        up(s / "up", d_model, d_ff, {.bias = options.bias}),
         down(s / "down", d_ff, d_model, {.bias = options.bias}),
         activation(options.activation),
         name(s.region()) {}
 
   Tensor operator()(const Tensor& x) const {  // [rows, d_model]
     const Region here(name);
+    if (gate) return here(down((activation == Activation::swiglu ? silu((*gate)(x)) : gelu((*gate)(x))) * up(x)));
     return here(activation == Activation::gelu ? down.of_gelu(up(x)) : down(up(x, activation)));
   }
 
+  std::optional<Linear> gate;  // of the gated ones
   Linear up, down;
   Activation activation;
   RegionName name;

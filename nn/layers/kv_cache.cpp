@@ -35,9 +35,9 @@ void check_select(std::span<const int> parents, Offsets source_rows, Offsets old
 
 }  // namespace
 
-KeyValueCache::KeyValueCache(std::size_t layers, std::size_t sequences, int capacity, int d_model)
+KeyValueCache::KeyValueCache(std::size_t layers, std::size_t sequences, int capacity, int kv_width)
     : capacity_(static_cast<std::size_t>(capacity)),
-      width_(2 * static_cast<std::size_t>(d_model)),
+      width_(2 * static_cast<std::size_t>(kv_width)),
       lengths_(sequences),
       begins_(multiples(sequences, capacity)),
       source_rows_(multiples(sequences, 1)),
@@ -67,18 +67,27 @@ KeysValues LayerCache::append(const KeysValues& fresh) const {
   check<ArgumentError>(fresh.mask.is_causal, "attention: with a cache the mask must be causal");
   const std::vector<int>& lengths = cache->lengths_;
   const std::size_t width = cache->width_;
+  const int half = static_cast<int>(width / 2);
   real* const block = cache->self_[layer].as<real>();
-  const auto [matrix, first_column, columns] = fresh.columns;
   const auto at = [&](std::size_t s, int n) {
     return block + (s * cache->capacity_ + static_cast<std::size_t>(n)) * width;
   };
+  const auto copy = [&](const Columns& from, int row, real* to) {
+    const real* const first = from.matrix.data() + static_cast<std::size_t>(row) * from.matrix.cols() + from.first;
+    std::copy_n(first, from.count, to);
+  };
   for (std::size_t s = 0; s < lengths.size(); ++s)
-    for (int row = fresh.rows[s], n = lengths[s] - (fresh.rows[s + 1] - row); n < lengths[s]; ++row, ++n)
-      std::copy_n(matrix.data() + static_cast<std::size_t>(row) * matrix.cols() + first_column, width, at(s, n));
-  if (cache->is_step_) {
-    const Tensor all = tape().create_external({cache->begins_.back(), columns}, block);
-    return {all, cache->begins_, Mask::valid_lengths(lengths)};
-  }
+    for (int row = fresh.rows[s], n = lengths[s] - (fresh.rows[s + 1] - row); n < lengths[s]; ++row, ++n) {
+      copy(fresh.k, row, at(s, n));
+      copy(fresh.v, row, at(s, n) + half);
+    }
+  const auto kept = [&](const Tensor& all, Offsets rows, const Mask& mask) {
+    return KeysValues{Columns(all, 0, half), Columns(all, half, half), rows, mask};
+  };
+  const int columns = static_cast<int>(width);
+  if (cache->is_step_)
+    return kept(tape().create_external({cache->begins_.back(), columns}, block), cache->begins_,
+                Mask::valid_lengths(lengths));
   // A causal mask aligns the last query with the last key: sequences without the free rows between them.
   int* const offsets = tape().allocate<int>(lengths.size() + 1);
   offsets[0] = 0;
@@ -86,7 +95,7 @@ KeysValues LayerCache::append(const KeysValues& fresh) const {
   const Tensor packed = tape().create({offsets[lengths.size()], columns});
   for (std::size_t s = 0; s < lengths.size(); ++s)
     std::copy(at(s, 0), at(s, lengths[s]), packed.data() + static_cast<std::size_t>(offsets[s]) * width);
-  return {packed, {offsets, lengths.size() + 1}, Mask::causal()};
+  return kept(packed, {offsets, lengths.size() + 1}, Mask::causal());
 }
 
 Tensor LayerCache::memory(FunctionRef<Tensor()> compute) const {
@@ -125,7 +134,10 @@ void KeyValueCache::select(std::span<const int> parents, Offsets source_rows) {
 }
 
 void KeyValueCache::select(std::span<const int> parents) {
-  for (const int parent : parents) checked(static_cast<std::size_t>(parent));
+  bool changes = parents.size() != lengths_.size();
+  for (std::size_t i = 0; i < parents.size(); ++i)
+    changes = checked(static_cast<std::size_t>(parents[i])) != i || changes;
+  if (!changes) return;
   const std::size_t block = capacity_ * width_;  // elements of a sequence
   std::vector<int> lengths;
   for (const int parent : parents) lengths.push_back(lengths_[static_cast<std::size_t>(parent)]);

@@ -16,9 +16,9 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-// What queries attend: sequences at `rows` of a matrix whose columns are K, then V.
+// What queries attend: sequences at `rows` of K and V.
 struct KeysValues {
-  Columns columns;  // [rows, 2 d_model]
+  Columns k, v;  // [rows, kv_width]
   Offsets rows;
   Mask mask = Mask::none();
 };
@@ -33,7 +33,7 @@ struct LayerCache {
   explicit operator bool() const { return cache != nullptr; }
   // Stores new keys and values behind the cached ones of each sequence; returns all of them. The mask must be causal.
   KeysValues append(const KeysValues& fresh) const;
-  // The keys and values of the memory, [memory rows, 2 d_model], which the first call computes.
+  // The keys and values of the memory, [memory rows, 2 kv_width], which the first call computes.
   Tensor memory(FunctionRef<Tensor()> compute) const;
   // Where the new positions of each source's sequences begin; rows: where those of each sequence do.
   Offsets source_rows(Offsets rows) const;
@@ -41,8 +41,8 @@ struct LayerCache {
 
 class KeyValueCache {
  public:
-  // Of `layers` layers, for sequences of at most `capacity` positions.
-  KeyValueCache(std::size_t layers, std::size_t sequences, int capacity, int d_model);
+  // Of `layers` layers, for sequences of at most `capacity` positions with kv_width columns of keys, and of values.
+  KeyValueCache(std::size_t layers, std::size_t sequences, int capacity, int kv_width);
 
   // Models call this first: sequence s grows by rows[s + 1] - rows[s] positions. Returns the first new position of
   // each, on the tape. Throws StateError if one is full, or in Mode::train: gradients would not reach cached positions.
@@ -62,11 +62,11 @@ class KeyValueCache {
   friend struct LayerCache;
   std::size_t checked(std::size_t sequence) const;
 
-  std::size_t capacity_, width_;       // positions of a sequence; 2 d_model
+  std::size_t capacity_, width_;       // positions of a sequence; 2 kv_width
   std::vector<int> lengths_, begins_;  // of each sequence: its positions; its first row in a layer's block
   std::vector<int> source_rows_;
   bool is_step_ = true;                // one new position for each sequence
-  std::vector<Memory> self_, memory_;  // of each layer: [sequences, capacity, 2 d_model]; [memory rows, 2 d_model]
+  std::vector<Memory> self_, memory_;  // of each layer: [sequences, capacity, K | V]; [memory rows, K | V]
   std::vector<int> memory_rows_;       // of each layer
   Memory chosen_;                      // select() writes here, and swaps
 };

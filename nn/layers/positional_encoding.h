@@ -1,9 +1,11 @@
-// Positional encodings: a table [max_positions, d_model] whose row n is added at position n of a sequence.
+// Positional encodings. The absolute ones are a table [max_positions, d_model] whose row n is added at position n of a
+// sequence; the relative ones (rotary, rotary_halves, alibi) act within attention, which for_attention() tells.
 #pragma once
 
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -13,39 +15,78 @@ enum class Positions {
   none,
   sinusoid,    // sin(n / 10000^(2i/d)) in column 2i, cos of the same angle in column 2i + 1 (Vaswani et al. 2017, 3.5)
   cosinusoid,  // the same with cos in column 2i and sin in column 2i + 1
-  learned      // a parameter, N(0, 0.02^2)
+  learned,     // a parameter, N(0, 0.02^2)
+  rotary,      // queries and keys turned, pairs of columns 2i and 2i + 1 (Su et al. 2021; llama2.c)
+  rotary_halves,  // the same with columns i and i + width / 2 of a head (Hugging Face's LLaMA)
+  alibi           // scores lowered in proportion to the distance (Press et al. 2021)
 };
 
 inline std::span<const char* const> enum_names(Positions) {
-  static constexpr const char* kNames[] = {"none", "sinusoid", "cosinusoid", "learned"};
+  static constexpr const char* kNames[] = {"none",   "sinusoid",      "cosinusoid", "learned",
+                                           "rotary", "rotary_halves", "alibi"};
   return kNames;
 }
 
 // The element of the sinusoid table. Columns 2i and 2i + 1 change places in the cosinusoid: column ^ 1.
-inline double sinusoid(int position, int column, int d_model) {
-  const double angle = position / std::pow(10000.0, static_cast<double>(column / 2 * 2) / d_model);
+inline double sinusoid(int position, int column, int d_model, double base = 10000) {
+  const double angle = position / std::pow(base, static_cast<double>(column / 2 * 2) / d_model);
   return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
 }
 
+// ALiBi's slope of each head: 2^(-8/n), 2^(-16/n), ... 2^-8 for n heads, a power of two. For other numbers those of
+// the power of two below, then the first, third, fifth ... of twice as many.
+inline double alibi_slope(int head, int n_heads) {
+  const int n = static_cast<int>(std::bit_floor(static_cast<unsigned>(n_heads)));
+  return std::exp2(head < n ? -8.0 * (head + 1) / n : -8.0 * (2 * (head - n) + 1) / (2 * n));
+}
+
+// What attention is to know of positions; nothing by default.
+struct AttentionPositions {
+  std::span<const int> ids = {};  // of each row
+  Tensor rotary = {};             // the op's table, [max_positions, width of a head]
+  RotaryPairs pairs = RotaryPairs::interleaved;
+  std::span<const real> slopes = {};  // of ALiBi, for each head
+  Tensor bias = {};                   // added to the scores, see AttentionOptions
+};
+
+struct PositionalEncodingOptions {
+  int n_heads = 1;       // of the attention, for the relative ones
+  double theta = 10000;  // rotary: pair i of a head turns by theta^(-2i / width) a position
+};
+
 struct PositionalEncoding {
-  PositionalEncoding(const Scope& s, Positions kind, int length, int d_model) : max_positions(length) {
+  PositionalEncoding(const Scope& s, Positions kind, int length, int d_model,
+                     const PositionalEncodingOptions& options = {})
+      : max_positions(length) {
     check<ArgumentError>(max_positions > 0, "positional encoding: max_positions ", max_positions, " is not positive");
-    if (kind == Positions::none) return;
-    if (kind == Positions::learned) {
-      table = s.parameter("weight", {max_positions, d_model}, init_normal(0.02));
-      return;
+    const int heads = options.n_heads, width = d_model / heads;
+    const auto waves = [&](int columns, int change, double base) {
+      return s.constant({length, columns}, [=](std::span<real> values, const Shape&, RandomStream&) {
+        std::size_t i = 0;
+        for (int n = 0; n < length; ++n)
+          for (int j = 0; j < columns; ++j) values[i++] = static_cast<real>(sinusoid(n, j ^ change, columns, base));
+      });
+    };
+    if (kind == Positions::learned) table = s.parameter("weight", {max_positions, d_model}, init_normal(0.02));
+    if (kind == Positions::sinusoid || kind == Positions::cosinusoid)
+      table = waves(d_model, kind == Positions::cosinusoid, 10000);
+    if (kind == Positions::rotary || kind == Positions::rotary_halves) {
+      check<ArgumentError>(width % 2 == 0,
+                           "positional encoding: rotary positions turn pairs of columns, but heads have ", width);
+      relative.rotary = waves(width, 1, options.theta);
+      relative.pairs = kind == Positions::rotary ? RotaryPairs::interleaved : RotaryPairs::halves;
     }
-    table = s.constant({length, d_model}, [=](std::span<real> values, const Shape&, RandomStream&) {
-      std::size_t i = 0;
-      for (int n = 0; n < length; ++n)
-        for (int j = 0; j < d_model; ++j)
-          values[i++] = static_cast<real>(sinusoid(n, kind == Positions::sinusoid ? j : j ^ 1, d_model));
-    });
+    if (kind == Positions::alibi)
+      relative.slopes = s.constant({heads}, [](std::span<real> values, const Shape&, RandomStream&) {
+                           for (std::size_t h = 0; h < values.size(); ++h)
+                             values[h] =
+                                 static_cast<real>(alibi_slope(static_cast<int>(h), static_cast<int>(values.size())));
+                         }).values();
   }
   // Any other table [max_positions, d_model], as Scope::constant or Scope::parameter makes one.
   explicit PositionalEncoding(const Tensor& any) : table(any), max_positions(any.size(0)) {}
 
-  // x + encoding, for x [rows, d_model] with the sequences at `rows`.
+  // x + encoding, for x [rows, d_model] with the sequences at `rows`; x if it is relative.
   Tensor operator()(const Tensor& x, Offsets rows) const {
     return table.defined() ? x + embedding(table, ids(rows)) : x;
   }
@@ -63,7 +104,15 @@ struct PositionalEncoding {
     return {positions, static_cast<std::size_t>(rows.back())};
   }
 
-  Tensor table;  // undefined for Positions::none
+  // For attention over rows of these positions.
+  AttentionPositions for_attention(std::span<const int> position_ids) const {
+    AttentionPositions p = relative;
+    p.ids = position_ids;
+    return p;
+  }
+
+  Tensor table;                 // undefined for Positions::none and the relative ones
+  AttentionPositions relative;  // without ids
   int max_positions;
 };
 

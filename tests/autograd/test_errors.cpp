@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(attention_arguments) {
       [&] {
         run(ones({4, 6}), ones({4, 4}), ones({4, 6}), 2, good, good);
       },
-      {"widths differ: 6, 4, 6"});
+      {"K of width 4", "Q's width 3", "its 2"});
   check_error<ShapeError>(
       [&] {
         run(ones({4, 6}), ones({4, 6}), ones({3, 6}), 2, good, good);

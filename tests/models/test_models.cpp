@@ -54,6 +54,9 @@ BOOST_AUTO_TEST_CASE(the_transformer_uses_every_option_of_its_layers) {
       {"bias", [](LayerConfig& c) { c.bias = false; }},
       {"eps", [](LayerConfig& c) { c.eps = 0.1; }},
       {"n_heads", [](LayerConfig& c) { c.n_heads = 4; }},
+      {"n_kv_heads", [](LayerConfig& c) { c.n_kv_heads = 1; }},
+      {"norm_kind", [](LayerConfig& c) { c.norm_kind = NormKind::rms; }},
+      {"geglu", [](LayerConfig& c) { c.activation = Activation::geglu; }},
       {"d_ff", [](LayerConfig& c) { c.d_ff = 5; }}};
   const Fixture standard;
   const std::vector<real> memory = copy_of(standard.model.encode(standard.src));

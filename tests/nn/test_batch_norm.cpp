@@ -3,7 +3,7 @@
 #include <seppo/nn/optim/optimisers.h>
 #include <seppo/nn/layers/batch_norm.h>
 #include <seppo/nn/train/data_parallel.h>
-#include <seppo/nn/layers/rms_norm.h>
+#include <seppo/nn/layers/layer_norm.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -18,7 +18,7 @@ const std::vector<real> kRows{1, 10, 2, 20, 6, 30};
 BOOST_AUTO_TEST_CASE(optimisers_leave_running_statistics_alone) {
   Parameters parameters(0);
   const BatchNorm norm(parameters.root() / "norm", 2);
-  const RMSNorm rms(parameters.root() / "rms", 2);
+  const LayerNorm rms(parameters.root() / "rms", 2, {.kind = NormKind::rms});
   BOOST_CHECK_EQUAL(parameters.count(), 6);
   BOOST_CHECK(parameters.find("norm.running_var") && !parameters.find("norm.running_var")->trained);
   Adam adam(parameters, {.weight_decay = 0.1});

@@ -1,0 +1,53 @@
+// Rotary positions.
+#include "op.h"
+
+namespace seppo::inline SEPPO_ABI {
+namespace {
+
+// A head's columns of a row, turned by the angles, or back (direction -1). They are put, or added.
+void turn(bool adds, real* to, const real* from, const real* angles, int width, RotaryPairs pairs, real direction) {
+  const bool is_halves = pairs == RotaryPairs::halves;
+  const int next = is_halves ? 1 : 2, partner = is_halves ? width / 2 : 1;
+  for (int i = 0, a = 0; i < width; i += 2, a += next) {
+    const real cosine = angles[i], sine = direction * angles[i + 1], x = from[a], y = from[a + partner];
+    to[a] = (adds ? to[a] : 0) + x * cosine - y * sine;
+    to[a + partner] = (adds ? to[a + partner] : 0) + x * sine + y * cosine;
+  }
+}
+
+}  // namespace
+
+Tensor rotary(const Columns& x, int n_heads, const Tensor& table, std::span<const int> positions, RotaryPairs pairs) {
+  check(x.matrix.rank() == 2 && x.first >= 0 && x.count > 0 && x.first + x.count <= x.matrix.size(1),
+        "rotary: columns ", x.first, "..", x.first + x.count, " are not within a matrix ", x.matrix);
+  check<ArgumentError>(n_heads > 0 && x.count % (2 * n_heads) == 0, "rotary: width ", x.count, " is not that of ",
+                       n_heads, " heads of pairs");
+  const int width = x.count / n_heads;
+  check(table.rank() == 2 && table.size(1) == width, "rotary: table ", table, " is not [positions, ", width, "]");
+  check(positions.size() == x.matrix.rows(), "rotary: ", positions.size(), " positions for the rows of x ", x.matrix);
+  for (const int position : positions)
+    check<IndexError>(position >= 0 && position < table.size(0), "rotary: position ", position, " is not in the table ",
+                      table);
+  const Tensor y = tape().create({x.matrix.size(0), x.count});
+  const auto kept = tape().keep(positions);
+  // Calls f(element of x, element of y, angles) for each row and head.
+  const auto for_each_head = [=](const auto& f) {
+    for (std::size_t r = 0; r < y.rows(); ++r)
+      for (int h = 0; h < n_heads; ++h)
+        f(r * x.matrix.cols() + static_cast<std::size_t>(x.first + h * width),
+          r * y.cols() + static_cast<std::size_t>(h * width),
+          table.data() + static_cast<std::size_t>(kept[r]) * table.cols());
+  };
+  for_each_head([&](std::size_t ix, std::size_t iy, const real* angles) {
+    turn(false, y.data() + iy, x.matrix.data() + ix, angles, width, pairs, 1);
+  });
+  record("rotary", y, {x.matrix}, [=] {
+    real* const dx = grad_of(x.matrix);
+    for_each_head([&](std::size_t ix, std::size_t iy, const real* angles) {
+      turn(true, dx + ix, grad_of(y) + iy, angles, width, pairs, -1);
+    });
+  });
+  return y;
+}
+
+}  // namespace seppo::inline SEPPO_ABI

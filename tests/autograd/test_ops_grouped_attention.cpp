@@ -1,0 +1,321 @@
+// attention() with fewer heads of keys and values, with V of another width, with biases and ALiBi; rotary().
+#define BOOST_TEST_MODULE ops_grouped_attention
+#include "support/op_check.h"
+#include "support/reference.h"
+
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/autograd/tools/observers.h>
+#include <seppo/nn/layers/positional_encoding.h>
+
+using namespace test;
+namespace ref = test::reference;
+
+namespace {
+
+// A ragged batch and its heads.
+struct Batch {
+  std::vector<int> q_rows, k_rows;
+  int heads, kv_heads, width, v_width;
+
+  int sequences() const { return static_cast<int>(q_rows.size()) - 1; }
+  int queries(int s) const { return q_rows[static_cast<std::size_t>(s) + 1] - q_rows[static_cast<std::size_t>(s)]; }
+  int keys(int s) const { return k_rows[static_cast<std::size_t>(s) + 1] - k_rows[static_cast<std::size_t>(s)]; }
+  std::vector<Shape> shapes() const {
+    return {{q_rows.back(), heads * width}, {k_rows.back(), kv_heads * width}, {k_rows.back(), kv_heads * v_width}};
+  }
+};
+
+// One number at a time. extra(inputs, s, h, i, j) is added to the scores; allowed(s, i, j).
+template <class T, class Extra, class Allowed>
+Nd<T> naive(const Arrays<T>& x, const Batch& b, const Extra& extra, const Allowed& allowed) {
+  Nd<T> out({b.q_rows.back(), b.heads * b.v_width});
+  for (int s = 0; s < b.sequences(); ++s)
+    for (int h = 0; h < b.heads; ++h)
+      for (int i = 0; i < b.queries(s); ++i) {
+        const int query = b.q_rows[static_cast<std::size_t>(s)] + i, key = b.k_rows[static_cast<std::size_t>(s)];
+        const int of_keys = h / (b.heads / b.kv_heads);
+        std::vector<T> weights;
+        for (int j = 0; j < b.keys(s); ++j) {
+          T dot = 0;
+          for (int c = 0; c < b.width; ++c)
+            dot += x[0]({query, h * b.width + c}) * x[1]({key + j, of_keys * b.width + c});
+          weights.push_back(dot / std::sqrt(static_cast<double>(b.width)) + extra(x, s, h, i, j));
+        }
+        ref::softmax_allowed(weights, [&](std::size_t j) { return allowed(s, i, static_cast<int>(j)); });
+        for (int c = 0; c < b.v_width; ++c)
+          for (int j = 0; j < b.keys(s); ++j)
+            out({query, h * b.v_width + c}) +=
+                weights[static_cast<std::size_t>(j)] * x[2]({key + j, of_keys * b.v_width + c});
+      }
+  return out;
+}
+
+const auto kNothing = [](const auto&, int, int, int, int) { return 0.0; };
+const auto kAll = [](int, int, int) { return true; };
+
+const std::vector<int> kQueries{0, 3, 3, 4, 9}, kKeys{0, 2, 4, 9, 12}, kLengths{2, 1, 0, 3};
+
+std::vector<double> normal_values(std::size_t n, std::uint64_t seed) {
+  seppo::RandomStream random(seed, seppo::Purpose::test);
+  std::vector<double> v(n);
+  for (double& x : v) x = random.normal();
+  return v;
+}
+
+Tensor call(Inputs x, const Batch& b, const seppo::AttentionOptions& options) {
+  return seppo::attention(x[0], x[1], x[2], b.heads, b.q_rows, b.k_rows, options);
+}
+
+}  // namespace
+
+// Short sequences, where the heads of a group stand side by side, and groups that do not fit the lanes.
+BOOST_AUTO_TEST_CASE(grouped_queries_and_values_of_another_width) {
+  for (const auto& [heads, kv_heads, width, v_width] :
+       {std::array{4, 2, 3, 3}, {4, 1, 2, 5}, {2, 2, 4, 1}, {3, 1, 2, 2}, {6, 2, 1, 4}}) {
+    const Batch b{kQueries, kKeys, heads, kv_heads, width, v_width};
+    const auto causal = [&](int s, int i, int j) { return j <= i + b.keys(s) - b.queries(s); };
+    check_op(
+        "grouped", b.shapes(), [&](Inputs x) { return call(x, b, {}); },
+        [&](const auto& x) { return naive(x, b, kNothing, kAll); });
+    check_op(
+        "grouped causal", b.shapes(),
+        [&](Inputs x) { return call(x, b, {seppo::Mask::causal_valid_lengths(kLengths)}); },
+        [&](const auto& x) {
+          return naive(x, b, kNothing, [&](int s, int i, int j) {
+            return causal(s, i, j) && j < kLengths[static_cast<std::size_t>(s)];
+          });
+        });
+  }
+}
+
+// More than a group of heads: the gradients of a shared head come from several lanes.
+BOOST_AUTO_TEST_CASE(many_grouped_sequences) {
+  std::vector<int> rows{0};
+  for (int s = 0; s < 9; ++s) rows.push_back(rows.back() + 1 + s % 3);
+  const Batch b{rows, rows, 4, 2, 4, 4};
+  check_op(
+      "many grouped", b.shapes(), [&](Inputs x) { return call(x, b, {seppo::Mask::causal()}); },
+      [&](const auto& x) { return naive(x, b, kNothing, [](int, int i, int j) { return j <= i; }); });
+}
+
+// Matrices shared by sequences, by heads, by both or by none, larger than needed, and -inf within them.
+BOOST_AUTO_TEST_CASE(an_added_bias) {
+  const Batch b{kQueries, kKeys, 4, 2, 2, 3};
+  const std::vector<Shape> shapes{{5, 5}, {4, 5, 5}, {1, 6, 7}, {4, 4, 5, 5}, {1, 4, 5, 6}, {4, 1, 5, 5}};
+  for (const Shape& shape : shapes) {
+    const auto extra = [&](const auto& x, int s, int h, int i, int j) {
+      const auto n = [&](int axis) { return shape.rank() >= axis ? shape[-axis] : 1; };
+      const int matrix = (n(4) == 1 ? 0 : s) * n(3) + (n(3) == 1 ? 0 : h);
+      return x[3].v[static_cast<std::size_t>((matrix * n(2) + i) * n(1) + j)];
+    };
+    auto all = b.shapes();
+    all.push_back(shape);
+    check_op(
+        "bias", all, [&](Inputs x) { return call(x, b, {.bias = x[3]}); },
+        [&](const auto& x) { return naive(x, b, extra, kAll); });
+    check_op(
+        "bias causal", all, [&](Inputs x) { return call(x, b, {.mask = seppo::Mask::causal(), .bias = x[3]}); },
+        [&](const auto& x) {
+          return naive(x, b, extra, [&](int s, int i, int j) { return j <= i + b.keys(s) - b.queries(s); });
+        });
+  }
+  // -inf forbids, also all keys of a query.
+  std::vector<double> forbidden(5 * 5, 0.0);
+  for (const std::size_t at : {0u, 1u, 2u, 3u, 4u, 6u, 10u}) forbidden[at] = -std::numeric_limits<double>::infinity();
+  check_op(
+      "bias of -inf", b.shapes(),
+      [&](Inputs x) {
+        return call(x, b, {.bias = seppo::tensor({5, 5}, forbidden)});
+      },
+      [&](const auto& x) {
+        return naive(x, b, kNothing,
+                     [&](int, int i, int j) { return forbidden[static_cast<std::size_t>(5 * i + j)] == 0; });
+      });
+}
+
+BOOST_AUTO_TEST_CASE(alibi_lowers_scores_by_the_distance) {
+  const Batch b{kQueries, kKeys, 4, 2, 2, 2};
+  const std::vector<double> slopes{0.5, 0.25, 2, 1};
+  const std::vector<int> positions{7, 0, 2, 5, 1, 2, 3, 4, 5};
+  for (const bool given : {false, true})
+    check_op(
+        "alibi", b.shapes(),
+        [&](Inputs x) { return call(x, b, {.slopes = slopes, .positions = given ? positions : std::vector<int>{}}); },
+        [&](const auto& x) {
+          return naive(
+              x, b,
+              [&](const auto&, int s, int h, int i, int j) {
+                const int at = given ? positions[static_cast<std::size_t>(kQueries[static_cast<std::size_t>(s)] + i)]
+                                     : i + b.keys(s) - b.queries(s);
+                return -slopes[static_cast<std::size_t>(h)] * std::abs(at - j);
+              },
+              kAll);
+        });
+}
+
+// Several tiles: the values and gradients equal those of the same heads repeated, and with a bias those of the sum.
+BOOST_AUTO_TEST_CASE(long_sequences_equal_repeated_heads) {
+  const std::vector<int> rows{0, 300, 410};
+  const int heads = 4, kv_heads = 2, width = 4, v_width = 6;
+  const auto variable = [&](int r, int c, std::uint64_t seed) {
+    return seppo::variable({r, c}, normal_values(static_cast<std::size_t>(r * c), seed));
+  };
+  seppo::tape().clear();
+  const Tensor q = variable(410, heads * width, 1), k = variable(410, kv_heads * width, 2),
+               v = variable(410, kv_heads * v_width, 3), bias = variable(300, 300, 4);
+  const std::vector<double> slopes{1, 0.5, 0.1, 0.01}, cotangent = normal_values(410 * heads * v_width, 5);
+  const auto gradients = [&](const Tensor& y) {
+    std::vector<std::vector<double>> all{{y.values().begin(), y.values().end()}};
+    seppo::tape().backward(y, cotangent);
+    for (const Tensor& x : {q, k, v, bias}) {
+      all.emplace_back(x.grad().begin(), x.grad().end());
+      for (std::size_t i = 0; i < x.numel(); ++i) seppo::grad_of(x)[i] = 0;
+    }
+    return all;
+  };
+  const auto fused = gradients(
+      seppo::attention(q, k, v, heads, rows, rows, {.mask = seppo::Mask::causal(), .bias = bias, .slopes = slopes}));
+  std::vector<Tensor> sequences;
+  for (int s = 0; s < 2; ++s) {
+    const int n = rows[static_cast<std::size_t>(s) + 1] - rows[static_cast<std::size_t>(s)];
+    std::vector<double> distances;
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j) distances.push_back(std::abs(i - j));
+    std::vector<Tensor> outputs;
+    for (int h = 0; h < heads; ++h) {
+      const auto part = [&](const Tensor& x, int head, int w) {
+        return seppo::slice(
+            seppo::slice(x, 0, rows[static_cast<std::size_t>(s)], rows[static_cast<std::size_t>(s) + 1]), 1, head * w,
+            (head + 1) * w);
+      };
+      Tensor scores = seppo::scale(seppo::matmul(part(q, h, width), seppo::transpose(part(k, h / 2, width))), 0.5);
+      scores = scores + seppo::slice(seppo::slice(bias, 0, 0, n), 1, 0, n);
+      scores = scores - seppo::scale(seppo::tensor({n, n}, distances), slopes[static_cast<std::size_t>(h)]);
+      outputs.push_back(seppo::matmul(seppo::softmax(scores, seppo::Mask::causal()), part(v, h / 2, v_width)));
+    }
+    sequences.push_back(seppo::concat(outputs, 1));
+  }
+  const auto expected = gradients(seppo::concat(sequences));
+  for (std::size_t i = 0; i < fused.size(); ++i) check_close(fused[i], expected[i], 1e-10, "long " + std::to_string(i));
+  seppo::tape().clear();
+}
+
+// Bytes, on one and several threads, short and long.
+BOOST_AUTO_TEST_CASE(threads_change_no_byte) {
+  for (const int length : {6, 200}) {
+    std::vector<int> rows{0};
+    for (int s = 0; s < 600 / length; ++s) rows.push_back(rows.back() + length);
+    const Batch b{rows, rows, 8, 2, 8, 4};
+    std::vector<std::vector<double>> results;
+    for (const int threads : {1, 2, 3, 4}) {
+      seppo::set_num_threads(threads);
+      seppo::tape().clear();
+      std::vector<Tensor> x;
+      for (const Shape& shape : b.shapes())
+        x.push_back(seppo::variable(shape, normal_values(static_cast<std::size_t>(shape.numel()), 7)));
+      const Tensor y = call(x, b, {seppo::Mask::causal()});
+      results.emplace_back(y.values().begin(), y.values().end());
+      seppo::tape().backward(y, normal_values(y.numel(), 8));
+      for (const Tensor& input : x)
+        results.back().insert(results.back().end(), input.grad().begin(), input.grad().end());
+      BOOST_CHECK(results.back() == results.front());
+    }
+    seppo::set_num_threads(1);
+  }
+  seppo::tape().clear();
+}
+
+// What is recorded are the weights: times V they give the output.
+BOOST_AUTO_TEST_CASE(the_observer_sees_the_weights) {
+  const Batch b{{0, 3, 5}, {0, 4, 9}, 4, 2, 2, 3};
+  seppo::tape().clear();
+  std::vector<Tensor> x;
+  for (const Shape& shape : b.shapes())
+    x.push_back(seppo::tensor(shape, normal_values(static_cast<std::size_t>(shape.numel()), 1)));
+  const Tensor bias = seppo::tensor({4, 3, 5}, normal_values(60, 2));
+  const std::vector<double> slopes{1, 0.5, 0.25, 2};
+  seppo::AttentionRecorder recorder;
+  const seppo::Observe scope(recorder);
+  const Tensor y = call(x, b, {.mask = seppo::Mask::causal(), .bias = bias, .slopes = slopes});
+  const seppo::AttentionMap& map = recorder.maps.at(0);
+  BOOST_REQUIRE(map.shape == (Shape{2, 4, 3, 5}));
+  for (int s = 0; s < 2; ++s)
+    for (int h = 0; h < 4; ++h)
+      for (int i = 0; i < b.queries(s); ++i)
+        for (int c = 0; c < 3; ++c) {
+          double out = 0;
+          for (int j = 0; j < b.keys(s); ++j)
+            out += map.weights[static_cast<std::size_t>(((s * 4 + h) * 3 + i) * 5 + j)] *
+                   x[2].values()[static_cast<std::size_t>((b.k_rows[static_cast<std::size_t>(s)] + j) * 6 + h / 2 * 3 +
+                                                          c)];
+          const int row = b.q_rows[static_cast<std::size_t>(s)] + i;
+          BOOST_CHECK_SMALL(out - y.values()[static_cast<std::size_t>(row * 12 + h * 3 + c)], 1e-12);
+        }
+}
+
+namespace {
+
+// Pair i of a head by a complex number: times e^(i angle).
+template <class T>
+Nd<T> turned(const Nd<T>& x, int first, int heads, int width, const std::vector<int>& positions, bool halves) {
+  Nd<T> y({x.size(0), heads * width});
+  for (int r = 0; r < x.size(0); ++r)
+    for (int h = 0; h < heads; ++h)
+      for (int i = 0; i < width / 2; ++i) {
+        const int a = h * width + (halves ? i : 2 * i), b = h * width + (halves ? i + width / 2 : 2 * i + 1);
+        const double angle = positions[static_cast<std::size_t>(r)] * std::pow(500.0, -2.0 * i / width);
+        y({r, a}) = x({r, first + a}) * std::cos(angle) - x({r, first + b}) * std::sin(angle);
+        y({r, b}) = x({r, first + a}) * std::sin(angle) + x({r, first + b}) * std::cos(angle);
+      }
+  return y;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rotary_turns_pairs_of_columns) {
+  const std::vector<int> positions{0, 5, 1, 1, 39};
+  for (const auto kind : {seppo::Positions::rotary, seppo::Positions::rotary_halves})
+    for (const int width : {2, 4, 6}) {
+      seppo::Parameters parameters(0);
+      const seppo::PositionalEncoding encoding(parameters.root(), kind, 40, 3 * width, {.n_heads = 3, .theta = 500});
+      const auto& [ids, table, pairs, slopes, bias] = encoding.relative;
+      check_op(
+          "rotary", {{5, 3 * width}}, [&](Inputs x) { return seppo::rotary(x[0], 3, table, positions, pairs); },
+          [&](const auto& x) { return turned(x[0], 0, 3, width, positions, kind == seppo::Positions::rotary_halves); });
+      check_op(
+          "rotary columns", {{5, 3 * width + 4}},
+          [&](Inputs x) {
+            return seppo::rotary({x[0], 3, 2 * width}, 2, table, positions, pairs);
+          },
+          [&](const auto& x) { return turned(x[0], 3, 2, width, positions, kind == seppo::Positions::rotary_halves); });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(bad_arguments_are_refused) {
+  const std::vector<int> rows{0, 3}, positions{0, 1, 2};
+  const auto x = [](int r, int c) { return seppo::ones({r, c}); };
+  const auto attend = [&](int k, int v, const seppo::AttentionOptions& options) {
+    return seppo::attention(x(3, 8), x(3, k), x(3, v), 4, rows, rows, options);
+  };
+  const std::vector<double> slopes{1, 1};
+  BOOST_CHECK_NO_THROW(attend(4, 6, {}));
+  BOOST_CHECK_THROW(attend(3, 8, {}), seppo::ShapeError);  // not heads of width 2
+  BOOST_CHECK_THROW(attend(6, 6, {}), seppo::ShapeError);  // 3 do not divide 4
+  BOOST_CHECK_THROW(attend(4, 5, {}), seppo::ShapeError);
+  BOOST_CHECK_THROW(attend(16, 16, {}), seppo::ShapeError);
+  BOOST_CHECK_THROW(attend(1, 1, {}), seppo::ShapeError);
+  for (const Shape& bias : std::vector<Shape>{{3}, {2, 3}, {3, 2}, {2, 3, 3}, {2, 4, 3, 3}})
+    BOOST_CHECK_THROW(attend(8, 8, {.bias = seppo::ones(bias)}), seppo::ShapeError);
+  BOOST_CHECK_THROW(attend(8, 8, {.slopes = slopes}), seppo::ShapeError);
+  BOOST_CHECK_THROW(attend(8, 8, {.positions = rows}), seppo::ShapeError);
+  const auto turn = [&](const seppo::Columns& c, int heads, const Tensor& table, std::span<const int> at) {
+    return seppo::rotary(c, heads, table, at);
+  };
+  BOOST_CHECK_NO_THROW(turn(x(3, 8), 2, x(3, 4), positions));
+  BOOST_CHECK_THROW(turn({x(3, 8), 4, 8}, 2, x(3, 4), positions), seppo::ShapeError);
+  BOOST_CHECK_THROW(turn(x(3, 6), 2, x(3, 3), positions), seppo::ArgumentError);
+  BOOST_CHECK_THROW(turn(x(3, 8), 0, x(3, 4), positions), seppo::ArgumentError);
+  BOOST_CHECK_THROW(turn(x(3, 8), 2, x(3, 2), positions), seppo::ShapeError);
+  BOOST_CHECK_THROW(turn(x(3, 8), 2, x(3, 4), rows), seppo::ShapeError);
+  BOOST_CHECK_THROW(turn(x(3, 8), 2, x(2, 4), positions), seppo::IndexError);
+}
