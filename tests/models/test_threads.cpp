@@ -1,0 +1,212 @@
+// Values and gradients are the same bytes for any number of threads, outside of tasks, where an op itself is cut into
+// pieces, and inside, where it runs serially beside others: ops, short and long attention, inputs that are shared,
+// training, evaluation and decoding.
+#define BOOST_TEST_MODULE threads
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/models/decoding/beam.h>
+#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding/greedy.h>
+#include <seppo/models/language_model.h>
+#include <seppo/nn/train/trainer.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "small_transformer.h"
+
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+using namespace seppo;
+
+namespace {
+
+using Bytes = std::vector<char>;
+
+template <class T>
+void add(Bytes& bytes, std::span<const T> values) {
+  const auto raw = std::as_bytes(values);
+  const std::size_t before = bytes.size();
+  bytes.resize(before + raw.size());
+  if (!raw.empty()) std::memcpy(&bytes[before], raw.data(), raw.size());
+}
+
+// f is run by 1 to 4 threads, by itself and as several tasks at once.
+void check_threads(const std::string& name, const std::function<Bytes()>& f) {
+  Bytes outside, inside;
+  for (const int threads : {1, 2, 3, 4}) {
+    set_num_threads(threads);
+    const Bytes alone = f();
+    std::vector<Bytes> tasks(5);
+    run_tasks(tasks.size(), [&](std::size_t task) { tasks[task] = f(); });
+    if (threads == 1) outside = alone, inside = tasks[0];
+    BOOST_REQUIRE(!alone.empty());
+    BOOST_CHECK_MESSAGE(alone == outside, name << ": " << threads << " threads");
+    for (const Bytes& bytes : tasks)
+      BOOST_CHECK_MESSAGE(bytes == inside, name << ": tasks of " << threads << " threads");
+  }
+  set_num_threads(1);
+}
+
+using Op = std::function<Tensor(const std::vector<Tensor>& x)>;
+
+// The op's value, and the gradients of its inputs under a random cotangent, on a tape of its own.
+Bytes values_and_gradients(const std::vector<Shape>& shapes, const Op& op) {
+  Tape own;
+  const UseTape use(own);
+  own.random = {7, 3, 0, 0};
+  RandomStream random(1, Purpose::test);
+  const auto draw = [&](std::size_t count) {
+    std::vector<real> values;
+    for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<real>(random.normal()));
+    return values;
+  };
+  std::vector<Tensor> x;
+  for (const Shape& shape : shapes) x.push_back(variable(shape, draw(static_cast<std::size_t>(shape.numel()))));
+  const Tensor y = op(x);
+  own.backward(y, draw(y.numel()));
+  Bytes bytes;
+  add(bytes, std::span<const real>(y.values()));
+  for (const Tensor& input : x) add(bytes, std::span<const real>(input.grad()));
+  return bytes;
+}
+
+void check_op(const std::string& name, const std::vector<Shape>& shapes, const Op& op) {
+  check_threads(name, [&] { return values_and_gradients(shapes, op); });
+}
+
+Ragged sequences(std::initializer_list<int> lengths, int vocabulary) {
+  RandomStream random(5, Purpose::test);
+  Ragged batch;
+  for (const int length : lengths) {
+    std::vector<int> tokens;
+    for (int i = 0; i < length; ++i)
+      tokens.push_back(static_cast<int>(random.below(static_cast<unsigned>(vocabulary))));
+    batch.add(tokens);
+  }
+  return batch;
+}
+
+struct Language {
+  Parameters parameters{3};
+  LanguageModel model{parameters.root(),
+                      {.vocabulary = 30,
+                       .layer = {.d_model = 32, .n_heads = 4, .d_ff = 64, .dropout = 0.1, .attention_dropout = 0.1},
+                       .n_layers = 2,
+                       .max_length = 48}};
+  Ragged texts = sequences({48, 3, 20, 31, 1, 17, 40, 8, 9, 25, 33, 12}, 30);
+
+  ShardLoss loss(std::span<const int> rows) const {
+    const Ragged some = texts.pick(rows);
+    return classification_loss(model(some), some.tokens);
+  }
+  std::vector<int> rows() const {
+    std::vector<int> rows(texts.size());
+    std::iota(rows.begin(), rows.end(), 0);
+    return rows;
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(ops) {
+  check_op("linear", {{300, 96}, {160, 96}, {160}}, [](const auto& x) { return linear(x[0], x[1], x[2]); });
+  check_op("matmul", {{3, 130, 70}, {3, 70, 90}}, [](const auto& x) { return matmul(x[0], x[1]); });
+  check_op("elementwise", {{700, 200}, {200}}, [](const auto& x) { return gelu(x[0] * x[1]) + exp(x[1]); });
+  check_op("softmax", {{900, 130}}, [](const auto& x) { return softmax(x[0]); });
+  check_op("layer_norm", {{900, 130}, {130}, {130}}, [](const auto& x) { return layer_norm(x[0], x[1], x[2]); });
+  check_op("dropout", {{900, 130}}, [](const auto& x) { return dropout(x[0], 0.3); });
+  check_op("sum", {{500, 300}}, [](const auto& x) { return sum(x[0]); });
+  check_op("sum of columns", {{900, 130}}, [](const auto& x) { return sum(x[0], 0); });
+  const std::vector<int> ids = sequences({2000}, 50).tokens;
+  check_op("embedding", {{50, 96}}, [&](const auto& x) { return embedding(x[0], ids); });
+  check_op("cross_entropy", {{2000, 50}}, [&](const auto& x) { return cross_entropy(x[0], ids); });
+}
+
+BOOST_AUTO_TEST_CASE(inputs_that_are_shared) {
+  check_op("a product with itself", {{150, 150}}, [](const auto& x) { return matmul(x[0], x[0]); });
+  check_op("used three times", {{400, 200}}, [](const auto& x) { return x[0] * x[0] + x[0]; });
+  check_op("one gain for two norms", {{600, 64}, {64}, {64}},
+           [](const auto& x) { return layer_norm(layer_norm(x[0], x[1], x[2]), x[1], x[2]); });
+}
+
+BOOST_AUTO_TEST_CASE(attention_of_short_and_long_sequences) {
+  const auto offsets_of = [](std::initializer_list<int> lengths) {
+    std::vector<int> offsets{0};
+    for (const int length : lengths) offsets.push_back(offsets.back() + length);
+    return offsets;
+  };
+  for (const auto& offsets : {offsets_of({5, 1, 0, 9, 16, 3, 12}), offsets_of({90, 260, 7, 140})})
+    for (const Mask& mask : {Mask::none(), Mask::causal()})
+      for (const double p : {0.0, 0.2}) {
+        const int rows = offsets.back();
+        const std::string name =
+            std::to_string(rows) + " rows" + (mask.is_causal ? ", causal" : "") + (p > 0 ? ", with dropout" : "");
+        check_op(name, {{rows, 32}, {rows, 32}, {rows, 32}}, [&, causal = mask, rate = p](const auto& x) {
+          return attention(x[0], x[1], x[2], 4, offsets, offsets, {causal, rate});
+        });
+        check_op(name + ", of itself", {{rows, 32}}, [&, causal = mask, rate = p](const auto& x) {
+          return attention(x[0], x[0], x[0], 4, offsets, offsets, {causal, rate});
+        });
+        check_op(name + ", stacked", {{rows, 96}}, [&, causal = mask, rate = p](const auto& x) {
+          return attention(Columns(x[0], 0, 32), Columns(x[0], 32, 32), Columns(x[0], 64, 32), 4, offsets, offsets,
+                           {causal, rate});
+        });
+      }
+}
+
+BOOST_AUTO_TEST_CASE(training) {
+  check_threads("three steps", [] {
+    Language language;
+    Trainer trainer(language.parameters, {.lr = 1e-2});
+    Bytes bytes;
+    for (int step = 0; step < 3; ++step) {
+      const StepResult result =
+          trainer.step(language.rows(), [&](std::span<const int> some) { return language.loss(some); });
+      add(bytes, std::span<const double>(&result.loss, 1));
+    }
+    add(bytes, std::span<const real>(language.parameters.values()));
+    return bytes;
+  });
+}
+
+BOOST_AUTO_TEST_CASE(evaluation) {
+  const Language language;  // shared by all tasks
+  check_threads("evaluate", [&] {
+    const StepLoss sums = evaluate(
+        language.rows(), [&](std::span<const int> some) { return language.loss(some); }, 3);
+    const double all[] = {sums.loss, sums.count, sums.correct};
+    Bytes bytes;
+    add(bytes, std::span<const double>(all));
+    return bytes;
+  });
+}
+
+BOOST_AUTO_TEST_CASE(decoding) {
+  const Language language;
+  const Ragged prompts = sequences({3, 1, 7, 2, 12}, 30);
+  for (const int stride : {1, 10})
+    check_threads("generate", [&] {
+      Tape own;
+      const UseTape use(own);
+      Bytes bytes;
+      for (const auto& text : generate(language.model, prompts, {.max_tokens = 60, .stride = stride, .seed = 9}))
+        add(bytes, std::span<const int>(text));
+      return bytes;
+    });
+  const small::Fixture f;
+  const Ragged sources = small::random_batch({4, 1, 3, 9, 5, 7}, 6);
+  check_threads("beam_search", [&] {
+    Tape own;
+    const UseTape use(own);
+    Bytes bytes;
+    for (const auto& found : beam_search(f.model, sources, {.bos = 0, .eos = 1, .max_length = 12, .n_best = 3}))
+      for (const Hypothesis& h : found) {
+        add(bytes, std::span<const int>(h.tokens));
+        add(bytes, std::span<const double>(&h.score, 1));
+      }
+    for (const auto& target : greedy_decode(f.model, sources, {.bos = 0, .eos = 1, .max_length = 12}))
+      add(bytes, std::span<const int>(target));
+    return bytes;
+  });
+}
