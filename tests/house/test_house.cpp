@@ -62,7 +62,7 @@ const std::vector<fs::path> kSources = files_of({"autograd", "nn", "models", "ex
 
 std::vector<fs::path> documents() {
   std::vector<fs::path> files = files_of({"docs"}, {".md"});
-  for (const char* name : {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}) files.push_back(kRoot / name);
+  for (const char* name : {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"}) files.push_back(kRoot / name);
   return files;
 }
 
@@ -319,6 +319,33 @@ BOOST_AUTO_TEST_CASE(documents_show_code_that_runs) {
     }
   }
   BOOST_CHECK_GE(blocks, 20);
+}
+
+// Each promise of SECURITY.md names what proves it: test cases, tests, and scripts with a mode they know.
+BOOST_AUTO_TEST_CASE(promises_name_tests_that_exist) {
+  std::string tests;
+  for (const fs::path& path : files_of({"tests"}, {".cpp"})) tests += read(path);
+  const auto is_there = [&](const std::string& name) {
+    const std::string file = name.substr(0, name.find(' ')), mode = name.substr(std::min(name.size(), file.size() + 1));
+    if (file.find('/') == std::string::npos)
+      return std::regex_search(tests, std::regex("_TEST_CASE\\(" + file + "[,)]"));
+    return fs::is_regular_file(kRoot / file) && read(kRoot / file).find(mode) != std::string::npos;
+  };
+  BOOST_CHECK(is_there("promises_name_tests_that_exist") && is_there("script/test asan"));
+  BOOST_CHECK(!is_there("promises_name_tests") && !is_there("script/test never") && !is_there("tests/nowhere.cpp"));
+  const std::regex row(R"(\| (.+) \| (.+) \|)"), quoted("`([^`]+)`");
+  int promises = 0;
+  for (const std::string& line : lines_of(read(kRoot / "SECURITY.md"))) {
+    std::smatch match;
+    if (!std::regex_match(line, match, row) || match[1] == "promise") continue;
+    ++promises;
+    const std::string names = match[2];
+    int named = 0;
+    for (std::sregex_iterator at(names.begin(), names.end(), quoted), end; at != end; ++at, ++named)
+      BOOST_CHECK_MESSAGE(is_there((*at)[1]), "SECURITY.md: there is no " << (*at)[1]);
+    BOOST_CHECK_MESSAGE(named > 0, "SECURITY.md: no test for: " << match[1]);
+  }
+  BOOST_CHECK_GE(promises, 15);
 }
 
 // Links between documents lead to files.
