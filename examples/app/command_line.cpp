@@ -205,8 +205,12 @@ bool CommandLine::parse(const Arguments& arguments) {
   if (!source.empty()) apply(source_.load(source), "--" + source_.option + ": " + printable(source, 120));
   read_options(arguments);
   check_rules();
-  if (dumps) std::cout << config().dump(2) << "\n";
-  return !dumps;
+  if (dumps) {
+    std::cout << config().dump(2) << "\n";
+    return false;
+  }
+  for (const auto& check : last_checks_) check();
+  return true;
 }
 
 void CommandLine::read_config(const std::string& file) {

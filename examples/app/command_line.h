@@ -66,6 +66,8 @@ class CommandLine : public seppo::ConfigVisitor {
   // only `free` and those of files may be given.
   void take_all_from(const std::string& option, std::function<nlohmann::json(const std::string&)> load,
                      std::vector<std::string> free);
+  // parse() calls `check` once all options are set, unless they are only to be printed; it throws UsageError.
+  void check(std::function<void()> check) { last_checks_.push_back(std::move(check)); }
   // A second name for an option, not shown in --help.
   void alias(const std::string& name, const std::string& option) { aliases_[name] = option; }
 
@@ -113,7 +115,7 @@ class CommandLine : public seppo::ConfigVisitor {
   std::vector<std::string> paths_, typed_, from_file_;
   std::map<std::string, std::string> aliases_;
   std::map<std::string, std::function<nlohmann::json()>> parts_;
-  std::vector<std::function<void()>> checks_;
+  std::vector<std::function<void()>> checks_, last_checks_;
   struct {
     std::string option;
     std::function<nlohmann::json(const std::string&)> load;

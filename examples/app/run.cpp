@@ -27,18 +27,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Checks that `folder` can be made and written before any work is done, and that no pipe or folder is in the way of a
-// file.
-void prepare_folder(const fs::path& folder) {
+// Checks that `folder`, or the nearest one that is there, can be written, and that no pipe or folder is in the way of a
+// file. Makes nothing.
+void check_folder(const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder, error) && !fs::is_directory(folder, error))
     throw UsageError(fmt::format("--out: '{}' is not a folder", printable_path(folder)));
-  fs::create_directories(folder, error);
-  if (error || ::access(folder.c_str(), W_OK | X_OK) != 0)
+  fs::path nearest = fs::absolute(folder);
+  while (!fs::exists(nearest, error) && nearest.has_relative_path()) nearest = nearest.parent_path();
+  if (!fs::is_directory(nearest, error) || ::access(nearest.c_str(), W_OK | X_OK) != 0)
     throw UsageError(fmt::format("--out: cannot write to folder '{}'", printable_path(folder)));
   for (const char* name : {"model.safetensors", "config.json", "metrics.jsonl", "report.html"})
     if (fs::exists(folder / name, error) && !fs::is_regular_file(folder / name, error))
       throw UsageError(fmt::format("--out: '{}' is in the way: it is not a file", printable_path(folder / name)));
+}
+
+void make_folder(const fs::path& folder) {
+  check_folder(folder);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw UsageError(fmt::format("--out: cannot write to folder '{}'", printable_path(folder)));
 }
 
 // What the training saved in this folder is, to go on with it.
@@ -103,13 +111,18 @@ void Run::add_to(CommandLine& line) {
   line("log_format", log_format, "format of the progress; auto is a bar on a terminal and plain lines elsewhere");
   line("report", report, "write report.html with curves, samples and attention, also while training runs");
   line("json", json, kJsonHelp);
+  line.check([this] {
+    if (!resume.empty()) return;
+    check_folder(out);
+    if (!overwrite && fs::is_directory(out) && RunFolder(out).is_used()) throw UsageError(used_folder(out));
+  });
 }
 
 Result Run::train(const CommandLine& line, seppo::Parameters& parameters, const nlohmann::json& config,
                   const Task& task) {
   use_threads(threads);
   if (!resume.empty() && !line.typed("out")) out = resume;
-  prepare_folder(out);
+  make_folder(out);
   if (!resume.empty() && !fs::equivalent(out, resume)) copy_run();
   return Training(*this, line.program(), parameters, config, task).run();
 }

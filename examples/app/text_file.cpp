@@ -33,7 +33,8 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 TextReader::TextReader(const std::filesystem::path& path) : name_(printable_path(path)) {
   file_.emplace(path, File::Open::reading);
-  piece_ = std::clamp<std::uint64_t>(file_->size() + 1, kSmallPiece, kPiece);  // one more byte shows the end
+  size_ = file_->size();
+  piece_ = std::clamp<std::uint64_t>(size_ + 1, kSmallPiece, kPiece);  // one more byte shows the end
 }
 
 TextReader::TextReader() : name_("standard input"), piece_(kPiece) {}
@@ -50,8 +51,12 @@ std::size_t TextReader::read(char* to, std::size_t size) {
 bool TextReader::read_more() {
   const std::size_t before = buffer_.size();
   buffer_.resize(before + piece_);
-  buffer_.resize(before + read(&buffer_[before], piece_));
-  return buffer_.size() > before;
+  const std::size_t n = read(&buffer_[before], piece_);
+  buffer_.resize(before + n);
+  taken_ += n;
+  check<FileError>(n > 0 || size_ == 0 || taken_ == size_, name_, ": changed while it was read: it had ", size_,
+                   " bytes, and gave ", taken_);
+  return n > 0;
 }
 
 TextReader::Place TextReader::place_of(std::size_t at) const {

@@ -1,7 +1,8 @@
 // The one door for text of strangers: files and standard input as UTF-8, in pieces, in lines or as a whole.
 //
-// What cannot be read, also midway, is a FileError; a byte that is not text is a FormatError that names the place,
-// "pairs.tsv:12:7: byte 0xff is not UTF-8". A byte order mark at the beginning is left out.
+// What cannot be read, also midway, is a FileError, and so is a file that others shorten or lengthen meanwhile; a byte
+// that is not text is a FormatError that names the place, "pairs.tsv:12:7: byte 0xff is not UTF-8". A byte order mark
+// at the beginning is left out.
 #pragma once
 
 #include <seppo/autograd/core/utility.h>
@@ -34,9 +35,11 @@ class TextReader {
 
   std::string name_, buffer_;
   std::optional<seppo::File> file_;
-  std::size_t piece_;      // bytes to read at once
-  std::size_t shown_ = 0;  // of the buffer, by next()
-  Place place_;            // of the buffer's first byte
+  std::uint64_t size_ = 0,
+                taken_ = 0;  // of the file when it was opened, and what has been read; 0: unknown, as in /proc
+  std::size_t piece_;        // bytes to read at once
+  std::size_t shown_ = 0;    // of the buffer, by next()
+  Place place_;              // of the buffer's first byte
   bool is_at_start_ = true;
 };
 

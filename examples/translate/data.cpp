@@ -9,6 +9,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
 
 namespace translate {
 
@@ -47,6 +50,14 @@ void DataConfig::validate() const {
 std::vector<Pair> read_files(const std::filesystem::path& src, const std::filesystem::path& tgt,
                              const std::filesystem::path& pairs) {
   return pairs.empty() ? read_lines(src, tgt) : read_tab_separated(pairs);
+}
+
+std::size_t Data::shared() const {
+  std::set<std::pair<std::string_view, std::string_view>> known;
+  for (const Pair& pair : train) known.emplace(pair.source, pair.target);
+  return static_cast<std::size_t>(std::ranges::count_if(validation, [&](const Pair& pair) {
+    return known.contains({pair.source, pair.target});
+  }));
 }
 
 Data load(const DataConfig& o, std::uint64_t seed) {

@@ -30,6 +30,7 @@ std::vector<Pair> read_files(const std::filesystem::path& src, const std::filesy
 
 struct Data {
   std::vector<Pair> train, validation;
+  std::size_t shared() const;  // of the pairs for validation, how many are for training too
 };
 // Reads or draws the pairs.
 Data load(const DataConfig& config, std::uint64_t seed);

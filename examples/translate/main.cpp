@@ -206,9 +206,11 @@ int train(const Arguments& arguments) {
   const examples::Task task{
       .title = "seppo: translation",
       .about = kTask,
-      .data = fmt::format("{} training pairs ({} longer ones left out), {} validation pairs, {} and {} tokens",
-                          train_examples.size(), dropped, data.validation.size(), config.src_vocabulary,
-                          config.tgt_vocabulary),
+      .data = fmt::format(
+          "{} training pairs ({} longer ones left out), {} validation pairs ({} of them in training too), {} and {} "
+          "tokens",
+          train_examples.size(), dropped, data.validation.size(), data.shared(), config.src_vocabulary,
+          config.tgt_vocabulary),
       .example = data_config.has_files() ? "predict < TEXTS" : "predict \"de 305\"",
       .examples = train_examples.size(),
       .digest = digest_of(data),

@@ -13,7 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <span>
 
 namespace translate {
 
@@ -21,6 +23,8 @@ using nlohmann::json;
 using seppo::FormatError;
 
 namespace {
+
+const std::array<std::string, kSpecials> kSpecialTokens{"<unk>", "<bos>", "<eos>"};
 
 std::vector<std::string> read_file(const std::filesystem::path& path) {
   std::vector<std::string> lines;
@@ -85,7 +89,7 @@ std::string Tokenizer::join(std::span<const std::string> tokens) const {
 }
 
 examples::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency) {
-  std::vector<std::string> tokens{"<unk>", "<bos>", "<eos>"};
+  std::vector<std::string> tokens(kSpecialTokens.begin(), kSpecialTokens.end());
   std::map<std::string, int> counts;
   for (const auto& text : texts)
     for (const std::string& token : text) ++counts[token];
@@ -138,6 +142,8 @@ examples::Vocabulary vocabulary_of(const json& config, const char* key) {
     seppo::check<FormatError>(token.is_string(), "the vocabulary '", key, "' has an entry that is not text");
     texts.push_back(token.get<std::string>());
   }
+  seppo::check<FormatError>(std::ranges::equal(std::span(texts).first(kSpecials), kSpecialTokens), "the vocabulary '",
+                            key, "' does not begin with <unk>, <bos>, <eos>");
   return examples::Vocabulary(texts);
 }
 

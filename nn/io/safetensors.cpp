@@ -69,6 +69,7 @@ class HeaderReader : public JsonEvents {
       if (names_.size() > kMaxTensors + 1) refuse("there are more than " + std::to_string(kMaxTensors) + " tensors");
     } else if (place_ == Place::metadata) {
       if (metadata.contains(key)) refuse("this metadata is there twice");
+      if (metadata.size() >= kMaxTensors) refuse("there are more than " + std::to_string(kMaxTensors) + " metadata");
     } else if (!(key == "dtype" && !has_dtype_) && !(key == "shape" && !has_shape_) &&
                !(key == "data_offsets" && offsets_.empty())) {
       refuse("dtype, shape and data_offsets are allowed, once each");

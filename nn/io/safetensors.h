@@ -10,7 +10,7 @@
 // The reader takes nothing on trust. Before memory is taken for any tensor it refuses with FormatError, naming the
 // file, the place and the rule: a wrong length, missing or trailing bytes, unknown or repeated fields and names,
 // integers that are not plain, sizes that overflow, unknown dtypes. It takes time and memory in proportion to the
-// header, of 16 MiB and 65,536 tensors at most. FileError means that the file cannot be read or written at all.
+// header, of 16 MiB, 65,536 tensors and as many metadata at most. FileError means that the file cannot be read or written at all.
 #pragma once
 
 #include "atomic_file.h"

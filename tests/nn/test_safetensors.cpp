@@ -164,6 +164,10 @@ BOOST_AUTO_TEST_CASE(a_refusal_says_where) {
       message(last));
   const std::string more = header + R"("more":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"even_more":1})";
   BOOST_CHECK_MESSAGE(message(more).find("more than 65536 tensors") != std::string::npos, message(more));
+  std::string notes = R"({"__metadata__":{)";
+  for (int i = 0; i < 65'537; ++i) notes += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":\"\"";
+  notes += "}}";
+  BOOST_CHECK_MESSAGE(message(notes).find("more than 65536 metadata") != std::string::npos, message(notes));
 }
 
 BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
