@@ -4,11 +4,11 @@
 
 #include "app/memory.h"
 #include "app/paths.h"
+#include "app/summary.h"
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/io/json.h>
-#include <seppo/nn/summary.h>
 
 #include <fmt/format.h>
 
@@ -133,7 +133,7 @@ void Training::resume() {
 
 void Training::begin_report() {
   const int first = 0;
-  const std::string model = seppo::summary(parameters_, [&] { task_.loss({&first, 1}); });
+  const std::string model = examples::summary(parameters_, [&] { task_.loss({&first, 1}); });
   page_.emplace(run_.out / "report.html", Report::Facts{task_.title, task_.about, model, config_, steps_});
   for (const json& line : metrics_->earlier()) {
     if (line.contains("val_loss"))

@@ -4,7 +4,6 @@
 #include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
-#include <seppo/nn/summary.h>
 
 #include <nlohmann/json.hpp>
 
@@ -200,16 +199,6 @@ BOOST_AUTO_TEST_CASE(the_profile_counts_calls_and_bytes) {
   }
   BOOST_CHECK((names == std::multiset<std::string>{"matmul forward", "mul forward", "sum forward", "view forward",
                                                    "sum backward", "mul backward", "matmul backward"}));
-}
-
-BOOST_AUTO_TEST_CASE(the_summary_lists_modules) {
-  const Model model;
-  const std::size_t before = tape().size();
-  const std::string text = summary(model.parameters, [&] { model.loss(); });
-  BOOST_CHECK_EQUAL(tape().size(), before);  // it leaves nothing behind
-  BOOST_CHECK_MESSAGE(contains(text, "\nencoder.0.ffn.up               [5,12]                    108\n"), text);
-  BOOST_CHECK(contains(text, "output"));
-  BOOST_CHECK(contains(text, std::to_string(model.parameters.count() / 1000) + ","));
 }
 
 // ---- throwing everywhere -------------------------------------------------------------------------

@@ -8,15 +8,15 @@
 //   total                                              69,904
 #pragma once
 
-#include "parameters.h"
+#include <seppo/nn/parameters.h>
 
 #include <functional>
 #include <string>
 
-namespace seppo::inline SEPPO_ABI {
+namespace examples {
 
 // Runs `forward` once, without recording, in eval mode. A module's parameters include those of the modules
 // within it; the total counts each once, used or not.
-std::string summary(const Parameters& parameters, const std::function<void()>& forward);
+std::string summary(const seppo::Parameters& parameters, const std::function<void()>& forward);
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace examples

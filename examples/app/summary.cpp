@@ -1,15 +1,17 @@
 // summary: collects one row for each module that reports an output, then lays out the table.
 #include "summary.h"
 
-#include "../autograd/tools/observers.h"
+#include <seppo/autograd/tools/observers.h>
 
 #include <algorithm>
 #include <iomanip>
 #include <sstream>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace examples {
 namespace {
+
+using namespace seppo;
 
 std::size_t count_below(const Parameters& parameters, const std::string& module) {
   std::size_t total = 0;
@@ -49,4 +51,4 @@ std::string summary(const Parameters& parameters, const std::function<void()>& f
   return text.str();
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace examples

@@ -1,0 +1,23 @@
+// The table of a model's modules.
+#define BOOST_TEST_MODULE summary
+#include "app/summary.h"
+#include "models/small_transformer.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <string>
+
+using namespace seppo;
+
+BOOST_AUTO_TEST_CASE(the_summary_lists_modules) {
+  Parameters parameters(0);
+  const Transformer model(parameters.root(), small::config());
+  const Ragged src = small::random_batch({3, 2}, 1), tgt = small::random_batch({2, 3}, 2);
+  const std::size_t before = tape().size();
+  const std::string text = examples::summary(parameters, [&] { model.logits(src, tgt); });
+  BOOST_CHECK_EQUAL(tape().size(), before);  // it leaves nothing behind
+  for (const char* line : {"module", "\nencoder.0.ffn.up               [5,12]                    108\n",
+                           "\nencoder.0.ffn                  [5,8]                     212\n", "output", "\ntotal"})
+    BOOST_CHECK_MESSAGE(text.find(line) != std::string::npos, line << " is not in\n" << text);
+  BOOST_CHECK_NE(text.find(std::to_string(parameters.count() / 1000) + ","), std::string::npos);
+}
