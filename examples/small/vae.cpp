@@ -58,7 +58,7 @@ Bound bound(const Autoencoder& model, const Batch& batch) {
   const auto [mean, log_variance] = model.encode(images);
   const Tensor z = mean + exp(0.5 * log_variance) * tensor({kBatch, kLatent}, batch.noise);
   const Tensor divergence = 0.5 * sum(exp(log_variance) + square(mean) - 1 - log_variance);
-  return {binary_cross_entropy_with_logits(model.decode(z), images, Reduction::sum) / kBatch, divergence / kBatch};
+  return {kPixels * binary_cross_entropy_with_logits(model.decode(z), images), divergence / kBatch};
 }
 
 struct Training {

@@ -2,7 +2,8 @@
 // own source, included here, as its name SEPPO_SMALL_PROGRAM says.
 //
 //   small_NAME_PRECISION FILE N    saves the parameters at the start into FILE (of a second Parameters, `critic`, into
-//                                  FILE.critic), then prints the losses of N steps, one a line
+//                                  FILE.critic), prints the losses of N steps, one a line, and saves the parameters at
+//                                  the end into FILE.end
 //   small_NAME_PRECISION           for each line of standard input, a number of steps, runs as many on batches drawn
 //                                  before and prints the milliseconds of one
 #define main run_program
@@ -28,6 +29,7 @@ void print_losses(const std::string& start, int steps) {
   Training training;
   save(start, training);
   for (int i = 0; i < steps; ++i) std::printf("%.17g\n", training.step(training.draw()));
+  save(start + ".end", training);
 }
 
 void print_times() {

@@ -37,8 +37,8 @@ def bound(model, batch):
     mean, log_variance = model.encode(images)
     z = mean + torch.exp(0.5 * log_variance) * noise
     divergence = 0.5 * (log_variance.exp() + mean.square() - 1 - log_variance).sum()
-    reconstruction = F.binary_cross_entropy_with_logits(model.decode(z), images, reduction="sum")
-    return reconstruction / BATCH, divergence / BATCH
+    reconstruction = SIDE * SIDE * F.binary_cross_entropy_with_logits(model.decode(z), images)
+    return reconstruction, divergence / BATCH
 
 
 class Training:
