@@ -2,8 +2,9 @@
 // stands here or in one of those programs.
 #define BOOST_TEST_MODULE docs
 #include <seppo/autograd/ops.h>
-#include <seppo/autograd/tools/observers.h>
 #include <seppo/autograd/tools/gradient_check.h>
+#include <seppo/autograd/tools/observers.h>
+#include <seppo/models/language_model.h>
 #include <seppo/nn/layers/linear.h>
 
 #include <boost/test/unit_test.hpp>
@@ -101,4 +102,37 @@ BOOST_AUTO_TEST_CASE(find_a_nan) {
   std::cout << profile.table();
   const std::string trace = profile.chrome_trace();  // for chrome://tracing or ui.perfetto.dev
   BOOST_CHECK(trace.find("linear") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(freezing_and_adapters) {
+  Parameters parameters(1);
+  const Linear body(parameters.root() / "body", 4, 3), head(parameters.root() / "head", 3, 2);
+  parameters.freeze("");              // all of them
+  parameters.freeze("head.", false);  // but for these
+  BOOST_CHECK_EQUAL(parameters.count(), 8);
+
+  Parameters others(1);
+  const LanguageModel model(others.root(), {.vocabulary = 5,
+                                            .layer = {.d_model = 4, .n_heads = 2, .d_ff = 4, .dropout = 0},
+                                            .n_layers = 1,
+                                            .max_length = 4});
+  others.freeze("");
+  const Tensor a = others.root().parameter("a", {2, 4}, init_normal(0.5)),
+               b = others.root().parameter("b", {12, 2}, init_zeros());
+  Ragged tokens;
+  tokens.add(std::vector<int>{1, 4, 2});
+  tape().clear();
+  LanguageModel adapted = model;
+  Linear& projection = adapted.layers.layers[0].self_attn.in_proj;
+  projection.weight = projection.weight + matmul(b, a);
+  const Tensor logits = adapted(tokens);  // gradients for a and b; for the weight too, unless it is frozen
+  const Tensor before = model(tokens);
+  BOOST_CHECK(std::ranges::equal(logits.values(), before.values()));
+  const auto report = gradient_check(others, [&] {
+    LanguageModel copy = model;
+    Linear& p = copy.layers.layers[0].self_attn.in_proj;
+    p.weight = p.weight + matmul(b, a);
+    return cross_entropy(copy(tokens), std::vector<int>{4, 2, 0});
+  });
+  BOOST_CHECK_MESSAGE(report.passed, report.text);
 }
