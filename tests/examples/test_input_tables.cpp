@@ -221,6 +221,8 @@ BOOST_AUTO_TEST_CASE(files_of_data) {
       {"addsub", "[]", "data: is not a JSON object with the list inp_expression"},
       {"addsub", "{}", "data: is not a JSON object with the list inp_expression"},
       {"addsub", "[] x", "data:1:4: not valid JSON"},
+      {"addsub", "[]\0x"s, "data:1:3: byte 0x00 is not text"},
+      {"addsub", R"({"inp_expression":[],"inp_expression":[]})", "the key 'inp_expression' is there twice"},
       {"addsub", std::string(100'000, '['), "data:1:"},
       {"addsub", R"({"inp_expression":[NaN]})", "data:1:20: not valid JSON"},
       {"addsub", R"({"inp_expression":["BOS EOS"]})", "data: is not a JSON object with the list out_expression"},

@@ -10,6 +10,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <sys/stat.h>
 #include <clocale>
 #include <functional>
 #include <iostream>
@@ -266,4 +267,44 @@ BOOST_AUTO_TEST_CASE(where_to_train_is_checked_first) {
                 "--d-model: cannot be given with --resume");
   check_refused(folder, {"reverse", "train", "--resume", "used", "--heads", "2"}, 2,
                 "--heads: cannot be given with --resume");
+}
+
+// Pipes that no one fills, devices without an end, names that are not text, folders where files belong.
+BOOST_AUTO_TEST_CASE(paths_of_every_kind) {
+  const Folder folder("strange");
+  BOOST_REQUIRE_EQUAL(::mkfifo((folder.path / "pipe").c_str(), 0600), 0);
+  folder.write("\xff", "");
+  folder.write("good", "a\tb\n");
+  const Words from_file[] = {
+      {"addsub", "train", "--data"}, {"charlm", "train", "--data"}, {"translate", "train", "--pairs"}};
+  for (const Words& train : from_file) {
+    check_refused(folder, with(train, {"pipe", "--out", "m"}), 2, train[2] + ": 'pipe' is a pipe, not a file");
+    check_refused(folder, with(train, {"/dev/zero", "--out", "m"}), 2, "'/dev/zero' is a device, not a file");
+    check_refused(folder, with(train, {".", "--out", "m"}), 2, "'.' is a folder, not a file");
+    check_refused(folder, with(train, {"\xff", "--out", "m"}), 2, "'\\xff' is not UTF-8, which config.json needs");
+    check_refused(folder, with(train, {"\x1b[31m", "--out", "m"}), 2, "there is no file '\\x1b[31m'");
+  }
+  for (const char* program : {"addsub", "reverse", "count", "odd_one", "translate"})
+    check_refused(folder, {program, "predict", "--model", "pipe", "1"}, 2, "--model: 'pipe' is a pipe, not a file");
+  check_refused(folder, {"charlm", "sample", "--model", "pipe"}, 2, "'pipe' is a pipe, not a file");
+  check_refused(folder, {"seppo", "inspect", "pipe"}, 2, "'pipe' is a pipe, not a file");
+  check_refused(folder, {"reverse", "train", "--config", "pipe", "--out", "m"}, 2, "'pipe' is a pipe, not a file");
+  for (const std::string name : {"model.safetensors", "config.json", "metrics.jsonl", "report.html"}) {
+    fs::create_directories(folder.path / ("in" + name) / name);
+    check_refused(folder, {"reverse", "train", "--out", "in" + name}, 2, name + "' is in the way: it is not a file");
+  }
+}
+
+// 10 GB of which nothing is read, since the header is not that of a model.
+BOOST_AUTO_TEST_CASE(a_huge_file_is_refused_by_its_header) {
+  const Folder folder("strange");
+  constexpr std::uint64_t kBytes = 10'000'000'000;
+  const std::string header =
+      R"({"w":{"dtype":"F32","shape":[2500000000],"data_offsets":[0,)" + std::to_string(kBytes) + "]}}";
+  const std::uint64_t size = header.size();
+  folder.write("huge", std::string(reinterpret_cast<const char*>(&size), 8) + header);
+  fs::resize_file(folder.path / "huge", 8 + size + kBytes);
+  const Result r = folder.run({"addsub", "predict", "--model", "huge", "1 + 2"});
+  BOOST_CHECK_MESSAGE(r.code == 1 && r.err.find("no configuration of a model") != std::string::npos, r.err);
+  if (!takes_memory_itself()) BOOST_CHECK_LT(r.peak_mb, 1000);
 }
