@@ -4,7 +4,7 @@
 #pragma once
 
 #include <seppo/models/transformer_layers.h>
-#include <seppo/nn/layers/dropout.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/layers/positional_encoding.h>
 
 #include <optional>

@@ -13,8 +13,7 @@
 #pragma once
 
 #include "../nn/data/ragged.h"
-#include "../nn/layers/dropout.h"
-#include "../nn/layers/embedding.h"
+#include "../nn/layers/basic.h"
 #include "../nn/layers/positional_encoding.h"
 #include "transformer_layers.h"
 

@@ -8,10 +8,11 @@
 #pragma once
 
 #include "../nn/data/ragged.h"
-#include "../nn/layers/dropout.h"
-#include "../nn/layers/embedding.h"
+#include "../nn/layers/basic.h"
 #include "../nn/layers/positional_encoding.h"
 #include "transformer_layers.h"
+
+#include <cmath>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -39,26 +40,59 @@ struct TransformerConfig {
     v("scale_embeddings", scale_embeddings, "multiply embeddings by sqrt(d_model)");
     v.added()("rope_theta", rope_theta, {1, 1e12}, "base of the wavelengths of rotary positions");
   }
-  void validate() const;
+  void validate() const {
+    layer.validate();
+    check<ArgumentError>(!share_embeddings || src_vocabulary == tgt_vocabulary,
+                         "transformer: shared embeddings need equal vocabularies, got ", src_vocabulary, " and ",
+                         tgt_vocabulary);
+  }
 };
 
 struct Transformer {
   using Config = TransformerConfig;
   // Throws ArgumentError if a field is out of range.
-  Transformer(const Scope& s, const TransformerConfig& config);
+  Transformer(const Scope& s, const TransformerConfig& c)
+      : config(check_config("transformer", c)),
+        src_embedding(make_embedding(s / (c.share_embeddings ? "embedding" : "src_embedding"), c.src_vocabulary, c)),
+        tgt_embedding(c.share_embeddings ? src_embedding : make_embedding(s / "tgt_embedding", c.tgt_vocabulary, c)),
+        positions(s / "positions", c.positions, c.max_length, c.layer.d_model,
+                  {.n_heads = c.layer.n_heads, .theta = c.rope_theta}),
+        embedding_dropout(c.layer.dropout),
+        encoder(s / "encoder", c.enc_layers, c.layer),
+        decoder(s / "decoder", c.dec_layers, c.layer) {
+    if (!c.tie_output)
+      output.emplace(s / "output", c.layer.d_model, c.tgt_vocabulary, LinearOptions{.bias = c.layer.bias});
+  }
 
   // The encoder's output, "memory": [source rows, d_model].
-  Tensor encode(const Ragged& src) const;
+  Tensor encode(const Ragged& src) const {
+    const auto ids = positions.ids(src.offsets);
+    return encoder(embed(src_embedding, src, ids), src.offsets, Mask::none(), nullptr, positions.for_attention(ids));
+  }
   // Scores of the next token after each target position: [target rows, tgt_vocabulary]. With a cache, tgt continues
   // the cached targets, and `memory` is read by the first call only.
-  Tensor decode(const Ragged& tgt, const Tensor& memory, Offsets memory_rows, KeyValueCache* cache = nullptr) const;
+  Tensor decode(const Ragged& tgt, const Tensor& memory, Offsets memory_rows, KeyValueCache* cache = nullptr) const {
+    const auto ids = positions.ids(tgt.offsets, cache ? cache->extend(tgt.offsets) : std::span<const int>());
+    const Tensor y = decoder(embed(tgt_embedding, tgt, ids), tgt.offsets, memory, memory_rows, cache,
+                             positions.for_attention(ids));     // [rows, d_model]
+    return output ? (*output)(y) : tgt_embedding.as_linear(y);  // [rows, tgt_vocabulary]
+  }
   Tensor logits(const Ragged& src, const Ragged& tgt) const { return decode(tgt, encode(src), src.offsets); }
 
   // Dropout(scale * embedding + position): [rows, d_model]. Rows have these positions, or 0, 1, 2 ... in each sequence.
-  Tensor embed(const Embedding& table, const Ragged& tokens, std::span<const int> position_ids = {}) const;
+  Tensor embed(const Embedding& table, const Ragged& tokens, std::span<const int> position_ids = {}) const {
+    if (position_ids.empty()) position_ids = positions.ids(tokens.offsets);
+    const real scale = config.scale_embeddings ? static_cast<real>(std::sqrt(config.layer.d_model)) : real{1};
+    return embedding_dropout(
+        table(tokens.tokens, {.scale = scale, .positions = positions.table, .position_ids = position_ids}));
+  }
 
   // An empty cache for one target of each source, none longer than max_length.
-  KeyValueCache make_cache(std::size_t sources, int max_length) const;
+  KeyValueCache make_cache(std::size_t sources, int max_length) const {
+    check<ArgumentError>(max_length > 0 && max_length <= config.max_length, "decode: max_length ", max_length,
+                         " is not in 1..", config.max_length, ", the model's own");
+    return {decoder.layers.size(), sources, max_length, config.layer.kv_width()};
+  }
 
   TransformerConfig config;
   Embedding src_embedding, tgt_embedding;  // the same tensor when shared
@@ -67,6 +101,11 @@ struct Transformer {
   Encoder encoder;
   Decoder decoder;
   std::optional<Linear> output;  // none when tied
+
+ private:
+  static Embedding make_embedding(const Scope& s, int vocabulary, const TransformerConfig& c) {
+    return {s, vocabulary, c.layer.d_model, init_normal(c.scale_embeddings ? 1 / std::sqrt(c.layer.d_model) : 1)};
+  }
 };
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -6,8 +6,7 @@
 
 #include "../nn/config.h"
 #include "../nn/layers/attention.h"
-#include "../nn/layers/feed_forward.h"
-#include "../nn/layers/layer_norm.h"
+#include "../nn/layers/basic.h"
 
 #include <optional>
 #include <vector>

@@ -38,8 +38,7 @@ std::size_t tile_elements(const AttentionHead& h) {
 
 // How many keys of the tile, from its first, query i of the head may attend without an explicit mask.
 std::size_t attended(const AttentionHead& h, const Tile& t, std::size_t i) {
-  std::size_t limit = h.valid_keys;
-  if (h.causal) limit = std::min(limit, i + 1 + h.keys > h.queries ? i + 1 + h.keys - h.queries : 0);
+  const std::size_t limit = h.attended(i);
   return std::min(t.keys, limit > t.key ? limit - t.key : 0);
 }
 
@@ -87,6 +86,21 @@ void times_keys(real* out, const real* rows, std::size_t ldr, const real* keys, 
 void times_rows(real* out, std::size_t ldo, real beta, const real* weights, const real* rows, std::size_t ldr,
                 std::size_t width, const Tile& t) {
   gemm(Trans::no, Trans::no, t.queries, width, t.keys, weights, t.ld(), rows + t.key * ldr, ldr, beta, out, ldo);
+}
+
+// The same for one query, for which gemm() would pack the rows: a step of decoding.
+void add_rows(real* out, real beta, const real* weights, const real* rows, std::size_t ldr, std::size_t width,
+              std::size_t keys) {
+  constexpr std::size_t kSums = 4;  // that do not wait for each other
+  for_each(width, [&](std::size_t c, std::size_t n) HWY_ATTR {
+    V sum[kSums] = {beta == 0 ? hn::Zero(D()) : load(out + c, n), hn::Zero(D()), hn::Zero(D()), hn::Zero(D())};
+    std::size_t j = 0;
+    for (; j + kSums <= keys; j += kSums)
+      for (std::size_t u = 0; u < kSums; ++u)
+        sum[u] = hn::MulAdd(set(weights[j + u]), load(rows + (j + u) * ldr + c, n), sum[u]);
+    for (; j < keys; ++j) sum[0] = hn::MulAdd(set(weights[j]), load(rows + j * ldr + c, n), sum[0]);
+    store(hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3])), out + c, n);
+  });
 }
 
 // The gradient of the tile's keys, or values, with rows ld apart: += weights^T rows[queries, width]
@@ -202,7 +216,11 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
         if (!is_first && fade != 1) scale_row(out + r * h.ldo, fade, h.v_width);
         if (const real* const factors = drop.draw(t, i)) multiply_row(row, row, factors, t.keys);
       }
-      times_rows(out, h.ldo, is_first ? 0 : 1, tile, v, ldv, h.v_width, t);
+      const real beta = is_first ? 0 : 1;
+      if (h.queries == 1)
+        add_rows(out, beta, tile, v + t.key * ldv, ldv, h.v_width, t.keys);
+      else
+        times_rows(out, h.ldo, beta, tile, v, ldv, h.v_width, t);
     });
     for (std::size_t r = 0; r < queries; ++r) {
       real* const out = h.out + (query + r) * h.ldo;

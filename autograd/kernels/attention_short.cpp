@@ -178,12 +178,7 @@ HWY_INLINE void softmax_lanes(LaneMatrix p, std::size_t i, std::size_t keys, V l
 // How many keys, from the first, query i of each head may attend.
 V limits(const AttentionGroup& g, std::size_t i) {
   alignas(64) real limit[kMostAttentionLanes] = {};
-  for (std::size_t l = 0; l < g.size; ++l) {
-    const AttentionHead& h = g.heads[l];
-    const std::size_t up_to = i + 1 + h.keys;
-    const std::size_t allowed = !h.causal ? h.valid_keys : up_to > h.queries ? up_to - h.queries : 0;
-    limit[l] = static_cast<real>(std::min(allowed, h.valid_keys));
-  }
+  for (std::size_t l = 0; l < g.size; ++l) limit[l] = static_cast<real>(g.heads[l].attended(i));
   return hn::Load(D(), limit);
 }
 

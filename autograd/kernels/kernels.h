@@ -6,9 +6,10 @@
 // gradients are added to. Matrices are row-major; ld* is the distance between rows.
 #pragma once
 
-#include "../core/utility.h"
 #include "../core/random.h"
+#include "../core/utility.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -152,6 +153,11 @@ struct AttentionHead {
   real slope;            // the bias is also -slope |position of the query - key|
   const int* positions;  // of the queries; null: i + keys - queries
 
+  // How many keys, from the first, a query may attend, but for those not `allowed`.
+  std::size_t attended(std::size_t query) const {
+    const std::size_t up_to = query + 1 + keys;
+    return !causal ? valid_keys : std::min(valid_keys, up_to > queries ? up_to - queries : 0);
+  }
   bool has_bias() const { return bias || slope != 0; }
   real bias_of(std::size_t query, std::size_t key) const {
     const real given = bias ? bias[query * ldb + key] : real{0};

@@ -249,9 +249,7 @@ void show_weights(const Plan& plan, const Tensor& y) {
     gemm(Trans::no, Trans::yes, h.queries, h.valid_keys, h.width, h.q, h.ldq, h.k, h.ldk, 0, rows, nk);
     for (std::size_t i = 0; i < h.queries; ++i) {
       real* const row = rows + i * nk;
-      const std::size_t up_to = i + 1 + h.keys;
-      const std::size_t count =
-          h.causal ? std::min(h.valid_keys, up_to > h.queries ? up_to - h.queries : 0) : h.valid_keys;
+      const std::size_t count = h.attended(i);
       kernels::scale(row, row, h.scale, count);
       for (std::size_t j = 0; j < count; ++j)
         if (h.allowed && !h.allowed[i * h.keys + j])

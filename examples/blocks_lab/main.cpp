@@ -3,7 +3,7 @@
 #include "app/random_tensor.h"
 
 #include <seppo/models/transformer_layers.h>
-#include <seppo/nn/layers/batch_norm.h>
+#include <seppo/nn/layers/basic.h>
 
 #include <fmt/format.h>
 

@@ -49,6 +49,9 @@ void print_score(double loss) {
   std::cout << fmt::format("validation   {:.4f} nats, {:.4f} bits per character\n", loss, loss / std::numbers::ln2);
 }
 
+// By how much the window moves on when it is full: what it holds is computed again then.
+int stride_of(const LanguageModel& model) { return std::max(1, model.config.max_length / 4); }
+
 // Pieces of the validation text, each continued by the model; attention while it reads the piece.
 std::vector<Sample> report_samples(const LanguageModel& model, const Corpus& corpus) {
   const auto text_of = [&](std::span<const int> ids) {
@@ -68,7 +71,8 @@ std::vector<Sample> report_samples(const LanguageModel& model, const Corpus& cor
       const seppo::Observe scope(recorder);
       model(window);
     }
-    const auto written = generate(model, window, {.max_tokens = 120, .sampling = {.temperature = 0.8}, .seed = i});
+    const auto written = generate(
+        model, window, {.max_tokens = 120, .sampling = {.temperature = 0.8}, .stride = stride_of(model), .seed = i});
     examples::AttentionLabels labels;
     for (const int id : piece) labels.keys.push_back(text_of({&id, 1}));
     labels.queries = labels.keys;
@@ -173,7 +177,7 @@ int eval(const Arguments& arguments) {
 int sample_text(const Arguments& arguments) {
   examples::Trained trained{.program = "charlm"};
   std::string prompt = "\n";
-  seppo::GenerateOptions options{.max_tokens = 500, .sampling = {.temperature = 0.8}};
+  seppo::GenerateOptions options{.max_tokens = 500, .sampling = {.temperature = 0.8}, .stride = 0};
   CommandLine line("charlm sample [options]", "Writes text that continues the prompt.");
   trained.fields(line);
   line("prompt", prompt, "what to continue; by default, the start of a line");
@@ -182,11 +186,17 @@ int sample_text(const Arguments& arguments) {
        "below 1 more cautious, above bolder; 0 for the most probable character");
   line("top_k", options.sampling.top_k, {0, 1e6}, "draw among the k most probable characters only; 0 for all");
   line("top_p", options.sampling.top_p, {1e-6, 1}, "draw among the most probable that together have this probability");
+  line("min_p", options.sampling.min_p, {0, 1}, "draw only what has this share of the most probable one's probability");
+  line("repetition_penalty", options.sampling.repetition_penalty, {0.01, 100},
+       "above 1, lowers the scores of characters that the text has already");
+  line("stride", options.stride, {0, 1e6},
+       "how far the window moves on when it is full; 1 sees most and is slowest, 0 for a quarter of it");
   line("seed", options.seed, "random seed for sampling");
   if (!line.parse(arguments)) return 0;
 
   const auto saved = trained.load<LanguageModel>();
   const examples::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
+  if (options.stride == 0) options.stride = stride_of(saved.model);
   seppo::Ragged text;
   text.add(encode(vocabulary, prompt, "--prompt"));
   if (text.tokens.empty()) throw UsageError("--prompt: is empty");

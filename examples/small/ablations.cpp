@@ -4,9 +4,7 @@
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
-#include <seppo/nn/layers/embedding.h>
-#include <seppo/nn/layers/feed_forward.h>
-#include <seppo/nn/layers/layer_norm.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/layers/positional_encoding.h>
 #include <seppo/nn/train/trainer.h>
 

@@ -4,7 +4,7 @@
 // of the preferred answers counts a little, as for Llama 3 (Dubey et al. 2024, 4.1.4). One second.
 #include <seppo/models/transformer_layers.h>
 #include <seppo/nn/data/ragged.h>
-#include <seppo/nn/layers/embedding.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/layers/positional_encoding.h>
 #include <seppo/nn/optim/optimisers.h>
 

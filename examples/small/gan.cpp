@@ -2,7 +2,7 @@
 // circle, told only by a critic how it can be told apart. Each has parameters and an optimiser of its own; the critic
 // is frozen while the generator learns from it. One second.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <algorithm>

@@ -3,9 +3,7 @@
 // whole model, ready-made, is `LanguageModel` (models/language_model.h). One second.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/ragged.h>
-#include <seppo/nn/layers/embedding.h>
-#include <seppo/nn/layers/layer_norm.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <cmath>

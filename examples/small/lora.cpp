@@ -1,7 +1,7 @@
 // LoRA (Hu et al. 2021): a trained classifier learns another task by two narrow matrices beside each of its weights,
 // W + B A, while W stays frozen. B begins as zeros, so that the adapted model is at first the trained one. A second.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
 #include <seppo/nn/train/trainer.h>
 

@@ -2,8 +2,7 @@
 // from one window to the next. Now and then a stream shows a symbol; asked is the last one shown, often windows ago.
 // Gradients stay within a window. Half a second.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/embedding.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <algorithm>

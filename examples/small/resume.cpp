@@ -5,8 +5,7 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/io/checkpoint.h>
-#include <seppo/nn/layers/dropout.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
 #include <seppo/nn/optim/schedule.h>
 

@@ -1,7 +1,7 @@
 // A first model: which arm of a spiral does a point lie on? docs/first-model.md walks through it.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <cmath>

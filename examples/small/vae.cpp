@@ -1,7 +1,7 @@
 // A variational autoencoder (Kingma and Welling 2014): images of 8 x 8 pixels with one round spot are put into two
 // numbers, and drawn again from them. It must find out by itself that a spot has a place. Two seconds.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <cmath>

@@ -3,7 +3,7 @@
 // colours. Two seconds.
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer_layers.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
 #include <seppo/nn/optim/schedule.h>
 

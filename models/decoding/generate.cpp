@@ -45,21 +45,23 @@ std::vector<std::vector<int>> generate(const LanguageModel& model, const Ragged&
       const std::size_t count = cache.length(r) > 0 ? 1 : tokens.size() <= window ? tokens.size() : window - stride + 1;
       next.add(std::span(tokens).last(count));
     }
-    const Tensor logits = model(next, &cache);  // [rows, vocabulary]
-    std::vector<int> parents;                   // of the texts that go on
+    const Tensor x = model.features(next, &cache);  // [rows, d_model]
+    std::vector<int> last;                          // row of each text
+    for (const int end : std::span(next.offsets).subspan(1)) last.push_back(end - 1);
+    const Tensor logits = model.scores(x.rows() == last.size() ? x : index_select(x, 0, last));  // [texts, vocabulary]
+    std::vector<int> parents;                                                                    // of those that go on
     std::vector<Text> going;
     for (std::size_t r = 0; r < open.size(); ++r) {
-      const std::size_t last = static_cast<std::size_t>(next.offsets[r + 1]) - 1;
-      const auto scores = logits.values().subspan(last * logits.cols(), logits.cols());
-      const int token = sample_token(scores, options.sampling, open[r].random);
+      const auto scores = logits.values().subspan(r * logits.cols(), logits.cols());
+      const int token = sample_token(scores, options.sampling, open[r].random, open[r].tokens);
       continuations[open[r].prompt].push_back(token);
       if (on_token) on_token(open[r].prompt, token);
-      if (token == options.stop) continue;
+      if (std::find(options.stop.begin(), options.stop.end(), token) != options.stop.end()) continue;
       open[r].tokens.push_back(token);
       parents.push_back(static_cast<int>(r));
       going.push_back(std::move(open[r]));
     }
-    if (parents.size() < open.size()) cache.select(parents);
+    cache.select(parents);
     open = std::move(going);
   }
   return continuations;

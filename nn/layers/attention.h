@@ -6,9 +6,11 @@
 // al. 2023) it is [d_model + 2 kv_width, d_model]. To see the weights: AttentionRecorder (autograd/tools).
 #pragma once
 
+#include "basic.h"
 #include "kv_cache.h"
-#include "linear.h"
 #include "positional_encoding.h"
+
+#include <optional>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -16,6 +18,9 @@ struct MultiHeadAttentionOptions {
   double dropout = 0;  // of the attention weights
   bool bias = true;    // of the projections
   int n_kv_heads = 0;  // divides the heads; 0: as many
+  // Given, they are the widths of the inputs of K and V, which have projections of their own then, k_proj and v_proj;
+  // only the call with three inputs fits those.
+  int k_dim = 0, v_dim = 0;
 };
 
 struct MultiHeadAttention {
@@ -23,10 +28,15 @@ struct MultiHeadAttention {
       : d_model(width),
         n_heads(heads),
         kv_width(width_of_keys(s, width, heads, options.n_kv_heads)),
-        in_proj(s / "in_proj", width, width + 2 * kv_width, {.bias = options.bias, .init = init_xavier_uniform(1, 3)}),
+        in_proj(s / "in_proj", width, width + (options.k_dim > 0 ? 0 : 2 * kv_width),
+                {.bias = options.bias, .init = init_xavier_uniform(1, options.k_dim > 0 ? 1 : 3)}),
         out_proj(s / "out_proj", width, width, {.bias = options.bias}),
         dropout(options.dropout),
-        name(s.region()) {}
+        name(s.region()) {
+    if (options.k_dim == 0) return;
+    k_proj.emplace(s / "k_proj", options.k_dim, kv_width, LinearOptions{.bias = options.bias});
+    v_proj.emplace(s / "v_proj", options.v_dim, kv_width, LinearOptions{.bias = options.bias});
+  }
 
   // Self-attention within each sequence of x [rows, d_model]. With a cache, x continues the cached sequences, and the
   // mask must be causal.
@@ -57,9 +67,19 @@ struct MultiHeadAttention {
                        {Columns(kv, 0, kv_width), Columns(kv, kv_width, kv_width), memory_rows, mask}));
   }
 
+  // The same with keys [k_rows, k_dim] and values [k_rows, v_dim] of different inputs.
+  Tensor operator()(const Tensor& query, Offsets rows, const Tensor& key, const Tensor& value, Offsets k_rows,
+                    const Mask& mask = Mask::none(), const AttentionPositions& positions = {}) const {
+    const Region here(name);
+    const Tensor k = k_proj ? (*k_proj)(key) : project(key, d_model, d_model + kv_width);
+    const Tensor v = v_proj ? (*v_proj)(value) : project(value, d_model + kv_width, d_model + 2 * kv_width);
+    return here(attend(project(query, 0, d_model), rows, {k, v, k_rows, mask}, positions));
+  }
+
   int d_model, n_heads;
   int kv_width;  // columns of K, and of V
   Linear in_proj, out_proj;
+  std::optional<Linear> k_proj, v_proj;
   double dropout;
   RegionName name;
 

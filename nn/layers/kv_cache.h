@@ -6,8 +6,8 @@
 //   logits = model(next, &cache);             // scores equal those of the whole text up to rounding
 #pragma once
 
-#include "../../autograd/core/utility.h"
 #include "../../autograd/core/memory.h"
+#include "../../autograd/core/utility.h"
 #include "../../autograd/ops.h"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Misuse of the ops: a typed error each, in one line that names the op, the shapes and the rule.
 #define BOOST_TEST_MODULE errors
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE gradient_check
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/gradient_check.h>
-#include <seppo/nn/layers/batch_norm.h>
+#include <seppo/nn/layers/basic.h>
 
 #include <boost/test/unit_test.hpp>
 

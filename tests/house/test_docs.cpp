@@ -5,7 +5,7 @@
 #include <seppo/autograd/tools/gradient_check.h>
 #include <seppo/autograd/tools/observers.h>
 #include <seppo/models/language_model.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 
 #include <boost/test/unit_test.hpp>
 

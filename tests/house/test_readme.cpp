@@ -4,8 +4,7 @@
 #include <seppo/autograd/tools/gradient_check.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/data/sampler.h>
-#include <seppo/nn/layers/dropout.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

@@ -1,7 +1,7 @@
 // Beam search against greedy decoding, against every possible target, and against its own definition.
 #define BOOST_TEST_MODULE beam
 #include <seppo/models/decoding/beam.h>
-#include <seppo/models/decoding/greedy.h>
+#include <seppo/models/decoding/beam.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -258,6 +258,38 @@ BOOST_AUTO_TEST_CASE(alibi_has_the_slopes_of_the_paper) {
   for (int h = 8; h < 12; ++h) BOOST_CHECK_CLOSE(alibi_slope(h, 12), std::pow(0.5, 0.5 + (h - 8)), 1e-10);
 }
 
+BOOST_AUTO_TEST_CASE(attention_of_three_inputs) {
+  Parameters parameters(1);
+  const MultiHeadAttention plain(parameters.root() / "plain", 8, 4, {.n_kv_heads = 2}),
+      wide(parameters.root() / "wide", 8, 4, {.n_kv_heads = 2, .k_dim = 3, .v_dim = 5});
+  BOOST_CHECK(parameters.find("wide.in_proj.weight")->shape == (Shape{8, 8}));
+  BOOST_CHECK(parameters.find("wide.k_proj.weight")->shape == (Shape{4, 3}));
+  BOOST_CHECK(parameters.find("wide.v_proj.weight")->shape == (Shape{4, 5}));
+  const std::vector<int> q_rows{0, 2, 5}, k_rows{0, 4, 5};
+  RandomStream random(2, Purpose::test);
+  const auto draw = [&](int rows, int columns) {
+    std::vector<real> values;
+    for (int i = 0; i < rows * columns; ++i) values.push_back(static_cast<real>(random.normal()));
+    return variable({rows, columns}, values);
+  };
+  tape().clear();
+  const Tensor x = draw(5, 8), k = draw(5, 3), v = draw(5, 5), bias = draw(3, 4);
+  const std::vector<real> self = copy_of(plain(x, q_rows)), cross = copy_of(plain(x, q_rows, x, k_rows));
+  BOOST_CHECK_EQUAL(largest_difference(plain(x, q_rows, x, x, q_rows).values(), self), 0);
+  BOOST_CHECK_EQUAL(largest_difference(plain(x, q_rows, x, x, k_rows).values(), cross), 0);
+  BOOST_CHECK_THROW(wide(x, q_rows), ShapeError);  // takes three
+  BOOST_CHECK_THROW(wide(x, q_rows, k, k, k_rows), ShapeError);
+  const std::vector<real> xs = copy_of(x), ks = copy_of(k), vs = copy_of(v), bs = copy_of(bias);
+  const auto report = gradient_check(parameters, [&] {
+    const Tensor y = wide(tensor({5, 8}, xs), q_rows, tensor({5, 3}, ks), tensor({5, 5}, vs), k_rows, Mask::causal(),
+                          {.bias = tensor({3, 4}, bs)});
+    const Tensor z = plain(y, q_rows, tensor({5, 8}, xs), y, k_rows);
+    return sum(square(z));
+  });
+  BOOST_CHECK_MESSAGE(report.passed, report.text);
+  tape().clear();
+}
+
 // Configs of files from before these fields.
 BOOST_AUTO_TEST_CASE(configs_without_the_newer_fields_mean_what_they_did) {
   LanguageModelConfig config = gpt2();

@@ -42,9 +42,9 @@ std::vector<int> naive_text(const LanguageModel& model, std::span<const int> pro
     Ragged window;
     window.add(std::span(tokens).subspan(begin));
     const Tensor logits = model(window);
-    drawn.push_back(sample_token(logits.values().last(kVocabulary), options.sampling, random));
+    drawn.push_back(sample_token(logits.values().last(kVocabulary), options.sampling, random, tokens));
     tokens.push_back(drawn.back());
-    if (drawn.back() == options.stop) break;
+    if (std::count(options.stop.begin(), options.stop.end(), drawn.back()) > 0) break;
   }
   return drawn;
 }
@@ -95,8 +95,12 @@ BOOST_AUTO_TEST_CASE(a_cached_language_model_equals_the_whole_one) {
 }
 
 BOOST_AUTO_TEST_CASE(a_cached_decoder_equals_the_whole_one) {
-  for (const Norm norm : {Norm::post, Norm::pre}) {
-    const small::Fixture f(small::config(norm));
+  for (const Positions positions :
+       {Positions::sinusoid, Positions::learned, Positions::rotary, Positions::rotary_halves, Positions::alibi}) {
+    TransformerConfig config = small::config(positions == Positions::learned ? Norm::post : Norm::pre);
+    config.positions = positions;
+    config.layer.n_kv_heads = positions == Positions::sinusoid ? 2 : 1;
+    const small::Fixture f(config);
     const UseMode eval(Mode::eval);
     const Tensor memory = f.model.encode(f.src);
     KeyValueCache cache = f.model.make_cache(3, 16);
@@ -133,10 +137,13 @@ BOOST_AUTO_TEST_CASE(a_cached_decoder_equals_the_whole_one) {
 BOOST_AUTO_TEST_CASE(generation_equals_that_without_a_cache) {
   const LanguageFixture f;
   const Ragged prompts = random_batch({3, 1, kWindow, kWindow + 5, kWindow - 1}, 9);
-  for (const double temperature : {0.0, 1.0})
+  for (const SamplingOptions& sampling :
+       std::vector<SamplingOptions>{{.temperature = 0},
+                                    {},
+                                    {.repetition_penalty = 3, .temperature = 0},
+                                    {.repetition_penalty = 1.5, .temperature = 2, .top_k = 6, .min_p = 0.1}})
     for (const int stride : {1, 4, kWindow}) {
-      const GenerateOptions options{
-          .max_tokens = 2 * kWindow, .sampling = {.temperature = temperature}, .stride = stride, .seed = 3};
+      const GenerateOptions options{.max_tokens = 2 * kWindow, .sampling = sampling, .stride = stride, .seed = 3};
       const auto texts = generate(f.model, prompts, options);
       for (std::size_t p = 0; p < prompts.size(); ++p)
         BOOST_TEST(texts[p] == naive_text(f.model, prompts[p], p, options), "prompt " << p << ", stride " << stride);
@@ -146,14 +153,15 @@ BOOST_AUTO_TEST_CASE(generation_equals_that_without_a_cache) {
 BOOST_AUTO_TEST_CASE(texts_end_with_the_stop_token) {
   const LanguageFixture f;
   const Ragged prompts = random_batch({3, 1, 5, 2}, 9);
-  const GenerateOptions options{.max_tokens = 3 * kWindow, .stop = 4, .seed = 2};
+  const GenerateOptions options{.max_tokens = 3 * kWindow, .stop = {4, 9}, .seed = 2};
   std::vector<std::vector<int>> told(prompts.size());
   const auto texts = generate(f.model, prompts, options, [&](std::size_t p, int token) { told[p].push_back(token); });
   BOOST_CHECK(told == texts);
   bool any_stopped = false;
   for (std::size_t p = 0; p < prompts.size(); ++p) {
     BOOST_TEST(texts[p] == naive_text(f.model, prompts[p], p, options));
-    BOOST_CHECK(std::count(texts[p].begin(), texts[p].end(), 4) == (texts[p].back() == 4));
+    for (const int stop : {4, 9})
+      BOOST_CHECK(std::count(texts[p].begin(), texts[p].end(), stop) == (texts[p].back() == stop));
     any_stopped = any_stopped || texts[p].size() < 3 * kWindow;
   }
   BOOST_CHECK(any_stopped);
@@ -170,6 +178,8 @@ BOOST_AUTO_TEST_CASE(texts_do_not_depend_on_threads) {
     texts.push_back(generate(f.model, prompts, {.max_tokens = 20, .seed = 1}));
   }
   set_num_threads(1);
+  for (std::size_t p = 0; p < prompts.size(); ++p)  // nor on the other prompts
+    BOOST_TEST(texts[0][p] == naive_text(f.model, prompts[p], p, {.max_tokens = 20, .seed = 1}));
   BOOST_CHECK(texts[0] == texts[1] && texts[0] == texts[2]);
   BOOST_CHECK(texts[0] != generate(f.model, prompts, {.max_tokens = 20, .seed = 2}));
 }
@@ -184,6 +194,7 @@ BOOST_AUTO_TEST_CASE(generation_leaves_the_tape_as_it_was_and_checks_its_argumen
   BOOST_CHECK_THROW(generate(f.model, prompts, {.stride = 0}), ArgumentError);
   BOOST_CHECK_THROW(generate(f.model, prompts, {.stride = kWindow + 1}), ArgumentError);
   BOOST_CHECK_THROW(generate(f.model, prompts, {.sampling = {.top_p = 0}}), ArgumentError);
+  BOOST_CHECK_THROW(generate(f.model, prompts, {.sampling = {.min_p = 2}}), ArgumentError);
   prompts.add({});
   BOOST_CHECK_THROW(generate(f.model, prompts), ShapeError);
   Ragged unknown;

@@ -5,8 +5,10 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 using namespace seppo;
@@ -48,6 +50,64 @@ BOOST_AUTO_TEST_CASE(only_the_best_are_drawn) {
   BOOST_CHECK_GT(shares(kScores, {.top_k = 1})[1], 0.9999);
 }
 
+// The distribution that the options describe, from their definitions.
+BOOST_AUTO_TEST_CASE(every_mixture_of_options_has_its_distribution) {
+  const std::vector<real> scores{0.3f, 2.1f, -1.0f, 1.7f, 2.1f, -4.0f, 0.9f, 1.2f, -0.2f, 0.8f};
+  const std::vector<int> text{1, 5, 1, 7};
+  RandomStream random(5, Purpose::test);
+  for (int round = 0; round < 40; ++round) {
+    const SamplingOptions o{.repetition_penalty = random.below(2) ? 1.0 : 2.0,
+                            .temperature = 0.5 + random.uniform(),
+                            .top_k = static_cast<int>(random.below(12)),
+                            .top_p = random.below(3) ? 0.3 + 0.7 * random.uniform() : 1.0,
+                            .min_p = random.below(3) ? 0.3 * random.uniform() : 0.0};
+    std::vector<std::pair<double, std::size_t>> ranked;  // by falling score, then by rising id
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      double x = static_cast<double>(scores[i]);
+      if (i == 1 || i == 5 || i == 7) x = x > 0 ? x / o.repetition_penalty : x * o.repetition_penalty;
+      ranked.emplace_back(-x / o.temperature, i);
+    }
+    std::sort(ranked.begin(), ranked.end());
+    if (o.top_k > 0 && o.top_k < 10) ranked.resize(static_cast<std::size_t>(o.top_k));
+    const auto share = [&](double score) { return std::exp(-score + ranked[0].first); };
+    double total = 0, kept = 0, rest = 0;
+    for (const auto& [score, id] : ranked) total += share(score);
+    std::vector<double> expected(scores.size());
+    for (const auto& [score, id] : ranked) {
+      if (kept < o.top_p * total && share(score) >= o.min_p) expected[id] = share(score);
+      kept += share(score);
+    }
+    for (const double p : expected) rest += p;
+    std::vector<double> count(scores.size());
+    for (int i = 0; i < 5000; ++i) count[static_cast<std::size_t>(sample_token(scores, o, random, text))] += 1;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      const double p = expected[i] / rest;
+      BOOST_CHECK_SMALL(count[i] / 5000 - p, 5 * std::sqrt(p * (1 - p) / 5000) + 1e-9);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(repetitions_are_penalised_once_whatever_their_sign) {
+  RandomStream random(1, Purpose::sampling);
+  const SamplingOptions o{.repetition_penalty = 2, .temperature = 0};
+  const std::vector<int> first{0}, both{0, 1, 0, 0}, none;
+  BOOST_CHECK_EQUAL(sample_token(std::vector<real>{3, 2}, o, random, first), 1);
+  BOOST_CHECK_EQUAL(sample_token(std::vector<real>{3, 2}, o, random, both), 0);
+  BOOST_CHECK_EQUAL(sample_token(std::vector<real>{3, 2}, o, random, none), 0);
+  BOOST_CHECK_EQUAL(sample_token(std::vector<real>{-2, -3}, o, random, first), 1);
+  const std::vector<int> unknown{2};
+  BOOST_CHECK_THROW(sample_token(std::vector<real>{3, 2}, o, random, unknown), IndexError);
+}
+
+BOOST_AUTO_TEST_CASE(scores_that_are_not_finite_are_refused) {
+  RandomStream random(1, Purpose::sampling);
+  const real infinity = std::numeric_limits<real>::infinity(), nan = std::numeric_limits<real>::quiet_NaN();
+  for (const double temperature : {0.0, 1.0})
+    for (const std::vector<real>& scores :
+         std::vector<std::vector<real>>{{nan, 1}, {1, nan}, {-infinity, -infinity}, {infinity, 1}})
+      BOOST_CHECK_THROW(sample_token(scores, {.temperature = temperature}, random), NumericError);
+}
+
 BOOST_AUTO_TEST_CASE(temperature_zero_takes_the_first_of_the_best) {
   RandomStream random(1, Purpose::sampling);
   BOOST_CHECK_EQUAL(sample_token(std::vector<real>{1, 3, 3, 2}, {.temperature = 0}, random), 1);
@@ -68,7 +128,12 @@ BOOST_AUTO_TEST_CASE(options_are_checked) {
                                                                  {.top_k = -1},
                                                                  {.top_p = 0},
                                                                  {.top_p = 1.5},
-                                                                 {.top_p = NAN}})
+                                                                 {.top_p = NAN},
+                                                                 {.min_p = -0.1},
+                                                                 {.min_p = 1.1},
+                                                                 {.min_p = NAN},
+                                                                 {.repetition_penalty = 0},
+                                                                 {.repetition_penalty = INFINITY}})
     BOOST_CHECK_THROW(sample_token(kScores, bad, random), ArgumentError);
   BOOST_CHECK_THROW(sample_token({}, {}, random), ShapeError);
 }

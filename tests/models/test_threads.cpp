@@ -5,7 +5,6 @@
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/decoding/beam.h>
 #include <seppo/models/decoding/generate.h>
-#include <seppo/models/decoding/greedy.h>
 #include <seppo/models/language_model.h>
 #include <seppo/nn/train/trainer.h>
 

@@ -1,9 +1,8 @@
 // Modules with running statistics, which are saved but not trained.
 #define BOOST_TEST_MODULE batch_norm
 #include <seppo/nn/optim/optimisers.h>
-#include <seppo/nn/layers/batch_norm.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/train/data_parallel.h>
-#include <seppo/nn/layers/layer_norm.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -2,9 +2,7 @@
 #define BOOST_TEST_MODULE nn
 #include <seppo/nn/data/ragged.h>
 #include <seppo/nn/layers/attention.h>
-#include <seppo/nn/layers/embedding.h>
-#include <seppo/nn/layers/feed_forward.h>
-#include <seppo/nn/layers/layer_norm.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/layers/positional_encoding.h>
 #include <seppo/nn/optim/optimisers.h>
 #include <seppo/nn/optim/schedule.h>

@@ -4,8 +4,7 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/nn/io/checkpoint.h>
-#include <seppo/nn/layers/batch_norm.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <boost/test/unit_test.hpp>

@@ -4,8 +4,7 @@
 #include <seppo/autograd/core/region.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
-#include <seppo/nn/layers/layer_norm.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/train/trainer.h>
 
 #include "support/stored.h"

@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE trainer
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

@@ -86,6 +86,15 @@ Call make(const std::string& name, const Scope& s, int d_model, const json& args
     const Mask mask = name == "causal_attention" ? Mask::causal() : Mask::none();
     return [=](std::span<const Tensor> x) { return (*attention)(x[0], (*rows)[0], mask); };
   }
+  if (name == "three_inputs") {
+    const auto attention =
+        std::make_shared<MultiHeadAttention>(s, 8, 2, MultiHeadAttentionOptions{.bias = false, .k_dim = 5, .v_dim = 7});
+    const auto near = std::make_shared<Values>(args.at("near"));
+    return [=](std::span<const Tensor> x) {
+      return (*attention)(x[2], (*rows)[2], x[0], x[1], (*rows)[0], Mask::none(),
+                          {.bias = tensor(near->shape, near->data)});
+    };
+  }
   if (name == "encoder_layer") {
     const auto layer = std::make_shared<EncoderLayer>(s, config_of(d_model, args));
     return [=](std::span<const Tensor> x) { return (*layer)(x[0], (*rows)[0]); };

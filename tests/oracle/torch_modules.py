@@ -13,6 +13,7 @@ def flat(tensor):
 
 # seppo's name of PyTorch's parameter, in an encoder or decoder layer
 NAMES = [("multihead_attn.", "cross_attn."), ("in_proj_weight", "in_proj.weight"), ("in_proj_bias", "in_proj.bias"),
+         ("q_proj_weight", "in_proj.weight"), ("k_proj_weight", "k_proj.weight"), ("v_proj_weight", "v_proj.weight"),
          ("linear1", "ffn.up"), ("linear2", "ffn.down"), ("encoder.layers.", "encoder."), ("decoder.layers.", "decoder.")]
 
 
@@ -66,6 +67,11 @@ def module_cases():
                     {"heads": heads})
         module_case("cross_attention", mha, [src, tgt], [a, b],
                     lambda m, x: mha(x, m, m, key_padding_mask=padding(a), need_weights=False)[0], {"heads": heads})
+    three = nn.MultiheadAttention(8, 2, bias=False, kdim=5, vdim=7, batch_first=True)
+    near = torch.randn(6, 5)  # added to the scores
+    module_case("three_inputs", three, [torch.randn(3, 5, 5), torch.randn(3, 5, 7), tgt], [a, a, b],
+                lambda k, v, q: three(q, k, v, key_padding_mask=padding(a), attn_mask=near, need_weights=False)[0],
+                {"near": flat(near)})
     for pre in (False, True):
         for activation in ("relu", "gelu"):
             config = {"heads": 2, "ff": 12, "pre": pre, "activation": activation}
