@@ -24,14 +24,14 @@ namespace seppo::inline SEPPO_ABI {
 
 // ---- making tensors ------------------------------------------------------------------------------
 
-Tensor zeros(const Shape& shape);
-Tensor ones(const Shape& shape);
-Tensor zeros_like(const Tensor& x);  // in the shape of x
-Tensor ones_like(const Tensor& x);
 Tensor full(const Shape& shape, real value);
+inline Tensor zeros(const Shape& shape) { return full(shape, 0); }
+inline Tensor ones(const Shape& shape) { return full(shape, 1); }
+inline Tensor zeros_like(const Tensor& x) { return zeros(x.shape()); }
+inline Tensor ones_like(const Tensor& x) { return ones(x.shape()); }
 // start, start + step, ... below end (above it, if step is negative); arange(end) starts at 0.
 Tensor arange(double start, double end, double step = 1);
-Tensor arange(double end);
+inline Tensor arange(double end) { return arange(0, end); }
 // Random values, drawn from a stream one after another: N(0, 1), and uniform in [low, high).
 Tensor randn(const Shape& shape, RandomStream& random);
 Tensor uniform(const Shape& shape, double low, double high, RandomStream& random);
@@ -90,10 +90,10 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b);
 // `value` where the mask is not 0, else x. The mask is broadcast to the shape of x.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, real value);
 
-Tensor neg(const Tensor& x);
-inline Tensor operator-(const Tensor& x) { return neg(x); }
 Tensor scale(const Tensor& x, real factor);  // factor x
-Tensor abs(const Tensor& x);                 // slope 0 at 0
+inline Tensor neg(const Tensor& x) { return scale(x, -1); }
+inline Tensor operator-(const Tensor& x) { return neg(x); }
+Tensor abs(const Tensor& x);  // slope 0 at 0
 Tensor square(const Tensor& x);
 Tensor sqrt(const Tensor& x);                        // slope +inf at 0
 Tensor rsqrt(const Tensor& x);                       // 1 / sqrt(x)
@@ -107,7 +107,12 @@ Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);  // 1 / (1 + e^-x)
 Tensor erf(const Tensor& x);      // 2/sqrt(pi) times the integral of e^-t^2 from 0 to x
 Tensor exp(const Tensor& x);
-Tensor log(const Tensor& x);  // log(0) = -inf, log of a negative number NaN
+Tensor log(const Tensor& x);    // log(0) = -inf, log of a negative number NaN
+Tensor log1p(const Tensor& x);  // log(1 + x), and expm1 e^x - 1, exact to rounding near 0
+Tensor expm1(const Tensor& x);
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor elu(const Tensor& x, real alpha = 1);  // x for x > 0, else alpha (e^x - 1) (Clevert et al. 2016)
 
 // Zeroes each element with probability p and divides the rest by 1 - p; the identity in eval mode
 // (Srivastava et al. 2014). The mask is a function of tape().random and is recomputed by backward,
@@ -121,8 +126,10 @@ Tensor dropout(const Tensor& x, double p);
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 // Einstein's sum: einsum("bqhd,bkhd->bhqk", q, k) multiplies elements whose labels agree and sums over the
-// labels that the result lacks. Two operands; each label at most once in each (no diagonals).
-Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b);
+// labels that the result lacks. "..." stands for any axes, aligned at the end. Without "->" the result has those and
+// then the labels that occur once, in alphabetical order. One operand or two; each label at most once in each (no
+// diagonals).
+Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b = {});
 
 // Of linear maps; the last two, swiglu and geglu, are those of gated networks, silu(a) b and gelu(a) b (FeedForward).
 enum class Activation { none, relu, gelu, gelu_tanh, silu, swiglu, geglu };
@@ -245,32 +252,47 @@ Tensor gather(const Tensor& x, int axis, const Indices& indices);
 Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tensor& source);
 // The elements at these places of an axis, in this order; a place may be given more than once.
 Tensor index_select(const Tensor& x, int axis, List<int> index);
+// y = x, then the k-th of source's slices along the axis is added to the one at index[k], for each k in turn.
+Tensor index_add(const Tensor& x, int axis, List<int> index, const Tensor& source);
 
 // ---- losses --------------------------------------------------------------------------------------
 
-enum class Reduction { mean, sum };
+enum class Reduction { mean, sum, none };
 struct CrossEntropyOptions {
   double label_smoothing = 0;                          // this share of the target is spread evenly over all classes
   int ignore_index = std::numeric_limits<int>::min();  // rows with this target do not count
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::mean;               // none: a loss for each row, [...]
+  Tensor weight = {};                                  // [classes]: how much each counts; it gets no gradient
 };
 // -log softmax(logits)[target], over rows: logits [..., classes], one target for each row -> scalar.
-// The mean is over the rows that count; with none of them the loss is 0.
+// The mean is over the rows that count, by the weights of their targets; with none of them the loss is 0.
 Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropyOptions& options = {});
+
+// The same for targets that are probabilities of the classes, in the shape of the logits: -sum_j weight_j p_j log
+// softmax(logits)_j. The mean is over all rows; ignore_index has no meaning.
+Tensor cross_entropy(const Tensor& logits, const Tensor& probabilities, const CrossEntropyOptions& options = {});
 
 struct NllOptions {
   int ignore_index = std::numeric_limits<int>::min();
   Reduction reduction = Reduction::mean;
+  Tensor weight = {};
 };
 // -x[target], over rows of x [..., classes], as log_softmax gives them; otherwise like cross_entropy.
 Tensor nll_loss(const Tensor& log_probabilities, List<int> targets, const NllOptions& options = {});
 
 // (x - target)^2
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
+// With d = |x - target|: d^2 / 2 up to delta, then delta (d - delta / 2) (Huber 1964).
+Tensor huber_loss(const Tensor& x, const Tensor& target, double delta = 1, Reduction reduction = Reduction::mean);
 
+struct BinaryCrossEntropyOptions {
+  Reduction reduction = Reduction::mean;
+  Tensor weight = {};      // of each element, and of its part -t log sigmoid(x): broadcast to the logits; they get no
+  Tensor pos_weight = {};  // gradient
+};
 // -t log sigmoid(x) - (1 - t) log(1 - sigmoid(x)) for targets t in [0, 1]; finite for any logits.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
-                                        Reduction reduction = Reduction::mean);
+                                        const BinaryCrossEntropyOptions& options = {});
 
 // a.b / (|a| |b|) along an axis; norms below eps count as eps.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis = -1, double eps = 1e-8);
@@ -310,6 +332,9 @@ struct Extreme {
 };
 Extreme max(const Tensor& x, int axis, bool keepdim = false);
 Extreme min(const Tensor& x, int axis, bool keepdim = false);
+// The k largest along an axis, the largest first, or the k smallest; of equal ones the first come first. NaN counts as
+// the largest. With k the size of the axis this sorts.
+Extreme topk(const Tensor& x, int k, int axis = -1, bool largest = true);
 std::vector<int> argmax(const Tensor& x, int axis = -1);
 std::vector<int> argmin(const Tensor& x, int axis = -1);
 
@@ -329,13 +354,17 @@ Tensor expand(const Tensor& x, const Shape& shape);   // repeats axes of size 1,
 Tensor flip(const Tensor& x, const Axes& axes = {});  // in reverse order along these axes
 Tensor tril(const Tensor& x, int diagonal = 0);       // x [..., rows, columns] with 0 where column - row > diagonal
 Tensor triu(const Tensor& x, int diagonal = 0);       // with 0 where column - row < diagonal
-// Elements begin .. end-1 of an axis. Along the first axis it shares storage, else it copies.
+// Elements begin .. end-1 of an axis; negative ones count from the end. Along the first axis it shares storage, else it
+// copies.
 Tensor slice(const Tensor& x, int axis, int begin, int end);
 Tensor concat(List<Tensor> tensors, int axis = 0);
 Tensor stack(List<Tensor> tensors, int axis = 0);  // along a new axis
+// The windows of `size` elements along an axis, `step` apart, each along a new axis at the end:
+// y[..., i, ..., j] = x[..., i step + j, ...]. Of images [n, h, w, c], unfold(unfold(x, 1, k, s), 2, k, s) is
+// [n, h', w', c, k, k]: a product with weights [c k k, out] makes it a convolution, amax over {-2, -1} max pooling.
+Tensor unfold(const Tensor& x, int axis, int size, int step);
 // Consecutive parts of an axis: of these sizes, of one size (the last may be smaller), or this many (chunk).
-std::vector<Tensor> split(const Tensor& x, std::span<const int> sizes, int axis = 0);
-std::vector<Tensor> split(const Tensor& x, std::initializer_list<int> sizes, int axis = 0);
+std::vector<Tensor> split(const Tensor& x, List<int> sizes, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, int size, int axis = 0);
 std::vector<Tensor> chunk(const Tensor& x, int chunks, int axis = 0);
 

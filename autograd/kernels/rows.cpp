@@ -64,11 +64,13 @@ void log_sum_exp_backward(real* dx, real beta, const real* x, const LogSumExp& s
 real extreme(const real* x, real sign, std::size_t n) {
   const V s = set(sign), lowest = set(-std::numeric_limits<real>::infinity());
   V top = lowest;
+  auto nans = hn::IsNaN(lowest);
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
     const V v = first(hn::Mul(s, load(x + j, count)), lowest, count);
-    top = hn::IfThenElse(hn::Or(hn::Gt(v, top), hn::IsNaN(v)), v, top);
+    top = hn::Max(top, v);
+    nans = hn::Or(nans, hn::IsNaN(v));
   });
-  return hn::AllFalse(D(), hn::IsNaN(top)) ? sign * max_lanes(top) : std::numeric_limits<real>::quiet_NaN();
+  return hn::AllFalse(D(), nans) ? sign * max_lanes(top) : std::numeric_limits<real>::quiet_NaN();
 }
 
 // Dropout factors for whole rows of a matrix.

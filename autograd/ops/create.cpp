@@ -12,11 +12,6 @@ Tensor full(const Shape& shape, real value) {
   return y;
 }
 
-Tensor zeros(const Shape& shape) { return full(shape, 0); }
-Tensor ones(const Shape& shape) { return full(shape, 1); }
-Tensor zeros_like(const Tensor& x) { return zeros(x.shape()); }
-Tensor ones_like(const Tensor& x) { return ones(x.shape()); }
-
 Tensor tensor(const Shape& shape, List<real> values) {
   check(static_cast<std::size_t>(shape.numel()) == values.size(), "tensor: shape ", shape, " has ", shape.numel(),
         " elements, ", values.size(), " values given");
@@ -40,8 +35,6 @@ Tensor arange(double start, double end, double step) {
   for (std::size_t i = 0; i < y.numel(); ++i) y.data()[i] = static_cast<real>(start + static_cast<double>(i) * step);
   return y;
 }
-
-Tensor arange(double end) { return arange(0, end); }
 
 Tensor randn(const Shape& shape, RandomStream& random) {
   Tensor y = tape().create(shape);

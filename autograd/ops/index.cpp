@@ -4,6 +4,7 @@
 #include "walk.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -60,70 +61,54 @@ Tensor one_hot(List<int> ids, int classes) {
 
 namespace {
 
-// Index i, whose element in `source` has the same coordinates, points to the element of `target` whose coordinate
-// along the axis is indices[i], the others those of i.
-class Pointing {
- public:
-  Pointing(const char* op, const Tensor& target, int axis, const Indices& indices, const Shape& source)
-      : walk_(indices.shape, {strides(op, target, axis, indices), strides_within(source, source)}),
-        indices_(tape().keep(indices.values)),
-        step_(strides_of(target.shape())[static_cast<std::size_t>(target.shape().axis(axis))]) {}
+// Each index points to the element of x whose coordinate along the axis it is, the other coordinates being its own.
+struct Pointing {
+  Walk<3> walk;                  // over x without that axis, over what is read or added, and over the indices
+  std::span<const int> indices;  // kept on the tape
+  std::size_t step;              // of x along the axis
 
-  // Calls f(element of the target, element of the source) for each index.
+  // One index for each element of the shape, or for each of its slices along the axis.
+  Pointing(const char* op, const Tensor& x, int axis, List<int> values, const Shape& shape, const Shape& other)
+      : walk(shape, {}), indices(tape().keep<int>(values)) {
+    axis = x.shape().axis(axis, op);
+    check_indices(op, "index", values, Slices(x.shape(), axis).n, ", dim ", axis, " of x ", x);
+    const auto at = static_cast<std::size_t>(axis);
+    Strides of_x = strides_of(x.shape()), of_indices = strides_of(shape);
+    step = std::exchange(of_x[at], 0);
+    if (std::ssize(values) != shape.numel()) of_indices = {}, of_indices[at] = 1;
+    walk = {shape, {of_x, strides_of(other), of_indices}};
+  }
+
+  // Calls f(element of x, element of the other) for each index.
   template <class F>
   void for_each(const F& f) const {
-    const int* index = indices_.data();
-    const std::size_t n = walk_.n(), target_step = walk_.step(0), source_step = walk_.step(1);
-    walk_.for_each_run([&](const auto& at) {
-      for (std::size_t i = 0; i < n; ++i)
-        f(at[0] + i * target_step + static_cast<std::size_t>(*index++) * step_, at[1] + i * source_step);
+    const std::size_t n = walk.n(), x_step = walk.step(0), other_step = walk.step(1), index_step = walk.step(2);
+    walk.for_each_run([&](const auto& at) {
+      const auto place = [&](std::size_t i) {
+        return at[0] + static_cast<std::size_t>(indices[at[2] + i * index_step]) * step;
+      };
+      if (n > 0 && index_step == 0 && x_step == 1 && other_step == 1)
+        for (std::size_t i = 0, first = place(0); i < n; ++i) f(first + i, at[1] + i);
+      else
+        for (std::size_t i = 0; i < n; ++i) f(place(i) + i * x_step, at[1] + i * other_step);
     });
   }
-
- private:
-  // Of the target, without the axis that is indexed.
-  static Strides strides(const char* op, const Tensor& x, int axis, const Indices& indices) {
-    axis = x.shape().axis(axis);
-    const Shape& shape = indices.shape;
-    check(shape.rank() == x.rank(), op, ": indices ", shape, " and x ", x, " differ in rank");
-    check(static_cast<std::size_t>(shape.numel()) == indices.values.size(), op, ": indices ", shape, " has ",
-          shape.numel(), " elements, ", indices.values.size(), " values given");
-    for (int a = 0; a < x.rank(); ++a)
-      check(a == axis || shape[a] <= x.size(a), op, ": indices ", shape, " dim ", a, " = ", shape[a],
-            " is more than x ", x, " dim ", a, " = ", x.size(a));
-    check_indices(op, "index", indices.values, Slices(x.shape(), axis).n, ", dim ", axis, " of x ", x);
-    Strides strides = strides_of(x.shape());
-    strides[static_cast<std::size_t>(axis)] = 0;
-    return strides;
-  }
-
-  Walk<2> walk_;
-  std::span<const int> indices_;  // kept on the tape
-  std::size_t step_;
 };
 
-}  // namespace
-
-Tensor gather(const Tensor& x, int axis, const Indices& indices) {
-  const Pointing pointing("gather", x, axis, indices, indices.shape);
-  Tensor y = tape().create(indices.shape);
+Tensor read(const char* op, const Tensor& x, const Shape& shape, const Pointing& pointing) {
+  Tensor y = tape().create(shape);
   pointing.for_each([to = y.data(), from = x.data()](std::size_t ix, std::size_t iy) { to[iy] = from[ix]; });
-  record("gather", y, {x}, [=] {
+  record(op, y, {x}, [=] {
     pointing.for_each([dx = grad_of(x), dy = grad_of(y)](std::size_t ix, std::size_t iy) { dx[ix] += dy[iy]; });
   });
   return y;
 }
 
-Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tensor& source) {
-  const Pointing pointing("scatter_add", x, axis, indices, source.shape());
-  check(source.rank() == x.rank(), "scatter_add: source ", source, " and x ", x, " differ in rank");
-  for (int a = 0; a < x.rank(); ++a)
-    check(indices.shape[a] <= source.size(a), "scatter_add: indices ", indices.shape, " dim ", a, " = ",
-          indices.shape[a], " is more than source ", source, " dim ", a, " = ", source.size(a));
+Tensor add_at(const char* op, const Tensor& x, const Tensor& source, const Pointing& pointing) {
   Tensor y = tape().create(x.shape());
   std::copy_n(x.data(), x.numel(), y.data());
   pointing.for_each([to = y.data(), from = source.data()](std::size_t iy, std::size_t is) { to[iy] += from[is]; });
-  record("scatter_add", y, {x, source}, [=] {
+  record(op, y, {x, source}, [=] {
     const real* const dy = grad_of(y);
     add_grad(x, dy);
     if (real* const dsource = grad_if_required(source))
@@ -132,27 +117,46 @@ Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tens
   return y;
 }
 
+// Along the other axes, or along all, x has as many elements as the indices, or more.
+void check_fits(const char* op, const char* role, const Tensor& x, const Indices& indices, int but_for) {
+  const Shape& shape = indices.shape;
+  check(shape.rank() == x.rank(), op, ": indices ", shape, " and ", role, " ", x, " differ in rank");
+  check(std::ssize(indices.values) == shape.numel(), op, ": indices ", shape, " has ", shape.numel(), " elements, ",
+        indices.values.size(), " values given");
+  for (int a = 0; a < x.rank(); ++a)
+    check(a == but_for || shape[a] <= x.size(a), op, ": indices ", shape, " dim ", a, " = ", shape[a], " is more than ",
+          role, " ", x, " dim ", a, " = ", x.size(a));
+}
+
+// x with one slice for each index.
+Shape selected_shape(const char* op, const Tensor& x, int axis, List<int> index) {
+  check(x.rank() > 0 || index.size() == 1, op, ": of the scalar x ", x, " there is one element, not ", index.size());
+  return x.shape().with(x.shape().axis(axis, op), static_cast<int>(index.size()));
+}
+
+}  // namespace
+
+Tensor gather(const Tensor& x, int axis, const Indices& indices) {
+  check_fits("gather", "x", x, indices, x.shape().axis(axis, "gather"));
+  return read("gather", x, indices.shape, {"gather", x, axis, indices.values, indices.shape, indices.shape});
+}
+
+Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tensor& source) {
+  check_fits("scatter_add", "x", x, indices, x.shape().axis(axis, "scatter_add"));
+  check_fits("scatter_add", "source", source, indices, -1);
+  return add_at("scatter_add", x, source, {"scatter_add", x, axis, indices.values, indices.shape, source.shape()});
+}
+
 Tensor index_select(const Tensor& x, int axis, List<int> index) {
-  axis = x.shape().axis(axis);
-  const Slices slices(x.shape(), axis);
-  check_indices("index_select", "index", index, slices.n, ", dim ", axis, " of x ", x);
-  check(x.rank() > 0 || index.size() == 1, "index_select: of the scalar x ", x, " there is one element, not ",
-        index.size());
-  const auto kept = tape().keep(index);
-  Tensor y = tape().create(x.shape().with(axis, static_cast<int>(index.size())));
-  // Calls f(first element of y, first element of x) for each run of `inner` elements.
-  const auto each = [=](const auto& f) {
-    for (std::size_t i = 0; i < slices.outer; ++i)
-      for (std::size_t k = 0; k < kept.size(); ++k)
-        f((i * kept.size() + k) * slices.inner, (i * slices.n + static_cast<std::size_t>(kept[k])) * slices.inner);
-  };
-  each([&](std::size_t iy, std::size_t ix) { std::copy_n(x.data() + ix, slices.inner, y.data() + iy); });
-  record("index_select", y, {x}, [=] {
-    each([&, dx = grad_of(x), dy = grad_of(y)](std::size_t iy, std::size_t ix) {
-      kernels::axpy(dx + ix, 1, dy + iy, 1, slices.inner);
-    });
-  });
-  return y;
+  const Shape shape = selected_shape("index_select", x, axis, index);
+  return read("index_select", x, shape, {"index_select", x, axis, index, shape, shape});
+}
+
+Tensor index_add(const Tensor& x, int axis, List<int> index, const Tensor& source) {
+  const Shape shape = selected_shape("index_add", x, axis, index);
+  check(source.shape() == shape, "index_add: source ", source, " is not ", shape, ", x ", x, " with ", index.size(),
+        " slices along dim ", axis);
+  return add_at("index_add", x, source, {"index_add", x, axis, index, shape, shape});
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -8,54 +8,64 @@ namespace seppo::inline SEPPO_ABI {
 
 namespace {
 
-// Checks one target for each row of x [..., classes]; returns what each row that counts contributes to the loss.
-double check_targets(const char* op, const char* role, const Tensor& x, std::span<const int> targets, int ignored,
-                     Reduction reduction) {
+Tensor reduce(const Tensor& losses, Reduction reduction) {
+  return reduction == Reduction::none ? losses : reduction == Reduction::sum ? sum(losses) : mean(losses);
+}
+
+// Of losses that are weighted already: the mean is by the weights, 0 if there are none.
+Tensor reduce(const Tensor& losses, Reduction reduction, const Tensor& weights) {
+  if (reduction != Reduction::mean) return reduce(losses, reduction);
+  const real total = sum(weights).item();
+  return scale(sum(losses), total == 0 ? 0 : 1 / total);
+}
+
+void check_classes(const char* op, const char* role, const Tensor& x, const Tensor& weight) {
   check(x.rank() >= 1 && x.size(-1) > 0, op, ": needs ", role, " [..., classes], got ", x);
+  check(!weight.defined() || weight.shape() == Shape{x.size(-1)}, op, ": weight must be [", x.size(-1),
+        "], one for each class of ", role, " ", x);
+}
+
+// Checks one target for each row of x [..., classes]. The weights of the rows [...]: those of the targets' classes, or
+// 1, and 0 for rows that do not count.
+Tensor row_weights(const char* op, const char* role, const Tensor& x, List<int> targets, int ignored,
+                   const Tensor& weight) {
+  check_classes(op, role, x, weight);
   check(targets.size() == x.rows(), op, ": ", targets.size(), " targets for the ", x.rows(), " rows of ", role, " ", x);
-  std::size_t count = 0;
+  Tensor weights = zeros(Shape(x.shape().sizes().first(static_cast<std::size_t>(x.rank() - 1))));
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] == ignored) continue;
     check<IndexError>(targets[i] >= 0 && targets[i] < x.size(-1), op, ": target ", targets[i], " of row ", i,
                       " is not in 0..", x.size(-1) - 1, ", the classes of ", role, " ", x);
-    ++count;
+    weights.data()[i] = weight.defined() ? weight.data()[targets[i]] : 1;
   }
-  return reduction == Reduction::sum ? 1 : count == 0 ? 0 : 1 / static_cast<double>(count);
+  return weights;
 }
 
-}  // namespace
-
-Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropyOptions& options) {
-  const double smoothing = options.label_smoothing;
-  const int ignored = options.ignore_index;
-  const double weight = check_targets("cross_entropy", "logits", logits, targets, ignored, options.reduction);
-  check<ArgumentError>(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing ", smoothing,
-                       " is not in [0, 1]");
+// (1 - smoothing) -log p[target] + smoothing mean_j -log p[j] of each row, p = softmax(logits); 0 where its weight is
+// 0.
+Tensor row_losses(const Tensor& logits, List<int> target_ids, const Tensor& weights, double smoothing) {
   const std::size_t classes = logits.cols();
-  Tape& t = tape();
-  const auto kept_targets = t.keep(targets);
-  auto* const sums = t.allocate<kernels::LogSumExp>(targets.size());
-  Tensor y = full({}, 0);
-
-  // (1 - smoothing) -log p[target] + smoothing mean_j -log p[j], with -log p[j] = log_sum - (x_j - max)
-  double loss = 0;
+  const double uniform = smoothing / static_cast<double>(classes);
+  const auto targets = tape().keep<int>(target_ids);
+  auto* const sums = tape().allocate<kernels::LogSumExp>(targets.size());
+  Tensor y = zeros(weights.shape());
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (targets[i] == ignored) continue;
-    const real* const x = logits.data() + i * classes;
+    if (weights.data()[i] == 0) continue;
+    const real* const x = logits.data() + i * classes;  // -log p[j] = log_sum - (x_j - max)
     const kernels::LogSumExp& sum = sums[i] = kernels::log_sum_exp(x, classes);
-    loss += double{sum.log_sum} - (1 - smoothing) * (double{x[targets[i]]} - double{sum.max});
-    if (smoothing > 0) loss -= smoothing * sum.below / static_cast<double>(classes);
+    double loss = double{sum.log_sum} - (1 - smoothing) * (double{x[targets[i]]} - double{sum.max});
+    if (smoothing > 0) loss -= uniform * sum.below;
+    y.data()[i] = static_cast<real>(loss);
   }
-  *y.data() = static_cast<real>(loss * weight);
   record("cross_entropy", y, {logits}, [=] {
     const auto [dx, beta] = grad_target(logits);
-    const real scale = *grad_of(y) * static_cast<real>(weight);
-    const real uniform = static_cast<real>(smoothing / static_cast<double>(classes));
-    for (std::size_t i = 0; i < kept_targets.size(); ++i) {
+    const real* const dy = grad_of(y);
+    for (std::size_t i = 0; i < targets.size(); ++i) {
       real* const row = dx + i * classes;
-      if (kept_targets[i] != ignored) {
-        kernels::log_sum_exp_backward(row, beta, logits.data() + i * classes, sums[i], uniform, scale, classes);
-        row[kept_targets[i]] -= scale * static_cast<real>(1 - smoothing);
+      if (weights.data()[i] != 0) {
+        kernels::log_sum_exp_backward(row, beta, logits.data() + i * classes, sums[i], static_cast<real>(uniform),
+                                      dy[i], classes);
+        row[targets[i]] -= dy[i] * static_cast<real>(1 - smoothing);
       } else if (beta == 0) {
         std::fill_n(row, classes, real{0});
       }
@@ -64,42 +74,81 @@ Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropy
   return y;
 }
 
-Tensor nll_loss(const Tensor& log_probabilities, List<int> targets, const NllOptions& options) {
-  const Tensor& x = log_probabilities;
-  const int ignored = options.ignore_index;
-  const double weight = check_targets("nll_loss", "log_probabilities", x, targets, ignored, options.reduction);
-  // Calls f(the element of x that row i's target names) for each row that counts.
-  const auto each = [=, kept = tape().keep(targets)](const auto& f) {
-    for (std::size_t i = 0; i < kept.size(); ++i)
-      if (kept[i] != ignored) f(i * x.cols() + static_cast<std::size_t>(kept[i]));
+// -sum_j p_j log softmax(logits)_j of each row
+Tensor soft_losses(const Tensor& logits, const Tensor& p) { return neg(sum(log_softmax(logits) * p, -1)); }
+
+void check_smoothing(double smoothing) {
+  check<ArgumentError>(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing ", smoothing,
+                       " is not in [0, 1]");
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropyOptions& o) {
+  const auto weights_by = [&](const Tensor& weight) {
+    return row_weights("cross_entropy", "logits", logits, targets, o.ignore_index, weight);
   };
-  Tensor y = full({}, 0);
-  double loss = 0;
-  each([&](std::size_t i) { loss -= double{x.data()[i]}; });
-  *y.data() = static_cast<real>(loss * weight);
-  record("nll_loss", y, {x}, [=] {
-    const real scale = *grad_of(y) * static_cast<real>(weight);
-    each([=, dx = grad_of(x)](std::size_t i) { dx[i] -= scale; });
-  });
-  return y;
+  const Tensor weights = weights_by(o.weight);
+  check_smoothing(o.label_smoothing);
+  if (o.label_smoothing == 0 || !o.weight.defined())
+    return reduce(row_losses(logits, targets, weights, o.label_smoothing) * weights, o.reduction, weights);
+  // What is spread over the classes is weighted class by class.
+  const real share = static_cast<real>(o.label_smoothing), uniform = share / static_cast<real>(logits.size(-1));
+  const Tensor spread = where(weights_by({}), soft_losses(logits, detach(o.weight) * uniform), 0);
+  return reduce(row_losses(logits, targets, weights, 0) * weights * (1 - share) + spread, o.reduction, weights);
+}
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& probabilities, const CrossEntropyOptions& o) {
+  check_classes("cross_entropy", "logits", logits, o.weight);
+  check(logits.shape() == probabilities.shape(), "cross_entropy: logits ", logits, " and probabilities ", probabilities,
+        " differ in shape");
+  check_smoothing(o.label_smoothing);
+  const real share = static_cast<real>(o.label_smoothing);
+  Tensor p = scale(probabilities, 1 - share) + share / static_cast<real>(logits.size(-1));
+  if (o.weight.defined()) p *= detach(o.weight);
+  return reduce(soft_losses(logits, p), o.reduction);
+}
+
+Tensor nll_loss(const Tensor& log_probabilities, List<int> targets, const NllOptions& o) {
+  const Tensor& x = log_probabilities;
+  const Tensor weights = row_weights("nll_loss", "log_probabilities", x, targets, o.ignore_index, o.weight);
+  std::vector<int> ids(targets.begin(), targets.end());
+  std::replace(ids.begin(), ids.end(), o.ignore_index, 0);
+  const int rows = static_cast<int>(ids.size());
+  const Tensor picked = gather(reshape(x, {rows, x.size(-1)}), 1, {{rows, 1}, ids});
+  return reduce(where(weights, neg(reshape(picked, weights.shape())), 0) * weights, o.reduction, weights);
 }
 
 namespace {
 
-Tensor reduce(const Tensor& x, Reduction reduction) { return reduction == Reduction::sum ? sum(x) : mean(x); }
+Tensor difference(const char* op, const Tensor& x, const Tensor& target) {
+  check(x.shape() == target.shape(), op, ": x ", x, " and target ", target, " differ in shape");
+  return x - target;
+}
 
 }  // namespace
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
-  check(x.shape() == target.shape(), "mse_loss: x ", x, " and target ", target, " differ in shape");
-  return reduce(square(x - target), reduction);
+  return reduce(square(difference("mse_loss", x, target)), reduction);
 }
 
-// -t log s(x) - (1 - t) log(1 - s(x)) = softplus(x) - x t, s being the sigmoid
-Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target, Reduction reduction) {
-  check(logits.shape() == target.shape(), "binary_cross_entropy_with_logits: logits ", logits, " and target ", target,
-        " differ in shape");
-  return reduce(softplus(logits) - logits * target, reduction);
+// With c = min(|d|, delta): c (|d| - c / 2)
+Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduction reduction) {
+  check<ArgumentError>(delta > 0, "huber_loss: delta ", delta, " is not positive");
+  const Tensor d = abs(difference("huber_loss", x, target)), c = minimum(d, static_cast<real>(delta));
+  return reduce(c * (d - scale(c, real{0.5})), reduction);
+}
+
+// -t log s(x) - (1 - t) log(1 - s(x)) = softplus(x) - x t, s being the sigmoid; -log s(x) = softplus(-x)
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
+                                        const BinaryCrossEntropyOptions& options) {
+  const char* const op = "binary_cross_entropy_with_logits";
+  check(logits.shape() == target.shape(), op, ": logits ", logits, " and target ", target, " differ in shape");
+  Tensor loss = softplus(logits) - logits * target;
+  if (const Tensor& w = options.pos_weight; w.defined()) loss += (detach(w) - 1) * target * softplus(neg(logits));
+  if (const Tensor& w = options.weight; w.defined()) loss *= detach(w);
+  check(loss.shape() == logits.shape(), op, ": a weight is larger than logits ", logits);
+  return reduce(loss, options.reduction);
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double eps) {

@@ -8,12 +8,13 @@
 namespace seppo::inline SEPPO_ABI {
 
 Tensor slice(const Tensor& x, int axis, int begin, int end) {
-  axis = x.shape().axis(axis);
-  check<IndexError>(0 <= begin && begin <= end && end <= x.size(axis), "slice: ", begin, "..", end,
-                    " is not within 0..", x.size(axis), ", dim ", axis, " of ", x);
-  const Shape shape = x.shape().with(axis, end - begin);
+  axis = x.shape().axis(axis, "slice");
+  const int n = x.size(axis), from_begin = begin < 0 ? begin + n : begin, to_end = end < 0 ? end + n : end;
+  check<IndexError>(0 <= from_begin && from_begin <= to_end && to_end <= n, "slice: ", begin, "..", end,
+                    " is not within 0..", n, ", dim ", axis, " of ", x);
+  const Shape shape = x.shape().with(axis, to_end - from_begin);
   const Slices of_x(x.shape(), axis), of_y(shape, axis);
-  const std::size_t first = of_x.inner * static_cast<std::size_t>(begin);
+  const std::size_t first = of_x.inner * static_cast<std::size_t>(from_begin);
   if (axis == 0) return tape().view(x, shape, static_cast<std::ptrdiff_t>(first));
   Tensor y = tape().create(shape);
   const std::size_t rows = of_y.outer, from = of_x.block(), to = of_y.block();
@@ -25,7 +26,7 @@ Tensor slice(const Tensor& x, int axis, int begin, int end) {
 Tensor concat(List<Tensor> tensors, int axis) {
   check<ArgumentError>(!tensors.empty(), "concat: no tensors given");
   const Tensor& head = tensors.front();
-  axis = head.shape().axis(axis);
+  axis = head.shape().axis(axis, "concat");
   std::int64_t total = 0;
   for (const Tensor& x : tensors) {
     check(x.rank() == head.rank(), "concat: ranks differ: ", head, " and ", x);
@@ -67,8 +68,8 @@ Tensor stack(List<Tensor> tensors, int axis) {
   return concat(parts, axis);
 }
 
-std::vector<Tensor> split(const Tensor& x, std::span<const int> sizes, int axis) {
-  axis = x.shape().axis(axis);
+std::vector<Tensor> split(const Tensor& x, List<int> sizes, int axis) {
+  axis = x.shape().axis(axis, "split");
   std::int64_t total = 0;
   for (const int size : sizes) {
     check(size >= 0, "split: negative size ", size, " for dim ", axis, " of ", x);
@@ -80,10 +81,6 @@ std::vector<Tensor> split(const Tensor& x, std::span<const int> sizes, int axis)
   int begin = 0;
   for (const int size : sizes) parts.push_back(slice(x, axis, begin, begin + size)), begin += size;
   return parts;
-}
-
-std::vector<Tensor> split(const Tensor& x, std::initializer_list<int> sizes, int axis) {
-  return split(x, std::span<const int>(sizes.begin(), sizes.size()), axis);
 }
 
 std::vector<Tensor> split(const Tensor& x, int size, int axis) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -17,33 +18,23 @@ struct Folding {
   std::size_t count = 1;  // elements of x for each of the result
   Walk<2> walk;           // over x and the result
 
-  Folding(const char* op, const Tensor& x, const Axes& axes, bool keepdim) : Folding(x, keepdim, axes.of(op, x)) {}
-
- private:
-  using Reduced = std::array<bool, Shape::kMaxRank>;
-
-  Folding(const Tensor& x, bool keepdim, const Reduced& reduced)
-      : result(shape(x, reduced, keepdim)),
-        walk(x.shape(), {strides_of(x.shape()), strides_within(x.shape(), shape(x, reduced, true))}) {
-    for (int axis = 0; axis < x.rank(); ++axis)
-      if (reduced[static_cast<std::size_t>(axis)]) count *= static_cast<std::size_t>(x.size(axis));
-  }
-
-  static Shape shape(const Tensor& x, const Reduced& reduced, bool keepdim) {
-    Shape shape;
+  Folding(const char* op, const Tensor& x, const Axes& axes, bool keepdim) : walk({}, {}) {
+    const auto reduced = axes.of(op, x);
+    Shape kept;  // with 1 for the reduced axes
     for (int axis = 0; axis < x.rank(); ++axis) {
       const bool is_reduced = reduced[static_cast<std::size_t>(axis)];
-      if (!is_reduced || keepdim) shape.append(is_reduced ? 1 : x.size(axis));
+      if (is_reduced) count *= static_cast<std::size_t>(x.size(axis));
+      kept.append(is_reduced ? 1 : x.size(axis));
+      if (!is_reduced || keepdim) result.append(kept[-1]);
     }
-    return shape;
+    walk = {x.shape(), {strides_of(x.shape()), strides_within(x.shape(), kept)}};
   }
 };
 
-// The sums, in double precision, in memory of the tape.
-double* sums_of(const Folding& r, const Tensor& x) {
-  const auto size = static_cast<std::size_t>(r.result.numel());
-  double* const total = tape().allocate<double>(size);
-  std::fill_n(total, size, 0.0);
+Tensor scaled_sum(const char* op, const Tensor& x, const Folding& r, double factor) {
+  Tensor y = tape().create(r.result);
+  double* const total = tape().allocate<double>(y.numel());
+  std::fill_n(total, y.numel(), 0.0);
   r.walk.for_each_run([&, n = r.walk.n()](const auto& at) {
     const real* const from = x.data() + at[0];
     if (r.walk.step(1) == 0)
@@ -51,12 +42,6 @@ double* sums_of(const Folding& r, const Tensor& x) {
     else
       for (std::size_t i = 0; i < n; ++i) total[at[1] + i] += double{from[i]};
   });
-  return total;
-}
-
-Tensor scaled_sum(const char* op, const Tensor& x, const Folding& r, double factor) {
-  Tensor y = tape().create(r.result);
-  const double* const total = sums_of(r, x);
   for (std::size_t i = 0; i < y.numel(); ++i) y.data()[i] = static_cast<real>(total[i] * factor);
   record(op, y, {x}, [=, walk = r.walk, f = static_cast<real>(factor)] {
     real* const dx = grad_of(x);
@@ -88,14 +73,23 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
   });
   real* const share = tape().allocate<real>(y.numel());
   record(op, y, {x}, [=] {
-    real *const dx = grad_of(x), *const dy = grad_of(y);
+    real *const dx = grad_of(x), *const dy = grad_of(y), *const top = y.data();
     std::fill_n(share, y.numel(), real{0});
-    r.walk.for_each([=, from = x.data(), to = y.data()](std::size_t ix, std::size_t iy) {
-      share[iy] += static_cast<real>(from[ix] == to[iy]);
+    r.walk.for_each_run([&](const auto& at) {
+      const real* const from = x.data() + at[0];
+      if (step == 0) share[at[1]] += static_cast<real>(std::count(from, from + n, top[at[1]]));
+      for (std::size_t i = 0, iy = at[1]; step != 0 && i < n; ++i, ++iy)
+        share[iy] += static_cast<real>(from[i] == top[iy]);
     });
     for (std::size_t i = 0; i < y.numel(); ++i) share[i] = dy[i] / share[i];
-    r.walk.for_each([=, from = x.data(), to = y.data()](std::size_t ix, std::size_t iy) {
-      dx[ix] += from[ix] == to[iy] ? share[iy] : real{0};
+    r.walk.for_each_run([&](const auto& at) {
+      const real* const from = x.data() + at[0];
+      if (step == 0) {
+        const real own = top[at[1]], part = share[at[1]];
+        for (std::size_t i = 0; i < n; ++i) dx[at[0] + i] += from[i] == own ? part : 0;
+      } else {
+        for (std::size_t i = 0; i < n; ++i) dx[at[0] + i] += from[i] == top[at[1] + i] ? share[at[1] + i] : 0;
+      }
     });
   });
   return y;
@@ -111,7 +105,7 @@ Tensor with_last(const Tensor& x, const std::array<bool, Shape::kMaxRank>& reduc
 }
 
 std::vector<int> arg_extreme(const char* op, const Tensor& x, int axis, real sign) {
-  const Slices slices(x.shape(), axis);
+  const Slices slices(x.shape(), axis, op);
   check(slices.n > 0, op, ": of no elements: x ", x, " dim ", axis, " = 0");
   std::vector<int> best;
   best.reserve(slices.outer * slices.inner);
@@ -163,26 +157,9 @@ Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
   const Folding r("var", x, axes, keepdim);
   check(static_cast<double>(r.count) > correction, "var: of ", r.count, " elements of x ", x, " with correction ",
         correction);
-  Tensor y = tape().create(r.result);
-  // Two passes: the squares are those of the differences from the mean.
-  double* const mean = sums_of(r, x);
-  for (std::size_t i = 0; i < y.numel(); ++i) mean[i] /= static_cast<double>(r.count);
-  double* const squares = tape().allocate<double>(y.numel());
-  std::fill_n(squares, y.numel(), 0.0);
-  r.walk.for_each([&](std::size_t ix, std::size_t iy) {
-    const double difference = double{x.data()[ix]} - mean[iy];
-    squares[iy] += difference * difference;
-  });
-  const double divisor = static_cast<double>(r.count) - correction;
-  for (std::size_t i = 0; i < y.numel(); ++i) y.data()[i] = static_cast<real>(squares[i] / divisor);
-  record("var", y, {x}, [=] {
-    real* const dx = grad_of(x);
-    const real* const dy = grad_of(y);
-    r.walk.for_each([&](std::size_t ix, std::size_t iy) {
-      dx[ix] += dy[iy] * static_cast<real>(2 / divisor * (double{x.data()[ix]} - mean[iy]));
-    });
-  });
-  return y;
+  // Twice: where the mean is much larger than the spread, its rounding shows.
+  const auto centred = [&](const Tensor& t) { return t - mean(t, axes, true); };
+  return scaled_sum("var", square(centred(centred(x))), r, 1 / (static_cast<double>(r.count) - correction));
 }
 
 Tensor amax(const Tensor& x, const Axes& axes, bool keepdim) { return extreme("amax", x, axes, keepdim, 1); }
@@ -214,8 +191,29 @@ std::vector<int> argmin(const Tensor& x, int axis) { return arg_extreme("argmin"
 Extreme max(const Tensor& x, int axis, bool keepdim) { return pick(x, axis, keepdim, arg_extreme("max", x, axis, 1)); }
 Extreme min(const Tensor& x, int axis, bool keepdim) { return pick(x, axis, keepdim, arg_extreme("min", x, axis, -1)); }
 
+Extreme topk(const Tensor& x, int k, int axis, bool largest) {
+  const Slices slices(x.shape(), axis, "topk");
+  check<ArgumentError>(k > 0 && static_cast<std::size_t>(k) <= slices.n, "topk: k = ", k, " is not in 1..", slices.n,
+                       ", dim ", x.shape().axis(axis), " of x ", x);
+  const Shape shape = x.shape().with(axis, k);
+  std::vector<int> order(slices.n), indices(static_cast<std::size_t>(shape.numel()));
+  slices.for_each([&](std::size_t first) {
+    const auto at = [&](int i) { return x.data()[first + static_cast<std::size_t>(i) * slices.inner]; };
+    const auto above = [](real p, real q) { return p > q || (std::isnan(p) && !std::isnan(q)); };
+    std::iota(order.begin(), order.end(), 0);
+    std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int a, int b) {
+      const real p = at(largest ? a : b), q = at(largest ? b : a);
+      return above(p, q) || (!above(q, p) && a < b);
+    });
+    int* to =
+        indices.data() + first / slices.block() * static_cast<std::size_t>(k) * slices.inner + first % slices.inner;
+    for (int i = 0; i < k; ++i, to += slices.inner) *to = order[static_cast<std::size_t>(i)];
+  });
+  return {gather(x, axis, {shape, indices}), indices};
+}
+
 Tensor cumsum(const Tensor& x, int axis) {
-  const Slices slices(x.shape(), axis);
+  const Slices slices(x.shape(), axis, "cumsum");
   // to_k += from_0 + ... + from_k, or, backwards, from_k + ... + from_(n-1)
   const auto add_sums = [=](real* to, const real* from, bool backwards) {
     slices.for_each([&](std::size_t first) {

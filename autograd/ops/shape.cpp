@@ -49,7 +49,7 @@ Tensor permute(const Tensor& x, List<int> axes) {
   const Strides of_x = strides_of(x.shape());
   Strides strides{};
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const int axis = x.shape().axis(axes[i]);
+    const int axis = x.shape().axis(axes[i], "permute");
     check(!seen[axis], "permute: axis ", axis, " of ", x, " is given twice");
     seen[axis] = true;
     shape.append(x.size(axis));
@@ -61,7 +61,7 @@ Tensor permute(const Tensor& x, List<int> axes) {
 Tensor transpose(const Tensor& x, int axis_a, int axis_b) {
   int axes[Shape::kMaxRank];
   std::iota(axes, axes + Shape::kMaxRank, 0);
-  std::swap(axes[x.shape().axis(axis_a)], axes[x.shape().axis(axis_b)]);
+  std::swap(axes[x.shape().axis(axis_a, "transpose")], axes[x.shape().axis(axis_b, "transpose")]);
   return permute(x, {axes, static_cast<std::size_t>(x.rank())});
 }
 
@@ -75,7 +75,7 @@ Tensor unsqueeze(const Tensor& x, int axis) {
 }
 
 Tensor squeeze(const Tensor& x, int axis) {
-  axis = x.shape().axis(axis);
+  axis = x.shape().axis(axis, "squeeze");
   const std::size_t n = Slices(x.shape(), axis).n;
   check(n == 1, "squeeze: x ", x, " dim ", axis, " = ", n, " is not 1");
   Shape shape;
@@ -104,26 +104,34 @@ Tensor expand(const Tensor& x, const Shape& shape) {
   return copy_along("expand", x, shape, strides_within(shape, x.shape()));
 }
 
+Tensor unfold(const Tensor& x, int axis, int size, int step) {
+  const std::size_t n = Slices(x.shape(), axis, "unfold").n, at = static_cast<std::size_t>(x.shape().axis(axis));
+  check<ArgumentError>(step > 0, "unfold: step ", step, " is not positive");
+  check<ArgumentError>(size >= 0 && static_cast<std::size_t>(size) <= n, "unfold: size ", size, " is not in 0..", n,
+                       ", dim ", at, " of x ", x);
+  Shape shape = x.shape().with(axis, (static_cast<int>(n) - size) / step + 1);
+  shape.append(size);
+  Strides strides = strides_of(x.shape());
+  strides[static_cast<std::size_t>(x.rank())] = strides[at];
+  strides[at] *= static_cast<std::size_t>(step);
+  return copy_along("unfold", x, shape, strides);
+}
+
 namespace {
 
-// x where keeps(row, column) of the last two axes, else 0.
-template <class F>
-Tensor triangle(const char* op, const Tensor& x, const F& keeps) {
+// x where sign (column - row) <= sign diagonal, of the last two axes, else 0.
+Tensor triangle(const char* op, const Tensor& x, int diagonal, int sign) {
   check(x.rank() >= 2, op, ": needs at least two axes, got ", x);
   const Tensor mask = tape().create({x.size(-2), x.size(-1)});
   real* at = mask.data();
   for (std::int64_t row = 0; row < x.size(-2); ++row)
-    for (std::int64_t col = 0; col < x.size(-1); ++col) *at++ = static_cast<real>(keeps(row, col));
+    for (std::int64_t col = 0; col < x.size(-1); ++col) *at++ = sign * (col - row) <= sign * std::int64_t{diagonal};
   return where(mask, x, 0);
 }
 
 }  // namespace
 
-Tensor tril(const Tensor& x, int diagonal) {
-  return triangle("tril", x, [=](std::int64_t row, std::int64_t col) { return col - row <= diagonal; });
-}
-Tensor triu(const Tensor& x, int diagonal) {
-  return triangle("triu", x, [=](std::int64_t row, std::int64_t col) { return col - row >= diagonal; });
-}
+Tensor tril(const Tensor& x, int diagonal) { return triangle("tril", x, diagonal, 1); }
+Tensor triu(const Tensor& x, int diagonal) { return triangle("triu", x, diagonal, -1); }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -11,8 +11,8 @@ namespace seppo::inline SEPPO_ABI {
 struct Slices {
   std::size_t outer = 1, n = 1, inner = 1;
 
-  Slices(const Shape& shape, int axis) {
-    axis = shape.axis(axis);
+  Slices(const Shape& shape, int axis, const char* op = "shape") {
+    axis = shape.axis(axis, op);
     for (int i = 0; i < shape.rank(); ++i)
       (i < axis ? outer : i == axis ? n : inner) *= static_cast<std::size_t>(shape[i]);
   }

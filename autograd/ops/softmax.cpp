@@ -18,7 +18,7 @@ void log_softmax_row(real* y, const real* x, std::size_t n) {
 
 // Along the last axis, row by row; any other is moved there and back.
 Tensor along_axis(const char* name, const Tensor& x, int axis, RowForward forward, RowBackward backward) {
-  if (axis = x.shape().axis(axis); axis < x.rank() - 1)
+  if (axis = x.shape().axis(axis, name); axis < x.rank() - 1)
     return transpose(along_axis(name, transpose(x, axis, -1), -1, forward, backward), axis, -1);
   Tensor y = tape().create(x.shape());
   const std::size_t n = x.cols();
@@ -52,27 +52,17 @@ Tensor softmax(const Tensor& x, const Mask& mask) {
   for (const int length : mask.lengths)
     check<IndexError>(length >= 0 && static_cast<std::size_t>(length) <= keys, "softmax: valid length ", length,
                       " is not in 0..", keys, " for ", x);
-  Tape& t = tape();
-  Tensor y = t.create(x.shape());
-  real* const row = t.allocate<real>(keys);
+  const Tensor forbidden = ones(x.shape());
   for (std::size_t i = 0; i < x.rows(); ++i) {
     std::size_t count = mask.lengths.empty() ? keys : static_cast<std::size_t>(mask.lengths[i / queries]);
     if (mask.is_causal) {
       const std::size_t up_to = i % queries + 1 + keys;
       count = std::min(count, up_to > queries ? up_to - queries : 0);
     }
-    std::copy_n(x.data() + i * keys, keys, row);
-    if (!mask.pairs.empty())
-      for (std::size_t j = 0; j < count; ++j)
-        if (!mask.pairs[i * keys + j]) row[j] = -std::numeric_limits<real>::infinity();
-    kernels::softmax_row(y.data() + i * keys, row, count, keys);
+    for (std::size_t j = i * keys; j < i * keys + count; ++j)
+      if (mask.pairs.empty() || mask.pairs[j]) forbidden.data()[j] = 0;
   }
-  record("softmax", y, {x}, [=] {
-    const auto [dx, beta] = grad_target(x);
-    for (std::size_t i = 0; i < y.rows(); ++i)
-      kernels::softmax_row_backward(dx + i * keys, beta, grad_of(y) + i * keys, y.data() + i * keys, keys);
-  });
-  return y;
+  return softmax(masked_fill(x, forbidden, -std::numeric_limits<real>::infinity()));
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -50,21 +50,35 @@ Tensor scale(const Tensor& x, real factor) {
   return y;
 }
 
-Tensor neg(const Tensor& x) { return scale(x, -1); }
+using Function = real (*)(real);
 
 Tensor abs(const Tensor& x) {
+  return map("abs", x, Function(std::abs), [](real v, real) { return static_cast<real>((v > 0) - (v < 0)); });
+}
+Tensor sqrt(const Tensor& x) {
+  return map("sqrt", x, Function(std::sqrt), [](real, real y) { return real{0.5} / y; });
+}
+Tensor sin(const Tensor& x) {
+  return map("sin", x, Function(std::sin), [](real v, real) { return std::cos(v); });
+}
+Tensor cos(const Tensor& x) {
+  return map("cos", x, Function(std::cos), [](real v, real) { return -std::sin(v); });
+}
+Tensor log1p(const Tensor& x) {
+  return map("log1p", x, Function(std::log1p), [](real v, real) { return 1 / (1 + v); });
+}
+Tensor expm1(const Tensor& x) {
+  return map("expm1", x, Function(std::expm1), [](real, real y) { return y + 1; });
+}
+Tensor elu(const Tensor& x, real alpha) {
   return map(
-      "abs", x, [](real v) { return std::abs(v); }, [](real v, real) { return static_cast<real>((v > 0) - (v < 0)); });
+      "elu", x, [=](real v) { return v > 0 ? v : alpha * std::expm1(v); },
+      [=](real v, real y) { return v > 0 ? 1 : y + alpha; });
 }
 
 Tensor square(const Tensor& x) {
   return map(
       "square", x, [](real v) { return v * v; }, [](real v, real) { return 2 * v; });
-}
-
-Tensor sqrt(const Tensor& x) {
-  return map(
-      "sqrt", x, [](real v) { return std::sqrt(v); }, [](real, real y) { return real{0.5} / y; });
 }
 
 Tensor rsqrt(const Tensor& x) {

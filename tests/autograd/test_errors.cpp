@@ -1,37 +1,14 @@
 // Misuse of the ops: a typed error each, in one line that names the op, the shapes and the rule.
 #define BOOST_TEST_MODULE errors
+#include "support/errors.h"
+
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/basic.h>
 
-#include <boost/test/unit_test.hpp>
-
-#include <functional>
 #include <limits>
-#include <string>
-#include <vector>
 
 using namespace seppo;
-
-namespace {
-
-// Runs f, expects E, and every part in its text.
-template <class E>
-void check_error(const std::function<void()>& f, const std::vector<std::string>& parts) {
-  tape().clear();
-  try {
-    f();
-    BOOST_ERROR("no error; expected one with: " + parts.front());
-  } catch (const E& e) {
-    const std::string text = e.what();
-    for (const std::string& part : parts)
-      BOOST_CHECK_MESSAGE(text.find(part) != std::string::npos, "'" << part << "' is not in: " << text);
-    BOOST_CHECK_MESSAGE(text.size() <= 250 && text.find('\n') == std::string::npos, "not one line: " << text);
-  } catch (const std::exception& e) {
-    BOOST_ERROR(std::string("another type of error: ") + e.what());
-  }
-}
-
-}  // namespace
+using test::check_error;
 
 BOOST_AUTO_TEST_CASE(matmul_shapes) {
   check_error<ShapeError>(
@@ -119,7 +96,7 @@ BOOST_AUTO_TEST_CASE(sizes) {
 
 BOOST_AUTO_TEST_CASE(slices_and_concatenation) {
   check_error<IndexError>([] { slice(ones({2, 3}), 1, 1, 4); }, {"slice: 1..4", "0..3", "dim 1", "[2,3]"});
-  check_error<IndexError>([] { slice(ones({2, 3}), 0, -1, 1); }, {"slice", "-1..1"});
+  check_error<IndexError>([] { slice(ones({2, 3}), 0, -3, 1); }, {"slice", "-3..1"});
   check_error<IndexError>([] { slice(ones({2, 3}), 0, 2, 1); }, {"slice", "2..1"});
   check_error<IndexError>([] { slice(ones({2, 3}), 0, 1, std::numeric_limits<int>::max()); }, {"slice"});
   check_error<ArgumentError>([] { concat(std::span<const Tensor>{}); }, {"concat", "no tensors"});
@@ -308,9 +285,9 @@ BOOST_AUTO_TEST_CASE(catalogue) {
   check_error<ShapeError>([&] { tril(ones({2})); }, {"tril: needs at least two axes, got [2]"});
   check_error<ArgumentError>(
       [&] {
-        einsum("ij,jk", ones({2, 3}), ones({3, 2}));
+        einsum("ijjk", ones({2, 3}), ones({3, 2}));
       },
-      {"einsum", "ij,jk->ik", "got \"ij,jk\""});
+      {"einsum", "ij,jk->ik", "got \"ijjk\""});
   check_error<ArgumentError>([&] { einsum("ii,ij->j", ones({2, 2}), ones({2, 2})); }, {"einsum: label i is repeated"});
   check_error<ArgumentError>(
       [&] {

@@ -1,8 +1,8 @@
 // Every op with arguments drawn blindly, right and wrong: it works, or throws a typed error in one line that
 // names it. Under AddressSanitizer this also shows that nothing is read out of bounds.
 #define BOOST_TEST_MODULE misuse
-#include <seppo/autograd/ops.h>
 #include <seppo/autograd/core/random.h>
+#include <seppo/autograd/ops.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -82,9 +82,9 @@ std::map<std::string, Call> calls() {
   all["dropout"] = [](Draw& d) { return dropout(d.tensor(), d.scalar()); };
   all["matmul"] = [](Draw& d) { return matmul(d.tensor(), d.tensor()); };
   all["einsum"] = [](Draw& d) {
-    const char* equations[] = {"ij,jk->ik", "i,i->",  "ijk,ikl->ijl", "ij->i", "ii,ij->j",
-                               "i,j",       "a,b->c", "ab,bc->ca",    "1,2->"};
-    return einsum(equations[d.random.below(9)], d.tensor(), d.tensor());
+    const char* equations[] = {"ij,jk->ik", "i,i->",     "ijk,ikl->ijl", "ij->i",          "ii,ij->j", "i,j",
+                               "a,b->c",    "ab,bc->ca", "1,2->",        "...i,...i->...", "...",      "ab"};
+    return einsum(equations[d.random.below(12)], d.tensor(), d.flag() ? d.tensor() : Tensor());
   };
   all["linear"] = [](Draw& d) { return linear(d.tensor(), d.tensor(), d.flag() ? d.tensor() : Tensor()); };
   all["softmax"] = [](Draw& d) { return softmax(d.tensor(), d.axis()); };
@@ -119,6 +119,22 @@ std::map<std::string, Call> calls() {
     return scatter_add(d.tensor(), d.axis(), {d.shape(), indices}, d.tensor());
   };
   all["index_select"] = [](Draw& d) { return index_select(d.tensor(), d.axis(), d.integers()); };
+  all["index_add"] = [](Draw& d) { return index_add(d.tensor(), d.axis(), d.integers(), d.tensor()); };
+  all["topk"] = [](Draw& d) { return topk(d.tensor(), d.integer(-1, 4), d.axis(), d.flag()).values; };
+  all["unfold"] = [](Draw& d) { return unfold(d.tensor(), d.axis(), d.integer(-1, 4), d.integer(-1, 3)); };
+  all["elu"] = [](Draw& d) { return elu(d.tensor(), d.scalar()); };
+  all["huber_loss"] = [](Draw& d) { return huber_loss(d.tensor(), d.tensor(), d.scalar()); };
+  all["weighted cross_entropy"] = [](Draw& d) {
+    const Tensor weight = d.flag() ? d.tensor() : Tensor();
+    const double smoothing = d.flag() ? 0 : d.scalar();
+    const Reduction reduction = d.flag() ? Reduction::none : Reduction::mean;
+    if (d.flag()) return cross_entropy(d.tensor(), d.integers(), {smoothing, -1, reduction, weight});
+    return cross_entropy(d.tensor(), d.tensor(), {smoothing, -1, reduction, weight});
+  };
+  all["weighted binary_cross_entropy"] = [](Draw& d) {
+    return binary_cross_entropy_with_logits(d.tensor(), d.tensor(), {.weight = d.tensor(), .pos_weight = d.tensor()});
+  };
+  all["at"] = [](Draw& d) { return full({}, d.tensor().at(d.axis(), d.axis())); };
   all["cross_entropy"] = [](Draw& d) {
     return cross_entropy(d.tensor(), d.integers(), {.label_smoothing = d.scalar(), .ignore_index = -1});
   };

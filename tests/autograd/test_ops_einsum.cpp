@@ -32,7 +32,7 @@ Nd<T> einsum_of(const std::string& a, const std::string& b, const std::string& y
   std::vector<int> all;
   for (const char label : labels) all.push_back(size_of(label));
   each_index(all, [&](const std::vector<int>& index) {
-    out(select(index, y)) += x[0](select(index, a)) * x[1](select(index, b));
+    out(select(index, y)) += x.size() == 1 ? x[0](select(index, a)) : x[0](select(index, a)) * x[1](select(index, b));
   });
   return out;
 }
@@ -52,6 +52,48 @@ BOOST_AUTO_TEST_CASE(op_einsum) {
         [&, a = a, b = b, y = y](Inputs x) { return seppo::einsum(a + "," + b + "->" + y, x[0], x[1]); },
         [&, a = a, b = b, y = y](const auto& x) { return einsum_of(a, b, y, x); });
   }
+}
+
+// What an equation means when its "..." and the result that it leaves out are written as labels.
+BOOST_AUTO_TEST_CASE(einsum_with_dots_and_without_an_arrow) {
+  for (const auto& [equation, a, b, y] :
+       std::vector<std::array<std::string, 4>>{{"...ij,...jk->...ik", "abij", "bjk", "abik"},
+                                               {"...ij,...jk->ik...", "abij", "bjk", "ikab"},
+                                               {"...,...->...", "b", "ab", "ab"},
+                                               {"i...,i...->...", "iab", "iab", "ab"},
+                                               {"...i,i->...", "abi", "i", "ab"},
+                                               {"...i,i->...", "i", "i", ""},
+                                               {"b...d, ...d -> b...", "bxyd", "yd", "bxy"},
+                                               {"...i,...i->i", "abi", "bi", "i"},
+                                               {"ij,jk", "ij", "jk", "ik"},
+                                               {"kj,ji", "kj", "ji", "ik"},
+                                               {"i,i", "i", "i", ""},
+                                               {"j,i", "j", "i", "ij"},
+                                               {"...kj,...ji", "abkj", "abji", "abik"},
+                                               {"z...,y", "zab", "y", "abyz"}})
+    check_op(
+        "einsum " + equation, {shape_of(a), shape_of(b)},
+        [&, equation = equation](Inputs x) { return seppo::einsum(equation, x[0], x[1]); },
+        [&, a = a, b = b, y = y](const auto& x) { return einsum_of(a, b, y, x); });
+}
+
+BOOST_AUTO_TEST_CASE(einsum_of_one_operand) {
+  for (const auto& [equation, a, y] : std::vector<std::array<std::string, 3>>{{"ij->ji", "ij", "ji"},
+                                                                              {"ijk->k", "ijk", "k"},
+                                                                              {"ijk->ki", "ijk", "ki"},
+                                                                              {"ij->", "ij", ""},
+                                                                              {"->", "", ""},
+                                                                              {"ij", "ij", "ij"},
+                                                                              {"ba", "ba", "ab"},
+                                                                              {"...ij->...ji", "abij", "abji"},
+                                                                              {"i...->...", "iab", "ab"},
+                                                                              {"...i->i", "abi", "i"},
+                                                                              {"b...a", "bxya", "xyab"},
+                                                                              {"abcdef->fbdcae", "abcdef", "fbdcae"}})
+    check_op(
+        "einsum " + equation, {shape_of(a)},
+        [&, equation = equation](Inputs x) { return seppo::einsum(equation, x[0]); },
+        [&, a = a, y = y](const auto& x) { return einsum_of(a, "", y, x); });
 }
 
 BOOST_AUTO_TEST_CASE(einsum_of_one_tensor_with_itself) {

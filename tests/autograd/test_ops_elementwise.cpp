@@ -130,6 +130,34 @@ BOOST_AUTO_TEST_CASE(op_erf) {
 BOOST_AUTO_TEST_CASE(op_softplus) {
   check_unary("softplus", seppo::softplus, [](auto x) { return std::log(1.0 + std::exp(x)); });
 }
+BOOST_AUTO_TEST_CASE(op_sin_and_cos) {
+  check_unary(
+      "sin", [](const Tensor& x) { return seppo::sin(x); }, [](auto x) { return std::sin(x); });
+  check_unary(
+      "cos", [](const Tensor& x) { return seppo::cos(x); }, [](auto x) { return std::cos(x); });
+}
+BOOST_AUTO_TEST_CASE(op_log1p_and_expm1) {
+  check_unary(
+      "log1p", [](const Tensor& x) { return seppo::log1p(x); }, [](auto x) { return std::log(1.0 + x); }, kPositive);
+  check_unary(
+      "expm1", [](const Tensor& x) { return seppo::expm1(x); }, [](auto x) { return std::exp(x) - 1.0; });
+  seppo::tape().clear();
+  for (const double tiny : {1e-20, -1e-18}) {
+    const Tensor x = seppo::tensor({1}, {tiny});
+    BOOST_CHECK_EQUAL(seppo::log1p(x).item(), tiny);
+    BOOST_CHECK_EQUAL(seppo::expm1(x).item(), tiny);
+  }
+}
+BOOST_AUTO_TEST_CASE(op_elu) {
+  for (const double alpha : {1.0, 0.3})
+    check_unary(
+        "elu", [=](const Tensor& x) { return seppo::elu(x, alpha); },
+        [=](auto x) { return real_part(x) > 0 ? x : alpha * (std::exp(x) - 1.0); });
+  seppo::tape().clear();
+  const Tensor x = seppo::variable({3}, {1000, 0, -1000});
+  seppo::backward(seppo::sum(seppo::elu(x, 0.5)));
+  BOOST_CHECK(x.grad()[0] == 1 && x.grad()[1] == 0.5 && x.grad()[2] == 0);
+}
 BOOST_AUTO_TEST_CASE(op_pow_of_a_number) {
   for (const double exponent : {0.0, 1.0, 2.0, 3.0, -1.5, 0.5})
     check_unary(

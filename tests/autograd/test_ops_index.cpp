@@ -98,6 +98,45 @@ BOOST_AUTO_TEST_CASE(op_index_select) {
       }
 }
 
+BOOST_AUTO_TEST_CASE(op_index_add) {
+  seppo::RandomStream random(5, seppo::Purpose::test);
+  for (const Shape& shape : {Shape{5}, Shape{3, 4}, Shape{2, 3, 4}, Shape{2, 3, 2, 3}, Shape{2, 1, 1}, Shape{0, 3}})
+    for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
+      for (const int count : {0, 1, 5}) {
+        if (shape[axis] == 0 && count > 0) continue;
+        const std::vector<int> index =
+            count == 0 ? std::vector<int>{} : random_indices(random, static_cast<std::size_t>(count), shape[axis]);
+        const auto reference = [&](const auto& x, const auto& source) {
+          auto y = x;
+          each_index(source.shape, [&](std::vector<int> at) {
+            const auto value = source(at);
+            int& own = at[static_cast<std::size_t>(shape.axis(axis))];
+            own = index[static_cast<std::size_t>(own)];
+            y(at) += value;
+          });
+          return y;
+        };
+        check_op(
+            "index_add", {shape, shape.with(axis, count)},
+            [&](Inputs x) { return seppo::index_add(x[0], axis, index, x[1]); },
+            [&](const auto& x) { return reference(x[0], x[1]); });
+        if (count == shape[axis])
+          check_op(
+              "index_add aliased", {shape}, [&](Inputs x) { return seppo::index_add(x[0], axis, index, x[0]); },
+              [&](const auto& x) { return reference(x[0], x[0]); });
+      }
+}
+
+// The rows of each of a batch's graphs, summed: what was read from rows comes back to them.
+BOOST_AUTO_TEST_CASE(index_add_undoes_index_select) {
+  seppo::tape().clear();
+  const Tensor x = seppo::tensor({3, 2}, {1, 2, 3, 4, 5, 6});
+  const std::vector<int> ids{2, 0, 2};
+  const Tensor y = seppo::index_add(seppo::zeros({3, 2}), 0, ids, seppo::index_select(x, 0, ids));
+  const std::vector<double> expected{1, 2, 0, 0, 10, 12};
+  BOOST_CHECK(std::equal(expected.begin(), expected.end(), y.values().begin()));
+}
+
 BOOST_AUTO_TEST_CASE(the_padding_row_of_an_embedding_gets_no_gradient) {
   seppo::tape().clear();
   const Tensor table = seppo::variable({3, 2}, {1, 2, 3, 4, 5, 6});

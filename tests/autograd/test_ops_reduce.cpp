@@ -134,6 +134,34 @@ BOOST_AUTO_TEST_CASE(op_max_and_min_along_an_axis) {
       }
 }
 
+BOOST_AUTO_TEST_CASE(op_topk) {
+  for (const Shape& shape : kShapes)
+    for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
+      for (const bool largest : {true, false})
+        for (int k = 1; k <= shape[axis]; ++k)
+          check_op(
+              "topk", {shape}, [=](Inputs x) { return seppo::topk(x[0], k, axis, largest).values; },
+              [=](const auto& x) {
+                auto sorted = ref::along(x[0], axis, [=](auto& row) {
+                  std::sort(row.begin(), row.end(), [=](const auto& a, const auto& b) {
+                    return largest ? real_part(a) > real_part(b) : real_part(a) < real_part(b);
+                  });
+                });
+                std::vector<int> result = sizes_of(shape.with(axis, k));
+                return ref::pick(sorted, result, [](const std::vector<int>& at) { return at; });
+              });
+  seppo::tape().clear();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor x = seppo::variable({5}, {2, 5, 5, nan, 1});
+  const auto top = seppo::topk(x, 3), low = seppo::topk(x, 4, 0, false);
+  BOOST_CHECK((top.indices == std::vector<int>{3, 1, 2}));
+  BOOST_CHECK((low.indices == std::vector<int>{4, 0, 1, 2}));
+  seppo::tape().backward(top.values, std::vector<double>{3, 4, 5});
+  BOOST_CHECK((std::vector<double>(x.grad().begin(), x.grad().end()) == std::vector<double>{0, 4, 5, 3, 0}));
+  const Tensor columns = seppo::tensor({3, 2}, {1, 6, 3, 4, 2, 5});
+  BOOST_CHECK((seppo::topk(columns, 2, 0).indices == std::vector<int>{1, 0, 2, 2}));
+}
+
 BOOST_AUTO_TEST_CASE(op_cumsum) {
   for (const Shape& shape : kShapes)
     for (int axis = -shape.rank(); axis < shape.rank(); ++axis)

@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(cross_entropy_of_nothing_is_zero) {
   BOOST_CHECK_EQUAL(loss.item(), 0);
   t.backward(loss);
   for (const double g : x.grad()) BOOST_CHECK_EQUAL(g, 0);
-  BOOST_CHECK_EQUAL(seppo::cross_entropy(seppo::zeros({0, 3}), {}).item(), 0);
+  BOOST_CHECK_EQUAL(seppo::cross_entropy(seppo::zeros({0, 3}), std::vector<int>{}).item(), 0);
 }
 
 BOOST_AUTO_TEST_CASE(cross_entropy_ignores_a_shift_of_the_logits) {

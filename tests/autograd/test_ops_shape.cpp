@@ -122,7 +122,12 @@ BOOST_AUTO_TEST_CASE(slice) {
     for (int begin = 0; begin <= 3; ++begin)
       for (int end = begin; end <= 3; ++end)
         check_op(
-            "slice", {{3, 4, 3}}, [=](Inputs x) { return seppo::slice(x[0], axis, begin, end); },
+            "slice", {{3, 4, 3}},
+            [=](Inputs x) {
+              const int n = x[0].size(axis);  // negative ends count from the end
+              const bool negative = (begin + end) % 2 == 1;
+              return seppo::slice(x[0], axis, negative ? begin - n : begin, negative && end < n ? end - n : end);
+            },
             [=](const auto& x) { return sliced(x[0], axis, begin, end); });
   // Overlapping slices of one intermediate value, which share storage, add into one gradient.
   check_op(
@@ -262,6 +267,75 @@ BOOST_AUTO_TEST_CASE(flip) {
             });
           });
     }
+}
+
+BOOST_AUTO_TEST_CASE(unfold) {
+  for (const Shape& shape :
+       {Shape{5}, Shape{2, 6}, Shape{6, 2}, Shape{2, 4, 3}, Shape{2, 5, 4, 3}, Shape{0, 4}, Shape{}})
+    for (int axis = -std::max(shape.rank(), 1); axis < std::max(shape.rank(), 1); ++axis)
+      for (const int step : {1, 2, 3}) {
+        const int n = shape.rank() == 0 ? 1 : shape[axis];
+        for (int size = 0; size <= n; ++size) {
+          std::vector<int> result = sizes_of(shape.with(axis, (n - size) / step + 1));
+          result.push_back(size);
+          check_op(
+              "unfold", {shape}, [=](Inputs x) { return seppo::unfold(x[0], axis, size, step); },
+              [&](const auto& x) {
+                return ref::pick(x[0], result, [&](std::vector<int> at) {
+                  if (shape.rank() > 0) {
+                    int& own = at[static_cast<std::size_t>(shape.axis(axis))];
+                    own = own * step + at.back();
+                  }
+                  at.pop_back();
+                  return at;
+                });
+              });
+        }
+      }
+}
+
+// As the header says: windows of both axes make a convolution a product, and max pooling an amax.
+BOOST_AUTO_TEST_CASE(convolution_and_pooling_are_built_on_unfold) {
+  const int n = 2, h = 5, w = 6, c = 2, out = 3, k = 3, s = 2, rows = (h - k) / s + 1, cols = (w - k) / s + 1;
+  const auto windows = [=](const Tensor& x) { return seppo::unfold(seppo::unfold(x, 1, k, s), 2, k, s); };
+  check_op(
+      "convolution", {{n, h, w, c}, {c * k * k, out}},
+      [=](Inputs x) {
+        return seppo::matmul(seppo::reshape(windows(x[0]), {n, rows, cols, c * k * k}), x[1]);
+      },
+      [=](const auto& x) {
+        auto y = x[0];
+        y.shape = {n, rows, cols, out};
+        y.v.assign(static_cast<std::size_t>(n * rows * cols * out), 0.0);
+        each_index(y.shape, [&](const std::vector<int>& at) {
+          for (int channel = 0; channel < c; ++channel)
+            for (int i = 0; i < k; ++i)
+              for (int j = 0; j < k; ++j)
+                y(at) +=
+                    x[0]({at[0], at[1] * s + i, at[2] * s + j, channel}) * x[1]({(channel * k + i) * k + j, at[3]});
+        });
+        return y;
+      });
+  check_op(
+      "max pooling", {{n, h, w, c}},
+      [=](Inputs x) {
+        return seppo::amax(windows(x[0]), {-2, -1});
+      },
+      [=](const auto& x) {
+        auto y = x[0];
+        y.shape = {n, rows, cols, c};
+        y.v.resize(static_cast<std::size_t>(n * rows * cols * c));
+        each_index(y.shape, [&](const std::vector<int>& at) {
+          auto top = x[0]({at[0], at[1] * s, at[2] * s, at[3]});
+          for (int i = 0; i < k; ++i)
+            for (int j = 0; j < k; ++j) {
+              const auto v = x[0]({at[0], at[1] * s + i, at[2] * s + j, at[3]});
+              if (real_part(v) > real_part(top)) top = v;
+            }
+          y(at) = top;
+        });
+        return y;
+      });
 }
 
 BOOST_AUTO_TEST_CASE(triangles) {

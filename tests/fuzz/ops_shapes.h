@@ -106,14 +106,15 @@ inline void parts(Machine& m) {
   const std::size_t place = has_axis ? static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis) : 0;
   if (m.bytes.below(2)) {
     const int begin = m.bytes.below(6) - 1, end = m.bytes.below(7) - 1;
-    const bool fits = has_axis && 0 <= begin && begin <= end && end <= x.size(axis);
+    const int n = has_axis ? x.size(axis) : 0, first = begin < 0 ? begin + n : begin, last = end < 0 ? end + n : end;
+    const bool fits = has_axis && 0 <= first && first <= last && last <= n;
     return m.apply(
         "slice", {&x}, {fits_if(fits)}, [&] { return seppo::slice(x.tensor, axis, begin, end); },
         [&](const auto& in) {
           Ints sizes = x.x.shape;
-          sizes[place] = end - begin;
+          sizes[place] = last - first;
           return naive::pick(in[0], sizes, [&](Ints index) {
-            index[place] += begin;
+            index[place] += first;
             return index;
           });
         });

@@ -49,7 +49,12 @@ Tensor constant(const json& j) {
   return tensor(values.shape, values.data);
 }
 
-Reduction reduction(const json& args) { return args.at("sum").get<bool>() ? Reduction::sum : Reduction::mean; }
+Tensor optional_constant(const json& j) { return j.is_null() ? Tensor() : constant(j); }
+
+Reduction reduction(const json& args) {
+  const std::string name = args.at("reduction").get<std::string>();
+  return name == "none" ? Reduction::none : name == "sum" ? Reduction::sum : Reduction::mean;
+}
 
 Tensor indices_tensor(const std::vector<int>& indices, const Shape& shape) {
   return tensor(shape, std::vector<real>(indices.begin(), indices.end()));
@@ -75,6 +80,47 @@ Op reduced(const F& f) {
 template <class F>
 Op along(const F& f) {
   return [f](Inputs x, const json& a) { return f(x[0], a.at("axis").get<int>()); };
+}
+
+// What docs/from-pytorch.md writes for ops that seppo lacks.
+void add_compositions(std::map<std::string, Op>& ops) {
+  ops["sign"] = unary([](const Tensor& x) { return gt(x, 0) - lt(x, 0); });
+  ops["leaky_relu"] = [](Inputs x, const json& a) {
+    return where(gt(x[0], 0), x[0], a.at("slope").get<real>() * x[0]);
+  };
+  ops["clamp_tensor"] = [](Inputs x, const json&) { return minimum(maximum(x[0], x[1]), x[2]); };
+  ops["std"] = [](Inputs x, const json& a) {
+    return seppo::sqrt(var(x[0], axes_of(a), a.at("correction").get<int>(), a.at("keepdim").get<bool>()));
+  };
+  ops["norm"] = unary([](const Tensor& x) { return seppo::sqrt(sum(square(x), 1)); });
+  ops["prod"] = unary([](const Tensor& x) { return seppo::exp(sum(seppo::log(x), 1)); });
+  ops["l1_loss"] = [](Inputs x, const json& a) {
+    const Tensor loss = seppo::abs(x[0] - x[1]);
+    return reduction(a) == Reduction::none ? loss : reduction(a) == Reduction::sum ? sum(loss) : mean(loss);
+  };
+  ops["eye"] = [](Inputs, const json& a) {
+    const int n = a.at("n").get<int>();
+    return tril(triu(ones({n, n})));
+  };
+  ops["repeat_interleave"] = [](Inputs x, const json& a) {
+    const int n = a.at("n").get<int>(), rows = x[0].size(0), cols = x[0].size(1);
+    return reshape(expand(unsqueeze(x[0], 2), {rows, cols, n}), {rows, cols * n});
+  };
+  ops["roll"] = [](Inputs x, const json& a) {
+    const int axis = a.at("axis").get<int>(), n = x[0].size(axis),
+              k = n == 0 ? 0 : n - (a.at("shift").get<int>() % n + n) % n;
+    return concat({slice(x[0], axis, k, n), slice(x[0], axis, 0, k)}, axis);
+  };
+  ops["pad"] = [](Inputs x, const json& a) {
+    const int axis = a.at("axis").get<int>();
+    const auto side = [&](const char* name) {
+      return full(x[0].shape().with(axis, a.at(name).get<int>()), a.at("value").get<real>());
+    };
+    return concat({side("before"), x[0], side("after")}, axis);
+  };
+  ops["segment_sum"] = [](Inputs x, const json& a) {
+    return index_add(zeros(x[0].shape().with(0, a.at("n").get<int>())), 0, ints(a.at("ids")), x[0]);
+  };
 }
 
 std::map<std::string, Op> catalogue() {
@@ -108,7 +154,16 @@ std::map<std::string, Op> catalogue() {
   ops["masked_fill"] = [](Inputs x, const json& a) {
     return masked_fill(x[0], constant(a.at("mask")), a.at("value").get<real>());
   };
-  ops["einsum"] = [](Inputs x, const json& a) { return einsum(a.at("equation").get<std::string>(), x[0], x[1]); };
+  ops["einsum"] = [](Inputs x, const json& a) {
+    const std::string equation = a.at("equation").get<std::string>();
+    return x.size() == 1 ? einsum(equation, x[0]) : einsum(equation, x[0], x[1]);
+  };
+  ops["sin"] = unary([](const Tensor& x) { return seppo::sin(x); });
+  ops["cos"] = unary([](const Tensor& x) { return seppo::cos(x); });
+  ops["log1p"] = unary([](const Tensor& x) { return seppo::log1p(x); });
+  ops["expm1"] = unary([](const Tensor& x) { return seppo::expm1(x); });
+  ops["elu"] = [](Inputs x, const json& a) { return elu(x[0], a.at("alpha").get<real>()); };
+  add_compositions(ops);
   ops["linear"] = [](Inputs x, const json&) { return linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor()); };
 
   ops["sum"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return sum(x, axes, keep); });
@@ -123,6 +178,12 @@ std::map<std::string, Op> catalogue() {
   ops["min"] = along([](const Tensor& x, int axis) { return seppo::min(x, axis).values; });
   ops["argmax"] = along(
       [](const Tensor& x, int axis) { return indices_tensor(argmax(x, axis), seppo::max(x, axis).values.shape()); });
+  ops["topk"] = [](Inputs x, const json& a) {
+    return topk(x[0], a.at("k").get<int>(), a.at("axis").get<int>(), a.at("largest").get<bool>()).values;
+  };
+  ops["unfold"] = [](Inputs x, const json& a) {
+    return unfold(x[0], a.at("axis").get<int>(), a.at("size").get<int>(), a.at("step").get<int>());
+  };
   ops["cumsum"] = along(cumsum);
   ops["arange"] = [](Inputs, const json& a) { return arange(a.at("start"), a.at("end"), a.at("step")); };
   ops["one_hot"] = [](Inputs, const json& a) {
@@ -130,7 +191,8 @@ std::map<std::string, Op> catalogue() {
   };
   ops["softmax"] = along([](const Tensor& x, int axis) { return softmax(x, axis); });
   ops["log_softmax"] = along([](const Tensor& x, int axis) { return log_softmax(x, axis); });
-  ops["squeeze"] = along([](const Tensor& x, int axis) { return x.rank() == 0 || x.size(axis) == 1 ? squeeze(x, axis) : x; });
+  ops["squeeze"] =
+      along([](const Tensor& x, int axis) { return x.rank() == 0 || x.size(axis) == 1 ? squeeze(x, axis) : x; });
   ops["unsqueeze"] = along(unsqueeze);
 
   ops["transpose"] = [](Inputs x, const json& a) {
@@ -157,7 +219,7 @@ std::map<std::string, Op> catalogue() {
   ops["narrow"] = [](Inputs x, const json& a) {
     const int axis = a.at("axis").get<int>(), size = x[0].size(axis), start = a.at("start").get<int>();
     const int begin = start < 0 ? start + size : start;
-    return slice(x[0], axis, begin, begin + a.at("length").get<int>());
+    return slice(x[0], axis, start, begin + a.at("length").get<int>());
   };
   ops["cat"] = [](Inputs x, const json& a) { return concat(x, a.at("axis").get<int>()); };
   ops["stack"] = [](Inputs x, const json& a) { return stack(x, a.at("axis").get<int>()); };
@@ -182,6 +244,9 @@ std::map<std::string, Op> catalogue() {
   ops["index_select"] = [](Inputs x, const json& a) {
     return index_select(x[0], a.at("axis").get<int>(), ints(a.at("indices")));
   };
+  ops["index_add"] = [](Inputs x, const json& a) {
+    return index_add(x[0], a.at("axis").get<int>(), ints(a.at("indices")), x[1]);
+  };
   ops["embedding"] = [](Inputs x, const json& a) {
     return embedding(x[0], ints(a.at("ids")), {.padding_idx = a.at("padding").get<int>()});
   };
@@ -193,20 +258,32 @@ std::map<std::string, Op> catalogue() {
   ops["batch_norm"] = [](Inputs x, const json& a) {
     const auto mean = a.at("mean").get<std::vector<real>>(), var = a.at("var").get<std::vector<real>>();
     const int n = static_cast<int>(mean.size());
-    return batch_norm(
-        x[0], x[1], x[2], tensor({n}, mean), tensor({n}, var),
-        {.eps = a.at("epsilon").get<double>(), .use_running_statistics = !a.at("training").get<bool>()});
+    return batch_norm(x[0], x[1], x[2], tensor({n}, mean), tensor({n}, var),
+                      {.eps = a.at("epsilon").get<double>(), .use_running_statistics = !a.at("training").get<bool>()});
   };
-  ops["cross_entropy"] = [](Inputs x, const json& a) {
-    return cross_entropy(x[0], ints(a.at("targets")),
-                         {a.at("smoothing").get<double>(), a.at("ignored").get<int>(), reduction(a)});
+  const auto cross_entropy_options = [](const json& a) {
+    return CrossEntropyOptions{a.at("smoothing").get<double>(), a.at("ignored").get<int>(), reduction(a),
+                               optional_constant(a.at("weight"))};
+  };
+  ops["cross_entropy"] = [=](Inputs x, const json& a) {
+    return cross_entropy(x[0], ints(a.at("targets")), cross_entropy_options(a));
+  };
+  ops["soft_cross_entropy"] = [=](Inputs x, const json& a) {
+    return cross_entropy(x[0], x[1], cross_entropy_options(a));
   };
   ops["nll_loss"] = [](Inputs x, const json& a) {
-    return nll_loss(x[0], ints(a.at("targets")), {a.at("ignored").get<int>(), reduction(a)});
+    return nll_loss(x[0], ints(a.at("targets")),
+                    {a.at("ignored").get<int>(), reduction(a), optional_constant(a.at("weight"))});
   };
   ops["mse_loss"] = [](Inputs x, const json& a) { return mse_loss(x[0], x[1], reduction(a)); };
+  ops["huber_loss"] = [](Inputs x, const json& a) {
+    return huber_loss(x[0], x[1], a.at("delta").is_null() ? 1 : a.at("delta").get<double>(), reduction(a));
+  };
   ops["binary_cross_entropy_with_logits"] = [](Inputs x, const json& a) {
-    return binary_cross_entropy_with_logits(x[0], x[1], reduction(a));
+    return binary_cross_entropy_with_logits(x[0], x[1],
+                                            {.reduction = reduction(a),
+                                             .weight = optional_constant(a.at("weight")),
+                                             .pos_weight = optional_constant(a.at("pos_weight"))});
   };
   ops["cosine_similarity"] = [](Inputs x, const json& a) {
     return cosine_similarity(x[0], x[1], a.at("axis").get<int>());

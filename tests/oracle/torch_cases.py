@@ -85,7 +85,7 @@ def reduction(name):
     def adapt(s):
         keepdim = s.kwargs.get("keepdim", s.args[1] if name == "logsumexp" and len(s.args) > 1 else False)
         args = {"axes": axes_of(s), "keepdim": bool(keepdim)}
-        if name == "var":
+        if name in ("var", "std"):
             if len(s.args) > 0 and isinstance(s.args[0], bool):
                 return "other signature"
             args["correction"] = s.kwargs.get("correction", 1 if s.kwargs.get("unbiased", True) else 0)
@@ -103,21 +103,50 @@ def softmax(name):
     return adapt
 
 
+def constant(tensor):
+    return None if tensor is None else flat(tensor)
+
+
 def classes(name):
     """cross_entropy and nll_loss: PyTorch's classes are axis 1, seppo's the last."""
     def adapt(s):
-        target, kwargs = s.args[0], dict(s.kwargs)
-        if kwargs.pop("weight", None) is not None or torch.is_floating_point(target) or len(s.args) > 1:
-            return "class weights or probabilities"
-        if kwargs.get("reduction", "mean") == "none":
-            return "no reduction"
+        target, kwargs = s.args[0], s.kwargs
+        if len(s.args) > 1:
+            return "other signature"
         last = torch.movedim(s.input, 1, -1) if s.input.dim() > 1 else s.input
+        first = lambda x: torch.movedim(x, -1, 1) if x.dim() > 1 else x
         function = getattr(F, name)
-        args = {"targets": ints(target), "sum": kwargs.get("reduction", "mean") == "sum",
+        args = {"reduction": kwargs.get("reduction", "mean"), "weight": constant(kwargs.get("weight")),
                 "smoothing": kwargs.get("label_smoothing", 0.0), "ignored": kwargs.get("ignore_index", -100)}
-        of = lambda x: function(torch.movedim(x, -1, 1) if x.dim() > 1 else x, target, **kwargs)
-        return name, [last], args, of
+        if torch.is_floating_point(target):
+            soft = torch.movedim(target, 1, -1) if target.dim() > 1 else target
+            return "soft_cross_entropy", [last, soft], args, lambda x, p: function(first(x), first(p), **kwargs)
+        return name, [last], {"targets": ints(target), **args}, lambda x: function(first(x), target, **kwargs)
     return adapt
+
+
+def elementwise_loss(name, *options):
+    def adapt(s):
+        if set(s.kwargs) - {"reduction", *options}:
+            return "other options"
+        args = {"reduction": s.kwargs.get("reduction", "mean")}
+        for option in options:
+            value = s.kwargs.get(option)
+            args[option] = value if isinstance(value, float) else constant(value)
+        return name, [s.input, s.args[0]], args, lambda x, t: getattr(F, name)(x, t, **s.kwargs)
+    return adapt
+
+
+def einsum(s):
+    equation, operands = s.args[0], list(s.input)
+    labels = [part.replace("...", "").strip() for part in equation.split("->")[0].split(",")]
+    if len(operands) > 2 or any(len(set(part)) < len(part) for part in labels):
+        return "diagonals, or more than two operands"
+    sizes = {}
+    if any(sizes.setdefault(label, n) != n for part, x in zip(labels, operands) if len(part) == x.dim()
+           for label, n in zip(part, x.shape)):
+        return "labels that repeat"
+    return "einsum", operands, {"equation": equation}, lambda *x: torch.einsum(equation, *x)
 
 
 def layer_norm(s):
@@ -208,15 +237,16 @@ def number_or_tensor_pow(s):
 
 
 ADAPTERS = {
-    **{name: unary(name) for name in "abs neg exp log sqrt rsqrt tanh sigmoid square erf".split()},
+    **{name: unary(name) for name in "abs neg exp log sqrt rsqrt tanh sigmoid square erf sin cos log1p expm1 sign".split()},
     "nn.functional.relu": unary("relu"), "nn.functional.silu": unary("silu"), "nn.functional.softplus": unary("softplus"),
     "nn.functional.gelu": lambda s: (
         "gelu" if s.kwargs.get("approximate", "none") == "none" else "gelu_tanh", [s.input], {}),
     **{name: binary(name) for name in "add sub mul div maximum minimum matmul".split()},
     "bmm": binary("matmul"), "mm": binary("matmul"), "pow": number_or_tensor_pow,
-    "clamp": lambda s: ("clamp", [s.input], {"low": s.args[0], "high": s.args[1]})
-    if not any(torch.is_tensor(a) for a in s.args) and None not in s.args else "limits that are tensors",
-    **{name: reduction(name) for name in "sum mean var amax amin logsumexp".split()},
+    "clamp": lambda s: "one limit" if None in s.args or len(s.args) < 2 else
+    ("clamp_tensor", [s.input, s.args[0], s.args[1]], {}, lambda x, a, b: x.clamp(a, b)) if torch.is_tensor(s.args[0]) else
+    ("clamp", [s.input], {"low": s.args[0], "high": s.args[1]}),
+    **{name: reduction(name) for name in "sum mean var std amax amin logsumexp".split()},
     "softmax": softmax("softmax"), "log_softmax": softmax("log_softmax"),
     "cumsum": axis_arguments("cumsum", "axis"), "squeeze": axis_arguments("squeeze", "axis"),
     "unsqueeze": axis_arguments("unsqueeze", "axis"), "transpose": axis_arguments("transpose", "a", "b"),
@@ -231,11 +261,23 @@ ADAPTERS = {
     "nn.functional.linear": lambda s: ("linear", [s.input] + list(s.args), {}),
     "nn.functional.layer_norm": layer_norm, "nn.functional.batch_norm": batch_norm,
     "nn.functional.cross_entropy": classes("cross_entropy"), "nn.functional.nll_loss": classes("nll_loss"),
-    "nn.functional.mse_loss": lambda s: ("mse_loss", [s.input, s.args[0]], {"sum": s.kwargs.get("reduction") == "sum"})
-    if s.kwargs.get("reduction", "mean") != "none" else "no reduction",
-    "nn.functional.binary_cross_entropy_with_logits": lambda s: (
-        "binary_cross_entropy_with_logits", [s.input, s.args[0]], {"sum": s.kwargs.get("reduction") == "sum"})
-    if not set(s.kwargs) - {"reduction"} and s.kwargs.get("reduction", "mean") != "none" else "class weights",
+    **{"nn.functional." + name: elementwise_loss(name) for name in ("mse_loss", "l1_loss")},
+    "nn.functional.huber_loss": elementwise_loss("huber_loss", "delta"),
+    "nn.functional.binary_cross_entropy_with_logits": elementwise_loss("binary_cross_entropy_with_logits", "weight",
+                                                                       "pos_weight"),
+    "nn.functional.elu": lambda s: ("elu", [s.input], {"alpha": s.kwargs.get("alpha", 1.0)}, lambda x: F.elu(
+        x, alpha=s.kwargs.get("alpha", 1.0))),
+    "nn.functional.leaky_relu": lambda s: ("leaky_relu", [s.input], {"slope": s.kwargs.get("negative_slope", 0.01)},
+                                           lambda x: F.leaky_relu(x, s.kwargs.get("negative_slope", 0.01))),
+    "topk": lambda s: ("topk", [s.input], {"k": s.args[0], "axis": s.args[1] if len(s.args) > 1 else -1,
+                                           "largest": s.args[2] if len(s.args) > 2 else True},
+                       lambda x: torch.topk(x, *s.args)[0]) if s.args[0] > 0 else "no elements",
+    "unfold": lambda s: ("unfold", [s.input], {"axis": s.args[0], "size": s.args[1], "step": s.args[2]}),
+    "index_add": lambda s: ("index_add", [s.input, s.args[2]], {"axis": s.args[0], "indices": ints(s.args[1])},
+                            lambda x, y: x.index_add(s.args[0], s.args[1], y)) if not s.kwargs else "alpha",
+    "roll": lambda s: ("roll", [s.input], {"shift": s.args[0], "axis": s.args[1]})
+    if len(s.args) == 2 and isinstance(s.args[0], int) and isinstance(s.args[1], int) else "several axes",
+    "einsum": einsum,
     "nn.functional.cosine_similarity": lambda s: (
         "cosine_similarity", [s.input, s.args[0]], {"axis": s.kwargs.get("dim", 1)})
     if s.input.shape == s.args[0].shape and s.input.dim() > 0 and "eps" not in s.kwargs else "other options",
@@ -318,7 +360,15 @@ def more_cases():
                 case("cross_entropy", [r(5, 5)],
                      lambda x: F.cross_entropy(x, target, label_smoothing=smoothing, ignore_index=ignored,
                                                reduction="sum" if total else "mean"),
-                     targets=ints(target), sum=total, smoothing=smoothing, ignored=ignored)
+                     targets=ints(target), reduction="sum" if total else "mean", weight=None, smoothing=smoothing,
+                     ignored=ignored)
+    # what the table of docs/from-pytorch.md says of ops that seppo lacks
+    case("eye", [], lambda: torch.eye(4, dtype=torch.float64), n=4)
+    case("norm", [r(3, 4)], lambda x: torch.linalg.norm(x, dim=1))
+    case("repeat_interleave", [r(3, 4)], lambda x: torch.repeat_interleave(x, 3, 1), n=3, axis=1)
+    case("pad", [r(2, 3)], lambda x: F.pad(x, (2, 1), value=0.5), axis=1, before=2, after=1, value=0.5)
+    case("segment_sum", [r(4, 3)], lambda x: torch.zeros(5, 3, dtype=torch.float64).index_add(0, ids, x), ids=ints(ids), n=5)
+    case("prod", [torch.rand(3, 4) + 0.5], lambda x: torch.prod(x, 1))
 
 
 def main():
