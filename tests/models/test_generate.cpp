@@ -5,7 +5,9 @@
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/decoding/generate.h>
 
+#include <limits>
 #include <numeric>
+#include <string>
 
 using namespace seppo;
 using small::kVocabulary, small::random_batch;
@@ -197,9 +199,13 @@ BOOST_AUTO_TEST_CASE(generation_leaves_the_tape_as_it_was_and_checks_its_argumen
   BOOST_CHECK_THROW(generate(f.model, prompts, {.sampling = {.min_p = 2}}), ArgumentError);
   prompts.add({});
   BOOST_CHECK_THROW(generate(f.model, prompts), ShapeError);
-  Ragged unknown;
-  unknown.add(std::vector<int>{kVocabulary});
-  BOOST_CHECK_THROW(generate(f.model, unknown), IndexError);
+  for (const int id : {-1, kVocabulary, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()}) {
+    Ragged unknown;
+    unknown.add(std::vector<int>{0, id});
+    BOOST_CHECK_EXCEPTION(generate(f.model, unknown), IndexError, [=](const IndexError& e) {
+      return std::string(e.what()).find(std::to_string(id)) != std::string::npos;
+    });
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_cache_is_for_evaluation_and_has_its_limits) {

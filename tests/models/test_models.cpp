@@ -6,6 +6,8 @@
 #include <seppo/nn/optim/optimisers.h>
 
 #include <functional>
+#include <limits>
+#include <string>
 
 using namespace seppo;
 using small::copy_of, small::Fixture, small::kVocabulary, small::largest_difference, small::pick, small::random_batch;
@@ -242,15 +244,17 @@ BOOST_AUTO_TEST_CASE(errors_name_the_embedding) {
     TransformerConfig config = small::config();
     config.share_embeddings = shared;
     const Fixture f(config);
-    Ragged bad;
-    bad.add(std::vector<int>{kVocabulary});
     const auto names = [](std::string name) {
       return [name = "(in " + name + ")"](const std::exception& e) {
         return std::string(e.what()).find(name) != std::string::npos;
       };
     };
-    BOOST_CHECK_EXCEPTION(f.model.encode(bad), IndexError, names(shared ? "embedding" : "src_embedding"));
-    BOOST_CHECK_EXCEPTION(f.model.logits(f.src, bad), IndexError, names(shared ? "embedding" : "tgt_embedding"));
+    for (const int id : {-1, kVocabulary, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()}) {
+      Ragged bad;
+      bad.add(std::vector<int>{0, id});
+      BOOST_CHECK_EXCEPTION(f.model.encode(bad), IndexError, names(shared ? "embedding" : "src_embedding"));
+      BOOST_CHECK_EXCEPTION(f.model.logits(f.src, bad), IndexError, names(shared ? "embedding" : "tgt_embedding"));
+    }
   }
 }
 
