@@ -1,0 +1,125 @@
+// Opening and writing folders. What the files say is read by others; here they are found.
+#include "llm/folder.h"
+
+#include "app/command_line.h"
+#include "app/paths.h"
+#include "app/text_file.h"
+#include "llm/tokenizer_json.h"
+#include "llm/weights.h"
+
+#include <seppo/autograd/core/check.h>
+#include <seppo/nn/data/text.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace llm {
+
+namespace fs = std::filesystem;
+using examples::UsageError;
+using nlohmann::json;
+using seppo::check;
+using seppo::FormatError;
+using seppo::printable_path;
+
+namespace {
+
+// The files of each tokenizer that is there, in the order of the formats.
+std::vector<std::vector<fs::path>> tokenizers_in(const fs::path& folder) {
+  std::vector<std::vector<fs::path>> found;
+  if (fs::exists(folder / "tokenizer.json")) found.push_back({folder / "tokenizer.json"});
+  if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt"))
+    found.push_back({folder / "vocab.json", folder / "merges.txt"});
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.path().extension() == ".bin" && entry.path().filename().string().starts_with("tok"))
+      found.push_back({entry.path()});
+  // Hugging Face writes both, of one tokenizer.
+  if (found.size() == 2 && found[0].size() == 1 && found[1].size() == 2) found.pop_back();
+  return found;
+}
+
+std::vector<fs::path> tokenizer_files(const std::string& option, const fs::path& folder) {
+  const auto found = tokenizers_in(folder);
+  const std::string name = printable_path(folder);
+  if (found.empty())
+    throw UsageError(fmt::format("--{}: '{}' has no tokenizer: tokenizer.json, vocab.json with merges.txt, or tok*.bin",
+                                 option, name));
+  if (found.size() > 1)
+    throw UsageError(fmt::format("--{}: '{}' has several tokenizers, {} and {}", option, name,
+                                 found[0][0].filename().string(), found[1][0].filename().string()));
+  return found[0];
+}
+
+fs::path weights_file(const fs::path& folder) { return folder / "model.safetensors"; }
+
+json byte_vocabulary() {
+  json all;
+  for (const std::string& character : gpt2_alphabet()) all[character] = all.size();
+  all["<|endoftext|>"] = all.size();
+  return all;
+}
+
+}  // namespace
+
+std::vector<int> Folder::encode(std::string_view text) const {
+  std::vector<int> tokens = tokenizer.encode(text);
+  if (!tokenizer.bos && config.bos) tokens.insert(tokens.begin(), *config.bos);
+  return tokens;
+}
+
+Tokenizer read_tokenizer(const std::string& option, const fs::path& folder) {
+  const std::vector<fs::path> files = tokenizer_files(option, folder);
+  if (files.size() == 2) return read_byte_level_bpe(files[0], files[1]);
+  return files[0].extension() == ".json" ? read_tokenizer_json(files[0]) : read_sentencepiece(files[0]);
+}
+
+Tokenizer byte_tokenizer() {
+  const std::string end[] = {"<|endoftext|>"};
+  Tokenizer made = byte_level_bpe(byte_vocabulary(), {}, end, "bytes");
+  made.eos = 256;
+  return made;
+}
+
+Folder open_folder(const fs::path& given, std::uint64_t seed) {
+  const fs::path path = fs::exists(given / "hf" / "config.json") ? given / "hf" : given;
+  const std::string name = printable_path(path);
+  for (const char* file : {"config.json", "model.safetensors"})
+    if (!fs::exists(path / file)) throw UsageError(fmt::format("--model: there is no '{}/{}'", name, file));
+  HfConfig config = read_hf_config(path / "config.json");
+  Tokenizer tokenizer = read_tokenizer("model", path);
+  check<FormatError>(tokenizer.size() <= config.model.vocabulary, name, ": the tokenizer has ", tokenizer.size(),
+                     " tokens, the model ", config.model.vocabulary);
+  tokenizer.pieces.resize(static_cast<std::size_t>(config.model.vocabulary));
+  if (config.stops.empty() && tokenizer.eos) config.stops = {*tokenizer.eos};
+  auto parameters = std::make_unique<seppo::Parameters>(seed, fs::file_size(weights_file(path)));
+  const auto build = [&] {
+    try {
+      return seppo::LanguageModel(parameters->root(), config.model);
+    } catch (const seppo::ArgumentError& e) {
+      seppo::fail<FormatError>(name, ": ", e.what());
+    }
+  };
+  seppo::LanguageModel model = build();
+  load_weights(weights_file(path), config, *parameters);
+  return {path, std::move(config), std::move(tokenizer), std::move(parameters), std::move(model)};
+}
+
+void write_folder(const fs::path& folder, const HfConfig& config, const seppo::Parameters& parameters,
+                  const fs::path& tokenizer) {
+  examples::prepare_folder("out", folder);
+  fs::remove(folder / "config.json");
+  if (tokenizer.empty()) {
+    examples::write_file_atomically(folder / "vocab.json", byte_vocabulary().dump());
+    examples::write_file_atomically(folder / "merges.txt", "#version: 0.2\n");
+  } else {
+    for (const fs::path& file : tokenizer_files("tokenizer", tokenizer))
+      if (!fs::exists(folder / file.filename()) || !fs::equivalent(file, folder / file.filename()))
+        fs::copy_file(file, folder / file.filename(), fs::copy_options::overwrite_existing);
+  }
+  save_weights(weights_file(folder), config, parameters);
+  examples::write_file_atomically(folder / "config.json", to_json(config).dump(2) + "\n");
+}
+
+}  // namespace llm

@@ -1,0 +1,92 @@
+// Adapters stand beside the model: a copy of its modules gets other weights.
+#include "llm/lora.h"
+
+#include "app/paths.h"
+#include "app/text_file.h"
+#include "llm/weights.h"
+
+#include <seppo/autograd/ops.h>
+#include <seppo/nn/data/text.h>
+#include <seppo/nn/io/json.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace llm {
+
+using seppo::Tensor;
+
+namespace {
+
+constexpr const char* kScope = "lora";
+
+// Calls f(path, projection) for each.
+template <class F>
+void for_each_projection(seppo::LanguageModel& model, const F& f) {
+  for (std::size_t i = 0; i < model.layers.layers.size(); ++i) {
+    seppo::EncoderLayer& layer = model.layers.layers[i];
+    const std::string path = "layers." + std::to_string(i) + ".";
+    f(path + "self_attn.in_proj", layer.self_attn.in_proj);
+    f(path + "self_attn.out_proj", layer.self_attn.out_proj);
+    if (layer.ffn.gate) f(path + "ffn.gate", *layer.ffn.gate);
+    f(path + "ffn.up", layer.ffn.up);
+    f(path + "ffn.down", layer.ffn.down);
+  }
+}
+
+}  // namespace
+
+Adapters::Adapters(seppo::Parameters& parameters, seppo::LanguageModel& model, const LoraConfig& config)
+    : parameters_(&parameters), model_(&model), config_(config) {
+  parameters.freeze("");
+  for_each_projection(model, [&](const std::string& path, const seppo::Linear& projection) {
+    const int out = projection.weight.size(0), in = projection.weight.size(1);
+    const seppo::Scope s = parameters.root() / kScope / path;
+    a_.push_back(s.parameter("a", {config.lora, in}, seppo::init_normal(1 / std::sqrt(in))));
+    b_.push_back(s.parameter("b", {out, config.lora}, seppo::init_zeros()));
+  });
+}
+
+Tensor Adapters::adapted(std::size_t index, const Tensor& weight) const {
+  return weight + static_cast<seppo::real>(config_.alpha / config_.lora) * matmul(b_[index], a_[index]);
+}
+
+seppo::LanguageModel Adapters::apply() const {
+  seppo::LanguageModel model = *model_;
+  std::size_t index = 0;
+  for_each_projection(model, [&](const std::string&, seppo::Linear& projection) {
+    projection.weight = adapted(index++, projection.weight);
+  });
+  return model;
+}
+
+void Adapters::merge() const {
+  const seppo::Inference guard;
+  std::size_t index = 0;
+  for_each_projection(*model_, [&](const std::string&, seppo::Linear& projection) {
+    std::ranges::copy(adapted(index++, projection.weight).values(), projection.weight.data());
+  });
+  parameters_->changed();
+}
+
+void Adapters::save(const std::filesystem::path& folder) const {
+  examples::prepare_folder("out", folder);
+  save_adapters(folder / "adapter.safetensors", *parameters_);
+  examples::write_file_atomically(folder / "adapter.json", seppo::to_json_object(config_).dump(2) + "\n");
+}
+
+void Adapters::load(const std::filesystem::path& folder) const {
+  load_adapters(folder / "adapter.safetensors", *parameters_);
+}
+
+LoraConfig Adapters::read_config(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "adapter.json";
+  const std::string name = seppo::printable_path(file);
+  const LoraConfig config = seppo::from_json_object<LoraConfig>(seppo::parse_json(examples::read_text(file), name));
+  seppo::check<seppo::FormatError>(config.lora > 0, name, ": 'lora', the rank, is 0");
+  return config;
+}
+
+}  // namespace llm

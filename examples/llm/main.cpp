@@ -1,0 +1,159 @@
+// llm: language models in the form that Hugging Face keeps them: writing text, scoring it, training on it.
+#include "app/run.h"
+#include "app/text_file.h"
+#include "llm/folder.h"
+#include "llm/lora.h"
+#include "llm/text.h"
+#include "llm/train.h"
+
+#include <seppo/models/decoding/generate.h>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <optional>
+
+namespace llm {
+namespace {
+
+using examples::Arguments;
+using examples::CommandLine;
+using examples::UsageError;
+
+// --model, --adapter and --threads.
+struct Source {
+  std::filesystem::path model = "runs/llm", adapter;
+  int threads = 0;
+
+  void fields(seppo::ConfigVisitor& v) {
+    v("model", model, "folder with config.json, model.safetensors and a tokenizer, or --out of a training");
+    v("adapter", adapter, "folder of adapters, to be merged into the model");
+    v("threads", threads, {0, 256}, examples::kThreadsHelp);
+  }
+  Folder open() const {
+    examples::use_threads(threads);
+    Folder folder = open_folder(model);
+    if (adapter.empty()) return folder;
+    const LoraConfig config = Adapters::read_config(adapter);
+    const Adapters adapters(*folder.parameters, folder.model, config);
+    adapters.load(adapter);
+    adapters.merge();
+    return folder;
+  }
+};
+
+int write_text(const Arguments& arguments) {
+  Source source;
+  std::string prompt;
+  seppo::GenerateOptions options{.max_tokens = 256, .sampling = {.temperature = 0.8}};
+  CommandLine line(
+      "llm generate --model DIR [options]",
+      "Continues a text. Standard output has the prompt and what follows it, as it is written, and nothing "
+      "else; the end is where the model ends its text, or after --max-tokens.");
+  source.fields(line);
+  line("prompt", prompt, "what to continue; without it, the model begins");
+  line("max_tokens", options.max_tokens, {0, 1e9}, "tokens to write at most");
+  line("temperature", options.sampling.temperature, {0, 100},
+       "below 1 more cautious, above bolder; 0 for the most probable token");
+  line("top_k", options.sampling.top_k, {0, 1e6}, "draw among the k most probable tokens only; 0 for all");
+  line("top_p", options.sampling.top_p, {1e-6, 1}, "draw among the most probable that together have this probability");
+  line("min_p", options.sampling.min_p, {0, 1}, "draw among tokens that have this share of the best one's probability");
+  line("repetition_penalty", options.sampling.repetition_penalty, {1e-3, 1e3},
+       "what makes tokens that the text has already less probable; 1 for nothing");
+  line("seed", options.seed, "random seed for sampling");
+  if (!line.parse(arguments)) return 0;
+
+  const Folder folder = source.open();
+  std::vector<int> tokens = folder.encode(prompt);
+  if (tokens.empty()) throw UsageError("--prompt: is empty, and the model does not say how a text begins");
+  seppo::Ragged start;
+  start.add(tokens);
+  options.stop = folder.config.stops;
+  // A full window begins again with its second half.
+  options.stride = std::max(1, folder.model.config.max_length / 2);
+  std::cout << prompt << std::flush;
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> begin;  // when the first token was there, and with it the prompt computed
+  int written = 0;
+  generate(folder.model, start, options, [&](std::size_t, int token) {
+    begin ? ++written : (begin = Clock::now(), 0);
+    if (std::ranges::find(folder.config.stops, token) != folder.config.stops.end()) return;
+    tokens.push_back(token);
+    std::cout << folder.tokenizer.decode(tokens, tokens.size() - 1) << std::flush;
+  });
+  if (::isatty(STDOUT_FILENO)) std::cout << "\n";
+  const std::chrono::duration<double> seconds = begin ? Clock::now() - *begin : Clock::duration::zero();
+  if (written > 0) std::cerr << fmt::format("{:.0f} tokens a second\n", written / seconds.count());
+  return 0;
+}
+
+int eval(const Arguments& arguments) {
+  Source source;
+  std::filesystem::path data;
+  int window = 0, stride = 0;
+  bool as_json = false;
+  CommandLine line("llm eval --model DIR --data FILE [options]",
+                   "How well a model predicts a text. Its tokens are seen through windows; each token is predicted "
+                   "once, in the first window that has it, behind at least window - stride others. Bits per byte do "
+                   "not depend on the tokenizer, perplexity does.");
+  source.fields(line);
+  line("data", data, "the text, UTF-8");
+  line("window", window, {0, 1 << 20}, "tokens of a window; 0 for as many as the model sees at once");
+  line("stride", stride, {0, 1 << 20}, "tokens from one window's beginning to the next; 0 for half a window");
+  line("json", as_json, examples::kJsonHelp);
+  line.must_exist("data");
+  if (!line.parse(arguments)) return 0;
+  if (data.empty()) throw UsageError("--data: a text file is needed");
+
+  const Folder folder = source.open();
+  const int most = folder.model.config.max_length;
+  if (window == 0) window = most;
+  if (stride == 0) stride = std::max(1, window / 2);
+  if (window > most)
+    throw UsageError(fmt::format("--window: {} is more than the model sees at once, {}", window, most));
+  if (stride > window) throw UsageError(fmt::format("--stride: {} is more than a window, {}", stride, window));
+  const std::vector<int> tokens = folder.encode(examples::read_text(data));
+  seppo::check<seppo::FormatError>(tokens.size() > 1, seppo::printable_path(data), ": there is nothing to predict");
+  const Score now = score([&] { return folder.model; }, tokens, window, stride, folder.tokenizer);
+  std::cout << fmt::format("{} tokens of {} bytes\n{:.4f} bits a byte, {:.4f} nats a token, perplexity {:.4f}\n",
+                           now.tokens, now.bytes, now.bits_per_byte(), now.loss(), now.perplexity());
+  if (as_json)
+    std::cout << nlohmann::json{{"bits_per_byte", now.bits_per_byte()},
+                                {"loss", now.loss()},
+                                {"perplexity", now.perplexity()},
+                                {"tokens", now.tokens},
+                                {"bytes", now.bytes}}
+                     .dump()
+              << "\n";
+  return 0;
+}
+
+int merge(const Arguments& arguments) {
+  Source source;
+  std::filesystem::path out;
+  CommandLine line("llm merge --model DIR --adapter DIR --out DIR",
+                   "Writes a model with adapters merged as a folder that Hugging Face's loaders read.");
+  source.fields(line);
+  line("out", out, "folder for config.json, model.safetensors and the tokenizer");
+  if (!line.parse(arguments)) return 0;
+  if (out.empty() || source.adapter.empty()) throw UsageError("--out and --adapter are needed");
+  const Folder folder = source.open();
+  write_folder(out, folder.config, *folder.parameters, folder.path);
+  return 0;
+}
+
+}  // namespace
+}  // namespace llm
+
+int main(int argc, char** argv) {
+  return examples::run_commands(
+      argc, argv, "llm: language models of LLaMA's and GPT-2's shape write text, score it, and are trained on it.",
+      {{"generate", "continue a text", llm::write_text},
+       {"eval", "score a text", llm::eval},
+       {"finetune", "train a model further, all of it or adapters", llm::finetune},
+       {"merge", "write a model with its adapters merged", llm::merge},
+       {"train", "train a model from nothing", llm::train}});
+}

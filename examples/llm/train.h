@@ -1,0 +1,11 @@
+// The commands that train: `llm train` from nothing, `llm finetune` what others have trained.
+#pragma once
+
+#include "app/command_line.h"
+
+namespace llm {
+
+int train(const examples::Arguments& arguments);
+int finetune(const examples::Arguments& arguments);
+
+}  // namespace llm

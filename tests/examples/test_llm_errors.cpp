@@ -1,0 +1,161 @@
+// llm: folders, options and files that are refused, in one line that names the culprit.
+#define BOOST_TEST_MODULE llm_errors
+#include "llm/folder.h"
+#include "support/program.h"
+
+#include <seppo/autograd/core/check.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+
+using namespace test;
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+namespace {
+
+const json kLlama{
+    {"model_type", "llama"},       {"hidden_size", 8},    {"intermediate_size", 16}, {"num_hidden_layers", 1},
+    {"num_attention_heads", 2},    {"vocab_size", 257},   {"hidden_act", "silu"},    {"max_position_embeddings", 16},
+    {"tie_word_embeddings", true}, {"bos_token_id", 256}, {"eos_token_id", {256, 3}}};
+const json kGpt2{{"model_type", "gpt2"}, {"n_embd", 8},       {"n_layer", 1},
+                 {"n_head", 2},          {"vocab_size", 257}, {"n_positions", 16}};
+
+// A folder with such a model, untrained.
+void write_model(const Folder& folder, const char* name, const json& config = kLlama) {
+  fs::create_directory(folder.path / name);
+  folder.write(std::string(name) + "/config.json", config.dump());
+  const llm::HfConfig read = llm::read_hf_config(folder.path / name / "config.json");
+  seppo::Parameters parameters(1);
+  const seppo::LanguageModel model(parameters.root(), read.model);
+  llm::write_folder(folder.path / name, read, parameters, {});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(configs_are_read_with_hugging_faces_defaults) {
+  const Folder folder("llm");
+  folder.write("c.json", kLlama.dump());
+  const llm::HfConfig llama = llm::read_hf_config(folder.path / "c.json");
+  BOOST_CHECK(llama.model.layer.eps == 1e-6 && llama.model.rope_theta == 10000 && llama.model.layer.n_kv_heads == 2);
+  BOOST_CHECK(llama.model.positions == seppo::Positions::rotary_halves &&
+              llama.model.layer.activation == seppo::Activation::swiglu);
+  BOOST_CHECK(llama.model.layer.norm_kind == seppo::NormKind::rms && !llama.model.layer.bias && llama.model.tie_output);
+  BOOST_CHECK(llama.bos == 256 && llama.stops == (std::vector<int>{256, 3}));
+  folder.write("c.json", kGpt2.dump());
+  const llm::HfConfig gpt2 = llm::read_hf_config(folder.path / "c.json");
+  BOOST_CHECK(gpt2.model.layer.eps == 1e-5 && gpt2.model.layer.d_ff == 32 && gpt2.model.tie_output &&
+              gpt2.model.layer.bias);
+  BOOST_CHECK(gpt2.model.positions == seppo::Positions::learned &&
+              gpt2.model.layer.activation == seppo::Activation::gelu_tanh);
+  for (const json& config : {kLlama, kGpt2}) {
+    folder.write("c.json", config.dump());
+    const llm::HfConfig once = llm::read_hf_config(folder.path / "c.json");
+    folder.write("d.json", llm::to_json(once).dump());
+    const llm::HfConfig twice = llm::read_hf_config(folder.path / "d.json");
+    BOOST_CHECK(seppo::to_json_object(once.model) == seppo::to_json_object(twice.model));
+    BOOST_CHECK(once.bos == twice.bos && once.stops == twice.stops && once.shape == twice.shape);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(configs_that_are_not_known_are_refused) {
+  const Folder folder("llm");
+  const auto refused = [&](json config, const char* key, const json& value, const std::string& part) {
+    value.is_null() ? static_cast<void>(config.erase(key)) : static_cast<void>(config[key] = value);
+    folder.write("c.json", config.dump());
+    BOOST_CHECK_EXCEPTION(
+        llm::read_hf_config(folder.path / "c.json"), seppo::FormatError, [&](const seppo::FormatError& e) {
+          const std::string what = e.what();
+          if (what.find(part) == what.npos) BOOST_TEST_MESSAGE("'" << part << "' is not in: " << what);
+          return what.find(part) != what.npos && what.find("c.json: ") != what.npos && what.size() < 300;
+        });
+  };
+  refused(kLlama, "model_type", "bert", "'model_type': \"bert\" is not supported; known are llama and gpt2");
+  refused(kLlama, "model_type", nullptr, "'model_type'");
+  refused(kLlama, "hidden_size", nullptr, "'hidden_size' is missing");
+  refused(kLlama, "hidden_size", 8.5, "'hidden_size'");
+  refused(kLlama, "hidden_size", 9, "head_dim");
+  refused(kLlama, "vocab_size", 0, "vocabulary 0 is not in");
+  refused(kLlama, "num_key_value_heads", 3, "n_kv_heads");
+  refused(kLlama, "num_attention_heads", 0, "n_heads");
+  refused(kLlama, "head_dim", 16, "'head_dim'");
+  refused(kLlama, "hidden_act", "relu", "'hidden_act': \"relu\" is not supported; known are [\"silu\"]");
+  refused(kLlama, "rope_scaling", {{"type", "linear"}}, "'rope_scaling'");
+  refused(kLlama, "attention_bias", true, "'attention_bias'");
+  refused(kLlama, "tie_word_embeddings", 1, "'tie_word_embeddings' is neither true nor false");
+  refused(kLlama, "eos_token_id", 257, "'eos_token_id': 257 is no token of 257");
+  refused(kLlama, "rms_norm_eps", "x", "'rms_norm_eps' is no number");
+  refused(kGpt2, "activation_function", "swish", "'activation_function'");
+  refused(kGpt2, "scale_attn_by_inverse_layer_idx", true, "'scale_attn_by_inverse_layer_idx'");
+}
+
+BOOST_AUTO_TEST_CASE(folders_that_lack_something_are_refused) {
+  const Folder folder("llm");
+  folder.write("t.txt", "some text");
+  write_model(folder, "m");
+  const Words generate{"llm", "generate", "--model", "m", "--max-tokens", "3"};
+  BOOST_REQUIRE_EQUAL(folder.run(generate).code, 0);
+  const auto without = [&](const char* file, int code, const std::string& part) {
+    fs::rename(folder.path / "m" / file, folder.path / "away");
+    check_refused(folder, generate, code, part);
+    fs::rename(folder.path / "away", folder.path / "m" / file);
+  };
+  without("config.json", 2, "--model: there is no 'm/config.json'");
+  without("model.safetensors", 2, "--model: there is no 'm/model.safetensors'");
+  without("merges.txt", 2, "--model: 'm' has no tokenizer");
+  folder.write("m/tok512.bin", "x");
+  check_refused(folder, generate, 2, "'m' has several tokenizers, vocab.json and tok512.bin");
+  fs::remove(folder.path / "m/tok512.bin");
+  const std::string vocabulary = read(folder.path / "m/vocab.json"), config = read(folder.path / "m/config.json");
+  json large = json::parse(vocabulary);
+  large["aaa"] = 257;
+  folder.write("m/vocab.json", large.dump());
+  check_refused(folder, generate, 1, "m: the tokenizer has 258 tokens, the model 257");
+  folder.write("m/vocab.json", vocabulary);
+  json wide = json::parse(config);
+  wide["hidden_size"] = 16;
+  folder.write("m/config.json", wide.dump());
+  const Result narrow = folder.run(generate);
+  BOOST_CHECK(narrow.code == 1 && narrow.err.find("model.safetensors: model.embed_tokens.weight: another shape") != std::string::npos);
+  wide["hidden_size"] = 65536;  // more than the file can hold: refused before memory is taken
+  folder.write("m/config.json", wide.dump());
+  const Result r = folder.run(generate);
+  BOOST_CHECK(r.code == 1);
+  if (!takes_memory_itself()) BOOST_CHECK_LT(r.peak_mb, 200);
+  folder.write("m/config.json", "{");
+  check_refused(folder, generate, 1, "config.json:1:2: not valid JSON");
+  folder.write("m/config.json", config);
+
+  check_refused(folder, {"llm", "generate", "--model", "none"}, 2, "--model: there is no 'none/config.json'");
+  check_refused(folder, {"llm", "generate", "--model", "m", "--temperature", "-1"}, 2, "--temperature");
+  check_refused(folder, {"llm", "generate", "--model", "m", "--adapter", "none"}, 74, "none/adapter.json");
+  check_refused(folder, {"llm", "eval", "--model", "m"}, 2, "--data");
+  check_refused(folder, {"llm", "eval", "--model", "m", "--data", "t.txt", "--window", "17"}, 2, "--window: 17");
+  check_refused(folder, {"llm", "eval", "--model", "m", "--data", "t.txt", "--window", "4", "--stride", "5"}, 2,
+                "--stride: 5");
+  check_refused(folder, {"llm", "finetune", "--data", "t.txt"}, 2, "--model");
+  check_refused(folder, {"llm", "merge", "--model", "m"}, 2, "--out and --adapter");
+  check_refused(folder, {"llm", "train", "--data", "t.txt", "--shape", "gpt2", "--kv-heads", "2"}, 2, "--kv-heads");
+  check_refused(folder, {"llm", "train", "--data", "t.txt", "--tokenizer", "none"}, 2,
+                "--tokenizer: 'none' has no tokenizer");
+}
+
+// A model may have more tokens than its tokenizer; they are written as nothing.
+BOOST_AUTO_TEST_CASE(a_vocabulary_may_be_padded) {
+  const Folder folder("llm");
+  json padded = kLlama;
+  padded["vocab_size"] = 5000;
+  padded["eos_token_id"] = nullptr;
+  write_model(folder, "m", padded);
+  const Result r = folder.run({"llm", "generate", "--model", "m", "--max-tokens", "100", "--temperature", "1"});
+  BOOST_CHECK_MESSAGE(r.code == 0 && r.out.size() < 50, r.err);
+}
+
+// The first and every other mark that ends a text is not written.
+BOOST_AUTO_TEST_CASE(the_end_of_a_text_is_not_written) {
+  const Folder folder("llm");
+  write_model(folder, "m");
+  const Result r = folder.run({"llm", "generate", "--model", "m", "--max-tokens", "400", "--temperature", "1"});
+  BOOST_CHECK_MESSAGE(r.code == 0 && r.out.find("<|endoftext|>") == std::string::npos, r.err);
+}

@@ -1,0 +1,102 @@
+// Tokenizers of strangers: what is read encodes any bytes and decodes them again; the rest is refused in one line. The
+// first byte chooses the format, a NUL ends the file; the text follows.
+#include "fuzz/fuzz.h"
+#include "llm/tokenizer_json.h"
+
+#include <seppo/autograd/core/check.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cstring>
+#include <functional>
+
+namespace {
+
+using fuzz::require;
+using llm::Tokenizer;
+using nlohmann::json;
+
+// A vocabulary of the bytes, in GPT-2's alphabet, and of three tokens more.
+json vocabulary() {
+  json all;
+  for (int byte = 0, next = 256; byte < 256; ++byte) {
+    const bool is_shown = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
+    const int code = is_shown ? byte : next++;
+    const auto character = [](int c) { return static_cast<char>(c); };
+    const std::string shown = code < 0x80 ? std::string{character(code)}
+                                          : std::string{character(0xC0 | code >> 6), character(0x80 | (code & 63))};
+    all[shown] = all.size();
+  }
+  for (const char* token : {"ab", "aba", "Ġa"}) all[token] = all.size();
+  return all;
+}
+
+json document() {
+  return {{"pre_tokenizer", {{"type", "ByteLevel"}}},
+          {"model", {{"vocab", vocabulary()}, {"merges", {"a b", "ab a", "Ġ a"}}}}};
+}
+
+// The part of a tokenizer.bin that is the same in each.
+std::string marks_and_bytes() {
+  std::string file("\x40\0\0\0", 4);
+  const auto add = [&](const std::string& piece) {
+    file += std::string("\0\0\0\0", 4) + static_cast<char>(piece.size()) + std::string("\0\0\0", 3) + piece;
+  };
+  for (const char* mark : {"<unk>", "<s>", "</s>"}) add(mark);
+  for (int byte = 0; byte < 256; ++byte) {
+    constexpr char kHex[] = "0123456789ABCDEF";
+    add({'<', '0', 'x', kHex[byte >> 4], kHex[byte & 15], '>'});
+  }
+  return file;
+}
+
+void check_tokenizer(const std::function<Tokenizer()>& read, std::string_view text) {
+  std::optional<Tokenizer> made;
+  if (fuzz::refuses<seppo::FormatError>([&] { made = read(); })) return;
+  std::vector<int> tokens;
+  if (fuzz::refuses<seppo::FormatError>([&] { tokens = made->encode(text); })) {
+    require(!made->patterns.empty(), "a text was refused, but not by a pattern");
+    return;
+  }
+  require(made->decode(tokens) == text, "decoded to another text");
+  require(tokens == made->encode(text), "encoded in two ways");
+  std::string streamed;
+  for (std::size_t n = 0; n < tokens.size(); ++n) streamed += made->decode(std::span(tokens).first(n + 1), n);
+  require(streamed == text, "decoded token by token to another text");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::Bytes bytes(std::string_view(reinterpret_cast<const char*>(data), size));
+  static fuzz::MemoryFile file, other;
+  static const json kDocument = document();
+  static const std::string kPieces = marks_and_bytes(), kVocabulary = vocabulary().dump();
+  const int choice = bytes.byte();
+  const std::string_view rest = bytes.rest();
+  const std::size_t end = std::min(choice % 5 < 2 ? rest.rfind('\0') : rest.find('\0'), rest.size());
+  const std::string_view content = rest.substr(0, end);
+  const std::string_view text = rest.substr(std::min(end + 1, rest.size())).substr(0, 64);
+  switch (choice % 5) {
+    case 0:
+      check_tokenizer([&] { return llm::read_sentencepiece(file.hold(content)); }, text);
+      break;
+    case 1:
+      check_tokenizer([&] { return llm::read_sentencepiece(file.hold(kPieces + std::string(content))); }, text);
+      break;
+    case 2:
+      check_tokenizer([&] { return llm::read_tokenizer_json(file.hold(content)); }, text);
+      break;
+    case 3: {  // a right file with changes
+      const json changes = json::parse(content, nullptr, false);
+      if (changes.is_discarded()) break;
+      json changed = kDocument;
+      changed.merge_patch(changes);
+      check_tokenizer([&] { return llm::read_tokenizer_json(file.hold(changed.dump())); }, text);
+      break;
+    }
+    default:
+      check_tokenizer([&] { return llm::read_byte_level_bpe(other.hold(kVocabulary), file.hold(content)); }, text);
+  }
+  return 0;
+}
