@@ -14,6 +14,7 @@
 #include "ops/mask.h"
 
 #include <array>
+#include <concepts>
 #include <initializer_list>
 #include <limits>
 #include <span>
@@ -46,6 +47,8 @@ Tensor detach(const Tensor& x);
 struct Operand {
   Operand(const Tensor& x) : tensor(x) {}
   Operand(real value);
+  template <std::floating_point T>  // 0.1 is no float, and compilers would say so
+  Operand(T value) : Operand(static_cast<real>(value)) {}
   operator const Tensor&() const { return tensor; }
   const Tensor* operator->() const { return &tensor; }
   Tensor tensor;
@@ -154,9 +157,9 @@ Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias = {}, 
 Tensor rms_norm(const Tensor& x, const Tensor& gain, double eps = 1e-5);
 
 // gain (x - mean) / sqrt(variance + eps) + bias for each column of x [..., n] (Ioffe and Szegedy 2015).
-// In train mode mean and (biased) variance are those of all rows, of which there must be more than one, and
-// the running ones [n] move towards them by `momentum`: their values are changed. Else, the running
-// statistics are used. All others [n]. Throws StateError in train mode within shards of DataParallel.
+// In train mode mean and (biased) variance are those of all rows, of which there must be more than one, and the running
+// ones [n] move towards them by `momentum`, the variance towards the unbiased one: their values are changed. Else, the
+// running statistics are used. All others [n]. Throws StateError in train mode within shards of DataParallel.
 struct BatchNormOptions {
   double momentum = 0.1, eps = 1e-5;
   bool use_running_statistics = false;  // in train mode too

@@ -2,8 +2,7 @@
 // the largest of each. Two layers with batch norm (Ioffe and Szegedy 2015) read digits, wherever they stand, in noise.
 // Two seconds.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/batch_norm.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <array>

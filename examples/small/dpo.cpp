@@ -16,7 +16,7 @@
 using namespace seppo;
 
 constexpr int kFigures = 10, kVocabulary = 2 * kFigures, kPrompt = 4, kLength = 2 * kPrompt, kPairs = 16;
-constexpr auto kBeta = static_cast<real>(0.1), kLikelihood = static_cast<real>(0.1);
+constexpr double kBeta = 0.1, kLikelihood = 0.1;
 
 using Prompt = std::array<int, kPrompt>;
 

@@ -2,7 +2,7 @@
 // most and computes only these; a second loss keeps the work balanced (Fedus et al. 2022). The inputs are of eight
 // kinds, each with a law of its own. One second.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/linear.h>
+#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 using namespace seppo;
 
 constexpr int kBatch = 128, kKinds = 3, kExperts = 8, kTop = 2, kSize = 8, kHidden = 16;
-constexpr auto kBalance = static_cast<real>(0.3);
+constexpr double kBalance = 0.3;
 
 struct Batch {
   std::vector<real> x, y;  // [batch, size]
