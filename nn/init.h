@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../autograd/core/random.h"
-#include "../autograd/core/shape.h"
+#include "../autograd/core/tensor.h"
 
 #include <algorithm>
 #include <cmath>

@@ -145,12 +145,4 @@ std::size_t Parameters::count() const {
   return total;
 }
 
-GradientCheckReport gradient_check(Parameters& parameters, const std::function<Tensor()>& loss,
-                                   const GradientCheckOptions& options) {
-  std::vector<CheckedPart> parts;
-  for (const Parameters::Entry& entry : parameters.entries())
-    if (entry.trained) parts.push_back({entry.name, entry.offset, entry.size()});
-  return gradient_check(parameters.values(), parameters.gradients(), parts, loss, options);
-}
-
 }  // namespace seppo::inline SEPPO_ABI

@@ -9,9 +9,7 @@
 // checkpoints see the two flat blocks; between parameters there is padding of zeros.
 #pragma once
 
-#include "../autograd/core/region.h"
-#include "../autograd/core/tape.h"
-#include "../autograd/tools/gradient_check.h"
+#include "../autograd/core/observer.h"
 #include "init.h"
 
 #include <deque>
@@ -43,7 +41,7 @@ class Scope {
   Tensor buffer(std::string_view name, const Shape& shape, const Init& init) const;
 
   const std::string& path() const { return path_; }
-  RegionName region() const { return RegionName(path_); }  // for the module's calls (region.h)
+  RegionName region() const { return RegionName(path_); }  // for the module's calls (observer.h)
 
  private:
   friend class Parameters;
@@ -111,10 +109,5 @@ class Parameters {
   std::vector<Memory> constant_values_;
   std::vector<Node*> constants_;
 };
-
-// Checks the gradient of each trained parameter (autograd/tools/gradient_check.h), along one direction each unless told
-// otherwise. Buffers, such as running statistics, are set back before each call of the loss.
-GradientCheckReport gradient_check(Parameters& parameters, const std::function<Tensor()>& loss,
-                                   const GradientCheckOptions& options = {.directions = 1});
 
 }  // namespace seppo::inline SEPPO_ABI

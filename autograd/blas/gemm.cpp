@@ -51,7 +51,7 @@ void few_rows(Product p) {
     amx::pack_few_rows(packed, p);
     for_each_piece(p, [&](const Product& q) { amx::few_rows(q, packed); });
   } else {
-    real* const transposed = packing_memory(kernels::few_rows_size(p.m, p.k) * sizeof(real)).as<real>();
+    real* const transposed = packing_memory(kernels::few_rows_ld(p.m) * p.k * sizeof(real)).as<real>();
     p.a = kernels::pack_few_rows(transposed, p.a.data, p.a.row, p.m, p.k);
     for_each_piece(p, kernels::few_rows);
   }

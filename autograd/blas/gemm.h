@@ -21,9 +21,4 @@ void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_
 void gemm_plus_row(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a,
                    std::size_t lda, const real* b, std::size_t ldb, const real* row, real* c, std::size_t ldc);
 
-// What computes products here: "OpenBLAS 0.3.21 with kernels for SkylakeX (its own choice was Prescott); ...".
-const char* blas_description();
-// Null, or one line: OpenBLAS has kernels for an older processor only, and what helps.
-const char* blas_advice();
-
 }  // namespace seppo::inline SEPPO_ABI

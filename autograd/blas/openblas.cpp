@@ -1,8 +1,6 @@
 // Calls OpenBLAS, having seen to it that it runs on one thread and with kernels for this processor: versions older than
 // a processor may take it for one of 2004.
 #include "../core/check.h"
-#include "amx.h"
-#include "gemm.h"
 #include "product.h"
 
 #include <cblas.h>
@@ -19,8 +17,7 @@ __attribute__((weak)) void gotoblas_dynamic_init();
 __attribute__((weak)) void gotoblas_dynamic_quit();
 }
 
-namespace seppo::inline SEPPO_ABI {
-namespace openblas {
+namespace seppo::inline SEPPO_ABI::openblas {
 namespace {
 
 constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
@@ -45,38 +42,20 @@ const char* better_than(const std::string& core) {
   return nullptr;
 }
 
-struct Setup {
-  std::string description, advice;
-
-  // Nobody may be within OpenBLAS meanwhile: this runs before the first product, and other threads wait for it.
-  Setup() {
-    const std::string chosen = openblas_get_corename(), config = openblas_get_config();  // "OpenBLAS 0.3.21 ..."
+// Nobody may be within OpenBLAS meanwhile: this runs before the first product, and other threads wait for it.
+void set_up_once() {
+  [[maybe_unused]] static const bool done = [] {
     const bool can_choose = gotoblas_dynamic_init && gotoblas_dynamic_quit;
-    const char* const better = std::getenv(kCoreType) ? nullptr : better_than(chosen);  // unless the user has chosen
-    if (better && can_choose) {
+    const char* const better = std::getenv(kCoreType) ? nullptr : better_than(openblas_get_corename());
+    if (better && can_choose) {  // and the user has not chosen
       setenv(kCoreType, better, 1);
       gotoblas_dynamic_quit();
       gotoblas_dynamic_init();
       unsetenv(kCoreType);
     }
     openblas_set_num_threads(1);
-
-    const std::string core = openblas_get_corename();
-    description = config.substr(0, config.find(' ', config.find(' ') + 1)) + " with kernels for " + core;
-    if (core != chosen) description += " (its own choice was " + chosen + ")";
-    description += ", on one thread; small products and those of few rows: seppo's own kernel";
-    if (amx::is_available()) description += "; large ones: AMX, unless they have few terms";
-    if (!better || !better_than(core)) return;
-    const bool has_others = !can_choose && config.find("DYNAMIC_ARCH") != std::string::npos;
-    advice = "OpenBLAS computes with kernels for " + core + ", an older processor than this one: " +
-             (has_others ? std::string("set ") + kCoreType + "=" + better : "install one built with DYNAMIC_ARCH=1");
-    description += "; " + advice;
-  }
-};
-
-const Setup& setup() {
-  static const Setup done;
-  return done;
+    return true;
+  }();
 }
 
 blasint blas_size(std::size_t size) {
@@ -95,7 +74,7 @@ blasint stride(const MatrixView& x, std::size_t rows, std::size_t cols) {
 }  // namespace
 
 void gemm(const Product& p) {
-  setup();
+  set_up_once();
   if (p.addend.data && p.addend.data != p.c)
     for (std::size_t i = 0; i < p.m; ++i) std::copy_n(p.addend.at(i, 0).data, p.n, p.c + i * p.ldc);
 #ifdef SEPPO_FLOAT64
@@ -107,12 +86,4 @@ void gemm(const Product& p) {
       p.a.data, stride(p.a, p.m, p.k), p.b.data, stride(p.b, p.k, p.n), p.addend.data ? 1 : 0, p.c, blas_size(p.ldc));
 }
 
-}  // namespace openblas
-
-const char* blas_description() { return openblas::setup().description.c_str(); }
-const char* blas_advice() {
-  const std::string& advice = openblas::setup().advice;
-  return advice.empty() ? nullptr : advice.c_str();
-}
-
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace seppo::inline SEPPO_ABI::openblas

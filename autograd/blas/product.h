@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../core/memory.h"
-#include "../core/real.h"
+#include "../core/utility.h"
 
 #include <cstddef>
 
@@ -58,14 +58,16 @@ void gemm(const Product& p);
 
 namespace kernels {
 
-void small_gemm(const Product& p);
+extern Kernel<void(const Product& p)> small_gemm;
 // For at most four rows, with A's rows and B's columns dense: reads B once.
-void dot_rows(const Product& p);
+extern Kernel<void(const Product& p)> dot_rows;
 // For at most kFewRows rows, of which pack_few_rows() has made A, and with B's columns dense: reads B once.
 constexpr std::size_t kFewRows = 64;
-void few_rows(const Product& p);
-std::size_t few_rows_size(std::size_t m, std::size_t k);  // elements
-MatrixView pack_few_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k);
+extern Kernel<void(const Product& p)> few_rows;
+// Into k columns of few_rows_ld(m) elements.
+extern Kernel<MatrixView(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k)> pack_few_rows;
+constexpr std::size_t kLine = 64 / sizeof(real);  // of a cache
+constexpr std::size_t few_rows_ld(std::size_t m) { return (m + kLine - 1) / kLine * kLine; }
 
 }  // namespace kernels
 }  // namespace seppo::inline SEPPO_ABI

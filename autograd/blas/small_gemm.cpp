@@ -18,17 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
-// y[cols, rows] = x[rows, cols]^T
-void transpose_elements(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
-  for (std::size_t i = 0; i < rows; ++i)
-    for (std::size_t j = 0; j < cols; ++j) y[j * ldy + i] = x[i * ldx + j];
-}
-
-#if HWY_TARGET == HWY_SCALAR || defined(SEPPO_FLOAT64)
-void Transpose(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
-  transpose_elements(y, ldy, x, ldx, rows, cols);
-}
-#else
+#if HWY_TARGET != HWY_SCALAR && !defined(SEPPO_FLOAT64)
 // Four columns of as many rows as the tag has lanes.
 template <class Tag>
 HWY_INLINE void transpose_rows(Tag d, float* y, std::size_t ldy, const float* x, std::size_t ldx) {
@@ -43,23 +33,27 @@ HWY_INLINE void transpose_rows(Tag d, float* y, std::size_t ldy, const float* x,
   transpose_quads(d, v);
   for (std::size_t c = 0; c < 4; ++c) hn::StoreU(v[c], d, y + c * ldy);
 }
-
-// The last squares of 4 x 4 overlap those before if need be.
-void Transpose(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
-  if (rows < 4 || cols < 4) return transpose_elements(y, ldy, x, ldx, rows, cols);
-  const auto rows_from = [&](std::size_t i, auto d) HWY_ATTR {
-    for (std::size_t j = 0; j < cols; j += 4) {
-      const std::size_t col = std::min(j, cols - 4);
-      transpose_rows(d, y + col * ldy + i, ldy, x + i * ldx + col, ldx);
-    }
-  };
-  std::size_t i = 0;
-  for (; i + lanes() <= rows; i += lanes()) rows_from(i, D());
-  for (; i < rows; i += 4) rows_from(std::min(i, rows - 4), hn::Full128<float>());
-}
 #endif
 
-constexpr std::size_t kLine = 64 / sizeof(real);  // of a cache
+// y[cols, rows] = x[rows, cols]^T. The last squares of 4 x 4 overlap those before if need be.
+void Transpose(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
+#if HWY_TARGET != HWY_SCALAR && !defined(SEPPO_FLOAT64)
+  if (rows >= 4 && cols >= 4) {
+    const auto rows_from = [&](std::size_t i, auto d) HWY_ATTR {
+      for (std::size_t j = 0; j < cols; j += 4) {
+        const std::size_t col = std::min(j, cols - 4);
+        transpose_rows(d, y + col * ldy + i, ldy, x + i * ldx + col, ldx);
+      }
+    };
+    std::size_t i = 0;
+    for (; i + lanes() <= rows; i += lanes()) rows_from(i, D());
+    for (; i < rows; i += 4) rows_from(std::min(i, rows - 4), hn::Full128<float>());
+    return;
+  }
+#endif
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < cols; ++j) y[j * ldy + i] = x[i * ldx + j];
+}
 
 // The register tile: AVX-512 and AArch64 have 32 registers, AVX2 has 16.
 constexpr std::size_t kTileRows = 6, kTileVectors = HWY_MAX_BYTES >= 64 || HWY_ARCH_ARM_A64 ? 4 : 2;
@@ -178,7 +172,7 @@ void Multiply(const Product& p, Panels panels) {
 
 // Where B is large, a block of A of up to 384 x 512 stays in L2 if that is of 1 MiB. Where A's rows are columns, it is
 // transposed first.
-void SmallGemm(const Product& p) {
+void small_gemm(const Product& p) {
   constexpr std::size_t kNear = 16384;  // elements of a B that stays in the caches as it lies
   constexpr std::size_t kFew = 32;      // rows for which packing B costs more than it brings
   const bool is_near = p.n * p.k <= kNear, transposes = p.a.col != 1 && !is_near;
@@ -201,9 +195,7 @@ void SmallGemm(const Product& p) {
     }
 }
 
-std::size_t few_rows_ld(std::size_t m) { return (m + kLine - 1) / kLine * kLine; }
-
-MatrixView PackFewRows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
+MatrixView pack_few_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
   const std::size_t ld = few_rows_ld(m);
   std::fill_n(to, k * ld, real{0});
   Transpose(to, ld, a, lda, m, k);
@@ -211,7 +203,7 @@ MatrixView PackFewRows(real* to, const real* a, std::size_t lda, std::size_t m, 
 }
 
 // Computed as C^T = B^T A^T, of which B^T's rows come from memory once, as they lie.
-void FewRows(const Product& p) {
+void few_rows(const Product& p) {
   constexpr std::size_t kPiece = 16 * kTileRows;
   alignas(64) real piece[kPiece * kFewRows];  // of C^T
   for (std::size_t j = 0; j < p.n; j += kPiece) {
@@ -266,7 +258,7 @@ HWY_INLINE void dot_some(const Product& p) {
   for (; j < p.n; ++j) dot_tile<kRows, 1>(p.columns(j, 1));
 }
 
-void DotRows(const Product& p) {
+void dot_rows(const Product& p) {
   std::size_t i = 0;
   for (; i + 4 <= p.m; i += 4) dot_some<4>(p.rows(i, 4));
   for (; i < p.m; ++i) dot_some<1>(p.rows(i, 1));
@@ -278,21 +270,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace seppo::inline SEPPO_ABI::kernels {
-
-HWY_EXPORT(SmallGemm);
-HWY_EXPORT(DotRows);
-HWY_EXPORT(FewRows);
-HWY_EXPORT(PackFewRows);
-
-void small_gemm(const Product& p) { HWY_DYNAMIC_DISPATCH(SmallGemm)(p); }
-void dot_rows(const Product& p) { HWY_DYNAMIC_DISPATCH(DotRows)(p); }
-void few_rows(const Product& p) { HWY_DYNAMIC_DISPATCH(FewRows)(p); }
-
-std::size_t few_rows_size(std::size_t m, std::size_t k) { return HWY_NAMESPACE::few_rows_ld(m) * k; }
-
-MatrixView pack_few_rows(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k) {
-  return HWY_DYNAMIC_DISPATCH(PackFewRows)(to, a, lda, m, k);
-}
-
+SEPPO_KERNEL(small_gemm);
+SEPPO_KERNEL(dot_rows);
+SEPPO_KERNEL(few_rows);
+SEPPO_KERNEL(pack_few_rows);
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

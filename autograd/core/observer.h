@@ -1,3 +1,11 @@
+// Region: a named part of a computation, such as one module of a model. Its name appears in errors, "(in
+// encoder.0.ffn.up)", and tells observers which module an op belongs to.
+//
+//   Tensor operator()(const Tensor& x) const {
+//     const Region here(name);                // name: a RegionName made from the Scope's path
+//     return here(linear(x, weight, bias));   // tells observers that this is the module's output
+//   }
+//
 // Observer: sees what a tape computes, op by op, forward and backward. The tape's only hook for tools.
 //
 // tools/observers.h has those that find NaNs, time ops and show what modules compute; examples/small/graph.cpp is one
@@ -8,10 +16,40 @@
 #pragma once
 
 #include "tape.h"
+#include "utility.h"
 
 #include <string>
+#include <string_view>
 
 namespace seppo::inline SEPPO_ABI {
+
+// An interned name, kept for as long as the program runs: equal texts are one string, and copies are free.
+class RegionName {
+ public:
+  RegionName() = default;  // the empty name
+  explicit RegionName(std::string_view text);
+  const std::string& text() const;
+  bool empty() const { return text_ == nullptr; }
+
+ private:
+  const std::string* text_ = nullptr;
+};
+
+// The region the calling thread computes in; empty outside of any.
+RegionName current_region();
+
+// Regions nest; each has its full name, so the innermost counts. One without a name does nothing.
+class Region {
+ public:
+  explicit Region(RegionName name);
+
+  // The region's result, to be returned: observers of the current tape are told.
+  const Tensor& operator()(const Tensor& output) const;
+
+ private:
+  RegionName name_;
+  ScopedValue<RegionName> current_;
+};
 
 class Observer {
  public:

@@ -110,28 +110,23 @@ struct DoubleSum {
 
   HWY_INLINE DoubleSum() : low(hn::Zero(W())), high(hn::Zero(W())) {}
 
-  HWY_INLINE void add(V v) {
+  // Updates the sums by f(sum, the value promoted).
+  template <class F>
+  HWY_INLINE void update(V v, const F& f) {
 #if defined(SEPPO_FLOAT64)
-    low = hn::Add(low, v);
+    low = f(low, v);
 #elif HWY_TARGET == HWY_SCALAR
-    low = hn::Add(low, hn::PromoteTo(W(), v));
+    low = f(low, hn::PromoteTo(W(), v));
 #else
-    low = hn::Add(low, hn::PromoteTo(W(), hn::LowerHalf(v)));
-    high = hn::Add(high, hn::PromoteTo(W(), hn::UpperHalf(hn::Half<D>(), v)));
+    low = f(low, hn::PromoteTo(W(), hn::LowerHalf(v)));
+    high = f(high, hn::PromoteTo(W(), hn::UpperHalf(hn::Half<D>(), v)));
 #endif
   }
+  HWY_INLINE void add(V v) {
+    update(v, [](auto sum, auto x) HWY_ATTR { return hn::Add(sum, x); });
+  }
   HWY_INLINE void add_square(V v) {
-#if defined(SEPPO_FLOAT64)
-    low = hn::MulAdd(v, v, low);
-#elif HWY_TARGET == HWY_SCALAR
-    const auto a = hn::PromoteTo(W(), v);
-    low = hn::MulAdd(a, a, low);
-#else
-    const auto a = hn::PromoteTo(W(), hn::LowerHalf(v));
-    const auto b = hn::PromoteTo(W(), hn::UpperHalf(hn::Half<D>(), v));
-    low = hn::MulAdd(a, a, low);
-    high = hn::MulAdd(b, b, high);
-#endif
+    update(v, [](auto sum, auto x) HWY_ATTR { return hn::MulAdd(x, x, sum); });
   }
   HWY_INLINE double total() const { return hn::GetLane(hn::SumOfLanes(W(), hn::Add(low, high))); }
 };

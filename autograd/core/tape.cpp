@@ -2,7 +2,6 @@
 #include "tape.h"
 
 #include "observer.h"
-#include "region.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -172,11 +172,7 @@ class UseMode {
 // Computes without recording for a scope: nothing in it carries a gradient. Unlike in Mode::eval, dropout
 // stays as it is.
 class NoGrad {
- public:
-  NoGrad() : recording_(tape().recording, false) {}
-
- private:
-  ScopedValue<bool> recording_;
+  ScopedValue<bool> recording_{tape().recording, false};
 };
 
 // Forgets at the end of the scope every tensor made inside it: long evaluations in little memory.

@@ -1,4 +1,4 @@
-// What can be asked of a tensor: its value, its gradient, its text.
+// The checks of a shape; what can be asked of a tensor: its value, its gradient, its text.
 #include "tensor.h"
 
 #include "tape.h"
@@ -9,6 +9,39 @@
 #include <ostream>
 
 namespace seppo::inline SEPPO_ABI {
+
+Shape::Shape(std::span<const int> sizes) {
+  check(sizes.size() <= kMaxRank, "shape: ", sizes.size(), " axes; a tensor has at most ", kMaxRank);
+  for (const int size : sizes) append(size);
+}
+
+void Shape::append(int size) {
+  check(rank_ < kMaxRank, "shape: ", rank() + 1, " axes; a tensor has at most ", kMaxRank);
+  check(size >= 0, "shape: axis ", rank(), " has negative size ", size);
+  check(size == 0 || numel_ <= kMaxElements / size, "shape: more than 2^48 elements at axis ", rank(), " of size ",
+        size);
+  sizes_[rank_++] = size;
+  numel_ *= size;
+}
+
+Shape Shape::with(int axis, int size) const {
+  Shape shape;
+  for (int i = 0; i < rank_; ++i) shape.append(i == this->axis(axis) ? size : sizes_[i]);
+  return shape;
+}
+
+std::string Shape::str() const {
+  std::string text = "[";
+  for (int axis = 0; axis < rank_; ++axis) {
+    if (axis > 0) text += ',';
+    text += std::to_string(sizes_[axis]);
+  }
+  return text += ']';
+}
+
+void Shape::bad_axis(int axis, const char* op) const {
+  fail<IndexError>(op, ": axis ", axis, " is out of range for ", *this, " of rank ", rank());
+}
 
 real Tensor::item() const {
   check(numel() == 1, "item: the tensor must have one element, got ", *this);

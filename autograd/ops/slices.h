@@ -1,7 +1,7 @@
 // A tensor seen along one of its axes.
 #pragma once
 
-#include "../core/shape.h"
+#include "../core/tensor.h"
 
 #include <cstddef>
 

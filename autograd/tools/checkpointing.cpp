@@ -10,6 +10,8 @@
 namespace seppo::inline SEPPO_ABI::detail {
 namespace {
 
+using Checkpointed = FunctionRef<Tensor(std::span<const Tensor>)>;
+
 // The tape for a call in which `depth` others are under way on this thread; its memory is used by all calls in turn.
 thread_local std::vector<std::unique_ptr<Tape>> inner_tapes;
 thread_local std::size_t depth = 0;
@@ -30,18 +32,18 @@ struct Run {
   std::vector<Tensor> leaves;
   Tensor output;
 
-  Run(Tape& inner, std::span<const Tensor> inputs, CheckpointedCall call, const void* f) : use(inner) {
+  Run(Tape& inner, std::span<const Tensor> inputs, Checkpointed f) : use(inner) {
     for (const Tensor& x : inputs) {
       leaves.push_back(inner.create_external(x.shape(), x.data()));
       leaves.back().node().requires_grad = x.requires_grad();
     }
-    output = call(f, leaves);
+    output = f(leaves);
   }
 };
 
 }  // namespace
 
-Tensor checkpoint(List<Tensor> inputs, CheckpointedCall call, const void* f) {
+Tensor checkpoint(List<Tensor> inputs, Checkpointed f) {
   Tape& outer = tape();
   const auto kept = outer.keep<Tensor>(inputs);
   const RandomContext random = outer.random;
@@ -49,7 +51,7 @@ Tensor checkpoint(List<Tensor> inputs, CheckpointedCall call, const void* f) {
   bool requires_grad = false;  // of an input, or of a parameter that f uses
   {
     Tape& inner = inner_tape(outer, random);
-    const Run run(inner, kept, call, f);
+    const Run run(inner, kept, f);
     outer.random = inner.random;
     requires_grad = run.output.requires_grad();
     y = outer.create(run.output.shape());
@@ -63,7 +65,7 @@ Tensor checkpoint(List<Tensor> inputs, CheckpointedCall call, const void* f) {
       Tape& inner = inner_tape(*y.node().tape, random);
       inner.mode = Mode::train;  // as it was when this was recorded, wherever backward is called
       inner.recording = true;
-      const Run run(inner, kept, call, f);
+      const Run run(inner, kept, f);
       inner.backward(run.output, {grad_of(y), y.numel()});
       for (std::size_t i = 0; i < kept.size(); ++i)
         if (const real* const grad = run.leaves[i].node().grad) add_grad(kept[i], grad);

@@ -16,17 +16,13 @@
 namespace seppo::inline SEPPO_ABI {
 
 namespace detail {
-using CheckpointedCall = Tensor (*)(const void* f, std::span<const Tensor> inputs);
-Tensor checkpoint(List<Tensor> inputs, CheckpointedCall call, const void* f);
+Tensor checkpoint(List<Tensor> inputs, FunctionRef<Tensor(std::span<const Tensor>)> kept);
 }  // namespace detail
 
 template <class F>
 Tensor checkpoint(List<Tensor> inputs, const F& f) {
   static_assert(std::is_trivially_copyable_v<F>, "f may capture references, handles, pointers and numbers only");
-  const F* const kept = tape().keep(std::span<const F>(&f, 1)).data();
-  return detail::checkpoint(
-      inputs, [](const void* g, std::span<const Tensor> in) -> Tensor { return (*static_cast<const F*>(g))(in); },
-      kept);
+  return detail::checkpoint(inputs, tape().keep(std::span<const F>(&f, 1))[0]);
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../core/observer.h"
-#include "../core/region.h"
 
 #include <chrono>
 #include <functional>

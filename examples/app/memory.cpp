@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <limits>
 #include <stdexcept>
@@ -130,11 +131,15 @@ double available_memory(const fs::path& root) {
 }
 
 MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> batch, std::size_t evaluated,
-                          const Loss& loss) {
+                          const Loss& loss, const seppo::TrainerConfig& config) {
   const double block = static_cast<double>(parameters.gradients().size_bytes());
-  const std::vector<std::size_t> sizes = seppo::DataParallel(parameters).shard_sizes(batch.size());
-  const auto shards = static_cast<std::size_t>(std::ranges::count_if(sizes, [](std::size_t size) { return size > 0; }));
-  MemoryNeed need{.parameters = block * (static_cast<double>(shards) + 2)};
+  const auto rounds = static_cast<std::size_t>(config.accumulate);
+  const std::vector<std::size_t> sizes =
+      seppo::DataParallel(parameters, static_cast<std::size_t>(config.shards), rounds).shard_sizes(batch.size());
+  const auto used = static_cast<std::size_t>(std::ranges::count_if(sizes, [](std::size_t size) { return size > 0; }));
+  const std::size_t shards = std::min(used, sizes.size() / rounds);        // at once
+  const std::size_t sums = rounds > 1 ? std::bit_width(sizes.size()) : 0;  // of earlier rounds
+  MemoryNeed need{.parameters = block * static_cast<double>(shards + sums + 2)};
   if (need.total() > available_memory()) return need;  // it is too much even so
   const auto threads = static_cast<double>(seppo::num_threads());
   need.activations = extrapolated(bytes_to_train, loss, batch, std::ranges::max(sizes)) *

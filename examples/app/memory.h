@@ -1,7 +1,7 @@
 // How much memory a training will need, predicted before it is taken, and how much there is.
 #pragma once
 
-#include <seppo/nn/train/data_parallel.h>
+#include <seppo/nn/train/trainer.h>
 
 #include <cstddef>
 #include <filesystem>
@@ -27,7 +27,7 @@ struct MemoryNeed {
 // For training on batches like this one, and evaluations of `evaluated` examples by each thread at a time, from forward
 // and backward passes of a few examples. Only gradients change, and are zero at the end.
 MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> batch, std::size_t evaluated,
-                          const Loss& loss);
+                          const Loss& loss, const seppo::TrainerConfig& config = {});
 
 // Throws std::runtime_error naming an option to lower, if that is more than there is.
 void check_memory(const MemoryNeed& need, std::size_t batch_size);

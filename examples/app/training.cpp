@@ -33,6 +33,7 @@ constexpr const char* kRunKey = "seppo.run";  // what a checkpoint knows beside 
 seppo::SamplerConfig sampler_config(const TrainingConfig& c) {
   seppo::SamplerConfig config = c.sampler;
   config.seed = c.trainer.seed;
+  config.batch_size *= c.trainer.accumulate;
   return config;
 }
 
@@ -73,7 +74,7 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
       progress_(run.log_format, steps_, run.log_interval) {
   if (run_.resume.empty() && !run_.overwrite && folder_.is_used()) throw UsageError(used_folder(run_.out));
   const std::vector<int> batch = large_batch();
-  const MemoryNeed need = predict_memory(parameters_, batch, task_.evaluated, task_.loss);
+  const MemoryNeed need = predict_memory(parameters_, batch, task_.evaluated, task_.loss, trainer_.config());
   check_memory(need, batch.size());
   progress_.note(fmt::format("{}: {} parameters, {}, {} threads, about {:.0f} MB of memory", program_,
                              parameters_.count(), task_.data, seppo::num_threads(),

@@ -2,7 +2,7 @@
 // seppo's. docs/write-an-op.md walks through it. Linked to seppo::f64, because gradients are checked in double
 // precision.
 #include <seppo/autograd/ops.h>
-#include <seppo/autograd/tools/gradient_check.h>
+#include <seppo/nn/differences.h>
 
 #include <cmath>
 #include <cstdio>

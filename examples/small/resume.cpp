@@ -7,7 +7,6 @@
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
-#include <seppo/nn/optim/schedule.h>
 
 #include <array>
 #include <cmath>
@@ -83,7 +82,7 @@ struct Training {
   Parameters parameters;
   Model model{parameters.root()};
   Adam adam{parameters};
-  Schedule schedule = cosine_schedule(/*lr=*/0.01, /*warmup_steps=*/20, kSteps);
+  Schedule schedule{ScheduleKind::cosine, /*lr=*/0.01, /*min_lr=*/0, /*warmup_steps=*/20, kSteps};
   Sampler sampler{kExamples, {.batch_size = 50}};
 };
 

@@ -5,7 +5,6 @@
 #include <seppo/models/transformer_layers.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
-#include <seppo/nn/optim/schedule.h>
 
 #include <algorithm>
 #include <array>
@@ -94,7 +93,7 @@ struct Training {
   Parameters parameters{/*seed=*/1};
   Vit model{parameters.root()};
   Adam adam{parameters};
-  Schedule schedule = cosine_schedule(/*lr=*/3e-3, /*warmup_steps=*/50, kSteps);
+  Schedule schedule{ScheduleKind::cosine, /*lr=*/3e-3, /*min_lr=*/0, /*warmup_steps=*/50, kSteps};
   RandomStream random{/*seed=*/1, Purpose::data};
 };
 

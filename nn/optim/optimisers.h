@@ -13,8 +13,11 @@
 #include "../config.h"
 #include "../parameters.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <optional>
 #include <span>
 #include <string>
@@ -120,6 +123,31 @@ class Sgd {
   Memory velocity_;
 };
 
+// An exponential moving average of what is trained, which often does better than the last values (Polyak and Juditsky
+// 1992; Tarvainen and Valpola 2017). As Adam's moments (Kingma and Ba 2015, 3) it is not biased towards where it began:
+// after t updates it is sum_i decay^(t - i) p_i / sum_i decay^(t - i), so p_1 at first.
+class Ema {
+ public:
+  // Throws ArgumentError unless decay is in [0, 1).
+  explicit Ema(Parameters& parameters, double decay = 0.999);
+
+  void update();  // after each step
+  // Exchanges averages and parameters, to evaluate or to save with the averages; once more, and all is as it was.
+  void swap();
+
+  std::int64_t updates() const { return updates_; }
+  void set_updates(std::int64_t updates) { updates_ = updates; }
+  // Laid out as the parameters' values.
+  std::span<real> averages() const { return {averages_.as<real>(), averages_.size() / sizeof(real)}; }
+
+ private:
+  Parameters* parameters_;
+  TrainedRuns runs_;
+  double decay_;
+  std::int64_t updates_ = 0;
+  Memory averages_;
+};
+
 // sqrt(sum of squares) of all gradients; accumulated in double, so that it cannot overflow.
 double gradient_norm(const Parameters& parameters);
 
@@ -128,5 +156,37 @@ double gradient_norm(const Parameters& parameters);
 inline double clip_factor(double norm, double max_norm) {
   return max_norm > 0 && norm > max_norm ? max_norm / norm : 1;
 }
+
+// ---- learning rates: of a step, which counts from 1
+
+enum class ScheduleKind { cosine, linear, noam, constant };
+
+inline std::span<const char* const> enum_names(ScheduleKind) {
+  static constexpr const char* kNames[] = {"cosine", "linear", "noam", "const"};
+  return kNames;
+}
+
+// Linear warm-up to lr in warmup_steps; then half a cosine, or a line, down to min_lr at the last of `steps`, or lr for
+// ever. Noam's curve rises likewise and then falls as 1 / sqrt(step) (Vaswani et al. 2017, 5.3, where the peak lr is
+// 1 / sqrt(d_model warmup_steps)).
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::constant;
+  double lr = 1e-3, min_lr = 0;
+  std::int64_t warmup_steps = 0, steps = 0;
+
+  // Throws ArgumentError for noam without warm-up.
+  double operator()(std::int64_t step) const {
+    const double s = static_cast<double>(step), w = static_cast<double>(warmup_steps);
+    check<ArgumentError>(kind != ScheduleKind::noam || w > 0, "schedule: noam needs warm-up");
+    if (kind == ScheduleKind::noam)
+      return lr * std::sqrt(w) * std::min(1 / std::sqrt(std::max(s, 1.0)), std::max(s, 1.0) / (w * std::sqrt(w)));
+    const double rise = w > 0 ? std::min(1.0, s / w) : 1.0;
+    if (kind == ScheduleKind::constant) return lr * rise;
+    const double fall_steps = static_cast<double>(steps) - w;  // none if warm-up takes all
+    const double way = fall_steps > 0 ? std::clamp((s - w) / fall_steps, 0.0, 1.0) : 0.0;
+    const double left = kind == ScheduleKind::linear ? 1 - way : 0.5 * (1 + std::cos(std::numbers::pi * way));
+    return rise * (min_lr + (lr - min_lr) * left);
+  }
+};
 
 }  // namespace seppo::inline SEPPO_ABI

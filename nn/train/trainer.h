@@ -13,9 +13,9 @@
 // by Adam at the schedule's learning rate. Its bytes depend neither on the number of threads nor on anything but the
 // state of the trainer and the batch.
 //
-// That state is the parameters, Adam's two moments and the number of steps taken: dropout is keyed by seed and step,
-// the learning rate is a function of the step, and the sampler can seek to the step's batch. So a training goes on as
-// if it had never stopped:
+// That state is the parameters, Adam's two moments, averages if any, and the number of steps taken: dropout is keyed by
+// seed and step, the learning rate is a function of the step, and the sampler can seek to the step's batch. So a
+// training goes on as if it had never stopped:
 //
 //   trainer.load("checkpoint.safetensors");   // which trainer.save("checkpoint.safetensors") wrote
 //   sampler.seek(trainer.steps());
@@ -23,18 +23,78 @@
 // Until the division by the count all quantities are sums, which several machines may add.
 #pragma once
 
+#include "../../autograd/core/utility.h"
 #include "../io/checkpoint.h"
 #include "../optim/optimisers.h"
-#include "../optim/schedule.h"
-#include "data_parallel.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace seppo::inline SEPPO_ABI {
+
+// What the loss function returns for a shard.
+struct ShardLoss {
+  Tensor loss;         // the sum, one element
+  double count = 0;    // of what is summed
+  double correct = 0;  // any statistic to be added up, such as correct predictions
+};
+
+// The same for a whole batch: sums, and their means over what was counted.
+struct StepLoss {
+  double loss = 0, count = 0, correct = 0;
+
+  double mean() const { return loss / count; }
+  double accuracy() const { return correct / count; }
+  StepLoss& operator+=(const StepLoss& other) {
+    loss += other.loss, count += other.count, correct += other.correct;
+    return *this;
+  }
+};
+
+// One training step's gradient, computed by many threads with the same bytes for any number of them.
+//
+// The batch is cut by sample index into a fixed number of shards. Each shard is run by one thread on
+// a tape and gradient block of its own, then the blocks are added in a fixed binary tree. Losses and
+// gradients are sums over what they count (tokens, say); the caller divides once, by the total.
+class DataParallel {
+ public:
+  // More shards keep more threads busy; each costs a block of gradients and makes products smaller. By default (0)
+  // there are five for up to 250,000 parameters, the last two half as large as the others, to even out threads of
+  // unequal speed; four for up to a million; else two. A small batch may leave some without a sample.
+  // With more than one round, a batch is cut into `rounds` times as many shards, of which `shards` are computed at a
+  // time: for large batches in the memory for small ones. Since the tree is over all shards, R rounds of S shards give
+  // the same bytes as one of R S.
+  explicit DataParallel(Parameters& parameters, std::size_t shards = 0, std::size_t rounds = 1);
+
+  // How many samples each shard has; the last may have none.
+  std::vector<std::size_t> shard_sizes(std::size_t samples) const;
+
+  // Calls loss(first, last) for the samples of each shard, runs backward on what it returns, and adds the gradients to
+  // parameters.gradients(). `seed` and `step` key the dropout masks. Gradients are zero after a throw.
+  // With `finds_anomaly` it does so in this thread, with FindAnomaly (autograd/tools/observers.h) looking on, which
+  // throws NumericError for the first value that is not finite.
+  StepLoss backward(std::size_t samples, std::uint64_t seed, std::uint32_t step,
+                    FunctionRef<ShardLoss(std::size_t first, std::size_t last)> loss, bool finds_anomaly = false);
+
+ private:
+  std::size_t cut(std::size_t samples, std::size_t shard) const;
+  real* take_block();
+  void add_gradients(std::size_t first, std::size_t last);
+
+  Parameters* parameters_;
+  std::vector<std::size_t> cuts_;             // of the batch, as fractions of the last one
+  std::size_t at_once_;                       // shards
+  std::vector<Memory> gradients_;             // blocks besides the parameters' own, which the first shard uses
+  std::vector<real*> free_, blocks_;          // those that no shard uses; that of each shard
+  std::vector<StepLoss> losses_;              // of each shard
+  std::vector<std::unique_ptr<Tape>> tapes_;  // one for each thread
+};
 
 // What becomes of a step whose loss or gradient is not finite.
 enum class OnNan {
@@ -53,6 +113,9 @@ struct TrainerConfig {
   std::int64_t steps = 0;  // of the whole training, which cosine and linear schedules need; not a field
   AdamConfig adam = {};
   double clip_norm = 1;
+  int accumulate = 1;    // a step's examples are computed in so many rounds, in the memory of one; see DataParallel
+  int shards = 0;        // of each round; 0: by the size of the model
+  double ema_decay = 0;  // of the averages beside the parameters; 0: none. Not a field
   OnNan on_nan = OnNan::stop;
   std::uint64_t seed = 0;  // of dropout
 
@@ -61,8 +124,10 @@ struct TrainerConfig {
   void validate() const;
 };
 
-// The learning rate of each step. Noam's curve is scaled so that its peak is lr.
-Schedule make_schedule(const TrainerConfig& config);
+inline Schedule make_schedule(const TrainerConfig& c) {
+  c.validate();
+  return {c.schedule, c.lr, c.min_lr, c.warmup_steps, c.steps};
+}
 
 // Loss and accuracy are means over what the loss function counted; the norm is that of the mean's gradient, before
 // clipping.
@@ -85,10 +150,13 @@ class Trainer {
   StepResult step(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss);
 
   std::int64_t steps() const { return steps_; }  // taken, or skipped
+  // The averages of config().ema_decay, updated in each step that is not skipped: to evaluate or save with them, swap()
+  // before and after. Throws StateError if there are none.
+  Ema& averages();
   const TrainerConfig& config() const { return config_; }
 
-  // Saves all that the coming steps depend on, beside the config: parameters, moments, steps. `metadata` comes on top.
-  // Throws as save_checkpoint does (nn/io/checkpoint.h).
+  // Saves all that the coming steps depend on, beside the config: parameters, moments, averages, steps. `metadata`
+  // comes on top. Throws as save_checkpoint does (nn/io/checkpoint.h).
   void save(const std::filesystem::path& file, std::map<std::string, std::string> metadata = {}) const;
   // From now on as the trainer that saved the file, if the config is the same. Throws FileError, or FormatError listing
   // what does not fit; nothing has changed then.
@@ -99,7 +167,7 @@ class Trainer {
   using Rows = std::span<const int>;
   StepLoss backward(Rows rows, FunctionRef<ShardLoss(Rows)> loss, bool finds_anomaly = false);
   void refuse_step(Rows rows, const StepLoss& sums, double norm, FunctionRef<ShardLoss(Rows)> loss);
-  std::array<OptimizerBlock, 2> moments() const;
+  std::vector<OptimizerBlock> state() const;
 
   Parameters* parameters_;
   TrainerConfig config_;
@@ -107,6 +175,7 @@ class Trainer {
   int skipped_in_a_row_ = 0;
   Schedule schedule_;
   Adam adam_;
+  std::optional<Ema> averages_;
   DataParallel data_parallel_;
 };
 

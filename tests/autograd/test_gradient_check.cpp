@@ -1,7 +1,7 @@
 // The public gradient check: it must pass what is right and see what is slightly wrong.
 #define BOOST_TEST_MODULE gradient_check
 #include <seppo/autograd/ops.h>
-#include <seppo/autograd/tools/gradient_check.h>
+#include <seppo/nn/differences.h>
 #include <seppo/nn/layers/basic.h>
 
 #include <boost/test/unit_test.hpp>
@@ -112,17 +112,15 @@ BOOST_AUTO_TEST_CASE(wrong_gradients_fail_down_to_a_millionth) {
 }
 
 BOOST_AUTO_TEST_CASE(values_are_restored) {
-  std::vector<real> values{0.5, -1, 2}, gradients(3);
-  const std::vector<real> before = values;
-  const Tensor x = Tensor(acquire_leaf({3}, values.data(), gradients.data(), nullptr));
-  const std::vector<CheckedPart> all{{"x", 0, 3}};
-  gradients = {1, 2, 3};
+  Parameters parameters(1);
+  const Tensor x = parameters.root().parameter("x", {3}, init_normal(1));
+  const std::vector<real> before(x.values().begin(), x.values().end());
+  std::ranges::copy(std::vector<real>{1, 2, 3}, parameters.gradients().begin());
   tape().random.step = 7;
-  BOOST_CHECK(gradient_check(values, gradients, all, [&] { return sum(seppo::exp(x)); }).passed);
-  BOOST_CHECK(values == before);
-  BOOST_CHECK(gradients == (std::vector<real>{1, 2, 3}));
+  BOOST_CHECK(gradient_check(parameters, [&] { return sum(seppo::exp(x)); }).passed);
+  BOOST_CHECK(std::ranges::equal(x.values(), before));
+  BOOST_CHECK(std::ranges::equal(parameters.gradients().first(3), std::vector<real>{1, 2, 3}));
   BOOST_CHECK_EQUAL(tape().random.step, 7);
-  release_leaf(x.node());
 }
 
 // Each input has values of its own.

@@ -62,15 +62,12 @@ BOOST_AUTO_TEST_CASE(kernels_of_an_older_processor_are_replaced_unless_the_user_
     gotoblas_dynamic_init();
     unsetenv(kVariable);
   }
-  const std::string before = openblas_get_corename(), description = seppo::blas_description();
+  const std::string before = openblas_get_corename();
+  BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, Trans::no, Trans::no), 1);
   const std::string after = openblas_get_corename();
-  BOOST_TEST_MESSAGE(description);
+  BOOST_TEST_MESSAGE(before << " -> " << after);
   const bool has_avx2 = (hwy::SupportedTargets() & HWY_AVX2) != 0;
   BOOST_CHECK_EQUAL(after != before, has_avx2 && !users);
-  BOOST_CHECK_EQUAL(description.find("OpenBLAS "), 0U);
-  BOOST_CHECK(description.find("kernels for " + after) != std::string::npos);
-  BOOST_CHECK_EQUAL(description.find("own choice was " + before) != std::string::npos, after != before);
-  BOOST_CHECK(!seppo::blas_advice());
   BOOST_CHECK_EQUAL(std::getenv(kVariable) != nullptr, users != nullptr);
   BOOST_CHECK_EQUAL(openblas_get_num_threads(), 1);
 }

@@ -1,6 +1,6 @@
 // Predictor and Classifier: gradients in double precision, pooling, class tokens, and configurations.
 #define BOOST_TEST_MODULE encoder_models
-#include <seppo/autograd/tools/gradient_check.h>
+#include <seppo/nn/differences.h>
 #include "encoder_models.h"
 #include <seppo/nn/data/ragged.h>
 

@@ -40,6 +40,10 @@ BOOST_AUTO_TEST_CASE(the_prediction_is_near_what_is_taken) {
   }
   BOOST_CHECK_CLOSE(need.activations, static_cast<double>(peak.bytes), 15);
   BOOST_CHECK_EQUAL(need.parameters, 7.0 * static_cast<double>(parameters.gradients().size_bytes()));
+  // In four rounds of five shards: of a quarter of the activations, with sums of earlier rounds.
+  const examples::MemoryNeed rounds = examples::predict_memory(parameters, batch, 64, loss, {.accumulate = 4});
+  BOOST_CHECK_CLOSE(rounds.activations, need.activations / 4, 15);
+  BOOST_CHECK_EQUAL(rounds.parameters, 12.0 * static_cast<double>(parameters.gradients().size_bytes()));
   seppo::set_num_threads(2);
   BOOST_CHECK_CLOSE(examples::predict_memory(parameters, batch, 64, loss).activations, 2 * need.activations, 1);
   seppo::set_num_threads(1);

@@ -103,6 +103,32 @@ std::string steps(int n) { return std::to_string(n); }
 
 }  // namespace
 
+// K batches that make up one step give every byte of a batch K times as large in K times as many shards: parameters,
+// moments, losses.
+BOOST_AUTO_TEST_CASE(accumulated_batches_are_one_large_batch) {
+  const Folder folder("accumulate");
+  write_data(folder);
+  for (const char* program : {"count", "translate"}) {  // translate's batches group lengths
+    const auto run = [&](const std::string& batch_size, const Words& more) {
+      Words words = train(program, {"--max-steps", "6"});
+      std::ranges::find(words, "--batch-size")[1] = batch_size;
+      words.insert(words.end(), more.begin(), more.end());
+      const Result r = folder.run(words);
+      BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+      std::vector<std::vector<std::byte>> bytes;
+      for (const StoredTensor& tensor : read_stored(folder.path / more.back() / "checkpoints/6.safetensors").tensors)
+        bytes.push_back(tensor.bytes);
+      return bytes;
+    };
+    const auto large = run("12", {"--shards", "6", "--out", "large"});
+    for (const char* threads : {"1", "2", "3"})
+      BOOST_CHECK(large == run("4", {"--shards", "2", "--accumulate", "3", "--threads", threads, "--overwrite", "--out",
+                                     "rounds"}));
+    BOOST_CHECK(large != run("12", {"--shards", "2", "--overwrite", "--out", "rounds"}));
+    fs::remove_all(folder.path / "large");
+  }
+}
+
 // Cut anywhere, by a limit, with other threads: the last checkpoint and the model have the same bytes.
 BOOST_AUTO_TEST_CASE(every_program_goes_on_as_if_it_had_never_stopped) {
   const Folder folder("resume");

@@ -2,9 +2,9 @@
 // stands here or in one of those programs.
 #define BOOST_TEST_MODULE docs
 #include <seppo/autograd/ops.h>
-#include <seppo/autograd/tools/gradient_check.h>
 #include <seppo/autograd/tools/observers.h>
 #include <seppo/models/language_model.h>
+#include <seppo/nn/differences.h>
 #include <seppo/nn/layers/basic.h>
 
 #include <boost/test/unit_test.hpp>

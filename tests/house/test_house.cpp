@@ -351,7 +351,7 @@ BOOST_AUTO_TEST_CASE(promises_name_tests_that_exist) {
 
 // Links between documents lead to files.
 BOOST_AUTO_TEST_CASE(links_lead_somewhere) {
-  const std::regex link(R"(\]\(([^)#:]+)\))");
+  const std::regex link(R"(\]\(([^)#: ]+)\))");
   int links = 0;
   for (const fs::path& path : documents()) {
     const std::string text = read(path);

@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE decoder_forms
 #include "models/small_transformer.h"
 
-#include <seppo/autograd/tools/gradient_check.h>
+#include <seppo/nn/differences.h>
 #include <seppo/models/language_model.h>
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // The decoder-only model: gradients in double precision, and what a language model must hold to.
 #define BOOST_TEST_MODULE language_model
-#include <seppo/autograd/tools/gradient_check.h>
+#include <seppo/nn/differences.h>
 #include <seppo/models/language_model.h>
 #include <seppo/nn/optim/optimisers.h>
 

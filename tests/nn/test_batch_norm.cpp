@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE batch_norm
 #include <seppo/nn/optim/optimisers.h>
 #include <seppo/nn/layers/basic.h>
-#include <seppo/nn/train/data_parallel.h>
+#include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>
 

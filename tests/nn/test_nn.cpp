@@ -5,7 +5,6 @@
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/layers/positional_encoding.h>
 #include <seppo/nn/optim/optimisers.h>
-#include <seppo/nn/optim/schedule.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -206,26 +205,27 @@ BOOST_AUTO_TEST_CASE(clipping) {
 }
 
 BOOST_AUTO_TEST_CASE(schedules) {
-  const auto cosine = cosine_schedule(2, 10, 110, 0.5);
-  BOOST_CHECK_CLOSE(cosine(5), 1.0, 1e-9);
-  BOOST_CHECK_CLOSE(cosine(10), 2.0, 1e-9);
-  BOOST_CHECK_CLOSE(cosine(60), 1.25, 1e-9);
-  BOOST_CHECK_CLOSE(cosine(110), 0.5, 1e-9);
-  BOOST_CHECK_CLOSE(cosine(1000), 0.5, 1e-9);
-  const auto linear = linear_schedule(2, 10, 110);
-  BOOST_CHECK_CLOSE(linear(5), 1.0, 1e-9);
-  BOOST_CHECK_CLOSE(linear(60), 1.0, 1e-9);
-  BOOST_CHECK_SMALL(linear(110), 1e-12);
+  using enum ScheduleKind;
+  const Schedule a{cosine, 2, 0.5, 10, 110};
+  BOOST_CHECK_CLOSE(a(5), 1.0, 1e-9);
+  BOOST_CHECK_CLOSE(a(10), 2.0, 1e-9);
+  BOOST_CHECK_CLOSE(a(60), 1.25, 1e-9);
+  BOOST_CHECK_CLOSE(a(110), 0.5, 1e-9);
+  BOOST_CHECK_CLOSE(a(1000), 0.5, 1e-9);
+  const Schedule b{linear, 2, 0, 10, 110};
+  BOOST_CHECK_CLOSE(b(5), 1.0, 1e-9);
+  BOOST_CHECK_CLOSE(b(60), 1.0, 1e-9);
+  BOOST_CHECK_SMALL(b(110), 1e-12);
   // Warm-up that takes longer than the training still rises.
-  BOOST_CHECK_CLOSE(cosine_schedule(2, 100, 50)(25), 0.5, 1e-9);
-  BOOST_CHECK_CLOSE(linear_schedule(2, 50, 50)(50), 2.0, 1e-9);
-  BOOST_CHECK_CLOSE(constant_schedule(3, 4)(1), 0.75, 1e-9);
-  BOOST_CHECK_CLOSE(constant_schedule(3)(1), 3.0, 1e-9);
-  const auto noam = noam_schedule(512, 4000);
-  BOOST_CHECK_CLOSE(noam(4000), 1 / std::sqrt(512.0 * 4000), 1e-9);
-  BOOST_CHECK_CLOSE(noam(16000), noam(4000) / 2, 1e-9);
-  BOOST_CHECK_CLOSE(noam(1000), noam(4000) / 4, 1e-9);
-  BOOST_CHECK_THROW(noam_schedule(512, 0), ArgumentError);
+  BOOST_CHECK_CLOSE((Schedule{cosine, 2, 0, 100, 50}(25)), 0.5, 1e-9);
+  BOOST_CHECK_CLOSE((Schedule{linear, 2, 0, 50, 50}(50)), 2.0, 1e-9);
+  BOOST_CHECK_CLOSE((Schedule{constant, 3, 0, 4}(1)), 0.75, 1e-9);
+  BOOST_CHECK_CLOSE((Schedule{constant, 3}(1)), 3.0, 1e-9);
+  const Schedule c{noam, 1 / std::sqrt(512.0 * 4000), 0, 4000};
+  BOOST_CHECK_CLOSE(c(4000), 1 / std::sqrt(512.0 * 4000), 1e-9);
+  BOOST_CHECK_CLOSE(c(16000), c(4000) / 2, 1e-9);
+  BOOST_CHECK_CLOSE(c(1000), c(4000) / 4, 1e-9);
+  BOOST_CHECK_THROW((Schedule{noam, 1}(1)), ArgumentError);
 }
 
 BOOST_AUTO_TEST_CASE(positional_encodings) {

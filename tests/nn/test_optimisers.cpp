@@ -110,6 +110,69 @@ BOOST_AUTO_TEST_CASE(adam_of_groups_equals_adams_of_their_own) {
   }
 }
 
+// Against the weighted mean of all values so far; what is not trained has no average.
+BOOST_AUTO_TEST_CASE(ema_is_the_weighted_mean) {
+  for (const double decay : {0.0, 0.5, 0.99}) {
+    Model model;
+    Ema ema(model.parameters, decay);
+    std::vector<Values> history;
+    for (std::uint64_t step = 1; step <= 6; ++step) {
+      RandomStream random(11, Purpose::test, step);
+      for (const auto& entry : model.parameters.entries())
+        for (std::size_t i = 0; i < entry.size(); ++i) entry.tensor.data()[i] = random.normal();
+      history.push_back(model.values());
+      ema.update();
+      Values mean(history[0].size());
+      double weights = 0;
+      for (std::size_t i = 0; i < history.size(); ++i) {
+        const double weight = std::pow(decay, static_cast<double>(history.size() - 1 - i));
+        for (std::size_t j = 0; j < mean.size(); ++j) mean[j] += weight * history[i][j];
+        weights += weight;
+      }
+      for (double& m : mean) m /= weights;
+      for (const auto& entry : model.parameters.entries())
+        if (!entry.trained) std::copy_n(&history.back()[entry.offset], entry.size(), &mean[entry.offset]);
+      ema.swap();
+      check_close(model.values(), mean, "averages");
+      ema.swap();
+      BOOST_CHECK(model.values() == history.back());
+    }
+    // Its state, set in another, goes on the same way.
+    Ema other(model.parameters, decay);
+    std::ranges::copy(ema.averages(), other.averages().begin());
+    other.set_updates(ema.updates());
+    ema.update(), other.update();
+    BOOST_CHECK(std::ranges::equal(ema.averages(), other.averages()));
+  }
+  Model model;
+  for (const double decay : {-0.1, 1.0, std::nan("")}) BOOST_CHECK_THROW(Ema(model.parameters, decay), ArgumentError);
+}
+
+// What Adam and Sgd keep, set in others, makes these go on the same way.
+BOOST_AUTO_TEST_CASE(states_can_be_read_and_set) {
+  const auto run = [](auto make, auto copy_state) {
+    Model one, two;
+    auto first = make(one.parameters);
+    for (std::uint64_t step = 1; step <= 3; ++step) one.set_gradients(step), first.step(0.1);
+    auto second = make(two.parameters);
+    std::ranges::copy(one.values(), two.parameters.values().begin());
+    copy_state(first, second);
+    for (std::uint64_t step = 4; step <= 6; ++step) {
+      one.set_gradients(step), two.set_gradients(step);
+      first.step(0.1), second.step(0.1);
+    }
+    BOOST_CHECK(one.values() == two.values());
+  };
+  run([](Parameters& p) { return Adam(p, {.weight_decay = 0.1}); },
+      [](const Adam& from, Adam& to) {
+        std::ranges::copy(from.first_moments(), to.first_moments().begin());
+        std::ranges::copy(from.second_moments(), to.second_moments().begin());
+        to.set_steps(from.steps());
+      });
+  run([](Parameters& p) { return Sgd(p, {.momentum = 0.9, .nesterov = true}); },
+      [](const Sgd& from, Sgd& to) { std::ranges::copy(from.velocity(), to.velocity().begin()); });
+}
+
 BOOST_AUTO_TEST_CASE(groups_and_options_are_checked) {
   Model model;
   const auto refused = [&](const ParameterGroup& group) {

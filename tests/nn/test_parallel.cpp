@@ -142,8 +142,8 @@ BOOST_AUTO_TEST_CASE(a_trainer_takes_the_same_steps) {
 BOOST_AUTO_TEST_CASE(shards_take_each_sample_once) {
   Parameters parameters(1);
   const Tensor w = parameters.root().parameter("w", {3}, init_ones());
-  for (const unsigned shards : {0u, 1u, 2u, 3u, 5u}) {
-    DataParallel data_parallel(parameters, shards);
+  for (const unsigned shards : {0u, 1u, 2u, 3u, 5u, 100u, 102u, 105u}) {
+    DataParallel data_parallel(parameters, shards % 100, shards < 100 ? 1 : 3);
     for (std::size_t samples = 0; samples < 20; ++samples) {
       parameters.zero_gradients();
       const StepLoss sums = data_parallel.backward(samples, 0, 1, [&](std::size_t first, std::size_t last) {
@@ -157,6 +157,49 @@ BOOST_AUTO_TEST_CASE(shards_take_each_sample_once) {
       BOOST_CHECK_EQUAL(parameters.gradients()[2], samples * (samples + 1) * (2 * samples + 1) / 6);
     }
   }
+}
+
+// R rounds of S shards are R S shards to the last bit: their gradients are added in the same tree, whatever is computed
+// at a time. Sums of tanh round in each order differently.
+BOOST_AUTO_TEST_CASE(rounds_of_shards_give_the_bytes_of_as_many_shards) {
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {7, 3}, init_normal(1));
+  const auto gradient = [&](std::size_t shards, std::size_t rounds, std::size_t samples) {
+    parameters.zero_gradients();
+    DataParallel parallel(parameters, shards, rounds);
+    std::vector<real> gradients;
+    double loss = 0;
+    for (int step = 1; step <= 2; ++step) {  // the second with the blocks of the first
+      parameters.zero_gradients();
+      const StepLoss sums = parallel.backward(samples, 5, static_cast<std::uint32_t>(step), [&](auto first, auto last) {
+        std::vector<real> rows;
+        for (std::size_t s = first; s < last; ++s)
+          for (int i = 0; i < 3; ++i) rows.push_back(static_cast<real>(std::sin(static_cast<double>(7 * s) + i)));
+        const Tensor x = tensor({static_cast<int>(last - first), 3}, rows);
+        return ShardLoss{.loss = sum(dropout(seppo::tanh(linear(x, w)), 0.25)),
+                         .count = static_cast<double>(last - first)};
+      });
+      BOOST_CHECK_EQUAL(sums.count, samples);
+      loss = sums.loss;
+      gradients.insert(gradients.end(), parameters.gradients().begin(), parameters.gradients().end());
+    }
+    gradients.push_back(static_cast<real>(loss));
+    return gradients;
+  };
+  std::size_t differing = 0;
+  for (const std::size_t shards : {1u, 2u, 3u, 5u})
+    for (const std::size_t rounds : {2u, 3u, 4u, 7u})
+      for (const std::size_t samples : {1u, 11u, 64u, 100u})
+        for (const int threads : {1, 2, 3}) {
+          set_num_threads(threads);
+          const auto expected = gradient(shards * rounds, 1, samples), found = gradient(shards, rounds, samples);
+          BOOST_CHECK_MESSAGE(found == expected, rounds << " rounds of " << shards << ", " << samples << " samples");
+          differing += gradient(shards, 1, samples) != expected;
+        }
+  BOOST_CHECK_GT(differing, 20);  // fewer shards are another sum
+  set_num_threads(1);
+  BOOST_CHECK_THROW(DataParallel(parameters, 2, 0), ArgumentError);
+  BOOST_CHECK_THROW(DataParallel(parameters, 2, 1001), ArgumentError);
 }
 
 BOOST_AUTO_TEST_CASE(shards_by_the_size_of_the_model) {
@@ -178,15 +221,18 @@ BOOST_AUTO_TEST_CASE(a_failing_shard_leaves_no_gradient_behind) {
   set_num_threads(2);
   Parameters parameters(1);
   const Tensor w = parameters.root().parameter("w", {3}, init_ones());
-  DataParallel data_parallel(parameters, 4);
-  const auto loss = [&](std::size_t first, std::size_t, bool fail_here) {
-    if (fail_here && first > 0) throw std::runtime_error("shard");
-    return ShardLoss{.loss = sum(w), .count = 1};
-  };
-  BOOST_CHECK_THROW(data_parallel.backward(8, 0, 1, [&](std::size_t a, std::size_t b) { return loss(a, b, true); }),
-                    std::runtime_error);
-  data_parallel.backward(8, 0, 1, [&](std::size_t a, std::size_t b) { return loss(a, b, false); });
-  BOOST_CHECK_EQUAL(parameters.gradients()[0], 4);  // one from each shard
+  for (const std::size_t rounds : {1u, 2u, 4u}) {
+    DataParallel data_parallel(parameters, 4 / rounds, rounds);
+    const auto loss = [&](std::size_t first, std::size_t, bool fail_here) {
+      if (fail_here && first > 0) throw std::runtime_error("shard");
+      return ShardLoss{.loss = sum(w), .count = 1};
+    };
+    BOOST_CHECK_THROW(data_parallel.backward(8, 0, 1, [&](std::size_t a, std::size_t b) { return loss(a, b, true); }),
+                      std::runtime_error);
+    data_parallel.backward(8, 0, 1, [&](std::size_t a, std::size_t b) { return loss(a, b, false); });
+    BOOST_CHECK_EQUAL(parameters.gradients()[0], 4);  // one from each shard
+    parameters.zero_gradients();
+  }
   set_num_threads(1);
 }
 

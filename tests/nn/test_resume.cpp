@@ -1,7 +1,7 @@
 // A training that goes on from its checkpoint, and one that meets a NaN.
 #define BOOST_TEST_MODULE resume
+#include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/autograd/core/region.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/layers/basic.h>
@@ -43,6 +43,8 @@ struct Training {
                              .warmup_steps = 7,
                              .steps = kSteps,
                              .adam = {.weight_decay = 0.1},
+                             .accumulate = 2,
+                             .ema_decay = 0.9,
                              .on_nan = OnNan::skip,
                              .seed = 3}),
         sampler(50, {.batch_size = 8, .seed = 4}) {}

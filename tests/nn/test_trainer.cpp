@@ -56,6 +56,19 @@ const std::vector<std::vector<int>> kBatches{
 struct Definition {
   std::vector<double> w, m = std::vector<double>(kSize), v = m;
   StepResult last = {};
+  std::vector<std::vector<double>> earlier = {};  // w after each step
+
+  // sum_i decay^(t - i) w_i / sum_i decay^(t - i)
+  std::vector<double> average(double decay) const {
+    std::vector<double> mean(kSize);
+    double weight = 1, weights = 0;
+    for (auto values = earlier.rbegin(); values != earlier.rend(); ++values, weight *= decay) {
+      for (std::size_t i = 0; i < kSize; ++i) mean[i] += weight * (*values)[i];
+      weights += weight;
+    }
+    for (double& m : mean) m /= weights;
+    return mean;
+  }
 
   void step(const LinearTask& task, const TrainerConfig& c, std::span<const int> rows) {
     const auto t = static_cast<double>(++last.step);
@@ -81,11 +94,12 @@ struct Definition {
       const double m_hat = m[i] / (1 - std::pow(c.adam.betas[0], t)), v_hat = v[i] / (1 - std::pow(c.adam.betas[1], t));
       w[i] -= last.lr * c.adam.weight_decay * w[i] + last.lr * m_hat / (std::sqrt(v_hat) + c.adam.eps);
     }
+    earlier.push_back(w);
   }
 };
 
 struct Trained {
-  std::vector<real> values;
+  std::vector<real> values, averages;
   StepResult last;
 };
 
@@ -101,6 +115,10 @@ Trained train(const LinearTask& task, const TrainerConfig& config, std::size_t s
   for (const real g : parameters.gradients()) BOOST_REQUIRE_EQUAL(g, 0);
   set_num_threads(1);
   result.values.assign(w.values().begin(), w.values().end());
+  trainer.averages().swap();
+  result.averages.assign(w.values().begin(), w.values().end());
+  trainer.averages().swap();
+  BOOST_CHECK(std::ranges::equal(w.values(), result.values));
   return result;
 }
 
@@ -117,13 +135,17 @@ BOOST_AUTO_TEST_CASE(steps_follow_their_definition) {
         const TrainerConfig config{.lr = 0.1,
                                    .warmup_steps = warmup_steps,
                                    .adam = {.betas = {0.8, 0.95}, .eps = 0.5, .weight_decay = 0.3},
-                                   .clip_norm = clip_norm};
+                                   .clip_norm = clip_norm,
+                                   .ema_decay = 0.75};
         Definition expected{.w = {w.values().begin(), w.values().end()}};
         for (std::size_t s = 0; s < steps; ++s) expected.step(task, config, kBatches[s]);
         const Trained one = train(task, config, steps, 1);
         BOOST_TEST_CONTEXT("clip " << clip_norm << ", warm-up " << warmup_steps << ", steps " << steps) {
           for (std::size_t i = 0; i < kSize; ++i)
             BOOST_CHECK_SMALL(static_cast<double>(one.values[i]) - expected.w[i], 3e-7);
+          const std::vector<double> average = expected.average(config.ema_decay);
+          for (std::size_t i = 0; i < kSize; ++i)
+            BOOST_CHECK_SMALL(static_cast<double>(one.averages[i]) - average[i], 4e-7);
           BOOST_CHECK_EQUAL(one.last.step, expected.last.step);
           BOOST_CHECK_SMALL(one.last.loss - expected.last.loss, 1e-5);
           BOOST_CHECK_CLOSE(one.last.accuracy, expected.last.accuracy, 1e-9);
@@ -133,6 +155,14 @@ BOOST_AUTO_TEST_CASE(steps_follow_their_definition) {
             const Trained many = train(task, config, steps, threads);
             BOOST_CHECK(std::memcmp(many.values.data(), one.values.data(), kSize * sizeof(real)) == 0);
             BOOST_CHECK_EQUAL(many.last.loss, one.last.loss);
+          }
+          for (const int accumulate : {2, 3, 8}) {  // all sums are exact here: not a bit may differ
+            TrainerConfig in_rounds = config;
+            in_rounds.accumulate = accumulate, in_rounds.shards = accumulate % 3;
+            const Trained same = train(task, in_rounds, steps, 2);
+            BOOST_CHECK(same.values == one.values && same.averages == one.averages);
+            BOOST_CHECK_SMALL(same.last.loss - one.last.loss, 1e-6);  // but of the loss, which is a product
+            BOOST_CHECK_EQUAL(same.last.accuracy, one.last.accuracy);
           }
         }
       }
@@ -289,6 +319,11 @@ BOOST_AUTO_TEST_CASE(configs_that_cannot_be) {
   refused({.warmup_steps = -1}, "warmup_steps -1 is not in 0..1000000000");
   refused({.adam = {.betas = {0.9, 1}}}, "adam_betas 1 is not in 0..0.999999999");
   refused({.clip_norm = -1}, "clip_norm -1");
+  refused({.accumulate = 0}, "accumulate 0 is not in 1..1000");
+  refused({.shards = 65}, "shards 65 is not in 0..64");
+  refused({.ema_decay = 1}, "ema: decay 1 is not in [0, 1)");
+  Trainer plain(parameters);
+  BOOST_CHECK_THROW(plain.averages(), StateError);
 }
 
 BOOST_AUTO_TEST_CASE(metrics_of_classification) {

@@ -4,7 +4,6 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer_layers.h>
 #include <seppo/nn/optim/optimisers.h>
-#include <seppo/nn/optim/schedule.h>
 
 #include <algorithm>
 #include <cmath>
@@ -167,9 +166,10 @@ void check_adam(const json& c) {
 void check_schedule(const json& c) {
   const std::string name = c.at("args").at("name").get<std::string>();
   const auto steps = c.at("args").at("steps").get<std::int64_t>();
-  const Schedule schedule = name == "cosine"   ? cosine_schedule(0.3, 0, steps, 0.02)
-                            : name == "linear" ? linear_schedule(0.3, 0, steps, 0.03)
-                                               : noam_schedule(64, 20);
+  using enum ScheduleKind;
+  const Schedule schedule = name == "cosine"   ? Schedule{cosine, 0.3, 0.02, 0, steps}
+                            : name == "linear" ? Schedule{linear, 0.3, 0.03, 0, steps}
+                                               : Schedule{noam, 1 / std::sqrt(64.0 * 20), 0, 20};
   std::vector<real> rates;
   for (std::int64_t step = 1; step <= steps; ++step) rates.push_back(static_cast<real>(schedule(step)));
   compare("rates", rates, Values(c.at("output")).data, 1e-11);

@@ -1,8 +1,7 @@
 // The interned names of regions, the region of each thread, and the text of errors, which ends with it.
-#include "region.h"
+#include "observer.h"
 
 #include "check.h"
-#include "observer.h"
 
 #include <charconv>
 #include <mutex>
