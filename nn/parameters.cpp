@@ -34,14 +34,6 @@ Tensor Scope::buffer(std::string_view name, const Shape& shape, const Init& init
   return parameters_->add((*this / name).path_, shape, init, false, false);
 }
 
-Tensor Scope::constant(const Shape& shape, std::span<const real> values) const {
-  check(static_cast<std::size_t>(shape.numel()) == values.size(), "constant: shape ", shape, " has ", shape.numel(),
-        " elements, ", values.size(), " values given");
-  return constant(shape, [&](std::span<real> to, const Shape&, RandomStream&) {
-    std::copy(values.begin(), values.end(), to.begin());
-  });
-}
-
 Tensor Scope::constant(const Shape& shape, const Init& init) const { return parameters_->add_constant(shape, init); }
 
 Parameters::~Parameters() {

@@ -33,7 +33,6 @@ class Scope {
   Tensor parameter(std::string_view name, const Shape& shape, const Init& init) const;
   Tensor parameter(std::string_view name, const Shape& shape, const Init& init, bool decay) const;
   // A tensor that lives as long as the parameters but is neither trained nor saved.
-  Tensor constant(const Shape& shape, std::span<const real> values) const;
   Tensor constant(const Shape& shape, const Init& init) const;
 
   // Values that are saved with the parameters but not trained: running statistics. Their gradient stays zero,

@@ -61,11 +61,12 @@ inline double position_value(Positions kind, int n, int column, int length, int 
 // Gives a model, built with library_positions(kind), the table of a course.
 inline void set_course_table(seppo::PositionalEncoding& encoding, const seppo::Scope& s, Positions kind, int d_model) {
   if (!is_of_a_course(kind)) return;
-  std::vector<seppo::real> values;
-  for (int n = 0; n < encoding.max_positions; ++n)
-    for (int j = 0; j < d_model; ++j)
-      values.push_back(static_cast<seppo::real>(position_value(kind, n, j, encoding.max_positions, d_model)));
-  encoding.table = s.constant({encoding.max_positions, d_model}, values);
+  encoding.table = s.constant({encoding.max_positions, d_model}, [&](auto values, const auto&, auto&) {
+    std::size_t i = 0;
+    for (int n = 0; n < encoding.max_positions; ++n)
+      for (int j = 0; j < d_model; ++j)
+        values[i++] = static_cast<seppo::real>(position_value(kind, n, j, encoding.max_positions, d_model));
+  });
 }
 
 }  // namespace examples

@@ -1,6 +1,7 @@
 // The training loop as a program shows it. A checkpoint depends on nothing but the options, the data and the step, so
 // that a training which was cut anywhere ends with the same bytes.
 #include "app/training.h"
+#include "app/average.h"
 
 #include "app/memory.h"
 #include "app/paths.h"
@@ -258,7 +259,7 @@ Evaluation Training::finish() {
   if (!is_evaluation_due() || !has_model_) keep_if_better();
   const auto models = folder_.last_models(static_cast<std::size_t>(run_.training.average));
   if (run_.training.average > 1 && models.size() > 1) {
-    seppo::load_average(models, parameters_);
+    load_average(models, parameters_);
     if (keep_if_better())
       progress_.note(fmt::format("the mean of the last {} models is better, and kept", models.size()));
   }

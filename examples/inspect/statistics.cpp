@@ -4,10 +4,8 @@
 #include <seppo/autograd/core/check.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <map>
 
 namespace inspect {
@@ -24,19 +22,6 @@ std::vector<double> widened(std::span<const std::byte> bytes) {
   return numbers;
 }
 
-// IEEE 754 binary16.
-double half(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const double size = exponent == 31  ? (fraction ? std::numeric_limits<double>::quiet_NaN() : HUGE_VAL)
-                      : exponent == 0 ? std::ldexp(fraction, -24)
-                                      : std::ldexp(fraction + 1024, exponent - 25);
-  return bits >> 15 ? -size : size;
-}
-
-double brain_float(std::uint16_t bits) {
-  return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
-}
-
 }  // namespace
 
 std::vector<double> numbers_of(std::string_view dtype, std::span<const std::byte> bytes) {
@@ -50,13 +35,9 @@ std::vector<double> numbers_of(std::string_view dtype, std::span<const std::byte
   if (dtype == "U32") return widened<std::uint32_t>(bytes);
   if (dtype == "I64") return widened<std::int64_t>(bytes);
   if (dtype == "U64") return widened<std::uint64_t>(bytes);
-  seppo::check<seppo::FormatError>(dtype == "F16" || dtype == "BF16", "numbers of type ", dtype, " are not read here");
-  std::vector<double> numbers = widened<std::uint16_t>(bytes);
-  for (double& number : numbers) {
-    const auto bits = static_cast<std::uint16_t>(number);
-    number = dtype == "F16" ? half(bits) : brain_float(bits);
-  }
-  return numbers;
+  if (dtype == "F16") return widened<seppo::Half>(bytes);
+  seppo::check<seppo::FormatError>(dtype == "BF16", "numbers of type ", dtype, " are not read here");
+  return widened<seppo::BFloat>(bytes);
 }
 
 void for_each_piece(const seppo::SafeTensorsFile& file, const seppo::TensorInfo& tensor,

@@ -55,7 +55,8 @@ struct Model {
   }
 
   Tensor operator()(const std::vector<int>& digits) const {  // [digits, kDigits]
-    Tensor x = reshape(embedding(digits), {-1, kLength, embedding.weight.size(1)}) + positions.table;
+    const Tensor order = seppo::embedding(positions.table, positions.ids({0, kLength}));
+    Tensor x = reshape(embedding(digits), {-1, kLength, embedding.weight.size(1)}) + order;
     for (const Block& block : blocks) x = block(x);
     return classes(reshape(x, {-1, embedding.weight.size(1)}));
   }

@@ -1,4 +1,4 @@
-// Checkpoints: values to and from safetensors, checked whole before any parameter changes.
+// Checkpoints and weights: values to and from safetensors, checked whole before any parameter changes.
 #include "checkpoint.h"
 
 #include "../data/text.h"
@@ -6,151 +6,183 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <set>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
 constexpr const char* kDtype = sizeof(real) == 4 ? "F32" : "F64";
-constexpr std::string_view kOptimizer = "adam.";
 
 bool all_finite(std::span<const real> values) {
   return std::ranges::all_of(values, [](real v) { return std::isfinite(v); });
 }
 
-std::vector<std::int64_t> sizes_of(const Shape& shape) { return {shape.sizes().begin(), shape.sizes().end()}; }
+using Sizes = std::vector<std::int64_t>;
 
-std::string text_of(const std::vector<std::int64_t>& sizes) {
+Sizes sizes_of(const Shape& shape) { return {shape.sizes().begin(), shape.sizes().end()}; }
+
+std::string text_of(const Sizes& sizes) {
   std::string text = "[";
-  for (const std::int64_t size : sizes) {
-    if (text.size() > 1) text += ',';
-    text += std::to_string(size);
-  }
+  for (const std::int64_t size : sizes) text += (text.size() > 1 ? "," : "") + std::to_string(size);
   return text += ']';
 }
 
-// The places where a checkpoint's tensors belong, each with its name.
+// A tensor of a file, and where its values belong: in a parameter, or in some of its rows.
 struct Place {
-  std::string name;
-  const Shape& shape;
+  std::string name, parameter;
+  Sizes shape;  // in the file
   std::span<real> values;
+  bool transposed = false, skipped = false;
 };
 
-std::vector<Place> places_of(const Parameters& parameters, std::span<const OptimizerBlock> optimizer) {
+void add_places(std::vector<Place>& places, const Parameters::Entry& entry, const WeightOptions& options) {
+  const std::string& name = entry.name;
+  const auto names = options.rename ? options.rename(name) : std::vector{name};
+  const auto shares = options.shares && names.size() > 1 ? options.shares(name) : std::vector(names.size(), 1);
+  Sizes shape = sizes_of(entry.shape);
+  const std::int64_t rows = shape.empty() ? 1 : shape[0];
+  const std::int64_t parts = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
+  check<ArgumentError>(
+      !names.empty() && shares.size() == names.size() && std::ranges::min(shares) > 0 && rows % parts == 0,
+      "weights: the rows of ", name, " ", entry.shape, " cannot be those of ", names.size(), " tensors with ",
+      shares.size(), " shares, ", parts, " together");
+  const bool transposed = shape.size() == 2 && options.transpose && options.transpose(name);
+  std::span<real> left(entry.tensor.data(), entry.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!shape.empty()) shape[0] = rows / parts * shares[i];
+    const std::size_t size = entry.size() / static_cast<std::size_t>(parts) * static_cast<std::size_t>(shares[i]);
+    const std::span<real> values = left.first(size);
+    left = left.subspan(size);
+    places.push_back({names[i], name, shape, values, transposed, options.skip && options.skip(name)});
+    if (transposed) std::swap(places.back().shape[0], places.back().shape[1]);
+  }
+}
+
+std::vector<Place> places_of(const Parameters& parameters, const WeightOptions& options,
+                             std::span<const OptimizerBlock> optimizer = {}) {
   std::vector<Place> places;
-  for (const auto& entry : parameters.entries())
-    places.push_back({entry.name, entry.shape, {entry.tensor.data(), entry.size()}});
+  for (const auto& entry : parameters.entries()) add_places(places, entry, options);
   for (const OptimizerBlock& block : optimizer)
-    for (const auto& entry : parameters.entries())
+    for (const auto& entry : parameters.entries()) {
+      const std::string name = block.prefix + "." + entry.name;
       if (entry.trained)
-        places.push_back(
-            {block.prefix + "." + entry.name, entry.shape, block.values.subspan(entry.offset, entry.size())});
+        places.push_back({name, name, sizes_of(entry.shape), block.values.subspan(entry.offset, entry.size())});
+    }
   return places;
 }
 
-template <class T>
-std::vector<real> converted(const std::vector<std::byte>& bytes) {
-  std::vector<T> stored(bytes.size() / sizeof(T));
-  if (!bytes.empty()) std::memcpy(stored.data(), bytes.data(), bytes.size());
-  return {stored.begin(), stored.end()};
+// [rows, columns] -> [columns, rows]
+std::vector<real> transposed(std::span<const real> values, std::int64_t rows, std::int64_t columns) {
+  std::vector<real> turned;
+  turned.reserve(values.size());
+  for (std::int64_t j = 0; j < columns; ++j)
+    for (std::int64_t i = 0; i < rows; ++i) turned.push_back(values[static_cast<std::size_t>(i * columns + j)]);
+  return turned;
 }
 
-std::vector<real> read_values(const SafeTensorsFile& file, const TensorInfo& tensor) {
+template <class T>
+std::vector<real> rounded(std::span<const std::byte> bytes) {
+  std::vector<real> values(bytes.size() / sizeof(T));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    T stored;
+    std::memcpy(&stored, &bytes[i * sizeof(T)], sizeof(T));
+    values[i] = static_cast<real>(stored);
+  }
+  return values;
+}
+
+const std::map<std::string_view, std::vector<real> (*)(std::span<const std::byte>)> kReaders{
+    {"F32", rounded<float>}, {"F64", rounded<double>}, {"F16", rounded<Half>}, {"BF16", rounded<BFloat>}};
+
+// What belongs at a place.
+std::vector<real> read_values(const SafeTensorsFile& file, const TensorInfo& tensor, bool is_transposed) {
   std::vector<std::byte> bytes(tensor.bytes());
   file.read(tensor, bytes);
-  std::vector<real> values = tensor.dtype == "F32" ? converted<float>(bytes) : converted<double>(bytes);
+  std::vector<real> values = kReaders.at(tensor.dtype)(bytes);
   check<FormatError>(all_finite(values), file.name(), ": tensor ", printable(tensor.name),
                      " has values that are not finite");
-  return values;
+  return is_transposed ? transposed(values, tensor.shape[0], tensor.shape[1]) : values;
 }
 
-// What a file and a model do not have in common; as much of it as one can read.
-class Differences {
- public:
-  void add(const std::string& what) {
-    constexpr std::size_t kLongest = 8000;
-    if (text_.size() < kLongest)
-      text_ += "; " + what;
-    else
-      ++left_out_;
-  }
-  void check_none(const std::string& name) const {
-    const std::string more = left_out_ > 0 ? "; and " + std::to_string(left_out_) + " more" : "";
-    check<FormatError>(text_.empty(), name, ": does not fit the model", text_, more);
-  }
-
- private:
-  std::string text_;
-  std::size_t left_out_ = 0;
-};
-
-// The values for each of the places.
-std::vector<std::vector<real>> read_values(const SafeTensorsFile& file, std::span<const Place> places) {
-  std::map<std::string_view, const TensorInfo*> stored;
-  for (const TensorInfo& tensor : file.tensors()) stored[tensor.name] = &tensor;
-  Differences differences;
-  std::vector<const TensorInfo*> found;
+// Reads everything before the first value changes. Returns what was left out.
+std::vector<std::string> read(const SafeTensorsFile& file, std::span<const Place> places,
+                              const WeightOptions& options) {
+  std::map<std::string, const TensorInfo*> unused;
+  for (const TensorInfo& tensor : file.tensors()) unused[tensor.name] = &tensor;
+  const std::map<std::string, const TensorInfo*> stored = unused;
+  std::vector<std::string> differences;
+  std::set<std::string_view> kept;  // parameters that stay as they are
   for (const Place& place : places) {
-    const auto at = stored.find(place.name);
-    if (at == stored.end()) {
-      differences.add("the file has no " + place.name);
-      continue;
-    }
-    const TensorInfo& tensor = *found.emplace_back(at->second);
-    stored.erase(at);
-    if (tensor.shape != sizes_of(place.shape))
-      differences.add(place.name + " is " + text_of(tensor.shape) + " in the file, " + place.shape.str() +
-                      " in the model");
-    else if (tensor.dtype != "F32" && tensor.dtype != "F64")
-      differences.add(place.name + " is " + tensor.dtype + ", not F32 or F64");
+    unused.erase(place.name);
+    if (place.skipped) continue;
+    const std::size_t before = differences.size();
+    const std::string shown =
+        std::string(printable(place.name, 512)) + (place.name == place.parameter ? "" : " for " + place.parameter);
+    const auto found = stored.find(place.name);
+    if (found == stored.end())
+      differences.push_back("the file has no " + shown);
+    else if (const TensorInfo& tensor = *found->second; tensor.shape != place.shape)
+      differences.push_back(shown + " is " + text_of(tensor.shape) + " in the file, " + text_of(place.shape) +
+                            " in the model");
+    else if (!kReaders.contains(tensor.dtype))
+      differences.push_back(shown + " is " + tensor.dtype + ", not F64, F32, F16 or BF16");
+    if (differences.size() > before) kept.insert(place.parameter);
   }
-  for (const auto& [name, tensor] : stored)
-    if (!name.starts_with(kOptimizer)) differences.add("the model has no " + std::string(printable(name)));
-  differences.check_none(file.name());
+  for (const auto& [name, tensor] : unused)
+    if (!options.skip || !options.skip(name))
+      differences.push_back("the model has no " + std::string(printable(name, 512)));
+  std::string text;
+  for (const std::string& difference : differences)
+    text += text.size() < 50'000 ? "; " + difference : text.ends_with("more") ? "" : "; and more";
+  check<FormatError>(!options.strict || differences.empty(), file.name(), ": does not fit the model", text);
   file.verify();
-  std::vector<std::vector<real>> values;
-  for (const TensorInfo* tensor : found) values.push_back(read_values(file, *tensor));
-  return values;
+  std::vector<std::vector<real>> values(places.size());
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (!places[i].skipped && !kept.contains(places[i].parameter))
+      values[i] = read_values(file, *stored.at(places[i].name), places[i].transposed);
+  for (std::size_t i = 0; i < places.size(); ++i) std::ranges::copy(values[i], places[i].values.begin());
+  return differences;
+}
+
+void write(const std::filesystem::path& path, std::span<const Place> places,
+           const std::map<std::string, std::string>& metadata) {
+  std::vector<TensorView> tensors;
+  std::vector<std::vector<real>> turned(places.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Place& p = places[i];
+    if (p.skipped) continue;
+    check<NumericError>(all_finite(p.values), "checkpoint: ", p.parameter, " is not finite; nothing was saved");
+    std::span<const real> values = p.values;
+    if (p.transposed) values = turned[i] = transposed(values, p.shape[1], p.shape[0]);
+    tensors.push_back({p.name, kDtype, p.shape, std::as_bytes(values)});
+  }
+  write_safetensors(path, metadata, tensors);
 }
 
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& path, const Parameters& parameters,
                      const std::map<std::string, std::string>& metadata, std::span<const OptimizerBlock> optimizer) {
-  std::vector<TensorView> tensors;
-  for (const Place& p : places_of(parameters, optimizer)) {
-    check<NumericError>(all_finite(p.values), "checkpoint: ", p.name, " is not finite; nothing was saved");
-    tensors.push_back({p.name, kDtype, sizes_of(p.shape), std::as_bytes(p.values)});
-  }
-  write_safetensors(path, metadata, tensors);
+  write(path, places_of(parameters, {}, optimizer), metadata);
 }
 
 void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters, std::span<const OptimizerBlock> optimizer) {
-  const std::vector<Place> places = places_of(parameters, optimizer);
-  const std::vector<std::vector<real>> values = read_values(file, places);
-  for (std::size_t i = 0; i < places.size(); ++i) std::ranges::copy(values[i], places[i].values.begin());
+  const auto is_moment = [](const std::string& name) { return name.starts_with("adam."); };
+  read(file, places_of(parameters, {}, optimizer), {.skip = is_moment});
   parameters.changed();
 }
 
-void load_checkpoint(const std::filesystem::path& path, Parameters& parameters) {
-  load_checkpoint(SafeTensorsFile(path), parameters);
+std::vector<std::string> load_weights(const std::filesystem::path& path, Parameters& parameters,
+                                      const WeightOptions& options) {
+  const std::vector<std::string> left_out = read(SafeTensorsFile(path), places_of(parameters, options), options);
+  parameters.changed();
+  return left_out;
 }
 
-void load_average(std::span<const std::filesystem::path> paths, Parameters& parameters) {
-  check<ArgumentError>(!paths.empty(), "checkpoint: no files to take the mean of");
-  const std::vector<Place> places = places_of(parameters, {});
-  std::vector<std::vector<double>> sums(places.size());
-  for (const auto& path : paths) {
-    const std::vector<std::vector<real>> values = read_values(SafeTensorsFile(path), places);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      sums[i].resize(values[i].size());
-      for (std::size_t j = 0; j < values[i].size(); ++j) sums[i][j] += static_cast<double>(values[i][j]);
-    }
-  }
-  const auto count = static_cast<double>(paths.size());
-  for (std::size_t i = 0; i < places.size(); ++i)
-    std::ranges::transform(sums[i], places[i].values.begin(),
-                           [&](double sum) { return static_cast<real>(sum / count); });
-  parameters.changed();
+// Hugging Face's reader wants to know for which framework a file is.
+void save_weights(const std::filesystem::path& path, const Parameters& parameters, const WeightOptions& options) {
+  write(path, places_of(parameters, options), {{"format", "pt"}});
 }
 
 }  // namespace seppo::inline SEPPO_ABI

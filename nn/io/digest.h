@@ -5,8 +5,6 @@
 #include "../../autograd/core/real.h"
 
 #include <cstddef>
-#include <memory>
-#include <span>
 #include <string>
 
 namespace seppo::inline SEPPO_ABI {
@@ -14,20 +12,11 @@ namespace seppo::inline SEPPO_ABI {
 class Digest {
  public:
   Digest();
-  ~Digest();
-  Digest(const Digest&) = delete;
-  Digest& operator=(const Digest&) = delete;
-
   void add(const void* data, std::size_t bytes);
-  template <class T>
-  void add(std::span<T> values) {
-    add(values.data(), values.size_bytes());
-  }
   std::string hex() const;  // 32 digits
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  alignas(64) std::byte state_[576];  // the library's
 };
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -17,12 +17,6 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-namespace detail {
-void save_model(const std::filesystem::path& file, const Parameters& parameters, const nlohmann::json& config,
-                const nlohmann::json& extra);
-[[noreturn]] void refuse_config(const SafeTensorsFile& file, const Error& error);
-}  // namespace detail
-
 // The configuration of a model as the metadata of its file hold it.
 constexpr const char* kConfigKey = "seppo.config";
 
@@ -31,11 +25,23 @@ template <class Model>
 void save_model(const std::filesystem::path& file, const Parameters& parameters, const Model& model,
                 const nlohmann::json& extra = nlohmann::json::object()) {
   const JsonTree config{to_json_object(model.config)};
-  detail::save_model(file, parameters, config.value, extra);
+  JsonTree all{extra};
+  check<ArgumentError>(extra.is_object() && !extra.contains("model"),
+                       "save_model: extra is not an object, or has a key 'model' of its own");
+  all.value["model"] = config.value;
+  save_checkpoint(file, parameters,
+                  {{kConfigKey, all.value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}});
 }
 
 // What save_model wrote beside the parameters. Throws FormatError for a file that holds no such object.
-nlohmann::json read_model_config(const SafeTensorsFile& file);
+inline nlohmann::json read_model_config(const SafeTensorsFile& file) {
+  const auto found = file.metadata().find(kConfigKey);
+  check<FormatError>(found != file.metadata().end(), file.name(), ": has parameters, but no configuration of a model");
+  nlohmann::json config = parse_json(found->second, file.name() + ": " + kConfigKey);
+  check<FormatError>(config.is_object() && config.contains("model"), file.name(),
+                     ": its configuration is not a JSON object with a key 'model'");
+  return config;
+}
 
 template <class Model>
 struct SavedModel {
@@ -57,7 +63,7 @@ SavedModel<Model> load_model(const std::filesystem::path& path) {
     try {
       return Model(parameters->root(), from_json_object<typename Model::Config>(config.value.at("model")));
     } catch (const Error& e) {
-      detail::refuse_config(file, e);
+      fail<FormatError>(file.name(), ": the model's configuration is not valid: ", e.what());
     }
   };
   Model model = build();

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <set>
 #include <string_view>
 
@@ -36,6 +37,13 @@ std::uint64_t size_of(std::string_view dtype) {
   return dtype == "F64" || dtype == "U64" || dtype == "I64" ? 8 : 0;
 }
 
+bool is_name(std::string_view name) {
+  if (name.empty() || name.size() > kMaxName) return false;
+  for (; !name.empty(); name.remove_prefix(character_length(name)))
+    if (character_length(name) == 0 || static_cast<unsigned char>(name[0]) < 0x20 || name[0] == 0x7F) return false;
+  return true;
+}
+
 // The header's layout, refused at the first byte that breaks a rule.
 class HeaderReader : public JsonEvents {
  public:
@@ -45,7 +53,7 @@ class HeaderReader : public JsonEvents {
   std::vector<TensorInfo> tensors;
   std::size_t digest_at = 0;  // in the header; 0 if there is none
 
-  void begin_object() override {
+  bool start_object(std::size_t) override {
     if (place_ == Place::header) {
       tensor_ = {};
       tensor_.name = key_;
@@ -57,12 +65,12 @@ class HeaderReader : public JsonEvents {
     } else {
       refuse("an object is out of place");
     }
+    return true;
   }
-  void key(const std::string& key) override {
+  bool key(string_t& key) override {
     key_ = key;
     if (place_ == Place::header) {
-      const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
-      if (key.empty() || key.size() > kMaxName || std::ranges::any_of(key, is_control))
+      if (!is_name(key))
         refuse("this tensor's name is empty, longer than " + std::to_string(kMaxName) +
                " bytes, or has control characters");
       if (!names_.insert(key).second) refuse("this name is there twice");
@@ -74,19 +82,23 @@ class HeaderReader : public JsonEvents {
                !(key == "data_offsets" && offsets_.empty())) {
       refuse("dtype, shape and data_offsets are allowed, once each");
     }
+    return true;
   }
-  void end_object() override {
+  bool end_object() override {
     if (place_ == Place::tensor) end_tensor();
     place_ = place_ == Place::header ? Place::start : Place::header;
+    return true;
   }
-  void begin_array() override {
+  bool start_array(std::size_t) override {
     if (place_ != Place::tensor || key_ == "dtype") refuse("a list is out of place");
     has_shape_ |= key_ == "shape";
     place_ = key_ == "shape" ? Place::shape : Place::offsets;
+    return true;
   }
-  void end_array() override {
+  bool end_array() override {
     if (place_ == Place::offsets && offsets_.size() != 2) refuse("data_offsets is not a pair");
     place_ = Place::tensor;
+    return true;
   }
   void value(json&& value) override {
     if (place_ == Place::metadata) {
@@ -111,7 +123,7 @@ class HeaderReader : public JsonEvents {
   }
   [[noreturn]] void refuse(const std::string& why) override {
     const std::string& name = place_ == Place::header ? key_ : tensor_.name;
-    fail<FormatError>(file_, ": header byte ", 8 + offset, place_ == Place::start ? "" : ": tensor ",
+    fail<FormatError>(file_, ": header byte ", 8 + offset(), place_ == Place::start ? "" : ": tensor ",
                       place_ == Place::start ? "" : std::string(printable(name)), ": ", why);
   }
 
@@ -140,9 +152,9 @@ class HeaderReader : public JsonEvents {
     if (key_ != kDigest) return;
     const std::size_t quoted = value.size() + 1;
     if (value.size() != kNoDigest.size() || value.find_first_not_of("0123456789abcdef") != value.npos ||
-        offset < quoted || header_.substr(offset - quoted, value.size()) != value)
+        offset() < quoted || header_.substr(offset() - quoted, value.size()) != value)
       refuse("the digest is not " + std::to_string(kNoDigest.size()) + " digits");
-    digest_at = offset - quoted;
+    digest_at = offset() - quoted;
   }
 
   std::string_view file_, header_;
@@ -158,7 +170,7 @@ std::string digest_of(std::string_view header, FunctionRef<void(Digest&)> add_da
   const std::uint64_t header_size = header.size();
   Digest digest;
   digest.add(&header_size, sizeof header_size);
-  digest.add(std::span(header));
+  digest.add(header.data(), header.size());
   add_data(digest);
   return digest.hex();
 }
@@ -178,7 +190,7 @@ SafeTensorsFile::SafeTensorsFile(const std::filesystem::path& path)
   check<FormatError>(header_[0] == '{', name_, ": header byte 8: the header is not a JSON object");
 
   HeaderReader header(name_, header_);
-  read_json(header_, 3, header);
+  header.read(header_);
   metadata_ = std::move(header.metadata);
   tensors_ = std::move(header.tensors);
   std::ranges::sort(tensors_, {}, [](const TensorInfo& t) { return std::pair(t.begin, t.end); });
@@ -197,6 +209,7 @@ SafeTensorsFile::SafeTensorsFile(const std::filesystem::path& path)
   // Whichever of the two names a flipped bit changes, the other tells.
   check<FormatError>(metadata_.contains(kFormat) == digest_.has_value(), name_, ": its metadata has ",
                      digest_ ? kDigest : kFormat, " without ", digest_ ? kFormat : kDigest);
+  check<FormatError>(!digest_ || metadata_.at(kFormat) == "1", name_, ": its ", kFormat, " is another than 1");
 }
 
 void SafeTensorsFile::verify() const {
@@ -206,7 +219,7 @@ void SafeTensorsFile::verify() const {
     for (std::uint64_t at = 8 + header_.size(); at < size_; at += piece.size()) {
       piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), size_ - at)));
       file_.read_at(at, piece.data(), piece.size());
-      digest.add(std::span(piece));
+      digest.add(piece.data(), piece.size());
     }
   });
   check<FormatError>(found == *digest_, name_, ": damaged: its digest is ", found, ", and was ", *digest_,
@@ -219,6 +232,11 @@ void SafeTensorsFile::read(const TensorInfo& tensor, std::span<std::byte> to) co
   file_.read_at(8 + header_.size() + tensor.begin, to.data(), to.size());
 }
 
+Half::operator float() const {
+  const float size = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;  // the exponents begin 112 apart
+  return std::copysign(size < 65536 ? size : size == 65536 ? HUGE_VALF : NAN, bits >> 15 ? -1.0F : 1.0F);
+}
+
 void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                        std::span<const TensorView> tensors) {
   metadata[kFormat] = "1";
@@ -227,6 +245,8 @@ void write_safetensors(const std::filesystem::path& path, std::map<std::string, 
   header.value["__metadata__"] = metadata;
   std::uint64_t offset = 0;
   for (const TensorView& t : tensors) {
+    check<ArgumentError>(is_name(t.name) && !header.value.contains(t.name), "safetensors: the name ", printable(t.name),
+                         " is not allowed, or there twice; nothing was written");
     json& entry = header.value[t.name] = json::object();
     entry["dtype"] = t.dtype;
     entry["shape"] = t.shape;
@@ -234,12 +254,14 @@ void write_safetensors(const std::filesystem::path& path, std::map<std::string, 
     offset += t.bytes.size();
   }
   std::string text = header.value.dump();
+  check<ArgumentError>(tensors.size() <= kMaxTensors && text.size() < kMaxHeader, "safetensors: ", tensors.size(),
+                       " tensors, or their names, are more than a file may have; nothing was written");
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors aligned to 8 bytes
   // Within other strings its quotation marks would be escaped.
   const std::string entry = '"' + std::string(kDigest) + "\":\"";
   const std::size_t digest_at = text.find(entry + kNoDigest + '"') + entry.size();
   text.replace(digest_at, kNoDigest.size(), digest_of(text, [&](Digest& digest) {
-                 for (const TensorView& t : tensors) digest.add(t.bytes);
+                 for (const TensorView& t : tensors) digest.add(t.bytes.data(), t.bytes.size());
                }));
   const std::uint64_t header_size = text.size();
   replace_atomically(path, [&](File& file) {

@@ -10,11 +10,13 @@
 // The reader takes nothing on trust. Before memory is taken for any tensor it refuses with FormatError, naming the
 // file, the place and the rule: a wrong length, missing or trailing bytes, unknown or repeated fields and names,
 // integers that are not plain, sizes that overflow, unknown dtypes. It takes time and memory in proportion to the
-// header, of 16 MiB, 65,536 tensors and as many metadata at most. FileError means that the file cannot be read or written at all.
+// header, of 16 MiB, 65,536 tensors and as many metadata at most. FileError means that the file cannot be read or
+// written at all.
 #pragma once
 
 #include "atomic_file.h"
 
+#include <bit>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -35,8 +37,7 @@ struct TensorInfo {
 
 class SafeTensorsFile {
  public:
-  // Reads the header.
-  explicit SafeTensorsFile(const std::filesystem::path& path);
+  SafeTensorsFile(const std::filesystem::path& path);  // reads the header
 
   const std::string& name() const { return name_; }  // of the file, for messages
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
@@ -59,6 +60,16 @@ class SafeTensorsFile {
   std::optional<std::string> digest_;
 };
 
+// Numbers of the dtypes F16 (IEEE 754 binary16) and BF16 (the upper half of a float).
+struct Half {
+  std::uint16_t bits;
+  operator float() const;
+};
+struct BFloat {
+  std::uint16_t bits;
+  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+};
+
 // What is to be written. `bytes` must have the size that dtype and shape say.
 struct TensorView {
   std::string name, dtype;
@@ -66,7 +77,8 @@ struct TensorView {
   std::span<const std::byte> bytes;
 };
 
-// Whatever happens, `path` holds the old file or the new one, whole (atomic_file.h).
+// Whatever happens, `path` holds the old file or the new one, whole (atomic_file.h). Throws ArgumentError for names
+// that the reader would refuse: repeated, longer than 512 bytes, or with what is no printable UTF-8.
 void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                        std::span<const TensorView> tensors);
 

@@ -7,6 +7,8 @@
 
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <mutex>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {
@@ -61,11 +63,14 @@ struct PositionalEncoding {
     check<ArgumentError>(max_positions > 0, "positional encoding: max_positions ", max_positions, " is not positive");
     const int heads = options.n_heads, width = d_model / heads;
     const auto waves = [&](int columns, int change, double base) {
-      return s.constant({length, columns}, [=](std::span<real> values, const Shape&, RandomStream&) {
-        std::size_t i = 0;
-        for (int n = 0; n < length; ++n)
-          for (int j = 0; j < columns; ++j) values[i++] = static_cast<real>(sinusoid(n, j ^ change, columns, base));
-      });
+      const Tensor rows = s.constant({length, columns}, [](std::span<real>, const Shape&, RandomStream&) {});
+      need = [=, done = std::make_shared<std::pair<std::mutex, int>>()](int end) {
+        const std::lock_guard lock(done->first);
+        for (int& n = done->second; n < end; ++n)
+          for (int j = 0; j < columns; ++j)
+            rows.data()[std::ptrdiff_t{n} * columns + j] = static_cast<real>(sinusoid(n, j ^ change, columns, base));
+      };
+      return rows;
     };
     if (kind == Positions::learned) table = s.parameter("weight", {max_positions, d_model}, init_normal(0.02));
     if (kind == Positions::sinusoid || kind == Positions::cosinusoid)
@@ -100,6 +105,7 @@ struct PositionalEncoding {
       check<IndexError>(end <= max_positions, "positional encoding: sequence ", s, " has ", end,
                         " positions, the table ", max_positions);
       for (int n = begin; n < end; ++n) positions[rows[s] + n - begin] = n;
+      if (need) need(end);
     }
     return {positions, static_cast<std::size_t>(rows.back())};
   }
@@ -114,6 +120,8 @@ struct PositionalEncoding {
   Tensor table;                 // undefined for Positions::none and the relative ones
   AttentionPositions relative;  // without ids
   int max_positions;
+  // Computes the first rows of a table of sinusoids, if they are not: what is never used takes neither time nor memory.
+  std::function<void(int rows)> need;
 };
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,6 +1,8 @@
 // The code in docs/ that is not in examples/small/, compiled and run. test_house checks that each block there
 // stands here or in one of those programs.
 #define BOOST_TEST_MODULE docs
+#include "foreign_weights.h"
+
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/observers.h>
 #include <seppo/models/language_model.h>
@@ -9,6 +11,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <unistd.h>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <sstream>
@@ -16,6 +20,8 @@
 #include <vector>
 
 using namespace seppo;
+using examples::llama_weights;
+using examples::renaming;
 
 namespace {
 
@@ -135,4 +141,50 @@ BOOST_AUTO_TEST_CASE(freezing_and_adapters) {
     return cross_entropy(copy(tokens), std::vector<int>{4, 2, 0});
   });
   BOOST_CHECK_MESSAGE(report.passed, report.text);
+}
+
+BOOST_AUTO_TEST_CASE(foreign_weights) {
+  const std::string file = std::filesystem::temp_directory_path() / ("seppo-docs-" + std::to_string(::getpid()));
+  Parameters parameters(1), other(2);
+  for (Parameters* p : {&parameters, &other}) {
+    const EncoderLayer layer(p->root(), {.d_model = 8, .n_heads = 2, .d_ff = 16});
+    const Linear classes(p->root() / "classes", 8, 3);
+  }
+  save_weights(file, other,
+               {.rename = renaming("ffn.(up|down) -> mlp.$1, mlp.up -> mlp.fc1, mlp.down -> mlp.fc2, "
+                                   "self_attn.in_proj -> attn.{q,k,v}")});
+  const WeightOptions theirs{
+      .rename = renaming("ffn.up -> mlp.fc1, ffn.down -> mlp.fc2, self_attn.in_proj -> attn.{q,k,v}"),
+      .skip = [](const std::string& name) { return name.starts_with("classes."); }};
+  load_weights(file, parameters, theirs);
+  save_weights(file, parameters, theirs);
+  const auto weight = [](const Parameters& p, const char* name) { return p.find(name)->tensor.values()[5]; };
+  BOOST_CHECK_EQUAL(weight(parameters, "ffn.up.weight"), weight(other, "ffn.up.weight"));
+  BOOST_CHECK_NE(weight(parameters, "classes.weight"), weight(other, "classes.weight"));
+  std::filesystem::remove(file);
+}
+
+BOOST_AUTO_TEST_CASE(weights_of_a_llama) {
+  const std::string file = std::filesystem::temp_directory_path() / ("seppo-docs-" + std::to_string(::getpid()));
+  Parameters parameters(1);
+  const LanguageModelConfig llama{.vocabulary = 512,        // vocab_size
+                                  .layer = {.d_model = 64,  // hidden_size
+                                            .n_heads = 8,   // num_attention_heads
+                                            .d_ff = 172,    // intermediate_size
+                                            .dropout = 0,
+                                            .norm = Norm::pre,
+                                            .activation = Activation::swiglu,
+                                            .bias = false,
+                                            .eps = 1e-5,      // rms_norm_eps
+                                            .n_kv_heads = 4,  // num_key_value_heads
+                                            .norm_kind = NormKind::rms},
+                                  .n_layers = 6,  // num_hidden_layers
+                                  .positions = Positions::rotary_halves,
+                                  .max_length = 512,  // max_position_embeddings
+                                  .rope_theta = 10000,
+                                  .tie_output = false};  // tie_word_embeddings
+  const LanguageModel model(parameters.root(), llama);
+  save_weights(file, parameters, llama_weights(8, 4));
+  load_weights(file, parameters, llama_weights(llama.layer.n_heads, llama.layer.n_kv_heads));
+  std::filesystem::remove(file);
 }

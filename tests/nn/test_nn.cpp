@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(parameters_can_be_moved) {
   static_assert(!std::is_copy_constructible_v<Parameters>);
   Parameters first(7);
   const Linear a(first.root() / "a", 3, 5);
-  const Tensor one = first.root().constant({1}, std::vector<real>{1});
+  const Tensor one = first.root().constant({1}, init_ones());
   const std::vector<real> weight(a.weight.values().begin(), a.weight.values().end());
   Parameters second(std::move(first));
   BOOST_CHECK_EQUAL(second.seed(), 7u);
@@ -232,6 +232,7 @@ BOOST_AUTO_TEST_CASE(positional_encodings) {
   Parameters parameters(1);
   const PositionalEncoding sinusoid(parameters.root() / "a", Positions::sinusoid, 20, 6);
   const auto at = [](const PositionalEncoding& pe, std::size_t n, std::size_t j) {
+    pe.ids({0, static_cast<int>(n) + 1});  // rows are computed when they are first needed
     return static_cast<double>(pe.table.values()[n * 6 + j]);
   };
   for (std::size_t n = 0; n < 20; ++n)
@@ -262,7 +263,9 @@ BOOST_AUTO_TEST_CASE(positional_encodings) {
   BOOST_CHECK(parameters.find("c.weight") && learned.table.requires_grad() && !none.table.defined());
   // a table of one's own
   const PositionalEncoding own(
-      parameters.root().constant({2, 6}, std::vector<real>{1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2}));
+      parameters.root().constant({2, 6}, [](std::span<real> values, const Shape&, RandomStream&) {
+        for (std::size_t i = 0; i < 12; ++i) values[i] = i < 6 ? 1 : 2;
+      }));
   const std::vector<int> two_rows{0, 2};
   BOOST_CHECK_EQUAL(own(zeros({2, 6}), two_rows).values()[11], 2);
   BOOST_CHECK_THROW(own(zeros({5, 6}), rows), IndexError);

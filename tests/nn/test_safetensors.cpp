@@ -273,28 +273,6 @@ BOOST_AUTO_TEST_CASE(a_model_that_does_not_fit_is_refused_and_nothing_changes) {
   BOOST_CHECK_NE(message(same.parameters).find("not finite"), std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(the_mean_of_models) {
-  const Folder folder;
-  std::vector<fs::path> paths;
-  std::vector<double> sums;
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    const Model model(seed);
-    paths.push_back(folder.path / std::to_string(seed));
-    save_checkpoint(paths.back(), model.parameters, {});
-    sums.resize(model.parameters.count());
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(model.parameters.values()[i]);
-  }
-  Model mean(4);
-  load_average(paths, mean.parameters);
-  for (std::size_t i = 0; i < sums.size(); ++i)
-    BOOST_CHECK_EQUAL(mean.parameters.values()[i], static_cast<real>(sums[i] / 3));
-  const std::vector<real> before(mean.parameters.values().begin(), mean.parameters.values().end());
-  save_checkpoint(paths[2], Model(5, 7).parameters, {});
-  BOOST_CHECK_THROW(load_average(paths, mean.parameters), FormatError);
-  BOOST_CHECK_THROW(load_average({}, mean.parameters), ArgumentError);
-  BOOST_CHECK(std::equal(before.begin(), before.end(), mean.parameters.values().begin()));
-}
-
 BOOST_AUTO_TEST_CASE(what_is_not_finite_is_not_saved) {
   const Folder folder;
   Model model(1);

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -72,8 +71,7 @@ struct Stacks {
   std::optional<Linear> output;
 };
 
-// A module under test: what it computes of the inputs.
-using Call = std::function<Tensor(std::span<const Tensor>)>;
+}  // namespace
 
 Call make(const std::string& name, const Scope& s, int d_model, const json& args) {
   const auto rows = std::make_shared<std::vector<std::vector<int>>>();
@@ -113,6 +111,8 @@ Call make(const std::string& name, const Scope& s, int d_model, const json& args
   }
   throw std::runtime_error("seppo has nothing of this name");
 }
+
+namespace {
 
 void set_parameters(Parameters& parameters, const json& values) {
   if (parameters.entries().size() != values.size()) throw std::runtime_error("another number of parameters");

@@ -1,0 +1,50 @@
+// The mean of several models.
+#define BOOST_TEST_MODULE average
+#include "app/average.h"
+
+#include <seppo/nn/layers/basic.h>
+
+#include "support/program.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <string>
+#include <vector>
+
+using namespace seppo;
+using examples::load_average;
+using test::Folder;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Model {
+  explicit Model(std::uint64_t seed, int width = 3)
+      : parameters(seed), a(parameters.root() / "a", width, 4), b(parameters.root() / "b", 4, 2) {}
+  Parameters parameters;
+  Linear a, b;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_mean_of_models) {
+  const Folder folder("average");
+  std::vector<fs::path> paths;
+  std::vector<double> sums;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const Model model(seed);
+    paths.push_back(folder.path / std::to_string(seed));
+    save_checkpoint(paths.back(), model.parameters, {});
+    sums.resize(model.parameters.count());
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(model.parameters.values()[i]);
+  }
+  Model mean(4);
+  load_average(paths, mean.parameters);
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    BOOST_CHECK_EQUAL(mean.parameters.values()[i], static_cast<real>(sums[i] / 3));
+  const std::vector<real> before(mean.parameters.values().begin(), mean.parameters.values().end());
+  save_checkpoint(paths[2], Model(5, 7).parameters, {});
+  BOOST_CHECK_THROW(load_average(paths, mean.parameters), FormatError);
+  BOOST_CHECK_THROW(load_average({}, mean.parameters), ArgumentError);
+  BOOST_CHECK(std::equal(before.begin(), before.end(), mean.parameters.values().begin()));
+}

@@ -1,0 +1,250 @@
+// Files that are made to cost: time and memory of a reader are those of the file, and what lies is refused early.
+#define BOOST_TEST_MODULE safetensors_hostile
+#include <seppo/models/language_model.h>
+#include <seppo/nn/io/model_file.h>
+
+#include "support/program.h"
+#include "support/stored.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+using namespace seppo;
+using test::Folder;
+namespace fs = std::filesystem;
+
+namespace {
+
+void write(const fs::path& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
+
+std::string length_of(std::uint64_t n) {
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &n, 8);
+  return bytes;
+}
+
+std::string file_of(const std::string& header, std::size_t data = 0) {
+  return length_of(header.size()) + header + std::string(data, '\0');
+}
+
+std::string refusal(const fs::path& path) {
+  try {
+    const SafeTensorsFile file(path);
+    return "accepted";
+  } catch (const FormatError& e) {
+    return e.what();
+  }
+}
+
+// Megabytes of memory that f takes at its worst, in a process of its own.
+long megabytes_of(const std::function<void()>& f) {
+  const auto peak = [] {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("VmHWM:")) return std::stol(line.substr(6)) / 1024;
+    return 0L;
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const long before = peak();
+    f();
+    ::_exit(static_cast<int>(std::min(peak() - before, 255L)));
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  BOOST_CHECK(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+double seconds_of(const std::function<void()>& f) {
+  const auto start = std::chrono::steady_clock::now();
+  f();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(headers_that_lie) {
+  const Folder folder("safetensors-hostile");
+  const fs::path path = folder.path / "f";
+  const std::string one = R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
+  const auto with = [&](const std::string& dtype, const std::string& shape, const std::string& offsets) {
+    return R"({"a_name_of_more_than_fifteen":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" +
+           offsets + "}}";
+  };
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {length_of(1) + "{", "announce a header of 1 bytes"},
+      {length_of(1) + "\xff", "announce a header of 1 bytes"},
+      {length_of(2 + 1) + "{}", "announce"},
+      {length_of(~std::uint64_t{7}) + "{}", "announce"},
+      {length_of(__builtin_bswap64(2)) + "{}", "announce"},
+      {file_of("{" + std::string(1 << 24, ' ') + "}"), "announce"},
+      {file_of(repeated("[{\"\":", 50'000)), "not a JSON object"},
+      {file_of(repeated("{\"shape\":", 50'000)), "an object is out of place"},
+      {file_of(std::string("{\0}\0", 4)), "a NUL"},
+      {file_of("{\"w\":" + one + "," + R"("w":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})", 16),
+       "this name is there twice"},
+      {file_of(R"({"__metadata__":{},"__metadata__":{}})"), "this name is there twice"},
+      {file_of("{\"__metadata__\":" + one + "}", 8), "tensor __metadata__: a list is out of place"},
+      {file_of("{\"__metadata__\":{\"a\":\"1\",\"a\":\"1\"}}"), "this metadata is there twice"},
+      {file_of("{\"" + std::string(1 << 20, 'n') + "\":" + one + "}", 8), "longer than 512 bytes"},
+      {file_of(with("F32", "[" + repeated("1,", 9'999) + "1]", "[0,4]"), 4), "shape has too many numbers"},
+      {file_of(with("F32", "[" + repeated("1,", 999'999) + "1]", "[0,4]"), 4), "shape has too many numbers"},
+      {file_of(with("F4", "[3]", "[0,2]"), 2), "is not one of the format's"},
+      {file_of(with("F32", "[1e3]", "[0,4000]"), 4000), "is not an integer"},
+      {file_of(with("F32", "[8589934592,8589934592]", "[0,0]")), "too many elements"},
+      {file_of(with("F32", "[65536,65536,65536,65536]", "[0,0]")), "too many elements"},
+      {file_of(with("F32", "[65536,65536,65536,65536,0]", "[0,0]")), "too many elements"},
+      {file_of(with("F32", "[2]", "[1000,1008]"), 8), "begins at byte 1000"},
+      {file_of("{\"w\":" + one + "}", 8) + "PK\3\4", "truncated, or bytes appended"}};
+  for (const auto& [content, part] : cases) {
+    write(path, content);
+    const std::string text = refusal(path);
+    BOOST_CHECK_MESSAGE(text.find(part) != text.npos && text.size() < 1'000 && text.find('\n') == text.npos,
+                        part << " is not in: " << text.substr(0, 1'000));
+  }
+  std::string wide;  // UTF-16
+  for (const char c : std::string("{}")) wide += {c, '\0'};
+  write(path, file_of(wide));
+  BOOST_CHECK_NE(refusal(path), "accepted");
+  for (const std::string padding : {" ", "\n", "\r\n\t"}) {  // spaces of JSON
+    write(path, file_of("{\"w\":" + one + "}" + padding, 8));
+    BOOST_CHECK_EQUAL(refusal(path), "accepted");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_newer_format_is_refused) {
+  const Folder folder("safetensors-hostile");
+  const fs::path path = folder.path / "f";
+  test::write_stored(path, {});
+  std::ifstream stream(path, std::ios::binary);
+  std::string content{std::istreambuf_iterator<char>(stream), {}};
+  const std::size_t at = content.find(R"("seppo.format":"1")");
+  content[at + 16] = '2';
+  write(path, content);
+  BOOST_CHECK_NE(refusal(path).find("its seppo.format is another than 1"), std::string::npos);
+}
+
+// A quadratic reader takes minutes for these.
+BOOST_AUTO_TEST_CASE(time_and_memory_are_those_of_the_header) {
+  const Folder folder("safetensors-hostile");
+  const fs::path path = folder.path / "f";
+  const std::string shared = R"(":{"dtype":"F32","shape":[200,200],"data_offsets":[0,160000]},)";
+  std::string many = "{", lists = R"({"w":)", metadata = R"({"__metadata__":{)";
+  for (int i = 0; i < 100'000; ++i) many += '"' + std::to_string(i) + shared;
+  for (int i = 0; i < 500'000; ++i) metadata += '"' + std::to_string(i) + "\":\"\",";
+  lists += "[" + repeated("[],", 5'000'000) + "[]]}";
+  many.back() = '}';
+  metadata.replace(metadata.size() - 1, 1, "}}");
+  for (const auto& [header, part, limit] :
+       {std::tuple(many, "more than 65536 tensors", 80L), std::tuple(lists, "out of place", 40L),
+        std::tuple(metadata, "more than 65536 metadata", 80L)}) {
+    write(path, file_of(header));
+    BOOST_CHECK_LT(seconds_of([&] {
+                     const std::string text = refusal(path);
+                     BOOST_CHECK_MESSAGE(text.find(part) != text.npos, text);
+                   }),
+                   20);
+    if (!test::takes_memory_itself()) BOOST_CHECK_LT(megabytes_of([&] { refusal(path); }), limit);
+  }
+}
+
+// A header that fits, and data of which nothing is on the disk: what does not fit the model is not read.
+BOOST_AUTO_TEST_CASE(a_model_of_another_shape_is_not_read) {
+  const Folder folder("safetensors-hostile");
+  const fs::path path = folder.path / "f";
+  constexpr std::uint64_t kBytes = std::uint64_t{10'000'000'000};
+  write(path, file_of(R"({"w":{"dtype":"F32","shape":[2500000000],"data_offsets":[0,10000000000]}})"));
+  std::error_code error;
+  fs::resize_file(path, fs::file_size(path) + kBytes, error);
+  if (error) {
+    std::cout << "skipped: a file of 10 GB: " << error.message() << "\n";
+    return;
+  }
+  Parameters parameters(1);
+  parameters.root().parameter("w", {4}, init_zeros());
+  const double seconds = seconds_of([&] {
+    BOOST_CHECK_THROW(load_checkpoint(path, parameters), FormatError);
+    BOOST_CHECK_THROW(load_weights(path, parameters), FormatError);
+    BOOST_CHECK_THROW(load_model<LanguageModel>(path), FormatError);
+    BOOST_CHECK_EQUAL(load_weights(path, parameters, {.strict = false}).size(), 1);
+  });
+  BOOST_CHECK_LT(seconds, 5);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_file_is_refused_by_kind) {
+  const Folder folder("safetensors-hostile");
+  const auto message = [&](const fs::path& path) -> std::string {
+    try {
+      const SafeTensorsFile file(path);
+    } catch (const FileError& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  const auto check = [&](const fs::path& path, const std::string& part) {
+    const std::string text = message(path);
+    BOOST_CHECK_MESSAGE(text.find(part) != text.npos && text.find('\n') == text.npos && text.size() < 400, text);
+  };
+  BOOST_REQUIRE_EQUAL(::mkfifo((folder.path / "pipe").c_str(), 0600), 0);
+  check(folder.path / "pipe", "is a pipe, not a file");
+  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, (folder.path / "socket").c_str(), sizeof address.sun_path - 1);
+  BOOST_REQUIRE_EQUAL(::bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  check(folder.path / "socket", "cannot open");
+  ::close(descriptor);
+  check(folder.path, "is a folder, not a file");
+  check("/dev/zero", "is a device, not a file");
+  check("/dev/full", "is a device, not a file");
+  fs::create_symlink("loop", folder.path / "loop");
+  check(folder.path / "loop", "cannot open");
+  fs::create_symlink("nowhere", folder.path / "dangling");
+  check(folder.path / "dangling", "cannot open");
+  check(folder.path / std::string(5'000, 'n'), "cannot open");
+  check(folder.path / "a\nb\xff\x1b[31m", "a\\x0ab\\xff\\x1b[31m");
+  write(folder.path / "empty", "");
+  BOOST_CHECK_NE(refusal(folder.path / "empty").find("0 bytes are too short"), std::string::npos);
+}
+
+// A table of positions that no tensor of the file justifies: 64 MB if it were computed.
+BOOST_AUTO_TEST_CASE(a_small_file_cannot_claim_a_large_table) {
+  const Folder folder("safetensors-hostile");
+  const fs::path path = folder.path / "f";
+  for (const Positions positions : {Positions::sinusoid, Positions::cosinusoid, Positions::rotary}) {
+    Parameters parameters(1);
+    const LanguageModelConfig config{.vocabulary = 1,
+                                     .layer = {.d_model = 16, .n_heads = 1, .d_ff = 1, .norm = Norm::post},
+                                     .n_layers = 0,
+                                     .positions = positions,
+                                     .max_length = 1 << 20};
+    save_model(path, parameters, LanguageModel(parameters.root(), config));
+    BOOST_CHECK_LT(fs::file_size(path), 1'000);
+    const auto use = [&] {
+      const auto saved = load_model<LanguageModel>(path);
+      const Inference inference;
+      saved.model(Ragged{std::vector<int>(100, 0), {0, 100}});
+    };
+    use();
+    if (!test::takes_memory_itself()) BOOST_CHECK_LT(megabytes_of(use), 8);
+  }
+}

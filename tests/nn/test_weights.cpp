@@ -1,0 +1,258 @@
+// Weights under other names: stacks, transposition, types, and files that do not fit or mean harm.
+#define BOOST_TEST_MODULE weights
+#include <seppo/nn/io/checkpoint.h>
+#include <seppo/nn/layers/basic.h>
+
+#include "support/program.h"
+#include "support/stored.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <unistd.h>
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace seppo;
+using namespace test;
+namespace fs = std::filesystem;
+
+namespace {
+
+template <class T>
+StoredTensor stored(const std::string& name, const std::string& dtype, const std::vector<std::int64_t>& shape,
+                    const std::vector<T>& values) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
+  return {name, dtype, shape, {bytes.begin(), bytes.end()}};
+}
+
+std::vector<real> copy(std::span<const real> values) { return {values.begin(), values.end()}; }
+std::vector<real> values_of(const Parameters& parameters) { return copy(parameters.values()); }
+
+// a: [4,3] and [4], b: [2,4] and [2].
+struct Model {
+  explicit Model(std::uint64_t seed)
+      : parameters(seed), a(parameters.root() / "a", 3, 4), b(parameters.root() / "b", 4, 2) {
+    std::fill_n(a.bias.data(), 4, real{0.5});
+  }
+  Parameters parameters;
+  Linear a, b;
+};
+
+// What E says, which must be one line; the model must be as it was.
+template <class E>
+std::string refusal(Model& model, const fs::path& path, const WeightOptions& options = {}) {
+  const std::vector<real> before = values_of(model.parameters);
+  std::string text = "accepted";
+  try {
+    load_weights(path, model.parameters, options);
+  } catch (const E& e) {
+    text = e.what();
+    BOOST_CHECK_MESSAGE(text.find('\n') == text.npos, text);
+    BOOST_CHECK(before == values_of(model.parameters));
+  }
+  return text;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  if (text.find(part) != text.npos) return true;
+  BOOST_TEST_MESSAGE("'" << part << "' is not in: " << text.substr(0, 2000));
+  return false;
+}
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+// The naive value of 16 bits: a sum of powers of two.
+double half_of(unsigned bits) {
+  const unsigned exponent = bits >> 10 & 31;
+  double value = exponent == 0 ? 0 : std::pow(2.0, static_cast<double>(exponent) - 15);
+  for (unsigned bit = 0; bit < 10; ++bit)
+    if (bits >> bit & 1) value += std::pow(2.0, std::max(exponent, 1u) - 25.0 + bit);
+  return bits >> 15 ? -value : value;
+}
+
+BOOST_AUTO_TEST_CASE(all_half_and_bfloat_numbers) {
+  for (unsigned bits = 0; bits < 65536; ++bits) {
+    const float half = Half{static_cast<std::uint16_t>(bits)};
+    if ((bits >> 10 & 31) < 31)
+      BOOST_REQUIRE_EQUAL(double{half}, half_of(bits));
+    else
+      BOOST_REQUIRE((bits & 1023) == 0 ? std::isinf(half) && (half < 0) == (bits >> 15 == 1) : std::isnan(half));
+    std::uint32_t wide;
+    const float brain = BFloat{static_cast<std::uint16_t>(bits)};
+    std::memcpy(&wide, &brain, 4);
+    BOOST_REQUIRE(wide == bits << 16 || std::isnan(brain));
+  }
+  BOOST_CHECK(std::signbit(static_cast<float>(Half{0x8000})));
+}
+
+BOOST_AUTO_TEST_CASE(all_floating_types_load) {
+  const Folder folder("weights");
+  const fs::path path = folder.path / "f";
+  Parameters parameters(1);
+  const Scope s = parameters.root();
+  const Tensor d = s.parameter("d", {3}, init_ones()), f = s.parameter("f", {2}, init_ones()),
+               h = s.parameter("h", {4}, init_ones()), b = s.parameter("b", {2}, init_ones());
+  const auto write_them = [&](double wide, float single, std::uint16_t half, std::uint16_t brain) {
+    write_stored(path, {{},
+                        {stored<double>("d", "F64", {3}, {1.0 / 3, 1e-320, wide}),
+                         stored<float>("f", "F32", {2}, {0.1F, single}),
+                         stored<std::uint16_t>("h", "F16", {4}, {0x0001, 0x7bff, 0xbc00, half}),
+                         stored<std::uint16_t>("b", "BF16", {2}, {0x3fc0, brain}),
+                         stored<std::int64_t>("steps", "I64", {1}, {7}), stored<char>("mask", "BOOL", {2}, {0, 1})}});
+  };
+  const WeightOptions options{.skip = [](const std::string& name) { return name == "steps" || name == "mask"; }};
+  write_them(-2.5, 3, 0x3800, 0xc000);
+  BOOST_CHECK(load_weights(path, parameters, options).empty());
+  BOOST_CHECK_EQUAL(d.values()[0], static_cast<real>(1.0 / 3));  // to the nearest
+  BOOST_CHECK_EQUAL(d.values()[1], static_cast<real>(1e-320));
+  BOOST_CHECK(copy(f.values()) == (std::vector<real>{static_cast<real>(0.1F), 3}));
+  BOOST_CHECK(copy(h.values()) == (std::vector<real>{static_cast<real>(std::ldexp(1.0, -24)), 65504, -1, 0.5}));
+  BOOST_CHECK(copy(b.values()) == (std::vector<real>{1.5, -2}));
+  const std::vector<real> before = values_of(parameters);
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const auto& write_one : {std::function<void()>([&] { write_them(1e300, 3, 0x3800, 0xc000); }),  // no float
+                                std::function<void()>([&] { write_them(1, kInf, 0x3800, 0xc000); }),
+                                std::function<void()>([&] { write_them(1, 3, 0xfc00, 0xc000); }),
+                                std::function<void()>([&] { write_them(1, 3, 0x7c01, 0xc000); }),
+                                std::function<void()>([&] { write_them(1, 3, 0x3800, 0x7f80); }),
+                                std::function<void()>([&] { write_them(1, 3, 0x3800, 0xffff); })}) {
+    write_one();
+    BOOST_CHECK_THROW(load_weights(path, parameters, options), FormatError);
+    BOOST_CHECK(before == values_of(parameters));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(strict_reports_everything_and_changes_nothing) {
+  const Folder folder("weights");
+  const fs::path path = folder.path / "f";
+  write_stored(path, {{},
+                      {stored<float>("a.weight", "F32", {3, 4}, std::vector<float>(12, 1)),
+                       stored<std::int32_t>("b.bias", "I32", {2}, {1, 2}),
+                       stored<float>("b.weight", "F32", {2, 4}, std::vector<float>(8, 2)),
+                       stored<std::int64_t>("x.count", "I64", {}, {1}), stored<float>("y", "F32", {1}, {1})}});
+  Model model(1);
+  const std::string text = refusal<FormatError>(model, path);
+  BOOST_CHECK(text.starts_with(path.string()));
+  for (const char* part : {"does not fit the model; a.weight is [3,4] in the file, [4,3] in the model",
+                           "the file has no a.bias", "b.bias is I32", "the model has no x.count", "the model has no y"})
+    BOOST_CHECK(has(text, part));
+
+  const std::vector<real> before = values_of(model.parameters);
+  const Names left = load_weights(path, model.parameters, {.strict = false});
+  BOOST_CHECK_EQUAL(left.size(), 5);
+  for (const std::string& line : left) BOOST_CHECK(has(text, "; " + line));
+  BOOST_CHECK(copy(model.b.weight.values()) == std::vector<real>(8, 2));
+  BOOST_CHECK(std::equal(before.begin(), before.begin() + 20, std::as_const(model.parameters).values().begin()));
+  BOOST_CHECK_EQUAL(model.b.bias.values()[1], 0);
+
+  const auto none = [](const std::string& name) { return Names{"z." + name}; };
+  const Names nothing = load_weights(path, model.parameters, {.rename = none, .strict = false});
+  BOOST_CHECK_EQUAL(nothing.size(), 9);
+  BOOST_CHECK_EQUAL(nothing[1], "the file has no z.a.bias for a.bias");
+}
+
+// As a stranger would write the file, by hand.
+BOOST_AUTO_TEST_CASE(stacks_and_transposed_matrices) {
+  const Folder folder("weights");
+  const fs::path path = folder.path / "f";
+  write_stored(path, {{},
+                      {stored<float>("u", "F32", {3, 1}, {1, 2, 3}),
+                       stored<float>("v", "F32", {3, 3}, {4, 7, 10, 5, 8, 11, 6, 9, 12}),
+                       stored<float>("c", "F32", {2}, {1, 2}), stored<float>("d", "F32", {2}, {3, 4}),
+                       stored<float>("b.weight", "F32", {4, 2}, {1, 5, 2, 6, 3, 7, 4, 8}),
+                       stored<float>("b.bias", "F32", {2}, {9, 10})}});
+  const WeightOptions options{
+      .rename =
+          [](const std::string& name) {
+            return name == "a.weight" ? Names{"u", "v"} : name == "a.bias" ? Names{"c", "d"} : Names{name};
+          },
+      .shares =
+          [](const std::string& name) {
+            return name == "a.weight" ? std::vector{1, 3} : std::vector{1, 1};
+          },
+      .transpose = [](const std::string&) { return true; }};
+  Model model(1);
+  BOOST_CHECK(load_weights(path, model.parameters, options).empty());
+  BOOST_CHECK(copy(model.a.weight.values()) == (std::vector<real>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+  BOOST_CHECK(copy(model.a.bias.values()) == (std::vector<real>{1, 2, 3, 4}));
+  BOOST_CHECK(copy(model.b.weight.values()) == (std::vector<real>{1, 2, 3, 4, 5, 6, 7, 8}));
+
+  save_weights(folder.path / "g", model.parameters, options);
+  const Stored theirs = read_stored(path), ours = read_stored(folder.path / "g");
+  BOOST_CHECK_EQUAL(ours.metadata.at("format"), "pt");
+  BOOST_REQUIRE_EQUAL(theirs.tensors.size(), ours.tensors.size());
+  if (sizeof(real) == 4)
+    for (const StoredTensor& t : theirs.tensors) {
+      const auto at = std::ranges::find(ours.tensors, t.name, &StoredTensor::name);
+      BOOST_REQUIRE(at != ours.tensors.end());
+      BOOST_CHECK_MESSAGE(at->shape == t.shape && at->dtype == t.dtype && at->bytes == t.bytes, t.name);
+    }
+
+  // Half a stack is not loaded.
+  Stored without = theirs;
+  std::erase_if(without.tensors, [](const StoredTensor& t) { return t.name == "d"; });
+  write_stored(path, without);
+  Model other(2);
+  WeightOptions lenient = options;
+  lenient.strict = false;
+  BOOST_CHECK(load_weights(path, other.parameters, lenient) == Names{"the file has no d for a.bias"});
+  BOOST_CHECK(copy(other.a.bias.values()) == std::vector<real>(4, 0.5));
+  BOOST_CHECK(copy(other.a.weight.values()) == copy(model.a.weight.values()));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_written_loads_with_the_same_options) {
+  const Folder folder("weights");
+  std::mt19937 random(1);
+  const auto draw = [&](int n) { return std::uniform_int_distribution(1, n)(random); };
+  for (int round = 0; round < 200; ++round) {
+    Parameters one(1), two(2);
+    std::map<std::string, Names> names;
+    std::map<std::string, std::vector<int>> shares;
+    std::map<std::string, bool> turned;
+    for (int i = 0; i < 6; ++i) {
+      const std::string name = "p" + std::to_string(i);
+      int parts = 0;
+      for (int j = draw(4); j > 0; --j) {
+        names[name].push_back("t" + std::to_string(10 * i + j));
+        shares[name].push_back(draw(3));
+        parts += shares[name].back();
+      }
+      turned[name] = draw(2) == 1;
+      Shape shape{parts * (draw(3) - 1)};
+      while (draw(3) > 1 && shape.rank() < 4) shape.append(draw(4) - (round % 2));
+      for (Parameters* parameters : {&one, &two}) parameters->root().parameter(name, shape, init_normal(1));
+    }
+    const WeightOptions options{.rename = [&](const std::string& name) { return names.at(name); },
+                                .shares = [&](const std::string& name) { return shares.at(name); },
+                                .transpose = [&](const std::string& name) { return turned.at(name); }};
+    save_weights(folder.path / "f", one, options);
+    BOOST_CHECK(load_weights(folder.path / "f", two, options).empty());
+    BOOST_REQUIRE(values_of(one) == values_of(two));
+  }
+}
+
+// Fine-tuning with another head: neither the parameter nor what the file has of it is missed.
+BOOST_AUTO_TEST_CASE(what_is_skipped_stays) {
+  const Folder folder("weights");
+  const fs::path path = folder.path / "f";
+  save_weights(path, Model(1).parameters, {.skip = [](const std::string& name) { return name == "b.bias"; }});
+  BOOST_CHECK_EQUAL(read_stored(path).tensors.size(), 3);
+  Model model(2);
+  const std::vector<real> before = copy(model.b.weight.values());
+  const auto is_head = [](const std::string& name) { return name.starts_with("b."); };
+  BOOST_CHECK(load_weights(path, model.parameters, {.skip = is_head}).empty());
+  BOOST_CHECK(before == copy(model.b.weight.values()));
+  BOOST_CHECK(copy(model.a.weight.values()) == copy(Model(1).a.weight.values()));
+  const auto rename = [](const std::string& name) { return Names{"file." + name}; };
+  save_weights(path, model.parameters, {.rename = rename});
+  BOOST_CHECK(load_weights(path, model.parameters, {.rename = rename, .skip = is_head}).empty());
+}
