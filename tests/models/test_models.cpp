@@ -84,11 +84,33 @@ BOOST_AUTO_TEST_CASE(the_transformer_uses_every_option_of_its_layers) {
   }
 }
 
-// With the norms' initial gain and bias, rows leave either stack with mean 0 and variance 1.
+// In the encoder and in the decoder's own attention.
+BOOST_AUTO_TEST_CASE(the_transformer_takes_relative_positions) {
+  TransformerConfig config = small::config(Norm::pre);
+  config.positions = Positions::none;
+  const Fixture without(config);
+  const std::vector<real> memory = copy_of(without.model.encode(without.src));
+  const std::vector<real> logits = copy_of(without.model.logits(without.src, without.tgt));
+  for (const Positions positions : {Positions::rotary, Positions::rotary_halves, Positions::alibi}) {
+    config.positions = positions;
+    Fixture f(config);
+    BOOST_CHECK_GT(largest_difference(f.model.encode(f.src).values(), memory), 1e-4);
+    const Tensor of_same_memory = f.model.decode(f.tgt, tensor({8, 8}, memory), f.src.offsets);
+    BOOST_CHECK_GT(largest_difference(of_same_memory.values(), logits), 1e-4);
+    const auto report = gradient_check(f.parameters, [&] { return f.loss(); });
+    BOOST_CHECK_MESSAGE(report.passed, report.text);
+  }
+}
+
+// With the norms' initial gain and bias, rows leave either stack with mean 0 and variance 1, or mean square 1.
 BOOST_AUTO_TEST_CASE(both_stacks_end_with_a_norm) {
-  for (const Norm norm : {Norm::post, Norm::pre}) {
+  for (const auto& [norm, kind] : {std::pair{Norm::post, NormKind::layer},
+                                   {Norm::pre, NormKind::layer},
+                                   {Norm::post, NormKind::rms},
+                                   {Norm::pre, NormKind::rms}}) {
     Parameters parameters(1);
-    const LayerConfig layer = small::config(norm).layer;
+    LayerConfig layer = small::config(norm).layer;
+    layer.norm_kind = kind;
     const Encoder encoder(parameters.root() / "encoder", 2, layer);
     const Decoder decoder(parameters.root() / "decoder", 2, layer);
     for (const char* name : {"encoder.norm.weight", "decoder.norm.weight"})
@@ -102,8 +124,9 @@ BOOST_AUTO_TEST_CASE(both_stacks_end_with_a_norm) {
     for (const Tensor& y : {encoder(x, rows), decoder(x, rows, x, rows)}) {
       const Tensor means = mean(y, 1), variances = var(y, 1, 0);
       for (std::size_t r = 0; r < 7; ++r) {
-        BOOST_CHECK_SMALL(means.values()[r], 1e-12);
-        BOOST_CHECK_SMALL(variances.values()[r] - 1, 1e-3);
+        const double m = means.values()[r];
+        BOOST_CHECK(kind == NormKind::layer ? std::abs(m) < 1e-12 : std::abs(m) > 1e-4);
+        BOOST_CHECK_SMALL(variances.values()[r] + m * m - 1, 1e-3);
       }
     }
   }

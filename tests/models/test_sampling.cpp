@@ -87,6 +87,20 @@ BOOST_AUTO_TEST_CASE(every_mixture_of_options_has_its_distribution) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(min_p_is_a_share_of_the_best) {  // which are 0.25, 1, 0.75 and 0.5
+  const std::vector<std::pair<double, std::vector<bool>>> cases{{0.24, {true, true, true, true}},
+                                                                {0.26, {false, true, true, true}},
+                                                                {0.49, {false, true, true, true}},
+                                                                {0.51, {false, true, true, false}},
+                                                                {0.76, {false, true, false, false}}};
+  for (const auto& [min_p, drawn] : cases) {
+    const auto found = shares(kScores, {.min_p = min_p});
+    for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(found[i] > 0, drawn[i]);
+  }
+  const auto equal = shares({1, 1, 0}, {.min_p = 1});
+  BOOST_CHECK(equal[0] > 0 && equal[1] > 0 && equal[2] == 0);
+}
+
 BOOST_AUTO_TEST_CASE(repetitions_are_penalised_once_whatever_their_sign) {
   RandomStream random(1, Purpose::sampling);
   const SamplingOptions o{.repetition_penalty = 2, .temperature = 0};
