@@ -77,9 +77,10 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
     std::fill_n(share, y.numel(), real{0});
     r.walk.for_each_run([&](const auto& at) {
       const real* const from = x.data() + at[0];
-      if (step == 0) share[at[1]] += static_cast<real>(std::count(from, from + n, top[at[1]]));
-      for (std::size_t i = 0, iy = at[1]; step != 0 && i < n; ++i, ++iy)
-        share[iy] += static_cast<real>(from[i] == top[iy]);
+      if (step == 0)
+        share[at[1]] += static_cast<real>(std::count(from, from + n, top[at[1]]));
+      else
+        for (std::size_t i = 0; i < n; ++i) share[at[1] + i] += static_cast<real>(from[i] == top[at[1] + i]);
     });
     for (std::size_t i = 0; i < y.numel(); ++i) share[i] = dy[i] / share[i];
     r.walk.for_each_run([&](const auto& at) {
@@ -157,8 +158,8 @@ Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
   const Folding r("var", x, axes, keepdim);
   check(static_cast<double>(r.count) > correction, "var: of ", r.count, " elements of x ", x, " with correction ",
         correction);
-  // Twice: where the mean is much larger than the spread, its rounding shows.
-  const auto centred = [&](const Tensor& t) { return t - mean(t, axes, true); };
+  // Twice: where the mean is much larger than the spread, its rounding shows. The slopes by the means cancel out.
+  const auto centred = [&](const Tensor& t) { return t - mean(detach(t), axes, true); };
   return scaled_sum("var", square(centred(centred(x))), r, 1 / (static_cast<double>(r.count) - correction));
 }
 
