@@ -247,10 +247,16 @@ inline void losses(Machine& m) {
 inline void attention(Machine& m) {
   const Value& q = m.any();
   const int n_heads = m.bytes.below(4), causal = m.bytes.below(2);
-  const Value& k = m.like(q.rank() == 3 ? Ints{q.size(0), m.bytes.below(4), q.size(2)} : q.x.shape);
+  // Heads of keys and values may be shared by several of the queries.
+  const int width = q.rank() == 3 && n_heads > 0 ? q.size(2) / n_heads : 1;
+  const Value& k =
+      m.like(q.rank() == 3 ? Ints{q.size(0), m.bytes.below(4), width * (1 + m.bytes.below(n_heads + 1))} : q.x.shape);
   const Value& v = m.like(k.x.shape);
-  const bool fits = q.rank() == 3 && k.rank() == 3 && k.x.shape == v.x.shape && q.size(0) == k.size(0) &&
-                    q.size(2) == k.size(2) && q.size(2) > 0 && n_heads > 0 && q.size(2) % n_heads == 0;
+  bool fits = q.rank() == 3 && k.rank() == 3 && v.rank() == 3 && q.size(0) == k.size(0) && q.size(0) == v.size(0) &&
+              k.size(1) == v.size(1) && q.size(2) > 0 && k.size(2) > 0 && v.size(2) > 0 && n_heads > 0 &&
+              q.size(2) % n_heads == 0 && k.size(2) % width == 0;
+  const int kv_heads = fits ? k.size(2) / width : 1;
+  fits = fits && n_heads % kv_heads == 0 && v.size(2) % kv_heads == 0;
   const Fit fit = q.rank() == 3 && q.size(0) == 0 ? Fit::either : fits_if(fits);  // no sequence, nothing to compare
   const double score = largest(q) * largest(k);
   m.apply(
@@ -260,15 +266,31 @@ inline void attention(Machine& m) {
         return seppo::attention(q.tensor, k.tensor, v.tensor, n_heads, {.mask = mask});
       },
       [&](const auto& in) {
-        auto flat = in;
-        for (auto& x : flat) x.shape = {x.shape[0] * x.shape[1], x.shape[2]};
-        Nd<Scalar<decltype(in)>> out(flat[0].shape);
-        const int queries = q.size(1), keys = k.size(1), width = q.size(2) / n_heads;
-        for (int s = 0; s < q.size(0); ++s)
-          for (int head = 0; head < n_heads; ++head)
-            naive::attention(out, flat[0], flat[1], flat[2], s * queries, (s + 1) * queries, s * keys, (s + 1) * keys,
-                             head * width, width, [&](int i, int j) { return !causal || j <= i + keys - queries; });
-        out.shape = q.x.shape;
+        // One head at a time, as matrices of the wider of its two widths: zeros change no score, but its scale.
+        using T = Scalar<decltype(in)>;
+        const int queries = q.size(1), keys = k.size(1), v_width = v.size(2) / kv_heads;
+        const int wide = std::max(width, v_width);
+        const auto head_of = [&](const Nd<T>& x, int head, int columns, double scale) {
+          const int rows = x.shape[0] * x.shape[1], stride = x.shape[2];
+          Nd<T> y(Ints{rows, wide});
+          for (int i = 0; i < rows; ++i)
+            for (int c = 0; c < columns; ++c)
+              y({i, c}) = scale * x.v[static_cast<std::size_t>(i * stride + head * columns + c)];
+          return y;
+        };
+        Nd<T> out(Ints{q.size(0), queries, n_heads * v_width});
+        for (int head = 0; head < n_heads; ++head) {
+          const int kv = head / (n_heads / kv_heads);
+          const Nd<T> a = head_of(in[0], head, width, std::sqrt(wide / static_cast<double>(width))),
+                      b = head_of(in[1], kv, width, 1), c = head_of(in[2], kv, v_width, 1);
+          Nd<T> part(a.shape);
+          for (int s = 0; s < q.size(0); ++s)
+            naive::attention(part, a, b, c, s * queries, (s + 1) * queries, s * keys, (s + 1) * keys, 0, wide,
+                             [&](int i, int j) { return !causal || j <= i + keys - queries; });
+          for (int i = 0; i < a.shape[0]; ++i)
+            for (int e = 0; e < v_width; ++e)
+              out.v[static_cast<std::size_t>((i * n_heads + head) * v_width + e)] = part({i, e});
+        }
         return out;
       });
 }
