@@ -79,27 +79,40 @@ struct Pointing {
     walk = {shape, {of_x, strides_of(other), of_indices}};
   }
 
-  // Calls f(element of x, element of the other) for each index.
+  // Calls f(element of x, element of the other, 1) for each index, or, where they lie side by side, for many at once.
   template <class F>
   void for_each(const F& f) const {
     const std::size_t n = walk.n(), x_step = walk.step(0), other_step = walk.step(1), index_step = walk.step(2);
+    const bool is_run = n > 0 && index_step == 0 && x_step == 1 && other_step == 1;
     walk.for_each_run([&](const auto& at) {
       const auto place = [&](std::size_t i) {
         return at[0] + static_cast<std::size_t>(indices[at[2] + i * index_step]) * step;
       };
-      if (n > 0 && index_step == 0 && x_step == 1 && other_step == 1)
-        for (std::size_t i = 0, first = place(0); i < n; ++i) f(first + i, at[1] + i);
-      else
-        for (std::size_t i = 0; i < n; ++i) f(place(i) + i * x_step, at[1] + i * other_step);
+      if (is_run) return f(place(0), at[1], n);
+      for (std::size_t i = 0; i < n; ++i) f(place(i) + i * x_step, at[1] + i * other_step, std::size_t{1});
     });
   }
 };
 
+void add(real* to, const real* from, std::size_t n) {
+  if (n == 1)
+    *to += *from;
+  else
+    kernels::axpy(to, 1, from, 1, n);
+}
+
 Tensor read(const char* op, const Tensor& x, const Shape& shape, const Pointing& pointing) {
   Tensor y = tape().create(shape);
-  pointing.for_each([to = y.data(), from = x.data()](std::size_t ix, std::size_t iy) { to[iy] = from[ix]; });
+  pointing.for_each([to = y.data(), from = x.data()](std::size_t ix, std::size_t iy, std::size_t n) {
+    if (n == 1)
+      to[iy] = from[ix];
+    else
+      std::copy_n(from + ix, n, to + iy);
+  });
   record(op, y, {x}, [=] {
-    pointing.for_each([dx = grad_of(x), dy = grad_of(y)](std::size_t ix, std::size_t iy) { dx[ix] += dy[iy]; });
+    pointing.for_each([dx = grad_of(x), dy = grad_of(y)](std::size_t ix, std::size_t iy, std::size_t n) {
+      add(dx + ix, dy + iy, n);
+    });
   });
   return y;
 }
@@ -107,12 +120,14 @@ Tensor read(const char* op, const Tensor& x, const Shape& shape, const Pointing&
 Tensor add_at(const char* op, const Tensor& x, const Tensor& source, const Pointing& pointing) {
   Tensor y = tape().create(x.shape());
   std::copy_n(x.data(), x.numel(), y.data());
-  pointing.for_each([to = y.data(), from = source.data()](std::size_t iy, std::size_t is) { to[iy] += from[is]; });
+  pointing.for_each([to = y.data(), from = source.data()](std::size_t iy, std::size_t is, std::size_t n) {
+    add(to + iy, from + is, n);
+  });
   record(op, y, {x, source}, [=] {
     const real* const dy = grad_of(y);
     add_grad(x, dy);
     if (real* const dsource = grad_if_required(source))
-      pointing.for_each([=](std::size_t iy, std::size_t is) { dsource[is] += dy[iy]; });
+      pointing.for_each([=](std::size_t iy, std::size_t is, std::size_t n) { add(dsource + is, dy + iy, n); });
   });
   return y;
 }
