@@ -29,41 +29,36 @@ void add_best(std::vector<Candidate>& candidates, int row, std::span<const real>
   candidates.insert(candidates.end(), best.begin(), best.end());
 }
 
-void check_options(const BeamOptions& o) {
-  check<ArgumentError>(o.beam > 0, "beam_search: beam ", o.beam, " is not positive");
-  check<ArgumentError>(o.n_best > 0 && o.n_best <= o.beam, "beam_search: n_best ", o.n_best, " is not in 1..", o.beam,
-                       ", the beam");
-  check<ArgumentError>(std::isfinite(o.length_penalty) && o.length_penalty >= 0, "beam_search: length penalty ",
-                       o.length_penalty, " is negative or not finite");
-}
-
 }  // namespace
 
 double length_penalty(std::size_t length, double alpha) {
   return std::pow((5 + static_cast<double>(length)) / 6, alpha);
 }
 
-std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Ragged& src,
-                                                 const BeamOptions& options) {
-  check_options(options);
+std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Ragged& src, const BeamOptions& o) {
+  check<ArgumentError>(o.beam > 0, "beam_search: beam ", o.beam, " is not positive");
+  check<ArgumentError>(o.n_best > 0 && o.n_best <= o.beam, "beam_search: n_best ", o.n_best, " is not in 1..", o.beam,
+                       ", the beam");
+  check<ArgumentError>(std::isfinite(o.length_penalty) && o.length_penalty >= 0, "beam_search: length penalty ",
+                       o.length_penalty, " is negative or not finite");
   const UseMode eval(Mode::eval);
   const TapeMark mark;
   std::vector<std::vector<Hypothesis>> ended(src.size());
   const auto end = [&](std::size_t s, Hypothesis h) {
-    h.score = h.log_probability / length_penalty(h.tokens.size(), options.length_penalty);
+    h.score = h.log_probability / length_penalty(h.tokens.size(), o.length_penalty);
     ended[s].push_back(std::move(h));
   };
 
-  KeyValueCache cache = model.make_cache(src.size(), options.max_length);
+  KeyValueCache cache = model.make_cache(src.size(), o.max_length);
   const Tensor memory = model.encode(src);
   std::vector<Hypothesis> rows(src.size());  // that still grow, in the order of their sources
   Ragged tokens;                             // the last one of each row
   std::vector<int> source_rows{0};
   for (std::size_t s = 0; s < src.size(); ++s) {
-    tokens.add({&options.bos, 1});
+    tokens.add({&o.bos, 1});
     source_rows.push_back(static_cast<int>(s) + 1);
   }
-  for (int length = 0; length < options.max_length && !rows.empty(); ++length) {
+  for (int length = 0; length < o.max_length && !rows.empty(); ++length) {
     const TapeMark step;
     const Tensor logits = model.decode(tokens, memory, src.offsets, &cache);  // [rows, tgt_vocabulary]
     const Tensor log_sums = logsumexp(logits, 1);
@@ -71,7 +66,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
     std::vector<int> parents, next_source_rows{0};
     tokens.clear();
     for (std::size_t s = 0; s < src.size(); ++s) {
-      const std::size_t places = static_cast<std::size_t>(options.beam) - ended[s].size();
+      const std::size_t places = static_cast<std::size_t>(o.beam) - ended[s].size();
       std::vector<Candidate> candidates;
       for (int r = source_rows[s]; r < source_rows[s + 1]; ++r) {
         const auto row = static_cast<std::size_t>(r);
@@ -83,7 +78,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
       for (const Candidate& c : candidates) {
         Hypothesis h{rows[static_cast<std::size_t>(c.row)].tokens, c.log_probability, 0};
         h.tokens.push_back(c.token);
-        if (c.token == options.eos) {
+        if (c.token == o.eos) {
           end(s, std::move(h));
         } else {
           next_rows.push_back(std::move(h));
@@ -101,7 +96,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
     for (int r = source_rows[s]; r < source_rows[s + 1]; ++r) end(s, std::move(rows[static_cast<std::size_t>(r)]));
     std::stable_sort(ended[s].begin(), ended[s].end(),
                      [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
-    ended[s].resize(std::min(ended[s].size(), static_cast<std::size_t>(options.n_best)));
+    ended[s].resize(std::min(ended[s].size(), static_cast<std::size_t>(o.n_best)));
   }
   return ended;
 }

@@ -12,18 +12,14 @@ struct Text {
   RandomStream random;
 };
 
-void check_options(const GenerateOptions& o, int window) {
-  check_sampling(o.sampling);
-  check<ArgumentError>(o.max_tokens >= 0, "generate: max_tokens ", o.max_tokens, " is negative");
-  check<ArgumentError>(o.stride > 0 && o.stride <= window, "generate: stride ", o.stride, " is not in 1..", window,
-                       ", the model's max_length");
-}
-
 }  // namespace
 
 std::vector<std::vector<int>> generate(const LanguageModel& model, const Ragged& prompts,
                                        const GenerateOptions& options, const OnToken& on_token) {
-  check_options(options, model.config.max_length);
+  check_sampling(options.sampling);
+  check<ArgumentError>(options.max_tokens >= 0, "generate: max_tokens ", options.max_tokens, " is negative");
+  check<ArgumentError>(options.stride > 0 && options.stride <= model.config.max_length, "generate: stride ",
+                       options.stride, " is not in 1..", model.config.max_length, ", the model's max_length");
   const auto window = static_cast<std::size_t>(model.config.max_length),
              stride = static_cast<std::size_t>(options.stride);
   const UseMode eval(Mode::eval);
