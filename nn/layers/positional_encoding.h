@@ -5,6 +5,7 @@
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -66,7 +67,7 @@ struct PositionalEncoding {
       const Tensor rows = s.constant({length, columns}, [](std::span<real>, const Shape&, RandomStream&) {});
       need = [=, done = std::make_shared<std::pair<std::mutex, int>>()](int end) {
         const std::lock_guard lock(done->first);
-        for (int& n = done->second; n < end; ++n)
+        for (int& n = done->second; n < std::min(end, length); ++n)
           for (int j = 0; j < columns; ++j)
             rows.data()[std::ptrdiff_t{n} * columns + j] = static_cast<real>(sinusoid(n, j ^ change, columns, base));
       };
@@ -112,6 +113,7 @@ struct PositionalEncoding {
 
   // For attention over rows of these positions.
   AttentionPositions for_attention(std::span<const int> position_ids) const {
+    if (need && !position_ids.empty()) need(std::ranges::max(position_ids) + 1);
     AttentionPositions p = relative;
     p.ids = position_ids;
     return p;
@@ -120,7 +122,8 @@ struct PositionalEncoding {
   Tensor table;                 // undefined for Positions::none and the relative ones
   AttentionPositions relative;  // without ids
   int max_positions;
-  // Computes the first rows of a table of sinusoids, if they are not: what is never used takes neither time nor memory.
+  // Computes the first rows of a table of sinusoids, as ids() and for_attention() ask for them; rows that nobody has
+  // asked for hold nothing, and take neither time nor memory.
   std::function<void(int rows)> need;
 };
 

@@ -278,14 +278,15 @@ BOOST_AUTO_TEST_CASE(rotary_turns_pairs_of_columns) {
     for (const int width : {2, 4, 6}) {
       seppo::Parameters parameters(0);
       const seppo::PositionalEncoding encoding(parameters.root(), kind, 40, 3 * width, {.n_heads = 3, .theta = 500});
-      const auto& [ids, table, pairs, slopes, bias] = encoding.relative;
+      const seppo::AttentionPositions turn = encoding.for_attention(positions);
       check_op(
-          "rotary", {{5, 3 * width}}, [&](Inputs x) { return seppo::rotary(x[0], 3, table, positions, pairs); },
+          "rotary", {{5, 3 * width}},
+          [&](Inputs x) { return seppo::rotary(x[0], 3, turn.rotary, positions, turn.pairs); },
           [&](const auto& x) { return turned(x[0], 0, 3, width, positions, kind == seppo::Positions::rotary_halves); });
       check_op(
           "rotary columns", {{5, 3 * width + 4}},
           [&](Inputs x) {
-            return seppo::rotary({x[0], 3, 2 * width}, 2, table, positions, pairs);
+            return seppo::rotary({x[0], 3, 2 * width}, 2, turn.rotary, positions, turn.pairs);
           },
           [&](const auto& x) { return turned(x[0], 3, 2, width, positions, kind == seppo::Positions::rotary_halves); });
     }
