@@ -5,10 +5,10 @@
 #include "app/paths.h"
 #include "app/text_file.h"
 #include "llm/tokenizer_json.h"
-#include "llm/weights.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/io/safetensors.h>
 
 #include <fmt/format.h>
 
@@ -54,6 +54,23 @@ std::vector<fs::path> tokenizer_files(const std::string& option, const fs::path&
 
 fs::path weights_file(const fs::path& folder) { return folder / "model.safetensors"; }
 
+// No more values than bytes: at least two make one.
+std::size_t most_values(const fs::path& folder) {
+  std::size_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".safetensors") bytes += entry.file_size();
+  return bytes;
+}
+
+// GPT-2's own file lacks the prefix that others write.
+std::string prefix_in(const fs::path& file) {
+  if (!fs::exists(file)) return "transformer.";
+  const seppo::SafeTensorsFile weights(file);
+  for (const seppo::TensorInfo& tensor : weights.tensors())
+    if (tensor.name == "wte.weight") return "";
+  return "transformer.";
+}
+
 json byte_vocabulary() {
   json all;
   for (const std::string& character : gpt2_alphabet()) all[character] = all.size();
@@ -86,14 +103,15 @@ Folder open_folder(const fs::path& given, std::uint64_t seed) {
   const fs::path path = fs::exists(given / "hf" / "config.json") ? given / "hf" : given;
   const std::string name = printable_path(path);
   for (const char* file : {"config.json", "model.safetensors"})
-    if (!fs::exists(path / file)) throw UsageError(fmt::format("--model: there is no '{}/{}'", name, file));
+    if (!fs::exists(path / file) && !fs::exists(path / (std::string(file) + ".index.json")))
+      throw UsageError(fmt::format("--model: there is no '{}/{}'", name, file));
   HfConfig config = read_hf_config(path / "config.json");
   Tokenizer tokenizer = read_tokenizer("model", path);
   check<FormatError>(tokenizer.size() <= config.model.vocabulary, name, ": the tokenizer has ", tokenizer.size(),
                      " tokens, the model ", config.model.vocabulary);
   tokenizer.pieces.resize(static_cast<std::size_t>(config.model.vocabulary));
   if (config.stops.empty() && tokenizer.eos) config.stops = {*tokenizer.eos};
-  auto parameters = std::make_unique<seppo::Parameters>(seed, fs::file_size(weights_file(path)));
+  auto parameters = std::make_unique<seppo::Parameters>(seed, most_values(path));
   const auto build = [&] {
     try {
       return seppo::LanguageModel(parameters->root(), config.model);
@@ -102,7 +120,7 @@ Folder open_folder(const fs::path& given, std::uint64_t seed) {
     }
   };
   seppo::LanguageModel model = build();
-  load_weights(weights_file(path), config, *parameters);
+  seppo::load_weights(weights_file(path), *parameters, weights_of(config, prefix_in(weights_file(path))));
   return {path, std::move(config), std::move(tokenizer), std::move(parameters), std::move(model)};
 }
 
@@ -118,7 +136,7 @@ void write_folder(const fs::path& folder, const HfConfig& config, const seppo::P
       if (!fs::exists(folder / file.filename()) || !fs::equivalent(file, folder / file.filename()))
         fs::copy_file(file, folder / file.filename(), fs::copy_options::overwrite_existing);
   }
-  save_weights(weights_file(folder), config, parameters);
+  seppo::save_weights(weights_file(folder), parameters, weights_of(config));
   examples::write_file_atomically(folder / "config.json", to_json(config).dump(2) + "\n");
 }
 

@@ -2,6 +2,7 @@
 #include "llm/hf_config.h"
 
 #include "app/text_file.h"
+#include "foreign_weights.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
@@ -156,6 +157,22 @@ json to_json(const HfConfig& config) {
   if (!config.stops.empty())
     all["eos_token_id"] = config.stops.size() == 1 ? json(config.stops[0]) : json(config.stops);
   return all;
+}
+
+seppo::WeightOptions weights_of(const HfConfig& config, const std::string& prefix) {
+  const seppo::LayerConfig& l = config.model.layer;
+  seppo::WeightOptions options = config.shape == Shape::llama
+                                     ? examples::llama_weights(l.n_heads, l.n_kv_heads > 0 ? l.n_kv_heads : l.n_heads)
+                                     : examples::gpt2_weights(prefix);
+  // Adapters are none of the model's weights, and a copy of the embedding is not needed.
+  const auto is_adapter = [](const std::string& name) { return name.starts_with("lora."); };
+  options.rename = [=, rename = options.rename](const std::string& name) {
+    return is_adapter(name) ? std::vector{name} : rename(name);
+  };
+  options.skip = [=, skip = options.skip, is_tied = config.model.tie_output](const std::string& name) {
+    return is_adapter(name) || (is_tied && name == "lm_head.weight") || skip(name);
+  };
+  return options;
 }
 
 }  // namespace llm

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <seppo/models/language_model.h>
+#include <seppo/nn/io/checkpoint.h>
 
 #include <nlohmann/json.hpp>
 
@@ -31,6 +32,9 @@ struct HfConfig {
 // Throws seppo::FileError, or seppo::FormatError naming file, key and rule.
 HfConfig read_hf_config(const std::filesystem::path& file);
 nlohmann::json to_json(const HfConfig& config);
+
+// Under which names the weights of the shape are stored. `prefix` comes before those of GPT-2's body.
+seppo::WeightOptions weights_of(const HfConfig& config, const std::string& prefix = "transformer.");
 
 // What all models of the shape have in common, for one that is trained from nothing.
 void set_shape(Shape shape, seppo::LanguageModelConfig& model);

@@ -3,10 +3,10 @@
 
 #include "app/paths.h"
 #include "app/text_file.h"
-#include "llm/weights.h"
 
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/io/json.h>
 
 #include <nlohmann/json.hpp>
@@ -34,6 +34,10 @@ void for_each_projection(seppo::LanguageModel& model, const F& f) {
     f(path + "ffn.up", layer.ffn.up);
     f(path + "ffn.down", layer.ffn.down);
   }
+}
+
+seppo::WeightOptions adapters_only() {
+  return {.skip = [](const std::string& name) { return !name.starts_with(std::string(kScope) + "."); }};
 }
 
 }  // namespace
@@ -73,12 +77,12 @@ void Adapters::merge() const {
 
 void Adapters::save(const std::filesystem::path& folder) const {
   examples::prepare_folder("out", folder);
-  save_adapters(folder / "adapter.safetensors", *parameters_);
+  seppo::save_weights(folder / "adapter.safetensors", *parameters_, adapters_only());
   examples::write_file_atomically(folder / "adapter.json", seppo::to_json_object(config_).dump(2) + "\n");
 }
 
 void Adapters::load(const std::filesystem::path& folder) const {
-  load_adapters(folder / "adapter.safetensors", *parameters_);
+  seppo::load_weights(folder / "adapter.safetensors", *parameters_, adapters_only());
 }
 
 LoraConfig Adapters::read_config(const std::filesystem::path& folder) {

@@ -3,7 +3,6 @@
 #include "llm/folder.h"
 #include "llm/lora.h"
 #include "llm/text.h"
-#include "llm/weights.h"
 #include "support/program.h"
 #include "support/stories.h"
 
@@ -175,7 +174,7 @@ BOOST_AUTO_TEST_CASE(gpt2_weights_lie_transposed) {
   llm::set_shape(config.shape, config.model);
   seppo::Parameters parameters(1);
   const LanguageModel model(parameters.root(), config.model);
-  llm::save_weights(folder.path / "w", config, parameters);
+  seppo::save_weights(folder.path / "w", parameters, llm::weights_of(config));
   const seppo::SafeTensorsFile file(folder.path / "w");
   const auto read_tensor = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
     const auto found = std::ranges::find(file.tensors(), name, &seppo::TensorInfo::name);
