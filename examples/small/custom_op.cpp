@@ -2,7 +2,7 @@
 // seppo's. docs/write-an-op.md walks through it. Linked to seppo::f64, because gradients are checked in double
 // precision.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/differences.h>
+#include <seppo/nn/gradient_check.h>
 
 #include <cmath>
 #include <cstdio>

@@ -3,7 +3,7 @@
 // docs/second-derivatives.md explains. Linked to seppo::f64: in single precision five digits are right instead of
 // twelve.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/differences.h>
+#include <seppo/nn/gradient_check.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
 

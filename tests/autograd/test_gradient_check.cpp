@@ -1,7 +1,7 @@
 // The public gradient check: it must pass what is right and see what is slightly wrong.
 #define BOOST_TEST_MODULE gradient_check
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/differences.h>
+#include <seppo/nn/gradient_check.h>
 #include <seppo/nn/layers/basic.h>
 
 #include <boost/test/unit_test.hpp>

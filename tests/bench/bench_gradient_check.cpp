@@ -1,7 +1,7 @@
 // What gradient_check sees: the smallest relative error of one element of a gradient, by the size of the parameter that
 // it is in. Prints the table of docs/check-your-gradients.md. Linked to seppo::f64.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/differences.h>
+#include <seppo/nn/gradient_check.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The same op and model in double precision: are their gradients right?
 #include "model.h"
 
-#include <seppo/nn/differences.h>
+#include <seppo/nn/gradient_check.h>
 #include <seppo/nn/parameters.h>
 
 #include <iostream>

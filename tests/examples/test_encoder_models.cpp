@@ -1,8 +1,8 @@
 // Predictor and Classifier: gradients in double precision, pooling, class tokens, and configurations.
 #define BOOST_TEST_MODULE encoder_models
-#include <seppo/nn/differences.h>
-#include "encoder_models.h"
 #include <seppo/nn/data/ragged.h>
+#include <seppo/nn/gradient_check.h>
+#include "encoder_models.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -54,9 +54,8 @@ BOOST_AUTO_TEST_CASE(predictor_gradients) {
     const Ragged batch = batch_of({4, 2, 5});
     std::vector<int> targets;
     for (const int token : batch.tokens) targets.push_back(token % 5);
-    const auto report = gradient_check(parameters, [&] {
-      return cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets);
-    });
+    const auto report = gradient_check(
+        parameters, [&] { return cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets); });
     BOOST_CHECK_MESSAGE(report.passed, report.text);
   }
 }
@@ -67,9 +66,8 @@ BOOST_AUTO_TEST_CASE(classifier_gradients) {
     Parameters parameters(1);
     const Classifier model(parameters.root(), {.predictor = small_predictor(), .pooling = pooling});
     const Ragged batch = batch_of({4, 8, 1});  // of which one is as long as may be
-    const auto report = gradient_check(parameters, [&] {
-      return cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets);
-    });
+    const auto report = gradient_check(
+        parameters, [&] { return cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets); });
     BOOST_CHECK_MESSAGE(report.passed, report.text);
     if (!model.class_token) continue;
     backward(cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets));

@@ -6,7 +6,7 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/observers.h>
 #include <seppo/models/language_model.h>
-#include <seppo/nn/differences.h>
+#include <seppo/nn/gradient_check.h>
 #include <seppo/nn/layers/basic.h>
 
 #include <boost/test/unit_test.hpp>

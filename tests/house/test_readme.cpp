@@ -1,9 +1,9 @@
 // The README's code, compiled and run. test_house checks that the README shows exactly this.
 #define BOOST_TEST_MODULE readme
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/differences.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/data/sampler.h>
+#include <seppo/nn/gradient_check.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/train/trainer.h>
 

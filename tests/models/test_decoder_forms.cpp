@@ -2,8 +2,8 @@
 #define BOOST_TEST_MODULE decoder_forms
 #include "models/small_transformer.h"
 
-#include <seppo/nn/differences.h>
 #include <seppo/models/language_model.h>
+#include <seppo/nn/gradient_check.h>
 
 #include <nlohmann/json.hpp>
 

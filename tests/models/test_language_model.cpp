@@ -1,7 +1,7 @@
 // The decoder-only model: gradients in double precision, and what a language model must hold to.
 #define BOOST_TEST_MODULE language_model
-#include <seppo/nn/differences.h>
 #include <seppo/models/language_model.h>
+#include <seppo/nn/gradient_check.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <boost/test/unit_test.hpp>

@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE models
 #include "models/small_transformer.h"
 
-#include <seppo/nn/differences.h>
+#include <seppo/nn/gradient_check.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <functional>

@@ -3,7 +3,7 @@
 #define BOOST_TEST_MODULE second_derivatives
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
-#include <seppo/nn/differences.h>
+#include <seppo/nn/gradient_check.h>
 
 #include <boost/test/unit_test.hpp>
 

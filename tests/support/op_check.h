@@ -13,7 +13,7 @@
 
 #include <seppo/autograd/core/random.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/differences.h>
+#include <seppo/nn/gradient_check.h>
 #include <seppo/nn/parameters.h>
 
 #include <boost/test/unit_test.hpp>

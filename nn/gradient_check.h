@@ -22,9 +22,9 @@
 // In single precision (seppo::seppo) rounding hides everything below 1e-3: it throws StateError there.
 //
 // Second derivatives are differences of gradients, for any model: central ones with ever smaller steps, extrapolated to
-// a step of zero (Richardson 1911), of which the best is taken by the estimate of its error (Ridders 1982). Each takes 8
-// to 20 gradients, more where a ReLU bends. Accuracy, measured in docs/second-derivatives.md: 1e-13 in double precision,
-// 1e-5 in single.
+// a step of zero (Richardson 1911), of which the best is taken by the estimate of its error (Ridders 1982). Each takes
+// 8 to 20 gradients, more where a ReLU bends. Accuracy, measured in docs/second-derivatives.md: 1e-13 in double
+// precision, 1e-5 in single.
 #pragma once
 
 #include "parameters.h"

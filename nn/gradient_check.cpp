@@ -1,5 +1,5 @@
 // Central differences: along random directions with the judgement of how they fall, and of gradients.
-#include "differences.h"
+#include "gradient_check.h"
 
 #include "../autograd/kernels/kernels.h"
 #include "../autograd/ops.h"
