@@ -66,7 +66,7 @@ struct Definition {
       for (std::size_t i = 0; i < kSize; ++i) mean[i] += weight * (*values)[i];
       weights += weight;
     }
-    for (double& m : mean) m /= weights;
+    for (double& x : mean) x /= weights;
     return mean;
   }
 
