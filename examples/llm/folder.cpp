@@ -54,18 +54,8 @@ std::vector<fs::path> tokenizer_files(const std::string& option, const fs::path&
 
 fs::path weights_file(const fs::path& folder) { return folder / "model.safetensors"; }
 
-// No more values than bytes: at least two make one.
-std::size_t most_values(const fs::path& folder) {
-  std::size_t bytes = 0;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".safetensors") bytes += entry.file_size();
-  return bytes;
-}
-
 // GPT-2's own file lacks the prefix that others write.
-std::string prefix_in(const fs::path& file) {
-  if (!fs::exists(file)) return "transformer.";
-  const seppo::SafeTensorsFile weights(file);
+std::string prefix_in(const seppo::SafeTensorsFile& weights) {
   for (const seppo::TensorInfo& tensor : weights.tensors())
     if (tensor.name == "wte.weight") return "";
   return "transformer.";
@@ -103,15 +93,16 @@ Folder open_folder(const fs::path& given, std::uint64_t seed) {
   const fs::path path = fs::exists(given / "hf" / "config.json") ? given / "hf" : given;
   const std::string name = printable_path(path);
   for (const char* file : {"config.json", "model.safetensors"})
-    if (!fs::exists(path / file) && !fs::exists(path / (std::string(file) + ".index.json")))
-      throw UsageError(fmt::format("--model: there is no '{}/{}'", name, file));
+    if (!fs::exists(path / file)) throw UsageError(fmt::format("--model: there is no '{}/{}'", name, file));
   HfConfig config = read_hf_config(path / "config.json");
   Tokenizer tokenizer = read_tokenizer("model", path);
   check<FormatError>(tokenizer.size() <= config.model.vocabulary, name, ": the tokenizer has ", tokenizer.size(),
                      " tokens, the model ", config.model.vocabulary);
   tokenizer.pieces.resize(static_cast<std::size_t>(config.model.vocabulary));
   if (config.stops.empty() && tokenizer.eos) config.stops = {*tokenizer.eos};
-  auto parameters = std::make_unique<seppo::Parameters>(seed, most_values(path));
+  const seppo::SafeTensorsFile weights(weights_file(path));
+  // At least two bytes make a value.
+  auto parameters = std::make_unique<seppo::Parameters>(seed, weights.size());
   const auto build = [&] {
     try {
       return seppo::LanguageModel(parameters->root(), config.model);
@@ -120,7 +111,7 @@ Folder open_folder(const fs::path& given, std::uint64_t seed) {
     }
   };
   seppo::LanguageModel model = build();
-  seppo::load_weights(weights_file(path), *parameters, weights_of(config, prefix_in(weights_file(path))));
+  seppo::load_weights(weights_file(path), *parameters, weights_of(config, prefix_in(weights)));
   return {path, std::move(config), std::move(tokenizer), std::move(parameters), std::move(model)};
 }
 
