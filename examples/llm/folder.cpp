@@ -5,10 +5,10 @@
 #include "app/paths.h"
 #include "app/text_file.h"
 #include "llm/tokenizer_json.h"
+#include "llm/weight_files.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
-#include <seppo/nn/io/safetensors.h>
 
 #include <fmt/format.h>
 
@@ -52,15 +52,6 @@ std::vector<fs::path> tokenizer_files(const std::string& option, const fs::path&
   return found[0];
 }
 
-fs::path weights_file(const fs::path& folder) { return folder / "model.safetensors"; }
-
-// GPT-2's own file lacks the prefix that others write.
-std::string prefix_in(const seppo::SafeTensorsFile& weights) {
-  for (const seppo::TensorInfo& tensor : weights.tensors())
-    if (tensor.name == "wte.weight") return "";
-  return "transformer.";
-}
-
 json byte_vocabulary() {
   json all;
   for (const std::string& character : gpt2_alphabet()) all[character] = all.size();
@@ -92,17 +83,16 @@ Tokenizer byte_tokenizer() {
 Folder open_folder(const fs::path& given, std::uint64_t seed) {
   const fs::path path = fs::exists(given / "hf" / "config.json") ? given / "hf" : given;
   const std::string name = printable_path(path);
-  for (const char* file : {"config.json", "model.safetensors"})
-    if (!fs::exists(path / file)) throw UsageError(fmt::format("--model: there is no '{}/{}'", name, file));
+  if (!fs::exists(path / "config.json")) throw UsageError(fmt::format("--model: there is no '{}/config.json'", name));
+  const WeightFiles weights = find_weights(path);
   HfConfig config = read_hf_config(path / "config.json");
   Tokenizer tokenizer = read_tokenizer("model", path);
   check<FormatError>(tokenizer.size() <= config.model.vocabulary, name, ": the tokenizer has ", tokenizer.size(),
                      " tokens, the model ", config.model.vocabulary);
   tokenizer.pieces.resize(static_cast<std::size_t>(config.model.vocabulary));
   if (config.stops.empty() && tokenizer.eos) config.stops = {*tokenizer.eos};
-  const seppo::SafeTensorsFile weights(weights_file(path));
   // At least two bytes make a value.
-  auto parameters = std::make_unique<seppo::Parameters>(seed, weights.size());
+  auto parameters = std::make_unique<seppo::Parameters>(seed, weights.bytes);
   const auto build = [&] {
     try {
       return seppo::LanguageModel(parameters->root(), config.model);
@@ -111,7 +101,8 @@ Folder open_folder(const fs::path& given, std::uint64_t seed) {
     }
   };
   seppo::LanguageModel model = build();
-  seppo::load_weights(weights_file(path), *parameters, weights_of(config, prefix_in(weights)));
+  // GPT-2's own file lacks the prefix that others write.
+  load_weights(weights, *parameters, weights_of(config, weights.has("wte.weight") ? "" : "transformer."));
   return {path, std::move(config), std::move(tokenizer), std::move(parameters), std::move(model)};
 }
 
@@ -127,7 +118,7 @@ void write_folder(const fs::path& folder, const HfConfig& config, const seppo::P
       if (!fs::exists(folder / file.filename()) || !fs::equivalent(file, folder / file.filename()))
         fs::copy_file(file, folder / file.filename(), fs::copy_options::overwrite_existing);
   }
-  seppo::save_weights(weights_file(folder), parameters, weights_of(config));
+  seppo::save_weights(folder / "model.safetensors", parameters, weights_of(config));
   examples::write_file_atomically(folder / "config.json", to_json(config).dump(2) + "\n");
 }
 

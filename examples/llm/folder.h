@@ -1,5 +1,5 @@
-// A folder with a model as Hugging Face keeps it: config.json, model.safetensors (in one file) and the files of
-// its tokenizer: tokenizer.json; vocab.json and merges.txt; or llama2.c's tok*.bin. A folder that `llm train` or `llm
+// A folder with a model as Hugging Face keeps it: config.json, the weights (weight_files.h) and the files of its
+// tokenizer: tokenizer.json; vocab.json and merges.txt; or llama2.c's tok*.bin. A folder that `llm train` or `llm
 // finetune` wrote has such a folder within, hf/.
 #pragma once
 
