@@ -13,7 +13,8 @@ enum class Trans { no, yes };
 
 // C[m,n] = op(A)[m,k] op(B)[k,n] + beta C, row-major, for beta 0 or 1; ld* are row strides. With beta = 0, C may be
 // uninitialised. Sizes of zero are allowed. NaN spoils its row or column of C; so does an infinite number, which may
-// become NaN there. Throws ArgumentError for another beta, ShapeError for sizes beyond BLAS's 32-bit integers.
+// become NaN there. Throws ArgumentError for another beta, ShapeError where OpenBLAS is to compute with sizes beyond its
+// 32-bit integers.
 void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a, std::size_t lda,
           const real* b, std::size_t ldb, real beta, real* c, std::size_t ldc);
 

@@ -225,15 +225,15 @@ void Trainer::refuse_step(Rows rows, const StepLoss& sums, double norm, Function
   check<ArgumentError>(sums.count > 0, "trainer: step ", step, ": the loss counted ", sums.count, " for ", rows.size(),
                        " rows; its count must be positive");
   std::string where = "no op alone is to blame";
-  for (const auto& entry : parameters_->entries())
-    if (!std::ranges::all_of(entry.tensor.values(), [](real v) { return std::isfinite(v); }))
-      where = "parameter " + entry.name + " was not finite before it";
   try {
     backward(rows, loss, true);
     parameters_->zero_gradients();
   } catch (const NumericError& e) {
     where = e.what();
   }
+  for (const auto& entry : parameters_->entries())
+    if (!std::ranges::all_of(entry.tensor.values(), [](real v) { return std::isfinite(v); }))
+      where = "parameter " + entry.name + " was not finite before it";
   fail<NumericError>("trainer: step ", step, ": loss ", sums.mean(), " or gradient norm ", norm, " is not finite (",
                      where, "); try a lower lr than ", schedule_(step));
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 #include <random>
 #include <vector>
 
@@ -121,4 +122,44 @@ BOOST_AUTO_TEST_CASE(gradients_are_recycled) {
     own.backward(y, ones);
     BOOST_CHECK_LT(own.used() - forward, 6 * ones.size() * sizeof(real));
   }
+}
+
+// Of a step that took several blocks one is made, and the next step of its size takes no other.
+BOOST_AUTO_TEST_CASE(a_second_step_of_the_same_size_allocates_nothing) {
+  Arena arena;
+  const auto step = [&] {
+    for (int i = 0; i < 50; ++i) arena.allocate(100'000);
+    void* const piece = arena.allocate_recycled(300'000);
+    arena.recycle(piece, 300'000);
+  };
+  step();
+  const std::size_t used = arena.used();
+  arena.reset();
+  BOOST_CHECK_EQUAL(arena.used(), 0);
+  const std::size_t capacity = arena.capacity();
+  BOOST_CHECK_GE(capacity, used);
+  void* const begin = arena.allocate(0);
+  arena.reset();
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    step();
+    BOOST_CHECK_EQUAL(arena.capacity(), capacity);
+    arena.reset();
+    BOOST_CHECK_EQUAL(arena.allocate(0), begin);
+    arena.reset();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_piece_goes_to_the_next_of_its_size_class) {
+  Arena arena;
+  void* const piece = arena.allocate_recycled(5000);
+  arena.allocate(100);  // so that the piece is not the newest
+  arena.recycle(piece, 5000);
+  BOOST_CHECK_NE(arena.allocate_recycled(9000), piece);
+  BOOST_CHECK_EQUAL(arena.allocate_recycled(4990), piece);
+  BOOST_CHECK_NE(arena.allocate_recycled(4990), piece);  // once
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_is_not_there) {
+  BOOST_CHECK_THROW(Memory(std::size_t{1} << 62), std::bad_alloc);
+  BOOST_CHECK_THROW(Memory(std::size_t{1} << 62, /*huge=*/true), std::bad_alloc);
 }

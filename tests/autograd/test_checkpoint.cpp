@@ -1,7 +1,7 @@
 // Activation checkpointing: the same values and gradients, in less memory.
 #define BOOST_TEST_MODULE checkpoint
-#include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/models/transformer_layers.h>
 
 #include <boost/test/unit_test.hpp>
@@ -134,4 +134,25 @@ BOOST_AUTO_TEST_CASE(nothing_is_recorded_without_a_gradient) {
   const Tensor x = variable({1}, {1});
   const NoGrad no_grad;
   BOOST_CHECK(!checkpoint({x}, f).requires_grad());
+}
+
+// Where a part's intermediate value lies: for each part, and again for each in backward, at the same place.
+BOOST_AUTO_TEST_CASE(all_parts_use_the_same_memory_in_turn) {
+  tape().clear();
+  std::vector<const real*> places;
+  places.reserve(8);
+  std::vector<const real*>* const seen = &places;
+  Tensor x = variable({100}, std::vector<double>(100, 0.5));
+  const std::size_t used = tape().used();
+  for (int part = 0; part < 4; ++part)
+    x = checkpoint({x}, [seen](std::span<const Tensor> in) {
+      Tensor y = exp(in[0]);
+      seen->push_back(y.data());
+      for (int i = 0; i < 50; ++i) y = seppo::tanh(y);
+      return y;
+    });
+  BOOST_CHECK_LT(tape().used() - used, 4 * 5 * 100 * sizeof(real));  // of the 51 values of each part none
+  tape().backward(x, std::vector<double>(100, 1));
+  BOOST_CHECK_EQUAL(places.size(), 8);
+  for (const real* place : places) BOOST_CHECK_EQUAL(place, places[0]);
 }

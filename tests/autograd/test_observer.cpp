@@ -1,8 +1,8 @@
 // Regions, observers and the tools made of them; and what happens when any op of a step throws.
 #define BOOST_TEST_MODULE observer
-#include <seppo/autograd/tools/observers.h>
-#include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/checkpointing.h>
+#include <seppo/autograd/tools/observers.h>
 #include <seppo/models/transformer.h>
 
 #include <nlohmann/json.hpp>
@@ -172,7 +172,10 @@ BOOST_AUTO_TEST_CASE(the_profile_counts_calls_and_bytes) {
   }
   std::map<std::string, Profile::Entry> by_op;
   double total_ms = 0;
+  double before = std::numeric_limits<double>::infinity();
   for (const auto& entry : profile.entries()) {
+    BOOST_CHECK_LE(entry.forward_ms + entry.backward_ms, before);
+    before = entry.forward_ms + entry.backward_ms;
     by_op[entry.op] = entry;
     total_ms += entry.forward_ms + entry.backward_ms;
   }

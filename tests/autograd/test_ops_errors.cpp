@@ -86,3 +86,19 @@ BOOST_AUTO_TEST_CASE(equations) {
   check_error<ShapeError>([=] { one("i->i"); }, {"einsum: lhs [2,3]", "the 1 axes \"i\""});
   check_error<ShapeError>([=] { two("...i,...j->ij"); }, {"einsum: sizes of \"...\" differ", "[2,3] dim 0 = 2"});
 }
+
+BOOST_AUTO_TEST_CASE(sums_and_norms) {
+  for (const Shape& other : {Shape{2, 4}, Shape{3}, Shape{1, 3}, Shape{3, 2}}) {
+    check_error<ShapeError>(
+        [&] {
+          add_norm(ones({2, 3}), ones(other), ones({3}), ones({3}));
+        },
+        {"add_norm: ", "[2,3]", other.str()});
+    check_error<ShapeError>([&] { add_dropout(ones({2, 3}), ones(other), 0.1); }, {"add_dropout: ", other.str()});
+  }
+  check_error<ArgumentError>(
+      [] {
+        add_norm(ones({2, 3}), ones({2, 3}), ones({3}), {}, {.dropout_before = 2});
+      },
+      {"[0, 1]"});
+}

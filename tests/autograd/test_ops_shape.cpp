@@ -354,3 +354,16 @@ BOOST_AUTO_TEST_CASE(triangles) {
               return y;
             });
 }
+
+BOOST_AUTO_TEST_CASE(views_share_storage_and_copies_do_not) {
+  seppo::tape().clear();
+  const Tensor x = seppo::variable({2, 3}, {1, 2, 3, 4, 5, 6});
+  BOOST_CHECK(seppo::reshape(x, {3, 2}).data() == x.data() && seppo::detach(x).data() == x.data());
+  BOOST_CHECK(seppo::unsqueeze(x, 1).data() == x.data());
+  BOOST_CHECK(seppo::squeeze(seppo::unsqueeze(x, 0), 0).data() == x.data());
+  BOOST_CHECK(seppo::slice(x, 0, 1, 2).data() == x.data() + 3);
+  BOOST_CHECK(seppo::slice(x, 1, 0, 3).data() != x.data());
+  BOOST_CHECK(seppo::transpose(x).data() != x.data() && seppo::expand(x, {1, 2, 3}).data() != x.data());
+  seppo::grad_of(seppo::reshape(x, {6}))[4] += 7;  // and gradients
+  BOOST_CHECK_EQUAL(seppo::grad_of(x)[4], 7);
+}

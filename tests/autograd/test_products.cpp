@@ -1,6 +1,7 @@
 // Products against plain loops in double precision. Compiled for both precisions: float has other code than double.
 #define BOOST_TEST_MODULE products
 #include <seppo/autograd/blas/gemm.h>
+#include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/random.h>
 
@@ -206,4 +207,14 @@ BOOST_AUTO_TEST_CASE(large_products_are_the_same_for_any_number_of_threads) {
   };
   for (const std::size_t m : {1u, 2u, 20u, 40u, 300u, 700u})
     for (const int threads : {2, 3}) BOOST_CHECK(product(1, m, 600, 500) == product(threads, m, 600, 500));
+}
+
+BOOST_AUTO_TEST_CASE(products_that_cannot_be) {
+  using enum seppo::Trans;
+  real c = 5;
+  for (const real beta : {real{2}, real{-1}, std::numeric_limits<real>::quiet_NaN()})
+    BOOST_CHECK_THROW(seppo::gemm(no, no, 1, 1, 1, &c, 1, &c, 1, beta, &c, 1), seppo::ArgumentError);
+  constexpr std::size_t kLarge = std::size_t{1} << 31;  // nothing is read: OpenBLAS's integers end before
+  BOOST_CHECK_THROW(seppo::gemm(no, no, 65, 2, kLarge, &c, kLarge, &c, 2, 0, &c, 2), seppo::ShapeError);
+  BOOST_CHECK_EQUAL(c, 5);
 }

@@ -5,10 +5,12 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <new>
+#include <type_traits>
 
 namespace {
 
@@ -115,4 +117,15 @@ BOOST_AUTO_TEST_CASE(memory_goes_back_to_the_system) {
     block.as<char>()[i] = 1;
   }
   BOOST_CHECK_LT(address_space_mb(), before + 200);
+}
+
+BOOST_AUTO_TEST_CASE(a_function_is_passed_without_allocating) {
+  const std::array<double, 100> large{1, 2};
+  const auto sum_of = [](FunctionRef<double(int)> f) { return f(0) + f(1); };
+  const std::size_t before = allocations;
+  const double sum = sum_of([large](int i) { return large[static_cast<std::size_t>(i)]; });
+  const std::size_t after = allocations;
+  BOOST_CHECK_EQUAL(sum, 3);
+  BOOST_CHECK_EQUAL(after, before);
+  static_assert(std::is_trivially_copyable_v<FunctionRef<double(int)>>);
 }

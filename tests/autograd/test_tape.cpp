@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <cstdlib>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 using seppo::Mode;
@@ -309,4 +310,68 @@ BOOST_AUTO_TEST_CASE(an_op_of_ones_own) {
   const Tensor x = leaf();
   seppo::tape().backward(square(x), kValues);
   BOOST_CHECK_EQUAL(x.grad()[3], 32);
+}
+
+// What the ops before the one that throws have added to leaves is there; what came after it is not.
+BOOST_AUTO_TEST_CASE(leaves_keep_what_reached_them_before_a_throw) {
+  seppo::Tape& t = seppo::tape();
+  t.clear();
+  const Tensor early = leaf(), late = leaf(), y = t.create({4});
+  seppo::record("throws", y, {early}, [] { throw std::runtime_error("backward"); });
+  const Tensor z = seppo::scale(late, 3) * y;
+  for (const double& v : kValues) y.data()[&v - kValues.data()] = v;
+  BOOST_CHECK_THROW(t.backward(z, std::vector<double>(4, 1)), std::runtime_error);
+  for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(late.grad()[i], 3 * kValues[i]);
+  BOOST_CHECK_THROW(early.grad(), StateError);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_go_to_the_same_place_of_another_block) {
+  std::vector<double> values{1, 2, 3, 4}, home(5), target(5, 10), elsewhere(2);
+  seppo::Node& second = seppo::acquire_leaf({3}, values.data(), home.data() + 2, nullptr);
+  seppo::Node& other = seppo::acquire_leaf({2}, values.data(), elsewhere.data(), nullptr);
+  const Tensor w(second), v(other);
+  seppo::Tape own;
+  const seppo::UseTape use(own);
+  own.redirect_gradients(home, target.data());
+  own.backward(seppo::sum(w * seppo::tensor({3}, {5.0, 6.0, 7.0})) + seppo::sum(v));
+  BOOST_CHECK((target == std::vector<double>{10, 10, 15, 16, 17}));
+  BOOST_CHECK((home == std::vector<double>(5)));
+  BOOST_CHECK((elsewhere == std::vector<double>{1, 1}));  // not of that block
+  seppo::release_leaf(second);
+  seppo::release_leaf(other);
+}
+
+BOOST_AUTO_TEST_CASE(handles_and_shapes_are_small) {
+  static_assert(sizeof(Tensor) == 2 * sizeof(void*) && std::is_trivially_copyable_v<Tensor>);
+  static_assert(std::is_trivially_copyable_v<Shape>);  // nothing on the heap
+  seppo::tape().clear();
+  const Tensor x = leaf(), copy = x;
+  BOOST_CHECK(copy.data() == x.data() && &copy.node() == &x.node());
+  const Shape shape{2, 3, 4};
+  BOOST_CHECK(shape.with(1, 7) == (Shape{2, 7, 4}) && shape.with(-1, 0) == (Shape{2, 3, 0}));
+  BOOST_CHECK_EQUAL(shape.with(1, 7).numel(), 56);
+  BOOST_CHECK(shape[-3] == 2 && shape[2] == 4);
+  for (const int axis : {-4, 3}) {
+    BOOST_CHECK_THROW(shape[axis], seppo::IndexError);
+    BOOST_CHECK_THROW(shape.with(axis, 1), seppo::IndexError);
+    BOOST_CHECK_THROW(shape.axis(axis), seppo::IndexError);
+    BOOST_CHECK_THROW(x.size(axis), seppo::IndexError);
+  }
+  BOOST_CHECK(Shape{}.axis(0) == 0 && Shape{}.axis(-1) == 0);  // of a scalar, for ops
+}
+
+BOOST_AUTO_TEST_CASE(gradients_take_memory_on_first_touch) {
+  seppo::Tape& t = seppo::tape();
+  t.clear();
+  test::soil(t);
+  const Tensor x = leaf(), y = leaf();
+  BOOST_CHECK(x.node().grad == nullptr && y.node().grad == nullptr);
+  const std::size_t used = t.used();
+  const double* const gradient = seppo::grad_of(x);
+  BOOST_CHECK(gradient == x.node().grad && t.used() > used);
+  for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(gradient[i], 0);
+  BOOST_CHECK(seppo::grad_of(x) == gradient);
+  const seppo::GradTarget first = seppo::grad_target(y), second = seppo::grad_target(y);
+  BOOST_CHECK(first.beta == 0 && second.beta == 1);
+  BOOST_CHECK(first.grad == y.node().grad && second.grad == first.grad);
 }

@@ -349,6 +349,16 @@ BOOST_AUTO_TEST_CASE(promises_name_tests_that_exist) {
   BOOST_CHECK_GE(promises, 15);
 }
 
+// As script/promises finds them, whose own rules test_promises.cpp checks.
+BOOST_AUTO_TEST_CASE(promises_of_headers_name_tests) {
+  FILE* const pipe = popen(((kRoot / "script/promises").string() + " --check").c_str(), "r");
+  BOOST_REQUIRE(pipe);
+  std::string faults;
+  for (int c; (c = std::fgetc(pipe)) != EOF;) faults += static_cast<char>(c);
+  BOOST_CHECK_EQUAL(pclose(pipe), 0);
+  BOOST_CHECK_MESSAGE(faults.empty(), faults << "tests/promises/ names tests for each sentence; look at them again");
+}
+
 // Links between documents lead to files.
 BOOST_AUTO_TEST_CASE(links_lead_somewhere) {
   const std::regex link(R"(\]\(([^)#: ]+)\))");

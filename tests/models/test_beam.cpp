@@ -1,7 +1,6 @@
 // Beam search against greedy decoding, against every possible target, and against its own definition.
 #define BOOST_TEST_MODULE beam
 #include <seppo/models/decoding/beam.h>
-#include <seppo/models/decoding/beam.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -235,4 +234,37 @@ BOOST_AUTO_TEST_CASE(a_cache_continues_the_selected_rows) {
   BOOST_CHECK_THROW(select({0}, {0, 1, 0, 1, 1}), ShapeError);  // decreasing
   BOOST_CHECK_THROW(select({0, 0}, {1, 2, 2, 2, 2}), ShapeError);
   BOOST_CHECK_THROW(select({}, {}), ShapeError);
+}
+
+// All tokens but one are equally probable: of equal ones the lowest comes first, and what continues the better target
+// comes before what continues the other.
+BOOST_AUTO_TEST_CASE(ties_go_to_the_better_target_and_the_lowest_id) {
+  Fixture f(6);
+  std::fill_n(f.model.output->weight.data(), 6 * 8, real{0});
+  real* const bias = f.model.output->bias.data();
+  for (int token = 0; token < 6; ++token) bias[token] = token == 4 ? 0.25 : 0;  // sums are exact
+  const auto greedy = greedy_decode(f.model, f.src, {.bos = 0, .eos = 5, .max_length = 3});
+  for (const auto& target : greedy) BOOST_TEST(target == (std::vector<int>{4, 4, 4}));
+  const auto found =
+      beam_search(f.model, f.src, {.bos = 0, .eos = 5, .max_length = 2, .beam = 4, .n_best = 4, .length_penalty = 0});
+  for (const auto& best : found) {
+    const std::vector<std::vector<int>> expected{{4, 4}, {4, 0}, {4, 1}, {4, 2}};
+    for (std::size_t i = 0; i < 4; ++i) BOOST_TEST(best[i].tokens == expected[i], "target " << i);
+  }
+  bias[4] = 0;  // now all are equal
+  for (const auto& target : greedy_decode(f.model, f.src, {.bos = 3, .eos = 5, .max_length = 3}))
+    BOOST_TEST(target == (std::vector<int>{0, 0, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(scores_that_are_not_finite_are_refused) {
+  constexpr real kInfinity = std::numeric_limits<real>::infinity();
+  for (const real bad : {std::numeric_limits<real>::quiet_NaN(), kInfinity}) {
+    Fixture f(6);
+    f.model.output->bias.data()[2] = bad;
+    BOOST_CHECK_THROW(greedy_decode(f.model, f.src, {.bos = 0, .eos = 5, .max_length = 5}), NumericError);
+    BOOST_CHECK_THROW(beam_search(f.model, f.src, {.bos = 0, .eos = 5, .max_length = 5}), NumericError);
+  }
+  Fixture f(6);
+  for (int token = 0; token < 6; ++token) f.model.output->bias.data()[token] = -kInfinity;
+  BOOST_CHECK_THROW(greedy_decode(f.model, f.src, {.bos = 0, .eos = 5, .max_length = 5}), NumericError);
 }

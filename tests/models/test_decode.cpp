@@ -140,3 +140,21 @@ BOOST_AUTO_TEST_CASE(decoding_leaves_the_tape_as_it_was) {
   BOOST_CHECK_THROW(greedy_decode(f.model, f.src, {.bos = 0, .eos = 5, .max_length = 13}), ArgumentError);
   BOOST_CHECK_THROW(greedy_decode(f.model, f.src, {.bos = 12, .eos = 5, .max_length = 9}), IndexError);
 }
+
+// What the keys and values of the memory are is settled by the first call.
+BOOST_AUTO_TEST_CASE(a_cache_reads_the_memory_once) {
+  const Fixture f;
+  const UseMode eval(Mode::eval);
+  const auto run = [&](bool is_soiled) {
+    const TapeMark mark;
+    const Tensor memory = f.model.encode(f.src);
+    KeyValueCache cache = f.model.make_cache(f.src.size(), 2);
+    Ragged tokens;
+    for (int s = 0; s < 4; ++s) tokens.add(std::vector<int>{s});
+    f.model.decode(tokens, memory, f.src.offsets, &cache);
+    if (is_soiled) std::fill_n(memory.data(), memory.numel(), real{1e30f});
+    const Tensor scores = f.model.decode(tokens, memory, f.src.offsets, &cache);
+    return std::vector<real>(scores.values().begin(), scores.values().end());
+  };
+  BOOST_CHECK(run(true) == run(false));
+}

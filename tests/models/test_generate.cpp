@@ -224,3 +224,11 @@ BOOST_AUTO_TEST_CASE(a_cache_is_for_evaluation_and_has_its_limits) {
   BOOST_CHECK_THROW(cache.select(std::vector<int>{0, 1}), IndexError);
   BOOST_CHECK_THROW(f.model.layers(zeros({1, 8}), one.offsets, Mask::none(), &cache), ArgumentError);
 }
+
+BOOST_AUTO_TEST_CASE(scores_that_are_not_finite_are_refused) {
+  const LanguageFixture f;
+  f.parameters.find("layers.norm.weight")->tensor.data()[0] = std::numeric_limits<real>::quiet_NaN();
+  for (const double temperature : {0.0, 1.0})
+    BOOST_CHECK_THROW(generate(f.model, random_batch({3}, 9), {.sampling = {.temperature = temperature}}),
+                      NumericError);
+}

@@ -6,6 +6,7 @@
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -178,10 +179,12 @@ BOOST_AUTO_TEST_CASE(groups_and_options_are_checked) {
   const auto refused = [&](const ParameterGroup& group) {
     BOOST_CHECK_THROW(Adam(model.parameters, {}, {group}), ArgumentError);
     BOOST_CHECK_THROW(Sgd(model.parameters, {}, {group}), ArgumentError);
+    BOOST_CHECK_THROW(Trainer(model.parameters, {}, {group}), ArgumentError);
   };
   refused({.prefix = "c."});
   refused({.prefix = "a.", .lr = -1});
   refused({.prefix = "a.", .lr = std::nan("")});
+  refused({.prefix = "a.", .lr = std::numeric_limits<double>::infinity()});
   refused({.prefix = "a.", .weight_decay = -1});
   for (const SgdConfig config : {SgdConfig{.momentum = 1}, SgdConfig{.momentum = -0.1}, SgdConfig{.nesterov = true},
                                  SgdConfig{.weight_decay = -1}})

@@ -7,11 +7,15 @@
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <numeric>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace seppo;
@@ -243,4 +247,56 @@ BOOST_AUTO_TEST_CASE(threads_may_train_models_of_their_own) {
   for (auto& result : results) threads.emplace_back([&result] { result = train(1, 5, 30); });
   for (std::thread& t : threads) t.join();
   for (const auto& result : results) BOOST_CHECK(result == expected);
+}
+
+// Of several exceptions the first one arrives, and not before the tasks under way have ended.
+BOOST_AUTO_TEST_CASE(the_first_exception_arrives_after_all_tasks) {
+  for (const int threads : {1, 2, 4}) {
+    set_num_threads(threads);
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      std::atomic<int> under_way{0}, ended{0};
+      std::atomic<bool> has_thrown{false};
+      std::string text;
+      try {
+        run_tasks(20, [&](std::size_t i) {
+          ++under_way;
+          if (i == 0) {
+            has_thrown = true;
+            throw std::runtime_error("first");
+          }
+          while (!has_thrown) std::this_thread::yield();
+          std::this_thread::sleep_for(std::chrono::milliseconds(i < 4 ? 50 : 0));
+          ++ended;
+          if (i % 2 == 1) throw std::runtime_error("later");
+        });
+      } catch (const std::runtime_error& e) {
+        text = e.what();
+      }
+      BOOST_CHECK_EQUAL(text, "first");
+      BOOST_CHECK_EQUAL(ended.load(), under_way.load() - 1);
+    }
+  }
+  set_num_threads(1);
+}
+
+BOOST_AUTO_TEST_CASE(ranges_are_cut_into_pieces_of_the_grain) {
+  using Piece = std::pair<std::size_t, std::size_t>;
+  const auto pieces = [](std::size_t begin, std::size_t end, std::size_t grain) {
+    std::mutex mutex;
+    std::vector<Piece> seen;
+    parallel_for(begin, end, grain, [&](std::size_t first, std::size_t last) {
+      const std::lock_guard lock(mutex);
+      seen.emplace_back(first, last);
+    });
+    std::ranges::sort(seen);
+    return seen;
+  };
+  for (const int threads : {1, 3}) {
+    set_num_threads(threads);
+    BOOST_CHECK((pieces(5, 15, 4) == std::vector<Piece>{{5, 9}, {9, 13}, {13, 15}}));
+    BOOST_CHECK((pieces(5, 13, 4) == std::vector<Piece>{{5, 9}, {9, 13}}));
+    BOOST_CHECK((pieces(2, 4, 100) == std::vector<Piece>{{2, 4}}));
+    BOOST_CHECK(pieces(3, 3, 4).empty());
+  }
+  set_num_threads(1);
 }

@@ -280,6 +280,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_not_saved) {
   const std::string before = read(folder.path / "m");
   model.parameters.values()[1] = std::numeric_limits<real>::infinity();
   BOOST_CHECK_THROW(save_checkpoint(folder.path / "m", model.parameters, {}), NumericError);
+  BOOST_CHECK_THROW(save_weights(folder.path / "m", model.parameters), NumericError);
+  BOOST_CHECK_THROW(save_weights(folder.path / "no" / "folder", Model(1).parameters), FileError);
   BOOST_CHECK(before == read(folder.path / "m"));
 }
 

@@ -318,3 +318,18 @@ BOOST_AUTO_TEST_CASE(misuse) {
   BOOST_CHECK(std::ranges::equal(std::as_const(mlp.parameters).values(), before));
   BOOST_CHECK(std::ranges::all_of(mlp.parameters.gradients(), [](real g) { return g == 0; }));
 }
+
+// Differences of values say nothing in single precision; those of gradients do.
+BOOST_AUTO_TEST_CASE(gradient_check_is_for_double_precision) {
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {3}, init_normal(1));
+  const auto check_all = [&] {
+    BOOST_CHECK(gradient_check(parameters, [&] { return sum(square(w)); }).passed);
+    BOOST_CHECK(gradient_check({{3}}, [](std::span<const Tensor> in) { return square(in[0]); }).passed);
+    BOOST_CHECK(gradient_check_at({w}, [](std::span<const Tensor> in) { return square(in[0]); }).passed);
+  };
+  if (kIsDouble)
+    check_all();
+  else
+    BOOST_CHECK_THROW(check_all(), StateError);
+}
