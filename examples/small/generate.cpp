@@ -16,6 +16,7 @@ const std::string kRhyme =
     "Seven for the devil, his own self.\n";
 const std::string kAlphabet = "\n ,.FOSTabcdefghilmnorstuvwx";  // whose letters are the tokens
 constexpr std::size_t kWindow = 32;
+constexpr int kSteps = 300;
 
 std::vector<int> encode(const std::string& text) {
   std::vector<int> ids;
@@ -25,32 +26,49 @@ std::vector<int> encode(const std::string& text) {
 
 char text_of(int token) { return kAlphabet[static_cast<std::size_t>(token)]; }
 
-int main() {
-  Parameters parameters(/*seed=*/1);
-  const LanguageModel model(parameters.root(), {.vocabulary = static_cast<int>(kAlphabet.size()),
-                                                .layer = {.d_model = 32,
-                                                          .n_heads = 4,
-                                                          .d_ff = 64,
-                                                          .dropout = 0,
-                                                          .norm = Norm::pre,
-                                                          .activation = Activation::swiglu,
-                                                          .bias = false,
-                                                          .n_kv_heads = 2,
-                                                          .norm_kind = NormKind::rms},
-                                                .n_layers = 2,
-                                                .positions = Positions::rotary,
-                                                .max_length = kWindow,
-                                                .tie_output = false});
-  const std::vector<int> rhyme = encode(kRhyme);
-  Trainer trainer(parameters, {.lr = 1e-2, .schedule = ScheduleKind::cosine, .warmup_steps = 20, .steps = 300});
-  Sampler sampler(rhyme.size() - kWindow, {.batch_size = 8});
-  while (trainer.steps() < 300)
-    trainer.step(sampler.next(), [&](std::span<const int> starts) {
+using Batch = std::vector<int>;  // where windows of the rhyme begin
+
+struct Training {
+  Batch draw() {
+    const std::span<const int> starts = sampler.next();
+    return {starts.begin(), starts.end()};
+  }
+
+  double step(const Batch& batch) {
+    const auto loss = [&](std::span<const int> starts) {
       Ragged windows;
       for (const int start : starts)
         windows.add(std::span(rhyme).subspan(static_cast<std::size_t>(start), kWindow + 1));
       return classification_loss(model(windows.without_last()), windows.without_first().tokens);
-    });
+    };
+    return trainer.step(batch, loss).loss;
+  }
+
+  std::vector<int> rhyme = encode(kRhyme);
+  Parameters parameters{/*seed=*/1};
+  LanguageModel model{parameters.root(),
+                      {.vocabulary = static_cast<int>(kAlphabet.size()),
+                       .layer = {.d_model = 32,
+                                 .n_heads = 4,
+                                 .d_ff = 64,
+                                 .dropout = 0,
+                                 .norm = Norm::pre,
+                                 .activation = Activation::swiglu,
+                                 .bias = false,
+                                 .n_kv_heads = 2,
+                                 .norm_kind = NormKind::rms},
+                       .n_layers = 2,
+                       .positions = Positions::rotary,
+                       .max_length = kWindow,
+                       .tie_output = false}};
+  Trainer trainer{parameters, {.lr = 1e-2, .schedule = ScheduleKind::cosine, .warmup_steps = 20, .steps = kSteps}};
+  Sampler sampler{rhyme.size() - kWindow, {.batch_size = 8}};
+};
+
+int main() {
+  Training training;
+  for (int step = 0; step < kSteps; ++step) training.step(training.draw());
+  const LanguageModel& model = training.model;
 
   Ragged prompts;  // any number of them, each of its own length
   prompts.add(encode("Two for"));
@@ -81,5 +99,5 @@ int main() {
     scores = model(next, &cache);  // as model(whole) without a cache, up to rounding
   }
   std::cout << "One" << own << "\n";
-  if (kRhyme.find("One" + own) != 0) return 1;
+  return kRhyme.starts_with("One" + own) ? 0 : 1;
 }

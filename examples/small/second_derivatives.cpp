@@ -1,7 +1,6 @@
-// Second derivatives of any model, as checked differences of gradients: the sharpest direction of a loss by
-// Hessian-vector products, a step of Newton's method, and a critic trained with a gradient penalty.
-// docs/second-derivatives.md explains. Linked to seppo::f64: in single precision five digits are right instead of
-// twelve.
+// Second derivatives of any model, as checked differences of gradients (docs/second-derivatives.md): the sharpest
+// direction of a loss by Hessian-vector products, a step of Newton's method, and a critic trained with a gradient
+// penalty. Linked to seppo::f64: in single precision five digits are right instead of twelve.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/gradient_check.h>
 #include <seppo/nn/layers/basic.h>
@@ -15,6 +14,9 @@
 
 using namespace seppo;
 
+constexpr int kRows = 64;
+constexpr real kPenalty = 10;
+
 double dot(std::span<const real> a, std::span<const real> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
@@ -26,9 +28,8 @@ Tensor normal(const Shape& shape, std::uint64_t index, double shift = 0) {
 
 // The largest eigenvalue of the Hessian, by power iteration: 2 / it is the largest stable step of gradient descent.
 double sharpness(Parameters& parameters, const std::function<Tensor()>& loss) {
-  std::vector<real> v(parameters.values().size());
-  RandomStream random(/*seed=*/2, Purpose::test);
-  for (real& x : v) x = static_cast<real>(random.normal());
+  const Tensor start = normal({static_cast<int>(parameters.values().size())}, /*index=*/0);
+  std::vector<real> v(start.values().begin(), start.values().end());
   double eigenvalue = 0;
   for (int i = 0; i < 30; ++i) {
     const double length = std::sqrt(dot(v, v));
@@ -57,9 +58,47 @@ std::vector<real> solve(Parameters& parameters, const std::function<Tensor()>& l
 }
 
 struct Critic {
-  explicit Critic(const Scope& s) : in(s / "in", 2, 16), out(s / "out", 16, 1) {}
-  Tensor operator()(const Tensor& x) const { return out(silu(in(x))); }  // [n, 2] -> [n, 1]
-  Linear in, out;
+  explicit Critic(const Scope& s) : hidden(s / "hidden", 2, 16), out(s / "out", 16, 1) {}
+  Tensor operator()(const Tensor& x) const { return out(hidden(x, Activation::silu)); }  // [n, 2] -> [n, 1]
+  Linear hidden, out;
+};
+
+using Batch = std::pair<std::vector<real>, std::vector<real>>;  // two clouds of points, [rows, 2]
+
+// Trains a critic between the clouds, whose slope the penalty mean (|slope| - 1)^2 brings to 1 (Gulrajani et al. 2017).
+struct Training {
+  Batch draw() {
+    const Tensor given = normal({kRows, 2}, drawn++, 1), made = normal({kRows, 2}, drawn++, -1);
+    return {{given.values().begin(), given.values().end()}, {made.values().begin(), made.values().end()}};
+  }
+
+  double step(const Batch& batch) {
+    tape().clear();
+    const Tensor given = tensor({kRows, 2}, batch.first), made = tensor({kRows, 2}, batch.second);
+    const Tensor x = variable({kRows, 2}, ((given + made) * real{0.5}).values());
+    backward(sum(judge(x)));  // what it adds to the parameters' gradients is not wanted
+    parameters.zero_gradients();
+    const Tensor slopes = variable({kRows, 2}, x.grad()), lengths = sqrt(sum(slopes * slopes, 1));
+    const Tensor loss = mean(judge(made)) - mean(judge(given)) + kPenalty * mean(square(lengths - 1));
+    backward(loss);
+    const double value = static_cast<double>(loss.item());
+    slope = static_cast<double>(mean(lengths).item());
+    const std::vector<real> between(x.values().begin(), x.values().end());
+    const std::vector<real> u(slopes.grad().begin(), slopes.grad().end());  // d penalty / d slope
+    const SecondDerivative penalty = differentiate_gradient(parameters, [&](double h) {
+      return sum(judge(tensor({kRows, 2}, between) + tensor({kRows, 2}, u) * static_cast<real>(h)));
+    });
+    for (std::size_t i = 0; i < penalty.value.size(); ++i) parameters.gradients()[i] += penalty.value[i];
+    error = std::max(error, penalty.error);
+    adam.step(0.01);
+    return value;
+  }
+
+  Parameters parameters{/*seed=*/3};
+  Critic judge{parameters.root()};
+  Adam adam{parameters};
+  std::uint64_t drawn = 0;
+  double slope = 0, error = 0;  // the mean slope of the last step; the worst estimated error of a penalty's gradient
 };
 
 int main() {
@@ -68,8 +107,7 @@ int main() {
   const Linear line(parameters.root() / "line", 2, 1, {.init = init_zeros()});
   const auto loss = [&] {
     const Tensor x = concat({normal({50, 2}, 1, -0.7), normal({50, 2}, 2, 0.7)}, 0);
-    const Tensor labels = concat({zeros({50, 1}), ones({50, 1})}, 0);
-    return binary_cross_entropy_with_logits(line(x), labels);
+    return binary_cross_entropy_with_logits(line(x), concat({zeros({50, 1}), ones({50, 1})}, 0));
   };
   std::printf("sharpness at the start: %.4f\n", sharpness(parameters, loss));
   double norm = 1;
@@ -84,36 +122,8 @@ int main() {
     for (std::size_t i = 0; i < d.size(); ++i) parameters.values()[i] -= d[i];
   }
 
-  // A critic between two clouds, whose slope the penalty mean (|slope| - 1)^2 brings to 1 (Gulrajani et al. 2017).
-  Parameters of_critic(/*seed=*/3);
-  const Critic critic(of_critic.root());
-  Adam adam(of_critic);
-  constexpr int kRows = 64, kPenalty = 10;
-  double slope = 0, error = 0;
-  for (int step = 0; step < 400; ++step) {
-    tape().clear();
-    const auto seed = static_cast<std::uint64_t>(step);
-    const Tensor real_data = normal({kRows, 2}, 2 * seed, 1), made = normal({kRows, 2}, 2 * seed + 1, -1);
-    const Tensor x = variable({kRows, 2}, ((real_data + made) * real{0.5}).values());
-    tape().backward(sum(critic(x)));  // the slopes; what it adds to the parameters' gradients is not wanted
-    of_critic.zero_gradients();
-    std::vector<real> between(x.values().begin(), x.values().end()), u;  // d penalty / d slope
-    slope = 0;
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const double gx = x.grad()[2 * r], gy = x.grad()[2 * r + 1], length = std::hypot(gx, gy);
-      const double factor = 2 * kPenalty * (1 - 1 / length) / kRows;
-      u.insert(u.end(), {static_cast<real>(factor * gx), static_cast<real>(factor * gy)});
-      slope += length / kRows;
-    }
-    tape().backward(mean(critic(made)) - mean(critic(real_data)));
-    const SecondDerivative penalty = differentiate_gradient(of_critic, [&](double h) {
-      return sum(critic(tensor({kRows, 2}, between) + tensor({kRows, 2}, u) * static_cast<real>(h)));
-    });
-    for (std::size_t i = 0; i < penalty.value.size(); ++i) of_critic.gradients()[i] += penalty.value[i];
-    error = std::max(error, penalty.error);
-    adam.step(0.01);
-  }
-  std::printf("critic: mean slope %.3f between the clouds; the worst estimated error of a penalty's gradient %.1e\n",
-              slope, error);
-  return norm < 1e-9 && std::abs(slope - 1) < 0.2 && error < 1e-7 ? 0 : 1;
+  Training training;
+  for (int step = 0; step < 400; ++step) training.step(training.draw());
+  std::printf("critic: mean slope %.3f; a penalty's gradient to %.1e\n", training.slope, training.error);
+  return norm < 1e-9 && std::abs(training.slope - 1) < 0.2 && training.error < 1e-7 ? 0 : 1;
 }

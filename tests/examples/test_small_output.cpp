@@ -1,0 +1,25 @@
+// Small programs say so when what they print cannot be written. All are linked to the same check; these are quick, and
+// write by printf or std::cout.
+#define BOOST_TEST_MODULE small_output
+#include "support/program.h"
+
+#include <cstdlib>
+
+using namespace test;
+
+BOOST_AUTO_TEST_CASE(a_full_disk_is_noticed) {
+  if (!fs::exists("/dev/full")) return;
+  const Folder folder("small-output");
+  const auto run = [&](const std::string& program, const std::string& to) {
+    const std::string command =
+        "cd '" + folder.path.string() + "' && '" + SEPPO_BIN_DIR + "/" + program + "' > " + to + " 2> err";
+    const int status = std::system(command.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  for (const char* program : {"custom_op", "graph", "spiral", "first_transformer"}) {
+    BOOST_CHECK_EQUAL(run(program, "out"), 0);
+    BOOST_CHECK_MESSAGE(read(folder.path / "err").empty() && !read(folder.path / "out").empty(), program);
+    BOOST_CHECK_MESSAGE(run(program, "/dev/full") == 74, program);
+    BOOST_CHECK_EQUAL(read(folder.path / "err"), "standard output: cannot write\n");
+  }
+}
