@@ -74,9 +74,10 @@ void Sampler::draw_order(std::int64_t epoch) {
                      : shuffled(examples_, index);
   if (lengths_.empty()) return;
   const auto length = [&](int example) { return lengths_[static_cast<std::size_t>(example)]; };
+  order_.resize(examples_ / batch_ * batch_);  // before they are sorted, or the longest would be left over each time
   const std::size_t pool = 50 * batch_;
-  for (std::size_t first = 0; first < examples_; first += pool) {
-    const auto all = std::span(order_).subspan(first, std::min(pool, examples_ - first));
+  for (std::size_t first = 0; first < order_.size(); first += pool) {
+    const auto all = std::span(order_).subspan(first, std::min(pool, order_.size() - first));
     std::stable_sort(all.begin(), all.end(), [&](int a, int b) { return length(a) < length(b); });
   }
   std::vector<int> mixed;

@@ -2,8 +2,8 @@
 //
 // An epoch is one pass over the examples, shuffled by seed and epoch, or in order. With the length of each example,
 // batches group examples of similar length, so that the shards of a batch take equal time: the shuffled order is
-// sorted within pools of 50 batches, then the batches are shuffled again. Each example comes once in an epoch; those
-// left over, too few to fill a batch, are dropped until the next shuffle. An epoch that takes few of many examples
+// sorted within pools of 50 batches, then the batches are shuffled again. Each example comes once in an epoch; the last
+// of the shuffle, too few to fill a batch, are dropped until the next one. An epoch that takes few of many examples
 // (epoch_steps) needs memory for these alone.
 //
 // The n-th batch is a function of the config and n alone: a training resumes with seek().

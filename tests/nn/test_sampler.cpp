@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <vector>
@@ -55,7 +56,7 @@ std::vector<Batch> naive_epoch(int examples, const SamplerConfig& c, const std::
   for (int b = 0; b < batches; ++b) places.push_back(b);
   if (!c.in_order && !lengths.empty()) {
     std::map<int, std::multimap<int, int>> pools;  // multimaps keep the order of insertion
-    for (int i = 0; i < examples; ++i) {
+    for (int i = 0; i < batches * size; ++i) {
       const int example = order[static_cast<std::size_t>(i)];
       pools[i / (50 * size)].emplace(lengths[static_cast<std::size_t>(example)], example);
     }
@@ -131,8 +132,8 @@ BOOST_AUTO_TEST_CASE(lengths_make_batches_of_like_examples) {
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fill_a_batch_waits) {
-  std::set<int> left_over;
   for (const bool has_lengths : {false, true}) {
+    std::set<int> left_over;
     Sampler sampler(30, {.batch_size = 8}, has_lengths ? lengths_of(30) : std::vector<int>());
     BOOST_REQUIRE_EQUAL(sampler.batches_per_epoch(), 3);
     for (int epoch = 0; epoch < 20; ++epoch) {
@@ -140,12 +141,57 @@ BOOST_AUTO_TEST_CASE(what_does_not_fill_a_batch_waits) {
       for (const Batch& batch : draw(sampler, 3)) seen.insert(batch.begin(), batch.end());
       BOOST_CHECK_EQUAL(seen.size(), 24);
       for (int i = 0; i < 30; ++i)
-        if (!has_lengths && !seen.contains(i)) left_over.insert(i);
+        if (!seen.contains(i)) left_over.insert(i);
     }
+    BOOST_CHECK_GT(left_over.size(), 25);  // not the same examples each time, such as the longest
   }
-  BOOST_CHECK_GT(left_over.size(), 25);  // not the same examples each time
   Sampler few(5, {.batch_size = 8});
   BOOST_CHECK_EQUAL(few.next().size(), 5);
+}
+
+// A sum of (counted - expected)^2 / expected has a mean that follows from the variance of a count, and about twice the
+// mean as its variance. Six deviations are one case in many millions.
+BOOST_AUTO_TEST_CASE(shuffles_are_uniform) {
+  const auto check = [](const std::map<std::vector<int>, int>& counts, double cells, double all, double mean,
+                        const char* what) {
+    double sum = (cells - static_cast<double>(counts.size())) * all / cells;  // of the cells that nothing fell into
+    for (const auto& [cell, count] : counts) sum += std::pow(count - all / cells, 2) / (all / cells);
+    BOOST_CHECK_MESSAGE(std::abs(sum - mean) < 6 * std::sqrt(2 * mean), what << ": " << sum << ", not " << mean);
+  };
+  // Each of the 120 orders of five, by stream.
+  std::map<std::vector<int>, int> orders;
+  for (std::uint64_t stream = 0; stream < 24'000; ++stream)
+    ++orders[random_permutation(5, {9, Purpose::shuffle, stream})];
+  check(orders, 120, 24'000, 119, "orders");
+  // Where each example comes in an epoch, of all and of few of many, by epoch and by seed; where lengths are given,
+  // which wait for the next.
+  constexpr int kExamples = 23, kEpochs = 3000;
+  const auto counted = [&](int epoch_steps, bool by_seed, const std::vector<int>& lengths) {
+    const std::size_t examples = epoch_steps > 0 ? 64 : kExamples;
+    std::map<std::vector<int>, int> places;
+    Sampler one(examples, {.batch_size = 4, .epoch_steps = epoch_steps}, lengths);
+    for (int epoch = 0; epoch < kEpochs; ++epoch) {
+      Sampler other(examples, {.batch_size = 4, .epoch_steps = epoch_steps, .seed = static_cast<std::uint64_t>(epoch)},
+                    lengths);
+      std::set<int> waiting;
+      for (int i = 0; i < static_cast<int>(examples); ++i) waiting.insert(i);
+      int place = 0;
+      for (const Batch& batch : draw(by_seed ? other : one, static_cast<int>(one.batches_per_epoch())))
+        for (const int example : batch) {
+          BOOST_REQUIRE(waiting.erase(example) == 1);  // once
+          if (lengths.empty()) ++places[{example, place++}];
+        }
+      if (!lengths.empty())
+        for (const int example : waiting) ++places[{example}];
+    }
+    return places;
+  };
+  const std::vector<int> none, lengths = lengths_of(kExamples);
+  for (const bool by_seed : {false, true}) {
+    check(counted(0, by_seed, none), kExamples * 20, kEpochs * 20, 20 * 22, "places");
+    check(counted(1, by_seed, none), 64 * 4, kEpochs * 4, 63 * 4, "places of few");
+    check(counted(0, by_seed, lengths), kExamples, kEpochs * 3, 20, "waiting");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(seeking_is_drawing) {
