@@ -1,0 +1,86 @@
+// Measures of models from their scores, by plain loops in double precision, and what a program wrote while it trained.
+#pragma once
+
+#include "app/run.h"
+#include "support/program.h"
+
+#include <seppo/nn/data/sampler.h>
+#include <seppo/nn/io/model_file.h>
+
+#include <cmath>
+#include <fstream>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace test {
+
+// Of rows of scores: -log softmax of the target, and whether it has the largest score.
+struct Sums {
+  double nats = 0;
+  int right = 0, count = 0;
+
+  bool add(std::span<const seppo::real> scores, int target) {
+    double sum = 0;
+    bool is_best = true;
+    const auto at = static_cast<double>(scores[static_cast<std::size_t>(target)]);
+    for (const seppo::real score : scores) {
+      sum += std::exp(static_cast<double>(score) - at);
+      is_best &= static_cast<double>(score) <= at;
+    }
+    nats += std::log(sum), right += is_best, ++count;
+    return is_best;
+  }
+  double loss() const { return nats / count; }
+  double accuracy() const { return static_cast<double>(right) / count; }
+};
+
+inline std::span<const seppo::real> row_of(const seppo::Tensor& scores, std::size_t row) {
+  const auto columns = static_cast<std::size_t>(scores.size(-1));
+  return scores.values().subspan(row * columns, columns);
+}
+
+// A training that a program has run with metrics of each step, and what it left in `out`.
+struct Finished {
+  nlohmann::json summary;                          // with --json
+  std::vector<nlohmann::json> steps, evaluations;  // of metrics.jsonl
+  examples::TrainingConfig training;
+};
+
+inline Finished run_training(const Folder& folder, std::vector<std::string> command, const std::string& out) {
+  command.insert(command.end(), {"--log-interval", "1", "--log-format", "none", "--json", "--out", out});
+  const Result result = folder.run(command);
+  BOOST_REQUIRE_MESSAGE(result.code == 0, result.err);
+  Finished finished{.summary = last_line(result.out), .steps = {}, .evaluations = {}, .training = {}};
+  std::ifstream file(folder.path / out / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    nlohmann::json metrics = nlohmann::json::parse(line);
+    (metrics.contains("val_loss") ? finished.evaluations : finished.steps).push_back(std::move(metrics));
+  }
+  const nlohmann::json config = nlohmann::json::parse(read(folder.path / out / "config.json"));
+  finished.training = examples::config_part<examples::TrainingConfig>(config, "training");
+  return finished;
+}
+
+// The examples of the first step.
+inline std::vector<int> first_batch(std::size_t examples, const Finished& finished, std::vector<int> lengths = {}) {
+  const examples::TrainingConfig& c = finished.training;
+  seppo::Sampler sampler(examples,
+                         {.batch_size = c.sampler.batch_size,
+                          .epoch_steps = c.sampler.epoch_steps,
+                          .in_order = c.sampler.in_order,
+                          .seed = c.trainer.seed},
+                         std::move(lengths));
+  const std::span<const int> batch = sampler.next();
+  return {batch.begin(), batch.end()};
+}
+
+template <class Model>
+struct Fresh {
+  seppo::Parameters parameters;
+  Model model;
+  Fresh(std::uint64_t seed, const typename Model::Config& config)
+      : parameters(seed), model(parameters.root(), config) {}
+};
+
+}  // namespace test
