@@ -127,7 +127,7 @@ struct Erf {
   static V forward(V x) {
     const V limit = set(3.92f), one = set(1);
     const V at = hn::Max(hn::Neg(limit), hn::Min(x, limit)), u = hn::Mul(at, at);
-    V p = set(2.0499351e-6f), q = set(3.8089966e-6f);
+    V p = set(2.0499351e-6f), q = set(3.8089966e-5f);
     for (const float c : {2.8487932e-4f, 3.7658240e-3f, 5.2749332e-2f, 0.19041236f, 1.1283791f})
       p = hn::MulAdd(p, u, set(c));
     for (const float c : {1.1625708e-3f, 1.4969637e-2f, 0.11411139f, 0.50208127f, 1.f}) q = hn::MulAdd(q, u, set(c));

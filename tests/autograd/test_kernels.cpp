@@ -175,6 +175,7 @@ Case make_case(int sequences, int queries, int keys, int heads, int width, bool 
 }  // namespace
 
 // Widths with quads of columns and without; groups of heads that fill the vectors and that do not.
+// one_build: autograd/kernels/attention_short.cpp gather_quads
 BOOST_AUTO_TEST_CASE(attention_of_short_sequences) {
   for (const int width : {1, 3, 4, 6, 8, 32})
     for (const int heads : {1, 2, 4})

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(every_mask_pattern) {
   std::vector<double> values;
   seppo::RandomStream random(4, seppo::Purpose::test);
   for (int i = 0; i < 64 * 4; ++i) values.push_back(random.normal());
-  const Tensor x = seppo::variable({64, 4}, values);
+  const Tensor x = seppo::variable({64, 4}, reals(values));
   seppo::AttentionRecorder recorder;
   const seppo::Observe scope(recorder);
   const Tensor y = seppo::attention(x, x, x, 2, offsets, offsets, {.mask = seppo::Mask::allowed(pairs)});
@@ -87,13 +87,13 @@ BOOST_AUTO_TEST_CASE(every_mask_pattern) {
     const std::size_t pattern = row / 8;
     double total = 0;
     for (std::size_t j = 0; j < 4; ++j) {
-      const double w = weights.weights[row * 4 + j];
+      const double w = double{weights.weights[row * 4 + j]};
       BOOST_CHECK((pattern >> j & 1) ? w > 0 : w == 0);
       total += w;
     }
-    BOOST_CHECK(pattern == 0 ? total == 0 : std::abs(total - 1) < 1e-12);
+    BOOST_CHECK(pattern == 0 ? total == 0 : std::abs(total - 1) < within(1e-12));
   }
-  seppo::tape().backward(y, values);
+  seppo::tape().backward(y, reals(values));
   for (std::size_t i = 0; i < 16; ++i) {  // the sequence that may attend nothing
     BOOST_CHECK_EQUAL(y.values()[i], 0);
     BOOST_CHECK_EQUAL(x.grad()[i], 0);
@@ -125,7 +125,7 @@ namespace {
 Nd<double> normal_values(std::vector<int> shape, std::uint64_t seed) {
   seppo::RandomStream random(seed, seppo::Purpose::test);
   Nd<double> x(std::move(shape));
-  for (double& v : x.v) v = random.normal();
+  for (double& v : x.v) v = rounded(random.normal());
   return x;
 }
 
@@ -134,7 +134,7 @@ template <class F>
 void check_some_derivatives(const Tensor& y, const std::vector<Tensor>& x, const Arrays<double>& in, const F& reference,
                             std::size_t stride) {
   const Nd<double> c = normal_values(reference(in).shape, 4);
-  seppo::tape().backward(y, c.v);
+  seppo::tape().backward(y, reals(c.v));
   for (std::size_t input = 0; input < in.size(); ++input)
     for (std::size_t element = input; element < in[input].v.size(); element += stride) {
       Arrays<Complex> z;
@@ -146,7 +146,7 @@ void check_some_derivatives(const Tensor& y, const std::vector<Tensor>& x, const
       const auto out = reference(z);
       double g = 0;
       for (std::size_t j = 0; j < out.v.size(); ++j) g += c.v[j] * out.v[j].imag() / 1e-30;
-      BOOST_CHECK_SMALL(x[input].grad()[element] - g, 1e-12);
+      BOOST_CHECK_SMALL(double{x[input].grad()[element]} - g, within(1e-12));
     }
 }
 
@@ -184,10 +184,10 @@ void check_long(const std::string& name, const seppo::AttentionOptions& options,
   t.clear();
   t.random = {1, 2, 3, 4};
   std::vector<Tensor> x;
-  for (const auto& a : in) x.push_back(seppo::variable({a.size(0), d}, a.v));
+  for (const auto& a : in) x.push_back(seppo::variable({a.size(0), d}, reals(a.v)));
   const Tensor y = seppo::attention(x[0], x[1], x[2], 2, qo, ko, options);
   check_close(y.values(), reference(in).v, 1e-12, name);
-  check_some_derivatives(y, x, in, reference, 211);
+  check_some_derivatives(y, x, in, reference, kIsDouble ? 211 : 1511);
   t.clear();
 }
 
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(dropout_of_the_weights_is_off_in_eval_mode) {
   const Nd<double> x = normal_values({5, 4}, 1);
   const std::vector<int> offsets{0, 5};
   seppo::tape().clear();
-  const Tensor a = seppo::tensor({5, 4}, x.v);
+  const Tensor a = seppo::tensor({5, 4}, reals(x.v));
   const seppo::UseMode eval(seppo::Mode::eval);
   const Tensor y = seppo::attention(a, a, a, 2, offsets, offsets, {.dropout = 0.5});
   const Tensor z = seppo::attention(a, a, a, 2, offsets, offsets);
@@ -261,7 +261,7 @@ void check_many(int sequences, std::size_t stride) {
                               normal_values({ko.back(), 2 * width}, 3)};
       seppo::tape().clear();
       std::vector<Tensor> x;
-      for (const auto& a : in) x.push_back(seppo::variable({a.size(0), a.size(1)}, a.v));
+      for (const auto& a : in) x.push_back(seppo::variable({a.size(0), a.size(1)}, reals(a.v)));
       const Tensor y =
           seppo::attention(x[0], x[1], x[2], 2, qo, ko, {is_causal ? seppo::Mask::causal() : seppo::Mask::none()});
       const auto reference = [&](const auto& z) {
@@ -303,14 +303,14 @@ BOOST_AUTO_TEST_CASE(padded_batches_equal_ragged_ones) {
   const std::vector<int> lengths{2, 4}, ragged{0, 2, 6}, queries{0, 3, 6};
   seppo::RandomStream random(6, seppo::Purpose::test);
   const auto draw = [&](std::size_t n) {
-    std::vector<double> v;
-    for (std::size_t i = 0; i < n; ++i) v.push_back(random.normal());
+    std::vector<real> v;
+    for (std::size_t i = 0; i < n; ++i) v.push_back(static_cast<real>(random.normal()));
     return v;
   };
-  const std::vector<double> q = draw(6 * 4), k = draw(6 * 4), v = draw(6 * 4), cotangent = draw(6 * 4);
-  const auto padded = [](const std::vector<double>& rows) {  // 2 sequences of 4, the first 2 rows long
-    std::vector<double> out(rows.begin(), rows.begin() + 8);
-    out.insert(out.end(), 8, 1e6);
+  const std::vector<real> q = draw(6 * 4), k = draw(6 * 4), v = draw(6 * 4), cotangent = draw(6 * 4);
+  const auto padded = [](const std::vector<real>& rows) {  // 2 sequences of 4, the first 2 rows long
+    std::vector<real> out(rows.begin(), rows.begin() + 8);
+    out.insert(out.end(), 8, real{1e6});
     out.insert(out.end(), rows.begin() + 8, rows.end());
     return out;
   };
@@ -327,9 +327,9 @@ BOOST_AUTO_TEST_CASE(padded_batches_equal_ragged_ones) {
   for (const auto& [dense, sparse] : {std::pair{rk, pk}, std::pair{rv, pv}})
     for (std::size_t row = 0; row < 8; ++row)
       for (std::size_t c = 0; c < 4; ++c) {
-        const double g = sparse.grad()[row * 4 + c];
+        const real g = sparse.grad()[row * 4 + c];
         const bool padding = row == 2 || row == 3;
-        BOOST_CHECK_SMALL(g - (padding ? 0 : dense.grad()[(row < 2 ? row : row - 2) * 4 + c]), 1e-12);
+        BOOST_CHECK_SMALL(double{g - (padding ? 0 : dense.grad()[(row < 2 ? row : row - 2) * 4 + c])}, within(1e-12));
         if (padding) BOOST_CHECK_EQUAL(g, 0);
       }
   seppo::tape().clear();

@@ -94,7 +94,8 @@ BOOST_AUTO_TEST_CASE(op_log) {
 }
 BOOST_AUTO_TEST_CASE(op_scale) {
   check_unary(
-      "scale", [](const Tensor& x) { return seppo::scale(x, -1.7); }, [](auto x) { return -1.7 * x; });
+      "scale", [](const Tensor& x) { return seppo::scale(x, static_cast<real>(-1.7)); },
+      [](auto x) { return -1.7 * x; });
 }
 BOOST_AUTO_TEST_CASE(op_gelu_tanh) {
   check_unary("gelu_tanh", seppo::gelu_tanh, [](auto x) {
@@ -142,7 +143,7 @@ BOOST_AUTO_TEST_CASE(op_log1p_and_expm1) {
   check_unary(
       "expm1", [](const Tensor& x) { return seppo::expm1(x); }, [](auto x) { return std::exp(x) - 1.0; });
   seppo::tape().clear();
-  for (const double tiny : {1e-20, -1e-18}) {
+  for (const real tiny : reals(std::vector{1e-20, -1e-18})) {
     const Tensor x = seppo::tensor({1}, {tiny});
     BOOST_CHECK_EQUAL(seppo::log1p(x).item(), tiny);
     BOOST_CHECK_EQUAL(seppo::expm1(x).item(), tiny);
@@ -151,24 +152,24 @@ BOOST_AUTO_TEST_CASE(op_log1p_and_expm1) {
 BOOST_AUTO_TEST_CASE(op_elu) {
   for (const double alpha : {1.0, 0.3})
     check_unary(
-        "elu", [=](const Tensor& x) { return seppo::elu(x, alpha); },
+        "elu", [=](const Tensor& x) { return seppo::elu(x, static_cast<real>(alpha)); },
         [=](auto x) { return real_part(x) > 0 ? x : alpha * (std::exp(x) - 1.0); });
   seppo::tape().clear();
   const Tensor x = seppo::variable({3}, {1000, 0, -1000});
-  seppo::backward(seppo::sum(seppo::elu(x, 0.5)));
-  BOOST_CHECK(x.grad()[0] == 1 && x.grad()[1] == 0.5 && x.grad()[2] == 0);
+  seppo::backward(seppo::sum(seppo::elu(x, real{0.5})));
+  BOOST_CHECK(x.grad()[0] == 1 && x.grad()[1] == real{0.5} && x.grad()[2] == 0);
 }
 BOOST_AUTO_TEST_CASE(op_pow_of_a_number) {
   for (const double exponent : {0.0, 1.0, 2.0, 3.0, -1.5, 0.5})
     check_unary(
-        "pow", [=](const Tensor& x) { return seppo::pow(x, exponent); },
+        "pow", [=](const Tensor& x) { return seppo::pow(x, static_cast<real>(exponent)); },
         [=](auto x) { return std::exp(exponent * std::log(x)); }, kPositive);
   check_unary(
       "pow of negatives", [](const Tensor& x) { return seppo::pow(x, 3); }, [](auto x) { return x * x * x; });
 }
 BOOST_AUTO_TEST_CASE(op_clamp) {
   check_unary(
-      "clamp", [](const Tensor& x) { return seppo::clamp(x, -0.5, 0.7); },
+      "clamp", [](const Tensor& x) { return seppo::clamp(x, real{-0.5}, static_cast<real>(0.7)); },
       [](auto x) { return real_part(x) < -0.5  ? decltype(x)(-0.5)
                           : real_part(x) > 0.7 ? decltype(x)(0.7)
                                                : x; });
@@ -200,7 +201,7 @@ BOOST_AUTO_TEST_CASE(op_where) {
   for (const auto& shapes :
        std::vector<std::vector<Shape>>{{{2, 3}, {3}}, {{}, {}}, {{2, 1}, {1}}, {{4, 2, 1}, {2, 3}}})
     check_op(
-        "where", shapes, [&](Inputs x) { return seppo::where(seppo::tensor({3}, holds), x[0], x[1]); },
+        "where", shapes, [&](Inputs x) { return seppo::where(seppo::tensor({3}, reals(holds)), x[0], x[1]); },
         [&](const auto& x) {
           auto condition = ref::map(x[0], [](auto e) { return e; });
           condition.shape = {3};
@@ -217,7 +218,7 @@ BOOST_AUTO_TEST_CASE(op_masked_fill) {
     for (int i = 0; i < mask.numel(); ++i) drops.push_back(i % 2);
     check_op(
         "masked_fill", {shape},
-        [&, mask = mask](Inputs x) { return seppo::masked_fill(x[0], seppo::tensor(mask, drops), -7); },
+        [&, mask = mask](Inputs x) { return seppo::masked_fill(x[0], seppo::tensor(mask, reals(drops)), -7); },
         [&, mask = mask](const auto& x) {
           auto m = x[0];
           m.shape = sizes_of(mask);
@@ -230,8 +231,8 @@ BOOST_AUTO_TEST_CASE(comparisons) {
   using seppo::Operand;
   const auto check_comparison = [](Tensor (*op)(const Operand&, const Operand&), bool less, bool equal, bool more) {
     seppo::tape().clear();
-    const Tensor x = seppo::variable({3}, std::vector<double>{1, 2, 3}), y = op(x, 2);
-    const std::vector<double> expected{double(less), double(equal), double(more)};
+    const Tensor x = seppo::variable({3}, {1, 2, 3}), y = op(x, 2);
+    const std::vector<real> expected{real(less), real(equal), real(more)};
     BOOST_CHECK(std::equal(expected.begin(), expected.end(), y.values().begin()));
     BOOST_CHECK(!y.requires_grad());
   };
@@ -275,35 +276,35 @@ BOOST_AUTO_TEST_CASE(op_div) {
 
 BOOST_AUTO_TEST_CASE(kinks_have_the_documented_gradient) {
   seppo::tape().clear();
-  const Tensor x = seppo::variable({3}, std::vector<double>{-0.0, 0.0, 1e-300});
-  seppo::tape().backward(seppo::relu(x), std::vector<double>{3, 5, 7});
+  const Tensor x = seppo::variable({3}, {real{-0.0}, 0, std::numeric_limits<real>::min()});
+  seppo::tape().backward(seppo::relu(x), std::vector<real>{3, 5, 7});
   BOOST_CHECK(x.grad()[0] == 0 && x.grad()[1] == 0 && x.grad()[2] == 7);
 }
 
 // Equal operands share; abs has slope 0 at 0; clamp has slope 1 at its limits; sqrt is infinitely steep at 0.
 BOOST_AUTO_TEST_CASE(other_kinks_have_the_documented_gradient) {
-  const auto slopes = [](std::vector<double> values, const auto& op) {
+  const auto slopes = [](std::vector<real> values, const auto& op) {
     seppo::tape().clear();
     const Tensor x = seppo::variable({static_cast<int>(values.size())}, values);
-    seppo::tape().backward(op(x), std::vector<double>(values.size(), 3.0));
-    return std::vector<double>(x.grad().begin(), x.grad().end());
+    seppo::tape().backward(op(x), std::vector<real>(values.size(), 3));
+    return std::vector<real>(x.grad().begin(), x.grad().end());
   };
-  using Values = std::vector<double>;
-  const double infinity = std::numeric_limits<double>::infinity();
-  BOOST_CHECK((slopes({1, 2, 3}, [](const Tensor& x) { return seppo::maximum(x, 2); }) == Values{0, 1.5, 3}));
-  BOOST_CHECK((slopes({1, 2, 3}, [](const Tensor& x) { return seppo::minimum(2, x); }) == Values{3, 1.5, 0}));
+  using Values = std::vector<real>;
+  const real infinity = std::numeric_limits<real>::infinity();
+  BOOST_CHECK((slopes({1, 2, 3}, [](const Tensor& x) { return seppo::maximum(x, 2); }) == Values{0, real{1.5}, 3}));
+  BOOST_CHECK((slopes({1, 2, 3}, [](const Tensor& x) { return seppo::minimum(2, x); }) == Values{3, real{1.5}, 0}));
   BOOST_CHECK((slopes({-2, 0, 2}, [](const Tensor& x) { return seppo::abs(x); }) == Values{-3, 0, 3}));
   BOOST_CHECK((slopes({0, 1, 2, 3}, [](const Tensor& x) { return seppo::clamp(x, 1, 2); }) == Values{0, 3, 3, 0}));
   BOOST_CHECK((slopes({5, 1}, [](const Tensor& x) { return seppo::clamp(x, 3, 2); }) == Values{0, 0}));
-  BOOST_CHECK((slopes({0, 4}, [](const Tensor& x) { return seppo::sqrt(x); }) == Values{infinity, 0.75}));
+  BOOST_CHECK((slopes({0, 4}, [](const Tensor& x) { return seppo::sqrt(x); }) == Values{infinity, real{0.75}}));
   BOOST_CHECK((slopes({0, 2}, [](const Tensor& x) { return seppo::pow(x, 0); }) == Values{0, 0}));
   BOOST_CHECK((slopes({0, 2}, [](const Tensor& x) {
-                 return seppo::pow(x, seppo::tensor({2}, {0.0, 1.0}));
+                 return seppo::pow(x, seppo::tensor({2}, {0, 1}));
                }) == Values{0, 3}));
   // where: no NaN from the side that is not chosen
   BOOST_CHECK((slopes({-1, 4}, [](const Tensor& x) {
                  return seppo::where(seppo::gt(x, 0), seppo::sqrt(seppo::where(seppo::gt(x, 0), x, 1)), 0);
-               }) == Values{0, 0.75}));
+               }) == Values{0, real{0.75}}));
 }
 
 BOOST_AUTO_TEST_CASE(a_value_used_many_times_adds_up) {
@@ -318,18 +319,18 @@ BOOST_AUTO_TEST_CASE(dropout_backward_uses_the_forward_mask) {
   for (const double p : {0.0, 0.1, 0.5, 0.9, 1.0}) {
     t.clear();
     t.random = {7, 3, 11, 0};
-    const std::vector<double> ones(1000, 1.0);
+    const std::vector<real> ones(1000, 1);
     const Tensor x = seppo::variable({1000}, ones);
     const Tensor y = seppo::dropout(x, p);
-    std::vector<double> cotangent;
+    std::vector<real> cotangent;
     seppo::RandomStream random(1, seppo::Purpose::test);
-    for (int i = 0; i < 1000; ++i) cotangent.push_back(random.normal());
+    for (int i = 0; i < 1000; ++i) cotangent.push_back(static_cast<real>(random.normal()));
     t.backward(y, cotangent);
     for (std::size_t i = 0; i < 1000; ++i) {
-      BOOST_CHECK(y.values()[i] == 0 || std::abs(y.values()[i] - 1 / (1 - p)) < 1e-12);
-      BOOST_CHECK_SMALL(x.grad()[i] - cotangent[i] * y.values()[i], 1e-12);
+      BOOST_CHECK(y.values()[i] == 0 || std::abs(double{y.values()[i]} - 1 / (1 - p)) < within(1e-12));
+      BOOST_CHECK_SMALL(double{x.grad()[i] - cotangent[i] * y.values()[i]}, within(1e-12));
     }
-    if (p == 1) BOOST_CHECK(std::all_of(y.values().begin(), y.values().end(), [](double v) { return v == 0; }));
+    if (p == 1) BOOST_CHECK(std::all_of(y.values().begin(), y.values().end(), [](real v) { return v == 0; }));
   }
   t.clear();
 }
@@ -343,7 +344,7 @@ BOOST_AUTO_TEST_CASE(dropout_of_a_linear_layer_is_right_on_average) {
   for (int step = 0; step < kMasks; ++step) {
     t.clear();
     t.random = {3, static_cast<std::uint32_t>(step), 0, 0};
-    const double y = seppo::sum(seppo::dropout(seppo::tensor({4}, x), 0.3) * seppo::tensor({4}, w)).item();
+    const double y{seppo::sum(seppo::dropout(seppo::tensor({4}, reals(x)), 0.3) * seppo::tensor({4}, reals(w))).item()};
     total += y;
     squares += y * y;
   }

@@ -10,7 +10,7 @@ namespace ref = test::reference;
 
 namespace {
 
-bool same(std::span<const double> a, std::span<const double> b) {
+bool same(std::span<const seppo::real> a, std::span<const seppo::real> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
@@ -76,12 +76,12 @@ BOOST_AUTO_TEST_CASE(compound_assignment_makes_a_new_tensor) {
   y *= y;         // 4 x^2
   y -= 2;         // 4 x^2 - 2
   (y /= x) += 1;  // 4 x - 2 / x + 1
-  BOOST_CHECK(same(x.values(), std::vector<double>{3, 5}));
-  BOOST_CHECK_CLOSE(y.at(0), 12 - 2.0 / 3 + 1, 1e-12);
-  BOOST_CHECK_CLOSE(y.at(1), 20 - 2.0 / 5 + 1, 1e-12);
+  BOOST_CHECK(same(x.values(), std::vector<seppo::real>{3, 5}));
+  BOOST_CHECK_CLOSE(double{y.at(0)}, 12 - 2.0 / 3 + 1, within(1e-12));
+  BOOST_CHECK_CLOSE(double{y.at(1)}, 20 - 2.0 / 5 + 1, within(1e-12));
   seppo::backward(seppo::sum(y));
-  BOOST_CHECK_CLOSE(x.grad()[0], 4 + 2.0 / 9, 1e-12);
-  BOOST_CHECK_CLOSE(x.grad()[1], 4 + 2.0 / 25, 1e-12);
+  BOOST_CHECK_CLOSE(double{x.grad()[0]}, 4 + 2.0 / 9, within(1e-12));
+  BOOST_CHECK_CLOSE(double{x.grad()[1]}, 4 + 2.0 / 25, within(1e-12));
 }
 
 // ---- six axes ------------------------------------------------------------------------------------

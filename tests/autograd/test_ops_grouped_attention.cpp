@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(an_added_bias) {
   check_op(
       "bias of -inf", b.shapes(),
       [&](Inputs x) {
-        return call(x, b, {.bias = seppo::tensor({5, 5}, forbidden)});
+        return call(x, b, {.bias = seppo::tensor({5, 5}, reals(forbidden))});
       },
       [&](const auto& x) {
         return naive(x, b, kNothing,
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(an_added_bias) {
 
 BOOST_AUTO_TEST_CASE(alibi_lowers_scores_by_the_distance) {
   const Batch b{kQueries, kKeys, 4, 2, 2, 2};
-  const std::vector<double> slopes{0.5, 0.25, 2, 1};
+  const std::vector<real> slopes{real{0.5}, real{0.25}, 2, 1};
   const std::vector<int> positions{7, 0, 2, 5, 1, 2, 3, 4, 5};
   for (const bool given : {false, true})
     check_op(
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(alibi_lowers_scores_by_the_distance) {
               [&](const auto&, int s, int h, int i, int j) {
                 const int at = given ? positions[static_cast<std::size_t>(kQueries[static_cast<std::size_t>(s)] + i)]
                                      : i + b.keys(s) - b.queries(s);
-                return -slopes[static_cast<std::size_t>(h)] * std::abs(at - j);
+                return -double{slopes[static_cast<std::size_t>(h)]} * std::abs(at - j);
               },
               kAll);
         });
@@ -158,15 +158,16 @@ BOOST_AUTO_TEST_CASE(long_sequences_equal_repeated_heads) {
   const std::vector<int> rows{0, 300, 410};
   const int heads = 4, kv_heads = 2, width = 4, v_width = 6;
   const auto variable = [&](int r, int c, std::uint64_t seed) {
-    return seppo::variable({r, c}, normal_values(static_cast<std::size_t>(r * c), seed));
+    return seppo::variable({r, c}, reals(normal_values(static_cast<std::size_t>(r * c), seed)));
   };
   seppo::tape().clear();
   const Tensor q = variable(410, heads * width, 1), k = variable(410, kv_heads * width, 2),
                v = variable(410, kv_heads * v_width, 3), bias = variable(300, 300, 4);
-  const std::vector<double> slopes{1, 0.5, 0.1, 0.01}, cotangent = normal_values(410 * heads * v_width, 5);
+  const std::vector<real> slopes = reals(std::vector{1.0, 0.5, 0.1, 0.01});
+  const std::vector<double> cotangent = normal_values(410 * heads * v_width, 5);
   const auto gradients = [&](const Tensor& y) {
     std::vector<std::vector<double>> all{{y.values().begin(), y.values().end()}};
-    seppo::tape().backward(y, cotangent);
+    seppo::tape().backward(y, reals(cotangent));
     for (const Tensor& x : {q, k, v, bias}) {
       all.emplace_back(x.grad().begin(), x.grad().end());
       for (std::size_t i = 0; i < x.numel(); ++i) seppo::grad_of(x)[i] = 0;
@@ -190,7 +191,7 @@ BOOST_AUTO_TEST_CASE(long_sequences_equal_repeated_heads) {
       };
       Tensor scores = seppo::scale(seppo::matmul(part(q, h, width), seppo::transpose(part(k, h / 2, width))), 0.5);
       scores = scores + seppo::slice(seppo::slice(bias, 0, 0, n), 1, 0, n);
-      scores = scores - seppo::scale(seppo::tensor({n, n}, distances), slopes[static_cast<std::size_t>(h)]);
+      scores = scores - seppo::scale(seppo::tensor({n, n}, reals(distances)), slopes[static_cast<std::size_t>(h)]);
       outputs.push_back(seppo::matmul(seppo::softmax(scores, seppo::Mask::causal()), part(v, h / 2, v_width)));
     }
     sequences.push_back(seppo::concat(outputs, 1));
@@ -212,10 +213,10 @@ BOOST_AUTO_TEST_CASE(threads_change_no_byte) {
       seppo::tape().clear();
       std::vector<Tensor> x;
       for (const Shape& shape : b.shapes())
-        x.push_back(seppo::variable(shape, normal_values(static_cast<std::size_t>(shape.numel()), 7)));
+        x.push_back(seppo::variable(shape, reals(normal_values(static_cast<std::size_t>(shape.numel()), 7))));
       const Tensor y = call(x, b, {seppo::Mask::causal()});
       results.emplace_back(y.values().begin(), y.values().end());
-      seppo::tape().backward(y, normal_values(y.numel(), 8));
+      seppo::tape().backward(y, reals(normal_values(y.numel(), 8)));
       for (const Tensor& input : x)
         results.back().insert(results.back().end(), input.grad().begin(), input.grad().end());
       BOOST_CHECK(results.back() == results.front());
@@ -231,9 +232,9 @@ BOOST_AUTO_TEST_CASE(the_observer_sees_the_weights) {
   seppo::tape().clear();
   std::vector<Tensor> x;
   for (const Shape& shape : b.shapes())
-    x.push_back(seppo::tensor(shape, normal_values(static_cast<std::size_t>(shape.numel()), 1)));
-  const Tensor bias = seppo::tensor({4, 3, 5}, normal_values(60, 2));
-  const std::vector<double> slopes{1, 0.5, 0.25, 2};
+    x.push_back(seppo::tensor(shape, reals(normal_values(static_cast<std::size_t>(shape.numel()), 1))));
+  const Tensor bias = seppo::tensor({4, 3, 5}, reals(normal_values(60, 2)));
+  const std::vector<real> slopes{1, real{0.5}, real{0.25}, 2};
   seppo::AttentionRecorder recorder;
   const seppo::Observe scope(recorder);
   const Tensor y = call(x, b, {.mask = seppo::Mask::causal(), .bias = bias, .slopes = slopes});
@@ -245,11 +246,11 @@ BOOST_AUTO_TEST_CASE(the_observer_sees_the_weights) {
         for (int c = 0; c < 3; ++c) {
           double out = 0;
           for (int j = 0; j < b.keys(s); ++j)
-            out += map.weights[static_cast<std::size_t>(((s * 4 + h) * 3 + i) * 5 + j)] *
-                   x[2].values()[static_cast<std::size_t>((b.k_rows[static_cast<std::size_t>(s)] + j) * 6 + h / 2 * 3 +
-                                                          c)];
+            out += double{map.weights[static_cast<std::size_t>(((s * 4 + h) * 3 + i) * 5 + j)] *
+                          x[2].values()[static_cast<std::size_t>((b.k_rows[static_cast<std::size_t>(s)] + j) * 6 +
+                                                                 h / 2 * 3 + c)]};
           const int row = b.q_rows[static_cast<std::size_t>(s)] + i;
-          BOOST_CHECK_SMALL(out - y.values()[static_cast<std::size_t>(row * 12 + h * 3 + c)], 1e-12);
+          BOOST_CHECK_SMALL(out - double{y.values()[static_cast<std::size_t>(row * 12 + h * 3 + c)]}, within(1e-12));
         }
 }
 
@@ -298,7 +299,7 @@ BOOST_AUTO_TEST_CASE(bad_arguments_are_refused) {
   const auto attend = [&](int k, int v, const seppo::AttentionOptions& options) {
     return seppo::attention(x(3, 8), x(3, k), x(3, v), 4, rows, rows, options);
   };
-  const std::vector<double> slopes{1, 1};
+  const std::vector<real> slopes{1, 1};
   BOOST_CHECK_NO_THROW(attend(4, 6, {}));
   BOOST_CHECK_THROW(attend(3, 8, {}), seppo::ShapeError);  // not heads of width 2
   BOOST_CHECK_THROW(attend(6, 6, {}), seppo::ShapeError);  // 3 do not divide 4

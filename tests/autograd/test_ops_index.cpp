@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(the_padding_row_of_an_embedding_gets_no_gradient) {
   const std::vector<int> ids{0, 1, 0, 2};
   const Tensor y = seppo::embedding(table, ids, {.padding_idx = 0});
   BOOST_CHECK_EQUAL(y.values()[0], 1);  // its values are the table's
-  seppo::tape().backward(y, std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8});
+  seppo::tape().backward(y, std::vector<real>{1, 2, 3, 4, 5, 6, 7, 8});
   const std::vector<double> expected{0, 0, 3, 4, 7, 8};
   BOOST_CHECK(std::equal(expected.begin(), expected.end(), table.grad().begin()));
 }

@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(nll_loss) {
 
 BOOST_AUTO_TEST_CASE(nll_of_log_softmax_is_cross_entropy) {
   seppo::tape().clear();
-  const Tensor x = seppo::tensor({2, 3}, {0.3, -1, 2, 0.1, 0.2, 5});
+  const Tensor x = seppo::tensor({2, 3}, reals(std::vector{0.3, -1.0, 2.0, 0.1, 0.2, 5.0}));
   const std::vector<int> targets{2, 0};
   BOOST_CHECK_CLOSE(seppo::nll_loss(seppo::log_softmax(x), targets).item(), seppo::cross_entropy(x, targets).item(),
                     1e-12);
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(weighted_classes) {
               check_op(
                   is_logits ? "cross_entropy" : "nll_loss", {shape},
                   [&](Inputs x) {
-                    const Tensor weight = weighted ? seppo::tensor({4}, w) : Tensor();
+                    const Tensor weight = weighted ? seppo::tensor({4}, reals(w)) : Tensor();
                     if (!is_logits) return seppo::nll_loss(x[0], targets, {ignored, reduction, weight});
                     return seppo::cross_entropy(x[0], targets, {smoothing, ignored, reduction, weight});
                   },
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(weighted_classes) {
 
 BOOST_AUTO_TEST_CASE(weights_get_no_gradient_and_rows_of_weight_0_do_not_count) {
   seppo::tape().clear();
-  const double infinity = std::numeric_limits<double>::infinity();
+  const real infinity = std::numeric_limits<real>::infinity();
   const Tensor weight = seppo::variable({2}, {0, 3}), x = seppo::variable({2, 2}, {-infinity, 1, 2, 2});
   for (const double smoothing : {0.0, 0.5}) {
     const Tensor loss = seppo::cross_entropy(seppo::slice(x, 0, 1, 2), {1}, {smoothing, -1, Reduction::mean, weight}) +
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(weights_get_no_gradient_and_rows_of_weight_0_do_not_count) 
     seppo::backward(loss);
     BOOST_CHECK_THROW(weight.grad(), seppo::StateError);
     const Tensor counted = seppo::cross_entropy(x, {0, 1}, {.weight = weight});
-    BOOST_CHECK_CLOSE(counted.item(), std::log(2), 1e-12);
+    BOOST_CHECK_CLOSE(double{counted.item()}, std::log(2), within(1e-12));
   }
   BOOST_CHECK_EQUAL(seppo::cross_entropy(x, {0, 0}, {.weight = weight}).item(), 0);
 }
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(cross_entropy_with_probabilities) {
                 return seppo::cross_entropy(x[0], x[1],
                                             {.label_smoothing = smoothing,
                                              .reduction = reduction,
-                                             .weight = weighted ? seppo::tensor({4}, w) : Tensor()});
+                                             .weight = weighted ? seppo::tensor({4}, reals(w)) : Tensor()});
               },
               [&](const auto& x) {
                 return reduced(row_losses(x[0], w, true,
@@ -156,9 +156,9 @@ BOOST_AUTO_TEST_CASE(cross_entropy_with_probabilities) {
               });
         }
   seppo::tape().clear();  // of one-hot rows it is that of their classes
-  const Tensor x = seppo::tensor({2, 3}, {0.3, -1, 2, 0.1, 0.2, 5});
+  const Tensor x = seppo::tensor({2, 3}, reals(std::vector{0.3, -1.0, 2.0, 0.1, 0.2, 5.0}));
   BOOST_CHECK_CLOSE(seppo::cross_entropy(x, seppo::one_hot({2, 0}, 3)).item(), seppo::cross_entropy(x, {2, 0}).item(),
-                    1e-12);
+                    real(within(1e-12)));
 }
 
 BOOST_AUTO_TEST_CASE(mse_loss) {
@@ -203,8 +203,8 @@ BOOST_AUTO_TEST_CASE(binary_cross_entropy_with_logits) {
             [&](Inputs x) {
               const Shape one = shape.rank() == 0 ? shape : Shape{n};
               seppo::BinaryCrossEntropyOptions options{.reduction = reduction};
-              if (weights & 1) options.weight = seppo::tensor(one, weight);
-              if (weights & 2) options.pos_weight = seppo::tensor(one, positive);
+              if (weights & 1) options.weight = seppo::tensor(one, reals(weight));
+              if (weights & 2) options.pos_weight = seppo::tensor(one, reals(positive));
               return seppo::binary_cross_entropy_with_logits(x[0], x[1], options);
             },
             [&](const auto& x) {
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(binary_cross_entropy_with_logits) {
   const Tensor loss = seppo::binary_cross_entropy_with_logits(x, seppo::tensor({2}, {0, 1}));
   BOOST_CHECK_EQUAL(loss.item(), 1000);
   seppo::tape().backward(loss);
-  BOOST_CHECK(x.grad()[0] == 0.5 && x.grad()[1] == -0.5);
+  BOOST_CHECK(x.grad()[0] == real{0.5} && x.grad()[1] == real{-0.5});
   const Tensor weighted =
       seppo::binary_cross_entropy_with_logits(x, seppo::tensor({2}, {0, 1}), {.pos_weight = seppo::full({2}, 3)});
   BOOST_CHECK_EQUAL(weighted.item(), (1000 + 3 * 1000) / 2);
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(batch_norm) {
     for (const bool running : {false, true})
       for (const double momentum : {0.0, 0.1}) {
         const auto op = [&](Inputs x) {
-          return seppo::batch_norm(x[0], x[1], x[2], seppo::tensor({n}, mean), seppo::tensor({n}, var),
+          return seppo::batch_norm(x[0], x[1], x[2], seppo::tensor({n}, reals(mean)), seppo::tensor({n}, reals(var)),
                                    {.momentum = momentum, .eps = 0.01, .use_running_statistics = running});
         };
         const auto reference = [&](const auto& x) {
@@ -319,13 +319,14 @@ BOOST_AUTO_TEST_CASE(batch_norm_keeps_running_statistics) {
   const Tensor x = seppo::tensor({3, 2}, {1, 10, 2, 20, 6, 30});  // means 3 and 20, unbiased variances 7 and 100
   const Tensor one = seppo::ones({2}), zero = seppo::zeros({2});
   seppo::batch_norm(x, one, zero, mean, var, {.momentum = 0.25});
-  BOOST_CHECK_CLOSE(mean.values()[0], 0.75 * 1 + 0.25 * 3, 1e-12);
-  BOOST_CHECK_CLOSE(mean.values()[1], 0.75 * 1 + 0.25 * 20, 1e-12);
-  BOOST_CHECK_CLOSE(var.values()[0], 0.75 * 2 + 0.25 * 7, 1e-12);
-  BOOST_CHECK_CLOSE(var.values()[1], 0.75 * 2 + 0.25 * 100, 1e-12);
+  BOOST_CHECK_CLOSE(double{mean.values()[0]}, 0.75 * 1 + 0.25 * 3, within(1e-12));
+  BOOST_CHECK_CLOSE(double{mean.values()[1]}, 0.75 * 1 + 0.25 * 20, within(1e-12));
+  BOOST_CHECK_CLOSE(double{var.values()[0]}, 0.75 * 2 + 0.25 * 7, within(1e-12));
+  BOOST_CHECK_CLOSE(double{var.values()[1]}, 0.75 * 2 + 0.25 * 100, within(1e-12));
   const seppo::UseMode eval(seppo::Mode::eval);
-  const std::vector<double> before(mean.values().begin(), mean.values().end());
+  const std::vector<real> before(mean.values().begin(), mean.values().end());
   const Tensor y = seppo::batch_norm(x, one, zero, mean, var);
   BOOST_CHECK(std::equal(before.begin(), before.end(), mean.values().begin()));
-  BOOST_CHECK_CLOSE(y.values()[0], (1 - before[0]) / std::sqrt(var.values()[0] + 1e-5), 1e-10);
+  BOOST_CHECK_CLOSE(double{y.values()[0]}, (1 - double{before[0]}) / std::sqrt(double{var.values()[0]} + 1e-5),
+                    within(1e-10));
 }

@@ -69,6 +69,11 @@ void check_gemm(seppo::Trans trans_a, seppo::Trans trans_b, std::size_t m, std::
 }  // namespace
 
 // Sizes on both sides of every limit in gemm.cpp and the files behind it: few rows, blocks, panels, OpenBLAS.
+// one_build: autograd/blas/openblas.cpp gemm
+// one_build: autograd/blas/small_gemm.cpp transpose_rows Transpose
+// one_build: autograd/core/simd-inl.h transpose_quads
+// one_build: autograd/blas/amx.h is_available
+// one_build: autograd/blas/amx.cpp amx
 BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
   using enum seppo::Trans;
   for (const auto trans_a : {no, yes})

@@ -98,6 +98,7 @@ BOOST_AUTO_TEST_CASE(dropout_keeps_the_stated_share_and_mean) {
 }
 
 // The vectorised masks are those of the scalar Philox.
+// one_build: autograd/kernels/dropout-inl.h multiply_low store_interleaved
 BOOST_AUTO_TEST_CASE(dropout_masks_are_philox) {
   Tape& t = tape();
   t.clear();

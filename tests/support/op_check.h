@@ -1,11 +1,12 @@
-// check_op: everything that must hold of an op, on generated inputs in double precision.
+// check_op: everything that must hold of an op, on generated inputs, in the precision of the library it is linked with.
 //
-// - values agree with the naive reference to 1e-12;
+// - values agree with the naive reference, which is in double precision, to 1e-12 or, in single precision, some units
+//   in the last place of the largest value;
 // - for every non-empty subset of inputs that require gradients, and a random cotangent, gradients agree
-//   with the complex step of the reference to 1e-12 max(|g|, 1e-3 max |g|);
+//   with the complex step of the reference to 1e-12 max(|g|, 1e-3 max |g|), or as above;
 // - backward is repeatable to the bit, accumulates, is linear in the cotangent, gives exact zeros
 //   for a zero cotangent, and leaves the inputs unchanged;
-// - the public gradient_check passes: finite differences, with their error falling as it must;
+// - the public gradient_check passes, in double precision: finite differences, with their error falling as it must;
 // - nothing is recorded in eval mode.
 #pragma once
 
@@ -30,19 +31,34 @@
 
 namespace test {
 
+using seppo::real;
 using seppo::Shape;
 using seppo::Tensor;
+constexpr bool kIsDouble = sizeof(real) == sizeof(double);
 using Inputs = std::span<const Tensor>;
 
 template <class T>
 using Arrays = std::vector<Nd<T>>;
 
+// Numbers as the library has them; and rounded to those.
+template <class Numbers>
+std::vector<real> reals(const Numbers& values) {
+  std::vector<real> result;
+  for (const auto v : values) result.push_back(static_cast<real>(v));
+  return result;
+}
+inline double rounded(double value) { return double{static_cast<real>(value)}; }
+
 inline std::vector<int> sizes_of(const Shape& shape) { return {shape.sizes().begin(), shape.sizes().end()}; }
+
+// What single precision may be off by where double precision may by this much.
+constexpr double kSinglePrecision = 3e6;
+constexpr double within(double tolerance) { return kIsDouble ? tolerance : tolerance * kSinglePrecision; }
 
 struct OpCheckOptions {
   double low = 0, high = 0;  // inputs uniform in [low, high]; N(0, 1) when equal
   std::uint64_t seed = 1;
-  double tolerance = 1e-12;
+  double tolerance = 1e-12;    // in double precision; within(tolerance) in single precision
   bool by_differences = true;  // false at kinks
   bool in_eval_mode = true;    // check the values there too
 };
@@ -69,16 +85,20 @@ inline Shape random_operand(seppo::RandomStream& random, const Shape& shape) {
   return Shape(std::span<const int>(sizes));
 }
 
-inline void check_close(std::span<const double> actual, const std::vector<double>& expected, double tolerance,
-                        const std::string& what) {
+template <class Numbers>
+void check_close(const Numbers& actual, const std::vector<double>& expected, double tolerance,
+                 const std::string& what) {
   BOOST_REQUIRE_MESSAGE(actual.size() == expected.size(),
                         what << ": sizes " << actual.size() << " and " << expected.size());
   double largest = 0;
   for (const double e : expected) largest = std::max(largest, std::abs(e));
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    // Inputs and cotangents are of order 1: where everything cancels to zero, 1e-14 of rounding remains.
-    const double scale = std::max({std::abs(expected[i]), 1e-3 * largest, 1e-2});
-    BOOST_CHECK_MESSAGE(std::abs(actual[i] - expected[i]) <= tolerance * scale,
+    // Inputs and cotangents are of order 1: where everything cancels to zero, 1e-14 of rounding remains. In single
+    // precision terms of order 1 leave an error of their own size in every sum.
+    const double scale = kIsDouble ? std::max({std::abs(expected[i]), 1e-3 * largest, 1e-2})
+                                   : std::max({std::abs(expected[i]), 0.1 * largest, 0.3});
+    const double error = std::abs(static_cast<double>(actual[i]) - expected[i]);
+    BOOST_CHECK_MESSAGE(error <= within(tolerance) * scale,
                         what << "[" << i << "]: " << actual[i] << ", expected " << expected[i]);
   }
 }
@@ -86,6 +106,7 @@ inline void check_close(std::span<const double> actual, const std::vector<double
 // Finite differences of cotangent . op(x) at x.
 using Op = std::function<Tensor(Inputs)>;
 
+#ifdef SEPPO_FLOAT64
 inline void check_by_differences(const std::string& title, const Arrays<double>& x, const std::vector<Shape>& shapes,
                                  const std::vector<double>& cotangent, const Op& op) {
   seppo::Parameters parameters(0);
@@ -101,12 +122,16 @@ inline void check_by_differences(const std::string& title, const Arrays<double>&
   });
   BOOST_CHECK_MESSAGE(report.passed, title << "\n" << report.text);
 }
+#else
+inline void check_by_differences(const std::string&, const Arrays<double>&, const std::vector<Shape>&,
+                                 const std::vector<double>&, const Op&) {}
+#endif
 
 // Fills the memory that a cleared tape will hand out next with NaN: what reads it before writing shows.
 inline void soil(seppo::Tape& tape) {
   const seppo::TapeMark mark;
   const Tensor dirt = tape.create({1 << 14});
-  std::fill_n(dirt.data(), dirt.numel(), std::numeric_limits<double>::quiet_NaN());
+  std::fill_n(dirt.data(), dirt.numel(), std::numeric_limits<real>::quiet_NaN());
 }
 
 // A reference for both scalars: a function that maps Arrays<T> to Nd<T>.
@@ -134,14 +159,14 @@ inline void check_op(const std::string& name, const std::vector<Shape>& shapes, 
   for (const Shape& shape : shapes) {
     title += " " + shape.str();
     x.emplace_back(sizes_of(shape));
-    for (double& v : x.back().v) v = draw();
+    for (double& v : x.back().v) v = rounded(draw());
     z.emplace_back(sizes_of(shape));
     std::copy(x.back().v.begin(), x.back().v.end(), z.back().v.begin());
   }
 
   const Nd<double> expected = reference(x);
   std::vector<double> cotangent(expected.v.size());
-  for (double& c : cotangent) c = random.normal();
+  for (double& c : cotangent) c = rounded(random.normal());
 
   // Gradients by complex step: d/dx_i of cotangent . f(x) = Im(cotangent . f(x + i h e_i)) / h.
   std::vector<std::vector<double>> gradients;
@@ -171,14 +196,15 @@ inline void check_op(const std::string& name, const std::vector<Shape>& shapes, 
       soil(tape);
       std::vector<Tensor> inputs;
       for (std::size_t i = 0; i < shapes.size(); ++i)
-        inputs.push_back(subset >> i & 1 ? seppo::variable(shapes[i], x[i].v) : seppo::tensor(shapes[i], x[i].v));
+        inputs.push_back(subset >> i & 1 ? seppo::variable(shapes[i], reals(x[i].v))
+                                         : seppo::tensor(shapes[i], reals(x[i].v)));
       const Tensor y = op(Inputs(inputs));
       BOOST_CHECK_MESSAGE(sizes_of(y.shape()) == expected.shape, what << ": shape " << y.shape().str());
       check_close(y.values(), expected.v, options.tolerance, what + " value");
       BOOST_CHECK_MESSAGE(y.requires_grad() == (subset != 0), what << ": requires_grad");
       std::vector<std::vector<double>> result;
       if (subset == 0) return result;
-      for (const auto& c : cotangents) tape.backward(y, c);
+      for (const auto& c : cotangents) tape.backward(y, reals(c));
       for (std::size_t i = 0; i < shapes.size(); ++i) {
         BOOST_CHECK_MESSAGE(std::equal(x[i].v.begin(), x[i].v.end(), inputs[i].values().begin()),
                             what << ": input " << i << " changed");
@@ -202,7 +228,7 @@ inline void check_op(const std::string& name, const std::vector<Shape>& shapes, 
         for (double& g : result) g *= factor;
         return result;
       };
-      check_close(times[i], multiplied(-2.5), 1e-12, what + " linearity");
+      check_close(times[i], multiplied(-2.5), 4e-12, what + " linearity");
       check_close(twice[i], multiplied(2), 1e-12, what + " accumulation");
       for (const double g : none[i]) BOOST_CHECK_MESSAGE(g == 0, what << ": zero cotangent");
     }
@@ -212,7 +238,7 @@ inline void check_op(const std::string& name, const std::vector<Shape>& shapes, 
   if (!options.in_eval_mode) return;
   const seppo::UseMode eval(seppo::Mode::eval);
   std::vector<Tensor> inputs;
-  for (std::size_t i = 0; i < shapes.size(); ++i) inputs.push_back(seppo::variable(shapes[i], x[i].v));
+  for (std::size_t i = 0; i < shapes.size(); ++i) inputs.push_back(seppo::variable(shapes[i], reals(x[i].v)));
   const Tensor y = op(Inputs(inputs));
   check_close(y.values(), expected.v, options.tolerance, title + " value in eval mode");
   BOOST_CHECK_MESSAGE(!y.requires_grad(), title << ": recorded in eval mode");
