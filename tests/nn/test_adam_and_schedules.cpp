@@ -1,0 +1,138 @@
+// Adam over gradients of all sizes and blocks of all lengths, and learning rates at their corners, by their formulas.
+#define BOOST_TEST_MODULE adam_and_schedules
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/train/trainer.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <vector>
+
+using namespace seppo;
+
+// Gradients from 1e-9 to 1, for which an epsilon of 1e-8 matters more or less; lengths that fill the vectors or do not,
+// and one that several threads share. Moments are weighted means over all steps, which need no correction.
+BOOST_AUTO_TEST_CASE(adam_of_small_and_large_gradients) {
+  constexpr double kLr = 0.01;
+  const double tolerance = 40 * double{std::numeric_limits<real>::epsilon()};  // of a move by the learning rate
+  for (const int size : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 40'000})
+    for (const bool is_decoupled : {true, false})
+      for (const double eps : {1e-8, 1e-3}) {
+        const AdamConfig c{.betas = {0.9, 0.99}, .eps = eps, .weight_decay = 0.2, .decoupled = is_decoupled};
+        set_num_threads(size > 1000 ? 3 : 1);
+        Parameters parameters(1);
+        const Tensor w = parameters.root().parameter("w", {size}, init_normal(1), /*decay=*/true);
+        Adam adam(parameters, c);
+        const auto n = static_cast<std::size_t>(size);
+        std::vector<std::vector<double>> past;
+        for (int step = 1; step <= 3; ++step) {
+          RandomStream random(3, Purpose::test, static_cast<std::uint32_t>(step));
+          const double scale = 1.0 / 3;
+          std::vector<double> before(n), seen(n);
+          for (std::size_t i = 0; i < n; ++i) {
+            // Decades by position, so that steps have like gradients.
+            const double g = std::pow(10, -9.0 * static_cast<double>(i % 19) / 18) * (0.5 + random.uniform());
+            parameters.gradients()[i] = static_cast<real>(random.below(4) == 0 ? -g : g);
+            before[i] = static_cast<double>(w.values()[i]);
+            seen[i] = scale * static_cast<double>(parameters.gradients()[i]) + (is_decoupled ? 0 : 0.2 * before[i]);
+          }
+          past.push_back(seen);
+          adam.step(kLr, scale);
+          for (std::size_t i = 0; i < n; ++i) {
+            double m = 0, v = 0, m_weights = 0, v_weights = 0;
+            for (std::size_t k = 0; k < past.size(); ++k) {
+              const double age = static_cast<double>(past.size() - 1 - k);
+              m += std::pow(0.9, age) * past[k][i], m_weights += std::pow(0.9, age);
+              v += std::pow(0.99, age) * past[k][i] * past[k][i], v_weights += std::pow(0.99, age);
+            }
+            const double move = m / m_weights / (std::sqrt(v / v_weights) + eps);
+            const double expected = before[i] - kLr * (move + (is_decoupled ? 0.2 * before[i] : 0));
+            // The parameter is rounded to its own last place, the move to that of the learning rate.
+            const double allowed = tolerance * kLr + double{std::numeric_limits<real>::epsilon()} * std::abs(expected);
+            const double found = static_cast<double>(w.values()[i]);
+            BOOST_CHECK_MESSAGE(std::abs(found - expected) <= allowed,
+                                "size " << size << " [" << i << "], step " << step << ", eps " << eps << ": " << found
+                                        << ", expected " << expected << ", off by " << found - expected);
+            BOOST_CHECK_EQUAL(parameters.gradients()[i], 0);
+          }
+        }
+        set_num_threads(1);
+      }
+}
+
+// All options away from their defaults; before, at and after each corner.
+BOOST_AUTO_TEST_CASE(learning_rates_at_every_corner) {
+  const double lr = 0.3, low = 0.02, pi = std::numbers::pi;
+  const auto check = [&](ScheduleKind kind, std::int64_t warmup, std::int64_t steps,
+                         const std::vector<std::pair<std::int64_t, double>>& points) {
+    const Schedule schedule{kind, lr, low, warmup, steps};
+    for (const auto& [step, expected] : points)
+      BOOST_CHECK_MESSAGE(std::abs(schedule(step) - expected) <= 1e-14,
+                          enum_names(kind)[static_cast<std::size_t>(kind)]
+                              << ", warm-up " << warmup << ", steps " << steps << ", at " << step << ": "
+                              << schedule(step) << ", expected " << expected);
+  };
+  using enum ScheduleKind;
+  const double rising = lr / 7;
+  check(constant, 7, 19, {{0, 0}, {1, rising}, {6, 6 * rising}, {7, lr}, {8, lr}, {18, lr}, {19, lr}, {10'000, lr}});
+  check(linear, 7, 19,
+        {{0, 0},
+         {1, rising},
+         {6, 6 * rising},
+         {7, lr},
+         {8, low + (lr - low) * 11 / 12},
+         {13, (lr + low) / 2},
+         {18, low + (lr - low) / 12},
+         {19, low},
+         {20, low},
+         {10'000, low}});
+  check(cosine, 7, 19,
+        {{0, 0},
+         {1, rising},
+         {6, 6 * rising},
+         {7, lr},
+         {8, low + (lr - low) * (1 + std::cos(pi / 12)) / 2},
+         {13, (lr + low) / 2},
+         {18, low + (lr - low) * (1 - std::cos(pi / 12)) / 2},
+         {19, low},
+         {20, low},
+         {10'000, low}});
+  check(noam, 7, 19,
+        {{1, rising},
+         {6, 6 * rising},
+         {7, lr},
+         {8, lr * std::sqrt(7.0 / 8)},
+         {18, lr * std::sqrt(7.0 / 18)},
+         {19, lr * std::sqrt(7.0 / 19)},
+         {28, lr / 2},
+         {700, lr / 10}});  // min_lr and steps have no say
+  // Without warm-up, with one step of it, with one step in all.
+  for (const ScheduleKind kind : {constant, linear, cosine}) {
+    const double end = kind == constant ? lr : low, half = kind == constant ? lr : (lr + low) / 2;
+    check(kind, 0, 10, {{0, lr}, {5, half}, {10, end}, {11, end}});
+    check(kind, 1, 11, {{0, 0}, {1, lr}, {6, half}, {11, end}, {12, end}});
+    check(kind, 0, 1, {{0, lr}, {1, end}, {2, end}});
+    check(kind, 4, 5, {{3, lr * 3 / 4}, {4, lr}, {5, end}, {6, end}});
+  }
+  check(linear, 0, 10, {{1, lr - (lr - low) / 10}, {9, low + (lr - low) / 10}});
+  // Warm-up that takes all steps, or more: it is not cut short, and nothing falls.
+  for (const ScheduleKind kind : {constant, linear, cosine}) {
+    check(kind, 6, 6, {{1, lr / 6}, {5, lr * 5 / 6}, {6, lr}});
+    check(kind, 12, 6, {{1, lr / 12}, {6, lr / 2}});
+  }
+  check(noam, 1, 0, {{1, lr}, {4, lr / 2}, {100, lr / 10}});
+  BOOST_CHECK_THROW((Schedule{noam, lr, low, 0, 19}(1)), ArgumentError);
+}
+
+// The rule itself: lr d^-1/2 min(step^-1/2, step warmup^-3/2) with lr = 1 / sqrt(d warmup) (Vaswani et al. 2017, 5.3).
+BOOST_AUTO_TEST_CASE(noam_is_the_papers_rate) {
+  const double d = 512, warmup = 40;
+  const Schedule schedule{ScheduleKind::noam, 1 / std::sqrt(d * warmup), 0, 40, 0};
+  for (const std::int64_t step : {1, 2, 39, 40, 41, 1000}) {
+    const auto s = static_cast<double>(step);
+    BOOST_CHECK_CLOSE(schedule(step), std::min(1 / std::sqrt(s), s * std::pow(warmup, -1.5)) / std::sqrt(d), 1e-11);
+  }
+}
