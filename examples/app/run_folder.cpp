@@ -24,10 +24,12 @@ constexpr const char* kCheckpoints = "checkpoints";
 constexpr const char* kLast = "last";
 constexpr const char* kSetAside = "checkpoints/best.safetensors";
 
+// A new folder is on the disk before anything is written in it.
 const fs::path& made(const fs::path& folder) {
   std::error_code error;
-  fs::create_directories(folder, error);
+  const bool is_new = fs::create_directories(folder, error);
   check<FileError>(!error, printable_path(folder), ": cannot be made: ", error.message());
+  if (is_new && folder.has_parent_path()) seppo::File(folder.parent_path(), seppo::File::Open::folder).flush();
   return folder;
 }
 
@@ -125,12 +127,12 @@ std::vector<fs::path> RunFolder::last_models(std::size_t keep) const {
 
 void RunFolder::save_model(Write write, bool is_at_the_end) {
   const fs::path aside = folder_ / kSetAside;
-  std::error_code error;
-  if (is_at_the_end && fs::exists(model()) && !fs::exists(aside)) {
-    const fs::path copy = folder_ / kCheckpoints / "copy";
-    if (fs::copy_file(model(), copy, fs::copy_options::overwrite_existing, error)) fs::rename(copy, aside, error);
-    check<FileError>(!error, printable_path(aside), ": cannot be made: ", error.message());
-  }
+  if (is_at_the_end && fs::exists(model()) && !fs::exists(aside))
+    seppo::replace_atomically(aside, [&](seppo::File& copy) {
+      seppo::File best(model(), seppo::File::Open::reading);
+      std::vector<char> piece(std::size_t{1} << 20);
+      while (const std::size_t n = best.read_some(piece.data(), piece.size())) copy.write(piece.data(), n);
+    });
   write(model());
 }
 

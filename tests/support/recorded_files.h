@@ -1,0 +1,87 @@
+// Records what this process asks of its files, by path and in order: writes, fsync, renames and removals; and lets one
+// of them fail. For tests of a single source.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace test {
+
+struct FileEvent {
+  std::string what;  // write, fsync, rename, remove
+  std::filesystem::path path;
+  std::filesystem::path to = {};  // of a rename
+};
+
+namespace recorded {
+inline std::vector<FileEvent> events;
+inline bool is_recording = false;
+inline int fail_at = -1;  // the event with this index fails with EIO
+
+inline std::filesystem::path path_of(int fd) {
+  char link[32], path[4096];
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  const ssize_t n = ::readlink(link, path, sizeof path);
+  return n < 0 ? std::string() : std::string(path, static_cast<std::size_t>(n));
+}
+
+// Whether the call is to be made.
+inline bool note(FileEvent event) {
+  if (!is_recording) return true;
+  is_recording = false;  // the vector's memory is not of interest, nor would be what it might write
+  events.push_back(std::move(event));
+  is_recording = true;
+  if (static_cast<int>(events.size()) - 1 != fail_at) return true;
+  errno = EIO;
+  return false;
+}
+}  // namespace recorded
+
+template <class F>
+std::vector<FileEvent> record_files(const F& f, int fail_at = -1) {
+  recorded::events.clear();
+  recorded::fail_at = fail_at;
+  struct Scope {
+    Scope() { recorded::is_recording = true; }
+    ~Scope() { recorded::is_recording = false; }
+  };
+  const Scope scope;
+  f();
+  recorded::is_recording = false;
+  return recorded::events;
+}
+
+}  // namespace test
+
+// The C library's own names, which the program's definitions replace, for the C++ library too.
+extern "C" {
+ssize_t write(int fd, const void* data, size_t size) {
+  if (!test::recorded::note({"write", test::recorded::path_of(fd)})) return -1;
+  return ::syscall(SYS_write, fd, data, size);
+}
+int fsync(int fd) {
+  if (!test::recorded::note({"fsync", test::recorded::path_of(fd)})) return -1;
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
+int rename(const char* from, const char* to) noexcept {
+  if (!test::recorded::note({"rename", from, to})) return -1;
+  return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
+int unlink(const char* path) noexcept {
+  if (!test::recorded::note({"remove", path})) return -1;
+  return static_cast<int>(::syscall(SYS_unlinkat, AT_FDCWD, path, 0));
+}
+int remove(const char* path) noexcept {
+  if (!test::recorded::note({"remove", path})) return -1;
+  const auto removed = static_cast<int>(::syscall(SYS_unlinkat, AT_FDCWD, path, 0));
+  return removed != 0 && errno == EISDIR ? static_cast<int>(::syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR))
+                                         : removed;
+}
+}
