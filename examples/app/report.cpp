@@ -55,6 +55,13 @@ std::string command_text() {
   return text;
 }
 
+json numbers_of(const json& measures) {
+  json numbers = json::object();
+  for (const auto& [key, value] : measures.items())
+    if (value.is_number_float()) numbers[key] = value;
+  return numbers;
+}
+
 json to_json(const seppo::StepResult& r) { return {r.step, r.loss, r.accuracy, r.lr, r.gradient_norm}; }
 
 }  // namespace
@@ -67,16 +74,14 @@ void Report::add_step(const seppo::StepResult& step) {
 }
 
 void Report::add_evaluation(std::int64_t step, const json& measures) {
-  json line = {{"step", step}};
-  for (const auto& [key, value] : measures.items())
-    if (value.is_number_float()) line[key] = value;
-  evaluations_.push_back(line);
+  evaluations_.push_back(numbers_of(measures));
+  evaluations_.back()["step"] = step;
 }
 
-void Report::write(const std::vector<Sample>& samples, bool is_finished) const {
-  json data = {{"about", facts_.about},     {"model", facts_.model},      {"command", command_text()},
-               {"options", facts_.options}, {"finished", is_finished},    {"steps", steps_},
-               {"samples", json::array()},  {"evaluations", evaluations_}};
+void Report::write(const std::vector<Sample>& samples, const json& measures, bool is_finished) const {
+  json data = {{"about", facts_.about},     {"model", facts_.model},       {"command", command_text()},
+               {"options", facts_.options}, {"finished", is_finished},     {"steps", steps_},
+               {"samples", json::array()},  {"evaluations", evaluations_}, {"result", numbers_of(measures)}};
   if (steps_.empty() || steps_.back()[0] != last_.step) data["steps"].push_back(to_json(last_));
   for (const Sample& sample : samples) data["samples"].push_back(to_json(sample));
   const std::string title = escaped(facts_.title);

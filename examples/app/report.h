@@ -33,8 +33,9 @@ class Report {
   // Each number in `measures` becomes a curve.
   void add_evaluation(std::int64_t step, const nlohmann::json& measures);
 
-  // Replaces the page, whole or not at all. Throws seppo::FileError.
-  void write(const std::vector<Sample>& samples, bool is_finished) const;
+  // Replaces the page, whole or not at all. `measures` are those of the model that the samples are of. Throws
+  // seppo::FileError.
+  void write(const std::vector<Sample>& samples, const nlohmann::json& measures, bool is_finished) const;
 
  private:
   std::filesystem::path file_;

@@ -53,8 +53,7 @@ const short = v => Math.abs(v) >= 10000 || (v !== 0 && Math.abs(v) < 0.001) ? v.
 const about = data.about.split('\n').map((line, i, all) =>
   (i === 0 ? '' : line[0] === ' ' || all[i - 1][0] === ' ' ? '\n' : ' ') + line).join('');
 $('about').textContent = about + (data.finished ? '' : ' Training is still running; load the page again to see more.');
-const last = data.evaluations[data.evaluations.length - 1] || {};
-$('result').textContent = Object.keys(last).filter(key => key !== 'step').map(key => `${key} ${short(last[key])}`).join(', ');
+$('result').textContent = Object.entries(data.result).map(([key, value]) => `${key} ${short(value)}`).join(', ');
 $('model').textContent = data.model;
 $('command').textContent = data.command;
 $('options').textContent = JSON.stringify(data.options, null, 2);

@@ -227,7 +227,8 @@ void Training::evaluate_and_save() {
                       [&](const auto& file) { seppo::save_checkpoint(file, parameters_, {}); });
   save_checkpoint();
   if (is_best) save_model(false), kept_ = evaluation;
-  if (page_ && !is_over()) page_->write(task_.samples ? task_.samples() : std::vector<Sample>(), false);
+  if (page_ && !is_over())
+    page_->write(task_.samples ? task_.samples() : std::vector<Sample>(), evaluation.summary(), false);
 }
 
 void Training::save_checkpoint() {
@@ -268,7 +269,7 @@ Evaluation Training::finish() {
     kept_ = task_.evaluate();
   }
   metrics_->check();
-  if (page_) page_->write(task_.samples ? task_.samples() : std::vector<Sample>(), true);
+  if (page_) page_->write(task_.samples ? task_.samples() : std::vector<Sample>(), kept_->summary(), true);
   return *kept_;
 }
 

@@ -108,6 +108,8 @@ SHADES = "return [...document.querySelectorAll('#heat rect.w')].map(e => +e.getA
 READOUT = "return document.getElementById('weight').textContent"
 TICKS = """const f = [...document.querySelectorAll('#curves figure')].find(f => f.textContent.startsWith(arguments[0]));
   return [...f.querySelectorAll('.tick')].map(e => e.textContent)"""
+CURVES = """return [...document.querySelectorAll('#curves figure')].map(
+  f => [...f.querySelectorAll('polyline')].map(e => e.getAttribute('points')))"""
 FIGURES = "return [...document.querySelectorAll('#curves figure figcaption')].map(e => e.textContent)"
 
 
@@ -129,8 +131,10 @@ def check_readout(browser, cell, when):
     check(shown and abs(float(shown[1]) - weight) <= 0.0006, f"{when} the weight read out is '{text}', not {weight}")
 
 
-run("addsub", "train", "--max-steps", "60", "--d-model", "16", "--heads", "2", "--d-ff", "16", "--schedule", "const",
-    "--warmup-steps", "0", "--lr", "0.002", "--report", "--log-format", "none", "--out", "m")
+summary = json.loads(run(
+    "addsub", "train", "--epochs", "4", "--epoch-steps", "15", "--d-model", "16", "--heads", "2", "--d-ff", "16",
+    "--schedule", "const", "--warmup-steps", "0", "--lr", "0.002", "--eval-interval", "1", "--log-interval", "1", "--report",
+    "--log-format", "none", "--json", "--out", "m").splitlines()[-1])
 page = os.path.abspath("m/report.html")
 pages = [page]
 browser = Browser()
@@ -155,6 +159,31 @@ try:
     browser.run("drawCurves('decades', [{name: 'training', kind: 'a', points: [[1, 2], [2, 0.5], [3, 7.5e-8]]}])")
     check(browser.run(FIGURES)[-1] == "decades (log)\u25cf training 7.5e-8", "losses over decades are not on a log scale")
     check([float(t) for t in browser.run(TICKS, "decades")] == [1e-7, 1e-5, 1e-3, 1e-1], "ticks of a log scale are not powers of ten")
+    # Each figure: its caption has the last values, and its curves rise and fall as the values do.
+    columns = {"loss": ("loss", "val_loss"), "accuracy": ("accuracy", "val_token_accuracy"), "exact": (None, "val_exact"),
+               "exact not in train": (None, "val_exact_not_in_train"), "learning rate": ("lr", None),
+               "gradient norm": ("gradient_norm", None)}
+    captions = [caption for caption in captions if not caption.startswith("decades")]
+    titles = [re.match(r"[^\u25cf(]+", caption)[0].strip() for caption in captions]
+    check(sorted(titles) == sorted(columns), f"the figures are {titles}")
+    for title, caption, curves in zip(titles, captions, browser.run(CURVES)):
+        shown = re.findall(r"\u25cf (training|validation) ([-+\d.e]+)", caption)
+        keys = [key for key in columns.get(title, ()) if key]
+        check(len(shown) == len(keys) == len(curves), f"{title} has the curves {shown}")
+        for key, (_, text), points in zip(keys, shown, curves):
+            series = [(line["step"], line[key]) for line in metrics if key in line]
+            check(abs(float(text) - series[-1][1]) <= 0.006 * abs(series[-1][1]), f"{title}: {text} is not {series[-1][1]}")
+            places = [tuple(map(float, point.split(","))) for point in points.split()]
+            check(len(places) == len(series), f"{title}: {len(places)} points for {len(series)} values")
+            for (x, y), (step, value) in zip(places, series):
+                for (other_x, other_y), (other_step, other) in zip(places, series):
+                    check(step >= other_step or x < other_x, f"{title}: step {step} is not left of {other_step}")
+                    check(value > other or y >= other_y - 0.05, f"{title}: {value} is drawn above {other}")
+    told = browser.run("return document.getElementById('result').textContent")
+    result = {key: float(value) for key, value in re.findall(r"(\w+) ([-+\d.e]+)", told)}
+    check(sorted(result) == sorted(keys[1] for keys in columns.values() if keys[1]) and
+          all(abs(value - summary[key]) <= 0.006 * abs(summary[key]) for key, value in result.items()),
+          f"the result is told as {told}")
     for selector in ("#about", "#samples td"):
         check(browser.run("return getComputedStyle(document.querySelector(arguments[0])).whiteSpace", selector) == "pre-wrap",
               f"blanks of {selector} collapse")

@@ -1,9 +1,11 @@
-// BLEU against values that others have published.
+// BLEU against values that others have published, and against the naive loop.
 #define BOOST_TEST_MODULE bleu
-#include "translate/bleu.h"
 #include "app/words.h"
+#include "translate/bleu.h"
+#include "translate/d2l.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/autograd/core/random.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -95,4 +97,90 @@ BOOST_AUTO_TEST_CASE(edges) {
   BOOST_CHECK_THROW(corpus_bleu(text, std::vector<Words>{text[0]}), ShapeError);
   BOOST_CHECK_THROW(corpus_bleu(text, std::vector<std::vector<Words>>{{text[0]}, {}}), ShapeError);
   BOOST_CHECK_THROW(corpus_bleu(text, text, 0), ArgumentError);
+}
+
+namespace {
+
+// Told differently: n-grams are places, compared word by word, and a place of a reference is taken once.
+std::size_t naive_matches(const Words& words, const std::vector<Words>& references, std::size_t n) {
+  const auto count_of = [n](const Words& text, const Words& of, std::size_t place) {
+    std::size_t count = 0;
+    for (std::size_t at = 0; at + n <= text.size(); ++at)
+      count +=
+          std::equal(text.begin() + static_cast<std::ptrdiff_t>(at), text.begin() + static_cast<std::ptrdiff_t>(at + n),
+                     of.begin() + static_cast<std::ptrdiff_t>(place));
+    return count;
+  };
+  std::size_t matches = 0;
+  for (std::size_t place = 0; place + n <= words.size(); ++place) {
+    const Words before(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(place + n - 1));  // begin earlier
+    std::size_t most = 0;
+    for (const Words& reference : references) most = std::max(most, count_of(reference, words, place));
+    matches += count_of(before, words, place) < most;
+  }
+  return matches;
+}
+
+}  // namespace
+
+// Of random words, of which few are different, so that n-grams come again.
+BOOST_AUTO_TEST_CASE(every_length_of_ngrams_by_the_naive_loop) {
+  RandomStream random(3, Purpose::test);
+  const auto text = [&](std::uint32_t least) {
+    Words some;
+    for (std::uint32_t i = least + random.below(9); i > 0; --i)
+      some.emplace_back(1, static_cast<char>('a' + random.below(3)));
+    return some;
+  };
+  int scored = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    std::vector<Words> translations;
+    std::vector<std::vector<Words>> references;
+    for (std::uint32_t i = 1 + random.below(4); i > 0; --i) {
+      translations.push_back(text(0));
+      references.emplace_back();
+      for (std::uint32_t r = 1 + random.below(3); r > 0; --r) references.back().push_back(text(1));
+    }
+    for (int max_n = 1; max_n <= 6; ++max_n) {
+      const Bleu bleu = corpus_bleu(translations, references, max_n);
+      BOOST_REQUIRE_EQUAL(bleu.precisions.size(), max_n);
+      double score = 1;
+      for (std::size_t n = 1; n <= static_cast<std::size_t>(max_n); ++n) {
+        std::size_t matches = 0, all = 0;
+        for (std::size_t i = 0; i < translations.size(); ++i) {
+          matches += naive_matches(translations[i], references[i], n);
+          for (std::size_t at = n; at <= translations[i].size(); ++at) ++all;
+        }
+        const double precision = all > 0 ? static_cast<double>(matches) / static_cast<double>(all) : 0;
+        BOOST_CHECK_EQUAL(bleu.precisions[n - 1], precision);
+        score *= std::pow(precision, 1.0 / max_n);
+      }
+      double length = 0, of_references = 0;
+      for (std::size_t i = 0; i < translations.size(); ++i) {
+        const auto size = static_cast<double>(translations[i].size());
+        double closest = 1e9;
+        for (const Words& reference : references[i]) {
+          const auto other = static_cast<double>(reference.size());
+          const double gap = std::abs(other - size), best = std::abs(closest - size);
+          if (gap < best || (gap == best && other < closest)) closest = other;
+        }
+        length += size, of_references += closest;
+      }
+      const double brevity = length >= of_references ? 1 : length > 0 ? std::exp(1 - of_references / length) : 0;
+      BOOST_CHECK_CLOSE(bleu.brevity_penalty, brevity, 1e-10);
+      BOOST_CHECK_SMALL(bleu.score - brevity * score, 1e-12);
+      scored += bleu.score > 0 && bleu.score < 1;
+    }
+    // The book's, of one sentence.
+    const Words& one = translations[0];
+    const Words& label = references[0][0];
+    for (int k = 1; k <= 5 && !one.empty(); ++k) {
+      double score = std::min(1.0, std::exp(1 - static_cast<double>(label.size()) / static_cast<double>(one.size())));
+      for (std::size_t n = 1; n <= static_cast<std::size_t>(k) && n <= one.size(); ++n)
+        score *= std::pow(static_cast<double>(naive_matches(one, {label}, n)) / static_cast<double>(one.size() - n + 1),
+                          1 / std::exp2(static_cast<double>(n)));
+      BOOST_CHECK_SMALL(bleu_k(one, label, k) - score, 1e-12);
+    }
+  }
+  BOOST_CHECK_GT(scored, 200);
 }
