@@ -2,7 +2,6 @@
 // pieces, and inside, where it runs serially beside others: ops, short and long attention, inputs that are shared,
 // training, evaluation and decoding.
 #define BOOST_TEST_MODULE threads
-#include <seppo/autograd/core/parallel.h>
 #include <seppo/models/decoding/beam.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/language_model.h>
@@ -11,68 +10,17 @@
 #include <boost/test/unit_test.hpp>
 
 #include "small_transformer.h"
+#include "support/threads.h"
 
-#include <cstring>
-#include <functional>
 #include <numeric>
 
 using namespace seppo;
+using test::add;
+using test::Bytes;
+using test::check_op;
+using test::check_threads;
 
 namespace {
-
-using Bytes = std::vector<char>;
-
-template <class T>
-void add(Bytes& bytes, std::span<const T> values) {
-  const auto raw = std::as_bytes(values);
-  const std::size_t before = bytes.size();
-  bytes.resize(before + raw.size());
-  if (!raw.empty()) std::memcpy(&bytes[before], raw.data(), raw.size());
-}
-
-// f is run by 1 to 4 threads, by itself and as several tasks at once.
-void check_threads(const std::string& name, const std::function<Bytes()>& f) {
-  Bytes outside, inside;
-  for (const int threads : {1, 2, 3, 4}) {
-    set_num_threads(threads);
-    const Bytes alone = f();
-    std::vector<Bytes> tasks(5);
-    run_tasks(tasks.size(), [&](std::size_t task) { tasks[task] = f(); });
-    if (threads == 1) outside = alone, inside = tasks[0];
-    BOOST_REQUIRE(!alone.empty());
-    BOOST_CHECK_MESSAGE(alone == outside, name << ": " << threads << " threads");
-    for (const Bytes& bytes : tasks)
-      BOOST_CHECK_MESSAGE(bytes == inside, name << ": tasks of " << threads << " threads");
-  }
-  set_num_threads(1);
-}
-
-using Op = std::function<Tensor(const std::vector<Tensor>& x)>;
-
-// The op's value, and the gradients of its inputs under a random cotangent, on a tape of its own.
-Bytes values_and_gradients(const std::vector<Shape>& shapes, const Op& op) {
-  Tape own;
-  const UseTape use(own);
-  own.random = {7, 3, 0, 0};
-  RandomStream random(1, Purpose::test);
-  const auto draw = [&](std::size_t count) {
-    std::vector<real> values;
-    for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<real>(random.normal()));
-    return values;
-  };
-  std::vector<Tensor> x;
-  for (const Shape& shape : shapes) x.push_back(variable(shape, draw(static_cast<std::size_t>(shape.numel()))));
-  const Tensor y = op(x);
-  own.backward(y, draw(y.numel()));
-  Bytes bytes;
-  add(bytes, std::span<const real>(y.values()));
-  for (const Tensor& input : x) add(bytes, std::span<const real>(input.grad()));
-  return bytes;
-}
-
-void check_op(const std::string& name, const std::vector<Shape>& shapes, const Op& op) {
-  check_threads(name, [&] { return values_and_gradients(shapes, op); });
-}
 
 Ragged sequences(std::initializer_list<int> lengths, int vocabulary) {
   RandomStream random(5, Purpose::test);

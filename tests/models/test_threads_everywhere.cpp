@@ -1,0 +1,297 @@
+// The same bytes for any number of threads, from every op, among tasks and beside all the others at once. Then what is
+// around the ops: attention in all its forms, optimisers, rounds and shards, evaluation, decoding by draws.
+#define BOOST_TEST_MODULE threads_everywhere
+#include <seppo/autograd/tools/checkpointing.h>
+#include <seppo/models/decoding/beam.h>
+#include <seppo/models/decoding/generate.h>
+#include <seppo/models/language_model.h>
+#include <seppo/nn/train/trainer.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "small_transformer.h"
+#include "support/threads.h"
+
+#include <numeric>
+#include <thread>
+
+using namespace seppo;
+using test::add;
+using test::Bytes;
+using test::check_threads;
+
+namespace {
+
+struct Job {
+  std::string name;
+  std::vector<Shape> shapes;
+  test::Op op;
+};
+
+std::vector<int> integers(std::size_t count, int below) {
+  RandomStream random(5, Purpose::test);
+  std::vector<int> all;
+  for (std::size_t i = 0; i < count; ++i) all.push_back(static_cast<int>(random.below(static_cast<unsigned>(below))));
+  return all;
+}
+
+// Each op of ops.h that computes, on more elements than one piece of any loop has.
+std::vector<Job> ops() {
+  using X = const std::vector<Tensor>&;
+  const Shape wide{70, 1000}, row{1000}, tall{3000, 20};
+  std::vector<Job> jobs;
+  const auto unary = [&](const char* name, Tensor (*f)(const Tensor&)) {
+    jobs.push_back({name, {wide}, [=](X x) { return f(x[0]); }});
+  };
+  unary("abs", abs), unary("square", square), unary("relu", relu), unary("gelu", gelu), unary("gelu_tanh", gelu_tanh);
+  unary("silu", silu), unary("softplus", softplus), unary("tanh", tanh), unary("sigmoid", sigmoid), unary("erf", erf);
+  unary("exp", exp), unary("expm1", expm1), unary("sin", sin), unary("cos", cos);
+  const auto op = [&](const char* name, std::vector<Shape> shapes, test::Op f) {
+    jobs.push_back({name, std::move(shapes), std::move(f)});
+  };
+  op("roots and logarithms", {wide}, [](X x) {
+    const Tensor positive = square(x[0]) + 1;
+    return sqrt(positive) + rsqrt(positive) + log(positive) + log1p(positive);
+  });
+  op("elu, clamp, scale, pow", {wide},
+     [](X x) { return elu(x[0]) + clamp(x[0], -1, 1) + scale(x[0], 3) + pow(x[0], 3); });
+  op("add, sub, mul, div", {wide, row}, [](X x) { return (x[0] + x[1]) * x[0] - x[1] / (square(x[0]) + 1); });
+  op("maximum, minimum, where", {wide, row}, [](X x) {
+    return where(gt(x[0], x[1]), maximum(x[0], 0.5), minimum(x[1], x[0])) + masked_fill(x[0], le(x[1], x[0]), -2);
+  });
+  op("dropout", {wide, wide}, [](X x) { return add_dropout(dropout(x[0], 0.2), x[1], 0.4); });
+  op("softmax", {wide}, [](X x) { return softmax(x[0]) + softmax(x[0], 0) + log_softmax(x[0]); });
+  op("masked softmax", {{4, 90, 90}}, [](X x) { return softmax(x[0], Mask::causal()); });
+  op("norms", {wide, row, row}, [](X x) { return layer_norm(x[0], x[1], x[2]) + rms_norm(x[0], x[1]); });
+  op("add_norm", {wide, wide, row, row}, [](X x) { return add_norm(x[0], x[1], x[2], x[3], {1e-5, 0.1, 0.2}); });
+  op("sums", {wide}, [](X x) { return sum(x[0], 0) * mean(x[0]) + sum(x[0], 1, true) * var(x[0], 0); });
+  op("extremes", {wide}, [](X x) {
+    return amax(x[0], 0) * logsumexp(x[0]) + amin(x[0], 1, true) + max(x[0], 0).values + min(x[0], 1, true).values;
+  });
+  op("topk and cumsum", {tall}, [](X x) { return topk(x[0], 7, 1).values * slice(cumsum(x[0], 0), 1, 0, 7); });
+  op("moves", {wide}, [](X x) {
+    const Tensor y = reshape(x[0], {10, 7, 1000}), z = flip(permute(y, {2, 0, 1}), 1);
+    return concat({transpose(slice(z, 0, 3, 900)), permute(slice(y, 2, 100, 997), {2, 1, 0})}, 2);
+  });
+  op("stack, unfold, expand", {tall, {20}}, [](X x) {
+    return stack({unfold(x[0], 0, 3, 2), expand(reshape(x[1], {1, 20, 1}), {1499, 20, 3})});
+  });
+  op("triangles", {{3, 150, 150}}, [](X x) { return tril(x[0], 3) * triu(x[0], -2); });
+  const std::vector<int> ids = integers(5000, 40), few = integers(60'000, 3000);
+  op("embedding", {{40, 64}}, [=](X x) { return embedding(x[0], ids); });
+  op("index_select and index_add", {tall, {5000, 20}},
+     [=](X x) { return index_add(x[0], 0, ids, x[1] * index_select(x[0], 0, ids)); });
+  op("gather and scatter_add", {tall, tall}, [=](X x) {
+    const Indices at{{3000, 20}, few};
+    return scatter_add(x[0], 0, at, x[1] * gather(x[0], 0, at));
+  });
+  const std::vector<int> classes = integers(3000, 20);
+  op("cross_entropy and nll_loss", {tall}, [=](X x) {
+    return cross_entropy(x[0], classes, {.label_smoothing = 0.1}) + nll_loss(log_softmax(x[0]), classes);
+  });
+  op("other losses", {wide, wide}, [](X x) {
+    return mse_loss(x[0], x[1]) + huber_loss(x[0], x[1]) + sum(cosine_similarity(x[0], x[1])) +
+           binary_cross_entropy_with_logits(x[0], sigmoid(x[1]));
+  });
+  op("linear", {{130, 200}, {150, 200}, {150}}, [](X x) {
+    return linear(x[0], x[1], x[2], Activation::relu) + gelu_linear(linear(x[0], x[1]), ones({150, 150}), x[2]);
+  });
+  op("few rows", {{3, 300}, {700, 300}}, [](X x) { return linear(x[0], x[1]); });
+  op("products of a batch", {{6, 40, 70}, {6, 70, 50}}, [](X x) { return matmul(x[0], x[1]); });
+  op("einsum", {{6, 50, 40}, {6, 50, 30}}, [](X x) { return einsum("bki,bkj->bij", x[0], x[1]); });
+  op("checkpoint", {wide, row}, [](X x) {
+    return checkpoint({x[0], x[1]}, [](std::span<const Tensor> in) { return dropout(gelu(in[0] * in[1]), 0.3); });
+  });
+  op("one tensor for all", {{120, 120}}, [](X x) { return matmul(x[0], linear(x[0], x[0])) * x[0] + x[0]; });
+  return jobs;
+}
+
+std::vector<int> offsets_of(const std::vector<int>& lengths) {
+  std::vector<int> offsets{0};
+  for (const int length : lengths) offsets.push_back(offsets.back() + length);
+  return offsets;
+}
+
+// Short and long sequences; queries of their own; fewer heads of keys; masks, a bias, ALiBi, dropout.
+std::vector<Job> attentions() {
+  using X = const std::vector<Tensor>&;
+  std::vector<Job> jobs;
+  for (const bool is_long : {false, true}) {
+    const std::vector<int> qo = offsets_of(is_long ? std::vector{70, 200, 5} : std::vector{3, 9, 1, 6, 2, 12, 4}),
+                           ko = offsets_of(is_long ? std::vector{150, 200, 33} : std::vector{8, 9, 2, 11, 7, 12, 5});
+    const int q = qo.back(), k = ko.back(), most_q = is_long ? 200 : 12, most_k = most_q;
+    const std::string length = is_long ? "long " : "short ";
+    const Shape queries{q, 32}, keys{k, 32}, shared{k, 16};
+    for (const Mask& mask : {Mask::none(), Mask::causal()})
+      jobs.push_back({length + "grouped attention", {queries, shared, shared}, [=](X x) {
+                        return attention(x[0], x[1], x[2], 4, qo, ko, {.mask = mask, .dropout = 0.1});
+                      }});
+    jobs.push_back({length + "attention with a bias", {queries, keys, keys, {4, most_q, most_k}}, [=](X x) {
+                      return attention(x[0], x[1], x[2], 4, qo, ko, {.bias = x[3]});
+                    }});
+    jobs.push_back({length + "attention with slopes", {queries, keys, keys}, [=](X x) {
+                      const std::vector<real> slopes{1, 0.5, 0.25, 0.125};
+                      return attention(x[0], x[1], x[2], 4, qo, ko, {.mask = Mask::causal(), .slopes = slopes});
+                    }});
+    std::vector<int> valid;
+    for (std::size_t s = 0; s + 1 < ko.size(); ++s) valid.push_back((ko[s + 1] - ko[s] + 1) / 2);
+    jobs.push_back({length + "attention to some keys", {queries, keys, keys}, [=](X x) {
+                      return attention(x[0], x[1], x[2], 2, qo, ko, {.mask = Mask::valid_lengths(valid)});
+                    }});
+  }
+  return jobs;
+}
+
+struct Language {
+  Parameters parameters{3};
+  LanguageModel model;
+  Ragged texts;
+
+  explicit Language(int max_length)
+      : model(parameters.root(), {.vocabulary = 30,
+                                  .layer = {.d_model = 32, .n_heads = 4, .d_ff = 64, .dropout = 0.1},
+                                  .n_layers = 2,
+                                  .max_length = max_length}) {
+    for (const int length : {max_length, 3, 20, 31, 1, 17, max_length / 2, 8, 9})
+      texts.add(integers(static_cast<std::size_t>(length), 30));
+  }
+  ShardLoss loss(std::span<const int> rows) const {
+    const Ragged some = texts.pick(rows);
+    return classification_loss(model(some), some.tokens, 0.1);
+  }
+  std::vector<int> rows() const {
+    std::vector<int> rows(texts.size());
+    std::iota(rows.begin(), rows.end(), 0);
+    return rows;
+  }
+};
+
+Bytes bytes_of(const std::vector<std::vector<int>>& texts) {
+  Bytes bytes{'-'};
+  for (const auto& text : texts) add(bytes, std::span<const int>(text));
+  return bytes;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_form_of_attention) {
+  for (const Job& job : attentions()) test::check_op(job.name, job.shapes, job.op);
+}
+
+// As tasks of one batch, and from threads of the user's own: scratch memory is nobody else's.
+BOOST_AUTO_TEST_CASE(all_ops_at_once) {
+  std::vector<Job> jobs = ops();
+  for (Job& job : attentions()) jobs.push_back(std::move(job));
+  const auto run = [&](std::size_t i) { return test::values_and_gradients(jobs[i].shapes, jobs[i].op); };
+  std::vector<Bytes> expected(jobs.size()), expected_alone;
+  run_tasks(jobs.size(), [&](std::size_t i) { expected[i] = run(i); });
+  for (std::size_t i = 0; i < jobs.size(); ++i) expected_alone.push_back(run(i));
+  for (const int threads : {2, 3, 4}) {
+    set_num_threads(threads);
+    std::vector<Bytes> tasks(jobs.size()), alone(jobs.size());
+    run_tasks(jobs.size(), [&](std::size_t i) { tasks[i] = run(i); });
+    std::vector<std::thread> users;
+    for (std::size_t user = 0; user < 3; ++user)
+      users.emplace_back([&, user] {
+        for (std::size_t i = user; i < jobs.size(); i += 3) alone[i] = run(i);
+      });
+    for (std::thread& user : users) user.join();
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      BOOST_CHECK_MESSAGE(tasks[i] == expected[i], jobs[i].name << " among tasks of " << threads << " threads");
+      BOOST_CHECK_MESSAGE(alone[i] == expected_alone[i], jobs[i].name << " beside other users");
+    }
+  }
+  set_num_threads(1);
+}
+
+// More parameters than one piece of any optimiser or norm has, a frozen stretch and groups among them.
+BOOST_AUTO_TEST_CASE(optimisers) {
+  check_threads("optimisers", [] {
+    Parameters parameters(1);
+    const auto add_one = [&](const char* name, const Shape& shape) {
+      parameters.root().parameter(name, shape, init_constant(0.5));
+    };
+    add_one("a", {700, 100}), add_one("ice", {33, 1000}), add_one("b", {37}), add_one("c", {1010, 1001});
+    parameters.freeze("ice");
+    const ParameterGroups groups{{.prefix = "b", .lr = 2, .weight_decay = 0.5}};
+    Adam adam(parameters, {.weight_decay = 0.1, .decoupled = false}, groups);
+    Sgd sgd(parameters, {.momentum = 0.9, .nesterov = true, .weight_decay = 0.1}, groups);
+    Ema ema(parameters, 0.9);
+    Bytes bytes;
+    for (int step = 0; step < 3; ++step) {
+      const std::span<real> gradients = parameters.gradients();
+      std::uint32_t state = static_cast<std::uint32_t>(step);
+      for (real& g : gradients) state = state * 1664525 + 1013904223, g = static_cast<real>(state >> 20) / 1000;
+      const double norm = gradient_norm(parameters);
+      add(bytes, std::span<const double>(&norm, 1));
+      step == 1 ? sgd.step(0.1, 1 / norm) : adam.step(0.1, 1 / norm);
+      ema.update();
+    }
+    add(bytes, std::as_const(parameters).values());
+    add(bytes, std::span<const real>(ema.averages()));
+    return bytes;
+  });
+}
+
+// Steps in shards and rounds, with all that a trainer has.
+BOOST_AUTO_TEST_CASE(training_in_rounds) {
+  for (const auto& [shards, rounds] : {std::pair{0, 1}, {3, 1}, {2, 3}, {1, 4}})
+    for (const int max_length : {40, 300})
+      check_threads("training", [=, shards = shards, rounds = rounds] {
+        Language language(max_length);
+        Trainer trainer(language.parameters, {.lr = 1e-2, .accumulate = rounds, .shards = shards, .ema_decay = 0.9});
+        Bytes bytes;
+        for (int step = 0; step < 2; ++step) {
+          const StepResult r = trainer.step(language.rows(), [&](auto some) { return language.loss(some); });
+          const double all[] = {r.loss, r.accuracy, r.gradient_norm};
+          add(bytes, std::span<const double>(all));
+        }
+        add(bytes, std::as_const(language.parameters).values());
+        add(bytes, std::span<const real>(trainer.averages().averages()));
+        return bytes;
+      });
+}
+
+BOOST_AUTO_TEST_CASE(evaluation_of_short_and_long_texts) {
+  for (const int max_length : {40, 300}) {
+    const Language language(max_length);
+    for (const std::size_t chunk : {1u, 4u, 64u})
+      check_threads("evaluation", [&] {
+        const StepLoss sums = evaluate(
+            language.rows(), [&](auto some) { return language.loss(some); }, chunk);
+        const double all[] = {sums.loss, sums.count, sums.correct};
+        Bytes bytes;
+        add(bytes, std::span<const double>(all));
+        return bytes;
+      });
+  }
+}
+
+// Drawn, greedy and by beams; prompts of which one fills the window.
+BOOST_AUTO_TEST_CASE(decoding_in_every_way) {
+  const Language language(40);
+  const Ragged prompts = language.texts.pick({0, 1, 4, 6});
+  for (const SamplingOptions& sampling :
+       {SamplingOptions{.temperature = 0}, {.temperature = 1.3, .top_k = 5}, {.repetition_penalty = 1.2, .top_p = 0.7}})
+    check_threads("generate", [&] {
+      Tape own;
+      const UseTape use(own);
+      return bytes_of(generate(language.model, prompts,
+                               {.max_tokens = 25, .sampling = sampling, .stop = {7}, .stride = 3, .seed = 4}));
+    });
+  const small::Fixture f;
+  const Ragged sources = small::random_batch({4, 1, 3, 9, 5, 7, 2, 8}, 6);
+  for (const int beams : {1, 2, 5})
+    check_threads("beams", [&] {
+      Tape own;
+      const UseTape use(own);
+      Bytes bytes = bytes_of(greedy_decode(f.model, sources, {.bos = 0, .eos = 1, .max_length = 14}));
+      for (const auto& found :
+           beam_search(f.model, sources, {.bos = 0, .eos = 1, .max_length = 14, .beam = beams, .length_penalty = 0.6}))
+        for (const Hypothesis& h : found) {
+          add(bytes, std::span<const int>(h.tokens));
+          add(bytes, std::span<const double>(&h.score, 1));
+        }
+      return bytes;
+    });
+}
