@@ -4,8 +4,14 @@
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/io/safetensors.h>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <map>
+#include <regex>
 #include <string>
 
 namespace examples {
@@ -48,6 +54,12 @@ fs::directory_iterator entries(const fs::path& folder) {
   return list;
 }
 
+// As replace_atomically() gives.
+bool is_temporary_name(const fs::path& path) {
+  static const std::regex pattern(R"(.*\.tmp-[0-9a-f]{16})");
+  return std::regex_match(path.filename().string(), pattern);
+}
+
 // The files STEP.safetensors of a folder.
 Files numbered_files(const fs::path& folder) {
   Files files;
@@ -82,11 +94,21 @@ void remove_after(const fs::path& folder, std::int64_t step) {
 
 }  // namespace
 
-RunFolder::RunFolder(fs::path folder) : folder_(std::move(folder)), lock_(made(folder_), seppo::File::Open::folder) {
-  check<FileError>(lock_.try_lock(), printable_path(folder_), ": another training is writing into this folder");
+FolderLock::FolderLock(const fs::path& folder) : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  check<FileError>(fd_ >= 0, printable_path(folder), ": cannot open: ", std::strerror(errno));
+  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+  const int error = errno;
+  ::close(fd_);
+  check<FileError>(error != EWOULDBLOCK, printable_path(folder), ": another training is writing into this folder");
+  seppo::fail<FileError>(printable_path(folder), ": cannot lock: ", std::strerror(error));
+}
+
+FolderLock::~FolderLock() { ::close(fd_); }
+
+RunFolder::RunFolder(fs::path folder) : folder_(std::move(folder)), lock_(made(folder_)) {
   for (const fs::path& place : {folder_, folder_ / kCheckpoints, folder_ / kLast})
     for (const fs::directory_entry& entry : entries(place))
-      if (seppo::is_temporary_name(entry.path())) remove_file(entry.path());
+      if (is_temporary_name(entry.path())) remove_file(entry.path());
 }
 
 bool RunFolder::is_used() const { return fs::exists(model()) || !numbered_files(folder_ / kCheckpoints).empty(); }

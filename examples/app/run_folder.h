@@ -16,7 +16,6 @@
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/utility.h>
-#include <seppo/nn/io/atomic_file.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -24,6 +23,18 @@
 #include <vector>
 
 namespace examples {
+
+// Keeps other processes from locking a folder. Throws FileError if one has done so, or if it cannot be opened.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
 
 class RunFolder {
  public:
@@ -51,7 +62,7 @@ class RunFolder {
 
  private:
   std::filesystem::path folder_;
-  seppo::File lock_;
+  FolderLock lock_;
   bool is_new_ = true;  // no file of this training has been saved
 };
 

@@ -1,27 +1,35 @@
-// Files through POSIX: interrupted calls are repeated, every other failure is reported.
+// Files through POSIX: interrupted calls are repeated, every other failure is reported. The digest is the xxHash
+// library's.
 #include "atomic_file.h"
 
 #include "../../autograd/core/check.h"
 #include "../data/text.h"
 
+#define XXH_INLINE_ALL  // nothing more is to be linked
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <random>
-#include <regex>
 #include <utility>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
 const char* kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "a folder";
-  if (S_ISFIFO(mode)) return "a pipe";
-  if (S_ISSOCK(mode)) return "a socket";
-  return "a device";
+  return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+// Repeats a call that a signal interrupts.
+template <class Call>
+ssize_t uninterrupted(const Call& call) {
+  ssize_t n;
+  do n = call();
+  while (n < 0 && errno == EINTR);
+  return n;
 }
 
 }  // namespace
@@ -49,9 +57,7 @@ std::uint64_t File::size() const {
 }
 
 std::size_t File::read_some(void* data, std::size_t size) {
-  ssize_t n;
-  do n = ::read(fd_, data, size);
-  while (n < 0 && errno == EINTR);
+  const ssize_t n = uninterrupted([&] { return ::read(fd_, data, size); });
   if (n < 0) fail_with("cannot read");
   return static_cast<std::size_t>(n);
 }
@@ -59,8 +65,7 @@ std::size_t File::read_some(void* data, std::size_t size) {
 void File::read_at(std::uint64_t offset, void* bytes, std::size_t size) const {
   auto* data = static_cast<std::byte*>(bytes);
   while (size > 0) {
-    const ssize_t n = ::pread(fd_, data, size, static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = uninterrupted([&] { return ::pread(fd_, data, size, static_cast<off_t>(offset)); });
     if (n < 0) fail_with("cannot read");
     check<FormatError>(n != 0, printable_path(path_), ": ends at byte ", offset, ", before ", size, " more");
     data += n;
@@ -72,8 +77,7 @@ void File::read_at(std::uint64_t offset, void* bytes, std::size_t size) const {
 void File::write(const void* bytes, std::size_t size) {
   const auto* data = static_cast<const std::byte*>(bytes);
   while (size > 0) {
-    const ssize_t n = ::write(fd_, data, size);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = uninterrupted([&] { return ::write(fd_, data, size); });
     if (n < 0) fail_with("cannot write");
     data += n;
     size -= static_cast<std::size_t>(n);
@@ -86,12 +90,6 @@ void File::flush() {
 
 void File::close() {
   if (::close(std::exchange(fd_, -1)) != 0) fail_with("cannot close");
-}
-
-bool File::try_lock() {
-  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return true;
-  if (errno != EWOULDBLOCK) fail_with("cannot lock");
-  return false;
 }
 
 void File::fail_with(const char* what) const {
@@ -127,9 +125,23 @@ void replace_atomically(const std::filesystem::path& name, FunctionRef<void(File
   folder.flush();
 }
 
-bool is_temporary_name(const std::filesystem::path& path) {
-  static const std::regex pattern(R"(.*\.tmp-[0-9a-f]{16})");
-  return std::regex_match(path.filename().string(), pattern);
+static_assert(sizeof(XXH3_state_t) == 576 && alignof(XXH3_state_t) <= 64);
+
+Digest::Digest() { XXH3_128bits_reset(new (state_) XXH3_state_t); }
+
+void Digest::add(const void* data, std::size_t bytes) {
+  if (bytes > 0) XXH3_128bits_update(reinterpret_cast<XXH3_state_t*>(state_), data, bytes);
+}
+
+std::string Digest::hex() const {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(reinterpret_cast<const XXH3_state_t*>(state_)));
+  std::string text;
+  for (const unsigned char byte : canonical.digest) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,4 +1,4 @@
-// Files that are written whole or not at all, and read only if they are files.
+// Files that are written whole or not at all, and read only if they are files; and digests.
 #pragma once
 
 #include "../../autograd/core/utility.h"
@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -15,7 +16,7 @@ class File {
   enum class Open {
     reading,   // an existing regular file: folders, pipes and devices are refused, without waiting for them
     creating,  // one that does not exist; a symbolic link is not followed
-    folder     // only to flush() and to lock
+    folder     // only to flush()
   };
   File(const std::filesystem::path& path, Open how);
   ~File();
@@ -30,8 +31,6 @@ class File {
   void write(const void* data, std::size_t size);
   void flush();  // to the disk
   void close();
-  // False if another process has locked the file. The lock ends with this object.
-  bool try_lock();
 
  private:
   [[noreturn]] void fail_with(const char* what) const;
@@ -40,10 +39,22 @@ class File {
   int fd_;
 };
 
-// Lets `write` fill a temporary file beside `path`, flushes it to the disk, renames it, and flushes the folder:
-// whatever happens, `path` holds the old file or the new one, whole. A process that is killed may leave the temporary
-// file. A file that is replaced gives its mode to the new one; a symbolic link to it stays.
+// Lets `write` fill a temporary file beside `path`, PATH.tmp- and 16 hexadecimal digits, flushes it to the disk,
+// renames it, and flushes the folder: whatever happens, `path` holds the old file or the new one, whole. A process that
+// is killed may leave the temporary file. A file that is replaced gives its mode to the new one; a symbolic link to it
+// stays.
 void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File&)> write);
-bool is_temporary_name(const std::filesystem::path& path);
+
+// Whether data are the same as before, and a file undamaged: XXH3 of 128 bits (Collet 2021), as `xxhsum -H2` prints it.
+// It recognises accidents, not forgers: anyone can compute one.
+class Digest {
+ public:
+  Digest();
+  void add(const void* data, std::size_t bytes);
+  std::string hex() const;  // 32 digits
+
+ private:
+  alignas(64) std::byte state_[576];  // the library's
+};
 
 }  // namespace seppo::inline SEPPO_ABI

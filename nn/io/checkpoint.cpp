@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
@@ -22,11 +23,7 @@ using Sizes = std::vector<std::int64_t>;
 
 Sizes sizes_of(const Shape& shape) { return {shape.sizes().begin(), shape.sizes().end()}; }
 
-std::string text_of(const Sizes& sizes) {
-  std::string text = "[";
-  for (const std::int64_t size : sizes) text += (text.size() > 1 ? "," : "") + std::to_string(size);
-  return text += ']';
-}
+std::string text_of(const Sizes& sizes) { return nlohmann::json(sizes).dump(); }
 
 // A tensor of a file, and where its values belong: in a parameter, or in some of its rows.
 struct Place {

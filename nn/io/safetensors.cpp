@@ -3,7 +3,6 @@
 
 #include "../../autograd/core/check.h"
 #include "../data/text.h"
-#include "digest.h"
 #include "json.h"
 
 #include <algorithm>
@@ -47,19 +46,17 @@ bool is_name(std::string_view name) {
 // The header's layout, refused at the first byte that breaks a rule.
 class HeaderReader : public JsonEvents {
  public:
-  HeaderReader(std::string_view file, std::string_view header) : file_(file), header_(header) {}
+  explicit HeaderReader(std::string_view file) : file_(file) {}
 
   std::map<std::string, std::string> metadata;
   std::vector<TensorInfo> tensors;
-  std::size_t digest_at = 0;  // in the header; 0 if there is none
 
   bool start_object(std::size_t) override {
     if (place_ == Place::header) {
       tensor_ = {};
       tensor_.name = key_;
       place_ = key_ == "__metadata__" ? Place::metadata : Place::tensor;
-      has_dtype_ = has_shape_ = false;
-      offsets_.clear();
+      fields_.clear();
     } else if (place_ == Place::start) {
       place_ = Place::header;
     } else {
@@ -78,8 +75,7 @@ class HeaderReader : public JsonEvents {
     } else if (place_ == Place::metadata) {
       if (metadata.contains(key)) refuse("this metadata is there twice");
       if (metadata.size() >= kMaxTensors) refuse("there are more than " + std::to_string(kMaxTensors) + " metadata");
-    } else if (!(key == "dtype" && !has_dtype_) && !(key == "shape" && !has_shape_) &&
-               !(key == "data_offsets" && offsets_.empty())) {
+    } else if ((key != "dtype" && key != "shape" && key != "data_offsets") || !fields_.try_emplace(key).second) {
       refuse("dtype, shape and data_offsets are allowed, once each");
     }
     return true;
@@ -91,32 +87,27 @@ class HeaderReader : public JsonEvents {
   }
   bool start_array(std::size_t) override {
     if (place_ != Place::tensor || key_ == "dtype") refuse("a list is out of place");
-    has_shape_ |= key_ == "shape";
-    place_ = key_ == "shape" ? Place::shape : Place::offsets;
+    place_ = Place::list;
     return true;
   }
   bool end_array() override {
-    if (place_ == Place::offsets && offsets_.size() != 2) refuse("data_offsets is not a pair");
+    if (key_ == "data_offsets" && fields_[key_].size() != 2) refuse("data_offsets is not a pair");
     place_ = Place::tensor;
     return true;
   }
   void value(json&& value) override {
     if (place_ == Place::metadata) {
       if (!value.is_string()) refuse("this metadata is not a string");
-      note_digest(metadata[key_] = value.get<std::string>());
+      metadata[key_] = value.get<std::string>();
     } else if (place_ == Place::tensor && key_ == "dtype") {
-      has_dtype_ = true;
       tensor_.dtype = value.is_string() ? value.get<std::string>() : "";
       if (size_of(tensor_.dtype) == 0) refuse("dtype " + shown(value) + " is not one of the format's");
-    } else if (place_ == Place::shape || place_ == Place::offsets) {
-      const std::size_t count = place_ == Place::shape ? tensor_.shape.size() + 1 : offsets_.size() + 1;
+    } else if (place_ == Place::list) {
+      std::vector<std::int64_t>& list = fields_[key_];
       if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMaxInteger)
         refuse(key_ + ": " + shown(value) + " is not an integer in 0..2^53");
-      if (count > (place_ == Place::shape ? kMaxRank : 2)) refuse(key_ + " has too many numbers");
-      if (place_ == Place::shape)
-        tensor_.shape.push_back(value.get<std::int64_t>());
-      else
-        offsets_.push_back(value.get<std::uint64_t>());
+      if (list.size() == (key_ == "shape" ? kMaxRank : 2)) refuse(key_ + " has too many numbers");
+      list.push_back(value.get<std::int64_t>());
     } else {
       refuse(shown(value) + " is out of place");
     }
@@ -128,43 +119,42 @@ class HeaderReader : public JsonEvents {
   }
 
  private:
-  enum class Place { start, header, metadata, tensor, shape, offsets };
+  enum class Place { start, header, metadata, tensor, list };
 
   static std::string shown(const json& value) {
     return printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
   }
   void end_tensor() {
-    if (!has_dtype_ || !has_shape_ || offsets_.empty()) refuse("dtype, shape or data_offsets is missing");
+    if (fields_.size() < 3) refuse("dtype, shape or data_offsets is missing");
     std::uint64_t bytes = size_of(tensor_.dtype);
+    tensor_.shape = std::move(fields_["shape"]);
     for (const std::int64_t size : tensor_.shape) {
       const auto n = static_cast<std::uint64_t>(size);
       if (n != 0 && bytes > kMaxInteger / n) refuse("the shape has too many elements");
       bytes *= n;
     }
-    tensor_.begin = offsets_[0], tensor_.end = offsets_[1];
+    tensor_.begin = static_cast<std::uint64_t>(fields_["data_offsets"][0]);
+    tensor_.end = static_cast<std::uint64_t>(fields_["data_offsets"][1]);
     if (tensor_.begin > tensor_.end || tensor_.bytes() != bytes)
       refuse("data_offsets " + std::to_string(tensor_.begin) + ".." + std::to_string(tensor_.end) +
              " do not hold the " + std::to_string(bytes) + " bytes of its shape");
     tensors.push_back(std::move(tensor_));
   }
-  // The value stands in the header as it is, just before `offset`, or else it is not one that we wrote.
-  void note_digest(const std::string& value) {
-    if (key_ != kDigest) return;
-    const std::size_t quoted = value.size() + 1;
-    if (value.size() != kNoDigest.size() || value.find_first_not_of("0123456789abcdef") != value.npos ||
-        offset() < quoted || header_.substr(offset() - quoted, value.size()) != value)
-      refuse("the digest is not " + std::to_string(kNoDigest.size()) + " digits");
-    digest_at = offset() - quoted;
-  }
 
-  std::string_view file_, header_;
+  std::string_view file_;
   Place place_ = Place::start;
   std::string key_;
   std::set<std::string, std::less<>> names_;
   TensorInfo tensor_;
-  bool has_dtype_ = false, has_shape_ = false;
-  std::vector<std::uint64_t> offsets_;
+  std::map<std::string, std::vector<std::int64_t>> fields_;  // of the tensor: the numbers of those that are lists
 };
+
+// Where the digits of a digest stand in a header; within other strings their quotation marks would be escaped.
+std::size_t place_of_digest(std::string_view header, const std::string& digits) {
+  const std::string entry = '"' + std::string(kDigest) + "\":\"";
+  const std::size_t at = header.find(entry + digits + '"');
+  return at == header.npos ? at : at + entry.size();
+}
 
 std::string digest_of(std::string_view header, FunctionRef<void(Digest&)> add_data) {
   const std::uint64_t header_size = header.size();
@@ -189,7 +179,7 @@ SafeTensorsFile::SafeTensorsFile(const std::filesystem::path& path)
   file_.read_at(8, header_.data(), header_size);
   check<FormatError>(header_[0] == '{', name_, ": header byte 8: the header is not a JSON object");
 
-  HeaderReader header(name_, header_);
+  HeaderReader header(name_);
   header.read(header_);
   metadata_ = std::move(header.metadata);
   tensors_ = std::move(header.tensors);
@@ -202,9 +192,13 @@ SafeTensorsFile::SafeTensorsFile(const std::filesystem::path& path)
   }
   check<FormatError>(end == size_ - 8 - header_size, name_, ": the tensors end at byte ", end,
                      " of the data, the file at ", size_ - 8 - header_size, ": truncated, or bytes appended");
-  if (header.digest_at > 0) {
-    digest_ = metadata_.at(kDigest);
-    header_.replace(header.digest_at, kNoDigest.size(), kNoDigest);
+  if (const auto found = metadata_.find(kDigest); found != metadata_.end()) {
+    digest_ = found->second;
+    const std::size_t at = place_of_digest(header_, *digest_);
+    check<FormatError>(digest_->size() == kNoDigest.size() && at != header_.npos &&
+                           digest_->find_first_not_of("0123456789abcdef") == header_.npos,
+                       name_, ": its ", kDigest, " is not ", kNoDigest.size(), " digits");
+    header_.replace(at, kNoDigest.size(), kNoDigest);
   }
   // Whichever of the two names a flipped bit changes, the other tells.
   check<FormatError>(metadata_.contains(kFormat) == digest_.has_value(), name_, ": its metadata has ",
@@ -257,10 +251,7 @@ void write_safetensors(const std::filesystem::path& path, std::map<std::string, 
   check<ArgumentError>(tensors.size() <= kMaxTensors && text.size() < kMaxHeader, "safetensors: ", tensors.size(),
                        " tensors, or their names, are more than a file may have; nothing was written");
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors aligned to 8 bytes
-  // Within other strings its quotation marks would be escaped.
-  const std::string entry = '"' + std::string(kDigest) + "\":\"";
-  const std::size_t digest_at = text.find(entry + kNoDigest + '"') + entry.size();
-  text.replace(digest_at, kNoDigest.size(), digest_of(text, [&](Digest& digest) {
+  text.replace(place_of_digest(text, kNoDigest), kNoDigest.size(), digest_of(text, [&](Digest& digest) {
                  for (const TensorView& t : tensors) digest.add(t.bytes.data(), t.bytes.size());
                }));
   const std::uint64_t header_size = text.size();

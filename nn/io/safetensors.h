@@ -5,7 +5,7 @@
 // then the tensors' bytes, row-major, which cover the rest of the file without gap or overlap.
 //
 // What seppo writes has two more entries in its metadata, which others ignore: "seppo.format" and "seppo.digest", a
-// digest (digest.h) of the whole file with 32 zeros in its own place. A bit that changes on the disk is then noticed.
+// Digest of the whole file with 32 zeros in its own place. A bit that changes on the disk is then noticed.
 //
 // The reader takes nothing on trust. Before memory is taken for any tensor it refuses with FormatError, naming the
 // file, the place and the rule: a wrong length, missing or trailing bytes, unknown or repeated fields and names,
