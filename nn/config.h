@@ -23,7 +23,7 @@
 // Rules between fields go into a member `void validate() const`, if there is one; it throws ArgumentError.
 #pragma once
 
-#include "../autograd/core/utility.h"
+#include "../autograd/core/real.h"
 
 #include <array>
 #include <cstdint>
@@ -35,6 +35,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -60,10 +61,10 @@ struct Field {
   bool is_added = false;  // files of earlier versions lack it
 };
 
-// What fields() is called with.
+// What fields() is called with: hands each field to a function.
 class ConfigVisitor {
  public:
-  virtual ~ConfigVisitor() = default;
+  explicit ConfigVisitor(std::function<void(const Field&)> take) : take_(std::move(take)) {}
 
   template <class T>
   static constexpr bool kHasRange =
@@ -72,18 +73,17 @@ class ConfigVisitor {
   template <class T>
   requires kHasRange<T>
   void operator()(const char* name, T& value, Range range, const char* help = nullptr) {
-    field({name, &value, help, range, std::exchange(is_added_, false)});
+    take_({name, &value, help, range, std::exchange(is_added_, false)});
   }
   template <class T>
   requires(!kHasRange<T>) void operator()(const char* name, T& value, const char* help = nullptr) {
+    Field field{name, {}, help, {0, 0}, std::exchange(is_added_, false)};
     if constexpr (std::is_enum_v<T>)
-      field({name,
-             Choice{static_cast<int>(value), [&value](int chosen) { value = static_cast<T>(chosen); }, enum_names(T{})},
-             help,
-             {0, 0},
-             std::exchange(is_added_, false)});
+      field.value =
+          Choice{static_cast<int>(value), [&value](int chosen) { value = static_cast<T>(chosen); }, enum_names(T{})};
     else
-      field({name, &value, help, {0, 0}, std::exchange(is_added_, false)});
+      field.value = &value;
+    take_(field);
   }
 
   // v.added()("name", ...): a field that files of earlier versions lack; reading them leaves it as it is.
@@ -92,26 +92,30 @@ class ConfigVisitor {
     return *this;
   }
 
- protected:
-  virtual void field(const Field& field) = 0;
-
  private:
+  std::function<void(const Field&)> take_;
   bool is_added_ = false;
 };
 
+// The fields of a config, to which they refer.
+template <class Config>
+std::vector<Field> fields_of(Config& config) {
+  std::vector<Field> fields;
+  ConfigVisitor visitor([&](const Field& field) { fields.push_back(field); });
+  config.fields(visitor);
+  return fields;
+}
+
 namespace detail {
-using Fields = FunctionRef<void(ConfigVisitor&)>;
-void write_fields(nlohmann::json& object, Fields fields);
-void read_fields(const nlohmann::json& object, Fields fields);
-void check_fields(const char* what, Fields fields);
+nlohmann::json write_fields(const std::vector<Field>& fields);
+void read_fields(const nlohmann::json& object, const std::vector<Field>& fields);
+void check_fields(const char* what, const std::vector<Field>& fields);
 }  // namespace detail
 
 // {"d_model": 32, "norm": "post", ...}. Throws ArgumentError if two fields have the same name.
 template <class Config, class Json = nlohmann::json>
 Json to_json_object(Config config) {
-  Json object;
-  detail::write_fields(object, [&](ConfigVisitor& v) { config.fields(v); });
-  return object;
+  return detail::write_fields(fields_of(config));
 }
 
 // The reverse. What the config does not list as a field keeps the value it has in `config`. Throws FormatError naming
@@ -119,7 +123,7 @@ Json to_json_object(Config config) {
 // field.
 template <class Config>
 Config from_json_object(const nlohmann::json& object, Config config = {}) {
-  detail::read_fields(object, [&](ConfigVisitor& v) { config.fields(v); });
+  detail::read_fields(object, fields_of(config));
   return config;
 }
 
@@ -127,7 +131,8 @@ Config from_json_object(const nlohmann::json& object, Config config = {}) {
 // the config, so that a constructor can check it before anything is made from it.
 template <class Config>
 const Config& check_config(const char* what, const Config& config) {
-  detail::check_fields(what, [copy = config](ConfigVisitor& v) mutable { copy.fields(v); });
+  Config copy = config;
+  detail::check_fields(what, fields_of(copy));
   if constexpr (requires { config.validate(); }) config.validate();
   return config;
 }

@@ -52,7 +52,10 @@ std::string with_range(const char* help, Range range) {
 }  // namespace
 
 CommandLine::CommandLine(std::string usage, std::string about)
-    : program_(usage.substr(0, usage.find(' '))), usage_(std::move(usage)), about_(std::move(about)) {}
+    : ConfigVisitor([this](const Field& f) { field(f); }),
+      program_(usage.substr(0, usage.find(' '))),
+      usage_(std::move(usage)),
+      about_(std::move(about)) {}
 
 void CommandLine::add(const char* field, const std::string& what, const std::string& help,
                       const std::function<std::string()>& value,

@@ -40,6 +40,7 @@ class CommandLine : public seppo::ConfigVisitor {
  public:
   // `usage` begins with the program's name; `about` is the text below it in --help.
   CommandLine(std::string usage, std::string about);
+  CommandLine(const CommandLine&) = delete;
 
   // Starts a group of options in --help.
   void section(const std::string& title) { section_ = title; }
@@ -92,7 +93,7 @@ class CommandLine : public seppo::ConfigVisitor {
   void add(const char* field, const std::string& what, const std::string& help,
            const std::function<std::string()>& value,
            const std::function<void(const std::string& option, const std::string& text)>& set);
-  void field(const seppo::Field& field) override;
+  void field(const seppo::Field& field);
   void option(const seppo::Field& field, int& value);
   void option(const seppo::Field& field, double& value);
   void option(const seppo::Field& field, std::array<double, 2>& value);

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 template <class Config>
 void require_survives(Config config) {
-  seppo::detail::check_fields("fuzz", [&](seppo::ConfigVisitor& v) { config.fields(v); });
+  seppo::detail::check_fields("fuzz", seppo::fields_of(config));
   const json saved = json::parse(seppo::to_json_object(config).dump());
   require(seppo::to_json_object(seppo::from_json_object<Config>(saved)) == saved, "a config changed in its file");
 }

@@ -79,11 +79,7 @@ struct FieldValues {
 // Calls f for each field.
 template <class Config>
 void for_each_field(Config& config, const std::function<void(const seppo::Field&)>& f) {
-  struct Visitor : seppo::ConfigVisitor {
-    const std::function<void(const seppo::Field&)>* f;
-    void field(const seppo::Field& field) override { (*f)(field); }
-  } visitor;
-  visitor.f = &f;
+  seppo::ConfigVisitor visitor(f);
   config.fields(visitor);
 }
 
