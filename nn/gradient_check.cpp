@@ -1,18 +1,21 @@
 // Central differences: along random directions with the judgement of how they fall, and of gradients.
 #include "gradient_check.h"
 
-#include "../autograd/kernels/kernels.h"
 #include "../autograd/ops.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
+#include <valarray>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-double norm(std::span<const real> x) { return std::sqrt(kernels::squared_norm(x.data(), x.size())); }
+using Vector = std::valarray<double>;
+
+double norm(const Vector& x) { return std::sqrt(std::inner_product(begin(x), end(x), begin(x), 0.0)); }
 
 // Sets values, gradients and tape().random back at the end, and clears the tape.
 class Restored {
@@ -44,10 +47,11 @@ class Restored {
 };
 
 struct Direction {
-  double error;  // best difference / (|g| |u|)
+  double slope;    // g u
+  double missing;  // the best difference
+  double error;    // the same / (|g| |u|)
   double order;
-  bool fell;
-  double missing;  // the best difference itself
+  bool passes;
 };
 
 // |D(h) - g u| for one step, and how much of it rounding explains.
@@ -55,15 +59,14 @@ struct Difference {
   double value, rounding;
 };
 
-// The differences of one direction, from the largest step to the smallest.
-Direction judge(const std::vector<Difference>& differences, double scale) {
+// Of differences from the largest step to the smallest: how they fall, and whether they do.
+std::pair<double, bool> judge(const std::vector<Difference>& differences, double smallest) {
   constexpr double kClear = 100;  // times rounding: what lies above it is a difference to judge by
   const Difference& largest_step = differences.front();
-  double smallest = largest_step.value, order = 0;
+  double order = 0;
   double level = 0;  // above rounding, and the same for two steps: part of the slope is missing, if it stays
   for (std::size_t i = 1; i < differences.size(); ++i) {
     const Difference &before = differences[i - 1], &now = differences[i];
-    smallest = std::min(smallest, now.value);
     if (before.value > kClear * before.rounding)
       order = std::max(order, std::log10(before.value / std::max(now.value, now.rounding)));
     if (now.value > kClear * now.rounding && std::abs(now.value - before.value) < 0.1 * now.value) level = now.value;
@@ -73,100 +76,70 @@ Direction judge(const std::vector<Difference>& differences, double scale) {
   const double above_rounding = largest_step.value / largest_step.rounding;
   const double fall = above_rounding <= kClear ? 1 : above_rounding <= 10 * kClear ? 2 : 1000;
   const bool stays = level > 0 && smallest > level / 2;
-  return {smallest / scale, order, !stays && (order > 1.5 || fall * smallest <= largest_step.value), smallest};
+  return {order, !stays && (order > 1.5 || fall * smallest <= largest_step.value)};
 }
-
-// A loss along stretches of the parameters, one at a time.
-class Check {
- public:
-  Check(Parameters& parameters, const std::function<Tensor()>& loss, const GradientCheckOptions& options)
-      : state_(parameters), loss_(loss), options_(options), stream_(options.seed, Purpose::test) {
-    state_.reset();
-    const Tensor value = loss();
-    value_ = double{value.item()};
-    tape().backward(value);
-    gradient_.assign(parameters.gradients().begin(), parameters.gradients().end());
-  }
-
-  bool is_finite() const {
-    return std::isfinite(value_) && std::ranges::all_of(gradient_, [](real g) { return std::isfinite(g); });
-  }
-  double value() const { return value_; }
-  double slope() const { return slope_; }  // g u of the last direction
-
-  // Along a random direction within [begin, end).
-  Direction direction(std::size_t begin, std::size_t end) {
-    std::vector<real> u(end - begin);
-    slope_ = 0;
-    for (std::size_t i = 0; i < u.size(); ++i) {
-      u[i] = static_cast<real>(stream_.normal());
-      slope_ += double{gradient_[begin + i]} * double{u[i]};
-    }
-    // A gradient that vanishes is compared with the size of the loss instead.
-    const double scale =
-        std::max(norm(std::span(gradient_).subspan(begin, u.size())) * norm(u), 1e-5 * std::max(std::abs(value_), 1.0));
-    std::vector<Difference> differences;
-    double h = options_.first_step;
-    for (int step = 0; step < options_.steps; ++step, h /= 10) {
-      const double difference = (loss_at(begin, u, h) - loss_at(begin, u, -h)) / (2 * h);
-      differences.push_back({std::abs(difference - slope_), 1e-15 * std::max(std::abs(value_), 1.0) / h});
-    }
-    return judge(differences, scale);
-  }
-  bool passes(const Direction& d) const { return d.error <= options_.tolerance && d.fell; }
-
-  // An element within [begin, end) whose slope is wrong, where the whole stretch is found wrong.
-  std::string wrong_element(std::size_t begin, std::size_t end) {
-    const std::size_t first = begin;
-    while (end - begin > 1) {
-      const std::size_t middle = begin + (end - begin) / 2;
-      direction(begin, middle).missing > direction(middle, end).missing ? end = middle : begin = middle;
-    }
-    const std::vector<real> one{1};
-    constexpr double kStep = 1e-5;
-    const double difference = (loss_at(begin, one, kStep) - loss_at(begin, one, -kStep)) / (2 * kStep);
-    return concat_text("element ", begin - first, ": gradient ", gradient_[begin], ", differences give ", difference);
-  }
-
- private:
-  double loss_at(std::size_t begin, std::span<const real> u, double h) {
-    const std::span<real> values = state_.reset().subspan(begin);
-    for (std::size_t i = 0; i < u.size(); ++i) values[i] += static_cast<real>(h) * u[i];
-    return double{loss_().item()};
-  }
-
-  Restored state_;
-  const std::function<Tensor()>& loss_;
-  const GradientCheckOptions& options_;
-  RandomStream stream_;
-  std::vector<real> gradient_;
-  double value_ = 0, slope_ = 0;
-};
 
 }  // namespace
 
 GradientCheckReport gradient_check(Parameters& parameters, const std::function<Tensor()>& loss,
                                    const GradientCheckOptions& options) {
   check<StateError>(sizeof(real) == sizeof(double), "gradient_check: needs double precision; link seppo::f64");
-  Check run(parameters, loss, options);
-  if (!run.is_finite())
+  Restored state(parameters);
+  state.reset();
+  const Tensor at_first = loss();
+  const double value = double{at_first.item()}, size = std::max(std::abs(value), 1.0);
+  tape().backward(at_first);
+  const std::vector<real> gradient(parameters.gradients().begin(), parameters.gradients().end());
+  if (!std::isfinite(value) || !std::ranges::all_of(gradient, [](real g) { return std::isfinite(g); }))
     return {false, std::numeric_limits<double>::infinity(), 0,
-            concat_text("WRONG the value is ", run.value(), ", and it or its gradient is not finite: try other values",
+            concat_text("WRONG the value is ", value, ", and it or its gradient is not finite: try other values",
                         " (for an op, gradient_check_at)\n")};
+  // The central difference along u, for elements from `first` on.
+  const auto slope_at = [&](std::size_t first, const Vector& u, double h) {
+    const auto loss_at = [&](double step) {
+      const std::span<real> values = state.reset().subspan(first);
+      for (std::size_t i = 0; i < u.size(); ++i) values[i] += static_cast<real>(step * u[i]);
+      return double{loss().item()};
+    };
+    return (loss_at(h) - loss_at(-h)) / (2 * h);
+  };
+  RandomStream stream(options.seed, Purpose::test);
+  const auto random_direction = [&](std::size_t begin, std::size_t end) -> Direction {
+    Vector g(end - begin), u(end - begin);
+    std::copy_n(&gradient[begin], g.size(), std::begin(g));
+    for (double& element : u) element = stream.normal();
+    const double slope = (g * u).sum();
+    std::vector<Difference> differences;
+    double h = options.first_step;
+    for (int step = 0; step < options.steps; ++step, h /= 10)
+      differences.push_back({std::abs(slope_at(begin, u, h) - slope), 1e-15 * size / h});
+    const double smallest = std::ranges::min(differences, {}, &Difference::value).value;
+    const auto [order, falls] = judge(differences, smallest);
+    // A gradient that vanishes is compared with the size of the loss instead.
+    const double error = smallest / std::max(norm(g) * norm(u), 1e-5 * size);
+    return {slope, smallest, error, order, error <= options.tolerance && falls};
+  };
   GradientCheckReport report{true, 0, 0, ""};
   for (const Parameters::Entry& entry : parameters.entries()) {
     if (!entry.trained) continue;
-    const std::size_t begin = entry.offset, end = begin + entry.size();
+    std::size_t begin = entry.offset, end = begin + entry.size();
     bool passed = true;
     for (int direction = 0; direction < options.directions && begin < end; ++direction) {
-      const Direction d = run.direction(begin, end);
-      passed &= run.passes(d);
+      const Direction d = random_direction(begin, end);
+      passed &= d.passes;
       if (d.error >= report.error) report.error = d.error, report.order = d.order;
-      report.text += concat_text(run.passes(d) ? "ok    " : "WRONG ", entry.name, ", direction ", direction, ": slope ",
-                                 run.slope(), ", relative error ", d.error, ", order ", d.order, "\n");
+      report.text += concat_text(d.passes ? "ok    " : "WRONG ", entry.name, ", direction ", direction, ": slope ",
+                                 d.slope, ", relative error ", d.error, ", order ", d.order, "\n");
     }
-    if (!passed) report.text += concat_text("      ", entry.name, ", ", run.wrong_element(begin, end), "\n");
     report.passed &= passed;
+    if (passed) continue;
+    while (end - begin > 1) {  // to an element whose slope is wrong
+      const std::size_t middle = begin + (end - begin) / 2;
+      const bool is_before = random_direction(begin, middle).missing > random_direction(middle, end).missing;
+      (is_before ? end : begin) = middle;
+    }
+    report.text += concat_text("      ", entry.name, ", element ", begin - entry.offset, ": gradient ", gradient[begin],
+                               ", differences give ", slope_at(begin, Vector{1}, 1e-5), "\n");
   }
   return report;
 }
@@ -198,25 +171,6 @@ GradientCheckReport gradient_check(std::initializer_list<Shape> shapes, const Ch
   return gradient_check_at(inputs, op, options);
 }
 
-namespace {
-
-using Vector = std::vector<double>;
-
-double distance(const Vector& a, const Vector& b) {
-  double squares = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
-  return std::sqrt(squares);
-}
-
-// a + (a - b) factor
-Vector beyond(const Vector& a, const Vector& b, double factor) {
-  Vector c(a.size());
-  for (std::size_t i = 0; i < a.size(); ++i) c[i] = a[i] + (a[i] - b[i]) * factor;
-  return c;
-}
-
-}  // namespace
-
 SecondDerivative differentiate_gradient(Parameters& parameters, const std::function<Tensor(double h)>& loss,
                                         double first_step) {
   constexpr int kSteps = 24;
@@ -225,7 +179,9 @@ SecondDerivative differentiate_gradient(Parameters& parameters, const std::funct
   const auto gradient_at = [&](double h) {
     state.reset();
     tape().backward(loss(h));
-    return Vector(parameters.gradients().begin(), parameters.gradients().end());
+    Vector gradient(parameters.gradients().size());
+    std::ranges::copy(parameters.gradients(), begin(gradient));
+    return gradient;
   };
   // tableau[k], of the step before, and now[k] have an error of order h^(2k + 2).
   std::vector<Vector> tableau;
@@ -233,25 +189,24 @@ SecondDerivative differentiate_gradient(Parameters& parameters, const std::funct
   double error = std::numeric_limits<double>::infinity(), h = first_step;
   for (int step = 0; step < kSteps; ++step, h /= kShrink) {
     const Vector ahead = gradient_at(h), behind = gradient_at(-h);
-    std::vector<Vector> now{beyond(Vector(ahead.size()), behind, 0.5 / h)};
-    for (std::size_t i = 0; i < ahead.size(); ++i) now[0][i] += ahead[i] * (0.5 / h);
+    std::vector<Vector> now{Vector((ahead - behind) * (0.5 / h))};
     double power = 1;
     for (const Vector& before : tableau) {
       const Vector& last = now.back();
       power *= kShrink * kShrink;
-      Vector next = beyond(last, before, 1 / (power - 1));
-      const double change = std::max(distance(next, last), distance(next, before));
+      Vector next = last + (last - before) / (power - 1);
+      const double change = std::max(norm(next - last), norm(next - before));
       if (change <= error) error = change, best = next;
       now.push_back(std::move(next));
     }
-    const double rounding = double{std::numeric_limits<real>::epsilon()} * distance(ahead, Vector(ahead.size())) / h;
+    const double rounding = double{std::numeric_limits<real>::epsilon()} * norm(ahead) / h;
     if (error <= rounding) break;  // smaller steps would only add to it
     tableau = std::move(now);
   }
-  check<NumericError>(!best.empty(), "differentiate_gradient: the gradient is not finite for any step up to ",
+  check<NumericError>(best.size() > 0, "differentiate_gradient: the gradient is not finite for any step up to ",
                       first_step);
-  const double size = distance(best, Vector(best.size()));
-  return {{best.begin(), best.end()}, size > 0 ? error / size : error};
+  const double size = norm(best);
+  return {{begin(best), end(best)}, size > 0 ? error / size : error};
 }
 
 SecondDerivative hessian_vector_product(Parameters& parameters, const std::function<Tensor()>& loss,

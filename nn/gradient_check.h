@@ -7,24 +7,19 @@
 // Along a direction u, the central difference D(h) = (f(x + h u) - f(x - h u)) / 2h differs from the
 // true slope by c h^2. So if the gradient g is right, |D(h) - g u| falls a hundredfold for each ten
 // times smaller h, until rounding stops it; if it is wrong, the difference stays.
-// The check passes when the best difference is below `tolerance` relative to the slope's scale
-// |g| |u|, and either the fall was seen or the differences are at rounding level throughout. Where steps
-// cross kinks (of ReLU, say) the fall is slower; then a thousandfold fall over all steps is required, or a
-// twofold one where it starts so near rounding that no more could be seen.
+// The check passes when the best difference is below `tolerance` relative to the slope's scale |g| |u|, and either the
+// fall was seen or the differences are at rounding level throughout; at kinks, as of ReLU, the fall may be slower.
 //
 //   const auto report = gradient_check(parameters, [&] { return model.loss(batch); });
 //   if (!report.passed) std::cerr << report.text;   // names the wrong parameter and an element of it
 //
-// Of one wrong element among n a direction sees about one part in n, so parameters are checked one by one: with eight
-// directions, one of 1,000 elements that is wrong by 3e-6 is seen, of 260,000 by 3e-3, and 3e-7 where all are wrong
-// (docs/check-your-gradients.md has the table). Check models before they are trained: near a minimum the gradient
-// drowns in the rounding of the loss.
-// In single precision (seppo::seppo) rounding hides everything below 1e-3: it throws StateError there.
+// Parameters are checked one by one, for of one wrong element among n a direction sees about one part in n; what is
+// seen, and what gives false alarms, is in docs/check-your-gradients.md. In single precision (seppo::seppo) rounding
+// hides everything below 1e-3: it throws StateError there.
 //
 // Second derivatives are differences of gradients, for any model: central ones with ever smaller steps, extrapolated to
 // a step of zero (Richardson 1911), of which the best is taken by the estimate of its error (Ridders 1982). Each takes
-// 8 to 20 gradients, more where a ReLU bends. Accuracy, measured in docs/second-derivatives.md: 1e-13 in double
-// precision, 1e-5 in single.
+// 8 to 20 gradients; docs/second-derivatives.md measures 1e-13 in double precision, 1e-5 in single.
 #pragma once
 
 #include "parameters.h"
