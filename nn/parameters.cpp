@@ -1,8 +1,6 @@
 // Parameters: the growing blocks, and the tensors that point into them.
 #include "parameters.h"
 
-#include <algorithm>
-#include <new>
 #include <tuple>
 
 namespace seppo::inline SEPPO_ABI {
@@ -18,16 +16,8 @@ std::uint64_t hash(std::string_view text) {
 
 }  // namespace
 
-Scope Scope::operator/(std::string_view child) const {
-  return Scope(*parameters_, path_.empty() ? std::string(child) : path_ + "." + std::string(child));
-}
-
-Tensor Scope::parameter(std::string_view name, const Shape& shape, const Init& init) const {
-  return parameter(name, shape, init, shape.rank() >= 2);
-}
-
-Tensor Scope::parameter(std::string_view name, const Shape& shape, const Init& init, bool decay) const {
-  return parameters_->add((*this / name).path_, shape, init, decay, true);
+Tensor Scope::parameter(std::string_view name, const Shape& shape, const Init& init, std::optional<bool> decay) const {
+  return parameters_->add((*this / name).path_, shape, init, decay.value_or(shape.rank() >= 2), true);
 }
 
 Tensor Scope::buffer(std::string_view name, const Shape& shape, const Init& init) const {
@@ -108,12 +98,6 @@ Tensor Parameters::add_constant(const Shape& shape, const Init& init) {
   return Tensor(node);
 }
 
-void Parameters::changed() {
-  for (const Entry& entry : entries_) mark_changed(entry.tensor.node());
-}
-
-void Parameters::zero_gradients() { std::fill_n(gradients_.as<real>(), size_, real{0}); }
-
 void Parameters::freeze(std::string_view prefix, bool frozen) {
   bool is_found = false;
   for (Entry& entry : entries_) {
@@ -126,7 +110,7 @@ void Parameters::freeze(std::string_view prefix, bool frozen) {
 }
 
 const Parameters::Entry* Parameters::find(std::string_view name) const {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
+  const auto found = std::ranges::find(entries_, name, &Entry::name);
   return found == entries_.end() ? nullptr : &*found;
 }
 

@@ -10,10 +10,13 @@
 #pragma once
 
 #include "../autograd/core/observer.h"
-#include "init.h"
+#include "../autograd/core/random.h"
 
+#include <algorithm>
+#include <cmath>
 #include <deque>
-#include <memory>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,17 +24,73 @@
 
 namespace seppo::inline SEPPO_ABI {
 
+// ---- initialisers: how a parameter's first values are drawn
+
+// Fills the values of a parameter of this shape from its own random stream.
+using Init = std::function<void(std::span<real> values, const Shape& shape, RandomStream& random)>;
+
+inline Init init_constant(double value) {
+  return [=](std::span<real> values, const Shape&, RandomStream&) {
+    std::fill(values.begin(), values.end(), static_cast<real>(value));
+  };
+}
+inline Init init_zeros() { return init_constant(0); }
+inline Init init_ones() { return init_constant(1); }
+
+// N(0, deviation^2)
+inline Init init_normal(double deviation) {
+  return [=](std::span<real> values, const Shape&, RandomStream& random) {
+    for (real& v : values) v = static_cast<real>(deviation * random.normal());
+  };
+}
+
+// N(0, deviation^2) without the tails beyond two deviations.
+inline Init init_truncated_normal(double deviation) {
+  return [=](std::span<real> values, const Shape&, RandomStream& random) {
+    for (real& v : values) {
+      double x = random.normal();
+      while (std::abs(x) > 2) x = random.normal();
+      v = static_cast<real>(deviation * x);
+    }
+  };
+}
+
+inline Init init_uniform(double bound) {
+  return [=](std::span<real> values, const Shape&, RandomStream& random) {
+    for (real& v : values) v = static_cast<real>(bound * (2 * random.uniform() - 1));
+  };
+}
+
+// U(-c, c) with c = gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). The fans of a weight
+// [out, in] are in and out / stacked, where `stacked` counts matrices laid one on another.
+inline Init init_xavier_uniform(double gain = 1, int stacked = 1) {
+  return [=](std::span<real> values, const Shape& shape, RandomStream& random) {
+    const double fans = shape.cols() + static_cast<double>(shape.rows()) / stacked;
+    init_uniform(gain * std::sqrt(6 / fans))(values, shape, random);
+  };
+}
+
+// U(-c, c) with c = sqrt(6 / fan_in), for layers followed by ReLU (He et al. 2015).
+inline Init init_kaiming_uniform() {
+  return [](std::span<real> values, const Shape& shape, RandomStream& random) {
+    init_uniform(std::sqrt(6.0 / shape.cols()))(values, shape, random);
+  };
+}
+
+// ---- parameters
+
 class Parameters;
 
 class Scope {
  public:
-  Scope operator/(std::string_view child) const;
+  Scope operator/(std::string_view child) const {
+    return Scope(*parameters_, path_.empty() ? std::string(child) : path_ + "." + std::string(child));
+  }
   Scope operator/(int index) const { return *this / std::to_string(index); }
 
   // A new parameter of this name. Weight decay applies to matrices unless told otherwise.
   // Throws ArgumentError if the name is taken.
-  Tensor parameter(std::string_view name, const Shape& shape, const Init& init) const;
-  Tensor parameter(std::string_view name, const Shape& shape, const Init& init, bool decay) const;
+  Tensor parameter(std::string_view name, const Shape& shape, const Init& init, std::optional<bool> decay = {}) const;
   // A tensor that lives as long as the parameters but is neither trained nor saved.
   Tensor constant(const Shape& shape, const Init& init) const;
 
@@ -77,11 +136,13 @@ class Parameters {
   // To be written to: whoever only reads takes std::as_const(parameters).values(). Backward through ops that used the
   // values of before then throws StateError; where a span is kept and written to later, call changed().
   std::span<real> values() { return changed(), std::span(values_.as<real>(), size_); }
-  void changed();
+  void changed() {
+    for (const Entry& entry : entries_) mark_changed(entry.tensor.node());
+  }
   std::span<real> gradients() { return {gradients_.as<real>(), size_}; }
   std::span<const real> values() const { return {values_.as<real>(), size_}; }
   std::span<const real> gradients() const { return {gradients_.as<real>(), size_}; }
-  void zero_gradients();
+  void zero_gradients() { std::ranges::fill(gradients(), real{0}); }
 
   // Parameters whose names begin with `prefix` are no longer trained, or, with false, are again: backward computes
   // nothing for them, optimisers and weight decay leave them alone, checks skip them. They are saved like the others.

@@ -22,24 +22,16 @@ namespace {
 
 constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
 
-// What kernels for an x86 processor make use of. A name unknown here is that of a newer one.
-enum Generation { kOlder, kAvx2, kAvx512 };
-
-Generation generation(const std::string& core) {
-  for (const char* name : {"Prescott", "Core2", "Penryn", "Dunnington", "Atom", "Nano", "Nehalem", "Sandybridge",
-                           "Opteron", "Opteron_SSE3", "Barcelona", "Bobcat", "Bulldozer", "Piledriver", "Steamroller"})
-    if (core == name) return kOlder;
-  for (const char* name : {"Haswell", "Excavator", "Zen"})
-    if (core == name) return kAvx2;
-  return kAvx512;
-}
-
-// Kernels that suit this processor better than the core's, or null.
+// Kernels that suit this processor better than the core's, or null. A core unknown here is a newer one.
 const char* better_than(const std::string& core) {
+  constexpr const char* kWithoutAvx2[] = {"Prescott",  "Core2",   "Penryn",      "Dunnington", "Atom",
+                                          "Nano",      "Nehalem", "Sandybridge", "Opteron",    "Opteron_SSE3",
+                                          "Barcelona", "Bobcat",  "Bulldozer",   "Piledriver", "Steamroller"};
+  constexpr const char* kWithoutAvx512[] = {"Haswell", "Excavator", "Zen"};
+  const bool lacks_avx2 = std::ranges::count(kWithoutAvx2, core) > 0;
+  const bool lacks_avx512 = lacks_avx2 || std::ranges::count(kWithoutAvx512, core) > 0;
   const auto targets = hwy::SupportedTargets();
-  if ((targets & HWY_AVX3) && generation(core) < kAvx512) return "SkylakeX";
-  if ((targets & HWY_AVX2) && generation(core) < kAvx2) return "Haswell";
-  return nullptr;
+  return (targets & HWY_AVX3) && lacks_avx512 ? "SkylakeX" : (targets & HWY_AVX2) && lacks_avx2 ? "Haswell" : nullptr;
 }
 
 // Nobody may be within OpenBLAS meanwhile: this runs before the first product, and other threads wait for it.

@@ -13,6 +13,7 @@ struct MatrixView {
   const real* data;
   std::size_t row, col;
   MatrixView at(std::size_t i, std::size_t j) const { return {data + i * row + j * col, row, col}; }
+  MatrixView transposed() const { return {data, col, row}; }
 };
 
 // What a product is added to: nothing (null), what C holds, or one row for all rows (ld = 0).

@@ -210,14 +210,8 @@ void few_rows(const Product& p) {
     const std::size_t count = std::min(kPiece, p.n - j);
     const Addend before = p.addend.at(0, j);
     if (before.data) Transpose(piece, p.m, before.data, before.ld, p.m, count);
-    Multiply({count,
-              p.m,
-              p.k,
-              {p.b.data + j * p.b.col, p.b.col, 1},
-              {p.a.data, p.a.col, 1},
-              before.data ? Addend{piece, p.m} : Addend{},
-              piece,
-              p.m},
+    Multiply({count, p.m, p.k, p.b.at(0, j).transposed(), p.a.transposed(), before.data ? Addend{piece, p.m} : Addend{},
+              piece, p.m},
              Panels::in_place);
     Transpose(p.c + j, p.ldc, piece, p.m, count, p.m);
   }

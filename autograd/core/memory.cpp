@@ -17,7 +17,9 @@
 #endif
 #ifdef SEPPO_ASAN
 #include <sanitizer/asan_interface.h>
+constexpr bool kPoisons = true;
 #else
+constexpr bool kPoisons = false;
 #define ASAN_POISON_MEMORY_REGION(address, size) (static_cast<void>(address), static_cast<void>(size))
 #define ASAN_UNPOISON_MEMORY_REGION(address, size) (static_cast<void>(address), static_cast<void>(size))
 #endif
@@ -31,11 +33,7 @@ constexpr std::size_t kMapped = std::size_t{256} << 10;
 constexpr std::size_t kHuge = std::size_t{64} << 20;
 
 // Poisoned bytes between two pieces, under AddressSanitizer.
-#ifdef SEPPO_ASAN
-constexpr std::size_t kRedZone = Arena::kAlignment;
-#else
-constexpr std::size_t kRedZone = 0;
-#endif
+constexpr std::size_t kRedZone = kPoisons ? Arena::kAlignment : 0;
 
 // Size classes in units of a cache line: 1..15 exactly, then eight to each power of two.
 struct SizeClass {

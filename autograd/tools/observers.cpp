@@ -5,15 +5,15 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <string_view>
+#include <nlohmann/json.hpp>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
 // The first element that is not finite; the number of elements if all are.
 std::size_t first_anomaly(std::span<const real> values) {
-  return static_cast<std::size_t>(std::find_if(values.begin(), values.end(), [](real v) { return !std::isfinite(v); }) -
-                                  values.begin());
+  const auto found = std::ranges::find_if(values, [](real v) { return !std::isfinite(v); });
+  return static_cast<std::size_t>(found - values.begin());
 }
 
 std::string position(std::size_t element, const Shape& shape) {
@@ -33,16 +33,6 @@ std::string place(const Tensor& output) {
   return region ? " (in " + *region + ")" : "";
 }
 
-// Text as JSON reads it: quotes and backslashes are escaped, control characters become blanks.
-std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += static_cast<unsigned char>(c) < 32 ? ' ' : c;
-  }
-  return result + '"';
-}
-
 // printf into a string.
 template <class... Args>
 std::string format(const char* pattern, const Args&... args) {
@@ -57,11 +47,10 @@ void FindAnomaly::forward(const Tensor& output, std::span<const Tensor> inputs) 
   inputs_[&output.node()].assign(inputs.begin(), inputs.end());
   const std::size_t at = first_anomaly(output.values());
   if (at == output.numel()) return;
-  const bool was_finite =
-      std::all_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return first_anomaly(x.values()) == x.numel(); });
+  const auto is_finite = [](const Tensor& x) { return first_anomaly(x.values()) == x.numel(); };
   throw NumericError(concat_text(output.node().op, ": forward made ", describe(output.values()[at]), " at ",
-                                 position(at, output.shape()), " of ", output, was_finite ? ", from finite inputs" : "",
-                                 place(output)));
+                                 position(at, output.shape()), " of ", output,
+                                 std::ranges::all_of(inputs, is_finite) ? ", from finite inputs" : "", place(output)));
 }
 
 void FindAnomaly::backward(const Tensor& output) {
@@ -78,28 +67,20 @@ void FindAnomaly::backward(const Tensor& output) {
   }
 }
 
-void Profile::created(const Tensor& output) { began_us_[&output.node()] = now_us(); }
-
 void Profile::forward(const Tensor& output, std::span<const Tensor> inputs) {
   double bytes = static_cast<double>(output.numel());
   for (const Tensor& x : inputs) bytes += static_cast<double>(x.numel());
   bytes *= sizeof(real);
   bytes_[&output.node()] = bytes;
-  const auto began = began_us_.find(&output.node());  // views are not made, only recorded
-  add(output, false, began == began_us_.end() ? now_us() : began->second, bytes);
+  add(output, false, bytes);
 }
 
-void Profile::backward_begins(const Tensor& output) { began_us_[&output.node()] = now_us(); }
-
-void Profile::backward(const Tensor& output) {
-  add(output, true, began_us_[&output.node()], 2 * bytes_[&output.node()]);
-}
-
-void Profile::add(const Tensor& output, bool is_backward, double start_us, double bytes) {
+void Profile::add(const Tensor& output, bool is_backward, double bytes) {
   const Node& node = output.node();
-  const double duration = now_us() - start_us;
+  const auto began = began_us_.extract(&node);  // views are not made, only recorded
+  const double now = now_us(), start = began.empty() ? now : began.mapped();
   events_.push_back(
-      {node.op, node.region ? *node.region : "", node.shape.str(), is_backward, start_us, duration, bytes});
+      {node.op, node.region ? *node.region : "", node.shape.str(), is_backward, start, now - start, bytes});
 }
 
 std::vector<Profile::Entry> Profile::entries() const {
@@ -133,14 +114,18 @@ std::string Profile::table() const {
 }
 
 std::string Profile::chrome_trace() const {
-  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
-  for (const Event& event : events_)
-    text += (&event == events_.data() ? "\n{\"name\":" : ",\n{\"name\":") + quoted(event.op) +
-            format(",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"module\":",
-                   event.is_backward ? "backward" : "forward", event.is_backward ? 2 : 1, event.start_us,
-                   event.duration_us) +
-            quoted(event.region) + format(",\"shape\":\"%s\",\"bytes\":%.0f}}", event.shape.c_str(), event.bytes);
-  return text + "\n]}\n";
+  nlohmann::ordered_json events = nlohmann::ordered_json::array();
+  for (const Event& e : events_)
+    events.push_back({{"name", e.op},
+                      {"cat", e.is_backward ? "backward" : "forward"},
+                      {"ph", "X"},
+                      {"pid", 1},
+                      {"tid", e.is_backward ? 2 : 1},
+                      {"ts", e.start_us},
+                      {"dur", e.duration_us},
+                      {"args", {{"module", e.region}, {"shape", e.shape}, {"bytes", e.bytes}}}});
+  const nlohmann::ordered_json trace{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
+  return trace.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -101,10 +101,10 @@ class Profile : public Observer {
     double bytes = 0;
   };
 
-  void created(const Tensor& output) override;
+  void created(const Tensor& output) override { began_us_[&output.node()] = now_us(); }
   void forward(const Tensor& output, std::span<const Tensor> inputs) override;
-  void backward_begins(const Tensor& output) override;
-  void backward(const Tensor& output) override;
+  void backward_begins(const Tensor& output) override { began_us_[&output.node()] = now_us(); }
+  void backward(const Tensor& output) override { add(output, true, 2 * bytes_[&output.node()]); }
 
   std::vector<Entry> entries() const;  // the slowest first
   std::string table() const;
@@ -119,7 +119,7 @@ class Profile : public Observer {
     double bytes;
   };
   double now_us() const { return std::chrono::duration<double, std::micro>(Clock::now() - start_).count(); }
-  void add(const Tensor& output, bool is_backward, double start_us, double bytes);
+  void add(const Tensor& output, bool is_backward, double bytes);
 
   Clock::time_point start_ = Clock::now();
   std::unordered_map<const Node*, double> began_us_, bytes_;

@@ -31,10 +31,6 @@ void add_best(std::vector<Candidate>& candidates, int row, std::span<const real>
 
 }  // namespace
 
-double length_penalty(std::size_t length, double alpha) {
-  return std::pow((5 + static_cast<double>(length)) / 6, alpha);
-}
-
 std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Ragged& src, const BeamOptions& o) {
   check<ArgumentError>(o.beam > 0, "beam_search: beam ", o.beam, " is not positive");
   check<ArgumentError>(o.n_best > 0 && o.n_best <= o.beam, "beam_search: n_best ", o.n_best, " is not in 1..", o.beam,
@@ -45,7 +41,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
   const TapeMark mark;
   std::vector<std::vector<Hypothesis>> ended(src.size());
   const auto end = [&](std::size_t s, Hypothesis h) {
-    h.score = h.log_probability / length_penalty(h.tokens.size(), o.length_penalty);
+    h.score = h.log_probability / std::pow((5 + static_cast<double>(h.tokens.size())) / 6, o.length_penalty);
     ended[s].push_back(std::move(h));
   };
 

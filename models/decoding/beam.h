@@ -24,9 +24,6 @@ struct Hypothesis {
   double score = 0;
 };
 
-// ((5 + length) / 6)^alpha
-double length_penalty(std::size_t length, double alpha);
-
 // The best targets found for each source, by falling score, all different. At each step the best continuations of
 // a source's targets fill its beam; a target that ends keeps its place. So a beam of one is greedy decoding, and a beam
 // wide enough to hold every target finds the best. Ties go to the target that was better before, then to the lowest id.
@@ -34,19 +31,13 @@ double length_penalty(std::size_t length, double alpha);
 std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Ragged& src,
                                                  const BeamOptions& options);
 
-struct GreedyOptions {
-  int bos = 0, eos = 0;  // the token that starts a target, and the one that ends it
-  int max_length = 64;   // tokens to generate at most, the end token included
-};
-
-// A target for each source: at each step the most probable token; ties go to the lowest id. Without `bos`, and with
-// `eos` if it was reached. Nothing is recorded on the tape. Throws ArgumentError if max_length is beyond the model's,
-// NumericError for scores that are not finite.
-inline std::vector<std::vector<int>> greedy_decode(const Transformer& model, const Ragged& src,
-                                                   const GreedyOptions& o) {
+// A target for each source: at each step the most probable token, as with a beam of one; ties go to the lowest id.
+// Without `bos`, and with `eos` if it was reached. Nothing is recorded on the tape. Throws ArgumentError if max_length
+// is beyond the model's, NumericError for scores that are not finite.
+inline std::vector<std::vector<int>> greedy_decode(const Transformer& model, const Ragged& src, BeamOptions options) {
+  options.beam = options.n_best = 1;
   std::vector<std::vector<int>> targets;
-  for (auto& found : beam_search(model, src, {.bos = o.bos, .eos = o.eos, .max_length = o.max_length, .beam = 1}))
-    targets.push_back(std::move(found[0].tokens));
+  for (auto& found : beam_search(model, src, options)) targets.push_back(std::move(found[0].tokens));
   return targets;
 }
 

@@ -17,14 +17,12 @@ namespace {
 std::vector<int> first_of_permutation(std::size_t count, std::size_t n, RandomStream random) {
   std::vector<int> first;
   std::unordered_map<std::size_t, std::size_t> moved;
-  const auto at = [&](std::size_t place) {
-    const auto found = moved.find(place);
-    return found == moved.end() ? place : found->second;
-  };
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t chosen = i + random.below(static_cast<std::uint32_t>(n - i));
-    first.push_back(static_cast<int>(at(chosen)));
-    moved[chosen] = at(i);
+    std::size_t& there = moved.try_emplace(chosen, chosen).first->second;
+    first.push_back(static_cast<int>(there));
+    const auto found = moved.find(i);
+    there = found == moved.end() ? i : found->second;
   }
   return first;
 }

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <functional>
 #include <mutex>
-#include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -82,12 +81,11 @@ struct PositionalEncoding {
       relative.rotary = waves(width, 1, options.theta);
       relative.pairs = kind == Positions::rotary ? RotaryPairs::interleaved : RotaryPairs::halves;
     }
-    if (kind == Positions::alibi)
-      relative.slopes = s.constant({heads}, [](std::span<real> values, const Shape&, RandomStream&) {
-                           for (std::size_t h = 0; h < values.size(); ++h)
-                             values[h] =
-                                 static_cast<real>(alibi_slope(static_cast<int>(h), static_cast<int>(values.size())));
-                         }).values();
+    if (kind == Positions::alibi) {
+      const Tensor slopes = s.constant({heads}, init_zeros());
+      for (int h = 0; h < heads; ++h) slopes.data()[h] = static_cast<real>(alibi_slope(h, heads));
+      relative.slopes = slopes.values();
+    }
   }
   // Any other table [max_positions, d_model], as Scope::constant or Scope::parameter makes one.
   explicit PositionalEncoding(const Tensor& any) : table(any), max_positions(any.size(0)) {}

@@ -4,8 +4,6 @@
 #include "../../autograd/core/parallel.h"
 #include "../../autograd/kernels/kernels.h"
 
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -24,7 +22,7 @@ TrainedRuns::TrainedRuns(const Parameters& parameters, double weight_decay, cons
   }
 }
 
-void TrainedRuns::update() {
+void TrainedRuns::for_each(FunctionRef<void(const TrainedRun&)> f) {
   check<StateError>(parameters_->values().size() == size_, "optimiser: parameters were added after it was made");
   runs_.clear();
   bool goes_on = false;  // the parameter before is the end of the last run
@@ -39,10 +37,6 @@ void TrainedRuns::update() {
       runs_.push_back(run);
     goes_on = entry.trained;
   }
-}
-
-void TrainedRuns::for_each(FunctionRef<void(const TrainedRun&)> f) {
-  update();
   constexpr std::size_t kGrain = std::size_t{1} << 14;
   parallel_for(0, size_, kGrain, [&](std::size_t begin, std::size_t end) {
     for (TrainedRun run : runs_) {

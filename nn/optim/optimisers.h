@@ -50,8 +50,6 @@ class TrainedRuns {
   void for_each(FunctionRef<void(const TrainedRun& piece)> f);
 
  private:
-  void update();
-
   const Parameters* parameters_;
   double weight_decay_;
   ParameterGroups groups_;

@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_cached_language_model_agrees_with_the_whole_one) {
 
 BOOST_AUTO_TEST_CASE(greedy_takes_the_best_token_until_the_end_token) {
   Fixture f;
-  const GreedyOptions options{.bos = 0, .eos = 5, .max_length = 9};
+  const BeamOptions options{.bos = 0, .eos = 5, .max_length = 9};
   const auto targets = greedy_decode(f.model, f.src, options);
   const UseMode eval(Mode::eval);
   for (std::size_t s = 0; s < f.src.size(); ++s) {
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(greedy_takes_the_best_token_until_the_end_token) {
 
 BOOST_AUTO_TEST_CASE(an_answer_does_not_depend_on_its_batch) {
   Fixture f;
-  const GreedyOptions options{.bos = 0, .eos = 5, .max_length = 9};
+  const BeamOptions options{.bos = 0, .eos = 5, .max_length = 9};
   const auto together = greedy_decode(f.model, f.src, options);
   for (std::size_t s = 0; s < f.src.size(); ++s) {
     Ragged alone;

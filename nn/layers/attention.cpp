@@ -1,6 +1,6 @@
 // Storing, reordering and reading cached keys and values. A layer's block holds `capacity` rows for each sequence, of
 // which the first length(sequence) are in use.
-#include "kv_cache.h"
+#include "attention.h"
 
 #include <algorithm>
 #include <numeric>
@@ -117,10 +117,6 @@ Offsets LayerCache::source_rows(Offsets rows) const {
   for (std::size_t s = 0; s < sources.size(); ++s) begins[s] = rows[static_cast<std::size_t>(sources[s])];
   return {begins, sources.size()};
 }
-
-void KeyValueCache::restart(std::size_t sequence) { lengths_[checked(sequence)] = 0; }
-
-int KeyValueCache::length(std::size_t sequence) const { return lengths_[checked(sequence)]; }
 
 std::size_t KeyValueCache::checked(std::size_t sequence) const {
   check<IndexError>(sequence < lengths_.size(), "decode: sequence ", sequence, " of a cache of ", lengths_.size());
