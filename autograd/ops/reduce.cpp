@@ -65,7 +65,7 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
   Tensor y = full(r.result, -sign * std::numeric_limits<real>::infinity());
   const std::size_t n = r.walk.n(), step = r.walk.step(1);  // of y within a run
   r.walk.for_each_run([&](const auto& at) {
-    const auto take = [sign](real v, real& top) { top = sign * v > sign * top || std::isnan(v) ? v : top; };
+    const auto take = [sign](real v, real& top) { top = (sign * v <= sign * top) | (top != top) ? top : v; };
     const real* const from = x.data() + at[0];
     real* const to = y.data() + at[1];
     if (step == 0) return take(kernels::extreme(from, sign, n), *to);
@@ -89,7 +89,10 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
         const real own = top[at[1]], part = share[at[1]];
         for (std::size_t i = 0; i < n; ++i) dx[at[0] + i] += from[i] == own ? part : 0;
       } else {
-        for (std::size_t i = 0; i < n; ++i) dx[at[0] + i] += from[i] == top[at[1] + i] ? share[at[1] + i] : 0;
+        for (std::size_t i = 0; i < n; ++i) {
+          const real part = share[at[1] + i];  // read in any case: else the loop has a branch
+          dx[at[0] + i] += from[i] == top[at[1] + i] ? part : 0;
+        }
       }
     });
   });

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <utility>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -82,7 +83,19 @@ class Walk {
   // Calls f(first element of each operand) for each run.
   template <class F>
   void for_each_run(const F& f) const {
-    visit(std::max<std::size_t>(rank_, 1), At{}, f);
+    std::size_t runs = 1;
+    for (std::size_t axis = 1; axis < rank_; ++axis) runs *= sizes_[axis];
+    At at{};
+    std::array<std::size_t, Shape::kMaxRank> index{};
+    for (; runs > 0; --runs) {
+      f(at);
+      for (std::size_t axis = 1; axis < rank_; ++axis) {
+        const bool is_last = ++index[axis] == sizes_[axis];  // goes back to the first, and on along the next axis
+        const std::size_t by = is_last ? 1 - std::exchange(index[axis], 0) : 1;
+        for (std::size_t o = 0; o < N; ++o) at[o] += by * steps_[axis][o];
+        if (!is_last) break;
+      }
+    }
   }
   // Calls f(element of each operand), an argument for each, in row-major order.
   template <class F>
@@ -96,15 +109,6 @@ class Walk {
   }
 
  private:
-  template <class F>
-  void visit(std::size_t axes, At at, const F& f) const {
-    if (axes == 1) return f(at);
-    for (std::size_t i = 0; i < sizes_[axes - 1]; ++i) {
-      visit(axes - 1, at, f);
-      for (std::size_t o = 0; o < N; ++o) at[o] += steps_[axes - 1][o];
-    }
-  }
-
   // From the last axis to the first.
   std::size_t rank_ = 0;
   std::array<std::size_t, Shape::kMaxRank> sizes_{1};

@@ -202,6 +202,45 @@ BOOST_AUTO_TEST_CASE(ties) {
   BOOST_CHECK((slopes([](const Tensor& x) { return seppo::amin(x); }) == Values{0, 0, 6, 0}));
 }
 
+// Over any axes: few different values, so that many are equal, and some NaN, which wins and gives no slope that is
+// used.
+BOOST_AUTO_TEST_CASE(ties_and_nan_over_every_set_of_axes) {
+  seppo::RandomStream random(7, seppo::Purpose::data);
+  using seppo::real;
+  const real nan = std::numeric_limits<real>::quiet_NaN();
+  for (const Shape& shape : {Shape{7}, Shape{3, 40}, Shape{40, 3}, Shape{5, 2, 9}, Shape{2, 3, 2, 17}})
+    for (std::uint32_t set = 1; set < (1u << shape.rank()); ++set)
+      for (const int sign : {1, -1}) {
+        std::vector<int> axes;
+        for (int axis = 0; axis < shape.rank(); ++axis)
+          if (set >> axis & 1) axes.push_back(axis);
+        seppo::tape().clear();
+        std::vector<real> values(static_cast<std::size_t>(shape.numel()));
+        for (real& v : values) v = random.uniform() < 0.02 ? nan : static_cast<real>(std::floor(3 * random.uniform()));
+        const Tensor x = seppo::variable(shape, values);
+        const Tensor y = sign > 0 ? seppo::amax(x, axes_of(axes), true) : seppo::amin(x, axes_of(axes), true);
+        std::vector<real> dy(y.numel());
+        for (real& v : dy) v = static_cast<real>(random.normal());
+        seppo::tape().backward(y, dy);
+
+        std::vector<std::vector<std::size_t>> members(y.numel());
+        std::size_t next = 0;
+        each_index(sizes_of(shape), [&](std::vector<int> at) {
+          for (const int axis : axes) at[static_cast<std::size_t>(axis)] = 0;
+          members[test::Nd<double>(sizes_of(y.shape())).offset(at)].push_back(next++);
+        });
+        for (std::size_t i = 0; i < members.size(); ++i) {
+          real best = static_cast<real>(-sign) * std::numeric_limits<real>::infinity();
+          for (const std::size_t m : members[i])
+            if (std::isnan(values[m]) || (sign > 0 ? values[m] > best : values[m] < best)) best = values[m];
+          BOOST_REQUIRE(std::isnan(best) ? std::isnan(y.data()[i]) : y.data()[i] == best);
+          const auto equal = std::ranges::count_if(members[i], [&](std::size_t m) { return values[m] == best; });
+          for (const std::size_t m : members[i])
+            BOOST_REQUIRE_EQUAL(x.grad()[m], values[m] == best ? dy[i] / static_cast<real>(equal) : 0);
+        }
+      }
+}
+
 BOOST_AUTO_TEST_CASE(logsumexp_at_infinity) {
   seppo::tape().clear();
   const real infinity = std::numeric_limits<real>::infinity();

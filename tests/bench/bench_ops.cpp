@@ -161,11 +161,34 @@ void register_all() {
       {"add", [](const Tensor& x) { return x + x; }},
       {"dropout", [](const Tensor& x) { return dropout(x, 0.1); }},
       {"softmax", [](const Tensor& x) { return softmax(x); }},
+      {"softmax_causal",
+       [](const Tensor& x) {
+         return softmax(reshape(x, {-1, x.size(1), x.size(1)}), Mask::causal());
+       }},
+      {"tril", [](const Tensor& x) { return tril(x); }},
+      {"permute",
+       [](const Tensor& x) {
+         return permute(reshape(x, {-1, 16, 4, 8}), {0, 2, 1, 3});
+       }},
+      {"maximum", [](const Tensor& x) { return maximum(x, neg(x)); }},
+      {"masked_fill", [](const Tensor& x) { return masked_fill(x, gt(detach(x), 0), 1); }},
+      {"mul", [](const Tensor& x) { return x * x; }},
+      {"mul_row", [row](const Tensor& x) { return x * row(x); }},
+      {"div", [](const Tensor& x) { return x / x; }},
+      {"sub_col", [](const Tensor& x) { return x - slice(x, 1, 0, 1); }},
+      {"sum_middle",
+       [](const Tensor& x) {
+         return sum(reshape(x, {-1, 2, 8}), 1);
+       }},
+      {"add_row", [row](const Tensor& x) { return x + row(x); }},
       {"softplus", [](const Tensor& x) { return softplus(x); }},
       {"erf", [](const Tensor& x) { return erf(x); }},
       {"logsumexp", [](const Tensor& x) { return logsumexp(x, -1); }},
       {"amax", [](const Tensor& x) { return amax(x, -1); }},
-      {"amax_middle", [](const Tensor& x) { return amax(reshape(x, {-1, 2, 8}), 1); }},
+      {"amax_middle",
+       [](const Tensor& x) {
+         return amax(reshape(x, {-1, 2, 8}), 1);
+       }},
       {"scatter_add",
        [](const Tensor& x) {
          static std::vector<int> columns;
@@ -174,9 +197,7 @@ void register_all() {
          return scatter_add(x, 1, {x.shape(), columns}, x);
        }},
       {"batch_norm",
-       [row](const Tensor& x) {
-         return batch_norm(x, row(x), row(x), zeros({x.size(1)}), row(x), {.momentum = 0});
-       }},
+       [row](const Tensor& x) { return batch_norm(x, row(x), row(x), zeros({x.size(1)}), row(x), {.momentum = 0}); }},
       {"rms_norm", [row](const Tensor& x) { return rms_norm(x, row(x)); }},
       {"layer_norm", [row](const Tensor& x) { return layer_norm(x, row(x), row(x)); }},
       {"add_norm", [row](const Tensor& x) { return add_norm(x, x, row(x), row(x), {.dropout_before = 0.1}); }}};
