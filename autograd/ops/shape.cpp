@@ -1,4 +1,5 @@
 // Reshape, permutation of axes, expansion, flips and triangles.
+#include "../kernels/kernels.h"
 #include "../ops.h"
 #include "slices.h"
 #include "walk.h"
@@ -119,19 +120,25 @@ Tensor unfold(const Tensor& x, int axis, int size, int step) {
 
 namespace {
 
-// x where sign (column - row) <= sign diagonal, of the last two axes, else 0.
-Tensor triangle(const char* op, const Tensor& x, int diagonal, int sign) {
+// x with 0 from column row + edge on, or, for the upper triangle, up to there.
+Tensor triangle(const char* op, const Tensor& x, std::int64_t edge, bool is_upper) {
   check(x.rank() >= 2, op, ": needs at least two axes, got ", x);
-  const Tensor mask = tape().create({x.size(-2), x.size(-1)});
-  real* at = mask.data();
-  for (std::int64_t row = 0; row < x.size(-2); ++row)
-    for (std::int64_t col = 0; col < x.size(-1); ++col) *at++ = sign * (col - row) <= sign * std::int64_t{diagonal};
-  return where(mask, x, 0);
+  const auto add = [=, n = x.cols()](real* to, const real* from) {
+    for (std::size_t i = 0; i < x.rows(); ++i, to += n, from += n) {
+      const std::int64_t column = static_cast<std::int64_t>(i) % x.size(-2) + edge;
+      const auto at = static_cast<std::size_t>(std::clamp<std::int64_t>(column, 0, x.size(-1)));
+      is_upper ? kernels::axpy(to + at, 1, from + at, 1, n - at) : kernels::axpy(to, 1, from, 1, at);
+    }
+  };
+  Tensor y = zeros(x.shape());
+  add(y.data(), x.data());
+  record(op, y, {x}, [=] { add(grad_of(x), grad_of(y)); });
+  return y;
 }
 
 }  // namespace
 
-Tensor tril(const Tensor& x, int diagonal) { return triangle("tril", x, diagonal, 1); }
-Tensor triu(const Tensor& x, int diagonal) { return triangle("triu", x, diagonal, -1); }
+Tensor tril(const Tensor& x, int diagonal) { return triangle("tril", x, std::int64_t{diagonal} + 1, false); }
+Tensor triu(const Tensor& x, int diagonal) { return triangle("triu", x, diagonal, true); }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -6,23 +6,16 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-using RowForward = void (*)(real* y, const real* x, std::size_t n);
 using RowBackward = void (*)(real* dx, real beta, const real* dy, const real* y, std::size_t n);
 
-void softmax_row(real* y, const real* x, std::size_t n) { kernels::softmax_row(y, x, n, n); }
-
-void log_softmax_row(real* y, const real* x, std::size_t n) {
-  const kernels::LogSumExp sum = kernels::log_sum_exp(x, n);
-  for (std::size_t j = 0; j < n; ++j) y[j] = x[j] - sum.max - sum.log_sum;
-}
-
-// Along the last axis, row by row; any other is moved there and back.
-Tensor along_axis(const char* name, const Tensor& x, int axis, RowForward forward, RowBackward backward) {
+// Along the last axis, forward(y, x, n, i) for row i; any other is moved there and back.
+template <class F>
+Tensor along_axis(const char* name, const Tensor& x, int axis, const F& forward, RowBackward backward) {
   if (axis = x.shape().axis(axis, name); axis < x.rank() - 1)
     return transpose(along_axis(name, transpose(x, axis, -1), -1, forward, backward), axis, -1);
   Tensor y = tape().create(x.shape());
   const std::size_t n = x.cols();
-  for (std::size_t i = 0; i < x.rows(); ++i) forward(y.data() + i * n, x.data() + i * n, n);
+  for (std::size_t i = 0; i < x.rows(); ++i) forward(y.data() + i * n, x.data() + i * n, n, i);
   record(name, y, {x}, [=] {
     const auto [dx, beta] = grad_target(x);
     const real* const dy = grad_of(y);
@@ -34,11 +27,16 @@ Tensor along_axis(const char* name, const Tensor& x, int axis, RowForward forwar
 }  // namespace
 
 Tensor softmax(const Tensor& x, int axis) {
-  return along_axis("softmax", x, axis, softmax_row, kernels::softmax_row_backward);
+  const auto forward = [](real* y, const real* row, std::size_t n, std::size_t) { kernels::softmax_row(y, row, n, n); };
+  return along_axis("softmax", x, axis, forward, kernels::softmax_row_backward);
 }
 
 Tensor log_softmax(const Tensor& x, int axis) {
-  return along_axis("log_softmax", x, axis, log_softmax_row, kernels::log_softmax_row_backward);
+  const auto forward = [](real* y, const real* row, std::size_t n, std::size_t) {
+    const kernels::LogSumExp sum = kernels::log_sum_exp(row, n);
+    for (std::size_t j = 0; j < n; ++j) y[j] = row[j] - sum.max - sum.log_sum;
+  };
+  return along_axis("log_softmax", x, axis, forward, kernels::log_softmax_row_backward);
 }
 
 Tensor softmax(const Tensor& x, const Mask& mask) {
@@ -52,17 +50,20 @@ Tensor softmax(const Tensor& x, const Mask& mask) {
   for (const int length : mask.lengths)
     check<IndexError>(length >= 0 && static_cast<std::size_t>(length) <= keys, "softmax: valid length ", length,
                       " is not in 0..", keys, " for ", x);
-  const Tensor forbidden = ones(x.shape());
-  for (std::size_t i = 0; i < x.rows(); ++i) {
-    std::size_t count = mask.lengths.empty() ? keys : static_cast<std::size_t>(mask.lengths[i / queries]);
+  const auto forward = [&](real* y, const real* row, std::size_t n, std::size_t i) {
+    std::size_t count = mask.lengths.empty() ? n : static_cast<std::size_t>(mask.lengths[i / queries]);
     if (mask.is_causal) {
-      const std::size_t up_to = i % queries + 1 + keys;
+      const std::size_t up_to = i % queries + 1 + n;
       count = std::min(count, up_to > queries ? up_to - queries : 0);
     }
-    for (std::size_t j = i * keys; j < i * keys + count; ++j)
-      if (mask.pairs.empty() || mask.pairs[j]) forbidden.data()[j] = 0;
-  }
-  return softmax(masked_fill(x, forbidden, -std::numeric_limits<real>::infinity()));
+    if (!mask.pairs.empty()) {
+      for (std::size_t j = 0; j < count; ++j)
+        y[j] = mask.pairs[i * n + j] ? row[j] : -std::numeric_limits<real>::infinity();
+      row = y;
+    }
+    kernels::softmax_row(y, row, count, n);
+  };
+  return along_axis("softmax", x, -1, forward, kernels::softmax_row_backward);
 }
 
 }  // namespace seppo::inline SEPPO_ABI
