@@ -26,21 +26,7 @@ struct Unary {
 struct UnaryTable {
   Unary relu, gelu, gelu_tanh, silu, tanh, sigmoid, softplus, erf, exp, log;
 };
-const UnaryTable& unary();
-
-// One run of n elements; each operand moves by 0 (broadcast) or 1.
-struct BinaryRun {
-  std::size_t n, step_a, step_b;
-};
-// y = f(a, b); da += dy df/da and db += dy df/db, of which either may be null.
-struct Binary {
-  void (*forward)(BinaryRun run, real* y, const real* a, const real* b);
-  void (*backward)(BinaryRun run, real* da, real* db, const real* dy, const real* a, const real* b);
-};
-struct BinaryTable {
-  Binary add, sub, mul, div;
-};
-const BinaryTable& binary();
+extern Kernel<const UnaryTable&()> unary;
 
 // ---- arrays -------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 #include "op.h"
 #include "walk.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -11,38 +12,51 @@ Operand::Operand(real value) : tensor(full({}, value)) {}
 
 namespace {
 
-// Those that models spend time in have kernels.
-Tensor binary(const char* name, const kernels::Binary& kernel, const Tensor& a, const Tensor& b) {
-  Tensor y = tape().create(broadcast_shape(name, {{"lhs", a}, {"rhs", b}}));
-  const auto walk = broadcast(y.shape(), a.shape(), b.shape());
-  const kernels::BinaryRun run{walk.n(), walk.step(1), walk.step(2)};
-  walk.for_each_run([&](const auto& at) { kernel.forward(run, y.data() + at[0], a.data() + at[1], b.data() + at[2]); });
-  record(name, y, {a, b}, [=] {
-    real *const da = grad_if_required(a), *const db = grad_if_required(b);
-    const real* const dy = grad_of(y);
-    walk.for_each_run([&](const auto& at) {
-      kernel.backward(run, da ? da + at[1] : nullptr, db ? db + at[2] : nullptr, dy + at[0], a.data() + at[1],
-                      b.data() + at[2]);
-    });
-  });
-  return y;
+// Calls f(i, i or 0, i or 0) for a run of n elements, along which an operand moves by its step, 0 or 1. These are loops
+// that the compiler can vectorise.
+template <class F>
+void along(std::size_t n, std::size_t step_a, std::size_t step_b, const F& f) {
+  if (step_a && step_b)
+    for (std::size_t i = 0; i < n; ++i) f(i, i, i);
+  else if (step_a)
+    for (std::size_t i = 0; i < n; ++i) f(i, i, std::size_t{0});
+  else
+    for (std::size_t i = 0; i < n; ++i) f(i, std::size_t{0}, i * step_b);
 }
 
-// The others are their formulas: y = f(a, b), da += dy slope_a(a, b, y), db += dy slope_b(a, b, y).
+// y = f(a, b), da += slope_a(dy, a, b, y), db += slope_b(dy, a, b, y): dy times the derivative.
 template <class F, class SlopeA, class SlopeB>
 Tensor map(const char* name, const Tensor& a, const Tensor& b, const F& f, const SlopeA& slope_a,
            const SlopeB& slope_b) {
   Tensor y = tape().create(broadcast_shape(name, {{"lhs", a}, {"rhs", b}}));
   const auto walk = broadcast(y.shape(), a.shape(), b.shape());
-  walk.for_each([&, to = y.data(), p = a.data(), q = b.data()](std::size_t i, std::size_t ia, std::size_t ib) {
-    to[i] = f(p[ia], q[ib]);
+  walk.for_each_run([&](const auto& at) {
+    real* const to = y.data() + at[0];
+    const real *const p = a.data() + at[1], *const q = b.data() + at[2];
+    along(walk.n(), walk.step(1), walk.step(2),
+          [=](std::size_t i, std::size_t ia, std::size_t ib) { to[i] = f(p[ia], q[ib]); });
   });
   record(name, y, {a, b}, [=] {
-    real *const da = grad_if_required(a), *const db = grad_if_required(b);
-    const real *const dy = grad_of(y), *const p = a.data(), *const q = b.data();
-    walk.for_each([&](std::size_t i, std::size_t ia, std::size_t ib) {
-      if (da) da[ia] += dy[i] * slope_a(p[ia], q[ib], y.data()[i]);
-      if (db) db[ib] += dy[i] * slope_b(p[ia], q[ib], y.data()[i]);
+    const auto target = [=](const Tensor& x) {  // zeros first where elements repeat
+      return x.numel() == y.numel() ? target_if_required(x) : GradTarget{grad_if_required(x), 1};
+    };
+    const GradTarget da = target(a), db = target(b);
+    walk.for_each_run([&](const auto& at) {
+      const real *const dy = grad_of(y) + at[0], *const r = y.data() + at[0];
+      const real *const p = a.data() + at[1], *const q = b.data() + at[2];
+      const auto add = [&](real* d, real beta, std::size_t step, const auto& slope) {
+        double total = 0;
+        along(walk.n(), walk.step(1), walk.step(2), [=, &total](std::size_t i, std::size_t ia, std::size_t ib) {
+          const real s = slope(dy[i], p[ia], q[ib], r[i]);
+          if (!step)
+            total += double{s};
+          else
+            d[i] = beta == 0 ? s : d[i] + s;
+        });
+        if (!step) *d = (beta == 0 ? 0 : *d) + static_cast<real>(total);
+      };
+      if (da.grad) add(da.grad + at[1], da.beta, walk.step(1), slope_a);
+      if (db.grad) add(db.grad + at[2], db.beta, walk.step(2), slope_b);
     });
   });
   return y;
@@ -52,15 +66,15 @@ Tensor map(const char* name, const Tensor& a, const Tensor& b, const F& f, const
 template <class F>
 Tensor compare(const char* name, const Tensor& a, const Tensor& b, const F& holds) {
   const NoGrad no_grad;
-  const auto zero = [](real, real, real) { return real{0}; };
+  const auto zero = [](real, real, real, real) { return real{0}; };
   return map(
       name, a, b, [=](real p, real q) { return static_cast<real>(holds(p, q)); }, zero, zero);
 }
 
-// y = a + b of equal shapes: the residual sum, worth avoiding a pass over zeros.
+// y = a + b of equal shapes: the residual sum, whose gradient is often a copy.
 Tensor add_same(const Tensor& a, const Tensor& b) {
   Tensor y = tape().create(a.shape());
-  kernels::binary().add.forward({y.numel(), 1, 1}, y.data(), a.data(), b.data());
+  std::transform(a.data(), a.data() + a.numel(), b.data(), y.data(), std::plus<>());
   record("add", y, {a, b}, [=] {
     add_grad(a, grad_of(y));
     add_grad(b, grad_of(y));
@@ -71,29 +85,43 @@ Tensor add_same(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor add(const Operand& a, const Operand& b) {
-  return a->shape() == b->shape() ? add_same(a, b) : binary("add", kernels::binary().add, a, b);
+  const auto slope = [](real dy, real, real, real) { return dy; };
+  return a->shape() == b->shape() ? add_same(a, b) : map("add", a, b, std::plus<>(), slope, slope);
 }
-Tensor sub(const Operand& a, const Operand& b) { return binary("sub", kernels::binary().sub, a, b); }
-Tensor mul(const Operand& a, const Operand& b) { return binary("mul", kernels::binary().mul, a, b); }
-Tensor div(const Operand& a, const Operand& b) { return binary("div", kernels::binary().div, a, b); }
+Tensor sub(const Operand& a, const Operand& b) {
+  return map(
+      "sub", a, b, std::minus<>(), [](real dy, real, real, real) { return dy; },
+      [](real dy, real, real, real) { return -dy; });
+}
+Tensor mul(const Operand& a, const Operand& b) {
+  return map(
+      "mul", a, b, std::multiplies<>(), [](real dy, real, real q, real) { return dy * q; },
+      [](real dy, real p, real, real) { return dy * p; });
+}
+Tensor div(const Operand& a, const Operand& b) {
+  return map(
+      "div", a, b, std::divides<>(), [](real dy, real, real q, real) { return dy / q; },
+      [](real dy, real p, real q, real) { return -dy * p / (q * q); });
+}
 
 Tensor pow(const Tensor& x, const Tensor& exponent) {
   return map(
       "pow", x, exponent, [](real a, real b) { return std::pow(a, b); },
-      [](real a, real b, real) { return b == 0 ? 0 : b * std::pow(a, b - 1); },
-      [](real a, real b, real y) { return a == 0 && b >= 0 ? 0 : y * std::log(a); });
+      [](real dy, real a, real b, real) { return b == 0 ? 0 : dy * b * std::pow(a, b - 1); },
+      [](real dy, real a, real b, real y) { return a == 0 && b >= 0 ? 0 : dy * y * std::log(a); });
 }
 
 namespace {
 
 // maximum for sign 1, minimum for -1.
 Tensor extreme_of(const char* name, const Tensor& a, const Tensor& b, real sign) {
-  const auto share = [=](real own, real other) {
-    return sign * own > sign * other ? real{1} : own == other ? real{0.5} : real{0};
+  const auto share = [=](real own, real other) {  // 1, or half of it if they are equal
+    return real{0.5} * static_cast<real>((sign * own > sign * other) + (sign * own >= sign * other));
   };
   return map(
       name, a, b, [=](real p, real q) { return sign * p > sign * q || std::isnan(p) ? p : q; },
-      [=](real p, real q, real) { return share(p, q); }, [=](real p, real q, real) { return share(q, p); });
+      [=](real dy, real p, real q, real) { return dy * share(p, q); },
+      [=](real dy, real p, real q, real) { return dy * share(q, p); });
 }
 
 }  // namespace
@@ -112,16 +140,18 @@ Tensor where(const Tensor& condition, const Operand& a_operand, const Operand& b
   const Tensor a = a_operand, b = b_operand;
   Tensor y = tape().create(broadcast_shape("where", {{"condition", condition}, {"lhs", a}, {"rhs", b}}));
   const auto walk = broadcast(y.shape(), condition.shape(), a.shape(), b.shape());
-  walk.for_each([&](std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
-    y.data()[i] = condition.data()[ic] != 0 ? a.data()[ia] : b.data()[ib];
+  walk.for_each([to = y.data(), c = condition.data(), from_a = a.data(), from_b = b.data()](
+                    std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
+    const real choice[] = {from_b[ib], from_a[ia]};  // a branch would often be guessed wrong
+    to[i] = choice[c[ic] != 0];
   });
   record("where", y, {a, b}, [=] {
     real *const da = grad_if_required(a), *const db = grad_if_required(b);
     const real* const dy = grad_of(y);
-    walk.for_each([&](std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
-      const bool holds = condition.data()[ic] != 0;
-      if (holds && da) da[ia] += dy[i];
-      if (!holds && db) db[ib] += dy[i];
+    walk.for_each([=, c = condition.data()](std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
+      const real slope = dy[i];
+      if (da) da[ia] += c[ic] != 0 ? slope : 0;
+      if (db) db[ib] += c[ic] != 0 ? 0 : slope;
     });
   });
   return y;

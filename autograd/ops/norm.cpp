@@ -40,10 +40,7 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
   t.record(name, out, {recorded, count}, [=] {
     real *const dgain = grad_if_required(gain), *const dbias = grad_if_required(bias);
     // Last, so that beta is 1 where an input is used twice.
-    const auto target = [](const Tensor& input) {
-      return input.defined() && input.requires_grad() ? grad_target(input) : GradTarget{nullptr, 0};
-    };
-    const GradTarget dx = target(x), dy = target(y);
+    const GradTarget dx = target_if_required(x), dy = target_if_required(y);
     kernels::normalise_backward({dx.grad, dx.beta, dy.grad, dy.beta, dgain, dbias}, grad_of(out), inputs(), moments,
                                 scratch().data());
   });

@@ -13,6 +13,11 @@ inline void add_grad(const Tensor& x, const real* dy, real factor = 1) {
   kernels::axpy(dx, beta, dy, factor, x.numel());
 }
 
+// grad_target(x), or null if x is empty or does not require a gradient.
+inline GradTarget target_if_required(const Tensor& x) {
+  return x.defined() && x.requires_grad() ? grad_target(x) : GradTarget{nullptr, 0};
+}
+
 // Takes the next site of tape().random; p = 0, and no site, in eval mode.
 inline kernels::Dropping next_dropping(const char* op, double p) {
   check<ArgumentError>(p >= 0 && p <= 1, op, ": p = ", p, " is not in [0, 1]");
