@@ -111,7 +111,7 @@ struct PositionalEncoding {
 
   // For attention over rows of these positions.
   AttentionPositions for_attention(std::span<const int> position_ids) const {
-    if (need && !position_ids.empty()) need(std::ranges::max(position_ids) + 1);
+    if (relative.rotary.defined() && !position_ids.empty()) need(std::ranges::max(position_ids) + 1);
     AttentionPositions p = relative;
     p.ids = position_ids;
     return p;
