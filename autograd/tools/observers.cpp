@@ -94,22 +94,19 @@ std::vector<Profile::Entry> Profile::entries() const {
   }
   std::vector<Entry> entries;
   for (const auto& [op, entry] : by_op) entries.push_back(entry);
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return a.forward_ms + a.backward_ms > b.forward_ms + b.backward_ms;
-  });
+  std::ranges::stable_sort(entries, std::greater(), &Entry::ms);
   return entries;
 }
 
 std::string Profile::table() const {
   double total = 0;
   const std::vector<Entry> all = entries();
-  for (const Entry& entry : all) total += entry.forward_ms + entry.backward_ms;
+  for (const Entry& entry : all) total += entry.ms();
   std::string text =
       format("%-20s %8s %12s %12s %8s %12s\n", "op", "calls", "forward ms", "backward ms", "share", "MB");
   for (const Entry& entry : all)
     text += format("%-20s %8zu %12.3f %12.3f %7.1f%% %12.2f\n", entry.op.c_str(), entry.calls, entry.forward_ms,
-                   entry.backward_ms, total > 0 ? 100 * (entry.forward_ms + entry.backward_ms) / total : 0,
-                   entry.bytes / 1e6);
+                   entry.backward_ms, total > 0 ? 100 * entry.ms() / total : 0, entry.bytes / 1e6);
   return text;
 }
 

@@ -99,6 +99,8 @@ class Profile : public Observer {
     std::size_t calls = 0;
     double forward_ms = 0, backward_ms = 0;
     double bytes = 0;
+
+    double ms() const { return forward_ms + backward_ms; }
   };
 
   void created(const Tensor& output) override { began_us_[&output.node()] = now_us(); }

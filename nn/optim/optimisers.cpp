@@ -50,9 +50,8 @@ Adam::Adam(Parameters& parameters, const AdamConfig& config, const ParameterGrou
     : parameters_(&parameters),
       config_(check_config("adam", config)),
       runs_(parameters, config.weight_decay, groups),
-      size_(parameters.gradients().size()),
-      m_(size_ * sizeof(real)),
-      v_(size_ * sizeof(real)) {}
+      m_(parameters.gradients().size_bytes()),
+      v_(parameters.gradients().size_bytes()) {}
 
 void Adam::step(double lr, double gradient_scale) {
   const double t = static_cast<double>(steps_ + 1);

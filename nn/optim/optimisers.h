@@ -83,15 +83,14 @@ class Adam {
   void set_steps(std::int64_t steps) { steps_ = steps; }
   const AdamConfig& config() const { return config_; }
   // Laid out as the parameters' values.
-  std::span<real> first_moments() const { return {m_.as<real>(), size_}; }
-  std::span<real> second_moments() const { return {v_.as<real>(), size_}; }
+  std::span<real> first_moments() const { return {m_.as<real>(), m_.size() / sizeof(real)}; }
+  std::span<real> second_moments() const { return {v_.as<real>(), v_.size() / sizeof(real)}; }
 
  private:
   Parameters* parameters_;
   AdamConfig config_;
   TrainedRuns runs_;
   std::int64_t steps_ = 0;
-  std::size_t size_;
   Memory m_, v_;
 };
 
