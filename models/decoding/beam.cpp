@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -48,12 +49,9 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
   KeyValueCache cache = model.make_cache(src.size(), o.max_length);
   const Tensor memory = model.encode(src);
   std::vector<Hypothesis> rows(src.size());  // that still grow, in the order of their sources
-  Ragged tokens;                             // the last one of each row
-  std::vector<int> source_rows{0};
-  for (std::size_t s = 0; s < src.size(); ++s) {
-    tokens.add({&o.bos, 1});
-    source_rows.push_back(static_cast<int>(s) + 1);
-  }
+  std::vector<int> source_rows(src.size() + 1);
+  std::iota(source_rows.begin(), source_rows.end(), 0);
+  Ragged tokens{std::vector<int>(src.size(), o.bos), source_rows};  // the last one of each row
   for (int length = 0; length < o.max_length && !rows.empty(); ++length) {
     const TapeMark step;
     const Tensor logits = model.decode(tokens, memory, src.offsets, &cache);  // [rows, tgt_vocabulary]

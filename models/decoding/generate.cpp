@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -58,9 +59,7 @@ int sample_token(std::span<const real> scores, const SamplingOptions& o, RandomS
   const auto weight = [&](int token) { return weights[index(token)]; };
   const auto is_before = [&](int a, int b) { return weight(a) != weight(b) ? weight(a) > weight(b) : a < b; };
   const auto total = [&] {
-    double sum = 0;
-    for (const int token : open) sum += weight(token);
-    return sum;
+    return std::accumulate(open.begin(), open.end(), 0.0, [&](double sum, int token) { return sum + weight(token); });
   };
   if (o.top_k > 0 && index(o.top_k) < open.size()) {
     std::partial_sort(open.begin(), open.begin() + o.top_k, open.end(), is_before);
