@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_hold_the_librarys_numbers) {
   BOOST_CHECK(bytes.find("\"" + type + "\"") != std::string::npos && bytes.find(other) == std::string::npos);
 }
 
-// one_build: nn/gradient_check.cpp judge
+// one_build: nn/gradient_check.cpp gradient_check
 BOOST_AUTO_TEST_CASE(gradients_are_checked_in_double_precision_only) {
   Parameters parameters(1);
   const Tensor w = parameters.root().parameter("w", {3}, init_ones());

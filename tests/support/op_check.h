@@ -6,6 +6,7 @@
 //   with the complex step of the reference to 1e-12 max(|g|, 1e-3 max |g|), or as above;
 // - backward is repeatable to the bit, accumulates, is linear in the cotangent, gives exact zeros
 //   for a zero cotangent, and leaves the inputs unchanged;
+// - the same tensor in the place of two inputs gets the sum of their gradients;
 // - the public gradient_check passes, in double precision: finite differences, with their error falling as it must;
 // - nothing is recorded in eval mode.
 #pragma once
@@ -27,6 +28,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace test {
@@ -61,6 +63,7 @@ struct OpCheckOptions {
   double tolerance = 1e-12;    // in double precision; within(tolerance) in single precision
   bool by_differences = true;  // false at kinks
   bool in_eval_mode = true;    // check the values there too
+  bool aliased = true;         // give the same tensor for two inputs of one shape
 };
 
 // How many times check_op was called.
@@ -168,20 +171,24 @@ inline void check_op(const std::string& name, const std::vector<Shape>& shapes, 
   std::vector<double> cotangent(expected.v.size());
   for (double& c : cotangent) c = rounded(random.normal());
 
-  // Gradients by complex step: d/dx_i of cotangent . f(x) = Im(cotangent . f(x + i h e_i)) / h.
-  std::vector<std::vector<double>> gradients;
-  for (Nd<Complex>& input : z) {
-    gradients.emplace_back();
-    for (Complex& element : input.v) {
-      const Complex kept = element;
-      element += Complex(0, 1e-30);
+  // Gradients by complex step: d/dx_i of cotangent . f(x) = Im(cotangent . f(x + i h e_i)) / h. Input `same`, if any,
+  // is the one before it in the pair: both move.
+  const auto gradient_of = [&](std::size_t input, std::size_t same) {
+    std::vector<double> gradient;
+    for (std::size_t element = 0; element < z[input].v.size(); ++element) {
+      const Complex kept = z[input].v[element];
+      z[input].v[element] += Complex(0, 1e-30);
+      z[same].v[element] = z[input].v[element];
       const Nd<Complex> y = reference(z);
       double g = 0;
       for (std::size_t j = 0; j < y.v.size(); ++j) g += cotangent[j] * y.v[j].imag();
-      gradients.back().push_back(g / 1e-30);
-      element = kept;
+      gradient.push_back(g / 1e-30);
+      z[input].v[element] = z[same].v[element] = kept;
     }
-  }
+    return gradient;
+  };
+  std::vector<std::vector<double>> gradients;
+  for (std::size_t i = 0; i < z.size(); ++i) gradients.push_back(gradient_of(i, i));
 
   if (options.by_differences) check_by_differences(title, x, shapes, cotangent, op);
 
@@ -233,6 +240,27 @@ inline void check_op(const std::string& name, const std::vector<Shape>& shapes, 
       for (const double g : none[i]) BOOST_CHECK_MESSAGE(g == 0, what << ": zero cotangent");
     }
   }
+
+  for (std::size_t i = 0; options.aliased && i < shapes.size(); ++i)
+    for (std::size_t j = i + 1; j < shapes.size(); ++j) {
+      if (shapes[i] != shapes[j]) continue;
+      const std::string what = title + " with inputs " + std::to_string(i) + " and " + std::to_string(j) + " the same";
+      Arrays<double> same = x;
+      same[j] = same[i];
+      const std::vector<Complex> kept = std::exchange(z[j].v, z[i].v);
+      tape.clear();
+      soil(tape);
+      std::vector<Tensor> inputs;
+      for (std::size_t k = 0; k < shapes.size(); ++k)
+        inputs.push_back(k == j ? inputs[i] : seppo::variable(shapes[k], reals(same[k].v)));
+      const Tensor y = op(Inputs(inputs));
+      check_close(y.values(), reference(same).v, options.tolerance, what + " value");
+      tape.backward(y, reals(cotangent));
+      for (std::size_t k = 0; k < shapes.size(); ++k)
+        if (k != j)
+          check_close(inputs[k].grad(), gradient_of(k, k == i ? j : k), 2 * options.tolerance, what + " gradient");
+      z[j].v = kept;
+    }
 
   tape.clear();
   if (!options.in_eval_mode) return;
