@@ -4,6 +4,8 @@
 #include "support/program.h"
 #include "support/recorded_files.h"
 
+#include <seppo/nn/io/atomic_file.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
