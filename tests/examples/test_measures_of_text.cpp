@@ -1,26 +1,19 @@
-// What the programs of texts tell of a training, computed again: the loss of the first step from the training data
-// alone, and each measure of the model that is kept, from its scores on the rest or from the texts it writes.
+// What charlm and llm tell of a training, computed again: the loss of the first step from the training part of the text
+// alone, and each measure of the model that is kept from its scores on the rest.
 #define BOOST_TEST_MODULE measures_of_text
 #include "llm/folder.h"
 #include "support/measures.h"
-#include "translate/d2l.h"
-#include "translate/data.h"
-#include "translate/model.h"
-#include "translate/numbers.h"
+#include "support/tokenizer_files.h"
 
-#include <seppo/autograd/ops.h>
 #include <seppo/models/language_model.h>
 
 #include <boost/test/unit_test.hpp>
 
-#include <map>
 #include <numbers>
 #include <set>
-#include <sstream>
 
 using namespace test;
 using seppo::Ragged;
-using translate::Pair;
 using Words = std::vector<std::string>;
 using Tokens = std::vector<int>;
 
@@ -126,247 +119,51 @@ BOOST_AUTO_TEST_CASE(bytes) {
   BOOST_CHECK_EQUAL(eval["bytes"].get<std::size_t>(), own.size() - 1);
 }
 
-namespace {
-
-// BLEU of n-grams up to four of one reference each, as n-grams of text counted in maps.
-double naive_bleu(const std::vector<Words>& translations, const std::vector<Words>& references) {
-  double log_sum = 0, length = 0, reference_length = 0;
-  for (std::size_t n = 1; n <= 4; ++n) {
-    int matching = 0, all = 0;
-    for (std::size_t i = 0; i < translations.size(); ++i) {
-      std::map<std::string, int> balance;
-      const auto count = [&](const Words& words, const auto& f) {
-        for (std::size_t at = 0; at + n <= words.size(); ++at) {
-          std::string ngram;
-          for (std::size_t j = at; j < at + n; ++j) ngram += words[j] + " ";
-          f(balance[ngram]);
-        }
-      };
-      count(references[i], [](int& left) { ++left; });
-      count(translations[i], [&](int& left) { ++all, matching += left-- > 0; });
-    }
-    log_sum += std::log(static_cast<double>(matching) / all) / 4;
-  }
-  for (std::size_t i = 0; i < translations.size(); ++i) {
-    length += static_cast<double>(translations[i].size());
-    reference_length += static_cast<double>(references[i].size());
-  }
-  return std::exp(log_sum + std::min(0.0, 1 - reference_length / length));
-}
-
-using SavedTranslator = seppo::SavedModel<seppo::Transformer>;
-
-// Cross-entropy of each target token, given those before it.
-Sums targets_of(const seppo::Transformer& model, const translate::Examples& examples, const Tokens& rows) {
-  const seppo::Inference guard;
-  Sums sums;
-  for (const int row : rows) {
-    const auto& target = examples.targets[static_cast<std::size_t>(row)];
-    Ragged source, before;
-    source.add(examples.sources[static_cast<std::size_t>(row)]);
-    Tokens given{translate::kBos};
-    given.insert(given.end(), target.begin(), target.end() - 1);
-    before.add(given);
-    const seppo::Tensor scores = model.logits(source, before);
-    for (std::size_t at = 0; at < target.size(); ++at) sums.add(row_of(scores, at), target[at]);
-  }
-  return sums;
-}
-
-std::string greedy_translation(const seppo::Transformer& model, const translate::Languages& languages,
-                               const std::string& text) {
-  const seppo::Inference guard;
-  Ragged source;
-  source.add(languages.encode(languages.source, text));
-  Tokens written{translate::kBos};
-  while (written.back() != translate::kEos && std::ssize(written) <= model.config.max_length) {
-    Ragged target;
-    target.add(written);
-    const auto last = row_of(model.logits(source, target), written.size() - 1);
-    written.push_back(static_cast<int>(std::ranges::max_element(last) - last.begin()));
-  }
-  return languages.decode(std::span(written).subspan(1));
-}
-
-Tokens all_of(std::size_t count) {
-  Tokens rows;
-  for (std::size_t i = 0; i < count; ++i) rows.push_back(static_cast<int>(i));
-  return rows;
-}
-
-// Compares a training's first step and its last loss with those on these pairs.
-SavedTranslator check_translator(const Folder& folder, const Finished& r, const std::vector<Pair>& train,
-                                 const std::vector<Pair>& validation) {
-  SavedTranslator saved = seppo::load_model<seppo::Transformer>(folder.path / "m/model.safetensors");
-  const auto languages = translate::Languages::from_json(saved.config["languages"]);
-  const Fresh<seppo::Transformer> start(5, saved.model.config);
-  const translate::Examples examples = translate::encode(languages, train),
-                            held_back = translate::encode(languages, validation);
-  std::vector<int> lengths;
-  for (std::size_t i = 0; i < train.size(); ++i)
-    lengths.push_back(static_cast<int>(examples.sources[i].size() + examples.targets[i].size()));
-  const Tokens first = first_batch(train.size(), r, lengths);
-  check_near(r.steps[0]["loss"], targets_of(start.model, examples, first).loss());
-  const Sums sums = targets_of(saved.model, held_back, all_of(validation.size()));
-  check_near(r.summary["val_loss"], sums.loss());
-  check_near(r.summary["val_perplexity"], std::exp(sums.loss()));
-  BOOST_CHECK_EQUAL(r.summary["val_token_accuracy"].get<double>(), sums.accuracy());
-  return saved;
-}
-
-}  // namespace
-
-BOOST_AUTO_TEST_CASE(numbers_are_held_back) {
+// Bits count the bytes of what is predicted, however many tokens they are; so they do for what is trained further.
+BOOST_AUTO_TEST_CASE(tokens_of_several_bytes) {
   const Folder folder("measures");
-  const Finished r = run_training(
-      folder, {"translate", "train", "--seed", "5",  "--validation",      "40", "--max-steps",  "3",  "--d-model", "16",
-               "--heads",   "2",     "--d-ff", "16", "--label-smoothing", "0",  "--batch-size", "16", "--beam",    "1"},
-      "m");
-  const std::vector<Pair> drawn = translate::draw_number_tasks(20'040, 5);
-  std::set<std::string> sources;
-  for (const Pair& pair : drawn) sources.insert(pair.source);
-  BOOST_CHECK_EQUAL(sources.size(), 20'040);  // none twice: none is in both parts
-  check_translator(folder, r, {drawn.begin(), drawn.begin() + 20'000}, {drawn.begin() + 20'000, drawn.end()});
-}
-
-// Half of the pairs for validation have been trained on, so that the measures are neither 0 nor 1.
-BOOST_AUTO_TEST_CASE(translations) {
-  const Folder folder("measures");
-  std::vector<Pair> train, validation;
-  for (int i = 0; i < 44; ++i) {
-    const Pair pair = translate::number_task(4 * (1321 * i + 21'117) + 2);  // "en 21117" to words
-    if (i < 30) train.push_back(pair);
-    if (i >= 14) validation.push_back(pair);
-  }
-  std::string sources, targets, pairs;
-  for (const Pair& pair : train) sources += pair.source + "\n", targets += pair.target + "\n";
-  for (const Pair& pair : validation) pairs += pair.source + "\t" + pair.target + "\n";
-  folder.write("src", sources);
-  folder.write("tgt", targets);
-  folder.write("val", pairs);
+  folder.write("t.txt", prose(900));
+  fs::create_directory(folder.path / "k");
+  folder.write("k/tok.bin", file_of({{" ", 0},
+                                     {"t", 0},
+                                     {"h", 0},
+                                     {"e", 0},
+                                     {"s", 0},
+                                     {"o", 0},
+                                     {"th", -1},
+                                     {" th", -2},
+                                     {"ee", -3},
+                                     {"so", -4}}));
+  const Words common{"--data",   "t.txt", "--train-share", "0.7", "--seed", "5",   "--window", "12",
+                     "--epochs", "2",     "--epoch-steps", "15",  "--lr",   "0.01"};
+  const auto with_common = [&](Words words) {
+    words.insert(words.end(), common.begin(), common.end());
+    return words;
+  };
   const Finished r = run_training(folder,
-                                  {"translate",
-                                   "train",
-                                   "--seed",
-                                   "5",
-                                   "--src",
-                                   "src",
-                                   "--tgt",
-                                   "tgt",
-                                   "--val-pairs",
-                                   "val",
-                                   "--tokens",
-                                   "characters",
-                                   "--d-model",
-                                   "32",
-                                   "--heads",
-                                   "4",
-                                   "--d-ff",
-                                   "64",
-                                   "--enc-layers",
-                                   "1",
-                                   "--dec-layers",
-                                   "1",
-                                   "--dropout",
-                                   "0",
-                                   "--epochs",
-                                   "90",
-                                   "--min-frequency",
-                                   "1",
-                                   "--batch-size",
-                                   "8",
-                                   "--lr",
-                                   "0.005",
-                                   "--schedule",
-                                   "const",
-                                   "--warmup-steps",
-                                   "20",
-                                   "--eval-interval",
-                                   "90",
-                                   "--label-smoothing",
-                                   "0",
-                                   "--beam",
-                                   "1",
-                                   "--length-penalty",
-                                   "0",
-                                   "--average",
-                                   "1"},
+                                  with_common({"llm", "train", "--tokenizer", "k", "--max-length", "24", "--d-model",
+                                               "16", "--heads", "2", "--layers", "1"}),
                                   "m");
-  const SavedTranslator saved = check_translator(folder, r, train, validation);
-  const auto languages = translate::Languages::from_json(saved.config["languages"]);
-
-  const Result eval = folder.run({"translate", "eval", "--model", "m", "--pairs", "val", "--beam", "1",
-                                  "--length-penalty", "0", "--out", "out", "--json"});
-  BOOST_REQUIRE_MESSAGE(eval.code == 0, eval.err);
-  std::vector<Words> translations, references;
-  std::istringstream lines(read(folder.path / "out"));
-  double exact = 0, of_the_book = 0;
-  for (const Pair& pair : validation) {
-    std::string line;
-    std::getline(lines, line);
-    BOOST_CHECK_EQUAL(line, greedy_translation(saved.model, languages, pair.source));
-    translations.push_back(translate::words_of(line));
-    references.push_back(translate::words_of(pair.target));
-    exact += line == pair.target;
-    of_the_book += translate::bleu_k(translations.back(), references.back(), 2);
+  const llm::Folder model = llm::open_folder(folder.path / "m");
+  const Tokens tokens = model.encode(read(folder.path / "t.txt"));
+  const Sums sums = check_text_model(folder, r, tokens, 0.7, 12);
+  const Tokens validation(tokens.begin() + static_cast<std::ptrdiff_t>(0.7 * static_cast<double>(tokens.size())),
+                          tokens.end());
+  double bytes = 0;
+  for (std::size_t i = 1; i < validation.size(); ++i)
+    bytes += static_cast<double>(model.tokenizer.pieces[static_cast<std::size_t>(validation[i])].size());
+  BOOST_CHECK_GT(bytes, 1.05 * static_cast<double>(validation.size()));
+  check_near(r.summary["val_bits_per_byte"], sums.nats / std::numbers::ln2 / bytes);
+  for (const Words& how : {Words{}, Words{"--lora", "2"}}) {
+    Words command = with_common({"llm", "finetune", "--model", "m", "--overwrite"});
+    command.insert(command.end(), how.begin(), how.end());
+    const Finished further = run_training(folder, command, "f");
+    const llm::Folder tuned = llm::open_folder(folder.path / "f");
+    Tokens starts;
+    for (int at = 0; at + 1 < std::ssize(validation); at += 12) starts.push_back(at);
+    const Sums after = windows_of(tuned.model, validation, starts, 12);
+    check_near(further.summary["val_bits_per_byte"], after.nats / std::numbers::ln2 / bytes);
+    check_near(further.summary["val_loss"], after.loss());
+    BOOST_CHECK_LT(after.nats, sums.nats);
   }
-  const auto count = static_cast<double>(validation.size());
-  for (const nlohmann::json& told : {r.summary, last_line(eval.out)}) {
-    BOOST_CHECK_EQUAL(told["val_exact"].get<double>(), exact / count);
-    check_near(told["val_bleu"], 100 * naive_bleu(translations, references));
-    check_near(told["val_bleu_2"], of_the_book / count);
-  }
-  const double bleu = r.summary["val_bleu"].get<double>();
-  BOOST_CHECK_MESSAGE(bleu > 10 && bleu < 95 && exact > 2 && exact < count, bleu << ", " << exact);
-}
-
-// Which pairs are for what, and how many.
-BOOST_AUTO_TEST_CASE(pairs_are_split_by_their_place) {
-  const Folder folder("measures");
-  std::string pairs;
-  for (int i = 0; i < 20; ++i) pairs += "s" + std::to_string(i) + "\tt" + std::to_string(i) + "\n";
-  folder.write("p", pairs);
-  folder.write("v", "s3\tt3\nnew\tone\ns5\tt4\n");
-  const auto numbers = [](const std::vector<Pair>& some) {
-    Tokens all;
-    for (const Pair& pair : some) {
-      BOOST_CHECK_EQUAL(pair.source.substr(1), pair.target.substr(1));
-      all.push_back(std::stoi(pair.source.substr(1)));
-    }
-    return all;
-  };
-  const auto range = [](int begin, int end) {
-    Tokens all;
-    for (int i = begin; i < end; ++i) all.push_back(i);
-    return all;
-  };
-  translate::DataConfig config;
-  config.pairs = folder.path / "p";
-  for (const auto& [most, held_back] : {std::pair(0, 6), {0, 19}, {0, 1}, {12, 5}, {20, 4}, {99, 4}}) {
-    config.max_pairs = most, config.validation = held_back;
-    const translate::Data data = translate::load(config, 1);
-    const int all = most == 0 ? 20 : std::min(20, most);
-    BOOST_CHECK(numbers(data.train) == range(0, all - held_back));
-    BOOST_CHECK(numbers(data.validation) == range(all - held_back, all));
-    BOOST_CHECK_EQUAL(data.shared(), 0);
-  }
-  config.validation = 20;
-  BOOST_CHECK_THROW(translate::load(config, 1), examples::UsageError);
-  config.val_pairs = folder.path / "v";
-  config.max_pairs = 4;
-  const translate::Data data = translate::load(config, 1);
-  BOOST_CHECK(numbers(data.train) == range(0, 4));
-  BOOST_CHECK_EQUAL(data.validation.size(), 3);
-  BOOST_CHECK_EQUAL(data.shared(), 1);
-  // Drawn by seed, the same for each; half are numbers.
-  config = {};
-  config.validation = 50;
-  const translate::Data a = translate::load(config, 1), b = translate::load(config, 1), c = translate::load(config, 2);
-  BOOST_CHECK(a.train.size() == 20'000 && a.validation.size() == 50 && a.shared() == 0);
-  std::set<std::string> of_a, of_c;
-  for (const Pair& pair : a.validation) of_a.insert(pair.source);
-  for (const Pair& pair : c.validation) of_c.insert(pair.source);
-  BOOST_CHECK(a.train[7].source == b.train[7].source && a.validation[7].target == b.validation[7].target);
-  of_c.merge(of_a);
-  BOOST_CHECK_GT(of_c.size(), 95);
 }
