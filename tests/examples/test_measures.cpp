@@ -93,7 +93,7 @@ std::vector<int> numbers_from(int first, int count) {
 BOOST_AUTO_TEST_CASE(reversed_digits) {
   const Folder folder("measures");
   const Finished r = run_training(folder,
-                                  {"reverse", "train", "--seed", "5", "--epochs", "2", "--epoch-steps", "70", "--lr",
+                                  {"reverse", "train", "--seed", "5", "--epochs", "2", "--epoch-steps", "64", "--lr",
                                    "0.004", "--schedule", "const", "--warmup-steps", "20", "--batch-size", "64"},
                                   "m");
   const Ragged training = drawn(5, 10, 50'000, 10), validation = drawn(5, 11, 1'000, 10),
