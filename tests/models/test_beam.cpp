@@ -139,6 +139,50 @@ BOOST_AUTO_TEST_CASE(what_is_returned_is_sorted_unique_and_scored_by_the_formula
   }
 }
 
+// Step by step as beam.h tells it, one source at a time, from whole passes through the model.
+BOOST_AUTO_TEST_CASE(a_beam_follows_its_definition) {
+  constexpr int kVocabulary = 7, kEos = 3, kLength = 5;
+  const auto by_probability = [](const Hypothesis& a, const Hypothesis& b) {
+    return a.log_probability > b.log_probability;
+  };
+  std::size_t pruned = 0;  // rows whose continuations all fell out of the beam
+  for (std::uint64_t seed = 1; seed <= 8; ++seed)
+    for (const int beam : {2, 3, 5}) {
+      const Fixture f(kVocabulary, seed);
+      const auto found = beam_search(
+          f.model, f.src,
+          {.bos = 0, .eos = kEos, .max_length = kLength, .beam = beam, .n_best = beam, .length_penalty = 0.7});
+      for (std::size_t s = 0; s < f.src.size(); ++s) {
+        std::vector<Hypothesis> open(1), ended;
+        for (int length = 0; length < kLength; ++length) {
+          std::vector<Hypothesis> all;
+          for (const Hypothesis& row : open)
+            for (int token = 0; token < kVocabulary; ++token) {
+              Hypothesis next = row;
+              next.tokens.push_back(token);
+              next.log_probability = f.log_probability(s, next.tokens, 0);
+              all.push_back(next);
+            }
+          std::stable_sort(all.begin(), all.end(), by_probability);
+          all.resize(std::min(all.size(), static_cast<std::size_t>(beam) - ended.size()));
+          std::set<std::vector<int>> parents;
+          for (const Hypothesis& h : all) parents.insert({h.tokens.begin(), h.tokens.end() - 1});
+          pruned += open.size() - parents.size();
+          open.clear();
+          for (Hypothesis& h : all) (h.tokens.back() == kEos ? ended : open).push_back(h);
+        }
+        ended.insert(ended.end(), open.begin(), open.end());
+        for (Hypothesis& h : ended)
+          h.score = h.log_probability / std::pow((5 + static_cast<double>(h.tokens.size())) / 6, 0.7);
+        std::stable_sort(ended.begin(), ended.end(),
+                         [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
+        BOOST_REQUIRE_EQUAL(found[s].size(), ended.size());
+        for (std::size_t i = 0; i < ended.size(); ++i) BOOST_TEST(found[s][i].tokens == ended[i].tokens);
+      }
+    }
+  BOOST_CHECK_GT(pruned, 50);
+}
+
 // Not so for each source and beam: pruning may lose what greedy decoding finds. But it should not be usual.
 BOOST_AUTO_TEST_CASE(wider_beams_find_likelier_targets) {
   std::vector<double> sums;

@@ -46,6 +46,9 @@ BOOST_AUTO_TEST_CASE(only_the_best_are_drawn) {
   BOOST_CHECK_SMALL(most[2] - 3.0 / 7, 0.015);
   const auto both = shares(kScores, {.top_k = 3, .top_p = 0.5});  // 4/9 of the three is too little
   BOOST_CHECK(both[0] == 0 && both[3] == 0 && both[1] > 0 && both[2] > 0);
+  // What reaches it exactly is enough.
+  const auto half = shares({2, 2, 2, 2}, {.top_p = 0.5});
+  BOOST_CHECK(half[0] > 0.4 && half[1] > 0.4 && half[2] == 0 && half[3] == 0);
   BOOST_CHECK_GT(shares(kScores, {.top_p = 1e-9})[1], 0.9999);
   BOOST_CHECK_GT(shares(kScores, {.top_k = 1})[1], 0.9999);
 }

@@ -6,7 +6,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <sys/syscall.h>
 #include <unistd.h>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -15,6 +17,31 @@
 
 using namespace seppo;
 namespace fs = std::filesystem;
+
+namespace {
+
+// While it is set, a call reads or writes a few bytes at most, and every third is interrupted by a signal.
+bool is_stingy = false;
+
+bool is_interrupted() {
+  static int calls = 0;
+  if (!is_stingy || ++calls % 3 != 0) return false;
+  errno = EINTR;
+  return true;
+}
+std::size_t granted(std::size_t size) { return is_stingy ? std::min<std::size_t>(size, 5) : size; }
+
+}  // namespace
+
+// The C library's own names, which the program's definitions replace.
+extern "C" {
+ssize_t write(int fd, const void* data, size_t size) {
+  return is_interrupted() ? -1 : ::syscall(SYS_write, fd, data, granted(size));
+}
+ssize_t pread(int fd, void* data, size_t size, off_t offset) {
+  return is_interrupted() ? -1 : ::syscall(SYS_pread64, fd, data, granted(size), offset);
+}
+}
 
 namespace {
 
@@ -59,6 +86,21 @@ BOOST_AUTO_TEST_CASE(bytes_are_read_in_order_and_from_places) {
   file.read_at(10, text.data(), 0);
   check_named<FormatError>(path, [&] { file.read_at(3, text.data(), 8); });
   check_named<FormatError>(path, [&] { file.read_at(10, text.data(), 1); });
+}
+
+// As the system may answer: with a part, or after a signal not at all.
+BOOST_AUTO_TEST_CASE(what_is_done_in_part_is_taken_up_again) {
+  const Folder folder;
+  const fs::path path = folder.path / "f";
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += std::to_string(i) + ' ';
+  std::string read(text.size() - 3, '-');
+  is_stingy = true;
+  replace_atomically(path, [&](File& f) { f.write(text.data(), text.size()); });
+  File(path, File::Open::reading).read_at(3, read.data(), read.size());
+  is_stingy = false;
+  BOOST_CHECK_EQUAL(content_of(path), text);
+  BOOST_CHECK_EQUAL(read, text.substr(3));
 }
 
 BOOST_AUTO_TEST_CASE(failures_are_named) {

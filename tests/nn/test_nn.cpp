@@ -29,9 +29,12 @@ BOOST_AUTO_TEST_CASE(parameters_are_flat_named_and_stable) {
   tape().clear();
   tape().backward(sum(a(full({2, 3}, 1))));
   BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], 2);
-  static_cast<void>(Linear(parameters.root() / "last", 200, 200));  // gradients move, too
-  BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], 2);
-  BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("last.bias")->offset], 0);
+  for (const int value : {1, 2}) {  // gradients move, too
+    std::ranges::fill(parameters.gradients(), static_cast<real>(value));
+    static_cast<void>(Linear(parameters.root() / "last" / value, 200, 200));
+    BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], value);
+  }
+  BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("last.2.bias")->offset], 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_parameter_dies_with_its_parameters) {
@@ -269,6 +272,9 @@ BOOST_AUTO_TEST_CASE(positional_encodings) {
   const std::vector<int> two_rows{0, 2};
   BOOST_CHECK_EQUAL(own(zeros({2, 6}), two_rows).values()[11], 2);
   BOOST_CHECK_THROW(own(zeros({5, 6}), rows), IndexError);
+  BOOST_CHECK_EQUAL(own.max_positions, 2);
+  for (const Positions kind : {Positions::sinusoid, Positions::learned, Positions::none})
+    BOOST_CHECK_THROW(PositionalEncoding(parameters.root() / "empty", kind, 0, 6), ArgumentError);
 }
 
 BOOST_AUTO_TEST_CASE(modules_take_their_options_by_name) {
@@ -283,6 +289,7 @@ BOOST_AUTO_TEST_CASE(modules_take_their_options_by_name) {
   BOOST_CHECK_CLOSE(norm(tensor({4}, {-1, 1, -1, 1})).values()[1], real{0.5f}, 1e-4f);  // 1 / sqrt(1 + 3)
   const FeedForward ffn(s / "ffn", 4, 8, {.activation = Activation::gelu, .bias = false});
   BOOST_CHECK(parameters.find("ffn.up.weight") && !parameters.find("ffn.up.bias") && !parameters.find("ffn.down.bias"));
+  for (const double p : {-0.1, 1.1, std::nan("")}) BOOST_CHECK_THROW(Dropout{p}, ArgumentError);
   const MultiHeadAttention attn(s / "attn", 4, 2, {.dropout = 0.25, .bias = false});
   BOOST_CHECK(attn.dropout == 0.25 && !parameters.find("attn.in_proj.bias") && !parameters.find("attn.out_proj.bias"));
   const Embedding table(s / "table", 5, 4, init_constant(3));

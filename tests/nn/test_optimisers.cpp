@@ -111,6 +111,19 @@ BOOST_AUTO_TEST_CASE(adam_of_groups_equals_adams_of_their_own) {
   }
 }
 
+// What lies before and behind a group in the flat block, and is trained alike, is not of the group.
+BOOST_AUTO_TEST_CASE(a_group_between_others_stays_alone) {
+  Model model;
+  const Values before = model.values();
+  Sgd sgd(model.parameters, {}, {{.prefix = "a.bias", .lr = 0.5, .weight_decay = 0}});
+  std::ranges::fill(model.parameters.gradients(), 1);
+  sgd.step(0.25);
+  const Values after = model.values();
+  for (const auto& entry : model.parameters.entries())
+    for (std::size_t i = entry.offset; i < entry.offset + entry.size(); ++i)
+      BOOST_CHECK_CLOSE(before[i] - after[i], entry.trained ? entry.name == "a.bias" ? 0.125 : 0.25 : 0, 1e-9);
+}
+
 // Against the weighted mean of all values so far; what is not trained has no average.
 BOOST_AUTO_TEST_CASE(ema_is_the_weighted_mean) {
   for (const double decay : {0.0, 0.5, 0.99}) {
@@ -252,7 +265,8 @@ BOOST_AUTO_TEST_CASE(parameters_that_change_before_backward_are_named) {
       {"adam", [&] { adam.step(0.1); }},
       {"sgd", [&] { sgd.step(0.1); }},
       {"values()", [&] { parameters.values()[0] = 2; }},
-      {"load", [&] { load_checkpoint(file, parameters); }}};
+      {"load", [&] { load_checkpoint(file, parameters); }},
+      {"load_weights", [&] { load_weights(file, parameters); }}};
   const std::vector<std::pair<std::string, std::function<Tensor()>>> losses = {
       {"mul", [&] { return sum(w * x); }},
       {"slice", [&] { return sum(square(slice(x, 0, 1, 2))); }},

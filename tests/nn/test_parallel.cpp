@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <mutex>
 #include <numeric>
@@ -204,6 +205,30 @@ BOOST_AUTO_TEST_CASE(rounds_of_shards_give_the_bytes_of_as_many_shards) {
   set_num_threads(1);
   BOOST_CHECK_THROW(DataParallel(parameters, 2, 0), ArgumentError);
   BOOST_CHECK_THROW(DataParallel(parameters, 2, 1001), ArgumentError);
+}
+
+// Gradients of 4 MB: two shards at a time, and sums that wait for others, not one for each of 32 shards.
+BOOST_AUTO_TEST_CASE(rounds_take_the_memory_of_one) {
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {1 << 20}, init_ones());
+  DataParallel parallel(parameters, 2, 16);
+  const auto address_space_mb = [] {
+    std::ifstream file("/proc/self/statm");
+    std::size_t pages = 0;
+    file >> pages;
+    return static_cast<double>(pages) * 4096 / 1e6;
+  };
+  const auto step = [&] {
+    parallel.backward(64, 0, 1, [&](std::size_t first, std::size_t last) {
+      return ShardLoss{.loss = sum(slice(w, 0, static_cast<int>(first), static_cast<int>(last))), .count = 1};
+    });
+  };
+  const double before = address_space_mb();
+  step();
+  const double after = address_space_mb();
+  BOOST_CHECK_LT(after - before, 8 * 4.2 + 10);
+  for (int i = 0; i < 5; ++i) step();
+  BOOST_CHECK_LT(address_space_mb() - after, 4);
 }
 
 BOOST_AUTO_TEST_CASE(shards_by_the_size_of_the_model) {

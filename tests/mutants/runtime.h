@@ -1,0 +1,100 @@
+// The switch of tests/mutate: included before everything in the build with faults. Fault n is on where the environment's
+// SEPPO_MUTANT is n. Which ones a process came by is added to the file SEPPO_MUTANTS_SEEN when it ends.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <cstdlib>
+
+namespace seppo_mutant {
+
+constexpr int kMost = 1 << 16;
+inline unsigned char seen[kMost];
+inline int chosen() {
+  const char* const text = std::getenv("SEPPO_MUTANT");
+  return text ? std::atoi(text) : 0;
+}
+inline const int kChosen = chosen();
+// Without allocating: some tests let allocations fail.
+struct Report {
+  ~Report() {
+    const char* const path = std::getenv("SEPPO_MUTANTS_SEEN");
+    const int file = path ? ::open(path, O_WRONLY | O_APPEND | O_CREAT, 0666) : -1;
+    if (file < 0) return;
+    static char text[8 * kMost];
+    char* end = text;
+    for (int i = 1; i < kMost; ++i) {
+      if (!seen[i]) continue;
+      for (int power = 10000; power > 0; power /= 10) *end++ = static_cast<char>('0' + i / power % 10);
+      *end++ = '\n';
+    }
+    static_cast<void>(!::write(file, text, static_cast<unsigned long>(end - text)));
+    ::close(file);
+  }
+};
+inline const Report kReport;
+
+inline bool on(int n) {
+  seen[n] = 1;
+  return n == kChosen;
+}
+
+// `a < b` becomes `a < Less{n} > b`, which has the same precedence, and likewise for others: the first operator makes a
+// Left of a, the second one computes.
+template <class Op, class A>
+struct Left {
+  const A& a;
+  bool is_on;
+};
+#define SEPPO_MUTANT_OPERATOR(Name, first, second, right, wrong)                                     \
+  struct Name {                                                                                      \
+    int n;                                                                                           \
+  };                                                                                                 \
+  template <class A>                                                                                 \
+  Left<Name, A> operator first(const A& a, Name name) {                                              \
+    return {a, on(name.n)};                                                                          \
+  }                                                                                                  \
+  template <class A, class B>                                                                        \
+  auto operator second(Left<Name, A> left, const B& b)->decltype(left.a right b) {                   \
+    return left.is_on ? static_cast<decltype(left.a right b)>(left.a wrong b) : (left.a right b);    \
+  }
+SEPPO_MUTANT_OPERATOR(Less, <, >, <, <=)
+SEPPO_MUTANT_OPERATOR(LessEqual, <, >, <=, <)
+SEPPO_MUTANT_OPERATOR(Greater, <, >, >, >=)
+SEPPO_MUTANT_OPERATOR(GreaterEqual, <, >, >=, >)
+SEPPO_MUTANT_OPERATOR(Equal, ==, ==, ==, !=)
+SEPPO_MUTANT_OPERATOR(Unequal, ==, ==, !=, ==)
+SEPPO_MUTANT_OPERATOR(Plus, +, +, +, -)
+SEPPO_MUTANT_OPERATOR(Minus, +, +, -, +)
+SEPPO_MUTANT_OPERATOR(Times, *, *, *, /)
+SEPPO_MUTANT_OPERATOR(Over, *, *, /, *)
+#undef SEPPO_MUTANT_OPERATOR
+
+template <class A, class B>
+bool both(int n, A a, const B& b) {
+  return on(n) ? a || b() : a && b();
+}
+template <class A, class B>
+bool either(int n, A a, const B& b) {
+  return on(n) ? a && b() : a || b();
+}
+template <class T>
+auto negative(int n, const T& x) -> decltype(x + x) {
+  return on(n) ? -x : x;
+}
+struct Min {
+  int n;
+  template <class T>
+  const T& operator()(const T& a, const T& b) const {
+    return (b < a) != on(n) ? b : a;
+  }
+};
+struct Max {
+  int n;
+  template <class T>
+  const T& operator()(const T& a, const T& b) const {
+    return (a < b) != on(n) ? b : a;
+  }
+};
+
+}  // namespace seppo_mutant
