@@ -53,28 +53,15 @@ double squared_norm(const real* x, std::size_t n) {
   return sum.total();
 }
 
-// Calls f(i, factors, count) for vectors of n elements, with the dropout factors of elements i, i + 1, ...
-template <class F>
-HWY_INLINE void for_each_dropped(const Dropping& dropping, std::size_t n, const F& f) {
+void dropout(real* y, real beta, const real* x, const Dropping& dropping, std::size_t n) {
   const DropoutFactors random(dropping);
   real factors[DropoutFactors::kGroup];
   for (std::size_t i = 0; i < n; i += DropoutFactors::kGroup) {
     random(factors, static_cast<std::uint32_t>(i / DropoutFactors::kGroup));
-    for_each(std::min(DropoutFactors::kGroup, n - i),
-             [&](std::size_t j, std::size_t count) HWY_ATTR { f(i + j, load(factors + j, count), count); });
+    for_each(std::min(DropoutFactors::kGroup, n - i), [&](std::size_t j, std::size_t count) HWY_ATTR {
+      accumulate(hn::Mul(load(x + i + j, count), load(factors + j, count)), beta, y + i + j, count);
+    });
   }
-}
-
-void dropout(real* y, real beta, const real* x, const Dropping& dropping, std::size_t n) {
-  for_each_dropped(dropping, n, [&](std::size_t i, V factors, std::size_t count) HWY_ATTR {
-    accumulate(hn::Mul(load(x + i, count), factors), beta, y + i, count);
-  });
-}
-
-void add_dropped(real* out, const real* x, const real* y, const Dropping& dropping, std::size_t n) {
-  for_each_dropped(dropping, n, [&](std::size_t i, V factors, std::size_t count) HWY_ATTR {
-    store(hn::MulAdd(load(y + i, count), factors, load(x + i, count)), out + i, count);
-  });
 }
 
 void adam(real* p, real* gradient, real* m, real* v, std::size_t n, const AdamStep& a) {
@@ -112,7 +99,6 @@ SEPPO_KERNEL(add_rows);
 SEPPO_KERNEL(sum);
 SEPPO_KERNEL(squared_norm);
 SEPPO_KERNEL(dropout);
-SEPPO_KERNEL(add_dropped);
 SEPPO_KERNEL(adam);
 }  // namespace seppo::inline SEPPO_ABI::kernels
 #endif

@@ -19,6 +19,12 @@ namespace {
 constexpr real kInvSqrt2 = static_cast<real>(1 / std::numbers::sqrt2);
 constexpr real kInvSqrt2Pi = static_cast<real>(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
 
+// The standard normal distribution at x: its density, and Phi(x), its integral up to x.
+struct Normal {
+  V density, phi;
+};
+
+#ifdef SEPPO_FLOAT64
 // f(x) of each lane, by a function of one number.
 template <class F>
 V each_lane(V x, const F& f) {
@@ -29,12 +35,6 @@ V each_lane(V x, const F& f) {
   return hn::LoadU(d, values);
 }
 
-// The standard normal distribution at x: its density, and Phi(x), its integral up to x.
-struct Normal {
-  V density, phi;
-};
-
-#ifdef SEPPO_FLOAT64
 Normal normal(V x) {
   return {each_lane(x, [](real v) { return kInvSqrt2Pi * std::exp(real{-0.5} * v * v); }),
           each_lane(x, [](real v) { return real{0.5} * std::erfc(-v * kInvSqrt2); })};
@@ -145,13 +145,6 @@ struct Exp {
   static V backward(V dy, V, V y) { return hn::Mul(dy, y); }
 };
 
-struct Log {
-  static V forward(V x) {
-    return each_lane(x, [](real v) { return std::log(v); });
-  }
-  static V backward(V dy, V x, V) { return hn::Div(dy, x); }
-};
-
 template <class Op>
 void forward(real* y, const real* x, std::size_t n) {
   for_each(n, [&](std::size_t i, std::size_t count) HWY_ATTR { store(Op::forward(load(x + i, count)), y + i, count); });
@@ -176,8 +169,7 @@ const UnaryTable& unary() {
                                     .sigmoid = kUnary<Sigmoid>,
                                     .softplus = kUnary<Softplus>,
                                     .erf = kUnary<Erf>,
-                                    .exp = kUnary<Exp>,
-                                    .log = kUnary<Log>};
+                                    .exp = kUnary<Exp>};
   return table;
 }
 

@@ -24,7 +24,7 @@ struct Unary {
   void (*backward)(real* dx, real beta, const real* dy, const real* x, const real* y, std::size_t n);
 };
 struct UnaryTable {
-  Unary relu, gelu, gelu_tanh, silu, tanh, sigmoid, softplus, erf, exp, log;
+  Unary relu, gelu, gelu_tanh, silu, tanh, sigmoid, softplus, erf, exp;
 };
 extern Kernel<const UnaryTable&()> unary;
 
@@ -71,8 +71,6 @@ struct Dropping {
 };
 // y = beta y + x / (1 - p) where kept, else + 0
 extern Kernel<void(real* y, real beta, const real* x, const Dropping& dropping, std::size_t n)> dropout;
-// out = x + dropout(y)
-extern Kernel<void(real* out, const real* x, const real* y, const Dropping& dropping, std::size_t n)> add_dropped;
 
 // ---- norms --------------------------------------------------------------------------------------
 
@@ -120,6 +118,11 @@ extern Kernel<void(real* dx, const real* dy, const double* sums, const double* a
 
 // ---- attention ----------------------------------------------------------------------------------
 
+// Causal attention: the last query may attend all keys, the one before it all but the last, and so on.
+inline std::size_t causal_keys(std::size_t query, std::size_t queries, std::size_t keys) {
+  return std::max(query + 1 + keys, queries) - queries;
+}
+
 // One head of one sequence: out[queries, v_width] = softmax(scale q k^T + bias) v, the softmax over the allowed
 // keys. A query that may attend nothing gives zeros. Keys from valid_keys on are never read.
 struct AttentionHead {
@@ -141,8 +144,7 @@ struct AttentionHead {
 
   // How many keys, from the first, a query may attend, but for those not `allowed`.
   std::size_t attended(std::size_t query) const {
-    const std::size_t up_to = query + 1 + keys;
-    return !causal ? valid_keys : std::min(valid_keys, up_to > queries ? up_to - queries : 0);
+    return causal ? std::min(valid_keys, causal_keys(query, queries, keys)) : valid_keys;
   }
   bool has_bias() const { return bias || slope != 0; }
   real bias_of(std::size_t query, std::size_t key) const {

@@ -1,5 +1,4 @@
 // Scaled dot-product attention over ragged batches.
-#include "../blas/gemm.h"
 #include "../core/observer.h"
 #include "../core/parallel.h"
 #include "op.h"
@@ -198,22 +197,6 @@ void check_offsets(const char* role, Offsets offsets, const Tensor& matrix) {
         "attention: ", role, " offsets must rise from 0 to the ", matrix.rows(), " rows of ", matrix);
 }
 
-void check_mask(const Mask& mask, Offsets q_offsets, Offsets k_offsets) {
-  const std::size_t sequences = q_offsets.size() - 1;
-  check(mask.lengths.empty() || mask.lengths.size() == sequences, "attention: mask has ", mask.lengths.size(),
-        " valid lengths for ", sequences, " sequences");
-  std::size_t pairs = 0;
-  for (std::size_t s = 0; s < sequences; ++s) {
-    const int queries = q_offsets[s + 1] - q_offsets[s], keys = k_offsets[s + 1] - k_offsets[s];
-    pairs += static_cast<std::size_t>(queries) * static_cast<std::size_t>(keys);
-    check<IndexError>(mask.lengths.empty() || (mask.lengths[s] >= 0 && mask.lengths[s] <= keys),
-                      "attention: valid length ", mask.lengths.empty() ? 0 : mask.lengths[s], " of sequence ", s,
-                      " is not in 0..", keys);
-  }
-  check(mask.pairs.empty() || mask.pairs.size() == pairs, "attention: mask has ", mask.pairs.size(),
-        " pairs; the sequences have ", pairs, " (query, key) pairs");
-}
-
 // Leading axes that are 1 or count the sequences and the heads; rows and columns for the longest sequence.
 void check_bias(const Plan& plan) {
   const AttentionOptions& o = plan.options;
@@ -241,23 +224,14 @@ void show_weights(const Plan& plan, const Tensor& y) {
   const std::size_t nq = plan.most_queries(), nk = plan.most_keys();
   const Shape shape{static_cast<int>(plan.sequences()), static_cast<int>(plan.heads), static_cast<int>(nq),
                     static_cast<int>(nk)};
-  std::vector<real> weights(static_cast<std::size_t>(shape.numel()));
+  std::vector<real> weights(static_cast<std::size_t>(shape.numel())), identity(nk * nk), log_sums(nq);
+  for (std::size_t j = 0; j < nk; ++j) identity[j * nk + j] = 1;
   const Heads head(plan, y, false);
   for (std::size_t pair = 0; pair < plan.pairs(); ++pair) {
-    const kernels::AttentionHead h = head(pair);
-    real* const rows = weights.data() + pair * nq * nk;
-    gemm(Trans::no, Trans::yes, h.queries, h.valid_keys, h.width, h.q, h.ldq, h.k, h.ldk, 0, rows, nk);
-    for (std::size_t i = 0; i < h.queries; ++i) {
-      real* const row = rows + i * nk;
-      const std::size_t count = h.attended(i);
-      kernels::scale(row, row, h.scale, count);
-      for (std::size_t j = 0; j < count; ++j)
-        if (h.allowed && !h.allowed[i * h.keys + j])
-          row[j] = -std::numeric_limits<real>::infinity();
-        else if (h.has_bias())
-          row[j] += h.bias_of(i, j);
-      kernels::softmax_row(row, row, count, nk);
-    }
+    kernels::AttentionHead h = head(pair);  // weights times the identity
+    h.v = identity.data(), h.out = weights.data() + pair * nq * nk, h.ldv = h.ldo = h.v_width = nk;
+    const RecycledArray scratch(tape().arena(), kernels::long_attention_scratch(h));
+    kernels::long_attention(h, h, {}, log_sums.data(), scratch.data());
   }
   for (const ObserverLink* link = first; link; link = link->next)
     if (wants(link)) link->observer.attention_weights(shape, weights);
@@ -284,7 +258,10 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
 
   Tape& t = tape();
   const Mask& mask = options.mask;
-  check_mask(mask, q_offsets, k_offsets);
+  check_mask("attention", mask, q_offsets.size() - 1, [&](std::size_t s) {
+    return std::pair{static_cast<std::size_t>(q_offsets[s + 1] - q_offsets[s]),
+                     static_cast<std::size_t>(k_offsets[s + 1] - k_offsets[s])};
+  });
   const kernels::Dropping dropout = next_dropping("attention", options.dropout);
   Plan* const plan = new (t.allocate<Plan>(1)) Plan{.q = q,
                                                     .k = k,

@@ -12,18 +12,6 @@ Operand::Operand(real value) : tensor(full({}, value)) {}
 
 namespace {
 
-// Calls f(i, i or 0, i or 0) for a run of n elements, along which an operand moves by its step, 0 or 1. These are loops
-// that the compiler can vectorise.
-template <class F>
-void along(std::size_t n, std::size_t step_a, std::size_t step_b, const F& f) {
-  if (step_a && step_b)
-    for (std::size_t i = 0; i < n; ++i) f(i, i, i);
-  else if (step_a)
-    for (std::size_t i = 0; i < n; ++i) f(i, i, std::size_t{0});
-  else
-    for (std::size_t i = 0; i < n; ++i) f(i, std::size_t{0}, i * step_b);
-}
-
 // y = f(a, b), da += slope_a(dy, a, b, y), db += slope_b(dy, a, b, y): dy times the derivative.
 template <class F, class SlopeA, class SlopeB>
 Tensor map(const char* name, const Tensor& a, const Tensor& b, const F& f, const SlopeA& slope_a,

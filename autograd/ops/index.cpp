@@ -7,18 +7,6 @@
 #include <utility>
 
 namespace seppo::inline SEPPO_ABI {
-namespace {
-
-// `rule` ends the message: what the indices count.
-template <class... Rule>
-void check_indices(const char* op, const char* noun, std::span<const int> indices, std::size_t n, const Rule&... rule) {
-  for (std::size_t i = 0; i < indices.size(); ++i)
-    check<IndexError>(indices[i] >= 0 && static_cast<std::size_t>(indices[i]) < n, op, ": ", noun, " ", indices[i],
-                      " at position ", i, " is not in 0..", static_cast<std::int64_t>(n) - 1, rule...);
-}
-
-}  // namespace
-
 Tensor embedding(const Tensor& table, List<int> ids, const EmbeddingOptions& options) {
   check(table.rank() == 2, "embedding: the table must be [vocabulary, d], got ", table);
   check_indices("embedding", "id", ids, table.rows(), ", the rows of table ", table);

@@ -18,6 +18,31 @@ inline GradTarget target_if_required(const Tensor& x) {
   return x.defined() && x.requires_grad() ? grad_target(x) : GradTarget{nullptr, 0};
 }
 
+// Throws where an index is not in 0..n-1. `rule` ends the message: what the indices count.
+template <class... Rule>
+void check_indices(const char* op, const char* noun, std::span<const int> indices, std::size_t n, const Rule&... rule) {
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    check<IndexError>(indices[i] >= 0 && static_cast<std::size_t>(indices[i]) < n, op, ": ", noun, " ", indices[i],
+                      " at position ", i, " is not in 0..", static_cast<std::int64_t>(n) - 1, rule...);
+}
+
+// Throws where the mask does not fit the sequences, of which sizes(s) gives the numbers of queries and keys.
+template <class Sizes>
+void check_mask(const char* op, const Mask& mask, std::size_t sequences, const Sizes& sizes) {
+  check(mask.lengths.empty() || mask.lengths.size() == sequences, op, ": mask has ", mask.lengths.size(),
+        " valid lengths for ", sequences, " sequences");
+  std::size_t pairs = 0;
+  for (std::size_t s = 0; s < sequences; ++s) {
+    const auto [queries, keys] = sizes(s);
+    pairs += queries * keys;
+    const int length = mask.lengths.empty() ? 0 : mask.lengths[s];
+    check<IndexError>(length >= 0 && static_cast<std::size_t>(length) <= keys, op, ": valid length ", length,
+                      " of sequence ", s, " is not in 0..", keys);
+  }
+  check(mask.pairs.empty() || mask.pairs.size() == pairs, op, ": mask has ", mask.pairs.size(),
+        " pairs; the sequences have ", pairs, " (query, key) pairs");
+}
+
 // Takes the next site of tape().random; p = 0, and no site, in eval mode.
 inline kernels::Dropping next_dropping(const char* op, double p) {
   check<ArgumentError>(p >= 0 && p <= 1, op, ": p = ", p, " is not in [0, 1]");

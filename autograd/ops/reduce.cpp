@@ -84,16 +84,12 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
     });
     for (std::size_t i = 0; i < y.numel(); ++i) share[i] = dy[i] / share[i];
     r.walk.for_each_run([&](const auto& at) {
-      const real* const from = x.data() + at[0];
-      if (step == 0) {
-        const real own = top[at[1]], part = share[at[1]];
-        for (std::size_t i = 0; i < n; ++i) dx[at[0] + i] += from[i] == own ? part : 0;
-      } else {
-        for (std::size_t i = 0; i < n; ++i) {
-          const real part = share[at[1] + i];  // read in any case: else the loop has a branch
-          dx[at[0] + i] += from[i] == top[at[1] + i] ? part : 0;
-        }
-      }
+      along(n, 1, step,
+            [to = dx + at[0], from = x.data() + at[0], own = top + at[1], parts = share + at[1]](
+                std::size_t i, std::size_t, std::size_t iy) {
+              const real part = parts[iy];  // read in any case: else the loop has a branch
+              to[i] += from[i] == own[iy] ? part : 0;
+            });
     });
   });
   return y;

@@ -25,9 +25,7 @@ Tensor rotary(const Columns& x, int n_heads, const Tensor& table, std::span<cons
   const int width = x.count / n_heads;
   check(table.rank() == 2 && table.size(1) == width, "rotary: table ", table, " is not [positions, ", width, "]");
   check(positions.size() == x.matrix.rows(), "rotary: ", positions.size(), " positions for the rows of x ", x.matrix);
-  for (const int position : positions)
-    check<IndexError>(position >= 0 && position < table.size(0), "rotary: position ", position, " is not in the table ",
-                      table);
+  check_indices("rotary", "position", positions, table.rows(), ", the rows of table ", table);
   const Tensor y = tape().create({x.matrix.size(0), x.count});
   const auto kept = tape().keep(positions);
   // Calls f(element of x, element of y, angles) for each row and head.

@@ -43,19 +43,10 @@ Tensor softmax(const Tensor& x, const Mask& mask) {
   check(x.rank() >= 2, "softmax: a mask needs x [..., queries, keys], got ", x);
   const std::size_t queries = static_cast<std::size_t>(x.size(-2)), keys = x.cols();
   const std::size_t sequences = queries == 0 ? 0 : x.rows() / queries;
-  check(mask.lengths.empty() || mask.lengths.size() == sequences, "softmax: mask has ", mask.lengths.size(),
-        " lengths for the ", sequences, " sequences of ", x);
-  check(mask.pairs.empty() || mask.pairs.size() == x.numel(), "softmax: mask has ", mask.pairs.size(),
-        " pairs for the ", x.numel(), " of ", x);
-  for (const int length : mask.lengths)
-    check<IndexError>(length >= 0 && static_cast<std::size_t>(length) <= keys, "softmax: valid length ", length,
-                      " is not in 0..", keys, " for ", x);
+  check_mask("softmax", mask, sequences, [=](std::size_t) { return std::pair{queries, keys}; });
   const auto forward = [&](real* y, const real* row, std::size_t n, std::size_t i) {
     std::size_t count = mask.lengths.empty() ? n : static_cast<std::size_t>(mask.lengths[i / queries]);
-    if (mask.is_causal) {
-      const std::size_t up_to = i % queries + 1 + n;
-      count = std::min(count, up_to > queries ? up_to - queries : 0);
-    }
+    if (mask.is_causal) count = std::min(count, kernels::causal_keys(i % queries, queries, n));
     if (!mask.pairs.empty()) {
       for (std::size_t j = 0; j < count; ++j)
         y[j] = mask.pairs[i * n + j] ? row[j] : -std::numeric_limits<real>::infinity();

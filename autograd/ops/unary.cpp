@@ -41,7 +41,6 @@ Tensor sigmoid(const Tensor& x) { return unary("sigmoid", kernels::unary().sigmo
 Tensor softplus(const Tensor& x) { return unary("softplus", kernels::unary().softplus, x); }
 Tensor erf(const Tensor& x) { return unary("erf", kernels::unary().erf, x); }
 Tensor exp(const Tensor& x) { return unary("exp", kernels::unary().exp, x); }
-Tensor log(const Tensor& x) { return unary("log", kernels::unary().log, x); }
 
 Tensor scale(const Tensor& x, real factor) {
   Tensor y = tape().create(x.shape());
@@ -63,6 +62,9 @@ Tensor sin(const Tensor& x) {
 }
 Tensor cos(const Tensor& x) {
   return map("cos", x, Function(std::cos), [](real v, real) { return -std::sin(v); });
+}
+Tensor log(const Tensor& x) {
+  return map("log", x, Function(std::log), [](real v, real) { return 1 / v; });
 }
 Tensor log1p(const Tensor& x) {
   return map("log1p", x, Function(std::log1p), [](real v, real) { return 1 / (1 + v); });
@@ -86,11 +88,7 @@ Tensor rsqrt(const Tensor& x) {
       "rsqrt", x, [](real v) { return 1 / std::sqrt(v); }, [](real, real y) { return real{-0.5} * y * y * y; });
 }
 
-Tensor pow(const Tensor& x, real exponent) {
-  return map(
-      "pow", x, [=](real v) { return std::pow(v, exponent); },
-      [=](real v, real) { return exponent == 0 ? 0 : exponent * std::pow(v, exponent - 1); });
-}
+Tensor pow(const Tensor& x, real exponent) { return pow(x, full({}, exponent)); }
 
 Tensor clamp(const Tensor& x, real low, real high) {
   check<ArgumentError>(!std::isnan(low) && !std::isnan(high), "clamp: a limit is NaN");

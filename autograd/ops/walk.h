@@ -115,6 +115,18 @@ class Walk {
   std::array<At, Shape::kMaxRank> steps_{};
 };
 
+// Calls f(i, i or 0, i or 0) for a run of n elements, along which an operand moves by its step, 0 or 1. These are loops
+// that the compiler can vectorise.
+template <class F>
+void along(std::size_t n, std::size_t step_a, std::size_t step_b, const F& f) {
+  if (step_a && step_b)
+    for (std::size_t i = 0; i < n; ++i) f(i, i, i);
+  else if (step_a)
+    for (std::size_t i = 0; i < n; ++i) f(i, i, std::size_t{0});
+  else
+    for (std::size_t i = 0; i < n; ++i) f(i, std::size_t{0}, i * step_b);
+}
+
 // Over the elements of y, and those of operands that are broadcast to it.
 template <class... Shapes>
 Walk<1 + sizeof...(Shapes)> broadcast(const Shape& y, const Shapes&... operands) {

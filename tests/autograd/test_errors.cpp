@@ -73,6 +73,20 @@ BOOST_AUTO_TEST_CASE(shapes_and_axes) {
   check_error<ShapeError>([] { mean(ones({2, 0}), 1); }, {"mean", "no elements", "[2,0]"});
   check_error<IndexError>([] { softmax(ones({}), 1); }, {"axis 1", "[]"});
   check_error<IndexError>([] { slice(ones({}), 0, 0, 1); }, {"axis 0", "[]"});
+  check_error<ShapeError>([] { tril(ones({3})); }, {"tril", "two axes", "[3]"});
+  const std::vector<int> one{1}, long_second{4, 5};
+  const std::vector<std::uint8_t> pairs(23, 1);
+  check_error<ShapeError>(
+      [&] {
+        softmax(ones({2, 3, 4}), Mask::valid_lengths(one));
+      },
+      {"softmax", "1 valid lengths for 2"});
+  check_error<IndexError>(
+      [&] {
+        softmax(ones({2, 3, 4}), Mask::valid_lengths(long_second));
+      },
+      {"softmax", "valid length 5", "sequence 1", "0..4"});
+  check_error<ShapeError>([&] { softmax(ones({2, 3, 4}), Mask::allowed(pairs)); }, {"softmax", "23 pairs", "24"});
   check_error<ShapeError>([] { index_select(ones({}), 0, {0, 0}); }, {"index_select: of the scalar x [] there is one"});
   check_error<IndexError>([] { index_select(ones({}), 0, {1}); }, {"index_select: index 1 at position 0", "0..0"});
   check_error<ShapeError>([] { ones({2, 3}).at(1); }, {"at: 1 indices given for [2,3]"});
