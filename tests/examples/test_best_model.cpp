@@ -2,6 +2,7 @@
 // models as asked for, if it is better.
 #define BOOST_TEST_MODULE best_model
 #include "app/run.h"
+#include "app/run_folder.h"
 #include "support/measures.h"
 
 #include <seppo/autograd/ops.h>
@@ -144,6 +145,26 @@ BOOST_AUTO_TEST_CASE(an_average_is_of_what_it_says) {
   Scripted one{.script = {evaluation(5, 0), evaluation(2, 0)}};
   one.train({"--epochs", "2", "--average", "1"});
   BOOST_CHECK_EQUAL(one.models.size(), 2);  // a mean of one model is none
+}
+
+// A training that was killed after it saved a model for the mean, and before its checkpoint, has those of before.
+BOOST_AUTO_TEST_CASE(a_killed_training_has_all_for_its_mean) {
+  const Folder folder("best");
+  const auto write = [](const fs::path& file) { std::ofstream(file) << "x"; };
+  {
+    examples::RunFolder run(folder.path);
+    for (int step = 1; step <= 4; ++step) {
+      run.save_last(step, 2, write);
+      run.save_checkpoint(step, 2, write);
+    }
+    run.save_last(5, 2, write);
+  }
+  examples::RunFolder again(folder.path);
+  again.go_on_from(4);
+  const auto models = again.last_models(2);
+  BOOST_REQUIRE_EQUAL(models.size(), 2);
+  BOOST_CHECK(models[0].stem() == "3" && models[1].stem() == "4");
+  BOOST_CHECK_EQUAL(again.last_models(1)[0].stem(), "4");
 }
 
 // Each program by each of its measures, with a learning rate that lets them rise and fall.
