@@ -51,6 +51,7 @@ BOOST_AUTO_TEST_CASE(printable_text_is_safe_on_a_terminal) {
   BOOST_CHECK_EQUAL(shown("a\x1b[31m\n\x7f"), "a\\x1b[31m\\x0a\\x7f");
   BOOST_CHECK_EQUAL(shown("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"), "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80");
   BOOST_CHECK_EQUAL(shown("\xc3"), "\\xc3");
+  BOOST_CHECK_EQUAL(shown("\xc2\x9bz \xc2\xa0z"), "\\xc2\\x9bz \xc2\xa0z");  // a control character of C1, and none
   BOOST_CHECK_EQUAL(shown("\xc0\x80"), "\\xc0\\x80");
   BOOST_CHECK_EQUAL(shown("\xed\xa0\x80"), "\\xed\\xa0\\x80");
   BOOST_CHECK_EQUAL(shown("\xed\x9f\xbf"), "\xed\x9f\xbf");  // the last before the surrogates
