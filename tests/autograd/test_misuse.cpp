@@ -76,7 +76,9 @@ std::map<std::string, Call> calls() {
   all["gt"] = [](Draw& d) { return gt(d.tensor(), d.tensor()); };
   all["where"] = [](Draw& d) { return where(d.tensor(), d.tensor(), d.tensor()); };
   all["masked_fill"] = [](Draw& d) { return masked_fill(d.tensor(), d.tensor(), 1); };
-  all["clamp"] = [](Draw& d) { return clamp(d.tensor(), d.scalar(), d.scalar()); };
+  all["clamp"] = [](Draw& d) {
+    return clamp(d.tensor(), static_cast<real>(d.scalar()), static_cast<real>(d.scalar()));
+  };
   all["tanh"] = [](Draw& d) { return seppo::tanh(d.tensor()); };
   all["softplus"] = [](Draw& d) { return softplus(d.tensor()); };
   all["dropout"] = [](Draw& d) { return dropout(d.tensor(), d.scalar()); };
@@ -122,7 +124,7 @@ std::map<std::string, Call> calls() {
   all["index_add"] = [](Draw& d) { return index_add(d.tensor(), d.axis(), d.integers(), d.tensor()); };
   all["topk"] = [](Draw& d) { return topk(d.tensor(), d.integer(-1, 4), d.axis(), d.flag()).values; };
   all["unfold"] = [](Draw& d) { return unfold(d.tensor(), d.axis(), d.integer(-1, 4), d.integer(-1, 3)); };
-  all["elu"] = [](Draw& d) { return elu(d.tensor(), d.scalar()); };
+  all["elu"] = [](Draw& d) { return elu(d.tensor(), static_cast<real>(d.scalar())); };
   all["huber_loss"] = [](Draw& d) { return huber_loss(d.tensor(), d.tensor(), d.scalar()); };
   all["weighted cross_entropy"] = [](Draw& d) {
     const Tensor weight = d.flag() ? d.tensor() : Tensor();

@@ -1,6 +1,7 @@
 // Attention weights as an observer records them, against softmax(Q K^T / sqrt(d)) computed one by one.
 #define BOOST_TEST_MODULE attention_recorder
 #include "models/small_transformer.h"
+#include "support/precision.h"
 
 #include <seppo/autograd/tools/observers.h>
 #include <seppo/models/language_model.h>
@@ -37,8 +38,9 @@ std::vector<double> naive_weights(const MultiHeadAttention& a, const Tensor& x, 
                                   Offsets y_rows, bool is_causal, const Shape& shape) {
   const auto d = static_cast<std::size_t>(a.d_model), heads = static_cast<std::size_t>(a.n_heads), width = d / heads;
   const auto project = [&](const Tensor& z, std::size_t row, std::size_t column) {
-    double sum = a.in_proj.bias.values()[column];
-    for (std::size_t i = 0; i < d; ++i) sum += z.values()[row * d + i] * a.in_proj.weight.values()[column * d + i];
+    double sum{a.in_proj.bias.values()[column]};
+    for (std::size_t i = 0; i < d; ++i)
+      sum += double{z.values()[row * d + i]} * double{a.in_proj.weight.values()[column * d + i]};
     return sum;
   };
   const auto at = [](Offsets rows, std::size_t s) { return static_cast<std::size_t>(rows[s]); };
@@ -95,7 +97,7 @@ BOOST_AUTO_TEST_CASE(maps_come_from_every_layer_and_head_under_its_name) {
       const double total = std::accumulate(map.weights.begin() + static_cast<std::ptrdiff_t>(row * keys),
                                            map.weights.begin() + static_cast<std::ptrdiff_t>((row + 1) * keys), 0.0);
       const bool real_row = row % queries < q[row / queries / heads].size();
-      BOOST_CHECK_SMALL(total - (real_row ? 1 : 0), 1e-12);
+      BOOST_CHECK_SMALL(total - (real_row ? 1 : 0), test::kTolerance);
       for (std::size_t j = k[row / queries / heads].size(); j < keys; ++j)
         BOOST_CHECK_EQUAL(map.weights[row * keys + j], 0);
     }
@@ -121,7 +123,8 @@ BOOST_AUTO_TEST_CASE(maps_are_the_softmax_of_scaled_products) {
     }
     BOOST_REQUIRE_EQUAL(recorder.maps.size(), 3);
     const auto check_map = [&](const AttentionMap& map, const std::vector<double>& expected) {
-      BOOST_CHECK_SMALL(largest_difference(map.weights, expected), 1e-12);
+      BOOST_CHECK_SMALL(largest_difference(map.weights, std::vector<real>(expected.begin(), expected.end())),
+                        test::kTolerance);
     };
     const auto& maps = recorder.maps;
     check_map(maps[0], naive_weights(self, x, f.src.offsets, x, f.src.offsets, false, maps[0].shape));

@@ -1,9 +1,9 @@
 // The decoder-only model in every form: GPT-2's, LLaMA's and what lies between, with a cache and without.
 #define BOOST_TEST_MODULE decoder_forms
 #include "models/small_transformer.h"
+#include "support/precision.h"
 
 #include <seppo/models/language_model.h>
-#include <seppo/nn/gradient_check.h>
 
 #include <nlohmann/json.hpp>
 
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_llama_and_gpt2) {
   for (const LanguageModelConfig& config :
        {llama(), llama(Positions::rotary_halves), llama(Positions::alibi), gpt2()}) {
     Model m(config);
-    const auto report = gradient_check(m.parameters, [&] { return cross_entropy(m.model(batch), next.tokens); });
+    const auto report = test::check_gradients(m.parameters, [&] { return cross_entropy(m.model(batch), next.tokens); });
     BOOST_CHECK_MESSAGE(report.passed, report.text);
   }
 }
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(cached_scores_equal_whole_ones_in_every_form) {
             parts[1].insert(parts[1].end(), middle, scores.end());
           }
           parts[0].insert(parts[0].end(), parts[1].begin(), parts[1].end());
-          BOOST_CHECK_SMALL(largest_difference(whole, parts[0]), 1e-12);
+          BOOST_CHECK_SMALL(largest_difference(whole, parts[0]), test::kTolerance);
         }
   BOOST_CHECK_EQUAL(forms, 7 * 4 * 6 * 2);
 }
@@ -147,14 +147,14 @@ BOOST_AUTO_TEST_CASE(llama_equals_its_formulas) {
       const Tensor w = weight(name + ".weight");
       std::vector<double> y(w.rows());
       for (std::size_t i = 0; i < y.size(); ++i)
-        for (std::size_t j = 0; j < x.size(); ++j) y[i] += w.values()[i * x.size() + j] * x[j];
+        for (std::size_t j = 0; j < x.size(); ++j) y[i] += double{w.values()[i * x.size() + j]} * x[j];
       return y;
     };
     const auto norm = [&](const std::string& name, std::vector<double> x) {
       double square = 0;
       for (const double v : x) square += v * v / static_cast<double>(x.size());
       for (std::size_t i = 0; i < x.size(); ++i)
-        x[i] *= weight(name + ".weight").values()[i] / std::sqrt(square + 1e-5);
+        x[i] *= double{weight(name + ".weight").values()[i]} / std::sqrt(square + 1e-5);
       return x;
     };
     const auto turn = [&](std::vector<double>& x, std::size_t first, int position) {  // a head of width 4
@@ -205,8 +205,8 @@ BOOST_AUTO_TEST_CASE(llama_equals_its_formulas) {
     }
     std::vector<real> expected;
     for (const auto& row : x)
-      for (const double score : times("output", norm("layers.norm", row))) expected.push_back(score);
-    BOOST_CHECK_SMALL(largest_difference(m.model(text).values(), expected), 1e-12);
+      for (const double score : times("output", norm("layers.norm", row))) expected.push_back(static_cast<real>(score));
+    BOOST_CHECK_SMALL(largest_difference(m.model(text).values(), expected), test::kTolerance);
   }
 }
 
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(a_shift_of_all_positions_changes_nothing) {
       return copy_of(m.model.layers(x, texts.offsets, Mask::causal(), nullptr, m.model.positions.for_attention(ids)));
     };
     const std::vector<real> here = scores(0), there = scores(7);
-    BOOST_CHECK_SMALL(largest_difference(here, there), 1e-12);
+    BOOST_CHECK_SMALL(largest_difference(here, there), test::kTolerance);
     const std::vector<real> plain = copy_of(m.model.layers(x, texts.offsets, Mask::causal()));
     BOOST_CHECK_GT(largest_difference(here, plain), 1e-3);
   }
@@ -242,12 +242,12 @@ BOOST_AUTO_TEST_CASE(neither_the_future_nor_other_texts_matter) {
     const std::vector<real> other = copy_of(m.model(changed));
     for (std::size_t r = 0; r < 11; ++r) {
       const double difference = largest_difference(row(scores, r), row(other, r));
-      BOOST_CHECK(r == 5 ? difference > 1e-6 : difference < 1e-12);
+      BOOST_CHECK(r == 5 ? difference > 1e-6 : difference < test::kTolerance);
     }
     const std::vector<real> turned = copy_of(m.model(small::pick(texts, {2, 0, 1})));
     const std::size_t row_of[] = {7, 8, 9, 10, 0, 1, 2, 3, 4, 5, 6};
     for (std::size_t r = 0; r < 11; ++r)
-      BOOST_CHECK_SMALL(largest_difference(row(turned, r), row(scores, row_of[r])), 1e-12);
+      BOOST_CHECK_SMALL(largest_difference(row(turned, r), row(scores, row_of[r])), test::kTolerance);
   }
 }
 
@@ -280,7 +280,7 @@ BOOST_AUTO_TEST_CASE(attention_of_three_inputs) {
   BOOST_CHECK_THROW(wide(x, q_rows), ShapeError);  // takes three
   BOOST_CHECK_THROW(wide(x, q_rows, k, k, k_rows), ShapeError);
   const std::vector<real> xs = copy_of(x), ks = copy_of(k), vs = copy_of(v), bs = copy_of(bias);
-  const auto report = gradient_check(parameters, [&] {
+  const auto report = test::check_gradients(parameters, [&] {
     const Tensor y = wide(tensor({5, 8}, xs), q_rows, tensor({5, 3}, ks), tensor({5, 5}, vs), k_rows, Mask::causal(),
                           {.bias = tensor({3, 4}, bs)});
     const Tensor z = plain(y, q_rows, tensor({5, 8}, xs), y, k_rows);

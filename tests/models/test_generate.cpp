@@ -1,6 +1,7 @@
 // The cache of keys and values against whole computations, and generation against the same without a cache.
 #define BOOST_TEST_MODULE generate
 #include "models/small_transformer.h"
+#include "support/precision.h"
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/decoding/generate.h>
@@ -55,7 +56,7 @@ std::vector<int> naive_text(const LanguageModel& model, std::span<const int> pro
 void check_rows(std::span<const real> whole, std::span<const real> part, const char* what) {
   BOOST_REQUIRE_GE(whole.size(), part.size());
   const double difference = small::largest_difference(whole.last(part.size()), part);
-  BOOST_CHECK_MESSAGE(difference < 1e-12, what << ": " << difference);
+  BOOST_CHECK_MESSAGE(difference < test::kTolerance, what << ": " << difference);
 }
 
 std::span<const real> rows_of(const Tensor& scores, const Ragged& batch, std::size_t s) {

@@ -1,8 +1,9 @@
 // The decoder-only model: gradients in double precision, and what a language model must hold to.
 #define BOOST_TEST_MODULE language_model
 #include <seppo/models/language_model.h>
-#include <seppo/nn/gradient_check.h>
 #include <seppo/nn/optim/optimisers.h>
+
+#include "support/precision.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -44,7 +45,7 @@ BOOST_AUTO_TEST_CASE(gradients) {
       config.layer.dropout = config.layer.attention_dropout = dropout;
       Parameters parameters(1);
       const LanguageModel model(parameters.root(), config);
-      const auto report = gradient_check(parameters, [&] {
+      const auto report = test::check_gradients(parameters, [&] {
         tape().random = {1, 2, 3, 0};  // the same masks each time
         return cross_entropy(model(kBatch), kNext);
       });
@@ -111,7 +112,7 @@ BOOST_AUTO_TEST_CASE(sequences_do_not_see_each_other) {
   const std::size_t row_of[] = {6, 7, 8, 0, 1, 2, 3, 4, 5};  // in the batch, of each row of the permuted one
   for (std::size_t r = 0; r < 9; ++r)
     for (std::size_t j = 0; j < kVocabulary; ++j)
-      BOOST_CHECK_SMALL(permuted[r * kVocabulary + j] - whole[row_of[r] * kVocabulary + j], 1e-12);
+      BOOST_CHECK_SMALL(double{permuted[r * kVocabulary + j] - whole[row_of[r] * kVocabulary + j]}, test::kTolerance);
 }
 
 BOOST_AUTO_TEST_CASE(positions_are_an_option) {
@@ -127,8 +128,8 @@ BOOST_AUTO_TEST_CASE(positions_are_an_option) {
     const auto scores = model(equal).values();
     double difference = 0;
     for (std::size_t j = 0; j < kVocabulary; ++j)
-      difference = std::max(difference, std::abs(scores[j] - scores[kVocabulary + j]));
-    BOOST_CHECK(positions == Positions::none ? difference < 1e-12 : difference > 1e-6);
+      difference = std::max(difference, double{std::abs(scores[j] - scores[kVocabulary + j])});
+    BOOST_CHECK(positions == Positions::none ? difference < test::kTolerance : difference > 1e-6);
   }
 }
 

@@ -1,8 +1,8 @@
 // The Transformer: gradients in double precision, and the properties it must have.
 #define BOOST_TEST_MODULE models
 #include "models/small_transformer.h"
+#include "support/precision.h"
 
-#include <seppo/nn/gradient_check.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <functional>
@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_CASE(encoder_decoder_gradients) {
       config.share_embeddings = config.tie_output = shared;
       config.positions = shared ? Positions::learned : Positions::sinusoid;
       Fixture f(config);
-      const auto report = gradient_check(f.parameters, [&] { return f.loss(); });
+      const auto report = test::check_gradients(f.parameters, [&] { return f.loss(); });
       BOOST_CHECK_MESSAGE(report.passed, report.text);
     }
 }
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(encoder_decoder_gradients_with_dropout) {
     tape().random = {5, 6, 7, 0};
     const auto memory = f.model.encode(f.src).values();  // an output of Add & Norm
     BOOST_CHECK_EQUAL(std::count(memory.begin(), memory.end(), 0.0) > 4, is_after_norm);
-    const auto report = gradient_check(f.parameters, [&] { return f.loss(); });
+    const auto report = test::check_gradients(f.parameters, [&] { return f.loss(); });
     tape().random = {};
     BOOST_CHECK_MESSAGE(report.passed, report.text);
   }
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(the_transformer_uses_every_option_of_its_layers) {
     BOOST_CHECK_MESSAGE(largest_difference(actual.second, expected.second) > 1e-3, name << " in the decoder");
     for (const auto& entry : f.parameters.entries())
       BOOST_CHECK_MESSAGE(config.layer.bias || !entry.name.ends_with("bias"), entry.name);
-    const auto report = gradient_check(f.parameters, [&] { return f.loss(); });
+    const auto report = test::check_gradients(f.parameters, [&] { return f.loss(); });
     tape().random = {};
     BOOST_CHECK_MESSAGE(report.passed, name << ": " << report.text);
   }
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(the_transformer_takes_relative_positions) {
     BOOST_CHECK_GT(largest_difference(f.model.encode(f.src).values(), memory), 1e-4);
     const Tensor of_same_memory = f.model.decode(f.tgt, tensor({8, 8}, memory), f.src.offsets);
     BOOST_CHECK_GT(largest_difference(of_same_memory.values(), logits), 1e-4);
-    const auto report = gradient_check(f.parameters, [&] { return f.loss(); });
+    const auto report = test::check_gradients(f.parameters, [&] { return f.loss(); });
     BOOST_CHECK_MESSAGE(report.passed, report.text);
   }
 }
@@ -117,16 +117,16 @@ BOOST_AUTO_TEST_CASE(both_stacks_end_with_a_norm) {
       BOOST_CHECK_EQUAL(parameters.find(name) != nullptr, norm == Norm::pre);
     RandomStream random(3, Purpose::test);
     std::vector<real> values;
-    for (int i = 0; i < 7 * 8; ++i) values.push_back(3 * random.normal() + 1);
+    for (int i = 0; i < 7 * 8; ++i) values.push_back(static_cast<real>(3 * random.normal() + 1));
     tape().clear();
     const Tensor x = tensor({7, 8}, values);
     const std::vector<int> rows{0, 3, 7};
     for (const Tensor& y : {encoder(x, rows), decoder(x, rows, x, rows)}) {
       const Tensor means = mean(y, 1), variances = var(y, 1, 0);
       for (std::size_t r = 0; r < 7; ++r) {
-        const double m = means.values()[r];
-        BOOST_CHECK(kind == NormKind::layer ? std::abs(m) < 1e-12 : std::abs(m) > 1e-4);
-        BOOST_CHECK_SMALL(variances.values()[r] + m * m - 1, 1e-3);
+        const double m{means.values()[r]};
+        BOOST_CHECK(kind == NormKind::layer ? std::abs(m) < test::kTolerance : std::abs(m) > 1e-4);
+        BOOST_CHECK_SMALL(double{variances.values()[r]} + m * m - 1, 1e-3);
       }
     }
   }
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(no_gradient_reaches_future_embeddings) {
   for (int token = 0; token < 4; ++token) {
     double norm = 0;
     for (std::size_t c = 0; c < 8; ++c)
-      norm += std::abs(f.parameters.gradients()[entry->offset + static_cast<std::size_t>(token) * 8 + c]);
+      norm += double{std::abs(f.parameters.gradients()[entry->offset + static_cast<std::size_t>(token) * 8 + c])};
     BOOST_CHECK_MESSAGE(token <= 1 ? norm > 0 : norm == 0, "token " << token << ": " << norm);
   }
 }
@@ -173,24 +173,24 @@ BOOST_AUTO_TEST_CASE(no_gradient_reaches_future_embeddings) {
 BOOST_AUTO_TEST_CASE(batches_permute_split_and_repeat) {
   Fixture f;
   const auto whole = f.gradient(f.loss());
-  const double loss = f.loss().item();
+  const double loss{f.loss().item()};
   // permuted
   const auto permuted = f.gradient(f.loss(pick(f.src, {2, 0, 1}), pick(f.tgt, {2, 0, 1}), pick(f.next, {2, 0, 1})));
-  BOOST_CHECK_SMALL(largest_difference(whole, permuted), 1e-12);
+  BOOST_CHECK_SMALL(largest_difference(whole, permuted), test::kTolerance);
   // split: sums add up, also over backward passes
   f.parameters.zero_gradients();
   double parts = 0;
   for (const int s : {0, 1, 2}) {
     const Tensor part = f.loss(pick(f.src, {s}), pick(f.tgt, {s}), pick(f.next, {s}));
-    parts += part.item();
+    parts += double{part.item()};
     tape().backward(part);
   }
-  BOOST_CHECK_SMALL(parts - loss, 1e-12);
-  BOOST_CHECK_SMALL(largest_difference(whole, f.parameters.gradients()), 1e-12);
+  BOOST_CHECK_SMALL(parts - loss, test::kTolerance);
+  BOOST_CHECK_SMALL(largest_difference(whole, f.parameters.gradients()), test::kTolerance);
   // repeated
   const auto twice = f.gradient(
       f.loss(pick(f.src, {0, 1, 2, 0, 1, 2}), pick(f.tgt, {0, 1, 2, 0, 1, 2}), pick(f.next, {0, 1, 2, 0, 1, 2})));
-  for (std::size_t i = 0; i < whole.size(); ++i) BOOST_CHECK_SMALL(twice[i] - 2 * whole[i], 1e-12);
+  for (std::size_t i = 0; i < whole.size(); ++i) BOOST_CHECK_SMALL(double{twice[i] - 2 * whole[i]}, test::kTolerance);
 }
 
 BOOST_AUTO_TEST_CASE(every_parameter_gets_a_gradient_and_the_source_matters) {
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(every_parameter_gets_a_gradient_and_the_source_matters) {
   const auto gradient = f.gradient(f.loss());
   for (const auto& e : f.parameters.entries()) {
     double norm = 0;
-    for (std::size_t i = 0; i < e.size(); ++i) norm += std::abs(gradient[e.offset + i]);
+    for (std::size_t i = 0; i < e.size(); ++i) norm += double{std::abs(gradient[e.offset + i])};
     BOOST_CHECK_MESSAGE(norm > 1e-8, e.name << " has gradient " << norm);
   }
   Ragged other = f.src;
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(without_positions_the_encoder_is_permutation_equivariant) {
     double difference = 0;
     for (std::size_t i = 0; i < 4; ++i)
       difference = std::max(difference, largest_difference(y.subspan(i * 8, 8), x.subspan(from[i] * 8, 8)));
-    BOOST_CHECK(positions == Positions::none ? difference < 1e-12 : difference > 1e-2);
+    BOOST_CHECK(positions == Positions::none ? difference < test::kTolerance : difference > 1e-2);
   }
 }
 
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(tied_embeddings_add_the_gradients_of_both_uses) {
   const auto *src = a.parameters.find("src_embedding.weight"), *tgt = a.parameters.find("tgt_embedding.weight"),
              *both = b.parameters.find("embedding.weight");
   for (std::size_t i = 0; i < both->size(); ++i)
-    BOOST_CHECK_SMALL(ga[src->offset + i] + ga[tgt->offset + i] - gb[both->offset + i], 1e-12);
+    BOOST_CHECK_SMALL(double{ga[src->offset + i] + ga[tgt->offset + i] - gb[both->offset + i]}, test::kTolerance);
 }
 
 BOOST_AUTO_TEST_CASE(embedded_inputs_are_dropped) {
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(embeddings_start_as_documented) {
     Parameters parameters(1);
     const Transformer model(parameters.root(), config);
     double squares = 0;
-    for (const real v : model.src_embedding.weight.values()) squares += v * v;
+    for (const real v : model.src_embedding.weight.values()) squares += double{v} * double{v};
     const double expected = scaled ? 1.0 / config.layer.d_model : 1;
     BOOST_CHECK_CLOSE(squares / static_cast<double>(model.src_embedding.weight.numel()), expected, 5.0);
   }
