@@ -268,6 +268,16 @@ BOOST_AUTO_TEST_CASE(skipped_cases_are_neither_passed_nor_failed) {
   BOOST_CHECK_EQUAL(count(""), "0 passed, 0 failed, 0 skipped\nbad");
 }
 
+BOOST_AUTO_TEST_CASE(what_one_build_alone_has_is_named_by_a_test) {
+  const fs::path build = fs::path(SEPPO_BIN_DIR).parent_path();
+  FILE* pipe = popen(((kRoot / "tests/house/one_build").string() + " " + build.string()).c_str(), "r");
+  BOOST_REQUIRE(pipe);
+  std::string text;
+  std::array<char, 200> piece{};
+  while (fgets(piece.data(), piece.size(), pipe)) text += piece.data();
+  BOOST_CHECK_MESSAGE(pclose(pipe) == 0, text);
+}
+
 namespace {
 
 // In `T x{{name, ...}, f()}`, from "{{" on: does a call follow the inner braces?
