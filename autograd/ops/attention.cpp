@@ -258,10 +258,6 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
 
   Tape& t = tape();
   const Mask& mask = options.mask;
-  check_mask("attention", mask, q_offsets.size() - 1, [&](std::size_t s) {
-    return std::pair{static_cast<std::size_t>(q_offsets[s + 1] - q_offsets[s]),
-                     static_cast<std::size_t>(k_offsets[s + 1] - k_offsets[s])};
-  });
   const kernels::Dropping dropout = next_dropping("attention", options.dropout);
   Plan* const plan = new (t.allocate<Plan>(1)) Plan{.q = q,
                                                     .k = k,
@@ -277,15 +273,17 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
   plan->options.mask = {mask.is_causal, t.keep(mask.lengths), t.keep(mask.pairs)};
   plan->options.slopes = t.keep(options.slopes);
   plan->options.positions = t.keep(options.positions);
+  check_mask("attention", mask, plan->sequences(), [=](std::size_t s) {
+    return std::pair{plan->queries(s), plan->keys(s)};
+  });
   check_bias(*plan);
   Tensor y = t.create({static_cast<int>(q.matrix.rows()), static_cast<int>(plan->heads * plan->v_width)});
   if (plan->pairs() == 0) return y;
   plan->saved = t.allocate<real>(saved_elements(*plan, y));
   run(*plan, y, false, kernels::short_attention, kernels::long_attention);
   show_weights(*plan, y);
-  const Tensor inputs[] = {q.matrix, k.matrix, v.matrix, options.bias};
-  t.record("attention", y, {inputs, options.bias.defined() ? 4u : 3u},
-           [=] { run(*plan, y, true, kernels::short_attention_backward, kernels::long_attention_backward); });
+  record("attention", y, {q.matrix, k.matrix, v.matrix, options.bias},
+         [=] { run(*plan, y, true, kernels::short_attention_backward, kernels::long_attention_backward); });
   return y;
 }
 

@@ -24,9 +24,8 @@ Tensor add_dropout(const Tensor& x, const Tensor& y, double p) {
   kernels::dropout(out.data(), 1, y.data(), dropping, x.numel());
   record("add_dropout", out, {x, y}, [=] {
     add_grad(x, grad_of(out));
-    if (!y.requires_grad()) return;
-    const auto [dy, beta] = grad_target(y);
-    kernels::dropout(dy, beta, grad_of(out), dropping, y.numel());
+    if (const auto [dy, beta] = target_if_required(y); dy)
+      kernels::dropout(dy, beta, grad_of(out), dropping, y.numel());
   });
   return out;
 }

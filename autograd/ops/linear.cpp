@@ -97,10 +97,8 @@ void add_input_gradient(GradTarget dx, const Tensor& y, const Tensor& weight) {
 // dW += dy^T x; db += the sum of dy's rows
 void add_parameter_gradients(const Tensor& y, const real* x, const Tensor& weight, const Tensor& bias) {
   const std::size_t rows = y.rows(), out = weight.rows(), in = weight.cols();
-  if (weight.requires_grad()) {
-    const auto [dw, beta] = grad_target(weight);
+  if (const auto [dw, beta] = target_if_required(weight); dw)
     gemm(Trans::yes, Trans::no, out, in, rows, grad_of(y), out, x, in, beta, dw, in);
-  }
   if (real* const db = grad_if_required(bias)) kernels::add_column_sums(db, grad_of(y), rows, out);
 }
 

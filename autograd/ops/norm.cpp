@@ -33,11 +33,8 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
   };
   const auto scratch = [=] { return RecycledArray(tape().arena(), kernels::norm_scratch(x.cols())); };
   kernels::normalise(out.data(), moments, inputs(), o.eps, scratch().data());
-  Tensor recorded[4] = {x, gain};
-  std::size_t count = 2;
-  for (const Tensor& optional : {bias, y})
-    if (optional.defined()) recorded[count++] = optional;
-  t.record(name, out, {recorded, count}, [=] {
+  const Tensor recorded[] = {x, gain, y.defined() ? y : bias, y.defined() ? bias : y};
+  t.record(name, out, recorded, [=] {
     real *const dgain = grad_if_required(gain), *const dbias = grad_if_required(bias);
     // Last, so that beta is 1 where an input is used twice.
     const GradTarget dx = target_if_required(x), dy = target_if_required(y);

@@ -6,16 +6,14 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-// dx += factor dy, if x requires a gradient.
-inline void add_grad(const Tensor& x, const real* dy, real factor = 1) {
-  if (!x.requires_grad()) return;
-  const auto [dx, beta] = grad_target(x);
-  kernels::axpy(dx, beta, dy, factor, x.numel());
-}
-
 // grad_target(x), or null if x is empty or does not require a gradient.
 inline GradTarget target_if_required(const Tensor& x) {
   return x.defined() && x.requires_grad() ? grad_target(x) : GradTarget{nullptr, 0};
+}
+
+// dx += factor dy, if x requires a gradient.
+inline void add_grad(const Tensor& x, const real* dy, real factor = 1) {
+  if (const auto [dx, beta] = target_if_required(x); dx) kernels::axpy(dx, beta, dy, factor, x.numel());
 }
 
 // Throws where an index is not in 0..n-1. `rule` ends the message: what the indices count.

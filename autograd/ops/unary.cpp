@@ -23,9 +23,9 @@ Tensor map(const char* name, const Tensor& x, const F& f, const Slope& slope) {
   Tensor y = tape().create(x.shape());
   for (std::size_t i = 0; i < x.numel(); ++i) y.data()[i] = f(x.data()[i]);
   record(name, y, {x}, [=] {
-    real* const dx = grad_of(x);
-    const real* const dy = grad_of(y);
-    for (std::size_t i = 0; i < x.numel(); ++i) dx[i] += dy[i] * slope(x.data()[i], y.data()[i]);
+    const auto [dx, beta] = grad_target(x);
+    const real *const dy = grad_of(y), *const from = x.data(), *const to = y.data();
+    for (std::size_t i = 0, n = x.numel(); i < n; ++i) dx[i] = dy[i] * slope(from[i], to[i]) + (beta == 0 ? 0 : dx[i]);
   });
   return y;
 }
