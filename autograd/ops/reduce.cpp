@@ -65,7 +65,7 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
   Tensor y = full(r.result, -sign * std::numeric_limits<real>::infinity());
   const std::size_t n = r.walk.n(), step = r.walk.step(1);  // of y within a run
   r.walk.for_each_run([&](const auto& at) {
-    const auto take = [sign](real v, real& top) { top = (sign * v <= sign * top) | (top != top) ? top : v; };
+    const auto take = [sign](real v, real& top) { top = ((sign * v <= sign * top) | (top != top)) ? top : v; };
     const real* const from = x.data() + at[0];
     real* const to = y.data() + at[1];
     if (step == 0) return take(kernels::extreme(from, sign, n), *to);
