@@ -138,7 +138,8 @@ BOOST_AUTO_TEST_CASE(a_second_step_of_the_same_size_allocates_nothing) {
   BOOST_CHECK_EQUAL(arena.used(), 0);
   const std::size_t capacity = arena.capacity();
   BOOST_CHECK_GE(capacity, used);
-  void* const begin = arena.allocate(0);
+  void* const begin = arena.allocate(used);  // in one block
+  BOOST_CHECK_EQUAL(arena.capacity(), capacity);
   arena.reset();
   for (int repeat = 0; repeat < 3; ++repeat) {
     step();
