@@ -49,6 +49,17 @@ BOOST_AUTO_TEST_CASE(configs_are_read_with_hugging_faces_defaults) {
               gpt2.model.layer.bias);
   BOOST_CHECK(gpt2.model.positions == seppo::Positions::learned &&
               gpt2.model.layer.activation == seppo::Activation::gelu_tanh);
+  for (const int positions : {77, 0}) {  // 0: not said
+    json config = kGpt2;
+    config["n_positions"] = positions;
+    if (positions == 0) config.erase("n_positions");
+    folder.write("c.json", config.dump());
+    BOOST_CHECK_EQUAL(llm::read_hf_config(folder.path / "c.json").model.max_length, positions > 0 ? positions : 1024);
+  }
+  for (const char* other : {"[]", "3", "null"}) {
+    folder.write("c.json", other);
+    BOOST_CHECK_THROW(llm::read_hf_config(folder.path / "c.json"), seppo::FormatError);
+  }
   for (const json& config : {kLlama, kGpt2}) {
     folder.write("c.json", config.dump());
     const llm::HfConfig once = llm::read_hf_config(folder.path / "c.json");
