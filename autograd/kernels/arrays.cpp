@@ -22,6 +22,10 @@ void axpy(real* y, real beta, const real* x, real factor, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) y[i] += factor * x[i];
 }
 
+void add(real* y, const real* a, const real* b, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
+}
+
 // A strip of columns one vector wide at a time, down all rows.
 void add_column_sums(real* sums, const real* x, std::size_t rows, std::size_t cols) {
   for_each(cols, [&](std::size_t j, std::size_t count) HWY_ATTR {
@@ -93,6 +97,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace seppo::inline SEPPO_ABI::kernels {
 SEPPO_KERNEL(axpy);
+SEPPO_KERNEL(add);
 SEPPO_KERNEL(add_column_sums);
 SEPPO_KERNEL(copy_rows);
 SEPPO_KERNEL(add_rows);

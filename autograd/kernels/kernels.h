@@ -31,6 +31,7 @@ extern Kernel<const UnaryTable&()> unary;
 // ---- arrays -------------------------------------------------------------------------------------
 
 extern Kernel<void(real* y, real beta, const real* x, real factor, std::size_t n)> axpy;  // y = beta y + factor x
+extern Kernel<void(real* y, const real* a, const real* b, std::size_t n)> add;            // y = a + b
 inline void scale(real* y, const real* x, real factor, std::size_t n) { axpy(y, 0, x, factor, n); }
 extern Kernel<void(real* sums, const real* x, std::size_t rows, std::size_t cols)> add_column_sums;  // sums += 1^T x
 extern Kernel<void(real*y, std::size_t ldy, const real*x, std::size_t ldx, std::size_t rows, std::size_t cols)>
