@@ -3,9 +3,9 @@
 // tutorial 6.
 #pragma once
 
-#include <seppo/models/transformer_layers.h>
+#include <seppo/models/transformer.h>
 #include <seppo/nn/layers/basic.h>
-#include <seppo/nn/layers/positional_encoding.h>
+#include <seppo/nn/layers/attention.h>
 
 #include <optional>
 #include <vector>

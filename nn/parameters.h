@@ -9,7 +9,7 @@
 // checkpoints see the two flat blocks; between parameters there is padding of zeros.
 #pragma once
 
-#include "../autograd/core/observer.h"
+#include "../autograd/core/tape.h"
 #include "../autograd/core/random.h"
 
 #include <algorithm>
@@ -99,7 +99,7 @@ class Scope {
   Tensor buffer(std::string_view name, const Shape& shape, const Init& init) const;
 
   const std::string& path() const { return path_; }
-  RegionName region() const { return RegionName(path_); }  // for the module's calls (observer.h)
+  RegionName region() const { return RegionName(path_); }  // for the module's calls (tape.h)
 
  private:
   friend class Parameters;

@@ -6,8 +6,6 @@
 
 #include "real.h"
 
-#include <cstddef>
-#include <cstdint>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
@@ -73,7 +71,7 @@ class Part {
 };
 
 std::string concat(std::initializer_list<Part> parts);
-std::string where();  // " (in encoder.0.ffn.up)": the calling thread's region (observer.h); empty outside of any
+std::string where();  // " (in encoder.0.ffn.up)": the calling thread's region (tape.h); empty outside of any
 
 template <class E>
 [[noreturn, gnu::cold, gnu::noinline]] void throw_error(std::initializer_list<Part> parts) {

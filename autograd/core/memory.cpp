@@ -74,8 +74,6 @@ Memory::~Memory() {
     munmap(data_, size_);
 }
 
-Arena::~Arena() { free_blocks(); }
-
 void* Arena::allocate(std::size_t bytes) {
   const std::size_t taken = std::max<std::size_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment + kRedZone;
   if (blocks_.empty() || blocks_[block_].used + taken > blocks_[block_].memory.size()) grow(taken);

@@ -56,7 +56,7 @@ class Arena {
   };
 
   Arena() = default;
-  ~Arena();
+  ~Arena() { free_blocks(); }
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
@@ -100,7 +100,6 @@ class RecycledArray {
       : arena_(arena), bytes_(size * sizeof(real)), data_(static_cast<real*>(arena.allocate_recycled(bytes_))) {}
   ~RecycledArray() { arena_.recycle(data_, bytes_); }
   RecycledArray(const RecycledArray&) = delete;
-  RecycledArray& operator=(const RecycledArray&) = delete;
 
   real* data() const { return data_; }
 

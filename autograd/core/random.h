@@ -9,7 +9,6 @@
 #include "real.h"
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

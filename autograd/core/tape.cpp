@@ -1,11 +1,14 @@
-// The tape: nodes, the record, the reverse walk, and the pool that nodes come from.
+// The tape: nodes, the record, the reverse walk, and the pool that nodes come from. The interned names of regions, the
+// region of each thread, and the text of errors, which ends with it.
 #include "tape.h"
 
-#include "observer.h"
+#include "check.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <mutex>
+#include <unordered_set>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -38,20 +41,17 @@ void give_back(Node* NodePool::*list, Node* nodes) {
 void kill(Node& node) { node.generation += node.generation % 2; }
 
 // Resets everything but the generation, which only grows.
-void revive(Node& node) {
-  const std::uint64_t generation = node.generation + 1;
-  node = Node{};
-  node.generation = generation;
-}
+void revive(Node& node) { node = Node{.generation = node.generation + 1}; }
 
-thread_local Tape* chosen = nullptr;
+thread_local Tape* chosen_tape = nullptr;
+thread_local RegionName current_name;
 
 }  // namespace
 
-Tape*& detail::chosen_tape() { return chosen; }
+Tape*& Tape::chosen() { return chosen_tape; }
 
 Tape& tape() {
-  if (chosen) return *chosen;
+  if (chosen_tape) return *chosen_tape;
   thread_local Tape own;
   return own;
 }
@@ -94,8 +94,6 @@ Tensor Tape::create(const Shape& shape) {
   return made;
 }
 
-Tensor Tape::create_external(const Shape& shape, real* values) { return Tensor(new_node(shape, values)); }
-
 Tensor Tape::view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset) {
   Node& source = base.node();
   Node& node = new_node(shape, source.data + offset);
@@ -126,10 +124,6 @@ bool Tape::begin_record(const char* op, const Tensor& output, std::span<const Te
       uses_.push_back({output.node().index, leaf.index, &leaf});
   }
   return true;
-}
-
-void Tape::use_parameters_of(const Tape& inner, const Tensor& output) {
-  for (const Use& use : inner.uses_) uses_.push_back({output.node().index, use.version, use.leaf});
 }
 
 void Tape::use_settings_of(const Tape& other) {
@@ -187,32 +181,29 @@ void Tape::check_unchanged(const Use& use) {
 }
 
 void Tape::run_backward(std::size_t from) {
-  // Where an exception ends the walk, the gradients under way are dropped.
-  struct Running {
-    Tape& tape;
-    std::size_t next;
-    Running(Tape& t, std::size_t first) : tape(t), next(first + 1) { t.in_backward_ = true; }
-    ~Running() {
-      tape.in_backward_ = false;
-      while (next-- > 0)
-        if (Node& node = tape.node_at(next); node.backward && node.grad) tape.recycle_gradient(node);
-    }
-  } walk(*this, from);
   // Ops are recorded in the order of their outputs, but for those that run others meanwhile.
   if (!std::ranges::is_sorted(uses_, {}, &Use::node)) std::ranges::sort(uses_, {}, &Use::node);
   auto use = std::ranges::upper_bound(uses_, from, {}, &Use::node);
-  for (; walk.next > 0; --walk.next) {
-    Node& node = node_at(walk.next - 1);
-    const bool is_reached = node.backward && node.grad;
-    for (; use != uses_.begin() && std::prev(use)->node == node.index; --use)
-      if (is_reached) check_unchanged(*std::prev(use));
-    if (!is_reached) continue;
-    if (node.retains_grad) keep_gradient(node);
-    const Tensor output(node);
-    notify(*this, &Observer::backward_begins, output);
-    node.backward(node.closure);
-    notify(*this, &Observer::backward, output);
-    recycle_gradient(node);
+  const ScopedValue<bool> running(in_backward_, true);
+  std::size_t left = from + 1;
+  try {
+    for (; left > 0; --left) {
+      Node& node = node_at(left - 1);
+      const bool is_reached = node.backward && node.grad;
+      for (; use != uses_.begin() && std::prev(use)->node == node.index; --use)
+        if (is_reached) check_unchanged(*std::prev(use));
+      if (!is_reached) continue;
+      if (node.retains_grad) keep_gradient(node);
+      const Tensor output(node);
+      notify(*this, &Observer::backward_begins, output);
+      node.backward(node.closure);
+      notify(*this, &Observer::backward, output);
+      recycle_gradient(node);
+    }
+  } catch (...) {  // the gradients under way are dropped
+    while (left-- > 0)
+      if (Node& node = node_at(left); node.backward && node.grad) recycle_gradient(node);
+    throw;
   }
 }
 
@@ -244,6 +235,46 @@ Node& acquire_leaf(const Shape& shape, real* values, real* grads, const std::str
 void release_leaf(Node& node) {
   kill(node);
   give_back(&NodePool::leaves, &node);
+}
+
+// Never freed: nodes and messages may refer to a name at any time.
+RegionName::RegionName(std::string_view text) {
+  static auto* const mutex = new std::mutex;
+  static auto* const names = new std::unordered_set<std::string>;
+  if (text.empty()) return;
+  const std::lock_guard lock(*mutex);
+  text_ = &*names->emplace(text).first;
+}
+
+const std::string& RegionName::text() const {
+  static const auto* const none = new std::string;
+  return text_ ? *text_ : *none;
+}
+
+RegionName current_region() { return current_name; }
+
+namespace detail {
+
+void Part::add_number(std::string& text, double number) {
+  char buffer[32];
+  text.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr);
+}
+
+std::string concat(std::initializer_list<Part> parts) {
+  std::string text;
+  for (const Part& part : parts) part.append_to(text);
+  return text;
+}
+
+std::string where() { return current_name.empty() ? "" : " (in " + current_name.text() + ")"; }
+
+}  // namespace detail
+
+Region::Region(RegionName name) : name_(name), current_(current_name, name.empty() ? current_name : name) {}
+
+const Tensor& Region::operator()(const Tensor& output) const {
+  if (!name_.empty()) notify(tape(), &Observer::region_output, name_.text(), output);
+  return output;
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,4 +1,4 @@
-// Tape: records what was computed, so that backward() can walk it in reverse.
+// Tape: records what was computed, so that backward() can walk it in reverse, and shows it to observers.
 //
 // Eager and define-by-run. An op computes its output at once and records one closure for its
 // gradient. Creation order is a topological order, so backward is a reverse loop: no search, no
@@ -17,16 +17,17 @@
 #include "tensor.h"
 #include "utility.h"
 
-#include <concepts>
 #include <initializer_list>
 #include <span>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {
 
 class Observer;
-// The observers of a tape: a list, linked by the Observe scopes (observer.h).
+// The observers of a tape: a list, linked by the Observe scopes (below).
 struct ObserverLink {
   Observer& observer;
   ObserverLink* next;
@@ -42,7 +43,6 @@ class Tape {
   Tape() = default;
   ~Tape();
   Tape(const Tape&) = delete;
-  Tape& operator=(const Tape&) = delete;
 
   Mode mode = Mode::train;
   bool recording = true;  // false: compute only, as within NoGrad; dropout follows the mode
@@ -63,7 +63,7 @@ class Tape {
 
   // A tensor without history. `external` values are not copied and must outlive it.
   Tensor create(const Shape& shape);  // uninitialised
-  Tensor create_external(const Shape& shape, real* values);
+  Tensor create_external(const Shape& shape, real* values) { return Tensor(new_node(shape, values)); }
   // Shares the values (and gradient) of `base` from element `offset` on.
   Tensor view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset = 0);
 
@@ -79,7 +79,9 @@ class Tape {
   void attach(const Tensor& output, const F& backward);
 
   // For an op that ran others on a tape of its own: it depends on the parameters that these used.
-  void use_parameters_of(const Tape& inner, const Tensor& output);
+  void use_parameters_of(const Tape& inner, const Tensor& output) {
+    for (const Use& use : inner.uses_) uses_.push_back({output.node().index, use.version, use.leaf});
+  }
 
   // Memory that lives until clear(): what a closure refers to by pointer.
   template <class T>
@@ -109,6 +111,7 @@ class Tape {
 
  private:
   friend class TapeMark;
+  friend class UseTape;
 
   static constexpr std::size_t kChunk = 256;
   struct Redirect {
@@ -122,6 +125,7 @@ class Tape {
     const Node* leaf;
   };
 
+  static Tape*& chosen();  // null for the thread's default tape
   Node& node_at(std::size_t index) { return chunks_[index / kChunk][index % kChunk]; }
   Node& new_node(const Shape& shape, real* values);
   void truncate(std::size_t count);
@@ -147,14 +151,10 @@ Tape& tape();
 // tape().backward(loss)
 inline void backward(const Tensor& loss) { tape().backward(loss); }
 
-namespace detail {
-Tape*& chosen_tape();  // null for the thread's default tape
-}
-
 // Makes `tape` the thread's current tape for a scope.
 class UseTape {
  public:
-  explicit UseTape(Tape& tape) : chosen_(detail::chosen_tape(), &tape) {}
+  explicit UseTape(Tape& tape) : chosen_(Tape::chosen(), &tape) {}
 
  private:
   ScopedValue<Tape*> chosen_;
@@ -184,7 +184,6 @@ class TapeMark {
     tape_.arena_.rewind(arena_);
   }
   TapeMark(const TapeMark&) = delete;
-  TapeMark& operator=(const TapeMark&) = delete;
 
  private:
   Tape& tape_;
@@ -224,6 +223,86 @@ void Tape::attach(const Tensor& output, const F& backward) {
 template <class F>
 void record(const char* op, const Tensor& output, std::initializer_list<Tensor> inputs, const F& backward) {
   tape().record(op, output, {inputs.begin(), inputs.size()}, backward);
+}
+
+// ---- regions and observers
+
+// An interned name, kept for as long as the program runs: equal texts are one string, and copies are free.
+class RegionName {
+ public:
+  RegionName() = default;  // the empty name
+  explicit RegionName(std::string_view text);
+  const std::string& text() const;
+  bool empty() const { return text_ == nullptr; }
+
+ private:
+  const std::string* text_ = nullptr;
+};
+
+// The region the calling thread computes in; empty outside of any.
+RegionName current_region();
+
+// A named part of a computation, such as one module of a model. Its name appears in errors, "(in
+// encoder.0.ffn.up)", and tells observers which module an op belongs to.
+//
+//   Tensor operator()(const Tensor& x) const {
+//     const Region here(name);                // name: a RegionName made from the Scope's path
+//     return here(linear(x, weight, bias));   // tells observers that this is the module's output
+//   }
+//
+// Regions nest; each has its full name, so the innermost counts. One without a name does nothing.
+class Region {
+ public:
+  explicit Region(RegionName name);
+
+  // The region's result, to be returned: observers of the current tape are told.
+  const Tensor& operator()(const Tensor& output) const;
+
+ private:
+  RegionName name_;
+  ScopedValue<RegionName> current_;
+};
+
+// Sees what a tape computes, op by op, forward and backward. The tape's only hook for tools.
+//
+// tools/observers.h has those that find NaNs, time ops and show what modules compute; examples/small/graph.cpp is one
+// to copy. Without an observer, an op pays for storing its name and for one comparison.
+//
+// An observer sees the tape it was set on, in the thread that uses it. An exception thrown by an observer
+// propagates as if the op itself had thrown it.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  // An op has allocated its output and starts to compute. Its name is not known yet.
+  virtual void created(const Tensor& /*output*/) {}
+  // An op has computed `output`; output.node() has the op's name and region. In every mode.
+  virtual void forward(const Tensor& /*output*/, std::span<const Tensor> /*inputs*/) {}
+  // Backward of the op that made `output` begins, with grad_of(output), and has ended.
+  virtual void backward_begins(const Tensor& /*output*/) {}
+  virtual void backward(const Tensor& /*output*/) {}
+  // Should attention compute its weights to show them to this observer? They are [sequences, heads, max queries, max
+  // keys], row-major, before dropout, and zero beyond a sequence's own queries and keys.
+  virtual bool wants_attention_weights() const { return false; }
+  virtual void attention_weights(const Shape& /*shape*/, std::span<const real> /*weights*/) {}
+  // A module, or other region, is about to return `output`.
+  virtual void region_output(const std::string& /*region*/, const Tensor& /*output*/) {}
+};
+
+// Shows an observer what the current tape does, for a scope. Several may be nested: all see it.
+class Observe {
+ public:
+  explicit Observe(Observer& observer) : link_{observer, tape().observers()}, first_(tape().observers(), &link_) {}
+
+ private:
+  ObserverLink link_;
+  ScopedValue<ObserverLink*> first_;
+};
+
+// Calls one function of each observer of a tape.
+template <class... Args>
+void notify(Tape& tape, void (Observer::*event)(Args...), std::type_identity_t<Args>... args) {
+  for (const ObserverLink* link = tape.observers(); link; link = link->next) (link->observer.*event)(args...);
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -93,8 +93,6 @@ real* grad_of(const Tensor& x) {
   return target.grad;
 }
 
-real* grad_if_required(const Tensor& x) { return x.defined() && x.requires_grad() ? grad_of(x) : nullptr; }
-
 GradTarget grad_target(const Tensor& x) {
   Node& n = x.node();
   if (n.base) {

@@ -90,7 +90,7 @@ struct alignas(64) Node {
   std::uint32_t index = 0;       // position on the tape: creation order; of a leaf: how often its values have changed
   bool requires_grad = false;
   bool retains_grad = false;  // backward adds the gradient to `retained`
-  Shape shape;
+  Shape shape = {};
   real* data = nullptr;
   real* grad = nullptr;      // null until first touched
   real* retained = nullptr;  // null until backward has passed
@@ -167,6 +167,6 @@ std::ostream& operator<<(std::ostream& out, const Tensor& x);
 real* grad_of(const Tensor& x);           // zeros at first; add to it
 GradTarget grad_target(const Tensor& x);  // for code that can overwrite instead of adding to zeros
 // grad_of(x), or null if x is empty or does not require a gradient.
-real* grad_if_required(const Tensor& x);
+inline real* grad_if_required(const Tensor& x) { return x.defined() && x.requires_grad() ? grad_of(x) : nullptr; }
 
 }  // namespace seppo::inline SEPPO_ABI

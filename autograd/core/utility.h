@@ -49,7 +49,6 @@ class ScopedValue {
   ScopedValue(T& variable, T value) : variable_(variable), previous_(std::exchange(variable, std::move(value))) {}
   ~ScopedValue() { variable_ = std::move(previous_); }
   ScopedValue(const ScopedValue&) = delete;
-  ScopedValue& operator=(const ScopedValue&) = delete;
 
  private:
   T& variable_;

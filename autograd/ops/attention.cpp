@@ -1,6 +1,6 @@
 // Scaled dot-product attention over ragged batches.
-#include "../core/observer.h"
 #include "../core/parallel.h"
+#include "../core/tape.h"
 #include "op.h"
 
 #include <algorithm>

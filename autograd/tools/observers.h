@@ -1,7 +1,7 @@
 // What watches a tape: FindAnomaly, Probe, AttentionRecorder and Profile. Each is put in scope with Observe.
 #pragma once
 
-#include "../core/observer.h"
+#include "../core/tape.h"
 
 #include <chrono>
 #include <functional>

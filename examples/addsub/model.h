@@ -5,7 +5,7 @@
 #include "app/course_positions.h"
 #include "app/interrupts.h"
 
-#include <seppo/models/decoding/beam.h>
+#include <seppo/models/decoding.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/train/trainer.h>
 

@@ -1,7 +1,7 @@
 // The library's positional encodings and those that only courses teach, as one choice.
 #pragma once
 
-#include <seppo/nn/layers/positional_encoding.h>
+#include <seppo/nn/layers/attention.h>
 
 #include <cmath>
 #include <span>

@@ -4,7 +4,7 @@
 #include "app/text_file.h"
 #include "app/words.h"
 
-#include <seppo/autograd/core/observer.h>
+#include <seppo/autograd/core/tape.h>
 #include <seppo/autograd/core/parallel.h>
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #include "app/command_line.h"
 #include "app/random_tensor.h"
 
-#include <seppo/models/transformer_layers.h>
+#include <seppo/models/transformer.h>
 #include <seppo/nn/layers/basic.h>
 
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 #include "llm/text.h"
 #include "llm/train.h"
 
-#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding.h>
 
 #include <fmt/format.h>
 

@@ -11,7 +11,7 @@
 #include "llm/lora.h"
 #include "llm/text.h"
 
-#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding.h>
 #include <seppo/nn/data/text.h>
 
 #include <fmt/format.h>

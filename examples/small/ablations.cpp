@@ -5,7 +5,7 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/layers/basic.h>
-#include <seppo/nn/layers/positional_encoding.h>
+#include <seppo/nn/layers/attention.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <algorithm>

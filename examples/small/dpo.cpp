@@ -2,10 +2,10 @@
 // words, as its training texts do. Told of pairs of answers that the one in words is preferred, it answers in words,
 // and as correctly as before: a frozen copy of it is the reference from which it may not stray far, and the likelihood
 // of the preferred answers counts a little, as for Llama 3 (Dubey et al. 2024, 4.1.4). One second.
-#include <seppo/models/transformer_layers.h>
+#include <seppo/models/transformer.h>
 #include <seppo/nn/data/ragged.h>
 #include <seppo/nn/layers/basic.h>
-#include <seppo/nn/layers/positional_encoding.h>
+#include <seppo/nn/layers/attention.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <algorithm>

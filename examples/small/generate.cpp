@@ -1,6 +1,6 @@
 // Text from a small LLaMA: trained on a rhyme until it knows it by heart, then asked to go on. docs/generation.md
 // walks through it.
-#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding.h>
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/train/trainer.h>
 

@@ -1,7 +1,7 @@
 // An observer of one's own: Graph, which draws what was computed. Run it as `graph | dot -Tsvg > graph.svg`.
 //
 // Ops are ellipses, in a box for each module; parameters and other leaves are boxes. Edges carry shapes.
-#include <seppo/autograd/core/observer.h>
+#include <seppo/autograd/core/tape.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/basic.h>
 

@@ -2,7 +2,7 @@
 // which are its words; a class token in front of them answers what is drawn, wherever, however large and in whatever
 // colours. Two seconds.
 #include <seppo/autograd/ops.h>
-#include <seppo/models/transformer_layers.h>
+#include <seppo/models/transformer.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
 

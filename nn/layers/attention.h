@@ -1,4 +1,5 @@
-// MultiHeadAttention (Vaswani et al. 2017, 3.2.2), and the cache of keys and values that it decodes with.
+// MultiHeadAttention (Vaswani et al. 2017, 3.2.2), the positional encodings, and the cache of keys and values that
+// decoding needs.
 //
 // The projections of Q, K and V are one stacked weight [3 d_model, d_model], as in PyTorch's nn.MultiheadAttention:
 // self-attention computes all three in one product; cross-attention uses the first third for the queries and the rest
@@ -7,12 +8,134 @@
 #pragma once
 
 #include "basic.h"
-#include "positional_encoding.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {
+
+// ---- positions: the absolute encodings are a table [max_positions, d_model] whose row n is added at position n of a
+// sequence; the relative ones (rotary, rotary_halves, alibi) act within attention, which for_attention() tells.
+
+enum class Positions {
+  none,
+  sinusoid,    // sin(n / 10000^(2i/d)) in column 2i, cos of the same angle in column 2i + 1 (Vaswani et al. 2017, 3.5)
+  cosinusoid,  // the same with cos in column 2i and sin in column 2i + 1
+  learned,     // a parameter, N(0, 0.02^2)
+  rotary,      // queries and keys turned, pairs of columns 2i and 2i + 1 (Su et al. 2021; llama2.c)
+  rotary_halves,  // the same with columns i and i + width / 2 of a head (Hugging Face's LLaMA)
+  alibi           // scores lowered in proportion to the distance (Press et al. 2021)
+};
+
+inline std::span<const char* const> enum_names(Positions) {
+  static constexpr const char* kNames[] = {"none",   "sinusoid",      "cosinusoid", "learned",
+                                           "rotary", "rotary_halves", "alibi"};
+  return kNames;
+}
+
+// The element of the sinusoid table. Columns 2i and 2i + 1 change places in the cosinusoid: column ^ 1.
+inline double sinusoid(int position, int column, int d_model, double base = 10000) {
+  const double angle = position / std::pow(base, static_cast<double>(column / 2 * 2) / d_model);
+  return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
+}
+
+// ALiBi's slope of each head: 2^(-8/n), 2^(-16/n), ... 2^-8 for n heads, a power of two. For other numbers those of
+// the power of two below, then the first, third, fifth ... of twice as many.
+inline double alibi_slope(int head, int n_heads) {
+  const int n = static_cast<int>(std::bit_floor(static_cast<unsigned>(n_heads)));
+  return std::exp2(head < n ? -8.0 * (head + 1) / n : -8.0 * (2 * (head - n) + 1) / (2 * n));
+}
+
+// What attention is to know of positions; nothing by default.
+struct AttentionPositions {
+  std::span<const int> ids = {};  // of each row
+  Tensor rotary = {};             // the op's table, [max_positions, width of a head]
+  RotaryPairs pairs = RotaryPairs::interleaved;
+  std::span<const real> slopes = {};  // of ALiBi, for each head
+  Tensor bias = {};                   // added to the scores, see AttentionOptions
+};
+
+struct PositionalEncodingOptions {
+  int n_heads = 1;       // of the attention, for the relative ones
+  double theta = 10000;  // rotary: pair i of a head turns by theta^(-2i / width) a position
+};
+
+struct PositionalEncoding {
+  PositionalEncoding(const Scope& s, Positions kind, int length, int d_model,
+                     const PositionalEncodingOptions& options = {})
+      : max_positions(length) {
+    check<ArgumentError>(max_positions > 0, "positional encoding: max_positions ", max_positions, " is not positive");
+    const int heads = options.n_heads, width = d_model / heads;
+    const auto waves = [&](int columns, int change, double base) {
+      const Tensor rows = s.constant({length, columns}, [](std::span<real>, const Shape&, RandomStream&) {});
+      need = [=, done = std::make_shared<std::pair<std::mutex, int>>()](int end) {
+        const std::lock_guard lock(done->first);
+        for (int& n = done->second; n < std::min(end, length); ++n)
+          for (int j = 0; j < columns; ++j)
+            rows.data()[std::ptrdiff_t{n} * columns + j] = static_cast<real>(sinusoid(n, j ^ change, columns, base));
+      };
+      return rows;
+    };
+    if (kind == Positions::learned) table = s.parameter("weight", {max_positions, d_model}, init_normal(0.02));
+    if (kind == Positions::sinusoid || kind == Positions::cosinusoid)
+      table = waves(d_model, kind == Positions::cosinusoid, 10000);
+    if (kind == Positions::rotary || kind == Positions::rotary_halves) {
+      check<ArgumentError>(width % 2 == 0,
+                           "positional encoding: rotary positions turn pairs of columns, but heads have ", width);
+      relative.rotary = waves(width, 1, options.theta);
+      relative.pairs = kind == Positions::rotary ? RotaryPairs::interleaved : RotaryPairs::halves;
+    }
+    if (kind == Positions::alibi) {
+      const Tensor slopes = s.constant({heads}, init_zeros());
+      for (int h = 0; h < heads; ++h) slopes.data()[h] = static_cast<real>(alibi_slope(h, heads));
+      relative.slopes = slopes.values();
+    }
+  }
+  // Any other table [max_positions, d_model], as Scope::constant or Scope::parameter makes one.
+  explicit PositionalEncoding(const Tensor& any) : table(any), max_positions(any.size(0)) {}
+
+  // x + encoding, for x [rows, d_model] with the sequences at `rows`; x if it is relative.
+  Tensor operator()(const Tensor& x, Offsets rows) const {
+    return table.defined() ? x + embedding(table, ids(rows)) : x;
+  }
+
+  // The position of each row within its sequence, on the tape: 0, 1, 2 ..., or first[s], first[s] + 1 ... if given.
+  // Throws IndexError past the table's end.
+  std::span<const int> ids(Offsets rows, std::span<const int> first = {}) const {
+    int* const positions = tape().allocate<int>(static_cast<std::size_t>(rows.back()));
+    for (std::size_t s = 0; s + 1 < rows.size(); ++s) {
+      const int begin = first.empty() ? 0 : first[s], end = begin + rows[s + 1] - rows[s];
+      check<IndexError>(end <= max_positions, "positional encoding: sequence ", s, " has ", end,
+                        " positions, the table ", max_positions);
+      for (int n = begin; n < end; ++n) positions[rows[s] + n - begin] = n;
+      if (need) need(end);
+    }
+    return {positions, static_cast<std::size_t>(rows.back())};
+  }
+
+  // For attention over rows of these positions.
+  AttentionPositions for_attention(std::span<const int> position_ids) const {
+    if (relative.rotary.defined() && !position_ids.empty()) need(std::ranges::max(position_ids) + 1);
+    AttentionPositions p = relative;
+    p.ids = position_ids;
+    return p;
+  }
+
+  Tensor table;                 // undefined for Positions::none and the relative ones
+  AttentionPositions relative;  // without ids
+  int max_positions;
+  // Computes the first rows of a table of sinusoids, as ids() and for_attention() ask for them; rows that nobody has
+  // asked for hold nothing, and take neither time nor memory.
+  std::function<void(int rows)> need;
+};
+
+// ---- attention
 
 // What queries attend: sequences at `rows` of K and V.
 struct KeysValues {

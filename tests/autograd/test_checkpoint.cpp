@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE checkpoint
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/checkpointing.h>
-#include <seppo/models/transformer_layers.h>
+#include <seppo/models/transformer.h>
 
 #include <boost/test/unit_test.hpp>
 

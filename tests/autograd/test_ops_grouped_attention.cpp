@@ -5,7 +5,7 @@
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/tools/observers.h>
-#include <seppo/nn/layers/positional_encoding.h>
+#include <seppo/nn/layers/attention.h>
 
 using namespace test;
 namespace ref = test::reference;

@@ -23,9 +23,8 @@ const fs::path kRoot(SEPPO_SOURCE_DIR);
 
 // From the ground up: a file includes files of its own folder and of those before it. ops.h stands beside ops/.
 const std::vector<std::string> kFolders{
-    "autograd/core",  "autograd/blas", "autograd/kernels", "autograd/ops", "autograd/tools", "nn",
-    "nn/layers",      "nn/optim",      "nn/data",          "nn/io",        "nn/train",       "models",
-    "models/decoding"};
+    "autograd/core", "autograd/blas", "autograd/kernels", "autograd/ops", "autograd/tools", "nn",
+    "nn/layers",     "nn/optim",      "nn/data",          "nn/io",        "nn/train",       "models"};
 
 std::string folder_of(const fs::path& file) {
   const std::string folder = file.lexically_relative(kRoot).parent_path();

@@ -1,6 +1,6 @@
 // Beam search against greedy decoding, against every possible target, and against its own definition.
 #define BOOST_TEST_MODULE beam
-#include <seppo/models/decoding/beam.h>
+#include <seppo/models/decoding.h>
 
 #include "support/precision.h"
 

@@ -4,7 +4,7 @@
 #include "support/precision.h"
 
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding.h>
 
 #include <limits>
 #include <numeric>

@@ -1,7 +1,7 @@
 // Drawing tokens: the right ones, as often as they should come.
 #define BOOST_TEST_MODULE sampling
 #include <seppo/autograd/core/check.h>
-#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -2,8 +2,7 @@
 // around the ops: attention in all its forms, optimisers, rounds and shards, evaluation, decoding by draws.
 #define BOOST_TEST_MODULE threads_everywhere
 #include <seppo/autograd/tools/checkpointing.h>
-#include <seppo/models/decoding/beam.h>
-#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding.h>
 #include <seppo/models/language_model.h>
 #include <seppo/nn/train/trainer.h>
 

@@ -1,7 +1,7 @@
 // Every allocation of saving, loading, training and generating fails in turn: std::bad_alloc arrives as such, files are
 // as they were, nothing leaks, and what is left works as before.
 #define BOOST_TEST_MODULE io_allocation
-#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding.h>
 #include <seppo/models/language_model.h>
 #include <seppo/nn/io/model_file.h>
 #include <seppo/nn/train/trainer.h>

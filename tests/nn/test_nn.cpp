@@ -3,7 +3,6 @@
 #include <seppo/nn/data/ragged.h>
 #include <seppo/nn/layers/attention.h>
 #include <seppo/nn/layers/basic.h>
-#include <seppo/nn/layers/positional_encoding.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <boost/test/unit_test.hpp>

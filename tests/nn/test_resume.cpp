@@ -1,6 +1,6 @@
 // A training that goes on from its checkpoint, and one that meets a NaN.
 #define BOOST_TEST_MODULE resume
-#include <seppo/autograd/core/observer.h>
+#include <seppo/autograd/core/tape.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>

@@ -2,7 +2,7 @@
 #include "modules.h"
 
 #include <seppo/autograd/ops.h>
-#include <seppo/models/transformer_layers.h>
+#include <seppo/models/transformer.h>
 #include <seppo/nn/optim/optimisers.h>
 
 #include <algorithm>

@@ -1,12 +1,48 @@
-// Text from a language model, token by token, each drawn from the model's scores.
+// Decoding. Transformer: beam search and, as a beam of one, greedy decoding. LanguageModel: sampling, token by token.
 #pragma once
 
-#include "../language_model.h"
+#include "language_model.h"
+#include "transformer.h"
 
 #include <functional>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {
+
+struct BeamOptions {
+  int bos = 0, eos = 0;  // the token that starts a target, and the one that ends it
+  int max_length = 64;   // tokens to generate at most, the end token included
+  int beam = 4;          // targets followed for each source
+  int n_best = 1;        // of them returned, at most `beam`
+  // alpha in score = log p / ((5 + length) / 6)^alpha: 0 prefers short targets, more prefers long ones
+  // (Wu et al. 2016, section 7)
+  double length_penalty = 0.6;
+};
+
+struct Hypothesis {
+  std::vector<int> tokens;     // without bos, with eos if it was reached
+  double log_probability = 0;  // of all tokens, given the source
+  double score = 0;
+};
+
+// The best targets found for each source, by falling score, all different. At each step the best continuations of
+// a source's targets fill its beam; a target that ends keeps its place. So a beam of one is greedy decoding, and a beam
+// wide enough to hold every target finds the best. Ties go to the target that was better before, then to the lowest id.
+// Throws ArgumentError for options out of range, NumericError for scores that are not finite.
+std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Ragged& src,
+                                                 const BeamOptions& options);
+
+// A target for each source: at each step the most probable token, as with a beam of one; ties go to the lowest id.
+// Without `bos`, and with `eos` if it was reached. Nothing is recorded on the tape. Throws ArgumentError if max_length
+// is beyond the model's, NumericError for scores that are not finite.
+inline std::vector<std::vector<int>> greedy_decode(const Transformer& model, const Ragged& src, BeamOptions options) {
+  options.beam = options.n_best = 1;
+  std::vector<std::vector<int>> targets;
+  for (auto& found : beam_search(model, src, options)) targets.push_back(std::move(found[0].tokens));
+  return targets;
+}
+
+// ---- texts of a language model
 
 // Applied in this order. Throw ArgumentError unless 0 <= temperature < infinity, 0 < repetition_penalty < infinity,
 // top_k >= 0, 0 < top_p <= 1 and 0 <= min_p <= 1.
