@@ -22,10 +22,22 @@ find_path(SEPPO_XXHASH_INCLUDE xxhash.h)
 if(NOT SEPPO_XXHASH_INCLUDE)
   seppo_missing("xxHash" libxxhash-dev)
 endif()
-mark_as_advanced(SEPPO_CBLAS_INCLUDE SEPPO_OPENBLAS SEPPO_HWY_INCLUDE SEPPO_HWY SEPPO_JSON_INCLUDE
+# Optional: of an installed library it is known.
+find_path(SEPPO_MPI_INCLUDE mpi.h HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include)
+find_library(SEPPO_MPI_LIBRARY mpi)
+if(SEPPO_MPI_INCLUDE AND SEPPO_MPI_LIBRARY)
+  set(has_mpi ON)
+else()
+  set(has_mpi OFF)
+endif()
+option(SEPPO_MPI "Train on several processes and machines with MPI (nn/train/ranks.h)" ${has_mpi})
+if(SEPPO_MPI AND NOT has_mpi)
+  seppo_missing("MPI (or -DSEPPO_MPI=OFF)" "libopenmpi-dev openmpi-bin")
+endif()
+mark_as_advanced(SEPPO_MPI_INCLUDE SEPPO_MPI_LIBRARY SEPPO_CBLAS_INCLUDE SEPPO_OPENBLAS SEPPO_HWY_INCLUDE SEPPO_HWY SEPPO_JSON_INCLUDE
                  SEPPO_XXHASH_INCLUDE)
 
-foreach(name openblas highway json xxhash)
+foreach(name openblas highway json xxhash mpi)
   if(NOT TARGET seppo::${name})
     add_library(seppo::${name} INTERFACE IMPORTED)
   endif()
@@ -36,3 +48,7 @@ set_target_properties(seppo::highway PROPERTIES INTERFACE_LINK_LIBRARIES ${SEPPO
                       INTERFACE_INCLUDE_DIRECTORIES ${SEPPO_HWY_INCLUDE})
 set_target_properties(seppo::json PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${SEPPO_JSON_INCLUDE})
 set_target_properties(seppo::xxhash PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${SEPPO_XXHASH_INCLUDE})
+if(SEPPO_MPI)
+  set_target_properties(seppo::mpi PROPERTIES INTERFACE_LINK_LIBRARIES ${SEPPO_MPI_LIBRARY}
+                        INTERFACE_INCLUDE_DIRECTORIES ${SEPPO_MPI_INCLUDE})
+endif()

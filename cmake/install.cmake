@@ -14,7 +14,9 @@ install(TARGETS seppo seppo_f64 EXPORT seppo-targets ARCHIVE DESTINATION ${CMAKE
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT seppo-targets NAMESPACE seppo:: DESTINATION ${package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/seppo-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES cmake/seppo-config.cmake cmake/dependencies.cmake ${PROJECT_BINARY_DIR}/seppo-config-version.cmake
+configure_file(cmake/seppo-config.cmake ${PROJECT_BINARY_DIR}/seppo-config.cmake @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/seppo-config.cmake cmake/dependencies.cmake
+        ${PROJECT_BINARY_DIR}/seppo-config-version.cmake
         DESTINATION ${package})
 
 if(SEPPO_BUILD_EXAMPLES)

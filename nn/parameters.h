@@ -44,17 +44,6 @@ inline Init init_normal(double deviation) {
   };
 }
 
-// N(0, deviation^2) without the tails beyond two deviations.
-inline Init init_truncated_normal(double deviation) {
-  return [=](std::span<real> values, const Shape&, RandomStream& random) {
-    for (real& v : values) {
-      double x = random.normal();
-      while (std::abs(x) > 2) x = random.normal();
-      v = static_cast<real>(deviation * x);
-    }
-  };
-}
-
 inline Init init_uniform(double bound) {
   return [=](std::span<real> values, const Shape&, RandomStream& random) {
     for (real& v : values) v = static_cast<real>(bound * (2 * random.uniform() - 1));

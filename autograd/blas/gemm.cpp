@@ -23,25 +23,17 @@ bool is_small(const Product& p) {
   return p.n * p.k <= kSmall || p.m <= kFewRows;
 }
 
-// One piece, on one thread.
-void compute(const Product& p) {
-  if (is_by_rows(p) && p.m <= kVeryFewRows) return kernels::dot_rows(p);
-  if (amx::suits(p)) return amx::gemm(p);
-  if (is_small(p)) return kernels::small_gemm(p);
-  openblas::gemm(p);
-}
-
-// Calls f(piece) for the pieces into which a large product is cut for the threads, unless this is within a task; they
-// are the same for any number of threads.
+// Calls f(piece) for pieces of the columns, or of the rows, which idle threads may take. An element's sum, and so its
+// bytes, is that of the whole product in any piece.
 template <class F>
-void for_each_piece(const Product& p, const F& f) {
-  constexpr std::size_t kWorthThreads = std::size_t{1} << 18;  // multiplications
-  constexpr std::size_t kRows = 256, kColumns = 128;
-  if (inside_task() || p.m * p.n * p.k < kWorthThreads) return f(p);
-  if (p.m > kRows)
-    parallel_for(0, p.m, kRows, [&](std::size_t first, std::size_t last) { f(p.rows(first, last - first)); });
-  else
-    parallel_for(0, p.n, kColumns, [&](std::size_t first, std::size_t last) { f(p.columns(first, last - first)); });
+void for_each_piece(const Product& p, bool by_rows, const F& f) {
+  constexpr std::size_t kWorthThreads = std::size_t{1} << 18;  // multiplications: about 10 us
+  constexpr std::size_t kPieces = 16, kStep = 64;              // whole tiles of every kernel
+  const std::size_t lines = by_rows ? p.m : p.n, work = by_rows ? p.n * p.k : p.m * p.k;
+  const std::size_t least = std::max(lines / kPieces, kWorthThreads / std::max<std::size_t>(work, 1));
+  parallel_range(0, lines, (least / kStep + 1) * kStep, [&](std::size_t first, std::size_t last) {
+    f(by_rows ? p.rows(first, last - first) : p.columns(first, last - first));
+  });
 }
 
 // As in decoding: A is packed once for all pieces.
@@ -49,17 +41,26 @@ void few_rows(Product p) {
   if (amx::suits_few_rows(p)) {
     auto* const packed = packing_memory(amx::few_rows_size(p)).as<std::uint32_t>();
     amx::pack_few_rows(packed, p);
-    for_each_piece(p, [&](const Product& q) { amx::few_rows(q, packed); });
+    for_each_piece(p, false, [&](const Product& q) { amx::few_rows(q, packed); });
   } else {
     real* const transposed = packing_memory(kernels::few_rows_ld(p.m) * p.k * sizeof(real)).as<real>();
     p.a = kernels::pack_few_rows(transposed, p.a.data, p.a.row, p.m, p.k);
-    for_each_piece(p, kernels::few_rows);
+    for_each_piece(p, false, kernels::few_rows);
   }
 }
 
 void multiply(const Product& p) {
-  if (is_by_rows(p) && p.m > kVeryFewRows && p.m <= kFewRows && p.n >= 4 * p.m) return few_rows(p);
-  for_each_piece(p, compute);
+  if (is_by_rows(p) && p.m <= kVeryFewRows) return for_each_piece(p, false, kernels::dot_rows);
+  if (is_by_rows(p) && p.m <= kFewRows && p.n >= 4 * p.m) return few_rows(p);
+  const bool has_amx = amx::suits(p);
+  if (is_small(p) && !has_amx) return for_each_piece(p, p.m > p.n, kernels::small_gemm);
+  if (has_amx && inside_task()) return amx::gemm(p);  // which packs both operands again for each piece
+  // What these do with an element may depend on the size of the product: their pieces are always the same.
+  const bool by_rows = p.m > 256;
+  parallel_for(0, by_rows ? p.m : p.n, by_rows ? 256 : 128, [&](std::size_t first, std::size_t last) {
+    const Product piece = by_rows ? p.rows(first, last - first) : p.columns(first, last - first);
+    has_amx ? amx::gemm(piece) : openblas::gemm(piece);
+  });
 }
 
 MatrixView operand(Trans trans, const real* data, std::size_t ld) {

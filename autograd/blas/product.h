@@ -46,8 +46,7 @@ struct Product {
 // Memory of the calling thread for packed operands, kept from one product to the next.
 inline Memory& packing_memory(std::size_t bytes) {
   static thread_local Memory memory;
-  if (memory.size() < bytes) memory = Memory(bytes);
-  return memory;
+  return at_least(memory, bytes);
 }
 
 namespace openblas {

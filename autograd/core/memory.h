@@ -39,6 +39,12 @@ class Memory {
   std::size_t size_ = 0;
 };
 
+// Makes `memory` larger if it must be: for what a thread keeps from one use to another.
+inline Memory& at_least(Memory& memory, std::size_t bytes) {
+  if (memory.size() < bytes) memory = Memory(bytes);
+  return memory;
+}
+
 // The memory of one training step.
 //
 // allocate() bumps a pointer; reset() takes everything back at once. When a step needed several blocks, reset()

@@ -23,39 +23,67 @@ namespace {
 thread_local bool is_inside_task = false;
 thread_local int index_of_thread = 0;
 
+// How the processor rounds and treats denormals: helpers compute as the thread that they help.
+#if defined(__x86_64__)
+unsigned long long float_mode() { return _mm_getcsr(); }
+void set_float_mode(unsigned long long mode) { _mm_setcsr(static_cast<unsigned>(mode)); }
+constexpr unsigned long long kFlush = 0x8040;
+#elif defined(__aarch64__)
+unsigned long long float_mode() {
+  unsigned long long mode;
+  asm volatile("mrs %0, fpcr" : "=r"(mode));
+  return mode;
+}
+void set_float_mode(unsigned long long mode) { asm volatile("msr fpcr, %0" ::"r"(mode)); }
+constexpr unsigned long long kFlush = 1ull << 24;
+#else
+unsigned long long float_mode() { return 0; }
+void set_float_mode(unsigned long long) {}
+constexpr unsigned long long kFlush = 0;
+#endif
+
+// One call of run_tasks().
+struct Batch {
+  FunctionRef<void(std::size_t)> f;
+  std::size_t count;
+  unsigned long long mode = float_mode();
+  std::atomic<std::size_t> next{0}, helpers{0};  // the next task; workers that may still touch this batch
+  std::exception_ptr error = nullptr;
+};
+
 class Pool {
  public:
   ~Pool() { stop(); }
 
-  int threads() const { return static_cast<int>(workers_.size()) + 1; }
-
   void resize(int threads) {
     const std::lock_guard caller(callers_);
-    if (threads == this->threads()) return;
+    if (threads == static_cast<int>(workers_.size()) + 1) return;
     stop();
     stopping_ = false;
     for (int i = 1; i < threads; ++i)
-      workers_.emplace_back([this, i, seen = batch_.load()] {
+      workers_.emplace_back([this, i] {
         index_of_thread = i;
-        work(seen);
+        work();
       });
   }
 
+  bool has_idle() const { return idle_.load(std::memory_order_relaxed) > 0; }
+
   void run(std::size_t n, FunctionRef<void(std::size_t)> f) {
-    const std::lock_guard caller(callers_);
-    task_ = &f;
-    count_ = n;
-    error_ = nullptr;
-    next_.store(0);
-    busy_.store(workers_.size());
+    Batch batch{f, n};
     {
       const std::lock_guard lock(mutex_);
-      batch_.fetch_add(1);
+      open_.push_back(&batch);
+      offers_.fetch_add(1);
     }
     wake_.notify_all();
-    take_tasks();
-    for (int spin = 0; busy_.load(std::memory_order_acquire) != 0; ++spin) pause(spin);
-    if (error_) std::rethrow_exception(error_);
+    take_tasks(batch);
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase(open_, &batch);
+    }
+    for (int spin = 0; batch.helpers.load(std::memory_order_acquire) != 0; ++spin) pause(spin);
+    if (batch.error) std::rethrow_exception(batch.error);
   }
 
  private:
@@ -70,27 +98,43 @@ class Pool {
 #endif
   }
 
-  void work(std::size_t seen) {
+  void work() {
     for (;;) {
-      for (int spin = 0; spin < kSpins && batch_.load(std::memory_order_acquire) == seen; ++spin) pause(spin);
-      if (batch_.load(std::memory_order_acquire) == seen) {
-        std::unique_lock lock(mutex_);
-        wake_.wait(lock, [&] { return batch_.load() != seen; });
-      }
-      seen = batch_.load();
+      const std::size_t seen = offers_.load();
       if (stopping_) return;
-      take_tasks();
-      busy_.fetch_sub(1, std::memory_order_release);
+      while (Batch* const batch = join()) {
+        set_float_mode(batch->mode);
+        take_tasks(*batch);
+        batch->helpers.fetch_sub(1, std::memory_order_release);
+      }
+      idle_.fetch_add(1);
+      for (int spin = 0; spin < kSpins && offers_.load(std::memory_order_acquire) == seen; ++spin) pause(spin);
+      if (offers_.load(std::memory_order_acquire) == seen) {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [&] { return offers_.load() != seen; });
+      }
+      idle_.fetch_sub(1);
     }
   }
 
-  void take_tasks() {
+  // The oldest batch with a task to take: that of the shards before that of a product within one.
+  Batch* join() {
+    const std::lock_guard lock(mutex_);
+    for (Batch* const batch : open_)
+      if (batch->next.load() < batch->count) {
+        batch->helpers.fetch_add(1);
+        return batch;
+      }
+    return nullptr;
+  }
+
+  void take_tasks(Batch& batch) {
     const ScopedValue inside(is_inside_task, true);
-    for (std::size_t i; (i = next_.fetch_add(1)) < count_;) try {
-        (*task_)(i);
+    for (std::size_t i; (i = batch.next.fetch_add(1)) < batch.count;) try {
+        batch.f(i);
       } catch (...) {
         const std::lock_guard lock(mutex_);
-        if (!error_) error_ = std::current_exception();
+        if (!batch.error) batch.error = std::current_exception();
       }
   }
 
@@ -98,22 +142,21 @@ class Pool {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
-      batch_.fetch_add(1);
+      offers_.fetch_add(1);
     }
     wake_.notify_all();
     for (std::thread& worker : workers_) worker.join();
     workers_.clear();
   }
 
-  std::mutex callers_;  // one batch of tasks at a time
+  std::mutex callers_;  // of resize()
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<std::thread> workers_;
-  std::atomic<std::size_t> batch_{0}, next_{0}, busy_{0};
+  std::vector<Batch*> open_;            // oldest first
+  std::atomic<std::size_t> offers_{0};  // batches opened so far
+  std::atomic<int> idle_{0};            // workers without a task
   std::atomic<bool> stopping_{false};
-  const FunctionRef<void(std::size_t)>* task_ = nullptr;
-  std::size_t count_ = 0;
-  std::exception_ptr error_;
 };
 
 Pool& pool() {
@@ -122,6 +165,9 @@ Pool& pool() {
 }
 
 std::atomic<int> threads_wanted{1};
+
+// Whether another thread could take a task now.
+bool has_helpers() { return num_threads() > 1 && (!is_inside_task || pool().has_idle()); }
 
 }  // namespace
 
@@ -136,14 +182,12 @@ int num_threads() { return threads_wanted; }
 
 bool inside_task() { return is_inside_task; }
 
-int usable_threads() { return is_inside_task ? 1 : num_threads(); }
-
 int thread_index() { return index_of_thread; }
 
 void run_tasks(std::size_t n, FunctionRef<void(std::size_t)> f) {
   if (n == 0) return;
   if (n == 1) return f(0);
-  if (usable_threads() > 1) return pool().run(n, f);
+  if (has_helpers()) return pool().run(n, f);
   const ScopedValue inside(is_inside_task, true);
   for (std::size_t i = 0; i < n; ++i) f(i);
 }
@@ -158,18 +202,13 @@ void parallel_for(std::size_t begin, std::size_t end, std::size_t grain,
   });
 }
 
-#if defined(__x86_64__)
-FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(static_cast<unsigned>(saved_) | 0x8040u); }
-FlushDenormals::~FlushDenormals() { _mm_setcsr(static_cast<unsigned>(saved_)); }
-#elif defined(__aarch64__)
-FlushDenormals::FlushDenormals() {
-  asm volatile("mrs %0, fpcr" : "=r"(saved_));
-  asm volatile("msr fpcr, %0" ::"r"(saved_ | (1ull << 24)));
+void parallel_range(std::size_t begin, std::size_t end, std::size_t grain,
+                    FunctionRef<void(std::size_t, std::size_t)> f) {
+  if (end - begin <= grain || !has_helpers()) return f(begin, end);
+  parallel_for(begin, end, grain, f);
 }
-FlushDenormals::~FlushDenormals() { asm volatile("msr fpcr, %0" ::"r"(saved_)); }
-#else
-FlushDenormals::FlushDenormals() : saved_(0) {}
-FlushDenormals::~FlushDenormals() = default;
-#endif
+
+FlushDenormals::FlushDenormals() : saved_(float_mode()) { set_float_mode(saved_ | kFlush); }
+FlushDenormals::~FlushDenormals() { set_float_mode(saved_); }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,9 +1,9 @@
 // Threads: one knob, one pool of persistent workers that sleep when idle.
 //
-// run_tasks(n, f) calls f(0) ... f(n-1), each once, on up to num_threads() threads including the
-// caller's. Tasks must not depend on which thread runs them or in which order; then results do not
-// depend on the number of threads. The first exception is rethrown after all tasks have ended.
-// Calls from inside a task run serially. A single task (n = 1) does not count as one: it may use the threads.
+// run_tasks(n, f) calls f(0) ... f(n-1), each once, on the caller's thread and those that are idle; a task may do so
+// again. Tasks must not depend on which thread runs them or in which order, nor use its thread-local state, such as its
+// tape; then results do not depend on the number of threads. The first exception is rethrown after all tasks under way
+// have ended. A single task (n = 1) does not count as one.
 #pragma once
 
 #include "real.h"
@@ -16,10 +16,8 @@ namespace seppo::inline SEPPO_ABI {
 // 1 until set. Throws ArgumentError outside 1..256.
 void set_num_threads(int threads);
 int num_threads();
-// True inside a task, where run_tasks() runs serially. Independent of the number of threads.
+// True inside a task, also when one thread runs it.
 bool inside_task();
-// How many threads run_tasks() would use here: 1 inside a task, else num_threads().
-int usable_threads();
 
 // Which of the threads is running the current task: 0 .. num_threads()-1; 0 outside tasks.
 int thread_index();
@@ -29,6 +27,10 @@ void run_tasks(std::size_t n, FunctionRef<void(std::size_t task)> f);
 // Cuts [begin, end) into pieces of `grain` (the last may be shorter) and runs f(first, last) on each.
 void parallel_for(std::size_t begin, std::size_t end, std::size_t grain,
                   FunctionRef<void(std::size_t first, std::size_t last)> f);
+
+// The same for an f that gives the same bytes however the range is cut: without a thread to help, f(begin, end).
+void parallel_range(std::size_t begin, std::size_t end, std::size_t grain,
+                    FunctionRef<void(std::size_t first, std::size_t last)> f);
 
 // Sets flush-to-zero and denormals-are-zero on the calling thread for a scope. Arithmetic on denormals takes
 // about twenty times as long; training wraps its shards in this.

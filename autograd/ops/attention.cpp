@@ -1,4 +1,5 @@
 // Scaled dot-product attention over ragged batches.
+#include "../core/memory.h"
 #include "../core/parallel.h"
 #include "../core/tape.h"
 #include "op.h"
@@ -114,15 +115,12 @@ class Heads {
 // Calls f(unit, memory of the thread) for n units of work, which run in parallel if there is enough to do.
 template <class F>
 void for_each_unit(bool is_parallel, std::size_t n, std::size_t scratch_elements, const F& f) {
-  const bool is_nested = inside_task();
-  const std::size_t each = (scratch_elements + 15) / 16 * 16;
-  const RecycledArray scratch(tape().arena(), each * (is_parallel ? static_cast<std::size_t>(usable_threads()) : 1));
-  if (is_parallel)
-    run_tasks(n, [&](std::size_t unit) {
-      f(unit, scratch.data() + (is_nested ? 0 : static_cast<std::size_t>(thread_index())) * each);
-    });
-  else
-    for (std::size_t unit = 0; unit < n; ++unit) f(unit, scratch.data());
+  const auto run_unit = [&](std::size_t unit) {
+    static thread_local Memory memory;
+    f(unit, at_least(memory, scratch_elements * sizeof(real)).as<real>());
+  };
+  if (is_parallel) return run_tasks(n, run_unit);
+  for (std::size_t unit = 0; unit < n; ++unit) run_unit(unit);
 }
 
 // True where no two heads write to the same place: q, k and v have memory, or columns, of their own.

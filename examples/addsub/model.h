@@ -7,6 +7,7 @@
 
 #include <seppo/models/decoding.h>
 #include <seppo/models/transformer.h>
+#include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <algorithm>
@@ -129,7 +130,9 @@ inline Score score(const Model& model, const Dataset& data, const std::set<int>&
   std::iota(rows.begin(), rows.end(), 0);
   Score total;
   total.examples = rows.size();
-  std::mutex mutex;  // of total: several threads score
+  std::vector<double> is_wrong(rows.size());  // by row; of several ranks each scores some
+  std::array<double, kTargetLength - 1> correct{};
+  std::mutex mutex;  // of correct: several threads score
   total.tokens = seppo::evaluate(rows, [&](std::span<const int> chunk) {
     examples::stop_if_interrupted();
     const seppo::Ragged source = data.source.pick(chunk), target = data.target.pick(chunk);
@@ -138,12 +141,16 @@ inline Score score(const Model& model, const Dataset& data, const std::set<int>&
     const seppo::Tensor logits = model.transformer.logits(source, target.without_last());
     const std::vector<int> best = argmax(logits);
     const std::scoped_lock lock(mutex);
-    for (std::size_t i = 0; i < best.size(); ++i) total.correct[i % total.correct.size()] += best[i] == next.tokens[i];
+    for (std::size_t i = 0; i < best.size(); ++i) correct[i % correct.size()] += best[i] == next.tokens[i];
     for (std::size_t i = 0; i < chunk.size(); ++i)
-      if (!std::ranges::equal(decoded[i], next[i])) total.wrong.push_back(chunk[i]);
+      is_wrong[static_cast<std::size_t>(chunk[i])] = !std::ranges::equal(decoded[i], next[i]);
     return seppo::classification_loss(logits, next.tokens);
   });
-  std::ranges::sort(total.wrong);
+  seppo::add_over_ranks(is_wrong);
+  seppo::add_over_ranks(correct);
+  std::ranges::copy_if(rows, std::back_inserter(total.wrong),
+                       [&](int row) { return is_wrong[static_cast<std::size_t>(row)] != 0; });
+  std::ranges::transform(correct, total.correct.begin(), [](double n) { return static_cast<std::size_t>(n); });
   const auto is_fresh = [&](int row) { return !seen.contains(data.rows[static_cast<std::size_t>(row)].index()); };
   total.fresh = static_cast<std::size_t>(std::ranges::count_if(rows, is_fresh));
   total.fresh_wrong = static_cast<std::size_t>(std::ranges::count_if(total.wrong, is_fresh));

@@ -5,15 +5,19 @@
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>
 
 #include <fcntl.h>
 #include <unistd.h>
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <iostream>
 #include <new>
+#include <thread>
 
 namespace examples {
 
@@ -29,14 +33,27 @@ int guarded(const char* argv0, const std::function<int()>& f) {
   while (spare >= 0 && spare <= STDERR_FILENO) spare = ::open("/dev/null", O_RDWR);
   if (spare >= 0) ::close(spare);
   const auto complain = [&](const std::string& what, int code) {
-    std::cerr << std::filesystem::path(argv0).filename().string() << ": " << what << std::endl;
-    return code;
+    const std::string text = std::filesystem::path(argv0).filename().string() + ": " + what;
+    if (seppo::ranks() == 1) {
+      std::cerr << text << std::endl;
+      return code;
+    }
+    // Where all ranks fail alike, the first one says so and ends the others.
+    if (seppo::rank() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    std::fputs(seppo::rank() > 0 ? fmt::format("rank {}: {}\n", seppo::rank(), text).c_str() : (text + "\n").c_str(),
+               stderr);
+    seppo::end_all_ranks(code);
   };
+  if (seppo::rank() > 0) {  // the first one speaks for all
+    std::cout.rdbuf(nullptr);
+    std::cerr.rdbuf(nullptr);
+  }
   constexpr int kUsage = 2, kFailure = 1, kInputOutput = 74;
   ::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit is then an error of the call that writes it
   try {
     const int code = f();
-    return std::cout.flush().good() ? code : complain("standard output: cannot write", kInputOutput);
+    return seppo::rank() > 0 || std::cout.flush().good() ? code
+                                                         : complain("standard output: cannot write", kInputOutput);
   } catch (const UsageError& e) {
     return complain(e.what(), kUsage);
   } catch (const Interrupted& e) {

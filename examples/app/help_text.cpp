@@ -2,7 +2,6 @@
 #include "app/help_text.h"
 #include "app/words.h"
 
-
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <algorithm>

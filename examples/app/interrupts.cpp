@@ -1,6 +1,8 @@
 // Signal handlers that only take a note.
 #include "app/interrupts.h"
 
+#include <seppo/nn/train/ranks.h>
+
 #include <unistd.h>
 #include <iterator>
 
@@ -33,7 +35,7 @@ CatchInterrupts::~CatchInterrupts() {
 int CatchInterrupts::signal() const { return caught; }
 
 void stop_if_interrupted() {
-  if (const int signal = caught) throw Interrupted{signal};
+  if (const int signal = caught; signal && seppo::ranks() == 1) throw Interrupted{signal};
 }
 
 }  // namespace examples

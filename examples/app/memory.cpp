@@ -4,8 +4,8 @@
 #include "app/text_file.h"
 #include "app/words.h"
 
-#include <seppo/autograd/core/tape.h>
 #include <seppo/autograd/core/parallel.h>
+#include <seppo/autograd/core/tape.h>
 
 #include <fmt/format.h>
 
@@ -133,19 +133,18 @@ double available_memory(const fs::path& root) {
 MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> batch, std::size_t evaluated,
                           const Loss& loss, const seppo::TrainerConfig& config) {
   const double block = static_cast<double>(parameters.gradients().size_bytes());
-  const auto rounds = static_cast<std::size_t>(config.accumulate);
-  const std::vector<std::size_t> sizes =
-      seppo::DataParallel(parameters, static_cast<std::size_t>(config.shards), rounds).shard_sizes(batch.size());
-  const auto used = static_cast<std::size_t>(std::ranges::count_if(sizes, [](std::size_t size) { return size > 0; }));
-  const std::size_t shards = std::min(used, sizes.size() / rounds);        // at once
-  const std::size_t sums = rounds > 1 ? std::bit_width(sizes.size()) : 0;  // of earlier rounds
-  MemoryNeed need{.parameters = block * static_cast<double>(shards + sums + 2)};
+  const std::vector<std::size_t> sizes = seppo::DataParallel(parameters, static_cast<std::size_t>(config.shards),
+                                                             static_cast<std::size_t>(config.accumulate))
+                                             .shard_sizes(batch.size());
+  const auto threads = static_cast<std::size_t>(seppo::num_threads());
+  const std::size_t waiting = static_cast<std::size_t>(std::bit_width(sizes.size())) - 1;  // sums, in a binary tree
+  const std::size_t gradients = std::min(sizes.size(), threads + waiting);
+  MemoryNeed need{.parameters = block * static_cast<double>(gradients + 2)};
   if (need.total() > available_memory()) return need;  // it is too much even so
-  const auto threads = static_cast<double>(seppo::num_threads());
   need.activations = extrapolated(bytes_to_train, loss, batch, std::ranges::max(sizes)) *
-                     std::min(static_cast<double>(shards), threads);
+                     static_cast<double>(std::min(sizes.size(), threads));
   parameters.zero_gradients();
-  need.evaluation = extrapolated(bytes_to_evaluate, loss, batch, evaluated) * threads;
+  need.evaluation = extrapolated(bytes_to_evaluate, loss, batch, evaluated) * static_cast<double>(threads);
   return need;
 }
 

@@ -7,6 +7,7 @@
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/io/atomic_file.h>
 #include <seppo/nn/io/json.h>
+#include <seppo/nn/train/ranks.h>
 
 #include <algorithm>
 #include <sstream>
@@ -42,8 +43,8 @@ MetricsLog::MetricsLog(const std::filesystem::path& file, std::int64_t step) : n
         continue;
       }
   }
-  write_file_atomically(file, kept);
-  stream_.open(file, std::ios::app);
+  if (seppo::rank() == 0) write_file_atomically(file, kept);
+  stream_.open(seppo::rank() == 0 ? file : "/dev/null", std::ios::app);
   check();
 }
 

@@ -6,6 +6,7 @@
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>
 
@@ -97,14 +98,16 @@ void Run::add_to(CommandLine& line) {
   line.fields("training", training);
   line.one_of("best", measures);
   line("threads", threads, {0, 256}, kThreadsHelp);
+  if (seppo::ranks() > 1)
+    line("rank_timeout", rank_timeout, {0.1, 1e9}, "seconds that a rank waits for another before it ends all");
   line.section("Output");
   line("out", out, "folder for model.safetensors, checkpoints, config.json and metrics.jsonl");
   line("overwrite", overwrite, "replace what an earlier training saved in --out");
   line("resume", resume, "go on with the training saved in this folder, with its own options");
   line.take_all_from(
       "resume", [program = line.program()](const std::string& folder) { return config_to_resume(program, folder); },
-      {"max-steps", "epochs", "threads", "out", "overwrite", "resume", "save-interval", "keep", "log-interval",
-       "log-format", "report", "json"});
+      {"max-steps", "epochs", "threads", "rank-timeout", "out", "overwrite", "resume", "save-interval", "keep",
+       "log-interval", "log-format", "report", "json"});
   line("save_interval", save_interval, {0, 1e9}, "steps between checkpoints, besides those after evaluations; 0: none");
   line("keep", keep, {1, 1000}, "checkpoints to keep");
   line("log_interval", log_interval, {1, 1e9}, "steps between lines of plain progress and of metrics.jsonl");
@@ -121,9 +124,10 @@ void Run::add_to(CommandLine& line) {
 Result Run::train(const CommandLine& line, seppo::Parameters& parameters, const nlohmann::json& config,
                   const Task& task) {
   use_threads(threads);
+  seppo::set_rank_timeout(rank_timeout);
   if (!resume.empty() && !line.typed("out")) out = resume;
-  make_folder(out);
-  if (!resume.empty() && !fs::equivalent(out, resume)) copy_run();
+  if (seppo::rank() == 0) make_folder(out);
+  if (seppo::rank() == 0 && !resume.empty() && !fs::equivalent(out, resume)) copy_run();
   return Training(*this, line.program(), parameters, config, task).run();
 }
 

@@ -78,6 +78,7 @@ struct Run {
   std::vector<std::string> measures = {};  // of the evaluations, for --best: those that are better when higher
   TrainingConfig training = {};
   int threads = 0, log_interval = 100, save_interval = 0, keep = 2;
+  double rank_timeout = 60;
   LogFormat log_format = LogFormat::automatic;
   std::filesystem::path resume = {};
   bool overwrite = false, report = false, json = false;
@@ -88,8 +89,8 @@ struct Run {
 
   // Trains, or goes on with the training in --resume; evaluates every --eval-interval epochs and at the end, and keeps
   // the model that is the best by --best. Then the parameters are those of the model that is kept. SIGINT, SIGTERM,
-  // SIGHUP and SIGPIPE end it after the running step or part of an evaluation, saved, by throwing Interrupted; a second one ends the program at
-  // once. Throws UsageError if --out cannot be used.
+  // SIGHUP and SIGPIPE end it after the running step or part of an evaluation, saved, by throwing Interrupted; a second
+  // one ends the program at once. Throws UsageError if --out cannot be used.
   template <class Model>
   Result train(const CommandLine& line, seppo::Parameters& parameters, const Model& model, const Task& task) {
     nlohmann::json config = line.config();

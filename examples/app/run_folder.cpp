@@ -3,6 +3,7 @@
 
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/io/safetensors.h>
+#include <seppo/nn/train/ranks.h>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -29,6 +30,9 @@ using Files = std::map<std::int64_t, fs::path>;
 constexpr const char* kCheckpoints = "checkpoints";
 constexpr const char* kLast = "last";
 constexpr const char* kSetAside = "checkpoints/best.safetensors";
+
+// Of several ranks, the first one.
+bool writes() { return seppo::rank() == 0; }
 
 // A new folder is on the disk before anything is written in it.
 const fs::path& made(const fs::path& folder) {
@@ -105,15 +109,20 @@ FolderLock::FolderLock(const fs::path& folder) : fd_(::open(folder.c_str(), O_RD
 
 FolderLock::~FolderLock() { ::close(fd_); }
 
-RunFolder::RunFolder(fs::path folder) : folder_(std::move(folder)), lock_(made(folder_)) {
+RunFolder::RunFolder(fs::path folder) : folder_(std::move(folder)) {
+  if (!writes()) return;
+  lock_.emplace(made(folder_));
   for (const fs::path& place : {folder_, folder_ / kCheckpoints, folder_ / kLast})
     for (const fs::directory_entry& entry : entries(place))
       if (is_temporary_name(entry.path())) remove_file(entry.path());
 }
 
-bool RunFolder::is_used() const { return fs::exists(model()) || !numbered_files(folder_ / kCheckpoints).empty(); }
+bool RunFolder::is_used() const {
+  return writes() && (fs::exists(model()) || !numbered_files(folder_ / kCheckpoints).empty());
+}
 
 void RunFolder::go_on_from(std::int64_t step) {
+  if (!writes()) return;
   is_new_ = false;
   remove_after(folder_ / kCheckpoints, step);
   remove_after(folder_ / kLast, step);
@@ -123,6 +132,7 @@ void RunFolder::go_on_from(std::int64_t step) {
 }
 
 void RunFolder::save_checkpoint(std::int64_t step, std::size_t keep, Write write) {
+  if (!writes()) return write(numbered(folder_, step));
   const fs::path folder = made(folder_ / kCheckpoints);
   write(numbered(folder, step));
   if (is_new_) {  // what is left of an earlier training is not to be taken for this one's
@@ -135,6 +145,7 @@ void RunFolder::save_checkpoint(std::int64_t step, std::size_t keep, Write write
 }
 
 void RunFolder::save_last(std::int64_t step, std::size_t keep, Write write) {
+  if (!writes()) return;
   const fs::path folder = made(folder_ / kLast);
   write(numbered(folder, step));
   if (!is_new_) keep_last(folder, keep + 1);  // the checkpoint before this step needs those of until then
@@ -148,6 +159,7 @@ std::vector<fs::path> RunFolder::last_models(std::size_t keep) const {
 }
 
 void RunFolder::save_model(Write write, bool is_at_the_end) {
+  if (!writes()) return;
   const fs::path aside = folder_ / kSetAside;
   if (is_at_the_end && fs::exists(model()) && !fs::exists(aside))
     seppo::replace_atomically(aside, [&](seppo::File& copy) {

@@ -12,6 +12,9 @@
 //
 // A checkpoint is on the disk before an older one is removed, and a model that is better than all before is in the
 // checkpoint of its step before it replaces theirs.
+//
+// Of several ranks (nn/train/ranks.h) the first one writes. The others call the same functions, and `write` of a
+// checkpoint, in which Trainer compares the ranks.
 #pragma once
 
 #include <seppo/autograd/core/check.h>
@@ -62,7 +65,7 @@ class RunFolder {
 
  private:
   std::filesystem::path folder_;
-  FolderLock lock_;
+  std::optional<FolderLock> lock_;
   bool is_new_ = true;  // no file of this training has been saved
 };
 

@@ -10,6 +10,7 @@
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/io/json.h>
+#include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,7 @@
 #include <functional>
 #include <numeric>
 #include <random>
+#include <utility>
 
 namespace examples {
 
@@ -51,6 +53,15 @@ std::string text_of(std::int64_t epoch, const Evaluation& e) {
   return text;
 }
 
+// What the first rank has there, all have afterwards.
+void copy_from_first_rank(std::span<std::byte> data) {
+  const auto* const bytes = reinterpret_cast<const char*>(data.data());
+  if (seppo::ranks() > 1)
+    std::ranges::copy(
+        std::as_bytes(std::span(seppo::gather_over_ranks({bytes, seppo::rank() == 0 ? data.size() : 0})[0])),
+        data.begin());
+}
+
 std::string dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace
@@ -72,7 +83,7 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
       sampler_(task.examples, sampler_config(run.training), task.lengths),
       steps_(run.training.epochs * sampler_.batches_per_epoch()),
       trainer_(parameters, trainer_config(run.training, steps_)),
-      progress_(run.log_format, steps_, run.log_interval) {
+      progress_(seppo::rank() == 0 ? run.log_format : LogFormat::none, steps_, run.log_interval) {
   if (run_.resume.empty() && !run_.overwrite && folder_.is_used()) throw UsageError(used_folder(run_.out));
   const std::vector<int> batch = large_batch();
   const MemoryNeed need = predict_memory(parameters_, batch, task_.evaluated, task_.loss, trainer_.config());
@@ -86,7 +97,7 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
   if (!run_.resume.empty()) resume();
   metrics_.emplace(run_.out / "metrics.jsonl", trainer_.steps());
   progress_.start_at(trainer_.steps());
-  if (run_.report) begin_report();
+  if (run_.report && seppo::rank() == 0) begin_report();
 }
 
 // As much memory as any needs: of the longest examples, where they differ. The first few are as the others.
@@ -156,7 +167,7 @@ Result Training::run() try {
       save_checkpoint();
   }
   if (saved_ != trainer_.steps()) save_checkpoint();
-  stop_if_interrupted();
+  if (signal()) throw Interrupted{signal()};
   const Evaluation kept = finish();
   return {trainer_.steps(), seconds(), kept.summary()};
 } catch (const Interrupted& e) {
@@ -170,6 +181,8 @@ Result Training::run() try {
 
 void Training::step() {
   const seppo::StepResult now = trainer_.step(sampler_.next(), task_.loss);
+  stops_ = interrupts_.signal();
+  if (seppo::ranks() > 1) seppo::add_over_ranks({&stops_, 1});  // all stop after the same step
   progress_.step(now);
   if (now.is_skipped) progress_.note(fmt::format("step {}: loss or gradient is not finite; left out", now.step));
   if (page_) page_->add_step(now);
@@ -183,9 +196,15 @@ void Training::step() {
                    {"seconds", seconds()}});
 }
 
+// That ended the training; of several ranks, any of them.
+int Training::signal() const {
+  if (seppo::ranks() == 1) return interrupts_.signal();
+  return stops_ > 0 ? std::max(interrupts_.signal(), SIGTERM) : 0;
+}
+
 bool Training::is_over() const {
   const int most = run_.training.max_steps;
-  return interrupts_.signal() || trainer_.steps() >= steps_ || (most > 0 && trainer_.steps() >= most);
+  return signal() || trainer_.steps() >= steps_ || (most > 0 && trainer_.steps() >= most);
 }
 
 bool Training::is_evaluation_due() const {
@@ -227,8 +246,7 @@ void Training::evaluate_and_save() {
                       [&](const auto& file) { seppo::save_checkpoint(file, parameters_, {}); });
   save_checkpoint();
   if (is_best) save_model(false), kept_ = evaluation;
-  if (page_ && !is_over())
-    page_->write(task_.samples ? task_.samples() : std::vector<Sample>(), evaluation.summary(), false);
+  if (run_.report && !is_over()) write_report(evaluation, false);
 }
 
 void Training::save_checkpoint() {
@@ -243,33 +261,48 @@ void Training::save_checkpoint() {
 }
 
 void Training::save_model(bool is_at_the_end) {
+  json config = config_;  // without what says nothing of the model: it may have been another when a best one was saved
+  config["training"]["max_steps"] = 0;
+  const bool writes_config = !std::exchange(has_config_, true) && seppo::rank() == 0;
+  has_model_ = true;
   const std::filesystem::path config_file = run_.out / "config.json";
-  if (!has_config_) std::filesystem::remove(config_file);  // never beside the model of another training
+  if (writes_config) std::filesystem::remove(config_file);  // never beside the model of another training
   folder_.save_model(
       [&](const auto& file) {
-        seppo::save_checkpoint(file, parameters_, {{seppo::kConfigKey, dumped(config_)}});
+        seppo::save_checkpoint(file, parameters_, {{seppo::kConfigKey, dumped(config)}});
       },
       is_at_the_end);
-  if (!has_config_)
-    write_file_atomically(config_file, config_.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
-  has_config_ = has_model_ = true;
+  if (writes_config)
+    write_file_atomically(config_file, config.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+// Reads parameters from files that other machines may not see.
+void Training::read_on_first_rank(const std::function<void()>& read) {
+  if (seppo::rank() == 0) read();
+  copy_from_first_rank(std::as_writable_bytes(parameters_.values()));
+}
+
+void Training::write_report(const Evaluation& evaluation, bool is_over) {
+  const std::vector<Sample> samples = task_.samples ? task_.samples() : std::vector<Sample>();
+  if (page_) page_->write(samples, evaluation.summary(), is_over);
 }
 
 // The model to keep: the best of the evaluations, of the parameters at the end, and of the mean of the last models.
 Evaluation Training::finish() {
   if (!is_evaluation_due() || !has_model_) keep_if_better();
   const auto models = folder_.last_models(static_cast<std::size_t>(run_.training.average));
-  if (run_.training.average > 1 && models.size() > 1) {
-    load_average(models, parameters_);
-    if (keep_if_better())
-      progress_.note(fmt::format("the mean of the last {} models is better, and kept", models.size()));
+  double count = static_cast<double>(models.size());
+  copy_from_first_rank(std::as_writable_bytes(std::span(&count, 1)));
+  if (run_.training.average > 1 && count > 1) {
+    read_on_first_rank([&] { load_average(models, parameters_); });
+    if (keep_if_better()) progress_.note(fmt::format("the mean of the last {} models is better, and kept", count));
   }
   if (!kept_) {
-    seppo::load_checkpoint(folder_.model(), parameters_);
+    read_on_first_rank([&] { seppo::load_checkpoint(folder_.model(), parameters_); });
     kept_ = task_.evaluate();
   }
   metrics_->check();
-  if (page_) page_->write(task_.samples ? task_.samples() : std::vector<Sample>(), kept_->summary(), true);
+  if (run_.report) write_report(*kept_, true);
   return *kept_;
 }
 

@@ -34,6 +34,7 @@ class Training {
   void resume();
   void begin_report();
   void step();
+  int signal() const;
   bool is_over() const;
   bool is_evaluation_due() const;
   Evaluation evaluate();
@@ -43,6 +44,8 @@ class Training {
   void save_model(bool is_at_the_end);
   Evaluation finish();
   bool keep_if_better();
+  void read_on_first_rank(const std::function<void()>& read);
+  void write_report(const Evaluation& evaluation, bool is_over);
   double seconds() const { return metrics_->earlier_seconds() + progress_.seconds(); }
 
   const Run& run_;
@@ -58,6 +61,7 @@ class Training {
   Progress progress_;
   std::optional<MetricsLog> metrics_;
   std::optional<Report> page_;
+  double stops_ = 0;                // signals of all ranks, after the last step
   Best best_;                       // of the evaluations in their turn
   std::int64_t saved_ = 0;          // step of the last checkpoint
   bool has_model_ = false;          // of this training

@@ -10,7 +10,7 @@ Vocabulary::Vocabulary(std::span<const std::string> tokens) : tokens_(tokens.beg
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     seppo::check<seppo::ArgumentError>(!tokens_[i].empty(), "vocabulary: token ", i, " is empty");
     seppo::check<seppo::ArgumentError>(ids_.emplace(tokens_[i], static_cast<int>(i)).second, "vocabulary: token ",
-                         seppo::printable(tokens_[i]), " is there twice");
+                                       seppo::printable(tokens_[i]), " is there twice");
   }
 }
 

@@ -7,6 +7,7 @@
 #include "reverse/model.h"
 
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <fmt/format.h>
@@ -50,7 +51,7 @@ std::vector<int> reversed(const Ragged& sequences) {
 examples::Evaluation score(const Model& model, const Ragged& sequences, const std::string& part) {
   std::vector<int> all(sequences.size());
   std::iota(all.begin(), all.end(), 0);
-  std::atomic<int> exact = 0;
+  std::atomic<int> found = 0;  // by this rank
   const seppo::StepLoss sums = seppo::evaluate(all, [&](std::span<const int> rows) {
     examples::stop_if_interrupted();
     const Ragged input = sequences.pick(rows);
@@ -58,9 +59,11 @@ examples::Evaluation score(const Model& model, const Ragged& sequences, const st
     const Tensor logits = model(input);
     const std::vector<int> best = argmax(logits);
     for (std::size_t at = 0; at < best.size(); at += kLength)
-      exact += std::equal(&best[at], &best[at] + kLength, &target[at]);
+      found += std::equal(&best[at], &best[at] + kLength, &target[at]);
     return seppo::classification_loss(logits, target);
   });
+  double exact = found;
+  seppo::add_over_ranks({&exact, 1});
   return {sums.loss / sums.count,
           {{part + "_exact", exact / static_cast<double>(all.size())},
            {part + "_token_accuracy", sums.correct / sums.count}}};

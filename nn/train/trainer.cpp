@@ -1,37 +1,29 @@
-// DataParallel: shards as tasks, then their gradient blocks added in place. Trainer: where a step's sums become means,
-// and these a move of the parameters.
+// Trainer: where a step's sums become means, and these a move of the parameters.
 #include "trainer.h"
 
 #include "../../autograd/core/parallel.h"
-#include "../../autograd/kernels/kernels.h"
 #include "../../autograd/ops.h"
-#include "../../autograd/tools/observers.h"
 #include "../data/text.h"
+#include "../io/atomic_file.h"
+#include "ranks.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <functional>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// Where the batch is cut, as fractions of the last number. The smaller the model, the less a shard costs; for the
-// smallest models the last two are half as large, so that threads of unequal speed finish together (guided
-// self-scheduling, Polychronopoulos and Kuck 1987).
-std::vector<std::size_t> default_cuts(std::size_t parameters) {
-  if (parameters <= 250'000) return {0, 2, 4, 6, 7, 8};
-  if (parameters <= 1'000'000) return {0, 1, 2, 3, 4};
-  return {0, 1, 2};
-}
-
 // Of the metadata of a file that save() wrote.
 constexpr const char* kSteps = "seppo.steps";
 constexpr const char* kMoves = "seppo.moves";  // steps that were not skipped
 constexpr int kMostSkipped = 100;
+constexpr int kStepsToCheck = 100;  // after so many, and before each saving, ranks compare their parameters
 
 std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
   const auto found = file.metadata().find(key);
@@ -51,110 +43,6 @@ double count_correct(const Tensor& logits, List<int> targets) {
 }
 
 }  // namespace
-
-DataParallel::DataParallel(Parameters& parameters, std::size_t shards, std::size_t rounds) : parameters_(&parameters) {
-  check<ArgumentError>(shards <= 64, "data parallel: ", shards, " shards are not in 1..64");
-  check<ArgumentError>(rounds >= 1 && rounds <= 1000, "data parallel: ", rounds, " rounds are not in 1..1000");
-  std::vector<std::size_t> cuts(shards + 1);
-  std::iota(cuts.begin(), cuts.end(), std::size_t{0});
-  if (shards == 0) cuts = default_cuts(parameters.count());
-  at_once_ = cuts.size() - 1;
-  for (std::size_t shard = 0; shard <= rounds * at_once_; ++shard)
-    cuts_.push_back(shard / at_once_ * cuts.back() + cuts[shard % at_once_]);
-}
-
-std::size_t DataParallel::cut(std::size_t samples, std::size_t shard) const {
-  return (samples * cuts_[shard] + cuts_.back() - 1) / cuts_.back();
-}
-
-std::vector<std::size_t> DataParallel::shard_sizes(std::size_t samples) const {
-  std::vector<std::size_t> sizes;
-  for (std::size_t shard = 0; shard + 1 < cuts_.size(); ++shard)
-    sizes.push_back(cut(samples, shard + 1) - cut(samples, shard));
-  return sizes;
-}
-
-StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::uint32_t step,
-                                FunctionRef<ShardLoss(std::size_t, std::size_t)> loss, bool finds_anomaly) {
-  const std::span<real> gradients = parameters_->gradients();
-  free_.clear();
-  for (Memory& block : gradients_) {
-    if (block.size() != gradients.size_bytes()) block = Memory(gradients.size_bytes());
-    free_.push_back(block.as<real>());
-  }
-  while (tapes_.size() < static_cast<std::size_t>(num_threads())) tapes_.push_back(std::make_unique<Tape>());
-  std::size_t shards = 0;  // that have samples
-  while (cut(samples, shards) < samples) ++shards;
-  losses_.assign(shards, {});
-  blocks_.assign(shards, gradients.data());
-
-  const auto run_shard = [&](std::size_t shard) {
-    const std::size_t first = cut(samples, shard), last = cut(samples, shard + 1);
-    if (first == last) return;
-    const FlushDenormals flush;
-    Tape& t = *tapes_[static_cast<std::size_t>(thread_index())];
-    const UseTape use(t);
-    FindAnomaly finder;
-    std::optional<Observe> scope;
-    if (finds_anomaly) scope.emplace(finder);
-    t.clear();
-    t.mode = Mode::train;
-    t.redirect_gradients(gradients, blocks_[shard]);
-    t.random = {seed, step, static_cast<std::uint32_t>(first), 0};
-    const ShardLoss result = loss(first, last);
-    losses_[shard] = {static_cast<double>(result.loss.item()), result.count, result.correct};
-    t.backward(result.loss);
-  };
-  try {
-    for (std::size_t first = 0, last; first < shards; first = last) {
-      last = std::min(shards, first + at_once_);
-      for (std::size_t shard = std::max<std::size_t>(first, 1); shard < last; ++shard) blocks_[shard] = take_block();
-      if (finds_anomaly)
-        for (std::size_t shard = first; shard < last; ++shard) run_shard(shard);
-      else
-        run_tasks(last - first, [&](std::size_t task) { run_shard(first + task); });
-      add_gradients(first, last);
-    }
-  } catch (...) {  // leave no partial gradient behind
-    parameters_->zero_gradients();
-    for (Memory& block : gradients_) std::fill_n(block.as<real>(), gradients.size(), real{0});
-    throw;
-  }
-
-  StepLoss total;
-  for (const StepLoss& shard : losses_) total += shard;
-  return total;
-}
-
-real* DataParallel::take_block() {
-  if (free_.empty()) free_.push_back(gradients_.emplace_back(parameters_->gradients().size_bytes()).as<real>());
-  real* const block = free_.back();
-  free_.pop_back();
-  return block;
-}
-
-// Shard s adds shard s + 1, then s + 2, s + 4 ...: a tree that depends on the number of shards alone, of which this
-// adds what shards first .. last - 1 complete.
-void DataParallel::add_gradients(std::size_t first, std::size_t last) {
-  const std::size_t shards = blocks_.size();
-  std::vector<std::pair<real*, real*>> sums;
-  for (std::size_t stride = 1; stride < shards; stride *= 2)
-    for (std::size_t shard = 0; shard + stride < shards; shard += 2 * stride)
-      if (const std::size_t end = std::min(shard + 2 * stride, shards); end > first && end <= last) {
-        sums.emplace_back(blocks_[shard], blocks_[shard + stride]);
-        free_.push_back(blocks_[shard + stride]);
-      }
-  constexpr std::size_t kGrain = std::size_t{1} << 13;
-  constexpr std::size_t kPiece = std::size_t{1} << 10;  // of all shards in the L1 cache
-  parallel_for(0, parameters_->gradients().size(), kGrain, [&](std::size_t from, std::size_t to) {
-    for (std::size_t begin = from; begin < to; begin += kPiece)
-      for (const auto& [sum, term] : sums) {
-        const std::size_t n = std::min(kPiece, to - begin);
-        kernels::axpy(sum + begin, 1, term + begin, 1, n);
-        std::fill_n(term + begin, n, real{0});
-      }
-  });
-}
 
 void TrainerConfig::fields(ConfigVisitor& v) {
   v("lr", lr, {1e-12, 100}, "peak learning rate");
@@ -186,6 +74,26 @@ Trainer::Trainer(Parameters& parameters, const TrainerConfig& config, const Para
       adam_(parameters, config.adam, groups),
       data_parallel_(parameters, static_cast<std::size_t>(config.shards), static_cast<std::size_t>(config.accumulate)) {
   if (config.ema_decay != 0) averages_.emplace(parameters, config.ema_decay);
+  if (ranks() > 1) check_start();
+}
+
+// Ranks that are not alike are found before the first step.
+void Trainer::check_start() const {
+  set_rank_phase("the start of training");
+  check_equal_over_ranks("the compiler", __VERSION__);
+  const nlohmann::json config = to_json_object(config_);
+  for (const auto& [key, value] : config.items()) check_equal_over_ranks("the option '" + key + "'", value.dump());
+  for (const auto& entry : parameters_->entries())
+    check_equal_over_ranks("a parameter", concat_text(entry.name, " ", entry.tensor));
+  check_equal_over_ranks("the number of parameters", std::to_string(parameters_->count()));
+  check_ranks();
+}
+
+void Trainer::check_ranks() const {
+  Digest digest;
+  const std::span<const real> values = std::as_const(*parameters_).values();
+  digest.add(values.data(), values.size_bytes());
+  check_equal_over_ranks(concat_text("the parameters' digest after step ", steps_), digest.hex());
 }
 
 Ema& Trainer::averages() {
@@ -195,6 +103,7 @@ Ema& Trainer::averages() {
 
 StepResult Trainer::step(Rows rows, FunctionRef<ShardLoss(Rows)> loss) {
   const std::int64_t step = steps_ + 1;
+  if (ranks() > 1) set_rank_phase(concat_text("step ", step));
   const StepLoss sums = backward(rows, loss);
   const double mean = sums.loss / sums.count, norm = gradient_norm(*parameters_) / sums.count;
   const double lr = schedule_(step);
@@ -210,6 +119,7 @@ StepResult Trainer::step(Rows rows, FunctionRef<ShardLoss(Rows)> loss) {
     result.is_skipped = true;
   }
   ++steps_;
+  if (ranks() > 1 && steps_ % kStepsToCheck == 0) check_ranks();
   return result;
 }
 
@@ -228,7 +138,7 @@ void Trainer::refuse_step(Rows rows, const StepLoss& sums, double norm, Function
   try {
     backward(rows, loss, true);
     parameters_->zero_gradients();
-  } catch (const NumericError& e) {
+  } catch (const Error& e) {  // also of another rank
     where = e.what();
   }
   for (const auto& entry : parameters_->entries())
@@ -247,6 +157,8 @@ std::vector<OptimizerBlock> Trainer::state() const {
 void Trainer::save(const std::filesystem::path& file, std::map<std::string, std::string> metadata) const {
   metadata[kSteps] = std::to_string(steps_);
   metadata[kMoves] = std::to_string(adam_.steps());
+  if (ranks() > 1) check_ranks();
+  if (rank() > 0) return;
   save_checkpoint(file, *parameters_, metadata, state());
 }
 
@@ -272,15 +184,21 @@ ShardLoss classification_loss(const Tensor& logits, List<int> targets, double la
 StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss,
                   std::size_t chunk) {
   check<ArgumentError>(chunk > 0, "evaluate: chunks of 0 rows");
-  std::vector<StepLoss> parts((rows.size() + chunk - 1) / chunk);
-  parallel_for(0, rows.size(), chunk, [&](std::size_t first, std::size_t last) {
+  const std::size_t chunks = (rows.size() + chunk - 1) / chunk, others = static_cast<std::size_t>(ranks());
+  std::vector<double> parts(3 * chunks);  // of each chunk loss, count, correct; ranks take every so manyth
+  run_tasks((chunks + others - 1) / others, [&](std::size_t task) {
+    const std::size_t i = task * others + static_cast<std::size_t>(rank()), first = i * chunk;
+    if (i >= chunks) return;
     const UseMode eval(Mode::eval);
     const TapeMark mark;
-    const ShardLoss part = loss(rows.subspan(first, last - first));
-    parts[first / chunk] = {static_cast<double>(part.loss.item()), part.count, part.correct};
+    const ShardLoss part = loss(rows.subspan(first, std::min(chunk, rows.size() - first)));
+    parts[3 * i] = static_cast<double>(part.loss.item());
+    parts[3 * i + 1] = part.count;
+    parts[3 * i + 2] = part.correct;
   });
+  add_over_ranks(parts);
   StepLoss total;
-  for (const StepLoss& part : parts) total += part;
+  for (std::size_t i = 0; i < parts.size(); i += 3) total += {parts[i], parts[i + 1], parts[i + 2]};
   return total;
 }
 

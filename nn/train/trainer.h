@@ -8,10 +8,9 @@
 //     });
 //   }
 //
-// A step cuts the batch into fixed shards (DataParallel), runs forward and backward of each on the threads, adds up
-// losses and gradients, divides once by what was counted, checks that all is finite, clips, and moves the parameters
-// by Adam at the schedule's learning rate. Its bytes depend neither on the number of threads nor on anything but the
-// state of the trainer and the batch.
+// A step runs forward and backward of the batch's shards on all threads and ranks (data_parallel.h), divides once by
+// what was counted, checks that all is finite, clips, and moves the parameters by Adam at the schedule's learning rate.
+// Its bytes depend on nothing but the state of the trainer and the batch.
 //
 // That state is the parameters, Adam's two moments, averages if any, and the number of steps taken: dropout is keyed by
 // seed and step, the learning rate is a function of the step, and the sampler can seek to the step's batch. So a
@@ -20,81 +19,24 @@
 //   trainer.load("checkpoint.safetensors");   // which trainer.save("checkpoint.safetensors") wrote
 //   sampler.seek(trainer.steps());
 //
-// Until the division by the count all quantities are sums, which several machines may add.
+// Started by mpirun, the ranks (ranks.h) share the shards of each step. The program stays as it is: every rank gives
+// the same rows, and has the same parameters after each step.
 #pragma once
 
 #include "../../autograd/core/utility.h"
 #include "../io/checkpoint.h"
 #include "../optim/optimisers.h"
+#include "data_parallel.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {
-
-// What the loss function returns for a shard.
-struct ShardLoss {
-  Tensor loss;         // the sum, one element
-  double count = 0;    // of what is summed
-  double correct = 0;  // any statistic to be added up, such as correct predictions
-};
-
-// The same for a whole batch: sums, and their means over what was counted.
-struct StepLoss {
-  double loss = 0, count = 0, correct = 0;
-
-  double mean() const { return loss / count; }
-  double accuracy() const { return correct / count; }
-  StepLoss& operator+=(const StepLoss& other) {
-    loss += other.loss, count += other.count, correct += other.correct;
-    return *this;
-  }
-};
-
-// One training step's gradient, computed by many threads with the same bytes for any number of them.
-//
-// The batch is cut by sample index into a fixed number of shards. Each shard is run by one thread on
-// a tape and gradient block of its own, then the blocks are added in a fixed binary tree. Losses and
-// gradients are sums over what they count (tokens, say); the caller divides once, by the total.
-class DataParallel {
- public:
-  // More shards keep more threads busy; each costs a block of gradients and makes products smaller. By default (0)
-  // there are five for up to 250,000 parameters, the last two half as large as the others, to even out threads of
-  // unequal speed; four for up to a million; else two. A small batch may leave some without a sample.
-  // With more than one round, a batch is cut into `rounds` times as many shards, of which `shards` are computed at a
-  // time: for large batches in the memory for small ones. Since the tree is over all shards, R rounds of S shards give
-  // the same bytes as one of R S.
-  explicit DataParallel(Parameters& parameters, std::size_t shards = 0, std::size_t rounds = 1);
-
-  // How many samples each shard has; the last may have none.
-  std::vector<std::size_t> shard_sizes(std::size_t samples) const;
-
-  // Calls loss(first, last) for the samples of each shard, runs backward on what it returns, and adds the gradients to
-  // parameters.gradients(). `seed` and `step` key the dropout masks. Gradients are zero after a throw.
-  // With `finds_anomaly` it does so in this thread, with FindAnomaly (autograd/tools/observers.h) looking on, which
-  // throws NumericError for the first value that is not finite.
-  StepLoss backward(std::size_t samples, std::uint64_t seed, std::uint32_t step,
-                    FunctionRef<ShardLoss(std::size_t first, std::size_t last)> loss, bool finds_anomaly = false);
-
- private:
-  std::size_t cut(std::size_t samples, std::size_t shard) const;
-  real* take_block();
-  void add_gradients(std::size_t first, std::size_t last);
-
-  Parameters* parameters_;
-  std::vector<std::size_t> cuts_;             // of the batch, as fractions of the last one
-  std::size_t at_once_;                       // shards
-  std::vector<Memory> gradients_;             // blocks besides the parameters' own, which the first shard uses
-  std::vector<real*> free_, blocks_;          // those that no shard uses; that of each shard
-  std::vector<StepLoss> losses_;              // of each shard
-  std::vector<std::unique_ptr<Tape>> tapes_;  // one for each thread
-};
 
 // What becomes of a step whose loss or gradient is not finite.
 enum class OnNan {
@@ -168,6 +110,8 @@ class Trainer {
   StepLoss backward(Rows rows, FunctionRef<ShardLoss(Rows)> loss, bool finds_anomaly = false);
   void refuse_step(Rows rows, const StepLoss& sums, double norm, FunctionRef<ShardLoss(Rows)> loss);
   std::vector<OptimizerBlock> state() const;
+  void check_start() const;
+  void check_ranks() const;
 
   Parameters* parameters_;
   TrainerConfig config_;
@@ -189,7 +133,7 @@ double accuracy(const Tensor& logits, List<int> targets);
 ShardLoss classification_loss(const Tensor& logits, List<int> targets, double label_smoothing = 0);
 
 // What a training step would report, without training: runs loss(some of rows) in eval mode, on all threads, for
-// `chunk` rows at a time and adds up. The same bytes for any number of threads.
+// `chunk` rows at a time and adds up. The same bytes for any number of threads; ranks share the chunks.
 StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss,
                   std::size_t chunk = 64);
 

@@ -70,11 +70,11 @@ BOOST_AUTO_TEST_CASE(a_large_tensor_takes_little_memory) {
   const Result r = folder.run({"seppo", "inspect", "f", "--json"});
   const auto tensor = last_line(r.out)["tensors"][0];
   BOOST_CHECK(tensor["max"] == 5 && tensor["zeros"] == 32'000'000 && tensor["elements"] == 32'000'001);
-  BOOST_CHECK_LT(r.peak_mb, 100);
+  if (!takes_memory_itself()) BOOST_CHECK_LT(r.peak_mb, 100);
   const Result exported = folder.run({"seppo", "inspect", "f", "--tensor", "w", "--npy", "w.npy"});
   BOOST_CHECK_EQUAL(exported.code, 0);
   BOOST_CHECK_EQUAL(fs::file_size(folder.path / "w.npy") % 64, 8);
-  BOOST_CHECK_LT(exported.peak_mb, 100);
+  if (!takes_memory_itself()) BOOST_CHECK_LT(exported.peak_mb, 100);
 }
 
 // Each half and brain float against the value that its bits stand for.

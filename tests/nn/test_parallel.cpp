@@ -14,6 +14,7 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -231,14 +232,23 @@ BOOST_AUTO_TEST_CASE(rounds_take_the_memory_of_one) {
   BOOST_CHECK_LT(address_space_mb() - after, 4);
 }
 
-BOOST_AUTO_TEST_CASE(shards_by_the_size_of_the_model) {
-  const std::vector<std::pair<int, std::vector<std::size_t>>> expected{
-      {250'000, {16, 16, 16, 8, 8}}, {1'000'000, {16, 16, 16, 16}}, {1'000'001, {32, 32}}};
-  for (const auto& [count, sizes] : expected) {
+BOOST_AUTO_TEST_CASE(shards_by_the_size_of_the_model_and_of_the_batch) {
+  struct Case {
+    int parameters;
+    std::vector<std::size_t> sizes;
+  };
+  const std::vector<std::size_t> large(8, 32);
+  for (const auto& [count, sizes] : std::vector<Case>{{250'000, {12, 12, 12, 12, 8, 8}},
+                                                      {1'000'000, {16, 16, 16, 16}},
+                                                      {1'000'001, {32, 32}},
+                                                      {1'000'001, {32, 32, 32}},
+                                                      {250'000, large},
+                                                      {1'000'001, large}}) {
+    const std::size_t samples = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
     Parameters parameters(1);
     const Tensor w = parameters.root().parameter("w", {count}, init_ones());
     std::vector<std::size_t> seen;
-    DataParallel(parameters).backward(64, 0, 1, [&](std::size_t first, std::size_t last) {
+    DataParallel(parameters).backward(samples, 0, 1, [&](std::size_t first, std::size_t last) {
       seen.push_back(last - first);
       return ShardLoss{.loss = sum(w)};
     });
@@ -300,6 +310,38 @@ BOOST_AUTO_TEST_CASE(the_first_exception_arrives_after_all_tasks) {
       BOOST_CHECK_EQUAL(text, "first");
       BOOST_CHECK_EQUAL(ended.load(), under_way.load() - 1);
     }
+  }
+  set_num_threads(1);
+}
+
+// Each number once, also where a task cuts a range again, and with denormals flushed only where the caller flushes
+// them.
+BOOST_AUTO_TEST_CASE(tasks_within_tasks_run_once_in_the_mode_of_their_caller) {
+  for (const int threads : {1, 2, 4, 7}) {
+    set_num_threads(threads);
+    for (int repeat = 0; repeat < 30; ++repeat) {
+      std::vector<std::atomic<int>> runs(3 * 1000);
+      std::atomic<int> wrong{0};
+      run_tasks(3, [&](std::size_t task) {
+        std::optional<FlushDenormals> flush;
+        if (task == 1) flush.emplace();
+        parallel_range(task * 1000, task * 1000 + 1000, 16, [&](std::size_t first, std::size_t last) {
+          volatile float tiny = std::numeric_limits<float>::min();
+          wrong += (tiny / 4 == 0) != (task == 1) || !inside_task();
+          for (std::size_t i = first; i < last; ++i) ++runs[i];
+          if (repeat % 3 == 0) std::this_thread::yield();
+        });
+      });
+      BOOST_CHECK_EQUAL(wrong.load(), 0);
+      BOOST_CHECK(std::ranges::all_of(runs, [](const auto& n) { return n.load() == 1; }));
+    }
+    int calls = 0;
+    if (threads == 1)
+      parallel_range(3, 500, 10, [&](std::size_t first, std::size_t last) {
+        BOOST_CHECK(first == 3 && last == 500);
+        ++calls;
+      });
+    BOOST_CHECK_EQUAL(calls, threads == 1 ? 1 : 0);
   }
   set_num_threads(1);
 }

@@ -1,0 +1,154 @@
+// Ranks, on MPI: nothing but messages between pairs, so that who is late is known.
+#include "ranks.h"
+
+#include "../../autograd/core/check.h"
+
+#ifdef SEPPO_MPI
+#define OMPI_SKIP_MPICXX 1  // the C++ interface, gone since MPI 3
+#define MPICH_SKIP_MPICXX 1
+#define XXH_INLINE_ALL
+#include <mpi.h>
+#include <xxhash.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+#include <utility>
+#endif
+
+namespace seppo::inline SEPPO_ABI {
+
+#ifdef SEPPO_MPI
+namespace {
+
+double timeout = 60;
+std::string phase = "the start";
+
+struct Job {
+  int rank = 0, ranks = 1;
+};
+// mpirun (of Open MPI, MPICH or Slurm) tells the processes that it starts so.
+const Job& job() {
+  static const Job job = [] {
+    Job j;
+    if (!std::getenv("OMPI_COMM_WORLD_SIZE") && !std::getenv("PMI_SIZE") && !std::getenv("PMIX_RANK")) return j;
+    int is_running = 0, provided = 0;
+    MPI_Initialized(&is_running);
+    if (!is_running) {
+      MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+      std::atexit([] { MPI_Finalize(); });
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &j.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &j.ranks);
+    return j;
+  }();
+  return job;
+}
+
+[[noreturn]] void end_with(const std::string& message) {
+  std::fprintf(stderr, "rank %d: %s\n", rank(), message.c_str());
+  end_all_ranks(1);
+}
+
+void check_mpi(int code) {
+  if (code != MPI_SUCCESS) end_with(concat_text("MPI failed with error ", code, " at ", phase));
+}
+
+// Sends `mine` to all other ranks; receives what they send, of the sizes that `all` has.
+void swap_with_all(std::string mine, std::vector<std::string>& all) {
+  std::vector<RankMessage> sent, received;
+  for (int other = 0; other < ranks(); ++other) {
+    if (other == rank()) continue;
+    std::string& theirs = all[static_cast<std::size_t>(other)];
+    sent.push_back({other, mine.data(), mine.size()});
+    received.push_back({other, theirs.data(), theirs.size()});
+  }
+  swap_messages(sent, received);
+  all[static_cast<std::size_t>(rank())] = std::move(mine);
+}
+
+}  // namespace
+
+int rank() { return job().rank; }
+int ranks() { return job().ranks; }
+void set_rank_timeout(double seconds) { timeout = seconds; }
+void set_rank_phase(std::string text) { phase = std::move(text); }
+
+void end_all_ranks(int exit_code) {
+  std::fflush(nullptr);
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  std::_Exit(exit_code);
+}
+
+void swap_messages(std::span<const RankMessage> sent, std::span<const RankMessage> received) {
+  if (ranks() == 1) return;
+  using Clock = std::chrono::steady_clock;
+  std::vector<XXH64_hash_t> digests(received.size() + sent.size());
+  std::vector<MPI_Request> requests(2 * digests.size());
+  const auto post = [&](auto function, const RankMessage& m, std::size_t i) {
+    check<ArgumentError>(m.bytes <= std::size_t{1} << 30, "ranks: a message of ", m.bytes, " bytes");
+    const auto bytes = static_cast<int>(m.bytes);
+    check_mpi(function(m.data, bytes, MPI_BYTE, m.rank, 0, MPI_COMM_WORLD, &requests[2 * i]));
+    check_mpi(function(&digests[i], sizeof digests[i], MPI_BYTE, m.rank, 1, MPI_COMM_WORLD, &requests[2 * i + 1]));
+  };
+  for (std::size_t i = 0; i < received.size(); ++i) post(MPI_Irecv, received[i], i);
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    digests[received.size() + i] = XXH3_64bits(sent[i].data, sent[i].bytes);
+    post(MPI_Isend, sent[i], received.size() + i);
+  }
+  const Clock::time_point start = Clock::now();
+  for (int spin = 0, is_done = 0;; ++spin) {
+    check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &is_done, MPI_STATUSES_IGNORE));
+    if (is_done) break;
+    if (spin > 2000) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    if (spin % 64 != 0 || std::chrono::duration<double>(Clock::now() - start).count() < timeout) continue;
+    for (std::size_t i = 0; i < received.size(); ++i) {
+      int has_come = 0;
+      check_mpi(MPI_Request_get_status(requests[2 * i], &has_come, MPI_STATUS_IGNORE));
+      if (!has_come)
+        end_with(concat_text("rank ", received[i].rank, " did not reach ", phase, " within ", timeout, " s"));
+    }
+  }
+  for (std::size_t i = 0; i < received.size(); ++i)
+    if (XXH3_64bits(received[i].data, received[i].bytes) != digests[i])
+      end_with(concat_text("a message from rank ", received[i].rank, " was damaged on its way, at ", phase));
+}
+
+std::vector<std::string> gather_over_ranks(std::string_view mine) {
+  const std::size_t size = mine.size();
+  std::vector<std::string> all(static_cast<std::size_t>(ranks()), std::string(sizeof size, '\0'));
+  swap_with_all({reinterpret_cast<const char*>(&size), sizeof size}, all);
+  for (std::string& text : all) {
+    std::size_t theirs;
+    std::memcpy(&theirs, text.data(), sizeof theirs);
+    text.resize(theirs);
+  }
+  swap_with_all(std::string(mine), all);
+  return all;
+}
+
+void add_over_ranks(std::span<double> numbers) {
+  if (ranks() == 1) return;
+  std::vector<std::string> all(static_cast<std::size_t>(ranks()), std::string(numbers.size_bytes(), '\0'));
+  swap_with_all({reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()}, all);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = 0;
+    for (const std::string& theirs : all) {
+      double number;
+      std::memcpy(&number, theirs.data() + i * sizeof number, sizeof number);
+      numbers[i] += number;
+    }
+  }
+}
+#endif
+
+void check_equal_over_ranks(std::string_view what, std::string_view value) {
+  const std::vector<std::string> all = gather_over_ranks(value);
+  for (std::size_t other = 1; other < all.size(); ++other)
+    check<StateError>(all[other] == all[0], what, " differs between ranks: rank 0 has ", all[0], ", rank ", other,
+                      " has ", all[other]);
+}
+
+}  // namespace seppo::inline SEPPO_ABI
