@@ -15,7 +15,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -55,11 +57,15 @@ std::string text_of(std::int64_t epoch, const Evaluation& e) {
 
 // What the first rank has there, all have afterwards.
 void copy_from_first_rank(std::span<std::byte> data) {
-  const auto* const bytes = reinterpret_cast<const char*>(data.data());
-  if (seppo::ranks() > 1)
-    std::ranges::copy(
-        std::as_bytes(std::span(seppo::gather_over_ranks({bytes, seppo::rank() == 0 ? data.size() : 0})[0])),
-        data.begin());
+  if (seppo::ranks() == 1) return;
+  const std::string_view own(reinterpret_cast<const char*>(data.data()), seppo::rank() == 0 ? data.size() : 0);
+  const std::string first = seppo::gather_over_ranks(own)[0];
+  std::memcpy(data.data(), first.data(), data.size());
+}
+template <class T>
+T of_first_rank(T value) {
+  copy_from_first_rank(std::as_writable_bytes(std::span(&value, 1)));
+  return value;
 }
 
 std::string dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
@@ -84,6 +90,7 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
       steps_(run.training.epochs * sampler_.batches_per_epoch()),
       trainer_(parameters, trainer_config(run.training, steps_)),
       progress_(seppo::rank() == 0 ? run.log_format : LogFormat::none, steps_, run.log_interval) {
+  seppo::check_equal_over_ranks("the digest of the data", task_.digest);
   if (run_.resume.empty() && !run_.overwrite && folder_.is_used()) throw UsageError(used_folder(run_.out));
   const std::vector<int> batch = large_batch();
   const MemoryNeed need = predict_memory(parameters_, batch, task_.evaluated, task_.loss, trainer_.config());
@@ -140,7 +147,7 @@ void Training::resume() {
   is_evaluated_ = state.value("is_evaluated", json(true)) != false;
   if (state["best"].is_array()) best_ = {state["best"].at(0), state["best"].at(1), state["best"].at(2)};
   if (best_.step == step) save_model(/*is_at_the_end=*/false);  // it may have been killed between the two files
-  has_model_ = best_.step > 0 && std::filesystem::exists(folder_.model());
+  has_model_ = of_first_rank(best_.step > 0 && std::filesystem::exists(folder_.model()));
   if (!has_model_) best_ = {};
 }
 
@@ -181,8 +188,7 @@ Result Training::run() try {
 
 void Training::step() {
   const seppo::StepResult now = trainer_.step(sampler_.next(), task_.loss);
-  stops_ = interrupts_.signal();
-  if (seppo::ranks() > 1) seppo::add_over_ranks({&stops_, 1});  // all stop after the same step
+  agree_to_stop();
   progress_.step(now);
   if (now.is_skipped) progress_.note(fmt::format("step {}: loss or gradient is not finite; left out", now.step));
   if (page_) page_->add_step(now);
@@ -196,11 +202,17 @@ void Training::step() {
                    {"seconds", seconds()}});
 }
 
-// That ended the training; of several ranks, any of them.
-int Training::signal() const {
-  if (seppo::ranks() == 1) return interrupts_.signal();
-  return stops_ > 0 ? std::max(interrupts_.signal(), SIGTERM) : 0;
+// Of several ranks, all stop after the same step, for a signal that any has caught.
+void Training::agree_to_stop() {
+  if (seppo::ranks() == 1) return;
+  std::array<double, NSIG> caught{};  // by signal: by how many ranks
+  caught[static_cast<std::size_t>(interrupts_.signal())] = 1;
+  seppo::add_over_ranks(caught);
+  for (int signal = NSIG - 1; signal > 0; --signal)
+    if (caught[static_cast<std::size_t>(signal)] > 0) agreed_signal_ = signal;
 }
+
+int Training::signal() const { return seppo::ranks() == 1 ? interrupts_.signal() : agreed_signal_; }
 
 bool Training::is_over() const {
   const int most = run_.training.max_steps;
@@ -261,19 +273,17 @@ void Training::save_checkpoint() {
 }
 
 void Training::save_model(bool is_at_the_end) {
-  json config = config_;  // without what says nothing of the model: it may have been another when a best one was saved
-  config["training"]["max_steps"] = 0;
   const bool writes_config = !std::exchange(has_config_, true) && seppo::rank() == 0;
   has_model_ = true;
   const std::filesystem::path config_file = run_.out / "config.json";
   if (writes_config) std::filesystem::remove(config_file);  // never beside the model of another training
   folder_.save_model(
       [&](const auto& file) {
-        seppo::save_checkpoint(file, parameters_, {{seppo::kConfigKey, dumped(config)}});
+        seppo::save_checkpoint(file, parameters_, {{seppo::kConfigKey, dumped(config_)}});
       },
       is_at_the_end);
   if (writes_config)
-    write_file_atomically(config_file, config.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+    write_file_atomically(config_file, config_.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 // Reads parameters from files that other machines may not see.
@@ -291,14 +301,14 @@ void Training::write_report(const Evaluation& evaluation, bool is_over) {
 Evaluation Training::finish() {
   if (!is_evaluation_due() || !has_model_) keep_if_better();
   const auto models = folder_.last_models(static_cast<std::size_t>(run_.training.average));
-  double count = static_cast<double>(models.size());
-  copy_from_first_rank(std::as_writable_bytes(std::span(&count, 1)));
+  const std::size_t count = of_first_rank(models.size());
   if (run_.training.average > 1 && count > 1) {
     read_on_first_rank([&] { load_average(models, parameters_); });
     if (keep_if_better()) progress_.note(fmt::format("the mean of the last {} models is better, and kept", count));
   }
   if (!kept_) {
     read_on_first_rank([&] { seppo::load_checkpoint(folder_.model(), parameters_); });
+    if (!has_config_) save_model(/*is_at_the_end=*/false);  // it says the options of the run that found it
     kept_ = task_.evaluate();
   }
   metrics_->check();

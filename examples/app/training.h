@@ -34,7 +34,8 @@ class Training {
   void resume();
   void begin_report();
   void step();
-  int signal() const;
+  void agree_to_stop();
+  int signal() const;  // that ends the training
   bool is_over() const;
   bool is_evaluation_due() const;
   Evaluation evaluate();
@@ -61,7 +62,7 @@ class Training {
   Progress progress_;
   std::optional<MetricsLog> metrics_;
   std::optional<Report> page_;
-  double stops_ = 0;                // signals of all ranks, after the last step
+  int agreed_signal_ = 0;           // of several ranks, after the last step
   Best best_;                       // of the evaluations in their turn
   std::int64_t saved_ = 0;          // step of the last checkpoint
   bool has_model_ = false;          // of this training

@@ -122,11 +122,11 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
       else
         run_tasks(last - first, [&](std::size_t task) { run_shard(first + task); });
     } catch (const std::exception& e) {
-      error = std::current_exception(), text = e.what();
+      error = std::current_exception(), text = concat_text("rank ", rank(), ": ", e.what());
     }
     if (ranks() > 1) share_losses(text);
     if (error) std::rethrow_exception(error);
-    if (ranks() > 1) add_ranks();
+    if (ranks() > 1 && shards > 0) add_ranks();
   } catch (...) {  // leave no partial gradient behind
     parameters_->zero_gradients();
     for (Memory& block : gradients_) std::fill_n(block.as<real>(), gradients.size(), real{0});
@@ -179,7 +179,7 @@ void DataParallel::share_losses(const std::string& error) {
     losses_[shard] = {numbers[3 * shard], numbers[3 * shard + 1], numbers[3 * shard + 2]};
   if (numbers.back() == 0) return;
   for (const std::string& theirs : gather_over_ranks(error))
-    check<StateError>(!error.empty() || theirs.empty(), "another rank failed: ", theirs);
+    check<StateError>(!error.empty() || theirs.empty(), theirs);
 }
 
 // Each rank adds up a part of the gradients, of the sums that its own tree and those of the others leave, and sends the

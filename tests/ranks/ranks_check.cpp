@@ -1,0 +1,150 @@
+// Trains by Trainer alone, with what the programs do not combine, and prints a digest of the parameters after each
+// part. tests/ranks/run starts it on several ranks, where it must print the same. A rank that finds something wrong
+// says so and ends all.
+#include <seppo/models/transformer.h>
+#include <seppo/nn/train/ranks.h>
+#include <seppo/nn/train/trainer.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace seppo;
+
+constexpr int kSymbols = 20, kIgnored = 0;
+
+void require(bool ok, const std::string& what) {
+  if (ok) return;
+  std::fprintf(stderr, "rank %d: %s\n", rank(), what.c_str());
+  end_all_ranks(3);
+}
+
+// Sequences of 1 to 9 symbols. Example 5 throws, if it is to; of examples 10 to 19 no token counts.
+struct Data {
+  Ragged source, target, next;
+  bool throws = false;
+  Data() {
+    RandomStream random(9, Purpose::test);
+    for (int i = 0; i < 40; ++i) {
+      std::vector<int> from(1 + random.below(9)), to(1 + random.below(9)), then(to.size());
+      for (auto* sequence : {&from, &to, &then})
+        for (int& symbol : *sequence) symbol = 1 + static_cast<int>(random.below(kSymbols - 1));
+      if (i >= 10 && i < 20) std::ranges::fill(then, kIgnored);
+      source.add(from), target.add(to), next.add(then);
+    }
+  }
+};
+
+struct Model {
+  Parameters parameters{4};
+  Transformer transformer{parameters.root(),
+                          {.src_vocabulary = kSymbols,
+                           .tgt_vocabulary = kSymbols,
+                           .layer = {.d_model = 16, .n_heads = 2, .d_ff = 24, .dropout = 0.1},
+                           .enc_layers = 1,
+                           .dec_layers = 2,
+                           .max_length = 16}};
+
+  ShardLoss loss(const Data& data, std::span<const int> rows) const {
+    if (data.throws && std::ranges::count(rows, 5)) throw std::runtime_error("example 5");
+    const Ragged next = data.next.pick(rows);
+    const Tensor logits = transformer.logits(data.source.pick(rows), data.target.pick(rows));
+    return {.loss = cross_entropy(logits, next.tokens,
+                                  {.label_smoothing = 0.1, .ignore_index = kIgnored, .reduction = Reduction::sum}),
+            .count = static_cast<double>(next.tokens.size() -
+                                         static_cast<std::size_t>(std::ranges::count(next.tokens, kIgnored)))};
+  }
+};
+
+void show(const char* part, const Model& model) {
+  Digest digest;
+  const std::span<const real> values = model.parameters.values();
+  digest.add(values.data(), values.size_bytes());
+  if (rank() == 0) std::printf("%s %s\n", part, digest.hex().c_str());
+}
+
+std::vector<int> some(int count) {
+  std::vector<int> rows(static_cast<std::size_t>(count));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
+void train(const char* part, const TrainerConfig& config, int examples, const ParameterGroups& groups = {},
+           bool freezes = false) {
+  Data data;
+  Model model;
+  if (freezes) model.parameters.freeze("encoder.");
+  Trainer trainer(model.parameters, config, groups);
+  const std::vector<int> rows = some(examples);
+  const auto step = [&] { return trainer.step(rows, [&](auto some) { return model.loss(data, some); }); };
+  for (int i = 0; i < 4; ++i) step();
+  show(part, model);
+  if (examples <= 5) return;
+  data.throws = true;  // in one rank: in all, and nothing has changed
+  try {
+    step();
+    require(false, std::string(part) + ": nothing was thrown");
+  } catch (const std::exception& e) {
+    require(std::string_view(e.what()).find("example 5") != std::string_view::npos, e.what());
+    const std::span<const real> gradients = std::as_const(model.parameters).gradients();
+    require(std::ranges::all_of(gradients, [](real g) { return g == 0; }), "a gradient is left");
+  }
+  data.throws = false;
+  step();
+  show(part, model);
+  const StepLoss found = evaluate(
+      rows, [&](auto some) { return model.loss(data, some); }, 3);
+  if (rank() == 0) std::printf("%s %.17g %g\n", part, found.loss, found.count);
+}
+
+// Two networks with a trainer each, step by step, as a GAN has them.
+void train_two() {
+  const Data data;
+  Model a, b;
+  Trainer of_a(a.parameters, {.lr = 1e-3}), of_b(b.parameters, {.lr = 1e-2, .clip_norm = 0.1});
+  const std::vector<int> rows = some(17);
+  for (int i = 0; i < 3; ++i) {
+    of_a.step(rows, [&](auto some) { return a.loss(data, some); });
+    of_b.step(rows, [&](auto some) { return b.loss(data, some); });
+  }
+  show("two", a);
+  show("two", b);
+}
+
+}  // namespace
+
+int main() {
+  for (const int examples : {1, 2, 3, 7, 20, 40}) train("batch", {.lr = 1e-2, .seed = 7}, examples);
+  train("accumulate", {.lr = 1e-2, .accumulate = 3, .shards = 2}, 40);
+  train("shards", {.lr = 1e-2, .shards = 7, .ema_decay = 0.9}, 40);
+  train("groups", {.lr = 1e-2, .adam = {.weight_decay = 0.1}}, 30, {{.prefix = "decoder.", .lr = 0.5}});
+  train("frozen", {.lr = 1e-2, .clip_norm = 0.01}, 30, {}, /*freezes=*/true);
+  train_two();
+
+  set_rank_phase("the end");
+  const std::string mine = std::string(static_cast<std::size_t>(rank()) * 1000, 'x') + std::to_string(rank());
+  const std::vector<std::string> all = gather_over_ranks(mine);
+  require(all.size() == static_cast<std::size_t>(ranks()), "gather_over_ranks: too few");
+  for (std::size_t i = 0; i < all.size(); ++i)
+    require(all[i] == std::string(i * 1000, 'x') + std::to_string(i), "gather_over_ranks: not what was sent");
+  double sums[] = {0.1 * (1 + rank()), 3};
+  add_over_ranks(sums);
+  double expected = 0;
+  for (int i = 0; i < ranks(); ++i) expected += 0.1 * (1 + i);
+  require(sums[0] == expected && sums[1] == 3 * ranks(), "add_over_ranks: another sum");
+  check_equal_over_ranks("a number", "3");
+  try {
+    check_equal_over_ranks("a number", std::to_string(rank() == 1 ? 4 : 3));
+    require(ranks() == 1, "check_equal_over_ranks: nothing was thrown");
+  } catch (const StateError& e) {
+    const std::string_view text = e.what();
+    require(text == "a number differs between ranks: rank 0 has 3, rank 1 has 4", e.what());
+  }
+}
