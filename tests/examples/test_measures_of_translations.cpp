@@ -141,54 +141,12 @@ BOOST_AUTO_TEST_CASE(translations) {
   folder.write("src", sources);
   folder.write("tgt", targets);
   folder.write("val", pairs);
-  const Finished r = run_training(folder,
-                                  {"translate",
-                                   "train",
-                                   "--seed",
-                                   "5",
-                                   "--src",
-                                   "src",
-                                   "--tgt",
-                                   "tgt",
-                                   "--val-pairs",
-                                   "val",
-                                   "--tokens",
-                                   "characters",
-                                   "--d-model",
-                                   "32",
-                                   "--heads",
-                                   "4",
-                                   "--d-ff",
-                                   "64",
-                                   "--enc-layers",
-                                   "1",
-                                   "--dec-layers",
-                                   "1",
-                                   "--dropout",
-                                   "0",
-                                   "--epochs",
-                                   "90",
-                                   "--min-frequency",
-                                   "1",
-                                   "--batch-size",
-                                   "8",
-                                   "--lr",
-                                   "0.005",
-                                   "--schedule",
-                                   "const",
-                                   "--warmup-steps",
-                                   "20",
-                                   "--eval-interval",
-                                   "90",
-                                   "--label-smoothing",
-                                   "0",
-                                   "--beam",
-                                   "1",
-                                   "--length-penalty",
-                                   "0",
-                                   "--average",
-                                   "1"},
-                                  "m");
+  const Finished r = run_training(
+      folder,
+      words(
+          "translate train --seed 5 --src src --tgt tgt --val-pairs val" + kSmallTranslator +
+          "--epochs 90 --eval-interval 90 --schedule const --warmup-steps 20 --beam 1 --length-penalty 0 --average 1"),
+      "m");
   const SavedTranslator saved = check_translator(folder, r, train, validation);
   const auto languages = translate::Languages::from_json(saved.config["languages"]);
 

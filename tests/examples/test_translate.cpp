@@ -275,48 +275,9 @@ BOOST_AUTO_TEST_CASE(a_small_corpus_is_learnt_by_heart) {
   folder.write("pairs.tsv", pairs);
   folder.write("src.txt", sources);
   folder.write("tgt.txt", targets);
-  const std::vector<std::string> train{"translate",
-                                       "train",
-                                       "--src",
-                                       "src.txt",
-                                       "--tgt",
-                                       "tgt.txt",
-                                       "--val-pairs",
-                                       "pairs.tsv",
-                                       "--tokens",
-                                       "characters",
-                                       "--d-model",
-                                       "32",
-                                       "--heads",
-                                       "4",
-                                       "--d-ff",
-                                       "64",
-                                       "--enc-layers",
-                                       "1",
-                                       "--dec-layers",
-                                       "1",
-                                       "--dropout",
-                                       "0",
-                                       "--epochs",
-                                       "120",
-                                       "--min-frequency",
-                                       "1",
-                                       "--batch-size",
-                                       "8",
-                                       "--lr",
-                                       "0.005",
-                                       "--warmup-steps",
-                                       "50",
-                                       "--eval-interval",
-                                       "30",
-                                       "--log-format",
-                                       "none",
-                                       "--schedule",
-                                       "cosine",
-                                       "--label-smoothing",
-                                       "0",
-                                       "--json",
-                                       "--report"};
+  const std::vector<std::string> train =
+      words("translate train --src src.txt --tgt tgt.txt --val-pairs pairs.tsv" + kSmallTranslator +
+            "--epochs 120 --eval-interval 30 --schedule cosine --warmup-steps 50 --log-format none --json --report");
   const Result r = folder.run(train);
   BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
   const auto summary = last_line(r.out);

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,17 @@ inline std::string read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
+
+// A command line without quotation marks, word by word.
+inline std::vector<std::string> words(const std::string& line) {
+  std::istringstream stream(line);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+// The options of a translator by characters that learns a few pairs by heart in seconds.
+inline const std::string kSmallTranslator =
+    " --tokens characters --min-frequency 1 --d-model 32 --heads 4 --d-ff 64 --enc-layers 1 --dec-layers 1 --dropout 0"
+    " --batch-size 8 --lr 0.005 --label-smoothing 0 ";
 
 // A folder of this test's own, in which the programs run.
 struct Folder {
