@@ -104,11 +104,11 @@ void swap_messages(std::span<const RankMessage> sent, std::span<const RankMessag
     if (is_done) break;
     if (spin > 2000) std::this_thread::sleep_for(std::chrono::microseconds(20));
     if (spin % 64 != 0 || std::chrono::duration<double>(Clock::now() - start).count() < timeout) continue;
-    for (std::size_t i = 0; i < received.size(); ++i) {
-      int has_come = 0;
-      check_mpi(MPI_Request_get_status(requests[2 * i], &has_come, MPI_STATUS_IGNORE));
-      if (!has_come)
-        end_with(concat_text("rank ", received[i].rank, " did not reach ", phase, " within ", timeout, " s"));
+    for (std::size_t i = 0; i < requests.size(); ++i) {  // also what a rank has not taken, and digests
+      const int other = i / 2 < received.size() ? received[i / 2].rank : sent[i / 2 - received.size()].rank;
+      int is_over = 0;
+      check_mpi(MPI_Request_get_status(requests[i], &is_over, MPI_STATUS_IGNORE));
+      if (!is_over) end_with(concat_text("rank ", other, " did not reach ", phase, " within ", timeout, " s"));
     }
   }
   for (std::size_t i = 0; i < received.size(); ++i)
