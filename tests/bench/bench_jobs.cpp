@@ -10,7 +10,8 @@
 // alone, lengths 256-2048. J7: greedy decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors,
 // forward and backward. charlm: a step of examples/charlm as it is by default. With --floor, for steps but J3: what
 // they would take if they were only their products and Adam's traffic. With --by-turns it waits for its turns:
-// tests/bench/by_turns compares builds in short ones.
+// tests/bench/by_turns compares builds in short ones. J1, J2, J4 and J5 run on several ranks, too
+// (tests/bench/scaling).
 #include "addsub/model.h"
 #include "app/run.h"
 #include "reverse/model.h"
@@ -19,6 +20,7 @@
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/language_model.h>
 #include <seppo/nn/io/checkpoint.h>
+#include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <fmt/format.h>
@@ -89,7 +91,7 @@ struct Bench {
   Job job = Job::J1;
   int threads = 1;
   double seconds = 3;
-  int losses = 0, only = 0;
+  int losses = 0, only = 0, shards = 0, times = 1;
   bool wants_floor = false, by_turns = false;
   std::filesystem::path weights;
 
@@ -103,18 +105,28 @@ struct Bench {
     return {only};
   }
 
+  // The clock and the input of the first rank decide for all.
+  static double of_first_rank(double number) {
+    if (rank() > 0) number = 0;
+    add_over_ranks({&number, 1});
+    return number;
+  }
+
   // Prints what it measures, then for each line of standard input, a number of milliseconds, runs steps for so long and
   // prints their mean time; an empty line ends it.
   template <class F>
   static void take_turns(const F& step, const nlohmann::json& what) {
     std::cout << what.dump() << std::endl;
-    for (std::string line; std::getline(std::cin, line) && !line.empty();) {
+    set_rank_timeout(1e6);  // other turns come first
+    for (std::string line;;) {
+      if (rank() == 0 && !std::getline(std::cin, line)) line.clear();
+      const double turn = of_first_rank(line.empty() ? -1 : std::stod(line));
+      if (turn < 0) return;
       step();  // its caches are cold
-      const double turn = std::stod(line);
       const auto start = Clock::now();
       int steps = 0;
       do step(), ++steps;
-      while (ms_since(start) < turn);
+      while (of_first_rank(ms_since(start) < turn ? 1 : 0) > 0);
       std::cout << ms_since(start) / steps << std::endl;
     }
   }
@@ -130,7 +142,8 @@ struct Bench {
     const bool has_floor = wants_floor && floor.multiplications > 0;
     std::vector<double> times, products, shares;  // the latter two of the floor
     const auto begin = Clock::now();
-    while (times.size() < (is_brief ? 1 : 5) || (ms_since(begin) < 1e3 * seconds && times.size() < 5000)) {
+    const auto is_over = [&] { return ms_since(begin) >= 1e3 * seconds || times.size() >= 5000; };
+    while (times.size() < (is_brief ? 1 : 5) || of_first_rank(is_over() ? 1 : 0) == 0) {
       const auto start = Clock::now();
       step();
       times.push_back(ms_since(start));
@@ -188,7 +201,7 @@ void bench_training(const Bench& bench, Parameters& parameters, const std::vecto
                     double multiplications, const F& loss) {
   std::vector<int> rows(tokens[0].size());
   std::iota(rows.begin(), rows.end(), 0);
-  config.seed = 1;
+  config.seed = 1, config.shards = bench.shards;
   Trainer trainer(parameters, config);
   const auto train = [&] { return trainer.step(rows, loss).loss; };
   if (bench.losses == 0)
@@ -215,6 +228,7 @@ double language_model_multiplications(const LanguageModelConfig& c, double seque
 
 void bench_transformer(const Bench& bench, Parameters& parameters, const Transformer& model, int sequences,
                        int src_length, int tgt_length, double smoothing, const TrainerConfig& trainer) {
+  sequences *= bench.times;
   const Ragged src = random_batch(sequences, src_length, model.config.src_vocabulary, 1),
                tgt = random_batch(sequences, tgt_length, model.config.tgt_vocabulary, 2),
                next = random_batch(sequences, tgt_length, model.config.tgt_vocabulary, 3);
@@ -271,6 +285,7 @@ LanguageModelConfig language_model(int vocabulary, int d_model, int n_heads, int
 }
 
 void bench_language_model(const Bench& bench, const LanguageModelConfig& config, int sequences) {
+  sequences *= bench.times;
   Parameters parameters(1);
   const LanguageModel model(parameters.root(), config);
   const Ragged batch = random_batch(sequences, config.max_length, config.vocabulary, 1),
@@ -338,6 +353,8 @@ int run(const examples::Arguments& arguments) {
   line("layers", layers, {1, 100}, "its depth");
   line("vocabulary", vocabulary, {2, 100000}, "its vocabulary");
   line("only", bench.only, {0, 2048}, "only this length of J6, or this batch of J7; 0 for all");
+  line("times", bench.times, {1, 64}, "batches of J1, J2, J4, J5 so many times as large");
+  line("shards", bench.shards, {0, 64}, "parts that threads and ranks share; 0 for the library's choice");
   line("losses", bench.losses, {0, 1000}, "print the losses of this many steps instead of timing them");
   line("floor", bench.wants_floor, "for training steps but J3: measure what products and Adam's traffic take alone");
   line("by_turns", bench.by_turns, "for tests/bench/by_turns: run for the milliseconds of each line of input");
