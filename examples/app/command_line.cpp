@@ -1,6 +1,7 @@
 // Options from configs, the help text, and what a program does around its commands.
 #include "app/command_line.h"
 
+#include "app/first_rank.h"
 #include "app/help_text.h"
 #include "app/paths.h"
 #include "app/text_file.h"
@@ -9,6 +10,7 @@
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/io/json.h>
+#include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
@@ -329,7 +331,10 @@ void CommandLine::check_rules() const {
   for (const Option& option : options_) {
     if (!option.path || !given(option.name) || option.path->empty()) continue;
     const bool is_input = std::find(paths_.begin(), paths_.end(), option.field) != paths_.end();
+    const bool is_shared = is_input && shares_files_ && *shares_files_;
+    if (is_shared && seppo::rank() > 0) *option.path = file_of_first_rank(*option.path);
     is_input ? check_input(option.name, *option.path) : check_not_special(option.name, *option.path);
+    if (is_shared && seppo::rank() == 0) file_of_first_rank(*option.path);
   }
   try {
     for (const auto& check : checks_) check();

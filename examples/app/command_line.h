@@ -61,6 +61,8 @@ class CommandLine : public seppo::ConfigVisitor {
   void words(Arguments* target) { words_ = target; }
   // The file given for this option must be there.
   void must_exist(const std::string& field) { paths_.push_back(field); }
+  // Where *wanted is set after parsing, these files are those of the first rank (first_rank.h).
+  void share_files(const bool* wanted) { shares_files_ = wanted; }
   // The text option for this field takes one of these words.
   void one_of(const std::string& field, const std::vector<std::string>& words);
   // Where `option` is given, all configs are as load(its value) says, in the form of config(), and of their options
@@ -123,6 +125,7 @@ class CommandLine : public seppo::ConfigVisitor {
     std::vector<std::string> free;
   } source_;  // take_all_from()
   Arguments* words_ = nullptr;
+  const bool* shares_files_ = nullptr;
 };
 
 // The value of an option before the others are parsed, since their defaults depend on it (--preset); `fallback` without

@@ -3,6 +3,7 @@
 #include "app/training.h"
 #include "app/average.h"
 
+#include "app/first_rank.h"
 #include "app/memory.h"
 #include "app/paths.h"
 #include "app/summary.h"
@@ -53,19 +54,6 @@ std::string text_of(std::int64_t epoch, const Evaluation& e) {
   for (const auto& [key, value] : e.measures.items())
     if (value.is_number_float()) text += fmt::format(" | {} {:#.4g}", key, value.get<double>());
   return text;
-}
-
-// What the first rank has there, all have afterwards.
-void copy_from_first_rank(std::span<std::byte> data) {
-  if (seppo::ranks() == 1) return;
-  const std::string_view own(reinterpret_cast<const char*>(data.data()), seppo::rank() == 0 ? data.size() : 0);
-  const std::string first = seppo::gather_over_ranks(own)[0];
-  std::memcpy(data.data(), first.data(), data.size());
-}
-template <class T>
-T of_first_rank(T value) {
-  copy_from_first_rank(std::as_writable_bytes(std::span(&value, 1)));
-  return value;
 }
 
 std::string dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }

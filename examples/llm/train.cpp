@@ -13,6 +13,7 @@
 
 #include <seppo/models/decoding.h>
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>
 
@@ -112,11 +113,12 @@ int run_training(const CommandLine& line, examples::Run& run, const DataConfig& 
             return samples_of(job, model(), corpus.validation);
           }};
   const examples::Result result = run.train(line, job.parameters, job.model, task);
+  const bool writes = seppo::rank() == 0;
   if (job.adapters) {
-    job.adapters->save(run.out / "adapter");
+    if (writes) job.adapters->save(run.out / "adapter");
     job.adapters->merge();
   }
-  write_folder(run.out / "hf", job.config, job.parameters, job.tokenizer_folder);
+  if (writes) write_folder(run.out / "hf", job.config, job.parameters, job.tokenizer_folder);
   std::cout << fmt::format("validation   {:.4f} nats a token, {:.4f} bits a byte\n",
                            result.summary["val_loss"].get<double>(), result.summary["val_bits_per_byte"].get<double>());
   run.finish(line, task, result);

@@ -6,6 +6,7 @@
 #include "translate/model.h"
 
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>
 
@@ -270,7 +271,8 @@ int eval(const Arguments& arguments) {
   if (src.empty() != tgt.empty()) throw UsageError("--src and --tgt: one needs the other");
   if (src.empty() == pairs.empty()) throw UsageError("--pairs: either these or --src and --tgt are needed");
   std::ofstream file;
-  if (!out.empty()) {  // known to be writable before the work begins
+  if (seppo::rank() > 0) out.clear();  // the first rank writes
+  if (!out.empty()) {                  // known to be writable before the work begins
     file.open(out);
     if (!file) throw UsageError(fmt::format("--out: cannot write to '{}'", seppo::printable_path(out)));
   }

@@ -5,9 +5,12 @@
 #include "translate/d2l.h"
 
 #include <seppo/autograd/core/parallel.h>
+#include <seppo/nn/train/ranks.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
+#include <utility>
 
 namespace translate {
 namespace {
@@ -24,6 +27,11 @@ std::vector<int> by_length(std::span<const int> lengths) {
   return rows;
 }
 
+std::vector<int> lengths_of(std::span<const std::vector<int>> texts) {
+  std::vector<int> lengths;
+  for (const auto& text : texts) lengths.push_back(static_cast<int>(text.size()));
+  return lengths;
+}
 
 // What the decoder reads to write this target: BOS, and the target without its last token.
 std::vector<int> decoder_input(std::span<const int> target) {
@@ -97,9 +105,7 @@ std::vector<std::vector<seppo::Hypothesis>> translate(const Transformer& model,
                                                       std::span<const std::vector<int>> sources,
                                                       const seppo::BeamOptions& options) {
   std::vector<std::vector<seppo::Hypothesis>> results(sources.size());
-  std::vector<int> lengths;
-  for (const auto& source : sources) lengths.push_back(static_cast<int>(source.size()));
-  const std::vector<int> rows = by_length(lengths);
+  const std::vector<int> rows = by_length(lengths_of(sources));
   seppo::parallel_for(0, rows.size(), kChunk, [&](std::size_t first, std::size_t last) {
     examples::stop_if_interrupted();
     const auto chunk = std::span(rows).subspan(first, last - first);
@@ -108,6 +114,36 @@ std::vector<std::vector<seppo::Hypothesis>> translate(const Transformer& model,
     auto found = beam_search(model, batch, options);
     for (std::size_t i = 0; i < chunk.size(); ++i) results[static_cast<std::size_t>(chunk[i])] = std::move(found[i]);
   });
+  return results;
+}
+
+std::vector<std::vector<int>> best_translations(const Transformer& model, std::span<const std::vector<int>> sources,
+                                                const seppo::BeamOptions& options) {
+  const std::vector<int> rows = by_length(lengths_of(sources));
+  const auto rank_of = [](std::size_t i) { return i / kChunk % static_cast<std::size_t>(seppo::ranks()); };
+  std::vector<std::vector<int>> own;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rank_of(i) == static_cast<std::size_t>(seppo::rank()))
+      own.push_back(sources[static_cast<std::size_t>(rows[i])]);
+  std::string found;  // of each, its length and its tokens
+  const auto add = [&](int number) { found.append(reinterpret_cast<const char*>(&number), sizeof number); };
+  for (const auto& hypotheses : translate(model, own, options)) {
+    add(static_cast<int>(hypotheses[0].tokens.size()));
+    std::ranges::for_each(hypotheses[0].tokens, add);
+  }
+  const std::vector<std::string> all = seppo::gather_over_ranks(found);
+  std::vector<std::size_t> at(all.size());  // in what each rank has found
+  const auto next = [&](std::size_t rank) {
+    int number;
+    std::memcpy(&number, all[rank].data() + std::exchange(at[rank], at[rank] + sizeof number), sizeof number);
+    return number;
+  };
+  std::vector<std::vector<int>> results(sources.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::vector<int>& tokens = results[static_cast<std::size_t>(rows[i])];
+    tokens.resize(static_cast<std::size_t>(next(rank_of(i))));
+    for (int& token : tokens) token = next(rank_of(i));
+  }
   return results;
 }
 
@@ -120,10 +156,10 @@ Score score(const Transformer& model, const Languages& languages, std::span<cons
   result.loss = sums.loss / sums.count;
   result.accuracy = sums.correct / sums.count;
   std::vector<Words> translations, references;
-  const auto hypotheses = translate(model, examples.sources, options);
+  for (const std::vector<int>& tokens : best_translations(model, examples.sources, options))
+    result.translations.push_back(languages.decode(tokens));
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    result.translations.push_back(languages.decode(hypotheses[i][0].tokens));
-    translations.push_back(words_of(result.translations.back()));
+    translations.push_back(words_of(result.translations[i]));
     references.push_back(words_of(languages.tokenizer.prepare(pairs[i].target)));
     result.exact += translations.back() == references.back();
     result.bleu_2 += bleu_k(translations.back(), references.back(), 2);

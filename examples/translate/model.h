@@ -41,14 +41,18 @@ std::vector<std::vector<seppo::Hypothesis>> translate(const Transformer& model,
                                                       std::span<const std::vector<int>> sources,
                                                       const seppo::BeamOptions& options);
 
+// The best of each source; the ranks (nn/train/ranks.h) share the work, and all must call it.
+std::vector<std::vector<int>> best_translations(const Transformer& model, std::span<const std::vector<int>> sources,
+                                                const seppo::BeamOptions& options);
+
 inline constexpr std::size_t kChunk = 32;  // pairs scored at a time by one thread
 
 struct Score {
   double loss = 0;      // mean over target tokens, each predicted from the right ones before it; perplexity is its exp
   double accuracy = 0;  // of the same predictions
-  Bleu bleu = {};  // of words between blanks
-  double exact = 0;       // share of translations that equal their reference
-  double bleu_2 = 0;      // mean of bleu_k with k = 2 over sentences (d2l.h)
+  Bleu bleu = {};       // of words between blanks
+  double exact = 0;     // share of translations that equal their reference
+  double bleu_2 = 0;    // mean of bleu_k with k = 2 over sentences (d2l.h)
   std::vector<std::string> translations = {};
   std::size_t truncated = 0;  // pairs longer than the model's max_length
 };
