@@ -3,6 +3,7 @@
 #include "app/training.h"
 #include "app/average.h"
 
+#include "app/arithmetic.h"
 #include "app/first_rank.h"
 #include "app/memory.h"
 #include "app/paths.h"
@@ -56,6 +57,22 @@ std::string text_of(std::int64_t epoch, const Evaluation& e) {
   return text;
 }
 
+// Bytes of gradients that a rank sends in a step, the most of all: its part of each sum that its shards leave in the
+// tree (seppo/nn/train/data_parallel.h) to each other rank, and the sum of its own part to all.
+double most_sent(std::size_t parameters, std::size_t shards) {
+  const auto ranks = static_cast<std::size_t>(seppo::ranks());
+  std::size_t most = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::size_t last = shards * (rank + 1) / ranks;
+    const std::size_t part = parameters * (rank + 1) / ranks - parameters * rank / ranks;
+    std::size_t sums = 0;
+    for (std::size_t at = shards * rank / ranks, width; at < last; at += width, ++sums)
+      for (width = 1; at % (2 * width) == 0 && width < shards && std::min(at + 2 * width, shards) <= last;) width *= 2;
+    most = std::max(most, sums * (parameters - part) + (ranks - 1) * part);
+  }
+  return static_cast<double>(most * sizeof(seppo::real));
+}
+
 std::string dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace
@@ -79,6 +96,7 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
       trainer_(parameters, trainer_config(run.training, steps_)),
       progress_(seppo::rank() == 0 ? run.log_format : LogFormat::none, steps_, run.log_interval) {
   seppo::check_equal_over_ranks("the digest of the data", task_.digest);
+  if (seppo::ranks() > 1) seppo::check_equal_over_ranks("the arithmetic of the processor", arithmetic());
   if (run_.resume.empty() && !run_.overwrite && folder_.is_used()) throw UsageError(used_folder(run_.out));
   const std::vector<int> batch = large_batch();
   const MemoryNeed need = predict_memory(parameters_, batch, task_.evaluated, task_.loss, trainer_.config());
@@ -86,6 +104,7 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
   progress_.note(fmt::format("{}: {} parameters, {}, {} threads, about {:.0f} MB of memory", program_,
                              parameters_.count(), task_.data, seppo::num_threads(),
                              (resident_memory() + need.total()) / 1048576));
+  if (seppo::ranks() > 1) tell_traffic(batch.size());
   if (run_.training.trainer.warmup_steps >= steps_)
     progress_.note(fmt::format("--warmup-steps: {} are as many as all steps, {}, or more: the peak is not passed",
                                run_.training.trainer.warmup_steps, steps_));
@@ -93,6 +112,17 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
   metrics_.emplace(run_.out / "metrics.jsonl", trainer_.steps());
   progress_.start_at(trainer_.steps());
   if (run_.report && seppo::rank() == 0) begin_report();
+}
+
+// The least is what any sum of what all ranks have takes (Patarasuk and Yuan 2009).
+void Training::tell_traffic(std::size_t batch) {
+  const seppo::TrainerConfig& c = trainer_.config();
+  const auto shards = static_cast<std::size_t>(c.shards), rounds = static_cast<std::size_t>(c.accumulate);
+  const std::size_t used = seppo::DataParallel(parameters_, shards, rounds).shard_sizes(batch).size();
+  const double size = static_cast<double>(parameters_.count() * sizeof(seppo::real)), ranks = seppo::ranks();
+  progress_.note(fmt::format(
+      "{} ranks share {} shards; in a step each sends at most {:.3f} MB of gradients, where {:.3f} MB is the least",
+      seppo::ranks(), used, most_sent(parameters_.count(), used) / 1e6, 2 * (ranks - 1) / ranks * size / 1e6));
 }
 
 // As much memory as any needs: of the longest examples, where they differ. The first few are as the others.

@@ -31,6 +31,7 @@ class Training {
 
  private:
   std::vector<int> large_batch();
+  void tell_traffic(std::size_t batch);
   void resume();
   void begin_report();
   void step();

@@ -1,0 +1,34 @@
+// Compiled for the same targets of Highway as the library, which chooses the best of them that the processor has.
+#include "app/arithmetic.h"
+
+#include <seppo/autograd/ops.h>
+#include <seppo/nn/io/atomic_file.h>
+
+#include <fmt/format.h>
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace examples {
+
+std::string arithmetic() {
+  using namespace seppo;
+  const Inference guard;
+  RandomStream random(1, Purpose::test);
+  const auto drawn = [&](int rows, int columns) {
+    std::vector<real> values(static_cast<std::size_t>(rows * columns));
+    for (real& value : values) value = static_cast<real>(random.uniform() - 0.5);
+    return variable({rows, columns}, values);
+  };
+  Digest digest;
+  for (const auto& [rows, width] : {std::pair(2, 256), {32, 256}, {128, 256}, {256, 1100}}) {  // for each way (gemm.cpp)
+    const Tensor y = softmax(gelu(matmul(drawn(rows, width), drawn(width, width))));
+    digest.add(y.values().data(), y.values().size_bytes());
+  }
+  const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;  // the best is the lowest bit
+  return fmt::format("{} (a sample gives {})", hwy::TargetName(targets & -targets), digest.hex());
+}
+
+}  // namespace examples
