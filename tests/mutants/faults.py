@@ -12,9 +12,11 @@ FIRST = {"<": "< >", "<=": "< >", ">": "< >", ">=": "< >", "==": "== ==", "!=": 
 PAIRS = [("sum", "mean"), ("without_first", "without_last"), ("front", "back"), ("floor", "ceil"),
          ("lower_bound", "upper_bound"), ("Reduction::sum", "Reduction::mean")]
 NAMES = [names for a, b in PAIRS for names in ((a, b), (b, a))]
-# Not looked at: what the compiler needs as constants, what declares, and the lists of fields with their help.
+# Not looked at: what the compiler needs as constants, what declares, the lists of fields with their help, and what
+# changes only when something is done, and not what: waiting, fetching ahead, hints about memory.
 NEVER = re.compile(r"^\s*(#|using |namespace|template|static_assert|static constexpr|inline constexpr|enum |case "
-                   r"|friend |requires|struct |class |public:|private:|HWY_|v\(|v\.added|line\()|reserve\(|constinit|SEPPO_")
+                   r"|friend |requires|struct |class |public:|private:|HWY_|v\(|v\.added|line\()|reserve\(|constinit|SEPPO_"
+                   r"|ASAN_|Prefetch|madvise|\bspin\b|fetches")
 STATEMENT = re.compile(r"^(\s+)((?:[\w:.\[\]()*>&]|->|--|\+\+|<\w+>\()[\w:.\[\]()*<>&-]*"
                        r"(?: [+*/|&-]?= .*|\(.*\))?);\s*$")
 DEFAULT = re.compile(r"^\s+[\w:<>, ]+ \w+ = [^;(]+;")
@@ -150,7 +152,7 @@ def faults_of_line(path, number, line, code, before, is_header):
         yield fault("extreme", [(m.start(), m.end() - 1, f"seppo_mutant::{name}{{{{{{n}}}}}}")],
                     [(m.start(), m.end() - 1, "std::" + {"min": "max", "max": "min"}[m[1]])])
     for m in re.finditer(r"((?:\w+(?:\.|->|::))*\w+)\(([A-Za-z_][\w.]*), ([A-Za-z_][\w.]*)\)", code):
-        if m[2] != m[3] and not re.match(r"(if|for|while|switch|return)$", m[1]):
+        if m[2] != m[3] and not re.match(r"(if|for|while|switch|return|([\w:]+::)?(Mul|Add|max|min|Max|Min|swap))$", m[1]):
             swapped = f"{m[1]}({m[3]}, {m[2]})"
             yield fault("arguments", [(m.start(), m.end(), f"(seppo_mutant::on({{n}}) ? {swapped} : {m[0]})")],
                         [(m.start(), m.end(), swapped)])
