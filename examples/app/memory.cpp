@@ -68,9 +68,8 @@ double left_in_groups(const fs::path& root) {
   }
   // Lines "4:memory:/path" and "0::/path".
   for (std::string_view rest = text; !rest.empty();) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size() - 1);
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(end + 1);
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string_view::npos) continue;
     const std::string_view controller = line.substr(first + 1, second - first - 1);

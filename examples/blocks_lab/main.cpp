@@ -57,7 +57,7 @@ void scale_of_scores() {
       seppo::tape().clear();
       const Tensor q = random_tensor({64, d}, 1), k = random_tensor({64, d}, 2), cotangent = random_tensor({64, 64}, 3);
       const Tensor scores = matmul(q, transpose(k));
-      if (divided) deviation = std::sqrt(number(var(scores)));
+      deviation = std::sqrt(number(var(scores)));
       const Tensor logits = divided ? scale(scores, 1 / std::sqrt(static_cast<real>(d))) : scores;
       const Tensor weights = softmax(logits.retain_grad());
       seppo::tape().backward(weights, cotangent.values());

@@ -121,7 +121,7 @@ int look(const Arguments& arguments) {
   json facts = facts_of(file);
   if (!as_json) print_facts(facts);
   if (config && !as_json) print_config(file);
-  std::size_t width = 4;
+  std::size_t width = std::string_view("tensor").size();
   for (const TensorInfo& t : file.tensors())
     if (all || !is_optimizers(t)) width = std::max(width, std::string(seppo::printable(t.name)).size());
   const auto row = [&](auto... cells) {

@@ -1,5 +1,6 @@
 // The command lines of the programs: one clear line for each mistake, help that fits, and no output lost unseen.
 #define BOOST_TEST_MODULE command_line
+#include "app/help_text.h"
 #include "support/program.h"
 #include "support/terminal.h"
 
@@ -137,4 +138,41 @@ BOOST_AUTO_TEST_CASE(messages_are_printable) {
   check_refused(folder, {"addsub", "train", "--data", "\xff.json"}, 2, "--data");
   const Result r = folder.run({"reverse", "train", "--max-steps", "1", "--out", odd, "--report"});
   BOOST_CHECK_MESSAGE(r.code == 0 && r.out.find('\x1b') == std::string::npos, r.err);
+}
+
+// The nearest name is a guess where at most a third of the letters are others; of names as near, the first.
+BOOST_AUTO_TEST_CASE(guesses_are_near) {
+  const auto guess = [](const char* name, const std::vector<std::string>& names) {
+    return examples::nearest_option(name, names);
+  };
+  BOOST_CHECK_EQUAL(guess("xr", {"lr"}), "");
+  BOOST_CHECK_EQUAL(guess("lrx", {"x", "lr", "lr-x", "lrs"}), "lr");
+  BOOST_CHECK_EQUAL(guess("abcxyf", {"abcdef"}), "abcdef");
+  BOOST_CHECK_EQUAL(guess("abxyzf", {"abcdef"}), "");
+  BOOST_CHECK_EQUAL(guess("abcdxx", {"abcdef", "abcdxf", "abcdex"}), "abcdxf");
+  BOOST_CHECK_EQUAL(guess("bcdef", {"abcdef"}), "abcdef");
+  BOOST_CHECK_EQUAL(guess("--warmup_step", {"lr", "warmup-steps"}), "warmup-steps");
+  BOOST_CHECK_EQUAL(guess("learning_rate", {"clip-norm", "lr"}), "lr");
+}
+
+// Words keep their order, a line is as full as it can be, and what is indented stays as it is.
+BOOST_AUTO_TEST_CASE(paragraphs_are_wrapped) {
+  const auto word = [](int i) {
+    return std::string(static_cast<std::size_t>(1 + i * i % 13), static_cast<char>('a' + i % 26));
+  };
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += word(i) + (i % 20 == 19 ? "\n" : " ");
+  std::istringstream lines(examples::wrapped_paragraphs(text + "\n  as   it is\nlast one"));
+  std::vector<std::string> all;
+  for (std::string line; std::getline(lines, line);) all.push_back(line);
+  BOOST_REQUIRE_GT(all.size(), 10u);
+  BOOST_CHECK(std::vector(all.end() - 3, all.end()) == (std::vector<std::string>{"", "  as   it is", "last one"}));
+  all.resize(all.size() - 3);
+  int next = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (const std::string& own : words(all[i])) BOOST_CHECK_EQUAL(own, word(next++));
+    BOOST_CHECK_LE(all[i].size(), 80u);
+    if (i + 1 < all.size()) BOOST_CHECK_GT(all[i].size() + 1 + words(all[i + 1]).at(0).size(), 80u);
+  }
+  BOOST_CHECK_EQUAL(next, 200);
 }

@@ -3,6 +3,7 @@
 #include <seppo/nn/data/ragged.h>
 #include <seppo/nn/gradient_check.h>
 #include "encoder_models.h"
+#include "reverse/model.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -120,4 +121,24 @@ BOOST_AUTO_TEST_CASE(bad_configurations_are_refused) {
   const Predictor model(parameters.root() / "c", config);
   const Ragged longer = batch_of({9});
   BOOST_CHECK_THROW(model(unit_vectors(longer.tokens), longer.offsets), IndexError);
+}
+
+// The plain layer drops what leaves its norms, so many elements of the output, and nothing before.
+BOOST_AUTO_TEST_CASE(the_plain_layer_drops_after_its_norm) {
+  Parameters parameters(1);
+  const reversal::PlainLayer layer(parameters.root(), {.d_model = 32, .n_heads = 2, .d_ff = 16, .dropout = 0.25}),
+      whole(parameters.root() / "whole", {.d_model = 32, .n_heads = 2, .d_ff = 16, .dropout = 0});
+  RandomStream random(1, Purpose::test);
+  const Tensor x = randn({200, 32}, random);
+  const std::vector<int> rows{0, 100, 200};
+  const auto share_of_zeros = [](const Tensor& y) {
+    return static_cast<double>(std::ranges::count(y.values(), real{0})) / static_cast<double>(y.numel());
+  };
+  BOOST_CHECK_SMALL(share_of_zeros(layer(x, rows)) - 0.25, 0.02);
+  BOOST_CHECK_EQUAL(share_of_zeros(whole(x, rows)), 0);
+  // The sublayers count as much in training as afterwards.
+  const Tensor trained = whole(x, rows);
+  const Inference guard;
+  const Tensor used = whole(x, rows);
+  BOOST_CHECK(std::ranges::equal(trained.values(), used.values()));
 }

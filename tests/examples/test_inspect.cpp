@@ -52,8 +52,12 @@ BOOST_AUTO_TEST_CASE(statistics_follow_their_definition) {
   BOOST_CHECK_EQUAL(tensors[1]["mean"], -1);
   BOOST_CHECK_EQUAL(last_line(r.out)["parameters"], 1005);
   const std::string table = folder.run({"seppo", "inspect", "f"}).out;
+  const std::size_t head = table.find("\ntensor"), first = table.find("\na "), second = table.find("\nb ");
+  BOOST_CHECK(table.find(" F64 ", first) - first == table.find(" type ", head) - head);
+  BOOST_CHECK(table.find('\n', first + 1) - first == table.find('\n', second + 1) - second);
   BOOST_CHECK_MESSAGE(table.find("zeros not finite\na ") != std::string::npos, table);
-  BOOST_CHECK_MESSAGE(table.find("-1         2         -3          1        0          2\n") != std::string::npos, table);
+  BOOST_CHECK_MESSAGE(table.find("-1         2         -3          1        0          2\n") != std::string::npos,
+                      table);
 }
 
 // A file with a hole: 256 MB of zeros, and a value at the end.
@@ -113,6 +117,35 @@ BOOST_AUTO_TEST_CASE(a_tensor_becomes_an_array_of_numpy) {
   check_refused(folder, {"seppo", "inspect", "f", "--tensor", "none", "--npy", "n.npy"}, 2, "has no tensor 'none'");
   check_refused(folder, {"seppo", "inspect", "f", "--npy", "n.npy"}, 2, "one needs the other");
   check_refused(folder, {"seppo", "inspect", "f", "--tensor", "b", "--npy", "no/such/n.npy"}, 2, "--npy");
+}
+
+// What the metadata say is told; what they do not say is not.
+BOOST_AUTO_TEST_CASE(facts_of_the_metadata) {
+  const Folder folder("inspect");
+  const auto look = [&](const std::map<std::string, std::string>& metadata) {
+    write_stored(folder.path / "f", {metadata, {{"w", "F32", {1}, bytes_of(std::vector<float>{1})}}});
+    const Result r = folder.run({"seppo", "inspect", "f", "--config"});
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    return r.out;
+  };
+  const auto tells = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  const std::string all = look({{"seppo.config", R"({"model":{},"program":"p","vocabulary":["xyz"],"text":"é"})"},
+                                {"seppo.steps", "7"},
+                                {"seppo.run", R"({"data":"d1","best":[3,0.5,2]})"},
+                                {"by", "me"}});
+  for (const char* part :
+       {"program    p\n", "step       7: ", "data       digest d1\n", "best       after step 3: score 0.5, loss 2\n",
+        "\nby: me\n", "\"vocabulary\": \"not shown\"", "\\u00e9"})
+    BOOST_CHECK_MESSAGE(tells(all, part), part << " is not in " << all);
+  BOOST_CHECK(!tells(all, "xyz") && !tells(all, "languages"));
+  const std::string none =
+      look({{"seppo.config", R"({"model":{}})"}, {"seppo.run", R"({"data":"d1","best":[1,2,3,4]})"}});
+  BOOST_CHECK_MESSAGE(
+      !tells(none, "program") && !tells(none, "step") && !tells(none, "best") && tells(none, "digest d1"), none);
+  for (const char* run : {"[1]", "7"}) BOOST_CHECK(!tells(look({{"seppo.run", run}}), "data  "));
+  BOOST_CHECK(!tells(look({{"by", "me"}}), "{"));
+  const Result plain = folder.run({"seppo", "inspect", "f"});
+  BOOST_CHECK(!tells(plain.out, "by: me"));
 }
 
 BOOST_AUTO_TEST_CASE(damage_and_strangers) {

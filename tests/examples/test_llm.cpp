@@ -299,6 +299,21 @@ BOOST_AUTO_TEST_CASE(sampling_options_reach_the_sampler) {
   const std::string varied = text({"--temperature", "0", "--repetition-penalty", "1000", "--max-tokens", "30"});
   BOOST_CHECK_GT(std::set<char>(varied.begin(), varied.end()).size(), std::set<char>(best.begin(), best.end()).size());
   BOOST_CHECK_EQUAL(text({"--max-tokens", "0"}), "A");
+  // Past its window of 16 the model begins again with the second half of what it sees.
+  const llm::Folder model = llm::open_folder(folder.path / "runs/llm");
+  std::vector<int> tokens = model.encode("A");
+  seppo::Ragged window;
+  window.add(tokens);
+  for (int i = 0; i < 30; ++i) {
+    const int next = generate(model.model, window, {.max_tokens = 1, .sampling = {.temperature = 0}})[0].at(0);
+    tokens.push_back(next);
+    std::vector<int> seen(window.tokens);
+    if (seen.size() == 16) seen.erase(seen.begin(), seen.begin() + 8);
+    seen.push_back(next);
+    window = {};
+    window.add(seen);
+  }
+  BOOST_CHECK_EQUAL(best, model.tokenizer.decode(tokens, 1));
   // Any of several tokens ends a text.
   nlohmann::json config = nlohmann::json::parse(read(folder.path / "runs/llm/hf/config.json"));
   config["eos_token_id"] = {256, static_cast<int>(best[5])};

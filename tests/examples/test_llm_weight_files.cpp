@@ -1,10 +1,12 @@
 // llm: weights in several files, cut by a script that knows nothing of our code, and indices that are refused.
 #define BOOST_TEST_MODULE llm_weight_files
 #include "llm/folder.h"
+#include "llm/lora.h"
 #include "llm/weight_files.h"
 #include "support/program.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/autograd/ops.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -226,4 +228,28 @@ BOOST_AUTO_TEST_CASE(what_the_model_does_not_have_is_refused) {
   folder.write("m/config.json", config_of("llama", 8, 2).dump());
   const Result r = folder.run(kGenerate);
   BOOST_CHECK_MESSAGE(r.code == 1 && r.err.find("the model has no model.layers.2.") != r.err.npos, r.err);
+}
+
+// Weights that adapters are merged into are others for what was computed with them.
+BOOST_AUTO_TEST_CASE(backward_through_weights_that_were_merged_is_refused) {
+  seppo::Parameters parameters(1);
+  seppo::LanguageModelConfig config{.vocabulary = 11,
+                                    .layer = {.d_model = 8, .n_heads = 2, .d_ff = 12, .dropout = 0},
+                                    .n_layers = 1,
+                                    .max_length = 8};
+  llm::set_shape(llm::Shape::llama, config);
+  seppo::LanguageModel model(parameters.root(), config);
+  const llm::Adapters adapters(parameters, model, {.lora = 3, .alpha = 6});
+  seppo::Ragged tokens;
+  tokens.add(std::vector<int>{1, 5, 2});
+  for (const bool merges : {false, true}) {
+    seppo::tape().clear();
+    const seppo::Tensor loss = sum(square(adapters.apply()(tokens)));
+    if (merges) {
+      adapters.merge();
+      BOOST_CHECK_THROW(seppo::tape().backward(loss), seppo::StateError);
+    } else {
+      BOOST_CHECK_NO_THROW(seppo::tape().backward(loss));
+    }
+  }
 }

@@ -154,10 +154,11 @@ BOOST_AUTO_TEST_CASE(tokens_of_several_bytes) {
     bytes += static_cast<double>(model.tokenizer.pieces[static_cast<std::size_t>(validation[i])].size());
   BOOST_CHECK_GT(bytes, 1.05 * static_cast<double>(validation.size()));
   check_near(r.summary["val_bits_per_byte"], sums.nats / std::numbers::ln2 / bytes);
-  for (const Words& how : {Words{}, Words{"--lora", "2"}}) {
+  for (const Words& how : {Words{}, Words{"--lora", "1"}}) {
     Words command = with_common({"llm", "finetune", "--model", "m", "--overwrite"});
     command.insert(command.end(), how.begin(), how.end());
     const Finished further = run_training(folder, command, "f");
+    BOOST_CHECK_EQUAL(fs::exists(folder.path / "f/adapter"), !how.empty());
     const llm::Folder tuned = llm::open_folder(folder.path / "f");
     Tokens starts;
     for (int at = 0; at + 1 < std::ssize(validation); at += 12) starts.push_back(at);

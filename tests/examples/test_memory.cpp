@@ -93,6 +93,16 @@ BOOST_AUTO_TEST_CASE(the_least_limit_counts) {
   BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 1500000);
   write("sys/fs/cgroup/a/b/memory.max", "1000\n");
   BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 993);
+  // Of several groups each counts, those of the older kind too, wherever their lines are.
+  write("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "900\n");
+  write("sys/fs/cgroup/memory/c/memory.usage_in_bytes", "500\n");
+  write("sys/fs/cgroup/memory/c/memory.stat", "inactive_file 90\ntotal_inactive_file 200\n");
+  for (const char* lines : {"0::/a/b\n4:memory:/c\n", "7:cpu:/a\n4:memory:/c\n0::/a/b\n", "nothing\n4:memory:/c"}) {
+    write("proc/self/cgroup", lines);
+    BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 600);
+  }
+  write("proc/self/cgroup", "4:cpu:/c\n0::/a/b");
+  BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 993);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {

@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(attention_lab_shows_what_it_claims) {
   BOOST_CHECK_GT(result["memory_powers"][0].get<double>(), 1.5);
   BOOST_CHECK_LT(result["memory_powers"][1].get<double>(), 1.1);
   BOOST_CHECK(read(folder.path / "p.svg").ends_with("</svg>\n"));
-  for (const char* lengths : {"", "x", "64,32", "64,", "0", "1e3", "100000"})
+  for (const char* lengths : {"", "x", "64,32", "64,64", "16,64,32", "64,", "0", "1e3", "100000"})
     check_refused(folder, {"attention_lab", "--lengths", lengths}, 2, "--lengths");
   check_refused(folder, {"attention_lab", "--plot", "none/p.svg"}, 2, "--plot: cannot write to 'none/p.svg'");
   check_refused(folder, {"attention_lab", "--plot", "."}, 2, "--plot: '.' is a folder");

@@ -215,6 +215,20 @@ BOOST_AUTO_TEST_CASE(a_page_goes_on) {
     BOOST_CHECK_MESSAGE(cut[part] == whole[part], part);
 }
 
+// A step that was skipped for its loss has none to draw.
+BOOST_AUTO_TEST_CASE(a_page_goes_on_after_a_skipped_step) {
+  const Folder folder("report");
+  run_training(folder, with(with({"reverse", "train", "--report"}, kNoisy), {"--max-steps", "12"}), "m");
+  const std::string lines = read(folder.path / "m/metrics.jsonl");
+  json first = json::parse(lines.substr(0, lines.find('\n')));
+  BOOST_REQUIRE(first.contains("loss"));
+  first["loss"] = nullptr;
+  folder.write("m/metrics.jsonl", first.dump() + lines.substr(lines.find('\n')));
+  const Result r = folder.run({"reverse", "train", "--resume", "m", "--report", "--log-format", "none"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  for (const json& step : data_of(folder.path / "m/report.html")["steps"]) BOOST_CHECK_NE(step[0], first["step"]);
+}
+
 // The end of this text is guessed the worse the more has been learnt of the beginning.
 BOOST_AUTO_TEST_CASE(the_result_is_that_of_the_model_that_is_kept) {
   const Folder folder("report");

@@ -247,6 +247,25 @@ BOOST_AUTO_TEST_CASE(what_cannot_go_on_is_refused) {
                       r.err);
   BOOST_CHECK(read(newest) == good);
 
+  // So is what is undamaged, and no state of a training.
+  const Stored stored = read_stored(newest);
+  const std::string key = "seppo.run";
+  const nlohmann::json state = nlohmann::json::parse(stored.metadata.at(key));
+  for (const auto& [part, value] : std::multimap<std::string, nlohmann::json>{
+           {"data", nullptr}, {"data", 1}, {"best", "x"}, {"best", 1}, {"best", nlohmann::json::object()}}) {
+    for (const bool is_gone : {true, false}) {
+      nlohmann::json changed = state;
+      is_gone ? void(changed.erase(part)) : void(changed[part] = value);
+      Stored other = stored;
+      other.metadata[key] = changed.dump();
+      write_stored(newest, other);
+      const Result refused = folder.run(resume("charlm", "m"));
+      BOOST_CHECK_MESSAGE(refused.code == 1 && refused.err.find("is not the state of a training") != std::string::npos,
+                          changed << refused.err);
+    }
+  }
+  std::ofstream(newest, std::ios::binary) << good;
+
   // Other data are another training.
   std::ofstream(folder.path / "text", std::ios::app) << "abc";
   const Result other = folder.run(resume("charlm", "m", {"--max-steps", "30"}));
@@ -325,4 +344,37 @@ BOOST_AUTO_TEST_CASE(a_failed_save_leaves_the_one_before) {
   BOOST_CHECK_EQUAL(WEXITSTATUS(status), 74);
   BOOST_CHECK(state_after(folder, "a", 30) == before);
   BOOST_CHECK_EQUAL(folder.run(resume("addsub", "a", {"--max-steps", "40"})).code, 0);
+}
+
+// With another --out, what is resumed stays as it is, and the other folder ends as if nothing had been cut.
+BOOST_AUTO_TEST_CASE(a_training_goes_on_elsewhere) {
+  const Folder folder("resume");
+  write_data(folder);
+  const auto content = [&](const char* name) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path / name))
+      if (entry.is_regular_file()) files[fs::relative(entry.path(), folder.path / name).string()] = read(entry.path());
+    return files;
+  };
+  const std::string limit = std::to_string(kSteps);
+  BOOST_REQUIRE_EQUAL(folder.run(train("reverse", {"--max-steps", limit, "--out", "whole"})).code, 0);
+  BOOST_REQUIRE_EQUAL(folder.run(train("reverse", {"--max-steps", "13", "--out", "cut"})).code, 0);
+  const auto before = content("cut");
+  for (const Words& more : {Words{}, {"--overwrite"}}) {
+    Words words = resume("reverse", "cut", {"--max-steps", limit, "--out", "elsewhere"});
+    words.insert(words.end(), more.begin(), more.end());
+    const Result r = folder.run(words);
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    BOOST_CHECK(content("cut") == before);
+    BOOST_CHECK(state_after(folder, "elsewhere", kSteps) == state_after(folder, "whole", kSteps));
+    BOOST_CHECK(content("elsewhere").at("model.safetensors") == content("whole").at("model.safetensors"));
+    check_metrics(folder, "elsewhere");
+    BOOST_CHECK(content("elsewhere").at("metrics.jsonl").starts_with(before.at("metrics.jsonl").substr(0, 40)));
+  }
+  // One that is over writes no checkpoint again.
+  const fs::path last = folder.path / "whole/checkpoints" / (limit + ".safetensors");
+  const auto written = fs::last_write_time(last);
+  BOOST_CHECK_EQUAL(folder.run(resume("reverse", "whole", {"--max-steps", limit})).code, 0);
+  BOOST_CHECK(fs::last_write_time(last) == written);
+  check_refused(folder, resume("reverse", "cut", {"--out", "elsewhere"}), 2, "an earlier training is in 'elsewhere'");
 }

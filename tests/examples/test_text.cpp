@@ -10,6 +10,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include <unistd.h>
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -139,4 +141,15 @@ BOOST_AUTO_TEST_CASE(vocabulary) {
   BOOST_CHECK_THROW(v.token(-1), IndexError);
   BOOST_CHECK_THROW((Vocabulary{"a", "a"}), ArgumentError);
   BOOST_CHECK_THROW((Vocabulary{""}), ArgumentError);
+}
+
+// The end of standard input is its end, whatever an earlier call has left in errno.
+BOOST_AUTO_TEST_CASE(standard_input_ends) {
+  const TextFile file("ab\nc");
+  BOOST_REQUIRE(std::freopen(file.path.c_str(), "r", stdin));
+  TextReader reader;
+  errno = EINTR;
+  BOOST_CHECK_EQUAL(reader.next(), "ab\nc");
+  errno = EINTR;
+  BOOST_CHECK_EQUAL(reader.next(), "");
 }

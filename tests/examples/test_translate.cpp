@@ -147,6 +147,8 @@ BOOST_AUTO_TEST_CASE(parallel_files) {
   refused([&] { read_tab_separated(folder.path / "bytes"); }, "bytes:2:3: byte 0xff");
   refused([&] { read_tab_separated(folder.path / "empty"); }, "is empty");
   refused([&] { read_tab_separated(folder.path / "none"); }, "cannot open");
+  BOOST_CHECK(Tokenizer(Tokenizer::Kind::characters).split("aé\xff日") ==
+              (std::vector<std::string>{"a", "é", "\xff", "日"}));
 }
 
 // ---- the book ------------------------------------------------------------------------------------
@@ -301,6 +303,18 @@ BOOST_AUTO_TEST_CASE(a_small_corpus_is_learnt_by_heart) {
   check_refused(folder, {"translate", "predict", "--n-best", "5", "x"}, 2, "--n-best");
   check_refused(folder, {"translate", "eval"}, 2, "--pairs");
   check_refused(folder, {"translate", "eval", "--src", "src.txt"}, 2, "--tgt");
+  // A disk that is full when the translations are written, and has room for what is printed.
+  const std::size_t room = e.out.size() + 100;
+  BOOST_REQUIRE_GT(p.out.size(), room);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{room, room};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    ::_exit(folder.run({"translate", "eval", "--pairs", "pairs.tsv", "--json", "--out", "full.txt"}).code);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  BOOST_CHECK_EQUAL(WEXITSTATUS(status), 74);
 }
 
 BOOST_AUTO_TEST_CASE(bad_input) {
