@@ -18,14 +18,13 @@ std::vector<int> multiples(std::size_t count, int factor) {
 }
 
 // The parents of each source's sequences must be sequences of that source.
-void check_select(std::span<const int> parents, Offsets source_rows, Offsets old) {
-  check(
-      source_rows.size() == old.size() && source_rows[0] == 0 && source_rows.back() == static_cast<int>(parents.size()),
-      "decode: ", parents.size(), " rows selected for ", old.size() - 1, " sources, but their offsets are ",
-      source_rows.size(), " and end with ", source_rows.empty() ? 0 : source_rows.back());
+void check_select(std::span<const int> parents, Offsets rows, Offsets old) {
+  check(rows.size() == old.size() && rows[0] == 0 && rows.back() == static_cast<int>(parents.size()),
+        "decode: ", parents.size(), " rows selected for ", old.size() - 1, " sources, but their offsets are ",
+        rows.size(), " and end with ", rows.empty() ? 0 : rows.back());
   for (std::size_t s = 0; s + 1 < old.size(); ++s) {
-    check(source_rows[s] <= source_rows[s + 1], "decode: offsets decrease at source ", s);
-    for (int i = source_rows[s]; i < source_rows[s + 1]; ++i) {
+    check(rows[s] <= rows[s + 1] && rows[s + 1] <= rows.back(), "decode: offsets decrease at source ", s);
+    for (int i = rows[s]; i < rows[s + 1]; ++i) {
       const int parent = parents[static_cast<std::size_t>(i)];
       check<IndexError>(parent >= old[s] && parent < old[s + 1], "decode: row ", i, " of source ", s,
                         " cannot continue row ", parent, ", whose source is another");

@@ -1,0 +1,152 @@
+// What headers and messages say in passing.
+#define BOOST_TEST_MODULE small_print
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/observers.h>
+#include <seppo/nn/config.h>
+#include <seppo/nn/io/json.h>
+#include <seppo/nn/layers/attention.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <thread>
+
+using namespace seppo;
+
+namespace {
+
+std::string message(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+struct Config {
+  int n = 1;
+  void fields(ConfigVisitor& v) { v("n", n, {1, 5}, "a number"); }
+};
+
+// x as to_string() shows it, told by its rows.
+std::string shown(const Tensor& x, int width, int first_row = 0, int axis = 0) {
+  if (axis == x.rank()) {
+    char number[64];
+    std::snprintf(number, sizeof number, "%*.4g", width,
+                  static_cast<double>(x.values()[static_cast<std::size_t>(first_row)]));
+    return number;
+  }
+  std::string text = "[";
+  const int n = x.size(axis), below = x.rank() - 1 - axis;
+  const std::string gap = below == 0 ? " "
+                                     : std::string(static_cast<std::size_t>(below), '\n') +
+                                           std::string(static_cast<std::size_t>(axis + 1), ' ');
+  for (int i = 0; i < n; ++i) {
+    const bool is_left_out = x.numel() > 1000 && n > 6 && i >= 3 && i < n - 3;
+    if (is_left_out && i > 3) continue;
+    text += (i > 0 ? gap : "") + (is_left_out ? "..." : shown(x, width, first_row * n + i, axis + 1));
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+// Press et al. 2022: head h of 2^k has the slope 2^(-8 (h + 1) / 2^k).
+BOOST_AUTO_TEST_CASE(each_head_has_its_slope) {
+  for (const int heads : {1, 2, 4, 8}) {
+    Parameters parameters(1);
+    const PositionalEncoding encoding(parameters.root(), Positions::alibi, 4, 8 * heads, {.n_heads = heads});
+    BOOST_REQUIRE_EQUAL(encoding.relative.slopes.size(), static_cast<std::size_t>(heads));
+    for (int h = 0; h < heads; ++h)
+      BOOST_CHECK_CLOSE(static_cast<double>(encoding.relative.slopes[static_cast<std::size_t>(h)]),
+                        std::pow(2, -8.0 * (h + 1) / heads), 1e-4);
+  }
+}
+
+// Only ASCII that a terminal can show, and at most sixty characters of it.
+BOOST_AUTO_TEST_CASE(values_in_messages_are_safe_and_short) {
+  const auto refusal = [](const std::string& value) {
+    return message([&] { from_json_object<Config>(parse_json("{\"n\": " + value + "}", "file")); });
+  };
+  BOOST_CHECK_MESSAGE(has(refusal("\"é\""), "\"\\u00e9\""), refusal("\"é\""));
+  BOOST_CHECK(has(refusal("\"" + std::string(58, 'x') + "\""), "\"" + std::string(58, 'x') + "\""));
+  BOOST_CHECK(!has(refusal("\"" + std::string(58, 'x') + "\""), "..."));
+  BOOST_CHECK(has(refusal("\"" + std::string(59, 'x') + "\""), "\"" + std::string(59, 'x') + "..."));
+}
+
+// Above 1000 elements, of the axes with more than six entries the first three and the last three are shown.
+BOOST_AUTO_TEST_CASE(long_axes_are_shortened) {
+  RandomStream random(1, Purpose::test);
+  for (const Shape& shape : {Shape{400, 4}, Shape{4, 400}, Shape{250, 4}, Shape{2, 7, 6, 13}, Shape{1001},
+                             Shape{6, 200}, Shape{3, 2}, Shape{}}) {
+    const Tensor x = randn(shape, random);
+    const std::string text = to_string(x);
+    std::size_t width = 0;
+    while (width < 12 && text != shown(x, static_cast<int>(width))) ++width;
+    BOOST_CHECK_MESSAGE(width < 12, shape.str() << ":\n" << text << "\nis not\n" << shown(x, 9));
+  }
+}
+
+// Backward through a power has no finite slope in the exponent of a negative base; in the base it has.
+BOOST_AUTO_TEST_CASE(the_anomalous_input_is_named) {
+  FindAnomaly anomaly;
+  const Observe scope(anomaly);
+  const Tensor base = variable({2}, {-1, 2}), exponent = variable({2}, {2, 2});
+  const std::string text = message([&] { tape().backward(sum(pow(base, exponent))); });
+  BOOST_CHECK_MESSAGE(has(text, "pow: backward made NaN in the gradient of input 1 ") && has(text, " at [0]"), text);
+}
+
+// Messages name what was given, in the order in which it was.
+BOOST_AUTO_TEST_CASE(messages_name_what_was_given) {
+  const Tensor a = zeros({2, 3}), b = zeros({3, 3}), flat = zeros({6});
+  BOOST_CHECK(has(message([&] { concat({a, a, b}, 1); }), "axis 1: [2,3] dim 0 = 2, [3,3] dim 0 = 3"));
+  BOOST_CHECK(has(message([&] { concat({a, flat}); }), "ranks differ: [2,3] and [6]"));
+  BOOST_CHECK(has(message([&] { stack({a, a, b}); }), "shapes differ: [2,3] and [3,3]"));
+
+  const Inference guard;
+  KeyValueCache cache(1, 2, 4, 8);
+  const std::vector<int> parents{0, 1, 1}, first{0, 0, 0}, offsets{0, 1, 2}, late{1, 2, 3}, right{0, 1, 3},
+      other{1, 0, 1}, decreasing{0, 4, 3};
+  const auto selects = [&](const std::vector<int>& rows, const std::vector<int>& at) {
+    return message([&] { cache.select(rows, at); });
+  };
+  const std::string said = "3 rows selected for 2 sources, but their offsets are 3 and end with ";
+  BOOST_CHECK(has(selects(parents, offsets), said + "2"));
+  BOOST_CHECK(has(selects(parents, late), said + "3"));
+  BOOST_CHECK(has(selects(parents, {0, 3}), "3 rows selected for 2 sources, but their offsets are 2 and end with 3"));
+  BOOST_CHECK(has(selects(parents, {}), "their offsets are 0 and end with 0"));
+  BOOST_CHECK(has(selects(first, decreasing), "offsets decrease at source 0"));
+  BOOST_CHECK(has(selects(other, right), "row 0 of source 0 cannot continue row 1, whose source is another"));
+  BOOST_CHECK_EQUAL(selects(parents, right), "no error");
+  const LayerCache layer{&cache, 0};
+  BOOST_CHECK(has(message([&] { layer.source_rows(offsets); }), "decode: 2 sequences, but the sources have 3"));
+}
+
+BOOST_AUTO_TEST_CASE(ranges_have_as_many_elements_as_an_axis_can) {
+  BOOST_CHECK(has(message([] { arange(0, 3e9, 1); }), "arange: 3e+09 elements are more than an axis can have"));
+}
+
+// Two tasks that wait for each other end: they run at the same time, not one after the other.
+BOOST_AUTO_TEST_CASE(tasks_run_at_the_same_time) {
+  const int before = num_threads();
+  set_num_threads(2);
+  std::atomic<int> begun = 0;
+  std::atomic<bool> met = true;
+  run_tasks(2, [&](std::size_t) {
+    ++begun;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (begun < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    if (begun < 2) met = false;
+  });
+  BOOST_CHECK(met);
+  set_num_threads(before);
+}
