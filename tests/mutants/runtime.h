@@ -1,41 +1,39 @@
-// The switch of tests/mutate: included before everything in the build with faults. Fault n is on where the environment's
-// SEPPO_MUTANT is n. Which ones a process came by is added to the file SEPPO_MUTANTS_SEEN when it ends.
+// The switch of tests/mutate: included before everything in the build with faults. Fault n is on where the
+// environment's SEPPO_MUTANT is n. Byte n of the file SEPPO_MUTANTS_SEEN, which all processes of a test case share,
+// tells whether one came by it, however that process ended.
 #pragma once
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <cstdlib>
 
 namespace seppo_mutant {
 
 constexpr int kMost = 1 << 16;
-inline unsigned char seen[kMost];
 inline int chosen() {
   const char* const text = std::getenv("SEPPO_MUTANT");
   return text ? std::atoi(text) : 0;
 }
 inline const int kChosen = chosen();
-// Without allocating: some tests let allocations fail.
-struct Report {
-  ~Report() {
-    const char* const path = std::getenv("SEPPO_MUTANTS_SEEN");
-    const int file = path ? ::open(path, O_WRONLY | O_APPEND | O_CREAT, 0666) : -1;
-    if (file < 0) return;
-    static char text[8 * kMost];
-    char* end = text;
-    for (int i = 1; i < kMost; ++i) {
-      if (!seen[i]) continue;
-      for (int power = 10000; power > 0; power /= 10) *end++ = static_cast<char>('0' + i / power % 10);
-      *end++ = '\n';
-    }
-    static_cast<void>(!::write(file, text, static_cast<unsigned long>(end - text)));
-    ::close(file);
-  }
-};
-inline const Report kReport;
+
+inline unsigned char own[kMost];
+inline unsigned char* seen = own;   // also before the next line has run
+inline const bool kIsShared = [] {  // without allocating: some tests let allocations fail
+  const char* const path = std::getenv("SEPPO_MUTANTS_SEEN");
+  const int file = path ? ::open(path, O_RDWR | O_CREAT, 0666) : -1;
+  if (file < 0 || ::ftruncate(file, kMost) != 0) return false;
+  void* const map = ::mmap(nullptr, kMost, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ::close(file);
+  if (map == MAP_FAILED) return false;
+  for (int i = 0; i < kMost; ++i)
+    if (own[i]) static_cast<unsigned char*>(map)[i] = 1;
+  seen = static_cast<unsigned char*>(map);
+  return true;
+}();
 
 inline bool on(int n) {
-  seen[n] = 1;
+  if (!seen[n]) seen[n] = 1;
   return n == kChosen;
 }
 
@@ -46,17 +44,17 @@ struct Left {
   const A& a;
   bool is_on;
 };
-#define SEPPO_MUTANT_OPERATOR(Name, first, second, right, wrong)                                     \
-  struct Name {                                                                                      \
-    int n;                                                                                           \
-  };                                                                                                 \
-  template <class A>                                                                                 \
-  Left<Name, A> operator first(const A& a, Name name) {                                              \
-    return {a, on(name.n)};                                                                          \
-  }                                                                                                  \
-  template <class A, class B>                                                                        \
-  auto operator second(Left<Name, A> left, const B& b)->decltype(left.a right b) {                   \
-    return left.is_on ? static_cast<decltype(left.a right b)>(left.a wrong b) : (left.a right b);    \
+#define SEPPO_MUTANT_OPERATOR(Name, first, second, right, wrong)                                  \
+  struct Name {                                                                                   \
+    int n;                                                                                        \
+  };                                                                                              \
+  template <class A>                                                                              \
+  Left<Name, A> operator first(const A& a, Name name) {                                           \
+    return {a, on(name.n)};                                                                       \
+  }                                                                                               \
+  template <class A, class B>                                                                     \
+  auto operator second(Left<Name, A> left, const B& b)->decltype(left.a right b) {                \
+    return left.is_on ? static_cast<decltype(left.a right b)>(left.a wrong b) : (left.a right b); \
   }
 SEPPO_MUTANT_OPERATOR(Less, <, >, <, <=)
 SEPPO_MUTANT_OPERATOR(LessEqual, <, >, <=, <)
