@@ -1,18 +1,25 @@
 // What headers and messages say in passing.
 #define BOOST_TEST_MODULE small_print
+#include <seppo/autograd/core/memory.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/observers.h>
 #include <seppo/nn/config.h>
+#include <seppo/nn/data/text.h>
 #include <seppo/nn/io/json.h>
+#include <seppo/nn/io/safetensors.h>
 #include <seppo/nn/layers/attention.h>
 
 #include <boost/test/unit_test.hpp>
+
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -149,4 +156,95 @@ BOOST_AUTO_TEST_CASE(tasks_run_at_the_same_time) {
   });
   BOOST_CHECK(met);
   set_num_threads(before);
+}
+
+// Rounded to 1 from 3.92 on, as the kernel for single precision promises, and nowhere more than that.
+BOOST_AUTO_TEST_CASE(erf_is_at_most_one) {
+  std::vector<real> values;
+  for (int i = 0; i < 3000; ++i) values.push_back(static_cast<real>(3 + i * 0.001));
+  const Tensor x = tensor({3000}, values), y = erf(x), mirrored = erf(-x);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    BOOST_CHECK_LE(y.values()[i], real{1});
+    BOOST_CHECK_EQUAL(mirrored.values()[i], -y.values()[i]);
+    if (values[i] >= real(3.92)) BOOST_CHECK_EQUAL(y.values()[i], real{1});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(reductions_drop_their_axes) {
+  const Tensor x = ones({2, 3, 4});
+  for (const Tensor& y : {sum(x, 1), mean(x, 1), var(x, 1), amax(x, 1), sum(x, {-2}), mean(x, {1}), var(x, {1})})
+    BOOST_CHECK_EQUAL(y.shape().str(), "[2,4]");
+  for (const Tensor& y : {sum(x), mean(x), var(x)}) BOOST_CHECK_EQUAL(y.shape().str(), "[]");
+}
+
+BOOST_AUTO_TEST_CASE(columns_are_within_their_matrix) {
+  const Tensor x = ones({3, 8});
+  const std::vector<int> rows{0, 3};
+  const auto attends = [&](const Columns& q) {
+    return message([&] { attention(q, Columns(x, 0, 4), Columns(x, 4, 4), 2, rows, rows); });
+  };
+  BOOST_CHECK_EQUAL(attends(Columns(x, 4, 4)), "no error");
+  for (const auto& [first, count, said] : {std::tuple{-1, 4, "-1..3"}, {5, 4, "5..9"}, {0, 0, "0..0"}, {8, 4, "8..12"}})
+    BOOST_CHECK(has(attends(Columns(x, first, count)),
+                    std::string("attention: columns ") + said + " are not within a matrix [3,8]"));
+  BOOST_CHECK(has(attends(Columns(ones({3, 8, 1}), 0, 4)), "are not within a matrix [3,8,1]"));
+}
+
+BOOST_AUTO_TEST_CASE(a_fresh_arena_holds_nothing) {
+  Arena arena;
+  BOOST_CHECK_EQUAL(arena.capacity(), 0u);
+  BOOST_CHECK_EQUAL(arena.used(), 0u);
+}
+
+// A file may have 65536 tensors, and not one more; what is wrong in its header is told in ASCII.
+BOOST_AUTO_TEST_CASE(safetensors_have_a_limit_of_tensors) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("seppo-print-" + std::to_string(::getpid()));
+  const std::vector<std::byte> byte(1);
+  std::vector<std::string> names;
+  for (int i = 0; i <= 65536; ++i) names.push_back(std::to_string(i));
+  const std::vector<std::int64_t> shape{1};
+  std::vector<TensorView> views;
+  for (const std::string& name : names) views.push_back({name, "U8", shape, byte});
+  BOOST_CHECK(has(message([&] { write_safetensors(file, {}, views); }), "65537"));
+  views.pop_back();
+  BOOST_CHECK_EQUAL(message([&] { write_safetensors(file, {}, views); }), "no error");
+  BOOST_CHECK_EQUAL(SafeTensorsFile(file).tensors().size(), 65536u);
+  const std::string header = R"({"w":{"dtype":"U8","shape":"é","data_offsets":[0,1]}})";
+  const std::uint64_t size = header.size();
+  std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(&size), 8) << header << "x";
+  const std::string text = message([&] { SafeTensorsFile{file}; });
+  BOOST_CHECK_MESSAGE(has(text, "00e9") && std::ranges::none_of(text, [](char c) { return c < 0; }), text);
+  std::filesystem::remove(file);
+}
+
+// UTF-8 by its definition (RFC 3629): the shortest form of a code point that is no surrogate and at most U+10FFFF.
+BOOST_AUTO_TEST_CASE(characters_are_utf8) {
+  const auto length_of = [](const unsigned(&b)[4]) -> std::size_t {
+    const std::size_t length = b[0] < 0x80 ? 1 : b[0] >> 5 == 6 ? 2 : b[0] >> 4 == 14 ? 3 : b[0] >> 3 == 30 ? 4 : 0;
+    unsigned code = length == 1 ? b[0] : b[0] & (0x7Fu >> length);
+    for (std::size_t i = 1; i < length; ++i) {
+      if (b[i] >> 6 != 2) return 0;
+      code = code << 6 | (b[i] & 0x3F);
+    }
+    const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+    return code < least[length] || code > 0x10FFFF || code >> 11 == 27 ? 0 : length;
+  };
+  for (unsigned first = 0; first < 256; ++first)
+    for (unsigned second = 0; second < 256; ++second)
+      for (const unsigned third : {0x00u, 0x7Fu, 0x80u, 0xBFu, 0xC0u})
+        for (const unsigned fourth : {0x41u, 0x80u, 0xBFu, 0xFFu}) {
+          const unsigned bytes[] = {first, second, third, fourth};
+          std::string text;
+          for (const unsigned byte : bytes) text += static_cast<char>(byte);
+          const std::size_t length = length_of(bytes);
+          BOOST_REQUIRE_MESSAGE(character_length(text) == length,
+                                first << " " << second << " " << third << " " << fourth);
+          if (length > 1) BOOST_REQUIRE_EQUAL(character_length(text.substr(0, length - 1)), 0u);
+          if (length == 0) continue;
+          // What moves a terminal's cursor, or ends a line, is shown by its bytes, and all else as it is.
+          const bool is_control = first < 0x20 || first == 0x7F || (first == 0xC2 && second < 0xA0);
+          const std::string own = text.substr(0, length), shown = std::string(printable(own));
+          BOOST_REQUIRE_MESSAGE(is_control ? shown.starts_with("\\") : shown == own || own == "\\", shown);
+        }
 }
