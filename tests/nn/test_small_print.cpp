@@ -248,3 +248,24 @@ BOOST_AUTO_TEST_CASE(characters_are_utf8) {
           BOOST_REQUIRE_MESSAGE(is_control ? shown.starts_with("\\") : shown == own || own == "\\", shown);
         }
 }
+
+// An op that runs others before it is recorded: changes of what either used are errors, whichever changes.
+BOOST_AUTO_TEST_CASE(changes_are_seen_whatever_the_order_of_records) {
+  for (const int changed : {0, 1, 2}) {
+    tape().clear();
+    Parameters outer(1), inner(2);
+    const Tensor a = outer.root().parameter("a", {3}, init_ones()), b = inner.root().parameter("b", {3}, init_ones());
+    const Tensor y = tape().create({3}), z = square(b);
+    for (std::size_t i = 0; i < 3; ++i) y.data()[i] = 2 * a.values()[i];
+    record("twice", y, {a}, [=] {
+      for (std::size_t i = 0; i < 3; ++i) grad_of(a)[i] += 2 * grad_of(y)[i];
+    });
+    const Tensor loss = sum(y) + sum(z);
+    if (changed == 1) outer.changed();
+    if (changed == 2) inner.changed();
+    const std::string text = message([&] { tape().backward(loss); });
+    BOOST_CHECK_MESSAGE(changed == 0 ? text == "no error"
+                                     : has(text, changed == 1 ? "backward: a has changed" : "backward: b has changed"),
+                        text);
+  }
+}
