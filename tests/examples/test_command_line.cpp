@@ -175,4 +175,13 @@ BOOST_AUTO_TEST_CASE(paragraphs_are_wrapped) {
     if (i + 1 < all.size()) BOOST_CHECK_GT(all[i].size() + 1 + words(all[i + 1]).at(0).size(), 80u);
   }
   BOOST_CHECK_EQUAL(next, 200);
+  const std::string left(40, 'l'), right(39, 'r');  // which are 80 columns together
+  BOOST_CHECK_EQUAL(examples::wrapped_paragraphs(left + "\n" + right), left + " " + right + "\n");
+  BOOST_CHECK_EQUAL(examples::wrapped_paragraphs(left + "\n" + right + "r"), left + "\n" + right + "r\n");
+  // Two blanks at least lie between a name and its text, which begins at column 24, on the next line if need be.
+  for (std::size_t size = 1; size < 40; ++size) {
+    const std::string name(size, 'n');
+    const std::string gap = size <= 20 ? std::string(22 - size, ' ') : "\n" + std::string(24, ' ');
+    BOOST_CHECK_EQUAL(examples::help_entry(name, "text"), "  " + name + gap + "text\n");
+  }
 }

@@ -70,6 +70,8 @@ BOOST_AUTO_TEST_CASE(classifier_gradients) {
     const auto report = gradient_check(
         parameters, [&] { return cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets); });
     BOOST_CHECK_MESSAGE(report.passed, report.text);
+    for (const auto& entry : parameters.entries())  // matrices shrink; gains, biases and the class token do not
+      BOOST_CHECK_EQUAL(entry.decay, entry.shape.rank() > 1 && !entry.name.ends_with("class_token"));
     if (!model.class_token) continue;
     backward(cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets));
     const auto gradient = model.class_token->grad();
