@@ -1,11 +1,13 @@
 // The command lines of the programs: one clear line for each mistake, help that fits, and no output lost unseen.
 #define BOOST_TEST_MODULE command_line
 #include "app/help_text.h"
+#include "app/interrupts.h"
 #include "support/program.h"
 #include "support/terminal.h"
 
 #include <boost/test/unit_test.hpp>
 
+#include <signal.h>
 #include <chrono>
 #include <cstdlib>
 #include <iterator>
@@ -138,6 +140,30 @@ BOOST_AUTO_TEST_CASE(messages_are_printable) {
   check_refused(folder, {"addsub", "train", "--data", "\xff.json"}, 2, "--data");
   const Result r = folder.run({"reverse", "train", "--max-steps", "1", "--out", odd, "--report"});
   BOOST_CHECK_MESSAGE(r.code == 0 && r.out.find('\x1b') == std::string::npos, r.err);
+}
+
+// While a training runs its signals are caught, and afterwards each does again what it did before.
+BOOST_AUTO_TEST_CASE(signals_are_given_back) {
+  const int signals[] = {SIGINT, SIGTERM};
+  const auto handlers = [&] {
+    std::vector<void (*)(int)> all;
+    for (const int signal : signals) {
+      struct sigaction now {};
+      ::sigaction(signal, nullptr, &now);
+      all.push_back(now.sa_handler);
+    }
+    return all;
+  };
+  ::signal(SIGTERM, SIG_IGN);
+  const auto before = handlers();
+  BOOST_CHECK(before[0] != before[1]);
+  {
+    const examples::CatchInterrupts interrupts;
+    const auto now = handlers();
+    BOOST_CHECK(now[0] != before[0] && now[1] != before[1] && now[0] == now[1]);
+  }
+  BOOST_CHECK(handlers() == before);
+  ::signal(SIGTERM, SIG_DFL);
 }
 
 // The nearest name is a guess where at most a third of the letters are others; of names as near, the first.

@@ -86,6 +86,7 @@ BOOST_AUTO_TEST_CASE(wrong_answers) {
     BOOST_CHECK_MESSAGE(answer.code == 0 && answer.out.find(m[4]) == std::string::npos, asked << ": " << answer.out);
     if (&m == &wrong[2]) break;
   }
+  check_refused(folder, {"addsub", "eval", "--model", "m", "--data", "none"}, 2, "--data: there is no file 'none'");
   const auto more = matches(r.out, "  \\.\\.\\. and ([0-9]+) more\n");
   BOOST_REQUIRE_EQUAL(more.size(), 1u);
   BOOST_CHECK_EQUAL(std::stoi(more[0][1]), std::lround(all) - 20);

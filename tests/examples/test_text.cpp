@@ -153,3 +153,10 @@ BOOST_AUTO_TEST_CASE(standard_input_ends) {
   errno = EINTR;
   BOOST_CHECK_EQUAL(reader.next(), "");
 }
+
+// Only the first byte order mark of a file is one, wherever its pieces begin.
+BOOST_AUTO_TEST_CASE(later_byte_order_marks_are_text) {
+  std::string content;
+  for (int i = 0; i < 300'000; ++i) content += "\xef\xbb\xbf";
+  BOOST_CHECK(read_text(TextFile(content).path) == content.substr(3));
+}

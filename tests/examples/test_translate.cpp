@@ -122,6 +122,12 @@ BOOST_AUTO_TEST_CASE(characters_and_subwords_join_to_the_text) {
     bytes += t.size();
   }
   BOOST_CHECK_LT(3 * piece_count, 2 * bytes);
+  const examples::Vocabulary vocabulary =
+      make_vocabulary(std::vector<std::vector<std::string>>{subwords.split(text)}, 1);
+  const Languages languages{Tokenizer(std::make_shared<const Subwords>(subwords), true), vocabulary, vocabulary};
+  const Languages again = Languages::from_json(languages.to_json());
+  BOOST_CHECK(again.to_json() == languages.to_json() && again.tokenizer.normalises());
+  for (const std::string& t : texts) BOOST_CHECK(again.tokenizer.split(t) == languages.tokenizer.split(t));
   for (const char* bad : {"bm90IGEgbW9kZWw", "not base64!"})
     BOOST_CHECK_THROW(Subwords::from_base64(bad), seppo::FormatError);
 }
