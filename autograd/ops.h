@@ -138,8 +138,6 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b = {});
 enum class Activation { none, relu, gelu, gelu_tanh, silu, swiglu, geglu };
 // y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
-// linear(gelu(x), weight, bias) in less memory: gelu(x) is not kept but recomputed by backward.
-Tensor gelu_linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 // ---- rows ----------------------------------------------------------------------------------------
 

@@ -345,7 +345,7 @@ SEPPO_AMX_CODE void gemm(const Product& p) {
   const Lines &staying = rows_pass ? columns : rows, &passing = rows_pass ? rows : columns;
   const std::size_t terms = block_terms(staying.lines, p.k), lines = block_lines(staying.lines, terms);
   const std::size_t most = slices(terms) * kSlice;  // of a span
-  Word* const memory = packing_memory(most * (2 + spans(lines)) * sizeof(Word)).as<Word>();
+  Word* const memory = scratch_memory(most * (2 + spans(lines)) * sizeof(Word)).as<Word>();
   Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
   configure_tiles();
   for (std::size_t t = 0; t < p.k; t += terms) {

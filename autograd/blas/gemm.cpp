@@ -23,15 +23,16 @@ bool is_small(const Product& p) {
   return p.n * p.k <= kSmall || p.m <= kFewRows;
 }
 
-// Calls f(piece) for pieces of the columns, or of the rows, which idle threads may take. An element's sum, and so its
-// bytes, is that of the whole product in any piece.
+// The multiplications that a thread should take at a time: a sixteenth of the product, or what takes about 10 us.
+std::size_t worth_a_thread(const Product& p) { return std::max(p.m * p.n * p.k / 16, std::size_t{1} << 18); }
+
+// Calls f(piece) for pieces of the columns, or of the rows, of at least so many multiplications, which idle threads may
+// take. An element's sum, and so its bytes, is that of the whole product in any piece.
 template <class F>
-void for_each_piece(const Product& p, bool by_rows, const F& f) {
-  constexpr std::size_t kWorthThreads = std::size_t{1} << 18;  // multiplications: about 10 us
-  constexpr std::size_t kPieces = 16, kStep = 64;              // whole tiles of every kernel
-  const std::size_t lines = by_rows ? p.m : p.n, work = by_rows ? p.n * p.k : p.m * p.k;
-  const std::size_t least = std::max(lines / kPieces, kWorthThreads / std::max<std::size_t>(work, 1));
-  parallel_range(0, lines, (least / kStep + 1) * kStep, [&](std::size_t first, std::size_t last) {
+void for_each_piece(const Product& p, bool by_rows, std::size_t least, const F& f) {
+  const std::size_t lines = by_rows ? p.m : p.n, work = std::max<std::size_t>(1, (by_rows ? p.n : p.m) * p.k);
+  const std::size_t step = by_rows ? 24 : 64;  // whole tiles of every kernel
+  parallel_range(0, lines, ((least - 1) / work / step + 1) * step, [&](std::size_t first, std::size_t last) {
     f(by_rows ? p.rows(first, last - first) : p.columns(first, last - first));
   });
 }
@@ -39,25 +40,29 @@ void for_each_piece(const Product& p, bool by_rows, const F& f) {
 // As in decoding: A is packed once for all pieces.
 void few_rows(Product p) {
   if (amx::suits_few_rows(p)) {
-    auto* const packed = packing_memory(amx::few_rows_size(p)).as<std::uint32_t>();
+    auto* const packed = scratch_memory(amx::few_rows_size(p)).as<std::uint32_t>();
     amx::pack_few_rows(packed, p);
-    for_each_piece(p, false, [&](const Product& q) { amx::few_rows(q, packed); });
+    for_each_piece(p, false, worth_a_thread(p), [&](const Product& q) { amx::few_rows(q, packed); });
   } else {
-    real* const transposed = packing_memory(kernels::few_rows_ld(p.m) * p.k * sizeof(real)).as<real>();
+    real* const transposed = scratch_memory(kernels::few_rows_ld(p.m) * p.k * sizeof(real)).as<real>();
     p.a = kernels::pack_few_rows(transposed, p.a.data, p.a.row, p.m, p.k);
-    for_each_piece(p, false, kernels::few_rows);
+    for_each_piece(p, false, worth_a_thread(p), kernels::few_rows);
   }
 }
 
 void multiply(const Product& p) {
-  if (is_by_rows(p) && p.m <= kVeryFewRows) return for_each_piece(p, false, kernels::dot_rows);
+  if (is_by_rows(p) && p.m <= kVeryFewRows) return for_each_piece(p, false, worth_a_thread(p), kernels::dot_rows);
   if (is_by_rows(p) && p.m <= kFewRows && p.n >= 4 * p.m) return few_rows(p);
   const bool has_amx = amx::suits(p);
-  if (is_small(p) && !has_amx) return for_each_piece(p, p.m > p.n, kernels::small_gemm);
+  if (is_small(p) && !has_amx)
+    return for_each_piece(p, p.m > p.n, worth_a_thread(p), [&](const Product& q) {  // and these, where they are few
+      for_each_piece(q, p.m <= p.n, worth_a_thread(p), kernels::small_gemm);
+    });
   if (has_amx && inside_task()) return amx::gemm(p);  // which packs both operands again for each piece
   // What these do with an element may depend on the size of the product: their pieces are always the same.
-  const bool by_rows = p.m > 256;
-  parallel_for(0, by_rows ? p.m : p.n, by_rows ? 256 : 128, [&](std::size_t first, std::size_t last) {
+  const bool by_rows = p.m > p.n;
+  const std::size_t lines = by_rows ? p.m : p.n;
+  parallel_for(0, lines, std::max<std::size_t>(128, (lines + 15) / 16), [&](std::size_t first, std::size_t last) {
     const Product piece = by_rows ? p.rows(first, last - first) : p.columns(first, last - first);
     has_amx ? amx::gemm(piece) : openblas::gemm(piece);
   });

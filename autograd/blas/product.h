@@ -43,12 +43,6 @@ struct Product {
   }
 };
 
-// Memory of the calling thread for packed operands, kept from one product to the next.
-inline Memory& packing_memory(std::size_t bytes) {
-  static thread_local Memory memory;
-  return at_least(memory, bytes);
-}
-
 namespace openblas {
 
 // On one thread, with kernels for this processor.

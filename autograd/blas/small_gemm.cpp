@@ -185,7 +185,7 @@ void small_gemm(const Product& p) {
       Product block = p.terms(t, std::min(terms, p.k - t)).rows(i, std::min(rows, p.m - i));
       if (transposes) {
         const std::size_t ld = terms + kLine;  // rows a power of two apart would share few sets of a cache
-        real* const transposed = packing_memory(block.m * ld * sizeof(real)).as<real>();
+        real* const transposed = scratch_memory(block.m * ld * sizeof(real)).as<real>();
         Transpose(transposed, ld, block.a.data, p.a.col, block.k, block.m);
         block.a = {transposed, ld, 1};
       }

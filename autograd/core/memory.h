@@ -45,6 +45,12 @@ inline Memory& at_least(Memory& memory, std::size_t bytes) {
   return memory;
 }
 
+// The calling thread's, for what a kernel writes and reads within one call.
+inline Memory& scratch_memory(std::size_t bytes) {
+  static thread_local Memory memory;
+  return at_least(memory, bytes);
+}
+
 // The memory of one training step.
 //
 // allocate() bumps a pointer; reset() takes everything back at once. When a step needed several blocks, reset()

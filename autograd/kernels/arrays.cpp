@@ -27,10 +27,10 @@ void add(real* y, const real* a, const real* b, std::size_t n) {
 }
 
 // A strip of columns one vector wide at a time, down all rows.
-void add_column_sums(real* sums, const real* x, std::size_t rows, std::size_t cols) {
+void add_column_sums(real* sums, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
   for_each(cols, [&](std::size_t j, std::size_t count) HWY_ATTR {
     V total = hn::Zero(D());
-    for (std::size_t i = 0; i < rows; ++i) total = hn::Add(total, load(x + i * cols + j, count));
+    for (std::size_t i = 0; i < rows; ++i) total = hn::Add(total, load(x + i * ldx + j, count));
     accumulate(total, 1, sums + j, count);
   });
 }
@@ -57,12 +57,12 @@ double squared_norm(const real* x, std::size_t n) {
   return sum.total();
 }
 
-void dropout(real* y, real beta, const real* x, const Dropping& dropping, std::size_t n) {
+void dropout(real* y, real beta, const real* x, const Dropping& dropping, std::size_t first, std::size_t last) {
   const DropoutFactors random(dropping);
   real factors[DropoutFactors::kGroup];
-  for (std::size_t i = 0; i < n; i += DropoutFactors::kGroup) {
+  for (std::size_t i = first; i < last; i += DropoutFactors::kGroup) {
     random(factors, static_cast<std::uint32_t>(i / DropoutFactors::kGroup));
-    for_each(std::min(DropoutFactors::kGroup, n - i), [&](std::size_t j, std::size_t count) HWY_ATTR {
+    for_each(std::min(DropoutFactors::kGroup, last - i), [&](std::size_t j, std::size_t count) HWY_ATTR {
       accumulate(hn::Mul(load(x + i + j, count), load(factors + j, count)), beta, y + i + j, count);
     });
   }

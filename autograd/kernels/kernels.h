@@ -33,7 +33,8 @@ extern Kernel<const UnaryTable&()> unary;
 extern Kernel<void(real* y, real beta, const real* x, real factor, std::size_t n)> axpy;  // y = beta y + factor x
 extern Kernel<void(real* y, const real* a, const real* b, std::size_t n)> add;            // y = a + b
 inline void scale(real* y, const real* x, real factor, std::size_t n) { axpy(y, 0, x, factor, n); }
-extern Kernel<void(real* sums, const real* x, std::size_t rows, std::size_t cols)> add_column_sums;  // sums += 1^T x
+// sums += 1^T x
+extern Kernel<void(real* sums, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols)> add_column_sums;
 extern Kernel<void(real*y, std::size_t ldy, const real*x, std::size_t ldx, std::size_t rows, std::size_t cols)>
     copy_rows, add_rows;
 extern Kernel<double(const real* x, std::size_t n)> sum;           // accumulated in double
@@ -70,15 +71,17 @@ struct Dropping {
   double p = 0;
   RandomContext key = {};
 };
-// y = beta y + x / (1 - p) where kept, else + 0
-extern Kernel<void(real* y, real beta, const real* x, const Dropping& dropping, std::size_t n)> dropout;
+// Elements [first, last), first a multiple of 128: y = beta y + x / (1 - p) where kept, else + 0
+extern Kernel<void(real* y, real beta, const real* x, const Dropping& dropping, std::size_t first, std::size_t last)>
+    dropout;
 
 // ---- norms --------------------------------------------------------------------------------------
 
-// out = dropout(gain x_hat + bias), x_hat the normalised rows of x, or of x + dropout(y).
+// out = dropout(gain x_hat + bias), x_hat the normalised rows of x, or of x + dropout(y), from `first` to before
+// `last`.
 struct NormInputs {
   const real *x, *y, *gain, *bias;  // y and bias may be null
-  std::size_t rows, cols;
+  std::size_t first, last, cols;
   bool is_centred;                   // the mean is subtracted: layer norm; else RMS norm
   Dropping before = {}, after = {};  // of y and of the result
 };

@@ -147,8 +147,8 @@ void find_moments(RowMoments* moments, const real* const* rows, std::size_t coun
 
 void normalise(real* out, RowMoments* moments, const NormInputs& in, double eps, real* scratch) {
   RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
-  for (std::size_t i = 0; i < in.rows; i += kNormRows) {
-    const std::size_t count = std::min(kNormRows, in.rows - i);
+  for (std::size_t i = in.first; i < in.last; i += kNormRows) {
+    const std::size_t count = std::min(kNormRows, in.last - i);
     const real* rows[kNormRows];
     for (std::size_t r = 0; r < count; ++r) rows[r] = norm_input(in, before, i + r, out + (i + r) * in.cols);
     find_moments(moments + i, rows, count, in.is_centred, eps, in.cols);
@@ -174,8 +174,8 @@ void normalise_backward(const NormGradients& d, const real* dout, const NormInpu
   const real inverse = 1 / static_cast<real>(in.cols);
   RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
   real *const sums = scratch + in.cols, *const dropped = sums + kNormRows * in.cols;
-  for (std::size_t i = 0; i < in.rows; i += kNormRows) {
-    const std::size_t count = std::min(kNormRows, in.rows - i);
+  for (std::size_t i = in.first; i < in.last; i += kNormRows) {
+    const std::size_t count = std::min(kNormRows, in.last - i);
     const real *x[kNormRows], *dy[kNormRows];
     real mean_g[kNormRows], mean_gn[kNormRows];
     for (std::size_t r = 0; r < count; ++r) {

@@ -116,7 +116,7 @@ class Heads {
 template <class F>
 void for_each_unit(bool is_parallel, std::size_t n, std::size_t scratch_elements, const F& f) {
   const auto run_unit = [&](std::size_t unit) {
-    static thread_local Memory memory;
+    static thread_local Memory memory;  // not scratch_memory(), which the products within use
     f(unit, at_least(memory, scratch_elements * sizeof(real)).as<real>());
   };
   if (is_parallel) return run_tasks(n, run_unit);

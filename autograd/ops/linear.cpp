@@ -68,76 +68,36 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return y;
 }
 
-namespace {
-
-Tensor linear_output(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  check(weight.rank() == 2 && x.rank() >= 1, op, ": needs x [..., in] and weight [out, in]: x ", x, ", weight ",
-        weight);
-  check(x.size(-1) == weight.size(1), op, ": inner sizes differ: x ", x, " dim ", x.rank() - 1, " = ", x.size(-1),
-        ", weight ", weight, " dim 1 = ", weight.size(1));
-  if (bias.defined())
-    check(bias.rank() == 1 && bias.size(0) == weight.size(0), op, ": bias ", bias, " must have the size of weight ",
-          weight, " dim 0 = ", weight.size(0));
-  return tape().create(x.shape().with(-1, weight.size(0)));
-}
-
-// y = x W^T + b
-void product(const Tensor& y, const real* x, const Tensor& weight, const Tensor& bias) {
-  const std::size_t rows = y.rows(), out = weight.rows(), in = weight.cols();
-  gemm_plus_row(Trans::no, Trans::yes, rows, out, in, x, in, weight.data(), in, bias.defined() ? bias.data() : nullptr,
-                y.data(), out);
-}
-
-// dx = beta dx + dy W
-void add_input_gradient(GradTarget dx, const Tensor& y, const Tensor& weight) {
-  const std::size_t rows = y.rows(), out = weight.rows(), in = weight.cols();
-  gemm(Trans::no, Trans::no, rows, in, out, grad_of(y), out, weight.data(), in, dx.beta, dx.grad, in);
-}
-
-// dW += dy^T x; db += the sum of dy's rows
-void add_parameter_gradients(const Tensor& y, const real* x, const Tensor& weight, const Tensor& bias) {
-  const std::size_t rows = y.rows(), out = weight.rows(), in = weight.cols();
-  if (const auto [dw, beta] = target_if_required(weight); dw)
-    gemm(Trans::yes, Trans::no, out, in, rows, grad_of(y), out, x, in, beta, dw, in);
-  if (real* const db = grad_if_required(bias)) kernels::add_column_sums(db, grad_of(y), rows, out);
-}
-
-}  // namespace
-
+// Backward: dx = beta dx + dy W, dW += dy^T x, db += the sum of dy's rows.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   if (activation == Activation::gelu) return gelu(linear(x, weight, bias));
   if (activation == Activation::gelu_tanh) return gelu_tanh(linear(x, weight, bias));
   if (activation == Activation::silu) return silu(linear(x, weight, bias));
   check<ArgumentError>(activation < Activation::swiglu, "linear: a gated activation takes two products");
-  Tensor y = linear_output("linear", x, weight, bias);
-  product(y, x.data(), weight, bias);
+  check(weight.rank() == 2 && x.rank() >= 1, "linear: needs x [..., in] and weight [out, in]: x ", x, ", weight ",
+        weight);
+  check(x.size(-1) == weight.size(1), "linear: inner sizes differ: x ", x, " dim ", x.rank() - 1, " = ", x.size(-1),
+        ", weight ", weight, " dim 1 = ", weight.size(1));
+  if (bias.defined())
+    check(bias.rank() == 1 && bias.size(0) == weight.size(0), "linear: bias ", bias, " must have the size of weight ",
+          weight, " dim 0 = ", weight.size(0));
+  Tensor y = tape().create(x.shape().with(-1, weight.size(0)));
+  const std::size_t rows = y.rows(), out = weight.rows(), in = weight.cols();
+  gemm_plus_row(Trans::no, Trans::yes, rows, out, in, x.data(), in, weight.data(), in,
+                bias.defined() ? bias.data() : nullptr, y.data(), out);
   const auto& relu = kernels::unary().relu;
-  if (activation == Activation::relu) relu.forward(y.data(), y.data(), y.numel());
+  if (activation == Activation::relu) apply(relu, y.data(), y.data(), y.numel());
   record("linear", y, {x, weight, bias}, [=] {
-    if (activation == Activation::relu) relu.backward(grad_of(y), 0, grad_of(y), y.data(), y.data(), y.numel());
-    if (x.requires_grad()) add_input_gradient(grad_target(x), y, weight);
-    add_parameter_gradients(y, x.data(), weight, bias);
-  });
-  return y;
-}
-
-Tensor gelu_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const auto& gelu = kernels::unary().gelu;
-  Tensor y = linear_output("gelu_linear", x, weight, bias);
-  {
-    const RecycledArray g(tape().arena(), x.numel());  // gelu(x)
-    gelu.forward(g.data(), x.data(), x.numel());
-    product(y, g.data(), weight, bias);
-  }
-  record("gelu_linear", y, {x, weight, bias}, [=] {
-    const RecycledArray again(tape().arena(), x.numel());
-    real* const g = again.data();
-    gelu.forward(g, x.data(), x.numel());
-    add_parameter_gradients(y, g, weight, bias);
-    if (!x.requires_grad()) return;
-    add_input_gradient({g, 0}, y, weight);  // now the gradient of gelu(x)
-    const auto [dx, beta] = grad_target(x);
-    gelu.backward(dx, beta, g, x.data(), x.data(), x.numel());
+    real* const dy = grad_of(y);
+    if (activation == Activation::relu) apply_slope(relu, dy, 0, dy, y.data(), y.data(), y.numel());
+    if (const auto [dx, beta] = target_if_required(x); dx)
+      gemm(Trans::no, Trans::no, rows, in, out, dy, out, weight.data(), in, beta, dx, in);
+    if (const auto [dw, beta] = target_if_required(weight); dw)
+      gemm(Trans::yes, Trans::no, out, in, rows, dy, out, x.data(), in, beta, dw, in);
+    if (real* const db = grad_if_required(bias))
+      parallel_range(0, out, (kPiece / (rows + 1) / 64 + 1) * 64, [&](std::size_t first, std::size_t last) {
+        kernels::add_column_sums(db + first, dy + first, out, rows, last - first);
+      });
   });
   return y;
 }

@@ -1,6 +1,5 @@
 // Losses.
-#include "../kernels/kernels.h"
-#include "../ops.h"
+#include "op.h"
 
 #include <algorithm>
 
@@ -44,32 +43,36 @@ Tensor row_weights(const char* op, const char* role, const Tensor& x, List<int> 
 // (1 - smoothing) -log p[target] + smoothing mean_j -log p[j] of each row, p = softmax(logits); 0 where its weight is
 // 0.
 Tensor row_losses(const Tensor& logits, List<int> target_ids, const Tensor& weights, double smoothing) {
-  const std::size_t classes = logits.cols();
+  const std::size_t classes = logits.cols(), piece = kPiece / classes + 1;  // rows
   const double uniform = smoothing / static_cast<double>(classes);
   const auto targets = tape().keep<int>(target_ids);
   auto* const sums = tape().allocate<kernels::LogSumExp>(targets.size());
   Tensor y = zeros(weights.shape());
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (weights.data()[i] == 0) continue;
-    const real* const x = logits.data() + i * classes;  // -log p[j] = log_sum - (x_j - max)
-    const kernels::LogSumExp& sum = sums[i] = kernels::log_sum_exp(x, classes);
-    double loss = double{sum.log_sum} - (1 - smoothing) * (double{x[targets[i]]} - double{sum.max});
-    if (smoothing > 0) loss -= uniform * sum.below;
-    y.data()[i] = static_cast<real>(loss);
-  }
+  parallel_range(0, targets.size(), piece, [&](std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i) {
+      if (weights.data()[i] == 0) continue;
+      const real* const x = logits.data() + i * classes;  // -log p[j] = log_sum - (x_j - max)
+      const kernels::LogSumExp& sum = sums[i] = kernels::log_sum_exp(x, classes);
+      double loss = double{sum.log_sum} - (1 - smoothing) * (double{x[targets[i]]} - double{sum.max});
+      if (smoothing > 0) loss -= uniform * sum.below;
+      y.data()[i] = static_cast<real>(loss);
+    }
+  });
   record("cross_entropy", y, {logits}, [=] {
     const auto [dx, beta] = grad_target(logits);
     const real* const dy = grad_of(y);
-    for (std::size_t i = 0; i < targets.size(); ++i) {
-      real* const row = dx + i * classes;
-      if (weights.data()[i] != 0) {
-        kernels::log_sum_exp_backward(row, beta, logits.data() + i * classes, sums[i], static_cast<real>(uniform),
-                                      dy[i], classes);
-        row[targets[i]] -= dy[i] * static_cast<real>(1 - smoothing);
-      } else if (beta == 0) {
-        std::fill_n(row, classes, real{0});
+    parallel_range(0, targets.size(), piece, [=](std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; ++i) {
+        real* const row = dx + i * classes;
+        if (weights.data()[i] != 0) {
+          kernels::log_sum_exp_backward(row, beta, logits.data() + i * classes, sums[i], static_cast<real>(uniform),
+                                        dy[i], classes);
+          row[targets[i]] -= dy[i] * static_cast<real>(1 - smoothing);
+        } else if (beta == 0) {
+          std::fill_n(row, classes, real{0});
+        }
       }
-    }
+    });
   });
   return y;
 }

@@ -1,5 +1,4 @@
 // Normalisations: layer norm and RMS norm of rows, batch norm of columns.
-#include "../core/parallel.h"
 #include "op.h"
 
 #include <algorithm>
@@ -27,19 +26,34 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
   Tensor out = t.create(x.shape());
   const kernels::Dropping before = next_dropping(name, o.dropout_before), after = next_dropping(name, o.dropout_after);
   auto* const moments = t.allocate<kernels::RowMoments>(x.rows());
-  const auto inputs = [=, is_centred = o.is_centred] {
-    return kernels::NormInputs{x.data(),   data_or_null(y), gain.data(), data_or_null(bias), x.rows(), x.cols(),
+  const std::size_t rows = x.rows(), cols = x.cols();
+  const std::size_t piece = (kPiece / cols / kernels::kNormRows + 1) * kernels::kNormRows;  // rows
+  const auto inputs = [=, is_centred = o.is_centred](std::size_t first, std::size_t last) {
+    return kernels::NormInputs{x.data(),   data_or_null(y), gain.data(), data_or_null(bias), first, last, cols,
                                is_centred, before,          after};
   };
-  const auto scratch = [=] { return RecycledArray(tape().arena(), kernels::norm_scratch(x.cols())); };
-  kernels::normalise(out.data(), moments, inputs(), o.eps, scratch().data());
+  const auto scratch = [=] { return scratch_memory(kernels::norm_scratch(cols) * sizeof(real)).as<real>(); };
+  parallel_range(0, rows, piece, [&](std::size_t first, std::size_t last) {
+    kernels::normalise(out.data(), moments, inputs(first, last), o.eps, scratch());
+  });
   const Tensor recorded[] = {x, gain, y.defined() ? y : bias, y.defined() ? bias : y};
   t.record(name, out, recorded, [=] {
     real *const dgain = grad_if_required(gain), *const dbias = grad_if_required(bias);
     // Last, so that beta is 1 where an input is used twice.
     const GradTarget dx = target_if_required(x), dy = target_if_required(y);
-    kernels::normalise_backward({dx.grad, dx.beta, dy.grad, dy.beta, dgain, dbias}, grad_of(out), inputs(), moments,
-                                scratch().data());
+    const std::size_t size = (rows + piece - 1) / piece * 2 * cols;
+    const RecycledArray sums(tape().arena(), size);  // of each piece, for gain and bias
+    std::fill_n(sums.data(), size, real{0});
+    parallel_for(0, rows, piece, [&](std::size_t first, std::size_t last) {
+      real* const own = sums.data() + first / piece * 2 * cols;
+      kernels::normalise_backward(
+          {dx.grad, dx.beta, dy.grad, dy.beta, dgain ? own : nullptr, dbias ? own + cols : nullptr}, grad_of(out),
+          inputs(first, last), moments, scratch());
+    });
+    for (std::size_t i = 0; i < size; i += 2 * cols) {
+      if (dgain) kernels::axpy(dgain, 1, sums.data() + i, 1, cols);
+      if (dbias) kernels::axpy(dbias, 1, sums.data() + i + cols, 1, cols);
+    }
   });
   return out;
 }

@@ -1,6 +1,7 @@
 // What ops share in their backward functions, and how they take the next dropout.
 #pragma once
 
+#include "../core/parallel.h"
 #include "../kernels/kernels.h"
 #include "../ops.h"
 
@@ -9,6 +10,24 @@ namespace seppo::inline SEPPO_ABI {
 // grad_target(x), or null if x is empty or does not require a gradient.
 inline GradTarget target_if_required(const Tensor& x) {
   return x.defined() && x.requires_grad() ? grad_target(x) : GradTarget{nullptr, 0};
+}
+
+// Elements that pay for another thread, if one is idle: some 10 us of an activation.
+constexpr std::size_t kPiece = std::size_t{1} << 14;
+
+// y = f(x); dx = beta dx + dy f'(x)
+inline void apply(const kernels::Unary& f, real* y, const real* x, std::size_t n) {
+  parallel_range(0, n, kPiece, [&](std::size_t i, std::size_t end) { f.forward(y + i, x + i, end - i); });
+}
+inline void apply_slope(const kernels::Unary& f, real* dx, real beta, const real* dy, const real* x, const real* y,
+                        std::size_t n) {
+  parallel_range(0, n, kPiece,
+                 [&](std::size_t i, std::size_t end) { f.backward(dx + i, beta, dy + i, x + i, y + i, end - i); });
+}
+
+// y = beta y + dropout(x)
+inline void apply(const kernels::Dropping& dropping, real* y, real beta, const real* x, std::size_t n) {
+  parallel_range(0, n, kPiece, [&](std::size_t i, std::size_t end) { kernels::dropout(y, beta, x, dropping, i, end); });
 }
 
 // dx += factor dy, if x requires a gradient.

@@ -9,10 +9,10 @@ namespace {
 // Those that models spend time in have kernels.
 Tensor unary(const char* name, const kernels::Unary& kernel, const Tensor& x) {
   Tensor y = tape().create(x.shape());
-  kernel.forward(y.data(), x.data(), x.numel());
+  apply(kernel, y.data(), x.data(), x.numel());
   record(name, y, {x}, [=] {
     const auto [dx, beta] = grad_target(x);
-    kernel.backward(dx, beta, grad_of(y), x.data(), y.data(), x.numel());
+    apply_slope(kernel, dx, beta, grad_of(y), x.data(), y.data(), x.numel());
   });
   return y;
 }

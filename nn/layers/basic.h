@@ -26,11 +26,6 @@ struct Linear {
     return here(linear(x, weight, bias, activation));
   }
 
-  Tensor of_gelu(const Tensor& x) const {  // (*this)(gelu(x)), in less memory
-    const Region here(name);
-    return here(gelu_linear(x, weight, bias));
-  }
-
   Tensor weight, bias;  // bias is undefined without one
   RegionName name;
 };
@@ -55,7 +50,7 @@ struct FeedForward {
   Tensor operator()(const Tensor& x) const {  // [rows, d_model]
     const Region here(name);
     if (gate) return here(down((activation == Activation::swiglu ? silu((*gate)(x)) : gelu((*gate)(x))) * up(x)));
-    return here(activation == Activation::gelu ? down.of_gelu(up(x)) : down(up(x, activation)));
+    return here(down(up(x, activation)));
   }
 
   std::optional<Linear> gate;  // of the gated ones

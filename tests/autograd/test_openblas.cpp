@@ -35,7 +35,7 @@ namespace {
 
 using seppo::Trans;
 
-// How often OpenBLAS is called for a product of ones, whose elements are checked. Within a task no product is cut.
+// How often OpenBLAS is called for a product of ones, whose elements are checked: once for each piece.
 int calls_for(std::size_t m, std::size_t n, std::size_t k, Trans trans_a, Trans trans_b, bool in_task = true) {
   const std::vector<float> a(m * k, 1), b(k * n, 1);
   std::vector<float> c(m * n, 2);
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(kernels_of_an_older_processor_are_replaced_unless_the_user_
     unsetenv(kVariable);
   }
   const std::string before = openblas_get_corename();
-  BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, Trans::no, Trans::no), 2);
+  BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, Trans::no, Trans::no), 16);
   const std::string after = openblas_get_corename();
   BOOST_TEST_MESSAGE(before << " -> " << after);
   const bool has_avx2 = (hwy::SupportedTargets() & HWY_AVX2) != 0;
@@ -76,8 +76,10 @@ BOOST_AUTO_TEST_CASE(kernels_of_an_older_processor_are_replaced_unless_the_user_
 BOOST_AUTO_TEST_CASE(openblas_computes_large_products) {
   using enum Trans;
   for (const auto trans_a : {no, yes})
-    for (const auto trans_b : {no, yes}) BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, trans_a, trans_b), 2);
-  BOOST_CHECK_EQUAL(calls_for(400, 22000, 48, no, yes, false), 2);  // pieces of 256 rows, within tasks and outside
+    for (const auto trans_b : {no, yes}) BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, trans_a, trans_b), 16);
+  // A sixteenth of the longer side, or 128 lines; the same within tasks and outside.
+  BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, no, yes, false), 16);
+  for (const bool in_task : {false, true}) BOOST_CHECK_EQUAL(calls_for(1100, 1000, 1100, yes, no, in_task), 9);
 }
 
 BOOST_AUTO_TEST_CASE(openblas_does_not_compute_small_products_nor_those_of_few_rows) {

@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(translations) {
       folder,
       words(
           "translate train --seed 5 --src src --tgt tgt --val-pairs val" + kSmallTranslator +
-          "--epochs 90 --eval-interval 90 --schedule const --warmup-steps 20 --beam 1 --length-penalty 0 --average 1"),
+          "--epochs 100 --eval-interval 100 --schedule const --warmup-steps 20 --beam 1 --length-penalty 0 --average 1"),
       "m");
   const SavedTranslator saved = check_translator(folder, r, train, validation);
   const auto languages = translate::Languages::from_json(saved.config["languages"]);

@@ -291,7 +291,7 @@ void einsum(Machine& m) {
 
 void linear(Machine& m) {
   const Value& x = m.any();
-  const int out = m.bytes.below(4), kind = m.bytes.below(4);
+  const int out = m.bytes.below(4), kind = m.bytes.below(3);
   const Value& w = m.like({out, x.rank() ? x.size(-1) : 1});
   const Value& b = m.like({out});
   const bool fits = x.rank() > 0 && w.rank() == 2 && w.size(1) == x.size(-1) && b.rank() == 1 && b.size(0) == w.size(0);
@@ -301,13 +301,10 @@ void linear(Machine& m) {
   };
   m.apply(
       "linear", {&x, &w, &b}, {fits_if(fits), largest(x) * largest(w) + largest(b), true},
-      [&] {
-        if (kind == 3) return seppo::gelu_linear(x.tensor, w.tensor, b.tensor);
-        return seppo::linear(x.tensor, w.tensor, b.tensor, static_cast<seppo::Activation>(kind));
-      },
+      [&] { return seppo::linear(x.tensor, w.tensor, b.tensor, static_cast<seppo::Activation>(kind)); },
       [&](const auto& in) {
         using T = Scalar<decltype(in)>;
-        auto rows = kind == 3 ? gelu(in[0]) : in[0];
+        auto rows = in[0];
         rows.shape = {static_cast<int>(x.tensor.shape().rows()), x.size(-1)};
         auto y = naive::zip(naive::matmul(rows, naive::permute(in[1], {1, 0})), in[2],
                             [](const T& p, const T& q) { return p + q; });
