@@ -42,6 +42,7 @@ void check_sentencepiece(const std::vector<Piece>& pieces, Random& random, int t
     const std::vector<int> encoded = tokenizer.encode(text);
     BOOST_REQUIRE(encoded == expected);
     BOOST_REQUIRE(tokenizer.decode(encoded) == text);
+    BOOST_REQUIRE(tokenizer.decode(std::vector<int>(encoded.begin() + 1, encoded.end())) == text);  // without its start
     std::string streamed;
     for (std::size_t i = 0; i < encoded.size(); ++i) streamed += tokenizer.decode(std::span(encoded).first(i + 1), i);
     BOOST_REQUIRE(streamed == text);
