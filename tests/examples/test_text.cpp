@@ -1,5 +1,6 @@
 // What strangers wrote: shown safely, and read through one door.
 #define BOOST_TEST_MODULE text
+#include "app/digest.h"
 #include "app/text_file.h"
 #include "app/vocabulary.h"
 #include "app/words.h"
@@ -10,6 +11,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -159,4 +161,16 @@ BOOST_AUTO_TEST_CASE(later_byte_order_marks_are_text) {
   std::string content;
   for (int i = 0; i < 300'000; ++i) content += "\xef\xbb\xbf";
   BOOST_CHECK(read_text(TextFile(content).path) == content.substr(3));
+}
+
+// Each number of the data counts in their digest, the last one as well.
+BOOST_AUTO_TEST_CASE(digests_are_of_every_number) {
+  const std::vector<int> numbers(9, 3);
+  std::vector<std::string> seen{digest_of(numbers)};
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    std::vector<int> changed = numbers;
+    changed[i] = 4;
+    seen.push_back(digest_of(changed));
+    BOOST_CHECK_EQUAL(std::count(seen.begin(), seen.end(), seen.back()), 1);
+  }
 }
