@@ -1,4 +1,4 @@
-// What ops share in their backward functions, and how they take the next dropout.
+// What ops share: pieces for idle threads, gradients, checks, and how they take the next dropout.
 #pragma once
 
 #include "../core/parallel.h"
