@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 using namespace seppo;
@@ -77,6 +78,27 @@ BOOST_AUTO_TEST_CASE(wrong_gradients_of_linear_functions_fail_below_the_toleranc
   BOOST_CHECK(gradient_check({{3}}, [&](Inputs x) { return doubled(x[0], 0); }).passed);
   const auto report = gradient_check({{3}}, [&](Inputs x) { return doubled(x[0], 3e-8); });
   BOOST_CHECK_MESSAGE(!report.passed && report.error < 1e-7, report.text);
+}
+
+// The derivative of x + c |x|^p at 0 is 1, from which central differences differ by c h^(p - 1). These fall quickly
+// enough to pass as a kink, or so slowly that below the tolerance, too, they do not tell that the gradient is right.
+BOOST_AUTO_TEST_CASE(differences_have_to_fall) {
+  const auto with_kink = [](const Tensor& x, double c, double power) {
+    Tensor y = tape().create(x.shape());
+    for (std::size_t i = 0; i < x.numel(); ++i) {
+      const double v = x.data()[i];
+      y.data()[i] = v + std::copysign(c * std::pow(std::abs(v), power), v);
+    }
+    record("op", y, {x}, [=] {
+      for (std::size_t i = 0; i < x.numel(); ++i) grad_of(x)[i] += grad_of(y)[i];
+    });
+    return y;
+  };
+  for (const auto& [c, power, passes] : {std::tuple{1e-1, 2.0, true}, {1e-6, 1.5, true}, {1e-6, 1.2, false}}) {
+    const auto report =
+        gradient_check_at({zeros({3})}, [&, c = c, power = power](Inputs x) { return with_kink(x[0], c, power); });
+    BOOST_CHECK_MESSAGE(report.passed == passes && report.error < 1e-7, power << ": " << report.text);
+  }
 }
 
 // As long as the fault is not itself at rounding level.

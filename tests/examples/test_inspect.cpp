@@ -146,6 +146,12 @@ BOOST_AUTO_TEST_CASE(facts_of_the_metadata) {
   BOOST_CHECK(!tells(look({{"by", "me"}}), "{"));
   const Result plain = folder.run({"seppo", "inspect", "f"});
   BOOST_CHECK(!tells(plain.out, "by: me"));
+  for (const auto& [key, most] : {std::pair{"by", 400u}, {"seppo.steps", 200u}})  // what is longer is cut
+    for (const unsigned more : {0u, 1u}) {
+      const std::string tail = key == std::string("by") ? "" : ": a checkpoint to go on from with --resume",
+                        value(most + more - tail.size(), 'v');
+      BOOST_CHECK_EQUAL(tells(look({{key, value}}), (value + tail + "\n").c_str()), more == 0);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(damage_and_strangers) {

@@ -172,3 +172,18 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_text_is_not_written) {
   const Result r = folder.run({"llm", "generate", "--model", "m", "--max-tokens", "400", "--temperature", "1"});
   BOOST_CHECK_MESSAGE(r.code == 0 && r.out.find("<|endoftext|>") == std::string::npos, r.err);
 }
+
+// A folder whose weights could not be replaced has no config.json that would say they were.
+BOOST_AUTO_TEST_CASE(a_folder_that_is_half_written_is_no_model) {
+  const Folder folder("llm");
+  write_model(folder, "m");
+  write_model(folder, "old");
+  const llm::Folder model = llm::open_folder(folder.path / "m");
+  fs::remove(folder.path / "old/model.safetensors");
+  fs::create_directories(folder.path / "old/model.safetensors/in the way");
+  BOOST_CHECK_THROW(llm::write_folder(folder.path / "old", model.config, *model.parameters, {}), seppo::FileError);
+  BOOST_CHECK(!fs::exists(folder.path / "old/config.json"));
+  fs::remove_all(folder.path / "old/model.safetensors");
+  llm::write_folder(folder.path / "old", model.config, *model.parameters, {});
+  BOOST_CHECK(read(folder.path / "old/config.json") == read(folder.path / "m/config.json"));
+}

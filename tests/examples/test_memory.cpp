@@ -133,3 +133,37 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   ::waitpid(child, &status, 0);
   BOOST_CHECK_EQUAL(status, 0);
 }
+
+// What is too much is said in GB, with the option that would help: the batch, where it takes more than the model does.
+BOOST_AUTO_TEST_CASE(refusals_say_how_much) {
+  const auto refusal = [](const examples::MemoryNeed& need) -> std::string {
+    try {
+      examples::check_memory(need, 77);
+    } catch (const std::runtime_error& e) {
+      return e.what();
+    }
+    return "none";
+  };
+  const std::string model = "--d-model: gradients and moments need about 2.4e+06 GB of memory, ",
+                    batch = "--batch-size: 77 examples need about 2.4e+06 GB of memory, ";
+  for (const auto& [need, begin, end] :
+       {std::tuple{examples::MemoryNeed{1.2e15, 6e14, 6e14}, model, "lower it, --d-ff or the number of layers"},
+        {examples::MemoryNeed{1.1e15, 6e14, 7e14}, batch, "lower it, the length of the examples, or --d-model"},
+        {examples::MemoryNeed{2.4e15, 0, 0}, model, "lower it, --d-ff or the number of layers"},
+        {examples::MemoryNeed{0, 1e14, 2.3e15}, batch, "lower it, the length of the examples, or --d-model"}}) {
+    const std::string text = refusal(need);
+    BOOST_CHECK_MESSAGE(text.starts_with(begin) && text.ends_with(std::string(" GB are available; ") + end), text);
+    const double left = std::stod(text.substr(begin.size()));
+    BOOST_CHECK_CLOSE(left, examples::available_memory() / 1e9, 25);
+  }
+  BOOST_CHECK_EQUAL(refusal({.parameters = examples::available_memory() / 4}), "none");
+  BOOST_CHECK_EXCEPTION(examples::refuse_model(1'234'567), std::runtime_error, [](const std::runtime_error& e) {
+    return std::string(e.what()) ==
+           "--d-model: there is memory to train 1.2 million parameters, and the model has more; lower it, --d-ff or "
+           "the "
+           "number of layers";
+  });
+  BOOST_CHECK_CLOSE(static_cast<double>(examples::most_values()), examples::available_memory() / 20, 25);
+  BOOST_CHECK_GT(examples::resident_memory(), 1e6);
+  BOOST_CHECK_LT(examples::resident_memory(), 1e11);
+}

@@ -323,6 +323,19 @@ BOOST_AUTO_TEST_CASE(a_small_corpus_is_learnt_by_heart) {
   BOOST_CHECK_EQUAL(WEXITSTATUS(status), 74);
 }
 
+// Of texts longer than the model can see, the report shows what it makes of their beginning, beside the whole answer.
+BOOST_AUTO_TEST_CASE(long_texts_are_cut_for_the_report) {
+  const Folder folder("translate-long");
+  folder.write("pairs", "a b\tb a\nb\ta\na\tb\nb b\ta a\n");
+  folder.write("long", "a b a b a b a b a b\tb a b a b a b a b a\na\tb\n");
+  const Result r = folder.run(words("translate train --pairs pairs --val-pairs long" + kSmallTranslator +
+                                    "--max-length 4 --epochs 1 --log-format none --report --out m"));
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  const std::string page = read(folder.path / "m/report.html");
+  BOOST_CHECK_NE(page.find("a b a b a b a b a b"), std::string::npos);
+  BOOST_CHECK_NE(page.find("b a b a b a b a b a"), std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(bad_input) {
   const Folder folder("translate_bad");
   folder.write("two", "a\nb\n");

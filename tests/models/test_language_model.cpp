@@ -142,3 +142,19 @@ BOOST_AUTO_TEST_CASE(bad_configurations_are_refused) {
   config.layer.n_heads = 3;
   BOOST_CHECK_THROW(LanguageModel(parameters.root() / "b", config), ArgumentError);
 }
+
+// GPT-2's small model for characters: what the header says of it, and what it has when nothing is said.
+BOOST_AUTO_TEST_CASE(the_defaults_are_gpt2s_without_biases) {
+  const LanguageModelConfig c;
+  BOOST_CHECK(c.layer.norm == Norm::pre && c.layer.activation == Activation::gelu && !c.layer.bias);
+  BOOST_CHECK(c.layer.norm_kind == NormKind::layer && c.layer.n_kv_heads == 0);
+  BOOST_CHECK_EQUAL(c.layer.d_ff, 4 * c.layer.d_model);
+  BOOST_CHECK(c.layer.d_model == 384 && c.layer.n_heads == 6 && c.n_layers == 6 && c.max_length == 256);
+  BOOST_CHECK(c.layer.dropout == 0.2 && c.layer.attention_dropout == 0.2);
+  BOOST_CHECK(c.positions == Positions::learned && c.rope_theta == 1e4 && c.tie_output);
+  Parameters parameters(1);
+  const LanguageModel model(parameters.root(), {.vocabulary = 3, .n_layers = 1, .max_length = 5});
+  BOOST_CHECK(!model.output);
+  // The embedding, positions, four matrices of attention, two of the network, and three norms' scales.
+  BOOST_CHECK_EQUAL(parameters.count(), 3 * 384 + 5 * 384 + 4 * 384 * 384 + 2 * 384 * 1536 + 3 * 384);
+}

@@ -186,3 +186,27 @@ BOOST_AUTO_TEST_CASE(generating) {
   BOOST_CHECK_EQUAL(live, before);
   BOOST_CHECK(generate(training.model, prompts, {.max_tokens = 9, .seed = 4}) == expected);
 }
+
+// The digest of a file is computed piece by piece, however long it is.
+BOOST_AUTO_TEST_CASE(verifying_takes_little_memory) {
+  const Folder folder;
+  const std::vector<std::byte> bytes(20'000'001, std::byte{7});
+  const std::vector<std::int64_t> shape{20'000'001};
+  const TensorView views[] = {{"w", "U8", shape, bytes}};
+  write_safetensors(folder.path / "f", {}, views);
+  const SafeTensorsFile file(folder.path / "f");
+  test::largest = 0;
+  file.verify();
+  BOOST_CHECK_LE(test::largest, std::size_t{1} << 21);
+  // Each piece counts, the last one too.
+  for (const std::int64_t place : {20'000'000, 10'000'000, 0}) {
+    std::fstream changed(folder.path / "f", std::ios::in | std::ios::out | std::ios::binary);
+    changed.seekp(-1 - place, std::ios::end).put(8);
+    changed.close();
+    BOOST_CHECK_THROW(file.verify(), FormatError);
+    std::fstream(folder.path / "f", std::ios::in | std::ios::out | std::ios::binary)
+        .seekp(-1 - place, std::ios::end)
+        .put(7);
+    BOOST_CHECK_NO_THROW(file.verify());
+  }
+}

@@ -9,6 +9,7 @@
 #include <seppo/nn/io/json.h>
 #include <seppo/nn/io/safetensors.h>
 #include <seppo/nn/layers/attention.h>
+#include <seppo/nn/optim/optimisers.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -268,4 +269,19 @@ BOOST_AUTO_TEST_CASE(changes_are_seen_whatever_the_order_of_records) {
                                      : has(text, changed == 1 ? "backward: a has changed" : "backward: b has changed"),
                         text);
   }
+}
+
+// Of more gradients than 64 blocks of 2^20 the blocks are larger, and each still counts once.
+BOOST_AUTO_TEST_CASE(the_norm_of_many_gradients) {
+  if (sizeof(real) == 8) return;
+  constexpr int kBlocks = 65, kBlock = 1 << 20;
+  Parameters parameters(1);
+  parameters.root().parameter("w", {kBlocks, kBlock}, [](std::span<real>, const Shape&, RandomStream&) {});
+  const std::span<real> gradients = parameters.gradients();
+  double sum = 0;
+  for (std::size_t i = 5; i < gradients.size(); i += 100'003) {
+    gradients[i] = static_cast<real>(i % 17);
+    sum += double{gradients[i]} * double{gradients[i]};
+  }
+  BOOST_CHECK_CLOSE(gradient_norm(parameters), std::sqrt(sum), 1e-9);
 }

@@ -16,6 +16,7 @@ namespace test {
 inline std::atomic<long> countdown{-1};
 inline std::atomic<bool> failures_last{false}, has_failed{false};
 inline std::atomic<long> live{0};
+inline std::atomic<std::size_t> largest{0};  // bytes of one allocation
 
 // No allocation fails in this scope.
 class Unfailing {
@@ -38,6 +39,8 @@ inline void* allocate(std::size_t size, std::size_t alignment) {
   void* const p = std::aligned_alloc(alignment, rounded ? rounded : alignment);
   if (!p) throw std::bad_alloc();
   ++live;
+  for (std::size_t most = largest; size > most && !largest.compare_exchange_weak(most, size);)
+    ;
   return p;
 }
 
