@@ -84,7 +84,8 @@ void encode_word(const Tokenizer& t, std::string_view word, std::vector<int>& to
 void cut(const Tokenizer& t, std::string_view text, std::size_t pattern, std::vector<int>& tokens) {
   if (pattern == t.patterns.size()) return encode_word(t, text, tokens);
   const auto* const code = static_cast<pcre2_code*>(t.patterns[pattern].get());
-  const std::shared_ptr<pcre2_match_data> match(pcre2_match_data_create(1, nullptr), pcre2_match_data_free);
+  const std::shared_ptr<pcre2_match_data> match(pcre2_match_data_create_from_pattern(code, nullptr),
+                                                pcre2_match_data_free);
   for (std::size_t at = 0, begin, end; at < text.size(); at = end) {
     const int found = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
                                   PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match.get(), nullptr);

@@ -58,6 +58,19 @@ BOOST_AUTO_TEST_CASE(statistics_follow_their_definition) {
   BOOST_CHECK_MESSAGE(table.find("zeros not finite\na ") != std::string::npos, table);
   BOOST_CHECK_MESSAGE(table.find("-1         2         -3          1        0          2\n") != std::string::npos,
                       table);
+  BOOST_CHECK_MESSAGE(table.ends_with("\n\n1005 values\n"), table);
+  // The optimiser's tensors are counted by themselves, and shown when they are asked for.
+  const std::string wide(40, 'w');
+  write_stored(folder.path / "g", {{},
+                                   {{"adam.m." + wide, "F32", {4}, bytes_of(broken)},
+                                    {"adam.v", "F32", {4}, bytes_of(broken)},
+                                    {"w", "F32", {4}, bytes_of(broken)}}});
+  const std::string some = folder.run({"seppo", "inspect", "g"}).out,
+                    all = folder.run({"seppo", "inspect", "g", "--all"}).out;
+  BOOST_CHECK_MESSAGE(some.ends_with("\n\n4 values, and 2 tensors of the optimiser (--all)\n"), some);
+  BOOST_CHECK_MESSAGE(all.ends_with("\n\n4 values\n"), all);
+  BOOST_CHECK(some.find("adam") == some.npos && some.find("\nw      F32") != some.npos);
+  BOOST_CHECK(all.find("\nadam.m." + wide + " F32") != all.npos && all.find("\nadam.v ") != all.npos);
 }
 
 // A file with a hole: 256 MB of zeros, and a value at the end.

@@ -187,3 +187,16 @@ BOOST_AUTO_TEST_CASE(a_folder_that_is_half_written_is_no_model) {
   llm::write_folder(folder.path / "old", model.config, *model.parameters, {});
   BOOST_CHECK(read(folder.path / "old/config.json") == read(folder.path / "m/config.json"));
 }
+
+// Who generates is told how quickly, if more than one token was drawn.
+BOOST_AUTO_TEST_CASE(the_pace_is_told) {
+  const Folder folder("llm");
+  json endless = kLlama;
+  endless["eos_token_id"] = nullptr;
+  write_model(folder, "m", endless);
+  for (const int tokens : {1, 2, 20}) {
+    const Result r = folder.run({"llm", "generate", "--model", "m", "--max-tokens", std::to_string(tokens)});
+    BOOST_CHECK_MESSAGE(r.code == 0 && r.err.ends_with(" tokens a second\n") == (tokens > 1), r.err);
+    BOOST_CHECK_MESSAGE(tokens > 1 ? std::stod(r.err) > 1 : r.err.empty(), r.err);
+  }
+}

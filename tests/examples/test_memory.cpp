@@ -97,6 +97,9 @@ BOOST_AUTO_TEST_CASE(the_least_limit_counts) {
   BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 1500000);
   write("sys/fs/cgroup/a/b/memory.max", "1000\n");
   BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 993);
+  write("sys/fs/cgroup/a/b/memory.stat", "anon 9\ninactive_file 1\n");
+  BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 994);
+  fs::remove(folder.path / "sys/fs/cgroup/a/b/memory.stat");
   // Of several groups each counts, those of the older kind too, wherever their lines are.
   write("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "900\n");
   write("sys/fs/cgroup/memory/c/memory.usage_in_bytes", "500\n");

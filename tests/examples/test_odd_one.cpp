@@ -73,6 +73,8 @@ BOOST_AUTO_TEST_CASE(the_odd_one_is_found) {
   BOOST_CHECK(fs::exists(folder.path / "maps"));
   for (const char* bad : {"-1", "x", "3.5", "99999999999"})
     check_refused(folder, {"odd_one", "predict", bad}, 1, "set");
+  BOOST_CHECK(folder.run({"odd_one", "predict", "1000000000", "0"}).out.starts_with("set 1000000000: element "));
+  check_refused(folder, {"odd_one", "predict", "1000000001"}, 1, "set '1000000001' is not a number 0-1000000000");
   check_refused(folder, {"odd_one", "train", "--kinds", "1"}, 2, "--kinds");
   check_refused(folder, {"odd_one", "train", "--heads", "3"}, 2, "--d-model");
 }

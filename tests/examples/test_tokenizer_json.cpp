@@ -75,6 +75,9 @@ BOOST_AUTO_TEST_CASE(steps_of_a_tokenizer_json) {
   // What a pattern does not match is a word too, and is cut by the next.
   BOOST_TEST(step({split("[0-9]"), split("e"), bytes}).encode("abe12eb") == bpe.encode({"ab", "e", "1", "2", "e", "b"}),
              boost::test_tools::per_element());
+  // Its groups may capture.
+  BOOST_TEST(step({split("(a)?(b)|([0-9]+)"), bytes}).encode("abe12eb") == bpe.encode({"ab", "e", "12", "e", "b"}),
+             boost::test_tools::per_element());
   for (const bool single : {true, false})
     BOOST_TEST(step({{{"type", "Digits"}, {"individual_digits", single}}, bytes}).encode("ab12é") ==
                    bpe.encode(single ? Strings{"ab", "1", "2", "é"} : Strings{"ab", "12", "é"}),

@@ -1,5 +1,6 @@
 // Translation: the number tasks, text and vocabularies, the book's steps, and the program as a person runs it.
 #define BOOST_TEST_MODULE translate
+#include "app/interrupts.h"
 #include "support/program.h"
 #include "translate/d2l.h"
 #include "translate/data.h"
@@ -9,6 +10,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <set>
@@ -253,6 +255,30 @@ BOOST_AUTO_TEST_CASE(scores_do_not_depend_on_batches) {
   const auto together = translate::translate(model, examples.sources, beam);
   for (const std::size_t i : {0UL, 31UL, 69UL})
     BOOST_TEST(translate::translate(model, {&examples.sources[i], 1}, beam)[0][0].tokens == together[i][0].tokens);
+}
+
+// A signal is seen between the texts, and what is not UTF-8 is taken byte by byte.
+BOOST_AUTO_TEST_CASE(translating_is_interrupted) {
+  seppo::Parameters parameters(1);
+  const seppo::Transformer model(parameters.root(), {.src_vocabulary = 5,
+                                                     .tgt_vocabulary = 5,
+                                                     .layer = {.d_model = 8, .n_heads = 2, .d_ff = 8},
+                                                     .enc_layers = 1,
+                                                     .dec_layers = 1,
+                                                     .max_length = 10});
+  const std::vector<std::vector<int>> sources(3, {4, kEos});
+  const seppo::BeamOptions beam{.bos = kBos, .eos = kEos, .max_length = 5};
+  {
+    const examples::CatchInterrupts interrupts;
+    BOOST_CHECK_EQUAL(translate::translate(model, sources, beam).size(), 3);
+    std::raise(SIGINT);
+    BOOST_CHECK_EXCEPTION(translate::translate(model, sources, beam), examples::Interrupted,
+                          [](const examples::Interrupted& e) { return e.signal == SIGINT; });
+  }
+  const examples::CatchInterrupts none;  // the next one knows nothing of it
+  BOOST_CHECK_EQUAL(translate::translate(model, sources, beam).size(), 3);
+  const Tokenizer tokenizer(Tokenizer::Kind::characters, false);
+  BOOST_CHECK(tokenizer.split("a\xff\xc3\xa9\xc3") == (std::vector<std::string>{"a", "\xff", "\xc3\xa9", "\xc3"}));
 }
 
 BOOST_AUTO_TEST_CASE(long_texts_are_dropped_or_cut) {

@@ -68,15 +68,17 @@ std::string shown(const Tensor& x, int width, int first_row = 0, int axis = 0) {
 
 }  // namespace
 
-// Press et al. 2022: head h of 2^k has the slope 2^(-8 (h + 1) / 2^k).
+// Press et al. 2022: head h of 2^k has the slope 2^(-8 (h + 1) / 2^k); of other numbers of heads, those beyond the
+// largest power of two in it have every other slope of twice that power.
 BOOST_AUTO_TEST_CASE(each_head_has_its_slope) {
-  for (const int heads : {1, 2, 4, 8}) {
+  for (const int heads : {1, 2, 3, 4, 5, 6, 8, 12}) {
+    const int power = heads >= 8 ? 8 : heads >= 4 ? 4 : heads >= 2 ? 2 : 1;
     Parameters parameters(1);
     const PositionalEncoding encoding(parameters.root(), Positions::alibi, 4, 8 * heads, {.n_heads = heads});
     BOOST_REQUIRE_EQUAL(encoding.relative.slopes.size(), static_cast<std::size_t>(heads));
     for (int h = 0; h < heads; ++h)
       BOOST_CHECK_CLOSE(static_cast<double>(encoding.relative.slopes[static_cast<std::size_t>(h)]),
-                        std::pow(2, -8.0 * (h + 1) / heads), 1e-4);
+                        std::pow(2, h < power ? -8.0 * (h + 1) / power : -4.0 * (2 * (h - power) + 1) / power), 1e-4);
   }
 }
 
@@ -284,4 +286,20 @@ BOOST_AUTO_TEST_CASE(the_norm_of_many_gradients) {
     sum += double{gradients[i]} * double{gradients[i]};
   }
   BOOST_CHECK_CLOSE(gradient_norm(parameters), std::sqrt(sum), 1e-9);
+}
+
+// The product of a shape's sizes is at most 2^53, beyond which JSON's numbers are not exact.
+BOOST_AUTO_TEST_CASE(shapes_have_a_limit) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("seppo-print-" + std::to_string(::getpid()));
+  const auto refusal = [&](const std::string& shape) {
+    const std::string header = R"({"w":{"dtype":"U8","shape":)" + shape + R"(,"data_offsets":[0,0]}})";
+    const std::uint64_t size = header.size();
+    std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(&size), 8) << header;
+    return message([&] { SafeTensorsFile{file}; });
+  };
+  BOOST_CHECK(has(refusal("[134217728,67108864]"), "do not hold the 9007199254740992 bytes of its shape"));
+  BOOST_CHECK(has(refusal("[134217728,67108865]"), "the shape has too many elements"));
+  BOOST_CHECK(has(refusal("[9007199254740993]"), "9007199254740993"));
+  std::filesystem::remove(file);
 }

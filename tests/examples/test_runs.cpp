@@ -1,0 +1,110 @@
+// What a training writes and says beside its model: once, of this run, and as it is.
+#define BOOST_TEST_MODULE runs
+#include "app/training.h"
+#include "support/program.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <map>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+using namespace test;
+using examples::Best;
+using Words = std::vector<std::string>;
+
+namespace {
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+const Words kTrain{"reverse", "train", "--out", "m", "--epoch-steps", "10"};
+
+}  // namespace
+
+// The higher score, or of equal ones the lower loss; what is equal in both is not above.
+BOOST_AUTO_TEST_CASE(the_best_is_above_all_others) {
+  const Best none, low{1, 0.25, 2}, high{2, 0.5, 3}, better{3, 0.5, 1};
+  const std::vector<Best> order{none, low, high, better};
+  for (std::size_t a = 0; a < order.size(); ++a)
+    for (std::size_t b = 0; b < order.size(); ++b) BOOST_CHECK_EQUAL(order[a].is_above(order[b]), a > b);
+  BOOST_CHECK(!Best({7, 0.5, 3}).is_above(high));
+}
+
+BOOST_AUTO_TEST_CASE(threads_are_told) {
+  const Folder folder;
+  const auto told = [&](const Words& more) {
+    const Result r = folder.run(with(with(kTrain, {"--max-steps", "1", "--overwrite"}), more));
+    std::smatch m;
+    BOOST_REQUIRE_MESSAGE(r.code == 0 && std::regex_search(r.err, m, std::regex(", ([0-9]+) threads, about")), r.err);
+    return std::stoul(m[1]);
+  };
+  BOOST_CHECK_EQUAL(told({"--threads", "3"}), 3u);
+  BOOST_CHECK_EQUAL(told({}), std::min(64u, std::max(1u, std::thread::hardware_concurrency())));
+}
+
+// config.json is written with the first model that is kept, and stays while others replace it.
+BOOST_AUTO_TEST_CASE(the_config_is_written_once) {
+  const Folder folder;
+  folder.write("before", "");
+  BOOST_REQUIRE_EQUAL(folder.run(with(kTrain, {"--epochs", "3", "--best", "last", "--log-format", "none"})).code, 0);
+  const auto written = [&](const char* name) { return fs::last_write_time(folder.path / name); };
+  BOOST_CHECK(written("before") < written("m/config.json"));
+  BOOST_CHECK(written("m/config.json") < written("m/checkpoints/20.safetensors"));
+  BOOST_CHECK(written("m/checkpoints/20.safetensors") < written("m/model.safetensors"));
+}
+
+// Who goes on is told the pace of now: steps since then, by the seconds since then.
+BOOST_AUTO_TEST_CASE(the_pace_is_that_of_this_run) {
+  const Folder folder;
+  const Words cut = with(kTrain, {"--epochs", "100", "--max-steps", "600", "--eval-interval", "60"});
+  BOOST_REQUIRE_EQUAL(folder.run(with(cut, {"--log-format", "none"})).code, 0);
+  const Result r = folder.run(
+      {"reverse", "train", "--resume", "m", "--max-steps", "610", "--log-interval", "10", "--log-format", "plain"});
+  std::smatch m;
+  BOOST_REQUIRE_MESSAGE(r.code == 0 && std::regex_search(r.err, m, std::regex("step +610/1000.* ([0-9]+) steps/s")),
+                        r.err);
+  std::map<int, double> seconds;  // since the beginning of the first run
+  std::istringstream lines(read(folder.path / "m/metrics.jsonl"));
+  for (std::string text; std::getline(lines, text);) {
+    const auto line = nlohmann::json::parse(text);
+    if (line.contains("seconds")) seconds[line["step"]] = line["seconds"];
+  }
+  const double steps = std::stod(m[1]) * (seconds.at(610) - seconds.at(600));
+  BOOST_CHECK_MESSAGE(steps > 5 && steps < 60, r.err << steps);
+}
+
+// A model that somebody removed is found again: nothing is better than none.
+BOOST_AUTO_TEST_CASE(a_model_that_is_gone_is_made_again) {
+  const Folder folder;
+  const Words cut = with(kTrain, {"--epochs", "3", "--max-steps", "10", "--lr", "1e-12", "--log-format", "none"});
+  BOOST_REQUIRE_EQUAL(folder.run(cut).code, 0);
+  fs::remove(folder.path / "m/model.safetensors");
+  const Result r = folder.run({"reverse", "train", "--resume", "m", "--max-steps", "0", "--log-format", "none"});
+  BOOST_CHECK_MESSAGE(r.code == 0 && fs::exists(folder.path / "m/model.safetensors"), r.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_listed_is_an_error) {
+  const Folder folder;
+  fs::create_directory(folder.path / "m");
+  fs::create_directory_symlink("last", folder.path / "m/last");
+  check_refused(folder, kTrain, 74, "m/last: cannot be listed: ");
+}
+
+// A table of nothing but zeros has a picture too, which is blank.
+BOOST_AUTO_TEST_CASE(pictures_of_zeros) {
+  const Folder folder;
+  const Result r = folder.run({"positions", "--length", "1", "--width", "2", "--svg", "p"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  BOOST_CHECK_EQUAL(r.out.find("nan"), r.out.npos);
+  std::size_t blank = 0;
+  for (const auto& entry : fs::directory_iterator(folder.path / "p")) {
+    const std::string svg = read(entry.path());
+    BOOST_CHECK_MESSAGE(svg.find("nan") == svg.npos, entry.path());
+    blank += svg.find(">0</text>\n</svg>") != svg.npos;
+  }
+  BOOST_CHECK_GT(blank, 0);
+}
