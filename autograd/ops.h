@@ -38,16 +38,16 @@ Tensor randn(const Shape& shape, RandomStream& random);
 Tensor uniform(const Shape& shape, double low, double high, RandomStream& random);
 // Copies `values`, row-major. Throws ShapeError when the counts differ.
 Tensor tensor(const Shape& shape, List<real> values);
-// The same as a leaf: backward adds up its gradient, to be read with grad().
+// The same as a leaf: backward accumulates its gradient, which grad() reads.
 Tensor variable(const Shape& shape, List<real> values);
 // The same values without history; shares the storage of x.
 Tensor detach(const Tensor& x);
 
-// Where an op takes one: a tensor, or a number for a tensor of one element.
+// What an op takes as an operand: a tensor, or a number, which stands for a tensor of one element.
 struct Operand {
   Operand(const Tensor& x) : tensor(x) {}
   Operand(real value);
-  template <std::floating_point T>  // 0.1 is no float, and compilers would say so
+  template <std::floating_point T>  // 0.1 is not a float, and compilers would warn
   Operand(T value) : Operand(static_cast<real>(value)) {}
   operator const Tensor&() const { return tensor; }
   const Tensor* operator->() const { return &tensor; }
@@ -87,7 +87,7 @@ Tensor le(const Operand& a, const Operand& b);
 Tensor eq(const Operand& a, const Operand& b);
 Tensor ne(const Operand& a, const Operand& b);
 
-// a where the condition is not 0, else b; NaN in the other one does not spread.
+// a where the condition is not 0, else b; NaN in the one not chosen does not spread.
 // The condition gets no gradient.
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b);
 // `value` where the mask is not 0, else x. The mask is broadcast to the shape of x.
@@ -125,16 +125,16 @@ Tensor dropout(const Tensor& x, double p);
 // ---- products ------------------------------------------------------------------------------------
 
 // [..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast. A vector [k] counts as a row on the
-// left, a column on the right, and that axis is missing in the result.
+// left and as a column on the right, and the result lacks that axis.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 // Einstein's sum: einsum("bqhd,bkhd->bhqk", q, k) multiplies elements whose labels agree and sums over the
-// labels that the result lacks. "..." stands for any axes, aligned at the end. Without "->" the result has those and
-// then the labels that occur once, in alphabetical order. One operand or two; each label at most once in each (no
+// labels that the result lacks. "..." stands for any axes, aligned at the end. Without "->" the result has these axes
+// and then the labels that occur once, in alphabetical order. One operand or two; each label at most once in each (no
 // diagonals).
 Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b = {});
 
-// Of linear maps; the last two, swiglu and geglu, are those of gated networks, silu(a) b and gelu(a) b (FeedForward).
+// Activations of linear maps; swiglu and geglu are those of gated networks, silu(a) b and gelu(a) b (FeedForward).
 enum class Activation { none, relu, gelu, gelu_tanh, silu, swiglu, geglu };
 // y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
@@ -155,9 +155,9 @@ Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias = {}, 
 Tensor rms_norm(const Tensor& x, const Tensor& gain, double eps = 1e-5);
 
 // gain (x - mean) / sqrt(variance + eps) + bias for each column of x [..., n] (Ioffe and Szegedy 2015).
-// In train mode mean and (biased) variance are those of all rows, of which there must be more than one, and the running
-// ones [n] move towards them by `momentum`, the variance towards the unbiased one: their values are changed. Else, the
-// running statistics are used. All others [n]. Throws StateError in train mode within shards of DataParallel.
+// In train mode, mean and (biased) variance are taken over all rows, of which there must be more than one, and the
+// running ones [n] move towards them by `momentum` (the variance towards the unbiased one). Otherwise the running
+// statistics are used. Gain and bias [n]. Throws StateError in train mode within shards of DataParallel.
 struct BatchNormOptions {
   double momentum = 0.1, eps = 1e-5;
   bool use_running_statistics = false;  // in train mode too
@@ -165,7 +165,7 @@ struct BatchNormOptions {
 Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, const BatchNormOptions& options = {});
 
-// The "Add & Norm" of a Transformer in one pass, and without storing the steps between:
+// The "Add & Norm" of a Transformer in one pass, without storing intermediate results:
 // dropout(layer_norm(x + dropout(y, before), gain, bias, eps), after). x and y have equal shapes.
 struct AddNormOptions {
   double eps = 1e-5;
@@ -196,19 +196,19 @@ struct AttentionOptions {
   Mask mask = Mask::none();
   double dropout = 0;  // of the weights, like dropout(); in train mode only
   // Added to the scores: [queries, keys], [heads, queries, keys] or [sequences, heads, queries, keys], where sequences
-  // and heads may be 1; each sequence takes the first rows and columns of its matrix. -inf forbids a key. With a
-  // gradient, backward runs on one thread.
+  // and heads may be 1; each sequence uses the first rows and columns of its matrix. -inf forbids a key. If the bias
+  // requires a gradient, backward runs on one thread.
   Tensor bias = {};
-  // ALiBi (Press et al. 2021): -slopes[head] |position of the query - key| is added to the scores. The keys of a
-  // sequence have the positions 0, 1, 2 ..., its query i has i + keys - queries, unless `positions`, one for each row
-  // of Q, says otherwise.
+  // ALiBi (Press et al. 2021): -slopes[head] |position of the query - position of the key| is added to the scores. A
+  // sequence's keys have positions 0, 1, 2 ...; its query i has position i + keys - queries, unless `positions`, one
+  // for each row of Q, says otherwise.
   std::span<const real> slopes = {};
   std::span<const int> positions = {};
 };
 // softmax(Q K^T / sqrt(width) + bias) V for each sequence and head (Vaswani et al. 2017, 3.2).
 // Q [q_rows, n_heads width], K [k_rows, n_kv_heads width], V [k_rows, n_kv_heads v_width] -> [q_rows, n_heads v_width]:
-// sequences one after another, heads side by side in the columns. As many heads in K and V as in Q, or fewer, each
-// shared by n_heads / n_kv_heads neighbouring ones of Q (grouped queries, Ainslie et al. 2023).
+// sequences one after another, heads side by side in the columns. K and V have as many heads as Q, or fewer, each
+// shared by n_heads / n_kv_heads consecutive heads of Q (grouped-query attention, Ainslie et al. 2023).
 // Long sequences take memory for their rows, not for (query, key) pairs; only short ones, of up to 300 elements a
 // head, keep their weights. AttentionRecorder (tools) shows the weights.
 Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets,
@@ -216,7 +216,7 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
 // The same for rectangular batches: Q [sequences, queries, columns], K and V [sequences, keys, columns].
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads, const AttentionOptions& options = {});
 
-// Rotary positions (Su et al. 2021): turns pair i of each head's columns by the angle of the row's position,
+// Rotary positions (Su et al. 2021): rotates pair i of each head's columns by the angle of the row's position,
 // (a, b) -> (a cos - b sin, a sin + b cos), so that the product of two rows depends on the distance of their positions.
 enum class RotaryPairs {
   interleaved,  // columns 2i and 2i + 1: the paper, llama2.c
@@ -246,12 +246,12 @@ struct Indices {
   Shape shape;
   List<int> values;  // row-major
 };
-// y[i][j] = x[index[i][j]][j] for axis 0 of two, and likewise for others. The indices have as many axes as x,
-// and are not larger along the other axes.
+// y[i][j] = x[index[i][j]][j] for axis 0 of a matrix, and likewise in general. The indices have as many axes as x,
+// and are not larger than x along the other axes.
 Tensor gather(const Tensor& x, int axis, const Indices& indices);
 // y = x, then y[index[i][j]][j] += source[i][j], likewise.
 Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tensor& source);
-// The elements at these places of an axis, in this order; a place may be given more than once.
+// The slices at these indices of an axis, in this order; an index may occur more than once.
 Tensor index_select(const Tensor& x, int axis, List<int> index);
 // y = x, then the k-th of source's slices along the axis is added to the one at index[k], for each k in turn.
 Tensor index_add(const Tensor& x, int axis, List<int> index, const Tensor& source);
@@ -263,10 +263,10 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;                          // this share of the target is spread evenly over all classes
   int ignore_index = std::numeric_limits<int>::min();  // rows with this target do not count
   Reduction reduction = Reduction::mean;               // none: a loss for each row, [...]
-  Tensor weight = {};                                  // [classes]: how much each counts; it gets no gradient
+  Tensor weight = {};                                  // [classes]: the weight of each; it gets no gradient
 };
 // -log softmax(logits)[target], over rows: logits [..., classes], one target for each row -> scalar.
-// The mean is over the rows that count, by the weights of their targets; with none of them the loss is 0.
+// The mean is over the rows that count, weighted by their targets' weights; if no row counts the loss is 0.
 Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropyOptions& options = {});
 
 // The same for targets that are probabilities of the classes, in the shape of the logits: -sum_j weight_j p_j log
@@ -319,13 +319,13 @@ Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 // sum (x - mean)^2 / (n - correction): unbiased with correction 1, the variance of the values with 0.
 Tensor var(const Tensor& x, const Axes& axes = {}, int correction = 1, bool keepdim = false);
-// The largest, or smallest. Equal ones share the gradient. NaN propagates.
+// The largest, or smallest, element. Equal ones share the gradient. NaN propagates.
 Tensor amax(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 Tensor amin(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
-// log sum e^x; of nothing -inf. Where it is infinite the gradient is 0.
+// log sum e^x; -inf for no elements. Where it is infinite the gradient is 0.
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 
-// The largest, or smallest, along an axis and where it is; of equal ones the first, which alone gets the
+// The largest, or smallest, along an axis, and its index; among equal ones the first, which alone gets the
 // gradient. One index for each element of the result, row-major. NaN propagates.
 struct Extreme {
   Tensor values;
@@ -333,8 +333,8 @@ struct Extreme {
 };
 Extreme max(const Tensor& x, int axis, bool keepdim = false);
 Extreme min(const Tensor& x, int axis, bool keepdim = false);
-// The k largest along an axis, the largest first, or the k smallest; of equal ones the first come first. NaN counts as
-// the largest. With k the size of the axis this sorts.
+// The k largest along an axis, the largest first, or the k smallest; equal ones keep their order. NaN counts as the
+// largest. With k the size of the axis, this sorts.
 Extreme topk(const Tensor& x, int k, int axis = -1, bool largest = true);
 std::vector<int> argmax(const Tensor& x, int axis = -1);
 std::vector<int> argmin(const Tensor& x, int axis = -1);

@@ -17,7 +17,7 @@ struct Candidate {
 
 bool is_better(const Candidate& a, const Candidate& b) { return a.log_probability > b.log_probability; }
 
-// Adds the `count` likeliest continuations of a row, whose scores become log probabilities when `base` is added.
+// Adds the `count` likeliest continuations of a row, whose scores plus `base` are log probabilities.
 void add_best(std::vector<Candidate>& candidates, int row, std::span<const real> logits, double base,
               std::size_t count) {
   check<NumericError>(std::isfinite(base), "beam_search: the model's scores are not finite");
@@ -49,7 +49,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
 
   KeyValueCache cache = model.make_cache(src.size(), o.max_length);
   const Tensor memory = model.encode(src);
-  std::vector<Hypothesis> rows(src.size());  // that still grow, in the order of their sources
+  std::vector<Hypothesis> rows(src.size());  // unfinished targets, in the order of their sources
   std::vector<int> source_rows(src.size() + 1);
   std::iota(source_rows.begin(), source_rows.end(), 0);
   Ragged tokens{std::vector<int>(src.size(), o.bos), source_rows};  // the last one of each row
@@ -102,7 +102,7 @@ std::size_t index(int token) { return static_cast<std::size_t>(token); }
 
 std::vector<real> penalised(std::span<const real> scores, double penalty, std::span<const int> text) {
   std::vector<real> changed(scores.begin(), scores.end());
-  for (const int token : text) {  // from the score as it was: a token that comes twice counts once
+  for (const int token : text) {  // from the original score: a token that occurs twice counts once
     check<IndexError>(token >= 0 && index(token) < scores.size(), "sampling: token ", token, " has no score");
     const double x = static_cast<double>(scores[index(token)]);
     changed[index(token)] = static_cast<real>(x > 0 ? x / penalty : x * penalty);
@@ -128,7 +128,7 @@ struct Text {
 
 }  // namespace
 
-// A softmax cut off by rank, by cumulative probability and by the share of the best.
+// A softmax truncated by rank, by cumulative probability and by the share of the best.
 int sample_token(std::span<const real> scores, const SamplingOptions& o, RandomStream& random,
                  std::span<const int> text) {
   check_sampling(o);

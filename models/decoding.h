@@ -25,10 +25,10 @@ struct Hypothesis {
   double score = 0;
 };
 
-// The best targets found for each source, by falling score, all different. At each step the best continuations of
-// a source's targets fill its beam; a target that ends keeps its place. So a beam of one is greedy decoding, and a beam
-// wide enough to hold every target finds the best. Ties go to the target that was better before, then to the lowest id.
-// Throws ArgumentError for options out of range, NumericError for scores that are not finite.
+// The best targets found for each source, all different, in order of decreasing score. At each step the best
+// continuations of a source's targets fill its beam; a target that ends keeps its place. A beam of one is greedy
+// decoding; one wide enough for every target finds the best. Ties go to the target that was better before, then to the
+// lowest id. Throws ArgumentError for options out of range, NumericError for scores that are not finite.
 std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Ragged& src,
                                                  const BeamOptions& options);
 
@@ -47,8 +47,8 @@ inline std::vector<std::vector<int>> greedy_decode(const Transformer& model, con
 // Applied in this order. Throw ArgumentError unless 0 <= temperature < infinity, 0 < repetition_penalty < infinity,
 // top_k >= 0, 0 < top_p <= 1 and 0 <= min_p <= 1.
 struct SamplingOptions {
-  // Scores of the tokens that the text has already are divided by it where they are positive and multiplied where they
-  // are negative (Keskar et al. 2019, section 4.1); 1 changes nothing.
+  // Divides positive scores of tokens that already occur in the text, and multiplies negative ones (Keskar et al. 2019,
+  // section 4.1); 1 changes nothing.
   double repetition_penalty = 1;
   double temperature = 1;  // scores are divided by it; 0 takes the best token
   int top_k = 0;           // only the k most probable tokens; 0: all
@@ -56,9 +56,9 @@ struct SamplingOptions {
   double min_p = 0;        // only tokens that have this share of the best one's probability (Nguyen et al. 2024)
 };
 
-// A token drawn from softmax(scores / temperature), restricted as the options say; `text` is what is there so far.
-// Ties go to the lowest id. Throws NumericError for scores that are NaN, or if none, or an infinite one, is the best;
-// IndexError for a token of the text without a score.
+// A token drawn from softmax(scores / temperature), restricted as the options say; `text` is the text so far. Ties go
+// to the lowest id. Throws NumericError for NaN, or if the largest score is infinite or there is none; IndexError for a
+// token of the text that has no score.
 int sample_token(std::span<const real> scores, const SamplingOptions& options, RandomStream& random,
                  std::span<const int> text = {});
 
@@ -66,9 +66,9 @@ struct GenerateOptions {
   int max_tokens = 64;  // to generate for each prompt, the stop token included
   SamplingOptions sampling = {};
   std::vector<int> stop = {};  // the tokens that end a text
-  // A text longer than the model's max_length is seen through a sliding window: its last tokens, whose positions are
-  // counted from the beginning of the window. When the window is full it moves on by `stride` tokens and what it holds
-  // is computed again. 1: the next token always follows as many tokens as possible. More is faster.
+  // In a text longer than the model's max_length, the model sees a sliding window: the last tokens, whose positions
+  // count from the beginning of the window. A full window advances by `stride` tokens, and its contents are recomputed.
+  // With 1, each token has as much context as possible; a larger stride is faster.
   int stride = 1;
   std::uint64_t seed = 0;
 };
@@ -77,7 +77,7 @@ struct GenerateOptions {
 using OnToken = std::function<void(std::size_t prompt, int token)>;
 
 // The continuation of each prompt, without the prompt and with the stop token if one was reached. Prompt i draws from
-// the random stream (seed, Purpose::sampling, i), so that texts do not depend on each other, nor on the number of
+// the random stream (seed, Purpose::sampling, i), so that texts depend neither on each other nor on the number of
 // threads. Nothing is recorded on the tape. Throws ArgumentError for options out of range, ShapeError for an empty
 // prompt, NumericError for scores that are not finite.
 std::vector<std::vector<int>> generate(const LanguageModel& model, const Ragged& prompts,

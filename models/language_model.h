@@ -1,5 +1,5 @@
 // LanguageModel: a decoder-only Transformer that predicts the next token. The defaults are GPT-2's architecture
-// (Radford et al. 2019) without biases: pre-norm, GELU, learned positions, the embedding as output layer.
+// (Radford et al. 2019) without biases: pre-norm, GELU, learned positions, output weights tied to the embedding.
 //
 //   LanguageModel model(parameters.root(), {.vocabulary = 65, .n_layers = 4});
 //   Tensor logits = model(tokens);      // [rows, vocabulary]: row i scores the token after token i
@@ -67,7 +67,7 @@ struct LanguageModel {
   Tensor operator()(const Ragged& tokens, KeyValueCache* cache = nullptr) const {
     return scores(features(tokens, cache));
   }
-  // Its parts: what the layers make of the tokens, [rows, d_model], and the output layer.
+  // Its two parts: the hidden states of the tokens, [rows, d_model], and the output layer.
   Tensor features(const Ragged& tokens, KeyValueCache* cache = nullptr) const {
     const auto ids = positions.ids(tokens.offsets, cache ? cache->extend(tokens.offsets) : std::span<const int>());
     const Tensor x =

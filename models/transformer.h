@@ -1,13 +1,13 @@
-// The encoder-decoder Transformer of "Attention is all you need" (Vaswani et al. 2017, figure 1), and before it the
-// boxes of that figure: Add & Norm, the encoder and decoder layers, and the two stacks. Multi-head attention, feed
-// forward, embedding and positional encoding are in nn/layers.
+// The encoder-decoder Transformer of "Attention is all you need" (Vaswani et al. 2017, figure 1), preceded by the boxes
+// of that figure: Add & Norm, the encoder and decoder layers, and the two stacks. Multi-head attention, feed-forward
+// networks, embeddings and positional encodings are in nn/layers.
 //
 //   Parameters parameters(seed);
 //   Transformer model(parameters.root(), {.src_vocabulary = 16, .tgt_vocabulary = 16, .layer = {.d_model = 32, ...}});
 //   Tensor logits = model.logits(src, tgt_in);      // [target rows, tgt_vocabulary]
 //
 // Batches are ragged (nn/data/ragged.h): no padded position is ever computed. Decoding (decoding.h) passes a cache of
-// keys and values; x then has the new positions of each sequence only.
+// keys and values; x then holds only the new positions of each sequence.
 #pragma once
 
 #include "../nn/config.h"
@@ -38,7 +38,7 @@ inline std::span<const char* const> enum_names(NormKind) {
   return kNames;
 }
 
-// What all layers of a stack have in common; the defaults are the paper's base model.
+// What all layers of a stack share; the defaults are the paper's base model.
 struct LayerConfig {
   int d_model = 512;
   int n_heads = 8;
@@ -65,17 +65,17 @@ struct LayerConfig {
     v.added()("n_kv_heads", n_kv_heads, {0, 65536}, "heads of keys and values; they divide n_heads, 0 for as many");
     v.added()("norm_kind", norm_kind, "layer norm, or RMS norm");
   }
-  // The heads divide the width, those of keys and values the heads.
+  // n_heads must divide d_model, and n_kv_heads must divide n_heads.
   void validate() const {
     check<ArgumentError>(n_heads > 0 && d_model % n_heads == 0, "layer: d_model ", d_model,
                          " is not a multiple of n_heads ", n_heads);
     check<ArgumentError>(n_kv_heads == 0 || n_heads % n_kv_heads == 0, "layer: n_heads ", n_heads,
                          " is not a multiple of n_kv_heads ", n_kv_heads);
   }
-  // Columns of keys, and of values.
+  // Columns of the keys, and of the values.
   int kv_width() const { return n_kv_heads == 0 ? d_model : d_model / n_heads * n_kv_heads; }
 
-  // Of the modules of a layer.
+  // The options of a layer's modules.
   MultiHeadAttentionOptions attention() const {
     return {.dropout = attention_dropout, .bias = bias, .n_kv_heads = n_kv_heads};
   }
@@ -84,7 +84,7 @@ struct LayerConfig {
 };
 
 // "Add & Norm": the residual connection around a sublayer, and its layer norm. The sublayer is any x -> y of equal
-// shapes. `options` are the op's: set options.dropout_after for Dropout(LayerNorm(x + sublayer(x))); post-norm only.
+// shapes. `options` are the op's; options.dropout_after gives Dropout(LayerNorm(x + sublayer(x))), post-norm only.
 struct AddNorm {
   AddNorm(const Scope& s, const LayerConfig& c)
       : norm(s, c.d_model, c.layer_norm()),
@@ -110,7 +110,7 @@ struct AddNorm {
   AddNormOptions options;
 };
 
-// With Mask::causal(), also the layer of a decoder-only model.
+// With Mask::causal() it is also the layer of a decoder-only model.
 struct EncoderLayer {
   EncoderLayer(const Scope& s, const LayerConfig& c)
       : self_attn(s / "self_attn", c.d_model, c.n_heads, c.attention()),
@@ -160,7 +160,7 @@ struct DecoderLayer {
   RegionName name;
 };
 
-// A stack of layers; with pre-norm, a last norm on top.
+// A stack of layers, with a final norm if pre-norm.
 template <class Layer>
 struct Stack {
   Stack(const Scope& s, int n_layers, const LayerConfig& c) : name(s.region()) {
@@ -257,7 +257,7 @@ struct Transformer {
   }
   Tensor logits(const Ragged& src, const Ragged& tgt) const { return decode(tgt, encode(src), src.offsets); }
 
-  // Dropout(scale * embedding + position): [rows, d_model]. Rows have these positions, or 0, 1, 2 ... in each sequence.
+  // Dropout(scale * embedding + position): [rows, d_model]. Positions default to 0, 1, 2 ... in each sequence.
   Tensor embed(const Embedding& table, const Ragged& tokens, std::span<const int> position_ids = {}) const {
     if (position_ids.empty()) position_ids = positions.ids(tokens.offsets);
     const real scale = config.scale_embeddings ? static_cast<real>(std::sqrt(config.layer.d_model)) : real{1};

@@ -20,7 +20,7 @@
 //     return kNames;
 //   }
 //
-// Rules between fields go into a member `void validate() const`, if there is one; it throws ArgumentError.
+// An optional member `void validate() const` checks rules between fields; it throws ArgumentError.
 #pragma once
 
 #include "../autograd/core/real.h"
@@ -56,7 +56,7 @@ struct Field {
   std::variant<int*, double*, std::array<double, 2>*, bool*, std::uint64_t*, std::string*, std::filesystem::path*,
                Choice>
       value;
-  const char* help;       // one phrase; without it no option of a program, because the data determine it
+  const char* help;       // one phrase; null if the data determine the field, which then is no program option
   Range range = {0, 0};   // of int, double and pairs of double
   bool is_added = false;  // files of earlier versions lack it
 };
@@ -97,7 +97,7 @@ class ConfigVisitor {
   bool is_added_ = false;
 };
 
-// The fields of a config, to which they refer.
+// References to the fields of a config.
 template <class Config>
 std::vector<Field> fields_of(Config& config) {
   std::vector<Field> fields;
@@ -118,9 +118,9 @@ Json to_json_object(Config config) {
   return detail::write_fields(fields_of(config));
 }
 
-// The reverse. What the config does not list as a field keeps the value it has in `config`. Throws FormatError naming
-// the key if a field is missing that was not added() later, of another type or out of range, or if a key is not a
-// field.
+// The reverse. Members that fields() does not list keep the value they have in `config`. Throws FormatError naming the
+// key if it is not a field, or if a field has the wrong type, is out of range, or is missing without having been
+// added() later.
 template <class Config>
 Config from_json_object(const nlohmann::json& object, Config config = {}) {
   detail::read_fields(object, fields_of(config));

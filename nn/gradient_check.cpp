@@ -1,4 +1,4 @@
-// Central differences: along random directions with the judgement of how they fall, and of gradients.
+// Central differences: of losses along random directions, judged by how their error falls, and of gradients.
 #include "gradient_check.h"
 
 #include "../autograd/ops.h"
@@ -17,7 +17,7 @@ using Vector = std::valarray<double>;
 
 double norm(const Vector& x) { return std::sqrt(std::inner_product(begin(x), end(x), begin(x), 0.0)); }
 
-// Sets values, gradients and tape().random back at the end, and clears the tape.
+// Restores values, gradients and tape().random at the end, and clears the tape.
 class Restored {
  public:
   explicit Restored(Parameters& parameters) : parameters_(parameters) {
@@ -31,7 +31,7 @@ class Restored {
   }
   Restored(const Restored&) = delete;
 
-  // All as at first, but for gradients of zero. Returns the values.
+  // Restores everything, with gradients of zero. Returns the values.
   std::span<real> reset() {
     tape().clear();
     tape().random = random_;
@@ -59,20 +59,20 @@ struct Difference {
   double value, rounding;
 };
 
-// Of differences from the largest step to the smallest: how they fall, and whether they do.
+// Judges differences, from the largest step to the smallest: whether they fall, and how fast.
 std::pair<double, bool> judge(const std::vector<Difference>& differences, double smallest) {
-  constexpr double kClear = 100;  // times rounding: what lies above it is a difference to judge by
+  constexpr double kClear = 100;  // times rounding: differences above it are significant
   const Difference& largest_step = differences.front();
   double order = 0;
-  double level = 0;  // above rounding, and the same for two steps: part of the slope is missing, if it stays
+  double level = 0;  // a significant difference that is the same for two steps: part of the slope may be missing
   for (std::size_t i = 1; i < differences.size(); ++i) {
     const Difference &before = differences[i - 1], &now = differences[i];
     if (before.value > kClear * before.rounding)
       order = std::max(order, std::log10(before.value / std::max(now.value, now.rounding)));
     if (now.value > kClear * now.rounding && std::abs(now.value - before.value) < 0.1 * now.value) level = now.value;
   }
-  // Rounding grows tenfold where the rest falls a hundredfold: from k times rounding, a fall by k / (k / 100 + 10) is
-  // the most that can be seen, and less if rounding is worse than thought.
+  // Rounding grows tenfold where the rest falls a hundredfold: starting at k times rounding, a fall by
+  // k / (k / 100 + 10) is the most that can be seen, and less if rounding is worse than estimated.
   const double above_rounding = largest_step.value / largest_step.rounding;
   const double fall = above_rounding <= kClear ? 1 : above_rounding <= 10 * kClear ? 2 : 1000;
   const bool stays = level > 0 && smallest > level / 2;
@@ -133,7 +133,7 @@ GradientCheckReport gradient_check(Parameters& parameters, const std::function<T
     }
     report.passed &= passed;
     if (passed) continue;
-    while (end - begin > 1) {  // to an element whose slope is wrong
+    while (end - begin > 1) {  // bisects to an element whose slope is wrong
       const std::size_t middle = begin + (end - begin) / 2;
       const bool is_before = random_direction(begin, middle).missing > random_direction(middle, end).missing;
       (is_before ? end : begin) = middle;

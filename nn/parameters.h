@@ -5,8 +5,8 @@
 //   Parameters parameters(seed);
 //   Linear up(parameters.root() / "ffn" / "up", 32, 64);   // "ffn.up.weight", "ffn.up.bias"
 //
-// Each parameter's first values depend on the seed and its name only. The optimiser, clipping and
-// checkpoints see the two flat blocks; between parameters there is padding of zeros.
+// A parameter's initial values depend only on the seed and its name. The optimiser, clipping and checkpoints see
+// the two flat blocks, in which zeros pad the parameters.
 #pragma once
 
 #include "../autograd/core/tape.h"
@@ -24,7 +24,7 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-// ---- initialisers: how a parameter's first values are drawn
+// ---- initialisers: how a parameter's initial values are drawn
 
 // Fills the values of a parameter of this shape from its own random stream.
 using Init = std::function<void(std::span<real> values, const Shape& shape, RandomStream& random)>;
@@ -51,7 +51,7 @@ inline Init init_uniform(double bound) {
 }
 
 // U(-c, c) with c = gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). The fans of a weight
-// [out, in] are in and out / stacked, where `stacked` counts matrices laid one on another.
+// [out, in] are in and out / stacked, where `stacked` is the number of matrices stacked in it.
 inline Init init_xavier_uniform(double gain = 1, int stacked = 1) {
   return [=](std::span<real> values, const Shape& shape, RandomStream& random) {
     const double fans = shape.cols() + static_cast<double>(shape.rows()) / stacked;
@@ -115,15 +115,15 @@ class Parameters {
   // Scope::parameter throws ArgumentError; Scope::constant beyond `most` or 2^24, whichever is more.
   explicit Parameters(std::uint64_t seed, std::size_t most = Shape::kMaxElements) : seed_(seed), most_(most) {}
   ~Parameters();
-  // Can be moved: modules and their tensors go on with the new object. What refers to the object itself (scopes,
-  // optimisers, a Trainer) is made after the move.
+  // Movable: modules and their tensors stay valid with the new object. Whatever refers to the object itself (scopes,
+  // optimisers, a Trainer) must be made after the move.
   Parameters(Parameters&& other) : Parameters(other.seed_, other.most_) { *this = std::move(other); }
   Parameters& operator=(Parameters&& other) noexcept;
 
   Scope root() { return Scope(*this, ""); }
 
-  // To be written to: whoever only reads takes std::as_const(parameters).values(). Backward through ops that used the
-  // values of before then throws StateError; where a span is kept and written to later, call changed().
+  // For writing; to read only, use std::as_const(parameters).values(). Backward through ops that used the previous
+  // values then throws StateError; if you keep the span and write to it later, call changed().
   std::span<real> values() { return changed(), std::span(values_.as<real>(), size_); }
   void changed() {
     for (const Entry& entry : entries_) mark_changed(entry.tensor.node());
@@ -133,9 +133,9 @@ class Parameters {
   std::span<const real> gradients() const { return {gradients_.as<real>(), size_}; }
   void zero_gradients() { std::ranges::fill(gradients(), real{0}); }
 
-  // Parameters whose names begin with `prefix` are no longer trained, or, with false, are again: backward computes
-  // nothing for them, optimisers and weight decay leave them alone, checks skip them. They are saved like the others.
-  // Throws ArgumentError if there are none.
+  // Freezes the parameters whose names begin with `prefix` or, with false, unfreezes them. Backward computes nothing
+  // for frozen parameters, optimisers and weight decay leave them alone, and checks skip them; they are saved like the
+  // others. Throws ArgumentError if there are none.
   void freeze(std::string_view prefix, bool frozen = true);
 
   const std::deque<Entry>& entries() const { return entries_; }

@@ -29,7 +29,7 @@ namespace {
 
 // Blocks of at least this size are mapped.
 constexpr std::size_t kMapped = std::size_t{256} << 10;
-// Huge pages of 2 MiB are faster to touch first; in smaller blocks, too much of the last one would be wasted.
+// The first touch of huge pages (2 MiB) is faster; in smaller blocks, too much of the last page would be wasted.
 constexpr std::size_t kHuge = std::size_t{64} << 20;
 
 // Poisoned bytes between two pieces, under AddressSanitizer.

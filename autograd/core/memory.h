@@ -1,4 +1,4 @@
-// Memory, a block for large, long-lived data such as parameters and moments; and Arena, the memory of a tape.
+// Memory, a block for large, long-lived data such as parameters and moments; and Arena, a tape's allocator.
 #pragma once
 
 #include "real.h"
@@ -39,13 +39,13 @@ class Memory {
   std::size_t size_ = 0;
 };
 
-// Makes `memory` larger if it must be: for what a thread keeps from one use to another.
+// Enlarges `memory` if necessary: for buffers that a thread keeps from one use to the next.
 inline Memory& at_least(Memory& memory, std::size_t bytes) {
   if (memory.size() < bytes) memory = Memory(bytes);
   return memory;
 }
 
-// The calling thread's, for what a kernel writes and reads within one call.
+// The calling thread's buffer, for what a kernel writes and reads within one call.
 inline Memory& scratch_memory(std::size_t bytes) {
   static thread_local Memory memory;
   return at_least(memory, bytes);

@@ -1,9 +1,9 @@
 // Threads: one knob, one pool of persistent workers that sleep when idle.
 //
-// run_tasks(n, f) calls f(0) ... f(n-1), each once, on the caller's thread and those that are idle; a task may do so
-// again. Tasks must not depend on which thread runs them or in which order, nor use its thread-local state, such as its
-// tape; then results do not depend on the number of threads. The first exception is rethrown after all tasks under way
-// have ended. A single task (n = 1) does not count as one.
+// run_tasks(n, f) calls f(0) ... f(n-1), each once, on the caller's thread and on idle ones; calls may nest. Tasks must
+// not depend on the thread that runs them, on its thread-local state such as its tape, or on their order; then results
+// do not depend on the number of threads. The first exception is rethrown after all tasks under way have ended. With
+// n = 1, f simply runs in the caller, and does not count as a task.
 #pragma once
 
 #include "real.h"
@@ -19,7 +19,7 @@ int num_threads();
 // True inside a task, also when one thread runs it.
 bool inside_task();
 
-// Which of the threads is running the current task: 0 .. num_threads()-1; 0 outside tasks.
+// The index of the thread that runs the current task: 0 .. num_threads()-1; 0 outside tasks.
 int thread_index();
 
 void run_tasks(std::size_t n, FunctionRef<void(std::size_t task)> f);
@@ -28,7 +28,7 @@ void run_tasks(std::size_t n, FunctionRef<void(std::size_t task)> f);
 void parallel_for(std::size_t begin, std::size_t end, std::size_t grain,
                   FunctionRef<void(std::size_t first, std::size_t last)> f);
 
-// The same for an f that gives the same bytes however the range is cut: without a thread to help, f(begin, end).
+// The same for an f whose bytes do not depend on how the range is cut: if no thread can help, it calls f(begin, end).
 void parallel_range(std::size_t begin, std::size_t end, std::size_t grain,
                     FunctionRef<void(std::size_t first, std::size_t last)> f);
 

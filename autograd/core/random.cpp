@@ -1,4 +1,4 @@
-// Philox in scalar code (kernels/dropout-inl.h has it for vectors), and what streams make of its bits.
+// Philox in scalar code (kernels/dropout-inl.h has the vector code), and the distributions of streams.
 #include "random.h"
 
 #include <cmath>

@@ -52,7 +52,7 @@ class RandomStream {
   bool has_spare_ = false;
 };
 
-// A random order of 0..n-1 (Fisher and Yates).
+// A random permutation of 0..n-1 (Fisher and Yates).
 std::vector<int> random_permutation(int n, RandomStream random);
 
 }  // namespace seppo::inline SEPPO_ABI

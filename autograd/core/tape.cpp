@@ -181,7 +181,7 @@ void Tape::check_unchanged(const Use& use) {
 }
 
 void Tape::run_backward(std::size_t from) {
-  // Ops are recorded in the order of their outputs, but for those that run others meanwhile.
+  // Ops are recorded in the order of their outputs, except those that run other ops meanwhile.
   if (!std::ranges::is_sorted(uses_, {}, &Use::node)) std::ranges::sort(uses_, {}, &Use::node);
   auto use = std::ranges::upper_bound(uses_, from, {}, &Use::node);
   const ScopedValue<bool> running(in_backward_, true);
@@ -200,7 +200,7 @@ void Tape::run_backward(std::size_t from) {
       notify(*this, &Observer::backward, output);
       recycle_gradient(node);
     }
-  } catch (...) {  // the gradients under way are dropped
+  } catch (...) {  // drop the gradients of intermediate tensors
     while (left-- > 0)
       if (Node& node = node_at(left); node.backward && node.grad) recycle_gradient(node);
     throw;

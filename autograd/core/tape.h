@@ -55,7 +55,7 @@ class Tape {
   // Adds d(loss)/d(leaf) to the gradient of every leaf. `loss` has one element.
   // Throws ShapeError otherwise, StateError if nothing was recorded for it. The graph stays until clear(),
   // so backward may be called again, for this or another output; gradients add up. If an op throws,
-  // leaves keep what has reached them. There are no second derivatives: an op that would be
+  // leaves keep the gradients that have reached them. There are no second derivatives: an op that would be
   // recorded during backward throws StateError, and so does an op whose parameters have changed since.
   void backward(const Tensor& loss);
   // The same for any shape: adds the product of the cotangent with the Jacobian of `output`.
@@ -78,7 +78,7 @@ class Tape {
   template <class F>
   void attach(const Tensor& output, const F& backward);
 
-  // For an op that ran others on a tape of its own: it depends on the parameters that these used.
+  // For an op that ran others on a tape of its own: makes it depend on the parameters they used.
   void use_parameters_of(const Tape& inner, const Tensor& output) {
     for (const Use& use : inner.uses_) uses_.push_back({output.node().index, use.version, use.leaf});
   }
@@ -119,7 +119,7 @@ class Tape {
     real* target = nullptr;
   };
 
-  // That an op used a parameter, and which of its values.
+  // Records that an op used a parameter, and which version of its values.
   struct Use {
     std::uint32_t node, version;
     const Node* leaf;
@@ -202,7 +202,7 @@ class Inference {
 // releases the node when done; handles left over are then stale.
 Node& acquire_leaf(const Shape& shape, real* values, real* grads, const std::string* name);
 void release_leaf(Node& node);
-// To be called when the values of a leaf change: backward through ops that used the old ones then throws StateError.
+// Call it when the values of a leaf change: backward through ops that used the old ones then throws StateError.
 inline void mark_changed(Node& leaf) { ++leaf.index; }
 
 template <class F>
@@ -250,7 +250,7 @@ RegionName current_region();
 //     return here(linear(x, weight, bias));   // tells observers that this is the module's output
 //   }
 //
-// Regions nest; each has its full name, so the innermost counts. One without a name does nothing.
+// Regions nest; each has its full name, so the innermost one counts. A region without a name does nothing.
 class Region {
  public:
   explicit Region(RegionName name);
@@ -265,8 +265,8 @@ class Region {
 
 // Sees what a tape computes, op by op, forward and backward. The tape's only hook for tools.
 //
-// tools/observers.h has those that find NaNs, time ops and show what modules compute; examples/small/graph.cpp is one
-// to copy. Without an observer, an op pays for storing its name and for one comparison.
+// tools/observers.h has observers that find NaNs, time ops and show what modules compute; examples/small/graph.cpp is
+// one to copy. Without an observer, an op pays for storing its name and for one comparison.
 //
 // An observer sees the tape it was set on, in the thread that uses it. An exception thrown by an observer
 // propagates as if the op itself had thrown it.

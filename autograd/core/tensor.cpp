@@ -1,4 +1,4 @@
-// The checks of a shape; what can be asked of a tensor: its value, its gradient, its text.
+// The checks of shapes, and a tensor's value, gradient and text.
 #include "tensor.h"
 
 #include "tape.h"

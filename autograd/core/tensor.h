@@ -37,7 +37,7 @@ class Shape {
 
   // Adds an axis at the end.
   void append(int size);
-  // The same sizes but for one axis.
+  // The same sizes except along one axis.
   Shape with(int axis, int size) const;
 
   // The size of an axis; negative axes count from the end. Throws IndexError out of range.
@@ -111,7 +111,7 @@ struct GradTarget {
 
 class Tensor {
  public:
-  Tensor() = default;  // empty: only defined() may be asked
+  Tensor() = default;  // empty: only defined() may be called
   explicit Tensor(Node& node) : node_(&node), generation_(node.generation) {}
 
   bool defined() const { return node_ != nullptr; }

@@ -1,4 +1,4 @@
-// What the standard library lacks: FunctionRef, List, ScopedValue; and Kernel, a function of which the best for this
+// What the standard library lacks: FunctionRef, List, ScopedValue; and Kernel, a function whose best version for this
 // processor is chosen at run time.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace seppo::inline SEPPO_ABI {
 template <class Signature>
 class FunctionRef;
 
-// A callable passed down for the time of a call; unlike std::function it never allocates.
+// A reference to a callable, valid during a call; unlike std::function it never allocates.
 template <class R, class... Args>
 class FunctionRef<R(Args...)> {
  public:
@@ -33,8 +33,8 @@ class FunctionRef<R(Args...)> {
   R (*call_)(void* object, Args... args);
 };
 
-// What a function takes as a braced list, an array, a vector or a span. Refers to the elements, which must outlive the
-// call.
+// A function parameter that accepts a braced list, an array, a vector or a span. Refers to the elements, which must
+// outlive the call.
 template <class T>
 struct List : std::span<const T> {
   using std::span<const T>::span;
@@ -42,7 +42,7 @@ struct List : std::span<const T> {
   List(std::initializer_list<T> values) : std::span<const T>(values.begin(), values.size()) {}
 };
 
-// Gives a variable another value for the length of a scope.
+// Gives a variable another value for the duration of a scope.
 template <class T>
 class ScopedValue {
  public:

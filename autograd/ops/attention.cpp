@@ -12,7 +12,7 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// Everything the kernels need of one call; lives in the arena for backward.
+// Everything the kernels need for one call; lives in the arena for backward.
 struct Plan {
   Columns q, k, v;
   std::size_t heads, group;    // of queries; how many of them share a head of K and V
@@ -123,7 +123,7 @@ void for_each_unit(bool is_parallel, std::size_t n, std::size_t scratch_elements
   for (std::size_t unit = 0; unit < n; ++unit) run_unit(unit);
 }
 
-// True where no two heads write to the same place: q, k and v have memory, or columns, of their own.
+// True if no two heads write to the same place: q, k and v have their own memory, or their own columns.
 bool are_disjoint(const Columns& a, const Columns& b) {
   const Tensor &x = a.matrix, &y = b.matrix;
   if (x.data() + x.numel() <= y.data() || y.data() + y.numel() <= x.data()) return true;
@@ -213,7 +213,7 @@ void check_bias(const Plan& plan) {
         " positions for the ", plan.q.matrix.rows(), " rows of Q ", plan.q.matrix);
 }
 
-// Tells the observers that want them the weights, as a rectangle.
+// Passes the weights, as a rectangle, to the observers that want them.
 void show_weights(const Plan& plan, const Tensor& y) {
   const auto wants = [](const ObserverLink* link) { return link->observer.wants_attention_weights(); };
   const ObserverLink* first = tape().observers();

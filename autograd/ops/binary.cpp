@@ -129,7 +129,7 @@ Tensor where(const Tensor& condition, const Operand& a_operand, const Operand& b
   const auto walk = broadcast(y.shape(), condition.shape(), a.shape(), b.shape());
   walk.for_each([to = y.data(), c = condition.data(), from_a = a.data(), from_b = b.data()](
                     std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
-    const real choice[] = {from_b[ib], from_a[ia]};  // a branch would often be guessed wrong
+    const real choice[] = {from_b[ib], from_a[ia]};  // a branch would often be mispredicted
     to[i] = choice[c[ic] != 0];
   });
   record("where", y, {a, b}, [=] {

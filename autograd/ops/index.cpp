@@ -49,7 +49,7 @@ Tensor one_hot(List<int> ids, int classes) {
 
 namespace {
 
-// Each index points to the element of x whose coordinate along the axis it is, the other coordinates being its own.
+// An index is the coordinate along the axis of the element of x that it selects; the other coordinates are its own.
 struct Pointing {
   Walk<3> walk;                  // over x without that axis, over what is read or added, and over the indices
   std::span<const int> indices;  // kept on the tape
@@ -120,7 +120,7 @@ Tensor add_at(const char* op, const Tensor& x, const Tensor& source, const Point
   return y;
 }
 
-// Along the other axes, or along all, x has as many elements as the indices, or more.
+// Checks that x is at least as large as the indices along the other axes, or along all.
 void check_fits(const char* op, const char* role, const Tensor& x, const Indices& indices, int but_for) {
   const Shape& shape = indices.shape;
   check(shape.rank() == x.rank(), op, ": indices ", shape, " and ", role, " ", x, " differ in rank");

@@ -11,7 +11,7 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
   return reduction == Reduction::none ? losses : reduction == Reduction::sum ? sum(losses) : mean(losses);
 }
 
-// Of losses that are weighted already: the mean is by the weights, 0 if there are none.
+// Reduces losses that are already weighted: the mean is by the weights, or 0 if these are all 0.
 Tensor reduce(const Tensor& losses, Reduction reduction, const Tensor& weights) {
   if (reduction != Reduction::mean) return reduce(losses, reduction);
   const real total = sum(weights).item();

@@ -18,7 +18,7 @@ struct Mask {
   // keys 0 .. i + keys - queries. With as many queries as keys that is 0..i; with fewer, decoding with a cache; with
   // more, the first queries attend nothing. (PyTorch's is_causal aligns the first query with the first key instead.)
   static Mask causal() { return {.is_causal = true}; }
-  // Sequence s attends its first lengths[s] keys: padded batches.
+  // Queries of sequence s attend its first lengths[s] keys: for padded batches.
   static Mask valid_lengths(List<int> lengths) { return {.lengths = lengths}; }
   static Mask causal_valid_lengths(List<int> lengths) { return {.is_causal = true, .lengths = lengths}; }
   // One byte for each (query, key) pair, row-major, sequence after sequence; 0 forbids.

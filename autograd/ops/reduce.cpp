@@ -12,7 +12,7 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// How the elements of x fall onto those of the result.
+// Maps the elements of x to those of the result.
 struct Folding {
   Shape result;
   std::size_t count = 1;  // elements of x for each of the result
@@ -157,7 +157,7 @@ Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
   const Folding r("var", x, axes, keepdim);
   check(static_cast<double>(r.count) > correction, "var: of ", r.count, " elements of x ", x, " with correction ",
         correction);
-  // Twice: where the mean is much larger than the spread, its rounding shows. The slopes by the means cancel out.
+  // In two passes: if the mean is much larger than the spread, its rounding shows. The slopes by the means cancel out.
   const auto centred = [&](const Tensor& t) { return t - mean(detach(t), axes, true); };
   return scaled_sum("var", square(centred(centred(x))), r, 1 / (static_cast<double>(r.count) - correction));
 }

@@ -4,7 +4,7 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// A head's columns of a row, turned by the angles, or back (direction -1). They are put, or added.
+// Rotates a head's columns of a row by the angles, or back (direction -1), and writes or adds the result.
 void turn(bool adds, real* to, const real* from, const real* angles, int width, RotaryPairs pairs, real direction) {
   const bool is_halves = pairs == RotaryPairs::halves;
   const int next = is_halves ? 1 : 2, partner = is_halves ? width / 2 : 1;

@@ -6,7 +6,7 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// Those that models spend time in have kernels.
+// The functions in which models spend time have kernels.
 Tensor unary(const char* name, const kernels::Unary& kernel, const Tensor& x) {
   Tensor y = tape().create(x.shape());
   apply(kernel, y.data(), x.data(), x.numel());
@@ -17,7 +17,7 @@ Tensor unary(const char* name, const kernels::Unary& kernel, const Tensor& x) {
   return y;
 }
 
-// The others are their formulas: y = f(x), dx += dy slope(x, y).
+// The others are written as formulas: y = f(x), dx += dy slope(x, y).
 template <class F, class Slope>
 Tensor map(const char* name, const Tensor& x, const F& f, const Slope& slope) {
   Tensor y = tape().create(x.shape());

@@ -12,7 +12,7 @@ namespace {
 
 using Checkpointed = FunctionRef<Tensor(std::span<const Tensor>)>;
 
-// The tape for a call in which `depth` others are under way on this thread; its memory is used by all calls in turn.
+// The tape for a call nested in `depth` others on this thread; all calls at this depth reuse its memory.
 thread_local std::vector<std::unique_ptr<Tape>> inner_tapes;
 thread_local std::size_t depth = 0;
 
@@ -25,7 +25,7 @@ Tape& inner_tape(const Tape& outer, const RandomContext& random) {
   return inner;
 }
 
-// f(inputs) on the inner tape, which becomes the current one: on copies that are leaves there.
+// f(inputs) on the inner tape, which becomes the current one, with copies of the inputs as leaves.
 struct Run {
   UseTape use;
   ScopedValue<std::size_t> deeper{depth, depth + 1};

@@ -1,7 +1,7 @@
 // Activation checkpointing: less memory for more time (Chen et al. 2016).
 //
 // checkpoint(inputs, f) returns f(inputs) but keeps no intermediate values of f: backward recomputes them. All
-// checkpointed parts use the same memory in turn.
+// checkpointed parts reuse the same memory.
 //
 //   x = checkpoint({x}, [&](std::span<const Tensor> in) { return layer(in[0], rows); });
 //

@@ -1,4 +1,4 @@
-// The anomalies, and the time, of each op as it runs; a profile sums them up in a table, or writes them as a trace.
+// Anomalies and times of the ops as they run; a profile sums up times in a table, or writes them as a trace.
 #include "observers.h"
 
 #include <algorithm>
@@ -77,7 +77,7 @@ void Profile::forward(const Tensor& output, std::span<const Tensor> inputs) {
 
 void Profile::add(const Tensor& output, bool is_backward, double bytes) {
   const Node& node = output.node();
-  const auto began = began_us_.extract(&node);  // views are not made, only recorded
+  const auto began = began_us_.extract(&node);  // views are recorded without being created
   const double now = now_us(), start = began.empty() ? now : began.mapped();
   events_.push_back(
       {node.op, node.region ? *node.region : "", node.shape.str(), is_backward, start, now - start, bytes});

@@ -1,4 +1,4 @@
-// What watches a tape: FindAnomaly, Probe, AttentionRecorder and Profile. Each is put in scope with Observe.
+// Observers of a tape: FindAnomaly, Probe, AttentionRecorder and Profile. Observe puts one in scope.
 #pragma once
 
 #include "../core/tape.h"
@@ -88,9 +88,9 @@ class AttentionRecorder : public Observer {
 //   std::cout << profile.table();
 //   std::ofstream("trace.json") << profile.chrome_trace();    // open in chrome://tracing or ui.perfetto.dev
 //
-// An op's forward time counts from the making of its output to its record. Bytes are those of the values an op
-// reads and writes once: inputs and output forward, and twice that backward. Ops of less than a microsecond
-// are measured less exactly: looking at the clock takes some 50 ns.
+// An op's forward time runs from the creation of its output to its record. Bytes count each value an op reads or
+// writes once: inputs and output in the forward pass, and twice that in the backward pass. Ops of less than a
+// microsecond are measured less exactly: reading the clock takes some 50 ns.
 class Profile : public Observer {
  public:
   // The totals of one op, over all modules.

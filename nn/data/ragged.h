@@ -1,7 +1,7 @@
-// Ragged: sequences of different lengths, one after another, without padding.
+// Ragged: sequences of different lengths, stored one after another without padding.
 //
-// tokens holds all of them; sequence s is tokens[offsets[s]] .. tokens[offsets[s + 1] - 1]. A model
-// computes exactly these rows (as FlashAttention's variable-length interface does).
+// `tokens` holds them all; sequence s is tokens[offsets[s]] .. tokens[offsets[s + 1] - 1]. A model computes
+// exactly these rows, as FlashAttention's variable-length interface does.
 #pragma once
 
 #include "../../autograd/core/check.h"
@@ -42,8 +42,8 @@ struct Ragged {
     return picked;
   }
 
-  // Teacher forcing: of sequences BOS ... EOS a decoder reads all but the last token and is to write all but the first.
-  // Empty sequences stay empty.
+  // Teacher forcing: given sequences BOS ... EOS, a decoder reads all but the last token and must predict all but the
+  // first. Empty sequences stay empty.
   Ragged without_last() const { return shifted(0); }
   Ragged without_first() const { return shifted(1); }
 

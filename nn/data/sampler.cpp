@@ -1,4 +1,4 @@
-// Sampler: draws the order of an epoch when its first batch is asked for.
+// Sampler: draws the order of an epoch when its first batch is needed.
 #include "sampler.h"
 
 #include "../../autograd/core/check.h"
@@ -12,8 +12,8 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// The first `count` of a random permutation of 0 .. n - 1 (Fisher and Yates's, from the front), in memory for these:
-// of the numbers that take their turn later, those are kept that have moved.
+// The first `count` numbers of a random permutation of 0 .. n - 1 (Fisher and Yates), in memory proportional to
+// `count`: of the other positions, only those whose number has moved are stored.
 std::vector<int> first_of_permutation(std::size_t count, std::size_t n, RandomStream random) {
   std::vector<int> first;
   std::unordered_map<std::size_t, std::size_t> moved;
@@ -27,7 +27,7 @@ std::vector<int> first_of_permutation(std::size_t count, std::size_t n, RandomSt
   return first;
 }
 
-constexpr std::size_t kFew = 16;  // one in so many examples is few: a number that has moved takes some 50 bytes
+constexpr std::size_t kFew = 16;  // one in 16 examples is few: each stored number takes some 50 bytes
 
 }  // namespace
 
@@ -72,7 +72,7 @@ void Sampler::draw_order(std::int64_t epoch) {
                      : shuffled(examples_, index);
   if (lengths_.empty()) return;
   const auto length = [&](int example) { return lengths_[static_cast<std::size_t>(example)]; };
-  order_.resize(examples_ / batch_ * batch_);  // before they are sorted, or the longest would be left over each time
+  order_.resize(examples_ / batch_ * batch_);  // before sorting, or the longest would be left out each time
   const std::size_t pool = 50 * batch_;
   for (std::size_t first = 0; first < order_.size(); first += pool) {
     const auto all = std::span(order_).subspan(first, std::min(pool, order_.size() - first));

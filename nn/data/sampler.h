@@ -1,10 +1,10 @@
-// Sampler: which examples each training step takes.
+// Sampler: chooses the examples of each training step.
 //
 // An epoch is one pass over the examples, shuffled by seed and epoch, or in order. With the length of each example,
 // batches group examples of similar length, so that the shards of a batch take equal time: the shuffled order is
-// sorted within pools of 50 batches, then the batches are shuffled again. Each example comes once in an epoch; the last
-// of the shuffle, too few to fill a batch, are dropped until the next one. An epoch that takes few of many examples
-// (epoch_steps) needs memory for these alone.
+// sorted within pools of 50 batches, then the batches are shuffled again. Each example occurs once per epoch, but for
+// the last ones of the shuffle, which are left out if they do not fill a batch. An epoch that takes few of many
+// examples (epoch_steps) needs memory for these alone.
 //
 // The n-th batch is a function of the config and n alone: a training resumes with seek().
 #pragma once
@@ -18,7 +18,7 @@
 namespace seppo::inline SEPPO_ABI {
 
 struct SamplerConfig {
-  int batch_size = 64;  // at most the number of examples is taken
+  int batch_size = 64;  // reduced to the number of examples if larger
   int epoch_steps = 0;
   bool in_order = false;
   std::uint64_t seed = 0;  // not a field: programs have one seed, the trainer's
@@ -40,9 +40,9 @@ class Sampler {
   std::span<const int> next();
 
   std::int64_t batches_per_epoch() const { return batches_; }
-  // Of the batch that next() gave last, from 1; 0 before the first.
+  // The epoch of the batch that next() returned last, from 1; 0 before the first batch.
   std::int64_t epoch() const { return (drawn_ + batches_ - 1) / batches_; }
-  // As if this many batches had been drawn since the start. Throws ArgumentError if negative.
+  // Continues as if this many batches had been drawn since the start. Throws ArgumentError if negative.
   void seek(std::int64_t batches);
 
  private:

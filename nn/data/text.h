@@ -1,4 +1,4 @@
-// Text: showing what strangers wrote.
+// Text: shows untrusted text safely.
 #pragma once
 
 #include "../../autograd/core/real.h"
@@ -12,9 +12,9 @@ namespace seppo::inline SEPPO_ABI {
 
 // The bytes of the UTF-8 character at the start of a non-empty text; 0 if there is none.
 std::size_t character_length(std::string_view text);
-// A text that strangers wrote, safe to show on one line of a terminal: about `limit` bytes at most, control characters
-// and bytes that are not UTF-8 as \xNN. It refers to the text and is escaped only when it becomes part of a message,
-// so that check() may name it at every character of a file.
+// Untrusted text, made safe to show on one line of a terminal: about `limit` bytes at most, with control characters and
+// invalid UTF-8 as \xNN. It refers to the text and is escaped only when it becomes part of a message, so that check()
+// may name it at every character of a file.
 struct Printable {
   std::string_view text;
   std::size_t limit;
@@ -24,7 +24,7 @@ void append(std::string& to, const Printable& shown);
 std::string operator+(std::string text, const Printable& shown);
 
 inline Printable printable(std::string_view text, std::size_t limit = 60) { return {text, limit}; }
-// The same for a path, for which 120 bytes are allowed.
+// The same for a path, of which 120 bytes are shown.
 inline Printable printable_path(const std::filesystem::path& path) { return printable(path.native(), 120); }
 // Of a temporary, which does not outlive a reference to it.
 template <class Text>

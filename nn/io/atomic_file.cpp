@@ -5,7 +5,7 @@
 #include "../../autograd/core/check.h"
 #include "../data/text.h"
 
-#define XXH_INLINE_ALL  // nothing more is to be linked
+#define XXH_INLINE_ALL  // header-only
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -97,7 +97,7 @@ void File::fail_with(const char* what) const {
   fail<FileError>(printable_path(path_), ": ", what, ": ", std::strerror(error));
 }
 
-// The random part is new each time: what a killed process of the same number left is not in the way.
+// The random part is new each time, so that the leftovers of a killed process never collide.
 void replace_atomically(const std::filesystem::path& name, FunctionRef<void(File&)> write) {
   std::error_code error;
   struct stat old {};

@@ -1,4 +1,4 @@
-// Files that are written whole or not at all, and read only if they are files; and digests.
+// Files that are written whole or not at all, and read only if they are regular files; and digests.
 #pragma once
 
 #include "../../autograd/core/utility.h"
@@ -15,7 +15,7 @@ class File {
  public:
   enum class Open {
     reading,   // an existing regular file: folders, pipes and devices are refused, without waiting for them
-    creating,  // one that does not exist; a symbolic link is not followed
+    creating,  // a new file; a symbolic link is not followed
     folder     // only to flush()
   };
   File(const std::filesystem::path& path, Open how);
@@ -26,7 +26,7 @@ class File {
   std::uint64_t size() const;
   // The next bytes, at most `size`; returns how many, 0 at the end.
   std::size_t read_some(void* data, std::size_t size);
-  // These bytes. Throws FormatError if the file ends before.
+  // Reads exactly these bytes. Throws FormatError if the file ends before.
   void read_at(std::uint64_t offset, void* data, std::size_t size) const;
   void write(const void* data, std::size_t size);
   void flush();  // to the disk
@@ -40,13 +40,13 @@ class File {
 };
 
 // Lets `write` fill a temporary file beside `path`, PATH.tmp- and 16 hexadecimal digits, flushes it to the disk,
-// renames it, and flushes the folder: whatever happens, `path` holds the old file or the new one, whole. A process that
-// is killed may leave the temporary file. A file that is replaced gives its mode to the new one; a symbolic link to it
-// stays.
+// renames it, and flushes the folder: whatever happens, `path` holds the complete old file or the complete new one. A
+// process that is killed may leave the temporary file. A new file takes the mode of the one it replaces; a symbolic
+// link to that file stays.
 void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File&)> write);
 
-// Whether data are the same as before, and a file undamaged: XXH3 of 128 bits (Collet 2021), as `xxhsum -H2` prints it.
-// It recognises accidents, not forgers: anyone can compute one.
+// A checksum that tells whether data have changed or a file is damaged: XXH3 of 128 bits (Collet 2021), as `xxhsum -H2`
+// prints it. It detects accidents, not forgery: anyone can compute one.
 class Digest {
  public:
   Digest();

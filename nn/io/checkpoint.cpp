@@ -1,4 +1,4 @@
-// Checkpoints and weights: values to and from safetensors, checked whole before any parameter changes.
+// Checkpoints and weights: values to and from safetensors, checked completely before any parameter changes.
 #include "checkpoint.h"
 
 #include "../data/text.h"
@@ -25,7 +25,7 @@ Sizes sizes_of(const Shape& shape) { return {shape.sizes().begin(), shape.sizes(
 
 std::string text_of(const Sizes& sizes) { return nlohmann::json(sizes).dump(); }
 
-// A tensor of a file, and where its values belong: in a parameter, or in some of its rows.
+// A tensor of a file, and its destination: a parameter, or some rows of one.
 struct Place {
   std::string name, parameter;
   Sizes shape;  // in the file
@@ -92,7 +92,7 @@ std::vector<real> rounded(std::span<const std::byte> bytes) {
 const std::map<std::string_view, std::vector<real> (*)(std::span<const std::byte>)> kReaders{
     {"F32", rounded<float>}, {"F64", rounded<double>}, {"F16", rounded<Half>}, {"BF16", rounded<BFloat>}};
 
-// What belongs at a place.
+// The values for a destination.
 std::vector<real> read_values(const SafeTensorsFile& file, const TensorInfo& tensor, bool is_transposed) {
   std::vector<std::byte> bytes(tensor.bytes());
   file.read(tensor, bytes);
@@ -177,7 +177,7 @@ std::vector<std::string> load_weights(const std::filesystem::path& path, Paramet
   return left_out;
 }
 
-// Hugging Face's reader wants to know for which framework a file is.
+// Hugging Face's reader requires the framework that a file is for.
 void save_weights(const std::filesystem::path& path, const Parameters& parameters, const WeightOptions& options) {
   write(path, places_of(parameters, options), {{"format", "pt"}});
 }

@@ -1,6 +1,6 @@
-// Checkpoints: a model's parameters in a safetensors file, with what is needed to build it again and, while it is being
-// trained, what the optimiser knows of them. And weights: the same values under the names of somebody else's model.
-// Tables of names to copy: examples/foreign_weights.h.
+// Checkpoints: a model's parameters in a safetensors file, with what is needed to rebuild the model and, during
+// training, the state of the optimiser. And weights: the same values under the names of other libraries' models, for
+// which examples/foreign_weights.h has tables of names to copy.
 #pragma once
 
 #include "../parameters.h"
@@ -15,8 +15,8 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-// What an optimiser remembers: a block laid out as the parameters' values, saved as "PREFIX.NAME" of each trained
-// parameter. Prefixes begin with "adam.", and tensors whose names do are no parameters of the model.
+// Optimiser state: a block with the layout of the parameters' values, saved as "PREFIX.NAME" for each trained
+// parameter. Prefixes begin with "adam.", and tensors whose names do are not parameters of the model.
 struct OptimizerBlock {
   std::string prefix;
   std::span<real> values;
@@ -28,36 +28,36 @@ void save_checkpoint(const std::filesystem::path& path, const Parameters& parame
                      const std::map<std::string, std::string>& metadata,
                      std::span<const OptimizerBlock> optimizer = {});
 
-// Loads the values of every parameter and, if asked for, of the optimiser. The file must be undamaged, and hold the
-// same names and shapes, and finite values: otherwise throws FormatError listing all that differs, and changes nothing.
+// Loads the values of every parameter and, if asked for, of the optimiser. The file must be undamaged and hold the same
+// names and shapes, with finite values; otherwise throws FormatError listing every difference, and changes nothing.
 void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters,
                      std::span<const OptimizerBlock> optimizer = {});
 
-// How parameters and the tensors of a file correspond. Each function takes a parameter's name; none is needed.
+// How parameters and the tensors of a file correspond. Each function takes a parameter's name, and is optional.
 struct WeightOptions {
-  // The tensor that holds the parameter, or several whose rows make up its rows. Without: that of the same name.
+  // The tensor that holds the parameter, or several tensors that are stacked, row after row. Default: the same name.
   std::function<std::vector<std::string>(const std::string&)> rename = nullptr;
-  // How many parts of a stack's rows each of its tensors has: {8, 4, 4}. Without: the same for each.
+  // The proportions in which the tensors of a stack share its rows: {8, 4, 4}. Default: equal shares.
   std::function<std::vector<int>(const std::string&)> shares = nullptr;
-  // Whether a matrix lies in the file as [columns, rows].
+  // Whether the file stores the matrix as [columns, rows].
   std::function<bool(const std::string&)> transpose = nullptr;
-  // Whether a parameter takes no part, and with it what it is made of. Asked for the other tensors of a file as well:
-  // of those it is true for, none is missed.
+  // Whether to leave out a parameter, and the tensors that hold it. Also called with the names of the file's other
+  // tensors, to tell which of them to ignore.
   std::function<bool(const std::string&)> skip = nullptr;
-  bool strict = true;  // refuse a file that does not fit, instead of loading what does
+  bool strict = true;  // refuse a file that does not fit; false loads what fits
 };
 
 // Loads parameters from a file of any program: F64, F32, F16 or BF16, each rounded to the nearest real. A tensor may
-// serve several parameters. Returns what does not fit, in one line each: parameters of which the file lacks a tensor,
-// that have another shape or no floating-point numbers there, and tensors that belong to no parameter.
-// Throws FormatError if a value, as a real, is not finite, if the file is damaged and, when strict, listing all that
-// does not fit; FileError; ArgumentError for a stack that rows cannot be shared among. It then has changed nothing.
-// Otherwise each parameter is loaded whole or not at all.
+// serve several parameters. Returns a line for everything that does not fit: parameters that lack a tensor in the file,
+// or have another shape or no floating-point type there, and tensors that belong to no parameter.
+// Throws FormatError if a value, as a real, is not finite, if the file is damaged or, when strict, if anything does not
+// fit, listing it all; FileError; ArgumentError for a stack whose rows cannot be shared as asked. It then has changed
+// nothing. Otherwise each parameter is loaded completely or not at all.
 std::vector<std::string> load_weights(const std::filesystem::path& path, Parameters& parameters,
                                       const WeightOptions& options = {});
 
-// Writes the file that load_weights would read with the same options. Throws as save_checkpoint does; ArgumentError for
-// names that are there twice or that the format does not allow.
+// Writes the file that load_weights reads with the same options. Throws as save_checkpoint does; ArgumentError for
+// names that occur twice or that the format does not allow.
 void save_weights(const std::filesystem::path& path, const Parameters& parameters, const WeightOptions& options = {});
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,4 +1,4 @@
-// JSON: nlohmann's parser, which allows more than we do, watched event by event.
+// JSON: nlohmann's parser, which accepts more than we do, checked event by event.
 #include "json.h"
 
 #include "../../autograd/core/check.h"
@@ -79,7 +79,7 @@ std::size_t JsonEvents::offset() const {
 bool JsonEvents::parse_error(std::size_t at, const std::string&, const json::exception& e) {
   error_at_ = at;
   const std::string_view what = e.what();
-  const std::size_t colon = what.find(": ");  // behind the library's own number, line and column
+  const std::size_t colon = what.find(": ");  // after the library's own number, line and column
   refuse(printable(what.substr(colon == what.npos ? 0 : colon + 2), 100));
   return false;
 }

@@ -1,4 +1,4 @@
-// JSON from outside, read strictly: one document and nothing behind it, no NUL, no key twice, UTF-8, little nesting.
+// Untrusted JSON, read strictly: one document with nothing after it, no NUL, no duplicate key, UTF-8, limited nesting.
 #pragma once
 
 #include "../../autograd/core/real.h"
@@ -13,24 +13,24 @@ namespace seppo::inline SEPPO_ABI {
 // Throws FormatError, "NAME:LINE:COLUMN: what is wrong".
 nlohmann::json parse_json(std::string_view text, std::string_view name);
 
-// A tree that goes without taking memory. Its own destructor takes some, and ends the process if there is none.
+// A tree whose destruction needs no memory. nlohmann's destructor needs some, and ends the process if there is none.
 struct JsonTree {
   nlohmann::json value;
   ~JsonTree() { clear(value); }
   static void clear(nlohmann::json& tree) noexcept;
 };
 
-// What a document is made of, as it is read: in time and memory of the text, not of a tree. start_object, key,
-// end_object, start_array and end_array are nlohmann's, and return true.
+// Receives a document's events as it is read, without building a tree. start_object, key, end_object, start_array and
+// end_array are nlohmann's, and return true.
 class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
-  // Calls the others. Throws what refuse() does.
+  // Calls the other functions. Throws what refuse() throws.
   void read(std::string_view text);
 
   virtual void value(nlohmann::json&& value) = 0;  // neither object nor array
-  // Ends the reading: must throw. The document breaks a rule of JSON here.
+  // The document breaks a rule of JSON here: must throw, which ends the reading.
   [[noreturn]] virtual void refuse(const std::string& why) = 0;
-  std::size_t offset() const;  // of the first byte behind what the event is about
+  std::size_t offset() const;  // of the first byte after the event's text
 
   bool pass(nlohmann::json value_) { return value(std::move(value_)), true; }
   bool null() final { return pass(nullptr); }

@@ -1,11 +1,11 @@
-// Model files: a model's parameters and configuration in one safetensors file, from which it is built again.
+// Model files: a model's parameters and configuration in one safetensors file, from which it can be rebuilt.
 //
 //   save_model("model.safetensors", parameters, model, {{"program", "addsub"}});
 //   const SavedModel<Transformer> saved = load_model<Transformer>("model.safetensors");
 //   saved.model.logits(src, tgt);
 //
 // Model is any struct with a type Config (config.h), a constructor Model(const Scope&, const Config&) and a member
-// `config`. The metadata of the file holds {"model": {...}, ...}: the fields of the config and what else is given.
+// `config`. The metadata of the file holds {"model": {...}, ...}: the fields of the config and whatever `extra` has.
 #pragma once
 
 #include "../config.h"
@@ -17,7 +17,7 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-// The configuration of a model as the metadata of its file hold it.
+// A model's configuration as its file's metadata hold it.
 constexpr const char* kConfigKey = "seppo.config";
 
 // Throws as save_checkpoint does; ArgumentError if `extra` is not an object, or has a key "model".
@@ -50,14 +50,14 @@ struct SavedModel {
   Model model;
 };
 
-// Throws FileError if the file cannot be read; FormatError, naming the file and the key or parameter, for everything in
-// it that is not as save_model<Model> wrote it.
+// Throws FileError if the file cannot be read; FormatError, naming the file and the key or parameter, for anything in
+// it that save_model<Model> would not have written.
 template <class Model>
 SavedModel<Model> load_model(const std::filesystem::path& path) {
   const SafeTensorsFile file(path);
   JsonTree config{read_model_config(file)};
-  // A value takes at least 4 bytes of the file, and a parameter's entry in the header more bytes than its padding has
-  // values: a small corrupt file cannot claim a huge model.
+  // A value takes at least 4 bytes of the file, and a parameter's header entry has more bytes than its padding has
+  // values; so a small corrupt file cannot claim a huge model.
   auto parameters = std::make_unique<Parameters>(0, file.size());
   const auto build = [&] {
     try {

@@ -28,7 +28,7 @@ constexpr const char* kFormat = "seppo.format";
 constexpr const char* kDigest = "seppo.digest";
 const std::string kNoDigest(32, '0');
 
-// Bytes of an element; 0 for what the format does not know.
+// Bytes of an element; 0 for an unknown dtype.
 std::uint64_t size_of(std::string_view dtype) {
   if (dtype == "BOOL" || dtype == "U8" || dtype == "I8" || dtype == "F8_E4M3" || dtype == "F8_E5M2") return 1;
   if (dtype == "F16" || dtype == "BF16" || dtype == "U16" || dtype == "I16") return 2;
@@ -200,7 +200,7 @@ SafeTensorsFile::SafeTensorsFile(const std::filesystem::path& path)
                        name_, ": its ", kDigest, " is not ", kNoDigest.size(), " digits");
     header_.replace(at, kNoDigest.size(), kNoDigest);
   }
-  // Whichever of the two names a flipped bit changes, the other tells.
+  // If a flipped bit changes one of the two names, the other reveals it.
   check<FormatError>(metadata_.contains(kFormat) == digest_.has_value(), name_, ": its metadata has ",
                      digest_ ? kDigest : kFormat, " without ", digest_ ? kFormat : kDigest);
   check<FormatError>(!digest_ || metadata_.at(kFormat) == "1", name_, ": its ", kFormat, " is another than 1");

@@ -7,11 +7,10 @@
 // What seppo writes has two more entries in its metadata, which others ignore: "seppo.format" and "seppo.digest", a
 // Digest of the whole file with 32 zeros in its own place. A bit that changes on the disk is then noticed.
 //
-// The reader takes nothing on trust. Before memory is taken for any tensor it refuses with FormatError, naming the
-// file, the place and the rule: a wrong length, missing or trailing bytes, unknown or repeated fields and names,
-// integers that are not plain, sizes that overflow, unknown dtypes. It takes time and memory in proportion to the
-// header, of 16 MiB, 65,536 tensors and as many metadata at most. FileError means that the file cannot be read or
-// written at all.
+// The reader trusts nothing. Before allocating memory for any tensor it throws FormatError, naming the file, the place
+// and the rule, for a wrong length, missing or trailing bytes, unknown or repeated fields and names, integers that are
+// not plain, sizes that overflow, and unknown dtypes. Time and memory are proportional to the header, which has at most
+// 16 MiB, 65,536 tensors and as many metadata entries. FileError means that the file cannot be read or written at all.
 #pragma once
 
 #include "atomic_file.h"
@@ -41,13 +40,12 @@ class SafeTensorsFile {
 
   const std::string& name() const { return name_; }  // of the file, for messages
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  const std::vector<TensorInfo>& tensors() const { return tensors_; }  // as they lie in the file
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }  // in the file's order
   std::uint64_t size() const { return size_; }                         // bytes of the whole file
 
-  // What the file says its digest is; nothing for a file of another program.
+  // The digest that the file claims to have; none in files of other programs.
   const std::optional<std::string>& digest() const { return digest_; }
-  // Reads all of the file. Throws FormatError if it is not what was written. Without a digest there is nothing to
-  // check.
+  // Reads the whole file. Throws FormatError if it is not what was written. Does nothing for a file without a digest.
   void verify() const;
   void read(const TensorInfo& tensor, std::span<std::byte> to) const;
 
@@ -70,15 +68,15 @@ struct BFloat {
   operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
-// What is to be written. `bytes` must have the size that dtype and shape say.
+// A tensor to write. `bytes` must have the size that dtype and shape imply.
 struct TensorView {
   std::string name, dtype;
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
 };
 
-// Whatever happens, `path` holds the old file or the new one, whole (atomic_file.h). Throws ArgumentError for names
-// that the reader would refuse: repeated, longer than 512 bytes, or with what is no printable UTF-8.
+// Whatever happens, `path` holds the complete old file or the complete new one (atomic_file.h). Throws ArgumentError
+// for names that the reader would refuse: repeated, longer than 512 bytes, or not printable UTF-8.
 void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                        std::span<const TensorView> tensors);
 

@@ -87,7 +87,7 @@ KeysValues LayerCache::append(const KeysValues& fresh) const {
   if (cache->is_step_)
     return kept(tape().create_external({cache->begins_.back(), columns}, block), cache->begins_,
                 Mask::valid_lengths(lengths));
-  // A causal mask aligns the last query with the last key: sequences without the free rows between them.
+  // A causal mask aligns the last query with the last key, so the free rows between sequences are left out.
   int* const offsets = tape().allocate<int>(lengths.size() + 1);
   offsets[0] = 0;
   std::partial_sum(lengths.begin(), lengths.end(), offsets + 1);

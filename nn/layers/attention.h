@@ -21,14 +21,14 @@
 namespace seppo::inline SEPPO_ABI {
 
 // ---- positions: the absolute encodings are a table [max_positions, d_model] whose row n is added at position n of a
-// sequence; the relative ones (rotary, rotary_halves, alibi) act within attention, which for_attention() tells.
+// sequence; the relative ones (rotary, rotary_halves, alibi) act within attention, as for_attention() tells it.
 
 enum class Positions {
   none,
   sinusoid,    // sin(n / 10000^(2i/d)) in column 2i, cos of the same angle in column 2i + 1 (Vaswani et al. 2017, 3.5)
   cosinusoid,  // the same with cos in column 2i and sin in column 2i + 1
   learned,     // a parameter, N(0, 0.02^2)
-  rotary,      // queries and keys turned, pairs of columns 2i and 2i + 1 (Su et al. 2021; llama2.c)
+  rotary,      // queries and keys are rotated, in pairs of columns 2i and 2i + 1 (Su et al. 2021; llama2.c)
   rotary_halves,  // the same with columns i and i + width / 2 of a head (Hugging Face's LLaMA)
   alibi           // scores lowered in proportion to the distance (Press et al. 2021)
 };
@@ -39,20 +39,20 @@ inline std::span<const char* const> enum_names(Positions) {
   return kNames;
 }
 
-// The element of the sinusoid table. Columns 2i and 2i + 1 change places in the cosinusoid: column ^ 1.
+// An element of the sinusoid table. The cosinusoid swaps columns 2i and 2i + 1: it has column ^ 1 here.
 inline double sinusoid(int position, int column, int d_model, double base = 10000) {
   const double angle = position / std::pow(base, static_cast<double>(column / 2 * 2) / d_model);
   return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
 }
 
-// ALiBi's slope of each head: 2^(-8/n), 2^(-16/n), ... 2^-8 for n heads, a power of two. For other numbers those of
-// the power of two below, then the first, third, fifth ... of twice as many.
+// ALiBi's slope of each head: 2^(-8/n), 2^(-16/n), ... 2^-8 for n heads, if n is a power of two. Otherwise the slopes
+// of the next lower power of two, followed by the first, third, fifth ... slope of twice that power.
 inline double alibi_slope(int head, int n_heads) {
   const int n = static_cast<int>(std::bit_floor(static_cast<unsigned>(n_heads)));
   return std::exp2(head < n ? -8.0 * (head + 1) / n : -8.0 * (2 * (head - n) + 1) / (2 * n));
 }
 
-// What attention is to know of positions; nothing by default.
+// What attention needs to know about positions; by default nothing.
 struct AttentionPositions {
   std::span<const int> ids = {};  // of each row
   Tensor rotary = {};             // the op's table, [max_positions, width of a head]
@@ -63,7 +63,7 @@ struct AttentionPositions {
 
 struct PositionalEncodingOptions {
   int n_heads = 1;       // of the attention, for the relative ones
-  double theta = 10000;  // rotary: pair i of a head turns by theta^(-2i / width) a position
+  double theta = 10000;  // rotary: pair i of a head is rotated by theta^(-2i / width) per position
 };
 
 struct PositionalEncoding {
@@ -100,7 +100,7 @@ struct PositionalEncoding {
   // Any other table [max_positions, d_model], as Scope::constant or Scope::parameter makes one.
   explicit PositionalEncoding(const Tensor& any) : table(any), max_positions(any.size(0)) {}
 
-  // x + encoding, for x [rows, d_model] with the sequences at `rows`; x if it is relative.
+  // x + encoding, for x [rows, d_model] with the sequences at `rows`; x itself for relative encodings.
   Tensor operator()(const Tensor& x, Offsets rows) const {
     return table.defined() ? x + embedding(table, ids(rows)) : x;
   }
@@ -130,14 +130,14 @@ struct PositionalEncoding {
   Tensor table;                 // undefined for Positions::none and the relative ones
   AttentionPositions relative;  // without ids
   int max_positions;
-  // Computes the first rows of a table of sinusoids, as ids() and for_attention() ask for them; rows that nobody has
-  // asked for hold nothing, and take neither time nor memory.
+  // Computes the first rows of a table of sinusoids, when ids() and for_attention() first need them; rows that have
+  // not been needed are uninitialised, and take neither time nor memory.
   std::function<void(int rows)> need;
 };
 
 // ---- attention
 
-// What queries attend: sequences at `rows` of K and V.
+// What queries attend to: the sequences at `rows` of K and V.
 struct KeysValues {
   Columns k, v;  // [rows, kv_width]
   Offsets rows;
@@ -154,7 +154,7 @@ struct LayerCache {
   KeysValues append(const KeysValues& fresh) const;
   // The keys and values of the memory, [memory rows, 2 kv_width], which the first call computes.
   Tensor memory(FunctionRef<Tensor()> compute) const;
-  // Where the new positions of each source's sequences begin; rows: where those of each sequence do.
+  // Where the new positions of each source's sequences begin; `rows` says where those of each sequence begin.
   Offsets source_rows(Offsets rows) const;
 };
 
@@ -166,17 +166,17 @@ struct LayerCache {
 //   logits = model(next, &cache);             // scores equal those of the whole text up to rounding
 class KeyValueCache {
  public:
-  // Of `layers` layers, for sequences of at most `capacity` positions with kv_width columns of keys, and of values.
+  // For `layers` layers and sequences of at most `capacity` positions; keys and values have kv_width columns each.
   KeyValueCache(std::size_t layers, std::size_t sequences, int capacity, int kv_width);
 
   // Models call this first: sequence s grows by rows[s + 1] - rows[s] positions. Returns the first new position of
-  // each, on the tape. Throws StateError if one is full, or in Mode::train: gradients would not reach cached positions.
+  // each, on the tape. Throws StateError if one is full, or in Mode::train: gradients cannot reach cached positions.
   // A cache is unusable after an exception from the model that it was passed to.
   std::span<const int> extend(Offsets rows);
 
-  // Sequence i continues what sequence parents[i] was; several may continue the same one, and some none.
+  // Sequence i becomes a copy of sequence parents[i]; a parent may be given several times, or not at all.
   void select(std::span<const int> parents);
-  // With a memory: source s now has the sequences source_rows[s] .. source_rows[s + 1] - 1, continuing sequences of s.
+  // With a memory: source s then has the sequences source_rows[s] .. source_rows[s + 1] - 1, copies of its own ones.
   void select(std::span<const int> parents, Offsets source_rows);
 
   // Forgets the positions of a sequence.
@@ -200,8 +200,8 @@ struct MultiHeadAttentionOptions {
   double dropout = 0;  // of the attention weights
   bool bias = true;    // of the projections
   int n_kv_heads = 0;  // divides the heads; 0: as many
-  // Given, they are the widths of the inputs of K and V, which have projections of their own then, k_proj and v_proj;
-  // only the call with three inputs fits those.
+  // The widths of the inputs of K and V, if they differ from d_model. K and V then have projections of their own,
+  // k_proj and v_proj, and only the call with three inputs is possible.
   int k_dim = 0, v_dim = 0;
 };
 
@@ -238,8 +238,8 @@ struct MultiHeadAttention {
     return here(attend(q, rows, cache ? cache.append(kv) : kv, positions));
   }
 
-  // Cross-attention: each sequence of x attends the sequence of the same index in the memory [memory_rows, d_model].
-  // With a cache, the memory is projected by the first call only.
+  // Cross-attention: each sequence of x attends to the sequence with the same index in the memory
+  // [memory_rows, d_model]. With a cache, only the first call projects the memory.
   Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows, LayerCache cache = {},
                     const Mask& mask = Mask::none()) const {
     const Region here(name);
@@ -273,7 +273,7 @@ struct MultiHeadAttention {
                          " heads are not a multiple of ", kv_heads, " of keys and values (", s.path(), ")");
     return kv_heads == 0 ? width : width / heads * kv_heads;
   }
-  // By rows begin .. end-1 of the stacked weight.
+  // The projection by rows begin .. end-1 of the stacked weight.
   Tensor project(const Tensor& x, int begin, int end) const {
     return linear(x, slice(in_proj.weight, 0, begin, end),
                   in_proj.bias.defined() ? slice(in_proj.bias, 0, begin, end) : Tensor());

@@ -26,7 +26,7 @@ struct Linear {
     return here(linear(x, weight, bias, activation));
   }
 
-  Tensor weight, bias;  // bias is undefined without one
+  Tensor weight, bias;  // without a bias, that is undefined
   RegionName name;
 };
 
@@ -35,8 +35,8 @@ struct FeedForwardOptions {
   bool bias = true;
 };
 
-// Two linear maps with an activation between them, applied to each position (Vaswani et al. 2017, 3.3); or gated,
-// down(silu(gate(x)) up(x)) for swiglu, with gelu for geglu (Shazeer 2020).
+// Two linear maps with an activation between them, applied to each position (Vaswani et al. 2017, 3.3). The gated
+// forms are down(silu(gate(x)) up(x)) for swiglu, with gelu for geglu (Shazeer 2020).
 struct FeedForward {
   FeedForward(const Scope& s, int d_model, int d_ff, const FeedForwardOptions& options = {})
       : gate(options.activation >= Activation::swiglu
@@ -53,7 +53,7 @@ struct FeedForward {
     return here(down(up(x, activation)));
   }
 
-  std::optional<Linear> gate;  // of the gated ones
+  std::optional<Linear> gate;  // only in the gated forms
   Linear up, down;
   Activation activation;
   RegionName name;

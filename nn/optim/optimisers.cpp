@@ -1,4 +1,4 @@
-// Optimisers: the flat block is cut into pieces for the threads, and these at the ends of runs.
+// Optimisers: the flat block is cut into pieces for the threads, and also at the ends of runs.
 #include "optimisers.h"
 
 #include "../../autograd/core/parallel.h"
@@ -25,7 +25,7 @@ TrainedRuns::TrainedRuns(const Parameters& parameters, double weight_decay, cons
 void TrainedRuns::for_each(FunctionRef<void(const TrainedRun&)> f) {
   check<StateError>(parameters_->values().size() == size_, "optimiser: parameters were added after it was made");
   runs_.clear();
-  bool goes_on = false;  // the parameter before is the end of the last run
+  bool goes_on = false;  // the previous parameter belongs to the last run
   for (const Parameters::Entry& entry : parameters_->entries()) {
     TrainedRun run{entry.offset, entry.offset + entry.size(), 1, entry.decay ? weight_decay_ : 0};
     for (const ParameterGroup& g : groups_)

@@ -1,12 +1,12 @@
 // Optimisers over a whole model: Adam and AdamW, and stochastic gradient descent. Each is one pass over the flat block,
-// which also applies a factor to the gradients, as clipping and means want, and zeroes them.
+// which also scales the gradients, as clipping and means require, and zeroes them.
 //
-// Groups of parameters that are treated differently are chosen by name:
+// Parameter groups are chosen by name:
 //
 //   Adam adam(parameters, {.weight_decay = 0.01}, {{.prefix = "embedding.", .lr = 0.1}, {.prefix = "head.",
 //   .weight_decay = 0}});
 //
-// What an optimiser keeps from step to step can be read, saved and set.
+// The state of an optimiser can be read, saved and set.
 #pragma once
 
 #include "../../autograd/core/utility.h"
@@ -25,28 +25,28 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-// Of all parameters whose names begin with `prefix`; where several fit, the last holds.
+// Options of all parameters whose names begin with `prefix`; where several groups match, the last one applies.
 struct ParameterGroup {
   std::string prefix;
-  double lr = 1;                                      // times the learning rate of the step
-  std::optional<double> weight_decay = std::nullopt;  // instead of the optimiser's; of vectors too
+  double lr = 1;                                      // factor of the step's learning rate
+  std::optional<double> weight_decay = std::nullopt;  // replaces the optimiser's; applies to vectors too
 };
 using ParameterGroups = std::vector<ParameterGroup>;
 
-// A stretch of the flat blocks whose parameters are trained alike.
+// A run of the flat blocks whose parameters share their options.
 struct TrainedRun {
   std::size_t begin, end;
   double lr, weight_decay;
 };
 
-// What an optimiser moves: all but buffers and frozen parameters.
+// What an optimiser updates: everything but buffers and frozen parameters.
 class TrainedRuns {
  public:
-  // Throws ArgumentError for a group of no parameter, or whose numbers are negative or not finite.
+  // Throws ArgumentError for a group that matches no parameter, or whose numbers are negative or not finite.
   TrainedRuns(const Parameters& parameters, double weight_decay, const ParameterGroups& groups);
 
-  // Calls f from the threads for pieces that make up all that is trained now. Throws StateError if parameters were
-  // added.
+  // Calls f, on all threads, for pieces that together are everything that is trained now. Throws StateError if
+  // parameters were added.
   void for_each(FunctionRef<void(const TrainedRun& piece)> f);
 
  private:
@@ -60,7 +60,7 @@ class TrainedRuns {
 struct AdamConfig {
   std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8;
-  double weight_decay = 0;  // of the parameters whose entry says decay: by default, matrices
+  double weight_decay = 0;  // of parameters with decay, by default the matrices
   bool decoupled = true;    // AdamW; false adds weight_decay * p to the gradient instead
 
   void fields(ConfigVisitor& v) {
@@ -110,7 +110,7 @@ class Sgd {
   // Moves the parameters by their gradients times `gradient_scale`, then zeroes the gradients.
   void step(double lr, double gradient_scale = 1);
 
-  // v, laid out as the parameters' values: to be saved, and set by who goes on.
+  // v, laid out as the parameters' values: save it, and set it to resume.
   std::span<real> velocity() const { return {velocity_.as<real>(), velocity_.size() / sizeof(real)}; }
 
  private:
@@ -120,16 +120,16 @@ class Sgd {
   Memory velocity_;
 };
 
-// An exponential moving average of what is trained, which often does better than the last values (Polyak and Juditsky
-// 1992; Tarvainen and Valpola 2017). As Adam's moments (Kingma and Ba 2015, 3) it is not biased towards where it began:
-// after t updates it is sum_i decay^(t - i) p_i / sum_i decay^(t - i), so p_1 at first.
+// An exponential moving average of the trained values, which often does better than the last ones (Polyak and Juditsky
+// 1992; Tarvainen and Valpola 2017). Its bias towards the start is corrected as for Adam's moments (Kingma and Ba 2015,
+// 3): after t updates it is sum_i decay^(t - i) p_i / sum_i decay^(t - i), so at first it is p_1.
 class Ema {
  public:
   // Throws ArgumentError unless decay is in [0, 1).
   explicit Ema(Parameters& parameters, double decay = 0.999);
 
   void update();  // after each step
-  // Exchanges averages and parameters, to evaluate or to save with the averages; once more, and all is as it was.
+  // Exchanges averages and parameters, to evaluate or save with the averages; a second call exchanges them back.
   void swap();
 
   std::int64_t updates() const { return updates_; }
@@ -163,9 +163,9 @@ inline std::span<const char* const> enum_names(ScheduleKind) {
   return kNames;
 }
 
-// Linear warm-up to lr in warmup_steps; then half a cosine, or a line, down to min_lr at the last of `steps`, or lr for
-// ever. Noam's curve rises likewise and then falls as 1 / sqrt(step) (Vaswani et al. 2017, 5.3, where the peak lr is
-// 1 / sqrt(d_model warmup_steps)).
+// Linear warm-up to lr in warmup_steps; then a cosine or linear decay to min_lr at the last of `steps`, or a constant
+// lr. Noam's schedule warms up likewise and then decays as 1 / sqrt(step) (Vaswani et al. 2017, 5.3, where the peak lr
+// is 1 / sqrt(d_model warmup_steps)).
 struct Schedule {
   ScheduleKind kind = ScheduleKind::constant;
   double lr = 1e-3, min_lr = 0;
@@ -179,7 +179,7 @@ struct Schedule {
       return lr * std::sqrt(w) * std::min(1 / std::sqrt(std::max(s, 1.0)), std::max(s, 1.0) / (w * std::sqrt(w)));
     const double rise = w > 0 ? std::min(1.0, s / w) : 1.0;
     if (kind == ScheduleKind::constant) return lr * rise;
-    const double fall_steps = static_cast<double>(steps) - w;  // none if warm-up takes all
+    const double fall_steps = static_cast<double>(steps) - w;  // 0 if warm-up takes them all
     const double way = fall_steps > 0 ? std::clamp((s - w) / fall_steps, 0.0, 1.0) : 0.0;
     const double left = kind == ScheduleKind::linear ? 1 - way : 0.5 * (1 + std::cos(std::numbers::pi * way));
     return rise * (min_lr + (lr - min_lr) * left);

@@ -17,7 +17,7 @@ namespace {
 // Where a batch is cut, as fractions of the last number. The last two shards of small models are smaller, so that
 // threads of unequal speed finish together (guided self-scheduling, Polychronopoulos and Kuck 1987).
 std::vector<std::size_t> default_fractions(std::size_t parameters, std::size_t samples) {
-  constexpr std::size_t kSamples = 32;  // that pay for a shard in any model
+  constexpr std::size_t kSamples = 32;  // enough to pay for a shard in any model
   std::vector<std::size_t> least = {0, 1, 2};
   if (parameters <= 1'000'000) least = {0, 1, 2, 3, 4};
   if (parameters <= 250'000) least = {0, 3, 6, 9, 12, 14, 16};
@@ -35,8 +35,8 @@ void move_gradients(real* sum, real* term, std::size_t n) {
   });
 }
 
-// Calls f(left, right) for all additions that the tree makes of sums, and notes them: these or, for the ranks, the
-// widths of theirs.
+// Makes the additions that the tree still allows: calls f(left, right) for each, and updates the widths of the sums.
+// From widths alone, a rank works out which sums the others have.
 template <class Sums, class F>
 void add_neighbours(Sums& sums, const F& f) {
   for (std::size_t width = 1; width < sums.size(); width *= 2)
@@ -60,7 +60,7 @@ DataParallel::DataParallel(Parameters& parameters, std::size_t shards, std::size
   check<ArgumentError>(rounds >= 1 && rounds <= 1000, "data parallel: ", rounds, " rounds are not in 1..1000");
 }
 
-// The first sample of each shard that has any, and the number of samples.
+// The first sample of each shard that is not empty, and then the number of samples.
 std::vector<std::size_t> DataParallel::cuts(std::size_t samples) const {
   std::vector<std::size_t> fractions(shards_ + 1);
   std::iota(fractions.begin(), fractions.end(), std::size_t{0});
@@ -138,7 +138,7 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
   return total;
 }
 
-// That used last, whose memory is near.
+// The free block used last, which is the likeliest to be cached.
 real* DataParallel::take_block() {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) return gradients_.emplace_back(parameters_->gradients().size_bytes()).as<real>();
@@ -147,8 +147,8 @@ real* DataParallel::take_block() {
   return block;
 }
 
-// A sum of `width` shards, from a multiple of it on, and the next as many, or as many as there are, make one of twice
-// the width. Adds up as far as the neighbours are there; whoever comes later goes on.
+// Two neighbouring sums of `width` shards (the last may have fewer) make one of twice the width. A thread climbs the
+// tree as long as the neighbour is there; otherwise the thread that computes the neighbour climbs on.
 void DataParallel::climb(std::size_t shard, real* block) {
   for (std::size_t width = 1;; width *= 2) {
     const std::size_t left = shard / (2 * width) * (2 * width), right = left + width;
@@ -169,7 +169,7 @@ void DataParallel::climb(std::size_t shard, real* block) {
   }
 }
 
-// Those of other ranks' shards. An `error` of one rank ends the step in all.
+// Adds the losses of other ranks' shards. An `error` in one rank ends the step in all.
 void DataParallel::share_losses(const std::string& error) {
   std::vector<double> numbers;
   for (const StepLoss& shard : losses_) numbers.insert(numbers.end(), {shard.loss, shard.count, shard.correct});
@@ -182,9 +182,9 @@ void DataParallel::share_losses(const std::string& error) {
     check<StateError>(!error.empty() || theirs.empty(), theirs);
 }
 
-// Each rank adds up a part of the gradients, of the sums that its own tree and those of the others leave, and sends the
-// result to all. If each leaves one sum, it sends and receives 2 (ranks - 1) / ranks of the gradients: nothing less
-// would do (Patarasuk and Yuan 2009).
+// Each rank receives its part of the sums that all ranks' trees have left, adds them up, and sends the result to all
+// (reduce-scatter and all-gather). If each tree leaves one sum, a rank sends and receives 2 (ranks - 1) / ranks of the
+// gradients, which is optimal (Patarasuk and Yuan 2009).
 void DataParallel::add_ranks() {
   const std::span<real> gradients = parameters_->gradients();
   const std::size_t shards = sums_.size();
@@ -193,7 +193,7 @@ void DataParallel::add_ranks() {
   };
   const std::size_t begin = part(rank()), size = part(rank() + 1) - begin;
 
-  std::vector<Sum> sums(shards);  // of all ranks: their parts here
+  std::vector<Sum> sums(shards);  // of all ranks: this rank's part of them
   std::vector<RankMessage> sent, received;
   for (int other = 0; other < ranks(); ++other) {
     std::vector<Sum> theirs(shards);

@@ -1,10 +1,10 @@
 // DataParallel: one training step's gradient, computed by many threads and ranks with the same bytes for any number.
 //
-// The batch is cut by sample index into shards, whose number depends on the model and the batch alone. A thread runs
-// each on a tape of its own; threads without a shard help the others (core/parallel.h). The gradients of two shards are
-// added, then those of four, and so on: a binary tree, climbed by whoever is ready. Ranks (ranks.h) take a run of
-// shards each, and add what their trees leave in the order of the whole tree, each a part of the parameters. Losses and
-// gradients are sums over what they count (tokens, say); the caller divides once, by the total.
+// The batch is cut by sample index into shards; their number depends on the model and the batch alone. Each shard runs
+// on one thread with its own tape; threads without a shard help the others (core/parallel.h). Gradients are added in a
+// binary tree over the shards, by whichever thread finishes last. Each rank (ranks.h) takes consecutive shards; what
+// remains of the tree is added over the ranks, each of which does so for its part of the parameters. Losses and
+// gradients are sums over what they count, such as tokens; the caller divides once, by the total.
 #pragma once
 
 #include "../../autograd/core/memory.h"
@@ -23,7 +23,7 @@ namespace seppo::inline SEPPO_ABI {
 // What the loss function returns for a shard.
 struct ShardLoss {
   Tensor loss;         // the sum, one element
-  double count = 0;    // of what is summed
+  double count = 0;    // how many terms it sums
   double correct = 0;  // any statistic to be added up, such as correct predictions
 };
 
@@ -43,22 +43,22 @@ class DataParallel {
  public:
   // More shards keep more threads and ranks busy, but each costs a pass over its gradients. By default (0) there is one
   // for every 32 samples, and at least six for up to 250,000 parameters, four for up to a million, else two. With more
-  // than one round, each round's share of the batch is cut so: large batches in the memory for small ones. R rounds of
-  // S shards give the same bytes as one of R S.
+  // than one round (gradient accumulation), each round's share of the batch is cut so, which takes the memory of one
+  // round. R rounds of S shards give the same bytes as one of R S.
   explicit DataParallel(Parameters& parameters, std::size_t shards = 0, std::size_t rounds = 1);
 
   // How many samples each shard has.
   std::vector<std::size_t> shard_sizes(std::size_t samples) const;
 
-  // Calls loss(first, last) for the samples of each shard, of this rank, runs backward on what it returns, and adds the
-  // gradients, of all ranks, to parameters.gradients(), which are zero before. `seed` and `step` key the dropout masks.
+  // Calls loss(first, last) for the samples of each of this rank's shards, runs backward on the result, and adds the
+  // gradients of all ranks to parameters.gradients(), which must be zero before. `seed` and `step` key dropout masks.
   // What `loss` throws in one rank is thrown in all, as StateError in the others. Gradients are zero after a throw.
-  // With `finds_anomaly` it does so in this thread, and throws FindAnomaly's NumericError for what is not finite.
+  // With `finds_anomaly`, shards run in this thread, and NumericError names the first op with a non-finite result.
   StepLoss backward(std::size_t samples, std::uint64_t seed, std::uint32_t step,
                     FunctionRef<ShardLoss(std::size_t first, std::size_t last)> loss, bool finds_anomaly = false);
 
  private:
-  // A sum of the gradients of `shards` shards from one on; none yet with 0.
+  // The sum of the gradients of `shards` consecutive shards; 0: there is none yet.
   struct Sum {
     real* block = nullptr;
     std::size_t shards = 0;
@@ -72,10 +72,10 @@ class DataParallel {
 
   Parameters* parameters_;
   std::size_t shards_, rounds_;
-  std::mutex mutex_;                          // of the next three
-  std::vector<Memory> gradients_;             // blocks besides the parameters' own, which the first shard uses
-  std::vector<real*> free_;                   // those that hold no sum, and are zero
-  std::vector<Sum> sums_;                     // by the first shard of each
+  std::mutex mutex_;                          // guards the next three
+  std::vector<Memory> gradients_;             // blocks beside the parameters' own, which the first shard uses
+  std::vector<real*> free_;                   // blocks that hold no sum; all zeros
+  std::vector<Sum> sums_;                     // indexed by the first shard of each
   std::vector<StepLoss> losses_;              // of each shard
   std::vector<std::unique_ptr<Tape>> tapes_;  // one for each thread
   Memory received_;                           // from other ranks

@@ -1,4 +1,4 @@
-// Ranks, on MPI: nothing but messages between pairs, so that who is late is known.
+// Ranks, on MPI: only point-to-point messages, so that it is known which rank is late.
 #include "ranks.h"
 
 #include "../../autograd/core/check.h"
@@ -28,7 +28,7 @@ std::string phase = "the start";
 struct Job {
   int rank = 0, ranks = 1;
 };
-// mpirun (of Open MPI, MPICH or Slurm) tells the processes that it starts so.
+// mpirun (of Open MPI, MPICH or Slurm) sets these in the processes that it starts.
 const Job& job() {
   static const Job job = [] {
     Job j;
@@ -56,7 +56,7 @@ void check_mpi(int code) {
   if (code != MPI_SUCCESS) end_with(concat_text("MPI failed with error ", code, " at ", phase));
 }
 
-// Sends `mine` to all other ranks; receives what they send, of the sizes that `all` has.
+// Sends `mine` to all other ranks, and receives theirs, whose sizes are those of the strings in `all`.
 void swap_with_all(std::string mine, std::vector<std::string>& all) {
   std::vector<RankMessage> sent, received;
   for (int other = 0; other < ranks(); ++other) {

@@ -2,7 +2,7 @@
 // Interface Forum, MPI). Each runs the same program; Trainer and evaluate() share their work among the ranks. A library
 // built without MPI has one rank and no trace of it.
 //
-// Where a message does not come in time, or is damaged, all ranks end with exit code 1 and a line that names the rank.
+// If a message is late or damaged, all ranks end with exit code 1 and a line that names the rank.
 #pragma once
 
 #include "../../autograd/core/real.h"
@@ -17,7 +17,7 @@
 namespace seppo::inline SEPPO_ABI {
 
 struct RankMessage {
-  int rank;  // it goes to, or comes from
+  int rank;  // the receiver or the sender
   void* data;
   std::size_t bytes;
 };
@@ -26,17 +26,17 @@ struct RankMessage {
 int rank();   // of this process: 0 .. ranks() - 1
 int ranks();  // 1 outside of mpirun
 
-// How long a rank waits for another, 60 s until set, and what an error says it is waiting for.
+// How long a rank waits for another (60 s until set), and what it waits for, as an error says.
 void set_rank_timeout(double seconds);
 void set_rank_phase(std::string phase);
-// Ends all ranks. A program calls it where one has failed; who returns from main() instead waits for the others.
+// Ends all ranks. A program calls it when one has failed; returning from main() instead would wait for the others.
 [[noreturn]] void end_all_ranks(int exit_code);
 
-// All ranks must call these in the same order. What each rank gives, by rank:
+// All ranks must call these in the same order. This one returns what each rank gives, by rank.
 std::vector<std::string> gather_over_ranks(std::string_view mine);
-// numbers += those of all other ranks, added in the order of the ranks.
+// Sums over all ranks, in the order of the ranks; `numbers` is replaced by the sums.
 void add_over_ranks(std::span<double> numbers);
-// Sends and receives messages, those of a pair of ranks in their order. Each carries a digest.
+// Sends and receives messages; those between two ranks keep their order. Each carries a digest.
 void swap_messages(std::span<const RankMessage> sent, std::span<const RankMessage> received);
 #else
 constexpr int rank() { return 0; }
@@ -49,7 +49,7 @@ inline void add_over_ranks(std::span<double>) {}
 inline void swap_messages(std::span<const RankMessage>, std::span<const RankMessage>) {}
 #endif
 
-// Throws StateError that names a rank whose `value` is not that of the first one.
+// Throws StateError, naming a rank whose `value` differs from the first rank's.
 void check_equal_over_ranks(std::string_view what, std::string_view value);
 
 }  // namespace seppo::inline SEPPO_ABI

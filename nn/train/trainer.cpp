@@ -1,4 +1,4 @@
-// Trainer: where a step's sums become means, and these a move of the parameters.
+// Trainer: turns a step's sums into means, and these into an update of the parameters.
 #include "trainer.h"
 
 #include "../../autograd/core/parallel.h"
@@ -19,11 +19,11 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// Of the metadata of a file that save() wrote.
+// From the metadata of a file that save() wrote.
 constexpr const char* kSteps = "seppo.steps";
 constexpr const char* kMoves = "seppo.moves";  // steps that were not skipped
 constexpr int kMostSkipped = 100;
-constexpr int kStepsToCheck = 100;  // after so many, and before each saving, ranks compare their parameters
+constexpr int kStepsToCheck = 100;  // ranks compare their parameters after this many, and before each save
 
 std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
   const auto found = file.metadata().find(key);
@@ -77,7 +77,7 @@ Trainer::Trainer(Parameters& parameters, const TrainerConfig& config, const Para
   if (ranks() > 1) check_start();
 }
 
-// Ranks that are not alike are found before the first step.
+// Detects differences between ranks before the first step.
 void Trainer::check_start() const {
   set_rank_phase("the start of training");
   check_equal_over_ranks("the compiler", __VERSION__);
@@ -129,7 +129,7 @@ StepLoss Trainer::backward(Rows rows, FunctionRef<ShardLoss(Rows)> loss, bool fi
       [&](std::size_t first, std::size_t last) { return loss(rows.subspan(first, last - first)); }, finds_anomaly);
 }
 
-// Repeats the step, whose random numbers are a function of its number, to say where it goes wrong.
+// Repeats the step, with the same random numbers, to find out where it goes wrong.
 void Trainer::refuse_step(Rows rows, const StepLoss& sums, double norm, FunctionRef<ShardLoss(Rows)> loss) {
   const std::int64_t step = steps_ + 1;
   check<ArgumentError>(sums.count > 0, "trainer: step ", step, ": the loss counted ", sums.count, " for ", rows.size(),
@@ -138,7 +138,7 @@ void Trainer::refuse_step(Rows rows, const StepLoss& sums, double norm, Function
   try {
     backward(rows, loss, true);
     parameters_->zero_gradients();
-  } catch (const Error& e) {  // also of another rank
+  } catch (const Error& e) {  // possibly another rank's
     where = e.what();
   }
   for (const auto& entry : parameters_->entries())
@@ -185,7 +185,7 @@ StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<con
                   std::size_t chunk) {
   check<ArgumentError>(chunk > 0, "evaluate: chunks of 0 rows");
   const std::size_t chunks = (rows.size() + chunk - 1) / chunk, others = static_cast<std::size_t>(ranks());
-  std::vector<double> parts(3 * chunks);  // of each chunk loss, count, correct; ranks take every so manyth
+  std::vector<double> parts(3 * chunks);  // loss, count and correct of each; ranks take turns
   run_tasks((chunks + others - 1) / others, [&](std::size_t task) {
     const std::size_t i = task * others + static_cast<std::size_t>(rank()), first = i * chunk;
     if (i >= chunks) return;

@@ -1,4 +1,4 @@
-// Trainer: one training step, whole; a program's loop is batches and reports. Losses and metrics to train by.
+// Trainer: a complete training step, so that a program's loop only draws batches and reports. Losses and metrics.
 //
 //   Trainer trainer(parameters, {.lr = 3e-3, .schedule = ScheduleKind::cosine, .warmup_steps = 20, .steps = 300});
 //   Sampler sampler(data.size(), {.batch_size = 64});
@@ -9,18 +9,18 @@
 //   }
 //
 // A step runs forward and backward of the batch's shards on all threads and ranks (data_parallel.h), divides once by
-// what was counted, checks that all is finite, clips, and moves the parameters by Adam at the schedule's learning rate.
-// Its bytes depend on nothing but the state of the trainer and the batch.
+// what was counted, checks that everything is finite, clips, and applies Adam with the schedule's learning rate. Its
+// bytes depend on nothing but the state of the trainer and the batch.
 //
 // That state is the parameters, Adam's two moments, averages if any, and the number of steps taken: dropout is keyed by
-// seed and step, the learning rate is a function of the step, and the sampler can seek to the step's batch. So a
-// training goes on as if it had never stopped:
+// seed and step, the learning rate is a function of the step, and the sampler can seek to the step's batch. So
+// training resumes as if it had never stopped:
 //
 //   trainer.load("checkpoint.safetensors");   // which trainer.save("checkpoint.safetensors") wrote
 //   sampler.seek(trainer.steps());
 //
-// Started by mpirun, the ranks (ranks.h) share the shards of each step. The program stays as it is: every rank gives
-// the same rows, and has the same parameters after each step.
+// Under mpirun, the ranks (ranks.h) share the shards of each step. The program stays as it is: every rank passes the
+// same rows, and has the same parameters after each step.
 #pragma once
 
 #include "../../autograd/core/utility.h"
@@ -38,10 +38,10 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-// What becomes of a step whose loss or gradient is not finite.
+// What to do about a step whose loss or gradient is not finite.
 enum class OnNan {
   stop,  // step() throws
-  skip   // the step is left out; one hundred in a row end the training all the same
+  skip   // the step is skipped; one hundred in a row end the training nevertheless
 };
 inline std::span<const char* const> enum_names(OnNan) {
   static constexpr const char* kNames[] = {"stop", "skip"};
@@ -52,12 +52,12 @@ struct TrainerConfig {
   double lr = 1e-3, min_lr = 0;
   ScheduleKind schedule = ScheduleKind::constant;
   int warmup_steps = 0;
-  std::int64_t steps = 0;  // of the whole training, which cosine and linear schedules need; not a field
+  std::int64_t steps = 0;  // in the whole training, needed by cosine and linear schedules; not a field
   AdamConfig adam = {};
   double clip_norm = 1;
-  int accumulate = 1;    // a step's examples are computed in so many rounds, in the memory of one; see DataParallel
-  int shards = 0;        // of each round; 0: by the size of the model
-  double ema_decay = 0;  // of the averages beside the parameters; 0: none. Not a field
+  int accumulate = 1;    // gradient accumulation: rounds per step, in the memory of one; see DataParallel
+  int shards = 0;        // in each round; 0: by the sizes of model and batch
+  double ema_decay = 0;  // of the averages kept beside the parameters; 0: none. Not a field
   OnNan on_nan = OnNan::stop;
   std::uint64_t seed = 0;  // of dropout
 
@@ -71,12 +71,12 @@ inline Schedule make_schedule(const TrainerConfig& c) {
   return {c.schedule, c.lr, c.min_lr, c.warmup_steps, c.steps};
 }
 
-// Loss and accuracy are means over what the loss function counted; the norm is that of the mean's gradient, before
-// clipping.
+// Loss and accuracy are means over what the loss function counted; the norm is that of the mean loss's gradient,
+// before clipping.
 struct StepResult {
   std::int64_t step = 0;  // from 1
   double loss = 0, accuracy = 0, gradient_norm = 0, lr = 0;
-  bool is_skipped = false;  // loss or gradient was not finite, and nothing moved
+  bool is_skipped = false;  // loss or gradient was not finite, and nothing was updated
 };
 
 class Trainer {
@@ -85,23 +85,23 @@ class Trainer {
   explicit Trainer(Parameters& parameters, const TrainerConfig& config = {}, const ParameterGroups& groups = {});
 
   // One step on the examples `rows`. loss(some of rows) returns sums over these (ShardLoss); it is called once for each
-  // shard, from several threads at once, each with a tape of its own. The caller's tape is not touched.
-  // Throws NumericError if the loss or its gradient is not finite, naming the parameter, or the op and the module, that
-  // it comes from; ArgumentError if nothing was counted, and what `loss` throws. Parameters, moments and the number of
-  // steps are then as before, and the gradients zero.
+  // shard, concurrently from several threads, each with its own tape. The caller's tape is not touched.
+  // Throws NumericError if the loss or its gradient is not finite, naming the parameter, or the op and module, where it
+  // arose; ArgumentError if nothing was counted; and whatever `loss` throws. Parameters, moments and the number of
+  // steps are then unchanged, and the gradients zero.
   StepResult step(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss);
 
   std::int64_t steps() const { return steps_; }  // taken, or skipped
-  // The averages of config().ema_decay, updated in each step that is not skipped: to evaluate or save with them, swap()
-  // before and after. Throws StateError if there are none.
+  // The averages kept if config().ema_decay > 0, updated by each step that is not skipped: to evaluate or save with
+  // them, call swap() before and after. Throws StateError if there are none.
   Ema& averages();
   const TrainerConfig& config() const { return config_; }
 
-  // Saves all that the coming steps depend on, beside the config: parameters, moments, averages, steps. `metadata`
-  // comes on top. Throws as save_checkpoint does (nn/io/checkpoint.h).
+  // Saves everything that later steps depend on, except the config: parameters, moments, averages, steps; and
+  // `metadata`. Throws as save_checkpoint does (nn/io/checkpoint.h).
   void save(const std::filesystem::path& file, std::map<std::string, std::string> metadata = {}) const;
-  // From now on as the trainer that saved the file, if the config is the same. Throws FileError, or FormatError listing
-  // what does not fit; nothing has changed then.
+  // Continues as the trainer that saved the file, which must have had the same config. Throws FileError, or FormatError
+  // listing what does not fit; nothing has changed then.
   void load(const SafeTensorsFile& file);
   void load(const std::filesystem::path& file) { load(SafeTensorsFile(file)); }
 
@@ -128,12 +128,12 @@ class Trainer {
 // The share of rows of logits [..., classes] whose largest score is at the target, one for each row; 0 for no rows.
 double accuracy(const Tensor& logits, List<int> targets);
 
-// The sum over the rows of logits [..., classes] of their cross-entropy, how many rows there are, and how many have
-// their largest score at the target: what Trainer::step() wants of a loss.
+// The cross-entropy of logits [..., classes] summed over the rows, the number of rows, and how many have their largest
+// score at the target: what Trainer::step() needs from a loss.
 ShardLoss classification_loss(const Tensor& logits, List<int> targets, double label_smoothing = 0);
 
-// What a training step would report, without training: runs loss(some of rows) in eval mode, on all threads, for
-// `chunk` rows at a time and adds up. The same bytes for any number of threads; ranks share the chunks.
+// What a training step would report, without training: runs loss(some of rows) in eval mode for `chunk` rows at a time,
+// on all threads, and adds up the results. The same bytes for any number of threads; ranks share the chunks.
 StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss,
                   std::size_t chunk = 64);
 
