@@ -1,5 +1,5 @@
-// What breaks without each part of a Transformer: the same encoder is trained to reverse 16 digits, whole and with one
-// part removed, and the percentage of correct digits is printed for each seed. docs/answers.md quotes the table.
+// Ablations of a Transformer: the same encoder is trained to reverse 16 digits, whole and with one part removed, and
+// the percentage of correct digits is printed for each seed. docs/answers.md quotes the table.
 //   ablations [number of seeds]
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>

@@ -1,6 +1,6 @@
-// A convolutional network (LeCun et al. 1998), built on unfold(): convolution is a linear map of each window, pooling
-// the largest of each. Two layers with batch norm (Ioffe and Szegedy 2015) read digits, wherever they stand, in noise.
-// Two seconds.
+// A convolutional network (LeCun et al. 1998), built on unfold(): a convolution applies a linear map to each window,
+// max pooling takes the largest value in each. Two layers with batch norm (Ioffe and Szegedy 2015) recognise digits at
+// any place in noisy images. Takes two seconds.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
@@ -101,7 +101,7 @@ int main() {
   RandomStream random(/*seed=*/1, Purpose::test);
   int right = 0, all = 0;
   for (int n = 0; n < 20; ++n) {
-    const Inference inference;  // batch norm takes the running statistics
+    const Inference inference;  // batch norm uses the running statistics
     const Batch batch = draw(random);
     const std::vector<int> answers = argmax(training.model(tensor({kBatch, kSide, kSide, 1}, batch.images)));
     for (std::size_t i = 0; i < answers.size(); ++i, ++all) right += answers[i] == batch.digits[i];

@@ -1,4 +1,4 @@
-// An op of one's own, with its backward and its check: rotary positions (Su et al. 2021), a simpler rotary() than
+// A custom op with its backward pass and its gradient check: rotary positions (Su et al. 2021), a simpler rotary() than
 // seppo's. docs/write-an-op.md walks through it. Linked to seppo::f64, because gradients are checked in double
 // precision.
 #include <seppo/autograd/ops.h>
@@ -16,7 +16,7 @@ Tensor rotary(const Tensor& x, std::span<const int> positions) {
   check(positions.size() == x.rows(), "rotary: ", positions.size(), " positions for the ", x.rows(), " rows of x ", x);
   const auto kept = tape().keep(positions);  // until clear(): what the closure needs must live that long
   const std::size_t d = x.cols();
-  // to += from, turned; direction -1 turns back
+  // to += from, rotated; direction -1 rotates back
   const auto turn = [=](real* to, const real* from, real direction) {
     for (std::size_t r = 0; r < kept.size(); ++r)
       for (std::size_t c = 0; c < d; c += 2) {
@@ -40,7 +40,7 @@ int main() {
   const auto report = gradient_check({{4, 6}}, [&](std::span<const Tensor> x) { return rotary(x[0], positions); });
   std::printf("%s", report.text.c_str());
 
-  // What makes it useful: products of two rows depend on the distance of their positions only.
+  // What makes it useful: dot products of two rows depend only on the distance between their positions.
   tape().clear();
   const Tensor q = tensor({1, 4}, {1, 2, 3, 4}), k = tensor({1, 4}, {-1, 0.5, 2, 1});
   const auto product = [&](int at_q, int at_k) {

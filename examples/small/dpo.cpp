@@ -1,7 +1,7 @@
 // Direct preference optimisation (Rafailov et al. 2023): a small language model repeats four numbers, in figures or in
-// words, as its training texts do. Told of pairs of answers that the one in words is preferred, it answers in words,
-// and as correctly as before: a frozen copy of it is the reference from which it may not stray far, and the likelihood
-// of the preferred answers counts a little, as for Llama 3 (Dubey et al. 2024, 4.1.4). One second.
+// words, as its training texts do. Then, on pairs of answers, it learns to prefer words and answers as correctly as
+// before: a frozen copy is the reference from which it may not stray far, and the loss includes a small term for the
+// likelihood of the preferred answers, as for Llama 3 (Dubey et al. 2024, 4.1.4). Takes one second.
 #include <seppo/models/transformer.h>
 #include <seppo/nn/data/ragged.h>
 #include <seppo/nn/layers/basic.h>
@@ -40,7 +40,7 @@ struct Policy {
         layers(s / "layers", /*n_layers=*/1,
                {.d_model = 32, .n_heads = 4, .d_ff = 64, .dropout = 0, .norm = Norm::pre}) {}
 
-  // The logarithm of the probability of each text's answer: [texts].
+  // The log-probability of each text's answer: [texts].
   Tensor operator()(const Ragged& texts) const {
     const Ragged seen = texts.without_last(), next = texts.without_first();
     const Tensor x = layers(positions(embedding(seen.tokens), seen.offsets), seen.offsets, Mask::causal());

@@ -1,6 +1,6 @@
-// A mixture of experts (Shazeer et al. 2017): a gate sends each input to the two of eight small networks that it trusts
-// most and computes only these; a second loss keeps the work balanced (Fedus et al. 2022). The inputs are of eight
-// kinds, each with a law of its own. One second.
+// A mixture of experts (Shazeer et al. 2017): a gate routes each input to the top two of eight small networks, and only
+// these are computed; an auxiliary loss balances the load (Fedus et al. 2022). There are eight kinds of inputs, each
+// with its own target function. Takes one second.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
@@ -60,7 +60,7 @@ struct Mixture {
 
   struct Output {
     Tensor y;          // [rows, size]
-    Tensor imbalance;  // 1 if all experts work and are trusted alike; 8 if one does everything
+    Tensor imbalance;  // 1 if the load and the gate's weights are balanced; 8 if one expert does everything
   };
   Output operator()(const Tensor& x) const {  // [rows, size]
     const Tensor trust = softmax(gate(x));    // [rows, experts]

@@ -1,4 +1,4 @@
-// A first Transformer, trained on two threads to sort digits, saved, loaded and asked: docs/first-transformer.md
+// A first Transformer, trained on two threads to sort digits, saved, loaded and queried: docs/first-transformer.md
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/data/sampler.h>

@@ -1,6 +1,6 @@
-// A generative adversarial network (Goodfellow et al. 2014): a generator learns to draw points of eight clusters on a
-// circle, told only by a critic how it can be told apart. Each has parameters and an optimiser of its own; the critic
-// is frozen while the generator learns from it. One second.
+// A generative adversarial network (Goodfellow et al. 2014): a generator learns to draw points from eight clusters on a
+// circle; its only feedback is a critic that tells generated points from real ones. Each has its own parameters and
+// optimiser; the critic is frozen while the generator learns from it. Takes one second.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>

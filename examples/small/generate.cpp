@@ -1,5 +1,5 @@
-// Text from a small LLaMA: trained on a rhyme until it knows it by heart, then asked to go on. docs/generation.md
-// walks through it.
+// Text generation with a small LLaMA: it is trained until it has memorised a rhyme, then continues prompts.
+// docs/generation.md walks through it.
 #include <seppo/models/decoding.h>
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/train/trainer.h>
@@ -87,7 +87,7 @@ int main() {
   generate(model, prompt, options, [](std::size_t, int token) { std::cout << text_of(token) << std::flush; });
   std::cout << "\n";
 
-  // A loop of one's own: the best token, again and again. From an empty text the rhyme's first letters give the rest.
+  // A custom loop with greedy decoding. From an empty text the rhyme's first letters give the rest.
   const Inference inference;
   KeyValueCache cache = model.make_cache(prompt.size());
   Tensor scores = model(prompt, &cache);  // then one token, or any number, for each text:

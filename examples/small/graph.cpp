@@ -1,4 +1,4 @@
-// An observer of one's own: Graph, which draws what was computed. Run it as `graph | dot -Tsvg > graph.svg`.
+// A custom observer: Graph, which draws the graph of a computation. Run it as `graph | dot -Tsvg > graph.svg`.
 //
 // Ops are ellipses, in a box for each module; parameters and other leaves are boxes. Edges carry shapes.
 #include <seppo/autograd/core/tape.h>
@@ -54,7 +54,7 @@ class Graph : public Observer {
     std::string shape;
   };
 
-  // Memory of nodes is used again: a node and its generation together are one tensor.
+  // The memory of nodes is reused: a node and its generation together identify a tensor.
   std::size_t vertex_of(const Tensor& tensor) {
     const Node& node = tensor.node();
     const auto [found, is_new] = indices_.try_emplace({&node, node.generation}, vertices_.size());

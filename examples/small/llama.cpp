@@ -1,6 +1,6 @@
-// LLaMA (Touvron et al. 2023) from its parts: RMS norm, rotary positions, grouped queries, SwiGLU, no biases. It reads
-// ten random symbols and repeats them; as rotary positions are relative, also at places where it has never been. The
-// whole model, ready-made, is `LanguageModel` (models/language_model.h). One second.
+// LLaMA (Touvron et al. 2023) from its parts: RMS norm, rotary positions, grouped-query attention, SwiGLU, no biases.
+// It reads ten random symbols and repeats them, even at positions never seen in training, because rotary positions are
+// relative. `LanguageModel` (models/language_model.h) is the whole model, ready-made. Takes one second.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/ragged.h>
 #include <seppo/nn/layers/basic.h>
@@ -17,7 +17,7 @@ constexpr int kModel = 32, kHeads = 4, kHeadsOfKeys = 2, kWidth = kModel / kHead
 
 struct Batch {
   Ragged texts;
-  std::vector<int> next;  // of each token but the last of each text; -1 where nobody can know it
+  std::vector<int> next;  // of each token but the last of each text; -1 where it is unpredictable
 };
 
 Batch draw(RandomStream& random) {
@@ -71,7 +71,7 @@ struct Llama {
     });
   }
 
-  // The scores of each next token, [tokens, symbols], of texts that begin at this place.
+  // The scores of each next token, [tokens, symbols], for texts that begin at this position.
   Tensor operator()(const Ragged& texts, int first = 0) const {
     std::vector<int> places(texts.tokens.size());
     for (std::size_t i = 0; i < places.size(); ++i) places[i] = first + static_cast<int>(i % kLength);
@@ -83,7 +83,7 @@ struct Llama {
   Embedding embedding;
   std::vector<Block> blocks;
   LayerNorm norm;
-  Tensor angles;  // cos and sin of each place's, side by side
+  Tensor angles;  // cos and sin for each position, side by side
 };
 
 struct Training {
@@ -103,7 +103,7 @@ struct Training {
   RandomStream random{/*seed=*/1, Purpose::data};
 };
 
-// The share of right guesses in the second halves of new texts that begin at this place.
+// The share of correct predictions in the second halves of new texts that begin at this position.
 double right(const Llama& model, int first) {
   const Inference inference;
   RandomStream random(/*seed=*/1, Purpose::test);

@@ -1,5 +1,6 @@
-// LoRA (Hu et al. 2021): a trained classifier learns another task by two narrow matrices beside each of its weights,
-// W + B A, while W stays frozen. B begins as zeros, so that the adapted model is at first the trained one. A second.
+// LoRA (Hu et al. 2021): a trained classifier learns another task through two low-rank matrices beside each of its
+// weights, W + B A, while W stays frozen. B starts at zero, so the adapted model starts out equal to the trained one.
+// Takes one second.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>

@@ -1,6 +1,6 @@
 // An LSTM (Hochreiter and Schmidhuber 1997) that reads endless streams in windows of 16 steps and carries its state
-// from one window to the next. Now and then a stream shows a symbol; asked is the last one shown, often windows ago.
-// Gradients stay within a window. Half a second.
+// from one window to the next. Now and then a stream shows a symbol; the target is the last symbol but one, often shown
+// several windows ago. Backpropagation is truncated at the window. Takes half a second.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>

@@ -1,7 +1,7 @@
-// Exact resume in a loop of one's own: a training that is stopped, saved, and continued by other objects ends with the
-// same bytes as one that never stopped. What the coming steps depend on: parameters, Adam's moments, and the number of
-// steps, from which follow the learning rate, the place in the data and the masks of dropout. `Trainer` has this built
-// in: save() and load(). Half a second.
+// Exact resumption in a custom loop: a training run that is stopped, saved, and continued with new objects ends with
+// the same bytes as an uninterrupted run. Later steps depend on the parameters, Adam's moments, and the number of
+// steps, which determines the learning rate, the position in the data and the dropout masks. `Trainer` has this built
+// in: save() and load(). Takes half a second.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/io/checkpoint.h>
@@ -55,7 +55,7 @@ struct Training {
 
   double step(const Batch& batch) {
     tape().clear();
-    tape().random = {.seed = 1, .step = static_cast<std::uint32_t>(adam.steps())};  // keys the masks of dropout
+    tape().random = {.seed = 1, .step = static_cast<std::uint32_t>(adam.steps())};  // keys the dropout masks
     const Tensor loss = mse_loss(model(batch.inputs()), batch.targets());
     backward(loss);
     adam.step(schedule(adam.steps() + 1));

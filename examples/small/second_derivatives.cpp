@@ -1,6 +1,6 @@
 // Second derivatives of any model, as checked differences of gradients (docs/second-derivatives.md): the sharpest
-// direction of a loss by Hessian-vector products, a step of Newton's method, and a critic trained with a gradient
-// penalty. Linked to seppo::f64: in single precision five digits are right instead of twelve.
+// direction of a loss by Hessian-vector products, Newton's method, and a critic trained with a gradient penalty. Linked
+// to seppo::f64: in single precision, five digits are correct instead of twelve.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/gradient_check.h>
 #include <seppo/nn/layers/basic.h>
@@ -76,7 +76,7 @@ struct Training {
     tape().clear();
     const Tensor given = tensor({kRows, 2}, batch.first), made = tensor({kRows, 2}, batch.second);
     const Tensor x = variable({kRows, 2}, ((given + made) * real{0.5}).values());
-    backward(sum(judge(x)));  // what it adds to the parameters' gradients is not wanted
+    backward(sum(judge(x)));  // its contribution to the parameters' gradients is discarded
     parameters.zero_gradients();
     const Tensor slopes = variable({kRows, 2}, x.grad()), lengths = sqrt(sum(slopes * slopes, 1));
     const Tensor loss = mean(judge(made)) - mean(judge(given)) + kPenalty * mean(square(lengths - 1));
@@ -102,7 +102,7 @@ struct Training {
 };
 
 int main() {
-  // Logistic regression on two clouds of points, which overlap: Newton's method doubles the right digits.
+  // Logistic regression on two clouds of points, which overlap: Newton's method doubles the correct digits.
   Parameters parameters(/*seed=*/1);
   const Linear line(parameters.root() / "line", 2, 1, {.init = init_zeros()});
   const auto loss = [&] {

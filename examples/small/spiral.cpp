@@ -1,4 +1,4 @@
-// A first model: which arm of a spiral does a point lie on? docs/first-model.md walks through it.
+// A first model: on which arm of a spiral does a point lie? docs/first-model.md walks through it.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/layers/basic.h>
@@ -68,7 +68,7 @@ int main() {
   const double right = accuracy(model(test.inputs()), test.arms);
   std::printf("%.1f %% of 300 new points right\n", 100 * right);
 
-  std::vector<real> grid;  // what it says everywhere
+  std::vector<real> grid;  // where to draw its predictions
   for (int row = 0; row < 24; ++row)
     for (int col = 0; col < 48; ++col) {
       grid.push_back(static_cast<real>(col / 24.0 - 1));

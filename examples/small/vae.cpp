@@ -1,5 +1,5 @@
-// A variational autoencoder (Kingma and Welling 2014): images of 8 x 8 pixels with one round spot are put into two
-// numbers, and drawn again from them. It must find out by itself that a spot has a place. Two seconds.
+// A variational autoencoder (Kingma and Welling 2014): images of 8 x 8 pixels with one round spot are encoded as two
+// numbers and reconstructed from them. It must discover by itself that a spot has a position. Takes two seconds.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
@@ -86,7 +86,7 @@ int main() {
     if (step % 500 == 0) std::printf("step %d: %.3f nats per image\n", step, loss);
   }
 
-  // How much of what differs between new images do their two numbers tell?
+  // How much of the variance of new images do their two numbers explain?
   const Inference inference;
   RandomStream random(/*seed=*/1, Purpose::test);
   const Batch batch = draw(random);
@@ -97,7 +97,7 @@ int main() {
   const double divergence = static_cast<double>(bound(training.model, batch).divergence.item());
   std::printf("%.1f %% of the variance explained by %.2f nats\n", 100 * explained, divergence);
 
-  for (const double x : {-1.0, 0.0, 1.0}) {  // a walk through the space of codes
+  for (const double x : {-1.0, 0.0, 1.0}) {  // a walk through latent space
     const Tensor image = sigmoid(training.model.decode(tensor({1, 2}, {static_cast<real>(x), 0})));
     for (std::size_t i = 0; i < image.numel(); ++i)
       std::printf("%c%s", " .:o@"[static_cast<int>(4.99 * static_cast<double>(image.values()[i]))],

@@ -1,6 +1,6 @@
-// A Vision Transformer (Dosovitskiy et al. 2021): an image of 16 x 16 pixels in three colours is cut into 16 patches,
-// which are its words; a class token in front of them answers what is drawn, wherever, however large and in whatever
-// colours. Two seconds.
+// A Vision Transformer (Dosovitskiy et al. 2021): an image of 16 x 16 pixels in three colours is split into 16 patches,
+// which are its tokens; a class token in front of them predicts the shape drawn, whatever its position, size and
+// colours. Takes two seconds.
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/layers/basic.h>
@@ -67,7 +67,7 @@ struct Vit {
                              {kBatch, kGrid, kPatch, kGrid, kPatch, kColours});
     const Tensor words = patches(reshape(permute(x, {0, 1, 3, 2, 4, 5}), {kBatch, kPatches, -1}));
     const Tensor all = concat({expand(token, {kBatch, 1, kModel}), words}, /*axis=*/1) + positions;
-    std::vector<int> rows;  // where each image's words begin
+    std::vector<int> rows;  // where each image's tokens begin
     for (int n = 0; n <= kBatch; ++n) rows.push_back(n * (kPatches + 1));
     const Tensor y = reshape(layers(reshape(all, {-1, kModel}), rows), {kBatch, kPatches + 1, kModel});
     return output(reshape(slice(y, 1, 0, 1), {kBatch, kModel}));
