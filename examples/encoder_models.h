@@ -1,6 +1,6 @@
-// Models made of an encoder alone: Predictor gives a class to each position of a sequence, Classifier one to the whole
-// sequence. Input network, positional encoding, encoder, output network, after the UvA deep learning course,
-// tutorial 6.
+// Encoder-only models: Predictor predicts a class for each position of a sequence, Classifier one for the whole
+// sequence. They consist of input network, positional encoding, encoder and output network, as in the UvA deep learning
+// course, tutorial 6.
 #pragma once
 
 #include <seppo/models/transformer.h>
@@ -18,7 +18,7 @@ struct PredictorConfig {
   seppo::LayerConfig layer = {.d_model = 32, .n_heads = 1, .d_ff = 64, .dropout = 0};
   int n_layers = 1;
   double input_dropout = 0;
-  bool output_network = true;  // else a linear map gives the classes
+  bool output_network = true;  // else a linear layer gives the logits
   seppo::Positions positions = seppo::Positions::sinusoid;
   int max_length = 512;
 
@@ -86,7 +86,7 @@ inline std::span<const char* const> enum_names(Pooling) {
 }
 
 struct ClassifierConfig {
-  PredictorConfig predictor;  // max_length is that of the input; a class token has a position of its own before it
+  PredictorConfig predictor;  // max_length is that of the input; a class token takes one position more
   Pooling pooling = Pooling::class_token;
 
   void fields(seppo::ConfigVisitor& v) {
@@ -131,9 +131,9 @@ inline PredictorConfig with_position_for_token(const ClassifierConfig& c) {
   return predictor;
 }
 
-// The token before the rows of each sequence; `rows` becomes their new offsets.
+// Prepends the token to the rows of each sequence; `rows` becomes the new offsets.
 inline seppo::Tensor put_in_front(const seppo::Tensor& token, const seppo::Tensor& x, std::vector<int>& rows) {
-  std::vector<int> order;  // of the rows of x, with the token after them
+  std::vector<int> order;  // of the rows of x, followed by the token
   for (std::size_t s = 0; s + 1 < rows.size(); ++s) {
     order.push_back(x.size(0));
     for (int row = rows[s]; row < rows[s + 1]; ++row) order.push_back(row);
@@ -142,8 +142,8 @@ inline seppo::Tensor put_in_front(const seppo::Tensor& token, const seppo::Tenso
   return index_select(seppo::concat({x, token}), 0, order);
 }
 
-// The input network starts at half of Xavier's range: while inputs are small beside the positions, attention finds
-// positional patterns about an epoch sooner.
+// The input network is initialised with half of Xavier's range: while inputs are small compared with the positional
+// encodings, attention finds positional patterns about an epoch sooner.
 inline Predictor::Predictor(const seppo::Scope& s, const PredictorConfig& c)
     : config(seppo::check_config("predictor", c)),
       input_dropout(c.input_dropout),

@@ -1,5 +1,5 @@
-// What other programs call the parameters of our models: options for load_weights and save_weights, to copy. What the
-// tables mean, and the configs that go with them: docs/foreign-weights.md.
+// How other programs name the parameters of seppo's models: options for load_weights and save_weights, to copy.
+// docs/foreign-weights.md explains the tables and the configs that go with them.
 //
 //   load_weights("model.safetensors", parameters, gpt2_weights());
 #pragma once
@@ -16,9 +16,9 @@
 
 namespace examples {
 
-// A rename by a table of regular expressions (ECMAScript's), "ffn.up -> fc1, self_attn.in_proj -> attn.{q,k,v}": each
-// in turn, where it matches whole words, is replaced by its right side, in which $1 is the first group, and {q,k,v}
-// makes a stack of three. Throws ArgumentError for what is no such table.
+// A renaming function from a table of ECMAScript regular expressions, "ffn.up -> fc1, self_attn.in_proj ->
+// attn.{q,k,v}". Each in turn, where it matches whole words, is replaced by its right side, in which $1 is the first
+// group, and {q,k,v} makes a stack of three. Throws ArgumentError if the table is malformed.
 inline std::function<std::vector<std::string>(const std::string&)> renaming(const std::string& table) {
   std::vector<std::pair<std::regex, std::string>> rules;
   std::istringstream words(table);
@@ -41,16 +41,16 @@ inline std::function<std::vector<std::string>(const std::string&)> renaming(cons
   };
 }
 
-// PyTorch: nn.Linear, Embedding, LayerNorm and BatchNorm1d have our names; MultiheadAttention, TransformerEncoder,
-// TransformerDecoder, their layers and the two stacks of nn.Transformer have these.
+// PyTorch: nn.Linear, Embedding, LayerNorm and BatchNorm1d use the same names as seppo; MultiheadAttention,
+// TransformerEncoder, TransformerDecoder, their layers and the two stacks of nn.Transformer use these.
 inline seppo::WeightOptions torch_weights() {
   return {.rename = renaming("in_proj.weight -> in_proj_weight, in_proj.bias -> in_proj_bias, "
                              "cross_attn -> multihead_attn, ffn.up -> linear1, ffn.down -> linear2, "
                              "([0-9]+).(self_attn|multihead_attn|linear1|linear2|norm1|norm2|norm3) -> layers.$1.$2")};
 }
 
-// GPT-2 (Radford et al. 2019) as Hugging Face's `gpt2` holds it, into a LanguageModel; with the prefix "transformer."
-// as GPT2LMHeadModel saves it. Its matrices lie transposed, and it holds masks that are no parameters.
+// GPT-2 (Radford et al. 2019) as stored in Hugging Face's `gpt2`, for a LanguageModel; with the prefix "transformer.",
+// as GPT2LMHeadModel saves it. Its matrices are stored transposed, and the file contains masks that are not parameters.
 inline seppo::WeightOptions gpt2_weights(const std::string& prefix = "") {
   const auto is_mask = [](const std::string& name) {
     return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
@@ -63,8 +63,8 @@ inline seppo::WeightOptions gpt2_weights(const std::string& prefix = "") {
           .skip = is_mask};
 }
 
-// LLaMA (Touvron et al. 2023) as Hugging Face's LlamaForCausalLM saves it, into a LanguageModel of as many heads of
-// queries, and of keys and values.
+// LLaMA (Touvron et al. 2023) as Hugging Face's LlamaForCausalLM saves it, for a LanguageModel with these numbers of
+// heads for queries, and for keys and values.
 inline seppo::WeightOptions llama_weights(int n_heads, int n_kv_heads) {
   return {.rename = renaming("embedding -> model.embed_tokens, layers.norm -> model.norm, layers -> model.layers, "
                              "norm1 -> input_layernorm, norm2 -> post_attention_layernorm, "

@@ -12,26 +12,26 @@
 
 namespace examples {
 
-// Text that may stand within XML and HTML.
+// Text escaped for XML and HTML.
 std::string escaped(const std::string& text);
 
-// What stands beside the rows of a map (queries: who looks) and above its columns (keys: what is looked at).
+// The labels beside the rows of a map (queries) and above its columns (keys).
 struct AttentionLabels {
   std::vector<std::string> queries, keys;
 };
 using LabelMaker = std::function<AttentionLabels(const seppo::AttentionMap&)>;
 
-// What a model was asked, what it answered, and what it looked at: maps of one sequence.
+// A model's input, its output, and the attention maps of that one sequence.
 struct Sample {
-  std::string input, expected, output;  // `expected` is empty where nothing is right or wrong
+  std::string input, expected, output;  // `expected` is empty if there is no right answer
   std::vector<seppo::AttentionMap> maps = {};
   LabelMaker labels = {};
 };
 
-// One head of a map, a row for each query, from ' ' for 0 to '@' for the largest weight.
+// One head of a map, one row per query, from ' ' for 0 to '@' for the largest weight.
 std::string attention_text(const seppo::AttentionMap& map, int head, const AttentionLabels& labels);
 
-// All heads of a map, as SVG; the weights show on hovering.
+// All heads of a map, as SVG; hovering shows the weights.
 std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels& labels);
 
 // An array in NumPy's format (.npy, version 1.0). Throws seppo::FileError.

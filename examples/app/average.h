@@ -10,8 +10,8 @@
 
 namespace examples {
 
-// Loads the mean of several checkpoints, such as the last of a training; often better than any of them
-// (Vaswani et al. 2017, 6.1). Throws as load_checkpoint does, and then changes nothing; ArgumentError for no paths.
+// Loads the mean of several checkpoints, such as the last of a training run; it is often better than any of them
+// (Vaswani et al. 2017, 6.1). Throws what load_checkpoint throws, changing nothing; ArgumentError for no paths.
 inline void load_average(std::span<const std::filesystem::path> paths, seppo::Parameters& parameters) {
   seppo::check<seppo::ArgumentError>(!paths.empty(), "checkpoint: no files to take the mean of");
   const std::span<seppo::real> values = parameters.values();

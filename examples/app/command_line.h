@@ -7,13 +7,12 @@
 //   line("json", as_json, "print the result as one JSON object");
 //   if (!line.parse(arguments)) return 0;         // --help, --version or --dump-config has been answered
 //
-// A field d_model is the option --d-model; n_heads, a number of heads, is --heads (--n-heads is accepted). The value a
-// target has before parse() is the default. Options are long and spelt in full; numbers are plain decimal and within
-// their range; a flag that is on is turned off by --no-NAME. Anything else throws UsageError, which names the option
-// and the rule.
+// A field d_model is the option --d-model; n_heads, a number of heads, is --heads (--n-heads is accepted). The value of
+// a variable before parse() is the default. Options are long and spelt in full; numbers are plain decimals within their
+// range; --no-NAME turns off a flag that is on. Anything else throws UsageError, which names the option and the rule.
 //
-// A program's exit code: 0 done; 1 a failure, such as a file's content or a lack of memory; 2 usage; 74 a file that
-// cannot be read or written (EX_IOERR of sysexits.h); 128 + n where signal n ended it.
+// A program's exit code: 0 for success; 1 for a failure, such as invalid file content or too little memory; 2 for a
+// usage error; 74 for a file that cannot be read or written (EX_IOERR of sysexits.h); 128 + n if signal n ended it.
 #pragma once
 
 #include "app/printable.h"
@@ -45,7 +44,7 @@ class CommandLine : public seppo::ConfigVisitor {
   // Starts a group of options in --help.
   void section(const std::string& title) { section_ = title; }
 
-  // The fields of a config, which is the part `key` of what --dump-config prints and --config reads. `config` must
+  // The fields of a config, which is stored under `key` in what --dump-config prints and --config reads. `config` must
   // outlive the command line. parse() also checks the rules between its fields.
   template <class Config>
   void fields(const std::string& key, Config& config) {
@@ -57,24 +56,24 @@ class CommandLine : public seppo::ConfigVisitor {
     if constexpr (requires { config.validate(); }) checks_.push_back([&config] { config.validate(); });
   }
 
-  // Words that are not options; without this call they are refused.
+  // Positional arguments; without this call they are refused.
   void words(Arguments* target) { words_ = target; }
-  // The file given for this option must be there.
+  // The file given for this option must exist.
   void must_exist(const std::string& field) { paths_.push_back(field); }
-  // Where *wanted is set after parsing, these files are those of the first rank (first_rank.h).
+  // If *wanted is set after parsing, these files are read by the first rank (first_rank.h).
   void share_files(const bool* wanted) { shares_files_ = wanted; }
   // The text option for this field takes one of these words.
   void one_of(const std::string& field, const std::vector<std::string>& words);
-  // Where `option` is given, all configs are as load(its value) says, in the form of config(), and of their options
-  // only `free` and those of files may be given.
+  // If `option` is given, all configs are taken from load(its value), in the form of config(); of their options, only
+  // `free` and the file options may then be given.
   void take_all_from(const std::string& option, std::function<nlohmann::json(const std::string&)> load,
                      std::vector<std::string> free);
-  // parse() calls `check` once all options are set, unless they are only to be printed; it throws UsageError.
+  // parse() calls `check` once all options are set, unless they are only printed; `check` throws UsageError.
   void check(std::function<void()> check) { last_checks_.push_back(std::move(check)); }
   // A second name for an option, not shown in --help.
   void alias(const std::string& name, const std::string& option) { aliases_[name] = option; }
 
-  // False if the answer has been printed: to --help, -h, --version or --dump-config.
+  // False if parse() has answered --help, -h, --version or --dump-config.
   bool parse(const Arguments& arguments);
   bool typed(const std::string& option) const;  // on the command line
   bool given(const std::string& option) const;  // there, or in a file of options
@@ -128,11 +127,11 @@ class CommandLine : public seppo::ConfigVisitor {
   const bool* shares_files_ = nullptr;
 };
 
-// The value of an option before the others are parsed, since their defaults depend on it (--preset); `fallback` without
-// it.
+// The value of an option on which the defaults of others depend (--preset), read before they are parsed; `fallback` if
+// it is not given.
 std::string option_in(const Arguments& arguments, const std::string& name, const std::string& fallback);
 
-// The same for a choice; also the fallback if the value is none of its names, which parse() then refuses.
+// The same for a choice; also returns the fallback if the value is not one of its names, which parse() then refuses.
 template <class E>
 requires std::is_enum_v<E> E option_in(const Arguments& arguments, const std::string& name, E fallback) {
   const auto names = enum_names(E{});
@@ -141,7 +140,7 @@ requires std::is_enum_v<E> E option_in(const Arguments& arguments, const std::st
   return found == names.end() ? fallback : static_cast<E>(found - names.begin());
 }
 
-// Calls f with each of the texts or, if there are none, with each line of standard input; there a blank line gives a
+// Calls f with each of the texts or, if there are none, with each line of standard input. A blank line there gives a
 // blank line, and errors name the line.
 void for_each_text(const Arguments& texts, const std::function<void(const std::string& text)>& f);
 
@@ -151,8 +150,8 @@ struct Command {
   std::function<int(const Arguments& arguments)> run;
 };
 
-// Runs f and checks that standard output took everything; turns exceptions into one line on standard error, which
-// begins with the program's name, and an exit code.
+// Runs f and checks that all of its standard output was written. Turns exceptions into one line on standard error,
+// which begins with the program's name, and an exit code.
 int guarded(const char* argv0, const std::function<int()>& f);
 
 bool is_help(const std::string& argument);

@@ -1,4 +1,4 @@
-// The library's positional encodings and those that only courses teach, as one choice.
+// The library's positional encodings, and others that only courses teach, as one enumeration.
 #pragma once
 
 #include <seppo/nn/layers/attention.h>
@@ -26,7 +26,7 @@ inline std::span<const char* const> enum_names(Positions) {
 }
 constexpr const char* kPositionsHelp = "positional encoding";
 
-// The library's name of an encoding; none for a course's own.
+// The library's name for an encoding; none for a course's own.
 inline seppo::Positions library_positions(Positions kind) {
   return kind == Positions::sinusoid     ? seppo::Positions::sinusoid
          : kind == Positions::cosinusoid ? seppo::Positions::cosinusoid
@@ -38,7 +38,7 @@ inline bool is_of_a_course(Positions kind) {
   return kind != Positions::none && library_positions(kind) == seppo::Positions::none;
 }
 
-// The element of an encoding that is not learned.
+// One element of an encoding that is not learned.
 inline double position_value(Positions kind, int n, int column, int length, int d_model) {
   switch (kind) {
     case Positions::sinusoid:

@@ -1,4 +1,4 @@
-// The digest of a program's data: a training goes on with the same data or not at all.
+// The digest of a program's data: a training run resumes only with the same data.
 #pragma once
 
 #include <seppo/nn/data/ragged.h>

@@ -1,4 +1,4 @@
-// Signals that ask a training to end: the first lets it save, the second ends the program at once.
+// Signals that ask a training run to end: the first lets it save, the second ends the program at once.
 #pragma once
 
 #include <csignal>
@@ -11,8 +11,7 @@ struct Interrupted {
   int signal;
 };
 
-// While it lives, SIGINT, SIGTERM, SIGHUP and, where the reader of standard output or error has gone, SIGPIPE are
-// noted.
+// While it lives, SIGINT, SIGTERM, SIGHUP and, if the reader of standard output or error has gone, SIGPIPE are noted.
 class CatchInterrupts {
  public:
   CatchInterrupts();
@@ -20,15 +19,15 @@ class CatchInterrupts {
   CatchInterrupts(const CatchInterrupts&) = delete;
   CatchInterrupts& operator=(const CatchInterrupts&) = delete;
 
-  int signal() const;  // the first that came; 0 for none
+  int signal() const;  // the first received; 0 for none
 
  private:
   static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
   struct sigaction old_[sizeof kSignals / sizeof kSignals[0]]{};
 };
 
-// Throws Interrupted if a signal has been noted. For the parts of an evaluation, which may take long: the training
-// saves what it has, and is resumed with this evaluation. Threads may call it.
+// Throws Interrupted if a signal has been noted. Called between the parts of an evaluation, which may take long: the
+// run saves its state, and resumes with this evaluation. Threads may call it.
 void stop_if_interrupted();
 
 }  // namespace examples

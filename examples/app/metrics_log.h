@@ -1,4 +1,4 @@
-// metrics.jsonl: a line for each --log-interval steps and each evaluation of a training.
+// metrics.jsonl: a line for every --log-interval steps and for each evaluation of a training run.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,14 +13,14 @@ namespace examples {
 
 class MetricsLog {
  public:
-  // Begins the file anew or, for a training that goes on after `step`, behind what it has until there. Throws
+  // Starts a new file or, for a run that resumes after `step`, keeps the lines up to that step. Throws
   // seppo::FileError.
   MetricsLog(const std::filesystem::path& file, std::int64_t step);
 
-  const std::vector<nlohmann::json>& earlier() const { return earlier_; }  // lines of a training that goes on
-  double earlier_seconds() const;                                          // that it took
+  const std::vector<nlohmann::json>& earlier() const { return earlier_; }  // lines of a resumed run
+  double earlier_seconds() const;                                          // of training, as they record
 
-  // Nothing for a line that is there from before the training went on. A failure shows in check(), so that what is
+  // Writes nothing if the line is there from before the run was resumed. check() reports a failure, so that what is
   // worth more than a line can be saved first.
   void write(const nlohmann::json& line);
   void check() const;  // throws seppo::FileError if a line was lost

@@ -1,5 +1,5 @@
-// What an option may name: an input is there and a file, an output can be written. All is known before any work is
-// done; every UsageError names the option and the path.
+// Checks of the paths that options name: an input must be an existing file, an output must be writable. All are checked
+// before any work is done; every UsageError names the option and the path.
 #pragma once
 
 #include <filesystem>
@@ -13,13 +13,13 @@ void check_input(const std::string& option, const std::filesystem::path& path);
 // Throws UsageError for a pipe, socket or device: it could hang, never end, or be replaced by a file.
 void check_not_special(const std::string& option, const std::filesystem::path& path);
 
-// Throws UsageError unless a file can be written there, by replacing what is there.
+// Throws UsageError unless a file can be written there, replacing any existing one.
 void check_output(const std::string& option, const std::filesystem::path& path);
 
-// Makes the folder, if it is not there. Throws UsageError unless files can be written in it.
+// Creates the folder, if it does not exist. Throws UsageError unless files can be written in it.
 void prepare_folder(const std::string& option, const std::filesystem::path& folder);
 
-// Replaces a small file by this text, whole or not at all. Throws seppo::FileError.
+// Replaces a small file with this text, atomically. Throws seppo::FileError.
 void write_file_atomically(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace examples

@@ -1,4 +1,4 @@
-// fmt shows what strangers wrote as seppo's own messages do: escaped.
+// fmt prints untrusted text as seppo's own messages do: escaped.
 #pragma once
 
 #include <seppo/nn/data/text.h>

@@ -16,16 +16,16 @@ inline std::span<const char* const> enum_names(LogFormat) {
   return kNames;
 }
 
-// Nobody listening is no error.
+// It is not an error if nobody reads the output.
 class Progress {
  public:
-  // Plain format prints each `interval` steps.
+  // The plain format prints every `interval` steps.
   Progress(LogFormat format, std::int64_t steps, int interval);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // The training goes on after this step.
+  // Training resumes after this step.
   void start_at(std::int64_t step) { first_ = step; }
   void step(const seppo::StepResult& step);
   // A line that stays: evaluation results, messages.

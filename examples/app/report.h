@@ -1,8 +1,7 @@
-// The report of a training run: one HTML page that needs nothing else, rewritten while training runs.
+// The report of a training run: one self-contained HTML page, rewritten while training runs.
 //
-// It shows the curves of loss, accuracy, learning rate and every measure of the evaluation, sample answers with right
-// and wrong marked, the attention of every layer and head for each sample, the model, all options, and how to repeat
-// the run.
+// It shows the curves of loss, accuracy, learning rate and every measure of the evaluation, sample answers marked right
+// or wrong, the attention of every layer and head for each sample, the model, all options, and how to repeat the run.
 #pragma once
 
 #include "app/attention_pictures.h"
@@ -20,8 +19,8 @@ namespace examples {
 
 class Report {
  public:
-  // What the page says besides curves and samples: `model` is the table of modules; `steps` those of the whole run, of
-  // which the curves show some 400.
+  // What the page shows besides curves and samples: `model` is the table of modules; `steps` is the number for the
+  // whole run, of which the curves show some 400.
   struct Facts {
     std::string title, about, model;
     nlohmann::json options;
@@ -33,8 +32,7 @@ class Report {
   // Each number in `measures` becomes a curve.
   void add_evaluation(std::int64_t step, const nlohmann::json& measures);
 
-  // Replaces the page, whole or not at all. `measures` are those of the model that the samples are of. Throws
-  // seppo::FileError.
+  // Replaces the page atomically. `measures` are those of the model that produced the samples. Throws seppo::FileError.
   void write(const std::vector<Sample>& samples, const nlohmann::json& measures, bool is_finished) const;
 
  private:

@@ -1,4 +1,4 @@
-// The frame of the training programs: options, the loop with progress, metrics, report and saving, and its end.
+// The framework of the training programs: options, the loop with progress, metrics, report and saving, and the summary.
 //
 //   examples::Run run{.out = "runs/reverse", .measures = {"exact"}};
 //   CommandLine line("reverse train [options]", kTask);
@@ -10,7 +10,7 @@
 //   const examples::Task task{.examples = ..., .loss = ..., .evaluate = ...};
 //   run.finish(line, task, run.train(line, parameters, model, task));
 //
-// Into --out go the files of RunFolder (run_folder.h), config.json, metrics.jsonl and, with --report, report.html.
+// --out receives the files of RunFolder (run_folder.h), config.json, metrics.jsonl and, with --report, report.html.
 #pragma once
 
 #include "app/command_line.h"
@@ -38,33 +38,33 @@ struct TrainingConfig {
   std::string best = "loss";
   int average = 1;
   seppo::SamplerConfig sampler = {};  // its seed is the trainer's
-  seppo::TrainerConfig trainer = {};  // its steps are those of all epochs
+  seppo::TrainerConfig trainer = {};  // its steps are the total over all epochs
 
   void fields(seppo::ConfigVisitor& v);
   void validate() const;
 };
 
-// How the model does on the validation data.
+// How the model performs on the validation data.
 struct Evaluation {
   double val_loss = 0;           // mean cross-entropy, without label smoothing
-  nlohmann::json measures = {};  // {"val_exact": 0.99, ...}: numbers are printed and drawn, the rest is only logged
+  nlohmann::json measures = {};  // {"val_exact": 0.99, ...}: numbers are printed and plotted, the rest is only logged
 
   nlohmann::json summary() const;  // both
 };
 
-// What a program adds to the frame.
+// What a program adds to the framework.
 struct Task {
   std::string title = {}, about = {};  // of the report
   std::string data = {};               // "50000 training and 1000 validation sequences"
-  std::string example = {};            // what one may ask the trained model: the arguments of a command
+  std::string example = {};            // a query for the trained model: the arguments of a command
   std::size_t examples = 0;            // to train on
-  std::string digest = {};             // of the data (digest.h): a training goes on with the same data or not at all
+  std::string digest = {};             // of the data (digest.h): a run resumes only with the same data
   std::size_t evaluated = 64;          // examples at a time, by each thread
-  std::vector<int> lengths = {};       // of each example, if batches are to group examples of similar length
+  std::vector<int> lengths = {};       // of each example, if batches should group examples of similar length
   std::function<seppo::ShardLoss(std::span<const int> rows)> loss;  // of these examples; called by several threads
   std::function<Evaluation()> evaluate;
   std::function<std::vector<Sample>()> samples;
-  nlohmann::json extra = nlohmann::json::object();  // what else the model file says, such as a vocabulary
+  nlohmann::json extra = nlohmann::json::object();  // what else the model file contains, such as a vocabulary
 };
 
 struct Result {
@@ -75,7 +75,7 @@ struct Result {
 
 struct Run {
   std::filesystem::path out;
-  std::vector<std::string> measures = {};  // of the evaluations, for --best: those that are better when higher
+  std::vector<std::string> measures = {};  // of the evaluations, for --best: those for which higher is better
   TrainingConfig training = {};
   int threads = 0, log_interval = 100, save_interval = 0, keep = 2;
   double rank_timeout = 60;
@@ -87,10 +87,10 @@ struct Run {
   void add_to(CommandLine& line);
   std::uint64_t seed() const { return training.trainer.seed; }
 
-  // Trains, or goes on with the training in --resume; evaluates every --eval-interval epochs and at the end, and keeps
-  // the model that is the best by --best. Then the parameters are those of the model that is kept. SIGINT, SIGTERM,
-  // SIGHUP and SIGPIPE end it after the running step or part of an evaluation, saved, by throwing Interrupted; a second
-  // one ends the program at once. Throws UsageError if --out cannot be used.
+  // Trains, or resumes the run in --resume; evaluates every --eval-interval epochs and at the end, and keeps the best
+  // model according to --best. On return, the parameters are those of the kept model. SIGINT, SIGTERM, SIGHUP or
+  // SIGPIPE ends training after the current step or part of an evaluation: the state is saved and Interrupted is
+  // thrown; a second signal ends the program at once. Throws UsageError if --out cannot be used.
   template <class Model>
   Result train(const CommandLine& line, seppo::Parameters& parameters, const Model& model, const Task& task) {
     nlohmann::json config = line.config();
@@ -98,7 +98,7 @@ struct Run {
     config["model"] = seppo::to_json_object(model.config);
     return train(line, parameters, config, task);
   }
-  // Prints what has been done, what may be done next and, with --json, the summary as one line.
+  // Prints what has been done, what can be done next and, with --json, the summary as one line.
   void finish(const CommandLine& line, const Task& task, const Result& result) const;
 
  private:
@@ -106,10 +106,10 @@ struct Run {
   void copy_run() const;
 };
 
-// Applies --threads: 0 for one for each processor.
+// Applies --threads: 0 means one thread per processor.
 void use_threads(int threads);
 
-// --model and --threads of the commands that use what a program has trained, and its model.
+// --model and --threads of the commands that use a trained model, and that model.
 struct Trained {
   std::string program;
   std::filesystem::path path = "runs/" + program;
@@ -128,7 +128,7 @@ struct Trained {
   std::filesystem::path file() const;
 };
 
-// What a model file says under `key`. Throws FormatError if it is missing or not right.
+// The part of a model's configuration under `key`. Throws FormatError if it is missing or invalid.
 template <class Config>
 Config config_part(const nlohmann::json& config, const std::string& key) {
   seppo::check<seppo::FormatError>(config.contains(key), "the model's configuration: '", key, "' is missing");
@@ -138,6 +138,6 @@ Config config_part(const nlohmann::json& config, const std::string& key) {
 constexpr const char* kThreadsHelp = "threads; 0 for one for each processor. Results do not depend on it";
 constexpr const char* kJsonHelp = "print the result as one JSON object, the last line of standard output";
 
-double peak_rss_mb();  // of this process; 0 where /proc does not tell
+double peak_rss_mb();  // of this process; 0 if /proc does not say
 
 }  // namespace examples

@@ -1,7 +1,7 @@
-// RunFolder: the files of one training, written in an order that leaves them useful whenever it is killed.
+// RunFolder: the files of one training run, written in an order that leaves them usable whenever the run is killed.
 //
 //   model.safetensors              the best model so far
-//   checkpoints/STEP.safetensors   the last ones, to go on from
+//   checkpoints/STEP.safetensors   the last ones, to resume from
 //   last/STEP.safetensors          the models of the last evaluations, for their mean
 //
 //   RunFolder folder("runs/mine");
@@ -10,11 +10,11 @@
 //   ...
 //   folder.save_checkpoint(trainer.steps(), 2, [&](const auto& file) { trainer.save(file); });
 //
-// A checkpoint is on the disk before an older one is removed, and a model that is better than all before is in the
-// checkpoint of its step before it replaces theirs.
+// A checkpoint is on disk before an older one is removed, and a new best model is in the checkpoint of its step before
+// it replaces the previous best.
 //
-// Of several ranks (nn/train/ranks.h) the first one writes. The others call the same functions, and `write` of a
-// checkpoint, in which Trainer compares the ranks.
+// If there are several ranks (nn/train/ranks.h), only the first writes. The others call the same functions, and the
+// `write` callback of a checkpoint, in which Trainer compares the ranks.
 #pragma once
 
 #include <seppo/autograd/core/check.h>
@@ -27,7 +27,8 @@
 
 namespace examples {
 
-// Keeps other processes from locking a folder. Throws FileError if one has done so, or if it cannot be opened.
+// Keeps other processes from locking a folder. Throws FileError if another process has locked it, or if it cannot be
+// opened.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);
@@ -43,34 +44,34 @@ class RunFolder {
  public:
   using Write = seppo::FunctionRef<void(const std::filesystem::path&)>;
 
-  // Makes the folder, and removes what a killed training left half written. Throws FileError if that cannot be done, or
-  // if another process has this folder open.
+  // Creates the folder, and removes what a killed run left half written. Throws FileError if that fails, or if another
+  // process has this folder open.
   explicit RunFolder(std::filesystem::path folder);
 
   std::filesystem::path model() const { return folder_ / "model.safetensors"; }
-  // Is there anything of an earlier training? It stays until the first checkpoint of this one, and its model until the
-  // first of this one is saved.
+  // Are there files of an earlier run? They stay until this run's first checkpoint is saved, and the earlier model
+  // stays until this run's first model is saved.
   bool is_used() const;
 
-  // The training goes on from its checkpoint of this step: later files go, and the best model of until then returns.
+  // The run resumes from its checkpoint of this step: later files are removed, and the best model up to then is
+  // restored.
   void go_on_from(std::int64_t step);
   // Keeps the last `keep` checkpoints.
   void save_checkpoint(std::int64_t step, std::size_t keep, Write write);
-  // A model for the mean of the last `keep`; before the checkpoint of the same step.
+  // Saves a model for the mean of the last `keep`; call it before saving the checkpoint of the same step.
   void save_last(std::int64_t step, std::size_t keep, Write write);
   std::vector<std::filesystem::path> last_models(std::size_t keep) const;
-  // Replaces the model. One at the end of a training is there to be used: the best that evaluations in their turn have
-  // found is set aside for when the training goes on.
+  // Replaces the model. A model saved at the end of a run is there to be used; the best model of the regular
+  // evaluations is then set aside, in case the run is resumed.
   void save_model(Write write, bool is_at_the_end = false);
 
  private:
   std::filesystem::path folder_;
   std::optional<FolderLock> lock_;
-  bool is_new_ = true;  // no file of this training has been saved
+  bool is_new_ = true;  // no file of this run has been saved
 };
 
-// The checkpoint of the last step whose digest is right; `damaged` is told of each that is not. Nothing if there is
-// none.
+// The latest checkpoint whose digest is right; `damaged` is called with each one that fails. Empty if there is none.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder,
                                                        seppo::FunctionRef<void(const seppo::FormatError&)> damaged);
 

@@ -1,4 +1,4 @@
-// summary: the modules of a model, in the order they run, with their outputs' shapes and their parameters.
+// summary: the modules of a model, in the order they run, with their output shapes and parameter counts.
 //
 //   std::cout << summary(parameters, [&] { model.logits(src, tgt); });
 //

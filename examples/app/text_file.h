@@ -1,8 +1,8 @@
-// The one door for text of strangers: files and standard input as UTF-8, in pieces, in lines or as a whole.
+// The only reader of untrusted text: files and standard input as UTF-8, in pieces, in lines or as a whole.
 //
-// What cannot be read, also midway, is a FileError, and so is a file that others shorten or lengthen meanwhile; a byte
-// that is not text is a FormatError that names the place, "pairs.tsv:12:7: byte 0xff is not UTF-8". A byte order mark
-// at the beginning is left out.
+// A read that fails, even midway, throws FileError, and so does a file whose size changes while it is read; invalid
+// UTF-8 throws FormatError naming the place, "pairs.tsv:12:7: byte 0xff is not UTF-8". A byte order mark at the
+// beginning is skipped.
 #pragma once
 
 #include <seppo/autograd/core/utility.h>
@@ -18,9 +18,11 @@ class TextReader {
   explicit TextReader(const std::filesystem::path& path);  // a regular file
   TextReader();                                            // standard input
 
-  // The next whole characters, about 256 KiB, or what standard input has; empty at the end. Valid until the next call.
+  // The next whole characters, about 256 KiB, or what standard input has available; empty at the end. Valid until the
+  // next call.
   std::string_view next();
-  // Where byte `at` of the piece that next() gave is: "pairs.tsv:12:7", line and column counted from 1, in characters.
+  // The place of byte `at` of the piece that next() returned: "pairs.tsv:12:7", line and column counted from 1, in
+  // characters.
   std::string where(std::size_t at) const;
   // Calls f with each remaining line, without its LF or CR LF.
   void for_each_line(seppo::FunctionRef<void(std::string_view line)> f);

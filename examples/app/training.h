@@ -1,4 +1,4 @@
-// One training of a program, from its first step or from a checkpoint to its end.
+// One training run of a program, from its first step or from a checkpoint to its end.
 #pragma once
 
 #include "app/interrupts.h"
@@ -19,12 +19,12 @@ struct Best {
   bool is_above(const Best& other) const { return score > other.score || (score == other.score && loss < other.loss); }
 };
 
-// Why a folder with an earlier training is refused.
+// The message that refuses a folder with an earlier training run.
 std::string used_folder(const std::filesystem::path& folder);
 
 class Training {
  public:
-  // `config` is what model.safetensors, checkpoints and config.json say.
+  // `config` is stored in model.safetensors, the checkpoints and config.json.
   Training(const Run& run, const std::string& program, seppo::Parameters& parameters, const nlohmann::json& config,
            const Task& task);
   Result run();
@@ -36,7 +36,7 @@ class Training {
   void begin_report();
   void step();
   void agree_to_stop();
-  int signal() const;  // that ends the training
+  int signal() const;  // that ends the run
   bool is_over() const;
   bool is_evaluation_due() const;
   Evaluation evaluate();
@@ -64,11 +64,11 @@ class Training {
   std::optional<MetricsLog> metrics_;
   std::optional<Report> page_;
   int agreed_signal_ = 0;           // of several ranks, after the last step
-  Best best_;                       // of the evaluations in their turn
+  Best best_;                       // of the regular evaluations
   std::int64_t saved_ = 0;          // step of the last checkpoint
-  bool has_model_ = false;          // of this training
+  bool has_model_ = false;          // of this run
   bool is_evaluated_ = true;        // if an evaluation is due after this step, it has been
-  bool has_config_ = false;         // config.json is that of this training
+  bool has_config_ = false;         // config.json is that of this run
   std::optional<Evaluation> kept_;  // of the model that is kept, if the last evaluation was of it
 };
 

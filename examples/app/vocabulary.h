@@ -21,10 +21,10 @@ class Vocabulary {
   int size() const { return static_cast<int>(tokens_.size()); }
   bool contains(std::string_view token) const { return ids_.find(token) != ids_.end(); }
   int id(std::string_view token) const;    // throws IndexError for an unknown token
-  const std::string& token(int id) const;  // throws IndexError out of range
+  const std::string& token(int id) const;  // throws IndexError if out of range
   const std::vector<std::string>& tokens() const { return tokens_; }
 
-  std::string text(std::span<const int> ids) const;  // tokens joined by blanks
+  std::string text(std::span<const int> ids) const;  // tokens joined by spaces
 
  private:
   std::vector<std::string> tokens_;

@@ -1,4 +1,4 @@
-// Texts in pieces: words between blanks, and characters of UTF-8.
+// Splitting text: whitespace-separated words, and UTF-8 characters.
 #pragma once
 
 #include <seppo/nn/data/text.h>
@@ -8,12 +8,12 @@
 
 namespace examples {
 
-// The pieces of a text between blanks: spaces, tabs and line ends.
+// The words of a text, separated by spaces, tabs and line ends.
 std::vector<std::string_view> split_blanks(std::string_view text);
 
-// The number in Unicode of a character (seppo::character_length).
+// The Unicode code point of a character (seppo::character_length).
 char32_t code_point(std::string_view character);
-// The bytes before the first that is not UTF-8: all of them, if all is text.
+// The number of bytes before the first that is not UTF-8: all of them, if all is text.
 std::size_t utf8_length(std::string_view text);
 
 }  // namespace examples

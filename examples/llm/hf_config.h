@@ -1,8 +1,8 @@
 // config.json, Hugging Face's description of a model, as the config of a LanguageModel and back.
 //
-// Two shapes are known. "llama": rotary positions whose halves turn, RMS norm, SwiGLU, no biases, keys and values of
-// fewer heads where num_key_value_heads says so. "gpt2": learned positions, layer norm, GELU, biases, the embedding as
-// output layer. What else a key may say, such as rope_scaling, is refused.
+// Two architectures are supported. "llama": rotary positions that rotate halves, RMS norm, SwiGLU, no biases,
+// grouped-query attention if num_key_value_heads says so. "gpt2": learned positions, layer norm, GELU, biases, the
+// embedding tied to the output layer. Anything else that a key may request, such as rope_scaling, is refused.
 #pragma once
 
 #include <seppo/models/language_model.h>
@@ -29,14 +29,14 @@ struct HfConfig {
   std::vector<int> stops = {};  // what it ends with
 };
 
-// Throws seppo::FileError, or seppo::FormatError naming file, key and rule.
+// Throws seppo::FileError, or seppo::FormatError naming the file, the key and the rule.
 HfConfig read_hf_config(const std::filesystem::path& file);
 nlohmann::json to_json(const HfConfig& config);
 
-// Under which names the weights of the shape are stored. `prefix` comes before those of GPT-2's body.
+// The names under which the weights of this architecture are stored. `prefix` is prepended to those of GPT-2's body.
 seppo::WeightOptions weights_of(const HfConfig& config, const std::string& prefix = "transformer.");
 
-// What all models of the shape have in common, for one that is trained from nothing.
+// What all models of this architecture have in common, for one that is trained from scratch.
 void set_shape(Shape shape, seppo::LanguageModelConfig& model);
 
 }  // namespace llm

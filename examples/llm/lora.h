@@ -1,12 +1,12 @@
-// LoRA (Hu et al. 2021): instead of a weight W [out, in], two narrow matrices are trained, and W + alpha / r B A takes
-// its place. B [out, r] begins as zeros, so that the model is at first what it was.
+// LoRA (Hu et al. 2021): instead of a weight W [out, in], two low-rank matrices are trained, and W + alpha / r B A
+// takes its place. B [out, r] starts at zero, so the model starts out unchanged.
 //
 //   const Adapters adapters(parameters, model, {.lora = 8});   // freezes all other parameters
 //   Tensor logits = adapters.apply()(tokens);                  // with gradients for A and B alone
 //   adapters.merge();                                          // from now on the model itself
 //
-// A folder has them alone in adapter.safetensors, as "lora.layers.0.self_attn.in_proj.a" and so on, and r and alpha in
-// adapter.json.
+// A folder stores the adapters alone in adapter.safetensors, as "lora.layers.0.self_attn.in_proj.a" and so on, and r
+// and alpha in adapter.json.
 #pragma once
 
 #include <seppo/models/language_model.h>
@@ -28,18 +28,18 @@ struct LoraConfig {
 
 class Adapters {
  public:
-  // One for each projection of the attention and the feed-forward networks. `model` must outlive them.
+  // One adapter for each projection of the attention and the feed-forward networks. `model` must outlive the adapters.
   Adapters(seppo::Parameters& parameters, seppo::LanguageModel& model, const LoraConfig& config);
 
-  // The model with adapted weights, which are of the calling thread's tape.
+  // The model with adapted weights, which belong to the calling thread's tape.
   seppo::LanguageModel apply() const;
-  // Adds them to the weights.
+  // Adds the adapters to the weights.
   void merge() const;
 
   void save(const std::filesystem::path& folder) const;
-  // Throws seppo::FormatError if they are of another model or rank; seppo::FileError.
+  // Throws seppo::FormatError if the file is for another model or rank; seppo::FileError.
   void load(const std::filesystem::path& folder) const;
-  // Of the adapters in a folder.
+  // The config of the adapters in a folder.
   static LoraConfig read_config(const std::filesystem::path& folder);
 
  private:

@@ -1,8 +1,8 @@
-// Tokenizers of byte pairs (Sennrich et al. 2016): a text as numbers and back, by the files of others.
+// Byte-pair encoding (Sennrich et al. 2016) from other tools' files: from text to token ids and back.
 //
-// Patterns cut the text into words, which begin as characters or bytes. Then, of the neighbours that have a merge,
-// those of the lowest order become one token, of equal ones the leftmost, until none has: O(n log n) for n bytes. A
-// byte that is not UTF-8 is a word.
+// Patterns split the text into words, and these into characters or bytes. Then the pair of adjacent tokens whose merge
+// comes first becomes one token, the leftmost of equal pairs, until no pair has a merge: O(n log n) for n bytes. A byte
+// that is not UTF-8 is a word.
 #pragma once
 
 #include <cstdint>
@@ -19,48 +19,51 @@
 namespace llm {
 
 struct Tokenizer {
-  std::vector<std::string> pieces = {};           // the bytes of each token; none for a mark, such as the end of a text
-  std::unordered_map<std::string, int> ids = {};  // of the pieces that a text may become
-  std::optional<int> bos = {}, eos = {};          // marks; encode() begins with the first
-  std::optional<int> bytes = {};  // words begin as characters; as bytes, from this token on, where it is no token
-  bool adds_blank = false;        // encode() puts a blank before a text, which decode() leaves out
-  bool takes_words = false;       // a word that is a token becomes it, whatever its merges
-  std::unordered_map<std::uint64_t, std::pair<double, int>> merges = {};  // of two tokens: the order and the one made
-  std::vector<std::shared_ptr<void>> patterns = {};                       // each cuts what those before have cut
+  std::vector<std::string> pieces = {};           // the bytes of each token; none for a special token, such as EOS
+  std::unordered_map<std::string, int> ids = {};  // of the pieces into which a text may be split
+  std::optional<int> bos = {}, eos = {};          // special tokens; encode() begins with BOS
+  std::optional<int> bytes = {};  // words begin as characters; those that are no token, as bytes, with ids from here on
+  bool adds_blank = false;        // encode() prepends a space to a text, and decode() removes it
+  bool takes_words = false;       // a word that is a token becomes that token, whatever its merges
+  std::unordered_map<std::uint64_t, std::pair<double, int>> merges = {};  // of two tokens: the order and the result
+  std::vector<std::shared_ptr<void>> patterns = {};                       // each splits the pieces left by those before
 
   int size() const { return static_cast<int>(pieces.size()); }
-  // decode(encode(text)) == text, for any bytes; no text becomes a mark. Throws seppo::FormatError if a pattern takes
-  // more than 10 million steps, or 64 MiB, at one place.
+  // decode(encode(text)) == text, for any bytes; no text becomes a special token. Throws seppo::FormatError if a
+  // pattern takes more than 10 million steps, or 64 MiB, at one place.
   std::vector<int> encode(std::string_view text) const;
-  // The text of tokens[first], tokens[first + 1], ..., behind those before. Throws seppo::IndexError for no token.
+  // The text of tokens[first], tokens[first + 1], ... when it follows the tokens before. Throws seppo::IndexError for
+  // an id that is no token.
   std::string decode(std::span<const int> tokens, std::size_t first = 0) const;
 
-  // False if there is such a merge already, or no token for one of the two pieces or for both together.
+  // False if this merge exists already, or if there is no token for one of the two pieces or for both together.
   bool add_merge(const std::string& left, const std::string& right, double order);
-  // PCRE2's syntax, with Unicode's classes. Matches, if not empty, and what is between are words. Throws
+  // PCRE2 syntax, with Unicode classes. Non-empty matches, and the text between them, are words. Throws
   // seppo::FormatError, "NAME: the pattern ...".
   void add_pattern(const std::string& pattern, std::string_view name);
 };
 
-// The pattern of GPT-2's words, and its alphabet: the character that stands for each of the 256 bytes.
+// The pattern of GPT-2's words, and its alphabet: the character that represents each of the 256 bytes.
 extern const char* const kGpt2Words;
 std::vector<std::string> gpt2_alphabet();
 
-// All throw seppo::FormatError naming file, place and rule where something is not as here, or two tokens are equal, and
-// for files of more than 64 MiB; seppo::FileError if one cannot be read.
+// All throw seppo::FormatError naming the file, the place and the rule if a file deviates from these formats, has two
+// equal tokens, or is larger than 64 MiB; seppo::FileError if one cannot be read.
 
-// SentencePiece's BPE (Kudo and Richardson 2018) as llama2.c stores it, tokenizer.bin. Little-endian: int32, the bytes
-// of the longest token, at most 1024; for each token float32 score, int32 number of bytes, and these. Tokens 0, 1, 2
-// are marks: unknown, BOS, EOS; 3 to 258 the bytes "<0x00>" to "<0xFF>". BOS and a blank come before the text, words
-// begin as characters; any two tokens merge that make a token, first those that make the one of the highest score.
+// SentencePiece's BPE (Kudo and Richardson 2018) as llama2.c stores it, tokenizer.bin. Little-endian: int32, the size
+// of the longest token in bytes, at most 1024; for each token a float32 score, an int32 size and the bytes. Tokens 0,
+// 1, 2 are the special tokens unknown, BOS, EOS; 3 to 258 are the bytes "<0x00>" to "<0xFF>". BOS and a space precede
+// the text, and words are first split into characters. Any two tokens whose concatenation is a token can merge; the
+// pair whose result has the highest score merges first.
 Tokenizer read_sentencepiece(const std::filesystem::path& file);
 
-// Byte-level BPE, GPT-2's (Radford et al. 2019), as Hugging Face stores it: vocab.json, {"token": number, ...}, and
-// merges.txt, below "#version: 0.2" a pair "left right" a line, the first to be merged first. Tokens are written in
-// GPT-2's alphabet, a printable character for each of the 256 bytes, each a token; they are numbered from 0 without
-// gaps. Words begin as bytes.
+// Byte-level BPE, GPT-2's (Radford et al. 2019), as Hugging Face stores it: vocab.json, {"token": id, ...}, and
+// merges.txt, in which "#version: 0.2" is followed by one pair "left right" per line, in the order of merging. Tokens
+// are written in GPT-2's alphabet, which has a printable character for each of the 256 bytes, and each of these is a
+// token; ids count from 0 without gaps. Words are first split into bytes.
 Tokenizer read_byte_level_bpe(const std::filesystem::path& vocab_json, const std::filesystem::path& merges_txt);
-// The same of what has been read, such as a tokenizer.json; without a pattern. `marks` are tokens of the vocabulary.
+// The same from data already read, such as a tokenizer.json, without a pattern. `marks` are the special tokens in the
+// vocabulary.
 Tokenizer byte_level_bpe(const nlohmann::json& vocabulary, std::span<const std::string> merges,
                          std::span<const std::string> marks, std::string_view name);
 

@@ -1,4 +1,4 @@
-// The commands that train: `llm train` from nothing, `llm finetune` what others have trained.
+// The commands that train: `llm train` from scratch, `llm finetune` from a pretrained model.
 #pragma once
 
 #include "app/command_line.h"

@@ -1,6 +1,6 @@
-// The weights of a model as Hugging Face keeps them: model.safetensors, or several files beside
-// model.safetensors.index.json, {"weight_map": {"tensor": "file", ...}}, which says where each tensor is. Where both
-// are there, the single file counts.
+// The weights of a model in Hugging Face's format: model.safetensors, or several files beside
+// model.safetensors.index.json, {"weight_map": {"tensor": "file", ...}}, which says where each tensor is. If both
+// exist, the single file is used.
 #pragma once
 
 #include <seppo/nn/io/checkpoint.h>
@@ -22,13 +22,13 @@ struct WeightFiles {
   bool has(const std::string& tensor) const { return file_of.contains(tensor); }
 };
 
-// Reads the index and the headers. Files lie beside the index, and each has the tensors that the index says, no others.
-// Throws examples::UsageError if there is neither a file nor an index; seppo::FormatError naming file, tensor and rule;
-// seppo::FileError.
+// Reads the index and the headers. The files must be beside the index, and each must contain exactly the tensors that
+// the index lists. Throws examples::UsageError if there is neither a file nor an index; seppo::FormatError naming the
+// file, the tensor and the rule; seppo::FileError.
 WeightFiles find_weights(const std::filesystem::path& folder);
 
-// seppo::load_weights() from one file after another, so that two models are never in memory. A stack's tensors may lie
-// in different files.
+// Calls seppo::load_weights() on one file after another, so that two models are never in memory at once. The tensors of
+// a stack may be in different files.
 void load_weights(const WeightFiles& weights, seppo::Parameters& parameters, const seppo::WeightOptions& options);
 
 }  // namespace llm

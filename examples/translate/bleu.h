@@ -1,4 +1,4 @@
-// BLEU: how much translations agree with reference translations, by the n-grams they share (Papineni et al. 2002).
+// BLEU: how well translations agree with reference translations, measured by shared n-grams (Papineni et al. 2002).
 #pragma once
 
 #include <span>
@@ -11,16 +11,16 @@ using Words = std::vector<std::string>;
 
 struct Bleu {
   double score = 0;                  // in 0..1: brevity_penalty times the geometric mean of the precisions
-  std::vector<double> precisions;    // of 1-grams, 2-grams, ...: the share of n-grams found in a reference
+  std::vector<double> precisions;    // of 1-grams, 2-grams, ...: the fraction of n-grams found in a reference
   double brevity_penalty = 1;        // exp(1 - reference_length / length) if that is below 1
   std::size_t length = 0;            // words of all translations
   std::size_t reference_length = 0;  // of the reference closest in length to each, the shorter of two as close
 };
 
-// Over a whole corpus, as figures are published: the counts of all sentences are added before dividing, each n-gram of
-// a translation counts at most as often as in the reference that has it most often, and nothing is smoothed: a corpus
-// that shares no n-gram of some length scores 0. references[i] are those of translations[i]. Throws ShapeError unless
-// there are as many of both and each has a reference; ArgumentError unless max_n is positive.
+// Corpus BLEU, as in publications: the counts of all sentences are added before dividing, each n-gram of a translation
+// counts at most as often as in the reference that has it most often, and nothing is smoothed, so a corpus that shares
+// no n-gram of some length scores 0. references[i] are those of translations[i]. Throws ShapeError unless there are
+// equally many of both and each translation has a reference; ArgumentError unless max_n is positive.
 Bleu corpus_bleu(std::span<const Words> translations, std::span<const std::vector<Words>> references, int max_n = 4);
 // With one reference each.
 Bleu corpus_bleu(std::span<const Words> translations, std::span<const Words> references, int max_n = 4);

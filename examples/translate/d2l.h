@@ -7,13 +7,13 @@
 
 namespace translate {
 
-// Narrow and other no-break spaces become blanks, letters become lower-case (Latin, Greek and Cyrillic ones), and a
-// blank is put before each of , . ! ? that has none.
+// Narrow and other no-break spaces become spaces, Latin, Greek and Cyrillic letters become lower-case, and a space is
+// inserted before each of , . ! ? that lacks one.
 std::string normalised(std::string_view text);
 
 // exp(min(0, 1 - |label| / |prediction|)) prod_n p_n^(1 / 2^n) for n from 1 to k, or to the words of a shorter
-// prediction, where p_n is the share of the prediction's n-grams that the label has as well, each counted at most as
-// often as the label has it. For one sentence; 0 for an empty prediction. Not the BLEU of publications, which is
+// prediction, where p_n is the fraction of the prediction's n-grams that the label also contains, each counted at most
+// as often as in the label. For one sentence; 0 for an empty prediction. This is not the BLEU of publications, which is
 // corpus_bleu().
 double bleu_k(std::span<const std::string> prediction, std::span<const std::string> label, int k);
 

@@ -1,4 +1,4 @@
-// Where the pairs for training and validation come from, and how their languages become tokens.
+// Where the pairs for training and validation come from, and how their texts become tokens.
 #pragma once
 
 #include "translate/text.h"
@@ -12,8 +12,8 @@
 namespace translate {
 
 struct DataConfig {
-  std::filesystem::path src, tgt, pairs;              // none: number tasks (numbers.h)
-  std::filesystem::path val_src, val_tgt, val_pairs;  // none: the last `validation` pairs
+  std::filesystem::path src, tgt, pairs;              // if all are empty: number tasks (numbers.h)
+  std::filesystem::path val_src, val_tgt, val_pairs;  // if all are empty: the last `validation` pairs
   int max_pairs = 0, validation = 1000;
   Tokenizer::Kind tokens = Tokenizer::Kind::words;
   int min_frequency = 2, subwords = 8000;
@@ -30,9 +30,9 @@ std::vector<Pair> read_files(const std::filesystem::path& src, const std::filesy
 
 struct Data {
   std::vector<Pair> train, validation;
-  std::size_t shared() const;  // of the pairs for validation, how many are for training too
+  std::size_t shared() const;  // the number of validation pairs that are also training pairs
 };
-// Reads or draws the pairs.
+// Reads or generates the pairs.
 Data load(const DataConfig& config, std::uint64_t seed);
 
 // The tokenizer, and the vocabularies of the training texts.

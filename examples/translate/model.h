@@ -23,7 +23,7 @@ struct Examples {
 
   std::size_t size() const { return sources.size(); }
   std::vector<int> lengths() const;  // of source and target together
-  // Removes the pairs of which a side is longer than `most` tokens, or truncates the side. Returns their number.
+  // Removes the pairs with a side of more than `most` tokens, or truncates that side. Returns the number of such pairs.
   std::size_t drop_long(int most);
   std::size_t truncate_long(int most);
 };
@@ -33,7 +33,7 @@ Examples encode(const Languages& languages, std::span<const Pair> pairs);
 seppo::ShardLoss loss(const Transformer& model, const Examples& examples, std::span<const int> rows,
                       double label_smoothing);
 
-// The same over all of them, in eval mode and without label smoothing.
+// The same over all rows, in eval mode and without label smoothing.
 seppo::StepLoss loss_of_all(const Transformer& model, const Examples& examples);
 
 // The best translations of each source, by beam search.
@@ -41,17 +41,17 @@ std::vector<std::vector<seppo::Hypothesis>> translate(const Transformer& model,
                                                       std::span<const std::vector<int>> sources,
                                                       const seppo::BeamOptions& options);
 
-// The best of each source; the ranks (nn/train/ranks.h) share the work, and all must call it.
+// The best translation of each source; the ranks (nn/train/ranks.h) share the work, and all must call it.
 std::vector<std::vector<int>> best_translations(const Transformer& model, std::span<const std::vector<int>> sources,
                                                 const seppo::BeamOptions& options);
 
 inline constexpr std::size_t kChunk = 32;  // pairs scored at a time by one thread
 
 struct Score {
-  double loss = 0;      // mean over target tokens, each predicted from the right ones before it; perplexity is its exp
+  double loss = 0;      // mean over target tokens under teacher forcing; perplexity is its exp
   double accuracy = 0;  // of the same predictions
-  Bleu bleu = {};       // of words between blanks
-  double exact = 0;     // share of translations that equal their reference
+  Bleu bleu = {};       // of words separated by spaces
+  double exact = 0;     // fraction of translations that equal their reference
   double bleu_2 = 0;    // mean of bleu_k with k = 2 over sentences (d2l.h)
   std::vector<std::string> translations = {};
   std::size_t truncated = 0;  // pairs longer than the model's max_length
@@ -59,7 +59,7 @@ struct Score {
 Score score(const Transformer& model, const Languages& languages, std::span<const Pair> pairs,
             const seppo::BeamOptions& options);
 
-// A translation, and what every layer and head looks at while the model reads the source and writes the target.
+// A translation, and what every layer and head attends to while the model reads the source and writes the target.
 examples::Sample sample_of(const Transformer& model, const Languages& languages, std::span<const int> source,
                            std::span<const int> target);
 

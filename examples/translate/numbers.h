@@ -1,12 +1,12 @@
-// A translation task that needs no data and can be checked: numbers and dates, written out in English and German, to
-// digits and back.
+// A translation task that needs no data and whose answers can be checked: numbers and dates, from English and German
+// words to digits and back.
 //
 //   "three hundred and five"                            -> "305"
 //   "der dritte Mai neunzehnhundertsiebenundachtzig"    -> "1987-05-03"
 //   "en 305"                                            -> "three hundred and five"
 //   "de 1987-05-03"                                     -> "der dritte Mai neunzehnhundertsiebenundachtzig"
 //
-// Numbers are 0..9999, dates those of 1900..2099. Where digits are to be written out, "en" or "de" says in what.
+// Numbers are 0..9999, dates those of 1900..2099. When digits are to be written out, "en" or "de" names the language.
 #pragma once
 
 #include "translate/text.h"
@@ -28,7 +28,7 @@ std::string german(const Date& date);   // "der dritte Mai neunzehnhundertsieben
 
 constexpr int kNumbers = 10'000, kDates = 73'049, kDirections = 4;
 constexpr int kTasks = (kNumbers + kDates) * kDirections;
-// The task of this index, 0 .. kTasks-1: first those with numbers.
+// The task with this index, 0 .. kTasks-1; the tasks with numbers come first.
 Pair number_task(int index);
 
 // Different tasks drawn by seed, half of them with numbers and half with dates; at most 80,000.

@@ -1,5 +1,5 @@
-// Subwords: pieces of words that a model of the sentencepiece library finds (Kudo and Richardson 2018). Only where
-// seppo was built with libsentencepiece-dev.
+// Subword tokenization with the SentencePiece library (Kudo and Richardson 2018). Available only if seppo was built
+// with libsentencepiece-dev.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,10 @@ namespace translate {
 class Subwords {
  public:
   static bool available();
-  // Learns at most `size` pieces from the texts. Throws ArgumentError if sentencepiece finds fault, or is not there.
+  // Learns at most `size` pieces from the texts. Throws ArgumentError if SentencePiece reports an error or is not
+  // available.
   static Subwords train(std::span<const std::string> texts, int size);
-  // Sentencepiece's own format, in base64, as a model file holds it. Throws FormatError.
+  // SentencePiece's own format, in base64, as a model file stores it. Throws FormatError.
   static Subwords from_base64(std::string_view text);
   std::string base64() const;
 

@@ -1,9 +1,8 @@
-// Parallel text: reading it, cutting it into tokens, and numbering these.
+// Parallel text: reading it, tokenizing it, and mapping tokens to ids.
 #pragma once
 
 #include "app/vocabulary.h"
 #include "translate/subwords.h"
-
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -20,22 +19,22 @@ struct Pair {
   std::string source, target;
 };
 
-// Two files whose lines belong together. Throws FileError, or FormatError if they have different numbers of lines.
+// Two files whose lines correspond. Throws FileError, or FormatError if they have different numbers of lines.
 std::vector<Pair> read_lines(const std::filesystem::path& source, const std::filesystem::path& target);
 // One file of lines "source TAB target"; what follows another tab is ignored. Throws FileError or FormatError.
 std::vector<Pair> read_tab_separated(const std::filesystem::path& path);
 
-// How a text is cut into tokens.
+// How a text is split into tokens.
 class Tokenizer {
  public:
-  enum class Kind { words, characters, subwords };  // words stand between blanks
+  enum class Kind { words, characters, subwords };  // words are separated by spaces
   friend std::span<const char* const> enum_names(Kind) {
     static constexpr const char* kNames[] = {"words", "characters", "subwords"};
     return kNames;
   }
 
   explicit Tokenizer(Kind kind = Kind::words, bool normalises = false) : kind_(kind), normalises_(normalises) {}
-  // By a model of sentencepiece.
+  // With a SentencePiece model.
   Tokenizer(std::shared_ptr<const Subwords> subwords, bool normalises)
       : kind_(Kind::subwords), normalises_(normalises), subwords_(std::move(subwords)) {}
 
@@ -53,14 +52,14 @@ class Tokenizer {
   std::shared_ptr<const Subwords> subwords_;
 };
 
-// The first entries of each vocabulary: for tokens it lacks, the start, and the end of a text.
+// The first entries of each vocabulary: unknown token, start of text, end of text.
 enum Special { kUnknown = 0, kBos, kEos, kSpecials };
 
-// The specials, then the tokens that occur at least `min_frequency` times: the most frequent first, equally frequent
-// ones in the order of their bytes.
+// The special tokens, then the tokens that occur at least `min_frequency` times: the most frequent first, equally
+// frequent ones in byte order.
 examples::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency);
 
-// What is known of the two languages: enough to turn texts into token ids and back.
+// The tokenizer and vocabularies of the two languages: enough to turn texts into token ids and back.
 struct Languages {
   Tokenizer tokenizer;
   examples::Vocabulary source, target;
@@ -75,6 +74,6 @@ struct Languages {
   static Languages from_json(const nlohmann::json& config);
 };
 
-std::vector<std::string> words_of(std::string_view text);  // between blanks
+std::vector<std::string> words_of(std::string_view text);  // separated by spaces
 
 }  // namespace translate
