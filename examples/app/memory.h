@@ -32,10 +32,10 @@ MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> ba
 // Throws std::runtime_error naming an option to lower, if there is less memory than that.
 void check_memory(const MemoryNeed& need, std::size_t batch_size);
 
-// Of this process now.
+// The memory that this process uses now, in bytes.
 double resident_memory();
 
-// Of a model that there is memory to train.
+// The most parameter values that a model can have if there is to be enough memory to train it.
 std::size_t most_values();
 [[noreturn]] void refuse_model(std::size_t most);
 
