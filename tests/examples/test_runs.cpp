@@ -5,6 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <cstring>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -107,4 +108,76 @@ BOOST_AUTO_TEST_CASE(pictures_of_zeros) {
     blank += svg.find(">0</text>\n</svg>") != svg.npos;
   }
   BOOST_CHECK_GT(blank, 0);
+}
+
+// Whoever asks for help, or for the options of a run, gets them, and has made no mistake.
+BOOST_AUTO_TEST_CASE(help_is_a_success) {
+  const Folder folder;
+  folder.write("t", "some text, and some more text");
+  const std::map<std::string, Words> commands{{"addsub", {"train", "eval", "predict", "data"}},
+                                              {"reverse", {"train", "eval", "predict"}},
+                                              {"count", {"train", "predict"}},
+                                              {"odd_one", {"train", "predict"}},
+                                              {"charlm", {"train", "eval", "sample"}},
+                                              {"translate", {"train", "eval", "predict"}},
+                                              {"llm", {"train", "eval", "generate", "finetune", "merge"}},
+                                              {"seppo", {"inspect"}},
+                                              {"positions", {}},
+                                              {"attention_lab", {}},
+                                              {"blocks_lab", {}}};
+  for (const auto& [program, names] : commands) {
+    const std::string general = folder.run({program, "--help"}).out;
+    BOOST_CHECK_MESSAGE(general.find("usage: " + program) != general.npos, program << ": " << general);
+    for (const std::string& name : names) {
+      const Result r = folder.run({program, name, "--help"});
+      BOOST_CHECK_MESSAGE(r.code == 0 && r.err.empty() && r.out.starts_with("usage: " + program + " " + name),
+                          program << " " << name << ": " << r.code << r.err << r.out.substr(0, 100));
+      BOOST_CHECK_MESSAGE(general.find("\n  " + name + " ") != general.npos, general);
+      if (name != "train") continue;
+      const Result dumped = folder.run({program, "train", "--dump-config"});
+      BOOST_CHECK_MESSAGE(dumped.code == 0 || dumped.err.find("--data") != dumped.err.npos, program << dumped.err);
+    }
+    BOOST_CHECK_EQUAL(folder.files(), 1u);
+  }
+}
+
+// A model that is kept at the end, though no evaluation was due, sets the best one aside, for who goes on with it.
+BOOST_AUTO_TEST_CASE(the_best_is_set_aside_at_the_end) {
+  const Folder folder;
+  const Words train = with(kTrain, {"--epochs", "3", "--best", "last", "--log-format", "none"});
+  BOOST_REQUIRE_EQUAL(folder.run(with(train, {"--max-steps", "10"})).code, 0);
+  const auto values = [&](const char* name) {  // without the options of the run
+    const std::string file = read(folder.path / name);
+    std::uint64_t header = 0;
+    if (file.size() > 8) std::memcpy(&header, file.data(), 8);
+    return file.substr(std::min<std::size_t>(8 + header, file.size()));
+  };
+  const std::string at_10 = values("m/model.safetensors");
+  BOOST_REQUIRE(!at_10.empty());
+  BOOST_CHECK(!fs::exists(folder.path / "m/checkpoints/best.safetensors"));
+  BOOST_REQUIRE_EQUAL(folder.run(with(train, {"--max-steps", "15", "--overwrite"})).code, 0);
+  BOOST_CHECK(values("m/checkpoints/best.safetensors") == at_10);
+  BOOST_CHECK(values("m/model.safetensors") != at_10);
+  const Result r = folder.run({"reverse", "train", "--resume", "m", "--max-steps", "16", "--log-format", "none"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  BOOST_CHECK(values("m/checkpoints/best.safetensors") == at_10);
+}
+
+// A run that finds nothing better keeps the model of the run before, with its own options, which it says too.
+BOOST_AUTO_TEST_CASE(a_model_that_stays_says_the_options_of_now) {
+  const Folder folder;
+  const Words train = with(kTrain, {"--epochs", "3", "--lr", "1e-12", "--log-format", "none", "--max-steps", "10"});
+  BOOST_REQUIRE_EQUAL(folder.run(train).code, 0);
+  const auto told = [&] {
+    const auto config = nlohmann::json::parse(read(folder.path / "m/config.json"));
+    const std::string model = read(folder.path / "m/model.safetensors");
+    const std::string steps = R"(\"max_steps\":)" + config["training"]["max_steps"].dump();
+    BOOST_CHECK_NE(model.find(steps), model.npos);
+    return config["training"]["max_steps"].get<int>();
+  };
+  BOOST_CHECK_EQUAL(told(), 10);
+  const Result r = folder.run({"reverse", "train", "--resume", "m", "--max-steps", "30", "--log-format", "none"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  BOOST_CHECK_EQUAL(told(), 30);
+  BOOST_CHECK(!fs::exists(folder.path / "m/checkpoints/best.safetensors"));
 }
