@@ -156,6 +156,23 @@ BOOST_AUTO_TEST_CASE(inputs_are_drawn_apart) {
   BOOST_CHECK_MESSAGE(report.passed, report.text);
 }
 
+// A direction is drawn by itself: it is not along the values that were drawn for the inputs.
+BOOST_AUTO_TEST_CASE(directions_are_drawn_apart_from_inputs) {
+  std::vector<std::vector<real>> seen;
+  gradient_check({{5}},
+                 [&](Inputs x) {
+                   seen.emplace_back(x[0].values().begin(), x[0].values().end());
+                   return x[0] * x[0];
+                 },
+                 {.directions = 1});
+  BOOST_REQUIRE_GT(seen.size(), 2u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    const double step = (seen[1][i] - seen[0][i]) / 1e-2;
+    BOOST_CHECK_GT(std::abs(step), 1e-3);
+    BOOST_CHECK_GT(std::abs(step - seen[0][i]), 1e-6);
+  }
+}
+
 // log of what N(0, 1) gives is NaN: that is said, and other inputs can be given.
 BOOST_AUTO_TEST_CASE(inputs_of_ones_own) {
   const auto op = [](Inputs x) { return seppo::log(x[0]) * x[1]; };

@@ -339,4 +339,16 @@ BOOST_AUTO_TEST_CASE(the_first_rows_of_the_data) {
   const std::string row = "-30 - -34 = 4\n  " + in + "  ->  " + out + "\n  14 11 3 0 13 11 3 4 15  ->  14 10 0 4 15\n";
   BOOST_CHECK_MESSAGE(r.code == 0 && r.out.starts_with(row + row + "2 of 10 rows"), r.out << r.err);
   BOOST_CHECK_EQUAL(folder.run({"addsub", "data", "--head", "0"}).code, 2);
+  // A model is scored on the data that are given, or on those of its training.
+  BOOST_REQUIRE_EQUAL(folder.run({"addsub", "train", "--max-steps", "1", "--out", "m", "--log-format", "none"}).code,
+                      0);
+  const auto counted = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"addsub", "eval", "--model", "m", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const test::Result found = folder.run(words);
+    BOOST_REQUIRE_MESSAGE(found.code == 0, found.err);
+    return test::last_line(found.out)["val_examples"].get<int>();
+  };
+  const int own = counted({}), given = counted({"--data", "data.json"});
+  BOOST_CHECK_MESSAGE(own > 100 && given > 0 && given < 10, own << " and " << given);
 }

@@ -184,6 +184,13 @@ BOOST_AUTO_TEST_CASE(a_text_is_learnt_and_written) {
   const Result greedy =
       folder.run({"charlm", "sample", "--model", "m", "--prompt", "The quick", "--length", "30", "--temperature", "0"});
   BOOST_CHECK_EQUAL(greedy.out, "The quick brown fox jumps over the lazy\n");
+  // A full window moves on by a quarter of it, unless told otherwise.
+  const auto long_sample = [&](const std::string& stride) {
+    return folder.run({"charlm", "sample", "--model", "m", "--length", "200", "--temperature", "3", "--stride", stride})
+        .out;
+  };
+  BOOST_CHECK(long_sample("0") == long_sample("8"));
+  BOOST_CHECK(long_sample("0") != long_sample("1") && long_sample("0") != long_sample("9"));
 }
 
 BOOST_AUTO_TEST_CASE(mistakes_are_named) {

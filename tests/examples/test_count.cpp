@@ -107,6 +107,8 @@ BOOST_AUTO_TEST_CASE(every_pooling_learns_to_count) {
       odd.out.find("wrong: it is 16") != std::string::npos || odd.out.find("\n16\n") != std::string::npos, odd.out);
   for (const char* bad : {"", "16", "1 x", "1,2", "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"})
     check_refused(folder, {"count", "predict", bad}, 1, "sequence");
+  check_refused(folder, {"count", "predict", ""}, 1, "sequence '' has 0 symbols, not 1 to 16");
+  check_refused(folder, {"count", "predict", "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"}, 1, "has 17 symbols, not 1 to 16");
   check_refused(folder, {"count", "train", "--pooling", "sum"}, 2, "--pooling");
   check_refused(folder, {"count", "train", "--question", "why"}, 2, "--question");
 }

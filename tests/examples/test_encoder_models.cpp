@@ -94,6 +94,13 @@ BOOST_AUTO_TEST_CASE(pooling_is_over_each_sequence) {
 }
 
 // A class that belongs to a sequence does not depend on the others, nor on their order.
+BOOST_AUTO_TEST_CASE(an_empty_sequence_has_no_vector) {
+  const std::vector<int> rows{0, 2, 2, 3};
+  for (const Pooling pooling : {Pooling::class_token, Pooling::mean, Pooling::max})
+    BOOST_CHECK_EXCEPTION(pool(ones({3, 4}), rows, pooling), ShapeError,
+                          [](const ShapeError& e) { return std::string(e.what()) == "pool: sequence 1 is empty"; });
+}
+
 BOOST_AUTO_TEST_CASE(sequences_do_not_see_each_other) {
   for (const Pooling pooling : {Pooling::class_token, Pooling::mean, Pooling::max}) {
     tape().clear();

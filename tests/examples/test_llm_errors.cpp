@@ -49,6 +49,16 @@ BOOST_AUTO_TEST_CASE(configs_are_read_with_hugging_faces_defaults) {
               gpt2.model.layer.bias);
   BOOST_CHECK(gpt2.model.positions == seppo::Positions::learned &&
               gpt2.model.layer.activation == seppo::Activation::gelu_tanh);
+  using seppo::Activation;
+  for (const auto& [name, kind] : {std::pair{"gelu", Activation::gelu},
+                                   {"relu", Activation::relu},
+                                   {"gelu_new", Activation::gelu_tanh},
+                                   {"gelu_pytorch_tanh", Activation::gelu_tanh}}) {
+    json config = kGpt2;
+    config["activation_function"] = name;
+    folder.write("c.json", config.dump());
+    BOOST_CHECK(llm::read_hf_config(folder.path / "c.json").model.layer.activation == kind);
+  }
   for (const int positions : {77, 0}) {  // 0: not said
     json config = kGpt2;
     config["n_positions"] = positions;

@@ -164,6 +164,7 @@ BOOST_AUTO_TEST_CASE(other_programs) {
   }
   const json odd = checked_page(
       folder, with({"odd_one", "train", "--d-model", "8", "--heads", "2", "--layers", "1"}, kNoisy), "odd_one");
+  BOOST_CHECK_EQUAL(odd["samples"].size(), 8);
   for (const json& sample : odd["samples"]) {
     const std::string number = sample["input"].get<std::string>().substr(4);
     const Result asked = folder.run({"odd_one", "predict", "--model", "odd_one", number});
@@ -203,6 +204,18 @@ BOOST_AUTO_TEST_CASE(other_programs) {
       BOOST_CHECK(sample["expected"] == "" && sample["output"].get<std::string>().size() >= 48);
     }
   }
+}
+
+// The command of the page is one for a shell: words are quoted where they have to be.
+BOOST_AUTO_TEST_CASE(the_command_can_be_repeated) {
+  const Folder folder("report");
+  const Result r = folder.run({"reverse", "train", "--max-steps", "1", "--log-format", "none", "--report", "--out",
+                               "it's here, in_a.b/c=d+e:f-g"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  const std::string command = data_of(folder.path / "it's here, in_a.b/c=d+e:f-g/report.html")["command"];
+  BOOST_CHECK_MESSAGE(command.ends_with("/reverse train --max-steps 1 --log-format none --report --out "
+                                        "'it'\\''s here, in_a.b/c=d+e:f-g'"),
+                      command);
 }
 
 // What was drawn before a training was cut is drawn again.

@@ -8,8 +8,10 @@
 #include <cstring>
 #include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <thread>
+#include <tuple>
 
 using namespace test;
 using examples::Best;
@@ -180,4 +182,75 @@ BOOST_AUTO_TEST_CASE(a_model_that_stays_says_the_options_of_now) {
   BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
   BOOST_CHECK_EQUAL(told(), 30);
   BOOST_CHECK(!fs::exists(folder.path / "m/checkpoints/best.safetensors"));
+}
+
+// The mean of the last models is kept where it is better than all of them, which is said then.
+BOOST_AUTO_TEST_CASE(a_mean_that_is_kept_is_told) {
+  const Folder folder;
+  std::set<bool> outcomes;
+  for (const char* lr : {"0.3", "1e-5"}) {
+    const Result r = folder.run(with(kTrain, {"--epochs", "4", "--average", "3", "--best", "loss", "--overwrite",
+                                              "--lr", lr, "--schedule", "const"}));
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    std::vector<double> losses;
+    std::istringstream lines(read(folder.path / "m/metrics.jsonl"));
+    for (std::string text; std::getline(lines, text);)
+      if (const auto line = nlohmann::json::parse(text); line.contains("val_loss")) losses.push_back(line["val_loss"]);
+    BOOST_REQUIRE_EQUAL(losses.size(), 5u);  // the last is that of the mean
+    const bool is_kept = losses.back() < *std::min_element(losses.begin(), losses.end() - 1);
+    BOOST_CHECK_EQUAL(is_kept, r.err.find("the mean of the last 3 models is better, and kept\n") != r.err.npos);
+    outcomes.insert(is_kept);
+  }
+  BOOST_CHECK_EQUAL(outcomes.size(), 2u);
+}
+
+// With --json one line more, which is an object of what the others say.
+BOOST_AUTO_TEST_CASE(json_is_printed_when_asked_for) {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "a b\tb a\nb c\tc b\n";
+  folder.write("t", text);
+  const Words tiny = words("--d-model 8 --heads 2 --max-steps 2 --epochs 1 --log-format none");
+  const std::vector<std::tuple<std::string, Words, Words>> programs{
+      {"addsub", {}, {}},
+      {"reverse", {}, {}},
+      {"charlm", words("--data t --block 8 --layers 1"), {"--data", "t"}},
+      {"llm", words("--data t --max-length 8 --layers 1"), {"--data", "t"}},
+      {"translate", words("--pairs t --validation 20 --min-frequency 1"), {"--pairs", "t"}}};
+  for (const auto& [program, training, evaluation] : programs) {
+    const Result trained = folder.run(with(with({program, "train", "--out", program}, training), tiny));
+    BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
+    const Words eval = with({program, "eval", "--model", program + (program == "llm" ? "/hf" : "")}, evaluation);
+    const Result plain = folder.run(eval), more = folder.run(with(eval, {"--json"}));
+    BOOST_REQUIRE_MESSAGE(plain.code == 0 && more.code == 0, plain.err << more.err);
+    BOOST_CHECK_MESSAGE(plain.out.find('{') == plain.out.npos && !plain.out.empty(), plain.out);
+    BOOST_CHECK_MESSAGE(more.out.starts_with(plain.out), more.out << " does not begin with " << plain.out);
+    BOOST_CHECK(more.out.substr(plain.out.size()) == last_line(more.out).dump() + "\n" &&
+                last_line(more.out).is_object());
+    BOOST_CHECK_MESSAGE(trained.out.find('{') == trained.out.npos, trained.out);
+  }
+}
+
+// The model that `llm train` makes is that of its options; what is not said follows from the rest.
+BOOST_AUTO_TEST_CASE(options_of_a_model_are_its_config) {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "a b c ";
+  folder.write("t", text);
+  const auto config = [&](const Words& more) {
+    const Words train = words(
+        "llm train --data t --d-model 16 --heads 4 --layers 1 --max-length 8 --max-steps 1 --epochs 1 --out m "
+        "--overwrite "
+        "--log-format none");
+    const Result r = folder.run(with(train, more));
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    return nlohmann::json::parse(read(folder.path / "m/hf/config.json"));
+  };
+  const auto plain = config({}), grouped = config({"--kv-heads", "2", "--d-ff", "24"}),
+             gpt2 = config({"--shape", "gpt2"}), wide = config({"--shape", "gpt2", "--d-ff", "24"});
+  BOOST_CHECK(plain["num_attention_heads"] == 4 && plain["num_key_value_heads"] == 4);
+  BOOST_CHECK_EQUAL(plain["intermediate_size"], 48);  // 8/3 of 16, in eights
+  BOOST_CHECK(grouped["num_key_value_heads"] == 2 && grouped["intermediate_size"] == 24);
+  BOOST_CHECK(gpt2["n_head"] == 4 && gpt2["n_inner"] == 64 && gpt2["n_positions"] == 8 && gpt2["n_layer"] == 1);
+  BOOST_CHECK_EQUAL(wide["n_inner"], 24);
 }

@@ -73,6 +73,17 @@ BOOST_AUTO_TEST_CASE(damaged_byte_level_files_are_refused) {
   refused(files("{}", ""), "is no token");
 }
 
+// The token that is none is named, wherever it stands.
+BOOST_AUTO_TEST_CASE(tokens_that_are_none_are_named) {
+  const Tokenizer tokenizer{.pieces = {"a", "b"}, .ids = {{"a", 0}, {"b", 1}}};
+  const std::vector<int> high{1, 0, 2}, low{1, -5, 0}, fine{1, 0};
+  BOOST_CHECK_EXCEPTION(tokenizer.decode(high), seppo::IndexError,
+                        [](const auto& e) { return std::string(e.what()) == "decode: token 2 of 2"; });
+  BOOST_CHECK_EXCEPTION(tokenizer.decode(low), seppo::IndexError,
+                        [](const auto& e) { return std::string(e.what()) == "decode: token -5 of 2"; });
+  BOOST_CHECK_EQUAL(tokenizer.decode(fine), "ba");
+}
+
 // The pattern of a stranger may take exponential time: it ends in an error instead.
 BOOST_AUTO_TEST_CASE(a_pattern_that_takes_too_long_is_an_error) {
   Tokenizer tokenizer{.pieces = {"a"}, .ids = {{"a", 0}}};

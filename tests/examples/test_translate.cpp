@@ -330,6 +330,13 @@ BOOST_AUTO_TEST_CASE(a_small_corpus_is_learnt_by_heart) {
   BOOST_CHECK_EQUAL(n.code, 0);
   BOOST_CHECK_NE(n.out.find("decoder.0.cross_attn"), std::string::npos);
   BOOST_CHECK(fs::exists(folder.path / "maps/decoder.0.cross_attn.npy"));
+  // Scores stand before translations where there are several.
+  for (const char* count : {"1", "2"}) {
+    const Result some = folder.run({"translate", "predict", "--beam", "2", "--n-best", count, first});
+    BOOST_CHECK_EQUAL(std::count(some.out.begin(), some.out.end(), '\n'), std::stoi(count));
+    const bool has_score = some.out.starts_with("  ") && some.out.find('.') < 9;
+    BOOST_CHECK_MESSAGE(has_score == (count == std::string("2")), some.out);
+  }
 
   check_refused(folder, {"translate", "predict", std::string(200, '7')}, 1, "at most 99");
   check_refused(folder, {"translate", "predict", "--n-best", "5", "x"}, 2, "--n-best");

@@ -1,6 +1,8 @@
 // Trains by Trainer alone, with what the programs do not combine, and prints a digest of the parameters after each
 // part. tests/ranks/run starts it on several ranks, where it must print the same. A rank that finds something wrong
 // says so and ends all.
+#include <seppo/autograd/core/parallel.h>
+#include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
@@ -105,6 +107,27 @@ void train(const char* part, const TrainerConfig& config, int examples, const Pa
   if (rank() == 0) std::printf("%s %.17g %g\n", part, found.loss, found.count);
 }
 
+// So many parameters that the threads of a rank share its part of the sums.
+void train_large() {
+  set_num_threads(2);
+  Parameters parameters(3);
+  const Linear up(parameters.root() / "up", 64, 700), down(parameters.root() / "down", 700, 64);
+  Trainer trainer(parameters, {.lr = 1e-2});
+  const std::vector<int> rows = some(24);
+  for (int i = 0; i < 2; ++i)
+    trainer.step(rows, [&](auto some) {
+      std::vector<real> x;
+      for (const int row : some)
+        for (int j = 0; j < 64; ++j) x.push_back(static_cast<real>((row * 7 + j * j) % 11) / 11);
+      const Tensor y = down(tanh(up(tensor({static_cast<int>(some.size()), 64}, x))));
+      return ShardLoss{.loss = sum(y * y), .count = static_cast<double>(some.size())};
+    });
+  Digest digest;
+  digest.add(std::as_const(parameters).values().data(), std::as_const(parameters).values().size_bytes());
+  if (rank() == 0) std::printf("large %s\n", digest.hex().c_str());
+  set_num_threads(1);
+}
+
 // Two networks with a trainer each, step by step, as a GAN has them.
 void train_two() {
   const Data data;
@@ -187,6 +210,7 @@ int main(int argc, char**) {
   train("shards", {.lr = 1e-2, .shards = 7, .ema_decay = 0.9}, 40);
   train("groups", {.lr = 1e-2, .adam = {.weight_decay = 0.1}}, 30, {{.prefix = "decoder.", .lr = 0.5}});
   train("frozen", {.lr = 1e-2, .clip_norm = 0.01}, 30, {}, /*freezes=*/true);
+  train_large();
   train_two();
   drift();
   swap();
