@@ -156,6 +156,17 @@ BOOST_AUTO_TEST_CASE(inputs_are_drawn_apart) {
   BOOST_CHECK_MESSAGE(report.passed, report.text);
 }
 
+// The element that is wrong is named with its gradient, and with what it ought to be.
+BOOST_AUTO_TEST_CASE(what_is_wrong_is_told) {
+  const auto report = gradient_check({{5}}, [](Inputs x) { return faulty_tanh(x[0], 0.25); });
+  const std::string title = "input 0, element 2: gradient ", middle = ", differences give ";
+  const std::size_t begin = report.text.find(title), end = report.text.find(middle);
+  BOOST_REQUIRE_MESSAGE(!report.passed && begin != std::string::npos && end != std::string::npos, report.text);
+  const double told = std::stod(report.text.substr(begin + title.size())),
+               right = std::stod(report.text.substr(end + middle.size()));
+  BOOST_CHECK_CLOSE(told / right, 1.25, 1e-3);
+}
+
 // A direction is drawn by itself: it is not along the values that were drawn for the inputs.
 BOOST_AUTO_TEST_CASE(directions_are_drawn_apart_from_inputs) {
   std::vector<std::vector<real>> seen;

@@ -135,6 +135,8 @@ BOOST_AUTO_TEST_CASE(help_is_a_success) {
       BOOST_CHECK_MESSAGE(r.code == 0 && r.err.empty() && r.out.starts_with("usage: " + program + " " + name),
                           program << " " << name << ": " << r.code << r.err << r.out.substr(0, 100));
       BOOST_CHECK_MESSAGE(general.find("\n  " + name + " ") != general.npos, general);
+      const std::size_t section = r.out.find("\nGeneral:\n"), version = r.out.find("\n  --version  ");
+      BOOST_CHECK_MESSAGE(section < version && version < r.out.find("\n  -h, --help  "), r.out);
       if (name != "train") continue;
       const Result dumped = folder.run({program, "train", "--dump-config"});
       BOOST_CHECK_MESSAGE(dumped.code == 0 || dumped.err.find("--data") != dumped.err.npos, program << dumped.err);
