@@ -138,6 +138,8 @@ BOOST_AUTO_TEST_CASE(help_is_a_success) {
       const std::size_t section = r.out.find("\nGeneral:\n"), version = r.out.find("\n  --version  ");
       BOOST_CHECK_MESSAGE(section < version && version < r.out.find("\n  -h, --help  "), r.out);
       if (name != "train") continue;
+      const std::size_t config = r.out.find("\n  --config PATH"), last = r.out.rfind(":\n", version);
+      BOOST_CHECK_MESSAGE(section < config && config < version && last < config, r.out);
       const Result dumped = folder.run({program, "train", "--dump-config"});
       BOOST_CHECK_MESSAGE(dumped.code == 0 || dumped.err.find("--data") != dumped.err.npos, program << dumped.err);
     }
