@@ -54,7 +54,7 @@ struct LayerConfig {
 
   void fields(ConfigVisitor& v) {
     v("d_model", d_model, {1, 65536}, "width of the model");
-    v("n_heads", n_heads, {1, 65536}, "attention heads; they divide d_model");
+    v("n_heads", n_heads, {1, 65536}, "attention heads; must divide d_model");
     v("d_ff", d_ff, {1, 1 << 20}, "width of the feed-forward networks");
     v("dropout", dropout, {0, 1}, "dropout of each sublayer's output and of the embedded inputs");
     v("attention_dropout", attention_dropout, {0, 1}, "dropout of the attention weights");
@@ -62,7 +62,7 @@ struct LayerConfig {
     v("activation", activation, "activation of the feed-forward networks");
     v("bias", bias, "biases in linear maps and layer norms");
     v("eps", eps, {0, 1}, "added to the variance by layer norms");
-    v.added()("n_kv_heads", n_kv_heads, {0, 65536}, "heads of keys and values; they divide n_heads, 0 for as many");
+    v.added()("n_kv_heads", n_kv_heads, {0, 65536}, "heads of keys and values; must divide n_heads; 0: equal to it");
     v.added()("norm_kind", norm_kind, "layer norm, or RMS norm");
   }
   // n_heads must divide d_model, and n_kv_heads must divide n_heads.

@@ -59,16 +59,16 @@ Tensor row_losses(const Tensor& logits, List<int> target_ids, const Tensor& weig
     }
   });
   record("cross_entropy", y, {logits}, [=] {
-    const auto [dx, beta] = grad_target(logits);
+    const GradTarget dx = grad_target(logits);
     const real* const dy = grad_of(y);
     parallel_range(0, targets.size(), piece, [=](std::size_t first, std::size_t last) {
       for (std::size_t i = first; i < last; ++i) {
-        real* const row = dx + i * classes;
+        real* const row = dx.grad + i * classes;
         if (weights.data()[i] != 0) {
-          kernels::log_sum_exp_backward(row, beta, logits.data() + i * classes, sums[i], static_cast<real>(uniform),
+          kernels::log_sum_exp_backward(row, dx.beta, logits.data() + i * classes, sums[i], static_cast<real>(uniform),
                                         dy[i], classes);
           row[targets[i]] -= dy[i] * static_cast<real>(1 - smoothing);
-        } else if (beta == 0) {
+        } else if (dx.beta == 0) {
           std::fill_n(row, classes, real{0});
         }
       }

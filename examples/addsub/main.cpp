@@ -25,7 +25,7 @@ using seppo::Ragged;
 constexpr const char* kTask =
     "The task: \"BOS NEGATIVE 30 subtract NEGATIVE 34 EOS\" -> \"BOS POSITIVE 04 EOS\", operands -49..49, 19,602 "
     "expressions in all. Exact match counts whole answers, decoded greedily; token accuracy counts single tokens "
-    "predicted from the right ones before them, and flatters.";
+    "predicted from the correct ones before them, and is higher.";
 
 // Where the expressions come from and which of them are for validation.
 struct DataConfig {
@@ -33,7 +33,7 @@ struct DataConfig {
   std::string split = "course";
 
   void fields(seppo::ConfigVisitor& v) {
-    v("data", file, "the course's JSON file; without it, 5,000 expressions are drawn by seed");
+    v("data", file, "the course's JSON file; without it, 5,000 expressions are generated");
     v("split", split, "which tenth is for validation: \"course\", the course's own, or a seed");
   }
   void validate() const try { split_dataset(10, split); } catch (const seppo::ArgumentError& e) {
@@ -49,10 +49,10 @@ struct ObjectiveConfig {
   Smoothing smoothing_over = Smoothing::all;
 
   void fields(seppo::ConfigVisitor& v) {
-    v("overfit", overfit, "train on 4 expressions alone, 200 epochs without dropout; fails unless it reaches 100 %");
-    v("label_smoothing", label_smoothing, {0, 0.9}, "share of each target spread over tokens");
+    v("overfit", overfit, "train on 4 expressions only, for 200 epochs without dropout; fails unless it reaches 100 %");
+    v("label_smoothing", label_smoothing, {0, 0.9}, "share of each target that is spread over tokens");
     v("smoothing_over", smoothing_over,
-      "over all tokens, as PyTorch does, or those that are not right, as the course does");
+      "over all tokens, as PyTorch does, or only over the wrong ones, as the course does");
   }
 };
 
@@ -162,7 +162,7 @@ int train(const Arguments& arguments) {
   ObjectiveConfig objective;
   CommandLine line("addsub train [options]", kTask);
   line("preset", preset,
-       "model and recipe; course is all as the course has it, lab its model trained well, large a larger one");
+       "model and recipe; course reproduces the course, lab trains its model better, large is a larger model");
   line.fields("data", data_config);
   line.must_exist("data");
   line.fields("model", config);
@@ -300,7 +300,7 @@ int show_data(const Arguments& arguments) {
   int head = 10;
   CommandLine line("addsub data [options]",
                    "Prints the first rows of the data as arithmetic, as text and as token ids.");
-  line("data", config.file, "the course's JSON file; without it, 5,000 expressions are drawn by seed");
+  line("data", config.file, "the course's JSON file; without it, 5,000 expressions are generated");
   line.must_exist("data");
   line("seed", seed, "random seed for drawn data");
   line("head", head, {1, 1e6}, "rows to print");

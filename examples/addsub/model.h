@@ -49,7 +49,8 @@ struct ModelConfig {
     v("enc_layers", transformer.enc_layers, {0, 1000}, "layers of the encoder");
     v("dec_layers", transformer.dec_layers, {0, 1000}, "layers of the decoder");
     v("positions", positions, examples::kPositionsHelp);
-    v("dropout_place", dropout_place, "drop before the residual sum, as the paper, or after the norm, as the course");
+    v("dropout_place", dropout_place,
+      "dropout before the residual sum, as in the paper, or after the norm, as in the course");
   }
   void validate() const {
     transformer.validate();

@@ -78,7 +78,7 @@ void TrainingConfig::fields(seppo::ConfigVisitor& v) {
   trainer.fields(v);
   v("eval_interval", eval_interval, {1, 1e6}, "epochs between evaluations, after each of which a checkpoint is saved");
   v("best", best, "the measure whose best model is kept; `last` keeps the last");
-  v("average", average, {1, 1000}, "at the end, also try the mean of the models of this many last evaluations");
+  v("average", average, {1, 1000}, "at the end, also try the average of the models of the last N evaluations");
 }
 
 void TrainingConfig::validate() const {
@@ -99,14 +99,14 @@ void Run::add_to(CommandLine& line) {
   line.one_of("best", measures);
   line("threads", threads, {0, 256}, kThreadsHelp);
   if (seppo::ranks() > 1) {
-    line("rank_timeout", rank_timeout, {0.1, 1e9}, "seconds that a rank waits for another before it ends all");
+    line("rank_timeout", rank_timeout, {0.1, 1e9}, "seconds that a rank waits for another before it ends them all");
     line("broadcast_data", broadcast_data, "the first rank reads the data files, and sends them to the others");
     line.share_files(&broadcast_data);
   }
   line.section("Output");
   line("out", out, "folder for model.safetensors, checkpoints, config.json and metrics.jsonl");
   line("overwrite", overwrite, "replace what an earlier training saved in --out");
-  line("resume", resume, "go on with the training saved in this folder, with its own options");
+  line("resume", resume, "resume the training run saved in this folder, with its own options");
   line.take_all_from(
       "resume", [program = line.program()](const std::string& folder) { return config_to_resume(program, folder); },
       {"max-steps", "epochs", "threads", "rank-timeout", "broadcast-data", "out", "overwrite", "resume",

@@ -32,7 +32,7 @@ struct DataConfig {
   void fields(seppo::ConfigVisitor& v) {
     v("data", data, "the text, UTF-8");
     v("train_share", train_share, {0.01, 0.99},
-      "share of the text to train on, from its beginning; the rest validates");
+      "share of the text to train on, from its beginning; the rest is for validation");
   }
 };
 
@@ -183,14 +183,14 @@ int sample_text(const Arguments& arguments) {
   line("prompt", prompt, "what to continue; by default, the start of a line");
   line("length", options.max_tokens, {0, 1e6}, "characters to write");
   line("temperature", options.sampling.temperature, {0, 100},
-       "below 1 more cautious, above bolder; 0 for the most probable character");
+       "below 1 sharpens the distribution, above 1 flattens it; 0 takes the most probable character");
   line("top_k", options.sampling.top_k, {0, 1e6}, "draw among the k most probable characters only; 0 for all");
   line("top_p", options.sampling.top_p, {1e-6, 1}, "draw among the most probable that together have this probability");
   line("min_p", options.sampling.min_p, {0, 1}, "draw only what has this share of the most probable one's probability");
   line("repetition_penalty", options.sampling.repetition_penalty, {0.01, 100},
-       "above 1, lowers the scores of characters that the text has already");
+       "above 1, lowers the scores of characters that already occur in the text");
   line("stride", options.stride, {0, 1e6},
-       "how far the window moves on when it is full; 1 sees most and is slowest, 0 for a quarter of it");
+       "how far a full window advances; 1 gives most context and is slowest, 0 is a quarter of the window");
   line("seed", options.seed, "random seed for sampling");
   if (!line.parse(arguments)) return 0;
 

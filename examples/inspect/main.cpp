@@ -104,7 +104,7 @@ int look(const Arguments& arguments) {
   line("config", config, "print the configuration and other metadata");
   line("tensor", tensor, "the tensor for --npy");
   line("npy", npy, "write --tensor into this file, for numpy");
-  line("json", as_json, "print all as one JSON object");
+  line("json", as_json, "print everything as one JSON object");
   line.words(&files);
   if (!line.parse(arguments)) return 0;
   if (files.size() != 1) throw UsageError(fmt::format("{} files are given; inspect takes one", files.size()));

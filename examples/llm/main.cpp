@@ -57,12 +57,12 @@ int write_text(const Arguments& arguments) {
   line("prompt", prompt, "what to continue; without it, the model begins");
   line("max_tokens", options.max_tokens, {0, 1e9}, "tokens to write at most");
   line("temperature", options.sampling.temperature, {0, 100},
-       "below 1 more cautious, above bolder; 0 for the most probable token");
+       "below 1 sharpens the distribution, above 1 flattens it; 0 takes the most probable token");
   line("top_k", options.sampling.top_k, {0, 1e6}, "draw among the k most probable tokens only; 0 for all");
   line("top_p", options.sampling.top_p, {1e-6, 1}, "draw among the most probable that together have this probability");
   line("min_p", options.sampling.min_p, {0, 1}, "draw among tokens that have this share of the best one's probability");
   line("repetition_penalty", options.sampling.repetition_penalty, {1e-3, 1e3},
-       "what makes tokens that the text has already less probable; 1 for nothing");
+       "above 1, makes tokens that already occur in the text less probable");
   line("seed", options.seed, "random seed for sampling");
   if (!line.parse(arguments)) return 0;
 
@@ -101,7 +101,7 @@ int eval(const Arguments& arguments) {
                    "not depend on the tokenizer, perplexity does.");
   source.fields(line);
   line("data", data, "the text, UTF-8");
-  line("window", window, {0, 1 << 20}, "tokens of a window; 0 for as many as the model sees at once");
+  line("window", window, {0, 1 << 20}, "tokens per window; 0 for the model's context length");
   line("stride", stride, {0, 1 << 20}, "tokens from one window's beginning to the next; 0 for half a window");
   line("json", as_json, examples::kJsonHelp);
   line.must_exist("data");
@@ -149,11 +149,11 @@ int merge(const Arguments& arguments) {
 }  // namespace llm
 
 int main(int argc, char** argv) {
-  return examples::run_commands(
-      argc, argv, "llm: language models of LLaMA's and GPT-2's shape write text, score it, and are trained on it.",
-      {{"generate", "continue a text", llm::write_text},
-       {"eval", "score a text", llm::eval},
-       {"finetune", "train a model further, all of it or adapters", llm::finetune},
-       {"merge", "write a model with its adapters merged", llm::merge},
-       {"train", "train a model from nothing", llm::train}});
+  return examples::run_commands(argc, argv,
+                                "llm: generates and scores text with LLaMA and GPT-2 language models, and trains them.",
+                                {{"generate", "continue a text", llm::write_text},
+                                 {"eval", "score a text", llm::eval},
+                                 {"finetune", "train a model further, all of it or adapters", llm::finetune},
+                                 {"merge", "write a model with its adapters merged", llm::merge},
+                                 {"train", "train a model from scratch", llm::train}});
 }

@@ -37,8 +37,8 @@ struct DataConfig {
   void fields(seppo::ConfigVisitor& v) {
     v("data", data, "the text, UTF-8");
     v("train_share", train_share, {0.01, 0.99},
-      "share of the text to train on, from its beginning; the rest validates");
-    v("window", window, {0, 1 << 20}, "tokens that an example has; 0 for as many as the model sees at once");
+      "share of the text to train on, from its beginning; the rest is for validation");
+    v("window", window, {0, 1 << 20}, "tokens per example; 0 for the model's context length");
   }
 };
 
@@ -135,8 +135,8 @@ struct ShapeConfig {
   void fields(seppo::ConfigVisitor& v) {
     v("shape", shape, "architecture of the model");
     v("d_model", d_model, {1, 65536}, "width of the model");
-    v("n_heads", n_heads, {1, 65536}, "attention heads; they divide d_model");
-    v("n_kv_heads", n_kv_heads, {0, 65536}, "heads of keys and values, of llama; they divide heads, 0 for as many");
+    v("n_heads", n_heads, {1, 65536}, "attention heads; must divide d_model");
+    v("n_kv_heads", n_kv_heads, {0, 65536}, "key and value heads of llama; must divide n_heads; 0: equal to it");
     v("d_ff", d_ff, {0, 1 << 20}, "width of the feed-forward networks; 0 for 8/3 of d_model, of gpt2 4 times d_model");
     v("n_layers", n_layers, {0, 1000}, "layers");
     v("max_length", max_length, {1, 1 << 20}, "tokens that the model sees at once");
@@ -225,7 +225,7 @@ namespace {
 
 struct BaseConfig {
   std::filesystem::path model;
-  void fields(seppo::ConfigVisitor& v) { v("model", model, "folder of the model to go on from"); }
+  void fields(seppo::ConfigVisitor& v) { v("model", model, "folder of the model to start from"); }
 };
 
 }  // namespace

@@ -114,7 +114,7 @@ int predict(const Arguments& arguments) {
   examples::AttentionOutput attention;
   Arguments words;
   CommandLine line("odd_one predict [options] [NUMBER ...]",
-                   fmt::format("Looks for the odd one in the sets of these numbers. The model has not seen sets from "
+                   fmt::format("Finds the odd one out in sets of these numbers. The model has not seen sets from "
                                "{} on. Without numbers it reads them from standard input, one a line.",
                                kTrain));
   trained.fields(line);

@@ -123,7 +123,7 @@ int run(const examples::Arguments& arguments) {
       "that for the sinusoid a step of k positions is the same rotation everywhere.");
   line("length", length, {1, 4096}, "positions");
   line("width", width, {1, 512}, "dimensions");
-  line("svg", folder, "folder for pictures, one for each encoding");
+  line("svg", folder, "folder for pictures, one per encoding");
   if (!line.parse(arguments)) return 0;
   if (!folder.empty()) examples::prepare_folder("svg", folder);
 

@@ -22,7 +22,7 @@ constexpr int kDrawn = 20'000;  // number tasks for training
 }
 
 void DataConfig::fields(seppo::ConfigVisitor& v) {
-  v("src", src, "source texts, one a line; without --src or --pairs, numbers and dates are drawn");
+  v("src", src, "source texts, one per line; without --src or --pairs, numbers and dates are generated");
   v("tgt", tgt, "their translations, line by line");
   v("pairs", pairs, "lines of source, tab, target");
   v("val_src", val_src, "source texts for validation");
@@ -31,7 +31,7 @@ void DataConfig::fields(seppo::ConfigVisitor& v) {
   v("max_pairs", max_pairs, {0, 1e9}, "use only the first pairs; 0 for all");
   v("validation", validation, {1, 1e6}, "without validation files, hold out this many pairs from the end");
   v("tokens", tokens, "what a token is; subwords are found by sentencepiece");
-  v("min_frequency", min_frequency, {1, 1e6}, "rarer tokens of the training texts count as unknown");
+  v("min_frequency", min_frequency, {1, 1e6}, "tokens that are rarer in the training texts count as unknown");
   v("subwords", subwords, {8, 1e6}, "size of the subword vocabulary, shared by both languages");
   v("normalise", normalise, "make letters lower-case and put blanks before , . ! ?");
 }

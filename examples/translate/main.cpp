@@ -260,12 +260,12 @@ int eval(const Arguments& arguments) {
   bool as_json = false;
   CommandLine line("translate eval (--src FILE --tgt FILE | --pairs FILE) [options]", kTask);
   trained.fields(line);
-  line("src", src, "source texts, one a line");
+  line("src", src, "source texts, one per line");
   line("tgt", tgt, "their translations, line by line");
   line("pairs", pairs, "lines of source, tab, target");
   for (const char* file : {"src", "tgt", "pairs"}) line.must_exist(file);
   search.fields(line);
-  line("out", out, "file for the model's translations, one a line");
+  line("out", out, "file for the model's translations, one per line");
   line("json", as_json, examples::kJsonHelp);
   if (!line.parse(arguments)) return 0;
   if (src.empty() != tgt.empty()) throw UsageError("--src and --tgt: one needs the other");

@@ -51,10 +51,9 @@ void TrainerConfig::fields(ConfigVisitor& v) {
   v("schedule", schedule, "course of the learning rate after warm-up; noam falls as 1 / sqrt(step)");
   adam.fields(v);
   v("clip_norm", clip_norm, {0, 1e9}, "gradient clipping norm; 0 turns it off");
-  v("accumulate", accumulate, {1, 1000},
-    "batches that make up one step, computed one after another in the memory of one");
-  v("shards", shards, {0, 64}, "parts of a batch that threads share; 0 for 2 to 5, by the size of the model");
-  v("on_nan", on_nan, "what to do where a loss or gradient is not finite");
+  v("accumulate", accumulate, {1, 1000}, "gradient accumulation: batches per step, in the memory of one");
+  v("shards", shards, {0, 64}, "parts of a batch that threads share; 0 chooses by the sizes of model and batch");
+  v("on_nan", on_nan, "what to do if a loss or gradient is not finite");
   v("seed", seed, "random seed for initialisation, shuffling, dropout and generated data");
 }
 
