@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(the_best_is_set_aside_at_the_end) {
 // A run that finds nothing better keeps the model of the run before, with its own options, which it says too.
 BOOST_AUTO_TEST_CASE(a_model_that_stays_says_the_options_of_now) {
   const Folder folder;
-  const Words train = with(kTrain, {"--epochs", "3", "--lr", "1e-12", "--log-format", "none", "--max-steps", "10"});
+  const Words train = with(kTrain, {"--epochs", "3", "--lr", "1e-12", "--log-format", "none", "--max-steps", "15"});
   BOOST_REQUIRE_EQUAL(folder.run(train).code, 0);
   const auto told = [&] {
     const auto config = nlohmann::json::parse(read(folder.path / "m/config.json"));
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_stays_says_the_options_of_now) {
     BOOST_CHECK_NE(model.find(steps), model.npos);
     return config["training"]["max_steps"].get<int>();
   };
-  BOOST_CHECK_EQUAL(told(), 10);
+  BOOST_CHECK_EQUAL(told(), 15);
   const Result r = folder.run({"reverse", "train", "--resume", "m", "--max-steps", "30", "--log-format", "none"});
   BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
   BOOST_CHECK_EQUAL(told(), 30);
