@@ -4,6 +4,7 @@
 #include "app/attention_pictures.h"
 #include "app/help_text.h"
 #include "app/progress.h"
+#include "support/matches.h"
 #include "support/terminal.h"
 
 #include <boost/test/unit_test.hpp>
@@ -17,11 +18,6 @@ using namespace test;
 using Words = std::vector<std::string>;
 
 namespace {
-
-std::vector<std::smatch> matches(const std::string& text, const std::string& pattern) {
-  const std::regex regex(pattern);
-  return {std::sregex_iterator(text.begin(), text.end(), regex), {}};
-}
 
 struct Box {
   int x, y, width, height;

@@ -1,6 +1,7 @@
 // What programs print of data, answers and progress is so.
 #define BOOST_TEST_MODULE printed
 #include "app/progress.h"
+#include "support/matches.h"
 #include "support/program.h"
 
 #include <boost/test/unit_test.hpp>
@@ -16,11 +17,6 @@ using namespace test;
 using Words = std::vector<std::string>;
 
 namespace {
-
-std::vector<std::smatch> matches(const std::string& text, const std::string& pattern) {
-  const std::regex regex(pattern);
-  return {std::sregex_iterator(text.begin(), text.end(), regex), {}};
-}
 
 int result_of(const std::string& a, const std::string& sign, const std::string& b) {
   return sign == "+" ? std::stoi(a) + std::stoi(b) : std::stoi(a) - std::stoi(b);
