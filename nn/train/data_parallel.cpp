@@ -14,13 +14,13 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// Where a batch is cut, as fractions of the last number. The last two shards of small models are smaller, so that
-// threads of unequal speed finish together (guided self-scheduling, Polychronopoulos and Kuck 1987).
+// Where a batch is cut, as fractions of the last number. In small models the last shard of each half is smaller, so
+// that threads finish together, and two ranks have as much to do.
 std::vector<std::size_t> default_fractions(std::size_t parameters, std::size_t samples) {
   constexpr std::size_t kSamples = 32;  // enough to pay for a shard in any model
   std::vector<std::size_t> least = {0, 1, 2};
   if (parameters <= 1'000'000) least = {0, 1, 2, 3, 4};
-  if (parameters <= 250'000) least = {0, 3, 6, 9, 12, 14, 16};
+  if (parameters <= 250'000) least = {0, 3, 6, 8, 11, 14, 16};
   if (samples / kSamples < least.size()) return least;
   least.resize(samples / kSamples + 1);
   std::iota(least.begin(), least.end(), std::size_t{0});

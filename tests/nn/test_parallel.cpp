@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(shards_by_the_size_of_the_model_and_of_the_batch) {
     std::vector<std::size_t> sizes;
   };
   const std::vector<std::size_t> large(8, 32);
-  for (const auto& [count, sizes] : std::vector<Case>{{250'000, {12, 12, 12, 12, 8, 8}},
+  for (const auto& [count, sizes] : std::vector<Case>{{250'000, {12, 12, 8, 12, 12, 8}},
                                                       {1'000'000, {16, 16, 16, 16}},
                                                       {1'000'001, {32, 32}},
                                                       {1'000'001, {32, 32, 32}},
