@@ -1,5 +1,5 @@
-# What the library is built from. Installed too, for find_package(seppo): who links the static libraries links these.
-# A missing piece calls seppo_missing(WHAT PACKAGE), which the including file defines.
+# The library's dependencies. Installed too, for find_package(seppo): programs that link the static libraries need them.
+# If one is missing, this file calls seppo_missing(WHAT PACKAGE), which the including file defines.
 
 find_package(Threads REQUIRED)
 
@@ -22,7 +22,7 @@ find_path(SEPPO_XXHASH_INCLUDE xxhash.h)
 if(NOT SEPPO_XXHASH_INCLUDE)
   seppo_missing("xxHash" libxxhash-dev)
 endif()
-# Optional: of an installed library it is known.
+# Optional; for an installed library, seppo-config.cmake has set SEPPO_MPI.
 find_path(SEPPO_MPI_INCLUDE mpi.h HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include)
 find_library(SEPPO_MPI_LIBRARY mpi)
 if(SEPPO_MPI_INCLUDE AND SEPPO_MPI_LIBRARY)

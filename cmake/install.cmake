@@ -2,7 +2,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Public are all headers but SIMD code (-inl.h) and, in the ops' workshop, what only the library's sources include.
+# All headers are public except SIMD code (-inl.h) and, in three folders of autograd, those that only the library needs.
 set(include ${CMAKE_INSTALL_INCLUDEDIR}/seppo)
 install(DIRECTORY autograd nn models DESTINATION ${include} FILES_MATCHING PATTERN "*.h"
         PATTERN "*-inl.h" EXCLUDE REGEX "/autograd/(blas|kernels|ops)$" EXCLUDE)

@@ -1,5 +1,5 @@
 # find_package(seppo): seppo::seppo in single precision, for training, and seppo::f64 in double, for checking gradients.
-# Both may be linked into one program, each by sources of its own.
+# A program may link both, but each of its source files can use only one.
 macro(seppo_missing what package)
   set(seppo_FOUND FALSE)
   set(seppo_NOT_FOUND_MESSAGE "seppo needs ${what}. On Debian or Ubuntu: sudo apt-get install ${package}")

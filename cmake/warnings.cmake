@@ -1,22 +1,22 @@
-# How seppo's own code is compiled. Warnings are errors while working on seppo itself, not for its users.
+# Compile options for seppo's own code. Warnings are errors only if seppo is the top-level project, not for its users.
 
 function(seppo_strict target)
   if(PROJECT_IS_TOP_LEVEL)
     target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow> -Wconversion -Wsign-conversion -Werror
-                           # To clang 14 double{x} is no less implicit than x. g++ 12 sees overlaps in std::string that
-                           # cannot be (GCC bug 105329).
+                           # clang 14 takes even double{x} for an implicit promotion. g++ 12 warns of overlaps in
+                           # std::string that cannot occur (GCC bug 105329).
                            $<$<CXX_COMPILER_ID:GNU>:-Wdouble-promotion> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
   endif()
   if(SEPPO_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${SEPPO_SANITIZE} -fno-sanitize-recover=all
                            -fno-omit-frame-pointer)
-    # With the sanitizers on, g++ 12 suspects std::function of being uninitialised.
+    # With sanitizers, g++ 12 warns wrongly that std::function may be uninitialised.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
     target_link_options(${target} PUBLIC -fsanitize=${SEPPO_SANITIZE})
   endif()
 endfunction()
 
-# What spends its time in the library, such as programs and tests, is compiled for a quick build.
+# For programs and tests, which spend their time in the library: less optimisation, for a faster build.
 function(seppo_quick target)
   seppo_strict(${target})
   target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
