@@ -1,4 +1,4 @@
-// Expressions to tokens and back, the course's file, and its split.
+// Converts expressions to tokens and back, reads the course's file, and splits the data.
 #include "addsub/data.h"
 
 #include "app/text_file.h"
@@ -31,7 +31,7 @@ namespace {
 
 constexpr int kOperands = 2 * kLargest + 1;
 constexpr int kDrawnRows = 5000;
-constexpr std::size_t kLongest = 200;  // arithmetic in bytes; std::regex recurses over the text
+constexpr std::size_t kLongest = 200;  // bytes of arithmetic; std::regex recurses over the text
 
 std::array<int, 3> signed_digits(int value) {
   const int size = std::abs(value);
@@ -48,7 +48,7 @@ bool is_digit(int token) { return token >= 0 && token <= 9; }
 
 bool in_range(const Expression& e) { return std::abs(e.left) <= kLargest && std::abs(e.right) <= kLargest; }
 
-// Splits at blanks; a number becomes its digits.
+// Splits at whitespace; a number becomes its digits.
 std::vector<int> tokenize(std::string_view text) {
   std::vector<int> ids;
   for (const std::string_view word : examples::split_blanks(text))
@@ -67,7 +67,7 @@ Expression parse_tokens(std::string_view text) {
   if (t.size() == kSourceLength) {
     const std::span all(t);
     const Expression e{signed_value(all.subspan(1)), signed_value(all.subspan(5)), t[4] == kSubtract};
-    // Tokens of another form, read as if they were of this one, are not what it is written with.
+    // Tokens that do not have this form differ from those of the expression that was read from them.
     if (in_range(e) && std::equal(t.begin(), t.end(), e.source().begin())) return e;
   }
   fail<FormatError>("expression '", printable(text),

@@ -23,7 +23,7 @@ constexpr int kExpressions = (2 * kLargest + 1) * (2 * kLargest + 1) * 2;
 constexpr int kSourceLength = 9;  // BOS sign d d operation sign d d EOS
 constexpr int kTargetLength = 5;  // BOS sign d d EOS
 
-// The digits 0..9 are 0..9; then these.
+// Ids 0..9 are the digits; these follow.
 enum Token { kPositive = 10, kNegative, kAdd, kSubtract, kBos, kEos, kTokens };
 const examples::Vocabulary& vocabulary();
 
@@ -44,7 +44,7 @@ struct Dataset {
   seppo::Ragged source, target;  // of each row; targets as the data states them
 
   void add(const Expression& expression, std::span<const int> target_tokens);
-  Dataset pick(std::span<const int> some) const;  // of the rows
+  Dataset pick(std::span<const int> some) const;  // these rows
 };
 
 // All 19,602 expressions, by index.
@@ -59,10 +59,10 @@ struct Split {
   std::vector<int> train, validation;  // rows
 };
 // The first tenth of a permutation is for validation. `how` is "course", the permutation that numpy
-// (and so scikit-learn's train_test_split) draws for seed 0, or a seed of ours; else throws ArgumentError.
+// (and so scikit-learn's train_test_split) draws for seed 0, or a seed for ours; otherwise throws ArgumentError.
 Split split_dataset(std::size_t rows, const std::string& how);
 
-// Token form or arithmetic to an expression; throws seppo::FormatError or IndexError.
+// Parses an expression given as tokens or as arithmetic. Throws seppo::FormatError.
 Expression parse_expression(std::string_view text);
 
 // "POSITIVE", "0", "4", "EOS" -> 4; nothing unless the tokens are sign, digit, digit, EOS.

@@ -29,7 +29,7 @@ constexpr const char* kTask =
 
 // Where the expressions come from and which of them are for validation.
 struct DataConfig {
-  std::filesystem::path file;  // none: drawn by seed
+  std::filesystem::path file;  // if empty, the expressions are drawn by seed
   std::string split = "course";
 
   void fields(seppo::ConfigVisitor& v) {
@@ -42,7 +42,7 @@ struct DataConfig {
   Dataset load(std::uint64_t seed) const { return file.empty() ? drawn_dataset(seed) : read_dataset(file); }
 };
 
-// What is learned of them.
+// The training objective.
 struct ObjectiveConfig {
   bool overfit = false;
   double label_smoothing = 0;
@@ -76,7 +76,7 @@ void use_recipe(Preset preset, bool overfit, ModelConfig& model, examples::Train
     training.epochs = 60;
     training.trainer.lr = 5e-4, training.trainer.warmup_steps = 200, training.trainer.adam.weight_decay = 0.05;
   }
-  if (preset == Preset::course) {  // what its notebook is handed out with
+  if (preset == Preset::course) {  // the settings of its notebook as handed out
     layer.dropout = overfit ? 0 : 0.2;
     model.positions = examples::Positions::floor_sinusoid;
     model.dropout_place = DropoutPlace::norm;
@@ -107,7 +107,7 @@ void print_validation(const Score& s) {
   const auto at = [&](std::size_t place) { return 100 * s.accuracy_at(place); };
   std::cout << fmt::format("  by place               sign {:.2f} %  tens {:.2f} %  units {:.2f} %  end {:.2f} %\n",
                            at(0), at(1), at(2), at(3));
-  // Expressions that were trained on say nothing about a grade.
+  // Accuracy on expressions that were trained on says nothing about the grade.
   if (s.fresh > 0)
     std::cout << fmt::format("  course tier            {} of {} (token accuracy of {} %)\n",
                              course_tier(s.tokens.accuracy()), kTiers.size(), fmt::join(kTiers, ", "));
@@ -129,13 +129,13 @@ std::vector<int> answer(const Model& model, const Expression& e) {
   return answers(model, one.source)[0];
 }
 
-// The answer with what the model looks at while it gives it.
+// The answer, with the attention weights of the pass that produces it.
 examples::Sample explain(const Model& model, const Expression& e, std::span<const int> answer) {
   std::vector<int> target{kBos};
   target.insert(target.end(), answer.begin(), answer.end());
   Dataset one;
   one.add(e, target);
-  const Ragged source = one.source, read = one.target.without_last();  // by encoder and decoder
+  const Ragged source = one.source, read = one.target.without_last();  // by the encoder and the decoder
   seppo::AttentionRecorder recorder;
   {
     const seppo::Inference guard;
@@ -213,7 +213,7 @@ int train(const Arguments& arguments) {
   return 0;
 }
 
-// All 19,602 expressions, and those of them that the data does not hold.
+// The scores on all 19,602 expressions, and on those that the data does not contain.
 json all_scores(const Model& model, const Dataset& data) {
   const Score s = score(model, all_expressions(), expressions_of(data));
   print_score("all", "never in the data", s);

@@ -1,4 +1,4 @@
-// The AddSub model: an encoder-decoder Transformer with what the course does otherwise, its loss, and how it is scored.
+// The AddSub model: an encoder-decoder Transformer with the course's deviations as options, its loss, and its score.
 #pragma once
 
 #include "addsub/data.h"
@@ -23,7 +23,7 @@
 namespace addsub {
 
 enum class DropoutPlace {
-  residual,  // LayerNorm(x + Dropout(sublayer(x))), and of the embedded inputs: the paper
+  residual,  // LayerNorm(x + Dropout(sublayer(x))), and dropout after the embeddings: the paper
   norm       // Dropout(LayerNorm(x + sublayer(x))): the course
 };
 inline std::span<const char* const> enum_names(DropoutPlace) {
@@ -32,7 +32,7 @@ inline std::span<const char* const> enum_names(DropoutPlace) {
 }
 
 struct ModelConfig {
-  // One embedding for both sides, not scaled; a separate output layer.
+  // One embedding for encoder and decoder, unscaled; a separate output layer.
   seppo::TransformerConfig transformer = {.src_vocabulary = kTokens,
                                           .tgt_vocabulary = kTokens,
                                           .layer = {.d_model = 32, .n_heads = 4, .d_ff = 32, .dropout = 0},
@@ -90,8 +90,8 @@ inline std::span<const char* const> enum_names(Smoothing) {
   static constexpr const char* kNames[] = {"all", "others"};
   return kNames;
 }
-// Label smoothing as cross_entropy() has it, from the share that goes to all classes (PyTorch), or to the others than
-// the right one (the course, tensor2tensor): of the result the right class gets 1 / kTokens back.
+// The label smoothing to give to cross_entropy(), which spreads its share over all classes (PyTorch). A share for the
+// wrong classes only (the course, tensor2tensor) is enlarged: the right class gets 1 / kTokens of the result back.
 inline double smoothing_over_all(double share, Smoothing over) {
   constexpr double n = kTokens;
   return over == Smoothing::all ? share : share * n / (n - 1);
@@ -110,10 +110,10 @@ inline std::vector<std::vector<int>> answers(const Model& model, const seppo::Ra
 }
 
 struct Score {
-  seppo::StepLoss tokens = {};                           // each predicted from the right ones before it
-  std::array<std::size_t, kTargetLength - 1> correct{};  // of them at the sign, tens, units and EOS
-  std::vector<int> wrong = {};                           // rows whose whole answer, decoded greedily, is not right
-  std::size_t examples = 0, fresh = 0, fresh_wrong = 0;  // fresh: the expression is not among the seen ones
+  seppo::StepLoss tokens = {};                           // under teacher forcing
+  std::array<std::size_t, kTargetLength - 1> correct{};  // of these tokens, at sign, tens, units and EOS
+  std::vector<int> wrong = {};                           // rows whose greedily decoded answer is not exactly right
+  std::size_t examples = 0, fresh = 0, fresh_wrong = 0;  // fresh: with an expression that is not in `seen`
 
   double exact_match() const { return share(examples - wrong.size(), examples); }
   double fresh_exact_match() const { return share(fresh - fresh_wrong, fresh); }
@@ -125,20 +125,20 @@ struct Score {
   }
 };
 
-// Of all rows; `seen` are indices of expressions.
+// Scores all rows; `seen` contains indices of expressions.
 inline Score score(const Model& model, const Dataset& data, const std::set<int>& seen = {}) {
   std::vector<int> rows(data.rows.size());
   std::iota(rows.begin(), rows.end(), 0);
   Score total;
   total.examples = rows.size();
-  std::vector<double> is_wrong(rows.size());  // by row; of several ranks each scores some
+  std::vector<double> is_wrong(rows.size());  // by row; each rank scores some of them
   std::array<double, kTargetLength - 1> correct{};
-  std::mutex mutex;  // of correct: several threads score
+  std::mutex mutex;  // several threads add to `correct`
   total.tokens = seppo::evaluate(rows, [&](std::span<const int> chunk) {
     examples::stop_if_interrupted();
     const seppo::Ragged source = data.source.pick(chunk), target = data.target.pick(chunk);
     const seppo::Ragged next = target.without_first();
-    const auto decoded = answers(model, source);  // first: it gives its memory back
+    const auto decoded = answers(model, source);  // first, because it frees its memory
     const seppo::Tensor logits = model.transformer.logits(source, target.without_last());
     const std::vector<int> best = argmax(logits);
     const std::scoped_lock lock(mutex);
@@ -158,7 +158,7 @@ inline Score score(const Model& model, const Dataset& data, const std::set<int>&
   return total;
 }
 
-// What courses grade by: how many of these percentages of right tokens are reached, rounded to whole ones.
+// The course's grade: how many of these percentages the token accuracy, rounded to a whole percentage, reaches.
 inline constexpr std::array kTiers{50, 63, 70, 74, 80};
 inline int course_tier(double token_accuracy) {
   const double percent = std::round(100 * token_accuracy);

@@ -1,4 +1,4 @@
-// Compiled for the same targets of Highway as the library, which chooses the best of them that the processor has.
+// Compiled for the same Highway targets as the library, which uses the best one that the processor supports.
 #include "app/arithmetic.h"
 
 #include <seppo/autograd/ops.h>
@@ -23,7 +23,7 @@ std::string arithmetic() {
     return variable({rows, columns}, values);
   };
   Digest digest;
-  for (const auto& [rows, width] : {std::pair(2, 256), {32, 256}, {128, 256}, {256, 1100}}) {  // for each way (gemm.cpp)
+  for (const auto& [rows, width] : {std::pair(2, 256), {32, 256}, {128, 256}, {256, 1100}}) {  // each path (gemm.cpp)
     const Tensor y = softmax(gelu(matmul(drawn(rows, width), drawn(width, width))));
     digest.add(y.values().data(), y.values().size_bytes());
   }

@@ -1,4 +1,4 @@
-// Shades for the weights of attention, and the same weights as they are.
+// Draws attention weights as shades, in text and in SVG, and writes the weights themselves as .npy.
 #include "app/attention_pictures.h"
 
 #include "app/npy.h"
@@ -35,7 +35,7 @@ double largest(const seppo::AttentionMap& map) {
   return most > 0 ? static_cast<double>(most) : 1;
 }
 
-// At most four characters of a label, to the right.
+// The first four characters of a label, right-aligned.
 std::string short_label(const std::string& label) {
   std::string_view rest = label;
   std::size_t length = 0;

@@ -1,4 +1,4 @@
-// Options from configs, the help text, and what a program does around its commands.
+// Turns the fields of configs into options, parses and checks them, and prints the help text.
 #include "app/command_line.h"
 
 #include "app/first_rank.h"
@@ -278,7 +278,7 @@ void CommandLine::read_options(const Arguments& arguments) {
   using namespace po::command_line_style;
   po::command_line_parser parser(arguments);
   parser.options(accepted).positional(positions).style(allow_long | long_allow_adjacent | long_allow_next);
-  // Boost would write this error without end for a name such as %option%.
+  // Boost would expand this error message endlessly for a name such as %option%.
   for (auto word = arguments.begin(); word != arguments.end() && *word != "--"; ++word)
     if (word->starts_with("--") && word->find('=') == word->size() - 1)
       throw UsageError(printable(word->substr(0, word->size() - 1)) + ": its value is empty");
@@ -339,7 +339,7 @@ void CommandLine::check_rules() const {
   try {
     for (const auto& check : checks_) check();
   } catch (const seppo::ArgumentError& e) {
-    // The library's rules name fields; who types options knows them by another name.
+    // The library's messages name fields; users know these as options.
     std::string text;
     for (const std::string_view word : split_blanks(e.what())) {
       const auto option =

@@ -1,4 +1,4 @@
-// What a program does around its commands: choosing one, and turning every way to end into an exit code.
+// Chooses a program's command, runs it, and turns every way in which it can end into an exit code.
 #include "app/command_line.h"
 #include "app/help_text.h"
 #include "app/interrupts.h"
@@ -38,18 +38,18 @@ int guarded(const char* argv0, const std::function<int()>& f) {
       std::cerr << text << std::endl;
       return code;
     }
-    // Where all ranks fail alike, the first one says so and ends the others.
+    // If all ranks fail alike, the first one reports it and ends the others before they repeat it.
     if (seppo::rank() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     std::fputs(seppo::rank() > 0 ? fmt::format("rank {}: {}\n", seppo::rank(), text).c_str() : (text + "\n").c_str(),
                stderr);
     seppo::end_all_ranks(code);
   };
-  if (seppo::rank() > 0) {  // the first one speaks for all
+  if (seppo::rank() > 0) {  // only the first one prints
     std::cout.rdbuf(nullptr);
     std::cerr.rdbuf(nullptr);
   }
   constexpr int kUsage = 2, kFailure = 1, kInputOutput = 74;
-  ::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit is then an error of the call that writes it
+  ::signal(SIGXFSZ, SIG_IGN);  // writing beyond the file size limit then fails instead of ending the program
   try {
     const int code = f();
     return seppo::rank() > 0 || std::cout.flush().good() ? code

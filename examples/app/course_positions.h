@@ -58,7 +58,7 @@ inline double position_value(Positions kind, int n, int column, int length, int 
   }
 }
 
-// Gives a model, built with library_positions(kind), the table of a course.
+// If `kind` is a course's own, gives it to a model that was built with library_positions(kind).
 inline void set_course_table(seppo::PositionalEncoding& encoding, const seppo::Scope& s, Positions kind, int d_model) {
   if (!is_of_a_course(kind)) return;
   encoding.table = s.constant({encoding.max_positions, d_model}, [&](auto values, const auto&, auto&) {

@@ -1,4 +1,4 @@
-// Copies travel in pieces: a message has at most a gibibyte, and none is to wait long for its end.
+// Data is sent in pieces: a message has at most a gibibyte, and no rank should have to wait long for the end of one.
 #include "app/first_rank.h"
 
 #include <seppo/autograd/core/check.h>
@@ -53,7 +53,7 @@ std::filesystem::path file_of_first_rank(const std::filesystem::path& path) {
   const auto check = [&](bool ok) {
     seppo::check<seppo::FileError>(ok, seppo::printable_path(path), ": a copy in memory: ", std::strerror(errno));
   };
-  const int fd = ::memfd_create(path.filename().c_str(), MFD_CLOEXEC);  // open for as long as the process runs
+  const int fd = ::memfd_create(path.filename().c_str(), MFD_CLOEXEC);  // stays open until the process ends
   check(fd >= 0);
   const std::uint64_t size = of_first_rank(std::uint64_t{0});
   std::vector<std::byte> piece;

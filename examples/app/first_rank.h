@@ -1,5 +1,5 @@
-// Sends what the first rank (nn/train/ranks.h) has to all ranks. All ranks must call these functions in the same order;
-// with one rank they do nothing.
+// Sends data from the first rank (nn/train/ranks.h) to all ranks. All ranks must call these functions in the same
+// order; with one rank they do nothing.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ T of_first_rank(T value) {
   return value;
 }
 
-// A file with what the first rank reads from `path`: `path` itself on the first rank, and an in-memory file on the
-// others, which may not have `path`. Throws seppo::FileError.
+// A file with the content that `path` has on the first rank: `path` itself there, and an in-memory file on the other
+// ranks, which may not have `path`. Throws seppo::FileError.
 std::filesystem::path file_of_first_rank(const std::filesystem::path& path);
 
 }  // namespace examples

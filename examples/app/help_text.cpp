@@ -1,4 +1,4 @@
-// Wrapping, and guessing what a misspelt option was meant to be.
+// Word wrapping, and suggestions for misspelt options.
 #include "app/help_text.h"
 #include "app/words.h"
 
@@ -17,11 +17,11 @@ std::size_t terminal_width() {
   return is_known ? std::min<std::size_t>(size.ws_col, 80) : 80;
 }
 
-std::size_t columns(std::string_view text) {  // its characters
+std::size_t columns(std::string_view text) {  // characters, not bytes
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-// Words of `text` in lines that begin after `indent` blanks; the first goes on at column `at`.
+// Wraps `text` into lines that are indented by `indent` spaces; the first line continues at column `at`.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t at) {
   const std::size_t width = terminal_width();
   std::string result;
@@ -54,7 +54,7 @@ std::size_t distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
-// Names of Hugging Face's Trainer, fairseq and nanoGPT, each followed by ours.
+// Option names of Hugging Face's Trainer, fairseq and nanoGPT, each followed by ours.
 constexpr std::string_view kElsewhere =
     "learning-rate lr max-lr lr eta-min min-lr warmup warmup-steps warmup-iters warmup-steps warmup-updates "
     "warmup-steps "

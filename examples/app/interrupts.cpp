@@ -1,4 +1,4 @@
-// Signal handlers that only take a note.
+// Signal handlers that only note the signal.
 #include "app/interrupts.h"
 
 #include <seppo/nn/train/ranks.h>
@@ -14,7 +14,7 @@ volatile std::sig_atomic_t caught = 0;
 void note(int signal) {
   if (!caught)
     caught = signal;
-  else if (signal != SIGPIPE)  // each line that nobody reads raises another
+  else if (signal != SIGPIPE)  // raised again by each further line that nobody reads
     ::_exit(128 + signal);
 }
 

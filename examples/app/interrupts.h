@@ -26,8 +26,8 @@ class CatchInterrupts {
   struct sigaction old_[sizeof kSignals / sizeof kSignals[0]]{};
 };
 
-// Throws Interrupted if a signal has been noted. Called between the parts of an evaluation, which may take long: the
-// run saves its state, and resumes with this evaluation. Threads may call it.
+// Throws Interrupted if a signal has been noted and there is only one rank. Called between the parts of an evaluation,
+// which may take long: the run saves its state, and resumes with this evaluation. Several threads may call it.
 void stop_if_interrupted();
 
 }  // namespace examples

@@ -1,4 +1,4 @@
-// Files of the kernel, and passes of two numbers of examples from which a line is drawn.
+// Reads limits from /proc and the control groups, and extrapolates linearly from passes over a few examples.
 #include "app/memory.h"
 
 #include "app/text_file.h"
@@ -26,8 +26,8 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-// What follows `key` in a file of the kernel: "MemAvailable:    23 kB". Without a key, its first word; NaN if there is
-// no such number.
+// The number after `key` in a file such as /proc/meminfo, "MemAvailable:    23 kB", or at the beginning of the file if
+// `key` is empty; NaN if there is none.
 double number_in(const fs::path& file, std::string_view key = "") try {
   const std::string text = read_text(file);
   std::string_view rest = text;
@@ -46,8 +46,8 @@ double number_in(const fs::path& file, std::string_view key = "") try {
 
 double least_of(double a, double b) { return b < a ? b : a; }  // b may be NaN
 
-// What a control group and those above it leave, by its files' names in version 1 and 2. The kernel gives back the
-// pages of files that nobody is using.
+// The memory left by a control group and its ancestors; versions 1 and 2 name its files differently. The inactive page
+// cache counts as free, because the kernel can reclaim it.
 double left_in_group(const fs::path& mounted, fs::path group, const char* limit, const char* usage, const char* cache) {
   double left = kUnlimited;
   for (;; group = group.parent_path()) {
@@ -85,7 +85,7 @@ double left_in_groups(const fs::path& root) {
 
 double page_size() { return static_cast<double>(::sysconf(_SC_PAGESIZE)); }
 
-// The most that a tape holds during a pass; backward takes and gives back.
+// The peak size of a tape during a pass: backward both allocates and frees.
 struct Peak : seppo::Observer {
   std::size_t bytes = 0;
   void backward(const seppo::Tensor&) override { bytes = std::max(bytes, seppo::tape().used()); }
@@ -108,7 +108,7 @@ double bytes_to_evaluate(const Loss& loss, std::span<const int> rows) {
   return static_cast<double>(scratch.used());
 }
 
-// For `count` examples, from what a few of the batch take.
+// The bytes for `count` examples, extrapolated from a few of the batch.
 double extrapolated(double (*bytes)(const Loss&, std::span<const int>), const Loss& loss, std::span<const int> batch,
                     std::size_t count) {
   const std::size_t many = std::min({count, batch.size(), std::size_t{8}}), few = (many + 1) / 2;
@@ -136,10 +136,10 @@ MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> ba
                                                              static_cast<std::size_t>(config.accumulate))
                                              .shard_sizes(batch.size());
   const auto threads = static_cast<std::size_t>(seppo::num_threads());
-  const std::size_t waiting = static_cast<std::size_t>(std::bit_width(sizes.size())) - 1;  // sums, in a binary tree
+  const std::size_t waiting = static_cast<std::size_t>(std::bit_width(sizes.size())) - 1;  // partial sums in the tree
   const std::size_t gradients = std::min(sizes.size(), threads + waiting);
   MemoryNeed need{.parameters = block * static_cast<double>(gradients + 2)};
-  if (need.total() > available_memory()) return need;  // it is too much even so
+  if (need.total() > available_memory()) return need;  // too much even without activations
   need.activations = extrapolated(bytes_to_train, loss, batch, std::ranges::max(sizes)) *
                      static_cast<double>(std::min(sizes.size(), threads));
   parameters.zero_gradients();

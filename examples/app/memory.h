@@ -18,14 +18,14 @@ using Loss = std::function<seppo::ShardLoss(std::span<const int> rows)>;
 
 // What training will allocate in addition to the parameters' values, in bytes.
 struct MemoryNeed {
-  double parameters = 0;   // gradients, one block per shard, and Adam's two moments
+  double parameters = 0;   // gradients, at most one block per shard, and Adam's two moments
   double activations = 0;  // of the shards that run at once
-  double evaluation = 0;   // of the examples that are evaluated at once, which need a different amount
+  double evaluation = 0;   // of the examples that are evaluated at once
   double total() const { return parameters + activations + evaluation; }
 };
 
 // For training on batches like this one, with each thread evaluating `evaluated` examples at a time. Measured by
-// forward and backward passes of a few examples. Only gradients change, and are zero at the end.
+// forward and backward passes of a few examples. Changes only the gradients, which are zero afterwards.
 MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> batch, std::size_t evaluated,
                           const Loss& loss, const seppo::TrainerConfig& config = {});
 

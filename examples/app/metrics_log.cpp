@@ -1,4 +1,4 @@
-// Lines of JSON, each written at once: a training that is killed has all lines until its last checkpoint.
+// Lines of JSON, each flushed at once: a run that is killed has written all lines up to its last checkpoint.
 #include "app/metrics_log.h"
 
 #include "app/paths.h"
@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-// What cannot be read is an error: an end taken for that of the file would lose the lines after it.
+// A failed read is an error: taking it for the end of the file would lose the lines after it.
 std::string content_of(const std::filesystem::path& path) {
   std::string content;
   if (!std::filesystem::exists(path)) return content;
@@ -39,7 +39,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& file, std::int64_t step) : n
         if (line.at("step").get<std::int64_t>() > step) continue;
         kept += text + "\n";
         earlier_.push_back(std::move(line));
-      } catch (const std::exception&) {  // the end of a line that was being written when the training was killed
+      } catch (const std::exception&) {  // a line that was only partly written when the run was killed
         continue;
       }
   }

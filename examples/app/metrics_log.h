@@ -20,8 +20,8 @@ class MetricsLog {
   const std::vector<nlohmann::json>& earlier() const { return earlier_; }  // lines of a resumed run
   double earlier_seconds() const;                                          // of training, as they record
 
-  // Writes nothing if the line is there from before the run was resumed. check() reports a failure, so that what is
-  // worth more than a line can be saved first.
+  // Skips a line that was already written before the run was resumed. Failures are reported by check(), so that the
+  // caller can first save what is worth more than a line.
   void write(const nlohmann::json& line);
   void check() const;  // throws seppo::FileError if a line was lost
 

@@ -1,4 +1,4 @@
-// Paths of options, examined before they are used.
+// Checks paths by the type and the permissions of the file.
 #include "app/paths.h"
 
 #include "app/command_line.h"
@@ -32,7 +32,7 @@ const char* kind_of(fs::file_type type) {
   }
 }
 
-// Throws UsageError for what cannot be examined, such as a name that is too long.
+// Throws UsageError if the path cannot be examined, for example because it is too long.
 fs::file_type type_of(const std::string& option, const fs::path& path) {
   std::error_code error;
   const fs::file_type type = fs::status(path, error).type();

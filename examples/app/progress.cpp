@@ -1,4 +1,4 @@
-// The line of figures, as long as the terminal is wide, and the bar before it.
+// The progress line: a bar, and as many figures as fit into the width of the terminal.
 #include "app/progress.h"
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ Progress::~Progress() { erase_bar(); }
 
 double Progress::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
-// Of the figures, those for which there is room: the least important give way first.
+// As many figures as fit into `width`; the least important are left out first.
 std::string Progress::line(const seppo::StepResult& r, std::size_t width) const {
   const double rate = static_cast<double>(r.step - first_) / std::max(seconds(), 1e-9);
   struct Figure {

@@ -28,7 +28,7 @@ class Progress {
   // Training resumes after this step.
   void start_at(std::int64_t step) { first_ = step; }
   void step(const seppo::StepResult& step);
-  // A line that stays: evaluation results, messages.
+  // Prints a line that the bar does not overwrite: evaluation results, messages.
   void note(const std::string& line);
 
   double seconds() const;

@@ -1,4 +1,4 @@
-// Inputs for experiments: a leaf of N(0, 1).
+// Inputs for experiments: leaf tensors drawn from N(0, 1).
 #pragma once
 
 #include <seppo/autograd/core/random.h>

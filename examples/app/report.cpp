@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// JSON that may stand within a script element: no "</", and text that is not UTF-8 replaced.
+// JSON that is safe within a script element: it has no "</", and invalid UTF-8 is replaced.
 std::string embedded(const json& value) {
   std::string result;
   for (const char c : value.dump(-1, ' ', false, json::error_handler_t::replace))
@@ -22,7 +22,7 @@ std::string embedded(const json& value) {
   return result;
 }
 
-// Four digits are more than the eye sees.
+// Four decimals are more than the eye can distinguish.
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
 json to_json(const Sample& sample) {
@@ -40,7 +40,7 @@ json to_json(const Sample& sample) {
   return {{"input", sample.input}, {"expected", sample.expected}, {"output", sample.output}, {"maps", maps}};
 }
 
-// The words this program was started with, quoted where a shell needs it.
+// This program's command line, quoted for a shell where necessary.
 std::string command_text() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string text;

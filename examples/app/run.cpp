@@ -1,4 +1,4 @@
-// The training loop as a program shows it, and what comes before and after it.
+// The options of a training run, the checks before it, and the summary after it.
 #include "app/run.h"
 
 #include "app/run_folder.h"
@@ -28,8 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Checks that `folder`, or the nearest one that is there, can be written, and that no pipe or folder is in the way of a
-// file. Makes nothing.
+// Checks that `folder`, or its nearest existing ancestor, is writable, and that no folder or pipe has the name of an
+// output file. Creates nothing.
 void check_folder(const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder, error) && !fs::is_directory(folder, error))
@@ -50,7 +50,7 @@ void make_folder(const fs::path& folder) {
   if (error) throw UsageError(fmt::format("--out: cannot write to folder '{}'", printable_path(folder)));
 }
 
-// What the training saved in this folder is, to go on with it.
+// The config of the run saved in this folder, for resuming it.
 json config_to_resume(const std::string& program, const std::string& folder) {
   const auto newest = newest_checkpoint(folder, [](const seppo::FormatError&) {});
   if (!newest)
@@ -64,7 +64,7 @@ json config_to_resume(const std::string& program, const std::string& folder) {
 }  // namespace
 
 double peak_rss_mb() {
-  // Not getrusage's figure: Linux starts it at what the process that started this one had in memory.
+  // Not ru_maxrss of getrusage(): on Linux, it starts at the memory of the process that launched this one.
   std::ifstream status("/proc/self/status");
   for (std::string name; status >> name; status.ignore(std::numeric_limits<std::streamsize>::max(), '\n'))
     if (double kib = 0; name == "VmHWM:" && status >> kib) return kib / 1024;
@@ -134,7 +134,7 @@ Result Run::train(const CommandLine& line, seppo::Parameters& parameters, const 
   return Training(*this, line.program(), parameters, config, task).run();
 }
 
-// --resume with another --out: the training so far is left as it is.
+// --resume with another --out: the original run is left unchanged.
 void Run::copy_run() const {
   if (!overwrite && RunFolder(out).is_used()) throw UsageError(used_folder(out));
   fs::copy(resume, out, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
@@ -163,7 +163,7 @@ void Trained::fields(seppo::ConfigVisitor& v) {
 
 std::filesystem::path Trained::file() const {
   fs::path file = fs::is_directory(path) ? path / "model.safetensors" : path;
-  if (!fs::exists(file) && fs::is_directory(path))  // not evaluated yet
+  if (!fs::exists(file) && fs::is_directory(path))  // not evaluated yet: the newest checkpoint is used
     file = newest_checkpoint(path, [](const seppo::FormatError&) {}).value_or(file);
   if (!fs::exists(file))
     throw UsageError(

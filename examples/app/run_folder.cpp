@@ -1,4 +1,4 @@
-// RunFolder: numbered files, and the order in which they come and go.
+// RunFolder: numbered files, and the order in which they are written and removed.
 #include "app/run_folder.h"
 
 #include <seppo/nn/data/text.h>
@@ -31,10 +31,10 @@ constexpr const char* kCheckpoints = "checkpoints";
 constexpr const char* kLast = "last";
 constexpr const char* kSetAside = "checkpoints/best.safetensors";
 
-// Of several ranks, the first one.
+// Only the first rank writes.
 bool writes() { return seppo::rank() == 0; }
 
-// A new folder is on the disk before anything is written in it.
+// Creates the folder if necessary, and flushes it to disk before anything is written into it.
 const fs::path& made(const fs::path& folder) {
   std::error_code error;
   const bool is_new = fs::create_directories(folder, error);
@@ -49,7 +49,7 @@ void remove_file(const fs::path& file) {
   check<FileError>(!error, printable_path(file), ": cannot be removed: ", error.message());
 }
 
-// The entries of a folder, none if there is none. What cannot be listed is an error: it is not empty.
+// The entries of a folder; none if it does not exist. Failing to list it is an error: it may not be empty.
 fs::directory_iterator entries(const fs::path& folder) {
   std::error_code error;
   fs::directory_iterator list(folder, error);
@@ -58,7 +58,7 @@ fs::directory_iterator entries(const fs::path& folder) {
   return list;
 }
 
-// As replace_atomically() gives.
+// Names that replace_atomically() gives to its temporary files.
 bool is_temporary_name(const fs::path& path) {
   static const std::regex pattern(R"(.*\.tmp-[0-9a-f]{16})");
   return std::regex_match(path.filename().string(), pattern);
@@ -135,7 +135,7 @@ void RunFolder::save_checkpoint(std::int64_t step, std::size_t keep, Write write
   if (!writes()) return write(numbered(folder_, step));
   const fs::path folder = made(folder_ / kCheckpoints);
   write(numbered(folder, step));
-  if (is_new_) {  // what is left of an earlier training is not to be taken for this one's
+  if (is_new_) {  // the files of an earlier run must not be taken for this one's
     remove_all_but(folder, step);
     remove_all_but(folder_ / kLast, step);
     remove_file(folder_ / kSetAside);
@@ -148,7 +148,7 @@ void RunFolder::save_last(std::int64_t step, std::size_t keep, Write write) {
   if (!writes()) return;
   const fs::path folder = made(folder_ / kLast);
   write(numbered(folder, step));
-  if (!is_new_) keep_last(folder, keep + 1);  // the checkpoint before this step needs those of until then
+  if (!is_new_) keep_last(folder, keep + 1);  // the previous checkpoint needs the models saved until then
 }
 
 std::vector<fs::path> RunFolder::last_models(std::size_t keep) const {

@@ -49,8 +49,8 @@ class RunFolder {
   explicit RunFolder(std::filesystem::path folder);
 
   std::filesystem::path model() const { return folder_ / "model.safetensors"; }
-  // Are there files of an earlier run? They stay until this run's first checkpoint is saved, and the earlier model
-  // stays until this run's first model is saved.
+  // Are there files of an earlier run? They remain until this run's first checkpoint is saved, and the earlier model
+  // remains until this run's first model is saved.
   bool is_used() const;
 
   // The run resumes from its checkpoint of this step: later files are removed, and the best model up to then is

@@ -1,4 +1,4 @@
-// Text in pieces: what is left of one, an incomplete character, begins the next.
+// Text in pieces: an incomplete character at the end of one begins the next.
 #include "app/text_file.h"
 #include "app/words.h"
 
@@ -34,7 +34,7 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 TextReader::TextReader(const std::filesystem::path& path) : name_(printable_path(path)) {
   file_.emplace(path, File::Open::reading);
   size_ = file_->size();
-  piece_ = std::clamp<std::uint64_t>(size_ + 1, kSmallPiece, kPiece);  // one more byte shows the end
+  piece_ = std::clamp<std::uint64_t>(size_ + 1, kSmallPiece, kPiece);  // one byte more, to reach the end
 }
 
 TextReader::TextReader() : name_("standard input"), piece_(kPiece) {}

@@ -38,9 +38,9 @@ class TextReader {
   std::string name_, buffer_;
   std::optional<seppo::File> file_;
   std::uint64_t size_ = 0,
-                taken_ = 0;  // of the file when it was opened, and what has been read; 0: unknown, as in /proc
+                taken_ = 0;  // bytes of the file when it was opened (0: unknown, as in /proc), and read so far
   std::size_t piece_;        // bytes to read at once
-  std::size_t shown_ = 0;    // of the buffer, by next()
+  std::size_t shown_ = 0;    // bytes of the buffer that next() has returned
   Place place_;              // of the buffer's first byte
   bool is_at_start_ = true;
 };

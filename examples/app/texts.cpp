@@ -1,4 +1,4 @@
-// The texts that a command is asked about: its words, or the lines of standard input.
+// The texts that a command processes: its positional arguments, or the lines of standard input.
 #include "app/command_line.h"
 
 #include "app/text_file.h"

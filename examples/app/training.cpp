@@ -1,5 +1,5 @@
-// The training loop as a program shows it. A checkpoint depends on nothing but the options, the data and the step, so
-// that a training which was cut anywhere ends with the same bytes.
+// The training loop with progress, evaluations and files. A checkpoint depends only on the options, the data and the
+// step, so a run that was interrupted anywhere ends with the same bytes.
 #include "app/training.h"
 #include "app/average.h"
 
@@ -35,7 +35,7 @@ using seppo::printable_path;
 
 namespace {
 
-constexpr const char* kRunKey = "seppo.run";  // what a checkpoint knows beside the trainer's state: data and best
+constexpr const char* kRunKey = "seppo.run";  // in a checkpoint, besides the trainer's state: data and best
 
 seppo::SamplerConfig sampler_config(const TrainingConfig& c) {
   seppo::SamplerConfig config = c.sampler;
@@ -57,8 +57,8 @@ std::string text_of(std::int64_t epoch, const Evaluation& e) {
   return text;
 }
 
-// Bytes of gradients that a rank sends in a step, the most of all: its part of each sum that its shards leave in the
-// tree (seppo/nn/train/data_parallel.h) to each other rank, and the sum of its own part to all.
+// The most bytes of gradients that any rank sends in a step. Of each partial sum of its shards in the tree
+// (seppo/nn/train/data_parallel.h) it sends every other rank that rank's part, and of the total its own part to all.
 double most_sent(std::size_t parameters, std::size_t shards) {
   const auto ranks = static_cast<std::size_t>(seppo::ranks());
   std::size_t most = 0;
@@ -114,7 +114,7 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
   if (run_.report && seppo::rank() == 0) begin_report();
 }
 
-// The least is what any sum of what all ranks have takes (Patarasuk and Yuan 2009).
+// The least is the lower bound for any all-reduce (Patarasuk and Yuan 2009).
 void Training::tell_traffic(std::size_t batch) {
   const seppo::TrainerConfig& c = trainer_.config();
   const auto shards = static_cast<std::size_t>(c.shards), rounds = static_cast<std::size_t>(c.accumulate);
@@ -125,7 +125,7 @@ void Training::tell_traffic(std::size_t batch) {
       seppo::ranks(), used, most_sent(parameters_.count(), used) / 1e6, 2 * (ranks - 1) / ranks * size / 1e6));
 }
 
-// As much memory as any needs: of the longest examples, where they differ. The first few are as the others.
+// A batch that needs as much memory as any: the longest examples, shuffled so that the first few are typical of all.
 std::vector<int> Training::large_batch() {
   const std::span<const int> first = sampler_.next();
   std::vector<int> batch(first.begin(), first.end());
@@ -164,7 +164,7 @@ void Training::resume() {
   progress_.note(fmt::format("{}: goes on after step {}", program_, step));
   is_evaluated_ = state.value("is_evaluated", json(true)) != false;
   if (state["best"].is_array()) best_ = {state["best"].at(0), state["best"].at(1), state["best"].at(2)};
-  if (best_.step == step) save_model(/*is_at_the_end=*/false);  // it may have been killed between the two files
+  if (best_.step == step) save_model(/*is_at_the_end=*/false);  // the run may have been killed between the two files
   has_model_ = of_first_rank(best_.step > 0 && std::filesystem::exists(folder_.model()));
   if (!has_model_) best_ = {};
 }
@@ -176,7 +176,7 @@ void Training::begin_report() {
   for (const json& line : metrics_->earlier()) {
     if (line.contains("val_loss"))
       page_->add_evaluation(line["step"], line);
-    else if (line.contains("loss") && line["loss"].is_number())  // not that of a skipped step
+    else if (line.contains("loss") && line["loss"].is_number())  // a skipped step has no finite one
       page_->add_step({line["step"], line["loss"], line["accuracy"], line["gradient_norm"], line["lr"]});
   }
 }
@@ -220,10 +220,10 @@ void Training::step() {
                    {"seconds", seconds()}});
 }
 
-// Of several ranks, all stop after the same step, for a signal that any has caught.
+// If any rank has caught a signal, all ranks stop after the same step.
 void Training::agree_to_stop() {
   if (seppo::ranks() == 1) return;
-  std::array<double, NSIG> caught{};  // by signal: by how many ranks
+  std::array<double, NSIG> caught{};  // the number of ranks that caught each signal
   caught[static_cast<std::size_t>(interrupts_.signal())] = 1;
   seppo::add_over_ranks(caught);
   for (int signal = NSIG - 1; signal > 0; --signal)
@@ -241,7 +241,7 @@ bool Training::is_evaluation_due() const {
   return trainer_.steps() % sampler_.batches_per_epoch() == 0 && sampler_.epoch() % run_.training.eval_interval == 0;
 }
 
-// Of the parameters as they are. What is not finite ends the training: what was saved before stays.
+// Evaluates the current parameters. A measure that is not finite ends the run; what was saved before is kept.
 Evaluation Training::evaluate() {
   kept_.reset();
   const Evaluation evaluation = task_.evaluate();
@@ -280,7 +280,7 @@ void Training::evaluate_and_save() {
 }
 
 void Training::save_checkpoint() {
-  metrics_->check();  // a training that goes on does not write the lines until its checkpoint again
+  metrics_->check();  // a resumed run does not rewrite the lines before its checkpoint
   const json best = best_.step > 0 ? json{best_.step, best_.score, best_.loss} : json();
   folder_.save_checkpoint(trainer_.steps(), static_cast<std::size_t>(run_.keep), [&](const auto& file) {
     json state = {{"data", task_.digest}, {"best", best}};
@@ -294,7 +294,7 @@ void Training::save_model(bool is_at_the_end) {
   const bool writes_config = !std::exchange(has_config_, true) && seppo::rank() == 0;
   has_model_ = true;
   const std::filesystem::path config_file = run_.out / "config.json";
-  if (writes_config) std::filesystem::remove(config_file);  // never beside the model of another training
+  if (writes_config) std::filesystem::remove(config_file);  // never beside the model of another run
   folder_.save_model(
       [&](const auto& file) {
         seppo::save_checkpoint(file, parameters_, {{seppo::kConfigKey, dumped(config_)}});
@@ -304,7 +304,7 @@ void Training::save_model(bool is_at_the_end) {
     write_file_atomically(config_file, config_.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
-// Reads parameters from files that other machines may not see.
+// Reads parameters from files that the machines of other ranks may not have.
 void Training::read_on_first_rank(const std::function<void()>& read) {
   if (seppo::rank() == 0) read();
   copy_from_first_rank(std::as_writable_bytes(parameters_.values()));
@@ -315,7 +315,7 @@ void Training::write_report(const Evaluation& evaluation, bool is_over) {
   if (page_) page_->write(samples, evaluation.summary(), is_over);
 }
 
-// The model to keep: the best of the evaluations, of the parameters at the end, and of the mean of the last models.
+// Keeps the best of: the models evaluated so far, the final parameters, and the mean of the last models.
 Evaluation Training::finish() {
   if (!is_evaluation_due() || !has_model_) keep_if_better();
   const auto models = folder_.last_models(static_cast<std::size_t>(run_.training.average));
@@ -326,7 +326,7 @@ Evaluation Training::finish() {
   }
   if (!kept_) {
     read_on_first_rank([&] { seppo::load_checkpoint(folder_.model(), parameters_); });
-    if (!has_config_) save_model(/*is_at_the_end=*/false);  // it says the options of the run that found it
+    if (!has_config_) save_model(/*is_at_the_end=*/false);  // the file has the options from before the run was resumed
     kept_ = task_.evaluate();
   }
   metrics_->check();

@@ -36,7 +36,7 @@ class Training {
   void begin_report();
   void step();
   void agree_to_stop();
-  int signal() const;  // that ends the run
+  int signal() const;  // that ends the run; 0 for none
   bool is_over() const;
   bool is_evaluation_due() const;
   Evaluation evaluate();
@@ -63,13 +63,13 @@ class Training {
   Progress progress_;
   std::optional<MetricsLog> metrics_;
   std::optional<Report> page_;
-  int agreed_signal_ = 0;           // of several ranks, after the last step
-  Best best_;                       // of the regular evaluations
+  int agreed_signal_ = 0;           // that several ranks agreed on after the last step
+  Best best_;                       // of the evaluations so far
   std::int64_t saved_ = 0;          // step of the last checkpoint
   bool has_model_ = false;          // of this run
-  bool is_evaluated_ = true;        // if an evaluation is due after this step, it has been
-  bool has_config_ = false;         // config.json is that of this run
-  std::optional<Evaluation> kept_;  // of the model that is kept, if the last evaluation was of it
+  bool is_evaluated_ = true;        // false while the evaluation due after this step is missing
+  bool has_config_ = false;         // config.json is this run's
+  std::optional<Evaluation> kept_;  // of the kept model, if it was the last one evaluated
 };
 
 }  // namespace examples

@@ -1,4 +1,4 @@
-// Splitting at blanks, and UTF-8 eight bytes at a time where it is ASCII.
+// Splits at whitespace, and validates UTF-8, eight bytes at a time while they are ASCII.
 #include "app/words.h"
 
 #include <algorithm>

@@ -13,7 +13,7 @@ std::vector<std::string_view> split_blanks(std::string_view text);
 
 // The Unicode code point of a character (seppo::character_length).
 char32_t code_point(std::string_view character);
-// The number of bytes before the first that is not UTF-8: all of them, if all is text.
+// The number of bytes before the first that is not UTF-8; text.size() if all are.
 std::size_t utf8_length(std::string_view text);
 
 }  // namespace examples
