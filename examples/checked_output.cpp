@@ -1,5 +1,5 @@
-// Linked into each small program: it exits with 74 if its standard output could not be written, to a full disk for
-// example. The C library would say nothing at the end of main().
+// Linked into each small program, which then exits with 74 if its standard output could not be written, for example to
+// a full disk. The C library would not report this at the end of main().
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>

@@ -67,7 +67,7 @@ Expression parse_tokens(std::string_view text) {
   if (t.size() == kSourceLength) {
     const std::span all(t);
     const Expression e{signed_value(all.subspan(1)), signed_value(all.subspan(5)), t[4] == kSubtract};
-    // Tokens that do not have this form differ from those of the expression that was read from them.
+    // Malformed tokens differ from the source() of the expression that was read from them.
     if (in_range(e) && std::equal(t.begin(), t.end(), e.source().begin())) return e;
   }
   fail<FormatError>("expression '", printable(text),

@@ -57,8 +57,8 @@ std::string text_of(std::int64_t epoch, const Evaluation& e) {
   return text;
 }
 
-// The most bytes of gradients that any rank sends in a step. Of each partial sum of its shards in the tree
-// (seppo/nn/train/data_parallel.h) it sends every other rank that rank's part, and of the total its own part to all.
+// The most bytes of gradients that any rank sends in a step. For each partial sum of its shards in the tree
+// (seppo/nn/train/data_parallel.h), it sends every other rank that rank's part; then it sends all its part of the total.
 double most_sent(std::size_t parameters, std::size_t shards) {
   const auto ranks = static_cast<std::size_t>(seppo::ranks());
   std::size_t most = 0;
@@ -294,7 +294,7 @@ void Training::save_model(bool is_at_the_end) {
   const bool writes_config = !std::exchange(has_config_, true) && seppo::rank() == 0;
   has_model_ = true;
   const std::filesystem::path config_file = run_.out / "config.json";
-  if (writes_config) std::filesystem::remove(config_file);  // never beside the model of another run
+  if (writes_config) std::filesystem::remove(config_file);  // it must never describe another run's model
   folder_.save_model(
       [&](const auto& file) {
         seppo::save_checkpoint(file, parameters_, {{seppo::kConfigKey, dumped(config_)}});

@@ -36,7 +36,7 @@ class Training {
   void begin_report();
   void step();
   void agree_to_stop();
-  int signal() const;  // that ends the run; 0 for none
+  int signal() const;  // the signal that ends the run; 0 for none
   bool is_over() const;
   bool is_evaluation_due() const;
   Evaluation evaluate();
@@ -63,7 +63,7 @@ class Training {
   Progress progress_;
   std::optional<MetricsLog> metrics_;
   std::optional<Report> page_;
-  int agreed_signal_ = 0;           // that several ranks agreed on after the last step
+  int agreed_signal_ = 0;           // the signal that several ranks agreed on after the last step
   Best best_;                       // of the evaluations so far
   std::int64_t saved_ = 0;          // step of the last checkpoint
   bool has_model_ = false;          // of this run

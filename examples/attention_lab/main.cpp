@@ -1,4 +1,4 @@
-// attention_lab: attention in several ways, shown to be equal, and what each costs as sequences grow.
+// attention_lab: computes attention in several ways, shows that they agree, and how their costs grow with the length.
 #include "app/command_line.h"
 #include "app/paths.h"
 #include "app/random_tensor.h"
@@ -55,7 +55,7 @@ struct Cost {
   double ms = 0, mb = 0;
 };
 
-// One forward and backward pass; the median time of several, and the memory of their tape.
+// The median time of several forward and backward passes, and the memory that the tape of one takes.
 Cost measure(const std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)>& way, int length, int width,
              int repeats) {
   seppo::Tape own;
@@ -76,7 +76,7 @@ Cost measure(const std::function<Tensor(const Tensor&, const Tensor&, const Tens
   return cost;
 }
 
-// The slope of log y against log x: the power with which the cost grows.
+// The slope of log y against log x: the exponent with which the cost grows.
 double exponent(const std::vector<int>& lengths, const std::vector<double>& costs) {
   double mx = 0, my = 0, xx = 0, xy = 0;
   const double n = static_cast<double>(lengths.size());
@@ -94,7 +94,7 @@ struct Curve {
   std::vector<double> values;
 };
 
-// Round values between low and high, 1, 2 or 5 times a power of ten; the powers alone if these are many.
+// Axis ticks between low and high: 1, 2 and 5 times powers of ten, or only the powers if the range is wide.
 std::vector<double> ticks(double low, double high) {
   std::vector<double> values;
   const bool are_many = high / low > 1000;
@@ -104,7 +104,7 @@ std::vector<double> ticks(double low, double high) {
   return values.size() > 1 ? values : std::vector<double>{low, high};
 }
 
-// Curves over the lengths, both axes logarithmic.
+// Plots curves over the lengths; both axes are logarithmic.
 std::string plot(const std::string& title, const std::vector<int>& lengths, const std::vector<Curve>& curves,
                  int left) {
   constexpr int kWidth = 300, kHeight = 220, kTop = 40;

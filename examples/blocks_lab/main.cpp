@@ -1,4 +1,4 @@
-// blocks_lab: why a Transformer's blocks are as they are: each part is switched off, and what breaks is printed.
+// blocks_lab: shows what each part of a Transformer block is for, by switching it off and printing what breaks.
 #include "app/command_line.h"
 #include "app/random_tensor.h"
 
@@ -27,7 +27,7 @@ double norm(std::span<const real> values) {
   return std::sqrt(squares);
 }
 
-// The norm of a row that half of the rows exceed.
+// The median of the rows' norms.
 double median_row(std::span<const real> values, std::size_t columns) {
   std::vector<double> norms;
   for (std::size_t at = 0; at < values.size(); at += columns) norms.push_back(norm(values.subspan(at, columns)));
@@ -45,8 +45,8 @@ void print_rows(const Tensor& x) {
   }
 }
 
-// Scores q.k have standard deviation sqrt(d): undivided, the softmax of wide heads is all or nothing, and hardly
-// any gradient comes back through it.
+// Scores q.k have standard deviation sqrt(d): unless they are divided by it, the softmax of wide heads saturates, and
+// hardly any gradient flows back through it.
 void scale_of_scores() {
   std::cout
       << "1. Dividing by sqrt(d): 64 queries and keys of N(0, 1); gradient of the softmax's input, the median row\n"
@@ -69,7 +69,7 @@ void scale_of_scores() {
   }
 }
 
-// A stack of blocks with and without x + in x + sublayer(x).
+// The gradient's norm at the input of a stack of blocks, relative to the output, with or without residual connections.
 double gradient_at_the_input(int depth, bool has_residual) {
   seppo::tape().clear();
   seppo::Parameters parameters(1);
@@ -90,7 +90,7 @@ double gradient_at_the_input(int depth, bool has_residual) {
   return norm(x.grad()) / norm(cotangent.values());
 }
 
-// Rows of one output: how alike they are, as the mean cosine of two of them.
+// How similar the rows of an output are: the mean cosine similarity of two of them.
 double likeness(int depth, bool has_residual) {
   seppo::tape().clear();
   seppo::Parameters parameters(1);
@@ -117,7 +117,7 @@ void residuals() {
                              gradient_at_the_input(depth, false), likeness(depth, false));
 }
 
-// With one projection for both, position i looks at j as much as j at i.
+// With one projection for both, scores are symmetric: score(i, j) = score(j, i).
 void queries_and_keys() {
   seppo::tape().clear();
   const Tensor x = random_tensor({5, 8}, 1), wq = random_tensor({8, 8}, 2), wk = random_tensor({8, 8}, 3);
@@ -130,7 +130,7 @@ void queries_and_keys() {
                            asymmetry(linear(x, wq), linear(x, wk)), asymmetry(linear(x, wq), linear(x, wq)));
 }
 
-// What a sequence's output is must not depend on its neighbours in the batch.
+// A sequence's output must not depend on the other sequences in the batch.
 void layer_or_batch_norm() {
   seppo::tape().clear();
   seppo::Parameters parameters(1);
@@ -148,7 +148,7 @@ void layer_or_batch_norm() {
       << fmt::format("  layer norm: {:.2f}    batch norm: {:.2f}\n", change(layer), change(batch));
 }
 
-// Additive attention compares queries and keys of unlike widths (Bahdanau et al. 2014): v . tanh(Wq q + Wk k).
+// Masks, and additive attention (Bahdanau et al. 2014), v . tanh(Wq q + Wk k), for queries and keys of any widths.
 void masks() {
   seppo::tape().clear();
   const Tensor scores = random_tensor({1, 4, 4}, 1);

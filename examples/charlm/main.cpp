@@ -49,10 +49,10 @@ void print_score(double loss) {
   std::cout << fmt::format("validation   {:.4f} nats, {:.4f} bits per character\n", loss, loss / std::numbers::ln2);
 }
 
-// By how much the window moves on when it is full: what it holds is computed again then.
+// How far a full window advances; the tokens that remain in it are then computed again.
 int stride_of(const LanguageModel& model) { return std::max(1, model.config.max_length / 4); }
 
-// Pieces of the validation text, each continued by the model; attention while it reads the piece.
+// Pieces of the validation text, each continued by the model, with the attention weights while it reads the piece.
 std::vector<Sample> report_samples(const LanguageModel& model, const Corpus& corpus) {
   const auto text_of = [&](std::span<const int> ids) {
     std::string text;

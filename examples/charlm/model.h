@@ -13,7 +13,7 @@
 
 namespace charlm {
 
-// The windows of at most max_length characters that begin at `starts`: the loss of each character's successor.
+// The loss of predicting each next character in the windows of at most max_length characters that begin at `starts`.
 inline seppo::ShardLoss loss(const seppo::LanguageModel& model, const Text& text, std::span<const int> starts) {
   seppo::Ragged input;
   std::vector<int> next;
@@ -29,7 +29,7 @@ inline seppo::ShardLoss loss(const seppo::LanguageModel& model, const Text& text
 
 inline constexpr std::size_t kEvaluated = 16;  // windows at a time, by each thread
 
-// The mean loss of the characters of a text after the first, cut into windows; in nats.
+// The mean loss, in nats, over all characters of a text but the first, in consecutive windows.
 inline double score(const seppo::LanguageModel& model, const Text& text) {
   std::vector<int> starts;
   for (std::size_t at = 0; at + 1 < text.size(); at += static_cast<std::size_t>(model.config.max_length))

@@ -1,5 +1,5 @@
-// A file is read once, to know its characters and where they are, and then where it is needed. In memory there is, of
-// each 4096 characters, the place of the first byte and a digest.
+// A file is read once in full, to find its characters and their offsets, and after that only where it is needed. Memory
+// holds, for each block of 4096 characters, the offset of its first byte and a digest.
 #include "charlm/text.h"
 
 #include "app/digest.h"
@@ -23,14 +23,14 @@ using seppo::FormatError;
 
 namespace {
 
-using Token = std::uint16_t;  // the number of a character, in a table of all code points
+using Token = std::uint16_t;  // a character's id
 
 constexpr std::size_t kCodePoints = 0x110000;
 constexpr Token kNone = std::numeric_limits<Token>::max();
-constexpr std::size_t kMostCharacters = std::numeric_limits<int>::max();  // examples have int numbers
+constexpr std::size_t kMostCharacters = std::numeric_limits<int>::max();  // examples are numbered by int
 constexpr std::size_t kBlock = 4096;                                      // characters
 
-// Calls f(code point, place of its first byte, its bytes) for each character of a text that is UTF-8.
+// Calls f(code point, offset of its first byte, its bytes) for each character of a valid UTF-8 text.
 template <class F>
 void for_each_character(std::string_view text, const F& f) {
   for (std::size_t at = 0; at < text.size();) {
@@ -42,7 +42,7 @@ void for_each_character(std::string_view text, const F& f) {
   }
 }
 
-// Half of a digest: as a check of one block, it is enough.
+// Half of a digest, which is enough to check one block.
 std::uint64_t number_of(const seppo::Digest& digest) {
   const std::string hex = digest.hex();
   std::uint64_t number = 0;
@@ -51,14 +51,14 @@ std::uint64_t number_of(const seppo::Digest& digest) {
 }
 
 struct Block {
-  std::uint64_t begin, digest;  // its first byte in the file
+  std::uint64_t begin, digest;  // begin: the offset of its first byte in the file
 };
 
 struct Census {
-  std::vector<std::string> characters;  // in the order of their bytes
+  std::vector<std::string> characters;  // in byte order
   std::size_t count = 0;
   std::vector<Block> blocks;
-  std::uint64_t end = 0;  // of the last one
+  std::uint64_t end = 0;  // of the last block
   std::string digest;     // of all bytes
 };
 
@@ -83,7 +83,7 @@ class CensusTaker {
   }
   std::size_t count() const { return census_.count; }
 
-  // `start`: bytes of the file before the first character.
+  // Only a byte order mark may be missing from the bytes that were added.
   Census end(std::uint64_t file_size, const std::string& name) {
     end_block("");
     const std::uint64_t start = file_size - bytes_;
@@ -108,7 +108,7 @@ class CensusTaker {
   std::vector<bool> is_known_ = std::vector<bool>(kCodePoints);
   std::uint64_t bytes_ = 0;
   seppo::Digest all_;
-  std::optional<seppo::Digest> block_;  // the one that has begun
+  std::optional<seppo::Digest> block_;  // of the block that has begun
 };
 
 Census take_census(const std::filesystem::path& file, std::uint64_t size) {
@@ -130,7 +130,7 @@ std::size_t size_of_training(const Census& census, double train_share) {
   return static_cast<std::size_t>(train_share * static_cast<double>(census.count));
 }
 
-// The tokens of a vocabulary by code point, up to the largest.
+// The ids of a vocabulary's characters, in a table of the code points up to the largest.
 class Numbers {
  public:
   explicit Numbers(const examples::Vocabulary& vocabulary) : size_(vocabulary.size()) {
@@ -145,7 +145,7 @@ class Numbers {
     const char32_t code = examples::code_point(character);
     return code < tokens_.size() && tokens_[code] != kNone;
   }
-  // `where` tells where the character is.
+  // where() returns the character's position, for the error message.
   template <class Where>
   Token of(char32_t code, std::string_view character, const Where& where) const {
     const Token token = code < tokens_.size() ? tokens_[code] : kNone;
@@ -160,7 +160,7 @@ class Numbers {
   std::vector<Token> tokens_;
 };
 
-// Throws for the first character from number `first` on that is not in the vocabulary.
+// Throws for the first character at or after index `first` that is not in the vocabulary.
 void check_all_known(const std::filesystem::path& file, const Numbers& numbers, std::size_t first) {
   TextReader reader(file);
   std::size_t i = 0;
@@ -184,7 +184,7 @@ class TextFile {
     census = take_census(path, file_.size());
   }
 
-  // The bytes of these 4096 characters.
+  // The bytes of a block of 4096 characters, compared with its digest.
   std::string block(std::size_t index) const {
     const Block& block = census.blocks[index];
     const std::uint64_t end = index + 1 < census.blocks.size() ? census.blocks[index + 1].begin : census.end;
@@ -200,7 +200,7 @@ class TextFile {
   }
 
   Census census;
-  std::optional<Numbers> numbers;  // which a character of a part that is used has, always
+  std::optional<Numbers> numbers;  // includes every character of the parts that are used
 
  private:
   std::string name_;
@@ -242,7 +242,7 @@ Text read_validation(const std::filesystem::path& path, double train_share, cons
   check_window(rest, 1, "validation", path);
   const Numbers& numbers = file->numbers.emplace(vocabulary);
   if (!std::ranges::all_of(census.characters, [&](const std::string& c) { return numbers.has(c); }))
-    check_all_known(path, numbers, cut);  // they may be in the other part
+    check_all_known(path, numbers, cut);  // the unknown characters may be in the other part
   return {file, cut, rest};
 }
 

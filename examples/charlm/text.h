@@ -1,4 +1,4 @@
-// Text as characters with numbers, read from its file where it is needed, and its parts for training and validation.
+// Text as character ids, read from its file on demand, and its parts for training and validation.
 #pragma once
 
 
@@ -15,14 +15,14 @@ namespace charlm {
 
 class TextFile;
 
-// A part of a text. The file is to stay as it is: what is read from it is compared with what it was.
+// A part of a text. The file must not change: whatever is read from it is compared with its original digest.
 class Text {
  public:
   Text(std::shared_ptr<const TextFile> file, std::size_t begin, std::size_t size)
       : file_(std::move(file)), begin_(begin), size_(size) {}
 
   std::size_t size() const { return size_; }  // characters
-  // The numbers of the characters first .. first + count - 1. Throws seppo::FormatError if they have changed,
+  // The ids of the characters first .. first + count - 1. Throws seppo::FormatError if they have changed,
   // seppo::FileError if they cannot be read. Several threads may read.
   std::vector<int> read(std::size_t first, std::size_t count) const;
 
@@ -32,20 +32,20 @@ class Text {
 };
 
 struct Corpus {
-  examples::Vocabulary vocabulary;  // in the order of their bytes
+  examples::Vocabulary vocabulary;  // in byte order
   Text train, validation;
-  std::string digest;  // of all that is here
+  std::string digest;  // of the text and its parts
 };
 // The first `train_share` of the file's characters are for training. Throws seppo::FileError, or seppo::FormatError if
-// it is not text, if a part has no more characters than `window`, or for more than 65,535 different characters.
+// it is not UTF-8 text, if a part has no more characters than `window`, or for more than 65,535 different characters.
 Corpus read_corpus(const std::filesystem::path& file, double train_share, int window);
 
-// The part for validation, in the numbers of a model's vocabulary. Throws the same, and seppo::FormatError where it has
-// a character that the vocabulary lacks.
+// The part for validation, in the ids of a model's vocabulary. Throws the same, for a window of 1, and
+// seppo::FormatError if the part has a character that the vocabulary lacks.
 Text read_validation(const std::filesystem::path& file, double train_share, const examples::Vocabulary& vocabulary);
 
-// The numbers of a text's characters. Throws seppo::FormatError naming `source` where it is not UTF-8, and for a
-// character that the vocabulary lacks.
+// The ids of a text's characters. Throws seppo::FormatError naming `source` if it is not UTF-8 or has a character that
+// the vocabulary lacks.
 std::vector<int> encode(const examples::Vocabulary& vocabulary, std::string_view text, const std::string& source);
 
 }  // namespace charlm

@@ -28,7 +28,7 @@ constexpr const char* kTask =
     "put in front, or the mean or the maximum over all positions.";
 constexpr int kTrain = 50'000, kValidation = 1'000, kTest = 10'000;
 
-// Each part of the data has random numbers of its own.
+// Each part of the data is drawn from a random stream of its own.
 enum class Part : std::uint64_t { train = 20, validation = 21, test = 22 };
 
 Ragged make_sequences(std::uint64_t seed, Part part, int number) {
@@ -79,7 +79,7 @@ Sample answer(const Model& model, std::span<const int> symbols) {
           .labels = [=](const seppo::AttentionMap&) { return labels; }};
 }
 
-// Symbols between blanks; throws FormatError unless they are 1 to 16 integers in 0 .. 15.
+// Symbols separated by whitespace. Throws FormatError unless they are 1 to 16 integers in 0 .. 15.
 std::vector<int> parse_symbols(std::string_view text) {
   std::vector<int> symbols;
   for (const std::string_view word : examples::split_blanks(text)) {

@@ -34,7 +34,7 @@ json to_json(const TensorInfo& tensor, const Statistics& s) {
           {"zeros", s.zeros},    {"not_finite", s.not_finite}};
 }
 
-// What the metadata say, where they can be read: {"program": ..., "step": ..., ...}.
+// The facts that every file has, and those in the metadata of seppo's: {"program": ..., "steps": ..., "run": ...}.
 json facts_of(const SafeTensorsFile& file) {
   json facts = {{"bytes", file.size()}, {"digest", file.digest() ? json(*file.digest()) : json()}};
   const auto& metadata = file.metadata();
@@ -64,7 +64,7 @@ void print_facts(const json& facts) {
     line("best", fmt::format("after step {}: score {}, loss {}", best[0].dump(), best[1].dump(), best[2].dump()));
 }
 
-// All options but the vocabularies, which fill pages.
+// Prints all metadata but the vocabularies, which would fill pages.
 void print_config(const SafeTensorsFile& file) {
   for (const auto& [key, value] : file.metadata())
     if (key != seppo::kConfigKey && !key.starts_with("seppo."))
@@ -85,7 +85,7 @@ void export_tensor(const SafeTensorsFile& file, const std::string& name, const s
   examples::write_npy(to, type, found->shape, [&](seppo::File& array) {
     for_each_piece(file, *found, [&](std::span<const std::byte> piece) {
       if (found->dtype != "BF16") return array.write(piece.data(), piece.size());
-      const std::vector<double> numbers = numbers_of("BF16", piece);  // numpy does not have it: the same as float32
+      const std::vector<double> numbers = numbers_of("BF16", piece);  // NumPy has no bfloat16: the same as float32
       const std::vector<float> wide(numbers.begin(), numbers.end());
       array.write(wide.data(), wide.size() * sizeof(float));
     });

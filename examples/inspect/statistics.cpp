@@ -1,4 +1,4 @@
-// Widening to double, and moments in two passes over the file.
+// Widens numbers to double, and computes moments in two passes over the file.
 #include "inspect/statistics.h"
 
 #include <seppo/autograd/core/check.h>

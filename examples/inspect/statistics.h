@@ -1,4 +1,4 @@
-// Numbers of any type a safetensors file may hold, and what is said of them.
+// The numbers of safetensors files, of any dtype, and their statistics.
 #pragma once
 
 #include <seppo/nn/io/safetensors.h>
@@ -14,17 +14,17 @@ namespace inspect {
 // The elements as double; whole numbers beyond 2^53 are rounded. Throws seppo::FormatError for the 8-bit floats.
 std::vector<double> numbers_of(std::string_view dtype, std::span<const std::byte> bytes);
 
-// Calls f(bytes) for a tensor piece by piece, each of whole elements.
+// Calls f(bytes) for a tensor piece by piece; each piece consists of whole elements.
 void for_each_piece(const seppo::SafeTensorsFile& file, const seppo::TensorInfo& tensor,
                     seppo::FunctionRef<void(std::span<const std::byte>)> f);
 
 struct Statistics {
-  double mean = 0, deviation = 0, least = 0, most = 0;  // of those that are finite; of all together, not of a sample
+  double mean = 0, deviation = 0, least = 0, most = 0;  // of the finite elements; the population's deviation
   std::uint64_t elements = 0, zeros = 0, not_finite = 0;
 };
 Statistics statistics_of(const seppo::SafeTensorsFile& file, const seppo::TensorInfo& tensor);
 
-// numpy's name for a dtype; empty for those that it does not have.
+// NumPy's name for a dtype, or for float32 if it is BF16; empty if it has none.
 std::string_view numpy_type(std::string_view dtype);
 
 }  // namespace inspect
