@@ -1,4 +1,4 @@
-// Opening and writing folders. What the files say is read by others; here they are found.
+// Opens and writes model folders: finds the files, whose contents are parsed elsewhere.
 #include "llm/folder.h"
 
 #include "app/command_line.h"
@@ -25,7 +25,7 @@ using seppo::printable_path;
 
 namespace {
 
-// The files of each tokenizer that is there, in the order of the formats.
+// The files of each tokenizer in the folder: tokenizer.json first, then vocab.json with merges.txt, then tok*.bin.
 std::vector<std::vector<fs::path>> tokenizers_in(const fs::path& folder) {
   std::vector<std::vector<fs::path>> found;
   if (fs::exists(folder / "tokenizer.json")) found.push_back({folder / "tokenizer.json"});
@@ -35,7 +35,7 @@ std::vector<std::vector<fs::path>> tokenizers_in(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error))
     if (entry.path().extension() == ".bin" && entry.path().filename().string().starts_with("tok"))
       found.push_back({entry.path()});
-  // Hugging Face writes both, of one tokenizer.
+  // Hugging Face writes the same tokenizer in both formats.
   if (found.size() == 2 && found[0].size() == 1 && found[1].size() == 2) found.pop_back();
   return found;
 }
@@ -91,7 +91,7 @@ Folder open_folder(const fs::path& given, std::uint64_t seed) {
                      " tokens, the model ", config.model.vocabulary);
   tokenizer.pieces.resize(static_cast<std::size_t>(config.model.vocabulary));
   if (config.stops.empty() && tokenizer.eos) config.stops = {*tokenizer.eos};
-  // At least two bytes make a value.
+  // Values take at least two bytes each, so the size of the files bounds their number.
   auto parameters = std::make_unique<seppo::Parameters>(seed, weights.bytes);
   const auto build = [&] {
     try {
@@ -101,7 +101,7 @@ Folder open_folder(const fs::path& given, std::uint64_t seed) {
     }
   };
   seppo::LanguageModel model = build();
-  // GPT-2's own file lacks the prefix that others write.
+  // The original GPT-2 file lacks the prefix that other files have.
   load_weights(weights, *parameters, weights_of(config, weights.has("wte.weight") ? "" : "transformer."));
   return {path, std::move(config), std::move(tokenizer), std::move(parameters), std::move(model)};
 }

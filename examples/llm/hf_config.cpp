@@ -1,4 +1,4 @@
-// Reading and writing config.json: each key once, of the type that is expected, with Hugging Face's defaults.
+// Reads and writes config.json: checks the type of each key, and fills in Hugging Face's defaults.
 #include "llm/hf_config.h"
 
 #include "app/text_file.h"
@@ -41,7 +41,7 @@ struct Reader {
     check<FormatError>(all[key].is_boolean(), name, ": '", key, "' is neither true nor false");
     return all[key].get<bool>();
   }
-  // One of these values; the first is meant without the key.
+  // One of these values; the first is the default.
   json one_of(const char* key, const json& values) const {
     const json value = has(key) ? all[key] : values[0];
     check<FormatError>(std::find(values.begin(), values.end(), value) != values.end(), name, ": '", key,
@@ -164,7 +164,7 @@ seppo::WeightOptions weights_of(const HfConfig& config, const std::string& prefi
   seppo::WeightOptions options = config.shape == Shape::llama
                                      ? examples::llama_weights(l.n_heads, l.n_kv_heads > 0 ? l.n_kv_heads : l.n_heads)
                                      : examples::gpt2_weights(prefix);
-  // Adapters are none of the model's weights, and a copy of the embedding is not needed.
+  // Adapters are not among the model's weights, and a tied output layer needs no copy of the embedding.
   const auto is_adapter = [](const std::string& name) { return name.starts_with("lora."); };
   options.rename = [=, rename = options.rename](const std::string& name) {
     return is_adapter(name) ? std::vector{name} : rename(name);

@@ -25,8 +25,8 @@ inline std::span<const char* const> enum_names(Shape) {
 struct HfConfig {
   Shape shape = Shape::llama;
   seppo::LanguageModelConfig model = {};
-  std::optional<int> bos = {};  // what a text begins with
-  std::vector<int> stops = {};  // what it ends with
+  std::optional<int> bos = {};  // the token that begins a text
+  std::vector<int> stops = {};  // the tokens that end it
 };
 
 // Throws seppo::FileError, or seppo::FormatError naming the file, the key and the rule.

@@ -1,4 +1,4 @@
-// Adapters stand beside the model: a copy of its modules gets other weights.
+// Adapters do not change the model: apply() copies its modules and replaces their weights.
 #include "llm/lora.h"
 
 #include "app/paths.h"
@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kScope = "lora";
 
-// Calls f(path, projection) for each.
+// Calls f(path, projection) for each projection that has an adapter.
 template <class F>
 void for_each_projection(seppo::LanguageModel& model, const F& f) {
   for (std::size_t i = 0; i < model.layers.layers.size(); ++i) {

@@ -1,4 +1,4 @@
-// llm: language models in the form that Hugging Face keeps them: writing text, scoring it, training on it.
+// llm: generates and scores text with language models in Hugging Face's format, and trains them.
 #include "app/run.h"
 #include "app/text_file.h"
 #include "llm/folder.h"
@@ -72,11 +72,11 @@ int write_text(const Arguments& arguments) {
   seppo::Ragged start;
   start.add(tokens);
   options.stop = folder.config.stops;
-  // A full window begins again with its second half.
+  // When the window is full, its second half is kept.
   options.stride = std::max(1, folder.model.config.max_length / 2);
   std::cout << prompt << std::flush;
   using Clock = std::chrono::steady_clock;
-  std::optional<Clock::time_point> begin;  // when the first token was there, and with it the prompt computed
+  std::optional<Clock::time_point> begin;  // the time of the first token, so that the rate excludes the prompt
   int written = 0;
   generate(folder.model, start, options, [&](std::size_t, int token) {
     begin ? ++written : (begin = Clock::now(), 0);

@@ -1,4 +1,4 @@
-// Scores are sums over windows, which threads take several at a time.
+// Scores are sums over windows; each thread computes several of them at a time.
 #include "llm/text.h"
 
 #include "app/interrupts.h"
@@ -37,7 +37,7 @@ double Score::bits_per_byte() const { return nats / std::numbers::ln2 / static_c
 
 Score score(const std::function<seppo::LanguageModel()>& model, std::span<const int> tokens, int window, int stride,
             const Tokenizer& tokenizer) {
-  const auto end_of = [&](int begin) {  // of a window: its last target
+  const auto end_of = [&](int begin) {  // index of a window's last target
     return static_cast<int>(
         std::min(static_cast<std::size_t>(begin) + static_cast<std::size_t>(window), tokens.size() - 1));
   };
@@ -46,7 +46,7 @@ Score score(const std::function<seppo::LanguageModel()>& model, std::span<const 
   const auto loss_of_some = [&](std::span<const int> some) {
     examples::stop_if_interrupted();
     seppo::Ragged input;
-    std::vector<int> rows, targets;  // that no window before has predicted
+    std::vector<int> rows, targets;  // that no earlier window has predicted
     for (const int begin : some) {
       const int first = begin == 0 ? 1 : end_of(begin - stride) + 1, end = end_of(begin);
       for (int target = first; target <= end; ++target) {

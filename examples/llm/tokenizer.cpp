@@ -1,4 +1,4 @@
-// Byte pairs: the tokens of a word are a linked list, the neighbours that may merge a heap. Patterns are PCRE2's.
+// Byte-pair encoding: the tokens of a word form a linked list, the pairs that can merge a heap. PCRE2 matches patterns.
 #include "llm/tokenizer.h"
 
 #include <seppo/autograd/core/check.h>
@@ -37,10 +37,10 @@ std::uint64_t key_of(int left, int right) {
 
 void merge(const Tokenizer& t, std::vector<int>& tokens) {
   const std::size_t size = tokens.size();
-  std::vector<std::size_t> next(size + 1), previous(size + 1);  // 0 follows a token that is no longer there
+  std::vector<std::size_t> next(size + 1), previous(size + 1);  // next is 0 for a token that was merged away
   std::iota(next.begin(), next.end(), 1);
   std::iota(previous.begin() + 1, previous.end(), 0);
-  // The order; where two tokens are, and the one behind them; what they become.
+  // The merge's order; the positions of both tokens, and of the one after them; the merged token.
   using Pair = std::tuple<double, std::size_t, std::size_t, std::size_t, int>;
   std::priority_queue<Pair, std::vector<Pair>, std::greater<>> pairs;
   const auto consider = [&](std::size_t left) {
@@ -53,7 +53,7 @@ void merge(const Tokenizer& t, std::vector<int>& tokens) {
   while (!pairs.empty()) {
     const auto [order, left, right, end, merged] = pairs.top();
     pairs.pop();
-    if (next[left] != right || next[right] != end) continue;  // one of them has merged since
+    if (next[left] != right || next[right] != end) continue;  // one of them has been merged since
     tokens[left] = merged;
     next[left] = end;
     next[right] = 0;

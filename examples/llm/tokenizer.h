@@ -22,7 +22,7 @@ struct Tokenizer {
   std::vector<std::string> pieces = {};           // the bytes of each token; none for a special token, such as EOS
   std::unordered_map<std::string, int> ids = {};  // of the pieces into which a text may be split
   std::optional<int> bos = {}, eos = {};          // special tokens; encode() begins with BOS
-  std::optional<int> bytes = {};  // words begin as characters; those that are no token, as bytes, with ids from here on
+  std::optional<int> bytes = {};  // if set, words start as characters, and unknown ones as bytes, with ids from here on
   bool adds_blank = false;        // encode() prepends a space to a text, and decode() removes it
   bool takes_words = false;       // a word that is a token becomes that token, whatever its merges
   std::unordered_map<std::uint64_t, std::pair<double, int>> merges = {};  // of two tokens: the order and the result

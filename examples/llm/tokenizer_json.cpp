@@ -1,4 +1,4 @@
-// Reading tokenizer.json: key by key, each of the type that is expected.
+// Reads tokenizer.json key by key, and checks the type of each.
 #include "llm/tokenizer_json.h"
 
 #include "app/text_file.h"
@@ -33,7 +33,7 @@ struct Reader {
   }
   std::string text(const json& object, const char* key) const { return part(object, key, Kind::string); }
 
-  // What would change the tokens and is not done here.
+  // Refuses options that would change the tokens and are not implemented.
   void check_unset(const json& object) const {
     for (const char* key : {"normalizer", "dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
                             "add_prefix_space", "invert"}) {
@@ -43,7 +43,7 @@ struct Reader {
     }
   }
 
-  // The vocabulary with its marks.
+  // The vocabulary with the special tokens added, which become `marks`.
   json read_marks(json vocabulary, const json& added) {
     for (const json& token : added) {
       const std::string mark = text(token, "content");
@@ -66,7 +66,7 @@ struct Reader {
     return lines;
   }
 
-  // A step of pre_tokenizer. True if it makes bytes of words, or one within does.
+  // Reads a step of pre_tokenizer. True if it is ByteLevel, or a Sequence that ends with it.
   bool read_step(const json& step) {
     const std::string type = text(step, "type");
     bool is_last = type == "ByteLevel";

@@ -1,5 +1,5 @@
-// Training in the frame of all programs (app/run.h); at its end the model that is kept is written as a folder of
-// Hugging Face's, hf/, and adapters alone, adapter/.
+// Trains as all programs do (app/run.h). At the end, the kept model is also written in Hugging Face's format, to hf/,
+// and adapters without the model to adapter/.
 #include "llm/train.h"
 
 #include "app/digest.h"
@@ -58,7 +58,7 @@ Corpus read_corpus(const DataConfig& c, const Tokenizer& tokenizer, std::optiona
   return corpus;
 }
 
-// What is trained, and all around it.
+// The model to train, and everything that is written with it.
 struct Job {
   HfConfig config;
   const Tokenizer& tokenizer;
@@ -92,7 +92,7 @@ int run_training(const CommandLine& line, examples::Run& run, const DataConfig& 
     throw UsageError(fmt::format("--window: {} tokens are more than the model sees at once, {}", window,
                                  job.model.config.max_length));
   const Corpus corpus = read_corpus(data, job.tokenizer, job.config.bos, window);
-  // Of the calling thread's tape.
+  // Called by each thread, because adapted weights belong to the calling thread's tape.
   const auto model = [&] { return job.adapters ? job.adapters->apply() : job.model; };
   const examples::Task task{
       .title = "seppo: " + data.data.filename().string(),
@@ -125,7 +125,7 @@ int run_training(const CommandLine& line, examples::Run& run, const DataConfig& 
   return 0;
 }
 
-// A model of a known shape.
+// The architecture and the tokenizer of a model that is trained from scratch.
 struct ShapeConfig {
   Shape shape = Shape::llama;
   int d_model = 128, n_heads = 4, n_kv_heads = 0, d_ff = 0, n_layers = 4, max_length = 256;
@@ -180,7 +180,7 @@ void check_given(const std::filesystem::path& path, const char* option, const ch
   if (path.empty()) throw UsageError(fmt::format("--{}: {} is needed", option, what));
 }
 
-// Was it `llm finetune` that saved the training in this folder? `llm train --resume` goes on with either.
+// Was the run in this folder saved by `llm finetune`? `llm train --resume` resumes either kind.
 bool is_finetuning(const std::string& folder) {
   if (folder.empty()) return false;
   const auto newest = examples::newest_checkpoint(folder, [](const seppo::FormatError&) {});
@@ -199,7 +199,7 @@ int train(const Arguments& arguments) {
   examples::Run run = run_with(1e-3, 20);
   CommandLine line("llm train --data FILE [options]", kAbout);
   line.fields("data", data);
-  line.fields("architecture", shape);  // "model" is what the frame calls the whole config
+  line.fields("architecture", shape);  // "model" is already the key of the model's whole config
   line.must_exist("data");
   run.add_to(line);
   if (!line.parse(arguments)) return 0;

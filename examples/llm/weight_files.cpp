@@ -1,4 +1,4 @@
-// The index is compared with the headers before anything is loaded, so that each file is then right by itself.
+// The index is compared with the headers of all files before anything is loaded; each file can then be loaded alone.
 #include "llm/weight_files.h"
 
 #include "app/command_line.h"
@@ -28,7 +28,7 @@ namespace {
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-// A name without a way out of the folder.
+// A plain file name, which cannot lead out of the folder.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
 }
@@ -87,7 +87,7 @@ WeightFiles find_weights(const fs::path& folder) {
 }
 
 void load_weights(const WeightFiles& weights, seppo::Parameters& parameters, const seppo::WeightOptions& options) {
-  // Which file has all that a parameter is made of. Where none has, its tensors are loaded as parameters of `scratch`.
+  // The file with all tensors of each parameter. If they are in several files, they are first loaded into `scratch`.
   std::map<std::string, std::size_t> home;
   struct Part {
     const seppo::Parameters::Entry* whole;

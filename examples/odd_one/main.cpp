@@ -24,7 +24,7 @@ using examples::Sample;
 constexpr const char* kTask =
     "The task: of ten elements, nine are of one kind and one is of another; which? Kinds are random points, elements "
     "lie around them. Nothing depends on the order of a set, and so the encoder has no positions.";
-constexpr int kTrain = 20'000, kValidation = 1'000, kTest = 10'000;  // sets, numbered one after another
+constexpr int kTrain = 20'000, kValidation = 1'000, kTest = 10'000;  // sets, numbered consecutively
 constexpr int kMostSets = 1'000'000'000;
 
 seppo::ShardLoss loss(const Model& model, const World& world, std::span<const int> numbers) {
@@ -32,7 +32,7 @@ seppo::ShardLoss loss(const Model& model, const World& world, std::span<const in
   return seppo::classification_loss(model(sets.elements), sets.odd);
 }
 
-// On the sets first .. first + number - 1.
+// The score on the sets first .. first + number - 1.
 examples::Evaluation score(const Model& model, const World& world, int first, int number, const std::string& part) {
   std::vector<int> numbers(static_cast<std::size_t>(number));
   std::iota(numbers.begin(), numbers.end(), first);

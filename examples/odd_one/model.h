@@ -1,5 +1,5 @@
 // Finding the odd one in a set: nine elements of one kind, and one of another. A set has no order, so the encoder has
-// no positions, gives each element a score, and a softmax over the elements says which it is.
+// no positions. It gives each element a score; a softmax over the scores predicts the odd one.
 #pragma once
 
 #include "encoder_models.h"
@@ -25,13 +25,13 @@ struct WorldConfig {
   }
 };
 
-// Kinds are random centres, elements a centre and noise: N(0, 1) and N(0, noise^2) in each feature. (The UvA course
-// has features of images, whose kinds are classes of CIFAR100.)
+// A kind is a random centre, an element a centre plus noise: N(0, 1) and N(0, noise^2) in each feature. (The UvA course
+// uses features of images, whose kinds are the classes of CIFAR-100.)
 struct World {
   World(std::uint64_t seed, const WorldConfig& config);
 
-  // The features of the elements of the sets of these numbers, [sets * kElements, features], and the place of the odd
-  // one in each. A set depends on its number, nothing else.
+  // The elements of the sets with these numbers, [sets * kElements, features], and the index of the odd one in each.
+  // Within a world, a set depends only on its number.
   struct Sets {
     Tensor elements;
     std::vector<int> odd;
@@ -44,7 +44,7 @@ struct World {
 };
 
 inline World::World(std::uint64_t seed, const WorldConfig& c) : seed(seed), config(c) {
-  constexpr std::int64_t kMost = 1 << 24;  // a model file of a few bytes may ask for more
+  constexpr std::int64_t kMost = 1 << 24;  // a tiny model file could ask for more
   seppo::check<seppo::ArgumentError>(std::int64_t{c.kinds} * c.features <= kMost, "odd_one: kinds ", c.kinds,
                                      " times features ", c.features, " are more than ", kMost, " numbers");
   seppo::RandomStream random(seed, seppo::Purpose::data, 30);

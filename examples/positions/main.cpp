@@ -48,7 +48,7 @@ std::string heat_map(const Table& table) {
   return text;
 }
 
-// Zero is blank, positive values are red, negative ones blue, as deep as they are large.
+// Zero is blank, positive values are red, negative ones blue; the larger the magnitude, the deeper the colour.
 std::string svg(const Table& table) {
   constexpr int kCell = 12, kLeft = 56, kTop = 48, kRamp = 120;
   double most = 0;
@@ -89,7 +89,7 @@ std::string svg(const Table& table) {
          text(kLeft + kRamp, bottom + 38, "middle", fmt::format("{:.3g}", most)) + "</svg>\n";
 }
 
-// Positions that no other position's row equals.
+// The number of different rows: how many positions the encoding can tell apart.
 int distinct_rows(const Table& table) {
   std::set<std::vector<long>> rows;
   for (int n = 0; n < table.rows; ++n) {
@@ -100,8 +100,8 @@ int distinct_rows(const Table& table) {
   return static_cast<int>(rows.size());
 }
 
-// A step of k positions is one rotation for each pair of columns, whatever the position: PE(n + k) = M_k PE(n). The
-// largest error over all positions.
+// The largest error of PE(n + k) = M_k PE(n) over all positions n: a step of k positions rotates each pair of columns
+// by an angle that does not depend on n.
 double rotation_error(const Table& table, int k) {
   double worst = 0;
   for (int n = 0; n + k < table.rows; ++n)

@@ -28,7 +28,7 @@ constexpr const char* kTask =
     "The task: 16 random digits -> the same digits in reverse order. Exact match counts whole sequences.";
 constexpr int kTrain = 50'000, kValidation = 1'000, kTest = 10'000;
 
-// Each part of the data has random numbers of its own.
+// Each part of the data is drawn from a random stream of its own.
 enum class Part : std::uint64_t { train = 10, validation = 11, test = 12 };
 
 Ragged make_sequences(std::uint64_t seed, Part part, int count) {
@@ -124,7 +124,7 @@ examples::TrainingConfig recipe(Preset preset) {
             .best = "exact",
             .sampler = {.batch_size = 128},
             .trainer = {.lr = 1e-3, .adam = {.weight_decay = 0.01}, .clip_norm = 0}};
-  // The UvA course has 5e-4; with it one seed in ten needs a fourth epoch.
+  // The UvA course uses lr 5e-4, with which one seed in ten needs a fourth epoch.
   return {.epochs = 10,
           .best = "exact",
           .sampler = {.batch_size = 128},
