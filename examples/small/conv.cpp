@@ -1,6 +1,6 @@
 // A convolutional network (LeCun et al. 1998), built on unfold(): a convolution applies a linear map to each window,
 // max pooling takes the largest value in each. Two layers with batch norm (Ioffe and Szegedy 2015) recognise digits at
-// any place in noisy images. Takes two seconds.
+// any position in noisy images. Takes two seconds.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/basic.h>
 #include <seppo/nn/optim/optimisers.h>
@@ -12,7 +12,7 @@
 using namespace seppo;
 
 constexpr int kBatch = 32, kSide = 12, kDigits = 10, kHeight = 5, kWidth = 3;
-// Digits of 5 x 3 pixels, row by row, the first one in the highest bit.
+// Digits of 5 x 3 pixels, row by row, with the first pixel in the highest bit.
 constexpr std::array<unsigned, kDigits> kFont{0x7B6F, 0x2C97, 0x73E7, 0x73CF, 0x5BC9,
                                               0x79CF, 0x79EF, 0x7249, 0x7BEF, 0x7BCF};
 

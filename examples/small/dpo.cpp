@@ -26,7 +26,7 @@ Prompt draw_prompt(RandomStream& random) {
   return prompt;
 }
 
-// A prompt and its answer: the same in figures, 0 to 9, or in words, 10 to 19.
+// A prompt and its answer: the same numbers in figures, 0 to 9, or in words, 10 to 19.
 std::vector<int> text_of(const Prompt& prompt, bool in_words) {
   std::vector<int> text(prompt.begin(), prompt.end());
   for (const int figure : prompt) text.push_back(figure + (in_words ? kFigures : 0));
@@ -79,7 +79,7 @@ struct Training {
     return pairs;
   }
 
-  // -log sigmoid(beta (how much more than the reference it prefers the preferred answer)), and a little likelihood
+  // -log sigmoid(beta * (by how much its preference exceeds the reference's)), and a small likelihood term
   double step(const Batch& pairs) {
     tape().clear();
     const Tensor scores = policy(pairs);
@@ -97,7 +97,7 @@ struct Training {
   RandomStream random{/*seed=*/1, Purpose::data};
 };
 
-// The mean probability of this kind of right answer to new prompts.
+// The mean probability of the correct answer of this kind to new prompts.
 double probability(const Policy& policy, bool in_words) {
   const Inference inference;
   RandomStream random(/*seed=*/1, Purpose::test);

@@ -1,5 +1,5 @@
 // A mixture of experts (Shazeer et al. 2017): a gate routes each input to the top two of eight small networks, and only
-// these are computed; an auxiliary loss balances the load (Fedus et al. 2022). There are eight kinds of inputs, each
+// these are computed; an auxiliary loss balances the load (Fedus et al. 2022). There are three kinds of inputs, each
 // with its own target function. Takes one second.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/basic.h>
@@ -19,7 +19,7 @@ struct Batch {
   std::vector<real> x, y;  // [batch, size]
 };
 
-// Of each kind: where its inputs lie, and its law, a matrix.
+// For each kind, the centre of its inputs and its target function, a matrix.
 struct World {
   World() {
     RandomStream random(/*seed=*/1, Purpose::data, /*index=*/1);
@@ -69,7 +69,7 @@ struct Mixture {
     Tensor y = zeros_like(x);
     std::vector<real> loads;
     for (int e = 0; e < kExperts; ++e) {
-      std::vector<int> places, rows;  // where it is among the trusted ones of all rows, and which rows these are
+      std::vector<int> places, rows;  // this expert's places in the top-k lists of all rows, and these rows
       for (std::size_t i = 0; i < top.indices.size(); ++i)
         if (top.indices[i] == e) places.push_back(static_cast<int>(i)), rows.push_back(static_cast<int>(i) / kTop);
       loads.push_back(static_cast<real>(rows.size()) / static_cast<real>(top.indices.size()));

@@ -14,7 +14,7 @@ using namespace seppo;
 const std::string kRhyme =
     "One for sorrow,\nTwo for mirth,\nThree for a funeral,\nFour for birth,\nFive for heaven,\nSix for hell,\n"
     "Seven for the devil, his own self.\n";
-const std::string kAlphabet = "\n ,.FOSTabcdefghilmnorstuvwx";  // whose letters are the tokens
+const std::string kAlphabet = "\n ,.FOSTabcdefghilmnorstuvwx";  // its characters are the tokens
 constexpr std::size_t kWindow = 32;
 constexpr int kSteps = 300;
 
@@ -87,7 +87,7 @@ int main() {
   generate(model, prompt, options, [](std::size_t, int token) { std::cout << text_of(token) << std::flush; });
   std::cout << "\n";
 
-  // A custom loop with greedy decoding. From an empty text the rhyme's first letters give the rest.
+  // A custom loop with greedy decoding, which recites the rhyme from its first word on.
   const Inference inference;
   KeyValueCache cache = model.make_cache(prompt.size());
   Tensor scores = model(prompt, &cache);  // then one token, or any number, for each text:

@@ -1,6 +1,6 @@
 // Reads a GPT-2 with Hugging Face's names, scores a text of token ids and continues it: docs/foreign-weights.md
 //
-//   gpt2_import model.safetensors 12 464 3290 318      12 heads; the file tells the rest
+//   gpt2_import model.safetensors 12 464 3290 318      12 heads; the file determines the rest
 //
 // Without arguments it writes a small model under these names, and reads that.
 #include <seppo/models/decoding.h>
@@ -18,7 +18,7 @@
 
 using namespace seppo;
 
-// Our names, and Hugging Face's.
+// Our names and Hugging Face's.
 constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"embedding.", "wte."},
                                                                     {"positions.", "wpe."},
                                                                     {"layers.norm.", "ln_f."},
@@ -55,7 +55,7 @@ LanguageModelConfig gpt2_config(int vocabulary, int max_length, int d_model, int
           .max_length = max_length};
 }
 
-// What the shapes of the file's tensors say.
+// The config that the shapes of the file's tensors imply.
 LanguageModelConfig config_of(const SafeTensorsFile& file, const std::string& prefix, int n_heads) {
   int vocabulary = 0, max_length = 0, d_model = 0, n_layers = 0;
   for (const TensorInfo& tensor : file.tensors()) {

@@ -24,7 +24,7 @@ class Graph : public Observer {
     for (std::size_t i = 0; i < from.size(); ++i) edges_.push_back({from[i], to, inputs[i].shape().str()});
   }
 
-  // In the language of Graphviz.
+  // The graph in Graphviz's DOT language.
   std::string dot() const {
     std::map<std::string, std::vector<std::size_t>> regions;
     for (std::size_t i = 0; i < vertices_.size(); ++i) regions[vertices_[i].region].push_back(i);

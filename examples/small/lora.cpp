@@ -18,7 +18,7 @@ constexpr double kTurn = 0.5;  // of the other task, in radians
 
 struct Batch {
   std::vector<real> points;  // [batch, 2], N(0, 1)
-  std::vector<int> classes;  // by the angle, which the distance from the centre bends
+  std::vector<int> classes;  // spiral sectors: by the angle plus the distance from the centre
 };
 
 Batch draw(RandomStream& random, double turn) {

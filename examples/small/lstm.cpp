@@ -38,7 +38,7 @@ struct Streams {
   std::vector<std::pair<int, int>> seen = std::vector<std::pair<int, int>>(kStreams);
 };
 
-// What goes on to the next window: numbers, as tensors die with their tape. Of each stream, [streams, hidden].
+// The state carried over to the next window, [streams, hidden]: as numbers, because tensors die with their tape.
 struct State {
   std::vector<real> h = std::vector<real>(kStreams * kHidden), c = h;
 };
@@ -50,7 +50,7 @@ struct Model {
         from_state(s / "from_state", kHidden, 4 * kHidden),
         output(s / "output", kHidden, kSymbols) {}
 
-  // -> [steps streams, symbols]; the state moves on.
+  // -> [steps * streams, symbols]; advances the state.
   Tensor operator()(const Batch& batch, State& state) const {
     const std::vector<Tensor> inputs = chunk(from_input(embedding(batch.shown)), kSteps);
     Tensor h = tensor({kStreams, kHidden}, state.h), c = tensor({kStreams, kHidden}, state.c);
@@ -98,7 +98,7 @@ double right(const Model& model, bool carries) {
     const Batch batch = streams.next();
     if (!carries) state = State();
     const std::vector<int> answers = argmax(model(batch, state));
-    if (window < 5) continue;  // until each stream has shown two
+    if (window < 5) continue;  // wait until each stream has shown two symbols
     for (std::size_t i = 0; i < answers.size(); ++i, ++all) hits += answers[i] == batch.asked[i];
   }
   return static_cast<double>(hits) / all;

@@ -30,7 +30,7 @@ struct GatedCell {
 struct ParityModel {
   explicit ParityModel(const Scope& s) : cell(s / "cell", 1, kHidden), output(s / "output", kHidden, 2) {}
 
-  // bits[t] holds the t-th bit of each sequence. -> [steps batch, 2]: odd so far?
+  // bits[t] holds the t-th bit of each sequence. -> [steps * batch, 2]: odd so far?
   Tensor operator()(const std::vector<std::vector<real>>& bits) const {
     const int batch = static_cast<int>(bits.front().size());
     Tensor h = zeros({batch, kHidden});

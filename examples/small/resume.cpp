@@ -28,7 +28,7 @@ struct Batch {
   Tensor targets() const { return tensor({static_cast<int>(y.size()), 1}, y); }
 };
 
-// The examples of these numbers: places in a landscape, and how high it is there.
+// The examples of these numbers: positions in a landscape, and the heights there.
 Batch examples(std::span<const int> rows, Purpose purpose) {
   Batch batch;
   for (const int row : rows) {

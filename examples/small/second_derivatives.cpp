@@ -65,7 +65,7 @@ struct Critic {
 
 using Batch = std::pair<std::vector<real>, std::vector<real>>;  // two clouds of points, [rows, 2]
 
-// Trains a critic between the clouds, whose slope the penalty mean (|slope| - 1)^2 brings to 1 (Gulrajani et al. 2017).
+// A critic of the two clouds; the penalty mean (|slope| - 1)^2 keeps its slope near 1 (Gulrajani et al. 2017).
 struct Training {
   Batch draw() {
     const Tensor given = normal({kRows, 2}, drawn++, 1), made = normal({kRows, 2}, drawn++, -1);
@@ -102,7 +102,7 @@ struct Training {
 };
 
 int main() {
-  // Logistic regression on two clouds of points, which overlap: Newton's method doubles the correct digits.
+  // Logistic regression on two clouds of points, which overlap: each Newton step doubles the number of correct digits.
   Parameters parameters(/*seed=*/1);
   const Linear line(parameters.root() / "line", 2, 1, {.init = init_zeros()});
   const auto loss = [&] {

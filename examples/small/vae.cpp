@@ -52,7 +52,7 @@ struct Bound {
   Tensor reconstruction, divergence;  // nats per image: -log p(x | z), and KL(q(z | x) || N(0, 1))
 };
 
-// The negative of the evidence's lower bound, in its two terms.
+// The negative evidence lower bound (ELBO), as its two terms.
 Bound bound(const Autoencoder& model, const Batch& batch) {
   const Tensor images = tensor({kBatch, kPixels}, batch.images);
   const auto [mean, log_variance] = model.encode(images);

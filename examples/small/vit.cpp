@@ -62,7 +62,7 @@ struct Vit {
         output(s / "output", kModel, kClasses) {}
 
   Tensor operator()(const std::vector<real>& images) const {  // -> [images, classes]
-    // rows and columns of the grid, rows and columns of a patch, colours
+    // images, grid rows, patch rows, grid columns, patch columns, colours
     const Tensor x = reshape(tensor({kBatch * kPatches * kPatch * kPatch * kColours}, images),
                              {kBatch, kGrid, kPatch, kGrid, kPatch, kColours});
     const Tensor words = patches(reshape(permute(x, {0, 1, 3, 2, 4, 5}), {kBatch, kPatches, -1}));

@@ -14,7 +14,7 @@ struct Bleu {
   std::vector<double> precisions;    // of 1-grams, 2-grams, ...: the fraction of n-grams found in a reference
   double brevity_penalty = 1;        // exp(1 - reference_length / length) if that is below 1
   std::size_t length = 0;            // words of all translations
-  std::size_t reference_length = 0;  // of the reference closest in length to each, the shorter of two as close
+  std::size_t reference_length = 0;  // of the reference closest in length to each; the shorter of two equally close
 };
 
 // Corpus BLEU, as in publications: the counts of all sentences are added before dividing, each n-gram of a translation

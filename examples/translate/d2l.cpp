@@ -1,4 +1,4 @@
-// Lower-casing by code points, and the score of the book.
+// Lower-casing by code point, and the book's score.
 #include "translate/d2l.h"
 #include "app/words.h"
 
@@ -13,7 +13,7 @@
 namespace translate {
 namespace {
 
-// Of a code point below U+0800, which all that small() changes are.
+// The UTF-8 encoding of a two-byte code point; all results of small() beyond ASCII are below U+0800.
 std::string two_bytes(char32_t code) {
   return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
 }
@@ -25,7 +25,7 @@ std::string small(std::string_view character) {
   if ((within(0xC0, 0xDE) && code != 0xD7) || within(0x391, 0x3A9) || within(0x410, 0x42F))
     return two_bytes(code + 0x20);
   if (within(0x400, 0x40F)) return two_bytes(code + 0x50);
-  // Latin Extended-A has capitals and small letters in turn; U+0130 and U+0178 have theirs elsewhere.
+  // In Latin Extended-A, capitals and small letters alternate; the small letters of U+0130 and U+0178 are elsewhere.
   const bool even_first = within(0x100, 0x137) || within(0x14A, 0x177),
              odd_first = within(0x139, 0x148) || within(0x179, 0x17E);
   if (code != 0x130 && ((even_first && code % 2 == 0) || (odd_first && code % 2 == 1))) return two_bytes(code + 1);

@@ -1,4 +1,4 @@
-// Reading or drawing the pairs, and holding some out for validation.
+// Reads or generates the pairs, and holds some out for validation.
 #include "translate/data.h"
 
 #include "app/command_line.h"

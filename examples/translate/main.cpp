@@ -39,7 +39,7 @@ std::span<const char* const> enum_names(Preset) {
   return kNames;
 }
 
-// How translations are searched for.
+// The options of beam search.
 struct SearchConfig {
   int beam = 4;
   double length_penalty = 1;
@@ -54,10 +54,10 @@ struct SearchConfig {
 };
 constexpr SearchConfig kGreedy{.beam = 1, .length_penalty = 0};
 
-// What is special about training a translator.
+// Training options that only translation has.
 struct RecipeConfig {
   double label_smoothing = 0.1;
-  SearchConfig search = {};  // for the last evaluation; those before are greedy
+  SearchConfig search = {};  // for the final evaluation; all earlier ones are greedy
 
   void fields(seppo::ConfigVisitor& v) {
     v("label_smoothing", label_smoothing, {0, 0.999}, "share of the target spread evenly over all tokens");
@@ -90,12 +90,12 @@ Setup setup_of(Preset preset) {
       trainer.lr = 1e-3;
       trainer.warmup_steps = 1000;
       return s;
-    case Preset::d2l:  // that of the book's first edition
+    case Preset::d2l:  // the model of the book's first edition
       s.model.layer = {.d_model = 32, .n_heads = 4, .d_ff = 64, .dropout = 0.1};
       s.model.enc_layers = s.model.dec_layers = 2;
       s.model.max_length = 10;
       s.model.positions = seppo::Positions::sinusoid;
-      s.data.max_pairs = 729;  // 601 for training, as the book takes one too many
+      s.data.max_pairs = 729;  // 601 for training, because the book reads one too many
       s.data.validation = 128;
       s.data.normalise = true;
       s.training.epochs = 200;
@@ -272,7 +272,7 @@ int eval(const Arguments& arguments) {
   if (src.empty() == pairs.empty()) throw UsageError("--pairs: either these or --src and --tgt are needed");
   std::ofstream file;
   if (seppo::rank() > 0) out.clear();  // the first rank writes
-  if (!out.empty()) {                  // known to be writable before the work begins
+  if (!out.empty()) {                  // fail before the work begins
     file.open(out);
     if (!file) throw UsageError(fmt::format("--out: cannot write to '{}'", seppo::printable_path(out)));
   }

@@ -17,7 +17,7 @@ namespace {
 
 bool is_long(const std::vector<int>& text, int most) { return text.size() > static_cast<std::size_t>(most); }
 
-// Rows in the order of their lengths, so that those of a chunk are alike.
+// Rows sorted by length, so that those of a chunk have similar lengths.
 std::vector<int> by_length(std::span<const int> lengths) {
   std::vector<int> rows(lengths.size());
   std::iota(rows.begin(), rows.end(), 0);
@@ -33,7 +33,7 @@ std::vector<int> lengths_of(std::span<const std::vector<int>> texts) {
   return lengths;
 }
 
-// What the decoder reads to write this target: BOS, and the target without its last token.
+// The decoder's input for this target: BOS, then the target without its last token.
 std::vector<int> decoder_input(std::span<const int> target) {
   std::vector<int> tokens{kBos};
   tokens.insert(tokens.end(), target.begin(), target.end() - (target.empty() ? 0 : 1));
@@ -125,14 +125,14 @@ std::vector<std::vector<int>> best_translations(const Transformer& model, std::s
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (rank_of(i) == static_cast<std::size_t>(seppo::rank()))
       own.push_back(sources[static_cast<std::size_t>(rows[i])]);
-  std::string found;  // of each, its length and its tokens
+  std::string found;  // the length and the tokens of each translation
   const auto add = [&](int number) { found.append(reinterpret_cast<const char*>(&number), sizeof number); };
   for (const auto& hypotheses : translate(model, own, options)) {
     add(static_cast<int>(hypotheses[0].tokens.size()));
     std::ranges::for_each(hypotheses[0].tokens, add);
   }
   const std::vector<std::string> all = seppo::gather_over_ranks(found);
-  std::vector<std::size_t> at(all.size());  // in what each rank has found
+  std::vector<std::size_t> at(all.size());  // read position in each rank's translations
   const auto next = [&](std::size_t rank) {
     int number;
     std::memcpy(&number, all[rank].data() + std::exchange(at[rank], at[rank] + sizeof number), sizeof number);

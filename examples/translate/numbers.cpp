@@ -40,7 +40,7 @@ std::string english_below_100(int n) {
   return std::string(at(kEnglishTens, n / 10)) + (n % 10 ? std::string("-") + at(kEnglishSmall, n % 10) : "");
 }
 
-// `one` is what the number 1 is called here: "ein" before other words, "eins" at the end.
+// `one` is the word for 1: "ein" before other words, "eins" at the end.
 std::string german_below_100(int n, const std::string& one) {
   if (n == 1) return one;
   if (n < 20) return at(kGermanSmall, n);

@@ -1,4 +1,4 @@
-// Subwords by sentencepiece, where the build has it.
+// Subwords with SentencePiece, if the build has it.
 #include "translate/subwords.h"
 
 #include <seppo/autograd/core/check.h>
@@ -13,13 +13,13 @@ namespace translate {
 
 struct Subwords::Processor {
   explicit Processor(std::string bytes) : model(std::move(bytes)) {}
-  std::string model;  // as in a file
+  std::string model;  // serialised, as in a file
   sentencepiece::SentencePieceProcessor processor;
 };
 
 namespace {
 
-// Gives sentencepiece one text after another.
+// Iterates over the texts for SentencePiece.
 class Texts : public sentencepiece::SentenceIterator {
  public:
   explicit Texts(std::span<const std::string> texts) : texts_(texts) {}

@@ -23,7 +23,7 @@ class Subwords {
   std::vector<std::string> split(std::string_view text) const;
   std::string join(std::span<const std::string> pieces) const;
 
-  struct Processor;  // sentencepiece's
+  struct Processor;  // SentencePiece's
 
  private:
   explicit Subwords(std::shared_ptr<const Processor> processor) : processor_(std::move(processor)) {}

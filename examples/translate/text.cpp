@@ -105,7 +105,7 @@ std::vector<int> Languages::encode(const examples::Vocabulary& vocabulary, std::
   std::vector<int> ids;
   for (const std::string& token : tokenizer.split(text)) {
     const int id = vocabulary.contains(token) ? vocabulary.id(token) : kUnknown;
-    ids.push_back(id < kSpecials ? kUnknown : id);  // text cannot end itself by writing "<eos>"
+    ids.push_back(id < kSpecials ? kUnknown : id);  // "<eos>" in a text does not end it
   }
   ids.push_back(kEos);
   return ids;
@@ -122,7 +122,7 @@ std::string Languages::decode(std::span<const int> ids) const {
 
 namespace {
 
-// How texts are cut, as the model file tells it.
+// How texts are split into tokens, as stored in the model file.
 struct Cut {
   Tokenizer::Kind tokens = Tokenizer::Kind::words;
   bool normalise = false;

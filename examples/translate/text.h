@@ -70,7 +70,7 @@ struct Languages {
   std::string decode(std::span<const int> ids) const;
 
   nlohmann::json to_json() const;
-  // `folder` holds the model of the subwords, if there is one. Throws FormatError.
+  // The inverse of to_json(). Throws FormatError.
   static Languages from_json(const nlohmann::json& config);
 };
 
