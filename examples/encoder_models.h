@@ -18,7 +18,7 @@ struct PredictorConfig {
   seppo::LayerConfig layer = {.d_model = 32, .n_heads = 1, .d_ff = 64, .dropout = 0};
   int n_layers = 1;
   double input_dropout = 0;
-  bool output_network = true;  // else a linear layer gives the logits
+  bool output_network = true;  // otherwise a linear layer gives the logits
   seppo::Positions positions = seppo::Positions::sinusoid;
   int max_length = 512;
 
@@ -75,7 +75,7 @@ struct Predictor {
 
 // How the positions of a sequence become one vector.
 enum class Pooling {
-  class_token,  // a learned vector stands before the sequence; its output stands for the sequence (Devlin et al. 2018)
+  class_token,  // a learned vector is prepended; its output represents the sequence (Devlin et al. 2018)
   mean,
   max
 };

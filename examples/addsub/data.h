@@ -41,7 +41,7 @@ struct Expression {
 
 struct Dataset {
   std::vector<Expression> rows;
-  seppo::Ragged source, target;  // of each row; targets as the data states them
+  seppo::Ragged source, target;  // one per row; the targets as given in the data
 
   void add(const Expression& expression, std::span<const int> target_tokens);
   Dataset pick(std::span<const int> some) const;  // these rows

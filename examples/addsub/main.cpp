@@ -129,7 +129,7 @@ std::vector<int> answer(const Model& model, const Expression& e) {
   return answers(model, one.source)[0];
 }
 
-// The answer, with the attention weights of the pass that produces it.
+// The answer, with the attention weights of a pass that predicts it.
 examples::Sample explain(const Model& model, const Expression& e, std::span<const int> answer) {
   std::vector<int> target{kBos};
   target.insert(target.end(), answer.begin(), answer.end());

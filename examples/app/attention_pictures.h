@@ -1,5 +1,5 @@
-// Attention weights to look at: in characters, as a picture, and as numbers for Python. The darkest shade is the
-// largest weight of the map, and the pictures say which that is.
+// Shows attention weights: as characters, as pictures, and as arrays for Python. The darkest shade stands for the
+// largest weight of the map, which is printed with the picture.
 #pragma once
 
 #include <seppo/autograd/tools/observers.h>

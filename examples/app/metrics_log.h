@@ -18,7 +18,7 @@ class MetricsLog {
   MetricsLog(const std::filesystem::path& file, std::int64_t step);
 
   const std::vector<nlohmann::json>& earlier() const { return earlier_; }  // lines of a resumed run
-  double earlier_seconds() const;                                          // of training, as they record
+  double earlier_seconds() const;                                          // of training, according to these lines
 
   // Skips a line that was already written before the run was resumed. Failures are reported by check(), so that the
   // caller can first save what is worth more than a line.

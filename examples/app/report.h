@@ -19,8 +19,8 @@ namespace examples {
 
 class Report {
  public:
-  // What the page shows besides curves and samples: `model` is the table of modules; `steps` is the number for the
-  // whole run, of which the curves show some 400.
+  // What the page shows besides curves and samples: `model` is the table of modules; `steps` is the number of the
+  // whole run's steps, some 400 of which are plotted.
   struct Facts {
     std::string title, about, model;
     nlohmann::json options;

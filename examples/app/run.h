@@ -98,7 +98,7 @@ struct Run {
     config["model"] = seppo::to_json_object(model.config);
     return train(line, parameters, config, task);
   }
-  // Prints what has been done, what can be done next and, with --json, the summary as one line.
+  // Prints what was done, a command to try next and, with --json, the summary as one line.
   void finish(const CommandLine& line, const Task& task, const Result& result) const;
 
  private:

@@ -44,7 +44,7 @@ class RunFolder {
  public:
   using Write = seppo::FunctionRef<void(const std::filesystem::path&)>;
 
-  // Creates the folder, and removes what a killed run left half written. Throws FileError if that fails, or if another
+  // Creates the folder, and removes the temporary files of a killed run. Throws FileError if that fails, or if another
   // process has this folder open.
   explicit RunFolder(std::filesystem::path folder);
 
@@ -71,7 +71,7 @@ class RunFolder {
   bool is_new_ = true;  // no file of this run has been saved
 };
 
-// The latest checkpoint whose digest is right; `damaged` is called with each one that fails. Empty if there is none.
+// The latest checkpoint whose digest is correct; `damaged` is called with each one that fails. Empty if there is none.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder,
                                                        seppo::FunctionRef<void(const seppo::FormatError&)> damaged);
 

@@ -58,7 +58,7 @@ std::string text_of(std::int64_t epoch, const Evaluation& e) {
 }
 
 // The most bytes of gradients that any rank sends in a step. For each partial sum of its shards in the tree
-// (seppo/nn/train/data_parallel.h), it sends every other rank that rank's part; then it sends all its part of the total.
+// (seppo/nn/train/data_parallel.h), it sends every other rank that rank's part; then its own part of the total to all.
 double most_sent(std::size_t parameters, std::size_t shards) {
   const auto ranks = static_cast<std::size_t>(seppo::ranks());
   std::size_t most = 0;

@@ -1,7 +1,7 @@
 // config.json, Hugging Face's description of a model, as the config of a LanguageModel and back.
 //
 // Two architectures are supported. "llama": rotary positions that rotate halves, RMS norm, SwiGLU, no biases,
-// grouped-query attention if num_key_value_heads says so. "gpt2": learned positions, layer norm, GELU, biases, the
+// grouped-query attention if num_key_value_heads asks for it. "gpt2": learned positions, layer norm, GELU, biases, the
 // embedding tied to the output layer. Anything else that a key may request, such as rope_scaling, is refused.
 #pragma once
 

@@ -40,7 +40,7 @@ int main() {
   const auto report = gradient_check({{4, 6}}, [&](std::span<const Tensor> x) { return rotary(x[0], positions); });
   std::printf("%s", report.text.c_str());
 
-  // What makes it useful: dot products of two rows depend only on the distance between their positions.
+  // Why this is useful: dot products of two rows depend only on the distance between their positions.
   tape().clear();
   const Tensor q = tensor({1, 4}, {1, 2, 3, 4}), k = tensor({1, 4}, {-1, 0.5, 2, 1});
   const auto product = [&](int at_q, int at_k) {

@@ -33,7 +33,7 @@ Batch draw(RandomStream& random, double turn) {
   return batch;
 }
 
-// A linear map with its adapter, whose parameters lie in a scope of their own.
+// A linear map with its adapter, whose parameters have a scope of their own.
 struct Adapted {
   Adapted(const Scope& s, const Scope& adapter, int in, int out)
       : base(s, in, out),

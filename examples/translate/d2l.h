@@ -1,4 +1,4 @@
-// What the book "Dive into Deep Learning" does to text, and how it scores translations.
+// The text normalisation and the translation score of the book "Dive into Deep Learning".
 #pragma once
 
 #include <span>
