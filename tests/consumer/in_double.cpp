@@ -1,4 +1,4 @@
-// The same op and model in double precision: are their gradients right?
+// The same op and model in double precision, to check their gradients.
 #include "model.h"
 
 #include <seppo/nn/gradient_check.h>

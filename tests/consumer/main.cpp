@@ -1,4 +1,4 @@
-// One program with both precisions: exits with 0 if the model has learnt its 64 examples and its gradients are right.
+// One program with both precisions: exits with 0 if the model has learned its 64 examples and its gradients are right.
 #include <iostream>
 
 double accuracy_after_training();

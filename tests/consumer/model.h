@@ -1,5 +1,5 @@
-// A model that seppo does not have, with an op that seppo does not have: which of two halves of a sequence is larger?
-// Compiled once for each precision; the inline namespace keeps the two apart in one program, as seppo's own does.
+// A model and an op that seppo does not have: which half of a sequence has the larger sum?
+// Compiled once per precision; the inline namespace keeps the two apart in one program, as seppo's own does.
 #pragma once
 
 #include <seppo/autograd/ops.h>

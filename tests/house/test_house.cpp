@@ -1,4 +1,4 @@
-// The rules of the house that a compiler does not check.
+// House rules that a compiler does not check.
 #define BOOST_TEST_MODULE house
 #include <boost/test/unit_test.hpp>
 
@@ -21,7 +21,7 @@ namespace {
 
 const fs::path kRoot(SEPPO_SOURCE_DIR);
 
-// From the ground up: a file includes files of its own folder and of those before it. ops.h stands beside ops/.
+// Bottom-up: a file includes only files from its own folder and from folders listed before it. ops.h belongs to ops/.
 const std::vector<std::string> kFolders{
     "autograd/core", "autograd/blas", "autograd/kernels", "autograd/ops", "autograd/tools", "nn",
     "nn/layers",     "nn/optim",      "nn/data",          "nn/io",        "nn/train",       "models"};
@@ -66,7 +66,7 @@ std::vector<fs::path> documents() {
   return files;
 }
 
-// Without comments, literals and preprocessor lines.
+// The text without comments, literals and preprocessor lines.
 std::string code_of(const std::string& text) {
   std::string code;
   std::size_t end = 0;
@@ -92,7 +92,7 @@ std::string code_of(const std::string& text) {
   return code;
 }
 
-// What the code says within that many braces, such as 0: outside of all namespaces. An inner block is an empty one.
+// The code at exactly this brace depth; 0 is outside of all namespaces. Deeper blocks are left empty.
 std::string at_depth(const std::string& code, int depth) {
   std::string text;
   int open = 0;
@@ -106,7 +106,7 @@ std::string at_depth(const std::string& code, int depth) {
 
 }  // namespace
 
-// core <- blas <- kernels <- ops <- tools <- nn <- models, wing by wing, by files that are there.
+// core <- blas <- kernels <- ops <- tools <- nn <- models; includes in the library name existing files.
 BOOST_AUTO_TEST_CASE(the_library_includes_point_one_way) {
   const std::regex include(R"(^\s*#\s*include\s*([<"])([^">]+))");
   const auto rank = [](const fs::path& file) {
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(the_library_includes_point_one_way) {
   BOOST_CHECK_GT(seen, 100);
 }
 
-// Programs share examples/app and the library, nothing else.
+// Programs share only examples/app and the library.
 BOOST_AUTO_TEST_CASE(programs_do_not_include_each_other) {
   const std::regex include(R"(^\s*#\s*include\s*"(\w+)/)");
   for (const fs::path& path : files_of({"examples"}, {".h", ".cpp"}))
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(files_are_short_and_explain_themselves) {
   BOOST_CHECK_LE(lines_of(read(kRoot / "docs/performance.md")).size(), 100u);
 }
 
-// To be copied, one by one: short, of public headers alone, and listed.
+// Small programs are meant to be copied one by one: short, using only public headers, and listed in the documents.
 BOOST_AUTO_TEST_CASE(small_programs_stand_alone) {
   const std::string listed = read(kRoot / "docs/small-programs.md");
   for (const fs::path& path : files_of({"examples/small"}, {".h", ".cpp"})) {
@@ -170,8 +170,8 @@ BOOST_AUTO_TEST_CASE(small_programs_stand_alone) {
   }
 }
 
-// The library stays small, and our own kernels and products a small part of it. AMX, which can be left out, and the
-// binding of OpenBLAS are not counted among them.
+// The library stays small, and our own kernels and products a small part of it. AMX, which is optional, and the
+// binding to OpenBLAS do not count towards them.
 BOOST_AUTO_TEST_CASE(rooms_keep_their_sizes) {
   std::size_t library = 0, fast = 0;
   for (const fs::path& path : kLibrary) {
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(rooms_keep_their_sizes) {
                       "kernels and products have " << fast << " of " << library << " lines");
 }
 
-// Both precisions link into one program: every name says which one it is of.
+// Both precisions link into one program, so every name must say which precision it belongs to.
 BOOST_AUTO_TEST_CASE(headers_declare_all_names_in_the_inline_namespace) {
   const std::regex expected(
       R"(\s*(HWY_(BEFORE|AFTER)_NAMESPACE\(\);|namespace seppo::inline SEPPO_ABI(::\w+)* *\{\} *)*)");
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(headers_declare_all_names_in_the_inline_namespace) {
     }
 }
 
-// A type that headers define outside of others is defined once in the library: again in no header and no source.
+// A type that a header defines at namespace scope is defined only once in the library.
 BOOST_AUTO_TEST_CASE(a_type_name_means_one_type) {
   const std::regex definition(R"((?:struct|class)\s+(\w+)\s*(?:final\s*)?(?::(?!:)[^;{}()]*)?\{)");
   std::map<std::string, std::vector<std::string>> places;
@@ -217,14 +217,14 @@ BOOST_AUTO_TEST_CASE(a_type_name_means_one_type) {
                         name << " is defined in " << files[0] << " and in " << files[1]);
 }
 
-// The terms of the field: L1 and L2, AMX, freed memory.
+// Comments and documents use the terms of the field: L1 and L2, AMX, freed memory.
 BOOST_AUTO_TEST_CASE(words_are_those_of_the_field) {
   std::vector<fs::path> files = documents();
   for (const fs::path& path : files_of({"autograd", "nn", "models", "examples", "tests", "cmake", "script"},
                                        {".h", ".cpp", ".py", ".txt", ".cmake", ""}))
     if (path.filename() != "test_house.cpp") files.push_back(path);
   for (const fs::path& path : files) {
-    std::string text;  // in one line, as a sentence may stand in two
+    std::string text;  // on one line, since a phrase may wrap
     for (const std::string& line : lines_of(read(path)))
       text += " " + line.substr(std::min(line.size(), line.find_first_not_of(" /#*")));
     for (const char* word : {"first-level cache", "second-level cache", "matrix unit", "laid bare"})
@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(words_are_those_of_the_field) {
   }
 }
 
-// What script/test prints as its last line.
+// The last line that script/test prints.
 BOOST_AUTO_TEST_CASE(skipped_cases_are_neither_passed_nor_failed) {
   const auto test = [](const std::string& command, const std::string& output, bool passes) {
     return "1/9 Testing: x\n1/9 Test: x\nCommand: " + command + "\n" + output + "Test " +
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(skipped_cases_are_neither_passed_nor_failed) {
   const std::string part = "  1 test case out of 3 passed\n  2 test cases out of 3 skipped\n";
   BOOST_CHECK_EQUAL(count(test("t", part, true)), "1 passed, 0 failed, 2 skipped\ngood");
   BOOST_CHECK_EQUAL(count(test("t --run_test=a", part, true)), "1 passed, 0 failed, 0 skipped\ngood");
-  // Scripts, and programs that ctest did not find, which it logs as passed.
+  // Scripts, and programs that ctest did not find, which it reports as passed.
   const std::string script = test("s", "", true), skip = test("s", "skipped: a\nskipped: b\n", true);
   BOOST_CHECK_EQUAL(count(script + skip), "1 passed, 0 failed, 1 skipped\ngood");
   BOOST_CHECK_EQUAL(count(script + test("s", "skipped: a\n", false)), "1 passed, 1 failed, 0 skipped\nbad");
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(what_one_build_alone_has_is_named_by_a_test) {
 
 namespace {
 
-// In `T x{{name, ...}, f()}`, from "{{" on: does a call follow the inner braces?
+// In `T x{{name, ...}, f()}`, starting at "{{": does a call follow the inner braces?
 bool calls_after_inner_braces(std::string_view text) {
   int depth = 0;
   bool is_past_inner = false;
@@ -294,8 +294,8 @@ bool calls_after_inner_braces(std::string_view text) {
 
 }  // namespace
 
-// g++ 12 destroys the members of a nested braced aggregate twice when a later initialiser throws: what follows the
-// inner braces is computed before.
+// g++ 12 destroys the members of a nested braced aggregate twice if a later initialiser throws, so anything that can
+// throw must be computed before the aggregate.
 BOOST_AUTO_TEST_CASE(no_call_follows_a_nested_aggregate) {
   BOOST_CHECK(calls_after_inner_braces("{{name, text(), {}, {}}, plain_integer(x), plain_integer(y)};"));
   BOOST_CHECK(!calls_after_inner_braces("{{name, text()}, begin, end};"));
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(no_call_follows_a_nested_aggregate) {
   }
 }
 
-// Each C++ block of the README and of docs/ stands, compiled, in a test or a small program.
+// Each C++ block of the README and of docs/ appears in a test or a small program, where it is compiled.
 BOOST_AUTO_TEST_CASE(documents_show_code_that_runs) {
   const auto words = [](const std::string& text) {  // spacing and line breaks aside
     return std::regex_replace(text, std::regex("\\s+"), "");
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(documents_show_code_that_runs) {
   BOOST_CHECK_GE(blocks, 20);
 }
 
-// Each promise of SECURITY.md names what proves it: test cases, tests, and scripts with a mode they know.
+// Each promise in SECURITY.md names its proof: test cases, tests, or scripts with a mode they accept.
 BOOST_AUTO_TEST_CASE(promises_name_tests_that_exist) {
   std::string tests;
   for (const fs::path& path : files_of({"tests"}, {".cpp"})) tests += read(path);
@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(promises_name_tests_that_exist) {
   BOOST_CHECK_GE(promises, 15);
 }
 
-// As script/promises finds them, whose own rules test_promises.cpp checks.
+// Promises as found by script/promises, whose own rules test_promises.cpp checks.
 BOOST_AUTO_TEST_CASE(promises_of_headers_name_tests) {
   FILE* const pipe = popen(((kRoot / "script/promises").string() + " --check").c_str(), "r");
   BOOST_REQUIRE(pipe);
@@ -368,7 +368,7 @@ BOOST_AUTO_TEST_CASE(promises_of_headers_name_tests) {
   BOOST_CHECK_MESSAGE(faults.empty(), faults << "tests/promises/ names tests for each sentence; look at them again");
 }
 
-// Links between documents lead to files.
+// Links between documents lead to existing files.
 BOOST_AUTO_TEST_CASE(links_lead_somewhere) {
   const std::regex link(R"(\]\(([^)#: ]+)\))");
   int links = 0;
@@ -380,8 +380,8 @@ BOOST_AUTO_TEST_CASE(links_lead_somewhere) {
   BOOST_CHECK_GE(links, 10);
 }
 
-// Engines stand behind one door: what computes products, AMX among it, is a matter of autograd/blas, what matches
-// patterns one of the tokenizers.
+// Each engine is known to one folder only: products, including AMX, belong to autograd/blas, pattern matching to the
+// tokenizers.
 BOOST_AUTO_TEST_CASE(only_one_folder_knows_an_engine) {
   const std::pair<std::string, std::regex> doors[] = {
       {"autograd/blas", std::regex("cblas|openblas_|amx", std::regex::icase)},

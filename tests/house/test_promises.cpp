@@ -1,4 +1,4 @@
-// What script/promises takes for a promise, and for its proof.
+// What script/promises recognises as a promise, and as its proof.
 #define BOOST_TEST_MODULE promises
 #include <boost/test/unit_test.hpp>
 
@@ -14,7 +14,7 @@ namespace {
 
 const fs::path kSource(SEPPO_SOURCE_DIR);
 
-// A small library with one header of its own, one test, and a table.
+// A small library with one header of its own, a test, and a table.
 struct Project {
   fs::path root = fs::temp_directory_path() / ("seppo-promises-" + std::to_string(::getpid()));
 
@@ -27,7 +27,7 @@ struct Project {
   ~Project() { fs::remove_all(root); }
 
   void write(const std::string& path, const std::string& text) const { std::ofstream(root / path) << text; }
-  // What is wrong.
+  // The output of script/promises --check.
   std::string faults() const {
     FILE* const pipe =
         popen(((kSource / "script/promises").string() + " --check --root " + root.string()).c_str(), "r");

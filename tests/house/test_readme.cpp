@@ -46,7 +46,7 @@ struct Data {
   Ragged src, tgt;
 };
 
-// Sequences that count upwards: BOS (15), two numbers, EOS (14).
+// Sequences that count up: BOS (15), two numbers, EOS (14).
 Data successors() {
   Data data;
   for (int i = 0; i < 8; ++i) {

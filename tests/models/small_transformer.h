@@ -51,7 +51,7 @@ inline double largest_difference(std::span<const real> a, std::span<const real> 
 struct Fixture {
   explicit Fixture(const TransformerConfig& c = config()) : parameters(42), model(parameters.root(), c) {
     tape().clear();
-    // Biases and gains away from their symmetric initial values.
+    // Move biases and gains away from their symmetric initial values.
     RandomStream random(1, Purpose::test, 7);
     for (const auto& e : parameters.entries())
       if (e.shape.rank() == 1)

@@ -1,4 +1,4 @@
-// Attention weights as an observer records them, against softmax(Q K^T / sqrt(d)) computed one by one.
+// The attention weights that an observer records, against softmax(Q K^T / sqrt(d)) computed element by element.
 #define BOOST_TEST_MODULE attention_recorder
 #include "models/small_transformer.h"
 #include "support/precision.h"
@@ -33,7 +33,7 @@ using small::copy_of, small::Fixture, small::largest_difference;
 
 namespace {
 
-// The weights of one layer from its inputs: x gives the queries, y the keys.
+// The attention weights of one layer, computed from its inputs: queries from x, keys from y.
 std::vector<double> naive_weights(const MultiHeadAttention& a, const Tensor& x, Offsets x_rows, const Tensor& y,
                                   Offsets y_rows, bool is_causal, const Shape& shape) {
   const auto d = static_cast<std::size_t>(a.d_model), heads = static_cast<std::size_t>(a.n_heads), width = d / heads;
@@ -62,7 +62,7 @@ std::vector<double> naive_weights(const MultiHeadAttention& a, const Tensor& x, 
   return weights;
 }
 
-// Counts how often it is asked and told.
+// Counts the attention weights and the tensors that it is notified of.
 struct Counter : Observer {
   explicit Counter(bool wants) : wants(wants) {}
   bool wants_attention_weights() const override { return wants; }
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(maps_are_the_softmax_of_scaled_products) {
   }
 }
 
-// Weights are those before dropout, so that pictures of a model in training are whole.
+// The recorded weights are those before dropout, so that maps are complete even in training mode.
 BOOST_AUTO_TEST_CASE(dropout_does_not_change_the_maps) {
   TransformerConfig config = small::config();
   const auto maps_of = [&](double dropout) {
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_computed_without_a_recorder) {
   Fixture f(config);
   const Ragged src = small::random_batch({100}, 1);
   constexpr std::size_t kWeights = sizeof(real) * 2 * 100 * 100;  // bytes, of one layer
-  f.model.encode(src);                                            // the tape grows
+  f.model.encode(src);                                            // grows the tape
   tape().clear();
   Counter indifferent(false), interested(true);
   const auto allocates = [&](Counter& counter) {
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(nested_recorders_all_record_and_others_are_not_told) {
     BOOST_CHECK(inner.maps[i].weights == outer.maps[i].weights && inner.maps[i].name == outer.maps[i].name);
 }
 
-// A language model's weights are lower triangles.
+// The causal mask makes a language model's attention maps lower triangular.
 BOOST_AUTO_TEST_CASE(a_language_model_attends_the_past) {
   tape().clear();
   Parameters parameters(1);

@@ -1,4 +1,4 @@
-// Beam search against greedy decoding, against every possible target, and against its own definition.
+// Beam search against greedy decoding, against an exhaustive search, and against its own definition.
 #define BOOST_TEST_MODULE beam
 #include <seppo/models/decoding.h>
 
@@ -36,7 +36,7 @@ struct Fixture {
     }
   }
 
-  // log p(target | source s), without cache or beam: one whole pass through the model.
+  // log p(target | source s), without cache or beam: one full forward pass.
   double log_probability(std::size_t s, const std::vector<int>& target, int bos) const {
     const UseMode eval(Mode::eval);
     const TapeMark mark;
@@ -57,7 +57,7 @@ struct Fixture {
   Ragged src;
 };
 
-// Every target of at most `length` tokens that ends with eos, or is as long as it may be.
+// Every target that ends with eos within `length` tokens, or has exactly `length` tokens and no eos.
 std::vector<std::vector<int>> all_targets(int vocabulary, int eos, std::size_t length) {
   std::vector<std::vector<int>> done, open{{}};
   while (!open.empty()) {
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(a_beam_of_one_is_greedy_decoding) {
   }
 }
 
-// A beam that holds all targets misses none: the best of all possible ones comes first, then the next.
+// A beam wide enough for all targets misses none: its results are all possible targets, from the best down.
 BOOST_AUTO_TEST_CASE(a_beam_that_is_wide_enough_finds_the_best_of_all_targets) {
   constexpr int kVocabulary = 4, kEos = 2;
   const auto targets = all_targets(kVocabulary, kEos, 4);
@@ -143,13 +143,13 @@ BOOST_AUTO_TEST_CASE(what_is_returned_is_sorted_unique_and_scored_by_the_formula
   }
 }
 
-// Step by step as beam.h tells it, one source at a time, from whole passes through the model.
+// Follows the definition in beam.h step by step, one source at a time, with full forward passes.
 BOOST_AUTO_TEST_CASE(a_beam_follows_its_definition) {
   constexpr int kVocabulary = 7, kEos = 3, kLength = 5;
   const auto by_probability = [](const Hypothesis& a, const Hypothesis& b) {
     return a.log_probability > b.log_probability;
   };
-  std::size_t pruned = 0;  // rows whose continuations all fell out of the beam
+  std::size_t pruned = 0;  // hypotheses whose continuations all fell out of the beam
   for (std::uint64_t seed = 1; seed <= 8; ++seed)
     for (const int beam : {2, 3, 5}) {
       const Fixture f(kVocabulary, seed);
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_beam_follows_its_definition) {
   BOOST_CHECK_GT(pruned, 50);
 }
 
-// Not so for each source and beam: pruning may lose what greedy decoding finds. But it should not be usual.
+// A single source may do worse with a wider beam, as pruning can lose what greedy decoding finds; the sum should not.
 BOOST_AUTO_TEST_CASE(wider_beams_find_likelier_targets) {
   std::vector<double> sums;
   for (const int beam : {1, 2, 4, 8}) {
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(targets_that_end_at_once_and_targets_that_never_end) {
   bias[4] = -1000;
   for (const auto& best : beam_search(f.model, f.src, {.bos = 0, .eos = 4, .max_length = 5}))
     BOOST_CHECK_EQUAL(best[0].tokens.size(), 5);
-  // More places than tokens: all that there is.
+  // A beam wider than the number of possible targets returns all of them.
   const auto all = beam_search(f.model, f.src, {.bos = 0, .eos = 4, .max_length = 1, .beam = 50, .n_best = 50});
   for (const auto& found : all) BOOST_CHECK_EQUAL(found.size(), 6);
 }
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(bad_options) {
   BOOST_CHECK_THROW(search({.max_length = 5}), NumericError);
 }
 
-// Rows of a cache may be continued several times, or not at all.
+// The rows of a cache may be continued several times, or not at all.
 BOOST_AUTO_TEST_CASE(a_cache_continues_the_selected_rows) {
   const Fixture f(6);
   const UseMode eval(Mode::eval);
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(a_cache_continues_the_selected_rows) {
       BOOST_CHECK_SMALL(scores.values()[r * 6 + j] - whole.values()[12 + j], real(1e-5));
   }
   const auto select = [&](std::vector<int> parents, std::vector<int> offsets) { cache.select(parents, offsets); };
-  BOOST_CHECK_THROW(select({2}, {0, 1, 1, 1, 1}), IndexError);  // of another source
+  BOOST_CHECK_THROW(select({2}, {0, 1, 1, 1, 1}), IndexError);  // a row of another source
   BOOST_CHECK_THROW(select({-1}, {0, 1, 1, 1, 1}), IndexError);
   BOOST_CHECK_THROW(select({0}, {0, 1, 1, 1}), ShapeError);     // too few sources
   BOOST_CHECK_THROW(select({0}, {0, 2, 2, 2, 2}), ShapeError);  // more rows than parents
@@ -285,13 +285,13 @@ BOOST_AUTO_TEST_CASE(a_cache_continues_the_selected_rows) {
   BOOST_CHECK_THROW(select({}, {}), ShapeError);
 }
 
-// All tokens but one are equally probable: of equal ones the lowest comes first, and what continues the better target
-// comes before what continues the other.
+// All tokens but one are equally probable: ties are broken by the lowest id, and continuations of the better target
+// come before those of the other.
 BOOST_AUTO_TEST_CASE(ties_go_to_the_better_target_and_the_lowest_id) {
   Fixture f(6);
   std::fill_n(f.model.output->weight.data(), 6 * 8, real{0});
   real* const bias = f.model.output->bias.data();
-  for (int token = 0; token < 6; ++token) bias[token] = token == 4 ? 0.25 : 0;  // sums are exact
+  for (int token = 0; token < 6; ++token) bias[token] = token == 4 ? 0.25 : 0;  // values whose sums are exact
   const auto greedy = greedy_decode(f.model, f.src, {.bos = 0, .eos = 5, .max_length = 3});
   for (const auto& target : greedy) BOOST_TEST(target == (std::vector<int>{4, 4, 4}));
   const auto found =
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(ties_go_to_the_better_target_and_the_lowest_id) {
     const std::vector<std::vector<int>> expected{{4, 4}, {4, 0}, {4, 1}, {4, 2}};
     for (std::size_t i = 0; i < 4; ++i) BOOST_TEST(best[i].tokens == expected[i], "target " << i);
   }
-  bias[4] = 0;  // now all are equal
+  bias[4] = 0;  // now all tokens are equally probable
   for (const auto& target : greedy_decode(f.model, f.src, {.bos = 3, .eos = 5, .max_length = 3}))
     BOOST_TEST(target == (std::vector<int>{0, 0, 0}));
 }

@@ -1,4 +1,4 @@
-// Greedy decoding with the cache against the whole computation.
+// Greedy decoding with the cache against full recomputation.
 #define BOOST_TEST_MODULE decode
 #include <seppo/models/decoding.h>
 #include <seppo/models/language_model.h>
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(cached_and_uncached_logits_agree) {
   }
 }
 
-// In single precision; test_generate.cpp has the cases.
+// In single precision; the exhaustive cases are in test_generate.cpp.
 BOOST_AUTO_TEST_CASE(a_cached_language_model_agrees_with_the_whole_one) {
   const Fixture f;  // for its batch
   Parameters parameters(11);
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(decoding_leaves_the_tape_as_it_was) {
   BOOST_CHECK_THROW(greedy_decode(f.model, f.src, {.bos = 12, .eos = 5, .max_length = 9}), IndexError);
 }
 
-// What the keys and values of the memory are is settled by the first call.
+// The first call computes the keys and values of the memory; later calls reuse them.
 BOOST_AUTO_TEST_CASE(a_cache_reads_the_memory_once) {
   const Fixture f;
   const UseMode eval(Mode::eval);

@@ -1,4 +1,4 @@
-// The decoder-only model in every form: GPT-2's, LLaMA's and what lies between, with a cache and without.
+// The decoder-only model in every form, from GPT-2's to LLaMA's, with and without a cache.
 #define BOOST_TEST_MODULE decoder_forms
 #include "models/small_transformer.h"
 #include "support/precision.h"
@@ -49,7 +49,7 @@ LanguageModelConfig gpt2() {
           .max_length = 16};
 }
 
-// With weights large enough for attention to choose, and gains away from 1.
+// Weights large enough to make attention selective, and gains away from 1.
 struct Model {
   explicit Model(const LanguageModelConfig& c) : parameters(3), model(parameters.root(), c) {
     tape().clear();
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(parameters_have_the_names_that_files_use) {
   BOOST_TEST(names_of(config) == expected, boost::test_tools::per_element());
 }
 
-// Every combination gives the same scores with a cache, whatever is computed at a time, as without.
+// Every combination gives the same scores with a cache as without, however many tokens are fed at a time.
 BOOST_AUTO_TEST_CASE(cached_scores_equal_whole_ones_in_every_form) {
   std::size_t forms = 0;
   for (const Positions positions : kPositions)
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(cached_scores_equal_whole_ones_in_every_form) {
   BOOST_CHECK_EQUAL(forms, 7 * 4 * 6 * 2);
 }
 
-// The whole of LLaMA once more, one number at a time.
+// LLaMA's whole forward pass once more, one number at a time.
 BOOST_AUTO_TEST_CASE(llama_equals_its_formulas) {
   for (const Positions positions : {Positions::rotary, Positions::rotary_halves}) {
     const Model m(llama(positions));
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(llama_equals_its_formulas) {
         x[i] *= double{weight(name + ".weight").values()[i]} / std::sqrt(square + 1e-5);
       return x;
     };
-    const auto turn = [&](std::vector<double>& x, std::size_t first, int position) {  // a head of width 4
+    const auto turn = [&](std::vector<double>& x, std::size_t first, int position) {  // rotates a head of width 4
       for (std::size_t i = 0; i < 2; ++i) {
         const bool halves = positions == Positions::rotary_halves;
         double &a = x[first + (halves ? i : 2 * i)], &b = x[first + (halves ? i + 2 : 2 * i + 1)];
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(llama_equals_its_formulas) {
   }
 }
 
-// What is relative depends on distances only.
+// Relative positional encodings depend only on distances.
 BOOST_AUTO_TEST_CASE(a_shift_of_all_positions_changes_nothing) {
   for (const Positions positions : {Positions::rotary, Positions::rotary_halves, Positions::alibi}) {
     const Model m(llama(positions));
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(neither_the_future_nor_other_texts_matter) {
       return std::span(of).subspan(r * kVocabulary, kVocabulary);
     };
     Ragged changed = texts;
-    changed.tokens[5] = (changed.tokens[5] + 1) % kVocabulary;  // the last of the first text
+    changed.tokens[5] = (changed.tokens[5] + 1) % kVocabulary;  // the last token of the first text
     const std::vector<real> other = copy_of(m.model(changed));
     for (std::size_t r = 0; r < 11; ++r) {
       const double difference = largest_difference(row(scores, r), row(other, r));
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(attention_of_three_inputs) {
   const std::vector<real> self = copy_of(plain(x, q_rows)), cross = copy_of(plain(x, q_rows, x, k_rows));
   BOOST_CHECK_EQUAL(largest_difference(plain(x, q_rows, x, x, q_rows).values(), self), 0);
   BOOST_CHECK_EQUAL(largest_difference(plain(x, q_rows, x, x, k_rows).values(), cross), 0);
-  BOOST_CHECK_THROW(wide(x, q_rows), ShapeError);  // takes three
+  BOOST_CHECK_THROW(wide(x, q_rows), ShapeError);  // expects separate queries, keys and values
   BOOST_CHECK_THROW(wide(x, q_rows, k, k, k_rows), ShapeError);
   const std::vector<real> xs = copy_of(x), ks = copy_of(k), vs = copy_of(v), bs = copy_of(bias);
   const auto report = test::check_gradients(parameters, [&] {
@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(attention_of_three_inputs) {
   tape().clear();
 }
 
-// Configs of files from before these fields.
+// Configs in files that predate these fields.
 BOOST_AUTO_TEST_CASE(configs_without_the_newer_fields_mean_what_they_did) {
   LanguageModelConfig config = gpt2();
   config.layer.n_heads = 4;
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(forms_that_do_not_fit_are_refused) {
   refused([](auto& c) { c.layer.n_kv_heads = 3; });
   refused([](auto& c) { c.layer.n_kv_heads = 8; });
   refused([](auto& c) { c.layer.n_kv_heads = -1; });
-  refused([](auto& c) { c.layer.n_heads = 16; });  // rotary needs pairs of columns
+  refused([](auto& c) { c.layer.n_heads = 16; });  // rotary positions need pairs of columns
   refused([](auto& c) { c.rope_theta = 0; });
   Parameters parameters(0);
   BOOST_CHECK_THROW(MultiHeadAttention(parameters.root(), 8, 4, {.n_kv_heads = 3}), ArgumentError);

@@ -1,4 +1,4 @@
-// The cache of keys and values against whole computations, and generation against the same without a cache.
+// The key-value cache against full recomputation, and generation with the cache against generation without.
 #define BOOST_TEST_MODULE generate
 #include "models/small_transformer.h"
 #include "support/precision.h"
@@ -26,13 +26,13 @@ struct LanguageFixture {
                                   .positions = positions,
                                   .max_length = kWindow}) {
     tape().clear();
-    for (real& v : parameters.values()) v *= 3;  // choices that differ from text to text
+    for (real& v : parameters.values()) v *= 3;  // makes the choices differ between texts
   }
   Parameters parameters;
   LanguageModel model;
 };
 
-// What generate() promises, one text at a time and without a cache.
+// The result that generate() promises, computed for one text and without a cache.
 std::vector<int> naive_text(const LanguageModel& model, std::span<const int> prompt, std::size_t index,
                             const GenerateOptions& options) {
   const UseMode eval(Mode::eval);
@@ -52,7 +52,7 @@ std::vector<int> naive_text(const LanguageModel& model, std::span<const int> pro
   return drawn;
 }
 
-// The last `count` rows of one sequence's scores equal those of a batch.
+// The last `count` rows of a sequence's scores equal those from a batch.
 void check_rows(std::span<const real> whole, std::span<const real> part, const char* what) {
   BOOST_REQUIRE_GE(whole.size(), part.size());
   const double difference = small::largest_difference(whole.last(part.size()), part);
@@ -66,7 +66,7 @@ std::span<const real> rows_of(const Tensor& scores, const Ragged& batch, std::si
 
 }  // namespace
 
-// Any number of tokens at a time, in any mixture, also after sequences were reordered, doubled, dropped or restarted.
+// Any number of tokens at a time, in any mixture, also after sequences are reordered, duplicated, dropped or restarted.
 BOOST_AUTO_TEST_CASE(a_cached_language_model_equals_the_whole_one) {
   for (const Positions positions : {Positions::learned, Positions::sinusoid, Positions::none}) {
     const LanguageFixture f(positions);
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_cached_decoder_equals_the_whole_one) {
     const UseMode eval(Mode::eval);
     const Tensor memory = f.model.encode(f.src);
     KeyValueCache cache = f.model.make_cache(3, 16);
-    // Targets, and their sources: first one for each, then as in a beam.
+    // Targets and their sources: first one target per source, then several, as in a beam.
     std::vector<std::vector<int>> targets(3);
     std::vector<int> source_rows{0, 1, 2, 3};
     RandomStream random(7, Purpose::test);
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_cached_decoder_equals_the_whole_one) {
         targets = {targets[0], targets[2], targets[2], targets[2]};
       }
     }
-    cache.select(std::vector<int>{0, 1});  // of which sources?
+    cache.select(std::vector<int>{0, 1});  // does not say which sources the rows belong to
     BOOST_CHECK_THROW(f.model.decode(random_batch({1, 1}, 1), memory, f.src.offsets, &cache), ShapeError);
   }
 }
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(texts_do_not_depend_on_threads) {
     texts.push_back(generate(f.model, prompts, {.max_tokens = 20, .seed = 1}));
   }
   set_num_threads(1);
-  for (std::size_t p = 0; p < prompts.size(); ++p)  // nor on the other prompts
+  for (std::size_t p = 0; p < prompts.size(); ++p)  // and independent of the other prompts
     BOOST_TEST(texts[0][p] == naive_text(f.model, prompts[p], p, {.max_tokens = 20, .seed = 1}));
   BOOST_CHECK(texts[0] == texts[1] && texts[0] == texts[2]);
   BOOST_CHECK(texts[0] != generate(f.model, prompts, {.max_tokens = 20, .seed = 2}));

@@ -1,4 +1,4 @@
-// The decoder-only model: gradients in double precision, and what a language model must hold to.
+// The decoder-only model: gradients in double precision, and the properties of a language model.
 #define BOOST_TEST_MODULE language_model
 #include <seppo/models/language_model.h>
 #include <seppo/nn/optim/optimisers.h>
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(gradients) {
       Parameters parameters(1);
       const LanguageModel model(parameters.root(), config);
       const auto report = test::check_gradients(parameters, [&] {
-        tape().random = {1, 2, 3, 0};  // the same masks each time
+        tape().random = {1, 2, 3, 0};  // the same dropout masks each time
         return cross_entropy(model(kBatch), kNext);
       });
       BOOST_CHECK_MESSAGE(report.passed, report.text);
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(the_future_is_hidden_and_the_past_is_not) {
       bool same = true;
       for (std::size_t j = 0; j < kVocabulary; ++j)
         same = same && after[row * kVocabulary + j] == before[row * kVocabulary + j];
-      const bool may_change = row >= changed && row < 5;  // the same sequence, from the change on
+      const bool may_change = row >= changed && row < 5;  // same sequence, at or after the change
       BOOST_CHECK_MESSAGE(same != may_change, "token " << changed << " changed, row " << row);
     }
   }
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(parameters_are_those_of_the_architecture) {
     const LanguageModel model(parameters.root(), small(bias));
     return parameters.count();
   };
-  // embedding, positions; per layer: norms, QKV and output projection, feed-forward; last norm
+  // embedding, positions; per layer: norms, QKV and output projection, feed-forward; final norm
   BOOST_CHECK_EQUAL(count(false), 7u * 8 + 8 * 8 + 2 * (2 * 8 + 4 * 8 * 8 + 2 * 8 * 32) + 8);
   BOOST_CHECK_EQUAL(count(true) - count(false), 2u * (2 * 8 + 4 * 8 + 32 + 8) + 8);
 }
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(sequences_do_not_see_each_other) {
   Ragged turned;
   for (const std::size_t s : {2u, 0u, 1u}) turned.add(kBatch[s]);
   const auto permuted = model(turned).values();
-  const std::size_t row_of[] = {6, 7, 8, 0, 1, 2, 3, 4, 5};  // in the batch, of each row of the permuted one
+  const std::size_t row_of[] = {6, 7, 8, 0, 1, 2, 3, 4, 5};  // row in the batch for each row of the permuted batch
   for (std::size_t r = 0; r < 9; ++r)
     for (std::size_t j = 0; j < kVocabulary; ++j)
       BOOST_CHECK_SMALL(double{permuted[r * kVocabulary + j] - whole[row_of[r] * kVocabulary + j]}, test::kTolerance);
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(bad_configurations_are_refused) {
   BOOST_CHECK_THROW(LanguageModel(parameters.root() / "b", config), ArgumentError);
 }
 
-// GPT-2's small model for characters: what the header says of it, and what it has when nothing is said.
+// The defaults are GPT-2's small model for characters, as the header documents.
 BOOST_AUTO_TEST_CASE(the_defaults_are_gpt2s_without_biases) {
   const LanguageModelConfig c;
   BOOST_CHECK(c.layer.norm == Norm::pre && c.layer.activation == Activation::gelu && !c.layer.bias);
@@ -155,6 +155,6 @@ BOOST_AUTO_TEST_CASE(the_defaults_are_gpt2s_without_biases) {
   Parameters parameters(1);
   const LanguageModel model(parameters.root(), {.vocabulary = 3, .n_layers = 1, .max_length = 5});
   BOOST_CHECK(!model.output);
-  // The embedding, positions, four matrices of attention, two of the network, and three norms' scales.
+  // The embedding, positions, four attention matrices, two feed-forward matrices, and the gains of three norms.
   BOOST_CHECK_EQUAL(parameters.count(), 3 * 384 + 5 * 384 + 4 * 384 * 384 + 2 * 384 * 1536 + 3 * 384);
 }

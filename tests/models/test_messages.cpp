@@ -1,4 +1,4 @@
-// What models, decoding and optimisers refuse, in exactly which words, and the values at the border that they take.
+// The exact error messages of models, decoding and optimisers, and the boundary values that are still accepted.
 #define BOOST_TEST_MODULE messages
 #include "small_transformer.h"
 
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(optimisers) {
   check_refusal(splits(64, 1000), "");
 }
 
-// Running statistics and the like are no weights: they neither decay nor are trained.
+// Buffers such as running statistics are not weights: they are neither decayed nor trained.
 BOOST_AUTO_TEST_CASE(buffers_neither_decay_nor_learn) {
   Parameters parameters(1);
   parameters.root().buffer("statistics", {3, 2}, init_ones());

@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(encoder_decoder_gradients) {
     }
 }
 
-// Dropout after the norm is an option of each Add & Norm, set by the program.
+// Dropout after the norm is an option of each Add & Norm that a program sets directly.
 BOOST_AUTO_TEST_CASE(encoder_decoder_gradients_with_dropout) {
   for (const bool is_after_norm : {false, true}) {
     TransformerConfig config = small::config();
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(encoder_decoder_gradients_with_dropout) {
   }
 }
 
-// Each option changes what both stacks compute of the same inputs, and has exact gradients.
+// Each option changes the outputs of both stacks on the same inputs, and has exact gradients.
 BOOST_AUTO_TEST_CASE(the_transformer_uses_every_option_of_its_layers) {
   using Change = std::function<void(LayerConfig&)>;
   const std::vector<std::pair<const char*, Change>> changes{
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(the_transformer_uses_every_option_of_its_layers) {
       {"d_ff", [](LayerConfig& c) { c.d_ff = 5; }}};
   const Fixture standard;
   const std::vector<real> memory = copy_of(standard.model.encode(standard.src));
-  const auto stacks = [&](const Fixture& f) {  // the outputs of both, from the same inputs
+  const auto stacks = [&](const Fixture& f) {  // the outputs of both stacks on the same inputs
     const Tensor m = tensor({8, 8}, memory), x = tensor({9, 8}, std::vector<real>(9 * 8, 0.5));
     return std::pair(copy_of(f.model.encoder(m, f.src.offsets)),
                      copy_of(f.model.decoder(x, f.tgt.offsets, m, f.src.offsets)));
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(the_transformer_uses_every_option_of_its_layers) {
   }
 }
 
-// In the encoder and in the decoder's own attention.
+// Relative positions in the encoder and in the decoder's self-attention.
 BOOST_AUTO_TEST_CASE(the_transformer_takes_relative_positions) {
   TransformerConfig config = small::config(Norm::pre);
   config.positions = Positions::none;
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(the_decoder_cannot_see_the_future) {
       const bool same = std::equal(after.begin() + static_cast<std::ptrdiff_t>(row * kVocabulary),
                                    after.begin() + static_cast<std::ptrdiff_t>((row + 1) * kVocabulary),
                                    before.begin() + static_cast<std::ptrdiff_t>(row * kVocabulary));
-      const bool may_change = row >= changed && row < 3;  // the same sequence, from the change on
+      const bool may_change = row >= changed && row < 3;  // same sequence, at or after the change
       BOOST_CHECK_MESSAGE(same != may_change, "token " << changed << " changed, row " << row);
     }
   }
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(batches_permute_split_and_repeat) {
   // permuted
   const auto permuted = f.gradient(f.loss(pick(f.src, {2, 0, 1}), pick(f.tgt, {2, 0, 1}), pick(f.next, {2, 0, 1})));
   BOOST_CHECK_SMALL(largest_difference(whole, permuted), test::kTolerance);
-  // split: sums add up, also over backward passes
+  // split: sums add up, also across backward passes
   f.parameters.zero_gradients();
   double parts = 0;
   for (const int s : {0, 1, 2}) {
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(tied_embeddings_add_the_gradients_of_both_uses) {
   TransformerConfig tied = small::config();
   tied.share_embeddings = true;
   Fixture a(separate), b(tied);
-  // The same values everywhere; both tables of `a` equal the one of `b`.
+  // The same values everywhere; both tables of `a` equal the single one of `b`.
   const auto copy = [&](const char* from, const char* to) {
     const auto *source = b.parameters.find(from), *target = a.parameters.find(to);
     std::copy_n(b.parameters.values().begin() + static_cast<std::ptrdiff_t>(source->offset), source->size(),
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(embedded_inputs_are_dropped) {
   tape().random = {};
 }
 
-// An unknown token is reported with the table that was asked for it, also where tables are shared.
+// An unknown token is reported with the name of the table it was looked up in, even if tables are shared.
 BOOST_AUTO_TEST_CASE(errors_name_the_embedding) {
   for (const bool shared : {false, true}) {
     TransformerConfig config = small::config();
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(embeddings_start_as_documented) {
 }
 
 BOOST_AUTO_TEST_CASE(the_initial_loss_is_that_of_guessing) {
-  // Wide and tied as in the paper, so that logits start small.
+  // Wide, with tied embeddings as in the paper, so that logits start small.
   Parameters parameters(3);
   const Transformer model(parameters.root(), {.src_vocabulary = kVocabulary,
                                               .tgt_vocabulary = kVocabulary,
@@ -346,7 +346,7 @@ BOOST_AUTO_TEST_CASE(bad_configurations_are_refused) {
   config.layer.d_model = 0;
   BOOST_CHECK_THROW(Transformer(parameters.root() / "e", config), ArgumentError);
   Fixture f(small::config(Norm::pre));
-  f.model.encoder.layers[0].add_norm_1.options.dropout_after = 0.1;  // has no place in pre-norm
+  f.model.encoder.layers[0].add_norm_1.options.dropout_after = 0.1;  // makes no sense with pre-norm
   BOOST_CHECK_THROW(f.model.encode(f.src), ArgumentError);
   const Ragged longer = random_batch({17}, 1);
   BOOST_CHECK_THROW(f.model.encode(longer), IndexError);

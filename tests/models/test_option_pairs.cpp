@@ -1,5 +1,5 @@
-// Options away from their defaults, two by two: each legal config is built, trained, saved, loaded and asked; each
-// illegal one is refused in one line. Fields come from the configs' own lists, so a new one takes part at once.
+// Pairwise combinations of non-default options: each legal config is built, trained, saved, loaded and decoded with;
+// each illegal one is refused in one line. Fields come from the configs' own lists, so a new one is covered at once.
 #define BOOST_TEST_MODULE option_pairs
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/decoding.h>
@@ -23,10 +23,10 @@ namespace {
 
 constexpr int kExamples = 7;
 
-// Of two kinds, whose fields programs do not list. A member that is added does not compile until it stands here.
+// These options have no field lists for programs. The structured bindings stop compiling when a member is added.
 void decoding_fields(ConfigVisitor& v, BeamOptions& o) {
   auto& [bos, eos, max_length, beam, n_best, length_penalty] = o;
-  static_cast<void>(bos), static_cast<void>(eos);  // of the vocabulary
+  static_cast<void>(bos), static_cast<void>(eos);  // these depend on the vocabulary
   v("decode_length", max_length, {1, 100});
   v("beam", beam, {1, 100});
   v("n_best", n_best, {1, 100});
@@ -35,7 +35,7 @@ void decoding_fields(ConfigVisitor& v, BeamOptions& o) {
 void decoding_fields(ConfigVisitor& v, GenerateOptions& o) {
   auto& [max_tokens, sampling, stop, stride, seed] = o;
   auto& [repetition_penalty, temperature, top_k, top_p, min_p] = sampling;
-  static_cast<void>(stop);  // of the vocabulary
+  static_cast<void>(stop);  // depends on the vocabulary
   v("max_tokens", max_tokens, {0, 100});
   v("repetition_penalty", repetition_penalty, {1e-3, 1e3});
   v("temperature", temperature, {0, 1e3});
@@ -46,7 +46,7 @@ void decoding_fields(ConfigVisitor& v, GenerateOptions& o) {
   v("generate_seed", seed);
 }
 
-// All of a training and what follows it.
+// All settings of a training run and of the decoding that follows it.
 template <class Model, class Decoding>
 struct Setup {
   typename Model::Config model;
@@ -81,7 +81,7 @@ struct Setup {
 using Translator = Setup<Transformer, BeamOptions>;
 using Writer = Setup<LanguageModel, GenerateOptions>;
 
-// The rules that headers state, once more.
+// The rules stated in the headers, restated independently.
 bool fits(const TransformerConfig& c) { return !c.share_embeddings || c.src_vocabulary == c.tgt_vocabulary; }
 bool fits(const LanguageModelConfig&) { return true; }
 bool fits(const BeamOptions& o, int max_length) { return o.n_best <= o.beam && o.max_length <= max_length; }
@@ -111,7 +111,7 @@ Ragged draw(int vocabulary, int max_length, std::uint64_t seed) {
   return batch;
 }
 
-// What to learn: a target, or the text itself, moved by one.
+// The training targets: a target sequence, or the text itself shifted by one.
 struct Data {
   explicit Data(const TransformerConfig& c)
       : src(draw(c.src_vocabulary, c.max_length, 1)),
@@ -135,7 +135,7 @@ Tensor logits_of(const LanguageModel& model, const Data& d, std::span<const int>
   return model(d.tgt.pick(rows));
 }
 
-// Scores, and what is decoded.
+// Scores and decoded tokens.
 using Answers = std::vector<double>;
 void add(Answers& answers, const std::vector<int>& tokens) {
   answers.insert(answers.end(), tokens.begin(), tokens.end());
@@ -185,8 +185,8 @@ ParameterGroups groups_of(bool has_groups) {
   return has_groups ? ParameterGroups{{.prefix = "", .lr = 0.5, .weight_decay = 0.1}} : ParameterGroups{};
 }
 
-// The bytes of a training of two steps, of its answers, and of a third step; on the way, what was saved must be the
-// same.
+// Runs two training steps, collects answers, then takes a third step and returns everything as numbers; along the way,
+// checks that whatever is saved and loaded again is the same.
 template <class Model, class Decoding>
 Answers live(const Setup<Model, Decoding>& s, int threads) {
   set_num_threads(threads);
@@ -229,7 +229,7 @@ Answers live(const Setup<Model, Decoding>& s, int threads) {
   BOOST_CHECK(same(saved.model));
   BOOST_CHECK(to_json_object(saved.model.config) == to_json_object(s.model));
 
-  // The third step goes on from a checkpoint as if nothing had been.
+  // The third step continues from a checkpoint as if there had been no interruption.
   trainer.save(file.path);
   Parameters others(s.trainer.seed + 1);
   const Model other(others.root(), s.model);
@@ -289,7 +289,7 @@ void check_pairs() {
             << pairs.impossible().size() << " impossible, " << illegal << " configs refused\n";
   for (const std::string& text : pairs.impossible()) BOOST_TEST_MESSAGE(text);
   BOOST_CHECK_GT(illegal, 500);
-  BOOST_CHECK_LT(pairs.impossible().size(), pairs.pairs() / 150);  // heads that do not divide widths, and the like
+  BOOST_CHECK_LT(pairs.impossible().size(), pairs.pairs() / 150);  // e.g. widths that n_heads does not divide
 }
 
 }  // namespace
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(transformers) { check_pairs<Translator>(); }
 
 BOOST_AUTO_TEST_CASE(language_models) { check_pairs<Writer>(); }
 
-// But for the vocabularies, which the data determine, and few layers.
+// All defaults but the vocabulary sizes, which depend on the data, and the number of layers, kept small.
 BOOST_AUTO_TEST_CASE(defaults_fit_each_other) {
   Parameters parameters(1);
   TransformerConfig base;
@@ -311,7 +311,7 @@ BOOST_AUTO_TEST_CASE(defaults_fit_each_other) {
   BOOST_CHECK(model.layers.layers[0].self_attn.n_heads == 6 && model.embedding.weight.size(1) == 384);
 }
 
-// Each field alone, outside of its range.
+// Each field out of range by itself.
 BOOST_AUTO_TEST_CASE(values_out_of_range) {
   const auto check_fields = [](const auto& legal, const auto& build) {
     auto config = legal;

@@ -1,4 +1,4 @@
-// Drawing tokens: the right ones, as often as they should come.
+// Sampling tokens: only allowed ones, with the right frequencies.
 #define BOOST_TEST_MODULE sampling
 #include <seppo/autograd/core/check.h>
 #include <seppo/models/decoding.h>
@@ -15,7 +15,7 @@ using namespace seppo;
 
 namespace {
 
-// How often each token is drawn.
+// The relative frequency of each token.
 std::vector<double> shares(const std::vector<real>& scores, const SamplingOptions& options, int draws = 20'000) {
   RandomStream random(1, Purpose::sampling);
   std::vector<double> count(scores.size());
@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(tokens_come_as_often_as_they_are_probable) {
   const auto plain = shares(kScores, {});
   const std::vector<double> expected{0.1, 0.4, 0.3, 0.2};
   for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_SMALL(plain[i] - expected[i], 0.015);
-  // at temperature 1/2, by the squares
+  // at temperature 1/2, proportional to the squares
   const auto cold = shares(kScores, {.temperature = 0.5});
   const double squares = 0.01 + 0.16 + 0.09 + 0.04;
   for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_SMALL(cold[i] - expected[i] * expected[i] / squares, 0.015);
@@ -41,19 +41,19 @@ BOOST_AUTO_TEST_CASE(only_the_best_are_drawn) {
   const auto two = shares(kScores, {.top_k = 2});
   BOOST_CHECK(two[0] == 0 && two[3] == 0);
   BOOST_CHECK_SMALL(two[1] - 4.0 / 7, 0.015);
-  const auto most = shares(kScores, {.top_p = 0.65});  // 0.4 is too little, 0.7 enough
+  const auto most = shares(kScores, {.top_p = 0.65});  // 0.4 is too little, 0.7 is enough
   BOOST_CHECK(most[0] == 0 && most[3] == 0);
   BOOST_CHECK_SMALL(most[2] - 3.0 / 7, 0.015);
   const auto both = shares(kScores, {.top_k = 3, .top_p = 0.5});  // 4/9 of the three is too little
   BOOST_CHECK(both[0] == 0 && both[3] == 0 && both[1] > 0 && both[2] > 0);
-  // What reaches it exactly is enough.
+  // Reaching top_p exactly is enough.
   const auto half = shares({2, 2, 2, 2}, {.top_p = 0.5});
   BOOST_CHECK(half[0] > 0.4 && half[1] > 0.4 && half[2] == 0 && half[3] == 0);
   BOOST_CHECK_GT(shares(kScores, {.top_p = 1e-9})[1], 0.9999);
   BOOST_CHECK_GT(shares(kScores, {.top_k = 1})[1], 0.9999);
 }
 
-// The distribution that the options describe, from their definitions.
+// The distribution that the options describe, computed from their definitions.
 BOOST_AUTO_TEST_CASE(every_mixture_of_options_has_its_distribution) {
   const std::vector<real> scores{0.3f, 2.1f, -1.0f, 1.7f, 2.1f, -4.0f, 0.9f, 1.2f, -0.2f, 0.8f};
   const std::vector<int> text{1, 5, 1, 7};
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(every_mixture_of_options_has_its_distribution) {
                             .top_k = static_cast<int>(random.below(12)),
                             .top_p = random.below(3) ? 0.3 + 0.7 * random.uniform() : 1.0,
                             .min_p = random.below(3) ? 0.3 * random.uniform() : 0.0};
-    std::vector<std::pair<double, std::size_t>> ranked;  // by falling score, then by rising id
+    std::vector<std::pair<double, std::size_t>> ranked;  // by descending score, then ascending id
     for (std::size_t i = 0; i < scores.size(); ++i) {
       double x = static_cast<double>(scores[i]);
       if (i == 1 || i == 5 || i == 7) x = x > 0 ? x / o.repetition_penalty : x * o.repetition_penalty;
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(every_mixture_of_options_has_its_distribution) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(min_p_is_a_share_of_the_best) {  // which are 0.25, 1, 0.75 and 0.5
+BOOST_AUTO_TEST_CASE(min_p_is_a_share_of_the_best) {  // relative probabilities 0.25, 1, 0.75 and 0.5
   const std::vector<std::pair<double, std::vector<bool>>> cases{{0.24, {true, true, true, true}},
                                                                 {0.26, {false, true, true, true}},
                                                                 {0.49, {false, true, true, true}},

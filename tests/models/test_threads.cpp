@@ -1,5 +1,5 @@
-// Values and gradients are the same bytes for any number of threads, outside of tasks, where an op itself is cut into
-// pieces, and inside, where it runs serially beside others: ops, short and long attention, inputs that are shared,
+// Values and gradients are bit-identical for any number of threads, both outside of tasks, where an op itself is split
+// into pieces, and inside, where it runs serially beside others: ops, short and long attention, shared inputs,
 // training, evaluation and decoding.
 #define BOOST_TEST_MODULE threads
 #include <seppo/models/decoding.h>

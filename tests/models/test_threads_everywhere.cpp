@@ -1,5 +1,5 @@
-// The same bytes for any number of threads, from every op, among tasks and beside all the others at once. Then what is
-// around the ops: attention in all its forms, optimisers, rounds and shards, evaluation, decoding by draws.
+// Bit-identical results for any number of threads: every op, among tasks and beside all the others at once. Then
+// whatever is built on the ops: all forms of attention, optimisers, rounds and shards, evaluation, sampling, decoding.
 #define BOOST_TEST_MODULE threads_everywhere
 #include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/models/decoding.h>
@@ -34,7 +34,7 @@ std::vector<int> integers(std::size_t count, int below) {
   return all;
 }
 
-// Each op of ops.h that computes, on more elements than one piece of any loop has.
+// Every op of ops.h that computes, on more elements than fit in one piece of any loop.
 std::vector<Job> ops() {
   using X = const std::vector<Tensor>&;
   const Shape wide{70, 1000}, row{1000}, tall{3000, 20};
@@ -110,7 +110,7 @@ std::vector<int> offsets_of(const std::vector<int>& lengths) {
   return offsets;
 }
 
-// Short and long sequences; queries of their own; fewer heads of keys; masks, a bias, ALiBi, dropout.
+// Short and long sequences; separate queries; fewer key heads; masks, a bias, ALiBi, dropout.
 std::vector<Job> attentions() {
   using X = const std::vector<Tensor>&;
   std::vector<Job> jobs;
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(every_form_of_attention) {
   for (const Job& job : attentions()) test::check_op(job.name, job.shapes, job.op);
 }
 
-// As tasks of one batch, and from threads of the user's own: scratch memory is nobody else's.
+// As tasks of one batch, and from the user's own threads: no two share scratch memory.
 BOOST_AUTO_TEST_CASE(all_ops_at_once) {
   std::vector<Job> jobs = ops();
   for (Job& job : attentions()) jobs.push_back(std::move(job));
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(all_ops_at_once) {
   set_num_threads(1);
 }
 
-// More parameters than one piece of any optimiser or norm has, a frozen stretch and groups among them.
+// More parameters than one piece of any optimiser or norm covers, including a frozen range and groups.
 BOOST_AUTO_TEST_CASE(optimisers) {
   check_threads("optimisers", [] {
     Parameters parameters(1);
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(optimisers) {
   });
 }
 
-// Steps in shards and rounds, with all that a trainer has.
+// Steps with shards and rounds, and every feature of a trainer.
 BOOST_AUTO_TEST_CASE(training_in_rounds) {
   for (const auto& [shards, rounds] : {std::pair{0, 1}, {3, 1}, {2, 3}, {1, 4}})
     for (const int max_length : {40, 300})
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(evaluation_of_short_and_long_texts) {
   }
 }
 
-// Drawn, greedy and by beams; prompts of which one fills the window.
+// By sampling, greedily and by beam search; one of the prompts fills the window.
 BOOST_AUTO_TEST_CASE(decoding_in_every_way) {
   const Language language(40);
   const Ragged prompts = language.texts.pick({0, 1, 4, 6});

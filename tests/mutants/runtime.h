@@ -1,6 +1,6 @@
-// The switch of tests/mutate: included before everything in the build with faults. Fault n is on where the
-// environment's SEPPO_MUTANT is n. Byte n of the file SEPPO_MUTANTS_SEEN, which all processes of a test case share,
-// tells whether one came by it, however that process ended.
+// The switch of tests/mutate, force-included into every file of the build with faults. Fault n is active if the
+// environment variable SEPPO_MUTANT is n. Byte n of the file SEPPO_MUTANTS_SEEN, shared by all processes of a test
+// case, records whether any of them executed fault n, however that process ended.
 #pragma once
 
 #include <fcntl.h>
@@ -18,8 +18,8 @@ inline int chosen() {
 inline const int kChosen = chosen();
 
 inline unsigned char own[kMost];
-inline unsigned char* seen = own;   // also before the next line has run
-inline const bool kIsShared = [] {  // without allocating: some tests let allocations fail
+inline unsigned char* seen = own;   // valid before kIsShared is initialised
+inline const bool kIsShared = [] {  // must not allocate: some tests let allocations fail
   const char* const path = std::getenv("SEPPO_MUTANTS_SEEN");
   const int file = path ? ::open(path, O_RDWR | O_CREAT, 0666) : -1;
   if (file < 0 || ::ftruncate(file, kMost) != 0) return false;
@@ -37,8 +37,8 @@ inline bool on(int n) {
   return n == kChosen;
 }
 
-// `a < b` becomes `a < Less{n} > b`, which has the same precedence, and likewise for others: the first operator makes a
-// Left of a, the second one computes.
+// `a < b` becomes `a < Less{n} > b`, whose operators have the same precedence, and likewise for others: the first
+// operator wraps a in a Left, the second one computes the result.
 template <class Op, class A>
 struct Left {
   const A& a;

@@ -1,6 +1,6 @@
-// Trains by Trainer alone, with what the programs do not combine, and prints a digest of the parameters after each
-// part. tests/ranks/run starts it on several ranks, where it must print the same. A rank that finds something wrong
-// says so and ends all.
+// Trains with Trainer alone, in combinations that the programs do not use, and prints a digest of the parameters after
+// each part. tests/ranks/run starts it on several ranks, where the output must be the same. A rank that finds an error
+// reports it and ends all ranks.
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
@@ -29,7 +29,7 @@ void require(bool ok, const std::string& what) {
   end_all_ranks(3);
 }
 
-// Sequences of 1 to 9 symbols. Example 5 throws, if it is to; of examples 10 to 19 no token counts.
+// Sequences of 1 to 9 symbols. Example 5 throws if `throws` is set; all targets of examples 10 to 19 are ignored.
 struct Data {
   Ragged source, target, next;
   bool throws = false;
@@ -90,7 +90,7 @@ void train(const char* part, const TrainerConfig& config, int examples, const Pa
   for (int i = 0; i < 4; ++i) step();
   show(part, model);
   if (examples <= 5) return;
-  data.throws = true;  // in one rank: in all, and nothing has changed
+  data.throws = true;  // throws on one rank: all ranks must throw, and nothing may change
   try {
     step();
     require(false, std::string(part) + ": nothing was thrown");
@@ -107,7 +107,7 @@ void train(const char* part, const TrainerConfig& config, int examples, const Pa
   if (rank() == 0) std::printf("%s %.17g %g\n", part, found.loss, found.count);
 }
 
-// So many parameters that the threads of a rank share its part of the sums.
+// Enough parameters for the threads of a rank to share its part of the reduction.
 void train_large() {
   set_num_threads(2);
   Parameters parameters(3);
@@ -128,7 +128,7 @@ void train_large() {
   set_num_threads(1);
 }
 
-// Two networks with a trainer each, step by step, as a GAN has them.
+// Two networks with one trainer each, stepping alternately as in a GAN.
 void train_two() {
   const Data data;
   Model a, b;
@@ -142,7 +142,7 @@ void train_two() {
   show("two", b);
 }
 
-// Runs f, which must throw an error with this text if there are several ranks, and none otherwise.
+// Runs f, which must throw an error containing this text if there are several ranks, and must not throw otherwise.
 template <class F>
 void require_refusal(const std::string& text, const F& f) {
   try {
@@ -153,7 +153,7 @@ void require_refusal(const std::string& text, const F& f) {
   }
 }
 
-// A rank whose parameters have become others is found before anything is saved, and after a hundred steps at the
+// Parameters that diverge on one rank are detected before anything is saved, and after a hundred steps at the
 // latest.
 void drift() {
   const Data data;
@@ -172,7 +172,7 @@ void drift() {
   if (rank() == 0) std::filesystem::remove(file);
 }
 
-// Each rank sends to each other one, and takes from it, several messages of several sizes, also none.
+// Every rank exchanges several messages of different sizes, including empty ones, with every other rank.
 void swap() {
   const auto text = [](int from, int to, int k) {
     return std::string(static_cast<std::size_t>((from + 2 * to) * k * 700 % 5000), static_cast<char>('a' + from + k));
@@ -200,7 +200,7 @@ void swap() {
 }  // namespace
 
 int main(int argc, char**) {
-  if (argc > 1) {  // one rank ends all, with what it has printed so far
+  if (argc > 1) {  // one rank ends all ranks; what was printed so far is still written
     std::printf("not yet written");
     if (rank() == ranks() - 1) end_all_ranks(7);
     gather_over_ranks("");

@@ -1,4 +1,4 @@
-// check_error: a mistake throws a typed error of one line.
+// check_error: checks that a mistake throws a typed error with a one-line message.
 #pragma once
 
 #include <seppo/autograd/core/tape.h>
@@ -11,7 +11,7 @@
 
 namespace test {
 
-// Runs f, expects E, and every part in its text.
+// Runs f, which must throw an E whose message contains every part.
 template <class E>
 void check_error(const std::function<void()>& f, const std::vector<std::string>& parts) {
   seppo::tape().clear();

@@ -1,4 +1,4 @@
-// Allocations that fail in turn, as SQLite's tests have it. It replaces operator new: for one file of an executable.
+// Lets each allocation fail in turn, as SQLite's tests do. Replaces operator new: include in one file per executable.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -12,11 +12,11 @@
 
 namespace test {
 
-// Counts down while armed; the allocation that reaches zero fails. If failures last, so do all after it.
+// Counts down while armed; the allocation that reaches zero fails, and so do all later ones if failures_last is set.
 inline std::atomic<long> countdown{-1};
 inline std::atomic<bool> failures_last{false}, has_failed{false};
 inline std::atomic<long> live{0};
-inline std::atomic<std::size_t> largest{0};  // bytes of one allocation
+inline std::atomic<std::size_t> largest{0};  // bytes of the largest single allocation
 
 // No allocation fails in this scope.
 class Unfailing {
@@ -51,13 +51,13 @@ inline void release(void* p) noexcept {
 
 }  // namespace test
 
-// Inlined, malloc and free look mismatched to the compiler.
+// When these are inlined, GCC takes malloc and free for a mismatched pair.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(std::size_t size) { return test::allocate(size, alignof(std::max_align_t)); }
 void* operator new[](std::size_t size) { return test::allocate(size, alignof(std::max_align_t)); }
 void* operator new(std::size_t size, std::align_val_t a) { return test::allocate(size, static_cast<std::size_t>(a)); }
 void* operator new[](std::size_t size, std::align_val_t a) { return test::allocate(size, static_cast<std::size_t>(a)); }
-// Whoever asks in this way goes on without: std::stable_sort.
+// Callers of the nothrow form, such as std::stable_sort, continue without the memory, so it never fails on purpose.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   const test::Unfailing guard;
   return test::allocate(size, alignof(std::max_align_t));
@@ -71,7 +71,7 @@ void operator delete[](void* p, std::align_val_t) noexcept { test::release(p); }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept { test::release(p); }
 void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { test::release(p); }
 
-// Large blocks come from here. ThreadSanitizer calls it before it is ready for code of ours: there they do not fail.
+// Large blocks come from mmap. ThreadSanitizer calls it before our code may run, so there mmap is not replaced.
 #ifndef __SANITIZE_THREAD__
 extern "C" void* mmap(void* address, std::size_t size, int protection, int flags, int file, off_t offset) noexcept {
   if (test::fails()) return MAP_FAILED;
@@ -81,7 +81,7 @@ extern "C" void* mmap(void* address, std::size_t size, int protection, int flags
 
 namespace test {
 
-// Runs f with each allocation failing in turn, until it needs fewer than that; returns how many there were.
+// Runs f with its first allocation failing, then its second, and so on until f succeeds; returns how many it makes.
 template <class F>
 long fail_each_allocation(const F& f) {
   for (long n = 0;; ++n) {

@@ -1,4 +1,4 @@
-// Measures of models from their scores, by plain loops in double precision, and what a program wrote while it trained.
+// Measures of models, computed from their scores by plain loops in double precision, and a program's training records.
 #pragma once
 
 #include "app/run.h"
@@ -15,7 +15,7 @@
 
 namespace test {
 
-// Of rows of scores: -log softmax of the target, and whether it has the largest score.
+// Sums over rows of scores: -log softmax of the target, and whether the target has the largest score.
 struct Sums {
   double nats = 0;
   int right = 0, count = 0;
@@ -40,10 +40,10 @@ inline std::span<const seppo::real> row_of(const seppo::Tensor& scores, std::siz
   return scores.values().subspan(row * columns, columns);
 }
 
-// A training that a program has run with metrics of each step, and what it left in `out`.
+// A training run of a program that logged every step, and the records it left in `out`.
 struct Finished {
   nlohmann::json summary;                          // with --json
-  std::vector<nlohmann::json> steps, evaluations;  // of metrics.jsonl
+  std::vector<nlohmann::json> steps, evaluations;  // from metrics.jsonl
   examples::TrainingConfig training;
 };
 
@@ -62,7 +62,7 @@ inline Finished run_training(const Folder& folder, std::vector<std::string> comm
   return finished;
 }
 
-// The examples of the first step.
+// Indices of the examples in the first batch.
 inline std::vector<int> first_batch(std::size_t examples, const Finished& finished, std::vector<int> lengths = {}) {
   const examples::TrainingConfig& c = finished.training;
   seppo::Sampler sampler(examples,

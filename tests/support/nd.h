@@ -1,5 +1,5 @@
-// Nd: an array for the tests' own, naive references. Written with loops only, independent of the
-// library, and templated on the scalar: with std::complex<double> a reference also gives derivatives,
+// Nd: an array for the tests' own naive references. Written with loops only, independent of the
+// library, and templated on the scalar: with std::complex<double>, a reference also yields derivatives
 // by the complex step (Squire and Trapp 1998).
 #pragma once
 

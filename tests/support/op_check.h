@@ -1,13 +1,13 @@
-// check_op: everything that must hold of an op, on generated inputs, in the precision of the library it is linked with.
+// check_op: checks everything that must hold for an op, on random inputs, in the precision of the library it links to.
 //
-// - values agree with the naive reference, which is in double precision, to 1e-12 or, in single precision, some units
-//   in the last place of the largest value;
-// - for every non-empty subset of inputs that require gradients, and a random cotangent, gradients agree
+// - values agree with the naive reference, computed in double precision, to 1e-12 or, in single precision, to a few
+//   units in the last place of the largest value;
+// - for every non-empty subset of inputs that require gradients and a random cotangent, gradients agree
 //   with the complex step of the reference to 1e-12 max(|g|, 1e-3 max |g|), or as above;
-// - backward is repeatable to the bit, accumulates, is linear in the cotangent, gives exact zeros
+// - backward is bit-for-bit repeatable, accumulates, is linear in the cotangent, gives exact zeros
 //   for a zero cotangent, and leaves the inputs unchanged;
-// - the same tensor in the place of two inputs gets the sum of their gradients;
-// - the public gradient_check passes, in double precision: finite differences, with their error falling as it must;
+// - if two inputs are the same tensor, it gets the sum of their gradients;
+// - the public gradient_check passes, in double precision: the error of finite differences falls at the right rate;
 // - nothing is recorded in eval mode.
 #pragma once
 
@@ -42,7 +42,7 @@ using Inputs = std::span<const Tensor>;
 template <class T>
 using Arrays = std::vector<Nd<T>>;
 
-// Numbers as the library has them; and rounded to those.
+// Values converted to `real`, and a value rounded to `real`'s precision.
 template <class Numbers>
 std::vector<real> reals(const Numbers& values) {
   std::vector<real> result;
@@ -53,7 +53,7 @@ inline double rounded(double value) { return double{static_cast<real>(value)}; }
 
 inline std::vector<int> sizes_of(const Shape& shape) { return {shape.sizes().begin(), shape.sizes().end()}; }
 
-// What single precision may be off by where double precision may by this much.
+// How much larger a tolerance is in single precision than in double precision.
 constexpr double kSinglePrecision = 3e6;
 constexpr double within(double tolerance) { return kIsDouble ? tolerance : tolerance * kSinglePrecision; }
 
@@ -61,9 +61,9 @@ struct OpCheckOptions {
   double low = 0, high = 0;  // inputs uniform in [low, high]; N(0, 1) when equal
   std::uint64_t seed = 1;
   double tolerance = 1e-12;    // in double precision; within(tolerance) in single precision
-  bool by_differences = true;  // false at kinks
-  bool in_eval_mode = true;    // check the values there too
-  bool aliased = true;         // give the same tensor for two inputs of one shape
+  bool by_differences = true;  // false for inputs near kinks
+  bool in_eval_mode = true;    // also check the values in eval mode
+  bool aliased = true;         // also pass one tensor as two inputs of equal shape
 };
 
 // How many times check_op was called.
@@ -96,8 +96,8 @@ void check_close(const Numbers& actual, const std::vector<double>& expected, dou
   double largest = 0;
   for (const double e : expected) largest = std::max(largest, std::abs(e));
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    // Inputs and cotangents are of order 1: where everything cancels to zero, 1e-14 of rounding remains. In single
-    // precision terms of order 1 leave an error of their own size in every sum.
+    // Inputs and cotangents are of order 1: where terms cancel to zero, rounding leaves errors of 1e-14. In single
+    // precision, terms of order 1 leave an error of their own magnitude in every sum.
     const double scale = kIsDouble ? std::max({std::abs(expected[i]), 1e-3 * largest, 1e-2})
                                    : std::max({std::abs(expected[i]), 0.1 * largest, 0.3});
     const double error = std::abs(static_cast<double>(actual[i]) - expected[i]);
@@ -106,7 +106,7 @@ void check_close(const Numbers& actual, const std::vector<double>& expected, dou
   }
 }
 
-// Finite differences of cotangent . op(x) at x.
+// Checks gradients by finite differences of cotangent . op(x) at x.
 using Op = std::function<Tensor(Inputs)>;
 
 #ifdef SEPPO_FLOAT64
@@ -130,14 +130,14 @@ inline void check_by_differences(const std::string&, const Arrays<double>&, cons
                                  const std::vector<double>&, const Op&) {}
 #endif
 
-// Fills the memory that a cleared tape will hand out next with NaN: what reads it before writing shows.
+// Fills the memory that a cleared tape will hand out next with NaN, so that reading it before writing is noticed.
 inline void soil(seppo::Tape& tape) {
   const seppo::TapeMark mark;
   const Tensor dirt = tape.create({1 << 14});
   std::fill_n(dirt.data(), dirt.numel(), std::numeric_limits<real>::quiet_NaN());
 }
 
-// A reference for both scalars: a function that maps Arrays<T> to Nd<T>.
+// A reference for both scalar types: wraps a generic function from Arrays<T> to Nd<T>.
 struct Reference {
   template <class F>
   Reference(const F& f) : real(f), complex(f) {}
@@ -171,8 +171,8 @@ inline void check_op(const std::string& name, const std::vector<Shape>& shapes, 
   std::vector<double> cotangent(expected.v.size());
   for (double& c : cotangent) c = rounded(random.normal());
 
-  // Gradients by complex step: d/dx_i of cotangent . f(x) = Im(cotangent . f(x + i h e_i)) / h. Input `same`, if any,
-  // is the one before it in the pair: both move.
+  // Gradients by complex step: d/dx_i of cotangent . f(x) = Im(cotangent . f(x + i h e_i)) / h. Input `same` is moved
+  // along with `input`, for two inputs that are one tensor; pass `input` itself if there is no such pair.
   const auto gradient_of = [&](std::size_t input, std::size_t same) {
     std::vector<double> gradient;
     for (std::size_t element = 0; element < z[input].v.size(); ++element) {
@@ -197,7 +197,7 @@ inline void check_op(const std::string& name, const std::vector<Shape>& shapes, 
   for (double& c : scaled) c *= -2.5;
   for (std::uint32_t subset = 0; subset < (1u << shapes.size()); ++subset) {
     const std::string what = title + " subset " + std::to_string(subset);
-    // One forward pass, and backward for each cotangent in turn; returns the gradients of the subset.
+    // One forward pass, then backward for each cotangent in turn; returns the gradients of the subset.
     const auto run = [&](const std::vector<std::vector<double>>& cotangents) {
       tape.clear();
       soil(tape);

@@ -1,5 +1,5 @@
-// Configs away from their defaults: the values to try for each field that a config lists, and rows of them in which
-// each pair of values of two fields occurs, as far as the rules between fields allow it.
+// Non-default configs: the values to try for each field that a config lists, and rows of such values that together
+// contain each pair of values of any two fields, as far as the rules between fields permit it.
 #pragma once
 
 #include <seppo/autograd/core/random.h>
@@ -16,8 +16,8 @@
 
 namespace test {
 
-// Small numbers for counts, so that models stay small, also those for which the rules have no use; far below and above
-// the default for measures; all that there is of flags and names.
+// Small values for counts, to keep models small, including values that the rules between fields reject; values far
+// below and far above the default for real numbers; every possible value of flags and choices.
 struct FieldValues {
   std::string name;
   std::vector<int> integers;
@@ -49,7 +49,7 @@ struct FieldValues {
           } else if constexpr (std::is_same_v<T, seppo::Choice>) {
             for (std::size_t i = 0; i < value.names.size(); ++i) integers.push_back(static_cast<int>(i));
           } else {
-            integers = {0};  // texts and paths stay as they are
+            integers = {0};  // texts and paths keep their values
           }
         },
         field.value);
@@ -83,8 +83,8 @@ void for_each_field(Config& config, const std::function<void(const seppo::Field&
   config.fields(visitor);
 }
 
-// Rows of legal configs. A row begins with a pair that is still missing; the other fields take, one after another, what
-// adds the most such pairs (AETG, Cohen et al. 1997).
+// Rows of legal configs. Each row starts with a pair not yet covered; each remaining field in turn takes the value that
+// covers the most missing pairs (AETG, Cohen et al. 1997).
 template <class Config>
 class Pairs {
  public:
@@ -105,7 +105,7 @@ class Pairs {
           }
   }
 
-  // What no legal config has: the names of two fields, and their values' numbers.
+  // Pairs that no legal config contains, each as the names of two fields and the indices of their values.
   const std::vector<std::string>& impossible() const { return impossible_; }
   std::size_t pairs() const { return all_; }
   std::size_t fields() const { return values_.size(); }
@@ -193,7 +193,7 @@ class Pairs {
   std::function<bool(const Config&)> is_legal_;
   seppo::RandomStream random_;
   std::vector<FieldValues> values_;
-  std::vector<std::size_t> begins_;  // of each field's values among all
+  std::vector<std::size_t> begins_;  // index of each field's first value among all values
   std::size_t count_ = 0, all_ = 0;
   std::vector<bool> missing_;
   std::vector<Pair> todo_;

@@ -6,9 +6,9 @@
 namespace test {
 
 constexpr bool kIsDoublePrecision = sizeof(seppo::real) == sizeof(double);
-constexpr double kTolerance = kIsDoublePrecision ? 1e-12 : 5e-6;  // of values and gradients of order 1
+constexpr double kTolerance = kIsDoublePrecision ? 1e-12 : 5e-6;  // for values and gradients of order 1
 
-// gradient_check, which is refused in single precision: there the gradients are those of the test in double.
+// Runs gradient_check, except in single precision, which it refuses: the test's double-precision build covers that.
 template <class Loss>
 seppo::GradientCheckReport check_gradients(seppo::Parameters& parameters, const Loss& loss) {
   if constexpr (kIsDoublePrecision) return seppo::gradient_check(parameters, loss);

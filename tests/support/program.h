@@ -1,4 +1,4 @@
-// Runs the programs as a person does, in a folder of the test's own.
+// Runs the programs as a user does, in a temporary folder of the test's own.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -25,10 +25,10 @@ namespace fs = std::filesystem;
 struct Result {
   int code;
   std::string out, err;
-  double peak_mb = 0;  // in memory at once; at least what this process had
+  double peak_mb = 0;  // peak resident memory; never below that of the process that started it
 };
 
-// Sanitizers and memcheck take memory themselves: its limits and figures are not the program's.
+// Sanitizers and memcheck use memory themselves, so limits and measurements would not be the program's own.
 inline bool takes_memory_itself() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return true;
@@ -42,18 +42,18 @@ inline std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A command line without quotation marks, word by word.
+// Splits a command line without quotes into words.
 inline std::vector<std::string> words(const std::string& line) {
   std::istringstream stream(line);
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-// The options of a translator by characters that learns a few pairs by heart in seconds.
+// Options for a character-level translator that memorises a few pairs in seconds.
 inline const std::string kSmallTranslator =
     " --tokens characters --min-frequency 1 --d-model 32 --heads 4 --d-ff 64 --enc-layers 1 --dec-layers 1 --dropout 0"
     " --batch-size 8 --lr 0.005 --label-smoothing 0 ";
 
-// A folder of this test's own, in which the programs run.
+// A folder of this test's own in which the programs run.
 struct Folder {
   fs::path path;
   explicit Folder(const std::string& name = "programs")
@@ -63,7 +63,7 @@ struct Folder {
   }
   ~Folder() { fs::remove_all(path); }
 
-  // Starts the program; its output goes to files beside the folder.
+  // Starts the program; its output goes to files next to the folder.
   pid_t start(const std::vector<std::string>& command, const std::string& input = "") const {
     std::ofstream(path.string() + ".in") << input;
     std::vector<std::string> words = command;
@@ -71,7 +71,7 @@ struct Folder {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
-    std::fflush(nullptr);  // or the child would print our buffers again
+    std::fflush(nullptr);  // otherwise the child would print our buffers again
     const pid_t child = ::fork();
     if (child == 0) {
       const bool ready = ::chdir(path.c_str()) == 0 && std::freopen((path.string() + ".in").c_str(), "r", stdin) &&
@@ -106,7 +106,7 @@ inline nlohmann::json last_line(const std::string& out) {
   return nlohmann::json::parse(out.substr(begin == std::string::npos ? 0 : begin + 1, end - begin));
 }
 
-// One line that names the culprit, nothing on standard output, and no file made.
+// The command fails with one line that names the culprit, prints nothing on standard output, and creates no file.
 inline void check_refused(const Folder& folder, const std::vector<std::string>& command, int code,
                           const std::string& part) {
   const std::size_t files = folder.files();

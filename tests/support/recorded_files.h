@@ -1,5 +1,5 @@
-// Records what this process asks of its files, by path and in order: writes, fsync, renames and removals; and lets one
-// of them fail. For tests of a single source.
+// Records the file operations of this process in order, by path: writes, fsync, renames and removals; one of them can
+// be made to fail. For test programs with a single source file.
 #pragma once
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ namespace test {
 struct FileEvent {
   std::string what;  // write, fsync, rename, remove
   std::filesystem::path path;
-  std::filesystem::path to = {};  // of a rename
+  std::filesystem::path to = {};  // for a rename
 };
 
 namespace recorded {
@@ -32,10 +32,10 @@ inline std::filesystem::path path_of(int fd) {
   return n < 0 ? std::string() : std::string(path, static_cast<std::size_t>(n));
 }
 
-// Whether the call is to be made.
+// Returns whether the call should be made.
 inline bool note(FileEvent event) {
   if (!is_recording) return true;
-  is_recording = false;  // the vector's memory is not of interest, nor would be what it might write
+  is_recording = false;  // do not record what the vector's own allocation might cause
   events.push_back(std::move(event));
   is_recording = true;
   if (static_cast<int>(events.size()) - 1 != fail_at) return true;
@@ -60,7 +60,7 @@ std::vector<FileEvent> record_files(const F& f, int fail_at = -1) {
 
 }  // namespace test
 
-// The C library's own names, which the program's definitions replace, for the C++ library too.
+// Our definitions of the C library's functions replace the originals, also for the C++ library.
 extern "C" {
 ssize_t write(int fd, const void* data, size_t size) {
   if (!test::recorded::note({"write", test::recorded::path_of(fd)})) return -1;

@@ -9,7 +9,7 @@
 
 namespace test::reference {
 
-// erf continued to x + i h: exact up to h^2, and h is 1e-30.
+// erf continued to x + i h: the error is O(h^2), and h is 1e-30.
 inline double erf(double x) { return std::erf(x); }
 inline Complex erf(const Complex& z) {
   return {std::erf(z.real()), 2 * std::numbers::inv_sqrtpi * std::exp(-z.real() * z.real()) * z.imag()};
@@ -84,7 +84,7 @@ Nd<T> permute(const Nd<T>& x, const std::vector<int>& axes) {
   return y;
 }
 
-// f maps the elements along an axis (a vector) to as many, in place.
+// f transforms the elements along an axis, passed as a vector, in place.
 template <class T, class F>
 Nd<T> along(const Nd<T>& x, int axis, const F& f) {
   const auto a = static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis);
@@ -101,7 +101,7 @@ Nd<T> along(const Nd<T>& x, int axis, const F& f) {
   return y;
 }
 
-// The elements over the given axes, as a vector, become f of them; the axes are kept with size 1 or dropped.
+// Replaces the elements over the given axes, passed to f as a vector, by f's result; the axes keep size 1 or vanish.
 template <class T, class F>
 Nd<T> reduce(const Nd<T>& x, const std::vector<int>& axes, bool keepdim, const F& f) {
   const auto is_reduced = [&](int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
@@ -132,7 +132,7 @@ Nd<T> pick(const Nd<T>& x, const std::vector<int>& shape, const F& f) {
   return y;
 }
 
-// Softmax of the elements for which allowed(j); the others, and all if there are none, become 0.
+// Softmax over the elements j for which allowed(j); the others become 0, so all do if none is allowed.
 template <class T, class F>
 void softmax_allowed(std::vector<T>& row, const F& allowed) {
   double top = -1e300;
@@ -160,8 +160,8 @@ Nd<T> layer_norm(const Nd<T>& x, const Nd<T>& gain, const Nd<T>& bias, double ep
   });
 }
 
-// Attention of one head of one sequence given as row ranges of matrices; allowed(i, j) tells whether
-// query i may attend key j. Adds to `out`, which has the shape of q.
+// Attention for one head of one sequence, given as row ranges of matrices; allowed(i, j) tells whether
+// query i may attend to key j. Adds to `out`, which has the shape of q.
 template <class T, class F>
 void attention(Nd<T>& out, const Nd<T>& q, const Nd<T>& k, const Nd<T>& v, int q0, int q1, int k0, int k1, int col,
                int width, const F& allowed) {

@@ -1,4 +1,4 @@
-// Runs a test on fewer instructions than the machine has, when SEPPO_TEST_SIMD says so.
+// Restricts a test to fewer instructions than the machine has, as SEPPO_TEST_SIMD says.
 #include <hwy/targets.h>
 #include <boost/test/unit_test.hpp>
 
@@ -15,9 +15,9 @@ struct SimdTarget {
     if (!wanted) return;
     const std::string name = wanted;
     const std::map<std::string, std::int64_t> targets = {
-        {"avx512", HWY_AVX3}, {"avx2", HWY_AVX2}, {"plain", HWY_SCALAR}};  // the first is without AMX
+        {"avx512", HWY_AVX3}, {"avx2", HWY_AVX2}, {"plain", HWY_SCALAR}};  // the first excludes AMX
     if (!targets.count(name)) throw std::invalid_argument("SEPPO_TEST_SIMD is none of avx512, avx2 and plain");
-    // In Highway, a better target has a smaller bit.
+    // Highway gives better targets lower bits.
     const auto better_than = [](std::int64_t target) { return target - 1; };
     hwy::DisableTargets(better_than(targets.at(name)));
   }

@@ -1,4 +1,4 @@
-// The content of a safetensors file in memory, to be changed and written again.
+// The content of a safetensors file in memory, to be modified and written again.
 #pragma once
 
 #include <seppo/nn/io/safetensors.h>

@@ -1,5 +1,5 @@
-// The trained model stories260k, where it is at hand: SEPPO_STORIES260K names its folder, or it lies beside the
-// checkout in shared/data.
+// Finds the trained model stories260k, if available: in the folder that SEPPO_STORIES260K names, or in shared/data
+// next to the checkout.
 #pragma once
 
 #include <cstdlib>

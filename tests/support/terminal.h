@@ -1,4 +1,4 @@
-// Runs a program on a terminal of its own.
+// Runs a program on a pseudo-terminal.
 #pragma once
 
 #include "support/program.h"
@@ -8,7 +8,7 @@
 
 namespace test {
 
-// What the program shows on a terminal of so many columns.
+// What the program shows on a terminal with the given number of columns.
 inline std::string on_terminal(const Folder& folder, int columns, const std::vector<std::string>& command) {
   const winsize size{24, static_cast<unsigned short>(columns), 0, 0};
   int terminal = -1;
@@ -34,7 +34,7 @@ inline std::string on_terminal(const Folder& folder, int columns, const std::vec
   return shown;
 }
 
-// The characters of the longest line, where "\x1b[K" begins another.
+// The width of the longest line in characters; "\x1b[K" starts a new line.
 inline int widest(const std::string& text) {
   int most = 0, now = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -1,4 +1,4 @@
-// Runs things by 1 to 4 threads and compares their bytes.
+// Runs a computation with 1 to 4 threads and compares the resulting bytes.
 #pragma once
 
 #include <seppo/autograd/core/parallel.h>
@@ -26,7 +26,7 @@ void add(Bytes& bytes, std::span<const T> values) {
   if (!raw.empty()) std::memcpy(&bytes[before], raw.data(), raw.size());
 }
 
-// f is run by 1 to 4 threads: by itself, as several tasks at once, and as tasks of tasks.
+// Runs f with 1 to 4 threads: by itself, as several tasks at once, and as nested tasks.
 inline void check_threads(const std::string& name, const std::function<Bytes()>& f) {
   Bytes outside, inside;
   for (const int threads : {1, 2, 3, 4}) {
@@ -49,7 +49,7 @@ inline void check_threads(const std::string& name, const std::function<Bytes()>&
 
 using Op = std::function<Tensor(const std::vector<Tensor>& x)>;
 
-// The op's value, and the gradients of its inputs under a random cotangent, on a tape of its own.
+// The op's value and the gradients of its inputs for a random cotangent, on a tape of its own.
 inline Bytes values_and_gradients(const std::vector<Shape>& shapes, const Op& op) {
   Tape own;
   const UseTape use(own);

@@ -1,4 +1,4 @@
-// Tokenizer files made up for tests, random texts, and merging as a naive loop over strings does it.
+// Tokenizer files made up for tests, random texts, and merging by a naive loop over strings.
 #pragma once
 
 #include <seppo/autograd/core/check.h>
@@ -30,7 +30,7 @@ struct Random {
   const std::string& one_of(const Strings& words) { return words[below(words.size())]; }
 };
 
-// Characters of one to four bytes, white space of many kinds, and bytes that are no characters.
+// Characters of one to four bytes, many kinds of white space, and bytes that are not valid UTF-8.
 inline const Strings kAtoms{"a",
                             "b",
                             "ab",
@@ -78,7 +78,7 @@ inline Strings characters_of(std::string_view text) {
   return all;
 }
 
-// Quadratic: looks for the best pair of all, and merges it alone.
+// Quadratic: finds the best pair of all, merges it, and starts over.
 using Order = std::function<std::optional<double>(const std::string&, const std::string&)>;
 inline Strings merged(Strings parts, const Order& order) {
   for (;;) {
@@ -121,7 +121,7 @@ inline std::string file_of(const std::vector<Piece>& pieces, int longest = 64) {
 
 // ---- Byte-level -----------------------------------------------------------------------------------
 
-// GPT-2's alphabet as its authors say it: these characters stand for themselves, the other bytes for those from 256 on.
+// GPT-2's alphabet as its authors define it: these bytes map to the same code point, the others to 256 and above.
 inline std::string shown(std::string_view bytes) {
   std::string text;
   for (const char c : bytes) {
@@ -183,7 +183,7 @@ struct Bpe {
   }
 };
 
-// Bytes in a random order, and merges of random tokens.
+// Bytes in random order, and random merges.
 inline Bpe random_bpe(Random& random, std::size_t merges) {
   Bpe bpe;
   for (int byte = 0; byte < 256; ++byte) bpe.tokens.emplace_back(1, static_cast<char>(byte));
