@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(drawn_data_depends_on_the_seed) {
     distinct.insert(a.rows[i].index());
   }
   BOOST_CHECK_LT(same, 10);
-  BOOST_CHECK(distinct.size() > 4300 && distinct.size() < 4530);  // with replacement: 4413 expected
+  BOOST_CHECK(distinct.size() > 4300 && distinct.size() < 4530);  // drawn with replacement: 4413 expected
 }
 
 BOOST_AUTO_TEST_CASE(the_course_split_is_numpys_permutation_of_seed_0) {
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(data_files_are_checked_row_by_row) {
   BOOST_CHECK_THROW(read_dataset(std::filesystem::temp_directory_path()), seppo::FileError);
 }
 
-// The course's own file, where it is at hand: SEPPO_ADDSUB_DATA names it.
+// The course's own file, if available: SEPPO_ADDSUB_DATA names it.
 BOOST_AUTO_TEST_CASE(the_courses_file) {
   const char* file = std::getenv("SEPPO_ADDSUB_DATA");
   if (!file) {
@@ -175,7 +175,7 @@ ModelConfig tiny() {
 
 }  // namespace
 
-// With `others`, the right class keeps 1 - share and each other one gets share / 15.
+// With `others`, the right class keeps 1 - share and each of the other classes gets share / 15.
 BOOST_AUTO_TEST_CASE(both_conventions_of_label_smoothing) {
   seppo::Parameters parameters(1);
   const Model model(parameters.root(), tiny());
@@ -186,10 +186,10 @@ BOOST_AUTO_TEST_CASE(both_conventions_of_label_smoothing) {
     const seppo::TapeMark mark;
     return static_cast<double>(loss(model, data, rows, share).loss.item());
   };
-  // The loss is linear in the weights of the classes: w right + (1 - w) others' mean, seen from two values.
+  // The loss is linear in the smoothing share, so its two parts follow from two values.
   const double plain = loss_with(0), all = loss_with(0.5);        // 0.5 / 16 each
   const double mean_of_all = (all - 0.5 * plain) / 0.5;           // mean of -log p over all 16
-  const double mean_of_others = (16 * mean_of_all - plain) / 15;  // and over the 15 others
+  const double mean_of_others = (16 * mean_of_all - plain) / 15;  // and over the 15 wrong classes
   BOOST_CHECK_CLOSE(loss_with(smoothing_over_all(0.1, Smoothing::others)), 0.9 * plain + 0.1 * mean_of_others, 1e-3);
   BOOST_CHECK_CLOSE(loss_with(smoothing_over_all(0.1, Smoothing::all)), 0.9 * plain + 0.1 * mean_of_all, 1e-3);
 }
@@ -229,11 +229,11 @@ BOOST_AUTO_TEST_CASE(accuracy_by_place) {
   BOOST_CHECK_CLOSE(all.tokens.mean(), loss_sum / 600, 1e-3);
 }
 
-// Whole answers, and those whose expression is new.
+// Exact match over all rows, and over those with expressions not seen in training.
 BOOST_AUTO_TEST_CASE(exact_match_of_all_and_of_fresh_expressions) {
   seppo::Parameters parameters(2);
   const Model model(parameters.root(), tiny());
-  Dataset data;  // what the model answers is right, but for rows 1 and 2
+  Dataset data;  // the model's own answers as targets, except for rows 1 and 2
   for (int row = 0; row < 5; ++row) {
     const Expression e{row, 7, false};
     seppo::Ragged source;
@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(tiers_are_rounded_to_two_places_as_the_course_does) {
     BOOST_CHECK_MESSAGE(course_tier(accuracy) == tier, accuracy << ": " << course_tier(accuracy));
 }
 
-// The course drops after the norm and leaves the embedded inputs whole.
+// The course applies dropout after the norm, and none to the embedded inputs.
 BOOST_AUTO_TEST_CASE(dropout_after_the_norm) {
   ModelConfig config = tiny();
   config.transformer.layer.dropout = 0.25;
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_model_is_built_again_from_its_file) {
     seppo::save_model(folder.path / "model.safetensors", parameters, model);
     const auto saved = seppo::load_model<Model>(folder.path / "model.safetensors");
     BOOST_CHECK(seppo::to_json_object(saved.model.config) == seppo::to_json_object(config));
-    const auto loss_of = [&](const Model& m) {  // in training: dropout is alike, too
+    const auto loss_of = [&](const Model& m) {  // in training mode, so that dropout must agree, too
       seppo::tape().clear();
       seppo::tape().random = {.seed = 1, .step = 1};
       return loss(m, data, rows).loss.item();
@@ -314,7 +314,7 @@ BOOST_AUTO_TEST_CASE(a_model_is_built_again_from_its_file) {
   }
 }
 
-// Four expressions are learned whatever the preset; where they are not, the program fails.
+// Every preset learns four expressions by heart; if a run does not, the program fails.
 BOOST_AUTO_TEST_CASE(overfitting_reaches_100_percent_or_fails) {
   const test::Folder folder("addsub");
   for (const char* preset : {"lab", "course", "large"}) {
@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(the_first_rows_of_the_data) {
   const std::string row = "-30 - -34 = 4\n  " + in + "  ->  " + out + "\n  14 11 3 0 13 11 3 4 15  ->  14 10 0 4 15\n";
   BOOST_CHECK_MESSAGE(r.code == 0 && r.out.starts_with(row + row + "2 of 10 rows"), r.out << r.err);
   BOOST_CHECK_EQUAL(folder.run({"addsub", "data", "--head", "0"}).code, 2);
-  // A model is scored on the data that are given, or on those of its training.
+  // A model is evaluated on the given data, or by default on the data of its training run.
   BOOST_REQUIRE_EQUAL(folder.run({"addsub", "train", "--max-steps", "1", "--out", "m", "--log-format", "none"}).code,
                       0);
   const auto counted = [&](const std::vector<std::string>& more) {

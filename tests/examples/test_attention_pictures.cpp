@@ -1,4 +1,4 @@
-// Attention maps in characters, as SVG and as NumPy arrays.
+// Attention maps as text, as SVG and as NumPy arrays.
 #define BOOST_TEST_MODULE attention_pictures
 #include "app/attention_pictures.h"
 #include "support/program.h"
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(characters) {
                     "\n       alph    b    c \nfirs |              @ |\n   é |    :    :    + |\n");
 }
 
-// '@' and full colour are the largest weight of the map, and the legend says which that is.
+// '@' and full colour stand for the largest weight of the map, and the legend gives its value.
 BOOST_AUTO_TEST_CASE(shades_are_of_the_largest_weight) {
   seppo::AttentionMap pale = kMap;
   for (float& w : pale.weights) w *= 0.2f;

@@ -1,5 +1,5 @@
-// Which model is kept: by each measure the best of those that were evaluated, also after a resume; the mean of as many
-// models as asked for, if it is better.
+// Which model is kept: the best by each measure of those that were evaluated, even after a resume, or the mean of the
+// last models if it is better.
 #define BOOST_TEST_MODULE best_model
 #include "app/run.h"
 #include "app/run_folder.h"
@@ -35,12 +35,12 @@ Evaluation evaluation(double loss, double exact, double accuracy = 0) {
   return {loss, {{"val_exact", exact}, {"val_token_accuracy", accuracy}}};
 }
 
-// A training whose models, in the order in which they are first evaluated, are found to be as `script` says. Two steps
-// are an epoch; each moves all parameters.
+// A training run whose models get the evaluations in `script`, in the order in which they are first evaluated. An
+// epoch has two steps, and each step moves all parameters.
 struct Scripted {
   Folder folder{"best"};
   std::vector<Evaluation> script;
-  std::vector<Values> models = {};  // as they were evaluated
+  std::vector<Values> models = {};  // the parameters at each evaluation
   Values kept = {};                 // at the end
   nlohmann::json summary = {};
 
@@ -80,7 +80,7 @@ struct Scripted {
     const auto values = std::as_const(*saved.parameters).values();
     BOOST_CHECK(std::ranges::equal(values, kept));
   }
-  // The model that is kept is number `expected` of those that were evaluated, and so is the summary.
+  // The kept model is number `expected` of the evaluated ones, and the summary is that of its evaluation.
   void check(std::size_t expected) {
     BOOST_REQUIRE_LT(expected, models.size());
     const auto place = std::ranges::find(models, kept) - models.begin();
@@ -98,24 +98,24 @@ BOOST_AUTO_TEST_CASE(the_best_by_each_measure) {
     Scripted run{.script = script};
     run.train({"--epochs", "5", "--best", best});
     BOOST_TEST_CONTEXT(best) run.check(static_cast<std::size_t>(expected));
-    // Cut after each epoch, and gone on with.
+    // Stop at this step, then resume.
     for (const char* cut : {"2", "5", "8"}) {
       Scripted again{.script = script};
       again.train({"--epochs", "5", "--best", best, "--max-steps", cut});
-      if (cut == std::string("5")) again.models.pop_back();  // that of the middle of an epoch is no longer looked at
+      if (cut == std::string("5")) again.models.pop_back();  // the resumed run skips the model from mid-epoch
       again.train({"--resume", (again.folder.path / "m").string(), "--max-steps", "0"});
       if (cut != std::string("5"))
         BOOST_TEST_CONTEXT(best << " after " << cut) again.check(static_cast<std::size_t>(expected));
       BOOST_CHECK(again.kept == run.kept);
     }
   }
-  // Of equals, also in the loss, the first.
+  // Of models with equal score and equal loss, the first is kept.
   Scripted run{.script = {evaluation(2, 0.5), evaluation(1, 0.5), evaluation(1, 0.5)}};
   run.train({"--epochs", "3", "--best", "exact"});
   run.check(1);
 }
 
-// The parameters at the end are evaluated as well, and evaluations are as often as asked for.
+// The final parameters are evaluated as well, and evaluations are as frequent as requested.
 BOOST_AUTO_TEST_CASE(the_last_steps_count) {
   for (const double last_loss : {0.5, 9.}) {
     Scripted run{.script = {evaluation(2, 0), evaluation(1, 0), evaluation(last_loss, 0)}};
@@ -144,10 +144,10 @@ BOOST_AUTO_TEST_CASE(an_average_is_of_what_it_says) {
     }
   Scripted one{.script = {evaluation(5, 0), evaluation(2, 0)}};
   one.train({"--epochs", "2", "--average", "1"});
-  BOOST_CHECK_EQUAL(one.models.size(), 2);  // a mean of one model is none
+  BOOST_CHECK_EQUAL(one.models.size(), 2);  // a mean of one model is not evaluated
 }
 
-// A training that was killed after it saved a model for the mean, and before its checkpoint, has those of before.
+// A run killed after saving a model for the mean, but before the checkpoint, resumes with the models from before.
 BOOST_AUTO_TEST_CASE(a_killed_training_has_all_for_its_mean) {
   const Folder folder("best");
   const auto write = [](const fs::path& file) { std::ofstream(file) << "x"; };
@@ -167,12 +167,12 @@ BOOST_AUTO_TEST_CASE(a_killed_training_has_all_for_its_mean) {
   BOOST_CHECK_EQUAL(again.last_models(1)[0].stem(), "4");
 }
 
-// Each program by each of its measures, with a learning rate that lets them rise and fall.
+// Each program by each of its measures, at a learning rate that makes them rise and fall.
 BOOST_AUTO_TEST_CASE(programs_keep_the_best_of_what_they_measured) {
   const Folder folder("best");
   std::string text;
   for (int i = 0; i < 80; ++i) text += "A fox saw a crow. The crow sang. ";
-  seppo::RandomStream random(1, seppo::Purpose::test);  // what comes at the end is learnt the worse the longer it takes
+  seppo::RandomStream random(1, seppo::Purpose::test);  // the longer training runs, the worse the end is predicted
   for (int i = 0; i < 300; ++i) text += "AfoxTh. "[random.below(8)];
   folder.write("t", text);
   folder.write("p", "a b\tb a\nc d\td c\na c\tc a\nb d\td b\nc b\tb c\nd a\ta d\n");
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(programs_keep_the_best_of_what_they_measured) {
        {"bleu", "exact", "token_accuracy"}},
       {{"charlm", "train", "--data", "t", "--block", "8", "--d-model", "8", "--heads", "2", "--layers", "1"}, {}},
       {{"llm", "train", "--data", "t", "--max-length", "8", "--d-model", "8", "--heads", "2", "--layers", "1"}, {}}};
-  std::map<std::string, int> moved;  // measures whose best is not the last, by program
+  std::map<std::string, int> moved;  // by program: number of measures whose best model is not the last
   for (const Case& c : cases) {
     Words measures = c.measures;
     measures.insert(measures.end(), {"loss", "last"});

@@ -1,4 +1,4 @@
-// BLEU against values that others have published, and against the naive loop.
+// BLEU against published values and against a naive loop.
 #define BOOST_TEST_MODULE bleu
 #include "app/words.h"
 #include "translate/bleu.h"
@@ -42,18 +42,18 @@ BOOST_AUTO_TEST_CASE(the_examples_of_the_paper) {
   BOOST_CHECK_CLOSE(good.precisions[1], 10.0 / 17, 1e-10);
   BOOST_CHECK_CLOSE(bad.precisions[0], 8.0 / 14, 1e-10);
   BOOST_CHECK_CLOSE(bad.precisions[1], 1.0 / 13, 1e-10);
-  BOOST_CHECK_EQUAL(bad.score, 0);  // no 3-gram in common, and nothing is smoothed
-  // The clipped count of a word repeated.
+  BOOST_CHECK_EQUAL(bad.score, 0);  // no matching 3-gram, and no smoothing
+  // The count of a repeated word is clipped.
   const std::vector<Words> the{words("the the the the the the the")};
   const std::vector<std::vector<Words>> cats{{words("The cat is on the mat"), words("There is a cat on the mat")}};
   BOOST_CHECK_CLOSE(corpus_bleu(the, cats, 1).precisions[0], 1.0 / 7, 1e-10);
   const std::vector<std::vector<Words>> small{{words("the cat is on the mat"), words("there is a cat on the mat")}};
   BOOST_CHECK_CLOSE(corpus_bleu(the, small, 1).precisions[0], 2.0 / 7, 1e-10);
-  // The same sentence in the manuals of NLTK: 0.5046.
+  // The same sentence in NLTK's documentation: 0.5046.
   BOOST_CHECK_SMALL(good.score - 0.5045666840058485, 1e-12);
 }
 
-// The corpus in the manual of NLTK (0.5921), and that of torchtext (0.84089...).
+// The corpora in the documentation of NLTK (0.5921) and of torchtext (0.84089...).
 BOOST_AUTO_TEST_CASE(corpora_of_manuals) {
   const std::vector<Words> translations{
       words("It is a guide to action which ensures that the military always obeys the commands of the party"),
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(corpora_of_manuals) {
   BOOST_CHECK_SMALL(corpus_bleu(pytorch, of_pytorch).score - 0.8408964276313782, 1e-7);
 }
 
-// The example of sacrebleu's manual: 48.53, 82.4/50.0/45.5/37.5, brevity penalty 0.943, 17 words against 18.
+// The example in sacrebleu's documentation: 48.53, 82.4/50.0/45.5/37.5, brevity penalty 0.943, 17 words against 18.
 BOOST_AUTO_TEST_CASE(a_corpus_that_is_too_short) {
   const std::vector<Words> translations{words("The dog bit the man ."), words("It wasn't surprising ."),
                                         words("The man had just bitten him .")};
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(edges) {
   const std::vector<Words> nothing{{}, {}};
   BOOST_CHECK_EQUAL(corpus_bleu(nothing, text).score, 0);
   BOOST_CHECK_EQUAL(corpus_bleu(std::vector<Words>{}, std::vector<Words>{}).score, 0);
-  // Two references as close in length: the shorter counts.
+  // If two references are equally close in length, the shorter one counts.
   const std::vector<Words> four{words("a b c d")};
   const std::vector<std::vector<Words>> around{{words("a b c d e"), words("a b c")}};
   BOOST_CHECK_EQUAL(corpus_bleu(four, around).reference_length, 3);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(edges) {
 
 namespace {
 
-// Told differently: n-grams are places, compared word by word, and a place of a reference is taken once.
+// The same count by another method: compares n-grams word by word, each position of a reference matching at most once.
 std::size_t naive_matches(const Words& words, const std::vector<Words>& references, std::size_t n) {
   const auto count_of = [n](const Words& text, const Words& of, std::size_t place) {
     std::size_t count = 0;
@@ -113,7 +113,7 @@ std::size_t naive_matches(const Words& words, const std::vector<Words>& referenc
   };
   std::size_t matches = 0;
   for (std::size_t place = 0; place + n <= words.size(); ++place) {
-    const Words before(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(place + n - 1));  // begin earlier
+    const Words before(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(place + n - 1));  // earlier n-grams
     std::size_t most = 0;
     for (const Words& reference : references) most = std::max(most, count_of(reference, words, place));
     matches += count_of(before, words, place) < most;
@@ -123,7 +123,7 @@ std::size_t naive_matches(const Words& words, const std::vector<Words>& referenc
 
 }  // namespace
 
-// Of random words, of which few are different, so that n-grams come again.
+// Random words from a vocabulary of three, so that n-grams repeat.
 BOOST_AUTO_TEST_CASE(every_length_of_ngrams_by_the_naive_loop) {
   RandomStream random(3, Purpose::test);
   const auto text = [&](std::uint32_t least) {
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(every_length_of_ngrams_by_the_naive_loop) {
       BOOST_CHECK_SMALL(bleu.score - brevity * score, 1e-12);
       scored += bleu.score > 0 && bleu.score < 1;
     }
-    // The book's, of one sentence.
+    // The book's BLEU, for a single sentence.
     const Words& one = translations[0];
     const Words& label = references[0][0];
     for (int k = 1; k <= 5 && !one.empty(); ++k) {

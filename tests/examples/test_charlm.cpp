@@ -1,4 +1,4 @@
-// The character language model: its text, its scores, and the program as a person runs it.
+// The character language model: its text, its scores, and the program as a user runs it.
 #define BOOST_TEST_MODULE charlm
 #include "charlm/model.h"
 #include "charlm/text.h"
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(a_corpus_is_cut_in_two) {
   BOOST_CHECK_EQUAL(corpus.vocabulary.token(all(corpus.validation)[4]), "é");
   BOOST_CHECK_THROW(charlm::read_corpus(folder.path / "t.txt", 0.5, 8), seppo::FormatError);
   BOOST_CHECK_THROW(charlm::read_corpus(folder.path / "no.txt", 0.5, 2), seppo::FileError);
-  // The same part in the numbers of another vocabulary; what is before it may have characters that this one lacks.
+  // The same part encoded with another vocabulary; text before it may contain characters that this vocabulary lacks.
   const examples::Vocabulary other{"é", "f", "e", "d", "c"};
   BOOST_TEST(
       all(charlm::read_validation(folder.path / "t.txt", 0.5, other)) == (std::vector<int>{4, 3, 2, 1, 0, 3, 2, 1}),
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(a_corpus_is_cut_in_two) {
                         });
 }
 
-// Characters of several bytes lie across the pieces that a file is read in. A byte order mark is no character.
+// Multi-byte characters span the pieces in which a file is read. A byte order mark is not a character.
 BOOST_AUTO_TEST_CASE(a_corpus_of_many_pieces) {
   const Folder folder("charlm");
   const std::string characters[] = {"a", "é", "→", "😀"};
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_corpus_of_many_pieces) {
   }
 }
 
-// Neither another text nor a crash.
+// A file that changes during training must lead neither to other training data nor to a crash.
 BOOST_AUTO_TEST_CASE(a_text_that_changes_is_an_error) {
   const Folder folder("charlm");
   folder.write("t.txt", verses(1000));  // 68 bytes each
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_text_that_changes_is_an_error) {
                       r.code << r.err);
 }
 
-// A little for each 4096 characters.
+// A few bytes per 4096 characters, not the whole text.
 BOOST_AUTO_TEST_CASE(a_large_text_takes_little_memory) {
   const Folder folder("charlm");
   folder.write("t.txt", verses(1'000'000));  // 68 MB
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_large_text_takes_little_memory) {
   if (!takes_memory_itself()) BOOST_CHECK_LT(last_line(large.out)["peak_rss_mb"].get<double>(), least + 5);
 }
 
-// The score is that of each character given those before it in its window, whatever the windows share.
+// Each character is scored once, given those before it in its window, however much the windows overlap.
 BOOST_AUTO_TEST_CASE(the_score_counts_each_character_once) {
   seppo::Parameters parameters(1);
   const seppo::LanguageModel model(parameters.root(), {.vocabulary = 5,
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_text_is_learnt_and_written) {
   const Result greedy =
       folder.run({"charlm", "sample", "--model", "m", "--prompt", "The quick", "--length", "30", "--temperature", "0"});
   BOOST_CHECK_EQUAL(greedy.out, "The quick brown fox jumps over the lazy\n");
-  // A full window moves on by a quarter of it, unless told otherwise.
+  // A full window advances by a quarter of its length unless told otherwise.
   const auto long_sample = [&](const std::string& stride) {
     return folder.run({"charlm", "sample", "--model", "m", "--length", "200", "--temperature", "3", "--stride", stride})
         .out;

@@ -1,4 +1,4 @@
-// The command lines of the programs: one clear line for each mistake, help that fits, and no output lost unseen.
+// The programs' command lines: one clear line for each mistake, help that fits, and no output lost silently.
 #define BOOST_TEST_MODULE command_line
 #include "app/help_text.h"
 #include "app/interrupts.h"
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(help_and_version) {
   }
 }
 
-// No line is wider than the terminal, nor than 80 columns, and no word is broken.
+// No line is wider than the terminal or 80 columns, and no word is broken.
 BOOST_AUTO_TEST_CASE(help_fits_the_terminal) {
   const Folder folder;
   const auto words = [](const std::string& text) {
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(lost_output_is_an_error) {
         "cd " + folder.path.string() + " && " SEPPO_BIN_DIR "/" + command + " >/dev/full 2>/dev/null";
     BOOST_CHECK_MESSAGE(WEXITSTATUS(std::system(line.c_str())) == 74, command);
   }
-  // Closed standard streams end up in no file, and lost progress ends no training.
+  // Output for a closed stream never lands in another file, and losing progress output does not stop training.
   const std::string line =
       "cd " + folder.path.string() + " && rm -r m && " SEPPO_BIN_DIR "/reverse train --max-steps 3 ";
   for (const char* streams : {"2>&-", ">&- 2>&- <&-", "2>/dev/full"}) {
@@ -110,20 +110,20 @@ BOOST_AUTO_TEST_CASE(lost_output_is_an_error) {
     std::ifstream metrics(folder.path / "m/metrics.jsonl");
     for (std::string text; std::getline(metrics, text);) BOOST_CHECK(nlohmann::json::accept(text));
   }
-  // Where nobody listens any more, the training ends, saved.
+  // If the reader of the output goes away, training saves its state and stops.
   const std::string unheard = "cd " + folder.path.string() +
                               " && { " SEPPO_BIN_DIR
                               "/reverse train --log-interval 1 --out n 2>&1; echo $? >code; } | head -1 >/dev/null";
   BOOST_CHECK_EQUAL(std::system(unheard.c_str()), 0);
   BOOST_CHECK_EQUAL(read(folder.path / "code"), "141\n");
   BOOST_CHECK_EQUAL(folder.run({"reverse", "eval", "--model", "n"}).code, 0);
-  // What is in the way of a file is found before the work begins.
+  // Anything in the way of an output file is reported before work begins.
   fs::create_directories(folder.path / "full");
   fs::create_symlink("/dev/full", folder.path / "full/metrics.jsonl");
   check_refused(folder, {"reverse", "train", "--max-steps", "1", "--out", "full"}, 2, "metrics.jsonl' is in the way");
 }
 
-// Escape sequences in a path reach no terminal.
+// Escape sequences in a path never reach the terminal.
 BOOST_AUTO_TEST_CASE(messages_are_printable) {
   const Folder folder;
   const std::string odd = "no\x1b[31m";
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(messages_are_printable) {
   BOOST_CHECK_MESSAGE(r.code == 0 && r.out.find('\x1b') == std::string::npos, r.err);
 }
 
-// While a training runs its signals are caught, and afterwards each does again what it did before.
+// Signals are caught during training; afterwards, the previous handlers are restored.
 BOOST_AUTO_TEST_CASE(signals_are_given_back) {
   const int signals[] = {SIGINT, SIGTERM};
   const auto handlers = [&] {
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(signals_are_given_back) {
     }
     return all;
   };
-  ::signal(SIGINT, SIG_DFL);  // in the background of a shell, it may be ignored
+  ::signal(SIGINT, SIG_DFL);  // a shell starts background jobs with SIGINT ignored
   ::signal(SIGTERM, SIG_IGN);
   const auto before = handlers();
   BOOST_CHECK(before[0] != before[1]);
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(signals_are_given_back) {
   ::signal(SIGTERM, SIG_DFL);
 }
 
-// The nearest name is a guess where at most a third of the letters are others; of names as near, the first.
+// The nearest name is suggested if at most a third of its letters differ; among equally near names, the first.
 BOOST_AUTO_TEST_CASE(guesses_are_near) {
   const auto guess = [](const char* name, const std::vector<std::string>& names) {
     return examples::nearest_option(name, names);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(guesses_are_near) {
   BOOST_CHECK_EQUAL(guess("learning_rate", {"clip-norm", "lr"}), "lr");
 }
 
-// Words keep their order, a line is as full as it can be, and what is indented stays as it is.
+// Words keep their order, each line is as full as possible, and indented lines remain unchanged.
 BOOST_AUTO_TEST_CASE(paragraphs_are_wrapped) {
   const auto word = [](int i) {
     return std::string(static_cast<std::size_t>(1 + i * i % 13), static_cast<char>('a' + i % 26));
@@ -202,10 +202,10 @@ BOOST_AUTO_TEST_CASE(paragraphs_are_wrapped) {
     if (i + 1 < all.size()) BOOST_CHECK_GT(all[i].size() + 1 + words(all[i + 1]).at(0).size(), 80u);
   }
   BOOST_CHECK_EQUAL(next, 200);
-  const std::string left(40, 'l'), right(39, 'r');  // which are 80 columns together
+  const std::string left(40, 'l'), right(39, 'r');  // 80 columns together
   BOOST_CHECK_EQUAL(examples::wrapped_paragraphs(left + "\n" + right), left + " " + right + "\n");
   BOOST_CHECK_EQUAL(examples::wrapped_paragraphs(left + "\n" + right + "r"), left + "\n" + right + "r\n");
-  // Two blanks at least lie between a name and its text, which begins at column 24, on the next line if need be.
+  // At least two spaces separate a name from its text, which starts at column 24, on the next line if necessary.
   for (std::size_t size = 1; size < 40; ++size) {
     const std::string name(size, 'n');
     const std::string gap = size <= 20 ? std::string(22 - size, ' ') : "\n" + std::string(24, ' ');

@@ -1,4 +1,4 @@
-// Questions about whole sequences: their answers, the pooling, and the program as a person runs it.
+// Questions about whole sequences: their answers, the pooling, and the program as a user runs it.
 #define BOOST_TEST_MODULE count
 #include "count/model.h"
 #include "support/program.h"
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(an_answer_depends_on_its_own_sequence_only) {
   }
 }
 
-// Without positions, the order of the symbols does not matter; with them, it does.
+// The order of the symbols matters only with positional encodings.
 BOOST_AUTO_TEST_CASE(order_matters_by_positions_only) {
   for (const examples::Pooling pooling : kPoolings)
     for (const auto positions :
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(every_pooling_learns_to_count) {
       folder.run({"count", "predict"}, "1 3 0 15 2 6 1 1 9 4 0 8 12 11 5 7\n1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 1\n");
   BOOST_CHECK_EQUAL(p.out, "2\n0\n");
   BOOST_CHECK_EQUAL(p.err, "");
-  // What it was not trained on is answered, but not silently.
+  // Inputs unlike the training data are answered, but with a warning.
   const Result odd = folder.run({"count", "predict", "0 0", "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"}, "");
   BOOST_CHECK(odd.err.find("trained on 16 symbols; this sequence has 2") != std::string::npos);
   BOOST_CHECK_MESSAGE(

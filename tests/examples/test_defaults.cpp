@@ -1,5 +1,5 @@
-// Recipes and defaults are those with which the results in the documents were measured (defaults.json). Who changes one
-// measures again.
+// Recipes and defaults are those with which the documented results were measured (defaults.json). Whoever changes one
+// must measure again.
 #define BOOST_TEST_MODULE defaults
 #include "support/program.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 json expected() { return json::parse(read(SEPPO_SOURCE_DIR "/tests/examples/defaults.json")); }
 
-// "--name": "default" of a help text, for each option that has one.
+// Maps "--name" to "default" for each option of a help text that has a default.
 json defaults_of(const std::string& help) {
   json found = json::object();
   std::istringstream lines(help);

@@ -1,4 +1,4 @@
-// The files of a training reach the disk in the order that RunFolder states, whenever the power fails.
+// The files of a training run reach the disk in the order that RunFolder documents, so no power failure loses them.
 #define BOOST_TEST_MODULE durable_folder
 #include "app/run_folder.h"
 #include "support/program.h"
@@ -27,8 +27,8 @@ auto writing(const std::string& text) {
   };
 }
 
-// Checks each event against what is on the disk by then: a file that is renamed has been flushed since it was written,
-// and a file that is removed or replaced goes when the renames before are flushed.
+// Checks each event against what has reached the disk by then: a file is renamed only once its content is flushed, and
+// no file is renamed or removed before all earlier renames are flushed.
 void check_durable(const std::vector<FileEvent>& events, const std::string& what) {
   std::set<fs::path> unflushed, unflushed_folders;
   for (const FileEvent& e : events) {
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_is_on_the_disk_before_an_older_one_goes) {
   std::vector<FileEvent> events =
       test::record_files([&] { examples::RunFolder(root).save_checkpoint(1, 2, writing("one")); });
   check_durable(events, "first");
-  // The new folders are entries of theirs before there are files in them.
+  // New folders are flushed in their parent folders before any file is renamed into them.
   BOOST_CHECK_LT(index_of(events, "fsync", base.path), index_of(events, "rename", root / "checkpoints/1.safetensors"));
   BOOST_CHECK_LT(index_of(events, "fsync", root), index_of(events, "rename", root / "checkpoints/1.safetensors"));
 
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_is_on_the_disk_before_an_older_one_goes) {
   }
 }
 
-// The best model is set aside before that of the end takes its place, and returns when the training goes on.
+// The best model is set aside before the final model takes its place, and is restored when training resumes.
 BOOST_AUTO_TEST_CASE(the_model_at_the_end_replaces_one_that_is_set_aside_durably) {
   const Folder base;
   const std::string best(3'000'000, 'b');
@@ -96,20 +96,20 @@ BOOST_AUTO_TEST_CASE(the_model_at_the_end_replaces_one_that_is_set_aside_durably
                    index_of(events, "rename", aside));
     BOOST_CHECK_EQUAL(test::read(folder.model()), "end");
     BOOST_CHECK(test::read(aside) == best);
-    // Once more: what is aside is the best, not the end's.
+    // Saving a second final model must not replace the one set aside.
     folder.save_model(writing("later"), true);
     BOOST_CHECK(test::read(aside) == best);
   }
   examples::RunFolder folder(base.path);
   folder.go_on_from(1);
   BOOST_CHECK(test::read(folder.model()) == best);
-  // A call that fails leaves both.
+  // If any call fails, the best model survives.
   const std::size_t calls = test::record_files([&] { folder.save_model(writing("end"), true); }).size();
   for (std::size_t at = 0; at < calls; ++at) {
     folder.go_on_from(1);
     BOOST_CHECK_THROW(test::record_files([&] { folder.save_model(writing("end"), true); }, static_cast<int>(at)),
                       seppo::FileError);
-    if (at + 1 == calls) continue;  // the new model is there
+    if (at + 1 == calls) continue;  // by then the new model is in place
     BOOST_CHECK_MESSAGE(test::read(folder.model()) == best, at);
   }
 }

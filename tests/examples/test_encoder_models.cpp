@@ -1,4 +1,4 @@
-// Predictor and Classifier: gradients in double precision, pooling, class tokens, and configurations.
+// Predictor and Classifier: gradients in double precision, pooling, class tokens, and configs.
 #define BOOST_TEST_MODULE encoder_models
 #include <seppo/nn/data/ragged.h>
 #include <seppo/nn/gradient_check.h>
@@ -66,11 +66,11 @@ BOOST_AUTO_TEST_CASE(classifier_gradients) {
   for (const Pooling pooling : {Pooling::class_token, Pooling::mean, Pooling::max}) {
     Parameters parameters(1);
     const Classifier model(parameters.root(), {.predictor = small_predictor(), .pooling = pooling});
-    const Ragged batch = batch_of({4, 8, 1});  // of which one is as long as may be
+    const Ragged batch = batch_of({4, 8, 1});  // one has the maximum length
     const auto report = gradient_check(
         parameters, [&] { return cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets); });
     BOOST_CHECK_MESSAGE(report.passed, report.text);
-    for (const auto& entry : parameters.entries())  // matrices shrink; gains, biases and the class token do not
+    for (const auto& entry : parameters.entries())  // matrices decay; gains, biases and the class token do not
       BOOST_CHECK_EQUAL(entry.decay, entry.shape.rank() > 1 && !entry.name.ends_with("class_token"));
     if (!model.class_token) continue;
     backward(cross_entropy(model(unit_vectors(batch.tokens), batch.offsets), targets));
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(pooling_is_over_each_sequence) {
   BOOST_CHECK_THROW(pool(x, empty, Pooling::mean), ShapeError);
 }
 
-// A class that belongs to a sequence does not depend on the others, nor on their order.
+// An empty sequence leaves nothing to pool, so it is refused.
 BOOST_AUTO_TEST_CASE(an_empty_sequence_has_no_vector) {
   const std::vector<int> rows{0, 2, 2, 3};
   for (const Pooling pooling : {Pooling::class_token, Pooling::mean, Pooling::max})
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(bad_configurations_are_refused) {
   BOOST_CHECK_THROW(model(unit_vectors(longer.tokens), longer.offsets), IndexError);
 }
 
-// The plain layer drops what leaves its norms, so many elements of the output, and nothing before.
+// PlainLayer applies dropout to the outputs of its norms, and nowhere before.
 BOOST_AUTO_TEST_CASE(the_plain_layer_drops_after_its_norm) {
   Parameters parameters(1);
   const reversal::PlainLayer layer(parameters.root(), {.d_model = 32, .n_heads = 2, .d_ff = 16, .dropout = 0.25}),
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(the_plain_layer_drops_after_its_norm) {
   };
   BOOST_CHECK_SMALL(share_of_zeros(layer(x, rows)) - 0.25, 0.02);
   BOOST_CHECK_EQUAL(share_of_zeros(whole(x, rows)), 0);
-  // The sublayers count as much in training as afterwards.
+  // Without dropout, training mode and inference give the same result.
   const Tensor trained = whole(x, rows);
   const Inference guard;
   const Tensor used = whole(x, rows);

@@ -1,4 +1,4 @@
-// The tables of examples/foreign_weights.h are those of docs/foreign-weights.md, and cover whole models.
+// The tables in examples/foreign_weights.h match those in docs/foreign-weights.md, and cover whole models.
 #define BOOST_TEST_MODULE foreign_weights
 #include "foreign_weights.h"
 
@@ -32,7 +32,7 @@ struct Row {
   bool transposed;
 };
 
-// The table of a section, by our names.
+// The table of a section, keyed by our names.
 std::map<std::string, Row> table_of(const std::string& heading) {
   std::ifstream file(std::string(SEPPO_SOURCE_DIR) + "/docs/foreign-weights.md");
   std::map<std::string, Row> rows;
@@ -63,7 +63,7 @@ void check_table(const std::string& heading, const WeightOptions& options, std::
   }
 }
 
-// Every parameter of the model stands in the table.
+// Every parameter of the model is in the table.
 void check_covered(const std::string& heading, const Parameters& parameters) {
   const auto rows = table_of(heading);
   std::set<std::string> seen;
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(every_parameter_has_a_line) {
   check_covered("LLaMA", llama);
 }
 
-// A tensor of a tied file that is not the embedding must not go unnoticed.
+// lm_head.weight must not be skipped, lest an output layer that is not tied to the embedding go unnoticed.
 BOOST_AUTO_TEST_CASE(masks_are_skipped_and_output_layers_are_not) {
   const WeightOptions options = examples::gpt2_weights("transformer.");
   BOOST_CHECK(options.skip("transformer.h.3.attn.bias") && options.skip("transformer.h.3.attn.masked_bias"));
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(masks_are_skipped_and_output_layers_are_not) {
   BOOST_CHECK(examples::llama_weights(8, 4).skip("model.layers.0.self_attn.rotary_emb.inv_freq"));
 }
 
-// A real model, trained by others, where it is at hand.
+// A real model trained by others, if available.
 BOOST_AUTO_TEST_CASE(a_llama_that_others_trained) {
   const auto folder = test::stories260k();
   if (!folder) return;

@@ -1,5 +1,5 @@
-// Tables of what strangers type and write: each line is refused with its exit code, in one line that names the culprit,
-// and leaves nothing behind; what is accepted keeps its lines.
+// Tables of invalid command lines and files: each row is refused with its exit code, in a line that names the culprit,
+// and leaves nothing behind; whatever is accepted keeps its lines.
 #define BOOST_TEST_MODULE input_tables
 #include "support/program.h"
 
@@ -30,7 +30,7 @@ void check_rows(const Folder& folder, const Words& command, const std::vector<Ro
   }
 }
 
-// Each value of an option is refused with its name, the value as it is shown, and what is allowed.
+// Each value of an option is refused with the option's name, the value as displayed, and the allowed values.
 void check_values(const Folder& folder, const Words& command, const std::string& option, const Words& values,
                   const std::string& allowed) {
   for (const std::string& value : values) {
@@ -195,19 +195,19 @@ BOOST_AUTO_TEST_CASE(files_of_data) {
     int code = 1;
   };
   using namespace std::string_literals;
-  std::string ten = "[\"BOS EOS\"";  // rows, at least
+  std::string ten = "[\"BOS EOS\"";  // the minimum number of rows
   for (int i = 1; i < 10; ++i) ten += ",\"BOS EOS\"";
   ten += "]";
   const std::vector<File> files{
       {"translate", "", "data: is empty"},
       {"translate", "\n\n", "data:1: '' has no tab"},
       {"translate", "a\tb\ncd\n", "data:2: 'cd' has no tab"},
-      {"translate", "a\tb\rc\td\r", "--validation: 1 of 1 pairs", 2},  // a lone CR is no end of a line
+      {"translate", "a\tb\rc\td\r", "--validation: 1 of 1 pairs", 2},  // a lone CR does not end a line
       {"translate", "a\tb", "--validation: 1 of 1 pairs", 2},
       {"translate", "a\tb\nc\t\0d\n"s, "data:2:3: byte 0x00 is not text"},
       {"translate", "a\tb\nc\t\xc0\x80\n", "data:2:3: byte 0xc0 is not UTF-8"},
       {"translate", "a\tb\n\xed\xa0\x80\tx\n", "data:2:1: byte 0xed is not UTF-8"},
-      {"translate", "a a a a a a a a\tb\na\tb\n", "--max-length: no training pair has at most 8", 2},  // with its end
+      {"translate", "a a a a a a a a\tb\na\tb\n", "--max-length: no training pair has at most 8", 2},  // plus eos
       {"translate", "a\tb b b b b b b b b\na\tb\n", "--max-length: no training pair has at most 8", 2},
       {"charlm", "", "data: characters are too few: training has 0"},
       {"charlm", "abc\n", "data: characters are too few"},
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(files_of_data) {
   }
 }
 
-// Whatever the lines are, there is one line of output for each.
+// Each line of input yields one line of output, whatever it contains.
 BOOST_AUTO_TEST_CASE(lines_of_standard_input) {
   const Folder folder;
   folder.write("pairs", "a b\tb\r\nc\td\ne\tf");

@@ -1,4 +1,4 @@
-// seppo inspect: what it says of a file is so, and what is damaged is refused.
+// seppo inspect: what it reports about a file is true, and damaged files are refused.
 #define BOOST_TEST_MODULE inspect
 #include "inspect/statistics.h"
 #include "support/program.h"
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(statistics_follow_their_definition) {
   BOOST_CHECK_MESSAGE(table.find("-1         2         -3          1        0          2\n") != std::string::npos,
                       table);
   BOOST_CHECK_MESSAGE(table.ends_with("\n\n1005 values\n"), table);
-  // The optimiser's tensors are counted by themselves, and shown when they are asked for.
+  // The optimiser's tensors are counted separately, and shown only on request.
   const std::string wide(40, 'w');
   write_stored(folder.path / "g", {{},
                                    {{"adam.m." + wide, "F32", {4}, bytes_of(broken)},
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(statistics_follow_their_definition) {
   BOOST_CHECK(all.find("\nadam.m." + wide + " F32") != all.npos && all.find("\nadam.v ") != all.npos);
 }
 
-// A file with a hole: 256 MB of zeros, and a value at the end.
+// A sparse file: 256 MB of zeros, and one value at the end.
 BOOST_AUTO_TEST_CASE(a_large_tensor_takes_little_memory) {
   const Folder folder("inspect");
   const std::string header = R"({"w":{"dtype":"F64","shape":[32000001],"data_offsets":[0,256000008]}})";
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_large_tensor_takes_little_memory) {
   if (!takes_memory_itself()) BOOST_CHECK_LT(exported.peak_mb, 100);
 }
 
-// Each half and brain float against the value that its bits stand for.
+// F16 and BF16 values against the numbers that their bits represent.
 BOOST_AUTO_TEST_CASE(short_floats_are_widened_exactly) {
   const std::vector<std::uint16_t> halves{0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff,
                                           0x0001, 0x03ff, 0x0400, 0x3555, 0x7c00};
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_becomes_an_array_of_numpy) {
   check_refused(folder, {"seppo", "inspect", "f", "--tensor", "b", "--npy", "no/such/n.npy"}, 2, "--npy");
 }
 
-// What the metadata say is told; what they do not say is not.
+// Facts in the metadata are shown; missing ones are left out.
 BOOST_AUTO_TEST_CASE(facts_of_the_metadata) {
   const Folder folder("inspect");
   const auto look = [&](const std::map<std::string, std::string>& metadata) {
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(facts_of_the_metadata) {
   BOOST_CHECK(!tells(look({{"by", "me"}}), "{"));
   const Result plain = folder.run({"seppo", "inspect", "f"});
   BOOST_CHECK(!tells(plain.out, "by: me"));
-  for (const auto& [key, most] : {std::pair{"by", 400u}, {"seppo.steps", 200u}})  // what is longer is cut
+  for (const auto& [key, most] : {std::pair{"by", 400u}, {"seppo.steps", 200u}})  // longer values are cut
     for (const unsigned more : {0u, 1u}) {
       const std::string tail = key == std::string("by") ? "" : ": a checkpoint to go on from with --resume",
                         value(most + more - tail.size(), 'v');

@@ -1,4 +1,4 @@
-// The labs print, and draw, what a few plain loops compute.
+// The labs print and draw what a few plain loops compute.
 #define BOOST_TEST_MODULE labs
 #include "app/random_tensor.h"
 #include "support/nd.h"
@@ -38,7 +38,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// The numbers of a line that stand alone, or behind a word.
+// The numbers in a line that stand alone or after a word.
 std::vector<std::string> numbers(const std::string& line) {
   static const std::regex number("(?:^|[ :])(-?[0-9][0-9.]*(?:e[-+][0-9]+)?)(?= |$)");
   std::vector<std::string> found;
@@ -46,7 +46,7 @@ std::vector<std::string> numbers(const std::string& line) {
   return found;
 }
 
-// `text` is x rounded to as many digits as it has, but for single precision.
+// `text` is x rounded to the digits shown, up to single-precision error.
 void check_printed(const std::string& text, double x, const std::string& what) {
   const std::size_t point = text.find('.'), e = text.find('e');
   double unit =
@@ -63,7 +63,7 @@ void check_row(const std::string& line, const std::vector<double>& expected, con
 
 double norm(const std::vector<double>& x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); }
 
-// x W^T for rows of x; the layers' biases are zero as they start.
+// x W^T for each row of x; biases are zero, as initialised.
 template <class T>
 Nd<T> linear(const Nd<T>& x, const Array& w) {
   Nd<T> y({x.size(0), w.size(0)});
@@ -79,7 +79,7 @@ Nd<T> normalised(const Nd<T>& x) {
   return reference::layer_norm(x, gain, bias, 1e-5);
 }
 
-// Blocks of attention with four heads, and a feed-forward network where there is one.
+// Attention blocks with four heads, each followed by a feed-forward network if it has one.
 struct Block {
   Array in, out, up, down;
 };
@@ -107,7 +107,7 @@ Nd<T> through(Nd<T> x, const std::vector<Block>& blocks, bool has_residual) {
   return x;
 }
 
-// The norm of the gradient at the input, by complex steps, relative to that of the cotangent.
+// The norm of the input gradient, by the complex step, relative to the norm of the cotangent.
 double gradient_at_the_input(int depth, bool has_residual) {
   seppo::Parameters parameters(1);
   std::vector<Block> blocks;
@@ -140,7 +140,7 @@ double cosine(const Array& x, int a, int b) {
   return ab / std::sqrt(aa * bb);
 }
 
-// The mean cosine of two rows after blocks of attention alone.
+// The mean cosine similarity between rows after blocks of attention only.
 double likeness(int depth, bool has_residual) {
   seppo::Parameters parameters(1);
   std::vector<Block> blocks;
@@ -155,7 +155,7 @@ double likeness(int depth, bool has_residual) {
   return sum;
 }
 
-// Deviation of the scores, and the mean largest weight and the median gradient, of scores divided and not.
+// The scores' standard deviation, then the mean largest weight and the median gradient norm, scaled and unscaled.
 std::vector<double> scale_of_scores(int d) {
   const Array q = drawn({64, d}, 1), k = drawn({64, d}, 2), cotangent = drawn({64, 64}, 3), scores = linear(q, k);
   const double mean = std::accumulate(scores.v.begin(), scores.v.end(), 0.0) / 4096;
@@ -190,7 +190,7 @@ double asymmetry(const Array& q, const Array& k) {
   return apart / all;
 }
 
-// The first three rows of a batch, each column normalised over all of its rows.
+// The first three rows of a batch, with each column normalised over all rows of the batch.
 Array batch_norm(const Array& sentence, const Array& neighbour) {
   Array y({3, 8});
   for (int c = 0; c < 8; ++c) {
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(blocks_lab_prints_what_loops_compute) {
   const std::vector<std::string> lines = lines_of(r.out);
   BOOST_REQUIRE_EQUAL(lines.size(), 47u);
   std::size_t at = 0;
-  const auto row = [&](const char* start) {  // the next line that begins so
+  const auto row = [&](const char* start) {  // the next line that contains `start`
     while (at < lines.size() && lines[at].find(start) == std::string::npos) ++at;
     BOOST_REQUIRE_MESSAGE(at < lines.size(), start);
     return lines[at++];

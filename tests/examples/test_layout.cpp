@@ -1,4 +1,4 @@
-// Where things stand in what is shown: pictures of attention, the bar of progress at each width, configurations as
+// The layout of what is displayed: attention pictures, the progress bar at each terminal width, configs as
 // JSON.
 #define BOOST_TEST_MODULE layout
 #include "app/attention_pictures.h"
@@ -29,7 +29,7 @@ Box box_of(const std::smatch& m, std::size_t first) {
   return {std::stoi(m[first]), std::stoi(m[first + 1]), std::stoi(m[first + 2]), std::stoi(m[first + 3])};
 }
 
-// What Progress shows of one step on a terminal of so many columns.
+// What Progress displays for one step on a terminal with this many columns.
 std::string shown(int columns, std::int64_t steps, const seppo::StepResult& step) {
   const winsize size{24, static_cast<unsigned short>(columns), 0, 0};
   int terminal = -1, other = -1;
@@ -39,7 +39,7 @@ std::string shown(int columns, std::int64_t steps, const seppo::StepResult& step
   ::dup2(other, 2);
   {
     examples::Progress progress(examples::LogFormat::bar, steps, 1);
-    progress.start_at(step.step);  // a pace of zero
+    progress.start_at(step.step);  // so that the pace is zero
     progress.step(step);
     progress.note("a note");
   }
@@ -60,7 +60,7 @@ std::string repeated(const char* text, std::size_t times) {
 
 }  // namespace
 
-// Letters stand over the middle of their columns and beside their rows; nothing lies upon another, or outside.
+// Labels are centred above their columns and beside their rows; nothing overlaps or leaves the picture.
 BOOST_AUTO_TEST_CASE(pictures_of_attention) {
   for (const auto& [heads, queries, keys] : {std::tuple{1, 1, 1}, {1, 2, 3}, {3, 5, 2}, {2, 4, 9}}) {
     seppo::AttentionMap map{"layer", {1, heads, queries, keys}, {}};
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(pictures_of_attention) {
       if (h > 0) BOOST_CHECK_GE(left, box_of(cells[static_cast<std::size_t>(at - 1)], 4).right() + 70);
       const auto head = static_cast<std::size_t>(h);
       BOOST_CHECK(titles[head][3] == std::to_string(h) && std::stoi(titles[head][1]) == left);
-      BOOST_CHECK_LT(std::stoi(titles[head][2]), first.y - 40);  // above the letters of the columns
+      BOOST_CHECK_LT(std::stoi(titles[head][2]), first.y - 40);  // above the column labels
       for (int i = 0; i < queries; ++i) {
         const auto& name = beside[static_cast<std::size_t>(h * queries + i)];
         BOOST_CHECK(name[3] == std::to_string(i) && std::stoi(name[1]) == left - 5);
@@ -114,14 +114,14 @@ BOOST_AUTO_TEST_CASE(pictures_of_attention) {
           BOOST_CHECK_SMALL(std::stod(cell[8]) - double{w / most}, 6e-4);
         }
       }
-      for (int j = 0; j < keys; ++j) {  // turned about their first letter's foot, a little right of the middle
+      for (int j = 0; j < keys; ++j) {  // rotated about the baseline of the first letter, a little right of the centre
         const auto& name = over[static_cast<std::size_t>(h * keys + j)];
         BOOST_CHECK_EQUAL(name[3], std::to_string(j));
         BOOST_CHECK_EQUAL(std::stoi(name[1]), left + j * first.width + first.width / 2 + 3);
         BOOST_CHECK_EQUAL(std::stoi(name[2]), first.y - 5);
       }
     }
-    // The ramp: ten shades side by side, from 0 at its left to the largest weight at its right.
+    // The colour ramp: ten adjacent shades, from 0 on the left to the largest weight on the right.
     const auto ramp =
         matches(svg,
                 "\n<rect class=\"w\" x=\"([0-9]+)\" y=\"([0-9]+)\" width=\"([0-9]+)\" height=\"([0-9]+)\" "
@@ -140,20 +140,20 @@ BOOST_AUTO_TEST_CASE(pictures_of_attention) {
     BOOST_REQUIRE_EQUAL(ends.size(), 2u);
     BOOST_CHECK(ends[0][3] == "0" && std::stoi(ends[0][1]) == start.x - 5);
     BOOST_CHECK_EQUAL(std::stoi(ends[1][1]), box_of(ramp[9], 1).right() + 5);
-    BOOST_CHECK_GE(width, std::stoi(ends[1][1]) + 250);  // room for its words
+    BOOST_CHECK_GE(width, std::stoi(ends[1][1]) + 250);  // room for the caption
     for (const auto& m : ends) BOOST_CHECK_EQUAL(std::stoi(m[2]), start.y + 10);
   }
 }
 
-// As many figures as there is room for, the least important left out first, and a bar of 8 to 30 columns before them.
+// As many figures as fit, the least important dropped first, after a bar of 8 to 30 columns.
 BOOST_AUTO_TEST_CASE(progress_at_each_width) {
   const std::pair<int, std::string> figures[] = {{0, "step    500/500"}, {0, " | loss 1.234"}, {2, " | acc 0.5000"},
                                                  {4, " | gnorm 2.50"},   {3, " | lr 1.0e-03"}, {5, " | 0 steps/s"},
                                                  {1, " | eta 00:00"}};
   const seppo::StepResult step{.step = 500, .loss = 1.2341, .accuracy = 0.5, .gradient_norm = 2.5, .lr = 1e-3};
   for (int columns = 12; columns <= 180; ++columns) {
-    const auto room = static_cast<std::size_t>(columns - 1);  // the last column stays free
-    const std::size_t limit = room > 48 ? room - 9 : room;    // 8 for the bar, and a blank
+    const auto room = static_cast<std::size_t>(columns - 1);  // the last column remains free
+    const std::size_t limit = room > 48 ? room - 9 : room;    // 8 for the bar, and a space
     std::string line;
     for (int least = 5; least >= 0; --least) {
       line.clear();
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(progress_at_each_width) {
     const std::string expected = (bar >= 8 ? repeated("━", bar) + " " : "") + line.substr(0, room);
     BOOST_CHECK_EQUAL(shown(columns, 500, step), "\r\x1b[K" + expected + "\r\x1b[K" + "a note\r\n");
   }
-  // The bar is filled as far as the training has come.
+  // The filled part of the bar is the completed share of the steps.
   for (const std::int64_t done : {1, 250, 499}) {
     const std::string text = shown(200, 500, {.step = done, .loss = 1, .lr = 1});
     const auto filled = static_cast<std::size_t>(30 * done / 500);
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(progress_at_each_width) {
   }
 }
 
-// What --dump-config prints has two blanks for each level, and is taken back as it is, the files in it too.
+// --dump-config indents by two spaces per level, and --config accepts its output unchanged, including file names.
 BOOST_AUTO_TEST_CASE(configurations_are_printed_and_read) {
   const Folder folder;
   folder.write("t", "some text, and some more text");
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(configurations_are_printed_and_read) {
   check_refused(folder, {"charlm", "train", "--config", "c"}, 2, "--data: there is no file 't'");
 }
 
-// From 60 columns on the texts of options stand beside their names, below that under them. Lines are as full as can be.
+// From 60 columns, option texts stand beside the names, otherwise below. Lines are as full as possible.
 BOOST_AUTO_TEST_CASE(help_at_some_widths) {
   const Folder folder;
   for (const int columns : {30, 59, 60, 61, 80}) {
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(help_at_some_widths) {
   }
 }
 
-// Names and values are shown whole up to a length, and cut beyond it.
+// Names and values are shown in full up to a maximum length, and cut beyond it.
 BOOST_AUTO_TEST_CASE(long_names_are_cut) {
   const Folder folder;
   for (const std::size_t size : {120u, 121u}) {

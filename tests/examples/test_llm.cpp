@@ -1,4 +1,4 @@
-// llm: folders as Hugging Face keeps them, what is written and how it is scored, training and adapters.
+// llm: Hugging Face folders, generated text and its scores, training and adapters.
 #define BOOST_TEST_MODULE llm
 #include "llm/folder.h"
 #include "llm/lora.h"
@@ -34,7 +34,7 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
-// A small model of its own, trained a little: m/hf.
+// Trains a small model briefly; runs/llm/hf is its folder.
 const Words kTrain{"llm",      "train", "--data",       "t.txt", "--d-model", "16", "--heads",       "2",
                    "--layers", "1",     "--max-length", "16",    "--epochs",  "1",  "--epoch-steps", "40",
                    "--lr",     "0.01",  "--log-format", "none",  "--json"};
@@ -60,7 +60,7 @@ std::vector<int> greedy(const llm::Folder& folder) {
 
 }  // namespace
 
-// The story that llama2.c publishes for this model, token for token.
+// The story that llama2.c publishes for this model, token by token.
 BOOST_AUTO_TEST_CASE(the_published_story) {
   const auto stories = stories260k();
   if (!stories) return;
@@ -80,8 +80,8 @@ BOOST_AUTO_TEST_CASE(the_published_story) {
   BOOST_CHECK_MESSAGE(story.starts_with(r.out) && r.out.size() > prompted.size(), r.out << r.err);
 }
 
-// With its weights rounded to BF16 the model tells the story so far, then another: this is what llama2.c's run.c
-// writes with the same weights.
+// With weights rounded to BF16, the model tells the same story at first, then departs from it, exactly as llama2.c's
+// run.c does with the same weights.
 BOOST_AUTO_TEST_CASE(the_story_of_weights_in_half) {
   const auto stories = stories260k();
   if (!stories) return;
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(the_story_of_weights_in_half) {
   BOOST_CHECK_EQUAL(model.tokenizer.decode(greedy(model)), story.substr(0, story.find("Lily didn't want")) + ending);
 }
 
-// A prompt is computed at once or token by token: the story goes on as it began, through a window that slides.
+// The window slides: a longer text begins with the shorter one.
 BOOST_AUTO_TEST_CASE(a_story_longer_than_the_window) {
   const auto stories = stories260k();
   if (!stories) return;
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_story_longer_than_the_window) {
   BOOST_CHECK(all.starts_with(first) && all.size() > first.size() + 200);
 }
 
-// Bits per byte from the scores themselves, by the plainest loop.
+// Bits per byte from the logits, by a naive loop.
 BOOST_AUTO_TEST_CASE(a_score_counts_each_token_once) {
   const Folder folder("llm");
   folder.write("t.txt", fable(30));
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_score_counts_each_token_once) {
   const std::vector<int> tokens = model.encode(text);
   for (const auto& [window, stride] : {std::pair(16, 16), {16, 8}, {16, 1}, {5, 3}, {16, 15}}) {
     double nats = 0;
-    int end = 0;  // the last token that was predicted
+    int end = 0;  // the last token predicted so far
     for (int begin = 0; end + 1 < std::ssize(tokens); begin += stride) {
       const seppo::Inference guard;
       const int last = std::min(begin + window, static_cast<int>(tokens.size()) - 1);
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_score_counts_each_token_once) {
   }
 }
 
-// What is written is what was read, under the same names.
+// A folder that is read and written again keeps its tensors, their names and its config.
 BOOST_AUTO_TEST_CASE(folders_survive_a_round_trip) {
   const auto stories = stories260k();
   if (!stories) return;
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(folders_survive_a_round_trip) {
   BOOST_CHECK_EQUAL(read(folder.path / "again/tok512.bin"), read(*stories / "tok512.bin"));
 }
 
-// GPT-2's matrices lie transposed: [in, out], as TensorFlow had them.
+// GPT-2 stores its matrices transposed, as [in, out], a legacy of TensorFlow.
 BOOST_AUTO_TEST_CASE(gpt2_weights_lie_transposed) {
   const Folder folder("llm");
   llm::HfConfig config{.shape = llm::Shape::gpt2,
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(both_shapes_are_trained_and_read_again) {
     BOOST_CHECK(names.contains(is_llama ? "model.layers.0.self_attn.k_proj.weight F32"
                                         : "transformer.h.0.attn.c_attn.weight F32"));
     BOOST_CHECK_EQUAL(names.size(), is_llama ? 2 + 9 : 4 + 12);
-    // The kept model scores the text as its own folder does.
+    // The best model, from the run's own folder, generates the same text as from its hf folder.
     const llm::Folder model = llm::open_folder(folder.path / "runs/llm");
     BOOST_CHECK(model.config.shape == (is_llama ? llm::Shape::llama : llm::Shape::gpt2));
     const Result text =
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(finetuning_moves_all_or_adapters_alone) {
   BOOST_REQUIRE_MESSAGE(made.code == 0, made.err);
   BOOST_CHECK(tensors_of(folder.path / "made/model.safetensors") ==
               tensors_of(folder.path / "narrow/hf/model.safetensors"));
-  // The adapters are alone in their file; the training has left everything else as it was.
+  // The adapter file contains only the adapters; training has left all other tensors unchanged.
   const auto base = tensors_of(folder.path / "runs/llm/model.safetensors"),
              run = tensors_of(folder.path / "narrow/model.safetensors"),
              adapter = tensors_of(folder.path / "narrow/adapter/adapter.safetensors");
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(finetuning_moves_all_or_adapters_alone) {
   BOOST_CHECK_EQUAL(run.size(), base.size() + adapter.size());
 }
 
-// Each restriction at its strictest leaves the best token alone; a penalty forbids what is there.
+// Each restriction at its strictest leaves only the best token; a repetition penalty makes the text more varied.
 BOOST_AUTO_TEST_CASE(sampling_options_reach_the_sampler) {
   const Folder folder("llm");
   folder.write("t.txt", fable(30));
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(sampling_options_reach_the_sampler) {
   const std::string varied = text({"--temperature", "0", "--repetition-penalty", "1000", "--max-tokens", "30"});
   BOOST_CHECK_GT(std::set<char>(varied.begin(), varied.end()).size(), std::set<char>(best.begin(), best.end()).size());
   BOOST_CHECK_EQUAL(text({"--max-tokens", "0"}), "A");
-  // Past its window of 16 the model begins again with the second half of what it sees.
+  // Past its window of 16, the model starts over from the second half of what it sees.
   const llm::Folder model = llm::open_folder(folder.path / "runs/llm");
   std::vector<int> tokens = model.encode("A");
   seppo::Ragged window;
@@ -314,14 +314,14 @@ BOOST_AUTO_TEST_CASE(sampling_options_reach_the_sampler) {
     window.add(seen);
   }
   BOOST_CHECK_EQUAL(best, model.tokenizer.decode(tokens, 1));
-  // Any of several tokens ends a text.
+  // A text ends at any of several end-of-text tokens.
   nlohmann::json config = nlohmann::json::parse(read(folder.path / "runs/llm/hf/config.json"));
   config["eos_token_id"] = {256, static_cast<int>(best[5])};
   folder.write("runs/llm/hf/config.json", config.dump());
   BOOST_CHECK_EQUAL(text({"--temperature", "0", "--max-tokens", "30"}), best.substr(0, best.find(best[5], 1)));
 }
 
-// `llm train --resume` goes on with a fine-tuning too, to the same bytes.
+// `llm train --resume` resumes fine-tuning runs, too, with bit-identical results.
 BOOST_AUTO_TEST_CASE(a_finetuning_that_is_cut_goes_on) {
   const Folder folder("llm");
   folder.write("t.txt", fable(40));
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(a_finetuning_that_is_cut_goes_on) {
   }
 }
 
-// Adapters begin as nothing, and what they add is the product of their matrices.
+// Adapters initially add nothing; later they add the product of their matrices.
 BOOST_AUTO_TEST_CASE(adapters_add_a_product) {
   seppo::Parameters parameters(1);
   seppo::LanguageModelConfig config{.vocabulary = 11,
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(adapters_add_a_product) {
   std::size_t narrow = 0;
   for (const auto& [out, in] : {std::pair(24, 8), {8, 8}, {12, 8}, {12, 8}, {8, 12}})
     narrow += 2 * 3 * static_cast<std::size_t>(out + in);
-  BOOST_CHECK_EQUAL(parameters.count(), narrow);  // of those that are trained
+  BOOST_CHECK_EQUAL(parameters.count(), narrow);  // of the trained parameters only
   BOOST_CHECK_GT(all, 0u);
   seppo::Ragged tokens;
   tokens.add(std::vector<int>{1, 5, 2, 10, 0});
@@ -368,7 +368,7 @@ BOOST_AUTO_TEST_CASE(adapters_add_a_product) {
     const seppo::Inference guard;
     BOOST_CHECK(scores(adapters.apply()) == before);
   }
-  // B of one projection, and the weight that it must give.
+  // Set B of one projection, and compute the merged weight expected from it.
   seppo::RandomStream random(1, seppo::Purpose::test);
   for (const auto& entry : parameters.entries())
     if (entry.name.ends_with("ffn.up.b"))

@@ -1,4 +1,4 @@
-// llm: folders, options and files that are refused, in one line that names the culprit.
+// llm: folders, options and files that are refused in one line that names the culprit.
 #define BOOST_TEST_MODULE llm_errors
 #include "llm/folder.h"
 #include "support/program.h"
@@ -22,7 +22,7 @@ const json kLlama{
 const json kGpt2{{"model_type", "gpt2"}, {"n_embd", 8},       {"n_layer", 1},
                  {"n_head", 2},          {"vocab_size", 257}, {"n_positions", 16}};
 
-// A folder with such a model, untrained.
+// A folder with this model, untrained.
 void write_model(const Folder& folder, const char* name, const json& config = kLlama) {
   fs::create_directory(folder.path / name);
   folder.write(std::string(name) + "/config.json", config.dump());
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(configs_are_read_with_hugging_faces_defaults) {
     folder.write("c.json", config.dump());
     BOOST_CHECK(llm::read_hf_config(folder.path / "c.json").model.layer.activation == kind);
   }
-  for (const int positions : {77, 0}) {  // 0: not said
+  for (const int positions : {77, 0}) {  // 0: not given
     json config = kGpt2;
     config["n_positions"] = positions;
     if (positions == 0) config.erase("n_positions");
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(folders_that_lack_something_are_refused) {
   folder.write("m/config.json", wide.dump());
   const Result narrow = folder.run(generate);
   BOOST_CHECK(narrow.code == 1 && narrow.err.find("model.safetensors: does not fit the model") != std::string::npos);
-  wide["hidden_size"] = 65536;  // more than the file can hold: refused before memory is taken
+  wide["hidden_size"] = 65536;  // more than the file can hold, so it is refused before any allocation
   folder.write("m/config.json", wide.dump());
   const Result r = folder.run(generate);
   BOOST_CHECK(r.code == 1);
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(folders_that_lack_something_are_refused) {
                 "--tokenizer: 'none' has no tokenizer");
 }
 
-// A model may have more tokens than its tokenizer; they are written as nothing.
+// A model may have a larger vocabulary than its tokenizer; the additional tokens are printed as nothing.
 BOOST_AUTO_TEST_CASE(a_vocabulary_may_be_padded) {
   const Folder folder("llm");
   json padded = kLlama;
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_may_be_padded) {
   BOOST_CHECK_MESSAGE(r.code == 0 && r.out.size() < 50, r.err);
 }
 
-// The first and every other mark that ends a text is not written.
+// End-of-text tokens are never printed, neither the first nor any later one.
 BOOST_AUTO_TEST_CASE(the_end_of_a_text_is_not_written) {
   const Folder folder("llm");
   write_model(folder, "m");
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_text_is_not_written) {
   BOOST_CHECK_MESSAGE(r.code == 0 && r.out.find("<|endoftext|>") == std::string::npos, r.err);
 }
 
-// A folder whose weights could not be replaced has no config.json that would say they were.
+// If the weights cannot be written, no config.json remains that would make the folder look complete.
 BOOST_AUTO_TEST_CASE(a_folder_that_is_half_written_is_no_model) {
   const Folder folder("llm");
   write_model(folder, "m");
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_is_half_written_is_no_model) {
   BOOST_CHECK(read(folder.path / "old/config.json") == read(folder.path / "m/config.json"));
 }
 
-// Who generates is told how quickly, if more than one token was drawn.
+// The generation speed is reported if more than one token was drawn.
 BOOST_AUTO_TEST_CASE(the_pace_is_told) {
   const Folder folder("llm");
   json endless = kLlama;

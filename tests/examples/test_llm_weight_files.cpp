@@ -1,4 +1,4 @@
-// llm: weights in several files, cut by a script that knows nothing of our code, and indices that are refused.
+// llm: weights in several files, split by a script independent of our code, and invalid indices.
 #define BOOST_TEST_MODULE llm_weight_files
 #include "llm/folder.h"
 #include "llm/lora.h"
@@ -20,7 +20,7 @@ using Words = std::vector<std::string>;
 
 namespace {
 
-// Deals the tensors of model.safetensors, in the order of their names, to the files in turn.
+// Distributes the tensors of model.safetensors, in order of name, round-robin over the files.
 constexpr const char* kSplit = R"(
 import json, os, struct, sys
 folder, count = sys.argv[1], int(sys.argv[2])
@@ -56,7 +56,7 @@ json config_of(const char* type, int width = 8, int layers = 3) {
           {"hidden_act", "silu"},           {"tie_word_embeddings", layers > 3}};
 }
 
-// A folder m with such a model, untrained.
+// A folder m with this model, untrained.
 void write_model(const Folder& folder, const json& config) {
   fs::create_directory(folder.path / "m");
   folder.write("m/config.json", config.dump());
@@ -94,14 +94,14 @@ BOOST_AUTO_TEST_CASE(several_files_are_one_model) {
       BOOST_CHECK(values_of(*llm::open_folder(folder.path / "m", 7).parameters) == whole);
       const Result r = folder.run(kGenerate);
       BOOST_CHECK_MESSAGE(r.code == 0 && r.out == text, r.err);
-      // Where there is one file as well, the others are not even looked at.
+      // If there is also a single file, the others are not even opened.
       folder.write("m/model.safetensors.index.json", "{");
       folder.write("m/model.safetensors", single);
       BOOST_CHECK_EQUAL(folder.run(kGenerate).out, text);
     }
 }
 
-// Queries, keys and values are one matrix here; of matrices that lie transposed, each part is turned by itself.
+// We hold queries, keys and values in one matrix; if it is stored transposed, each part is transposed separately.
 BOOST_AUTO_TEST_CASE(stacks_may_be_torn) {
   const Folder folder("llm-files");
   seppo::Parameters parameters(3);
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(stacks_may_be_torn) {
   }
 }
 
-// While one file is loaded, none of the others is in memory.
+// Only one of the files is in memory at a time.
 BOOST_AUTO_TEST_CASE(several_files_take_no_more_memory) {
   if (takes_memory_itself()) return;
   const Folder folder("llm-files");
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(indices_that_are_wrong_are_refused) {
   refused_text(R"({"weight_map": {"a": ")" + first + R"(", "a": ")" + first + R"("}})", path + ":1:");
   folder.write(path, index.dump());
 
-  // The same file by two names has its tensors twice.
+  // The same file under two names contains its tensors twice.
   fs::copy_file(folder.path / "m" / home, folder.path / "m/again.safetensors");
   refused(moved("again.safetensors"), "says that it is in again.safetensors");
   fs::remove(folder.path / "m/again.safetensors");
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(indices_that_are_wrong_are_refused) {
   refused([](json& all) { all["weight_map"]["a"] = "no.safetensors"; }, "m/no.safetensors: 2 bytes are too short");
   fs::remove(folder.path / "m/no.safetensors");
   folder.write(path, index.dump());
-  // A file that is a folder, one that is cut, and one whose tensors have another shape.
+  // A truncated file, a missing file, a folder in place of a file, and a file with tensors of another shape.
   const std::string good = read(folder.path / "m" / second);
   folder.write("m/" + second, good.substr(0, good.size() - 1));
   check_refused(folder, kGenerate, 1, second + ": the tensors end at byte");
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(indices_that_are_wrong_are_refused) {
   const Result r = folder.run(kGenerate);
   BOOST_CHECK_MESSAGE(
       r.code == 1 && r.err.find(tensor) != r.err.npos && r.err.find(".safetensors: does not fit") != r.err.npos, r.err);
-  // A model with one more layer than the files.
+  // A model with one layer more than the files.
   folder.write("m/config.json", config_of("llama", 8, 4).dump());
   const Result tall = folder.run(kGenerate);
   BOOST_CHECK_MESSAGE(
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(indices_that_are_wrong_are_refused) {
   BOOST_CHECK_EQUAL(std::count(tall.err.begin(), tall.err.end(), '\n'), 1);
 }
 
-// None of the tensors of the file is silently left out.
+// No tensor in the files is silently left out.
 BOOST_AUTO_TEST_CASE(what_the_model_does_not_have_is_refused) {
   const Folder folder("llm-files");
   write_model(folder, config_of("llama"));
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(what_the_model_does_not_have_is_refused) {
   BOOST_CHECK_MESSAGE(r.code == 1 && r.err.find("the model has no model.layers.2.") != r.err.npos, r.err);
 }
 
-// Weights that adapters are merged into are others for what was computed with them.
+// Merging adapters changes the weights, which invalidates everything computed from them.
 BOOST_AUTO_TEST_CASE(backward_through_weights_that_were_merged_is_refused) {
   seppo::Parameters parameters(1);
   seppo::LanguageModelConfig config{.vocabulary = 11,
