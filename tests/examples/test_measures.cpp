@@ -1,6 +1,6 @@
-// What programs tell of a training, computed again: the loss of the first step from the training data alone, and each
-// measure of the model that is kept from its scores on data that are not trained on. Data are drawn here once more, by
-// the numbers of their random streams.
+// The figures that programs report about a training run, recomputed: the loss of the first step from the training data
+// alone, and each measure of the kept model from its scores on data not trained on. The data are drawn again here,
+// from the documented random streams.
 #define BOOST_TEST_MODULE measures
 #include "addsub/model.h"
 #include "count/model.h"
@@ -22,7 +22,7 @@ using Words = std::vector<std::string>;
 
 namespace {
 
-// Sequences of 16 symbols below `symbols`.
+// Sequences of 16 random symbols below `symbols`.
 Ragged drawn(std::uint64_t seed, std::uint64_t stream, int count, unsigned symbols) {
   seppo::RandomStream random(seed, seppo::Purpose::data, stream);
   Ragged sequences;
@@ -45,12 +45,12 @@ void check_disjoint(const std::vector<Ragged>& parts) {
   }
 }
 
-// As near as float gets.
+// Equal up to float rounding.
 void check_near(const nlohmann::json& told, double found) {
   BOOST_CHECK_SMALL(told.get<double>() - found, 2e-6 * (1 + std::abs(found)));
 }
 
-// Reversed digits right, and whole sequences.
+// Right digits of reversed sequences, and the share of entirely right sequences.
 std::pair<Sums, double> reversal_of(const reversal::Model& model, const Ragged& sequences) {
   const seppo::Inference guard;
   const seppo::Tensor scores = model(sequences);
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(odd_ones_of_sets) {
   const Fresh<odd_one::Model> start(5, saved.model.config);
   const odd_one::World world(5, saved.model.config.world);
   check_near(r.steps[0]["loss"], odd_ones_of(start.model, world, first_batch(20'000, r)).loss());
-  // Sets for training have numbers below 20,000; the next 1,000 validate, 10,000 after these test.
+  // Sets numbered below 20,000 are for training, the next 1,000 for validation, and the 10,000 after them for testing.
   const Sums sums = odd_ones_of(saved.model, world, numbers_from(20'000, 1'000)),
              fresh = odd_ones_of(saved.model, world, numbers_from(21'000, 10'000));
   check_near(r.summary["val_loss"], sums.loss());
@@ -155,7 +155,7 @@ namespace {
 
 struct AddsubScore {
   Sums tokens;
-  std::vector<int> places = std::vector<int>(4);  // right ones of them
+  std::vector<int> places = std::vector<int>(4);  // right tokens by position
   std::vector<int> wrong;                         // rows
 };
 
@@ -172,7 +172,7 @@ AddsubScore addsub_score(const addsub::Model& model, const addsub::Dataset& data
   for (std::size_t row = 0; row < data.rows.size(); ++row)
     for (std::size_t place = 0; place < 4; ++place)
       score.places[place] += score.tokens.add(row_of(scores, 4 * row + place), data.rows[row].target()[place + 1]);
-  // Greedily: the whole of what has been written is read again for each token.
+  // Greedy decoding without a cache: everything written so far is read again for each token.
   for (std::size_t length = 1; length <= 4; ++length) {
     const seppo::Tensor next = model.transformer.logits(data.source, written);
     Ragged longer;
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(expressions_by_split_and_seed) {
     const addsub::Dataset data = addsub::drawn_dataset(5);
     const addsub::Split rows = addsub::split_dataset(5'000, split);
     std::set<int> all(rows.train.begin(), rows.train.end()), seen;
-    for (const int row : rows.validation) BOOST_CHECK(all.insert(row).second);  // in no two parts
+    for (const int row : rows.validation) BOOST_CHECK(all.insert(row).second);  // never in both parts
     BOOST_CHECK(all.size() == 5'000 && *all.rbegin() == 4'999 && rows.validation.size() == 500);
     const addsub::Dataset training = data.pick(rows.train), validation = data.pick(rows.validation);
     for (const addsub::Expression& e : training.rows) seen.insert(e.index());
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(expressions_by_split_and_seed) {
   }
 }
 
-// Each of the 19,602 expressions is as likely to be drawn as any other, and each row to be for validation.
+// Each of the 19,602 expressions is equally likely to be drawn, and each row equally likely to be for validation.
 BOOST_AUTO_TEST_CASE(draws_and_splits_are_uniform) {
   const auto check = [](const std::vector<int>& counts, double expected, double of_variance, const char* what) {
     double sum = 0;
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(draws_and_splits_are_uniform) {
       ++symbols[static_cast<std::size_t>(symbol)];
     check(symbols, 320'000. / static_cast<double>(symbols.size()), 1, "symbols");
   }
-  // Ten places of the odd one, and kinds, of which no set has the same twice.
+  // The ten positions of the odd one are equally likely, and so are pairs of kinds, which differ within each set.
   const odd_one::World world(1, {.kinds = 7, .features = 1, .noise = 0});
   std::map<float, int> kinds;
   for (const float centre : world.centres) kinds[centre] = static_cast<int>(kinds.size());

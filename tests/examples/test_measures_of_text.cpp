@@ -1,5 +1,5 @@
-// What charlm and llm tell of a training, computed again: the loss of the first step from the training part of the text
-// alone, and each measure of the model that is kept from its scores on the rest.
+// What charlm and llm report about a training run, recomputed: the loss of the first step from the training part of the
+// text alone, and each measure of the kept model from its scores on the rest.
 #define BOOST_TEST_MODULE measures_of_text
 #include "llm/folder.h"
 #include "support/measures.h"
@@ -31,7 +31,7 @@ std::string prose(int words) {
   return text;
 }
 
-// Each token of the windows after their first: they begin at `starts` and have as many targets.
+// Scores every token of each window but its first; windows begin at `starts` and have `window` targets each.
 Sums windows_of(const seppo::LanguageModel& model, const Tokens& tokens, const Tokens& starts, int window) {
   const seppo::Inference guard;
   Sums sums;
@@ -46,8 +46,8 @@ Sums windows_of(const seppo::LanguageModel& model, const Tokens& tokens, const T
   return sums;
 }
 
-// The first step trains on windows of the first part of the text, all of whose targets lie there; the rest is scored in
-// windows, one after another. Returns what is scored.
+// The first step trains on windows whose targets all lie in the first part of the text; the rest is scored in
+// consecutive windows. Returns the sums over the rest.
 Sums check_text_model(const Folder& folder, const Finished& r, const Tokens& tokens, double share, int window) {
   const auto saved = seppo::load_model<seppo::LanguageModel>(folder.path / "m/model.safetensors");
   const auto cut = static_cast<std::ptrdiff_t>(share * static_cast<double>(tokens.size()));
@@ -98,11 +98,11 @@ BOOST_AUTO_TEST_CASE(bytes) {
                             "--max-length", "24",    "--window", "12",    "--d-model",     "16",  "--heads", "2",
                             "--layers",     "1",     "--epochs", "2",     "--epoch-steps", "15",  "--lr",    "0.01"},
                    "m");
-  Tokens tokens{256};  // the end of a text, which is where one begins
+  Tokens tokens{256};  // the end-of-text token also starts a text
   for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
   const Sums sums = check_text_model(folder, r, tokens, 0.7, 12);
   check_near(r.summary["val_bits_per_byte"], sums.loss() / std::numbers::ln2);  // a token is a byte
-  // As a text of its own, whose first byte is predicted too. Perplexity is that of the mean, not the mean of all.
+  // As a text of its own, its first byte is predicted, too. Perplexity is exp of the mean loss, not a mean of exps.
   folder.write("u.txt", text.substr(static_cast<std::size_t>(0.7 * static_cast<double>(tokens.size()))));
   const llm::Folder model = llm::open_folder(folder.path / "m");
   const Tokens own = model.encode(read(folder.path / "u.txt"));
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(bytes) {
   BOOST_CHECK_EQUAL(eval["bytes"].get<std::size_t>(), own.size() - 1);
 }
 
-// Bits count the bytes of what is predicted, however many tokens they are; so they do for what is trained further.
+// Bits are per byte of the predicted text, however many tokens encode it; the same holds in fine-tuning.
 BOOST_AUTO_TEST_CASE(tokens_of_several_bytes) {
   const Folder folder("measures");
   folder.write("t.txt", prose(900));

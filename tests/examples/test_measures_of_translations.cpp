@@ -1,5 +1,5 @@
-// What translate tells of a training, computed again: the loss of the first step from the training pairs alone, and
-// each measure of the model that is kept, from its scores on the others and from the texts it writes.
+// What translate reports about a training run, recomputed: the loss of the first step from the training pairs alone,
+// and each measure of the kept model from its scores on the other pairs and from its translations.
 #define BOOST_TEST_MODULE measures_of_translations
 #include "support/measures.h"
 #include "translate/d2l.h"
@@ -25,7 +25,7 @@ void check_near(const nlohmann::json& told, double found) {
   BOOST_CHECK_SMALL(told.get<double>() - found, 3e-6 * (1 + std::abs(found)));
 }
 
-// BLEU of n-grams up to four of one reference each, as n-grams of text counted in maps.
+// BLEU with n-grams up to four and one reference each, counting n-grams as text in maps.
 double naive_bleu(const std::vector<Words>& translations, const std::vector<Words>& references) {
   double log_sum = 0, length = 0, reference_length = 0;
   for (std::size_t n = 1; n <= 4; ++n) {
@@ -53,7 +53,7 @@ double naive_bleu(const std::vector<Words>& translations, const std::vector<Word
 
 using SavedTranslator = seppo::SavedModel<seppo::Transformer>;
 
-// Cross-entropy of each target token, given those before it.
+// Cross-entropy of each target token given those before it.
 Sums targets_of(const seppo::Transformer& model, const translate::Examples& examples, const Tokens& rows) {
   const seppo::Inference guard;
   Sums sums;
@@ -91,7 +91,7 @@ Tokens all_of(std::size_t count) {
   return rows;
 }
 
-// Compares a training's first step and its last loss with those on these pairs.
+// Compares the first step and the final validation loss of a run with the losses on these pairs.
 SavedTranslator check_translator(const Folder& folder, const Finished& r, const std::vector<Pair>& train,
                                  const std::vector<Pair>& validation) {
   SavedTranslator saved = seppo::load_model<seppo::Transformer>(folder.path / "m/model.safetensors");
@@ -122,16 +122,16 @@ BOOST_AUTO_TEST_CASE(numbers_are_held_back) {
   const std::vector<Pair> drawn = translate::draw_number_tasks(20'040, 5);
   std::set<std::string> sources;
   for (const Pair& pair : drawn) sources.insert(pair.source);
-  BOOST_CHECK_EQUAL(sources.size(), 20'040);  // none twice: none is in both parts
+  BOOST_CHECK_EQUAL(sources.size(), 20'040);  // no duplicates, so no pair is in both parts
   check_translator(folder, r, {drawn.begin(), drawn.begin() + 20'000}, {drawn.begin() + 20'000, drawn.end()});
 }
 
-// Half of the pairs for validation have been trained on, so that the measures are neither 0 nor 1.
+// Half of the validation pairs are also trained on, so that the measures are neither 0 nor 1.
 BOOST_AUTO_TEST_CASE(translations) {
   const Folder folder("measures");
   std::vector<Pair> train, validation;
   for (int i = 0; i < 44; ++i) {
-    const Pair pair = translate::number_task(4 * (1321 * i + 21'117) + 2);  // "en 21117" to words
+    const Pair pair = translate::number_task(4 * (1321 * i + 21'117) + 2);  // "en 21117" as words
     if (i < 30) train.push_back(pair);
     if (i >= 14) validation.push_back(pair);
   }
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(translations) {
   BOOST_CHECK_MESSAGE(bleu > 10 && bleu < 95 && exact > 2 && exact < count, bleu << ", " << exact);
 }
 
-// Which pairs are for what, and how many.
+// Which pairs are for training and for validation, and how many.
 BOOST_AUTO_TEST_CASE(pairs_are_split_by_their_place) {
   const Folder folder("measures");
   std::string pairs;
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(pairs_are_split_by_their_place) {
   BOOST_CHECK(numbers(data.train) == range(0, 4));
   BOOST_CHECK_EQUAL(data.validation.size(), 3);
   BOOST_CHECK_EQUAL(data.shared(), 1);
-  // Drawn by seed, the same for each; half are numbers.
+  // Drawn from the seed, so reproducible.
   config = {};
   config.validation = 50;
   const translate::Data a = translate::load(config, 1), b = translate::load(config, 1), c = translate::load(config, 2);

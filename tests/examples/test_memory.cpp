@@ -1,4 +1,4 @@
-// Memory is predicted before it is taken, and what does not fit is refused by the option to lower.
+// Memory is predicted before it is allocated; a model that does not fit is refused, naming the option to lower.
 #define BOOST_TEST_MODULE memory
 #include "app/memory.h"
 #include "support/program.h"
@@ -15,7 +15,7 @@
 
 using namespace test;
 
-// Against what the tapes of a whole batch hold in the end.
+// Compares the prediction with the peak size of a tape that runs the largest shard.
 BOOST_AUTO_TEST_CASE(the_prediction_is_near_what_is_taken) {
   seppo::Parameters parameters(1);
   const seppo::Linear up(parameters.root() / "up", 32, 256), down(parameters.root() / "down", 256, 32);
@@ -39,9 +39,9 @@ BOOST_AUTO_TEST_CASE(the_prediction_is_near_what_is_taken) {
     tape.backward(loss(std::span(batch).first(24)).loss);  // the largest of six shards
   }
   BOOST_CHECK_CLOSE(need.activations, static_cast<double>(peak.bytes), 15);
-  // Gradients of the shard at work and of two sums that wait for others; two moments.
+  // Gradients: of the current shard and of two partial sums waiting to be added; Adam's two moments.
   BOOST_CHECK_EQUAL(need.parameters, 5.0 * static_cast<double>(parameters.gradients().size_bytes()));
-  // In four rounds of six shards: of a quarter of the activations, with four sums that wait.
+  // Four rounds of six shards: a quarter of the activations, but four partial sums waiting.
   const examples::MemoryNeed rounds = examples::predict_memory(parameters, batch, 64, loss, {.accumulate = 4});
   BOOST_CHECK_CLOSE(rounds.activations, need.activations / 4, 15);
   BOOST_CHECK_EQUAL(rounds.parameters, 7.0 * static_cast<double>(parameters.gradients().size_bytes()));
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(the_prediction_is_near_what_is_taken) {
   seppo::set_num_threads(1);
 }
 
-// What is said at the start, against the most that the process had: within 15 % of what training adds.
+// The memory announced at the start is within 15 % of the peak, relative to what training adds.
 BOOST_AUTO_TEST_CASE(programs_take_what_they_say) {
   if (takes_memory_itself()) {
     std::puts("skipped: the memory that programs take, within a sanitizer or memcheck");
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(the_least_limit_counts) {
   write("sys/fs/cgroup/a/b/memory.stat", "anon 9\ninactive_file 1\n");
   BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 994);
   fs::remove(folder.path / "sys/fs/cgroup/a/b/memory.stat");
-  // Of several groups each counts, those of the older kind too, wherever their lines are.
+  // If a process is in several control groups, each limit counts, including those of cgroup v1, in any order of lines.
   write("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "900\n");
   write("sys/fs/cgroup/memory/c/memory.usage_in_bytes", "500\n");
   write("sys/fs/cgroup/memory/c/memory.stat", "inactive_file 90\ntotal_inactive_file 200\n");
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   BOOST_CHECK_EQUAL(status, 0);
 }
 
-// What is too much is said in GB, with the option that would help: the batch, where it takes more than the model does.
+// Refusals state the amounts in GB and the option to lower: the batch size if activations need more than the model.
 BOOST_AUTO_TEST_CASE(refusals_say_how_much) {
   const auto refusal = [](const examples::MemoryNeed& need) -> std::string {
     try {

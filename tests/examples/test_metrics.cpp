@@ -1,5 +1,5 @@
-// What a program writes into metrics.jsonl is what its training used: lr, loss, norm and accuracy of each line, and
-// with them the parameters, follow from the examples of the steps by a formula of the test's own.
+// metrics.jsonl reports what training really used: lr, loss, norm and accuracy of each line, and hence the parameters,
+// follow from the examples of the steps by formulas independent of the library.
 #define BOOST_TEST_MODULE metrics
 #include "app/run.h"
 #include "support/program.h"
@@ -35,7 +35,7 @@ struct Model {
   seppo::Linear linear;
 };
 
-// An example's loss is its coefficients times the parameters; it counts for 1 to 4, of which some are right.
+// An example's loss is the dot product of its coefficients and the parameters; it counts as 1 to 4, some of them right.
 double coefficient(int row, std::size_t i) { return (row * 7 + static_cast<int>(i) * 5) % 17 / 4.0 - 2; }
 double count(int row) { return 1 + row % 4; }
 double correct(int row) { return row % 4 == 3 ? 2 : row % 2; }
@@ -100,7 +100,7 @@ void check_close(const json& found, double expected, double tolerance, const std
 
 BOOST_AUTO_TEST_CASE(metrics_are_what_was_used) {
   constexpr double kLr = 0.2, kMinLr = 0.05, kEps = 0.3, kDecay = 0.1, kClip = 0.4, kBetas[] = {0.8, 0.9};
-  constexpr int kWarmup = 3, kSteps = 18;  // three epochs of 50 examples in batches of 8, or twice as many of 2 x 4
+  constexpr int kWarmup = 3, kSteps = 18;  // three epochs of 50 examples in batches of 8, or in twice as many of 4
   const Arguments all{"--epochs",   "3",      "--lr",           "0.2", "--min-lr",     "0.05",
                       "--schedule", "linear", "--warmup-steps", "3",   "--adam-betas", "0.8,0.9",
                       "--adam-eps", "0.3",    "--weight-decay", "0.1", "--clip-norm",  "0.4"};
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(metrics_are_what_was_used) {
     std::map<int, json> logged;
     for (const json& line : trained.metrics)
       if (line.contains("loss")) BOOST_CHECK(logged.emplace(line["step"].get<int>(), line).second);
-    BOOST_CHECK_EQUAL(logged.size(), parts[3] == "5" ? 4 : kSteps);  // the last step is always told
+    BOOST_CHECK_EQUAL(logged.size(), parts[3] == "5" ? 4 : kSteps);  // the last step is always logged
 
     int clipped = 0;
     Values w = trained.initial, m(kSize), v(kSize);
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(metrics_are_what_was_used) {
         const double g = gradient[i] * factor;
         m[i] = kBetas[0] * m[i] + (1 - kBetas[0]) * g, v[i] = kBetas[1] * v[i] + (1 - kBetas[1]) * g * g;
         const double m_hat = m[i] / (1 - std::pow(kBetas[0], t)), v_hat = v[i] / (1 - std::pow(kBetas[1], t));
-        const double decay = i < kOutputs ? kDecay : 0;  // of the matrix
+        const double decay = i < kOutputs ? kDecay : 0;  // weights only
         w[i] -= lr * (m_hat / (std::sqrt(v_hat) + kEps) + decay * w[i]);
       }
     }

@@ -1,4 +1,4 @@
-// The odd one in a set: what is drawn, that order does not matter, and the program as a person runs it.
+// The odd one in a set: what is drawn, that order does not matter, and the program as a user runs it.
 #define BOOST_TEST_MODULE odd_one
 #include "odd_one/model.h"
 #include "support/program.h"
@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(nine_are_of_one_kind) {
     for (int i = 0; i < kElements; ++i) BOOST_CHECK((element(i) == element((odd + 1) % kElements)) == (i != odd));
   }
   for (const int count : places) BOOST_CHECK_GT(count, 5);
-  // A set depends on its number only.
+  // A set depends only on its number.
   const World::Sets one = world.sets(std::vector<int>{17});
   BOOST_CHECK(std::equal(one.elements.values().begin(), one.elements.values().end(),
                          sets.elements.values().begin() + 17 * kElements * 3));
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(the_odd_one_is_found) {
                                "--json", "--d-model", "32", "--noise", "0.7", "--lr", "0.001"});
   BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
   BOOST_CHECK_GT(last_line(r.out)["test_accuracy"].get<double>(), 0.9);
-  // The saved model meets the same sets again.
+  // The saved model draws the same sets again.
   const Result p = folder.run({"odd_one", "predict", "20000", "20001", "--attention-out", "maps"}, "");
   BOOST_REQUIRE_MESSAGE(p.code == 0, p.err);
   std::string lines;
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(the_odd_one_is_found) {
   check_refused(folder, {"odd_one", "train", "--heads", "3"}, 2, "--d-model");
 }
 
-// Neither options nor a small model file make it take memory without end.
+// Neither options nor a small model file can make a world allocate unlimited memory.
 BOOST_AUTO_TEST_CASE(a_world_has_a_limit) {
   BOOST_CHECK_THROW(odd_one::World(1, {.kinds = 100'000, .features = 4096}), seppo::ArgumentError);
   BOOST_CHECK_NO_THROW(odd_one::World(1, {.kinds = 100'000, .features = 32}));

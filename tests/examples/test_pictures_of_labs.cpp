@@ -1,4 +1,4 @@
-// The pictures of positions and attention_lab: each number is where and as large as it should be.
+// The pictures of positions and attention_lab: every value is drawn at the right place and size.
 #define BOOST_TEST_MODULE pictures_of_labs
 #include "support/program.h"
 
@@ -13,7 +13,7 @@ using namespace test;
 
 namespace {
 
-// The groups of each match.
+// The capture groups of each match.
 std::vector<std::vector<std::string>> matches(const std::string& text, const std::string& pattern) {
   const std::regex regex(pattern);
   std::vector<std::vector<std::string>> found;
@@ -30,7 +30,7 @@ std::string general(double x, int digits) {
   return text.str();
 }
 
-// Vaswani et al. 2017, 3.5, with the pairs of columns as they are or exchanged, and the tables of courses.
+// Vaswani et al. 2017, 3.5, with sine and cosine in this order or swapped, and the simpler encodings taught in courses.
 double position(const std::string& kind, int n, int j, int length, int width) {
   const double angle = n / std::pow(10000.0, (j - j % 2) / static_cast<double>(width));
   if (kind == "sinusoid") return j % 2 == 0 ? std::sin(angle) : std::cos(angle);
@@ -63,7 +63,7 @@ void check_map(const std::string& svg, const std::string& kind, int length, int 
   BOOST_REQUIRE_EQUAL(cells.size(), count + 20);
   BOOST_REQUIRE_EQUAL(frames.size(), 2u);
   const Box first = box(cells[0], 1), frame = box(frames[0], 0);
-  // A value, as a share of the largest, to the three digits of an opacity.
+  // The opacity is the value's share of the largest value, to three digits.
   const auto check_colour = [&](const std::vector<std::string>& cell, double share) {
     BOOST_CHECK(std::abs(share) < 1e-6 || cell[0] == (share < 0 ? "n" : "p"));
     BOOST_CHECK_SMALL(std::stod(cell[5]) - std::abs(share), 0.000501);
@@ -78,7 +78,7 @@ void check_map(const std::string& svg, const std::string& kind, int length, int 
   BOOST_CHECK(frame == Box({first.x, first.y, first.width * width, first.height * length}));
   const Box ramp = box(frames[1], 0);
   BOOST_CHECK(ramp.x == first.x && ramp.y > frame.bottom());
-  for (int step = 0, x = ramp.x; step < 20; ++step) {  // from the lowest to the highest, without a gap
+  for (int step = 0, x = ramp.x; step < 20; ++step) {  // from the lowest to the highest, without gaps
     const auto& cell = cells[count + static_cast<std::size_t>(step)];
     BOOST_CHECK(box(cell, 1) == Box({x, ramp.y, ramp.width / 20, ramp.height}));
     check_colour(cell, (2 * step - 19) / 19.0);
@@ -105,11 +105,11 @@ void check_map(const std::string& svg, const std::string& kind, int length, int 
   const auto upright = matches(svg, R"re(translate\((\d+),(\d+)\) rotate\(-90\)" text-anchor="middle">position<)re");
   BOOST_REQUIRE_EQUAL(upright.size(), 1u);
   BOOST_CHECK_EQUAL(std::stoi(upright[0][1]), frame.y + frame.height / 2);
-  // All within the picture, which is no larger than that needs.
+  // Everything lies within the picture, which is no larger than necessary.
   const auto size = matches(svg, R"re(viewBox="0 0 (\d+) (\d+)" width="(\d+)" height="(\d+)")re");
   BOOST_REQUIRE(size.size() == 1 && size[0][0] == size[0][2] && size[0][1] == size[0][3]);
   BOOST_CHECK_EQUAL(std::stoi(size[0][0]), std::max(frame.right() + 16, ramp.right() + 60));
-  BOOST_CHECK_EQUAL(std::stoi(size[0][1]), std::stoi(texts.back()[1]) + 10);  // the height of a letter
+  BOOST_CHECK_EQUAL(std::stoi(size[0][1]), std::stoi(texts.back()[1]) + 10);  // 10 is the height of a letter
 }
 
 struct Curve {
@@ -117,7 +117,7 @@ struct Curve {
   std::vector<double> values;
 };
 
-// The slope of the straight line that fits log y over log x best.
+// The slope of the line that best fits log y over log x.
 double power(const std::vector<double>& x, const std::vector<double>& y) {
   double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -142,7 +142,7 @@ void check_plot(const std::string& svg, const std::vector<double>& lengths, cons
   BOOST_REQUIRE(lines.size() == curves.size() && names.size() == curves.size() && !ticks.empty());
   BOOST_REQUIRE_EQUAL(points.size(), curves.size() * lengths.size());
   BOOST_REQUIRE_EQUAL(below.size(), lengths.size());
-  // The plane of the plot: the axes are logarithmic, and what is measured reaches from edge to edge.
+  // The plot area: the axes are logarithmic, and the measurements reach from edge to edge.
   const double left = std::stod(ticks[0][0]), right = std::stod(ticks[0][1]), top = 40, bottom = 260;
   BOOST_CHECK_EQUAL(right - left, 300);
   const auto x = [&](double v) {
@@ -169,7 +169,7 @@ void check_plot(const std::string& svg, const std::vector<double>& lengths, cons
   }
   for (std::size_t c = 1; c < names.size(); ++c)
     BOOST_CHECK_GT(std::stod(names[c][1]), std::stod(names[c - 1][1]) + 10);
-  // 1, 2 and 5 times each power of ten, or the powers alone where these are more than nine.
+  // 1, 2 and 5 times each power of ten, or the powers alone if the values span more than three decades.
   std::vector<double> round;
   for (int k = -12; k < 12; ++k)
     for (const int digit : {1, 2, 5})
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(positions_are_drawn_as_they_are) {
       check_map(read(folder.path / "maps" / (std::string(kind) + ".svg")), kind, length, width);
     }
     BOOST_CHECK_EQUAL(r.out.substr(0, r.out.find("sinusoid: PE(n + k)")), expected);
-    // The sinusoid of an odd width is that of one less; steps are shown where two positions are so far apart.
+    // Offsets k are shown only if two positions are that far apart; an odd width is treated as the even one below it.
     const auto errors = matches(r.out, R"(k = +(\d+): largest error over all positions (.*)\n)");
     BOOST_REQUIRE_EQUAL(errors.size(), length > 10 ? 3u : 2u);
     for (std::size_t i = 0; i < errors.size(); ++i) {

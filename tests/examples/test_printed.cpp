@@ -1,4 +1,4 @@
-// What programs print of data, answers and progress is so.
+// What programs print about data, answers and progress is true.
 #define BOOST_TEST_MODULE printed
 #include "app/progress.h"
 #include "support/matches.h"
@@ -22,7 +22,7 @@ int result_of(const std::string& a, const std::string& sign, const std::string& 
   return sign == "+" ? std::stoi(a) + std::stoi(b) : std::stoi(a) - std::stoi(b);
 }
 
-// "NEGATIVE 03" of -3.
+// For -3: "NEGATIVE 03".
 std::string spelled(int x) {
   return (x < 0 ? "NEGATIVE " : "POSITIVE ") + std::to_string(std::abs(x) / 10) + std::to_string(std::abs(x) % 10);
 }
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(rows_of_data) {
   BOOST_CHECK_NE(out.find("\n30 of 5000 rows; "), std::string::npos);
 }
 
-// Of all expressions that are answered wrongly, twenty, and how many more.
+// Of all wrong answers, twenty are listed, followed by the number of the others.
 BOOST_AUTO_TEST_CASE(wrong_answers) {
   const Folder folder;
   BOOST_REQUIRE_EQUAL(folder.run({"addsub", "train", "--max-steps", "500", "--out", "m", "--log-format", "none"}).code,
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(wrong_answers) {
   const auto said = last_line(r.out);
   const auto wrong = matches(r.out, "  wrong: (-?[0-9]+) ([-+]) (-?[0-9]+) = (-?[0-9]+), got (.*)\n");
   const double all = said["all_examples"].get<double>() * (1 - said["all_exact"].get<double>());
-  BOOST_CHECK_GT(all, 20);  // such a short training does not learn them all
+  BOOST_CHECK_GT(all, 20);  // too short a run to learn them all
   BOOST_CHECK_EQUAL(wrong.size(), 20u);
   for (const auto& m : wrong) {
     BOOST_CHECK_EQUAL(m[4], std::to_string(result_of(m[1], m[2], m[3])));
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(wrong_answers) {
   BOOST_CHECK_EQUAL(std::stoi(more[0][1]), std::lround(all) - 20);
 }
 
-// Each positional encoding makes another model, with another loss after the same step.
+// Each positional encoding gives a different model, hence a different loss after the same step.
 BOOST_AUTO_TEST_CASE(each_encoding_counts) {
   const Folder folder;
   std::set<double> losses;
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(each_encoding_counts) {
   }
 }
 
-// Digits one by one are one sequence; other words are sequences of their own; without any they are read.
+// Single digits form one sequence; longer words are a sequence each; without any, sequences are read from the input.
 BOOST_AUTO_TEST_CASE(words_are_sequences) {
   const Folder folder;
   BOOST_REQUIRE_EQUAL(folder.run({"reverse", "train", "--max-steps", "20", "--log-format", "none"}).code, 0);
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(words_are_sequences) {
   BOOST_CHECK_MESSAGE(none.code == 0 && none.out.empty(), none.out << none.err);
 }
 
-// The models of the last steps, of which the mean is taken, are those of this training.
+// The last models, which are averaged, are only those of this run.
 BOOST_AUTO_TEST_CASE(an_earlier_training_leaves_nothing) {
   const Folder folder;
   const auto train = [&](const char* steps) {
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(an_earlier_training_leaves_nothing) {
   BOOST_CHECK_GE(files, 3u);
 }
 
-// The time left is that of the steps left at the pace so far, in hours, minutes and seconds.
+// The remaining time is that of the remaining steps at the average speed so far, in hours, minutes and seconds.
 BOOST_AUTO_TEST_CASE(the_time_left) {
   const Folder folder;
   const fs::path file = folder.path / "err";

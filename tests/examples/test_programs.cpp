@@ -1,4 +1,4 @@
-// The programs as a person runs them: from training to answers.
+// The programs as a user runs them, from training to answers.
 #define BOOST_TEST_MODULE programs
 #include "support/program.h"
 #include "support/stored.h"
@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(a_bar_and_the_remaining_time_in_80_columns) {
     const std::string shown = on_terminal(
         folder, columns,
         {"reverse", "train", "--epochs", "1", "--epoch-steps", "300", "--lr", "1e-9", "--out", "m", "--overwrite"});
-    const std::size_t at = shown.rfind("\x1b[K\u2501");  // the last bar
+    const std::size_t at = shown.rfind("\x1b[K\u2501");  // the final state of the bar
     BOOST_REQUIRE_MESSAGE(at != std::string::npos, shown);
     const std::string bar = shown.substr(at, shown.find("\x1b[K", at + 1) - at);
     for (const char* part : {"300/300", "| loss ", "| eta 00:00"})
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(what_to_do_next) {
 
 BOOST_AUTO_TEST_CASE(peak_memory_is_that_of_the_program_itself) {
   const Folder folder;
-  const std::vector<char> memory(std::size_t{1} << 30, 1);  // of the process that starts it
+  const std::vector<char> memory(std::size_t{1} << 30, 1);  // memory of the parent process
   const Result r = folder.run({"addsub", "train", "--overfit", "--max-steps", "1", "--out", "m", "--json"});
   BOOST_REQUIRE_MESSAGE(r.code == 0 && memory[r.out.size()] == 1, r.err);
   const double mb = last_line(r.out)["peak_rss_mb"].get<double>();
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers) {
   BOOST_CHECK_MESSAGE(wrong.code == 1 && wrong.err.find("standard input:2") != std::string::npos, wrong.err);
   BOOST_CHECK_EQUAL(folder.run({"addsub", "predict", "--model", "m", "1 + 50"}).code, 1);
 
-  // A damaged or foreign checkpoint is refused.
+  // Damaged checkpoints and other files are refused.
   const std::string whole = read(folder.path / "m" / "model.safetensors");
   std::ofstream(folder.path / "short.safetensors", std::ios::binary) << whole.substr(0, whole.size() - 100);
   std::ofstream(folder.path / "text.safetensors") << "not a checkpoint at all";
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers) {
         r.code == 1 && r.err.find(file) != std::string::npos && std::count(r.err.begin(), r.err.end(), '\n') == 1,
         r.err);
   }
-  // A checkpoint whose configuration asks for a model far larger than the file takes no memory for it.
+  // A checkpoint whose config asks for a model far larger than the file is refused before memory is allocated for it.
   Stored content = read_stored(folder.path / "m" / "model.safetensors");
   auto config = nlohmann::json::parse(content.metadata["seppo.config"]);
   config["model"]["d_model"] = 65536;
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers) {
   write_stored(folder.path / "huge.safetensors", content);
   const Result huge = folder.run({"addsub", "eval", "--model", "huge.safetensors"});
   BOOST_CHECK_MESSAGE(huge.code == 1 && huge.err.find("more than the allowed") != std::string::npos, huge.err);
-  // Nor may a configuration lack a part.
+  // A config that lacks a part is refused, too.
   for (const char* key : {"model", "data"}) {
     config = nlohmann::json::parse(read_stored(folder.path / "m" / "model.safetensors").metadata["seppo.config"]);
     config.erase(key);
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(the_same_command_gives_the_same_bytes) {
   }
 }
 
-// Every preset's model is built again from its checkpoint.
+// The model of every preset can be rebuilt from its checkpoint.
 BOOST_AUTO_TEST_CASE(presets_train_and_answer) {
   const Folder folder;
   for (const auto& [program, preset, question] : {std::tuple{"addsub", "course", "12 + 30"},
@@ -179,11 +179,11 @@ BOOST_AUTO_TEST_CASE(presets_train_and_answer) {
   BOOST_CHECK_EQUAL(config("course")["training"]["in_order"], true);
   BOOST_CHECK_EQUAL(config("large")["model"]["d_model"], 256);
   BOOST_CHECK_EQUAL(config("plain")["model"]["plain"], true);
-  // What is given beside a preset counts, wherever it stands.
+  // Options take precedence over a preset, wherever they appear.
   BOOST_CHECK_EQUAL(folder.run({"addsub", "train", "--d-ff", "32", "--preset=course", "--max-steps", "1"}).code, 0);
   BOOST_CHECK_EQUAL(config("runs/addsub")["model"]["d_ff"], 32);
   BOOST_CHECK_EQUAL(config("runs/addsub")["model"]["positions"], "floor-sinusoid");
-  // What a preset turns on can be turned off.
+  // Flags that a preset sets can be unset.
   BOOST_CHECK_EQUAL(
       folder.run({"addsub", "train", "--no-in-order", "--preset", "course", "--max-steps", "1", "--overwrite"}).code,
       0);
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(progress_is_plain_where_there_is_no_terminal) {
   BOOST_CHECK(r.out.find("step") == std::string::npos || r.out.find("| loss") == std::string::npos);
 }
 
-// The ways agree, and only the fused op's memory grows with the length alone.
+// Both methods agree, and only the fused op's memory grows linearly with the length.
 BOOST_AUTO_TEST_CASE(attention_lab_shows_what_it_claims) {
   const Folder folder;
   const Result r =
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(attention_lab_shows_what_it_claims) {
   check_refused(folder, {"attention_lab", "--plot", "."}, 2, "--plot: '.' is a folder");
 }
 
-// What docs/answers.md says of them.
+// The claims of docs/answers.md about the labs.
 BOOST_AUTO_TEST_CASE(labs_show_what_is_said_of_them) {
   const Folder folder;
   const Result blocks = folder.run({"blocks_lab"});

@@ -1,4 +1,4 @@
-// The numbers of the report page: those of metrics.jsonl, and what the model that is kept does.
+// The numbers on the report page: those in metrics.jsonl, and the answers and attention maps of the kept model.
 #define BOOST_TEST_MODULE report
 #include "addsub/model.h"
 #include "reverse/model.h"
@@ -32,7 +32,7 @@ json numbers_of(const json& measures) {
   return numbers;
 }
 
-// Trains with a report; what is drawn and told is what was measured. Returns the page's data.
+// Trains with --report; the page must show exactly what was measured. Returns the page's data.
 json checked_page(const Folder& folder, Words command, const std::string& out) {
   command.push_back("--report");
   const Finished r = run_training(folder, command, out);
@@ -57,7 +57,7 @@ json checked_page(const Folder& folder, Words command, const std::string& out) {
   return page;
 }
 
-// The sample's maps are those that `recorder` has seen, to the four digits of the page.
+// The sample's maps are those that `recorder` saw, to the four digits of the page.
 void check_maps(const json& sample, const seppo::AttentionRecorder& recorder) {
   BOOST_REQUIRE_EQUAL(sample["maps"].size(), recorder.maps.size());
   for (std::size_t m = 0; m < recorder.maps.size(); ++m) {
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(expressions) {
   BOOST_REQUIRE_EQUAL(page["samples"].size(), 8);
   std::set<std::string> outputs;
   for (const json& sample : page["samples"]) outputs.insert(sample["output"].get<std::string>());
-  BOOST_CHECK_GT(outputs.size(), 3);  // or one could stand for another
+  BOOST_CHECK_GT(outputs.size(), 3);  // otherwise one sample could be mistaken for another
   for (std::size_t i = 0; i < 8; ++i) {
     const addsub::Expression& e = data.rows[static_cast<std::size_t>(rows[i])];
     const json& sample = page["samples"][i];
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(expressions) {
     BOOST_CHECK_EQUAL(sample["input"].get<std::string>(), e.arithmetic());
     BOOST_CHECK_EQUAL(sample["output"].get<std::string>(), addsub::token_text(answer));
     BOOST_CHECK_EQUAL("BOS " + sample["expected"].get<std::string>(), addsub::token_text(e.target()));
-    // What the model looks at while it writes its answer, of which the last token is not read.
+    // What the decoder reads while it writes its answer: everything but the last token.
     std::vector<int> read_by_decoder{addsub::kBos};
     read_by_decoder.insert(read_by_decoder.end(), answer.begin(), answer.end() - 1);
     target.add(read_by_decoder);
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(expressions) {
     const seppo::Observe scope(recorder);
     saved.model.transformer.logits(source, target);
     check_maps(sample, recorder);
-    // A result of two digits stands together, as in the data.
+    // `predict` prints the two digits of a result as one number, as in the data.
     const Result asked = folder.run({"addsub", "predict", "--model", "m", addsub::token_text(e.source())});
     BOOST_CHECK_EQUAL(asked.out, "BOS " + sample["output"].get<std::string>() + "\n");
   }
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(digits) {
   }
 }
 
-// The others' curves and results; their samples are what `predict` answers, or are taken from the text.
+// Curves and results of the other programs; their samples match `predict`, or begin with an excerpt of the text.
 BOOST_AUTO_TEST_CASE(other_programs) {
   const Folder folder("report");
   const json count = checked_page(folder, with({"count", "train"}, kNoisy), "count");
@@ -200,13 +200,13 @@ BOOST_AUTO_TEST_CASE(other_programs) {
     BOOST_REQUIRE_EQUAL(page["samples"].size(), 4);
     for (const json& sample : page["samples"]) {
       const std::size_t at = text.find(sample["input"].get<std::string>());
-      BOOST_CHECK_MESSAGE(at != text.npos && at + 1 >= text.size() * 9 / 10, sample["input"]);  // it is not trained on
+      BOOST_CHECK_MESSAGE(at != text.npos && at + 1 >= text.size() * 9 / 10, sample["input"]);  // the validation part
       BOOST_CHECK(sample["expected"] == "" && sample["output"].get<std::string>().size() >= 48);
     }
   }
 }
 
-// The command of the page is one for a shell: words are quoted where they have to be.
+// The command on the page can be pasted into a shell: words are quoted where necessary.
 BOOST_AUTO_TEST_CASE(the_command_can_be_repeated) {
   const Folder folder("report");
   const Result r = folder.run({"reverse", "train", "--max-steps", "1", "--log-format", "none", "--report", "--out",
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(the_command_can_be_repeated) {
                       command);
 }
 
-// What was drawn before a training was cut is drawn again.
+// After a resume, the page also shows what was recorded before the interruption.
 BOOST_AUTO_TEST_CASE(a_page_goes_on) {
   const Folder folder("report");
   const json whole = checked_page(folder, with({"reverse", "train"}, kNoisy), "whole");
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_page_goes_on) {
     BOOST_CHECK_MESSAGE(cut[part] == whole[part], part);
 }
 
-// A step that was skipped for its loss has none to draw.
+// A step that was skipped because of its loss has no loss to draw.
 BOOST_AUTO_TEST_CASE(a_page_goes_on_after_a_skipped_step) {
   const Folder folder("report");
   run_training(folder, with(with({"reverse", "train", "--report"}, kNoisy), {"--max-steps", "12"}), "m");
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(a_page_goes_on_after_a_skipped_step) {
   for (const json& step : page["steps"]) BOOST_CHECK_NE(step[0], first["step"]);
 }
 
-// The end of this text is guessed the worse the more has been learnt of the beginning.
+// The more is learned from the beginning of this text, the worse its random end is predicted.
 BOOST_AUTO_TEST_CASE(the_result_is_that_of_the_model_that_is_kept) {
   const Folder folder("report");
   std::string text;

@@ -1,4 +1,4 @@
-// Nothing is lost: trainings that are stopped or killed go on, folders are not overwritten, what is damaged is noticed.
+// Nothing is lost: interrupted or killed runs resume, folders are not overwritten, and damage is noticed.
 #define BOOST_TEST_MODULE resume_programs
 #include "support/program.h"
 #include "support/stored.h"
@@ -19,7 +19,7 @@ using Words = std::vector<std::string>;
 
 namespace {
 
-// A small training of each program, with all that has a state: dropout, a schedule, epochs that end within.
+// A small training run of each program with everything that has state: dropout, a schedule, epochs cut midway.
 const std::map<std::string, Words> kTrainings{
     {"addsub",
      {"--d-model", "8", "--heads", "2", "--d-ff", "8", "--enc-layers", "1", "--dec-layers", "1", "--dropout", "0.2",
@@ -78,7 +78,7 @@ std::string state_after(const Folder& folder, const std::string& out, int step) 
   return read(folder.path / out / "checkpoints" / (std::to_string(step) + ".safetensors"));
 }
 
-// The steps of the lines of metrics.jsonl rise, and no line is there twice.
+// The steps in metrics.jsonl never decrease, and no line appears twice.
 void check_metrics(const Folder& folder, const std::string& out) {
   std::ifstream file(folder.path / out / "metrics.jsonl");
   int last = 0;
@@ -92,7 +92,7 @@ void check_metrics(const Folder& folder, const std::string& out) {
   BOOST_CHECK_GE(last, kSteps);
 }
 
-// A training that is killed at its first save leaves a temporary file at most.
+// A run killed during its first save leaves at most a temporary file.
 bool has_checkpoint(const fs::path& folder) {
   return fs::exists(folder) &&
          std::any_of(fs::directory_iterator(folder), fs::directory_iterator(),
@@ -103,12 +103,12 @@ std::string steps(int n) { return std::to_string(n); }
 
 }  // namespace
 
-// K batches that make up one step give every byte of a batch K times as large in K times as many shards: parameters,
-// moments, losses.
+// K batches accumulated into one step give the same bytes as one batch K times as large in K times as many shards:
+// parameters, moments, losses.
 BOOST_AUTO_TEST_CASE(accumulated_batches_are_one_large_batch) {
   const Folder folder("accumulate");
   write_data(folder);
-  for (const char* program : {"count", "translate"}) {  // translate's batches group lengths
+  for (const char* program : {"count", "translate"}) {  // translate's batches group similar lengths
     const auto run = [&](const std::string& batch_size, const Words& more) {
       Words words = train(program, {"--max-steps", "6"});
       std::ranges::find(words, "--batch-size")[1] = batch_size;
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(accumulated_batches_are_one_large_batch) {
   }
 }
 
-// Cut anywhere, by a limit, with other threads: the last checkpoint and the model have the same bytes.
+// Stopped anywhere and resumed with other thread counts, a run ends with the same checkpoint and model, byte for byte.
 BOOST_AUTO_TEST_CASE(every_program_goes_on_as_if_it_had_never_stopped) {
   const Folder folder("resume");
   write_data(folder);
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(every_program_goes_on_as_if_it_had_never_stopped) {
   }
 }
 
-// The checkpoint knows that the evaluation is still to come.
+// The checkpoint records that the evaluation is still due.
 BOOST_AUTO_TEST_CASE(an_evaluation_is_cut_short) {
   const Folder folder("resume");
   write_data(folder);
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_is_cut_short) {
   BOOST_CHECK(first != std::string::npos && metrics.find("val_loss", first + 1) != std::string::npos);
 }
 
-// Killed at any moment, or asked to end, with checkpoints every few steps.
+// Killed at random moments, or asked to stop, with checkpoints every few steps.
 BOOST_AUTO_TEST_CASE(a_killed_training_goes_on) {
   const Folder folder("resume");
   write_data(folder);
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_go_on_is_refused) {
   check_refused(folder, resume("count", "m"), 2, "is not of count");
   check_refused(folder, train("charlm", {"--out", "m"}), 2, "--overwrite");
 
-  // Damage is noticed, told, and passed over.
+  // Damage is detected and reported, and an older checkpoint is used instead.
   const fs::path newest = folder.path / "m/checkpoints/20.safetensors";
   std::string content = read(newest);
   const std::string good = content;
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_go_on_is_refused) {
                       r.err);
   BOOST_CHECK(read(newest) == good);
 
-  // So is what is undamaged, and no state of a training.
+  // An undamaged file that does not hold the state of a training run is refused.
   const Stored stored = read_stored(newest);
   const std::string key = "seppo.run";
   const nlohmann::json state = nlohmann::json::parse(stored.metadata.at(key));
@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_go_on_is_refused) {
   }
   std::ofstream(newest, std::ios::binary) << good;
 
-  // Other data are another training.
+  // Resuming with other data is refused.
   std::ofstream(folder.path / "text", std::ios::app) << "abc";
   const Result other = folder.run(resume("charlm", "m", {"--max-steps", "30"}));
   BOOST_CHECK_MESSAGE(
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_go_on_is_refused) {
   BOOST_CHECK(read(newest) == good);
 }
 
-// A folder has one writer; an earlier model survives a training that fails, and what killed ones left goes.
+// A folder has one writer; an earlier model survives a failing run, and temporary files of killed runs are removed.
 BOOST_AUTO_TEST_CASE(a_folder_belongs_to_one_training) {
   const Folder folder("resume");
   write_data(folder);
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(a_folder_belongs_to_one_training) {
   BOOST_CHECK(read(folder.path / "a/model.safetensors") == model);
 }
 
-// Of two evaluations the better one's model is kept, though the later is worse.
+// The model with the best evaluation is kept, even if the last one is worse.
 BOOST_AUTO_TEST_CASE(the_best_model_is_kept) {
   const Folder folder("resume");
   const Words common{"reverse",        "train", "--epochs",     "8",    "--epoch-steps", "5",
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(the_best_model_is_kept) {
   }
 }
 
-// A file-size limit, as a full disk, ends the training with 74 and leaves the checkpoint before.
+// A file-size limit, like a full disk, ends training with exit code 74 and leaves the previous checkpoint intact.
 BOOST_AUTO_TEST_CASE(a_failed_save_leaves_the_one_before) {
   const Folder folder("resume");
   BOOST_REQUIRE_EQUAL(folder.run(train("addsub", {"--max-steps", "30", "--out", "a"})).code, 0);
@@ -346,7 +346,7 @@ BOOST_AUTO_TEST_CASE(a_failed_save_leaves_the_one_before) {
   BOOST_CHECK_EQUAL(folder.run(resume("addsub", "a", {"--max-steps", "40"})).code, 0);
 }
 
-// With another --out, what is resumed stays as it is, and the other folder ends as if nothing had been cut.
+// With another --out, the resumed folder remains unchanged, and the new one ends as if there had been no interruption.
 BOOST_AUTO_TEST_CASE(a_training_goes_on_elsewhere) {
   const Folder folder("resume");
   write_data(folder);
@@ -371,7 +371,7 @@ BOOST_AUTO_TEST_CASE(a_training_goes_on_elsewhere) {
     check_metrics(folder, "elsewhere");
     BOOST_CHECK(content("elsewhere").at("metrics.jsonl").starts_with(before.at("metrics.jsonl").substr(0, 40)));
   }
-  // One that is over writes no checkpoint again.
+  // Resuming a finished run does not rewrite its checkpoint.
   const fs::path last = folder.path / "whole/checkpoints" / (limit + ".safetensors");
   const auto written = fs::last_write_time(last);
   BOOST_CHECK_EQUAL(folder.run(resume("reverse", "whole", {"--max-steps", limit})).code, 0);

@@ -1,4 +1,4 @@
-// What a training writes and says beside its model: once, of this run, and as it is.
+// What a training run writes and reports besides its model: once, about this run, and truthfully.
 #define BOOST_TEST_MODULE runs
 #include "app/training.h"
 #include "support/program.h"
@@ -28,7 +28,7 @@ const Words kTrain{"reverse", "train", "--out", "m", "--epoch-steps", "10"};
 
 }  // namespace
 
-// The higher score, or of equal ones the lower loss; what is equal in both is not above.
+// The higher score is better, or at equal scores the lower loss; a tie in both is not better.
 BOOST_AUTO_TEST_CASE(the_best_is_above_all_others) {
   const Best none, low{1, 0.25, 2}, high{2, 0.5, 3}, better{3, 0.5, 1};
   const std::vector<Best> order{none, low, high, better};
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(threads_are_told) {
   BOOST_CHECK_EQUAL(told({}), std::min(64u, std::max(1u, std::thread::hardware_concurrency())));
 }
 
-// config.json is written with the first model that is kept, and stays while others replace it.
+// config.json is written with the first model that is kept, and not again when others replace it.
 BOOST_AUTO_TEST_CASE(the_config_is_written_once) {
   const Folder folder;
   folder.write("before", "");
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(the_config_is_written_once) {
   BOOST_CHECK(written("m/checkpoints/20.safetensors") < written("m/model.safetensors"));
 }
 
-// Who goes on is told the pace of now: steps since then, by the seconds since then.
+// After a resume, the reported speed is that of this run: its steps divided by its own seconds.
 BOOST_AUTO_TEST_CASE(the_pace_is_that_of_this_run) {
   const Folder folder;
   const Words cut = with(kTrain, {"--epochs", "100", "--max-steps", "600", "--eval-interval", "60"});
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(the_pace_is_that_of_this_run) {
   std::smatch m;
   BOOST_REQUIRE_MESSAGE(r.code == 0 && std::regex_search(r.err, m, std::regex("step +610/1000.* ([0-9]+) steps/s")),
                         r.err);
-  std::map<int, double> seconds;  // since the beginning of the first run
+  std::map<int, double> seconds;  // since the start of the first run
   std::istringstream lines(read(folder.path / "m/metrics.jsonl"));
   for (std::string text; std::getline(lines, text);) {
     const auto line = nlohmann::json::parse(text);
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(the_pace_is_that_of_this_run) {
   BOOST_CHECK_MESSAGE(steps > 5 && steps < 60, r.err << steps);
 }
 
-// A model that somebody removed is found again: nothing is better than none.
+// A deleted model is written again: any model is better than none.
 BOOST_AUTO_TEST_CASE(a_model_that_is_gone_is_made_again) {
   const Folder folder;
   const Words cut = with(kTrain, {"--epochs", "3", "--max-steps", "10", "--lr", "1e-12", "--log-format", "none"});
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_listed_is_an_error) {
   check_refused(folder, kTrain, 74, "m/last: cannot be listed: ");
 }
 
-// A table of nothing but zeros has a picture too, which is blank.
+// A table of only zeros has a picture, too, which is blank.
 BOOST_AUTO_TEST_CASE(pictures_of_zeros) {
   const Folder folder;
   const Result r = folder.run({"positions", "--length", "1", "--width", "2", "--svg", "p"});
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(pictures_of_zeros) {
   BOOST_CHECK_GT(blank, 0);
 }
 
-// Whoever asks for help, or for the options of a run, gets them, and has made no mistake.
+// Asking for help, or for the options of a run, is not a mistake.
 BOOST_AUTO_TEST_CASE(help_is_a_success) {
   const Folder folder;
   folder.write("t", "some text, and some more text");
@@ -147,12 +147,12 @@ BOOST_AUTO_TEST_CASE(help_is_a_success) {
   }
 }
 
-// A model that is kept at the end, though no evaluation was due, sets the best one aside, for who goes on with it.
+// A final model that is kept without an evaluation sets the best one aside for a later resume.
 BOOST_AUTO_TEST_CASE(the_best_is_set_aside_at_the_end) {
   const Folder folder;
   const Words train = with(kTrain, {"--epochs", "3", "--best", "last", "--log-format", "none"});
   BOOST_REQUIRE_EQUAL(folder.run(with(train, {"--max-steps", "10"})).code, 0);
-  const auto values = [&](const char* name) {  // without the options of the run
+  const auto values = [&](const char* name) {  // without the header, which contains the run's options
     const std::string file = read(folder.path / name);
     std::uint64_t header = 0;
     if (file.size() > 8) std::memcpy(&header, file.data(), 8);
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(the_best_is_set_aside_at_the_end) {
   BOOST_CHECK(values("m/checkpoints/best.safetensors") == at_10);
 }
 
-// A run that finds nothing better keeps the model of the run before, with its own options, which it says too.
+// A run that finds no better model keeps the previous run's, but stores its own options with it and in config.json.
 BOOST_AUTO_TEST_CASE(a_model_that_stays_says_the_options_of_now) {
   const Folder folder;
   const Words train = with(kTrain, {"--epochs", "3", "--lr", "1e-12", "--log-format", "none", "--max-steps", "15"});
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_stays_says_the_options_of_now) {
   BOOST_CHECK(!fs::exists(folder.path / "m/checkpoints/best.safetensors"));
 }
 
-// The mean of the last models is kept where it is better than all of them, which is said then.
+// The mean of the last models is kept if it is better than all of them, and this is reported.
 BOOST_AUTO_TEST_CASE(a_mean_that_is_kept_is_told) {
   const Folder folder;
   std::set<bool> outcomes;
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_mean_that_is_kept_is_told) {
     std::istringstream lines(read(folder.path / "m/metrics.jsonl"));
     for (std::string text; std::getline(lines, text);)
       if (const auto line = nlohmann::json::parse(text); line.contains("val_loss")) losses.push_back(line["val_loss"]);
-    BOOST_REQUIRE_EQUAL(losses.size(), 5u);  // the last is that of the mean
+    BOOST_REQUIRE_EQUAL(losses.size(), 5u);  // the last is the mean's
     const bool is_kept = losses.back() < *std::min_element(losses.begin(), losses.end() - 1);
     BOOST_CHECK_EQUAL(is_kept, r.err.find("the mean of the last 3 models is better, and kept\n") != r.err.npos);
     outcomes.insert(is_kept);
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(a_mean_that_is_kept_is_told) {
   BOOST_CHECK_EQUAL(outcomes.size(), 2u);
 }
 
-// With --json one line more, which is an object of what the others say.
+// --json adds one line: an object with the same figures.
 BOOST_AUTO_TEST_CASE(json_is_printed_when_asked_for) {
   const Folder folder;
   std::string text;
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(json_is_printed_when_asked_for) {
   }
 }
 
-// The model that `llm train` makes is that of its options; what is not said follows from the rest.
+// `llm train` makes the model that its options describe; options not given follow from the others.
 BOOST_AUTO_TEST_CASE(options_of_a_model_are_its_config) {
   const Folder folder;
   std::string text;
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(options_of_a_model_are_its_config) {
   const auto plain = config({}), grouped = config({"--kv-heads", "2", "--d-ff", "24"}),
              gpt2 = config({"--shape", "gpt2"}), wide = config({"--shape", "gpt2", "--d-ff", "24"});
   BOOST_CHECK(plain["num_attention_heads"] == 4 && plain["num_key_value_heads"] == 4);
-  BOOST_CHECK_EQUAL(plain["intermediate_size"], 48);  // 8/3 of 16, in eights
+  BOOST_CHECK_EQUAL(plain["intermediate_size"], 48);  // 8/3 of 16, rounded up to a multiple of eight
   BOOST_CHECK(grouped["num_key_value_heads"] == 2 && grouped["intermediate_size"] == 24);
   BOOST_CHECK(gpt2["n_head"] == 4 && gpt2["n_inner"] == 64 && gpt2["n_positions"] == 8 && gpt2["n_layer"] == 1);
   BOOST_CHECK_EQUAL(wide["n_inner"], 24);

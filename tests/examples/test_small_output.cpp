@@ -1,5 +1,5 @@
-// Small programs say so when what they print cannot be written. All are linked to the same check; these are quick, and
-// write by printf or std::cout.
+// Small programs report when their output cannot be written. All link to the same check; these run quickly, and use
+// printf or std::cout.
 #define BOOST_TEST_MODULE small_output
 #include "support/program.h"
 

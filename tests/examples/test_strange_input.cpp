@@ -1,5 +1,5 @@
-// What strangers bring beside the tables of test_input_tables: hundreds of odd lines, locales whose numbers have
-// commas, vocabularies that do not hold what they should, files that change meanwhile.
+// Untrusted input beyond the tables of test_input_tables: hundreds of odd lines, locales with decimal commas,
+// vocabularies with wrong content, files that change while they are read.
 #define BOOST_TEST_MODULE strange_input
 #include "app/text_file.h"
 #include "support/program.h"
@@ -42,8 +42,8 @@ std::string character(char32_t code) {
   return text;
 }
 
-// 515 lines that are easily mistaken for something else: every control character; blanks, joiners, marks and marks of
-// direction from all over Unicode; digits of other scripts; words that stand for values, code, paths, markup, formats.
+// 515 lines that are easily mistaken for something else: every control character; spaces, joiners, combining and
+// direction marks from all over Unicode; digits of other scripts; words that look like values, code, paths or markup.
 Words odd_lines() {
   std::set<std::string> lines;
   const auto add = [&](const std::string& text) {
@@ -100,7 +100,7 @@ Words odd_lines() {
   return {all.begin(), all.begin() + 515};
 }
 
-// The model file with another configuration, and a digest that is right.
+// Changes the config in a model file, which is written without a digest, so that it is not refused as damaged.
 void change_config(const fs::path& path, const std::function<void(json&)>& change) {
   Stored content = read_stored(path);
   json config = json::parse(content.metadata.at("seppo.config"));
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(five_hundred_and_fifteen_odd_lines) {
     input += line + "\n";
     if (line.find('\t') == std::string::npos) pairs += line + "\t" + line + "\n";
   }
-  folder.write("pairs", pairs);  // they may be trained on, too
+  folder.write("pairs", pairs);  // training accepts them, too
   const Result trained = folder.run(with({"translate", "train", "--pairs", "pairs", "--validation", "9", "--out", "t",
                                           "--min-frequency", "1", "--max-length", "20"},
                                          kSmall));
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(five_hundred_and_fifteen_odd_lines) {
 
   BOOST_REQUIRE_EQUAL(folder.run(with({"addsub", "train", "--out", "a"}, kSmall)).code, 0);
   int refused = 0;
-  for (std::size_t i = 0; i < lines.size(); i += takes_memory_itself() ? 40u : 4u) {  // one program each
+  for (std::size_t i = 0; i < lines.size(); i += takes_memory_itself() ? 40u : 4u) {  // one process each
     const Result answer = folder.run({"addsub", "predict", "--model", "a"}, lines[i] + "\n");
     const bool is_blank = answer.code == 0 && answer.out == "\n";
     refused += !is_blank;
@@ -144,11 +144,11 @@ BOOST_AUTO_TEST_CASE(five_hundred_and_fifteen_odd_lines) {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-// glibc never frees the list that it makes of LOCPATH.
+// glibc never frees the list that it builds from LOCPATH.
 extern "C" const char* __lsan_default_suppressions() { return "leak:__argz_add_sep\n"; }
 #endif
 
-// Numbers are read and written with a point, whatever the locale.
+// Numbers have a decimal point, both in input and output, whatever the locale.
 BOOST_AUTO_TEST_CASE(a_locale_with_decimal_commas_changes_nothing) {
   const Folder folder("strange");
   const std::string made = (folder.path / "de_DE.UTF-8").string();
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_locale_with_decimal_commas_changes_nothing) {
   const Result r = run("de");
   check_refused(folder, {"reverse", "train", "--lr", "0,003"}, 2, "--lr: '0,003' is not a number");
   const Result shown = folder.run({"seppo", "inspect", "de/model.safetensors"});
-  // A program of someone who asks for the user's locale.
+  // Like a program that adopts the user's locale.
   const char* const before = std::setlocale(LC_ALL, "");
   BOOST_CHECK(before && std::string(std::localeconv()->decimal_point) == ",");
   std::locale::global(std::locale(""));
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(vocabularies_of_model_files) {
   check_model(write, {"a", ""}, "");
 }
 
-// What is for training and for validation is told.
+// The numbers of training and validation pairs are reported, including overlaps.
 BOOST_AUTO_TEST_CASE(pairs_for_training_and_validation) {
   const Folder folder("strange");
   folder.write("pairs", "a\tb\nc\td\na\tb\ne\tf\nc\tx\n");
@@ -248,10 +248,10 @@ BOOST_AUTO_TEST_CASE(files_that_change_while_they_are_read) {
     }
   folder.write("text", "");
   BOOST_CHECK_EQUAL(examples::read_text(file), "");
-  BOOST_CHECK_NE(examples::read_text("/proc/self/status"), "");  // whose size is not known
+  BOOST_CHECK_NE(examples::read_text("/proc/self/status"), "");  // a file that reports no size
 }
 
-// Where to train is checked before the data are, and nothing is made.
+// The output folder is checked before the data, and nothing is created.
 BOOST_AUTO_TEST_CASE(where_to_train_is_checked_first) {
   const Folder folder("strange");
   folder.write("file", "");
@@ -267,14 +267,14 @@ BOOST_AUTO_TEST_CASE(where_to_train_is_checked_first) {
     check_refused(folder, with(train, {"--out", "used", "--overwrite"}), 1, "bad:1:1");
     BOOST_CHECK_EQUAL(folder.run(with(train, {"--out", "used", "--dump-config"})).code, 0);
   }
-  // A training keeps its own options.
+  // A resumed run keeps its own options.
   check_refused(folder, {"reverse", "train", "--resume", "used", "--d-model", "16"}, 2,
                 "--d-model: cannot be given with --resume");
   check_refused(folder, {"reverse", "train", "--resume", "used", "--heads", "2"}, 2,
                 "--heads: cannot be given with --resume");
 }
 
-// Pipes that no one fills, devices without an end, names that are not text, folders where files belong.
+// Pipes without a writer, endless devices, names that are not UTF-8, folders in place of files.
 BOOST_AUTO_TEST_CASE(paths_of_every_kind) {
   const Folder folder("strange");
   BOOST_REQUIRE_EQUAL(::mkfifo((folder.path / "pipe").c_str(), 0600), 0);
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(paths_of_every_kind) {
   }
 }
 
-// 10 GB of which nothing is read, since the header is not that of a model.
+// 10 GB that are never read, because the header is not that of a model.
 BOOST_AUTO_TEST_CASE(a_huge_file_is_refused_by_its_header) {
   const Folder folder("strange");
   constexpr std::uint64_t kBytes = 10'000'000'000;

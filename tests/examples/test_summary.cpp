@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_CASE(the_summary_lists_modules) {
   const Ragged src = small::random_batch({3, 2}, 1), tgt = small::random_batch({2, 3}, 2);
   const std::size_t before = tape().size();
   const std::string text = examples::summary(parameters, [&] { model.logits(src, tgt); });
-  BOOST_CHECK_EQUAL(tape().size(), before);  // it leaves nothing behind
+  BOOST_CHECK_EQUAL(tape().size(), before);  // leaves nothing behind
   for (const char* line : {"module", "\nencoder.0.ffn.up               [5,12]                    108\n",
                            "\nencoder.0.ffn                  [5,8]                     212\n", "output", "\ntotal"})
     BOOST_CHECK_MESSAGE(text.find(line) != std::string::npos, line << " is not in\n" << text);

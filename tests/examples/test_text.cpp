@@ -1,4 +1,4 @@
-// What strangers wrote: shown safely, and read through one door.
+// Untrusted text: displayed safely, and always read by the same reader.
 #define BOOST_TEST_MODULE text
 #include "app/digest.h"
 #include "app/text_file.h"
@@ -28,7 +28,7 @@ namespace {
 
 std::string shown(std::string_view text, std::size_t limit = 60) { return printable(text, limit); }
 
-// A file of this content, and what reading it says.
+// A temporary file with this content, and the results of reading it.
 struct TextFile {
   std::filesystem::path path = std::filesystem::temp_directory_path() / ("seppo-text-" + std::to_string(::getpid()));
   explicit TextFile(const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
@@ -55,10 +55,10 @@ BOOST_AUTO_TEST_CASE(printable_text_is_safe_on_a_terminal) {
   BOOST_CHECK_EQUAL(shown("a\x1b[31m\n\x7f"), "a\\x1b[31m\\x0a\\x7f");
   BOOST_CHECK_EQUAL(shown("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"), "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80");
   BOOST_CHECK_EQUAL(shown("\xc3"), "\\xc3");
-  BOOST_CHECK_EQUAL(shown("\xc2\x9bz \xc2\xa0z"), "\\xc2\\x9bz \xc2\xa0z");  // a control character of C1, and none
+  BOOST_CHECK_EQUAL(shown("\xc2\x9bz \xc2\xa0z"), "\\xc2\\x9bz \xc2\xa0z");  // a C1 control, and no control
   BOOST_CHECK_EQUAL(shown("\xc0\x80"), "\\xc0\\x80");
   BOOST_CHECK_EQUAL(shown("\xed\xa0\x80"), "\\xed\\xa0\\x80");
-  BOOST_CHECK_EQUAL(shown("\xed\x9f\xbf"), "\xed\x9f\xbf");  // the last before the surrogates
+  BOOST_CHECK_EQUAL(shown("\xed\x9f\xbf"), "\xed\x9f\xbf");  // the last code point before the surrogates
   BOOST_CHECK_EQUAL(shown(std::string(100, 'x'), 10), "xxxxxxxxxx...");
   const std::filesystem::path path = std::string(121, 'x');
   BOOST_CHECK_EQUAL(concat_text(printable_path(path)), std::string(120, 'x') + "...");
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(printable_text_is_safe_on_a_terminal) {
   BOOST_CHECK_EQUAL(concat_text("a long text before ", printable("xxxxx", 3)), "a long text before xxx...");
 }
 
-// Naming a text in check() costs nothing as long as all is well; and what would not outlive the naming is copied.
+// Naming a text in check() costs nothing unless the check fails; temporaries are copied, since they do not live on.
 BOOST_AUTO_TEST_CASE(a_text_is_escaped_only_when_it_is_shown) {
   const std::string text = "x";
   const std::filesystem::path path = "p";
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(lines_of_a_file) {
   BOOST_CHECK(TextFile("\xef\xbb\xbf").lines() == Lines{});
 }
 
-// Whatever is cut by the end of a piece, 2^18 bytes: lines, their ends, characters.
+// Anything may straddle the end of a piece (2^18 bytes): lines, line ends, characters.
 BOOST_AUTO_TEST_CASE(pieces_leave_no_trace) {
   for (std::size_t before = (1 << 18) - 6; before < (1 << 18) + 2; ++before) {
     const std::string first(before, 'x'), content = first + "😀\r\né\n" + first;
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_text_is_named_by_its_place) {
   BOOST_CHECK_EQUAL(TextFile(std::string("a\n\0b", 4)).refusal(), ":2:1: byte 0x00 is not text");
   BOOST_CHECK_THROW(read_text("/nowhere"), FileError);
   BOOST_CHECK_THROW(read_text("/tmp"), FileError);
-  BOOST_CHECK_THROW(read_text("/proc/self/mem"), FileError);  // EIO at its first byte, which nothing is mapped to
+  BOOST_CHECK_THROW(read_text("/proc/self/mem"), FileError);  // EIO at the first byte, where nothing is mapped
 }
 
 BOOST_AUTO_TEST_CASE(words_between_blanks) {
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(vocabulary) {
   BOOST_CHECK_THROW((Vocabulary{""}), ArgumentError);
 }
 
-// The end of standard input is its end, whatever an earlier call has left in errno.
+// The end of standard input is recognised, whatever an earlier call has left in errno.
 BOOST_AUTO_TEST_CASE(standard_input_ends) {
   const TextFile file("ab\nc");
   BOOST_REQUIRE(std::freopen(file.path.c_str(), "r", stdin));
@@ -156,14 +156,14 @@ BOOST_AUTO_TEST_CASE(standard_input_ends) {
   BOOST_CHECK_EQUAL(reader.next(), "");
 }
 
-// Only the first byte order mark of a file is one, wherever its pieces begin.
+// Only a byte order mark at the start of a file is dropped, not one at the start of a later piece.
 BOOST_AUTO_TEST_CASE(later_byte_order_marks_are_text) {
   std::string content;
   for (int i = 0; i < 300'000; ++i) content += "\xef\xbb\xbf";
   BOOST_CHECK(read_text(TextFile(content).path) == content.substr(3));
 }
 
-// Each number of the data counts in their digest, the last one as well.
+// The digest of data depends on every number, including the last.
 BOOST_AUTO_TEST_CASE(digests_are_of_every_number) {
   const std::vector<int> numbers(9, 3);
   std::vector<std::string> seen{digest_of(numbers)};

@@ -1,4 +1,4 @@
-// Tokenizers: files written here are read, and texts encoded as a naive loop over strings does it.
+// Tokenizers read the files written here, and encode texts as a naive loop over strings does.
 #define BOOST_TEST_MODULE tokenizer
 #include "llm/tokenizer.h"
 #include "support/tokenizer_files.h"
@@ -17,7 +17,7 @@ using namespace test;
 
 namespace {
 
-// Every text is encoded as the whole of it is by the naive loop, and decoded again.
+// Each text is encoded as the naive loop encodes it, and decodes to itself.
 void check_sentencepiece(const std::vector<Piece>& pieces, Random& random, int texts) {
   const Folder folder("tokenizer");
   folder.write("t.bin", file_of(pieces));
@@ -42,14 +42,14 @@ void check_sentencepiece(const std::vector<Piece>& pieces, Random& random, int t
     const std::vector<int> encoded = tokenizer.encode(text);
     BOOST_REQUIRE(encoded == expected);
     BOOST_REQUIRE(tokenizer.decode(encoded) == text);
-    BOOST_REQUIRE(tokenizer.decode(std::vector<int>(encoded.begin() + 1, encoded.end())) == text);  // without its start
+    BOOST_REQUIRE(tokenizer.decode(std::vector<int>(encoded.begin() + 1, encoded.end())) == text);  // without BOS
     std::string streamed;
     for (std::size_t i = 0; i < encoded.size(); ++i) streamed += tokenizer.decode(std::span(encoded).first(i + 1), i);
     BOOST_REQUIRE(streamed == text);
   }
 }
 
-// GPT-2's words of a text of ASCII, as its pattern describes them.
+// The words into which GPT-2's pattern splits an ASCII text.
 Strings words_of(const std::string& text) {
   const auto kind = [&](std::size_t i) {
     const auto c = static_cast<unsigned char>(text[i]);
@@ -63,7 +63,7 @@ Strings words_of(const std::string& text) {
     const std::size_t first = text[at] == ' ' && at + 1 < text.size() && kind(at + 1) != 's' ? at + 1 : at;
     if (end == 0) {
       for (end = first + 1; end < text.size() && kind(end) == kind(first);) ++end;
-      if (kind(first) == 's' && end < text.size() && end > at + 1) --end;  // the last belongs to what follows
+      if (kind(first) == 's' && end < text.size() && end > at + 1) --end;  // the last space belongs to the next word
     }
     words.push_back(text.substr(at, end - at));
     at = end;
@@ -116,12 +116,12 @@ BOOST_AUTO_TEST_CASE(byte_level_merges_as_the_naive_loop) {
   }
 }
 
-// A word of a megabyte: a quadratic algorithm would take hours.
+// A word of a megabyte, which would take a quadratic algorithm hours.
 BOOST_AUTO_TEST_CASE(long_words_take_no_long_time) {
   Random random;
   Bpe bpe = random_bpe(random, 60);
   const Folder folder("tokenizer");
-  const Tokenizer bytes = byte_level_bpe(bpe.vocabulary(), bpe.lines(), {}, "x");  // its word is the text
+  const Tokenizer bytes = byte_level_bpe(bpe.vocabulary(), bpe.lines(), {}, "x");  // the whole text is one word
   std::vector<Piece> pieces;
   for (const char* text : {"a", "b", "e", "aa", "ab", "aab", "aaaa", "be", "aabe", "aaaaaaaa"})
     pieces.push_back({text, -static_cast<float>(pieces.size())});

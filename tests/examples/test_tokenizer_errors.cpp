@@ -1,4 +1,4 @@
-// Damaged and hostile tokenizer files: refused in one line that names file, place and rule.
+// Damaged and malicious tokenizer files are refused in one line that names the file, the place and the rule.
 #define BOOST_TEST_MODULE tokenizer_errors
 #include "llm/tokenizer.h"
 #include "support/tokenizer_files.h"
@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(damaged_sentencepiece_files_are_refused) {
     };
   };
   BOOST_CHECK_NO_THROW(reads(good)());
-  std::set<std::size_t> ends{good.size()};  // of a token, where a shorter vocabulary ends
+  std::set<std::size_t> ends{good.size()};  // token boundaries, where a file is valid with a shorter vocabulary
   for (std::size_t left = 1; left <= pieces.size(); ++left) {
     std::string tail;
     for (std::size_t i = pieces.size() - left; i < pieces.size(); ++i) tail += entry(pieces[i]);
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(damaged_byte_level_files_are_refused) {
   refused(files("{}", ""), "is no token");
 }
 
-// The token that is none is named, wherever it stands.
+// An invalid token is named, wherever it appears.
 BOOST_AUTO_TEST_CASE(tokens_that_are_none_are_named) {
   const Tokenizer tokenizer{.pieces = {"a", "b"}, .ids = {{"a", 0}, {"b", 1}}};
   const std::vector<int> high{1, 0, 2}, low{1, -5, 0}, fine{1, 0};
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(tokens_that_are_none_are_named) {
   BOOST_CHECK_EQUAL(tokenizer.decode(fine), "ba");
 }
 
-// The pattern of a stranger may take exponential time: it ends in an error instead.
+// An untrusted pattern may take exponential time; matching stops with an error instead.
 BOOST_AUTO_TEST_CASE(a_pattern_that_takes_too_long_is_an_error) {
   Tokenizer tokenizer{.pieces = {"a"}, .ids = {{"a", 0}}};
   tokenizer.add_pattern("(?:a+)+[bc]", "x");

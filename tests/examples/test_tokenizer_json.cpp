@@ -1,4 +1,4 @@
-// tokenizer.json: the same tokens as of vocab.json and merges.txt, its steps, and what is refused.
+// tokenizer.json: the same tokens as from vocab.json and merges.txt, pre-tokenizer steps, and what is refused.
 #define BOOST_TEST_MODULE tokenizer_json
 #include "llm/tokenizer_json.h"
 #include "support/tokenizer_files.h"
@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(the_same_tokens_as_of_two_files) {
     pairs["post_processor"] = {
         {"type", "TemplateProcessing"},
         {"single", {{{"SpecialToken", {{"id", "<|end of text|>"}}}}, {{"Sequence", {{"id", "A"}}}}}}};
-    if (round % 2 == 1) {  // in steps, as Llama 3 has it; a template that comes later does not count
+    if (round % 2 == 1) {  // as a sequence, as in Llama 3; a second template is ignored
       const nlohmann::json own = pairs["post_processor"];
       nlohmann::json bare = own;
       bare["single"].erase(0);
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(the_same_tokens_as_of_two_files) {
 BOOST_AUTO_TEST_CASE(steps_of_a_tokenizer_json) {
   Random random;
   Bpe bpe = random_bpe(random, 60);
-  bpe.merges.emplace_back("1", "2");  // so that digits one by one are other tokens
+  bpe.merges.emplace_back("1", "2");  // so that single digits give other tokens
   bpe.tokens.emplace_back("12");
   const Folder folder("tokenizer");
   const auto with = [&](const std::function<void(nlohmann::json&)>& change) {
@@ -74,10 +74,10 @@ BOOST_AUTO_TEST_CASE(steps_of_a_tokenizer_json) {
               .encode(text) ==
           bpe.encode({"see", " a", " ", " sea", "'s", " ", "123", "4", " bees", "\n\n", " ", " ébe", " 日x"}),
       boost::test_tools::per_element());
-  // What a pattern does not match is a word too, and is cut by the next.
+  // Text between matches is a word as well, and later patterns split it further.
   BOOST_TEST(step({split("[0-9]"), split("e"), bytes}).encode("abe12eb") == bpe.encode({"ab", "e", "1", "2", "e", "b"}),
              boost::test_tools::per_element());
-  // Its groups may capture.
+  // Capture groups in a pattern make no difference.
   BOOST_TEST(step({split("(a)?(b)|([0-9]+)"), bytes}).encode("abe12eb") == bpe.encode({"ab", "e", "12", "e", "b"}),
              boost::test_tools::per_element());
   for (const bool single : {true, false})
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(steps_of_a_tokenizer_json) {
                    bpe.encode(single ? Strings{"ab", "1", "2", "é"} : Strings{"ab", "12", "é"}),
                boost::test_tools::per_element());
 
-  // A word that is a token, whatever its merges; a text that spells a mark.
+  // A word in the vocabulary is one token whatever the merges; text that spells a special token is not that token.
   const std::string word = "see bees";
   const Tokenizer whole = with([&](nlohmann::json& d) {
     d["model"]["vocab"][shown(word)] = bpe.tokens.size() + 1;

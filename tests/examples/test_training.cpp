@@ -1,4 +1,4 @@
-// The frame of the training programs: how its options reach sampler and trainer, how often it evaluates, what it
+// The framework of the training programs: how options reach the sampler and trainer, how often it evaluates, what it
 // writes.
 #define BOOST_TEST_MODULE training
 #include "app/interrupts.h"
@@ -47,7 +47,7 @@ struct Model {
   seppo::Linear linear;
 };
 
-// What a training does, seen from its task.
+// A training run as seen by its task.
 struct Trained {
   std::vector<std::vector<int>> batches;  // the examples of each step
   int evaluations = 0, samples = 0;
@@ -78,7 +78,7 @@ Trained train(const Folder& folder, const Arguments& options, std::size_t exampl
       .loss =
           [&](std::span<const int> rows) {
             const std::scoped_lock lock(mutex);
-            // Steps count from 1; what is run to predict memory is no step.
+            // Steps count from 1; step 0 is the trial run that predicts memory.
             if (seppo::tape().random.step > 0) seen.insert(seen.end(), rows.begin(), rows.end());
             const auto count = static_cast<int>(rows.size());
             return seppo::ShardLoss{sum(model.linear(seppo::full({count, 1}, 1))), 1.0 * count};
@@ -150,15 +150,15 @@ BOOST_AUTO_TEST_CASE(options_reach_the_sampler) {
     }
     spread += (high - low) / 200.0;
   }
-  BOOST_CHECK_LT(spread, 5);  // drawn at random it is some 75
+  BOOST_CHECK_LT(spread, 5);  // random batches give about 75
 }
 
 BOOST_AUTO_TEST_CASE(how_many_steps_and_evaluations) {
   const Folder folder("training");
-  BOOST_CHECK_EQUAL(train(folder, kTwoEpochs, 5).result.steps, 2);  // fewer examples than a batch holds
+  BOOST_CHECK_EQUAL(train(folder, kTwoEpochs, 5).result.steps, 2);  // fewer examples than fit into a batch
   Trained r = train(folder, with(kTwoEpochs, {"--epoch-steps", "2"}), 80);
   BOOST_CHECK_EQUAL(r.result.steps, 4);
-  BOOST_CHECK_EQUAL(r.evaluations, 3);  // of equals the first is kept, and evaluated once more at the end
+  BOOST_CHECK_EQUAL(r.evaluations, 3);  // of equal models the first is kept, and evaluated once more at the end
   r = train(folder, with(kTwoEpochs, {"--max-steps", "13"}), 80);
   BOOST_CHECK_EQUAL(r.result.steps, 13);
   BOOST_CHECK_EQUAL(r.evaluations, 3);
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(what_a_run_leaves) {
   BOOST_CHECK(page.find("\"</script>") == std::string::npos);
 }
 
-// --config FILE and --dump-config undo each other, and options win over the file.
+// --config reads back what --dump-config prints, and options take precedence over the file.
 BOOST_AUTO_TEST_CASE(a_config_is_read_again) {
   const Folder folder("training");
   const auto dumped = [](const Arguments& options) {
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_config_is_read_again) {
   }
 }
 
-// Rules between fields are told in the words of the command line.
+// Rules between fields are reported in terms of the command line's options.
 BOOST_AUTO_TEST_CASE(rules_name_options) {
   const Folder folder("training");
   for (const auto& [options, text] : {std::pair{Arguments{"--outputs", "7"}, "--outputs 7 does not go with --colour"},

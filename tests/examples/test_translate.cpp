@@ -1,4 +1,4 @@
-// Translation: the number tasks, text and vocabularies, the book's steps, and the program as a person runs it.
+// Translation: the number tasks, text and vocabularies, the book's steps, and the program as a user runs it.
 #define BOOST_TEST_MODULE translate
 #include "app/interrupts.h"
 #include "support/program.h"
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(dates_in_words) {
   }
 }
 
-// So that each task can be solved, and only in one way.
+// Each task can be solved, and has only one answer.
 BOOST_AUTO_TEST_CASE(every_number_task_has_one_answer) {
   std::set<std::string> sources, targets;
   for (int i = 0; i < kTasks; ++i) {
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(every_number_task_has_one_answer) {
     targets.insert(pair.target);
   }
   BOOST_CHECK_EQUAL(sources.size(), kTasks);
-  BOOST_CHECK_EQUAL(targets.size(), kTasks / 4 * 3);  // digits, which two sources mean, and words in two languages
+  BOOST_CHECK_EQUAL(targets.size(), kTasks / 4 * 3);  // digits, each from two sources, and words in two languages
   BOOST_CHECK_EQUAL(number_task(kTasks - 1).source, "de 2099-12-31");
   BOOST_CHECK_THROW(number_task(kTasks), seppo::IndexError);
 
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(the_book_scores_translations) {
   BOOST_CHECK_THROW(score("a", "a", 0), seppo::ArgumentError);
 }
 
-// Ones for logits of ten classes, sequences of four tokens of which 4, 2 and 0 count: 2.3026, 1.1513, 0.
+// All-one logits for ten classes, sequences of four tokens of which 4, 2 and 0 count: losses 2.3026, 1.1513, 0.
 BOOST_AUTO_TEST_CASE(the_book_masks_losses) {
   const seppo::TapeMark mark;
   const std::vector<seppo::real> ones(40, 1);
@@ -203,8 +203,8 @@ BOOST_AUTO_TEST_CASE(the_book_masks_losses) {
   }
 }
 
-// The sizes that the book and its first edition print count <pad>, too, which ragged batches do not need, and the
-// source of the first of them lacks <bos>.
+// The sizes printed in the book and in its first edition include <pad>, which ragged batches do not need; in the
+// present edition, the source vocabulary lacks <bos>.
 BOOST_AUTO_TEST_CASE(the_vocabularies_of_the_book) {
   const char* file = std::getenv("SEPPO_FRA_ENG_DATA");
   if (!file) {
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(scores_do_not_depend_on_batches) {
     BOOST_TEST(translate::translate(model, {&examples.sources[i], 1}, beam)[0][0].tokens == together[i][0].tokens);
 }
 
-// A signal is seen between the texts, and what is not UTF-8 is taken byte by byte.
+// Signals are noticed between texts, and invalid UTF-8 is split byte by byte.
 BOOST_AUTO_TEST_CASE(translating_is_interrupted) {
   seppo::Parameters parameters(1);
   const seppo::Transformer model(parameters.root(), {.src_vocabulary = 5,
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(translating_is_interrupted) {
     BOOST_CHECK_EXCEPTION(translate::translate(model, sources, beam), examples::Interrupted,
                           [](const examples::Interrupted& e) { return e.signal == SIGINT; });
   }
-  const examples::CatchInterrupts none;  // the next one knows nothing of it
+  const examples::CatchInterrupts none;  // does not see the earlier signal
   BOOST_CHECK_EQUAL(translate::translate(model, sources, beam).size(), 3);
   const Tokenizer tokenizer(Tokenizer::Kind::characters, false);
   BOOST_CHECK(tokenizer.split("a\xff\xc3\xa9\xc3") == (std::vector<std::string>{"a", "\xff", "\xc3\xa9", "\xc3"}));
@@ -330,7 +330,7 @@ BOOST_AUTO_TEST_CASE(a_small_corpus_is_learnt_by_heart) {
   BOOST_CHECK_EQUAL(n.code, 0);
   BOOST_CHECK_NE(n.out.find("decoder.0.cross_attn"), std::string::npos);
   BOOST_CHECK(fs::exists(folder.path / "maps/decoder.0.cross_attn.npy"));
-  // Scores stand before translations where there are several.
+  // With several translations per text, each is preceded by its score.
   for (const char* count : {"1", "2"}) {
     const Result some = folder.run({"translate", "predict", "--beam", "2", "--n-best", count, first});
     BOOST_CHECK_EQUAL(std::count(some.out.begin(), some.out.end(), '\n'), std::stoi(count));
@@ -342,7 +342,7 @@ BOOST_AUTO_TEST_CASE(a_small_corpus_is_learnt_by_heart) {
   check_refused(folder, {"translate", "predict", "--n-best", "5", "x"}, 2, "--n-best");
   check_refused(folder, {"translate", "eval"}, 2, "--pairs");
   check_refused(folder, {"translate", "eval", "--src", "src.txt"}, 2, "--tgt");
-  // A disk that is full when the translations are written, and has room for what is printed.
+  // The disk becomes full when the translations are written, but has room for what is printed.
   const std::size_t room = e.out.size() + 100;
   BOOST_REQUIRE_GT(p.out.size(), room);
   const pid_t child = ::fork();
@@ -356,7 +356,7 @@ BOOST_AUTO_TEST_CASE(a_small_corpus_is_learnt_by_heart) {
   BOOST_CHECK_EQUAL(WEXITSTATUS(status), 74);
 }
 
-// Of texts longer than the model can see, the report shows what it makes of their beginning, beside the whole answer.
+// For texts longer than the model's limit, the report shows the translation of their beginning, and the full reference.
 BOOST_AUTO_TEST_CASE(long_texts_are_cut_for_the_report) {
   const Folder folder("translate-long");
   folder.write("pairs", "a b\tb a\nb\ta\na\tb\nb b\ta a\n");
