@@ -1,5 +1,5 @@
-// What gradient_check sees: the smallest relative error of one element of a gradient, by the size of the parameter that
-// it is in. Prints the table of docs/check-your-gradients.md. Linked to seppo::f64.
+// The sensitivity of gradient_check: the smallest relative error in one element of a gradient that it detects, by the
+// size of the parameter. Prints the table in docs/check-your-gradients.md. Linked with seppo::f64.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/gradient_check.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kRows = 3;
 
-// sum tanh(x W), whose gradient with respect to W is wrong by a relative `fault` in one element, or in all (-1).
+// sum tanh(x W); the gradient with respect to W has a relative error `fault` in one element, or in all of them (-1).
 struct Model {
   explicit Model(int size) : n(size) {
     w = parameters.root().parameter("w", {n, n}, init_normal(1 / std::sqrt(n)));
@@ -50,7 +50,7 @@ struct Model {
   std::vector<real> values;
 };
 
-// The faults of 1, 1/3, 1/10, ... that are seen, down to the first that is not.
+// The smallest fault of 1, 1/3, 1/10, ... that is detected before the first one that is not.
 double smallest_seen(Model& model, int element, int directions, std::uint64_t seed) {
   double seen = INFINITY;
   for (int i = 0; i < 22; ++i) {
@@ -63,7 +63,7 @@ double smallest_seen(Model& model, int element, int directions, std::uint64_t se
 
 }  // namespace
 
-// bench_gradient_check [trials of each size] [largest width]
+// bench_gradient_check [trials per size] [largest width]
 int main(int argc, char** argv) {
   const int trials = argc > 1 ? std::atoi(argv[1]) : 20, most = argc > 2 ? std::atoi(argv[2]) : 512;
   std::printf(

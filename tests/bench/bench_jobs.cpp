@@ -1,17 +1,17 @@
-// Times whole jobs through the public API and prints one JSON line for each measurement:
+// Times whole jobs through the public API and prints one JSON line per measurement:
 //
 //   bench_jobs --job J1 --threads 2 --seconds 3
 //
-// With --losses N it trains without dropout instead, saves the initial weights as FILE (--weights FILE)
+// With --losses N it instead trains without dropout, saves the initial weights to FILE (--weights FILE)
 // and prints the tokens and the N losses, for torch_jobs.py --agree to repeat.
 //
 // J1 addsub-lab, J2 addsub-large, J3 reverse, J4 base Transformer: one training step (forward, loss,
-// backward, gradient norm, clipping where the job has it, Adam). J5: the same of a decoder-only model. J6: attention
+// backward, gradient norm, clipping if the job uses it, Adam). J5: the same for a decoder-only model. J6: attention
 // alone, lengths 256-2048. J7: greedy decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors,
-// forward and backward. charlm: a step of examples/charlm as it is by default. With --floor, for steps but J3: what
-// they would take if they were only their products and Adam's traffic. With --by-turns it waits for its turns:
-// tests/bench/by_turns compares builds in short ones. J1, J2, J4 and J5 run on several ranks, too
-// (tests/bench/scaling).
+// forward and backward. charlm: a step of examples/charlm with its defaults. --floor adds, for all steps but J3, the
+// time they would take if they consisted only of their products and Adam's memory traffic. With --by-turns it waits
+// for its turn, so that tests/bench/by_turns can compare builds in short turns. J1, J2, J4 and J5 also run on several
+// ranks (tests/bench/scaling).
 #include "addsub/model.h"
 #include "app/run.h"
 #include "reverse/model.h"
@@ -42,13 +42,13 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// The least time of a training step on this machine: its products at the speed of a large one on every thread, and
-// Adam's traffic, which reads four and writes three numbers for each parameter, at the speed of a copy.
+// A lower bound on the time of a training step on this machine: its products at the speed of a large product on every
+// thread, and Adam's traffic, which reads four and writes three numbers per parameter, at the speed of a copy.
 struct Floor {
-  double multiplications = 0;  // and as many additions; 0: not known
+  double multiplications = 0;  // and as many additions; 0: unknown
   std::size_t parameters = 0;
 
-  // A large product on every thread, scaled to the step's; to be measured beside each step, as machines change speed.
+  // Scaled from a large product on every thread; to be measured next to each step, since machine speeds vary over time.
   double products_ms(int threads) const {
     constexpr std::size_t kSize = 768;
     const double ms = fastest_ms(threads, 3, 3 * kSize * kSize, [&](real* memory) {
@@ -66,7 +66,7 @@ struct Floor {
   }
 
  private:
-  // Of f on every thread at once, each with memory of its own.
+  // The fastest time of f running on every thread at once, each with its own memory.
   template <class F>
   static double fastest_ms(int threads, int times, std::size_t elements, const F& f) {
     const auto tasks = static_cast<std::size_t>(threads);
@@ -105,24 +105,24 @@ struct Bench {
     return {only};
   }
 
-  // The clock and the input of the first rank decide for all.
+  // Rank 0's value on every rank, so that its clock and its input decide for all.
   static double of_first_rank(double number) {
     if (rank() > 0) number = 0;
     add_over_ranks({&number, 1});
     return number;
   }
 
-  // Prints what it measures, then for each line of standard input, a number of milliseconds, runs steps for so long and
-  // prints their mean time; an empty line ends it.
+  // Prints what it measures; then for each line of standard input, a number of milliseconds, runs steps for that long
+  // and prints their mean time; an empty line ends it.
   template <class F>
   static void take_turns(const F& step, const nlohmann::json& what) {
     std::cout << what.dump() << std::endl;
-    set_rank_timeout(1e6);  // other turns come first
+    set_rank_timeout(1e6);  // other processes take their turns first
     for (std::string line;;) {
       if (rank() == 0 && !std::getline(std::cin, line)) line.clear();
       const double turn = of_first_rank(line.empty() ? -1 : std::stod(line));
       if (turn < 0) return;
-      step();  // its caches are cold
+      step();  // warm up: caches are cold
       const auto start = Clock::now();
       int steps = 0;
       do step(), ++steps;
@@ -131,16 +131,16 @@ struct Bench {
     }
   }
 
-  // Runs step() until the time is up and prints the distribution of its time, and what share of it the floor is.
+  // Runs step() until the time is up and prints the distribution of its times, and how close they are to the floor.
   template <class F>
   void run(const F& step, nlohmann::json extra, const Floor& floor = {}) const {
     step();
     if (by_turns) return take_turns(step, extra);
     const double first = ms_since(kStart);
-    const bool is_brief = seconds == 0;  // a test
+    const bool is_brief = seconds == 0;  // only a smoke test
     for (int i = 0; i < 4 && !is_brief; ++i) step();
     const bool has_floor = wants_floor && floor.multiplications > 0;
-    std::vector<double> times, products, shares;  // the latter two of the floor
+    std::vector<double> times, products, shares;  // products and shares are those of the floor
     const auto begin = Clock::now();
     const auto is_over = [&] { return ms_since(begin) >= 1e3 * seconds || times.size() >= 5000; };
     while (times.size() < (is_brief ? 1 : 5) || of_first_rank(is_over() ? 1 : 0) == 0) {
@@ -165,7 +165,7 @@ struct Bench {
     line.update(extra);
     if (has_floor) {
       std::sort(products.begin(), products.end());
-      std::sort(shares.begin(), shares.end());  // of the same moment, as machines change speed
+      std::sort(shares.begin(), shares.end());  // measured at the same moment, as machine speeds vary
       const double adam = floor.adam_ms(threads);
       line["floor_ms"] = products[n / 2] + adam;
       line["floor_share"] = shares[n / 2] + adam / times[n / 2];
@@ -189,13 +189,13 @@ Ragged random_batch(int sequences, int length, int vocabulary, std::uint64_t see
   return batch;
 }
 
-// classification_loss() without its count of right answers, which PyTorch's side does not count either.
+// classification_loss() without counting correct answers, which the PyTorch side does not count either.
 ShardLoss sum_of(const Tensor& logits, std::span<const int> targets, double smoothing = 0) {
   return {.loss = cross_entropy(logits, targets, {.label_smoothing = smoothing, .reduction = Reduction::sum}),
           .count = static_cast<double>(targets.size())};
 }
 
-// A training step of any model whose loss is that of part of a batch; `tokens` are those of the batch.
+// A training step of any model, given its loss on part of a batch; `tokens` are the tokens of the batch.
 template <class F>
 void bench_training(const Bench& bench, Parameters& parameters, const std::vector<Ragged>& tokens, TrainerConfig config,
                     double multiplications, const F& loss) {
@@ -213,7 +213,7 @@ void bench_training(const Bench& bench, Parameters& parameters, const std::vecto
   std::cout << line.dump() << std::endl;
 }
 
-// Multiplications of forward and backward, which has twice as many; causal attention needs half of its scores.
+// Multiplications forward and backward (twice the forward ones); causal attention needs only half of its scores.
 double transformer_multiplications(const TransformerConfig& c, double sequences, double src, double tgt) {
   const double d = c.layer.d_model, ffn = 2 * d * c.layer.d_ff;
   const double encoder = c.enc_layers * src * (4 * d * d + ffn + 2 * src * d);
@@ -276,7 +276,7 @@ void bench_reverse(const Bench& bench) {
                  [&](std::span<const int> rows) { return sum_of(model(batch.pick(rows)), targets.pick(rows).tokens); });
 }
 
-// A head for each `d_model / n_heads` of the width, feed-forward networks four times as wide.
+// `n_heads` heads share the width `d_model`; feed-forward networks are four times as wide.
 LanguageModelConfig language_model(int vocabulary, int d_model, int n_heads, int n_layers, double dropout, int length) {
   LanguageModelConfig config{.vocabulary = vocabulary, .n_layers = n_layers, .max_length = length};
   config.layer.d_model = d_model, config.layer.n_heads = n_heads, config.layer.d_ff = 4 * d_model;
@@ -296,10 +296,10 @@ void bench_language_model(const Bench& bench, const LanguageModelConfig& config,
 }
 
 void bench_attention(const Bench& bench) {
-  constexpr int kHeads = 4 * 8, kWidth = 64;  // of all sequences
+  constexpr int kHeads = 4 * 8, kWidth = 64;  // heads of all sequences
   for (const int length : bench.chosen({256, 512, 1024, 2048})) {
     const Shape shape{kHeads, length, kWidth};
-    Parameters inputs(1);  // made once
+    Parameters inputs(1);  // created once
     const Tensor q = inputs.root().parameter("q", shape, init_normal(1)),
                  k = inputs.root().parameter("k", shape, init_normal(1)),
                  v = inputs.root().parameter("v", shape, init_normal(1));

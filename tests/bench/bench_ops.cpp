@@ -1,9 +1,9 @@
-// Times single ops and kernels through the public API with Google Benchmark:
+// Times single ops and kernels through the public API, using Google Benchmark:
 //
 //   bench_ops --benchmark_filter=gemm
 //
-// Beside the time stands what was achieved: GFLOP/s, to be compared with "peak/flops" in the same run (a small
-// product), and GB/s read and written, with "peak/copy" (64 MiB).
+// Besides the time it reports the achieved GFLOP/s, to be compared with "peak/flops" of the same run (a small
+// product), and the GB/s read and written, to be compared with "peak/copy" (64 MiB).
 #include <seppo/autograd/blas/gemm.h>
 #include <seppo/autograd/core/memory.h>
 #include <seppo/autograd/core/parallel.h>
@@ -28,7 +28,7 @@ std::vector<real> random_values(std::size_t n, std::uint64_t seed = 1) {
   return values;
 }
 
-// In whole lines of the cache, like tensors.
+// Aligned to cache lines, like tensors.
 Memory random_block(std::size_t n) {
   const std::vector<real> values = random_values(n);
   Memory block(n * sizeof(real));
@@ -44,7 +44,7 @@ void set_rates(benchmark::State& state, double flops, double bytes) {
   if (bytes > 0) state.counters["GB/s"] = rate(bytes);
 }
 
-// The largest product that gemm() computes without memory traffic to speak of stands for the peak.
+// The peak is measured on the largest product that gemm() computes with negligible memory traffic.
 void peak_flops(benchmark::State& state) {
   constexpr std::size_t kSize = 96;
   const Memory a = random_block(kSize * kSize), b = random_block(kSize * kSize), c(kSize * kSize * sizeof(real));
@@ -67,8 +67,8 @@ struct GemmCase {
   const char* name;
   std::size_t m, n, k;
   Trans a, b;
-  bool in_shard = true;       // else the product may be cut for the threads
-  std::size_t different = 1;  // factors B, taken by turns: many come from memory
+  bool in_shard = true;       // otherwise the product may be split among threads
+  std::size_t different = 1;  // number of matrices B, used in turn: with many, B comes from memory
 };
 constexpr GemmCase kGemms[] = {{"J1 QKV", 144, 96, 32, Trans::no, Trans::yes},
                                {"J1 QKV dX", 144, 32, 96, Trans::no, Trans::no},
@@ -105,7 +105,7 @@ void run_gemm(benchmark::State& state, const GemmCase& g) {
             g.different > 1 ? static_cast<double>(g.k * g.n * sizeof(real)) : 0);
 }
 
-// An op on a [rows, cols] tensor, forward or forward and backward; the bytes are those of its inputs and outputs.
+// An op on a [rows, cols] tensor, forward or forward and backward; bytes count its inputs and outputs.
 using Op = std::function<Tensor(const Tensor& x)>;
 
 void run_op(benchmark::State& state, int rows, int cols, bool backward, const Op& op) {
@@ -118,7 +118,7 @@ void run_op(benchmark::State& state, int rows, int cols, bool backward, const Op
     const Tensor y = op(x);
     if (backward) tape().backward(y, {values.data(), y.numel()});
   }
-  const double tensors = backward ? 6 : 3;  // x copied and read, y written; the same of their gradients
+  const double tensors = backward ? 6 : 3;  // x is copied and read, y written; the same for their gradients
   set_rates(state, 0, tensors * static_cast<double>(values.size() * sizeof(real)));
 }
 

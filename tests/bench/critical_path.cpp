@@ -1,12 +1,12 @@
-// How well would a training step keep many cores busy? Linked with bench_jobs, it records each step on one thread as
-// a tree of tasks with their times, and replays the fastest on 1 to 64 virtual cores by the rules of
+// How well would a training step scale to many cores? Linked with bench_jobs, it records each step on one thread as
+// a tree of tasks with their times, and replays the fastest step on 1 to 64 virtual cores by the scheduling rules of
 // autograd/core/parallel.cpp:
 //
 //   critical_path --job J4 --seconds 20
 //
-// prints the time, the speed-up and its share of the ideal, which is the time of the step before it is cut into tasks
-// divided by the cores. A core that takes a task, or an owner that opens or closes a batch of them, pays kHandOver.
-// Cores are alike and memory is not modelled: where it is the limit, real machines will be slower.
+// prints the time, the speed-up, and its share of the ideal, which is the time of a step not cut into tasks, divided
+// by the number of cores. A core that takes a task, or an owner that opens or closes a batch of them, pays kHandOver.
+// Cores are identical and memory is not modelled, so real machines are slower where memory is the bottleneck.
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/train/trainer.h>
 
@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-// The linker gives calls of the functions to those named __wrap_, and calls of those named __real_ to the functions.
+// The linker redirects calls of these functions to __wrap_..., and calls of __real_... to the functions themselves.
 #define SEPPO_WRAP(result, name, symbol, ...)               \
   result real_##name(__VA_ARGS__) asm("__real_" symbol);    \
   result wrapped_##name(__VA_ARGS__) asm("__wrap_" symbol); \
@@ -37,7 +37,7 @@ using Rows = std::span<const int>;
 // ---- the recorded step
 
 struct Tasks;
-// Seconds of work, then a batch of tasks, again and again; the last step has none.
+// Seconds of work followed by a batch of tasks; the last step of a task has no batch.
 struct Step {
   double seconds = 0;
   std::unique_ptr<Tasks> tasks;
@@ -49,14 +49,14 @@ struct Tasks {
   std::vector<Task> list;
 };
 
-// Time of this thread alone: on a busy machine the longest of many tasks would be the one that was interrupted.
+// CPU time of this thread: in wall time, the longest task on a busy machine would be the one that was interrupted.
 double now() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Of looking at that clock, a system call: a batch of many short tasks would seem long.
+// The cost of reading that clock, a system call; uncorrected, a batch of many short tasks would seem too long.
 double seconds_of_a_look() {
   double least = 1, before = now();
   for (int i = 0; i < 1000; ++i) {
@@ -138,8 +138,8 @@ struct Frame {
   Task* task;
   OpenBatch* of;  // the batch the task belongs to; null for the whole step
   Size step = 0;
-  bool has_worked = false;         // the seconds of the step are over
-  OpenBatch* waits_for = nullptr;  // the batch of the step
+  bool has_worked = false;         // the step's own work is done
+  OpenBatch* waits_for = nullptr;  // the step's batch
 };
 
 class Replay {
@@ -168,12 +168,12 @@ class Replay {
     return true;
   }
 
-  // The oldest batch first, as Pool::join().
+  // Oldest batch first, like Pool::join().
   bool help(int core) {
     return std::ranges::any_of(open_, [&](const auto& batch) { return take(core, *batch); });
   }
 
-  // Until the core works, waits or is idle.
+  // Runs the core until it is working, waiting or idle.
   void advance(int core, double time) {
     while (!stack(core).empty()) {
       Frame& frame = stack(core).back();
@@ -203,14 +203,14 @@ class Replay {
           time += kHandOver;
         }
       } else {
-        return;  // the step is over
+        return;  // the whole step is done
       }
     }
   }
 
   void advance_later(int core, double time) { events_.emplace(time + kHandOver, core); }
 
-  std::vector<std::vector<Frame>> stacks_;  // what each core does, and what for
+  std::vector<std::vector<Frame>> stacks_;  // what each core is working on, innermost task last
   std::deque<std::unique_ptr<OpenBatch>> open_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double time_ = 0;
@@ -233,7 +233,7 @@ struct Report {
 
 }  // namespace
 
-// Every other step is recorded; the others show what the cutting costs.
+// Every other step is recorded; the others measure the time without tasks.
 SEPPO_WRAP(StepResult, step,
            "_ZN5seppo3f327Trainer4stepESt4spanIKiLm18446744073709551615EENS0_11FunctionRefIFNS0_9ShardLossES4_EEE",
            Trainer* trainer, Rows rows, FunctionRef<ShardLoss(Rows)> loss) {

@@ -1,5 +1,5 @@
-// What the fuzz targets share: rules that end the fuzzer when they are broken, choices made by the input's bytes, and a
-// file in memory for what reads files.
+// Shared by the fuzz targets: rules that abort the fuzzer if broken, choices driven by the input's bytes, and an
+// in-memory file for code that reads files.
 #pragma once
 
 #include <seppo/nn/data/text.h>
@@ -25,7 +25,7 @@ inline void require(bool ok, std::string_view rule, std::string_view detail = ""
   std::abort();
 }
 
-// Fit for one line of a terminal: UTF-8 without control characters.
+// Can be printed on one line of a terminal: UTF-8 without control characters.
 inline bool is_one_line(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = seppo::character_length(text);
@@ -38,7 +38,7 @@ inline bool is_one_line(std::string_view text) {
   return true;
 }
 
-// Does f() throw? Only these errors are allowed, and their messages are one short line.
+// Whether f() throws. Only these errors are allowed, each with one short line as its message.
 template <class... Allowed, class F>
 bool refuses(const F& f) {
   try {
@@ -52,7 +52,7 @@ bool refuses(const F& f) {
   }
 }
 
-// The bytes of an input, one after another; zeros at its end.
+// The bytes of an input, one by one; zeros after its end.
 class Bytes {
  public:
   explicit Bytes(std::string_view text) : rest_(text) {}
@@ -70,7 +70,7 @@ class Bytes {
   std::string_view rest_;
 };
 
-// A regular file without a place on the disk.
+// A regular file that exists only in memory.
 class MemoryFile {
  public:
   MemoryFile() = default;

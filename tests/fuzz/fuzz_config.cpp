@@ -1,5 +1,5 @@
-// Command lines, configuration files and the configurations of model files: what is accepted is within its ranges and
-// survives being written and read again. The first byte chooses which.
+// Command lines, config files and the configs in model files: whatever is accepted is within its ranges and survives
+// being written and read back. The first byte chooses between them.
 #include "app/command_line.h"
 #include "app/run.h"
 #include "fuzz/fuzz.h"
@@ -50,7 +50,7 @@ struct Training {
   }
 };
 
-// One option of each kind: made in a tenth of the time.
+// One option of each kind; ten times as fast to construct as Training.
 struct Settings {
   int n_layers = 2, vocabulary = 16;
   double dropout = 0.1;
@@ -114,7 +114,7 @@ void parse(int choice, bool takes_words, const examples::Arguments& arguments) {
     Program<Settings>(takes_words).parse(arguments);
 }
 
-// Arguments end at NUL.
+// Arguments are separated by NUL.
 examples::Arguments arguments_of(std::string_view text) {
   examples::Arguments arguments;
   while (!text.empty()) {
@@ -125,7 +125,7 @@ examples::Arguments arguments_of(std::string_view text) {
   return arguments;
 }
 
-// Help and the like are written, and not shown.
+// Discards help and other output.
 struct Nowhere : std::streambuf {
   int overflow(int c) override { return c; }
 };

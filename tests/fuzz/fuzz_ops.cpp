@@ -1,5 +1,5 @@
-// Random programs of ops in double precision (ops_machine.h). Here is the catalogue: how the bytes of an input call
-// each op, what its operands must fit, and its naive reference.
+// Random programs of ops in double precision (ops_machine.h). This file is the catalogue: how an input's bytes call
+// each op, which operands it accepts, and its naive reference.
 #include "fuzz/ops_rows.h"
 #include "fuzz/ops_shapes.h"
 
@@ -88,7 +88,7 @@ void choose(Machine& m) {
       "where", {&condition, &x, &y}, {fits_if(fits)},
       [&] { return seppo::where(condition.tensor, x.tensor, y.tensor); },
       [](const auto& in) {
-        using T = Scalar<decltype(in)>;  // both branches in one shape first
+        using T = Scalar<decltype(in)>;  // broadcast both branches to one shape first
         const auto a = naive::zip(in[1], naive::zip(in[0], in[2], [](const T&, const T&) { return T(0); }),
                                   [](const T& e, const T&) { return e; });
         const auto b = naive::zip(in[2], a, [](const T& e, const T&) { return e; });
@@ -313,7 +313,7 @@ void linear(Machine& m) {
         if (kind == 1)
           y = naive::map(y, [](const T& e) {
             T r = real_part(e) > 0 ? e : T(0);
-            // The branch that rounding chooses has no slope to compare.
+            // Near the kink rounding chooses the branch, so there is no slope to compare.
             if (std::abs(real_part(e)) < 1e-9) make(r, real_part(r), std::numeric_limits<double>::quiet_NaN());
             return r;
           });

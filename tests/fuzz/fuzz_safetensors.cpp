@@ -1,6 +1,6 @@
-// Checkpoint files. What is accepted holds exactly what its header says and can be written and read again unchanged;
-// once its digest is right, no single flipped bit is accepted any more. The mutator edits the header as text, and keeps
-// the length in front of it right more often than not.
+// Checkpoint files. Whatever is accepted contains exactly what its header says, and can be written and read back
+// unchanged; once the digest is right, any flipped bit is detected. The mutator edits the header as text, and usually
+// keeps the length in front of it correct.
 #include "fuzz/fuzz.h"
 
 #include <seppo/autograd/core/check.h>
@@ -25,7 +25,7 @@ using fuzz::require;
 using seppo::FormatError;
 using seppo::SafeTensorsFile;
 
-constexpr std::size_t kPrefix = 8;  // bytes of the header's length
+constexpr std::size_t kPrefix = 8;  // bytes that hold the header's length
 const std::string kNoDigest(32, '0');
 
 std::uint64_t header_size(std::string_view file) {
@@ -46,7 +46,7 @@ fuzz::MemoryFile& memory_file() {
   return file;
 }
 
-// Nothing if the content is refused.
+// Null if the content is refused.
 std::unique_ptr<SafeTensorsFile> open(std::string_view content) {
   std::unique_ptr<SafeTensorsFile> file;
   const std::filesystem::path& path = memory_file().hold(content);
@@ -58,7 +58,7 @@ bool is_whole(const SafeTensorsFile& file) {
   return !fuzz::refuses<FormatError>([&] { file.verify(); });
 }
 
-// Tensors by name: those without elements lie in any order.
+// Tensors sorted by name, since empty tensors may be in any order.
 struct Content {
   std::map<std::string, std::string> metadata;
   std::map<std::string, std::pair<seppo::TensorInfo, std::vector<std::byte>>> tensors;
@@ -91,7 +91,7 @@ void require_equal(const Content& a, const Content& b) {
   require(same, "the tensors changed");
 }
 
-// What the writer makes of this content.
+// The file that the writer produces for this content.
 std::string written(const Content& content) {
   static const std::filesystem::path path =
       std::filesystem::path(std::filesystem::exists("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path()) /
@@ -116,7 +116,7 @@ void require_round_trip(const Content& content) {
   require(written(again) == bytes, "written once more, the bytes differ");
 }
 
-// The file with the digest that it should have; nothing if its own is not there once.
+// The file with the correct digest; nothing if its own digest does not occur exactly once.
 std::optional<std::string> mended(std::string file, const std::string& digest) {
   const std::size_t at = file.find(digest);
   if (at == std::string::npos || file.find(digest, at + 1) != std::string::npos) return std::nullopt;
@@ -204,9 +204,9 @@ const std::vector<std::string> kPieces{"0",
                                        "\n",
                                        "\"w\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}"};
 
-using Random = std::minstd_rand;  // of a small state: seeding another takes longer than reading a file
+using Random = std::minstd_rand;  // small state: seeding a larger one takes longer than reading a file
 
-// Begin and end of a piece of the text that starts with one of these characters and is not longer than it should be.
+// Begin and end of a piece of the text that starts with one of these characters and has a plausible length.
 std::pair<std::size_t, std::size_t> piece_of(const std::string& text, std::string_view starts, Random& random) {
   if (text.empty()) return {0, 0};
   const std::size_t begin = std::min(text.find_first_of(starts, random() % text.size()), text.size());
@@ -222,7 +222,7 @@ void edit(std::string& header, std::string& data, std::size_t max_size, Random& 
   const std::string& piece = kPieces[random() % kPieces.size()];
   const std::size_t anywhere = random() % (header.size() + 1);
   switch (random() % 8) {
-    case 0: {  // another number
+    case 0: {  // replace a number
       const auto [begin, end] = piece_of(header, "0123456789", random);
       header.replace(begin, end - begin, random() % 2 ? piece : std::to_string(random() % 64));
       break;
@@ -230,14 +230,14 @@ void edit(std::string& header, std::string& data, std::size_t max_size, Random& 
     case 1:
       header.insert(anywhere, piece);
       break;
-    case 2: {  // an entry twice, or at another place
+    case 2: {  // duplicate or move an entry
       const auto [begin, end] = piece_of(header, "\"{[", random);
       const std::string copy = header.substr(begin, end - begin);
       if (random() % 2) header.erase(begin, end - begin);
       header.insert(random() % (header.size() + 1), "," + copy);
       break;
     }
-    case 3: {  // an entry lost, or another in its place
+    case 3: {  // remove or replace an entry
       const auto [begin, end] = piece_of(header, "\"{[,", random);
       header.replace(begin, end - begin, random() % 2 ? piece : "");
       break;

@@ -1,5 +1,5 @@
-// Text of strangers: walking UTF-8 and showing it, vocabularies and tokenizers, expressions and their JSON file. The
-// first byte chooses which.
+// Untrusted text: walking and displaying UTF-8, vocabularies and tokenizers, expressions and their JSON file. The
+// first byte chooses between them.
 #include "addsub/data.h"
 #include "app/vocabulary.h"
 #include "app/words.h"
@@ -32,7 +32,7 @@ std::string utf8_of(unsigned code) {
   return {byte(0xF0 | code >> 18), tail(12), tail(6), tail(0)};
 }
 
-// The length of the first character as encoding says it: of the code that these bits are, written anew, the same bytes.
+// Length of the first character by re-encoding: decode so many bytes, encode that code point, and expect them again.
 std::size_t length_by_encoding(std::string_view text) {
   for (std::size_t length = 1; length <= std::min<std::size_t>(4, text.size()); ++length) {
     unsigned code = static_cast<unsigned char>(text[0]) & (length == 1 ? 0x7F : 0xFF >> (length + 1));
@@ -95,7 +95,7 @@ void number_lines(std::string_view text) {
   require(fuzz::refuses<seppo::IndexError>([&] { (void)vocabulary->token(vocabulary->size()); }), "an id too many");
 }
 
-// The model knows the characters of the first line; all of the text is to be encoded.
+// The vocabulary contains the characters of the first line; then the whole text is encoded.
 void encode_characters(std::string_view text) {
   const std::string_view first = text.substr(0, text.find('\n'));
   if (!is_utf8(first)) return;

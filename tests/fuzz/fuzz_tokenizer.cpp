@@ -1,5 +1,5 @@
-// Tokenizers of strangers: what is read encodes any bytes and decodes them again; the rest is refused in one line. The
-// first byte chooses the format, a NUL ends the file; the text follows.
+// Untrusted tokenizer files: any that is accepted encodes and decodes all bytes; others are refused in one line. The
+// first byte chooses the format, a NUL ends the file, and the text follows.
 #include "fuzz/fuzz.h"
 #include "llm/tokenizer_json.h"
 
@@ -16,7 +16,7 @@ using fuzz::require;
 using llm::Tokenizer;
 using nlohmann::json;
 
-// A vocabulary of the bytes, in GPT-2's alphabet, and of three tokens more.
+// A vocabulary of all bytes, in GPT-2's alphabet, and three more tokens.
 json vocabulary() {
   json all;
   for (int byte = 0, next = 256; byte < 256; ++byte) {
@@ -36,7 +36,7 @@ json document() {
           {"model", {{"vocab", vocabulary()}, {"merges", {"a b", "ab a", "Ġ a"}}}}};
 }
 
-// The part of a tokenizer.bin that is the same in each.
+// The beginning that every tokenizer.bin has in common.
 std::string marks_and_bytes() {
   std::string file("\x40\0\0\0", 4);
   const auto add = [&](const std::string& piece) {
@@ -87,7 +87,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 2:
       check_tokenizer([&] { return llm::read_tokenizer_json(file.hold(content)); }, text);
       break;
-    case 3: {  // a right file with changes
+    case 3: {  // a valid file with changes
       const json changes = json::parse(content, nullptr, false);
       if (changes.is_discarded()) break;
       json changed = kDocument;

@@ -1,6 +1,6 @@
-// Runs a random program of ops beside a naive reference: the bytes of an input choose shapes, values and operands. Each
-// op's value is compared with that of loops over the same inputs, and the gradient of the whole program along one
-// random direction with the complex step of these loops.
+// Runs a random program of ops alongside a naive reference: an input's bytes choose shapes, values and operands. Each
+// op's value is compared with that of plain loops over the same inputs, and the gradient of the whole program along a
+// random direction with the complex step of those loops.
 #pragma once
 
 #include "fuzz/fuzz.h"
@@ -25,13 +25,13 @@ using test::Nd;
 
 constexpr double kStep = 1e-30;
 
-// The derivative that a number carries.
+// The derivative carried by a number.
 inline double slope_of(double) { return 0; }
 inline double slope_of(const Complex& z) { return z.imag() / kStep; }
 inline void make(double& y, double value, double) { y = value; }
 inline void make(Complex& y, double value, double slope) { y = {value, slope * kStep}; }
 
-// f(x) by its value and its slope.
+// f(x), computed from its value and its slope.
 template <class T, class F, class D>
 Nd<T> lifted(const Nd<T>& x, const F& f, const D& slope) {
   return test::reference::map(x, [&](const T& e) {
@@ -43,27 +43,27 @@ Nd<T> lifted(const Nd<T>& x, const F& f, const D& slope) {
 }
 
 using Ints = std::vector<int>;
-// T of the inputs of a reference, which are a std::vector<Nd<T>>.
+// The scalar type T of a reference's inputs, a std::vector<Nd<T>>.
 template <class Inputs>
 using Scalar = std::decay_t<decltype(std::declval<Inputs>()[0].v[0])>;
 
 struct Value {
   Tensor tensor;
-  Nd<double> x;                        // its values
-  Nd<Complex> z;                       // with their derivatives
-  std::vector<double> direction = {};  // of a leaf
+  Nd<double> x;                        // values
+  Nd<Complex> z;                       // values and derivatives
+  std::vector<double> direction = {};  // for a leaf
   int rank() const { return x.rank(); }
   int size(int axis) const { return x.size(axis); }
 };
 
 enum class Values { smooth, extreme, not_finite };
-enum class Fit { fits, refused, either };  // what the documents say of an op's operands
+enum class Fit { fits, refused, either };  // what the documentation says about operands
 inline Fit fits_if(bool fits) { return fits ? Fit::fits : Fit::refused; }
 
 struct Rule {
   Fit fit = Fit::fits;
-  double terms = 0;          // the magnitude of what is added up; that of inputs and outputs is known
-  bool finite_only = false;  // nothing is said about inputs that are not finite
+  double terms = 0;          // magnitude of the summands, where inputs and outputs do not show it
+  bool finite_only = false;  // nothing is promised for inputs that are not finite
 };
 
 class Machine {
@@ -88,7 +88,7 @@ class Machine {
     return sizes;
   }
 
-  // A value for this place: of this shape, or one made from it by a few bytes, or any.
+  // An operand for this place: of this shape, or almost of this shape, or any value.
   const Value& like(std::vector<int> sizes) {
     const int choice = bytes.byte();
     if (choice % 8 == 7) return any();
@@ -97,7 +97,7 @@ class Machine {
     if (choice % 8 == 6 && !sizes.empty()) sizes[static_cast<std::size_t>(choice / 8) % sizes.size()] ^= 1;
     return leaf(sizes);
   }
-  // The same where the op broadcasts.
+  // The same for an operand that may be broadcast.
   const Value& broadcast(std::vector<int> sizes) {
     const int ones = bytes.byte();
     for (std::size_t axis = 0; axis < sizes.size(); ++axis)
@@ -105,7 +105,7 @@ class Machine {
     if (ones & 16 && !sizes.empty()) sizes.erase(sizes.begin());
     return like(sizes);
   }
-  // Now and then out of range; of a scalar always: what its axes 0 and -1 mean is another test's matter.
+  // Sometimes out of range, and for scalars always: other tests cover what axes 0 and -1 of a scalar mean.
   int axis(int rank) { return rank == 0 ? 3 * bytes.below(2) - 2 : bytes.below(2 * rank + 3) - rank - 1; }
   static bool is_axis(int axis, int rank) { return -rank <= axis && axis < rank; }
 
@@ -122,8 +122,8 @@ class Machine {
     return value;
   }
 
-  // Runs an op that gives one tensor, and its reference on the same inputs. reference(inputs) is called for numbers and
-  // for complex ones.
+  // Runs an op with one result, and its reference on the same inputs. reference(inputs) is called with real and with
+  // complex numbers.
   template <class Op, class Reference>
   void apply(const char* name, const std::vector<const Value*>& inputs, const Rule& rule, const Op& op,
              const Reference& reference) {
@@ -157,12 +157,12 @@ class Machine {
       const double slope = slope_of(derivatives.v[i]);
       if (!(std::abs(slope) <= kSteepest)) return;
       steepest_ = std::max(steepest_, std::abs(slope));
-      make(derivatives.v[i], y.values()[i], slope);  // branches are those of the op
+      make(derivatives.v[i], y.values()[i], slope);  // the op's own value, so that later branches agree
     }
     add(y).z = std::move(derivatives);
   }
 
-  // The gradients of the last values, along the direction.
+  // Compares the derivative of the last values along the random direction.
   void finish() {
     double expected = 0, found = 0, terms = 0, cotangents = 0;
     for (std::size_t n = 0; n < std::min<std::size_t>(pool_.size(), 4); ++n) {
@@ -179,7 +179,7 @@ class Machine {
     }
     if (values != Values::smooth) return;
     for (const Value& value : pool_) {
-      std::span<const double> gradient;  // of a leaf, unless no value depends on it
+      std::span<const double> gradient;  // of a leaf that some result depends on
       if (!value.direction.empty()) refuses<seppo::StateError>([&] { gradient = value.tensor.grad(); });
       for (std::size_t i = 0; i < gradient.size(); ++i) {
         const double term = gradient[i] * value.direction[i];
@@ -193,7 +193,7 @@ class Machine {
 
  private:
   static constexpr std::size_t kMost = 32;                                    // elements
-  static constexpr double kSmallest = 1e-4, kLargest = 1e3, kSteepest = 1e4;  // of what smooth programs go on with
+  static constexpr double kSmallest = 1e-4, kLargest = 1e3, kSteepest = 1e4;  // limits for smooth programs
   static constexpr double kExtreme = 1e150;
 
   double draw(int style) {
@@ -241,7 +241,7 @@ class Machine {
     const double floor = 1e-3 * largest + rule.terms;
     for (std::size_t i = 0; i < expected.v.size(); ++i) {
       const double e = expected.v[i], found = y.values()[i];
-      if (values != Values::not_finite && !std::isfinite(e)) continue;  // on the way to infinity, orders differ
+      if (values != Values::not_finite && !std::isfinite(e)) continue;  // overflow depends on the order
       const bool agree = std::isnan(e)   ? std::isnan(found)
                          : std::isinf(e) ? found == e
                                          : std::abs(found - e) <= 1e-11 * std::max(std::abs(e), floor) + 1e-300;
@@ -251,10 +251,10 @@ class Machine {
 
   seppo::RandomStream random_;
   std::deque<Value> pool_;
-  double steepest_ = 1;  // of all slopes, the direction among them
+  double steepest_ = 1;  // largest slope so far; directions count as 1
 };
 
-// ---- what the catalogue says often ----------------------------------------------------------------
+// ---- shorthands for the catalogue ------------------------------------------------------------------
 
 inline Shape shape_of(const Ints& sizes) { return Shape(std::span<const int>(sizes)); }
 inline int at(const Ints& sizes, int axis) {

@@ -65,7 +65,7 @@ inline void norms(Machine& m) {
   const bool fits = x.rank() > 0 && width > 0 && matches(gain) && eps >= 0 && (kind == 1 || matches(bias)) &&
                     (kind != 2 || other.x.shape == x.x.shape);
   const double spread = (largest(x) + (kind == 2 ? largest(other) : 0)) / std::sqrt(1e-5);
-  // Of a number this large nothing is left but the mean, in which orders of addition differ.
+  // For values this large only rounding errors of the mean are left, and these depend on the order of summation.
   const Rule rule{spread > 1e6 && fits ? Fit::fits : fits_if(fits), largest(gain) * spread + largest(bias), true};
   m.apply(
       "norm", {&x, &gain, &bias, &other}, rule,

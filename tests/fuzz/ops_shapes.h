@@ -247,7 +247,7 @@ inline void losses(Machine& m) {
 inline void attention(Machine& m) {
   const Value& q = m.any();
   const int n_heads = m.bytes.below(4), causal = m.bytes.below(2);
-  // Heads of keys and values may be shared by several of the queries.
+  // Several query heads may share one head of keys and values.
   const int width = q.rank() == 3 && n_heads > 0 ? q.size(2) / n_heads : 1;
   const Value& k =
       m.like(q.rank() == 3 ? Ints{q.size(0), m.bytes.below(4), width * (1 + m.bytes.below(n_heads + 1))} : q.x.shape);
@@ -257,7 +257,7 @@ inline void attention(Machine& m) {
               q.size(2) % n_heads == 0 && k.size(2) % width == 0;
   const int kv_heads = fits ? k.size(2) / width : 1;
   fits = fits && n_heads % kv_heads == 0 && v.size(2) % kv_heads == 0;
-  const Fit fit = q.rank() == 3 && q.size(0) == 0 ? Fit::either : fits_if(fits);  // no sequence, nothing to compare
+  const Fit fit = q.rank() == 3 && q.size(0) == 0 ? Fit::either : fits_if(fits);  // no sequences, nothing to compare
   const double score = largest(q) * largest(k);
   m.apply(
       "attention", {&q, &k, &v}, {fit, score > 1e3 ? 1e300 : (1 + score) * largest(v), true},
@@ -266,7 +266,7 @@ inline void attention(Machine& m) {
         return seppo::attention(q.tensor, k.tensor, v.tensor, n_heads, {.mask = mask});
       },
       [&](const auto& in) {
-        // One head at a time, as matrices of the wider of its two widths: zeros change no score, but its scale.
+        // One head at a time, padded to the wider of the two widths: zero columns change only the scale of the scores.
         using T = Scalar<decltype(in)>;
         const int queries = q.size(1), keys = k.size(1), v_width = v.size(2) / kv_heads;
         const int wide = std::max(width, v_width);

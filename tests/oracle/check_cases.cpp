@@ -1,5 +1,5 @@
-// Compares seppo with the answers of PyTorch that torch_cases.py prints: reads them from standard input, one
-// case a line, and exits with 1 if any differs.
+// Compares seppo with PyTorch's results, printed by torch_cases.py: reads them from standard input, one case per
+// line, and exits with 1 if any differs.
 #include "modules.h"
 
 #include <seppo/autograd/ops.h>
@@ -82,7 +82,7 @@ Op along(const F& f) {
   return [f](Inputs x, const json& a) { return f(x[0], a.at("axis").get<int>()); };
 }
 
-// What docs/from-pytorch.md writes for ops that seppo lacks.
+// The replacements that docs/from-pytorch.md gives for ops that seppo lacks.
 void add_compositions(std::map<std::string, Op>& ops) {
   ops["sign"] = unary([](const Tensor& x) { return gt(x, 0) - lt(x, 0); });
   ops["leaky_relu"] = [](Inputs x, const json& a) {

@@ -1,5 +1,5 @@
-// check_foreign FOLDER: loads the weights that foreign.py wrote there, compares what seppo computes with them with
-// PyTorch's outputs, and writes them back under PyTorch's names.
+// check_foreign FOLDER: loads the weights that foreign.py wrote there, compares seppo's outputs with PyTorch's, and
+// writes the weights back under PyTorch's names.
 #include "foreign_weights.h"
 #include "modules.h"
 
@@ -71,7 +71,7 @@ Call make(const std::string& op, const Scope& s, int d_model, const json& args) 
     config.tie_output = args.at("tied").get<bool>();
     return language_model(s, args, config);
   }
-  if (args.contains("norms")) {  // nn.Transformer as it is by default: norms after stacks of post-norm
+  if (args.contains("norms")) {  // nn.Transformer's default: post-norm layers, and another norm after each stack
     const LayerConfig config{.d_model = d_model, .n_heads = get(args, "heads"), .d_ff = get(args, "ff"), .dropout = 0};
     const auto encoder = std::make_shared<Encoder>(s / "encoder", get(args, "layers"), config);
     const auto decoder = std::make_shared<Decoder>(s / "decoder", get(args, "layers"), config);

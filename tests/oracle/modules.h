@@ -1,4 +1,4 @@
-// The cases that are not one op: attention, Transformer layers and stacks, optimisers, schedules.
+// Cases that are more than one op: attention, Transformer layers and stacks, optimisers, schedules.
 #pragma once
 
 #include <seppo/nn/parameters.h>
@@ -20,14 +20,14 @@ struct Values {
   explicit Values(const nlohmann::json& j);
 };
 
-// Throws if an element differs by more than the tolerance, relative to it or to a thousandth of the largest.
+// Throws if an element differs by more than the tolerance, relative to itself or to 0.001 of the largest element.
 void compare(const std::string& what, std::span<const real> actual, std::span<const real> expected, double tolerance);
 
-// A module under test: what it computes of the inputs. Throws if seppo has none of this name.
+// A module under test, as a function of its inputs. Throws if seppo has none of this name.
 using Call = std::function<seppo::Tensor(std::span<const seppo::Tensor>)>;
 Call make(const std::string& name, const seppo::Scope& s, int d_model, const nlohmann::json& args);
 
-// Throws if seppo's module of this name differs, or is not known.
+// Throws if seppo's module of this name differs from PyTorch's, or is unknown.
 void check_module(const std::string& name, const nlohmann::json& c);
 
 }  // namespace oracle

@@ -1,11 +1,11 @@
-// Drives the training of a small program (examples/small) for its twin in PyTorch (tests/oracle/small): the program's
-// own source, included here, as its name SEPPO_SMALL_PROGRAM says.
+// Drives the training of a small program (examples/small) for comparison with its twin in PyTorch (tests/oracle/small).
+// The program's own source, named by SEPPO_SMALL_PROGRAM, is included here.
 //
-//   small_NAME_PRECISION FILE N    saves the parameters at the start into FILE (of a second Parameters, `critic`, into
-//                                  FILE.critic), prints the losses of N steps, one a line, and saves the parameters at
-//                                  the end into FILE.end
-//   small_NAME_PRECISION           for each line of standard input, a number of steps, runs as many on batches drawn
-//                                  before and prints the milliseconds of one
+//   small_NAME_PRECISION FILE N    saves the initial parameters to FILE (those of a second Parameters, `critic`, to
+//                                  FILE.critic), prints the losses of N steps, one per line, and saves the final
+//                                  parameters to FILE.end
+//   small_NAME_PRECISION           for each line of standard input, a number of steps, runs that many on batches drawn
+//                                  beforehand and prints the milliseconds per step
 #define main run_program
 #include SEPPO_SMALL_PROGRAM
 #undef main
