@@ -1,8 +1,8 @@
-"""The model of tests/bench/scaling: a step's time is that of computing, of handling bytes, of the wire, and latency."""
+"""The model of tests/bench/scaling: a step's time is the sum of computing, handling bytes, the wire, and latency."""
 import itertools, statistics
 
 PREDICTED_RANKS, PREDICTED_GBITS, PREDICTED_SHARDS = (8, 16, 32, 64), (10, 100), 64
-SHARDS = 4  # of a batch; with weak scaling for each rank
+SHARDS = 4  # per batch; with weak scaling, per rank
 
 
 def place_of(gbit):
@@ -10,19 +10,19 @@ def place_of(gbit):
 
 
 def time_alone(points):
-    """Of one rank with one batch, in ms."""
+    """The time of one rank with one batch, in ms."""
     return next(p["ms"] for p in points if (p["ranks"], p["shards"]) == (1, SHARDS))
 
 
 def columns(point, jobs, contention, cores):
-    """What the coefficients are multiplied by: of each job a shard and the rest of a step (Adam), which each rank does
-    in full; the handling of a byte within a machine and by TCP; the bytes' time on the wire; a message's latency,
-    within a machine and by TCP. All but the wire wait for a core where there are fewer than ranks, and computing is
-    slower by `contention` where another core of this machine computes, too. cores None: each rank has a machine."""
+    """The factors of the coefficients: for each job, a shard, and the rest of a step (Adam), which each rank does in
+    full; handling a byte within a machine and over TCP; the bytes' time on the wire; the latency of a message, within
+    a machine and over TCP. All but the wire wait for a core if there are fewer cores than ranks, and computing is
+    slower by `contention` if another core of this machine computes, too. cores None: each rank has a machine."""
     r, is_remote = point["ranks"], point["gbit"] > 0
     queue = max(1, r / cores) if cores else 1
     slower = queue * (contention if cores and min(r, cores) > 1 else 1)
-    megabytes = 2 * (r - 1) / r * point["parameters"] * 4e-6  # that a rank sends
+    megabytes = 2 * (r - 1) / r * point["parameters"] * 4e-6  # sent by each rank
     own = [value for job in jobs for value in ((point["shards"] * slower, slower) if job == point["job"] else (0, 0))]
     handled, messages = megabytes * queue, 4 * (r - 1) * queue
     return own + [handled * (not is_remote), handled * is_remote, megabytes * 8 / point["gbit"] if is_remote else 0,
@@ -30,7 +30,7 @@ def columns(point, jobs, contention, cores):
 
 
 def solve(matrix, right):
-    """Gauss' elimination with pivots, of a small system; a column of zeros gives 0."""
+    """Gaussian elimination with pivoting for a small system; a column of zeros gives 0."""
     n = len(right)
     rows = [[*row, value] for row, value in zip(matrix, right)]
     for i in range(n):
@@ -46,7 +46,7 @@ def solve(matrix, right):
 
 
 def least_squares(rows, times):
-    """Coefficients that are not negative with the least sum of squared relative errors."""
+    """The non-negative coefficients with the least sum of squared relative errors."""
     rows = [[value / t for value in row] for row, t in zip(rows, times)]
     free = list(range(len(rows[0])))
     while True:
@@ -94,7 +94,7 @@ def tell_errors(what, model, points):
 
 
 def predictions(model, points):
-    """(job, is_weak, gbit, ranks): ms, efficiency. Strong: of a batch of 64 shards; weak: 4 shards for each rank."""
+    """(job, is_weak, gbit, ranks): ms, efficiency. Strong: a batch of 64 shards; weak: 4 shards per rank."""
     found = {}
     for job in model.jobs:
         base = next(p for p in points if p["job"] == job)
@@ -107,7 +107,7 @@ def predictions(model, points):
 
 
 def fit(points, cores):
-    """Prints the model, its errors and predictions, and returns the first and the last of these."""
+    """Prints the model, its errors and its predictions, and returns the model and the predictions."""
     split = [p for p in points if not p["weak"]], [p for p in points if p["weak"]]
     few, many = [p for p in points if p["ranks"] <= 2], [p for p in points if p["ranks"] > 2]
     print("\nmodel: relative errors")

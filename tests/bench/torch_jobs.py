@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """PyTorch's side of bench_jobs: the same jobs, models and batches, as a careful user would write them.
 
-  torch_jobs.py --job J1 --threads 1 --seconds 3       times the job: one JSON line a measurement
+  torch_jobs.py --job J1 --threads 1 --seconds 3       times the job: one JSON line per measurement
   torch_jobs.py --agree LOSSES.json --weights FILE     repeats the losses that bench_jobs --losses printed
 
-Modules are named as seppo's, so that a seppo checkpoint is a state_dict. Needs Debian's python3-torch.
+Modules are named like seppo's, so that a seppo checkpoint is a state_dict. Needs Debian's python3-torch.
 """
 import argparse, json, math, os, resource, struct, sys, time
 
@@ -197,7 +197,7 @@ def tokens(high, *shapes):
 
 
 def training_job(job, given, weights, dropout):
-    """The model's step() -> loss; with given tokens and weights, from these."""
+    """Returns the model and its step() -> loss; starts from the given tokens and weights, if any."""
     norm, smoothing, lr = 0, 0.0, None
     if job in ("J1", "J2", "J4"):
         sizes = {"J1": (16, 32, 4, 32, 4, 0.2 * dropout, "after"), "J2": (16, 256, 8, 512, 4, 0.2 * dropout, "after"),
@@ -317,9 +317,9 @@ def read_safetensors(path):
 
 
 def agree():
-    """Both float32 runs are compared with PyTorch in float64. The first loss must agree to rounding. Later ones
-    drift, PyTorch's own by up to 3e-3: Adam's first steps are lr times the sign of a gradient, so one that is
-    zero but for rounding moves its parameter by the whole of lr, either way."""
+    """Compares both float32 runs with PyTorch in float64. The first loss must agree up to rounding. Later ones
+    drift, PyTorch's own by up to 3e-3: Adam's first steps are lr times the sign of a gradient, so a gradient
+    that is zero up to rounding moves its parameter by the whole of lr, in either direction."""
     with open(args.agree) as file:
         theirs = json.load(file)
     weights, losses = read_safetensors(args.weights), {"seppo": theirs["losses"]}

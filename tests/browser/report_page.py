@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """The report page in a real browser: report_page.py BIN_DIR
 
-Trains for a moment, opens the page from disk in headless Chromium, and checks that it reports no errors, asks for
-nothing from the network, shows the tensors that `predict --attention-out` writes, and answers mouse and keyboard.
-Skipped where Debian's chromium and chromium-driver are not installed. SEPPO_SCREENSHOTS=FOLDER keeps pictures.
+Trains briefly, opens the page from disk in headless Chromium, and checks that it reports no errors, requests nothing
+from the network, shows the tensors that `predict --attention-out` writes, and responds to mouse and keyboard.
+Skipped if Debian's chromium and chromium-driver are not installed. SEPPO_SCREENSHOTS=FOLDER keeps screenshots.
 """
 import base64
 import json
@@ -31,7 +31,7 @@ def run(*words):
 
 
 class Browser:
-    """The WebDriver protocol, as far as it is needed here."""
+    """The parts of the WebDriver protocol that are needed here."""
 
     def __init__(self):
         self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True)
@@ -114,7 +114,7 @@ FIGURES = "return [...document.querySelectorAll('#curves figure figcaption')].ma
 
 
 def check_map(browser, name, expected=None):
-    """The shades of the map shown are its weights, of which the largest is full; returns the weights."""
+    """The opacities of the displayed map are its weights relative to the largest; returns the weights."""
     weights, shades = browser.run(WEIGHTS), browser.run(SHADES)
     most = float(re.match(r"[\d.]+", browser.run("return document.getElementById('most').textContent"))[0])
     check(most >= max(weights) - 0.001, f"{name}: the legend says {most}, but there is a weight of {max(weights)}")
@@ -147,7 +147,7 @@ try:
           "right and wrong are not marked")
     browser.screenshot("light.png")
 
-    # Captions tell the last values, validation stands beside training, and axes fit what they show.
+    # Captions give the last values, validation is next to training, and axes fit the data.
     metrics = [json.loads(line) for line in open("m/metrics.jsonl")]
     losses = [line["loss"] for line in metrics if "loss" in line], [line["val_loss"] for line in metrics if "val_loss" in line]
     captions = browser.run(FIGURES)
@@ -159,7 +159,7 @@ try:
     browser.run("drawCurves('decades', [{name: 'training', kind: 'a', points: [[1, 2], [2, 0.5], [3, 7.5e-8]]}])")
     check(browser.run(FIGURES)[-1] == "decades (log)\u25cf training 7.5e-8", "losses over decades are not on a log scale")
     check([float(t) for t in browser.run(TICKS, "decades")] == [1e-7, 1e-5, 1e-3, 1e-1], "ticks of a log scale are not powers of ten")
-    # Each figure: its caption has the last values, and its curves rise and fall as the values do.
+    # For each figure: the caption gives the last values, and the curves rise and fall with the values.
     columns = {"loss": ("loss", "val_loss"), "accuracy": ("accuracy", "val_token_accuracy"), "exact": (None, "val_exact"),
                "exact not in train": (None, "val_exact_not_in_train"), "learning rate": ("lr", None),
                "gradient norm": ("gradient_norm", None)}
@@ -188,7 +188,7 @@ try:
         check(browser.run("return getComputedStyle(document.querySelector(arguments[0])).whiteSpace", selector) == "pre-wrap",
               f"blanks of {selector} collapse")
 
-    # Every layer and head of one sample is what predict writes.
+    # For one sample, the maps of every layer and head are those that predict writes.
     sample = 2
     run("addsub", "predict", "--model", "m", "--attention-out", "maps", inputs[sample])
     names = browser.run("return [...document.querySelectorAll('#map option')].map(e => e.textContent)")
@@ -199,7 +199,7 @@ try:
             browser.run(CHOOSE, str(sample), str(number), str(head))
             check_map(browser, f"{name}, head {head}", weights[head * queries * keys:(head + 1) * queries * keys])
 
-    # The mouse, and the keyboard. What is read out follows the choice of head, layer and sample.
+    # Mouse and keyboard: the readout follows the choice of head, layer and sample.
     browser.run(CHOOSE, "0", "0", "1")
     browser.point('#heat rect.c[data-i="3"][data-j="5"]')
     for choice in (("0", "0", "1"), ("0", "0", "0"), ("0", "3", "0"), ("5", "3", "1")):
@@ -213,7 +213,7 @@ try:
     check(place == ["2", "6"], f"the arrow keys do not move: {place}")
     browser.run("document.getElementById('head').focus()")
     browser.press("\ue013")
-    time.sleep(0.2)  # the page hears of it a little later
+    time.sleep(0.2)  # the page gets the event a little later
     check(browser.run("return document.getElementById('head').value") == "0", "the head cannot be chosen by keyboard")
     check_readout(browser, 2 * 9 + 6, "for the head chosen by keyboard")
     browser.run("document.querySelectorAll('#samples tbody tr')[4].click()")
@@ -244,7 +244,7 @@ try:
                 if "Network.requestWillBeSent" in e["message"]}
     check(all(not url.startswith("http") for url in requests), f"the page asks the network for {requests}")
 
-    # On a phone, and dark: nothing is wider than the screen.
+    # On a phone, in light and dark mode: nothing is wider than the screen.
     def emulate(what, **parameters):
         browser.call("POST", browser.session + "/goog/cdp/execute", {"cmd": "Emulation." + what, "params": parameters})
     emulate("setDeviceMetricsOverride", width=360, height=800, deviceScaleFactor=2, mobile=True)
@@ -260,7 +260,7 @@ try:
 finally:
     browser.close()
 
-# While training runs, the page says so and can be read at any time.
+# During training, the page says so, and is complete at any time.
 training = subprocess.Popen([os.path.join(bin_dir, "reverse"), "train", "--report", "--log-format", "none", "--out", "r"],
                             stdout=subprocess.DEVNULL)
 seen = ""

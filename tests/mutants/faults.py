@@ -1,4 +1,4 @@
-"""Which faults a source may have, each as edits of one line that put it behind a switch (runtime.h)."""
+"""The possible faults in a source file, each as edits of one line that put it behind a switch (runtime.h)."""
 import bisect
 import dataclasses
 import re
@@ -8,12 +8,12 @@ INFIX = {"<": "Less", "<=": "LessEqual", ">": "Greater", ">=": "GreaterEqual", "
 WRONG = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "/", "/": "*"}
 FIRST = {"<": "< >", "<=": "< >", ">": "< >", ">=": "< >", "==": "== ==", "!=": "== ==", "+": "+ +", "-": "+ +",
          "*": "* *", "/": "* *"}
-# What stands for a function of the same shape, in turn.
+# Names that are replaced by each other, as functions of the same signature.
 PAIRS = [("sum", "mean"), ("without_first", "without_last"), ("front", "back"), ("floor", "ceil"),
          ("lower_bound", "upper_bound"), ("Reduction::sum", "Reduction::mean")]
 NAMES = [names for a, b in PAIRS for names in ((a, b), (b, a))]
-# Not looked at: what the compiler needs as constants, what declares, the lists of fields with their help, and what
-# changes only when something is done, and not what: waiting, fetching ahead, hints about memory.
+# Lines without faults: compile-time constants, declarations, lists of fields with their help texts, and code that
+# affects only when something is done, not what: waiting, prefetching, memory hints.
 NEVER = re.compile(r"^\s*(#|using |namespace|template|static_assert|static constexpr|inline constexpr|enum |case "
                    r"|friend |requires|struct |class |public:|private:|HWY_|v\(|v\.added|line\()|reserve\(|constinit|SEPPO_"
                    r"|ASAN_|Prefetch|madvise|\bspin\b|fetches")
@@ -27,8 +27,8 @@ class Fault:
     path: str
     line: int    # from 0
     old: str     # the line
-    new: str     # with the fault
-    edits: list  # (begin, end, text): text has {n} for the fault's number
+    new: str     # the line with the fault
+    edits: list  # (begin, end, text), where {n} in text is the fault's number
     kind: str
     number: int = 0
 
@@ -81,7 +81,7 @@ def masked(lines):
 
 
 def closing(code, at):
-    """Where the bracket that opens at `at` is closed on this line; None if it is not."""
+    """Where the bracket that opens at `at` is closed, or None if not on this line."""
     depth = 0
     for i in range(at, len(code)):
         depth += code[i] in "([{"
@@ -92,7 +92,7 @@ def closing(code, at):
 
 
 def operands(code, begin, end, operator):
-    """The operands of && or || at code[begin:end] as (from, to), where both are whole on this line."""
+    """The operands of && or || at code[begin:end] as (from, to), if both are entirely on this line."""
     stops = {"&&": r"\|\||\?|:(?!:)|,|;|(?<![=!<>+*/-])=(?!=)|\breturn\b|\bif\b|\bwhile\b"}
     stops["||"] = stops["&&"].replace(r"\|\||", "")
     left, depth, i = None, 0, begin - 1
@@ -128,7 +128,7 @@ def operands(code, begin, end, operator):
 
 def faults_of_line(path, number, line, code, before, is_header):
     def fault(kind, edits, plain):
-        """`plain`: (begin, end, text) of the line as somebody would have written the fault."""
+        """`plain`: the edits (begin, end, text) that make the line as a programmer would have written the fault."""
         new = line
         for begin, end, text in sorted(plain, reverse=True):
             new = new[:begin] + text + new[end:]
@@ -231,7 +231,7 @@ def faults_of(path, text):
 
 
 def compatible(chosen):
-    """Those of a line's faults that can stand side by side: what one replaces, no other touches."""
+    """Those of a line's faults that can be planted together, because their edits do not overlap."""
     kept, touched = [], []
     for fault in chosen:
         spans = fault.spans()

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Other people's weights: what PyTorch computes with models that this script makes, and with what seppo makes of them.
+"""Foreign weights: PyTorch's outputs for models that this script makes, and for the same models saved by seppo.
 
-foreign.py write DIR writes for each model NAME.safetensors, and into cases.jsonl its inputs and outputs; check_foreign
+foreign.py write DIR writes NAME.safetensors for each model, and its inputs and outputs to cases.jsonl; check_foreign
 loads these, compares, and writes NAME.back.safetensors; foreign.py check DIR loads those into new models and compares;
-foreign.py program DIR GPT2_IMPORT compares what the program prints. Exits with 77 where PyTorch is not installed.
+foreign.py program DIR GPT2_IMPORT checks what the program prints. Exits with 77 if PyTorch is not installed.
 """
 import json
 import struct
@@ -27,7 +27,7 @@ NAMES = {dtype: name for name, dtype in TYPES.items()}
 
 
 def save(path, tensors):
-    """The safetensors format: 8 bytes of length, JSON, data."""
+    """Writes the safetensors format: 8 bytes of length, JSON, data."""
     header, data = {"__metadata__": {"format": "pt"}}, b""
     for name, t in tensors.items():
         raw = t.contiguous().view(torch.int16) if t.dtype == torch.bfloat16 else t.contiguous()
@@ -48,8 +48,8 @@ def load(path):
 
 
 def cases():
-    """(name, seppo's module, arguments, module, inputs, lengths, function); what counts of the output are the rows of
-    the last lengths."""
+    """(name, seppo's module, arguments, module, inputs, lengths, function); of the output, only the rows within the
+    last lengths are compared."""
     a, b = [5, 2, 4], [3, 6, 1]  # source and target
     src, tgt = torch.randn(3, 5, 8), torch.randn(3, 6, 8)
     linear, norm, embedding = nn.Linear(8, 6), nn.LayerNorm(8), nn.Embedding(11, 8)
@@ -75,7 +75,7 @@ def cases():
         whole = transformer(8, 2, 12, 2, pre)
         yield f"transformer_{'pre' if pre else 'post'}", "transformer", {**config, "activation": "relu", "layers": 2}, \
             whole, [src, tgt], [a, b], lambda s, t: run(whole, s, t, a, b)
-    # As it is by default: with last norms after layers of post-norm, which the paper does not have.
+    # PyTorch's default: final norms after post-norm layers, which the paper does not have.
     whole = nn.Transformer(8, 2, 2, 2, 12, 0.0, batch_first=True)
     yield "transformer_default", "transformer", {**config, "pre": False, "activation": "relu", "layers": 2, "norms": True}, \
         whole, [src, tgt], [a, b], lambda s, t: run(whole, s, t, a, b)
@@ -92,7 +92,7 @@ def cases():
 
 
 def check_program(folder, program):
-    """gpt2_import on files with and without the prefix, and on what is none."""
+    """gpt2_import on files with and without the prefix, and on invalid files and arguments."""
     torch.manual_seed(2)
     gpt2 = GPT2(29, 12, 24, 3, 3)
     for p in gpt2.parameters():
@@ -101,7 +101,7 @@ def check_program(folder, program):
     logits = gpt2(torch.tensor([text]))[0]
     loss = F.cross_entropy(logits[:-1], torch.tensor(text[1:])).item()
     tokens = text[:]
-    for _ in range(4):  # five tokens more than the window holds are another matter
+    for _ in range(4):  # stays within the window of 12
         tokens.append(gpt2(torch.tensor([tokens]))[0, -1].argmax().item())
     path = folder / "program.safetensors"
     for prefix in ("", "transformer."):

@@ -72,7 +72,7 @@ class RMSNorm(nn.Module):
 
 
 def rotated(x):
-    """Turns columns i and i + width / 2 of [..., time, width] by time * 10000^(-2i / width)."""
+    """Rotates columns i and i + width / 2 of [..., time, width] by time * 10000^(-2i / width)."""
     half = x.shape[-1] // 2
     angles = torch.arange(x.shape[-2])[:, None] * 10000.0 ** (-torch.arange(half) / half)
     a, b = x[..., :half], x[..., half:]

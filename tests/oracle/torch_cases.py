@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""PyTorch's answers, for check_cases to compare with: one JSON object a line.
+"""PyTorch's results, for check_cases to compare with: one JSON object per line.
 
-Draws inputs, runs PyTorch in float64 and prints inputs, cotangents, outputs and gradients: of PyTorch's own
-sample inputs for each op that seppo has too (its OpInfo data base), of some that it lacks, of attention and
-Transformer modules with random weights, and of optimisers and schedules. With --float32, of whole
-Transformers: the exact gradients, and how far PyTorch's own float32 gradients are from them; with --all, of more
+Draws inputs, runs PyTorch in float64 and prints inputs, cotangents, outputs and gradients: for PyTorch's own
+sample inputs of each op that seppo has, too (its OpInfo database), for inputs that it lacks, for attention and
+Transformer modules with random weights, and for optimisers and schedules. With --float32, for whole
+Transformers: the exact gradients, and how far PyTorch's own float32 gradients are from them; with --all, for more
 and larger ones.
 
-Exits with 77 where PyTorch is not installed.
+Exits with 77 if PyTorch is not installed.
 """
 import json
 import random
@@ -35,7 +35,7 @@ def skip(reason):
 
 
 def case(op, inputs, function, **args):
-    """Prints one case: op of the inputs, which function(*leaves) computes in PyTorch."""
+    """Prints one case: an op on inputs, which function(*leaves) computes in PyTorch."""
     leaves = [x.detach().clone().double().requires_grad_() for x in inputs]
     output = function(*leaves)
     tensors = leaves + [output]
@@ -55,8 +55,8 @@ def case(op, inputs, function, **args):
 
 
 # ---- PyTorch's own samples -----------------------------------------------------------------------
-# For each op: sample -> (seppo's op, tensors, arguments), or the reason why it has no counterpart. The
-# function computed is `of(sample)`, or else the op itself applied to the tensors.
+# For each op: sample -> (seppo's op, tensors, arguments), or the reason why the sample has no counterpart. A
+# fourth element is the function to compute; by default it is the op itself applied to the tensors.
 
 def ints(tensor):
     return tensor.reshape(-1).tolist()
@@ -108,7 +108,7 @@ def constant(tensor):
 
 
 def classes(name):
-    """cross_entropy and nll_loss: PyTorch's classes are axis 1, seppo's the last."""
+    """cross_entropy and nll_loss: classes are on axis 1 in PyTorch, on the last axis in seppo."""
     def adapt(s):
         target, kwargs = s.args[0], s.kwargs
         if len(s.args) > 1:
@@ -203,7 +203,7 @@ def several(name):
 
 
 def parts(name):
-    """split and chunk: the parts in reverse order, so that each must land in its place."""
+    """split and chunk: with the parts in reverse order, so that each must be the right one."""
     def adapt(s):
         axis = s.args[1] if len(s.args) > 1 else s.kwargs.get("dim", 0)
         if s.input.dim() == 0:
@@ -285,7 +285,7 @@ ADAPTERS = {
 
 
 def opinfo():
-    """The data base of PyTorch's own tests; it wants a module that Debian does not package."""
+    """The database of PyTorch's own tests; it needs a module that Debian does not package."""
     stub = types.ModuleType("expecttest")
     stub.TestCase, stub.ACCEPT = object, False
     sys.modules.setdefault("expecttest", stub)
@@ -320,7 +320,7 @@ def sample_cases():
             case(name, tensors, function, **args)
 
 
-# ---- what PyTorch has no samples of --------------------------------------------------------------
+# ---- cases without samples in PyTorch -------------------------------------------------------------
 
 def more_cases():
     def r(*sizes):
@@ -362,7 +362,7 @@ def more_cases():
                                                reduction="sum" if total else "mean"),
                      targets=ints(target), reduction="sum" if total else "mean", weight=None, smoothing=smoothing,
                      ignored=ignored)
-    # what the table of docs/from-pytorch.md says of ops that seppo lacks
+    # the replacements in docs/from-pytorch.md for ops that seppo lacks
     case("eye", [], lambda: torch.eye(4, dtype=torch.float64), n=4)
     case("norm", [r(3, 4)], lambda x: torch.linalg.norm(x, dim=1))
     case("repeat_interleave", [r(3, 4)], lambda x: torch.repeat_interleave(x, 3, 1), n=3, axis=1)

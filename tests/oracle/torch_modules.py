@@ -11,7 +11,7 @@ def flat(tensor):
     return {"shape": list(tensor.shape), "data": tensor.detach().double().reshape(-1).tolist()}
 
 
-# seppo's name of PyTorch's parameter, in an encoder or decoder layer
+# PyTorch's and seppo's names of the parameters of encoder and decoder layers
 NAMES = [("multihead_attn.", "cross_attn."), ("in_proj_weight", "in_proj.weight"), ("in_proj_bias", "in_proj.bias"),
          ("q_proj_weight", "in_proj.weight"), ("k_proj_weight", "k_proj.weight"), ("v_proj_weight", "v_proj.weight"),
          ("linear1", "ffn.up"), ("linear2", "ffn.down"), ("encoder.layers.", "encoder."), ("decoder.layers.", "decoder.")]
@@ -37,7 +37,7 @@ def causal(n):
 
 
 def module_case(kind, module, inputs, lengths, function, config):
-    """function(*inputs) gives the padded output; what counts of it are the rows of the last lengths."""
+    """function(*inputs) returns the padded output, of which only the rows within the last lengths count."""
     for p in module.parameters():
         nn.init.normal_(p, 0, 0.3)
     leaves = [x.detach().clone().requires_grad_() for x in inputs]
@@ -90,7 +90,7 @@ def module_cases():
 
 
 def transformer(d, heads, ff, layers, pre):
-    """nn.Transformer; post-norm without the last norms, which the paper does not have."""
+    """nn.Transformer; with post-norm, without the final norms, which the paper does not have."""
     custom = {}
     if not pre:
         options = dict(d_model=d, nhead=heads, dim_feedforward=ff, dropout=0.0, batch_first=True)
@@ -105,7 +105,7 @@ def run(model, src, tgt, a, b):
 
 
 def optimiser_cases():
-    """100 steps of given gradients, and learning rates from a schedule."""
+    """100 optimiser steps with given gradients, and the learning rates of schedules."""
     steps, shape = 100, (3, 4)
     gradients = torch.randn(steps, *shape)
     start = torch.randn(shape)
@@ -140,8 +140,8 @@ def optimiser_cases():
 
 
 def float32_cases(all_sizes):
-    """Gradients of the parameters of whole Transformers with a loss over their outputs. Lengths are ragged, and
-    what float32 PyTorch gets from the same numbers sets the limit."""
+    """Parameter gradients of whole Transformers with a loss on their outputs. Lengths are ragged, and the error of
+    PyTorch's own float32 gradients sets the limit."""
     for seed in range(4 if all_sizes else 2):
         for d, heads, ff, layers in ((64, 4, 256, 2), (128, 8, 512, 3))[:2 if all_sizes else 1]:
             torch.manual_seed(seed)

@@ -1,5 +1,5 @@
-"""What the twins of the small programs share: seppo's random numbers, so that they draw the same data, and parameters
-that seppo saved."""
+"""Shared by the twins of the small programs: seppo's random numbers, so that they draw the same data, and the reader of
+the parameters that seppo saved."""
 import json, math, os, struct, sys
 
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -7,12 +7,12 @@ import numpy
 import torch
 
 torch.set_num_threads(1)
-is_timed = False  # then dropout takes PyTorch's own masks
+is_timed = False  # if set, dropout uses PyTorch's own masks
 INIT, SHUFFLE, DROPOUT, DATA, TEST, SAMPLING = range(1, 7)  # seppo's Purpose
 
 
 def philox(key, counters):
-    """Philox4x32-10 (Salmon et al. 2011) of a 64-bit key, for counters [n, 4] -> [n, 4]."""
+    """Philox4x32-10 (Salmon et al. 2011) with a 64-bit key: counters [n, 4] -> [n, 4]."""
     x = [counters[:, i].astype(numpy.uint64) for i in range(4)]
     k0, k1, low, half = key & 0xFFFFFFFF, key >> 32, numpy.uint64(0xFFFFFFFF), numpy.uint64(32)
     for _ in range(10):
@@ -100,7 +100,7 @@ def sinusoid(length, d):
 
 
 def clip_grad_norm(parameters, most):
-    """torch.nn.utils.clip_grad_norm_ without its 1e-6 under the fraction, which double precision would see."""
+    """torch.nn.utils.clip_grad_norm_ without the 1e-6 in its denominator, which is visible in double precision."""
     gradients = [p.grad for p in parameters]
     norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients])).item()
     for g in gradients if norm > most else []:

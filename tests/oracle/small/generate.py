@@ -1,4 +1,4 @@
-"""The twin of examples/small/generate.cpp; its texts are written without a cache of keys and values."""
+"""The twin of examples/small/generate.cpp; it generates text without a key-value cache."""
 import math
 
 import torch
@@ -98,7 +98,7 @@ class Training:
 
 @torch.no_grad()
 def generate(model, prompt, max_tokens=80, temperature=0.5, top_p=0.9):
-    """Yields letters, with the stop, a full stop, at the end."""
+    """Yields letters up to and including the full stop that ends the text."""
     tokens = encode(prompt)
     for _ in range(max_tokens):
         scores = model(torch.tensor([tokens[-WINDOW:]]))[0, -1]

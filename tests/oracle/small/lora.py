@@ -48,7 +48,7 @@ class Training:
         self.model, self.random = Classifier(), RandomStream(1, DATA)
         base = [p for n, p in self.model.named_parameters() if not n.startswith("lora.")]
         first = torch.optim.Adam(base, 3e-3)
-        for _ in range(1000):  # what was trained is loaded from seppo's file, and the same data have been drawn
+        for _ in range(1000):  # base weights come from seppo's file; draw the data that trained them
             batch = draw(self.random, 0)
             if not is_trained:
                 self.learn(first, batch)
