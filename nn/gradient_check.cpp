@@ -196,11 +196,11 @@ SecondDerivative differentiate_gradient(Parameters& parameters, const std::funct
       power *= kShrink * kShrink;
       Vector next = last + (last - before) / (power - 1);
       const double change = std::max(norm(next - last), norm(next - before));
-      if (change <= error) error = change, best = next;
+      if (change < error) error = change, best = next;
       now.push_back(std::move(next));
     }
     const double rounding = double{std::numeric_limits<real>::epsilon()} * norm(ahead) / h;
-    if (error <= rounding) break;  // smaller steps would only add to it
+    if (error <= rounding && std::isfinite(error)) break;  // smaller steps would only add to it
     tableau = std::move(now);
   }
   check<NumericError>(best.size() > 0, "differentiate_gradient: the gradient is not finite for any step up to ",
@@ -221,7 +221,7 @@ SecondDerivative hessian_vector_product(Parameters& parameters, const std::funct
       largest = std::max(largest, std::abs(double{x[i]}));
       longest = std::max(longest, std::abs(double{v[i]}));
     }
-  if (longest == 0) return {std::move(u)};
+  if (std::ranges::all_of(u, [](real e) { return e == 0; })) return {std::move(u)};
   const auto moved = [&](double h) {
     const std::span<real> values = parameters.values();
     for (std::size_t i = 0; i < u.size(); ++i) values[i] = static_cast<real>(double{values[i]} + h * double{u[i]});

@@ -296,14 +296,15 @@ BOOST_AUTO_TEST_CASE(kinks_near_the_point_are_left_behind) {
 
 BOOST_AUTO_TEST_CASE(misuse) {
   Mlp mlp;
-  const std::vector<real> shorter(3), zero(mlp.parameters.values().size());
-  BOOST_CHECK_THROW(hessian_vector_product(
-                        mlp.parameters, [&] { return mlp.loss(); }, shorter),
-                    ShapeError);
-  for (const real x : hessian_vector_product(
-                          mlp.parameters, [&] { return mlp.loss(); }, zero)
-                          .value)
-    BOOST_CHECK_EQUAL(x, 0);
+  const std::size_t size = mlp.parameters.values().size();
+  const std::vector<real> shorter(3), longer(size + 1), zero(size), nans(size, std::numeric_limits<real>::quiet_NaN());
+  const auto product = [&](std::span<const real> v) {
+    return hessian_vector_product(
+        mlp.parameters, [&] { return mlp.loss(); }, v);
+  };
+  for (const auto& v : {shorter, longer}) BOOST_CHECK_THROW(product(v), ShapeError);
+  BOOST_CHECK_THROW(product(nans), NumericError);
+  for (const real x : product(zero).value) BOOST_CHECK_EQUAL(x, 0);
   const auto nan = [&](double) { return mlp.loss() * std::numeric_limits<real>::quiet_NaN(); };
   BOOST_CHECK_THROW(differentiate_gradient(mlp.parameters, nan), NumericError);
   // An exception of the loss leaves all as it was.
@@ -319,19 +320,29 @@ BOOST_AUTO_TEST_CASE(misuse) {
   BOOST_CHECK(std::ranges::all_of(mlp.parameters.gradients(), [](real g) { return g == 0; }));
 }
 
+// An exponential overflows at the first steps, but not at the smaller ones.
+BOOST_AUTO_TEST_CASE(steps_that_overflow_are_passed_over) {
+  const double x = kIsDouble ? 700 : 80, scale = kIsDouble ? 1e-300 : 1e-30;
+  Parameters parameters(1);
+  const Tensor p = parameters.root().parameter("p", {1}, init_constant(x));
+  const auto found = hessian_vector_product(
+      parameters, [&] { return sum(seppo::exp(p)) * static_cast<real>(scale); }, laid_out(parameters, {{1}}));
+  check_close(found, laid_out(parameters, {{scale * std::exp(x)}}), kIsDouble ? 1e-11 : 1e-4, "exponential");
+}
+
 // Differences of values say nothing in single precision; those of gradients do.
 BOOST_AUTO_TEST_CASE(gradient_check_is_for_double_precision) {
   Parameters parameters(1);
   const Tensor w = parameters.root().parameter("w", {3}, init_normal(1));
-  const auto check_all = [&] {
-    BOOST_CHECK(gradient_check(parameters, [&] { return sum(square(w)); }).passed);
-    BOOST_CHECK(gradient_check({{3}}, [](std::span<const Tensor> in) { return square(in[0]); }).passed);
-    BOOST_CHECK(gradient_check_at({w}, [](std::span<const Tensor> in) { return square(in[0]); }).passed);
-  };
-  if (kIsDouble)
-    check_all();
-  else
-    BOOST_CHECK_THROW(check_all(), StateError);
+  const auto op = [](std::span<const Tensor> in) { return square(in[0]); };
+  const std::function<GradientCheckReport()> checks[] = {
+      [&] { return gradient_check(parameters, [&] { return sum(square(w)); }); },
+      [&] { return gradient_check({{3}}, op); }, [&] { return gradient_check_at({w}, op); }};
+  for (const auto& check : checks)
+    if (kIsDouble)
+      BOOST_CHECK(check().passed);
+    else
+      BOOST_CHECK_THROW(check(), StateError);
 }
 
 // The first step is in proportion to the values: of x^3 at a million the gradient's rounding does not hide 6 x v.
