@@ -13,7 +13,7 @@ TrainedRuns::TrainedRuns(const Parameters& parameters, double weight_decay, cons
     : parameters_(&parameters), weight_decay_(weight_decay), groups_(groups), size_(parameters.values().size()) {
   runs_.reserve(parameters.entries().size());  // so that a step cannot fail for lack of memory
   for (const ParameterGroup& g : groups) {
-    const auto is_member = [&](const auto& entry) { return entry.name.starts_with(g.prefix); };
+    const auto is_member = [&](const auto& entry) { return !entry.is_buffer && entry.name.starts_with(g.prefix); };
     const double decay = g.weight_decay.value_or(0);
     check<ArgumentError>(g.lr >= 0 && decay >= 0 && g.lr + decay <= 1e30, "optimiser: group '", g.prefix, "' has lr ",
                          g.lr, " and weight_decay ", decay, ", which must be finite and not negative");

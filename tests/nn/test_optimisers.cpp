@@ -195,16 +195,22 @@ BOOST_AUTO_TEST_CASE(groups_and_options_are_checked) {
     BOOST_CHECK_THROW(Trainer(model.parameters, {}, {group}), ArgumentError);
   };
   refused({.prefix = "c."});
+  refused({.prefix = "seen"});  // a buffer
   refused({.prefix = "a.", .lr = -1});
   refused({.prefix = "a.", .lr = std::nan("")});
   refused({.prefix = "a.", .lr = std::numeric_limits<double>::infinity()});
-  refused({.prefix = "a.", .weight_decay = -1});
-  for (const SgdConfig config : {SgdConfig{.momentum = 1}, SgdConfig{.momentum = -0.1}, SgdConfig{.nesterov = true},
-                                 SgdConfig{.weight_decay = -1}})
+  for (const double decay : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
+    refused({.prefix = "a.", .weight_decay = decay});
+  for (const SgdConfig config :
+       {SgdConfig{.momentum = 1}, SgdConfig{.momentum = -0.1}, SgdConfig{.momentum = std::nan("")},
+        SgdConfig{.nesterov = true}, SgdConfig{.weight_decay = -1}, SgdConfig{.weight_decay = std::nan("")}})
     BOOST_CHECK_THROW(Sgd(model.parameters, config), ArgumentError);
   Sgd sgd(model.parameters);
+  Ema ema(model.parameters);
   static_cast<void>(Linear(model.parameters.root() / "late", 2, 2));
   BOOST_CHECK_THROW(sgd.step(0.1), StateError);
+  BOOST_CHECK_THROW(ema.update(), StateError);
+  BOOST_CHECK_THROW(ema.swap(), StateError);
 }
 
 // Backward computes nothing for what is frozen, and no optimiser moves it, nor decays it; the others move as if it
@@ -249,7 +255,7 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_stay) {
   BOOST_CHECK_NE(model.values()[0], before[0]);
   model.parameters.freeze("", false);
   BOOST_CHECK(!model.parameters.find("seen")->trained && !model.buffer.requires_grad());  // buffers are never trained
-  BOOST_CHECK_THROW(model.parameters.freeze("c"), ArgumentError);
+  for (const char* none : {"c", "seen"}) BOOST_CHECK_THROW(model.parameters.freeze(none), ArgumentError);
 }
 
 // A GAN's mistake: the loss of one is computed, the other makes its step, then comes backward.
