@@ -248,8 +248,8 @@ void write_safetensors(const std::filesystem::path& path, std::map<std::string, 
     offset += t.bytes.size();
   }
   std::string text = header.value.dump();
-  check<ArgumentError>(tensors.size() <= kMaxTensors && text.size() < kMaxHeader, "safetensors: ", tensors.size(),
-                       " tensors, or their names, are more than a file may have; nothing was written");
+  check<ArgumentError>(std::max(tensors.size(), metadata.size()) <= kMaxTensors && text.size() < kMaxHeader,
+                       "safetensors: ", tensors.size(), " tensors, or the header, are too large; nothing was written");
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors aligned to 8 bytes
   text.replace(place_of_digest(text, kNoDigest), kNoDigest.size(), digest_of(text, [&](Digest& digest) {
                  for (const TensorView& t : tensors) digest.add(t.bytes.data(), t.bytes.size());

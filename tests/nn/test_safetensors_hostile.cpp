@@ -125,7 +125,8 @@ BOOST_AUTO_TEST_CASE(headers_that_lie) {
   for (const char c : std::string("{}")) wide += {c, '\0'};
   write(path, file_of(wide));
   BOOST_CHECK_NE(refusal(path), "accepted");
-  for (const std::string padding : {" ", "\n", "\r\n\t"}) {  // spaces of JSON
+  const std::string largest((1 << 24) - one.size() - 6, ' ');  // a header of 16 MiB
+  for (const std::string& padding : {std::string(" "), std::string("\n"), std::string("\r\n\t"), largest}) {
     write(path, file_of("{\"w\":" + one + "}" + padding, 8));
     BOOST_CHECK_EQUAL(refusal(path), "accepted");
   }

@@ -199,8 +199,9 @@ BOOST_AUTO_TEST_CASE(a_fresh_arena_holds_nothing) {
   BOOST_CHECK_EQUAL(arena.used(), 0u);
 }
 
-// A file may have 65536 tensors, and not one more; what is wrong in its header is told in ASCII.
-BOOST_AUTO_TEST_CASE(safetensors_have_a_limit_of_tensors) {
+// A file may have 65536 tensors, and as many metadata, and not one more, whether it is read or written; what is wrong
+// in its header is told in ASCII.
+BOOST_AUTO_TEST_CASE(safetensors_have_a_limit_of_tensors_and_metadata) {
   const std::filesystem::path file =
       std::filesystem::temp_directory_path() / ("seppo-print-" + std::to_string(::getpid()));
   const std::vector<std::byte> byte(1);
@@ -213,6 +214,13 @@ BOOST_AUTO_TEST_CASE(safetensors_have_a_limit_of_tensors) {
   views.pop_back();
   BOOST_CHECK_EQUAL(message([&] { write_safetensors(file, {}, views); }), "no error");
   BOOST_CHECK_EQUAL(SafeTensorsFile(file).tensors().size(), 65536u);
+  std::map<std::string, std::string> metadata;  // the file has two entries of its own
+  for (int i = 0; i < 65534; ++i) metadata[std::to_string(i)] = "x";
+  BOOST_CHECK_EQUAL(message([&] { write_safetensors(file, metadata, {}); }), "no error");
+  BOOST_CHECK_EQUAL(SafeTensorsFile(file).metadata().size(), 65536u);
+  metadata["more"] = "x";
+  BOOST_CHECK(has(message([&] { write_safetensors(file, metadata, {}); }), "too large; nothing was written"));
+  BOOST_CHECK_EQUAL(SafeTensorsFile(file).metadata().size(), 65536u);
   const std::string header = R"({"w":{"dtype":"U8","shape":"é","data_offsets":[0,1]}})";
   const std::uint64_t size = header.size();
   std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(&size), 8) << header << "x";
