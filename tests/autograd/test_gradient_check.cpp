@@ -193,6 +193,10 @@ BOOST_AUTO_TEST_CASE(inputs_of_ones_own) {
   const auto given = gradient_check_at({tensor({3}, {0.5, 1, 2}), tensor({3}, {1, -1, 3})}, op);
   BOOST_CHECK_MESSAGE(given.passed, given.text);
   BOOST_CHECK(!gradient_check_at({tensor({3}, {1e-3, 1, 2})}, [](Inputs x) { return faulty_tanh(x[0], 1e-4); }).passed);
+  Parameters parameters(1);
+  const Tensor mine = parameters.root().parameter("mine", {3}, init_ones());
+  BOOST_CHECK(gradient_check_at({mine}, [](Inputs x) { return seppo::exp(x[0]); }).passed);
+  BOOST_CHECK(std::ranges::all_of(mine.grad(), [](real g) { return g == 0; }));  // of the copy alone
 }
 
 namespace {

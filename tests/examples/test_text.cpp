@@ -60,8 +60,11 @@ BOOST_AUTO_TEST_CASE(printable_text_is_safe_on_a_terminal) {
   BOOST_CHECK_EQUAL(shown("\xed\xa0\x80"), "\\xed\\xa0\\x80");
   BOOST_CHECK_EQUAL(shown("\xed\x9f\xbf"), "\xed\x9f\xbf");  // the last code point before the surrogates
   BOOST_CHECK_EQUAL(shown(std::string(100, 'x'), 10), "xxxxxxxxxx...");
+  BOOST_CHECK_EQUAL(shown(std::string(100, '\n'), 10), "\\x0a\\x0a\\x0a...");
+  BOOST_CHECK_EQUAL(shown("éééééééééé", 10), "ééééé...");
   const std::filesystem::path path = std::string(121, 'x');
   BOOST_CHECK_EQUAL(concat_text(printable_path(path)), std::string(120, 'x') + "...");
+  BOOST_CHECK_EQUAL(printable_path(path / "y"), std::string(120, 'x') + "...");
   BOOST_CHECK_EQUAL(concat_text(printable_path(path.native().substr(1))), std::string(120, 'x'));
   BOOST_CHECK_EQUAL("path " + printable("\n") + concat_text("/", printable("\t")), "path \\x0a/\\x09");
   BOOST_CHECK_EQUAL(concat_text("a long text before ", printable("xxxxx", 3)), "a long text before xxx...");

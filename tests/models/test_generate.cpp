@@ -220,6 +220,9 @@ BOOST_AUTO_TEST_CASE(a_cache_is_for_evaluation_and_has_its_limits) {
   BOOST_CHECK_THROW(f.model(one, &cache), StateError);
   cache.restart(0);
   f.model(one, &cache);
+  KeyValueCache pair = f.model.make_cache(2);  // of which one is full
+  pair.extend({0, 0, kWindow});
+  BOOST_CHECK_THROW(pair.extend({0, 1, 2}), StateError);
   BOOST_CHECK_THROW(cache.restart(1), IndexError);
   BOOST_CHECK_THROW(cache.length(1), IndexError);
   BOOST_CHECK_THROW(cache.select(std::vector<int>{0, 1}), IndexError);

@@ -4,6 +4,7 @@
 #include <seppo/nn/optim/optimisers.h>
 
 #include "support/precision.h"
+#include "support/ranges.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -134,13 +135,14 @@ BOOST_AUTO_TEST_CASE(positions_are_an_option) {
 }
 
 BOOST_AUTO_TEST_CASE(bad_configurations_are_refused) {
-  Parameters parameters(0);
+  const auto make = [](const LanguageModelConfig& config) {
+    Parameters parameters(0);
+    LanguageModel(parameters.root(), config);
+  };
+  test::check_ranges(small(), make);
   LanguageModelConfig config = small();
-  config.vocabulary = 0;
-  BOOST_CHECK_THROW(LanguageModel(parameters.root() / "a", config), ArgumentError);
-  config = small();
   config.layer.n_heads = 3;
-  BOOST_CHECK_THROW(LanguageModel(parameters.root() / "b", config), ArgumentError);
+  BOOST_CHECK_THROW(make(config), ArgumentError);
 }
 
 // The defaults are GPT-2's small model for characters, as the header documents.

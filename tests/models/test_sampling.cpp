@@ -49,6 +49,8 @@ BOOST_AUTO_TEST_CASE(only_the_best_are_drawn) {
   // Reaching top_p exactly is enough.
   const auto half = shares({2, 2, 2, 2}, {.top_p = 0.5});
   BOOST_CHECK(half[0] > 0.4 && half[1] > 0.4 && half[2] == 0 && half[3] == 0);
+  const auto first = shares({2, 2, 2, 2}, {.top_k = 2});
+  BOOST_CHECK(first[0] > 0.4 && first[1] > 0.4 && first[2] == 0 && first[3] == 0);
   BOOST_CHECK_GT(shares(kScores, {.top_p = 1e-9})[1], 0.9999);
   BOOST_CHECK_GT(shares(kScores, {.top_k = 1})[1], 0.9999);
 }
@@ -114,6 +116,7 @@ BOOST_AUTO_TEST_CASE(repetitions_are_penalised_once_whatever_their_sign) {
   BOOST_CHECK_EQUAL(sample_token(std::vector<real>{-2, -3}, o, random, first), 1);
   const std::vector<int> unknown{2};
   BOOST_CHECK_THROW(sample_token(std::vector<real>{3, 2}, o, random, unknown), IndexError);
+  BOOST_CHECK_EQUAL(sample_token(std::vector<real>{3, 2}, {.temperature = 0}, random, unknown), 0);  // not looked at
 }
 
 BOOST_AUTO_TEST_CASE(scores_that_are_not_finite_are_refused) {
@@ -150,6 +153,8 @@ BOOST_AUTO_TEST_CASE(options_are_checked) {
                                                                  {.min_p = 1.1},
                                                                  {.min_p = NAN},
                                                                  {.repetition_penalty = 0},
+                                                                 {.repetition_penalty = -1},
+                                                                 {.repetition_penalty = NAN},
                                                                  {.repetition_penalty = INFINITY}})
     BOOST_CHECK_THROW(sample_token(kScores, bad, random), ArgumentError);
   BOOST_CHECK_THROW(sample_token({}, {}, random), ShapeError);

@@ -120,6 +120,14 @@ BOOST_AUTO_TEST_CASE(failures_are_named) {
   File only_read(path, reading);
   check_named<FileError>(path, [&] { only_read.write("y", 1); });
   BOOST_CHECK_EQUAL(content_of(path), "x");
+  char byte = 0;
+  File no_file(folder.path, File::Open::folder);  // which has no bytes to read
+  check_named<FileError>(folder.path, [&] { no_file.read_some(&byte, 1); });
+  check_named<FileError>(folder.path, [&] { no_file.read_at(0, &byte, 1); });
+  only_read.close();
+  check_named<FileError>(path, [&] { only_read.size(); });
+  check_named<FileError>(path, [&] { only_read.flush(); });
+  check_named<FileError>(path, [&] { only_read.close(); });
   check_named<FileError>(missing, [&] { replace_atomically(missing / "f", [](File& f) { f.write("y", 1); }); });
 }
 
@@ -174,11 +182,16 @@ BOOST_AUTO_TEST_CASE(json_is_refused_with_its_place) {
     return "accepted";
   };
   BOOST_CHECK_EQUAL(parse_json(R"( {"a": [1, "b", null]} )", "NAME").dump(), R"({"a":[1,"b",null]})");
-  for (const auto& [text, place] : std::vector<std::pair<std::string, std::string>>{{"{\"a\":\n  1,,}", "NAME:2:5: "},
-                                                                                    {"[1, 2\n,\n x]", "NAME:3:2: "},
-                                                                                    {"{\"a\": 1, \"a\": 2}", "NAME:1:"},
-                                                                                    {"1 2", "NAME:1:3: "},
-                                                                                    {"", "NAME:1:1: "}}) {
+  BOOST_CHECK_EQUAL(refusal(std::string(16, '[') + std::string(16, ']')), "accepted");
+  for (const auto& [text, place] :
+       std::vector<std::pair<std::string, std::string>>{{"{\"a\":\n  1,,}", "NAME:2:5: "},
+                                                        {"[1, 2\n,\n x]", "NAME:3:2: "},
+                                                        {"{\"a\": 1, \"a\": 2}", "NAME:1:12: "},
+                                                        {std::string("[1,\n\0", 5), "NAME:2:1: "},
+                                                        {"[\"\xff\"]", "NAME:1:3: "},
+                                                        {std::string(17, '['), "NAME:1:17: "},
+                                                        {"1 2", "NAME:1:3: "},
+                                                        {"", "NAME:1:1: "}}) {
     const std::string found = refusal(text);
     BOOST_CHECK_MESSAGE(found.starts_with(place) && found.size() > place.size(), text << ": " << found);
     BOOST_CHECK_MESSAGE(found.find('\n') == found.npos, found);

@@ -164,9 +164,11 @@ BOOST_AUTO_TEST_CASE(values_are_checked) {
   BOOST_CHECK_EQUAL(refused({}), "accepted");
   BOOST_CHECK_EQUAL(refused(kOther), "accepted");
   BOOST_CHECK_EQUAL(refused({.inner = {.width = 5000}}), "thing: width 5000 is not in 1..4096");
+  BOOST_CHECK_EQUAL(refused({.inner = {.width = 0}}), "thing: width 0 is not in 1..4096");
   BOOST_CHECK_EQUAL(refused({.inner = {.rate = std::numeric_limits<double>::quiet_NaN()}}),
                     "thing: rate nan is not in -1..0.75");
   BOOST_CHECK_EQUAL(refused({.betas = {0.5, 1}}), "thing: betas 1 is not in 0..0.999999999");
+  BOOST_CHECK_EQUAL(refused({.betas = {-0.5, 0.5}}), "thing: betas -0.5 is not in 0..0.999999999");
   BOOST_CHECK_EQUAL(refused({.colour = static_cast<Colour>(3)}), "thing: colour 3 is not one of red, green, blue");
 }
 

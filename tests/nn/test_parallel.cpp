@@ -271,6 +271,14 @@ BOOST_AUTO_TEST_CASE(a_failing_shard_leaves_no_gradient_behind) {
     data_parallel.backward(8, 0, 1, [&](std::size_t a, std::size_t b) { return loss(a, b, false); });
     BOOST_CHECK_EQUAL(parameters.gradients()[0], 4);  // one from each shard
     parameters.zero_gradients();
+    const auto here = std::this_thread::get_id();
+    const auto diverge = [&](std::size_t first, std::size_t) {
+      BOOST_CHECK(std::this_thread::get_id() == here);
+      return ShardLoss{.loss = sum(first == 0 ? w : square(log(w * real{0}))), .count = 1};
+    };
+    BOOST_CHECK_EXCEPTION(data_parallel.backward(8, 0, 1, diverge, /*finds_anomaly=*/true), NumericError,
+                          [](const NumericError& e) { return std::string(e.what()).starts_with("log: forward"); });
+    for (const real g : parameters.gradients()) BOOST_CHECK_EQUAL(g, 0);
   }
   set_num_threads(1);
 }

@@ -274,12 +274,20 @@ BOOST_AUTO_TEST_CASE(a_model_that_does_not_fit_is_refused_and_nothing_changes) {
   const Linear c(other.root() / "c", 3, 4);
   BOOST_CHECK_NE(message(other).find("the file has no c.weight"), std::string::npos);
   BOOST_CHECK_NE(message(other).find("the model has no a.weight"), std::string::npos);
+  // Also of what is wrong in the last tensor alone: one number, one bit.
+  Model same(4);
+  const std::vector<real> own(same.parameters.values().begin(), same.parameters.values().end());
+  std::string damaged = read(folder.path / "m");
   Stored content = read_stored(folder.path / "m");
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  std::memcpy(content.tensors[0].bytes.data(), &nan, 4);
+  std::memcpy(content.tensors.back().bytes.data(), &nan, 4);
   write_stored(folder.path / "m", content);
-  Model same(4);
   BOOST_CHECK_NE(message(same.parameters).find("not finite"), std::string::npos);
+  BOOST_CHECK(std::ranges::equal(own, std::as_const(same.parameters).values()));
+  damaged.back() ^= 1;
+  write(folder.path / "m", damaged);
+  BOOST_CHECK_NE(message(same.parameters).find("damaged"), std::string::npos);
+  BOOST_CHECK(std::ranges::equal(own, std::as_const(same.parameters).values()));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_finite_is_not_saved) {
@@ -287,9 +295,22 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_not_saved) {
   Model model(1);
   save_checkpoint(folder.path / "m", model.parameters, {});
   const std::string before = read(folder.path / "m");
-  model.parameters.values()[1] = std::numeric_limits<real>::infinity();
-  BOOST_CHECK_THROW(save_checkpoint(folder.path / "m", model.parameters, {}), NumericError);
-  BOOST_CHECK_THROW(save_weights(folder.path / "m", model.parameters), NumericError);
+  std::vector<real> moments(model.parameters.values().size());
+  const OptimizerBlock block[] = {{"adam.m", moments}};
+  const std::size_t last = model.parameters.entries().back().offset + model.parameters.entries().back().size() - 1;
+  constexpr real kInfinity = std::numeric_limits<real>::infinity();
+  for (const real bad : {kInfinity, -kInfinity, std::numeric_limits<real>::quiet_NaN()})
+    for (const std::size_t at : {std::size_t{0}, last})
+      for (real* const place : {&model.parameters.values()[at], &moments[at]}) {
+        const real good = std::exchange(*place, bad);
+        for (const char* file : {"m", "new"}) {
+          BOOST_CHECK_THROW(save_checkpoint(folder.path / file, model.parameters, {}, block), NumericError);
+          if (place != &moments[at])
+            BOOST_CHECK_THROW(save_weights(folder.path / file, model.parameters), NumericError);
+        }
+        *place = good;
+      }
+  BOOST_CHECK_EQUAL(folder.files(), 1);
   BOOST_CHECK_THROW(save_weights(folder.path / "no" / "folder", Model(1).parameters), FileError);
   BOOST_CHECK(before == read(folder.path / "m"));
 }

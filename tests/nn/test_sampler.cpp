@@ -4,6 +4,8 @@
 #include <seppo/autograd/core/random.h>
 #include <seppo/nn/data/sampler.h>
 
+#include "support/ranges.h"
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -228,9 +230,9 @@ BOOST_AUTO_TEST_CASE(a_few_of_two_thousand_million_examples) {
 
 BOOST_AUTO_TEST_CASE(samplers_that_cannot_be) {
   BOOST_CHECK_THROW(Sampler(0, {}), ArgumentError);
-  BOOST_CHECK_THROW(Sampler(3, {.batch_size = 0}), ArgumentError);
-  BOOST_CHECK_THROW(Sampler(3, {.epoch_steps = -1}), ArgumentError);
+  test::check_ranges(SamplerConfig(), [](const SamplerConfig& config) { Sampler(3, config); });
   BOOST_CHECK_THROW(Sampler(3, {}, {1, 2}), ShapeError);
+  BOOST_CHECK_THROW(Sampler(3, {}, {1, 2, 3, 4}), ShapeError);
   Sampler sampler(3, {});
   BOOST_CHECK_THROW(sampler.seek(-1), ArgumentError);
 }

@@ -197,7 +197,9 @@ BOOST_AUTO_TEST_CASE(damage_is_noticed) {
   Case c;
   c.file[c.file.size() - 3] ^= 1;
   write(c.path, c.file);
-  BOOST_CHECK(has(c.loading(), "damaged"));
+  for (const bool strict : {true, false}) BOOST_CHECK(has(c.loading({.strict = strict}), "damaged"));
   write(c.path, c.file.substr(0, c.file.size() - 1));
-  BOOST_CHECK(has(c.loading(), "truncated"));
+  for (const bool strict : {true, false}) BOOST_CHECK(has(c.loading({.strict = strict}), "truncated"));
+  c.path += "-that-is-missing";
+  BOOST_CHECK_THROW(load_weights(c.path, c.parameters), FileError);
 }

@@ -96,6 +96,9 @@ void train(const char* part, const TrainerConfig& config, int examples, const Pa
     require(false, std::string(part) + ": nothing was thrown");
   } catch (const std::exception& e) {
     require(std::string_view(e.what()).find("example 5") != std::string_view::npos, e.what());
+    double own = dynamic_cast<const StateError*>(&e) ? 0 : 1;
+    add_over_ranks({&own, 1});
+    require(own == 1, std::string(part) + ": what one rank has thrown is no StateError in the others");
     const std::span<const real> gradients = std::as_const(model.parameters).gradients();
     require(std::ranges::all_of(gradients, [](real g) { return g == 0; }), "a gradient is left");
   }
