@@ -57,8 +57,8 @@ struct SamplingOptions {
 };
 
 // A token drawn from softmax(scores / temperature), restricted as the options say; `text` is the text so far. Ties go
-// to the lowest id. Throws NumericError for NaN, or if the largest score is infinite or there is none; IndexError for a
-// token of the text that has no score.
+// to the lowest id. Throws NumericError for NaN, or if the largest score is infinite; ShapeError for no scores; with a
+// repetition penalty, IndexError for a token of the text that has no score.
 int sample_token(std::span<const real> scores, const SamplingOptions& options, RandomStream& random,
                  std::span<const int> text = {});
 

@@ -50,8 +50,8 @@ struct SavedModel {
   Model model;
 };
 
-// Throws FileError if the file cannot be read; FormatError, naming the file and the key or parameter, for anything in
-// it that save_model<Model> would not have written.
+// Throws FileError if the file cannot be read; FormatError, naming the file and the key or parameter, if it is damaged
+// or does not hold such a model.
 template <class Model>
 SavedModel<Model> load_model(const std::filesystem::path& path) {
   const SafeTensorsFile file(path);

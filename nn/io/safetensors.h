@@ -76,7 +76,7 @@ struct TensorView {
 };
 
 // Whatever happens, `path` holds the complete old file or the complete new one (atomic_file.h). Throws ArgumentError
-// for names that the reader would refuse: repeated, longer than 512 bytes, or not printable UTF-8.
+// for what the reader would refuse: names repeated, longer than 512 bytes or not printable UTF-8, and too many entries.
 void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                        std::span<const TensorView> tensors);
 

@@ -174,7 +174,7 @@ class KeyValueCache {
   // A cache is unusable after an exception from the model that it was passed to.
   std::span<const int> extend(Offsets rows);
 
-  // Sequence i becomes a copy of sequence parents[i]; a parent may be given several times, or not at all.
+  // Without a memory: sequence i becomes a copy of sequence parents[i]; a parent may occur several times or not at all.
   void select(std::span<const int> parents);
   // With a memory: source s then has the sequences source_rows[s] .. source_rows[s + 1] - 1, copies of its own ones.
   void select(std::span<const int> parents, Offsets source_rows);

@@ -104,7 +104,7 @@ struct SgdConfig {
 // g = gradient_scale gradient + weight_decay p;  v = momentum v + g;  p -= lr v, or lr (g + momentum v) with nesterov.
 class Sgd {
  public:
-  // Throws ArgumentError unless momentum is in [0, 1) and decay and groups are in range.
+  // Throws ArgumentError unless momentum is in [0, 1), decay is not negative and groups are in range.
   explicit Sgd(Parameters& parameters, const SgdConfig& config = {}, const ParameterGroups& groups = {});
 
   // Moves the parameters by their gradients times `gradient_scale`, then zeroes the gradients.
@@ -120,9 +120,9 @@ class Sgd {
   Memory velocity_;
 };
 
-// An exponential moving average of the trained values, which often does better than the last ones (Polyak and Juditsky
-// 1992; Tarvainen and Valpola 2017). Its bias towards the start is corrected as for Adam's moments (Kingma and Ba 2015,
-// 3): after t updates it is sum_i decay^(t - i) p_i / sum_i decay^(t - i), so at first it is p_1.
+// An exponential moving average of the trained values, often better than the last ones (Polyak and Juditsky 1992;
+// Tarvainen and Valpola 2017). Its bias towards the start is corrected as for Adam's moments (Kingma and Ba 2015, 3):
+// after t updates it is sum_i decay^(t - i) p_i / sum_i decay^(t - i), so at first p_1. Unfrozen later, it starts at 0.
 class Ema {
  public:
   // Throws ArgumentError unless decay is in [0, 1).
