@@ -31,6 +31,7 @@ struct Place {
   Sizes shape;  // in the file
   std::span<real> values;
   bool transposed = false, skipped = false;
+  bool optional = false;  // not in a file if all values are zero
 };
 
 void add_places(std::vector<Place>& places, const Parameters::Entry& entry, const WeightOptions& options) {
@@ -63,8 +64,9 @@ std::vector<Place> places_of(const Parameters& parameters, const WeightOptions& 
   for (const OptimizerBlock& block : optimizer)
     for (const auto& entry : parameters.entries()) {
       const std::string name = block.prefix + "." + entry.name;
-      if (entry.trained)
-        places.push_back({name, name, sizes_of(entry.shape), block.values.subspan(entry.offset, entry.size())});
+      if (!entry.is_buffer)
+        places.push_back({name, name, sizes_of(entry.shape), block.values.subspan(entry.offset, entry.size()), false,
+                          false, !entry.trained});
     }
   return places;
 }
@@ -117,7 +119,9 @@ std::vector<std::string> read(const SafeTensorsFile& file, std::span<const Place
     const std::string shown =
         std::string(printable(place.name, 512)) + (place.name == place.parameter ? "" : " for " + place.parameter);
     const auto found = stored.find(place.name);
-    if (found == stored.end())
+    if (found == stored.end() && place.optional)
+      kept.insert(place.parameter);
+    else if (found == stored.end())
       differences.push_back("the file has no " + shown);
     else if (const TensorInfo& tensor = *found->second; tensor.shape != place.shape)
       differences.push_back(shown + " is " + text_of(tensor.shape) + " in the file, " + text_of(place.shape) +
@@ -138,6 +142,8 @@ std::vector<std::string> read(const SafeTensorsFile& file, std::span<const Place
   for (std::size_t i = 0; i < places.size(); ++i)
     if (!places[i].skipped && !kept.contains(places[i].parameter))
       values[i] = read_values(file, *stored.at(places[i].name), places[i].transposed);
+    else if (places[i].optional)
+      values[i].resize(places[i].values.size());
   for (std::size_t i = 0; i < places.size(); ++i) std::ranges::copy(values[i], places[i].values.begin());
   return differences;
 }
@@ -148,7 +154,7 @@ void write(const std::filesystem::path& path, std::span<const Place> places,
   std::vector<std::vector<real>> turned(places.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& p = places[i];
-    if (p.skipped) continue;
+    if (p.skipped || (p.optional && std::ranges::all_of(p.values, [](real v) { return v == 0; }))) continue;
     check<NumericError>(all_finite(p.values), "checkpoint: ", p.parameter, " is not finite; nothing was saved");
     std::span<const real> values = p.values;
     if (p.transposed) values = turned[i] = transposed(values, p.shape[1], p.shape[0]);

@@ -15,8 +15,8 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-// Optimiser state: a block with the layout of the parameters' values, saved as "PREFIX.NAME" for each trained
-// parameter. Prefixes begin with "adam.", and tensors whose names do are not parameters of the model.
+// Optimiser state: a block with the layout of the parameters' values, saved as "PREFIX.NAME" for each parameter, unless
+// it is frozen and the state zero. Prefixes begin with "adam."; tensors whose names do are not parameters of the model.
 struct OptimizerBlock {
   std::string prefix;
   std::span<real> values;

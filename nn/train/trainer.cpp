@@ -22,6 +22,7 @@ namespace {
 // From the metadata of a file that save() wrote.
 constexpr const char* kSteps = "seppo.steps";
 constexpr const char* kMoves = "seppo.moves";  // steps that were not skipped
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 32;  // 32 bits key dropout masks
 constexpr int kMostSkipped = 100;
 constexpr int kStepsToCheck = 100;  // ranks compare their parameters after this many, and before each save
 
@@ -30,8 +31,9 @@ std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
   const std::string text = found == file.metadata().end() ? "" : found->second;
   std::int64_t number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  check<FormatError>(error == std::errc() && end == text.data() + text.size() && number >= 0, file.name(), ": ", key,
-                     " '", printable(text), "' is not a number of steps: this is no checkpoint of a trainer");
+  check<FormatError>(error == std::errc() && end == text.data() + text.size() && number >= 0 && number < kMostSteps,
+                     file.name(), ": ", key, " '", printable(text),
+                     "' is not a number of steps: this is no checkpoint of a trainer");
   return number;
 }
 

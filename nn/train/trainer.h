@@ -97,8 +97,8 @@ class Trainer {
   Ema& averages();
   const TrainerConfig& config() const { return config_; }
 
-  // Saves everything that later steps depend on, except the config: parameters, moments and averages of what is not
-  // frozen, steps; and `metadata`. Throws as save_checkpoint does (nn/io/checkpoint.h).
+  // Saves everything that later steps depend on, except the config and what is frozen: parameters, moments, averages,
+  // steps; and `metadata`. Throws as save_checkpoint does (nn/io/checkpoint.h).
   void save(const std::filesystem::path& file, std::map<std::string, std::string> metadata = {}) const;
   // Continues as the trainer that saved the file, which must have had the same config and frozen parameters. Throws
   // FileError, or FormatError listing what does not fit; nothing has changed then.

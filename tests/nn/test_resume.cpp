@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
 
 using namespace seppo;
 namespace fs = std::filesystem;
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_of_this_training_is_refused) {
   BOOST_CHECK_NE(message(training).find("no checkpoint of a trainer"), std::string::npos);
   training.trainer.save(file.path);
   for (const char* key : {"seppo.steps", "seppo.moves"})
-    for (const char* steps : {"", "-1", "1.5", "1e3", "99999999999999999999", "x"}) {
+    for (const char* steps : {"", "-1", "1.5", "1e3", "99999999999999999999", "9223372036854775807", "4294967296", "x"}) {
       training.trainer.save(file.path);
       test::Stored content = test::read_stored(file.path);
       content.metadata[key] = steps;
@@ -162,6 +163,43 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_of_this_training_is_refused) {
   BOOST_CHECK_NE(message(training).find("not finite"), std::string::npos);
   training.trainer.save(file.path);
   BOOST_CHECK(bytes_of(file.path) == before);
+}
+
+// A GAN is saved while its critic is frozen: what Adam and the averages remember of it must not be lost.
+BOOST_AUTO_TEST_CASE(moments_from_before_freezing_are_resumed) {
+  const TemporaryFile file;
+  const auto thawed = [](std::uint64_t seed) {
+    auto training = std::make_unique<Training>(seed);
+    training->parameters.freeze("down.", false);
+    return training;
+  };
+  const auto saved_bytes = [&](const Training& t) {
+    t.trainer.save(file.path);
+    return bytes_of(file.path);
+  };
+  const auto whole = thawed(1), part = thawed(1), resumed = thawed(2);
+  for (Training* t : {whole.get(), part.get()}) {
+    t->run_to(4);
+    t->parameters.freeze("up.");
+    t->run_to(8);
+  }
+  part->trainer.save(file.path);
+  resumed->run_to(3);  // leaves other moments behind
+  resumed->parameters.freeze("up.");
+  resumed->trainer.load(file.path);
+  for (Training* t : {whole.get(), resumed.get()}) {
+    t->parameters.freeze("up.", false);
+    t->run_to(12);
+  }
+  BOOST_CHECK(saved_bytes(*whole) == saved_bytes(*resumed));
+  // What was never trained has no moments in the file: those of the trainer that loads it become zero.
+  Training never;
+  never.run_to(4);
+  const std::string saved = saved_bytes(never);
+  BOOST_CHECK_EQUAL(saved.find("adam.m.down.weight"), std::string::npos);
+  resumed->parameters.freeze("down.weight");
+  resumed->trainer.load(file.path);
+  BOOST_CHECK(saved_bytes(*resumed) == saved);
 }
 
 // With what cannot be written, or read, nothing changes: neither the file nor the trainer.
