@@ -21,7 +21,7 @@ namespace {
 
 // From the metadata of a file that save() wrote.
 constexpr const char* kSteps = "seppo.steps";
-constexpr const char* kMoves = "seppo.moves";  // steps that were not skipped
+constexpr const char* kMoves = "seppo.moves";               // steps that were not skipped
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 32;  // 32 bits key dropout masks
 constexpr int kMostSkipped = 100;
 constexpr int kStepsToCheck = 100;  // ranks compare their parameters after this many, and before each save

@@ -1,7 +1,7 @@
 // A training that goes on from its checkpoint, and one that meets a NaN.
 #define BOOST_TEST_MODULE resume
-#include <seppo/autograd/core/tape.h>
 #include <seppo/autograd/core/parallel.h>
+#include <seppo/autograd/core/tape.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/layers/basic.h>
@@ -133,7 +133,8 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_of_this_training_is_refused) {
   BOOST_CHECK_NE(message(training).find("no checkpoint of a trainer"), std::string::npos);
   training.trainer.save(file.path);
   for (const char* key : {"seppo.steps", "seppo.moves"})
-    for (const char* steps : {"", "-1", "1.5", "1e3", "99999999999999999999", "9223372036854775807", "4294967296", "x"}) {
+    for (const char* steps :
+         {"", "-1", "1.5", "1e3", "99999999999999999999", "9223372036854775807", "4294967296", "x"}) {
       training.trainer.save(file.path);
       test::Stored content = test::read_stored(file.path);
       content.metadata[key] = steps;
