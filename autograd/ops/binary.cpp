@@ -24,10 +24,9 @@ Tensor map(const char* name, const Tensor& a, const Tensor& b, const F& f, const
           [=](std::size_t i, std::size_t ia, std::size_t ib) { to[i] = f(p[ia], q[ib]); });
   });
   record(name, y, {a, b}, [=] {
-    const auto target = [=](const Tensor& x) {  // zeros first where elements repeat
-      return x.numel() == y.numel() ? target_if_required(x) : GradTarget{grad_if_required(x), 1};
-    };
-    const GradTarget da = target(a), db = target(b);
+    for (const Tensor& x : {a, b})  // zeros first where elements repeat, which may be some of the other's
+      if (x.numel() != y.numel()) grad_if_required(x);
+    const GradTarget da = target_if_required(a), db = target_if_required(b);
     walk.for_each_run([&](const auto& at) {
       const real *const dy = grad_of(y) + at[0], *const r = y.data() + at[0];
       const real *const p = a.data() + at[1], *const q = b.data() + at[2];

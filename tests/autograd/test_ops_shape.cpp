@@ -141,6 +141,18 @@ BOOST_AUTO_TEST_CASE(slice) {
         const auto p = ref::zip(sliced(y, 0, 0, 3), sliced(y, 0, 1, 4), [](auto a, auto b) { return a * b; });
         return ref::zip(p, sliced(y, 0, 1, 2), [](auto a, auto b) { return a + b; });
       });
+  // A row of a matrix broadcast over all of them, so that its gradient is a part of the other operand's.
+  for (const int row : {0, 1, 2})
+    for (const bool is_left : {true, false})
+      check_op(
+          "times its row", {{3, 2}},
+          [=](Inputs x) {
+            const Tensor part = seppo::slice(x[0], 0, row, row + 1);
+            return is_left ? part * x[0] : x[0] * part;
+          },
+          [=](const auto& x) {
+            return ref::zip(x[0], sliced(x[0], 0, row, row + 1), [](auto a, auto b) { return a * b; });
+          });
 }
 
 BOOST_AUTO_TEST_CASE(concat) {
