@@ -240,8 +240,8 @@ void show_weights(const Plan& plan, const Tensor& y) {
 Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets,
                  Offsets k_offsets, const AttentionOptions& options) {
   for (const Columns& c : {q, k, v})
-    check(c.matrix.rank() == 2 && c.first >= 0 && c.count > 0 && c.first + c.count <= c.matrix.size(1),
-          "attention: columns ", c.first, "..", c.first + c.count, " are not within a matrix ", c.matrix);
+    check(c.matrix.rank() == 2 && c.first >= 0 && c.count > 0 && c.count <= c.matrix.size(1) - c.first,
+          "attention: columns ", c.first, "..", std::int64_t{c.first} + c.count, " are not within a matrix ", c.matrix);
   check(k.matrix.rows() == v.matrix.rows(), "attention: K ", k.matrix, " and V ", v.matrix, " differ in rows");
   check<ArgumentError>(n_heads > 0 && q.count % n_heads == 0, "attention: width ", q.count, " is not a multiple of ",
                        n_heads, " heads");

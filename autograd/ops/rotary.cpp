@@ -18,10 +18,10 @@ void turn(bool adds, real* to, const real* from, const real* angles, int width, 
 }  // namespace
 
 Tensor rotary(const Columns& x, int n_heads, const Tensor& table, std::span<const int> positions, RotaryPairs pairs) {
-  check(x.matrix.rank() == 2 && x.first >= 0 && x.count > 0 && x.first + x.count <= x.matrix.size(1),
-        "rotary: columns ", x.first, "..", x.first + x.count, " are not within a matrix ", x.matrix);
-  check<ArgumentError>(n_heads > 0 && x.count % (2 * n_heads) == 0, "rotary: width ", x.count, " is not that of ",
-                       n_heads, " heads of pairs");
+  check(x.matrix.rank() == 2 && x.first >= 0 && x.count > 0 && x.count <= x.matrix.size(1) - x.first,
+        "rotary: columns ", x.first, "..", std::int64_t{x.first} + x.count, " are not within a matrix ", x.matrix);
+  check<ArgumentError>(n_heads > 0 && x.count % n_heads == 0 && x.count / n_heads % 2 == 0, "rotary: width ", x.count,
+                       " is not that of ", n_heads, " heads of pairs");
   const int width = x.count / n_heads;
   check(table.rank() == 2 && table.size(1) == width, "rotary: table ", table, " is not [positions, ", width, "]");
   check(positions.size() == x.matrix.rows(), "rotary: ", positions.size(), " positions for the rows of x ", x.matrix);
@@ -39,7 +39,7 @@ Tensor rotary(const Columns& x, int n_heads, const Tensor& table, std::span<cons
   for_each_head([&](std::size_t ix, std::size_t iy, const real* angles) {
     turn(false, y.data() + iy, x.matrix.data() + ix, angles, width, pairs, 1);
   });
-  record("rotary", y, {x.matrix}, [=] {
+  record("rotary", y, {x.matrix, detach(table)}, [=] {
     real* const dx = grad_of(x.matrix);
     for_each_head([&](std::size_t ix, std::size_t iy, const real* angles) {
       turn(true, dx + ix, grad_of(y) + iy, angles, width, pairs, -1);

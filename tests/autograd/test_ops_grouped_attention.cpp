@@ -122,15 +122,65 @@ BOOST_AUTO_TEST_CASE(an_added_bias) {
   // -inf forbids, also all keys of a query.
   std::vector<double> forbidden(5 * 5, 0.0);
   for (const std::size_t at : {0u, 1u, 2u, 3u, 4u, 6u, 10u}) forbidden[at] = -std::numeric_limits<double>::infinity();
+  auto all = b.shapes();
+  all.push_back({5, 5});
   check_op(
-      "bias of -inf", b.shapes(),
+      "bias of -inf", all,
       [&](Inputs x) {
-        return call(x, b, {.bias = seppo::tensor({5, 5}, reals(forbidden))});
+        return call(x, b, {.bias = x[3] + seppo::tensor({5, 5}, reals(forbidden))});
       },
       [&](const auto& x) {
-        return naive(x, b, kNothing,
-                     [&](int, int i, int j) { return forbidden[static_cast<std::size_t>(5 * i + j)] == 0; });
+        return naive(
+            x, b,
+            [](const auto& in, int, int, int i, int j) {
+              return in[3]({i, j});
+            },
+            [&](int, int i, int j) { return forbidden[static_cast<std::size_t>(5 * i + j)] == 0; });
       });
+}
+
+// Of 300 keys the first 270 are more than a tile: forbidding them, by -inf or by a mask, is leaving them out.
+BOOST_AUTO_TEST_CASE(forbidden_keys_of_a_long_sequence_are_as_none) {
+  const int n = 300, forbidden = 270, d = 8;
+  const std::vector<int> rows{0, n}, few{0, n - forbidden};
+  const auto values = [](int r, int c, std::uint64_t seed) {
+    return seppo::variable({r, c}, reals(normal_values(static_cast<std::size_t>(r * c), seed)));
+  };
+  const std::vector<double> cotangent = normal_values(n * d, 4);
+  std::vector<double> bias(n * n, 0.0);
+  std::vector<std::uint8_t> allowed(n * n, 1);
+  for (std::size_t i = 0; i < bias.size(); ++i)
+    if (i % n < forbidden || i / n == 7)  // and query 7 sees nothing
+      bias[i] = -std::numeric_limits<double>::infinity(), allowed[i] = 0;
+  for (const bool has_bias : {true, false}) {
+    seppo::tape().clear();
+    const Tensor q = values(n, d, 1), k = values(n, d, 2), v = values(n, d, 3),
+                 b = seppo::variable({n, n}, reals(bias));
+    seppo::AttentionOptions options;
+    if (has_bias) options.bias = b;
+    if (!has_bias) options.mask = seppo::Mask::allowed(allowed);
+    const Tensor y = seppo::attention(q, k, v, 2, rows, rows, options);
+    seppo::tape().backward(y, reals(cotangent));
+    const Tensor query = values(n, d, 1), key = seppo::variable({n - forbidden, d}, k.values().subspan(forbidden * d)),
+                 value = seppo::variable({n - forbidden, d}, v.values().subspan(forbidden * d));
+    const Tensor expected = seppo::attention(query, key, value, 2, rows, few);
+    std::vector<double> seen = cotangent;
+    std::fill_n(seen.begin() + 7 * d, d, 0.0);
+    seppo::tape().backward(expected, reals(seen));
+    for (std::size_t i = 0; i < y.numel(); ++i) {
+      const bool is_blind = i / d == 7, is_forbidden = i < forbidden * d;
+      BOOST_CHECK_SMALL(double{y.values()[i] - (is_blind ? 0 : expected.values()[i])},
+                        is_blind ? 1e-300 : within(1e-11));
+      BOOST_CHECK_SMALL(double{q.grad()[i] - (is_blind ? 0 : query.grad()[i])}, is_blind ? 1e-300 : within(1e-11));
+      for (const auto& [whole, part] : {std::pair{k, key}, {v, value}})
+        BOOST_CHECK_SMALL(double{whole.grad()[i] - (is_forbidden ? 0 : part.grad()[i - forbidden * d])},
+                          is_forbidden ? 1e-300 : within(1e-11));
+    }
+    if (!has_bias) continue;
+    for (std::size_t i = 0; i < bias.size(); ++i)
+      if (bias[i] != 0) BOOST_REQUIRE_EQUAL(b.grad()[i], 0);
+  }
+  seppo::tape().clear();
 }
 
 BOOST_AUTO_TEST_CASE(alibi_lowers_scores_by_the_distance) {
@@ -294,6 +344,7 @@ BOOST_AUTO_TEST_CASE(rotary_turns_pairs_of_columns) {
 }
 
 BOOST_AUTO_TEST_CASE(bad_arguments_are_refused) {
+  constexpr int kMost = std::numeric_limits<int>::max();
   const std::vector<int> rows{0, 3}, positions{0, 1, 2};
   const auto x = [](int r, int c) { return seppo::ones({r, c}); };
   const auto attend = [&](int k, int v, const seppo::AttentionOptions& options) {
@@ -315,7 +366,9 @@ BOOST_AUTO_TEST_CASE(bad_arguments_are_refused) {
   };
   BOOST_CHECK_NO_THROW(turn(x(3, 8), 2, x(3, 4), positions));
   BOOST_CHECK_THROW(turn({x(3, 8), 4, 8}, 2, x(3, 4), positions), seppo::ShapeError);
-  BOOST_CHECK_THROW(turn(x(3, 6), 2, x(3, 3), positions), seppo::ArgumentError);
+  BOOST_CHECK_THROW(turn({x(3, 8), kMost, 4}, 2, x(3, 2), positions), seppo::ShapeError);
+  for (const auto& [heads, width] : {std::pair{2, 3}, {kMost, 0}})
+    BOOST_CHECK_THROW(turn(x(3, 6), heads, x(3, width), positions), seppo::ArgumentError);
   BOOST_CHECK_THROW(turn(x(3, 8), 0, x(3, 4), positions), seppo::ArgumentError);
   BOOST_CHECK_THROW(turn(x(3, 8), 2, x(3, 2), positions), seppo::ShapeError);
   BOOST_CHECK_THROW(turn(x(3, 8), 2, x(3, 4), rows), seppo::ShapeError);

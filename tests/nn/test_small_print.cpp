@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -187,7 +188,11 @@ BOOST_AUTO_TEST_CASE(columns_are_within_their_matrix) {
     return message([&] { attention(q, Columns(x, 0, 4), Columns(x, 4, 4), 2, rows, rows); });
   };
   BOOST_CHECK_EQUAL(attends(Columns(x, 4, 4)), "no error");
-  for (const auto& [first, count, said] : {std::tuple{-1, 4, "-1..3"}, {5, 4, "5..9"}, {0, 0, "0..0"}, {8, 4, "8..12"}})
+  for (const auto& [first, count, said] : {std::tuple{-1, 4, "-1..3"},
+                                           {5, 4, "5..9"},
+                                           {0, 0, "0..0"},
+                                           {8, 4, "8..12"},
+                                           {INT_MAX, 4, "2147483647..2147483651"}})
     BOOST_CHECK(has(attends(Columns(x, first, count)),
                     std::string("attention: columns ") + said + " are not within a matrix [3,8]"));
   BOOST_CHECK(has(attends(Columns(ones({3, 8, 1}), 0, 4)), "are not within a matrix [3,8,1]"));
