@@ -128,7 +128,7 @@ bool Tape::begin_record(const char* op, const Tensor& output, std::span<const Te
 
 void Tape::use_settings_of(const Tape& other) {
   mode = other.mode;
-  recording = other.recording;
+  recording = other.recording, recomputes = other.recomputes;
   redirect_ = other.redirect_;
   observers_ = other.observers_;
 }
@@ -159,7 +159,6 @@ void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
   check<StateError>(!in_backward_, "backward: called during backward");
   real* const grad = grad_of(output);
   for (std::size_t i = 0; i < cotangent.size(); ++i) grad[i] += cotangent[i];
-  if (output.node().tape) run_backward(output.node().index);
   constexpr std::size_t kMany = 1000;
   static std::once_flag told;
   if (++backwards_ == kMany)
@@ -169,6 +168,7 @@ void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
                    "holds %zu tensors\n",
                    kMany, count_);
     });
+  if (output.node().tape) run_backward(output.node().index);
 }
 
 void Tape::check_unchanged(const Use& use) {

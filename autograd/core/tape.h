@@ -45,8 +45,9 @@ class Tape {
   Tape(const Tape&) = delete;
 
   Mode mode = Mode::train;
-  bool recording = true;  // false: compute only, as within NoGrad; dropout follows the mode
-  RandomContext random;   // keys the dropout masks of this step
+  bool recording = true;    // false: compute only, as within NoGrad; dropout follows the mode
+  bool recomputes = false;  // while checkpoint() computes again: running statistics stay
+  RandomContext random;     // keys the dropout masks of this step
   bool records() const { return mode == Mode::train && recording; }
 
   // Forgets every tensor and closure; memory is kept for the next step.
@@ -169,25 +170,25 @@ class UseMode {
   ScopedValue<Mode> mode_;
 };
 
-// Computes without recording for a scope: nothing in it carries a gradient. Unlike in Mode::eval, dropout
-// stays as it is.
+// Computes without recording for a scope: nothing in it carries a gradient. Dropout follows the mode.
 class NoGrad {
   ScopedValue<bool> recording_{tape().recording, false};
 };
 
-// Forgets at the end of the scope every tensor made inside it: long evaluations in little memory.
+// Forgets at the end of the scope every tensor made inside it: long evaluations in little memory. Gradients
+// that backward has brought to older tensors stay, and then so does the memory, until clear().
 class TapeMark {
  public:
-  TapeMark() : tape_(tape()), nodes_(tape_.count_), arena_(tape_.arena_.mark()) {}
+  TapeMark() : tape_(tape()), nodes_(tape_.count_), backwards_(tape_.backwards_), arena_(tape_.arena_.mark()) {}
   ~TapeMark() {
     tape_.truncate(nodes_);
-    tape_.arena_.rewind(arena_);
+    if (nodes_ == 0 || tape_.backwards_ == backwards_) tape_.arena_.rewind(arena_);
   }
   TapeMark(const TapeMark&) = delete;
 
  private:
   Tape& tape_;
-  std::size_t nodes_;
+  std::size_t nodes_, backwards_;
   Arena::Mark arena_;
 };
 

@@ -93,8 +93,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const
     kernels::column_moments(mean, scales, x.data(), x.rows(), n);
     for (std::size_t j = 0; j < n; ++j) {  // the running variance is the unbiased one
       real &to_mean = running_mean.data()[j], &to_var = running_var.data()[j];
-      to_mean = static_cast<real>((1 - m) * double{to_mean} + m * mean[j]);
-      to_var = static_cast<real>((1 - m) * double{to_var} + m * scales[j] / (count - 1));
+      to_mean = t.recomputes ? to_mean : static_cast<real>((1 - m) * double{to_mean} + m * mean[j]);
+      to_var = t.recomputes ? to_var : static_cast<real>((1 - m) * double{to_var} + m * scales[j] / (count - 1));
       scales[j] /= count;
     }
   } else {

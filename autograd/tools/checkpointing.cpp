@@ -64,7 +64,7 @@ Tensor checkpoint(List<Tensor> inputs, Checkpointed f) {
     outer.attach(y, [=] {
       Tape& inner = inner_tape(*y.node().tape, random);
       inner.mode = Mode::train;  // as it was when this was recorded, wherever backward is called
-      inner.recording = true;
+      inner.recording = inner.recomputes = true;
       const Run run(inner, kept, f);
       inner.backward(run.output, {grad_of(y), y.numel()});
       for (std::size_t i = 0; i < kept.size(); ++i)

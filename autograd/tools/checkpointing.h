@@ -8,7 +8,7 @@
 // `f` takes a std::span<const Tensor> and returns a Tensor. It is kept, as it is, until clear(): it may
 // capture references, numbers and parameters, and what it refers to must live until backward has passed. Other
 // tensors of the tape must be given as inputs: captured ones are refused with StateError. Dropout masks
-// are the same both times.
+// are the same both times, and running statistics move once.
 #pragma once
 
 #include "../core/tape.h"

@@ -136,6 +136,27 @@ BOOST_AUTO_TEST_CASE(nothing_is_recorded_without_a_gradient) {
   BOOST_CHECK(!checkpoint({x}, f).requires_grad());
 }
 
+// What f changes besides its result: backward computes it again, but a step moves running statistics once.
+BOOST_AUTO_TEST_CASE(running_statistics_move_once) {
+  const auto moved = [](int depth) {
+    tape().clear();
+    const Tensor mean = tensor({1}, {0}), var = tensor({1}, {1}), x = variable({2, 1}, {4, 8});
+    const auto norm = [=](std::span<const Tensor> in) {
+      return batch_norm(in[0], ones({1}), zeros({1}), mean, var, {.momentum = 0.5});
+    };
+    const auto part = [=](std::span<const Tensor> in) { return checkpoint({in[0]}, norm); };
+    const Tensor inputs[] = {x};
+    const Tensor y = depth == 0 ? norm(inputs) : depth == 1 ? part(inputs) : checkpoint({x}, part);
+    tape().backward(y, std::vector<double>{1, 2});
+    checkpoint({x}, norm);  // a step of its own
+    return std::vector<double>{mean.item(), var.item(), x.grad()[0]};
+  };
+  const auto plain = moved(0);
+  BOOST_CHECK_EQUAL(plain[0], 4.5);
+  BOOST_CHECK(moved(1) == plain);
+  BOOST_CHECK(moved(2) == plain);
+}
+
 // Where a part's intermediate value lies: for each part, and again for each in backward, at the same place.
 BOOST_AUTO_TEST_CASE(all_parts_use_the_same_memory_in_turn) {
   tape().clear();

@@ -61,6 +61,17 @@ BOOST_AUTO_TEST_CASE(a_mark_forgets_what_was_made_after_it) {
   }
   BOOST_CHECK_EQUAL(before.values()[1], 2);
   BOOST_CHECK_THROW(inside.values(), StateError);
+  // but gradients that came to older tensors meanwhile stay
+  const Tensor older = seppo::scale(before, 3).retain_grad();
+  {
+    const seppo::TapeMark mark;
+    seppo::tape().backward(seppo::square(older), kValues);
+  }
+  seppo::full({1000}, 7);  // takes memory
+  for (std::size_t i = 0; i < 4; ++i) {
+    BOOST_CHECK_EQUAL(older.grad()[i], 2 * 3 * kValues[i] * kValues[i]);
+    BOOST_CHECK_EQUAL(before.grad()[i], 3 * older.grad()[i]);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(tapes_do_not_mix) {
@@ -69,6 +80,7 @@ BOOST_AUTO_TEST_CASE(tapes_do_not_mix) {
     const Tensor theirs = leaf();
     BOOST_CHECK_THROW(seppo::add(mine, theirs), StateError);
     BOOST_CHECK_THROW(seppo::reshape(mine, {2, 2}), StateError);
+    BOOST_CHECK_THROW(seppo::where(mine, theirs, 0), StateError);
   }).join();
 }
 
@@ -115,6 +127,11 @@ BOOST_AUTO_TEST_CASE(gradients_of_persistent_leaves_always_exist) {
   BOOST_CHECK_EQUAL(w.grad()[1], 4);
   seppo::release_leaf(node);
   BOOST_CHECK_THROW(w.grad(), StateError);
+  seppo::Parameters parameters(1);
+  const Tensor p = parameters.root().parameter("p", {2}, seppo::init_ones());
+  BOOST_CHECK(p.grad()[0] == 0 && p.grad()[1] == 0);
+  parameters.freeze("p");
+  BOOST_CHECK_THROW(p.grad(), StateError);
 }
 
 BOOST_AUTO_TEST_CASE(inference_evaluates_and_forgets) {
@@ -337,6 +354,9 @@ BOOST_AUTO_TEST_CASE(gradients_go_to_the_same_place_of_another_block) {
   BOOST_CHECK((target == std::vector<double>{10, 10, 15, 16, 17}));
   BOOST_CHECK((home == std::vector<double>(5)));
   BOOST_CHECK((elsewhere == std::vector<double>{1, 1}));  // not of that block
+  own.redirect_gradients({}, nullptr);
+  own.backward(seppo::sum(w));
+  BOOST_CHECK((home == std::vector<double>{0, 0, 1, 1, 1}));
   seppo::release_leaf(second);
   seppo::release_leaf(other);
 }
