@@ -48,11 +48,11 @@ real Tensor::item() const {
   return *data();
 }
 
-real Tensor::element(List<int> index) const {
+real Tensor::element(List<std::int64_t> index) const {
   check(std::ssize(index) == rank(), "at: ", index.size(), " indices given for ", *this);
   std::size_t place = 0;
   for (int axis = 0; axis < rank(); ++axis) {
-    const int n = size(axis), i = index[static_cast<std::size_t>(axis)];
+    const std::int64_t n = size(axis), i = index[static_cast<std::size_t>(axis)];
     check<IndexError>(i >= -n && i < n, "at: index ", i, " is not in 0..", n - 1, ", dim ", axis, " of ", *this);
     place = place * static_cast<std::size_t>(n) + static_cast<std::size_t>(i < 0 ? i + n : i);
   }

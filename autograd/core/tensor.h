@@ -130,7 +130,7 @@ class Tensor {
   // each axis, IndexError for one out of range.
   template <std::integral... I>
   real at(I... index) const {
-    return element({static_cast<int>(index)...});
+    return element({static_cast<std::int64_t>(index)...});
   }
 
   bool requires_grad() const { return node().requires_grad; }
@@ -139,7 +139,7 @@ class Tensor {
   const Tensor& retain_grad() const;
   // The gradient that backward has added up. Throws StateError where PyTorch's x.grad is None: nothing recorded, not
   // reached by backward since tape().clear(), or computed by an op and not kept by retain_grad(). Parameters always
-  // have one, zero at first.
+  // have one, zero at first, unless they are frozen.
   std::span<const real> grad() const;
 
   Node& node() const {
@@ -152,7 +152,7 @@ class Tensor {
 
  private:
   [[noreturn]] void stale() const;
-  real element(List<int> index) const;
+  real element(List<std::int64_t> index) const;
 
   Node* node_ = nullptr;
   std::uint64_t generation_ = 0;

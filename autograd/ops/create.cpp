@@ -27,8 +27,8 @@ Tensor variable(const Shape& shape, List<real> values) {
 }
 
 Tensor arange(double start, double end, double step) {
-  check<ArgumentError>(step != 0 && std::isfinite(end - start), "arange: from ", start, " to ", end, " in steps of ",
-                       step, " is no finite sequence");
+  check<ArgumentError>(std::abs(step) > 0 && std::isfinite(end - start), "arange: from ", start, " to ", end,
+                       " in steps of ", step, " is no finite sequence");
   const double count = std::max(0.0, std::ceil((end - start) / step));
   check(count <= std::numeric_limits<int>::max(), "arange: ", count, " elements are more than an axis can have");
   Tensor y = tape().create({static_cast<int>(count)});

@@ -86,14 +86,14 @@ std::vector<Tensor> split(const Tensor& x, List<int> sizes, int axis) {
 std::vector<Tensor> split(const Tensor& x, int size, int axis) {
   check<ArgumentError>(size > 0, "split: size ", size, " is not positive");
   std::vector<int> sizes;
-  for (int rest = x.size(axis); rest > 0; rest -= size) sizes.push_back(std::min(size, rest));
+  for (int rest = x.size(x.shape().axis(axis, "split")); rest > 0; rest -= size) sizes.push_back(std::min(size, rest));
   if (sizes.empty()) sizes.push_back(0);
   return split(x, sizes, axis);
 }
 
 std::vector<Tensor> chunk(const Tensor& x, int chunks, int axis) {
   check<ArgumentError>(chunks > 0, "chunk: ", chunks, " chunks");
-  return split(x, std::max(1, (x.size(axis) + chunks - 1) / chunks), axis);
+  return split(x, std::max(1, (x.size(x.shape().axis(axis, "chunk")) - 1) / chunks + 1), axis);
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -5,6 +5,7 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/layers/basic.h>
 
+#include <cmath>
 #include <limits>
 
 using namespace seppo;
@@ -91,10 +92,17 @@ BOOST_AUTO_TEST_CASE(shapes_and_axes) {
   check_error<IndexError>([] { index_select(ones({}), 0, {1}); }, {"index_select: index 1 at position 0", "0..0"});
   check_error<ShapeError>([] { ones({2, 3}).at(1); }, {"at: 1 indices given for [2,3]"});
   check_error<ShapeError>([] { ones({}).at(0); }, {"at: 1 indices given for []"});
-  for (const int out : {-4, 3})
+  check_error<ShapeError>([] { ones({2, 3}).at(0, 0, 0); }, {"at: 3 indices given for [2,3]"});
+  for (const std::int64_t out : {-4LL, 3LL, 1LL << 32, -(1LL << 32)}) {
     check_error<IndexError>([=] { ones({2, 3}).at(1, out); }, {"at: index ", "is not in 0..2, dim 1 of [2,3]"});
-  check_error<ShapeError>([] { ones({2}).item(); }, {"item", "[2]"});
-  check_error<ShapeError>([] { tensor({2, 2}, {1, 2, 3}); }, {"tensor", "[2,2]", "4", "3"});
+    check_error<IndexError>([=] { ones({3, 2}).at(out, 1); }, {"at: index ", "is not in 0..2, dim 0 of [3,2]"});
+  }
+  for (const Shape& shape : {Shape{2}, Shape{0}, Shape{1, 3}})
+    check_error<ShapeError>([&] { ones(shape).item(); }, {"item", shape.str()});
+  for (const auto& make : {tensor, variable}) {
+    check_error<ShapeError>([=] { make({2, 2}, {1, 2, 3}); }, {"tensor", "[2,2]", "4", "3"});
+    check_error<ShapeError>([=] { make({2, 2}, {1, 2, 3, 4, 5}); }, {"tensor", "[2,2]", "4", "5"});
+  }
 }
 
 BOOST_AUTO_TEST_CASE(sizes) {
@@ -106,6 +114,12 @@ BOOST_AUTO_TEST_CASE(sizes) {
         Shape{std::span<const int>(seven)};
       },
       {"7 axes"});
+  const int root = 1 << 24;
+  BOOST_CHECK_EQUAL((Shape{root, root}.numel()), std::int64_t{1} << 48);
+  check_error<ShapeError>([=] { Shape({root, root + 1}); }, {"2^48"});
+  check_error<ShapeError>([=] { Shape({root, root, 1}).with(2, 2); }, {"2^48"});
+  check_error<ShapeError>([] { Shape({2, 3}).with(0, -1); }, {"axis 0", "-1"});
+  check_error<ShapeError>([] { Shape({1, 1, 1, 1, 1, 1}).append(1); }, {"7 axes"});
 }
 
 BOOST_AUTO_TEST_CASE(slices_and_concatenation) {
@@ -126,6 +140,12 @@ BOOST_AUTO_TEST_CASE(indices) {
           embedding(ones({5, 2}), std::vector<int>{0, id});
         },
         {"embedding: id " + std::to_string(id), "position 1", "0..4", "[5,2]"});
+  for (const int id : {-1, 3})
+    check_error<IndexError>(
+        [=] {
+          embedding(ones({5, 2}), {0}, {.positions = ones({3, 2}), .position_ids = {id}});
+        },
+        {"embedding: id " + std::to_string(id), "0..2", "[3,2]"});
   check_error<ShapeError>([] { embedding(ones({5}), std::vector<int>{0}); }, {"embedding", "[5]"});
   check_error<ShapeError>(
       [] {
@@ -148,8 +168,12 @@ BOOST_AUTO_TEST_CASE(indices) {
 
 BOOST_AUTO_TEST_CASE(scalars) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (const double p : {-0.1, 1.5, nan})
-    check_error<ArgumentError>([=] { dropout(ones({2}), p); }, {"dropout: p = ", "[0, 1]"});
+  for (const double p : {-0.1, -1e-300, std::nextafter(1.0, 2.0), 1.5, nan})
+    for (const Mode mode : {Mode::train, Mode::eval}) {
+      const UseMode scope(mode);
+      check_error<ArgumentError>([=] { dropout(ones({2}), p); }, {"dropout: p = ", "[0, 1]"});
+    }
+  for (const double step : {0.0, nan}) check_error<ArgumentError>([=] { arange(0, 1, step); }, {"arange: from 0 to 1"});
   for (const double s : {-0.1, 1.5, nan})
     check_error<ArgumentError>(
         [=] {
@@ -259,6 +283,9 @@ BOOST_AUTO_TEST_CASE(catalogue) {
   check_error<IndexError>([] { sum(ones({2, 3}), {0, -2}); }, {"sum: axis -2 of [2,3]", "twice"});
   check_error<IndexError>([] { amax(ones({2, 3}), {0, 2}); }, {"axis 2", "[2,3]", "rank 2"});
   check_error<ShapeError>([] { amax(ones({2, 0}), 1); }, {"amax: of no elements", "[2,0]"});
+  check_error<ShapeError>([] { amin(ones({0})); }, {"amin: of no elements", "[0]"});
+  for (const int correction : {-1, 0, 1})
+    check_error<ShapeError>([=] { var(ones({0, 2}), 0, correction); }, {"of ", "elements", "[0,2]"});
   check_error<ShapeError>([] { seppo::max(ones({2, 0}), 1); }, {"max: of no elements", "[2,0] dim 1 = 0"});
   check_error<ShapeError>([] { var(ones({2, 1}), 1); }, {"var: of 1 elements", "[2,1]", "correction 1"});
   check_error<IndexError>([] { cumsum(ones({2}), 1); }, {"axis 1", "[2]"});

@@ -4,7 +4,11 @@
 
 #include <seppo/autograd/ops.h>
 
+#include <functional>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 using namespace seppo;
 using test::check_error;
@@ -32,6 +36,63 @@ BOOST_AUTO_TEST_CASE(selections_and_windows) {
   check_error<IndexError>([] { slice(ones({2, 3}), 1, 2, -2); }, {"slice: 2..-2", "0..3"});
   check_error<IndexError>([] { cumsum(ones({2, 3}), 2); }, {"cumsum: axis 2", "[2,3]"});
   check_error<IndexError>([] { amax(ones({2, 3}), {0, -3}); }, {"amax: axis -3", "[2,3]", "rank 2"});
+}
+
+BOOST_AUTO_TEST_CASE(an_axis_out_of_range_is_refused_in_the_name_of_the_op) {
+  const std::vector<int> two{0, 1};
+  const std::vector<std::pair<std::string, std::function<void(const Tensor&, int)>>> ops = {
+      {"softmax", [](const Tensor& x, int axis) { softmax(x, axis); }},
+      {"log_softmax", [](const Tensor& x, int axis) { log_softmax(x, axis); }},
+      {"sum", [](const Tensor& x, int axis) { sum(x, axis); }},
+      {"mean", [](const Tensor& x, int axis) { mean(x, axis); }},
+      {"var", [](const Tensor& x, int axis) { var(x, axis); }},
+      {"amax", [](const Tensor& x, int axis) { amax(x, axis); }},
+      {"amin", [](const Tensor& x, int axis) { amin(x, axis); }},
+      {"logsumexp", [](const Tensor& x, int axis) { logsumexp(x, axis); }},
+      {"max", [](const Tensor& x, int axis) { seppo::max(x, axis); }},
+      {"min", [](const Tensor& x, int axis) { seppo::min(x, axis); }},
+      {"argmax", [](const Tensor& x, int axis) { argmax(x, axis); }},
+      {"argmin", [](const Tensor& x, int axis) { argmin(x, axis); }},
+      {"topk", [](const Tensor& x, int axis) { topk(x, 1, axis); }},
+      {"cumsum", [](const Tensor& x, int axis) { cumsum(x, axis); }},
+      {"gather",
+       [&](const Tensor& x, int axis) {
+         gather(x, axis, {{1, 2}, two});
+       }},
+      {"scatter_add",
+       [&](const Tensor& x, int axis) {
+         scatter_add(x, axis, {{1, 2}, two}, x);
+       }},
+      {"index_select", [&](const Tensor& x, int axis) { index_select(x, axis, two); }},
+      {"index_add", [&](const Tensor& x, int axis) { index_add(x, axis, two, x); }},
+      {"transpose", [](const Tensor& x, int axis) { transpose(x, axis, 0); }},
+      {"transpose", [](const Tensor& x, int axis) { transpose(x, 0, axis); }},
+      {"permute",
+       [](const Tensor& x, int axis) {
+         permute(x, {0, axis});
+       }},
+      {"squeeze", [](const Tensor& x, int axis) { squeeze(x, axis); }},
+      {"flip", [](const Tensor& x, int axis) { flip(x, axis); }},
+      {"slice", [](const Tensor& x, int axis) { slice(x, axis, 0, 1); }},
+      {"concat",
+       [](const Tensor& x, int axis) {
+         concat({x, x}, axis);
+       }},
+      {"unfold", [](const Tensor& x, int axis) { unfold(x, axis, 1, 1); }},
+      {"split", [](const Tensor& x, int axis) { split(x, 1, axis); }},
+      {"split",
+       [](const Tensor& x, int axis) {
+         split(x, {1, 1}, axis);
+       }},
+      {"chunk", [](const Tensor& x, int axis) { chunk(x, 1, axis); }}};
+  for (const auto& [name, op] : ops)
+    for (const int axis : {-3, 2}) try {
+        op(ones({2, 3}), axis);
+        BOOST_ERROR(name);
+      } catch (const IndexError& e) {
+        const std::string expected = name + ": axis " + std::to_string(axis) + " is out of range for [2,3] of rank 2";
+        BOOST_CHECK_EQUAL(e.what(), expected);
+      }
 }
 
 BOOST_AUTO_TEST_CASE(weights_and_probabilities) {
@@ -79,6 +140,8 @@ BOOST_AUTO_TEST_CASE(equations) {
   check_error<ArgumentError>([=] { two("ij->ji"); }, {"two operands must be like \"ij,jk->ik\"", "got \"ij->ji\""});
   check_error<ArgumentError>([=] { two("ij->jk,ik"); }, {"two operands must be like"});
   check_error<ArgumentError>([=] { one("ii"); }, {"einsum: label i is repeated within \"ii\""});
+  check_error<ArgumentError>([=] { two("ij,kk->i"); }, {"einsum: label k is repeated within \"kk\""});
+  check_error<ArgumentError>([=] { two("ij,jk->ii"); }, {"einsum: label i is repeated within \"ii\""});
   check_error<ArgumentError>([=] { one("..j->j"); }, {"einsum: labels are letters"});
   check_error<ArgumentError>([=] { one("...j...->j"); }, {"einsum: labels are letters"});
   check_error<ArgumentError>([=] { one("i9->i"); }, {"einsum: labels are letters"});
