@@ -1,12 +1,11 @@
 // The catalogue of operations: every op, its shapes and its formula.
 //
-// All ops compute at once and record their gradient on the current tape (tape.h). Results are new
-// tensors of the tape; inputs are never changed. Shapes that do not fit throw ShapeError, indices out
-// of range IndexError, scalars out of range ArgumentError. Names and meanings are PyTorch's where it
-// has the op, but for those in the table of docs/from-pytorch.md. Axes may be negative: they count from the end.
-// Lists of numbers (ids, targets, offsets, masks) are copied: they need not outlive the call.
-// Second derivatives are not supported: gradients are numbers, not tensors on the tape, and an op that
-// would be recorded during backward throws StateError.
+// All ops compute at once and record their gradient on the current tape (tape.h). Results are new tensors of the tape,
+// but for a dropout of nothing; inputs are never changed, but for running statistics. Shapes that do not fit throw
+// ShapeError, indices out of range IndexError, scalars out of range ArgumentError. Names and meanings are PyTorch's
+// where it has the op, but for those in docs/from-pytorch.md's table. Axes may be negative: they count from the end.
+// Lists of numbers (ids, targets, offsets, masks) are copied: they need not outlive the call. Second derivatives are
+// not supported: gradients are numbers, not tensors on the tape, and an op recorded during backward throws StateError.
 #pragma once
 
 #include "core/tape.h"
@@ -33,7 +32,7 @@ inline Tensor ones_like(const Tensor& x) { return ones(x.shape()); }
 // start, start + step, ... below end (above it, if step is negative); arange(end) starts at 0.
 Tensor arange(double start, double end, double step = 1);
 inline Tensor arange(double end) { return arange(0, end); }
-// Random values, drawn from a stream one after another: N(0, 1), and uniform in [low, high).
+// Random values, drawn from a stream one after another: N(0, 1), and uniform from low to high.
 Tensor randn(const Shape& shape, RandomStream& random);
 Tensor uniform(const Shape& shape, double low, double high, RandomStream& random);
 // Copies `values`, row-major. Throws ShapeError when the counts differ.
@@ -157,7 +156,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& gain, double eps = 1e-5);
 // gain (x - mean) / sqrt(variance + eps) + bias for each column of x [..., n] (Ioffe and Szegedy 2015).
 // In train mode, mean and (biased) variance are taken over all rows, of which there must be more than one, and the
 // running ones [n] move towards them by `momentum` (the variance towards the unbiased one). Otherwise the running
-// statistics are used. Gain and bias [n]. Throws StateError in train mode within shards of DataParallel.
+// statistics are used. Gain and bias [n]. Throws StateError in train mode where DataParallel has several shards.
 struct BatchNormOptions {
   double momentum = 0.1, eps = 1e-5;
   bool use_running_statistics = false;  // in train mode too
@@ -314,7 +313,7 @@ class Axes {
   std::size_t count_ = 0;
 };
 
-// Accumulated in double precision. The sum of nothing is 0; the others throw ShapeError.
+// Accumulated in double precision. The sum of nothing is 0; mean, var, amax and amin throw ShapeError.
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 // sum (x - mean)^2 / (n - correction): unbiased with correction 1, the variance of the values with 0.

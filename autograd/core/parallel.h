@@ -13,7 +13,7 @@
 
 namespace seppo::inline SEPPO_ABI {
 
-// 1 until set. Throws ArgumentError outside 1..256.
+// 1 until set. Throws ArgumentError outside 1..256, StateError inside a task.
 void set_num_threads(int threads);
 int num_threads();
 // True inside a task, also when one thread runs it.

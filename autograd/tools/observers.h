@@ -64,7 +64,7 @@ struct AttentionMap {
 //   }
 //   for (const AttentionMap& map : recorder.maps) ...     // "encoder.0.self_attn", "decoder.0.cross_attn", ...
 //
-// Attention itself never forms its weights; they are computed once more, and only under a recorder.
+// The weights are computed once more for it, and never without a recorder.
 class AttentionRecorder : public Observer {
  public:
   bool wants_attention_weights() const override { return true; }

@@ -111,6 +111,28 @@ std::map<std::string, Call> calls() {
     return attention(d.tensor(), d.tensor(), d.tensor(), d.integer(-1, 3),
                      {.mask = Mask::causal(), .dropout = d.scalar()});
   };
+  all["attention with a bias"] = [](Draw& d) {
+    const Tensor q = d.tensor();
+    const std::vector<int> rows{0, q.size(0)}, positions = d.integers();
+    const std::vector<real> slopes(d.random.below(3), 1);
+    return attention(q, q, q, d.integer(1, 2), rows, rows,
+                     {.bias = d.tensor(),
+                      .slopes = d.flag() ? std::span<const real>() : slopes,
+                      .positions = d.flag() ? std::span<const int>() : positions});
+  };
+  all["rotary"] = [](Draw& d) {
+    const Tensor x = d.tensor();
+    const std::vector<int> zeros(x.rows());
+    return rotary(x, d.integer(0, 1), d.tensor(), d.flag() ? zeros : d.integers());
+  };
+  all["add_dropout"] = [](Draw& d) { return add_dropout(d.tensor(), d.tensor(), d.scalar()); };
+  all["one_hot"] = [](Draw& d) { return one_hot(d.integers(), d.integer(-1, 4)); };
+  all["uniform"] = [](Draw& d) { return uniform(d.shape(), d.scalar(), d.scalar(), d.random); };
+  all["arange"] = [](Draw& d) { return arange(d.scalar(), d.scalar(), d.flag() ? d.scalar() : d.integer(-1, 1)); };
+  all["embedding with positions"] = [](Draw& d) {
+    const std::vector<int> ids = d.integers();
+    return embedding(d.tensor(), ids, {.positions = d.tensor(), .position_ids = d.flag() ? ids : d.integers()});
+  };
   all["embedding"] = [](Draw& d) { return embedding(d.tensor(), d.integers(), {.padding_idx = d.integer(-1, 3)}); };
   all["gather"] = [](Draw& d) {
     const std::vector<int> indices = d.integers();

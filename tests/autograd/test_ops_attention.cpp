@@ -101,6 +101,43 @@ BOOST_AUTO_TEST_CASE(every_mask_pattern) {
   seppo::tape().clear();
 }
 
+// Exactly, and whatever the kernel: for short sequences and long ones, by lengths, by the diagonal or by pairs.
+BOOST_AUTO_TEST_CASE(queries_without_keys_give_exact_zeros) {
+  seppo::RandomStream random(5, seppo::Purpose::test);
+  for (const int n : {4, 40, 300})
+    for (const int kind : {0, 1, 2}) {
+      const int keys = kind == 1 ? n / 2 : n, blind = kind == 1 ? n - keys : n;  // of the first sequence's queries
+      const std::vector<int> q_rows{0, n, 2 * n}, k_rows{0, keys, keys + n}, lengths{0, n};
+      std::vector<std::uint8_t> pairs(static_cast<std::size_t>(2 * n * n), 1);
+      std::fill_n(pairs.begin(), n * n, std::uint8_t{0});
+      const seppo::Mask mask = kind == 0   ? seppo::Mask::valid_lengths(lengths)
+                               : kind == 1 ? seppo::Mask::causal()
+                                           : seppo::Mask::allowed(pairs);
+      for (const double dropout : {0.0, 0.5}) {
+        seppo::tape().clear();
+        soil(seppo::tape());
+        const auto draw = [&](int rows) {
+          const Tensor x = seppo::randn({rows, 16}, random);
+          return seppo::variable(x.shape(), x.values());
+        };
+        const Tensor q = draw(2 * n), k = draw(keys + n), v = draw(keys + n);
+        const Tensor y = seppo::attention(q, k, v, 4, q_rows, k_rows, {.mask = mask, .dropout = dropout});
+        const Tensor dy = seppo::randn(y.shape(), random);
+        seppo::tape().backward(y, dy.values());
+        const auto zeros = [](std::span<const real> x, int rows) {
+          return std::ranges::count(x.first(static_cast<std::size_t>(rows) * 16), real{0}) == 16 * rows;
+        };
+        BOOST_CHECK_MESSAGE(zeros(y.values(), blind) && zeros(q.grad(), blind), n << " rows, mask " << kind);
+        if (kind != 1) BOOST_CHECK_MESSAGE(zeros(k.grad(), n) && zeros(v.grad(), n), n << " rows, mask " << kind);
+        BOOST_CHECK(!zeros(y.values(), 2 * n) && !zeros(v.grad(), keys + n));
+        for (const Tensor& x : {y, q, k, v})
+          for (const real value : x.node().grad ? std::span<const real>(x.grad()) : x.values())
+            BOOST_REQUIRE(std::isfinite(value));
+      }
+    }
+  seppo::tape().clear();
+}
+
 BOOST_AUTO_TEST_CASE(columns_of_one_stacked_projection) {
   const std::vector<int> offsets{0, 4, 5, 9};
   check_op(

@@ -40,15 +40,22 @@ BOOST_AUTO_TEST_CASE(lists_need_not_outlive_the_call) {
     seppo::tape().clear();
     const Tensor x = seppo::variable({3, 2}, {1, 2, 3, 4, 5, 6});
     std::vector<int> ids{2, 0}, targets{1, 0}, offsets{0, 1, 2}, pairs{0, 1, 1, 0};
+    std::vector<int> whole{0, 2}, lengths{2}, positions{1, 0};
     std::vector<std::uint8_t> allowed{1, 1};
+    std::vector<real> slopes{1};
     const Tensor a = seppo::embedding(x, ids, {.positions = x, .position_ids = ids});
     const Tensor b = seppo::gather(seppo::index_select(a, 0, targets), 1, {{2, 2}, pairs});
     const Tensor c = seppo::scatter_add(b, 0, {{2, 2}, pairs}, a);
     const Tensor d = seppo::attention(c, a, b, 1, offsets, offsets, {.mask = seppo::Mask::allowed(allowed)});
-    const Tensor loss = seppo::cross_entropy(d, targets) + seppo::nll_loss(d * d, targets);
+    const Tensor e = seppo::rotary(seppo::scale(c, real{0.01}), 1, seppo::tensor({2, 2}, {0, 1, 1, 0}), positions);
+    const Tensor f =
+        seppo::attention(e, e, d, 1, whole, whole,
+                         {.mask = seppo::Mask::valid_lengths(lengths), .slopes = slopes, .positions = positions});
+    const Tensor loss = seppo::cross_entropy(f, targets) + seppo::nll_loss(d * d, targets);
     if (overwrites)
-      for (std::vector<int>* list : {&ids, &targets, &offsets, &pairs}) std::fill(list->begin(), list->end(), 1 << 30);
-    if (overwrites) std::fill(allowed.begin(), allowed.end(), std::uint8_t{0});
+      for (std::vector<int>* list : {&ids, &targets, &offsets, &pairs, &whole, &lengths, &positions})
+        std::fill(list->begin(), list->end(), 1 << 20);
+    if (overwrites) std::fill(allowed.begin(), allowed.end(), std::uint8_t{0}), slopes[0] = 9;
     seppo::backward(loss);
     return std::vector<double>(x.grad().begin(), x.grad().end());
   };

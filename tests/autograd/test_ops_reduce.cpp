@@ -4,6 +4,7 @@
 #include "support/reference.h"
 
 #include <limits>
+#include <numeric>
 
 using namespace test;
 namespace ref = test::reference;
@@ -158,6 +159,22 @@ BOOST_AUTO_TEST_CASE(op_topk) {
   BOOST_CHECK((low.indices == std::vector<int>{4, 0, 1, 2}));
   seppo::tape().backward(top.values, std::vector<real>{3, 4, 5});
   BOOST_CHECK((std::vector<real>(x.grad().begin(), x.grad().end()) == std::vector<real>{0, 4, 5, 3, 0}));
+  // Of few different values, many of them equal.
+  seppo::RandomStream random(3, seppo::Purpose::test);
+  for (const int k : {1, 20, 63, 64})
+    for (const bool largest : {true, false}) {
+      std::vector<real> values(64);
+      for (real& v : values) v = random.below(8) == 0 ? nan : static_cast<real>(random.below(4));
+      std::vector<int> order(64);
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::stable_sort(order, [&](int a, int b) {
+        const real p = values[static_cast<std::size_t>(largest ? a : b)],
+                   q = values[static_cast<std::size_t>(largest ? b : a)];
+        return std::isnan(q) ? false : std::isnan(p) || p > q;
+      });
+      order.resize(static_cast<std::size_t>(k));
+      BOOST_CHECK(seppo::topk(seppo::tensor({64}, values), k, 0, largest).indices == order);
+    }
   const Tensor columns = seppo::tensor({3, 2}, {1, 6, 3, 4, 2, 5});
   BOOST_CHECK((seppo::topk(columns, 2, 0).indices == std::vector<int>{1, 0, 2, 2}));
 }
@@ -192,14 +209,15 @@ BOOST_AUTO_TEST_CASE(indices_of_extremes) {
 BOOST_AUTO_TEST_CASE(ties) {
   const auto slopes = [](const auto& op) {
     seppo::tape().clear();
-    const Tensor x = seppo::variable({4}, {2, 5, 1, 5});
+    const Tensor x = seppo::variable({5}, {2, 5, 1, 5, 1});
     seppo::tape().backward(op(x), std::vector<real>{6});
     return std::vector<real>(x.grad().begin(), x.grad().end());
   };
   using Values = std::vector<real>;
-  BOOST_CHECK((slopes([](const Tensor& x) { return seppo::amax(x); }) == Values{0, 3, 0, 3}));
-  BOOST_CHECK((slopes([](const Tensor& x) { return seppo::max(x, 0).values; }) == Values{0, 6, 0, 0}));
-  BOOST_CHECK((slopes([](const Tensor& x) { return seppo::amin(x); }) == Values{0, 0, 6, 0}));
+  BOOST_CHECK((slopes([](const Tensor& x) { return seppo::amax(x); }) == Values{0, 3, 0, 3, 0}));
+  BOOST_CHECK((slopes([](const Tensor& x) { return seppo::max(x, 0).values; }) == Values{0, 6, 0, 0, 0}));
+  BOOST_CHECK((slopes([](const Tensor& x) { return seppo::amin(x); }) == Values{0, 0, 3, 0, 3}));
+  BOOST_CHECK((slopes([](const Tensor& x) { return seppo::min(x, 0).values; }) == Values{0, 0, 6, 0, 0}));
 }
 
 // Over any axes: few different values, so that many are equal, and some NaN, which wins and gives no slope that is

@@ -59,6 +59,15 @@ BOOST_AUTO_TEST_CASE(masked_softmax) {
              [&](int s, int i, int j) { return j <= i + 1 && j < lengths[static_cast<std::size_t>(s)]; });
   check_mask("softmax pairs", seppo::Mask::allowed(pairs),
              [&](int s, int i, int j) { return pairs[static_cast<std::size_t>((s * 3 + i) * 4 + j)] != 0; });
+  // exactly, of the second sequence
+  seppo::tape().clear();
+  std::vector<std::uint8_t> first(24, 0);
+  std::fill_n(first.begin(), 12, std::uint8_t{1});
+  for (const auto& mask : {seppo::Mask::valid_lengths(lengths), seppo::Mask::allowed(first)}) {
+    const Tensor x = seppo::variable({2, 3, 4}, seppo::arange(24).values()), y = seppo::softmax(x, mask);
+    seppo::tape().backward(y, x.values());
+    for (std::size_t i = 12; i < 24; ++i) BOOST_CHECK(y.values()[i] == 0 && x.grad()[i] == 0);
+  }
 }
 
 // With more queries than keys, the first see nothing.
@@ -156,8 +165,9 @@ BOOST_AUTO_TEST_CASE(add_norm) {
 // The fused ops are their compositions, with the same masks; rows end within groups of random bits.
 BOOST_AUTO_TEST_CASE(fused_dropout_equals_its_composition) {
   using Build = std::function<Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>;
-  const auto run = [](int cols, const Build& build) {
+  const auto run = [](int cols, const Build& build, seppo::Mode mode = seppo::Mode::train) {
     seppo::Tape& t = seppo::tape();
+    const seppo::UseMode scope(mode);
     t.clear();
     t.random = {1, 2, 3, 4};
     std::vector<Tensor> x;
@@ -169,24 +179,28 @@ BOOST_AUTO_TEST_CASE(fused_dropout_equals_its_composition) {
     }
     const Tensor y = build(x[0], x[1], x[2], x[3]);
     std::vector<double> cotangent(x[0].values().rbegin(), x[0].values().rend());
-    t.backward(y, reals(cotangent));
     std::vector<double> all(y.values().begin(), y.values().end());
-    for (const Tensor& input : x) all.insert(all.end(), input.grad().begin(), input.grad().end());
+    if (mode == seppo::Mode::eval) return all;
+    t.backward(y, reals(cotangent));
+    for (const Tensor& input : x) all.insert(all.end(), seppo::grad_of(input), seppo::grad_of(input) + input.numel());
     return all;
   };
   for (const int cols : {3, 32, 128, 200}) {
     for (const auto& [before, after] : {std::pair{0.3, 0.0}, std::pair{0.0, 0.2}, std::pair{0.5, 0.4}})
-      check_close(run(cols,
-                      [before = before, after = after](const Tensor& x, const Tensor& y, const Tensor& gain,
-                                                       const Tensor& bias) {
-                        return seppo::add_norm(x, y, gain, bias, {1e-5, before, after});
-                      }),
-                  run(cols,
-                      [before = before, after = after](const Tensor& x, const Tensor& y, const Tensor& gain,
-                                                       const Tensor& bias) {
-                        return seppo::dropout(seppo::layer_norm(x + seppo::dropout(y, before), gain, bias), after);
-                      }),
-                  1e-12, "add_norm");
+      for (const bool is_centred : {true, false})
+        for (const seppo::Mode mode : {seppo::Mode::train, seppo::Mode::eval}) {
+          const seppo::AddNormOptions options{0.01, before, after, is_centred};
+          const Build fused = [&](const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias) {
+            return seppo::add_norm(x, y, gain, is_centred ? bias : Tensor(), options);
+          };
+          const Build composed = [&](const Tensor& x, const Tensor& y, const Tensor& gain, const Tensor& bias) {
+            const Tensor sum = x + seppo::dropout(y, options.dropout_before);
+            return seppo::dropout(
+                is_centred ? seppo::layer_norm(sum, gain, bias, 0.01) : seppo::rms_norm(sum, gain, 0.01),
+                options.dropout_after);
+          };
+          check_close(run(cols, fused, mode), run(cols, composed, mode), 1e-12, "add_norm");
+        }
     const auto keep_used = [](const Tensor& y, const Tensor& gain, const Tensor& bias) { return y * gain + bias; };
     check_close(run(cols, [&](const Tensor& x, const Tensor& y, const Tensor& gain,
                               const Tensor& bias) { return keep_used(seppo::add_dropout(x, y, 0.3), gain, bias); }),

@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -219,7 +220,17 @@ BOOST_AUTO_TEST_CASE(products_that_cannot_be) {
   real c = 5;
   for (const real beta : {real{2}, real{-1}, std::numeric_limits<real>::quiet_NaN()})
     BOOST_CHECK_THROW(seppo::gemm(no, no, 1, 1, 1, &c, 1, &c, 1, beta, &c, 1), seppo::ArgumentError);
-  constexpr std::size_t kLarge = std::size_t{1} << 31;  // nothing is read: OpenBLAS's integers end before
-  BOOST_CHECK_THROW(seppo::gemm(no, no, 65, 2, kLarge, &c, kLarge, &c, 2, 0, &c, 2), seppo::ShapeError);
+  constexpr std::size_t kLarge = std::size_t{1} << 31, kMany = std::size_t{1} << 20;  // OpenBLAS's integers end before
+  // Nothing is read. Rows and columns are cut into sixteen pieces before.
+  for (const auto& [m, n, k, lda, ldb, ldc] :
+       std::vector<std::array<std::size_t, 6>>{{65, 2, kLarge, kLarge, 2, 2},
+                                               {16 * kLarge, 2, kMany, kMany, 2, 2},
+                                               {65, 16 * kLarge, 2, 2, 2, 2},
+                                               {65, 2, kMany, kLarge, 2, 2},
+                                               {65, 2, kMany, kMany, kLarge, 2},
+                                               {65, 2, kMany, kMany, 2, kLarge}}) {
+    BOOST_CHECK_THROW(seppo::gemm(no, no, m, n, k, &c, lda, &c, ldb, 0, &c, ldc), seppo::ShapeError);
+    BOOST_CHECK_THROW(seppo::gemm_plus_row(no, no, m, n, k, &c, lda, &c, ldb, nullptr, &c, ldc), seppo::ShapeError);
+  }
   BOOST_CHECK_EQUAL(c, 5);
 }

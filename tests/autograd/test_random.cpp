@@ -46,6 +46,23 @@ BOOST_AUTO_TEST_CASE(streams_are_functions_of_seed_purpose_and_index) {
   BOOST_CHECK_NE(base, first({5, Purpose::init, 8}));
   BOOST_CHECK_NE(base, first({5, Purpose::init, (std::uint64_t{1} << 32) + 7}));
   first({~std::uint64_t{0}, Purpose::init, 0});
+  // The numbers of a stream are those of Philox, one after another, and the others are made of them.
+  const std::uint64_t index = (std::uint64_t{5} << 32) + 7;
+  const auto word = [=](std::uint32_t i) {
+    return philox(9, {i / 4, 7, 5, static_cast<std::uint32_t>(Purpose::data) << 24})[i % 4];
+  };
+  const auto fraction = [=](std::uint32_t i) {
+    return std::ldexp(static_cast<double>((std::uint64_t{word(i)} << 32 | word(i + 1)) >> 11), -53);
+  };
+  RandomStream words(9, Purpose::data, index), uniforms = words, normals = words, dice = words;
+  for (std::uint32_t i = 0; i < 40; i += 4) {
+    for (std::uint32_t k = 0; k < 4; ++k) BOOST_CHECK_EQUAL(words.next(), word(i + k));
+    for (std::uint32_t k = 0; k < 4; k += 2) BOOST_CHECK_EQUAL(uniforms.uniform(), fraction(i + k));
+    for (std::uint32_t k = 0; k < 4; ++k) BOOST_CHECK_EQUAL(dice.below(6), std::uint64_t{word(i + k)} * 6 >> 32);
+    const double radius = std::sqrt(-2 * std::log(1 - fraction(i))), angle = 2 * std::acos(-1.0) * fraction(i + 2);
+    BOOST_CHECK_SMALL(normals.normal() - radius * std::cos(angle), 1e-13);
+    BOOST_CHECK_SMALL(normals.normal() - radius * std::sin(angle), 1e-13);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(distributions) {

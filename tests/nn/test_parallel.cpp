@@ -40,8 +40,11 @@ BOOST_AUTO_TEST_CASE(every_task_runs_once) {
     BOOST_CHECK_EQUAL(covered.load(), 995);
   }
   set_num_threads(1);
-  BOOST_CHECK_THROW(set_num_threads(0), ArgumentError);
-  BOOST_CHECK_THROW(set_num_threads(1000), ArgumentError);
+  set_num_threads(256);
+  set_num_threads(1);
+  for (const int threads : {-1, 0, 257, 1000}) BOOST_CHECK_THROW(set_num_threads(threads), ArgumentError);
+  BOOST_CHECK_EQUAL(num_threads(), 1);
+  BOOST_CHECK_THROW(run_tasks(2, [](std::size_t) { set_num_threads(2); }), StateError);
 }
 
 BOOST_AUTO_TEST_CASE(an_exception_arrives_and_the_pool_lives_on) {
@@ -155,6 +158,7 @@ BOOST_AUTO_TEST_CASE(shards_take_each_sample_once) {
       const StepLoss sums = data_parallel.backward(samples, 0, 1, [&](std::size_t first, std::size_t last) {
         BOOST_CHECK_LT(first, last);
         BOOST_CHECK_LE(last, samples);
+        BOOST_CHECK_EQUAL(tape().random.sample, first);
         real squares = 0;  // of the samples' numbers
         for (std::size_t s = first; s < last; ++s) squares += static_cast<real>((s + 1) * (s + 1));
         return ShardLoss{.loss = sum(w) * squares, .count = static_cast<double>(last - first)};
@@ -350,6 +354,14 @@ BOOST_AUTO_TEST_CASE(tasks_within_tasks_run_once_in_the_mode_of_their_caller) {
         ++calls;
       });
     BOOST_CHECK_EQUAL(calls, threads == 1 ? 1 : 0);
+    // nor can one help where each has a task
+    std::atomic<int> begun{0}, whole{0}, ended{0};
+    run_tasks(static_cast<std::size_t>(threads), [&](std::size_t) {
+      for (++begun; begun < threads;) std::this_thread::yield();
+      parallel_range(3, 500, 10, [&](std::size_t first, std::size_t last) { whole += first == 3 && last == 500; });
+      for (++ended; ended < threads;) std::this_thread::yield();
+    });
+    BOOST_CHECK_EQUAL(whole.load(), threads);
   }
   set_num_threads(1);
 }
