@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(lists_need_not_outlive_the_call) {
     const Tensor b = seppo::gather(seppo::index_select(a, 0, targets), 1, {{2, 2}, pairs});
     const Tensor c = seppo::scatter_add(b, 0, {{2, 2}, pairs}, a);
     const Tensor d = seppo::attention(c, a, b, 1, offsets, offsets, {.mask = seppo::Mask::allowed(allowed)});
-    const Tensor e = seppo::rotary(seppo::scale(c, real{0.01}), 1, seppo::tensor({2, 2}, {0, 1, 1, 0}), positions);
+    const Tensor e = seppo::rotary(seppo::scale(c, real{0.015625}), 1, seppo::tensor({2, 2}, {0, 1, 1, 0}), positions);
     const Tensor f =
         seppo::attention(e, e, d, 1, whole, whole,
                          {.mask = seppo::Mask::valid_lengths(lengths), .slopes = slopes, .positions = positions});
