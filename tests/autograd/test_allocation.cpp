@@ -1,5 +1,5 @@
-// Every allocation fails in turn: a clean std::bad_alloc, nothing lost, nothing
-// leaked, and the next step is as if nothing had been.
+// Every allocation fails in turn: std::bad_alloc reaches the caller, nothing is lost or leaked,
+// and the next step gives the same result as without a failure.
 #define BOOST_TEST_MODULE allocation
 #include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/models/transformer.h>
@@ -49,7 +49,7 @@ std::vector<real> step(Model& model, Tape& on) {
 
 }  // namespace
 
-// Before anything has grown the pools of nodes, which keep what they have; so no leak can be told here.
+// Runs before anything has grown the node pools. As these keep their memory, leaks cannot be detected here.
 BOOST_AUTO_TEST_CASE(the_first_model_and_step) {
   BOOST_CHECK_GT(fail_each_allocation([] {
                    Model model;
@@ -65,12 +65,12 @@ BOOST_AUTO_TEST_CASE(a_training_step) {
   const std::vector<real> expected = step(model, steady);
   const std::vector<real> values(model.parameters.values().begin(), model.parameters.values().end());
   {
-    Tape warm, second;  // the pool of nodes has grown as far as this needs
+    Tape warm, second;  // grow the node pool as far as the test needs
     step(model, warm);
     step(model, second);
   }
   const long before = live;
-  // Two steps: between them, the arena replaces its blocks by one. The tape of the last failure goes on.
+  // Between its two steps, the arena of `fresh` merges its blocks into one. `survivor` lives through all failures.
   std::optional<Tape> survivor(std::in_place);
   const long points = fail_each_allocation([&] {
     Tape fresh;
@@ -118,13 +118,13 @@ BOOST_AUTO_TEST_CASE(a_checkpointed_step) {
     return std::vector<real>(x.grad().begin(), x.grad().end());
   };
   const auto expected = run();
-  const long before = live - 1;  // `expected` itself
+  const long before = live - 1;  // the allocation of `expected`
   fail_each_allocation([&] { run(); });
   BOOST_CHECK_EQUAL(live - 1, before);
   BOOST_CHECK(run() == expected);
 }
 
-// Shards run on threads; one that fails ends the step with the same error, and the next step is whole.
+// Shards run on threads; if one fails, the step ends with its error, and the next step is correct again.
 BOOST_AUTO_TEST_CASE(a_data_parallel_step) {
   Model model;
   const auto run = [&](DataParallel& parallel) {

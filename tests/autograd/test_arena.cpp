@@ -1,4 +1,4 @@
-// The memory of a step: pieces of the arena, and gradients that come and go.
+// The memory of a step: pieces of the arena, and gradients that are allocated and recycled.
 #define BOOST_TEST_MODULE arena
 #include <seppo/autograd/ops.h>
 
@@ -35,8 +35,8 @@ class Pieces {
   std::map<std::byte*, std::size_t> pieces_;
 };
 
-// Forward allocates, with scratch memory that comes and goes; in backward gradients come and go, and nothing else
-// moves.
+// The forward pass allocates values, and recycles its scratch memory; the backward pass allocates and recycles nothing
+// but gradients.
 class Step {
  public:
   Step(Arena& arena, std::mt19937& random) : arena_(arena), random_(random) {}
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(pieces_never_overlap) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {
     Arena arena;
-    for (int step = 0; step < 5; ++step, arena.reset()) {  // the first in several blocks, later ones in one or two
+    for (int step = 0; step < 5; ++step, arena.reset()) {  // several blocks in the first, one or two in later ones
       Step s(arena, random);
       s.forward(100);
       s.backward();
@@ -106,13 +106,13 @@ BOOST_AUTO_TEST_CASE(the_newest_piece_goes_back_at_once) {
   BOOST_CHECK_EQUAL(arena.allocate(50), piece);
 }
 
-// Gradients of intermediates come and go in the same memory: backward of a long chain takes a few of them.
+// Gradients of intermediates are recycled: the backward pass of a long chain takes the memory of only a few.
 BOOST_AUTO_TEST_CASE(gradients_are_recycled) {
   Tape own;
   const UseTape use(own);
   constexpr int kLength = 100;
   const std::vector<real> ones(10'000, 1);
-  for (int repeat = 0; repeat < 2; ++repeat) {  // the second time in one block
+  for (int repeat = 0; repeat < 2; ++repeat) {  // the second time within a single block
     own.clear();
     const Tensor x = variable({10'000}, ones);
     Tensor y = x;
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_recycled) {
   }
 }
 
-// Of a step that took several blocks one is made, and the next step of its size takes no other.
+// After a step that took several blocks, these are merged into one, which suffices for the next step of that size.
 BOOST_AUTO_TEST_CASE(a_second_step_of_the_same_size_allocates_nothing) {
   Arena arena;
   const auto step = [&] {
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_second_step_of_the_same_size_allocates_nothing) {
   BOOST_CHECK_EQUAL(arena.used(), 0);
   const std::size_t capacity = arena.capacity();
   BOOST_CHECK_GE(capacity, used);
-  void* const begin = arena.allocate(used);  // in one block
+  void* const begin = arena.allocate(used);  // fits into the single block
   BOOST_CHECK_EQUAL(arena.capacity(), capacity);
   arena.reset();
   for (int repeat = 0; repeat < 3; ++repeat) {
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_piece_goes_to_the_next_of_its_size_class) {
   arena.recycle(piece, 5000);
   BOOST_CHECK_NE(arena.allocate_recycled(9000), piece);
   BOOST_CHECK_EQUAL(arena.allocate_recycled(4990), piece);
-  BOOST_CHECK_NE(arena.allocate_recycled(4990), piece);  // once
+  BOOST_CHECK_NE(arena.allocate_recycled(4990), piece);  // no longer free
 }
 
 BOOST_AUTO_TEST_CASE(memory_that_is_not_there) {

@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_nest) {
     tape().backward(y * x, std::vector<double>{1, 2, 3});
     return std::vector<double>(x.grad().begin(), x.grad().end());
   };
-  const auto nested = gradient(true), plain = gradient(false);  // added up in another order
+  const auto nested = gradient(true), plain = gradient(false);  // summed in another order
   for (std::size_t i = 0; i < 3; ++i) BOOST_CHECK_CLOSE(nested[i], plain[i], 1e-12);
 }
 
@@ -102,13 +102,13 @@ BOOST_AUTO_TEST_CASE(tensors_of_the_tape_must_be_inputs) {
   tape().clear();
   const Tensor x = variable({2}, {3, 4}), other = exp(x);
   BOOST_CHECK_THROW(checkpoint({x}, [=](std::span<const Tensor> in) { return in[0] * other; }), StateError);
-  // and the tape goes on
+  // The tape remains usable.
   const Tensor y = checkpoint({x}, [](std::span<const Tensor> in) { return scale(in[0], 2); });
   tape().backward(y, std::vector<double>{1, 1});
   BOOST_CHECK_EQUAL(x.grad()[1], 2);
 }
 
-// Backward computes the part again as it was recorded, dropout included, whatever the mode is by then.
+// Backward recomputes the part as it was recorded, dropout included, whatever the mode is by then.
 BOOST_AUTO_TEST_CASE(backward_does_not_depend_on_the_mode_it_is_called_in) {
   const auto gradient = [](Mode mode, bool recording) {
     tape().clear();
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_recorded_without_a_gradient) {
   BOOST_CHECK(!checkpoint({x}, f).requires_grad());
 }
 
-// What f changes besides its result: backward computes it again, but a step moves running statistics once.
+// Side effects of f: although backward recomputes it, a step updates running statistics only once.
 BOOST_AUTO_TEST_CASE(running_statistics_move_once) {
   const auto moved = [](int depth) {
     tape().clear();
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(running_statistics_move_once) {
     const Tensor inputs[] = {x};
     const Tensor y = depth == 0 ? norm(inputs) : depth == 1 ? part(inputs) : checkpoint({x}, part);
     tape().backward(y, std::vector<double>{1, 2});
-    checkpoint({x}, norm);  // a step of its own
+    checkpoint({x}, norm);  // an update of its own
     return std::vector<double>{mean.item(), var.item(), x.grad()[0]};
   };
   const auto plain = moved(0);
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(running_statistics_move_once) {
   BOOST_CHECK(moved(2) == plain);
 }
 
-// Where a part's intermediate value lies: for each part, and again for each in backward, at the same place.
+// The intermediates of all parts occupy the same memory, in the forward pass and again in backward.
 BOOST_AUTO_TEST_CASE(all_parts_use_the_same_memory_in_turn) {
   tape().clear();
   std::vector<const real*> places;
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(all_parts_use_the_same_memory_in_turn) {
       for (int i = 0; i < 50; ++i) y = seppo::tanh(y);
       return y;
     });
-  BOOST_CHECK_LT(tape().used() - used, 4 * 5 * 100 * sizeof(real));  // of the 51 values of each part none
+  BOOST_CHECK_LT(tape().used() - used, 4 * 5 * 100 * sizeof(real));  // keeps no part's intermediates
   tape().backward(x, std::vector<double>(100, 1));
   BOOST_CHECK_EQUAL(places.size(), 8);
   for (const real* place : places) BOOST_CHECK_EQUAL(place, places[0]);

@@ -1,4 +1,4 @@
-// Making tensors of regular values, and printing them.
+// Factories (ranges, constants, one-hot rows) and printing.
 #define BOOST_TEST_MODULE create
 #include <seppo/autograd/ops.h>
 
@@ -16,7 +16,7 @@ std::vector<real> values(const Tensor& x) { return {x.values().begin(), x.values
 
 }  // namespace
 
-// As torch.arange: the end is not included, and the number of elements is ceil((end - start) / step).
+// As in torch.arange, the end is excluded, and the number of elements is ceil((end - start) / step).
 BOOST_AUTO_TEST_CASE(ranges) {
   tape().clear();
   BOOST_CHECK((values(arange(4)) == std::vector<real>{0, 1, 2, 3}));

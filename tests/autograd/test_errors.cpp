@@ -1,4 +1,4 @@
-// Misuse of the ops: a typed error each, in one line that names the op, the shapes and the rule.
+// Misuse of the ops: each throws a typed error whose one-line message names the op, the shapes and the rule.
 #define BOOST_TEST_MODULE errors
 #include "support/errors.h"
 
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(parameters_and_names) {
   check_error<ArgumentError>([&] { parameters.root().parameter("w", {2}, init_zeros()); }, {"w", "taken"});
 }
 
-// Of the further ops: the op, the roles, the shapes, the axis with both sizes, and the rule.
+// Messages of further ops name the op, the roles, the shapes, the axis with both sizes, and the rule.
 BOOST_AUTO_TEST_CASE(catalogue) {
   const std::vector<int> two{0, 2}, three{0, 1, 2};
   check_error<ShapeError>(

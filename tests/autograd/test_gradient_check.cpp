@@ -1,4 +1,4 @@
-// The public gradient check: it must pass what is right and see what is slightly wrong.
+// The public gradient check must accept correct gradients and detect slightly wrong ones.
 #define BOOST_TEST_MODULE gradient_check
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/gradient_check.h>
@@ -17,7 +17,7 @@ using Inputs = std::span<const Tensor>;
 
 namespace {
 
-// tanh whose gradient is wrong by a relative `fault`, in one element only.
+// tanh whose gradient has a relative error of `fault` in one element only.
 Tensor faulty_tanh(const Tensor& x, double fault) {
   Tensor y = tape().create(x.shape());
   for (std::size_t i = 0; i < x.numel(); ++i) y.data()[i] = std::tanh(x.data()[i]);
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(linear_functions_pass_at_rounding_level) {
   BOOST_CHECK_MESSAGE(report.passed, report.text);
 }
 
-// A large constant in the loss makes its differences round, and the fall end early.
+// A large constant in the loss adds rounding errors to the differences, so that the fall ends early.
 BOOST_AUTO_TEST_CASE(right_gradients_pass_beside_large_constants) {
   for (double constant = 1e2; constant < 1e13; constant *= 10) {
     const auto report = gradient_check({{3}}, [&](Inputs x) { return x[0] * x[0] * x[0] + constant; });
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(right_gradients_pass_beside_large_constants) {
   }
 }
 
-// Below the tolerance, but differences that do not fall at all are no rounding.
+// The error is below the tolerance, but differences that do not fall at all are not due to rounding.
 BOOST_AUTO_TEST_CASE(wrong_gradients_of_linear_functions_fail_below_the_tolerance) {
   const auto doubled = [](const Tensor& x, double fault) {
     Tensor y = tape().create(x.shape());
@@ -80,8 +80,8 @@ BOOST_AUTO_TEST_CASE(wrong_gradients_of_linear_functions_fail_below_the_toleranc
   BOOST_CHECK_MESSAGE(!report.passed && report.error < 1e-7, report.text);
 }
 
-// The derivative of x + c |x|^p at 0 is 1, from which central differences differ by c h^(p - 1). These fall quickly
-// enough to pass as a kink, or so slowly that below the tolerance, too, they do not tell that the gradient is right.
+// The derivative of x + c sign(x) |x|^p at 0 is 1; central differences deviate by c h^(p - 1). This either falls fast
+// enough to pass as a kink, or so slowly that even below the tolerance it is no evidence of a correct gradient.
 BOOST_AUTO_TEST_CASE(differences_have_to_fall) {
   const auto with_kink = [](const Tensor& x, double c, double power) {
     Tensor y = tape().create(x.shape());
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(differences_have_to_fall) {
   }
 }
 
-// As long as the fault is not itself at rounding level.
+// Provided that the fault itself is above rounding level.
 BOOST_AUTO_TEST_CASE(wrong_gradients_fail_beside_large_constants) {
   for (const auto& [constant, fault] : {std::pair{1e2, 1e-5}, {1e4, 1e-5}, {1e6, 1e-3}, {1e8, 1e-1}}) {
     const auto report = gradient_check(
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(wrong_gradients_fail_beside_large_constants) {
 BOOST_AUTO_TEST_CASE(vanishing_gradients) {
   const auto report = gradient_check({{5}}, [](Inputs x) { return seppo::exp(x[0]) / seppo::exp(x[0]); });
   BOOST_CHECK_MESSAGE(report.passed, report.text);
-  // It vanishes on the tape but not in truth, and the other way round.
+  // A gradient that vanishes on the tape but not in truth, and vice versa.
   BOOST_CHECK(
       !gradient_check({{1}}, [](Inputs x) { return scale(x[0], 0) + tensor({1}, {1e-3 * x[0].data()[0]}); }).passed);
   BOOST_CHECK(
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(values_are_restored) {
   BOOST_CHECK_EQUAL(tape().random.step, 7);
 }
 
-// Each input has values of its own.
+// Different inputs get different values.
 BOOST_AUTO_TEST_CASE(inputs_are_drawn_apart) {
   const auto report = gradient_check({{3}, {2, 3}, {3}}, [](Inputs x) {
     BOOST_CHECK_NE(x[0].values()[0], x[1].values()[0]);
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(inputs_are_drawn_apart) {
   BOOST_CHECK_MESSAGE(report.passed, report.text);
 }
 
-// The element that is wrong is named with its gradient, and with what it ought to be.
+// The report names a wrong element, its gradient, and the correct value.
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_told) {
   const auto report = gradient_check({{5}}, [](Inputs x) { return faulty_tanh(x[0], 0.25); });
   const std::string title = "input 0, element 2: gradient ", middle = ", differences give ";
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_told) {
   BOOST_CHECK_CLOSE(told / right, 1.25, 1e-3);
 }
 
-// A direction is drawn by itself: it is not along the values that were drawn for the inputs.
+// Directions are drawn independently of the input values.
 BOOST_AUTO_TEST_CASE(directions_are_drawn_apart_from_inputs) {
   std::vector<std::vector<real>> seen;
   gradient_check({{5}},
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(directions_are_drawn_apart_from_inputs) {
   }
 }
 
-// log of what N(0, 1) gives is NaN: that is said, and other inputs can be given.
+// log of values from N(0, 1) can be NaN: the report says so, and the caller can supply other inputs.
 BOOST_AUTO_TEST_CASE(inputs_of_ones_own) {
   const auto op = [](Inputs x) { return seppo::log(x[0]) * x[1]; };
   const auto drawn = gradient_check({{3}, {3}}, op);
@@ -196,17 +196,17 @@ BOOST_AUTO_TEST_CASE(inputs_of_ones_own) {
   Parameters parameters(1);
   const Tensor mine = parameters.root().parameter("mine", {3}, init_ones());
   BOOST_CHECK(gradient_check_at({mine}, [](Inputs x) { return seppo::exp(x[0]); }).passed);
-  BOOST_CHECK(std::ranges::all_of(mine.grad(), [](real g) { return g == 0; }));  // of the copy alone
+  BOOST_CHECK(std::ranges::all_of(mine.grad(), [](real g) { return g == 0; }));  // only a copy receives them
 }
 
 namespace {
 
-// y = x W, with a gradient of W that is wrong by a relative `fault` in one element.
+// sum(tanh(x W)), whose gradient with respect to W has a relative error of `fault` in one element.
 Tensor faulty_product(const Tensor& x, const Tensor& w, std::size_t element, double fault) {
   Tensor y = matmul(x, w), wrong = tape().create({});
   *wrong.data() = 0;
   record("op", wrong, {w}, [=] {
-    // As matmul: dW = x^T dy, dy being that of the sum of tanh below.
+    // As in matmul, dW = x^T dy, where dy is the gradient of the sum of tanh below.
     const std::size_t row = element / w.cols(), column = element % w.cols();
     double slope = 0;
     for (std::size_t i = 0; i < x.rows(); ++i) {
@@ -220,7 +220,7 @@ Tensor faulty_product(const Tensor& x, const Tensor& w, std::size_t element, dou
 
 }  // namespace
 
-// Buffers and frozen values are no part of the check, and all is as before at the end.
+// Buffers and frozen parameters are not checked, and everything is restored at the end.
 BOOST_AUTO_TEST_CASE(buffers_and_frozen_parameters) {
   Parameters parameters(1);
   const Scope s = parameters.root();

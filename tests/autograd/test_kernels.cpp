@@ -1,5 +1,5 @@
-// Attention against plain loops in double precision. Compiled for both precisions: some kernels have other code for
-// float than for double.
+// Attention against plain loops in double precision. Compiled for both precisions, as some kernels have separate code
+// for float and double.
 #define BOOST_TEST_MODULE kernels
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/random.h>
@@ -21,10 +21,10 @@ namespace {
 using seppo::real;
 using Values = std::vector<double>;
 
-// Of sums of some hundred products of N(0, 1), in units of the last place of 1.
+// For sums of a few hundred products of N(0, 1) values: 2000 units in the last place of 1.
 constexpr double kTolerance = 2e3 * double{std::numeric_limits<real>::epsilon()};
 
-// Numbers that `real` has too.
+// Values from N(0, 1) that `real` represents exactly.
 Values draw(std::size_t size, std::uint64_t seed) {
   seppo::RandomStream random(seed, seppo::Purpose::test);
   Values values(size);
@@ -34,7 +34,7 @@ Values draw(std::size_t size, std::uint64_t seed) {
 
 std::vector<real> reals(const Values& values) { return {values.begin(), values.end()}; }
 
-// What attention is asked for: sequences of queries and keys, and the heads.
+// One call of attention: the lengths of its query and key sequences, and the heads.
 struct Case {
   std::vector<int> queries, keys, valid;
   int heads, width;
@@ -51,13 +51,13 @@ struct Results {
 };
 
 constexpr seppo::RandomContext kRandom{1, 2, 3, 4};
-constexpr std::size_t kGroup = 128;  // of keys that share a draw of dropout
+constexpr std::size_t kGroup = 128;  // keys that share a draw of dropout
 
 std::size_t key_groups(const Case& c, std::size_t s) {
   return (static_cast<std::size_t>(c.keys[s]) + kGroup - 1) / kGroup;
 }
 
-// What dropout multiplies the weights of sequence s with: [head, query, whole groups of keys].
+// The factors that dropout applies to the weights of sequence s: [head, query, whole groups of keys].
 Values dropout_factors(const Case& c, std::size_t s) {
   const int columns = static_cast<int>(key_groups(c, s) * kGroup);
   seppo::Tape t;
@@ -68,7 +68,7 @@ Values dropout_factors(const Case& c, std::size_t s) {
   return Values(y.values().begin(), y.values().end());
 }
 
-// Softmax and its gradient as the textbook has them, one query at a time. Matrices are [rows, ld].
+// Textbook attention and its gradient, one query at a time. Matrices are [rows, ld].
 Results expected_attention(const Case& c, const Values& q, const Values& k, const Values& v, const Values& dy,
                            std::size_t ld) {
   const auto d = static_cast<std::size_t>(c.d()), width = static_cast<std::size_t>(c.width);
@@ -127,7 +127,7 @@ void check_near(std::span<const real> got, const Values& expected, const std::st
   BOOST_CHECK_MESSAGE(worst < kTolerance, what << ": off by " << worst);
 }
 
-// On columns in the middle of wider matrices.
+// Q, K and V are columns in the middle of wider matrices.
 void check_attention(const Case& c) {
   constexpr int kBefore = 1, kGap = 3;
   const int ld = c.d() + kGap;
@@ -160,7 +160,7 @@ void check_attention(const Case& c) {
   check_near(gradient(tv), expected.dv, name + ": dv");
 }
 
-// `sequences` of at most `queries` and `keys`, shorter ones among them unless they shall be equal.
+// `sequences` sequences of at most `queries` queries and `keys` keys; some are shorter unless `are_equal`.
 Case make_case(int sequences, int queries, int keys, int heads, int width, bool is_causal, bool are_equal) {
   Case c{{}, {}, {}, heads, width, is_causal};
   for (int s = 0; s < sequences; ++s) {
@@ -174,7 +174,7 @@ Case make_case(int sequences, int queries, int keys, int heads, int width, bool 
 
 }  // namespace
 
-// Widths with quads of columns and without; groups of heads that fill the vectors and that do not.
+// Widths with and without quads of columns; groups of heads that fill the vectors and groups that do not.
 // one_build: autograd/kernels/attention_short.cpp gather_quads
 BOOST_AUTO_TEST_CASE(attention_of_short_sequences) {
   for (const int width : {1, 3, 4, 6, 8, 32})
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(attention_of_short_sequences) {
             check_attention(make_case(sequences, 4, 9, heads, width, is_causal, are_equal));
 }
 
-// The last ones have more than one tile each way, which AMX multiplies where there is one.
+// The large cases span several tiles in each direction, which AMX multiplies where available.
 BOOST_AUTO_TEST_CASE(attention_of_long_sequences) {
   for (const int width : {3, 20, 64})
     for (const bool is_causal : {false, true}) {

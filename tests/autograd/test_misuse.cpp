@@ -1,5 +1,5 @@
-// Every op with arguments drawn blindly, right and wrong: it works, or throws a typed error in one line that
-// names it. Under AddressSanitizer this also shows that nothing is read out of bounds.
+// Every op with random arguments, valid or not: it either works or throws a typed error with a one-line message.
+// Under AddressSanitizer this also shows that nothing is read out of bounds.
 #define BOOST_TEST_MODULE misuse
 #include <seppo/autograd/core/random.h>
 #include <seppo/autograd/ops.h>
@@ -15,7 +15,7 @@ using namespace seppo;
 
 namespace {
 
-// Draws arguments; most of them fit now and then.
+// Draws arguments that are valid often enough for every op to work at times.
 struct Draw {
   RandomStream random;
   Shape last = shape();
@@ -30,7 +30,7 @@ struct Draw {
     for (int& size : sizes) size = integer(0, 3);
     return Shape(std::span<const int>(sizes));
   }
-  // Every other one like the last, or a vector of its width.
+  // The last shape every other time, else a vector of its width or a new shape.
   Shape near() {
     const std::uint32_t choice = random.below(4);
     if (choice == 1 && last.rank() > 0) return Shape{last[-1]};
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(every_op_works_or_throws_one_typed_line) {
         const std::string text = e.what();
         BOOST_CHECK_MESSAGE(text.size() <= 250 && text.find('\n') == std::string::npos && text.find(": ") < 40, text);
         ++refused[name];
-      } catch (const std::out_of_range&) {  // .at(0) of no parts
+      } catch (const std::out_of_range&) {  // .at(0) of an empty list
         ++refused[name];
       } catch (const std::exception& e) {
         BOOST_ERROR(name << ", seed " << seed << ": another kind of error: " << e.what());

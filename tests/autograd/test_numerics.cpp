@@ -26,7 +26,7 @@ bool finite(std::span<const float> values) {
 
 }  // namespace
 
-// Rows of 16 with a mean far larger than their spread, or of extreme scale.
+// Rows of 16 whose mean is far larger than their spread, or whose scale is extreme.
 BOOST_AUTO_TEST_CASE(layer_norm_torture) {
   std::vector<std::function<double(int)>> rows;
   for (const double mean : {0.0, 1e2, 1e3, 1e4}) rows.push_back([=](int i) { return mean + i * 1e-3; });
@@ -148,15 +148,15 @@ BOOST_AUTO_TEST_CASE(infinities_have_their_limits) {
   BOOST_CHECK((values(gelu(row({50, -50}))) == std::vector<float>{50, 0}));
 }
 
-// Far from zero: values and slopes are those of the limits.
 BOOST_AUTO_TEST_CASE(powers_of_zero) {
   tape().clear();
   const Tensor x = variable({4}, {0, 0, 0, 0}), exponent = variable({4}, {0, 1, 2, 0.5f});
   tape().backward(pow(x, exponent), std::vector<real>{1, 2, 3, 4});
-  for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(exponent.grad()[i], 0);  // 0^b stays 0 as b moves
+  for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(exponent.grad()[i], 0);  // 0^b remains 0 as b varies
   BOOST_CHECK(x.grad()[0] == 0 && x.grad()[1] == 2 && x.grad()[2] == 0 && std::isinf(x.grad()[3]));
 }
 
+// Values and slopes equal their limits.
 BOOST_AUTO_TEST_CASE(activations_far_from_zero) {
   const std::vector<float> x{-3e38f, -1e20f, -100, 100, 1e20f, 3e38f};
   const auto check_limits = [&](const std::function<Tensor(const Tensor&)>& op, const std::vector<float>& values,
@@ -181,8 +181,7 @@ BOOST_AUTO_TEST_CASE(activations_far_from_zero) {
   check_limits(sigmoid, jump, none);
 }
 
-// Squares of what fits into a float may not; the rows are normalised all the same.
-// log sum e^x of large logits has no room for its logarithm: it must not pass through that sum.
+// Beside large logits, rounding swallows the logarithm in log sum e^x: results must not be computed by way of that sum.
 BOOST_AUTO_TEST_CASE(large_logits_keep_their_logarithm) {
   constexpr double kLog2 = std::numbers::ln2;
   for (const float size : {1e-3f, 1.f, 1e4f, 1e8f, 1e30f, -1e4f, -1e30f})
@@ -207,6 +206,7 @@ BOOST_AUTO_TEST_CASE(large_logits_keep_their_logarithm) {
     }
 }
 
+// The squares of values that fit into a float may not fit; rows are normalised all the same.
 BOOST_AUTO_TEST_CASE(rms_norm_torture) {
   RandomStream random(4, Purpose::test);
   for (const double scale : {1e-3, 1.0, 1e18, 1e20, 1e30, 1e37}) {
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(attention_of_one_key_is_its_value) {
                v = variable({1, 4}, std::vector<float>{1, 2, 3, 4});
   const Tensor y = attention(q, q, v, 2, one, one);
   for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(y.values()[i], v.values()[i]);
-  // and with none allowed, exactly zero, forward and backward
+  // With no key allowed, outputs and gradients are exactly zero.
   const Tensor none = attention(q, q, v, 2, one, one, {.mask = Mask::valid_lengths(lengths)});
   for (const float e : none.values()) BOOST_CHECK_EQUAL(e, 0);
   tape().backward(none, std::vector<float>{1, 2, 3, 4});
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(attention_of_one_key_is_its_value) {
 }
 
 BOOST_AUTO_TEST_CASE(vector_functions_are_accurate) {
-  // tails of vectors too: 1000 is not a multiple of any width
+  // 1000 is no multiple of 16 lanes: AVX-512 has a tail
   RandomStream random(2, Purpose::test);
   std::vector<float> x;
   for (int i = 0; i < 1000; ++i) x.push_back(static_cast<float>(40 * random.uniform() - 20));
@@ -289,14 +289,14 @@ BOOST_AUTO_TEST_CASE(vector_functions_are_accurate) {
     BOOST_CHECK_SMALL(static_cast<double>(w.values()[i]) - v / (1 + std::exp(-v)), 1e-6 * near);
     const double u = std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v);
     BOOST_CHECK_SMALL(static_cast<double>(a.values()[i]) - 0.5 * v * (1 + std::tanh(u)), 1e-6 * near);
-    // the slope of gelu: Phi(x) + x phi(x)
+    // the slope of gelu is Phi(x) + x phi(x)
     BOOST_CHECK_SMALL(
         static_cast<double>(input.grad()[i]) - (normal + v * std::exp(-0.5 * v * v) / std::sqrt(2 * std::numbers::pi)),
         2e-6);
   }
 }
 
-// softmax(0, x) has e^x / (1 + e^x), whose digits are those of e^x: over all powers of two that it reaches.
+// softmax(0, x) contains e^x / (1 + e^x), as accurate as e^x itself: tested over its whole range of exponents.
 BOOST_AUTO_TEST_CASE(softmax_is_accurate_down_to_the_smallest_numbers) {
   tape().clear();
   constexpr int kRows = 20'000;
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(attention_with_huge_scores) {
   BOOST_CHECK(finite(q.grad()));
 }
 
-// Where a score and its product with the scale differ in their last digit, which here is far above 1.
+// Scores so large that the rounding error of scaling them is far above 1.
 BOOST_AUTO_TEST_CASE(attention_takes_the_largest_of_huge_scores) {
   RandomStream random(1, Purpose::test);
   for (int i = 0; i < 100; ++i) {

@@ -1,4 +1,4 @@
-// Regions, observers and the tools made of them; and what happens when any op of a step throws.
+// Regions, observers and the tools built on them; and recovery when any op of a step throws.
 #define BOOST_TEST_MODULE observer
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/checkpointing.h>
@@ -36,7 +36,7 @@ struct Model {
   }
   Tensor loss() const { return cross_entropy(transformer.logits(src, tgt), std::vector<int>{2, 3, 4, 5, 6}); }
 
-  // One step from a clean tape; the gradients.
+  // Runs a step on a cleared tape and returns the gradients.
   std::vector<real> step() {
     tape().clear();
     tape().random = {.seed = 3, .step = 4};
@@ -98,14 +98,14 @@ BOOST_AUTO_TEST_CASE(probes_see_outputs_and_gradients_of_modules) {
   const Tensor ffn = seen.at("encoder.1.ffn");
   BOOST_CHECK(ffn.shape() == (Shape{5, 8}));
   BOOST_CHECK(std::any_of(ffn.grad().begin(), ffn.grad().end(), [](real g) { return g != 0; }));
-  // The gradient of the output layer's result is that of cross-entropy: rows sum to 0.
+  // The gradient of the logits is that of cross-entropy, whose rows sum to 0.
   const Tensor logits = seen.at("output");
   for (std::size_t row = 0; row < logits.rows(); ++row) {
     real total = 0;
     for (std::size_t j = 0; j < logits.cols(); ++j) total += logits.grad()[row * logits.cols() + j];
     BOOST_CHECK_SMALL(static_cast<double>(total), sizeof(real) == sizeof(double) ? 1e-12 : 1e-6);
   }
-  // out of scope, nobody looks
+  // Out of scope, the probe is no longer called.
   seen.clear();
   model.step();
   BOOST_CHECK(seen.empty());
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(anomalies_are_named_backward) {
   const Tensor x = variable({2}, {2, 0});
   FindAnomaly finder;
   const Observe scope(finder);
-  const Tensor y = scale(seppo::sqrt(square(x)), 3);  // finite, but infinitely steep, and NaN one op further
+  const Tensor y = scale(seppo::sqrt(square(x)), 3);  // finite, but with an infinite slope, and NaN one op further
   const std::string text = message<NumericError>([&] { tape().backward(y, std::vector<real>{1, 1}); });
   BOOST_CHECK_EQUAL(text, "sqrt: backward made inf in the gradient of input 0 [2] at [1]");
 }
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_found_where_nothing_is_wrong) {
   FindAnomaly finder;
   const Observe scope(finder);
   BOOST_CHECK(model.step() == expected);
-  // Planted in one weight, it is found where it first shows.
+  // An infinity planted in one weight is reported where it first shows.
   const Tensor weight = model.transformer.encoder.layers[1].ffn.up.weight;
   weight.data()[3] = std::numeric_limits<real>::infinity();
   const std::string text = message<NumericError>([&] { model.step(); });
@@ -224,7 +224,7 @@ struct Saboteur : Observer {
 
 }  // namespace
 
-// At every op of a step of a two-layer Transformer, forward and backward: the next step is as if nothing had been.
+// Throws at every op of a step of a two-layer Transformer, forward and backward: the next step is not affected.
 BOOST_AUTO_TEST_CASE(a_throw_anywhere_leaves_the_engine_whole) {
   Model model;
   const auto expected = model.step();

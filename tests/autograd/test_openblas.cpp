@@ -1,5 +1,5 @@
-// Which products OpenBLAS computes, seen by wrapping its functions at link time (-Wl,--wrap), and the kernels it has
-// for this processor.
+// Which products OpenBLAS computes, observed by wrapping its functions at link time (-Wl,--wrap), and the kernels that
+// it chooses for this processor.
 #define BOOST_TEST_MODULE openblas
 #include <seppo/autograd/blas/gemm.h>
 #include <seppo/autograd/core/parallel.h>
@@ -35,7 +35,7 @@ namespace {
 
 using seppo::Trans;
 
-// How often OpenBLAS is called for a product of ones, whose elements are checked: once for each piece.
+// The number of OpenBLAS calls, one per piece, for a product of matrices of ones; also checks its elements.
 int calls_for(std::size_t m, std::size_t n, std::size_t k, Trans trans_a, Trans trans_b, bool in_task = true) {
   const std::vector<float> a(m * k, 1), b(k * n, 1);
   std::vector<float> c(m * n, 2);
@@ -52,11 +52,11 @@ int calls_for(std::size_t m, std::size_t n, std::size_t k, Trans trans_a, Trans 
 
 }  // namespace
 
-// The first case, for the kernels are chosen once.
+// This case must come first, as kernels are chosen only once.
 BOOST_AUTO_TEST_CASE(kernels_of_an_older_processor_are_replaced_unless_the_user_chose_them) {
   constexpr const char* kVariable = "OPENBLAS_CORETYPE";
   const char* const users = std::getenv(kVariable);
-  if (!users) {  // what OpenBLAS does on processors it does not know
+  if (!users) {  // as OpenBLAS does on processors that it does not know
     setenv(kVariable, "Prescott", 1);
     gotoblas_dynamic_quit();
     gotoblas_dynamic_init();
@@ -72,12 +72,12 @@ BOOST_AUTO_TEST_CASE(kernels_of_an_older_processor_are_replaced_unless_the_user_
   BOOST_CHECK_EQUAL(openblas_get_num_threads(), 1);
 }
 
-// AMX has no part in these: it wants 64 terms.
+// AMX takes no part, as it requires 64 terms.
 BOOST_AUTO_TEST_CASE(openblas_computes_large_products) {
   using enum Trans;
   for (const auto trans_a : {no, yes})
     for (const auto trans_b : {no, yes}) BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, trans_a, trans_b), 16);
-  // A sixteenth of the longer side, or 128 lines; the same within tasks and outside.
+  // Each piece is a sixteenth of the longer side, or 128 lines, both within tasks and outside.
   BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, no, yes, false), 16);
   for (const bool in_task : {false, true}) BOOST_CHECK_EQUAL(calls_for(1100, 1000, 1100, yes, no, in_task), 9);
 }

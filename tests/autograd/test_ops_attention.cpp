@@ -59,13 +59,13 @@ BOOST_AUTO_TEST_CASE(explicit_mask) {
     first.push_back(pairs.size());
     for (int i = 0; i < queries(s) * keys(s); ++i) pairs.push_back(random.below(2) ? 1 : 0);
   }
-  std::fill_n(pairs.begin(), 2, std::uint8_t{0});  // the first query may attend nothing
+  std::fill_n(pairs.begin(), 2, std::uint8_t{0});  // the first query may attend to nothing
   check_mask("pairs", seppo::Mask::allowed(pairs), [&](int s, int i, int j) {
     return pairs[first[static_cast<std::size_t>(s)] + static_cast<std::size_t>(i * keys(s) + j)] != 0;
   });
 }
 
-// Every mask of a query over four keys, for every query of a small batch, self-attention.
+// Self-attention with each of the 16 masks over four keys, one per sequence.
 BOOST_AUTO_TEST_CASE(every_mask_pattern) {
   std::vector<int> offsets{0};
   std::vector<std::uint8_t> pairs;
@@ -94,19 +94,19 @@ BOOST_AUTO_TEST_CASE(every_mask_pattern) {
     BOOST_CHECK(pattern == 0 ? total == 0 : std::abs(total - 1) < within(1e-12));
   }
   seppo::tape().backward(y, reals(values));
-  for (std::size_t i = 0; i < 16; ++i) {  // the sequence that may attend nothing
+  for (std::size_t i = 0; i < 16; ++i) {  // the sequence that may attend to nothing
     BOOST_CHECK_EQUAL(y.values()[i], 0);
     BOOST_CHECK_EQUAL(x.grad()[i], 0);
   }
   seppo::tape().clear();
 }
 
-// Exactly, and whatever the kernel: for short sequences and long ones, by lengths, by the diagonal or by pairs.
+// In every kernel, for short and long sequences, whether masked by lengths, by the diagonal or by pairs.
 BOOST_AUTO_TEST_CASE(queries_without_keys_give_exact_zeros) {
   seppo::RandomStream random(5, seppo::Purpose::test);
   for (const int n : {4, 40, 300})
     for (const int kind : {0, 1, 2}) {
-      const int keys = kind == 1 ? n / 2 : n, blind = kind == 1 ? n - keys : n;  // of the first sequence's queries
+      const int keys = kind == 1 ? n / 2 : n, blind = kind == 1 ? n - keys : n;  // in the first sequence
       const std::vector<int> q_rows{0, n, 2 * n}, k_rows{0, keys, keys + n}, lengths{0, n};
       std::vector<std::uint8_t> pairs(static_cast<std::size_t>(2 * n * n), 1);
       std::fill_n(pairs.begin(), n * n, std::uint8_t{0});
@@ -166,7 +166,7 @@ Nd<double> normal_values(std::vector<int> shape, std::uint64_t seed) {
   return x;
 }
 
-// Runs backward from `y` and compares each stride-th derivative of the inputs with the complex step.
+// Runs backward from `y` and checks every stride-th derivative against the complex step.
 template <class F>
 void check_some_derivatives(const Tensor& y, const std::vector<Tensor>& x, const Arrays<double>& in, const F& reference,
                             std::size_t stride) {
@@ -189,14 +189,14 @@ void check_some_derivatives(const Tensor& y, const std::vector<Tensor>& x, const
 
 int at(const std::vector<int>& offsets, int s) { return offsets[static_cast<std::size_t>(s)]; }
 
-// Two sequences that end within tiles of queries and of keys, two heads; a sample of all derivatives.
+// Two sequences that end within tiles of queries and keys, two heads; checks a sample of the derivatives.
 template <class F>
 void check_long(const std::string& name, const seppo::AttentionOptions& options, const F& factor, int width = 8,
                 int keys = 150) {
   const int d = 2 * width;
   const std::vector<int> qo{0, 70, 73}, ko{0, keys, 2 * keys};
   const Arrays<double> in{normal_values({73, d}, 1), normal_values({2 * keys, d}, 2), normal_values({2 * keys, d}, 3)};
-  // weights times factor(sequence, head, query, key): the mask, or what dropout makes of a weight
+  // weights times factor(sequence, head, query, key): the mask, or the factor that dropout applies
   const auto reference = [&](const auto& x) {
     using T = typename std::decay_t<decltype(x[0].v)>::value_type;
     Nd<T> out({73, d});
@@ -230,14 +230,14 @@ void check_long(const std::string& name, const seppo::AttentionOptions& options,
 
 }  // namespace
 
-// factor < 0: the key may not be attended.
+// factor < 0: the key may not be attended to.
 BOOST_AUTO_TEST_CASE(long_sequences) {
-  for (const int width : {8, 20})  // 20: more than a vector, and not a multiple of one
+  for (const int width : {8, 20})  // 20 is no multiple of 8 or 16 lanes
     check_long(
         "long", {}, [](int, int, int, int) { return 1.0; }, width);
   check_long("long causal", {seppo::Mask::causal()},
              [](int s, int, int i, int j) { return j <= i + 150 - (s == 0 ? 70 : 3) ? 1.0 : -1.0; });
-  // Of the 70 queries, 30 may see no key.
+  // 30 of the 70 queries see no key.
   check_long(
       "long causal, few keys", {seppo::Mask::causal()},
       [](int s, int, int i, int j) { return j <= i + 40 - (s == 0 ? 70 : 3) ? 1.0 : -1.0; }, 8, 40);
@@ -253,8 +253,8 @@ BOOST_AUTO_TEST_CASE(long_sequences) {
   });
 }
 
-// Each weight is dropped by 16 bits of its own, as ops.h and kernels.h say: the bits of a row are those
-// of dropout() over rows of whole groups of 128.
+// Each weight has 16 random bits of its own, as ops.h and kernels.h document: the bits of a row are those
+// of dropout() over rows padded to whole groups of 128.
 BOOST_AUTO_TEST_CASE(dropout_of_the_weights) {
   const double p = 0.25;
   const auto factors = [&](int s) {  // [head, query, 2 groups of 128 keys]
@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(dropout_of_the_weights_is_off_in_eval_mode) {
 
 namespace {
 
-// Sequences of unequal lengths; the widths that have quads of columns and those that do not.
+// Sequences of unequal lengths; widths with and without quads of columns.
 void check_many(int sequences, std::size_t stride) {
   std::vector<int> qo{0}, ko{0};
   for (int s = 0; s < sequences; ++s) {
@@ -314,9 +314,9 @@ void check_many(int sequences, std::size_t stride) {
 
 }  // namespace
 
-// More (sequence, head) pairs than fit one group.
+// More (sequence, head) pairs than fit into one group.
 BOOST_AUTO_TEST_CASE(many_short_sequences) { check_many(11, 7); }
-// So many that Q, K and V are not kept for backward in the kernel's layout.
+// Too many for Q, K and V to be kept for backward in the kernel's layout.
 BOOST_AUTO_TEST_CASE(very_many_short_sequences) { check_many(300, 401); }
 
 BOOST_AUTO_TEST_CASE(rectangular_batches) {
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(rectangular_batches) {
       });
 }
 
-// Padding keys that may not be attended changes nothing, whatever they hold.
+// Padding with keys that may not be attended to changes nothing, whatever their values.
 BOOST_AUTO_TEST_CASE(padded_batches_equal_ragged_ones) {
   const std::vector<int> lengths{2, 4}, ragged{0, 2, 6}, queries{0, 3, 6};
   seppo::RandomStream random(6, seppo::Purpose::test);
@@ -345,7 +345,7 @@ BOOST_AUTO_TEST_CASE(padded_batches_equal_ragged_ones) {
     return v;
   };
   const std::vector<real> q = draw(6 * 4), k = draw(6 * 4), v = draw(6 * 4), cotangent = draw(6 * 4);
-  const auto padded = [](const std::vector<real>& rows) {  // 2 sequences of 4, the first 2 rows long
+  const auto padded = [](const std::vector<real>& rows) {  // 2 sequences of 4 rows, of which the first uses 2
     std::vector<real> out(rows.begin(), rows.begin() + 8);
     out.insert(out.end(), 8, real{1e6});
     out.insert(out.end(), rows.begin() + 8, rows.end());

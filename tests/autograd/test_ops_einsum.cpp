@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(op_einsum) {
   }
 }
 
-// What an equation means when its "..." and the result that it leaves out are written as labels.
+// Equations with "..." or without a result, against the same equations with every label written out.
 BOOST_AUTO_TEST_CASE(einsum_with_dots_and_without_an_arrow) {
   for (const auto& [equation, a, b, y] :
        std::vector<std::array<std::string, 4>>{{"...ij,...jk->...ik", "abij", "bjk", "abik"},

@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(op_where) {
   check_binary(
       "where", [](const Tensor& a, const Tensor& b) { return seppo::where(seppo::gt(a + b, 0.1), a, b); },
       [](auto a, auto b) { return real_part(a + b) > 0.1 ? a : b; });
-  // the condition, too, is broadcast
+  // the condition is broadcast, too
   const std::vector<double> holds{1, 0, 0};
   for (const auto& shapes :
        std::vector<std::vector<Shape>>{{{2, 3}, {3}}, {{}, {}}, {{2, 1}, {1}}, {{4, 2, 1}, {2, 3}}})
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(kinks_have_the_documented_gradient) {
   BOOST_CHECK(x.grad()[0] == 0 && x.grad()[1] == 0 && x.grad()[2] == 7);
 }
 
-// Equal operands share; abs has slope 0 at 0; clamp has slope 1 at its limits; sqrt is infinitely steep at 0.
+// Ties split the gradient; abs has slope 0 at 0; clamp has slope 1 at its limits; sqrt is infinitely steep at 0.
 BOOST_AUTO_TEST_CASE(other_kinks_have_the_documented_gradient) {
   const auto slopes = [](std::vector<real> values, const auto& op) {
     seppo::tape().clear();

@@ -1,4 +1,4 @@
-// Misuse of selections, windows, weighted losses and equations; test_errors.cpp has that of the other ops.
+// Misuse of selections, windows, weighted losses and equations; test_errors.cpp covers the other ops.
 #define BOOST_TEST_MODULE ops_errors
 #include "support/errors.h"
 

@@ -1,4 +1,4 @@
-// What makes the ops pleasant to call: braces for lists, element access, +=, six axes, the axes of a scalar.
+// Conveniences of the ops: braced lists, element access, +=, six axes, the axes of a scalar.
 #define BOOST_TEST_MODULE ops_everyday
 #include "support/op_check.h"
 #include "support/reference.h"
@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(lists_may_be_braced) {
            seppo::attention(x, x, x, 1, offsets, offsets, {.mask = seppo::Mask::valid_lengths(lengths)}).values()));
 }
 
-// The lists are copied: backward may come when they are gone.
+// Lists are copied: backward may run after they are gone.
 BOOST_AUTO_TEST_CASE(lists_need_not_outlive_the_call) {
   const auto gradient = [](bool overwrites) {
     seppo::tape().clear();
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(six_axes) {
           return at;
         });
       });
-  // Cut into patches and put together again: [batch, 4, 6, c] -> [batch, 2, 3, 2, 2, c] and back.
+  // Cut into patches and reassembled: [batch, 4, 6, c] -> [batch, 2, 3, 2, 2, c] and back.
   check_op(
       "patches", {{2, 4, 6, 3}},
       [](Inputs x) {

@@ -1,4 +1,4 @@
-// attention() with fewer heads of keys and values, with V of another width, with biases and ALiBi; rotary().
+// attention() with fewer key-value heads, with V of another width, with biases and ALiBi; rotary().
 #define BOOST_TEST_MODULE ops_grouped_attention
 #include "support/op_check.h"
 #include "support/reference.h"
@@ -25,7 +25,7 @@ struct Batch {
   }
 };
 
-// One number at a time. extra(inputs, s, h, i, j) is added to the scores; allowed(s, i, j).
+// Element by element. extra(inputs, s, h, i, j) is added to the scores; allowed(s, i, j) is the mask.
 template <class T, class Extra, class Allowed>
 Nd<T> naive(const Arrays<T>& x, const Batch& b, const Extra& extra, const Allowed& allowed) {
   Nd<T> out({b.q_rows.back(), b.heads * b.v_width});
@@ -68,7 +68,7 @@ Tensor call(Inputs x, const Batch& b, const seppo::AttentionOptions& options) {
 
 }  // namespace
 
-// Short sequences, where the heads of a group stand side by side, and groups that do not fit the lanes.
+// Short sequences, where the heads of a group lie side by side, and groups that do not fit the lanes.
 BOOST_AUTO_TEST_CASE(grouped_queries_and_values_of_another_width) {
   for (const auto& [heads, kv_heads, width, v_width] :
        {std::array{4, 2, 3, 3}, {4, 1, 2, 5}, {2, 2, 4, 1}, {3, 1, 2, 2}, {6, 2, 1, 4}}) {
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(grouped_queries_and_values_of_another_width) {
   }
 }
 
-// More than a group of heads: the gradients of a shared head come from several lanes.
+// More heads than fit into one group: the gradient of a shared head comes from several lanes.
 BOOST_AUTO_TEST_CASE(many_grouped_sequences) {
   std::vector<int> rows{0};
   for (int s = 0; s < 9; ++s) rows.push_back(rows.back() + 1 + s % 3);
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(many_grouped_sequences) {
       [&](const auto& x) { return naive(x, b, kNothing, [](int, int i, int j) { return j <= i; }); });
 }
 
-// Matrices shared by sequences, by heads, by both or by none, larger than needed, and -inf within them.
+// Bias matrices shared by sequences, heads, both or neither, some larger than needed, some containing -inf.
 BOOST_AUTO_TEST_CASE(an_added_bias) {
   const Batch b{kQueries, kKeys, 4, 2, 2, 3};
   const std::vector<Shape> shapes{{5, 5}, {4, 5, 5}, {1, 6, 7}, {4, 4, 5, 5}, {1, 4, 5, 6}, {4, 1, 5, 5}};
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(an_added_bias) {
           return naive(x, b, extra, [&](int s, int i, int j) { return j <= i + b.keys(s) - b.queries(s); });
         });
   }
-  // -inf forbids, also all keys of a query.
+  // -inf forbids keys, even all keys of a query.
   std::vector<double> forbidden(5 * 5, 0.0);
   for (const std::size_t at : {0u, 1u, 2u, 3u, 4u, 6u, 10u}) forbidden[at] = -std::numeric_limits<double>::infinity();
   auto all = b.shapes();
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(an_added_bias) {
       });
 }
 
-// Of 300 keys the first 270 are more than a tile: forbidding them, by -inf or by a mask, is leaving them out.
+// 270 of 300 keys, more than a tile, are forbidden by -inf or by a mask: this is equivalent to leaving them out.
 BOOST_AUTO_TEST_CASE(forbidden_keys_of_a_long_sequence_are_as_none) {
   const int n = 300, forbidden = 270, d = 8;
   const std::vector<int> rows{0, n}, few{0, n - forbidden};
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(forbidden_keys_of_a_long_sequence_are_as_none) {
   std::vector<double> bias(n * n, 0.0);
   std::vector<std::uint8_t> allowed(n * n, 1);
   for (std::size_t i = 0; i < bias.size(); ++i)
-    if (i % n < forbidden || i / n == 7)  // and query 7 sees nothing
+    if (i % n < forbidden || i / n == 7)  // and query 7 sees no key
       bias[i] = -std::numeric_limits<double>::infinity(), allowed[i] = 0;
   for (const bool has_bias : {true, false}) {
     seppo::tape().clear();
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(alibi_lowers_scores_by_the_distance) {
         });
 }
 
-// Several tiles: the values and gradients equal those of the same heads repeated, and with a bias those of the sum.
+// Several tiles: values and gradients equal those of separate ops for each head, which add the bias and ALiBi.
 BOOST_AUTO_TEST_CASE(long_sequences_equal_repeated_heads) {
   const std::vector<int> rows{0, 300, 410};
   const int heads = 4, kv_heads = 2, width = 4, v_width = 6;
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(long_sequences_equal_repeated_heads) {
   seppo::tape().clear();
 }
 
-// Bytes, on one and several threads, short and long.
+// Short and long sequences, on one and several threads.
 BOOST_AUTO_TEST_CASE(threads_change_no_byte) {
   for (const int length : {6, 200}) {
     std::vector<int> rows{0};
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(threads_change_no_byte) {
   seppo::tape().clear();
 }
 
-// What is recorded are the weights: times V they give the output.
+// The recorded weights times V give the output.
 BOOST_AUTO_TEST_CASE(the_observer_sees_the_weights) {
   const Batch b{{0, 3, 5}, {0, 4, 9}, 4, 2, 2, 3};
   seppo::tape().clear();
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(the_observer_sees_the_weights) {
 
 namespace {
 
-// Pair i of a head by a complex number: times e^(i angle).
+// Rotates each pair of a head by multiplying it, as a complex number, by e^(i angle).
 template <class T>
 Nd<T> turned(const Nd<T>& x, int first, int heads, int width, const std::vector<int>& positions, bool halves) {
   Nd<T> y({x.size(0), heads * width});
@@ -352,8 +352,8 @@ BOOST_AUTO_TEST_CASE(bad_arguments_are_refused) {
   };
   const std::vector<real> slopes{1, 1};
   BOOST_CHECK_NO_THROW(attend(4, 6, {}));
-  BOOST_CHECK_THROW(attend(3, 8, {}), seppo::ShapeError);  // not heads of width 2
-  BOOST_CHECK_THROW(attend(6, 6, {}), seppo::ShapeError);  // 3 do not divide 4
+  BOOST_CHECK_THROW(attend(3, 8, {}), seppo::ShapeError);  // no heads of width 2
+  BOOST_CHECK_THROW(attend(6, 6, {}), seppo::ShapeError);  // 4 is not divisible by 3 heads
   BOOST_CHECK_THROW(attend(4, 5, {}), seppo::ShapeError);
   BOOST_CHECK_THROW(attend(16, 16, {}), seppo::ShapeError);
   BOOST_CHECK_THROW(attend(1, 1, {}), seppo::ShapeError);

@@ -1,4 +1,4 @@
-// Reading, adding and cutting at indices.
+// Gathering, scattering and splitting at indices.
 #define BOOST_TEST_MODULE ops_index
 #include "support/op_check.h"
 #include "support/reference.h"
@@ -20,7 +20,7 @@ struct Case {
   std::vector<int> values;
 };
 
-// Index tensors for shapes of every rank: along the axis of any length, else not larger.
+// Index tensors for shapes of ranks 1 to 4: of any length along the axis, and no larger than x elsewhere.
 std::vector<Case> index_cases() {
   seppo::RandomStream random(3, seppo::Purpose::test);
   std::vector<Case> cases;
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(op_gather) {
 
 BOOST_AUTO_TEST_CASE(op_scatter_add) {
   for (const Case& c : index_cases()) {
-    // the source is larger than the indices: the rest of it counts for nothing
+    // the source is larger than the indices: the rest of it is ignored
     std::vector<int> larger = sizes_of(c.indices);
     for (int& size : larger) ++size;
     check_op(
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(op_index_add) {
       }
 }
 
-// The rows of each of a batch's graphs, summed: what was read from rows comes back to them.
+// Rows return to the places that they were read from; repeated ones are summed.
 BOOST_AUTO_TEST_CASE(index_add_undoes_index_select) {
   seppo::tape().clear();
   const Tensor x = seppo::tensor({3, 2}, {1, 2, 3, 4, 5, 6});
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(the_padding_row_of_an_embedding_gets_no_gradient) {
   const Tensor table = seppo::variable({3, 2}, {1, 2, 3, 4, 5, 6});
   const std::vector<int> ids{0, 1, 0, 2};
   const Tensor y = seppo::embedding(table, ids, {.padding_idx = 0});
-  BOOST_CHECK_EQUAL(y.values()[0], 1);  // its values are the table's
+  BOOST_CHECK_EQUAL(y.values()[0], 1);  // padding tokens have values, too
   seppo::tape().backward(y, std::vector<real>{1, 2, 3, 4, 5, 6, 7, 8});
   const std::vector<double> expected{0, 0, 3, 4, 7, 8};
   BOOST_CHECK(std::equal(expected.begin(), expected.end(), table.grad().begin()));
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(op_stack) {
     }
 }
 
-// Parts of a tensor, used in another order: each must reach its own elements.
+// Parts of a tensor, concatenated in reverse: each gradient must reach its own elements.
 BOOST_AUTO_TEST_CASE(op_split_and_chunk) {
   const auto reversed = [](std::vector<Tensor> parts, int axis) {
     std::reverse(parts.begin(), parts.end());
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(op_split_and_chunk) {
     check_op(
         "split", {shape}, [&](Inputs x) { return reversed(op(x[0]), axis); },
         [&](const auto& x) {
-          std::vector<int> order;  // of the axis
+          std::vector<int> order;  // of indices along the axis
           int end = shape[axis];
           for (std::size_t i = sizes.size(); i-- > 0; end -= sizes[i])
             for (int k = end - sizes[i]; k < end; ++k) order.push_back(k);
@@ -205,5 +205,5 @@ BOOST_AUTO_TEST_CASE(op_split_and_chunk) {
   }
   seppo::tape().clear();
   BOOST_CHECK_EQUAL(seppo::split(seppo::zeros({0, 3}), 2).size(), 1);
-  BOOST_CHECK_EQUAL(seppo::chunk(seppo::zeros({6}), 4).size(), 3);  // as PyTorch: parts of 2
+  BOOST_CHECK_EQUAL(seppo::chunk(seppo::zeros({6}), 4).size(), 3);  // as in PyTorch: parts of 2
 }

@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(nll_loss) {
               if (mean) y.v[0] /= count;
               return y;
             });
-  // of nothing: 0, and so are the gradients
+  // with all targets ignored, the loss is 0, and so are the gradients
   seppo::tape().clear();
   const Tensor x = seppo::variable({1, 2}, {1, 2});
   const Tensor none = seppo::nll_loss(x, std::vector<int>{7}, {.ignore_index = 7});
@@ -51,7 +51,7 @@ namespace {
 
 constexpr Reduction kReductions[] = {Reduction::mean, Reduction::sum, Reduction::none};
 
-// Losses of rows or elements as the reduction has them, the mean being over `count`.
+// Reduces the losses of rows or elements; the mean divides by `count`.
 template <class T>
 Nd<T> reduced(Nd<T> losses, Reduction reduction, double count) {
   if (reduction == Reduction::none) return losses;
@@ -64,7 +64,7 @@ Nd<T> reduced(const Nd<T>& losses, Reduction reduction) {
   return reduced(losses, reduction, static_cast<double>(losses.v.size()));
 }
 
-// -sum_j w_j p(row, j) log softmax(x)_j, or of x itself, for each row
+// -sum_j w_j p(row, j) log softmax(x)_j for each row; x itself is log p unless it is logits
 template <class T, class F>
 Nd<T> row_losses(const Nd<T>& x, const std::vector<double>& w, bool is_logits, const F& p) {
   Nd<T> y({x.shape.begin(), x.shape.end() - 1});
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(weighted_classes) {
                   });
             }
   const std::vector<int> one{2};
-  check_op(  // of a vector: one row
+  check_op(  // a vector is a single row
       "cross_entropy", {{4}}, [&](Inputs x) { return seppo::cross_entropy(x[0], one, {.reduction = Reduction::none}); },
       [&](const auto& x) {
         return row_losses(x[0], kEven, true, [](std::size_t, std::size_t j) { return j == 2 ? 1.0 : 0.0; });
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(cross_entropy_with_probabilities) {
                                reduction);
               });
         }
-  seppo::tape().clear();  // of one-hot rows it is that of their classes
+  seppo::tape().clear();  // one-hot rows give the same as class indices
   const Tensor x = seppo::tensor({2, 3}, reals(std::vector{0.3, -1.0, 2.0, 0.1, 0.2, 5.0}));
   BOOST_CHECK_CLOSE(seppo::cross_entropy(x, seppo::one_hot({2, 0}, 3)).item(), seppo::cross_entropy(x, {2, 0}).item(),
                     real(within(1e-12)));
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(huber_loss) {
               };
               return reduced(ref::zip(x[0], x[1], loss), reduction);
             });
-  seppo::tape().clear();  // at the corner both sides have the slope delta
+  seppo::tape().clear();  // at the corner, both sides have slope delta
   const Tensor x = seppo::variable({2}, {2, -2});
   seppo::backward(seppo::huber_loss(x, seppo::zeros({2}), 2, Reduction::sum));
   BOOST_CHECK(x.grad()[0] == 2 && x.grad()[1] == -2);
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(rms_norm) {
 
 namespace {
 
-// Columns of x [rows, n] with their own or given statistics.
+// Normalises the columns of x [rows, n] with their own or given statistics.
 template <class T>
 Nd<T> normalise_columns(const Arrays<T>& x, double eps, const std::vector<double>* mean,
                         const std::vector<double>* var) {
@@ -293,7 +293,7 @@ Nd<T> normalise_columns(const Arrays<T>& x, double eps, const std::vector<double
 
 }  // namespace
 
-// Running statistics are made anew for each call, so that each sees the same.
+// Each call gets fresh running statistics, so that all calls start from the same ones.
 BOOST_AUTO_TEST_CASE(batch_norm) {
   for (const Shape& shape : {Shape{5, 3}, Shape{2, 3, 4}, Shape{2, 2, 2, 1}}) {
     const int n = shape[-1];

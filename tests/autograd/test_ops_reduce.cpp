@@ -1,4 +1,4 @@
-// Reductions over every set of axes, and what goes along an axis.
+// Reductions over every set of axes, and ops along one axis.
 #define BOOST_TEST_MODULE ops_reduce
 #include "support/op_check.h"
 #include "support/reference.h"
@@ -29,7 +29,7 @@ Axes axes_of(const std::vector<int>& axes) {
   }
 }
 
-// Every set of axes of shapes of every rank; none means all. Sets with too few elements are left out.
+// Every set of axes for shapes of ranks 0 to 4; none means all. Sets with too few elements are skipped.
 template <class F>
 void check_reduction(const std::string& name, const Build& build, const F& f, std::size_t least_elements) {
   for (const Shape& shape : {Shape{}, Shape{5}, Shape{1}, Shape{0}, Shape{3, 4}, Shape{2, 0}, Shape{0, 3}, Shape{1, 7},
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(op_topk) {
   BOOST_CHECK((low.indices == std::vector<int>{4, 0, 1, 2}));
   seppo::tape().backward(top.values, std::vector<real>{3, 4, 5});
   BOOST_CHECK((std::vector<real>(x.grad().begin(), x.grad().end()) == std::vector<real>{0, 4, 5, 3, 0}));
-  // Of few different values, many of them equal.
+  // Few distinct values, so that many are equal.
   seppo::RandomStream random(3, seppo::Purpose::test);
   for (const int k : {1, 20, 63, 64})
     for (const bool largest : {true, false}) {
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(indices_of_extremes) {
   seppo::tape().clear();
   const real nan = std::numeric_limits<real>::quiet_NaN();
   const Tensor x = seppo::tensor({2, 3}, {3, 7, 7, 5, -1, -1});
-  BOOST_CHECK((seppo::argmax(x) == std::vector<int>{1, 0}));  // the first of equal ones
+  BOOST_CHECK((seppo::argmax(x) == std::vector<int>{1, 0}));  // the first of equal elements
   BOOST_CHECK((seppo::argmin(x) == std::vector<int>{0, 1}));
   BOOST_CHECK((seppo::argmax(x, 0) == std::vector<int>{1, 0, 0}));
   BOOST_CHECK((seppo::max(x, 1).indices == std::vector<int>{1, 0}));
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(indices_of_extremes) {
   BOOST_CHECK(std::isnan(seppo::amin(seppo::tensor({3}, {1, nan, 9})).item()));
 }
 
-// amax shares among equal ones, max gives all to the first.
+// amax splits the gradient among equal elements, max gives all of it to the first.
 BOOST_AUTO_TEST_CASE(ties) {
   const auto slopes = [](const auto& op) {
     seppo::tape().clear();
@@ -220,8 +220,8 @@ BOOST_AUTO_TEST_CASE(ties) {
   BOOST_CHECK((slopes([](const Tensor& x) { return seppo::min(x, 0).values; }) == Values{0, 0, 6, 0, 0}));
 }
 
-// Over any axes: few different values, so that many are equal, and some NaN, which wins and gives no slope that is
-// used.
+// Over any axes: few distinct values, so that many are equal, and some NaN, which wins; no element of its group gets a
+// gradient.
 BOOST_AUTO_TEST_CASE(ties_and_nan_over_every_set_of_axes) {
   seppo::RandomStream random(7, seppo::Purpose::data);
   using seppo::real;
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(logsumexp_at_infinity) {
   BOOST_CHECK_EQUAL(seppo::logsumexp(seppo::tensor({2}, {large, -large})).item(), large);
 }
 
-// Far from zero, the variance is still that of the differences.
+// The variance of values far from zero is as accurate as that of their differences.
 BOOST_AUTO_TEST_CASE(variance_of_large_values) {
   seppo::tape().clear();
   const real far = kIsDouble ? real{1e9} : real{1e6};

@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(log_softmax_over_every_axis) {
 }
 
 BOOST_AUTO_TEST_CASE(masked_softmax) {
-  // 2 sequences, 3 heads' worth of queries each
+  // 2 sequences of 3 queries and 4 keys each
   const std::vector<int> lengths{2, 0};
   const std::vector<std::uint8_t> pairs{1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0};
   const auto check_mask = [&](const std::string& name, const seppo::Mask& mask, const auto& allowed) {
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(masked_softmax) {
              [&](int s, int i, int j) { return j <= i + 1 && j < lengths[static_cast<std::size_t>(s)]; });
   check_mask("softmax pairs", seppo::Mask::allowed(pairs),
              [&](int s, int i, int j) { return pairs[static_cast<std::size_t>((s * 3 + i) * 4 + j)] != 0; });
-  // exactly, of the second sequence
+  // the second sequence sees no key: exact zeros
   seppo::tape().clear();
   std::vector<std::uint8_t> first(24, 0);
   std::fill_n(first.begin(), 12, std::uint8_t{1});
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(masked_softmax) {
   }
 }
 
-// With more queries than keys, the first see nothing.
+// With more queries than keys, the first queries see nothing.
 BOOST_AUTO_TEST_CASE(causal_softmax_of_more_queries_than_keys) {
   check_op(
       "softmax causal", {{2, 5, 3}}, [](Inputs x) { return seppo::softmax(x[0], seppo::Mask::causal()); },
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(add_norm) {
         });
 }
 
-// The fused ops are their compositions, with the same masks; rows end within groups of random bits.
+// The fused ops equal their compositions, with the same dropout masks; rows end within groups of random bits.
 BOOST_AUTO_TEST_CASE(fused_dropout_equals_its_composition) {
   using Build = std::function<Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>;
   const auto run = [](int cols, const Build& build, seppo::Mode mode = seppo::Mode::train) {

@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(slice) {
         check_op(
             "slice", {{3, 4, 3}},
             [=](Inputs x) {
-              const int n = x[0].size(axis);  // negative ends count from the end
+              const int n = x[0].size(axis);  // negative bounds count from the end
               const bool negative = (begin + end) % 2 == 1;
               return seppo::slice(x[0], axis, negative ? begin - n : begin, negative && end < n ? end - n : end);
             },
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(slice) {
         const auto p = ref::zip(sliced(y, 0, 0, 3), sliced(y, 0, 1, 4), [](auto a, auto b) { return a * b; });
         return ref::zip(p, sliced(y, 0, 1, 2), [](auto a, auto b) { return a + b; });
       });
-  // A row of a matrix broadcast over all of them, so that its gradient is a part of the other operand's.
+  // A row of a matrix broadcast over all rows, so that its gradient is part of the other operand's.
   for (const int row : {0, 1, 2})
     for (const bool is_left : {true, false})
       check_op(
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(flip) {
       check_op(
           "flip", {shape},
           [&](Inputs x) {
-            Tensor y = axes.empty() ? seppo::flip(x[0]) : x[0];  // one after another is all at once
+            Tensor y = axes.empty() ? seppo::flip(x[0]) : x[0];  // one after another equals all at once
             for (const int axis : axes) y = seppo::flip(y, axis);
             return axes.size() == 2 ? seppo::flip(x[0], {axes[0], axes[1]}) : y;
           },
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(unfold) {
       }
 }
 
-// As the header says: windows of both axes make a convolution a product, and max pooling an amax.
+// As the header says: with windows over both axes, convolution is a matrix product, and max pooling an amax.
 BOOST_AUTO_TEST_CASE(convolution_and_pooling_are_built_on_unfold) {
   const int n = 2, h = 5, w = 6, c = 2, out = 3, k = 3, s = 2, rows = (h - k) / s + 1, cols = (w - k) / s + 1;
   const auto windows = [=](const Tensor& x) { return seppo::unfold(seppo::unfold(x, 1, k, s), 2, k, s); };
@@ -376,6 +376,6 @@ BOOST_AUTO_TEST_CASE(views_share_storage_and_copies_do_not) {
   BOOST_CHECK(seppo::slice(x, 0, 1, 2).data() == x.data() + 3);
   BOOST_CHECK(seppo::slice(x, 1, 0, 3).data() != x.data());
   BOOST_CHECK(seppo::transpose(x).data() != x.data() && seppo::expand(x, {1, 2, 3}).data() != x.data());
-  seppo::grad_of(seppo::reshape(x, {6}))[4] += 7;  // and gradients
+  seppo::grad_of(seppo::reshape(x, {6}))[4] += 7;  // and so are gradients
   BOOST_CHECK_EQUAL(seppo::grad_of(x)[4], 7);
 }

@@ -1,4 +1,4 @@
-// Products against plain loops in double precision. Compiled for both precisions: float has other code than double.
+// Products against plain loops in double precision. Compiled for both precisions, whose code differs.
 #define BOOST_TEST_MODULE products
 #include <seppo/autograd/blas/gemm.h>
 #include <seppo/autograd/core/check.h>
@@ -18,10 +18,10 @@ namespace {
 using seppo::real;
 using Values = std::vector<double>;
 
-// Of sums of some hundred products of N(0, 1), in units of the last place of 1.
+// For sums of a few hundred products of N(0, 1) values: 2000 units in the last place of 1.
 constexpr double kTolerance = 2e3 * double{std::numeric_limits<real>::epsilon()};
 
-// Numbers that `real` has too.
+// Values from N(0, 1) that `real` represents exactly.
 Values draw(std::size_t size, std::uint64_t seed) {
   seppo::RandomStream random(seed, seppo::Purpose::test);
   Values values(size);
@@ -33,7 +33,7 @@ std::vector<real> reals(const Values& values) { return {values.begin(), values.e
 
 enum class Plus { nothing, c, row };
 
-// C = op(A) op(B) + what is asked for, on padded matrices, against three loops. The gaps between rows must stay.
+// C = op(A) op(B), `plus` C or a row, on padded matrices, against three loops. The gaps between rows must not change.
 void check_gemm(seppo::Trans trans_a, seppo::Trans trans_b, std::size_t m, std::size_t n, std::size_t k, Plus plus) {
   constexpr std::size_t kGap = 3;
   const bool ta = trans_a == seppo::Trans::yes, tb = trans_b == seppo::Trans::yes;
@@ -43,7 +43,7 @@ void check_gemm(seppo::Trans trans_a, seppo::Trans trans_b, std::size_t m, std::
                before = draw(m * ldc, seed + 2), row = draw(n, seed + 3);
   const std::vector<real> left = reals(a), right = reals(b);
   std::vector<real> c = reals(before);
-  if (plus != Plus::c)  // may be uninitialised
+  if (plus != Plus::c)  // C may be uninitialised
     for (std::size_t i = 0; i < m; ++i)
       std::fill_n(c.begin() + static_cast<std::ptrdiff_t>(i * ldc), n, std::numeric_limits<real>::quiet_NaN());
   if (plus == Plus::row)
@@ -69,7 +69,7 @@ void check_gemm(seppo::Trans trans_a, seppo::Trans trans_b, std::size_t m, std::
 
 }  // namespace
 
-// Sizes on both sides of every limit in gemm.cpp and the files behind it: few rows, blocks, panels, OpenBLAS.
+// Sizes on both sides of every threshold in gemm.cpp and the files behind it: few rows, blocks, panels, OpenBLAS.
 // one_build: autograd/blas/openblas.cpp gemm
 // one_build: autograd/blas/small_gemm.cpp transpose_rows Transpose
 // one_build: autograd/core/simd-inl.h transpose_quads
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
         for (const std::size_t m : {1u, 3u, 4u, 5u, 7u, 12u, 65u})
           for (const std::size_t n : {1u, 2u, 16u, 19u, 32u, 33u, 48u, 57u})
             for (const std::size_t k : {0u, 1u, 5u, 16u}) check_gemm(trans_a, trans_b, m, n, k, plus);
-        // few rows against many columns, and long sums: each has a loop of its own
+        // few rows with many columns, and long sums, have loops of their own
         for (const std::size_t m : {1u, 2u, 3u, 4u, 6u})
           for (const std::size_t k : {24u, 37u, 100u, 129u, 300u}) check_gemm(trans_a, trans_b, m, 40, k, plus);
         check_gemm(trans_a, trans_b, 400, 70, 300, plus);
@@ -92,16 +92,16 @@ BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
         check_gemm(trans_a, trans_b, 70, 300, 0, plus);
         if (plus == Plus::nothing) check_gemm(trans_a, trans_b, 66, 600, 450, plus);
       }
-      check_gemm(trans_a, trans_b, 70, 530, 600, Plus::c);  // more than a block, of either factor
+      check_gemm(trans_a, trans_b, 70, 530, 600, Plus::c);  // more than one block of either factor
       check_gemm(trans_a, trans_b, 530, 540, 70, Plus::row);
     }
   for (const Plus plus : {Plus::nothing, Plus::c, Plus::row}) {
     check_gemm(no, yes, 300, 530, 500, plus);
-    // few rows and a large B, whose size is no multiple of a tile's
+    // few rows and a large B whose size is not a multiple of a tile's
     for (const std::size_t m : {5u, 16u, 17u, 32u, 33u, 64u}) check_gemm(no, yes, m, (8192 / m + 258) | 1, 300, plus);
   }
-  // Within a task a product is not cut for the threads: AMX takes the operand that stays in blocks then, of its terms
-  // or of its lines.
+  // Within a task, a product is not divided among the threads: AMX then packs the staying operand in several blocks,
+  // along its terms or its lines.
   seppo::run_tasks(2, [](std::size_t task) {
     if (task == 0) return;
     check_gemm(no, yes, 330, 350, 600, Plus::row);
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
 
 namespace {
 
-// A product large enough for every kernel, also once it is cut into pieces for the threads.
+// A product large enough for every kernel, even after it is divided among the threads.
 struct Large {
   std::size_t m, n, k;
   std::vector<real> a, b, c;
@@ -150,7 +150,7 @@ std::vector<real> of_many_magnitudes(std::size_t size, std::uint64_t seed, int l
   return values;
 }
 
-// Runs check(product) for a product of many rows and for one of few.
+// Runs check(product) for a product with many rows and for one with few.
 template <class F, class Check>
 void for_large_products(const F& fill, const Check& check) {
   check(Large(300, 130, 90, fill));
@@ -159,8 +159,8 @@ void for_large_products(const F& fill, const Check& check) {
 
 }  // namespace
 
-// Also where an operand is split into numbers of fewer digits: of a sum's terms one is often much larger than the
-// others, so digits that it lacks are seen.
+// Even where an operand is split into numbers of fewer digits: one term of a sum is often much larger than the others,
+// so that missing digits show.
 BOOST_AUTO_TEST_CASE(large_products_lose_no_digits) {
   const auto fill = [](std::size_t size, std::uint64_t seed) { return of_many_magnitudes(size, seed, 20); };
   for_large_products(fill, [](Large product) {
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(large_products_lose_no_digits) {
   });
 }
 
-// Where a number's last digits are too small for the type.
+// Numbers whose last digits underflow when they are split off.
 BOOST_AUTO_TEST_CASE(large_products_of_the_smallest_numbers) {
   constexpr int kSmallest = std::numeric_limits<real>::min_exponent;
   const auto fill = [](std::size_t size, std::uint64_t number) {
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(large_products_of_the_smallest_numbers) {
   };
   for_large_products(fill, [](Large product) {
     product.multiply();
-    // each product may lose a smallest number, times b
+    // each term may lose a smallest number times b
     const double lost = static_cast<double>(product.k) * std::ldexp(1, kSmallest + 20);
     product.for_each([&](double sum, double magnitudes, double got) {
       BOOST_REQUIRE_LT(std::abs(got - sum), 1e-6 * magnitudes + lost);
@@ -220,8 +220,8 @@ BOOST_AUTO_TEST_CASE(products_that_cannot_be) {
   real c = 5;
   for (const real beta : {real{2}, real{-1}, std::numeric_limits<real>::quiet_NaN()})
     BOOST_CHECK_THROW(seppo::gemm(no, no, 1, 1, 1, &c, 1, &c, 1, beta, &c, 1), seppo::ArgumentError);
-  constexpr std::size_t kLarge = std::size_t{1} << 31, kMany = std::size_t{1} << 20;  // OpenBLAS's integers end before
-  // Nothing is read. Rows and columns are cut into sixteen pieces before.
+  constexpr std::size_t kLarge = std::size_t{1} << 31, kMany = std::size_t{1} << 20;  // beyond OpenBLAS's integers
+  // No operand is read. Rows and columns are divided into sixteen pieces first.
   for (const auto& [m, n, k, lda, ldb, ldc] :
        std::vector<std::array<std::size_t, 6>>{{65, 2, kLarge, kLarge, 2, 2},
                                                {16 * kLarge, 2, kMany, kMany, 2, 2},

@@ -1,4 +1,4 @@
-// Philox against Random123, the distributions made of it, and the masks of dropout.
+// Philox against Random123, the distributions built on it, and dropout masks.
 #define BOOST_TEST_MODULE random
 #include <Random123/philox.h>
 #include <seppo/autograd/core/random.h>
@@ -14,7 +14,7 @@
 using namespace seppo;
 using Words = std::array<std::uint32_t, 4>;
 
-// The known answers of Random123's kat_vectors for philox4x32-10.
+// The known answers for philox4x32-10 in Random123's kat_vectors.
 BOOST_AUTO_TEST_CASE(philox_known_answers) {
   BOOST_CHECK((philox(0, {0, 0, 0, 0}) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   BOOST_CHECK(
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(streams_are_functions_of_seed_purpose_and_index) {
   BOOST_CHECK_NE(base, first({5, Purpose::init, 8}));
   BOOST_CHECK_NE(base, first({5, Purpose::init, (std::uint64_t{1} << 32) + 7}));
   first({~std::uint64_t{0}, Purpose::init, 0});
-  // The numbers of a stream are those of Philox, one after another, and the others are made of them.
+  // A stream returns Philox's words one after another, and derives all distributions from them.
   const std::uint64_t index = (std::uint64_t{5} << 32) + 7;
   const auto word = [=](std::uint32_t i) {
     return philox(9, {i / 4, 7, 5, static_cast<std::uint32_t>(Purpose::data) << 24})[i % 4];
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(dropout_keeps_the_stated_share_and_mean) {
   }
 }
 
-// The vectorised masks are those of the scalar Philox.
+// Vectorised masks equal those of scalar Philox.
 // one_build: autograd/kernels/dropout-inl.h multiply_low store_interleaved
 BOOST_AUTO_TEST_CASE(dropout_masks_are_philox) {
   Tape& t = tape();
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(dropout_masks_depend_on_each_part_of_their_key_alone) {
     for (std::size_t i = 0; i < 256; ++i) equal += base[i] == changed[i];
     BOOST_CHECK(equal > 80 && equal < 176);  // about half
   }
-  // Two dropouts of one step differ.
+  // Two dropouts within one step differ.
   t.clear();
   t.random = {1, 2, 3, 0};
   const Tensor x = full({256}, 1), a = dropout(x, 0.5), b = dropout(x, 0.5);
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(dropout_sites_never_reach_the_purpose) {
   t.clear();
   const Tensor x = full({256}, 1);
   t.random = {1, 2, 3, RandomContext::kSites - 1};
-  BOOST_CHECK_EQUAL(dropout(x, 0).values()[0], 1);  // takes no site
+  BOOST_CHECK_EQUAL(dropout(x, 0).values()[0], 1);  // uses no site
   const Tensor last = dropout(x, 0.5);
   BOOST_CHECK_THROW(dropout(x, 0.5), StateError);
   BOOST_CHECK_THROW(add_norm(x, x, full({256}, 1), full({256}, 1), {.dropout_before = 0.5}), StateError);
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(random_tensors_follow_their_stream) {
   const Tensor a = randn({3, 50}, stream), b = randn({150}, same);
   BOOST_CHECK(std::equal(a.values().begin(), a.values().end(), b.values().begin()));
   for (const real v : a.values()) BOOST_CHECK_EQUAL(v, static_cast<real>(other.normal()));
-  BOOST_CHECK_NE(randn({}, stream).item(), a.values()[0]);  // the stream goes on
+  BOOST_CHECK_NE(randn({}, stream).item(), a.values()[0]);  // the stream has advanced
   const Tensor u = uniform({100'000}, -2, 3, stream);
   double mean = 0;
   for (const real v : u.values()) {

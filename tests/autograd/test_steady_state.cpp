@@ -30,7 +30,7 @@ void* counted(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-// Inlined, malloc and free look mismatched to the compiler.
+// Once inlined, malloc and free look mismatched to the compiler.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(std::size_t size) { return counted(size, alignof(std::max_align_t)); }
 void* operator new[](std::size_t size) { return counted(size, alignof(std::max_align_t)); }
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_step_allocates_nothing_after_the_second) {
   Fixture f;
   const std::size_t start = allocations;
   f.step();
-  BOOST_CHECK_GT(allocations.load(), start);  // the count works
+  BOOST_CHECK_GT(allocations.load(), start);  // the counter works
   f.step();
   const std::size_t before = allocations;
   for (int i = 0; i < 100; ++i) f.step();
@@ -109,8 +109,8 @@ BOOST_AUTO_TEST_CASE(ten_thousand_steps_do_not_grow) {
   BOOST_CHECK_EQUAL(tape().capacity(), capacity);
 }
 
-// Of 90,000 parameters: a block of gradients that is lost in a step, or a tape that is not cleared, shows. Every third
-// step fails in a shard, every third is skipped.
+// With 90,000 parameters, a gradient block lost in a step or a tape that is not cleared would show. Every third step
+// fails in a shard, every third is skipped.
 BOOST_AUTO_TEST_CASE(a_trainer_does_not_grow_where_steps_fail) {
   set_num_threads(2);
   Parameters parameters(1);
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_trainer_does_not_grow_where_steps_fail) {
   const long before = resident_kb();
   run(300);
   BOOST_CHECK_LE(resident_kb() - before, 3000);
-  BOOST_CHECK_EQUAL(trainer.steps(), 220);  // those that did not throw
+  BOOST_CHECK_EQUAL(trainer.steps(), 220);  // the steps that did not throw
   set_num_threads(1);
 }
 

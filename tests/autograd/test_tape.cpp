@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(a_cleared_tensor_is_refused_everywhere) {
   BOOST_CHECK_THROW(y.shape(), StateError);
   BOOST_CHECK_THROW(seppo::exp(x), StateError);
   BOOST_CHECK_THROW(t.backward(y), StateError);
-  const Tensor z = leaf();  // takes the same memory
+  const Tensor z = leaf();  // reuses the same memory
   BOOST_CHECK_THROW(x.item(), StateError);
   BOOST_CHECK_EQUAL(z.values()[3], 4);
   BOOST_CHECK_THROW(Tensor().shape(), StateError);
@@ -61,13 +61,13 @@ BOOST_AUTO_TEST_CASE(a_mark_forgets_what_was_made_after_it) {
   }
   BOOST_CHECK_EQUAL(before.values()[1], 2);
   BOOST_CHECK_THROW(inside.values(), StateError);
-  // but gradients that came to older tensors meanwhile stay
+  // But gradients that older tensors received meanwhile are kept.
   const Tensor older = seppo::scale(before, 3).retain_grad();
   {
     const seppo::TapeMark mark;
     seppo::tape().backward(seppo::square(older), kValues);
   }
-  seppo::full({1000}, 7);  // takes memory
+  seppo::full({1000}, 7);  // reuses the memory
   for (std::size_t i = 0; i < 4; ++i) {
     BOOST_CHECK_EQUAL(older.grad()[i], 2 * 3 * kValues[i] * kValues[i]);
     BOOST_CHECK_EQUAL(before.grad()[i], 3 * older.grad()[i]);
@@ -105,12 +105,12 @@ BOOST_AUTO_TEST_CASE(gradients_of_intermediates_are_kept_on_request) {
   BOOST_CHECK_EQUAL(x.grad()[2], 18);
   BOOST_CHECK_THROW(z.grad(), StateError);
   BOOST_CHECK_THROW(seppo::tensor({1}, {1.0}).grad(), StateError);
-  // Not reached by backward: no zeros that look like a gradient.
+  // Not reached by backward: no zeros that could pass for a gradient.
   BOOST_CHECK_THROW(unused.grad(), StateError);
   BOOST_CHECK_THROW(seppo::reshape(unused, {2, 2}).grad(), StateError);
   const Tensor aside = seppo::exp(x);
   BOOST_CHECK_THROW(aside.retain_grad().grad(), StateError);
-  // Asking does not make one, and a part of a tensor has its part of the gradient.
+  // Asking does not create one, and a slice of a tensor has its slice of the gradient.
   BOOST_CHECK_THROW(unused.grad(), StateError);
   BOOST_CHECK_EQUAL(seppo::slice(x, 0, 2, 4).grad()[1], 24);
 }
@@ -174,7 +174,6 @@ BOOST_AUTO_TEST_CASE(the_engine_survives_exceptions) {
   BOOST_CHECK_EQUAL(again.grad()[3], 8);
 }
 
-// Run again by ctest within a stack of 64 KiB (tape_small_stack).
 namespace {
 
 [[maybe_unused]] std::size_t peak_rss_mb() {
@@ -185,7 +184,8 @@ namespace {
 
 }  // namespace
 
-// Both run once more with a stack of 64 KiB, each in a process of its own.
+// ctest also runs this case and the next with a stack of 64 KiB,
+// each in a process of its own (tape_small_stack).
 BOOST_AUTO_TEST_CASE(a_million_nodes_chain) {
   seppo::Tape own;
   const seppo::UseTape use(own);
@@ -208,12 +208,12 @@ BOOST_AUTO_TEST_CASE(a_million_nodes_diamonds) {  // each node is used twice, so
   own.backward(diamond);
   BOOST_CHECK_EQUAL(z.grad()[0], 1);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  if (!std::getenv("SEPPO_TEST_MEMCHECK")) BOOST_CHECK_LT(peak_rss_mb(), 800);  // of two million nodes
+  if (!std::getenv("SEPPO_TEST_MEMCHECK")) BOOST_CHECK_LT(peak_rss_mb(), 800);  // for two million nodes
 #endif
 }
 
-// The gradient that is kept is that of the value itself, even where an op changes it on the way, and what
-// backward propagates a second time is the second gradient alone.
+// The retained gradient is that of the value itself, even where an op modifies it on the way, and a second
+// backward propagates only the second gradient.
 BOOST_AUTO_TEST_CASE(retained_gradients_do_not_disturb) {
   seppo::Tape& t = seppo::tape();
   t.clear();
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(retained_gradients_do_not_disturb) {
   t.backward(z, std::vector<double>{1, 10});
   BOOST_CHECK(y.grad()[0] == 6 && y.grad()[1] == 60);
   BOOST_CHECK(x.grad()[0] == 6 && x.grad()[1] == 6);
-  // through a view of it as well
+  // Also through a view of it.
   const Tensor part = seppo::reshape(y, {2});
   BOOST_CHECK_EQUAL(part.grad()[1], 60);
 }
@@ -241,14 +241,14 @@ BOOST_AUTO_TEST_CASE(detached_tensors_and_no_grad_carry_no_gradient) {
   t.clear();
   const Tensor x = leaf(), y = seppo::exp(x), cut = seppo::detach(y);
   BOOST_CHECK(!cut.requires_grad() && cut.data() == y.data());
-  t.backward(seppo::mul(cut, x), kValues);  // d/dx of constant x
+  t.backward(seppo::mul(cut, x), kValues);  // `cut` is a constant for d/dx
   for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(x.grad()[i], kValues[i] * y.values()[i]);
   t.random = {1, 2, 3, 0};
   {
     const seppo::NoGrad no_grad;
     BOOST_CHECK(!seppo::exp(x).requires_grad());
     BOOST_CHECK(!seppo::reshape(x, {2, 2}).requires_grad());
-    const Tensor dropped = seppo::dropout(seppo::ones({1000}), 0.5);  // stays in train mode
+    const Tensor dropped = seppo::dropout(seppo::ones({1000}), 0.5);  // the mode is still train
     BOOST_CHECK(seppo::sum(seppo::eq(dropped, 0)).item() > 400);
   }
   BOOST_CHECK(seppo::exp(x).requires_grad());
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(second_derivatives_are_refused) {
   BOOST_CHECK_THROW(t.backward(b, kValues), StateError);
 }
 
-// After a throw in the middle, another backward over the same graph starts from nothing.
+// After a throw in the middle, another backward over the same graph starts afresh.
 BOOST_AUTO_TEST_CASE(gradients_under_way_are_dropped_when_backward_throws) {
   static bool fails = false;
   seppo::Tape& t = seppo::tape();
@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(gradients_under_way_are_dropped_when_backward_throws) {
   for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(x.grad()[i], 2 * kValues[i]);
 }
 
-// Leaves add up over micro-batches: the sum of the parts is the whole.
+// Leaves accumulate gradients over micro-batches, whose sum is that of the whole batch.
 BOOST_AUTO_TEST_CASE(gradients_accumulate_over_micro_batches) {
   seppo::RandomStream random(3, seppo::Purpose::test);
   std::vector<double> rows, w;
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(gradients_accumulate_over_micro_batches) {
   }
 }
 
-// Records of a user's own op follow the same rules.
+// A user-defined op records like any other.
 BOOST_AUTO_TEST_CASE(an_op_of_ones_own) {
   const auto square = [](const Tensor& x) {
     Tensor y = seppo::tape().create(x.shape());
@@ -329,7 +329,7 @@ BOOST_AUTO_TEST_CASE(an_op_of_ones_own) {
   BOOST_CHECK_EQUAL(x.grad()[3], 32);
 }
 
-// What the ops before the one that throws have added to leaves is there; what came after it is not.
+// Leaves keep gradients added by ops that ran before the one that throws, and get none from later ones.
 BOOST_AUTO_TEST_CASE(leaves_keep_what_reached_them_before_a_throw) {
   seppo::Tape& t = seppo::tape();
   t.clear();
@@ -353,7 +353,7 @@ BOOST_AUTO_TEST_CASE(gradients_go_to_the_same_place_of_another_block) {
   own.backward(seppo::sum(w * seppo::tensor({3}, {5.0, 6.0, 7.0})) + seppo::sum(v));
   BOOST_CHECK((target == std::vector<double>{10, 10, 15, 16, 17}));
   BOOST_CHECK((home == std::vector<double>(5)));
-  BOOST_CHECK((elsewhere == std::vector<double>{1, 1}));  // not of that block
+  BOOST_CHECK((elsewhere == std::vector<double>{1, 1}));  // not in that block
   own.redirect_gradients({}, nullptr);
   own.backward(seppo::sum(w));
   BOOST_CHECK((home == std::vector<double>{0, 0, 1, 1, 1}));
@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(gradients_go_to_the_same_place_of_another_block) {
 
 BOOST_AUTO_TEST_CASE(handles_and_shapes_are_small) {
   static_assert(sizeof(Tensor) == 2 * sizeof(void*) && std::is_trivially_copyable_v<Tensor>);
-  static_assert(std::is_trivially_copyable_v<Shape>);  // nothing on the heap
+  static_assert(std::is_trivially_copyable_v<Shape>);  // no heap memory
   seppo::tape().clear();
   const Tensor x = leaf(), copy = x;
   BOOST_CHECK(copy.data() == x.data() && &copy.node() == &x.node());
@@ -377,7 +377,7 @@ BOOST_AUTO_TEST_CASE(handles_and_shapes_are_small) {
     BOOST_CHECK_THROW(shape.axis(axis), seppo::IndexError);
     BOOST_CHECK_THROW(x.size(axis), seppo::IndexError);
   }
-  BOOST_CHECK(Shape{}.axis(0) == 0 && Shape{}.axis(-1) == 0);  // of a scalar, for ops
+  BOOST_CHECK(Shape{}.axis(0) == 0 && Shape{}.axis(-1) == 0);  // a scalar has one axis for ops
 }
 
 BOOST_AUTO_TEST_CASE(gradients_take_memory_on_first_touch) {
