@@ -1,4 +1,4 @@
-// Adam over gradients of all sizes and blocks of all lengths, and learning rates at their corners, by their formulas.
+// Adam for gradients of all magnitudes and blocks of all lengths, and schedules at their corners, against formulas.
 #define BOOST_TEST_MODULE adam_and_schedules
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/optim/optimisers.h>
@@ -13,11 +13,11 @@
 
 using namespace seppo;
 
-// Gradients from 1e-9 to 1, for which an epsilon of 1e-8 matters more or less; lengths that fill the vectors or do not,
-// and one that several threads share. Moments are weighted means over all steps, which need no correction.
+// Gradients from 1e-9 to 1, on both sides of an epsilon of 1e-8; lengths that fill the vectors and others, and one that
+// several threads share. Moments are weighted means over all steps, which need no bias correction.
 BOOST_AUTO_TEST_CASE(adam_of_small_and_large_gradients) {
   constexpr double kLr = 0.01;
-  const double tolerance = 40 * double{std::numeric_limits<real>::epsilon()};  // of a move by the learning rate
+  const double tolerance = 40 * double{std::numeric_limits<real>::epsilon()};  // relative to the learning rate
   for (const int size : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 40'000})
     for (const bool is_decoupled : {true, false})
       for (const double eps : {1e-8, 1e-3}) {
@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(adam_of_small_and_large_gradients) {
           const double scale = 1.0 / 3;
           std::vector<double> before(n), seen(n);
           for (std::size_t i = 0; i < n; ++i) {
-            // Decades by position, so that steps have like gradients.
+            // The position determines the decade, so that steps have similar gradients.
             const double g = std::pow(10, -9.0 * static_cast<double>(i % 19) / 18) * (0.5 + random.uniform());
             parameters.gradients()[i] = static_cast<real>(random.below(4) == 0 ? -g : g);
             before[i] = static_cast<double>(w.values()[i]);
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(adam_of_small_and_large_gradients) {
             }
             const double move = m / m_weights / (std::sqrt(v / v_weights) + eps);
             const double expected = before[i] - kLr * (move + (is_decoupled ? 0.2 * before[i] : 0));
-            // The parameter is rounded to its own last place, the move to that of the learning rate.
+            // The parameter is rounded in its own last place, its update in that of the learning rate.
             const double allowed = tolerance * kLr + double{std::numeric_limits<real>::epsilon()} * std::abs(expected);
             const double found = static_cast<double>(w.values()[i]);
             BOOST_CHECK_MESSAGE(std::abs(found - expected) <= allowed,
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(adam_of_small_and_large_gradients) {
       }
 }
 
-// All options away from their defaults; before, at and after each corner.
+// All options differ from their defaults; steps before, at and after each corner.
 BOOST_AUTO_TEST_CASE(learning_rates_at_every_corner) {
   const double lr = 0.3, low = 0.02, pi = std::numbers::pi;
   const auto check = [&](ScheduleKind kind, std::int64_t warmup, std::int64_t steps,
@@ -108,8 +108,8 @@ BOOST_AUTO_TEST_CASE(learning_rates_at_every_corner) {
          {18, lr * std::sqrt(7.0 / 18)},
          {19, lr * std::sqrt(7.0 / 19)},
          {28, lr / 2},
-         {700, lr / 10}});  // min_lr and steps have no say
-  // Without warm-up, with one step of it, with one step in all.
+         {700, lr / 10}});  // min_lr and steps have no effect
+  // No warm-up, a single step of warm-up, a single step in total.
   for (const ScheduleKind kind : {constant, linear, cosine}) {
     const double end = kind == constant ? lr : low, half = kind == constant ? lr : (lr + low) / 2;
     check(kind, 0, 10, {{0, lr}, {5, half}, {10, end}, {11, end}});
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(learning_rates_at_every_corner) {
     check(kind, 4, 5, {{3, lr * 3 / 4}, {4, lr}, {5, end}, {6, end}});
   }
   check(linear, 0, 10, {{1, lr - (lr - low) / 10}, {9, low + (lr - low) / 10}});
-  // Warm-up that takes all steps, or more: it is not cut short, and nothing falls.
+  // Warm-up that takes all steps, or more, is not cut short, and no decay follows.
   for (const ScheduleKind kind : {constant, linear, cosine}) {
     check(kind, 6, 6, {{1, lr / 6}, {5, lr * 5 / 6}, {6, lr}});
     check(kind, 12, 6, {{1, lr / 12}, {6, lr / 2}});

@@ -1,4 +1,4 @@
-// Files: what is read is what is there, what fails is named, and what replaces a file does so whole.
+// Files: reads return the content, errors name the file, and files are replaced atomically.
 #define BOOST_TEST_MODULE atomic_file
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/atomic_file.h>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// While it is set, a call reads or writes a few bytes at most, and every third is interrupted by a signal.
+// While set, each call reads or writes at most a few bytes, and every third is interrupted by a signal.
 bool is_stingy = false;
 
 bool is_interrupted() {
@@ -33,7 +33,7 @@ std::size_t granted(std::size_t size) { return is_stingy ? std::min<std::size_t>
 
 }  // namespace
 
-// The C library's own names, which the program's definitions replace.
+// Override the C library's functions of the same names.
 extern "C" {
 ssize_t write(int fd, const void* data, size_t size) {
   return is_interrupted() ? -1 : ::syscall(SYS_write, fd, data, granted(size));
@@ -56,7 +56,7 @@ std::string content_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Runs f, which fails for this file.
+// Expects f to throw an E whose one-line message names the file.
 template <class E, class F>
 void check_named(const fs::path& path, const F& f) {
   BOOST_CHECK_EXCEPTION(f(), E, [&](const E& e) {
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(bytes_are_read_in_order_and_from_places) {
   std::string text(8, '-');
   BOOST_CHECK_EQUAL(file.read_some(text.data(), 7), 7);
   BOOST_CHECK_EQUAL(text, "0123456-");
-  file.read_at(1, text.data(), 2);  // which does not move on
+  file.read_at(1, text.data(), 2);  // does not move the read position
   BOOST_CHECK_EQUAL(text, "1223456-");
   BOOST_CHECK_EQUAL(file.read_some(text.data(), 7), 3);
   BOOST_CHECK_EQUAL(text, "7893456-");
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(bytes_are_read_in_order_and_from_places) {
   check_named<FormatError>(path, [&] { file.read_at(10, text.data(), 1); });
 }
 
-// As the system may answer: with a part, or after a signal not at all.
+// System calls may transfer only a part, or be interrupted by a signal.
 BOOST_AUTO_TEST_CASE(what_is_done_in_part_is_taken_up_again) {
   const Folder folder;
   const fs::path path = folder.path / "f";
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(failures_are_named) {
   check_named<FileError>(path, [&] { only_read.write("y", 1); });
   BOOST_CHECK_EQUAL(content_of(path), "x");
   char byte = 0;
-  File no_file(folder.path, File::Open::folder);  // which has no bytes to read
+  File no_file(folder.path, File::Open::folder);  // has no bytes to read
   check_named<FileError>(folder.path, [&] { no_file.read_some(&byte, 1); });
   check_named<FileError>(folder.path, [&] { no_file.read_at(0, &byte, 1); });
   only_read.close();
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_replaced_whole_or_not_at_all) {
   for (const std::string& text : {std::string("old"), std::string(100'000, 'n')}) {
     replace_atomically(path, [&](File& f) {
       f.write(text.data(), 1);
-      BOOST_CHECK(fs::exists(path) == (text != "old"));  // the one before
+      BOOST_CHECK(fs::exists(path) == (text != "old"));  // the previous file
       f.write(text.data() + 1, text.size() - 1);
     });
     BOOST_CHECK(content_of(path) == text);
@@ -152,14 +152,14 @@ BOOST_AUTO_TEST_CASE(a_file_is_replaced_whole_or_not_at_all) {
   BOOST_CHECK_EQUAL(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()), 1);
 }
 
-// As `xxhsum -H2` prints it, however the bytes come.
+// The digest that `xxhsum -H2` prints, however the bytes are divided.
 BOOST_AUTO_TEST_CASE(digests_tell_data_apart) {
   const auto digest = [](const std::string& text, std::size_t piece) {
     Digest d;
     for (std::size_t at = 0; at < text.size(); at += piece) d.add(text.data() + at, std::min(piece, text.size() - at));
     return d.hex();
   };
-  BOOST_CHECK_EQUAL(Digest().hex(), "99aa06d3014798d86001c324468d497f");  // of nothing, in the documents of XXH3
+  BOOST_CHECK_EQUAL(Digest().hex(), "99aa06d3014798d86001c324468d497f");  // of no bytes, from XXH3's documentation
   std::string text(1000, 'a');
   const std::string whole = digest(text, 1000);
   BOOST_CHECK_EQUAL(whole.size(), 32);
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(json_is_refused_with_its_place) {
   }
 }
 
-// Events in order, with the place behind each; what refuse() throws is thrown.
+// Events arrive in order, each with the offset behind it; exceptions that refuse() throws propagate.
 BOOST_AUTO_TEST_CASE(json_comes_in_events) {
   struct Mine {
     std::string why;

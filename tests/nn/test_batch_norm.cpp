@@ -39,14 +39,14 @@ BOOST_AUTO_TEST_CASE(eval_mode_uses_running_statistics) {
   BOOST_CHECK_CLOSE(y.values()[5], 30.0f, 1e-2f);
 }
 
-// Side by side, shards would mix their statistics.
+// Concurrent shards would mix their statistics.
 BOOST_AUTO_TEST_CASE(shards_are_refused) {
   Parameters parameters(0);
   const BatchNorm norm(parameters.root() / "norm", 2);
   const auto loss = [&](std::size_t, std::size_t) { return ShardLoss{sum(norm(tensor({3, 2}, kRows))), 1, 0}; };
   BOOST_CHECK_THROW(DataParallel(parameters, 2).backward(8, 0, 1, loss), StateError);
   BOOST_CHECK_EQUAL(norm.running_mean.values()[1], 0);
-  BOOST_CHECK_NO_THROW(DataParallel(parameters, 1).backward(8, 0, 1, loss));  // none runs beside it
+  BOOST_CHECK_NO_THROW(DataParallel(parameters, 1).backward(8, 0, 1, loss));  // nothing runs concurrently
   const auto given = [&](std::size_t, std::size_t) {
     return ShardLoss{sum(batch_norm(tensor({3, 2}, kRows), norm.weight, norm.bias, norm.running_mean, norm.running_var,
                                     {.use_running_statistics = true})),

@@ -1,4 +1,4 @@
-// Configs: every kind of field through JSON and back, and nothing out of range gets in.
+// Configs: fields of every kind survive a JSON round trip, and values out of range are refused.
 #define BOOST_TEST_MODULE config
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/config.h>
@@ -63,7 +63,7 @@ const Outer kOther{.inner = {.width = 4096, .rate = 1.0 / 3},
                    .file = "a b/c",
                    .colour = Colour::blue};
 
-// The one-line message of the FormatError that reading gives.
+// The one-line message of the FormatError that reading throws.
 std::string message(const json& object) {
   try {
     from_json_object<Outer>(object);
@@ -191,7 +191,7 @@ struct Ruled {
   void validate() const { check<ArgumentError>(least <= most, "ruled: least ", least, " is above most ", most); }
 };
 
-// What a program's options are made of, side by side.
+// The options of a program, composed of several configs.
 struct Training {
   TrainerConfig trainer;
   SamplerConfig sampler;

@@ -1,5 +1,5 @@
-// A saved file is on the disk under its name before saving returns: its bytes are flushed before it is renamed, its
-// folder after; and whichever call fails, the old file or the new one is there, whole.
+// A saved file is on the disk under its name before saving returns: its bytes are flushed before the rename, its folder
+// afterwards; and whichever call fails, either the old file or the new one is there, intact.
 #define BOOST_TEST_MODULE durable
 #include <seppo/nn/io/atomic_file.h>
 #include <seppo/nn/io/checkpoint.h>
@@ -38,7 +38,7 @@ std::string text_of(const std::vector<FileEvent>& events) {
   return text;
 }
 
-// Writes to one temporary file beside `target`, its fsync, its rename to `target`, the folder's fsync; nothing else.
+// Expects writes to a temporary file beside `target`, its fsync, its rename and the folder's fsync, and nothing else.
 void check_order(const std::vector<FileEvent>& events, const fs::path& target) {
   const std::string all = text_of(events);
   BOOST_REQUIRE_MESSAGE(events.size() >= 4, all);
@@ -58,7 +58,7 @@ void check_order(const std::vector<FileEvent>& events, const fs::path& target) {
   BOOST_CHECK_MESSAGE(events[writes + 2].what == "fsync" && events[writes + 2].path == target.parent_path(), all);
 }
 
-// All that writes a file. Each writes another content the second time.
+// All functions that write files. Each call writes different content.
 struct Saver {
   std::string name;
   std::function<void(const fs::path&)> save;
@@ -95,16 +95,16 @@ BOOST_AUTO_TEST_CASE(bytes_are_flushed_before_the_rename_and_the_folder_after) {
   Savers savers;
   for (const Saver& saver : savers.all()) {
     const fs::path file = folder.path / saver.name;
-    for (int repeat = 0; repeat < 2; ++repeat)  // a new file, and one that is replaced
+    for (int repeat = 0; repeat < 2; ++repeat)  // creates the file, then replaces it
       BOOST_TEST_CONTEXT(saver.name) check_order(test::record_files([&] { saver.save(file); }), file);
-    // Through a symbolic link the file itself is replaced, in its own folder.
+    // Through a symbolic link, the file itself is replaced, in its own folder.
     fs::create_directories(folder.path / "links");
     const fs::path link = folder.path / "links" / saver.name;
     fs::create_symlink(file, link);
     BOOST_TEST_CONTEXT(saver.name << ", link") check_order(test::record_files([&] { saver.save(link); }), file);
     BOOST_CHECK(fs::is_symlink(link));
   }
-  // Of a name without a folder.
+  // A file name without a folder.
   const fs::path before = fs::current_path();
   fs::current_path(folder.path);
   const auto events = test::record_files([] { replace_atomically("plain", [](File& f) { f.write("x", 1); }); });
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(bytes_are_flushed_before_the_rename_and_the_folder_after) {
   BOOST_CHECK(events.back().what == "fsync" && events.back().path == folder.path);
 }
 
-// A file that is not flushed is not renamed. Once it is renamed it is the new one, even where the folder's flush fails,
+// A file that is not flushed is not renamed. After the rename, the new file remains even if flushing the folder fails,
 // which is reported.
 BOOST_AUTO_TEST_CASE(whichever_call_fails_a_whole_file_is_there) {
   const Folder folder;
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(whichever_call_fails_a_whole_file_is_there) {
       BOOST_CHECK_MESSAGE(content(file).size() == old.size(), what);
       for (const FileEvent& e : test::recorded::events)
         BOOST_CHECK_MESSAGE(e.what != "rename" || at + 2 >= events.size(), what);
-      BOOST_CHECK_EQUAL(std::distance(fs::directory_iterator(folder.path), {}), 1);  // nothing half written
+      BOOST_CHECK_EQUAL(std::distance(fs::directory_iterator(folder.path), {}), 1);  // no partial file
     }
     fs::remove(file);
   }

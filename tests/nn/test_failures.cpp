@@ -1,6 +1,6 @@
-// What fails in the middle of a step leaves no trace: whichever shard throws, in whichever phase, the next step is byte
-// for byte that of an object to which nothing happened. And what is not finite, in the loss or in its gradient alone,
-// stops a training or is skipped.
+// A failure in the middle of a step leaves no trace: whichever shard throws, in whichever phase, the next step equals,
+// byte for byte, that of an undisturbed object. And a loss or gradient that is not finite, even if only one of them,
+// ends the training run, or its step is skipped.
 #define BOOST_TEST_MODULE failures
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
@@ -30,7 +30,7 @@ struct Broken : std::runtime_error {
   Broken() : std::runtime_error("broken") {}
 };
 
-// x, whose backward calls f with x's gradient, once it is there.
+// x itself; backward calls f with the gradient of x once it is computed.
 Tensor watched(const Tensor& x, const std::function<void(std::span<real>)>& f) {
   const Tensor y = full(x.shape(), 0);
   std::copy(x.values().begin(), x.values().end(), y.data());
@@ -43,12 +43,12 @@ Tensor watched(const Tensor& x, const std::function<void(std::span<real>)>& f) {
 }
 
 constexpr int kEveryShard = -2;
-// What is to happen to the shard that has this row; nowhere for -1. It must live until backward has run.
+// What happens in the shard that contains this row; -1 means in none. It must outlive backward.
 struct Fault {
   int row = -1;
   std::function<void()> forward = {}, after = {};          // before and after the ops of the loss
   std::function<void(std::span<real>)> backward = {};      // in the middle of backward
-  std::function<Tensor(const Tensor& loss)> changed = {};  // the loss
+  std::function<Tensor(const Tensor& loss)> changed = {};  // replaces the loss
 };
 
 // A network with dropout, shared weights and a norm.
@@ -83,7 +83,7 @@ std::vector<int> rows_of(int step) {
 
 const std::function<void()> kThrow = [] { throw Broken(); };
 
-// A trainer and all that its coming steps depend on.
+// A trainer and everything that its next steps depend on.
 struct Training {
   Network network;
   Trainer trainer;
@@ -119,7 +119,7 @@ std::vector<TrainerConfig> configs() {
   return all;
 }
 
-// The first rows of all shards of a step.
+// The first row of each shard of a step.
 std::vector<int> first_rows(const TrainerConfig& config, const Parameters& like, int step) {
   Parameters parameters(1);
   parameters.root().parameter("w", {static_cast<int>(like.count())}, init_zeros());
@@ -136,8 +136,8 @@ std::vector<int> first_rows(const TrainerConfig& config, const Parameters& like,
 
 }  // namespace
 
-// In the loss function before and after its ops, in the backward of an op, and when the loss is not finite and the step
-// is repeated to find out why; in each shard of each round.
+// Throws in the loss function before and after its ops, in the backward of an op, and when the loss is not finite and
+// the step is repeated to find out why; in each shard of each round.
 BOOST_AUTO_TEST_CASE(a_throw_in_any_shard_and_phase_leaves_no_trace) {
   std::atomic<int> calls = 0;
   const std::vector<std::pair<std::string, Fault>> faults{
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(a_throw_in_any_shard_and_phase_leaves_no_trace) {
   set_num_threads(1);
 }
 
-// Several shards at once, and one that throws in every step: gradients and blocks are clean each time.
+// One shard or all of them throw in every other step: gradients and blocks are clean each time.
 BOOST_AUTO_TEST_CASE(shards_by_themselves_are_as_new_after_a_throw) {
   for (const int threads : {1, 2, 4})
     for (const auto& [shards, rounds] : {std::pair{4u, 1u}, {3u, 2u}, {1u, 3u}}) {
@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_throw_in_any_part_of_an_evaluation_leaves_no_trace) {
 
 namespace {
 
-// Losses and gradients that are not finite, one without the other.
+// Losses and gradients that are not finite, separately and together.
 std::vector<std::pair<std::string, Fault>> divergences() {
   const auto spoil = [](real value) { return [=](std::span<real> gradient) { gradient[1] = value; }; };
   const auto add = [](real value) { return [=](const Tensor& loss) { return loss + full({}, value); }; };
@@ -245,7 +245,7 @@ std::vector<std::pair<std::string, Fault>> divergences() {
 
 }  // namespace
 
-// The loss alone is enough, and the gradient alone; in any shard; also one that is finite when it is looked into.
+// A loss alone or a gradient alone suffices, in any shard, even if it is finite when the step is repeated.
 BOOST_AUTO_TEST_CASE(divergence_stops_a_training_as_it_was) {
   std::atomic<int> calls = 0;
   auto all = divergences();
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(divergence_stops_a_training_as_it_was) {
       }
 }
 
-// A skipped step counts for the schedule and for dropout, but not for Adam and the averages: as by hand.
+// A skipped step counts for the schedule and for dropout, but not for Adam and the averages, as in a manual loop.
 BOOST_AUTO_TEST_CASE(divergence_skips_a_step_and_moves_nothing) {
   for (TrainerConfig config : configs())
     for (const auto& [name, kind] : divergences()) {

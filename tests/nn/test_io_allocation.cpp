@@ -1,5 +1,5 @@
-// Every allocation of saving, loading, training and generating fails in turn: std::bad_alloc arrives as such, files are
-// as they were, nothing leaks, and what is left works as before.
+// Every allocation in saving, loading, training and generation fails in turn: std::bad_alloc reaches the caller, files
+// are unchanged, nothing leaks, and all objects still work.
 #define BOOST_TEST_MODULE io_allocation
 #include <seppo/models/decoding.h>
 #include <seppo/models/language_model.h>
@@ -64,8 +64,8 @@ struct Training {
 
 std::ptrdiff_t open_files() { return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()); }
 
-// Each attempt is a process of its own, whose files are examined. The JSON library allocates in destructors, where
-// nothing can be thrown: if failures last, the process may end by std::terminate.
+// Each attempt runs in a process of its own, whose files are examined. The JSON library allocates in destructors, which
+// cannot throw: if failures persist, the process may end in std::terminate.
 template <class F, class Check>
 void fail_each_allocation_apart(const F& f, const Check& check, bool failures_last) {
   int points = 0;
@@ -82,7 +82,7 @@ void fail_each_allocation_apart(const F& f, const Check& check, bool failures_la
       try {
         f();
         test::countdown = -1;
-        ::_exit(test::has_failed ? 1 : 42);  // 1: a failure was lost
+        ::_exit(test::has_failed ? 1 : 42);  // 1: a failure was swallowed
       } catch (const std::bad_alloc&) {
         test::countdown = -1;
       }
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(saving_leaves_the_old_file) {
     for (const bool failures_last : {false, true}) {
       std::ofstream(file, std::ios::binary) << old;
       const auto check = [&] {
-        BOOST_CHECK_LE(folder.files(), failures_last ? 2 : 1);  // a process that ended may leave a temporary one
+        BOOST_CHECK_LE(folder.files(), failures_last ? 2 : 1);  // an aborted process may leave a temporary file
         BOOST_CHECK(read(file) == old);
         for (const auto& entry : fs::directory_iterator(folder.path))
           if (entry.path().filename().string().starts_with("f.tmp-")) fs::remove(entry.path());
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(loading_a_model) {
   const fs::path file = folder.path / "f";
   const Training training;
   save_model(file, training.parameters, training.model, {{"program", "p"}, {"list", {1, {2, 3}}}});
-  { const auto warm = load_model<LanguageModel>(file); }  // what grows once
+  { const auto warm = load_model<LanguageModel>(file); }  // one-time allocations
   const auto load = [&] {
     auto loaded = load_model<LanguageModel>(file);
     JsonTree::clear(loaded.config);
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(verifying_takes_little_memory) {
   test::largest = 0;
   file.verify();
   BOOST_CHECK_LE(test::largest, std::size_t{1} << 21);
-  // Each piece counts, the last one too.
+  // Damage is found in every piece, even the last.
   for (const std::int64_t place : {20'000'000, 10'000'000, 0}) {
     std::fstream changed(folder.path / "f", std::ios::in | std::ios::out | std::ios::binary);
     changed.seekp(-1 - place, std::ios::end).put(8);

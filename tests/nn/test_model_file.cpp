@@ -1,4 +1,4 @@
-// Model files: a model comes back from its file alone, and a file that was tampered with is refused.
+// Model files: a model is restored from its file alone, and a file that was tampered with is refused.
 #define BOOST_TEST_MODULE model_file
 #include <seppo/nn/io/model_file.h>
 #include <seppo/nn/io/safetensors.h>
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_model_comes_back_from_its_file_alone) {
   BOOST_CHECK_THROW(save_model(folder.path / "missing" / "m", parameters, model), FileError);
   parameters.values()[0] = std::numeric_limits<real>::quiet_NaN();
   BOOST_CHECK_THROW(save_model(file, parameters, model), NumericError);
-  BOOST_CHECK_NO_THROW(load_model<Model>(file));  // the one before
+  BOOST_CHECK_NO_THROW(load_model<Model>(file));  // the previous file
   BOOST_CHECK_THROW(load_model<Model>(folder.path / "missing"), FileError);
 }
 
@@ -144,8 +144,8 @@ BOOST_AUTO_TEST_CASE(foreign_and_corrupt_configurations_are_refused) {
   BOOST_CHECK(message(file).find("no configuration of a model") != std::string::npos);
 }
 
-// A wrong byte is damage; in a file without a digest, as other tools write it, the model that is built, if one is, is
-// that of the file.
+// A wrong byte is damage; in a file without a digest, as other tools write it, a wrong byte is either refused or leaves
+// the width of the model as it was.
 BOOST_AUTO_TEST_CASE(every_wrong_byte_is_refused_or_harmless) {
   const Folder folder;
   const fs::path file = folder.path / "m";

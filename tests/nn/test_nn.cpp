@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(parameters_are_flat_named_and_stable) {
   tape().clear();
   tape().backward(sum(a(full({2, 3}, 1))));
   BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], 2);
-  for (const int value : {1, 2}) {  // gradients move, too
+  for (const int value : {1, 2}) {  // gradients are moved, too
     std::ranges::fill(parameters.gradients(), static_cast<real>(value));
     static_cast<void>(Linear(parameters.root() / "last" / value, 200, 200));
     BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], value);
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_dies_with_its_parameters) {
   BOOST_CHECK_THROW(square(handle), StateError);
 }
 
-// Modules go on with the new object; the old one is empty, and may be used anew.
+// Modules continue with the new object; the old one is empty and may be reused.
 BOOST_AUTO_TEST_CASE(parameters_can_be_moved) {
   static_assert(!std::is_copy_constructible_v<Parameters>);
   Parameters first(7);
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(parameters_can_be_moved) {
   Parameters third(8);
   const Tensor old = third.root().parameter("old", {2}, init_normal(1));
   third = std::move(second);
-  { const Parameters dies = std::move(second); }  // with what the third one had
+  { const Parameters dies = std::move(second); }  // with the former content of `third`
   BOOST_CHECK_THROW(old.values(), StateError);
   static_cast<void>(Linear(third.root() / "more", 100, 100));  // makes the block grow
   BOOST_CHECK(std::equal(weight.begin(), weight.end(), a.weight.values().begin()));
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(parameters_can_be_moved) {
   tape().clear();
   tape().backward(sum(a(full({2, 3}, 1)) * one));
   BOOST_CHECK_EQUAL(third.gradients()[third.find("a.bias")->offset], 2);
-  const Linear again(first.root() / "a", 3, 5);  // the first one makes the same values again
+  const Linear again(first.root() / "a", 3, 5);  // `first` draws the same values again
   BOOST_CHECK(std::equal(weight.begin(), weight.end(), again.weight.values().begin()));
   std::vector<Parameters> several;
   for (std::uint64_t seed = 0; seed < 9; ++seed) {
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(parameters_can_be_moved) {
   for (const Parameters& p : several) BOOST_CHECK_EQUAL(p.count(), 2);
 }
 
-// For the vector code that runs over them.
+// For the sake of vector code that runs over them.
 BOOST_AUTO_TEST_CASE(parameters_of_any_size_start_on_a_cache_line) {
   Parameters parameters(1);
   for (int size = 1; size <= 70; ++size)
@@ -114,10 +114,10 @@ BOOST_AUTO_TEST_CASE(parameters_can_be_limited) {
   BOOST_CHECK_THROW(parameters.root().parameter("b", {1 << 20, 1 << 20}, init_zeros()), ArgumentError);
   BOOST_CHECK_THROW(parameters.root().parameter("b", {37}, init_zeros()), ArgumentError);
   BOOST_CHECK_THROW(parameters.root().buffer("b", {37}, init_zeros()), ArgumentError);
-  parameters.root().parameter("b", {36}, init_zeros());  // 4 values pad the first
+  parameters.root().parameter("b", {36}, init_zeros());  // 4 values of padding follow the first
   BOOST_CHECK_EQUAL(parameters.count(), 96);
   const Shape large{1 << 23, 1};
-  parameters.root().constant(large, init_zeros());  // a table may be larger than the parameters, in reason
+  parameters.root().constant(large, init_zeros());  // a table may be larger than the parameters, within reason
   BOOST_CHECK_THROW(parameters.root().constant({1 << 20, 1 << 16}, init_zeros()), ArgumentError);
   parameters.root().constant(large, init_zeros());
   BOOST_CHECK_THROW(parameters.root().constant({101}, init_zeros()), ArgumentError);
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(clipping) {
   BOOST_CHECK_EQUAL(clip_factor(5, 1), 0.2);
   BOOST_CHECK_EQUAL(clip_factor(5, 10), 1);
   BOOST_CHECK_EQUAL(clip_factor(5, 0), 1);
-  parameters.gradients()[0] = 1e30f;  // its square is beyond float
+  parameters.gradients()[0] = 1e30f;  // its square overflows float
   BOOST_CHECK_CLOSE(gradient_norm(parameters), 1e30, 1e-4);
 }
 
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(schedules) {
   BOOST_CHECK_CLOSE(b(5), 1.0, 1e-9);
   BOOST_CHECK_CLOSE(b(60), 1.0, 1e-9);
   BOOST_CHECK_SMALL(b(110), 1e-12);
-  // Warm-up that takes longer than the training still rises.
+  // A warm-up longer than the training run still rises.
   BOOST_CHECK_CLOSE((Schedule{cosine, 2, 0, 100, 50}(25)), 0.5, 1e-9);
   BOOST_CHECK_CLOSE((Schedule{linear, 2, 0, 50, 50}(50)), 2.0, 1e-9);
   BOOST_CHECK_CLOSE((Schedule{constant, 3, 0, 4}(1)), 0.75, 1e-9);
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(positional_encodings) {
   const std::size_t positions[] = {0, 1, 0, 1, 2};
   for (std::size_t r = 0; r < 5; ++r)
     BOOST_CHECK_EQUAL(y.values()[r * 6 + 1], static_cast<real>(at(sinusoid, positions[r], 1)));
-  const std::vector<int> first{7, 0};  // the first sequence goes on from there
+  const std::vector<int> first{7, 0};  // the first sequence continues at position 7
   const auto ids = sinusoid.ids(rows, first);
   BOOST_CHECK((std::vector<int>(ids.begin(), ids.end()) == std::vector<int>{7, 8, 0, 1, 2}));
   const std::vector<int> late{19, 0};
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(positional_encodings) {
   const PositionalEncoding learned(parameters.root() / "c", Positions::learned, 20, 6),
       none(parameters.root() / "d", Positions::none, 20, 6);
   BOOST_CHECK(parameters.find("c.weight") && learned.table.requires_grad() && !none.table.defined());
-  // a table of one's own
+  // A user-defined table.
   const PositionalEncoding own(
       parameters.root().constant({2, 6}, [](std::span<real> values, const Shape&, RandomStream&) {
         for (std::size_t i = 0; i < 12; ++i) values[i] = i < 6 ? 1 : 2;

@@ -34,7 +34,7 @@ struct Model {
   Values values() const {
     return {std::as_const(parameters).values().begin(), std::as_const(parameters).values().end()};
   }
-  // Random gradients of trained parameters.
+  // Sets random gradients for trained parameters.
   void set_gradients(std::uint64_t seed) {
     RandomStream random(seed, Purpose::test);
     for (const auto& entry : parameters.entries())
@@ -104,14 +104,14 @@ BOOST_AUTO_TEST_CASE(adam_of_groups_equals_adams_of_their_own) {
     adam_decaying.step(0.01);
   }
   for (const auto& entry : whole.parameters.entries()) {
-    if (!entry.trained || entry.name == "b.bias") continue;  // that one decays only in its group
+    if (!entry.trained || entry.name == "b.bias") continue;  // b.bias decays only in its group
     const Tensor& same = (entry.name[0] == 'a' ? slow : decaying).parameters.find(entry.name)->tensor;
     check_close({entry.tensor.values().begin(), entry.tensor.values().end()},
                 {same.values().begin(), same.values().end()}, entry.name);
   }
 }
 
-// What lies before and behind a group in the flat block, and is trained alike, is not of the group.
+// Parameters beside a group in the flat block, trained in the same way, are not part of it.
 BOOST_AUTO_TEST_CASE(a_group_between_others_stays_alone) {
   Model model;
   const Values before = model.values();
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_group_between_others_stays_alone) {
       BOOST_CHECK_CLOSE(before[i] - after[i], entry.trained ? entry.name == "a.bias" ? 0.125 : 0.25 : 0, 1e-9);
 }
 
-// Against the weighted mean of all values so far; what is not trained has no average.
+// Against the weighted mean of all values so far; parameters that are not trained have no average.
 BOOST_AUTO_TEST_CASE(ema_is_the_weighted_mean) {
   for (const double decay : {0.0, 0.5, 0.99}) {
     Model model;
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(ema_is_the_weighted_mean) {
       ema.swap();
       BOOST_CHECK(model.values() == history.back());
     }
-    // Its state, set in another, goes on the same way.
+    // Another object with its state continues in the same way.
     Ema other(model.parameters, decay);
     std::ranges::copy(ema.averages(), other.averages().begin());
     other.set_updates(ema.updates());
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(ema_is_the_weighted_mean) {
   for (const double decay : {-0.1, 1.0, std::nan("")}) BOOST_CHECK_THROW(Ema(model.parameters, decay), ArgumentError);
 }
 
-// What Adam and Sgd keep, set in others, makes these go on the same way.
+// Other optimisers with the state of Adam and Sgd continue in the same way.
 BOOST_AUTO_TEST_CASE(states_can_be_read_and_set) {
   const auto run = [](auto make, auto copy_state) {
     Model one, two;
@@ -213,8 +213,8 @@ BOOST_AUTO_TEST_CASE(groups_and_options_are_checked) {
   BOOST_CHECK_THROW(ema.swap(), StateError);
 }
 
-// Backward computes nothing for what is frozen, and no optimiser moves it, nor decays it; the others move as if it
-// were a constant. Unfrozen, it is trained again.
+// Backward computes no gradients of frozen parameters, and no optimiser moves or decays them; the others move as if
+// these were constants. Once unfrozen, they are trained again.
 BOOST_AUTO_TEST_CASE(frozen_parameters_stay) {
   Model model;
   tape().clear();
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_stay) {
   for (const char* none : {"c", "seen"}) BOOST_CHECK_THROW(model.parameters.freeze(none), ArgumentError);
 }
 
-// A GAN's mistake: the loss of one is computed, the other makes its step, then comes backward.
+// A typical GAN mistake: one network's loss is computed, the other network takes a step, and then backward runs.
 BOOST_AUTO_TEST_CASE(parameters_that_change_before_backward_are_named) {
   Parameters parameters(1);
   const Tensor w = parameters.root().parameter("critic.w", {1}, init_ones());
@@ -301,14 +301,14 @@ BOOST_AUTO_TEST_CASE(parameters_that_change_before_backward_are_named) {
           message.find(loss_name == "slice" || loss_name == "rotary" ? "x has changed" : "has changed") !=
               std::string::npos,
           change_name << ", " << loss_name << ": '" << message << "'");
-      // What was computed since is right, on the same tape.
+      // Results computed since then, on the same tape, are right.
       parameters.zero_gradients();
       const Tensor fresh = sum(w * x);
       tape().backward(fresh);
       BOOST_CHECK_EQUAL(w.grad()[0], x.values()[0] + x.values()[1]);
     }
   std::filesystem::remove(file);
-  // Reading, and running statistics, change nothing.
+  // Neither reading values nor updating running statistics is a change.
   const BatchNorm norm(parameters.root() / "norm", 1);
   tape().clear();
   const Tensor y = sum(norm(x) * w);

@@ -1,4 +1,4 @@
-// Threads: every task once, exceptions once, and training bytes that do not depend on their number.
+// Threads: tasks run once, exceptions arrive once, and trained bytes do not depend on the number of threads.
 #define BOOST_TEST_MODULE parallel
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/transformer.h>
@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(every_task_runs_once) {
     set_num_threads(threads);
     for (int repeat = 0; repeat < 200; ++repeat) {
       std::vector<std::atomic<int>> runs(37);
-      std::atomic<int> strangers{0};  // Boost's checks are for one thread
+      std::atomic<int> strangers{0};  // Boost's checks are not thread-safe
       run_tasks(runs.size(), [&](std::size_t i) {
         strangers += thread_index() < 0 || thread_index() >= num_threads();
         ++runs[i];
@@ -94,7 +94,7 @@ struct Data {
   }
 };
 
-// A few steps of training with dropout on ragged data, step by step or by a Trainer; returns the parameters' bytes.
+// Trains for a few steps with dropout on ragged data, by hand or with a Trainer; returns the parameters.
 std::vector<float> train(int threads, int steps, std::size_t samples, bool has_trainer = false) {
   set_num_threads(threads);
   const Data data;
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(shards_take_each_sample_once) {
         BOOST_CHECK_LT(first, last);
         BOOST_CHECK_LE(last, samples);
         BOOST_CHECK_EQUAL(tape().random.sample, first);
-        real squares = 0;  // of the samples' numbers
+        real squares = 0;  // of the samples' numbers, from 1
         for (std::size_t s = first; s < last; ++s) squares += static_cast<real>((s + 1) * (s + 1));
         return ShardLoss{.loss = sum(w) * squares, .count = static_cast<double>(last - first)};
       });
@@ -169,8 +169,8 @@ BOOST_AUTO_TEST_CASE(shards_take_each_sample_once) {
   }
 }
 
-// R rounds of S shards are R S shards to the last bit: their gradients are added in the same tree, whatever is computed
-// at a time. Sums of tanh round in each order differently.
+// R rounds of S shards equal R S shards to the last bit: gradients are added in the same tree, however many shards run
+// at a time. Sums of tanh round differently in every order.
 BOOST_AUTO_TEST_CASE(rounds_of_shards_give_the_bytes_of_as_many_shards) {
   Parameters parameters(1);
   const Tensor w = parameters.root().parameter("w", {7, 3}, init_normal(1));
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(rounds_of_shards_give_the_bytes_of_as_many_shards) {
     DataParallel parallel(parameters, shards, rounds);
     std::vector<real> gradients;
     double loss = 0;
-    for (int step = 1; step <= 2; ++step) {  // the second with the blocks of the first
+    for (int step = 1; step <= 2; ++step) {  // the second reuses the blocks of the first
       parameters.zero_gradients();
       const StepLoss sums = parallel.backward(samples, 5, static_cast<std::uint32_t>(step), [&](auto first, auto last) {
         std::vector<real> rows;
@@ -206,13 +206,13 @@ BOOST_AUTO_TEST_CASE(rounds_of_shards_give_the_bytes_of_as_many_shards) {
           BOOST_CHECK_MESSAGE(found == expected, rounds << " rounds of " << shards << ", " << samples << " samples");
           differing += gradient(shards, 1, samples) != expected;
         }
-  BOOST_CHECK_GT(differing, 20);  // fewer shards are another sum
+  BOOST_CHECK_GT(differing, 20);  // fewer shards sum in another order
   set_num_threads(1);
   BOOST_CHECK_THROW(DataParallel(parameters, 2, 0), ArgumentError);
   BOOST_CHECK_THROW(DataParallel(parameters, 2, 1001), ArgumentError);
 }
 
-// Gradients of 4 MB: two shards at a time, and sums that wait for others, not one for each of 32 shards.
+// Gradients of 4 MB each: for two shards at a time and for pending sums, not for each of 32 shards.
 BOOST_AUTO_TEST_CASE(rounds_take_the_memory_of_one) {
   Parameters parameters(1);
   const Tensor w = parameters.root().parameter("w", {1 << 20}, init_ones());
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(threads_may_train_models_of_their_own) {
   for (const auto& result : results) BOOST_CHECK(result == expected);
 }
 
-// Of several exceptions the first one arrives, and not before the tasks under way have ended.
+// The first of several exceptions arrives, but not before all running tasks have ended.
 BOOST_AUTO_TEST_CASE(the_first_exception_arrives_after_all_tasks) {
   for (const int threads : {1, 2, 4}) {
     set_num_threads(threads);
@@ -326,8 +326,8 @@ BOOST_AUTO_TEST_CASE(the_first_exception_arrives_after_all_tasks) {
   set_num_threads(1);
 }
 
-// Each number once, also where a task cuts a range again, and with denormals flushed only where the caller flushes
-// them.
+// Each index is visited once, even if a task divides a range again, and denormals are flushed only if the caller
+// flushes them.
 BOOST_AUTO_TEST_CASE(tasks_within_tasks_run_once_in_the_mode_of_their_caller) {
   for (const int threads : {1, 2, 4, 7}) {
     set_num_threads(threads);
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(tasks_within_tasks_run_once_in_the_mode_of_their_caller) {
         ++calls;
       });
     BOOST_CHECK_EQUAL(calls, threads == 1 ? 1 : 0);
-    // nor can one help where each has a task
+    // Nor is a range divided while every thread has a task.
     std::atomic<int> begun{0}, whole{0}, ended{0};
     run_tasks(static_cast<std::size_t>(threads), [&](std::size_t) {
       for (++begun; begun < threads;) std::this_thread::yield();

@@ -1,5 +1,5 @@
-// What the library compiles in another way for single than for double precision, or without vectors, held to what each
-// can give: functions to units in the last place, sums in double precision, files of the library's own type.
+// Code that is compiled differently for single and double precision, or without vectors, against the accuracy possible
+// in each: functions to units in the last place, sums in double precision, files of the library's own type.
 #define BOOST_TEST_MODULE precision
 #include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/ops.h>
@@ -32,7 +32,7 @@ constexpr bool kIsDouble = sizeof(real) == 8;
 using Exact = long double;
 using Function = std::function<Exact(Exact)>;
 
-// Numbers of both signs from `low` to `high`, and more towards zero; not a multiple of any vector's width.
+// Numbers of both signs from `low` to `high`, denser towards zero; 4056 of them, no multiple of 16 lanes.
 std::vector<real> grid(double low, double high) {
   std::vector<real> x{0};
   for (int i = 0; i <= 4000; ++i) x.push_back(static_cast<real>(low + (high - low) * i / 4000));
@@ -41,7 +41,7 @@ std::vector<real> grid(double low, double high) {
   return x;
 }
 
-// Values and slopes within some units in the last place of themselves or, where larger, of `floor`.
+// Checks values and slopes to some units in their last place or, where larger, in that of `floor`.
 void check_function(const std::string& name, const std::vector<real>& x, const std::function<Tensor(const Tensor&)>& op,
                     const Function& f, double units, const Function& slope, double slope_units, double floor) {
   tape().clear();
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(erf_everywhere) {
       [](Exact x) { return 2 / std::sqrt(kPi) * std::exp(-x * x); }, 80, 1e-6);
 }
 
-// In single precision Phi is within 1.5e-7 (Abramowitz and Stegun).
+// In single precision, the error of Phi is at most 1.5e-7 (Abramowitz and Stegun).
 // one_build: autograd/kernels/elementwise.cpp normal
 BOOST_AUTO_TEST_CASE(gelu_everywhere) {
   const auto phi = [](Exact x) { return std::erfc(-x / std::sqrt(Exact{2})) / 2; };
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(gelu_everywhere) {
       kIsDouble ? 0.1 : 1);
 }
 
-// Up to the last number that has a finite exponential, and beyond.
+// Up to the largest number with a finite exponential, and beyond.
 // one_build: autograd/core/simd-inl.h exp
 BOOST_AUTO_TEST_CASE(exp_up_to_its_limits) {
   const double low = std::log(double{Limits::min()}), high = std::log(double{Limits::max()});
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(exp_up_to_its_limits) {
               std::isnan(y.values()[4]));
 }
 
-// softmax(0, x) = 1 / (1 + e^x), e^x / (1 + e^x) for x <= 0.
+// softmax(0, x) = (1, e^x) / (1 + e^x), for x <= 0.
 // one_build: autograd/core/simd-inl.h exp_nonpositive
 BOOST_AUTO_TEST_CASE(exp_of_softmax) {
   const double low = std::log(double{Limits::min()}) + 1;
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(sums_are_in_double_precision) {
     BOOST_CHECK_EQUAL(kernels::squared_norm(x.data(), n), squares);
     tape().clear();
     BOOST_CHECK_EQUAL(sum(tensor({static_cast<int>(n)}, x)).item(), static_cast<real>(total));
-    // The norm's moments too: rows whose mean is much larger than their spread.
+    // So are the moments of layer norm: rows whose mean is much larger than their spread.
     if (n > 1000 || n < 3) continue;
     for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<real>(4096 + 0.25 * static_cast<double>(i * 7 % n));
     Exact mean = 0, variance = 0;

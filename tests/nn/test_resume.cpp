@@ -1,4 +1,4 @@
-// A training that goes on from its checkpoint, and one that meets a NaN.
+// Training runs that resume from a checkpoint, and runs that encounter NaN.
 #define BOOST_TEST_MODULE resume
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/tape.h>
@@ -29,8 +29,8 @@ struct TemporaryFile {
   ~TemporaryFile() { fs::remove(path); }
 };
 
-// A network with all that has a state: parameters, a frozen one, a buffer, moments, dropout, a schedule, a shuffled
-// order whose last batch of an epoch is dropped.
+// A network with every kind of state: parameters, a frozen one, a buffer, moments, dropout, a schedule, a shuffled
+// order that drops the last, incomplete batch of an epoch.
 struct Training {
   static constexpr int kSteps = 40;
 
@@ -92,7 +92,7 @@ std::string bytes_of(const fs::path& path) {
 
 }  // namespace
 
-// Wherever it is cut, and with whatever number of threads it goes on.
+// Wherever it is interrupted, and whatever number of threads it resumes with.
 BOOST_AUTO_TEST_CASE(a_resumed_training_cannot_be_told_from_one_that_never_stopped) {
   const TemporaryFile file;
   Training whole;
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_resumed_training_cannot_be_told_from_one_that_never_stopp
     Training first;
     first.run_to(cut);
     first.trainer.save(file.path);
-    Training second(99);  // with other values, all to be replaced
+    Training second(99);  // has other values, all to be replaced
     second.trainer.load(file.path);
     BOOST_CHECK_EQUAL(second.trainer.steps(), cut);
     second.run_to(Training::kSteps);
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_resumed_training_cannot_be_told_from_one_that_never_stopp
   set_num_threads(1);
 }
 
-// What a checkpoint must have for that: without the moments, or without the steps, it is another training.
+// Without its moments or its step count, a checkpoint could not resume the same run.
 BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_of_this_training_is_refused) {
   const TemporaryFile file;
   Training training;
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_of_this_training_is_refused) {
   Training thawed;
   thawed.parameters.freeze("down.", false);
   BOOST_CHECK_NE(message(thawed).find("the file has no adam.m.down.weight"), std::string::npos);
-  // With a later checkpoint whose last moment is not finite: nothing of it is taken.
+  // Nothing is taken from a later checkpoint whose last tensor, an average, is not finite.
   Training later;
   later.run_to(12);
   later.trainer.save(file.path);
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_of_this_training_is_refused) {
   BOOST_CHECK(bytes_of(file.path) == before);
 }
 
-// A GAN is saved while its critic is frozen: what Adam and the averages remember of it must not be lost.
+// A GAN is saved while its critic is frozen: the critic's moments and averages must not be lost.
 BOOST_AUTO_TEST_CASE(moments_from_before_freezing_are_resumed) {
   const TemporaryFile file;
   const auto thawed = [](std::uint64_t seed) {
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(moments_from_before_freezing_are_resumed) {
     t->run_to(12);
   }
   BOOST_CHECK(saved_bytes(*whole) == saved_bytes(*resumed));
-  // What was never trained has no moments in the file: those of the trainer that loads it become zero.
+  // Parameters that were never trained have no moments in the file; those of the loading trainer become zero.
   Training never;
   never.run_to(4);
   const std::string saved = saved_bytes(never);
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(moments_from_before_freezing_are_resumed) {
   BOOST_CHECK(saved_bytes(*resumed) == saved);
 }
 
-// With what cannot be written, or read, nothing changes: neither the file nor the trainer.
+// If a file cannot be written or read, neither the file nor the trainer changes.
 BOOST_AUTO_TEST_CASE(failures_of_files_change_nothing) {
   const TemporaryFile file;
   Training training;
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(failures_of_files_change_nothing) {
   BOOST_CHECK(bytes_of(file.path) == saved);
 }
 
-// The optimiser's tensors are no parameters: the model is read from a checkpoint as from any file.
+// The optimiser's tensors are not parameters: a model is read from a checkpoint as from any other file.
 BOOST_AUTO_TEST_CASE(a_checkpoint_is_a_model_file_too) {
   const TemporaryFile file;
   Training training, other(7);
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_is_not_finite_is_named) {
   BOOST_CHECK_EQUAL(trainer.steps(), 0);
 }
 
-// The step counts, but nothing moves; a training that cannot go on ends.
+// A skipped step counts but moves nothing; too many skipped steps in a row end the run.
 BOOST_AUTO_TEST_CASE(steps_may_be_skipped_but_not_all) {
   Parameters parameters(1);
   const Tensor w = parameters.root().parameter("w", {4}, init_ones());
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(steps_may_be_skipped_but_not_all) {
   }
   BOOST_CHECK(!trainer.step(rows, good).is_skipped);
   const real moved = w.values()[0];
-  // Adam's first move is one learning rate, whatever was skipped before.
+  // Adam's first update is one learning rate, however many steps were skipped before it.
   BOOST_CHECK_CLOSE(static_cast<double>(1 - moved), 1e-3, 0.1);
   for (int step = 1; step < 100; ++step) trainer.step(rows, broken);
   BOOST_CHECK_THROW(trainer.step(rows, broken), NumericError);

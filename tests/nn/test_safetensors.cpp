@@ -1,4 +1,4 @@
-// Checkpoint files: exact round trips, and nothing broken is ever accepted.
+// Checkpoint files: round trips are exact, and broken files are never accepted.
 #define BOOST_TEST_MODULE safetensors
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/io/safetensors.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A folder of this test's own, gone at the end.
+// A folder for this test alone, removed at the end.
 struct Folder {
   fs::path path = fs::temp_directory_path() / ("seppo-safetensors-" + std::to_string(::getpid()));
   Folder() {
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(every_flipped_bit_is_refused) {
   BOOST_CHECK_EQUAL(read_stored(folder.path / "t").tensors.size(), 4);
 }
 
-// Pieces of more than a buffer, and an end within one.
+// Data larger than a buffer, which ends in the middle of one.
 BOOST_AUTO_TEST_CASE(damage_anywhere_in_a_large_file_is_found) {
   const Folder folder;
   write_stored(folder.path / "m", {{}, {{"w", "U8", {3'000'001}, std::vector<std::byte>(3'000'001)}}});
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(damage_anywhere_in_a_large_file_is_found) {
   }
 }
 
-// Where it went wrong is said by tensor and byte, whatever the header's size.
+// Messages locate errors by tensor and byte, whatever the size of the header.
 BOOST_AUTO_TEST_CASE(a_refusal_says_where) {
   const Folder folder;
   const auto message = [&](const std::string& header) -> std::string {
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_says_where) {
 BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
   const Folder folder;
   const auto entry = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
-    // The name is longer than a std::string holds without the heap: destroyed twice, it is a double free.
+    // The name is too long for std::string's internal buffer, so that destroying it twice is a double free.
     return R"({"a_tensor_with_a_long_name":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" +
            offsets + "}}";
   };
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_does_not_fit_is_refused_and_nothing_changes) {
   const Linear c(other.root() / "c", 3, 4);
   BOOST_CHECK_NE(message(other).find("the file has no c.weight"), std::string::npos);
   BOOST_CHECK_NE(message(other).find("the model has no a.weight"), std::string::npos);
-  // Also of what is wrong in the last tensor alone: one number, one bit.
+  // Even if only the last tensor is wrong, in one number or one bit.
   Model same(4);
   const std::vector<real> own(same.parameters.values().begin(), same.parameters.values().end());
   std::string damaged = read(folder.path / "m");

@@ -1,4 +1,4 @@
-// Files that are made to cost: time and memory of a reader are those of the file, and what lies is refused early.
+// Files made to be costly: reading takes time and memory in proportion to the file; false headers are refused early.
 #define BOOST_TEST_MODULE safetensors_hostile
 #include <seppo/models/language_model.h>
 #include <seppo/nn/io/model_file.h>
@@ -48,7 +48,7 @@ std::string refusal(const fs::path& path) {
   }
 }
 
-// Megabytes of memory that f takes at its worst, in a process of its own.
+// The peak memory of f in megabytes, measured in a process of its own.
 long megabytes_of(const std::function<void()>& f) {
   const auto peak = [] {
     std::ifstream status("/proc/self/status");
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(a_newer_format_is_refused) {
   BOOST_CHECK_NE(refusal(path).find("its seppo.format is another than 1"), std::string::npos);
 }
 
-// A quadratic reader takes minutes for these.
+// A reader of quadratic complexity would take minutes for these.
 BOOST_AUTO_TEST_CASE(time_and_memory_are_those_of_the_header) {
   const Folder folder("safetensors-hostile");
   const fs::path path = folder.path / "f";
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(time_and_memory_are_those_of_the_header) {
   }
 }
 
-// A header that fits, and data of which nothing is on the disk: what does not fit the model is not read.
+// The header is consistent, but none of the data occupies disk space: data that does not fit the model is not read.
 BOOST_AUTO_TEST_CASE(a_model_of_another_shape_is_not_read) {
   const Folder folder("safetensors-hostile");
   const fs::path path = folder.path / "f";
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_file_is_refused_by_kind) {
   BOOST_CHECK_NE(refusal(folder.path / "empty").find("0 bytes are too short"), std::string::npos);
 }
 
-// A table of positions that no tensor of the file justifies: 64 MB if it were computed.
+// A position table that no tensor in the file justifies; it would take 64 MB.
 BOOST_AUTO_TEST_CASE(a_small_file_cannot_claim_a_large_table) {
   const Folder folder("safetensors-hostile");
   const fs::path path = folder.path / "f";

@@ -1,4 +1,4 @@
-// Which examples a step takes: against a naive account of the rules, and its properties.
+// The examples that a step takes, against a naive implementation of the rules, and their properties.
 #define BOOST_TEST_MODULE sampler
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/random.h>
@@ -43,7 +43,7 @@ std::vector<int> permutation_from_the_front(int n, RandomStream random) {
   return order;
 }
 
-// The batches of one epoch, told differently: a pool is a multimap from length to examples as they were drawn.
+// The batches of one epoch, naively: a pool is a multimap from length to examples in the order of drawing.
 std::vector<Batch> naive_epoch(int examples, const SamplerConfig& c, const std::vector<int>& lengths, int epoch) {
   const int size = std::min(c.batch_size, examples), batches = examples / size;
   Batch order, shuffled;
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(batches_are_those_of_the_rules) {
           }
 }
 
-// And which they are changes with epoch and seed.
+// The batches change with epoch and seed.
 BOOST_AUTO_TEST_CASE(an_epoch_takes_every_example_once) {
   for (const bool has_lengths : {false, true}) {
     const std::vector<int> lengths = has_lengths ? lengths_of(800) : std::vector<int>();
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(an_epoch_takes_every_example_once) {
   }
 }
 
-// A batch is of like lengths, and which batch comes when does not depend on them.
+// The examples of a batch have similar lengths, and the order of batches does not depend on lengths.
 BOOST_AUTO_TEST_CASE(lengths_make_batches_of_like_examples) {
   const std::vector<int> lengths = lengths_of(800);
   Sampler sampler(800, {.batch_size = 8}, lengths);
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(lengths_make_batches_of_like_examples) {
     (*low > before ? rises : falls) += 1;
     before = *low;
   }
-  BOOST_CHECK_LT(spread / 200, 5);  // of batches drawn at random about 75
+  BOOST_CHECK_LT(spread / 200, 5);  // about 75 for batches drawn at random
   BOOST_CHECK(rises > 60 && falls > 60);
 }
 
@@ -145,28 +145,28 @@ BOOST_AUTO_TEST_CASE(what_does_not_fill_a_batch_waits) {
       for (int i = 0; i < 30; ++i)
         if (!seen.contains(i)) left_over.insert(i);
     }
-    BOOST_CHECK_GT(left_over.size(), 25);  // not the same examples each time, such as the longest
+    BOOST_CHECK_GT(left_over.size(), 25);  // not the same examples, such as the longest, each time
   }
   Sampler few(5, {.batch_size = 8});
   BOOST_CHECK_EQUAL(few.next().size(), 5);
 }
 
-// A sum of (counted - expected)^2 / expected has a mean that follows from the variance of a count, and about twice the
-// mean as its variance. Six deviations are one case in many millions.
+// A chi-squared test: the mean of the sum of (counted - expected)^2 / expected follows from the variance of a count,
+// and its variance is about twice the mean. Six standard deviations are exceeded once in many millions of cases.
 BOOST_AUTO_TEST_CASE(shuffles_are_uniform) {
   const auto check = [](const std::map<std::vector<int>, int>& counts, double cells, double all, double mean,
                         const char* what) {
-    double sum = (cells - static_cast<double>(counts.size())) * all / cells;  // of the cells that nothing fell into
+    double sum = (cells - static_cast<double>(counts.size())) * all / cells;  // the cells without a count
     for (const auto& [cell, count] : counts) sum += std::pow(count - all / cells, 2) / (all / cells);
     BOOST_CHECK_MESSAGE(std::abs(sum - mean) < 6 * std::sqrt(2 * mean), what << ": " << sum << ", not " << mean);
   };
-  // Each of the 120 orders of five, by stream.
+  // The 120 orders of five, over many streams.
   std::map<std::vector<int>, int> orders;
   for (std::uint64_t stream = 0; stream < 24'000; ++stream)
     ++orders[random_permutation(5, {9, Purpose::shuffle, stream})];
   check(orders, 120, 24'000, 119, "orders");
-  // Where each example comes in an epoch, of all and of few of many, by epoch and by seed; where lengths are given,
-  // which wait for the next.
+  // The place of each example in an epoch of all examples, or of a few of many, by epoch and by seed; with lengths,
+  // the examples that wait for the next epoch.
   constexpr int kExamples = 23, kEpochs = 3000;
   const auto counted = [&](int epoch_steps, bool by_seed, const std::vector<int>& lengths) {
     const std::size_t examples = epoch_steps > 0 ? 64 : kExamples;
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(shuffles_are_uniform) {
       int place = 0;
       for (const Batch& batch : draw(by_seed ? other : one, static_cast<int>(one.batches_per_epoch())))
         for (const int example : batch) {
-          BOOST_REQUIRE(waiting.erase(example) == 1);  // once
+          BOOST_REQUIRE(waiting.erase(example) == 1);  // not drawn before
           if (lengths.empty()) ++places[{example, place++}];
         }
       if (!lengths.empty())
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(seeking_is_drawing) {
     const auto all = draw(drawn, 40);
     for (const int start : {0, 1, 5, 6, 7, 17, 39}) {
       Sampler fresh(50, {.batch_size = 8}, lengths);
-      for (Sampler* sampler : {&drawn, &fresh}) {  // back, and forward
+      for (Sampler* sampler : {&drawn, &fresh}) {  // backward and forward
         sampler->seek(start);
         BOOST_CHECK_EQUAL(sampler->epoch(), (start + 5) / 6);
         const auto next = sampler->next();
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(seeking_is_drawing) {
   }
 }
 
-// A shuffle of all of them would take 8 GB.
+// Shuffling all of them would take 8 GB.
 BOOST_AUTO_TEST_CASE(a_few_of_two_thousand_million_examples) {
   constexpr std::size_t kMost = 2147483647;
   for (const bool in_order : {false, true}) {

@@ -1,5 +1,5 @@
-// Second derivatives against closed forms: of a quadratic, of logistic regression, of an MLP by Pearlmutter's rules
-// (1994), and of the gradient penalty of a critic. In both precisions.
+// Second derivatives against closed forms, in both precisions: of a quadratic, of logistic regression, of an MLP (by
+// Pearlmutter's rules of 1994), and of the gradient penalty of a critic.
 #define BOOST_TEST_MODULE second_derivatives
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
@@ -20,7 +20,7 @@ namespace {
 using Vector = std::vector<double>;
 
 constexpr bool kIsDouble = sizeof(real) == 8;
-// Relative, of the whole vector.
+// Relative error of the whole vector.
 constexpr double kSmooth = kIsDouble ? 1e-12 : 2e-5;
 
 Vector normal(std::size_t n, std::uint64_t index, double size = 1) {
@@ -38,7 +38,7 @@ Init given(const Vector& v) {
   };
 }
 
-// v as the flat blocks lie: parts one after another, each at the offset of its parameter.
+// The parts in the layout of the flat blocks, each at the offset of its parameter.
 std::vector<real> laid_out(const Parameters& parameters, const std::vector<Vector>& parts) {
   std::vector<real> flat(parameters.values().size());
   for (std::size_t p = 0; p < parts.size(); ++p)
@@ -52,7 +52,7 @@ double dot(std::span<const real> a, std::span<const real> b) {
   return sum;
 }
 
-// Relative to the expected vector's norm; what is claimed must not be far below it.
+// Errors are relative to the expected vector's norm; the estimate must not be far below the true error.
 void check_close(const SecondDerivative& found, std::span<const real> expected, double tolerance, const char* what) {
   BOOST_REQUIRE_EQUAL(found.value.size(), expected.size());
   double squares = 0;
@@ -66,7 +66,7 @@ void check_close(const SecondDerivative& found, std::span<const real> expected, 
   BOOST_CHECK_MESSAGE(found.error <= 100 * tolerance, what << ": estimated " << found.error);
 }
 
-// tanh(x W^T + b) . w + c, for rows of two: the parameters, and the derivatives of all.
+// tanh(x W^T + b) . v + c for rows of two: the parameters and their second derivatives.
 struct Mlp {
   static constexpr std::size_t kRows = 6, kIn = 2, kHidden = 5;
   Vector weights = normal(kHidden * kIn, 1), bias = normal(kHidden, 2), out = normal(kHidden, 3), last = normal(1, 4);
@@ -88,7 +88,7 @@ struct Mlp {
     return sum(error * error) * real{0.5};
   }
 
-  // H d for the loss, by forward differentiation of backward.
+  // H d for the loss, by forward-mode differentiation of backward.
   std::vector<real> product(const std::vector<Vector>& d) const {
     std::vector<Vector> h{Vector(weights.size()), Vector(kHidden), Vector(kHidden), Vector(1)};
     for (std::size_t r = 0; r < kRows; ++r) {
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(an_mlp) {
     int calls = 0;
     const auto loss = [&] { return ++calls, mlp.loss(); };
     check_close(hessian_vector_product(mlp.parameters, loss, flat), mlp.product(d), kSmooth, "MLP");
-    BOOST_CHECK_LE(calls, 22);  // whatever the length of v
+    BOOST_CHECK_LE(calls, 22);  // whatever the norm of v
   }
   // One column of the Hessian.
   const std::vector<Vector> d{Vector(10), {0, 0, 1, 0, 0}, Vector(5), Vector(1)};
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(an_mlp) {
               mlp.product(d), kSmooth, "a column");
 }
 
-// u . H v = v . H u, with attention, layer norms and cross-entropy between.
+// u . H v = v . H u through attention, layer norms and cross-entropy.
 BOOST_AUTO_TEST_CASE(a_transformer_has_a_symmetric_hessian) {
   for (const Activation activation : {Activation::gelu, Activation::relu}) {
     Parameters parameters(3);
@@ -207,8 +207,8 @@ BOOST_AUTO_TEST_CASE(a_transformer_has_a_symmetric_hessian) {
   }
 }
 
-// Of (|d critic / d x| - 1)^2, the mean over rows (Gulrajani et al. 2017): with u = d penalty / d slope held fixed, the
-// gradient of u . slope.
+// The mean of (|d critic / d x| - 1)^2 over rows (Gulrajani et al. 2017): its gradient is that of u . slope, where
+// u = d penalty / d slope is held fixed.
 BOOST_AUTO_TEST_CASE(a_gradient_penalty) {
   Mlp critic;
   constexpr std::size_t n = Mlp::kRows, in = Mlp::kIn, hidden = Mlp::kHidden;
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_penalty) {
         expected[0][j * in + i] += critic.out[j] * slope * u[r * in + i] + bend * critic.x[r * in + i];
     }
   }
-  // As a user computes it: the slopes from backward, u from them.
+  // As users compute it: slopes by backward, and u from these.
   tape().clear();
   const Tensor x = variable({static_cast<int>(n), static_cast<int>(in)}, reals(critic.x));
   tape().backward(sum(critic(x)));
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_penalty) {
               kIsDouble ? kSmooth : 1e-4, "penalty");
 }
 
-// Values, buffers, gradients, random numbers: all as before; what is frozen counts as constant.
+// Values, buffers, gradients and random state are as before; frozen parameters count as constants.
 BOOST_AUTO_TEST_CASE(nothing_is_left_behind) {
   Mlp mlp;
   const Tensor buffer = mlp.parameters.root().buffer("calls", {1}, init_zeros());
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_behind) {
   check_close(found, expected, kSmooth, "frozen");
 }
 
-// A kink near the point spoils the differences of large steps only.
+// A kink near the point spoils only the differences of large steps.
 BOOST_AUTO_TEST_CASE(kinks_near_the_point_are_left_behind) {
   Parameters parameters(1);
   const Tensor p = parameters.root().parameter("p", {3}, given({1e-4, 0.5, -1}));
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(misuse) {
   for (const real x : product(zero).value) BOOST_CHECK_EQUAL(x, 0);
   const auto nan = [&](double) { return mlp.loss() * std::numeric_limits<real>::quiet_NaN(); };
   BOOST_CHECK_THROW(differentiate_gradient(mlp.parameters, nan), NumericError);
-  // An exception of the loss leaves all as it was.
+  // An exception thrown by the loss leaves everything unchanged.
   const std::vector<real> before(mlp.parameters.values().begin(), mlp.parameters.values().end());
   std::vector<real> v(before.size(), 1);
   int calls = 0;
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(misuse) {
   BOOST_CHECK(std::ranges::all_of(mlp.parameters.gradients(), [](real g) { return g == 0; }));
 }
 
-// An exponential overflows at the first steps, but not at the smaller ones.
+// An exponential overflows at the first, large steps, but not at smaller ones.
 BOOST_AUTO_TEST_CASE(steps_that_overflow_are_passed_over) {
   const double x = kIsDouble ? 700 : 80, scale = kIsDouble ? 1e-300 : 1e-30;
   Parameters parameters(1);
@@ -330,7 +330,7 @@ BOOST_AUTO_TEST_CASE(steps_that_overflow_are_passed_over) {
   check_close(found, laid_out(parameters, {{scale * std::exp(x)}}), kIsDouble ? 1e-11 : 1e-4, "exponential");
 }
 
-// Differences of values say nothing in single precision; those of gradients do.
+// In single precision, differences of values are meaningless, those of gradients are not.
 BOOST_AUTO_TEST_CASE(gradient_check_is_for_double_precision) {
   Parameters parameters(1);
   const Tensor w = parameters.root().parameter("w", {3}, init_normal(1));
@@ -345,7 +345,7 @@ BOOST_AUTO_TEST_CASE(gradient_check_is_for_double_precision) {
       BOOST_CHECK_THROW(check(), StateError);
 }
 
-// The first step is in proportion to the values: of x^3 at a million the gradient's rounding does not hide 6 x v.
+// The first step is proportional to the values: for x^3 at a million, rounding of the gradient does not hide 6 x v.
 BOOST_AUTO_TEST_CASE(steps_are_as_large_as_the_values) {
   if (sizeof(real) != sizeof(double)) return;
   Parameters parameters(1);

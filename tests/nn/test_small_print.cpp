@@ -1,4 +1,4 @@
-// What headers and messages say in passing.
+// Promises that headers and messages make in passing.
 #define BOOST_TEST_MODULE small_print
 #include <seppo/autograd/core/memory.h>
 #include <seppo/autograd/core/parallel.h>
@@ -46,7 +46,7 @@ struct Config {
   void fields(ConfigVisitor& v) { v("n", n, {1, 5}, "a number"); }
 };
 
-// x as to_string() shows it, told by its rows.
+// The text that to_string() returns for x, built row by row.
 std::string shown(const Tensor& x, int width, int first_row = 0, int axis = 0) {
   if (axis == x.rank()) {
     char number[64];
@@ -69,8 +69,8 @@ std::string shown(const Tensor& x, int width, int first_row = 0, int axis = 0) {
 
 }  // namespace
 
-// Press et al. 2022: head h of 2^k has the slope 2^(-8 (h + 1) / 2^k); of other numbers of heads, those beyond the
-// largest power of two in it have every other slope of twice that power.
+// Press et al. 2022: head h of 2^k has slope 2^(-8 (h + 1) / 2^k); for other numbers of heads, those beyond the
+// largest power of two take every other slope of twice that power.
 BOOST_AUTO_TEST_CASE(each_head_has_its_slope) {
   for (const int heads : {1, 2, 3, 4, 5, 6, 8, 12}) {
     const int power = heads >= 8 ? 8 : heads >= 4 ? 4 : heads >= 2 ? 2 : 1;
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(each_head_has_its_slope) {
   }
 }
 
-// Only ASCII that a terminal can show, and at most sixty characters of it.
+// Values are shown in at most sixty characters of printable ASCII.
 BOOST_AUTO_TEST_CASE(values_in_messages_are_safe_and_short) {
   const auto refusal = [](const std::string& value) {
     return message([&] { from_json_object<Config>(parse_json("{\"n\": " + value + "}", "file")); });
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(values_in_messages_are_safe_and_short) {
   BOOST_CHECK(has(refusal("\"" + std::string(59, 'x') + "\""), "\"" + std::string(59, 'x') + "..."));
 }
 
-// Above 1000 elements, of the axes with more than six entries the first three and the last three are shown.
+// Beyond 1000 elements, axes with more than six entries show only the first three and the last three.
 BOOST_AUTO_TEST_CASE(long_axes_are_shortened) {
   RandomStream random(1, Purpose::test);
   for (const Shape& shape : {Shape{400, 4}, Shape{4, 400}, Shape{250, 4}, Shape{2, 7, 6, 13}, Shape{1001},
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(long_axes_are_shortened) {
   }
 }
 
-// Backward through a power has no finite slope in the exponent of a negative base; in the base it has.
+// The gradient of a power of a negative base is not finite in the exponent, but finite in the base.
 BOOST_AUTO_TEST_CASE(the_anomalous_input_is_named) {
   FindAnomaly anomaly;
   const Observe scope(anomaly);
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(the_anomalous_input_is_named) {
   BOOST_CHECK_MESSAGE(has(text, "pow: backward made NaN in the gradient of input 1 ") && has(text, " at [0]"), text);
 }
 
-// Messages name what was given, in the order in which it was.
+// Messages name the arguments in the order in which they were given.
 BOOST_AUTO_TEST_CASE(messages_name_what_was_given) {
   const Tensor a = zeros({2, 3}), b = zeros({3, 3}), flat = zeros({6});
   BOOST_CHECK(has(message([&] { concat({a, a, b}, 1); }), "axis 1: [2,3] dim 0 = 2, [3,3] dim 0 = 3"));
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(ranges_have_as_many_elements_as_an_axis_can) {
   BOOST_CHECK(has(message([] { arange(0, 3e9, 1); }), "arange: 3e+09 elements are more than an axis can have"));
 }
 
-// Two tasks that wait for each other end: they run at the same time, not one after the other.
+// Two tasks that wait for each other both end, so they run concurrently.
 BOOST_AUTO_TEST_CASE(tasks_run_at_the_same_time) {
   const int before = num_threads();
   set_num_threads(2);
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(tasks_run_at_the_same_time) {
   set_num_threads(before);
 }
 
-// Rounded to 1 from 3.92 on, as the kernel for single precision promises, and nowhere more than that.
+// erf rounds to 1 from 3.92 on, as the kernel for single precision promises, and never exceeds 1.
 BOOST_AUTO_TEST_CASE(erf_is_at_most_one) {
   std::vector<real> values;
   for (int i = 0; i < 3000; ++i) values.push_back(static_cast<real>(3 + i * 0.001));
@@ -204,8 +204,8 @@ BOOST_AUTO_TEST_CASE(a_fresh_arena_holds_nothing) {
   BOOST_CHECK_EQUAL(arena.used(), 0u);
 }
 
-// A file may have 65536 tensors, and as many metadata, and not one more, whether it is read or written; what is wrong
-// in its header is told in ASCII.
+// A file may have 65536 tensors and as many entries of metadata, not one more, whether it is read or written; errors
+// in its header are reported in ASCII.
 BOOST_AUTO_TEST_CASE(safetensors_have_a_limit_of_tensors_and_metadata) {
   const std::filesystem::path file =
       std::filesystem::temp_directory_path() / ("seppo-print-" + std::to_string(::getpid()));
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(safetensors_have_a_limit_of_tensors_and_metadata) {
   views.pop_back();
   BOOST_CHECK_EQUAL(message([&] { write_safetensors(file, {}, views); }), "no error");
   BOOST_CHECK_EQUAL(SafeTensorsFile(file).tensors().size(), 65536u);
-  std::map<std::string, std::string> metadata;  // the file has two entries of its own
+  std::map<std::string, std::string> metadata;  // the file adds two entries of its own
   for (int i = 0; i < 65534; ++i) metadata[std::to_string(i)] = "x";
   BOOST_CHECK_EQUAL(message([&] { write_safetensors(file, metadata, {}); }), "no error");
   BOOST_CHECK_EQUAL(SafeTensorsFile(file).metadata().size(), 65536u);
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(safetensors_have_a_limit_of_tensors_and_metadata) {
   std::filesystem::remove(file);
 }
 
-// UTF-8 by its definition (RFC 3629): the shortest form of a code point that is no surrogate and at most U+10FFFF.
+// UTF-8 as RFC 3629 defines it: the shortest form of a code point up to U+10FFFF that is not a surrogate.
 BOOST_AUTO_TEST_CASE(characters_are_utf8) {
   const auto length_of = [](const unsigned(&b)[4]) -> std::size_t {
     const std::size_t length = b[0] < 0x80 ? 1 : b[0] >> 5 == 6 ? 2 : b[0] >> 4 == 14 ? 3 : b[0] >> 3 == 30 ? 4 : 0;
@@ -258,14 +258,14 @@ BOOST_AUTO_TEST_CASE(characters_are_utf8) {
                                 first << " " << second << " " << third << " " << fourth);
           if (length > 1) BOOST_REQUIRE_EQUAL(character_length(text.substr(0, length - 1)), 0u);
           if (length == 0) continue;
-          // What moves a terminal's cursor, or ends a line, is shown by its bytes, and all else as it is.
+          // Control characters are escaped byte by byte; all others but the backslash are shown as they are.
           const bool is_control = first < 0x20 || first == 0x7F || (first == 0xC2 && second < 0xA0);
           const std::string own = text.substr(0, length), shown = std::string(printable(own));
           BOOST_REQUIRE_MESSAGE(is_control ? shown.starts_with("\\") : shown == own || own == "\\", shown);
         }
 }
 
-// An op that runs others before it is recorded: changes of what either used are errors, whichever changes.
+// An op that runs others before it is recorded: a change of any parameter that either used is an error.
 BOOST_AUTO_TEST_CASE(changes_are_seen_whatever_the_order_of_records) {
   for (const int changed : {0, 1, 2}) {
     tape().clear();
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(changes_are_seen_whatever_the_order_of_records) {
   }
 }
 
-// Of more gradients than 64 blocks of 2^20 the blocks are larger, and each still counts once.
+// Beyond 64 blocks of 2^20 gradients, the blocks are larger, and each gradient still counts once.
 BOOST_AUTO_TEST_CASE(the_norm_of_many_gradients) {
   if (sizeof(real) == 8) return;
   constexpr int kBlocks = 65, kBlock = 1 << 20;

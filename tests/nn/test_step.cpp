@@ -1,6 +1,6 @@
-// The numbers of a training step by its closed form, in both precisions. The losses are linear in the parameters or a
-// softmax of a linear function, so that gradients are known, and a step is what papers and headers say of it: means
-// over what was counted, clipped by the norm of the mean, Adam with its two corrections, groups, averages, schedules.
+// The results of a training step against its closed form, in both precisions. Losses are linear in the parameters or a
+// softmax of a linear function, so that gradients are known, and a step follows papers and headers: means over the
+// count, clipping by the norm of the mean, Adam with both bias corrections, groups, averages, schedules.
 #define BOOST_TEST_MODULE step
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
@@ -38,27 +38,27 @@ template <class T>
 T one_of(RandomStream& random, std::initializer_list<T> choices) {
   return std::data(choices)[below(random, static_cast<std::uint32_t>(choices.size()))];
 }
-// So few digits that sums are exact in either precision.
+// Numbers of so few digits that sums are exact in either precision.
 double eighths(RandomStream& random) { return (static_cast<double>(random.below(65)) - 32) / 8; }
 
-// The learning rate of a step, piece by piece.
+// The learning rate of a step, case by case.
 double rate(ScheduleKind kind, double lr, double min_lr, double warmup, double steps, double step) {
   if (kind == ScheduleKind::noam) return step < warmup ? lr * step / warmup : lr * std::sqrt(warmup / step);
   if (step < warmup) return lr * step / warmup;
-  if (kind == ScheduleKind::constant || steps <= warmup) return lr;  // where warm-up takes all, nothing falls
+  if (kind == ScheduleKind::constant || steps <= warmup) return lr;  // no decay if warm-up takes all steps
   if (step >= steps) return min_lr;
   const double fallen = (step - warmup) / (steps - warmup);
   if (kind == ScheduleKind::linear) return lr * (1 - fallen) + min_lr * fallen;
   return min_lr + (lr - min_lr) * std::pow(std::cos(std::numbers::pi / 2 * fallen), 2);
 }
 
-// What a batch's examples sum up to.
+// Sums over the examples of a batch.
 struct Sums {
   double loss = 0, count = 0, correct = 0;
   Values gradient;
 };
 
-// Training by the definitions, element by element from the gradients of all steps: Kingma and Ba 2015, Loshchilov and
+// Training by definition, element by element from the gradients of all steps: Kingma and Ba 2015, Loshchilov and
 // Hutter 2019.
 struct Definition {
   TrainerConfig c;
@@ -79,7 +79,7 @@ struct Definition {
       double& g = gradients.back()[i];
       g *= (is_clipped ? c.clip_norm / last.gradient_norm : 1) / sums.count;
       if (!c.adam.decoupled) g += decay[i] * w[i];
-      double m = 0, v = 0, m_weights = 0, v_weights = 0;  // weighted means, which need no correction
+      double m = 0, v = 0, m_weights = 0, v_weights = 0;  // weighted means, which need no bias correction
       for (std::size_t k = 0; k < gradients.size(); ++k) {
         const double age = static_cast<double>(gradients.size() - 1 - k), past = gradients[k][i];
         m += std::pow(c.adam.betas[0], age) * past, m_weights += std::pow(c.adam.betas[0], age);
@@ -115,7 +115,7 @@ void check_result(const StepResult& found, const StepResult& expected, const std
 constexpr std::size_t kRows = 31;
 
 // Parameters of all kinds: matrices, which decay, and vectors; groups; a frozen one; a buffer. The loss of an example
-// is its coefficients times all of them.
+// is the dot product of its coefficients with all of them.
 struct Linear {
   Parameters parameters{1};
   std::vector<Tensor> tensors;
@@ -169,7 +169,7 @@ struct Linear {
       const auto r = static_cast<std::size_t>(row);
       for (std::size_t i = 0; i < size(); ++i) {
         all.loss += coefficients[r][i] * w[i];
-        if (i < 26) all.gradient[i] += coefficients[r][i];  // what comes after is frozen, or a buffer
+        if (i < 26) all.gradient[i] += coefficients[r][i];  // the rest is frozen, or a buffer
       }
       all.count += counts[r], all.correct += correct(row);
     }
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(steps_of_a_linear_loss) {
 
 namespace {
 
-// A linear classifier of tokens: each example has 0 to 4, some of which do not count.
+// A linear token classifier: each example has 0 to 4 tokens, some of which are ignored.
 struct Classifier {
   static constexpr std::size_t kClasses = 4, kWidth = 3;
   static constexpr int kIgnored = -1;
@@ -349,7 +349,7 @@ BOOST_AUTO_TEST_CASE(steps_of_a_classifier_with_smoothing_and_ignored_targets) {
   }
 }
 
-// Plain descent along the mean, with momentum: w = w_0 - lr sum_t v_t, v_t = sum_i momentum^(t - i) g_i.
+// Gradient descent along the mean, with momentum: w = w_0 - lr sum_t v_t, v_t = sum_i momentum^(t - i) g_i.
 BOOST_AUTO_TEST_CASE(descent_along_the_mean_of_shards) {
   for (std::uint32_t draw = 0; draw < 40; ++draw) {
     RandomStream random(9, Purpose::test, draw);

@@ -1,4 +1,4 @@
-// Training steps against their formula, schedules at their corners, and what a step that fails leaves behind.
+// Training steps against their formula, schedules at their corners, and the state after a failed step.
 #define BOOST_TEST_MODULE trainer
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
@@ -31,7 +31,7 @@ struct LinearTask {
   LinearTask() {
     RandomStream random(3, Purpose::test);
     for (std::size_t r = 0; r < kRows; ++r) {
-      counts.push_back(static_cast<int>(random.below(4)));  // some of 0
+      counts.push_back(static_cast<int>(random.below(4)));  // some are 0
       coefficients.emplace_back();
       for (std::size_t i = 0; i < kSize; ++i) coefficients[r].push_back((random.below(65) - 32.0) / 8);
     }
@@ -50,11 +50,11 @@ struct LinearTask {
   }
 };
 
-// The rows of each step: all kinds of sizes, the same row twice.
+// The rows of each step: batches of different sizes, one with a repeated row.
 const std::vector<std::vector<int>> kBatches{
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}, {20, 21}, {7, 7, 22, 19, 3}};
 
-// Steps of the definition in double precision: Kingma and Ba 2015, Loshchilov and Hutter 2019, warm-up to a constant.
+// Steps by definition, in double precision: Kingma and Ba 2015, Loshchilov and Hutter 2019, warm-up to a constant.
 struct Definition {
   std::vector<double> w, m = std::vector<double>(kSize), v = m;
   StepResult last = {};
@@ -126,7 +126,7 @@ Trained train(const LinearTask& task, const TrainerConfig& config, std::size_t s
 
 }  // namespace
 
-// A large epsilon, without which Adam's first step is the same for any clipping and any count.
+// Epsilon is large, as otherwise Adam's first step would be the same for any clipping and any count.
 BOOST_AUTO_TEST_CASE(steps_follow_their_definition) {
   const LinearTask task;
   Parameters initial(1);
@@ -158,12 +158,12 @@ BOOST_AUTO_TEST_CASE(steps_follow_their_definition) {
             BOOST_CHECK(std::memcmp(many.values.data(), one.values.data(), kSize * sizeof(real)) == 0);
             BOOST_CHECK_EQUAL(many.last.loss, one.last.loss);
           }
-          for (const int accumulate : {2, 3, 8}) {  // all sums are exact here: not a bit may differ
+          for (const int accumulate : {2, 3, 8}) {  // sums are exact here: not a bit may differ
             TrainerConfig in_rounds = config;
             in_rounds.accumulate = accumulate, in_rounds.shards = accumulate % 3;
             const Trained same = train(task, in_rounds, steps, 2);
             BOOST_CHECK(same.values == one.values && same.averages == one.averages);
-            BOOST_CHECK_SMALL(same.last.loss - one.last.loss, 1e-6);  // but of the loss, which is a product
+            BOOST_CHECK_SMALL(same.last.loss - one.last.loss, 1e-6);  // except in the loss, which is a product
             BOOST_CHECK_EQUAL(same.last.accuracy, one.last.accuracy);
           }
         }
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(steps_follow_their_definition) {
 
 namespace {
 
-// A classifier with dropout; returns its bytes after some steps.
+// Trains a classifier with dropout for some steps and returns its parameters.
 std::vector<real> train_classifier(std::uint64_t seed, int threads, int steps) {
   set_num_threads(threads);
   Parameters parameters(1);
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(dropout_is_keyed_by_seed_and_step) {
   for (const int threads : {1, 2, 4}) BOOST_CHECK(train_classifier(1, threads, 2) == second);
   BOOST_CHECK(train_classifier(2, 1, 1) != first);
 
-  // The masks themselves: 64 numbers for each of three steps.
+  // The masks themselves: 64 elements in each of three steps.
   const auto masks = [](std::uint64_t seed) {
     Parameters parameters(1);
     const Tensor w = parameters.root().parameter("w", {64}, init_ones());
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_fails_changes_nothing) {
       });
     };
     const std::string numeric[] = {with_loss([&](const Tensor& x) { return x * kInfinity; }),
-                                   with_loss([&](const Tensor&) { return sum(sqrt(w * real{0})); })};  // its gradient
+                                   with_loss([&](const Tensor&) { return sum(sqrt(w * real{0})); })};  // the gradient
     for (const std::string& text : numeric)
       for (const std::string& part : {"step " + std::to_string(trainer.steps() + 1), std::string("loss"),
                                       std::string("norm"), std::string("lr than 0.125")})
@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(schedules_at_their_corners) {
     plain.warmup_steps = 0, plain.min_lr = 0;
     BOOST_CHECK_SMALL(at(plain, 55) - (kind == constant ? 2 : 1), 1e-12);
     BOOST_CHECK_SMALL(at(plain, 110) - (kind == constant ? 2 : 0), 1e-12);
-    TrainerConfig slow = c;  // warm-up longer than the training
+    TrainerConfig slow = c;  // warm-up longer than the run
     slow.warmup_steps = 1000;
     BOOST_CHECK_SMALL(at(slow, 110) - 0.22, 1e-12);
   }
@@ -349,7 +349,7 @@ BOOST_AUTO_TEST_CASE(metrics_of_classification) {
   BOOST_CHECK_THROW(accuracy(logits, std::vector<int>{1}), ShapeError);
 }
 
-// As a training step sees them, but without dropout and without a trace.
+// Losses as in a training step, but without dropout and without a trace on the tape.
 BOOST_AUTO_TEST_CASE(evaluation_adds_up_over_chunks) {
   Parameters parameters(1);
   const Tensor w = parameters.root().parameter("w", {1}, init_ones());
@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(evaluation_adds_up_over_chunks) {
       const StepLoss sums = evaluate(
           rows,
           [&](std::span<const int> some) {
-            if (some.size() > chunk) ++oversized;  // Boost's checks are for one thread
+            if (some.size() > chunk) ++oversized;  // Boost's checks are not thread-safe
             const real total = static_cast<real>(std::accumulate(some.begin(), some.end(), 0));
             return ShardLoss{sum(dropout(w, 0.5)) * total, static_cast<double>(some.size()), 1};
           },

@@ -1,4 +1,4 @@
-// Weights under other names: stacks, transposition, types, and files that do not fit or mean harm.
+// Weights under other names: stacks, transposition, types, and files that do not fit or are malicious.
 #define BOOST_TEST_MODULE weights
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/layers/basic.h>
@@ -45,7 +45,7 @@ struct Model {
   Linear a, b;
 };
 
-// What E says, which must be one line; the model must be as it was.
+// The message of E, which must be one line; the model must be unchanged.
 template <class E>
 std::string refusal(Model& model, const fs::path& path, const WeightOptions& options = {}) {
   const std::vector<real> before = values_of(model.parameters);
@@ -70,7 +70,7 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-// The naive value of 16 bits: a sum of powers of two.
+// The naive value of a 16-bit float: a sum of powers of two.
 double half_of(unsigned bits) {
   const unsigned exponent = bits >> 10 & 31;
   double value = exponent == 0 ? 0 : std::pow(2.0, static_cast<double>(exponent) - 15);
@@ -112,14 +112,14 @@ BOOST_AUTO_TEST_CASE(all_floating_types_load) {
   const WeightOptions options{.skip = [](const std::string& name) { return name == "steps" || name == "mask"; }};
   write_them(-2.5, 3, 0x3800, 0xc000);
   BOOST_CHECK(load_weights(path, parameters, options).empty());
-  BOOST_CHECK_EQUAL(d.values()[0], static_cast<real>(1.0 / 3));  // to the nearest
+  BOOST_CHECK_EQUAL(d.values()[0], static_cast<real>(1.0 / 3));  // rounded to nearest
   BOOST_CHECK_EQUAL(d.values()[1], static_cast<real>(1e-320));
   BOOST_CHECK(copy(f.values()) == (std::vector<real>{static_cast<real>(0.1F), 3}));
   BOOST_CHECK(copy(h.values()) == (std::vector<real>{static_cast<real>(std::ldexp(1.0, -24)), 65504, -1, 0.5}));
   BOOST_CHECK(copy(b.values()) == (std::vector<real>{1.5, -2}));
   const std::vector<real> before = values_of(parameters);
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  for (const auto& write_one : {std::function<void()>([&] { write_them(1e300, 3, 0x3800, 0xc000); }),  // no float
+  for (const auto& write_one : {std::function<void()>([&] { write_them(1e300, 3, 0x3800, 0xc000); }),  // overflow
                                 std::function<void()>([&] { write_them(1, kInf, 0x3800, 0xc000); }),
                                 std::function<void()>([&] { write_them(1, 3, 0xfc00, 0xc000); }),
                                 std::function<void()>([&] { write_them(1, 3, 0x7c01, 0xc000); }),
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(strict_reports_everything_and_changes_nothing) {
   BOOST_CHECK_EQUAL(nothing[1], "the file has no z.a.bias for a.bias");
 }
 
-// As a stranger would write the file, by hand.
+// A file written by hand, as a stranger would write it.
 BOOST_AUTO_TEST_CASE(stacks_and_transposed_matrices) {
   const Folder folder("weights");
   const fs::path path = folder.path / "f";
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(stacks_and_transposed_matrices) {
       BOOST_CHECK_MESSAGE(at->shape == t.shape && at->dtype == t.dtype && at->bytes == t.bytes, t.name);
     }
 
-  // Half a stack is not loaded.
+  // An incomplete stack is not loaded.
   Stored without = theirs;
   std::erase_if(without.tensors, [](const StoredTensor& t) { return t.name == "d"; });
   write_stored(path, without);
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_loads_with_the_same_options) {
   }
 }
 
-// Fine-tuning with another head: neither the parameter nor what the file has of it is missed.
+// Fine-tuning with another head: neither skipped parameters nor their tensors in the file are reported.
 BOOST_AUTO_TEST_CASE(what_is_skipped_stays) {
   const Folder folder("weights");
   const fs::path path = folder.path / "f";

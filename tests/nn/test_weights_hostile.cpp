@@ -1,4 +1,4 @@
-// Options and files that mean harm: nothing is loaded, nothing is written, and the reason is one line.
+// Malicious options and files: nothing is loaded or written, and the reason is one line.
 #define BOOST_TEST_MODULE weights_hostile
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/layers/basic.h>
@@ -30,7 +30,7 @@ WeightOptions all_named(const Names& names) {
   return {.rename = [=](const std::string&) { return names; }};
 }
 
-// A model of one matrix [4,3] and one vector [4]; its file beside it.
+// A model of one matrix [4,3] and one vector [4], with its file.
 struct Case {
   Folder folder{"weights-hostile"};
   fs::path path = folder.path / "f";
