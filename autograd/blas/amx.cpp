@@ -1,11 +1,11 @@
 // Large products in single precision on AMX, the tile multiplier of x86 processors. It multiplies bfloat16 numbers, of
-// 8 significant bits, and adds in single precision, many times as many at once as vectors do. Each number is split into
-// three of them, x = x0 + x1 + x2, and of the nine products in a b the six largest are summed: what is left out is
-// below 2^-22 |a b| at worst and about 2^-26 mostly (Henry, Tang and Heinecke 2019). The split has no infinity: it
-// makes NaN of infinite numbers and of those from 3.39e38 on.
+// 8 significant bits, and adds in single precision, at many times the rate of vectors. Each number is split into three
+// of them, x = x0 + x1 + x2, and the six largest of the nine products in a b are summed; the omitted ones are below
+// 2^-22 |a b| at worst and mostly about 2^-26 (Henry, Tang and Heinecke 2019). The split has no infinity: it turns
+// infinite numbers, and those from 3.39e38 on, into NaN.
 //
 // The operand with fewer lines (A's rows, B's columns) is packed in blocks that fill half of L2. The lines of the other
-// pass by each block 32 at a time, the next ones being packed by vectors between AMX's instructions.
+// pass by each block 32 at a time, while vector code packs the next ones between AMX's instructions.
 #include "amx.h"
 
 #ifdef SEPPO_AMX
@@ -31,23 +31,23 @@ namespace {
 
 using Word = std::uint32_t;  // two bfloat16 numbers
 
-// A tile: kSide rows of a cache line each, which is kSide numbers of C or twice as many bfloat16 numbers.
+// A tile: kSide rows of one cache line each, which holds kSide numbers of C or twice as many bfloat16 numbers.
 constexpr std::size_t kSide = 16, kTile = kSide * kSide, kLine = 64;
-// Lines are packed in spans as wide as one tile or two, each span in slices of kStep terms: for each of the three parts
-// the tiles side by side.
+// Lines are packed in spans one or two tiles wide, and each span in slices of kStep terms, which hold the tiles side by
+// side for each of the three parts.
 constexpr std::size_t kSpan = 2 * kSide, kStep = 2 * kSide, kParts = 3;
 constexpr std::size_t slice_size(std::size_t tiles) { return kParts * tiles * kTile; }
 constexpr std::size_t kSlice = slice_size(2);
 
 std::size_t slices(std::size_t terms) { return (terms + kStep - 1) / kStep; }
 std::size_t spans(std::size_t lines) { return (lines + kSpan - 1) / kSpan; }
-// How many of `most` from `first` on lie before `end`.
+// The number of elements before `end`, among `most` from `first` on.
 std::size_t count(std::size_t first, std::size_t end, std::size_t most) {
   return first < end ? std::min(most, end - first) : 0;
 }
 
-// x = x0 + x1 + x2, each in the upper half of a word: x0 is rounded and x1 cut off, which leaves 8 bits for x2. Below
-// x2 other bits may be set.
+// x = x0 + x1 + x2, each in the upper half of a word: x0 is rounded and x1 truncated, which leaves 8 bits for x2. The
+// lower half of x2's word is arbitrary.
 SEPPO_AMX_INLINE void split(__m512 x, __m512i (&part)[kParts]) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000)), half = _mm512_set1_epi32(0x8000);
   part[0] = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(x), half), upper);
@@ -56,22 +56,22 @@ SEPPO_AMX_INLINE void split(__m512 x, __m512i (&part)[kParts]) {
   part[2] = _mm512_castps_si512(_mm512_sub_ps(rest, _mm512_castsi512_ps(part[1])));
 }
 
-constexpr std::size_t kRows = 4, kQuads = kSide / kRows;  // of a tile, packed at once
+constexpr std::size_t kRows = 4, kQuads = kSide / kRows;  // rows of a tile that are packed at once
 
-// Rows of words, for each part: the lower halves and the upper ones.
+// Packs rows of words for each part, from the numbers for their lower and upper halves.
 template <std::size_t kTiles>
 SEPPO_AMX_INLINE void pack_words(Word* to, const __m512 (&low)[kRows], const __m512 (&high)[kRows]) {
   for (std::size_t i = 0; i < kRows; ++i) {
     __m512i x[kParts], y[kParts];
     split(low[i], x);
     split(high[i], y);
-    for (std::size_t p = 0; p < kParts; ++p)  // two shorts of x's upper half and y's
+    for (std::size_t p = 0; p < kParts; ++p)  // x's upper half below y's
       _mm512_store_si512(to + p * kTiles * kTile + i * kSide,
                          _mm512_mask_mov_epi16(_mm512_srli_epi32(x[p], 16), 0xaaaaaaaa, y[p]));
   }
 }
 
-// Four columns of 16 rows: squares of 4 x 4 within 128 bits.
+// Loads four columns of 16 rows, transposing squares of 4 x 4 within 128-bit blocks.
 SEPPO_AMX_INLINE void load_transposed(__m512 (&v)[kRows], const real* x, std::size_t ld) {
   for (std::size_t r = 0; r < kRows; ++r) {
     v[r] = _mm512_castps128_ps512(_mm_loadu_ps(x + r * ld));
@@ -93,16 +93,16 @@ SEPPO_AMX_INLINE void load_transposed(__m512 (&v)[kRows], const real* x, std::si
 struct Lines {
   MatrixView from;  // at(line, term)
   std::size_t lines, terms;
-  bool are_rows;  // of tiles: A's lines are, for B terms are
+  bool are_rows;  // A's lines are rows of tiles; for B, terms are
 
-  // At most so many from a line and a term on.
+  // At most so many lines and terms, from the given ones on.
   Lines part(std::size_t line, std::size_t most_lines, std::size_t term, std::size_t most_terms) const {
     return {from.at(line, term), count(line, lines, most_lines), count(term, terms, most_terms), are_rows};
   }
 };
 
-// Packs spans kTiles wide one after another, a few rows of a tile at a time; after kRing slices it begins anew where it
-// began. A word holds terms p and p + kSide of a line.
+// Packs spans of kTiles tiles one after another, a few rows of a tile at a time; after kRing slices it wraps around to
+// the beginning. A word holds terms p and p + kSide of a line.
 template <std::size_t kTiles = 2, std::size_t kRing = 0>
 class Packer {
  public:
@@ -126,7 +126,7 @@ class Packer {
       for (std::size_t i = 0; i < kRows; ++i) {
         low[i] = _mm512_loadu_ps(at + i * across_);
         high[i] = _mm512_loadu_ps(at + i * across_ + other);
-        if constexpr (kRing > 0)  // the next span, into L2
+        if constexpr (kRing > 0)  // prefetches the next span into L2
           for (const real* const next : {at, at + other}) _mm_prefetch(next + (kSide + i) * across_, _MM_HINT_T1);
       }
     } else {
@@ -147,7 +147,7 @@ class Packer {
   }
 
  private:
-  // Rows where the operand ends, with zeros beyond.
+  // Copies rows at the end of the operand, padded with zeros.
   SEPPO_AMX_CODE __attribute__((noinline)) void copy(__m512 (&to)[kRows], std::size_t line, std::size_t term) const {
     (from_.are_rows ? line : term) += row_;
     const std::size_t lines = count(line, from_.lines, from_.are_rows ? kRows : kSide);
@@ -162,18 +162,18 @@ class Packer {
   Word *begin_, *to_;
   Lines from_;
   std::size_t across_, along_;  // strides from row to row of a tile, and within a row
-  std::size_t line_ = 0, term_ = 0, tile_ = 0, row_ = 0, slices_ = 0;  // where it is
+  std::size_t line_ = 0, term_ = 0, tile_ = 0, row_ = 0, slices_ = 0;  // the position
 };
 
-// What the processor reads: eight tiles of kSide rows.
+// The tile configuration that the processor loads: eight tiles of kSide rows.
 struct alignas(kLine) TileShapes {
   std::uint8_t palette = 1, reserved[15] = {};
-  std::uint16_t bytes[16] = {kLine, kLine, kLine, kLine, kLine, kLine, kLine, kLine};  // of a row
+  std::uint16_t bytes[16] = {kLine, kLine, kLine, kLine, kLine, kLine, kLine, kLine};  // bytes per row
   std::uint8_t rows[16] = {kSide, kSide, kSide, kSide, kSide, kSide, kSide, kSide};
 };
 
 SEPPO_AMX_CODE void configure_tiles() {
-  static constexpr TileShapes shapes;  // static, since the compiler believes that eight bytes are read
+  static constexpr TileShapes shapes;  // static, as the compiler assumes that only eight bytes are read
   _tile_loadconfig(&shapes);
 }
 
@@ -194,8 +194,8 @@ SEPPO_AMX_INLINE void multiply_parts(Packer<>& next) {
   next.some();
 }
 
-// sum[kSpan, kSpan], its rows ld apart, of so many slices. Its smaller parts come first: added to the larger ones each
-// would be rounded to their digits. Inlined into another function's loops its own would spill.
+// sum[kSpan, kSpan], with rows ld apart, over `slices` slices. The smaller products come first: each would be rounded
+// if it were added to the larger ones. Inlined into the loops of another function, its own loops would spill registers.
 SEPPO_AMX_CODE __attribute__((noinline)) void multiply_spans(std::size_t slices, const Word* a, const Word* b,
                                                              real* sum, std::size_t ld, Packer<>& next) {
   _tile_zero(0);
@@ -227,7 +227,7 @@ SEPPO_AMX_CODE __attribute__((noinline)) void multiply_spans(std::size_t slices,
   _tile_stored(6, sum + kSide * ld + kSide, row);
 }
 
-// p.c = p.addend + sum, for the rows and columns that C has of a span
+// p.c = p.addend + sum, for the rows and columns of a span that lie within C
 SEPPO_AMX_CODE void put_block(const Product& p, const real* sum, std::size_t ld) {
   for (std::size_t i = 0; i < p.m; ++i)
     for (std::size_t j = 0; j < p.n; j += kSide) {
@@ -238,29 +238,29 @@ SEPPO_AMX_CODE void put_block(const Product& p, const real* sum, std::size_t ld)
     }
 }
 
-// Of the operand that stays a block of about so many numbers is packed at a time: in six bytes each they fill half of
-// an L2 of 2 MiB, which sees much else pass by.
+// The numbers in a packed block of the staying operand, about: at six bytes each, they fill half of an L2 of 2 MiB,
+// through which much other data passes.
 constexpr std::size_t kBlock = 320 * 512;
 
-// The terms of a block: half as many as could be where all lines fit in then.
+// The terms of a block: half the maximum, if that makes all lines fit into one block.
 std::size_t block_terms(std::size_t lines, std::size_t k) {
   const std::size_t most = std::min<std::size_t>(k, 512), half = 256;
   return lines * most > kBlock && lines * half <= kBlock ? half : most;
 }
 
-// The lines of a block: all of them, or the parts are alike, for the other operand is packed again for each.
+// The lines of a block: all, or equal parts, as few as possible, since each part packs the other operand again.
 std::size_t block_lines(std::size_t lines, std::size_t terms) {
   const std::size_t parts = (lines * terms + kBlock - 1) / kBlock;
   return (spans(lines) + parts - 1) / parts * kSpan;
 }
 
-// Few rows: C^T = B^T A^T, which takes B's columns, dense, as rows of tiles. They are read and packed once, a slice at
-// a time, so that what is packed stays in L1.
+// Few rows: C^T = B^T A^T, whose tiles have B's dense columns as rows. These are read and packed once, a slice at a
+// time, so that packed slices remain in L1.
 using Ring = Packer<1, 4>;
-constexpr std::size_t kAhead = 2;  // slices: what was just stored cannot be loaded into a tile at once
+constexpr std::size_t kAhead = 2;  // slices: data just stored cannot be loaded into a tile at once
 
-// Tiles 0 and 1 sum x0 y0, and 2 and 3 the other products, whose digits would be lost among those of x0 y0; 4 is a part
-// of B's columns, 5 and 6 of A's rows.
+// Tiles 0 and 1 sum x0 y0, and 2 and 3 the other products, which would lose digits if they were added to x0 y0; 4 is a
+// part of B's columns, 5 and 6 of A's rows.
 SEPPO_AMX_INLINE void load_b(const Word* slice, std::size_t part) { _tile_loadd(4, slice + part * kTile, kLine); }
 SEPPO_AMX_INLINE void load_a(const Word* slice, std::size_t part) {
   _tile_loadd(5, slice + part * 2 * kTile, kLine);
@@ -272,7 +272,7 @@ SEPPO_AMX_INLINE void multiply_others(Ring& next) {
   next.some();
 }
 
-// sums[2][2] of so many slices: of the largest products, and of the others.
+// sums[2][2] over `slices` slices: of the largest products, and of the others.
 SEPPO_AMX_CODE __attribute__((noinline)) void multiply_lines(std::size_t slices, const Word* a, const Word* ring,
                                                              std::size_t first, Ring& next, real (&sums)[4][kTile]) {
   _tile_zero(0);
@@ -320,7 +320,7 @@ SEPPO_AMX_CODE void put_lines(const Product& p, const real (&sums)[4][kTile]) {
 bool is_available() {
   static const bool is = [] {
     constexpr unsigned kBits = 1u << 22 | 1u << 24;              // bfloat16 and tiles
-    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl: the system saves tiles if asked to
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl: the kernel saves tiles on request
     unsigned a, b, c, d = 0;
     return (hwy::SupportedTargets() & HWY_AVX3_DL) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kBits) == kBits &&
            syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
@@ -328,7 +328,7 @@ bool is_available() {
   return is;
 }
 
-// Packing takes longer than for vectors.
+// Packing takes longer than for vector code.
 constexpr std::size_t kWorthPacking = std::size_t{1} << 21;  // multiplications
 
 bool suits(const Product& p) {
@@ -341,10 +341,10 @@ void pack_few_rows(std::uint32_t* packed, const Product& p) { Packer(packed, {p.
 
 SEPPO_AMX_CODE void gemm(const Product& p) {
   const Lines rows = {p.a, p.m, p.k, true}, columns = {{p.b.data, p.b.col, p.b.row}, p.n, p.k, false};
-  const bool rows_pass = p.m >= p.n, is_far = p.m * p.n > 256 * 256;  // to be in L2
+  const bool rows_pass = p.m >= p.n, is_far = p.m * p.n > 256 * 256;  // C exceeds L2
   const Lines &staying = rows_pass ? columns : rows, &passing = rows_pass ? rows : columns;
   const std::size_t terms = block_terms(staying.lines, p.k), lines = block_lines(staying.lines, terms);
-  const std::size_t most = slices(terms) * kSlice;  // of a span
+  const std::size_t most = slices(terms) * kSlice;  // words per span
   Word* const memory = scratch_memory(most * (2 + spans(lines)) * sizeof(Word)).as<Word>();
   Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
   configure_tiles();
@@ -362,9 +362,9 @@ SEPPO_AMX_CODE void gemm(const Product& p) {
           const std::size_t row = rows_pass ? j : i, col = rows_pass ? i : j;
           const Word *const left = rows_pass ? now : stays, *const right = rows_pass ? stays : now;
           const Product block = sum.rows(row, count(row, p.m, kSpan)).columns(col, count(col, p.n, kSpan));
-          for (std::size_t r = 0; is_far && r < block.m; ++r)  // into L2: stores of tiles would wait for it
+          for (std::size_t r = 0; is_far && r < block.m; ++r)  // into L2: tile stores would wait for it
             for (std::size_t c = 0; c < block.n; c += kSide) _mm_prefetch(block.c + r * p.ldc + c, _MM_HINT_T1);
-          if (!block.addend.data && block.m == kSpan && block.n == kSpan) {  // reading a sum just stored would wait
+          if (!block.addend.data && block.m == kSpan && block.n == kSpan) {  // rereading the sum would wait for stores
             multiply_spans(depth, left, right, block.c, p.ldc, next);
           } else {
             alignas(kLine) real numbers[kSpan * kSpan];

@@ -1,4 +1,4 @@
-// Which code computes a product: the policy, and the pieces a large one is cut into for the threads.
+// Chooses the code that computes a product, and divides large products into pieces for the threads.
 #include "gemm.h"
 
 #include "../core/check.h"
@@ -14,20 +14,20 @@ namespace {
 constexpr std::size_t kVeryFewRows = 4;
 using kernels::kFewRows;
 
-// A's rows and B's columns are dense, as activations and weights are.
+// True if A's rows and B's columns are dense, like activations and weights.
 bool is_by_rows(const Product& p) { return p.a.col == 1 && p.b.row == 1; }
 
-// OpenBLAS packs all of B and adds to C in further passes, which takes long unless the product is larger than this.
+// OpenBLAS packs all of B and adds to C in further passes, which is too slow for products up to this size.
 bool is_small(const Product& p) {
   constexpr std::size_t kSmall = std::size_t{1} << 20;  // elements of B
   return p.n * p.k <= kSmall || p.m <= kFewRows;
 }
 
-// The multiplications that a thread should take at a time: a sixteenth of the product, or what takes about 10 us.
+// The multiplications that a thread takes at a time: a sixteenth of the product, or about 10 us of work if more.
 std::size_t worth_a_thread(const Product& p) { return std::max(p.m * p.n * p.k / 16, std::size_t{1} << 18); }
 
-// Calls f(piece) for pieces of the columns, or of the rows, of at least so many multiplications, which idle threads may
-// take. An element's sum, and so its bytes, is that of the whole product in any piece.
+// Calls f(piece) for pieces of the columns, or of the rows, of at least `least` multiplications, which idle threads may
+// take. Elements are summed as in the undivided product, so that their bytes do not depend on the pieces.
 template <class F>
 void for_each_piece(const Product& p, bool by_rows, std::size_t least, const F& f) {
   const std::size_t lines = by_rows ? p.m : p.n, work = std::max<std::size_t>(1, (by_rows ? p.n : p.m) * p.k);
@@ -37,7 +37,7 @@ void for_each_piece(const Product& p, bool by_rows, std::size_t least, const F& 
   });
 }
 
-// As in decoding: A is packed once for all pieces.
+// Few rows, as in decoding: A is packed once for all pieces.
 void few_rows(Product p) {
   if (amx::suits_few_rows(p)) {
     auto* const packed = scratch_memory(amx::few_rows_size(p)).as<std::uint32_t>();
@@ -55,11 +55,11 @@ void multiply(const Product& p) {
   if (is_by_rows(p) && p.m <= kFewRows && p.n >= 4 * p.m) return few_rows(p);
   const bool has_amx = amx::suits(p);
   if (is_small(p) && !has_amx)
-    return for_each_piece(p, p.m > p.n, worth_a_thread(p), [&](const Product& q) {  // and these, where they are few
+    return for_each_piece(p, p.m > p.n, worth_a_thread(p), [&](const Product& q) {  // divided again if they are few
       for_each_piece(q, p.m <= p.n, worth_a_thread(p), kernels::small_gemm);
     });
-  if (has_amx && inside_task()) return amx::gemm(p);  // which packs both operands again for each piece
-  // What these do with an element may depend on the size of the product: their pieces are always the same.
+  if (has_amx && inside_task()) return amx::gemm(p);  // in pieces, it would pack both operands repeatedly
+  // Their rounding may depend on the size of the product, so the pieces must not depend on the threads.
   const bool by_rows = p.m > p.n;
   const std::size_t lines = by_rows ? p.m : p.n;
   parallel_for(0, lines, std::max<std::size_t>(128, (lines + 15) / 16), [&](std::size_t first, std::size_t last) {

@@ -1,5 +1,5 @@
-// Calls OpenBLAS, having seen to it that it runs on one thread and with kernels for this processor: versions older than
-// a processor may take it for one of 2004.
+// Calls OpenBLAS, after making sure that it runs on one thread and with kernels for this processor: a version older
+// than the processor may take it for one from 2004.
 #include "../core/check.h"
 #include "product.h"
 
@@ -11,7 +11,7 @@
 #include <limits>
 #include <string>
 
-// In an OpenBLAS for many processors (DYNAMIC_ARCH): choose the kernels, from OPENBLAS_CORETYPE or the processor.
+// In an OpenBLAS for many processors (DYNAMIC_ARCH), these choose kernels by OPENBLAS_CORETYPE or the processor.
 extern "C" {
 __attribute__((weak)) void gotoblas_dynamic_init();
 __attribute__((weak)) void gotoblas_dynamic_quit();
@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
 
-// Kernels that suit this processor better than the core's, or null. A core unknown here is a newer one.
+// Kernels that suit this processor better than the given core's, or null. A core not listed here is a newer one.
 const char* better_than(const std::string& core) {
   constexpr const char* kWithoutAvx2[] = {"Prescott",  "Core2",   "Penryn",      "Dunnington", "Atom",
                                           "Nano",      "Nehalem", "Sandybridge", "Opteron",    "Opteron_SSE3",
@@ -34,12 +34,12 @@ const char* better_than(const std::string& core) {
   return (targets & HWY_AVX3) && lacks_avx512 ? "SkylakeX" : (targets & HWY_AVX2) && lacks_avx2 ? "Haswell" : nullptr;
 }
 
-// Nobody may be within OpenBLAS meanwhile: this runs before the first product, and other threads wait for it.
+// No thread may be within OpenBLAS meanwhile: this runs before the first product, and other threads wait for it.
 void set_up_once() {
   [[maybe_unused]] static const bool done = [] {
     const bool can_choose = gotoblas_dynamic_init && gotoblas_dynamic_quit;
     const char* const better = std::getenv(kCoreType) ? nullptr : better_than(openblas_get_corename());
-    if (better && can_choose) {  // and the user has not chosen
+    if (better && can_choose) {  // the user has not chosen
       setenv(kCoreType, better, 1);
       gotoblas_dynamic_quit();
       gotoblas_dynamic_init();
@@ -58,7 +58,7 @@ blasint blas_size(std::size_t size) {
 
 CBLAS_TRANSPOSE transposition(const MatrixView& x) { return x.col == 1 ? CblasNoTrans : CblasTrans; }
 
-// The stride of x[rows, cols]; where both are 1, BLAS may ask for more than there is.
+// The stride of x[rows, cols], raised to the least that BLAS accepts, which may be more than x has.
 blasint stride(const MatrixView& x, std::size_t rows, std::size_t cols) {
   return blas_size(x.col == 1 ? std::max(x.row, cols) : std::max(x.col, rows));
 }

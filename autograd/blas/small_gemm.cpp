@@ -1,8 +1,8 @@
-// Products for which a call of a BLAS costs more than it brings: small ones and those of few rows.
+// Products for which a call of a BLAS costs more than it saves: small ones and those with few rows.
 //
 // C is computed in register tiles of 6 rows x 4 vectors (x 2 with 16 registers). A panel of B, 128 terms deep and one
 // tile wide, stays in L1 (32 KiB with AVX-512, 8 with AVX2) while all rows of A, which come from L2, pass by it six at
-// a time and are not packed. Panels of B are, where its rows are columns or far apart in memory.
+// a time and are not packed. Panels of B are packed if its columns are dense or its rows far apart in memory.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/blas/small_gemm.cpp"
 #include <hwy/foreach_target.h>
@@ -19,7 +19,7 @@ namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
 namespace {
 
 #if HWY_TARGET != HWY_SCALAR && !defined(SEPPO_FLOAT64)
-// Four columns of as many rows as the tag has lanes.
+// Transposes four columns of as many rows as the tag has lanes.
 template <class Tag>
 HWY_INLINE void transpose_rows(Tag d, float* y, std::size_t ldy, const float* x, std::size_t ldx) {
   hn::Vec<Tag> v[4];  // v[r] has rows r, r + 4, r + 8, ...
@@ -35,7 +35,7 @@ HWY_INLINE void transpose_rows(Tag d, float* y, std::size_t ldy, const float* x,
 }
 #endif
 
-// y[cols, rows] = x[rows, cols]^T. The last squares of 4 x 4 overlap those before if need be.
+// y[cols, rows] = x[rows, cols]^T. The last squares of 4 x 4 overlap the previous ones if need be.
 void Transpose(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
 #if HWY_TARGET != HWY_SCALAR && !defined(SEPPO_FLOAT64)
   if (rows >= 4 && cols >= 4) {
@@ -61,11 +61,11 @@ constexpr std::size_t kMostWidth = kTileVectors * HWY_MAX_BYTES / sizeof(real);
 
 HWY_INLINE std::size_t tile_width() { return kTileVectors * lanes(); }
 
-// Sums are of so many products each, for accuracy, and then added up.
+// For accuracy, partial sums of so many products each are added up.
 constexpr std::size_t kTerms = 128;
 
-// The panel of B to be packed next, fetched into the cache a line at a time while this one is multiplied: all at once,
-// the processor would wait for them.
+// The panel of B to be packed next, prefetched a line at a time while the current one is multiplied: if all lines were
+// fetched at once, the processor would wait for them.
 struct Ahead {
   const real* row = nullptr;
   std::size_t ld = 0, rows = 0, width = 0, col = 0;
@@ -78,7 +78,7 @@ struct Ahead {
   }
 };
 
-// kRows rows of C stay in registers while the next rows of A are fetched. Of B whole vectors are read.
+// kRows rows of C are kept in registers while the next rows of A are fetched. B is read in whole vectors.
 template <std::size_t kRows, std::size_t kVectors, bool kAhead>
 HWY_INLINE void tile(const Product& p, [[maybe_unused]] Ahead& ahead) {
   V sum[kRows][kVectors];
@@ -107,7 +107,7 @@ HWY_INLINE void tile(const Product& p, [[maybe_unused]] Ahead& ahead) {
     for (std::size_t v = 0; v < kVectors; ++v) store(sum[r][v], p.c + r * p.ldc + v * lanes(), width(v));
 }
 
-// All rows against a panel of so many vectors. Inlined into another loop the tile's would spill.
+// All rows by a panel of kVectors vectors. Inlined into another loop, the tile's loop would spill registers.
 template <std::size_t kVectors, bool kAhead>
 HWY_NOINLINE void panel(const Product& p, Ahead ahead) {
   std::size_t i = 0;
@@ -128,7 +128,7 @@ void panel_of_width(const Product& p, const Ahead& ahead) {
   panel<kVectors, kAhead>(p, ahead);
 }
 
-// A panel of B as rows of a tile's width, with zeros up to whole vectors; transposed a few lines of the cache at a
+// A panel of B as rows of a tile's width, padded with zeros to whole vectors; transposed a few cache lines at a
 // time.
 MatrixView pack_panel(real* to, MatrixView b, std::size_t k, std::size_t columns) {
   constexpr std::size_t kPart = 32;
@@ -149,10 +149,10 @@ Ahead lines_of(MatrixView b, std::size_t k, std::size_t columns) {
   return b.col == 1 ? Ahead{b.data, b.row, k, columns} : Ahead{b.data, b.col, columns, k};
 }
 
-// What a product does with the panels of B.
+// How a product reads the panels of B.
 enum class Panels { in_place, packed, packed_and_fetched };
 
-// C's columns of a panel stay in L2 from one part of the sum to the next. With no terms there is one part.
+// C's columns of a panel remain in L2 from one part of the sum to the next. Without terms there is one part.
 void Multiply(const Product& p, Panels panels) {
   alignas(64) real packed[kTerms * kMostWidth];
   for (std::size_t j = 0; j < p.n; j += tile_width())
@@ -163,18 +163,18 @@ void Multiply(const Product& p, Panels panels) {
         panel_of_width<false>(part, {});
         continue;
       }
-      const bool is_last = t + kTerms >= p.k;  // of these columns
+      const bool is_last = t + kTerms >= p.k;  // part of these columns
       const std::size_t next_t = is_last ? 0 : t + kTerms, next_j = is_last ? j + part.n : j;
       panel_of_width<true>(
           part, lines_of(p.b.at(next_t, next_j), std::min(kTerms, p.k - next_t), std::min(tile_width(), p.n - next_j)));
     }
 }
 
-// Where B is large, a block of A of up to 384 x 512 stays in L2 if that is of 1 MiB. Where A's rows are columns, it is
+// If B is large, a block of A of up to 384 x 512 remains in an L2 of 1 MiB. If A's columns are dense, the block is
 // transposed first.
 void small_gemm(const Product& p) {
-  constexpr std::size_t kNear = 16384;  // elements of a B that stays in the caches as it lies
-  constexpr std::size_t kFew = 32;      // rows for which packing B costs more than it brings
+  constexpr std::size_t kNear = 16384;  // elements of a B that fits into the caches unpacked
+  constexpr std::size_t kFew = 32;      // rows for which packing B costs more than it saves
   const bool is_near = p.n * p.k <= kNear, transposes = p.a.col != 1 && !is_near;
   const bool in_place = p.b.col == 1 && (is_near || p.m <= kFew);
   const std::size_t whole = in_place ? p.n - p.n % lanes() : 0;
@@ -184,7 +184,7 @@ void small_gemm(const Product& p) {
     for (std::size_t t = 0; t == 0 || t < p.k; t += terms) {
       Product block = p.terms(t, std::min(terms, p.k - t)).rows(i, std::min(rows, p.m - i));
       if (transposes) {
-        const std::size_t ld = terms + kLine;  // rows a power of two apart would share few sets of a cache
+        const std::size_t ld = terms + kLine;  // rows a power of two apart would map to few cache sets
         real* const transposed = scratch_memory(block.m * ld * sizeof(real)).as<real>();
         Transpose(transposed, ld, block.a.data, p.a.col, block.k, block.m);
         block.a = {transposed, ld, 1};
@@ -202,7 +202,7 @@ MatrixView pack_few_rows(real* to, const real* a, std::size_t lda, std::size_t m
   return {to, 1, ld};
 }
 
-// Computed as C^T = B^T A^T, of which B^T's rows come from memory once, as they lie.
+// Computed as C^T = B^T A^T, which reads B^T's rows from memory once, unpacked.
 void few_rows(const Product& p) {
   constexpr std::size_t kPiece = 16 * kTileRows;
   alignas(64) real piece[kPiece * kFewRows];  // of C^T
@@ -217,8 +217,8 @@ void few_rows(const Product& p) {
   }
 }
 
-// A tile of C = A B^T, each element a dot product of two rows. Memory delivers more when several rows are read at once
-// and the next tile's are fetched.
+// A tile of C = A B^T, each element a dot product of two rows. Memory throughput is higher if several rows are read at
+// once and those of the next tile are prefetched.
 template <std::size_t kRows, std::size_t kCols>
 HWY_INLINE void dot_tile(const Product& p) {
   V sum[kRows][kCols];
