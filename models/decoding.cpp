@@ -157,7 +157,7 @@ int sample_token(std::span<const real> scores, const SamplingOptions& o, RandomS
   }
   if (o.top_p < 1) {
     const double all = total(), enough = o.top_p * all, least = (all - enough) / static_cast<double>(open.size());
-    std::erase_if(open, [&](int token) { return weight(token) < least; });  // the others reach top_p without them
+    std::erase_if(open, [&](int token) { return weight(token) < least; });  // the others reach top_p on their own
     std::sort(open.begin(), open.end(), is_before);
     double kept = 0;
     std::size_t count = 0;
@@ -191,7 +191,7 @@ std::vector<std::vector<int>> generate(const LanguageModel& model, const Ragged&
   KeyValueCache cache = model.make_cache(prompts.size());
   for (int i = 0; i < options.max_tokens && !open.empty(); ++i) {
     const TapeMark step;
-    Ragged next;  // of each text, what the cache has not seen
+    Ragged next;  // the tokens of each text that the cache lacks
     for (std::size_t r = 0; r < open.size(); ++r) {
       const std::vector<int>& tokens = open[r].tokens;
       if (cache.length(r) == model.config.max_length) cache.restart(r);
@@ -202,7 +202,7 @@ std::vector<std::vector<int>> generate(const LanguageModel& model, const Ragged&
     std::vector<int> last;                          // row of each text
     for (const int end : std::span(next.offsets).subspan(1)) last.push_back(end - 1);
     const Tensor logits = model.scores(x.rows() == last.size() ? x : index_select(x, 0, last));  // [texts, vocabulary]
-    std::vector<int> parents;                                                                    // of those that go on
+    std::vector<int> parents;                                                                    // rows that continue
     std::vector<Text> going;
     for (std::size_t r = 0; r < open.size(); ++r) {
       const auto scores = logits.values().subspan(r * logits.cols(), logits.cols());

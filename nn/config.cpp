@@ -49,7 +49,7 @@ json value_of(const Field& field) {
       field.value);
 }
 
-// What a value must be, and whether the one found is.
+// The rule for a field's value, in words, and whether the value found obeys it.
 std::pair<std::string, bool> rule_of(const Field& field, const json& found) {
   using Rule = std::pair<std::string, bool>;
   const std::string range = text_of(field.range);

@@ -49,12 +49,12 @@ class Restored {
 struct Direction {
   double slope;    // g u
   double missing;  // the best difference
-  double error;    // the same / (|g| |u|)
+  double error;    // missing / (|g| |u|)
   double order;
   bool passes;
 };
 
-// |D(h) - g u| for one step, and how much of it rounding explains.
+// |D(h) - g u| for one step, and how much of it rounding can explain.
 struct Difference {
   double value, rounding;
 };
@@ -71,7 +71,7 @@ std::pair<double, bool> judge(const std::vector<Difference>& differences, double
       order = std::max(order, std::log10(before.value / std::max(now.value, now.rounding)));
     if (now.value > kClear * now.rounding && std::abs(now.value - before.value) < 0.1 * now.value) level = now.value;
   }
-  // Rounding grows tenfold where the rest falls a hundredfold: starting at k times rounding, a fall by
+  // Rounding grows tenfold while the rest falls a hundredfold: starting at k times rounding, a fall by
   // k / (k / 100 + 10) is the most that can be seen, and less if rounding is worse than estimated.
   const double above_rounding = largest_step.value / largest_step.rounding;
   const double fall = above_rounding <= kClear ? 1 : above_rounding <= 10 * kClear ? 2 : 1000;
@@ -213,7 +213,7 @@ SecondDerivative hessian_vector_product(Parameters& parameters, const std::funct
                                         std::span<const real> v) {
   const std::span<const real> x = std::as_const(parameters).values();
   check(v.size() == x.size(), "hessian_vector_product: v has ", v.size(), " elements, the parameters ", x.size());
-  double largest = 0, longest = 0;  // of x and of v
+  double largest = 0, longest = 0;  // |x| and |v|
   std::vector<real> u(v.size());
   for (const Parameters::Entry& entry : parameters.entries())
     for (std::size_t i = entry.offset; entry.trained && i < entry.offset + entry.size(); ++i) {

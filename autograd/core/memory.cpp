@@ -32,7 +32,7 @@ constexpr std::size_t kMapped = std::size_t{256} << 10;
 // The first touch of huge pages (2 MiB) is faster; in smaller blocks, too much of the last page would be wasted.
 constexpr std::size_t kHuge = std::size_t{64} << 20;
 
-// Poisoned bytes between two pieces, under AddressSanitizer.
+// Poisoned bytes between pieces, under AddressSanitizer.
 constexpr std::size_t kRedZone = kPoisons ? Arena::kAlignment : 0;
 
 // Size classes in units of a cache line: 1..15 exactly, then eight to each power of two.

@@ -23,7 +23,7 @@ namespace {
 thread_local bool is_inside_task = false;
 thread_local int index_of_thread = 0;
 
-// The processor's rounding and denormal modes, which helpers take from the thread that they help.
+// The processor's rounding and denormal modes, which helpers adopt from the thread that they help.
 #if defined(__x86_64__)
 unsigned long long float_mode() { return _mm_getcsr(); }
 void set_float_mode(unsigned long long mode) { _mm_setcsr(static_cast<unsigned>(mode)); }
@@ -117,7 +117,7 @@ class Pool {
     }
   }
 
-  // The oldest batch that has a task left, so that shards come before the products within them.
+  // Joins the oldest batch with a task left, so that shards take precedence over the products within them.
   Batch* join() {
     const std::lock_guard lock(mutex_);
     for (Batch* const batch : open_)

@@ -1,5 +1,5 @@
-// The tape: nodes, the record, the reverse walk, and the pool that nodes come from. The interned names of regions, the
-// region of each thread, and the text of errors, which ends with it.
+// The tape: nodes, the record, the reverse walk, and the pool that nodes come from. Also the interned names of regions,
+// the current region of each thread, and error messages, which end with that region.
 #include "tape.h"
 
 #include "check.h"
@@ -13,9 +13,9 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// Nodes of tapes and leaves that are gone wait here for reuse, in lists linked by `base`; they are never given back, so
-// that a stale handle can always be recognised. Leaked on purpose: handles may be examined by destructors of static
-// objects.
+// Nodes of destroyed tapes and leaves wait here for reuse, in lists linked by `base`; they are never freed, so that
+// stale handles can always be recognised. The pool is leaked on purpose: destructors of static objects may still
+// examine handles.
 struct NodePool {
   std::mutex mutex;
   Node *chunks = nullptr, *leaves = nullptr;

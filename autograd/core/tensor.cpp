@@ -1,4 +1,4 @@
-// The checks of shapes, and a tensor's value, gradient and text.
+// Checks of shapes; a tensor's value, gradient and text.
 #include "tensor.h"
 
 #include "tape.h"
@@ -109,7 +109,7 @@ GradTarget grad_target(const Tensor& x) {
 
 namespace {
 
-// Appends what is shown of x from `axis` on, where `row` counts the entries before it. Numbers are `width` wide, which
+// Appends the text of the part of x from `axis` on, which `row` entries precede. Numbers are padded to `width`, which
 // grows with the longest.
 void print(std::string& text, int& width, const Tensor& x, int axis, std::size_t row) {
   constexpr int kEdge = 3;

@@ -1,5 +1,5 @@
-// Attention over long sequences, one head at a time: a block of queries meets the keys a tile of scores at a time, by
-// products on the tile; the softmax is finished as the tiles pass.
+// Attention over long sequences, one head at a time: a block of queries meets the keys one tile of scores at a time, by
+// matrix products; the softmax is updated with each tile.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/kernels/attention_long.cpp"
 #include <hwy/foreach_target.h>
@@ -36,14 +36,14 @@ std::size_t tile_elements(const AttentionHead& h) {
   return std::min(kSide, h.queries) * (std::min(kSide, h.keys) + Tile::kGap);
 }
 
-// How many keys of the tile, from its first, query i of the head may attend without an explicit mask.
+// The number of keys, from the tile's first, that query i of the head may attend to without an explicit mask.
 std::size_t attended(const AttentionHead& h, const Tile& t, std::size_t i) {
   const std::size_t limit = h.attended(i);
   return std::min(t.keys, limit > t.key ? limit - t.key : 0);
 }
 
 // Calls f(tile) for the tiles of a block of queries, those of a query in the order of their keys. Tiles cut by the
-// causal diagonal are processed in strips of 32 queries with only the keys they may attend.
+// causal diagonal are processed in strips of 32 queries with only the keys that they may attend to.
 template <class F>
 void for_each_tile(const AttentionHead& h, std::size_t query, std::size_t queries, const F& f) {
   constexpr std::size_t kStrip = 32;
@@ -88,10 +88,10 @@ void times_rows(real* out, std::size_t ldo, real beta, const real* weights, cons
   gemm(Trans::no, Trans::no, t.queries, width, t.keys, weights, t.ld(), rows + t.key * ldr, ldr, beta, out, ldo);
 }
 
-// The same for one query, for which gemm() would pack the rows: a step of decoding.
+// The same for a single query, as in decoding, for which gemm() would pack the rows.
 void add_rows(real* out, real beta, const real* weights, const real* rows, std::size_t ldr, std::size_t width,
               std::size_t keys) {
-  constexpr std::size_t kSums = 4;  // that do not wait for each other
+  constexpr std::size_t kSums = 4;  // independent of each other
   for_each(width, [&](std::size_t c, std::size_t n) HWY_ATTR {
     V sum[kSums] = {beta == 0 ? hn::Zero(D()) : load(out + c, n), hn::Zero(D()), hn::Zero(D()), hn::Zero(D())};
     std::size_t j = 0;
@@ -109,13 +109,13 @@ void add_to_keys(real* gradient, std::size_t ld, const real* weights, const real
   gemm(Trans::yes, Trans::no, t.keys, width, t.queries, weights, t.ld(), rows, width, 1, gradient + t.key * ld, ld);
 }
 
-// Adds the bias of query i to the first `count` products of a tile's row, which are still to be scaled.
+// Adds the bias of query i to the first `count` products of a tile's row, before they are scaled.
 void add_bias(real* row, const AttentionHead& h, const Tile& t, std::size_t i, std::size_t count) {
   if (!h.has_bias()) return;
   for (std::size_t j = 0; j < count; ++j) row[j] += h.bias_of(i, t.key + j) / h.scale;
 }
 
-// Prefetches a row that will soon be read or added to: while exponentials are computed, memory is idle.
+// Prefetches a row that will soon be read or added to, as memory is idle while exponentials are computed.
 HWY_INLINE void fetch_row(const real* data, std::size_t ld, std::size_t i, std::size_t rows, std::size_t width) {
   if (!data || i >= rows) return;
   for (std::size_t c = 0; c < width; c += 64 / sizeof(real)) hwy::Prefetch(data + i * ld + c);
@@ -134,7 +134,7 @@ HWY_INLINE void fetch_gradients(const AttentionHead& h, const Tile& t, std::size
   fetch_row(h.dv, h.ldv, t.key + r, h.valid_keys, h.v_width);
 }
 
-// row = exp(scale (row - top)) for the allowed among the first `count` of n, else 0; returns the sum.
+// row = exp(scale (row - top)) for allowed elements among the first `count` of n, else 0; returns the sum.
 real exp_allowed(real* row, const std::uint8_t* allowed, std::size_t count, std::size_t n, real scale, real top) {
   const real total = exp_row(row, row, scale, top, count);
   std::fill(row + count, row + n, real{0});
@@ -144,7 +144,7 @@ real exp_allowed(real* row, const std::uint8_t* allowed, std::size_t count, std:
   return sum;
 }
 
-// The largest of the allowed among the first `count`; others are overwritten with the lowest number.
+// The largest allowed element among the first `count`; others are overwritten with the lowest number.
 real max_allowed(real* row, const std::uint8_t* allowed, std::size_t count) {
   if (allowed)
     for (std::size_t j = 0; j < count; ++j)
@@ -166,7 +166,7 @@ class RowDropout {
         first_(dropout.head * static_cast<std::uint32_t>(h.queries)),
         groups_(static_cast<std::uint32_t>((h.keys + kGroup - 1) / kGroup)) {}
 
-  // Null where nothing is dropped.
+  // Null if nothing is dropped.
   HWY_INLINE const real* draw(const Tile& t, std::size_t i) {
     if (!active_) return nullptr;
     const std::uint32_t group = (first_ + static_cast<std::uint32_t>(i)) * groups_;
@@ -184,8 +184,8 @@ class RowDropout {
   real factors_[kSide / kGroup][kGroup];
 };
 
-// Online softmax (Milakov and Gimelshein 2018): of the keys seen so far, top is the largest score and
-// sum that of exp(scale (score - top)); out is sum times what it will be.
+// Online softmax (Milakov and Gimelshein 2018): over the keys seen so far, top is the largest score and
+// sum the sum of exp(scale (score - top)); out is not yet divided by sum.
 void long_attention(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout, real* log_sums,
                     real* scratch) {
   real *const tile = scratch, *memory = scratch + tile_elements(h);
@@ -199,7 +199,7 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
     std::fill_n(top, queries, hwy::LowestValue<real>());
     for_each_tile(h, query, queries, [&](const Tile& t) {
       real* const out = h.out + t.query * h.ldo;
-      const bool is_first = t.key == 0;  // of these queries
+      const bool is_first = t.key == 0;  // for these queries
       times_keys(tile, h.q + t.query * h.ldq, h.ldq, h.k, h.ldk, h.width, t);
       for (std::size_t r = 0; r < t.queries; ++r) {
         const std::size_t i = t.query + r, at = i - query;
@@ -224,7 +224,7 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
     });
     for (std::size_t r = 0; r < queries; ++r) {
       real* const out = h.out + (query + r) * h.ldo;
-      if (sum[r] == 0) {  // nothing to attend: weights of zero in backward too
+      if (sum[r] == 0) {  // no keys to attend to: zero weights in backward, too
         log_sums[query + r] = std::numeric_limits<real>::infinity();
         std::fill_n(out, h.v_width, real{0});
       } else {
@@ -235,7 +235,7 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
   }
 }
 
-// A row of scores becomes P M, and the same row of dP what dS is: of the first `count` of n, zeros beyond.
+// A row of scores becomes P M, and the same row of dP becomes dS: the first `count` of n elements, and zeros beyond.
 void row_backward(real* p, real* dp, const std::uint8_t* allowed, std::size_t count, std::size_t n, real scale,
                   real log_sum, real dot, const real* factors) {
   const V f = set(scale), s = set(log_sum), d = set(dot), zero = hn::Zero(D());

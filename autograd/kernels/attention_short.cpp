@@ -1,5 +1,5 @@
-// Attention over short sequences: the heads of a group lie side by side in the lanes of the vectors, so each product
-// and each softmax is that of single numbers, done for all heads at once.
+// Attention over short sequences: the heads of a group lie side by side in the lanes of the vectors, so that products
+// and softmax are written as for single numbers, and computed for all heads at once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/kernels/attention_short.cpp"
 #include <hwy/foreach_target.h>
@@ -83,7 +83,7 @@ HWY_INLINE void find_row(T* (&row)[kMostAttentionLanes], const AttentionGroup& g
   }
 }
 
-// Four columns at a time, by the 128-bit blocks of vectors. Both return how many columns that was.
+// Four columns at a time, in 128-bit blocks of vectors. Both return the number of columns done.
 #if HWY_TARGET == HWY_SCALAR || defined(SEPPO_FLOAT64)
 std::size_t gather_quads(real*, const real* const (&)[kMostAttentionLanes], std::size_t) { return 0; }
 std::size_t scatter_quads(bool, real* const (&)[kMostAttentionLanes], const real*, std::size_t) { return 0; }
@@ -92,7 +92,7 @@ HWY_INLINE std::size_t gather_quads(real* to, const real* const (&row)[kMostAtte
   const D d;
   std::size_t c = 0;
   for (; c + 4 <= width; c += 4, to += 4 * lanes()) {
-    V v[4];  // v[x] has four columns of heads x, x + 4, x + 8, ...: transposed, one column of all
+    V v[4];  // v[x] has four columns of heads x, x + 4, x + 8, ...; transposed, one column of all heads
     for (std::size_t x = 0; x < 4; ++x) {
       v[x] = hn::Zero(d);
       for (std::size_t l = 0; l < lanes(); l += 4) {
@@ -138,7 +138,7 @@ HWY_INLINE void gather(LaneMatrix to, const AttentionGroup& g, std::size_t most,
   }
 }
 
-// The reverse: puts or adds the lanes to the rows of each head.
+// The reverse: stores the lanes in the rows of each head, or adds them.
 template <class F>
 HWY_INLINE void scatter(bool adds, LaneMatrix from, const AttentionGroup& g, std::size_t most, std::size_t width,
                         const F& of) {
@@ -175,7 +175,7 @@ HWY_INLINE void softmax_lanes(LaneMatrix p, std::size_t i, std::size_t keys, V l
   for (std::size_t j = 0; j < keys; ++j) hn::Store(hn::Mul(hn::Load(d, p.at(i, j)), inverse), d, p.at(i, j));
 }
 
-// How many keys, from the first, query i of each head may attend.
+// The number of keys, from the first, that query i of each head may attend to.
 V limits(const AttentionGroup& g, std::size_t i) {
   alignas(64) real limit[kMostAttentionLanes] = {};
   for (std::size_t l = 0; l < g.size; ++l) limit[l] = static_cast<real>(g.heads[l].attended(i));

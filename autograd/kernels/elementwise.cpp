@@ -25,7 +25,7 @@ struct Normal {
 };
 
 #ifdef SEPPO_FLOAT64
-// f(x) of each lane, by a function of one number.
+// f(x) in each lane, by a scalar function.
 template <class F>
 V each_lane(V x, const F& f) {
   const D d;
@@ -76,7 +76,7 @@ struct GeluTanh {  // x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715 x^3)
     V x, tanh_u, slope_u;
   };
   static Parts parts(V value) {
-    const V limit = set(30);  // tanh is 1 long before, and no power overflows
+    const V limit = set(30);  // tanh is 1 well before, and no power overflows
     const V x = hn::IfThenElse(hn::Gt(hn::Abs(value), limit), hn::CopySignToAbs(limit, value), value);
     const V factor = set(static_cast<real>(std::numbers::sqrt2 * std::numbers::inv_sqrtpi));
     const V cubic = set(static_cast<real>(0.044715)), squared = hn::Mul(x, x);

@@ -1,4 +1,4 @@
-// Extremes, softmax and its relatives on one row: a pass for the maximum, one for the exponentials and their sum, one
+// Extremes, softmax and its relatives on one row: one pass for the maximum, one for the exponentials and their sum, one
 // to scale. Layer norm and RMS norm, with the sum and the dropouts around them: kNormRows rows at a time, stage by
 // stage, so that the dependent sums of one row hide behind those of the others. Batch norm: plain loops, which the
 // compiler vectorises.

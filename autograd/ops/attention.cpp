@@ -29,10 +29,10 @@ struct Plan {
   std::size_t most_queries() const { return longest(q_offsets); }
   std::size_t most_keys() const { return longest(k_offsets); }
 
-  // Short attention needs its rows in the L1 cache once for each lane, and heads for the lanes; those that share a head
-  // of K and V must be of one group.
+  // Short attention needs L1 to hold its rows for every lane, and enough heads to fill the lanes; heads that share a
+  // head of K and V must be in one group.
   bool is_short() const {
-    constexpr std::size_t kMostElements = 300;  // of a head's Q, K or V
+    constexpr std::size_t kMostElements = 300;  // in a head's Q, K or V
     const std::size_t lanes = kernels::attention_group_size();
     return options.mask.pairs.empty() && !options.bias.defined() && options.slopes.empty() && dropout.p == 0 &&
            std::max(most_queries(), most_keys()) * std::max(width, v_width) <= kMostElements && 2 * pairs() >= lanes &&
@@ -101,7 +101,7 @@ class Heads {
   }
 
  private:
-  // Which of the matrices of the bias, whose leading axes are [sequences, heads], or 1 where they are shared.
+  // The index of a bias matrix. The leading axes are [sequences, heads], each of them 1 if it is shared.
   std::size_t bias_matrix(std::size_t s, std::size_t head) const {
     const Tensor& bias = plan_.options.bias;
     const auto size = [&](int axis) { return bias.rank() >= -axis ? static_cast<std::size_t>(bias.size(axis)) : 1; };
@@ -112,7 +112,7 @@ class Heads {
   kernels::AttentionHead first_{};
 };
 
-// Calls f(unit, memory of the thread) for n units of work, which run in parallel if there is enough to do.
+// Calls f(unit, memory of the thread) for n units of work, in parallel if there is enough to do.
 template <class F>
 void for_each_unit(bool is_parallel, std::size_t n, std::size_t scratch_elements, const F& f) {
   const auto run_unit = [&](std::size_t unit) {
@@ -176,7 +176,7 @@ void run(const Plan& plan, const Tensor& y, bool is_backward, Short short_pass, 
   std::size_t scratch_size = 0;
   for (std::size_t s = 0; s < plan.sequences(); ++s)
     scratch_size = std::max(scratch_size, kernels::long_attention_scratch(head(s * plan.heads)));
-  // The heads that share one of K and V add to the same gradients, one after another.
+  // Heads that share a head of K and V add to the same gradients, so they run one after another.
   const std::size_t together = is_backward ? plan.group : 1;
   for_each_unit(is_parallel, plan.pairs() / together, scratch_size, [&](std::size_t unit, real* scratch) {
     for (std::size_t pair = unit * together; pair < (unit + 1) * together; ++pair) {
@@ -195,7 +195,7 @@ void check_offsets(const char* role, Offsets offsets, const Tensor& matrix) {
         "attention: ", role, " offsets must rise from 0 to the ", matrix.rows(), " rows of ", matrix);
 }
 
-// Leading axes that are 1 or count the sequences and the heads; rows and columns for the longest sequence.
+// The leading axes must be 1 or the numbers of sequences and heads; rows and columns must suffice for the longest one.
 void check_bias(const Plan& plan) {
   const AttentionOptions& o = plan.options;
   if (o.bias.defined()) {

@@ -24,7 +24,7 @@ Tensor map(const char* name, const Tensor& a, const Tensor& b, const F& f, const
           [=](std::size_t i, std::size_t ia, std::size_t ib) { to[i] = f(p[ia], q[ib]); });
   });
   record(name, y, {a, b}, [=] {
-    for (const Tensor& x : {a, b})  // zeros first where elements repeat, which may be some of the other's
+    for (const Tensor& x : {a, b})  // zeros first where elements repeat: one may be part of the other
       if (x.numel() != y.numel()) grad_if_required(x);
     const GradTarget da = target_if_required(a), db = target_if_required(b);
     walk.for_each_run([&](const auto& at) {

@@ -1,4 +1,4 @@
-// Making tensors: of given values, regular ones and random ones.
+// Creates tensors of given, regular and random values.
 #include "../ops.h"
 
 #include <algorithm>

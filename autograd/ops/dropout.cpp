@@ -1,4 +1,4 @@
-// Dropout: backward draws the mask again instead of storing it.
+// Dropout: backward draws the mask again rather than storing it.
 #include "op.h"
 
 namespace seppo::inline SEPPO_ABI {

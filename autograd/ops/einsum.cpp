@@ -89,7 +89,7 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b) {
   std::string la = e.a, lb = e.b, batch, contracted, rows, columns;
   if (!b.defined()) {
     const Tensor summed = sum_own(a, la, "", e.y), y = arrange(summed, la, e.y);
-    return reshape(y, y.shape());  // a new tensor, should there have been nothing to do
+    return reshape(y, y.shape());  // a new tensor, even if there was nothing to do
   }
   for (std::size_t i = 0; i < e.a.size(); ++i)
     if (const std::size_t j = e.b.find(e.a[i]); j != std::string::npos)

@@ -49,7 +49,7 @@ Tensor one_hot(List<int> ids, int classes) {
 
 namespace {
 
-// An index is the coordinate along the axis of the element of x that it selects; the other coordinates are its own.
+// An index selects an element of x: it is the coordinate along the axis, its position gives the other coordinates.
 struct Pointing {
   Walk<3> walk;                  // over x without that axis, over what is read or added, and over the indices
   std::span<const int> indices;  // kept on the tape
@@ -67,7 +67,7 @@ struct Pointing {
     walk = {shape, {of_x, strides_of(other), of_indices}};
   }
 
-  // Calls f(element of x, element of the other, 1) for each index, or, where they lie side by side, for many at once.
+  // Calls f(element of x, element of the other, 1) for each index, or once for a run of contiguous elements.
   template <class F>
   void for_each(const F& f) const {
     const std::size_t n = walk.n(), x_step = walk.step(0), other_step = walk.step(1), index_step = walk.step(2);

@@ -32,8 +32,8 @@ struct Batches {
         k(static_cast<std::size_t>(a[-1])),
         walk(broadcast(batch_of(y), batch_of(a), batch_of(b))) {}
 
-  // Calls f(m, first element of Y, of A, of B) for each product. Where B repeats, the matrices of a run are one
-  // product with the rows of all.
+  // Calls f(m, first element of Y, of A, of B) for each product. If B repeats, the matrices of a run form one
+  // product with all their rows.
   template <class F>
   void for_each(const F& f) const {
     walk.for_each_run([&](const auto& at) {

@@ -11,7 +11,7 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
   return reduction == Reduction::none ? losses : reduction == Reduction::sum ? sum(losses) : mean(losses);
 }
 
-// Reduces losses that are already weighted: the mean is by the weights, or 0 if these are all 0.
+// Reduces losses that are already weighted: the mean divides by the sum of the weights, or is 0 if that is 0.
 Tensor reduce(const Tensor& losses, Reduction reduction, const Tensor& weights) {
   if (reduction != Reduction::mean) return reduce(losses, reduction);
   const real total = sum(weights).item();
@@ -24,8 +24,8 @@ void check_classes(const char* op, const char* role, const Tensor& x, const Tens
         "], one for each class of ", role, " ", x);
 }
 
-// Checks one target for each row of x [..., classes]. The weights of the rows [...]: those of the targets' classes, or
-// 1, and 0 for rows that do not count.
+// Checks that each row of x [..., classes] has one target. Returns the weights of the rows [...]: those of the targets'
+// classes, or 1; 0 for ignored rows.
 Tensor row_weights(const char* op, const char* role, const Tensor& x, List<int> targets, int ignored,
                    const Tensor& weight) {
   check_classes(op, role, x, weight);
@@ -40,8 +40,8 @@ Tensor row_weights(const char* op, const char* role, const Tensor& x, List<int> 
   return weights;
 }
 
-// (1 - smoothing) -log p[target] + smoothing mean_j -log p[j] of each row, p = softmax(logits); 0 where its weight is
-// 0.
+// For each row, (1 - smoothing) -log p[target] + smoothing mean_j -log p[j], where p = softmax(logits); 0 for rows of
+// weight 0.
 Tensor row_losses(const Tensor& logits, List<int> target_ids, const Tensor& weights, double smoothing) {
   const std::size_t classes = logits.cols(), piece = kPiece / classes + 1;  // rows
   const double uniform = smoothing / static_cast<double>(classes);
@@ -95,7 +95,7 @@ Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropy
   check_smoothing(o.label_smoothing);
   if (o.label_smoothing == 0 || !o.weight.defined())
     return reduce(row_losses(logits, targets, weights, o.label_smoothing) * weights, o.reduction, weights);
-  // What is spread over the classes is weighted class by class.
+  // The smoothing spread over the classes is weighted class by class.
   const real share = static_cast<real>(o.label_smoothing), uniform = share / static_cast<real>(logits.size(-1));
   const Tensor spread = where(weights_by({}), soft_losses(logits, detach(o.weight) * uniform), 0);
   return reduce(row_losses(logits, targets, weights, 0) * weights * (1 - share) + spread, o.reduction, weights);

@@ -63,7 +63,7 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
   const Folding r(op, x, axes, keepdim);
   check_not_empty(op, x, r);
   Tensor y = full(r.result, -sign * std::numeric_limits<real>::infinity());
-  const std::size_t n = r.walk.n(), step = r.walk.step(1);  // of y within a run
+  const std::size_t n = r.walk.n(), step = r.walk.step(1);  // step in y within a run
   r.walk.for_each_run([&](const auto& at) {
     const auto take = [sign](real v, real& top) { top = ((sign * v <= sign * top) | (top != top)) ? top : v; };
     const real* const from = x.data() + at[0];
@@ -87,7 +87,7 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, bool keepdim, 
       along(n, 1, step,
             [to = dx + at[0], from = x.data() + at[0], own = top + at[1], parts = share + at[1]](
                 std::size_t i, std::size_t, std::size_t iy) {
-              const real part = parts[iy];  // read in any case: else the loop has a branch
+              const real part = parts[iy];  // read unconditionally, to keep the loop free of branches
               to[i] += from[i] == own[iy] ? part : 0;
             });
     });
@@ -157,7 +157,7 @@ Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
   const Folding r("var", x, axes, keepdim);
   check(static_cast<double>(r.count) > correction, "var: of ", r.count, " elements of x ", x, " with correction ",
         correction);
-  // In two passes: if the mean is much larger than the spread, its rounding shows. The slopes by the means cancel out.
+  // In two passes, as the rounding of a mean far above the spread shows. Gradients through the means cancel out.
   const auto centred = [&](const Tensor& t) { return t - mean(detach(t), axes, true); };
   return scaled_sum("var", square(centred(centred(x))), r, 1 / (static_cast<double>(r.count) - correction));
 }

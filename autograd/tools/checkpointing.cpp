@@ -48,7 +48,7 @@ Tensor checkpoint(List<Tensor> inputs, Checkpointed f) {
   const auto kept = outer.keep<Tensor>(inputs);
   const RandomContext random = outer.random;
   Tensor y;
-  bool requires_grad = false;  // of an input, or of a parameter that f uses
+  bool requires_grad = false;  // an input or a parameter that f uses does
   {
     Tape& inner = inner_tape(outer, random);
     const Run run(inner, kept, f);
@@ -63,7 +63,7 @@ Tensor checkpoint(List<Tensor> inputs, Checkpointed f) {
   if (requires_grad)
     outer.attach(y, [=] {
       Tape& inner = inner_tape(*y.node().tape, random);
-      inner.mode = Mode::train;  // as it was when this was recorded, wherever backward is called
+      inner.mode = Mode::train;  // as when this was recorded, whatever the mode of backward
       inner.recording = inner.recomputes = true;
       const Run run(inner, kept, f);
       inner.backward(run.output, {grad_of(y), y.numel()});

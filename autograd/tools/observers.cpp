@@ -1,4 +1,4 @@
-// Anomalies and times of the ops as they run; a profile sums up times in a table, or writes them as a trace.
+// Anomalies and run times of ops; a profile sums up times in a table, or writes them as a trace.
 #include "observers.h"
 
 #include <algorithm>

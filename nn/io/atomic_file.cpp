@@ -35,7 +35,7 @@ ssize_t uninterrupted(const Call& call) {
 }  // namespace
 
 File::File(const std::filesystem::path& path, Open how) : path_(path) {
-  const int flags = how == Open::reading    ? O_RDONLY | O_NONBLOCK  // an open pipe without a writer would wait for one
+  const int flags = how == Open::reading    ? O_RDONLY | O_NONBLOCK  // opening a pipe would wait for a writer
                     : how == Open::creating ? O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW
                                             : O_RDONLY | O_DIRECTORY;
   fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);

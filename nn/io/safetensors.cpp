@@ -146,10 +146,10 @@ class HeaderReader : public JsonEvents {
   std::string key_;
   std::set<std::string, std::less<>> names_;
   TensorInfo tensor_;
-  std::map<std::string, std::vector<std::int64_t>> fields_;  // of the tensor: the numbers of those that are lists
+  std::map<std::string, std::vector<std::int64_t>> fields_;  // the tensor's lists of numbers
 };
 
-// Where the digits of a digest stand in a header; within other strings their quotation marks would be escaped.
+// The position of the digest's digits in a header; within other strings, the quotation marks would be escaped.
 std::size_t place_of_digest(std::string_view header, const std::string& digits) {
   const std::string entry = '"' + std::string(kDigest) + "\":\"";
   const std::size_t at = header.find(entry + digits + '"');

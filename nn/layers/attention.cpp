@@ -8,7 +8,7 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// A step reads a little from each page of what earlier steps wrote.
+// Huge pages: a step reads a little from every page that earlier steps wrote.
 Memory cache_memory(std::size_t elements) { return Memory(elements * sizeof(real), /*huge=*/true); }
 
 std::vector<int> multiples(std::size_t count, int factor) {

@@ -14,8 +14,8 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// Where a batch is cut, as fractions of the last number. In small models the last shard of each half is smaller, so
-// that threads finish together, and two ranks have as much to do.
+// The bounds of the shards, as fractions of the last number. In small models the last shard of each half is smaller, so
+// that threads finish together and two ranks have equal work.
 std::vector<std::size_t> default_fractions(std::size_t parameters, std::size_t samples) {
   constexpr std::size_t kSamples = 32;  // enough to pay for a shard in any model
   std::vector<std::size_t> least = {0, 1, 2};
@@ -27,7 +27,7 @@ std::vector<std::size_t> default_fractions(std::size_t parameters, std::size_t s
   return least;
 }
 
-// sum += term; term = 0, by pieces of both that fit into the L1 cache
+// sum += term; term = 0, in pieces that fit into the L1 cache
 void move_gradients(real* sum, real* term, std::size_t n) {
   parallel_for(0, n, std::size_t{1} << 12, [&](std::size_t first, std::size_t last) {
     kernels::axpy(sum + first, 1, term + first, 1, last - first);
@@ -193,7 +193,7 @@ void DataParallel::add_ranks() {
   };
   const std::size_t begin = part(rank()), size = part(rank() + 1) - begin;
 
-  std::vector<Sum> sums(shards);  // of all ranks: this rank's part of them
+  std::vector<Sum> sums(shards);  // this rank's part of all ranks' sums
   std::vector<RankMessage> sent, received;
   for (int other = 0; other < ranks(); ++other) {
     std::vector<Sum> theirs(shards);

@@ -104,7 +104,7 @@ void swap_messages(std::span<const RankMessage> sent, std::span<const RankMessag
     if (is_done) break;
     if (spin > 2000) std::this_thread::sleep_for(std::chrono::microseconds(20));
     if (spin % 64 != 0 || std::chrono::duration<double>(Clock::now() - start).count() < timeout) continue;
-    for (std::size_t i = 0; i < requests.size(); ++i) {  // also what a rank has not taken, and digests
+    for (std::size_t i = 0; i < requests.size(); ++i) {  // also sent messages, and digests
       const int other = i / 2 < received.size() ? received[i / 2].rank : sent[i / 2 - received.size()].rank;
       int is_over = 0;
       check_mpi(MPI_Request_get_status(requests[i], &is_over, MPI_STATUS_IGNORE));

@@ -19,7 +19,7 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// From the metadata of a file that save() wrote.
+// Keys in the metadata of the files that save() writes.
 constexpr const char* kSteps = "seppo.steps";
 constexpr const char* kMoves = "seppo.moves";               // steps that were not skipped
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 32;  // 32 bits key dropout masks
