@@ -95,7 +95,7 @@ struct Lines {
   std::size_t lines, terms;
   bool are_rows;  // A's lines are rows of tiles; for B, terms are
 
-  // At most so many lines and terms, from the given ones on.
+  // Up to most_lines lines and most_terms terms, from the given ones on.
   Lines part(std::size_t line, std::size_t most_lines, std::size_t term, std::size_t most_terms) const {
     return {from.at(line, term), count(line, lines, most_lines), count(term, terms, most_terms), are_rows};
   }

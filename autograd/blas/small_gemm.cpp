@@ -61,7 +61,7 @@ constexpr std::size_t kMostWidth = kTileVectors * HWY_MAX_BYTES / sizeof(real);
 
 HWY_INLINE std::size_t tile_width() { return kTileVectors * lanes(); }
 
-// For accuracy, partial sums of so many products each are added up.
+// For accuracy, partial sums of this many products each are added up.
 constexpr std::size_t kTerms = 128;
 
 // The panel of B to be packed next, prefetched a line at a time while the current one is multiplied: if all lines were
