@@ -39,7 +39,7 @@ int guarded(const char* argv0, const std::function<int()>& f) {
       return code;
     }
     // If all ranks fail alike, the first one reports it and ends the others before they repeat it.
-    if (seppo::rank() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    if (seppo::rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
     std::fputs(seppo::rank() > 0 ? fmt::format("rank {}: {}\n", seppo::rank(), text).c_str() : (text + "\n").c_str(),
                stderr);
     seppo::end_all_ranks(code);

@@ -98,6 +98,20 @@ BOOST_AUTO_TEST_CASE(permutations) {
   BOOST_CHECK(random_permutation(0, {3, Purpose::shuffle}).empty());
 }
 
+BOOST_AUTO_TEST_CASE(dropping_all_or_nothing) {
+  tape().clear();
+  const Tensor x = variable({3}, {1, 2, 3}), y = variable({3}, {10, 20, 30});
+  const Tensor none = add_dropout(x, y, 0), all = add_dropout(x, y, 1), zeros = dropout(y, 1);
+  tape().backward(none + 2 * all + zeros, std::vector<real>{3, 5, 7});
+  for (std::size_t i = 0; i < 3; ++i) {
+    BOOST_CHECK_EQUAL(none.values()[i], x.values()[i] + y.values()[i]);
+    BOOST_CHECK_EQUAL(all.values()[i], x.values()[i]);
+    BOOST_CHECK_EQUAL(zeros.values()[i], 0);
+    BOOST_CHECK_EQUAL(x.grad()[i], 3 * y.grad()[i]);
+    BOOST_CHECK_EQUAL(y.grad()[i], static_cast<real>(3 + 2 * i));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(dropout_keeps_the_stated_share_and_mean) {
   Tape& t = tape();
   for (const double p : {0.1, 0.5, 0.9}) {
@@ -185,4 +199,5 @@ BOOST_AUTO_TEST_CASE(random_tensors_follow_their_stream) {
   BOOST_CHECK_SMALL(mean - 0.5, 5 * 5 / std::sqrt(12 * 100'000.0));
   BOOST_CHECK(!u.requires_grad());
   BOOST_CHECK_THROW(uniform({2}, 1, 0, stream), ArgumentError);
+  BOOST_CHECK_EQUAL(uniform({2}, 1, 1, stream).at(1), 1);
 }

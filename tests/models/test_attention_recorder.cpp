@@ -165,6 +165,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_computed_without_a_recorder) {
   BOOST_CHECK_LT(allocates(indifferent), kWeights / 2);
   BOOST_CHECK_GE(allocates(interested), kWeights);
   BOOST_CHECK(indifferent.told == 0 && interested.told == 2);  // layers
+  BOOST_CHECK(!Observer().wants_attention_weights());
   BOOST_CHECK_EQUAL(interested.tensors, indifferent.tensors);  // the weights are not tensors
 }
 
