@@ -32,7 +32,7 @@ constexpr bool kIsDouble = sizeof(real) == 8;
 using Exact = long double;
 using Function = std::function<Exact(Exact)>;
 
-// Numbers of both signs from `low` to `high`, denser towards zero: an odd number of them, so every vector width has a tail.
+// Numbers of both signs from `low` to `high`, denser towards zero; an odd number, so every vector width has a tail.
 std::vector<real> grid(double low, double high) {
   std::vector<real> x{0};
   for (int i = 0; i <= 4003; ++i) x.push_back(static_cast<real>(low + (high - low) * i / 4003));
