@@ -3,8 +3,9 @@
 #include "support/op_check.h"
 #include "support/reference.h"
 
-#include <functional>
+#include <seppo/autograd/core/parallel.h>
 
+#include <functional>
 #include <limits>
 
 using namespace test;
@@ -160,6 +161,33 @@ BOOST_AUTO_TEST_CASE(add_norm) {
         [](const auto& x) {
           return ref::layer_norm(ref::zip(x[0], x[1], [](auto a, auto b) { return a + b; }), x[2], x[3], 0.1);
         });
+}
+
+// A row that is one of x and one of y gets both gradients, as many threads as there may be.
+BOOST_AUTO_TEST_CASE(add_norm_of_overlapping_parts_of_one_tensor) {
+  seppo::RandomStream random(1, seppo::Purpose::test);
+  const int n = 6000, shift = 2056, d = 8;  // rows, of which a thread takes 2056
+  const auto part = [=](std::span<const real> all, int first) {
+    return all.subspan(static_cast<std::size_t>(first * d), static_cast<std::size_t>(n * d));
+  };
+  seppo::tape().clear();
+  const Tensor all = seppo::variable({n + shift, d}, seppo::randn({n + shift, d}, random).values());
+  const Tensor x = seppo::variable({n, d}, part(all.values(), 0)),
+               y = seppo::variable({n, d}, part(all.values(), shift));
+  const Tensor gain = seppo::ones({d}), dout = seppo::randn({n, d}, random);
+  seppo::set_num_threads(3);
+  const auto backward = [&](const Tensor& a, const Tensor& b) {
+    seppo::tape().backward(seppo::add_norm(a, b, gain, {}), dout.values());
+  };
+  backward(x, y);
+  backward(seppo::slice(all, 0, 0, n), seppo::slice(all, 0, shift, n + shift));
+  seppo::set_num_threads(1);
+  std::vector<double> expected(all.numel());
+  for (std::size_t i = 0; i < x.numel(); ++i) {
+    expected[i] += double{x.grad()[i]};
+    expected[i + shift * d] += double{y.grad()[i]};
+  }
+  check_close(all.grad(), expected, 1e-12, "gradient of all");
 }
 
 // The fused ops equal their compositions, with the same dropout masks; rows end within groups of random bits.
