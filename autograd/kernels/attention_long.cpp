@@ -223,12 +223,12 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
         times_rows(out, h.ldo, beta, tile, v, ldv, h.v_width, t);
     });
     for (std::size_t r = 0; r < queries; ++r) {
-      real* const out = h.out + (query + r) * h.ldo;
-      if (sum[r] == 0) {  // no keys to attend to: zero weights in backward, too
-        log_sums[query + r] = std::numeric_limits<real>::infinity();
+      real *const out = h.out + (query + r) * h.ldo, *const log_sum = log_sums + 2 * (query + r);
+      if (sum[r] == 0) {  // nothing to attend: weights of zero in backward too
+        log_sum[0] = 0, log_sum[1] = std::numeric_limits<real>::infinity();
         std::fill_n(out, h.v_width, real{0});
       } else {
-        log_sums[query + r] = h.scale * top[r] + std::log(sum[r]);
+        log_sum[0] = top[r], log_sum[1] = std::log(sum[r]);
         scale_row(out, 1 / sum[r], h.v_width);
       }
     }
@@ -237,10 +237,10 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
 
 // A row of scores becomes P M, and the same row of dP becomes dS: the first `count` of n elements, and zeros beyond.
 void row_backward(real* p, real* dp, const std::uint8_t* allowed, std::size_t count, std::size_t n, real scale,
-                  real log_sum, real dot, const real* factors) {
-  const V f = set(scale), s = set(log_sum), d = set(dot), zero = hn::Zero(D());
+                  const real* log_sum, real dot, const real* factors) {
+  const V f = set(scale), top = set(log_sum[0]), s = set(log_sum[1]), d = set(dot), zero = hn::Zero(D());
   for_each(count, [&](std::size_t j, std::size_t m) HWY_ATTR {
-    const V w = exp_nonpositive(hn::MulSub(load(p + j, m), f, s));
+    const V w = exp_nonpositive(hn::MulSub(hn::Sub(load(p + j, m), top), f, s));
     const V factor = factors ? load(factors + j, m) : set(1);
     const V dw = hn::Sub(hn::Mul(load(dp + j, m), factor), d);
     store(hn::Mul(w, factor), p + j, m);
@@ -281,8 +281,8 @@ void long_attention_backward(const AttentionHead& h, const AttentionHead& next, 
         const std::size_t count = attended(h, t, i);
         real* const ds_row = ds + r * t.ld();
         add_bias(p + r * t.ld(), h, t, i, count);
-        row_backward(p + r * t.ld(), ds_row, allowed_row(h, t, i), count, t.keys, h.scale, log_sums[i], dots[first + r],
-                     drop.draw(t, i));
+        row_backward(p + r * t.ld(), ds_row, allowed_row(h, t, i), count, t.keys, h.scale, log_sums + 2 * i,
+                     dots[first + r], drop.draw(t, i));
         if (real* const db = h.dbias ? h.dbias + i * h.ldb + t.key : nullptr)
           for (std::size_t j = 0; j < count; ++j) db[j] += ds_row[j] / h.scale;
       }

@@ -174,8 +174,8 @@ std::size_t short_attention_scratch(const AttentionGroup& group);
 extern Kernel<void(const AttentionGroup&group, real*saved, real*scratch)> short_attention, short_attention_backward;
 
 // Long sequences: tiles of scores, never all of them (Rabe and Staats 2021; Dao et al. 2022). Backward
-// recomputes them from log_sums[queries], the logarithm of each row's sum. Meanwhile the inputs of `next`, the head
-// computed next, are prefetched.
+// recomputes them from log_sums[queries, 2]: a row's largest score, and the logarithm of its sum as in LogSumExp.
+// Meanwhile the inputs of `next`, the head computed next, are prefetched.
 struct AttentionDropout {
   Dropping weights;
   std::uint32_t head;  // each head has bits of its own

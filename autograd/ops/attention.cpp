@@ -20,7 +20,7 @@ struct Plan {
   Offsets q_offsets, k_offsets;
   AttentionOptions options;
   kernels::Dropping dropout;
-  real* saved = nullptr;  // for backward: short_attention_saved() for each group, or the log-sums of [head, query row]
+  real* saved = nullptr;  // for backward: short_attention_saved() for each group, or log_sums of [head, query row]
 
   std::size_t sequences() const { return q_offsets.size() - 1; }
   std::size_t pairs() const { return sequences() * heads; }  // (sequence, head), the unit of work
@@ -144,7 +144,7 @@ kernels::AttentionGroup largest_group(const Plan& plan, const kernels::Attention
 }
 
 std::size_t saved_elements(const Plan& plan, const Tensor& y) {
-  if (!plan.is_short()) return plan.heads * y.rows();
+  if (!plan.is_short()) return 2 * plan.heads * y.rows();
   const kernels::AttentionHead first = Heads(plan, y, false)(0);
   return groups(plan) * kernels::short_attention_saved(largest_group(plan, first));
 }
@@ -183,7 +183,7 @@ void run(const Plan& plan, const Tensor& y, bool is_backward, Short short_pass, 
       const std::size_t s = pair / plan.heads, h = pair % plan.heads;
       kernels::AttentionDropout dropout{plan.dropout, static_cast<std::uint32_t>(h)};
       dropout.weights.key.sample += static_cast<std::uint32_t>(s);
-      real* const log_sums = plan.saved + h * y.rows() + static_cast<std::size_t>(plan.q_offsets[s]);
+      real* const log_sums = plan.saved + 2 * (h * y.rows() + static_cast<std::size_t>(plan.q_offsets[s]));
       long_pass(head(pair), head(std::min(pair + 1, plan.pairs() - 1)), dropout, log_sums, scratch);
     }
   });
@@ -222,7 +222,7 @@ void show_weights(const Plan& plan, const Tensor& y) {
   const std::size_t nq = plan.most_queries(), nk = plan.most_keys();
   const Shape shape{static_cast<int>(plan.sequences()), static_cast<int>(plan.heads), static_cast<int>(nq),
                     static_cast<int>(nk)};
-  std::vector<real> weights(static_cast<std::size_t>(shape.numel())), identity(nk * nk), log_sums(nq);
+  std::vector<real> weights(static_cast<std::size_t>(shape.numel())), identity(nk * nk), log_sums(2 * nq);
   for (std::size_t j = 0; j < nk; ++j) identity[j * nk + j] = 1;
   const Heads head(plan, y, false);
   for (std::size_t pair = 0; pair < plan.pairs(); ++pair) {
@@ -276,7 +276,6 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
   });
   check_bias(*plan);
   Tensor y = t.create({static_cast<int>(q.matrix.rows()), static_cast<int>(plan->heads * plan->v_width)});
-  if (plan->pairs() == 0) return y;
   plan->saved = t.allocate<real>(saved_elements(*plan, y));
   run(*plan, y, false, kernels::short_attention, kernels::long_attention);
   show_weights(*plan, y);

@@ -357,3 +357,17 @@ BOOST_AUTO_TEST_CASE(attention_takes_the_largest_of_huge_scores) {
       BOOST_CHECK_CLOSE(y.values()[3 * row], v.values()[3 * static_cast<std::size_t>(place[row])], 1e-3);
   }
 }
+
+// The weights of a query add up to 1, in backward too: V's gradients add up to those of the results.
+BOOST_AUTO_TEST_CASE(backward_has_the_weights_of_huge_scores) {
+  RandomStream random(2, Purpose::test);
+  const Shape shape{1, 128, 3};
+  for (const float size : {1.f, 1e2f, 1e4f, 1e6f}) {
+    tape().clear();
+    const Tensor q = scale(uniform(shape, 1, 2, random), size), k = scale(uniform(shape, 1, 2, random), size);
+    const Tensor v = variable(shape, randn(shape, random).values()), dy = uniform(shape, 1, 2, random);
+    tape().backward(attention(q, k, v, 1), dy.values());
+    const Tensor actual = sum(tensor(shape, v.grad()), 1), expected = sum(dy, 1);
+    for (std::size_t i = 0; i < 3; ++i) BOOST_CHECK_CLOSE(actual.values()[i], expected.values()[i], 1e-3);
+  }
+}

@@ -335,6 +335,16 @@ BOOST_AUTO_TEST_CASE(rectangular_batches) {
       });
 }
 
+BOOST_AUTO_TEST_CASE(a_batch_of_no_sequences_has_gradients) {
+  seppo::tape().clear();
+  const std::vector<int> none{0};
+  const Tensor q = seppo::variable({0, 6}, {}), kv = seppo::variable({0, 4}, {});
+  const Tensor y = seppo::attention(q, {kv, 0, 2}, {kv, 2, 2}, 3, none, none);
+  BOOST_CHECK(y.shape() == (Shape{0, 6}));
+  seppo::backward(seppo::sum(y));
+  BOOST_CHECK(q.grad().empty() && kv.grad().empty());
+}
+
 // Padding with keys that may not be attended to changes nothing, whatever their values.
 BOOST_AUTO_TEST_CASE(padded_batches_equal_ragged_ones) {
   const std::vector<int> lengths{2, 4}, ragged{0, 2, 6}, queries{0, 3, 6};
