@@ -106,7 +106,7 @@ Tensor Tape::view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset)
 
 bool Tape::begin_record(const char* op, const Tensor& output, std::span<const Tensor> inputs) {
   while (!inputs.empty() && !inputs.back().defined()) inputs = inputs.first(inputs.size() - 1);
-  bool requires_grad = false, has_parameter = false;
+  bool requires_grad = output.requires_grad(), has_parameter = false;  // it may depend on more than the inputs
   for (const Tensor& input : inputs) {
     check_owned(input);
     const Node& node = input.node();

@@ -48,19 +48,19 @@ Tensor checkpoint(List<Tensor> inputs, Checkpointed f) {
   const auto kept = outer.keep<Tensor>(inputs);
   const RandomContext random = outer.random;
   Tensor y;
-  bool requires_grad = false;  // an input or a parameter that f uses does
+
   {
     Tape& inner = inner_tape(outer, random);
     const Run run(inner, kept, f);
     outer.random = inner.random;
-    requires_grad = run.output.requires_grad();
     y = outer.create(run.output.shape());
+    y.node().requires_grad = outer.records() && run.output.requires_grad();  // maybe only by a parameter that f uses
     std::copy_n(run.output.data(), y.numel(), y.data());
     outer.use_parameters_of(inner, y);
     inner.clear();
   }
   outer.begin_record("checkpoint", y, kept);
-  if (requires_grad)
+  if (y.requires_grad())
     outer.attach(y, [=] {
       Tape& inner = inner_tape(*y.node().tape, random);
       inner.mode = Mode::train;  // as when this was recorded, whatever the mode of backward

@@ -6,6 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <string>
 #include <vector>
 
 using namespace seppo;
@@ -132,8 +133,29 @@ BOOST_AUTO_TEST_CASE(nothing_is_recorded_without_a_gradient) {
   const auto f = [](std::span<const Tensor> in) { return exp(in[0]); };
   BOOST_CHECK(!checkpoint({tensor({1}, {1})}, f).requires_grad());
   const Tensor x = variable({1}, {1});
+  const auto identity = [](std::span<const Tensor> in) { return dropout(in[0], 0); };
+  BOOST_CHECK(checkpoint({x}, identity).requires_grad());
   const NoGrad no_grad;
   BOOST_CHECK(!checkpoint({x}, f).requires_grad());
+  BOOST_CHECK(!checkpoint({x}, identity).requires_grad());
+}
+
+// Backward would compute with the new values.
+BOOST_AUTO_TEST_CASE(a_frozen_input_that_has_changed_is_named) {
+  Parameters parameters(0);
+  const Tensor frozen = parameters.root().parameter("frozen", {1}, init_ones()),
+               w = parameters.root().parameter("w", {1}, init_ones());
+  parameters.freeze("frozen");
+  for (const bool is_view : {false, true}) {
+    tape().clear();
+    const auto f = [w](std::span<const Tensor> in) { return in[0] * w; };
+    const Tensor y = checkpoint({is_view ? reshape(frozen, {1, 1}) : frozen}, f);
+    backward(y);
+    mark_changed(frozen.node());
+    BOOST_CHECK_EXCEPTION(backward(y), StateError, [](const StateError& e) {
+      return std::string(e.what()).find("frozen has changed since checkpoint") != std::string::npos;
+    });
+  }
 }
 
 // Side effects of f: although backward recomputes it, a step updates running statistics only once.
