@@ -63,7 +63,7 @@ Tape::~Tape() {
 
 void Tape::clear() {
   truncate(0);
-  backwards_ = 0;
+  backwards_ = 0, ++clears_;
   arena_.reset();
 }
 

@@ -140,7 +140,7 @@ class Tape {
   std::vector<Node*> chunks_;
   std::size_t count_ = 0;
   std::vector<Use> uses_;
-  std::size_t backwards_ = 0;  // since clear()
+  std::size_t backwards_ = 0, clears_ = 0;  // the former since clear()
   Redirect redirect_;
   bool in_backward_ = false;
   ObserverLink* observers_ = nullptr;
@@ -179,16 +179,17 @@ class NoGrad {
 // that backward has brought to older tensors stay, and then so does the memory, until clear().
 class TapeMark {
  public:
-  TapeMark() : tape_(tape()), nodes_(tape_.count_), backwards_(tape_.backwards_), arena_(tape_.arena_.mark()) {}
+  TapeMark() : nodes_(tape_.count_), backwards_(tape_.backwards_), arena_(tape_.arena_.mark()) {}
   ~TapeMark() {
+    if (tape_.clears_ != clears_) nodes_ = 0, arena_ = {};  // all that there is was made since
     tape_.truncate(nodes_);
     if (nodes_ == 0 || tape_.backwards_ == backwards_) tape_.arena_.rewind(arena_);
   }
   TapeMark(const TapeMark&) = delete;
 
  private:
-  Tape& tape_;
-  std::size_t nodes_, backwards_;
+  Tape& tape_ = tape();
+  std::size_t nodes_, backwards_, clears_ = tape_.clears_;
   Arena::Mark arena_;
 };
 

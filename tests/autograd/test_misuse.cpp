@@ -230,3 +230,26 @@ BOOST_AUTO_TEST_CASE(sizes_cannot_overflow) {
   BOOST_CHECK_THROW(matmul(x, zeros({0, large})), Error);
   BOOST_CHECK_THROW(einsum("ijk,l->ijkl", zeros({large, 2, 0}), zeros({1})), ShapeError);
 }
+
+BOOST_AUTO_TEST_CASE(clearing_the_tape_within_a_mark_leaves_nothing_behind) {
+  for (const int before : {1, 5, 300}) {
+    tape().clear();
+    for (int i = 0; i < before; ++i) zeros({10000});  // in blocks of memory that clear() joins
+    Tensor inside;
+    {
+      const TapeMark outer;
+      const Inference inference;
+      for (int i = 0; i < 3; ++i) {
+        tape().clear();
+        inside = square(full({2}, 3));
+      }
+      BOOST_CHECK_EQUAL(inside.at(1), 9);
+    }
+    BOOST_CHECK_THROW(inside.item(), StateError);
+    BOOST_CHECK_EQUAL(tape().size(), 0);
+    BOOST_CHECK_EQUAL(tape().used(), 0);
+    const Tensor x = variable({1}, {3}), y = square(x);
+    backward(y);
+    BOOST_CHECK_EQUAL(x.grad()[0], 6);
+  }
+}
