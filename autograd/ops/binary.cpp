@@ -87,7 +87,7 @@ Tensor mul(const Operand& a, const Operand& b) {
 Tensor div(const Operand& a, const Operand& b) {
   return map(
       "div", a, b, std::divides<>(), [](real dy, real, real q, real) { return dy / q; },
-      [](real dy, real p, real q, real) { return -dy * p / (q * q); });
+      [](real dy, real, real q, real y) { return -dy / q * y; });  // q^2 may overflow
 }
 
 Tensor pow(const Tensor& x, const Tensor& exponent) {

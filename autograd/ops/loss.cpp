@@ -85,6 +85,11 @@ void check_smoothing(double smoothing) {
                        " is not in [0, 1]");
 }
 
+Tensor difference(const char* op, const Tensor& x, const Tensor& target) {
+  check(x.shape() == target.shape(), op, ": x ", x, " and target ", target, " differ in shape");
+  return x - target;
+}
+
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropyOptions& o) {
@@ -122,15 +127,6 @@ Tensor nll_loss(const Tensor& log_probabilities, List<int> targets, const NllOpt
   return reduce(where(weights, neg(reshape(picked, weights.shape())), 0) * weights, o.reduction, weights);
 }
 
-namespace {
-
-Tensor difference(const char* op, const Tensor& x, const Tensor& target) {
-  check(x.shape() == target.shape(), op, ": x ", x, " and target ", target, " differ in shape");
-  return x - target;
-}
-
-}  // namespace
-
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   return reduce(square(difference("mse_loss", x, target)), reduction);
 }
@@ -142,13 +138,13 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduction
   return reduce(c * (d - scale(c, real{0.5})), reduction);
 }
 
-// -t log s(x) - (1 - t) log(1 - s(x)) = softplus(x) - x t, s being the sigmoid; -log s(x) = softplus(-x)
+// -log s(x) = softplus(-x), s being the sigmoid, and -log(1 - s(x)) = softplus(x)
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BinaryCrossEntropyOptions& options) {
   const char* const op = "binary_cross_entropy_with_logits";
   check(logits.shape() == target.shape(), op, ": logits ", logits, " and target ", target, " differ in shape");
-  Tensor loss = softplus(logits) - logits * target;
-  if (const Tensor& w = options.pos_weight; w.defined()) loss += (detach(w) - 1) * target * softplus(neg(logits));
+  const Tensor positive = options.pos_weight.defined() ? detach(options.pos_weight) * target : target;
+  Tensor loss = positive * softplus(neg(logits)) + (1.0 - target) * softplus(logits);
   if (const Tensor& w = options.weight; w.defined()) loss *= detach(w);
   check(loss.shape() == logits.shape(), op, ": a weight is larger than logits ", logits);
   return reduce(loss, options.reduction);
@@ -156,8 +152,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double eps) {
   check<ArgumentError>(eps > 0, "cosine_similarity: eps ", eps, " is not positive");
-  const auto norm = [&](const Tensor& x) {
-    return sqrt(clamp(sum(square(x), axis), static_cast<real>(eps * eps), std::numeric_limits<real>::infinity()));
+  const auto norm = [&](const Tensor& x) {  // eps^2 may be too small for a real
+    return sqrt(maximum(sum(square(x), axis), std::max(eps * eps, double{std::numeric_limits<real>::min()})));
   };
   return sum(a * b, axis) / (norm(a) * norm(b));
 }

@@ -171,8 +171,10 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim) {
   Tensor y = tape().create(r.result);
   auto* const sums = tape().allocate<kernels::LogSumExp>(y.numel());
   for (std::size_t i = 0; i < y.numel(); ++i) {
-    sums[i] = kernels::log_sum_exp(rows.data() + i * r.count, r.count);
-    y.data()[i] = std::isinf(sums[i].max) ? sums[i].max : sums[i].max + sums[i].log_sum;
+    const real* const row = rows.data() + i * r.count;
+    sums[i] = kernels::log_sum_exp(row, r.count);
+    const bool is_inf = std::isinf(sums[i].max);  // which may hide a NaN
+    y.data()[i] = is_inf ? kernels::extreme(row, 1, r.count) : sums[i].max + sums[i].log_sum;
   }
   record("logsumexp", y, {rows}, [=, n = r.count] {
     const auto [dx, beta] = grad_target(rows);

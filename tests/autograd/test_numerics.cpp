@@ -148,6 +148,7 @@ BOOST_AUTO_TEST_CASE(nan_goes_in_and_comes_out) {
     const Tensor y = op(row({1, kNan, 2}));
     BOOST_CHECK(std::any_of(y.values().begin(), y.values().end(), [](float v) { return std::isnan(v); }));
   }
+  for (const Tensor& x : {row({kInf, kNan}), row({kNan, 1, kInf})}) BOOST_CHECK(std::isnan(logsumexp(x).item()));
 }
 
 BOOST_AUTO_TEST_CASE(infinities_have_their_limits) {
@@ -168,7 +169,16 @@ BOOST_AUTO_TEST_CASE(powers_of_zero) {
   BOOST_CHECK(x.grad()[0] == 0 && x.grad()[1] == 2 && x.grad()[2] == 0 && std::isinf(x.grad()[3]));
 }
 
-// Values and slopes equal their limits.
+BOOST_AUTO_TEST_CASE(a_quotient_has_its_slopes_where_the_square_of_its_denominator_is_out_of_range) {
+  for (const float size : {1e-25f, 1e25f}) {
+    tape().clear();
+    const Tensor a = row({3 * size}), b = row({size});
+    tape().backward(a / b, std::vector<float>{2});
+    BOOST_CHECK_CLOSE(a.grad()[0], 2 / size, 1e-4);
+    BOOST_CHECK_CLOSE(b.grad()[0], -6 / size, 1e-4);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(activations_far_from_zero) {
   const std::vector<float> x{-3e38f, -1e20f, -100, 100, 1e20f, 3e38f};
   const auto check_limits = [&](const std::function<Tensor(const Tensor&)>& op, const std::vector<float>& values,

@@ -229,6 +229,21 @@ BOOST_AUTO_TEST_CASE(binary_cross_entropy_with_logits) {
   BOOST_CHECK_EQUAL(weighted.item(), (1000 + 3 * 1000) / 2);
 }
 
+// Of logits on the right side the loss is small, as is its slope, and neither is the difference of two large numbers.
+BOOST_AUTO_TEST_CASE(binary_cross_entropy_of_confident_logits_keeps_its_digits) {
+  for (const double size : {5.0, 15.0, 30.0}) {
+    seppo::tape().clear();
+    const Tensor x = seppo::variable({2}, reals(std::vector{size, -size}));
+    const Tensor loss =
+        seppo::binary_cross_entropy_with_logits(x, seppo::tensor({2}, {1, 0}), {.reduction = Reduction::none});
+    seppo::tape().backward(loss, reals(std::vector{1.0, -1.0}));
+    for (std::size_t i = 0; i < 2; ++i) {
+      BOOST_CHECK_CLOSE(double{loss.values()[i]}, std::log1p(std::exp(-size)), 1e-4);
+      BOOST_CHECK_CLOSE(double{x.grad()[i]}, -1 / (1 + std::exp(size)), 1e-4);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(cosine_similarity) {
   for (const Shape& shape : {Shape{4}, Shape{3, 4}, Shape{2, 3, 4}})
     for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
@@ -250,10 +265,12 @@ BOOST_AUTO_TEST_CASE(cosine_similarity) {
           });
   seppo::tape().clear();
   const Tensor zero = seppo::variable({3}, {0, 0, 0}), one = seppo::variable({3}, {1, 2, 3});
-  const Tensor y = seppo::cosine_similarity(zero, one);
-  BOOST_CHECK_EQUAL(y.item(), 0);
-  seppo::tape().backward(y);
-  for (const double g : zero.grad()) BOOST_CHECK(std::isfinite(g));
+  for (const double eps : {1e-8, 1e-30, 1e-200}) {  // the square of the last is no number but 0
+    const Tensor y = seppo::cosine_similarity(zero, one, -1, eps);
+    BOOST_CHECK_EQUAL(y.item(), 0);
+    seppo::tape().backward(y);
+    for (const double g : zero.grad()) BOOST_CHECK(std::isfinite(g));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(rms_norm) {
