@@ -140,7 +140,7 @@ class Tape {
   std::vector<Node*> chunks_;
   std::size_t count_ = 0;
   std::vector<Use> uses_;
-  std::size_t backwards_ = 0, clears_ = 0;  // the former since clear()
+  std::size_t backwards_ = 0, clears_ = 0;  // backward passes since clear(); calls of clear()
   Redirect redirect_;
   bool in_backward_ = false;
   ObserverLink* observers_ = nullptr;
@@ -181,7 +181,7 @@ class TapeMark {
  public:
   TapeMark() : nodes_(tape_.count_), backwards_(tape_.backwards_), arena_(tape_.arena_.mark()) {}
   ~TapeMark() {
-    if (tape_.clears_ != clears_) nodes_ = 0, arena_ = {};  // all that there is was made since
+    if (tape_.clears_ != clears_) nodes_ = 0, arena_ = {};  // everything on the tape is newer than the mark
     tape_.truncate(nodes_);
     if (nodes_ == 0 || tape_.backwards_ == backwards_) tape_.arena_.rewind(arena_);
   }

@@ -44,7 +44,7 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
     const std::size_t size = (rows + piece - 1) / piece * 2 * cols;
     const RecycledArray sums(tape().arena(), size);  // of each piece, for gain and bias
     std::fill_n(sums.data(), size, real{0});
-    // Of parts of one tensor a row of x may be one of y too, to which no two threads may add.
+    // If x and y are parts of one tensor, they may share rows, to which only one thread may add.
     const bool may_overlap = y.defined() && x.node().base && x.node().base == y.node().base;
     parallel_for(0, rows, may_overlap ? rows : piece, [&](std::size_t first, std::size_t last) {
       real* const own = sums.data() + first / piece * 2 * cols;

@@ -48,7 +48,6 @@ Tensor checkpoint(List<Tensor> inputs, Checkpointed f) {
   const auto kept = outer.keep<Tensor>(inputs);
   const RandomContext random = outer.random;
   Tensor y;
-
   {
     Tape& inner = inner_tape(outer, random);
     const Run run(inner, kept, f);

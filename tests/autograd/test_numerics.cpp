@@ -179,6 +179,7 @@ BOOST_AUTO_TEST_CASE(a_quotient_has_its_slopes_where_the_square_of_its_denominat
   }
 }
 
+// Values and slopes equal their limits.
 BOOST_AUTO_TEST_CASE(activations_far_from_zero) {
   const std::vector<float> x{-3e38f, -1e20f, -100, 100, 1e20f, 3e38f};
   const auto check_limits = [&](const std::function<Tensor(const Tensor&)>& op, const std::vector<float>& values,
