@@ -13,8 +13,7 @@ namespace seppo::inline SEPPO_ABI {
 // The bytes of the UTF-8 character at the start of a non-empty text; 0 if there is none.
 std::size_t character_length(std::string_view text);
 // Untrusted text, made safe to show on one line of a terminal: about `limit` bytes at most, with control characters and
-// invalid UTF-8 as \xNN. It refers to the text and is escaped only when it becomes part of a message, so that check()
-// may name it at every character of a file.
+// invalid UTF-8 as \xNN. It refers to the text, and is escaped only when it becomes part of a message.
 struct Printable {
   std::string_view text;
   std::size_t limit;

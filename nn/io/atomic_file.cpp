@@ -1,5 +1,4 @@
-// Files through POSIX: interrupted calls are repeated, every other failure is reported. The digest is the xxHash
-// library's.
+// Files through POSIX: interrupted calls are repeated, every other failure is reported. Digests are xxHash's.
 #include "atomic_file.h"
 
 #include "../../autograd/core/check.h"
@@ -111,8 +110,8 @@ void replace_atomically(const std::filesystem::path& name, FunctionRef<void(File
   File folder(path.has_parent_path() ? path.parent_path() : ".", File::Open::folder);
   try {
     File file(temporary, File::Open::creating);
-    check<FileError>(!is_file || ::chmod(temporary.c_str(), old.st_mode & 0777) == 0, printable_path(path),
-                     ": cannot keep its mode: ", std::strerror(errno));
+    if (is_file && ::chmod(temporary.c_str(), old.st_mode & 0777) != 0)
+      fail<FileError>(printable_path(path), ": cannot keep its mode: ", std::strerror(errno));
     write(file);
     file.flush();
     file.close();

@@ -1,6 +1,5 @@
 // Checkpoints: a model's parameters in a safetensors file, with what is needed to rebuild the model and, during
-// training, the state of the optimiser. And weights: the same values under the names of other libraries' models, for
-// which examples/foreign_weights.h has tables of names to copy.
+// training, the state of the optimiser. And weights: values under other libraries' names (examples/foreign_weights.h).
 #pragma once
 
 #include "../parameters.h"
@@ -41,8 +40,7 @@ struct WeightOptions {
   std::function<std::vector<int>(const std::string&)> shares = nullptr;
   // Whether the file stores the matrix as [columns, rows].
   std::function<bool(const std::string&)> transpose = nullptr;
-  // Whether to leave out a parameter, and the tensors that hold it. Also called with the names of the file's other
-  // tensors, to tell which of them to ignore.
+  // Whether to leave out a parameter and its tensors. Also asked for the file's other tensors: whether to ignore them.
   std::function<bool(const std::string&)> skip = nullptr;
   bool strict = true;  // refuse a file that does not fit; false loads what fits
 };

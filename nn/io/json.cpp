@@ -46,8 +46,7 @@ class Builder : public JsonEvents {
     if (open_.empty()) return tree_.value = std::move(value);
     json& parent = *open_.back();
     if (parent.is_object()) return parent[key_] = std::move(value);
-    parent.push_back(std::move(value));
-    return parent.back();
+    return parent.emplace_back(std::move(value));
   }
 
   std::string_view text_, name_;
@@ -80,8 +79,7 @@ bool JsonEvents::parse_error(std::size_t at, const std::string&, const json::exc
   error_at_ = at;
   const std::string_view what = e.what();
   const std::size_t colon = what.find(": ");  // after the library's own number, line and column
-  refuse(printable(what.substr(colon == what.npos ? 0 : colon + 2), 100));
-  return false;
+  return refuse(printable(what.substr(colon == what.npos ? 0 : colon + 2), 100)), false;
 }
 
 json parse_json(std::string_view text, std::string_view name) {

@@ -20,8 +20,7 @@ struct JsonTree {
   static void clear(nlohmann::json& tree) noexcept;
 };
 
-// Receives a document's events as it is read, without building a tree. start_object, key, end_object, start_array and
-// end_array are nlohmann's, and return true.
+// Receives a document's events as it is read, without building a tree. nlohmann's own functions return true.
 class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
   // Calls the other functions. Throws what refuse() throws.

@@ -52,17 +52,12 @@ class HeaderReader : public JsonEvents {
   std::vector<TensorInfo> tensors;
 
   bool start_object(std::size_t) override {
-    if (place_ == Place::header) {
-      tensor_ = {};
-      tensor_.name = key_;
-      place_ = key_ == "__metadata__" ? Place::metadata : Place::tensor;
-      fields_.clear();
-    } else if (place_ == Place::start) {
-      place_ = Place::header;
-    } else {
-      refuse("an object is out of place");
-    }
-    return true;
+    if (place_ == Place::start) return place_ = Place::header, true;
+    if (place_ != Place::header) refuse("an object is out of place");
+    tensor_ = {};
+    tensor_.name = key_;
+    fields_.clear();
+    return place_ = key_ == "__metadata__" ? Place::metadata : Place::tensor, true;
   }
   bool key(string_t& key) override {
     key_ = key;
@@ -82,18 +77,15 @@ class HeaderReader : public JsonEvents {
   }
   bool end_object() override {
     if (place_ == Place::tensor) end_tensor();
-    place_ = place_ == Place::header ? Place::start : Place::header;
-    return true;
+    return place_ = place_ == Place::header ? Place::start : Place::header, true;
   }
   bool start_array(std::size_t) override {
     if (place_ != Place::tensor || key_ == "dtype") refuse("a list is out of place");
-    place_ = Place::list;
-    return true;
+    return place_ = Place::list, true;
   }
   bool end_array() override {
     if (key_ == "data_offsets" && fields_[key_].size() != 2) refuse("data_offsets is not a pair");
-    place_ = Place::tensor;
-    return true;
+    return place_ = Place::tensor, true;
   }
   void value(json&& value) override {
     if (place_ == Place::metadata) {
@@ -247,9 +239,16 @@ void write_safetensors(const std::filesystem::path& path, std::map<std::string, 
     entry["data_offsets"] = {offset, offset + t.bytes.size()};
     offset += t.bytes.size();
   }
-  std::string text = header.value.dump();
-  check<ArgumentError>(std::max(tensors.size(), metadata.size()) <= kMaxTensors && text.size() < kMaxHeader,
-                       "safetensors: ", tensors.size(), " tensors, or the header, are too large; nothing was written");
+  std::string text;
+  try {  // what the reader refuses must not replace a good file
+    text = header.value.dump();
+    check<FormatError>(text.size() < kMaxHeader, text.size(), " bytes of header are too large");
+    HeaderReader("the header").read(text);
+  } catch (const json::exception& e) {
+    fail<ArgumentError>("safetensors: metadata: ", e.what(), "; nothing was written");
+  } catch (const FormatError& e) {
+    fail<ArgumentError>("safetensors: ", e.what(), "; nothing was written");
+  }
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors aligned to 8 bytes
   text.replace(place_of_digest(text, kNoDigest), kNoDigest.size(), digest_of(text, [&](Digest& digest) {
                  for (const TensorView& t : tensors) digest.add(t.bytes.data(), t.bytes.size());

@@ -68,7 +68,7 @@ struct BFloat {
   operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
-// A tensor to write. `bytes` must have the size that dtype and shape imply.
+// A tensor to write.
 struct TensorView {
   std::string name, dtype;
   std::vector<std::int64_t> shape;
@@ -76,7 +76,7 @@ struct TensorView {
 };
 
 // Whatever happens, `path` holds the complete old file or the complete new one (atomic_file.h). Throws ArgumentError
-// for what the reader would refuse: names repeated, longer than 512 bytes or not printable UTF-8, and too many entries.
+// for what the reader would refuse, such as a name that is there twice, or text that is not UTF-8.
 void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                        std::span<const TensorView> tensors);
 

@@ -215,7 +215,8 @@ BOOST_AUTO_TEST_CASE(safetensors_have_a_limit_of_tensors_and_metadata) {
   const std::vector<std::int64_t> shape{1};
   std::vector<TensorView> views;
   for (const std::string& name : names) views.push_back({name, "U8", shape, byte});
-  BOOST_CHECK(has(message([&] { write_safetensors(file, {}, views); }), "65537"));
+  BOOST_CHECK(
+      has(message([&] { write_safetensors(file, {}, views); }), "more than 65536 tensors; nothing was written"));
   views.pop_back();
   BOOST_CHECK_EQUAL(message([&] { write_safetensors(file, {}, views); }), "no error");
   BOOST_CHECK_EQUAL(SafeTensorsFile(file).tensors().size(), 65536u);
@@ -224,13 +225,44 @@ BOOST_AUTO_TEST_CASE(safetensors_have_a_limit_of_tensors_and_metadata) {
   BOOST_CHECK_EQUAL(message([&] { write_safetensors(file, metadata, {}); }), "no error");
   BOOST_CHECK_EQUAL(SafeTensorsFile(file).metadata().size(), 65536u);
   metadata["more"] = "x";
-  BOOST_CHECK(has(message([&] { write_safetensors(file, metadata, {}); }), "too large; nothing was written"));
+  BOOST_CHECK(
+      has(message([&] { write_safetensors(file, metadata, {}); }), "more than 65536 metadata; nothing was written"));
   BOOST_CHECK_EQUAL(SafeTensorsFile(file).metadata().size(), 65536u);
   const std::string header = R"({"w":{"dtype":"U8","shape":"é","data_offsets":[0,1]}})";
   const std::uint64_t size = header.size();
   std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(&size), 8) << header << "x";
   const std::string text = message([&] { SafeTensorsFile{file}; });
   BOOST_CHECK_MESSAGE(has(text, "00e9") && std::ranges::none_of(text, [](char c) { return c < 0; }), text);
+  std::filesystem::remove(file);
+}
+
+// Whatever the reader would refuse leaves a good file alone.
+BOOST_AUTO_TEST_CASE(what_cannot_be_read_is_not_written) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("seppo-print-" + std::to_string(::getpid()));
+  const std::vector<std::byte> bytes(12);
+  const auto refusal = [&](std::map<std::string, std::string> metadata, const TensorView& tensor) {
+    try {
+      write_safetensors(file, std::move(metadata), {&tensor, 1});
+    } catch (const ArgumentError& e) {
+      return std::string(e.what());
+    }
+    return std::string("written");
+  };
+  const TensorView good{"a", "F32", {3}, bytes};
+  BOOST_CHECK_EQUAL(refusal({{"a", "é"}}, good), "written");
+  for (const TensorView& bad :
+       {TensorView{"a", "F32", {4}, bytes}, TensorView{"a", "F32", {-1, -3}, bytes}, TensorView{"a", "F33", {3}, bytes},
+        TensorView{"a", "f32", {3}, bytes}, TensorView{"a", "U8", {12, 1, 1, 1, 1, 1, 1, 1, 1}, bytes},
+        TensorView{"a", "U8", {std::int64_t{1} << 62, 4}, bytes}})
+    BOOST_CHECK_MESSAGE(has(refusal({}, bad), "nothing was written"), refusal({}, bad));
+  const std::string is_no_text = "\xc3";
+  BOOST_CHECK(has(refusal({{"a", is_no_text}}, good), "nothing was written"));
+  BOOST_CHECK(has(refusal({{is_no_text, "a"}}, good), "nothing was written"));
+  BOOST_CHECK(has(refusal({{"a", std::string(std::size_t{16} << 20, 'x')}}, good), "nothing was written"));
+  const SafeTensorsFile kept(file);
+  kept.verify();
+  BOOST_CHECK_EQUAL(kept.metadata().at("a"), "é");
   std::filesystem::remove(file);
 }
 
