@@ -6,8 +6,7 @@
 namespace seppo::inline SEPPO_ABI {
 namespace {
 
-// FNV-1a: a fixed function of the name, so that initial values do not depend on the order of
-// construction.
+// FNV-1a: a fixed function of the name, so that initial values do not depend on the order of construction.
 std::uint64_t hash(std::string_view text) {
   std::uint64_t h = 14695981039346656037u;
   for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
@@ -73,13 +72,14 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
   try {
     entry.tensor =
         Tensor(acquire_leaf(shape, values_.as<real>() + offset, gradients_.as<real>() + offset, &entry.name));
+    entry.tensor.node().requires_grad = trained;
+    RandomStream random(seed_, Purpose::init, hash(entry.name));
+    init({values_.as<real>() + offset, count}, shape, random);
   } catch (...) {
+    if (entry.tensor.defined()) release_leaf(entry.tensor.node());
     entries_.pop_back();
     throw;
   }
-  entry.tensor.node().requires_grad = trained;
-  RandomStream random(seed_, Purpose::init, hash(entry.name));
-  init({values_.as<real>() + offset, count}, shape, random);
   return entry.tensor;
 }
 

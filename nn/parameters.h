@@ -5,8 +5,7 @@
 //   Parameters parameters(seed);
 //   Linear up(parameters.root() / "ffn" / "up", 32, 64);   // "ffn.up.weight", "ffn.up.bias"
 //
-// A parameter's initial values depend only on the seed and its name. The optimiser, clipping and checkpoints see
-// the two flat blocks, in which zeros pad the parameters.
+// Initial values depend only on the seed and the name. Optimisers and checkpoints see the blocks, padded with zeros.
 #pragma once
 
 #include "../autograd/core/tape.h"
@@ -77,14 +76,12 @@ class Scope {
   }
   Scope operator/(int index) const { return *this / std::to_string(index); }
 
-  // A new parameter of this name. Weight decay applies to matrices unless told otherwise.
-  // Throws ArgumentError if the name is taken.
+  // A new parameter of this name; by default, matrices have weight decay. Throws ArgumentError if the name is taken.
   Tensor parameter(std::string_view name, const Shape& shape, const Init& init, std::optional<bool> decay = {}) const;
   // A tensor that lives as long as the parameters but is neither trained nor saved.
   Tensor constant(const Shape& shape, const Init& init) const;
 
-  // Values that are saved with the parameters but not trained: running statistics. Their gradient stays zero,
-  // so optimisers leave them alone.
+  // Values that are saved with the parameters but not trained: running statistics. Their gradient stays zero.
   Tensor buffer(std::string_view name, const Shape& shape, const Init& init) const;
 
   const std::string& path() const { return path_; }

@@ -97,6 +97,15 @@ BOOST_AUTO_TEST_CASE(parameters_of_any_size_start_on_a_cache_line) {
   BOOST_CHECK(parameters.values().size() >= end && parameters.values().size() * sizeof(real) % 64 == 0);
 }
 
+BOOST_AUTO_TEST_CASE(an_initialiser_that_throws_leaves_no_parameter) {
+  Parameters parameters(1);
+  const Init throws = [](std::span<real>, const Shape&, RandomStream&) { throw std::runtime_error("no values"); };
+  BOOST_CHECK_THROW(parameters.root().parameter("w", {2, 3}, throws), std::runtime_error);
+  BOOST_CHECK(parameters.entries().empty() && !parameters.find("w"));
+  const Tensor w = parameters.root().parameter("w", {2, 3}, init_ones());
+  BOOST_CHECK(w.values()[5] == 1 && parameters.count() == 6);
+}
+
 BOOST_AUTO_TEST_CASE(initial_values_depend_on_seed_and_name_only) {
   const auto values = [](std::uint64_t seed, bool other_first) {
     Parameters parameters(seed);
