@@ -84,6 +84,8 @@ std::pair<double, bool> judge(const std::vector<Difference>& differences, double
 GradientCheckReport gradient_check(Parameters& parameters, const std::function<Tensor()>& loss,
                                    const GradientCheckOptions& options) {
   check<StateError>(sizeof(real) == sizeof(double), "gradient_check: needs double precision; link seppo::f64");
+  check<ArgumentError>(options.directions > 0 && options.steps > 0, "gradient_check: ", options.directions,
+                       " directions and ", options.steps, " steps check nothing");
   Restored state(parameters);
   state.reset();
   const Tensor at_first = loss();
@@ -111,8 +113,9 @@ GradientCheckReport gradient_check(Parameters& parameters, const std::function<T
     const double slope = (g * u).sum();
     std::vector<Difference> differences;
     double h = options.first_step;
-    for (int step = 0; step < options.steps; ++step, h /= 10)
-      differences.push_back({std::abs(slope_at(begin, u, h) - slope), 1e-15 * size / h});
+    for (int step = 0; step < options.steps; ++step, h /= 10)  // the first may leave the domain, as of log
+      if (const double d = std::abs(slope_at(begin, u, h) - slope); std::isfinite(d) || step + 1 == options.steps)
+        differences.push_back({d, 1e-15 * size / h});
     const double smallest = std::ranges::min(differences, {}, &Difference::value).value;
     const auto [order, falls] = judge(differences, smallest);
     // A gradient that vanishes is compared with the size of the loss instead.
@@ -127,7 +130,7 @@ GradientCheckReport gradient_check(Parameters& parameters, const std::function<T
     for (int direction = 0; direction < options.directions && begin < end; ++direction) {
       const Direction d = random_direction(begin, end);
       passed &= d.passes;
-      if (d.error >= report.error) report.error = d.error, report.order = d.order;
+      if (!(d.error < report.error)) report.error = d.error, report.order = d.order;
       report.text += concat_text(d.passes ? "ok    " : "WRONG ", entry.name, ", direction ", direction, ": slope ",
                                  d.slope, ", relative error ", d.error, ", order ", d.order, "\n");
     }

@@ -43,7 +43,7 @@ struct GradientCheckOptions {
 
 struct GradientCheckReport {
   bool passed = false;
-  double error = 0;  // the worst direction's best difference, relative to |g| |u|, or to 1e-5 |f| if larger
+  double error = 0;  // the worst direction's best difference, relative to |g| |u|, or to 1e-5 max(|f|, 1)
   double order = 0;  // of the fall, in the worst direction: 2 when seen, 0 if at rounding level at once
   std::string text;  // a line for each parameter and direction; if it is wrong, another one that names an element
 };
@@ -55,8 +55,7 @@ struct GradientCheckReport {
 GradientCheckReport gradient_check(Parameters& parameters, const std::function<Tensor()>& loss,
                                    const GradientCheckOptions& options = {.directions = 1});
 
-// Checks an op, whose inputs take the place of parameters: draws them, in the given shapes, and a cotangent from
-// N(0, 1).
+// Checks an op, whose inputs take the place of parameters: they, and a cotangent, are drawn from N(0, 1).
 using CheckedOp = std::function<Tensor(std::span<const Tensor> inputs)>;
 GradientCheckReport gradient_check(std::initializer_list<Shape> shapes, const CheckedOp& op,
                                    const GradientCheckOptions& options = {});

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 using namespace seppo;
@@ -264,4 +265,32 @@ BOOST_AUTO_TEST_CASE(a_wrong_element_is_named) {
     BOOST_CHECK_MESSAGE(wrong.text.find("w, element " + std::to_string(element) + ":") != std::string::npos,
                         wrong.text);
   }
+}
+
+// What checks nothing must not pass.
+BOOST_AUTO_TEST_CASE(a_check_of_nothing_is_refused) {
+  const auto check = [](const GradientCheckOptions& options) {
+    return gradient_check(
+        {Shape{3}}, [](Inputs x) { return faulty_tanh(x[0], 1); }, options);
+  };
+  BOOST_CHECK(!check({.directions = 1}).passed);
+  for (const int none : {0, -1}) {
+    BOOST_CHECK_THROW(check({.directions = none}), ArgumentError);
+    BOOST_CHECK_THROW(check({.steps = none}), ArgumentError);
+  }
+}
+
+// Near its end, only the smaller steps stay within the domain; they are enough to tell right from wrong.
+BOOST_AUTO_TEST_CASE(large_steps_may_leave_the_domain) {
+  const auto at = [] { return tensor({3}, {0.005, 2, 3}); };
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto right = gradient_check_at({at()}, [](Inputs x) { return log(x[0]); }, {.seed = seed});
+    BOOST_CHECK_MESSAGE(right.passed, right.text);
+    const auto wrong =
+        gradient_check_at({at()}, [](Inputs x) { return log(x[0]) + 1e-3 * detach(x[0]); }, {.seed = seed});
+    BOOST_CHECK(!wrong.passed && std::isfinite(wrong.error) && wrong.error > 0);
+  }
+  const auto nowhere = gradient_check_at(
+      {at()}, [first = true](Inputs x) mutable { return std::exchange(first, false) ? x[0] : log(x[0] - 9); }, {});
+  BOOST_CHECK(!nowhere.passed && !(nowhere.error < 1));
 }
