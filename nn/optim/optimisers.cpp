@@ -82,7 +82,8 @@ Sgd::Sgd(Parameters& parameters, const SgdConfig& config, const ParameterGroups&
       velocity_(parameters.gradients().size_bytes()) {
   check<ArgumentError>(config.momentum >= 0 && config.momentum < 1, "sgd: momentum ", config.momentum,
                        " is not in [0, 1)");
-  check<ArgumentError>(config.weight_decay >= 0, "sgd: weight_decay ", config.weight_decay, " is negative");
+  check<ArgumentError>(config.weight_decay >= 0 && std::isfinite(config.weight_decay), "sgd: weight_decay ",
+                       config.weight_decay, " is negative or not finite");
   check<ArgumentError>(!config.nesterov || config.momentum > 0, "sgd: nesterov needs momentum");
 }
 
@@ -121,8 +122,9 @@ void Ema::update() {
 
 void Ema::swap() {
   real *const values = parameters_->values().data(), *const averages = averages_.as<real>();
-  runs_.for_each(
-      [&](const TrainedRun& run) { std::swap_ranges(values + run.begin, values + run.end, averages + run.begin); });
+  runs_.for_each([&](const TrainedRun& run) {
+    if (updates_ > 0) std::swap_ranges(values + run.begin, values + run.end, averages + run.begin);
+  });
 }
 
 // In blocks whose sums are added in order, so that the result does not depend on the number of threads.

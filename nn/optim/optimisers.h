@@ -3,8 +3,7 @@
 //
 // Parameter groups are chosen by name:
 //
-//   Adam adam(parameters, {.weight_decay = 0.01}, {{.prefix = "embedding.", .lr = 0.1}, {.prefix = "head.",
-//   .weight_decay = 0}});
+//   Adam adam(parameters, {.weight_decay = 0.01}, {{.prefix = "a.", .lr = 0.1}, {.prefix = "b.", .weight_decay = 0}});
 //
 // The state of an optimiser can be read, saved and set.
 #pragma once
@@ -65,7 +64,7 @@ struct AdamConfig {
 
   void fields(ConfigVisitor& v) {
     v("adam_betas", betas, {0, 0.999999999}, "decay rates of Adam's two moments");
-    v("adam_eps", eps, {0, 1}, "Adam's epsilon, added to the root of the second moment");
+    v("adam_eps", eps, {1e-30, 1}, "Adam's epsilon, added to the root of the second moment");
     v("weight_decay", weight_decay, {0, 100}, "weight decay of matrices");
     v("decoupled_decay", decoupled, "AdamW: decay the weights themselves, not through the gradient");
   }
@@ -129,7 +128,7 @@ class Ema {
   explicit Ema(Parameters& parameters, double decay = 0.999);
 
   void update();  // after each step
-  // Exchanges averages and parameters, to evaluate or save with the averages; a second call exchanges them back.
+  // Exchanges averages, once there are any, and parameters, to evaluate or save with them; a second call, back.
   void swap();
 
   std::int64_t updates() const { return updates_; }
@@ -163,9 +162,8 @@ inline std::span<const char* const> enum_names(ScheduleKind) {
   return kNames;
 }
 
-// Linear warm-up to lr in warmup_steps; then a cosine or linear decay to min_lr at the last of `steps`, or a constant
-// lr. Noam's schedule warms up likewise and then decays as 1 / sqrt(step) (Vaswani et al. 2017, 5.3, where the peak lr
-// is 1 / sqrt(d_model warmup_steps)).
+// Linear warm-up to lr in warmup_steps; then a cosine or linear decay to min_lr at the last of `steps`, or no decay.
+// Noam's rises likewise, then falls as 1 / sqrt(step) (Vaswani et al. 2017, 5.3: lr = 1 / sqrt(d_model warmup_steps)).
 struct Schedule {
   ScheduleKind kind = ScheduleKind::constant;
   double lr = 1e-3, min_lr = 0;

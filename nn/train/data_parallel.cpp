@@ -123,6 +123,8 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
         run_tasks(last - first, [&](std::size_t task) { run_shard(first + task); });
     } catch (const std::exception& e) {
       error = std::current_exception(), text = concat_text("rank ", rank(), ": ", e.what());
+    } catch (...) {
+      error = std::current_exception(), text = concat_text("rank ", rank(), ": an exception of an unknown type");
     }
     if (ranks() > 1) share_losses(text);
     if (error) std::rethrow_exception(error);

@@ -44,6 +44,14 @@ double count_correct(const Tensor& logits, List<int> targets) {
   return std::transform_reduce(best.begin(), best.end(), targets.begin(), 0.0, std::plus<>(), std::equal_to<>());
 }
 
+// Running statistics move in forward: this moves them back in the end.
+struct Undo {
+  std::vector<std::pair<Tensor, std::vector<real>>> buffers = {};
+  ~Undo() {
+    for (const auto& [buffer, values] : buffers) std::ranges::copy(values, buffer.data());
+  }
+};
+
 }  // namespace
 
 void TrainerConfig::fields(ConfigVisitor& v) {
@@ -105,17 +113,21 @@ Ema& Trainer::averages() {
 StepResult Trainer::step(Rows rows, FunctionRef<ShardLoss(Rows)> loss) {
   const std::int64_t step = steps_ + 1;
   if (ranks() > 1) set_rank_phase(concat_text("step ", step));
+  Undo undo;
+  for (const auto& e : parameters_->entries())
+    if (e.is_buffer)
+      undo.buffers.emplace_back(e.tensor, std::vector(e.tensor.values().begin(), e.tensor.values().end()));
   const StepLoss sums = backward(rows, loss);
   const double mean = sums.loss / sums.count, norm = gradient_norm(*parameters_) / sums.count;
-  const double lr = schedule_(step);
-  StepResult result{step, mean, sums.correct / sums.count, norm, lr};
+  StepResult result{step, mean, sums.correct / sums.count, norm, schedule_(step)};
   if (sums.count > 0 && std::isfinite(mean) && std::isfinite(norm)) {
     skipped_in_a_row_ = 0;
-    adam_.step(lr, clip_factor(norm, config_.clip_norm) / sums.count);
+    adam_.step(result.lr, clip_factor(norm, config_.clip_norm) / sums.count);
     if (averages_) averages_->update();
+    undo.buffers.clear();
   } else {
     parameters_->zero_gradients();
-    if (!(sums.count > 0) || config_.on_nan == OnNan::stop || ++skipped_in_a_row_ == kMostSkipped)
+    if (!(sums.count > 0) || config_.on_nan == OnNan::stop || ++skipped_in_a_row_ >= kMostSkipped)
       refuse_step(rows, sums, norm, loss);
     result.is_skipped = true;
   }
@@ -143,7 +155,7 @@ void Trainer::refuse_step(Rows rows, const StepLoss& sums, double norm, Function
     where = e.what();
   }
   for (const auto& entry : parameters_->entries())
-    if (!std::ranges::all_of(entry.tensor.values(), [](real v) { return std::isfinite(v); }))
+    if (!entry.is_buffer && !std::ranges::all_of(entry.tensor.values(), [](real v) { return std::isfinite(v); }))
       where = "parameter " + entry.name + " was not finite before it";
   fail<NumericError>("trainer: step ", step, ": loss ", sums.mean(), " or gradient norm ", norm, " is not finite (",
                      where, "); try a lower lr than ", schedule_(step));
@@ -166,7 +178,7 @@ void Trainer::save(const std::filesystem::path& file, std::map<std::string, std:
 void Trainer::load(const SafeTensorsFile& file) {
   const std::int64_t steps = number_of(file, kSteps), moves = number_of(file, kMoves);
   load_checkpoint(file, *parameters_, state());
-  steps_ = steps;
+  steps_ = steps, skipped_in_a_row_ = 0;
   adam_.set_steps(moves);
   if (averages_) averages_->set_updates(moves);
 }

@@ -71,8 +71,7 @@ inline Schedule make_schedule(const TrainerConfig& c) {
   return {c.schedule, c.lr, c.min_lr, c.warmup_steps, c.steps};
 }
 
-// Loss and accuracy are means over what the loss function counted; the norm is that of the mean loss's gradient,
-// before clipping.
+// Loss and accuracy are means over what the loss function counted; the norm is the mean loss's gradient's, unclipped.
 struct StepResult {
   std::int64_t step = 0;  // from 1
   double loss = 0, accuracy = 0, gradient_norm = 0, lr = 0;
@@ -87,8 +86,8 @@ class Trainer {
   // One step on the examples `rows`. loss(some of rows) returns sums over these (ShardLoss); it is called once for each
   // shard, concurrently from several threads, each with its own tape. The caller's tape is not touched.
   // Throws NumericError if the loss or its gradient is not finite, naming the parameter, or the op and module, where it
-  // arose; ArgumentError if nothing was counted; and whatever `loss` throws. Parameters, moments and the number of
-  // steps are then unchanged, and the gradients zero.
+  // arose; ArgumentError if nothing was counted; and whatever `loss` throws. Parameters, buffers, moments and steps()
+  // are then unchanged, and the gradients zero.
   StepResult step(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss);
 
   std::int64_t steps() const { return steps_; }  // taken, or skipped
@@ -128,8 +127,7 @@ class Trainer {
 // The share of rows of logits [..., classes] whose largest score is at the target, one for each row; 0 for no rows.
 double accuracy(const Tensor& logits, List<int> targets);
 
-// The cross-entropy of logits [..., classes] summed over the rows, the number of rows, and how many have their largest
-// score at the target: what Trainer::step() needs from a loss.
+// The cross-entropy of logits [..., classes] summed over the rows, their number, and how many have the target on top.
 ShardLoss classification_loss(const Tensor& logits, List<int> targets, double label_smoothing = 0);
 
 // What a training step would report, without training: runs loss(some of rows) in eval mode for `chunk` rows at a time,

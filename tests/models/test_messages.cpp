@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(optimisers) {
   const auto sgd = [&](const SgdConfig& c) { return [&, c] { Sgd(parameters, c); }; };
   check_refusal(sgd({.momentum = 1}), "sgd: momentum 1 is not in [0, 1)");
   check_refusal(sgd({.momentum = -0.5}), "sgd: momentum -0.5 is not in [0, 1)");
-  check_refusal(sgd({.weight_decay = -1}), "sgd: weight_decay -1 is negative");
+  check_refusal(sgd({.weight_decay = -1}), "sgd: weight_decay -1 is negative or not finite");
   check_refusal(sgd({.momentum = 0, .nesterov = true}), "sgd: nesterov needs momentum");
   check_refusal(sgd({.momentum = 0, .weight_decay = 0}), "");
   check_refusal([&] { Ema(parameters, 1); }, "ema: decay 1 is not in [0, 1)");

@@ -1,11 +1,14 @@
 // Modules with running statistics, which are saved but not trained.
 #define BOOST_TEST_MODULE batch_norm
-#include <seppo/nn/optim/optimisers.h>
 #include <seppo/nn/layers/basic.h>
+#include <seppo/nn/optim/optimisers.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>
 
+#include <limits>
+#include <stdexcept>
+#include <string_view>
 #include <vector>
 
 using namespace seppo;
@@ -53,4 +56,41 @@ BOOST_AUTO_TEST_CASE(shards_are_refused) {
                      1, 0};
   };
   BOOST_CHECK_NO_THROW(DataParallel(parameters, 2).backward(8, 0, 1, given));
+}
+
+// A step that is not taken, because it is skipped, refused, or the loss throws, leaves no trace in them either.
+BOOST_AUTO_TEST_CASE(running_statistics_move_with_the_step_or_not_at_all) {
+  for (const OnNan on_nan : {OnNan::skip, OnNan::stop}) {
+    Parameters parameters(0);
+    const BatchNorm norm(parameters.root() / "norm", 2);
+    Trainer trainer(parameters, {.shards = 1, .on_nan = on_nan});
+    const std::vector<int> example{0};
+    const auto step = [&](real factor, bool throws = false) {
+      return trainer.step(example, [&](std::span<const int>) {
+        const Tensor loss = sum(norm(tensor({3, 2}, kRows) * factor));
+        if (throws) throw std::runtime_error("bad example");
+        return ShardLoss{loss, 1, 0};
+      });
+    };
+    const auto statistics = [&] {
+      std::vector<real> all(norm.running_mean.values().begin(), norm.running_mean.values().end());
+      all.insert(all.end(), norm.running_var.values().begin(), norm.running_var.values().end());
+      return all;
+    };
+    step(1);
+    BOOST_CHECK_CLOSE(norm.running_mean.values()[1], 2.0f, 1e-4f);
+    const std::vector<real> before = statistics();
+    const real nan = std::numeric_limits<real>::quiet_NaN();
+    if (on_nan == OnNan::skip)
+      BOOST_CHECK(step(nan).is_skipped);
+    else
+      BOOST_CHECK_EXCEPTION(step(nan), NumericError, [](const NumericError& e) {
+        return std::string_view(e.what()).find("was not finite before it") == std::string_view::npos;
+      });
+    BOOST_CHECK(statistics() == before);
+    BOOST_CHECK_THROW(step(2, true), std::runtime_error);
+    BOOST_CHECK(statistics() == before);
+    step(2);
+    BOOST_CHECK_CLOSE(norm.running_mean.values()[1], 5.8f, 1e-4f);  // 0.9 * 2 + 0.1 * 40
+  }
 }

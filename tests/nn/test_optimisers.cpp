@@ -203,7 +203,8 @@ BOOST_AUTO_TEST_CASE(groups_and_options_are_checked) {
     refused({.prefix = "a.", .weight_decay = decay});
   for (const SgdConfig config :
        {SgdConfig{.momentum = 1}, SgdConfig{.momentum = -0.1}, SgdConfig{.momentum = std::nan("")},
-        SgdConfig{.nesterov = true}, SgdConfig{.weight_decay = -1}, SgdConfig{.weight_decay = std::nan("")}})
+        SgdConfig{.nesterov = true}, SgdConfig{.weight_decay = -1}, SgdConfig{.weight_decay = std::nan("")},
+        SgdConfig{.weight_decay = std::numeric_limits<double>::infinity()}})
     BOOST_CHECK_THROW(Sgd(model.parameters, config), ArgumentError);
   Sgd sgd(model.parameters);
   Ema ema(model.parameters);
@@ -314,4 +315,28 @@ BOOST_AUTO_TEST_CASE(parameters_that_change_before_backward_are_named) {
   const Tensor y = sum(norm(x) * w);
   BOOST_CHECK_EQUAL(std::as_const(parameters).values()[0], w.values()[0]);
   BOOST_CHECK_NO_THROW(tape().backward(y));
+}
+
+// There are no averages yet: the model stays, instead of becoming zero.
+BOOST_AUTO_TEST_CASE(averages_of_nothing_are_not_swapped_in) {
+  Model model;
+  const Values before = model.values();
+  Ema ema(model.parameters, 0.9);
+  ema.swap();
+  BOOST_CHECK(model.values() == before);
+  ema.swap();
+  BOOST_CHECK(model.values() == before);
+}
+
+// 0 / (0 + epsilon) is 0, with the least epsilon too.
+BOOST_AUTO_TEST_CASE(adam_leaves_alone_what_has_no_gradient) {
+  for (const double eps : {1e-8, 1e-30}) {
+    Model model;
+    const Values before = model.values();
+    Adam adam(model.parameters, {.eps = eps});
+    for (int step = 0; step < 3; ++step) adam.step(0.1);
+    BOOST_CHECK(model.values() == before);
+  }
+  Model model;
+  BOOST_CHECK_THROW(Adam(model.parameters, {.eps = 0}), ArgumentError);
 }

@@ -274,6 +274,12 @@ BOOST_AUTO_TEST_CASE(steps_may_be_skipped_but_not_all) {
   // Adam's first update is one learning rate, however many steps were skipped before it.
   BOOST_CHECK_CLOSE(static_cast<double>(1 - moved), 1e-3, 0.1);
   for (int step = 1; step < 100; ++step) trainer.step(rows, broken);
-  BOOST_CHECK_THROW(trainer.step(rows, broken), NumericError);
+  const TemporaryFile file;
+  trainer.save(file.path);
+  for (int again = 0; again < 3; ++again) BOOST_CHECK_THROW(trainer.step(rows, broken), NumericError);
   BOOST_CHECK_EQUAL(w.values()[0], moved);
+  BOOST_CHECK_EQUAL(trainer.steps(), 199);
+  trainer.load(file.path);  // counts from here, as another trainer would
+  for (int step = 1; step < 100; ++step) BOOST_CHECK(trainer.step(rows, broken).is_skipped);
+  BOOST_CHECK_THROW(trainer.step(rows, broken), NumericError);
 }
