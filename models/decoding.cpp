@@ -31,6 +31,34 @@ void add_best(std::vector<Candidate>& candidates, int row, std::span<const real>
   candidates.insert(candidates.end(), best.begin(), best.end());
 }
 
+std::size_t index(int token) { return static_cast<std::size_t>(token); }
+
+std::vector<real> penalised(std::span<const real> scores, double penalty, std::span<const int> text) {
+  std::vector<real> changed(scores.begin(), scores.end());
+  for (const int token : text) {  // from the original score: a token that occurs twice counts once
+    check<IndexError>(token >= 0 && index(token) < scores.size(), "sampling: token ", token, " has no score");
+    const double x = static_cast<double>(scores[index(token)]);
+    changed[index(token)] = static_cast<real>(x > 0 ? x / penalty : x * penalty);
+  }
+  return changed;
+}
+
+void check_sampling(const SamplingOptions& o) {
+  check<ArgumentError>(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty), "sampling: repetition_penalty ",
+                       o.repetition_penalty, " is not positive or not finite");
+  check<ArgumentError>(o.temperature >= 0 && std::isfinite(o.temperature), "sampling: temperature ", o.temperature,
+                       " is negative or not finite");
+  check<ArgumentError>(o.top_k >= 0, "sampling: top_k ", o.top_k, " is negative");
+  check<ArgumentError>(o.top_p > 0 && o.top_p <= 1, "sampling: top_p ", o.top_p, " is not in (0, 1]");
+  check<ArgumentError>(o.min_p >= 0 && o.min_p <= 1, "sampling: min_p ", o.min_p, " is not in [0, 1]");
+}
+
+struct Text {
+  std::size_t prompt;
+  std::vector<int> tokens;  // the prompt, and what follows
+  RandomStream random;
+};
+
 }  // namespace
 
 std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Ragged& src, const BeamOptions& o) {
@@ -95,38 +123,6 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
   }
   return ended;
 }
-
-namespace {
-
-std::size_t index(int token) { return static_cast<std::size_t>(token); }
-
-std::vector<real> penalised(std::span<const real> scores, double penalty, std::span<const int> text) {
-  std::vector<real> changed(scores.begin(), scores.end());
-  for (const int token : text) {  // from the original score: a token that occurs twice counts once
-    check<IndexError>(token >= 0 && index(token) < scores.size(), "sampling: token ", token, " has no score");
-    const double x = static_cast<double>(scores[index(token)]);
-    changed[index(token)] = static_cast<real>(x > 0 ? x / penalty : x * penalty);
-  }
-  return changed;
-}
-
-void check_sampling(const SamplingOptions& o) {
-  check<ArgumentError>(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty), "sampling: repetition_penalty ",
-                       o.repetition_penalty, " is not positive or not finite");
-  check<ArgumentError>(o.temperature >= 0 && std::isfinite(o.temperature), "sampling: temperature ", o.temperature,
-                       " is negative or not finite");
-  check<ArgumentError>(o.top_k >= 0, "sampling: top_k ", o.top_k, " is negative");
-  check<ArgumentError>(o.top_p > 0 && o.top_p <= 1, "sampling: top_p ", o.top_p, " is not in (0, 1]");
-  check<ArgumentError>(o.min_p >= 0 && o.min_p <= 1, "sampling: min_p ", o.min_p, " is not in [0, 1]");
-}
-
-struct Text {
-  std::size_t prompt;
-  std::vector<int> tokens;  // the prompt, and what follows
-  RandomStream random;
-};
-
-}  // namespace
 
 // A softmax truncated by rank, by cumulative probability and by the share of the best.
 int sample_token(std::span<const real> scores, const SamplingOptions& o, RandomStream& random,

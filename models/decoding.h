@@ -14,8 +14,7 @@ struct BeamOptions {
   int max_length = 64;   // tokens to generate at most, the end token included
   int beam = 4;          // targets followed for each source
   int n_best = 1;        // of them returned, at most `beam`
-  // alpha in score = log p / ((5 + length) / 6)^alpha: 0 prefers short targets, more prefers long ones
-  // (Wu et al. 2016, section 7)
+  // alpha in score = log p / ((5 + length) / 6)^alpha (Wu et al. 2016, section 7): more prefers longer targets
   double length_penalty = 0.6;
 };
 
@@ -47,8 +46,7 @@ inline std::vector<std::vector<int>> greedy_decode(const Transformer& model, con
 // Applied in this order. Throw ArgumentError unless 0 <= temperature < infinity, 0 < repetition_penalty < infinity,
 // top_k >= 0, 0 < top_p <= 1 and 0 <= min_p <= 1.
 struct SamplingOptions {
-  // Divides positive scores of tokens that already occur in the text, and multiplies negative ones (Keskar et al. 2019,
-  // section 4.1); 1 changes nothing.
+  // Divides positive scores of tokens of the text, and multiplies negative ones (Keskar et al. 2019); 1: no change.
   double repetition_penalty = 1;
   double temperature = 1;  // scores are divided by it; 0 takes the best token
   int top_k = 0;           // only the k most probable tokens; 0: all

@@ -62,8 +62,7 @@ struct LanguageModel {
                      LinearOptions{.bias = false, .init = init_normal(0.02)});
   }
 
-  // Scores of the token after each position: [rows, vocabulary]. With a cache, the tokens continue the cached
-  // sequences.
+  // Scores of the token after each position: [rows, vocabulary]. With a cache, tokens continue the cached sequences.
   Tensor operator()(const Ragged& tokens, KeyValueCache* cache = nullptr) const {
     return scores(features(tokens, cache));
   }

@@ -1,5 +1,4 @@
-// Storing, reordering and reading cached keys and values. A layer's block holds `capacity` rows for each sequence, of
-// which the first length(sequence) are in use.
+// Storing, reordering and reading cached keys and values. A block holds `capacity` rows for each sequence.
 #include "attention.h"
 
 #include <algorithm>
@@ -133,6 +132,7 @@ void KeyValueCache::select(std::span<const int> parents) {
   for (std::size_t i = 0; i < parents.size(); ++i)
     changes = checked(static_cast<std::size_t>(parents[i])) != i || changes;
   if (!changes) return;
+  source_rows_ = {0};                            // unknown, until the other select() tells
   const std::size_t block = capacity_ * width_;  // elements of a sequence
   std::vector<int> lengths;
   for (const int parent : parents) lengths.push_back(lengths_[static_cast<std::size_t>(parent)]);

@@ -70,8 +70,10 @@ struct PositionalEncoding {
   PositionalEncoding(const Scope& s, Positions kind, int length, int d_model,
                      const PositionalEncodingOptions& options = {})
       : max_positions(length) {
-    check<ArgumentError>(max_positions > 0, "positional encoding: max_positions ", max_positions, " is not positive");
-    const int heads = options.n_heads, width = d_model / heads;
+    const int heads = options.n_heads, width = heads > 0 ? d_model / heads : 0;
+    check<ArgumentError>(max_positions > 0 && width * heads == d_model && options.theta > 0,
+                         "positional encoding: max_positions ", max_positions, " or theta ", options.theta,
+                         " is not positive, or n_heads ", heads, " does not divide d_model ", d_model);
     const auto waves = [&](int columns, int change, double base) {
       const Tensor rows = s.constant({length, columns}, [](std::span<real>, const Shape&, RandomStream&) {});
       need = [=, done = std::make_shared<std::pair<std::mutex, int>>()](int end) {
@@ -108,6 +110,7 @@ struct PositionalEncoding {
   // The position of each row within its sequence, on the tape: 0, 1, 2 ..., or first[s], first[s] + 1 ... if given.
   // Throws IndexError past the table's end.
   std::span<const int> ids(Offsets rows, std::span<const int> first = {}) const {
+    check(!rows.empty() && rows[0] == 0 && std::ranges::is_sorted(rows), "positions: offsets must rise from 0");
     int* const positions = tape().allocate<int>(static_cast<std::size_t>(rows.back()));
     for (std::size_t s = 0; s + 1 < rows.size(); ++s) {
       const int begin = first.empty() ? 0 : first[s], end = begin + rows[s + 1] - rows[s];
@@ -210,18 +213,18 @@ struct MultiHeadAttention {
       : d_model(width),
         n_heads(heads),
         kv_width(width_of_keys(s, width, heads, options.n_kv_heads)),
-        in_proj(s / "in_proj", width, width + (options.k_dim > 0 ? 0 : 2 * kv_width),
-                {.bias = options.bias, .init = init_xavier_uniform(1, options.k_dim > 0 ? 1 : 3)}),
+        in_proj(s / "in_proj", width, width + (options.k_dim + options.v_dim != 0 ? 0 : 2 * kv_width),
+                {.bias = options.bias, .init = init_xavier_uniform(1, options.k_dim + options.v_dim != 0 ? 1 : 3)}),
         out_proj(s / "out_proj", width, width, {.bias = options.bias}),
         dropout(options.dropout),
         name(s.region()) {
-    if (options.k_dim == 0) return;
-    k_proj.emplace(s / "k_proj", options.k_dim, kv_width, LinearOptions{.bias = options.bias});
-    v_proj.emplace(s / "v_proj", options.v_dim, kv_width, LinearOptions{.bias = options.bias});
+    if (options.k_dim + options.v_dim == 0) return;
+    const auto input = [&](int columns) { return columns != 0 ? columns : width; };
+    k_proj.emplace(s / "k_proj", input(options.k_dim), kv_width, LinearOptions{.bias = options.bias});
+    v_proj.emplace(s / "v_proj", input(options.v_dim), kv_width, LinearOptions{.bias = options.bias});
   }
 
-  // Self-attention within each sequence of x [rows, d_model]. With a cache, x continues the cached sequences, and the
-  // mask must be causal.
+  // Self-attention within each sequence of x [rows, d_model]. With a cache, and a causal mask, x continues the cached.
   Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), LayerCache cache = {},
                     const AttentionPositions& positions = {}) const {
     const Region here(name);

@@ -277,6 +277,12 @@ BOOST_AUTO_TEST_CASE(attention_of_three_inputs) {
   const std::vector<real> self = copy_of(plain(x, q_rows)), cross = copy_of(plain(x, q_rows, x, k_rows));
   BOOST_CHECK_EQUAL(largest_difference(plain(x, q_rows, x, x, q_rows).values(), self), 0);
   BOOST_CHECK_EQUAL(largest_difference(plain(x, q_rows, x, x, k_rows).values(), cross), 0);
+  const MultiHeadAttention wide_k(parameters.root() / "wide_k", 8, 4, {.n_kv_heads = 2, .k_dim = 3}),
+      wide_v(parameters.root() / "wide_v", 8, 4, {.n_kv_heads = 2, .v_dim = 5});  // the other has d_model
+  BOOST_CHECK(parameters.find("wide_k.v_proj.weight")->shape == (Shape{4, 8}));
+  BOOST_CHECK(parameters.find("wide_v.k_proj.weight")->shape == (Shape{4, 8}));
+  for (const auto& attn : {wide_k, wide_v}) BOOST_CHECK(attn.in_proj.weight.shape() == (Shape{8, 8}));
+  BOOST_CHECK_EQUAL(wide_k(x, q_rows, k, x, k_rows).numel() + wide_v(x, q_rows, x, v, k_rows).numel(), 80);
   BOOST_CHECK_THROW(wide(x, q_rows), ShapeError);  // expects separate queries, keys and values
   BOOST_CHECK_THROW(wide(x, q_rows, k, k, k_rows), ShapeError);
   const std::vector<real> xs = copy_of(x), ks = copy_of(k), vs = copy_of(v), bs = copy_of(bias);

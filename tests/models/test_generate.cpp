@@ -134,6 +134,10 @@ BOOST_AUTO_TEST_CASE(a_cached_decoder_equals_the_whole_one) {
     }
     cache.select(std::vector<int>{0, 1});  // does not say which sources the rows belong to
     BOOST_CHECK_THROW(f.model.decode(random_batch({1, 1}, 1), memory, f.src.offsets, &cache), ShapeError);
+    KeyValueCache same_number = f.model.make_cache(3, 16);
+    f.model.decode(random_batch({1, 1, 1}, 1), memory, f.src.offsets, &same_number);
+    same_number.select(std::vector<int>{1, 0, 2});  // nor, with as many rows
+    BOOST_CHECK_THROW(f.model.decode(random_batch({1, 1, 1}, 1), memory, f.src.offsets, &same_number), ShapeError);
   }
 }
 

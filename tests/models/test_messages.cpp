@@ -114,14 +114,26 @@ BOOST_AUTO_TEST_CASE(layers) {
   check_refusal(attends("d", 8, 4, -1), "attention: 4 heads are not a multiple of -1 of keys and values (d)");
   check_refusal(attends("e", 8, 4, 2), "");
   check_refusal(attends("f", 8, 4, 0), "");
-  check_refusal([&] { PositionalEncoding(s / "g", Positions::learned, 0, 8); },
-                "positional encoding: max_positions 0 is not positive");
+  check_refusal(
+      [&] { PositionalEncoding(s / "g", Positions::learned, 0, 8); },
+      "positional encoding: max_positions 0 or theta 10000 is not positive, or n_heads 1 does not divide d_model 8");
+  check_refusal(
+      [&] { PositionalEncoding(s / "g", Positions::rotary, 4, 8, {.n_heads = 0}); },
+      "positional encoding: max_positions 4 or theta 10000 is not positive, or n_heads 0 does not divide d_model 8");
+  check_refusal(
+      [&] { PositionalEncoding(s / "g", Positions::alibi, 4, 8, {.n_heads = 3}); },
+      "positional encoding: max_positions 4 or theta 10000 is not positive, or n_heads 3 does not divide d_model 8");
+  check_refusal(
+      [&] { PositionalEncoding(s / "g", Positions::rotary, 4, 8, {.theta = 0}); },
+      "positional encoding: max_positions 4 or theta 0 is not positive, or n_heads 1 does not divide d_model 8");
   check_refusal([&] { PositionalEncoding(s / "h", Positions::rotary, 4, 6, {.n_heads = 2}); },
                 "positional encoding: rotary positions turn pairs of columns, but heads have 3");
   const PositionalEncoding positions(s / "i", Positions::sinusoid, 4, 8);
   const std::vector<int> rows{0, 4, 9}, fits{0, 4, 8};
   check_refusal([&] { positions.ids(rows); }, "positional encoding: sequence 1 has 5 positions, the table 4");
   check_refusal([&] { positions.ids(fits); }, "");
+  for (const std::vector<int>& bad : std::vector<std::vector<int>>{{}, {1, 2}, {0, 4, 2}, {0, -3}, {-1, 0}})
+    check_refusal([&] { positions.ids(bad); }, "positions: offsets must rise from 0");
   for (const double p : {-0.5, 1.5}) {
     char number[16];
     std::snprintf(number, sizeof number, "%g", p);
