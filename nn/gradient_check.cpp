@@ -113,7 +113,7 @@ GradientCheckReport gradient_check(Parameters& parameters, const std::function<T
     const double slope = (g * u).sum();
     std::vector<Difference> differences;
     double h = options.first_step;
-    for (int step = 0; step < options.steps; ++step, h /= 10)  // the first may leave the domain, as of log
+    for (int step = 0; step < options.steps; ++step, h /= 10)  // a large step may leave a domain
       if (const double d = std::abs(slope_at(begin, u, h) - slope); std::isfinite(d) || step + 1 == options.steps)
         differences.push_back({d, 1e-15 * size / h});
     const double smallest = std::ranges::min(differences, {}, &Difference::value).value;

@@ -5,7 +5,7 @@
 //   Parameters parameters(seed);
 //   Linear up(parameters.root() / "ffn" / "up", 32, 64);   // "ffn.up.weight", "ffn.up.bias"
 //
-// Initial values depend only on the seed and the name. Optimisers and checkpoints see the blocks, padded with zeros.
+// Initial values depend only on the seed and the name. Optimisers and checkpoints see flat blocks, padded with zeros.
 #pragma once
 
 #include "../autograd/core/tape.h"

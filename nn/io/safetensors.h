@@ -76,7 +76,7 @@ struct TensorView {
 };
 
 // Whatever happens, `path` holds the complete old file or the complete new one (atomic_file.h). Throws ArgumentError
-// for what the reader would refuse, such as a name that is there twice, or text that is not UTF-8.
+// for what the reader would refuse, such as repeated names or invalid UTF-8.
 void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                        std::span<const TensorView> tensors);
 

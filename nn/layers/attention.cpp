@@ -132,7 +132,7 @@ void KeyValueCache::select(std::span<const int> parents) {
   for (std::size_t i = 0; i < parents.size(); ++i)
     changes = checked(static_cast<std::size_t>(parents[i])) != i || changes;
   if (!changes) return;
-  source_rows_ = {0};                            // unknown, until the other select() tells
+  source_rows_ = {0};                            // unknown until the other select() is called
   const std::size_t block = capacity_ * width_;  // elements of a sequence
   std::vector<int> lengths;
   for (const int parent : parents) lengths.push_back(lengths_[static_cast<std::size_t>(parent)]);

@@ -224,7 +224,7 @@ struct MultiHeadAttention {
     v_proj.emplace(s / "v_proj", input(options.v_dim), kv_width, LinearOptions{.bias = options.bias});
   }
 
-  // Self-attention within each sequence of x [rows, d_model]. With a cache, and a causal mask, x continues the cached.
+  // Self-attention within each sequence of x [rows, d_model]. With a cache and causal mask, it continues those cached.
   Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), LayerCache cache = {},
                     const AttentionPositions& positions = {}) const {
     const Region here(name);

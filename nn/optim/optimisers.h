@@ -128,7 +128,7 @@ class Ema {
   explicit Ema(Parameters& parameters, double decay = 0.999);
 
   void update();  // after each step
-  // Exchanges averages, once there are any, and parameters, to evaluate or save with them; a second call, back.
+  // Exchanges averages and parameters, to evaluate or save; a second call undoes it. Without updates it does nothing.
   void swap();
 
   std::int64_t updates() const { return updates_; }

@@ -44,7 +44,7 @@ double count_correct(const Tensor& logits, List<int> targets) {
   return std::transform_reduce(best.begin(), best.end(), targets.begin(), 0.0, std::plus<>(), std::equal_to<>());
 }
 
-// Running statistics move in forward: this moves them back in the end.
+// The forward pass updates running statistics. This restores them, unless the step is taken.
 struct Undo {
   std::vector<std::pair<Tensor, std::vector<real>>> buffers = {};
   ~Undo() {

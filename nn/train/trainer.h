@@ -71,7 +71,7 @@ inline Schedule make_schedule(const TrainerConfig& c) {
   return {c.schedule, c.lr, c.min_lr, c.warmup_steps, c.steps};
 }
 
-// Loss and accuracy are means over what the loss function counted; the norm is the mean loss's gradient's, unclipped.
+// Loss and accuracy are means over what the loss function counted; the gradient norm is that before clipping.
 struct StepResult {
   std::int64_t step = 0;  // from 1
   double loss = 0, accuracy = 0, gradient_norm = 0, lr = 0;
@@ -127,7 +127,7 @@ class Trainer {
 // The share of rows of logits [..., classes] whose largest score is at the target, one for each row; 0 for no rows.
 double accuracy(const Tensor& logits, List<int> targets);
 
-// The cross-entropy of logits [..., classes] summed over the rows, their number, and how many have the target on top.
+// The cross-entropy of logits [..., classes] summed over the rows, the number of rows, and of correct predictions.
 ShardLoss classification_loss(const Tensor& logits, List<int> targets, double label_smoothing = 0);
 
 // What a training step would report, without training: runs loss(some of rows) in eval mode for `chunk` rows at a time,
