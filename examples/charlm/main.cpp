@@ -155,10 +155,13 @@ examples::Vocabulary vocabulary_of(const nlohmann::json& config, int size) {
 int eval(const Arguments& arguments) {
   examples::Trained trained{.program = "charlm"};
   DataConfig data;
+  double share = 0;
   bool as_json = false;
   CommandLine line("charlm eval --data FILE [options]", kTask);
   trained.fields(line);
-  data.fields(line);
+  line("data", data.data, "the text, UTF-8");
+  line("train_share", share, {0, 0.99},
+       "share of the text, from its beginning, that is not scored; 0 for the share of the training");
   line.must_exist("data");
   line("json", as_json, examples::kJsonHelp);
   if (!line.parse(arguments)) return 0;
@@ -166,7 +169,8 @@ int eval(const Arguments& arguments) {
 
   const auto saved = trained.load<LanguageModel>();
   const examples::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
-  const examples::Evaluation result = evaluate(saved.model, read_validation(data.data, data.train_share, vocabulary));
+  if (share == 0) share = examples::config_part<DataConfig>(saved.config, "data").train_share;
+  const examples::Evaluation result = evaluate(saved.model, read_validation(data.data, share, vocabulary));
   print_score(result.val_loss);
   nlohmann::json summary = result.measures;
   summary["val_loss"] = result.val_loss;

@@ -207,3 +207,24 @@ BOOST_AUTO_TEST_CASE(mistakes_are_named) {
   check_refused(folder, {"charlm", "sample", "--temperature", "-1"}, 2, "--temperature");
   check_refused(folder, {"charlm", "sample", "--top-p", "0"}, 2, "--top-p");
 }
+
+// A model is scored on what its own training left out, unless another share is asked for.
+BOOST_AUTO_TEST_CASE(eval_leaves_out_what_was_trained_on) {
+  const Folder folder("charlm");
+  folder.write("verse.txt", verses(20) + "a text whose end is quite unlike the verses before it\n");
+  const Result trained =
+      folder.run({"charlm",       "train", "--data",  "verse.txt", "--d-model",     "8",   "--heads",     "2",
+                  "--layers",     "1",     "--block", "16",        "--train-share", "0.5", "--max-steps", "20",
+                  "--log-format", "none",  "--out",   "m",         "--json"});
+  BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
+  const double at_training = last_line(trained.out)["val_loss"];
+  const auto loss = [&](std::vector<std::string> command) {
+    command.insert(command.begin(), {"charlm", "eval", "--model", "m", "--data", "verse.txt", "--json"});
+    const Result r = folder.run(command);
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    return last_line(r.out)["val_loss"].get<double>();
+  };
+  BOOST_CHECK_EQUAL(loss({}), at_training);
+  BOOST_CHECK_EQUAL(loss({"--train-share", "0.5"}), at_training);
+  BOOST_CHECK_NE(loss({"--train-share", "0.9"}), at_training);
+}
