@@ -245,16 +245,21 @@ int eval(const Arguments& arguments) {
   if (!given.split.empty()) given.validate();
 
   const auto saved = trained.load<Model>();
-  DataConfig config = examples::config_part<DataConfig>(saved.config, "data");
+  const DataConfig own = examples::config_part<DataConfig>(saved.config, "data");
+  DataConfig config = own;
   if (!given.split.empty()) config.split = given.split;
   if (!given.file.empty()) config.file = given.file;
   if (!config.file.empty() && !std::filesystem::exists(config.file))
     throw UsageError(
         fmt::format("--data: the model's data '{}' is not here; name it", seppo::printable_path(config.file)));
-  const Dataset data =
-      config.load(examples::config_part<examples::TrainingConfig>(saved.config, "training").trainer.seed);
+  const std::uint64_t seed = examples::config_part<examples::TrainingConfig>(saved.config, "training").trainer.seed;
+  const Dataset data = config.load(seed);
+  // Without the training's own file, --data is taken for the file that was trained on.
+  const bool has_own = own.file.empty() || std::filesystem::exists(own.file);
+  const Dataset own_data = has_own ? own.load(seed) : data;
+  const Dataset trained_on = own_data.pick(split_dataset(own_data.rows.size(), own.split).train);
   const Split split = split_dataset(data.rows.size(), config.split);
-  const Score validation = score(saved.model, data.pick(split.validation), expressions_of(data.pick(split.train)));
+  const Score validation = score(saved.model, data.pick(split.validation), expressions_of(trained_on));
   print_validation(validation);
   json summary = measures_of(validation);
   summary["val_loss"] = validation.tokens.mean();

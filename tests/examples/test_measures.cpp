@@ -230,6 +230,12 @@ BOOST_AUTO_TEST_CASE(expressions_by_split_and_seed) {
                       static_cast<double>(fresh - fresh_wrong) / static_cast<double>(fresh));
 
     if (split == std::string("course")) continue;
+    // The validation rows of another split: whether they were trained on depends on the split of the training.
+    const Result other = folder.run({"addsub", "eval", "--model", split, "--split", "course", "--json"});
+    const addsub::Dataset rest = data.pick(addsub::split_dataset(5'000, "course").validation);
+    const auto not_trained_on = std::ranges::count_if(rest.rows, [&](auto e) { return !seen.contains(e.index()); });
+    BOOST_CHECK(not_trained_on > 20 && not_trained_on < 100);
+    BOOST_CHECK_EQUAL(last_line(other.out)["val_examples_not_in_train"].get<int>(), not_trained_on);
     // All expressions, and those that are nowhere in the data.
     const Result eval = folder.run({"addsub", "eval", "--model", split, "--all", "--json"});
     const AddsubScore of_all = addsub_score(saved.model, addsub::all_expressions());
