@@ -30,6 +30,8 @@ using seppo::Range;
 
 namespace {
 
+constexpr const char* kNotOptions[] = {"program", "model", "vocabulary", "languages"};  // in a config.json
+
 std::string option_name(std::string field) {
   std::replace(field.begin(), field.end(), '_', '-');
   return field.starts_with("n-") ? field.substr(2) : field;
@@ -230,6 +232,9 @@ void CommandLine::read_config(const std::string& file) {
   if (!all.is_object()) throw UsageError(where + " is not a file with a JSON object");
   if (all.value("program", json(program_)) != program_)
     throw UsageError(fmt::format("{} is of {}, not of {}", where, printable(all["program"].dump()), program_));
+  for (const auto& [key, value] : all.items())  // a config.json also has what the data and the options determine
+    if (!parts_.contains(key) && std::ranges::find(kNotOptions, key) == std::end(kNotOptions))
+      throw UsageError(fmt::format("{}: '{}' is not known", where, printable(key)));
   apply(all, where);
 }
 

@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_config_is_read_again) {
   BOOST_CHECK_EQUAL(other["training"]["in_order"], false);
   for (const char* text :
        {"", "[]", "{\"program\":\"other\"}", "{\"model\":{\"depth\":1}}", "{\"model\":{\"n_outputs\":10}}",
-        "{\"model\":{\"n_outputs\":null}}", "{\"model\":{\"colour\":[1,2]}}"}) {
+        "{\"model\":{\"n_outputs\":null}}", "{\"model\":{\"colour\":[1,2]}}", "{\"trainng\":{\"epochs\":1}}"}) {
     std::ofstream(file) << text;
     BOOST_CHECK_THROW(dumped({"--config", file}), examples::UsageError);
   }
