@@ -41,7 +41,7 @@ void DataConfig::validate() const {
   if (!src.empty() && !pairs.empty()) throw UsageError("--pairs: cannot be used with --src");
   if (val_src.empty() != val_tgt.empty()) throw UsageError("--val-src and --val-tgt: one needs the other");
   if (!val_src.empty() && !val_pairs.empty()) throw UsageError("--val-pairs: cannot be used with --val-src");
-  if (!has_files() && (!val_src.empty() || !val_pairs.empty()))
+  if (!has_files() && has_validation_files())
     throw UsageError("--val-src, --val-pairs: need training texts as well (--src or --pairs)");
   if (!has_files() && validation > kDrawn)
     throw UsageError(fmt::format("--validation: at most {} number tasks", kDrawn));
@@ -63,9 +63,8 @@ std::size_t Data::shared() const {
 Data load(const DataConfig& o, std::uint64_t seed) {
   Data data;
   data.train = o.has_files() ? read_files(o.src, o.tgt, o.pairs) : draw_number_tasks(kDrawn + o.validation, seed);
-  const bool has_validation_files = !o.val_src.empty() || !o.val_pairs.empty();
   if (o.max_pairs > 0) data.train.resize(std::min(data.train.size(), static_cast<std::size_t>(o.max_pairs)));
-  if (has_validation_files) {
+  if (o.has_validation_files()) {
     data.validation = read_files(o.val_src, o.val_tgt, o.val_pairs);
     return data;
   }

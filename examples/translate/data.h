@@ -22,6 +22,7 @@ struct DataConfig {
   void fields(seppo::ConfigVisitor& v);
   void validate() const;  // throws UsageError
   bool has_files() const { return !src.empty() || !pairs.empty(); }
+  bool has_validation_files() const { return !val_src.empty() || !val_pairs.empty(); }
 };
 
 // The texts of --src and --tgt, or of --pairs.

@@ -1,6 +1,7 @@
 // translate: the encoder-decoder Transformer on the task it was invented for.
 #include "app/digest.h"
 #include "app/memory.h"
+#include "app/paths.h"
 #include "app/run.h"
 #include "translate/data.h"
 #include "translate/model.h"
@@ -11,7 +12,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 
 namespace translate {
@@ -46,7 +46,7 @@ struct SearchConfig {
 
   void fields(seppo::ConfigVisitor& v) {
     v("beam", beam, {1, 1000}, "translations followed at once; 1 is greedy");
-    v("length_penalty", length_penalty, {0, 100}, "exponent of the length that scores are divided by");
+    v("length_penalty", length_penalty, {0, 100}, "exponent of (5 + length) / 6, which scores are divided by");
   }
   seppo::BeamOptions options(int max_length) const {
     return {.bos = kBos, .eos = kEos, .max_length = max_length, .beam = beam, .length_penalty = length_penalty};
@@ -188,6 +188,8 @@ int train(const Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
   if (line.typed("subwords") && data_config.tokens != Tokenizer::Kind::subwords)
     throw UsageError("--subwords: needs --tokens subwords");
+  if (line.typed("validation") && data_config.has_validation_files())
+    throw UsageError("--validation: cannot be used with --val-src or --val-pairs");
 
   const Data data = load(data_config, run.seed());
   const Languages languages = make_languages(data_config, data.train);
@@ -270,12 +272,8 @@ int eval(const Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
   if (src.empty() != tgt.empty()) throw UsageError("--src and --tgt: one needs the other");
   if (src.empty() == pairs.empty()) throw UsageError("--pairs: either these or --src and --tgt are needed");
-  std::ofstream file;
-  if (seppo::rank() > 0) out.clear();  // the first rank writes
-  if (!out.empty()) {                  // fail before the work begins
-    file.open(out);
-    if (!file) throw UsageError(fmt::format("--out: cannot write to '{}'", seppo::printable_path(out)));
-  }
+  if (seppo::rank() > 0) out.clear();                    // the first rank writes
+  if (!out.empty()) examples::check_output("out", out);  // fail before the work begins
 
   const Saved saved(trained);
   const std::vector<Pair> texts = read_files(src, tgt, pairs);
@@ -284,10 +282,9 @@ int eval(const Arguments& arguments) {
   if (result.truncated > 0)
     std::cerr << fmt::format("translate: {} pairs have more than {} tokens and were truncated\n", result.truncated,
                              most);
-  for (const std::string& text : result.translations)
-    if (!out.empty()) file << text << "\n";
-  if (!out.empty())
-    seppo::check<seppo::FileError>(file.flush().good(), seppo::printable_path(out), ": cannot be written");
+  std::string lines;
+  for (const std::string& text : result.translations) lines += text + "\n";
+  if (!out.empty()) examples::write_file_atomically(out, lines);
   print_score(result, texts.size());
   json summary = summary_of(result);
   summary["pairs"] = texts.size();

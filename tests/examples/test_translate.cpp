@@ -390,4 +390,8 @@ BOOST_AUTO_TEST_CASE(bad_input) {
   refused({"--subwords", "100"}, 2, "--subwords");
   refused({"--preset", "huge"}, 2, "--preset");
   refused({"--heads", "3"}, 2, "--d-model");
+  refused({"--pairs", "long", "--val-pairs", "long", "--validation", "1"}, 2, "--validation");
+  folder.write("kept", "of an earlier evaluation");
+  check_refused(folder, {"translate", "eval", "--pairs", "long", "--out", "kept"}, 2, "there is no model");
+  BOOST_CHECK_EQUAL(read(folder.path / "kept"), "of an earlier evaluation");
 }
