@@ -82,7 +82,7 @@ void Report::write(const std::vector<Sample>& samples, const json& measures, boo
   json data = {{"about", facts_.about},     {"model", facts_.model},       {"command", command_text()},
                {"options", facts_.options}, {"finished", is_finished},     {"steps", steps_},
                {"samples", json::array()},  {"evaluations", evaluations_}, {"result", numbers_of(measures)}};
-  if (steps_.empty() || steps_.back()[0] != last_.step) data["steps"].push_back(to_json(last_));
+  if (last_.step > 0 && (steps_.empty() || steps_.back()[0] != last_.step)) data["steps"].push_back(to_json(last_));
   for (const Sample& sample : samples) data["samples"].push_back(to_json(sample));
   const std::string title = escaped(facts_.title);
   write_file_atomically(

@@ -175,8 +175,9 @@ void Training::begin_report() {
   page_.emplace(run_.out / "report.html", Report::Facts{task_.title, task_.about, model, config_, steps_});
   for (const json& line : metrics_->earlier()) {
     if (line.contains("val_loss"))
+    const auto is_number = [&](const char* key) { return line.contains(key) && line[key].is_number(); };
       page_->add_evaluation(line["step"], line);
-    else if (line.contains("loss") && line["loss"].is_number())  // a skipped step has no finite one
+    else if (std::ranges::all_of(std::array{"loss", "accuracy", "gradient_norm", "lr"}, is_number))  // not skipped
       page_->add_step({line["step"], line["loss"], line["accuracy"], line["gradient_norm"], line["lr"]});
   }
 }

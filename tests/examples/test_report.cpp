@@ -261,3 +261,32 @@ BOOST_AUTO_TEST_CASE(the_result_is_that_of_the_model_that_is_kept) {
   BOOST_CHECK_LT(least, page["evaluations"].back()["val_loss"].get<double>());
   BOOST_CHECK_EQUAL(page["result"]["val_loss"].get<double>(), least);
 }
+
+// Nor has a step that was skipped because of its gradient a norm to draw.
+BOOST_AUTO_TEST_CASE(a_page_goes_on_after_a_gradient_that_is_not_finite) {
+  const Folder folder("report");
+  run_training(folder, with(with({"reverse", "train", "--report"}, kNoisy), {"--max-steps", "12"}), "m");
+  const std::string lines = read(folder.path / "m/metrics.jsonl");
+  json first = json::parse(lines.substr(0, lines.find('\n')));
+  BOOST_REQUIRE(first.contains("gradient_norm"));
+  for (const bool is_missing : {false, true}) {
+    first["gradient_norm"] = nullptr;
+    if (is_missing) first.erase("gradient_norm");
+    folder.write("m/metrics.jsonl", first.dump() + lines.substr(lines.find('\n')));
+    const Result r = folder.run({"reverse", "train", "--resume", "m", "--report", "--log-format", "none"});
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    for (const json& step : data_of(folder.path / "m/report.html")["steps"]) BOOST_CHECK_NE(step[0], first["step"]);
+  }
+}
+
+// A page that is written before any step, after an evaluation that was cut short, shows no step.
+BOOST_AUTO_TEST_CASE(a_page_without_steps_shows_none) {
+  const Folder folder("report");
+  examples::Report page(folder.path / "page.html", {"title", "about", "model", json::object(), 10});
+  page.add_evaluation(5, {{"val_loss", 2.5}});
+  page.write({}, {{"val_loss", 2.5}}, false);
+  BOOST_CHECK_EQUAL(data_of(folder.path / "page.html")["steps"].size(), 0u);
+  page.add_step({.step = 7, .loss = 3});
+  page.write({}, {{"val_loss", 2.5}}, false);
+  BOOST_CHECK_EQUAL(data_of(folder.path / "page.html")["steps"][0][0], 7);
+}
