@@ -1,4 +1,5 @@
-// metrics.jsonl: a line for every --log-interval steps and for each evaluation of a training run.
+// metrics.jsonl: a line for every --log-interval steps and for each evaluation of a training run; the evaluation of the
+// mean of several models has their number as "mean_of".
 #pragma once
 
 #include <nlohmann/json.hpp>

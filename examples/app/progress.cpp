@@ -62,7 +62,7 @@ std::string Progress::line(const seppo::StepResult& r, std::size_t width) const 
       {4, fmt::format(" | gnorm {:#.3g}", r.gradient_norm)},
       {3, fmt::format(" | lr {:.1e}", r.lr)},
       {5, fmt::format(" | {:.0f} steps/s", rate)},
-      {1, fmt::format(" | eta {}", clock_text(static_cast<double>(steps_ - r.step) / std::max(rate, 1e-9)))}};
+      {1, fmt::format(" | eta {}", clock_text(static_cast<double>(last_ - r.step) / std::max(rate, 1e-9)))}};
   std::string text;
   for (int rank = 5; rank >= 0 && (text.empty() || text.size() > width); --rank) {
     text.clear();
@@ -78,7 +78,7 @@ void Progress::step(const seppo::StepResult& step) {
     if (step.step % interval_ == 0) print(line(step, 200) + "\n");
     return;
   }
-  if (Clock::now() - shown_ < kRefresh && step.step < steps_) return;
+  if (Clock::now() - shown_ < kRefresh && step.step < last_) return;
   shown_ = Clock::now();
   constexpr std::size_t kShortest = 8, kLongest = 30;  // of the bar
   const std::size_t width = terminal_width() - 1;

@@ -27,6 +27,8 @@ class Progress {
 
   // Training resumes after this step.
   void start_at(std::int64_t step) { first_ = step; }
+  // Training ends after this step, before all steps are done.
+  void end_at(std::int64_t step) { last_ = step; }
   void step(const seppo::StepResult& step);
   // Prints a line that the bar does not overwrite: evaluation results, messages.
   void note(const std::string& line);
@@ -38,7 +40,7 @@ class Progress {
   void erase_bar();
 
   LogFormat format_;
-  std::int64_t steps_, first_ = 0;
+  std::int64_t steps_, first_ = 0, last_ = steps_;
   int interval_;
   std::chrono::steady_clock::time_point start_, shown_;
   bool bar_visible_ = false;

@@ -111,6 +111,7 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
   if (!run_.resume.empty()) resume();
   metrics_.emplace(run_.out / "metrics.jsonl", trainer_.steps());
   progress_.start_at(trainer_.steps());
+  if (const std::int64_t most = run_.training.max_steps; most > 0) progress_.end_at(std::min(most, steps_));
   if (run_.report && seppo::rank() == 0) begin_report();
 }
 
@@ -242,11 +243,13 @@ bool Training::is_evaluation_due() const {
   return trainer_.steps() % sampler_.batches_per_epoch() == 0 && sampler_.epoch() % run_.training.eval_interval == 0;
 }
 
-// Evaluates the current parameters. A measure that is not finite ends the run; what was saved before is kept.
-Evaluation Training::evaluate() {
+// Evaluates the current parameters, which may be the mean of several models. A measure that is not finite ends the run;
+// what was saved before is kept.
+Evaluation Training::evaluate(std::size_t models) {
   kept_.reset();
   const Evaluation evaluation = task_.evaluate();
   json logged = evaluation.summary();
+  if (models > 1) logged["mean_of"] = models;
   for (const auto& [key, value] : logged.items())
     if (value.is_number_float() && !std::isfinite(value.get<double>()))
       seppo::fail<seppo::NumericError>("evaluation after step ", trainer_.steps(), ": ", key, " is ",
@@ -323,7 +326,7 @@ Evaluation Training::finish() {
   const std::size_t count = of_first_rank(models.size());
   if (run_.training.average > 1 && count > 1) {
     read_on_first_rank([&] { load_average(models, parameters_); });
-    if (keep_if_better()) progress_.note(fmt::format("the mean of the last {} models is better, and kept", count));
+    if (keep_if_better(count)) progress_.note(fmt::format("the mean of the last {} models is better, and kept", count));
   }
   if (!kept_) {
     read_on_first_rank([&] { seppo::load_checkpoint(folder_.model(), parameters_); });
@@ -335,8 +338,8 @@ Evaluation Training::finish() {
   return *kept_;
 }
 
-bool Training::keep_if_better() {
-  const Evaluation evaluation = evaluate();
+bool Training::keep_if_better(std::size_t models) {
+  const Evaluation evaluation = evaluate(models);
   const Best now = rank(evaluation);
   if (has_model_ && !now.is_above(best_)) return false;
   best_ = now;

@@ -39,13 +39,13 @@ class Training {
   int signal() const;  // the signal that ends the run; 0 for none
   bool is_over() const;
   bool is_evaluation_due() const;
-  Evaluation evaluate();
+  Evaluation evaluate(std::size_t models = 1);
   Best rank(const Evaluation& evaluation) const;
   void evaluate_and_save();
   void save_checkpoint();
   void save_model(bool is_at_the_end);
   Evaluation finish();
-  bool keep_if_better();
+  bool keep_if_better(std::size_t models = 1);
   void read_on_first_rank(const std::function<void()>& read);
   void write_report(const Evaluation& evaluation, bool is_over);
   double seconds() const { return metrics_->earlier_seconds() + progress_.seconds(); }

@@ -80,6 +80,13 @@ BOOST_AUTO_TEST_CASE(the_pace_is_that_of_this_run) {
   BOOST_CHECK_MESSAGE(steps > 5 && steps < 60, r.err << steps);
 }
 
+// The time that is left is that to the end of this run, which may come before all steps of the schedule are done.
+BOOST_AUTO_TEST_CASE(the_time_left_ends_with_the_run) {
+  const Folder folder;
+  const Result r = folder.run(with(kTrain, {"--epochs", "1000000", "--max-steps", "10", "--log-interval", "10"}));
+  BOOST_CHECK_MESSAGE(r.code == 0 && std::regex_search(r.err, std::regex("step +10/10000000 .* eta 00:00\n")), r.err);
+}
+
 // A deleted model is written again: any model is better than none.
 BOOST_AUTO_TEST_CASE(a_model_that_is_gone_is_made_again) {
   const Folder folder;
@@ -199,7 +206,10 @@ BOOST_AUTO_TEST_CASE(a_mean_that_is_kept_is_told) {
     std::vector<double> losses;
     std::istringstream lines(read(folder.path / "m/metrics.jsonl"));
     for (std::string text; std::getline(lines, text);)
-      if (const auto line = nlohmann::json::parse(text); line.contains("val_loss")) losses.push_back(line["val_loss"]);
+      if (const auto line = nlohmann::json::parse(text); line.contains("val_loss")) {
+        losses.push_back(line["val_loss"]);
+        BOOST_CHECK_EQUAL(line.value("mean_of", 1), losses.size() == 5 ? 3 : 1);
+      }
     BOOST_REQUIRE_EQUAL(losses.size(), 5u);  // the last is the mean's
     const bool is_kept = losses.back() < *std::min_element(losses.begin(), losses.end() - 1);
     BOOST_CHECK_EQUAL(is_kept, r.err.find("the mean of the last 3 models is better, and kept\n") != r.err.npos);
