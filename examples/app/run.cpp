@@ -117,8 +117,14 @@ void Run::add_to(CommandLine& line) {
   line("log_format", log_format, "format of the progress; auto is a bar on a terminal and plain lines elsewhere");
   line("report", report, "write report.html with curves, samples and attention, also while training runs");
   line("json", json, kJsonHelp);
-  line.check([this] {
-    if (!resume.empty()) return;
+  line.check([this, &line] {
+    if (!resume.empty()) {
+      if (!line.typed("out")) return;
+      const std::string from = (fs::canonical(resume) / "").string(), to = (fs::weakly_canonical(out) / "").string();
+      if (to != from && to.starts_with(from))
+        throw UsageError(fmt::format("--out: '{}' is within the folder to resume", printable_path(out)));
+      return;
+    }
     check_folder(out);
     if (!overwrite && fs::is_directory(out) && RunFolder(out).is_used()) throw UsageError(used_folder(out));
   });
@@ -136,7 +142,9 @@ Result Run::train(const CommandLine& line, seppo::Parameters& parameters, const 
 
 // --resume with another --out: the original run is left unchanged.
 void Run::copy_run() const {
-  if (!overwrite && RunFolder(out).is_used()) throw UsageError(used_folder(out));
+  RunFolder copy(out);
+  if (!overwrite && copy.is_used()) throw UsageError(used_folder(out));
+  copy.clear();
   fs::copy(resume, out, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
 }
 

@@ -121,6 +121,15 @@ bool RunFolder::is_used() const {
   return writes() && (fs::exists(model()) || !numbered_files(folder_ / kCheckpoints).empty());
 }
 
+void RunFolder::clear() {
+  if (!writes()) return;
+  for (const char* part : {kCheckpoints, kLast, "report.html"}) {
+    std::error_code error;
+    fs::remove_all(folder_ / part, error);
+    check<FileError>(!error, printable_path(folder_ / part), ": cannot be removed: ", error.message());
+  }
+}
+
 void RunFolder::go_on_from(std::int64_t step) {
   if (!writes()) return;
   is_new_ = false;
@@ -139,6 +148,7 @@ void RunFolder::save_checkpoint(std::int64_t step, std::size_t keep, Write write
     remove_all_but(folder, step);
     remove_all_but(folder_ / kLast, step);
     remove_file(folder_ / kSetAside);
+    remove_file(folder_ / "report.html");
     is_new_ = false;
   }
   keep_last(folder, keep);

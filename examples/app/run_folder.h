@@ -52,6 +52,8 @@ class RunFolder {
   // Are there files of an earlier run? They remain until this run's first checkpoint is saved, and the earlier model
   // remains until this run's first model is saved.
   bool is_used() const;
+  // Removes what an earlier run could be resumed from, and its report; its model remains.
+  void clear();
 
   // The run resumes from its checkpoint of this step: later files are removed, and the best model up to then is
   // restored.

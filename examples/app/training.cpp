@@ -175,8 +175,8 @@ void Training::begin_report() {
   const std::string model = examples::summary(parameters_, [&] { task_.loss({&first, 1}); });
   page_.emplace(run_.out / "report.html", Report::Facts{task_.title, task_.about, model, config_, steps_});
   for (const json& line : metrics_->earlier()) {
-    if (line.contains("val_loss"))
     const auto is_number = [&](const char* key) { return line.contains(key) && line[key].is_number(); };
+    if (line.contains("val_loss"))
       page_->add_evaluation(line["step"], line);
     else if (std::ranges::all_of(std::array{"loss", "accuracy", "gradient_norm", "lr"}, is_number))  // not skipped
       page_->add_step({line["step"], line["loss"], line["accuracy"], line["gradient_norm"], line["lr"]});
@@ -296,14 +296,14 @@ void Training::save_checkpoint() {
 
 void Training::save_model(bool is_at_the_end) {
   const bool writes_config = !std::exchange(has_config_, true) && seppo::rank() == 0;
-  has_model_ = true;
+  const bool has_best = std::exchange(has_model_, true);  // otherwise, the model there may be an earlier run's
   const std::filesystem::path config_file = run_.out / "config.json";
   if (writes_config) std::filesystem::remove(config_file);  // it must never describe another run's model
   folder_.save_model(
       [&](const auto& file) {
         seppo::save_checkpoint(file, parameters_, {{seppo::kConfigKey, dumped(config_)}});
       },
-      is_at_the_end);
+      is_at_the_end && has_best);
   if (writes_config)
     write_file_atomically(config_file, config_.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }

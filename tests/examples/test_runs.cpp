@@ -268,3 +268,45 @@ BOOST_AUTO_TEST_CASE(options_of_a_model_are_its_config) {
   BOOST_CHECK(gpt2["n_head"] == 4 && gpt2["n_inner"] == 64 && gpt2["n_positions"] == 8 && gpt2["n_layer"] == 1);
   BOOST_CHECK_EQUAL(wide["n_inner"], 24);
 }
+
+// A run that goes on elsewhere goes on from its own checkpoint, not from one that an earlier run left there.
+BOOST_AUTO_TEST_CASE(a_run_elsewhere_replaces_the_earlier_one_there) {
+  const Folder folder;
+  const auto train = [&](const char* out, const char* lr, const char* steps) {
+    const Result r = folder.run({"reverse", "train", "--out", out, "--lr", lr, "--max-steps", steps, "--epoch-steps",
+                                 "10", "--average", "3", "--log-format", "none"});
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  };
+  train("mine", "0.001", "15");
+  train("whole", "0.001", "20");
+  train("earlier", "0.01", "45");
+  folder.write("earlier/report.html", "of the earlier run");
+  const Result r = folder.run({"reverse", "train", "--resume", "mine", "--out", "earlier", "--overwrite", "--max-steps",
+                               "20", "--log-format", "none"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  BOOST_CHECK_MESSAGE(r.out.find("\n20 steps") != r.out.npos, r.out);
+  for (const char* name : {"checkpoints/20.safetensors", "model.safetensors"})
+    BOOST_CHECK_MESSAGE(read(folder.path / "earlier" / name) == read(folder.path / "whole" / name), name);
+  for (const char* left : {"checkpoints/45.safetensors", "last/40.safetensors", "report.html"})
+    BOOST_CHECK_MESSAGE(!fs::exists(folder.path / "earlier" / left), left);
+}
+
+// A copy of a folder within itself would have no end.
+BOOST_AUTO_TEST_CASE(a_run_does_not_go_on_within_its_own_folder) {
+  const Folder folder;
+  BOOST_REQUIRE_EQUAL(folder.run(with(kTrain, {"--max-steps", "1", "--log-format", "none"})).code, 0);
+  for (const char* out : {"m/inner", "m/a/b", "./m/../m/inner"})
+    check_refused(folder, {"reverse", "train", "--resume", "m", "--out", out}, 2, "is within");
+  BOOST_CHECK(!fs::exists(folder.path / "m/inner") && !fs::exists(folder.path / "m/a"));
+}
+
+// What an earlier run left in a folder is not taken for the best model of the run that replaces it.
+BOOST_AUTO_TEST_CASE(the_model_of_a_replaced_run_is_not_set_aside) {
+  const Folder folder;
+  const Words quiet = with(kTrain, {"--log-format", "none"});
+  BOOST_REQUIRE_EQUAL(folder.run(with(quiet, {"--epochs", "1", "--report"})).code, 0);
+  BOOST_CHECK(fs::exists(folder.path / "m/report.html"));
+  BOOST_REQUIRE_EQUAL(folder.run(with(quiet, {"--seed", "5", "--max-steps", "3", "--overwrite"})).code, 0);
+  BOOST_CHECK(!fs::exists(folder.path / "m/checkpoints/best.safetensors"));
+  BOOST_CHECK(!fs::exists(folder.path / "m/report.html"));
+}
