@@ -59,6 +59,20 @@ struct Reader {
   }
 };
 
+// The base of the rotary positions. Transformers 5 writes what concerns these into an object of its own.
+double read_rope_theta(const Reader& r) {
+  const double theta = r.number("rope_theta", 10000);
+  if (!r.has("rope_parameters")) return theta;
+  const Reader rope{r.name + ": 'rope_parameters'", r.all["rope_parameters"]};
+  check<FormatError>(rope.all.is_object(), rope.name, ": is no object");
+  for (const auto& [key, value] : rope.all.items())
+    check<FormatError>(key == "rope_type" || key == "rope_theta" || key == "partial_rotary_factor", rope.name, ": '",
+                       printable(key), "' is not supported");
+  rope.one_of("rope_type", {"default"});
+  rope.one_of("partial_rotary_factor", {1});
+  return rope.number("rope_theta", theta);
+}
+
 void read_llama(const Reader& r, seppo::LanguageModelConfig& m) {
   r.one_of("hidden_act", {"silu"});
   for (const char* key : {"rope_scaling", "attention_bias", "mlp_bias"}) r.one_of(key, {nullptr, false});
@@ -70,7 +84,7 @@ void read_llama(const Reader& r, seppo::LanguageModelConfig& m) {
   m.layer.n_kv_heads = r.integer("num_key_value_heads", m.layer.n_heads);
   m.max_length = r.integer("max_position_embeddings", 2048);
   m.layer.eps = r.number("rms_norm_eps", 1e-6);
-  m.rope_theta = r.number("rope_theta", 10000);
+  m.rope_theta = read_rope_theta(r);
   m.tie_output = r.flag("tie_word_embeddings", false);
   const int heads = std::max(1, m.layer.n_heads), width = r.integer("head_dim", m.layer.d_model / heads);
   check<FormatError>(width * heads == m.layer.d_model, r.name, ": 'head_dim': ", heads, " heads of ", width,

@@ -210,3 +210,28 @@ BOOST_AUTO_TEST_CASE(the_pace_is_told) {
     BOOST_CHECK_MESSAGE(tokens > 1 ? std::stod(r.err) > 1 : r.err.empty(), r.err);
   }
 }
+
+// Transformers 5 writes what concerns rotary positions into an object of its own, which is preferred to the old key.
+BOOST_AUTO_TEST_CASE(rotary_positions_may_have_an_object_of_their_own) {
+  const Folder folder("llm");
+  json config = kLlama;
+  config["rope_theta"] = 20000;
+  const auto theta = [&](const json& rope) {
+    config["rope_parameters"] = rope;
+    folder.write("c.json", config.dump());
+    return llm::read_hf_config(folder.path / "c.json").model.rope_theta;
+  };
+  BOOST_CHECK_EQUAL(theta(nullptr), 20000);
+  BOOST_CHECK_EQUAL(theta({{"rope_type", "default"}, {"rope_theta", 500000.0}}), 500000);
+  BOOST_CHECK_EQUAL(theta({{"rope_theta", 3}, {"partial_rotary_factor", 1.0}}), 3);
+  BOOST_CHECK_EQUAL(theta({{"rope_type", "default"}}), 20000);
+  for (const auto& [rope, part] : {std::pair{json{{"rope_type", "llama3"}, {"rope_theta", 3}}, "rope_type"},
+                                   {{{"rope_theta", "3"}}, "rope_theta"},
+                                   {{{"rope_theta", 3}, {"partial_rotary_factor", 0.5}}, "partial_rotary_factor"},
+                                   {{{"rope_theta", 3}, {"factor", 8}}, "factor"},
+                                   {3, "rope_parameters"}})
+    BOOST_CHECK_EXCEPTION(theta(rope), seppo::FormatError, [part = std::string(part)](const seppo::FormatError& e) {
+      const std::string what = e.what();
+      return what.find("c.json: ") != what.npos && what.find("'" + part + "'") != what.npos;
+    });
+}
