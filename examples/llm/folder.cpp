@@ -52,6 +52,19 @@ std::vector<fs::path> tokenizer_files(const std::string& option, const fs::path&
   return found[0];
 }
 
+// Removes the files of any tokenizer but these.
+void remove_other_tokenizers(const fs::path& folder, const std::vector<fs::path>& kept) {
+  std::vector<fs::path> others;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    const bool is_part = name == "tokenizer.json" || name == "vocab.json" || name == "merges.txt" ||
+                         (name.starts_with("tok") && name.ends_with(".bin"));
+    const auto is_same = [&](const fs::path& file) { return fs::equivalent(file, entry.path()); };
+    if (is_part && std::ranges::none_of(kept, is_same)) others.push_back(entry.path());
+  }
+  for (const fs::path& file : others) fs::remove(file);
+}
+
 json byte_vocabulary() {
   json all;
   for (const std::string& character : gpt2_alphabet()) all[character] = all.size();
@@ -111,10 +124,13 @@ void write_folder(const fs::path& folder, const HfConfig& config, const seppo::P
   examples::prepare_folder("out", folder);
   fs::remove(folder / "config.json");
   if (tokenizer.empty()) {
+    remove_other_tokenizers(folder, {});
     examples::write_file_atomically(folder / "vocab.json", byte_vocabulary().dump());
     examples::write_file_atomically(folder / "merges.txt", "#version: 0.2\n");
   } else {
-    for (const fs::path& file : tokenizer_files("tokenizer", tokenizer))
+    const std::vector<fs::path> files = tokenizer_files("tokenizer", tokenizer);
+    if (!fs::equivalent(folder, tokenizer)) remove_other_tokenizers(folder, files);
+    for (const fs::path& file : files)
       if (!fs::exists(folder / file.filename()) || !fs::equivalent(file, folder / file.filename()))
         fs::copy_file(file, folder / file.filename(), fs::copy_options::overwrite_existing);
   }

@@ -34,7 +34,8 @@ Tokenizer read_tokenizer(const std::string& option, const std::filesystem::path&
 // models.
 Tokenizer byte_tokenizer();
 
-// Writes config.json, model.safetensors and a copy of `tokenizer`'s files, or those of byte_tokenizer() without one.
+// Writes config.json, model.safetensors and a copy of `tokenizer`'s files, or those of byte_tokenizer() without one;
+// those of another tokenizer are removed, unless the folder is `tokenizer` itself.
 // config.json is never there without the weights that it describes.
 void write_folder(const std::filesystem::path& folder, const HfConfig& config, const seppo::Parameters& parameters,
                   const std::filesystem::path& tokenizer);

@@ -37,6 +37,11 @@ struct Source {
     examples::use_threads(threads);
     Folder folder = open_folder(model);
     if (adapter.empty()) return folder;
+    std::error_code error;  // there may be no such folder
+    const std::filesystem::path opened = std::filesystem::canonical(folder.path);
+    if (opened.filename() == "hf" && std::filesystem::equivalent(adapter, opened.parent_path() / "adapter", error))
+      throw UsageError(fmt::format("--adapter: '{}' is merged already into the model in '{}'",
+                                   seppo::printable_path(adapter), seppo::printable_path(folder.path)));
     const LoraConfig config = Adapters::read_config(adapter);
     const Adapters adapters(*folder.parameters, folder.model, config);
     adapters.load(adapter);

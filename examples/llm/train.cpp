@@ -247,6 +247,7 @@ int finetune(const Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
   check_given(base.model, "model", "the folder of a model");
   check_given(data.data, "data", "a text file");
+  if (line.typed("lora-alpha") && lora.lora == 0) throw UsageError("--lora-alpha: needs --lora");
   if (!line.given("lr") && lora.lora > 0) run.training.trainer.lr = 3e-3;
 
   Folder folder = open_folder(base.model, run.seed());

@@ -235,3 +235,85 @@ BOOST_AUTO_TEST_CASE(rotary_positions_may_have_an_object_of_their_own) {
       return what.find("c.json: ") != what.npos && what.find("'" + part + "'") != what.npos;
     });
 }
+
+namespace {
+
+// Options of trainings that take no time.
+const Words kBrief{"--data", "t.txt", "--window", "8", "--epochs", "1", "--epoch-steps", "2", "--log-format", "none"};
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+void write_text(const Folder& folder) {
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += "abcde fg\n";
+  folder.write("t.txt", text);
+}
+
+}  // namespace
+
+// The model that a finetuning keeps has its adapters merged; merging them once more would be another model.
+BOOST_AUTO_TEST_CASE(adapters_are_not_merged_twice) {
+  const Folder folder("llm");
+  write_text(folder);
+  write_model(folder, "m");
+  const Words tune = with({"llm", "finetune", "--model", "m", "--lora", "2", "--out", "runs/llm"}, kBrief);
+  BOOST_REQUIRE_EQUAL(folder.run(tune).code, 0);
+  const Words adapter{"--adapter", "runs/llm/adapter"};
+  for (const Words& merged : {Words{}, {"--model", "runs/llm"}, {"--model", "runs/llm/hf/"}})
+    check_refused(folder, with(with({"llm", "generate"}, merged), adapter), 2, "'runs/llm/adapter' is merged already");
+  check_refused(folder, with({"llm", "merge", "--out", "x"}, adapter), 2, "is merged already");
+  const auto loss = [&](const Words& model) {
+    const Result r = folder.run(with({"llm", "eval", "--data", "t.txt", "--json"}, model));
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    return last_line(r.out)["loss"].get<double>();
+  };
+  BOOST_CHECK_CLOSE(loss(with({"--model", "m"}, adapter)), loss({"--model", "runs/llm"}), 1e-3);
+}
+
+// A model is read with its own tokenizer, whatever an earlier one in the folder had.
+BOOST_AUTO_TEST_CASE(a_folder_is_written_with_one_tokenizer) {
+  const Folder folder("llm");
+  write_text(folder);
+  write_model(folder, "m");
+  json vocabulary = json::parse(read(folder.path / "m/vocab.json"));
+  vocabulary.erase("<|endoftext|>");
+  vocabulary["ab"] = 256;
+  const json tokenizer{{"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", {"a b"}}}},
+                       {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+                       {"added_tokens", json::array()}};
+  fs::create_directory(folder.path / "pairs");
+  folder.write("pairs/tokenizer.json", tokenizer.dump());
+  const Words train = with({"llm", "train", "--d-model", "8", "--heads", "2", "--layers", "1", "--max-length", "8",
+                            "--out", "t", "--overwrite"},
+                           kBrief);
+  const auto tokens = [&](const Words& more) {
+    const Result r = folder.run(with(train, more));
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    const Result e = folder.run({"llm", "eval", "--model", "t", "--data", "t.txt", "--json"});
+    BOOST_REQUIRE_MESSAGE(e.code == 0, e.err);
+    return last_line(e.out)["tokens"].get<int>();
+  };
+  BOOST_CHECK_EQUAL(tokens({"--tokenizer", "pairs"}), 8 * 50 - 1);
+  BOOST_CHECK_EQUAL(tokens({}), 9 * 50);  // with a token for the beginning
+  BOOST_CHECK(!fs::exists(folder.path / "t/hf/tokenizer.json") && fs::exists(folder.path / "t/hf/vocab.json"));
+  BOOST_CHECK_EQUAL(tokens({"--tokenizer", "pairs"}), 8 * 50 - 1);
+  BOOST_CHECK(fs::exists(folder.path / "t/hf/tokenizer.json") && !fs::exists(folder.path / "t/hf/vocab.json"));
+  // A folder that is written over itself keeps all it has.
+  folder.write("m/tokenizer.json", tokenizer.dump());
+  const llm::Folder model = llm::open_folder(folder.path / "m");
+  llm::write_folder(folder.path / "m", model.config, *model.parameters, folder.path / "m");
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
+    BOOST_CHECK_MESSAGE(fs::exists(folder.path / "m" / name), name);
+}
+
+BOOST_AUTO_TEST_CASE(an_option_of_adapters_needs_adapters) {
+  const Folder folder("llm");
+  write_text(folder);
+  write_model(folder, "m");
+  const Words tune = with({"llm", "finetune", "--model", "m", "--lora-alpha", "4", "--out", "f"}, kBrief);
+  check_refused(folder, tune, 2, "--lora-alpha: needs --lora");
+  BOOST_CHECK_EQUAL(folder.run(with(tune, {"--lora", "1"})).code, 0);
+}
