@@ -64,16 +64,23 @@ void print_facts(const json& facts) {
     line("best", fmt::format("after step {}: score {}, loss {}", best[0].dump(), best[1].dump(), best[2].dump()));
 }
 
-// Prints all metadata but the vocabularies, which would fill pages.
-void print_config(const SafeTensorsFile& file) {
+// {"metadata": ..., "config": ...} without the vocabularies, which would fill pages.
+json config_of(const SafeTensorsFile& file) {
+  json all = {{"metadata", json::object()}};
   for (const auto& [key, value] : file.metadata())
-    if (key != seppo::kConfigKey && !key.starts_with("seppo."))
-      std::cout << fmt::format("{}: {}\n", seppo::printable(key), seppo::printable(value, 400));
-  if (!file.metadata().contains(seppo::kConfigKey)) return;
+    if (key != seppo::kConfigKey && !key.starts_with("seppo.")) all["metadata"][key] = value;
+  if (!file.metadata().contains(seppo::kConfigKey)) return all;
   json config = seppo::read_model_config(file);
   for (const char* key : {"vocabulary", "languages"})
     if (config.contains(key)) config[key] = "not shown";
-  std::cout << config.dump(2, ' ', true) << "\n";
+  all["config"] = std::move(config);
+  return all;
+}
+
+void print_config(const json& all) {
+  for (const auto& [key, value] : all["metadata"].items())
+    std::cout << fmt::format("{}: {}\n", seppo::printable(key), seppo::printable(value.get<std::string>(), 400));
+  if (all.contains("config")) std::cout << all["config"].dump(2, ' ', true) << "\n";
 }
 
 void export_tensor(const SafeTensorsFile& file, const std::string& name, const std::filesystem::path& to) {
@@ -120,7 +127,10 @@ int look(const Arguments& arguments) {
   }
   json facts = facts_of(file);
   if (!as_json) print_facts(facts);
-  if (config && !as_json) print_config(file);
+  if (config) {
+    const json told = config_of(file);
+    as_json ? facts.update(told) : print_config(told);
+  }
   std::size_t width = std::string_view("tensor").size();
   for (const TensorInfo& t : file.tensors())
     if (all || !is_optimizers(t)) width = std::max(width, std::string(seppo::printable(t.name)).size());

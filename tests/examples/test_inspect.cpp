@@ -189,3 +189,22 @@ BOOST_AUTO_TEST_CASE(damage_and_strangers) {
   check_refused(folder, {"seppo", "inspect", "."}, 2, "folder");
   check_refused(folder, {"seppo", "inspect"}, 2, "takes one");
 }
+
+// --json has the configuration and other metadata too, if asked for.
+BOOST_AUTO_TEST_CASE(json_has_the_configuration_if_asked_for) {
+  const Folder folder("inspect");
+  write_stored(folder.path / "f", {{{"by", "me"}, {"seppo.config", R"({"model":{"lr":0.5},"vocabulary":["a"]})"}},
+                                   {{"w", "F32", {1}, bytes_of(std::vector<float>{1})}}});
+  const auto look = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"seppo", "inspect", "f", "--json"});
+    const Result r = folder.run(more);
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    return last_line(r.out);
+  };
+  const auto brief = look({}), full = look({"--config"});
+  BOOST_CHECK(!brief.contains("config") && !brief.contains("metadata"));
+  BOOST_CHECK_EQUAL(full["config"]["model"]["lr"], 0.5);
+  BOOST_CHECK_EQUAL(full["config"]["vocabulary"], "not shown");
+  BOOST_CHECK_EQUAL(full["metadata"]["by"], "me");
+  BOOST_CHECK_EQUAL(full["metadata"].size(), 1u);
+}
