@@ -166,7 +166,8 @@ std::vector<Sample> report_samples(const seppo::Transformer& model, const Langua
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     samples.push_back(sample_of(model, languages, encoded.sources[i], found[i][0].tokens));
     samples.back().input = pairs[i].source;
-    samples.back().expected = languages.tokenizer.prepare(pairs[i].target);
+    samples.back().expected = fmt::format("{}", fmt::join(words_of(languages.tokenizer.prepare(pairs[i].target)), " "));
+    samples.back().output = fmt::format("{}", fmt::join(words_of(samples.back().output), " "));
   }
   return samples;
 }

@@ -225,3 +225,22 @@ BOOST_AUTO_TEST_CASE(pairs_are_split_by_their_place) {
   of_c.merge(of_a);
   BOOST_CHECK_GT(of_c.size(), 95);
 }
+
+// A translation is right if its words are, on the page of the report as in the measure: more blanks make no difference.
+BOOST_AUTO_TEST_CASE(blanks_make_no_translation_wrong) {
+  const Folder folder("measures");
+  folder.write("pairs", "a b\tx  y\nb a\ty x \na\t x\nb\ty\n");
+  const Result r =
+      folder.run(words("translate train --pairs pairs --val-pairs pairs --tokens words --min-frequency 1 "
+                       "--d-model 32 --heads 4 --d-ff 64 --enc-layers 1 --dec-layers 1 --dropout 0 "
+                       "--max-length 8 --batch-size 4 --lr 0.005 --label-smoothing 0 --schedule const "
+                       "--warmup-steps 0 --epochs 150 --eval-interval 150 --average 1 --report --json "
+                       "--log-format none --out m"));
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  BOOST_CHECK_EQUAL(last_line(r.out)["val_exact"], 1);
+  const std::string page = read(folder.path / "m/report.html"), open = "id=\"data\">";
+  const std::size_t begin = page.find(open) + open.size();
+  const auto data = nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  BOOST_CHECK_EQUAL(data["samples"].size(), 4u);
+  for (const auto& sample : data["samples"]) BOOST_CHECK_EQUAL(sample["output"], sample["expected"]);
+}
