@@ -7,7 +7,7 @@
 #include <seppo/nn/io/checkpoint.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
@@ -99,8 +99,13 @@ void run(const std::string& path, int n_heads, const std::vector<int>& text) {
 int main(int argc, char** argv) {
   try {
     std::vector<int> numbers;
-    for (int i = 2; i < argc; ++i) numbers.push_back(std::atoi(argv[i]));
-    if (argc > 1 && (argc < 4 || numbers[0] < 1)) {
+    bool are_numbers = true;
+    for (int i = 2; i < argc; ++i) {
+      const std::string_view word = argv[i];
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), numbers.emplace_back());
+      are_numbers &= error == std::errc() && end == word.data() + word.size();
+    }
+    if (argc > 1 && (argc < 4 || numbers[0] < 1 || !are_numbers)) {
       std::cerr << "gpt2_import: expected FILE HEADS TOKEN..., or nothing\n";
       return 2;
     }

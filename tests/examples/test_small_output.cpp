@@ -23,3 +23,15 @@ BOOST_AUTO_TEST_CASE(a_full_disk_is_noticed) {
     BOOST_CHECK_EQUAL(read(folder.path / "err"), "standard output: cannot write\n");
   }
 }
+
+// A number with more behind it is no number; the file is not even opened.
+BOOST_AUTO_TEST_CASE(tokens_are_numbers) {
+  const Folder folder("small-output");
+  const std::string expected = "gpt2_import: expected FILE HEADS TOKEN..., or nothing";
+  for (const char* heads : {"12", "12x", "x", ""})
+    for (const char* token : {"7", "7 ", "7.5", "0x7", "99999999999"}) {
+      const bool are_numbers = heads == std::string("12") && token == std::string("7");
+      check_refused(folder, {"gpt2_import", "none", heads, token}, are_numbers ? 74 : 2,
+                    are_numbers ? "none" : expected);
+    }
+}

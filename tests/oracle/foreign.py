@@ -114,7 +114,8 @@ def check_program(folder, program):
         assert printed["continuation"][:4] == tokens[len(text):], (output, tokens)
     content = path.read_bytes()
     path.write_bytes(content[:-1])
-    for arguments, code in (([path, "3", "1"], 1), ([folder / "none", "3", "1"], 74), ([path], 2), ([path, "x", "1"], 2)):
+    for arguments, code in (([path, "3", "1"], 1), ([folder / "none", "3", "1"], 74), ([path], 2), ([path, "x", "1"], 2),
+                            ([path, "3x", "1"], 2), ([path, "3", "1", "2y"], 2)):
         ended = subprocess.run([program, *arguments], capture_output=True, text=True)
         assert ended.returncode == code and ended.stdout == "" and ended.stderr.count("\n") == 1, ended
     print("gpt2_import computes what PyTorch does")
