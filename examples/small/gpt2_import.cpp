@@ -119,7 +119,6 @@ int main(int argc, char** argv) {
     save_weights(path, parameters, gpt2_weights());
     run(path, 4, {4, 8, 15, 16, 23, 42});
     std::filesystem::remove(path);
-    return 0;
   } catch (const FileError& e) {
     std::cerr << "gpt2_import: " << e.what() << "\n";
     return 74;

@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(numbers_are_plain_and_within_their_range) {
                  {"nan", "-nan", "inf", "-0.1", "1e999", "1e-400", "1e-60", "0,1", "0", "", "0x1p3", ".5.", "101"},
                  "a number in 1e-12..100");
     check_values(folder, train, "--dropout", {"1.5", "-0.1", "nan"}, "a number in 0..");
-    check_values(folder, train, "--adam-eps", {"-1", "nan"}, "a number in 0..1");
+    check_values(folder, train, "--adam-eps", {"-1", "nan", "0"}, "a number in 1e-30..1");
     check_values(folder, train, "--clip-norm", {"-1", "nan"}, "a number in 0..");
     check_values(folder, train, "--seed", {"-1", "18446744073709551616", "%n%s"}, "an integer in 0..");
     check_values(folder, train, "--threads", {"-1", "1000000"}, "an integer in 0..256");
