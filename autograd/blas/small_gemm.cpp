@@ -128,8 +128,7 @@ void panel_of_width(const Product& p, const Ahead& ahead) {
   panel<kVectors, kAhead>(p, ahead);
 }
 
-// A panel of B as rows of a tile's width, padded with zeros to whole vectors; transposed a few cache lines at a
-// time.
+// A panel of B as rows of a tile's width, padded with zeros to whole vectors; transposed a few cache lines at a time.
 MatrixView pack_panel(real* to, MatrixView b, std::size_t k, std::size_t columns) {
   constexpr std::size_t kPart = 32;
   const std::size_t width = tile_width();

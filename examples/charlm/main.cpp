@@ -22,8 +22,8 @@ using examples::UsageError;
 using seppo::LanguageModel;
 
 constexpr const char* kTask =
-    "The task: predict each next character of a text. Losses are in nats per character on the last tenth of the text, "
-    "which is not trained on; bits are nats / ln 2. The defaults are nanoGPT's for a CPU.";
+    "The task: predict each next character of a text. Losses are in nats per character on the end of the text, by "
+    "default a tenth, which is not trained on; bits are nats / ln 2. The defaults are nanoGPT's for a CPU.";
 
 struct DataConfig {
   std::filesystem::path data;

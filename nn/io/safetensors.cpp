@@ -10,6 +10,7 @@
 #include <cmath>
 #include <set>
 #include <string_view>
+#include <utility>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -52,12 +53,12 @@ class HeaderReader : public JsonEvents {
   std::vector<TensorInfo> tensors;
 
   bool start_object(std::size_t) override {
-    if (place_ == Place::start) return place_ = Place::header, true;
-    if (place_ != Place::header) refuse("an object is out of place");
-    tensor_ = {};
-    tensor_.name = key_;
+    const Place at = std::exchange(place_, Place::header);
+    if (at == Place::start) return true;
+    if (at != Place::header) refuse("an object is out of place");
+    tensor_ = {.name = key_, .dtype = {}, .shape = {}};
     fields_.clear();
-    return place_ = key_ == "__metadata__" ? Place::metadata : Place::tensor, true;
+    return enter(key_ == "__metadata__" ? Place::metadata : Place::tensor);
   }
   bool key(string_t& key) override {
     key_ = key;
@@ -77,15 +78,15 @@ class HeaderReader : public JsonEvents {
   }
   bool end_object() override {
     if (place_ == Place::tensor) end_tensor();
-    return place_ = place_ == Place::header ? Place::start : Place::header, true;
+    return enter(place_ == Place::header ? Place::start : Place::header);
   }
   bool start_array(std::size_t) override {
     if (place_ != Place::tensor || key_ == "dtype") refuse("a list is out of place");
-    return place_ = Place::list, true;
+    return enter(Place::list);
   }
   bool end_array() override {
     if (key_ == "data_offsets" && fields_[key_].size() != 2) refuse("data_offsets is not a pair");
-    return place_ = Place::tensor, true;
+    return enter(Place::tensor);
   }
   void value(json&& value) override {
     if (place_ == Place::metadata) {
@@ -112,7 +113,10 @@ class HeaderReader : public JsonEvents {
 
  private:
   enum class Place { start, header, metadata, tensor, list };
-
+  bool enter(Place place) {
+    place_ = place;
+    return true;
+  }
   static std::string shown(const json& value) {
     return printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
   }
