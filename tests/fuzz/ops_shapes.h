@@ -255,7 +255,8 @@ inline void attention(Machine& m) {
   bool fits = q.rank() == 3 && k.rank() == 3 && v.rank() == 3 && q.size(0) == k.size(0) && q.size(0) == v.size(0) &&
               k.size(1) == v.size(1) && q.size(2) > 0 && k.size(2) > 0 && v.size(2) > 0 && n_heads > 0 &&
               q.size(2) % n_heads == 0 && k.size(2) % width == 0;
-  const int kv_heads = n_heads > 0 && k.rank() == 3 && k.size(2) > 0 && k.size(2) % width == 0 ? k.size(2) / width : 1;
+  const bool has_heads = width > 0 && k.rank() == 3 && k.size(2) > 0 && k.size(2) % width == 0;
+  const int kv_heads = has_heads ? k.size(2) / width : 1;
   fits = fits && n_heads % kv_heads == 0 && v.size(2) % kv_heads == 0;
   const Fit fit = q.rank() == 3 && q.size(0) == 0 ? Fit::either : fits_if(fits);  // no sequences, nothing to compare
   const double score = largest(q) * largest(k);
