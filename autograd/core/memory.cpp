@@ -29,7 +29,7 @@ namespace {
 
 // Blocks of at least this size are mapped.
 constexpr std::size_t kMapped = std::size_t{256} << 10;
-// The first touch of huge pages (2 MiB) is faster; in smaller blocks, too much of the last page would be wasted.
+// Blocks from this size on use huge pages (2 MiB), whose page faults are cheaper; smaller blocks would waste memory.
 constexpr std::size_t kHuge = std::size_t{64} << 20;
 
 // Poisoned bytes between pieces, under AddressSanitizer.

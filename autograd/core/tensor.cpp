@@ -11,7 +11,6 @@
 namespace seppo::inline SEPPO_ABI {
 
 Shape::Shape(std::span<const int> sizes) {
-  check(sizes.size() <= kMaxRank, "shape: ", sizes.size(), " axes; a tensor has at most ", kMaxRank);
   for (const int size : sizes) append(size);
 }
 

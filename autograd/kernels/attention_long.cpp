@@ -224,7 +224,7 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
     });
     for (std::size_t r = 0; r < queries; ++r) {
       real *const out = h.out + (query + r) * h.ldo, *const log_sum = log_sums + 2 * (query + r);
-      if (sum[r] == 0) {  // no keys to attend to: zero weights in backward, too
+      if (sum[r] == 0) {  // no key is allowed: the weights are zero in backward as well
         log_sum[0] = 0, log_sum[1] = std::numeric_limits<real>::infinity();
         std::fill_n(out, h.v_width, real{0});
       } else {

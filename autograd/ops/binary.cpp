@@ -131,7 +131,7 @@ Tensor where(const Tensor& condition, const Operand& a_operand, const Operand& b
     const real choice[] = {from_b[ib], from_a[ia]};  // a branch would often be mispredicted
     to[i] = choice[c[ic] != 0];
   });
-  record("where", y, {a, b, detach(condition)}, [=] {
+  record("where", y, {a, b, detach(condition)}, [=] {  // no gradient, but a change before backward is an error
     real *const da = grad_if_required(a), *const db = grad_if_required(b);
     const real* const dy = grad_of(y);
     walk.for_each([=, c = condition.data()](std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {

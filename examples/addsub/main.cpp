@@ -255,8 +255,8 @@ int eval(const Arguments& arguments) {
   const std::uint64_t seed = examples::config_part<examples::TrainingConfig>(saved.config, "training").trainer.seed;
   const Dataset data = config.load(seed);
   // Without the training's own file, --data is taken for the file that was trained on.
-  const bool has_own = own.file.empty() || std::filesystem::exists(own.file);
-  const Dataset own_data = has_own ? own.load(seed) : data;
+  const bool is_own = own.file == config.file || (!own.file.empty() && !std::filesystem::exists(own.file));
+  const Dataset own_data = is_own ? data : own.load(seed);
   const Dataset trained_on = own_data.pick(split_dataset(own_data.rows.size(), own.split).train);
   const Split split = split_dataset(data.rows.size(), config.split);
   const Score validation = score(saved.model, data.pick(split.validation), expressions_of(trained_on));

@@ -30,6 +30,7 @@ using Files = std::map<std::int64_t, fs::path>;
 constexpr const char* kCheckpoints = "checkpoints";
 constexpr const char* kLast = "last";
 constexpr const char* kSetAside = "checkpoints/best.safetensors";
+constexpr const char* kReport = "report.html";
 
 // Only the first rank writes.
 bool writes() { return seppo::rank() == 0; }
@@ -123,7 +124,7 @@ bool RunFolder::is_used() const {
 
 void RunFolder::clear() {
   if (!writes()) return;
-  for (const char* part : {kCheckpoints, kLast, "report.html"}) {
+  for (const char* part : {kCheckpoints, kLast, kReport}) {
     std::error_code error;
     fs::remove_all(folder_ / part, error);
     check<FileError>(!error, printable_path(folder_ / part), ": cannot be removed: ", error.message());
@@ -148,7 +149,7 @@ void RunFolder::save_checkpoint(std::int64_t step, std::size_t keep, Write write
     remove_all_but(folder, step);
     remove_all_but(folder_ / kLast, step);
     remove_file(folder_ / kSetAside);
-    remove_file(folder_ / "report.html");
+    remove_file(folder_ / kReport);
     is_new_ = false;
   }
   keep_last(folder, keep);

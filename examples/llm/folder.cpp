@@ -25,6 +25,11 @@ using seppo::printable_path;
 
 namespace {
 
+// llama2.c's tok*.bin
+bool is_llama2c(const fs::path& file) {
+  return file.extension() == ".bin" && file.filename().string().starts_with("tok");
+}
+
 // The files of each tokenizer in the folder: tokenizer.json first, then vocab.json with merges.txt, then tok*.bin.
 std::vector<std::vector<fs::path>> tokenizers_in(const fs::path& folder) {
   std::vector<std::vector<fs::path>> found;
@@ -33,8 +38,7 @@ std::vector<std::vector<fs::path>> tokenizers_in(const fs::path& folder) {
     found.push_back({folder / "vocab.json", folder / "merges.txt"});
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
-    if (entry.path().extension() == ".bin" && entry.path().filename().string().starts_with("tok"))
-      found.push_back({entry.path()});
+    if (is_llama2c(entry.path())) found.push_back({entry.path()});
   // Hugging Face writes the same tokenizer in both formats.
   if (found.size() == 2 && found[0].size() == 1 && found[1].size() == 2) found.pop_back();
   return found;
@@ -57,8 +61,8 @@ void remove_other_tokenizers(const fs::path& folder, const std::vector<fs::path>
   std::vector<fs::path> others;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
-    const bool is_part = name == "tokenizer.json" || name == "vocab.json" || name == "merges.txt" ||
-                         (name.starts_with("tok") && name.ends_with(".bin"));
+    const bool is_part =
+        name == "tokenizer.json" || name == "vocab.json" || name == "merges.txt" || is_llama2c(entry.path());
     const auto is_same = [&](const fs::path& file) { return fs::equivalent(file, entry.path()); };
     if (is_part && std::ranges::none_of(kept, is_same)) others.push_back(entry.path());
   }

@@ -33,7 +33,7 @@ struct Reader {
   }
   std::string text(const json& object, const char* key) const { return part(object, key, Kind::string); }
 
-  // Refuses options that would change the tokens and are not implemented.
+  // Refuses options that would change the tokens, which this reader does not support.
   void check_unset(const json& object) const {
     for (const char* key : {"normalizer", "dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
                             "add_prefix_space", "invert"}) {

@@ -142,9 +142,9 @@ std::vector<std::string> read(const SafeTensorsFile& file, std::span<const Place
   for (std::size_t i = 0; i < places.size(); ++i)
     if (!places[i].skipped && !kept.contains(places[i].parameter))
       values[i] = read_values(file, *stored.at(places[i].name), places[i].transposed);
-    else if (places[i].optional)
-      values[i].resize(places[i].values.size());
   for (std::size_t i = 0; i < places.size(); ++i) std::ranges::copy(values[i], places[i].values.begin());
+  for (const Place& p : places)  // writes nothing to zeros: the memory of a large frozen model's state is never touched
+    if (p.optional && !stored.contains(p.name)) std::ranges::replace_if(p.values, std::identity{}, real{0});
   return differences;
 }
 

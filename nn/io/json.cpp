@@ -79,7 +79,8 @@ bool JsonEvents::parse_error(std::size_t at, const std::string&, const json::exc
   error_at_ = at;
   const std::string_view what = e.what();
   const std::size_t colon = what.find(": ");  // after the library's own number, line and column
-  return refuse(printable(what.substr(colon == what.npos ? 0 : colon + 2), 100)), false;
+  refuse(printable(what.substr(colon == what.npos ? 0 : colon + 2), 100));
+  return false;
 }
 
 json parse_json(std::string_view text, std::string_view name) {

@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(op_where) {
   check_binary(
       "where", [](const Tensor& a, const Tensor& b) { return seppo::where(seppo::gt(a + b, 0.1), a, b); },
       [](auto a, auto b) { return real_part(a + b) > 0.1 ? a : b; });
-  // the condition is broadcast, too
+  // the condition is broadcast as well
   const std::vector<double> holds{1, 0, 0};
   for (const auto& shapes :
        std::vector<std::vector<Shape>>{{{2, 3}, {3}}, {{}, {}}, {{2, 1}, {1}}, {{4, 2, 1}, {2, 3}}})

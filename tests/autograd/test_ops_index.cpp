@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(the_padding_row_of_an_embedding_gets_no_gradient) {
   const Tensor table = seppo::variable({3, 2}, {1, 2, 3, 4, 5, 6});
   const std::vector<int> ids{0, 1, 0, 2};
   const Tensor y = seppo::embedding(table, ids, {.padding_idx = 0});
-  BOOST_CHECK_EQUAL(y.values()[0], 1);  // padding tokens have values, too
+  BOOST_CHECK_EQUAL(y.values()[0], 1);  // padding tokens have values as well
   seppo::tape().backward(y, std::vector<real>{1, 2, 3, 4, 5, 6, 7, 8});
   const std::vector<double> expected{0, 0, 3, 4, 7, 8};
   BOOST_CHECK(std::equal(expected.begin(), expected.end(), table.grad().begin()));
