@@ -1,5 +1,6 @@
 // attention() against a naive reference: masks, ragged batches, dropout, long and short sequences.
 #define BOOST_TEST_MODULE ops_attention
+#include "support/memcheck.h"
 #include "support/op_check.h"
 #include "support/reference.h"
 
@@ -170,6 +171,7 @@ Nd<double> normal_values(std::vector<int> shape, std::uint64_t seed) {
 template <class F>
 void check_some_derivatives(const Tensor& y, const std::vector<Tensor>& x, const Arrays<double>& in, const F& reference,
                             std::size_t stride) {
+  if (is_in_memcheck()) stride *= 20;  // the time is that of the reference
   const Nd<double> c = normal_values(reference(in).shape, 4);
   seppo::tape().backward(y, reals(c.v));
   for (std::size_t input = 0; input < in.size(); ++input)

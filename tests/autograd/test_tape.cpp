@@ -2,12 +2,12 @@
 #define BOOST_TEST_MODULE tape
 #include <seppo/autograd/ops.h>
 
+#include "support/memcheck.h"
 #include "support/op_check.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include <sys/resource.h>
-#include <cstdlib>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_million_nodes_chain) {
   own.backward(chain);
   BOOST_CHECK_EQUAL(x.grad()[0], 1'000'001);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  if (!std::getenv("SEPPO_TEST_MEMCHECK")) BOOST_CHECK_LT(peak_rss_mb(), 400);
+  if (!test::is_in_memcheck()) BOOST_CHECK_LT(peak_rss_mb(), 400);
 #endif
 }
 
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(a_million_nodes_diamonds) {  // each node is used twice, so
   own.backward(diamond);
   BOOST_CHECK_EQUAL(z.grad()[0], 1);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  if (!std::getenv("SEPPO_TEST_MEMCHECK")) BOOST_CHECK_LT(peak_rss_mb(), 800);  // for two million nodes
+  if (!test::is_in_memcheck()) BOOST_CHECK_LT(peak_rss_mb(), 800);  // for two million nodes
 #endif
 }
 

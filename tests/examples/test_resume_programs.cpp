@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(every_program_goes_on_as_if_it_had_never_stopped) {
   for (const auto& [program, options] : kTrainings) {
     const Result whole = folder.run(train(program, {"--max-steps", steps(kSteps), "--out", program}));
     BOOST_REQUIRE_MESSAGE(whole.code == 0, program << whole.err);
-    for (int trial = 0; trial < 3; ++trial) {
+    for (int trial = 0; trial < (is_in_memcheck() ? 1 : 3); ++trial) {
       const int first = 1 + static_cast<int>(random.below(kSteps - 2)),
                 second = first + static_cast<int>(random.below(static_cast<unsigned>(kSteps - first)));
       const std::string out = program + steps(trial);
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_is_cut_short) {
   const Folder folder("resume");
   write_data(folder);
   std::string text = read(folder.path / "text");
-  for (int i = 0; i < 9; ++i) text += text;
+  for (int i = 0; i < (is_in_memcheck() ? 4 : 9); ++i) text += text;
   folder.write("text", text);  // 1.5 million characters
   const auto words = [](const std::string& out) {
     return Words{"charlm",       "train", "--data",    "text", "--train-share", "0.5", "--d-model",      "32",
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(a_killed_training_goes_on) {
     for (const int signal : {SIGKILL, SIGTERM}) {
       const std::string out = program + steps(signal);
       Words command = start(out);
-      for (int kills = 0; kills < 10; ++kills) {
+      for (int kills = 0; kills < (is_in_memcheck() ? 2 : 10); ++kills) {
         const pid_t child = folder.start(command);
         std::this_thread::sleep_for(std::chrono::milliseconds(20 + random.below(60)));
         ::kill(child, signal);
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(a_folder_belongs_to_one_training) {
   const Folder folder("resume");
   write_data(folder);
   const pid_t child = folder.start({"reverse", "train", "--epochs", "100000", "--eval-interval", "1000", "--out", "m"});
-  for (int i = 0; i < 200 && !fs::exists(folder.path / "m/metrics.jsonl"); ++i)
+  for (int i = 0; i < 3000 && !fs::exists(folder.path / "m/metrics.jsonl"); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   const Folder beside("resume-beside");
   const Result second = beside.run({"reverse", "train", "--out", (folder.path / "m").string()});

@@ -1,6 +1,8 @@
 // Runs the programs as a user does, in a temporary folder of the test's own.
 #pragma once
 
+#include "support/memcheck.h"
+
 #include <nlohmann/json.hpp>
 
 #include <boost/test/unit_test.hpp>
@@ -10,7 +12,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -33,7 +34,7 @@ inline bool takes_memory_itself() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return true;
 #else
-  return std::getenv("SEPPO_TEST_MEMCHECK") != nullptr;
+  return is_in_memcheck();
 #endif
 }
 
