@@ -191,7 +191,7 @@ AddsubScore addsub_score(const addsub::Model& model, const addsub::Dataset& data
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(expressions_by_split_and_seed) {
+BOOST_AUTO_TEST_CASE(expressions_by_split_and_seed, *boost::unit_test::precondition(test::learns_in_time)) {
   const Folder folder("measures");
   for (const char* split : {"course", "7"}) {
     const Finished r = run_training(

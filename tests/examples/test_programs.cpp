@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(the_same_command_gives_the_same_bytes) {
 }
 
 // The model of every preset can be rebuilt from its checkpoint.
-BOOST_AUTO_TEST_CASE(presets_train_and_answer) {
+BOOST_AUTO_TEST_CASE(presets_train_and_answer, *boost::unit_test::precondition(test::learns_in_time)) {
   const Folder folder;
   for (const auto& [program, preset, question] : {std::tuple{"addsub", "course", "12 + 30"},
                                                   {"addsub", "large", "12 + 30"},

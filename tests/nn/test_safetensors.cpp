@@ -4,6 +4,7 @@
 #include <seppo/nn/io/safetensors.h>
 #include <seppo/nn/layers/basic.h>
 
+#include "support/memcheck.h"
 #include "support/stored.h"
 
 #include <boost/test/unit_test.hpp>
@@ -116,7 +117,7 @@ BOOST_AUTO_TEST_CASE(every_flipped_bit_is_refused) {
   const Model saved(1);
   save_checkpoint(folder.path / "m", saved.parameters, {{"seppo.config", "{}"}, {"k", "v"}});
   std::string content = read(folder.path / "m");
-  for (std::size_t bit = 0; bit < 8 * content.size(); ++bit) {
+  for (std::size_t bit = 0; bit < 8 * content.size(); bit += test::is_in_memcheck() ? 11u : 1u) {
     content[bit / 8] = static_cast<char>(content[bit / 8] ^ (1 << bit % 8));
     check_refused(folder.path / "t", content, "bit " + std::to_string(bit));
     content[bit / 8] = static_cast<char>(content[bit / 8] ^ (1 << bit % 8));
