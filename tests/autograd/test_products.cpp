@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(large_products_are_the_same_for_any_number_of_threads) {
     for (const int threads : {2, 3}) BOOST_CHECK(product(1, m, 600, 500) == product(threads, m, 600, 500));
 }
 
-// SEPPO_TEST_SIMD holds for the whole test: large products, too, ask Highway what the processor supports.
+// SEPPO_TEST_SIMD must hold for the whole test, although a large product asks Highway what the processor supports.
 BOOST_AUTO_TEST_CASE(asking_for_the_instructions_does_not_change_them) {
   check_gemm(seppo::Trans::no, seppo::Trans::no, 4, 16, 4, Plus::nothing);
   const std::size_t chosen = hwy::GetChosenTarget().GetIndex();
