@@ -194,9 +194,7 @@ BOOST_AUTO_TEST_CASE(a_million_nodes_chain) {
   for (int i = 0; i < 1'000'000; ++i) chain = seppo::add(chain, x);
   own.backward(chain);
   BOOST_CHECK_EQUAL(x.grad()[0], 1'000'001);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  if (!test::is_in_memcheck()) BOOST_CHECK_LT(peak_rss_mb(), 400);
-#endif
+  if (!test::takes_memory_itself()) BOOST_CHECK_LT(peak_rss_mb(), 400);
 }
 
 BOOST_AUTO_TEST_CASE(a_million_nodes_diamonds) {  // each node is used twice, so gradients double
@@ -207,9 +205,7 @@ BOOST_AUTO_TEST_CASE(a_million_nodes_diamonds) {  // each node is used twice, so
   for (int i = 0; i < 1'000'000; ++i) diamond = seppo::scale(seppo::add(diamond, diamond), 0.5);
   own.backward(diamond);
   BOOST_CHECK_EQUAL(z.grad()[0], 1);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  if (!test::is_in_memcheck()) BOOST_CHECK_LT(peak_rss_mb(), 800);  // for two million nodes
-#endif
+  if (!test::takes_memory_itself()) BOOST_CHECK_LT(peak_rss_mb(), 800);  // for two million nodes
 }
 
 // The retained gradient is that of the value itself, even where an op modifies it on the way, and a second

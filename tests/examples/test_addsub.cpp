@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(a_model_is_built_again_from_its_file) {
 }
 
 // Every preset learns four expressions by heart; if a run does not, the program fails.
-BOOST_AUTO_TEST_CASE(overfitting_reaches_100_percent_or_fails, *boost::unit_test::precondition(test::learns_in_time)) {
+BOOST_AUTO_TEST_CASE(overfitting_reaches_100_percent_or_fails, *boost::unit_test::precondition(test::ends_in_time)) {
   const test::Folder folder("addsub");
   for (const char* preset : {"lab", "course", "large"}) {
     const test::Result r = folder.run({"addsub", "train", "--overfit", "--preset", preset, "--out", preset, "--json"});

@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_killed_training_has_all_for_its_mean) {
 
 // Each program by each of its measures, at a learning rate that makes them rise and fall.
 BOOST_AUTO_TEST_CASE(programs_keep_the_best_of_what_they_measured,
-                     *boost::unit_test::precondition(test::learns_in_time)) {
+                     *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder("best");
   std::string text;
   for (int i = 0; i < 80; ++i) text += "A fox saw a crow. The crow sang. ";

@@ -90,7 +90,7 @@ std::vector<int> numbers_from(int first, int count) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(reversed_digits) {
+BOOST_AUTO_TEST_CASE(reversed_digits, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder("measures");
   const Finished r = run_training(folder,
                                   {"reverse", "train", "--seed", "5", "--epochs", "2", "--epoch-steps", "64", "--lr",
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(reversed_digits) {
   BOOST_CHECK(eval.out.find(fmt::format("exact match {:8.4f} %", 100 * test_whole)) != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(answers_about_sequences) {
+BOOST_AUTO_TEST_CASE(answers_about_sequences, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder("measures");
   const Finished r = run_training(
       folder, {"count", "train", "--seed", "5", "--epochs", "2", "--epoch-steps", "20", "--batch-size", "64"}, "m");
@@ -191,7 +191,7 @@ AddsubScore addsub_score(const addsub::Model& model, const addsub::Dataset& data
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(expressions_by_split_and_seed, *boost::unit_test::precondition(test::learns_in_time)) {
+BOOST_AUTO_TEST_CASE(expressions_by_split_and_seed, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder("measures");
   for (const char* split : {"course", "7"}) {
     const Finished r = run_training(

@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(numbers_are_held_back) {
 }
 
 // Half of the validation pairs are also trained on, so that the measures are neither 0 nor 1.
-BOOST_AUTO_TEST_CASE(translations) {
+BOOST_AUTO_TEST_CASE(translations, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder("measures");
   std::vector<Pair> train, validation;
   for (int i = 0; i < 44; ++i) {

@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(scores_move_with_their_elements) {
   BOOST_CHECK_GT(spread, 0.01f);
 }
 
-BOOST_AUTO_TEST_CASE(the_odd_one_is_found, *boost::unit_test::precondition(test::learns_in_time)) {
+BOOST_AUTO_TEST_CASE(the_odd_one_is_found, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder("odd_one");
   const Result r = folder.run({"odd_one", "train", "--max-steps", "600", "--epochs", "2", "--log-format", "none",
                                "--json", "--d-model", "32", "--noise", "0.7", "--lr", "0.001"});

@@ -20,7 +20,7 @@
 
 using namespace test;
 
-BOOST_AUTO_TEST_CASE(a_bar_and_the_remaining_time_in_80_columns) {
+BOOST_AUTO_TEST_CASE(a_bar_and_the_remaining_time_in_80_columns, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder;
   for (const int columns : {80, 120}) {
     const std::string shown = on_terminal(
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(peak_memory_is_that_of_the_program_itself) {
   BOOST_CHECK_MESSAGE(mb > 1 && mb < 500, mb);
 }
 
-BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers) {
+BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder;
   const Result trained = folder.run({"addsub", "train", "--overfit", "--threads", "2", "--out", "m", "--json"});
   BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(reverse_from_training_to_attention) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_same_command_gives_the_same_bytes) {
+BOOST_AUTO_TEST_CASE(the_same_command_gives_the_same_bytes, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder;
   std::string first;
   for (const char* threads : {"1", "2", "3"}) {
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(the_same_command_gives_the_same_bytes) {
 }
 
 // The model of every preset can be rebuilt from its checkpoint.
-BOOST_AUTO_TEST_CASE(presets_train_and_answer, *boost::unit_test::precondition(test::learns_in_time)) {
+BOOST_AUTO_TEST_CASE(presets_train_and_answer, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder;
   for (const auto& [program, preset, question] : {std::tuple{"addsub", "course", "12 + 30"},
                                                   {"addsub", "large", "12 + 30"},

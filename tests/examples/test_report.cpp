@@ -83,7 +83,7 @@ Words with(Words words, const Words& more) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(expressions) {
+BOOST_AUTO_TEST_CASE(expressions, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder("report");
   const json page = checked_page(
       folder,

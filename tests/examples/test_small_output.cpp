@@ -7,7 +7,7 @@
 
 using namespace test;
 
-BOOST_AUTO_TEST_CASE(a_full_disk_is_noticed, *boost::unit_test::precondition(test::learns_in_time)) {
+BOOST_AUTO_TEST_CASE(a_full_disk_is_noticed, *boost::unit_test::precondition(test::ends_in_time)) {
   if (!fs::exists("/dev/full")) return;
   const Folder folder("small-output");
   const auto run = [&](const std::string& program, const std::string& to) {

@@ -29,15 +29,6 @@ struct Result {
   double peak_mb = 0;  // peak resident memory; never below that of the process that started it
 };
 
-// Sanitizers and memcheck use memory themselves, so limits and measurements would not be the program's own.
-inline bool takes_memory_itself() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
-#else
-  return is_in_memcheck();
-#endif
-}
-
 inline std::string read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
