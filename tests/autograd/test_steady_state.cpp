@@ -5,6 +5,8 @@
 #include <seppo/nn/optim/optimisers.h>
 #include <seppo/nn/train/trainer.h>
 
+#include "support/memcheck.h"
+
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -99,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_step_allocates_nothing_after_the_second) {
   BOOST_CHECK_EQUAL(allocations.load(), before);
 }
 
-BOOST_AUTO_TEST_CASE(ten_thousand_steps_do_not_grow) {
+BOOST_AUTO_TEST_CASE(ten_thousand_steps_do_not_grow, *boost::unit_test::precondition(test::ends_in_time)) {
   Fixture f;
   for (int i = 0; i < 100; ++i) f.step();
   const long before = resident_kb();

@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_is_cut_short) {
   const Folder folder("resume");
   write_data(folder);
   std::string text = read(folder.path / "text");
-  for (int i = 0; i < (is_in_memcheck() ? 4 : 9); ++i) text += text;
+  for (int i = 0; i < (is_in_memcheck() ? 2 : 9); ++i) text += text;
   folder.write("text", text);  // 1.5 million characters
   const auto words = [](const std::string& out) {
     return Words{"charlm",       "train", "--data",    "text", "--train-share", "0.5", "--d-model",      "32",
@@ -189,7 +189,8 @@ BOOST_AUTO_TEST_CASE(an_evaluation_is_cut_short) {
 BOOST_AUTO_TEST_CASE(a_killed_training_goes_on) {
   const Folder folder("resume");
   write_data(folder);
-  const Words limit{"--max-steps", "400", "--epochs", "60", "--save-interval", "3", "--out"};
+  const int last = is_in_memcheck() ? 40 : 400;
+  const Words limit{"--max-steps", steps(last), "--epochs", "60", "--save-interval", "3", "--out"};
   seppo::RandomStream random(2, seppo::Purpose::test);
   for (const std::string program : {"addsub", "translate"}) {
     const auto start = [&](const std::string& out) {
@@ -204,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_killed_training_goes_on) {
       Words command = start(out);
       for (int kills = 0; kills < (is_in_memcheck() ? 2 : 10); ++kills) {
         const pid_t child = folder.start(command);
-        std::this_thread::sleep_for(std::chrono::milliseconds(20 + random.below(60)));
+        std::this_thread::sleep_for(std::chrono::milliseconds((20 + random.below(60)) * (is_in_memcheck() ? 50 : 1)));
         ::kill(child, signal);
         const Result r = folder.finish(child);
         BOOST_CHECK_MESSAGE(r.code == 0 || r.code == 128 + signal, r.code << r.err);
@@ -214,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_killed_training_goes_on) {
       }
       const Result r = folder.run(command);
       BOOST_CHECK_MESSAGE(r.code == 0, r.err);
-      BOOST_CHECK(state_after(folder, program, 400) == state_after(folder, out, 400));
+      BOOST_CHECK(state_after(folder, program, last) == state_after(folder, out, last));
       for (const auto& entry : fs::recursive_directory_iterator(folder.path / out))
         BOOST_CHECK_MESSAGE(entry.path().string().find(".tmp-") == std::string::npos, entry.path());
       check_metrics(folder, out);

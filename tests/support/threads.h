@@ -31,7 +31,7 @@ void add(Bytes& bytes, std::span<const T> values) {
 // Runs f with 1 to 4 threads: by itself, as several tasks at once, and as nested tasks.
 inline void check_threads(const std::string& name, const std::function<Bytes()>& f) {
   Bytes outside, inside;
-  for (const int threads : is_in_memcheck() ? std::vector{1, 3} : std::vector{1, 2, 3, 4}) {
+  for (const int threads : is_in_memcheck() ? std::vector{3} : std::vector{1, 2, 3, 4}) {
     set_num_threads(threads);
     const Bytes alone = f();
     std::vector<Bytes> tasks(6);
@@ -40,7 +40,7 @@ inline void check_threads(const std::string& name, const std::function<Bytes()>&
       if (outer == 1) tasks[3] = f();
       if (outer == 0) run_tasks(2, [&](std::size_t inner) { tasks[4 + inner] = f(); });
     });
-    if (threads == 1) outside = alone, inside = tasks[0];
+    if (outside.empty()) outside = alone, inside = tasks[0];
     BOOST_REQUIRE(!alone.empty());
     BOOST_CHECK_MESSAGE(alone == outside, name << ": " << threads << " threads");
     for (const Bytes& bytes : tasks)
