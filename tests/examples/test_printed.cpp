@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(rows_of_data) {
 }
 
 // Of all wrong answers, twenty are listed, followed by the number of the others.
-BOOST_AUTO_TEST_CASE(wrong_answers) {
+BOOST_AUTO_TEST_CASE(wrong_answers, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder;
   BOOST_REQUIRE_EQUAL(folder.run({"addsub", "train", "--max-steps", "500", "--out", "m", "--log-format", "none"}).code,
                       0);
