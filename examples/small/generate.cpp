@@ -16,7 +16,7 @@ const std::string kRhyme =
     "Seven for the devil, his own self.\n";
 const std::string kAlphabet = "\n ,.FOSTabcdefghilmnorstuvwx";  // its characters are the tokens
 constexpr std::size_t kWindow = 32;
-constexpr int kSteps = 300;
+constexpr int kSteps = 500;
 
 std::vector<int> encode(const std::string& text) {
   std::vector<int> ids;

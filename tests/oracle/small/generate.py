@@ -10,7 +10,7 @@ from common import Sampler, clip_grad_norm
 RHYME = ("One for sorrow,\nTwo for mirth,\nThree for a funeral,\nFour for birth,\nFive for heaven,\nSix for hell,\n"
          "Seven for the devil, his own self.\n")
 ALPHABET = "\n ,.FOSTabcdefghilmnorstuvwx"
-WINDOW, STEPS, WARMUP, D_MODEL, HEADS, KEY_HEADS, HIDDEN = 32, 300, 20, 32, 4, 2, 64
+WINDOW, STEPS, WARMUP, D_MODEL, HEADS, KEY_HEADS, HIDDEN = 32, 500, 20, 32, 4, 2, 64
 WIDTH = D_MODEL // HEADS
 SIZES = [D_MODEL, KEY_HEADS * WIDTH, KEY_HEADS * WIDTH]
 
