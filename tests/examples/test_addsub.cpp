@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_model_is_built_again_from_its_file) {
     seppo::save_model(folder.path / "model.safetensors", parameters, model);
     const auto saved = seppo::load_model<Model>(folder.path / "model.safetensors");
     BOOST_CHECK(seppo::to_json_object(saved.model.config) == seppo::to_json_object(config));
-    const auto loss_of = [&](const Model& m) {  // in training mode, so that dropout must agree, too
+    const auto loss_of = [&](const Model& m) {  // in training mode, so that dropout must also agree
       seppo::tape().clear();
       seppo::tape().random = {.seed = 1, .step = 1};
       return loss(m, data, rows).loss.item();

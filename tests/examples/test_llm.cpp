@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(sampling_options_reach_the_sampler) {
   BOOST_CHECK_EQUAL(text({"--temperature", "0", "--max-tokens", "30"}), best.substr(0, best.find(best[5], 1)));
 }
 
-// `llm train --resume` resumes fine-tuning runs, too, with bit-identical results.
+// `llm train --resume` also resumes fine-tuning runs, with bit-identical results.
 BOOST_AUTO_TEST_CASE(a_finetuning_that_is_cut_goes_on) {
   const Folder folder("llm");
   folder.write("t.txt", fable(40));

@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(bytes) {
   for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
   const Sums sums = check_text_model(folder, r, tokens, 0.7, 12);
   check_near(r.summary["val_bits_per_byte"], sums.loss() / std::numbers::ln2);  // a token is a byte
-  // As a text of its own, its first byte is predicted, too. Perplexity is exp of the mean loss, not a mean of exps.
+  // As a text of its own, even its first byte is predicted. Perplexity is exp of the mean loss, not a mean of exps.
   folder.write("u.txt", text.substr(static_cast<std::size_t>(0.7 * static_cast<double>(tokens.size()))));
   const llm::Folder model = llm::open_folder(folder.path / "m");
   const Tokens own = model.encode(read(folder.path / "u.txt"));

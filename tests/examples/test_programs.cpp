@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers, *boost::unit_test::precond
   write_stored(folder.path / "huge.safetensors", content);
   const Result huge = folder.run({"addsub", "eval", "--model", "huge.safetensors"});
   BOOST_CHECK_MESSAGE(huge.code == 1 && huge.err.find("more than the allowed") != std::string::npos, huge.err);
-  // A config that lacks a part is refused, too.
+  // A config that lacks a part is also refused.
   for (const char* key : {"model", "data"}) {
     config = nlohmann::json::parse(read_stored(folder.path / "m" / "model.safetensors").metadata["seppo.config"]);
     config.erase(key);
