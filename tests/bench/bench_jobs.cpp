@@ -140,25 +140,25 @@ struct Bench {
     const bool is_brief = seconds == 0;  // only a smoke test
     for (int i = 0; i < 4 && !is_brief; ++i) step();
     const bool has_floor = wants_floor && floor.multiplications > 0;
-    std::vector<double> times, products, shares;  // products and shares are those of the floor
+    std::vector<double> step_ms, products, shares;  // products and shares are those of the floor
     const auto begin = Clock::now();
-    const auto is_over = [&] { return ms_since(begin) >= 1e3 * seconds || times.size() >= 5000; };
-    while (times.size() < (is_brief ? 1 : 5) || of_first_rank(is_over() ? 1 : 0) == 0) {
+    const auto is_over = [&] { return ms_since(begin) >= 1e3 * seconds || step_ms.size() >= 5000; };
+    while (step_ms.size() < (is_brief ? 1 : 5) || of_first_rank(is_over() ? 1 : 0) == 0) {
       const auto start = Clock::now();
       step();
-      times.push_back(ms_since(start));
+      step_ms.push_back(ms_since(start));
       if (!has_floor) continue;
       products.push_back(floor.products_ms(threads));
-      shares.push_back(products.back() / times.back());
+      shares.push_back(products.back() / step_ms.back());
     }
-    std::sort(times.begin(), times.end());
-    const std::size_t n = times.size();
+    std::sort(step_ms.begin(), step_ms.end());
+    const std::size_t n = step_ms.size();
     nlohmann::json line = {{"job", name()},
                            {"impl", "seppo"},
                            {"threads", threads},
-                           {"median_ms", times[n / 2]},
-                           {"min_ms", times[0]},
-                           {"p90_ms", times[n * 9 / 10]},
+                           {"median_ms", step_ms[n / 2]},
+                           {"min_ms", step_ms[0]},
+                           {"p90_ms", step_ms[n * 9 / 10]},
                            {"steps", n},
                            {"first_step_ms", first},
                            {"peak_rss_mb", examples::peak_rss_mb()}};
@@ -168,7 +168,7 @@ struct Bench {
       std::sort(shares.begin(), shares.end());  // measured at the same moment, as machine speeds vary
       const double adam = floor.adam_ms(threads);
       line["floor_ms"] = products[n / 2] + adam;
-      line["floor_share"] = shares[n / 2] + adam / times[n / 2];
+      line["floor_share"] = shares[n / 2] + adam / step_ms[n / 2];
     }
     std::cout << line.dump() << std::endl;
   }
