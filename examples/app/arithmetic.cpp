@@ -27,8 +27,9 @@ std::string arithmetic() {
     const Tensor y = softmax(gelu(matmul(drawn(rows, width), drawn(width, width))));
     digest.add(y.values().data(), y.values().size_bytes());
   }
-  const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;  // the best is the lowest bit
-  return fmt::format("{} (a sample gives {})", hwy::TargetName(targets & -targets), digest.hex());
+  const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS & ~(HWY_SCALAR | HWY_EMU128);
+  const char* const best = targets == 0 ? "no SIMD" : hwy::TargetName(targets & -targets);  // the lowest bit
+  return fmt::format("{} (a sample gives {})", best, digest.hex());
 }
 
 }  // namespace examples
