@@ -135,9 +135,9 @@ Tensor where(const Tensor& condition, const Operand& a_operand, const Operand& b
     real *const da = grad_if_required(a), *const db = grad_if_required(b);
     const real* const dy = grad_of(y);
     walk.for_each([=, c = condition.data()](std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
-      const real slope = dy[i];
-      if (da) da[ia] += c[ic] != 0 ? slope : 0;
-      if (db) db[ib] += c[ic] != 0 ? 0 : slope;
+      const real slope[] = {0, dy[i]};
+      if (da) da[ia] += slope[c[ic] != 0];
+      if (db) db[ib] += slope[c[ic] == 0];
     });
   });
   return y;
