@@ -170,22 +170,6 @@ BOOST_AUTO_TEST_CASE(small_programs_stand_alone) {
   }
 }
 
-// The library stays small, and our own kernels and products a small part of it. AMX, which is optional, and the
-// binding to OpenBLAS do not count towards them.
-BOOST_AUTO_TEST_CASE(rooms_keep_their_sizes) {
-  std::size_t library = 0, fast = 0;
-  for (const fs::path& path : kLibrary) {
-    const std::size_t lines = lines_of(read(path)).size();
-    const std::string name = path.filename().string(), folder = folder_of(path);
-    library += lines;
-    if (folder == "autograd/kernels") fast += lines;
-    if (folder == "autograd/blas" && !name.starts_with("amx") && !name.starts_with("openblas")) fast += lines;
-  }
-  BOOST_CHECK_LT(library, 12000u);
-  BOOST_CHECK_MESSAGE(fast * 100 <= library * 18,
-                      "kernels and products have " << fast << " of " << library << " lines");
-}
-
 // Both precisions link into one program, so every name must say which precision it belongs to.
 BOOST_AUTO_TEST_CASE(headers_declare_all_names_in_the_inline_namespace) {
   const std::regex expected(
