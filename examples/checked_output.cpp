@@ -1,5 +1,7 @@
 // Linked into each small program, which then exits with 74 if its standard output could not be written, for example to
-// a full disk. The C library would not report this at the end of main().
+// a full disk. The C library would not report this at the end of main(). It also ends where address space is short.
+#include <seppo/autograd/blas/idle_threads.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -13,6 +15,9 @@ void check_output() {
   std::_Exit(74);
 }
 
-[[maybe_unused]] const bool is_checked = std::atexit(check_output) == 0;
+[[maybe_unused]] const bool is_checked = [] {
+  seppo::restart_without_idle_blas_threads();
+  return std::atexit(check_output) == 0;
+}();
 
 }  // namespace

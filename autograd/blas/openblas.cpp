@@ -1,5 +1,5 @@
-// Calls OpenBLAS, after making sure that it runs on one thread and with kernels for this processor: a version older
-// than the processor may take it for one from 2004.
+// Calls OpenBLAS on one thread, after making sure that it uses kernels for this processor: a version older than the
+// processor may take it for one from 2004.
 #include "../core/check.h"
 #include "product.h"
 
@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
 #include <string>
 
 // In an OpenBLAS for many processors (DYNAMIC_ARCH), these choose kernels by OPENBLAS_CORETYPE or the processor.
@@ -35,7 +36,7 @@ const char* better_than(const std::string& core) {
 }
 
 // No thread may be within OpenBLAS meanwhile: this runs before the first product, and other threads wait for it.
-void set_up_once() {
+void choose_kernels_once() {
   [[maybe_unused]] static const bool done = [] {
     const bool can_choose = gotoblas_dynamic_init && gotoblas_dynamic_quit;
     const char* const better = std::getenv(kCoreType) ? nullptr : better_than(openblas_get_corename());
@@ -45,10 +46,34 @@ void set_up_once() {
       gotoblas_dynamic_init();
       unsetenv(kCoreType);
     }
-    openblas_set_num_threads(1);
     return true;
   }();
 }
+
+// OpenBLAS runs on one thread while any of these exists. Then it has as many as before: the number belongs to the
+// program, which may use OpenBLAS itself.
+class OneThread {
+ public:
+  OneThread() {
+    const std::lock_guard lock(mutex_);
+    if (guards_++ > 0) return;
+    programs_number_ = openblas_get_num_threads();
+    set(1);
+  }
+  ~OneThread() {
+    const std::lock_guard lock(mutex_);
+    if (--guards_ == 0) set(programs_number_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  static void set(int number) {
+    if (number != openblas_get_num_threads()) openblas_set_num_threads(number);
+  }
+  inline static std::mutex mutex_;
+  inline static int guards_ = 0, programs_number_ = 1;
+};
 
 blasint blas_size(std::size_t size) {
   check(size <= static_cast<std::size_t>(std::numeric_limits<blasint>::max()), "gemm: size ", size,
@@ -66,7 +91,8 @@ blasint stride(const MatrixView& x, std::size_t rows, std::size_t cols) {
 }  // namespace
 
 void gemm(const Product& p) {
-  set_up_once();
+  choose_kernels_once();
+  const OneThread guard;
   if (p.addend.data && p.addend.data != p.c)
     for (std::size_t i = 0; i < p.m; ++i) std::copy_n(p.addend.at(i, 0).data, p.n, p.c + i * p.ldc);
 #ifdef SEPPO_FLOAT64

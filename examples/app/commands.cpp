@@ -3,6 +3,7 @@
 #include "app/help_text.h"
 #include "app/interrupts.h"
 
+#include <seppo/autograd/blas/idle_threads.h>
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/train/ranks.h>
@@ -28,6 +29,7 @@ bool is_help(const std::string& argument) { return argument == "--help" || argum
 void print_version(const std::string& program) { std::cout << program << " (seppo) " << SEPPO_VERSION << "\n"; }
 
 int guarded(const char* argv0, const std::function<int()>& f) {
+  seppo::restart_without_idle_blas_threads();
   // A file opened while a standard stream is closed would become that stream.
   int spare = ::open("/dev/null", O_RDWR);
   while (spare >= 0 && spare <= STDERR_FILENO) spare = ::open("/dev/null", O_RDWR);

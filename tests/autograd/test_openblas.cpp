@@ -8,13 +8,14 @@
 #include <hwy/targets.h>
 #include <boost/test/unit_test.hpp>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 namespace {
 
-int calls = 0;
+std::atomic<int> calls = 0, most_threads = 0;
 
 }  // namespace
 
@@ -27,6 +28,7 @@ void __wrap_cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSP
                         blasint k, float alpha, const float* a, blasint lda, const float* b, blasint ldb, float beta,
                         float* c, blasint ldc) {
   ++calls;
+  if (openblas_get_num_threads() > 1) most_threads = openblas_get_num_threads();
   __real_cblas_sgemm(order, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 }
@@ -69,17 +71,32 @@ BOOST_AUTO_TEST_CASE(kernels_of_an_older_processor_are_replaced_unless_the_user_
   const bool has_avx2 = (hwy::SupportedTargets() & HWY_AVX2) != 0;
   BOOST_CHECK_EQUAL(after != before, has_avx2 && !users);
   BOOST_CHECK_EQUAL(std::getenv(kVariable) != nullptr, users != nullptr);
-  BOOST_CHECK_EQUAL(openblas_get_num_threads(), 1);
 }
 
-// AMX takes no part, as it requires 64 terms.
+// AMX takes no part, as it requires at least 64 rows, columns and terms.
 BOOST_AUTO_TEST_CASE(openblas_computes_large_products) {
   using enum Trans;
   for (const auto trans_a : {no, yes})
     for (const auto trans_b : {no, yes}) BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, trans_a, trans_b), 16);
   // Each piece is a sixteenth of the longer side, or 128 lines, both within tasks and outside.
   BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, no, yes, false), 16);
-  for (const bool in_task : {false, true}) BOOST_CHECK_EQUAL(calls_for(1100, 1000, 1100, yes, no, in_task), 9);
+  for (const bool in_task : {false, true}) BOOST_CHECK_EQUAL(calls_for(300, 48, 22000, yes, no, in_task), 3);
+}
+
+// The program may use OpenBLAS itself.
+BOOST_AUTO_TEST_CASE(the_programs_number_of_threads_is_left) {
+  const int before = openblas_get_num_threads();
+  seppo::set_num_threads(3);
+  for (const int threads : {1, 3}) {
+    openblas_set_num_threads(threads);
+    most_threads = 0;
+    for (const bool in_task : {false, true})
+      BOOST_CHECK_GT(calls_for(300, 22000, 48, Trans::no, Trans::no, in_task), 0);
+    BOOST_CHECK_EQUAL(openblas_get_num_threads(), threads);
+    BOOST_CHECK_EQUAL(most_threads, 0);
+  }
+  seppo::set_num_threads(1);
+  openblas_set_num_threads(before);
 }
 
 BOOST_AUTO_TEST_CASE(openblas_does_not_compute_small_products_nor_those_of_few_rows) {

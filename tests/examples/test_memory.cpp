@@ -137,6 +137,26 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
   BOOST_CHECK_EQUAL(status, 0);
 }
 
+// On several processors, OpenBLAS's idle threads would ask for address space for ever.
+BOOST_AUTO_TEST_CASE(programs_end_with_little_address_space) {
+  if (takes_memory_itself()) {
+    std::puts("skipped: a limit of memory, within a sanitizer or memcheck");
+    return;
+  }
+  const Folder folder("memory");
+  const auto run_limited = [&](const std::string& command) {
+    const std::string line = "ulimit -v 150000; timeout 20 " + std::string(SEPPO_BIN_DIR) + "/" + command + " > " +
+                             (folder.path / "out").string() + " 2>&1";
+    const int status = std::system(line.c_str());
+    return WEXITSTATUS(status);
+  };
+  BOOST_CHECK_EQUAL(run_limited("positions --length 2 --width 2"), 0);
+  BOOST_CHECK_EQUAL(run_limited("addsub --help"), 0);
+  BOOST_CHECK_EQUAL(run_limited("reverse predict --model '' 'two  words'"), 2);
+  BOOST_CHECK_NE(read(folder.path / "out").find("--model"), std::string::npos);  // the arguments are the same
+  BOOST_CHECK_EQUAL(run_limited("first_transformer"), 0);
+}
+
 // Refusals state the amounts in GB and the option to lower: the batch size if activations need more than the model.
 BOOST_AUTO_TEST_CASE(refusals_say_how_much) {
   const auto refusal = [](const examples::MemoryNeed& need) -> std::string {

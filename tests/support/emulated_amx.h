@@ -1,0 +1,81 @@
+// AMX in software, for processors that have AVX-512 but no AMX: included before everything else of
+// autograd/blas/amx.cpp by the preset amx, so that all tests can run as on a processor with AMX. The intrinsics are
+// macros, or are replaced by macros here, with the same arguments. (Intel, Software Developer's Manual 2, TDPBF16PS and
+// the other tile instructions.)
+#pragma once
+
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace emulated_amx {
+
+constexpr std::size_t kRows = 16, kLine = 64;
+
+// The tiles of this thread, each of 16 rows of 64 bytes.
+struct alignas(kLine) Tile {
+  std::uint8_t bytes[kRows][kLine];
+};
+inline thread_local Tile tiles[8];
+
+inline void load(Tile& to, const void* from, std::size_t stride) {
+  for (std::size_t row = 0; row < kRows; ++row)
+    std::memcpy(to.bytes[row], static_cast<const std::uint8_t*>(from) + row * stride, kLine);
+}
+
+inline void store(const Tile& from, void* to, std::size_t stride) {
+  for (std::size_t row = 0; row < kRows; ++row)
+    std::memcpy(static_cast<std::uint8_t*>(to) + row * stride, from.bytes[row], kLine);
+}
+
+// c[i][j] += sum over p of a[i][2p] b[p][2j] + a[i][2p + 1] b[p][2j + 1], for a and b of bfloat16 pairs: the sums over
+// even and odd terms are added to each other before they are added to c. Subnormal numbers count as zero.
+__attribute__((target("avx512f"))) inline void multiply(Tile& c, const Tile& a, const Tile& b) {
+  const unsigned users_mode = _mm_getcsr();
+  _mm_setcsr(0x9fc0);  // rounds to nearest, flushes subnormal results and operands to zero, and masks all exceptions
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+  for (std::size_t row = 0; row < kRows; ++row) {
+    __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
+    for (std::size_t p = 0; p < kRows; ++p) {
+      int pair;
+      std::memcpy(&pair, a.bytes[row] + p * sizeof pair, sizeof pair);
+      const __m512i left = _mm512_set1_epi32(pair), right = _mm512_load_si512(b.bytes[p]);
+      even = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(left, 16)),
+                             _mm512_castsi512_ps(_mm512_slli_epi32(right, 16)), even);
+      odd = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_si512(left, upper)),
+                            _mm512_castsi512_ps(_mm512_and_si512(right, upper)), odd);
+    }
+    float* const sums = reinterpret_cast<float*>(c.bytes[row]);
+    _mm512_store_ps(sums, _mm512_add_ps(_mm512_load_ps(sums), _mm512_add_ps(even, odd)));
+  }
+  _mm_setcsr(users_mode);
+}
+
+// Leaf 7 of the processor, with the bits for AMX's bfloat16 and tiles set.
+inline int leaf7(unsigned leaf, unsigned subleaf, unsigned* a, unsigned* b, unsigned* c, unsigned* d) {
+  const int is_there = __get_cpuid_count(leaf, subleaf, a, b, c, d);
+  *d |= 1u << 22 | 1u << 24;
+  return is_there;
+}
+
+}  // namespace emulated_amx
+
+#undef _tile_loadd
+#undef _tile_stored
+#undef _tile_zero
+#undef _tile_dpbf16ps
+#define _tile_loadd(tile, from, stride) emulated_amx::load(emulated_amx::tiles[tile], from, stride)
+#define _tile_stored(tile, to, stride) emulated_amx::store(emulated_amx::tiles[tile], to, stride)
+#define _tile_zero(tile) std::memset(&emulated_amx::tiles[tile], 0, sizeof(emulated_amx::Tile))
+#define _tile_dpbf16ps(c, a, b) \
+  emulated_amx::multiply(emulated_amx::tiles[c], emulated_amx::tiles[a], emulated_amx::tiles[b])
+#define _tile_loadconfig(shapes) static_cast<void>(shapes)
+#define _tile_release() static_cast<void>(0)
+#define __get_cpuid_count emulated_amx::leaf7
+#undef SYS_arch_prctl
+#define SYS_arch_prctl SYS_sched_yield  // always succeeds, as a system's permission to use tiles does
