@@ -352,6 +352,18 @@ BOOST_AUTO_TEST_CASE(promises_of_headers_name_tests) {
   BOOST_CHECK_MESSAGE(faults.empty(), faults << "tests/promises/ names tests for each sentence; look at them again");
 }
 
+// The pages for those who carry on name files and folders that exist.
+BOOST_AUTO_TEST_CASE(the_pages_on_the_house_know_it) {
+  const std::regex path(R"(`((?:autograd|nn|models|examples|tests|docs|script)/[a-z0-9_/.-]*)`)");
+  int paths = 0;
+  for (const char* page : {"docs/design.md", "docs/add.md"}) {
+    const std::string text = read(kRoot / page);
+    for (std::sregex_iterator match(text.begin(), text.end(), path), end; match != end; ++match, ++paths)
+      BOOST_CHECK_MESSAGE(fs::exists(kRoot / (*match)[1].str()), page << " names " << (*match)[1]);
+  }
+  BOOST_CHECK_GE(paths, 40);
+}
+
 // Links between documents lead to existing files.
 BOOST_AUTO_TEST_CASE(links_lead_somewhere) {
   const std::regex link(R"(\]\(([^)#: ]+)\))");
