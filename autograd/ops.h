@@ -343,7 +343,7 @@ Tensor cumsum(const Tensor& x, int axis);
 
 // ---- shapes --------------------------------------------------------------------------------------
 
-// The same values in another shape; shares storage and gradient. One size may be -1: inferred.
+// The same values in another shape; shares storage. One size may be -1: inferred.
 Tensor reshape(const Tensor& x, std::initializer_list<int> sizes);
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor transpose(const Tensor& x, int axis_a = -2, int axis_b = -1);  // copies

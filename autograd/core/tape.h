@@ -65,7 +65,9 @@ class Tape {
   // A tensor without history. `external` values are not copied and must outlive it.
   Tensor create(const Shape& shape);  // uninitialised
   Tensor create_external(const Shape& shape, real* values) { return Tensor(new_node(shape, values)); }
-  // Shares the values (and gradient) of `base` from element `offset` on.
+  // Without history, too: shares the values of x, which may belong to another tape, from element `offset` on.
+  Tensor share(const Tensor& x, const Shape& shape, std::ptrdiff_t offset = 0);
+  // Shares the values of `base` from element `offset` on, and its gradient unless retain_grad() is called.
   Tensor view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset = 0);
 
   // Records that the op of this name (a literal) computed `output` from `inputs`, and how the gradient comes
@@ -99,7 +101,7 @@ class Tape {
   // While set, leaf gradients that live in `home` go to the same place in `target` instead: each shard
   // of a batch has a gradient block of its own.
   void redirect_gradients(std::span<real> home, real* target) { redirect_ = {home, target}; }
-  real* leaf_gradient(real* grad) const;
+  real* leaf_gradient(const Tensor& leaf) const;
 
   ObserverLink*& observers() { return observers_; }
   // Takes over the mode, the observers and where gradients go.
@@ -123,7 +125,7 @@ class Tape {
   // Records that an op used a parameter, and which version of its values.
   struct Use {
     std::uint32_t node, version;
-    const Node* leaf;
+    Tensor leaf;
   };
 
   static Tape*& chosen();  // null for the thread's default tape
