@@ -21,6 +21,7 @@ double norm(const Vector& x) { return std::sqrt(std::inner_product(begin(x), end
 class Restored {
  public:
   explicit Restored(Parameters& parameters) : parameters_(parameters) {
+    tape().clear();  // throws during backward, before there is anything to restore
     const Parameters& now = parameters;
     values_.assign(now.values().begin(), now.values().end());
     gradients_.assign(now.gradients().begin(), now.gradients().end());
@@ -43,7 +44,7 @@ class Restored {
  private:
   Parameters& parameters_;
   std::vector<real> values_, gradients_;
-  const RandomContext random_ = tape().random;
+  const RandomContext random_ = tape().random;  // before the constructor clears the tape
 };
 
 struct Direction {

@@ -66,6 +66,7 @@ Tape::~Tape() {
 }
 
 void Tape::clear() {
+  check<StateError>(!in_backward_, "clear: called during backward, which needs the tape");
   truncate(0);
   backwards_ = 0, ++clears_;
   arena_.reset();
@@ -120,7 +121,7 @@ bool Tape::begin_record(const char* op, const Tensor& output, std::span<const Te
   while (!inputs.empty() && !inputs.back().defined()) inputs = inputs.first(inputs.size() - 1);
   bool requires_grad = output.requires_grad(), has_parameter = false;  // it may depend on more than the inputs
   for (const Tensor& input : inputs) {
-    check_owned(input);
+    check_owned(op, input);
     const Node& node = input.node();
     requires_grad |= node.requires_grad;
     has_parameter |= !node.tape || node.part;
@@ -143,15 +144,20 @@ void Tape::use_settings_of(const Tape& other) {
   observers_ = other.observers_;
 }
 
-void Tape::check_owned(const Tensor& tensor) const {
+void Tape::check_owned(const char* op, const Tensor& tensor) const {
   const Tape* owner = tensor.node().tape;
-  check<StateError>(owner == nullptr || owner == this, "tape: tensor ", tensor, " belongs to another tape or thread");
+  check<StateError>(owner == nullptr || owner == this, op, ": tensor ", tensor, " belongs to another tape or thread: ",
+                    "make it where it is used, such as inside the loss, or with Scope::constant; pass it to "
+                    "checkpoint() as an input");
 }
 
 real* Tape::leaf_gradient(const Tensor& leaf) const {
   real* const grad = leaf.node().grad;
-  const auto offset = reinterpret_cast<std::uintptr_t>(grad) - reinterpret_cast<std::uintptr_t>(redirect_.home.data());
-  return offset < redirect_.home.size_bytes() ? redirect_.target + offset / sizeof(real) : grad;
+  if (!redirect_ || leaf.numel() == 0) return grad;
+  const auto offset = reinterpret_cast<std::uintptr_t>(grad) - reinterpret_cast<std::uintptr_t>(redirect_->home.data());
+  check<StateError>(offset < redirect_->home.size_bytes(), "gradient: ", leaf,
+                    " is not among the Parameters that this step trains: freeze it, or compute with it within NoGrad");
+  return redirect_->target + offset / sizeof(real);
 }
 
 void Tape::backward(const Tensor& loss) {
@@ -162,7 +168,9 @@ void Tape::backward(const Tensor& loss) {
 }
 
 void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
-  check_owned(output);
+  check_owned("backward", output);
+  check<StateError>(may_run_backward, "backward: called by a loss that was given to a Trainer, which runs backward on ",
+                    "what the loss returns");
   check<StateError>(output.requires_grad(), "backward: output ", output,
                     " does not depend on a tensor that requires a gradient, or was computed in eval mode");
   check(cotangent.size() == output.numel(), "backward: cotangent has ", cotangent.size(), " elements, output ", output,

@@ -108,7 +108,10 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
     t.mode = Mode::train;
     t.redirect_gradients(gradients, block);
     t.random = {seed, step, static_cast<std::uint32_t>(cuts[shard]), 0};
-    const ShardLoss result = loss(cuts[shard], cuts[shard + 1]);
+    const ShardLoss result = [&] {
+      const ScopedValue<bool> no_backward(t.may_run_backward, false);
+      return loss(cuts[shard], cuts[shard + 1]);
+    }();
     losses_[shard] = {static_cast<double>(result.loss.item()), result.count, result.correct};
     t.backward(result.loss);
     climb(shard, block);
