@@ -117,8 +117,8 @@ Tensor cos(const Tensor& x);
 Tensor elu(const Tensor& x, real alpha = 1);  // x for x > 0, else alpha (e^x - 1) (Clevert et al. 2016)
 
 // Zeroes each element with probability p and divides the rest by 1 - p; the identity in eval mode
-// (Srivastava et al. 2014). The mask is a function of tape().random and is recomputed by backward,
-// not stored. Throws ArgumentError unless 0 <= p <= 1.
+// (Srivastava et al. 2014). The mask is a function of tape().random, whose steps tape().clear() counts, and is
+// recomputed by backward, not stored. Throws ArgumentError unless 0 <= p <= 1, StateError after 2^24 masks of one step.
 Tensor dropout(const Tensor& x, double p);
 
 // ---- products ------------------------------------------------------------------------------------

@@ -68,6 +68,7 @@ Tape::~Tape() {
 void Tape::clear() {
   check<StateError>(!in_backward_, "clear: called during backward, which needs the tape");
   truncate(0);
+  if (random.advances) ++random.step, random.site = 0;
   backwards_ = 0, ++clears_;
   arena_.reset();
 }

@@ -48,7 +48,9 @@ class Tape {
   Mode mode = Mode::train;
   bool recording = true;    // false: compute only, as within NoGrad; dropout follows the mode
   bool recomputes = false;  // while checkpoint() computes again: running statistics stay
-  RandomContext random;     // keys the dropout masks of this step
+  // Keys the dropout masks of this step. clear() starts the next step; a context that was assigned as a whole stays the
+  // same, as Trainer and loops that can be resumed need: tape().random = {.seed = 1, .step = 7};
+  RandomContext random = {.advances = true};
   bool may_run_backward = true;  // false while DataParallel calls a loss, whose backward pass it runs itself
   bool records() const { return mode == Mode::train && recording; }
 
