@@ -83,6 +83,7 @@ std::vector<std::size_t> DataParallel::shard_sizes(std::size_t samples) const {
 
 StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::uint32_t step,
                                 FunctionRef<ShardLoss(std::size_t, std::size_t)> loss, bool finds_anomaly) {
+  const Parameters::Fixed fixed(*parameters_, "during a training step");
   const std::span<real> gradients = parameters_->gradients();
   const std::vector<std::size_t> cuts = this->cuts(samples);
   const std::size_t shards = cuts.size() - 1, first = first_shard(shards, rank()),
