@@ -117,8 +117,8 @@ Tensor cos(const Tensor& x);
 Tensor elu(const Tensor& x, real alpha = 1);  // x for x > 0, else alpha (e^x - 1) (Clevert et al. 2016)
 
 // Zeroes each element with probability p and divides the rest by 1 - p; the identity in eval mode
-// (Srivastava et al. 2014). The mask is a function of tape().random and is recomputed by backward,
-// not stored. Throws ArgumentError unless 0 <= p <= 1.
+// (Srivastava et al. 2014). The mask is a function of tape().random, whose steps tape().clear() counts, and is
+// recomputed by backward, not stored. Throws ArgumentError unless 0 <= p <= 1, StateError after 2^24 masks of one step.
 Tensor dropout(const Tensor& x, double p);
 
 // ---- products ------------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ Tensor cumsum(const Tensor& x, int axis);
 
 // ---- shapes --------------------------------------------------------------------------------------
 
-// The same values in another shape; shares storage and gradient. One size may be -1: inferred.
+// The same values in another shape; shares storage. One size may be -1: inferred.
 Tensor reshape(const Tensor& x, std::initializer_list<int> sizes);
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor transpose(const Tensor& x, int axis_a = -2, int axis_b = -1);  // copies

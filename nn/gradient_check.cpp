@@ -20,7 +20,8 @@ double norm(const Vector& x) { return std::sqrt(std::inner_product(begin(x), end
 // Restores values, gradients and tape().random at the end, and clears the tape.
 class Restored {
  public:
-  explicit Restored(Parameters& parameters) : parameters_(parameters) {
+  explicit Restored(Parameters& parameters) : parameters_(parameters), fixed_(parameters, "during a gradient check") {
+    tape().clear();  // throws during backward, before there is anything to restore
     const Parameters& now = parameters;
     values_.assign(now.values().begin(), now.values().end());
     gradients_.assign(now.gradients().begin(), now.gradients().end());
@@ -43,7 +44,8 @@ class Restored {
  private:
   Parameters& parameters_;
   std::vector<real> values_, gradients_;
-  const RandomContext random_ = tape().random;
+  const RandomContext random_ = tape().random;  // before the constructor clears the tape
+  const Parameters::Fixed fixed_;
 };
 
 struct Direction {

@@ -58,7 +58,13 @@ void Parameters::reserve(std::size_t size) {
   }
 }
 
+void Parameters::check_grows(std::string_view name) const {
+  check<StateError>(!fixed_when_, "parameters: ", name, " cannot be added ", fixed_when_ ? fixed_when_ : "",
+                    ": make it before");
+}
+
 Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, bool decay, bool trained) {
+  check_grows(name);
   check<ArgumentError>(!find(name), "parameters: the name ", name, " is taken");
   constexpr std::size_t kAlign = Arena::kAlignment / sizeof(real);
   const std::size_t offset = size_, count = static_cast<std::size_t>(shape.numel());
@@ -66,9 +72,9 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
                        " the model has more than the allowed ", most_, " values");
   const std::size_t end = (offset + count + kAlign - 1) / kAlign * kAlign;
   reserve(end);
-  size_ = end;
-
   Entry& entry = entries_.emplace_back(Entry{std::move(name), shape, offset, decay, !trained, trained, {}});
+  size_ = end;
+  const Fixed fixed(*this, "while an initialiser writes to them");
   try {
     entry.tensor =
         Tensor(acquire_leaf(shape, values_.as<real>() + offset, gradients_.as<real>() + offset, &entry.name));
@@ -78,22 +84,28 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
   } catch (...) {
     if (entry.tensor.defined()) release_leaf(entry.tensor.node());
     entries_.pop_back();
+    std::fill(values_.as<real>() + offset, values_.as<real>() + end, real{0});
+    size_ = offset;
     throw;
   }
   return entry.tensor;
 }
 
 Tensor Parameters::add_constant(const Shape& shape, const Init& init) {
+  check_grows("a constant");
   const std::size_t count = static_cast<std::size_t>(shape.numel()), most = std::max(most_, std::size_t{1} << 24);
   check<ArgumentError>(count <= most && constants_size_ <= most - count, "parameters: with a constant ", shape,
                        " the model has more than the allowed ", most, " values");
-  constants_.reserve(constants_.size() + 1);
-  Memory& values = constant_values_.emplace_back(std::max<std::size_t>(1, count) * sizeof(real));
+  const Fixed fixed(*this, "while an initialiser writes to them");
+  Memory values(std::max<std::size_t>(1, count) * sizeof(real));
   RandomStream random(seed_, Purpose::init, constants_.size());
   init({values.as<real>(), count}, shape, random);
+  constants_.reserve(constants_.size() + 1);
+  constant_values_.reserve(constants_.size() + 1);
   Node& node = acquire_leaf(shape, values.as<real>(), nullptr, nullptr);
   node.requires_grad = false;
   constants_.push_back(&node);
+  constant_values_.push_back(std::move(values));
   constants_size_ += count;
   return Tensor(node);
 }

@@ -8,8 +8,8 @@
 // Initial values depend only on the seed and the name. Optimisers and checkpoints see flat blocks, padded with zeros.
 #pragma once
 
-#include "../autograd/core/tape.h"
 #include "../autograd/core/random.h"
+#include "../autograd/core/tape.h"
 
 #include <algorithm>
 #include <cmath>
@@ -76,7 +76,8 @@ class Scope {
   }
   Scope operator/(int index) const { return *this / std::to_string(index); }
 
-  // A new parameter of this name; by default, matrices have weight decay. Throws ArgumentError if the name is taken.
+  // A new parameter of this name; by default, matrices have weight decay. Throws ArgumentError if the name is taken,
+  // StateError within an initialiser or while the parameters are Fixed.
   Tensor parameter(std::string_view name, const Shape& shape, const Init& init, std::optional<bool> decay = {}) const;
   // A tensor that lives as long as the parameters but is neither trained nor saved.
   Tensor constant(const Shape& shape, const Init& init) const;
@@ -112,8 +113,8 @@ class Parameters {
   // Scope::parameter throws ArgumentError; Scope::constant beyond `most` or 2^24, whichever is more.
   explicit Parameters(std::uint64_t seed, std::size_t most = Shape::kMaxElements) : seed_(seed), most_(most) {}
   ~Parameters();
-  // Movable: modules and their tensors stay valid with the new object. Whatever refers to the object itself (scopes,
-  // optimisers, a Trainer) must be made after the move.
+  // Movable: modules, their tensors and views of these stay valid with the new object. Whatever refers to the object
+  // itself (scopes, optimisers, a Trainer) must be made after the move.
   Parameters(Parameters&& other) : Parameters(other.seed_, other.most_) { *this = std::move(other); }
   Parameters& operator=(Parameters&& other) noexcept;
 
@@ -140,8 +141,19 @@ class Parameters {
   std::size_t count() const;                       // trained scalars: without buffers, frozen ones and padding
   std::uint64_t seed() const { return seed_; }
 
+  // While one is in scope, nothing can be added, since something refers to the blocks or the entries, which may move:
+  // a step of a Trainer, gradient_check. `when` ends the error's message: "during a training step".
+  class Fixed {
+   public:
+    Fixed(Parameters& parameters, const char* when) : when_(parameters.fixed_when_, when) {}
+
+   private:
+    ScopedValue<const char*> when_;
+  };
+
  private:
   friend class Scope;
+  void check_grows(std::string_view name) const;
   void reserve(std::size_t size);
   Tensor add(std::string name, const Shape& shape, const Init& init, bool decay, bool trained);
   Tensor add_constant(const Shape& shape, const Init& init);
@@ -151,6 +163,7 @@ class Parameters {
   std::deque<Entry> entries_;
   Memory values_, gradients_;
   std::size_t size_ = 0, capacity_ = 0;
+  const char* fixed_when_ = nullptr;  // set by Fixed
   std::size_t constants_size_ = 0;
   std::vector<Memory> constant_values_;
   std::vector<Node*> constants_;

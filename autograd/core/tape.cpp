@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <memory>
 #include <mutex>
 #include <unordered_set>
 
@@ -41,7 +42,10 @@ void give_back(Node* NodePool::*list, Node* nodes) {
 void kill(Node& node) { node.generation += node.generation % 2; }
 
 // Resets everything but the generation, which only grows.
-void revive(Node& node) { node = Node{.generation = node.generation + 1}; }
+void revive(Node& node) {
+  const std::uint64_t generation = node.generation;
+  std::construct_at(&node)->generation = generation + 1;
+}
 
 thread_local Tape* chosen_tape = nullptr;
 thread_local RegionName current_name;
@@ -62,7 +66,9 @@ Tape::~Tape() {
 }
 
 void Tape::clear() {
+  check<StateError>(!in_backward_, "clear: called during backward, which needs the tape");
   truncate(0);
+  if (random.advances) ++random.step, random.site = 0;
   backwards_ = 0, ++clears_;
   arena_.reset();
 }
@@ -84,6 +90,7 @@ Node& Tape::new_node(const Shape& shape, real* values) {
   node.index = static_cast<std::uint32_t>(count_++);
   node.shape = shape;
   node.data = values;
+  node.part = nullptr;
   if (const RegionName region = current_region(); !region.empty()) node.region = &region.text();
   return node;
 }
@@ -94,12 +101,19 @@ Tensor Tape::create(const Shape& shape) {
   return made;
 }
 
+Tensor Tape::share(const Tensor& x, const Shape& shape, std::ptrdiff_t offset) {
+  const Tensor leaf = leaf_of(x);
+  if (!leaf.defined()) return create_external(shape, x.data() + offset);
+  const LeafPart part{leaf, x.data() - leaf.data() + offset};
+  const Tensor made = create_external(shape, nullptr);
+  made.node().part = new (allocate<LeafPart>(1)) LeafPart(part);
+  return made;
+}
+
 Tensor Tape::view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset) {
-  Node& source = base.node();
-  Node& node = new_node(shape, source.data + offset);
-  node.base = source.base ? source.base : &source;
-  node.requires_grad = source.requires_grad && records();
-  const Tensor made(node);
+  const Tensor made = share(base, shape, offset);
+  made.node().base = &base.node();
+  made.node().requires_grad = base.requires_grad() && records();
   begin_record("view", made, {&base, 1});
   return made;
 }
@@ -108,21 +122,19 @@ bool Tape::begin_record(const char* op, const Tensor& output, std::span<const Te
   while (!inputs.empty() && !inputs.back().defined()) inputs = inputs.first(inputs.size() - 1);
   bool requires_grad = output.requires_grad(), has_parameter = false;  // it may depend on more than the inputs
   for (const Tensor& input : inputs) {
-    check_owned(input);
+    check_owned(op, input);
     const Node& node = input.node();
     requires_grad |= node.requires_grad;
-    has_parameter |= !node.tape || node.base;
+    has_parameter |= !node.tape || node.part;
   }
   output.node().op = op;
   notify(*this, &Observer::forward, output, inputs);
   if (!requires_grad || !records()) return false;
   check<StateError>(!in_backward_, op, ": recorded during backward; second derivatives are not supported: compute on ",
                     "the values, or within NoGrad");
-  for (const Tensor& input : has_parameter ? inputs : std::span<const Tensor>()) {
-    const Node& node = input.node();
-    if (const Node& leaf = node.base ? *node.base : node; !leaf.tape)
-      uses_.push_back({output.node().index, leaf.index, &leaf});
-  }
+  for (const Tensor& input : has_parameter ? inputs : std::span<const Tensor>())
+    if (const Tensor leaf = leaf_of(input); leaf.defined())
+      uses_.push_back({output.node().index, leaf.node().index, leaf});
   return true;
 }
 
@@ -133,14 +145,20 @@ void Tape::use_settings_of(const Tape& other) {
   observers_ = other.observers_;
 }
 
-void Tape::check_owned(const Tensor& tensor) const {
+void Tape::check_owned(const char* op, const Tensor& tensor) const {
   const Tape* owner = tensor.node().tape;
-  check<StateError>(owner == nullptr || owner == this, "tape: tensor ", tensor, " belongs to another tape or thread");
+  check<StateError>(owner == nullptr || owner == this, op, ": tensor ", tensor, " belongs to another tape or thread: ",
+                    "make it where it is used, such as inside the loss, or with Scope::constant; pass it to "
+                    "checkpoint() as an input");
 }
 
-real* Tape::leaf_gradient(real* grad) const {
-  const auto offset = reinterpret_cast<std::uintptr_t>(grad) - reinterpret_cast<std::uintptr_t>(redirect_.home.data());
-  return offset < redirect_.home.size_bytes() ? redirect_.target + offset / sizeof(real) : grad;
+real* Tape::leaf_gradient(const Tensor& leaf) const {
+  real* const grad = leaf.node().grad;
+  if (!redirect_ || leaf.numel() == 0) return grad;
+  const auto offset = reinterpret_cast<std::uintptr_t>(grad) - reinterpret_cast<std::uintptr_t>(redirect_->home.data());
+  check<StateError>(offset < redirect_->home.size_bytes(), "gradient: ", leaf,
+                    " is not among the Parameters that this step trains: freeze it, or compute with it within NoGrad");
+  return redirect_->target + offset / sizeof(real);
 }
 
 void Tape::backward(const Tensor& loss) {
@@ -151,7 +169,9 @@ void Tape::backward(const Tensor& loss) {
 }
 
 void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
-  check_owned(output);
+  check_owned("backward", output);
+  check<StateError>(may_run_backward, "backward: called by a loss that was given to a Trainer, which runs backward on ",
+                    "what the loss returns");
   check<StateError>(output.requires_grad(), "backward: output ", output,
                     " does not depend on a tensor that requires a gradient, or was computed in eval mode");
   check(cotangent.size() == output.numel(), "backward: cotangent has ", cotangent.size(), " elements, output ", output,
@@ -172,10 +192,11 @@ void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
 }
 
 void Tape::check_unchanged(const Use& use) {
-  if (use.leaf->index == use.version) [[likely]]
+  const Node& leaf = use.leaf.node();
+  if (leaf.index == use.version) [[likely]]
     return;
   const Node& op = node_at(use.node);
-  fail<StateError>("backward: ", use.leaf->name ? *use.leaf->name : "a parameter", " has changed since ", op.op,
+  fail<StateError>("backward: ", leaf.name() ? *leaf.name() : "a parameter", " has changed since ", op.op,
                    op.region ? " in " + *op.region : "",
                    " used it: finish the backward pass before a step, or run forward again");
 }
@@ -228,7 +249,7 @@ Node& acquire_leaf(const Shape& shape, real* values, real* grads, const std::str
   node.shape = shape;
   node.data = values;
   node.grad = grads;
-  node.name = name;
+  node.leaf_name = name;
   return node;
 }
 

@@ -18,6 +18,7 @@
 #include "utility.h"
 
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,17 +48,21 @@ class Tape {
   Mode mode = Mode::train;
   bool recording = true;    // false: compute only, as within NoGrad; dropout follows the mode
   bool recomputes = false;  // while checkpoint() computes again: running statistics stay
-  RandomContext random;     // keys the dropout masks of this step
+  // Keys the dropout masks of this step. clear() starts the next step; a context that was assigned as a whole stays the
+  // same, as Trainer and loops that can be resumed need: tape().random = {.seed = 1, .step = 7};
+  RandomContext random = {.advances = true};
+  bool may_run_backward = true;  // false while DataParallel calls a loss, whose backward pass it runs itself
   bool records() const { return mode == Mode::train && recording; }
 
-  // Forgets every tensor and closure; memory is kept for the next step.
+  // Forgets every tensor and closure; memory is kept for the next step. Throws StateError during backward.
   void clear();
 
   // Adds d(loss)/d(leaf) to the gradient of every leaf. `loss` has one element.
   // Throws ShapeError otherwise, StateError if nothing was recorded for it. The graph stays until clear(),
   // so backward may be called again, for this or another output; gradients add up. If an op throws,
   // leaves keep the gradients that have reached them. There are no second derivatives: an op that would be
-  // recorded during backward throws StateError, and so does an op whose parameters have changed since.
+  // recorded during backward throws StateError, and so does an op whose parameters have changed since, and backward
+  // within the loss of a Trainer.
   void backward(const Tensor& loss);
   // The same for any shape: adds the product of the cotangent with the Jacobian of `output`.
   void backward(const Tensor& output, std::span<const real> cotangent);
@@ -65,7 +70,9 @@ class Tape {
   // A tensor without history. `external` values are not copied and must outlive it.
   Tensor create(const Shape& shape);  // uninitialised
   Tensor create_external(const Shape& shape, real* values) { return Tensor(new_node(shape, values)); }
-  // Shares the values (and gradient) of `base` from element `offset` on.
+  // Without history, too: shares the values of x, which may belong to another tape, from element `offset` on.
+  Tensor share(const Tensor& x, const Shape& shape, std::ptrdiff_t offset = 0);
+  // Shares the values of `base` from element `offset` on, and its gradient unless retain_grad() is called.
   Tensor view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset = 0);
 
   // Records that the op of this name (a literal) computed `output` from `inputs`, and how the gradient comes
@@ -97,9 +104,10 @@ class Tape {
   }
 
   // While set, leaf gradients that live in `home` go to the same place in `target` instead: each shard
-  // of a batch has a gradient block of its own.
-  void redirect_gradients(std::span<real> home, real* target) { redirect_ = {home, target}; }
-  real* leaf_gradient(real* grad) const;
+  // of a batch has a gradient block of its own. Other leaves have none there, and their gradients would be added up by
+  // several threads at once: backward throws StateError when it reaches one.
+  void redirect_gradients(std::span<real> home, real* target) { redirect_ = Redirect{home, target}; }
+  real* leaf_gradient(const Tensor& leaf) const;
 
   ObserverLink*& observers() { return observers_; }
   // Takes over the mode, the observers and where gradients go.
@@ -123,7 +131,7 @@ class Tape {
   // Records that an op used a parameter, and which version of its values.
   struct Use {
     std::uint32_t node, version;
-    const Node* leaf;
+    Tensor leaf;
   };
 
   static Tape*& chosen();  // null for the thread's default tape
@@ -134,14 +142,14 @@ class Tape {
   void check_unchanged(const Use& use);
   void keep_gradient(Node& node);
   void recycle_gradient(Node& node);
-  void check_owned(const Tensor& tensor) const;
+  void check_owned(const char* op, const Tensor& tensor) const;
 
   Arena arena_;
   std::vector<Node*> chunks_;
   std::size_t count_ = 0;
   std::vector<Use> uses_;
   std::size_t backwards_ = 0, clears_ = 0;  // backward passes since clear(); calls of clear()
-  Redirect redirect_;
+  std::optional<Redirect> redirect_;
   bool in_backward_ = false;
   ObserverLink* observers_ = nullptr;
 };
@@ -183,7 +191,8 @@ class TapeMark {
   ~TapeMark() {
     if (tape_.clears_ != clears_) nodes_ = 0, arena_ = {};  // everything on the tape is newer than the mark
     tape_.truncate(nodes_);
-    if (nodes_ == 0 || tape_.backwards_ == backwards_) tape_.arena_.rewind(arena_);
+    // During backward, gradients of older tensors may have come to lie behind the mark, too.
+    if (nodes_ == 0 || (tape_.backwards_ == backwards_ && !tape_.in_backward_)) tape_.arena_.rewind(arena_);
   }
   TapeMark(const TapeMark&) = delete;
 

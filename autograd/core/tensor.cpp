@@ -58,31 +58,53 @@ real Tensor::element(List<std::int64_t> index) const {
   return data()[place];
 }
 
+real* Tensor::data_in_leaf() const {
+  const Node& n = node();
+  if (!n.tape || !n.part) return nullptr;  // a leaf without elements
+  return n.part->leaf.data() + n.part->offset;
+}
+
+namespace {
+
+// The end of the gradient's way through a view that has its own.
+void add_to_base(const Tensor& view) {
+  const Tensor base(*view.node().base);
+  const std::ptrdiff_t offset = view.data() - base.data();
+  const real* const dy = grad_of(view);
+  real* const dx = grad_of(base) + offset;
+  for (std::size_t i = 0; i < view.numel(); ++i) dx[i] += dy[i];
+}
+
+}  // namespace
+
 const Tensor& Tensor::retain_grad() const {
   Node& n = node();
-  (n.base ? n.base : &n)->retains_grad = true;
+  n.retains_grad = true;
+  if (n.requires_grad && n.shares_gradient()) n.tape->attach(*this, [view = *this] { add_to_base(view); });
   return *this;
 }
 
 std::span<const real> Tensor::grad() const {
   const Node& n = node();
   check<StateError>(n.requires_grad, "grad: tensor ", *this, " does not require a gradient");
-  const Node& owner = n.base ? *n.base : n;
-  check<StateError>(!owner.backward || owner.retains_grad, "grad: that of ", *this,
+  const bool is_computed = n.backward || n.base;
+  check<StateError>(!is_computed || n.retains_grad, "grad: that of ", *this,
                     ", which an op computed, is not kept; call retain_grad() on it before backward");
-  const real* const grad = owner.backward ? owner.retained : owner.tape ? owner.grad : tape().leaf_gradient(owner.grad);
+  const real* const grad = is_computed ? n.retained : n.tape ? n.grad : tape().leaf_gradient(*this);
   check<StateError>(grad != nullptr, "grad: backward has not reached ", *this);
-  return {grad + (n.data - owner.data), numel()};
+  return {grad, numel()};
 }
 
 std::string Tensor::describe() const {
-  const Node& n = node();
-  const std::string* name = n.base ? n.base->name : n.name;
-  return name ? n.shape.str() + " (" + *name + ")" : n.shape.str();
+  const Tensor leaf = leaf_of(*this);
+  const std::string* name = leaf.defined() ? leaf.node().name() : nullptr;
+  return name ? shape().str() + " (" + *name + ")" : shape().str();
 }
 
+// Nodes of leaves are reused for leaves only, so a stale handle still tells which kind it was.
 void Tensor::stale() const {
   if (!node_) fail<StateError>("tensor: an empty handle was used");
+  if (!node_->tape) fail<StateError>("tensor: stale handle; the Parameters that its values belonged to have ended");
   fail<StateError>("tensor: stale handle; its tape was cleared, or rewound, after it was made");
 }
 
@@ -94,13 +116,16 @@ real* grad_of(const Tensor& x) {
 
 GradTarget grad_target(const Tensor& x) {
   Node& n = x.node();
-  if (n.base) {
-    const Tensor base(*n.base);
-    const bool is_whole = n.shape.numel() == n.base->shape.numel();
+  if (n.shares_gradient()) {
+    const real* const values = x.data();  // throws if the leaf has ended, whose node may be another's now
+    Node* owner = n.base;
+    while (owner->shares_gradient()) owner = owner->base;
+    const Tensor base(*owner);
+    const bool is_whole = x.numel() == base.numel();
     const GradTarget target = is_whole ? grad_target(base) : GradTarget{grad_of(base), 1};
-    return {target.grad + (n.data - n.base->data), target.beta};
+    return {target.grad + (values - base.data()), target.beta};
   }
-  if (!n.tape) return {tape().leaf_gradient(n.grad), 1};
+  if (!n.tape) return {tape().leaf_gradient(x), 1};
   if (n.grad) return {n.grad, 1};
   n.grad = static_cast<real*>(n.tape->arena().allocate_recycled(x.numel() * sizeof(real)));
   return {n.grad, 0};

@@ -2,8 +2,11 @@
 //
 // Values are contiguous, row-major, at most six axes, of one scalar type (`real`). A handle is two
 // words and is passed by reference or value alike; copying it never copies the values. Tensors of a
-// step live until Tape::clear(); using a handle after that throws StateError, in every build. What
-// must outlive the step is copied out.
+// step live until Tape::clear(), parameters as long as their Parameters; using a handle after that throws
+// StateError, in every build. What must outlive the step is copied out.
+//
+// A view (reshape, a slice of the first axis, detach) shares the values of the tensor it was made from, wherever they
+// are: that of a parameter stays right when more parameters are added, which may move them.
 #pragma once
 
 #include "check.h"
@@ -81,6 +84,7 @@ class Shape {
 };
 
 class Tape;
+struct LeafPart;
 
 // One entry of a tape, or one persistent leaf. Its memory is never returned to the system, only
 // reused for other nodes, so comparing generations is always safe. Two cache lines: unaligned it would touch three.
@@ -91,15 +95,22 @@ struct alignas(64) Node {
   bool requires_grad = false;
   bool retains_grad = false;  // backward adds the gradient to `retained`
   Shape shape = {};
-  real* data = nullptr;
+  real* data = nullptr;      // null if the values are a leaf's: they may move, and `part` says where they are
   real* grad = nullptr;      // null until first touched
   real* retained = nullptr;  // null until backward has passed
-  Node* base = nullptr;      // of a view: owns its values and its gradient. Links nodes that wait for reuse.
+  Node* base = nullptr;      // of a view: what it was made from. Links nodes that wait for reuse.
   void (*backward)(const void* closure) = nullptr;
   const void* closure = nullptr;
-  const std::string* name = nullptr;    // of a leaf, for messages
+  union {
+    const std::string* leaf_name = nullptr;  // of a persistent leaf
+    const LeafPart* part;                    // of a tape's entry: null unless its values are a leaf's
+  };
   const char* op = nullptr;             // what computed it, for tools
   const std::string* region = nullptr;  // and in which module
+
+  // A view has its base's gradient until retain_grad() or record() gives it one of its own, which goes to the base.
+  bool shares_gradient() const { return base != nullptr && backward == nullptr; }
+  const std::string* name() const { return tape ? nullptr : leaf_name; }  // of a leaf, for messages; may be null
 };
 
 // Where a backward function adds a gradient: grad = beta * grad + term. beta is 0 when the memory
@@ -122,8 +133,11 @@ class Tensor {
   std::size_t rows() const { return static_cast<std::size_t>(shape().rows()); }
   std::size_t cols() const { return static_cast<std::size_t>(shape().cols()); }
 
-  real* data() const { return node().data; }
-  std::span<const real> values() const { return {node().data, numel()}; }
+  real* data() const {
+    const Node& n = node();
+    return n.data ? n.data : data_in_leaf();
+  }
+  std::span<const real> values() const { return {data(), numel()}; }
   real item() const;  // the value of a one-element tensor; throws ShapeError for any other
 
   // One element: x.at(row, column). Negative indices count from the end. Throws ShapeError unless there is an index for
@@ -134,8 +148,8 @@ class Tensor {
   }
 
   bool requires_grad() const { return node().requires_grad; }
-  // Keeps the gradient of a computed tensor readable after backward, which adds to it each time. Leaves always keep
-  // theirs.
+  // Keeps the gradient of a computed tensor readable after backward, which adds to it each time. That of a view is what
+  // came through this view, and not through its base or other views. Leaves always keep theirs.
   const Tensor& retain_grad() const;
   // The gradient that backward has added up. Throws StateError where PyTorch's x.grad is None: nothing recorded, not
   // reached by backward since tape().clear(), or computed by an op and not kept by retain_grad(). Parameters always
@@ -152,11 +166,24 @@ class Tensor {
 
  private:
   [[noreturn]] void stale() const;
+  real* data_in_leaf() const;
   real element(List<std::int64_t> index) const;
 
   Node* node_ = nullptr;
   std::uint64_t generation_ = 0;
 };
+
+// Where a tensor finds values that a leaf owns. A handle, since the leaf may end before the tensor.
+struct LeafPart {
+  Tensor leaf;
+  std::ptrdiff_t offset;
+};
+// The leaf that owns the values of x: x itself, or what it is a view of. Empty if a tape owns them.
+inline Tensor leaf_of(const Tensor& x) {
+  const Node& n = x.node();
+  if (!n.tape) return x;
+  return n.part ? n.part->leaf : Tensor();
+}
 
 // The values as NumPy prints them, to four significant digits: rows in brackets, columns aligned. Of axes with more
 // than six entries only the first and last three are shown when the tensor has more than 1000 elements.

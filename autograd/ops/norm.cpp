@@ -45,8 +45,9 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
     const RecycledArray sums(tape().arena(), size);  // of each piece, for gain and bias
     std::fill_n(sums.data(), size, real{0});
     // If x and y are parts of one tensor, they may share rows, to which only one thread may add.
-    const bool may_overlap = y.defined() && x.node().base && x.node().base == y.node().base;
-    parallel_for(0, rows, may_overlap ? rows : piece, [&](std::size_t first, std::size_t last) {
+    const bool overlap =
+        dx.grad && dy.grad && dx.grad != dy.grad && dx.grad < dy.grad + x.numel() && dy.grad < dx.grad + x.numel();
+    parallel_for(0, rows, overlap ? rows : piece, [&](std::size_t first, std::size_t last) {
       real* const own = sums.data() + first / piece * 2 * cols;
       kernels::normalise_backward(
           {dx.grad, dx.beta, dy.grad, dy.beta, dgain ? own : nullptr, dbias ? own + cols : nullptr}, grad_of(out),

@@ -34,7 +34,7 @@ struct Run {
 
   Run(Tape& inner, std::span<const Tensor> inputs, Checkpointed f) : use(inner) {
     for (const Tensor& x : inputs) {
-      leaves.push_back(inner.create_external(x.shape(), x.data()));
+      leaves.push_back(inner.share(x, x.shape()));
       leaves.back().node().requires_grad = x.requires_grad();
     }
     output = f(leaves);

@@ -83,6 +83,7 @@ std::vector<std::size_t> DataParallel::shard_sizes(std::size_t samples) const {
 
 StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::uint32_t step,
                                 FunctionRef<ShardLoss(std::size_t, std::size_t)> loss, bool finds_anomaly) {
+  const Parameters::Fixed fixed(*parameters_, "during a training step");
   const std::span<real> gradients = parameters_->gradients();
   const std::vector<std::size_t> cuts = this->cuts(samples);
   const std::size_t shards = cuts.size() - 1, first = first_shard(shards, rank()),
@@ -108,7 +109,10 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
     t.mode = Mode::train;
     t.redirect_gradients(gradients, block);
     t.random = {seed, step, static_cast<std::uint32_t>(cuts[shard]), 0};
-    const ShardLoss result = loss(cuts[shard], cuts[shard + 1]);
+    const ShardLoss result = [&] {
+      const ScopedValue<bool> no_backward(t.may_run_backward, false);
+      return loss(cuts[shard], cuts[shard + 1]);
+    }();
     losses_[shard] = {static_cast<double>(result.loss.item()), result.count, result.correct};
     t.backward(result.loss);
     climb(shard, block);

@@ -52,6 +52,7 @@ class DataParallel {
 
   // Calls loss(first, last) for the samples of each of this rank's shards, runs backward on the result, and adds the
   // gradients of all ranks to parameters.gradients(), which must be zero before. `seed` and `step` key dropout masks.
+  // Throws StateError if `loss` calls backward, adds parameters, or would bring gradients to other Parameters.
   // What `loss` throws in one rank is thrown in all, as StateError in the others. Gradients are zero after a throw.
   // With `finds_anomaly`, shards run in this thread, and NumericError names the first op with a non-finite result.
   StepLoss backward(std::size_t samples, std::uint64_t seed, std::uint32_t step,

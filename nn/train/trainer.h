@@ -85,6 +85,8 @@ class Trainer {
 
   // One step on the examples `rows`. loss(some of rows) returns sums over these (ShardLoss); it is called once for each
   // shard, concurrently from several threads, each with its own tape. The caller's tape is not touched.
+  // Throws StateError if `loss` calls backward, adds parameters, or would bring gradients to other Parameters than
+  // those being trained, such as a teacher's: freeze these (Parameters::freeze), or compute with them within NoGrad.
   // Throws NumericError if the loss or its gradient is not finite, naming the parameter, or the op and module, where it
   // arose; ArgumentError if nothing was counted; and whatever `loss` throws. Parameters, buffers, moments and steps()
   // are then unchanged, and the gradients zero.

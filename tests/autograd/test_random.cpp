@@ -183,6 +183,49 @@ BOOST_AUTO_TEST_CASE(dropout_sites_never_reach_the_purpose) {
   BOOST_CHECK(!std::equal(first.values().begin(), first.values().end(), last.values().begin()));
 }
 
+// A loop that only clears the tape never runs out of masks, and a step's masks do not depend on those before.
+BOOST_AUTO_TEST_CASE(clearing_a_tape_starts_a_step_of_dropout) {
+  const auto mask = [] {
+    const Tensor y = dropout(full({256}, 1), 0.5);
+    return std::vector<real>(y.values().begin(), y.values().end());
+  };
+  Tape own;
+  const UseTape use(own);
+  const auto at_first = mask();
+  own.clear();
+  own.random.site = RandomContext::kSites - 1;  // as if after so many dropouts
+  mask();
+  BOOST_CHECK_EXCEPTION(mask(), StateError, [](const StateError& e) {
+    return std::string(e.what()).ends_with("masks: set tape().random, or call tape().clear(), for each step");
+  });
+  own.clear();
+  const auto second = mask(), of_the_same_step = mask();
+  own.clear();
+  const auto third = mask();
+  BOOST_CHECK(at_first != second && second != third && second != of_the_same_step);
+  Tape other;
+  other.random.seed = 0;  // a seed alone is part of the key, and the steps go on
+  const UseTape use_other(other);
+  BOOST_CHECK(mask() == at_first);
+  other.clear(), other.clear();
+  BOOST_CHECK(mask() == second);
+  other.random.seed = 9;
+  BOOST_CHECK(mask() != of_the_same_step);
+}
+
+// A context that was assigned stays as it is, as Trainer and loops that can be resumed rely on.
+BOOST_AUTO_TEST_CASE(clearing_a_tape_leaves_an_assigned_context) {
+  Tape own;
+  const UseTape use(own);
+  for (const RandomContext& context : {RandomContext{1, 2, 3, 4}, RandomContext{.seed = 5}, RandomContext{}}) {
+    own.random = context;
+    dropout(full({4}, 1), 0.5);
+    own.clear();
+    BOOST_CHECK(own.random.seed == context.seed && own.random.step == context.step);
+    BOOST_CHECK(own.random.sample == context.sample && own.random.site == context.site + 1);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(random_tensors_follow_their_stream) {
   tape().clear();
   RandomStream stream(7, Purpose::test), same(7, Purpose::test), other(7, Purpose::test);

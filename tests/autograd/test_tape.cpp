@@ -78,7 +78,11 @@ BOOST_AUTO_TEST_CASE(tapes_do_not_mix) {
   const Tensor mine = leaf();
   std::thread([&] {
     const Tensor theirs = leaf();
-    BOOST_CHECK_THROW(seppo::add(mine, theirs), StateError);
+    BOOST_CHECK_EXCEPTION(seppo::add(mine, theirs), StateError, [](const StateError& e) {
+      return std::string(e.what()) ==
+             "add: tensor [4] belongs to another tape or thread: make it where it is used, such as inside the loss, or "
+             "with Scope::constant; pass it to checkpoint() as an input";
+    });
     BOOST_CHECK_THROW(seppo::reshape(mine, {2, 2}), StateError);
     BOOST_CHECK_THROW(seppo::where(mine, theirs, 0), StateError);
   }).join();
@@ -110,9 +114,8 @@ BOOST_AUTO_TEST_CASE(gradients_of_intermediates_are_kept_on_request) {
   BOOST_CHECK_THROW(seppo::reshape(unused, {2, 2}).grad(), StateError);
   const Tensor aside = seppo::exp(x);
   BOOST_CHECK_THROW(aside.retain_grad().grad(), StateError);
-  // Asking does not create one, and a slice of a tensor has its slice of the gradient.
+  // Asking does not create one.
   BOOST_CHECK_THROW(unused.grad(), StateError);
-  BOOST_CHECK_EQUAL(seppo::slice(x, 0, 2, 4).grad()[1], 24);
 }
 
 BOOST_AUTO_TEST_CASE(gradients_of_persistent_leaves_always_exist) {
@@ -227,9 +230,6 @@ BOOST_AUTO_TEST_CASE(retained_gradients_do_not_disturb) {
   t.backward(z, std::vector<double>{1, 10});
   BOOST_CHECK(y.grad()[0] == 6 && y.grad()[1] == 60);
   BOOST_CHECK(x.grad()[0] == 6 && x.grad()[1] == 6);
-  // Also through a view of it.
-  const Tensor part = seppo::reshape(y, {2});
-  BOOST_CHECK_EQUAL(part.grad()[1], 60);
 }
 
 BOOST_AUTO_TEST_CASE(detached_tensors_and_no_grad_carry_no_gradient) {
@@ -248,37 +248,6 @@ BOOST_AUTO_TEST_CASE(detached_tensors_and_no_grad_carry_no_gradient) {
     BOOST_CHECK(seppo::sum(seppo::eq(dropped, 0)).item() > 400);
   }
   BOOST_CHECK(seppo::exp(x).requires_grad());
-}
-
-BOOST_AUTO_TEST_CASE(second_derivatives_are_refused) {
-  seppo::Tape& t = seppo::tape();
-  t.clear();
-  const Tensor x = leaf(), y = t.create({4});
-  seppo::record("twice", y, {x}, [=] { seppo::square(x); });
-  BOOST_CHECK_EXCEPTION(t.backward(y, kValues), StateError, [](const StateError& e) {
-    return std::string(e.what()).find("square: recorded during backward; second derivatives") != std::string::npos;
-  });
-  t.clear();
-  const Tensor a = leaf(), b = t.create({4});
-  seppo::record("again", b, {a}, [&] { seppo::tape().backward(b, kValues); });
-  BOOST_CHECK_THROW(t.backward(b, kValues), StateError);
-}
-
-// After a throw in the middle, another backward over the same graph starts afresh.
-BOOST_AUTO_TEST_CASE(gradients_under_way_are_dropped_when_backward_throws) {
-  static bool fails = false;
-  seppo::Tape& t = seppo::tape();
-  t.clear();
-  const Tensor x = leaf(), y = seppo::scale(x, 2), z = t.create({4});
-  seppo::record("sometimes", z, {y}, [=] {
-    for (std::size_t i = 0; i < 4; ++i) grad_of(y)[i] += grad_of(z)[i];
-    if (fails) throw std::runtime_error("sometimes");
-  });
-  fails = true;
-  BOOST_CHECK_THROW(t.backward(z, kValues), std::runtime_error);
-  fails = false;
-  t.backward(z, kValues);
-  for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(x.grad()[i], 2 * kValues[i]);
 }
 
 // Leaves accumulate gradients over micro-batches, whose sum is that of the whole batch.
@@ -323,38 +292,6 @@ BOOST_AUTO_TEST_CASE(an_op_of_ones_own) {
   const Tensor x = leaf();
   seppo::tape().backward(square(x), kValues);
   BOOST_CHECK_EQUAL(x.grad()[3], 32);
-}
-
-// Leaves keep gradients added by ops that ran before the one that throws, and get none from later ones.
-BOOST_AUTO_TEST_CASE(leaves_keep_what_reached_them_before_a_throw) {
-  seppo::Tape& t = seppo::tape();
-  t.clear();
-  const Tensor early = leaf(), late = leaf(), y = t.create({4});
-  seppo::record("throws", y, {early}, [] { throw std::runtime_error("backward"); });
-  const Tensor z = seppo::scale(late, 3) * y;
-  for (const double& v : kValues) y.data()[&v - kValues.data()] = v;
-  BOOST_CHECK_THROW(t.backward(z, std::vector<double>(4, 1)), std::runtime_error);
-  for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(late.grad()[i], 3 * kValues[i]);
-  BOOST_CHECK_THROW(early.grad(), StateError);
-}
-
-BOOST_AUTO_TEST_CASE(gradients_go_to_the_same_place_of_another_block) {
-  std::vector<double> values{1, 2, 3, 4}, home(5), target(5, 10), elsewhere(2);
-  seppo::Node& second = seppo::acquire_leaf({3}, values.data(), home.data() + 2, nullptr);
-  seppo::Node& other = seppo::acquire_leaf({2}, values.data(), elsewhere.data(), nullptr);
-  const Tensor w(second), v(other);
-  seppo::Tape own;
-  const seppo::UseTape use(own);
-  own.redirect_gradients(home, target.data());
-  own.backward(seppo::sum(w * seppo::tensor({3}, {5.0, 6.0, 7.0})) + seppo::sum(v));
-  BOOST_CHECK((target == std::vector<double>{10, 10, 15, 16, 17}));
-  BOOST_CHECK((home == std::vector<double>(5)));
-  BOOST_CHECK((elsewhere == std::vector<double>{1, 1}));  // not in that block
-  own.redirect_gradients({}, nullptr);
-  own.backward(seppo::sum(w));
-  BOOST_CHECK((home == std::vector<double>{0, 0, 1, 1, 1}));
-  seppo::release_leaf(second);
-  seppo::release_leaf(other);
 }
 
 BOOST_AUTO_TEST_CASE(handles_and_shapes_are_small) {
