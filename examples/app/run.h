@@ -46,8 +46,9 @@ struct TrainingConfig {
 
 // How the model performs on the validation data.
 struct Evaluation {
-  double val_loss = 0;           // mean cross-entropy, without label smoothing
-  nlohmann::json measures = {};  // {"val_exact": 0.99, ...}: numbers are printed and plotted, the rest is only logged
+  double val_loss = 0;  // mean cross-entropy, without label smoothing
+  // {"val_exact": 0.99, ...}: reals are printed and plotted, the rest is only logged; null is for what is not defined
+  nlohmann::json measures = {};
 
   nlohmann::json summary() const;  // both
 };

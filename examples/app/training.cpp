@@ -263,10 +263,13 @@ Evaluation Training::evaluate(std::size_t models) {
 
 Best Training::rank(const Evaluation& evaluation) const {
   const std::string& by = run_.training.best;
-  const double score = by == "last"   ? static_cast<double>(trainer_.steps())
-                       : by == "loss" ? -evaluation.val_loss
-                                      : evaluation.measures.at("val_" + by).get<double>();
-  return {trainer_.steps(), score, evaluation.val_loss};
+  const auto score = [&] {
+    if (by == "last") return static_cast<double>(trainer_.steps());
+    if (by == "loss") return -evaluation.val_loss;
+    const json& measure = evaluation.measures.at("val_" + by);
+    return measure.is_null() ? 0 : measure.get<double>();
+  };
+  return {trainer_.steps(), score(), evaluation.val_loss};
 }
 
 void Training::evaluate_and_save() {
