@@ -3,6 +3,7 @@
 
 #include "app/first_rank.h"
 #include "app/help_text.h"
+#include "app/invocation.h"
 #include "app/paths.h"
 #include "app/text_file.h"
 #include "app/words.h"
@@ -90,7 +91,7 @@ bool CommandLine::parse(const Arguments& arguments) {
   compare_ranks();
   check_rules();
   if (dumps) {
-    std::cout << config().dump(2) << "\n";
+    std::cout << config().dump(2, ' ', /*ensure_ascii=*/true) << "\n";
     return false;
   }
   for (const auto& check : last_checks_) check();
@@ -244,7 +245,11 @@ void CommandLine::check_rules() const {
 }
 
 std::string CommandLine::help() const {
-  std::string text = "usage: " + usage_ + "\n\n" + wrapped_paragraphs(about_);
+  std::string text = wrapped_paragraphs(about_);
+  const std::string example = "\n  " + program_ + " ";  // a line that begins with the program's name
+  for (std::size_t at = 0; (at = text.find(example, at)) != std::string::npos; ++at)
+    text.replace(at + 3, program_.size(), program_file(program_));
+  text = "usage: " + program_file(program_) + usage_.substr(program_.size()) + "\n\n" + text;
   std::vector<std::string> sections;
   for (const Option& option : options_)
     if (std::find(sections.begin(), sections.end(), option.section) == sections.end())

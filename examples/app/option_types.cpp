@@ -106,13 +106,13 @@ void CommandLine::option(const Field& f, bool& value) {
 
 void CommandLine::option(const Field& f, std::string& value) {
   add(
-      f.name, "TEXT", or_none(f.help), [&value] { return printable(value); },
+      f.name, "TEXT", or_none(f.help), [&value] { return std::string(printable(value, 200)); },
       [&value](const std::string&, const std::string& text) { value = text; });
 }
 
 void CommandLine::option(const Field& f, std::filesystem::path& value) {
   add(
-      f.name, "PATH", or_none(f.help), [&value] { return value.string(); },
+      f.name, "PATH", or_none(f.help), [&value] { return std::string(seppo::printable_path(value)); },
       [&value](const std::string&, const std::string& text) { value = text; });
   options_.back().path = &value;
 }
