@@ -107,7 +107,7 @@ struct Run {
   void copy_run() const;
 };
 
-// Applies --threads: 0 means one thread per processor.
+// Applies --threads: 0 means one thread for each processor that this process may use (processors.h), at most 64.
 void use_threads(int threads);
 
 // --model and --threads of the commands that use a trained model, and that model.
@@ -136,7 +136,8 @@ Config config_part(const nlohmann::json& config, const std::string& key) {
   return seppo::from_json_object<Config>(config.at(key));
 }
 
-constexpr const char* kThreadsHelp = "threads; 0 for one for each processor. Results do not depend on it";
+constexpr const char* kThreadsHelp =
+    "threads; 0 for one for each processor that may be used. Results do not depend on it";
 constexpr const char* kJsonHelp = "print the result as one JSON object, the last line of standard output";
 
 double peak_rss_mb();  // of this process; 0 if /proc does not say

@@ -264,6 +264,7 @@ int eval(const Arguments& arguments) {
   if (!out.empty()) examples::check_output("out", out);  // fail before the work begins
 
   const Saved saved(trained);
+  for (const std::filesystem::path& input : {src, tgt, pairs, saved.file}) examples::check_distinct("out", out, input);
   const std::vector<Pair> texts = read_files(src, tgt, pairs);
   const int most = saved.model().config.max_length;
   const Score result = score(saved.model(), saved.languages, texts, search.options(most));
@@ -271,7 +272,7 @@ int eval(const Arguments& arguments) {
     std::cerr << fmt::format("translate: {} pairs have more than {} tokens and were truncated\n", result.truncated,
                              most);
   std::string lines;
-  for (const std::string& text : result.translations) lines += text + "\n";
+  for (const std::string& text : result.translations) lines += examples::shown_line(text) + "\n";
   if (!out.empty()) examples::write_file_atomically(out, lines);
   print_score(result, texts.size());
   json summary = summary_of(result);
@@ -309,7 +310,7 @@ int predict(const Arguments& arguments) {
     const auto best = translate(saved.model(), {&source, 1}, options)[0];
     for (const seppo::Hypothesis& h : best) {
       if (n_best > 1) std::cout << fmt::format("{:9.4f}  ", h.score);
-      std::cout << saved.languages.decode(h.tokens) << std::endl;
+      std::cout << examples::shown_line(saved.languages.decode(h.tokens)) << std::endl;
     }
     if (attention.is_wanted()) attention.show(sample_of(saved.model(), saved.languages, source, best[0].tokens));
   });
