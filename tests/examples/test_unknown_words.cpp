@@ -38,7 +38,7 @@ const std::string kTiny =
 
 struct Scored {
   std::vector<Pair> pairs{{"a b a", "x <unk> y"}, {"b c", "y rare"}, {"a a", "rarer x"}, {"b c a b", "x y x y"}};
-  Languages languages = [&] {
+  Languages languages = [] {
     const std::vector<std::vector<std::string>> sources{{"a", "b"}}, targets{{"x", "y"}};
     return Languages{Tokenizer(), make_vocabulary(sources, 1), make_vocabulary(targets, 1)};
   }();
