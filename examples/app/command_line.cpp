@@ -55,6 +55,14 @@ void CommandLine::take_all_from(const std::string& option, std::function<json(co
   source_ = {option, std::move(load), std::move(free)};
 }
 
+std::vector<std::filesystem::path> CommandLine::inputs() const {
+  std::vector<std::filesystem::path> files;
+  for (const Option& option : options_)
+    if (option.path && !option.path->empty() && std::ranges::find(paths_, option.field) != paths_.end())
+      files.push_back(*option.path);
+  return files;
+}
+
 bool CommandLine::typed(const std::string& option) const { return std::ranges::find(typed_, option) != typed_.end(); }
 
 bool CommandLine::given(const std::string& option) const {

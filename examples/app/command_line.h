@@ -61,6 +61,7 @@ class CommandLine : public seppo::ConfigVisitor {
   void words(Arguments* target) { words_ = target; }
   // The file given for this option must exist.
   void must_exist(const std::string& field) { paths_.push_back(field); }
+  std::vector<std::filesystem::path> inputs() const;  // those that are given
   // If *wanted is set after parsing, these files are read by the first rank (first_rank.h).
   void share_files(const bool* wanted) { shares_files_ = wanted; }
   // The text option for this field takes one of these words.

@@ -2,6 +2,7 @@
 #include "app/run.h"
 
 #include "app/invocation.h"
+#include "app/paths.h"
 #include "app/printable.h"
 #include "app/processors.h"
 #include "app/run_folder.h"
@@ -30,6 +31,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kFiles[] = {"model.safetensors", "config.json", "metrics.jsonl", "report.html"};  // in --out
+
 // Checks that `folder`, or its nearest existing ancestor, is writable, and that no folder or pipe has the name of an
 // output file. Creates nothing.
 void check_folder(const fs::path& folder) {
@@ -40,7 +43,7 @@ void check_folder(const fs::path& folder) {
   while (!fs::exists(nearest, error) && nearest.has_relative_path()) nearest = nearest.parent_path();
   if (!fs::is_directory(nearest, error) || ::access(nearest.c_str(), W_OK | X_OK) != 0)
     throw UsageError(fmt::format("--out: cannot write to folder '{}'", printable_path(folder)));
-  for (const char* name : {"model.safetensors", "config.json", "metrics.jsonl", "report.html"})
+  for (const char* name : kFiles)
     if (fs::exists(folder / name, error) && !fs::is_regular_file(folder / name, error))
       throw UsageError(fmt::format("--out: '{}' is in the way: it is not a file", printable_path(folder / name)));
 }
@@ -142,6 +145,8 @@ void Run::add_to(CommandLine& line) {
       return;
     }
     check_folder(out);
+    for (const char* name : kFiles)
+      for (const fs::path& input : line.inputs()) check_distinct("out", out / name, input);
     if (!fs::is_directory(out)) return;
     const RunFolder folder(out);
     if (!overwrite && folder.is_used()) throw UsageError(used_folder(out));

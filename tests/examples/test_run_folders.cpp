@@ -193,6 +193,13 @@ BOOST_AUTO_TEST_CASE(outputs_that_are_inputs) {
   for (const char* npy : {"m/model.safetensors", "m/../m/model.safetensors", "again"})
     check_refused(folder, words("seppo inspect m/model.safetensors --tensor output.weight --npy " + std::string(npy)),
                   2, "--npy: '" + std::string(npy) + "' is also an input");
+  fs::create_directories(folder.path / "data");
+  for (const char* name : {"config.json", "metrics.jsonl", "report.html", "model.safetensors"}) {
+    folder.write("data/" + std::string(name), pairs);
+    check_refused(folder, words("translate train --out data --overwrite --pairs data/" + std::string(name)), 2,
+                  "--out: 'data/" + std::string(name) + "' is also an input");
+    BOOST_CHECK_EQUAL(read(folder.path / "data" / name), pairs);
+  }
   BOOST_CHECK_EQUAL(read(folder.path / "pairs"), pairs);
   BOOST_CHECK(read(folder.path / "m/model.safetensors") == model);
   BOOST_CHECK_EQUAL(folder.run(words(eval + "new")).code, 0);
