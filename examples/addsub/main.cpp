@@ -272,11 +272,13 @@ int predict(const Arguments& arguments) {
   examples::Trained trained{.program = "addsub"};
   examples::AttentionOutput attention;
   Arguments words;
-  CommandLine line("addsub predict [options] [EXPRESSION ...]",
-                   "Prints the model's answer to each expression, given as arithmetic or tokens:\n"
-                   "  addsub predict \"-30 - -34\" \"12 + 7\"\n"
-                   "  addsub predict \"BOS NEGATIVE 30 subtract NEGATIVE 34 EOS\"\n"
-                   "Without expressions it reads them from standard input, one a line.");
+  CommandLine line(
+      "addsub predict [options] [EXPRESSION ...]",
+      "Prints the model's answer to each expression, given as arithmetic or tokens, and the right one where it "
+      "differs:\n"
+      "  addsub predict \"-30 - -34\" \"12 + 7\"\n"
+      "  addsub predict \"BOS NEGATIVE 30 subtract NEGATIVE 34 EOS\"\n"
+      "Without expressions it reads them from standard input, one a line.");
   trained.fields(line);
   attention.fields(line);
   line.words(&words);
@@ -292,8 +294,9 @@ int predict(const Arguments& arguments) {
     const std::vector<int> tokens = answer(saved.model, e);
     const std::optional<int> value = parse_result(tokens);
     const bool as_arithmetic = value && text.find("BOS") == std::string::npos;
+    const bool is_right = value && *value == e.result();
     std::cout << (as_arithmetic ? fmt::format("{} = {}", e.arithmetic(), *value) : "BOS " + token_text(tokens))
-              << std::endl;
+              << (is_right ? "" : fmt::format("   wrong: it is {}", e.result())) << std::endl;
     if (attention.is_wanted()) attention.show(explain(saved.model, e, tokens));
   });
   return 0;

@@ -3,6 +3,7 @@
 
 #include "app/npy.h"
 #include "app/paths.h"
+#include "app/printable.h"
 
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/io/atomic_file.h>
@@ -37,7 +38,8 @@ double largest(const seppo::AttentionMap& map) {
 
 // The first four characters of a label, right-aligned.
 std::string short_label(const std::string& label) {
-  std::string_view rest = label;
+  const std::string text = shown_line(label);
+  std::string_view rest = text;
   std::size_t length = 0;
   std::string kept;
   for (; !rest.empty() && length < 4; ++length) {
@@ -56,8 +58,11 @@ const std::string& label(const std::vector<std::string>& labels, std::size_t i) 
 }  // namespace
 
 std::string escaped(const std::string& text) {
+  std::string visible = seppo::printable(text, 4 * text.size() + 1);
+  for (const char* const no_xml : {"\uFFFE", "\uFFFF"})  // like control characters
+    for (std::size_t at; (at = visible.find(no_xml)) != std::string::npos;) visible.replace(at, 3, "\uFFFD");
   std::string result;
-  for (const char c : text)
+  for (const char c : visible)
     result += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
   return result;
 }
@@ -66,8 +71,8 @@ std::string attention_text(const seppo::AttentionMap& map, int head, const Atten
   constexpr std::string_view kShades = " .:-=+*#%@";
   const Head weights(map, head);
   const double most = largest(map);
-  const bool is_narrow =
-      std::all_of(labels.keys.begin(), labels.keys.end(), [](const std::string& k) { return k.size() <= 1; });
+  const bool is_narrow = std::all_of(labels.keys.begin(), labels.keys.end(),
+                                     [](const std::string& k) { return shown_line(k).size() <= 1; });
   const std::string gap = is_narrow ? "" : "   ";
   std::string text = fmt::format("{}, head {}: rows are outputs, columns inputs; ' ' is 0, '@' is {:.2g}\n       ",
                                  map.name, head, most);

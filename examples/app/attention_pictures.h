@@ -12,7 +12,7 @@
 
 namespace examples {
 
-// Text escaped for XML and HTML.
+// Text escaped for XML and HTML; control characters become \xNN.
 std::string escaped(const std::string& text);
 
 // The labels beside the rows of a map (queries) and above its columns (keys).

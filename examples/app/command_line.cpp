@@ -3,6 +3,7 @@
 
 #include "app/first_rank.h"
 #include "app/help_text.h"
+#include "app/invocation.h"
 #include "app/paths.h"
 #include "app/text_file.h"
 #include "app/words.h"
@@ -16,42 +17,21 @@
 #include <boost/program_options.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <iostream>
 
 namespace examples {
 
 namespace po = boost::program_options;
 using nlohmann::json;
-using seppo::Choice;
 using seppo::Field;
 using seppo::printable;
-using seppo::Range;
 
 namespace {
 
 constexpr const char* kNotOptions[] = {"program", "model", "vocabulary", "languages"};  // in a config.json
-
-std::string option_name(std::string field) {
-  std::replace(field.begin(), field.end(), '_', '-');
-  return field.starts_with("n-") ? field.substr(2) : field;
-}
-
-template <class T>
-T parse_number(const std::string& option, const std::string& text, T least, T most, const char* kind) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_plain = error == std::errc() && end == text.data() + text.size();
-  if (!is_plain || !(value >= least && value <= most))
-    throw UsageError(fmt::format("--{}: '{}' is not {} in {}..{}", option, printable(text), kind, least, most));
-  return value;
-}
-
-std::string or_none(const char* help) { return help ? help : ""; }
-
-std::string with_range(const char* help, Range range) {
-  return help ? fmt::format("{}; {}..{}", help, range.least, range.most) : "";
-}
+// Options that each rank may have for itself, besides paths: they change neither its work nor its messages.
+constexpr const char* kOfOneRank[] = {"threads",    "rank-timeout", "overwrite", "log-interval",
+                                      "log-format", "report",       "json",      "dump-config"};
 
 }  // namespace
 
@@ -60,97 +40,6 @@ CommandLine::CommandLine(std::string usage, std::string about)
       program_(usage.substr(0, usage.find(' '))),
       usage_(std::move(usage)),
       about_(std::move(about)) {}
-
-void CommandLine::add(const char* field, const std::string& what, const std::string& help,
-                      const std::function<std::string()>& value,
-                      const std::function<void(const std::string&, const std::string&)>& set) {
-  const std::string name = option_name(field);
-  options_.push_back({name, field, key_, section_, what, help, nullptr, value});
-  options_.back().set = [=](const std::string& text) { set(name, text); };
-  if (std::string_view(field).starts_with("n_")) alias("n-" + name, name);
-}
-
-void CommandLine::field(const Field& field) {
-  std::visit(
-      [&](const auto& value) {
-        if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(value)>>)
-          option(field, *value);
-        else
-          option(field, value);
-      },
-      field.value);
-}
-
-void CommandLine::option(const Field& f, int& value) {
-  add(
-      f.name, "N", with_range(f.help, f.range), [&value] { return std::to_string(value); },
-      [range = f.range, &value](const std::string& option, const std::string& text) {
-        value =
-            parse_number<int>(option, text, static_cast<int>(range.least), static_cast<int>(range.most), "an integer");
-      });
-}
-
-void CommandLine::option(const Field& f, std::uint64_t& value) {
-  add(
-      f.name, "N", or_none(f.help), [&value] { return std::to_string(value); },
-      [&value](const std::string& option, const std::string& text) {
-        value = parse_number<std::uint64_t>(option, text, 0, UINT64_MAX, "an integer");
-      });
-}
-
-void CommandLine::option(const Field& f, double& value) {
-  add(
-      f.name, "X", with_range(f.help, f.range), [&value] { return fmt::format("{}", value); },
-      [range = f.range, &value](const std::string& option, const std::string& text) {
-        value = parse_number<double>(option, text, range.least, range.most, "a number");
-      });
-}
-
-void CommandLine::option(const Field& f, std::array<double, 2>& value) {
-  add(
-      f.name, "X,Y", with_range(f.help, f.range), [&value] { return fmt::format("{},{}", value[0], value[1]); },
-      [range = f.range, &value](const std::string& option, const std::string& text) {
-        const std::size_t comma = text.find(',');
-        if (comma == std::string::npos)
-          throw UsageError(fmt::format("--{}: '{}' is not two numbers X,Y", option, printable(text)));
-        value = {parse_number<double>(option, text.substr(0, comma), range.least, range.most, "a number"),
-                 parse_number<double>(option, text.substr(comma + 1), range.least, range.most, "a number")};
-      });
-}
-
-void CommandLine::option(const Field& f, bool& value) {
-  add(f.name, "", or_none(f.help), nullptr,
-      [&value](const std::string&, const std::string& text) { value = text != "false"; });
-  options_.back().flag = &value;
-}
-
-void CommandLine::option(const Field& f, std::string& value) {
-  add(
-      f.name, "TEXT", or_none(f.help), [&value] { return printable(value); },
-      [&value](const std::string&, const std::string& text) { value = text; });
-}
-
-void CommandLine::option(const Field& f, std::filesystem::path& value) {
-  add(
-      f.name, "PATH", or_none(f.help), [&value] { return value.string(); },
-      [&value](const std::string&, const std::string& text) { value = text; });
-  options_.back().path = &value;
-}
-
-void CommandLine::option(const Field& f, const Choice& choice) {
-  const auto names = choice.names;
-  const std::string all = fmt::format("{}", fmt::join(names, ", "));
-  const auto chosen = std::make_shared<std::size_t>(choice.value);
-  add(
-      f.name, "NAME", f.help ? fmt::format("{}; one of {}", f.help, all) : "", [=] { return names[*chosen]; },
-      [=, set = choice.set](const std::string& option, const std::string& text) {
-        const auto found = std::find(names.begin(), names.end(), text);
-        if (found == names.end())
-          throw UsageError(fmt::format("--{}: '{}' is not one of {}", option, printable(text), all));
-        *chosen = static_cast<std::size_t>(found - names.begin());
-        set(static_cast<int>(*chosen));
-      });
-}
 
 const CommandLine::Option* CommandLine::find(const std::string& name) const {
   const auto alias = aliases_.find(name);
@@ -161,21 +50,17 @@ const CommandLine::Option* CommandLine::find(const std::string& name) const {
   return nullptr;
 }
 
-void CommandLine::one_of(const std::string& field, const std::vector<std::string>& words) {
-  const auto option = std::ranges::find(options_, field, &Option::field);
-  const std::string all = fmt::format("{}", fmt::join(words, ", "));
-  option->what = "NAME";
-  option->help += "; one of " + all;
-  option->set = [=, name = option->name, set = option->set](const std::string& text) {
-    if (std::ranges::find(words, text) == words.end())
-      throw UsageError(fmt::format("--{}: '{}' is not one of {}", name, printable(text), all));
-    set(text);
-  };
-}
-
 void CommandLine::take_all_from(const std::string& option, std::function<json(const std::string&)> load,
                                 std::vector<std::string> free) {
   source_ = {option, std::move(load), std::move(free)};
+}
+
+std::vector<std::filesystem::path> CommandLine::inputs() const {
+  std::vector<std::filesystem::path> files;
+  for (const Option& option : options_)
+    if (option.path && !option.path->empty() && std::ranges::find(paths_, option.field) != paths_.end())
+      files.push_back(*option.path);
+  return files;
 }
 
 bool CommandLine::typed(const std::string& option) const { return std::ranges::find(typed_, option) != typed_.end(); }
@@ -211,9 +96,10 @@ bool CommandLine::parse(const Arguments& arguments) {
   }
   if (!source.empty()) apply(source_.load(source), "--" + source_.option + ": " + printable(source, 120));
   read_options(arguments);
+  compare_ranks();
   check_rules();
   if (dumps) {
-    std::cout << config().dump(2) << "\n";
+    std::cout << config().dump(2, ' ', /*ensure_ascii=*/true) << "\n";
     return false;
   }
   for (const auto& check : last_checks_) check();
@@ -327,6 +213,17 @@ void CommandLine::read_options(const Arguments& arguments) {
     throw UsageError(fmt::format("unexpected word '{}': options start with --", printable(rest.front())));
 }
 
+// Ranks that work with different options would send each other what does not fit, or train what is no model of either.
+void CommandLine::compare_ranks() const {
+  if (seppo::ranks() == 1) return;
+  std::map<std::string, std::string> values;
+  for (const Option& option : options_)
+    if (!option.help.empty() && !option.path && std::ranges::find(kOfOneRank, option.name) == std::end(kOfOneRank))
+      values["--" + option.name] = option.flag ? (*option.flag ? "on" : "off") : option.value();
+  seppo::set_rank_phase("the comparison of the options");
+  seppo::check_equal_over_ranks(values);
+}
+
 void CommandLine::check_rules() const {
   if (source_.load && typed(source_.option))
     for (const std::string& name : typed_)
@@ -356,7 +253,11 @@ void CommandLine::check_rules() const {
 }
 
 std::string CommandLine::help() const {
-  std::string text = "usage: " + usage_ + "\n\n" + wrapped_paragraphs(about_);
+  std::string text = wrapped_paragraphs(about_);
+  const std::string example = "\n  " + program_ + " ";  // a line that begins with the program's name
+  for (std::size_t at = 0; (at = text.find(example, at)) != std::string::npos; ++at)
+    text.replace(at + 3, program_.size(), program_file(program_));
+  text = "usage: " + program_file(program_) + usage_.substr(program_.size()) + "\n\n" + text;
   std::vector<std::string> sections;
   for (const Option& option : options_)
     if (std::find(sections.begin(), sections.end(), option.section) == sections.end())

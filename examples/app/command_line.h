@@ -10,6 +10,7 @@
 // A field d_model is the option --d-model; n_heads, a number of heads, is --heads (--n-heads is accepted). The value of
 // a variable before parse() is the default. Options are long and spelt in full; numbers are plain decimals within their
 // range; --no-NAME turns off a flag that is on. Anything else throws UsageError, which names the option and the rule.
+// Ranks (nn/train/ranks.h) must have the same options, except for paths, --threads and what they print.
 //
 // A program's exit code: 0 for success; 1 for a failure, such as invalid file content or too little memory; 2 for a
 // usage error; 74 for a file that cannot be read or written (EX_IOERR of sysexits.h); 128 + n if signal n ended it.
@@ -60,6 +61,7 @@ class CommandLine : public seppo::ConfigVisitor {
   void words(Arguments* target) { words_ = target; }
   // The file given for this option must exist.
   void must_exist(const std::string& field) { paths_.push_back(field); }
+  std::vector<std::filesystem::path> inputs() const;  // those that are given
   // If *wanted is set after parsing, these files are read by the first rank (first_rank.h).
   void share_files(const bool* wanted) { shares_files_ = wanted; }
   // The text option for this field takes one of these words.
@@ -108,6 +110,7 @@ class CommandLine : public seppo::ConfigVisitor {
   void read_config(const std::string& file);
   void apply(const nlohmann::json& config, const std::string& where);
   void read_options(const Arguments& arguments);
+  void compare_ranks() const;  // throws seppo::StateError, naming an option that differs
   void check_rules() const;
   std::string help() const;
 

@@ -2,6 +2,7 @@
 #include "app/command_line.h"
 #include "app/help_text.h"
 #include "app/interrupts.h"
+#include "app/invocation.h"
 
 #include <seppo/autograd/blas/idle_threads.h>
 #include <seppo/autograd/core/check.h>
@@ -24,6 +25,18 @@ namespace examples {
 
 using seppo::printable;
 
+namespace {
+
+// "a: ", or "a, b: " for an operation on two paths.
+std::string places_of(const std::filesystem::filesystem_error& e) {
+  std::string places;
+  for (const std::filesystem::path& path : {e.path1(), e.path2()})
+    if (!path.empty()) places += (places.empty() ? "" : ", ") + seppo::printable_path(std::filesystem::path(path));
+  return places.empty() ? "" : places + ": ";
+}
+
+}  // namespace
+
 bool is_help(const std::string& argument) { return argument == "--help" || argument == "-h"; }
 
 void print_version(const std::string& program) { std::cout << program << " (seppo) " << SEPPO_VERSION << "\n"; }
@@ -34,8 +47,9 @@ int guarded(const char* argv0, const std::function<int()>& f) {
   int spare = ::open("/dev/null", O_RDWR);
   while (spare >= 0 && spare <= STDERR_FILENO) spare = ::open("/dev/null", O_RDWR);
   if (spare >= 0) ::close(spare);
+  set_program_as_typed(argv0);
   const auto complain = [&](const std::string& what, int code) {
-    const std::string text = std::filesystem::path(argv0).filename().string() + ": " + what;
+    const std::string text = fmt::format("{}: {}", program_file(argv0), what);
     if (seppo::ranks() == 1) {
       std::cerr << text << std::endl;
       return code;
@@ -63,7 +77,7 @@ int guarded(const char* argv0, const std::function<int()>& f) {
   } catch (const seppo::FileError& e) {
     return complain(e.what(), kInputOutput);
   } catch (const std::filesystem::filesystem_error& e) {
-    return complain(printable(e.what(), 300), kInputOutput);
+    return complain(places_of(e) + e.code().message(), kInputOutput);
   } catch (const std::bad_alloc&) {
     return complain("out of memory", kFailure);
   } catch (const std::exception& e) {
@@ -73,7 +87,7 @@ int guarded(const char* argv0, const std::function<int()>& f) {
 
 int run_commands(int argc, char** argv, const std::string& about, const std::vector<Command>& commands) {
   return guarded(argv[0], [&] {
-    const std::string program = std::filesystem::path(argv[0]).filename().string();
+    const std::string program = program_file(argv[0]);
     const std::string name = argc > 1 ? argv[1] : "";
     if (is_help(name) || name == "help") {
       std::cout << wrapped_paragraphs(about) << fmt::format("\nusage: {} COMMAND [options]\n\n", program);

@@ -1,8 +1,7 @@
 // Reads limits from /proc and the control groups, and extrapolates linearly from passes over a few examples.
 #include "app/memory.h"
 
-#include "app/text_file.h"
-#include "app/words.h"
+#include "app/control_groups.h"
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/tape.h>
@@ -13,7 +12,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <limits>
 #include <stdexcept>
 #include <vector>
@@ -26,60 +24,18 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-// The number after `key` in a file such as /proc/meminfo, "MemAvailable:    23 kB", or at the beginning of the file if
-// `key` is empty; NaN if there is none.
-double number_in(const fs::path& file, std::string_view key = "") try {
-  const std::string text = read_text(file);
-  std::string_view rest = text;
-  if (!key.empty()) {
-    const std::size_t at = text.find(key);
-    if (at == std::string::npos) return std::numeric_limits<double>::quiet_NaN();
-    rest.remove_prefix(at + key.size());
-  }
-  const std::vector<std::string_view> words = split_blanks(rest.substr(0, 100));
-  double number = std::numeric_limits<double>::quiet_NaN();
-  if (!words.empty()) std::from_chars(words[0].data(), words[0].data() + words[0].size(), number);
-  return number;
-} catch (const seppo::Error&) {
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
 double least_of(double a, double b) { return b < a ? b : a; }  // b may be NaN
 
-// The memory left by a control group and its ancestors; versions 1 and 2 name its files differently. The inactive page
-// cache counts as free, because the kernel can reclaim it.
-double left_in_group(const fs::path& mounted, fs::path group, const char* limit, const char* usage, const char* cache) {
-  double left = kUnlimited;
-  for (;; group = group.parent_path()) {
-    const fs::path folder = mounted / group.relative_path();
-    const double files = number_in(folder / "memory.stat", cache);
-    left = least_of(left, number_in(folder / limit) - number_in(folder / usage) + (files > 0 ? files : 0));
-    if (!group.has_relative_path()) return left;
-  }
-}
-
+// The memory left by the control groups. The inactive page cache counts as free, because the kernel can reclaim it.
 double left_in_groups(const fs::path& root) {
   double left = kUnlimited;
-  std::string text;
-  try {
-    text = read_text(root / "proc/self/cgroup");
-  } catch (const seppo::Error&) {
-    return left;
-  }
-  // Lines "4:memory:/path" and "0::/path".
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string_view::npos) continue;
-    const std::string_view controller = line.substr(first + 1, second - first - 1);
-    const fs::path group(line.substr(second + 1)), mounted = root / "sys/fs/cgroup";
-    if (controller.empty())
-      left = least_of(left, left_in_group(mounted, group, "memory.max", "memory.current", "\ninactive_file "));
-    if (controller == "memory")
-      left = least_of(left, left_in_group(mounted / "memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                          "\ntotal_inactive_file "));
-  }
+  for_each_control_group(root, "memory", [&](const ControlGroup& group) {
+    const char* const limit = group.is_first_version ? "memory.limit_in_bytes" : "memory.max";
+    const char* const usage = group.is_first_version ? "memory.usage_in_bytes" : "memory.current";
+    const char* const cache = group.is_first_version ? "\ntotal_inactive_file " : "\ninactive_file ";
+    const double files = number_in(group.folder / "memory.stat", cache);
+    left = least_of(left, number_in(group.folder / limit) - number_in(group.folder / usage) + (files > 0 ? files : 0));
+  });
   return left;
 }
 

@@ -58,6 +58,11 @@ void MetricsLog::write(const json& line) {
   if (std::ranges::find(earlier_, line) == earlier_.end()) stream_ << line << std::endl;
 }
 
+void MetricsLog::close() {
+  stream_.close();
+  check();
+}
+
 void MetricsLog::check() const { seppo::check<seppo::FileError>(stream_.good(), name_, ": cannot write"); }
 
 }  // namespace examples

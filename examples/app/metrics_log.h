@@ -25,6 +25,7 @@ class MetricsLog {
   // caller can first save what is worth more than a line.
   void write(const nlohmann::json& line);
   void check() const;  // throws seppo::FileError if a line was lost
+  void close();        // the same, also for what only closing the file reveals; nothing can be written then
 
  private:
   std::string name_;

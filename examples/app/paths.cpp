@@ -71,6 +71,12 @@ void check_output(const std::string& option, const fs::path& path) {
     throw UsageError(fmt::format("--{}: cannot write to '{}'", option, printable_path(path)));
 }
 
+void check_distinct(const std::string& option, const fs::path& output, const fs::path& input) {
+  std::error_code error;
+  if (fs::equivalent(output, input, error))
+    throw UsageError(fmt::format("--{}: '{}' is also an input, and would be lost", option, printable_path(output)));
+}
+
 void prepare_folder(const std::string& option, const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder, error) && !fs::is_directory(folder, error))

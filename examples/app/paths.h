@@ -16,6 +16,9 @@ void check_not_special(const std::string& option, const std::filesystem::path& p
 // Throws UsageError unless a file can be written there, replacing any existing one.
 void check_output(const std::string& option, const std::filesystem::path& path);
 
+// Throws UsageError if that output is the same file as this input, which would be lost.
+void check_distinct(const std::string& option, const std::filesystem::path& output, const std::filesystem::path& input);
+
 // Creates the folder, if it does not exist. Throws UsageError unless files can be written in it.
 void prepare_folder(const std::string& option, const std::filesystem::path& folder);
 

@@ -1,6 +1,7 @@
 // Writes the report page: its data as JSON in the page, drawn by the script in report_page.cpp.
 #include "app/report.h"
 
+#include "app/invocation.h"
 #include "app/paths.h"
 
 #include <seppo/nn/io/atomic_file.h>
@@ -44,14 +45,7 @@ json to_json(const Sample& sample) {
 std::string command_text() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string text;
-  for (std::string word; std::getline(file, word, '\0');) {
-    const bool is_plain = !word.empty() && word.find_first_not_of(
-                                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                               "0123456789-_=+./,:") == std::string::npos;
-    std::string quoted = "'";
-    for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-    text += (text.empty() ? "" : " ") + (is_plain ? word : quoted + "'");
-  }
+  for (std::string word; std::getline(file, word, '\0');) text += (text.empty() ? "" : " ") + shell_word(word);
   return text;
 }
 

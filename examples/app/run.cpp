@@ -1,6 +1,10 @@
 // The options of a training run, the checks before it, and the summary after it.
 #include "app/run.h"
 
+#include "app/invocation.h"
+#include "app/paths.h"
+#include "app/printable.h"
+#include "app/processors.h"
 #include "app/run_folder.h"
 #include "app/training.h"
 
@@ -15,7 +19,6 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
-#include <thread>
 
 namespace examples {
 
@@ -28,6 +31,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kFiles[] = {"model.safetensors", "config.json", "metrics.jsonl", "report.html"};  // in --out
+
 // Checks that `folder`, or its nearest existing ancestor, is writable, and that no folder or pipe has the name of an
 // output file. Creates nothing.
 void check_folder(const fs::path& folder) {
@@ -38,7 +43,7 @@ void check_folder(const fs::path& folder) {
   while (!fs::exists(nearest, error) && nearest.has_relative_path()) nearest = nearest.parent_path();
   if (!fs::is_directory(nearest, error) || ::access(nearest.c_str(), W_OK | X_OK) != 0)
     throw UsageError(fmt::format("--out: cannot write to folder '{}'", printable_path(folder)));
-  for (const char* name : {"model.safetensors", "config.json", "metrics.jsonl", "report.html"})
+  for (const char* name : kFiles)
     if (fs::exists(folder / name, error) && !fs::is_regular_file(folder / name, error))
       throw UsageError(fmt::format("--out: '{}' is in the way: it is not a file", printable_path(folder / name)));
 }
@@ -50,9 +55,20 @@ void make_folder(const fs::path& folder) {
   if (error) throw UsageError(fmt::format("--out: cannot write to folder '{}'", printable_path(folder)));
 }
 
+// The newest checkpoint that can be read; empty if there is none at all. Tells which ones are passed over, and why.
+// Throws FormatError if none of them can be read.
+std::optional<fs::path> usable_checkpoint(const char* option, const fs::path& folder, const std::string& program) {
+  std::vector<std::string> reasons;
+  const auto newest = newest_checkpoint(folder, [&](const seppo::Error& e) { reasons.push_back(e.what()); });
+  check<seppo::FormatError>(newest || reasons.empty(), option, ": no checkpoint in '", printable_path(folder),
+                            "' can be read (", reasons.size(), " tried): ", reasons.empty() ? "" : reasons[0]);
+  for (const std::string& reason : reasons) std::cerr << fmt::format("{}: passed over: {}\n", program, reason);
+  return newest;
+}
+
 // The config of the run saved in this folder, for resuming it.
 json config_to_resume(const std::string& program, const std::string& folder) {
-  const auto newest = newest_checkpoint(folder, [](const seppo::FormatError&) {});
+  const auto newest = usable_checkpoint("--resume", folder, program);
   if (!newest)
     throw UsageError(fmt::format("--resume: there is no checkpoint in '{}'", printable_path(fs::path(folder))));
   const json config = seppo::read_model_config(seppo::SafeTensorsFile(*newest));
@@ -123,10 +139,18 @@ void Run::add_to(CommandLine& line) {
       const std::string from = (fs::canonical(resume) / "").string(), to = (fs::weakly_canonical(out) / "").string();
       if (to != from && to.starts_with(from))
         throw UsageError(fmt::format("--out: '{}' is within the folder to resume", printable_path(out)));
+      for (const char* part : {"checkpoints", "last"})
+        if (from.starts_with((fs::weakly_canonical(out / part) / "").string()))
+          throw UsageError(fmt::format("--out: the folder to resume is a part of '{}'", printable_path(out)));
       return;
     }
     check_folder(out);
-    if (!overwrite && fs::is_directory(out) && RunFolder(out).is_used()) throw UsageError(used_folder(out));
+    for (const char* name : kFiles)
+      for (const fs::path& input : line.inputs()) check_distinct("out", out / name, input);
+    if (!fs::is_directory(out)) return;
+    const RunFolder folder(out);
+    if (!overwrite && folder.is_used()) throw UsageError(used_folder(out));
+    folder.check_own();
   });
 }
 
@@ -154,9 +178,10 @@ void Run::finish(const CommandLine& line, const Task& task, const Result& result
   if (report) std::cout << fmt::format("report: {}/report.html\n", folder);
   if (!task.example.empty()) {
     const std::size_t blank = std::min(task.example.find(' '), task.example.size());
-    const std::string model = out == "runs/" + line.program() ? "" : " --model " + folder;
-    std::cout << fmt::format("next:   {} {}{}{}\n", line.program(), task.example.substr(0, blank), model,
-                             task.example.substr(blank));
+    const bool is_default = out == "runs/" + line.program();
+    const std::string model = is_default ? "" : " --model " + shown_line(shell_word(out.string()));
+    std::cout << fmt::format("next:   {} {}{}{}\n", program_as_typed(line.program()), task.example.substr(0, blank),
+                             model, task.example.substr(blank));
   }
   if (!json) return;
   nlohmann::json summary = result.summary;
@@ -172,10 +197,10 @@ void Trained::fields(seppo::ConfigVisitor& v) {
 std::filesystem::path Trained::file() const {
   fs::path file = fs::is_directory(path) ? path / "model.safetensors" : path;
   if (!fs::exists(file) && fs::is_directory(path))  // not evaluated yet: the newest checkpoint is used
-    file = newest_checkpoint(path, [](const seppo::FormatError&) {}).value_or(file);
+    file = usable_checkpoint("--model", path, program).value_or(file);
   if (!fs::exists(file))
-    throw UsageError(
-        fmt::format("--model: there is no model '{}'; train one first: {} train", printable_path(path), program));
+    throw UsageError(fmt::format("--model: there is no model '{}'; train one first: {} train", printable_path(path),
+                                 program_as_typed(program)));
   const json config = seppo::read_model_config(seppo::SafeTensorsFile(file));
   const json saved_by = config.value("program", json("another program"));
   check<seppo::FormatError>(saved_by == program, printable_path(file), ": was saved by ",
@@ -185,8 +210,8 @@ std::filesystem::path Trained::file() const {
 }
 
 void use_threads(int threads) {
-  const unsigned processors = std::max(1u, std::thread::hardware_concurrency());
-  seppo::set_num_threads(threads > 0 ? threads : static_cast<int>(std::min(processors, 64u)));
+  constexpr int kMost = 64;
+  seppo::set_num_threads(threads > 0 ? threads : std::min(available_processors(), kMost));
 }
 
 }  // namespace examples

@@ -46,8 +46,9 @@ struct TrainingConfig {
 
 // How the model performs on the validation data.
 struct Evaluation {
-  double val_loss = 0;           // mean cross-entropy, without label smoothing
-  nlohmann::json measures = {};  // {"val_exact": 0.99, ...}: numbers are printed and plotted, the rest is only logged
+  double val_loss = 0;  // mean cross-entropy, without label smoothing
+  // {"val_exact": 0.99, ...}: reals are printed and plotted, the rest is only logged; null is for what is not defined
+  nlohmann::json measures = {};
 
   nlohmann::json summary() const;  // both
 };
@@ -106,7 +107,7 @@ struct Run {
   void copy_run() const;
 };
 
-// Applies --threads: 0 means one thread per processor.
+// Applies --threads: 0 means one thread for each processor that this process may use (processors.h), at most 64.
 void use_threads(int threads);
 
 // --model and --threads of the commands that use a trained model, and that model.
@@ -135,7 +136,8 @@ Config config_part(const nlohmann::json& config, const std::string& key) {
   return seppo::from_json_object<Config>(config.at(key));
 }
 
-constexpr const char* kThreadsHelp = "threads; 0 for one for each processor. Results do not depend on it";
+constexpr const char* kThreadsHelp =
+    "threads; 0 for one for each processor that may be used. Results do not depend on it";
 constexpr const char* kJsonHelp = "print the result as one JSON object, the last line of standard output";
 
 double peak_rss_mb();  // of this process; 0 if /proc does not say

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
 #include <charconv>
@@ -59,9 +60,10 @@ fs::directory_iterator entries(const fs::path& folder) {
   return list;
 }
 
-// Names that replace_atomically() gives to its temporary files.
+// Names that replace_atomically() gives to the temporary files for those of a run.
 bool is_temporary_name(const fs::path& path) {
-  static const std::regex pattern(R"(.*\.tmp-[0-9a-f]{16})");
+  static const std::regex pattern(
+      R"(((model|best|[0-9]+)\.safetensors|config\.json|metrics\.jsonl|report\.html)\.tmp-[0-9a-f]{16})");
   return std::regex_match(path.filename().string(), pattern);
 }
 
@@ -92,9 +94,18 @@ void remove_all_but(const fs::path& folder, std::int64_t step) {
     if (other != step) remove_file(file);
 }
 
+// Files of later steps would be taken for this run's. What is no file, such as a folder of that name, is set aside.
 void remove_after(const fs::path& folder, std::int64_t step) {
-  for (const auto& [other, file] : numbered_files(folder))
-    if (other > step) remove_file(file);
+  for (const auto& [other, file] : numbered_files(folder)) {
+    if (other <= step) continue;
+    std::error_code error;
+    if (!fs::is_directory(fs::symlink_status(file, error))) {
+      remove_file(file);
+      continue;
+    }
+    fs::rename(file, file.string() + ".set-aside", error);
+    check<FileError>(!error, printable_path(file), ": cannot be set aside: ", error.message());
+  }
 }
 
 }  // namespace
@@ -110,6 +121,14 @@ FolderLock::FolderLock(const fs::path& folder) : fd_(::open(folder.c_str(), O_RD
 
 FolderLock::~FolderLock() { ::close(fd_); }
 
+void FolderLock::check_still(const fs::path& folder) const {
+  struct stat now {
+  }, locked{};
+  const bool is_there = ::stat(folder.c_str(), &now) == 0 && ::fstat(fd_, &locked) == 0;
+  check<FileError>(is_there && now.st_dev == locked.st_dev && now.st_ino == locked.st_ino, printable_path(folder),
+                   ": was removed or replaced during this training, which ends without writing there");
+}
+
 RunFolder::RunFolder(fs::path folder) : folder_(std::move(folder)) {
   if (!writes()) return;
   lock_.emplace(made(folder_));
@@ -122,8 +141,21 @@ bool RunFolder::is_used() const {
   return writes() && (fs::exists(model()) || !numbered_files(folder_ / kCheckpoints).empty());
 }
 
+void RunFolder::check_own() const {
+  if (!writes()) return;
+  for (const char* part : {kCheckpoints, kLast})
+    check<FileError>(!fs::is_symlink(folder_ / part) || numbered_files(folder_ / part).empty(),
+                     printable_path(folder_ / part),
+                     ": is a link to a folder with checkpoints, which a new training would remove; remove the link");
+}
+
+void RunFolder::check_locked() const {
+  if (lock_) lock_->check_still(folder_);
+}
+
 void RunFolder::clear() {
   if (!writes()) return;
+  check_locked();
   for (const char* part : {kCheckpoints, kLast, kReport}) {
     std::error_code error;
     fs::remove_all(folder_ / part, error);
@@ -133,6 +165,7 @@ void RunFolder::clear() {
 
 void RunFolder::go_on_from(std::int64_t step) {
   if (!writes()) return;
+  check_locked();
   is_new_ = false;
   remove_after(folder_ / kCheckpoints, step);
   remove_after(folder_ / kLast, step);
@@ -143,6 +176,7 @@ void RunFolder::go_on_from(std::int64_t step) {
 
 void RunFolder::save_checkpoint(std::int64_t step, std::size_t keep, Write write) {
   if (!writes()) return write(numbered(folder_, step));
+  check_locked();
   const fs::path folder = made(folder_ / kCheckpoints);
   write(numbered(folder, step));
   if (is_new_) {  // the files of an earlier run must not be taken for this one's
@@ -157,6 +191,7 @@ void RunFolder::save_checkpoint(std::int64_t step, std::size_t keep, Write write
 
 void RunFolder::save_last(std::int64_t step, std::size_t keep, Write write) {
   if (!writes()) return;
+  check_locked();
   const fs::path folder = made(folder_ / kLast);
   write(numbered(folder, step));
   if (!is_new_) keep_last(folder, keep + 1);  // the previous checkpoint needs the models saved until then
@@ -171,6 +206,7 @@ std::vector<fs::path> RunFolder::last_models(std::size_t keep) const {
 
 void RunFolder::save_model(Write write, bool is_at_the_end) {
   if (!writes()) return;
+  check_locked();
   const fs::path aside = folder_ / kSetAside;
   if (is_at_the_end && fs::exists(model()) && !fs::exists(aside))
     seppo::replace_atomically(aside, [&](seppo::File& copy) {
@@ -182,13 +218,15 @@ void RunFolder::save_model(Write write, bool is_at_the_end) {
 }
 
 std::optional<fs::path> newest_checkpoint(const fs::path& folder,
-                                          seppo::FunctionRef<void(const FormatError&)> damaged) {
+                                          seppo::FunctionRef<void(const seppo::Error&)> passed_over) {
   const Files files = numbered_files(folder / kCheckpoints);
   for (auto at = files.rbegin(); at != files.rend(); ++at) try {
       seppo::SafeTensorsFile(at->second).verify();
       return at->second;
     } catch (const FormatError& e) {
-      damaged(e);
+      passed_over(e);
+    } catch (const FileError& e) {
+      passed_over(e);
     }
   return std::nullopt;
 }

@@ -1,6 +1,6 @@
 // RunFolder: the files of one training run, written in an order that leaves them usable whenever the run is killed.
 //
-//   model.safetensors              the best model so far
+//   model.safetensors              the best model so far; beside it, config.json, metrics.jsonl and report.html
 //   checkpoints/STEP.safetensors   the last ones, to resume from
 //   last/STEP.safetensors          the models of the last evaluations, for their mean
 //
@@ -33,6 +33,8 @@ class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);
   ~FolderLock();
+  // Throws FileError if this path is no longer the folder that was locked: it was removed, or another is in its place.
+  void check_still(const std::filesystem::path& folder) const;
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
@@ -44,14 +46,19 @@ class RunFolder {
  public:
   using Write = seppo::FunctionRef<void(const std::filesystem::path&)>;
 
-  // Creates the folder, and removes the temporary files of a killed run. Throws FileError if that fails, or if another
-  // process has this folder open.
+  // Creates the folder, and removes the temporary files of a killed run: those of the files named above, no other.
+  // Throws FileError if that fails, or if another process has this folder open.
   explicit RunFolder(std::filesystem::path folder);
 
   std::filesystem::path model() const { return folder_ / "model.safetensors"; }
   // Are there files of an earlier run? They remain until this run's first checkpoint is saved, and the earlier model
   // remains until this run's first model is saved.
   bool is_used() const;
+  // Throws FileError if a run that begins here would remove the checkpoints of another folder, to which a link leads.
+  void check_own() const;
+  // Throws FileError if the folder was removed or replaced since it was locked: another run may be writing there. All
+  // functions below call it before they change anything.
+  void check_locked() const;
   // Removes what an earlier run could be resumed from, and its report; its model remains.
   void clear();
 
@@ -73,8 +80,9 @@ class RunFolder {
   bool is_new_ = true;  // no file of this run has been saved
 };
 
-// The latest checkpoint whose digest is correct; `damaged` is called with each one that fails. Empty if there is none.
+// The latest checkpoint that can be read and whose digest is correct; `passed_over` is called with the reason for each
+// later one. Empty if there is none.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder,
-                                                       seppo::FunctionRef<void(const seppo::FormatError&)> damaged);
+                                                       seppo::FunctionRef<void(const seppo::Error&)> passed_over);
 
 }  // namespace examples

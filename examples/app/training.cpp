@@ -5,8 +5,10 @@
 
 #include "app/arithmetic.h"
 #include "app/first_rank.h"
+#include "app/invocation.h"
 #include "app/memory.h"
 #include "app/paths.h"
+#include "app/printable.h"
 #include "app/summary.h"
 
 #include <seppo/autograd/core/parallel.h>
@@ -48,6 +50,13 @@ seppo::TrainerConfig trainer_config(const TrainingConfig& c, std::int64_t steps)
   seppo::TrainerConfig config = c.trainer;
   config.steps = steps;
   return config;
+}
+
+// null, or [step, score, loss].
+bool is_best(const json& best) {
+  if (best.is_null()) return true;
+  return best.is_array() && best.size() == 3 && best[0].is_number_integer() && best[0] > 0 && best[1].is_number() &&
+         best[2].is_number();
 }
 
 std::string text_of(std::int64_t epoch, const Evaluation& e) {
@@ -142,17 +151,14 @@ std::vector<int> Training::large_batch() {
 }
 
 void Training::resume() {
-  const auto tell = [&](const FormatError& e) {
-    progress_.note(fmt::format("{}: passed over: {}", program_, e.what()));
-  };
-  const auto newest = newest_checkpoint(run_.out, tell);
+  const auto newest = newest_checkpoint(run_.out, [](const seppo::Error&) {});  // run.cpp tells what is passed over
   check<FormatError>(newest.has_value(), printable_path(run_.out), ": has no checkpoint to go on from");
   const seppo::SafeTensorsFile file(*newest);
   const auto found = file.metadata().find(kRunKey);
   const json state =
       found == file.metadata().end() ? json() : seppo::parse_json(found->second, file.name() + ": " + kRunKey);
   const bool is_right = state.is_object() && state.contains("data") && state["data"].is_string() &&
-                        state.contains("best") && (state["best"].is_null() || state["best"].is_array());
+                        state.contains("best") && is_best(state["best"]);
   check<FormatError>(is_right, file.name(), ": ", kRunKey, " is not the state of a training");
   const std::string digest = state["data"].get<std::string>();
   check<FormatError>(digest == task_.digest, file.name(), ": the data have changed: their digest was ",
@@ -202,7 +208,11 @@ Result Training::run() try {
   progress_.note(trainer_.steps() == 0
                      ? fmt::format("{} before the first step; nothing was saved", ::strsignal(e.signal))
                      : fmt::format("{}: interrupted after step {}; saved. To go on: {} train --resume {}",
-                                   ::strsignal(e.signal), trainer_.steps(), program_, printable_path(run_.out)));
+                                   ::strsignal(e.signal), trainer_.steps(), program_as_typed(program_),
+                                   shown_line(shell_word(run_.out.string()))));
+  throw;
+} catch (const seppo::FileError&) {
+  folder_.check_locked();  // without its folder, saving fails in many ways
   throw;
 }
 
@@ -263,10 +273,13 @@ Evaluation Training::evaluate(std::size_t models) {
 
 Best Training::rank(const Evaluation& evaluation) const {
   const std::string& by = run_.training.best;
-  const double score = by == "last"   ? static_cast<double>(trainer_.steps())
-                       : by == "loss" ? -evaluation.val_loss
-                                      : evaluation.measures.at("val_" + by).get<double>();
-  return {trainer_.steps(), score, evaluation.val_loss};
+  const auto score = [&] {
+    if (by == "last") return static_cast<double>(trainer_.steps());
+    if (by == "loss") return -evaluation.val_loss;
+    const json& measure = evaluation.measures.at("val_" + by);
+    return measure.is_null() ? 0 : measure.get<double>();
+  };
+  return {trainer_.steps(), score(), evaluation.val_loss};
 }
 
 void Training::evaluate_and_save() {
@@ -295,6 +308,7 @@ void Training::save_checkpoint() {
 }
 
 void Training::save_model(bool is_at_the_end) {
+  folder_.check_locked();
   const bool writes_config = !std::exchange(has_config_, true) && seppo::rank() == 0;
   const bool has_best = std::exchange(has_model_, true);  // otherwise, the model there may be an earlier run's
   const std::filesystem::path config_file = run_.out / "config.json";
@@ -316,6 +330,7 @@ void Training::read_on_first_rank(const std::function<void()>& read) {
 
 void Training::write_report(const Evaluation& evaluation, bool is_over) {
   const std::vector<Sample> samples = task_.samples ? task_.samples() : std::vector<Sample>();
+  folder_.check_locked();
   if (page_) page_->write(samples, evaluation.summary(), is_over);
 }
 
@@ -333,8 +348,8 @@ Evaluation Training::finish() {
     if (!has_config_) save_model(/*is_at_the_end=*/false);  // the file has the options from before the run was resumed
     kept_ = task_.evaluate();
   }
-  metrics_->check();
   if (run_.report) write_report(*kept_, true);
+  metrics_->close();
   return *kept_;
 }
 

@@ -204,8 +204,9 @@ int sample_text(const Arguments& arguments) {
   seppo::Ragged text;
   text.add(encode(vocabulary, prompt, "--prompt"));
   if (text.tokens.empty()) throw UsageError("--prompt: is empty");
-  if (prompt != "\n") std::cout << prompt;
-  generate(saved.model, text, options, [&](std::size_t, int id) { std::cout << vocabulary.token(id) << std::flush; });
+  if (prompt != "\n") std::cout << examples::shown(prompt);
+  generate(saved.model, text, options,
+           [&](std::size_t, int id) { std::cout << examples::shown(vocabulary.token(id)) << std::flush; });
   std::cout << "\n";
   return 0;
 }

@@ -117,7 +117,10 @@ int look(const Arguments& arguments) {
   if (files.size() != 1) throw UsageError(fmt::format("{} files are given; inspect takes one", files.size()));
   if (tensor.empty() != npy.empty()) throw UsageError("--tensor and --npy: one needs the other");
   examples::check_input("file", files[0]);
-  if (!npy.empty()) examples::check_output("npy", npy);
+  if (!npy.empty()) {
+    examples::check_output("npy", npy);
+    examples::check_distinct("npy", npy, files[0]);
+  }
 
   const SafeTensorsFile file(files[0]);
   file.verify();
@@ -156,7 +159,7 @@ int look(const Arguments& arguments) {
   }
   facts["parameters"] = parameters;
   if (as_json)
-    std::cout << facts.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
+    std::cout << facts.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) << "\n";
   else
     std::cout << fmt::format(
         "\n{} values{}\n", parameters,

@@ -183,7 +183,7 @@ void check_given(const std::filesystem::path& path, const char* option, const ch
 // Was the run in this folder saved by `llm finetune`? `llm train --resume` resumes either kind.
 bool is_finetuning(const std::string& folder) {
   if (folder.empty()) return false;
-  const auto newest = examples::newest_checkpoint(folder, [](const seppo::FormatError&) {});
+  const auto newest = examples::newest_checkpoint(folder, [](const seppo::Error&) {});
   return newest && seppo::read_model_config(seppo::SafeTensorsFile(*newest)).contains("base");
 }
 

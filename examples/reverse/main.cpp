@@ -196,7 +196,7 @@ int predict(const Arguments& arguments) {
   examples::AttentionOutput attention;
   Arguments words;
   CommandLine line("reverse predict [options] [SEQUENCE ...]",
-                   "Prints the model's reversal of each sequence of 16 digits:\n"
+                   "Prints the model's reversal of each sequence of 16 digits, and the right one where it differs:\n"
                    "  reverse predict 3141592653589793 \"2 7 1 8 2 8 1 8 2 8 4 5 9 0 4 5\"\n"
                    "Without sequences it reads them from standard input, one a line.");
   trained.fields(line);
@@ -211,7 +211,8 @@ int predict(const Arguments& arguments) {
   const auto saved = trained.load<Model>();
   examples::for_each_text(words, [&](const std::string& text) {
     const Sample sample = answer(saved.model, parse_sequence(text));
-    std::cout << sample.output << std::endl;
+    const bool is_right = sample.output == sample.expected;
+    std::cout << sample.output << (is_right ? "" : "   wrong: it is " + sample.expected) << std::endl;
     attention.show(sample);
   });
   return 0;

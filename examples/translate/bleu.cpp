@@ -45,13 +45,15 @@ std::size_t closest_length(std::size_t length, const std::vector<Words>& referen
 
 Bleu corpus_bleu(std::span<const Words> translations, std::span<const std::vector<Words>> references, int max_n) {
   seppo::check<seppo::ArgumentError>(max_n > 0, "bleu: max_n ", max_n, " is not positive");
-  seppo::check(translations.size() == references.size(), "bleu: ", translations.size(), " translations, but references for ",
-        references.size());
+  seppo::check(translations.size() == references.size(), "bleu: ", translations.size(),
+               " translations, but references for ", references.size());
   Bleu bleu;
   for (std::size_t i = 0; i < translations.size(); ++i) {
     seppo::check(!references[i].empty(), "bleu: translation ", i, " has no reference");
     bleu.length += translations[i].size();
     bleu.reference_length += closest_length(translations[i].size(), references[i]);
+    for (const Words& reference : references[i])
+      bleu.is_defined = bleu.is_defined || reference.size() >= static_cast<std::size_t>(max_n);
   }
   double log_sum = 0;
   for (std::size_t n = 1; n <= static_cast<std::size_t>(max_n); ++n) {
@@ -61,6 +63,7 @@ Bleu corpus_bleu(std::span<const Words> translations, std::span<const std::vecto
       all += translations[i].size() >= n ? translations[i].size() - n + 1 : 0;
     }
     bleu.precisions.push_back(all > 0 ? static_cast<double>(matching) / static_cast<double>(all) : 0);
+    bleu.ngrams.push_back(all);
     log_sum += std::log(bleu.precisions.back());
   }
   if (bleu.length < bleu.reference_length)

@@ -12,9 +12,11 @@ using Words = std::vector<std::string>;
 struct Bleu {
   double score = 0;                  // in 0..1: brevity_penalty times the geometric mean of the precisions
   std::vector<double> precisions;    // of 1-grams, 2-grams, ...: the fraction of n-grams found in a reference
+  std::vector<std::size_t> ngrams;   // in the translations, of each length; where there is none, the precision is 0
   double brevity_penalty = 1;        // exp(1 - reference_length / length) if that is below 1
   std::size_t length = 0;            // words of all translations
   std::size_t reference_length = 0;  // of the reference closest in length to each; the shorter of two equally close
+  bool is_defined = false;           // some reference is as long as the longest n-grams; otherwise the score is 0
 };
 
 // Corpus BLEU, as in publications: the counts of all sentences are added before dividing, each n-gram of a translation

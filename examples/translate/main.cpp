@@ -5,6 +5,7 @@
 #include "app/run.h"
 #include "translate/data.h"
 #include "translate/model.h"
+#include "translate/scores.h"
 
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/train/ranks.h>
@@ -28,8 +29,9 @@ constexpr const char* kTask =
     "digits, and digits become words:\n"
     "  the third of May nineteen eighty-seven -> 1987-05-03\n"
     "  de 305 -> dreihundertfünf\n"
-    "BLEU is that of the whole corpus over words between blanks; perplexity is that of tokens, each predicted from the "
-    "right ones before it.";
+    "BLEU is that of the whole corpus over words between blanks, and over characters too for texts without blanks; "
+    "perplexity is that of tokens, each predicted from the right ones before it. Tokens that the model does not know "
+    "are left out of the loss and of the perplexity, and count as wrong in the accuracy.";
 
 // ---- train ---------------------------------------------------------------------------------------
 
@@ -130,31 +132,11 @@ Preset preset_named_in(const Arguments& arguments) {
   return examples::option_in(arguments, "preset", has_files ? Preset::sentences : Preset::numbers);
 }
 
-examples::Evaluation evaluation_of(const Score& s) {
-  return {s.loss,
-          {{"val_perplexity", std::exp(s.loss)},
-           {"val_token_accuracy", s.accuracy},
-           {"val_bleu", 100 * s.bleu.score},
-           {"val_bleu_2", s.bleu_2},
-           {"val_exact", s.exact}}};
-}
-
-json summary_of(const Score& s) { return evaluation_of(s).summary(); }
-
 std::string digest_of(const Data& data) {
   std::vector<std::string> texts;
   for (const std::vector<Pair>* const part : {&data.train, &data.validation})
     for (const Pair& pair : *part) texts.insert(texts.end(), {pair.source, pair.target});
   return examples::digest_of(texts);
-}
-
-void print_score(const Score& s, std::size_t pairs) {
-  std::cout << fmt::format("{} pairs: BLEU {:.2f}", pairs, 100 * s.bleu.score);
-  std::cout << fmt::format(" ({:.1f}", 100 * s.bleu.precisions[0]);
-  for (std::size_t n = 1; n < s.bleu.precisions.size(); ++n)
-    std::cout << fmt::format(" / {:.1f}", 100 * s.bleu.precisions[n]);
-  std::cout << fmt::format(", brevity {:.3f})  exact {:.2f} %  perplexity {:.3f}\n", s.bleu.brevity_penalty,
-                           100 * s.exact, std::exp(s.loss));
 }
 
 std::vector<Sample> report_samples(const seppo::Transformer& model, const Languages& languages,
@@ -175,7 +157,9 @@ std::vector<Sample> report_samples(const seppo::Transformer& model, const Langua
 int train(const Arguments& arguments) {
   Preset preset = preset_named_in(arguments);
   auto [config, data_config, recipe, training] = setup_of(preset);
-  examples::Run run{.out = "runs/translate", .measures = {"bleu", "exact", "token_accuracy"}, .training = training};
+  examples::Run run{.out = "runs/translate",
+                    .measures = {"bleu", "bleu_characters", "exact", "token_accuracy"},
+                    .training = training};
   CommandLine line("translate train [options]", kTask);
   line("preset", preset,
        "numbers and dates; a small model for sentences (the default with --src or --pairs); the tiny one of the book "
@@ -201,6 +185,9 @@ int train(const Arguments& arguments) {
   if (train_examples.size() == 0)
     throw UsageError(fmt::format("--max-length: no training pair has at most {} tokens", config.max_length));
 
+  const std::string unknown = checked_coverage(data_config, train_examples, encode(languages, data.validation));
+  choose_best(line, data.validation, languages, run.training.best);
+
   seppo::Parameters parameters(run.seed(), examples::most_values());
   const auto model = examples::build<seppo::Transformer>(parameters, config);
   const auto greedy_evaluation = [&] {
@@ -212,9 +199,9 @@ int train(const Arguments& arguments) {
       .about = kTask,
       .data = fmt::format(
           "{} training pairs ({} longer ones left out), {} validation pairs ({} of them in training too), {} and {} "
-          "tokens",
+          "tokens; {}",
           train_examples.size(), dropped, data.validation.size(), data.shared(), config.src_vocabulary,
-          config.tgt_vocabulary),
+          config.tgt_vocabulary, unknown),
       .example = data_config.has_files() ? "predict < TEXTS" : "predict \"de 305\"",
       .examples = train_examples.size(),
       .digest = digest_of(data),
@@ -277,6 +264,7 @@ int eval(const Arguments& arguments) {
   if (!out.empty()) examples::check_output("out", out);  // fail before the work begins
 
   const Saved saved(trained);
+  for (const std::filesystem::path& input : {src, tgt, pairs, saved.file}) examples::check_distinct("out", out, input);
   const std::vector<Pair> texts = read_files(src, tgt, pairs);
   const int most = saved.model().config.max_length;
   const Score result = score(saved.model(), saved.languages, texts, search.options(most));
@@ -284,7 +272,7 @@ int eval(const Arguments& arguments) {
     std::cerr << fmt::format("translate: {} pairs have more than {} tokens and were truncated\n", result.truncated,
                              most);
   std::string lines;
-  for (const std::string& text : result.translations) lines += text + "\n";
+  for (const std::string& text : result.translations) lines += examples::shown_line(text) + "\n";
   if (!out.empty()) examples::write_file_atomically(out, lines);
   print_score(result, texts.size());
   json summary = summary_of(result);
@@ -322,7 +310,7 @@ int predict(const Arguments& arguments) {
     const auto best = translate(saved.model(), {&source, 1}, options)[0];
     for (const seppo::Hypothesis& h : best) {
       if (n_best > 1) std::cout << fmt::format("{:9.4f}  ", h.score);
-      std::cout << saved.languages.decode(h.tokens) << std::endl;
+      std::cout << examples::shown_line(saved.languages.decode(h.tokens)) << std::endl;
     }
     if (attention.is_wanted()) attention.show(sample_of(saved.model(), saved.languages, source, best[0].tokens));
   });

@@ -40,6 +40,52 @@ std::vector<int> decoder_input(std::span<const int> target) {
   return tokens;
 }
 
+struct Batch {
+  Ragged source, target_in;
+  std::vector<int> target;
+};
+
+Batch batch_of(const Examples& examples, std::span<const int> rows) {
+  Batch batch;
+  for (const int row : rows) {
+    const auto& tokens = examples.targets[static_cast<std::size_t>(row)];
+    batch.source.add(examples.sources[static_cast<std::size_t>(row)]);
+    batch.target_in.add(decoder_input(tokens));
+    batch.target.insert(batch.target.end(), tokens.begin(), tokens.end());
+  }
+  return batch;
+}
+
+double count_right(const seppo::Tensor& logits, std::span<const int> targets) {
+  const std::vector<int> best = seppo::argmax(logits);
+  double right = 0;
+  for (std::size_t i = 0; i < targets.size(); ++i) right += best[i] == targets[i] && targets[i] != kUnknown;
+  return right;
+}
+
+Words characters_of(const Words& words) {
+  Words characters;
+  for (const std::string& word : words)
+    for (std::string& character : Tokenizer(Tokenizer::Kind::characters).split(word))
+      characters.push_back(std::move(character));
+  return characters;
+}
+
+Bleu bleu_of_characters(std::span<const Words> translations, std::span<const Words> references) {
+  std::vector<Words> written, right;
+  for (const Words& words : translations) written.push_back(characters_of(words));
+  for (const Words& words : references) right.push_back(characters_of(words));
+  return corpus_bleu(written, right);
+}
+
+// The words of a translation as they are scored: the special tokens equal no word of a reference.
+Words scored_words(const Languages& languages, std::string_view translation) {
+  Words words = words_of(translation);
+  for (std::string& word : words)
+    if (languages.target.contains(word) && languages.target.id(word) < kSpecials) word.clear();
+  return words;
+}
+
 }  // namespace
 
 std::vector<int> Examples::lengths() const {
@@ -80,23 +126,35 @@ Examples encode(const Languages& languages, std::span<const Pair> pairs) {
   return examples;
 }
 
+Coverage coverage(std::span<const std::vector<int>> texts) {
+  Coverage all;
+  for (const std::vector<int>& text : texts) {
+    all.tokens += text.size() - 1;
+    all.unknown += static_cast<std::size_t>(std::ranges::count(text, static_cast<int>(kUnknown)));
+  }
+  return all;
+}
+
 seppo::ShardLoss loss(const Transformer& model, const Examples& examples, std::span<const int> rows,
                       double label_smoothing) {
-  Ragged source, target_in;
-  std::vector<int> target;
-  for (const int row : rows) {
-    const auto& tokens = examples.targets[static_cast<std::size_t>(row)];
-    source.add(examples.sources[static_cast<std::size_t>(row)]);
-    target_in.add(decoder_input(tokens));
-    target.insert(target.end(), tokens.begin(), tokens.end());
-  }
-  return seppo::classification_loss(model.logits(source, target_in), target, label_smoothing);
+  const Batch batch = batch_of(examples, rows);
+  const seppo::Tensor logits = model.logits(batch.source, batch.target_in);
+  const seppo::CrossEntropyOptions options{.label_smoothing = label_smoothing, .reduction = seppo::Reduction::sum};
+  return {.loss = seppo::cross_entropy(logits, batch.target, options),
+          .count = static_cast<double>(batch.target.size()),
+          .correct = count_right(logits, batch.target)};
 }
 
 seppo::StepLoss loss_of_all(const Transformer& model, const Examples& examples) {
   const auto loss_of_some = [&](std::span<const int> rows) {
     examples::stop_if_interrupted();
-    return loss(model, examples, rows, 0);
+    const Batch batch = batch_of(examples, rows);
+    const seppo::Tensor logits = model.logits(batch.source, batch.target_in);
+    const auto unknown = std::ranges::count(batch.target, static_cast<int>(kUnknown));
+    return seppo::ShardLoss{.loss = seppo::cross_entropy(
+                                logits, batch.target, {.ignore_index = kUnknown, .reduction = seppo::Reduction::sum}),
+                            .count = static_cast<double>(std::ssize(batch.target) - unknown),
+                            .correct = count_right(logits, batch.target)};
   };
   return seppo::evaluate(by_length(examples.lengths()), loss_of_some, kChunk);
 }
@@ -147,19 +205,33 @@ std::vector<std::vector<int>> best_translations(const Transformer& model, std::s
   return results;
 }
 
+bool lack_blanks(std::span<const Words> references) {
+  constexpr std::size_t kLongWord = 12, kWordsOfBleu = 4;
+  std::size_t words = 0, characters = 0;
+  bool are_short = true;
+  for (const Words& reference : references) {
+    words += reference.size();
+    characters += characters_of(reference).size();
+    are_short = are_short && reference.size() < kWordsOfBleu;
+  }
+  return are_short || characters > kLongWord * words;
+}
+
 Score score(const Transformer& model, const Languages& languages, std::span<const Pair> pairs,
             const seppo::BeamOptions& options) {
   Score result;
   Examples examples = encode(languages, pairs);
   result.truncated = examples.truncate_long(model.config.max_length);
   const seppo::StepLoss sums = loss_of_all(model, examples);
+  result.source = coverage(examples.sources);
+  result.target = coverage(examples.targets);
   result.loss = sums.loss / sums.count;
-  result.accuracy = sums.correct / sums.count;
+  result.accuracy = sums.correct / (sums.count + static_cast<double>(result.target.unknown));
   std::vector<Words> translations, references;
   for (const std::vector<int>& tokens : best_translations(model, examples.sources, options))
     result.translations.push_back(languages.decode(tokens));
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    translations.push_back(words_of(result.translations[i]));
+    translations.push_back(scored_words(languages, result.translations[i]));
     references.push_back(words_of(languages.tokenizer.prepare(pairs[i].target)));
     result.exact += translations.back() == references.back();
     result.bleu_2 += bleu_k(translations.back(), references.back(), 2);
@@ -167,6 +239,7 @@ Score score(const Transformer& model, const Languages& languages, std::span<cons
   result.exact /= static_cast<double>(pairs.size());
   result.bleu_2 /= static_cast<double>(pairs.size());
   result.bleu = corpus_bleu(translations, references);
+  if (lack_blanks(references)) result.bleu_characters = bleu_of_characters(translations, references);
   return result;
 }
 

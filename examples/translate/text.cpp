@@ -1,6 +1,7 @@
 // Reading parallel text, tokenizers, and vocabularies.
 #include "translate/text.h"
 
+#include "app/printable.h"
 #include "app/text_file.h"
 #include "app/words.h"
 
@@ -97,7 +98,7 @@ examples::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> t
   std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   for (const auto& [token, count] : sorted)
-    if (count >= min_frequency) tokens.push_back(token);
+    if (count >= min_frequency && !examples::has_controls(token)) tokens.push_back(token);
   return examples::Vocabulary(tokens);
 }
 
@@ -141,6 +142,8 @@ examples::Vocabulary vocabulary_of(const json& config, const char* key) {
   for (const json& token : tokens) {
     seppo::check<FormatError>(token.is_string(), "the vocabulary '", key, "' has an entry that is not text");
     texts.push_back(token.get<std::string>());
+    seppo::check<FormatError>(!examples::has_controls(texts.back()), "the vocabulary '", key, "' has '",
+                              seppo::printable(texts.back()), "', which has a control character");
   }
   seppo::check<FormatError>(std::ranges::equal(std::span(texts).first(kSpecials), kSpecialTokens), "the vocabulary '",
                             key, "' does not begin with <unk>, <bos>, <eos>");

@@ -55,8 +55,8 @@ class Tokenizer {
 // The first entries of each vocabulary: unknown token, start of text, end of text.
 enum Special { kUnknown = 0, kBos, kEos, kSpecials };
 
-// The special tokens, then the tokens that occur at least `min_frequency` times: the most frequent first, equally
-// frequent ones in byte order.
+// The special tokens, then the tokens that occur at least `min_frequency` times and have no control characters but
+// tabs: the most frequent first, equally frequent ones in byte order.
 examples::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency);
 
 // The tokenizer and vocabularies of the two languages: enough to turn texts into token ids and back.

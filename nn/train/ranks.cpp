@@ -144,11 +144,52 @@ void add_over_ranks(std::span<double> numbers) {
 }
 #endif
 
+namespace {
+
+constexpr char kEnd = '\0';  // of each name and value in a message
+
+std::map<std::string, std::string> named_values(std::string_view message) {
+  const auto next = [&] {
+    const std::size_t end = message.find(kEnd);
+    const std::string text(message.substr(0, end));
+    message.remove_prefix(end + 1);
+    return text;
+  };
+  std::map<std::string, std::string> values;
+  while (!message.empty()) {
+    const std::string name = next();
+    values[name] = next();
+  }
+  return values;
+}
+
+std::string value_of(const std::map<std::string, std::string>& values, const std::string& name) {
+  const auto found = values.find(name);
+  return found == values.end() ? "no value" : found->second;
+}
+
+}  // namespace
+
 void check_equal_over_ranks(std::string_view what, std::string_view value) {
   const std::vector<std::string> all = gather_over_ranks(value);
   for (std::size_t other = 1; other < all.size(); ++other)
     check<StateError>(all[other] == all[0], what, " differs between ranks: rank 0 has ", all[0], ", rank ", other,
                       " has ", all[other]);
+}
+
+void check_equal_over_ranks(const std::map<std::string, std::string>& values) {
+  if (ranks() == 1) return;
+  std::string mine;
+  for (const auto& [name, value] : values) mine += name + kEnd + value + kEnd;
+  const std::vector<std::string> all = gather_over_ranks(mine);
+  const auto first = named_values(all[0]);
+  for (std::size_t other = 1; other < all.size(); ++other) {
+    const auto theirs = named_values(all[other]);
+    for (const auto* names : {&first, &theirs})
+      for (const auto& [name, value] : *names)
+        check<StateError>(value_of(first, name) == value_of(theirs, name), name, " differs between ranks: rank 0 has ",
+                          value_of(first, name), ", rank ", other, " has ", value_of(theirs, name));
+  }
 }
 
 }  // namespace seppo::inline SEPPO_ABI

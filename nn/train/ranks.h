@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,5 +52,7 @@ inline void swap_messages(std::span<const RankMessage>, std::span<const RankMess
 
 // Throws StateError, naming a rank whose `value` differs from the first rank's.
 void check_equal_over_ranks(std::string_view what, std::string_view value);
+// The same for values that have names, such as the options of a program; also if a rank lacks one.
+void check_equal_over_ranks(const std::map<std::string, std::string>& values);
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -176,7 +176,9 @@ BOOST_AUTO_TEST_CASE(programs_keep_the_best_of_what_they_measured,
   seppo::RandomStream random(1, seppo::Purpose::test);  // the longer training runs, the worse the end is predicted
   for (int i = 0; i < 300; ++i) text += "AfoxTh. "[random.below(8)];
   folder.write("t", text);
-  folder.write("p", "a b\tb a\nc d\td c\na c\tc a\nb d\td b\nc b\tb c\nd a\ta d\n");
+  folder.write(
+      "p",
+      "a b c d\td c b a\nc d a b\tb a d c\na c b d\td b c a\nb d c a\ta c d b\nc b a d\td a b c\nd a b c\tc b a d\n");
   const Words quick{"--epochs",   "6",     "--epoch-steps",  "4", "--lr",         "0.3",
                     "--schedule", "const", "--warmup-steps", "0", "--batch-size", "16"};
   struct Case {

@@ -90,6 +90,12 @@ BOOST_AUTO_TEST_CASE(edges) {
   const std::vector<Words> nothing{{}, {}};
   BOOST_CHECK_EQUAL(corpus_bleu(nothing, text).score, 0);
   BOOST_CHECK_EQUAL(corpus_bleu(std::vector<Words>{}, std::vector<Words>{}).score, 0);
+  // A score needs a reference with as many words as the longest n-grams, whatever the translations are.
+  const std::vector<Words> three{words("a b c")}, longer{words("a b c d")};
+  BOOST_CHECK(!corpus_bleu(longer, three).is_defined);
+  BOOST_CHECK(!corpus_bleu(std::vector<Words>{}, std::vector<Words>{}).is_defined);
+  BOOST_CHECK(corpus_bleu(three, longer).is_defined && corpus_bleu(three, three, 3).is_defined);
+  BOOST_TEST(corpus_bleu(three, longer).ngrams == (std::vector<std::size_t>{3, 2, 1, 0}));
   // If two references are equally close in length, the shorter one counts.
   const std::vector<Words> four{words("a b c d")};
   const std::vector<std::vector<Words>> around{{words("a b c d e"), words("a b c")}};

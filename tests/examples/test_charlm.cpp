@@ -105,9 +105,8 @@ BOOST_AUTO_TEST_CASE(a_text_that_changes_is_an_error) {
   fails(corpus.train, 0, "t.txt: bytes 0 to 4096 have changed");
 
   folder.write("u.txt", verses(1000));
-  const pid_t child =
-      folder.start({"charlm", "train", "--data", "u.txt", "--d-model", "16", "--heads", "2", "--layers", "1",
-                    "--epochs", "100", "--log-interval", "1", "--log-format", "plain"});
+  const pid_t child = folder.start({"charlm", "train", "--data", "u.txt", "--d-model", "16", "--heads", "2", "--layers",
+                                    "1", "--epochs", "100", "--log-interval", "1", "--log-format", "plain"});
   while (read(folder.path.string() + ".err").find("step") == std::string::npos) ::usleep(10'000);
   fs::resize_file(folder.path / "u.txt", 1000);
   const Result r = folder.finish(child);
@@ -204,7 +203,7 @@ BOOST_AUTO_TEST_CASE(mistakes_are_named) {
                 "short.txt: characters are too few: training has 2");
   check_refused(folder, {"charlm", "train", "--data", "binary.txt"}, 1, "binary.txt:1:4: byte 0xff is not UTF-8");
   check_refused(folder, {"charlm", "train", "--data", "short.txt", "--heads", "3"}, 2, "not a multiple");
-  check_refused(folder, {"charlm", "sample"}, 2, "train one first: charlm train");
+  check_refused(folder, {"charlm", "sample"}, 2, "bin/charlm train");
   check_refused(folder, {"charlm", "sample", "--temperature", "-1"}, 2, "--temperature");
   check_refused(folder, {"charlm", "sample", "--top-p", "0"}, 2, "--top-p");
 }

@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(paths_and_files_of_options) {
               {{"--resume", "none"}, "--resume: there is no checkpoint in 'none'"},
               {{"--resume", "folder", "--d-model", "32"}, "there is no checkpoint in 'folder'"}});
   check_rows(folder, {"reverse", "predict", "1"},
-             {{{"--model", "none"}, "there is no model 'none'; train one first: reverse train"},
+             {{{"--model", "none"}, "there is no model 'none'; train one first: "},
               {{"--model", "file"}, "file: 0 bytes are too short", 1}});
   check_rows(folder, {"translate", "predict", "x"},
              {{{"--beam", "0"}, "--beam: '0'"}, {{"--n-best", "3", "--beam", "1"}, "--n-best: 3 is above --beam 1"}});
@@ -242,7 +242,8 @@ BOOST_AUTO_TEST_CASE(lines_of_standard_input) {
   const Folder folder;
   folder.write("pairs", "a b\tb\r\nc\td\ne\tf");
   const Words small{"--d-model", "8", "--heads", "1", "--d-ff", "8", "--max-steps", "1", "--log-format", "none"};
-  Words translate{"translate", "train", "--pairs", "pairs", "--validation", "1", "--out", "t", "--max-length", "8"};
+  Words translate{"translate",       "train", "--pairs", "pairs", "--val-pairs",  "pairs",
+                  "--min-frequency", "1",     "--out",   "t",     "--max-length", "8"};
   Words addsub{"addsub", "train", "--out", "a"};
   for (Words* words : {&translate, &addsub}) {
     words->insert(words->end(), small.begin(), small.end());

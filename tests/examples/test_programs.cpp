@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,19 +40,75 @@ BOOST_AUTO_TEST_CASE(a_bar_and_the_remaining_time_in_80_columns, *boost::unit_te
 
 BOOST_AUTO_TEST_CASE(what_to_do_next) {
   const Folder folder;
+  const std::string bin = SEPPO_BIN_DIR "/";
   for (const char* program : {"addsub", "reverse"}) {
     for (const char* command : {"eval", "predict"})
-      check_refused(folder, {program, command}, 2, std::string("train one first: ") + program + " train");
+      check_refused(folder, {program, command}, 2, std::string("train one first: ") + bin + program + " train");
     const Result r = folder.run({program, "train", "--max-steps", "1", "--log-format", "none"});
-    const std::size_t at = r.out.find(std::string("next:   ") + program + " predict ");
+    const std::size_t at = r.out.find("next:   " + bin + program + " predict ");
     BOOST_REQUIRE_MESSAGE(at != std::string::npos, r.out);
     const std::string next = r.out.substr(at + 8, r.out.find('\n', at) - at - 8);
-    const std::string line = "cd " + folder.path.string() + " && " SEPPO_BIN_DIR "/" + next + " >next.txt";
+    const std::string line = "cd " + folder.path.string() + " && " + next + " >next.txt";
     BOOST_CHECK_MESSAGE(std::system(line.c_str()) == 0, next);
     BOOST_CHECK(!read(folder.path / "next.txt").empty());
     fs::remove_all(folder.path / "runs");
     fs::remove(folder.path / "next.txt");
   }
+}
+
+// A program may have another name where it is installed, and its folders may have blanks in theirs.
+BOOST_AUTO_TEST_CASE(commands_are_told_as_they_were_typed) {
+  const Folder folder;
+  fs::create_directories(folder.path / "my bin");
+  fs::create_symlink(SEPPO_BIN_DIR "/reverse", folder.path / "my bin/seppo-reverse");
+  const auto shell = [&](const std::string& command) {
+    const int status = std::system(("cd " + folder.path.string() + " && " + command + " > out.txt 2>&1").c_str());
+    BOOST_CHECK_MESSAGE(status == 0, command << ": " << read(folder.path / "out.txt"));
+    return read(folder.path / "out.txt");
+  };
+  const std::string typed = "'my bin/seppo-reverse'";
+  const std::string trained = shell(typed + " train --max-steps 1 --log-format none --out \"it's mine\"");
+  const std::size_t at = trained.find("next:   ");
+  BOOST_REQUIRE_MESSAGE(at != std::string::npos, trained);
+  const std::string next = trained.substr(at + 8, trained.find('\n', at) - at - 8);
+  BOOST_CHECK_MESSAGE(next.starts_with(typed + " predict --model 'it'\\''s mine' "), next);
+  BOOST_CHECK_NE(shell(next).find("encoder.0.self_attn"), std::string::npos);
+  const std::string help = shell(typed + " predict --help");
+  BOOST_CHECK_MESSAGE(help.starts_with("usage: seppo-reverse predict [options]") &&
+                          help.find("\n  seppo-reverse predict 3141592653589793 ") != std::string::npos,
+                      help);
+}
+
+// Where the right answer can be computed, a wrong one is not told as a fact.
+BOOST_AUTO_TEST_CASE(wrong_answers_are_told) {
+  const Folder folder;
+  const std::string small = " train --d-model 8 --heads 1 --max-steps 40 --log-format none";
+  for (const char* program : {"addsub", "reverse"}) BOOST_REQUIRE_EQUAL(folder.run(words(program + small)).code, 0);
+  std::string sums;
+  std::vector<int> right;
+  for (int a = -49; a < 50; a += 7)
+    for (int b = -49; b < 50; b += 9) {
+      sums += std::to_string(a) + " + " + std::to_string(b) + "\n";
+      right.push_back(a + b);
+    }
+  std::istringstream answers(folder.run({"addsub", "predict"}, sums).out);
+  const std::regex form(R"(-?\d+ \+ -?\d+ = (-?\d+)(   wrong: it is (-?\d+))?|BOS .*   wrong: it is (-?\d+))");
+  int wrong = 0;
+  std::size_t i = 0;
+  for (std::string line; std::getline(answers, line); ++i) {
+    std::smatch m;
+    BOOST_REQUIRE_MESSAGE(std::regex_match(line, m, form), line);
+    const std::string answer = m[1], truth = m[3].matched ? m[3] : m[4];
+    BOOST_CHECK_MESSAGE((answer == std::to_string(right[i])) == truth.empty(), line);
+    if (!truth.empty()) BOOST_CHECK_EQUAL(truth, std::to_string(right[i]));
+    wrong += !truth.empty();
+  }
+  BOOST_CHECK_EQUAL(i, right.size());
+  BOOST_CHECK_GT(wrong, 0);
+  const std::string digits = "3141592653589793", answer = folder.run({"reverse", "predict", digits}).out;
+  const std::string reversed = "3 9 7 9 8 5 3 5 6 2 9 5 1 4 1 3";
+  BOOST_CHECK_EQUAL(answer == reversed + "\n", answer.find("wrong") == std::string::npos);
+  BOOST_CHECK_MESSAGE(answer.ends_with("   wrong: it is " + reversed + "\n"), answer);
 }
 
 BOOST_AUTO_TEST_CASE(peak_memory_is_that_of_the_program_itself) {

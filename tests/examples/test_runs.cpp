@@ -1,5 +1,6 @@
 // What a training run writes and reports besides its model: once, about this run, and truthfully.
 #define BOOST_TEST_MODULE runs
+#include "app/processors.h"
 #include "app/training.h"
 #include "support/program.h"
 
@@ -46,7 +47,7 @@ BOOST_AUTO_TEST_CASE(threads_are_told) {
     return std::stoul(m[1]);
   };
   BOOST_CHECK_EQUAL(told({"--threads", "3"}), 3u);
-  BOOST_CHECK_EQUAL(told({}), std::min(64u, std::max(1u, std::thread::hardware_concurrency())));
+  BOOST_CHECK_EQUAL(told({}), static_cast<unsigned long>(std::min(64, examples::available_processors())));
 }
 
 // config.json is written with the first model that is kept, and not again when others replace it.

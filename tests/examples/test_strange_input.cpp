@@ -122,8 +122,8 @@ BOOST_AUTO_TEST_CASE(five_hundred_and_fifteen_odd_lines) {
     if (line.find('\t') == std::string::npos) pairs += line + "\t" + line + "\n";
   }
   folder.write("pairs", pairs);  // training accepts them, too
-  const Result trained = folder.run(with({"translate", "train", "--pairs", "pairs", "--validation", "9", "--out", "t",
-                                          "--min-frequency", "1", "--max-length", "20"},
+  const Result trained = folder.run(with({"translate", "train", "--pairs", "pairs", "--val-pairs", "pairs", "--out",
+                                          "t", "--min-frequency", "1", "--max-length", "20"},
                                          kSmall));
   BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
   const Result r = folder.run({"translate", "predict", "--model", "t"}, input);
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(vocabularies_of_model_files) {
   const Folder folder("strange");
   folder.write("pairs", "a b\tb\nc\td\na\tf\n");
   folder.write("text", std::string(100, 'a') + std::string(100, 'b'));
-  const Words translate{"translate", "train", "--pairs", "pairs", "--validation", "1", "--min-frequency", "1"};
+  const Words translate{"translate", "train", "--pairs", "pairs", "--val-pairs", "pairs", "--min-frequency", "1"};
   const Words charlm{"charlm", "train", "--data", "text", "--max-length", "8"};
   BOOST_REQUIRE_EQUAL(folder.run(with(with(translate, {"--out", "t"}), kSmall)).code, 0);
   BOOST_REQUIRE_EQUAL(folder.run(with(with(charlm, {"--out", "c"}), kSmall)).code, 0);
@@ -222,10 +222,11 @@ BOOST_AUTO_TEST_CASE(vocabularies_of_model_files) {
 // The numbers of training and validation pairs are reported, including overlaps.
 BOOST_AUTO_TEST_CASE(pairs_for_training_and_validation) {
   const Folder folder("strange");
-  folder.write("pairs", "a\tb\nc\td\na\tb\ne\tf\nc\tx\n");
+  folder.write("pairs", "a b\tb a\nb a\ta b\na b\tb a\na a\tb b\nb b\ta a\n");
   for (const auto& [held, shared] : {std::pair{"3", "1"}, {"1", "0"}}) {
-    const Result r = folder.run({"translate", "train", "--pairs", "pairs", "--validation", held, "--out", held,
-                                 "--d-model", "8", "--heads", "1", "--d-ff", "8", "--max-steps", "1"});
+    const Result r =
+        folder.run({"translate", "train", "--pairs", "pairs", "--validation", held, "--out", held, "--min-frequency",
+                    "1", "--d-model", "8", "--heads", "1", "--d-ff", "8", "--max-steps", "1"});
     const std::string told = std::string(held) + " validation pairs (" + shared + " of them in training too)";
     BOOST_CHECK_MESSAGE(r.code == 0 && r.err.find(told) != std::string::npos, r.err);
   }

@@ -231,6 +231,7 @@ BOOST_AUTO_TEST_CASE(scores_do_not_depend_on_batches) {
   const std::vector<Pair> pairs = draw_number_tasks(70, 3);
   DataConfig options;
   options.tokens = Tokenizer::Kind::characters;
+  options.min_frequency = 1;
   const Languages languages = make_languages(options, pairs);
   seppo::Parameters parameters(1);
   const seppo::Transformer model(parameters.root(), {.src_vocabulary = languages.source.size(),

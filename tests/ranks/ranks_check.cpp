@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -182,6 +183,28 @@ void drift() {
   if (rank() == 0) std::filesystem::remove(file);
 }
 
+// A difference is told by its name, also if only one rank has the value.
+void values_with_names() {
+  std::map<std::string, std::string> values{{"--a", "1"}, {"--b", ""}, {"--c", "two words"}};
+  check_equal_over_ranks(values);
+  const auto require_difference = [&](const char* expected) {
+    try {
+      check_equal_over_ranks(values);
+      require(ranks() == 1, "check_equal_over_ranks: nothing was thrown for values with names");
+    } catch (const StateError& e) {
+      require(e.what() == std::string_view(expected), e.what());
+    }
+  };
+  if (rank() == 1) values["--b"] = "3";
+  require_difference("--b differs between ranks: rank 0 has , rank 1 has 3");
+  values["--b"] = "";
+  if (rank() == 1) values.erase("--c");
+  require_difference("--c differs between ranks: rank 0 has two words, rank 1 has no value");
+  values.erase("--c");
+  if (rank() == 1) values["--d"] = "4";
+  require_difference("--d differs between ranks: rank 0 has no value, rank 1 has 4");
+}
+
 // Every rank exchanges several messages of different sizes, including empty ones, with every other rank.
 void swap() {
   const auto text = [](int from, int to, int k) {
@@ -224,6 +247,7 @@ int main(int argc, char**) {
   train_two();
   drift();
   swap();
+  values_with_names();
 
   set_rank_phase("the end");
   const std::string mine = std::string(static_cast<std::size_t>(rank()) * 1000, 'x') + std::to_string(rank());

@@ -1,0 +1,35 @@
+// Escapes control characters one by one.
+#include "app/printable.h"
+
+#include <unistd.h>
+#include <algorithm>
+
+namespace examples {
+namespace {
+
+// Replaces each control character and invalid byte that is none of `harmless`.
+std::string escaped_but(std::string_view harmless, std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::string_view character = text.substr(0, std::max<std::size_t>(1, seppo::character_length(text)));
+    if (harmless.find(character) != std::string_view::npos)
+      result += character;
+    else
+      seppo::append(result, seppo::printable(character));
+    text.remove_prefix(character.size());
+  }
+  return result;
+}
+
+}  // namespace
+
+bool has_controls(std::string_view text) { return shown_line(text) != text; }
+
+std::string shown_line(std::string_view text) { return escaped_but("\t", text); }
+
+std::string shown(std::string_view text) {
+  static const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  return is_terminal ? escaped_but("\t\n", text) : std::string(text);
+}
+
+}  // namespace examples
