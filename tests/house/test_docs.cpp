@@ -6,8 +6,10 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/observers.h>
 #include <seppo/models/language_model.h>
+#include <seppo/nn/data/sampler.h>
 #include <seppo/nn/gradient_check.h>
 #include <seppo/nn/layers/basic.h>
+#include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -15,6 +17,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -141,6 +144,24 @@ BOOST_AUTO_TEST_CASE(freezing_and_adapters) {
     return cross_entropy(copy(tokens), std::vector<int>{4, 2, 0});
   });
   BOOST_CHECK_MESSAGE(report.passed, report.text);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_that_compares_examples) {
+  Parameters parameters(1);
+  const Tensor image_tower = parameters.root().parameter("images", {4, 2}, init_normal(1)),
+               text_tower = parameters.root().parameter("texts", {4, 2}, init_normal(1));
+  const auto embedded = [](std::span<const int> rows, const Tensor& tower) { return matmul(one_hot(rows, 4), tower); };
+  const auto images = [&](std::span<const int> rows) { return embedded(rows, image_tower); };
+  const auto texts = [&](std::span<const int> rows) { return embedded(rows, text_tower); };
+  Sampler sampler(4, {.batch_size = 4});
+  Trainer trainer(parameters, {.lr = 0.01, .whole_batch = true});
+  trainer.step(sampler.next(), [&](std::span<const int> rows) {          // called once, with all rows
+    const Tensor scores = matmul(images(rows), transpose(texts(rows)));  // of each image with each text
+    std::vector<int> own(rows.size());
+    std::iota(own.begin(), own.end(), 0);
+    return mean_loss(cross_entropy(scores, own), static_cast<double>(rows.size()));
+  });
+  BOOST_CHECK_EQUAL(trainer.steps(), 1);
 }
 
 BOOST_AUTO_TEST_CASE(foreign_weights) {
