@@ -1,4 +1,5 @@
-# cmake --install: headers, both libraries, a package for find_package(seppo), and the programs as bin/seppo-NAME.
+# cmake --install: headers, both libraries, a package for find_package(seppo), documents, and the programs as
+# bin/seppo-NAME. The build folder is such a package too, of the headers as they are and the libraries as last built.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -8,13 +9,21 @@ install(DIRECTORY autograd nn models DESTINATION ${include} FILES_MATCHING PATTE
         PATTERN "*-inl.h" EXCLUDE REGEX "/autograd/(blas|kernels|ops)$" EXCLUDE)
 install(FILES autograd/blas/gemm.h DESTINATION ${include}/autograd/blas)
 install(FILES autograd/ops/mask.h DESTINATION ${include}/autograd/ops)
+install(FILES ${PROJECT_BINARY_DIR}/include/seppo/seppo.h DESTINATION ${include})
+
+# As they lie here, since they refer to each other.
+install(FILES LICENSE README.md SECURITY.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY examples/small DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples FILES_MATCHING PATTERN "*.cpp")
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/seppo)
 install(TARGETS seppo seppo_f64 EXPORT seppo-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT seppo-targets NAMESPACE seppo:: DESTINATION ${package})
+export(EXPORT seppo-targets NAMESPACE seppo:: FILE ${PROJECT_BINARY_DIR}/seppo-targets.cmake)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/seppo-config-version.cmake COMPATIBILITY SameMinorVersion)
 configure_file(cmake/seppo-config.cmake ${PROJECT_BINARY_DIR}/seppo-config.cmake @ONLY)
+configure_file(cmake/dependencies.cmake ${PROJECT_BINARY_DIR}/dependencies.cmake COPYONLY)
 install(FILES ${PROJECT_BINARY_DIR}/seppo-config.cmake cmake/dependencies.cmake
         ${PROJECT_BINARY_DIR}/seppo-config-version.cmake
         DESTINATION ${package})

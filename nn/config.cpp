@@ -35,8 +35,10 @@ std::string text_of(Names names) {
 
 bool is_in(Range range, double value) { return value >= range.least && value <= range.most; }
 
-// Safe on a terminal: escaped and short.
+// Safe on a terminal: escaped and short. Values within values are not shown, since dump() uses stack for each level.
 std::string shown(const json& value) {
+  for (const json& child : value)
+    if (child.is_structured()) return "a nested " + std::string(value.type_name());
   const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
   return text.size() <= 60 ? text : text.substr(0, 60) + "...";
 }

@@ -26,8 +26,17 @@ struct Plan {
   std::size_t pairs() const { return sequences() * heads; }  // (sequence, head), the unit of work
   std::size_t queries(std::size_t s) const { return static_cast<std::size_t>(q_offsets[s + 1] - q_offsets[s]); }
   std::size_t keys(std::size_t s) const { return static_cast<std::size_t>(k_offsets[s + 1] - k_offsets[s]); }
+  // Those that its queries may attend to: the mask's valid length, or all.
+  std::size_t valid_keys(std::size_t s) const {
+    return options.mask.lengths.empty() ? keys(s) : static_cast<std::size_t>(options.mask.lengths[s]);
+  }
   std::size_t most_queries() const { return longest(q_offsets); }
   std::size_t most_keys() const { return longest(k_offsets); }
+  std::size_t most_valid_keys() const {
+    std::size_t most = 0;
+    for (std::size_t s = 0; s < sequences(); ++s) most = std::max(most, valid_keys(s));
+    return most;
+  }
 
   // Short attention needs L1 to hold its rows for every lane, and enough heads to fill the lanes; heads that share a
   // head of K and V must be in one group.
@@ -90,7 +99,7 @@ class Heads {
     move(query * h.ldo + head * h.v_width, h.out, h.dout);
     h.queries = plan_.queries(s);
     h.keys = plan_.keys(s);
-    h.valid_keys = o.mask.lengths.empty() ? h.keys : static_cast<std::size_t>(o.mask.lengths[s]);
+    h.valid_keys = plan_.valid_keys(s);
     if (!o.mask.pairs.empty()) {
       h.allowed = o.mask.pairs.data();
       for (std::size_t i = 0; i < s; ++i) h.allowed += plan_.queries(i) * plan_.keys(i);
@@ -195,7 +204,8 @@ void check_offsets(const char* role, Offsets offsets, const Tensor& matrix) {
         "attention: ", role, " offsets must rise from 0 to the ", matrix.rows(), " rows of ", matrix);
 }
 
-// The leading axes must be 1 or the numbers of sequences and heads; rows and columns must suffice for the longest one.
+// The leading axes must be 1 or the numbers of sequences and heads; rows must suffice for the most queries, columns for
+// the most keys that are attended to: a cache's keys lie among rows that are still free.
 void check_bias(const Plan& plan) {
   const AttentionOptions& o = plan.options;
   if (o.bias.defined()) {
@@ -203,9 +213,10 @@ void check_bias(const Plan& plan) {
               heads = static_cast<int>(plan.heads);
     check(rank >= 2 && rank <= 4 && (rank < 4 || o.bias.size(0) == 1 || o.bias.size(0) == sequences) &&
               (rank < 3 || o.bias.size(-3) == 1 || o.bias.size(-3) == heads) &&
-              static_cast<std::size_t>(o.bias.size(-2)) >= plan.most_queries() && o.bias.cols() >= plan.most_keys(),
+              static_cast<std::size_t>(o.bias.size(-2)) >= plan.most_queries() &&
+              o.bias.cols() >= plan.most_valid_keys(),
           "attention: bias ", o.bias, " is not [", sequences, " or 1, ", heads, " or 1, queries, keys] for up to ",
-          plan.most_queries(), " queries and ", plan.most_keys(), " keys");
+          plan.most_queries(), " queries and ", plan.most_valid_keys(), " valid keys");
   }
   check(o.slopes.empty() || o.slopes.size() == plan.heads, "attention: ", o.slopes.size(), " slopes for ", plan.heads,
         " heads");

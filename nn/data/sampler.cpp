@@ -1,8 +1,9 @@
-// Sampler: draws the order of an epoch when its first batch is needed.
+// Sampler: draws the order of an epoch when its first batch is needed, or computes each batch by itself.
 #include "sampler.h"
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/random.h"
+#include "permutation.h"
 
 #include <algorithm>
 #include <limits>
@@ -28,6 +29,7 @@ std::vector<int> first_of_permutation(std::size_t count, std::size_t n, RandomSt
 }
 
 constexpr std::size_t kFew = 16;  // one in 16 examples is few: each stored number takes some 50 bytes
+constexpr std::size_t kMostStored = std::size_t{1} << 27;  // examples, 4 bytes each
 
 }  // namespace
 
@@ -41,10 +43,17 @@ Sampler::Sampler(std::size_t examples, const SamplerConfig& config, std::vector<
   batch_ = std::min(static_cast<std::size_t>(config.batch_size), examples);
   batches_ = static_cast<std::int64_t>(examples / batch_);
   if (config.epoch_steps > 0) batches_ = std::min<std::int64_t>(batches_, config.epoch_steps);
+  takes_few_ = lengths_.empty() && static_cast<std::size_t>(batches_) * batch_ <= examples / kFew;
+  computes_ = config.in_order || (lengths_.empty() && !takes_few_ && examples > kMostStored);
 }
 
 std::span<const int> Sampler::next() {
   const std::int64_t epoch = drawn_ / batches_ + 1, batch = drawn_ % batches_;
+  if (computes_) {
+    compute_batch(epoch, batch);
+    ++drawn_;
+    return order_;
+  }
   if (epoch != order_epoch_) draw_order(epoch);
   ++drawn_;
   return std::span(order_).subspan(static_cast<std::size_t>(batch) * batch_, batch_);
@@ -55,6 +64,15 @@ void Sampler::seek(std::int64_t batches) {
   drawn_ = batches;
 }
 
+void Sampler::compute_batch(std::int64_t epoch, std::int64_t batch) {
+  order_.resize(batch_);
+  std::iota(order_.begin(), order_.end(), static_cast<int>(static_cast<std::size_t>(batch) * batch_));
+  if (config_.in_order) return;
+  const Permutation shuffled(static_cast<std::uint32_t>(examples_), config_.seed, Purpose::shuffle,
+                             static_cast<std::uint64_t>(epoch));
+  for (int& example : order_) example = static_cast<int>(shuffled(static_cast<std::uint32_t>(example)));
+}
+
 void Sampler::draw_order(std::int64_t epoch) {
   const auto shuffled = [&](std::size_t n, std::uint64_t stream) {
     return random_permutation(static_cast<int>(n), {config_.seed, Purpose::shuffle, stream});
@@ -62,14 +80,8 @@ void Sampler::draw_order(std::int64_t epoch) {
   const auto index = static_cast<std::uint64_t>(epoch);
   order_epoch_ = epoch;
   const std::size_t taken = static_cast<std::size_t>(batches_) * batch_;
-  if (config_.in_order) {
-    order_.resize(taken);
-    std::iota(order_.begin(), order_.end(), 0);
-    return;
-  }
-  const bool takes_few = lengths_.empty() && taken <= examples_ / kFew;
-  order_ = takes_few ? first_of_permutation(taken, examples_, {config_.seed, Purpose::shuffle, index})
-                     : shuffled(examples_, index);
+  order_ = takes_few_ ? first_of_permutation(taken, examples_, {config_.seed, Purpose::shuffle, index})
+                      : shuffled(examples_, index);
   if (lengths_.empty()) return;
   const auto length = [&](int example) { return lengths_[static_cast<std::size_t>(example)]; };
   order_.resize(examples_ / batch_ * batch_);  // before sorting, or the longest would be left out each time

@@ -4,7 +4,8 @@
 // batches group examples of similar length, so that the shards of a batch take equal time: the shuffled order is
 // sorted within pools of 50 batches, then the batches are shuffled again. Each example occurs once per epoch, but for
 // the last ones of the shuffle, which are left out if they do not fill a batch. An epoch that takes few of many
-// examples (epoch_steps) needs memory for these alone.
+// examples (epoch_steps) needs memory for these alone. The order of more than 2^27 examples without lengths is not
+// stored but computed, batch by batch (permutation.h): endless data may have as many examples as there are indices.
 //
 // The n-th batch is a function of the config and n alone: a training resumes with seek().
 #pragma once
@@ -47,14 +48,17 @@ class Sampler {
 
  private:
   void draw_order(std::int64_t epoch);
+  void compute_batch(std::int64_t epoch, std::int64_t batch);
 
   SamplerConfig config_;
   std::vector<int> lengths_;
   std::size_t examples_, batch_;
   std::int64_t batches_;  // in an epoch
+  bool takes_few_;        // an epoch has few of the examples
+  bool computes_;         // one batch after another, instead of storing an epoch's order
   std::int64_t drawn_ = 0;
   std::int64_t order_epoch_ = 0;  // of order_; 0: none yet
-  std::vector<int> order_;
+  std::vector<int> order_;        // of the epoch or, if computes_, of the batch
 };
 
 }  // namespace seppo::inline SEPPO_ABI

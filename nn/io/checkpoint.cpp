@@ -171,8 +171,8 @@ void save_checkpoint(const std::filesystem::path& path, const Parameters& parame
 }
 
 void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters, std::span<const OptimizerBlock> optimizer) {
-  const auto is_moment = [](const std::string& name) { return name.starts_with("adam."); };
-  read(file, places_of(parameters, {}, optimizer), {.skip = is_moment});
+  const auto is_passed_over = [&](const std::string& name) { return optimizer.empty() && name.starts_with("adam."); };
+  read(file, places_of(parameters, {}, optimizer), {.skip = is_passed_over});
   parameters.changed();
 }
 

@@ -27,8 +27,9 @@ void save_checkpoint(const std::filesystem::path& path, const Parameters& parame
                      const std::map<std::string, std::string>& metadata,
                      std::span<const OptimizerBlock> optimizer = {});
 
-// Loads the values of every parameter and, if asked for, of the optimiser. The file must be undamaged and hold the same
-// names and shapes, with finite values; otherwise throws FormatError listing every difference, and changes nothing.
+// Loads the values of every parameter and, if asked for, of the optimiser; its tensors are passed over otherwise. The
+// file must be undamaged and hold the same names and shapes, with finite values; otherwise throws FormatError listing
+// every difference, and changes nothing.
 void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters,
                      std::span<const OptimizerBlock> optimizer = {});
 

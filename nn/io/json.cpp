@@ -38,7 +38,7 @@ class Builder : public JsonEvents {
 
  private:
   bool open(json&& value) {
-    if (open_.size() == 16) refuse("nested too deeply");
+    if (open_.size() == kMostNesting) refuse("nested too deeply");
     open_.push_back(&add(std::move(value)));
     return true;
   }
@@ -56,6 +56,14 @@ class Builder : public JsonEvents {
 };
 
 }  // namespace
+
+bool is_nested_within(const json& value, int levels) {
+  if (!value.is_structured()) return true;
+  if (levels == 0) return false;
+  for (const json& child : value)
+    if (!is_nested_within(child, levels - 1)) return false;
+  return true;
+}
 
 void JsonTree::clear(json& tree) noexcept {
   if (!tree.is_structured()) return;

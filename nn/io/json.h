@@ -10,6 +10,11 @@
 
 namespace seppo::inline SEPPO_ABI {
 
+// Arrays and objects within each other, the outermost included: what is read has at most as many, and what is written
+// too, since nlohmann's functions use stack for each.
+constexpr int kMostNesting = 16;
+bool is_nested_within(const nlohmann::json& value, int levels = kMostNesting);
+
 // Throws FormatError, "NAME:LINE:COLUMN: what is wrong".
 nlohmann::json parse_json(std::string_view text, std::string_view name);
 

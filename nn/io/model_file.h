@@ -20,10 +20,12 @@ namespace seppo::inline SEPPO_ABI {
 // A model's configuration as its file's metadata hold it.
 constexpr const char* kConfigKey = "seppo.config";
 
-// Throws as save_checkpoint does; ArgumentError if `extra` is not an object, or has a key "model".
+// Throws as save_checkpoint does; ArgumentError if `extra` is not an object, has a key "model", or is nested deeper
+// than what load_model reads (kMostNesting).
 template <class Model>
 void save_model(const std::filesystem::path& file, const Parameters& parameters, const Model& model,
                 const nlohmann::json& extra = nlohmann::json::object()) {
+  check<ArgumentError>(is_nested_within(extra), "save_model: extra is nested more than ", kMostNesting, " levels deep");
   const JsonTree config{to_json_object(model.config)};
   JsonTree all{extra};
   check<ArgumentError>(extra.is_object() && !extra.contains("model"),

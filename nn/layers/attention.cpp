@@ -31,6 +31,18 @@ void check_select(std::span<const int> parents, Offsets rows, Offsets old) {
   }
 }
 
+// With a cache, a sequence's keys are all its positions so far; valid lengths count them from the first one.
+void check_cached_mask(const Mask& mask, std::span<const int> positions) {
+  check<ArgumentError>(mask.is_causal && mask.pairs.empty(),
+                       "attention: with a cache the mask must be causal, with or without valid lengths");
+  if (mask.lengths.empty()) return;
+  check(mask.lengths.size() == positions.size(), "attention: mask has ", mask.lengths.size(), " valid lengths for ",
+        positions.size(), " cached sequences");
+  for (std::size_t s = 0; s < positions.size(); ++s)
+    check<IndexError>(mask.lengths[s] >= 0 && mask.lengths[s] <= positions[s], "attention: valid length ",
+                      mask.lengths[s], " of cached sequence ", s, " is not in 0..", positions[s]);
+}
+
 }  // namespace
 
 KeyValueCache::KeyValueCache(std::size_t layers, std::size_t sequences, int capacity, int kv_width)
@@ -62,8 +74,8 @@ std::span<const int> KeyValueCache::extend(Offsets rows) {
 }
 
 KeysValues LayerCache::append(const KeysValues& fresh) const {
-  check<ArgumentError>(fresh.mask.is_causal, "attention: with a cache the mask must be causal");
   const std::vector<int>& lengths = cache->lengths_;
+  check_cached_mask(fresh.mask, lengths);
   const std::size_t width = cache->width_;
   const int half = static_cast<int>(width / 2);
   real* const block = cache->self_[layer].as<real>();
@@ -85,7 +97,7 @@ KeysValues LayerCache::append(const KeysValues& fresh) const {
   const int columns = static_cast<int>(width);
   if (cache->is_step_)
     return kept(tape().create_external({cache->begins_.back(), columns}, block), cache->begins_,
-                Mask::valid_lengths(lengths));
+                Mask::valid_lengths(fresh.mask.lengths.empty() ? lengths : fresh.mask.lengths));
   // A causal mask aligns the last query with the last key, so the free rows between sequences are left out.
   int* const offsets = tape().allocate<int>(lengths.size() + 1);
   offsets[0] = 0;
@@ -93,7 +105,7 @@ KeysValues LayerCache::append(const KeysValues& fresh) const {
   const Tensor packed = tape().create({offsets[lengths.size()], columns});
   for (std::size_t s = 0; s < lengths.size(); ++s)
     std::copy(at(s, 0), at(s, lengths[s]), packed.data() + static_cast<std::size_t>(offsets[s]) * width);
-  return kept(packed, {offsets, lengths.size() + 1}, Mask::causal());
+  return kept(packed, {offsets, lengths.size() + 1}, fresh.mask);
 }
 
 Tensor LayerCache::memory(FunctionRef<Tensor()> compute) const {

@@ -58,7 +58,7 @@ struct AttentionPositions {
   Tensor rotary = {};             // the op's table, [max_positions, width of a head]
   RotaryPairs pairs = RotaryPairs::interleaved;
   std::span<const real> slopes = {};  // of ALiBi, for each head
-  Tensor bias = {};                   // added to the scores, see AttentionOptions
+  Tensor bias = {};  // added to the scores, see AttentionOptions; with a cache, [.., new queries, positions so far]
 };
 
 struct PositionalEncodingOptions {
@@ -153,7 +153,9 @@ struct LayerCache {
   std::size_t layer = 0;
 
   explicit operator bool() const { return cache != nullptr; }
-  // Stores new keys and values behind the cached ones of each sequence; returns all of them. The mask must be causal.
+  // Stores new keys and values behind the cached ones of each sequence; returns all of them. The mask must be
+  // Mask::causal(), or causal_valid_lengths() with lengths of at most the positions so far, cached ones included:
+  // otherwise throws ArgumentError or, for a length, IndexError.
   KeysValues append(const KeysValues& fresh) const;
   // The keys and values of the memory, [memory rows, 2 kv_width], which the first call computes.
   Tensor memory(FunctionRef<Tensor()> compute) const;

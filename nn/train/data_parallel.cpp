@@ -7,6 +7,7 @@
 #include "ranks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -53,6 +54,18 @@ std::size_t first_shard(std::size_t shards, int rank) {
 }
 
 }  // namespace
+
+ShardLoss mean_loss(const Tensor& mean, double count, double correct) {
+  check<ArgumentError>(count > 0 && std::isfinite(count), "mean_loss: a mean over ", count,
+                       " terms; their number must be positive and finite");
+  return {mean * static_cast<real>(count), count, correct};
+}
+
+StepLoss numbers_of(const ShardLoss& shard) {
+  check<ArgumentError>(shard.count >= 0 && std::isfinite(shard.count), "ShardLoss: count is ", shard.count,
+                       "; a count must be positive and finite, or 0 where nothing counts");
+  return {static_cast<double>(shard.loss.item()), shard.count, shard.correct};
+}
 
 DataParallel::DataParallel(Parameters& parameters, std::size_t shards, std::size_t rounds)
     : parameters_(&parameters), shards_(shards), rounds_(rounds) {
@@ -113,7 +126,7 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
       const ScopedValue<bool> no_backward(t.may_run_backward, false);
       return loss(cuts[shard], cuts[shard + 1]);
     }();
-    losses_[shard] = {static_cast<double>(result.loss.item()), result.count, result.correct};
+    losses_[shard] = numbers_of(result);
     t.backward(result.loss);
     climb(shard, block);
   };

@@ -23,9 +23,13 @@ namespace seppo::inline SEPPO_ABI {
 // What the loss function returns for a shard.
 struct ShardLoss {
   Tensor loss;         // the sum, one element
-  double count = 0;    // how many terms it sums
+  double count = 0;    // how many terms it sums; 0 if none of the shard's counts
   double correct = 0;  // any statistic to be added up, such as correct predictions
 };
+
+// The same from a mean over `count` terms, such as mean(x) or a cross-entropy with its default reduction:
+// {mean * count, count, correct}. Throws ArgumentError unless count is positive and finite.
+ShardLoss mean_loss(const Tensor& mean, double count, double correct = 0);
 
 // The same for a whole batch: sums, and their means over what was counted.
 struct StepLoss {
@@ -38,6 +42,9 @@ struct StepLoss {
     return *this;
   }
 };
+
+// A shard's numbers. Throws ArgumentError if the count is negative or not finite.
+StepLoss numbers_of(const ShardLoss& shard);
 
 class DataParallel {
  public:

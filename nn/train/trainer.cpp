@@ -22,6 +22,7 @@ namespace {
 // Keys in the metadata of the files that save() writes.
 constexpr const char* kSteps = "seppo.steps";
 constexpr const char* kMoves = "seppo.moves";               // steps that were not skipped
+constexpr std::string_view kAverage = "adam.average";       // the prefix of the averages' names
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 32;  // 32 bits key dropout masks
 constexpr int kMostSkipped = 100;
 constexpr int kStepsToCheck = 100;  // ranks compare their parameters after this many, and before each save
@@ -74,6 +75,9 @@ void TrainerConfig::validate() const {
   check<ArgumentError>(schedule != ScheduleKind::noam || warmup_steps > 0,
                        "trainer: the noam schedule needs warmup_steps of at least 1");
   check<ArgumentError>(!is_falling || steps > 0, "trainer: the ", name, " schedule needs steps, of the whole training");
+  check<ArgumentError>(!whole_batch || (shards <= 1 && accumulate == 1),
+                       "trainer: whole_batch is one shard in one round, not shards ", shards, ", accumulate ",
+                       accumulate);
 }
 
 Trainer::Trainer(Parameters& parameters, const TrainerConfig& config, const ParameterGroups& groups)
@@ -81,7 +85,8 @@ Trainer::Trainer(Parameters& parameters, const TrainerConfig& config, const Para
       config_(check_config("trainer", config)),
       schedule_(make_schedule(config)),
       adam_(parameters, config.adam, groups),
-      data_parallel_(parameters, static_cast<std::size_t>(config.shards), static_cast<std::size_t>(config.accumulate)) {
+      data_parallel_(parameters, config.whole_batch ? 1 : static_cast<std::size_t>(config.shards),
+                     static_cast<std::size_t>(config.accumulate)) {
   if (config.ema_decay != 0) averages_.emplace(parameters, config.ema_decay);
   if (ranks() > 1) check_start();
 }
@@ -92,6 +97,7 @@ void Trainer::check_start() const {
   check_equal_over_ranks("the compiler", __VERSION__);
   const nlohmann::json config = to_json_object(config_);
   for (const auto& [key, value] : config.items()) check_equal_over_ranks("the option '" + key + "'", value.dump());
+  check_equal_over_ranks("the option 'whole_batch'", config_.whole_batch ? "true" : "false");
   for (const auto& entry : parameters_->entries())
     check_equal_over_ranks("a parameter", concat_text(entry.name, " ", entry.tensor));
   check_equal_over_ranks("the number of parameters", std::to_string(parameters_->count()));
@@ -163,7 +169,7 @@ void Trainer::refuse_step(Rows rows, const StepLoss& sums, double norm, Function
 
 std::vector<OptimizerBlock> Trainer::state() const {
   std::vector<OptimizerBlock> blocks{{"adam.m", adam_.first_moments()}, {"adam.v", adam_.second_moments()}};
-  if (averages_) blocks.push_back({"adam.average", averages_->averages()});
+  if (averages_) blocks.push_back({std::string(kAverage), averages_->averages()});
   return blocks;
 }
 
@@ -177,6 +183,9 @@ void Trainer::save(const std::filesystem::path& file, std::map<std::string, std:
 
 void Trainer::load(const SafeTensorsFile& file) {
   const std::int64_t steps = number_of(file, kSteps), moves = number_of(file, kMoves);
+  const auto is_average = [](const TensorInfo& tensor) { return tensor.name.starts_with(kAverage); };
+  check<FormatError>(averages_ || std::ranges::none_of(file.tensors(), is_average), file.name(),
+                     ": has averages of the parameters, but the trainer keeps none: set ema_decay");
   load_checkpoint(file, *parameters_, state());
   steps_ = steps, skipped_in_a_row_ = 0;
   adam_.set_steps(moves);
@@ -204,8 +213,8 @@ StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<con
     if (i >= chunks) return;
     const UseMode eval(Mode::eval);
     const TapeMark mark;
-    const ShardLoss part = loss(rows.subspan(first, std::min(chunk, rows.size() - first)));
-    parts[3 * i] = static_cast<double>(part.loss.item());
+    const StepLoss part = numbers_of(loss(rows.subspan(first, std::min(chunk, rows.size() - first))));
+    parts[3 * i] = part.loss;
     parts[3 * i + 1] = part.count;
     parts[3 * i + 2] = part.correct;
   });

@@ -19,6 +19,15 @@
 //   trainer.load("checkpoint.safetensors");   // which trainer.save("checkpoint.safetensors") wrote
 //   sampler.seek(trainer.steps());
 //
+// The loss function sees a part of the batch, a shard, so it must be a sum over examples. A loss that compares the
+// batch's examples with each other (InfoNCE, in-batch negatives, batch statistics of one's own) would compare only
+// those of a shard: it needs whole_batch, and a mean is made a sum by mean_loss() (data_parallel.h):
+//
+//   Trainer trainer(parameters, {.whole_batch = true});
+//   trainer.step(sampler.next(), [&](std::span<const int> rows) {  // called once, with all of them
+//     return mean_loss(info_nce(images(rows), texts(rows)), rows.size());
+//   });
+//
 // Under mpirun, the ranks (ranks.h) share the shards of each step. The program stays as it is: every rank passes the
 // same rows, and has the same parameters after each step.
 #pragma once
@@ -55,14 +64,17 @@ struct TrainerConfig {
   std::int64_t steps = 0;  // in the whole training, needed by cosine and linear schedules; not a field
   AdamConfig adam = {};
   double clip_norm = 1;
-  int accumulate = 1;    // gradient accumulation: rounds per step, in the memory of one; see DataParallel
-  int shards = 0;        // in each round; 0: by the sizes of model and batch
+  int accumulate = 1;  // gradient accumulation: rounds per step, in the memory of one; see DataParallel
+  int shards = 0;      // in each round; 0: by the sizes of model and batch
+  // One call of the loss sees the whole batch, which is then one shard: threads share the work within its ops only, and
+  // of several ranks one works. Needs accumulate = 1, and shards = 0 or 1. Not a field: it belongs to the loss.
+  bool whole_batch = false;
   double ema_decay = 0;  // of the averages kept beside the parameters; 0: none. Not a field
   OnNan on_nan = OnNan::stop;
   std::uint64_t seed = 0;  // of dropout
 
   void fields(ConfigVisitor& v);
-  // min_lr <= lr; noam needs warm-up; cosine and linear need steps.
+  // min_lr <= lr; noam needs warm-up; cosine and linear need steps; a whole batch is one shard in one round.
   void validate() const;
 };
 
@@ -84,12 +96,13 @@ class Trainer {
   explicit Trainer(Parameters& parameters, const TrainerConfig& config = {}, const ParameterGroups& groups = {});
 
   // One step on the examples `rows`. loss(some of rows) returns sums over these (ShardLoss); it is called once for each
-  // shard, concurrently from several threads, each with its own tape. The caller's tape is not touched.
+  // shard, concurrently from several threads, each with its own tape; with whole_batch once, with all rows. The
+  // caller's tape is not touched.
   // Throws StateError if `loss` calls backward, adds parameters, or would bring gradients to other Parameters than
   // those being trained, such as a teacher's: freeze these (Parameters::freeze), or compute with them within NoGrad.
   // Throws NumericError if the loss or its gradient is not finite, naming the parameter, or the op and module, where it
-  // arose; ArgumentError if nothing was counted; and whatever `loss` throws. Parameters, buffers, moments and steps()
-  // are then unchanged, and the gradients zero.
+  // arose; ArgumentError if nothing was counted, or a count is negative or not finite; and whatever `loss` throws.
+  // Parameters, buffers, moments and steps() are then unchanged, and the gradients zero.
   StepResult step(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss);
 
   std::int64_t steps() const { return steps_; }  // taken, or skipped
@@ -102,7 +115,8 @@ class Trainer {
   // steps; and `metadata`. Throws as save_checkpoint does (nn/io/checkpoint.h).
   void save(const std::filesystem::path& file, std::map<std::string, std::string> metadata = {}) const;
   // Continues as the trainer that saved the file, which must have had the same config and frozen parameters. Throws
-  // FileError, or FormatError listing what does not fit; nothing has changed then.
+  // FileError, or FormatError listing what does not fit: averages, too, must be in the file if and only if this trainer
+  // keeps them. Nothing has changed then.
   void load(const SafeTensorsFile& file);
   void load(const std::filesystem::path& file) { load(SafeTensorsFile(file)); }
 
@@ -133,7 +147,8 @@ double accuracy(const Tensor& logits, List<int> targets);
 ShardLoss classification_loss(const Tensor& logits, List<int> targets, double label_smoothing = 0);
 
 // What a training step would report, without training: runs loss(some of rows) in eval mode for `chunk` rows at a time,
-// on all threads, and adds up the results. The same bytes for any number of threads; ranks share the chunks.
+// on all threads, and adds up the results. The same bytes for any number of threads; ranks share the chunks. A loss
+// that compares examples sees those of a chunk: let it be a batch.
 StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss,
                   std::size_t chunk = 64);
 

@@ -119,6 +119,20 @@ BOOST_AUTO_TEST_CASE(an_added_bias) {
           return naive(x, b, extra, [&](int s, int i, int j) { return j <= i + b.keys(s) - b.queries(s); });
         });
   }
+  // No columns for keys that the mask forbids to all.
+  auto narrow = b.shapes();
+  narrow.push_back({5, 3});
+  check_op(
+      "bias of valid keys", narrow,
+      [&](Inputs x) { return call(x, b, {.mask = seppo::Mask::valid_lengths(kLengths), .bias = x[3]}); },
+      [&](const auto& x) {
+        return naive(
+            x, b,
+            [](const auto& in, int, int, int i, int j) {
+              return j < 3 ? in[3]({i, j}) : in[3]({i, 0}) * 0.0;
+            },
+            [&](int s, int, int j) { return j < kLengths[static_cast<std::size_t>(s)]; });
+      });
   // -inf forbids keys, even all keys of a query.
   std::vector<double> forbidden(5 * 5, 0.0);
   for (const std::size_t at : {0u, 1u, 2u, 3u, 4u, 6u, 10u}) forbidden[at] = -std::numeric_limits<double>::infinity();
@@ -359,6 +373,10 @@ BOOST_AUTO_TEST_CASE(bad_arguments_are_refused) {
   BOOST_CHECK_THROW(attend(1, 1, {}), seppo::ShapeError);
   for (const Shape& bias : std::vector<Shape>{{3}, {2, 3}, {3, 2}, {2, 3, 3}, {2, 4, 3, 3}})
     BOOST_CHECK_THROW(attend(8, 8, {.bias = seppo::ones(bias)}), seppo::ShapeError);
+  const std::vector<int> length{2};
+  const seppo::Mask two = seppo::Mask::valid_lengths(length);
+  BOOST_CHECK_NO_THROW(attend(8, 8, {.mask = two, .bias = seppo::ones({3, 2})}));
+  BOOST_CHECK_THROW(attend(8, 8, {.mask = two, .bias = seppo::ones({3, 1})}), seppo::ShapeError);
   BOOST_CHECK_THROW(attend(8, 8, {.slopes = slopes}), seppo::ShapeError);
   BOOST_CHECK_THROW(attend(8, 8, {.positions = rows}), seppo::ShapeError);
   const auto turn = [&](const seppo::Columns& c, int heads, const Tensor& table, std::span<const int> at) {

@@ -3,27 +3,48 @@
 #define BOOST_TEST_MODULE docs
 #include "foreign_weights.h"
 
-#include <seppo/autograd/ops.h>
-#include <seppo/autograd/tools/observers.h>
-#include <seppo/models/language_model.h>
-#include <seppo/nn/gradient_check.h>
-#include <seppo/nn/layers/basic.h>
-
 #include <boost/test/unit_test.hpp>
 
 #include <unistd.h>
+#include <cmath>
 #include <filesystem>
-#include <iostream>
 #include <map>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <seppo/seppo.h>
+
+#include <iostream>
 
 using namespace seppo;
 using examples::llama_weights;
 using examples::renaming;
 
 namespace {
+
+Tensor softsign(const Tensor& x) {
+  Tensor y = tape().create(x.shape());
+  for (std::size_t i = 0; i < x.numel(); ++i) y.data()[i] = x.data()[i] / (1 + std::abs(x.data()[i]));
+  record("softsign", y, {x}, [=] {  // dx += dy / (1 + |x|)^2
+    for (std::size_t i = 0; i < x.numel(); ++i)
+      grad_of(x)[i] += grad_of(y)[i] / std::pow(1 + std::abs(x.data()[i]), real{2});
+  });
+  return y;
+}
+
+struct GatedFeedForward {
+  GatedFeedForward(const Scope& s, int d_model, int d_ff, double p)
+      : up(s / "up", d_model, d_ff), gate(s / "gate", d_model, d_ff), down(s / "down", d_ff, d_model), drop(p) {}
+
+  Tensor operator()(const Tensor& x) const {       // [rows, d_model]
+    return down(drop(softsign(gate(x)) * up(x)));  // [rows, d_model]
+  }
+
+  Linear up, gate, down;  // "ffn.up.weight", "ffn.up.bias", ...
+  Dropout drop;
+};
 
 struct Gate {
   Gate(const Scope& s, int size)
@@ -42,6 +63,16 @@ struct Gate {
 };
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(an_op_within_a_module) {
+  Parameters parameters(1);
+  const GatedFeedForward ffn(parameters.root() / "ffn", 4, 6, 0);
+  const std::vector<real> x{1, 2, 3, 4, -1, -2, -3, -4};
+  const auto op = gradient_check({{3, 4}}, [](std::span<const Tensor> inputs) { return softsign(inputs[0]); });
+  const auto report = gradient_check(parameters, [&] { return sum(ffn(tensor({2, 4}, x))); });
+  BOOST_CHECK_MESSAGE(op.passed && report.passed, op.text << report.text);
+  BOOST_CHECK(parameters.find("ffn.up.weight") && parameters.find("ffn.up.bias"));
+}
 
 BOOST_AUTO_TEST_CASE(a_module_with_a_buffer) {
   Parameters parameters(0);
@@ -141,6 +172,24 @@ BOOST_AUTO_TEST_CASE(freezing_and_adapters) {
     return cross_entropy(copy(tokens), std::vector<int>{4, 2, 0});
   });
   BOOST_CHECK_MESSAGE(report.passed, report.text);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_that_compares_examples) {
+  Parameters parameters(1);
+  const Tensor image_tower = parameters.root().parameter("images", {4, 2}, init_normal(1)),
+               text_tower = parameters.root().parameter("texts", {4, 2}, init_normal(1));
+  const auto embedded = [](std::span<const int> rows, const Tensor& tower) { return matmul(one_hot(rows, 4), tower); };
+  const auto images = [&](std::span<const int> rows) { return embedded(rows, image_tower); };
+  const auto texts = [&](std::span<const int> rows) { return embedded(rows, text_tower); };
+  Sampler sampler(4, {.batch_size = 4});
+  Trainer trainer(parameters, {.lr = 0.01, .whole_batch = true});
+  trainer.step(sampler.next(), [&](std::span<const int> rows) {          // called once, with all rows
+    const Tensor scores = matmul(images(rows), transpose(texts(rows)));  // of each image with each text
+    std::vector<int> own(rows.size());
+    std::iota(own.begin(), own.end(), 0);
+    return mean_loss(cross_entropy(scores, own), static_cast<double>(rows.size()));
+  });
+  BOOST_CHECK_EQUAL(trainer.steps(), 1);
 }
 
 BOOST_AUTO_TEST_CASE(foreign_weights) {

@@ -12,6 +12,7 @@
 #include "support/threads.h"
 
 #include <numeric>
+#include <thread>
 
 using namespace seppo;
 using test::add;
@@ -126,6 +127,33 @@ BOOST_AUTO_TEST_CASE(evaluation) {
     add(bytes, std::span<const double>(all));
     return bytes;
   });
+}
+
+// A server's: several threads of the user's share one model without a lock, and each gets the answers it would get
+// alone.
+BOOST_AUTO_TEST_CASE(one_model_for_several_threads) {
+  const Language language;
+  const Ragged prompts = sequences({3, 1, 7, 2, 12, 5, 9, 4}, 30);
+  const auto answer = [&](std::size_t i) {
+    const std::vector<int> prompt(prompts[i].begin(), prompts[i].end());
+    Ragged one;
+    one.add(prompt);
+    Bytes bytes;
+    add(bytes, std::span<const int>(generate(language.model, one, {.max_tokens = 20, .seed = i})[0]));
+    const Inference guard;
+    add(bytes, language.model(one).values());
+    return bytes;
+  };
+  std::vector<Bytes> alone, together(prompts.size());
+  for (std::size_t i = 0; i < prompts.size(); ++i) alone.push_back(answer(i));
+  std::vector<std::thread> users;
+  for (std::size_t user = 0; user < 4; ++user)
+    users.emplace_back([&, user] {
+      for (int repeat = 0; repeat < 5; ++repeat)
+        for (std::size_t i = user; i < prompts.size(); i += 4) together[i] = answer(i);
+    });
+  for (std::thread& user : users) user.join();
+  BOOST_CHECK(together == alone);
 }
 
 BOOST_AUTO_TEST_CASE(decoding) {

@@ -135,6 +135,17 @@ BOOST_AUTO_TEST_CASE(fields_of_another_kind_are_refused) {
       BOOST_CHECK_MESSAGE((text == "accepted") == is_good, key << " = " << value << ": " << text);
       if (!is_good) BOOST_CHECK_MESSAGE(text.find("'" + key + "'") != std::string::npos, text);
     }
+  json deep = 1;  // printing it would overflow the stack
+  for (int i = 0; i < 100'000; ++i) {
+    json outer = json::array();
+    outer.push_back(std::move(deep));
+    deep = std::move(outer);
+  }
+  json object = to_json_object(Outer{});
+  object["rate"] = std::move(deep);
+  BOOST_CHECK_EXCEPTION(from_json_object<Outer>(object), FormatError, [](const FormatError& e) {
+    return std::string(e.what()).find("'rate' is a nested array, not ") != std::string::npos;
+  });
 }
 
 BOOST_AUTO_TEST_CASE(missing_and_unknown_keys_are_named) {

@@ -98,6 +98,22 @@ BOOST_AUTO_TEST_CASE(a_model_comes_back_from_its_file_alone) {
   BOOST_CHECK_EQUAL(load_model<Model>(file).config.size(), 1);
   BOOST_CHECK_THROW(save_model(file, parameters, model, {{"model", 1}}), ArgumentError);
   BOOST_CHECK_THROW(save_model(file, parameters, model, 3), ArgumentError);
+  for (const int levels : {16, 17, 100'000}) {  // more would not be read again, and the stack would not do for many
+    json extra = 1;
+    for (int i = 1; i < levels; ++i) {
+      json outer = json::array();
+      outer.push_back(std::move(extra));
+      extra = std::move(outer);
+    }
+    json object;
+    object["nested"] = std::move(extra);
+    if (levels > kMostNesting) {
+      BOOST_CHECK_THROW(save_model(file, parameters, model, object), ArgumentError);
+    } else {
+      save_model(file, parameters, model, object);
+      BOOST_CHECK(load_model<Model>(file).config.at("nested") == object.at("nested"));
+    }
+  }
   BOOST_CHECK_THROW(save_model(folder.path / "missing" / "m", parameters, model), FileError);
   parameters.values()[0] = std::numeric_limits<real>::quiet_NaN();
   BOOST_CHECK_THROW(save_model(file, parameters, model), NumericError);

@@ -166,6 +166,34 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_of_this_training_is_refused) {
   BOOST_CHECK(bytes_of(file.path) == before);
 }
 
+// Nothing of a file is dropped without a word.
+BOOST_AUTO_TEST_CASE(state_that_the_trainer_has_not_is_refused) {
+  const TemporaryFile file;
+  Parameters averaged(1), plain(1);
+  for (Parameters* parameters : {&averaged, &plain}) parameters->root().parameter("w", {3}, init_ones());
+  Trainer with(averaged, {.ema_decay = 0.9});
+  Trainer without(plain);
+  const auto message = [&]() -> std::string {
+    try {
+      without.load(file.path);
+    } catch (const FormatError& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  with.save(file.path);
+  BOOST_CHECK_NE(message().find("has averages of the parameters, but the trainer keeps none: set ema_decay"),
+                 std::string::npos);
+  without.save(file.path);
+  BOOST_CHECK_EQUAL(message(), "accepted");
+  BOOST_CHECK_THROW(with.load(file.path), FormatError);
+  test::Stored more = test::read_stored(file.path);
+  more.tensors.push_back(more.tensors.back());
+  more.tensors.back().name = "adam.z.w";
+  test::write_stored(file.path, more);
+  BOOST_CHECK_NE(message().find("the model has no adam.z.w"), std::string::npos);
+}
+
 // A GAN is saved while its critic is frozen: the critic's moments and averages must not be lost.
 BOOST_AUTO_TEST_CASE(moments_from_before_freezing_are_resumed) {
   const TemporaryFile file;

@@ -2,6 +2,7 @@
 #define BOOST_TEST_MODULE sampler
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/random.h>
+#include <seppo/nn/data/permutation.h>
 #include <seppo/nn/data/sampler.h>
 
 #include "support/ranges.h"
@@ -212,6 +213,58 @@ BOOST_AUTO_TEST_CASE(seeking_is_drawing) {
       }
     }
   }
+}
+
+// Whole epochs of so many: neither time nor memory is in proportion to them. The first examples are all different and
+// uniform, seeking costs nothing, and epochs, seeds and batches differ.
+BOOST_AUTO_TEST_CASE(an_epoch_of_two_thousand_million_examples) {
+  constexpr std::size_t kMany = 2'000'000'000;
+  constexpr int kBatches = 200, kParts = 64;
+  Sampler sampler(kMany, {.batch_size = 500}), other_seed(kMany, {.batch_size = 500, .seed = 1});
+  BOOST_CHECK_EQUAL(sampler.batches_per_epoch(), 4'000'000);
+  const auto first = draw(sampler, kBatches);
+  std::set<int> seen;
+  std::vector<double> counts(kParts);
+  for (const Batch& batch : first)
+    for (const int example : batch) {
+      BOOST_REQUIRE(example >= 0 && static_cast<std::size_t>(example) < kMany && seen.insert(example).second);
+      ++counts[static_cast<std::size_t>(example) / (kMany / kParts)];
+    }
+  double chi_squared = 0;
+  for (const double count : counts) chi_squared += std::pow(count - 1562.5, 2) / 1562.5;
+  BOOST_CHECK_LT(std::abs(chi_squared - 63), 6 * std::sqrt(2 * 63.0));
+  BOOST_CHECK(draw(other_seed, kBatches) != first);
+  sampler.seek(4'000'000);
+  BOOST_CHECK(draw(sampler, kBatches) != first);
+  BOOST_CHECK_EQUAL(sampler.epoch(), 2);
+  sampler.seek(150);
+  BOOST_CHECK(draw(sampler, 1)[0] == first[150]);
+  sampler.seek(3'999'999);
+  const Batch last = draw(sampler, 1)[0];
+  for (const int example : last) BOOST_CHECK(!seen.contains(example));  // this epoch had them
+  Sampler in_order(kMany, {.batch_size = 500, .in_order = true});
+  in_order.seek(3'999'999);
+  BOOST_CHECK_EQUAL(draw(in_order, 1)[0][499], 1'999'999'999);
+}
+
+// Every number has one place, and any place is as likely.
+BOOST_AUTO_TEST_CASE(permutations_computed_by_place) {
+  for (const std::uint32_t n : {1u, 2u, 3u, 4u, 5u, 16u, 17u, 1000u, 65'536u, 65'537u}) {
+    const Permutation permutation(n, 3, Purpose::test, 1);
+    std::vector<int> times(n);
+    for (std::uint32_t place = 0; place < n; ++place) ++times.at(permutation(place));
+    BOOST_CHECK_EQUAL(std::count(times.begin(), times.end(), 1), n);
+  }
+  constexpr std::uint32_t kNumbers = 23, kOrders = 6000;
+  std::vector<double> counts(kNumbers * kNumbers);
+  for (std::uint64_t stream = 0; stream < kOrders; ++stream) {
+    const Permutation permutation(kNumbers, 5, Purpose::test, stream << 31);
+    for (std::uint32_t place = 0; place < kNumbers; ++place) ++counts[place * kNumbers + permutation(place)];
+  }
+  double sum = 0;
+  const double expected = static_cast<double>(kOrders) / kNumbers;
+  for (const double count : counts) sum += std::pow(count - expected, 2) / expected;
+  BOOST_CHECK_LT(std::abs(sum - 22.0 * 23), 6 * std::sqrt(2 * 22.0 * 23));
 }
 
 // Shuffling all of them would take 8 GB.

@@ -240,6 +240,7 @@ int main(int argc, char**) {
   }
   for (const int examples : {1, 2, 3, 7, 20, 40}) train("batch", {.lr = 1e-2, .seed = 7}, examples);
   train("accumulate", {.lr = 1e-2, .accumulate = 3, .shards = 2}, 40);
+  train("whole batch", {.lr = 1e-2, .whole_batch = true}, 40);
   train("shards", {.lr = 1e-2, .shards = 7, .ema_decay = 0.9}, 40);
   train("groups", {.lr = 1e-2, .adam = {.weight_decay = 0.1}}, 30, {{.prefix = "decoder.", .lr = 0.5}});
   train("frozen", {.lr = 1e-2, .clip_norm = 0.01}, 30, {}, /*freezes=*/true);
