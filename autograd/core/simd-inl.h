@@ -131,6 +131,31 @@ struct DoubleSum {
   HWY_INLINE double total() const { return hn::GetLane(hn::SumOfLanes(W(), hn::Add(low, high))); }
 };
 
+// Sums of reals along a row: in double precision from block to block, so that long rows keep their digits.
+class BlockSum {
+ public:
+  HWY_INLINE BlockSum() : part_(hn::Zero(D())) {}
+
+  HWY_INLINE void add(V v) { replace(hn::Add(part_, v)); }
+  HWY_INLINE void add_product(V a, V b) { replace(hn::MulAdd(a, b, part_)); }
+  HWY_INLINE double total() const { return whole_.total() + double{sum_lanes(part_)}; }
+
+ private:
+  static constexpr std::size_t kBlock = 64;  // vectors
+
+  HWY_INLINE void replace(V part) {
+    part_ = part;
+    if (--left_ > 0) return;
+    whole_.add(part_);
+    part_ = hn::Zero(D());
+    left_ = kBlock;
+  }
+
+  V part_;
+  DoubleSum whole_;
+  std::size_t left_ = kBlock;
+};
+
 // ---- passes over one row, shared by softmax, norms and attention
 
 inline real row_max(const real* x, std::size_t n) {
@@ -144,20 +169,20 @@ inline real row_max(const real* x, std::size_t n) {
 // y = exp(scale (x - top)), which is at most 1; returns the sum.
 inline real exp_row(real* y, const real* x, real scale, real top, std::size_t n) {
   const V f = set(scale), t = set(top), zero = hn::Zero(D());
-  V total = zero;
+  BlockSum total;
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
     const V e = first(exp_nonpositive(hn::Mul(hn::Sub(load(x + j, count), t), f)), zero, count);
-    total = hn::Add(total, e);
+    total.add(e);
     store(e, y + j, count);
   });
-  return sum_lanes(total);
+  return static_cast<real>(total.total());
 }
 
 inline real dot_row(const real* x, const real* y, std::size_t n) {
-  V dot = hn::Zero(D());
-  for_each(n, [&](std::size_t j, std::size_t count)
-                  HWY_ATTR { dot = hn::MulAdd(load(x + j, count), load(y + j, count), dot); });
-  return sum_lanes(dot);
+  BlockSum dot;
+  for_each(n,
+           [&](std::size_t j, std::size_t count) HWY_ATTR { dot.add_product(load(x + j, count), load(y + j, count)); });
+  return static_cast<real>(dot.total());
 }
 
 // out = x y

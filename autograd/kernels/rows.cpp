@@ -33,20 +33,20 @@ void softmax_row_backward(real* dx, real beta, const real* dy, const real* y, st
 LogSumExp log_sum_exp(const real* x, std::size_t n) {
   const real shift = row_max(x, n);
   const V s = set(shift), zero = hn::Zero(D());
-  V total = zero;
+  BlockSum total;
   DoubleSum below;
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
     const V difference = hn::Sub(load(x + j, count), s);
-    total = hn::Add(total, first(exp_nonpositive(difference), zero, count));
+    total.add(first(exp_nonpositive(difference), zero, count));
     below.add(first(difference, zero, count));
   });
-  return {shift, std::log(sum_lanes(total)), below.total()};
+  return {shift, std::log(static_cast<real>(total.total())), below.total()};
 }
 
 void log_softmax_row_backward(real* dx, real beta, const real* dy, const real* y, std::size_t n) {
-  V sum = hn::Zero(D());
-  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR { sum = hn::Add(sum, load(dy + j, count)); });
-  const V total = set(sum_lanes(sum));
+  BlockSum sum;
+  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR { sum.add(load(dy + j, count)); });
+  const V total = set(static_cast<real>(sum.total()));
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
     accumulate(hn::NegMulAdd(exp_nonpositive(load(y + j, count)), total, load(dy + j, count)), beta, dx + j, count);
   });
@@ -170,7 +170,6 @@ void normalise(real* out, RowMoments* moments, const NormInputs& in, double eps,
 // With n = x_hat and g = dout gain: dx = rstd (g - mean(g) - n mean(g n)), without mean(g) for RMS norm.
 void normalise_backward(const NormGradients& d, const real* dout, const NormInputs& in, const RowMoments* moments,
                         real* scratch) {
-  const V zero = hn::Zero(D());
   const real inverse = 1 / static_cast<real>(in.cols);
   RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
   real *const sums = scratch + in.cols, *const dropped = sums + kNormRows * in.cols;
@@ -189,17 +188,17 @@ void normalise_backward(const NormGradients& d, const real* dout, const NormInpu
     for (std::size_t r = 0; r < count; ++r) {
       const RowMoments& m = moments[i + r];
       const V c = set(m.center), s = set(m.shift), rstd = set(m.rstd);
-      V sum_g = zero, sum_gn = zero;
+      BlockSum sum_g, sum_gn;
       for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
         const V normal = hn::Mul(hn::Sub(hn::Sub(load(x[r] + j, n), c), s), rstd);
         const V v = load(dy[r] + j, n), g = hn::Mul(v, load(in.gain + j, n));
-        sum_g = hn::Add(sum_g, g);
-        sum_gn = hn::MulAdd(g, normal, sum_gn);
+        sum_g.add(g);
+        sum_gn.add_product(g, normal);
         if (d.dgain) accumulate(hn::Mul(v, normal), 1, d.dgain + j, n);
         if (d.dbias) accumulate(v, 1, d.dbias + j, n);
       });
-      mean_g[r] = in.is_centred ? sum_lanes(sum_g) * inverse : real{0};
-      mean_gn[r] = sum_lanes(sum_gn) * inverse;
+      mean_g[r] = in.is_centred ? static_cast<real>(sum_g.total()) * inverse : real{0};
+      mean_gn[r] = static_cast<real>(sum_gn.total()) * inverse;
     }
     if (!d.dx && !d.dy) continue;
     for (std::size_t r = 0; r < count; ++r) {
