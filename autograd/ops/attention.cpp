@@ -34,9 +34,9 @@ struct Plan {
   bool is_short() const {
     constexpr std::size_t kMostElements = 300;  // in a head's Q, K or V
     const std::size_t lanes = kernels::attention_group_size();
-    return options.mask.pairs.empty() && !options.bias.defined() && options.slopes.empty() && dropout.p == 0 &&
-           std::max(most_queries(), most_keys()) * std::max(width, v_width) <= kMostElements && 2 * pairs() >= lanes &&
-           lanes % group == 0;
+    return options.mask.pairs.empty() && !options.bias.defined() && options.slopes.empty() && options.softcap == 0 &&
+           dropout.p == 0 && std::max(most_queries(), most_keys()) * std::max(width, v_width) <= kMostElements &&
+           2 * pairs() >= lanes && lanes % group == 0;
   }
   double multiplications() const {
     double total = 0;
@@ -65,6 +65,7 @@ class Heads {
     h.out = y.data(), h.dout = is_backward ? grad_of(y) : nullptr, h.ldo = y.cols();
     h.width = plan.width, h.v_width = plan.v_width;
     h.scale = static_cast<real>(1 / std::sqrt(static_cast<double>(plan.width)));
+    h.softcap = static_cast<real>(plan.options.softcap);
     h.causal = plan.options.mask.is_causal;
     const Tensor& bias = plan.options.bias;
     if (!bias.defined()) return;
@@ -249,6 +250,7 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
   check(k.count % width == 0 && n_heads % kv_heads == 0, "attention: K of width ", k.count,
         " does not have heads of Q's width ", width, " in a number that divides its ", n_heads);
   check(v.count % kv_heads == 0, "attention: V of width ", v.count, " does not have as many heads as K, ", kv_heads);
+  check_softcap("attention", options.softcap);
   check_offsets("query", q_offsets, q.matrix);
   check_offsets("key", k_offsets, k.matrix);
   check(q_offsets.size() == k_offsets.size(), "attention: ", q_offsets.size() - 1, " query sequences, ",
