@@ -1,5 +1,6 @@
 // attention() with fewer key-value heads, with V of another width, with biases and ALiBi; rotary().
 #define BOOST_TEST_MODULE ops_grouped_attention
+#include "support/grouped_attention.h"
 #include "support/op_check.h"
 #include "support/reference.h"
 
@@ -9,66 +10,6 @@
 
 using namespace test;
 namespace ref = test::reference;
-
-namespace {
-
-// A ragged batch and its heads.
-struct Batch {
-  std::vector<int> q_rows, k_rows;
-  int heads, kv_heads, width, v_width;
-
-  int sequences() const { return static_cast<int>(q_rows.size()) - 1; }
-  int queries(int s) const { return q_rows[static_cast<std::size_t>(s) + 1] - q_rows[static_cast<std::size_t>(s)]; }
-  int keys(int s) const { return k_rows[static_cast<std::size_t>(s) + 1] - k_rows[static_cast<std::size_t>(s)]; }
-  std::vector<Shape> shapes() const {
-    return {{q_rows.back(), heads * width}, {k_rows.back(), kv_heads * width}, {k_rows.back(), kv_heads * v_width}};
-  }
-};
-
-// Element by element. The scores are capped, unless the cap is 0, and extra(inputs, s, h, i, j) is added to them;
-// allowed(s, i, j) is the mask.
-template <class T, class Extra, class Allowed>
-Nd<T> naive(const Arrays<T>& x, const Batch& b, const Extra& extra, const Allowed& allowed, double cap = 0) {
-  Nd<T> out({b.q_rows.back(), b.heads * b.v_width});
-  for (int s = 0; s < b.sequences(); ++s)
-    for (int h = 0; h < b.heads; ++h)
-      for (int i = 0; i < b.queries(s); ++i) {
-        const int query = b.q_rows[static_cast<std::size_t>(s)] + i, key = b.k_rows[static_cast<std::size_t>(s)];
-        const int of_keys = h / (b.heads / b.kv_heads);
-        std::vector<T> weights;
-        for (int j = 0; j < b.keys(s); ++j) {
-          T dot = 0;
-          for (int c = 0; c < b.width; ++c)
-            dot += x[0]({query, h * b.width + c}) * x[1]({key + j, of_keys * b.width + c});
-          const T score = dot / std::sqrt(static_cast<double>(b.width));
-          weights.push_back((cap > 0 ? cap * std::tanh(score / cap) : score) + extra(x, s, h, i, j));
-        }
-        ref::softmax_allowed(weights, [&](std::size_t j) { return allowed(s, i, static_cast<int>(j)); });
-        for (int c = 0; c < b.v_width; ++c)
-          for (int j = 0; j < b.keys(s); ++j)
-            out({query, h * b.v_width + c}) +=
-                weights[static_cast<std::size_t>(j)] * x[2]({key + j, of_keys * b.v_width + c});
-      }
-  return out;
-}
-
-const auto kNothing = [](const auto&, int, int, int, int) { return 0.0; };
-const auto kAll = [](int, int, int) { return true; };
-
-const std::vector<int> kQueries{0, 3, 3, 4, 9}, kKeys{0, 2, 4, 9, 12}, kLengths{2, 1, 0, 3};
-
-std::vector<double> normal_values(std::size_t n, std::uint64_t seed) {
-  seppo::RandomStream random(seed, seppo::Purpose::test);
-  std::vector<double> v(n);
-  for (double& x : v) x = random.normal();
-  return v;
-}
-
-Tensor call(Inputs x, const Batch& b, const seppo::AttentionOptions& options) {
-  return seppo::attention(x[0], x[1], x[2], b.heads, b.q_rows, b.k_rows, options);
-}
-
-}  // namespace
 
 // Short sequences, where the heads of a group lie side by side, and groups that do not fit the lanes.
 BOOST_AUTO_TEST_CASE(grouped_queries_and_values_of_another_width) {
@@ -375,91 +316,4 @@ BOOST_AUTO_TEST_CASE(bad_arguments_are_refused) {
   BOOST_CHECK_THROW(turn(x(3, 8), 2, x(3, 2), positions), seppo::ShapeError);
   BOOST_CHECK_THROW(turn(x(3, 8), 2, x(3, 4), rows), seppo::ShapeError);
   BOOST_CHECK_THROW(turn(x(3, 8), 2, x(2, 4), positions), seppo::IndexError);
-}
-
-// Caps so small that they bend every score, with all that may be combined with them.
-BOOST_AUTO_TEST_CASE(capped_scores) {
-  const Batch b{kQueries, kKeys, 4, 2, 2, 3};
-  const std::vector<double> slopes{0.5, 0.25, 1, 0.1};
-  const auto causal = [&](int s, int i, int j) { return j <= i + b.keys(s) - b.queries(s); };
-  for (const double cap : {0.5, 2.0, 50.0}) {
-    check_op(
-        "capped", b.shapes(), [&](Inputs x) { return call(x, b, {.softcap = cap}); },
-        [&](const auto& x) { return naive(x, b, kNothing, kAll, cap); });
-    check_op(
-        "capped, causal with valid lengths", b.shapes(),
-        [&](Inputs x) { return call(x, b, {.mask = seppo::Mask::causal_valid_lengths(kLengths), .softcap = cap}); },
-        [&](const auto& x) {
-          return naive(
-              x, b, kNothing,
-              [&](int s, int i, int j) { return causal(s, i, j) && j < kLengths[static_cast<std::size_t>(s)]; }, cap);
-        });
-    auto all = b.shapes();
-    all.push_back({5, 5});
-    const std::vector<real> given = reals(slopes);
-    check_op(
-        "capped, with a bias and ALiBi", all,
-        [&](Inputs x) { return call(x, b, {.bias = x[3], .slopes = given, .softcap = cap}); },
-        [&](const auto& x) {
-          const auto extra = [&](const auto& in, int s, int h, int i, int j) {
-            return in[3]({i, j}) - slopes[static_cast<std::size_t>(h)] * std::abs(i + b.keys(s) - b.queries(s) - j);
-          };
-          return naive(x, b, extra, kAll, cap);
-        });
-  }
-}
-
-namespace {
-
-// Weights from attention_scores, times V: what attention() computes at once.
-Tensor by_scores(Inputs x, int heads, seppo::AttentionOptions options, const seppo::Mask& mask) {
-  const int sequences = x[0].size(0), queries = x[0].size(1), keys = x[2].size(1), kv_heads = 2;
-  const int v_width = x[2].size(2) / kv_heads;
-  const Tensor weights = seppo::softmax(seppo::attention_scores(x[0], x[1], heads, options), mask);
-  const Tensor grouped = seppo::reshape(weights, {sequences, kv_heads, heads / kv_heads, queries, keys});
-  const Tensor v = seppo::reshape(x[2], {sequences, keys, kv_heads, v_width});
-  return seppo::reshape(seppo::einsum("shgqk,skhw->sqhgw", grouped, v), {sequences, queries, heads * v_width});
-}
-
-}  // namespace
-
-// The scores are those of attention(), values and gradients alike, also of several tiles.
-BOOST_AUTO_TEST_CASE(scores_of_attention) {
-  struct Sizes {
-    int sequences, queries, keys;
-  };
-  for (const auto& [sequences, queries, keys] : {Sizes{2, 3, 5}, Sizes{1, 4, 4}, Sizes{2, 1, 3}, Sizes{1, 270, 300}})
-    for (const double cap : {0.0, 0.7}) {
-      const int heads = 4, kv_heads = 2, width = 3, v_width = 2;
-      const auto values = [](const Shape& shape, std::uint64_t seed) {
-        return reals(normal_values(static_cast<std::size_t>(shape.numel()), seed));
-      };
-      const Shape shapes[] = {{sequences, queries, heads * width},
-                              {sequences, keys, kv_heads * width},
-                              {sequences, keys, kv_heads * v_width},
-                              {heads, queries + 1, keys + 2}};
-      std::vector<int> positions;
-      for (int i = 0; i < sequences * queries; ++i) positions.push_back(i % 7);
-      const std::vector<real> slopes = reals(std::vector{0.5, 0.25, 1.0, 0.125});
-      std::vector<std::vector<double>> found[2];
-      for (const bool is_whole : {true, false}) {
-        seppo::tape().clear();
-        std::vector<Tensor> x;
-        for (const Shape& shape : shapes) x.push_back(seppo::variable(shape, values(shape, x.size() + 1)));
-        seppo::AttentionOptions options{.bias = x[3], .slopes = slopes, .positions = positions, .softcap = cap};
-        if (queries == 3) options.positions = {};
-        Tensor y;
-        if (is_whole) {
-          options.mask = seppo::Mask::causal();
-          y = seppo::attention(x[0], x[1], x[2], heads, options);
-        } else {
-          y = by_scores(x, heads, options, seppo::Mask::causal());
-        }
-        seppo::tape().backward(y, values(y.shape(), 9));
-        found[is_whole].push_back({y.values().begin(), y.values().end()});
-        for (const Tensor& leaf : x) found[is_whole].push_back({leaf.grad().begin(), leaf.grad().end()});
-      }
-      for (std::size_t i = 0; i < found[0].size(); ++i)
-        check_close(found[1][i], found[0][i], 4e-12, "attention and its scores, " + std::to_string(i));
-    }
 }
