@@ -86,7 +86,9 @@ void adam(real* p, real* gradient, real* m, real* v, std::size_t n, const AdamSt
   const auto constant = [](double value) HWY_ATTR { return set(static_cast<real>(value)); };
   const V beta1 = constant(a.beta1), rest1 = constant(1 - a.beta1);
   const V beta2 = constant(a.beta2), rest2 = constant(1 - a.beta2);
-  const V scale = constant(a.gradient_scale), eps = constant(a.eps);
+  // Squares of less underflow: then v is 0, and a smaller eps alone would make huge steps.
+  const double least = std::sqrt(double{std::numeric_limits<real>::min()});
+  const V scale = constant(a.gradient_scale), eps = constant(std::max(a.eps, least));
   const V l2 = constant(a.decoupled ? 0 : a.weight_decay);
   const V shrink = constant(a.decoupled ? 1 - a.lr * a.weight_decay : 1);
   const V rate = constant(a.lr / a.correction1), root = constant(1 / std::sqrt(a.correction2));

@@ -3,6 +3,7 @@
 #include "walk.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -29,11 +30,11 @@ void check_classes(const char* op, const char* role, const Tensor& x, const Tens
 Tensor classes_last(const char* op, const char* role, const Tensor& x, int axis) {
   check(x.rank() >= 1, op, ": needs ", role, " [..., classes], got ", x);
   const int at = x.shape().axis(axis, op);
-  std::vector<int> axes;
-  for (int i = 0; i < x.rank(); ++i)
-    if (i != at) axes.push_back(i);
-  axes.push_back(at);
-  return at == x.rank() - 1 ? x : permute(x, axes);
+  if (at == x.rank() - 1) return x;
+  int axes[Shape::kMaxRank];
+  std::iota(axes, axes + x.rank(), 0);
+  std::rotate(axes + at, axes + at + 1, axes + x.rank());
+  return permute(x, {axes, static_cast<std::size_t>(x.rank())});
 }
 
 // Checks that each row of x [..., classes] has one target. Returns the weights of the rows [...]: those of the targets'

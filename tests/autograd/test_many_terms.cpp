@@ -127,6 +127,19 @@ BOOST_AUTO_TEST_CASE(slices_with_many_and_with_few_terms) {
       check_close("slice", x.grad()[i], expected[i]);
 }
 
+// A bias that all sequences share: its gradient is the sum over them.
+BOOST_AUTO_TEST_CASE(a_bias_of_many_sequences) {
+  constexpr int kSequences = 1 << 16;
+  tape().clear();
+  const std::vector<float> of_first = positive(kSequences);
+  std::vector<float> values;  // of two keys, the second one's 0
+  for (const float v : of_first) values.insert(values.end(), {v, 0.f});
+  const Tensor q = zeros({kSequences, 1, 1}), k = zeros({kSequences, 2, 1}), bias = variable({1, 2}, {0, 0});
+  backward(sum(attention(q, k, tensor({kSequences, 2, 1}, values), 1, {.bias = bias})));
+  check_close("dbias", bias.grad()[0], total(of_first, 0, 1) / 4);  // weights of a half, and their product's slope
+  check_close("dbias", bias.grad()[1], -total(of_first, 0, 1) / 4);
+}
+
 // Element i of x is in the windows that begin at i - kSize + 1 .. i.
 BOOST_AUTO_TEST_CASE(windows_that_overlap) {
   constexpr int kSize = 2048;

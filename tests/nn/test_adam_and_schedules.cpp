@@ -84,6 +84,20 @@ BOOST_AUTO_TEST_CASE(adam_of_gradients_whose_squares_overflow) {
     }
 }
 
+// The squares of these are 0, and an epsilon beside them might be as good as 0.
+BOOST_AUTO_TEST_CASE(adam_of_gradients_whose_squares_underflow) {
+  for (const double size : {1e-3, 1e-1, 1e1}) {
+    Parameters parameters(1);
+    const Tensor w = parameters.root().parameter("w", {1}, init_zeros());
+    Adam adam(parameters, {.eps = 1e-30});
+    for (int step = 1; step <= 10; ++step) {
+      parameters.gradients()[0] = static_cast<real>(size * std::sqrt(double{std::numeric_limits<real>::min()}));
+      adam.step(0.01);
+      BOOST_CHECK(w.values()[0] < 0 && double{w.values()[0]} > -0.011 * step);
+    }
+  }
+}
+
 // What is not finite is not hidden.
 BOOST_AUTO_TEST_CASE(adam_of_gradients_that_are_not_finite) {
   for (const real bad : {std::numeric_limits<real>::infinity(), std::numeric_limits<real>::quiet_NaN()}) {
