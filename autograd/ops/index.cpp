@@ -99,19 +99,23 @@ struct Pointing {
   template <class F>
   void for_each(const F& f) const {
     const std::size_t n = walk.n(), x_step = walk.step(0), other_step = walk.step(1), index_step = walk.step(2);
+    const std::size_t slice_step = walk.step(3), step = slices.inner;
     const bool is_run = n > 0 && index_step == 0 && x_step == 1 && other_step == 1;
     walk.for_each_run([&](const auto& at) {
-      for (std::size_t i = 0; i < (is_run ? 1 : n); ++i) {
+      const auto run = [&](std::size_t i, std::size_t size) {
         const int index = indices[at[2] + i * index_step];
-        f(Run{at[0] + i * x_step + static_cast<std::size_t>(index) * slices.inner, at[1] + i * other_step,
-              at[3] + i * walk.step(3), index, is_run ? n : 1});
-      }
+        return Run{at[0] + i * x_step + static_cast<std::size_t>(index) * step, at[1] + i * other_step,
+                   at[3] + i * slice_step, index, size};
+      };
+      if (is_run) return f(run(0, n));
+      for (std::size_t i = 0; i < n; ++i) f(run(i, 1));
     });
   }
 
   // x[...] += other[...], where `to` and `from` are their elements.
   void add(real* to, const real* from) const {
     const SliceSums sums(indices, slices.n, slices.outer * slices.inner, most);
+    if (sums.empty()) return for_each([=](const Run& run) { add_run(to + run.x, from + run.other, run.size); });
     for_each([&](const Run& run) {
       if (double* const wide = sums.of(run.index))
         kernels::axpy_wide(wide + run.within, from + run.other, 1, run.size);

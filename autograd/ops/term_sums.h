@@ -76,6 +76,7 @@ class SliceSums {
     std::fill_n(wide_->data(), wide * n, 0.0);
   }
 
+  bool empty() const { return !place_; }  // no slice has any
   // The sums of a slice; null if its terms are to be added without them.
   double* of(int index) const {
     const int place = place_ ? place_->data()[index] : -1;
