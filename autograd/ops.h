@@ -104,9 +104,9 @@ Tensor square(const Tensor& x);
 Tensor sqrt(const Tensor& x);                        // slope +inf at 0
 Tensor rsqrt(const Tensor& x);                       // 1 / sqrt(x)
 Tensor clamp(const Tensor& x, real low, real high);  // min(max(x, low), high); slope 1 at the limits
-Tensor floor(const Tensor& x);                       // the largest integer up to x; slope 0, as those of trunc
-Tensor trunc(const Tensor& x);                       // and round: towards 0; to the nearest integer,
-Tensor round(const Tensor& x);                       // or to the even one if there are two
+Tensor floor(const Tensor& x);                       // the largest integer up to x; slope 0
+Tensor trunc(const Tensor& x);                       // x without its fraction; slope 0
+Tensor round(const Tensor& x);                       // the nearest integer, of two the even one; slope 0
 Tensor relu(const Tensor& x);                        // max(x, 0); relu'(0) = 0
 Tensor gelu(const Tensor& x);                        // x Phi(x), exact (Hendrycks and Gimpel 2016)
 Tensor gelu_tanh(const Tensor& x);  // their approximation: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))

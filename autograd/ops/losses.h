@@ -44,8 +44,8 @@ struct BinaryCrossEntropyOptions {
   Tensor weight = {};      // of each element, and of its part -t log sigmoid(x): broadcast to the logits; they get no
   Tensor pos_weight = {};  // gradient
 };
-// -t log sigmoid(x) - (1 - t) log(1 - sigmoid(x)) for targets t in [0, 1]; infinite only where an
-// infinite logit is wrong: 0 for logit -inf and target 0, or inf and 1.
+// -t log sigmoid(x) - (1 - t) log(1 - sigmoid(x)) for targets t in [0, 1]; infinite only where an infinite logit is
+// wrong: it is 0 for a logit of -inf and the target 0, or inf and 1.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BinaryCrossEntropyOptions& options = {});
 
