@@ -1,4 +1,5 @@
-// The catalogue of operations: every op, its shapes and its formula.
+// The catalogue of operations: every op, its shapes and its formula. Attention and losses have pages of their own,
+// ops/attention.h and ops/losses.h, which this one includes.
 //
 // All ops compute at once and record their gradient on the current tape (tape.h). Results are new tensors of the tape,
 // but for a dropout of nothing; inputs are never changed, but for running statistics. Shapes that do not fit throw
@@ -10,6 +11,8 @@
 
 #include "core/tape.h"
 #include "core/tensor.h"
+#include "ops/attention.h"
+#include "ops/losses.h"
 #include "ops/mask.h"
 
 #include <array>
@@ -86,8 +89,9 @@ Tensor le(const Operand& a, const Operand& b);
 Tensor eq(const Operand& a, const Operand& b);
 Tensor ne(const Operand& a, const Operand& b);
 
-// a where the condition is not 0, else b; NaN in the one not chosen does not spread.
-// The condition gets no gradient.
+// a where the condition is not 0, else b; NaN in the one not chosen does not spread. The condition gets no gradient,
+// the one not chosen a gradient of 0: if it was computed where its own slope is infinite or NaN, as sqrt(x) at 0, that
+// becomes 0 inf = NaN. Then choose among the inputs as well, sqrt(where(c, x, 1)).
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b);
 // `value` where the mask is not 0, else x. The mask is broadcast to the shape of x.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, real value);
@@ -100,6 +104,9 @@ Tensor square(const Tensor& x);
 Tensor sqrt(const Tensor& x);                        // slope +inf at 0
 Tensor rsqrt(const Tensor& x);                       // 1 / sqrt(x)
 Tensor clamp(const Tensor& x, real low, real high);  // min(max(x, low), high); slope 1 at the limits
+Tensor floor(const Tensor& x);                       // the largest integer up to x; slope 0
+Tensor trunc(const Tensor& x);                       // x without its fraction; slope 0
+Tensor round(const Tensor& x);                       // the nearest integer, of two the even one; slope 0
 Tensor relu(const Tensor& x);                        // max(x, 0); relu'(0) = 0
 Tensor gelu(const Tensor& x);                        // x Phi(x), exact (Hendrycks and Gimpel 2016)
 Tensor gelu_tanh(const Tensor& x);  // their approximation: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
@@ -135,7 +142,7 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b = {});
 
 // Activations of linear maps; swiglu and geglu are those of gated networks, silu(a) b and gelu(a) b (FeedForward).
 enum class Activation { none, relu, gelu, gelu_tanh, silu, swiglu, geglu };
-// y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out].
+// y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out]. W [in] and b [] -> [...].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
 
 // ---- rows ----------------------------------------------------------------------------------------
@@ -144,7 +151,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Ac
 Tensor softmax(const Tensor& x, int axis = -1);
 // x [..., queries, keys]: softmax over the allowed keys; each leading index is one sequence.
 Tensor softmax(const Tensor& x, const Mask& mask);
-Tensor log_softmax(const Tensor& x, int axis = -1);  // x - log sum e^x
+// x - log sum e^x. A slice that is -inf throughout gives NaN, as no logarithm of its zeros makes sense.
+Tensor log_softmax(const Tensor& x, int axis = -1);
 
 // gain (x - mean) / sqrt(variance + eps) + bias over the last axis, with the biased variance
 // (Ba, Kiros and Hinton 2016). x [..., n], gain and bias [n]; the bias may be empty.
@@ -176,56 +184,6 @@ Tensor add_norm(const Tensor& x, const Tensor& y, const Tensor& gain, const Tens
 // x + dropout(y, p), likewise.
 Tensor add_dropout(const Tensor& x, const Tensor& y, double p);
 
-// ---- attention -----------------------------------------------------------------------------------
-
-// Columns [first, first + count) of a matrix: addresses Q, K and V within one stacked projection
-// without copying. A Tensor converts to all of its columns.
-struct Columns {
-  Columns(const Tensor& x) : matrix(x), first(0), count(x.size(-1)) {}
-  Columns(const Tensor& x, int begin, int size) : matrix(x), first(begin), count(size) {}
-  Tensor matrix;
-  int first, count;
-};
-
-// Where the rows of a ragged batch begin: sequence s has rows offsets[s] .. offsets[s+1]-1. Starts
-// with 0, does not decrease, and ends with the number of rows.
-using Offsets = List<int>;
-
-struct AttentionOptions {
-  Mask mask = Mask::none();
-  double dropout = 0;  // of the weights, like dropout(); in train mode only
-  // Added to the scores: [queries, keys], [heads, queries, keys] or [sequences, heads, queries, keys], where sequences
-  // and heads may be 1; each sequence uses the first rows and columns of its matrix. Columns for the most valid keys of
-  // a sequence are enough. -inf forbids a key. If the bias requires a gradient, backward runs on one thread.
-  Tensor bias = {};
-  // ALiBi (Press et al. 2021): -slopes[head] |position of the query - position of the key| is added to the scores. A
-  // sequence's keys have positions 0, 1, 2 ...; its query i has position i + keys - queries, unless `positions`, one
-  // for each row of Q, says otherwise.
-  std::span<const real> slopes = {};
-  std::span<const int> positions = {};
-};
-// softmax(Q K^T / sqrt(width) + bias) V for each sequence and head (Vaswani et al. 2017, 3.2).
-// Q [q_rows, n_heads width], K [k_rows, n_kv_heads width], V [k_rows, n_kv_heads v_width] -> [q_rows, n_heads v_width]:
-// sequences one after another, heads side by side in the columns. K and V have as many heads as Q, or fewer, each
-// shared by n_heads / n_kv_heads consecutive heads of Q (grouped-query attention, Ainslie et al. 2023).
-// Long sequences take memory for their rows, not for (query, key) pairs; only short ones, of up to 300 elements a
-// head, keep their weights. AttentionRecorder (tools) shows the weights.
-Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets,
-                 Offsets k_offsets, const AttentionOptions& options = {});
-// The same for rectangular batches: Q [sequences, queries, columns], K and V [sequences, keys, columns].
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads, const AttentionOptions& options = {});
-
-// Rotary positions (Su et al. 2021): rotates pair i of each head's columns by the angle of the row's position,
-// (a, b) -> (a cos - b sin, a sin + b cos), so that the product of two rows depends on the distance of their positions.
-enum class RotaryPairs {
-  interleaved,  // columns 2i and 2i + 1: the paper, llama2.c
-  halves        // columns i and i + width / 2: Hugging Face's LLaMA
-};
-// x [rows, n_heads width] -> the same shape; row r has position positions[r]. The table [positions, width] has the
-// cosine of pair i's angle in column 2i, its sine in column 2i + 1 (PositionalEncoding makes it); no gradient.
-Tensor rotary(const Columns& x, int n_heads, const Tensor& table, std::span<const int> positions,
-              RotaryPairs pairs = RotaryPairs::interleaved);
-
 // ---- indices -------------------------------------------------------------------------------------
 
 struct EmbeddingOptions {
@@ -246,7 +204,8 @@ struct Indices {
   List<int> values;  // row-major
 };
 // y[i][j] = x[index[i][j]][j] for axis 0 of a matrix, and likewise in general. The indices have as many axes as x,
-// and are not larger than x along the other axes.
+// and are not larger than x along the other axes; without elements they may have any shape. Here and below, negative
+// indices count from the end of the axis.
 Tensor gather(const Tensor& x, int axis, const Indices& indices);
 // y = x, then y[index[i][j]][j] += source[i][j], likewise.
 Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tensor& source);
@@ -254,48 +213,6 @@ Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tens
 Tensor index_select(const Tensor& x, int axis, List<int> index);
 // y = x, then the k-th of source's slices along the axis is added to the one at index[k], for each k in turn.
 Tensor index_add(const Tensor& x, int axis, List<int> index, const Tensor& source);
-
-// ---- losses --------------------------------------------------------------------------------------
-
-enum class Reduction { mean, sum, none };
-struct CrossEntropyOptions {
-  double label_smoothing = 0;                          // this share of the target is spread evenly over all classes
-  int ignore_index = std::numeric_limits<int>::min();  // rows with this target do not count
-  Reduction reduction = Reduction::mean;               // none: a loss for each row, [...]
-  Tensor weight = {};                                  // [classes]: the weight of each; it gets no gradient
-};
-// -log softmax(logits)[target], over rows: logits [..., classes], one target for each row -> scalar.
-// The mean is over the rows that count, weighted by their targets' weights; if no row counts the loss is 0.
-Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropyOptions& options = {});
-
-// The same for targets that are probabilities of the classes, in the shape of the logits: -sum_j weight_j p_j log
-// softmax(logits)_j. The mean is over all rows; ignore_index has no meaning.
-Tensor cross_entropy(const Tensor& logits, const Tensor& probabilities, const CrossEntropyOptions& options = {});
-
-struct NllOptions {
-  int ignore_index = std::numeric_limits<int>::min();
-  Reduction reduction = Reduction::mean;
-  Tensor weight = {};
-};
-// -x[target], over rows of x [..., classes], as log_softmax gives them; otherwise like cross_entropy.
-Tensor nll_loss(const Tensor& log_probabilities, List<int> targets, const NllOptions& options = {});
-
-// (x - target)^2
-Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
-// With d = |x - target|: d^2 / 2 up to delta, then delta (d - delta / 2) (Huber 1964).
-Tensor huber_loss(const Tensor& x, const Tensor& target, double delta = 1, Reduction reduction = Reduction::mean);
-
-struct BinaryCrossEntropyOptions {
-  Reduction reduction = Reduction::mean;
-  Tensor weight = {};      // of each element, and of its part -t log sigmoid(x): broadcast to the logits; they get no
-  Tensor pos_weight = {};  // gradient
-};
-// -t log sigmoid(x) - (1 - t) log(1 - sigmoid(x)) for targets t in [0, 1]; finite for any logits.
-Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
-                                        const BinaryCrossEntropyOptions& options = {});
-
-// a.b / (|a| |b|) along an axis; norms below eps count as eps.
-Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis = -1, double eps = 1e-8);
 
 // ---- reductions ----------------------------------------------------------------------------------
 
@@ -313,11 +230,15 @@ class Axes {
   std::size_t count_ = 0;
 };
 
-// Accumulated in double precision. The sum of nothing is 0; mean, var, amax and amin throw ShapeError.
+// Accumulated in double precision. The sum of nothing is 0, and its norm; mean, var, stddev, amax and amin throw
+// ShapeError.
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
-// sum (x - mean)^2 / (n - correction): unbiased with correction 1, the variance of the values with 0.
-Tensor var(const Tensor& x, const Axes& axes = {}, int correction = 1, bool keepdim = false);
+// sum (x - mean)^2 / (n - correction): unbiased with correction 1, the variance of the values with 0; and its root.
+Tensor var(const Tensor& x, const Axes& axes = {}, double correction = 1, bool keepdim = false);
+Tensor stddev(const Tensor& x, const Axes& axes = {}, double correction = 1, bool keepdim = false);
+// The Euclidean norm, sqrt(sum x^2). The slope of norm and stddev is 0 where they are 0.
+Tensor norm(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 // The largest, or smallest, element. Equal ones share the gradient. NaN propagates.
 Tensor amax(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 Tensor amin(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
@@ -351,7 +272,7 @@ Tensor permute(const Tensor& x, List<int> axes);                      // y's axi
 Tensor unsqueeze(const Tensor& x, int axis);          // a new axis of size 1, at this place of the result; shares
 Tensor squeeze(const Tensor& x, int axis);            // without this axis, which must have size 1; shares
 Tensor expand(const Tensor& x, const Shape& shape);   // repeats axes of size 1, and new ones in front; copies
-Tensor flip(const Tensor& x, const Axes& axes = {});  // in reverse order along these axes
+Tensor flip(const Tensor& x, const Axes& axes = {});  // in reverse order along these axes, or along all
 Tensor tril(const Tensor& x, int diagonal = 0);       // x [..., rows, columns] with 0 where column - row > diagonal
 Tensor triu(const Tensor& x, int diagonal = 0);       // with 0 where column - row < diagonal
 // Elements begin .. end-1 of an axis; negative ones count from the end. Along the first axis it shares storage, else it

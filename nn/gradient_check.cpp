@@ -194,17 +194,18 @@ SecondDerivative differentiate_gradient(Parameters& parameters, const std::funct
   double error = std::numeric_limits<double>::infinity(), h = first_step;
   for (int step = 0; step < kSteps; ++step, h /= kShrink) {
     const Vector ahead = gradient_at(h), behind = gradient_at(-h);
+    const double rounding = double{std::numeric_limits<real>::epsilon()} * norm(ahead) / h;
     std::vector<Vector> now{Vector((ahead - behind) * (0.5 / h))};
     double power = 1;
     for (const Vector& before : tableau) {
       const Vector& last = now.back();
       power *= kShrink * kShrink;
       Vector next = last + (last - before) / (power - 1);
-      const double change = std::max(norm(next - last), norm(next - before));
+      // Differences may all be rounded to the same number, 0 for example: then it is no better than their rounding.
+      const double change = std::max({norm(next - last), norm(next - before), rounding});
       if (change < error) error = change, best = next;
       now.push_back(std::move(next));
     }
-    const double rounding = double{std::numeric_limits<real>::epsilon()} * norm(ahead) / h;
     if (error <= rounding && std::isfinite(error)) break;  // smaller steps would only add to it
     tableau = std::move(now);
   }

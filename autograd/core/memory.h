@@ -106,19 +106,20 @@ class Arena {
 };
 
 // Scratch memory for the length of a scope.
+template <class T = real>
 class RecycledArray {
  public:
   RecycledArray(Arena& arena, std::size_t size)
-      : arena_(arena), bytes_(size * sizeof(real)), data_(static_cast<real*>(arena.allocate_recycled(bytes_))) {}
+      : arena_(arena), bytes_(size * sizeof(T)), data_(static_cast<T*>(arena.allocate_recycled(bytes_))) {}
   ~RecycledArray() { arena_.recycle(data_, bytes_); }
   RecycledArray(const RecycledArray&) = delete;
 
-  real* data() const { return data_; }
+  T* data() const { return data_; }
 
  private:
   Arena& arena_;
   std::size_t bytes_;
-  real* data_;
+  T* data_;
 };
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -11,6 +11,7 @@
 
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 
@@ -131,6 +132,19 @@ struct DoubleSum {
   HWY_INLINE double total() const { return hn::GetLane(hn::SumOfLanes(W(), hn::Add(low, high))); }
 };
 
+// The blocks of rows whose sums are added in double precision, so that long rows keep their digits.
+HWY_INLINE std::size_t block_of_terms() { return 64 * lanes(); }
+
+// The sum over a row of n elements, of which part(first, count) computes that of `count` elements, lane by lane.
+template <class F>
+HWY_INLINE real sum_blocks(std::size_t n, const F& part) {
+  if (n <= block_of_terms()) return sum_lanes(part(std::size_t{0}, n));
+  double total = 0;
+  for (std::size_t i = 0; i < n; i += block_of_terms())
+    total += double{sum_lanes(part(i, std::min(block_of_terms(), n - i)))};
+  return static_cast<real>(total);
+}
+
 // ---- passes over one row, shared by softmax, norms and attention
 
 inline real row_max(const real* x, std::size_t n) {
@@ -144,20 +158,25 @@ inline real row_max(const real* x, std::size_t n) {
 // y = exp(scale (x - top)), which is at most 1; returns the sum.
 inline real exp_row(real* y, const real* x, real scale, real top, std::size_t n) {
   const V f = set(scale), t = set(top), zero = hn::Zero(D());
-  V total = zero;
-  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    const V e = first(exp_nonpositive(hn::Mul(hn::Sub(load(x + j, count), t), f)), zero, count);
-    total = hn::Add(total, e);
-    store(e, y + j, count);
+  return sum_blocks(n, [&](std::size_t begin, std::size_t size) HWY_ATTR {
+    V total = zero;
+    for_each(size, [&](std::size_t j, std::size_t count) HWY_ATTR {
+      const V difference = hn::Sub(load(x + begin + j, count), t);
+      const V e = first(exp_nonpositive(hn::Mul(difference, f)), zero, count);
+      total = hn::Add(total, e);
+      store(e, y + begin + j, count);
+    });
+    return total;
   });
-  return sum_lanes(total);
 }
 
 inline real dot_row(const real* x, const real* y, std::size_t n) {
-  V dot = hn::Zero(D());
-  for_each(n, [&](std::size_t j, std::size_t count)
-                  HWY_ATTR { dot = hn::MulAdd(load(x + j, count), load(y + j, count), dot); });
-  return sum_lanes(dot);
+  return sum_blocks(n, [&](std::size_t begin, std::size_t size) HWY_ATTR {
+    V dot = hn::Zero(D());
+    for_each(size, [&](std::size_t j, std::size_t count)
+                       HWY_ATTR { dot = hn::MulAdd(load(x + begin + j, count), load(y + begin + j, count), dot); });
+    return dot;
+  });
 }
 
 // out = x y

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
@@ -22,17 +23,30 @@ void axpy(real* y, real beta, const real* x, real factor, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) y[i] += factor * x[i];
 }
 
+void axpy_wide(double* sums, const real* x, real factor, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) sums[i] += double{factor} * double{x[i]};
+}
+
 void add(real* y, const real* a, const real* b, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
 
+// The sum of the first `count` columns: halves of the rows are added, down to blocks of kMostTerms.
+V column_sum(const real* x, std::size_t ldx, std::size_t rows, std::size_t count) {
+  if (rows > kMostTerms) {
+    const std::size_t blocks = (rows + kMostTerms - 1) / kMostTerms, half = blocks / 2 * kMostTerms;
+    const V above = column_sum(x, ldx, half, count);
+    return hn::Add(above, column_sum(x + half * ldx, ldx, rows - half, count));
+  }
+  V total = hn::Zero(D());
+  for (std::size_t i = 0; i < rows; ++i) total = hn::Add(total, load(x + i * ldx, count));
+  return total;
+}
+
 // A strip of columns one vector wide at a time, down all rows.
 void add_column_sums(real* sums, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
-  for_each(cols, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    V total = hn::Zero(D());
-    for (std::size_t i = 0; i < rows; ++i) total = hn::Add(total, load(x + i * ldx + j, count));
-    accumulate(total, 1, sums + j, count);
-  });
+  for_each(cols, [&](std::size_t j, std::size_t count)
+                     HWY_ATTR { accumulate(column_sum(x + j, ldx, rows, count), 1, sums + j, count); });
 }
 
 void copy_rows(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols) {
@@ -72,13 +86,19 @@ void adam(real* p, real* gradient, real* m, real* v, std::size_t n, const AdamSt
   const auto constant = [](double value) HWY_ATTR { return set(static_cast<real>(value)); };
   const V beta1 = constant(a.beta1), rest1 = constant(1 - a.beta1);
   const V beta2 = constant(a.beta2), rest2 = constant(1 - a.beta2);
-  const V scale = constant(a.gradient_scale), eps = constant(a.eps);
+  // Squares of less underflow: then v is 0, and a smaller eps alone would make huge steps.
+  const double least = std::sqrt(double{std::numeric_limits<real>::min()});
+  const V scale = constant(a.gradient_scale), eps = constant(std::max(a.eps, least));
   const V l2 = constant(a.decoupled ? 0 : a.weight_decay);
   const V shrink = constant(a.decoupled ? 1 - a.lr * a.weight_decay : 1);
   const V rate = constant(a.lr / a.correction1), root = constant(1 / std::sqrt(a.correction2));
+  constexpr real kLargest = std::numeric_limits<real>::max();
+  const V limit = constant(0.5 * std::sqrt(double{kLargest})), largest = set(kLargest);
   for_each(n, [&](std::size_t i, std::size_t count) HWY_ATTR {
     V x = load(p + i, count);
-    const V g = hn::MulAdd(l2, x, hn::Mul(scale, load(gradient + i, count)));
+    V g = hn::MulAdd(l2, x, hn::Mul(scale, load(gradient + i, count)));
+    const V size = hn::Abs(g);  // NaN and infinity stay what they are
+    g = hn::IfThenElse(hn::And(hn::Gt(size, limit), hn::Le(size, largest)), hn::CopySign(limit, g), g);
     const V m1 = hn::MulAdd(beta1, load(m + i, count), hn::Mul(rest1, g));
     const V v1 = hn::MulAdd(beta2, load(v + i, count), hn::Mul(rest2, hn::Mul(g, g)));
     const V denominator = hn::MulAdd(hn::Sqrt(v1), root, eps);
@@ -97,6 +117,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace seppo::inline SEPPO_ABI::kernels {
 SEPPO_KERNEL(axpy);
+SEPPO_KERNEL(axpy_wide);
 SEPPO_KERNEL(add);
 SEPPO_KERNEL(add_column_sums);
 SEPPO_KERNEL(copy_rows);

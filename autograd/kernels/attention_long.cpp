@@ -109,6 +109,17 @@ void add_to_keys(real* gradient, std::size_t ld, const real* weights, const real
   gemm(Trans::yes, Trans::no, t.keys, width, t.queries, weights, t.ld(), rows, width, 1, gradient + t.key * ld, ld);
 }
 
+// With a cap c: products p become c / scale tanh(scale p / c); slopes, unless null, their derivatives.
+void cap_scores(real* row, real* slopes, const AttentionHead& h, std::size_t n) {
+  if (h.softcap == 0) return;
+  const V to = set(h.scale / h.softcap), from = set(h.softcap / h.scale);
+  for_each(n, [&](std::size_t j, std::size_t m) HWY_ATTR {
+    const V x = load(row + j, m), y = hn::Tanh(D(), hn::Mul(x, to)), capped = hn::Mul(y, from);
+    store(hn::IfThenElse(hn::IsNaN(x), x, capped), row + j, m);
+    if (slopes) store(hn::NegMulAdd(y, y, set(1)), slopes + j, m);
+  });
+}
+
 // Adds the bias of query i to the first `count` products of a tile's row, before they are scaled.
 void add_bias(real* row, const AttentionHead& h, const Tile& t, std::size_t i, std::size_t count) {
   if (!h.has_bias()) return;
@@ -208,6 +219,7 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
         const std::size_t count = attended(h, t, i);
         fetch_row(h.out, h.ldo, i, h.queries, h.v_width);
         fetch_inputs(next, i);
+        cap_scores(row, nullptr, h, count);
         add_bias(row, h, t, i, count);
         const real before = top[at];
         top[at] = std::max(before, max_allowed(row, allowed, count));
@@ -280,11 +292,14 @@ void long_attention_backward(const AttentionHead& h, const AttentionHead& next, 
         if (t.key == 0) dots[first + r] = dot_row(dout + (first + r) * v_width, h.out + i * h.ldo, v_width);
         const std::size_t count = attended(h, t, i);
         real* const ds_row = ds + r * t.ld();
+        real slopes[kSide];
+        cap_scores(p + r * t.ld(), slopes, h, count);
         add_bias(p + r * t.ld(), h, t, i, count);
         row_backward(p + r * t.ld(), ds_row, allowed_row(h, t, i), count, t.keys, h.scale, log_sums + 2 * i,
                      dots[first + r], drop.draw(t, i));
         if (real* const db = h.dbias ? h.dbias + i * h.ldb + t.key : nullptr)
           for (std::size_t j = 0; j < count; ++j) db[j] += ds_row[j] / h.scale;
+        if (h.softcap != 0) multiply_row(ds_row, ds_row, slopes, count);
       }
       if (h.dv) add_to_keys(h.dv, h.ldv, p, dout + first * v_width, v_width, t);
       if (h.dq) times_rows(h.dq + t.query * h.ldq, h.ldq, 1, ds, k, width, width, t);

@@ -33,6 +33,10 @@ extern Kernel<const UnaryTable&()> unary;
 extern Kernel<void(real* y, real beta, const real* x, real factor, std::size_t n)> axpy;  // y = beta y + factor x
 extern Kernel<void(real* y, const real* a, const real* b, std::size_t n)> add;            // y = a + b
 inline void scale(real* y, const real* x, real factor, std::size_t n) { axpy(y, 0, x, factor, n); }
+extern Kernel<void(double* sums, const real* x, real factor, std::size_t n)> axpy_wide;  // sums += factor x
+// Where more terms than this meet in one sum, they are added in blocks of so many, or in double precision: each
+// addition to a float rounds to the sum so far, and a million of them lose three digits.
+constexpr std::size_t kMostTerms = 512;
 // sums += 1^T x
 extern Kernel<void(real* sums, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols)> add_column_sums;
 extern Kernel<void(real*y, std::size_t ldy, const real*x, std::size_t ldx, std::size_t rows, std::size_t cols)>
@@ -140,6 +144,7 @@ struct AttentionHead {
   bool causal;                  // query i may attend keys up to i + keys - queries
   const std::uint8_t* allowed;  // [queries, keys], or null: all allowed; this and the rest: long sequences only
   real scale;
+  real softcap;      // of scores before the bias, softcap tanh(score / softcap); 0: none
   const real* bias;  // [queries, keys] with rows ldb apart, or null; its gradient likewise
   real* dbias;
   std::size_t ldb;
@@ -194,7 +199,8 @@ extern Kernel<void(const AttentionHead& head, const AttentionHead& next, const A
 //   g = gradient_scale * gradient (+ weight_decay * p unless decoupled)
 //   m = beta1 m + (1 - beta1) g;   v = beta2 v + (1 - beta2) g^2
 //   p = p (1 - lr weight_decay if decoupled) - lr (m / correction1) / (sqrt(v / correction2) + eps)
-// and gradient = 0.
+// and gradient = 0. A finite g whose square would overflow counts as the largest whose square does not, about; as m and
+// sqrt(v) shrink alike, the step is that of g itself.
 struct AdamStep {
   double lr, beta1, beta2, eps, weight_decay;
   bool decoupled;

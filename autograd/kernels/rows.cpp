@@ -33,20 +33,25 @@ void softmax_row_backward(real* dx, real beta, const real* dy, const real* y, st
 LogSumExp log_sum_exp(const real* x, std::size_t n) {
   const real shift = row_max(x, n);
   const V s = set(shift), zero = hn::Zero(D());
-  V total = zero;
   DoubleSum below;
-  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
-    const V difference = hn::Sub(load(x + j, count), s);
-    total = hn::Add(total, first(exp_nonpositive(difference), zero, count));
-    below.add(first(difference, zero, count));
+  const real total = sum_blocks(n, [&](std::size_t begin, std::size_t size) HWY_ATTR {
+    V sum = zero;
+    for_each(size, [&](std::size_t j, std::size_t count) HWY_ATTR {
+      const V difference = hn::Sub(load(x + begin + j, count), s);
+      sum = hn::Add(sum, first(exp_nonpositive(difference), zero, count));
+      below.add(first(difference, zero, count));
+    });
+    return sum;
   });
-  return {shift, std::log(sum_lanes(total)), below.total()};
+  return {shift, std::log(total), below.total()};
 }
 
 void log_softmax_row_backward(real* dx, real beta, const real* dy, const real* y, std::size_t n) {
-  V sum = hn::Zero(D());
-  for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR { sum = hn::Add(sum, load(dy + j, count)); });
-  const V total = set(sum_lanes(sum));
+  const V total = set(sum_blocks(n, [&](std::size_t begin, std::size_t size) HWY_ATTR {
+    V sum = hn::Zero(D());
+    for_each(size, [&](std::size_t j, std::size_t count) HWY_ATTR { sum = hn::Add(sum, load(dy + begin + j, count)); });
+    return sum;
+  }));
   for_each(n, [&](std::size_t j, std::size_t count) HWY_ATTR {
     accumulate(hn::NegMulAdd(exp_nonpositive(load(y + j, count)), total, load(dy + j, count)), beta, dx + j, count);
   });
@@ -170,7 +175,6 @@ void normalise(real* out, RowMoments* moments, const NormInputs& in, double eps,
 // With n = x_hat and g = dout gain: dx = rstd (g - mean(g) - n mean(g n)), without mean(g) for RMS norm.
 void normalise_backward(const NormGradients& d, const real* dout, const NormInputs& in, const RowMoments* moments,
                         real* scratch) {
-  const V zero = hn::Zero(D());
   const real inverse = 1 / static_cast<real>(in.cols);
   RowFactors before(in.before, in.cols, scratch), after(in.after, in.cols, scratch);
   real *const sums = scratch + in.cols, *const dropped = sums + kNormRows * in.cols;
@@ -189,17 +193,23 @@ void normalise_backward(const NormGradients& d, const real* dout, const NormInpu
     for (std::size_t r = 0; r < count; ++r) {
       const RowMoments& m = moments[i + r];
       const V c = set(m.center), s = set(m.shift), rstd = set(m.rstd);
-      V sum_g = zero, sum_gn = zero;
-      for_each(in.cols, [&](std::size_t j, std::size_t n) HWY_ATTR {
-        const V normal = hn::Mul(hn::Sub(hn::Sub(load(x[r] + j, n), c), s), rstd);
-        const V v = load(dy[r] + j, n), g = hn::Mul(v, load(in.gain + j, n));
-        sum_g = hn::Add(sum_g, g);
-        sum_gn = hn::MulAdd(g, normal, sum_gn);
-        if (d.dgain) accumulate(hn::Mul(v, normal), 1, d.dgain + j, n);
-        if (d.dbias) accumulate(v, 1, d.dbias + j, n);
-      });
-      mean_g[r] = in.is_centred ? sum_lanes(sum_g) * inverse : real{0};
-      mean_gn[r] = sum_lanes(sum_gn) * inverse;
+      double total_g = 0, total_gn = 0;
+      for (std::size_t begin = 0; begin < in.cols; begin += block_of_terms()) {
+        V sum_g = hn::Zero(D()), sum_gn = hn::Zero(D());
+        for_each(std::min(block_of_terms(), in.cols - begin), [&](std::size_t at, std::size_t n) HWY_ATTR {
+          const std::size_t j = begin + at;
+          const V normal = hn::Mul(hn::Sub(hn::Sub(load(x[r] + j, n), c), s), rstd);
+          const V v = load(dy[r] + j, n), g = hn::Mul(v, load(in.gain + j, n));
+          sum_g = hn::Add(sum_g, g);
+          sum_gn = hn::MulAdd(g, normal, sum_gn);
+          if (d.dgain) accumulate(hn::Mul(v, normal), 1, d.dgain + j, n);
+          if (d.dbias) accumulate(v, 1, d.dbias + j, n);
+        });
+        total_g += double{sum_lanes(sum_g)};
+        total_gn += double{sum_lanes(sum_gn)};
+      }
+      mean_g[r] = in.is_centred ? static_cast<real>(total_g) * inverse : real{0};
+      mean_gn[r] = static_cast<real>(total_gn) * inverse;
     }
     if (!d.dx && !d.dy) continue;
     for (std::size_t r = 0; r < count; ++r) {

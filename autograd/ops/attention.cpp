@@ -3,10 +3,12 @@
 #include "../core/parallel.h"
 #include "../core/tape.h"
 #include "op.h"
+#include "term_sums.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace seppo::inline SEPPO_ABI {
@@ -43,9 +45,9 @@ struct Plan {
   bool is_short() const {
     constexpr std::size_t kMostElements = 300;  // in a head's Q, K or V
     const std::size_t lanes = kernels::attention_group_size();
-    return options.mask.pairs.empty() && !options.bias.defined() && options.slopes.empty() && dropout.p == 0 &&
-           std::max(most_queries(), most_keys()) * std::max(width, v_width) <= kMostElements && 2 * pairs() >= lanes &&
-           lanes % group == 0;
+    return options.mask.pairs.empty() && !options.bias.defined() && options.slopes.empty() && options.softcap == 0 &&
+           dropout.p == 0 && std::max(most_queries(), most_keys()) * std::max(width, v_width) <= kMostElements &&
+           2 * pairs() >= lanes && lanes % group == 0;
   }
   double multiplications() const {
     double total = 0;
@@ -64,7 +66,8 @@ struct Plan {
 // Makes the kernels' heads: pair p is head p % heads of sequence p / heads.
 class Heads {
  public:
-  Heads(const Plan& plan, const Tensor& y, bool is_backward) : plan_(plan) {
+  // dbias: where the gradient of the bias goes, in backward; null if there is none.
+  Heads(const Plan& plan, const Tensor& y, bool is_backward, real* dbias = nullptr) : plan_(plan) {
     const auto at = [](const Columns& c, auto* data) { return data ? data + c.first : nullptr; };
     const auto gradient = [&](const Columns& c) { return at(c, is_backward ? grad_if_required(c.matrix) : nullptr); };
     kernels::AttentionHead& h = first_;
@@ -74,10 +77,11 @@ class Heads {
     h.out = y.data(), h.dout = is_backward ? grad_of(y) : nullptr, h.ldo = y.cols();
     h.width = plan.width, h.v_width = plan.v_width;
     h.scale = static_cast<real>(1 / std::sqrt(static_cast<double>(plan.width)));
+    h.softcap = static_cast<real>(plan.options.softcap);
     h.causal = plan.options.mask.is_causal;
     const Tensor& bias = plan.options.bias;
     if (!bias.defined()) return;
-    h.bias = bias.data(), h.dbias = is_backward ? grad_if_required(bias) : nullptr, h.ldb = bias.cols();
+    h.bias = bias.data(), h.dbias = dbias, h.ldb = bias.cols();
   }
 
   kernels::AttentionHead operator()(std::size_t pair) const {
@@ -158,6 +162,49 @@ std::size_t saved_elements(const Plan& plan, const Tensor& y) {
   return groups(plan) * kernels::short_attention_saved(largest_group(plan, first));
 }
 
+// The gradient of the bias. Where many heads share it, the sums of some go to where more digits are.
+class BiasGradient {
+ public:
+  BiasGradient(const Plan& plan, bool is_backward) : bias_(plan.options.bias) {
+    if (!is_backward || !bias_.defined() || !bias_.requires_grad()) return;
+    real* const gradient = grad_if_required(bias_);
+    const std::size_t matrices = bias_.rows() / static_cast<std::size_t>(std::max(1, bias_.size(-2)));
+    const std::size_t heads = matrices == 0 ? 0 : plan.pairs() / matrices;
+    sums_.emplace(gradient, bias_.numel(), heads);
+    if (heads <= kernels::kMostTerms) {
+      to_ = gradient;
+    } else {
+      some_.emplace(tape().arena(), bias_.numel());
+      to_ = some_->data();
+      std::fill_n(to_, bias_.numel(), real{0});
+    }
+  }
+
+  real* data() const { return to_; }
+
+  // To be called after each head, and when all have been added.
+  void head_is_added() {
+    if (++heads_ % kernels::kMostTerms == 0) add_some();
+  }
+  void finish() {
+    add_some();
+    if (sums_) sums_->finish();
+  }
+
+ private:
+  void add_some() {
+    if (!some_) return;
+    sums_->add(0, to_, bias_.numel());
+    std::fill_n(to_, bias_.numel(), real{0});
+  }
+
+  Tensor bias_;
+  std::optional<TermSums> sums_;
+  std::optional<RecycledArray<>> some_;
+  real* to_ = nullptr;
+  std::size_t heads_ = 0;
+};
+
 // Forward or backward: by groups of heads with short_pass, or head by head with long_pass.
 template <class Short, class Long>
 void run(const Plan& plan, const Tensor& y, bool is_backward, Short short_pass, Long long_pass) {
@@ -167,7 +214,8 @@ void run(const Plan& plan, const Tensor& y, bool is_backward, Short short_pass, 
       plan.multiplications() > kWorthThreads &&
       (!is_backward || (are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v) &&
                         !(bias.defined() && bias.requires_grad())));
-  const Heads head(plan, y, is_backward);
+  BiasGradient dbias(plan, is_backward);
+  const Heads head(plan, y, is_backward, dbias.data());
   if (plan.is_short()) {
     const kernels::AttentionHead first = head(0);
     const kernels::AttentionGroup largest = largest_group(plan, first);
@@ -194,8 +242,10 @@ void run(const Plan& plan, const Tensor& y, bool is_backward, Short short_pass, 
       dropout.weights.key.sample += static_cast<std::uint32_t>(s);
       real* const log_sums = plan.saved + 2 * (h * y.rows() + static_cast<std::size_t>(plan.q_offsets[s]));
       long_pass(head(pair), head(std::min(pair + 1, plan.pairs() - 1)), dropout, log_sums, scratch);
+      if (dbias.data()) dbias.head_is_added();
     }
   });
+  dbias.finish();
 }
 
 void check_offsets(const char* role, Offsets offsets, const Tensor& matrix) {
@@ -260,6 +310,7 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
   check(k.count % width == 0 && n_heads % kv_heads == 0, "attention: K of width ", k.count,
         " does not have heads of Q's width ", width, " in a number that divides its ", n_heads);
   check(v.count % kv_heads == 0, "attention: V of width ", v.count, " does not have as many heads as K, ", kv_heads);
+  check_softcap("attention", options.softcap);
   check_offsets("query", q_offsets, q.matrix);
   check_offsets("key", k_offsets, k.matrix);
   check(q_offsets.size() == k_offsets.size(), "attention: ", q_offsets.size() - 1, " query sequences, ",

@@ -1,5 +1,6 @@
 // Functions of two or three tensors, element by element, with broadcasting.
 #include "op.h"
+#include "term_sums.h"
 #include "walk.h"
 
 #include <cmath>
@@ -27,23 +28,26 @@ Tensor map(const char* name, const Tensor& a, const Tensor& b, const F& f, const
     for (const Tensor& x : {a, b})  // zeros first where elements repeat: one may be part of the other
       if (x.numel() != y.numel()) grad_if_required(x);
     const GradTarget da = target_if_required(a), db = target_if_required(b);
+    const TermSums sums_a(da.grad, a.numel(), repeats(a, y)), sums_b(db.grad, b.numel(), repeats(b, y));
     walk.for_each_run([&](const auto& at) {
       const real *const dy = grad_of(y) + at[0], *const r = y.data() + at[0];
       const real *const p = a.data() + at[1], *const q = b.data() + at[2];
-      const auto add = [&](real* d, real beta, std::size_t step, const auto& slope) {
+      const auto add = [&]<class Sum>(Sum* d, real beta, std::size_t step, const auto& slope) {
         double total = 0;
         along(walk.n(), walk.step(1), walk.step(2), [=, &total](std::size_t i, std::size_t ia, std::size_t ib) {
           const real s = slope(dy[i], p[ia], q[ib], r[i]);
           if (!step)
             total += double{s};
           else
-            d[i] = beta == 0 ? s : d[i] + s;
+            d[i] = beta == 0 ? Sum{s} : d[i] + Sum{s};
         });
-        if (!step) *d = (beta == 0 ? 0 : *d) + static_cast<real>(total);
+        if (!step) *d = (beta == 0 ? 0 : *d) + static_cast<Sum>(total);
       };
-      if (da.grad) add(da.grad + at[1], da.beta, walk.step(1), slope_a);
-      if (db.grad) add(db.grad + at[2], db.beta, walk.step(2), slope_b);
+      if (sums_a) sums_a.at(at[1], [&](auto* d) { add(d, da.beta, walk.step(1), slope_a); });
+      if (sums_b) sums_b.at(at[2], [&](auto* d) { add(d, db.beta, walk.step(2), slope_b); });
     });
+    sums_a.finish();
+    sums_b.finish();
   });
   return y;
 }
@@ -132,13 +136,20 @@ Tensor where(const Tensor& condition, const Operand& a_operand, const Operand& b
     to[i] = choice[c[ic] != 0];
   });
   record("where", y, {a, b, detach(condition)}, [=] {  // no gradient, but a change before backward is an error
-    real *const da = grad_if_required(a), *const db = grad_if_required(b);
+    real *const to_a = grad_if_required(a), *const to_b = grad_if_required(b);
+    const TermSums sums_a(to_a, a.numel(), repeats(a, y)), sums_b(to_b, b.numel(), repeats(b, y));
     const real* const dy = grad_of(y);
-    walk.for_each([=, c = condition.data()](std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
-      const real slope[] = {0, dy[i]};
-      if (da) da[ia] += slope[c[ic] != 0];
-      if (db) db[ib] += slope[c[ic] == 0];
+    sums_a.at(0, [&]<class A>(A* da) {
+      sums_b.at(0, [&]<class B>(B* db) {
+        walk.for_each([=, c = condition.data()](std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
+          const real slope[] = {0, dy[i]};
+          if (da) da[ia] += A{slope[c[ic] != 0]};
+          if (db) db[ib] += B{slope[c[ic] == 0]};
+        });
+      });
     });
+    sums_a.finish();
+    sums_b.finish();
   });
   return y;
 }

@@ -1,12 +1,36 @@
 // Reading and adding at indices: embeddings, one-hot rows, gather, scatter and selection.
 #include "op.h"
 #include "slices.h"
+#include "term_sums.h"
 #include "walk.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace seppo::inline SEPPO_ABI {
+namespace {
+
+// Adds factor rows[i] to row ids[i] of a table [., d], for each id but `skipped`.
+void add_rows_at(const Tensor& table, std::span<const int> ids, const real* rows, real factor, int skipped) {
+  real* const to = grad_if_required(table);
+  if (!to) return;
+  const std::size_t d = table.cols();
+  const SliceSums sums(ids, table.rows(), d, ids.size());
+  const auto row = [=](int id) { return to + static_cast<std::size_t>(id) * d; };
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] == skipped) continue;
+    if (double* const wide = sums.of(ids[i]))
+      kernels::axpy_wide(wide, rows + i * d, factor, d);
+    else
+      kernels::axpy(row(ids[i]), 1, rows + i * d, factor, d);
+  }
+  sums.for_each([&](int id, const double* wide) {
+    for (std::size_t j = 0; j < d; ++j) row(id)[j] += static_cast<real>(wide[j]);
+  });
+}
+
+}  // namespace
+
 Tensor embedding(const Tensor& table, List<int> ids, const EmbeddingOptions& options) {
   check(table.rank() == 2, "embedding: the table must be [vocabulary, d], got ", table);
   check_indices("embedding", "id", ids, table.rows(), ", the rows of table ", table);
@@ -29,12 +53,8 @@ Tensor embedding(const Tensor& table, List<int> ids, const EmbeddingOptions& opt
     if (positions.defined()) kernels::axpy(y.data() + i * d, 1, row(positions.data(), kept_positions[i]), 1, d);
   }
   record("embedding", y, {table, positions}, [=, padding = options.padding_idx] {
-    if (real* const dtable = grad_if_required(table))
-      for (std::size_t i = 0; i < kept_ids.size(); ++i)
-        if (kept_ids[i] != padding) kernels::axpy(row(dtable, kept_ids[i]), 1, grad_of(y) + i * d, scale, d);
-    if (real* const dpositions = grad_if_required(positions))
-      for (std::size_t i = 0; i < kept_ids.size(); ++i)
-        kernels::axpy(row(dpositions, kept_positions[i]), 1, grad_of(y) + i * d, 1, d);
+    add_rows_at(table, kept_ids, grad_of(y), scale, padding);
+    if (positions.defined()) add_rows_at(positions, kept_positions, grad_of(y), 1, -1);
   });
   return y;
 }
@@ -51,71 +71,108 @@ namespace {
 
 // An index selects an element of x: it is the coordinate along the axis, its position gives the other coordinates.
 struct Pointing {
-  Walk<3> walk;                  // over x without that axis, over what is read or added, and over the indices
-  std::span<const int> indices;  // kept on the tape
-  std::size_t step;              // of x along the axis
+  Slices slices;                 // of x along the axis
+  Walk<4> walk;                  // over x without that axis, what is read or added, the indices, and a slice of x
+  std::span<const int> indices;  // kept on the tape, counted from the start of the axis
+  std::size_t most;              // indices that can select the same element
+
+  // A run of elements: the first of x, of what is read or added and of the slice, and the slice's index.
+  struct Run {
+    std::size_t x, other, within;
+    int index;
+    std::size_t size;
+  };
 
   // One index for each element of the shape, or for each of its slices along the axis.
   Pointing(const char* op, const Tensor& x, int axis, List<int> values, const Shape& shape, const Shape& other)
-      : walk(shape, {}), indices(tape().keep<int>(values)) {
-    axis = x.shape().axis(axis, op);
-    check_indices(op, "index", values, Slices(x.shape(), axis).n, ", dim ", axis, " of x ", x);
-    const auto at = static_cast<std::size_t>(axis);
+      : slices(x.shape(), axis, op), walk(shape, {}), indices(keep(op, x, axis, values)) {
+    const auto at = static_cast<std::size_t>(x.shape().axis(axis));
     Strides of_x = strides_of(x.shape()), of_indices = strides_of(shape);
-    step = std::exchange(of_x[at], 0);
+    Strides of_slice = strides_of(x.shape().with(axis, 1));
+    of_x[at] = of_slice[at] = 0;
     if (std::ssize(values) != shape.numel()) of_indices = {}, of_indices[at] = 1;
-    walk = {shape, {of_x, strides_of(other), of_indices}};
+    walk = {shape, {of_x, strides_of(other), of_indices, of_slice}};
+    most = shape.rank() == 0 ? 1 : static_cast<std::size_t>(shape[axis]);
   }
 
-  // Calls f(element of x, element of the other, 1) for each index, or once for a run of contiguous elements.
+  // Calls f(run) for each index, or once for a run of contiguous elements.
   template <class F>
   void for_each(const F& f) const {
     const std::size_t n = walk.n(), x_step = walk.step(0), other_step = walk.step(1), index_step = walk.step(2);
+    const std::size_t slice_step = walk.step(3), step = slices.inner;
     const bool is_run = n > 0 && index_step == 0 && x_step == 1 && other_step == 1;
     walk.for_each_run([&](const auto& at) {
-      const auto place = [&](std::size_t i) {
-        return at[0] + static_cast<std::size_t>(indices[at[2] + i * index_step]) * step;
+      const auto run = [&](std::size_t i, std::size_t size) {
+        const int index = indices[at[2] + i * index_step];
+        return Run{at[0] + i * x_step + static_cast<std::size_t>(index) * step, at[1] + i * other_step,
+                   at[3] + i * slice_step, index, size};
       };
-      if (is_run) return f(place(0), at[1], n);
-      for (std::size_t i = 0; i < n; ++i) f(place(i) + i * x_step, at[1] + i * other_step, std::size_t{1});
+      if (is_run) return f(run(0, n));
+      for (std::size_t i = 0; i < n; ++i) f(run(i, 1));
     });
+  }
+
+  // x[...] += other[...], where `to` and `from` are their elements.
+  void add(real* to, const real* from) const {
+    const SliceSums sums(indices, slices.n, slices.outer * slices.inner, most);
+    if (sums.empty()) return for_each([=](const Run& run) { add_run(to + run.x, from + run.other, run.size); });
+    for_each([&](const Run& run) {
+      if (double* const wide = sums.of(run.index))
+        kernels::axpy_wide(wide + run.within, from + run.other, 1, run.size);
+      else
+        add_run(to + run.x, from + run.other, run.size);
+    });
+    sums.for_each([&](int index, const double* wide) {
+      for (std::size_t i = 0; i < slices.outer; ++i, wide += slices.inner) {
+        real* const row = to + i * slices.block() + static_cast<std::size_t>(index) * slices.inner;
+        for (std::size_t j = 0; j < slices.inner; ++j) row[j] += static_cast<real>(wide[j]);
+      }
+    });
+  }
+
+  static void add_run(real* to, const real* from, std::size_t n) {
+    if (n == 1)
+      *to += *from;
+    else
+      kernels::axpy(to, 1, from, 1, n);
+  }
+
+ private:
+  // Checks the indices; negative ones count from the end.
+  static std::span<const int> keep(const char* op, const Tensor& x, int axis, List<int> values) {
+    const int at = x.shape().axis(axis, op), n = static_cast<int>(Slices(x.shape(), at).n);
+    int* const kept = tape().allocate<int>(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      check<IndexError>(values[i] >= -n && values[i] < n, op, ": index ", values[i], " at position ", i, " is not in ",
+                        -n, "..", n - 1, ", dim ", at, " of x ", x);
+      kept[i] = values[i] < 0 ? values[i] + n : values[i];
+    }
+    return {kept, values.size()};
   }
 };
 
-void add(real* to, const real* from, std::size_t n) {
-  if (n == 1)
-    *to += *from;
-  else
-    kernels::axpy(to, 1, from, 1, n);
-}
-
 Tensor read(const char* op, const Tensor& x, const Shape& shape, const Pointing& pointing) {
   Tensor y = tape().create(shape);
-  pointing.for_each([to = y.data(), from = x.data()](std::size_t ix, std::size_t iy, std::size_t n) {
-    if (n == 1)
-      to[iy] = from[ix];
+  pointing.for_each([to = y.data(), from = x.data()](const Pointing::Run& run) {
+    if (run.size == 1)
+      to[run.other] = from[run.x];
     else
-      std::copy_n(from + ix, n, to + iy);
+      std::copy_n(from + run.x, run.size, to + run.other);
   });
-  record(op, y, {x}, [=] {
-    pointing.for_each([dx = grad_of(x), dy = grad_of(y)](std::size_t ix, std::size_t iy, std::size_t n) {
-      add(dx + ix, dy + iy, n);
-    });
-  });
+  record(op, y, {x}, [=] { pointing.add(grad_of(x), grad_of(y)); });
   return y;
 }
 
 Tensor add_at(const char* op, const Tensor& x, const Tensor& source, const Pointing& pointing) {
   Tensor y = tape().create(x.shape());
   std::copy_n(x.data(), x.numel(), y.data());
-  pointing.for_each([to = y.data(), from = source.data()](std::size_t iy, std::size_t is, std::size_t n) {
-    add(to + iy, from + is, n);
-  });
+  pointing.add(y.data(), source.data());
   record(op, y, {x, source}, [=] {
     const real* const dy = grad_of(y);
     add_grad(x, dy);
     if (real* const dsource = grad_if_required(source))
-      pointing.for_each([=](std::size_t iy, std::size_t is, std::size_t n) { add(dsource + is, dy + iy, n); });
+      pointing.for_each(
+          [=](const Pointing::Run& run) { Pointing::add_run(dsource + run.other, dy + run.x, run.size); });
   });
   return y;
 }
@@ -131,6 +188,14 @@ void check_fits(const char* op, const char* role, const Tensor& x, const Indices
           role, " ", x, " dim ", a, " = ", x.size(a));
 }
 
+// No elements of x, in this shape.
+Tensor nothing_of(const char* op, const Tensor& x, int axis, const Shape& shape) {
+  x.shape().axis(axis, op);  // is checked
+  Tensor y = tape().create(shape);
+  record(op, y, {x}, [=] { grad_if_required(x); });
+  return y;
+}
+
 // x with one slice for each index.
 Shape selected_shape(const char* op, const Tensor& x, int axis, List<int> index) {
   check(x.rank() > 0 || index.size() == 1, op, ": of the scalar x ", x, " there is one element, not ", index.size());
@@ -140,6 +205,7 @@ Shape selected_shape(const char* op, const Tensor& x, int axis, List<int> index)
 }  // namespace
 
 Tensor gather(const Tensor& x, int axis, const Indices& indices) {
+  if (indices.values.empty() && indices.shape.numel() == 0) return nothing_of("gather", x, axis, indices.shape);
   check_fits("gather", "x", x, indices, x.shape().axis(axis, "gather"));
   return read("gather", x, indices.shape, {"gather", x, axis, indices.values, indices.shape, indices.shape});
 }

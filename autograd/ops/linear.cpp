@@ -1,9 +1,11 @@
 // Matrix products.
 #include "../blas/gemm.h"
 #include "op.h"
+#include "term_sums.h"
 #include "walk.h"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
@@ -45,6 +47,26 @@ struct Batches {
   }
 };
 
+// How many products of y = matmul(...) each matrix of an operand takes part in.
+std::size_t products_of_one(const Tensor& y, const Tensor& operand) {
+  const std::int64_t matrices = batch_of(operand.shape()).numel();
+  return static_cast<std::size_t>(matrices == 0 ? 0 : batch_of(y.shape()).numel() / matrices);
+}
+
+// Adds a matrix of `count` elements from `first` on, of which multiply(beta, to) computes to = beta to + product.
+template <class F>
+void add_product(const TermSums& sums, std::size_t first, std::size_t count, const F& multiply) {
+  sums.at(first, [&]<class Sum>(Sum* to) {
+    if constexpr (std::is_same_v<Sum, real>) {
+      multiply(real{1}, to);
+    } else {
+      const RecycledArray product(tape().arena(), count);
+      multiply(real{0}, product.data());
+      kernels::axpy_wide(to, product.data(), 1, count);
+    }
+  });
+}
+
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
@@ -58,12 +80,21 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   });
   // dA = dY B^T, dB = A^T dY
   record("matmul", y, {a, b}, [=] {
-    real *const da = grad_if_required(a), *const db = grad_if_required(b);
+    const TermSums da(grad_if_required(a), a.numel(), products_of_one(y, a));
+    const TermSums db(grad_if_required(b), b.numel(), products_of_one(y, b));
     const real* const dy = grad_of(y);
     batches.for_each([&](std::size_t m, std::size_t iy, std::size_t ia, std::size_t ib) {
-      if (da) gemm(Trans::no, Trans::yes, m, k, n, dy + iy, n, b.data() + ib, n, 1, da + ia, k);
-      if (db) gemm(Trans::yes, Trans::no, k, n, m, a.data() + ia, k, dy + iy, n, 1, db + ib, n);
+      if (da)
+        add_product(da, ia, m * k, [&](real beta, real* to) {
+          gemm(Trans::no, Trans::yes, m, k, n, dy + iy, n, b.data() + ib, n, beta, to, k);
+        });
+      if (db)
+        add_product(db, ib, k * n, [&](real beta, real* to) {
+          gemm(Trans::yes, Trans::no, k, n, m, a.data() + ia, k, dy + iy, n, beta, to, n);
+        });
     });
+    da.finish();
+    db.finish();
   });
   return y;
 }
@@ -74,8 +105,13 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   if (activation == Activation::gelu_tanh) return gelu_tanh(linear(x, weight, bias));
   if (activation == Activation::silu) return silu(linear(x, weight, bias));
   check<ArgumentError>(activation < Activation::swiglu, "linear: a gated activation takes two products");
-  check(weight.rank() == 2 && x.rank() >= 1, "linear: needs x [..., in] and weight [out, in]: x ", x, ", weight ",
-        weight);
+  if (weight.rank() == 1) {  // one output, without an axis of its own
+    check(!bias.defined() || bias.rank() == 0, "linear: bias ", bias, " must be a scalar for weight ", weight);
+    const Tensor row = bias.defined() ? reshape(bias, {1}) : bias;
+    return squeeze(linear(x, unsqueeze(weight, 0), row, activation), -1);
+  }
+  check(weight.rank() == 2 && x.rank() >= 1, "linear: needs x [..., in] and weight [out, in] or [in]: x ", x,
+        ", weight ", weight);
   check(x.size(-1) == weight.size(1), "linear: inner sizes differ: x ", x, " dim ", x.rank() - 1, " = ", x.size(-1),
         ", weight ", weight, " dim 1 = ", weight.size(1));
   if (bias.defined())

@@ -1,7 +1,9 @@
 // Losses.
 #include "op.h"
+#include "walk.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace seppo::inline SEPPO_ABI {
 
@@ -22,6 +24,17 @@ void check_classes(const char* op, const char* role, const Tensor& x, const Tens
   check(x.rank() >= 1 && x.size(-1) > 0, op, ": needs ", role, " [..., classes], got ", x);
   check(!weight.defined() || weight.shape() == Shape{x.size(-1)}, op, ": weight must be [", x.size(-1),
         "], one for each class of ", role, " ", x);
+}
+
+// x with the axis of the classes last, and the others in their order.
+Tensor classes_last(const char* op, const char* role, const Tensor& x, int axis) {
+  check(x.rank() >= 1, op, ": needs ", role, " [..., classes], got ", x);
+  const int at = x.shape().axis(axis, op);
+  if (at == x.rank() - 1) return x;
+  int axes[Shape::kMaxRank];
+  std::iota(axes, axes + x.rank(), 0);
+  std::rotate(axes + at, axes + at + 1, axes + x.rank());
+  return permute(x, {axes, static_cast<std::size_t>(x.rank())});
 }
 
 // Checks that each row of x [..., classes] has one target. Returns the weights of the rows [...]: those of the targets'
@@ -92,7 +105,8 @@ Tensor difference(const char* op, const Tensor& x, const Tensor& target) {
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropyOptions& o) {
+Tensor cross_entropy(const Tensor& x, List<int> targets, const CrossEntropyOptions& o) {
+  const Tensor logits = classes_last("cross_entropy", "logits", x, o.axis);
   const auto weights_by = [&](const Tensor& weight) {
     return row_weights("cross_entropy", "logits", logits, targets, o.ignore_index, weight);
   };
@@ -106,10 +120,11 @@ Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropy
   return reduce(row_losses(logits, targets, weights, 0) * weights * (1 - share) + spread, o.reduction, weights);
 }
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& probabilities, const CrossEntropyOptions& o) {
+Tensor cross_entropy(const Tensor& x, const Tensor& given, const CrossEntropyOptions& o) {
+  check(x.shape() == given.shape(), "cross_entropy: logits ", x, " and probabilities ", given, " differ in shape");
+  const Tensor logits = classes_last("cross_entropy", "logits", x, o.axis);
+  const Tensor probabilities = classes_last("cross_entropy", "probabilities", given, o.axis);
   check_classes("cross_entropy", "logits", logits, o.weight);
-  check(logits.shape() == probabilities.shape(), "cross_entropy: logits ", logits, " and probabilities ", probabilities,
-        " differ in shape");
   check_smoothing(o.label_smoothing);
   const real share = static_cast<real>(o.label_smoothing);
   Tensor p = scale(probabilities, 1 - share) + share / static_cast<real>(logits.size(-1));
@@ -118,7 +133,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& probabilities, const Cr
 }
 
 Tensor nll_loss(const Tensor& log_probabilities, List<int> targets, const NllOptions& o) {
-  const Tensor& x = log_probabilities;
+  const Tensor x = classes_last("nll_loss", "log_probabilities", log_probabilities, o.axis);
   const Tensor weights = row_weights("nll_loss", "log_probabilities", x, targets, o.ignore_index, o.weight);
   std::vector<int> ids(targets.begin(), targets.end());
   std::replace(ids.begin(), ids.end(), o.ignore_index, 0);
@@ -138,24 +153,46 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduction
   return reduce(c * (d - scale(c, real{0.5})), reduction);
 }
 
+namespace {
+
+// share * loss of equal shapes, where no share of an infinite loss is 0.
+Tensor share_of(const Tensor& share, const Tensor& loss) {
+  Tensor y = tape().create(loss.shape());
+  for (std::size_t i = 0; i < y.numel(); ++i) y.data()[i] = share.data()[i] == 0 ? 0 : share.data()[i] * loss.data()[i];
+  record("binary_cross_entropy", y, {share, loss}, [=] {
+    real *const dshare = grad_if_required(share), *const dloss = grad_if_required(loss);
+    const real* const dy = grad_of(y);
+    for (std::size_t i = 0; i < y.numel(); ++i) {
+      if (dshare) dshare[i] += dy[i] * loss.data()[i];
+      if (dloss) dloss[i] += dy[i] * share.data()[i];
+    }
+  });
+  return y;
+}
+
+}  // namespace
+
 // -log s(x) = softplus(-x), s being the sigmoid, and -log(1 - s(x)) = softplus(x)
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BinaryCrossEntropyOptions& options) {
   const char* const op = "binary_cross_entropy_with_logits";
   check(logits.shape() == target.shape(), op, ": logits ", logits, " and target ", target, " differ in shape");
   const Tensor positive = options.pos_weight.defined() ? detach(options.pos_weight) * target : target;
-  Tensor loss = positive * softplus(neg(logits)) + (1.0 - target) * softplus(logits);
+  check(positive.shape() == logits.shape(), op, ": pos_weight ", options.pos_weight, " is larger than logits ", logits);
+  Tensor loss = share_of(positive, softplus(neg(logits))) + share_of(1.0 - target, softplus(logits));
   if (const Tensor& w = options.weight; w.defined()) loss *= detach(w);
-  check(loss.shape() == logits.shape(), op, ": a weight is larger than logits ", logits);
+  check(loss.shape() == logits.shape(), op, ": weight ", options.weight, " is larger than logits ", logits);
   return reduce(loss, options.reduction);
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double eps) {
   check<ArgumentError>(eps > 0, "cosine_similarity: eps ", eps, " is not positive");
-  const auto norm = [&](const Tensor& x) {  // eps^2 may be too small for a real
-    return sqrt(maximum(sum(square(x), axis), std::max(eps * eps, double{std::numeric_limits<real>::min()})));
+  const Shape shape = broadcast_shape("cosine_similarity", {{"lhs", a}, {"rhs", b}});
+  const auto unit = [&](const Tensor& x) {  // divided first: the product of norms may overflow, and eps underflow
+    const Tensor all = x.shape() == shape ? x : expand(x, shape);
+    return all / maximum(norm(all, axis, true), std::max(eps, double{std::numeric_limits<real>::min()}));
   };
-  return sum(a * b, axis) / (norm(a) * norm(b));
+  return sum(unit(a) * unit(b), axis);
 }
 
 }  // namespace seppo::inline SEPPO_ABI

@@ -1,5 +1,6 @@
 // Normalisations: layer norm and RMS norm of rows, batch norm of columns.
 #include "op.h"
+#include "term_sums.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +28,9 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
   const kernels::Dropping before = next_dropping(name, o.dropout_before), after = next_dropping(name, o.dropout_after);
   auto* const moments = t.allocate<kernels::RowMoments>(x.rows());
   const std::size_t rows = x.rows(), cols = x.cols();
-  const std::size_t piece = (kPiece / cols / kernels::kNormRows + 1) * kernels::kNormRows;  // rows
+  // Rows for a thread, and rows whose sums are added up: the first is a multiple of the second.
+  const std::size_t wanted = (kPiece / cols / kernels::kNormRows + 1) * kernels::kNormRows;
+  const std::size_t block = std::min(wanted, kernels::kMostTerms), piece = (wanted + block - 1) / block * block;
   const auto inputs = [=, is_centred = o.is_centred](std::size_t first, std::size_t last) {
     return kernels::NormInputs{x.data(),   data_or_null(y), gain.data(), data_or_null(bias), first, last, cols,
                                is_centred, before,          after};
@@ -41,22 +44,27 @@ Tensor normalise(const char* name, const Tensor& x, const Tensor& y, const Tenso
     real *const dgain = grad_if_required(gain), *const dbias = grad_if_required(bias);
     // Last, so that beta is 1 where an input is used twice.
     const GradTarget dx = target_if_required(x), dy = target_if_required(y);
-    const std::size_t size = (rows + piece - 1) / piece * 2 * cols;
-    const RecycledArray sums(tape().arena(), size);  // of each piece, for gain and bias
+    const std::size_t size = (rows + block - 1) / block * 2 * cols;
+    const RecycledArray sums(tape().arena(), size);  // of each block, for gain and bias
     std::fill_n(sums.data(), size, real{0});
     // If x and y are parts of one tensor, they may share rows, to which only one thread may add.
-    const bool overlap =
+    const bool may_overlap =
         dx.grad && dy.grad && dx.grad != dy.grad && dx.grad < dy.grad + x.numel() && dy.grad < dx.grad + x.numel();
-    parallel_for(0, rows, overlap ? rows : piece, [&](std::size_t first, std::size_t last) {
-      real* const own = sums.data() + first / piece * 2 * cols;
-      kernels::normalise_backward(
-          {dx.grad, dx.beta, dy.grad, dy.beta, dgain ? own : nullptr, dbias ? own + cols : nullptr}, grad_of(out),
-          inputs(first, last), moments, scratch());
+    parallel_for(0, rows, may_overlap ? rows : piece, [&](std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; i += block) {
+        real* const own = sums.data() + i / block * 2 * cols;
+        kernels::normalise_backward(
+            {dx.grad, dx.beta, dy.grad, dy.beta, dgain ? own : nullptr, dbias ? own + cols : nullptr}, grad_of(out),
+            inputs(i, std::min(i + block, last)), moments, scratch());
+      }
     });
+    const TermSums of_gain(dgain, cols, rows), of_bias(dbias, cols, rows);
     for (std::size_t i = 0; i < size; i += 2 * cols) {
-      if (dgain) kernels::axpy(dgain, 1, sums.data() + i, 1, cols);
-      if (dbias) kernels::axpy(dbias, 1, sums.data() + i + cols, 1, cols);
+      if (dgain) of_gain.add(0, sums.data() + i, cols);
+      if (dbias) of_bias.add(0, sums.data() + i + cols, cols);
     }
+    of_gain.finish();
+    of_bias.finish();
   });
   return out;
 }

@@ -60,6 +60,10 @@ void check_mask(const char* op, const Mask& mask, std::size_t sequences, const S
         " pairs; the sequences have ", pairs, " (query, key) pairs");
 }
 
+inline void check_softcap(const char* op, double softcap) {
+  check<ArgumentError>(softcap >= 0 && softcap <= 1e30, op, ": softcap ", softcap, " is negative or not finite");
+}
+
 // Takes the next site of tape().random; p = 0, and no site, in eval mode.
 inline kernels::Dropping next_dropping(const char* op, double p) {
   check<ArgumentError>(p >= 0 && p <= 1, op, ": p = ", p, " is not in [0, 1]");

@@ -1,8 +1,8 @@
-// Sums, means, variances and extremes over any axes; cumulative sums.
+// Sums, means and extremes over any axes; cumulative sums.
 #include "../kernels/kernels.h"
 #include "../ops.h"
+#include "folding.h"
 #include "slices.h"
-#include "walk.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,25 +11,6 @@
 
 namespace seppo::inline SEPPO_ABI {
 namespace {
-
-// Maps the elements of x to those of the result.
-struct Folding {
-  Shape result;
-  std::size_t count = 1;  // elements of x for each of the result
-  Walk<2> walk;           // over x and the result
-
-  Folding(const char* op, const Tensor& x, const Axes& axes, bool keepdim) : walk({}, {}) {
-    const auto reduced = axes.of(op, x);
-    Shape kept;  // with 1 for the reduced axes
-    for (int axis = 0; axis < x.rank(); ++axis) {
-      const bool is_reduced = reduced[static_cast<std::size_t>(axis)];
-      if (is_reduced) count *= static_cast<std::size_t>(x.size(axis));
-      kept.append(is_reduced ? 1 : x.size(axis));
-      if (!is_reduced || keepdim) result.append(kept[-1]);
-    }
-    walk = {x.shape(), {strides_of(x.shape()), strides_within(x.shape(), kept)}};
-  }
-};
 
 Tensor scaled_sum(const char* op, const Tensor& x, const Folding& r, double factor) {
   Tensor y = tape().create(r.result);
@@ -52,10 +33,6 @@ Tensor scaled_sum(const char* op, const Tensor& x, const Folding& r, double fact
     });
   });
   return y;
-}
-
-void check_not_empty(const char* op, const Tensor& x, const Folding& r) {
-  check(r.count > 0, op, ": of no elements, over axes of size 0 of x ", x);
 }
 
 // amax for sign 1, amin for -1. Equal extremes share the gradient.
@@ -151,15 +128,6 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keepdim) {
   const Folding r("mean", x, axes, keepdim);
   check_not_empty("mean", x, r);
   return scaled_sum("mean", x, r, 1 / static_cast<double>(r.count));
-}
-
-Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
-  const Folding r("var", x, axes, keepdim);
-  check(static_cast<double>(r.count) > correction, "var: of ", r.count, " elements of x ", x, " with correction ",
-        correction);
-  // In two passes, as the rounding of a mean far above the spread shows. Gradients through the means cancel out.
-  const auto centred = [&](const Tensor& t) { return t - mean(detach(t), axes, true); };
-  return scaled_sum("var", square(centred(centred(x))), r, 1 / (static_cast<double>(r.count) - correction));
 }
 
 Tensor amax(const Tensor& x, const Axes& axes, bool keepdim) { return extreme("amax", x, axes, keepdim, 1); }

@@ -2,6 +2,7 @@
 #include "../kernels/kernels.h"
 #include "../ops.h"
 #include "slices.h"
+#include "term_sums.h"
 #include "walk.h"
 
 #include <algorithm>
@@ -30,13 +31,18 @@ Tensor reshape(const Tensor& x, std::initializer_list<int> sizes) {
 
 namespace {
 
-// y's elements are some of x's, from `first` on, along the walk over (y, x).
-Tensor copy_along(const char* op, const Tensor& x, const Shape& shape, const Strides& strides, std::size_t first = 0) {
+// y's elements are some of x's, from `first` on, along the walk over (y, x); each of x's occurs at most `times` times.
+Tensor copy_along(const char* op, const Tensor& x, const Shape& shape, const Strides& strides, std::size_t first = 0,
+                  std::size_t times = 1) {
   const Walk<2> walk(shape, {strides_of(shape), strides});
   Tensor y = tape().create(shape);
   walk.for_each([&, to = y.data(), from = x.data()](std::size_t iy, std::size_t ix) { to[iy] = from[first + ix]; });
   record(op, y, {x}, [=] {
-    walk.for_each([=, dx = grad_of(x), dy = grad_of(y)](std::size_t iy, std::size_t ix) { dx[first + ix] += dy[iy]; });
+    const TermSums sums(grad_of(x), x.numel(), times);
+    sums.at(0, [&]<class Sum>(Sum* dx) {
+      walk.for_each([=, dy = grad_of(y)](std::size_t iy, std::size_t ix) { dx[first + ix] += Sum{dy[iy]}; });
+    });
+    sums.finish();
   });
   return y;
 }
@@ -102,7 +108,8 @@ Tensor expand(const Tensor& x, const Shape& shape) {
   for (int axis = 1; axis <= x.rank(); ++axis)
     check(x.size(-axis) == shape[-axis] || x.size(-axis) == 1, "expand: x ", x, " dim ", x.rank() - axis, " = ",
           x.size(-axis), " is neither 1 nor that of ", shape, " dim ", shape.rank() - axis, " = ", shape[-axis]);
-  return copy_along("expand", x, shape, strides_within(shape, x.shape()));
+  const auto times = static_cast<std::size_t>(x.numel() == 0 ? 0 : shape.numel() / x.shape().numel());
+  return copy_along("expand", x, shape, strides_within(shape, x.shape()), 0, times);
 }
 
 Tensor unfold(const Tensor& x, int axis, int size, int step) {
@@ -115,7 +122,7 @@ Tensor unfold(const Tensor& x, int axis, int size, int step) {
   Strides strides = strides_of(x.shape());
   strides[static_cast<std::size_t>(x.rank())] = strides[at];
   strides[at] *= static_cast<std::size_t>(step);
-  return copy_along("unfold", x, shape, strides);
+  return copy_along("unfold", x, shape, strides, 0, static_cast<std::size_t>(size));
 }
 
 namespace {

@@ -51,9 +51,22 @@ Tensor scale(const Tensor& x, real factor) {
 
 using Function = real (*)(real);
 
+namespace {
+
+// Steps between integers: the slope is 0 everywhere.
+Tensor step(const char* name, const Tensor& x, Function f) {
+  return map(name, x, f, [](real, real) { return real{0}; });
+}
+
+}  // namespace
+
 Tensor abs(const Tensor& x) {
   return map("abs", x, Function(std::abs), [](real v, real) { return static_cast<real>((v > 0) - (v < 0)); });
 }
+Tensor floor(const Tensor& x) { return step("floor", x, std::floor); }
+Tensor trunc(const Tensor& x) { return step("trunc", x, std::trunc); }
+Tensor round(const Tensor& x) { return step("round", x, std::nearbyint); }
+
 Tensor sqrt(const Tensor& x) {
   return map("sqrt", x, Function(std::sqrt), [](real, real y) { return real{0.5} / y; });
 }
@@ -70,12 +83,12 @@ Tensor log1p(const Tensor& x) {
   return map("log1p", x, Function(std::log1p), [](real v, real) { return 1 / (1 + v); });
 }
 Tensor expm1(const Tensor& x) {
-  return map("expm1", x, Function(std::expm1), [](real, real y) { return y + 1; });
+  return map("expm1", x, Function(std::expm1), [](real v, real) { return std::exp(v); });
 }
 Tensor elu(const Tensor& x, real alpha) {
   return map(
       "elu", x, [=](real v) { return v > 0 ? v : alpha * std::expm1(v); },
-      [=](real v, real y) { return v > 0 ? 1 : y + alpha; });
+      [=](real v, real) { return v > 0 ? 1 : alpha * std::exp(v); });
 }
 
 Tensor square(const Tensor& x) {

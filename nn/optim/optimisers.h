@@ -58,7 +58,7 @@ class TrainedRuns {
 
 struct AdamConfig {
   std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
+  double eps = 1e-8;        // at least 1.1e-19 in single precision: the squares of smaller gradients are 0
   double weight_decay = 0;  // of parameters with decay, by default the matrices
   bool decoupled = true;    // AdamW; false adds weight_decay * p to the gradient instead
 
@@ -75,7 +75,8 @@ class Adam {
   // Throws ArgumentError for a config or a group out of range.
   explicit Adam(Parameters& parameters, const AdamConfig& config = {}, const ParameterGroups& groups = {});
 
-  // Moves the parameters by their gradients times `gradient_scale`, then zeroes the gradients.
+  // Moves the parameters by their gradients times `gradient_scale`, then zeroes the gradients. Finite ones
+  // beyond half the root of the largest number, 9.2e18 in single precision, count as that: no moment becomes infinite.
   void step(double lr, double gradient_scale = 1);
 
   std::int64_t steps() const { return steps_; }
@@ -148,7 +149,7 @@ class Ema {
 double gradient_norm(const Parameters& parameters);
 
 // The factor that brings gradients of this norm down to max_norm; 1 if they are within, or if
-// max_norm is 0: no clipping (Pascanu, Mikolov and Bengio 2013).
+// max_norm is 0: no clipping (Pascanu, Mikolov and Bengio 2013). Nothing is added to the norm, as PyTorch adds 1e-6.
 inline double clip_factor(double norm, double max_norm) {
   return max_norm > 0 && norm > max_norm ? max_norm / norm : 1;
 }
@@ -162,7 +163,8 @@ inline std::span<const char* const> enum_names(ScheduleKind) {
   return kNames;
 }
 
-// Linear warm-up to lr in warmup_steps; then a cosine or linear decay to min_lr at the last of `steps`, or no decay.
+// Linear warm-up to lr in warmup_steps; then a cosine or linear decay to min_lr at the last of `steps`, or no decay. So
+// with one step and no warm-up, that step has min_lr.
 // Noam's rises likewise, then falls as 1 / sqrt(step) (Vaswani et al. 2017, 5.3: lr = 1 / sqrt(d_model warmup_steps)).
 struct Schedule {
   ScheduleKind kind = ScheduleKind::constant;

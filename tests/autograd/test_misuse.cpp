@@ -169,6 +169,12 @@ std::map<std::string, Call> calls() {
   all["sum"] = [](Draw& d) { return sum(d.tensor(), d.axes(), d.flag()); };
   all["mean"] = [](Draw& d) { return mean(d.tensor(), d.axes(), d.flag()); };
   all["var"] = [](Draw& d) { return var(d.tensor(), d.axes(), d.integer(-1, 3), d.flag()); };
+  all["stddev"] = [](Draw& d) { return stddev(d.tensor(), d.axes(), d.scalar(), d.flag()); };
+  all["norm"] = [](Draw& d) { return norm(d.tensor(), d.axes(), d.flag()); };
+  all["floor"] = [](Draw& d) { return seppo::floor(d.tensor()); };
+  all["attention_scores"] = [](Draw& d) {
+    return attention_scores(d.tensor(), d.tensor(), d.integer(-1, 3), {.bias = d.tensor(), .softcap = d.scalar()});
+  };
   all["amax"] = [](Draw& d) { return amax(d.tensor(), d.axes(), d.flag()); };
   all["logsumexp"] = [](Draw& d) { return logsumexp(d.tensor(), d.axes(), d.flag()); };
   all["max"] = [](Draw& d) { return seppo::max(d.tensor(), d.axis(), d.flag()).values; };

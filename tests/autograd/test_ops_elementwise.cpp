@@ -149,6 +149,24 @@ BOOST_AUTO_TEST_CASE(op_log1p_and_expm1) {
     BOOST_CHECK_EQUAL(seppo::expm1(x).item(), tiny);
   }
 }
+// Steps, whose slope is 0: the reference has no imaginary part.
+BOOST_AUTO_TEST_CASE(op_floor_trunc_and_round) {
+  const auto check = [](const std::string& name, Tensor (*op)(const Tensor&), double (*f)(double)) {
+    check_unary(
+        name, [=](const Tensor& x) { return op(seppo::scale(x, 3)); },
+        [=](auto x) { return decltype(x)(f(real_part(3.0 * x))); }, {.by_differences = false});
+    seppo::tape().clear();
+    const real infinity = std::numeric_limits<real>::infinity();
+    const std::vector<real> values{
+        real{-2.5}, real{-1.5}, real{-0.0}, 0, real{0.5}, real{1.5}, 4, static_cast<real>(1e30), infinity};
+    const Tensor y = op(seppo::tensor({9}, values));
+    for (std::size_t i = 0; i < values.size(); ++i) BOOST_CHECK_EQUAL(double{y.values()[i]}, f(double{values[i]}));
+    BOOST_CHECK(std::isnan(op(seppo::full({}, std::numeric_limits<real>::quiet_NaN())).item()));
+  };
+  check("floor", seppo::floor, std::floor);
+  check("trunc", seppo::trunc, std::trunc);
+  check("round", seppo::round, std::nearbyint);
+}
 BOOST_AUTO_TEST_CASE(op_elu) {
   for (const double alpha : {1.0, 0.3})
     check_unary(
@@ -301,7 +319,9 @@ BOOST_AUTO_TEST_CASE(other_kinks_have_the_documented_gradient) {
   BOOST_CHECK((slopes({0, 2}, [](const Tensor& x) {
                  return seppo::pow(x, seppo::tensor({2}, {0, 1}));
                }) == Values{0, 3}));
-  // where: no NaN from the side that is not chosen
+  // where: no NaN from the side that is not chosen, unless its own slope is infinite
+  BOOST_CHECK(
+      std::isnan(slopes({0}, [](const Tensor& x) { return seppo::where(seppo::gt(x, 0), seppo::sqrt(x), 0); })[0]));
   BOOST_CHECK((slopes({-1, 4}, [](const Tensor& x) {
                  return seppo::where(seppo::gt(x, 0), seppo::sqrt(seppo::where(seppo::gt(x, 0), x, 1)), 0);
                }) == Values{0, real{0.75}}));

@@ -18,7 +18,7 @@ BOOST_AUTO_TEST_CASE(selections_and_windows) {
       [] {
         index_add(ones({2, 3}), 1, {0, 3}, ones({2, 2}));
       },
-      {"index_add: index 3 at position 1", "0..2", "dim 1 of x [2,3]"});
+      {"index_add: index 3 at position 1", "-3..2", "dim 1 of x [2,3]"});
   check_error<ShapeError>(
       [] {
         index_add(ones({2, 3}), 1, {0, 1}, ones({2, 3}));
@@ -164,4 +164,62 @@ BOOST_AUTO_TEST_CASE(sums_and_norms) {
         add_norm(ones({2, 3}), ones({2, 3}), ones({3}), {}, {.dropout_before = 2});
       },
       {"[0, 1]"});
+}
+
+BOOST_AUTO_TEST_CASE(vectors_of_weights) {
+  check_error<ShapeError>(
+      [] {
+        linear(ones({2, 3}), ones({3}), ones({1}));
+      },
+      {"linear: bias [1] must be a scalar for weight [3]"});
+  check_error<ShapeError>([] { linear(ones({2, 3}), ones({2})); }, {"linear: inner sizes differ", "x [2,3] dim 1 = 3"});
+}
+
+BOOST_AUTO_TEST_CASE(axes_of_classes) {
+  check_error<IndexError>([] { cross_entropy(ones({2, 3}), {0, 1}, {.axis = 2}); }, {"cross_entropy: axis 2", "[2,3]"});
+  check_error<ShapeError>(
+      [] {
+        cross_entropy(ones({2, 3, 4}), {0, 1}, {.axis = 1});
+      },
+      {"cross_entropy: 2 targets for the 8 rows of logits [2,4,3]"});
+  check_error<ShapeError>([] { nll_loss(ones({}), {0}, {.axis = 0}); }, {"nll_loss: needs log_probabilities", "[]"});
+}
+
+BOOST_AUTO_TEST_CASE(scores) {
+  const auto q = [] { return ones({2, 3, 4}); };
+  const std::vector<real> one{1};
+  const std::vector<int> positions{0, 1};
+  check_error<ShapeError>(
+      [&] {
+        attention_scores(q(), ones({3, 3, 4}), 2);
+      },
+      {"attention_scores: needs Q and K", "[3,3,4]"});
+  check_error<ShapeError>(
+      [&] {
+        attention_scores(ones({2, 4}), q(), 2);
+      },
+      {"attention_scores: needs Q and K", "[2,4]"});
+  check_error<ArgumentError>([&] { attention_scores(q(), q(), 3); }, {"attention_scores: width 4", "3 heads"});
+  check_error<ShapeError>(
+      [&] {
+        attention_scores(q(), ones({2, 3, 3}), 2);
+      },
+      {"attention_scores: K of width 3", "width 2"});
+  check_error<ArgumentError>([&] { attention_scores(q(), q(), 2, {.mask = Mask::causal()}); },
+                             {"attention_scores: masks and dropout", "softmax(scores, mask)"});
+  check_error<ArgumentError>([&] { attention_scores(q(), q(), 2, {.dropout = 0.5}); },
+                             {"attention_scores: masks and dropout"});
+  check_error<ShapeError>(
+      [&] {
+        attention_scores(q(), q(), 2, {.bias = ones({3, 2})});
+      },
+      {"attention_scores: bias [3,2]", "3 queries and 3 keys"});
+  check_error<ShapeError>([&] { attention_scores(q(), q(), 2, {.slopes = one}); },
+                          {"attention_scores: 1 slopes for 2 heads"});
+  check_error<ShapeError>([&] { attention_scores(q(), q(), 2, {.positions = positions}); },
+                          {"attention_scores: 2 positions", "[2,3,4]"});
+  for (const double cap : {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    check_error<ArgumentError>([&] { attention_scores(q(), q(), 2, {.softcap = cap}); }, {"attention_scores: softcap"});
+    check_error<ArgumentError>([&] { attention(q(), q(), q(), 2, {.softcap = cap}); }, {"attention: softcap"});
+  }
 }

@@ -207,3 +207,31 @@ BOOST_AUTO_TEST_CASE(op_split_and_chunk) {
   BOOST_CHECK_EQUAL(seppo::split(seppo::zeros({0, 3}), 2).size(), 1);
   BOOST_CHECK_EQUAL(seppo::chunk(seppo::zeros({6}), 4).size(), 3);  // as in PyTorch: parts of 2
 }
+
+BOOST_AUTO_TEST_CASE(negative_indices_count_from_the_end) {
+  const auto results = [](const std::vector<int>& index) {
+    seppo::tape().clear();
+    const Tensor x = seppo::variable({3, 2}, {1, 2, 3, 4, 5, 6}), source = seppo::variable({2, 2}, {7, 8, 9, 10});
+    const seppo::Indices indices{{2, 2}, index};
+    const std::vector<int> rows(index.begin(), index.begin() + 2);
+    const Tensor all = seppo::concat({seppo::gather(x, 0, indices), seppo::scatter_add(x, 0, indices, source),
+                                      seppo::index_select(x, 0, rows), seppo::index_add(x, 0, rows, source)});
+    seppo::backward(seppo::sum(all * all));
+    std::vector<real> numbers(all.values().begin(), all.values().end());
+    for (const Tensor& leaf : {x, source}) numbers.insert(numbers.end(), leaf.grad().begin(), leaf.grad().end());
+    return numbers;
+  };
+  BOOST_CHECK(results({-1, -3, -2, -2}) == results({2, 0, 1, 1}));
+  BOOST_CHECK(results({-3, -2, -1, -3}) == results({0, 1, 2, 0}));
+}
+
+// As in PyTorch, indices without elements may have any shape.
+BOOST_AUTO_TEST_CASE(gathering_nothing) {
+  for (const Shape& shape : {Shape{0}, Shape{0, 7}, Shape{2, 0, 3}}) {
+    seppo::tape().clear();
+    const Tensor x = seppo::variable({2, 3}, {1, 2, 3, 4, 5, 6}), y = seppo::gather(x, 1, {shape, {}});
+    BOOST_CHECK(y.shape() == shape);
+    seppo::backward(seppo::sum(y));
+    for (const real g : x.grad()) BOOST_CHECK_EQUAL(g, 0);
+  }
+}

@@ -347,3 +347,47 @@ BOOST_AUTO_TEST_CASE(batch_norm_keeps_running_statistics) {
   BOOST_CHECK_CLOSE(double{y.values()[0]}, (1 - double{before[0]}) / std::sqrt(double{var.values()[0]} + 1e-5),
                     within(1e-10));
 }
+
+namespace {
+
+// x [2, 4, 3] with its classes last, [2, 3, 4].
+template <class T>
+Nd<T> classes_last(const Nd<T>& x) {
+  return ref::pick(x, {2, 3, 4}, [](const std::vector<int>& at) { return std::vector<int>{at[0], at[2], at[1]}; });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(classes_on_another_axis) {
+  const std::vector<int> targets{1, 0, 3, 3, 2, 0};
+  for (const int axis : {1, -2})
+    for (const Reduction reduction : kReductions)
+      for (const bool is_logits : {true, false}) {
+        double count = 0;
+        for (const int t : targets) count += kWeights[static_cast<std::size_t>(t)];
+        check_op(
+            "classes on axis 1", {{2, 4, 3}},
+            [&](Inputs x) {
+              const Tensor weight = seppo::tensor({4}, reals(kWeights));
+              return is_logits
+                         ? seppo::cross_entropy(x[0], targets, {.reduction = reduction, .weight = weight, .axis = axis})
+                         : seppo::nll_loss(x[0], targets, {.reduction = reduction, .weight = weight, .axis = axis});
+            },
+            [&](const auto& x) {
+              const auto p = [&](std::size_t row, std::size_t j) {
+                return static_cast<int>(j) == targets[row] ? 1.0 : 0.0;
+              };
+              return reduced(row_losses(classes_last(x[0]), kWeights, is_logits, p), reduction, count);
+            });
+        if (!is_logits) continue;
+        check_op(
+            "probabilities on axis 1", {{2, 4, 3}, {2, 4, 3}},
+            [&](Inputs x) { return seppo::cross_entropy(x[0], x[1], {.reduction = reduction, .axis = axis}); },
+            [&](const auto& x) {
+              const auto p = classes_last(x[1]);
+              return reduced(row_losses(classes_last(x[0]), kEven, true,
+                                        [&](std::size_t row, std::size_t j) { return p.v[row * 4 + j]; }),
+                             reduction);
+            });
+      }
+}

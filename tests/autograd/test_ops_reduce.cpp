@@ -58,7 +58,7 @@ T sum_of(const std::vector<T>& v) {
 }
 
 template <class T>
-T variance_of(const std::vector<T>& v, int correction) {
+T variance_of(const std::vector<T>& v, double correction) {
   const T mean = sum_of(v) / static_cast<double>(v.size());
   T total = 0;
   for (const T& e : v) total += (e - mean) * (e - mean);
@@ -86,10 +86,37 @@ BOOST_AUTO_TEST_CASE(op_mean) {
       [](const auto& v) { return sum_of(v) / static_cast<double>(v.size()); }, 1);
 }
 BOOST_AUTO_TEST_CASE(op_var) {
-  for (const int correction : {0, 1})
+  for (const double correction : {0.0, 1.0, 0.5, -1.5})
     check_reduction(
         "var", [=](const Tensor& x, const Axes& axes, bool keep) { return seppo::var(x, axes, correction, keep); },
         [=](const auto& v) { return variance_of(v, correction); }, 2);
+}
+BOOST_AUTO_TEST_CASE(op_stddev) {
+  for (const double correction : {0.0, 1.0, 0.5})
+    check_reduction(
+        "stddev",
+        [=](const Tensor& x, const Axes& axes, bool keep) { return seppo::stddev(x, axes, correction, keep); },
+        [=](const auto& v) { return std::sqrt(variance_of(v, correction)); }, 2);
+}
+BOOST_AUTO_TEST_CASE(op_norm) {
+  check_reduction(
+      "norm", [](const Tensor& x, const Axes& axes, bool keep) { return seppo::norm(x, axes, keep); },
+      [](const auto& v) {
+        auto squares = v;
+        for (auto& e : squares) e *= e;
+        return std::sqrt(sum_of(squares));
+      },
+      0);
+}
+BOOST_AUTO_TEST_CASE(roots_of_nothing_have_no_slope) {
+  for (const auto& op : {std::function([](const Tensor& x) { return seppo::norm(x, 1); }),
+                         std::function([](const Tensor& x) { return seppo::stddev(x, 1); })}) {
+    seppo::tape().clear();
+    const Tensor x = seppo::variable({2, 3}, {0, 0, 0, 3, 0, 4}), y = op(x);
+    seppo::tape().backward(y, std::vector<real>{5, 1});
+    BOOST_CHECK_EQUAL(y.values()[0], 0);
+    BOOST_CHECK(x.grad()[0] == 0 && x.grad()[1] == 0 && x.grad()[2] == 0 && x.grad()[5] > 0);
+  }
 }
 BOOST_AUTO_TEST_CASE(op_amax) {
   check_reduction(

@@ -158,14 +158,16 @@ inline void indices(Machine& m) {
   for (int& id : ids) {
     const int byte = m.bytes.byte();
     id = byte == 255 ? -1 : byte == 254 ? n : n == 0 ? 0 : byte % n;
-    fits = fits && id >= 0 && id < n;
+    fits = fits && id >= -n && id < n;
   }
+  if (kind == 0 && Nd<double>::count(sizes) == 0) fits = has_axis;
+  const auto from_start = [n](int id) { return id < 0 ? id + n : id; };
   const auto moved = [&](const Ints& index) {
     std::size_t o = 0;
     for (std::size_t i = 0; i < index.size(); ++i)
       o = o * static_cast<std::size_t>(sizes[i]) + static_cast<std::size_t>(index[i]);
     Ints own = index;
-    own[place] = ids[o];
+    own[place] = from_start(ids[o]);
     return own;
   };
   const seppo::Indices where{shape_of(sizes), ids};
@@ -192,7 +194,7 @@ inline void indices(Machine& m) {
         Ints wanted = x.x.shape;
         wanted[place] = static_cast<int>(ids.size());
         return naive::pick(in[0], wanted, [&](Ints index) {
-          index[place] = ids[static_cast<std::size_t>(index[place])];
+          index[place] = from_start(ids[static_cast<std::size_t>(index[place])]);
           return index;
         });
       });

@@ -84,6 +84,8 @@ std::vector<Job> ops() {
     const Indices at{{3000, 20}, few};
     return scatter_add(x[0], 0, at, x[1] * gather(x[0], 0, at));
   });
+  op("norms, deviations and steps", {wide},
+     [](X x) { return norm(x[0], 1) + stddev(x[0], 1) + sum(x[0] * (floor(x[0]) + trunc(x[0]) + round(x[0])), 1); });
   const std::vector<int> classes = integers(3000, 20);
   op("cross_entropy and nll_loss", {tall}, [=](X x) {
     return cross_entropy(x[0], classes, {.label_smoothing = 0.1}) + nll_loss(log_softmax(x[0]), classes);
@@ -130,6 +132,9 @@ std::vector<Job> attentions() {
     jobs.push_back({length + "attention with slopes", {queries, keys, keys}, [=](X x) {
                       const std::vector<real> slopes{1, 0.5, 0.25, 0.125};
                       return attention(x[0], x[1], x[2], 4, qo, ko, {.mask = Mask::causal(), .slopes = slopes});
+                    }});
+    jobs.push_back({length + "attention with capped scores", {queries, shared, shared}, [=](X x) {
+                      return attention(x[0], x[1], x[2], 4, qo, ko, {.mask = Mask::causal(), .softcap = 0.5});
                     }});
     std::vector<int> valid;
     for (std::size_t s = 0; s + 1 < ko.size(); ++s) valid.push_back((ko[s + 1] - ko[s] + 1) / 2);

@@ -63,6 +63,53 @@ BOOST_AUTO_TEST_CASE(adam_of_small_and_large_gradients) {
       }
 }
 
+// The squares of these gradients are out of range: the steps are those of any large gradient, nothing becomes infinite
+// and the parameter goes on moving.
+BOOST_AUTO_TEST_CASE(adam_of_gradients_whose_squares_overflow) {
+  constexpr real kMax = std::numeric_limits<real>::max();
+  const double root = std::sqrt(double{kMax});
+  for (const double size : {0.4 * root, 2 * root, 1e3 * root, 0.9 * double{kMax}})
+    for (const bool is_decoupled : {true, false}) {
+      Parameters parameters(1);
+      const Tensor w = parameters.root().parameter("w", {20}, init_zeros());
+      Adam adam(parameters, {.decoupled = is_decoupled});
+      for (int step = 1; step <= 20; ++step) {
+        for (std::size_t i = 0; i < 20; ++i) parameters.gradients()[i] = static_cast<real>(i % 2 == 0 ? size : -size);
+        adam.step(0.01);
+        for (std::size_t i = 0; i < 20; ++i)
+          BOOST_CHECK_CLOSE(double{w.values()[i]}, (i % 2 == 0 ? -0.01 : 0.01) * step, 1e-2);  // percent
+      }
+      for (std::size_t i = 0; i < 20; ++i)
+        BOOST_CHECK(std::isfinite(adam.first_moments()[i]) && std::isfinite(adam.second_moments()[i]));
+    }
+}
+
+// The squares of these are 0, and an epsilon beside them might be as good as 0.
+BOOST_AUTO_TEST_CASE(adam_of_gradients_whose_squares_underflow) {
+  for (const double size : {1e-3, 1e-1, 1e1}) {
+    Parameters parameters(1);
+    const Tensor w = parameters.root().parameter("w", {1}, init_zeros());
+    Adam adam(parameters, {.eps = 1e-30});
+    for (int step = 1; step <= 10; ++step) {
+      parameters.gradients()[0] = static_cast<real>(size * std::sqrt(double{std::numeric_limits<real>::min()}));
+      adam.step(0.01);
+      BOOST_CHECK(w.values()[0] < 0 && double{w.values()[0]} > -0.011 * step);
+    }
+  }
+}
+
+// What is not finite is not hidden.
+BOOST_AUTO_TEST_CASE(adam_of_gradients_that_are_not_finite) {
+  for (const real bad : {std::numeric_limits<real>::infinity(), std::numeric_limits<real>::quiet_NaN()}) {
+    Parameters parameters(1);
+    const Tensor w = parameters.root().parameter("w", {1}, init_zeros());
+    Adam adam(parameters);
+    parameters.gradients()[0] = bad;
+    adam.step(0.01);
+    BOOST_CHECK(std::isnan(w.values()[0]));
+  }
+}
+
 // All options differ from their defaults; steps before, at and after each corner.
 BOOST_AUTO_TEST_CASE(learning_rates_at_every_corner) {
   const double lr = 0.3, low = 0.02, pi = std::numbers::pi;

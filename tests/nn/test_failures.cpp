@@ -12,9 +12,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -309,4 +311,23 @@ BOOST_AUTO_TEST_CASE(divergence_skips_a_step_and_moves_nothing) {
         BOOST_CHECK_MESSAGE(std::ranges::equal(ema.averages(), training.trainer.averages().averages()), name);
       }
     }
+}
+
+// A gradient that is finite, but whose square is not, without clipping: the step is one of the learning rate, the
+// parameter goes on moving, and the state can be saved and loaded.
+BOOST_AUTO_TEST_CASE(a_huge_finite_gradient_freezes_nothing) {
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {2}, init_zeros());
+  Trainer trainer(parameters, {.lr = 0.01, .clip_norm = 0});
+  const std::vector<int> row{0};
+  for (int step = 1; step <= 5; ++step) {
+    trainer.step(row, [&](std::span<const int>) { return ShardLoss{.loss = sum(w * 5e20), .count = 1}; });
+    for (const real v : w.values()) BOOST_CHECK_CLOSE(v, static_cast<real>(-0.01 * step), static_cast<real>(1e-3));
+  }
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("seppo-huge-" + std::to_string(std::random_device()()));
+  trainer.save(file);
+  trainer.load(SafeTensorsFile(file));
+  std::filesystem::remove(file);
+  BOOST_CHECK_EQUAL(trainer.steps(), 5);
 }

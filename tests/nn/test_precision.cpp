@@ -81,6 +81,18 @@ BOOST_AUTO_TEST_CASE(gelu_everywhere) {
       kIsDouble ? 0.1 : 1);
 }
 
+// Down to where e^x is lost beside 1: the slope is e^x itself.
+BOOST_AUTO_TEST_CASE(slopes_of_expm1_and_elu) {
+  const double low = std::log(double{Limits::min()}) + 1;
+  const auto slope = [](Exact x) { return std::exp(x); };
+  check_function(
+      "expm1", grid(low, 1), [](const Tensor& x) { return expm1(x); }, [](Exact x) { return std::expm1(x); }, 4, slope,
+      4, double{Limits::min()});
+  check_function(
+      "elu", grid(low, 0), [](const Tensor& x) { return elu(x); }, [](Exact x) { return std::expm1(x); }, 4, slope, 4,
+      double{Limits::min()});
+}
+
 // Up to the largest number with a finite exponential, and beyond.
 // one_build: autograd/core/simd-inl.h exp
 BOOST_AUTO_TEST_CASE(exp_up_to_its_limits) {

@@ -358,3 +358,22 @@ BOOST_AUTO_TEST_CASE(steps_are_as_large_as_the_values) {
   BOOST_CHECK_CLOSE(double{found.value[0]}, 2e6, 1e-11);
   BOOST_CHECK_CLOSE(double{found.value[1]}, -12e7 / 7, 1e-11);
 }
+
+// The gradients differ by less than their rounding: whatever comes out, the estimate covers its error.
+BOOST_AUTO_TEST_CASE(differences_that_round_to_nothing) {
+  const Vector p{0.3, -0.7, 1.1, 0.05}, v{1, -1, 0.5, 2};
+  for (const double slope : {1e6, 1e8, 1e17}) {
+    Parameters parameters(1);
+    const Tensor w = parameters.root().parameter("w", {4}, given(p));
+    const auto product = hessian_vector_product(
+        parameters, [&] { return sum(seppo::sin(w) + static_cast<real>(slope) * w); }, laid_out(parameters, {v}));
+    double squares = 0, size = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      squares += std::pow(double{product.value[i]} + std::sin(p[i]) * v[i], 2);
+      size += std::pow(double{product.value[i]}, 2);
+    }
+    const double error = std::sqrt(squares), estimated = product.error * (size > 0 ? std::sqrt(size) : 1);
+    BOOST_TEST_MESSAGE("error " << error << ", estimated " << estimated);
+    BOOST_CHECK_LE(error, 2 * estimated);
+  }
+}

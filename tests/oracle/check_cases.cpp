@@ -89,10 +89,6 @@ void add_compositions(std::map<std::string, Op>& ops) {
     return where(gt(x[0], 0), x[0], a.at("slope").get<real>() * x[0]);
   };
   ops["clamp_tensor"] = [](Inputs x, const json&) { return minimum(maximum(x[0], x[1]), x[2]); };
-  ops["std"] = [](Inputs x, const json& a) {
-    return seppo::sqrt(var(x[0], axes_of(a), a.at("correction").get<int>(), a.at("keepdim").get<bool>()));
-  };
-  ops["norm"] = unary([](const Tensor& x) { return seppo::sqrt(sum(square(x), 1)); });
   ops["prod"] = unary([](const Tensor& x) { return seppo::exp(sum(seppo::log(x), 1)); });
   ops["l1_loss"] = [](Inputs x, const json& a) {
     const Tensor loss = seppo::abs(x[0] - x[1]);
@@ -158,6 +154,9 @@ std::map<std::string, Op> catalogue() {
     const std::string equation = a.at("equation").get<std::string>();
     return x.size() == 1 ? einsum(equation, x[0]) : einsum(equation, x[0], x[1]);
   };
+  ops["floor"] = unary([](const Tensor& x) { return seppo::floor(x); });
+  ops["trunc"] = unary([](const Tensor& x) { return seppo::trunc(x); });
+  ops["round"] = unary([](const Tensor& x) { return seppo::round(x); });
   ops["sin"] = unary([](const Tensor& x) { return seppo::sin(x); });
   ops["cos"] = unary([](const Tensor& x) { return seppo::cos(x); });
   ops["log1p"] = unary([](const Tensor& x) { return seppo::log1p(x); });
@@ -172,8 +171,12 @@ std::map<std::string, Op> catalogue() {
   ops["amin"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return amin(x, axes, keep); });
   ops["logsumexp"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return logsumexp(x, axes, keep); });
   ops["var"] = [](Inputs x, const json& a) {
-    return var(x[0], axes_of(a), a.at("correction").get<int>(), a.at("keepdim").get<bool>());
+    return var(x[0], axes_of(a), a.at("correction").get<double>(), a.at("keepdim").get<bool>());
   };
+  ops["std"] = [](Inputs x, const json& a) {
+    return stddev(x[0], axes_of(a), a.at("correction").get<double>(), a.at("keepdim").get<bool>());
+  };
+  ops["norm"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return norm(x, axes, keep); });
   ops["max"] = along([](const Tensor& x, int axis) { return seppo::max(x, axis).values; });
   ops["min"] = along([](const Tensor& x, int axis) { return seppo::min(x, axis).values; });
   ops["argmax"] = along(
@@ -251,6 +254,9 @@ std::map<std::string, Op> catalogue() {
     return embedding(x[0], ints(a.at("ids")), {.padding_idx = a.at("padding").get<int>()});
   };
 
+  ops["capped_attention"] = [](Inputs x, const json& a) {
+    return attention(x[0], x[1], x[2], a.at("heads").get<int>(), {.bias = x[3], .softcap = a.at("cap").get<double>()});
+  };
   ops["layer_norm"] = [](Inputs x, const json& a) {
     return layer_norm(x[0], x[1], x[2], a.at("epsilon").get<double>());
   };
@@ -263,7 +269,7 @@ std::map<std::string, Op> catalogue() {
   };
   const auto cross_entropy_options = [](const json& a) {
     return CrossEntropyOptions{a.at("smoothing").get<double>(), a.at("ignored").get<int>(), reduction(a),
-                               optional_constant(a.at("weight"))};
+                               optional_constant(a.at("weight")), a.at("axis").get<int>()};
   };
   ops["cross_entropy"] = [=](Inputs x, const json& a) {
     return cross_entropy(x[0], ints(a.at("targets")), cross_entropy_options(a));
@@ -272,8 +278,9 @@ std::map<std::string, Op> catalogue() {
     return cross_entropy(x[0], x[1], cross_entropy_options(a));
   };
   ops["nll_loss"] = [](Inputs x, const json& a) {
-    return nll_loss(x[0], ints(a.at("targets")),
-                    {a.at("ignored").get<int>(), reduction(a), optional_constant(a.at("weight"))});
+    return nll_loss(
+        x[0], ints(a.at("targets")),
+        {a.at("ignored").get<int>(), reduction(a), optional_constant(a.at("weight")), a.at("axis").get<int>()});
   };
   ops["mse_loss"] = [](Inputs x, const json& a) { return mse_loss(x[0], x[1], reduction(a)); };
   ops["huber_loss"] = [](Inputs x, const json& a) {

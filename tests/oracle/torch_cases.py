@@ -108,20 +108,18 @@ def constant(tensor):
 
 
 def classes(name):
-    """cross_entropy and nll_loss: classes are on axis 1 in PyTorch, on the last axis in seppo."""
+    """cross_entropy and nll_loss: classes are on axis 1 in PyTorch, and of vectors on the only axis."""
     def adapt(s):
         target, kwargs = s.args[0], s.kwargs
         if len(s.args) > 1:
             return "other signature"
-        last = torch.movedim(s.input, 1, -1) if s.input.dim() > 1 else s.input
-        first = lambda x: torch.movedim(x, -1, 1) if x.dim() > 1 else x
         function = getattr(F, name)
         args = {"reduction": kwargs.get("reduction", "mean"), "weight": constant(kwargs.get("weight")),
-                "smoothing": kwargs.get("label_smoothing", 0.0), "ignored": kwargs.get("ignore_index", -100)}
+                "smoothing": kwargs.get("label_smoothing", 0.0), "ignored": kwargs.get("ignore_index", -100),
+                "axis": min(1, s.input.dim() - 1)}
         if torch.is_floating_point(target):
-            soft = torch.movedim(target, 1, -1) if target.dim() > 1 else target
-            return "soft_cross_entropy", [last, soft], args, lambda x, p: function(first(x), first(p), **kwargs)
-        return name, [last], {"targets": ints(target), **args}, lambda x: function(first(x), target, **kwargs)
+            return "soft_cross_entropy", [s.input, target], args, lambda x, p: function(x, p, **kwargs)
+        return name, [s.input], {"targets": ints(target), **args}, lambda x: function(x, target, **kwargs)
     return adapt
 
 
@@ -237,7 +235,7 @@ def number_or_tensor_pow(s):
 
 
 ADAPTERS = {
-    **{name: unary(name) for name in "abs neg exp log sqrt rsqrt tanh sigmoid square erf sin cos log1p expm1 sign".split()},
+    **{name: unary(name) for name in "abs neg exp log sqrt rsqrt tanh sigmoid square erf sin cos log1p expm1 sign floor trunc round".split()},
     "nn.functional.relu": unary("relu"), "nn.functional.silu": unary("silu"), "nn.functional.softplus": unary("softplus"),
     "nn.functional.gelu": lambda s: (
         "gelu" if s.kwargs.get("approximate", "none") == "none" else "gelu_tanh", [s.input], {}),
@@ -361,10 +359,25 @@ def more_cases():
                      lambda x: F.cross_entropy(x, target, label_smoothing=smoothing, ignore_index=ignored,
                                                reduction="sum" if total else "mean"),
                      targets=ints(target), reduction="sum" if total else "mean", weight=None, smoothing=smoothing,
-                     ignored=ignored)
+                     ignored=ignored, axis=1)
+    case("linear", [r(3, 4), r(4)], F.linear)
+    case("gather", [r(3, 4)], lambda x: torch.gather(x, 1, torch.zeros(0, dtype=torch.long)), axis=1, indices=[], shape=[0])
+    for name in ("floor", "trunc", "round"):
+        case(name, [torch.arange(-2.5, 3.0, 0.5)], getattr(torch, name))
+    for axes in (1, (0, 2), (-1, 0), None):
+        for keepdim in (False, True):
+            case("norm", [r(3, 4, 2)], lambda x: torch.linalg.vector_norm(x, dim=axes, keepdim=keepdim),
+                 axes=[axes] if isinstance(axes, int) else list(axes or []), keepdim=keepdim)
+    case("norm", [torch.tensor([[0.0, 0], [3, 4]])], lambda x: torch.linalg.vector_norm(x, dim=1), axes=[1], keepdim=False)
+    case("std", [torch.tensor([[2.0, 2], [3, 4]])], lambda x: torch.std(x, 1), axes=[1], keepdim=False, correction=1)
+    for cap in (0.5, 30.0):
+        def capped(q, k, v, bias):
+            q, k, v = (x.unflatten(-1, (2, -1)).transpose(1, 2) for x in (q, k, v))
+            scores = cap * torch.tanh(q @ k.mT / q.shape[-1] ** 0.5 / cap) + bias
+            return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+        case("capped_attention", [r(2, 3, 8), r(2, 5, 8), r(2, 5, 6), r(2, 3, 5)], capped, heads=2, cap=cap)
     # the replacements in docs/from-pytorch.md for ops that seppo lacks
     case("eye", [], lambda: torch.eye(4, dtype=torch.float64), n=4)
-    case("norm", [r(3, 4)], lambda x: torch.linalg.norm(x, dim=1))
     case("repeat_interleave", [r(3, 4)], lambda x: torch.repeat_interleave(x, 3, 1), n=3, axis=1)
     case("pad", [r(2, 3)], lambda x: F.pad(x, (2, 1), value=0.5), axis=1, before=2, after=1, value=0.5)
     case("segment_sum", [r(4, 3)], lambda x: torch.zeros(5, 3, dtype=torch.float64).index_add(0, ids, x), ids=ints(ids), n=5)

@@ -1,0 +1,76 @@
+// Variance, standard deviation and norm over any axes. In double precision: neither the squares of large numbers
+// overflow, nor does a mean far above the spread show.
+#include "folding.h"
+#include "op.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace seppo::inline SEPPO_ABI {
+namespace {
+
+struct Spread {
+  bool is_centred;  // around the mean, otherwise around 0
+  bool is_root;
+  double divisor;
+};
+
+// Calls f(element of x, element of the result) for each element of x.
+template <class F>
+void for_each(const Folding& r, const F& f) {
+  r.walk.for_each([&](std::size_t ix, std::size_t iy) { f(ix, iy); });
+}
+
+// y = sum (x - mean)^2 / divisor, or the root of it: dx += dy slope (x - mean), as gradients through the mean cancel.
+Tensor spread(const char* op, const Tensor& x, const Folding& r, const Spread& s) {
+  Tensor y = tape().create(r.result);
+  const std::size_t n = y.numel();
+  double *const means = tape().allocate<double>(n), *const slopes = tape().allocate<double>(n);
+  std::fill_n(means, n, 0.0);
+  std::fill_n(slopes, n, 0.0);
+  const real* const from = x.data();
+  if (s.is_centred) {
+    for_each(r, [=](std::size_t ix, std::size_t iy) { means[iy] += double{from[ix]}; });
+    for (std::size_t i = 0; i < n; ++i) means[i] /= static_cast<double>(r.count);
+  }
+  for_each(r, [=](std::size_t ix, std::size_t iy) {
+    const double difference = double{from[ix]} - means[iy];
+    slopes[iy] += difference * difference;
+  });
+  for (std::size_t i = 0; i < n; ++i) {
+    const double square = slopes[i] / s.divisor, root = std::sqrt(square);
+    y.data()[i] = static_cast<real>(s.is_root ? root : square);
+    slopes[i] = (s.is_root ? (root == 0 ? 0 : 1 / root) : 2) / s.divisor;
+  }
+  record(op, y, {x}, [=] {
+    real* const dx = grad_of(x);
+    const real *const at = x.data(), *const dy = grad_of(y);
+    for_each(r, [=](std::size_t ix, std::size_t iy) {
+      dx[ix] += static_cast<real>(double{dy[iy]} * slopes[iy] * (double{at[ix]} - means[iy]));
+    });
+  });
+  return y;
+}
+
+Tensor variance(const char* op, const Tensor& x, const Axes& axes, double correction, bool keepdim, bool is_root) {
+  const Folding r(op, x, axes, keepdim);
+  const double divisor = static_cast<double>(r.count) - correction;
+  check(r.count > 0 && divisor > 0, op, ": of ", r.count, " elements of x ", x, " with correction ", correction);
+  return spread(op, x, r, {.is_centred = true, .is_root = is_root, .divisor = divisor});
+}
+
+}  // namespace
+
+Tensor var(const Tensor& x, const Axes& axes, double correction, bool keepdim) {
+  return variance("var", x, axes, correction, keepdim, false);
+}
+
+Tensor stddev(const Tensor& x, const Axes& axes, double correction, bool keepdim) {
+  return variance("stddev", x, axes, correction, keepdim, true);
+}
+
+Tensor norm(const Tensor& x, const Axes& axes, bool keepdim) {
+  return spread("norm", x, Folding("norm", x, axes, keepdim), {.is_centred = false, .is_root = true, .divisor = 1});
+}
+
+}  // namespace seppo::inline SEPPO_ABI
