@@ -61,7 +61,8 @@ int guarded(const char* argv0, const std::function<int()>& f) {
   } catch (const seppo::FileError& e) {
     return complain(e.what(), kInputOutput);
   } catch (const std::filesystem::filesystem_error& e) {
-    return complain(printable(e.what(), 300), kInputOutput);
+    const std::string file = seppo::printable_path(e.path2().empty() ? e.path1() : e.path2());
+    return complain(file + ": " + e.code().message(), kInputOutput);
   } catch (const std::bad_alloc&) {
     return complain("out of memory", kFailure);
   } catch (const std::exception& e) {

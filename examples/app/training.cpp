@@ -75,6 +75,12 @@ double most_sent(std::size_t parameters, std::size_t shards) {
 
 std::string dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
+// A step, a score and a loss.
+bool is_best(const json& best) {
+  return best.is_array() && best.size() == 3 && best[0].is_number_integer() && best[1].is_number() &&
+         best[2].is_number();
+}
+
 }  // namespace
 
 std::string used_folder(const std::filesystem::path& folder) {
@@ -152,7 +158,7 @@ void Training::resume() {
   const json state =
       found == file.metadata().end() ? json() : seppo::parse_json(found->second, file.name() + ": " + kRunKey);
   const bool is_right = state.is_object() && state.contains("data") && state["data"].is_string() &&
-                        state.contains("best") && (state["best"].is_null() || state["best"].is_array());
+                        state.contains("best") && (state["best"].is_null() || is_best(state["best"]));
   check<FormatError>(is_right, file.name(), ": ", kRunKey, " is not the state of a training");
   const std::string digest = state["data"].get<std::string>();
   check<FormatError>(digest == task_.digest, file.name(), ": the data have changed: their digest was ",
@@ -298,6 +304,7 @@ void Training::save_model(bool is_at_the_end) {
   const bool writes_config = !std::exchange(has_config_, true) && seppo::rank() == 0;
   const bool has_best = std::exchange(has_model_, true);  // otherwise, the model there may be an earlier run's
   const std::filesystem::path config_file = run_.out / "config.json";
+  if (task_.save && seppo::rank() == 0) task_.save();
   if (writes_config) std::filesystem::remove(config_file);  // it must never describe another run's model
   folder_.save_model(
       [&](const auto& file) {

@@ -1,6 +1,7 @@
 // llm: Hugging Face folders, generated text and its scores, training and adapters.
 #define BOOST_TEST_MODULE llm
 #include "llm/folder.h"
+#include "llm/folder_writer.h"
 #include "llm/lora.h"
 #include "llm/text.h"
 #include "support/program.h"
@@ -114,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_score_counts_each_token_once) {
   const fs::path runs = folder.path / "runs/llm";
   const llm::Folder model = llm::open_folder(runs);
   const std::string text = "The crow sang to the fox, éh? The fox had the cheese.";
-  const std::vector<int> tokens = model.encode(text);
+  const std::vector<int> tokens = model.encode(text, llm::Bos::always);
   for (const auto& [window, stride] : {std::pair(16, 16), {16, 8}, {16, 1}, {5, 3}, {16, 15}}) {
     double nats = 0;
     int end = 0;  // the last token predicted so far
@@ -139,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_score_counts_each_token_once) {
     BOOST_CHECK_EQUAL(score.bytes, text.size());
     folder.write("x.txt", text);
     const Result r = folder.run({"llm", "eval", "--data", "x.txt", "--window", std::to_string(window), "--stride",
-                                 std::to_string(stride), "--json"});
+                                 std::to_string(stride), "--json", "--bos", "always"});
     BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
     BOOST_CHECK_CLOSE(last_line(r.out)["bits_per_byte"].get<double>(),
                       nats / std::log(2) / static_cast<double>(text.size()), 1e-3);
@@ -313,11 +314,19 @@ BOOST_AUTO_TEST_CASE(sampling_options_reach_the_sampler) {
     window = {};
     window.add(seen);
   }
-  BOOST_CHECK_EQUAL(best, model.tokenizer.decode(tokens, 1));
+  BOOST_CHECK_EQUAL(best, model.tokenizer.decode(tokens));
   // A text ends at any of several end-of-text tokens.
-  nlohmann::json config = nlohmann::json::parse(read(folder.path / "runs/llm/hf/config.json"));
-  config["eos_token_id"] = {256, static_cast<int>(best[5])};
-  folder.write("runs/llm/hf/config.json", config.dump());
+  const auto stops = [&](const char* file, const nlohmann::json& tokens_that_end) {
+    nlohmann::json config = nlohmann::json::parse(read(folder.path / "runs/llm/hf" / file));
+    config["eos_token_id"] = tokens_that_end;
+    folder.write(std::string("runs/llm/hf/") + file, config.dump());
+  };
+  stops("generation_config.json", {256, static_cast<int>(best[5])});
+  BOOST_CHECK_EQUAL(text({"--temperature", "0", "--max-tokens", "30"}), best.substr(0, best.find(best[5], 1)));
+  stops("generation_config.json", 256);  // believed more than config.json
+  stops("config.json", static_cast<int>(best[5]));
+  BOOST_CHECK_EQUAL(text({"--temperature", "0", "--max-tokens", "30"}), best);
+  stops("generation_config.json", nullptr);
   BOOST_CHECK_EQUAL(text({"--temperature", "0", "--max-tokens", "30"}), best.substr(0, best.find(best[5], 1)));
 }
 
