@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 namespace llm {
 
@@ -82,28 +83,19 @@ std::optional<int> token_of(const Tokenizer& t, const std::string& text) {
   return {};
 }
 
-// "bos_token": "<s>", or {"content": "<s>", ...}
-std::optional<int> named_token(const Tokenizer& t, const json& object, const char* key) {
-  json name = object.value(key, json());
-  if (name.is_object()) name = name.value("content", json());
-  return name.is_string() ? token_of(t, name.get<std::string>()) : std::nullopt;
-}
-
+// "bos_token": "<s>", or {"content": "<s>", ...}; the first object that has the key decides.
 template <std::size_t n>
-std::optional<int> usual_token(const Tokenizer& t, const char* const (&names)[n]) {
-  for (const char* name : names)
+std::optional<int> special_token(const Tokenizer& t, std::span<const json> objects, const char* key,
+                                 const char* const (&usual)[n]) {
+  for (const json& object : objects) {
+    if (!object.contains(key)) continue;
+    json name = object[key];
+    if (name.is_object()) name = name.value("content", json());
+    return name.is_string() ? token_of(t, name.get<std::string>()) : std::nullopt;
+  }
+  for (const char* name : usual)
     if (const auto found = token_of(t, name)) return found;
   return {};
-}
-
-void read_special_tokens(Tokenizer& t, const fs::path& folder, const json& config) {
-  const json map = object_in(folder, kSpecialTokens);
-  for (const json* object : {&config, &map}) {
-    if (!t.bos) t.bos = named_token(t, *object, "bos_token");
-    if (!t.eos) t.eos = named_token(t, *object, "eos_token");
-  }
-  if (!t.bos && !config.contains("bos_token")) t.bos = usual_token(t, kUsualBos);
-  if (!t.eos && !config.contains("eos_token")) t.eos = usual_token(t, kUsualEos);
 }
 
 // What tokenizer_config.json says about the tokens of a text.
@@ -143,7 +135,9 @@ Tokenizer read_tokenizer(const std::string& option, const fs::path& folder) {
   const bool is_of_two_files = files.size() == 2;
   Tokenizer t = is_of_two_files ? read_byte_level_bpe(files[0], files[1]) : read_tokenizer_json(files[0]);
   const json config = object_in(folder, kTokenizerConfig);
-  read_special_tokens(t, folder, config);
+  const json objects[] = {config, object_in(folder, kSpecialTokens)};
+  if (!t.bos) t.bos = special_token(t, objects, "bos_token", kUsualBos);
+  t.eos = special_token(t, objects, "eos_token", kUsualEos);
   apply_config(t, folder, config, is_of_two_files);
   return t;
 }

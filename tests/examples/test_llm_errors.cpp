@@ -1,8 +1,6 @@
 // llm: folders, options and files that are refused in one line that names the culprit.
 #define BOOST_TEST_MODULE llm_errors
-#include "llm/folder.h"
-#include "llm/folder_writer.h"
-#include "support/program.h"
+#include "support/llm_models.h"
 
 #include <seppo/autograd/core/check.h>
 
@@ -10,33 +8,10 @@
 
 #include <functional>
 #include <limits>
-#include <map>
 #include <utility>
 
 using namespace test;
 using nlohmann::json;
-using Words = std::vector<std::string>;
-
-namespace {
-
-const json kLlama{
-    {"model_type", "llama"},       {"hidden_size", 8},    {"intermediate_size", 16}, {"num_hidden_layers", 1},
-    {"num_attention_heads", 2},    {"vocab_size", 257},   {"hidden_act", "silu"},    {"max_position_embeddings", 16},
-    {"tie_word_embeddings", true}, {"bos_token_id", 256}, {"eos_token_id", {256, 3}}};
-const json kGpt2{{"model_type", "gpt2"}, {"n_embd", 8},       {"n_layer", 1},
-                 {"n_head", 2},          {"vocab_size", 257}, {"n_positions", 16}};
-
-// A folder with this model, untrained.
-void write_model(const Folder& folder, const char* name, const json& config = kLlama) {
-  fs::create_directory(folder.path / name);
-  folder.write(std::string(name) + "/config.json", config.dump());
-  const llm::HfConfig read = llm::read_hf_config(folder.path / name / "config.json");
-  seppo::Parameters parameters(1);
-  const seppo::LanguageModel model(parameters.root(), read.model);
-  llm::write_folder(folder.path / name, read, parameters, {});
-}
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(configs_are_read_with_hugging_faces_defaults) {
   const Folder folder("llm");
@@ -190,15 +165,6 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_text_is_not_written) {
   BOOST_CHECK_MESSAGE(r.code == 0 && r.out.find("<|endoftext|>") == std::string::npos, r.err);
 }
 
-// The files of a folder, with what they contain.
-using Files = std::map<std::string, std::string>;
-Files files_of(const fs::path& folder) {
-  Files files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) files[entry.path().lexically_relative(folder).string()] = read(entry.path());
-  return files;
-}
-
 // A folder has the old model until it has the new one; what is not of a model stays.
 BOOST_AUTO_TEST_CASE(a_folder_is_replaced_whole_or_not_at_all) {
   const Folder folder("llm");
@@ -264,24 +230,6 @@ BOOST_AUTO_TEST_CASE(rotary_positions_may_have_an_object_of_their_own) {
       return what.find("c.json: ") != what.npos && what.find("'" + part + "'") != what.npos;
     });
 }
-
-namespace {
-
-// Options of trainings that take no time.
-const Words kBrief{"--data", "t.txt", "--window", "8", "--epochs", "1", "--epoch-steps", "2", "--log-format", "none"};
-
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-void write_text(const Folder& folder) {
-  std::string text;
-  for (int i = 0; i < 50; ++i) text += "abcde fg\n";
-  folder.write("t.txt", text);
-}
-
-}  // namespace
 
 // The model that a finetuning keeps has its adapters merged; merging them once more would be another model.
 BOOST_AUTO_TEST_CASE(adapters_are_not_merged_twice) {
