@@ -271,8 +271,8 @@ BOOST_AUTO_TEST_CASE(transformers_read_the_tokenizer) {
                "print(json.dumps([t(open('x.txt', newline='').read()).input_ids, t.eos_token_id, c.eos_token_id,\n"
                "                  c.bos_token_id]))\n");
   for (const char* run : {"bytes", "gpt2", "json"}) {
-    const std::string command = "set -e; cd '" + folder.path.string() + "' && HF_HUB_OFFLINE=1 " + python + " read.py " + run +
-                                "/hf > out.json 2> err.txt";
+    const std::string command = "set -e; cd '" + folder.path.string() + "' && HF_HUB_OFFLINE=1 " + python +
+                                " read.py " + run + "/hf > out.json 2> err.txt";
     BOOST_REQUIRE_MESSAGE(std::system(command.c_str()) == 0, read(folder.path / "err.txt"));
     BOOST_TEST_MESSAGE(command << " -> " << read(folder.path / "out.json"));
     const json found = json::parse(read(folder.path / "out.json"));
