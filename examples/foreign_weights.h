@@ -50,7 +50,8 @@ inline seppo::WeightOptions torch_weights() {
 }
 
 // GPT-2 (Radford et al. 2019) as stored in Hugging Face's `gpt2`, for a LanguageModel; with the prefix "transformer.",
-// as GPT2LMHeadModel saves it. Its matrices are stored transposed, and the file contains masks that are not parameters.
+// as GPT2LMHeadModel saves it. The matrices of its layers are stored transposed, and the file contains masks that are
+// not parameters. An output layer that is not tied to the embedding has no prefix.
 inline seppo::WeightOptions gpt2_weights(const std::string& prefix = "") {
   const auto is_mask = [](const std::string& name) {
     return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
@@ -58,7 +59,7 @@ inline seppo::WeightOptions gpt2_weights(const std::string& prefix = "") {
   return {.rename = renaming("embedding -> " + prefix + "wte, positions -> " + prefix + "wpe, layers.norm -> " +
                              prefix + "ln_f, layers -> " + prefix + "h, norm1 -> ln_1, norm2 -> ln_2, " +
                              "self_attn.in_proj -> attn.c_attn, self_attn.out_proj -> attn.c_proj, " +
-                             "ffn.up -> mlp.c_fc, ffn.down -> mlp.c_proj"),
+                             "ffn.up -> mlp.c_fc, ffn.down -> mlp.c_proj, output -> lm_head"),
           .transpose = [](const std::string& name) { return name.find("layers.") != name.npos; },
           .skip = is_mask};
 }

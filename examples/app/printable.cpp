@@ -27,9 +27,11 @@ bool has_controls(std::string_view text) { return shown_line(text) != text; }
 
 std::string shown_line(std::string_view text) { return escaped_but("\t", text); }
 
+std::string shown_lines(std::string_view text) { return escaped_but("\t\n", text); }
+
 std::string shown(std::string_view text) {
   static const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
-  return is_terminal ? escaped_but("\t\n", text) : std::string(text);
+  return is_terminal ? shown_lines(text) : std::string(text);
 }
 
 }  // namespace examples

@@ -17,8 +17,11 @@ bool has_controls(std::string_view text);
 // The text on one line of standard output or of a file: control characters other than tabs become \xNN.
 std::string shown_line(std::string_view text);
 
-// The text for standard output: unchanged if that is a file or a pipe, whose reader wants it as it is. On a terminal,
-// control characters other than tabs and newlines become \xNN.
+// The text for a terminal: control characters other than tabs and newlines become \xNN.
+std::string shown_lines(std::string_view text);
+
+// The text for standard output: shown_lines() on a terminal; unchanged in a file or a pipe, whose reader wants it as it
+// is.
 std::string shown(std::string_view text);
 
 }  // namespace examples

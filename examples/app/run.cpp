@@ -169,6 +169,8 @@ void Run::copy_run() const {
   RunFolder copy(out);
   if (!overwrite && copy.is_used()) throw UsageError(used_folder(out));
   copy.clear();
+  for (const fs::directory_entry& entry : fs::directory_iterator(resume))  // no mixture of two runs' files
+    if (entry.is_directory()) fs::remove_all(out / entry.path().filename());
   fs::copy(resume, out, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
 }
 

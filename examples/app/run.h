@@ -65,6 +65,7 @@ struct Task {
   std::function<seppo::ShardLoss(std::span<const int> rows)> loss;  // of these examples; called by several threads
   std::function<Evaluation()> evaluate;
   std::function<std::vector<Sample>()> samples;
+  std::function<void()> save = {};  // called by the first rank with each model that is kept, before it replaces another
   nlohmann::json extra = nlohmann::json::object();  // what else the model file contains, such as a vocabulary
 };
 

@@ -312,6 +312,7 @@ void Training::save_model(bool is_at_the_end) {
   const bool writes_config = !std::exchange(has_config_, true) && seppo::rank() == 0;
   const bool has_best = std::exchange(has_model_, true);  // otherwise, the model there may be an earlier run's
   const std::filesystem::path config_file = run_.out / "config.json";
+  if (task_.save && seppo::rank() == 0) task_.save();
   if (writes_config) std::filesystem::remove(config_file);  // it must never describe another run's model
   folder_.save_model(
       [&](const auto& file) {

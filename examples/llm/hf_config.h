@@ -1,8 +1,9 @@
 // config.json, Hugging Face's description of a model, as the config of a LanguageModel and back.
 //
 // Two architectures are supported. "llama": rotary positions that rotate halves, RMS norm, SwiGLU, no biases,
-// grouped-query attention if num_key_value_heads asks for it. "gpt2": learned positions, layer norm, GELU, biases, the
-// embedding tied to the output layer. Anything else that a key may request, such as rope_scaling, is refused.
+// grouped-query attention if num_key_value_heads asks for it. "gpt2": learned positions, layer norm, GELU, biases.
+// Anything else that a key may request, such as scaled positions, is refused, and so is a key that is not known, unless
+// its value is null, false or empty (config_keys.h).
 #pragma once
 
 #include <seppo/models/language_model.h>
@@ -25,13 +26,17 @@ inline std::span<const char* const> enum_names(Shape) {
 struct HfConfig {
   Shape shape = Shape::llama;
   seppo::LanguageModelConfig model = {};
-  std::optional<int> bos = {};  // the token that begins a text
+  std::optional<int> bos = {};  // the token that begins a text if nothing else does
   std::vector<int> stops = {};  // the tokens that end it
 };
 
-// Throws seppo::FileError, or seppo::FormatError naming the file, the key and the rule.
+// Throws seppo::FileError, or seppo::FormatError naming the file, the key and the rule. Missing keys have Hugging
+// Face's defaults: the tokens that begin and end a text are then 1 and 2 of a llama, 50256 of a gpt2, if there are as
+// many.
 HfConfig read_hf_config(const std::filesystem::path& file);
 nlohmann::json to_json(const HfConfig& config);
+// "bos_token_id" and "eos_token_id", null where there are none: where these are missing, others assume tokens.
+nlohmann::json text_tokens(const HfConfig& config);
 
 // The names under which the weights of this architecture are stored. `prefix` is prepended to those of GPT-2's body.
 seppo::WeightOptions weights_of(const HfConfig& config, const std::string& prefix = "transformer.");

@@ -66,6 +66,22 @@ seppo::LanguageModel Adapters::apply() const {
   return model;
 }
 
+Adapters::Merged::Merged(const Adapters& adapters) : adapters_(&adapters) {
+  for_each_projection(*adapters.model_, [&](const std::string&, const seppo::Linear& projection) {
+    const auto values = projection.weight.values();
+    before_.emplace_back(values.begin(), values.end());
+  });
+  adapters.merge();
+}
+
+Adapters::Merged::~Merged() {
+  std::size_t index = 0;
+  for_each_projection(*adapters_->model_, [&](const std::string&, seppo::Linear& projection) {
+    std::ranges::copy(before_[index++], projection.weight.data());
+  });
+  adapters_->parameters_->changed();
+}
+
 void Adapters::merge() const {
   const seppo::Inference guard;
   std::size_t index = 0;
@@ -88,9 +104,14 @@ void Adapters::load(const std::filesystem::path& folder) const {
 LoraConfig Adapters::read_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "adapter.json";
   const std::string name = seppo::printable_path(file);
-  const LoraConfig config = seppo::from_json_object<LoraConfig>(seppo::parse_json(examples::read_text(file), name));
-  seppo::check<seppo::FormatError>(config.lora > 0, name, ": 'lora', the rank, is 0");
-  return config;
+  const nlohmann::json object = seppo::parse_json(examples::read_text(file), name);
+  try {
+    const LoraConfig config = seppo::from_json_object<LoraConfig>(object);
+    seppo::check<seppo::FormatError>(config.lora > 0, "'lora', the rank, is 0");
+    return config;
+  } catch (const seppo::FormatError& e) {
+    seppo::fail<seppo::FormatError>(name, ": ", e.what());
+  }
 }
 
 }  // namespace llm

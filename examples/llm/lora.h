@@ -3,7 +3,7 @@
 //
 //   const Adapters adapters(parameters, model, {.lora = 8});   // freezes all other parameters
 //   Tensor logits = adapters.apply()(tokens);                  // with gradients for A and B alone
-//   adapters.merge();                                          // from now on the model itself
+//   const Adapters::Merged merged(adapters);                   // as long as it lives, the model itself
 //
 // A folder stores the adapters alone in adapter.safetensors, as "lora.layers.0.self_attn.in_proj.a" and so on, and r
 // and alpha in adapter.json.
@@ -33,13 +33,25 @@ class Adapters {
 
   // The model with adapted weights, which belong to the calling thread's tape.
   seppo::LanguageModel apply() const;
-  // Adds the adapters to the weights.
+  // Adds the adapters to the weights, for as long as it lives; the weights then are exactly what they were before.
+  class Merged {
+   public:
+    explicit Merged(const Adapters& adapters);
+    ~Merged();
+    Merged(const Merged&) = delete;
+    Merged& operator=(const Merged&) = delete;
+
+   private:
+    const Adapters* adapters_;
+    std::vector<std::vector<seppo::real>> before_;
+  };
+  // Adds the adapters to the weights for good.
   void merge() const;
 
   void save(const std::filesystem::path& folder) const;
   // Throws seppo::FormatError if the file is for another model or rank; seppo::FileError.
   void load(const std::filesystem::path& folder) const;
-  // The config of the adapters in a folder.
+  // The config of the adapters in a folder. Throws seppo::FormatError naming the file and the key; seppo::FileError.
   static LoraConfig read_config(const std::filesystem::path& folder);
 
  private:

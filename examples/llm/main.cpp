@@ -2,8 +2,10 @@
 #include "app/run.h"
 #include "app/text_file.h"
 #include "llm/folder.h"
+#include "llm/folder_writer.h"
 #include "llm/lora.h"
 #include "llm/text.h"
+#include "llm/text_output.h"
 #include "llm/train.h"
 
 #include <seppo/models/decoding.h>
@@ -25,7 +27,7 @@ using examples::UsageError;
 
 // --model, --adapter and --threads.
 struct Source {
-  std::filesystem::path model = "runs/llm", adapter;
+  std::filesystem::path model = "runs/llm", adapter = {};
   int threads = 0;
 
   void fields(seppo::ConfigVisitor& v) {
@@ -43,23 +45,54 @@ struct Source {
       throw UsageError(fmt::format("--adapter: '{}' is merged already into the model in '{}'",
                                    seppo::printable_path(adapter), seppo::printable_path(folder.path)));
     const LoraConfig config = Adapters::read_config(adapter);
-    const Adapters adapters(*folder.parameters, folder.model, config);
+    const Adapters adapters = adapters_for(folder, config);
     adapters.load(adapter);
     adapters.merge();
     return folder;
+  }
+  Adapters adapters_for(Folder& folder, const LoraConfig& config) const {
+    try {
+      return Adapters(*folder.parameters, folder.model, config);
+    } catch (const seppo::ArgumentError& e) {
+      seppo::fail<seppo::FormatError>(seppo::printable_path(adapter / "adapter.json"), ": ", e.what());
+    }
+  }
+};
+
+// --prompt and --prompt-file.
+struct Prompt {
+  std::string text = {};
+  std::filesystem::path file = {};
+
+  void fields(seppo::ConfigVisitor& v) {
+    v("prompt", text, "what to continue; without it, the model begins");
+    v("prompt_file", file, "file of what to continue, all of it, the end of the last line too; - for standard input");
+  }
+  std::string read() const {
+    if (!text.empty() && !file.empty()) throw UsageError("--prompt-file: cannot be given together with --prompt");
+    if (file.empty()) return text;
+    if (file != "-") return examples::read_text(file);
+    std::string all;
+    examples::TextReader input;
+    for (std::string_view piece = input.next(); !piece.empty(); piece = input.next()) all += piece;
+    return all;
   }
 };
 
 int write_text(const Arguments& arguments) {
   Source source;
-  std::string prompt;
+  Prompt prompt;
+  Bos bos = Bos::tokenizer;
   seppo::GenerateOptions options{.max_tokens = 256, .sampling = {.temperature = 0.8}};
   CommandLine line(
       "llm generate --model DIR [options]",
       "Continues a text. Standard output has the prompt and what follows it, as it is written, and nothing "
-      "else; the end is where the model ends its text, or after --max-tokens.");
+      "else; the end is where the model ends its text, or after --max-tokens. A terminal is shown control characters "
+      "as "
+      "\\xNN.");
   source.fields(line);
-  line("prompt", prompt, "what to continue; without it, the model begins");
+  prompt.fields(line);
+  line("bos", bos, kBosHelp);
   line("max_tokens", options.max_tokens, {0, 1e9}, "tokens to write at most");
   line("temperature", options.sampling.temperature, {0, 100},
        "below 1 sharpens the distribution, above 1 flattens it; 0 takes the most probable token");
@@ -71,15 +104,18 @@ int write_text(const Arguments& arguments) {
   line("seed", options.seed, "random seed for sampling");
   if (!line.parse(arguments)) return 0;
 
+  const std::string text = prompt.read();
   const Folder folder = source.open();
-  std::vector<int> tokens = folder.encode(prompt);
+  std::vector<int> tokens = folder.encode(text, bos);
   if (tokens.empty()) throw UsageError("--prompt: is empty, and the model does not say how a text begins");
   seppo::Ragged start;
   start.add(tokens);
   options.stop = folder.config.stops;
   // When the window is full, its second half is kept.
   options.stride = std::max(1, folder.model.config.max_length / 2);
-  std::cout << prompt << std::flush;
+  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  TextOutput output(std::cout, is_terminal);
+  output.write(text);
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> begin;  // the time of the first token, so that the rate excludes the prompt
   int written = 0;
@@ -87,9 +123,10 @@ int write_text(const Arguments& arguments) {
     begin ? ++written : (begin = Clock::now(), 0);
     if (std::ranges::find(folder.config.stops, token) != folder.config.stops.end()) return;
     tokens.push_back(token);
-    std::cout << folder.tokenizer.decode(tokens, tokens.size() - 1) << std::flush;
+    output.write(folder.tokenizer.decode(tokens, tokens.size() - 1));
   });
-  if (::isatty(STDOUT_FILENO)) std::cout << "\n";
+  output.finish();
+  if (is_terminal) std::cout << "\n";
   const std::chrono::duration<double> seconds = begin ? Clock::now() - *begin : Clock::duration::zero();
   if (written > 0) std::cerr << fmt::format("{:.0f} tokens a second\n", written / seconds.count());
   return 0;
@@ -99,6 +136,7 @@ int eval(const Arguments& arguments) {
   Source source;
   std::filesystem::path data;
   int window = 0, stride = 0;
+  Bos bos = Bos::tokenizer;
   bool as_json = false;
   CommandLine line("llm eval --model DIR --data FILE [options]",
                    "How well a model predicts a text. Its tokens are seen through windows; each token is predicted "
@@ -108,6 +146,7 @@ int eval(const Arguments& arguments) {
   line("data", data, "the text, UTF-8");
   line("window", window, {0, 1 << 20}, "tokens per window; 0 for the model's context length");
   line("stride", stride, {0, 1 << 20}, "tokens from one window's beginning to the next; 0 for half a window");
+  line("bos", bos, kBosHelp);
   line("json", as_json, examples::kJsonHelp);
   line.must_exist("data");
   if (!line.parse(arguments)) return 0;
@@ -120,7 +159,7 @@ int eval(const Arguments& arguments) {
   if (window > most)
     throw UsageError(fmt::format("--window: {} is more than the model sees at once, {}", window, most));
   if (stride > window) throw UsageError(fmt::format("--stride: {} is more than a window, {}", stride, window));
-  const std::vector<int> tokens = folder.encode(examples::read_text(data));
+  const std::vector<int> tokens = folder.encode(examples::read_text(data), bos);
   seppo::check<seppo::FormatError>(tokens.size() > 1, seppo::printable_path(data), ": there is nothing to predict");
   const Score now = score([&] { return folder.model; }, tokens, window, stride, folder.tokenizer);
   std::cout << fmt::format("{} tokens of {} bytes\n{:.4f} bits a byte, {:.4f} nats a token, perplexity {:.4f}\n",
@@ -139,12 +178,17 @@ int eval(const Arguments& arguments) {
 int merge(const Arguments& arguments) {
   Source source;
   std::filesystem::path out;
+  bool overwrite = false;
   CommandLine line("llm merge --model DIR --adapter DIR --out DIR",
                    "Writes a model with adapters merged as a folder that Hugging Face's loaders read.");
   source.fields(line);
   line("out", out, "folder for config.json, model.safetensors and the tokenizer");
+  line("overwrite", overwrite, "replace a model that is there");
   if (!line.parse(arguments)) return 0;
   if (out.empty() || source.adapter.empty()) throw UsageError("--out and --adapter are needed");
+  check_apart("out", out, source.model);
+  if (has_model(out) && !overwrite)
+    throw UsageError(fmt::format("--out: '{}' has a model; --overwrite replaces it", seppo::printable_path(out)));
   const Folder folder = source.open();
   write_folder(out, folder.config, *folder.parameters, folder.path);
   return 0;

@@ -10,6 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <utility>
 
 namespace llm {
 
@@ -21,10 +24,13 @@ using Kind = json::value_t;
 
 namespace {
 
+constexpr std::uint64_t kMostTokens = 1 << 30;
+constexpr std::size_t kMostBytes = 1024, kMostAddedBytes = 1 << 20;
+
 struct Reader {
   std::string name;  // of the file
   Tokenizer made = {};
-  std::vector<std::string> marks = {};
+  std::vector<AddedToken> added = {};
 
   const json& part(const json& object, const char* key, Kind kind) const {
     const bool is_there = object.is_object() && object.contains(key) && object[key].type() == kind;
@@ -36,21 +42,39 @@ struct Reader {
   // Refuses options that would change the tokens, which this reader does not support.
   void check_unset(const json& object) const {
     for (const char* key : {"normalizer", "dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
-                            "add_prefix_space", "invert"}) {
+                            "add_prefix_space"}) {
       const json value = object.value(key, json());
-      check<FormatError>(value.is_null() || value == false || value == "", name, ": '", key,
-                         "': ", printable(value.dump()), " is not supported");
+      const bool is_zero = value.is_number() && value == 0;
+      check<FormatError>(value.is_null() || value == false || value == "" || is_zero || is_empty_sequence(value), name,
+                         ": '", key, "': ", printable(value.dump()), " is not supported");
     }
   }
 
-  // The vocabulary with the special tokens added, which become `marks`.
-  json read_marks(json vocabulary, const json& added) {
-    for (const json& token : added) {
-      const std::string mark = text(token, "content");
-      check<FormatError>(part(token, "special", Kind::boolean) == true, name, ": the added token '", printable(mark),
-                         "': is not special, which is not supported");
-      vocabulary[mark] = part(token, "id", Kind::number_unsigned);
-      marks.push_back(mark);
+  // A normalizer that does nothing.
+  static bool is_empty_sequence(const json& value) {
+    const bool is_sequence = value.is_object() && value.value("type", json()) == "Sequence";
+    const json parts = is_sequence ? value.value("normalizers", json()) : json();
+    return parts.is_array() && std::ranges::all_of(parts, [](const json& part) { return is_empty_sequence(part); });
+  }
+
+  // The vocabulary with the added tokens.
+  json read_added(json vocabulary, const json& tokens) {
+    std::size_t text_bytes = 0;  // of those that texts are searched for
+    for (const json& token : tokens) {
+      const std::string content = text(token, "content");
+      const bool is_special = part(token, "special", Kind::boolean) == true;
+      for (const char* option : {"lstrip", "rstrip", "single_word"})
+        check<FormatError>(is_special || token.value(option, json(false)) == false, name, ": the added token '",
+                           printable(content), "': '", option, "' is not supported");
+      text_bytes += is_special ? 0 : content.size();
+      check<FormatError>(!content.empty() && (is_special || content.size() <= kMostBytes), name, ": the added token '",
+                         printable(content), "' has ", content.size(), " bytes, not 1 to ", kMostBytes);
+      check<FormatError>(text_bytes <= kMostAddedBytes, name, ": the added tokens that are not special have more than ",
+                         kMostAddedBytes, " bytes");
+      const json& id = vocabulary[content] = part(token, "id", Kind::number_unsigned);
+      check<FormatError>(id.get<std::uint64_t>() < kMostTokens, name, ": the added token '", printable(content),
+                         "': its number, ", id.dump(), ", is not below ", kMostTokens);
+      added.push_back({content, id.get<int>(), is_special});
     }
     return vocabulary;
   }
@@ -69,39 +93,89 @@ struct Reader {
   // Reads a step of pre_tokenizer. True if it is ByteLevel, or a Sequence that ends with it.
   bool read_step(const json& step) {
     const std::string type = text(step, "type");
-    bool is_last = type == "ByteLevel";
     check_unset(step);
-    if (type == "Sequence") {
-      for (const json& inner : part(step, "pretokenizers", Kind::array)) {
-        check<FormatError>(!is_last, name, ": 'pre_tokenizer': a step behind ByteLevel is not supported");
-        is_last = read_step(inner);
-      }
-    } else if (type == "ByteLevel") {
-      if (step.value("use_regex", json()) != false) made.add_pattern(kGpt2Words, name);
-    } else if (type == "Digits") {
+    if (type == "Sequence") return read_steps(part(step, "pretokenizers", Kind::array));
+    if (type == "Digits") {
       const bool is_single = part(step, "individual_digits", Kind::boolean) == true;
       made.add_pattern(is_single ? R"(\p{N})" : R"(\p{N}+)", name);
+    } else if (type == "Split") {
+      read_split(step);
     } else {
-      check<FormatError>(type == "Split" && step.value("behavior", json()) == "Isolated", name,
-                         ": 'pre_tokenizer': ", printable(step.dump()), " is not supported");
-      made.add_pattern(text(part(step, "pattern", Kind::object), "Regex"), name);
+      check<FormatError>(type == "ByteLevel", name, ": 'pre_tokenizer': ", printable(type), " is not supported");
+      if (step.value("use_regex", json()) != false) made.add_pattern(kGpt2Words, name);
+    }
+    return type == "ByteLevel";
+  }
+
+  bool read_steps(const json& steps) {
+    bool is_last = false;
+    for (const json& step : steps) {
+      check<FormatError>(!is_last, name, ": 'pre_tokenizer': a step behind ByteLevel is not supported");
+      is_last = read_step(step);
     }
     return is_last;
   }
 
-  std::optional<int> read_bos(const json& processor, const json& vocabulary) const {
+  void read_split(const json& step) {
+    const std::string behavior = text(step, "behavior");
+    const bool is_inverted = step.contains("invert") && part(step, "invert", Kind::boolean) == true;
+    check<FormatError>(behavior == "Isolated" || behavior == "Removed", name,
+                       ": 'pre_tokenizer': Split: 'behavior': ", printable(behavior), " is not supported");
+    const json& pattern = part(step, "pattern", Kind::object);
+    const Keep keep = behavior == "Isolated" ? Keep::all : is_inverted ? Keep::matches : Keep::gaps;
+    made.add_pattern(pattern.contains("String") ? quoted(text(pattern, "String")) : text(pattern, "Regex"), name, keep);
+  }
+
+  // The pattern of a text that stands for itself.
+  static std::string quoted(const std::string& text) {
+    std::string pattern;
+    for (const char c : text) {
+      if (static_cast<unsigned char>(c) < 0x80 && !std::isalnum(static_cast<unsigned char>(c))) pattern += '\\';
+      pattern += c;
+    }
+    return pattern;
+  }
+
+  // Collects the tokens that a step of post_processor puts before a text.
+  void read_processor(const json& processor, std::vector<int>& before) const {
     const std::string type = text(processor, "type");
-    std::optional<int> bos;
-    if (type == "Sequence")
-      for (const json& inner : part(processor, "processors", Kind::array))
-        if (!bos) bos = read_bos(inner, vocabulary);
-    if (type != "TemplateProcessing") return bos;
-    const json& single = part(processor, "single", Kind::array);
-    if (single.empty() || !single[0].is_object() || !single[0].contains("SpecialToken")) return bos;
-    const std::string mark = text(single[0]["SpecialToken"], "id");
-    check<FormatError>(std::ranges::find(marks, mark) != marks.end(), name, ": 'post_processor': '", printable(mark),
-                       "' is no added token");
-    return vocabulary[mark].get<int>();
+    if (type == "ByteLevel") return;  // changes offsets only
+    if (type == "Sequence") {
+      for (const json& inner : part(processor, "processors", Kind::array)) read_processor(inner, before);
+      return;
+    }
+    check<FormatError>(type == "TemplateProcessing", name, ": 'post_processor': ", printable(type),
+                       " is not supported");
+    bool has_text = false;
+    for (const json& item : part(processor, "single", Kind::array)) {
+      const bool is_text = item.is_object() && item.contains("Sequence");
+      check<FormatError>(!has_text, name, ": 'post_processor': anything behind the text is not supported");
+      if (!is_text) before.push_back(template_token(processor, part(item, "SpecialToken", Kind::object)));
+      check<FormatError>(before.size() <= 1, name,
+                         ": 'post_processor': more than one token before the text is not supported");
+      has_text = is_text;
+    }
+    check<FormatError>(has_text, name, ": 'post_processor': a template without the text is not supported");
+  }
+
+  int template_token(const json& processor, const json& item) const {
+    const std::string mark = text(item, "id");
+    const auto found =
+        std::ranges::find_if(added, [&](const AddedToken& token) { return token.is_special && token.text == mark; });
+    check<FormatError>(found != added.end(), name, ": 'post_processor': '", printable(mark), "' is no added token");
+    const json tokens = processor.value("special_tokens", json::object());
+    const json ids = tokens.is_object() && tokens.contains(mark) ? tokens[mark].value("ids", json()) : json();
+    check<FormatError>(ids.is_null() || ids == json::array({found->id}), name, ": 'post_processor': '", printable(mark),
+                       "': ", printable(ids.dump()), " is not its number, ", found->id);
+    return found->id;
+  }
+
+  void read_bos(const json& processor, Tokenizer& tokenizer) const {
+    std::vector<int> before;
+    if (!processor.is_null()) read_processor(processor, before);
+    if (before.empty()) return;
+    tokenizer.bos = before[0];
+    tokenizer.adds_bos = true;
   }
 };
 
@@ -116,13 +190,15 @@ Tokenizer read_tokenizer_json(const std::filesystem::path& file) {
   reader.check_unset(model);
   check<FormatError>(reader.read_step(reader.part(all, "pre_tokenizer", Kind::object)), reader.name,
                      ": 'pre_tokenizer': has no step ByteLevel");
-  const json added = all.value("added_tokens", json()), processor = all.value("post_processor", json());
-  const json vocabulary = reader.read_marks(reader.part(model, "vocab", Kind::object), added);
+  const json vocabulary =
+      reader.read_added(reader.part(model, "vocab", Kind::object), all.value("added_tokens", json::array()));
   const std::vector<std::string> merges = reader.read_merges(reader.part(model, "merges", Kind::array));
-  Tokenizer made = byte_level_bpe(vocabulary, merges, reader.marks, reader.name);
-  made.patterns = std::move(reader.made.patterns);
+  // A byte that is no token becomes the unknown token, if there is one, and is left out otherwise.
+  const bool has_unknown = !model.value("unk_token", json()).is_null();
+  Tokenizer made = byte_level_bpe(vocabulary, merges, reader.added, has_unknown, reader.name);
+  made.steps = std::move(reader.made.steps);
   made.takes_words = model.value("ignore_merges", json()) == true;
-  if (!processor.is_null()) made.bos = reader.read_bos(processor, vocabulary);
+  reader.read_bos(all.value("post_processor", json()), made);
   return made;
 }
 

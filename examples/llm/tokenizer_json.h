@@ -1,12 +1,15 @@
 // tokenizer.json, Hugging Face's tokenizer file, for byte-level BPE.
 //
-// model.vocab and model.merges are as in vocab.json and merges.txt (tokenizer.h); a merge may also be ["left",
-// "right"]. added_tokens are special tokens: text never becomes one. The steps of pre_tokenizer define the patterns:
-// ByteLevel with use_regex is GPT-2's, Digits separates numbers, Split with isolated matches has a pattern of its own,
-// and a Sequence combines several. The token that a template of post_processor prepends is bos.
+// model.vocab and model.merges are as in vocab.json and merges.txt (tokenizer.h), but a merge may also be ["left",
+// "right"], and a byte need not be a token if there is no unk_token: it is left out. added_tokens that are special
+// never stem from text, the others are what their text becomes. The steps of pre_tokenizer define the patterns:
+// ByteLevel with use_regex is GPT-2's, Digits separates numbers, Split has a pattern or a text of its own, and isolates
+// or removes what matches, or what does not; a Sequence combines several. A template of post_processor may prepend one
+// token, bos.
 //
 // Anything else that would change the tokens is refused: a normalizer, models other than BPE or with prefixes,
-// suffixes, dropout or byte_fallback, other steps, added tokens that are not special.
+// suffixes, dropout or byte_fallback, other steps, other processors, added tokens that are not special and strip blanks
+// or match whole words.
 #pragma once
 
 #include "llm/tokenizer.h"

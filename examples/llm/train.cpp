@@ -1,5 +1,5 @@
-// Trains as all programs do (app/run.h). At the end, the kept model is also written in Hugging Face's format, to hf/,
-// and adapters without the model to adapter/.
+// Trains as all programs do (app/run.h). Each model that is kept is also written in Hugging Face's format, to hf/, and
+// adapters without the model to adapter/.
 #include "llm/train.h"
 
 #include "app/digest.h"
@@ -8,6 +8,7 @@
 #include "app/run_folder.h"
 #include "app/text_file.h"
 #include "llm/folder.h"
+#include "llm/folder_writer.h"
 #include "llm/lora.h"
 #include "llm/text.h"
 
@@ -33,12 +34,14 @@ struct DataConfig {
   std::filesystem::path data;
   double train_share = 0.9;
   int window = 0;
+  Bos bos = Bos::tokenizer;
 
   void fields(seppo::ConfigVisitor& v) {
     v("data", data, "the text, UTF-8");
     v("train_share", train_share, {0.01, 0.99},
       "share of the text to train on, from its beginning; the rest is for validation");
     v("window", window, {0, 1 << 20}, "tokens per example; 0 for the model's context length");
+    v.added()("bos", bos, kBosHelp);
   }
 };
 
@@ -47,8 +50,7 @@ struct Corpus {
 };
 
 Corpus read_corpus(const DataConfig& c, const Tokenizer& tokenizer, std::optional<int> bos, int window) {
-  std::vector<int> tokens = tokenizer.encode(examples::read_text(c.data));
-  if (!tokenizer.bos && bos) tokens.insert(tokens.begin(), *bos);
+  const std::vector<int> tokens = encode(tokenizer, bos, examples::read_text(c.data), c.bos);
   const auto cut = static_cast<std::ptrdiff_t>(c.train_share * static_cast<double>(tokens.size()));
   Corpus corpus{{tokens.begin(), tokens.begin() + cut}, {tokens.begin() + cut, tokens.end()}};
   seppo::check<seppo::FormatError>(std::ssize(corpus.train) > window && corpus.validation.size() > 1,
@@ -66,6 +68,16 @@ struct Job {
   LanguageModel& model;
   const Adapters* adapters = nullptr;
   std::filesystem::path tokenizer_folder = {};
+
+  // Writes hf/ and adapter/.
+  void write(const std::filesystem::path& out) const {
+    std::optional<Adapters::Merged> merged;
+    if (adapters) {
+      adapters->save(out / "adapter");
+      merged.emplace(*adapters);
+    }
+    write_folder(out / "hf", config, parameters, tokenizer_folder);
+  }
 };
 
 std::vector<examples::Sample> samples_of(const Job& job, const LanguageModel& model, const std::vector<int>& tokens) {
@@ -94,6 +106,7 @@ int run_training(const CommandLine& line, examples::Run& run, const DataConfig& 
   const Corpus corpus = read_corpus(data, job.tokenizer, job.config.bos, window);
   // Called by each thread, because adapted weights belong to the calling thread's tape.
   const auto model = [&] { return job.adapters ? job.adapters->apply() : job.model; };
+  bool is_written = false;  // the model that is kept
   const examples::Task task{
       .title = "seppo: " + data.data.filename().string(),
       .about = about,
@@ -111,14 +124,14 @@ int run_training(const CommandLine& line, examples::Run& run, const DataConfig& 
           [&] {
             const seppo::Inference guard;
             return samples_of(job, model(), corpus.validation);
+          },
+      .save =
+          [&] {
+            job.write(run.out);
+            is_written = true;
           }};
   const examples::Result result = run.train(line, job.parameters, job.model, task);
-  const bool writes = seppo::rank() == 0;
-  if (job.adapters) {
-    if (writes) job.adapters->save(run.out / "adapter");
-    job.adapters->merge();
-  }
-  if (writes) write_folder(run.out / "hf", job.config, job.parameters, job.tokenizer_folder);
+  if (!is_written && seppo::rank() == 0) job.write(run.out);  // a resumed run may have kept a model of before
   std::cout << fmt::format("validation   {:.4f} nats a token, {:.4f} bits a byte\n",
                            result.summary["val_loss"].get<double>(), result.summary["val_bits_per_byte"].get<double>());
   run.finish(line, task, result);
@@ -207,9 +220,8 @@ int train(const Arguments& arguments) {
 
   const Tokenizer tokenizer = shape.tokenizer.empty() ? byte_tokenizer() : read_tokenizer("tokenizer", shape.tokenizer);
   HfConfig config = shape.config(tokenizer.size());
-  config.bos = tokenizer.bos;
+  config.bos = tokenizer.bos ? tokenizer.bos : tokenizer.eos;
   if (tokenizer.eos) config.stops = {*tokenizer.eos};
-  if (!config.bos) config.bos = tokenizer.eos;
   seppo::Parameters parameters(run.seed(), examples::most_values());
   LanguageModel model = examples::build<LanguageModel>(parameters, config.model);
   return run_training(line, run, data,
@@ -250,6 +262,7 @@ int finetune(const Arguments& arguments) {
   if (line.typed("lora-alpha") && lora.lora == 0) throw UsageError("--lora-alpha: needs --lora");
   if (!line.given("lr") && lora.lora > 0) run.training.trainer.lr = 3e-3;
 
+  if (run.resume.empty()) check_apart("out", run.out, base.model);
   Folder folder = open_folder(base.model, run.seed());
   std::optional<Adapters> adapters;
   if (lora.lora > 0) adapters.emplace(*folder.parameters, folder.model, lora);

@@ -14,6 +14,7 @@
 #include <numeric>
 #include <set>
 #include <span>
+#include <tuple>
 
 namespace llm {
 
@@ -84,6 +85,19 @@ WeightFiles find_weights(const fs::path& folder) {
     check<FormatError>(seen.contains(tensor), printable_path(weights.files[number]), ": has no tensor ",
                        printable(tensor), ", which ", printable_path(weights.index), " says it has");
   return weights;
+}
+
+bool has_other_output(const WeightFiles& weights, const std::string& embedding) {
+  constexpr const char* kOutput = "lm_head.weight";
+  if (!weights.has(kOutput) || !weights.has(embedding)) return weights.has(kOutput);
+  const auto stored = [&](const std::string& name) {
+    const seppo::SafeTensorsFile file(weights.files[weights.file_of.at(name)]);
+    const seppo::TensorInfo tensor = *std::ranges::find(file.tensors(), name, &seppo::TensorInfo::name);
+    std::vector<std::byte> bytes(tensor.bytes());
+    file.read(tensor, bytes);
+    return std::tuple(tensor.dtype, tensor.shape, std::move(bytes));
+  };
+  return stored(kOutput) != stored(embedding);
 }
 
 void load_weights(const WeightFiles& weights, seppo::Parameters& parameters, const seppo::WeightOptions& options) {

@@ -27,6 +27,9 @@ struct WeightFiles {
 // file, the tensor and the rule; seppo::FileError.
 WeightFiles find_weights(const std::filesystem::path& folder);
 
+// Does a file have an output layer that is not the embedding? A copy of the embedding may be there as well.
+bool has_other_output(const WeightFiles& weights, const std::string& embedding);
+
 // Calls seppo::load_weights() on one file after another, so that two models are never in memory at once. The tensors of
 // a stack may be in different files.
 void load_weights(const WeightFiles& weights, seppo::Parameters& parameters, const seppo::WeightOptions& options);

@@ -101,7 +101,7 @@ class HeaderReader : public JsonEvents {
         refuse(key_ + ": " + shown(value) + " is not an integer in 0..2^53");
       if (list.size() == (key_ == "shape" ? kMaxRank : 2)) refuse(key_ + " has too many numbers");
       list.push_back(value.get<std::int64_t>());
-    } else {
+    } else if (place_ != Place::header || key_ != "__metadata__" || !value.is_null()) {  // null: there are none
       refuse(shown(value) + " is out of place");
     }
   }

@@ -1,9 +1,8 @@
 // llm: Hugging Face folders, generated text and its scores, training and adapters.
 #define BOOST_TEST_MODULE llm
-#include "llm/folder.h"
 #include "llm/lora.h"
 #include "llm/text.h"
-#include "support/program.h"
+#include "support/llm_models.h"
 #include "support/stories.h"
 
 #include <seppo/autograd/ops.h>
@@ -19,7 +18,6 @@
 
 using namespace test;
 using seppo::LanguageModel;
-using Words = std::vector<std::string>;
 
 namespace {
 
@@ -27,11 +25,6 @@ std::string fable(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += "A fox saw a crow. The crow had a piece of cheese, and sang. ";
   return text;
-}
-
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
 }
 
 // Trains a small model briefly; runs/llm/hf is its folder.
@@ -114,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_score_counts_each_token_once) {
   const fs::path runs = folder.path / "runs/llm";
   const llm::Folder model = llm::open_folder(runs);
   const std::string text = "The crow sang to the fox, éh? The fox had the cheese.";
-  const std::vector<int> tokens = model.encode(text);
+  const std::vector<int> tokens = model.encode(text, llm::Bos::always);
   for (const auto& [window, stride] : {std::pair(16, 16), {16, 8}, {16, 1}, {5, 3}, {16, 15}}) {
     double nats = 0;
     int end = 0;  // the last token predicted so far
@@ -139,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_score_counts_each_token_once) {
     BOOST_CHECK_EQUAL(score.bytes, text.size());
     folder.write("x.txt", text);
     const Result r = folder.run({"llm", "eval", "--data", "x.txt", "--window", std::to_string(window), "--stride",
-                                 std::to_string(stride), "--json"});
+                                 std::to_string(stride), "--json", "--bos", "always"});
     BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
     BOOST_CHECK_CLOSE(last_line(r.out)["bits_per_byte"].get<double>(),
                       nats / std::log(2) / static_cast<double>(text.size()), 1e-3);
@@ -279,46 +272,6 @@ BOOST_AUTO_TEST_CASE(finetuning_moves_all_or_adapters_alone) {
   for (const auto& [name, bytes] : base) BOOST_CHECK_MESSAGE(run.at(name) == bytes, name << " has moved");
   for (const auto& [name, bytes] : adapter) BOOST_CHECK(name.starts_with("lora.layers.0.") && run.at(name) == bytes);
   BOOST_CHECK_EQUAL(run.size(), base.size() + adapter.size());
-}
-
-// Each restriction at its strictest leaves only the best token; a repetition penalty makes the text more varied.
-BOOST_AUTO_TEST_CASE(sampling_options_reach_the_sampler) {
-  const Folder folder("llm");
-  folder.write("t.txt", fable(30));
-  BOOST_REQUIRE_EQUAL(folder.run(kTrain).code, 0);
-  const auto text = [&](const Words& options) {
-    const Result r = folder.run(with({"llm", "generate", "--prompt", "A"}, options));
-    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
-    return r.out;
-  };
-  const std::string best = text({"--temperature", "0", "--max-tokens", "30"});
-  const Words hot{"--temperature", "3", "--max-tokens", "30"};
-  BOOST_CHECK(text(hot) != best);
-  for (const Words& strict : {Words{"--top-k", "1"}, {"--top-p", "0.000001"}, {"--min-p", "1"}})
-    BOOST_CHECK_EQUAL(text(with(hot, strict)), best);
-  const std::string varied = text({"--temperature", "0", "--repetition-penalty", "1000", "--max-tokens", "30"});
-  BOOST_CHECK_GT(std::set<char>(varied.begin(), varied.end()).size(), std::set<char>(best.begin(), best.end()).size());
-  BOOST_CHECK_EQUAL(text({"--max-tokens", "0"}), "A");
-  // Past its window of 16, the model starts over from the second half of what it sees.
-  const llm::Folder model = llm::open_folder(folder.path / "runs/llm");
-  std::vector<int> tokens = model.encode("A");
-  seppo::Ragged window;
-  window.add(tokens);
-  for (int i = 0; i < 30; ++i) {
-    const int next = generate(model.model, window, {.max_tokens = 1, .sampling = {.temperature = 0}})[0].at(0);
-    tokens.push_back(next);
-    std::vector<int> seen(window.tokens);
-    if (seen.size() == 16) seen.erase(seen.begin(), seen.begin() + 8);
-    seen.push_back(next);
-    window = {};
-    window.add(seen);
-  }
-  BOOST_CHECK_EQUAL(best, model.tokenizer.decode(tokens, 1));
-  // A text ends at any of several end-of-text tokens.
-  nlohmann::json config = nlohmann::json::parse(read(folder.path / "runs/llm/hf/config.json"));
-  config["eos_token_id"] = {256, static_cast<int>(best[5])};
-  folder.write("runs/llm/hf/config.json", config.dump());
-  BOOST_CHECK_EQUAL(text({"--temperature", "0", "--max-tokens", "30"}), best.substr(0, best.find(best[5], 1)));
 }
 
 // `llm train --resume` also resumes fine-tuning runs, with bit-identical results.

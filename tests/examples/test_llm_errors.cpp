@@ -1,38 +1,17 @@
 // llm: folders, options and files that are refused in one line that names the culprit.
 #define BOOST_TEST_MODULE llm_errors
-#include "llm/folder.h"
-#include "support/program.h"
+#include "support/llm_models.h"
 
 #include <seppo/autograd/core/check.h>
 
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
+#include <limits>
+#include <utility>
 
 using namespace test;
 using nlohmann::json;
-using Words = std::vector<std::string>;
-
-namespace {
-
-const json kLlama{
-    {"model_type", "llama"},       {"hidden_size", 8},    {"intermediate_size", 16}, {"num_hidden_layers", 1},
-    {"num_attention_heads", 2},    {"vocab_size", 257},   {"hidden_act", "silu"},    {"max_position_embeddings", 16},
-    {"tie_word_embeddings", true}, {"bos_token_id", 256}, {"eos_token_id", {256, 3}}};
-const json kGpt2{{"model_type", "gpt2"}, {"n_embd", 8},       {"n_layer", 1},
-                 {"n_head", 2},          {"vocab_size", 257}, {"n_positions", 16}};
-
-// A folder with this model, untrained.
-void write_model(const Folder& folder, const char* name, const json& config = kLlama) {
-  fs::create_directory(folder.path / name);
-  folder.write(std::string(name) + "/config.json", config.dump());
-  const llm::HfConfig read = llm::read_hf_config(folder.path / name / "config.json");
-  seppo::Parameters parameters(1);
-  const seppo::LanguageModel model(parameters.root(), read.model);
-  llm::write_folder(folder.path / name, read, parameters, {});
-}
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(configs_are_read_with_hugging_faces_defaults) {
   const Folder folder("llm");
@@ -101,7 +80,7 @@ BOOST_AUTO_TEST_CASE(configs_that_are_not_known_are_refused) {
   refused(kLlama, "num_key_value_heads", 3, "n_kv_heads");
   refused(kLlama, "num_attention_heads", 0, "n_heads");
   refused(kLlama, "head_dim", 16, "'head_dim'");
-  refused(kLlama, "hidden_act", "relu", "'hidden_act': \"relu\" is not supported; known are [\"silu\"]");
+  refused(kLlama, "hidden_act", "relu", "'hidden_act': \"relu\" is not supported; known are [\"silu\",\"swish\"]");
   refused(kLlama, "rope_scaling", {{"type", "linear"}}, "'rope_scaling'");
   refused(kLlama, "attention_bias", true, "'attention_bias'");
   refused(kLlama, "tie_word_embeddings", 1, "'tie_word_embeddings' is neither true nor false");
@@ -130,10 +109,13 @@ BOOST_AUTO_TEST_CASE(folders_that_lack_something_are_refused) {
   fs::remove(folder.path / "m/tok512.bin");
   const std::string vocabulary = read(folder.path / "m/vocab.json"), config = read(folder.path / "m/config.json");
   json large = json::parse(vocabulary);
-  large["aaa"] = 257;
+  large["aa"] = 257;
   folder.write("m/vocab.json", large.dump());
+  BOOST_CHECK_EQUAL(folder.run(generate).code, 0);  // no text has this token
+  folder.write("m/merges.txt", "a a\n");
   check_refused(folder, generate, 1, "m: the tokenizer has 258 tokens, the model 257");
   folder.write("m/vocab.json", vocabulary);
+  folder.write("m/merges.txt", "#version: 0.2\n");
   json wide = json::parse(config);
   wide["hidden_size"] = 16;
   folder.write("m/config.json", wide.dump());
@@ -183,19 +165,31 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_text_is_not_written) {
   BOOST_CHECK_MESSAGE(r.code == 0 && r.out.find("<|endoftext|>") == std::string::npos, r.err);
 }
 
-// If the weights cannot be written, no config.json remains that would make the folder look complete.
-BOOST_AUTO_TEST_CASE(a_folder_that_is_half_written_is_no_model) {
+// A folder has the old model until it has the new one; what is not of a model stays.
+BOOST_AUTO_TEST_CASE(a_folder_is_replaced_whole_or_not_at_all) {
   const Folder folder("llm");
   write_model(folder, "m");
-  write_model(folder, "old");
-  const llm::Folder model = llm::open_folder(folder.path / "m");
-  fs::remove(folder.path / "old/model.safetensors");
-  fs::create_directories(folder.path / "old/model.safetensors/in the way");
-  BOOST_CHECK_THROW(llm::write_folder(folder.path / "old", model.config, *model.parameters, {}), seppo::FileError);
-  BOOST_CHECK(!fs::exists(folder.path / "old/config.json"));
-  fs::remove_all(folder.path / "old/model.safetensors");
-  llm::write_folder(folder.path / "old", model.config, *model.parameters, {});
-  BOOST_CHECK(read(folder.path / "old/config.json") == read(folder.path / "m/config.json"));
+  write_model(folder, "old", kGpt2);
+  folder.write("old/notes.txt", "mine");
+  fs::create_directory(folder.path / "old/more");
+  folder.write("old/more/notes.txt", "mine, too");
+  folder.write("old/model-00001-of-00002.safetensors", "a shard of before");
+  folder.write("old/chat_template.jinja", "of another tokenizer");
+  const Files before = files_of(folder.path / "old");
+  llm::Folder model = llm::open_folder(folder.path / "m");
+  const float kept = std::exchange(model.parameters->values()[3], std::numeric_limits<float>::quiet_NaN());
+  const auto write = [&] { llm::write_folder(folder.path / "old", model.config, *model.parameters, {}); };
+  BOOST_CHECK_THROW(write(), seppo::NumericError);
+  BOOST_CHECK(files_of(folder.path / "old") == before && !fs::exists(folder.path / "old.partial"));
+  model.parameters->values()[3] = kept;
+  fs::create_directory(folder.path / "old.partial");  // of a process that was killed
+  folder.write("old.partial/merges.txt", "cut");
+  fs::create_directory_symlink("old", folder.path / "link");
+  llm::write_folder(folder.path / "link", model.config, *model.parameters, {});
+  Files expected = files_of(folder.path / "m");
+  expected.insert({{"notes.txt", "mine"}, {"more/notes.txt", "mine, too"}});
+  BOOST_CHECK(files_of(folder.path / "old") == expected);
+  BOOST_CHECK(!fs::exists(folder.path / "old.partial") && fs::is_symlink(folder.path / "link"));
 }
 
 // The generation speed is reported if more than one token was drawn.
@@ -229,30 +223,13 @@ BOOST_AUTO_TEST_CASE(rotary_positions_may_have_an_object_of_their_own) {
                                    {{{"rope_theta", "3"}}, "rope_theta"},
                                    {{{"rope_theta", 3}, {"partial_rotary_factor", 0.5}}, "partial_rotary_factor"},
                                    {{{"rope_theta", 3}, {"factor", 8}}, "factor"},
+                                   {{{"type", "yarn"}, {"factor", 8}}, "type"},
                                    {3, "rope_parameters"}})
     BOOST_CHECK_EXCEPTION(theta(rope), seppo::FormatError, [part = std::string(part)](const seppo::FormatError& e) {
       const std::string what = e.what();
       return what.find("c.json: ") != what.npos && what.find("'" + part + "'") != what.npos;
     });
 }
-
-namespace {
-
-// Options of trainings that take no time.
-const Words kBrief{"--data", "t.txt", "--window", "8", "--epochs", "1", "--epoch-steps", "2", "--log-format", "none"};
-
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-void write_text(const Folder& folder) {
-  std::string text;
-  for (int i = 0; i < 50; ++i) text += "abcde fg\n";
-  folder.write("t.txt", text);
-}
-
-}  // namespace
 
 // The model that a finetuning keeps has its adapters merged; merging them once more would be another model.
 BOOST_AUTO_TEST_CASE(adapters_are_not_merged_twice) {
@@ -297,7 +274,7 @@ BOOST_AUTO_TEST_CASE(a_folder_is_written_with_one_tokenizer) {
     return last_line(e.out)["tokens"].get<int>();
   };
   BOOST_CHECK_EQUAL(tokens({"--tokenizer", "pairs"}), 8 * 50 - 1);
-  BOOST_CHECK_EQUAL(tokens({}), 9 * 50);  // with a token for the beginning
+  BOOST_CHECK_EQUAL(tokens({}), 9 * 50 - 1);
   BOOST_CHECK(!fs::exists(folder.path / "t/hf/tokenizer.json") && fs::exists(folder.path / "t/hf/vocab.json"));
   BOOST_CHECK_EQUAL(tokens({"--tokenizer", "pairs"}), 8 * 50 - 1);
   BOOST_CHECK(fs::exists(folder.path / "t/hf/tokenizer.json") && !fs::exists(folder.path / "t/hf/vocab.json"));

@@ -1,6 +1,7 @@
 // llm: weights in several files, split by a script independent of our code, and invalid indices.
 #define BOOST_TEST_MODULE llm_weight_files
 #include "llm/folder.h"
+#include "llm/folder_writer.h"
 #include "llm/lora.h"
 #include "llm/weight_files.h"
 #include "support/program.h"

@@ -93,25 +93,28 @@ BOOST_AUTO_TEST_CASE(bytes) {
   const Folder folder("measures");
   const std::string text = "é" + prose(700);
   folder.write("t.txt", text);
-  const Finished r =
-      run_training(folder, {"llm",          "train", "--data",   "t.txt", "--train-share", "0.7", "--seed",  "5",
-                            "--max-length", "24",    "--window", "12",    "--d-model",     "16",  "--heads", "2",
-                            "--layers",     "1",     "--epochs", "2",     "--epoch-steps", "15",  "--lr",    "0.01"},
-                   "m");
-  Tokens tokens{256};  // the end-of-text token also starts a text
+  const Finished r = run_training(
+      folder,
+      {"llm",           "train", "--data",    "t.txt", "--train-share", "0.7",   "--seed",   "5", "--max-length", "24",
+       "--window",      "12",    "--d-model", "16",    "--heads",       "2",     "--layers", "1", "--epochs",     "2",
+       "--epoch-steps", "15",    "--lr",      "0.01",  "--bos",         "always"},
+      "m");
+  Tokens tokens{256};  // the end-of-text token also starts a text, as was asked for
   for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
   const Sums sums = check_text_model(folder, r, tokens, 0.7, 12);
   check_near(r.summary["val_bits_per_byte"], sums.loss() / std::numbers::ln2);  // a token is a byte
   // As a text of its own, even its first byte is predicted. Perplexity is exp of the mean loss, not a mean of exps.
   folder.write("u.txt", text.substr(static_cast<std::size_t>(0.7 * static_cast<double>(tokens.size()))));
   const llm::Folder model = llm::open_folder(folder.path / "m");
-  const Tokens own = model.encode(read(folder.path / "u.txt"));
+  const Tokens own = model.encode(read(folder.path / "u.txt"), llm::Bos::always);
   BOOST_CHECK_EQUAL(own[0], 256);
   Tokens starts;
   for (int at = 0; at + 1 < std::ssize(own); at += 12) starts.push_back(at);
   const Sums of_own = windows_of(model.model, own, starts, 12);
-  const auto eval = last_line(
-      folder.run({"llm", "eval", "--model", "m", "--data", "u.txt", "--window", "12", "--stride", "12", "--json"}).out);
+  const auto eval = last_line(folder
+                                  .run({"llm", "eval", "--model", "m", "--data", "u.txt", "--window", "12", "--stride",
+                                        "12", "--json", "--bos", "always"})
+                                  .out);
   check_near(eval["bits_per_byte"], of_own.nats / std::numbers::ln2 / static_cast<double>(own.size() - 1));
   check_near(eval["loss"], of_own.loss());
   check_near(eval["perplexity"], std::exp(of_own.loss()));

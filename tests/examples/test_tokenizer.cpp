@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(long_words_take_no_long_time) {
   Random random;
   Bpe bpe = random_bpe(random, 60);
   const Folder folder("tokenizer");
-  const Tokenizer bytes = byte_level_bpe(bpe.vocabulary(), bpe.lines(), {}, "x");  // the whole text is one word
+  const Tokenizer bytes = byte_level_bpe(bpe.vocabulary(), bpe.lines(), {}, true, "x");  // the whole text is one word
   std::vector<Piece> pieces;
   for (const char* text : {"a", "b", "e", "aa", "ab", "aab", "aaaa", "be", "aabe", "aaaaaaaa"})
     pieces.push_back({text, -static_cast<float>(pieces.size())});

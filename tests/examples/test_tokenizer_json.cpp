@@ -128,13 +128,46 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   refused(changed([](Json d) { d["model"]["vocab"]["a"] = "x"; }), "'a': its number, \"x\", is");
   refused(changed([](Json d) { d["model"]["vocab"]["a"] = d["model"]["vocab"]["b"]; }), "is another's");
   refused(changed([](Json d) { d["model"]["vocab"]["日"] = 277; }), "'日' in a token is not GPT-2's alphabet");
-  refused(changed([](Json d) {
-            d["model"]["vocab"]["aaaaaaa"] = d["model"]["vocab"]["Ġ"];
-            d["model"]["vocab"].erase("Ġ");
-            d["model"]["merges"] = nlohmann::json::array();
+  const auto without_blank = [](Json d) {
+    d["model"]["vocab"]["aaaaaaa"] = d["model"]["vocab"]["Ġ"];
+    d["model"]["vocab"].erase("Ġ");
+    d["model"]["merges"] = nlohmann::json::array();
+  };
+  BOOST_CHECK_NO_THROW(changed(without_blank)());
+  refused(changed([&](Json d) {
+            without_blank(d);
+            d["model"]["unk_token"] = "a";
           }),
           "'Ġ', which stands for a byte, is no token");
-  refused(changed([](Json d) { d["added_tokens"][0]["special"] = false; }), "is not special");
+  for (const char* option : {"lstrip", "rstrip", "single_word"})
+    refused(changed([=](Json d) {
+              d["added_tokens"][0].update({{"special", false}, {option, true}});
+            }),
+            "the added token '<|end of text|>': '" + std::string(option) + "' is not supported");
+  refused(changed([](Json d) { d["added_tokens"][0]["content"] = ""; }), "the added token '' has 0 bytes");
+  refused(changed([](Json d) {
+            d["added_tokens"][0].update({{"special", false}, {"content", std::string(1025, 'x')}});
+          }),
+          "has 1025 bytes, not 1 to 1024");
+  const auto processor = [&](const nlohmann::json& single) {
+    return changed([=](Json d) { d["post_processor"] = {{"type", "TemplateProcessing"}, {"single", single}}; });
+  };
+  const nlohmann::json mark{{"SpecialToken", {{"id", "<|end of text|>"}}}}, text{{"Sequence", {{"id", "A"}}}};
+  BOOST_CHECK_NO_THROW(processor({mark, text})());
+  refused(processor({mark, text, mark}), "'post_processor': anything behind the text is not supported");
+  refused(processor({mark, mark, text}), "'post_processor': more than one token before the text");
+  refused(processor(nlohmann::json::array({mark})), "'post_processor': a template without the text");
+  refused(processor({{{"SpecialToken", {{"id", "a"}}}}, text}), "'post_processor': 'a' is no added token");
+  refused(changed([&](Json d) {
+            d["post_processor"] = {{"type", "TemplateProcessing"},
+                                   {"single", {mark, text}},
+                                   {"special_tokens", {{"<|end of text|>", {{"ids", {5}}}}}}};
+          }),
+          "'post_processor': '<|end of text|>': [5] is not its number");
+  refused(changed([](Json d) {
+            d["post_processor"] = {{"type", "BertProcessing"}};
+          }),
+          "'post_processor': BertProcessing is not supported");
   refused(changed([](Json d) { d["added_tokens"][0]["id"] = 5; }), "its number, 5, is another's");
   refused(changed([](Json d) { d["normalizer"] = {{"type", "NFC"}}; }), "'normalizer': {\"type\":\"NFC\"} is not");
   refused(changed([](Json d) { d["model"]["byte_fallback"] = true; }), "'byte_fallback': true is not supported");
@@ -149,5 +182,6 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   };
   refused(split("a"), "'pre_tokenizer': has no step ByteLevel");
   refused(split("a(b"), "tokenizer.json: the pattern 'a(b': missing closing parenthesis");
-  refused(split("a", "Removed"), "\"Removed\"");
+  refused(split("a", "Contiguous"), "'pre_tokenizer': Split: 'behavior': Contiguous is not supported");
+  refused(split("(?<a>b)\\k<a>"), "': \\k is not supported");
 }

@@ -216,6 +216,8 @@ BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
       {R"({"__metadata__":{"a":1}})", 0},
       {R"({"__metadata__":{"a":{}}})", 0},
       {R"({"__metadata__":[]})", 0},
+      {R"({"__metadata__":1})", 0},
+      {R"({"w":null})", 0},
       {R"({"__metadata__":{"seppo.format":"1","seppo.digest":")" + std::string(31, '0') + "\x7f\"}}", 0},
       {R"({"":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4},
       {R"({"a\u0000b":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4},
@@ -251,6 +253,8 @@ BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
     std::memcpy(content.data(), &n, 8);
     check_refused(folder.path / "h", content + "{}", "header length " + std::to_string(n));
   }
+  write(folder.path / "none", file_of(R"({"__metadata__":null,)" + kEntry + "}", 16));
+  BOOST_CHECK(SafeTensorsFile(folder.path / "none").metadata().empty());
   write(folder.path / "good", file_of("{" + kEntry + "}   ", 16));
   BOOST_CHECK_EQUAL(read_stored(folder.path / "good").tensors[0].shape[1], 2);
 }
