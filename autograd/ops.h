@@ -23,7 +23,8 @@
 #include <string_view>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // ---- making tensors ------------------------------------------------------------------------------
 
@@ -289,4 +290,5 @@ std::vector<Tensor> split(const Tensor& x, List<int> sizes, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, int size, int axis = 0);
 std::vector<Tensor> chunk(const Tensor& x, int chunks, int axis = 0);
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

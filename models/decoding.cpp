@@ -6,7 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // A target continued by one token.
@@ -216,4 +217,5 @@ std::vector<std::vector<int>> generate(const LanguageModel& model, const Ragged&
   return continuations;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -7,7 +7,8 @@
 #include <functional>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 struct BeamOptions {
   int bos = 0, eos = 0;  // the token that starts a target, and the one that ends it
@@ -81,4 +82,5 @@ using OnToken = std::function<void(std::size_t prompt, int token)>;
 std::vector<std::vector<int>> generate(const LanguageModel& model, const Ragged& prompts,
                                        const GenerateOptions& options = {}, const OnToken& on_token = {});
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -17,7 +17,8 @@
 #include "../nn/layers/basic.h"
 #include "transformer.h"
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 struct LanguageModelConfig {
   int vocabulary = 0;
@@ -88,4 +89,5 @@ struct LanguageModel {
   std::optional<Linear> output;  // none when tied
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

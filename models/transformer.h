@@ -18,7 +18,8 @@
 #include <optional>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 enum class Norm {
   post,  // LayerNorm(x + Dropout(sublayer(x))): the paper
@@ -286,4 +287,5 @@ struct Transformer {
   }
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -7,7 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 using nlohmann::json;
@@ -132,4 +133,5 @@ void check_fields(const char* what, const std::vector<Field>& fields) {
 }
 
 }  // namespace detail
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

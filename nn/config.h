@@ -37,7 +37,8 @@
 #include <variant>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // Both ends are included.
 struct Range {
@@ -137,4 +138,5 @@ const Config& check_config(const char* what, const Config& config) {
   return config;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -10,7 +10,8 @@
 #include <utility>
 #include <valarray>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 using Vector = std::valarray<double>;
@@ -236,4 +237,5 @@ SecondDerivative hessian_vector_product(Parameters& parameters, const std::funct
   return differentiate_gradient(parameters, moved, 0.125 * (largest > 0 ? largest : 1) / longest);
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -31,7 +31,8 @@
 #include <string>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 struct GradientCheckOptions {
   int directions = 4;
@@ -81,4 +82,5 @@ SecondDerivative differentiate_gradient(Parameters& parameters, const std::funct
 SecondDerivative hessian_vector_product(Parameters& parameters, const std::function<Tensor()>& loss,
                                         std::span<const real> v);
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -3,7 +3,8 @@
 
 #include <tuple>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // FNV-1a: a fixed function of the name, so that initial values do not depend on the order of construction.
@@ -133,4 +134,5 @@ std::size_t Parameters::count() const {
   return total;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

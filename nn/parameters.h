@@ -21,7 +21,8 @@
 #include <string_view>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // ---- initialisers: how a parameter's initial values are drawn
 
@@ -169,4 +170,5 @@ class Parameters {
   std::vector<Node*> constants_;
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

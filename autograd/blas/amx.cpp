@@ -22,7 +22,9 @@
 
 #include <utility>
 
-namespace seppo::inline SEPPO_ABI::amx {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace amx {
 namespace {
 
 // The tile configuration that the processor loads: eight tiles of kSide rows.
@@ -255,6 +257,8 @@ SEPPO_AMX_CODE void few_rows(const Product& p, const std::uint32_t* packed) {
   _tile_release();
 }
 
-}  // namespace seppo::inline SEPPO_ABI::amx
+}  // namespace amx
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 
 #endif

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 
-namespace seppo::inline SEPPO_ABI::amx {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace amx {
 
 #ifdef SEPPO_AMX
 bool is_available();  // on this processor, from this system
@@ -26,4 +28,6 @@ inline void pack_few_rows(std::uint32_t*, const Product&) {}
 inline void few_rows(const Product&, const std::uint32_t*) {}
 #endif
 
-}  // namespace seppo::inline SEPPO_ABI::amx
+}  // namespace amx
+}  // namespace SEPPO_ABI
+}  // namespace seppo

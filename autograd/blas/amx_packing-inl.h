@@ -13,7 +13,9 @@
 #define SEPPO_AMX_CODE __attribute__((target("avx512f,avx512bw,avx512vl,amx-tile,amx-bf16")))
 #define SEPPO_AMX_INLINE SEPPO_AMX_CODE inline __attribute__((always_inline))
 
-namespace seppo::inline SEPPO_ABI::amx {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace amx {
 namespace {
 
 using Word = std::uint32_t;  // two bfloat16 numbers
@@ -153,4 +155,6 @@ class Packer {
 };
 
 }  // namespace
-}  // namespace seppo::inline SEPPO_ABI::amx
+}  // namespace amx
+}  // namespace SEPPO_ABI
+}  // namespace seppo

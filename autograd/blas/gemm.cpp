@@ -8,7 +8,8 @@
 
 #include <cstdint>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 constexpr std::size_t kVeryFewRows = 4;
@@ -86,4 +87,5 @@ void gemm_plus_row(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, s
   multiply({m, n, k, operand(trans_a, a, lda), operand(trans_b, b, ldb), {row, 0}, c, ldc});
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

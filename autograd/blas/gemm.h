@@ -7,7 +7,8 @@
 
 #include <cstddef>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 enum class Trans { no, yes };
 
@@ -22,4 +23,5 @@ void gemm(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_
 void gemm_plus_row(Trans trans_a, Trans trans_b, std::size_t m, std::size_t n, std::size_t k, const real* a,
                    std::size_t lda, const real* b, std::size_t ldb, const real* row, real* c, std::size_t ldc);
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

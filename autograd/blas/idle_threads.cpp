@@ -16,7 +16,8 @@
 #include <vector>
 #endif
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 #ifdef __linux__
 namespace {
@@ -56,4 +57,5 @@ void restart_without_idle_blas_threads() {
 void restart_without_idle_blas_threads() {}
 #endif
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -5,11 +5,13 @@
 
 #include "../core/real.h"
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // For the beginning of main(), on Linux: if the address space is limited, runs the program again, with the same
 // arguments and OPENBLAS_NUM_THREADS=1, instead of returning. Returns where the address space is unlimited, OpenBLAS
 // has no such threads, or the user has chosen their number.
 void restart_without_idle_blas_threads();
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -18,7 +18,9 @@ __attribute__((weak)) void gotoblas_dynamic_init();
 __attribute__((weak)) void gotoblas_dynamic_quit();
 }
 
-namespace seppo::inline SEPPO_ABI::openblas {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace openblas {
 namespace {
 
 constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
@@ -104,4 +106,6 @@ void gemm(const Product& p) {
       p.a.data, stride(p.a, p.m, p.k), p.b.data, stride(p.b, p.k, p.n), p.addend.data ? 1 : 0, p.c, blas_size(p.ldc));
 }
 
-}  // namespace seppo::inline SEPPO_ABI::openblas
+}  // namespace openblas
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -6,7 +6,8 @@
 
 #include <cstddef>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // A matrix with any strides, so that its transpose is free; one of them is 1.
 struct MatrixView {
@@ -64,4 +65,5 @@ constexpr std::size_t kLine = 64 / sizeof(real);  // of a cache
 constexpr std::size_t few_rows_ld(std::size_t m) { return (m + kLine - 1) / kLine * kLine; }
 
 }  // namespace kernels
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

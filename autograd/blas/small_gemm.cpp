@@ -15,7 +15,9 @@
 #include <algorithm>
 
 HWY_BEFORE_NAMESPACE();
-namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels::HWY_NAMESPACE {
 namespace {
 
 #if HWY_TARGET != HWY_SCALAR && !defined(SEPPO_FLOAT64)
@@ -258,14 +260,20 @@ void dot_rows(const Product& p) {
 }
 
 }  // namespace
-}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+}  // namespace kernels::HWY_NAMESPACE
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace seppo::inline SEPPO_ABI::kernels {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels {
 SEPPO_KERNEL(small_gemm);
 SEPPO_KERNEL(dot_rows);
 SEPPO_KERNEL(few_rows);
 SEPPO_KERNEL(pack_few_rows);
-}  // namespace seppo::inline SEPPO_ABI::kernels
+}  // namespace kernels
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 #endif

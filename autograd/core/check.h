@@ -12,7 +12,8 @@
 #include <string_view>
 #include <type_traits>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -98,4 +99,5 @@ inline void check(bool ok, const Parts&... parts) {
     detail::throw_error<E>({detail::Part(parts)...});
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -24,7 +24,8 @@ constexpr bool kPoisons = false;
 #define ASAN_UNPOISON_MEMORY_REGION(address, size) (static_cast<void>(address), static_cast<void>(size))
 #endif
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // Blocks of at least this size are mapped.
@@ -161,4 +162,5 @@ void Arena::free_blocks() {
   blocks_.clear();
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // A zeroed block. From 256 KiB on it is mapped: untouched pages cost nothing, huge pages save page faults and TLB
 // misses, and the memory returns to the system at once. Smaller ones come from operator new.
@@ -122,4 +123,5 @@ class RecycledArray {
   T* data_;
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -17,7 +17,8 @@
 #include <immintrin.h>
 #endif
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 thread_local bool is_inside_task = false;
@@ -211,4 +212,5 @@ void parallel_range(std::size_t begin, std::size_t end, std::size_t grain,
 FlushDenormals::FlushDenormals() : saved_(float_mode()) { set_float_mode(saved_ | kFlush); }
 FlushDenormals::~FlushDenormals() { set_float_mode(saved_); }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

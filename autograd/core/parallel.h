@@ -11,7 +11,8 @@
 
 #include <cstddef>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // 1 until set. Throws ArgumentError outside 1..256, StateError inside a task.
 void set_num_threads(int threads);
@@ -45,4 +46,5 @@ class FlushDenormals {
   unsigned long long saved_;
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -6,7 +6,8 @@
 #include <numeric>
 #include <utility>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 std::array<std::uint32_t, 4> philox(std::uint64_t key, const std::array<std::uint32_t, 4>& counter) {
   auto [x0, x1, x2, x3] = counter;
@@ -61,4 +62,5 @@ std::vector<int> random_permutation(int n, RandomStream random) {
   return order;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

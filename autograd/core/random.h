@@ -12,7 +12,8 @@
 #include <cstdint>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 enum class Purpose : std::uint32_t { init = 1, shuffle = 2, dropout = 3, data = 4, test = 5, sampling = 6 };
 
@@ -56,4 +57,5 @@ class RandomStream {
 // A random permutation of 0..n-1 (Fisher and Yates).
 std::vector<int> random_permutation(int n, RandomStream random);
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -11,7 +11,8 @@
 #define SEPPO_ABI f32
 #endif
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 #ifdef SEPPO_FLOAT64
 using real = double;
@@ -19,4 +20,5 @@ using real = double;
 using real = float;
 #endif
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

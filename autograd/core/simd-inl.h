@@ -16,7 +16,9 @@
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();
-namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -186,7 +188,9 @@ inline void multiply_row(real* out, const real* x, const real* y, std::size_t n)
 }
 
 }  // namespace
-}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+}  // namespace kernels::HWY_NAMESPACE
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 HWY_AFTER_NAMESPACE();
 
 #endif  // per-target guard

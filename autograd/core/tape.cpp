@@ -11,7 +11,8 @@
 #include <mutex>
 #include <unordered_set>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // Nodes of destroyed tapes and leaves wait here for reuse, in lists linked by `base`; they are never freed, so that
@@ -298,4 +299,5 @@ const Tensor& Region::operator()(const Tensor& output) const {
   return output;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

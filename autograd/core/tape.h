@@ -25,7 +25,8 @@
 #include <type_traits>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 class Observer;
 // The observers of a tape: a list, linked by the Observe scopes (below).
@@ -316,4 +317,5 @@ void notify(Tape& tape, void (Observer::*event)(Args...), std::type_identity_t<A
   for (const ObserverLink* link = tape.observers(); link; link = link->next) (link->observer.*event)(args...);
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

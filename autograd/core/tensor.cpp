@@ -8,7 +8,8 @@
 #include <cstdio>
 #include <ostream>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 Shape::Shape(std::span<const int> sizes) {
   for (const int size : sizes) append(size);
@@ -174,4 +175,5 @@ std::string to_string(const Tensor& x) {
 
 std::ostream& operator<<(std::ostream& out, const Tensor& x) { return out << to_string(x); }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -22,7 +22,8 @@
 #include <span>
 #include <string>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // The sizes of a tensor, at most six, stored inline (no heap). Sizes may be zero. Negative sizes, more than six of
 // them, or more than 2^48 elements throw ShapeError. Row-major: the last axis is contiguous.
@@ -196,4 +197,5 @@ GradTarget grad_target(const Tensor& x);  // for code that can overwrite instead
 // grad_of(x), or null if x is empty or does not require a gradient.
 inline real* grad_if_required(const Tensor& x) { return x.defined() && x.requires_grad() ? grad_of(x) : nullptr; }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -10,7 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 template <class Signature>
 class FunctionRef;
@@ -62,7 +63,8 @@ class ScopedValue {
 template <class Signature>
 using Kernel = Signature* const;
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 
 #define SEPPO_KERNEL(name) \
   HWY_EXPORT(name);        \

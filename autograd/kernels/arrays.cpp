@@ -13,7 +13,9 @@
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();
-namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels::HWY_NAMESPACE {
 namespace {
 
 void axpy(real* y, real beta, const real* x, real factor, std::size_t n) {
@@ -111,11 +113,15 @@ void adam(real* p, real* gradient, real* m, real* v, std::size_t n, const AdamSt
 }
 
 }  // namespace
-}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+}  // namespace kernels::HWY_NAMESPACE
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace seppo::inline SEPPO_ABI::kernels {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels {
 SEPPO_KERNEL(axpy);
 SEPPO_KERNEL(axpy_wide);
 SEPPO_KERNEL(add);
@@ -126,5 +132,7 @@ SEPPO_KERNEL(sum);
 SEPPO_KERNEL(squared_norm);
 SEPPO_KERNEL(dropout);
 SEPPO_KERNEL(adam);
-}  // namespace seppo::inline SEPPO_ABI::kernels
+}  // namespace kernels
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 #endif

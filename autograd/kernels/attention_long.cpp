@@ -16,7 +16,9 @@
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();
-namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels::HWY_NAMESPACE {
 namespace {
 
 // Scores are computed in square tiles: large ones, for the products. Two of them stay in an L2 of 1 MiB.
@@ -309,11 +311,15 @@ void long_attention_backward(const AttentionHead& h, const AttentionHead& next, 
 }
 
 }  // namespace
-}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+}  // namespace kernels::HWY_NAMESPACE
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace seppo::inline SEPPO_ABI::kernels {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels {
 SEPPO_KERNEL(long_attention);
 SEPPO_KERNEL(long_attention_backward);
 
@@ -321,5 +327,7 @@ std::size_t long_attention_scratch(const AttentionHead& head) {
   using HWY_NAMESPACE::kSide, HWY_NAMESPACE::tile_elements;  // the same for every instruction set
   return 2 * tile_elements(head) + (head.keys + std::min(kSide, head.queries)) * (head.width + head.v_width);
 }
-}  // namespace seppo::inline SEPPO_ABI::kernels
+}  // namespace kernels
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 #endif

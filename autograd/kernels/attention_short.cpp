@@ -10,7 +10,9 @@
 #include <algorithm>
 
 HWY_BEFORE_NAMESPACE();
-namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels::HWY_NAMESPACE {
 namespace {
 
 // A matrix whose elements are vectors: lane l belongs to head l. Strides count vectors.
@@ -252,11 +254,15 @@ void short_attention_backward(const AttentionGroup& g, real* saved, real* scratc
 }
 
 }  // namespace
-}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+}  // namespace kernels::HWY_NAMESPACE
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace seppo::inline SEPPO_ABI::kernels {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels {
 SEPPO_KERNEL(attention_group_size);
 SEPPO_KERNEL(short_attention);
 SEPPO_KERNEL(short_attention_backward);
@@ -275,5 +281,7 @@ std::size_t short_attention_scratch(const AttentionGroup& g) {
   return ((2 * g.queries + g.keys) * width + g.queries * g.keys) * attention_group_size() +
          (g.keeps_inputs ? 0 : short_attention_inputs(g));
 }
-}  // namespace seppo::inline SEPPO_ABI::kernels
+}  // namespace kernels
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 #endif

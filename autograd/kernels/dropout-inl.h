@@ -14,7 +14,9 @@
 #include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
-namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels::HWY_NAMESPACE {
 namespace {
 
 // Philox in the lower halves of 64-bit lanes: products of 32-bit numbers come out whole, and what remains in
@@ -109,7 +111,9 @@ class DropoutFactors {
 };
 
 }  // namespace
-}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+}  // namespace kernels::HWY_NAMESPACE
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 HWY_AFTER_NAMESPACE();
 
 #endif  // per-target guard

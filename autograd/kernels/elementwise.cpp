@@ -13,7 +13,9 @@
 #include <numbers>
 
 HWY_BEFORE_NAMESPACE();
-namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels::HWY_NAMESPACE {
 namespace {
 
 constexpr real kInvSqrt2 = static_cast<real>(1 / std::numbers::sqrt2);
@@ -174,11 +176,17 @@ const UnaryTable& unary() {
 }
 
 }  // namespace
-}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+}  // namespace kernels::HWY_NAMESPACE
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace seppo::inline SEPPO_ABI::kernels {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels {
 SEPPO_KERNEL(unary);
-}  // namespace seppo::inline SEPPO_ABI::kernels
+}  // namespace kernels
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 #endif

@@ -14,7 +14,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-namespace seppo::inline SEPPO_ABI::kernels {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels {
 
 // ---- elementwise --------------------------------------------------------------------------------
 
@@ -209,4 +211,6 @@ struct AdamStep {
 };
 extern Kernel<void(real* p, real* gradient, real* m, real* v, std::size_t n, const AdamStep& step)> adam;
 
-}  // namespace seppo::inline SEPPO_ABI::kernels
+}  // namespace kernels
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -13,7 +13,9 @@
 #include <cmath>
 
 HWY_BEFORE_NAMESPACE();
-namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels::HWY_NAMESPACE {
 namespace {
 
 void softmax_row(real* y, const real* x, std::size_t count, std::size_t n) {
@@ -267,11 +269,15 @@ void column_norm_backward(real* dx, const real* dy, const double* sums, const do
 }
 
 }  // namespace
-}  // namespace seppo::inline SEPPO_ABI::kernels::HWY_NAMESPACE
+}  // namespace kernels::HWY_NAMESPACE
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace seppo::inline SEPPO_ABI::kernels {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace kernels {
 SEPPO_KERNEL(softmax_row);
 SEPPO_KERNEL(softmax_row_backward);
 SEPPO_KERNEL(log_sum_exp);
@@ -284,5 +290,7 @@ SEPPO_KERNEL(column_moments);
 SEPPO_KERNEL(column_norm);
 SEPPO_KERNEL(column_norm_sums);
 SEPPO_KERNEL(column_norm_backward);
-}  // namespace seppo::inline SEPPO_ABI::kernels
+}  // namespace kernels
+}  // namespace SEPPO_ABI
+}  // namespace seppo
 #endif

@@ -11,7 +11,8 @@
 #include <optional>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // Everything the kernels need for one call; lives in the arena for backward.
@@ -360,4 +361,5 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads,
   return reshape(y, Shape{q.size(0), q.size(1), y.size(1)});
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

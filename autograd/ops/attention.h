@@ -7,7 +7,8 @@
 
 #include <span>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // Columns [first, first + count) of a matrix: addresses Q, K and V within one stacked projection
 // without copying. A Tensor converts to all of its columns.
@@ -67,4 +68,5 @@ enum class RotaryPairs {
 Tensor rotary(const Columns& x, int n_heads, const Tensor& table, std::span<const int> positions,
               RotaryPairs pairs = RotaryPairs::interleaved);
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // -slopes[head] |position of the query - position of the key|, [sequences or 1, heads, queries, keys]
@@ -67,4 +68,5 @@ Tensor attention_scores(const Tensor& q, const Tensor& k, int n_heads, const Att
   return scores;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -6,7 +6,8 @@
 #include <cmath>
 #include <functional>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 Operand::Operand(real value) : tensor(full({}, value)) {}
 
@@ -160,4 +161,5 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, real value) {
   return where(mask, value, x);
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

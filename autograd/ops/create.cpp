@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 Tensor full(const Shape& shape, real value) {
   Tensor y = tape().create(shape);
@@ -54,4 +55,5 @@ Tensor detach(const Tensor& x) {
   return tape().view(x, x.shape());
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

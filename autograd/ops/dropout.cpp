@@ -1,7 +1,8 @@
 // Dropout: backward draws the mask again rather than storing it.
 #include "op.h"
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 Tensor dropout(const Tensor& x, double p) {
   const kernels::Dropping dropping = next_dropping("dropout", p);
@@ -29,4 +30,5 @@ Tensor add_dropout(const Tensor& x, const Tensor& y, double p) {
   return out;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

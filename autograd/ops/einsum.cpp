@@ -5,7 +5,8 @@
 #include <limits>
 #include <string>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 bool has(std::string_view labels, char label) { return labels.find(label) != std::string_view::npos; }
@@ -121,4 +122,5 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b) {
   return arrange(reshape(y, result), batch + rows + columns, e.y);
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

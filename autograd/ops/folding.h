@@ -4,7 +4,8 @@
 #include "../ops.h"
 #include "walk.h"
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // Maps the elements of x to those of the result.
 struct Folding {
@@ -29,4 +30,5 @@ inline void check_not_empty(const char* op, const Tensor& x, const Folding& r) {
   check(r.count > 0, op, ": of no elements, over axes of size 0 of x ", x);
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <utility>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // Adds factor rows[i] to row ids[i] of a table [., d], for each id but `skipped`.
@@ -228,4 +229,5 @@ Tensor index_add(const Tensor& x, int axis, List<int> index, const Tensor& sourc
   return add_at("index_add", x, source, {"index_add", x, axis, index, shape, shape});
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

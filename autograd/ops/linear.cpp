@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <type_traits>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 Shape matmul_shape(const Tensor& a, const Tensor& b) {
@@ -138,4 +139,5 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   return y;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

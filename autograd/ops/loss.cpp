@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 namespace {
 
@@ -195,4 +196,5 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double eps)
   return sum(unit(a) * unit(b), axis);
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -6,7 +6,8 @@
 
 #include <limits>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 enum class Reduction { mean, sum, none };
 struct CrossEntropyOptions {
@@ -52,4 +53,5 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 // a.b / (|a| |b|) along an axis, with broadcasting; norms below eps count as eps.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis = -1, double eps = 1e-8);
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -9,7 +9,8 @@
 #include <cstdint>
 #include <span>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 struct Mask {
   // Every query attends every key of its sequence.
@@ -29,4 +30,5 @@ struct Mask {
   std::span<const std::uint8_t> pairs = {};
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

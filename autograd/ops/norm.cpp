@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 void check_features(const char* op, const Tensor& x, std::initializer_list<Tensor> features, double eps) {
@@ -134,4 +135,5 @@ Tensor batch_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, const
   return y;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

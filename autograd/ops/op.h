@@ -5,7 +5,8 @@
 #include "../kernels/kernels.h"
 #include "../ops.h"
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // grad_target(x), or null if x is empty or does not require a gradient.
 inline GradTarget target_if_required(const Tensor& x) {
@@ -76,4 +77,5 @@ inline kernels::Dropping next_dropping(const char* op, double p) {
   return dropping;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 Tensor slice(const Tensor& x, int axis, int begin, int end) {
   axis = x.shape().axis(axis, "slice");
@@ -96,4 +97,5 @@ std::vector<Tensor> chunk(const Tensor& x, int chunks, int axis) {
   return split(x, std::max(1, (x.size(x.shape().axis(axis, "chunk")) - 1) / chunks + 1), axis);
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

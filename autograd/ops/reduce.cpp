@@ -9,7 +9,8 @@
 #include <limits>
 #include <numeric>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 Tensor scaled_sum(const char* op, const Tensor& x, const Folding& r, double factor) {
@@ -200,4 +201,5 @@ Tensor cumsum(const Tensor& x, int axis) {
   return y;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,7 +1,8 @@
 // Rotary positions.
 #include "op.h"
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // Rotates a head's columns of a row by the angles, or back (direction -1), and writes or adds the result.
@@ -48,4 +49,5 @@ Tensor rotary(const Columns& x, int n_heads, const Tensor& table, std::span<cons
   return y;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

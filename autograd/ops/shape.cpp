@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <numeric>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
   check(shape.numel() == x.shape().numel(), "reshape: ", x, " has ", x.numel(), " elements, ", shape, " has ",
@@ -148,4 +149,5 @@ Tensor triangle(const char* op, const Tensor& x, std::int64_t edge, bool is_uppe
 Tensor tril(const Tensor& x, int diagonal) { return triangle("tril", x, std::int64_t{diagonal} + 1, false); }
 Tensor triu(const Tensor& x, int diagonal) { return triangle("triu", x, diagonal, true); }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -5,7 +5,8 @@
 
 #include <cstddef>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // The slices of `n` elements along an axis, each `inner` elements apart.
 struct Slices {
@@ -27,4 +28,5 @@ struct Slices {
   }
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 using RowBackward = void (*)(real* dx, real beta, const real* dy, const real* y, std::size_t n);
@@ -57,4 +58,5 @@ Tensor softmax(const Tensor& x, const Mask& mask) {
   return along_axis("softmax", x, -1, forward, kernels::softmax_row_backward);
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

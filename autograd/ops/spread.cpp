@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 struct Spread {
@@ -73,4 +74,5 @@ Tensor norm(const Tensor& x, const Axes& axes, bool keepdim) {
   return spread("norm", x, Folding("norm", x, axes, keepdim), {.is_centred = false, .is_root = true, .divisor = 1});
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

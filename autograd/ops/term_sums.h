@@ -11,7 +11,8 @@
 #include <optional>
 #include <span>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // n elements, to each of which up to `terms` terms will be added.
 class TermSums {
@@ -97,4 +98,5 @@ class SliceSums {
   std::optional<RecycledArray<double>> wide_;
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -3,7 +3,8 @@
 
 #include <cmath>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // The functions in which models spend time have kernels.
@@ -110,4 +111,5 @@ Tensor clamp(const Tensor& x, real low, real high) {
       [=](real v, real) { return static_cast<real>(v >= low && v <= high); });
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -9,7 +9,8 @@
 #include <initializer_list>
 #include <utility>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 using Strides = std::array<std::size_t, Shape::kMaxRank>;  // by axis; a negative stride wraps around
 
@@ -133,4 +134,5 @@ Walk<1 + sizeof...(Shapes)> broadcast(const Shape& y, const Shapes&... operands)
   return {y, {strides_of(y), strides_within(y, operands)...}};
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -7,7 +7,9 @@
 #include <memory>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI::detail {
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace detail {
 namespace {
 
 using Checkpointed = FunctionRef<Tensor(std::span<const Tensor>)>;
@@ -73,4 +75,6 @@ Tensor checkpoint(List<Tensor> inputs, Checkpointed f) {
   return y;
 }
 
-}  // namespace seppo::inline SEPPO_ABI::detail
+}  // namespace detail
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -13,7 +13,8 @@
 
 #include "../core/tape.h"
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 namespace detail {
 Tensor checkpoint(List<Tensor> inputs, FunctionRef<Tensor(std::span<const Tensor>)> kept);
@@ -25,4 +26,5 @@ Tensor checkpoint(List<Tensor> inputs, const F& f) {
   return detail::checkpoint(inputs, tape().keep(std::span<const F>(&f, 1))[0]);
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

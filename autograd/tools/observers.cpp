@@ -7,7 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // The first element that is not finite; the number of elements if all are.
@@ -125,4 +126,5 @@ std::string Profile::chrome_trace() const {
   return trace.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

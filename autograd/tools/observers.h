@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // FindAnomaly: names the first op that makes a value or a gradient that is not finite.
 //
@@ -128,4 +129,5 @@ class Profile : public Observer {
   std::vector<Event> events_;
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <bit>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 Permutation::Permutation(std::uint32_t n, std::uint64_t seed, Purpose purpose, std::uint64_t stream)
     : n_(n),
@@ -35,4 +36,5 @@ std::uint64_t Permutation::permuted(std::uint64_t number) const {
   return left << half_bits_ | right;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

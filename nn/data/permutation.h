@@ -9,7 +9,8 @@
 
 #include <cstdint>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 class Permutation {
  public:
@@ -27,4 +28,5 @@ class Permutation {
   int half_bits_;
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -11,7 +11,8 @@
 #include <span>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 struct Ragged {
   std::vector<int> tokens;
@@ -58,4 +59,5 @@ struct Ragged {
   }
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

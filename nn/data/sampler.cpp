@@ -10,7 +10,8 @@
 #include <numeric>
 #include <unordered_map>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // The first `count` numbers of a random permutation of 0 .. n - 1 (Fisher and Yates), in memory proportional to
@@ -98,4 +99,5 @@ void Sampler::draw_order(std::int64_t epoch) {
   order_ = std::move(mixed);
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -16,7 +16,8 @@
 #include <span>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 struct SamplerConfig {
   int batch_size = 64;  // reduced to the number of examples if larger
@@ -61,4 +62,5 @@ class Sampler {
   std::vector<int> order_;        // of the epoch or, if computes_, of the batch
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

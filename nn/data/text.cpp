@@ -1,7 +1,8 @@
 // Text: UTF-8 by the table of well-formed sequences (Unicode, 3-7), and escaping.
 #include "text.h"
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -50,4 +51,5 @@ std::string operator+(std::string text, const Printable& shown) {
 
 Printable::operator std::string() const { return std::string() + *this; }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -8,7 +8,8 @@
 #include <string>
 #include <string_view>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // The bytes of the UTF-8 character at the start of a non-empty text; 0 if there is none.
 std::size_t character_length(std::string_view text);
@@ -32,4 +33,5 @@ requires std::same_as<Text, std::string> std::string printable(Text&& text, std:
 }
 inline std::string printable_path(std::filesystem::path&& path) { return printable(std::string(path), 120); }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

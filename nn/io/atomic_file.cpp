@@ -15,7 +15,8 @@
 #include <random>
 #include <utility>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 const char* kind_of(mode_t mode) {
@@ -143,4 +144,5 @@ std::string Digest::hex() const {
   return text;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

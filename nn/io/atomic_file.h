@@ -8,7 +8,8 @@
 #include <filesystem>
 #include <string>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // An open file. Every failure throws FileError naming the file.
 class File {
@@ -57,4 +58,5 @@ class Digest {
   alignas(64) std::byte state_[576];  // the library's
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

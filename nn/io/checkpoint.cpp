@@ -10,7 +10,8 @@
 #include <numeric>
 #include <set>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 constexpr const char* kDtype = sizeof(real) == 4 ? "F32" : "F64";
@@ -188,4 +189,5 @@ void save_weights(const std::filesystem::path& path, const Parameters& parameter
   write(path, places_of(parameters, options), {{"format", "pt"}});
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

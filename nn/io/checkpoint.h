@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // Optimiser state: a block with the layout of the parameters' values, saved as "PREFIX.NAME" for each parameter, unless
 // it is frozen and the state zero. Prefixes begin with "adam."; tensors whose names do are not parameters of the model.
@@ -59,4 +60,5 @@ std::vector<std::string> load_weights(const std::filesystem::path& path, Paramet
 // names that occur twice or that the format does not allow.
 void save_weights(const std::filesystem::path& path, const Parameters& parameters, const WeightOptions& options = {});
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -8,7 +8,8 @@
 #include <sstream>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 using nlohmann::json;
@@ -97,4 +98,5 @@ json parse_json(std::string_view text, std::string_view name) {
   return std::move(builder.document());
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

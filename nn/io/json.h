@@ -8,7 +8,8 @@
 #include <string>
 #include <string_view>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // Arrays and objects within each other, the outermost included: what is read has at most as many, and what is written
 // too, since nlohmann's functions use stack for each.
@@ -51,4 +52,5 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
   std::size_t error_at_ = 0;
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

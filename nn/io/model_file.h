@@ -15,7 +15,8 @@
 #include <filesystem>
 #include <memory>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // A model's configuration as its file's metadata hold it.
 constexpr const char* kConfigKey = "seppo.config";
@@ -73,4 +74,5 @@ SavedModel<Model> load_model(const std::filesystem::path& path) {
   return {std::move(config.value), std::move(parameters), std::move(model)};
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

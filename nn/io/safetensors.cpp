@@ -12,7 +12,8 @@
 #include <string_view>
 #include <utility>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
@@ -265,4 +266,5 @@ void write_safetensors(const std::filesystem::path& path, std::map<std::string, 
   });
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

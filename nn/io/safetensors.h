@@ -24,7 +24,8 @@
 #include <string>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 struct TensorInfo {
   std::string name, dtype;  // "F32"
@@ -80,4 +81,5 @@ struct TensorView {
 void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                        std::span<const TensorView> tensors);
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // Huge pages: a step reads a little from every page that earlier steps wrote.
@@ -159,4 +160,5 @@ void KeyValueCache::select(std::span<const int> parents) {
   begins_ = multiples(parents.size(), static_cast<int>(capacity_));
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -18,7 +18,8 @@
 #include <optional>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // ---- positions: the absolute encodings are a table [max_positions, d_model] whose row n is added at position n of a
 // sequence; the relative ones (rotary, rotary_halves, alibi) act within attention, as for_attention() tells it.
@@ -293,4 +294,5 @@ struct MultiHeadAttention {
   }
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -6,7 +6,8 @@
 
 #include <optional>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 struct LinearOptions {
   bool bias = true;                   // starts at zero
@@ -140,4 +141,5 @@ struct Dropout {
   double p;
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -7,7 +7,8 @@
 #include <numeric>
 #include <utility>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 TrainedRuns::TrainedRuns(const Parameters& parameters, double weight_decay, const ParameterGroups& groups)
     : parameters_(&parameters), weight_decay_(weight_decay), groups_(groups), size_(parameters.values().size()) {
@@ -138,4 +139,5 @@ double gradient_norm(const Parameters& parameters) {
   return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -22,7 +22,8 @@
 #include <string>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // Options of all parameters whose names begin with `prefix`; where several groups match, the last one applies.
 struct ParameterGroup {
@@ -186,4 +187,5 @@ struct Schedule {
   }
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

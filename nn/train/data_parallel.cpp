@@ -12,7 +12,8 @@
 #include <optional>
 #include <string>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // The bounds of the shards, as fractions of the last number. In small models the last shard of each half is smaller, so
@@ -253,4 +254,5 @@ void DataParallel::add_ranks() {
     if (own.block && own.block != gradients.data()) std::fill_n(own.block, gradients.size(), real{0});
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

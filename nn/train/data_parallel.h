@@ -18,7 +18,8 @@
 #include <string>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // What the loss function returns for a shard.
 struct ShardLoss {
@@ -89,4 +90,5 @@ class DataParallel {
   Memory received_;                           // from other ranks
 };
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -17,7 +17,8 @@
 #include <utility>
 #endif
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 #ifdef SEPPO_MPI
 namespace {
@@ -192,4 +193,5 @@ void check_equal_over_ranks(const std::map<std::string, std::string>& values) {
   }
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

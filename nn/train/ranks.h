@@ -15,7 +15,8 @@
 #include <string_view>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 struct RankMessage {
   int rank;  // the receiver or the sender
@@ -55,4 +56,5 @@ void check_equal_over_ranks(std::string_view what, std::string_view value);
 // The same for values that have names, such as the options of a program; also if a rank lacks one.
 void check_equal_over_ranks(const std::map<std::string, std::string>& values);
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -16,7 +16,8 @@
 #include <numeric>
 #include <utility>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 // Keys in the metadata of the files that save() writes.
@@ -224,4 +225,5 @@ StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<con
   return total;
 }
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

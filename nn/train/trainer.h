@@ -45,7 +45,8 @@
 #include <string>
 #include <vector>
 
-namespace seppo::inline SEPPO_ABI {
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 // What to do about a step whose loss or gradient is not finite.
 enum class OnNan {
@@ -152,4 +153,5 @@ ShardLoss classification_loss(const Tensor& logits, List<int> targets, double la
 StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss,
                   std::size_t chunk = 64);
 
-}  // namespace seppo::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace seppo

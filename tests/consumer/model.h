@@ -10,7 +10,8 @@
 #include <span>
 #include <vector>
 
-namespace consumer::inline SEPPO_ABI {
+namespace consumer {
+inline namespace SEPPO_ABI {
 
 using namespace seppo;
 
@@ -61,4 +62,5 @@ inline Data draw(int rows) {
   return data;
 }
 
-}  // namespace consumer::inline SEPPO_ABI
+}  // namespace SEPPO_ABI
+}  // namespace consumer
