@@ -23,6 +23,7 @@ using seppo::printable;
 namespace {
 
 constexpr int kMostNested = 200;
+constexpr std::size_t kMostBytes = 1 << 14;
 constexpr const char* kBeyond = "a letter beyond ASCII where case is ignored";
 constexpr const char* kEnd = "the end, where more is needed,";
 
@@ -98,10 +99,13 @@ class Translator {
   bool atom() {
     const char letter = std::exchange(last_letter_, char{0});
     if (take_if("(")) return group();
-    if (take_if("[")) return out_ += character_class(), true;
     if (sees("\\")) return escape();
-    if (sees_one_of("^$.*+?")) return out_ += take(), true;
-    literal(take_character(), letter);
+    if (take_if("["))
+      out_ += character_class();
+    else if (sees_one_of("^$.*+?"))
+      out_ += take();
+    else
+      literal(take_character(), letter);
     return true;
   }
 
@@ -202,12 +206,22 @@ class Translator {
     return all;
   }
 
+  // False for an assertion, which cannot be repeated.
   bool escape() {
-    for (const char* end : {"\\A", "\\z", "\\Z"})
-      if (take_if(end)) return out_ += end, false;
-    const std::string in = std::string("[") + kLoneWordSet + "]";
-    if (take_if("\\b")) return out_ += "(?:(?<=" + in + ")(?!" + in + ")|(?<!" + in + ")(?=" + in + "))", false;
-    if (take_if("\\B")) return out_ += "(?:(?<=" + in + ")(?=" + in + ")|(?<!" + in + ")(?!" + in + "))", false;
+    const std::string word = std::string("[") + kLoneWordSet + "]";
+    const std::string before = "(?<=" + word + ")", not_before = "(?<!" + word + ")";
+    const std::string behind = "(?=" + word + ")", not_behind = "(?!" + word + ")";
+    const std::pair<const char*, std::string> assertions[] = {
+        {"\\A", "\\A"},
+        {"\\z", "\\z"},
+        {"\\Z", "\\Z"},
+        {"\\b", "(?:" + before + not_behind + "|" + not_before + behind + ")"},
+        {"\\B", "(?:" + before + behind + "|" + not_before + not_behind + ")"}};
+    for (const auto& [ours, theirs] : assertions)
+      if (take_if(ours)) {
+        out_ += theirs;
+        return false;
+      }
     Item item = escaped();
     if (item.body == kWordSet) item.body = kLoneWordSet;
     out_ += item.is_set ? (item.is_complement ? "[^" : "[") + item.body + "]" : item.body;
@@ -372,6 +386,8 @@ class Translator {
 }  // namespace
 
 std::string pcre2_pattern(std::string_view pattern, std::string_view name) {
+  seppo::check<FormatError>(pattern.size() <= kMostBytes, name, ": the pattern '", printable(pattern), "': has ",
+                            pattern.size(), " bytes, more than ", kMostBytes);
   return Translator(pattern, name).translate();
 }
 

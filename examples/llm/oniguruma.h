@@ -16,7 +16,7 @@ namespace llm {
 // A pattern for pcre2_compile with PCRE2_UTF and PCRE2_MULTILINE. It captures nothing. Throws seppo::FormatError,
 // "NAME: the pattern '...': WHAT is not supported", for what has no counterpart here: references, calls, conditions,
 // verbs, extended syntax, other escapes and options, and letters whose other case is not one letter where case is
-// ignored.
+// ignored; and for more than 16 KiB.
 std::string pcre2_pattern(std::string_view pattern, std::string_view name);
 
 }  // namespace llm

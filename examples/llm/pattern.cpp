@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -5,15 +5,17 @@
 #include "app/paths.h"
 #include "app/text_file.h"
 #include "llm/tokenizer_json.h"
-#include "llm/whole_file.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/io/atomic_file.h>
 #include <seppo/nn/io/json.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <span>
 
 namespace llm {
@@ -123,6 +125,14 @@ json name_of(const Tokenizer& t, std::optional<int> token) {
   return t.pieces[static_cast<std::size_t>(*token)];
 }
 
+void copy_whole(const fs::path& from, const fs::path& to) {
+  seppo::replace_atomically(to, [&](seppo::File& copy) {
+    seppo::File file(from, seppo::File::Open::reading);
+    std::vector<char> piece(std::size_t{1} << 20);
+    while (const std::size_t size = file.read_some(piece.data(), piece.size())) copy.write(piece.data(), size);
+  });
+}
+
 void write_if_missing(const fs::path& file, const json& content) {
   if (!fs::exists(file)) examples::write_file_atomically(file, content.dump(2) + "\n");
 }
@@ -156,9 +166,9 @@ void write_tokenizer(const fs::path& folder, const fs::path& from, const HfConfi
     examples::write_file_atomically(folder / "merges.txt", "#version: 0.2\n");
   } else {
     for (const auto& files : tokenizer_files("tokenizer", from))
-      for (const fs::path& file : files) examples::write_file_atomically(folder / file.filename(), read_whole(file));
+      for (const fs::path& file : files) copy_whole(file, folder / file.filename());
     for (const char* name : kBeside)
-      if (fs::exists(from / name)) examples::write_file_atomically(folder / name, read_whole(from / name));
+      if (fs::exists(from / name)) copy_whole(from / name, folder / name);
   }
   write_if_missing(folder / kGeneration, text_tokens(config));
   const bool is_json = fs::exists(folder / "tokenizer.json");

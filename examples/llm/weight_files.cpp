@@ -15,6 +15,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <utility>
 
 namespace llm {
 

@@ -119,6 +119,7 @@ BOOST_AUTO_TEST_CASE(patterns_that_mean_something_else_are_refused) {
                                       {"\\p{In\xC3\xA9}", "\\p{In"},
                                       {"(?<=a+)b", "lookbehind"},
                                       {"a)", "unmatched closing parenthesis"}})
-    refused([&] { llm::Pattern(pattern, "tokenizer.json"); }, part);
+    refused([text = std::string(pattern)] { llm::Pattern(text, "tokenizer.json"); }, part);
+  refused([] { llm::Pattern(std::string(16'385, 'a'), "x"); }, "has 16385 bytes, more than 16384");
   refused([] { llm::Pattern(std::string(300, '(') + std::string(300, ')'), "x"); }, "a nesting so deep");
 }
