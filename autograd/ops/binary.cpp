@@ -34,15 +34,21 @@ Tensor map(const char* name, const Tensor& a, const Tensor& b, const F& f, const
       const real *const dy = grad_of(y) + at[0], *const r = y.data() + at[0];
       const real *const p = a.data() + at[1], *const q = b.data() + at[2];
       const auto add = [&]<class Sum>(Sum* d, real beta, std::size_t step, const auto& slope) {
-        double total = 0;
-        along(walk.n(), walk.step(1), walk.step(2), [=, &total](std::size_t i, std::size_t ia, std::size_t ib) {
-          const real s = slope(dy[i], p[ia], q[ib], r[i]);
-          if (!step)
-            total += double{s};
-          else
-            d[i] = beta == 0 ? Sum{s} : d[i] + Sum{s};
-        });
-        if (!step) *d = (beta == 0 ? 0 : *d) + static_cast<Sum>(total);
+        const std::size_t n = walk.n(), step_a = walk.step(1), step_b = walk.step(2);
+        const auto term = [=](std::size_t i, std::size_t ia, std::size_t ib) {
+          return slope(dy[i], p[ia], q[ib], r[i]);
+        };
+        if (step && beta == 0) {
+          along(n, step_a, step_b, [=](std::size_t i, std::size_t ia, std::size_t ib) { d[i] = Sum{term(i, ia, ib)}; });
+        } else if (step) {
+          along(n, step_a, step_b,
+                [=](std::size_t i, std::size_t ia, std::size_t ib) { d[i] += Sum{term(i, ia, ib)}; });
+        } else {
+          double total = 0;
+          along(n, step_a, step_b,
+                [=, &total](std::size_t i, std::size_t ia, std::size_t ib) { total += double{term(i, ia, ib)}; });
+          *d = (beta == 0 ? 0 : *d) + static_cast<Sum>(total);
+        }
       };
       if (sums_a) sums_a.at(at[1], [&](auto* d) { add(d, da.beta, walk.step(1), slope_a); });
       if (sums_b) sums_b.at(at[2], [&](auto* d) { add(d, db.beta, walk.step(2), slope_b); });
