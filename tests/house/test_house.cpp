@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(files_are_short_and_explain_themselves) {
     const auto lines = lines_of(read(path));
     BOOST_CHECK_MESSAGE(lines.size() <= 400, path << " has " << lines.size() << " lines");
   }
-  BOOST_CHECK_LE(lines_of(read(kRoot / "README.md")).size(), 150u);
+  BOOST_CHECK_LE(lines_of(read(kRoot / "README.md")).size(), 165u);
   BOOST_CHECK_LE(lines_of(read(kRoot / "docs/performance.md")).size(), 100u);
 }
 
