@@ -32,12 +32,15 @@ const char* kind_of(fs::file_type type) {
   }
 }
 
+// The beginning of a message about an option, or about a word of the command line.
+std::string of(const std::string& option) { return option.empty() ? "" : "--" + option + ": "; }
+
 // Throws UsageError if the path cannot be examined, for example because it is too long.
 fs::file_type type_of(const std::string& option, const fs::path& path) {
   std::error_code error;
   const fs::file_type type = fs::status(path, error).type();
   if (type == fs::file_type::none)
-    throw UsageError(fmt::format("--{}: '{}': {}", option, printable_path(path), error.message()));
+    throw UsageError(fmt::format("{}'{}': {}", of(option), printable_path(path), error.message()));
   return type;
 }
 
@@ -47,7 +50,7 @@ bool is_writable_folder(const fs::path& folder) {
 }
 
 [[noreturn]] void refuse(const std::string& option, const fs::path& path, const char* what) {
-  throw UsageError(fmt::format("--{}: '{}' is {}, not a file", option, printable_path(path), what));
+  throw UsageError(fmt::format("{}'{}' is {}, not a file", of(option), printable_path(path), what));
 }
 
 }  // namespace
@@ -55,7 +58,7 @@ bool is_writable_folder(const fs::path& folder) {
 void check_input(const std::string& option, const fs::path& path) {
   const fs::file_type type = type_of(option, path);
   if (type == fs::file_type::not_found)
-    throw UsageError(fmt::format("--{}: there is no file '{}'", option, printable_path(path)));
+    throw UsageError(fmt::format("{}there is no file '{}'", of(option), printable_path(path)));
   if (const char* kind = kind_of(type)) refuse(option, path, kind);
 }
 

@@ -120,9 +120,10 @@ function drawCurves(title, series, fromZero) {
   show(last);
 }
 const column = i => data.steps.map(s => [s[0], s[i]]);
-const measure = key => data.evaluations.filter(e => key in e).map(e => [e.step, e[key]]);
+const course = data.evaluations.filter(e => !('mean_of' in e));  // the mean of several models is no step of it
+const measure = key => course.filter(e => key in e).map(e => [e.step, e[key]]);
 drawCurves('loss', [{name: 'training', kind: 'a', points: column(1)}, {name: 'validation', kind: 'b', points: measure('val_loss')}]);
-const measured = [...new Set(data.evaluations.flatMap(e => Object.keys(e)))];
+const measured = [...new Set(course.flatMap(e => Object.keys(e)))];
 const sameAsTraining = measured.find(key => /^val_(token_)?accuracy$/.test(key));
 drawCurves('accuracy', [{name: 'training', kind: 'a', points: column(2)},
                         {name: 'validation', kind: 'b', points: measure(sameAsTraining)}]);

@@ -59,8 +59,8 @@ bool is_best(const json& best) {
          best[2].is_number();
 }
 
-std::string text_of(std::int64_t epoch, const Evaluation& e) {
-  std::string text = fmt::format("epoch {:>4} | val_loss {:#.4g}", epoch, e.val_loss);
+std::string text_of(const std::string& what, const Evaluation& e) {
+  std::string text = fmt::format("{} | val_loss {:#.4g}", what, e.val_loss);
   for (const auto& [key, value] : e.measures.items())
     if (value.is_number_float()) text += fmt::format(" | {} {:#.4g}", key, value.get<double>());
   return text;
@@ -115,8 +115,8 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
                              (resident_memory() + need.total()) / 1048576));
   if (seppo::ranks() > 1) tell_traffic(batch.size());
   if (run_.training.trainer.warmup_steps >= steps_)
-    progress_.note(fmt::format("--warmup-steps: {} are as many as all steps, {}, or more: the peak is not passed",
-                               run_.training.trainer.warmup_steps, steps_));
+    progress_.note(fmt::format("{}: warm-up takes {} steps and the run has {}: the learning rate never reaches its peak",
+                               program_, run_.training.trainer.warmup_steps, steps_));
   if (!run_.resume.empty()) resume();
   metrics_.emplace(run_.out / "metrics.jsonl", trainer_.steps());
   progress_.start_at(trainer_.steps());
@@ -264,7 +264,8 @@ Evaluation Training::evaluate(std::size_t models) {
     if (value.is_number_float() && !std::isfinite(value.get<double>()))
       seppo::fail<seppo::NumericError>("evaluation after step ", trainer_.steps(), ": ", key, " is ",
                                        value.get<double>(), "; what was saved before is kept");
-  progress_.note(text_of(sampler_.epoch(), evaluation));
+  progress_.note(text_of(
+      models > 1 ? fmt::format("mean of {}", models) : fmt::format("epoch {:>4}", sampler_.epoch()), evaluation));
   logged.update({{"epoch", sampler_.epoch()}, {"step", trainer_.steps()}});
   metrics_->write(logged);
   if (page_) page_->add_evaluation(trainer_.steps(), logged);

@@ -99,6 +99,13 @@ void export_tensor(const SafeTensorsFile& file, const std::string& name, const s
   });
 }
 
+// The file itself, or the model in a folder that a program has trained into.
+std::filesystem::path model_in(const std::filesystem::path& path) {
+  const std::filesystem::path model = path / "model.safetensors";
+  std::error_code ignored;
+  return std::filesystem::exists(model, ignored) ? model : path;
+}
+
 int look(const Arguments& arguments) {
   bool all = false, config = false, as_json = false;
   std::string tensor;
@@ -116,13 +123,14 @@ int look(const Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
   if (files.size() != 1) throw UsageError(fmt::format("{} files are given; inspect takes one", files.size()));
   if (tensor.empty() != npy.empty()) throw UsageError("--tensor and --npy: one needs the other");
-  examples::check_input("file", files[0]);
+  const std::filesystem::path path = model_in(files[0]);
+  examples::check_input("", path);
   if (!npy.empty()) {
     examples::check_output("npy", npy);
-    examples::check_distinct("npy", npy, files[0]);
+    examples::check_distinct("npy", npy, path);
   }
 
-  const SafeTensorsFile file(files[0]);
+  const SafeTensorsFile file(path);
   file.verify();
   if (!npy.empty()) {
     export_tensor(file, tensor, npy);

@@ -140,7 +140,7 @@ int eval(const Arguments& arguments) {
   bool as_json = false;
   CommandLine line("llm eval --model DIR --data FILE [options]",
                    "How well a model predicts a text. Its tokens are seen through windows; each token is predicted "
-                   "once, in the first window that has it, behind at least window - stride others. Bits per byte do "
+                   "once, in the first window that has it, after at least window - stride others. Bits per byte do "
                    "not depend on the tokenizer, perplexity does.");
   source.fields(line);
   line("data", data, "the text, UTF-8");

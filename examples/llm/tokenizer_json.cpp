@@ -149,7 +149,7 @@ struct Reader {
     bool has_text = false;
     for (const json& item : part(processor, "single", Kind::array)) {
       const bool is_text = item.is_object() && item.contains("Sequence");
-      check<FormatError>(!has_text, name, ": 'post_processor': anything behind the text is not supported");
+      check<FormatError>(!has_text, name, ": 'post_processor': anything after the text is not supported");
       if (!is_text) before.push_back(template_token(processor, part(item, "SpecialToken", Kind::object)));
       check<FormatError>(before.size() <= 1, name,
                          ": 'post_processor': more than one token before the text is not supported");

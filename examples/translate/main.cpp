@@ -1,5 +1,6 @@
 // translate: the encoder-decoder Transformer on the task it was invented for.
 #include "app/digest.h"
+#include "app/invocation.h"
 #include "app/memory.h"
 #include "app/paths.h"
 #include "app/run.h"
@@ -202,7 +203,7 @@ int train(const Arguments& arguments) {
           "tokens; {}",
           train_examples.size(), dropped, data.validation.size(), data.shared(), config.src_vocabulary,
           config.tgt_vocabulary, unknown),
-      .example = data_config.has_files() ? "predict < TEXTS" : "predict \"de 305\"",
+      .example = "predict " + examples::shell_word(data_config.has_files() ? data.validation[0].source : "de 305"),
       .examples = train_examples.size(),
       .digest = digest_of(data),
       .evaluated = kChunk,

@@ -191,6 +191,19 @@ BOOST_AUTO_TEST_CASE(damage_and_strangers) {
 }
 
 // --json has the configuration and other metadata too, if asked for.
+BOOST_AUTO_TEST_CASE(the_model_in_a_folder) {
+  const Folder folder("inspect");
+  fs::create_directories(folder.path / "run");
+  fs::create_directories(folder.path / "empty");
+  const std::vector<float> values{1, 2};
+  write_stored(folder.path / "run/model.safetensors", {{{"k", "v"}}, {{"a", "F32", {2}, bytes_of(values)}}});
+  const Result r = folder.run({"seppo", "inspect", "run", "--json"});
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  BOOST_CHECK_EQUAL(last_line(r.out)["parameters"], 2);
+  check_refused(folder, {"seppo", "inspect", "empty"}, 2, "seppo: 'empty' is a folder, not a file");
+  check_refused(folder, {"seppo", "inspect", "nowhere"}, 2, "seppo: there is no file 'nowhere'");
+}
+
 BOOST_AUTO_TEST_CASE(json_has_the_configuration_if_asked_for) {
   const Folder folder("inspect");
   write_stored(folder.path / "f", {{{"by", "me"}, {"seppo.config", R"({"model":{"lr":0.5},"vocabulary":["a"]})"}},

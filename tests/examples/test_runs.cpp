@@ -212,6 +212,7 @@ BOOST_AUTO_TEST_CASE(a_mean_that_is_kept_is_told) {
         BOOST_CHECK_EQUAL(line.value("mean_of", 1), losses.size() == 5 ? 3 : 1);
       }
     BOOST_REQUIRE_EQUAL(losses.size(), 5u);  // the last is the mean's
+    BOOST_CHECK_NE(r.err.find("\nmean of 3 | val_loss "), r.err.npos);
     const bool is_kept = losses.back() < *std::min_element(losses.begin(), losses.end() - 1);
     BOOST_CHECK_EQUAL(is_kept, r.err.find("the mean of the last 3 models is better, and kept\n") != r.err.npos);
     outcomes.insert(is_kept);

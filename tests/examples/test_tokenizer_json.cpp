@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   };
   const nlohmann::json mark{{"SpecialToken", {{"id", "<|end of text|>"}}}}, text{{"Sequence", {{"id", "A"}}}};
   BOOST_CHECK_NO_THROW(processor({mark, text})());
-  refused(processor({mark, text, mark}), "'post_processor': anything behind the text is not supported");
+  refused(processor({mark, text, mark}), "'post_processor': anything after the text is not supported");
   refused(processor({mark, mark, text}), "'post_processor': more than one token before the text");
   refused(processor(nlohmann::json::array({mark})), "'post_processor': a template without the text");
   refused(processor({{{"SpecialToken", {{"id", "a"}}}}, text}), "'post_processor': 'a' is no added token");

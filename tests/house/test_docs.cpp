@@ -1,4 +1,4 @@
-// The code in docs/ that is not in examples/small/, compiled and run. test_house checks that each code block in docs/
+// The code in docs/ that is not in examples/small/, compiled and run. test_documents checks that each code block in docs/
 // appears here or in one of those programs.
 #define BOOST_TEST_MODULE docs
 #include "foreign_weights.h"

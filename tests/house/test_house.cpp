@@ -1,5 +1,7 @@
 // House rules that a compiler does not check.
 #define BOOST_TEST_MODULE house
+#include "house/house.h"
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -7,19 +9,15 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace fs = std::filesystem;
+using namespace house;
 
 namespace {
-
-const fs::path kRoot(SEPPO_SOURCE_DIR);
 
 // Bottom-up: a file includes only files from its own folder and from folders listed before it. ops.h belongs to ops/.
 const std::vector<std::string> kFolders{
@@ -31,40 +29,8 @@ std::string folder_of(const fs::path& file) {
   return folder == "autograd" ? "autograd/ops" : folder;
 }
 
-std::string read(const fs::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::size_t begin = 0;
-  for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
-    lines.push_back(text.substr(begin, end - begin));
-  return lines;
-}
-
-// Files below these folders, with one of these extensions.
-std::vector<fs::path> files_of(const std::vector<std::string>& folders, const std::vector<std::string>& extensions) {
-  std::vector<fs::path> files;
-  for (const std::string& folder : folders)
-    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder))
-      if (entry.is_regular_file() &&
-          std::ranges::find(extensions, entry.path().extension().string()) != extensions.end())
-        files.push_back(entry.path());
-  std::ranges::sort(files);
-  return files;
-}
-
 const std::vector<fs::path> kLibrary = files_of({"autograd", "nn", "models"}, {".h", ".cpp"});
 const std::vector<fs::path> kSources = files_of({"autograd", "nn", "models", "examples", "tests"}, {".h", ".cpp"});
-
-std::vector<fs::path> documents() {
-  std::vector<fs::path> files = files_of({"docs"}, {".md"});
-  for (const char* name : {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"})
-    files.push_back(kRoot / name);
-  return files;
-}
 
 // The text without comments, literals and preprocessor lines.
 std::string code_of(const std::string& text) {
@@ -201,21 +167,6 @@ BOOST_AUTO_TEST_CASE(a_type_name_means_one_type) {
                         name << " is defined in " << files[0] << " and in " << files[1]);
 }
 
-// Comments and documents use the terms of the field: L1 and L2, AMX, freed memory.
-BOOST_AUTO_TEST_CASE(words_are_those_of_the_field) {
-  std::vector<fs::path> files = documents();
-  for (const fs::path& path : files_of({"autograd", "nn", "models", "examples", "tests", "cmake", "script"},
-                                       {".h", ".cpp", ".py", ".txt", ".cmake", ""}))
-    if (path.filename() != "test_house.cpp") files.push_back(path);
-  for (const fs::path& path : files) {
-    std::string text;  // on one line, since a phrase may wrap
-    for (const std::string& line : lines_of(read(path)))
-      text += " " + line.substr(std::min(line.size(), line.find_first_not_of(" /#*")));
-    for (const char* word : {"first-level cache", "second-level cache", "matrix unit", "laid bare"})
-      BOOST_CHECK_MESSAGE(text.find(word) == std::string::npos, path << " says '" << word << "'");
-  }
-}
-
 // The last line that script/test prints.
 BOOST_AUTO_TEST_CASE(skipped_cases_are_neither_passed_nor_failed) {
   const auto test = [](const std::string& command, const std::string& output, bool passes) {
@@ -292,94 +243,6 @@ BOOST_AUTO_TEST_CASE(no_call_follows_a_nested_aggregate) {
                           path << ": " << text.substr(at, 80));
     }
   }
-}
-
-// Each C++ block of the README and of docs/ appears in a test or a small program, where it is compiled. The first one
-// of a page says what to include.
-BOOST_AUTO_TEST_CASE(documents_show_code_that_runs) {
-  const auto words = [](const std::string& text) {  // spacing and line breaks aside
-    return std::regex_replace(text, std::regex("\\s+"), "");
-  };
-  std::string compiled = words(read(kRoot / "tests/house/test_docs.cpp"));
-  for (const fs::path& path : files_of({"examples/small"}, {".cpp"})) compiled += words(read(path));
-  int blocks = 0;
-  constexpr std::string_view kStart = "```cpp\n";
-  for (const fs::path& path : documents()) {
-    const std::string text = read(path);
-    for (std::size_t at = 0; (at = text.find(kStart, at)) != std::string::npos; ++blocks) {
-      at += kStart.size();
-      const std::string block = text.substr(at, text.find("```", at) - at);
-      const bool is_first = at == text.find(kStart) + kStart.size();
-      BOOST_CHECK_MESSAGE(!is_first || (block.starts_with("#include <seppo/seppo.h>\n") &&
-                                        block.find("\nusing namespace seppo;\n") != std::string::npos),
-                          path << " begins without includes:\n"
-                               << block);
-      BOOST_CHECK_MESSAGE(compiled.find(words(block)) != std::string::npos, path << " has code that no one runs:\n"
-                                                                                 << block);
-    }
-  }
-  BOOST_CHECK_GE(blocks, 20);
-}
-
-// Each promise in SECURITY.md names its proof: test cases, tests, or scripts with a mode they accept.
-BOOST_AUTO_TEST_CASE(promises_name_tests_that_exist) {
-  std::string tests;
-  for (const fs::path& path : files_of({"tests"}, {".cpp"})) tests += read(path);
-  const auto is_there = [&](const std::string& name) {
-    const std::string file = name.substr(0, name.find(' ')), mode = name.substr(std::min(name.size(), file.size() + 1));
-    if (file.find('/') == std::string::npos)
-      return std::regex_search(tests, std::regex("_TEST_CASE\\(" + file + "[,)]"));
-    return fs::is_regular_file(kRoot / file) && read(kRoot / file).find(mode) != std::string::npos;
-  };
-  BOOST_CHECK(is_there("promises_name_tests_that_exist") && is_there("script/test asan"));
-  BOOST_CHECK(!is_there("promises_name_tests") && !is_there("script/test never") && !is_there("tests/nowhere.cpp"));
-  const std::regex row(R"(\| (.+) \| (.+) \|)"), quoted("`([^`]+)`");
-  int promises = 0;
-  for (const std::string& line : lines_of(read(kRoot / "SECURITY.md"))) {
-    std::smatch match;
-    if (!std::regex_match(line, match, row) || match[1] == "promise") continue;
-    ++promises;
-    const std::string names = match[2];
-    int named = 0;
-    for (std::sregex_iterator at(names.begin(), names.end(), quoted), end; at != end; ++at, ++named)
-      BOOST_CHECK_MESSAGE(is_there((*at)[1]), "SECURITY.md: there is no " << (*at)[1]);
-    BOOST_CHECK_MESSAGE(named > 0, "SECURITY.md: no test for: " << match[1]);
-  }
-  BOOST_CHECK_GE(promises, 15);
-}
-
-// Promises as found by script/promises, whose own rules test_promises.cpp checks.
-BOOST_AUTO_TEST_CASE(promises_of_headers_name_tests) {
-  FILE* const pipe = popen(((kRoot / "script/promises").string() + " --check").c_str(), "r");
-  BOOST_REQUIRE(pipe);
-  std::string faults;
-  for (int c; (c = std::fgetc(pipe)) != EOF;) faults += static_cast<char>(c);
-  BOOST_CHECK_EQUAL(pclose(pipe), 0);
-  BOOST_CHECK_MESSAGE(faults.empty(), faults << "tests/promises/ names tests for each sentence; look at them again");
-}
-
-// The pages for those who carry on name files and folders that exist.
-BOOST_AUTO_TEST_CASE(the_pages_on_the_house_know_it) {
-  const std::regex path(R"(`((?:autograd|nn|models|examples|tests|docs|script)/[a-z0-9_/.-]*)`)");
-  int paths = 0;
-  for (const char* page : {"docs/design.md", "docs/add.md"}) {
-    const std::string text = read(kRoot / page);
-    for (std::sregex_iterator match(text.begin(), text.end(), path), end; match != end; ++match, ++paths)
-      BOOST_CHECK_MESSAGE(fs::exists(kRoot / (*match)[1].str()), page << " names " << (*match)[1]);
-  }
-  BOOST_CHECK_GE(paths, 40);
-}
-
-// Links between documents lead to existing files.
-BOOST_AUTO_TEST_CASE(links_lead_somewhere) {
-  const std::regex link(R"(\]\(([^)#: ]+)\))");
-  int links = 0;
-  for (const fs::path& path : documents()) {
-    const std::string text = read(path);
-    for (std::sregex_iterator match(text.begin(), text.end(), link), end; match != end; ++match, ++links)
-      BOOST_CHECK_MESSAGE(fs::exists(path.parent_path() / (*match)[1].str()), path << " links to " << (*match)[1]);
-  }
-  BOOST_CHECK_GE(links, 10);
 }
 
 // Each engine is known to one folder only: products, including AMX, belong to autograd/blas, pattern matching to the
