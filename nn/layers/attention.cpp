@@ -44,13 +44,19 @@ void check_cached_mask(const Mask& mask, std::span<const int> positions) {
                       mask.lengths[s], " of cached sequence ", s, " is not in 0..", positions[s]);
 }
 
+std::size_t size_of_cache(const char* what, int size) {
+  check<ArgumentError>(size > 0, "cache: ", what, " ", size, " is not positive");
+  return static_cast<std::size_t>(size);
+}
+
 }  // namespace
 
 KeyValueCache::KeyValueCache(std::size_t layers, std::size_t sequences, int capacity, int kv_width)
-    : capacity_(static_cast<std::size_t>(capacity)),
-      width_(2 * static_cast<std::size_t>(kv_width)),
+    : capacity_(size_of_cache("capacity", capacity)),
+      width_(2 * size_of_cache("kv_width", kv_width)),
       lengths_(sequences),
       begins_(multiples(sequences, capacity)),
+      grown_(sequences),
       source_rows_(multiples(sequences, 1)),
       memory_(layers),
       memory_rows_(layers) {
@@ -70,15 +76,31 @@ std::span<const int> KeyValueCache::extend(Offsets rows) {
     first[s] = lengths_[s];
     is_step_ = is_step_ && count == 1;
   }
-  for (std::size_t s = 0; s < lengths_.size(); ++s) lengths_[s] += rows[s + 1] - rows[s];
+  for (std::size_t s = 0; s < lengths_.size(); ++s) {
+    grown_[s] = rows[s + 1] - rows[s];
+    lengths_[s] += grown_[s];
+  }
   return {first, lengths_.size()};
+}
+
+void LayerCache::check_layer() const {
+  check<IndexError>(layer < cache->self_.size(), "decode: layer ", layer, " of a cache of ", cache->self_.size(),
+                    " layers");
 }
 
 KeysValues LayerCache::append(const KeysValues& fresh) const {
   const std::vector<int>& lengths = cache->lengths_;
+  check_layer();
+  check(fresh.rows.size() == lengths.size() + 1, "decode: ", fresh.rows.size() - 1, " sequences for a cache of ",
+        lengths.size());
+  for (std::size_t s = 0; s < lengths.size(); ++s)
+    check<StateError>(fresh.rows[s + 1] - fresh.rows[s] == cache->grown_[s], "decode: sequence ", s, " has ",
+                      fresh.rows[s + 1] - fresh.rows[s], " new positions, but extend() was told of ", cache->grown_[s]);
   check_cached_mask(fresh.mask, lengths);
   const std::size_t width = cache->width_;
   const int half = static_cast<int>(width / 2);
+  check(fresh.k.count == half && fresh.v.count == half, "decode: keys of ", fresh.k.count, " and values of ",
+        fresh.v.count, " columns for a cache of kv_width ", half);
   real* const block = cache->self_[layer].as<real>();
   const auto at = [&](std::size_t s, int n) {
     return block + (s * cache->capacity_ + static_cast<std::size_t>(n)) * width;
@@ -110,9 +132,12 @@ KeysValues LayerCache::append(const KeysValues& fresh) const {
 }
 
 Tensor LayerCache::memory(FunctionRef<Tensor()> compute) const {
+  check_layer();
   Memory& kept = cache->memory_[layer];
   if (!kept.data()) {
     const Tensor kv = compute();
+    check(kv.cols() == cache->width_, "decode: a memory of ", kv.cols(), " columns for a cache of kv_width ",
+          cache->width_ / 2);
     kept = cache_memory(kv.numel());
     cache->memory_rows_[layer] = kv.size(0);
     std::copy_n(kv.data(), kv.numel(), kept.as<real>());
@@ -157,6 +182,7 @@ void KeyValueCache::select(std::span<const int> parents) {
     std::swap(kv, chosen_);
   }
   lengths_ = std::move(lengths);
+  grown_.assign(lengths_.size(), 0);
   begins_ = multiples(parents.size(), static_cast<int>(capacity_));
 }
 

@@ -159,3 +159,41 @@ BOOST_AUTO_TEST_CASE(masks_that_a_cache_cannot_honour_are_refused) {
     BOOST_CHECK_NO_THROW(call(Mask::causal_valid_lengths(none)));
   }
 }
+
+// A cache that does not belong to the module, or was not extended for the call, would be written outside of its memory.
+BOOST_AUTO_TEST_CASE(a_cache_that_does_not_fit_is_refused) {
+  const Inference inference;
+  Parameters parameters(5);
+  const MultiHeadAttention attention(parameters.root(), kWidth, kHeads);
+  const Tensor x = random_rows(2, 1);
+  const std::vector<int> rows{0, 1, 2};
+  const auto run = [&](KeyValueCache& cache, std::size_t layer) {
+    attention(x, rows, Mask::causal(), LayerCache{&cache, layer});
+  };
+  KeyValueCache fits(1, 2, kCapacity, kWidth);
+  BOOST_CHECK_THROW(run(fits, 0), StateError);  // before extend()
+  fits.extend(rows);
+  BOOST_CHECK_THROW(run(fits, 1), IndexError);
+  run(fits, 0);
+  fits.restart(1);
+  BOOST_CHECK_THROW(run(fits, 0), StateError);
+  const std::vector<int> parents{1, 0};
+  fits.select(parents);
+  BOOST_CHECK_THROW(run(fits, 0), StateError);
+  KeyValueCache longer(1, 2, kCapacity, kWidth);
+  longer.extend(std::vector<int>{0, 2, 3});
+  BOOST_CHECK_THROW(run(longer, 0), StateError);
+  KeyValueCache more(1, 3, kCapacity, kWidth);
+  more.extend(std::vector<int>{0, 1, 2, 2});
+  BOOST_CHECK_THROW(run(more, 0), ShapeError);
+  for (const int kv_width : {kWidth / 2, 2 * kWidth}) {
+    KeyValueCache other(1, 2, kCapacity, kv_width);
+    other.extend(rows);
+    BOOST_CHECK_THROW(run(other, 0), ShapeError);
+    BOOST_CHECK_THROW((LayerCache{&other, 0}.memory([&] { return ones({2, kv_width}); })), ShapeError);
+  }
+  for (const int absurd : {0, -1}) {
+    BOOST_CHECK_THROW(KeyValueCache(1, 2, absurd, kWidth), ArgumentError);
+    BOOST_CHECK_THROW(KeyValueCache(1, 2, kCapacity, absurd), ArgumentError);
+  }
+}
