@@ -49,11 +49,13 @@ void revive(Node& node) {
 }
 
 thread_local Tape* chosen_tape = nullptr;
+thread_local bool has_no_backward = false;
 thread_local RegionName current_name;
 
 }  // namespace
 
 Tape*& Tape::chosen() { return chosen_tape; }
+bool& NoBackward::is_in_scope() { return has_no_backward; }
 
 Tape& tape() {
   if (chosen_tape) return *chosen_tape;
@@ -171,7 +173,8 @@ void Tape::backward(const Tensor& loss) {
 
 void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
   check_owned("backward", output);
-  check<StateError>(may_run_backward, "backward: called by a loss that was given to a Trainer, which runs backward on ",
+  check<StateError>(!NoBackward::is_in_scope(),
+                    "backward: called by a loss that was given to a Trainer, which runs backward on ",
                     "what the loss returns");
   check<StateError>(output.requires_grad(), "backward: output ", output,
                     " does not depend on a tensor that requires a gradient, or was computed in eval mode");

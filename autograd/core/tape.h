@@ -52,7 +52,6 @@ class Tape {
   // Keys the dropout masks of this step. clear() starts the next step; a context that was assigned as a whole stays the
   // same, as Trainer and loops that can be resumed need: tape().random = {.seed = 1, .step = 7};
   RandomContext random = {.advances = true};
-  bool may_run_backward = true;  // false while DataParallel calls a loss, whose backward pass it runs itself
   bool records() const { return mode == Mode::train && recording; }
 
   // Forgets every tensor and closure; memory is kept for the next step. Throws StateError during backward.
@@ -168,6 +167,18 @@ class UseTape {
 
  private:
   ScopedValue<Tape*> chosen_;
+};
+
+// While one is in scope, backward throws StateError in this thread, on any tape: in a loss whose backward pass
+// DataParallel runs itself.
+class NoBackward {
+ public:
+  NoBackward() : forbidden_(is_in_scope(), true) {}
+
+ private:
+  friend class Tape;
+  static bool& is_in_scope();
+  ScopedValue<bool> forbidden_;
 };
 
 // Sets the current tape's mode for a scope: UseMode eval(Mode::eval);

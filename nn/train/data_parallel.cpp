@@ -124,7 +124,7 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
     t.redirect_gradients(gradients, block);
     t.random = {seed, step, static_cast<std::uint32_t>(cuts[shard]), 0};
     const ShardLoss result = [&] {
-      const ScopedValue<bool> no_backward(t.may_run_backward, false);
+      const NoBackward guard;
       return loss(cuts[shard], cuts[shard + 1]);
     }();
     losses_[shard] = numbers_of(result);

@@ -145,6 +145,18 @@ BOOST_AUTO_TEST_CASE(a_loss_that_calls_backward_is_refused) {
           });
         },
         {"backward: called by a loss that was given to a Trainer, which runs backward on what the loss returns"});
+    check_error<StateError>(  // on a tape of its own, whose gradients would go into those of all shards
+        [&] {
+          d.trainer.step(first_rows(24), [&](Rows rows) {
+            {
+              Tape own;
+              const UseTape use(own);
+              backward(d.loss(rows, target).loss);
+            }
+            return d.loss(rows, target);
+          });
+        },
+        {"backward: called by a loss that was given to a Trainer"});
     BOOST_CHECK(d.values() == before);
     for (const real g : d.student_parameters.gradients()) BOOST_REQUIRE_EQUAL(g, 0);
     d.train(target);  // and nothing is left of it
