@@ -81,7 +81,7 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
         Tensor(acquire_leaf(shape, values_.as<real>() + offset, gradients_.as<real>() + offset, &entry.name));
     entry.tensor.node().requires_grad = trained;
     RandomStream random(seed_, Purpose::init, hash(entry.name));
-    init({values_.as<real>() + offset, count}, shape, random);
+    if (draws_) init({values_.as<real>() + offset, count}, shape, random);
   } catch (...) {
     if (entry.tensor.defined()) release_leaf(entry.tensor.node());
     entries_.pop_back();

@@ -152,6 +152,15 @@ class Parameters {
     ScopedValue<const char*> when_;
   };
 
+  // While one is in scope, new parameters and buffers are zero instead of drawn: their values will come from a file.
+  class Undrawn {
+   public:
+    explicit Undrawn(Parameters& parameters) : draws_(parameters.draws_, false) {}
+
+   private:
+    ScopedValue<bool> draws_;
+  };
+
  private:
   friend class Scope;
   void check_grows(std::string_view name) const;
@@ -165,6 +174,7 @@ class Parameters {
   Memory values_, gradients_;
   std::size_t size_ = 0, capacity_ = 0;
   const char* fixed_when_ = nullptr;  // set by Fixed
+  bool draws_ = true;                 // initial values; set by Undrawn
   std::size_t constants_size_ = 0;
   std::vector<Memory> constant_values_;
   std::vector<Node*> constants_;

@@ -51,7 +51,9 @@ void fit_tokenizer(Tokenizer& t, const HfConfig& config, const std::string& name
   t.pieces.resize(static_cast<std::size_t>(size));
 }
 
+// The model, whose weights are to be loaded.
 seppo::LanguageModel build(seppo::Parameters& parameters, const HfConfig& config, const std::string& name) {
+  const seppo::Parameters::Undrawn from_the_file(parameters);
   try {
     return seppo::LanguageModel(parameters.root(), config.model);
   } catch (const seppo::ArgumentError& e) {

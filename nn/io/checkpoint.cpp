@@ -95,11 +95,20 @@ std::vector<real> rounded(std::span<const std::byte> bytes) {
 const std::map<std::string_view, std::vector<real> (*)(std::span<const std::byte>)> kReaders{
     {"F32", rounded<float>}, {"F64", rounded<double>}, {"F16", rounded<Half>}, {"BF16", rounded<BFloat>}};
 
-// The values for a destination.
-std::vector<real> read_values(const SafeTensorsFile& file, const TensorInfo& tensor, bool is_transposed) {
+std::vector<real> as_real(const SafeTensorsFile& file, const TensorInfo& tensor) {
+  if (tensor.dtype == kDtype) {  // without a second copy, which a large tensor could not afford
+    std::vector<real> values(tensor.bytes() / sizeof(real));
+    file.read(tensor, std::as_writable_bytes(std::span(values)));
+    return values;
+  }
   std::vector<std::byte> bytes(tensor.bytes());
   file.read(tensor, bytes);
-  std::vector<real> values = kReaders.at(tensor.dtype)(bytes);
+  return kReaders.at(tensor.dtype)(bytes);
+}
+
+// The values for a destination.
+std::vector<real> read_values(const SafeTensorsFile& file, const TensorInfo& tensor, bool is_transposed) {
+  std::vector<real> values = as_real(file, tensor);
   check<FormatError>(all_finite(values), file.name(), ": tensor ", printable(tensor.name),
                      " has values that are not finite");
   return is_transposed ? transposed(values, tensor.shape[0], tensor.shape[1]) : values;

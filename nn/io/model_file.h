@@ -63,6 +63,7 @@ SavedModel<Model> load_model(const std::filesystem::path& path) {
   // values; so a small corrupt file cannot claim a huge model.
   auto parameters = std::make_unique<Parameters>(0, file.size());
   const auto build = [&] {
+    const Parameters::Undrawn from_the_file(*parameters);
     try {
       return Model(parameters->root(), from_json_object<typename Model::Config>(config.value.at("model")));
     } catch (const Error& e) {

@@ -89,6 +89,30 @@ BOOST_AUTO_TEST_CASE(an_initialiser_may_read) {
 }
 
 // A layer that is made when the loss is first called comes too late for the step's gradients.
+// As for a model whose values come from a file; a layer added later, such as an adapter, is drawn as always.
+BOOST_AUTO_TEST_CASE(values_that_will_be_loaded_are_not_drawn) {
+  int draws = 0;
+  const Init counted = [&](std::span<real> values, const Shape& shape, RandomStream& random) {
+    ++draws;
+    init_normal(1)(values, shape, random);
+  };
+  Parameters loaded(3), drawn(3);
+  Tensor zero;
+  {
+    const Parameters::Undrawn guard(loaded);
+    zero = loaded.root().parameter("w", {3, 2}, counted);
+    loaded.root().buffer("b", {2}, counted);
+    BOOST_CHECK_EQUAL(draws, 0);
+    BOOST_CHECK_NE(loaded.root().constant({2}, init_ones()).at(1), 0);
+  }
+  for (const real value : zero.values()) BOOST_CHECK_EQUAL(value, 0);
+  drawn.root().parameter("w", {3, 2}, init_normal(1));
+  const Tensor later = loaded.root().parameter("adapter", {2, 2}, counted),
+               expected = drawn.root().parameter("adapter", {2, 2}, init_normal(1));
+  BOOST_CHECK_EQUAL(draws, 1);
+  BOOST_CHECK(std::ranges::equal(later.values(), expected.values()));
+}
+
 BOOST_AUTO_TEST_CASE(a_training_step_adds_nothing) {
   const std::vector<int> rows{0, 1, 2, 3, 4, 5};
   for (const int shards : {1, 3})
