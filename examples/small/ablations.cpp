@@ -4,8 +4,9 @@
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
-#include <seppo/nn/layers/basic.h>
 #include <seppo/nn/layers/attention.h>
+#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <algorithm>
@@ -86,7 +87,7 @@ double accuracy_of(const Parts& parts, std::uint64_t seed) {
   while (trainer.steps() < steps) trainer.step(sampler.next(), loss);
   std::vector<int> test(640);
   std::iota(test.begin(), test.end(), steps * batch);
-  return evaluate(test, loss).accuracy();
+  return evaluate(test, loss).mean("correct");
 }
 
 int main(int argc, char** argv) {

@@ -4,6 +4,7 @@
 #define BOOST_TEST_MODULE threads
 #include <seppo/models/decoding.h>
 #include <seppo/models/language_model.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>
@@ -120,9 +121,9 @@ BOOST_AUTO_TEST_CASE(training) {
 BOOST_AUTO_TEST_CASE(evaluation) {
   const Language language;  // shared by all tasks
   check_threads("evaluate", [&] {
-    const StepLoss sums = evaluate(
+    const Sums sums = evaluate(
         language.rows(), [&](std::span<const int> some) { return language.loss(some); }, 3);
-    const double all[] = {sums.loss, sums.count, sums.correct};
+    const double all[] = {sums["loss"], sums["count"], sums["correct"]};
     Bytes bytes;
     add(bytes, std::span<const double>(all));
     return bytes;
