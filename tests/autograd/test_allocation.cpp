@@ -4,7 +4,7 @@
 #define BOOST_TEST_MODULE allocation
 #include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/models/transformer.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/optim/adam.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

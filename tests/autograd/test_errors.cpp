@@ -4,7 +4,7 @@
 #include "support/errors.h"
 
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include <cmath>
 #include <limits>

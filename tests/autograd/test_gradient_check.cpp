@@ -3,7 +3,7 @@
 #define BOOST_TEST_MODULE gradient_check
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/gradient_check.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/batch_norm.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -7,7 +7,7 @@
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/tools/observers.h>
-#include <seppo/nn/layers/attention.h>
+#include <seppo/nn/modules/positional_encoding.h>
 
 using namespace test;
 namespace ref = test::reference;

@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE foreign_weights
 #include "foreign_weights.h"
 
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/models/language_model.h>
 #include <seppo/models/transformer.h>
 

@@ -7,7 +7,7 @@
 #include "support/stories.h"
 
 #include <seppo/autograd/ops.h>
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/nn/io/safetensors.h>
 
 #include <boost/test/unit_test.hpp>

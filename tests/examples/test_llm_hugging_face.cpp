@@ -8,7 +8,7 @@
 #include "support/program.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/nn/io/safetensors.h>
 
 #include <boost/test/unit_test.hpp>

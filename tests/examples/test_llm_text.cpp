@@ -5,7 +5,7 @@
 #include "support/llm_models.h"
 #include "support/terminal.h"
 
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/nn/data/text.h>
 
 #include <boost/test/unit_test.hpp>

@@ -7,7 +7,7 @@
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/tape.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -5,7 +5,8 @@
 #include "support/precision.h"
 
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding/sampling.h>
 
 #include <limits>
 #include <numeric>

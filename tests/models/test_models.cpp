@@ -5,7 +5,7 @@
 #include "support/precision.h"
 #include "support/ranges.h"
 
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/optim/adam.h>
 
 #include <functional>
 #include <limits>

@@ -2,7 +2,8 @@
 // needs: precision: double single; simd: avx2 plain
 #define BOOST_TEST_MODULE adam_and_schedules
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/schedule.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

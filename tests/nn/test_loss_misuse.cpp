@@ -5,7 +5,7 @@
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/tools/checkpointing.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

@@ -6,7 +6,6 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/gradient_check.h>
 #include <seppo/nn/io/checkpoint.h>
-#include <seppo/nn/layers/basic.h>
 
 #include "support/errors.h"
 

@@ -5,6 +5,8 @@
 #define BOOST_TEST_MODULE step
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/sgd.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>
