@@ -63,8 +63,9 @@ struct LayerConfig {
     v("activation", activation, "activation of the feed-forward networks");
     v("bias", bias, "biases in linear maps and layer norms");
     v("eps", eps, {0, 1}, "added to the variance by layer norms");
-    v.added()("n_kv_heads", n_kv_heads, {0, 65536}, "heads of keys and values; must divide n_heads; 0: equal to it");
-    v.added()("norm_kind", norm_kind, "layer norm, or RMS norm");
+    v("n_kv_heads", n_kv_heads, {0, 65536}, "heads of keys and values; must divide n_heads; 0: equal to it",
+      {.may_be_missing = true});
+    v("norm_kind", norm_kind, "layer norm, or RMS norm", {.may_be_missing = true});
   }
   // n_heads must divide d_model, and n_kv_heads must divide n_heads.
   void validate() const {
@@ -207,8 +208,8 @@ struct TransformerConfig {
   double rope_theta = 10000;
 
   void fields(ConfigVisitor& v) {
-    v("src_vocabulary", src_vocabulary, {1, 1 << 30});
-    v("tgt_vocabulary", tgt_vocabulary, {1, 1 << 30});
+    v("src_vocabulary", src_vocabulary, {1, 1 << 30}, "tokens of the source", {.source = Source::data});
+    v("tgt_vocabulary", tgt_vocabulary, {1, 1 << 30}, "tokens of the target", {.source = Source::data});
     layer.fields(v);
     v("enc_layers", enc_layers, {0, 1000}, "layers of the encoder");
     v("dec_layers", dec_layers, {0, 1000}, "layers of the decoder");
@@ -217,7 +218,7 @@ struct TransformerConfig {
     v("share_embeddings", share_embeddings, "one embedding table for source and target");
     v("tie_output", tie_output, "the output layer's weight is the target embedding");
     v("scale_embeddings", scale_embeddings, "multiply embeddings by sqrt(d_model)");
-    v.added()("rope_theta", rope_theta, {1, 1e12}, "base of the wavelengths of rotary positions");
+    v("rope_theta", rope_theta, {1, 1e12}, "base of the wavelengths of rotary positions", {.may_be_missing = true});
   }
   void validate() const {
     layer.validate();
