@@ -12,7 +12,7 @@
 #include "llm/lora.h"
 #include "llm/text.h"
 
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/train/ranks.h>
 

@@ -6,6 +6,7 @@
 #include "odd_one/model.h"
 
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <fmt/format.h>

@@ -7,6 +7,7 @@
 #include "reverse/model.h"
 
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
 
