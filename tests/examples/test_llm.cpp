@@ -1,4 +1,5 @@
 // llm: Hugging Face folders, generated text and its scores, training and adapters.
+// needs: programs: llm
 #define BOOST_TEST_MODULE llm
 #include "llm/lora.h"
 #include "llm/text.h"

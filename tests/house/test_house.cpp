@@ -1,4 +1,5 @@
 // House rules that a compiler does not check.
+// needs: not_in_valgrind: single
 #define BOOST_TEST_MODULE house
 #include "house/house.h"
 
@@ -206,7 +207,7 @@ BOOST_AUTO_TEST_CASE(skipped_cases_are_neither_passed_nor_failed) {
 }
 
 BOOST_AUTO_TEST_CASE(what_one_build_alone_has_is_named_by_a_test) {
-  const fs::path build = fs::path(SEPPO_BIN_DIR).parent_path();
+  const fs::path build = fs::path(test::programs_folder()).parent_path();
   FILE* pipe = popen(((kRoot / "tests/house/one_build").string() + " " + build.string()).c_str(), "r");
   BOOST_REQUIRE(pipe);
   std::string text;
