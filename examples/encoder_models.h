@@ -4,8 +4,10 @@
 #pragma once
 
 #include <seppo/models/transformer.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/layers/attention.h>
+#include <seppo/nn/modules/dropout.h>
+#include <seppo/nn/modules/layer_norm.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/modules/positional_encoding.h>
 
 #include <optional>
 #include <vector>
@@ -23,8 +25,8 @@ struct PredictorConfig {
   int max_length = 512;
 
   void fields(seppo::ConfigVisitor& v) {
-    v("features", features, {1, 1 << 20});
-    v("classes", classes, {1, 1 << 20});
+    v("features", features, {1, 1 << 20}, "numbers that describe a position", {.source = seppo::Source::data});
+    v("classes", classes, {1, 1 << 20}, "classes to choose from", {.source = seppo::Source::data});
     layer.fields(v);
     v("n_layers", n_layers, {0, 1000}, "layers of the encoder");
     v("input_dropout", input_dropout, {0, 1}, "dropout of the input features");

@@ -4,7 +4,7 @@
 #include "charlm/model.h"
 #include "charlm/text.h"
 
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/nn/data/text.h>
 
 #include <fmt/format.h>

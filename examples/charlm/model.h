@@ -6,6 +6,7 @@
 
 #include <seppo/models/language_model.h>
 #include <seppo/nn/train/evaluate.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 
 #include <seppo/nn/data/text.h>
 #include <seppo/nn/train/evaluate.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <fmt/format.h>

@@ -3,8 +3,8 @@
 // to seppo::f64: in single precision, five digits are correct instead of twelve.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/gradient_check.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adam.h>
 
 #include <algorithm>
 #include <cmath>
@@ -119,7 +119,7 @@ int main() {
     norm = std::sqrt(dot(gradient, gradient));
     std::printf("Newton step %d: |gradient| %.1e\n", step, norm);
     const std::vector<real> d = solve(parameters, loss, gradient);
-    for (std::size_t i = 0; i < d.size(); ++i) parameters.values()[i] -= d[i];
+    for (std::size_t i = 0; i < d.size(); ++i) parameters.edit()[i] -= d[i];
   }
 
   Training training;

@@ -4,6 +4,7 @@
 #include "../../autograd/ops.h"
 #include "../data/text.h"
 #include "../io/atomic_file.h"
+#include "../optim/clip.h"
 #include "ranks.h"
 
 #include <nlohmann/json.hpp>
@@ -11,8 +12,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 namespace seppo {
@@ -37,13 +36,6 @@ std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
   check<FormatError>(is_number && number >= 0 && number < kMostSteps, file.name(), ": ", key, " '", printable(text),
                      "' is not a number of steps: this is no checkpoint of a trainer");
   return number;
-}
-
-double count_correct(const Tensor& logits, List<int> targets) {
-  const std::vector<int> best = argmax(logits);
-  check(best.size() == targets.size(), "accuracy: logits ", logits, " have ", best.size(), " rows, targets are ",
-        targets.size());
-  return std::transform_reduce(best.begin(), best.end(), targets.begin(), 0.0, std::plus<>(), std::equal_to<>());
 }
 
 // The forward pass updates running statistics. This restores them, unless the step is taken.
@@ -120,7 +112,7 @@ void Trainer::check_start() const {
 
 void Trainer::check_ranks() const {
   Digest digest;
-  const std::span<const real> values = std::as_const(*parameters_).values();
+  const std::span<const real> values = parameters_->values();
   digest.add(values.data(), values.size_bytes());
   check_equal_over_ranks(concat_text("the parameters' digest after step ", steps_), digest.hex());
 }
@@ -220,17 +212,6 @@ void Trainer::load(const SafeTensorsFile& file) {
   skipped_in_a_row_ = 0;
   adam_.set_steps(moves);
   if (averages_) averages_->set_updates(moves);
-}
-
-double accuracy(const Tensor& logits, List<int> targets) {
-  const double correct = count_correct(logits, targets);
-  return targets.empty() ? 0 : correct / static_cast<double>(targets.size());
-}
-
-ShardLoss classification_loss(const Tensor& logits, List<int> targets, double label_smoothing) {
-  return {.loss = cross_entropy(logits, targets, {.label_smoothing = label_smoothing, .reduction = Reduction::sum}),
-          .count = static_cast<double>(targets.size()),
-          .correct = count_correct(logits, targets)};
 }
 
 }  // namespace SEPPO_ABI

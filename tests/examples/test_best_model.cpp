@@ -1,12 +1,13 @@
 // Which model is kept: the best by each measure of those that were evaluated, even after a resume, or the mean of the
 // last models if it is better.
+// needs: programs: all
 #define BOOST_TEST_MODULE best_model
 #include "app/run.h"
 #include "app/run_folder.h"
 #include "support/measures.h"
 
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -57,7 +58,7 @@ struct Scripted {
     seppo::Parameters parameters(run.seed());
     const Model model(parameters.root(), config);
     const auto now = [&] {
-      const auto values = std::as_const(parameters).values();
+      const auto values = parameters.values();
       return Values(values.begin(), values.end());
     };
     const examples::Task task{.examples = 16,
@@ -77,7 +78,7 @@ struct Scripted {
     summary = run.train(line, parameters, model, task).summary;
     kept = now();
     const auto saved = seppo::load_model<Model>(folder.path / "m/model.safetensors");
-    const auto values = std::as_const(*saved.parameters).values();
+    const auto values = saved.parameters->values();
     BOOST_CHECK(std::ranges::equal(values, kept));
   }
   // The kept model is number `expected` of the evaluated ones, and the summary is that of its evaluation.

@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE foreign_weights
 #include "foreign_weights.h"
 
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/models/language_model.h>
 #include <seppo/models/transformer.h>
 
@@ -34,7 +34,7 @@ struct Row {
 
 // The table of a section, keyed by our names.
 std::map<std::string, Row> table_of(const std::string& heading) {
-  std::ifstream file(std::string(SEPPO_SOURCE_DIR) + "/docs/foreign-weights.md");
+  std::ifstream file(test::source_folder() + "/docs/foreign-weights.md");
   std::map<std::string, Row> rows;
   bool inside = false;
   const std::regex quoted("`([^`]+)`");
@@ -154,8 +154,8 @@ BOOST_AUTO_TEST_CASE(a_llama_that_others_trained) {
   load_weights(*folder / "model.safetensors", parameters, examples::llama_weights(8, 4));
   load_weights(*folder / "model-bf16.safetensors", rounded, examples::llama_weights(8, 4));
   for (std::size_t i = 0; i < parameters.values().size(); ++i) {
-    const double exact = static_cast<double>(std::as_const(parameters).values()[i]);
-    BOOST_REQUIRE_LE(std::abs(static_cast<double>(std::as_const(rounded).values()[i]) - exact), std::abs(exact) / 256);
+    const double exact = static_cast<double>(parameters.values()[i]);
+    BOOST_REQUIRE_LE(std::abs(static_cast<double>(rounded.values()[i]) - exact), std::abs(exact) / 256);
   }
   std::ifstream file(*folder / "greedy.json");
   const auto expected = nlohmann::json::parse(file).at("token_ids").get<std::vector<int>>();

@@ -1,10 +1,11 @@
 // llm: how a text begins and ends, where prompts come from, how tokens are drawn, and what a terminal is shown.
+// needs: programs: llm
 #define BOOST_TEST_MODULE llm_text
 #include "llm/text_output.h"
 #include "support/llm_models.h"
 #include "support/terminal.h"
 
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/nn/data/text.h>
 
 #include <boost/test/unit_test.hpp>

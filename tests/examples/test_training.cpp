@@ -6,7 +6,7 @@
 #include "support/program.h"
 
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -32,7 +32,7 @@ struct ModelConfig {
   Colour colour = Colour::red;
   void fields(seppo::ConfigVisitor& v) {
     v("n_outputs", n_outputs, {1, 9}, "outputs");
-    v("vocabulary", vocabulary, {1, 100});
+    v("vocabulary", vocabulary, {1, 100}, "words", {.source = seppo::Source::data});
     v("colour", colour, "colour");
   }
   void validate() const {

@@ -1,4 +1,5 @@
 // The decoder-only model in every form, from GPT-2's to LLaMA's, with and without a cache.
+// needs: precision: double single
 #define BOOST_TEST_MODULE decoder_forms
 #include "models/small_transformer.h"
 #include "support/precision.h"
@@ -55,7 +56,7 @@ struct Model {
     tape().clear();
     RandomStream random(1, Purpose::test, 3);
     for (const auto& e : parameters.entries())
-      for (real& v : parameters.values().subspan(e.offset, e.size()))
+      for (real& v : parameters.edit().subspan(e.offset, e.size()))
         v += static_cast<real>((e.shape.rank() == 1 ? 0.3 : 0.2) * random.normal());
   }
   Parameters parameters;

@@ -1,10 +1,12 @@
 // The key-value cache against full recomputation, and generation with the cache against generation without.
+// needs: precision: double single
 #define BOOST_TEST_MODULE generate
 #include "models/small_transformer.h"
 #include "support/precision.h"
 
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding/sampling.h>
 
 #include <limits>
 #include <numeric>
@@ -26,7 +28,7 @@ struct LanguageFixture {
                                   .positions = positions,
                                   .max_length = kWindow}) {
     tape().clear();
-    for (real& v : parameters.values()) v *= 3;  // makes the choices differ between texts
+    for (real& v : parameters.edit()) v *= 3;  // makes the choices differ between texts
   }
   Parameters parameters;
   LanguageModel model;

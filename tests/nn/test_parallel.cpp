@@ -2,6 +2,7 @@
 #define BOOST_TEST_MODULE parallel
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/transformer.h>
+#include <seppo/nn/optim/clip.h>
 #include <seppo/nn/train/trainer.h>
 
 #include "support/memcheck.h"
