@@ -5,11 +5,11 @@
 #include "app/paths.h"
 #include "app/printable.h"
 #include "app/processors.h"
-#include "app/run_folder.h"
 #include "app/training.h"
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/run/run_folder.h>
 #include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>
@@ -24,7 +24,6 @@ namespace examples {
 
 using nlohmann::json;
 using seppo::check;
-using seppo::FileError;
 using seppo::printable_path;
 
 namespace {
@@ -59,7 +58,7 @@ void make_folder(const fs::path& folder) {
 // Throws FormatError if none of them can be read.
 std::optional<fs::path> usable_checkpoint(const char* option, const fs::path& folder, const std::string& program) {
   std::vector<std::string> reasons;
-  const auto newest = newest_checkpoint(folder, [&](const seppo::Error& e) { reasons.push_back(e.what()); });
+  const auto newest = seppo::newest_checkpoint(folder, [&](const seppo::Error& e) { reasons.push_back(e.what()); });
   check<seppo::FormatError>(newest || reasons.empty(), option, ": no checkpoint in '", printable_path(folder),
                             "' can be read (", reasons.size(), " tried): ", reasons.empty() ? "" : reasons[0]);
   for (const std::string& reason : reasons) std::cerr << fmt::format("{}: passed over: {}\n", program, reason);
@@ -85,28 +84,6 @@ double peak_rss_mb() {
   for (std::string name; status >> name; status.ignore(std::numeric_limits<std::streamsize>::max(), '\n'))
     if (double kib = 0; name == "VmHWM:" && status >> kib) return kib / 1024;
   return 0;
-}
-
-void TrainingConfig::fields(seppo::ConfigVisitor& v) {
-  v("epochs", epochs, {1, 1e6}, "passes over the training data, or parts of one: see --epoch-steps");
-  v("max_steps", max_steps, {0, 2e9}, "stop after this many steps, on the schedule of all epochs; 0 for never");
-  sampler.fields(v);
-  trainer.fields(v);
-  v("eval_interval", eval_interval, {1, 1e6}, "epochs between evaluations, after each of which a checkpoint is saved");
-  v("best", best, "the measure whose best model is kept; `last` keeps the last");
-  v("average", average, {1, 1000}, "at the end, also try the average of the models of the last N evaluations");
-}
-
-void TrainingConfig::validate() const {
-  seppo::TrainerConfig complete = trainer;
-  complete.steps = 1;
-  complete.validate();
-}
-
-json Evaluation::summary() const {
-  json summary = measures.is_object() ? measures : json::object();
-  summary["val_loss"] = val_loss;
-  return summary;
 }
 
 void Run::add_to(CommandLine& line) {
@@ -148,7 +125,7 @@ void Run::add_to(CommandLine& line) {
     for (const char* name : kFiles)
       for (const fs::path& input : line.inputs()) check_distinct("out", out / name, input);
     if (!fs::is_directory(out)) return;
-    const RunFolder folder(out);
+    const seppo::RunFolder folder(out);
     if (!overwrite && folder.is_used()) throw UsageError(used_folder(out));
     folder.check_own();
   });
@@ -166,12 +143,9 @@ Result Run::train(const CommandLine& line, seppo::Parameters& parameters, const 
 
 // --resume with another --out: the original run is left unchanged.
 void Run::copy_run() const {
-  RunFolder copy(out);
+  seppo::RunFolder copy(out);
   if (!overwrite && copy.is_used()) throw UsageError(used_folder(out));
-  copy.clear();
-  for (const fs::directory_entry& entry : fs::directory_iterator(resume))  // no mixture of two runs' files
-    if (entry.is_directory()) fs::remove_all(out / entry.path().filename());
-  fs::copy(resume, out, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  copy.copy_from(resume);
 }
 
 void Run::finish(const CommandLine& line, const Task& task, const Result& result) const {

@@ -10,16 +10,17 @@
 //   const examples::Task task{.examples = ..., .loss = ..., .evaluate = ...};
 //   run.finish(line, task, run.train(line, parameters, model, task));
 //
-// --out receives the files of RunFolder (run_folder.h), config.json, metrics.jsonl and, with --report, report.html.
+// --out receives the files of a seppo::TrainingRun (seppo/nn/run/training_run.h) and, with --report, report.html.
 #pragma once
 
 #include "app/command_line.h"
 #include "app/progress.h"
 #include "app/report.h"
 
-#include <seppo/nn/data/sampler.h>
 #include <seppo/nn/io/atomic_file.h>
 #include <seppo/nn/io/model_file.h>
+#include <seppo/nn/run/evaluation.h>
+#include <seppo/nn/run/training_config.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <filesystem>
@@ -30,28 +31,8 @@
 
 namespace examples {
 
-// The part "training" of config.json.
-struct TrainingConfig {
-  int epochs = 10;
-  int max_steps = 0;
-  int eval_interval = 1;
-  std::string best = "loss";
-  int average = 1;
-  seppo::SamplerConfig sampler = {};  // its seed is the trainer's
-  seppo::TrainerConfig trainer = {};  // its steps are the total over all epochs
-
-  void fields(seppo::ConfigVisitor& v);
-  void validate() const;
-};
-
-// How the model performs on the validation data.
-struct Evaluation {
-  double val_loss = 0;  // mean cross-entropy, without label smoothing
-  // {"val_exact": 0.99, ...}: reals are printed and plotted, the rest is only logged; null is for what is not defined
-  nlohmann::json measures = {};
-
-  nlohmann::json summary() const;  // both
-};
+using seppo::Evaluation;
+using seppo::TrainingConfig;  // the part "training" of config.json
 
 // What a program adds to the framework.
 struct Task {
@@ -59,7 +40,7 @@ struct Task {
   std::string data = {};               // "50000 training and 1000 validation sequences"
   std::string example = {};            // a query for the trained model: the arguments of a command
   std::size_t examples = 0;            // to train on
-  std::string digest = {};             // of the data (digest.h): a run resumes only with the same data
+  std::string digest = {};             // of the data (data_digest.h): a run resumes only with the same data
   std::size_t evaluated = 64;          // examples at a time, by each thread
   std::vector<int> lengths = {};       // of each example, if batches should group examples of similar length
   std::function<seppo::ShardLoss(std::span<const int> rows)> loss;  // of these examples; called by several threads

@@ -5,7 +5,6 @@
 #include "app/digest.h"
 #include "app/memory.h"
 #include "app/run.h"
-#include "app/run_folder.h"
 #include "app/text_file.h"
 #include "llm/folder.h"
 #include "llm/folder_writer.h"
@@ -14,6 +13,7 @@
 
 #include <seppo/models/decoding/generate.h>
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/run/run_folder.h>
 #include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>
@@ -196,7 +196,7 @@ void check_given(const std::filesystem::path& path, const char* option, const ch
 // Was the run in this folder saved by `llm finetune`? `llm train --resume` resumes either kind.
 bool is_finetuning(const std::string& folder) {
   if (folder.empty()) return false;
-  const auto newest = examples::newest_checkpoint(folder, [](const seppo::Error&) {});
+  const auto newest = seppo::newest_checkpoint(folder, [](const seppo::Error&) {});
   return newest && seppo::read_model_config(seppo::SafeTensorsFile(*newest)).contains("base");
 }
 

@@ -3,6 +3,7 @@
 
 #include "../../autograd/core/parallel.h"
 #include "../data/text.h"
+#include "interrupts.h"
 #include "ranks.h"
 
 #include <algorithm>
@@ -81,6 +82,7 @@ Sums evaluate(std::span<const int> examples, FunctionRef<Sums(std::span<const in
   run_tasks((chunks + number_of_ranks - 1) / number_of_ranks, [&](std::size_t task) {
     const std::size_t i = task * number_of_ranks + static_cast<std::size_t>(rank());  // ranks take turns
     if (i >= chunks) return;
+    stop_if_interrupted();
     const std::size_t first = i * chunk;
     const UseMode eval(Mode::eval);
     const TapeMark mark;

@@ -56,7 +56,8 @@ class Sums {
 // Calls f(some of the examples) in eval mode, for `chunk` examples at a time, on all threads, and adds up what it
 // returns. The same bytes for any number of threads; ranks (ranks.h) share the chunks, and all get the sums. A name
 // that is missing for some of the chunks counts as 0 there. A loss that compares examples with each other sees those of
-// a chunk: let it be a batch. Throws ArgumentError for chunks of 0 examples, and whatever `f` throws.
+// a chunk: let it be a batch. Throws ArgumentError for chunks of 0 examples, Interrupted after a signal
+// that is caught (interrupts.h), and whatever `f` throws.
 Sums evaluate(std::span<const int> examples, FunctionRef<Sums(std::span<const int> some)> f, std::size_t chunk = 64);
 
 }  // namespace SEPPO_ABI

@@ -3,7 +3,7 @@
 // needs: programs: all
 #define BOOST_TEST_MODULE best_model
 #include "app/run.h"
-#include "app/run_folder.h"
+#include <seppo/nn/run/run_folder.h>
 #include "support/measures.h"
 
 #include <seppo/autograd/ops.h>
@@ -153,14 +153,14 @@ BOOST_AUTO_TEST_CASE(a_killed_training_has_all_for_its_mean) {
   const Folder folder("best");
   const auto write = [](const fs::path& file) { std::ofstream(file) << "x"; };
   {
-    examples::RunFolder run(folder.path);
+    seppo::RunFolder run(folder.path);
     for (int step = 1; step <= 4; ++step) {
       run.save_last(step, 2, write);
       run.save_checkpoint(step, 2, write);
     }
     run.save_last(5, 2, write);
   }
-  examples::RunFolder again(folder.path);
+  seppo::RunFolder again(folder.path);
   again.go_on_from(4);
   const auto models = again.last_models(2);
   BOOST_REQUIRE_EQUAL(models.size(), 2);

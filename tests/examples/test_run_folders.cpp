@@ -2,7 +2,7 @@
 // damaged them, or named an input as an output. Nothing of another is overwritten, and the reason is told in one line.
 // needs: programs: all
 #define BOOST_TEST_MODULE run_folders
-#include "app/run_folder.h"
+#include <seppo/nn/run/run_folder.h>
 #include "app/training.h"
 #include "support/program.h"
 #include "support/stored.h"
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_was_removed_or_replaced) {
   const Folder base("run-folders");
   const fs::path root = base.path / "run", moved = base.path / "moved";
   for (const bool is_replaced : {false, true}) {
-    examples::RunFolder folder(root);
+    seppo::RunFolder folder(root);
     folder.save_checkpoint(1, 2, writing("one"));
     fs::rename(root, moved);
     if (is_replaced) {
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(temporary_files_of_others) {
   for (const Words* names : {&own, &others})
     for (const std::string& name : *names) folder.write(name + end, "content");
   folder.write("model.safetensors.tmp-012345", "content");
-  examples::RunFolder{folder.path};
+  seppo::RunFolder{folder.path};
   for (const std::string& name : own) BOOST_CHECK_MESSAGE(!fs::exists(folder.path / (name + end)), name);
   for (const std::string& name : others) BOOST_CHECK_MESSAGE(fs::exists(folder.path / (name + end)), name);
   BOOST_CHECK(fs::exists(folder.path / "model.safetensors.tmp-012345"));

@@ -16,7 +16,7 @@
 #include <tuple>
 
 using namespace test;
-using examples::Best;
+using seppo::Best;
 using Words = std::vector<std::string>;
 
 namespace {

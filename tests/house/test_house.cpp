@@ -24,8 +24,8 @@ namespace {
 // and seppo.h, which includes everything, stands above them all.
 const std::vector<std::string> kFolders{
     "autograd/core",  "autograd/blas", "autograd/kernels", "autograd/ops", "autograd/tools", "nn",
-    "nn/modules",     "nn/optim",      "nn/data",          "nn/io",        "nn/train",       "models",
-    "models/decoding"};
+    "nn/modules",     "nn/optim",      "nn/data",          "nn/io",        "nn/train",       "nn/run",
+    "models",         "models/decoding"};
 
 std::string folder_of(const fs::path& file) {
   if (file.filename() == "seppo.h") return kFolders.back();

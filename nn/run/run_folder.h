@@ -17,34 +17,21 @@
 // `write` callback of a checkpoint, in which Trainer compares the ranks.
 #pragma once
 
-#include <seppo/autograd/core/check.h>
-#include <seppo/autograd/core/utility.h>
+#include "../../autograd/core/check.h"
+#include "../../autograd/core/utility.h"
+#include "folder_lock.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <vector>
 
-namespace examples {
-
-// Keeps other processes from locking a folder. Throws FileError if another process has locked it, or if it cannot be
-// opened.
-class FolderLock {
- public:
-  explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  // Throws FileError if this path is no longer the folder that was locked: it was removed, or another is in its place.
-  void check_still(const std::filesystem::path& folder) const;
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int fd_;
-};
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 class RunFolder {
  public:
-  using Write = seppo::FunctionRef<void(const std::filesystem::path&)>;
+  using Write = FunctionRef<void(const std::filesystem::path&)>;
 
   // Creates the folder, and removes the temporary files of a killed run: those of the files named above, no other.
   // Throws FileError if that fails, or if another process has this folder open.
@@ -61,6 +48,9 @@ class RunFolder {
   void check_locked() const;
   // Removes what an earlier run could be resumed from, and its report; its model remains.
   void clear();
+  // Replaces all files by those of another run's folder, which is left unchanged. Throws
+  // std::filesystem::filesystem_error.
+  void copy_from(const std::filesystem::path& other);
 
   // The run resumes from its checkpoint of this step: later files are removed, and the best model up to then is
   // restored.
@@ -83,6 +73,7 @@ class RunFolder {
 // The latest checkpoint that can be read and whose digest is correct; `passed_over` is called with the reason for each
 // later one. Empty if there is none.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder,
-                                                       seppo::FunctionRef<void(const seppo::Error&)> passed_over);
+                                                       FunctionRef<void(const Error&)> passed_over);
 
-}  // namespace examples
+}  // namespace SEPPO_ABI
+}  // namespace seppo

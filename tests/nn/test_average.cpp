@@ -1,6 +1,6 @@
 // The mean of several models.
 #define BOOST_TEST_MODULE average
-#include "app/average.h"
+#include <seppo/nn/run/average.h>
 
 #include <seppo/nn/modules/linear.h>
 
@@ -12,7 +12,6 @@
 #include <vector>
 
 using namespace seppo;
-using examples::load_average;
 using test::Folder;
 namespace fs = std::filesystem;
 

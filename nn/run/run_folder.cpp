@@ -1,28 +1,19 @@
 // RunFolder: numbered files, and the order in which they are written and removed.
-#include "app/run_folder.h"
+#include "run_folder.h"
 
-#include <seppo/nn/data/text.h>
-#include <seppo/nn/io/safetensors.h>
-#include <seppo/nn/train/ranks.h>
+#include "../data/text.h"
+#include "../io/safetensors.h"
+#include "../train/ranks.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <cerrno>
+#include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <map>
 #include <regex>
 #include <string>
+#include <utility>
 
-namespace examples {
-
-using seppo::check;
-using seppo::FileError;
-using seppo::FormatError;
-using seppo::printable_path;
-
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,14 +25,14 @@ constexpr const char* kSetAside = "checkpoints/best.safetensors";
 constexpr const char* kReport = "report.html";
 
 // Only the first rank writes.
-bool writes() { return seppo::rank() == 0; }
+bool writes() { return rank() == 0; }
 
 // Creates the folder if necessary, and flushes it to disk before anything is written into it.
 const fs::path& made(const fs::path& folder) {
   std::error_code error;
   const bool is_new = fs::create_directories(folder, error);
   check<FileError>(!error, printable_path(folder), ": cannot be made: ", error.message());
-  if (is_new && folder.has_parent_path()) seppo::File(folder.parent_path(), seppo::File::Open::folder).flush();
+  if (is_new && folder.has_parent_path()) File(folder.parent_path(), File::Open::folder).flush();
   return folder;
 }
 
@@ -58,6 +49,14 @@ fs::directory_iterator entries(const fs::path& folder) {
   const bool is_missing = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
   check<FileError>(!error || is_missing, printable_path(folder), ": cannot be listed: ", error.message());
   return list;
+}
+
+void duplicate(const fs::path& from, const fs::path& to) {
+  replace_atomically(to, [&](File& copy) {
+    File original(from, File::Open::reading);
+    std::vector<char> piece(std::size_t{1} << 20);
+    while (const std::size_t n = original.read_some(piece.data(), piece.size())) copy.write(piece.data(), n);
+  });
 }
 
 // Names that replace_atomically() gives to the temporary files for those of a run.
@@ -110,25 +109,6 @@ void remove_after(const fs::path& folder, std::int64_t step) {
 
 }  // namespace
 
-FolderLock::FolderLock(const fs::path& folder) : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  check<FileError>(fd_ >= 0, printable_path(folder), ": cannot open: ", std::strerror(errno));
-  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
-  const int error = errno;
-  ::close(fd_);
-  check<FileError>(error != EWOULDBLOCK, printable_path(folder), ": another training is writing into this folder");
-  seppo::fail<FileError>(printable_path(folder), ": cannot lock: ", std::strerror(error));
-}
-
-FolderLock::~FolderLock() { ::close(fd_); }
-
-void FolderLock::check_still(const fs::path& folder) const {
-  struct stat now {
-  }, locked{};
-  const bool is_there = ::stat(folder.c_str(), &now) == 0 && ::fstat(fd_, &locked) == 0;
-  check<FileError>(is_there && now.st_dev == locked.st_dev && now.st_ino == locked.st_ino, printable_path(folder),
-                   ": was removed or replaced during this training, which ends without writing there");
-}
-
 RunFolder::RunFolder(fs::path folder) : folder_(std::move(folder)) {
   if (!writes()) return;
   lock_.emplace(made(folder_));
@@ -161,6 +141,13 @@ void RunFolder::clear() {
     fs::remove_all(folder_ / part, error);
     check<FileError>(!error, printable_path(folder_ / part), ": cannot be removed: ", error.message());
   }
+}
+
+void RunFolder::copy_from(const fs::path& other) {
+  clear();
+  for (const fs::directory_entry& entry : fs::directory_iterator(other))  // no mixture of two runs' files
+    if (entry.is_directory()) fs::remove_all(folder_ / entry.path().filename());
+  fs::copy(other, folder_, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
 }
 
 void RunFolder::go_on_from(std::int64_t step) {
@@ -208,27 +195,24 @@ void RunFolder::save_model(Write write, bool is_at_the_end) {
   if (!writes()) return;
   check_locked();
   const fs::path aside = folder_ / kSetAside;
-  if (is_at_the_end && fs::exists(model()) && !fs::exists(aside))
-    seppo::replace_atomically(aside, [&](seppo::File& copy) {
-      seppo::File best(model(), seppo::File::Open::reading);
-      std::vector<char> piece(std::size_t{1} << 20);
-      while (const std::size_t n = best.read_some(piece.data(), piece.size())) copy.write(piece.data(), n);
-    });
+  if (is_at_the_end && fs::exists(model()) && !fs::exists(aside)) duplicate(model(), aside);
   write(model());
 }
 
-std::optional<fs::path> newest_checkpoint(const fs::path& folder,
-                                          seppo::FunctionRef<void(const seppo::Error&)> passed_over) {
+std::optional<fs::path> newest_checkpoint(const fs::path& folder, FunctionRef<void(const Error&)> passed_over) {
   const Files files = numbered_files(folder / kCheckpoints);
-  for (auto at = files.rbegin(); at != files.rend(); ++at) try {
-      seppo::SafeTensorsFile(at->second).verify();
+  for (auto at = files.rbegin(); at != files.rend(); ++at) {
+    try {
+      SafeTensorsFile(at->second).verify();
       return at->second;
     } catch (const FormatError& e) {
       passed_over(e);
     } catch (const FileError& e) {
       passed_over(e);
     }
+  }
   return std::nullopt;
 }
 
-}  // namespace examples
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,12 +1,13 @@
 // Signal handlers that only note the signal.
-#include "app/interrupts.h"
+#include "interrupts.h"
 
-#include <seppo/nn/train/ranks.h>
+#include "ranks.h"
 
 #include <unistd.h>
 #include <iterator>
 
-namespace examples {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 volatile std::sig_atomic_t caught = 0;
@@ -29,13 +30,15 @@ CatchInterrupts::CatchInterrupts() {
 }
 
 CatchInterrupts::~CatchInterrupts() {
+  caught = 0;
   for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &old_[i], nullptr);
 }
 
 int CatchInterrupts::signal() const { return caught; }
 
 void stop_if_interrupted() {
-  if (const int signal = caught; signal && seppo::ranks() == 1) throw Interrupted{signal};
+  if (const int signal = caught; signal && ranks() == 1) throw Interrupted{signal};
 }
 
-}  // namespace examples
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,6 +1,6 @@
 // The files of a training run reach the disk in the order that RunFolder documents, so no power failure loses them.
 #define BOOST_TEST_MODULE durable_folder
-#include "app/run_folder.h"
+#include <seppo/nn/run/run_folder.h>
 #include "support/program.h"
 #include "support/recorded_files.h"
 
@@ -58,13 +58,13 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_is_on_the_disk_before_an_older_one_goes) {
   const Folder base;
   const fs::path root = base.path / "new";
   std::vector<FileEvent> events =
-      test::record_files([&] { examples::RunFolder(root).save_checkpoint(1, 2, writing("one")); });
+      test::record_files([&] { seppo::RunFolder(root).save_checkpoint(1, 2, writing("one")); });
   check_durable(events, "first");
   // New folders are flushed in their parent folders before any file is renamed into them.
   BOOST_CHECK_LT(index_of(events, "fsync", base.path), index_of(events, "rename", root / "checkpoints/1.safetensors"));
   BOOST_CHECK_LT(index_of(events, "fsync", root), index_of(events, "rename", root / "checkpoints/1.safetensors"));
 
-  examples::RunFolder folder(root);
+  seppo::RunFolder folder(root);
   folder.go_on_from(1);
   for (int step = 2; step <= 4; ++step) {
     events = test::record_files([&] { folder.save_checkpoint(step, 2, writing("more")); });
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(the_model_at_the_end_replaces_one_that_is_set_aside_durably
   const Folder base;
   const std::string best(3'000'000, 'b');
   {
-    examples::RunFolder folder(base.path);
+    seppo::RunFolder folder(base.path);
     folder.save_checkpoint(1, 2, writing("state"));
     folder.save_model(writing(best));
     const std::vector<FileEvent> events = test::record_files([&] { folder.save_model(writing("end"), true); });
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(the_model_at_the_end_replaces_one_that_is_set_aside_durably
     folder.save_model(writing("later"), true);
     BOOST_CHECK(test::read(aside) == best);
   }
-  examples::RunFolder folder(base.path);
+  seppo::RunFolder folder(base.path);
   folder.go_on_from(1);
   BOOST_CHECK(test::read(folder.model()) == best);
   // If any call fails, the best model survives.

@@ -1,0 +1,222 @@
+// TrainingRun without a program: what it tells, keeps and refuses, and that it resumes to the same bytes from anywhere.
+#define BOOST_TEST_MODULE training_run
+#include "support/program.h"
+
+#include <seppo/autograd/ops.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/run/data_digest.h>
+#include <seppo/nn/run/training_run.h>
+#include <seppo/nn/train/evaluate.h>
+#include <seppo/nn/train/metrics.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <csignal>
+#include <limits>
+#include <numeric>
+
+using namespace seppo;
+using test::Folder;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kExamples = 24;
+
+struct Model {
+  Parameters parameters{3};
+  Linear layer{parameters.root() / "layer", 2, 3};
+
+  ShardLoss loss(std::span<const int> some) const {
+    std::vector<real> inputs;
+    std::vector<int> targets;
+    for (const int i : some) {
+      inputs.insert(inputs.end(), {static_cast<real>(i % 5), static_cast<real>(i % 7)});
+      targets.push_back(i % 3);
+    }
+    return classification_loss(layer(tensor({static_cast<int>(some.size()), 2}, inputs)), targets);
+  }
+};
+
+// Six steps in three epochs.
+TrainingConfig config() { return {.epochs = 3, .average = 2, .sampler = {.batch_size = 12}, .trainer = {.lr = 0.1}}; }
+
+TrainingTask task_of(const Model& model) {
+  const auto evaluation = [&model] {
+    std::vector<int> all(kExamples);
+    std::iota(all.begin(), all.end(), 0);
+    return Evaluation{.val_loss = evaluate(all, [&](auto some) { return model.loss(some); }).mean("loss")};
+  };
+  return {.examples = kExamples,
+          .digest = "1234",
+          .loss = [&model](std::span<const int> some) { return model.loss(some); },
+          .evaluate = evaluation,
+          .config = {{"model", {{"width", 2}}}}};
+}
+
+struct Outcome {
+  RunResult result;
+  std::string model, state;  // the files of model and checkpoint
+};
+
+Outcome train(const fs::path& folder, bool resume, int max_steps = 0, RunEvents events = {}) {
+  Model model;
+  TrainingConfig changed = config();
+  changed.max_steps = max_steps;
+  TrainingRun run(model.parameters, changed, task_of(model),
+                  {.folder = folder, .resume = resume, .log_interval = 1, .save_interval = 1});
+  const RunResult result = run.train(std::move(events));
+  const std::string step = std::to_string(result.steps);
+  return {result, test::read(run.folder().model()), test::read(folder / "checkpoints" / (step + ".safetensors"))};
+}
+
+auto says(const std::string& part) {
+  return [=](const std::exception& e) {
+    BOOST_TEST_MESSAGE(e.what());
+    return std::string(e.what()).find(part) != std::string::npos;
+  };
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(resumed_anywhere_to_the_same_bytes) {
+  const Folder folder("training-run");
+  const Outcome whole = train(folder.path / "whole", false);
+  BOOST_CHECK_EQUAL(whole.result.steps, 6);
+  for (int stop = 1; stop < 6; ++stop) {
+    const fs::path part = folder.path / std::to_string(stop);
+    BOOST_CHECK_EQUAL(train(part, false, stop).result.steps, stop);
+    const Outcome resumed = train(part, true);
+    BOOST_CHECK(resumed.model == whole.model && resumed.state == whole.state);
+    BOOST_CHECK_EQUAL(resumed.result.kept.val_loss, whole.result.kept.val_loss);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(observers_are_told_in_order) {
+  const Folder folder("training-run");
+  std::string told;
+  const auto listen = [&] {
+    return RunEvents{.begun = [&](const auto& earlier) { told += "begun " + std::to_string(earlier.size()) + "\n"; },
+                     .stepped = [&](const StepResult& now) { told += "step " + std::to_string(now.step) + "\n"; },
+                     .evaluated =
+                         [&](const RunEvents::Evaluated& now) {
+                           BOOST_CHECK_EQUAL(now.line["val_loss"].get<double>(), now.evaluation.val_loss);
+                           told += "evaluated " + std::to_string(now.epoch) + " " + std::to_string(now.models) + "\n";
+                         },
+                     .saved = [&](const Evaluation&, bool is_over) { told += is_over ? "over\n" : "saved\n"; }};
+  };
+  train(folder.path, false, 3, listen());
+  BOOST_CHECK_EQUAL(told, "begun 0\nstep 1\nstep 2\nevaluated 1 1\nsaved\nstep 3\nevaluated 2 1\nover\n");
+  told.clear();
+  train(folder.path, true, 0, listen());  // of the five lines, the last is an evaluation after step 3
+  BOOST_CHECK(
+      told.starts_with("begun 5\nstep 4\nevaluated 2 1\nsaved\nstep 5\nstep 6\nevaluated 3 1\nevaluated 3 2\n"));
+  BOOST_CHECK(told.ends_with("over\n"));
+}
+
+BOOST_AUTO_TEST_CASE(runs_that_cannot_be) {
+  const Folder folder("training-run");
+  const Model model;
+  Parameters parameters(1);
+  parameters.root().parameter("w", {1}, init_ones());
+  const auto make = [&](const TrainingConfig& how, const TrainingTask& task, const RunOptions& options) {
+    TrainingRun(parameters, how, task, options);
+  };
+  const RunOptions options{.folder = folder.path / "run"};
+  const TrainingTask task = task_of(model);
+  TrainingConfig wrong = config();
+  wrong.epochs = 0;
+  BOOST_CHECK_EXCEPTION(make(wrong, task, options), ArgumentError, says("training: epochs 0 is not in 1"));
+  TrainingTask part = task;
+  part.evaluate = nullptr;
+  BOOST_CHECK_EXCEPTION(make(config(), part, options), ArgumentError, says("the task has no evaluation"));
+  part.loss = nullptr;
+  BOOST_CHECK_EXCEPTION(make(config(), part, options), ArgumentError, says("the task has no loss"));
+  const auto with = [&](const auto& change) {
+    RunOptions changed = options;
+    change(changed);
+    return changed;
+  };
+  BOOST_CHECK_EXCEPTION(make(config(), task, with([](auto& o) { o.log_interval = 0; })), ArgumentError,
+                        says("log_interval 0"));
+  BOOST_CHECK_EXCEPTION(make(config(), task, with([](auto& o) { o.save_interval = -1; })), ArgumentError,
+                        says("save_interval -1"));
+  BOOST_CHECK_EXCEPTION(make(config(), task, with([](auto& o) { o.keep = 0; })), ArgumentError, says("keep 0"));
+  BOOST_CHECK(!fs::exists(options.folder));  // none of them has left a trace
+}
+
+BOOST_AUTO_TEST_CASE(a_used_folder_and_other_data_are_refused) {
+  const Folder folder("training-run");
+  train(folder.path, false, 1);
+  const std::string model = test::read(folder.path / "model.safetensors");
+  BOOST_CHECK_EXCEPTION(train(folder.path, false), StateError, says("an earlier training is in"));
+  Model other;
+  TrainingTask task = task_of(other);
+  task.digest = "5678";
+  const RunOptions options{.folder = folder.path, .resume = true};
+  BOOST_CHECK_EXCEPTION(TrainingRun(other.parameters, config(), task, options).train(), FormatError,
+                        says("the data have changed: their digest was 1234, and is 5678"));
+  BOOST_CHECK_EXCEPTION(train(folder.path / "none", true), FormatError, says("has no checkpoint to go on from"));
+  BOOST_CHECK(test::read(folder.path / "model.safetensors") == model);
+  const TrainingRun holder(other.parameters, config(), task, options);
+  BOOST_CHECK_EXCEPTION(train(folder.path, true), FileError, says("another training is writing"));
+}
+
+// Nothing is caught unless asked for, and then only while the run lives.
+BOOST_AUTO_TEST_CASE(signals_are_caught_if_asked_for) {
+  const Folder folder("training-run");
+  const auto handler = [] {
+    struct sigaction now {};
+    ::sigaction(SIGTERM, nullptr, &now);
+    return now.sa_handler;
+  };
+  const auto before = handler();
+  train(folder.path / "plain", false, 0, {.stepped = [&](const StepResult&) { BOOST_CHECK(handler() == before); }});
+  {
+    Model model;
+    TrainingRun run(model.parameters, config(), task_of(model),
+                    {.folder = folder.path / "caught", .catch_signals = true});
+    const RunEvents events{.stepped = [](const StepResult& now) {
+      if (now.step == 3) ::raise(SIGTERM);
+    }};
+    BOOST_CHECK_EXCEPTION(run.train(events), Interrupted, [](const Interrupted& e) { return e.signal == SIGTERM; });
+  }
+  BOOST_CHECK(handler() == before);
+  BOOST_CHECK(fs::exists(folder.path / "caught/checkpoints/3.safetensors"));
+  BOOST_CHECK(train(folder.path / "caught", true).model == test::read(folder.path / "plain/model.safetensors"));
+}
+
+// Before each model that is kept, so that the files that belong to it are there when it is.
+BOOST_AUTO_TEST_CASE(what_belongs_to_a_model_is_saved_before_it) {
+  const Folder folder("training-run");
+  Model model;
+  TrainingTask task = task_of(model);
+  int saves = 0;
+  task.save = [&] { BOOST_CHECK_EQUAL(fs::exists(folder.path / "model.safetensors"), saves++ > 0); };
+  TrainingRun(model.parameters, config(), task, {.folder = folder.path}).train();
+  BOOST_CHECK_GE(saves, 1);
+}
+
+BOOST_AUTO_TEST_CASE(evaluations_have_scores) {
+  const Evaluation evaluation{.val_loss = 2, .measures = {{"val_exact", 0.5}, {"val_bleu", nullptr}, {"val_at", {1}}}};
+  BOOST_CHECK_EQUAL(best_by("loss", evaluation, 7).score, -2);
+  BOOST_CHECK_EQUAL(best_by("last", evaluation, 7).score, 7);
+  BOOST_CHECK_EQUAL(best_by("exact", evaluation, 7).score, 0.5);
+  BOOST_CHECK_EQUAL(best_by("bleu", evaluation, 7).score, 0);
+  for (const char* missing : {"at", "none"})
+    BOOST_CHECK_EXCEPTION(best_by(missing, evaluation, 7), ArgumentError, says("the evaluation has no number 'val_"));
+  const Best best{.step = 1, .score = 0.5, .loss = 2};
+  BOOST_CHECK(!best.is_above(best));
+  BOOST_CHECK((Best{.step = 2, .score = 0.5, .loss = 1}.is_above(best)));
+  BOOST_CHECK(!(Best{.step = 2, .score = 0.4, .loss = 1}.is_above(best)));
+  BOOST_CHECK(best.is_above({}));
+}
+
+BOOST_AUTO_TEST_CASE(a_measure_that_is_not_finite_ends_the_run) {
+  const Folder folder("training-run");
+  Model model;
+  TrainingTask task = task_of(model);
+  task.evaluate = [] { return Evaluation{.val_loss = std::numeric_limits<double>::quiet_NaN()}; };
+  TrainingRun run(model.parameters, config(), task, {.folder = folder.path});
+  BOOST_CHECK_EXCEPTION(run.train(), NumericError, says("evaluation after step 2: val_loss is nan"));
+}
