@@ -1,10 +1,10 @@
 // The mean of several models.
 #define BOOST_TEST_MODULE average
-#include <seppo/nn/run/average.h>
-
-#include <seppo/nn/modules/linear.h>
-
 #include "support/program.h"
+
+#include <seppo/nn/io/checkpoint.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/run/average.h>
 
 #include <boost/test/unit_test.hpp>
 
