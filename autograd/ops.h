@@ -9,6 +9,8 @@
 // not supported: gradients are numbers, not tensors on the tape, and an op recorded during backward throws StateError.
 #pragma once
 
+#include "core/gradient.h"
+#include "core/guards.h"
 #include "core/tape.h"
 #include "core/tensor.h"
 #include "ops/attention.h"

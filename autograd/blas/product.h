@@ -1,8 +1,8 @@
 // A product as the files behind gemm() pass it on, and what each of them computes; for amx.cpp see amx.h.
 #pragma once
 
+#include "../core/kernel.h"
 #include "../core/memory.h"
-#include "../core/utility.h"
 
 #include <cstddef>
 

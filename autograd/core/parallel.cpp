@@ -2,7 +2,8 @@
 #include "parallel.h"
 
 #include "check.h"
-#include "utility.h"
+#include "flush_denormals.h"
+#include "scoped_value.h"
 
 #include <algorithm>
 #include <atomic>
@@ -23,25 +24,6 @@ namespace {
 
 thread_local bool is_inside_task = false;
 thread_local int index_of_thread = 0;
-
-// The processor's rounding and denormal modes, which helpers adopt from the thread that they help.
-#if defined(__x86_64__)
-unsigned long long float_mode() { return _mm_getcsr(); }
-void set_float_mode(unsigned long long mode) { _mm_setcsr(static_cast<unsigned>(mode)); }
-constexpr unsigned long long kFlush = 0x8040;
-#elif defined(__aarch64__)
-unsigned long long float_mode() {
-  unsigned long long mode;
-  asm volatile("mrs %0, fpcr" : "=r"(mode));
-  return mode;
-}
-void set_float_mode(unsigned long long mode) { asm volatile("msr fpcr, %0" ::"r"(mode)); }
-constexpr unsigned long long kFlush = 1ull << 24;
-#else
-unsigned long long float_mode() { return 0; }
-void set_float_mode(unsigned long long) {}
-constexpr unsigned long long kFlush = 0;
-#endif
 
 // One call of run_tasks().
 struct Batch {
@@ -208,9 +190,6 @@ void parallel_range(std::size_t begin, std::size_t end, std::size_t grain,
   if (end - begin <= grain || !has_helpers()) return f(begin, end);
   parallel_for(begin, end, grain, f);
 }
-
-FlushDenormals::FlushDenormals() : saved_(float_mode()) { set_float_mode(saved_ | kFlush); }
-FlushDenormals::~FlushDenormals() { set_float_mode(saved_); }
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

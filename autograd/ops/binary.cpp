@@ -1,4 +1,5 @@
 // Functions of two or three tensors, element by element, with broadcasting.
+#include "../core/guards.h"
 #include "op.h"
 #include "term_sums.h"
 #include "walk.h"

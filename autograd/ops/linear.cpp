@@ -1,5 +1,6 @@
 // Matrix products.
 #include "../blas/gemm.h"
+#include "../core/arena.h"
 #include "op.h"
 #include "term_sums.h"
 #include "walk.h"

@@ -1,4 +1,5 @@
 // Normalisations: layer norm and RMS norm of rows, batch norm of columns.
+#include "../core/arena.h"
 #include "op.h"
 #include "term_sums.h"
 

@@ -1,6 +1,7 @@
 // Checkpointed calls run on a tape of their own, forward and again in backward.
 #include "checkpointing.h"
 
+#include "../core/guards.h"
 #include "../ops/op.h"
 
 #include <algorithm>

@@ -5,7 +5,9 @@
 #include "app/memory.h"
 #include "app/run.h"
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/guards.h>
+#include <seppo/autograd/core/observer.h>
+#include <seppo/autograd/core/printable.h>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The control groups of this process (Linux's cgroups, versions 1 and 2), whose limits containers have.
 #pragma once
 
-#include <seppo/autograd/core/utility.h>
+#include <seppo/autograd/core/function_ref.h>
 
 #include <filesystem>
 #include <string_view>

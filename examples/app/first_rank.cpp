@@ -2,7 +2,7 @@
 #include "app/first_rank.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/atomic_file.h>
 #include <seppo/nn/train/ranks.h>
 

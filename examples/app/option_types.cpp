@@ -1,7 +1,7 @@
 // Makes an option of each type of field: how its value is read, checked and shown in --help.
 #include "app/command_line.h"
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 
 #include <fmt/format.h>
 

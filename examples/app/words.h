@@ -1,8 +1,6 @@
 // Splitting text: whitespace-separated words, and UTF-8 characters.
 #pragma once
 
-#include <seppo/nn/data/text.h>
-
 #include <string_view>
 #include <vector>
 

@@ -6,7 +6,8 @@
 #include "app/words.h"
 #include "count/model.h"
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/observer.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <fmt/format.h>

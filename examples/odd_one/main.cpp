@@ -5,7 +5,8 @@
 #include "app/run.h"
 #include "odd_one/model.h"
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/observer.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <fmt/format.h>

@@ -6,7 +6,8 @@
 #include "app/words.h"
 #include "reverse/model.h"
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/observer.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
 

@@ -7,6 +7,9 @@
 // al. 2023) it is [d_model + 2 kv_width, d_model]. To see the weights: AttentionRecorder (autograd/tools).
 #pragma once
 
+#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/memory.h"
+#include "../../autograd/core/region.h"
 #include "basic.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // The modules of an op or two: Linear, FeedForward, Embedding, LayerNorm, BatchNorm and Dropout.
 #pragma once
 
+#include "../../autograd/core/region.h"
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 

@@ -8,7 +8,8 @@
 // The state of an optimiser can be read, saved and set.
 #pragma once
 
-#include "../../autograd/core/utility.h"
+#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/memory.h"
 #include "../config.h"
 #include "../parameters.h"
 

@@ -2,8 +2,8 @@
 #include "trainer.h"
 
 #include "../../autograd/core/parallel.h"
+#include "../../autograd/core/printable.h"
 #include "../../autograd/ops.h"
-#include "../data/text.h"
 #include "../io/atomic_file.h"
 #include "ranks.h"
 

@@ -32,7 +32,8 @@
 // same rows, and has the same parameters after each step.
 #pragma once
 
-#include "../../autograd/core/utility.h"
+#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/list.h"
 #include "../io/checkpoint.h"
 #include "../optim/optimisers.h"
 #include "data_parallel.h"

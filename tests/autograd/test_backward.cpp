@@ -1,5 +1,7 @@
 // Backward: where gradients go, and what may not happen meanwhile.
 #define BOOST_TEST_MODULE backward
+#include <seppo/autograd/core/leaf.h>
+#include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/ops.h>
 
 #include <boost/test/unit_test.hpp>

@@ -3,6 +3,7 @@
 #include "support/op_check.h"
 #include "support/reference.h"
 
+#include <seppo/autograd/core/guards.h>
 #include <seppo/autograd/core/parallel.h>
 
 #include <functional>

@@ -1,5 +1,6 @@
 // Lifetimes, modes, views and the reverse walk.
 #define BOOST_TEST_MODULE tape
+#include <seppo/autograd/core/leaf.h>
 #include <seppo/autograd/ops.h>
 
 #include "support/memcheck.h"
