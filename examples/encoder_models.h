@@ -4,8 +4,10 @@
 #pragma once
 
 #include <seppo/models/transformer.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/layers/attention.h>
+#include <seppo/nn/modules/dropout.h>
+#include <seppo/nn/modules/layer_norm.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/modules/positional_encoding.h>
 
 #include <optional>
 #include <vector>

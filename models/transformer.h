@@ -1,200 +1,27 @@
-// The encoder-decoder Transformer of "Attention is all you need" (Vaswani et al. 2017, figure 1), preceded by the boxes
-// of that figure: Add & Norm, the encoder and decoder layers, and the two stacks. Multi-head attention, feed-forward
-// networks, embeddings and positional encodings are in nn/layers.
+// The encoder-decoder Transformer of "Attention is all you need" (Vaswani et al. 2017, figure 1). The boxes of that
+// figure are in transformer_layers.h.
 //
 //   Parameters parameters(seed);
 //   Transformer model(parameters.root(), {.src_vocabulary = 16, .tgt_vocabulary = 16, .layer = {.d_model = 32, ...}});
 //   Tensor logits = model.logits(src, tgt_in);      // [target rows, tgt_vocabulary]
 //
-// Batches are ragged (nn/data/ragged.h): no padded position is ever computed. Decoding (decoding.h) passes a cache of
-// keys and values; x then holds only the new positions of each sequence.
+// Batches are ragged (nn/data/ragged.h): no padded position is ever computed. Decoding (decoding/beam.h) passes a cache
+// of keys and values; x then holds only the new positions of each sequence.
 #pragma once
 
 #include "../autograd/core/region.h"
 #include "../nn/config.h"
 #include "../nn/data/ragged.h"
-#include "../nn/layers/attention.h"
+#include "../nn/modules/dropout.h"
+#include "../nn/modules/embedding.h"
+#include "../nn/modules/positional_encoding.h"
+#include "transformer_layers.h"
 
 #include <cmath>
 #include <optional>
-#include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
-
-enum class Norm {
-  post,  // LayerNorm(x + Dropout(sublayer(x))): the paper
-  pre    // x + Dropout(sublayer(LayerNorm(x))): easier to train deep (Xiong et al. 2020)
-};
-
-inline std::span<const char* const> enum_names(Norm) {
-  static constexpr const char* kNames[] = {"post", "pre"};
-  return kNames;
-}
-inline std::span<const char* const> enum_names(Activation) {
-  static constexpr const char* kNames[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"};
-  return kNames;
-}
-inline std::span<const char* const> enum_names(NormKind) {
-  static constexpr const char* kNames[] = {"layer", "rms"};
-  return kNames;
-}
-
-// What all layers of a stack share; the defaults are the paper's base model.
-struct LayerConfig {
-  int d_model = 512;
-  int n_heads = 8;
-  int d_ff = 2048;
-  double dropout = 0.1;
-  double attention_dropout = 0;
-  Norm norm = Norm::post;
-  Activation activation = Activation::relu;
-  bool bias = true;
-  double eps = 1e-5;
-  int n_kv_heads = 0;
-  NormKind norm_kind = NormKind::layer;
-
-  void fields(ConfigVisitor& v) {
-    v("d_model", d_model, {1, 65536}, "width of the model");
-    v("n_heads", n_heads, {1, 65536}, "attention heads; must divide d_model");
-    v("d_ff", d_ff, {1, 1 << 20}, "width of the feed-forward networks");
-    v("dropout", dropout, {0, 1}, "dropout of each sublayer's output and of the embedded inputs");
-    v("attention_dropout", attention_dropout, {0, 1}, "dropout of the attention weights");
-    v("norm", norm, "layer norm after each sublayer, as in the paper, or before it");
-    v("activation", activation, "activation of the feed-forward networks");
-    v("bias", bias, "biases in linear maps and layer norms");
-    v("eps", eps, {0, 1}, "added to the variance by layer norms");
-    v.added()("n_kv_heads", n_kv_heads, {0, 65536}, "heads of keys and values; must divide n_heads; 0: equal to it");
-    v.added()("norm_kind", norm_kind, "layer norm, or RMS norm");
-  }
-  // n_heads must divide d_model, and n_kv_heads must divide n_heads.
-  void validate() const {
-    check<ArgumentError>(n_heads > 0 && d_model % n_heads == 0, "layer: d_model ", d_model,
-                         " is not a multiple of n_heads ", n_heads);
-    check<ArgumentError>(n_kv_heads == 0 || n_heads % n_kv_heads == 0, "layer: n_heads ", n_heads,
-                         " is not a multiple of n_kv_heads ", n_kv_heads);
-  }
-  // Columns of the keys, and of the values.
-  int kv_width() const { return n_kv_heads == 0 ? d_model : d_model / n_heads * n_kv_heads; }
-
-  // The options of a layer's modules.
-  MultiHeadAttentionOptions attention() const {
-    return {.dropout = attention_dropout, .bias = bias, .n_kv_heads = n_kv_heads};
-  }
-  FeedForwardOptions feed_forward() const { return {.activation = activation, .bias = bias}; }
-  LayerNormOptions layer_norm() const { return {.eps = eps, .bias = bias, .kind = norm_kind}; }
-};
-
-// "Add & Norm": the residual connection around a sublayer, and its layer norm. The sublayer is any x -> y of equal
-// shapes. `options` are the op's; options.dropout_after gives Dropout(LayerNorm(x + sublayer(x))), post-norm only.
-struct AddNorm {
-  AddNorm(const Scope& s, const LayerConfig& c)
-      : norm(s, c.d_model, c.layer_norm()),
-        order(c.norm),
-        options{.eps = c.eps,
-                .dropout_before = c.dropout,
-                .dropout_after = 0,
-                .is_centred = c.norm_kind == NormKind::layer} {}
-
-  template <class Sublayer>
-  Tensor operator()(const Tensor& x, const Sublayer& sublayer) const {  // [rows, d_model]
-    if (order == Norm::pre) {
-      check<ArgumentError>(options.dropout_after == 0, "add_norm: dropout after the norm needs post-norm");
-      return add_dropout(x, sublayer(norm(x)), options.dropout_before);
-    }
-    const Tensor y = sublayer(x);
-    const Region here(norm.name);
-    return here(add_norm(x, y, norm.weight, norm.bias, options));
-  }
-
-  LayerNorm norm;
-  Norm order;
-  AddNormOptions options;
-};
-
-// With Mask::causal() it is also the layer of a decoder-only model.
-struct EncoderLayer {
-  EncoderLayer(const Scope& s, const LayerConfig& c)
-      : self_attn(s / "self_attn", c.d_model, c.n_heads, c.attention()),
-        ffn(s / "ffn", c.d_model, c.d_ff, c.feed_forward()),
-        add_norm_1(s / "norm1", c),
-        add_norm_2(s / "norm2", c),
-        name(s.region()) {}
-
-  // All tensors are [rows, d_model].
-  Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), LayerCache cache = {},
-                    const AttentionPositions& positions = {}) const {
-    const Region here(name);
-    const Tensor a = add_norm_1(x, [&](const Tensor& z) { return self_attn(z, rows, mask, cache, positions); });
-    return here(add_norm_2(a, ffn));
-  }
-
-  MultiHeadAttention self_attn;
-  FeedForward ffn;
-  AddNorm add_norm_1, add_norm_2;
-  RegionName name;
-};
-
-// Masked self-attention over the target, then attention over the encoder's output ("memory").
-struct DecoderLayer {
-  DecoderLayer(const Scope& s, const LayerConfig& c)
-      : self_attn(s / "self_attn", c.d_model, c.n_heads, c.attention()),
-        cross_attn(s / "cross_attn", c.d_model, c.n_heads, c.attention()),
-        ffn(s / "ffn", c.d_model, c.d_ff, c.feed_forward()),
-        add_norm_1(s / "norm1", c),
-        add_norm_2(s / "norm2", c),
-        add_norm_3(s / "norm3", c),
-        name(s.region()) {}
-
-  // All tensors are [rows, d_model], the memory is [memory_rows, d_model].
-  Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows, LayerCache cache = {},
-                    const AttentionPositions& positions = {}) const {
-    const Region here(name);
-    const auto attend = [&](const Tensor& z) { return self_attn(z, rows, Mask::causal(), cache, positions); };
-    const Tensor a = add_norm_1(x, attend);
-    const Tensor b = add_norm_2(a, [&](const Tensor& z) { return cross_attn(z, rows, memory, memory_rows, cache); });
-    return here(add_norm_3(b, ffn));
-  }
-
-  MultiHeadAttention self_attn, cross_attn;
-  FeedForward ffn;
-  AddNorm add_norm_1, add_norm_2, add_norm_3;
-  RegionName name;
-};
-
-// A stack of layers, with a final norm if pre-norm.
-template <class Layer>
-struct Stack {
-  Stack(const Scope& s, int n_layers, const LayerConfig& c) : name(s.region()) {
-    for (int i = 0; i < n_layers; ++i) layers.emplace_back(s / i, c);
-    if (c.norm == Norm::pre) norm.emplace(s / "norm", c.d_model, c.layer_norm());
-  }
-
-  // An Encoder. x and the result are [rows, d_model].
-  Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), KeyValueCache* cache = nullptr,
-                    const AttentionPositions& positions = {}) const {
-    return apply(x, cache, positions, rows, mask);
-  }
-  // A Decoder; memory [memory_rows, d_model].
-  Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows,
-                    KeyValueCache* cache = nullptr, const AttentionPositions& positions = {}) const {
-    return apply(x, cache, positions, rows, memory, memory_rows);
-  }
-
-  std::vector<Layer> layers;
-  std::optional<LayerNorm> norm;
-  RegionName name;
-
- private:
-  template <class... Inputs>
-  Tensor apply(Tensor x, KeyValueCache* cache, const AttentionPositions& positions, const Inputs&... inputs) const {
-    const Region here(name);
-    for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i](x, inputs..., {cache, i}, positions);
-    return here(norm ? (*norm)(x) : x);
-  }
-};
-using Encoder = Stack<EncoderLayer>;
-using Decoder = Stack<DecoderLayer>;
 
 struct TransformerConfig {
   int src_vocabulary = 0, tgt_vocabulary = 0;

@@ -5,8 +5,9 @@
 #include "app/course_positions.h"
 #include "app/interrupts.h"
 
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/beam.h>
 #include <seppo/models/transformer.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
 

@@ -1,7 +1,7 @@
 // The library's positional encodings, and others that only courses teach, as one enumeration.
 #pragma once
 
-#include <seppo/nn/layers/attention.h>
+#include <seppo/nn/modules/positional_encoding.h>
 
 #include <cmath>
 #include <span>

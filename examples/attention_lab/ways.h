@@ -1,7 +1,7 @@
 // The same attention, computed in several ways: as a course builds it up, loop by loop.
 #pragma once
 
-#include <seppo/nn/layers/attention.h>
+#include <seppo/nn/modules/multi_head_attention.h>
 
 #include <span>
 #include <vector>

@@ -3,7 +3,9 @@
 #include "app/random_tensor.h"
 
 #include <seppo/models/transformer.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/batch_norm.h>
+#include <seppo/nn/modules/feed_forward.h>
+#include <seppo/nn/modules/layer_norm.h>
 
 #include <fmt/format.h>
 

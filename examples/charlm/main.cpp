@@ -7,7 +7,7 @@
 #include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/printable.h>
 #include <seppo/autograd/core/utf8.h>
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 
 #include <fmt/format.h>
 

@@ -5,6 +5,7 @@
 #include "charlm/text.h"
 
 #include <seppo/models/language_model.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <algorithm>

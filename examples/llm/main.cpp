@@ -8,7 +8,7 @@
 #include "llm/text_output.h"
 #include "llm/train.h"
 
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 
 #include <fmt/format.h>
 

@@ -4,6 +4,7 @@
 #include "app/interrupts.h"
 
 #include <seppo/autograd/ops.h>
+#include <seppo/nn/train/metrics.h>
 
 #include <algorithm>
 #include <cmath>

@@ -13,7 +13,7 @@
 #include "llm/text.h"
 
 #include <seppo/autograd/core/printable.h>
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>

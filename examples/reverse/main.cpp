@@ -8,6 +8,7 @@
 
 #include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/printable.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
 

@@ -4,8 +4,12 @@
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/layers/attention.h>
+#include <seppo/nn/modules/embedding.h>
+#include <seppo/nn/modules/feed_forward.h>
+#include <seppo/nn/modules/layer_norm.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/modules/positional_encoding.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <algorithm>

@@ -2,8 +2,9 @@
 // max pooling takes the largest value in each. Two layers with batch norm (Ioffe and Szegedy 2015) recognise digits at
 // any position in noisy images. Takes two seconds.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/batch_norm.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adam.h>
 
 #include <array>
 #include <cstdio>

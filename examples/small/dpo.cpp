@@ -4,9 +4,10 @@
 // likelihood of the preferred answers, as for Llama 3 (Dubey et al. 2024, 4.1.4). Takes one second.
 #include <seppo/models/transformer.h>
 #include <seppo/nn/data/ragged.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/layers/attention.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/embedding.h>
+#include <seppo/nn/modules/positional_encoding.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/clip.h>
 
 #include <algorithm>
 #include <array>

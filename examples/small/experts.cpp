@@ -2,8 +2,8 @@
 // these are computed; an auxiliary loss balances the load (Fedus et al. 2022). There are three kinds of inputs, each
 // with its own target function. Takes one second.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adam.h>
 
 #include <algorithm>
 #include <array>

@@ -3,6 +3,7 @@
 #include <seppo/models/transformer.h>
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/io/model_file.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <algorithm>

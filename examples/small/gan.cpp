@@ -2,8 +2,8 @@
 // circle; its only feedback is a critic that tells generated points from real ones. Each has its own parameters and
 // optimiser; the critic is frozen while the generator learns from it. Takes one second.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adam.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,8 @@
 // Text generation with a small LLaMA: it is trained until it has memorised a rhyme, then continues prompts.
 // docs/generation.md walks through it.
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/nn/data/sampler.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 //   gpt2_import model.safetensors 12 464 3290 318      12 heads; the file determines the rest
 //
 // Without arguments it writes a small model under these names, and reads that.
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/nn/io/checkpoint.h>
 
 #include <algorithm>

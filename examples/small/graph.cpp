@@ -3,7 +3,7 @@
 // Ops are ellipses, in a box for each module; parameters and other leaves are boxes. Edges carry shapes.
 #include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include <cstdio>
 #include <map>

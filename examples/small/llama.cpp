@@ -3,8 +3,11 @@
 // relative. `LanguageModel` (models/language_model.h) is the whole model, ready-made. Takes one second.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/ragged.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/embedding.h>
+#include <seppo/nn/modules/layer_norm.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/clip.h>
 
 #include <cmath>
 #include <cstdio>

@@ -2,8 +2,9 @@
 // weights, W + B A, while W stays frozen. B starts at zero, so the adapted model starts out equal to the trained one.
 // Takes one second.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <cmath>

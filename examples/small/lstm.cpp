@@ -2,8 +2,10 @@
 // from one window to the next. Now and then a stream shows a symbol; the target is the last symbol but one, often shown
 // several windows ago. Backpropagation is truncated at the window. Takes half a second.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/embedding.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/clip.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -2,7 +2,8 @@
 // for sequences much longer than those it was trained on. docs/write-a-module.md walks through it.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <cstdio>

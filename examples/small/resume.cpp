@@ -5,8 +5,10 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/io/checkpoint.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/dropout.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/schedule.h>
 
 #include <array>
 #include <cmath>

@@ -3,8 +3,8 @@
 // to seppo::f64: in single precision, five digits are correct instead of twelve.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/gradient_check.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adam.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,8 @@
 // A first model: on which arm of a spiral does a point lie? docs/first-model.md walks through it.
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <cmath>

@@ -1,8 +1,8 @@
 // A variational autoencoder (Kingma and Welling 2014): images of 8 x 8 pixels with one round spot are encoded as two
 // numbers and reconstructed from them. It must discover by itself that a spot has a position. Takes two seconds.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adam.h>
 
 #include <cmath>
 #include <cstdio>

@@ -3,8 +3,10 @@
 // colours. Takes two seconds.
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/clip.h>
+#include <seppo/nn/optim/schedule.h>
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include "translate/bleu.h"
 #include "translate/text.h"
 
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/beam.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <optional>

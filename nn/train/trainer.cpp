@@ -5,6 +5,7 @@
 #include "../../autograd/core/printable.h"
 #include "../../autograd/ops.h"
 #include "../io/atomic_file.h"
+#include "../optim/clip.h"
 #include "ranks.h"
 
 #include <nlohmann/json.hpp>
@@ -37,13 +38,6 @@ std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
                      file.name(), ": ", key, " '", printable(text),
                      "' is not a number of steps: this is no checkpoint of a trainer");
   return number;
-}
-
-double count_correct(const Tensor& logits, List<int> targets) {
-  const std::vector<int> best = argmax(logits);
-  check(best.size() == targets.size(), "accuracy: logits ", logits, " have ", best.size(), " rows, targets are ",
-        targets.size());
-  return std::transform_reduce(best.begin(), best.end(), targets.begin(), 0.0, std::plus<>(), std::equal_to<>());
 }
 
 // The forward pass updates running statistics. This restores them, unless the step is taken.
@@ -191,17 +185,6 @@ void Trainer::load(const SafeTensorsFile& file) {
   steps_ = steps, skipped_in_a_row_ = 0;
   adam_.set_steps(moves);
   if (averages_) averages_->set_updates(moves);
-}
-
-double accuracy(const Tensor& logits, List<int> targets) {
-  const double correct = count_correct(logits, targets);
-  return targets.empty() ? 0 : correct / static_cast<double>(targets.size());
-}
-
-ShardLoss classification_loss(const Tensor& logits, List<int> targets, double label_smoothing) {
-  return {.loss = cross_entropy(logits, targets, {.label_smoothing = label_smoothing, .reduction = Reduction::sum}),
-          .count = static_cast<double>(targets.size()),
-          .correct = count_correct(logits, targets)};
 }
 
 StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss,

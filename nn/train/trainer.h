@@ -1,4 +1,4 @@
-// Trainer: a complete training step, so that a program's loop only draws batches and reports. Losses and metrics.
+// Trainer: a complete training step, so that a program's loop only draws batches and reports.
 //
 //   Trainer trainer(parameters, {.lr = 3e-3, .schedule = ScheduleKind::cosine, .warmup_steps = 20, .steps = 300});
 //   Sampler sampler(data.size(), {.batch_size = 64});
@@ -35,7 +35,10 @@
 #include "../../autograd/core/function_ref.h"
 #include "../../autograd/core/list.h"
 #include "../io/checkpoint.h"
-#include "../optim/optimisers.h"
+#include "../optim/adam.h"
+#include "../optim/ema.h"
+#include "../optim/parameter_groups.h"
+#include "../optim/schedule.h"
 #include "data_parallel.h"
 
 #include <cstdint>
@@ -139,14 +142,6 @@ class Trainer {
   std::optional<Ema> averages_;
   DataParallel data_parallel_;
 };
-
-// ---- metrics of classification
-
-// The share of rows of logits [..., classes] whose largest score is at the target, one for each row; 0 for no rows.
-double accuracy(const Tensor& logits, List<int> targets);
-
-// The cross-entropy of logits [..., classes] summed over the rows, the number of rows, and of correct predictions.
-ShardLoss classification_loss(const Tensor& logits, List<int> targets, double label_smoothing = 0);
 
 // What a training step would report, without training: runs loss(some of rows) in eval mode for `chunk` rows at a time,
 // on all threads, and adds up the results. The same bytes for any number of threads; ranks share the chunks. A loss

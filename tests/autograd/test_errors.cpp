@@ -1,9 +1,10 @@
 // Misuse of the ops: each throws a typed error whose one-line message names the op, the shapes and the rule.
+// needs: precision: double single
 #define BOOST_TEST_MODULE errors
 #include "support/errors.h"
 
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include <cmath>
 #include <limits>

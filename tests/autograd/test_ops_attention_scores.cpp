@@ -1,4 +1,5 @@
 // Attention whose scores are capped, and its scores as a tensor.
+// needs: precision: double single; simd: avx2 plain
 #define BOOST_TEST_MODULE ops_attention_scores
 #include "support/grouped_attention.h"
 #include "support/op_check.h"

@@ -1,4 +1,5 @@
 // Elementwise ops, with broadcasting, against naive references.
+// needs: precision: double single; simd: avx2 plain
 #define BOOST_TEST_MODULE ops_elementwise
 #include "support/op_check.h"
 #include "support/reference.h"

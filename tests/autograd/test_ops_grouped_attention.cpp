@@ -1,4 +1,5 @@
 // attention() with fewer key-value heads, with V of another width, with biases and ALiBi; rotary().
+// needs: precision: double single; simd: avx2 plain
 #define BOOST_TEST_MODULE ops_grouped_attention
 #include "support/grouped_attention.h"
 #include "support/op_check.h"
@@ -6,7 +7,7 @@
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/tools/attention_recorder.h>
-#include <seppo/nn/layers/attention.h>
+#include <seppo/nn/modules/positional_encoding.h>
 
 using namespace test;
 namespace ref = test::reference;

@@ -1,4 +1,5 @@
 // matmul, linear and their fused forms against naive references.
+// needs: precision: double single; simd: avx512 avx2 plain
 #define BOOST_TEST_MODULE ops_linear
 #include "support/op_check.h"
 #include "support/reference.h"

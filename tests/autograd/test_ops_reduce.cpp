@@ -1,4 +1,5 @@
 // Reductions over every set of axes, and ops along one axis.
+// needs: precision: double single; simd: avx2 plain
 #define BOOST_TEST_MODULE ops_reduce
 #include "support/op_check.h"
 #include "support/reference.h"

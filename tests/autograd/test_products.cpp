@@ -1,4 +1,5 @@
 // Products against plain loops in double precision. Compiled for both precisions, whose code differs.
+// needs: precision: single double; simd: avx512 avx2 plain
 #define BOOST_TEST_MODULE products
 #include <seppo/autograd/blas/gemm.h>
 #include <seppo/autograd/core/check.h>

@@ -2,7 +2,8 @@
 #define BOOST_TEST_MODULE steady_state
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/transformer.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/clip.h>
 #include <seppo/nn/train/trainer.h>
 
 #include "support/memcheck.h"

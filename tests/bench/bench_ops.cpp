@@ -8,7 +8,7 @@
 #include <seppo/autograd/core/memory.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/optim/adam.h>
 
 #include <benchmark/benchmark.h>
 

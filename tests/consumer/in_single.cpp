@@ -2,6 +2,7 @@
 #include "model.h"
 
 #include <seppo/nn/parameters.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <numeric>

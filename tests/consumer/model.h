@@ -3,7 +3,7 @@
 #pragma once
 
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include <cmath>
 #include <cstddef>

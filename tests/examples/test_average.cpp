@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE average
 #include "app/average.h"
 
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include "support/program.h"
 

@@ -1,12 +1,13 @@
 // Which model is kept: the best by each measure of those that were evaluated, even after a resume, or the mean of the
 // last models if it is better.
+// needs: programs: all
 #define BOOST_TEST_MODULE best_model
 #include "app/run.h"
 #include "app/run_folder.h"
 #include "support/measures.h"
 
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include <boost/test/unit_test.hpp>
 

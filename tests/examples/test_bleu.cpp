@@ -1,4 +1,5 @@
 // BLEU against published values and against a naive loop.
+// needs: programs: translate
 #define BOOST_TEST_MODULE bleu
 #include "app/words.h"
 #include "translate/bleu.h"

@@ -1,4 +1,5 @@
 // The programs' command lines: one clear line for each mistake, help that fits, and no output lost silently.
+// needs: programs: all
 #define BOOST_TEST_MODULE command_line
 #include "app/help_text.h"
 #include "app/interrupts.h"
@@ -98,12 +99,12 @@ BOOST_AUTO_TEST_CASE(lost_output_is_an_error) {
   for (const char* command :
        {"reverse --help", "addsub --version", "addsub train --dump-config", "reverse train --max-steps 1 --out m"}) {
     const std::string line =
-        "cd " + folder.path.string() + " && " SEPPO_BIN_DIR "/" + command + " >/dev/full 2>/dev/null";
+        "cd " + folder.path.string() + " && " + programs_folder() + "/" + command + " >/dev/full 2>/dev/null";
     BOOST_CHECK_MESSAGE(WEXITSTATUS(std::system(line.c_str())) == 74, command);
   }
   // Output for a closed stream never lands in another file, and losing progress output does not stop training.
   const std::string line =
-      "cd " + folder.path.string() + " && rm -r m && " SEPPO_BIN_DIR "/reverse train --max-steps 3 ";
+      "cd " + folder.path.string() + " && rm -r m && " + programs_folder() + "/reverse train --max-steps 3 ";
   for (const char* streams : {"2>&-", ">&- 2>&- <&-", "2>/dev/full"}) {
     BOOST_CHECK_EQUAL(WEXITSTATUS(std::system((line + "--log-interval 1 --out m " + streams).c_str())), 0);
     BOOST_CHECK_MESSAGE(fs::exists(folder.path / "m/config.json"), streams);
@@ -111,8 +112,7 @@ BOOST_AUTO_TEST_CASE(lost_output_is_an_error) {
     for (std::string text; std::getline(metrics, text);) BOOST_CHECK(nlohmann::json::accept(text));
   }
   // If the reader of the output goes away, training saves its state and stops.
-  const std::string unheard = "cd " + folder.path.string() +
-                              " && { " SEPPO_BIN_DIR
+  const std::string unheard = "cd " + folder.path.string() + " && { " + programs_folder() +
                               "/reverse train --log-interval 1 --out n 2>&1; echo $? >code; } | head -1 >/dev/null";
   BOOST_CHECK_EQUAL(std::system(unheard.c_str()), 0);
   BOOST_CHECK_EQUAL(read(folder.path / "code"), "141\n");

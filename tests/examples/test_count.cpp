@@ -1,4 +1,5 @@
 // Questions about whole sequences: their answers, the pooling, and the program as a user runs it.
+// needs: programs: count
 #define BOOST_TEST_MODULE count
 #include "count/model.h"
 #include "support/program.h"
@@ -10,7 +11,8 @@ using seppo::Tensor;
 
 namespace {
 
-constexpr examples::Pooling kPoolings[] = {examples::Pooling::class_token, examples::Pooling::mean, examples::Pooling::max};
+constexpr examples::Pooling kPoolings[] = {examples::Pooling::class_token, examples::Pooling::mean,
+                                           examples::Pooling::max};
 
 count::Model tiny(seppo::Parameters& parameters, examples::Pooling pooling, examples::Positions positions) {
   return {parameters.root(),

@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE foreign_weights
 #include "foreign_weights.h"
 
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/models/language_model.h>
 #include <seppo/models/transformer.h>
 
@@ -34,7 +34,7 @@ struct Row {
 
 // The table of a section, keyed by our names.
 std::map<std::string, Row> table_of(const std::string& heading) {
-  std::ifstream file(std::string(SEPPO_SOURCE_DIR) + "/docs/foreign-weights.md");
+  std::ifstream file(test::source_folder() + "/docs/foreign-weights.md");
   std::map<std::string, Row> rows;
   bool inside = false;
   const std::regex quoted("`([^`]+)`");

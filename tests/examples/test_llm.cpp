@@ -1,4 +1,5 @@
 // llm: Hugging Face folders, generated text and its scores, training and adapters.
+// needs: programs: llm
 #define BOOST_TEST_MODULE llm
 #include "llm/lora.h"
 #include "llm/text.h"
@@ -6,7 +7,7 @@
 #include "support/stories.h"
 
 #include <seppo/autograd/ops.h>
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/nn/io/safetensors.h>
 
 #include <boost/test/unit_test.hpp>

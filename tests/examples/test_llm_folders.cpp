@@ -1,4 +1,5 @@
 // llm: the folders that training, finetuning and merging write, and which model is read when several could be.
+// needs: programs: llm
 #define BOOST_TEST_MODULE llm_folders
 #include "llm/lora.h"
 #include "support/llm_models.h"

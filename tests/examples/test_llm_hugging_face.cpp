@@ -1,5 +1,6 @@
 // Models that Hugging Face's transformers wrote (hugging_face/README.md): the same logits, or a refusal that names the
 // key; and the keys of config.json that change nothing, or too much.
+// needs: programs: llm
 #define BOOST_TEST_MODULE llm_hugging_face
 #include "llm/config_keys.h"
 #include "llm/folder.h"
@@ -7,7 +8,7 @@
 #include "support/program.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/nn/io/safetensors.h>
 
 #include <boost/test/unit_test.hpp>
@@ -22,7 +23,7 @@ using nlohmann::json;
 
 namespace {
 
-const fs::path kCases = fs::path(SEPPO_SOURCE_DIR) / "tests/examples/hugging_face/folders";
+const fs::path kCases = fs::path(test::source_folder()) / "tests/examples/hugging_face/folders";
 
 const std::map<std::string, std::string> kRefused{{"bloom", "\"bloom\""},
                                                   {"cohere", "\"cohere\""},

@@ -1,4 +1,5 @@
 // llm: weights in several files, split by a script independent of our code, and invalid indices.
+// needs: programs: llm
 #define BOOST_TEST_MODULE llm_weight_files
 #include "llm/folder.h"
 #include "llm/folder_writer.h"

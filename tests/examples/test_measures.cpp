@@ -1,6 +1,7 @@
 // The figures that programs report about a training run, recomputed: the loss of the first step from the training data
 // alone, and each measure of the kept model from its scores on data not trained on. The data are drawn again here,
 // from the same random streams.
+// needs: programs: addsub reverse count odd_one
 #define BOOST_TEST_MODULE measures
 #include "addsub/model.h"
 #include "count/model.h"

@@ -1,5 +1,6 @@
 // What translate reports about a training run, recomputed: the loss of the first step from the training pairs alone,
 // and each measure of the kept model from its scores on the other pairs and from its translations.
+// needs: programs: translate
 #define BOOST_TEST_MODULE measures_of_translations
 #include "support/measures.h"
 #include "translate/d2l.h"
@@ -141,12 +142,12 @@ BOOST_AUTO_TEST_CASE(translations, *boost::unit_test::precondition(test::ends_in
   folder.write("src", sources);
   folder.write("tgt", targets);
   folder.write("val", pairs);
-  const Finished r = run_training(
-      folder,
-      words(
-          "translate train --seed 5 --src src --tgt tgt --val-pairs val" + kSmallTranslator +
-          "--epochs 100 --eval-interval 100 --schedule const --warmup-steps 20 --beam 1 --length-penalty 0 --average 1"),
-      "m");
+  const Finished r =
+      run_training(folder,
+                   words("translate train --seed 5 --src src --tgt tgt --val-pairs val" + kSmallTranslator +
+                         "--epochs 100 --eval-interval 100 --schedule const --warmup-steps 20 --beam 1 "
+                         "--length-penalty 0 --average 1"),
+                   "m");
   const SavedTranslator saved = check_translator(folder, r, train, validation);
   const auto languages = translate::Languages::from_json(saved.config["languages"]);
 

@@ -1,4 +1,5 @@
 // Memory is predicted before it is allocated; a model that does not fit is refused, naming the option to lower.
+// needs: programs: all first_transformer
 #define BOOST_TEST_MODULE memory
 #include "app/memory.h"
 #include "support/program.h"
@@ -8,7 +9,7 @@
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/tape.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -147,7 +148,7 @@ BOOST_AUTO_TEST_CASE(programs_end_with_little_address_space) {
   }
   const Folder folder("memory");
   const auto run_limited = [&](const std::string& command) {
-    const std::string line = "ulimit -v 150000; timeout 20 " + std::string(SEPPO_BIN_DIR) + "/" + command + " > " +
+    const std::string line = "ulimit -v 150000; timeout 20 " + programs_folder() + "/" + command + " > " +
                              (folder.path / "out").string() + " 2>&1";
     const int status = std::system(line.c_str());
     return WEXITSTATUS(status);

@@ -1,4 +1,5 @@
 // The programs as a user runs them, from training to answers.
+// needs: programs: all
 #define BOOST_TEST_MODULE programs
 #include "support/program.h"
 #include "support/stored.h"
@@ -40,7 +41,7 @@ BOOST_AUTO_TEST_CASE(a_bar_and_the_remaining_time_in_80_columns, *boost::unit_te
 
 BOOST_AUTO_TEST_CASE(what_to_do_next) {
   const Folder folder;
-  const std::string bin = SEPPO_BIN_DIR "/";
+  const std::string bin = programs_folder() + "/";
   for (const char* program : {"addsub", "reverse"}) {
     for (const char* command : {"eval", "predict"})
       check_refused(folder, {program, command}, 2, std::string("train one first: ") + bin + program + " train");
@@ -60,7 +61,7 @@ BOOST_AUTO_TEST_CASE(what_to_do_next) {
 BOOST_AUTO_TEST_CASE(commands_are_told_as_they_were_typed) {
   const Folder folder;
   fs::create_directories(folder.path / "my bin");
-  fs::create_symlink(SEPPO_BIN_DIR "/reverse", folder.path / "my bin/seppo-reverse");
+  fs::create_symlink(programs_folder() + "/reverse", folder.path / "my bin/seppo-reverse");
   const auto shell = [&](const std::string& command) {
     const int status = std::system(("cd " + folder.path.string() + " && " + command + " > out.txt 2>&1").c_str());
     BOOST_CHECK_MESSAGE(status == 0, command << ": " << read(folder.path / "out.txt"));

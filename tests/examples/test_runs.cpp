@@ -1,4 +1,5 @@
 // What a training run writes and reports besides its model: once, about this run, and truthfully.
+// needs: programs: all
 #define BOOST_TEST_MODULE runs
 #include "app/processors.h"
 #include "app/training.h"

@@ -1,5 +1,6 @@
 // Small programs report when their output cannot be written. All link to the same check; these run quickly, and use
 // printf or std::cout.
+// needs: programs: custom_op graph spiral first_transformer gpt2_import
 #define BOOST_TEST_MODULE small_output
 #include "support/program.h"
 
@@ -12,7 +13,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_is_noticed, *boost::unit_test::precondition(tes
   const Folder folder("small-output");
   const auto run = [&](const std::string& program, const std::string& to) {
     const std::string command =
-        "cd '" + folder.path.string() + "' && '" + SEPPO_BIN_DIR + "/" + program + "' > " + to + " 2> err";
+        "cd '" + folder.path.string() + "' && '" + programs_folder() + "/" + program + "' > " + to + " 2> err";
     const int status = std::system(command.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   };

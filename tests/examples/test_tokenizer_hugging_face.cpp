@@ -1,8 +1,10 @@
 // Small tokenizers that Hugging Face's package `tokenizers` wrote, with the ids that it gives for hard texts
 // (hugging_face/README.md): the same ids, or a refusal that names what is not supported.
+// needs: programs: llm
 #define BOOST_TEST_MODULE tokenizer_hugging_face
 #include "llm/pattern.h"
 #include "llm/tokenizer_json.h"
+#include "support/paths.h"
 #include "support/tokenizer_files.h"
 
 #include <boost/test/unit_test.hpp>
@@ -15,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-const fs::path kCases = fs::path(SEPPO_SOURCE_DIR) / "tests/examples/hugging_face/tokenizers";
+const fs::path kCases = fs::path(test::source_folder()) / "tests/examples/hugging_face/tokenizers";
 
 const std::map<std::string, std::string> kRefused{{"add_prefix_space", "'add_prefix_space': true"},
                                                   {"llama2", "'normalizer'"},

@@ -1,4 +1,5 @@
 // tokenizer.json: the same tokens as from vocab.json and merges.txt, pre-tokenizer steps, and what is refused.
+// needs: programs: llm
 #define BOOST_TEST_MODULE tokenizer_json
 #include "llm/tokenizer_json.h"
 #include "support/tokenizer_files.h"

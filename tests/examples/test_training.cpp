@@ -6,7 +6,7 @@
 #include "support/program.h"
 
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,6 +1,7 @@
 // What translate makes of words that it does not know: they are never a success, and too many of them end a training
 // before it begins. Texts without blanks between words, of which each sentence is such a word, are scored by
 // characters.
+// needs: programs: translate
 #define BOOST_TEST_MODULE unknown_words
 #include "support/measures.h"
 #include "translate/data.h"

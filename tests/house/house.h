@@ -1,6 +1,8 @@
 // What the tests of the house share: the files of the repository, and their lines.
 #pragma once
 
+#include "support/paths.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +14,7 @@ namespace house {
 
 namespace fs = std::filesystem;
 
-inline const fs::path kRoot(SEPPO_SOURCE_DIR);
+inline const fs::path kRoot(test::source_folder());
 
 inline std::string read(const fs::path& path) {
   std::ifstream file(path);

@@ -1,4 +1,5 @@
 // House rules that a compiler does not check.
+// needs: not_in_valgrind: single
 #define BOOST_TEST_MODULE house
 #include "house/house.h"
 
@@ -19,12 +20,15 @@ using namespace house;
 
 namespace {
 
-// Bottom-up: a file includes only files from its own folder and from folders listed before it. ops.h belongs to ops/.
+// Bottom-up: a file includes only files from its own folder and from folders listed before it. ops.h belongs to ops/,
+// and seppo.h, which includes everything, stands above them all.
 const std::vector<std::string> kFolders{
-    "autograd/core", "autograd/blas", "autograd/kernels", "autograd/ops", "autograd/tools", "nn",
-    "nn/layers",     "nn/optim",      "nn/data",          "nn/io",        "nn/train",       "models"};
+    "autograd/core",  "autograd/blas", "autograd/kernels", "autograd/ops", "autograd/tools", "nn",
+    "nn/modules",     "nn/optim",      "nn/data",          "nn/io",        "nn/train",       "models",
+    "models/decoding"};
 
 std::string folder_of(const fs::path& file) {
+  if (file.filename() == "seppo.h") return kFolders.back();
   const std::string folder = file.lexically_relative(kRoot).parent_path();
   return folder == "autograd" ? "autograd/ops" : folder;
 }
@@ -203,7 +207,7 @@ BOOST_AUTO_TEST_CASE(skipped_cases_are_neither_passed_nor_failed) {
 }
 
 BOOST_AUTO_TEST_CASE(what_one_build_alone_has_is_named_by_a_test) {
-  const fs::path build = fs::path(SEPPO_BIN_DIR).parent_path();
+  const fs::path build = fs::path(test::programs_folder()).parent_path();
   FILE* pipe = popen(((kRoot / "tests/house/one_build").string() + " " + build.string()).c_str(), "r");
   BOOST_REQUIRE(pipe);
   std::string text;

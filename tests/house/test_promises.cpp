@@ -1,5 +1,8 @@
 // What script/promises recognises as a promise, and as its proof.
+// needs: not_in_valgrind: single
 #define BOOST_TEST_MODULE promises
+#include "support/paths.h"
+
 #include <boost/test/unit_test.hpp>
 
 #include <unistd.h>
@@ -12,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kSource(SEPPO_SOURCE_DIR);
+const fs::path kSource(test::source_folder());
 
 // A small library with one header of its own, a test, and a table.
 struct Project {

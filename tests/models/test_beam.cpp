@@ -1,6 +1,7 @@
 // Beam search against greedy decoding, against an exhaustive search, and against its own definition.
+// needs: precision: double single
 #define BOOST_TEST_MODULE beam
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/beam.h>
 
 #include "support/precision.h"
 

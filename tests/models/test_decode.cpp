@@ -1,6 +1,6 @@
 // Greedy decoding with the cache against full recomputation.
 #define BOOST_TEST_MODULE decode
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/beam.h>
 #include <seppo/models/language_model.h>
 
 #include <boost/test/unit_test.hpp>

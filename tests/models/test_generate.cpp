@@ -1,10 +1,12 @@
 // The key-value cache against full recomputation, and generation with the cache against generation without.
+// needs: precision: double single
 #define BOOST_TEST_MODULE generate
 #include "models/small_transformer.h"
 #include "support/precision.h"
 
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding/sampling.h>
 
 #include <limits>
 #include <numeric>

@@ -1,7 +1,8 @@
 // The decoder-only model: gradients in double precision, and the properties of a language model.
+// needs: precision: double single
 #define BOOST_TEST_MODULE language_model
 #include <seppo/models/language_model.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/optim/adam.h>
 
 #include "support/precision.h"
 #include "support/ranges.h"

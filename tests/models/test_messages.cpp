@@ -2,9 +2,14 @@
 #define BOOST_TEST_MODULE messages
 #include "small_transformer.h"
 
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/beam.h>
+#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding/sampling.h>
 #include <seppo/models/language_model.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/ema.h>
+#include <seppo/nn/optim/parameter_groups.h>
+#include <seppo/nn/optim/sgd.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <functional>

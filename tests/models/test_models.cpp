@@ -1,10 +1,11 @@
 // The Transformer: gradients in double precision, and the properties it must have.
+// needs: precision: double single
 #define BOOST_TEST_MODULE models
 #include "models/small_transformer.h"
 #include "support/precision.h"
 #include "support/ranges.h"
 
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/optim/adam.h>
 
 #include <functional>
 #include <limits>

@@ -2,9 +2,12 @@
 // each illegal one is refused in one line. Fields come from the configs' own lists, so a new one is covered at once.
 #define BOOST_TEST_MODULE option_pairs
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/beam.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/io/model_file.h>
+#include <seppo/nn/optim/sgd.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include "support/memcheck.h"

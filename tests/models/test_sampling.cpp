@@ -1,7 +1,7 @@
 // Sampling tokens: only allowed ones, with the right frequencies.
 #define BOOST_TEST_MODULE sampling
 #include <seppo/autograd/core/check.h>
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/sampling.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -2,8 +2,10 @@
 // into pieces, and inside, where it runs serially beside others: ops, short and long attention, shared inputs,
 // training, evaluation and decoding.
 #define BOOST_TEST_MODULE threads
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/beam.h>
+#include <seppo/models/decoding/generate.h>
 #include <seppo/models/language_model.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

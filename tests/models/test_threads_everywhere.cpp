@@ -2,8 +2,13 @@
 // whatever is built on the ops: all forms of attention, optimisers, rounds and shards, evaluation, sampling, decoding.
 #define BOOST_TEST_MODULE threads_everywhere
 #include <seppo/autograd/tools/checkpointing.h>
-#include <seppo/models/decoding.h>
+#include <seppo/models/decoding/beam.h>
+#include <seppo/models/decoding/generate.h>
+#include <seppo/models/decoding/sampling.h>
 #include <seppo/models/language_model.h>
+#include <seppo/nn/optim/clip.h>
+#include <seppo/nn/optim/sgd.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

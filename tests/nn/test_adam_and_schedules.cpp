@@ -1,7 +1,9 @@
 // Adam for gradients of all magnitudes and blocks of all lengths, and schedules at their corners, against formulas.
+// needs: precision: double single; simd: avx2 plain
 #define BOOST_TEST_MODULE adam_and_schedules
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/schedule.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

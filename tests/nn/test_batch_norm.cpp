@@ -1,7 +1,8 @@
 // Modules with running statistics, which are saved but not trained.
 #define BOOST_TEST_MODULE batch_norm
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/batch_norm.h>
+#include <seppo/nn/modules/layer_norm.h>
+#include <seppo/nn/optim/adam.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

@@ -1,10 +1,11 @@
 // What a loss that is given to a Trainer must not do, with one shard or several, by one thread or several.
+// needs: precision: double
 #define BOOST_TEST_MODULE loss_misuse
 #include "support/errors.h"
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/tools/checkpointing.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE model_file
 #include <seppo/nn/io/model_file.h>
 #include <seppo/nn/io/safetensors.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include "support/stored.h"
 

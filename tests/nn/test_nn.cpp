@@ -1,9 +1,16 @@
 // Parameters, optimiser, schedules, positional encodings.
 #define BOOST_TEST_MODULE nn
 #include <seppo/nn/data/ragged.h>
-#include <seppo/nn/layers/attention.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/dropout.h>
+#include <seppo/nn/modules/embedding.h>
+#include <seppo/nn/modules/feed_forward.h>
+#include <seppo/nn/modules/layer_norm.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/modules/multi_head_attention.h>
+#include <seppo/nn/modules/positional_encoding.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/clip.h>
+#include <seppo/nn/optim/schedule.h>
 
 #include "support/ranges.h"
 

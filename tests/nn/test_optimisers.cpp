@@ -1,11 +1,16 @@
 // Optimisers against their formulas in plain loops; groups, frozen parameters, and parameters that change between
 // forward and backward.
+// needs: precision: double
 #define BOOST_TEST_MODULE optimisers
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/nn/io/checkpoint.h>
-#include <seppo/nn/layers/basic.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/batch_norm.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/ema.h>
+#include <seppo/nn/optim/parameter_groups.h>
+#include <seppo/nn/optim/sgd.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>

@@ -3,6 +3,7 @@
 #include <seppo/autograd/core/flush_denormals.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/transformer.h>
+#include <seppo/nn/optim/clip.h>
 #include <seppo/nn/train/trainer.h>
 
 #include "support/memcheck.h"

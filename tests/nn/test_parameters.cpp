@@ -1,4 +1,5 @@
 // Parameters: what must not be added while their blocks are in use.
+// needs: precision: double
 #define BOOST_TEST_MODULE parameters
 #include "support/errors.h"
 

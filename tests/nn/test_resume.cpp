@@ -4,7 +4,9 @@
 #include <seppo/autograd/core/region.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/layer_norm.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include "support/stored.h"

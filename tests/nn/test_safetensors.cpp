@@ -2,7 +2,7 @@
 #define BOOST_TEST_MODULE safetensors
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/io/safetensors.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include "support/memcheck.h"
 #include "support/stored.h"

@@ -9,8 +9,9 @@
 #include <seppo/nn/config.h>
 #include <seppo/nn/io/json.h>
 #include <seppo/nn/io/safetensors.h>
-#include <seppo/nn/layers/attention.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/modules/kv_cache.h>
+#include <seppo/nn/modules/positional_encoding.h>
+#include <seppo/nn/optim/clip.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -2,7 +2,8 @@
 #define BOOST_TEST_MODULE trainer
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
+#include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
 #include "support/ranges.h"

@@ -1,7 +1,7 @@
 // Malicious options and files: nothing is loaded or written, and the reason is one line.
 #define BOOST_TEST_MODULE weights_hostile
 #include <seppo/nn/io/checkpoint.h>
-#include <seppo/nn/layers/basic.h>
+#include <seppo/nn/modules/linear.h>
 
 #include "support/program.h"
 #include "support/stored.h"

@@ -3,7 +3,8 @@
 
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
-#include <seppo/nn/optim/optimisers.h>
+#include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/schedule.h>
 
 #include <algorithm>
 #include <cmath>

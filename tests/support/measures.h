@@ -6,6 +6,7 @@
 
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/io/model_file.h>
+#include <seppo/nn/train/metrics.h>
 
 #include <cmath>
 #include <fstream>

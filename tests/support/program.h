@@ -2,6 +2,7 @@
 #pragma once
 
 #include "support/memcheck.h"
+#include "support/paths.h"
 
 #include <nlohmann/json.hpp>
 
@@ -59,7 +60,7 @@ struct Folder {
   pid_t start(const std::vector<std::string>& command, const std::string& input = "") const {
     std::ofstream(path.string() + ".in") << input;
     std::vector<std::string> words = command;
-    words[0] = std::string(SEPPO_BIN_DIR) + "/" + words[0];
+    words[0] = programs_folder() + "/" + words[0];
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);

@@ -2,6 +2,8 @@
 // next to the checkout.
 #pragma once
 
+#include "support/paths.h"
+
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -12,7 +14,7 @@ namespace test {
 inline std::optional<std::filesystem::path> stories260k() {
   namespace fs = std::filesystem;
   const char* const named = std::getenv("SEPPO_STORIES260K");
-  const fs::path root = SEPPO_SOURCE_DIR;
+  const fs::path root = source_folder();
   for (const fs::path& folder : {fs::path(named ? named : ""), root.parent_path() / "shared/data/stories260k",
                                  root.parent_path().parent_path() / "shared/data/stories260k"})
     if (!folder.empty() && fs::exists(folder / "model.safetensors")) return folder;

@@ -13,7 +13,7 @@ inline std::string on_terminal(const Folder& folder, int columns, const std::vec
   const winsize size{24, static_cast<unsigned short>(columns), 0, 0};
   int terminal = -1;
   std::vector<std::string> words = command;
-  words[0] = std::string(SEPPO_BIN_DIR) + "/" + words[0];
+  words[0] = programs_folder() + "/" + words[0];
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

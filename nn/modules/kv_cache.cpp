@@ -1,5 +1,5 @@
 // Storing, reordering and reading cached keys and values. A block holds `capacity` rows for each sequence.
-#include "attention.h"
+#include "kv_cache.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,0 +1,41 @@
+// LayerNorm, and RMSNorm, which is one of its kinds.
+#pragma once
+
+#include "../../autograd/core/region.h"
+#include "../../autograd/ops.h"
+#include "../parameters.h"
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+enum class NormKind { layer, rms };
+
+struct LayerNormOptions {
+  double eps = 1e-5;  // added to the variance, or to the mean square
+  bool bias = true;   // for the kind `layer`
+  NormKind kind = NormKind::layer;
+};
+
+// Normalises each row to mean 0 and variance 1, then applies a learned gain and bias (Ba, Kiros and Hinton 2016); or,
+// as RMSNorm does, divides it by its root mean square and applies a gain (Zhang and Sennrich 2019).
+struct LayerNorm {
+  LayerNorm(const Scope& s, int size, const LayerNormOptions& options = {})
+      : weight(s.parameter("weight", {size}, init_ones())),
+        bias(options.bias && options.kind == NormKind::layer ? s.parameter("bias", {size}, init_zeros()) : Tensor()),
+        eps(options.eps),
+        kind(options.kind),
+        name(s.region()) {}
+
+  Tensor operator()(const Tensor& x) const {  // [..., size]
+    const Region here(name);
+    return here(kind == NormKind::rms ? rms_norm(x, weight, eps) : layer_norm(x, weight, bias, eps));
+  }
+
+  Tensor weight, bias;  // [size]; the bias may be empty
+  double eps;
+  NormKind kind;
+  RegionName name;
+};
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

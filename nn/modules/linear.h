@@ -1,0 +1,34 @@
+// Linear: y = x W^T + b.
+#pragma once
+
+#include "../../autograd/core/region.h"
+#include "../../autograd/ops.h"
+#include "../parameters.h"
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+struct LinearOptions {
+  bool bias = true;                   // starts at zero
+  Init init = init_xavier_uniform();  // of the weight (PyTorch draws U(-c, c) with c = 1 / sqrt(in))
+};
+
+// y = x W^T + b
+struct Linear {
+  // weight [out, in], as in PyTorch; bias [out].
+  Linear(const Scope& s, int in, int out, const LinearOptions& options = {})
+      : weight(s.parameter("weight", {out, in}, options.init)),
+        bias(options.bias ? s.parameter("bias", {out}, init_zeros()) : Tensor()),
+        name(s.region()) {}
+
+  Tensor operator()(const Tensor& x, Activation activation = Activation::none) const {  // [..., in] -> [..., out]
+    const Region here(name);
+    return here(linear(x, weight, bias, activation));
+  }
+
+  Tensor weight, bias;  // without a bias, that is undefined
+  RegionName name;
+};
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo
