@@ -11,9 +11,7 @@
 #include "scoped_value.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
-#include <mutex>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -44,6 +42,8 @@ void Tape::clear() {
     random.site = 0;
   }
   backwards_ = 0;
+  longer_ = 0;
+  longest_ = 0;
   ++clears_;
   arena_.reset();
 }
@@ -174,18 +174,23 @@ void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
   check(cotangent.size() == output.numel(), "backward: cotangent has ", cotangent.size(), " elements, output ", output,
         " has ", output.numel());
   check<StateError>(!in_backward_, "backward: called during backward");
+  expect_clear();
   real* const grad = grad_of(output);
   for (std::size_t i = 0; i < cotangent.size(); ++i) grad[i] += cotangent[i];
-  constexpr std::size_t kMany = 1000;
-  static std::once_flag told;
-  if (++backwards_ == kMany)
-    std::call_once(told, [this] {
-      std::fprintf(stderr,
-                   "seppo: backward has run %zu times since tape().clear(), which each step should call; the tape "
-                   "holds %zu tensors\n",
-                   kMany, count_);
-    });
+  ++backwards_;
   if (output.node().tape) run_backward(output.node().index);
+}
+
+// A loop that forgets clear() runs backward on a tape that has grown each time. One backward for each of many outputs
+// of the same graph is no such loop.
+void Tape::expect_clear() {
+  constexpr std::size_t kMost = 10'000;
+  if (count_ <= longest_) return;
+  longest_ = count_;
+  ++longer_;
+  check<StateError>(longer_ < kMost, "backward: has run ", kMost,
+                    " times since tape().clear(), and the tape has grown ", "each time, to ", count_,
+                    " tensors: each step should call clear()");
 }
 
 void Tape::check_unchanged(const Use& use) {

@@ -58,7 +58,8 @@ class Tape {
   // so backward may be called again, for this or another output; gradients add up. If an op throws,
   // leaves keep the gradients that have reached them. There are no second derivatives: an op that would be
   // recorded during backward throws StateError, and so does an op whose parameters have changed since, and backward
-  // within the loss of a Trainer.
+  // within the loss of a Trainer. A loop that never calls clear() gets a StateError at the 10,000th pass: each found
+  // the tape longer.
   void backward(const Tensor& loss);
   // The same for any shape: adds the product of the cotangent with the Jacobian of `output`.
   void backward(const Tensor& output, std::span<const real> cotangent);
@@ -145,6 +146,7 @@ class Tape {
   void note_uses(const Tensor& output, std::span<const Tensor> inputs);
   void run_backward(std::size_t from);
   void run_closure(Node& node);
+  void expect_clear();
   void check_unchanged(const Use& use);
   void keep_gradient(Node& node);
   void recycle_gradient(Node& node);
@@ -155,6 +157,8 @@ class Tape {
   std::size_t count_ = 0;
   std::vector<Use> uses_;
   std::size_t backwards_ = 0;  // backward passes since clear()
+  std::size_t longer_ = 0;     // those of them that began on a longer tape than all before
+  std::size_t longest_ = 0;    // the most nodes that one of them began with
   std::size_t clears_ = 0;     // calls of clear()
   std::optional<Redirect> redirect_;
   bool in_backward_ = false;
