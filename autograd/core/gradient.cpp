@@ -17,11 +17,17 @@ real* grad_of(const Tensor& x) {
 
 namespace {
 
+// Of a view that was made before its leaf was frozen: what is added to it goes nowhere.
+GradTarget dropped(const Tensor& x) {
+  return {static_cast<real*>(x.node().tape->arena().allocate_recycled(x.numel() * sizeof(real))), 0};
+}
+
 // Of a view without a gradient of its own. Apart, to keep grad_target() short: few tensors are views.
 [[gnu::noinline]] GradTarget target_within_base(const Tensor& x) {
   const real* const values = x.data();  // throws if the leaf has ended, whose node may be another's now
   Node* owner = x.node().base;
   while (owner->shares_gradient()) owner = owner->base;
+  if (!owner->requires_grad) return dropped(x);
   const Tensor base(*owner);
   const bool is_whole = x.numel() == base.numel();
   const GradTarget target = is_whole ? grad_target(base) : GradTarget{grad_of(base), 1};

@@ -23,7 +23,8 @@ real Tensor::element(List<std::int64_t> index) const {
   check(std::ssize(index) == rank(), "at: ", index.size(), " indices given for ", *this);
   std::size_t place = 0;
   for (int axis = 0; axis < rank(); ++axis) {
-    const std::int64_t n = size(axis), i = index[static_cast<std::size_t>(axis)];
+    const std::int64_t n = size(axis);
+    const std::int64_t i = index[static_cast<std::size_t>(axis)];
     check<IndexError>(i >= -n && i < n, "at: index ", i, " is not in 0..", n - 1, ", dim ", axis, " of ", *this);
     place = place * static_cast<std::size_t>(n) + static_cast<std::size_t>(i < 0 ? i + n : i);
   }
@@ -41,6 +42,7 @@ namespace {
 // The end of the gradient's way through a view that has its own.
 void add_to_base(const Tensor& view) {
   const Tensor base(*view.node().base);
+  if (!base.requires_grad()) return;  // a leaf that was frozen after the view was made
   const std::ptrdiff_t offset = view.data() - base.data();
   const real* const dy = grad_of(view);
   real* const dx = grad_of(base) + offset;
@@ -105,7 +107,8 @@ void print(std::string& text, int& width, const Tensor& x, int axis, std::size_t
     text += number.data();
     return;
   }
-  const int n = x.size(axis), inner = x.rank() - 1 - axis;
+  const int n = x.size(axis);
+  const int inner = x.rank() - 1 - axis;
   const bool elides = x.numel() > 1000 && n > 2 * kEdge;
   std::string gap = " ";
   if (inner > 0)
