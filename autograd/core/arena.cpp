@@ -39,7 +39,10 @@ SizeClass size_class(std::size_t bytes) {
   if (units < 16) return {static_cast<int>(units), units * Arena::kAlignment};
   int shift = static_cast<int>(std::bit_width(units)) - 4;
   units = (units + (std::size_t{1} << shift) - 1) >> shift;
-  if (units == 16) units = 8, ++shift;
+  if (units == 16) {
+    units = 8;
+    ++shift;
+  }
   return {shift * 8 + static_cast<int>(units), (units << shift) * Arena::kAlignment};
 }
 
