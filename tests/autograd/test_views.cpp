@@ -316,8 +316,8 @@ BOOST_AUTO_TEST_CASE(a_long_chain_of_views) {
 
 BOOST_AUTO_TEST_CASE(a_leaf_that_is_frozen_after_a_view_was_made_gets_no_gradient) {
   for (const bool retains : {false, true}) {
-    Parameters parameters;
-    const Scope scope(parameters);
+    Parameters parameters(1);
+    const Scope scope = parameters.root();
     const Tensor w = scope.parameter("w", {4, 4}, count_from(1));
     const Tensor trained = scope.parameter("trained", {2, 8}, count_from(1));
     const Tensor view = reshape(w, {2, 8});
