@@ -33,9 +33,9 @@ int best_token(std::span<const real> scores) {
 }
 
 // The tokens that may be drawn, and how probable each is.
-class Choice {
+class TokenChoice {
  public:
-  Choice(std::span<const real> scores, real best, double temperature) {
+  TokenChoice(std::span<const real> scores, real best, double temperature) {
     for (const real score : scores) {
       weights_.push_back(std::exp(static_cast<double>(score - best) / temperature));
       if (weights_.back() > 0) tokens_.push_back(static_cast<int>(weights_.size()) - 1);
@@ -117,7 +117,7 @@ int sample_token(std::span<const real> scores, const SamplingOptions& options, R
   }
   const int best = best_token(scores);
   if (options.temperature == 0) return best;
-  Choice choice(scores, scores[index(best)], options.temperature);
+  TokenChoice choice(scores, scores[index(best)], options.temperature);
   if (options.top_k > 0) choice.keep_top_k(options.top_k);
   if (options.top_p < 1) choice.keep_top_p(options.top_p);
   choice.keep_min_p(options.min_p);
