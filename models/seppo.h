@@ -36,6 +36,7 @@
 #include "../nn/optim/schedule.h"
 #include "../nn/optim/sgd.h"
 #include "../nn/parameters.h"
+#include "../nn/train/evaluate.h"
 #include "../nn/train/metrics.h"
 #include "../nn/train/ranks.h"
 #include "../nn/train/trainer.h"
