@@ -4,7 +4,7 @@
 
 #include "../../autograd/core/memory.h"
 #include "../config.h"
-#include "parameter_groups.h"
+#include "optimiser.h"
 
 #include <array>
 #include <cstdint>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../autograd/core/memory.h"
-#include "parameter_groups.h"
+#include "optimiser.h"
 
 #include <span>
 
