@@ -1,7 +1,6 @@
 // Turns the fields of configs into options, parses and checks them, and prints the help text.
 #include "app/command_line.h"
 
-#include "app/first_rank.h"
 #include "app/help_text.h"
 #include "app/invocation.h"
 #include "app/paths.h"
@@ -233,11 +232,8 @@ void CommandLine::check_rules() const {
   for (const Option& option : options_) {
     std::filesystem::path* const path = option.path();
     if (!path || !given(option.name) || path->empty()) continue;
-    const bool is_input = std::find(paths_.begin(), paths_.end(), option.field.name) != paths_.end();
-    const bool is_shared = is_input && shares_files_ && *shares_files_;
-    if (is_shared && seppo::rank() > 0) *path = file_of_first_rank(*path);
+    const bool is_input = std::ranges::find(paths_, option.field.name) != paths_.end();
     is_input ? check_input(option.name, *path) : check_not_special(option.name, *path);
-    if (is_shared && seppo::rank() == 0) file_of_first_rank(*path);
   }
   try {
     for (const auto& check : checks_) check();

@@ -62,8 +62,6 @@ class CommandLine : public seppo::ConfigVisitor {
   // The file given for this option must exist.
   void must_exist(const std::string& field) { paths_.push_back(field); }
   std::vector<std::filesystem::path> inputs() const;  // those that are given
-  // If *wanted is set after parsing, these files are read by the first rank (first_rank.h).
-  void share_files(const bool* wanted) { shares_files_ = wanted; }
   // The text option for this field takes one of these words.
   void one_of(const std::string& field, const std::vector<std::string>& words);
   // If `option` is given, all configs are taken from load(its value), in the form of config(); of their options, only
@@ -123,7 +121,6 @@ class CommandLine : public seppo::ConfigVisitor {
     std::vector<std::string> free;
   } source_;  // take_all_from()
   Arguments* words_ = nullptr;
-  const bool* shares_files_ = nullptr;
 };
 
 // The value of an option on which the defaults of others depend (--preset), read before they are parsed; `fallback` if
