@@ -130,6 +130,7 @@ void Run::add_to(CommandLine& line) {
   line("log_format", log_format, "format of the progress; auto is a bar on a terminal and plain lines elsewhere");
   line("report", report, "write report.html with curves, samples and attention, also while training runs");
   line("json", json, kJsonHelp);
+  line.show({"epochs", "batch-size", "lr", "seed", "threads", "out", "overwrite", "resume", "report"});
   line.check([this, &line] {
     if (!resume.empty()) {
       if (!line.typed("out")) return;
