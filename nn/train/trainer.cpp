@@ -12,8 +12,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 namespace seppo {
