@@ -31,6 +31,7 @@
 #include "../nn/optim/adam.h"
 #include "../nn/optim/clip.h"
 #include "../nn/optim/ema.h"
+#include "../nn/optim/optimiser.h"
 #include "../nn/optim/parameter_groups.h"
 #include "../nn/optim/schedule.h"
 #include "../nn/optim/sgd.h"
