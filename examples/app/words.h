@@ -1,6 +1,7 @@
 // Splitting text: whitespace-separated words, and UTF-8 characters.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
