@@ -5,8 +5,8 @@
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/autograd/core/random.h>
-#include <seppo/nn/data/text.h>
 #include <seppo/nn/io/json.h>
 
 #include <fmt/format.h>
@@ -107,7 +107,7 @@ std::vector<int> numpy_permutation(int n) {
 
 const examples::Vocabulary& vocabulary() {
   static const examples::Vocabulary tokens{"0", "1", "2",        "3",        "4",   "5",        "6",   "7",
-                                        "8", "9", "POSITIVE", "NEGATIVE", "add", "subtract", "BOS", "EOS"};
+                                           "8", "9", "POSITIVE", "NEGATIVE", "add", "subtract", "BOS", "EOS"};
   return tokens;
 }
 

@@ -5,7 +5,10 @@
 #include "app/paths.h"
 #include "app/printable.h"
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/guards.h>
+#include <seppo/autograd/core/observer.h>
+#include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
 #include <seppo/nn/io/atomic_file.h>
 
 #include <fmt/format.h>
@@ -56,6 +59,18 @@ const std::string& label(const std::vector<std::string>& labels, std::size_t i) 
 }
 
 }  // namespace
+
+LabelMaker same_labels(AttentionLabels labels) {
+  return [labels = std::move(labels)](const seppo::AttentionMap&) { return labels; };
+}
+
+std::vector<seppo::AttentionMap> attention_maps(seppo::FunctionRef<void()> f) {
+  const seppo::Inference guard;
+  seppo::AttentionRecorder recorder;
+  const seppo::Observe scope(recorder);
+  f();
+  return std::move(recorder.maps);
+}
 
 std::string escaped(const std::string& text) {
   std::string visible = seppo::printable(text, 4 * text.size() + 1);

@@ -1,6 +1,8 @@
 // Splits at whitespace, and validates UTF-8, eight bytes at a time while they are ASCII.
 #include "app/words.h"
 
+#include <seppo/autograd/core/utf8.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -17,6 +19,12 @@ std::vector<std::string_view> split_blanks(std::string_view text) {
     text.remove_prefix(end);
   }
   return pieces;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
 }
 
 char32_t code_point(std::string_view character) {

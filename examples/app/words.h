@@ -1,8 +1,7 @@
 // Splitting text: whitespace-separated words, and UTF-8 characters.
 #pragma once
 
-#include <seppo/nn/data/text.h>
-
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +9,8 @@ namespace examples {
 
 // The words of a text, separated by spaces, tabs and line ends.
 std::vector<std::string_view> split_blanks(std::string_view text);
+// The opposite: these words, with a space between each two.
+std::string joined(const std::vector<std::string>& words);
 
 // The Unicode code point of a character (seppo::character_length).
 char32_t code_point(std::string_view character);

@@ -1,6 +1,11 @@
 // Embedding: vectors looked up by token id.
+//
+//   const Embedding table(parameters.root() / "embedding", /*vocabulary=*/5, /*d_model=*/2);
+//   const Tensor x = table({1, 4, 4});         // [3, 2]
+//   const Tensor logits = table.as_linear(x);  // [3, 5]
 #pragma once
 
+#include "../../autograd/core/region.h"
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 

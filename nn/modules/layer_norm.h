@@ -1,6 +1,10 @@
 // LayerNorm, and RMSNorm, which is one of its kinds.
+//
+//   const LayerNorm norm(parameters.root() / "norm", /*size=*/2);
+//   const Tensor y = norm(tensor({1, 2}, {3, 5}));  // -1 and 1
 #pragma once
 
+#include "../../autograd/core/region.h"
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 

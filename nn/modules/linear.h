@@ -1,6 +1,10 @@
 // Linear: y = x W^T + b.
+//
+//   const Linear up(parameters.root() / "up", /*in=*/2, /*out=*/3);  // "up.weight" [3, 2] and "up.bias" [3]
+//   const Tensor y = up(tensor({1, 2}, {1, 2}));                     // [1, 3]
 #pragma once
 
+#include "../../autograd/core/region.h"
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 

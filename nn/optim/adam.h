@@ -2,8 +2,9 @@
 // zeroes them. Their state can be read, saved and set.
 #pragma once
 
+#include "../../autograd/core/memory.h"
 #include "../config.h"
-#include "parameter_groups.h"
+#include "optimiser.h"
 
 #include <array>
 #include <cstdint>

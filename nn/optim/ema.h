@@ -1,7 +1,8 @@
 // Ema: averages of the parameters, kept beside them.
 #pragma once
 
-#include "parameter_groups.h"
+#include "../../autograd/core/memory.h"
+#include "optimiser.h"
 
 #include <cstdint>
 #include <span>

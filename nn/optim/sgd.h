@@ -1,7 +1,8 @@
 // Sgd: stochastic gradient descent, one pass over the flat block as Adam (adam.h).
 #pragma once
 
-#include "parameter_groups.h"
+#include "../../autograd/core/memory.h"
+#include "optimiser.h"
 
 #include <span>
 

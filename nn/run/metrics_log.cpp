@@ -2,7 +2,7 @@
 #include "metrics_log.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 #include "../io/atomic_file.h"
 #include "../io/json.h"
 #include "../train/ranks.h"

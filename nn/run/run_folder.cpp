@@ -1,7 +1,8 @@
 // RunFolder: numbered files, and the order in which they are written and removed.
 #include "run_folder.h"
 
-#include "../data/text.h"
+#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/printable.h"
 #include "../io/safetensors.h"
 #include "../train/ranks.h"
 

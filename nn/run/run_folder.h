@@ -18,7 +18,7 @@
 #pragma once
 
 #include "../../autograd/core/check.h"
-#include "../../autograd/core/utility.h"
+#include "../../autograd/core/function_ref.h"
 #include "folder_lock.h"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 #include "training_run.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 #include "../io/atomic_file.h"
 #include "../io/model_file.h"
 #include "../train/first_rank.h"

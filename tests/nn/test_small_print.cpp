@@ -1,11 +1,12 @@
 // Promises that headers and messages make in passing.
 #define BOOST_TEST_MODULE small_print
-#include <seppo/autograd/core/memory.h>
+#include <seppo/autograd/core/arena.h>
 #include <seppo/autograd/core/parallel.h>
+#include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/autograd/tools/observers.h>
+#include <seppo/autograd/tools/anomaly.h>
 #include <seppo/nn/config.h>
-#include <seppo/nn/data/text.h>
 #include <seppo/nn/io/json.h>
 #include <seppo/nn/io/safetensors.h>
 #include <seppo/nn/modules/kv_cache.h>
@@ -139,8 +140,7 @@ BOOST_AUTO_TEST_CASE(messages_name_what_was_given) {
   BOOST_CHECK(has(selects(first, decreasing), "offsets decrease at source 0"));
   BOOST_CHECK(has(selects(other, right), "row 0 of source 0 cannot continue row 1, whose source is another"));
   BOOST_CHECK_EQUAL(selects(parents, right), "no error");
-  const LayerCache layer{&cache, 0};
-  BOOST_CHECK(has(message([&] { layer.source_rows(offsets); }), "decode: 2 sequences, but the sources have 3"));
+  BOOST_CHECK(has(message([&] { cache.source_offsets(offsets); }), "decode: 2 sequences, but the sources have 3"));
 }
 
 BOOST_AUTO_TEST_CASE(ranges_have_as_many_elements_as_an_axis_can) {
