@@ -15,8 +15,6 @@ using namespace test;
 
 namespace {
 
-using Words = std::vector<std::string>;
-
 struct Row {
   Words options;
   std::string part;  // of the message

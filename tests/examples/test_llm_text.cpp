@@ -8,6 +8,8 @@
 #include <seppo/models/decoding/generate.h>
 #include <seppo/nn/data/text.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <fstream>

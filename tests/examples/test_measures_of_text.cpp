@@ -15,14 +15,9 @@
 
 using namespace test;
 using seppo::Ragged;
-using Words = std::vector<std::string>;
 using Tokens = std::vector<int>;
 
 namespace {
-
-void check_near(const nlohmann::json& told, double found) {
-  BOOST_CHECK_SMALL(told.get<double>() - found, 3e-6 * (1 + std::abs(found)));
-}
 
 std::string prose(int words) {
   static const char* const kWords[] = {"the", "fox", "saw", "a", "crow.", "Cheese,", "und", "sang\n", "so", "it"};

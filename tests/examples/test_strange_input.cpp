@@ -9,6 +9,8 @@
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/model_file.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <sys/stat.h>
@@ -25,14 +27,7 @@ using nlohmann::json;
 
 namespace {
 
-using Words = std::vector<std::string>;
-
 const Words kSmall{"--d-model", "8", "--heads", "1", "--d-ff", "8", "--max-steps", "3", "--log-format", "none"};
-
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 std::string character(char32_t code) {
   if (code < 0x80) return {static_cast<char>(code)};

@@ -11,13 +11,6 @@
 
 namespace test {
 
-using Words = std::vector<std::string>;
-
-inline Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 inline const nlohmann::json kLlama{
     {"model_type", "llama"},       {"hidden_size", 8},    {"intermediate_size", 16}, {"num_hidden_layers", 1},
     {"num_attention_heads", 2},    {"vocab_size", 257},   {"hidden_act", "silu"},    {"max_position_embeddings", 16},
