@@ -25,8 +25,8 @@ struct PredictorConfig {
   int max_length = 512;
 
   void fields(seppo::ConfigVisitor& v) {
-    v("features", features, {1, 1 << 20});
-    v("classes", classes, {1, 1 << 20});
+    v("features", features, {1, 1 << 20}, "numbers that describe a position", {.source = seppo::Source::data});
+    v("classes", classes, {1, 1 << 20}, "classes to choose from", {.source = seppo::Source::data});
     layer.fields(v);
     v("n_layers", n_layers, {0, 1000}, "layers of the encoder");
     v("input_dropout", input_dropout, {0, 1}, "dropout of the input features");

@@ -40,13 +40,13 @@ struct LanguageModelConfig {
   bool tie_output = true;  // the output layer's weight is the embedding; either way it has no bias
 
   void fields(ConfigVisitor& v) {
-    v("vocabulary", vocabulary, {1, 1 << 30});
+    v("vocabulary", vocabulary, {1, 1 << 30}, "tokens that the model knows", {.source = Source::data});
     layer.fields(v);
     v("n_layers", n_layers, {0, 1000}, "layers");
     v("positions", positions, "positional encoding");
     v("max_length", max_length, {1, 1 << 20}, "tokens that the model sees at once");
-    v.added()("rope_theta", rope_theta, {1, 1e12}, "base of the wavelengths of rotary positions");
-    v.added()("tie_output", tie_output, "the output layer's weight is the embedding");
+    v("rope_theta", rope_theta, {1, 1e12}, "base of the wavelengths of rotary positions", {.may_be_missing = true});
+    v("tie_output", tie_output, "the output layer's weight is the embedding", {.may_be_missing = true});
   }
   void validate() const { layer.validate(); }
 };

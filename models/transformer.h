@@ -34,8 +34,8 @@ struct TransformerConfig {
   double rope_theta = 10000;
 
   void fields(ConfigVisitor& v) {
-    v("src_vocabulary", src_vocabulary, {1, 1 << 30});
-    v("tgt_vocabulary", tgt_vocabulary, {1, 1 << 30});
+    v("src_vocabulary", src_vocabulary, {1, 1 << 30}, "tokens of the source", {.source = Source::data});
+    v("tgt_vocabulary", tgt_vocabulary, {1, 1 << 30}, "tokens of the target", {.source = Source::data});
     layer.fields(v);
     v("enc_layers", enc_layers, {0, 1000}, "layers of the encoder");
     v("dec_layers", dec_layers, {0, 1000}, "layers of the decoder");
@@ -44,7 +44,7 @@ struct TransformerConfig {
     v("share_embeddings", share_embeddings, "one embedding table for source and target");
     v("tie_output", tie_output, "the output layer's weight is the target embedding");
     v("scale_embeddings", scale_embeddings, "multiply embeddings by sqrt(d_model)");
-    v.added()("rope_theta", rope_theta, {1, 1e12}, "base of the wavelengths of rotary positions");
+    v("rope_theta", rope_theta, {1, 1e12}, "base of the wavelengths of rotary positions", {.may_be_missing = true});
   }
   void validate() const {
     layer.validate();

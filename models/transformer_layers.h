@@ -56,8 +56,9 @@ struct LayerConfig {
     v("activation", activation, "activation of the feed-forward networks");
     v("bias", bias, "biases in linear maps and layer norms");
     v("eps", eps, {0, 1}, "added to the variance by layer norms");
-    v.added()("n_kv_heads", n_kv_heads, {0, 65536}, "heads of keys and values; must divide n_heads; 0: equal to it");
-    v.added()("norm_kind", norm_kind, "layer norm, or RMS norm");
+    v("n_kv_heads", n_kv_heads, {0, 65536}, "heads of keys and values; must divide n_heads; 0: equal to it",
+      {.may_be_missing = true});
+    v("norm_kind", norm_kind, "layer norm, or RMS norm", {.may_be_missing = true});
   }
   // n_heads must divide d_model, and n_kv_heads must divide n_heads.
   void validate() const {

@@ -14,13 +14,6 @@ namespace {
 using nlohmann::json;
 using Names = std::span<const char* const>;
 
-template <class... F>
-struct Overloads : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloads(F...) -> Overloads<F...>;
-
 std::string text_of(double number) {
   const bool is_whole = std::abs(number) < 1e15 && number == std::trunc(number);
   return is_whole ? std::to_string(static_cast<std::int64_t>(number)) : concat_text(number);
@@ -44,50 +37,80 @@ std::string shown(const json& value) {
   return text.size() <= 60 ? text : text.substr(0, 60) + "...";
 }
 
-json value_of(const Field& field) {
-  return std::visit(
-      Overloads{[](const std::filesystem::path* path) { return json(path->string()); },
-                [](const Choice& choice) { return json(choice.names[static_cast<std::size_t>(choice.value)]); },
-                [](const auto* value) { return json(*value); }},
-      field.value);
+// How a value is written.
+template <class T>
+json written(const T* value) {
+  return *value;
+}
+json written(const std::filesystem::path* path) { return path->string(); }
+json written(const Choice& choice) { return choice.names[static_cast<std::size_t>(choice.value())]; }
+
+// What is expected of a field in a file, in words.
+std::string expected(const int*, Range range) { return "an integer in " + text_of(range); }
+std::string expected(const double*, Range range) { return "a number in " + text_of(range); }
+std::string expected(const std::array<double, 2>*, Range range) { return "two numbers in " + text_of(range); }
+std::string expected(const bool*, Range) { return "true or false"; }
+std::string expected(const std::uint64_t*, Range) { return "an integer in 0..2^64-1"; }
+std::string expected(const Choice& choice, Range) { return text_of(choice.names); }
+std::string expected(const void*, Range) { return "text"; }
+
+bool is_number_in(const json& found, Range range) { return found.is_number() && is_in(range, found.get<double>()); }
+
+// Whether what a file holds is as expected.
+bool is_valid(const json& found, const int*, Range range) {
+  return found.is_number_integer() && is_number_in(found, range);
+}
+bool is_valid(const json& found, const double*, Range range) { return is_number_in(found, range); }
+bool is_valid(const json& found, const std::array<double, 2>*, Range range) {
+  if (!found.is_array() || found.size() != 2) return false;
+  return is_number_in(found[0], range) && is_number_in(found[1], range);
+}
+bool is_valid(const json& found, const bool*, Range) { return found.is_boolean(); }
+bool is_valid(const json& found, const std::uint64_t*, Range) {
+  if (found.is_number_unsigned()) return true;
+  return found.is_number_integer() && found.get<std::int64_t>() >= 0;
+}
+bool is_valid(const json& found, const Choice& choice, Range) {
+  return found.is_string() && std::ranges::count(choice.names, found.get<std::string>()) > 0;
+}
+bool is_valid(const json& found, const void*, Range) { return found.is_string(); }
+
+// Sets a value to what a file holds.
+template <class T>
+void assign(const json& found, T* value) {
+  found.get_to(*value);
+}
+void assign(const json& found, std::filesystem::path* path) { *path = found.get<std::string>(); }
+void assign(const json& found, const Choice& choice) {
+  const auto chosen = std::ranges::find(choice.names, found.get<std::string>());
+  choice.set(static_cast<int>(chosen - choice.names.begin()));
 }
 
-// The rule for a field's value, in words, and whether the value found obeys it.
-std::pair<std::string, bool> rule_of(const Field& field, const json& found) {
-  using Rule = std::pair<std::string, bool>;
-  const std::string range = text_of(field.range);
-  const auto is_in_range = [&](const json& j) { return j.is_number() && is_in(field.range, j.get<double>()); };
-  return std::visit(
-      Overloads{[&](int*) { return Rule("an integer in " + range, found.is_number_integer() && is_in_range(found)); },
-                [&](double*) { return Rule("a number in " + range, is_in_range(found)); },
-                [&](std::array<double, 2>*) {
-                  return Rule("two numbers in " + range,
-                              found.is_array() && found.size() == 2 && is_in_range(found[0]) && is_in_range(found[1]));
-                },
-                [&](bool*) { return Rule("true or false", found.is_boolean()); },
-                [&](std::uint64_t*) {
-                  return Rule(
-                      "an integer in 0..2^64-1",
-                      found.is_number_unsigned() || (found.is_number_integer() && found.get<std::int64_t>() >= 0));
-                },
-                [&](const Choice& choice) {
-                  return Rule(text_of(choice.names),
-                              found.is_string() && std::ranges::count(choice.names, found.get<std::string>()) > 0);
-                },
-                [&](const auto*) { return Rule("text", found.is_string()); }},
-      field.value);
-}
-
-void set_value(const Field& field, const json& found) {
-  const auto [rule, holds] = rule_of(field, found);
-  if (!holds) fail<FormatError>("config: '", field.name, "' is ", shown(found), ", not ", rule);
-  const auto choose = [&](const Choice& choice) {
-    choice.set(static_cast<int>(std::ranges::find(choice.names, found.get<std::string>()) - choice.names.begin()));
+void read_field(const json& found, const Field& field) {
+  const auto read = [&](const auto& value) {
+    if (!is_valid(found, value, field.range))
+      fail<FormatError>("config: '", field.name, "' is ", shown(found), ", not ", expected(value, field.range));
+    assign(found, value);
   };
-  std::visit(Overloads{choose, [&](std::filesystem::path* path) { *path = found.get<std::string>(); },
-                       [&](auto* value) { found.get_to(*value); }},
-             field.value);
+  std::visit(read, field.value);
 }
+
+// Checks a value that code has set. Types that are not listed have no rule.
+void check_value(const char* what, const Field& field, double value) {
+  check<ArgumentError>(is_in(field.range, value), what, ": ", field.name, " ", text_of(value), " is not in ",
+                       text_of(field.range));
+}
+void check_value(const char* what, const Field& field, const int* value) { check_value(what, field, double(*value)); }
+void check_value(const char* what, const Field& field, const double* value) { check_value(what, field, *value); }
+void check_value(const char* what, const Field& field, const std::array<double, 2>* pair) {
+  for (const double value : *pair) check_value(what, field, value);
+}
+void check_value(const char* what, const Field& field, const Choice& choice) {
+  const int value = choice.value();
+  check<ArgumentError>(value >= 0 && static_cast<std::size_t>(value) < choice.names.size(), what, ": ", field.name, " ",
+                       value, " is not ", text_of(choice.names));
+}
+void check_value(const char*, const Field&, const void*) {}
 
 }  // namespace
 
@@ -97,7 +120,7 @@ json write_fields(const std::vector<Field>& fields) {
   json object = json::object();
   for (const Field& field : fields) {
     check<ArgumentError>(!object.contains(field.name), "config: two fields are called ", field.name);
-    object[field.name] = value_of(field);
+    object[field.name] = std::visit([](const auto& value) { return written(value); }, field.value);
   }
   return object;
 }
@@ -105,9 +128,9 @@ json write_fields(const std::vector<Field>& fields) {
 void read_fields(const json& object, const std::vector<Field>& fields) {
   check<FormatError>(object.is_object(), "config: ", shown(object), " is not an object");
   for (const Field& field : fields) {
-    if (field.is_added && !object.contains(field.name)) continue;
-    check<FormatError>(object.contains(field.name), "config: '", field.name, "' is missing");
-    set_value(field, object[field.name]);
+    const bool is_there = object.contains(field.name);
+    check<FormatError>(is_there || field.options.may_be_missing, "config: '", field.name, "' is missing");
+    if (is_there) read_field(object[field.name], field);
   }
   for (const auto& [key, value] : object.items())
     check<FormatError>(std::ranges::count(fields, key, &Field::name) > 0, "config: ", shown(key),
@@ -115,21 +138,8 @@ void read_fields(const json& object, const std::vector<Field>& fields) {
 }
 
 void check_fields(const char* what, const std::vector<Field>& fields) {
-  for (const Field& field : fields) {
-    const auto require = [&](double value) {
-      check<ArgumentError>(is_in(field.range, value), what, ": ", field.name, " ", text_of(value), " is not in ",
-                           text_of(field.range));
-    };
-    std::visit(Overloads{[&](const int* value) { require(*value); }, [&](const double* value) { require(*value); },
-                         [&](const std::array<double, 2>* pair) { std::ranges::for_each(*pair, require); },
-                         [&](const Choice& choice) {
-                           check<ArgumentError>(
-                               choice.value >= 0 && static_cast<std::size_t>(choice.value) < choice.names.size(), what,
-                               ": ", field.name, " ", choice.value, " is not ", text_of(choice.names));
-                         },
-                         [](const void*) {}},
-               field.value);
-  }
+  for (const Field& field : fields)
+    std::visit([&](const auto& value) { check_value(what, field, value); }, field.value);
 }
 
 }  // namespace detail

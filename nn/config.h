@@ -5,10 +5,14 @@
 //     int d_model = 512;
 //     double dropout = 0.1;
 //     Norm norm = Norm::post;
+//     int vocabulary = 0;
+//     double rope_theta = 10'000;
 //     void fields(ConfigVisitor& v) {
 //       v("d_model", d_model, {1, 65536}, "width of the model");
 //       v("dropout", dropout, {0, 1}, "dropout of each sublayer");
 //       v("norm", norm, "where the layer norms are");
+//       v("vocabulary", vocabulary, {1, 1 << 30}, "tokens of the model", {.source = Source::data});
+//       v("rope_theta", rope_theta, {1, 1e12}, "base of the wavelengths", {.may_be_missing = true});
 //     }
 //   };
 //
@@ -42,24 +46,37 @@ inline namespace SEPPO_ABI {
 
 // Both ends are included.
 struct Range {
-  double least, most;
+  double least = 0;
+  double most = 0;
 };
 
-// One of several names: `value` is an index into them; `set` changes it, for as long as the config lives.
+// One of several names. Both functions work for as long as the config lives.
 struct Choice {
-  int value;
+  std::function<int()> value;  // an index into the names
   std::function<void(int)> set;
   std::span<const char* const> names;
 };
 
+// What determines a field.
+enum class Source {
+  user,  // an option of the programs
+  data   // the training data, such as a vocabulary's size: programs have no option for it
+};
+
+struct FieldOptions {
+  Source source = Source::user;
+  bool may_be_missing = false;  // from files of earlier versions; reading them leaves the field as it is
+};
+
 struct Field {
-  const char* name;
-  std::variant<int*, double*, std::array<double, 2>*, bool*, std::uint64_t*, std::string*, std::filesystem::path*,
-               Choice>
-      value;
-  const char* help;       // one phrase; null if the data determine the field, which then is no program option
-  Range range = {0, 0};   // of int, double and pairs of double
-  bool is_added = false;  // files of earlier versions lack it
+  using Value = std::variant<int*, double*, std::array<double, 2>*, bool*, std::uint64_t*, std::string*,
+                             std::filesystem::path*, Choice>;
+
+  std::string name;
+  Value value;
+  Range range;       // of int, double and pairs of double
+  std::string help;  // one phrase
+  FieldOptions options;
 };
 
 // What fields() is called with: hands each field to a function.
@@ -71,31 +88,33 @@ class ConfigVisitor {
   static constexpr bool kHasRange =
       std::is_same_v<T, int> || std::is_same_v<T, double> || std::is_same_v<T, std::array<double, 2>>;
 
+  // A number, or a pair of numbers.
   template <class T>
   requires kHasRange<T>
-  void operator()(const char* name, T& value, Range range, const char* help = nullptr) {
-    take_({name, &value, help, range, std::exchange(is_added_, false)});
-  }
-  template <class T>
-  requires(!kHasRange<T>) void operator()(const char* name, T& value, const char* help = nullptr) {
-    Field field{name, {}, help, {0, 0}, std::exchange(is_added_, false)};
-    if constexpr (std::is_enum_v<T>)
-      field.value =
-          Choice{static_cast<int>(value), [&value](int chosen) { value = static_cast<T>(chosen); }, enum_names(T{})};
-    else
-      field.value = &value;
-    take_(field);
+  void operator()(const char* name, T& value, Range range, const std::string& help = "", FieldOptions options = {}) {
+    take_({name, &value, range, help, options});
   }
 
-  // v.added()("name", ...): a field that files of earlier versions lack; reading them leaves it as it is.
-  ConfigVisitor& added() {
-    is_added_ = true;
-    return *this;
+  // A flag, a seed, a text, a path, or an enum.
+  template <class T>
+  requires(!kHasRange<T>) void operator()(const char* name, T& value, const std::string& help = "",
+                                          FieldOptions options = {}) {
+    take_({name, reference_to(value), {}, help, options});
   }
 
  private:
+  template <class T>
+  static Field::Value reference_to(T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      const auto get = [&value] { return static_cast<int>(value); };
+      const auto set = [&value](int chosen) { value = static_cast<T>(chosen); };
+      return Choice{get, set, enum_names(T{})};
+    } else {
+      return &value;
+    }
+  }
+
   std::function<void(const Field&)> take_;
-  bool is_added_ = false;
 };
 
 // References to the fields of a config.
@@ -114,14 +133,13 @@ void check_fields(const char* what, const std::vector<Field>& fields);
 }  // namespace detail
 
 // {"d_model": 32, "norm": "post", ...}. Throws ArgumentError if two fields have the same name.
-template <class Config, class Json = nlohmann::json>
+template <class Config, class Json = nlohmann::json>  // a parameter, since the type is only declared here
 Json to_json_object(Config config) {
   return detail::write_fields(fields_of(config));
 }
 
 // The reverse. Members that fields() does not list keep the value they have in `config`. Throws FormatError naming the
-// key if it is not a field, or if a field has the wrong type, is out of range, or is missing without having been
-// added() later.
+// key if it is not a field, or if a field has the wrong type, is out of range, or is missing and must not be.
 template <class Config>
 Config from_json_object(const nlohmann::json& object, Config config = {}) {
   detail::read_fields(object, fields_of(config));

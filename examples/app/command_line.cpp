@@ -23,7 +23,6 @@ namespace examples {
 
 namespace po = boost::program_options;
 using nlohmann::json;
-using seppo::Field;
 using seppo::printable;
 
 namespace {
@@ -36,7 +35,7 @@ constexpr const char* kOfOneRank[] = {"threads",    "rank-timeout", "overwrite",
 }  // namespace
 
 CommandLine::CommandLine(std::string usage, std::string about)
-    : ConfigVisitor([this](const Field& f) { field(f); }),
+    : ConfigVisitor([this](const seppo::Field& field) { add(field); }),
       program_(usage.substr(0, usage.find(' '))),
       usage_(std::move(usage)),
       about_(std::move(about)) {}
@@ -45,7 +44,7 @@ const CommandLine::Option* CommandLine::find(const std::string& name) const {
   const auto alias = aliases_.find(name);
   const std::string& wanted = alias == aliases_.end() ? name : alias->second;
   for (const Option& option : options_)
-    if (!option.help.empty() && (option.name == wanted || (option.flag && "no-" + option.name == wanted)))
+    if (!option.is_set_by_data() && (option.name == wanted || (option.flag() && "no-" + option.name == wanted)))
       return &option;
   return nullptr;
 }
@@ -58,8 +57,8 @@ void CommandLine::take_all_from(const std::string& option, std::function<json(co
 std::vector<std::filesystem::path> CommandLine::inputs() const {
   std::vector<std::filesystem::path> files;
   for (const Option& option : options_)
-    if (option.path && !option.path->empty() && std::ranges::find(paths_, option.field) != paths_.end())
-      files.push_back(*option.path);
+    if (option.path() && !option.path()->empty() && std::ranges::find(paths_, option.field.name) != paths_.end())
+      files.push_back(*option.path());
   return files;
 }
 
@@ -129,15 +128,15 @@ void CommandLine::apply(const json& all, const std::string& where) {
     const json fields = all.value(key, json::object());
     if (!fields.is_object()) throw UsageError(fmt::format("{}: '{}' is not an object of options", where, key));
     for (const auto& [field, value] : fields.items()) {
-      const auto option =
-          std::find_if(options_.begin(), options_.end(),
-                       [&, key = key, field = field](const Option& o) { return o.key == key && o.field == field; });
+      const auto option = std::find_if(
+          options_.begin(), options_.end(),
+          [&, key = key, field = field](const Option& o) { return o.key == key && o.field.name == field; });
       if (option == options_.end())
         throw UsageError(fmt::format("{}: '{}' of '{}' is not known", where, printable(field), key));
-      if (option->help.empty()) continue;  // set by the data
+      if (option->is_set_by_data()) continue;
       from_file_.push_back(option->name);
       const bool is_pair = value.is_array() && value.size() == 2;
-      if ((option->path || option->what == "TEXT") && !value.is_string())
+      if ((option->path() || option->kind() == "TEXT") && !value.is_string())
         throw UsageError(fmt::format("{}: '{}' of '{}' is not a text", where, printable(field), key));
       try {
         option->set(value.is_string() ? value.get<std::string>()
@@ -157,10 +156,10 @@ void CommandLine::read_options(const Arguments& arguments) {
   };
   for (const Option& option : options_)
     if (find(option.name) == &option) {
-      accept(option.name, option.flag);
+      accept(option.name, option.flag());
       if (option.is_on()) accept("no-" + option.name, true);
     }
-  for (const auto& [name, option] : aliases_) accept(name, find(option)->flag);
+  for (const auto& [name, option] : aliases_) accept(name, find(option)->flag());
   const std::string kWord = " ";  // a name that nobody types
   accepted.add_options()(kWord.c_str(), po::value<Arguments>(), "");
   po::positional_options_description positions;
@@ -185,8 +184,8 @@ void CommandLine::read_options(const Arguments& arguments) {
       const bool has_equals = given.original_tokens[0].find('=') != std::string::npos;
       if (typed(option.name)) throw UsageError(fmt::format("--{}: is given twice", option.name));
       typed_.push_back(option.name);
-      if (option.flag) {
-        *option.flag = given.string_key != "no-" + option.name;
+      if (option.flag()) {
+        *option.flag() = given.string_key != "no-" + option.name;
         continue;
       }
       if (value.starts_with("--") && !has_equals)
@@ -218,8 +217,9 @@ void CommandLine::compare_ranks() const {
   if (seppo::ranks() == 1) return;
   std::map<std::string, std::string> values;
   for (const Option& option : options_)
-    if (!option.help.empty() && !option.path && std::ranges::find(kOfOneRank, option.name) == std::end(kOfOneRank))
-      values["--" + option.name] = option.flag ? (*option.flag ? "on" : "off") : option.value();
+    if (!option.is_set_by_data() && !option.path() &&
+        std::ranges::find(kOfOneRank, option.name) == std::end(kOfOneRank))
+      values["--" + option.name] = option.flag() ? (option.is_on() ? "on" : "off") : option.value();
   seppo::set_rank_phase("the comparison of the options");
   seppo::check_equal_over_ranks(values);
 }
@@ -227,16 +227,17 @@ void CommandLine::compare_ranks() const {
 void CommandLine::check_rules() const {
   if (source_.load && typed(source_.option))
     for (const std::string& name : typed_)
-      if (std::ranges::find(source_.free, name) == source_.free.end() && !find(name)->path)
+      if (std::ranges::find(source_.free, name) == source_.free.end() && !find(name)->path())
         throw UsageError(fmt::format("--{}: cannot be given with --{}, which takes it from there; these can: {}", name,
                                      source_.option, fmt::join(source_.free, ", ")));
   for (const Option& option : options_) {
-    if (!option.path || !given(option.name) || option.path->empty()) continue;
-    const bool is_input = std::find(paths_.begin(), paths_.end(), option.field) != paths_.end();
+    std::filesystem::path* const path = option.path();
+    if (!path || !given(option.name) || path->empty()) continue;
+    const bool is_input = std::find(paths_.begin(), paths_.end(), option.field.name) != paths_.end();
     const bool is_shared = is_input && shares_files_ && *shares_files_;
-    if (is_shared && seppo::rank() > 0) *option.path = file_of_first_rank(*option.path);
-    is_input ? check_input(option.name, *option.path) : check_not_special(option.name, *option.path);
-    if (is_shared && seppo::rank() == 0) file_of_first_rank(*option.path);
+    if (is_shared && seppo::rank() > 0) *path = file_of_first_rank(*path);
+    is_input ? check_input(option.name, *path) : check_not_special(option.name, *path);
+    if (is_shared && seppo::rank() == 0) file_of_first_rank(*path);
   }
   try {
     for (const auto& check : checks_) check();
@@ -245,7 +246,7 @@ void CommandLine::check_rules() const {
     std::string text;
     for (const std::string_view word : split_blanks(e.what())) {
       const auto option =
-          std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.field == word; });
+          std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.field.name == word; });
       text += (text.empty() ? "" : " ") + (option == options_.end() ? std::string(word) : "--" + option->name);
     }
     throw UsageError(text);
@@ -265,10 +266,11 @@ std::string CommandLine::help() const {
   for (const std::string& section : sections) {
     text += "\n" + section + ":\n";
     for (const Option& option : options_) {
-      if (option.section != section || option.help.empty()) continue;
-      const std::string value = option.value ? option.value() : "";
-      text += help_entry("--" + option.name + (option.what.empty() ? "" : " " + option.what),
-                         option.help + (value.empty() ? "" : " [" + value + "]"));
+      if (option.section != section || option.is_set_by_data()) continue;
+      const std::string kind = option.kind();
+      const std::string value = option.value();
+      text += help_entry("--" + option.name + (kind.empty() ? "" : " " + kind),
+                         option.help() + (value.empty() ? "" : " [" + value + "]"));
       if (option.is_on()) text += help_entry("--no-" + option.name, "turn --" + option.name + " off");
     }
     if (section == "General")

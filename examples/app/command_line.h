@@ -86,25 +86,21 @@ class CommandLine : public seppo::ConfigVisitor {
 
  private:
   struct Option {
-    std::string name, field, key, section, what, help;  // without help it is set by the data
-    std::function<void(const std::string&)> set;        // throws UsageError
-    std::function<std::string()> value;                 // as help shows it
-    bool* flag = nullptr;
-    std::filesystem::path* path = nullptr;
-    bool is_on() const { return flag && *flag; }
+    seppo::Field field;  // refers to the value
+    std::string name, key, section;
+    std::vector<std::string> words;  // the texts that are allowed; any if empty
+
+    bool is_set_by_data() const { return field.options.source == seppo::Source::data; }
+    bool* flag() const;                   // null if the value has another type
+    std::filesystem::path* path() const;  // the same
+    bool is_on() const;
+
+    std::string kind() const;  // as --help names a value: N, X, NAME ...
+    std::string help() const;
+    std::string value() const;                // as --help shows it
+    void set(const std::string& text) const;  // throws UsageError
   };
-  void add(const char* field, const std::string& what, const std::string& help,
-           const std::function<std::string()>& value,
-           const std::function<void(const std::string& option, const std::string& text)>& set);
-  void field(const seppo::Field& field);
-  void option(const seppo::Field& field, int& value);
-  void option(const seppo::Field& field, double& value);
-  void option(const seppo::Field& field, std::array<double, 2>& value);
-  void option(const seppo::Field& field, bool& value);
-  void option(const seppo::Field& field, std::uint64_t& value);
-  void option(const seppo::Field& field, std::string& value);
-  void option(const seppo::Field& field, std::filesystem::path& value);
-  void option(const seppo::Field& field, const seppo::Choice& choice);
+  void add(const seppo::Field& field);
 
   const Option* find(const std::string& name) const;  // null if there is none
   void read_config(const std::string& file);

@@ -1,4 +1,4 @@
-// Makes an option of each type of field: how its value is read, checked and shown in --help.
+// What each type of option takes: how a value is named and shown in --help, and how it is read and checked.
 #include "app/command_line.h"
 
 #include <seppo/nn/data/text.h>
@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <memory>
 
 namespace examples {
 
@@ -18,10 +17,27 @@ using seppo::Range;
 
 namespace {
 
-std::string option_name(std::string field) {
-  std::replace(field.begin(), field.end(), '_', '-');
-  return field.starts_with("n-") ? field.substr(2) : field;
-}
+using Pair = std::array<double, 2>;
+
+// How --help names a value.
+const char* kind_of(const int*) { return "N"; }
+const char* kind_of(const std::uint64_t*) { return "N"; }
+const char* kind_of(const double*) { return "X"; }
+const char* kind_of(const Pair*) { return "X,Y"; }
+const char* kind_of(const bool*) { return ""; }
+const char* kind_of(const std::string*) { return "TEXT"; }
+const char* kind_of(const std::filesystem::path*) { return "PATH"; }
+const char* kind_of(const Choice&) { return "NAME"; }
+
+// A value as --help shows it.
+std::string shown(const int* value) { return std::to_string(*value); }
+std::string shown(const std::uint64_t* value) { return std::to_string(*value); }
+std::string shown(const double* value) { return fmt::format("{}", *value); }
+std::string shown(const Pair* pair) { return fmt::format("{},{}", (*pair)[0], (*pair)[1]); }
+std::string shown(const bool*) { return ""; }
+std::string shown(const std::string* value) { return std::string(printable(*value, 200)); }
+std::string shown(const std::filesystem::path* value) { return std::string(seppo::printable_path(*value)); }
+std::string shown(const Choice& choice) { return choice.names[static_cast<std::size_t>(choice.value())]; }
 
 template <class T>
 T parse_number(const std::string& option, const std::string& text, T least, T most, const char* kind) {
@@ -33,115 +49,92 @@ T parse_number(const std::string& option, const std::string& text, T least, T mo
   return value;
 }
 
-std::string or_none(const char* help) { return help ? help : ""; }
+// Checks the text that is given for an option, and sets the option's value to it.
+void assign(const std::string& option, const std::string& text, Range range, int* value) {
+  const int least = static_cast<int>(range.least);
+  const int most = static_cast<int>(range.most);
+  *value = parse_number(option, text, least, most, "an integer");
+}
+void assign(const std::string& option, const std::string& text, Range, std::uint64_t* value) {
+  *value = parse_number<std::uint64_t>(option, text, 0, UINT64_MAX, "an integer");
+}
+void assign(const std::string& option, const std::string& text, Range range, double* value) {
+  *value = parse_number(option, text, range.least, range.most, "a number");
+}
+void assign(const std::string& option, const std::string& text, Range range, Pair* pair) {
+  const std::size_t comma = text.find(',');
+  if (comma == std::string::npos)
+    throw UsageError(fmt::format("--{}: '{}' is not two numbers X,Y", option, printable(text)));
+  Pair parsed;
+  assign(option, text.substr(0, comma), range, &parsed[0]);
+  assign(option, text.substr(comma + 1), range, &parsed[1]);
+  *pair = parsed;
+}
+void assign(const std::string&, const std::string& text, Range, bool* value) { *value = text != "false"; }
+void assign(const std::string&, const std::string& text, Range, std::string* value) { *value = text; }
+void assign(const std::string&, const std::string& text, Range, std::filesystem::path* value) { *value = text; }
+void assign(const std::string& option, const std::string& text, Range, const Choice& choice) {
+  const auto found = std::find(choice.names.begin(), choice.names.end(), text);
+  if (found == choice.names.end())
+    throw UsageError(
+        fmt::format("--{}: '{}' is not one of {}", option, printable(text), fmt::join(choice.names, ", ")));
+  choice.set(static_cast<int>(found - choice.names.begin()));
+}
 
-std::string with_range(const char* help, Range range) {
-  return help ? fmt::format("{}; {}..{}", help, range.least, range.most) : "";
+// Which values an option takes, as its help ends: "; 1..64".
+std::string allowed(Range range, const int*) { return fmt::format("; {}..{}", range.least, range.most); }
+std::string allowed(Range range, const double*) { return fmt::format("; {}..{}", range.least, range.most); }
+std::string allowed(Range range, const Pair*) { return fmt::format("; {}..{}", range.least, range.most); }
+std::string allowed(Range, const Choice& choice) { return fmt::format("; one of {}", fmt::join(choice.names, ", ")); }
+std::string allowed(Range, const void*) { return ""; }
+
+std::string option_name(std::string field) {
+  std::replace(field.begin(), field.end(), '_', '-');
+  return field.starts_with("n-") ? field.substr(2) : field;
 }
 
 }  // namespace
 
-void CommandLine::add(const char* field, const std::string& what, const std::string& help,
-                      const std::function<std::string()>& value,
-                      const std::function<void(const std::string&, const std::string&)>& set) {
-  const std::string name = option_name(field);
-  options_.push_back({name, field, key_, section_, what, help, nullptr, value});
-  options_.back().set = [=](const std::string& text) { set(name, text); };
-  if (std::string_view(field).starts_with("n_")) alias("n-" + name, name);
-}
-
-void CommandLine::field(const Field& field) {
-  std::visit(
-      [&](const auto& value) {
-        if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(value)>>)
-          option(field, *value);
-        else
-          option(field, value);
-      },
-      field.value);
-}
-
-void CommandLine::option(const Field& f, int& value) {
-  add(
-      f.name, "N", with_range(f.help, f.range), [&value] { return std::to_string(value); },
-      [range = f.range, &value](const std::string& option, const std::string& text) {
-        value =
-            parse_number<int>(option, text, static_cast<int>(range.least), static_cast<int>(range.most), "an integer");
-      });
-}
-
-void CommandLine::option(const Field& f, std::uint64_t& value) {
-  add(
-      f.name, "N", or_none(f.help), [&value] { return std::to_string(value); },
-      [&value](const std::string& option, const std::string& text) {
-        value = parse_number<std::uint64_t>(option, text, 0, UINT64_MAX, "an integer");
-      });
-}
-
-void CommandLine::option(const Field& f, double& value) {
-  add(
-      f.name, "X", with_range(f.help, f.range), [&value] { return fmt::format("{}", value); },
-      [range = f.range, &value](const std::string& option, const std::string& text) {
-        value = parse_number<double>(option, text, range.least, range.most, "a number");
-      });
-}
-
-void CommandLine::option(const Field& f, std::array<double, 2>& value) {
-  add(
-      f.name, "X,Y", with_range(f.help, f.range), [&value] { return fmt::format("{},{}", value[0], value[1]); },
-      [range = f.range, &value](const std::string& option, const std::string& text) {
-        const std::size_t comma = text.find(',');
-        if (comma == std::string::npos)
-          throw UsageError(fmt::format("--{}: '{}' is not two numbers X,Y", option, printable(text)));
-        value = {parse_number<double>(option, text.substr(0, comma), range.least, range.most, "a number"),
-                 parse_number<double>(option, text.substr(comma + 1), range.least, range.most, "a number")};
-      });
-}
-
-void CommandLine::option(const Field& f, bool& value) {
-  add(f.name, "", or_none(f.help), nullptr,
-      [&value](const std::string&, const std::string& text) { value = text != "false"; });
-  options_.back().flag = &value;
-}
-
-void CommandLine::option(const Field& f, std::string& value) {
-  add(
-      f.name, "TEXT", or_none(f.help), [&value] { return std::string(printable(value, 200)); },
-      [&value](const std::string&, const std::string& text) { value = text; });
-}
-
-void CommandLine::option(const Field& f, std::filesystem::path& value) {
-  add(
-      f.name, "PATH", or_none(f.help), [&value] { return std::string(seppo::printable_path(value)); },
-      [&value](const std::string&, const std::string& text) { value = text; });
-  options_.back().path = &value;
-}
-
-void CommandLine::option(const Field& f, const Choice& choice) {
-  const auto names = choice.names;
-  const std::string all = fmt::format("{}", fmt::join(names, ", "));
-  const auto chosen = std::make_shared<std::size_t>(choice.value);
-  add(
-      f.name, "NAME", f.help ? fmt::format("{}; one of {}", f.help, all) : "", [=] { return names[*chosen]; },
-      [=, set = choice.set](const std::string& option, const std::string& text) {
-        const auto found = std::find(names.begin(), names.end(), text);
-        if (found == names.end())
-          throw UsageError(fmt::format("--{}: '{}' is not one of {}", option, printable(text), all));
-        *chosen = static_cast<std::size_t>(found - names.begin());
-        set(static_cast<int>(*chosen));
-      });
+void CommandLine::add(const Field& field) {
+  const std::string name = option_name(field.name);
+  options_.push_back({.field = field, .name = name, .key = key_, .section = section_, .words = {}});
+  if (field.name.starts_with("n_")) alias("n-" + name, name);
 }
 
 void CommandLine::one_of(const std::string& field, const std::vector<std::string>& words) {
-  const auto option = std::ranges::find(options_, field, &Option::field);
-  const std::string all = fmt::format("{}", fmt::join(words, ", "));
-  option->what = "NAME";
-  option->help += "; one of " + all;
-  option->set = [=, name = option->name, set = option->set](const std::string& text) {
-    if (std::ranges::find(words, text) == words.end())
-      throw UsageError(fmt::format("--{}: '{}' is not one of {}", name, printable(text), all));
-    set(text);
-  };
+  std::ranges::find(options_, field, [](const Option& option) { return option.field.name; })->words = words;
+}
+
+bool CommandLine::Option::is_on() const { return flag() && *flag(); }
+
+bool* CommandLine::Option::flag() const {
+  const auto found = std::get_if<bool*>(&field.value);
+  return found ? *found : nullptr;
+}
+
+std::filesystem::path* CommandLine::Option::path() const {
+  const auto found = std::get_if<std::filesystem::path*>(&field.value);
+  return found ? *found : nullptr;
+}
+
+std::string CommandLine::Option::kind() const {
+  if (!words.empty()) return "NAME";
+  return std::visit([](const auto& value) { return kind_of(value); }, field.value);
+}
+
+std::string CommandLine::Option::help() const {
+  if (!words.empty()) return fmt::format("{}; one of {}", field.help, fmt::join(words, ", "));
+  return field.help + std::visit([&](const auto& value) { return allowed(field.range, value); }, field.value);
+}
+
+std::string CommandLine::Option::value() const {
+  return std::visit([](const auto& value) { return shown(value); }, field.value);
+}
+
+void CommandLine::Option::set(const std::string& text) const {
+  if (!words.empty() && std::ranges::find(words, text) == words.end())
+    throw UsageError(fmt::format("--{}: '{}' is not one of {}", name, printable(text), fmt::join(words, ", ")));
+  std::visit([&](const auto& value) { assign(name, text, field.range, value); }, field.value);
 }
 
 }  // namespace examples

@@ -192,7 +192,7 @@ void Run::finish(const CommandLine& line, const Task& task, const Result& result
 }
 
 void Trained::fields(seppo::ConfigVisitor& v) {
-  v("model", path, ("folder or file that `" + program + " train` saved").c_str());
+  v("model", path, "folder or file that `" + program + " train` saved");
   v("threads", threads, {0, 256}, kThreadsHelp);
 }
 

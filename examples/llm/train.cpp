@@ -41,7 +41,7 @@ struct DataConfig {
     v("train_share", train_share, {0.01, 0.99},
       "share of the text to train on, from its beginning; the rest is for validation");
     v("window", window, {0, 1 << 20}, "tokens per example; 0 for the model's context length");
-    v.added()("bos", bos, kBosHelp);
+    v("bos", bos, kBosHelp, {.may_be_missing = true});
   }
 };
 

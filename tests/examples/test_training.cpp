@@ -34,7 +34,7 @@ struct ModelConfig {
   Colour colour = Colour::red;
   void fields(seppo::ConfigVisitor& v) {
     v("n_outputs", n_outputs, {1, 9}, "outputs");
-    v("vocabulary", vocabulary, {1, 100});
+    v("vocabulary", vocabulary, {1, 100}, "words", {.source = seppo::Source::data});
     v("colour", colour, "colour");
   }
   void validate() const {

@@ -62,7 +62,7 @@ struct Settings {
 
   void fields(seppo::ConfigVisitor& v) {
     v("n_layers", n_layers, {1, 64}, "how many");
-    v("vocabulary", vocabulary, {1, 1e6});
+    v("vocabulary", vocabulary, {1, 1e6}, "how large", {.source = seppo::Source::data});
     v("dropout", dropout, {0, 1}, "how much");
     v("betas", betas, {0, 1}, "how long");
     v("tied", tied, "whether or not");

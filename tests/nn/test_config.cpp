@@ -202,6 +202,18 @@ struct Ruled {
   void validate() const { check<ArgumentError>(least <= most, "ruled: least ", least, " is above most ", most); }
 };
 
+// Version 2 of a config that had only `a`.
+struct Grown {
+  int a = 1;
+  double b = 0.5;
+  Colour colour = Colour::blue;
+  void fields(ConfigVisitor& v) {
+    v("a", a, {0, 9}, "first", {.source = Source::data});
+    v("b", b, {0, 1}, "second", {.may_be_missing = true});
+    v("colour", colour, "third", {.source = Source::data, .may_be_missing = true});
+  }
+};
+
 // The options of a program, composed of several configs.
 struct Training {
   TrainerConfig trainer;
@@ -213,6 +225,31 @@ struct Training {
 };
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(what_earlier_versions_lack_stays_as_it_is) {
+  const Grown old = from_json_object<Grown>({{"a", 7}}, {.a = 3, .b = 0.25, .colour = Colour::red});
+  BOOST_CHECK_EQUAL(old.a, 7);
+  BOOST_CHECK_EQUAL(old.b, 0.25);
+  BOOST_CHECK(old.colour == Colour::red);
+  BOOST_CHECK_EQUAL(from_json_object<Grown>({{"a", 7}, {"b", 1}}).b, 1);
+  BOOST_CHECK_THROW(from_json_object<Grown>({{"a", 7}, {"b", 2}}), FormatError);
+  BOOST_CHECK_THROW(from_json_object<Grown>({{"b", 1}, {"colour", "red"}}), FormatError);
+}
+
+BOOST_AUTO_TEST_CASE(a_field_says_where_its_value_comes_from) {
+  Grown config;
+  std::vector<Field> fields = fields_of(config);
+  BOOST_CHECK_EQUAL(fields.size(), 3);
+  BOOST_CHECK_EQUAL(fields[1].help, "second");
+  BOOST_CHECK(fields[0].options.source == Source::data && !fields[0].options.may_be_missing);
+  BOOST_CHECK(fields[1].options.source == Source::user && fields[1].options.may_be_missing);
+  BOOST_CHECK(fields[2].options.source == Source::data && fields[2].options.may_be_missing);
+  const Choice& colour = std::get<Choice>(fields[2].value);
+  BOOST_CHECK_EQUAL(colour.value(), 2);
+  colour.set(1);
+  BOOST_CHECK(config.colour == Colour::green);
+  BOOST_CHECK_EQUAL(colour.value(), 1);  // as the config is now
+}
 
 BOOST_AUTO_TEST_CASE(names_are_unique_and_rules_between_fields_are_checked) {
   BOOST_CHECK_THROW(to_json_object(Twice{}), ArgumentError);
