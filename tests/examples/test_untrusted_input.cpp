@@ -1,7 +1,7 @@
-// Untrusted input beyond the tables of test_input_tables: hundreds of odd lines, locales with decimal commas,
+// Untrusted input beyond the tables of test_refused_input: hundreds of odd lines, locales with decimal commas,
 // vocabularies with wrong content, files that change while they are read.
 // needs: programs: all
-#define BOOST_TEST_MODULE strange_input
+#define BOOST_TEST_MODULE untrusted_input
 #include "app/text_file.h"
 #include "support/program.h"
 #include "support/stored.h"

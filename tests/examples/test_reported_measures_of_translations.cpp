@@ -1,7 +1,7 @@
 // What translate reports about a training run, recomputed: the loss of the first step from the training pairs alone,
 // and each measure of the kept model from its scores on the other pairs and from its translations.
 // needs: programs: translate
-#define BOOST_TEST_MODULE measures_of_translations
+#define BOOST_TEST_MODULE reported_measures_of_translations
 #include "support/measures.h"
 #include "translate/d2l.h"
 #include "translate/data.h"
