@@ -2,6 +2,8 @@
 // needs: precision: double
 #define BOOST_TEST_MODULE tape
 #include <seppo/autograd/ops.h>
+#include <seppo/nn/init.h>
+#include <seppo/nn/parameters.h>
 
 #include "support/memcheck.h"
 #include "support/op_check.h"

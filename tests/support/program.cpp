@@ -2,7 +2,6 @@
 #include "support/program.h"
 
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 namespace test {
 

@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cstdio>
