@@ -96,7 +96,7 @@ std::set<int> expressions_of(const Dataset& data) {
 
 void print_score(const char* name, const char* fresh_name, const Score& s) {
   std::cout << fmt::format("{:<12} exact match {:8.4f} %  token accuracy {:8.4f} %  loss {:#.4g}  ({} expressions)\n",
-                           name, 100 * s.exact_match(), 100 * s.tokens.accuracy(), s.tokens.mean(), s.examples);
+                           name, 100 * s.exact_match(), 100 * s.token_accuracy(), s.loss(), s.examples);
   if (s.fresh > 0)
     std::cout << fmt::format("  {:<22} {:8.4f} %  ({} expressions)\n", fresh_name, 100 * s.fresh_exact_match(),
                              s.fresh);
@@ -110,12 +110,12 @@ void print_validation(const Score& s) {
   // Accuracy on expressions that were trained on says nothing about the grade.
   if (s.fresh > 0)
     std::cout << fmt::format("  course tier            {} of {} (token accuracy of {} %)\n",
-                             course_tier(s.tokens.accuracy()), kTiers.size(), fmt::join(kTiers, ", "));
+                             course_tier(s.token_accuracy()), kTiers.size(), fmt::join(kTiers, ", "));
 }
 
 json measures_of(const Score& s) {
   json measures = {{"val_exact", s.exact_match()},
-                   {"val_token_accuracy", s.tokens.accuracy()},
+                   {"val_token_accuracy", s.token_accuracy()},
                    {"val_accuracy_at", {s.accuracy_at(0), s.accuracy_at(1), s.accuracy_at(2), s.accuracy_at(3)}},
                    {"val_examples", s.examples},
                    {"val_examples_not_in_train", s.fresh}};
@@ -193,7 +193,7 @@ int train(const Arguments& arguments) {
       .evaluate =
           [&] {
             last = score(model, validation, seen);
-            return examples::Evaluation{last.tokens.mean(), measures_of(last)};
+            return examples::Evaluation{last.loss(), measures_of(last)};
           },
       .samples =
           [&] {
@@ -225,7 +225,7 @@ json all_scores(const Model& model, const Dataset& data) {
   if (s.wrong.size() > kShown) std::cout << fmt::format("  ... and {} more\n", s.wrong.size() - kShown);
   return {{"all_exact", s.exact_match()},
           {"unseen_exact", s.fresh_exact_match()},
-          {"all_token_accuracy", s.tokens.accuracy()},
+          {"all_token_accuracy", s.token_accuracy()},
           {"all_examples", s.examples},
           {"unseen_examples", s.fresh}};
 }
@@ -262,7 +262,7 @@ int eval(const Arguments& arguments) {
   const Score validation = score(saved.model, data.pick(split.validation), expressions_of(trained_on));
   print_validation(validation);
   json summary = measures_of(validation);
-  summary["val_loss"] = validation.tokens.mean();
+  summary["val_loss"] = validation.loss();
   if (all) summary.update(all_scores(saved.model, data));
   if (as_json) std::cout << summary.dump() << "\n";
   return 0;

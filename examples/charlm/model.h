@@ -5,6 +5,7 @@
 #include "charlm/text.h"
 
 #include <seppo/models/language_model.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
@@ -39,8 +40,7 @@ inline double score(const seppo::LanguageModel& model, const Text& text) {
     examples::stop_if_interrupted();
     return loss(model, text, some);
   };
-  const seppo::StepLoss sums = seppo::evaluate(starts, loss_of_some, kEvaluated);
-  return sums.loss / sums.count;
+  return seppo::evaluate(starts, loss_of_some, kEvaluated).mean("loss");
 }
 
 }  // namespace charlm

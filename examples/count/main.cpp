@@ -7,6 +7,7 @@
 #include "count/model.h"
 
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
@@ -52,11 +53,11 @@ seppo::ShardLoss loss(const Model& model, const Ragged& input) {
 examples::Evaluation score(const Model& model, const Ragged& sequences, const std::string& part) {
   std::vector<int> all(sequences.size());
   std::iota(all.begin(), all.end(), 0);
-  const seppo::StepLoss sums = seppo::evaluate(all, [&](std::span<const int> rows) {
+  const seppo::Sums sums = seppo::evaluate(all, [&](std::span<const int> some) {
     examples::stop_if_interrupted();
-    return loss(model, sequences.pick(rows));
+    return loss(model, sequences.pick(some));
   });
-  return {sums.loss / sums.count, {{part + "_accuracy", sums.correct / sums.count}}};
+  return {sums.mean("loss"), {{part + "_accuracy", sums.mean("correct")}}};
 }
 
 Sample answer(const Model& model, std::span<const int> symbols) {

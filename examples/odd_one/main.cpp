@@ -6,6 +6,7 @@
 #include "odd_one/model.h"
 
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
@@ -37,11 +38,11 @@ seppo::ShardLoss loss(const Model& model, const World& world, std::span<const in
 examples::Evaluation score(const Model& model, const World& world, int first, int number, const std::string& part) {
   std::vector<int> numbers(static_cast<std::size_t>(number));
   std::iota(numbers.begin(), numbers.end(), first);
-  const seppo::StepLoss sums = seppo::evaluate(numbers, [&](std::span<const int> some) {
+  const seppo::Sums sums = seppo::evaluate(numbers, [&](std::span<const int> some) {
     examples::stop_if_interrupted();
     return loss(model, world, some);
   });
-  return {sums.loss / sums.count, {{part + "_accuracy", sums.correct / sums.count}}};
+  return {sums.mean("loss"), {{part + "_accuracy", sums.mean("correct")}}};
 }
 
 Sample answer(const Model& model, const World& world, int number) {

@@ -7,14 +7,13 @@
 #include "reverse/model.h"
 
 #include <seppo/nn/data/text.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/metrics.h>
-#include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <iostream>
 #include <numeric>
 
@@ -24,6 +23,7 @@ namespace {
 using examples::Arguments;
 using examples::CommandLine;
 using examples::Sample;
+using seppo::Sums;
 
 constexpr const char* kTask =
     "The task: 16 random digits -> the same digits in reverse order. Exact match counts whole sequences.";
@@ -49,25 +49,29 @@ std::vector<int> reversed(const Ragged& sequences) {
   return all;
 }
 
+// The number of sequences that are right in every digit.
+int count_exact(const std::vector<int>& answers, const std::vector<int>& target) {
+  int exact = 0;
+  for (std::size_t at = 0; at < target.size(); at += kLength)
+    exact += std::equal(&answers[at], &answers[at] + kLength, &target[at]);
+  return exact;
+}
+
 examples::Evaluation score(const Model& model, const Ragged& sequences, const std::string& part) {
   std::vector<int> all(sequences.size());
   std::iota(all.begin(), all.end(), 0);
-  std::atomic<int> found = 0;  // by this rank
-  const seppo::StepLoss sums = seppo::evaluate(all, [&](std::span<const int> rows) {
+  const Sums sums = seppo::evaluate(all, [&](std::span<const int> some) {
     examples::stop_if_interrupted();
-    const Ragged input = sequences.pick(rows);
+    const Ragged input = sequences.pick(some);
     const std::vector<int> target = reversed(input);
     const Tensor logits = model(input);
-    const std::vector<int> best = argmax(logits);
-    for (std::size_t at = 0; at < best.size(); at += kLength)
-      found += std::equal(&best[at], &best[at] + kLength, &target[at]);
-    return seppo::classification_loss(logits, target);
+    Sums found = seppo::classification_loss(logits, target);
+    found.add("sequences", static_cast<double>(some.size()));
+    found.add("exact", count_exact(argmax(logits), target));
+    return found;
   });
-  double exact = found;
-  seppo::add_over_ranks({&exact, 1});
-  return {sums.loss / sums.count,
-          {{part + "_exact", exact / static_cast<double>(all.size())},
-           {part + "_token_accuracy", sums.correct / sums.count}}};
+  return {sums.mean("loss"),
+          {{part + "_exact", sums.mean("exact", "sequences")}, {part + "_token_accuracy", sums.mean("correct")}}};
 }
 
 void print_score(const nlohmann::json& summary, const std::string& part, int count) {

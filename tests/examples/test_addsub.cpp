@@ -223,11 +223,11 @@ BOOST_AUTO_TEST_CASE(accuracy_by_place) {
   }
   double sum = 0;
   for (std::size_t place = 0; place < 4; ++place) {
-    BOOST_CHECK_EQUAL(all.correct[place], expected[place]);
+    BOOST_CHECK_EQUAL(all.sums[kPlaces[place]], expected[place]);
     sum += all.accuracy_at(place);
   }
-  BOOST_CHECK_CLOSE(all.tokens.accuracy(), sum / 4, 1e-10);
-  BOOST_CHECK_CLOSE(all.tokens.mean(), loss_sum / 600, 1e-3);
+  BOOST_CHECK_CLOSE(all.token_accuracy(), sum / 4, 1e-10);
+  BOOST_CHECK_CLOSE(all.loss(), loss_sum / 600, 1e-3);
 }
 
 // Exact match over all rows, and over those with expressions not seen in training.
