@@ -124,11 +124,6 @@ std::vector<json> lines(const fs::path& file) {
 
 const Arguments kTwoEpochs{"--epochs", "2", "--batch-size", "8"};
 
-Arguments with(Arguments options, const Arguments& more) {
-  options.insert(options.end(), more.begin(), more.end());
-  return options;
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(options_reach_the_sampler) {
