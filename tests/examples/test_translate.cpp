@@ -10,6 +10,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <sys/resource.h>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>

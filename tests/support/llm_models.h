@@ -5,6 +5,8 @@
 #include "llm/folder_writer.h"
 #include "support/program.h"
 
+#include <nlohmann/json.hpp>
+
 #include <map>
 #include <string>
 #include <vector>
