@@ -1,6 +1,7 @@
 // check_op: the laws of ops, one function each.
 #include "support/op_check.h"
 
+#include <seppo/autograd/core/guards.h>
 #include <seppo/nn/gradient_check.h>
 #include <seppo/nn/parameters.h>
 
