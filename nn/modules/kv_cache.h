@@ -6,6 +6,8 @@
 //   logits = model(next, &cache);            // scores equal those of the whole text up to rounding
 #pragma once
 
+#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/memory.h"
 #include "../../autograd/ops.h"
 
 #include <cstddef>
