@@ -3,7 +3,10 @@
 #define BOOST_TEST_MODULE own_run
 #include "support/program.h"
 
+#include <nlohmann/json.hpp>
+
 #include <csignal>
+#include <sstream>
 
 using namespace test;
 
