@@ -1,19 +1,17 @@
-// Splitting text: whitespace-separated words, and UTF-8 characters.
+// The words of a text.
 #pragma once
 
-#include <seppo/nn/data/text.h>
+#include <seppo/nn/data/utf8.h>
 
 #include <string_view>
 #include <vector>
 
 namespace examples {
 
+using seppo::code_point;
+using seppo::utf8_length;
+
 // The words of a text, separated by spaces, tabs and line ends.
 std::vector<std::string_view> split_blanks(std::string_view text);
-
-// The Unicode code point of a character (seppo::character_length).
-char32_t code_point(std::string_view character);
-// The number of bytes before the first that is not UTF-8; text.size() if all are.
-std::size_t utf8_length(std::string_view text);
 
 }  // namespace examples

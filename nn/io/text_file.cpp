@@ -1,9 +1,9 @@
 // Text in pieces: an incomplete character at the end of one begins the next.
-#include "app/text_file.h"
-#include "app/words.h"
+#include "text_file.h"
 
-#include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include "../../autograd/core/check.h"
+#include "../data/text.h"
+#include "../data/utf8.h"
 
 #include <unistd.h>
 #include <algorithm>
@@ -11,21 +11,13 @@
 #include <cstring>
 #include <utility>
 
-namespace examples {
-
-using seppo::check;
-using seppo::concat_text;
-using seppo::fail;
-using seppo::File;
-using seppo::FileError;
-using seppo::FormatError;
-using seppo::FunctionRef;
-using seppo::printable;
-using seppo::printable_path;
+namespace seppo {
+inline namespace SEPPO_ABI {
 
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 18, kSmallPiece = 512;
+constexpr std::size_t kPiece = std::size_t{1} << 18;
+constexpr std::size_t kSmallPiece = 512;
 constexpr std::size_t kLongestCharacter = 4;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
@@ -116,4 +108,9 @@ std::string read_text(const std::filesystem::path& path) {
   return text;
 }
 
-}  // namespace examples
+void write_text(const std::filesystem::path& path, std::string_view text) {
+  replace_atomically(path, [&](File& file) { file.write(text.data(), text.size()); });
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo
