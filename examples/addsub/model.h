@@ -98,11 +98,10 @@ inline double smoothing_over_all(double share, Smoothing over) {
   return over == Smoothing::all ? share : share * n / (n - 1);
 }
 
-// Cross-entropy of the target tokens after BOS, summed, for the given rows of the data.
-inline seppo::ShardLoss loss(const Model& model, const Dataset& data, std::span<const int> rows, double smoothing = 0) {
-  const seppo::Ragged target = data.target.pick(rows);
-  return seppo::classification_loss(model.transformer.logits(data.source.pick(rows), target.without_last()),
-                                    target.without_first().tokens, smoothing);
+// Cross-entropy of the target tokens after BOS, summed.
+inline seppo::ShardLoss loss(const Model& model, const Dataset& batch, double smoothing = 0) {
+  return seppo::classification_loss(model.transformer.logits(batch.source, batch.target.without_last()),
+                                    batch.target.without_first().tokens, smoothing);
 }
 
 // The model's answer to each expression, decoded greedily: tokens after BOS.

@@ -17,4 +17,10 @@ std::vector<std::string_view> split_blanks(std::string_view text) {
   return pieces;
 }
 
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
 }  // namespace examples
