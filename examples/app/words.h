@@ -3,6 +3,7 @@
 
 #include <seppo/nn/data/utf8.h>
 
+#include <string>
 #include <string_view>
 #include <vector>
 
