@@ -1,8 +1,8 @@
 // Adapters do not change the model: apply() copies its modules and replaces their weights.
 #include "lora.h"
 
+#include "../autograd/core/printable.h"
 #include "../autograd/ops.h"
-#include "../nn/data/text.h"
 #include "../nn/io/checkpoint.h"
 #include "../nn/io/json.h"
 #include "../nn/io/text_file.h"

@@ -1,7 +1,7 @@
 // The words of a text.
 #pragma once
 
-#include <seppo/nn/data/utf8.h>
+#include <seppo/autograd/core/utf8.h>
 
 #include <string>
 #include <string_view>

@@ -5,7 +5,7 @@
 #include "app/paths.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/replace_folder.h>
 #include <seppo/nn/text/tokenizer_folder.h>
 

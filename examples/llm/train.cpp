@@ -11,10 +11,10 @@
 #include "app/text_file.h"
 #include "llm/folder.h"
 
+#include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/lora.h>
 #include <seppo/models/window_score.h>
-#include <seppo/nn/data/text.h>
 #include <seppo/nn/text/byte_level_bpe.h>
 #include <seppo/nn/train/ranks.h>
 

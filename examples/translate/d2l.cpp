@@ -2,8 +2,7 @@
 #include "translate/d2l.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
-#include <seppo/nn/data/utf8.h>
+#include <seppo/autograd/core/utf8.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include "config_keys.h"
 
 #include "../../autograd/core/check.h"
-#include "../../nn/data/text.h"
+#include "../../autograd/core/printable.h"
 #include "../../nn/io/json.h"
 
 #include <algorithm>

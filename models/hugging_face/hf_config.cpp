@@ -4,7 +4,7 @@
 #include "config_keys.h"
 
 #include "../../autograd/core/check.h"
-#include "../../nn/data/text.h"
+#include "../../autograd/core/printable.h"
 #include "../../nn/io/foreign_weights.h"
 #include "../../nn/io/text_file.h"
 

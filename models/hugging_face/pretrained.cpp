@@ -2,7 +2,7 @@
 #include "pretrained.h"
 
 #include "../../autograd/core/check.h"
-#include "../../nn/data/text.h"
+#include "../../autograd/core/printable.h"
 #include "../../nn/io/safetensors.h"
 #include "../../nn/io/text_file.h"
 

@@ -1,7 +1,7 @@
 // Files that are written whole or not at all, and read only if they are regular files; and digests.
 #pragma once
 
-#include "../../autograd/core/utility.h"
+#include "../../autograd/core/function_ref.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Checkpoints: a model's parameters in a safetensors file, with what is needed to rebuild the model and, during
-// training, the state of the optimiser. And weights: values under other libraries' names (examples/foreign_weights.h).
+// training, the state of the optimiser. And weights: values under other libraries' names (foreign_weights.h).
 #pragma once
 
 #include "../parameters.h"

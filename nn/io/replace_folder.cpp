@@ -4,7 +4,7 @@
 #include "atomic_file.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 
 #include <fcntl.h>
 #include <cerrno>

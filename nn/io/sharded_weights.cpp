@@ -5,7 +5,7 @@
 #include "text_file.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,8 +2,9 @@
 #include "text_file.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
-#include "../data/utf8.h"
+#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/printable.h"
+#include "../../autograd/core/utf8.h"
 
 #include <unistd.h>
 #include <algorithm>

@@ -9,7 +9,7 @@
 
 #include "atomic_file.h"
 
-#include "../../autograd/core/utility.h"
+#include "../../autograd/core/function_ref.h"
 
 #include <cstdint>
 #include <filesystem>

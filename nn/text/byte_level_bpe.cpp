@@ -4,7 +4,8 @@
 #include "whole_file.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
+#include "../../autograd/core/utf8.h"
 #include "../io/json.h"
 
 #include <nlohmann/json.hpp>

@@ -4,7 +4,8 @@
 #include "unicode_sets.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
+#include "../../autograd/core/utf8.h"
 
 #include <algorithm>
 #include <array>

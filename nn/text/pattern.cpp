@@ -5,7 +5,8 @@
 #include "oniguruma.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
+#include "../../autograd/core/utf8.h"
 
 #include <algorithm>
 #include <array>

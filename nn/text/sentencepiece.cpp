@@ -4,7 +4,7 @@
 #include "whole_file.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include "tokenizer.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/utf8.h"
 
 #include <algorithm>
 #include <numeric>

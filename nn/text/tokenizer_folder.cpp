@@ -6,7 +6,7 @@
 #include "tokenizer_json.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 #include "../io/atomic_file.h"
 #include "../io/json.h"
 #include "../io/text_file.h"

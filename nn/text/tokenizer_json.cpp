@@ -4,7 +4,7 @@
 #include "byte_level_bpe.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 #include "../io/json.h"
 #include "../io/text_file.h"
 

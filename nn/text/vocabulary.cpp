@@ -2,7 +2,7 @@
 #include "vocabulary.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 
 namespace seppo {
 inline namespace SEPPO_ABI {

@@ -2,7 +2,7 @@
 #include "whole_file.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 #include "../io/atomic_file.h"
 
 #include <cstdint>

@@ -9,6 +9,8 @@
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/ops.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <cstdlib>
@@ -17,7 +19,6 @@
 
 using namespace test;
 using nlohmann::json;
-using Words = std::vector<std::string>;
 
 namespace {
 

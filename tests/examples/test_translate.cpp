@@ -8,8 +8,11 @@
 #include "translate/model.h"
 #include "translate/numbers.h"
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
+#include <sys/resource.h>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>

@@ -1,10 +1,10 @@
 // The attention weights that an observer records, against softmax(Q K^T / sqrt(d)) computed element by element.
-// needs: precision: double single
+// needs: precision: double; full: single
 #define BOOST_TEST_MODULE attention_recorder
 #include "models/small_transformer.h"
 #include "support/precision.h"
 
-#include <seppo/autograd/tools/observers.h>
+#include <seppo/autograd/tools/attention_recorder.h>
 #include <seppo/models/language_model.h>
 
 #include <cstdlib>

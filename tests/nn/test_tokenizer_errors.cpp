@@ -9,6 +9,8 @@
 #include <seppo/nn/text/tokenizer.h>
 #include <seppo/nn/text/tokenizer_json.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <ctime>

@@ -1,0 +1,38 @@
+// Shows untrusted text safely: in messages, and on one line of a terminal.
+//
+//   fail<FormatError>("vocabulary: unknown word ", printable(word));
+#pragma once
+
+#include "real.h"
+
+#include <concepts>
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+// Untrusted text, made safe to show on one line of a terminal: about `limit` bytes at most, with control characters and
+// invalid UTF-8 as \xNN. It refers to the text, and is escaped only when it becomes part of a message.
+struct Printable {
+  std::string_view text;
+  std::size_t limit;
+  operator std::string() const;
+};
+void append(std::string& to, const Printable& shown);
+std::string operator+(std::string text, const Printable& shown);
+
+inline Printable printable(std::string_view text, std::size_t limit = 60) { return {text, limit}; }
+// The same for a path, of which 120 bytes are shown.
+inline Printable printable_path(const std::filesystem::path& path) { return printable(path.native(), 120); }
+// Of a temporary, which does not outlive a reference to it.
+template <class Text>
+requires std::same_as<Text, std::string> std::string printable(Text&& text, std::size_t limit = 60) {
+  return printable(std::string_view(text), limit);
+}
+inline std::string printable_path(std::filesystem::path&& path) { return printable(std::string(path), 120); }
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,0 +1,38 @@
+// Small programs report when their output cannot be written. All link to the same check; these run quickly, and use
+// printf or std::cout.
+// needs: programs: custom_op graph spiral first_transformer gpt2_import
+#define BOOST_TEST_MODULE small_programs
+#include "support/program.h"
+
+#include <cstdlib>
+
+using namespace test;
+
+BOOST_AUTO_TEST_CASE(a_full_disk_is_noticed, *boost::unit_test::precondition(test::ends_in_time)) {
+  if (!fs::exists("/dev/full")) return;
+  const Folder folder("small-output");
+  const auto run = [&](const std::string& program, const std::string& to) {
+    const std::string command =
+        "cd '" + folder.path.string() + "' && '" + programs_folder() + "/" + program + "' > " + to + " 2> err";
+    const int status = std::system(command.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  for (const char* program : {"custom_op", "graph", "spiral", "first_transformer"}) {
+    BOOST_CHECK_EQUAL(run(program, "out"), 0);
+    BOOST_CHECK_MESSAGE(read(folder.path / "err").empty() && !read(folder.path / "out").empty(), program);
+    BOOST_CHECK_MESSAGE(run(program, "/dev/full") == 74, program);
+    BOOST_CHECK_EQUAL(read(folder.path / "err"), "standard output: cannot write\n");
+  }
+}
+
+// A number with more behind it is no number; the file is not even opened.
+BOOST_AUTO_TEST_CASE(tokens_are_numbers) {
+  const Folder folder("small-output");
+  const std::string expected = "gpt2_import: expected FILE HEADS TOKEN..., or nothing";
+  for (const char* heads : {"12", "12x", "x", ""})
+    for (const char* token : {"7", "7 ", "7.5", "0x7", "99999999999"}) {
+      const bool are_numbers = heads == std::string("12") && token == std::string("7");
+      check_refused(folder, {"gpt2_import", "none", heads, token}, are_numbers ? 74 : 2,
+                    are_numbers ? "none" : expected);
+    }
+}
