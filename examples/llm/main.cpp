@@ -6,6 +6,7 @@
 #include "llm/text_output.h"
 #include "llm/train.h"
 
+#include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/lora.h>
 #include <seppo/models/window_score.h>
