@@ -7,7 +7,7 @@ include(CMakePackageConfigHelpers)
 set(include ${CMAKE_INSTALL_INCLUDEDIR}/seppo)
 install(DIRECTORY autograd nn models DESTINATION ${include} FILES_MATCHING PATTERN "*.h"
         PATTERN "*-inl.h" EXCLUDE REGEX "/autograd/(blas|kernels|ops)$" EXCLUDE)
-install(FILES autograd/blas/gemm.h DESTINATION ${include}/autograd/blas)
+install(FILES autograd/blas/multiply.h DESTINATION ${include}/autograd/blas)
 install(FILES autograd/ops/attention.h DESTINATION ${include}/autograd/ops)
 install(FILES autograd/ops/losses.h DESTINATION ${include}/autograd/ops)
 install(FILES autograd/ops/mask.h DESTINATION ${include}/autograd/ops)

@@ -5,7 +5,7 @@
 // std::rank: write seppo::real and seppo::rank then, or leave out the former.
 #pragma once
 
-#include "../autograd/blas/gemm.h"
+#include "../autograd/blas/multiply.h"
 #include "../autograd/core/parallel.h"
 #include "../autograd/ops.h"
 #include "../autograd/tools/checkpointing.h"

@@ -38,8 +38,8 @@ class Restored {
     tape().clear();
     tape().random = random_;
     parameters_.zero_gradients();
-    std::ranges::copy(values_, parameters_.values().begin());
-    return parameters_.values();
+    std::ranges::copy(values_, parameters_.edit().begin());
+    return parameters_.edit();
   }
 
  private:
@@ -218,7 +218,7 @@ SecondDerivative differentiate_gradient(Parameters& parameters, const std::funct
 
 SecondDerivative hessian_vector_product(Parameters& parameters, const std::function<Tensor()>& loss,
                                         std::span<const real> v) {
-  const std::span<const real> x = std::as_const(parameters).values();
+  const std::span<const real> x = parameters.values();
   check(v.size() == x.size(), "hessian_vector_product: v has ", v.size(), " elements, the parameters ", x.size());
   double largest = 0, longest = 0;  // |x| and |v|
   std::vector<real> u(v.size());
@@ -230,7 +230,7 @@ SecondDerivative hessian_vector_product(Parameters& parameters, const std::funct
     }
   if (std::ranges::all_of(u, [](real e) { return e == 0; })) return {std::move(u)};
   const auto moved = [&](double h) {
-    const std::span<real> values = parameters.values();
+    const std::span<real> values = parameters.edit();
     for (std::size_t i = 0; i < u.size(); ++i) values[i] = static_cast<real>(double{values[i]} + h * double{u[i]});
     return loss();
   };

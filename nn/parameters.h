@@ -76,15 +76,19 @@ class Parameters {
 
   Scope root() { return Scope(*this, ""); }
 
-  // For writing; to read only, use std::as_const(parameters).values(). Backward through ops that used the previous
-  // values then throws StateError; if you keep the span and write to it later, call changed().
-  std::span<real> values() { return changed(), std::span(values_.as<real>(), size_); }
+  std::span<const real> values() const { return {values_.as<real>(), size_}; }
+  // The values, to be written. Backward through ops that used the previous ones then throws StateError; if you keep the
+  // span and write to it later, call changed().
+  std::span<real> edit() {
+    changed();
+    return {values_.as<real>(), size_};
+  }
   void changed() {
     for (const Entry& entry : entries_) mark_changed(entry.tensor.node());
   }
-  std::span<real> gradients() { return {gradients_.as<real>(), size_}; }
-  std::span<const real> values() const { return {values_.as<real>(), size_}; }
+
   std::span<const real> gradients() const { return {gradients_.as<real>(), size_}; }
+  std::span<real> gradients() { return {gradients_.as<real>(), size_}; }
   void zero_gradients() { std::ranges::fill(gradients(), real{0}); }
 
   // Freezes the parameters whose names begin with `prefix` or, with false, unfreezes them. Backward computes nothing

@@ -4,8 +4,8 @@
 // 2^-22 |a b| at worst and mostly about 2^-26 (Henry, Tang and Heinecke 2019). The split has no infinity: it turns
 // infinite numbers, and those from 3.39e38 on, into NaN.
 //
-// The operand with fewer lines (A's rows, B's columns) is packed in blocks that fill half of L2. The lines of the other
-// pass by each block 32 at a time, while vector code packs the next ones between AMX's instructions.
+// The smaller operand is packed in blocks that fill half of L2, and stays there. The other streams past each block in
+// panels of 32 rows, while vector code packs the next panel between AMX's instructions.
 #include "amx.h"
 
 #ifdef SEPPO_AMX
@@ -39,125 +39,222 @@ SEPPO_AMX_CODE void configure_tiles() {
   _tile_loadconfig(&shapes);
 }
 
-// Tiles 0, 1, 5 and 6 are C, 2 and 3 a part of A's rows, 4 and 7 the same part of B's columns.
-SEPPO_AMX_INLINE void load_rows(const Word* slice, std::size_t part) {
-  _tile_loadd(2, slice + part * 2 * kTile, kLine);
-  _tile_loadd(3, slice + part * 2 * kTile + kTile, kLine);
+// Tiles 0, 1, 5 and 6 are C, 2 and 3 a plane of A's rows, 4 and 7 a plane of B's columns.
+SEPPO_AMX_INLINE void load_a(const Word* k_block, std::size_t plane) {
+  _tile_loadd(2, k_block + plane * 2 * kTile, kLine);
+  _tile_loadd(3, k_block + plane * 2 * kTile + kTile, kLine);
 }
-SEPPO_AMX_INLINE void load_columns(const Word* slice, std::size_t part) {
-  _tile_loadd(4, slice + part * 2 * kTile, kLine);
-  _tile_loadd(7, slice + part * 2 * kTile + kTile, kLine);
+SEPPO_AMX_INLINE void load_b(const Word* k_block, std::size_t plane) {
+  _tile_loadd(4, k_block + plane * 2 * kTile, kLine);
+  _tile_loadd(7, k_block + plane * 2 * kTile + kTile, kLine);
 }
-SEPPO_AMX_INLINE void multiply_parts(Packer<>& next) {
+SEPPO_AMX_INLINE void multiply_planes(Packer<>& next) {
   _tile_dpbf16ps(0, 2, 4);
   _tile_dpbf16ps(1, 3, 4);
   _tile_dpbf16ps(5, 2, 7);
   _tile_dpbf16ps(6, 3, 7);
-  next.some();
+  next.pack_some();
 }
 
-// sum[kSpan, kSpan], with rows ld apart, over `slices` slices. The smaller products come first: each would be rounded
-// if it were added to the larger ones. Inlined into the loops of another function, its own loops would spill registers.
-SEPPO_AMX_CODE __attribute__((noinline)) void multiply_spans(std::size_t slices, const Word* a, const Word* b,
-                                                             real* sum, std::size_t ld, Packer<>& next) {
+// sum[kPanel, kPanel], with rows `stride` apart, over all k-blocks of two panels. The smaller products come first: each
+// would be rounded if it were added to the larger ones. Inlined into the loops of another function, its own loops would
+// spill registers.
+SEPPO_AMX_CODE __attribute__((noinline)) void multiply_panels(std::size_t k_blocks, const Word* a, const Word* b,
+                                                              real* sum, std::size_t stride, Packer<>& next) {
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(5);
   _tile_zero(6);
-  for (const Word *rows = a, *columns = b; rows < a + slices * kSlice; rows += kSlice, columns += kSlice) {
-    load_rows(rows, 0);
-    load_columns(columns, 2);
-    multiply_parts(next);
-    load_columns(columns, 1);
-    multiply_parts(next);
-    load_rows(rows, 1);
-    multiply_parts(next);
-    load_columns(columns, 0);
-    multiply_parts(next);
-    load_rows(rows, 2);
-    multiply_parts(next);
+  for (std::size_t block = 0; block < k_blocks; ++block) {
+    const Word* const a_block = a + block * kBlockSize;
+    const Word* const b_block = b + block * kBlockSize;
+    load_a(a_block, 0);
+    load_b(b_block, 2);
+    multiply_planes(next);
+    load_b(b_block, 1);
+    multiply_planes(next);
+    load_a(a_block, 1);
+    multiply_planes(next);
+    load_b(b_block, 0);
+    multiply_planes(next);
+    load_a(a_block, 2);
+    multiply_planes(next);
   }
-  for (const Word *rows = a, *columns = b; rows < a + slices * kSlice; rows += kSlice, columns += kSlice) {
-    load_rows(rows, 0);
-    load_columns(columns, 0);
-    multiply_parts(next);
+  for (std::size_t block = 0; block < k_blocks; ++block) {
+    load_a(a + block * kBlockSize, 0);
+    load_b(b + block * kBlockSize, 0);
+    multiply_planes(next);
   }
-  const std::size_t row = ld * sizeof(real);
+  const std::size_t row = stride * sizeof(real);
   _tile_stored(0, sum, row);
-  _tile_stored(1, sum + kSide * ld, row);
+  _tile_stored(1, sum + kSide * stride, row);
   _tile_stored(5, sum + kSide, row);
-  _tile_stored(6, sum + kSide * ld + kSide, row);
+  _tile_stored(6, sum + kSide * stride + kSide, row);
 }
 
-// p.c = p.addend + sum, for the rows and columns of a span that lie within C
-SEPPO_AMX_CODE void put_block(const Product& p, const real* sum, std::size_t ld) {
-  for (std::size_t i = 0; i < p.m; ++i)
-    for (std::size_t j = 0; j < p.n; j += kSide) {
-      const auto lanes = static_cast<__mmask16>((1u << count(j, p.n, kSide)) - 1);
-      __m512 s = _mm512_load_ps(sum + i * ld + j);
-      if (p.addend.data) s = _mm512_add_ps(s, _mm512_maskz_loadu_ps(lanes, p.addend.at(i, j).data));
-      _mm512_mask_storeu_ps(p.c + i * p.ldc + j, lanes, s);
+// p.c = p.addend + sum, for those rows and columns of two panels that lie within C
+SEPPO_AMX_CODE void put_sum(const Product& p, const real* sum, std::size_t stride) {
+  for (std::size_t i = 0; i < p.m(); ++i)
+    for (std::size_t j = 0; j < p.n(); j += kSide) {
+      const auto lanes = static_cast<__mmask16>((1u << count(j, p.n(), kSide)) - 1);
+      __m512 s = _mm512_load_ps(sum + i * stride + j);
+      if (p.addend.data) s = _mm512_add_ps(s, _mm512_maskz_loadu_ps(lanes, p.addend.at(i, j)));
+      _mm512_mask_storeu_ps(p.c.at(i, j), lanes, s);
     }
 }
 
-// The numbers in a packed block of the staying operand, about: at six bytes each, they fill half of an L2 of 2 MiB,
-// through which much other data passes.
-constexpr std::size_t kBlock = 320 * 512;
-
-// The terms of a block: half the maximum, if that makes all lines fit into one block.
-std::size_t block_terms(std::size_t lines, std::size_t k) {
-  const std::size_t most = std::min<std::size_t>(k, 512), half = 256;
-  return lines * most > kBlock && lines * half <= kBlock ? half : most;
+// Into L2, as tile stores would wait for memory.
+SEPPO_AMX_CODE void prefetch(const MatrixOut& c) {
+  for (std::size_t i = 0; i < c.rows; ++i)
+    for (std::size_t j = 0; j < c.cols; j += kSide) _mm_prefetch(c.at(i, j), _MM_HINT_T1);
 }
 
-// The lines of a block: all, or equal parts, as few as possible, since each part packs the other operand again.
-std::size_t block_lines(std::size_t lines, std::size_t terms) {
-  const std::size_t parts = (lines * terms + kBlock - 1) / kBlock;
-  return (spans(lines) + parts - 1) / parts * kSpan;
+// The product of a panel of A and one of B: p is its part of C.
+SEPPO_AMX_CODE void multiply_and_put(const Product& p, const Word* a, const Word* b, Packer<>& next) {
+  const bool is_whole = p.m() == kPanel && p.n() == kPanel;
+  if (is_whole && !p.addend.data) {  // rereading the sum would wait for stores
+    multiply_panels(k_blocks(p.k()), a, b, p.c.data, p.c.stride, next);
+  } else {
+    alignas(kLine) real sum[kPanel * kPanel];
+    multiply_panels(k_blocks(p.k()), a, b, sum, kPanel, next);
+    put_sum(p, sum, kPanel);
+  }
 }
 
-// Few rows: C^T = B^T A^T, whose tiles have B's dense columns as rows. These are read and packed once, a slice at a
-// time, so that packed slices remain in L1.
-using Ring = Packer<1, 4>;
-constexpr std::size_t kAhead = 2;  // slices: data just stored cannot be loaded into a tile at once
+// The numbers in a block of the operand that stays, about: at six bytes each, they fill half of an L2 of 2 MiB, through
+// which much other data passes.
+constexpr std::size_t kStays = 320 * 512;
 
-// Tiles 0 and 1 sum x0 y0, and 2 and 3 the other products, which would lose digits if they were added to x0 y0; 4 is a
-// part of B's columns, 5 and 6 of A's rows.
-SEPPO_AMX_INLINE void load_b(const Word* slice, std::size_t part) { _tile_loadd(4, slice + part * kTile, kLine); }
-SEPPO_AMX_INLINE void load_a(const Word* slice, std::size_t part) {
-  _tile_loadd(5, slice + part * 2 * kTile, kLine);
-  _tile_loadd(6, slice + part * 2 * kTile + kTile, kLine);
+// The terms of a block: half the maximum, if that makes all rows fit into one block.
+std::size_t terms_of_block(std::size_t rows, std::size_t k) {
+  constexpr std::size_t kMost = 512, kHalf = 256;
+  const std::size_t most = std::min(k, kMost);
+  return rows * most > kStays && rows * kHalf <= kStays ? kHalf : most;
 }
-SEPPO_AMX_INLINE void multiply_others(Ring& next) {
+
+// The rows of a block: all, or equal parts, as few as possible, since each part packs the other operand again.
+std::size_t rows_of_block(std::size_t rows, std::size_t terms) {
+  const std::size_t parts = (rows * terms + kStays - 1) / kStays;
+  return (panels(rows) + parts - 1) / parts * kPanel;
+}
+
+// A large product. Operands are [rows, k] both: A, and B transposed.
+class LargeProduct {
+ public:
+  explicit LargeProduct(const Product& p)
+      : p_(p),
+        a_streams_(p.m() >= p.n()),
+        c_exceeds_l2_(p.m() * p.n() > 256 * 256),
+        stays_(a_streams_ ? b() : a()),
+        streams_(a_streams_ ? a() : b()),
+        terms_(terms_of_block(stays_.rows(), p.k())),
+        rows_(rows_of_block(stays_.rows(), terms_)) {
+    const std::size_t panel_size = k_blocks(terms_) * kBlockSize;
+    packed_panel_ = scratch_memory(panel_size * (2 + panels(rows_)) * sizeof(Word)).as<Word>();
+    next_panel_ = packed_panel_ + panel_size;
+    packed_block_ = next_panel_ + panel_size;
+  }
+
+  SEPPO_AMX_CODE void compute() {
+    for (std::size_t term = 0; term < p_.k(); term += terms_)
+      for (std::size_t row = 0; row < stays_.rows(); row += rows_) multiply_block(row, term);
+  }
+
+ private:
+  Operand a() const { return {p_.a, Factor::left}; }
+  Operand b() const { return {transposed(p_.b), Factor::right}; }
+
+  // All panels of the operand that streams, by a block of the other one from the given row and term on.
+  SEPPO_AMX_CODE void multiply_block(std::size_t row, std::size_t term) {
+    Packer(packed_block_, stays_.block(row, rows_, term, terms_)).pack_all();
+    Packer(packed_panel_, streams_.block(0, kPanel, term, terms_)).pack_all();
+    const Product sum = p_.terms(term, count(term, p_.k(), terms_));
+    for (std::size_t panel = 0; panel < streams_.rows(); panel += kPanel) {
+      Packer next(next_panel_, streams_.block(panel + kPanel, kPanel, term, terms_));
+      multiply_panel(sum, panel, row, next);
+      next.pack_all();
+      std::swap(packed_panel_, next_panel_);
+    }
+  }
+
+  // The packed panel, which begins at row `panel` of its operand, by each panel of the packed block.
+  SEPPO_AMX_CODE void multiply_panel(const Product& sum, std::size_t panel, std::size_t first, Packer<>& next) const {
+    const std::size_t end = std::min(first + rows_, stays_.rows());
+    const Word* block_panel = packed_block_;
+    for (std::size_t row = first; row < end; row += kPanel) {
+      const Product part = a_streams_ ? part_of(sum, panel, row) : part_of(sum, row, panel);
+      if (c_exceeds_l2_) prefetch(part.c);
+      if (a_streams_)
+        multiply_and_put(part, packed_panel_, block_panel, next);
+      else
+        multiply_and_put(part, block_panel, packed_panel_, next);
+      block_panel += k_blocks(sum.k()) * kBlockSize;
+    }
+  }
+
+  SEPPO_AMX_INLINE static Product part_of(const Product& sum, std::size_t row, std::size_t col) {
+    return sum.rows(row, count(row, sum.m(), kPanel)).columns(col, count(col, sum.n(), kPanel));
+  }
+
+  const Product& p_;
+  bool a_streams_, c_exceeds_l2_;
+  Operand stays_, streams_;
+  std::size_t terms_, rows_;  // of a block of the operand that stays
+  Word *packed_panel_, *next_panel_, *packed_block_;
+};
+
+// Few rows: C^T = B^T A^T, whose left factor is B's dense columns. These are read and packed once, a k-block at a time,
+// so that packed k-blocks remain in L1.
+constexpr std::size_t kRingBlocks = 4;
+constexpr std::size_t kBlocksAhead = 2;  // data just stored cannot be loaded into a tile at once
+using Ring = Packer<1, kRingBlocks>;
+
+// Tiles 0 and 1 sum b0 a0, and 2 and 3 the other products, which would lose digits if they were added to b0 a0; 4 is a
+// plane of B's columns, 5 and 6 of A's rows.
+SEPPO_AMX_INLINE void load_left(const Word* k_block, std::size_t plane) {
+  _tile_loadd(4, k_block + plane * kTile, kLine);
+}
+SEPPO_AMX_INLINE void load_right(const Word* k_block, std::size_t plane) {
+  _tile_loadd(5, k_block + plane * 2 * kTile, kLine);
+  _tile_loadd(6, k_block + plane * 2 * kTile + kTile, kLine);
+}
+SEPPO_AMX_INLINE void multiply_largest() {
+  _tile_dpbf16ps(0, 4, 5);
+  _tile_dpbf16ps(1, 4, 6);
+}
+SEPPO_AMX_INLINE void multiply_others() {
   _tile_dpbf16ps(2, 4, 5);
   _tile_dpbf16ps(3, 4, 6);
-  next.some();
 }
 
-// sums[2][2] over `slices` slices: of the largest products, and of the others.
-SEPPO_AMX_CODE __attribute__((noinline)) void multiply_lines(std::size_t slices, const Word* a, const Word* ring,
-                                                             std::size_t first, Ring& next, real (&sums)[4][kTile]) {
+// sums[2][2] over all k-blocks of a panel: of the largest products, and of the others. `first`: how many k-blocks of
+// the ring came before.
+SEPPO_AMX_CODE __attribute__((noinline)) void multiply_ring(std::size_t k_blocks, const Word* a, const Word* ring,
+                                                            std::size_t first, Ring& next, real (&sums)[4][kTile]) {
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  for (std::size_t s = first; s < first + slices; ++s, a += kSlice) {
-    const Word* const b = ring + s % 4 * slice_size(1);
-    load_b(b, 0);
-    load_a(a, 2);
-    multiply_others(next);
-    load_a(a, 1);
-    multiply_others(next);
-    load_b(b, 1);
-    multiply_others(next);
-    load_a(a, 0);
-    multiply_others(next);
-    load_b(b, 2);
-    _tile_dpbf16ps(2, 4, 5);
-    _tile_dpbf16ps(3, 4, 6);
-    load_b(b, 0);
-    _tile_dpbf16ps(0, 4, 5);
-    _tile_dpbf16ps(1, 4, 6);
+  for (std::size_t block = first; block < first + k_blocks; ++block) {
+    const Word* const b = ring + block % kRingBlocks * k_block_size(1);
+    load_left(b, 0);
+    load_right(a, 2);
+    multiply_others();
+    next.pack_some();
+    load_right(a, 1);
+    multiply_others();
+    next.pack_some();
+    load_left(b, 1);
+    multiply_others();
+    next.pack_some();
+    load_right(a, 0);
+    multiply_others();
+    next.pack_some();
+    load_left(b, 2);
+    multiply_others();
+    load_left(b, 0);
+    multiply_largest();
+    a += kBlockSize;
   }
   _tile_stored(0, sums[0], kLine);
   _tile_stored(1, sums[1], kLine);
@@ -166,15 +263,15 @@ SEPPO_AMX_CODE __attribute__((noinline)) void multiply_lines(std::size_t slices,
 }
 
 // 16 columns of C = addend + sums^T
-SEPPO_AMX_CODE void put_lines(const Product& p, const real (&sums)[4][kTile]) {
-  alignas(kLine) real rows[kSpan][kSide];
-  for (std::size_t i = 0; i < kSpan; i += kRows) {
-    __m512 large[kRows], others[kRows];
-    load_transposed(large, sums[i / kSide] + i % kSide, kSide);
+SEPPO_AMX_CODE void put_transposed(const Product& p, const real (&sums)[4][kTile]) {
+  alignas(kLine) real rows[kPanel][kSide];
+  for (std::size_t i = 0; i < kPanel; i += kQuad) {
+    __m512 largest[kQuad], others[kQuad];
+    load_transposed(largest, sums[i / kSide] + i % kSide, kSide);
     load_transposed(others, sums[2 + i / kSide] + i % kSide, kSide);
-    for (std::size_t r = 0; r < kRows; ++r) _mm512_store_ps(rows[i + r], _mm512_add_ps(large[r], others[r]));
+    for (std::size_t r = 0; r < kQuad; ++r) _mm512_store_ps(rows[i + r], _mm512_add_ps(largest[r], others[r]));
   }
-  put_block(p, rows[0], kSide);
+  put_sum(p, rows[0], kSide);
 }
 
 }  // namespace
@@ -194,65 +291,32 @@ bool is_available() {
 constexpr std::size_t kWorthPacking = std::size_t{1} << 21;  // multiplications
 
 bool suits(const Product& p) {
-  return std::min({p.m, p.n, p.k}) >= 64 && p.m * p.n * p.k >= kWorthPacking && is_available();
+  return std::min({p.m(), p.n(), p.k()}) >= 64 && p.m() * p.n() * p.k() >= kWorthPacking && is_available();
 }
 
-bool suits_few_rows(const Product& p) { return p.m * p.n * p.k >= kWorthPacking && is_available(); }
-std::size_t few_rows_size(const Product& p) { return spans(p.m) * slices(p.k) * kSlice * sizeof(Word); }
-void pack_few_rows(std::uint32_t* packed, const Product& p) { Packer(packed, {p.a, p.m, p.k, false}).all(); }
-
 SEPPO_AMX_CODE void gemm(const Product& p) {
-  const Lines rows = {p.a, p.m, p.k, true}, columns = {{p.b.data, p.b.col, p.b.row}, p.n, p.k, false};
-  const bool rows_pass = p.m >= p.n, is_far = p.m * p.n > 256 * 256;  // C exceeds L2
-  const Lines &staying = rows_pass ? columns : rows, &passing = rows_pass ? rows : columns;
-  const std::size_t terms = block_terms(staying.lines, p.k), lines = block_lines(staying.lines, terms);
-  const std::size_t most = slices(terms) * kSlice;  // words per span
-  Word* const memory = scratch_memory(most * (2 + spans(lines)) * sizeof(Word)).as<Word>();
-  Word *const here = memory + 2 * most, *now = memory, *then = memory + most;
   configure_tiles();
-  for (std::size_t t = 0; t < p.k; t += terms) {
-    const Product sum = p.terms(t, count(t, p.k, terms));
-    const std::size_t depth = slices(sum.k);
-    for (std::size_t first = 0; first < staying.lines; first += lines) {
-      const std::size_t end = std::min(first + lines, staying.lines);
-      Packer(here, staying.part(first, lines, t, terms)).all();
-      Packer(now, passing.part(0, kSpan, t, terms)).all();
-      for (std::size_t j = 0; j < passing.lines; j += kSpan, std::swap(now, then)) {
-        Packer next(then, passing.part(j + kSpan, kSpan, t, terms));
-        for (std::size_t i = first; i < end; i += kSpan) {
-          const Word* const stays = here + (i - first) / kSpan * depth * kSlice;
-          const std::size_t row = rows_pass ? j : i, col = rows_pass ? i : j;
-          const Word *const left = rows_pass ? now : stays, *const right = rows_pass ? stays : now;
-          const Product block = sum.rows(row, count(row, p.m, kSpan)).columns(col, count(col, p.n, kSpan));
-          for (std::size_t r = 0; is_far && r < block.m; ++r)  // into L2: tile stores would wait for it
-            for (std::size_t c = 0; c < block.n; c += kSide) _mm_prefetch(block.c + r * p.ldc + c, _MM_HINT_T1);
-          if (!block.addend.data && block.m == kSpan && block.n == kSpan) {  // rereading the sum would wait for stores
-            multiply_spans(depth, left, right, block.c, p.ldc, next);
-          } else {
-            alignas(kLine) real numbers[kSpan * kSpan];
-            multiply_spans(depth, left, right, numbers, kSpan, next);
-            put_block(block, numbers, kSpan);
-          }
-        }
-        next.all();
-      }
-    }
-  }
+  LargeProduct(p).compute();
   _tile_release();
 }
 
+bool suits_few_rows(const Product& p) { return p.m() * p.n() * p.k() >= kWorthPacking && is_available(); }
+std::size_t few_rows_size(const Product& p) { return panels(p.m()) * k_blocks(p.k()) * kBlockSize * sizeof(Word); }
+void pack_few_rows(std::uint32_t* packed, const Product& p) { Packer(packed, {p.a, Factor::right}).pack_all(); }
+
 SEPPO_AMX_CODE void few_rows(const Product& p, const std::uint32_t* packed) {
-  const std::size_t depth = slices(p.k);
+  const std::size_t depth = k_blocks(p.k());
   configure_tiles();
-  for (std::size_t i = 0; i < p.m; i += kSpan, packed += depth * kSlice) {
-    alignas(kLine) Word ring[4 * slice_size(1)];
-    Ring next(ring, {{p.b.data, p.b.col, p.b.row}, p.n, p.k, true});
-    for (std::size_t s = 0; s < kAhead * kQuads; ++s) next.some();
-    for (std::size_t j = 0; j < p.n; j += kSide) {
+  for (std::size_t i = 0; i < p.m(); i += kPanel) {
+    alignas(kLine) Word ring[kRingBlocks * k_block_size(1)];
+    Ring next(ring, {transposed(p.b), Factor::left});
+    for (std::size_t quad = 0; quad < kBlocksAhead * kQuads; ++quad) next.pack_some();
+    for (std::size_t j = 0; j < p.n(); j += kSide) {
       alignas(kLine) real sums[4][kTile];
-      multiply_lines(depth, packed, ring, j / kSide * depth, next, sums);
-      put_lines(p.rows(i, count(i, p.m, kSpan)).columns(j, count(j, p.n, kSide)), sums);
+      multiply_ring(depth, packed, ring, j / kSide * depth, next, sums);
+      put_transposed(p.rows(i, count(i, p.m(), kPanel)).columns(j, count(j, p.n(), kSide)), sums);
     }
+    packed += depth * kBlockSize;
   }
   _tile_release();
 }

@@ -1,4 +1,5 @@
-// The optional accelerator behind gemm(): AMX (amx.cpp), in builds with SEPPO_AMX for single precision.
+// The optional accelerator among the engines (engine.cpp): AMX (amx.cpp), in builds with SEPPO_AMX for single
+// precision.
 #pragma once
 
 #include "product.h"

@@ -78,16 +78,20 @@ class OneThread {
 };
 
 blasint blas_size(std::size_t size) {
-  check(size <= static_cast<std::size_t>(std::numeric_limits<blasint>::max()), "gemm: size ", size,
+  check(size <= static_cast<std::size_t>(std::numeric_limits<blasint>::max()), "multiply: size ", size,
         " exceeds the integers of BLAS");
   return static_cast<blasint>(size);
 }
 
-CBLAS_TRANSPOSE transposition(const MatrixView& x) { return x.col == 1 ? CblasNoTrans : CblasTrans; }
+CBLAS_TRANSPOSE transposition(const MatrixView& x) { return x.col_stride == 1 ? CblasNoTrans : CblasTrans; }
 
-// The stride of x[rows, cols], raised to the least that BLAS accepts, which may be more than x has.
-blasint stride(const MatrixView& x, std::size_t rows, std::size_t cols) {
-  return blas_size(x.col == 1 ? std::max(x.row, cols) : std::max(x.col, rows));
+// The stride between dense rows or columns, raised to the least that BLAS accepts, which may be more than x has.
+blasint stride(const MatrixView& x) {
+  return blas_size(x.col_stride == 1 ? std::max(x.row_stride, x.cols) : std::max(x.col_stride, x.rows));
+}
+
+void copy(const MatrixOut& to, const Addend& from) {
+  for (std::size_t i = 0; i < to.rows; ++i) std::copy_n(from.at(i, 0), to.cols, to.at(i, 0));
 }
 
 }  // namespace
@@ -95,15 +99,15 @@ blasint stride(const MatrixView& x, std::size_t rows, std::size_t cols) {
 void gemm(const Product& p) {
   choose_kernels_once();
   const OneThread guard;
-  if (p.addend.data && p.addend.data != p.c)
-    for (std::size_t i = 0; i < p.m; ++i) std::copy_n(p.addend.at(i, 0).data, p.n, p.c + i * p.ldc);
+  if (p.addend.data && p.addend.data != p.c.data) copy(p.c, p.addend);
+  const real beta = p.addend.data ? 1 : 0;
 #ifdef SEPPO_FLOAT64
   constexpr auto run = cblas_dgemm;
 #else
   constexpr auto run = cblas_sgemm;
 #endif
-  run(CblasRowMajor, transposition(p.a), transposition(p.b), blas_size(p.m), blas_size(p.n), blas_size(p.k), real{1},
-      p.a.data, stride(p.a, p.m, p.k), p.b.data, stride(p.b, p.k, p.n), p.addend.data ? 1 : 0, p.c, blas_size(p.ldc));
+  run(CblasRowMajor, transposition(p.a), transposition(p.b), blas_size(p.m()), blas_size(p.n()), blas_size(p.k()),
+      real{1}, p.a.data, stride(p.a), p.b.data, stride(p.b), beta, p.c.data, blas_size(p.c.stride));
 }
 
 }  // namespace openblas

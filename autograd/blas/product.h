@@ -1,48 +1,50 @@
-// A product as the files behind gemm() pass it on, and what each of them computes; for amx.cpp see amx.h.
+// A product as multiply() passes it on, and the engines that compute it: a kernel for small products, kernels for few
+// rows, AMX (amx.h), and OpenBLAS.
 #pragma once
 
 #include "../core/memory.h"
 #include "../core/utility.h"
+#include "multiply.h"
 
 #include <cstddef>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-// A matrix with any strides, so that its transpose is free; one of them is 1.
-struct MatrixView {
-  const real* data;
-  std::size_t row, col;
-  MatrixView at(std::size_t i, std::size_t j) const { return {data + i * row + j * col, row, col}; }
-  MatrixView transposed() const { return {data, col, row}; }
-};
-
-// What a product is added to: nothing (null), what C holds, or one row for all rows (ld = 0).
+// What a product is added to: nothing (null), what C holds, or one row for all rows (stride 0).
 struct Addend {
   const real* data = nullptr;
-  std::size_t ld = 0;
-  Addend at(std::size_t i, std::size_t j) const { return {data ? data + i * ld + j : nullptr, ld}; }
+  std::size_t stride = 0;
+
+  const real* at(std::size_t row, std::size_t col) const { return data + row * stride + col; }
+  Addend from(std::size_t row, std::size_t col) const { return data ? Addend{at(row, col), stride} : Addend{}; }
 };
 
 // C[m,n] = addend + A[m,k] B[k,n]
 struct Product {
-  std::size_t m, n, k;
+  MatrixOut c;
   MatrixView a, b;
   Addend addend;
-  real* c;
-  std::size_t ldc;
+
+  std::size_t m() const { return c.rows; }
+  std::size_t n() const { return c.cols; }
+  std::size_t k() const { return a.cols; }
 
   Product rows(std::size_t first, std::size_t count) const {
-    return {count, n, k, a.at(first, 0), b, addend.at(first, 0), c + first * ldc, ldc};
+    return {c.block(first, 0, count, n()), a.block(first, 0, count, k()), b, addend.from(first, 0)};
   }
   Product columns(std::size_t first, std::size_t count) const {
-    return {m, count, k, a, b.at(0, first), addend.at(0, first), c + first, ldc};
+    return {c.block(0, first, m(), count), a, b.block(0, first, k(), count), addend.from(0, first)};
   }
   // A part of the sum; those after the first add to C.
   Product terms(std::size_t first, std::size_t count) const {
-    return {m, n, count, a.at(0, first), b.at(first, 0), first == 0 ? addend : Addend{c, ldc}, c, ldc};
+    const Addend sum_so_far = first == 0 ? addend : Addend{c.data, c.stride};
+    return {c, a.block(0, first, m(), count), b.block(first, 0, count, n()), sum_so_far};
   }
 };
+
+// By the engine that suits it (engine.cpp), on idle threads too.
+void compute(const Product& p);
 
 namespace openblas {
 
@@ -59,10 +61,10 @@ extern Kernel<void(const Product& p)> dot_rows;
 // For at most kFewRows rows, of which pack_few_rows() has made A, and with B's columns dense: reads B once.
 constexpr std::size_t kFewRows = 64;
 extern Kernel<void(const Product& p)> few_rows;
-// Into k columns of few_rows_ld(m) elements.
-extern Kernel<MatrixView(real* to, const real* a, std::size_t lda, std::size_t m, std::size_t k)> pack_few_rows;
-constexpr std::size_t kLine = 64 / sizeof(real);  // of a cache
-constexpr std::size_t few_rows_ld(std::size_t m) { return (m + kLine - 1) / kLine * kLine; }
+constexpr std::size_t kLine = 64 / sizeof(real);  // elements of a cache line
+constexpr std::size_t few_rows_stride(std::size_t rows) { return (rows + kLine - 1) / kLine * kLine; }
+// A's columns, one after another, few_rows_stride(rows) elements apart; returns the same matrix there.
+extern Kernel<MatrixView(real* to, const MatrixView& a)> pack_few_rows;
 
 }  // namespace kernels
 }  // namespace SEPPO_ABI

@@ -4,7 +4,7 @@
 #define HWY_TARGET_INCLUDE "autograd/kernels/attention_long.cpp"
 #include <hwy/foreach_target.h>
 
-#include "../blas/gemm.h"
+#include "../blas/multiply.h"
 #include "../core/simd-inl.h"
 #include "dropout-inl.h"
 #include "kernels.h"
@@ -31,7 +31,9 @@ struct Tile {
   std::size_t query, queries, key, keys;
 
   static constexpr std::size_t kGap = 16;  // between rows: strides of powers of two map to few cache sets
-  std::size_t ld() const { return keys + kGap; }
+  std::size_t stride() const { return keys + kGap; }
+  MatrixOut out(real* scores) const { return {scores, queries, keys, stride()}; }
+  MatrixView view(const real* scores) const { return {scores, queries, keys, stride()}; }
 };
 
 std::size_t tile_elements(const AttentionHead& h) {
@@ -70,45 +72,27 @@ const std::uint8_t* allowed_row(const AttentionHead& h, const Tile& t, std::size
 }
 
 // A matrix of the head with its rows packed: strides of powers of two map to few cache sets.
-HWY_INLINE const real* pack(real*& memory, const real* data, std::size_t ld, std::size_t rows, std::size_t width) {
-  if (ld == width) return data;
+HWY_INLINE MatrixView pack(real*& memory, const MatrixView& x) {
+  if (x.row_stride == x.cols) return x;
   real* const to = memory;
-  kernels::copy_rows(to, width, data, ld, rows, width);
-  memory += rows * width;
-  return to;
+  kernels::copy_rows(to, x.cols, x.data, x.row_stride, x.rows, x.cols);
+  memory += x.rows * x.cols;
+  return {to, x.rows, x.cols};
 }
 
-// out[queries, keys] = rows[queries, width] times the transpose of the tile's of `keys`
-void times_keys(real* out, const real* rows, std::size_t ldr, const real* keys, std::size_t ldk, std::size_t width,
-                const Tile& t) {
-  gemm(Trans::no, Trans::yes, t.queries, t.keys, width, rows, ldr, keys + t.key * ldk, ldk, 0, out, t.ld());
-}
-
-// out[queries, width] = beta out + weights times the tile's rows
-void times_rows(real* out, std::size_t ldo, real beta, const real* weights, const real* rows, std::size_t ldr,
-                std::size_t width, const Tile& t) {
-  gemm(Trans::no, Trans::no, t.queries, width, t.keys, weights, t.ld(), rows + t.key * ldr, ldr, beta, out, ldo);
-}
-
-// The same for a single query, as in decoding, for which gemm() would pack the rows.
-void add_rows(real* out, real beta, const real* weights, const real* rows, std::size_t ldr, std::size_t width,
-              std::size_t keys) {
+// out = weights values, or added to it, for a single query, as in decoding: multiply() would pack the values.
+void multiply_one_row(real* out, const real* weights, const MatrixView& values, Accumulate accumulate) {
   constexpr std::size_t kSums = 4;  // independent of each other
-  for_each(width, [&](std::size_t c, std::size_t n) HWY_ATTR {
-    V sum[kSums] = {beta == 0 ? hn::Zero(D()) : load(out + c, n), hn::Zero(D()), hn::Zero(D()), hn::Zero(D())};
+  for_each(values.cols, [&](std::size_t c, std::size_t n) HWY_ATTR {
+    const V before = accumulate == Accumulate::yes ? load(out + c, n) : hn::Zero(D());
+    V sum[kSums] = {before, hn::Zero(D()), hn::Zero(D()), hn::Zero(D())};
     std::size_t j = 0;
-    for (; j + kSums <= keys; j += kSums)
+    for (; j + kSums <= values.rows; j += kSums)
       for (std::size_t u = 0; u < kSums; ++u)
-        sum[u] = hn::MulAdd(set(weights[j + u]), load(rows + (j + u) * ldr + c, n), sum[u]);
-    for (; j < keys; ++j) sum[0] = hn::MulAdd(set(weights[j]), load(rows + j * ldr + c, n), sum[0]);
+        sum[u] = hn::MulAdd(set(weights[j + u]), load(values.at(j + u, c), n), sum[u]);
+    for (; j < values.rows; ++j) sum[0] = hn::MulAdd(set(weights[j]), load(values.at(j, c), n), sum[0]);
     store(hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3])), out + c, n);
   });
-}
-
-// The gradient of the tile's keys, or values, with rows ld apart: += weights^T rows[queries, width]
-void add_to_keys(real* gradient, std::size_t ld, const real* weights, const real* rows, std::size_t width,
-                 const Tile& t) {
-  gemm(Trans::yes, Trans::no, t.keys, width, t.queries, weights, t.ld(), rows, width, 1, gradient + t.key * ld, ld);
 }
 
 // With a cap c: products p become c / scale tanh(scale p / c); slopes, unless null, their derivatives.
@@ -203,8 +187,10 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
                     real* scratch) {
   real *const tile = scratch, *memory = scratch + tile_elements(h);
   const bool is_few = h.queries < kFewQueries;
-  const real* const v = is_few ? h.v : pack(memory, h.v, h.ldv, h.valid_keys, h.v_width);
-  const std::size_t ldv = is_few ? h.ldv : h.v_width;
+  const MatrixView q(h.q, h.queries, h.width, h.ldq);
+  const MatrixView k(h.k, h.valid_keys, h.width, h.ldk);
+  const MatrixView given_v(h.v, h.valid_keys, h.v_width, h.ldv);
+  const MatrixView v = is_few ? given_v : pack(memory, given_v);
   RowDropout drop(dropout, h);
   for (std::size_t query = 0; query < h.queries; query += kSide) {
     const std::size_t queries = std::min(kSide, h.queries - query);
@@ -213,10 +199,10 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
     for_each_tile(h, query, queries, [&](const Tile& t) {
       real* const out = h.out + t.query * h.ldo;
       const bool is_first = t.key == 0;  // for these queries
-      times_keys(tile, h.q + t.query * h.ldq, h.ldq, h.k, h.ldk, h.width, t);
+      multiply(t.out(tile), q.block(t.query, 0, t.queries, h.width), transposed(k.block(t.key, 0, t.keys, h.width)));
       for (std::size_t r = 0; r < t.queries; ++r) {
         const std::size_t i = t.query + r, at = i - query;
-        real* const row = tile + r * t.ld();
+        real* const row = tile + r * t.stride();
         const std::uint8_t* const allowed = allowed_row(h, t, i);
         const std::size_t count = attended(h, t, i);
         fetch_row(h.out, h.ldo, i, h.queries, h.v_width);
@@ -230,11 +216,12 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
         if (!is_first && fade != 1) scale_row(out + r * h.ldo, fade, h.v_width);
         if (const real* const factors = drop.draw(t, i)) multiply_row(row, row, factors, t.keys);
       }
-      const real beta = is_first ? 0 : 1;
+      const Accumulate accumulate = is_first ? Accumulate::no : Accumulate::yes;
+      const MatrixView values = v.block(t.key, 0, t.keys, h.v_width);
       if (h.queries == 1)
-        add_rows(out, beta, tile, v + t.key * ldv, ldv, h.v_width, t.keys);
+        multiply_one_row(out, tile, values, accumulate);
       else
-        times_rows(out, h.ldo, beta, tile, v, ldv, h.v_width, t);
+        multiply({out, t.queries, h.v_width, h.ldo}, t.view(tile), values, accumulate);
     });
     for (std::size_t r = 0; r < queries; ++r) {
       real *const out = h.out + (query + r) * h.ldo, *const log_sum = log_sums + 2 * (query + r);
@@ -272,40 +259,50 @@ void row_backward(real* p, real* dp, const std::uint8_t* allowed, std::size_t co
 // dS = scale P (dP - rowsum(dO O)); dQ = dS K; dK = dS^T Q.
 void long_attention_backward(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout,
                              const real* log_sums, real* scratch) {
-  const std::size_t width = h.width, v_width = h.v_width;
-  real *const p = scratch, *const ds = scratch + tile_elements(h), *memory = ds + tile_elements(h);
-  const real* const k = pack(memory, h.k, h.ldk, h.valid_keys, width);
-  const real* const v = pack(memory, h.v, h.ldv, h.valid_keys, v_width);
+  real* const p = scratch;
+  real* const ds = p + tile_elements(h);
+  real* memory = ds + tile_elements(h);
+  const MatrixView k = pack(memory, {h.k, h.valid_keys, h.width, h.ldk});
+  const MatrixView v = pack(memory, {h.v, h.valid_keys, h.v_width, h.ldv});
   RowDropout drop(dropout, h);
   for (std::size_t query = 0; query < h.queries; query += kSide) {
     const std::size_t queries = std::min(kSide, h.queries - query);
     real* rows = memory;
-    const real* const q = pack(rows, h.q + query * h.ldq, h.ldq, queries, width);
-    const real* const dout = pack(rows, h.dout + query * h.ldo, h.ldo, queries, v_width);
+    const MatrixView q = pack(rows, {h.q + query * h.ldq, queries, h.width, h.ldq});
+    const MatrixView dout = pack(rows, {h.dout + query * h.ldo, queries, h.v_width, h.ldo});
     real dots[kSide];
     for_each_tile(h, query, queries, [&](const Tile& t) {
       const std::size_t first = t.query - query;  // of the block
-      times_keys(p, q + first * width, width, k, width, width, t);
-      times_keys(ds, dout + first * v_width, v_width, v, v_width, v_width, t);
+      const MatrixView tile_q = q.block(first, 0, t.queries, h.width);
+      const MatrixView tile_dout = dout.block(first, 0, t.queries, h.v_width);
+      const MatrixView tile_k = k.block(t.key, 0, t.keys, h.width);
+      const MatrixView tile_v = v.block(t.key, 0, t.keys, h.v_width);
+      multiply(t.out(p), tile_q, transposed(tile_k));
+      multiply(t.out(ds), tile_dout, transposed(tile_v));
       for (std::size_t r = 0; r < t.queries; ++r) {
         const std::size_t i = t.query + r;
         fetch_gradients(h, t, r);
         fetch_inputs(next, i);
-        if (t.key == 0) dots[first + r] = dot_row(dout + (first + r) * v_width, h.out + i * h.ldo, v_width);
+        if (t.key == 0) dots[first + r] = dot_row(tile_dout.at(r, 0), h.out + i * h.ldo, h.v_width);
         const std::size_t count = attended(h, t, i);
-        real* const ds_row = ds + r * t.ld();
+        real* const p_row = p + r * t.stride();
+        real* const ds_row = ds + r * t.stride();
         real slopes[kSide];
-        cap_scores(p + r * t.ld(), slopes, h, count);
-        add_bias(p + r * t.ld(), h, t, i, count);
-        row_backward(p + r * t.ld(), ds_row, allowed_row(h, t, i), count, t.keys, h.scale, log_sums + 2 * i,
-                     dots[first + r], drop.draw(t, i));
-        if (real* const db = h.dbias ? h.dbias + i * h.ldb + t.key : nullptr)
-          for (std::size_t j = 0; j < count; ++j) db[j] += ds_row[j] / h.scale;
+        cap_scores(p_row, slopes, h, count);
+        add_bias(p_row, h, t, i, count);
+        row_backward(p_row, ds_row, allowed_row(h, t, i), count, t.keys, h.scale, log_sums + 2 * i, dots[first + r],
+                     drop.draw(t, i));
+        if (h.dbias) {
+          real* const dbias = h.dbias + i * h.ldb + t.key;
+          for (std::size_t j = 0; j < count; ++j) dbias[j] += ds_row[j] / h.scale;
+        }
         if (h.softcap != 0) multiply_row(ds_row, ds_row, slopes, count);
       }
-      if (h.dv) add_to_keys(h.dv, h.ldv, p, dout + first * v_width, v_width, t);
-      if (h.dq) times_rows(h.dq + t.query * h.ldq, h.ldq, 1, ds, k, width, width, t);
-      if (h.dk) add_to_keys(h.dk, h.ldk, ds, q + first * width, width, t);
+      const MatrixView weights = t.view(p), dscores = t.view(ds);
+      if (h.dv)
+        multiply({h.dv + t.key * h.ldv, t.keys, h.v_width, h.ldv}, transposed(weights), tile_dout, Accumulate::yes);
+      if (h.dq) multiply({h.dq + t.query * h.ldq, t.queries, h.width, h.ldq}, dscores, tile_k, Accumulate::yes);
+      if (h.dk) multiply({h.dk + t.key * h.ldk, t.keys, h.width, h.ldk}, transposed(dscores), tile_q, Accumulate::yes);
     });
   }
 }

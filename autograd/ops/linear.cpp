@@ -1,5 +1,5 @@
 // Matrix products.
-#include "../blas/gemm.h"
+#include "../blas/multiply.h"
 #include "op.h"
 #include "term_sums.h"
 #include "walk.h"
@@ -54,19 +54,21 @@ std::size_t products_of_one(const Tensor& y, const Tensor& operand) {
   return static_cast<std::size_t>(matrices == 0 ? 0 : batch_of(y.shape()).numel() / matrices);
 }
 
-// Adds a matrix of `count` elements from `first` on, of which multiply(beta, to) computes to = beta to + product.
-template <class F>
-void add_product(const TermSums& sums, std::size_t first, std::size_t count, const F& multiply) {
+// Adds the product of two matrices to the elements from `first` on.
+void add_product(const TermSums& sums, std::size_t first, const MatrixView& a, const MatrixView& b) {
   sums.at(first, [&]<class Sum>(Sum* to) {
     if constexpr (std::is_same_v<Sum, real>) {
-      multiply(real{1}, to);
+      multiply({to, a.rows, b.cols}, a, b, Accumulate::yes);
     } else {
-      const RecycledArray product(tape().arena(), count);
-      multiply(real{0}, product.data());
-      kernels::axpy_wide(to, product.data(), 1, count);
+      const RecycledArray product(tape().arena(), a.rows * b.cols);
+      multiply({product.data(), a.rows, b.cols}, a, b);
+      kernels::axpy_wide(to, product.data(), 1, a.rows * b.cols);
     }
   });
 }
+
+// Whether a gradient is added to, or written for the first time.
+Accumulate accumulates(real beta) { return beta == 0 ? Accumulate::no : Accumulate::yes; }
 
 }  // namespace
 
@@ -77,7 +79,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   const Batches batches(y.shape(), a.shape(), b.shape());
   const std::size_t n = batches.n, k = batches.k;
   batches.for_each([&](std::size_t m, std::size_t iy, std::size_t ia, std::size_t ib) {
-    gemm(Trans::no, Trans::no, m, n, k, a.data() + ia, k, b.data() + ib, n, 0, y.data() + iy, n);
+    multiply({y.data() + iy, m, n}, {a.data() + ia, m, k}, {b.data() + ib, k, n});
   });
   // dA = dY B^T, dB = A^T dY
   record("matmul", y, {a, b}, [=] {
@@ -85,14 +87,11 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     const TermSums db(grad_if_required(b), b.numel(), products_of_one(y, b));
     const real* const dy = grad_of(y);
     batches.for_each([&](std::size_t m, std::size_t iy, std::size_t ia, std::size_t ib) {
-      if (da)
-        add_product(da, ia, m * k, [&](real beta, real* to) {
-          gemm(Trans::no, Trans::yes, m, k, n, dy + iy, n, b.data() + ib, n, beta, to, k);
-        });
-      if (db)
-        add_product(db, ib, k * n, [&](real beta, real* to) {
-          gemm(Trans::yes, Trans::no, k, n, m, a.data() + ia, k, dy + iy, n, beta, to, n);
-        });
+      const MatrixView left(a.data() + ia, m, k);
+      const MatrixView right(b.data() + ib, k, n);
+      const MatrixView slope(dy + iy, m, n);
+      if (da) add_product(da, ia, slope, transposed(right));
+      if (db) add_product(db, ib, transposed(left), slope);
     });
     da.finish();
     db.finish();
@@ -120,17 +119,17 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
           weight, " dim 0 = ", weight.size(0));
   Tensor y = tape().create(x.shape().with(-1, weight.size(0)));
   const std::size_t rows = y.rows(), out = weight.rows(), in = weight.cols();
-  gemm_plus_row(Trans::no, Trans::yes, rows, out, in, x.data(), in, weight.data(), in,
-                bias.defined() ? bias.data() : nullptr, y.data(), out);
+  multiply_plus_row({y.data(), rows, out}, {x.data(), rows, in}, transposed({weight.data(), out, in}),
+                    bias.defined() ? bias.data() : nullptr);
   const auto& relu = kernels::unary().relu;
   if (activation == Activation::relu) apply(relu, y.data(), y.data(), y.numel());
   record("linear", y, {x, weight, bias}, [=] {
     real* const dy = grad_of(y);
     if (activation == Activation::relu) apply_slope(relu, dy, 0, dy, y.data(), y.data(), y.numel());
     if (const auto [dx, beta] = target_if_required(x); dx)
-      gemm(Trans::no, Trans::no, rows, in, out, dy, out, weight.data(), in, beta, dx, in);
+      multiply({dx, rows, in}, {dy, rows, out}, {weight.data(), out, in}, accumulates(beta));
     if (const auto [dw, beta] = target_if_required(weight); dw)
-      gemm(Trans::yes, Trans::no, out, in, rows, dy, out, x.data(), in, beta, dw, in);
+      multiply({dw, out, in}, transposed({dy, rows, out}), {x.data(), rows, in}, accumulates(beta));
     if (real* const db = grad_if_required(bias))
       parallel_range(0, out, (kPiece / (rows + 1) / 64 + 1) * 64, [&](std::size_t first, std::size_t last) {
         kernels::add_column_sums(db + first, dy + first, out, rows, last - first);

@@ -14,7 +14,7 @@ namespace examples {
 // (Vaswani et al. 2017, 6.1). Throws what load_checkpoint throws, changing nothing; ArgumentError for no paths.
 inline void load_average(std::span<const std::filesystem::path> paths, seppo::Parameters& parameters) {
   seppo::check<seppo::ArgumentError>(!paths.empty(), "checkpoint: no files to take the mean of");
-  const std::span<seppo::real> values = parameters.values();
+  const std::span<seppo::real> values = parameters.edit();
   const std::vector<seppo::real> before(values.begin(), values.end());
   std::vector<double> sums(values.size());
   try {

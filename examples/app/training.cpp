@@ -115,8 +115,9 @@ Training::Training(const Run& run, const std::string& program, seppo::Parameters
                              (resident_memory() + need.total()) / 1048576));
   if (seppo::ranks() > 1) tell_traffic(batch.size());
   if (run_.training.trainer.warmup_steps >= steps_)
-    progress_.note(fmt::format("{}: warm-up takes {} steps and the run has {}: the learning rate never reaches its peak",
-                               program_, run_.training.trainer.warmup_steps, steps_));
+    progress_.note(
+        fmt::format("{}: warm-up takes {} steps and the run has {}: the learning rate never reaches its peak", program_,
+                    run_.training.trainer.warmup_steps, steps_));
   if (!run_.resume.empty()) resume();
   metrics_.emplace(run_.out / "metrics.jsonl", trainer_.steps());
   progress_.start_at(trainer_.steps());
@@ -264,8 +265,8 @@ Evaluation Training::evaluate(std::size_t models) {
     if (value.is_number_float() && !std::isfinite(value.get<double>()))
       seppo::fail<seppo::NumericError>("evaluation after step ", trainer_.steps(), ": ", key, " is ",
                                        value.get<double>(), "; what was saved before is kept");
-  progress_.note(text_of(
-      models > 1 ? fmt::format("mean of {}", models) : fmt::format("epoch {:>4}", sampler_.epoch()), evaluation));
+  progress_.note(text_of(models > 1 ? fmt::format("mean of {}", models) : fmt::format("epoch {:>4}", sampler_.epoch()),
+                         evaluation));
   logged.update({{"epoch", sampler_.epoch()}, {"step", trainer_.steps()}});
   metrics_->write(logged);
   if (page_) page_->add_evaluation(trainer_.steps(), logged);
@@ -327,7 +328,7 @@ void Training::save_model(bool is_at_the_end) {
 // Reads parameters from files that the machines of other ranks may not have.
 void Training::read_on_first_rank(const std::function<void()>& read) {
   if (seppo::rank() == 0) read();
-  copy_from_first_rank(std::as_writable_bytes(parameters_.values()));
+  copy_from_first_rank(std::as_writable_bytes(parameters_.edit()));
 }
 
 void Training::write_report(const Evaluation& evaluation, bool is_over) {

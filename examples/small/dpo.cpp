@@ -67,7 +67,7 @@ struct Training {
       backward(-mean(policy(texts)));
       adam.step(3e-3, clip_factor(gradient_norm(parameters), 1));
     }
-    std::ranges::copy(std::as_const(parameters).values(), reference_parameters.values().begin());
+    std::ranges::copy(parameters.values(), reference_parameters.edit().begin());
     reference_parameters.freeze("");
   }
 

@@ -119,7 +119,7 @@ int main() {
     norm = std::sqrt(dot(gradient, gradient));
     std::printf("Newton step %d: |gradient| %.1e\n", step, norm);
     const std::vector<real> d = solve(parameters, loss, gradient);
-    for (std::size_t i = 0; i < d.size(); ++i) parameters.values()[i] -= d[i];
+    for (std::size_t i = 0; i < d.size(); ++i) parameters.edit()[i] -= d[i];
   }
 
   Training training;

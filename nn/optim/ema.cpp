@@ -18,7 +18,7 @@ Ema::Ema(Parameters& parameters, double decay)
 
 void Ema::update() {
   const auto rate = static_cast<real>((1 - decay_) / (1 - std::pow(decay_, static_cast<double>(updates_ + 1))));
-  const real* const values = std::as_const(*parameters_).values().data();
+  const real* const values = parameters_->values().data();
   real* const averages = averages_.as<real>();
   runs_.for_each([&](const TrainedRun& run) {
     for (std::size_t i = run.begin; i < run.end; ++i) averages[i] += rate * (values[i] - averages[i]);
@@ -27,7 +27,7 @@ void Ema::update() {
 }
 
 void Ema::swap() {
-  real *const values = parameters_->values().data(), *const averages = averages_.as<real>();
+  real *const values = parameters_->edit().data(), *const averages = averages_.as<real>();
   runs_.for_each([&](const TrainedRun& run) {
     if (updates_ > 0) std::swap_ranges(values + run.begin, values + run.end, averages + run.begin);
   });

@@ -19,7 +19,7 @@ Sgd::Sgd(Parameters& parameters, const SgdConfig& config, const ParameterGroups&
 }
 
 void Sgd::step(double lr, double gradient_scale) {
-  real *const values = parameters_->values().data(), *const gradients = parameters_->gradients().data();
+  real *const values = parameters_->edit().data(), *const gradients = parameters_->gradients().data();
   real* const velocity = velocity_.as<real>();
   const auto scale = static_cast<real>(gradient_scale), momentum = static_cast<real>(config_.momentum);
   runs_.for_each([&](const TrainedRun& run) {

@@ -2,7 +2,7 @@
 // it chooses for this processor.
 // needs: libraries: seppo::openblas seppo::highway
 #define BOOST_TEST_MODULE openblas
-#include <seppo/autograd/blas/gemm.h>
+#include <seppo/autograd/blas/multiply.h>
 #include <seppo/autograd/core/parallel.h>
 
 #include <cblas.h>
@@ -36,16 +36,20 @@ void __wrap_cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSP
 
 namespace {
 
-using seppo::Trans;
+enum class Stored { as_is, transposed };
+
+seppo::MatrixView operand(const std::vector<float>& x, std::size_t rows, std::size_t cols, Stored stored) {
+  if (stored == Stored::as_is) return {x.data(), rows, cols};
+  return seppo::transposed({x.data(), cols, rows});
+}
 
 // The number of OpenBLAS calls, one per piece, for a product of matrices of ones; also checks its elements.
-int calls_for(std::size_t m, std::size_t n, std::size_t k, Trans trans_a, Trans trans_b, bool in_task = true) {
+int calls_for(std::size_t m, std::size_t n, std::size_t k, Stored stored_a, Stored stored_b, bool in_task = true) {
   const std::vector<float> a(m * k, 1), b(k * n, 1);
   std::vector<float> c(m * n, 2);
   const auto multiply = [&](std::size_t task) {
     if (task == 0)
-      seppo::gemm(trans_a, trans_b, m, n, k, a.data(), trans_a == Trans::no ? k : m, b.data(),
-                  trans_b == Trans::no ? n : k, 1, c.data(), n);
+      seppo::multiply({c.data(), m, n}, operand(a, m, k, stored_a), operand(b, k, n, stored_b), seppo::Accumulate::yes);
   };
   calls = 0;
   in_task ? seppo::run_tasks(2, multiply) : multiply(0);
@@ -66,7 +70,7 @@ BOOST_AUTO_TEST_CASE(kernels_of_an_older_processor_are_replaced_unless_the_user_
     unsetenv(kVariable);
   }
   const std::string before = openblas_get_corename();
-  BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, Trans::no, Trans::no), 16);
+  BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, Stored::as_is, Stored::as_is), 16);
   const std::string after = openblas_get_corename();
   BOOST_TEST_MESSAGE(before << " -> " << after);
   const bool has_avx2 = (hwy::SupportedTargets() & HWY_AVX2) != 0;
@@ -76,12 +80,12 @@ BOOST_AUTO_TEST_CASE(kernels_of_an_older_processor_are_replaced_unless_the_user_
 
 // AMX takes no part, as it requires at least 64 rows, columns and terms.
 BOOST_AUTO_TEST_CASE(openblas_computes_large_products) {
-  using enum Trans;
-  for (const auto trans_a : {no, yes})
-    for (const auto trans_b : {no, yes}) BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, trans_a, trans_b), 16);
+  using enum Stored;
+  for (const auto a : {as_is, transposed})
+    for (const auto b : {as_is, transposed}) BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, a, b), 16);
   // Each piece is a sixteenth of the longer side, or 128 lines, both within tasks and outside.
-  BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, no, yes, false), 16);
-  for (const bool in_task : {false, true}) BOOST_CHECK_EQUAL(calls_for(300, 48, 22000, yes, no, in_task), 3);
+  BOOST_CHECK_EQUAL(calls_for(300, 22000, 48, as_is, transposed, false), 16);
+  for (const bool in_task : {false, true}) BOOST_CHECK_EQUAL(calls_for(300, 48, 22000, transposed, as_is, in_task), 3);
 }
 
 // The program may use OpenBLAS itself.
@@ -92,7 +96,7 @@ BOOST_AUTO_TEST_CASE(the_programs_number_of_threads_is_left) {
     openblas_set_num_threads(threads);
     most_threads = 0;
     for (const bool in_task : {false, true})
-      BOOST_CHECK_GT(calls_for(300, 22000, 48, Trans::no, Trans::no, in_task), 0);
+      BOOST_CHECK_GT(calls_for(300, 22000, 48, Stored::as_is, Stored::as_is, in_task), 0);
     BOOST_CHECK_EQUAL(openblas_get_num_threads(), threads);
     BOOST_CHECK_EQUAL(most_threads, 0);
   }
@@ -101,8 +105,8 @@ BOOST_AUTO_TEST_CASE(the_programs_number_of_threads_is_left) {
 }
 
 BOOST_AUTO_TEST_CASE(openblas_does_not_compute_small_products_nor_those_of_few_rows) {
-  using enum Trans;
-  for (const auto trans_a : {no, yes})
-    for (const auto trans_b : {no, yes}) BOOST_CHECK_EQUAL(calls_for(144, 96, 32, trans_a, trans_b), 0);
-  for (const std::size_t m : {1u, 4u, 5u, 32u, 64u}) BOOST_CHECK_EQUAL(calls_for(m, 22000, 48, no, yes), 0);
+  using enum Stored;
+  for (const auto a : {as_is, transposed})
+    for (const auto b : {as_is, transposed}) BOOST_CHECK_EQUAL(calls_for(144, 96, 32, a, b), 0);
+  for (const std::size_t m : {1u, 4u, 5u, 32u, 64u}) BOOST_CHECK_EQUAL(calls_for(m, 22000, 48, as_is, transposed), 0);
 }

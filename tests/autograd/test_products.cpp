@@ -1,7 +1,7 @@
 // Products against plain loops in double precision. Compiled for both precisions, whose code differs.
 // needs: precision: single double; simd: avx512 avx2 plain
 #define BOOST_TEST_MODULE products
-#include <seppo/autograd/blas/gemm.h>
+#include <seppo/autograd/blas/multiply.h>
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/random.h>
@@ -15,6 +15,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -36,11 +38,18 @@ Values draw(std::size_t size, std::uint64_t seed) {
 std::vector<real> reals(const Values& values) { return {values.begin(), values.end()}; }
 
 enum class Plus { nothing, c, row };
+enum class Stored { as_is, transposed };
 
-// C = op(A) op(B), `plus` C or a row, on padded matrices, against three loops. The gaps between rows must not change.
-void check_gemm(seppo::Trans trans_a, seppo::Trans trans_b, std::size_t m, std::size_t n, std::size_t k, Plus plus) {
+// x[rows, cols], or its transpose, with rows `stride` apart in memory.
+seppo::MatrixView operand(const real* data, std::size_t rows, std::size_t cols, Stored stored, std::size_t stride) {
+  if (stored == Stored::as_is) return {data, rows, cols, stride};
+  return seppo::transposed({data, cols, rows, stride});
+}
+
+// C = A B, `plus` C or a row, on padded matrices, against three loops. The gaps between rows must not change.
+void check_product(Stored stored_a, Stored stored_b, std::size_t m, std::size_t n, std::size_t k, Plus plus) {
   constexpr std::size_t kGap = 3;
-  const bool ta = trans_a == seppo::Trans::yes, tb = trans_b == seppo::Trans::yes;
+  const bool ta = stored_a == Stored::transposed, tb = stored_b == Stored::transposed;
   const std::size_t lda = (ta ? m : k) + kGap, ldb = (tb ? k : n) + kGap, ldc = n + kGap;
   const std::uint64_t seed = 4 * (m + 100 * n + 10000 * k);
   const Values a = draw((ta ? k : m) * lda, seed), b = draw((tb ? n : k) * ldb, seed + 1),
@@ -50,11 +59,13 @@ void check_gemm(seppo::Trans trans_a, seppo::Trans trans_b, std::size_t m, std::
   if (plus != Plus::c)  // C may be uninitialised
     for (std::size_t i = 0; i < m; ++i)
       std::fill_n(c.begin() + static_cast<std::ptrdiff_t>(i * ldc), n, std::numeric_limits<real>::quiet_NaN());
+  const seppo::MatrixOut out(c.data(), m, n, ldc);
+  const seppo::MatrixView view_a = operand(left.data(), m, k, stored_a, lda);
+  const seppo::MatrixView view_b = operand(right.data(), k, n, stored_b, ldb);
   if (plus == Plus::row)
-    seppo::gemm_plus_row(trans_a, trans_b, m, n, k, left.data(), lda, right.data(), ldb, reals(row).data(), c.data(),
-                         ldc);
+    seppo::multiply_plus_row(out, view_a, view_b, reals(row).data());
   else
-    seppo::gemm(trans_a, trans_b, m, n, k, left.data(), lda, right.data(), ldb, plus == Plus::c, c.data(), ldc);
+    seppo::multiply(out, view_a, view_b, plus == Plus::c ? seppo::Accumulate::yes : seppo::Accumulate::no);
   const std::size_t stride = test::is_in_memcheck() ? 7 : 1;
   double worst = 0;
   for (std::size_t i = 0; i < m; ++i)
@@ -68,52 +79,53 @@ void check_gemm(seppo::Trans trans_a, seppo::Trans trans_b, std::size_t m, std::
       const double got{c[i * ldc + j]};
       worst = std::max(worst, std::isnan(got) ? 1 : std::abs(got - expected));
     }
-  BOOST_CHECK_MESSAGE(worst < kTolerance, "gemm " << m << "x" << n << "x" << k << (ta ? " T" : " N") << (tb ? "T" : "N")
-                                                  << " plus " << static_cast<int>(plus) << ": off by " << worst);
+  BOOST_CHECK_MESSAGE(worst < kTolerance, m << "x" << n << "x" << k << (ta ? " T" : " N") << (tb ? "T" : "N")
+                                            << " plus " << static_cast<int>(plus) << ": off by " << worst);
 }
 
 }  // namespace
 
-// Sizes on both sides of every threshold in gemm.cpp and the files behind it: few rows, blocks, panels, OpenBLAS.
+// Sizes on both sides of every threshold in engine.cpp and the files behind it: few rows, blocks, panels, OpenBLAS.
 // one_build: autograd/blas/openblas.cpp gemm
-// one_build: autograd/blas/small_gemm.cpp transpose_rows Transpose
+// one_build: autograd/blas/small_gemm.cpp transpose_rows transpose
 // one_build: autograd/core/simd-inl.h transpose_quads
 // one_build: autograd/blas/amx.h is_available
 // one_build: autograd/blas/amx.cpp amx
-BOOST_AUTO_TEST_CASE(gemm_of_any_size) {
-  using enum seppo::Trans;
-  for (const auto trans_a : {no, yes})
-    for (const auto trans_b : {no, yes}) {
+BOOST_AUTO_TEST_CASE(products_of_any_size) {
+  using enum Stored;
+  for (const auto a : {as_is, transposed})
+    for (const auto b : {as_is, transposed}) {
       for (const Plus plus : {Plus::nothing, Plus::c, Plus::row}) {
         for (const std::size_t m : {1u, 3u, 4u, 5u, 7u, 12u, 65u})
           for (const std::size_t n : {1u, 2u, 16u, 19u, 32u, 33u, 48u, 57u})
-            for (const std::size_t k : {0u, 1u, 5u, 16u}) check_gemm(trans_a, trans_b, m, n, k, plus);
+            for (const std::size_t k : {0u, 1u, 5u, 16u}) check_product(a, b, m, n, k, plus);
         // few rows with many columns, and long sums, have loops of their own
         for (const std::size_t m : {1u, 2u, 3u, 4u, 6u})
-          for (const std::size_t k : {24u, 37u, 100u, 129u, 300u}) check_gemm(trans_a, trans_b, m, 40, k, plus);
-        check_gemm(trans_a, trans_b, 400, 70, 300, plus);
-        check_gemm(trans_a, trans_b, 9, 600, 257, plus);
-        check_gemm(trans_a, trans_b, 64, 300, 520, plus);
-        check_gemm(trans_a, trans_b, 70, 300, 0, plus);
-        if (plus == Plus::nothing) check_gemm(trans_a, trans_b, 66, 600, 450, plus);
+          for (const std::size_t k : {24u, 37u, 100u, 129u, 300u}) check_product(a, b, m, 40, k, plus);
+        check_product(a, b, 400, 70, 300, plus);
+        check_product(a, b, 9, 600, 257, plus);
+        check_product(a, b, 64, 300, 520, plus);
+        check_product(a, b, 70, 300, 0, plus);
+        if (plus == Plus::nothing) check_product(a, b, 66, 600, 450, plus);
       }
-      check_gemm(trans_a, trans_b, 70, 530, 600, Plus::c);  // more than one block of either factor
-      check_gemm(trans_a, trans_b, 530, 540, 70, Plus::row);
+      check_product(a, b, 70, 530, 600, Plus::c);  // more than one block of either factor
+      check_product(a, b, 530, 540, 70, Plus::row);
     }
   for (const Plus plus : {Plus::nothing, Plus::c, Plus::row}) {
-    check_gemm(no, yes, 300, 530, 500, plus);
+    check_product(as_is, transposed, 300, 530, 500, plus);
     // few rows and a large B whose size is not a multiple of a tile's
-    for (const std::size_t m : {5u, 16u, 17u, 32u, 33u, 64u}) check_gemm(no, yes, m, (8192 / m + 258) | 1, 300, plus);
+    for (const std::size_t m : {5u, 16u, 17u, 32u, 33u, 64u})
+      check_product(as_is, transposed, m, (8192 / m + 258) | 1, 300, plus);
   }
   // Within a task, a product is not divided among the threads: AMX then packs the staying operand in several blocks,
   // along its terms or its lines.
   seppo::run_tasks(2, [](std::size_t task) {
     if (task == 0) return;
-    check_gemm(no, yes, 330, 350, 600, Plus::row);
-    check_gemm(yes, no, 670, 650, 520, Plus::c);
+    check_product(as_is, transposed, 330, 350, 600, Plus::row);
+    check_product(transposed, as_is, 670, 650, 520, Plus::c);
     // B large enough for OpenBLAS, too few terms for AMX
     for (const Plus plus : {Plus::nothing, Plus::c, Plus::row})
-      for (const auto trans_b : {no, yes}) check_gemm(yes, trans_b, 66, 22000, 48, plus);
+      for (const auto b : {as_is, transposed}) check_product(transposed, b, 66, 22000, 48, plus);
   });
 }
 
@@ -129,9 +141,7 @@ struct Large {
   Large(std::size_t m, std::size_t n, std::size_t k, const F& fill)
       : m(m), n(n), k(k), a(fill(m * k, 1)), b(fill(n * k, 2)), c(m * n) {}
 
-  void multiply() {
-    seppo::gemm(seppo::Trans::no, seppo::Trans::yes, m, n, k, a.data(), k, b.data(), k, 0, c.data(), n);
-  }
+  void multiply() { seppo::multiply({c.data(), m, n}, {a.data(), m, k}, seppo::transposed({b.data(), n, k})); }
   // Calls f(sum of the products, sum of their magnitudes, result) for every element.
   template <class F>
   void for_each(const F& f) const {
@@ -212,7 +222,7 @@ BOOST_AUTO_TEST_CASE(large_products_are_the_same_for_any_number_of_threads) {
     seppo::set_num_threads(threads);
     const std::vector<real> a = reals(draw(m * k, 1)), b = reals(draw(n * k, 2));
     std::vector<real> c(m * n);
-    seppo::gemm(seppo::Trans::no, seppo::Trans::yes, m, n, k, a.data(), k, b.data(), k, 0, c.data(), n);
+    seppo::multiply({c.data(), m, n}, {a.data(), m, k}, seppo::transposed({b.data(), n, k}));
     seppo::set_num_threads(1);
     return c;
   };
@@ -222,17 +232,14 @@ BOOST_AUTO_TEST_CASE(large_products_are_the_same_for_any_number_of_threads) {
 
 // SEPPO_TEST_SIMD must hold for the whole test, although a large product asks Highway what the processor supports.
 BOOST_AUTO_TEST_CASE(asking_for_the_instructions_does_not_change_them) {
-  check_gemm(seppo::Trans::no, seppo::Trans::no, 4, 16, 4, Plus::nothing);
+  check_product(Stored::as_is, Stored::as_is, 4, 16, 4, Plus::nothing);
   const std::size_t chosen = hwy::GetChosenTarget().GetIndex();
   BOOST_CHECK(hwy::SupportedTargets() != 0);
   BOOST_CHECK_EQUAL(hwy::GetChosenTarget().GetIndex(), chosen);
 }
 
 BOOST_AUTO_TEST_CASE(products_that_cannot_be) {
-  using enum seppo::Trans;
   real c = 5;
-  for (const real beta : {real{2}, real{-1}, std::numeric_limits<real>::quiet_NaN()})
-    BOOST_CHECK_THROW(seppo::gemm(no, no, 1, 1, 1, &c, 1, &c, 1, beta, &c, 1), seppo::ArgumentError);
   constexpr std::size_t kLarge = std::size_t{1} << 31, kMany = std::size_t{1} << 20;  // beyond OpenBLAS's integers
   // No operand is read. Rows and columns are divided into sixteen pieces first.
   for (const auto& [m, n, k, lda, ldb, ldc] :
@@ -242,8 +249,49 @@ BOOST_AUTO_TEST_CASE(products_that_cannot_be) {
                                                {65, 2, kMany, kLarge, 2, 2},
                                                {65, 2, kMany, kMany, kLarge, 2},
                                                {65, 2, kMany, kMany, 2, kLarge}}) {
-    BOOST_CHECK_THROW(seppo::gemm(no, no, m, n, k, &c, lda, &c, ldb, 0, &c, ldc), seppo::ShapeError);
-    BOOST_CHECK_THROW(seppo::gemm_plus_row(no, no, m, n, k, &c, lda, &c, ldb, nullptr, &c, ldc), seppo::ShapeError);
+    const seppo::MatrixView a(&c, m, k, lda), b(&c, k, n, ldb);
+    const seppo::MatrixOut out(&c, m, n, ldc);
+    BOOST_CHECK_THROW(seppo::multiply(out, a, b), seppo::ShapeError);
+    BOOST_CHECK_THROW(seppo::multiply_plus_row(out, a, b, nullptr), seppo::ShapeError);
   }
   BOOST_CHECK_EQUAL(c, 5);
+}
+
+namespace {
+
+std::string message_of(const seppo::MatrixOut& c, const seppo::MatrixView& a, const seppo::MatrixView& b) {
+  std::string message;
+  try {
+    seppo::multiply_plus_row(c, a, b, nullptr);
+  } catch (const seppo::ShapeError& error) {
+    message = error.what();
+  }
+  BOOST_CHECK_THROW(seppo::multiply(c, a, b), seppo::ShapeError);
+  return message;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(sizes_that_do_not_fit_together_are_named) {
+  real x[12] = {};
+  const seppo::MatrixView a(x, 2, 3), b(x, 3, 4);
+  BOOST_CHECK_EQUAL(message_of({x, 2, 4}, a, seppo::transposed(b)), "multiply: inner sizes differ: A [2,3], B [4,3]");
+  for (const auto& [rows, cols] : {std::pair{2, 3}, {3, 4}})
+    BOOST_CHECK_EQUAL(message_of({x, static_cast<std::size_t>(rows), static_cast<std::size_t>(cols)}, a, b),
+                      "multiply: C [" + std::to_string(rows) + "," + std::to_string(cols) +
+                          "] is not the product of A [2,3] and B [3,4]");
+}
+
+BOOST_AUTO_TEST_CASE(views_of_parts_and_transposes) {
+  const std::vector<real> x{1, 2, 3, 4, 5, 6};
+  const seppo::MatrixView whole(x.data(), 2, 3), across = seppo::transposed(whole);
+  BOOST_CHECK_EQUAL(across.rows, 3);
+  BOOST_CHECK_EQUAL(across.cols, 2);
+  for (std::size_t i = 0; i < 2; ++i)
+    for (std::size_t j = 0; j < 3; ++j) {
+      BOOST_CHECK_EQUAL(*whole.at(i, j), x[3 * i + j]);
+      BOOST_CHECK_EQUAL(across.at(j, i), whole.at(i, j));
+    }
+  const seppo::MatrixView part = across.block(1, 1, 2, 1);
+  BOOST_CHECK(part.rows == 2 && part.cols == 1 && *part.at(0, 0) == 5 && *part.at(1, 0) == 6);
 }

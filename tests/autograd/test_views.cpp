@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(views_of_parameters_stay_right_when_the_blocks_move) {
       std::vector<real> expected(w.numel());
       for (std::size_t i = 0; i < before.size(); ++i) expected[static_cast<std::size_t>(offset) + i] = 4 * before[i];
       BOOST_CHECK(copied(w.grad()) == expected);
-      parameters.values()[0] = 100;  // a view sees what changes
+      parameters.edit()[0] = 100;  // a view sees what changes
       BOOST_CHECK_EQUAL(reshape(v, {-1}).at(0), offset == 0 ? 100 : before[0]);
       BOOST_CHECK_THROW(backward(sum(y)), StateError);
     }
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(inputs_of_checkpoint_stay_right_when_the_blocks_move) {
       const auto f = [&](std::span<const Tensor> in) {
         if (!parameters.find("more.0")) {
           add_parameters(parameters.root());
-          std::fill_n(parameters.values().begin(), 16, real{5});
+          std::fill_n(parameters.edit().begin(), 16, real{5});
         }
         return square(in[0]);
       };

@@ -16,7 +16,7 @@
 #include "app/run.h"
 #include "reverse/model.h"
 
-#include <seppo/autograd/blas/gemm.h>
+#include <seppo/autograd/blas/multiply.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/language_model.h>
 #include <seppo/nn/io/checkpoint.h>
@@ -52,8 +52,8 @@ struct Floor {
   double products_ms(int threads) const {
     constexpr std::size_t kSize = 768;
     const double ms = fastest_ms(threads, 3, 3 * kSize * kSize, [&](real* memory) {
-      gemm(Trans::no, Trans::no, kSize, kSize, kSize, memory, kSize, memory + kSize * kSize, kSize, 0,
-           memory + 2 * kSize * kSize, kSize);
+      constexpr std::size_t kNumbers = kSize * kSize;
+      multiply({memory + 2 * kNumbers, kSize, kSize}, {memory, kSize, kSize}, {memory + kNumbers, kSize, kSize});
     });
     return ms * multiplications / (static_cast<double>(threads) * kSize * kSize * kSize);
   }

@@ -4,7 +4,7 @@
 //
 // Besides the time it reports the achieved GFLOP/s, to be compared with "peak/flops" of the same run (a small
 // product), and the GB/s read and written, to be compared with "peak/copy" (64 MiB).
-#include <seppo/autograd/blas/gemm.h>
+#include <seppo/autograd/blas/multiply.h>
 #include <seppo/autograd/core/memory.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
@@ -45,12 +45,12 @@ void set_rates(benchmark::State& state, double flops, double bytes) {
   if (bytes > 0) state.counters["GB/s"] = rate(bytes);
 }
 
-// The peak is measured on the largest product that gemm() computes with negligible memory traffic.
+// The peak is measured on the largest product that multiply() computes with negligible memory traffic.
 void peak_flops(benchmark::State& state) {
   constexpr std::size_t kSize = 96;
   const Memory a = random_block(kSize * kSize), b = random_block(kSize * kSize), c(kSize * kSize * sizeof(real));
   for (auto _ : state)
-    gemm(Trans::no, Trans::no, kSize, kSize, kSize, a.as<real>(), kSize, b.as<real>(), kSize, 0, c.as<real>(), kSize);
+    multiply({c.as<real>(), kSize, kSize}, {a.as<real>(), kSize, kSize}, {b.as<real>(), kSize, kSize});
   set_rates(state, 2.0 * kSize * kSize * kSize, 0);
 }
 
@@ -64,31 +64,39 @@ void peak_copy(benchmark::State& state) {
   set_rates(state, 0, 2.0 * static_cast<double>(from.size() * sizeof(real)));
 }
 
+enum class Stored { as_is, transposed };
+
+MatrixView operand(const real* data, std::size_t rows, std::size_t cols, Stored stored) {
+  if (stored == Stored::as_is) return {data, rows, cols};
+  return transposed({data, cols, rows});
+}
+
 struct GemmCase {
   const char* name;
   std::size_t m, n, k;
-  Trans a, b;
+  Stored a, b;
   bool in_shard = true;       // otherwise the product may be split among threads
   std::size_t different = 1;  // number of matrices B, used in turn: with many, B comes from memory
 };
-constexpr GemmCase kGemms[] = {{"J1 QKV", 144, 96, 32, Trans::no, Trans::yes},
-                               {"J1 QKV dX", 144, 32, 96, Trans::no, Trans::no},
-                               {"J1 QKV dW", 96, 32, 144, Trans::yes, Trans::no},
-                               {"J3 QKV", 512, 96, 32, Trans::no, Trans::yes},
-                               {"J2 QKV", 288, 768, 256, Trans::no, Trans::yes},
-                               {"J2 QKV dX", 288, 256, 768, Trans::no, Trans::no},
-                               {"J2 QKV dW", 768, 256, 288, Trans::yes, Trans::no},
-                               {"J4 FFN", 256, 2048, 512, Trans::no, Trans::yes},
-                               {"J4 FFN dX", 256, 512, 2048, Trans::no, Trans::no},
-                               {"J4 FFN dW", 2048, 512, 256, Trans::yes, Trans::no},
-                               {"J4 logits", 256, 8000, 512, Trans::no, Trans::yes},
-                               {"J5 FFN", 1024, 1536, 384, Trans::no, Trans::yes},
-                               {"J5 FFN dW", 1536, 384, 1024, Trans::yes, Trans::no},
-                               {"J7 batch 32", 32, 2048, 512, Trans::no, Trans::yes, false},
-                               {"J7 batch 32 from memory", 32, 2048, 512, Trans::no, Trans::yes, false, 26},
-                               {"J7 batch 32 FFN from memory", 32, 512, 2048, Trans::no, Trans::yes, false, 26},
-                               {"J7 batch 1 from memory", 1, 2048, 512, Trans::no, Trans::yes, false, 26},
-                               {"J7 batch 1 logits", 1, 8000, 512, Trans::no, Trans::yes, false}};
+constexpr GemmCase kGemms[] = {
+    {"J1 QKV", 144, 96, 32, Stored::as_is, Stored::transposed},
+    {"J1 QKV dX", 144, 32, 96, Stored::as_is, Stored::as_is},
+    {"J1 QKV dW", 96, 32, 144, Stored::transposed, Stored::as_is},
+    {"J3 QKV", 512, 96, 32, Stored::as_is, Stored::transposed},
+    {"J2 QKV", 288, 768, 256, Stored::as_is, Stored::transposed},
+    {"J2 QKV dX", 288, 256, 768, Stored::as_is, Stored::as_is},
+    {"J2 QKV dW", 768, 256, 288, Stored::transposed, Stored::as_is},
+    {"J4 FFN", 256, 2048, 512, Stored::as_is, Stored::transposed},
+    {"J4 FFN dX", 256, 512, 2048, Stored::as_is, Stored::as_is},
+    {"J4 FFN dW", 2048, 512, 256, Stored::transposed, Stored::as_is},
+    {"J4 logits", 256, 8000, 512, Stored::as_is, Stored::transposed},
+    {"J5 FFN", 1024, 1536, 384, Stored::as_is, Stored::transposed},
+    {"J5 FFN dW", 1536, 384, 1024, Stored::transposed, Stored::as_is},
+    {"J7 batch 32", 32, 2048, 512, Stored::as_is, Stored::transposed, false},
+    {"J7 batch 32 from memory", 32, 2048, 512, Stored::as_is, Stored::transposed, false, 26},
+    {"J7 batch 32 FFN from memory", 32, 512, 2048, Stored::as_is, Stored::transposed, false, 26},
+    {"J7 batch 1 from memory", 1, 2048, 512, Stored::as_is, Stored::transposed, false, 26},
+    {"J7 batch 1 logits", 1, 8000, 512, Stored::as_is, Stored::transposed, false}};
 
 void run_gemm(benchmark::State& state, const GemmCase& g) {
   const Memory a = random_block(g.m * g.k), b = random_block(g.different * g.k * g.n), c(g.m * g.n * sizeof(real));
@@ -96,8 +104,8 @@ void run_gemm(benchmark::State& state, const GemmCase& g) {
     if (task > 0) return;
     std::size_t turn = 0;
     for (auto _ : state) {
-      gemm(g.a, g.b, g.m, g.n, g.k, a.as<real>(), g.a == Trans::no ? g.k : g.m, b.as<real>() + turn * g.k * g.n,
-           g.b == Trans::no ? g.n : g.k, 0, c.as<real>(), g.n);
+      multiply({c.as<real>(), g.m, g.n}, operand(a.as<real>(), g.m, g.k, g.a),
+               operand(b.as<real>() + turn * g.k * g.n, g.k, g.n, g.b));
       turn = (turn + 1) % g.different;
     }
   };

@@ -58,7 +58,7 @@ struct Scripted {
     seppo::Parameters parameters(run.seed());
     const Model model(parameters.root(), config);
     const auto now = [&] {
-      const auto values = std::as_const(parameters).values();
+      const auto values = parameters.values();
       return Values(values.begin(), values.end());
     };
     const examples::Task task{.examples = 16,
@@ -78,7 +78,7 @@ struct Scripted {
     summary = run.train(line, parameters, model, task).summary;
     kept = now();
     const auto saved = seppo::load_model<Model>(folder.path / "m/model.safetensors");
-    const auto values = std::as_const(*saved.parameters).values();
+    const auto values = saved.parameters->values();
     BOOST_CHECK(std::ranges::equal(values, kept));
   }
   // The kept model is number `expected` of the evaluated ones, and the summary is that of its evaluation.

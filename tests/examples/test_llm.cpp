@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(adapters_add_a_product) {
   seppo::RandomStream random(1, seppo::Purpose::test);
   for (const auto& entry : parameters.entries())
     if (entry.name.ends_with("ffn.up.b"))
-      for (float& x : parameters.values().subspan(entry.offset, entry.size()))
+      for (float& x : parameters.edit().subspan(entry.offset, entry.size()))
         x = static_cast<float>(random.uniform()) - 0.5F;
   const auto* a = parameters.find("lora.layers.1.ffn.up.a");
   const auto* b = parameters.find("lora.layers.1.ffn.up.b");

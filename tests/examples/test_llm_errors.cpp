@@ -178,11 +178,11 @@ BOOST_AUTO_TEST_CASE(a_folder_is_replaced_whole_or_not_at_all) {
   folder.write("old/chat_template.jinja", "of another tokenizer");
   const Files before = files_of(folder.path / "old");
   llm::Folder model = llm::open_folder(folder.path / "m");
-  const float kept = std::exchange(model.parameters->values()[3], std::numeric_limits<float>::quiet_NaN());
+  const float kept = std::exchange(model.parameters->edit()[3], std::numeric_limits<float>::quiet_NaN());
   const auto write = [&] { llm::write_folder(folder.path / "old", model.config, *model.parameters, {}); };
   BOOST_CHECK_THROW(write(), seppo::NumericError);
   BOOST_CHECK(files_of(folder.path / "old") == before && !fs::exists(folder.path / "old.partial"));
-  model.parameters->values()[3] = kept;
+  model.parameters->edit()[3] = kept;
   fs::create_directory(folder.path / "old.partial");  // of a process that was killed
   folder.write("old.partial/merges.txt", "cut");
   fs::create_directory_symlink("old", folder.path / "link");

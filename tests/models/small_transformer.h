@@ -56,7 +56,7 @@ struct Fixture {
     for (const auto& e : parameters.entries())
       if (e.shape.rank() == 1)
         for (std::size_t i = 0; i < e.size(); ++i)
-          parameters.values()[e.offset + i] += static_cast<real>(0.3 * random.normal());
+          parameters.edit()[e.offset + i] += static_cast<real>(0.3 * random.normal());
   }
   Parameters parameters;
   Transformer model;

@@ -27,7 +27,7 @@ struct Fixture {
                                   .dec_layers = 2,
                                   .max_length = 12}) {
     tape().clear();
-    for (real& v : parameters.values()) v *= 2;
+    for (real& v : parameters.edit()) v *= 2;
     RandomStream random(seed, Purpose::test);
     for (const int length : {4, 1, 7, 3}) {
       std::vector<int> sequence;

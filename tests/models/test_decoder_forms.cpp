@@ -56,7 +56,7 @@ struct Model {
     tape().clear();
     RandomStream random(1, Purpose::test, 3);
     for (const auto& e : parameters.entries())
-      for (real& v : parameters.values().subspan(e.offset, e.size()))
+      for (real& v : parameters.edit().subspan(e.offset, e.size()))
         v += static_cast<real>((e.shape.rank() == 1 ? 0.3 : 0.2) * random.normal());
   }
   Parameters parameters;

@@ -28,7 +28,7 @@ struct LanguageFixture {
                                   .positions = positions,
                                   .max_length = kWindow}) {
     tape().clear();
-    for (real& v : parameters.values()) v *= 3;  // makes the choices differ between texts
+    for (real& v : parameters.edit()) v *= 3;  // makes the choices differ between texts
   }
   Parameters parameters;
   LanguageModel model;

@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(tied_embeddings_add_the_gradients_of_both_uses) {
   const auto copy = [&](const char* from, const char* to) {
     const auto *source = b.parameters.find(from), *target = a.parameters.find(to);
     std::copy_n(b.parameters.values().begin() + static_cast<std::ptrdiff_t>(source->offset), source->size(),
-                a.parameters.values().begin() + static_cast<std::ptrdiff_t>(target->offset));
+                a.parameters.edit().begin() + static_cast<std::ptrdiff_t>(target->offset));
   };
   copy("embedding.weight", "src_embedding.weight");
   copy("embedding.weight", "tgt_embedding.weight");

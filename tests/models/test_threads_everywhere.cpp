@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(optimisers) {
       step == 1 ? sgd.step(0.1, 1 / norm) : adam.step(0.1, 1 / norm);
       ema.update();
     }
-    add(bytes, std::as_const(parameters).values());
+    add(bytes, parameters.values());
     add(bytes, std::span<const real>(ema.averages()));
     return bytes;
   });
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(training_in_rounds) {
           const double all[] = {r.loss, r.accuracy, r.gradient_norm};
           add(bytes, std::span<const double>(all));
         }
-        add(bytes, std::as_const(language.parameters).values());
+        add(bytes, language.parameters.values());
         add(bytes, std::span<const real>(trainer.averages().averages()));
         return bytes;
       });

@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_model_comes_back_from_its_file_alone) {
     }
   }
   BOOST_CHECK_THROW(save_model(folder.path / "missing" / "m", parameters, model), FileError);
-  parameters.values()[0] = std::numeric_limits<real>::quiet_NaN();
+  parameters.edit()[0] = std::numeric_limits<real>::quiet_NaN();
   BOOST_CHECK_THROW(save_model(file, parameters, model), NumericError);
   BOOST_CHECK_NO_THROW(load_model<Model>(file));  // the previous file
   BOOST_CHECK_THROW(load_model<Model>(folder.path / "missing"), FileError);

@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(failures_of_files_change_nothing) {
   BOOST_CHECK_THROW(training.trainer.save(nowhere), FileError);
   BOOST_CHECK_THROW(training.trainer.load(nowhere), FileError);
   BOOST_CHECK_EQUAL(training.trainer.steps(), 3);
-  training.parameters.values()[1] = std::numeric_limits<real>::infinity();
+  training.parameters.edit()[1] = std::numeric_limits<real>::infinity();
   BOOST_CHECK_THROW(training.trainer.save(file.path), NumericError);
   BOOST_CHECK(bytes_of(file.path) == saved);
 }
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_is_not_finite_is_named) {
     BOOST_CHECK_MESSAGE(text.find(part) != std::string::npos, text);
   text = message([&](std::span<const int>) { return ShardLoss{sum(sqrt(w * real{0})), 1}; });
   BOOST_CHECK_MESSAGE(text.find("sqrt: backward made") != std::string::npos, text);
-  parameters.values()[2] = std::numeric_limits<real>::quiet_NaN();
+  parameters.edit()[2] = std::numeric_limits<real>::quiet_NaN();
   text = message([&](std::span<const int>) { return ShardLoss{w.values().empty() ? sum(w) : mean(w), 1}; });
   BOOST_CHECK_MESSAGE(text.find("parameter w was not finite before it") != std::string::npos, text);
   BOOST_CHECK_EQUAL(trainer.steps(), 0);

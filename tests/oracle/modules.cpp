@@ -121,7 +121,7 @@ void set_parameters(Parameters& parameters, const json& values) {
     const Values given(values.at(entry.name));
     if (given.shape != entry.shape) throw std::runtime_error(entry.name + " has another shape");
     std::copy(given.data.begin(), given.data.end(),
-              parameters.values().begin() + static_cast<std::ptrdiff_t>(entry.offset));
+              parameters.edit().begin() + static_cast<std::ptrdiff_t>(entry.offset));
   }
 }
 

@@ -1,0 +1,125 @@
+// Chooses the engine that computes a product, and divides large products into pieces for the threads.
+#include "../core/memory.h"
+#include "../core/parallel.h"
+#include "amx.h"
+#include "product.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace {
+
+enum class Engine { dot_rows, few_rows, few_rows_amx, amx, small, openblas };
+
+Engine choose(const Product& p) {
+  constexpr std::size_t kVeryFewRows = 4;
+  constexpr std::size_t kSmall = std::size_t{1} << 20;                 // elements of B
+  const bool is_by_rows = p.a.col_stride == 1 && p.b.row_stride == 1;  // like activations and weights
+  if (is_by_rows && p.m() <= kVeryFewRows) return Engine::dot_rows;
+  if (is_by_rows && p.m() <= kernels::kFewRows && p.n() >= 4 * p.m())
+    return amx::suits_few_rows(p) ? Engine::few_rows_amx : Engine::few_rows;
+  if (amx::suits(p)) return Engine::amx;
+  // OpenBLAS packs all of B and adds to C in further passes, which is too slow for products up to this size.
+  if (p.n() * p.k() <= kSmall || p.m() <= kernels::kFewRows) return Engine::small;
+  return Engine::openblas;
+}
+
+enum class Side { rows, columns };
+
+Side longer_side(const Product& p) { return p.m() > p.n() ? Side::rows : Side::columns; }
+Side other(Side side) { return side == Side::rows ? Side::columns : Side::rows; }
+
+// Whether pieces may depend on how many threads are idle: only if their elements are summed as in the undivided
+// product, so that the bytes do not depend on the pieces.
+enum class Pieces { as_threads_are_idle, always_the_same };
+
+// Calls f(piece) for pieces of C, of so many rows or columns each, which idle threads may take.
+template <class F>
+void divide(const Product& p, Side side, std::size_t count, Pieces pieces, const F& f) {
+  const auto run_piece = [&](std::size_t first, std::size_t last) {
+    f(side == Side::rows ? p.rows(first, last - first) : p.columns(first, last - first));
+  };
+  const std::size_t lines = side == Side::rows ? p.m() : p.n();
+  if (pieces == Pieces::always_the_same)
+    parallel_for(0, lines, count, run_piece);
+  else
+    parallel_range(0, lines, count, run_piece);
+}
+
+// The multiplications that a thread takes at a time: a sixteenth of the product, or about 10 us of work if more.
+std::size_t worth_a_thread(const Product& p) { return std::max(p.m() * p.n() * p.k() / 16, std::size_t{1} << 18); }
+
+// The rows, or columns, that have at least so many multiplications: whole tiles of every kernel.
+std::size_t lines_with_work(const Product& p, Side side, std::size_t multiplications) {
+  const std::size_t tile = side == Side::rows ? 24 : 64;
+  const std::size_t across = side == Side::rows ? p.n() : p.m();
+  const std::size_t work = std::max<std::size_t>(1, across * p.k());  // of a row or column
+  return ((multiplications - 1) / work / tile + 1) * tile;
+}
+
+template <class F>
+void divide_columns(const Product& p, const F& f) {
+  divide(p, Side::columns, lines_with_work(p, Side::columns, worth_a_thread(p)), Pieces::as_threads_are_idle, f);
+}
+
+// Along the longer side, and pieces once more along the other, if they are few.
+template <class F>
+void divide_both_sides(const Product& p, const F& f) {
+  const std::size_t work = worth_a_thread(p);
+  const Side first = longer_side(p), second = other(first);
+  divide(p, first, lines_with_work(p, first, work), Pieces::as_threads_are_idle, [&](const Product& strip) {
+    divide(strip, second, lines_with_work(strip, second, work), Pieces::as_threads_are_idle, f);
+  });
+}
+
+// For engines whose rounding may depend on the size of the product.
+template <class F>
+void divide_into_sixteen(const Product& p, const F& f) {
+  const std::size_t lines = std::max(p.m(), p.n());
+  divide(p, longer_side(p), std::max<std::size_t>(128, (lines + 15) / 16), Pieces::always_the_same, f);
+}
+
+// Few rows, as in decoding: A is packed once for all pieces.
+void few_rows(Product p) {
+  const std::size_t elements = kernels::few_rows_stride(p.m()) * p.k();
+  real* const packed = scratch_memory(elements * sizeof(real)).as<real>();
+  p.a = kernels::pack_few_rows(packed, p.a);
+  divide_columns(p, kernels::few_rows);
+}
+
+void few_rows_amx(const Product& p) {
+  auto* const packed = scratch_memory(amx::few_rows_size(p)).as<std::uint32_t>();
+  amx::pack_few_rows(packed, p);
+  divide_columns(p, [&](const Product& piece) { amx::few_rows(piece, packed); });
+}
+
+void large_amx(const Product& p) {
+  if (inside_task())
+    amx::gemm(p);  // in pieces, it would pack both operands repeatedly
+  else
+    divide_into_sixteen(p, amx::gemm);
+}
+
+}  // namespace
+
+void compute(const Product& p) {
+  switch (choose(p)) {
+    case Engine::dot_rows:
+      return divide_columns(p, kernels::dot_rows);
+    case Engine::few_rows:
+      return few_rows(p);
+    case Engine::few_rows_amx:
+      return few_rows_amx(p);
+    case Engine::amx:
+      return large_amx(p);
+    case Engine::small:
+      return divide_both_sides(p, kernels::small_gemm);
+    case Engine::openblas:
+      return divide_into_sixteen(p, openblas::gemm);
+  }
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,0 +1,75 @@
+// Matrix products by views, the only door to BLAS: a kernel of our own computes small ones and those of few rows, AMX
+// large ones where there is AMX, OpenBLAS the rest (engine.cpp). OpenBLAS runs on one thread here, whatever its
+// environment variables say: parallelism is ours (parallel.h), so results do not depend on thread counts.
+//
+//   const real x[2 * 3] = {1, 2, 3, 4, 5, 6};       // [2, 3]
+//   const real weight[2 * 3] = {1, 0, 0, 0, 1, 0};  // [out, in] = [2, 3]
+//   real y[2 * 2];
+//   multiply({y, 2, 2}, {x, 2, 3}, transposed({weight, 2, 3}));  // y = x weight^T = {1, 2, 4, 5}
+#pragma once
+
+#include "../core/real.h"
+
+#include <cstddef>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+// A matrix that a product reads. The elements of a row are dense, and rows begin `stride` elements apart.
+struct MatrixView {
+  const real* data;
+  std::size_t rows, cols;
+  std::size_t row_stride, col_stride;  // from one row to the next, and from one column; one of them is 1
+
+  MatrixView(const real* data, std::size_t rows, std::size_t cols) : MatrixView(data, rows, cols, cols) {}
+  MatrixView(const real* data, std::size_t rows, std::size_t cols, std::size_t stride)
+      : data(data), rows(rows), cols(cols), row_stride(stride), col_stride(1) {}
+
+  const real* at(std::size_t row, std::size_t col) const { return data + row * row_stride + col * col_stride; }
+  MatrixView block(std::size_t row, std::size_t col, std::size_t n_rows, std::size_t n_cols) const {
+    MatrixView part = *this;
+    part.data = at(row, col);
+    part.rows = n_rows;
+    part.cols = n_cols;
+    return part;
+  }
+};
+
+// The same elements with rows and columns exchanged; nothing is copied.
+inline MatrixView transposed(const MatrixView& x) {
+  MatrixView y = x;
+  y.rows = x.cols;
+  y.cols = x.rows;
+  y.row_stride = x.col_stride;
+  y.col_stride = x.row_stride;
+  return y;
+}
+
+// A matrix that a product writes, with dense rows that begin `stride` elements apart.
+struct MatrixOut {
+  real* data;
+  std::size_t rows, cols;
+  std::size_t stride;
+
+  MatrixOut(real* data, std::size_t rows, std::size_t cols) : MatrixOut(data, rows, cols, cols) {}
+  MatrixOut(real* data, std::size_t rows, std::size_t cols, std::size_t stride)
+      : data(data), rows(rows), cols(cols), stride(stride) {}
+
+  real* at(std::size_t row, std::size_t col) const { return data + row * stride + col; }
+  MatrixOut block(std::size_t row, std::size_t col, std::size_t n_rows, std::size_t n_cols) const {
+    return {at(row, col), n_rows, n_cols, stride};
+  }
+};
+
+enum class Accumulate { no, yes };
+
+// C = A B, or C += A B. Without accumulation, C may be uninitialised. Sizes of zero are allowed. NaN spoils its row or
+// column of C; so does an infinite number, which may become NaN there. Throws ShapeError for sizes that do not fit
+// together, and where OpenBLAS is to compute with sizes beyond its 32-bit integers.
+void multiply(const MatrixOut& c, const MatrixView& a, const MatrixView& b, Accumulate accumulate = Accumulate::no);
+
+// C = A B, with row[c.cols], if it is not null, added to each row.
+void multiply_plus_row(const MatrixOut& c, const MatrixView& a, const MatrixView& b, const real* row);
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo
