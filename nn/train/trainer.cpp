@@ -4,7 +4,7 @@
 #include "../../autograd/core/parallel.h"
 #include "../../autograd/ops.h"
 #include "../data/text.h"
-#include "../io/atomic_file.h"
+#include "../io/digest.h"
 #include "../optim/clip.h"
 #include "ranks.h"
 
