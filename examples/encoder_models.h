@@ -60,10 +60,9 @@ struct Predictor {
   }
   // Its parts.
   seppo::Tensor embed(const seppo::Tensor& x) const { return input(input_dropout(x)); }  // [rows, d_model]
-  seppo::Tensor encode(const seppo::Tensor& x, seppo::Offsets rows) const {
-    return encoder(positions(x, rows), rows, seppo::Mask::none(), nullptr,
-                   positions.for_attention(positions.ids(rows)));
-  }  // [rows, d_model]
+  seppo::Tensor encode(const seppo::Tensor& x, seppo::Offsets rows) const {              // [rows, d_model]
+    return encoder(positions(x, rows), rows, {.positions = positions.for_attention(positions.ids(rows))});
+  }
   seppo::Tensor classify(const seppo::Tensor& x) const { return output(output_network ? (*output_network)(x) : x); }
 
   PredictorConfig config;

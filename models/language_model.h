@@ -72,10 +72,11 @@ struct LanguageModel {
   }
   // Its two parts: the hidden states of the tokens, [rows, d_model], and the output layer.
   Tensor features(const Ragged& tokens, KeyValueCache* cache = nullptr) const {
-    const auto ids = positions.ids(tokens.offsets, cache ? cache->extend(tokens.offsets) : std::span<const int>());
-    const Tensor x =
-        dropout(embedding(tokens.tokens, {.positions = positions.table, .position_ids = ids}));  // [rows, d_model]
-    return layers(x, tokens.offsets, Mask::causal(), cache, positions.for_attention(ids));
+    const auto first = cache ? cache->extend(tokens.offsets) : std::span<const int>();
+    const auto ids = positions.ids(tokens.offsets, first);
+    const Tensor x = embedding(tokens.tokens, {.positions = positions.table, .position_ids = ids});  // [rows, d_model]
+    return layers(dropout(x), tokens.offsets,
+                  {.mask = Mask::causal(), .cache = cache, .positions = positions.for_attention(ids)});
   }
   Tensor scores(const Tensor& x) const { return output ? (*output)(x) : embedding.as_linear(x); }
 

@@ -1,5 +1,5 @@
-// All public headers: #include <seppo/seppo.h>. A source file that uses only some compiles faster with these alone, such
-// as <seppo/autograd/ops.h>.
+// All public headers: #include <seppo/seppo.h>. A source file that uses only some compiles faster with these alone,
+// such as <seppo/autograd/ops.h>.
 //
 // `using namespace std;` beside `using namespace seppo;` makes two names ambiguous, std::real (<complex>) and
 // std::rank: write seppo::real and seppo::rank then, or leave out the former.
@@ -33,12 +33,14 @@
 #include "../nn/optim/adam.h"
 #include "../nn/optim/clip.h"
 #include "../nn/optim/ema.h"
+#include "../nn/optim/optimiser.h"
 #include "../nn/optim/parameter_groups.h"
 #include "../nn/optim/schedule.h"
 #include "../nn/optim/sgd.h"
 #include "../nn/parameters.h"
 #include "../nn/second_derivatives.h"
 #include "../nn/snapshot.h"
+#include "../nn/train/evaluate.h"
 #include "../nn/train/metrics.h"
 #include "../nn/train/ranks.h"
 #include "../nn/train/trainer.h"

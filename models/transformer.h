@@ -73,14 +73,17 @@ struct Transformer {
   // The encoder's output, "memory": [source rows, d_model].
   Tensor encode(const Ragged& src) const {
     const auto ids = positions.ids(src.offsets);
-    return encoder(embed(src_embedding, src, ids), src.offsets, Mask::none(), nullptr, positions.for_attention(ids));
+    const Tensor x = embed(src_embedding, src, ids);  // [rows, d_model]
+    return encoder(x, src.offsets, {.positions = positions.for_attention(ids)});
   }
   // Scores of the next token after each target position: [target rows, tgt_vocabulary]. With a cache, tgt continues
   // the cached targets, and `memory` is read by the first call only.
-  Tensor decode(const Ragged& tgt, const Tensor& memory, Offsets memory_rows, KeyValueCache* cache = nullptr) const {
-    const auto ids = positions.ids(tgt.offsets, cache ? cache->extend(tgt.offsets) : std::span<const int>());
-    const Tensor y = decoder(embed(tgt_embedding, tgt, ids), tgt.offsets, memory, memory_rows, cache,
-                             positions.for_attention(ids));     // [rows, d_model]
+  Tensor decode(const Ragged& tgt, const Tensor& memory, Offsets memory_offsets, KeyValueCache* cache = nullptr) const {
+    const auto first = cache ? cache->extend(tgt.offsets) : std::span<const int>();
+    const auto ids = positions.ids(tgt.offsets, first);
+    const Tensor x = embed(tgt_embedding, tgt, ids);  // [rows, d_model]
+    const Tensor y =
+        decoder(x, tgt.offsets, memory, memory_offsets, {.cache = cache, .positions = positions.for_attention(ids)});
     return output ? (*output)(y) : tgt_embedding.as_linear(y);  // [rows, tgt_vocabulary]
   }
   Tensor logits(const Ragged& src, const Ragged& tgt) const { return decode(tgt, encode(src), src.offsets); }

@@ -114,11 +114,10 @@ struct EncoderLayer {
         add_norm_2(s / "norm2", c),
         name(s.region()) {}
 
-  // All tensors are [rows, d_model].
-  Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), LayerCache cache = {},
-                    const AttentionPositions& positions = {}) const {
+  // x and the result are [rows, d_model].
+  Tensor operator()(const Tensor& x, Offsets offsets, const AttentionExtras& extras = {}) const {
     const Region here(name);
-    const Tensor a = add_norm_1(x, [&](const Tensor& z) { return self_attn(z, rows, mask, cache, positions); });
+    const Tensor a = add_norm_1(x, [&](const Tensor& z) { return self_attn(z, offsets, extras); });
     return here(add_norm_2(a, ffn));
   }
 
@@ -139,13 +138,20 @@ struct DecoderLayer {
         add_norm_3(s / "norm3", c),
         name(s.region()) {}
 
-  // All tensors are [rows, d_model], the memory is [memory_rows, d_model].
-  Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows, LayerCache cache = {},
-                    const AttentionPositions& positions = {}) const {
+  // x and the result are [rows, d_model], the memory is [memory rows, d_model]. The extras are those of self-attention,
+  // but for the cache, which both continue. Throws ArgumentError for a mask that is not causal.
+  Tensor operator()(const Tensor& x, Offsets offsets, const Tensor& memory, Offsets memory_offsets,
+                    const AttentionExtras& extras = {}) const {
+    check<ArgumentError>(extras.mask.lengths.empty() && extras.mask.pairs.empty(),
+                         "decoder: its self-attention is causal and takes no other mask");
     const Region here(name);
-    const auto attend = [&](const Tensor& z) { return self_attn(z, rows, Mask::causal(), cache, positions); };
+    AttentionExtras own = extras;
+    own.mask = Mask::causal();
+    const AttentionExtras cached{.cache = extras.cache, .layer = extras.layer};
+    const auto attend = [&](const Tensor& z) { return self_attn(z, offsets, own); };
+    const auto attend_memory = [&](const Tensor& z) { return cross_attn(z, offsets, memory, memory_offsets, cached); };
     const Tensor a = add_norm_1(x, attend);
-    const Tensor b = add_norm_2(a, [&](const Tensor& z) { return cross_attn(z, rows, memory, memory_rows, cache); });
+    const Tensor b = add_norm_2(a, attend_memory);
     return here(add_norm_3(b, ffn));
   }
 
@@ -155,39 +161,49 @@ struct DecoderLayer {
   RegionName name;
 };
 
-// A stack of layers, with a final norm if pre-norm.
-template <class Layer>
-struct Stack {
-  Stack(const Scope& s, int n_layers, const LayerConfig& c) : name(s.region()) {
+// A stack of layers, with a final norm if pre-norm. The number of the layer in `extras` is the stack's to set.
+struct Encoder {
+  Encoder(const Scope& s, int n_layers, const LayerConfig& c) : name(s.region()) {
     for (int i = 0; i < n_layers; ++i) layers.emplace_back(s / i, c);
     if (c.norm == Norm::pre) norm.emplace(s / "norm", c.d_model, c.layer_norm());
   }
 
-  // An Encoder. x and the result are [rows, d_model].
-  Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), KeyValueCache* cache = nullptr,
-                    const AttentionPositions& positions = {}) const {
-    return apply(x, cache, positions, rows, mask);
-  }
-  // A Decoder; memory [memory_rows, d_model].
-  Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows,
-                    KeyValueCache* cache = nullptr, const AttentionPositions& positions = {}) const {
-    return apply(x, cache, positions, rows, memory, memory_rows);
-  }
-
-  std::vector<Layer> layers;
-  std::optional<LayerNorm> norm;
-  RegionName name;
-
- private:
-  template <class... Inputs>
-  Tensor apply(Tensor x, KeyValueCache* cache, const AttentionPositions& positions, const Inputs&... inputs) const {
+  // x and the result are [rows, d_model].
+  Tensor operator()(Tensor x, Offsets offsets, AttentionExtras extras = {}) const {
     const Region here(name);
-    for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i](x, inputs..., {cache, i}, positions);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      extras.layer = i;
+      x = layers[i](x, offsets, extras);
+    }
     return here(norm ? (*norm)(x) : x);
   }
+
+  std::vector<EncoderLayer> layers;
+  std::optional<LayerNorm> norm;
+  RegionName name;
 };
-using Encoder = Stack<EncoderLayer>;
-using Decoder = Stack<DecoderLayer>;
+
+struct Decoder {
+  Decoder(const Scope& s, int n_layers, const LayerConfig& c) : name(s.region()) {
+    for (int i = 0; i < n_layers; ++i) layers.emplace_back(s / i, c);
+    if (c.norm == Norm::pre) norm.emplace(s / "norm", c.d_model, c.layer_norm());
+  }
+
+  // x and the result are [rows, d_model], the memory is [memory rows, d_model].
+  Tensor operator()(Tensor x, Offsets offsets, const Tensor& memory, Offsets memory_offsets,
+                    AttentionExtras extras = {}) const {
+    const Region here(name);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      extras.layer = i;
+      x = layers[i](x, offsets, memory, memory_offsets, extras);
+    }
+    return here(norm ? (*norm)(x) : x);
+  }
+
+  std::vector<DecoderLayer> layers;
+  std::optional<LayerNorm> norm;
+  RegionName name;
+};
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

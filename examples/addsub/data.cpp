@@ -107,7 +107,7 @@ std::vector<int> numpy_permutation(int n) {
 
 const examples::Vocabulary& vocabulary() {
   static const examples::Vocabulary tokens{"0", "1", "2",        "3",        "4",   "5",        "6",   "7",
-                                        "8", "9", "POSITIVE", "NEGATIVE", "add", "subtract", "BOS", "EOS"};
+                                           "8", "9", "POSITIVE", "NEGATIVE", "add", "subtract", "BOS", "EOS"};
   return tokens;
 }
 

@@ -43,6 +43,7 @@ struct Dataset {
   std::vector<Expression> rows;
   seppo::Ragged source, target;  // one per row; the targets as given in the data
 
+  std::size_t size() const { return rows.size(); }
   void add(const Expression& expression, std::span<const int> target_tokens);
   Dataset pick(std::span<const int> some) const;  // these rows
 };

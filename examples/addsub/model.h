@@ -7,6 +7,7 @@
 
 #include <seppo/models/decoding/beam.h>
 #include <seppo/models/transformer.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
@@ -14,7 +15,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <mutex>
 #include <numeric>
 #include <set>
 #include <span>
@@ -98,11 +98,10 @@ inline double smoothing_over_all(double share, Smoothing over) {
   return over == Smoothing::all ? share : share * n / (n - 1);
 }
 
-// Cross-entropy of the target tokens after BOS, summed, for the given rows of the data.
-inline seppo::ShardLoss loss(const Model& model, const Dataset& data, std::span<const int> rows, double smoothing = 0) {
-  const seppo::Ragged target = data.target.pick(rows);
-  return seppo::classification_loss(model.transformer.logits(data.source.pick(rows), target.without_last()),
-                                    target.without_first().tokens, smoothing);
+// Cross-entropy of the target tokens after BOS, summed.
+inline seppo::ShardLoss loss(const Model& model, const Dataset& batch, double smoothing = 0) {
+  return seppo::classification_loss(model.transformer.logits(batch.source, batch.target.without_last()),
+                                    batch.target.without_first().tokens, smoothing);
 }
 
 // The model's answer to each expression, decoded greedily: tokens after BOS.
@@ -110,15 +109,19 @@ inline std::vector<std::vector<int>> answers(const Model& model, const seppo::Ra
   return greedy_decode(model.transformer, expressions, {.bos = kBos, .eos = kEos, .max_length = kTargetLength - 1});
 }
 
+// The places of a target after BOS.
+inline constexpr std::array kPlaces{"sign", "tens", "units", "end"};
+
 struct Score {
-  seppo::StepLoss tokens = {};                           // under teacher forcing
-  std::array<std::size_t, kTargetLength - 1> correct{};  // of these tokens, at sign, tens, units and EOS
+  seppo::Sums sums = {};                                 // under teacher forcing: of the loss, and by place
   std::vector<int> wrong = {};                           // rows whose greedily decoded answer is not exactly right
   std::size_t examples = 0, fresh = 0, fresh_wrong = 0;  // fresh: with an expression that is not in `seen`
 
+  double loss() const { return sums.mean("loss"); }
+  double token_accuracy() const { return sums.mean("correct"); }
   double exact_match() const { return share(examples - wrong.size(), examples); }
   double fresh_exact_match() const { return share(fresh - fresh_wrong, fresh); }
-  double accuracy_at(std::size_t place) const { return share(correct[place], examples); }
+  double accuracy_at(std::size_t place) const { return sums[kPlaces[place]] / static_cast<double>(examples); }
 
  private:
   static double share(std::size_t n, std::size_t of) {
@@ -130,29 +133,25 @@ struct Score {
 inline Score score(const Model& model, const Dataset& data, const std::set<int>& seen = {}) {
   std::vector<int> rows(data.rows.size());
   std::iota(rows.begin(), rows.end(), 0);
+  std::vector<double> is_wrong(rows.size());  // by row; each rank scores some of them
   Score total;
   total.examples = rows.size();
-  std::vector<double> is_wrong(rows.size());  // by row; each rank scores some of them
-  std::array<double, kTargetLength - 1> correct{};
-  std::mutex mutex;  // several threads add to `correct`
-  total.tokens = seppo::evaluate(rows, [&](std::span<const int> chunk) {
+  total.sums = seppo::evaluate(rows, [&](std::span<const int> some) {
     examples::stop_if_interrupted();
-    const seppo::Ragged source = data.source.pick(chunk), target = data.target.pick(chunk);
+    const seppo::Ragged source = data.source.pick(some), target = data.target.pick(some);
     const seppo::Ragged next = target.without_first();
     const auto decoded = answers(model, source);  // first, because it frees its memory
+    for (std::size_t i = 0; i < some.size(); ++i)
+      is_wrong[static_cast<std::size_t>(some[i])] = !std::ranges::equal(decoded[i], next[i]);
     const seppo::Tensor logits = model.transformer.logits(source, target.without_last());
     const std::vector<int> best = argmax(logits);
-    const std::scoped_lock lock(mutex);
-    for (std::size_t i = 0; i < best.size(); ++i) correct[i % correct.size()] += best[i] == next.tokens[i];
-    for (std::size_t i = 0; i < chunk.size(); ++i)
-      is_wrong[static_cast<std::size_t>(chunk[i])] = !std::ranges::equal(decoded[i], next[i]);
-    return seppo::classification_loss(logits, next.tokens);
+    seppo::Sums sums = seppo::classification_loss(logits, next.tokens);
+    for (std::size_t i = 0; i < best.size(); ++i) sums.add(kPlaces[i % kPlaces.size()], best[i] == next.tokens[i]);
+    return sums;
   });
   seppo::add_over_ranks(is_wrong);
-  seppo::add_over_ranks(correct);
   std::ranges::copy_if(rows, std::back_inserter(total.wrong),
                        [&](int row) { return is_wrong[static_cast<std::size_t>(row)] != 0; });
-  std::ranges::transform(correct, total.correct.begin(), [](double n) { return static_cast<std::size_t>(n); });
   const auto is_fresh = [&](int row) { return !seen.contains(data.rows[static_cast<std::size_t>(row)].index()); };
   total.fresh = static_cast<std::size_t>(std::ranges::count_if(rows, is_fresh));
   total.fresh_wrong = static_cast<std::size_t>(std::ranges::count_if(total.wrong, is_fresh));

@@ -57,6 +57,18 @@ const std::string& label(const std::vector<std::string>& labels, std::size_t i) 
 
 }  // namespace
 
+LabelMaker same_labels(AttentionLabels labels) {
+  return [labels = std::move(labels)](const seppo::AttentionMap&) { return labels; };
+}
+
+std::vector<seppo::AttentionMap> attention_maps(seppo::FunctionRef<void()> f) {
+  const seppo::Inference guard;
+  seppo::AttentionRecorder recorder;
+  const seppo::Observe scope(recorder);
+  f();
+  return std::move(recorder.maps);
+}
+
 std::string escaped(const std::string& text) {
   std::string visible = seppo::printable(text, 4 * text.size() + 1);
   for (const char* const no_xml : {"\uFFFE", "\uFFFF"})  // like control characters

@@ -2,6 +2,7 @@
 // largest weight of the map, which is printed with the picture.
 #pragma once
 
+#include <seppo/autograd/core/utility.h>
 #include <seppo/autograd/tools/observers.h>
 #include <seppo/nn/config.h>
 
@@ -21,12 +22,20 @@ struct AttentionLabels {
 };
 using LabelMaker = std::function<AttentionLabels(const seppo::AttentionMap&)>;
 
+// The same labels for every map.
+LabelMaker same_labels(AttentionLabels labels);
+
 // A model's input, its output, and the attention maps of that one sequence.
 struct Sample {
   std::string input, expected, output;  // `expected` is empty if there is no right answer
   std::vector<seppo::AttentionMap> maps = {};
   LabelMaker labels = {};
+  std::string told = {};     // what `predict` prints; if empty, the output and, where it differs, what is expected
+  std::string warning = {};  // printed after that, on standard error
 };
+
+// The attention maps of all that f computes, which is evaluated, not trained; nothing on the tape outlives the call.
+std::vector<seppo::AttentionMap> attention_maps(seppo::FunctionRef<void()> f);
 
 // One head of a map, one row per query, from ' ' for 0 to '@' for the largest weight.
 std::string attention_text(const seppo::AttentionMap& map, int head, const AttentionLabels& labels);

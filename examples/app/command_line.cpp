@@ -1,7 +1,6 @@
 // Turns the fields of configs into options, parses and checks them, and prints the help text.
 #include "app/command_line.h"
 
-#include "app/first_rank.h"
 #include "app/help_text.h"
 #include "app/invocation.h"
 #include "app/paths.h"
@@ -85,8 +84,9 @@ bool CommandLine::parse(const Arguments& arguments) {
     if (!file.empty()) read_config(file);
   }
   const std::string source = source_.load ? option_in(options, source_.option, "") : "";
-  if (std::any_of(options.begin(), options.end(), is_help)) {
-    std::cout << help();
+  const bool shows_all = std::ranges::find(options, "--help-all") != options.end();
+  if (shows_all || std::ranges::any_of(options, is_help)) {
+    std::cout << help(shows_all);
     return false;
   }
   if (std::find(options.begin(), options.end(), "--version") != options.end()) {
@@ -233,11 +233,8 @@ void CommandLine::check_rules() const {
   for (const Option& option : options_) {
     std::filesystem::path* const path = option.path();
     if (!path || !given(option.name) || path->empty()) continue;
-    const bool is_input = std::find(paths_.begin(), paths_.end(), option.field.name) != paths_.end();
-    const bool is_shared = is_input && shares_files_ && *shares_files_;
-    if (is_shared && seppo::rank() > 0) *path = file_of_first_rank(*path);
+    const bool is_input = std::ranges::find(paths_, option.field.name) != paths_.end();
     is_input ? check_input(option.name, *path) : check_not_special(option.name, *path);
-    if (is_shared && seppo::rank() == 0) file_of_first_rank(*path);
   }
   try {
     for (const auto& check : checks_) check();
@@ -253,7 +250,11 @@ void CommandLine::check_rules() const {
   }
 }
 
-std::string CommandLine::help() const {
+bool CommandLine::is_shown(const Option& option) const {
+  return shown_.empty() || option.section == "General" || std::ranges::find(shown_, option.name) != shown_.end();
+}
+
+std::string CommandLine::help(bool shows_all) const {
   std::string text = wrapped_paragraphs(about_);
   const std::string example = "\n  " + program_ + " ";  // a line that begins with the program's name
   for (std::size_t at = 0; (at = text.find(example, at)) != std::string::npos; ++at)
@@ -261,22 +262,27 @@ std::string CommandLine::help() const {
   text = "usage: " + program_file(program_) + usage_.substr(program_.size()) + "\n\n" + text;
   std::vector<std::string> sections;
   for (const Option& option : options_)
-    if (std::find(sections.begin(), sections.end(), option.section) == sections.end())
-      sections.push_back(option.section);
-  for (const std::string& section : sections) {
-    text += "\n" + section + ":\n";
-    for (const Option& option : options_) {
-      if (option.section != section || option.is_set_by_data()) continue;
-      const std::string kind = option.kind();
-      const std::string value = option.value();
-      text += help_entry("--" + option.name + (kind.empty() ? "" : " " + kind),
-                         option.help() + (value.empty() ? "" : " [" + value + "]"));
-      if (option.is_on()) text += help_entry("--no-" + option.name, "turn --" + option.name + " off");
-    }
-    if (section == "General")
-      text += help_entry("--version", "print the version") + help_entry("-h, --help", "show this text");
-  }
+    if (std::ranges::find(sections, option.section) == sections.end()) sections.push_back(option.section);
+  for (const std::string& section : sections) text += help_on(section, shows_all);
   return text;
+}
+
+std::string CommandLine::help_on(const std::string& section, bool shows_all) const {
+  std::string text;
+  for (const Option& option : options_) {
+    if (option.section != section || option.is_set_by_data()) continue;
+    if (!shows_all && !is_shown(option)) continue;
+    const std::string kind = option.kind(), value = option.value();
+    text += help_entry("--" + option.name + (kind.empty() ? "" : " " + kind),
+                       option.help() + (value.empty() ? "" : " [" + value + "]"));
+    if (option.is_on()) text += help_entry("--no-" + option.name, "turn --" + option.name + " off");
+  }
+  if (section == "General") {
+    text += help_entry("--version", "print the version");
+    text += help_entry("-h, --help", "show this text");
+    if (!shown_.empty()) text += help_entry("--help-all", "show this text with all options");
+  }
+  return text.empty() ? "" : "\n" + section + ":\n" + text;
 }
 
 std::string option_in(const Arguments& arguments, const std::string& name, const std::string& fallback) {

@@ -62,8 +62,6 @@ class CommandLine : public seppo::ConfigVisitor {
   // The file given for this option must exist.
   void must_exist(const std::string& field) { paths_.push_back(field); }
   std::vector<std::filesystem::path> inputs() const;  // those that are given
-  // If *wanted is set after parsing, these files are read by the first rank (first_rank.h).
-  void share_files(const bool* wanted) { shares_files_ = wanted; }
   // The text option for this field takes one of these words.
   void one_of(const std::string& field, const std::vector<std::string>& words);
   // If `option` is given, all configs are taken from load(its value), in the form of config(); of their options, only
@@ -72,10 +70,13 @@ class CommandLine : public seppo::ConfigVisitor {
                      std::vector<std::string> free);
   // parse() calls `check` once all options are set, unless they are only printed; `check` throws UsageError.
   void check(std::function<void()> check) { last_checks_.push_back(std::move(check)); }
+  // Options for --help to show, besides those of the section "General"; --help-all shows all. Without this call, both
+  // do.
+  void show(const std::vector<std::string>& options) { shown_.insert(shown_.end(), options.begin(), options.end()); }
   // A second name for an option, not shown in --help.
   void alias(const std::string& name, const std::string& option) { aliases_[name] = option; }
 
-  // False if parse() has answered --help, -h, --version or --dump-config.
+  // False if parse() has answered --help, -h, --help-all, --version or --dump-config.
   bool parse(const Arguments& arguments);
   bool typed(const std::string& option) const;  // on the command line
   bool given(const std::string& option) const;  // there, or in a file of options
@@ -108,12 +109,14 @@ class CommandLine : public seppo::ConfigVisitor {
   void read_options(const Arguments& arguments);
   void compare_ranks() const;  // throws seppo::StateError, naming an option that differs
   void check_rules() const;
-  std::string help() const;
+  bool is_shown(const Option& option) const;
+  std::string help(bool shows_all) const;
+  std::string help_on(const std::string& section, bool shows_all) const;
 
   std::string program_, usage_, about_, section_ = "General", key_;
   std::filesystem::path config_file_;
   std::vector<Option> options_;
-  std::vector<std::string> paths_, typed_, from_file_;
+  std::vector<std::string> paths_, typed_, from_file_, shown_;
   std::map<std::string, std::string> aliases_;
   std::map<std::string, std::function<nlohmann::json()>> parts_;
   std::vector<std::function<void()>> checks_, last_checks_;
@@ -123,7 +126,6 @@ class CommandLine : public seppo::ConfigVisitor {
     std::vector<std::string> free;
   } source_;  // take_all_from()
   Arguments* words_ = nullptr;
-  const bool* shares_files_ = nullptr;
 };
 
 // The value of an option on which the defaults of others depend (--preset), read before they are parsed; `fallback` if

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <span>
 
 namespace examples {
@@ -15,9 +14,5 @@ T of_first_rank(T value) {
   copy_from_first_rank(std::as_writable_bytes(std::span(&value, 1)));
   return value;
 }
-
-// A file with the content that `path` has on the first rank: `path` itself there, and an in-memory file on the other
-// ranks, which may not have `path`. Throws seppo::FileError.
-std::filesystem::path file_of_first_rank(const std::filesystem::path& path);
 
 }  // namespace examples

@@ -54,18 +54,6 @@ std::size_t distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
-// Option names of Hugging Face's Trainer, fairseq and nanoGPT, each followed by ours.
-constexpr std::string_view kElsewhere =
-    "learning-rate lr max-lr lr eta-min min-lr warmup warmup-steps warmup-iters warmup-steps warmup-updates "
-    "warmup-steps "
-    "lr-scheduler schedule lr-scheduler-type schedule per-device-train-batch-size batch-size max-iters max-steps "
-    "max-update max-steps num-train-epochs epochs max-epoch epochs grad-clip clip-norm max-grad-norm clip-norm "
-    "num-heads heads n-head heads encoder-attention-heads heads n-layer layers num-layers layers num-layers enc-layers "
-    "encoder-layers enc-layers decoder-layers dec-layers hidden-size d-model n-embd d-model embed-dim d-model "
-    "dim-feedforward d-ff ffn-dim d-ff intermediate-size d-ff block-size max-length block max-length max-tokens "
-    "max-length output-dir out out-dir out save-dir out eval-steps eval-interval validate-interval eval-interval "
-    "logging-steps log-interval adam-epsilon adam-eps num-workers threads checkpoint model";
-
 }  // namespace
 
 std::string wrapped_paragraphs(const std::string& text) {
@@ -96,18 +84,18 @@ std::string help_entry(const std::string& name, const std::string& text) {
 }
 
 std::string nearest_option(std::string name, const std::vector<std::string>& names) {
+  constexpr std::size_t kLongest = 40;
   name.erase(0, name.find_first_not_of('-'));
-  std::replace(name.begin(), name.end(), '_', '-');
-  const std::vector<std::string_view> elsewhere = split_blanks(kElsewhere);
-  for (std::size_t i = 0; i < elsewhere.size(); i += 2)
-    if (elsewhere[i] == name)
-      for (const std::string& known : names)
-        if (known == elsewhere[i + 1]) return known;
-  if (name.size() > 40) return "";
+  std::ranges::replace(name, '_', '-');
+  if (name.size() > kLongest) return "";
   std::string nearest;
   std::size_t least = 1 + name.size() / 3;
-  for (const std::string& known : names)
-    if (const std::size_t d = distance(name, known); d < least) least = d, nearest = known;
+  for (const std::string& known : names) {
+    const std::size_t d = distance(name, known);
+    if (d >= least) continue;
+    least = d;
+    nearest = known;
+  }
   return nearest;
 }
 

@@ -13,8 +13,8 @@ std::string wrapped_paragraphs(const std::string& text);
 // An option or command and, beside or below it, what it does.
 std::string help_entry(const std::string& name, const std::string& text);
 
-// The option among `names` that was probably meant by an unknown one: the counterpart of another tool's option, or one
-// of similar spelling; empty if there is none.
+// The option among `names` whose spelling is nearest to an unknown one; empty if more than a third of its letters
+// differ.
 std::string nearest_option(std::string name, const std::vector<std::string>& names);
 
 }  // namespace examples

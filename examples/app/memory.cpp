@@ -1,7 +1,7 @@
-// Reads limits from /proc and the control groups, and extrapolates linearly from passes over a few examples.
+// Reads what is free from /proc, and extrapolates what is needed linearly from passes over a few examples.
 #include "app/memory.h"
 
-#include "app/control_groups.h"
+#include "app/proc.h"
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/tape.h>
@@ -18,28 +18,7 @@
 
 namespace examples {
 
-namespace fs = std::filesystem;
-
 namespace {
-
-constexpr double kUnlimited = std::numeric_limits<double>::infinity();
-
-double least_of(double a, double b) { return b < a ? b : a; }  // b may be NaN
-
-// The memory left by the control groups. The inactive page cache counts as free, because the kernel can reclaim it.
-double left_in_groups(const fs::path& root) {
-  double left = kUnlimited;
-  for_each_control_group(root, "memory", [&](const ControlGroup& group) {
-    const char* const limit = group.is_first_version ? "memory.limit_in_bytes" : "memory.max";
-    const char* const usage = group.is_first_version ? "memory.usage_in_bytes" : "memory.current";
-    const char* const cache = group.is_first_version ? "\ntotal_inactive_file " : "\ninactive_file ";
-    const double files = number_in(group.folder / "memory.stat", cache);
-    left = least_of(left, number_in(group.folder / limit) - number_in(group.folder / usage) + (files > 0 ? files : 0));
-  });
-  return left;
-}
-
-double page_size() { return static_cast<double>(::sysconf(_SC_PAGESIZE)); }
 
 // The peak size of a tape during a pass: backward both allocates and frees.
 struct Peak : seppo::Observer {
@@ -75,13 +54,14 @@ double extrapolated(double (*bytes)(const Loss&, std::span<const int>), const Lo
 
 }  // namespace
 
-double available_memory(const fs::path& root) {
-  double available = least_of(kUnlimited, number_in(root / "proc/meminfo", "MemAvailable:") * 1024);
-  available = least_of(available, left_in_groups(root));
+double available_memory(const std::filesystem::path& root) {
+  const double free = number_in(root / "proc/meminfo", "MemAvailable:") * 1024;
+  double available = free >= 0 ? free : std::numeric_limits<double>::infinity();  // NaN where there is no /proc
   struct rlimit limit {};
-  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    available =
-        least_of(available, static_cast<double>(limit.rlim_cur) - number_in(root / "proc/self/statm") * page_size());
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    const double used = number_in(root / "proc/self/statm") * static_cast<double>(::sysconf(_SC_PAGESIZE));
+    if (used >= 0) available = std::min(available, static_cast<double>(limit.rlim_cur) - used);
+  }
   return std::max(0.0, available);
 }
 

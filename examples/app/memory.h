@@ -10,8 +10,8 @@
 
 namespace examples {
 
-// Bytes that this process may still allocate: the minimum of what is free on the machine and what the limits on its
-// address space (ulimit -v) and its control group leave. `root` is where proc and sys are found.
+// Bytes that this process may still allocate: what is free on the machine, or what the limit on its address space
+// (ulimit -v) leaves, if that is less. `root` is where proc is found.
 double available_memory(const std::filesystem::path& root = "/");
 
 using Loss = std::function<seppo::ShardLoss(std::span<const int> rows)>;

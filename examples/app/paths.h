@@ -1,6 +1,6 @@
 // Checks of the paths that options name: an input must be an existing file, an output must be writable. All are checked
-// before any work is done; every UsageError names the option and the path. The option is empty for a word of the command
-// line.
+// before any work is done; every UsageError names the option and the path. The option is empty for a word of the
+// command line.
 #pragma once
 
 #include <filesystem>

@@ -114,25 +114,23 @@ void Run::add_to(CommandLine& line) {
   line.fields("training", training);
   line.one_of("best", measures);
   line("threads", threads, {0, 256}, kThreadsHelp);
-  if (seppo::ranks() > 1) {
+  if (seppo::ranks() > 1)
     line("rank_timeout", rank_timeout, {0.1, 1e9}, "seconds that a rank waits for another before it ends them all");
-    line("broadcast_data", broadcast_data, "the first rank reads the data files, and sends them to the others");
-    line.share_files(&broadcast_data);
-  }
   line.section("Output");
   line("out", out, "folder for model.safetensors, checkpoints, config.json and metrics.jsonl");
   line("overwrite", overwrite, "replace what an earlier training saved in --out");
   line("resume", resume, "resume the training run saved in this folder, with its own options");
   line.take_all_from(
       "resume", [program = line.program()](const std::string& folder) { return config_to_resume(program, folder); },
-      {"max-steps", "epochs", "threads", "rank-timeout", "broadcast-data", "out", "overwrite", "resume",
-       "save-interval", "keep", "log-interval", "log-format", "report", "json"});
+      {"max-steps", "epochs", "threads", "rank-timeout", "out", "overwrite", "resume", "save-interval", "keep",
+       "log-interval", "log-format", "report", "json"});
   line("save_interval", save_interval, {0, 1e9}, "steps between checkpoints, besides those after evaluations; 0: none");
   line("keep", keep, {1, 1000}, "checkpoints to keep");
   line("log_interval", log_interval, {1, 1e9}, "steps between lines of plain progress and of metrics.jsonl");
   line("log_format", log_format, "format of the progress; auto is a bar on a terminal and plain lines elsewhere");
   line("report", report, "write report.html with curves, samples and attention, also while training runs");
   line("json", json, kJsonHelp);
+  line.show({"epochs", "batch-size", "lr", "seed", "threads", "out", "overwrite", "resume", "report"});
   line.check([this, &line] {
     if (!resume.empty()) {
       if (!line.typed("out")) return;

@@ -83,7 +83,7 @@ struct Run {
   double rank_timeout = 60;
   LogFormat log_format = LogFormat::automatic;
   std::filesystem::path resume = {};
-  bool overwrite = false, report = false, json = false, broadcast_data = false;
+  bool overwrite = false, report = false, json = false;
 
   // The sections "Training" and "Output" of the options.
   void add_to(CommandLine& line);

@@ -19,6 +19,12 @@ std::vector<std::string_view> split_blanks(std::string_view text) {
   return pieces;
 }
 
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
 char32_t code_point(std::string_view character) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
   char32_t code = character.size() == 1 ? byte(0) : byte(0) & (0x7FU >> character.size());

@@ -10,6 +10,8 @@ namespace examples {
 
 // The words of a text, separated by spaces, tabs and line ends.
 std::vector<std::string_view> split_blanks(std::string_view text);
+// The opposite: these words, with a space between each two.
+std::string joined(const std::vector<std::string>& words);
 
 // The Unicode code point of a character (seppo::character_length).
 char32_t code_point(std::string_view character);

@@ -1,6 +1,5 @@
 // charlm: a decoder-only Transformer that learns to write, character by character, like the text it reads.
-#include "app/memory.h"
-#include "app/run.h"
+#include "app/run_program.h"
 #include "charlm/model.h"
 #include "charlm/text.h"
 
@@ -11,19 +10,14 @@
 
 #include <iostream>
 #include <numbers>
+#include <optional>
 
 namespace charlm {
 namespace {
 
-using examples::Arguments;
-using examples::CommandLine;
-using examples::Sample;
-using examples::UsageError;
+using app::UsageError;
+using nlohmann::json;
 using seppo::LanguageModel;
-
-constexpr const char* kTask =
-    "The task: predict each next character of a text. Losses are in nats per character on the end of the text, by "
-    "default a tenth, which is not trained on; bits are nats / ln 2. The defaults are nanoGPT's for a CPU.";
 
 struct DataConfig {
   std::filesystem::path data;
@@ -40,108 +34,141 @@ void check_given(const DataConfig& c) {
   if (c.data.empty()) throw UsageError("--data: a text file is needed");
 }
 
-examples::Evaluation evaluate(const LanguageModel& model, const Text& validation) {
-  const double loss = score(model, validation);
-  return {loss, {{"val_bits_per_character", loss / std::numbers::ln2}}};
-}
-
-void print_score(double loss) {
-  std::cout << fmt::format("validation   {:.4f} nats, {:.4f} bits per character\n", loss, loss / std::numbers::ln2);
-}
-
 // How far a full window advances; the tokens that remain in it are then computed again.
 int stride_of(const LanguageModel& model) { return std::max(1, model.config.max_length / 4); }
 
-// Pieces of the validation text, each continued by the model, with the attention weights while it reads the piece.
-std::vector<Sample> report_samples(const LanguageModel& model, const Corpus& corpus) {
-  const auto text_of = [&](std::span<const int> ids) {
-    std::string text;
-    for (const int id : ids) text += corpus.vocabulary.token(id) == "\n" ? "⏎" : corpus.vocabulary.token(id);
-    return text;
-  };
-  std::vector<Sample> samples;
-  const std::size_t length = std::min<std::size_t>(24, static_cast<std::size_t>(model.config.max_length));
-  for (std::size_t i = 0; i < 4; ++i) {
-    const std::vector<int> piece = corpus.validation.read((corpus.validation.size() - length) / 4 * i, length);
-    seppo::Ragged window;
-    window.add(piece);
-    seppo::AttentionRecorder recorder;
-    {
-      const seppo::Inference guard;
-      const seppo::Observe scope(recorder);
-      model(window);
-    }
-    const auto written = generate(
-        model, window, {.max_tokens = 120, .sampling = {.temperature = 0.8}, .stride = stride_of(model), .seed = i});
-    examples::AttentionLabels labels;
-    for (const int id : piece) labels.keys.push_back(text_of({&id, 1}));
-    labels.queries = labels.keys;
-    samples.push_back({.input = text_of(piece),
-                       .expected = {},
-                       .output = text_of(written[0]),
-                       .maps = std::move(recorder.maps),
-                       .labels = [=](const seppo::AttentionMap&) { return labels; }});
+// On one line.
+std::string text_of(const app::Vocabulary& vocabulary, std::span<const int> ids) {
+  std::string text;
+  for (const int id : ids) text += vocabulary.token(id) == "\n" ? "⏎" : vocabulary.token(id);
+  return text;
+}
+
+int eval(const app::Arguments& arguments);
+int sample_text(const app::Arguments& arguments);
+
+struct CharacterModel {
+  using Model = LanguageModel;
+  using Examples = Windows;
+
+  DataConfig source = {};
+  seppo::LanguageModelConfig model = {.layer = {.d_model = 128,
+                                                .n_heads = 4,
+                                                .d_ff = 512,
+                                                .dropout = 0,
+                                                .norm = seppo::Norm::pre,
+                                                .activation = seppo::Activation::gelu,
+                                                .bias = false},
+                                      .n_layers = 4,
+                                      .max_length = 64};
+  app::TrainingConfig training = {.epochs = 10,
+                                  .sampler = {.batch_size = 12, .epoch_steps = 200},
+                                  .trainer = {.lr = 1e-3,
+                                              .min_lr = 1e-4,
+                                              .schedule = seppo::ScheduleKind::cosine,
+                                              .warmup_steps = 100,
+                                              .adam = {.betas = {0.9, 0.99}, .weight_decay = 0.1}}};
+  std::optional<app::Vocabulary> vocabulary = {};  // of the data
+
+  static app::About about() {
+    return {.name = "charlm",
+            .summary = "a decoder-only Transformer learns to write like a text, character by character.",
+            .title = "seppo: characters of a text",
+            .task =
+                "The task: predict each next character of a text. Losses are in nats per character on the end of "
+                "the text, by default a tenth, which is not trained on; bits are nats / ln 2. The defaults are "
+                "nanoGPT's for a CPU.",
+            .usage = "--data FILE [options]",
+            .shown = {"data", "d-model", "layers", "dropout", "max-length"},
+            .next = "sample --length 300",
+            .chunk = 16};
   }
-  return samples;
-}
 
-int train(const Arguments& arguments) {
-  DataConfig data;
-  seppo::LanguageModelConfig config{.layer = {.d_model = 128,
-                                              .n_heads = 4,
-                                              .d_ff = 512,
-                                              .dropout = 0,
-                                              .norm = seppo::Norm::pre,
-                                              .activation = seppo::Activation::gelu,
-                                              .bias = false},
-                                    .n_layers = 4,
-                                    .max_length = 64};
-  examples::Run run{.out = "runs/charlm",
-                    .training = {.epochs = 10,
-                                 .sampler = {.batch_size = 12, .epoch_steps = 200},
-                                 .trainer = {.lr = 1e-3,
-                                             .min_lr = 1e-4,
-                                             .schedule = seppo::ScheduleKind::cosine,
-                                             .warmup_steps = 100,
-                                             .adam = {.betas = {0.9, 0.99}, .weight_decay = 0.1}}}};
-  CommandLine line("charlm train --data FILE [options]", kTask);
-  line.fields("data", data);
-  line.fields("model", config);
-  line.alias("block", "max-length");
-  line.must_exist("data");
-  run.add_to(line);
-  if (!line.parse(arguments)) return 0;
-  check_given(data);
-  if (!line.given("d-ff")) config.layer.d_ff = 4 * config.layer.d_model;
-  if (!line.given("attention-dropout")) config.layer.attention_dropout = config.layer.dropout;
+  static std::vector<app::Command> commands() {
+    return {{"eval", "score a saved model on a text", eval}, {"sample", "write text", sample_text}};
+  }
 
-  const Corpus corpus = read_corpus(data.data, data.train_share, config.max_length);
-  config.vocabulary = corpus.vocabulary.size();
-  seppo::Parameters parameters(run.seed(), examples::most_values());
-  const auto model = examples::build<LanguageModel>(parameters, config);
-  const examples::Task task{
-      .title = "seppo: characters of " + data.data.filename().string(),
-      .about = kTask,
-      .data = fmt::format("{} training and {} validation characters, {} distinct", corpus.train.size(),
-                          corpus.validation.size(), corpus.vocabulary.size()),
-      .example = "sample --length 300",
-      .examples = corpus.train.size() - static_cast<std::size_t>(config.max_length),
-      .digest = corpus.digest,
-      .evaluated = kEvaluated,
-      .loss = [&](std::span<const int> starts) { return loss(model, corpus.train, starts); },
-      .evaluate = [&] { return evaluate(model, corpus.validation); },
-      .samples = [&] { return report_samples(model, corpus); },
-      .extra = {{"vocabulary", corpus.vocabulary.tokens()}}};
-  const examples::Result result = run.train(line, parameters, model, task);
-  print_score(result.summary["val_loss"].get<double>());
-  run.finish(line, task, result);
-  return 0;
-}
+  void options(app::CommandLine& line, const app::Arguments&) {
+    line.alias("block", "max-length");
+    line.must_exist("data");
+  }
 
-examples::Vocabulary vocabulary_of(const nlohmann::json& config, int size) {
+  void parts(const auto& part) {
+    part("data", source);
+    part("model", model);
+  }
+
+  void settle(const app::CommandLine& line) {
+    check_given(source);
+    if (!line.given("d-ff")) model.layer.d_ff = 4 * model.layer.d_model;
+    if (!line.given("attention-dropout")) model.layer.attention_dropout = model.layer.dropout;
+  }
+
+  std::string title() const { return "seppo: characters of " + source.data.filename().string(); }
+
+  app::Data<Windows> data() {
+    const Corpus corpus = read_corpus(source.data, source.train_share, model.max_length);
+    vocabulary = corpus.vocabulary;
+    model.vocabulary = corpus.vocabulary.size();
+    return {.training = overlapping_windows(corpus.train, model.max_length),
+            .validation = consecutive_windows(corpus.validation, model.max_length),
+            .summary = fmt::format("{} training and {} validation characters, {} distinct", corpus.train.size(),
+                                   corpus.validation.size(), corpus.vocabulary.size()),
+            .digest = corpus.digest,
+            .extra = {{"vocabulary", corpus.vocabulary.tokens()}}};
+  }
+
+  seppo::ShardLoss loss(const Model& model, const Batch& batch) const { return charlm::loss(model, batch); }
+
+  json measures(const seppo::Sums& sums) const {
+    return {{"bits_per_character", sums.mean("loss") / std::numbers::ln2}};
+  }
+
+  void print(const json& summary, const std::string& part, std::size_t) const {
+    const double loss = summary[part + "_loss"], bits = summary[part + "_bits_per_character"];
+    std::cout << fmt::format("validation   {:.4f} nats, {:.4f} bits per character\n", loss, bits);
+  }
+
+  // Pieces of the validation text, each continued by the model, with the attention weights while it reads the piece.
+  std::vector<app::Sample> samples(const Model& model, const app::Data<Windows>& data) const {
+    constexpr std::size_t kSamples = 4;
+    const Text& text = data.validation.text;
+    const std::size_t length = std::min<std::size_t>(24, data.validation.length);
+    std::vector<app::Sample> samples;
+    for (std::size_t i = 0; i < kSamples; ++i) {
+      seppo::Ragged piece;
+      piece.add(text.read((text.size() - length) / kSamples * i, length));
+      const auto maps = app::attention_maps([&] { model(piece); });
+      const auto written = generate(
+          model, piece, {.max_tokens = 120, .sampling = {.temperature = 0.8}, .stride = stride_of(model), .seed = i});
+      app::AttentionLabels labels;
+      for (const int id : piece.tokens) labels.keys.push_back(text_of(*vocabulary, {{id}}));
+      labels.queries = labels.keys;
+      samples.push_back({.input = text_of(*vocabulary, piece.tokens),
+                         .expected = {},
+                         .output = text_of(*vocabulary, written[0]),
+                         .maps = maps,
+                         .labels = app::same_labels(labels)});
+    }
+    return samples;
+  }
+
+  void data_options(app::CommandLine& line) {
+    source.fields(line);
+    line("block", model.max_length, {1, 1 << 20}, "characters of a row");
+    line.must_exist("data");
+  }
+  Windows all() { return data().validation; }
+  std::string row(const Windows& windows, std::size_t i) const {
+    const std::vector<int> ids = windows.pick({{static_cast<int>(i)}}).input.tokens;
+    return fmt::format("{}\n  {}", text_of(*vocabulary, ids), fmt::join(ids, " "));
+  }
+};
+
+app::Vocabulary vocabulary_of(const json& config, int size) {
   std::vector<std::string> texts;
   if (config.contains("vocabulary") && config["vocabulary"].is_array())
-    for (const nlohmann::json& token : config["vocabulary"])
+    for (const json& token : config["vocabulary"])
       if (token.is_string()) texts.push_back(token.get<std::string>());
   seppo::check<seppo::FormatError>(texts.size() == static_cast<std::size_t>(size), "the model file's vocabulary has ",
                                    texts.size(), " characters, its model ", size);
@@ -149,40 +176,41 @@ examples::Vocabulary vocabulary_of(const nlohmann::json& config, int size) {
     seppo::check<seppo::FormatError>(!text.empty() && seppo::character_length(text) == text.size(),
                                      "the model file's vocabulary has '", seppo::printable(text),
                                      "', which is not one character");
-  return examples::Vocabulary(texts);
+  return app::Vocabulary(texts);
 }
 
-int eval(const Arguments& arguments) {
-  examples::Trained trained{.program = "charlm"};
+int eval(const app::Arguments& arguments) {
+  app::Trained trained{.program = "charlm"};
   DataConfig data;
   double share = 0;
   bool as_json = false;
-  CommandLine line("charlm eval --data FILE [options]", kTask);
+  app::CommandLine line("charlm eval --data FILE [options]", CharacterModel::about().task);
   trained.fields(line);
   line("data", data.data, "the text, UTF-8");
   line("train_share", share, {0, 0.99},
        "share of the text, from its beginning, that is not scored; 0 for the share of the training");
   line.must_exist("data");
-  line("json", as_json, examples::kJsonHelp);
+  line("json", as_json, app::kJsonHelp);
   if (!line.parse(arguments)) return 0;
   check_given(data);
 
   const auto saved = trained.load<LanguageModel>();
-  const examples::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
-  if (share == 0) share = examples::config_part<DataConfig>(saved.config, "data").train_share;
-  const examples::Evaluation result = evaluate(saved.model, read_validation(data.data, share, vocabulary));
-  print_score(result.val_loss);
-  nlohmann::json summary = result.measures;
-  summary["val_loss"] = result.val_loss;
+  const app::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
+  const auto program = app::restored<CharacterModel>(saved.config);
+  if (share == 0) share = program.source.train_share;
+  const Text text = read_validation(data.data, share, vocabulary);
+  const Windows windows = consecutive_windows(text, saved.model.config.max_length);
+  const json summary = app::evaluate(program, saved.model, windows, "val").summary();
+  program.print(summary, "val", windows.size());
   if (as_json) std::cout << summary.dump() << "\n";
   return 0;
 }
 
-int sample_text(const Arguments& arguments) {
-  examples::Trained trained{.program = "charlm"};
+int sample_text(const app::Arguments& arguments) {
+  app::Trained trained{.program = "charlm"};
   std::string prompt = "\n";
   seppo::GenerateOptions options{.max_tokens = 500, .sampling = {.temperature = 0.8}, .stride = 0};
-  CommandLine line("charlm sample [options]", "Writes text that continues the prompt.");
+  app::CommandLine line("charlm sample [options]", "Writes text that continues the prompt.");
   trained.fields(line);
   line("prompt", prompt, "what to continue; by default, the start of a line");
   line("length", options.max_tokens, {0, 1e6}, "characters to write");
@@ -199,14 +227,14 @@ int sample_text(const Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
 
   const auto saved = trained.load<LanguageModel>();
-  const examples::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
+  const app::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
   if (options.stride == 0) options.stride = stride_of(saved.model);
   seppo::Ragged text;
   text.add(encode(vocabulary, prompt, "--prompt"));
   if (text.tokens.empty()) throw UsageError("--prompt: is empty");
-  if (prompt != "\n") std::cout << examples::shown(prompt);
+  if (prompt != "\n") std::cout << app::shown(prompt);
   generate(saved.model, text, options,
-           [&](std::size_t, int id) { std::cout << examples::shown(vocabulary.token(id)) << std::flush; });
+           [&](std::size_t, int id) { std::cout << app::shown(vocabulary.token(id)) << std::flush; });
   std::cout << "\n";
   return 0;
 }
@@ -214,10 +242,4 @@ int sample_text(const Arguments& arguments) {
 }  // namespace
 }  // namespace charlm
 
-int main(int argc, char** argv) {
-  return examples::run_commands(
-      argc, argv, "charlm: a decoder-only Transformer learns to write like a text, character by character.",
-      {{"train", "train a model on a text and save it", charlm::train},
-       {"eval", "score a saved model on a text", charlm::eval},
-       {"sample", "write text", charlm::sample_text}});
-}
+int main(int argc, char** argv) { return app::run<charlm::CharacterModel>(argc, argv); }

@@ -1,12 +1,11 @@
-// Predicting each next character of a text: the windows of a text, and a model's loss on them.
+// Predicting each next character of a text: its windows, and a model's loss on them.
 #pragma once
 
-#include "app/interrupts.h"
 #include "charlm/text.h"
 
 #include <seppo/models/language_model.h>
+#include <seppo/nn/data/ragged.h>
 #include <seppo/nn/train/metrics.h>
-#include <seppo/nn/train/trainer.h>
 
 #include <algorithm>
 #include <span>
@@ -14,33 +13,44 @@
 
 namespace charlm {
 
-// The loss of predicting each next character in the windows of at most max_length characters that begin at `starts`.
-inline seppo::ShardLoss loss(const seppo::LanguageModel& model, const Text& text, std::span<const int> starts) {
+struct Batch {
   seppo::Ragged input;
-  std::vector<int> next;
-  for (const int start : starts) {
-    const auto at = static_cast<std::size_t>(start);
-    const std::size_t length = std::min(static_cast<std::size_t>(model.config.max_length), text.size() - 1 - at);
-    const std::vector<int> window = text.read(at, length + 1);
-    input.add(std::span(window).first(length));
-    next.insert(next.end(), window.begin() + 1, window.end());
+  std::vector<int> next;  // the character after each
+};
+
+// Windows of at most `length` characters, which begin at every `stride` characters of a text.
+struct Windows {
+  Text text;
+  std::size_t length, stride;
+
+  std::size_t size() const {
+    const std::size_t last = stride < length ? text.size() - length : text.size() - 1;  // whole ones, if they overlap
+    return (last + stride - 1) / stride;
   }
-  return seppo::classification_loss(model(input), next);  // [characters, vocabulary]
+  std::size_t length_at(std::size_t begin) const { return std::min(length, text.size() - 1 - begin); }
+
+  Batch pick(std::span<const int> windows) const {
+    Batch batch;
+    for (const int window : windows) {
+      const std::size_t begin = static_cast<std::size_t>(window) * stride;
+      const std::vector<int> characters = text.read(begin, length_at(begin) + 1);
+      batch.input.add(std::span(characters).first(characters.size() - 1));
+      batch.next.insert(batch.next.end(), characters.begin() + 1, characters.end());
+    }
+    return batch;
+  }
+};
+
+// A window for each character, to train on.
+inline Windows overlapping_windows(const Text& text, int length) { return {text, static_cast<std::size_t>(length), 1}; }
+
+// Each character but the first is predicted in one window.
+inline Windows consecutive_windows(const Text& text, int length) {
+  return {text, static_cast<std::size_t>(length), static_cast<std::size_t>(length)};
 }
 
-inline constexpr std::size_t kEvaluated = 16;  // windows at a time, by each thread
-
-// The mean loss, in nats, over all characters of a text but the first, in consecutive windows.
-inline double score(const seppo::LanguageModel& model, const Text& text) {
-  std::vector<int> starts;
-  for (std::size_t at = 0; at + 1 < text.size(); at += static_cast<std::size_t>(model.config.max_length))
-    starts.push_back(static_cast<int>(at));
-  const auto loss_of_some = [&](std::span<const int> some) {
-    examples::stop_if_interrupted();
-    return loss(model, text, some);
-  };
-  const seppo::StepLoss sums = seppo::evaluate(starts, loss_of_some, kEvaluated);
-  return sums.loss / sums.count;
+inline seppo::ShardLoss loss(const seppo::LanguageModel& model, const Batch& batch) {
+  return seppo::classification_loss(model(batch.input), batch.next);  // [characters, vocabulary]
 }
 
 }  // namespace charlm

@@ -1,7 +1,6 @@
 // Text as character ids, read from its file on demand, and its parts for training and validation.
 #pragma once
 
-
 #include "app/vocabulary.h"
 
 #include <cstddef>

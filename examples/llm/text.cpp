@@ -59,8 +59,8 @@ Score score(const std::function<seppo::LanguageModel()>& model, std::span<const 
     const seppo::LanguageModel here = model();
     return seppo::classification_loss(here.scores(index_select(here.features(input), 0, rows)), targets);
   };
-  const seppo::StepLoss sums = seppo::evaluate(begins, loss_of_some, kTogether);
-  return {.nats = sums.loss, .tokens = tokens.size() - 1, .bytes = tokenizer.decode(tokens, 1).size()};
+  const seppo::Sums sums = seppo::evaluate(begins, loss_of_some, kTogether);
+  return {.nats = sums["loss"], .tokens = tokens.size() - 1, .bytes = tokenizer.decode(tokens, 1).size()};
 }
 
 }  // namespace llm

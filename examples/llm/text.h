@@ -3,6 +3,7 @@
 
 #include "llm/folder.h"
 
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <cstddef>

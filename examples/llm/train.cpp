@@ -214,6 +214,7 @@ int train(const Arguments& arguments) {
   line.fields("data", data);
   line.fields("architecture", shape);  // "model" is already the key of the model's whole config
   line.must_exist("data");
+  line.show({"data", "shape", "d-model", "layers", "max-length", "tokenizer"});
   run.add_to(line);
   if (!line.parse(arguments)) return 0;
   check_given(data.data, "data", "a text file");
@@ -255,6 +256,7 @@ int finetune(const Arguments& arguments) {
   line.fields("base", base);
   line.fields("lora", lora);
   line.must_exist("data");
+  line.show({"data", "window", "model", "lora"});
   run.add_to(line);
   if (!line.parse(arguments)) return 0;
   check_given(base.model, "model", "the folder of a model");

@@ -1,147 +1,138 @@
 // odd_one: an encoder without positions that finds the element of a set that is not like the others.
 #include "app/digest.h"
-#include "app/interrupts.h"
-#include "app/memory.h"
-#include "app/run.h"
+#include "app/run_program.h"
 #include "odd_one/model.h"
 
-#include <seppo/nn/data/text.h>
 #include <seppo/nn/train/metrics.h>
-#include <seppo/nn/train/trainer.h>
 
 #include <fmt/format.h>
 
 #include <charconv>
 #include <iostream>
-#include <numeric>
+#include <optional>
 
 namespace odd_one {
 namespace {
 
-using examples::Arguments;
-using examples::CommandLine;
-using examples::Sample;
+using nlohmann::json;
 
-constexpr const char* kTask =
-    "The task: of ten elements, nine are of one kind and one is of another; which? Kinds are random points, elements "
-    "lie around them. Nothing depends on the order of a set, and so the encoder has no positions.";
 constexpr int kTrain = 20'000, kValidation = 1'000, kTest = 10'000;  // sets, numbered consecutively
 constexpr int kMostSets = 1'000'000'000;
 
-seppo::ShardLoss loss(const Model& model, const World& world, std::span<const int> numbers) {
-  const World::Sets sets = world.sets(numbers);
-  return seppo::classification_loss(model(sets.elements), sets.odd);
-}
+// Consecutive sets, of which a batch has the numbers.
+struct Numbers {
+  int first, count;
 
-// The score on the sets first .. first + number - 1.
-examples::Evaluation score(const Model& model, const World& world, int first, int number, const std::string& part) {
-  std::vector<int> numbers(static_cast<std::size_t>(number));
-  std::iota(numbers.begin(), numbers.end(), first);
-  const seppo::StepLoss sums = seppo::evaluate(numbers, [&](std::span<const int> some) {
-    examples::stop_if_interrupted();
-    return loss(model, world, some);
-  });
-  return {sums.loss / sums.count, {{part + "_accuracy", sums.correct / sums.count}}};
-}
+  std::size_t size() const { return static_cast<std::size_t>(count); }
+  std::vector<int> pick(std::span<const int> some) const {
+    std::vector<int> numbers;
+    for (const int i : some) numbers.push_back(first + i);
+    return numbers;
+  }
+};
 
-Sample answer(const Model& model, const World& world, int number) {
-  const seppo::Inference guard;
-  seppo::AttentionRecorder recorder;
-  const seppo::Observe scope(recorder);
-  const World::Sets set = world.sets({&number, 1});
-  const int found = argmax(model(set.elements))[0];
-  examples::AttentionLabels labels;
-  for (int e = 0; e < kElements; ++e) labels.keys.push_back(e == set.odd[0] ? "odd" : std::to_string(e));
-  labels.queries = labels.keys;
-  return {.input = fmt::format("set {}", number),
-          .expected = std::to_string(set.odd[0]),
-          .output = std::to_string(found),
-          .maps = std::move(recorder.maps),
-          .labels = [=](const seppo::AttentionMap&) { return labels; }};
-}
+struct OddOne {
+  using Model = odd_one::Model;
+  using Examples = Numbers;
 
-// A set's number; throws FormatError for anything other than 0 .. kMostSets.
-int parse_number(std::string_view text) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0 || number > kMostSets)
-    seppo::fail<seppo::FormatError>("set '", seppo::printable(text), "' is not a number 0-", kMostSets);
-  return number;
-}
+  ModelConfig model = {};
+  app::TrainingConfig training = {
+      .epochs = 10,
+      .best = "accuracy",
+      .trainer = {.lr = 5e-4, .schedule = seppo::ScheduleKind::cosine, .warmup_steps = 100, .clip_norm = 2}};
+  std::optional<World> world = {};
 
-int train(const Arguments& arguments) {
-  ModelConfig config;
-  examples::Run run{
-      .out = "runs/odd_one",
-      .measures = {"accuracy"},
-      .training = {
-          .epochs = 10,
-          .best = "accuracy",
-          .trainer = {.lr = 5e-4, .schedule = seppo::ScheduleKind::cosine, .warmup_steps = 100, .clip_norm = 2}}};
-  CommandLine line("odd_one train [options]", kTask);
-  line.fields("model", config);
-  run.add_to(line);
-  if (!line.parse(arguments)) return 0;
-  if (!line.given("d-ff")) config.layer.d_ff = 2 * config.layer.d_model;
+  static app::About about() {
+    return {.name = "odd_one",
+            .summary = "a Transformer encoder finds the odd one in a set.",
+            .title = "seppo: the odd one of ten",
+            .task =
+                "The task: of ten elements, nine are of one kind and one is of another; which? Kinds are random "
+                "points, elements lie around them. Nothing depends on the order of a set, and so the encoder has "
+                "no positions.",
+            .measures = {"accuracy"},
+            .shown = {"kinds", "noise", "d-model", "layers"},
+            .query = "NUMBER",
+            .predicts = "find the odd one in sets, and show the attention",
+            .predict_help = fmt::format("Finds the odd one out in sets of these numbers. The model has not seen sets "
+                                        "from {} on. Without numbers it reads them from standard input, one a line.",
+                                        kTrain),
+            .next = fmt::format("predict {}", kTrain),
+            .ends_with_test = true};
+  }
 
-  const World world(run.seed(), config.world);
-  seppo::Parameters parameters(run.seed(), examples::most_values());
-  const auto model = examples::build<Model>(parameters, config);
-  const examples::Task task{.title = "seppo: the odd one of ten",
-                            .about = kTask,
-                            .data = fmt::format("{} training and {} validation sets", kTrain, kValidation),
-                            .example = "predict " + std::to_string(kTrain),
-                            .examples = kTrain,
-                            .digest = examples::digest_of(world.centres),
-                            .loss = [&](std::span<const int> numbers) { return loss(model, world, numbers); },
-                            .evaluate = [&] { return score(model, world, kTrain, kValidation, "val"); },
-                            .samples =
-                                [&] {
-                                  std::vector<Sample> samples;
-                                  for (int number = kTrain; number < kTrain + 8; ++number)
-                                    samples.push_back(answer(model, world, number));
-                                  return samples;
-                                }};
-  examples::Result result = run.train(line, parameters, model, task);
-  result.summary.update(score(model, world, kTrain + kValidation, kTest, "test").measures);
-  std::cout << fmt::format("the odd one found in {:.2f} % of {} fresh sets\n",
-                           100 * result.summary["test_accuracy"].get<double>(), kTest);
-  run.finish(line, task, result);
-  return 0;
-}
+  void data_options(app::CommandLine& line) { model.world.fields(line); }
 
-int predict(const Arguments& arguments) {
-  examples::Trained trained{.program = "odd_one"};
-  examples::AttentionOutput attention;
-  Arguments words;
-  CommandLine line("odd_one predict [options] [NUMBER ...]",
-                   fmt::format("Finds the odd one out in sets of these numbers. The model has not seen sets from "
-                               "{} on. Without numbers it reads them from standard input, one a line.",
-                               kTrain));
-  trained.fields(line);
-  attention.fields(line);
-  line.words(&words);
-  if (!line.parse(arguments)) return 0;
-  attention.prepare();
+  void settle(const app::CommandLine& line) {
+    if (!line.given("d-ff")) model.layer.d_ff = 2 * model.layer.d_model;
+  }
 
-  const auto saved = trained.load<Model>();
-  const std::uint64_t seed = examples::config_part<examples::TrainingConfig>(saved.config, "training").trainer.seed;
-  const World world(seed, saved.model.config.world);
-  examples::for_each_text(words, [&](const std::string& text) {
-    const Sample sample = answer(saved.model, world, parse_number(text));
-    std::cout << fmt::format("{}: element {}, {}", sample.input, sample.output,
-                             sample.output == sample.expected ? "right" : "wrong: it is " + sample.expected)
-              << std::endl;
-    attention.show(sample);
-  });
-  return 0;
-}
+  void begin() { world.emplace(training.trainer.seed, model.world); }
+
+  app::Data<Numbers> data() const {
+    return {.training = {0, kTrain},
+            .validation = {kTrain, kValidation},
+            .test = Numbers{kTrain + kValidation, kTest},
+            .summary = fmt::format("{} training and {} validation sets", kTrain, kValidation),
+            .digest = app::digest_of(world->centres)};
+  }
+
+  std::string row(const Numbers& sets, std::size_t i) const {
+    const int number = sets.first + static_cast<int>(i);
+    const seppo::Inference guard;
+    const World::Sets set = world->sets({&number, 1});
+    std::string text = fmt::format("set {}: the odd one is {}", number, set.odd[0]);
+    for (int e = 0; e < kElements; ++e) {
+      const auto features = static_cast<std::size_t>(model.world.features);
+      const auto element = set.elements.values().subspan(static_cast<std::size_t>(e) * features, features);
+      text += fmt::format("\n  {}: {:.2f}", e, fmt::join(element, " "));
+    }
+    return text;
+  }
+
+  seppo::ShardLoss loss(const Model& model, const std::vector<int>& numbers) const {
+    const World::Sets sets = world->sets(numbers);
+    return seppo::classification_loss(model(sets.elements), sets.odd);
+  }
+
+  json measures(const seppo::Sums& sums) const { return {{"accuracy", sums.mean("correct")}}; }
+
+  void print(const json& summary, const std::string& part, std::size_t count) const {
+    const double accuracy = summary[part + "_accuracy"];
+    std::cout << fmt::format("the odd one found in {:.2f} % of {} fresh sets\n", 100 * accuracy, count);
+  }
+
+  // A set's number; throws FormatError for anything other than 0 .. kMostSets.
+  std::vector<int> parse(std::string_view text) const {
+    int number = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number < 0 || number > kMostSets)
+      seppo::fail<seppo::FormatError>("set '", seppo::printable(text), "' is not a number 0-", kMostSets);
+    return {number};
+  }
+
+  app::Sample answer(const Model& model, const std::vector<int>& number) const {
+    int odd = 0, found = 0;
+    const auto maps = app::attention_maps([&] {
+      const World::Sets set = world->sets(number);
+      odd = set.odd[0];
+      found = argmax(model(set.elements))[0];
+    });
+    app::AttentionLabels labels;
+    for (int e = 0; e < kElements; ++e) labels.keys.push_back(e == odd ? "odd" : std::to_string(e));
+    labels.queries = labels.keys;
+    const std::string input = fmt::format("set {}", number[0]);
+    const std::string verdict = found == odd ? "right" : fmt::format("wrong: it is {}", odd);
+    return {.input = input,
+            .expected = std::to_string(odd),
+            .output = std::to_string(found),
+            .maps = maps,
+            .labels = app::same_labels(labels),
+            .told = fmt::format("{}: element {}, {}", input, found, verdict)};
+  }
+};
 
 }  // namespace
 }  // namespace odd_one
 
-int main(int argc, char** argv) {
-  return examples::run_commands(argc, argv, "odd_one: a Transformer encoder finds the odd one in a set.",
-                                {{"train", "train a model, test it, and save it", odd_one::train},
-                                 {"predict", "find the odd one in sets, and show the attention", odd_one::predict}});
-}
+int main(int argc, char** argv) { return app::run<odd_one::OddOne>(argc, argv); }

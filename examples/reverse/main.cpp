@@ -1,116 +1,27 @@
 // reverse: a one-layer Transformer encoder that learns to reverse a sequence of digits.
 #include "app/digest.h"
-#include "app/interrupts.h"
-#include "app/memory.h"
-#include "app/run.h"
+#include "app/run_program.h"
+#include "app/sequences.h"
 #include "app/words.h"
 #include "reverse/model.h"
 
-#include <seppo/nn/data/text.h>
 #include <seppo/nn/train/metrics.h>
-#include <seppo/nn/train/ranks.h>
-#include <seppo/nn/train/trainer.h>
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
 #include <iostream>
-#include <numeric>
 
 namespace reversal {
 namespace {
 
-using examples::Arguments;
-using examples::CommandLine;
-using examples::Sample;
+using nlohmann::json;
 
-constexpr const char* kTask =
-    "The task: 16 random digits -> the same digits in reverse order. Exact match counts whole sequences.";
 constexpr int kTrain = 50'000, kValidation = 1'000, kTest = 10'000;
-
-// Each part of the data is drawn from a random stream of its own.
-enum class Part : std::uint64_t { train = 10, validation = 11, test = 12 };
-
-Ragged make_sequences(std::uint64_t seed, Part part, int count) {
-  seppo::RandomStream random(seed, seppo::Purpose::data, static_cast<std::uint64_t>(part));
-  Ragged sequences;
-  for (int i = 0; i < count; ++i) {
-    int digits[kLength];
-    for (int& digit : digits) digit = static_cast<int>(random.below(kSymbols));
-    sequences.add(digits);
-  }
-  return sequences;
-}
 
 std::vector<int> reversed(const Ragged& sequences) {
   std::vector<int> all;
   for (std::size_t s = 0; s < sequences.size(); ++s) all.insert(all.end(), sequences[s].rbegin(), sequences[s].rend());
   return all;
-}
-
-examples::Evaluation score(const Model& model, const Ragged& sequences, const std::string& part) {
-  std::vector<int> all(sequences.size());
-  std::iota(all.begin(), all.end(), 0);
-  std::atomic<int> found = 0;  // by this rank
-  const seppo::StepLoss sums = seppo::evaluate(all, [&](std::span<const int> rows) {
-    examples::stop_if_interrupted();
-    const Ragged input = sequences.pick(rows);
-    const std::vector<int> target = reversed(input);
-    const Tensor logits = model(input);
-    const std::vector<int> best = argmax(logits);
-    for (std::size_t at = 0; at < best.size(); at += kLength)
-      found += std::equal(&best[at], &best[at] + kLength, &target[at]);
-    return seppo::classification_loss(logits, target);
-  });
-  double exact = found;
-  seppo::add_over_ranks({&exact, 1});
-  return {sums.loss / sums.count,
-          {{part + "_exact", exact / static_cast<double>(all.size())},
-           {part + "_token_accuracy", sums.correct / sums.count}}};
-}
-
-void print_score(const nlohmann::json& summary, const std::string& part, int count) {
-  std::cout << fmt::format("{:<12} exact match {:8.4f} %  token accuracy {:8.4f} %   ({} fresh sequences)\n", part,
-                           100 * summary[part + "_exact"].get<double>(),
-                           100 * summary[part + "_token_accuracy"].get<double>(), count);
-}
-
-std::string digits_text(std::span<const int> digits) { return fmt::format("{}", fmt::join(digits, " ")); }
-
-Sample answer(const Model& model, std::span<const int> digits) {
-  Ragged input;
-  input.add(digits);
-  seppo::AttentionRecorder recorder;
-  std::vector<int> output;
-  {
-    const seppo::Inference guard;
-    const seppo::Observe scope(recorder);
-    output = argmax(model(input));
-  }
-  examples::AttentionLabels labels;
-  for (const int digit : output) labels.queries.push_back(std::to_string(digit));
-  for (const int digit : digits) labels.keys.push_back(std::to_string(digit));
-  return {.input = digits_text(digits),
-          .expected = digits_text(reversed(input)),
-          .output = digits_text(output),
-          .maps = std::move(recorder.maps),
-          .labels = [=](const seppo::AttentionMap&) { return labels; }};
-}
-
-// "0 1 2 ..." or "012...": throws FormatError unless it is 16 digits.
-std::vector<int> parse_sequence(std::string_view text) {
-  std::vector<int> digits;
-  for (const std::string_view word : examples::split_blanks(text))
-    for (const char c : word) {
-      if (c < '0' || c > '9')
-        seppo::fail<seppo::FormatError>("sequence '", seppo::printable(text), "': '", seppo::printable(word),
-                                        "' is not made of digits 0-9");
-      digits.push_back(c - '0');
-    }
-  seppo::check<seppo::FormatError>(digits.size() == kLength, "sequence '", seppo::printable(text), "' has ",
-                                   digits.size(), " digits, not ", kLength);
-  return digits;
 }
 
 enum class Preset { uva, plain };
@@ -119,112 +30,136 @@ std::span<const char* const> enum_names(Preset) {
   return kNames;
 }
 
-examples::TrainingConfig recipe(Preset preset) {
-  if (preset == Preset::plain)
-    return {.epochs = 5,
-            .best = "exact",
-            .sampler = {.batch_size = 128},
-            .trainer = {.lr = 1e-3, .adam = {.weight_decay = 0.01}, .clip_norm = 0}};
-  // The UvA course uses lr 5e-4, with which one seed in ten needs a fourth epoch.
+// The UvA course uses lr 5e-4, with which one seed in ten needs a fourth epoch.
+app::TrainingConfig uva_recipe() {
   return {.epochs = 10,
           .best = "exact",
           .sampler = {.batch_size = 128},
           .trainer = {.lr = 7e-4, .schedule = seppo::ScheduleKind::cosine, .warmup_steps = 50, .clip_norm = 5}};
 }
 
-int train(const Arguments& arguments) {
-  Preset preset = examples::option_in(arguments, "preset", Preset::uva);
-  ModelConfig config{.plain = preset == Preset::plain};
-  examples::Run run{.out = "runs/reverse", .measures = {"exact", "token_accuracy"}, .training = recipe(preset)};
-  CommandLine line("reverse train [options]", kTask);
-  line("preset", preset, "model and recipe of the UvA course, or of a course with a plainer model");
-  line.fields("model", config);
-  run.add_to(line);
-  if (!line.parse(arguments)) return 0;
-
-  const Ragged sequences = make_sequences(run.seed(), Part::train, kTrain);
-  const Ragged validation = make_sequences(run.seed(), Part::validation, kValidation);
-  seppo::Parameters parameters(run.seed(), examples::most_values());
-  const auto model = examples::build<Model>(parameters, config);
-  const examples::Task task{.title = "seppo: reversing 16 digits",
-                            .about = kTask,
-                            .data = fmt::format("{} training and {} validation sequences", kTrain, kValidation),
-                            .example = "predict --attention 3141592653589793",
-                            .examples = sequences.size(),
-                            .digest = examples::digest_of(sequences, validation),
-                            .loss =
-                                [&](std::span<const int> rows) {
-                                  const Ragged input = sequences.pick(rows);
-                                  return seppo::classification_loss(model(input), reversed(input));
-                                },
-                            .evaluate = [&] { return score(model, validation, "val"); },
-                            .samples =
-                                [&] {
-                                  std::vector<Sample> samples;
-                                  for (std::size_t i = 0; i < 8; ++i) samples.push_back(answer(model, validation[i]));
-                                  return samples;
-                                }};
-  const examples::Result result = run.train(line, parameters, model, task);
-  print_score(result.summary, "val", kValidation);
-  run.finish(line, task, result);
-  return 0;
+app::TrainingConfig plain_recipe() {
+  return {.epochs = 5,
+          .best = "exact",
+          .sampler = {.batch_size = 128},
+          .trainer = {.lr = 1e-3, .adam = {.weight_decay = 0.01}, .clip_norm = 0}};
 }
 
-int eval(const Arguments& arguments) {
-  examples::Trained trained{.program = "reverse"};
-  bool as_json = false;
-  CommandLine line("reverse eval [options]", kTask);
-  trained.fields(line);
-  line("json", as_json, examples::kJsonHelp);
-  if (!line.parse(arguments)) return 0;
+struct Reverse {
+  using Model = reversal::Model;
+  using Examples = Ragged;
 
-  const auto saved = trained.load<Model>();
-  const std::uint64_t seed = examples::config_part<examples::TrainingConfig>(saved.config, "training").trainer.seed;
-  nlohmann::json summary;
-  for (const auto& [name, part, count] :
-       {std::tuple{"val", Part::validation, kValidation}, {"test", Part::test, kTest}}) {
-    const examples::Evaluation e = score(saved.model, make_sequences(seed, part, count), name);
-    summary.update(e.measures);
-    summary[std::string(name) + "_loss"] = e.val_loss;
-    print_score(summary, name, count);
+  Preset preset = Preset::uva;
+  ModelConfig model = {};
+  app::TrainingConfig training = uva_recipe();
+
+  static app::About about() {
+    return {.name = "reverse",
+            .summary = "a one-layer Transformer encoder learns to reverse 16 digits.",
+            .title = "seppo: reversing 16 digits",
+            .task =
+                "The task: 16 random digits -> the same digits in reverse order. Exact match counts whole "
+                "sequences.",
+            .measures = {"exact", "token_accuracy"},
+            .shown = {"d-model", "heads", "layers", "positions"},
+            .query = "SEQUENCE",
+            .predicts = "reverse sequences, and show the attention",
+            .predict_help =
+                "Prints the model's reversal of each sequence of 16 digits, and the right one where it "
+                "differs:\n"
+                "  reverse predict 3141592653589793 \"2 7 1 8 2 8 1 8 2 8 4 5 9 0 4 5\"\n"
+                "Without sequences it reads them from standard input, one a line.",
+            .next = "predict --attention 3141592653589793"};
   }
-  if (as_json) std::cout << summary.dump() << "\n";
-  return 0;
-}
 
-int predict(const Arguments& arguments) {
-  examples::Trained trained{.program = "reverse"};
-  examples::AttentionOutput attention;
-  Arguments words;
-  CommandLine line("reverse predict [options] [SEQUENCE ...]",
-                   "Prints the model's reversal of each sequence of 16 digits, and the right one where it differs:\n"
-                   "  reverse predict 3141592653589793 \"2 7 1 8 2 8 1 8 2 8 4 5 9 0 4 5\"\n"
-                   "Without sequences it reads them from standard input, one a line.");
-  trained.fields(line);
-  attention.fields(line);
-  line.words(&words);
-  if (!line.parse(arguments)) return 0;
-  attention.prepare();
+  void options(app::CommandLine& line, const app::Arguments& arguments) {
+    preset = app::option_in(arguments, "preset", preset);
+    if (preset == Preset::plain) {
+      model.plain = true;
+      training = plain_recipe();
+    }
+    line("preset", preset, "model and recipe of the UvA course, or of a course with a plainer model");
+  }
+
+  app::Data<Ragged> data() const {
+    const std::uint64_t seed = training.trainer.seed;
+    app::Data<Ragged> data{.training = app::random_sequences(seed, 10, {kTrain, kLength, kSymbols}),
+                           .validation = app::random_sequences(seed, 11, {kValidation, kLength, kSymbols}),
+                           .test = app::random_sequences(seed, 12, {kTest, kLength, kSymbols})};
+    data.summary = fmt::format("{} training and {} validation sequences", kTrain, kValidation);
+    data.digest = app::digest_of(data.training, data.validation);
+    return data;
+  }
+
+  std::string row(const Ragged& sequences, std::size_t i) const {
+    return fmt::format("{}  ->  {}", app::spaced(sequences[i]),
+                       app::spaced(reversed(sequences.pick({{static_cast<int>(i)}}))));
+  }
+
+  seppo::ShardLoss loss(const Model& model, const Ragged& sequences) const {
+    return seppo::classification_loss(model(sequences), reversed(sequences));
+  }
+
+  seppo::Sums score(const Model& model, const Ragged& sequences) const {
+    const std::vector<int> target = reversed(sequences);
+    const Tensor logits = model(sequences);
+    const std::vector<int> output = argmax(logits);
+    int exact = 0;
+    for (std::size_t at = 0; at < output.size(); at += kLength)
+      exact += std::equal(&output[at], &output[at] + kLength, &target[at]);
+    seppo::Sums sums = seppo::classification_loss(logits, target);
+    sums.add("sequences", static_cast<double>(sequences.size()));
+    sums.add("exact", exact);
+    return sums;
+  }
+
+  json measures(const seppo::Sums& sums) const {
+    return {{"exact", sums.mean("exact", "sequences")}, {"token_accuracy", sums.mean("correct")}};
+  }
+
+  void print(const json& summary, const std::string& part, std::size_t count) const {
+    const double exact = summary[part + "_exact"], tokens = summary[part + "_token_accuracy"];
+    std::cout << fmt::format("{:<12} exact match {:8.4f} %  token accuracy {:8.4f} %   ({} fresh sequences)\n", part,
+                             100 * exact, 100 * tokens, count);
+  }
 
   // `predict 3 1 4 1 ...`, without quotes, is one sequence.
-  if (!words.empty() && std::all_of(words.begin(), words.end(), [](const std::string& w) { return w.size() == 1; }))
-    words = {fmt::format("{}", fmt::join(words, " "))};
-  const auto saved = trained.load<Model>();
-  examples::for_each_text(words, [&](const std::string& text) {
-    const Sample sample = answer(saved.model, parse_sequence(text));
-    const bool is_right = sample.output == sample.expected;
-    std::cout << sample.output << (is_right ? "" : "   wrong: it is " + sample.expected) << std::endl;
-    attention.show(sample);
-  });
-  return 0;
-}
+  static bool is_one_query(const app::Arguments& words) {
+    return !words.empty() && std::ranges::all_of(words, [](const std::string& word) { return word.size() == 1; });
+  }
+
+  // "0 1 2 ..." or "012...": throws FormatError unless it is 16 digits.
+  Ragged parse(std::string_view text) const {
+    std::vector<int> digits;
+    for (const std::string_view word : app::split_blanks(text))
+      for (const char c : word) {
+        if (c < '0' || c > '9')
+          seppo::fail<seppo::FormatError>("sequence '", seppo::printable(text), "': '", seppo::printable(word),
+                                          "' is not made of digits 0-9");
+        digits.push_back(c - '0');
+      }
+    seppo::check<seppo::FormatError>(digits.size() == kLength, "sequence '", seppo::printable(text), "' has ",
+                                     digits.size(), " digits, not ", kLength);
+    Ragged one;
+    one.add(digits);
+    return one;
+  }
+
+  app::Sample answer(const Model& model, const Ragged& sequence) const {
+    std::vector<int> output;
+    const auto maps = app::attention_maps([&] { output = argmax(model(sequence)); });
+    app::AttentionLabels labels;
+    for (const int digit : output) labels.queries.push_back(std::to_string(digit));
+    for (const int digit : sequence.tokens) labels.keys.push_back(std::to_string(digit));
+    return {.input = app::spaced(sequence.tokens),
+            .expected = app::spaced(reversed(sequence)),
+            .output = app::spaced(output),
+            .maps = maps,
+            .labels = app::same_labels(labels)};
+  }
+};
 
 }  // namespace
 }  // namespace reversal
 
-int main(int argc, char** argv) {
-  return examples::run_commands(argc, argv, "reverse: a one-layer Transformer encoder learns to reverse 16 digits.",
-                                {{"train", "train a model and save it", reversal::train},
-                                 {"eval", "score a saved model on fresh sequences", reversal::eval},
-                                 {"predict", "reverse sequences, and show the attention", reversal::predict}});
-}
+int main(int argc, char** argv) { return app::run<reversal::Reverse>(argc, argv); }

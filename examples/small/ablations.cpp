@@ -9,6 +9,7 @@
 #include <seppo/nn/modules/layer_norm.h>
 #include <seppo/nn/modules/linear.h>
 #include <seppo/nn/modules/positional_encoding.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
@@ -90,7 +91,7 @@ double accuracy_of(const Parts& parts, std::uint64_t seed) {
   while (trainer.steps() < steps) trainer.step(sampler.next(), loss);
   std::vector<int> test(640);
   std::iota(test.begin(), test.end(), steps * batch);
-  return evaluate(test, loss).accuracy();
+  return evaluate(test, loss).mean("correct");
 }
 
 int main(int argc, char** argv) {

@@ -44,7 +44,7 @@ struct Policy {
   // The log-probability of each text's answer: [texts].
   Tensor operator()(const Ragged& texts) const {
     const Ragged seen = texts.without_last(), next = texts.without_first();
-    const Tensor x = layers(positions(embedding(seen.tokens), seen.offsets), seen.offsets, Mask::causal());
+    const Tensor x = layers(positions(embedding(seen.tokens), seen.offsets), seen.offsets, {.mask = Mask::causal()});
     const Tensor scores = log_softmax(embedding.as_linear(x));  // [rows, vocabulary]
     const Tensor chosen = gather(scores, 1, {{scores.size(0), 1}, next.tokens});
     return sum(slice(reshape(chosen, {-1, kLength - 1}), 1, kPrompt - 1, kLength - 1), 1);

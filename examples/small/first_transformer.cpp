@@ -19,7 +19,8 @@ struct Sorter {
         positions(s / "positions", Positions::sinusoid, /*max_positions=*/13, c.d_model),
         layers(s / "layers", /*n_layers=*/2, c) {}
   Tensor operator()(const Ragged& text) const {  // the scores of each next token, [tokens, 11]
-    return embedding.as_linear(layers(positions(embedding(text.tokens), text.offsets), text.offsets, Mask::causal()));
+    const Tensor x = positions(embedding(text.tokens), text.offsets);
+    return embedding.as_linear(layers(x, text.offsets, {.mask = Mask::causal()}));
   }
   Config config;
   Embedding embedding;

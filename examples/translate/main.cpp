@@ -169,6 +169,7 @@ int train(const Arguments& arguments) {
   for (const char* file : {"src", "tgt", "pairs", "val_src", "val_tgt", "val_pairs"}) line.must_exist(file);
   line.fields("model", config);
   line.alias("max-tokens", "max-length");
+  line.show({"src", "tgt", "pairs", "tokens", "d-model", "enc-layers", "dec-layers"});
   run.add_to(line);
   line.fields("recipe", recipe);
   if (!line.parse(arguments)) return 0;

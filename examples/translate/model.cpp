@@ -145,7 +145,7 @@ seppo::ShardLoss loss(const Transformer& model, const Examples& examples, std::s
           .correct = count_right(logits, batch.target)};
 }
 
-seppo::StepLoss loss_of_all(const Transformer& model, const Examples& examples) {
+seppo::Sums loss_of_all(const Transformer& model, const Examples& examples) {
   const auto loss_of_some = [&](std::span<const int> rows) {
     examples::stop_if_interrupted();
     const Batch batch = batch_of(examples, rows);
@@ -222,11 +222,11 @@ Score score(const Transformer& model, const Languages& languages, std::span<cons
   Score result;
   Examples examples = encode(languages, pairs);
   result.truncated = examples.truncate_long(model.config.max_length);
-  const seppo::StepLoss sums = loss_of_all(model, examples);
+  const seppo::Sums sums = loss_of_all(model, examples);
   result.source = coverage(examples.sources);
   result.target = coverage(examples.targets);
-  result.loss = sums.loss / sums.count;
-  result.accuracy = sums.correct / (sums.count + static_cast<double>(result.target.unknown));
+  result.loss = sums.mean("loss");
+  result.accuracy = sums["correct"] / (sums["count"] + static_cast<double>(result.target.unknown));
   std::vector<Words> translations, references;
   for (const std::vector<int>& tokens : best_translations(model, examples.sources, options))
     result.translations.push_back(languages.decode(tokens));

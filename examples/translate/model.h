@@ -6,6 +6,7 @@
 #include "translate/text.h"
 
 #include <seppo/models/decoding/beam.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <optional>
@@ -44,7 +45,7 @@ seppo::ShardLoss loss(const Transformer& model, const Examples& examples, std::s
 
 // The same over all rows, in eval mode, without label smoothing, and without the targets that are <unk>: how well the
 // model predicts that a word is one it does not know says nothing about its translations.
-seppo::StepLoss loss_of_all(const Transformer& model, const Examples& examples);
+seppo::Sums loss_of_all(const Transformer& model, const Examples& examples);
 
 // The best translations of each source, by beam search.
 std::vector<std::vector<seppo::Hypothesis>> translate(const Transformer& model,

@@ -15,6 +15,8 @@ struct BeamOptions {
   int n_best = 1;        // of them returned, at most `beam`
   // alpha in score = log p / ((5 + length) / 6)^alpha (Wu et al. 2016, section 7): more prefers longer targets
   double length_penalty = 0.6;
+
+  void validate() const;
 };
 
 struct Hypothesis {
@@ -33,12 +35,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
 // A target for each source: at each step the most probable token, as with a beam of one; ties go to the lowest id.
 // Without `bos`, and with `eos` if it was reached. Nothing is recorded on the tape. Throws ArgumentError if max_length
 // is beyond the model's, NumericError for scores that are not finite.
-inline std::vector<std::vector<int>> greedy_decode(const Transformer& model, const Ragged& src, BeamOptions options) {
-  options.beam = options.n_best = 1;
-  std::vector<std::vector<int>> targets;
-  for (auto& found : beam_search(model, src, options)) targets.push_back(std::move(found[0].tokens));
-  return targets;
-}
+std::vector<std::vector<int>> greedy_decode(const Transformer& model, const Ragged& src, BeamOptions options);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

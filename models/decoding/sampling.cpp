@@ -24,6 +24,76 @@ std::vector<real> penalised(std::span<const real> scores, double penalty, std::s
   return changed;
 }
 
+// The best token; the first of equals.
+int best_token(std::span<const real> scores) {
+  const auto best = std::max_element(scores.begin(), scores.end());
+  const bool has_nan = std::any_of(scores.begin(), scores.end(), [](real x) { return x != x; });
+  check<NumericError>(std::isfinite(*best) && !has_nan, "sampling: the model's scores are not finite");
+  return static_cast<int>(best - scores.begin());
+}
+
+// The tokens that may be drawn, and how probable each is.
+class TokenChoice {
+ public:
+  TokenChoice(std::span<const real> scores, real best, double temperature) {
+    for (const real score : scores) {
+      weights_.push_back(std::exp(static_cast<double>(score - best) / temperature));
+      if (weights_.back() > 0) tokens_.push_back(static_cast<int>(weights_.size()) - 1);
+    }
+  }
+
+  void keep_top_k(int k) {
+    if (index(k) >= tokens_.size()) return;
+    std::partial_sort(tokens_.begin(), tokens_.begin() + k, tokens_.end(),
+                      [this](int a, int b) { return is_before(a, b); });
+    tokens_.resize(index(k));
+  }
+
+  void keep_top_p(double p) {
+    const double all = total();
+    const double enough = p * all;
+    const double least = (all - enough) / static_cast<double>(tokens_.size());
+    std::erase_if(tokens_, [&](int token) { return weight(token) < least; });  // the others reach p on their own
+    std::sort(tokens_.begin(), tokens_.end(), [this](int a, int b) { return is_before(a, b); });
+    double kept = 0;
+    std::size_t count = 0;
+    while (count < tokens_.size() && kept < enough) {
+      kept += weight(tokens_[count]);
+      ++count;
+    }
+    tokens_.resize(count);
+  }
+
+  void keep_min_p(double p) {
+    std::erase_if(tokens_, [&](int token) { return weight(token) < p; });
+  }
+
+  int draw(RandomStream& random) const {
+    double left = random.uniform() * total();
+    for (const int token : tokens_) {
+      left -= weight(token);
+      if (left < 0) return token;
+    }
+    return tokens_.back();
+  }
+
+ private:
+  double weight(int token) const { return weights_[index(token)]; }
+  double total() const {
+    double sum = 0;
+    for (const int token : tokens_) sum += weight(token);
+    return sum;
+  }
+  // The most probable first; equals by their ids.
+  bool is_before(int a, int b) const {
+    if (weight(a) != weight(b)) return weight(a) > weight(b);
+    return a < b;
+  }
+
+  std::vector<double> weights_;  // of all tokens: probabilities up to a common factor, the best one's 1
+  std::vector<int> tokens_;
+};
+
 }  // namespace
 
 void SamplingOptions::validate() const {
@@ -36,46 +106,22 @@ void SamplingOptions::validate() const {
   check<ArgumentError>(min_p >= 0 && min_p <= 1, "sampling: min_p ", min_p, " is not in [0, 1]");
 }
 
-int sample_token(std::span<const real> scores, const SamplingOptions& o, RandomStream& random,
+int sample_token(std::span<const real> scores, const SamplingOptions& options, RandomStream& random,
                  std::span<const int> text) {
-  o.validate();
+  options.validate();
   check(!scores.empty(), "sampling: there are no scores");
   std::vector<real> changed;
-  if (o.repetition_penalty != 1) scores = changed = penalised(scores, o.repetition_penalty, text);
-  const auto top = std::max_element(scores.begin(), scores.end());
-  check<NumericError>(std::isfinite(*top) && std::none_of(scores.begin(), scores.end(), [](real x) { return x != x; }),
-                      "sampling: the model's scores are not finite");
-  if (o.temperature == 0) return static_cast<int>(top - scores.begin());
-
-  std::vector<double> weights;  // probabilities up to a common factor, the best one's 1
-  std::vector<int> open;        // the tokens that may be drawn
-  for (const real score : scores) {
-    weights.push_back(std::exp(static_cast<double>(score - *top) / o.temperature));
-    if (weights.back() > 0) open.push_back(static_cast<int>(weights.size()) - 1);
+  if (options.repetition_penalty != 1) {
+    changed = penalised(scores, options.repetition_penalty, text);
+    scores = changed;
   }
-  const auto weight = [&](int token) { return weights[index(token)]; };
-  const auto is_before = [&](int a, int b) { return weight(a) != weight(b) ? weight(a) > weight(b) : a < b; };
-  const auto total = [&] {
-    return std::accumulate(open.begin(), open.end(), 0.0, [&](double sum, int token) { return sum + weight(token); });
-  };
-  if (o.top_k > 0 && index(o.top_k) < open.size()) {
-    std::partial_sort(open.begin(), open.begin() + o.top_k, open.end(), is_before);
-    open.resize(index(o.top_k));
-  }
-  if (o.top_p < 1) {
-    const double all = total(), enough = o.top_p * all, least = (all - enough) / static_cast<double>(open.size());
-    std::erase_if(open, [&](int token) { return weight(token) < least; });  // the others reach top_p on their own
-    std::sort(open.begin(), open.end(), is_before);
-    double kept = 0;
-    std::size_t count = 0;
-    while (count < open.size() && kept < enough) kept += weight(open[count++]);
-    open.resize(count);
-  }
-  std::erase_if(open, [&](int token) { return weight(token) < o.min_p; });
-  double left = random.uniform() * total();
-  for (const int token : open)
-    if ((left -= weight(token)) < 0) return token;
-  return open.back();
+  const int best = best_token(scores);
+  if (options.temperature == 0) return best;
+  TokenChoice choice(scores, scores[index(best)], options.temperature);
+  if (options.top_k > 0) choice.keep_top_k(options.top_k);
+  if (options.top_p < 1) choice.keep_top_p(options.top_p);
+  choice.keep_min_p(options.min_p);
+  return choice.draw(random);
 }
 
 }  // namespace SEPPO_ABI

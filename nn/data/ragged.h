@@ -32,13 +32,13 @@ struct Ragged {
                                      static_cast<std::size_t>(offsets[s + 1] - offsets[s]));
   }
 
-  // These sequences, in this order. Throws IndexError for one out of range.
-  Ragged pick(List<int> rows) const {
+  // The sequences of these examples, in this order. Throws IndexError for one out of range.
+  Ragged pick(List<int> examples) const {
     Ragged picked;
-    for (const int row : rows) {
-      check<IndexError>(row >= 0 && static_cast<std::size_t>(row) < size(), "pick: row ", row, " of ", size(),
-                        " sequences");
-      picked.add((*this)[static_cast<std::size_t>(row)]);
+    for (const int example : examples) {
+      check<IndexError>(example >= 0 && static_cast<std::size_t>(example) < size(), "pick: example ", example, " of ",
+                        size(), " sequences");
+      picked.add((*this)[static_cast<std::size_t>(example)]);
     }
     return picked;
   }

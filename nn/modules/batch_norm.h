@@ -1,4 +1,7 @@
 // BatchNorm: statistics over a batch in training, running ones in evaluation.
+//
+//   const BatchNorm norm(parameters.root() / "norm", /*size=*/1);
+//   const Tensor y = norm(tensor({2, 1}, {3, 5}));  // -1 and 1, and the running mean moves towards 4
 #pragma once
 
 #include "../../autograd/ops.h"

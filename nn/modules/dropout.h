@@ -1,4 +1,7 @@
 // Dropout: zeros at random while training.
+//
+//   const Dropout drop(0.5);
+//   const Tensor y = drop(x);  // in training, each element is 0 or doubled
 #pragma once
 
 #include "../../autograd/ops.h"

@@ -1,4 +1,8 @@
 // Embedding: vectors looked up by token id.
+//
+//   const Embedding table(parameters.root() / "embedding", /*vocabulary=*/5, /*d_model=*/2);
+//   const Tensor x = table({1, 4, 4});         // [3, 2]
+//   const Tensor logits = table.as_linear(x);  // [3, 5]
 #pragma once
 
 #include "../../autograd/ops.h"

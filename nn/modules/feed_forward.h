@@ -1,4 +1,7 @@
 // FeedForward: the two linear maps of a Transformer layer, with an activation between them or a gate.
+//
+//   const FeedForward ffn(parameters.root() / "ffn", /*d_model=*/2, /*d_ff=*/8, {.activation = Activation::swiglu});
+//   const Tensor y = ffn(x);  // both are [rows, 2]
 #pragma once
 
 #include "linear.h"

@@ -18,13 +18,13 @@ std::vector<int> multiples(std::size_t count, int factor) {
 }
 
 // The parents of each source's sequences must be sequences of that source.
-void check_select(std::span<const int> parents, Offsets rows, Offsets old) {
-  check(rows.size() == old.size() && rows[0] == 0 && rows.back() == static_cast<int>(parents.size()),
+void check_select(std::span<const int> parents, Offsets offsets, Offsets old) {
+  check(offsets.size() == old.size() && offsets[0] == 0 && offsets.back() == static_cast<int>(parents.size()),
         "decode: ", parents.size(), " rows selected for ", old.size() - 1, " sources, but their offsets are ",
-        rows.size(), " and end with ", rows.empty() ? 0 : rows.back());
+        offsets.size(), " and end with ", offsets.empty() ? 0 : offsets.back());
   for (std::size_t s = 0; s + 1 < old.size(); ++s) {
-    check(rows[s] <= rows[s + 1] && rows[s + 1] <= rows.back(), "decode: offsets decrease at source ", s);
-    for (int i = rows[s]; i < rows[s + 1]; ++i) {
+    check(offsets[s] <= offsets[s + 1] && offsets[s + 1] <= offsets.back(), "decode: offsets decrease at source ", s);
+    for (int i = offsets[s]; i < offsets[s + 1]; ++i) {
       const int parent = parents[static_cast<std::size_t>(i)];
       check<IndexError>(parent >= old[s] && parent < old[s + 1], "decode: row ", i, " of source ", s,
                         " cannot continue row ", parent, ", whose source is another");
@@ -44,6 +44,12 @@ void check_cached_mask(const Mask& mask, std::span<const int> positions) {
                       mask.lengths[s], " of cached sequence ", s, " is not in 0..", positions[s]);
 }
 
+void copy_row(const Columns& from, int row, real* to) {
+  const std::size_t cols = from.matrix.cols();
+  const real* const first = from.matrix.data() + static_cast<std::size_t>(row) * cols + from.first;
+  std::copy_n(first, from.count, to);
+}
+
 std::size_t size_of_cache(const char* what, int size) {
   check<ArgumentError>(size > 0, "cache: ", what, " ", size, " is not positive");
   return static_cast<std::size_t>(size);
@@ -57,19 +63,20 @@ KeyValueCache::KeyValueCache(std::size_t layers, std::size_t sequences, int capa
       lengths_(sequences),
       begins_(multiples(sequences, capacity)),
       grown_(sequences),
-      source_rows_(multiples(sequences, 1)),
+      source_offsets_(multiples(sequences, 1)),
       memory_(layers),
       memory_rows_(layers) {
   for (std::size_t l = 0; l < layers; ++l) self_.push_back(cache_memory(sequences * capacity_ * width_));
 }
 
-std::span<const int> KeyValueCache::extend(Offsets rows) {
+std::span<const int> KeyValueCache::extend(Offsets offsets) {
   check<StateError>(!tape().records(), "decode: a cache needs Mode::eval; gradients would not reach cached positions");
-  check(rows.size() == lengths_.size() + 1, "decode: ", rows.size() - 1, " sequences for a cache of ", lengths_.size());
+  check(offsets.size() == lengths_.size() + 1, "decode: ", offsets.size() - 1, " sequences for a cache of ",
+        lengths_.size());
   int* const first = tape().allocate<int>(lengths_.size());
   is_step_ = true;
   for (std::size_t s = 0; s < lengths_.size(); ++s) {
-    const int count = rows[s + 1] - rows[s];
+    const int count = offsets[s + 1] - offsets[s];
     check<StateError>(static_cast<std::size_t>(lengths_[s] + count) <= capacity_, "decode: ", count,
                       " positions more than the ", lengths_[s], " of sequence ", s, " do not fit the cache of ",
                       capacity_);
@@ -77,81 +84,96 @@ std::span<const int> KeyValueCache::extend(Offsets rows) {
     is_step_ = is_step_ && count == 1;
   }
   for (std::size_t s = 0; s < lengths_.size(); ++s) {
-    grown_[s] = rows[s + 1] - rows[s];
+    grown_[s] = offsets[s + 1] - offsets[s];
     lengths_[s] += grown_[s];
   }
   return {first, lengths_.size()};
 }
 
-void LayerCache::check_layer() const {
-  check<IndexError>(layer < cache->self_.size(), "decode: layer ", layer, " of a cache of ", cache->self_.size(),
-                    " layers");
+void KeyValueCache::check_layer(std::size_t layer) const {
+  check<IndexError>(layer < self_.size(), "decode: layer ", layer, " of a cache of ", self_.size(), " layers");
 }
 
-KeysValues LayerCache::append(const KeysValues& fresh) const {
-  const std::vector<int>& lengths = cache->lengths_;
-  check_layer();
-  check(fresh.rows.size() == lengths.size() + 1, "decode: ", fresh.rows.size() - 1, " sequences for a cache of ",
-        lengths.size());
-  for (std::size_t s = 0; s < lengths.size(); ++s)
-    check<StateError>(fresh.rows[s + 1] - fresh.rows[s] == cache->grown_[s], "decode: sequence ", s, " has ",
-                      fresh.rows[s + 1] - fresh.rows[s], " new positions, but extend() was told of ", cache->grown_[s]);
-  check_cached_mask(fresh.mask, lengths);
-  const std::size_t width = cache->width_;
-  const int half = static_cast<int>(width / 2);
-  check(fresh.k.count == half && fresh.v.count == half, "decode: keys of ", fresh.k.count, " and values of ",
-        fresh.v.count, " columns for a cache of kv_width ", half);
-  real* const block = cache->self_[layer].as<real>();
-  const auto at = [&](std::size_t s, int n) {
-    return block + (s * cache->capacity_ + static_cast<std::size_t>(n)) * width;
-  };
-  const auto copy = [&](const Columns& from, int row, real* to) {
-    const real* const first = from.matrix.data() + static_cast<std::size_t>(row) * from.matrix.cols() + from.first;
-    std::copy_n(first, from.count, to);
-  };
-  for (std::size_t s = 0; s < lengths.size(); ++s)
-    for (int row = fresh.rows[s], n = lengths[s] - (fresh.rows[s + 1] - row); n < lengths[s]; ++row, ++n) {
-      copy(fresh.k, row, at(s, n));
-      copy(fresh.v, row, at(s, n) + half);
+void KeyValueCache::check_append(std::size_t layer, const KeysValues& fresh) const {
+  check_layer(layer);
+  check(fresh.offsets.size() == lengths_.size() + 1, "decode: ", fresh.offsets.size() - 1, " sequences for a cache of ",
+        lengths_.size());
+  for (std::size_t s = 0; s < lengths_.size(); ++s) {
+    const int count = fresh.offsets[s + 1] - fresh.offsets[s];
+    check<StateError>(count == grown_[s], "decode: sequence ", s, " has ", count,
+                      " new positions, but extend() was told of ", grown_[s]);
+  }
+  check_cached_mask(fresh.mask, lengths_);
+  const int kv_width = static_cast<int>(width_ / 2);
+  check(fresh.k.count == kv_width && fresh.v.count == kv_width, "decode: keys of ", fresh.k.count, " and values of ",
+        fresh.v.count, " columns for a cache of kv_width ", kv_width);
+}
+
+KeysValues KeyValueCache::append(std::size_t layer, const KeysValues& fresh) {
+  check_append(layer, fresh);
+  store(layer, fresh);
+  return is_step_ ? in_place(layer, fresh.mask) : packed(layer, fresh.mask);
+}
+
+real* KeyValueCache::place_of(std::size_t layer, std::size_t sequence, int position) {
+  const std::size_t row = sequence * capacity_ + static_cast<std::size_t>(position);
+  return self_[layer].as<real>() + row * width_;
+}
+
+void KeyValueCache::store(std::size_t layer, const KeysValues& fresh) {
+  for (std::size_t s = 0; s < lengths_.size(); ++s) {
+    int position = lengths_[s] - grown_[s];
+    for (int row = fresh.offsets[s]; row < fresh.offsets[s + 1]; ++row, ++position) {
+      real* const place = place_of(layer, s, position);
+      copy_row(fresh.k, row, place);
+      copy_row(fresh.v, row, place + width_ / 2);
     }
-  const auto kept = [&](const Tensor& all, Offsets rows, const Mask& mask) {
-    return KeysValues{Columns(all, 0, half), Columns(all, half, half), rows, mask};
-  };
-  const int columns = static_cast<int>(width);
-  if (cache->is_step_)
-    return kept(tape().create_external({cache->begins_.back(), columns}, block), cache->begins_,
-                Mask::valid_lengths(fresh.mask.lengths.empty() ? lengths : fresh.mask.lengths));
-  // A causal mask aligns the last query with the last key, so the free rows between sequences are left out.
-  int* const offsets = tape().allocate<int>(lengths.size() + 1);
-  offsets[0] = 0;
-  std::partial_sum(lengths.begin(), lengths.end(), offsets + 1);
-  const Tensor packed = tape().create({offsets[lengths.size()], columns});
-  for (std::size_t s = 0; s < lengths.size(); ++s)
-    std::copy(at(s, 0), at(s, lengths[s]), packed.data() + static_cast<std::size_t>(offsets[s]) * width);
-  return kept(packed, {offsets, lengths.size() + 1}, fresh.mask);
+  }
 }
 
-Tensor LayerCache::memory(FunctionRef<Tensor()> compute) const {
-  check_layer();
-  Memory& kept = cache->memory_[layer];
+KeysValues KeyValueCache::columns_of(const Tensor& both, Offsets offsets, const Mask& mask) const {
+  const int kv_width = static_cast<int>(width_ / 2);
+  return {Columns(both, 0, kv_width), Columns(both, kv_width, kv_width), offsets, mask};
+}
+
+// One query for each sequence may attend to all its keys, so the block is used as it is, with free rows at the ends.
+KeysValues KeyValueCache::in_place(std::size_t layer, const Mask& mask) {
+  const Tensor block = tape().create_external({begins_.back(), static_cast<int>(width_)}, self_[layer].as<real>());
+  return columns_of(block, begins_, Mask::valid_lengths(mask.lengths.empty() ? lengths_ : mask.lengths));
+}
+
+// A causal mask aligns the last query with the last key, so the free rows between sequences are left out.
+KeysValues KeyValueCache::packed(std::size_t layer, const Mask& mask) {
+  int* const offsets = tape().allocate<int>(lengths_.size() + 1);
+  offsets[0] = 0;
+  std::partial_sum(lengths_.begin(), lengths_.end(), offsets + 1);
+  const Tensor rows = tape().create({offsets[lengths_.size()], static_cast<int>(width_)});
+  for (std::size_t s = 0; s < lengths_.size(); ++s)
+    std::copy(place_of(layer, s, 0), place_of(layer, s, lengths_[s]),
+              rows.data() + static_cast<std::size_t>(offsets[s]) * width_);
+  return columns_of(rows, {offsets, lengths_.size() + 1}, mask);
+}
+
+Tensor KeyValueCache::memory(std::size_t layer, FunctionRef<Tensor()> compute) {
+  check_layer(layer);
+  Memory& kept = memory_[layer];
   if (!kept.data()) {
     const Tensor kv = compute();
-    check(kv.cols() == cache->width_, "decode: a memory of ", kv.cols(), " columns for a cache of kv_width ",
-          cache->width_ / 2);
+    check(kv.cols() == width_, "decode: a memory of ", kv.cols(), " columns for a cache of kv_width ", width_ / 2);
     kept = cache_memory(kv.numel());
-    cache->memory_rows_[layer] = kv.size(0);
+    memory_rows_[layer] = kv.size(0);
     std::copy_n(kv.data(), kv.numel(), kept.as<real>());
   }
-  return tape().create_external({cache->memory_rows_[layer], static_cast<int>(cache->width_)}, kept.as<real>());
+  return tape().create_external({memory_rows_[layer], static_cast<int>(width_)}, kept.as<real>());
 }
 
-Offsets LayerCache::source_rows(Offsets rows) const {
-  const std::vector<int>& sources = cache->source_rows_;
-  check(rows.size() == static_cast<std::size_t>(sources.back()) + 1, "decode: ", rows.size() - 1,
-        " sequences, but the sources have ", sources.back(), "; select() was not told which");
-  int* const begins = tape().allocate<int>(sources.size());
-  for (std::size_t s = 0; s < sources.size(); ++s) begins[s] = rows[static_cast<std::size_t>(sources[s])];
-  return {begins, sources.size()};
+Offsets KeyValueCache::source_offsets(Offsets offsets) const {
+  check(offsets.size() == static_cast<std::size_t>(source_offsets_.back()) + 1, "decode: ", offsets.size() - 1,
+        " sequences, but the sources have ", source_offsets_.back(), "; select() was not told which");
+  int* const begins = tape().allocate<int>(source_offsets_.size());
+  for (std::size_t s = 0; s < source_offsets_.size(); ++s)
+    begins[s] = offsets[static_cast<std::size_t>(source_offsets_[s])];
+  return {begins, source_offsets_.size()};
 }
 
 std::size_t KeyValueCache::checked(std::size_t sequence) const {
@@ -159,10 +181,10 @@ std::size_t KeyValueCache::checked(std::size_t sequence) const {
   return sequence;
 }
 
-void KeyValueCache::select(std::span<const int> parents, Offsets source_rows) {
-  check_select(parents, source_rows, source_rows_);
+void KeyValueCache::select(std::span<const int> parents, Offsets source_offsets) {
+  check_select(parents, source_offsets, source_offsets_);
   select(parents);
-  source_rows_.assign(source_rows.begin(), source_rows.end());
+  source_offsets_.assign(source_offsets.begin(), source_offsets.end());
 }
 
 void KeyValueCache::select(std::span<const int> parents) {
@@ -170,7 +192,7 @@ void KeyValueCache::select(std::span<const int> parents) {
   for (std::size_t i = 0; i < parents.size(); ++i)
     changes = checked(static_cast<std::size_t>(parents[i])) != i || changes;
   if (!changes) return;
-  source_rows_ = {0};                            // unknown until the other select() is called
+  source_offsets_ = {0};                         // unknown until the other select() is called
   const std::size_t block = capacity_ * width_;  // elements of a sequence
   std::vector<int> lengths;
   for (const int parent : parents) lengths.push_back(lengths_[static_cast<std::size_t>(parent)]);

@@ -1,4 +1,7 @@
 // LayerNorm, and RMSNorm, which is one of its kinds.
+//
+//   const LayerNorm norm(parameters.root() / "norm", /*size=*/2);
+//   const Tensor y = norm(tensor({1, 2}, {3, 5}));  // -1 and 1
 #pragma once
 
 #include "../../autograd/ops.h"

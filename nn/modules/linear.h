@@ -1,4 +1,7 @@
 // Linear: y = x W^T + b.
+//
+//   const Linear up(parameters.root() / "up", /*in=*/2, /*out=*/3);  // "up.weight" [3, 2] and "up.bias" [3]
+//   const Tensor y = up(tensor({1, 2}, {1, 2}));                     // [1, 3]
 #pragma once
 
 #include "../../autograd/ops.h"

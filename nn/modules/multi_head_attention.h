@@ -1,5 +1,8 @@
 // MultiHeadAttention (Vaswani et al. 2017, 3.2.2).
 //
+//   const MultiHeadAttention attention(parameters.root() / "attention", /*d_model=*/8, /*n_heads=*/2);
+//   const Tensor y = attention(x, {0, 3, 5}, {.mask = Mask::causal()});  // two sequences, of three and two rows
+//
 // The projections of Q, K and V are one stacked weight [3 d_model, d_model], as in PyTorch's nn.MultiheadAttention:
 // self-attention computes all three in one product; cross-attention uses the first third for the queries and the rest
 // for the keys and values of the memory. With fewer heads of keys and values than of queries (n_kv_heads; Ainslie et
@@ -10,6 +13,7 @@
 #include "linear.h"
 #include "positional_encoding.h"
 
+#include <cstddef>
 #include <optional>
 
 namespace seppo {
@@ -24,58 +28,31 @@ struct MultiHeadAttentionOptions {
   int k_dim = 0, v_dim = 0;
 };
 
-struct MultiHeadAttention {
-  MultiHeadAttention(const Scope& s, int width, int heads, const MultiHeadAttentionOptions& options = {})
-      : d_model(width),
-        n_heads(heads),
-        kv_width(width_of_keys(s, width, heads, options.n_kv_heads)),
-        in_proj(s / "in_proj", width, width + (options.k_dim + options.v_dim != 0 ? 0 : 2 * kv_width),
-                {.bias = options.bias, .init = init_xavier_uniform(1, options.k_dim + options.v_dim != 0 ? 1 : 3)}),
-        out_proj(s / "out_proj", width, width, {.bias = options.bias}),
-        dropout(options.dropout),
-        name(s.region()) {
-    if (options.k_dim + options.v_dim == 0) return;
-    const auto input = [&](int columns) { return columns != 0 ? columns : width; };
-    k_proj.emplace(s / "k_proj", input(options.k_dim), kv_width, LinearOptions{.bias = options.bias});
-    v_proj.emplace(s / "v_proj", input(options.v_dim), kv_width, LinearOptions{.bias = options.bias});
-  }
+// The optional inputs of a call.
+struct AttentionExtras {
+  Mask mask = Mask::none();
+  KeyValueCache* cache = nullptr;     // to continue cached sequences, of which x has the new positions only
+  std::size_t layer = 0;              // of the cache
+  AttentionPositions positions = {};  // of the rows of x; PositionalEncoding::for_attention makes them
+  Tensor bias = {};  // added to the scores, see AttentionOptions; with a cache, [.., new queries, positions so far]
+};
 
-  // Self-attention within each sequence of x [rows, d_model]. With a cache and causal mask, it continues those cached.
-  Tensor operator()(const Tensor& x, Offsets rows, const Mask& mask = Mask::none(), LayerCache cache = {},
-                    const AttentionPositions& positions = {}) const {
-    const Region here(name);
-    const Tensor qkv = in_proj(x);  // [rows, d_model + 2 kv_width]
-    Columns q(qkv, 0, d_model);
-    KeysValues kv{Columns(qkv, d_model, kv_width), Columns(qkv, d_model + kv_width, kv_width), rows, mask};
-    if (positions.rotary.defined()) {
-      const int turned_heads = (d_model + kv_width) / (d_model / n_heads);
-      const Tensor turned =
-          rotary(Columns(qkv, 0, d_model + kv_width), turned_heads, positions.rotary, positions.ids, positions.pairs);
-      q = Columns(turned, 0, d_model);
-      kv.k = Columns(turned, d_model, kv_width);
-    }
-    return here(attend(q, rows, cache ? cache.append(kv) : kv, positions));
-  }
+struct MultiHeadAttention {
+  MultiHeadAttention(const Scope& s, int d_model, int n_heads, const MultiHeadAttentionOptions& options = {});
+
+  // Self-attention within each sequence of x [rows, d_model]. With a cache, the mask must be causal.
+  Tensor operator()(const Tensor& x, Offsets offsets, const AttentionExtras& extras = {}) const;
 
   // Cross-attention: each sequence of x attends to the sequence with the same index in the memory
-  // [memory_rows, d_model]. With a cache, only the first call projects the memory.
-  Tensor operator()(const Tensor& x, Offsets rows, const Tensor& memory, Offsets memory_rows, LayerCache cache = {},
-                    const Mask& mask = Mask::none()) const {
-    const Region here(name);
-    const auto project_memory = [&] { return project(memory, d_model, d_model + 2 * kv_width); };
-    const Tensor kv = cache ? cache.memory(project_memory) : project_memory();  // [memory_rows, 2 kv_width]
-    return here(attend(project(x, 0, d_model), cache ? cache.source_rows(rows) : rows,
-                       {Columns(kv, 0, kv_width), Columns(kv, kv_width, kv_width), memory_rows, mask}));
-  }
+  // [memory rows, d_model]. With a cache, only the first call projects the memory. Throws ArgumentError for rotary
+  // positions.
+  Tensor operator()(const Tensor& x, Offsets offsets, const Tensor& memory, Offsets memory_offsets,
+                    const AttentionExtras& extras = {}) const;
 
-  // The same with keys [k_rows, k_dim] and values [k_rows, v_dim] of different inputs.
-  Tensor operator()(const Tensor& query, Offsets rows, const Tensor& key, const Tensor& value, Offsets k_rows,
-                    const Mask& mask = Mask::none(), const AttentionPositions& positions = {}) const {
-    const Region here(name);
-    const Tensor k = k_proj ? (*k_proj)(key) : project(key, d_model, d_model + kv_width);
-    const Tensor v = v_proj ? (*v_proj)(value) : project(value, d_model + kv_width, d_model + 2 * kv_width);
-    return here(attend(project(query, 0, d_model), rows, {k, v, k_rows, mask}, positions));
-  }
+  // The same with keys [k rows, k_dim] and values [k rows, v_dim] of different inputs. Throws ArgumentError for rotary
+  // positions and for a cache.
+  Tensor operator()(const Tensor& query, Offsets offsets, const Tensor& key, const Tensor& value, Offsets k_offsets,
+                    const AttentionExtras& extras = {}) const;
 
   int d_model, n_heads;
   int kv_width;  // columns of K, and of V
@@ -85,26 +62,8 @@ struct MultiHeadAttention {
   RegionName name;
 
  private:
-  static int width_of_keys(const Scope& s, int width, int heads, int kv_heads) {
-    check<ArgumentError>(heads > 0 && width % heads == 0, "attention: d_model ", width, " is not a multiple of ", heads,
-                         " heads (", s.path(), ")");
-    check<ArgumentError>(kv_heads >= 0 && (kv_heads == 0 || heads % kv_heads == 0), "attention: ", heads,
-                         " heads are not a multiple of ", kv_heads, " of keys and values (", s.path(), ")");
-    return kv_heads == 0 ? width : width / heads * kv_heads;
-  }
-  // The projection by rows begin .. end-1 of the stacked weight.
-  Tensor project(const Tensor& x, int begin, int end) const {
-    return linear(x, slice(in_proj.weight, 0, begin, end),
-                  in_proj.bias.defined() ? slice(in_proj.bias, 0, begin, end) : Tensor());
-  }
-  Tensor attend(const Columns& q, Offsets rows, const KeysValues& kv, const AttentionPositions& positions = {}) const {
-    return out_proj(attention(q, kv.k, kv.v, n_heads, rows, kv.rows,
-                              {.mask = kv.mask,
-                               .dropout = dropout,
-                               .bias = positions.bias,
-                               .slopes = positions.slopes,
-                               .positions = positions.ids}));
-  }
+  Tensor project(const Tensor& x, int begin, int end) const;
+  Tensor attend(const Columns& q, Offsets offsets, const KeysValues& kv, const AttentionExtras& extras) const;
 };
 
 }  // namespace SEPPO_ABI

@@ -26,7 +26,8 @@ void Adam::step(double lr, double gradient_scale) {
                                .correction1 = 1 - std::pow(config_.betas[0], t),
                                .correction2 = 1 - std::pow(config_.betas[1], t),
                                .gradient_scale = gradient_scale};
-  real *const values = parameters_->edit().data(), *const gradients = parameters_->gradients().data();
+  real* const values = parameters_->edit().data();
+  real* const gradients = parameters_->gradients().data();
   runs_.for_each([&](const TrainedRun& run) {
     kernels::AdamStep own = step;
     own.lr = lr * run.lr;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "../config.h"
-#include "parameter_groups.h"
+#include "optimiser.h"
 
 #include <array>
 #include <cstdint>

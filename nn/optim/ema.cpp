@@ -27,7 +27,8 @@ void Ema::update() {
 }
 
 void Ema::swap() {
-  real *const values = parameters_->edit().data(), *const averages = averages_.as<real>();
+  real* const values = parameters_->edit().data();
+  real* const averages = averages_.as<real>();
   runs_.for_each([&](const TrainedRun& run) {
     if (updates_ > 0) std::swap_ranges(values + run.begin, values + run.end, averages + run.begin);
   });

@@ -1,7 +1,7 @@
 // Ema: averages of the parameters, kept beside them.
 #pragma once
 
-#include "parameter_groups.h"
+#include "optimiser.h"
 
 #include <cstdint>
 #include <span>

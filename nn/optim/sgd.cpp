@@ -19,11 +19,14 @@ Sgd::Sgd(Parameters& parameters, const SgdConfig& config, const ParameterGroups&
 }
 
 void Sgd::step(double lr, double gradient_scale) {
-  real *const values = parameters_->edit().data(), *const gradients = parameters_->gradients().data();
+  real* const values = parameters_->edit().data();
+  real* const gradients = parameters_->gradients().data();
   real* const velocity = velocity_.as<real>();
-  const auto scale = static_cast<real>(gradient_scale), momentum = static_cast<real>(config_.momentum);
+  const auto scale = static_cast<real>(gradient_scale);
+  const auto momentum = static_cast<real>(config_.momentum);
   runs_.for_each([&](const TrainedRun& run) {
-    const auto rate = static_cast<real>(lr * run.lr), decay = static_cast<real>(run.weight_decay);
+    const auto rate = static_cast<real>(lr * run.lr);
+    const auto decay = static_cast<real>(run.weight_decay);
     for (std::size_t i = run.begin; i < run.end; ++i) {
       const real g = scale * gradients[i] + decay * values[i];
       velocity[i] = momentum * velocity[i] + g;

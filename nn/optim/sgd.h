@@ -1,7 +1,7 @@
 // Sgd: stochastic gradient descent, one pass over the flat block as Adam (adam.h).
 #pragma once
 
-#include "parameter_groups.h"
+#include "optimiser.h"
 
 #include <span>
 

@@ -1,7 +1,6 @@
 // Trainer: turns a step's sums into means, and these into an update of the parameters.
 #include "trainer.h"
 
-#include "../../autograd/core/parallel.h"
 #include "../../autograd/ops.h"
 #include "../data/text.h"
 #include "../io/digest.h"
@@ -13,8 +12,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 namespace seppo {
@@ -32,20 +29,34 @@ constexpr int kStepsToCheck = 100;  // ranks compare their parameters after this
 std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
   const auto found = file.metadata().find(key);
   const std::string text = found == file.metadata().end() ? "" : found->second;
+  const char* const text_end = text.data() + text.size();
   std::int64_t number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  check<FormatError>(error == std::errc() && end == text.data() + text.size() && number >= 0 && number < kMostSteps,
-                     file.name(), ": ", key, " '", printable(text),
+  const auto [end, error] = std::from_chars(text.data(), text_end, number);
+  const bool is_number = error == std::errc() && end == text_end;
+  check<FormatError>(is_number && number >= 0 && number < kMostSteps, file.name(), ": ", key, " '", printable(text),
                      "' is not a number of steps: this is no checkpoint of a trainer");
   return number;
 }
 
 // The forward pass updates running statistics. This restores them, unless the step is taken.
-struct Undo {
-  std::vector<std::pair<Tensor, std::vector<real>>> buffers = {};
-  ~Undo() {
-    for (const auto& [buffer, values] : buffers) std::ranges::copy(values, buffer.data());
+class Undo {
+ public:
+  explicit Undo(const Parameters& parameters) {
+    for (const auto& entry : parameters.entries())
+      if (entry.is_buffer) buffers_.emplace_back(entry.tensor, copy_of(entry.tensor));
   }
+  ~Undo() {
+    for (const auto& [buffer, values] : buffers_) std::ranges::copy(values, buffer.data());
+  }
+  Undo(const Undo&) = delete;
+  Undo& operator=(const Undo&) = delete;
+
+  void forget() { buffers_.clear(); }
+
+ private:
+  static std::vector<real> copy_of(const Tensor& buffer) { return {buffer.values().begin(), buffer.values().end()}; }
+
+  std::vector<std::pair<Tensor, std::vector<real>>> buffers_;
 };
 
 }  // namespace
@@ -111,25 +122,22 @@ Ema& Trainer::averages() {
   return *averages_;
 }
 
-StepResult Trainer::step(Rows rows, FunctionRef<ShardLoss(Rows)> loss) {
+StepResult Trainer::step(Examples examples, FunctionRef<ShardLoss(Examples)> loss) {
   const std::int64_t step = steps_ + 1;
   if (ranks() > 1) set_rank_phase(concat_text("step ", step));
-  Undo undo;
-  for (const auto& e : parameters_->entries())
-    if (e.is_buffer)
-      undo.buffers.emplace_back(e.tensor, std::vector(e.tensor.values().begin(), e.tensor.values().end()));
-  const StepLoss sums = backward(rows, loss);
-  const double mean = sums.loss / sums.count, norm = gradient_norm(*parameters_) / sums.count;
-  StepResult result{step, mean, sums.correct / sums.count, norm, schedule_(step)};
-  if (sums.count > 0 && std::isfinite(mean) && std::isfinite(norm)) {
-    skipped_in_a_row_ = 0;
-    adam_.step(result.lr, clip_factor(norm, config_.clip_norm) / sums.count);
-    if (averages_) averages_->update();
-    undo.buffers.clear();
+  Undo undo(*parameters_);
+  const StepLoss sums = backward(examples, loss);
+  StepResult result{.step = step,
+                    .loss = sums.mean(),
+                    .accuracy = sums.accuracy(),
+                    .gradient_norm = gradient_norm(*parameters_) / sums.count,
+                    .lr = schedule_(step)};
+  if (sums.count > 0 && std::isfinite(result.loss) && std::isfinite(result.gradient_norm)) {
+    update(result, sums.count);
+    undo.forget();
   } else {
     parameters_->zero_gradients();
-    if (!(sums.count > 0) || config_.on_nan == OnNan::stop || ++skipped_in_a_row_ >= kMostSkipped)
-      refuse_step(rows, sums, norm, loss);
+    if (!may_skip(sums)) refuse_step(examples, sums, result.gradient_norm, loss);
     result.is_skipped = true;
   }
   ++steps_;
@@ -137,29 +145,46 @@ StepResult Trainer::step(Rows rows, FunctionRef<ShardLoss(Rows)> loss) {
   return result;
 }
 
-StepLoss Trainer::backward(Rows rows, FunctionRef<ShardLoss(Rows)> loss, bool finds_anomaly) {
+void Trainer::update(const StepResult& step, double count) {
+  skipped_in_a_row_ = 0;
+  adam_.step(step.lr, clip_factor(step.gradient_norm, config_.clip_norm) / count);
+  if (averages_) averages_->update();
+}
+
+bool Trainer::may_skip(const StepLoss& sums) {
+  if (config_.on_nan == OnNan::stop || !(sums.count > 0)) return false;
+  ++skipped_in_a_row_;
+  return skipped_in_a_row_ < kMostSkipped;
+}
+
+StepLoss Trainer::backward(Examples examples, FunctionRef<ShardLoss(Examples)> loss, bool finds_anomaly) {
   return data_parallel_.backward(
-      rows.size(), config_.seed, static_cast<std::uint32_t>(steps_ + 1),
-      [&](std::size_t first, std::size_t last) { return loss(rows.subspan(first, last - first)); }, finds_anomaly);
+      examples.size(), config_.seed, static_cast<std::uint32_t>(steps_ + 1),
+      [&](std::size_t first, std::size_t last) { return loss(examples.subspan(first, last - first)); }, finds_anomaly);
+}
+
+void Trainer::refuse_step(Examples examples, const StepLoss& sums, double norm, FunctionRef<ShardLoss(Examples)> loss) {
+  const std::int64_t step = steps_ + 1;
+  check<ArgumentError>(sums.count > 0, "trainer: step ", step, ": the loss counted ", sums.count, " for ",
+                       examples.size(), " examples; its count must be positive");
+  fail<NumericError>("trainer: step ", step, ": loss ", sums.mean(), " or gradient norm ", norm, " is not finite (",
+                     place_of_anomaly(examples, loss), "); try a lower lr than ", schedule_(step));
 }
 
 // Repeats the step, with the same random numbers, to find out where it goes wrong.
-void Trainer::refuse_step(Rows rows, const StepLoss& sums, double norm, FunctionRef<ShardLoss(Rows)> loss) {
-  const std::int64_t step = steps_ + 1;
-  check<ArgumentError>(sums.count > 0, "trainer: step ", step, ": the loss counted ", sums.count, " for ", rows.size(),
-                       " rows; its count must be positive");
-  std::string where = "no op alone is to blame";
+std::string Trainer::place_of_anomaly(Examples examples, FunctionRef<ShardLoss(Examples)> loss) {
+  std::string place = "no op alone is to blame";
   try {
-    backward(rows, loss, true);
+    backward(examples, loss, true);
     parameters_->zero_gradients();
   } catch (const Error& e) {  // possibly another rank's
-    where = e.what();
+    place = e.what();
   }
+  const auto is_finite = [](real v) { return std::isfinite(v); };
   for (const auto& entry : parameters_->entries())
-    if (!entry.is_buffer && !std::ranges::all_of(entry.tensor.values(), [](real v) { return std::isfinite(v); }))
-      where = "parameter " + entry.name + " was not finite before it";
-  fail<NumericError>("trainer: step ", step, ": loss ", sums.mean(), " or gradient norm ", norm, " is not finite (",
-                     where, "); try a lower lr than ", schedule_(step));
+    if (!entry.is_buffer && !std::ranges::all_of(entry.tensor.values(), is_finite))
+      place = "parameter " + entry.name + " was not finite before it";
+  return place;
 }
 
 std::vector<OptimizerBlock> Trainer::state() const {
@@ -177,35 +202,16 @@ void Trainer::save(const std::filesystem::path& file, std::map<std::string, std:
 }
 
 void Trainer::load(const SafeTensorsFile& file) {
-  const std::int64_t steps = number_of(file, kSteps), moves = number_of(file, kMoves);
+  const std::int64_t steps = number_of(file, kSteps);
+  const std::int64_t moves = number_of(file, kMoves);
   const auto is_average = [](const TensorInfo& tensor) { return tensor.name.starts_with(kAverage); };
   check<FormatError>(averages_ || std::ranges::none_of(file.tensors(), is_average), file.name(),
                      ": has averages of the parameters, but the trainer keeps none: set ema_decay");
   load_checkpoint(file, *parameters_, state());
-  steps_ = steps, skipped_in_a_row_ = 0;
+  steps_ = steps;
+  skipped_in_a_row_ = 0;
   adam_.set_steps(moves);
   if (averages_) averages_->set_updates(moves);
-}
-
-StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss,
-                  std::size_t chunk) {
-  check<ArgumentError>(chunk > 0, "evaluate: chunks of 0 rows");
-  const std::size_t chunks = (rows.size() + chunk - 1) / chunk, others = static_cast<std::size_t>(ranks());
-  std::vector<double> parts(3 * chunks);  // loss, count and correct of each; ranks take turns
-  run_tasks((chunks + others - 1) / others, [&](std::size_t task) {
-    const std::size_t i = task * others + static_cast<std::size_t>(rank()), first = i * chunk;
-    if (i >= chunks) return;
-    const UseMode eval(Mode::eval);
-    const TapeMark mark;
-    const StepLoss part = numbers_of(loss(rows.subspan(first, std::min(chunk, rows.size() - first))));
-    parts[3 * i] = part.loss;
-    parts[3 * i + 1] = part.count;
-    parts[3 * i + 2] = part.correct;
-  });
-  add_over_ranks(parts);
-  StepLoss total;
-  for (std::size_t i = 0; i < parts.size(); i += 3) total += {parts[i], parts[i + 1], parts[i + 2]};
-  return total;
 }
 
 }  // namespace SEPPO_ABI

@@ -3,8 +3,8 @@
 //   Trainer trainer(parameters, {.lr = 3e-3, .schedule = ScheduleKind::cosine, .warmup_steps = 20, .steps = 300});
 //   Sampler sampler(data.size(), {.batch_size = 64});
 //   while (trainer.steps() < 300) {
-//     const StepResult now = trainer.step(sampler.next(), [&](std::span<const int> rows) {
-//       return classification_loss(model(data.pick(rows)), labels_of(rows));
+//     const StepResult now = trainer.step(sampler.next(), [&](std::span<const int> some) {
+//       return classification_loss(model(data.pick(some)), labels_of(some));
 //     });
 //   }
 //
@@ -24,12 +24,12 @@
 // those of a shard: it needs whole_batch, and a mean is made a sum by mean_loss() (data_parallel.h):
 //
 //   Trainer trainer(parameters, {.whole_batch = true});
-//   trainer.step(sampler.next(), [&](std::span<const int> rows) {  // called once, with all of them
-//     return mean_loss(info_nce(images(rows), texts(rows)), rows.size());
+//   trainer.step(sampler.next(), [&](std::span<const int> all) {  // called once
+//     return mean_loss(info_nce(images(all), texts(all)), all.size());
 //   });
 //
 // Under mpirun, the ranks (ranks.h) share the shards of each step. The program stays as it is: every rank passes the
-// same rows, and has the same parameters after each step.
+// same examples, and has the same parameters after each step.
 #pragma once
 
 #include "../../autograd/core/utility.h"
@@ -99,15 +99,15 @@ class Trainer {
   // All parameters must have been made. Throws ArgumentError for a config or a group out of range.
   explicit Trainer(Parameters& parameters, const TrainerConfig& config = {}, const ParameterGroups& groups = {});
 
-  // One step on the examples `rows`. loss(some of rows) returns sums over these (ShardLoss); it is called once for each
-  // shard, concurrently from several threads, each with its own tape; with whole_batch once, with all rows. The
+  // One step on these examples. loss(some of them) returns sums over these (ShardLoss); it is called once for each
+  // shard, concurrently from several threads, each with its own tape; with whole_batch once, with all examples. The
   // caller's tape is not touched.
   // Throws StateError if `loss` calls backward, adds parameters, or would bring gradients to other Parameters than
   // those being trained, such as a teacher's: freeze these (Parameters::freeze), or compute with them within NoGrad.
   // Throws NumericError if the loss or its gradient is not finite, naming the parameter, or the op and module, where it
   // arose; ArgumentError if nothing was counted, or a count is negative or not finite; and whatever `loss` throws.
   // Parameters, buffers, moments and steps() are then unchanged, and the gradients zero.
-  StepResult step(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss);
+  StepResult step(std::span<const int> examples, FunctionRef<ShardLoss(std::span<const int> some)> loss);
 
   std::int64_t steps() const { return steps_; }  // taken, or skipped
   // The averages kept if config().ema_decay > 0, updated by each step that is not skipped: to evaluate or save with
@@ -125,9 +125,13 @@ class Trainer {
   void load(const std::filesystem::path& file) { load(SafeTensorsFile(file)); }
 
  private:
-  using Rows = std::span<const int>;
-  StepLoss backward(Rows rows, FunctionRef<ShardLoss(Rows)> loss, bool finds_anomaly = false);
-  void refuse_step(Rows rows, const StepLoss& sums, double norm, FunctionRef<ShardLoss(Rows)> loss);
+  using Examples = std::span<const int>;
+  StepLoss backward(Examples examples, FunctionRef<ShardLoss(Examples)> loss, bool finds_anomaly = false);
+  void update(const StepResult& step, double count);
+  bool may_skip(const StepLoss& sums);
+  [[noreturn]] void refuse_step(Examples examples, const StepLoss& sums, double norm,
+                                FunctionRef<ShardLoss(Examples)> loss);
+  std::string place_of_anomaly(Examples examples, FunctionRef<ShardLoss(Examples)> loss);
   std::vector<OptimizerBlock> state() const;
   void check_start() const;
   void check_ranks() const;
@@ -141,12 +145,6 @@ class Trainer {
   std::optional<Ema> averages_;
   DataParallel data_parallel_;
 };
-
-// What a training step would report, without training: runs loss(some of rows) in eval mode for `chunk` rows at a time,
-// on all threads, and adds up the results. The same bytes for any number of threads; ranks share the chunks. A loss
-// that compares examples sees those of a chunk: let it be a batch.
-StepLoss evaluate(std::span<const int> rows, FunctionRef<ShardLoss(std::span<const int> rows)> loss,
-                  std::size_t chunk = 64);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -1,6 +1,8 @@
-// Trains the model in single precision.
+// Trains the model in single precision, by the library's optimiser and by an own one.
 #include "model.h"
+#include "momentum.h"
 
+#include <seppo/nn/optim/sgd.h>
 #include <seppo/nn/parameters.h>
 #include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
@@ -27,4 +29,31 @@ double accuracy_after_training() {
                          })
                    .accuracy;
   return accuracy;
+}
+
+namespace {
+
+template <class Optimiser>
+std::vector<seppo::real> values_after_steps(Optimiser&& optimiser, seppo::Parameters& parameters,
+                                            const consumer::Comparer& model) {
+  const consumer::Data data = consumer::draw(16);
+  for (int step = 0; step < 5; ++step) {
+    seppo::tape().clear();
+    seppo::tape().backward(seppo::cross_entropy(model(data.inputs()), data.larger));
+    optimiser.step(0.1, 0.5);
+  }
+  return {parameters.values().begin(), parameters.values().end()};
+}
+
+}  // namespace
+
+bool own_optimiser_equals_seppos() {
+  using namespace consumer;
+  const ParameterGroups groups{{.prefix = "up.", .lr = 0.5}};
+  Parameters own(/*seed=*/1), theirs(/*seed=*/1);
+  const Comparer a(own.root(), kInputs, 4), b(theirs.root(), kInputs, 4);
+  const std::vector<real> before(own.values().begin(), own.values().end());
+  const std::vector<real> after = values_after_steps(Momentum(own, groups), own, a);
+  const std::vector<real> expected = values_after_steps(Sgd(theirs, {.momentum = 0.9}, groups), theirs, b);
+  return after != before && after == expected;
 }

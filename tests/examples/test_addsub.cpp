@@ -180,12 +180,11 @@ ModelConfig tiny() {
 BOOST_AUTO_TEST_CASE(both_conventions_of_label_smoothing) {
   seppo::Parameters parameters(1);
   const Model model(parameters.root(), tiny());
-  const Dataset data = drawn_dataset(1);
-  const std::vector<int> rows{3, 14, 15, 92};
+  const Dataset batch = drawn_dataset(1).pick({{3, 14, 15, 92}});
   const auto loss_with = [&](double share) {
     const seppo::UseMode eval(seppo::Mode::eval);
     const seppo::TapeMark mark;
-    return static_cast<double>(loss(model, data, rows, share).loss.item());
+    return static_cast<double>(loss(model, batch, share).loss.item());
   };
   // The loss is linear in the smoothing share, so its two parts follow from two values.
   const double plain = loss_with(0), all = loss_with(0.5);        // 0.5 / 16 each
@@ -223,11 +222,11 @@ BOOST_AUTO_TEST_CASE(accuracy_by_place) {
   }
   double sum = 0;
   for (std::size_t place = 0; place < 4; ++place) {
-    BOOST_CHECK_EQUAL(all.correct[place], expected[place]);
+    BOOST_CHECK_EQUAL(all.sums[kPlaces[place]], expected[place]);
     sum += all.accuracy_at(place);
   }
-  BOOST_CHECK_CLOSE(all.tokens.accuracy(), sum / 4, 1e-10);
-  BOOST_CHECK_CLOSE(all.tokens.mean(), loss_sum / 600, 1e-3);
+  BOOST_CHECK_CLOSE(all.token_accuracy(), sum / 4, 1e-10);
+  BOOST_CHECK_CLOSE(all.loss(), loss_sum / 600, 1e-3);
 }
 
 // Exact match over all rows, and over those with expressions not seen in training.
@@ -296,8 +295,7 @@ BOOST_AUTO_TEST_CASE(a_model_is_built_again_from_its_file) {
   config.transformer.layer.dropout = 0.2;
   config.transformer.layer.activation = seppo::Activation::gelu;
   config.dropout_place = DropoutPlace::norm;
-  const Dataset data = drawn_dataset(3);
-  const std::vector<int> rows{1, 2, 3};
+  const Dataset batch = drawn_dataset(3).pick({{1, 2, 3}});
   for (const auto positions : {examples::Positions::floor_sinusoid, examples::Positions::learned,
                                examples::Positions::simple, examples::Positions::none}) {
     config.positions = positions;
@@ -309,7 +307,7 @@ BOOST_AUTO_TEST_CASE(a_model_is_built_again_from_its_file) {
     const auto loss_of = [&](const Model& m) {  // in training mode, so that dropout must also agree
       seppo::tape().clear();
       seppo::tape().random = {.seed = 1, .step = 1};
-      return loss(m, data, rows).loss.item();
+      return loss(m, batch).loss.item();
     };
     BOOST_CHECK_EQUAL(loss_of(model), loss_of(saved.model));
   }

@@ -5,9 +5,12 @@
 #include "charlm/text.h"
 #include "support/program.h"
 
+#include <seppo/nn/train/evaluate.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
+#include <numeric>
 
 using namespace test;
 using charlm::Corpus;
@@ -154,7 +157,13 @@ BOOST_AUTO_TEST_CASE(the_score_counts_each_character_once) {
     for (const seppo::real x : row) sum += std::exp(static_cast<double>(x));
     total += std::log(sum) - static_cast<double>(row[static_cast<std::size_t>(text[at + 1])]);
   }
-  BOOST_CHECK_CLOSE(charlm::score(model, corpus.validation), total / 102, 1e-4);
+  const charlm::Windows windows = charlm::consecutive_windows(corpus.validation, 4);
+  std::vector<int> indices(windows.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  const auto loss = [&](std::span<const int> some) { return charlm::loss(model, windows.pick(some)); };
+  const seppo::Sums sums = seppo::evaluate(indices, loss);
+  BOOST_CHECK_EQUAL(sums["count"], 102);
+  BOOST_CHECK_CLOSE(sums.mean("loss"), total / 102, 1e-4);
 }
 
 BOOST_AUTO_TEST_CASE(a_text_is_learnt_and_written, *boost::unit_test::precondition(test::ends_in_time)) {

@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(helps_tell_the_defaults) {
   BOOST_CHECK_GE(helps.size(), 15u);
   for (const auto& [command, defaults] : helps.items()) {
     std::vector<std::string> line = words(command);
-    line.push_back("--help");
+    line.push_back("--help-all");
     const json told = defaults_of(folder.run(line).out);
     for (const auto& [name, value] : defaults.items())
       BOOST_CHECK_MESSAGE(told.contains(name) && told[name] == value, command << ": " << name << " is not " << value);

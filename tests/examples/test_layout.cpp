@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(configurations_are_printed_and_read) {
 BOOST_AUTO_TEST_CASE(help_at_some_widths) {
   const Folder folder;
   for (const int columns : {30, 59, 60, 61, 80}) {
-    const std::string help = on_terminal(folder, columns, {"reverse", "train", "--help"});
+    const std::string help = on_terminal(folder, columns, {"reverse", "train", "--help-all"});
     const std::size_t indent = columns >= 60 ? 24 : 6;
     std::istringstream stream(help);
     std::string before, line;

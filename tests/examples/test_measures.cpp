@@ -118,6 +118,22 @@ BOOST_AUTO_TEST_CASE(reversed_digits, *boost::unit_test::precondition(test::ends
   BOOST_CHECK(eval.out.find(fmt::format("exact match {:8.4f} %", 100 * test_whole)) != std::string::npos);
 }
 
+namespace {
+
+// `eval` finds what training found, and the loss on fresh examples.
+void check_eval(const Folder& folder, const char* program, const Finished& r, double fresh_loss) {
+  const Result eval = folder.run({program, "eval", "--model", "m", "--json"});
+  BOOST_REQUIRE_MESSAGE(eval.code == 0, eval.err);
+  const auto said = last_line(eval.out);
+  for (const char* measure : {"val_loss", "val_accuracy", "test_accuracy"})
+    BOOST_CHECK_EQUAL(said[measure].get<double>(), r.summary[measure].get<double>());
+  check_near(said["test_loss"], fresh_loss);
+  for (const char* measure : {"val_accuracy", "test_accuracy"})
+    BOOST_CHECK_NE(eval.out.find(fmt::format("{:.2f} % of", 100 * said[measure].get<double>())), std::string::npos);
+}
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(answers_about_sequences, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder("measures");
   const Finished r = run_training(
@@ -132,6 +148,7 @@ BOOST_AUTO_TEST_CASE(answers_about_sequences, *boost::unit_test::precondition(te
   check_near(r.summary["val_loss"], sums.loss());
   BOOST_CHECK_EQUAL(r.summary["val_accuracy"].get<double>(), sums.accuracy());
   BOOST_CHECK_EQUAL(r.summary["test_accuracy"].get<double>(), fresh.accuracy());
+  check_eval(folder, "count", r, fresh.loss());
 }
 
 BOOST_AUTO_TEST_CASE(odd_ones_of_sets) {
@@ -150,6 +167,7 @@ BOOST_AUTO_TEST_CASE(odd_ones_of_sets) {
   check_near(r.summary["val_loss"], sums.loss());
   BOOST_CHECK_EQUAL(r.summary["val_accuracy"].get<double>(), sums.accuracy());
   BOOST_CHECK_EQUAL(r.summary["test_accuracy"].get<double>(), fresh.accuracy());
+  check_eval(folder, "odd_one", r, fresh.loss());
 }
 
 namespace {

@@ -89,28 +89,18 @@ BOOST_AUTO_TEST_CASE(the_least_limit_counts) {
   };
   write("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    5000 kB\n");
   BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 5000 * 1024);
-  write("proc/self/cgroup", "0::/a/b\n");
-  write("sys/fs/cgroup/a/memory.max", "3000000\n");
-  write("sys/fs/cgroup/a/memory.current", "2000000\n");
-  write("sys/fs/cgroup/a/memory.stat", "anon 5\ninactive_file 500000\n");
-  write("sys/fs/cgroup/a/b/memory.max", "max\n");
-  write("sys/fs/cgroup/a/b/memory.current", "7\n");
-  BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 1500000);
-  write("sys/fs/cgroup/a/b/memory.max", "1000\n");
-  BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 993);
-  write("sys/fs/cgroup/a/b/memory.stat", "anon 9\ninactive_file 1\n");
-  BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 994);
-  fs::remove(folder.path / "sys/fs/cgroup/a/b/memory.stat");
-  // If a process is in several control groups, each limit counts, including those of cgroup v1, in any order of lines.
-  write("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "900\n");
-  write("sys/fs/cgroup/memory/c/memory.usage_in_bytes", "500\n");
-  write("sys/fs/cgroup/memory/c/memory.stat", "inactive_file 90\ntotal_inactive_file 200\n");
-  for (const char* lines : {"0::/a/b\n4:memory:/c\n", "7:cpu:/a\n4:memory:/c\n0::/a/b\n", "nothing\n4:memory:/c"}) {
-    write("proc/self/cgroup", lines);
-    BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 600);
-  }
-  write("proc/self/cgroup", "4:cpu:/c\n0::/a/b");
-  BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 993);
+  const rlimit before = [] {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_AS, &limit);
+    return limit;
+  }();
+  const rlimit limit{rlim_t{1} << 44, before.rlim_max};
+  BOOST_REQUIRE_EQUAL(::setrlimit(RLIMIT_AS, &limit), 0);
+  write("proc/meminfo", "MemAvailable:    30000000000 kB\n");
+  write("proc/self/statm", "1000 5 3 2 0 7 0\n");
+  const auto page = static_cast<double>(::sysconf(_SC_PAGESIZE));
+  BOOST_CHECK_EQUAL(examples::available_memory(folder.path), 0x1p44 - 1000 * page);
+  BOOST_REQUIRE_EQUAL(::setrlimit(RLIMIT_AS, &before), 0);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {

@@ -63,6 +63,57 @@ BOOST_AUTO_TEST_CASE(rows_of_data) {
   BOOST_CHECK_NE(out.find("\n30 of 5000 rows; "), std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(rows_of_sequences) {
+  const Folder folder;
+  std::set<std::string> seen;
+  const auto rows_of = [&](const Words& command, std::size_t count, const std::string& end) {
+    const std::string out = folder.run(command).out;
+    BOOST_CHECK_MESSAGE(out.ends_with(end), out);
+    const auto rows = matches(out, "([0-9 ]+)  ->  ([0-9 ]+)\n");
+    BOOST_REQUIRE_EQUAL(rows.size(), count);
+    std::vector<std::pair<std::string, std::string>> texts;
+    for (const auto& m : rows) texts.emplace_back(m[1], m[2]);
+    for (const auto& [sequence, answer] : texts) BOOST_CHECK(seen.insert(sequence).second);
+    return texts;
+  };
+  const Words reverse{"reverse", "data", "--seed", "5", "--head", "7"};
+  for (const auto& [digits, answer] : rows_of(reverse, 7, "\n7 of 50000 rows\n"))
+    BOOST_CHECK_EQUAL(answer, std::string(digits.rbegin(), digits.rend()));
+  for (const auto& [sequence, answer] : rows_of({"count", "data"}, 10, "\n10 of 50000 rows\n")) {
+    const Words symbols = words(sequence);
+    BOOST_CHECK_EQUAL(std::stol(answer), std::ranges::count(symbols, "0"));
+  }
+  const Words largest{"count", "data", "--question", "largest", "--seed", "1"};
+  for (const auto& [sequence, answer] : rows_of(largest, 10, "\n10 of 50000 rows\n")) {
+    int most = 0;
+    for (const std::string& symbol : words(sequence)) most = std::max(most, std::stoi(symbol));
+    BOOST_CHECK_EQUAL(std::stoi(answer), most);
+  }
+}
+
+// Without noise, all elements of a set but the odd one are equal.
+BOOST_AUTO_TEST_CASE(rows_of_sets) {
+  const Folder folder;
+  const std::string out = folder.run({"odd_one", "data", "--noise", "0", "--features", "2", "--head", "4"}).out;
+  BOOST_CHECK_MESSAGE(out.ends_with("\n4 of 20000 rows\n"), out);
+  const auto sets = matches(out, "set ([0-9]): the odd one is ([0-9])((\n  [0-9]: .*){10})\n");
+  BOOST_REQUIRE_EQUAL(sets.size(), 4u);
+  for (const auto& m : sets) {
+    const std::string lines = m[3];
+    const auto elements = matches(lines, "\n  [0-9]: (.*)");
+    const auto odd = static_cast<std::size_t>(std::stoi(m[2]));
+    for (std::size_t e = 0; e < 10; ++e) BOOST_CHECK_EQUAL(elements[e][1] == elements[(odd + 1) % 10][1], e != odd);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_a_text) {
+  const Folder folder;
+  folder.write("t", "abcabcabcabcab\ncab");
+  const std::string out = folder.run({"charlm", "data", "--data", "t", "--train-share", "0.5", "--block", "4"}).out;
+  BOOST_CHECK_EQUAL(out, "abca\n  1 2 3 1\nb⏎ca\n  2 0 3 1\n2 of 2 rows\n");
+  check_refused(folder, {"charlm", "data"}, 2, "--data: a text file is needed");
+}
+
 // Of all wrong answers, twenty are listed, followed by the number of the others.
 BOOST_AUTO_TEST_CASE(wrong_answers, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder;

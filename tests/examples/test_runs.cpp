@@ -126,10 +126,10 @@ BOOST_AUTO_TEST_CASE(help_is_a_success) {
   const Folder folder;
   folder.write("t", "some text, and some more text");
   const std::map<std::string, Words> commands{{"addsub", {"train", "eval", "predict", "data"}},
-                                              {"reverse", {"train", "eval", "predict"}},
-                                              {"count", {"train", "predict"}},
-                                              {"odd_one", {"train", "predict"}},
-                                              {"charlm", {"train", "eval", "sample"}},
+                                              {"reverse", {"train", "eval", "predict", "data"}},
+                                              {"count", {"train", "eval", "predict", "data"}},
+                                              {"odd_one", {"train", "eval", "predict", "data"}},
+                                              {"charlm", {"train", "eval", "sample", "data"}},
                                               {"translate", {"train", "eval", "predict"}},
                                               {"llm", {"train", "eval", "generate", "finetune", "merge"}},
                                               {"seppo", {"inspect"}},

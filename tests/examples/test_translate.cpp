@@ -250,9 +250,9 @@ BOOST_AUTO_TEST_CASE(scores_do_not_depend_on_batches) {
     loss_sum += static_cast<double>(one.loss.item());
     tokens += one.count;
   }
-  const seppo::StepLoss all = loss_of_all(model, examples);
-  BOOST_CHECK_EQUAL(all.count, tokens);
-  BOOST_CHECK_CLOSE(all.loss, loss_sum, 1e-3);
+  const seppo::Sums all = loss_of_all(model, examples);
+  BOOST_CHECK_EQUAL(all["count"], tokens);
+  BOOST_CHECK_CLOSE(all["loss"], loss_sum, 1e-3);
   const seppo::BeamOptions beam{.bos = kBos, .eos = kEos, .max_length = 20, .beam = 3};
   const auto together = translate::translate(model, examples.sources, beam);
   for (const std::size_t i : {0UL, 31UL, 69UL})

@@ -58,6 +58,39 @@ BOOST_AUTO_TEST_CASE(documents_show_code_that_runs) {
   BOOST_CHECK_GE(blocks, 20);
 }
 
+namespace {
+
+// The indented lines of the comment that a file begins with.
+std::string code_at_head(const std::string& text) {
+  constexpr std::string_view kComment = "//", kIndented = "//   ";
+  std::string code;
+  for (const std::string& line : lines_of(text)) {
+    if (!line.starts_with(kComment)) break;
+    if (line.starts_with(kIndented)) code += line.substr(kIndented.size()) + "\n";
+  }
+  return code;
+}
+
+std::string without_blanks(const std::string& text) { return std::regex_replace(text, std::regex("\\s+"), ""); }
+
+}  // namespace
+
+// Each module's header begins with an example, which a test compiles and runs; so does that of optimisers.
+BOOST_AUTO_TEST_CASE(modules_begin_with_examples_that_run) {
+  const std::string compiled = without_blanks(read(kRoot / "tests/house/test_module_heads.cpp")) +
+                               without_blanks(read(kRoot / "tests/consumer/momentum.h"));
+  std::vector<fs::path> headers = files_of({"nn/modules"}, {".h"});
+  BOOST_CHECK_GE(headers.size(), 9u);
+  headers.push_back(kRoot / "nn/optim/optimiser.h");
+  for (const fs::path& path : headers) {
+    const std::string code = code_at_head(read(path));
+    BOOST_CHECK_MESSAGE(!code.empty(), path << " begins without an example");
+    BOOST_CHECK_MESSAGE(compiled.find(without_blanks(code)) != std::string::npos, path
+                                                                                      << " has code that no one runs:\n"
+                                                                                      << code);
+  }
+}
+
 // Each promise in SECURITY.md names its proof: test cases, tests, or scripts with a mode they accept.
 BOOST_AUTO_TEST_CASE(promises_name_tests_that_exist) {
   std::string tests;

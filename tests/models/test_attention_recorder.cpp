@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(maps_are_the_softmax_of_scaled_products) {
     {
       const Observe observe(recorder);
       self(x, f.src.offsets);
-      self(y, f.tgt.offsets, Mask::causal());
+      self(y, f.tgt.offsets, {.mask = Mask::causal()});
       cross(y, f.tgt.offsets, x, f.src.offsets);
     }
     BOOST_REQUIRE_EQUAL(recorder.maps.size(), 3);

@@ -79,8 +79,7 @@ BOOST_AUTO_TEST_CASE(a_relative_bias_of_the_positions_so_far) {
   const Inference guard;
   const std::vector<int> memory_rows{0, 3, 5}, rows{0, 8, 16};
   const Tensor x = random_rows(16, 1), memory = random_rows(5, 2);
-  const Tensor whole =
-      decoder(x, rows, memory, memory_rows, nullptr, AttentionPositions{.bias = relative_bias({0, 0}, 8, 8)});
+  const Tensor whole = decoder(x, rows, memory, memory_rows, {.bias = relative_bias({0, 0}, 8, 8)});
   const Tensor plain = decoder(x, rows, memory, memory_rows);
   BOOST_CHECK_GT(std::abs(plain.values().back() - whole.values().back()), 1e-3);  // the bias matters
   for (const auto& steps : kSteps) {
@@ -91,8 +90,8 @@ BOOST_AUTO_TEST_CASE(a_relative_bias_of_the_positions_so_far) {
       const std::vector<int> begin(extended.begin(), extended.end());
       const int so_far = std::max(cache.length(0), cache.length(1));
       const int most = std::max(counts[0], counts[1]);
-      const Tensor part = decoder(part_of(x, rows, begin, counts), part_rows, memory, memory_rows, &cache,
-                                  AttentionPositions{.bias = relative_bias(begin, most, so_far)});
+      const Tensor part = decoder(part_of(x, rows, begin, counts), part_rows, memory, memory_rows,
+                                  {.cache = &cache, .bias = relative_bias(begin, most, so_far)});
       check_part(part, whole, rows, begin, counts, "after " + std::to_string(so_far));
     }
   }
@@ -106,11 +105,11 @@ BOOST_AUTO_TEST_CASE(a_bias_of_fewer_positions_is_refused) {
     KeyValueCache cache(1, 1, kCapacity, kWidth);
     const std::vector<int> prompt{0, 4}, next{0, count};
     cache.extend(prompt);
-    attn(random_rows(4, 1), prompt, Mask::causal(), {&cache, 0});
+    attn(random_rows(4, 1), prompt, {.mask = Mask::causal(), .cache = &cache});
     cache.extend(next);
     const auto step = [&](int keys) {
-      attn(random_rows(count, 2), next, Mask::causal(), {&cache, 0},
-           AttentionPositions{.bias = relative_bias({4}, count, keys)});
+      attn(random_rows(count, 2), next,
+           {.mask = Mask::causal(), .cache = &cache, .bias = relative_bias({4}, count, keys)});
     };
     BOOST_CHECK_THROW(step(3 + count), ShapeError);
     BOOST_CHECK_NO_THROW(step(4 + count));
@@ -124,7 +123,7 @@ BOOST_AUTO_TEST_CASE(valid_lengths_hold_for_cached_keys) {
   const Inference guard;
   const std::vector<int> rows{0, 8, 16}, valid{2, 6};
   const Tensor x = random_rows(16, 1);
-  const Tensor whole = attn(x, rows, Mask::causal_valid_lengths(valid));
+  const Tensor whole = attn(x, rows, {.mask = Mask::causal_valid_lengths(valid)});
   for (const auto& steps : kSteps) {
     KeyValueCache cache(1, 2, kCapacity, kWidth);
     for (const Counts& counts : steps) {
@@ -132,8 +131,8 @@ BOOST_AUTO_TEST_CASE(valid_lengths_hold_for_cached_keys) {
       const std::span<const int> extended = cache.extend(part_rows);
       const std::vector<int> begin(extended.begin(), extended.end());
       const std::vector<int> so_far{std::min(valid[0], cache.length(0)), std::min(valid[1], cache.length(1))};
-      const Tensor part =
-          attn(part_of(x, rows, begin, counts), part_rows, Mask::causal_valid_lengths(so_far), {&cache, 0});
+      const Tensor part = attn(part_of(x, rows, begin, counts), part_rows,
+                               {.mask = Mask::causal_valid_lengths(so_far), .cache = &cache});
       check_part(part, whole, rows, begin, counts, "after " + std::to_string(cache.length(0)));
     }
   }
@@ -147,7 +146,7 @@ BOOST_AUTO_TEST_CASE(masks_that_a_cache_cannot_honour_are_refused) {
     const std::vector<int> rows{0, count, 2 * count};
     KeyValueCache cache(1, 2, kCapacity, kWidth);
     cache.extend(rows);
-    const auto call = [&](const Mask& mask) { attn(random_rows(2 * count, 1), rows, mask, {&cache, 0}); };
+    const auto call = [&](const Mask& mask) { attn(random_rows(2 * count, 1), rows, {.mask = mask, .cache = &cache}); };
     const std::vector<std::uint8_t> pairs(static_cast<std::size_t>(2 * count * count), 1);
     const std::vector<int> one{1}, negative{1, -1}, long_one{1, count + 1}, none{0, 0};
     BOOST_CHECK_THROW(call(Mask::none()), ArgumentError);
@@ -169,7 +168,7 @@ BOOST_AUTO_TEST_CASE(a_cache_that_does_not_fit_is_refused) {
   const Tensor x = random_rows(2, 1);
   const std::vector<int> rows{0, 1, 2};
   const auto run = [&](KeyValueCache& cache, std::size_t layer) {
-    attention(x, rows, Mask::causal(), LayerCache{&cache, layer});
+    attention(x, rows, {.mask = Mask::causal(), .cache = &cache, .layer = layer});
   };
   KeyValueCache fits(1, 2, kCapacity, kWidth);
   BOOST_CHECK_THROW(run(fits, 0), StateError);  // before extend()
@@ -191,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_cache_that_does_not_fit_is_refused) {
     KeyValueCache other(1, 2, kCapacity, kv_width);
     other.extend(rows);
     BOOST_CHECK_THROW(run(other, 0), ShapeError);
-    BOOST_CHECK_THROW((LayerCache{&other, 0}.memory([&] { return ones({2, kv_width}); })), ShapeError);
+    BOOST_CHECK_THROW(other.memory(0, [&] { return ones({2, kv_width}); }), ShapeError);
   }
   for (const int absurd : {0, -1}) {
     BOOST_CHECK_THROW(KeyValueCache(1, 2, absurd, kWidth), ArgumentError);

@@ -220,11 +220,12 @@ BOOST_AUTO_TEST_CASE(a_shift_of_all_positions_changes_nothing) {
     const auto scores = [&](int shift) {
       std::vector<int> ids;
       for (const int n : {0, 1, 2, 3, 4, 5, 0, 1, 2}) ids.push_back(n + shift);
-      return copy_of(m.model.layers(x, texts.offsets, Mask::causal(), nullptr, m.model.positions.for_attention(ids)));
+      const AttentionPositions shifted = m.model.positions.for_attention(ids);
+      return copy_of(m.model.layers(x, texts.offsets, {.mask = Mask::causal(), .positions = shifted}));
     };
     const std::vector<real> here = scores(0), there = scores(7);
     BOOST_CHECK_SMALL(largest_difference(here, there), test::kTolerance);
-    const std::vector<real> plain = copy_of(m.model.layers(x, texts.offsets, Mask::causal()));
+    const std::vector<real> plain = copy_of(m.model.layers(x, texts.offsets, {.mask = Mask::causal()}));
     BOOST_CHECK_GT(largest_difference(here, plain), 1e-3);
   }
 }
@@ -286,10 +287,16 @@ BOOST_AUTO_TEST_CASE(attention_of_three_inputs) {
   BOOST_CHECK_EQUAL(wide_k(x, q_rows, k, x, k_rows).numel() + wide_v(x, q_rows, x, v, k_rows).numel(), 80);
   BOOST_CHECK_THROW(wide(x, q_rows), ShapeError);  // expects separate queries, keys and values
   BOOST_CHECK_THROW(wide(x, q_rows, k, k, k_rows), ShapeError);
+  // What would be ignored is refused.
+  KeyValueCache cache(1, q_rows.size() - 1, 8, 8);
+  const AttentionExtras cached{.cache = &cache}, turned{.positions = {.rotary = ones({8, 2})}};
+  BOOST_CHECK_THROW(wide(x, q_rows, k, v, k_rows, cached), ArgumentError);
+  BOOST_CHECK_THROW(wide(x, q_rows, k, v, k_rows, turned), ArgumentError);
+  BOOST_CHECK_THROW(plain(x, q_rows, x, k_rows, turned), ArgumentError);
   const std::vector<real> xs = copy_of(x), ks = copy_of(k), vs = copy_of(v), bs = copy_of(bias);
   const auto report = test::check_gradients(parameters, [&] {
-    const Tensor y = wide(tensor({5, 8}, xs), q_rows, tensor({5, 3}, ks), tensor({5, 5}, vs), k_rows, Mask::causal(),
-                          {.bias = tensor({3, 4}, bs)});
+    const Tensor y = wide(tensor({5, 8}, xs), q_rows, tensor({5, 3}, ks), tensor({5, 5}, vs), k_rows,
+                          {.mask = Mask::causal(), .bias = tensor({3, 4}, bs)});
     const Tensor z = plain(y, q_rows, tensor({5, 8}, xs), y, k_rows);
     return sum(square(z));
   });

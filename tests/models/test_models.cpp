@@ -134,6 +134,19 @@ BOOST_AUTO_TEST_CASE(both_stacks_end_with_a_norm) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_decoder_refuses_masks_that_it_would_ignore) {
+  Parameters parameters(1);
+  const Decoder decoder(parameters.root(), 1, small::config(Norm::post).layer);
+  const std::vector<int> offsets{0, 3, 7}, lengths{1, 2};
+  const std::vector<std::uint8_t> pairs(9 + 16, 1);
+  tape().clear();
+  const Tensor x = ones({7, 8});
+  const auto call = [&](const Mask& mask) { decoder(x, offsets, x, offsets, {.mask = mask}); };
+  BOOST_CHECK_THROW(call(Mask::valid_lengths(lengths)), ArgumentError);
+  BOOST_CHECK_THROW(call(Mask::allowed(pairs)), ArgumentError);
+  BOOST_CHECK_NO_THROW(call(Mask::causal()));
+}
+
 BOOST_AUTO_TEST_CASE(the_decoder_cannot_see_the_future) {
   Fixture f;
   const Tensor first = f.model.logits(f.src, f.tgt);

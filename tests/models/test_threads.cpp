@@ -5,6 +5,7 @@
 #include <seppo/models/decoding/beam.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/language_model.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
@@ -122,9 +123,9 @@ BOOST_AUTO_TEST_CASE(training) {
 BOOST_AUTO_TEST_CASE(evaluation) {
   const Language language;  // shared by all tasks
   check_threads("evaluate", [&] {
-    const StepLoss sums = evaluate(
+    const Sums sums = evaluate(
         language.rows(), [&](std::span<const int> some) { return language.loss(some); }, 3);
-    const double all[] = {sums.loss, sums.count, sums.correct};
+    const double all[] = {sums["loss"], sums["count"], sums["correct"]};
     Bytes bytes;
     add(bytes, std::span<const double>(all));
     return bytes;

@@ -8,6 +8,7 @@
 #include <seppo/models/language_model.h>
 #include <seppo/nn/optim/clip.h>
 #include <seppo/nn/optim/sgd.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
@@ -265,9 +266,9 @@ BOOST_AUTO_TEST_CASE(evaluation_of_short_and_long_texts) {
     const Language language(max_length);
     for (const std::size_t chunk : {1u, 4u, 64u})
       check_threads("evaluation", [&] {
-        const StepLoss sums = evaluate(
+        const Sums sums = evaluate(
             language.rows(), [&](auto some) { return language.loss(some); }, chunk);
-        const double all[] = {sums.loss, sums.count, sums.correct};
+        const double all[] = {sums["loss"], sums["count"], sums["correct"]};
         Bytes bytes;
         add(bytes, std::span<const double>(all));
         return bytes;

@@ -139,8 +139,7 @@ BOOST_AUTO_TEST_CASE(messages_name_what_was_given) {
   BOOST_CHECK(has(selects(first, decreasing), "offsets decrease at source 0"));
   BOOST_CHECK(has(selects(other, right), "row 0 of source 0 cannot continue row 1, whose source is another"));
   BOOST_CHECK_EQUAL(selects(parents, right), "no error");
-  const LayerCache layer{&cache, 0};
-  BOOST_CHECK(has(message([&] { layer.source_rows(offsets); }), "decode: 2 sequences, but the sources have 3"));
+  BOOST_CHECK(has(message([&] { cache.source_offsets(offsets); }), "decode: 2 sequences, but the sources have 3"));
 }
 
 BOOST_AUTO_TEST_CASE(ranges_have_as_many_elements_as_an_axis_can) {

@@ -349,33 +349,3 @@ BOOST_AUTO_TEST_CASE(metrics_of_classification) {
   }
   BOOST_CHECK_THROW(accuracy(logits, std::vector<int>{1}), ShapeError);
 }
-
-// Losses as in a training step, but without dropout and without a trace on the tape.
-BOOST_AUTO_TEST_CASE(evaluation_adds_up_over_chunks) {
-  Parameters parameters(1);
-  const Tensor w = parameters.root().parameter("w", {1}, init_ones());
-  std::vector<int> rows(150);
-  std::iota(rows.begin(), rows.end(), 1);
-  for (const std::size_t chunk : {std::size_t{1}, std::size_t{64}, std::size_t{1000}})
-    for (const int threads : {1, 4}) {
-      set_num_threads(threads);
-      const std::size_t before = tape().size();
-      std::atomic<int> oversized = 0;
-      const StepLoss sums = evaluate(
-          rows,
-          [&](std::span<const int> some) {
-            if (some.size() > chunk) ++oversized;  // Boost's checks are not thread-safe
-            const real total = static_cast<real>(std::accumulate(some.begin(), some.end(), 0));
-            return ShardLoss{sum(dropout(w, 0.5)) * total, static_cast<double>(some.size()), 1};
-          },
-          chunk);
-      BOOST_CHECK_EQUAL(oversized, 0);
-      BOOST_CHECK_EQUAL(sums.mean(), 151.0 / 2);
-      BOOST_CHECK_EQUAL(sums.correct, (rows.size() + chunk - 1) / chunk);
-      BOOST_CHECK_EQUAL(tape().size(), before);
-    }
-  set_num_threads(1);
-  BOOST_CHECK_THROW(evaluate(
-                        rows, [&](std::span<const int>) { return ShardLoss{sum(w)}; }, 0),
-                    ArgumentError);
-}

@@ -3,6 +3,7 @@
 #define BOOST_TEST_MODULE whole_batch
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>
@@ -179,9 +180,9 @@ BOOST_AUTO_TEST_CASE(an_evaluation_of_whole_batches) {
   Parameters parameters(2);
   const Towers towers(parameters);
   const auto loss = [&](std::span<const int> rows) { return towers.loss(pairs, rows); };
-  const StepLoss result = evaluate(pairs.rows, loss, kExamples);
-  BOOST_CHECK_SMALL(result.mean() - ByHand(pairs, towers).loss, 1e-12);
-  BOOST_CHECK_EQUAL(result.count, kExamples);
+  const Sums result = evaluate(pairs.rows, loss, kExamples);
+  BOOST_CHECK_SMALL(result.mean("loss") - ByHand(pairs, towers).loss, 1e-12);
+  BOOST_CHECK_EQUAL(result["count"], kExamples);
 }
 
 BOOST_AUTO_TEST_CASE(a_whole_batch_is_one_shard_in_one_round) {

@@ -82,15 +82,14 @@ Call make(const std::string& name, const Scope& s, int d_model, const json& args
     if (name == "cross_attention")
       return [=](std::span<const Tensor> x) { return (*attention)(x[1], (*rows)[1], x[0], (*rows)[0]); };
     const Mask mask = name == "causal_attention" ? Mask::causal() : Mask::none();
-    return [=](std::span<const Tensor> x) { return (*attention)(x[0], (*rows)[0], mask); };
+    return [=](std::span<const Tensor> x) { return (*attention)(x[0], (*rows)[0], {.mask = mask}); };
   }
   if (name == "three_inputs") {
     const auto attention =
         std::make_shared<MultiHeadAttention>(s, 8, 2, MultiHeadAttentionOptions{.bias = false, .k_dim = 5, .v_dim = 7});
     const auto near = std::make_shared<Values>(args.at("near"));
     return [=](std::span<const Tensor> x) {
-      return (*attention)(x[2], (*rows)[2], x[0], x[1], (*rows)[0], Mask::none(),
-                          {.bias = tensor(near->shape, near->data)});
+      return (*attention)(x[2], (*rows)[2], x[0], x[1], (*rows)[0], {.bias = tensor(near->shape, near->data)});
     };
   }
   if (name == "encoder_layer") {

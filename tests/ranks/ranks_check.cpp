@@ -5,6 +5,7 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/io/digest.h>
+#include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
 
@@ -114,9 +115,16 @@ void train(const char* part, const TrainerConfig& config, int examples, const Pa
   }
   step();
   show(part, model);
-  const StepLoss found = evaluate(
-      rows, [&](auto some) { return model.loss(data, some); }, 3);
-  if (rank() == 0) std::printf("%s %.17g %g\n", part, found.loss, found.count);
+  const auto with_last = [&](std::span<const int> some) {
+    Sums sums = model.loss(data, some);
+    if (some.back() == rows.back()) sums.add("last", 0.1 + some.back());
+    return sums;
+  };
+  const Sums found = evaluate(rows, with_last, 3);
+  std::string text;
+  for (const Sums::Named& sum : found.all()) text += " " + sum.name + " " + std::to_string(sum.value);
+  check_equal_over_ranks("the sums of an evaluation", text);
+  if (rank() == 0) std::printf("%s %.17g %g%s\n", part, found["loss"], found["count"], text.c_str());
 }
 
 // Enough parameters for the threads of a rank to share its part of the reduction.

@@ -1,5 +1,5 @@
-// Parameter groups: the flat block is cut into pieces for the threads, and also at the ends of runs.
-#include "parameter_groups.h"
+// TrainedRuns: the flat block is cut into pieces for the threads, and also at the ends of runs.
+#include "optimiser.h"
 
 #include "../../autograd/core/parallel.h"
 
@@ -21,26 +21,42 @@ TrainedRuns::TrainedRuns(const Parameters& parameters, double weight_decay, cons
   }
 }
 
-void TrainedRuns::for_each(FunctionRef<void(const TrainedRun&)> f) {
-  check<StateError>(parameters_->values().size() == size_, "optimiser: parameters were added after it was made");
+TrainedRun TrainedRuns::run_of(const Parameters::Entry& entry) const {
+  const double usual_decay = entry.decay ? weight_decay_ : 0;
+  TrainedRun run{.begin = entry.offset, .end = entry.offset + entry.size(), .lr = 1, .weight_decay = usual_decay};
+  for (const ParameterGroup& g : groups_) {
+    if (!entry.name.starts_with(g.prefix)) continue;
+    run.lr = g.lr;
+    run.weight_decay = g.weight_decay.value_or(usual_decay);
+  }
+  return run;
+}
+
+// Anew for each step, since parameters may be frozen between them.
+void TrainedRuns::find_runs() {
   runs_.clear();
   bool goes_on = false;  // the previous parameter belongs to the last run
   for (const Parameters::Entry& entry : parameters_->entries()) {
-    TrainedRun run{entry.offset, entry.offset + entry.size(), 1, entry.decay ? weight_decay_ : 0};
-    for (const ParameterGroup& g : groups_)
-      if (entry.name.starts_with(g.prefix))
-        run.lr = g.lr, run.weight_decay = g.weight_decay.value_or(entry.decay ? weight_decay_ : 0);
-    if (goes_on && entry.trained && runs_.back().lr == run.lr && runs_.back().weight_decay == run.weight_decay)
+    const TrainedRun run = run_of(entry);
+    const bool is_alike = goes_on && runs_.back().lr == run.lr && runs_.back().weight_decay == run.weight_decay;
+    if (entry.trained && is_alike) {
       runs_.back().end = run.end;
-    else if (entry.trained)
+    } else if (entry.trained) {
       runs_.push_back(run);
+    }
     goes_on = entry.trained;
   }
+}
+
+void TrainedRuns::for_each(FunctionRef<void(const TrainedRun&)> f) {
+  check<StateError>(parameters_->values().size() == size_, "optimiser: parameters were added after it was made");
+  find_runs();
   constexpr std::size_t kGrain = std::size_t{1} << 14;
   parallel_for(0, size_, kGrain, [&](std::size_t begin, std::size_t end) {
-    for (TrainedRun run : runs_) {
-      run.begin = std::max(begin, run.begin), run.end = std::min(end, run.end);
-      if (run.begin < run.end) f(run);
+    for (TrainedRun piece : runs_) {
+      piece.begin = std::max(begin, piece.begin);
+      piece.end = std::min(end, piece.end);
+      if (piece.begin < piece.end) f(piece);
     }
   });
 }

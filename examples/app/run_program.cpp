@@ -1,0 +1,44 @@
+// What the commands of all programs do alike.
+#include "app/run_program.h"
+
+#include <iostream>
+#include <numeric>
+
+namespace examples {
+
+std::vector<int> first_indices(std::size_t count) {
+  std::vector<int> indices(count);
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
+
+nlohmann::json with_prefix(const std::string& part, const nlohmann::json& measures) {
+  nlohmann::json named = nlohmann::json::object();
+  for (const auto& [name, value] : measures.items()) named[part + "_" + name] = value;
+  return named;
+}
+
+nlohmann::json without_prefix(const std::string& part, const nlohmann::json& summary) {
+  nlohmann::json measures = nlohmann::json::object();
+  for (const auto& [name, value] : summary.items())
+    if (name.starts_with(part + "_")) measures[name.substr(part.size() + 1)] = value;
+  return measures;
+}
+
+void show_answer(const std::string& program, const Sample& sample, const AttentionOutput& attention) {
+  const bool is_right = sample.output == sample.expected;
+  const std::string correction = is_right ? "" : "   wrong: it is " + sample.expected;
+  std::cout << (sample.told.empty() ? sample.output + correction : sample.told) << std::endl;
+  if (!sample.warning.empty()) std::cerr << program << ": " << sample.warning << std::endl;
+  attention.show(sample);
+}
+
+void add_command(std::vector<Command>& commands, const Command& command) {
+  const auto same = std::ranges::find(commands, command.name, &Command::name);
+  if (same == commands.end())
+    commands.push_back(command);
+  else
+    *same = command;
+}
+
+}  // namespace examples

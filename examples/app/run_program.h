@@ -1,0 +1,220 @@
+// run<Program>: the commands of a program, made of the struct that program.h describes.
+//
+//   train    trains a model and saves it, with progress, checkpoints, evaluations and a report page (run.h)
+//   eval     scores a saved model on the examples for validation and test
+//   predict  answers queries, and shows the attention
+//   data     prints the first rows of the data
+#pragma once
+
+#include "app/attention_pictures.h"
+#include "app/interrupts.h"
+#include "app/memory.h"
+#include "app/program.h"
+#include "app/words.h"
+
+#include <seppo/nn/train/evaluate.h>
+
+#include <algorithm>
+#include <iostream>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace examples {
+
+// ---- its measures
+
+std::vector<int> first_indices(std::size_t count);  // 0 .. count - 1
+
+// {"val_exact": ...} from {"exact": ...}.
+nlohmann::json with_prefix(const std::string& part, const nlohmann::json& measures);
+// The opposite, without what does not begin so.
+nlohmann::json without_prefix(const std::string& part, const nlohmann::json& summary);
+
+// The loss on all of these examples, and the measures under the names of a part of the data: "val_exact".
+template <Program P>
+Evaluation evaluate(const P& program, const typename P::Model& model, const typename P::Examples& examples,
+                    const std::string& part) {
+  if constexpr (EvaluatesItself<P>) {
+    const Evaluation evaluation = program.evaluate(model, examples);
+    return {evaluation.val_loss, with_prefix(part, evaluation.measures)};
+  } else {
+    const auto score = [&](std::span<const int> some) -> seppo::Sums {
+      stop_if_interrupted();
+      if constexpr (requires { program.score(model, examples.pick(some)); })
+        return program.score(model, examples.pick(some));
+      else
+        return program.loss(model, examples.pick(some));
+    };
+    const seppo::Sums sums = seppo::evaluate(first_indices(examples.size()), score, P::about().chunk);
+    return {sums.mean("loss"), with_prefix(part, program.measures(sums))};
+  }
+}
+
+// ---- its commands
+
+// The title of the report, which may depend on the data.
+template <Program P>
+std::string title_of(const P& program) {
+  if constexpr (requires { program.title(); })
+    return program.title();
+  else
+    return P::about().title;
+}
+
+// The answers to the first examples for validation.
+template <Program P>
+std::vector<Sample> samples_of(const P& program, const typename P::Model& model,
+                               const Data<typename P::Examples>& data) {
+  if constexpr (requires { program.samples(model, data); }) {
+    return program.samples(model, data);
+  } else {
+    constexpr std::size_t kSamples = 8;
+    std::vector<Sample> samples;
+    for (const int i : first_indices(std::min(kSamples, data.validation.size())))
+      samples.push_back(program.answer(model, data.validation.pick({{i}})));
+    return samples;
+  }
+}
+
+template <Program P>
+int train(const Arguments& arguments) {
+  const About about = P::about();
+  P program;
+  Run run{.out = "runs/" + about.name, .measures = about.measures};
+  CommandLine line(about.name + " train " + about.usage, about.task);
+  if constexpr (requires { program.options(line, arguments); }) program.options(line, arguments);
+  for_each_part(program, [&](const char* key, auto& part) { line.fields(key, part); });
+  run.training = program.training;
+  run.add_to(line);
+  line.show(about.shown);
+  if (!line.parse(arguments)) return 0;
+  program.training = run.training;
+  settle(program, line);
+  begin(program);
+
+  const Data<typename P::Examples> data = program.data();
+  seppo::Parameters parameters(run.seed(), most_values());
+  const auto model = build<typename P::Model>(parameters, program.model);
+  const Task task{
+      .title = title_of(program),
+      .about = about.task,
+      .data = data.summary,
+      .example = about.next,
+      .examples = data.training.size(),
+      .digest = data.digest,
+      .evaluated = about.chunk,
+      .loss = [&](std::span<const int> some) { return program.loss(model, data.training.pick(some)); },
+      .evaluate = [&] { return evaluate(program, model, data.validation, "val"); },
+      .samples = [&] { return samples_of(program, model, data); },
+      .extra = data.extra,
+  };
+  Result result = run.train(line, parameters, model, task);
+  if (about.ends_with_test) {
+    result.summary.update(evaluate(program, model, *data.test, "test").measures);
+    program.print(result.summary, "test", data.test->size());
+  } else {
+    program.print(result.summary, "val", data.validation.size());
+  }
+  run.finish(line, task, result);
+  if constexpr (requires { program.check(result.summary); }) program.check(result.summary);
+  return 0;
+}
+
+template <Program P>
+int eval(const Arguments& arguments) {
+  const About about = P::about();
+  Trained trained{.program = about.name};
+  bool as_json = false;
+  CommandLine line(about.name + " eval [options]", about.task);
+  trained.fields(line);
+  line("json", as_json, kJsonHelp);
+  if (!line.parse(arguments)) return 0;
+
+  const auto saved = trained.load<typename P::Model>();
+  P program = restored<P>(saved.config);
+  const Data<typename P::Examples> data = program.data();
+  nlohmann::json summary;
+  const auto score = [&](const typename P::Examples& examples, const std::string& part) {
+    const Evaluation evaluation = evaluate(program, saved.model, examples, part);
+    summary.update(evaluation.measures);
+    summary[part + "_loss"] = evaluation.val_loss;
+    program.print(summary, part, examples.size());
+  };
+  score(data.validation, "val");
+  if (data.test) score(*data.test, "test");
+  if (as_json) std::cout << summary.dump() << "\n";
+  return 0;
+}
+
+// Prints the answer as Sample says, and shows the attention if that is wanted.
+void show_answer(const std::string& program, const Sample& sample, const AttentionOutput& attention);
+
+template <Program P>
+requires HasAnswer<P>
+int predict(const Arguments& arguments) {
+  const About about = P::about();
+  Trained trained{.program = about.name};
+  AttentionOutput attention;
+  Arguments words;
+  CommandLine line(about.name + " predict [options] [" + about.query + " ...]", about.predict_help);
+  trained.fields(line);
+  attention.fields(line);
+  line.words(&words);
+  if (!line.parse(arguments)) return 0;
+  attention.prepare();
+
+  if constexpr (requires { P::is_one_query(words); })
+    if (P::is_one_query(words)) words = {joined(words)};
+  const auto saved = trained.load<typename P::Model>();
+  const P program = restored<P>(saved.config);
+  for_each_text(words, [&](const std::string& text) {
+    show_answer(about.name, program.answer(saved.model, program.parse(text)), attention);
+  });
+  return 0;
+}
+
+template <Program P>
+int show_data(const Arguments& arguments) {
+  const About about = P::about();
+  P program;
+  int head = 10;
+  CommandLine line(about.name + " data [options]", "Prints the first rows of the data.");
+  if constexpr (requires { program.data_options(line); }) program.data_options(line);
+  line("seed", program.training.trainer.seed, "random seed for drawn data");
+  line("head", head, {1, 1e6}, "rows to print");
+  if (!line.parse(arguments)) return 0;
+  settle(program, line);
+  begin(program);
+
+  const auto all = [&] {
+    if constexpr (requires { program.all(); })
+      return program.all();
+    else
+      return program.data().training;
+  }();
+  const std::size_t shown = std::min<std::size_t>(all.size(), static_cast<std::size_t>(head));
+  for (std::size_t i = 0; i < shown; ++i) std::cout << program.row(all, i) << "\n";
+  std::cout << shown << " of " << all.size() << " rows";
+  if constexpr (requires { program.legend(); }) std::cout << program.legend();
+  std::cout << "\n";
+  return 0;
+}
+
+// Adds a command, or replaces the one of the same name.
+void add_command(std::vector<Command>& commands, const Command& command);
+
+// The main function of a program.
+template <Program P>
+int run(int argc, char** argv) {
+  const About about = P::about();
+  std::vector<Command> commands{{"train", "train a model and save it", train<P>},
+                                {"eval", "score a saved model", eval<P>}};
+  if constexpr (HasAnswer<P>) commands.push_back({"predict", about.predicts, predict<P>});
+  commands.push_back({"data", "print the first rows of the data", show_data<P>});
+  if constexpr (requires { P::commands(); })
+    for (const Command& command : P::commands()) add_command(commands, command);
+  return run_commands(argc, argv, about.name + ": " + about.summary, commands);
+}
+
+}  // namespace examples
