@@ -1,14 +1,16 @@
 // The catalogue of operations: every op, its shapes and its formula. Attention and losses have pages of their own,
 // ops/attention.h and ops/losses.h, which this one includes.
 //
-// All ops compute at once and record their gradient on the current tape (tape.h). Results are new tensors of the tape,
-// but for a dropout of nothing; inputs are never changed, but for running statistics. Shapes that do not fit throw
-// ShapeError, indices out of range IndexError, scalars out of range ArgumentError. Names and meanings are PyTorch's
-// where it has the op, but for those in docs/from-pytorch.md's table. Axes may be negative: they count from the end.
-// Lists of numbers (ids, targets, offsets, masks) are copied: they need not outlive the call. Second derivatives are
-// not supported: gradients are numbers, not tensors on the tape, and an op recorded during backward throws StateError.
+// All ops compute at once and record their gradient on the current tape (tape.h). Every op returns a new tensor, except
+// dropout with p = 0 or in eval mode, which returns its input. Only batch_norm's running statistics are modified in
+// place. Shapes that do not fit throw ShapeError, indices out of range IndexError, scalars out of range ArgumentError.
+// Names and meanings are PyTorch's but for docs/from-pytorch.md's table. Negative axes count from the end. Lists of
+// numbers (ids, targets, ...) are copied: they need not outlive the call. Second derivatives are not supported:
+// gradients are numbers, not tensors on the tape, and an op recorded during backward throws StateError.
 #pragma once
 
+#include "core/gradient.h"
+#include "core/guards.h"
 #include "core/tape.h"
 #include "core/tensor.h"
 #include "ops/attention.h"
@@ -281,10 +283,10 @@ Tensor triu(const Tensor& x, int diagonal = 0);       // with 0 where column - r
 Tensor slice(const Tensor& x, int axis, int begin, int end);
 Tensor concat(List<Tensor> tensors, int axis = 0);
 Tensor stack(List<Tensor> tensors, int axis = 0);  // along a new axis
-// The windows of `size` elements along an axis, `step` apart, each along a new axis at the end:
-// y[..., i, ..., j] = x[..., i step + j, ...]. Of images [n, h, w, c], unfold(unfold(x, 1, k, s), 2, k, s) is
+// The windows of `size` elements along an axis, `stride` apart, each along a new axis at the end:
+// y[..., i, ..., j] = x[..., i stride + j, ...]. Of images [n, h, w, c], unfold(unfold(x, 1, k, s), 2, k, s) is
 // [n, h', w', c, k, k]: a product with weights [c k k, out] makes it a convolution, amax over {-2, -1} max pooling.
-Tensor unfold(const Tensor& x, int axis, int size, int step);
+Tensor unfold(const Tensor& x, int axis, int size, int stride);
 // Consecutive parts of an axis: of these sizes, of one size (the last may be smaller), or this many (chunk).
 std::vector<Tensor> split(const Tensor& x, List<int> sizes, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, int size, int axis = 0);

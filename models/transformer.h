@@ -9,6 +9,7 @@
 // of keys and values; x then holds only the new positions of each sequence.
 #pragma once
 
+#include "../autograd/core/region.h"
 #include "../nn/config.h"
 #include "../nn/data/ragged.h"
 #include "../nn/modules/dropout.h"

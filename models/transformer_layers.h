@@ -3,6 +3,7 @@
 // and positional encodings are in nn/modules.
 #pragma once
 
+#include "../autograd/core/region.h"
 #include "../nn/config.h"
 #include "../nn/modules/feed_forward.h"
 #include "../nn/modules/layer_norm.h"

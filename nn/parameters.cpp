@@ -1,6 +1,9 @@
 // Parameters: the growing blocks, and the tensors that point into them.
 #include "parameters.h"
 
+#include "../autograd/core/arena.h"
+#include "../autograd/core/leaf.h"
+
 #include <tuple>
 
 namespace seppo {

@@ -8,8 +8,11 @@
 // Initial values depend only on the seed and the name. Optimisers and checkpoints see flat blocks, padded with zeros.
 #pragma once
 
+#include "../autograd/core/leaf.h"
+#include "../autograd/core/memory.h"
 #include "../autograd/core/random.h"
-#include "../autograd/core/tape.h"
+#include "../autograd/core/region.h"
+#include "../autograd/core/scoped_value.h"
 #include "init.h"
 
 #include <algorithm>
@@ -42,7 +45,7 @@ class Scope {
   Tensor buffer(std::string_view name, const Shape& shape, const Init& init) const;
 
   const std::string& path() const { return path_; }
-  RegionName region() const { return RegionName(path_); }  // for the module's calls (tape.h)
+  RegionName region() const { return RegionName(path_); }  // for the module's calls (region.h)
 
  private:
   friend class Parameters;

@@ -1,4 +1,4 @@
-// Snapshot: restores parameters, so that a computation can be repeated, such as a loss at values that are moved a little.
+// Snapshot: restores parameters, so that a computation can be repeated, such as a loss at values that move a little.
 //
 //   Snapshot state(parameters, "during my measurement");
 //   for (const real change : {-0.1F, 0.1F}) {

@@ -2,8 +2,8 @@
 // rows, AMX (amx.h), and OpenBLAS.
 #pragma once
 
+#include "../core/kernel.h"
 #include "../core/memory.h"
-#include "../core/utility.h"
 #include "multiply.h"
 
 #include <cstddef>

@@ -72,7 +72,7 @@ class Part {
 };
 
 std::string concat(std::initializer_list<Part> parts);
-std::string where();  // " (in encoder.0.ffn.up)": the calling thread's region (tape.h); empty outside of any
+std::string where();  // " (in encoder.0.ffn.up)": the calling thread's region (region.h); empty outside of any
 
 template <class E>
 [[noreturn, gnu::cold, gnu::noinline]] void throw_error(std::initializer_list<Part> parts) {

@@ -2,7 +2,8 @@
 #include "parallel.h"
 
 #include "check.h"
-#include "utility.h"
+#include "flush_denormals.h"
+#include "scoped_value.h"
 
 #include <algorithm>
 #include <atomic>
@@ -24,31 +25,13 @@ namespace {
 thread_local bool is_inside_task = false;
 thread_local int index_of_thread = 0;
 
-// The processor's rounding and denormal modes, which helpers adopt from the thread that they help.
-#if defined(__x86_64__)
-unsigned long long float_mode() { return _mm_getcsr(); }
-void set_float_mode(unsigned long long mode) { _mm_setcsr(static_cast<unsigned>(mode)); }
-constexpr unsigned long long kFlush = 0x8040;
-#elif defined(__aarch64__)
-unsigned long long float_mode() {
-  unsigned long long mode;
-  asm volatile("mrs %0, fpcr" : "=r"(mode));
-  return mode;
-}
-void set_float_mode(unsigned long long mode) { asm volatile("msr fpcr, %0" ::"r"(mode)); }
-constexpr unsigned long long kFlush = 1ull << 24;
-#else
-unsigned long long float_mode() { return 0; }
-void set_float_mode(unsigned long long) {}
-constexpr unsigned long long kFlush = 0;
-#endif
-
 // One call of run_tasks().
 struct Batch {
   FunctionRef<void(std::size_t)> f;
   std::size_t count;
   unsigned long long mode = float_mode();
-  std::atomic<std::size_t> next{0}, helpers{0};  // the next task; workers that may still touch this batch
+  std::atomic<std::size_t> next{0};     // the next task
+  std::atomic<std::size_t> helpers{0};  // workers that may still touch this batch
   std::exception_ptr error = nullptr;
 };
 
@@ -109,13 +92,19 @@ class Pool {
         batch->helpers.fetch_sub(1, std::memory_order_release);
       }
       idle_.fetch_add(1);
-      for (int spin = 0; spin < kSpins && offers_.load(std::memory_order_acquire) == seen; ++spin) pause(spin);
-      if (offers_.load(std::memory_order_acquire) == seen) {
-        std::unique_lock lock(mutex_);
-        wake_.wait(lock, [&] { return offers_.load() != seen; });
-      }
+      wait_for_offer(seen);
       idle_.fetch_sub(1);
     }
+  }
+
+  // Until more batches have been opened than were seen.
+  void wait_for_offer(std::size_t seen) {
+    for (int spin = 0; spin < kSpins; ++spin) {
+      if (offers_.load(std::memory_order_acquire) != seen) return;
+      pause(spin);
+    }
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [&] { return offers_.load() != seen; });
   }
 
   // Joins the oldest batch with a task left, so that shards take precedence over the products within them.
@@ -131,12 +120,20 @@ class Pool {
 
   void take_tasks(Batch& batch) {
     const ScopedValue inside(is_inside_task, true);
-    for (std::size_t i; (i = batch.next.fetch_add(1)) < batch.count;) try {
-        batch.f(i);
-      } catch (...) {
-        const std::lock_guard lock(mutex_);
-        if (!batch.error) batch.error = std::current_exception();
-      }
+    std::size_t task = batch.next.fetch_add(1);
+    while (task < batch.count) {
+      run_one(batch, task);
+      task = batch.next.fetch_add(1);
+    }
+  }
+
+  void run_one(Batch& batch, std::size_t task) {
+    try {
+      batch.f(task);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!batch.error) batch.error = std::current_exception();
+    }
   }
 
   void stop() {
@@ -208,9 +205,6 @@ void parallel_range(std::size_t begin, std::size_t end, std::size_t grain,
   if (end - begin <= grain || !has_helpers()) return f(begin, end);
   parallel_for(begin, end, grain, f);
 }
-
-FlushDenormals::FlushDenormals() : saved_(float_mode()) { set_float_mode(saved_ | kFlush); }
-FlushDenormals::~FlushDenormals() { set_float_mode(saved_); }
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

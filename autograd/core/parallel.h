@@ -6,8 +6,8 @@
 // n = 1, f simply runs in the caller, and does not count as a task.
 #pragma once
 
+#include "function_ref.h"
 #include "real.h"
-#include "utility.h"
 
 #include <cstddef>
 
@@ -32,19 +32,6 @@ void parallel_for(std::size_t begin, std::size_t end, std::size_t grain,
 // The same for an f whose bytes do not depend on how the range is cut: if no thread can help, it calls f(begin, end).
 void parallel_range(std::size_t begin, std::size_t end, std::size_t grain,
                     FunctionRef<void(std::size_t first, std::size_t last)> f);
-
-// Sets flush-to-zero and denormals-are-zero on the calling thread for a scope. Arithmetic on denormals takes
-// about twenty times as long; training wraps its shards in this.
-class FlushDenormals {
- public:
-  FlushDenormals();
-  ~FlushDenormals();
-  FlushDenormals(const FlushDenormals&) = delete;
-  FlushDenormals& operator=(const FlushDenormals&) = delete;
-
- private:
-  unsigned long long saved_;
-};
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

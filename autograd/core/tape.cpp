@@ -1,61 +1,27 @@
-// The tape: nodes, the record, the reverse walk, and the pool that nodes come from. Also the interned names of regions,
-// the current region of each thread, and error messages, which end with that region.
+// The tape: nodes, the record and the reverse walk.
 #include "tape.h"
 
 #include "check.h"
+#include "gradient.h"
+#include "guards.h"
+#include "leaf.h"
+#include "node_pool.h"
+#include "observer.h"
+#include "region.h"
+#include "scoped_value.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdio>
-#include <memory>
-#include <mutex>
-#include <unordered_set>
+#include <iterator>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
 namespace {
 
-// Nodes of destroyed tapes and leaves wait here for reuse, in lists linked by `base`; they are never freed, so that
-// stale handles can always be recognised. The pool is leaked on purpose: destructors of static objects may still
-// examine handles.
-struct NodePool {
-  std::mutex mutex;
-  Node *chunks = nullptr, *leaves = nullptr;
-};
-
-NodePool& pool() {
-  static NodePool* const pool = new NodePool;
-  return *pool;
-}
-
-// The first of `size` nodes in a row; a list always has the same size.
-Node* take(Node* NodePool::*list, std::size_t size) {
-  const std::lock_guard lock(pool().mutex);
-  Node*& first = pool().*list;
-  return first ? std::exchange(first, first->base) : new Node[size];
-}
-
-void give_back(Node* NodePool::*list, Node* nodes) {
-  const std::lock_guard lock(pool().mutex);
-  nodes->base = std::exchange(pool().*list, nodes);
-}
-
-void kill(Node& node) { node.generation += node.generation % 2; }
-
-// Resets everything but the generation, which only grows.
-void revive(Node& node) {
-  const std::uint64_t generation = node.generation;
-  std::construct_at(&node)->generation = generation + 1;
-}
-
 thread_local Tape* chosen_tape = nullptr;
-thread_local bool has_no_backward = false;
-thread_local RegionName current_name;
 
 }  // namespace
 
 Tape*& Tape::chosen() { return chosen_tape; }
-bool& NoBackward::is_in_scope() { return has_no_backward; }
 
 Tape& tape() {
   if (chosen_tape) return *chosen_tape;
@@ -65,30 +31,50 @@ Tape& tape() {
 
 Tape::~Tape() {
   truncate(0);
-  for (Node* chunk : chunks_) give_back(&NodePool::chunks, chunk);
+  for (Node* chunk : chunks_) give_back_chunk(chunk);
 }
 
 void Tape::clear() {
   check<StateError>(!in_backward_, "clear: called during backward, which needs the tape");
   truncate(0);
-  if (random.advances) ++random.step, random.site = 0;
-  backwards_ = 0, ++clears_;
+  if (random.advances) {
+    ++random.step;
+    random.site = 0;
+  }
+  backwards_ = 0;
+  longer_ = 0;
+  longest_ = 0;
+  ++clears_;
   arena_.reset();
 }
 
+void Tape::rewind(const Position& position) {
+  if (position.clears != clears_) {  // everything on the tape is newer
+    truncate(0);
+    arena_.rewind({});
+    return;
+  }
+  truncate(position.nodes);
+  // During backward, gradients of older tensors may have come to lie behind the position, too.
+  const bool keeps_gradients = in_backward_ || position.backwards != backwards_;
+  if (position.nodes == 0 || !keeps_gradients) arena_.rewind(position.arena);
+}
+
+Node& Tape::node_at(std::size_t index) { return chunks_[index / kNodesPerChunk][index % kNodesPerChunk]; }
+
 void Tape::truncate(std::size_t count) {
-  for (std::size_t i = count; i < count_; ++i) kill(node_at(i));
+  for (std::size_t i = count; i < count_; ++i) node_at(i).kill();
   std::erase_if(uses_, [=](const Use& use) { return use.node >= count; });
   count_ = count;
 }
 
 Node& Tape::new_node(const Shape& shape, real* values) {
-  if (count_ == chunks_.size() * kChunk) {
+  if (count_ == chunks_.size() * kNodesPerChunk) {
     chunks_.reserve(chunks_.size() + 1);
-    chunks_.push_back(take(&NodePool::chunks, kChunk));
+    chunks_.push_back(take_chunk());
   }
   Node& node = node_at(count_);
-  revive(node);
+  node.revive();
   node.tape = this;
   node.index = static_cast<std::uint32_t>(count_++);
   node.shape = shape;
@@ -123,7 +109,8 @@ Tensor Tape::view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset)
 
 bool Tape::begin_record(const char* op, const Tensor& output, std::span<const Tensor> inputs) {
   while (!inputs.empty() && !inputs.back().defined()) inputs = inputs.first(inputs.size() - 1);
-  bool requires_grad = output.requires_grad(), has_parameter = false;  // it may depend on more than the inputs
+  bool requires_grad = output.requires_grad();  // it may depend on more than the inputs
+  bool has_parameter = false;
   for (const Tensor& input : inputs) {
     check_owned(op, input);
     const Node& node = input.node();
@@ -135,15 +122,21 @@ bool Tape::begin_record(const char* op, const Tensor& output, std::span<const Te
   if (!requires_grad || !records()) return false;
   check<StateError>(!in_backward_, op, ": recorded during backward; second derivatives are not supported: compute on ",
                     "the values, or within NoGrad");
-  for (const Tensor& input : has_parameter ? inputs : std::span<const Tensor>())
-    if (const Tensor leaf = leaf_of(input); leaf.defined())
-      uses_.push_back({output.node().index, leaf.node().index, leaf});
+  if (has_parameter) note_uses(output, inputs);
   return true;
+}
+
+void Tape::note_uses(const Tensor& output, std::span<const Tensor> inputs) {
+  for (const Tensor& input : inputs) {
+    const Tensor leaf = leaf_of(input);
+    if (leaf.defined()) uses_.push_back({output.node().index, leaf.node().version, leaf});
+  }
 }
 
 void Tape::use_settings_of(const Tape& other) {
   mode = other.mode;
-  recording = other.recording, recomputes = other.recomputes;
+  recording = other.recording;
+  recomputes = other.recomputes;
   redirect_ = other.redirect_;
   observers_ = other.observers_;
 }
@@ -181,23 +174,28 @@ void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
   check(cotangent.size() == output.numel(), "backward: cotangent has ", cotangent.size(), " elements, output ", output,
         " has ", output.numel());
   check<StateError>(!in_backward_, "backward: called during backward");
+  expect_clear();
   real* const grad = grad_of(output);
   for (std::size_t i = 0; i < cotangent.size(); ++i) grad[i] += cotangent[i];
-  constexpr std::size_t kMany = 1000;
-  static std::once_flag told;
-  if (++backwards_ == kMany)
-    std::call_once(told, [this] {
-      std::fprintf(stderr,
-                   "seppo: backward has run %zu times since tape().clear(), which each step should call; the tape "
-                   "holds %zu tensors\n",
-                   kMany, count_);
-    });
+  ++backwards_;
   if (output.node().tape) run_backward(output.node().index);
+}
+
+// A loop that forgets clear() runs backward on a tape that has grown each time. One backward for each of many outputs
+// of the same graph is no such loop.
+void Tape::expect_clear() {
+  constexpr std::size_t kMost = 10'000;
+  if (count_ <= longest_) return;
+  longest_ = count_;
+  ++longer_;
+  check<StateError>(longer_ < kMost, "backward: has run ", kMost,
+                    " times since tape().clear(), and the tape has grown ", "each time, to ", count_,
+                    " tensors: each step should call clear()");
 }
 
 void Tape::check_unchanged(const Use& use) {
   const Node& leaf = use.leaf.node();
-  if (leaf.index == use.version) [[likely]]
+  if (leaf.version == use.version) [[likely]]
     return;
   const Node& op = node_at(use.node);
   fail<StateError>("backward: ", leaf.name() ? *leaf.name() : "a parameter", " has changed since ", op.op,
@@ -217,19 +215,22 @@ void Tape::run_backward(std::size_t from) {
       const bool is_reached = node.backward && node.grad;
       for (; use != uses_.begin() && std::prev(use)->node == node.index; --use)
         if (is_reached) check_unchanged(*std::prev(use));
-      if (!is_reached) continue;
-      if (node.retains_grad) keep_gradient(node);
-      const Tensor output(node);
-      notify(*this, &Observer::backward_begins, output);
-      node.backward(node.closure);
-      notify(*this, &Observer::backward, output);
-      recycle_gradient(node);
+      if (is_reached) run_closure(node);
     }
   } catch (...) {  // drop the gradients of intermediate tensors
     while (left-- > 0)
       if (Node& node = node_at(left); node.backward && node.grad) recycle_gradient(node);
     throw;
   }
+}
+
+void Tape::run_closure(Node& node) {
+  if (node.retains_grad) keep_gradient(node);
+  const Tensor output(node);
+  notify(*this, &Observer::backward_begins, output);
+  node.backward(node.closure);
+  notify(*this, &Observer::backward, output);
+  recycle_gradient(node);
 }
 
 void Tape::recycle_gradient(Node& node) {
@@ -244,62 +245,6 @@ void Tape::keep_gradient(Node& node) {
     std::fill_n(node.retained, n, real{0});
   }
   for (std::size_t i = 0; i < n; ++i) node.retained[i] += node.grad[i];
-}
-
-Node& acquire_leaf(const Shape& shape, real* values, real* grads, const std::string* name) {
-  Node& node = *take(&NodePool::leaves, 1);
-  revive(node);
-  node.requires_grad = true;
-  node.shape = shape;
-  node.data = values;
-  node.grad = grads;
-  node.leaf_name = name;
-  return node;
-}
-
-void release_leaf(Node& node) {
-  kill(node);
-  give_back(&NodePool::leaves, &node);
-}
-
-// Never freed: nodes and messages may refer to a name at any time.
-RegionName::RegionName(std::string_view text) {
-  static auto* const mutex = new std::mutex;
-  static auto* const names = new std::unordered_set<std::string>;
-  if (text.empty()) return;
-  const std::lock_guard lock(*mutex);
-  text_ = &*names->emplace(text).first;
-}
-
-const std::string& RegionName::text() const {
-  static const auto* const none = new std::string;
-  return text_ ? *text_ : *none;
-}
-
-RegionName current_region() { return current_name; }
-
-namespace detail {
-
-void Part::add_number(std::string& text, double number) {
-  char buffer[32];
-  text.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr);
-}
-
-std::string concat(std::initializer_list<Part> parts) {
-  std::string text;
-  for (const Part& part : parts) part.append_to(text);
-  return text;
-}
-
-std::string where() { return current_name.empty() ? "" : " (in " + current_name.text() + ")"; }
-
-}  // namespace detail
-
-Region::Region(RegionName name) : name_(name), current_(current_name, name.empty() ? current_name : name) {}
-
-const Tensor& Region::operator()(const Tensor& output) const {
-  if (!name_.empty()) notify(tape(), &Observer::region_output, name_.text(), output);
-  return output;
 }
 
 }  // namespace SEPPO_ABI

@@ -1,4 +1,4 @@
-// Tape: records what was computed, so that backward() can walk it in reverse, and shows it to observers.
+// Tape: records what was computed, so that backward() can walk it in reverse.
 //
 // Eager and define-by-run. An op computes its output at once and records one closure for its
 // gradient. Creation order is a topological order, so backward is a reverse loop: no search, no
@@ -9,31 +9,27 @@
 //   Tensor loss = model.loss(batch);        // ops record themselves
 //   t.backward(loss);                       // gradients of leaves are added up
 //
-// A tape belongs to one thread. Handles of another tape are refused with StateError.
+// A tape belongs to one thread. Handles of another tape are refused with StateError. guards.h has what changes a tape
+// for a scope, such as NoGrad.
 #pragma once
 
-#include "memory.h"
+#include "arena.h"
 #include "random.h"
 #include "tensor.h"
-#include "utility.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-class Observer;
-// The observers of a tape: a list, linked by the Observe scopes (below).
-struct ObserverLink {
-  Observer& observer;
-  ObserverLink* next;
-};
+struct ObserverLink;
 
 enum class Mode {
   train,  // record; dropout is active
@@ -62,7 +58,8 @@ class Tape {
   // so backward may be called again, for this or another output; gradients add up. If an op throws,
   // leaves keep the gradients that have reached them. There are no second derivatives: an op that would be
   // recorded during backward throws StateError, and so does an op whose parameters have changed since, and backward
-  // within the loss of a Trainer.
+  // within the loss of a Trainer. A loop that never calls clear() gets a StateError at the 10,000th pass: each found
+  // the tape longer.
   void backward(const Tensor& loss);
   // The same for any shape: adds the product of the cotangent with the Jacobian of `output`.
   void backward(const Tensor& output, std::span<const real> cotangent);
@@ -90,6 +87,15 @@ class Tape {
   void use_parameters_of(const Tape& inner, const Tensor& output) {
     for (const Use& use : inner.uses_) uses_.push_back({output.node().index, use.version, use.leaf});
   }
+
+  // A moment, to rewind() to: forgets every tensor that was made since. Gradients that backward has brought to older
+  // tensors since stay, and then so does the memory, until clear().
+  struct Position {
+    std::size_t nodes, backwards, clears;
+    Arena::Mark arena;
+  };
+  Position position() const { return {count_, backwards_, clears_, arena_.mark()}; }
+  void rewind(const Position& position);
 
   // Memory that lives until clear(): what a closure refers to by pointer.
   template <class T>
@@ -119,26 +125,28 @@ class Tape {
   Arena& arena() { return arena_; }
 
  private:
-  friend class TapeMark;
   friend class UseTape;
 
-  static constexpr std::size_t kChunk = 256;
   struct Redirect {
     std::span<real> home;
     real* target = nullptr;
   };
 
-  // Records that an op used a parameter, and which version of its values.
+  // An op used a parameter, and this version of its values.
   struct Use {
-    std::uint32_t node, version;
+    std::uint32_t node;
+    std::uint32_t version;
     Tensor leaf;
   };
 
   static Tape*& chosen();  // null for the thread's default tape
-  Node& node_at(std::size_t index) { return chunks_[index / kChunk][index % kChunk]; }
+  Node& node_at(std::size_t index);
   Node& new_node(const Shape& shape, real* values);
   void truncate(std::size_t count);
+  void note_uses(const Tensor& output, std::span<const Tensor> inputs);
   void run_backward(std::size_t from);
+  void run_closure(Node& node);
+  void expect_clear();
   void check_unchanged(const Use& use);
   void keep_gradient(Node& node);
   void recycle_gradient(Node& node);
@@ -148,7 +156,10 @@ class Tape {
   std::vector<Node*> chunks_;
   std::size_t count_ = 0;
   std::vector<Use> uses_;
-  std::size_t backwards_ = 0, clears_ = 0;  // backward passes since clear(); calls of clear()
+  std::size_t backwards_ = 0;  // backward passes since clear()
+  std::size_t longer_ = 0;     // those of them that began on a longer tape than all before
+  std::size_t longest_ = 0;    // the most nodes that one of them began with
+  std::size_t clears_ = 0;     // calls of clear()
   std::optional<Redirect> redirect_;
   bool in_backward_ = false;
   ObserverLink* observers_ = nullptr;
@@ -159,74 +170,6 @@ Tape& tape();
 
 // tape().backward(loss)
 inline void backward(const Tensor& loss) { tape().backward(loss); }
-
-// Makes `tape` the thread's current tape for a scope.
-class UseTape {
- public:
-  explicit UseTape(Tape& tape) : chosen_(Tape::chosen(), &tape) {}
-
- private:
-  ScopedValue<Tape*> chosen_;
-};
-
-// While one is in scope, backward throws StateError in this thread, on any tape: in a loss whose backward pass
-// DataParallel runs itself.
-class NoBackward {
- public:
-  NoBackward() : forbidden_(is_in_scope(), true) {}
-
- private:
-  friend class Tape;
-  static bool& is_in_scope();
-  ScopedValue<bool> forbidden_;
-};
-
-// Sets the current tape's mode for a scope: UseMode eval(Mode::eval);
-class UseMode {
- public:
-  explicit UseMode(Mode mode) : mode_(tape().mode, mode) {}
-
- private:
-  ScopedValue<Mode> mode_;
-};
-
-// Computes without recording for a scope: nothing in it carries a gradient. Dropout follows the mode.
-class NoGrad {
-  ScopedValue<bool> recording_{tape().recording, false};
-};
-
-// Forgets at the end of the scope every tensor made inside it: long evaluations in little memory. Gradients
-// that backward has brought to older tensors stay, and then so does the memory, until clear().
-class TapeMark {
- public:
-  TapeMark() : nodes_(tape_.count_), backwards_(tape_.backwards_), arena_(tape_.arena_.mark()) {}
-  ~TapeMark() {
-    if (tape_.clears_ != clears_) nodes_ = 0, arena_ = {};  // everything on the tape is newer than the mark
-    tape_.truncate(nodes_);
-    // During backward, gradients of older tensors may have come to lie behind the mark, too.
-    if (nodes_ == 0 || (tape_.backwards_ == backwards_ && !tape_.in_backward_)) tape_.arena_.rewind(arena_);
-  }
-  TapeMark(const TapeMark&) = delete;
-
- private:
-  Tape& tape_ = tape();
-  std::size_t nodes_, backwards_, clears_ = tape_.clears_;
-  Arena::Mark arena_;
-};
-
-// For prediction: evaluates, without recording and without dropout, and forgets at the end of the scope every tensor
-// made inside it. What must outlive it is copied out: { const Inference inference; ids = argmax(model(x)); }
-class Inference {
-  UseMode mode_{Mode::eval};
-  TapeMark mark_;
-};
-
-// Persistent nodes for leaves that outlive every tape. The caller owns the values and gradients and
-// releases the node when done; handles left over are then stale.
-Node& acquire_leaf(const Shape& shape, real* values, real* grads, const std::string* name);
-void release_leaf(Node& node);
-// Call it when the values of a leaf change: backward through ops that used the old ones then throws StateError.
-inline void mark_changed(Node& leaf) { ++leaf.index; }
 
 template <class F>
 void Tape::attach(const Tensor& output, const F& backward) {
@@ -246,86 +189,6 @@ void Tape::attach(const Tensor& output, const F& backward) {
 template <class F>
 void record(const char* op, const Tensor& output, std::initializer_list<Tensor> inputs, const F& backward) {
   tape().record(op, output, {inputs.begin(), inputs.size()}, backward);
-}
-
-// ---- regions and observers
-
-// An interned name, kept for as long as the program runs: equal texts are one string, and copies are free.
-class RegionName {
- public:
-  RegionName() = default;  // the empty name
-  explicit RegionName(std::string_view text);
-  const std::string& text() const;
-  bool empty() const { return text_ == nullptr; }
-
- private:
-  const std::string* text_ = nullptr;
-};
-
-// The region the calling thread computes in; empty outside of any.
-RegionName current_region();
-
-// A named part of a computation, such as one module of a model. Its name appears in errors, "(in
-// encoder.0.ffn.up)", and tells observers which module an op belongs to.
-//
-//   Tensor operator()(const Tensor& x) const {
-//     const Region here(name);                // name: a RegionName made from the Scope's path
-//     return here(linear(x, weight, bias));   // tells observers that this is the module's output
-//   }
-//
-// Regions nest; each has its full name, so the innermost one counts. A region without a name does nothing.
-class Region {
- public:
-  explicit Region(RegionName name);
-
-  // The region's result, to be returned: observers of the current tape are told.
-  const Tensor& operator()(const Tensor& output) const;
-
- private:
-  RegionName name_;
-  ScopedValue<RegionName> current_;
-};
-
-// Sees what a tape computes, op by op, forward and backward. The tape's only hook for tools.
-//
-// tools/observers.h has observers that find NaNs, time ops and show what modules compute; examples/small/graph.cpp is
-// one to copy. Without an observer, an op pays for storing its name and for one comparison.
-//
-// An observer sees the tape it was set on, in the thread that uses it. An exception thrown by an observer
-// propagates as if the op itself had thrown it.
-class Observer {
- public:
-  virtual ~Observer() = default;
-
-  // An op has allocated its output and starts to compute. Its name is not known yet.
-  virtual void created(const Tensor& /*output*/) {}
-  // An op has computed `output`; output.node() has the op's name and region. In every mode.
-  virtual void forward(const Tensor& /*output*/, std::span<const Tensor> /*inputs*/) {}
-  // Backward of the op that made `output` begins, with grad_of(output), and has ended.
-  virtual void backward_begins(const Tensor& /*output*/) {}
-  virtual void backward(const Tensor& /*output*/) {}
-  // Should attention compute its weights to show them to this observer? They are [sequences, heads, max queries, max
-  // keys], row-major, before dropout, and zero beyond a sequence's own queries and keys.
-  virtual bool wants_attention_weights() const { return false; }
-  virtual void attention_weights(const Shape& /*shape*/, std::span<const real> /*weights*/) {}
-  // A module, or other region, is about to return `output`.
-  virtual void region_output(const std::string& /*region*/, const Tensor& /*output*/) {}
-};
-
-// Shows an observer what the current tape does, for a scope. Several may be nested: all see it.
-class Observe {
- public:
-  explicit Observe(Observer& observer) : link_{observer, tape().observers()}, first_(tape().observers(), &link_) {}
-
- private:
-  ObserverLink link_;
-  ScopedValue<ObserverLink*> first_;
-};
-
-// Calls one function of each observer of a tape.
-template <class... Args>
-void notify(Tape& tape, void (Observer::*event)(Args...), std::type_identity_t<Args>... args) {
-  for (const ObserverLink* link = tape.observers(); link; link = link->next) (link->observer.*event)(args...);
 }
 
 }  // namespace SEPPO_ABI

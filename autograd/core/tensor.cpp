@@ -1,6 +1,9 @@
-// Checks of shapes; a tensor's value, gradient and text.
+// A tensor's value, gradient and text.
 #include "tensor.h"
 
+#include "check.h"
+#include "gradient.h"
+#include "leaf.h"
 #include "tape.h"
 
 #include <algorithm>
@@ -11,38 +14,6 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-Shape::Shape(std::span<const int> sizes) {
-  for (const int size : sizes) append(size);
-}
-
-void Shape::append(int size) {
-  check(rank_ < kMaxRank, "shape: ", rank() + 1, " axes; a tensor has at most ", kMaxRank);
-  check(size >= 0, "shape: axis ", rank(), " has negative size ", size);
-  check(size == 0 || numel_ <= kMaxElements / size, "shape: more than 2^48 elements at axis ", rank(), " of size ",
-        size);
-  sizes_[rank_++] = size;
-  numel_ *= size;
-}
-
-Shape Shape::with(int axis, int size) const {
-  Shape shape;
-  for (int i = 0; i < rank_; ++i) shape.append(i == this->axis(axis) ? size : sizes_[i]);
-  return shape;
-}
-
-std::string Shape::str() const {
-  std::string text = "[";
-  for (int axis = 0; axis < rank_; ++axis) {
-    if (axis > 0) text += ',';
-    text += std::to_string(sizes_[axis]);
-  }
-  return text += ']';
-}
-
-void Shape::bad_axis(int axis, const char* op) const {
-  fail<IndexError>(op, ": axis ", axis, " is out of range for ", *this, " of rank ", rank());
-}
-
 real Tensor::item() const {
   check(numel() == 1, "item: the tensor must have one element, got ", *this);
   return *data();
@@ -52,7 +23,8 @@ real Tensor::element(List<std::int64_t> index) const {
   check(std::ssize(index) == rank(), "at: ", index.size(), " indices given for ", *this);
   std::size_t place = 0;
   for (int axis = 0; axis < rank(); ++axis) {
-    const std::int64_t n = size(axis), i = index[static_cast<std::size_t>(axis)];
+    const std::int64_t n = size(axis);
+    const std::int64_t i = index[static_cast<std::size_t>(axis)];
     check<IndexError>(i >= -n && i < n, "at: index ", i, " is not in 0..", n - 1, ", dim ", axis, " of ", *this);
     place = place * static_cast<std::size_t>(n) + static_cast<std::size_t>(i < 0 ? i + n : i);
   }
@@ -70,10 +42,25 @@ namespace {
 // The end of the gradient's way through a view that has its own.
 void add_to_base(const Tensor& view) {
   const Tensor base(*view.node().base);
+  if (!base.requires_grad()) return;  // a leaf that was frozen after the view was made
   const std::ptrdiff_t offset = view.data() - base.data();
   const real* const dy = grad_of(view);
   real* const dx = grad_of(base) + offset;
   for (std::size_t i = 0; i < view.numel(); ++i) dx[i] += dy[i];
+}
+
+// Where backward has added up the gradient; null if it has not reached the tensor.
+const real* added_up(const Tensor& x) {
+  const Node& n = x.node();
+  switch (n.kind()) {
+    case Node::Kind::leaf:
+      return tape().leaf_gradient(x);
+    case Node::Kind::variable:
+      return n.grad;
+    case Node::Kind::computed:
+      return n.retained;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -88,10 +75,9 @@ const Tensor& Tensor::retain_grad() const {
 std::span<const real> Tensor::grad() const {
   const Node& n = node();
   check<StateError>(n.requires_grad, "grad: tensor ", *this, " does not require a gradient");
-  const bool is_computed = n.backward || n.base;
-  check<StateError>(!is_computed || n.retains_grad, "grad: that of ", *this,
+  check<StateError>(n.kind() != Node::Kind::computed || n.retains_grad, "grad: that of ", *this,
                     ", which an op computed, is not kept; call retain_grad() on it before backward");
-  const real* const grad = is_computed ? n.retained : n.tape ? n.grad : tape().leaf_gradient(*this);
+  const real* const grad = added_up(*this);
   check<StateError>(grad != nullptr, "grad: backward has not reached ", *this);
   return {grad, numel()};
 }
@@ -109,37 +95,6 @@ void Tensor::stale() const {
   fail<StateError>("tensor: stale handle; its tape was cleared, or rewound, after it was made");
 }
 
-real* grad_of(const Tensor& x) {
-  const GradTarget target = grad_target(x);
-  if (target.beta == 0) std::fill_n(target.grad, x.numel(), real{0});
-  return target.grad;
-}
-
-namespace {
-
-// Of a view without a gradient of its own. Apart, to keep grad_target() short: few tensors are views.
-[[gnu::noinline]] GradTarget target_within_base(const Tensor& x) {
-  const real* const values = x.data();  // throws if the leaf has ended, whose node may be another's now
-  Node* owner = x.node().base;
-  while (owner->shares_gradient()) owner = owner->base;
-  const Tensor base(*owner);
-  const bool is_whole = x.numel() == base.numel();
-  const GradTarget target = is_whole ? grad_target(base) : GradTarget{grad_of(base), 1};
-  return {target.grad + (values - base.data()), target.beta};
-}
-
-}  // namespace
-
-GradTarget grad_target(const Tensor& x) {
-  Node& n = x.node();
-  if (n.shares_gradient()) [[unlikely]]
-    return target_within_base(x);
-  if (!n.tape) return {tape().leaf_gradient(x), 1};
-  if (n.grad) return {n.grad, 1};
-  n.grad = static_cast<real*>(n.tape->arena().allocate_recycled(x.numel() * sizeof(real)));
-  return {n.grad, 0};
-}
-
 namespace {
 
 // Appends the text of the part of x from `axis` on, which `row` entries precede. Numbers are padded to `width`, which
@@ -152,7 +107,8 @@ void print(std::string& text, int& width, const Tensor& x, int axis, std::size_t
     text += number.data();
     return;
   }
-  const int n = x.size(axis), inner = x.rank() - 1 - axis;
+  const int n = x.size(axis);
+  const int inner = x.rank() - 1 - axis;
   const bool elides = x.numel() > 1000 && n > 2 * kEdge;
   std::string gap = " ";
   if (inner > 0)

@@ -6,8 +6,8 @@
 // gradients are added to. Matrices are row-major; ld* is the distance between rows.
 #pragma once
 
+#include "../core/kernel.h"
 #include "../core/random.h"
-#include "../core/utility.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,7 @@
 // Scaled dot-product attention over ragged batches.
+#include "../core/arena.h"
 #include "../core/memory.h"
+#include "../core/observer.h"
 #include "../core/parallel.h"
 #include "../core/tape.h"
 #include "op.h"

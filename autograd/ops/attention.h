@@ -1,8 +1,8 @@
 // Attention over ragged and rectangular batches, its scores, and rotary positions; part of the catalogue, ops.h.
 #pragma once
 
+#include "../core/list.h"
 #include "../core/tensor.h"
-#include "../core/utility.h"
 #include "mask.h"
 
 #include <span>

@@ -1,4 +1,5 @@
 // Functions of two or three tensors, element by element, with broadcasting.
+#include "../core/guards.h"
 #include "op.h"
 #include "term_sums.h"
 #include "walk.h"
@@ -13,49 +14,79 @@ Operand::Operand(real value) : tensor(full({}, value)) {}
 
 namespace {
 
-// y = f(a, b), da += slope_a(dy, a, b, y), db += slope_b(dy, a, b, y): dy times the derivative.
+// Elements of a, b and their result, where a and b move on by a stride of 0 or
+// 1; and the gradient dy.
+struct Run {
+  std::size_t n, stride_a, stride_b;
+  const real *a, *b, *y, *dy;
+};
+
+// d = beta d + slope(dy, a, b, y) over a run. An operand that stays, with
+// stride 0, takes the sum.
+template <class Sum, class Slope>
+void add_slopes(Sum* d, real beta, std::size_t stride, const Run& run, const Slope& slope) {
+  const auto term = [=](std::size_t i, std::size_t ia, std::size_t ib) {
+    return slope(run.dy[i], run.a[ia], run.b[ib], run.y[i]);
+  };
+  if (stride == 0) {
+    double total = 0;
+    along(run.n, run.stride_a, run.stride_b,
+          [=, &total](std::size_t i, std::size_t ia, std::size_t ib) { total += double{term(i, ia, ib)}; });
+    *d = (beta == 0 ? 0 : *d) + static_cast<Sum>(total);
+  } else if (beta == 0) {
+    along(run.n, run.stride_a, run.stride_b,
+          [=](std::size_t i, std::size_t ia, std::size_t ib) { d[i] = Sum{term(i, ia, ib)}; });
+  } else {
+    along(run.n, run.stride_a, run.stride_b,
+          [=](std::size_t i, std::size_t ia, std::size_t ib) { d[i] += Sum{term(i, ia, ib)}; });
+  }
+}
+
+// Gradients of broadcast operands are added to, so they must exist, zeroed,
+// before the other operand's is overwritten: one may be a view of the other.
+void begin_if_broadcast(const Tensor& x, const Tensor& y) {
+  if (x.numel() != y.numel()) grad_if_required(x);
+}
+
+// da += slope_a(dy, a, b, y), db += slope_b(dy, a, b, y)
+template <class SlopeA, class SlopeB>
+void add_gradients(const Walk<3>& walk, const Tensor& y, const Tensor& a, const Tensor& b, const SlopeA& slope_a,
+                   const SlopeB& slope_b) {
+  begin_if_broadcast(a, y);
+  begin_if_broadcast(b, y);
+  const GradTarget da = target_if_required(a);
+  const GradTarget db = target_if_required(b);
+  const TermSums sums_a(da.grad, a.numel(), repeats(a, y));
+  const TermSums sums_b(db.grad, b.numel(), repeats(b, y));
+  walk.for_each_run([&](const auto& at) {
+    const Run run{.n = walk.n(),
+                  .stride_a = walk.stride(1),
+                  .stride_b = walk.stride(2),
+                  .a = a.data() + at[1],
+                  .b = b.data() + at[2],
+                  .y = y.data() + at[0],
+                  .dy = grad_of(y) + at[0]};
+    if (sums_a) sums_a.at(at[1], [&](auto* d) { add_slopes(d, da.beta, run.stride_a, run, slope_a); });
+    if (sums_b) sums_b.at(at[2], [&](auto* d) { add_slopes(d, db.beta, run.stride_b, run, slope_b); });
+  });
+  sums_a.finish();
+  sums_b.finish();
+}
+
+// y = f(a, b). The slopes of (dy, a, b, y) are dy times the derivatives.
 template <class F, class SlopeA, class SlopeB>
 Tensor map(const char* name, const Tensor& a, const Tensor& b, const F& f, const SlopeA& slope_a,
            const SlopeB& slope_b) {
   Tensor y = tape().create(broadcast_shape(name, {{"lhs", a}, {"rhs", b}}));
-  const auto walk = broadcast(y.shape(), a.shape(), b.shape());
+  const Walk<3> walk = broadcast(y.shape(), a.shape(), b.shape());
   walk.for_each_run([&](const auto& at) {
     real* const to = y.data() + at[0];
-    const real *const p = a.data() + at[1], *const q = b.data() + at[2];
-    along(walk.n(), walk.step(1), walk.step(2),
+    const real* const p = a.data() + at[1];
+    const real* const q = b.data() + at[2];
+    along(walk.n(), walk.stride(1), walk.stride(2),
           [=](std::size_t i, std::size_t ia, std::size_t ib) { to[i] = f(p[ia], q[ib]); });
   });
-  record(name, y, {a, b}, [=] {
-    for (const Tensor& x : {a, b})  // zeros first where elements repeat: one may be part of the other
-      if (x.numel() != y.numel()) grad_if_required(x);
-    const GradTarget da = target_if_required(a), db = target_if_required(b);
-    const TermSums sums_a(da.grad, a.numel(), repeats(a, y)), sums_b(db.grad, b.numel(), repeats(b, y));
-    walk.for_each_run([&](const auto& at) {
-      const real *const dy = grad_of(y) + at[0], *const r = y.data() + at[0];
-      const real *const p = a.data() + at[1], *const q = b.data() + at[2];
-      const auto add = [&]<class Sum>(Sum* d, real beta, std::size_t step, const auto& slope) {
-        const std::size_t n = walk.n(), step_a = walk.step(1), step_b = walk.step(2);
-        const auto term = [=](std::size_t i, std::size_t ia, std::size_t ib) {
-          return slope(dy[i], p[ia], q[ib], r[i]);
-        };
-        if (step && beta == 0) {
-          along(n, step_a, step_b, [=](std::size_t i, std::size_t ia, std::size_t ib) { d[i] = Sum{term(i, ia, ib)}; });
-        } else if (step) {
-          along(n, step_a, step_b,
-                [=](std::size_t i, std::size_t ia, std::size_t ib) { d[i] += Sum{term(i, ia, ib)}; });
-        } else {
-          double total = 0;
-          along(n, step_a, step_b,
-                [=, &total](std::size_t i, std::size_t ia, std::size_t ib) { total += double{term(i, ia, ib)}; });
-          *d = (beta == 0 ? 0 : *d) + static_cast<Sum>(total);
-        }
-      };
-      if (sums_a) sums_a.at(at[1], [&](auto* d) { add(d, da.beta, walk.step(1), slope_a); });
-      if (sums_b) sums_b.at(at[2], [&](auto* d) { add(d, db.beta, walk.step(2), slope_b); });
-    });
-    sums_a.finish();
-    sums_b.finish();
-  });
+  record(name, y, {a, b}, [=] { add_gradients(walk, y, a, b, slope_a, slope_b); });
   return y;
 }
 
@@ -110,9 +141,10 @@ Tensor pow(const Tensor& x, const Tensor& exponent) {
 
 namespace {
 
-// maximum for sign 1, minimum for -1.
-Tensor extreme_of(const char* name, const Tensor& a, const Tensor& b, real sign) {
-  const auto share = [=](real own, real other) {  // 1, or half of it if they are equal
+// The maximum for sign 1, the minimum for -1.
+Tensor maximum_or_minimum(const char* name, const Tensor& a, const Tensor& b, real sign) {
+  const auto share = [=](real own,
+                         real other) {  // 1, or half of it if they are equal
     return real{0.5} * static_cast<real>((sign * own > sign * other) + (sign * own >= sign * other));
   };
   return map(
@@ -123,8 +155,8 @@ Tensor extreme_of(const char* name, const Tensor& a, const Tensor& b, real sign)
 
 }  // namespace
 
-Tensor maximum(const Operand& a, const Operand& b) { return extreme_of("maximum", a, b, 1); }
-Tensor minimum(const Operand& a, const Operand& b) { return extreme_of("minimum", a, b, -1); }
+Tensor maximum(const Operand& a, const Operand& b) { return maximum_or_minimum("maximum", a, b, 1); }
+Tensor minimum(const Operand& a, const Operand& b) { return maximum_or_minimum("minimum", a, b, -1); }
 
 Tensor gt(const Operand& a, const Operand& b) { return compare("gt", a, b, std::greater<>()); }
 Tensor ge(const Operand& a, const Operand& b) { return compare("ge", a, b, std::greater_equal<>()); }
@@ -133,31 +165,48 @@ Tensor le(const Operand& a, const Operand& b) { return compare("le", a, b, std::
 Tensor eq(const Operand& a, const Operand& b) { return compare("eq", a, b, std::equal_to<>()); }
 Tensor ne(const Operand& a, const Operand& b) { return compare("ne", a, b, std::not_equal_to<>()); }
 
+namespace {
+
+// Without branches, which would often be mispredicted.
+real choose(bool condition, real a, real b) {
+  const real choice[] = {b, a};
+  return choice[condition];
+}
+
+// da += dy where the condition holds, db += dy where it does not. Either may be
+// null.
+template <class A, class B>
+void add_chosen(const Walk<4>& walk, A* da, B* db, const real* condition, const real* dy) {
+  walk.for_each([=](std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
+    const bool holds = condition[ic] != 0;
+    if (da) da[ia] += A{choose(holds, dy[i], 0)};
+    if (db) db[ib] += B{choose(holds, 0, dy[i])};
+  });
+}
+
+void add_chosen(const Walk<4>& walk, const Tensor& y, const Tensor& condition, const Tensor& a, const Tensor& b) {
+  const TermSums sums_a(grad_if_required(a), a.numel(), repeats(a, y));
+  const TermSums sums_b(grad_if_required(b), b.numel(), repeats(b, y));
+  sums_a.at(0,
+            [&](auto* da) { sums_b.at(0, [&](auto* db) { add_chosen(walk, da, db, condition.data(), grad_of(y)); }); });
+  sums_a.finish();
+  sums_b.finish();
+}
+
+}  // namespace
+
 Tensor where(const Tensor& condition, const Operand& a_operand, const Operand& b_operand) {
-  const Tensor a = a_operand, b = b_operand;
+  const Tensor a = a_operand;
+  const Tensor b = b_operand;
   Tensor y = tape().create(broadcast_shape("where", {{"condition", condition}, {"lhs", a}, {"rhs", b}}));
-  const auto walk = broadcast(y.shape(), condition.shape(), a.shape(), b.shape());
+  const Walk<4> walk = broadcast(y.shape(), condition.shape(), a.shape(), b.shape());
   walk.for_each([to = y.data(), c = condition.data(), from_a = a.data(), from_b = b.data()](
                     std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
-    const real choice[] = {from_b[ib], from_a[ia]};  // a branch would often be mispredicted
-    to[i] = choice[c[ic] != 0];
+    to[i] = choose(c[ic] != 0, from_a[ia], from_b[ib]);
   });
-  record("where", y, {a, b, detach(condition)}, [=] {  // no gradient, but a change before backward is an error
-    real *const to_a = grad_if_required(a), *const to_b = grad_if_required(b);
-    const TermSums sums_a(to_a, a.numel(), repeats(a, y)), sums_b(to_b, b.numel(), repeats(b, y));
-    const real* const dy = grad_of(y);
-    sums_a.at(0, [&]<class A>(A* da) {
-      sums_b.at(0, [&]<class B>(B* db) {
-        walk.for_each([=, c = condition.data()](std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
-          const real slope[] = {0, dy[i]};
-          if (da) da[ia] += A{slope[c[ic] != 0]};
-          if (db) db[ib] += B{slope[c[ic] == 0]};
-        });
-      });
-    });
-    sums_a.finish();
-    sums_b.finish();
-  });
+  // The condition gets no gradient, but a change of it before backward is an
+  // error.
+  record("where", y, {a, b, detach(condition)}, [=] { add_chosen(walk, y, condition, a, b); });
   return y;
 }
 

@@ -17,44 +17,76 @@ struct Equation {
   std::string a, b, y;
 };
 
+// Labels of an operand, or of the result, as the equation gives them.
+struct Labels {
+  std::string given;
+  std::string letters;  // without "..."
+  std::size_t dots;     // where "..." stands among the letters; npos if nowhere
+
+  Labels(const std::string& text, std::string_view equation) : given(text), letters(text), dots(text.find("...")) {
+    if (dots != std::string::npos) letters.erase(dots, 3);
+    for (std::size_t i = 0; i < letters.size(); ++i) {
+      const char label = letters[i];
+      check<ArgumentError>((label >= 'a' && label <= 'z') || (label >= 'A' && label <= 'Z'),
+                           "einsum: labels are letters, got \"", equation, "\"");
+      check<ArgumentError>(letters.find(label) == i, "einsum: label ", label, " is repeated within \"", given,
+                           "\": diagonals are not supported");
+    }
+  }
+
+  bool has_dots() const { return dots != std::string::npos; }
+
+  // The labels with "..." written out as this many axes.
+  std::string with(std::size_t axes) const {
+    std::string all = letters;
+    if (has_dots()) all.insert(dots, kDigits.substr(kDigits.size() - axes));
+    return all;
+  }
+};
+
+// A label for each axis of x.
+std::string label_axes(const Labels& labels, const char* role, const Tensor& x, std::string_view equation) {
+  const std::size_t n = labels.letters.size();
+  const std::size_t rest = static_cast<std::size_t>(x.rank()) - n;  // beyond the maximum if there are too many labels
+  const std::size_t most = labels.has_dots() ? Shape::kMaxRank : 0;
+  check(rest <= most, "einsum: ", role, " ", x, " does not have the ", n, " axes \"", labels.given, "\" of \"",
+        equation, "\"");
+  return labels.with(rest);
+}
+
+// How many of the labels stand for axes of "...".
+std::size_t count_digits(std::string_view labels) {
+  return static_cast<std::size_t>(std::ranges::count_if(labels, [](char label) { return has(kDigits, label); }));
+}
+
+// The result of an equation without "->": the axes of "...", and the labels
+// that occur once in alphabetical order.
+std::string implied_result(const std::string& operands, std::size_t dotted) {
+  std::string result(kDigits.substr(kDigits.size() - dotted));
+  for (char label = 'A'; label <= 'z'; ++label) {
+    const std::size_t first = operands.find(label);
+    if (first != std::string::npos && first == operands.rfind(label)) result += label;
+  }
+  return result;
+}
+
 Equation parse(std::string_view equation, const Tensor& a, const Tensor& b) {
   std::string text(equation);
   std::erase(text, ' ');
   constexpr std::size_t kNone = std::string::npos;
-  const std::size_t arrow = text.find("->"), comma = text.find(',');
+  const std::size_t arrow = text.find("->");
+  const std::size_t comma = text.find(',');
   check<ArgumentError>((comma == kNone) != b.defined() && (comma == kNone || comma < arrow), "einsum: the equation of ",
                        b.defined() ? "two operands must be like \"ij,jk->ik\"" : "one operand must be like \"ij->ji\"",
                        ", got \"", equation, "\"");
-  std::size_t most = 0;  // axes of a "..."
-  // The labels of an operand, or of the result, with "..." written out.
-  const auto labels_of = [&](std::string labels, const char* role, const Tensor* x) {
-    const std::string given = labels;
-    const std::size_t dots = labels.find("...");
-    if (dots != kNone) labels.erase(dots, 3);
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      check<ArgumentError>((labels[i] >= 'a' && labels[i] <= 'z') || (labels[i] >= 'A' && labels[i] <= 'Z'),
-                           "einsum: labels are letters, got \"", equation, "\"");
-      check<ArgumentError>(labels.find(labels[i]) == i, "einsum: label ", labels[i], " is repeated within \"", given,
-                           "\": diagonals are not supported");
-    }
-    const std::size_t n = labels.size(), rest = x ? static_cast<std::size_t>(x->rank()) - n : most;
-    check(!x || (dots == kNone ? rest == 0 : rest <= Shape::kMaxRank), "einsum: ", role, " ", x ? *x : a,
-          " does not have the ", n, " axes \"", given, "\" of \"", equation, "\"");
-    if (dots != kNone) labels.insert(dots, kDigits.substr(kDigits.size() - rest));
-    most = std::max(most, x ? rest : 0);
-    return labels;
-  };
   Equation e;
-  e.a = labels_of(text.substr(0, std::min(comma, arrow)), "lhs", &a);
-  if (b.defined()) e.b = labels_of(text.substr(comma + 1, arrow - comma - 1), "rhs", &b);
-  if (arrow != kNone) {
-    e.y = labels_of(text.substr(arrow + 2), "result", nullptr);
-  } else {
-    const std::string all = e.a + e.b;
-    for (char label = 'A'; label <= 'z'; ++label)
-      if (has(all, label) && all.find(label) == all.rfind(label)) e.y += label;
-    e.y.insert(0, kDigits.substr(kDigits.size() - most));
-  }
+  e.a = label_axes(Labels(text.substr(0, std::min(comma, arrow)), equation), "lhs", a, equation);
+  if (b.defined()) e.b = label_axes(Labels(text.substr(comma + 1, arrow - comma - 1), equation), "rhs", b, equation);
+  const std::size_t dotted = std::max(count_digits(e.a), count_digits(e.b));
+  if (arrow == kNone)
+    e.y = implied_result(e.a + e.b, dotted);
+  else
+    e.y = Labels(text.substr(arrow + 2), equation).with(dotted);
   for (const char label : e.y)
     check<ArgumentError>(has(e.a, label) || has(e.b, label), "einsum: label ", label, " of the result is in no operand",
                          ", in \"", equation, "\"");
@@ -63,7 +95,20 @@ Equation parse(std::string_view equation, const Tensor& a, const Tensor& b) {
   return e;
 }
 
-// Sums over the labels of x that are in neither the other operand nor the result, and drops them.
+// Checks that labels which both operands have stand for equal sizes.
+void check_sizes(const Equation& e, const Tensor& a, const Tensor& b) {
+  for (std::size_t i = 0; i < e.a.size(); ++i) {
+    const std::size_t j = e.b.find(e.a[i]);
+    if (j == std::string::npos) continue;
+    const int size_a = a.size(static_cast<int>(i));
+    const int size_b = b.size(static_cast<int>(j));
+    check(size_a == size_b, "einsum: sizes of ", has(kDigits, e.a[i]) ? "\"...\"" : "label " + e.a.substr(i, 1),
+          " differ: lhs ", a, " dim ", i, " = ", size_a, ", rhs ", b, " dim ", j, " = ", size_b);
+  }
+}
+
+// Sums over the labels of x that are in neither the other operand nor the
+// result, and drops them.
 Tensor sum_own(Tensor x, std::string& labels, std::string_view other, std::string_view result) {
   for (std::size_t i = labels.size(); i-- > 0;)
     if (!has(other, labels[i]) && !has(result, labels[i])) {
@@ -81,45 +126,78 @@ Tensor arrange(const Tensor& x, std::string_view labels, std::string_view to) {
   return permute(x, {axes, to.size()});
 }
 
+// The labels of two operands, by their part in the product.
+struct Groups {
+  std::string batch;       // in both operands and the result
+  std::string contracted;  // in both operands, but not in the result
+  std::string rows;        // only in a
+  std::string columns;     // only in b
+};
+
+Groups group(std::string_view a, std::string_view b, std::string_view result) {
+  Groups groups;
+  for (const char label : a) {
+    if (!has(b, label))
+      groups.rows += label;
+    else if (has(result, label))
+      groups.batch += label;
+    else
+      groups.contracted += label;
+  }
+  for (const char label : b)
+    if (!has(a, label)) groups.columns += label;
+  return groups;
+}
+
+// How many elements x has along the axes of a group, which become one axis of
+// the product.
+int elements(const Tensor& x, std::string_view labels, std::string_view group) {
+  std::int64_t total = 1;
+  for (const char label : group) {
+    total *= x.size(static_cast<int>(labels.find(label)));
+    check(total <= std::numeric_limits<int>::max(), "einsum: labels \"", group, "\" of ", x,
+          " have together more than ", std::numeric_limits<int>::max(), " elements");
+  }
+  return static_cast<int>(total);
+}
+
+void append_sizes(Shape& shape, const Tensor& x, std::string_view labels, std::string_view group) {
+  for (const char label : group) shape.append(x.size(static_cast<int>(labels.find(label))));
+}
+
+// Of one operand: sums and a permutation.
+Tensor rearrange(const Equation& e, const Tensor& x) {
+  std::string labels = e.a;
+  const Tensor summed = sum_own(x, labels, "", e.y);
+  const Tensor y = arrange(summed, labels, e.y);
+  return reshape(y, y.shape());  // a new tensor, even if there was nothing to do
+}
+
 }  // namespace
 
-// The labels fall into four groups: in both operands and the result (batch), in both but not the result
-// (contracted), and in the result and only one operand (rows of a, columns of b).
 Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b) {
   const Equation e = parse(equation, a, b);
-  std::string la = e.a, lb = e.b, batch, contracted, rows, columns;
-  if (!b.defined()) {
-    const Tensor summed = sum_own(a, la, "", e.y), y = arrange(summed, la, e.y);
-    return reshape(y, y.shape());  // a new tensor, even if there was nothing to do
-  }
-  for (std::size_t i = 0; i < e.a.size(); ++i)
-    if (const std::size_t j = e.b.find(e.a[i]); j != std::string::npos)
-      check(a.size(static_cast<int>(i)) == b.size(static_cast<int>(j)), "einsum: sizes of ",
-            has(kDigits, e.a[i]) ? "\"...\"" : "label " + e.a.substr(i, 1), " differ: lhs ", a, " dim ", i, " = ",
-            a.size(static_cast<int>(i)), ", rhs ", b, " dim ", j, " = ", b.size(static_cast<int>(j)));
+  if (!b.defined()) return rearrange(e, a);
+  check_sizes(e, a, b);
+  std::string labels_a = e.a;
+  std::string labels_b = e.b;
+  const Tensor left = sum_own(a, labels_a, e.b, e.y);
+  const Tensor right = sum_own(b, labels_b, e.a, e.y);
+  const Groups groups = group(labels_a, labels_b, e.y);
 
-  const Tensor left = sum_own(a, la, e.b, e.y), right = sum_own(b, lb, e.a, e.y);
-  for (const char label : la) (has(lb, label) ? has(e.y, label) ? batch : contracted : rows) += label;
-  for (const char label : lb)
-    if (!has(la, label)) columns += label;
+  const int batch = elements(left, labels_a, groups.batch);
+  const int m = elements(left, labels_a, groups.rows);
+  const int n = elements(right, labels_b, groups.columns);
+  const int k = elements(left, labels_a, groups.contracted);
+  Shape shape;
+  append_sizes(shape, left, labels_a, groups.batch);
+  append_sizes(shape, left, labels_a, groups.rows);
+  append_sizes(shape, right, labels_b, groups.columns);
 
-  Shape result;
-  const auto product = [&](const Tensor& x, std::string_view labels, std::string_view group, bool in_result) {
-    std::int64_t total = 1;
-    for (const char label : group) {
-      const int size = x.size(static_cast<int>(labels.find(label)));
-      total *= size;
-      check(total <= std::numeric_limits<int>::max(), "einsum: labels \"", group, "\" of ", x,
-            " have together more than ", std::numeric_limits<int>::max(), " elements");
-      if (in_result) result.append(size);
-    }
-    return static_cast<int>(total);
-  };
-  const int n_batch = product(left, la, batch, true), m = product(left, la, rows, true);
-  const int n = product(right, lb, columns, true), k = product(left, la, contracted, false);
-  const Tensor y = matmul(reshape(arrange(left, la, batch + rows + contracted), Shape{n_batch, m, k}),
-                          reshape(arrange(right, lb, batch + contracted + columns), Shape{n_batch, k, n}));
-  return arrange(reshape(y, result), batch + rows + columns, e.y);
+  const Tensor lhs = arrange(left, labels_a, groups.batch + groups.rows + groups.contracted);
+  const Tensor rhs = arrange(right, labels_b, groups.batch + groups.contracted + groups.columns);
+  const Tensor product = matmul(reshape(lhs, Shape{batch, m, k}), reshape(rhs, Shape{batch, k, n}));
+  return arrange(reshape(product, shape), groups.batch + groups.rows + groups.columns, e.y);
 }
 
 }  // namespace SEPPO_ABI

@@ -47,7 +47,8 @@ Tensor embedding(const Tensor& table, List<int> ids, const EmbeddingOptions& opt
   Tensor y = t.create({static_cast<int>(ids.size()), table.size(1)});
   const std::size_t d = y.cols();
   const real scale = options.scale;
-  const auto kept_ids = t.keep(ids), kept_positions = t.keep(options.position_ids);
+  const auto kept_ids = t.keep(ids);
+  const auto kept_positions = t.keep(options.position_ids);
   const auto row = [d](auto* base, int id) { return base + static_cast<std::size_t>(id) * d; };
   for (std::size_t i = 0; i < ids.size(); ++i) {
     kernels::scale(y.data() + i * d, row(table.data(), ids[i]), scale, d);
@@ -77,10 +78,12 @@ struct Pointing {
   std::span<const int> indices;  // kept on the tape, counted from the start of the axis
   std::size_t most;              // indices that can select the same element
 
-  // A run of elements: the first of x, of what is read or added and of the slice, and the slice's index.
+  // A run of elements.
   struct Run {
-    std::size_t x, other, within;
-    int index;
+    std::size_t x;       // the first of x
+    std::size_t other;   // and of what is read or added
+    std::size_t within;  // and within the slice
+    int index;           // of the slice
     std::size_t size;
   };
 
@@ -88,10 +91,15 @@ struct Pointing {
   Pointing(const char* op, const Tensor& x, int axis, List<int> values, const Shape& shape, const Shape& other)
       : slices(x.shape(), axis, op), walk(shape, {}), indices(keep(op, x, axis, values)) {
     const auto at = static_cast<std::size_t>(x.shape().axis(axis));
-    Strides of_x = strides_of(x.shape()), of_indices = strides_of(shape);
+    Strides of_x = strides_of(x.shape());
     Strides of_slice = strides_of(x.shape().with(axis, 1));
-    of_x[at] = of_slice[at] = 0;
-    if (std::ssize(values) != shape.numel()) of_indices = {}, of_indices[at] = 1;
+    of_x[at] = 0;
+    of_slice[at] = 0;
+    Strides of_indices = strides_of(shape);
+    if (std::ssize(values) != shape.numel()) {
+      of_indices = {};
+      of_indices[at] = 1;
+    }
     walk = {shape, {of_x, strides_of(other), of_indices, of_slice}};
     most = shape.rank() == 0 ? 1 : static_cast<std::size_t>(shape[axis]);
   }
@@ -99,18 +107,24 @@ struct Pointing {
   // Calls f(run) for each index, or once for a run of contiguous elements.
   template <class F>
   void for_each(const F& f) const {
-    const std::size_t n = walk.n(), x_step = walk.step(0), other_step = walk.step(1), index_step = walk.step(2);
-    const std::size_t slice_step = walk.step(3), step = slices.inner;
-    const bool is_run = n > 0 && index_step == 0 && x_step == 1 && other_step == 1;
+    const std::size_t n = walk.n();
+    const bool is_run = n > 0 && walk.stride(0) == 1 && walk.stride(1) == 1 && walk.stride(2) == 0;
     walk.for_each_run([&](const auto& at) {
-      const auto run = [&](std::size_t i, std::size_t size) {
-        const int index = indices[at[2] + i * index_step];
-        return Run{at[0] + i * x_step + static_cast<std::size_t>(index) * step, at[1] + i * other_step,
-                   at[3] + i * slice_step, index, size};
-      };
-      if (is_run) return f(run(0, n));
-      for (std::size_t i = 0; i < n; ++i) f(run(i, 1));
+      if (is_run)
+        f(run(at, 0, n));
+      else
+        for (std::size_t i = 0; i < n; ++i) f(run(at, i, 1));
     });
+  }
+
+  // From the i-th element on of the walk's run that begins at `at`.
+  Run run(const Walk<4>::At& at, std::size_t i, std::size_t size) const {
+    const int index = indices[at[2] + i * walk.stride(2)];
+    return {.x = at[0] + i * walk.stride(0) + static_cast<std::size_t>(index) * slices.inner,
+            .other = at[1] + i * walk.stride(1),
+            .within = at[3] + i * walk.stride(3),
+            .index = index,
+            .size = size};
   }
 
   // x[...] += other[...], where `to` and `from` are their elements.
@@ -124,9 +138,10 @@ struct Pointing {
         add_run(to + run.x, from + run.other, run.size);
     });
     sums.for_each([&](int index, const double* wide) {
-      for (std::size_t i = 0; i < slices.outer; ++i, wide += slices.inner) {
+      for (std::size_t i = 0; i < slices.outer; ++i) {
         real* const row = to + i * slices.block() + static_cast<std::size_t>(index) * slices.inner;
-        for (std::size_t j = 0; j < slices.inner; ++j) row[j] += static_cast<real>(wide[j]);
+        const double* const sums_of_row = wide + i * slices.inner;
+        for (std::size_t j = 0; j < slices.inner; ++j) row[j] += static_cast<real>(sums_of_row[j]);
       }
     });
   }
@@ -141,7 +156,8 @@ struct Pointing {
  private:
   // Checks the indices; negative ones count from the end.
   static std::span<const int> keep(const char* op, const Tensor& x, int axis, List<int> values) {
-    const int at = x.shape().axis(axis, op), n = static_cast<int>(Slices(x.shape(), at).n);
+    const int at = x.shape().axis(axis, op);
+    const int n = static_cast<int>(Slices(x.shape(), at).n);
     int* const kept = tape().allocate<int>(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       check<IndexError>(values[i] >= -n && values[i] < n, op, ": index ", values[i], " at position ", i, " is not in ",
@@ -189,11 +205,11 @@ void check_fits(const char* op, const char* role, const Tensor& x, const Indices
           role, " ", x, " dim ", a, " = ", x.size(a));
 }
 
-// No elements of x, in this shape.
+// No elements of x, in this shape. Its gradient is 0.
 Tensor nothing_of(const char* op, const Tensor& x, int axis, const Shape& shape) {
-  x.shape().axis(axis, op);  // is checked
+  x.shape().axis(axis, op);  // throws if it is out of range
   Tensor y = tape().create(shape);
-  record(op, y, {x}, [=] { grad_if_required(x); });
+  record(op, y, {x}, [=] { grad_of(x); });  // zeros
   return y;
 }
 

@@ -1,5 +1,6 @@
 // Matrix products.
 #include "../blas/multiply.h"
+#include "../core/arena.h"
 #include "op.h"
 #include "term_sums.h"
 #include "walk.h"
@@ -40,10 +41,10 @@ struct Batches {
   template <class F>
   void for_each(const F& f) const {
     walk.for_each_run([&](const auto& at) {
-      const bool is_one = walk.step(1) == 1 && walk.step(2) == 0;
+      const bool is_one = walk.stride(1) == 1 && walk.stride(2) == 0;
       for (std::size_t i = 0; i < (is_one ? 1 : walk.n()); ++i)
-        f(is_one ? m * walk.n() : m, (at[0] + i) * m * n, (at[1] + i * walk.step(1)) * m * k,
-          (at[2] + i * walk.step(2)) * k * n);
+        f(is_one ? m * walk.n() : m, (at[0] + i) * m * n, (at[1] + i * walk.stride(1)) * m * k,
+          (at[2] + i * walk.stride(2)) * k * n);
     });
   }
 };

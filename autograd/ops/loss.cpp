@@ -11,7 +11,15 @@ inline namespace SEPPO_ABI {
 namespace {
 
 Tensor reduce(const Tensor& losses, Reduction reduction) {
-  return reduction == Reduction::none ? losses : reduction == Reduction::sum ? sum(losses) : mean(losses);
+  switch (reduction) {
+    case Reduction::none:
+      return losses;
+    case Reduction::sum:
+      return sum(losses);
+    case Reduction::mean:
+      return mean(losses);
+  }
+  return losses;
 }
 
 // Reduces losses that are already weighted: the mean divides by the sum of the weights, or is 0 if that is 0.
@@ -54,10 +62,18 @@ Tensor row_weights(const char* op, const char* role, const Tensor& x, List<int> 
   return weights;
 }
 
+// 1 for each row, but 0 for ignored ones.
+Tensor counted(List<int> targets, int ignored, const Shape& rows) {
+  Tensor y = zeros(rows);
+  std::ranges::transform(targets, y.data(), [=](int target) { return target == ignored ? real{0} : real{1}; });
+  return y;
+}
+
 // For each row, (1 - smoothing) -log p[target] + smoothing mean_j -log p[j], where p = softmax(logits); 0 for rows of
 // weight 0.
 Tensor row_losses(const Tensor& logits, List<int> target_ids, const Tensor& weights, double smoothing) {
-  const std::size_t classes = logits.cols(), piece = kPiece / classes + 1;  // rows
+  const std::size_t classes = logits.cols();
+  const std::size_t piece = kPiece / classes + 1;  // rows
   const double uniform = smoothing / static_cast<double>(classes);
   const auto targets = tape().keep<int>(target_ids);
   auto* const sums = tape().allocate<kernels::LogSumExp>(targets.size());
@@ -66,10 +82,11 @@ Tensor row_losses(const Tensor& logits, List<int> target_ids, const Tensor& weig
     for (std::size_t i = first; i < last; ++i) {
       if (weights.data()[i] == 0) continue;
       const real* const x = logits.data() + i * classes;  // -log p[j] = log_sum - (x_j - max)
-      const kernels::LogSumExp& sum = sums[i] = kernels::log_sum_exp(x, classes);
+      const kernels::LogSumExp sum = kernels::log_sum_exp(x, classes);
       double loss = double{sum.log_sum} - (1 - smoothing) * (double{x[targets[i]]} - double{sum.max});
       if (smoothing > 0) loss -= uniform * sum.below;
       y.data()[i] = static_cast<real>(loss);
+      sums[i] = sum;
     }
   });
   record("cross_entropy", y, {logits}, [=] {
@@ -108,16 +125,15 @@ Tensor difference(const char* op, const Tensor& x, const Tensor& target) {
 
 Tensor cross_entropy(const Tensor& x, List<int> targets, const CrossEntropyOptions& o) {
   const Tensor logits = classes_last("cross_entropy", "logits", x, o.axis);
-  const auto weights_by = [&](const Tensor& weight) {
-    return row_weights("cross_entropy", "logits", logits, targets, o.ignore_index, weight);
-  };
-  const Tensor weights = weights_by(o.weight);
+  const Tensor weights = row_weights("cross_entropy", "logits", logits, targets, o.ignore_index, o.weight);
   check_smoothing(o.label_smoothing);
   if (o.label_smoothing == 0 || !o.weight.defined())
     return reduce(row_losses(logits, targets, weights, o.label_smoothing) * weights, o.reduction, weights);
   // The smoothing spread over the classes is weighted class by class.
-  const real share = static_cast<real>(o.label_smoothing), uniform = share / static_cast<real>(logits.size(-1));
-  const Tensor spread = where(weights_by({}), soft_losses(logits, detach(o.weight) * uniform), 0);
+  const real share = static_cast<real>(o.label_smoothing);
+  const real uniform = share / static_cast<real>(logits.size(-1));
+  const Tensor by_class = soft_losses(logits, detach(o.weight) * uniform);
+  const Tensor spread = where(counted(targets, o.ignore_index, weights.shape()), by_class, 0);
   return reduce(row_losses(logits, targets, weights, 0) * weights * (1 - share) + spread, o.reduction, weights);
 }
 
@@ -150,7 +166,8 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
 // With c = min(|d|, delta): c (|d| - c / 2)
 Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduction reduction) {
   check<ArgumentError>(delta > 0, "huber_loss: delta ", delta, " is not positive");
-  const Tensor d = abs(difference("huber_loss", x, target)), c = minimum(d, static_cast<real>(delta));
+  const Tensor d = abs(difference("huber_loss", x, target));
+  const Tensor c = minimum(d, static_cast<real>(delta));
   return reduce(c * (d - scale(c, real{0.5})), reduction);
 }
 
@@ -161,7 +178,8 @@ Tensor share_of(const Tensor& share, const Tensor& loss) {
   Tensor y = tape().create(loss.shape());
   for (std::size_t i = 0; i < y.numel(); ++i) y.data()[i] = share.data()[i] == 0 ? 0 : share.data()[i] * loss.data()[i];
   record("binary_cross_entropy", y, {share, loss}, [=] {
-    real *const dshare = grad_if_required(share), *const dloss = grad_if_required(loss);
+    real* const dshare = grad_if_required(share);
+    real* const dloss = grad_if_required(loss);
     const real* const dy = grad_of(y);
     for (std::size_t i = 0; i < y.numel(); ++i) {
       if (dshare) dshare[i] += dy[i] * loss.data()[i];
@@ -181,7 +199,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   const Tensor positive = options.pos_weight.defined() ? detach(options.pos_weight) * target : target;
   check(positive.shape() == logits.shape(), op, ": pos_weight ", options.pos_weight, " is larger than logits ", logits);
   Tensor loss = share_of(positive, softplus(neg(logits))) + share_of(1.0 - target, softplus(logits));
-  if (const Tensor& w = options.weight; w.defined()) loss *= detach(w);
+  if (options.weight.defined()) loss *= detach(options.weight);
   check(loss.shape() == logits.shape(), op, ": weight ", options.weight, " is larger than logits ", logits);
   return reduce(loss, options.reduction);
 }

@@ -1,8 +1,8 @@
 // Losses; part of the catalogue, ops.h.
 #pragma once
 
+#include "../core/list.h"
 #include "../core/tensor.h"
-#include "../core/utility.h"
 
 #include <limits>
 

@@ -4,7 +4,7 @@
 // outputs and gradients of exactly zero, never NaN.
 #pragma once
 
-#include "../core/utility.h"
+#include "../core/list.h"
 
 #include <cstdint>
 #include <span>

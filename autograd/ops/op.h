@@ -1,17 +1,15 @@
 // What ops share: pieces for idle threads, gradients, checks, and how they take the next dropout.
 #pragma once
 
+#include "../core/check.h"
+#include "../core/gradient.h"
 #include "../core/parallel.h"
+#include "../core/tape.h"
 #include "../kernels/kernels.h"
 #include "../ops.h"
 
 namespace seppo {
 inline namespace SEPPO_ABI {
-
-// grad_target(x), or null if x is empty or does not require a gradient.
-inline GradTarget target_if_required(const Tensor& x) {
-  return x.defined() && x.requires_grad() ? grad_target(x) : GradTarget{nullptr, 0};
-}
 
 // Elements that pay for another thread, if one is idle: some 10 us of an activation.
 constexpr std::size_t kPiece = std::size_t{1} << 14;

@@ -10,15 +10,20 @@ inline namespace SEPPO_ABI {
 
 Tensor slice(const Tensor& x, int axis, int begin, int end) {
   axis = x.shape().axis(axis, "slice");
-  const int n = x.size(axis), from_begin = begin < 0 ? begin + n : begin, to_end = end < 0 ? end + n : end;
-  check<IndexError>(0 <= from_begin && from_begin <= to_end && to_end <= n, "slice: ", begin, "..", end,
+  const int n = x.size(axis);
+  const int first_index = begin < 0 ? begin + n : begin;
+  const int end_index = end < 0 ? end + n : end;
+  check<IndexError>(0 <= first_index && first_index <= end_index && end_index <= n, "slice: ", begin, "..", end,
                     " is not within 0..", n, ", dim ", axis, " of ", x);
-  const Shape shape = x.shape().with(axis, to_end - from_begin);
-  const Slices of_x(x.shape(), axis), of_y(shape, axis);
-  const std::size_t first = of_x.inner * static_cast<std::size_t>(from_begin);
+  const Shape shape = x.shape().with(axis, end_index - first_index);
+  const Slices of_x(x.shape(), axis);
+  const Slices of_y(shape, axis);
+  const std::size_t first = of_x.inner * static_cast<std::size_t>(first_index);
   if (axis == 0) return tape().view(x, shape, static_cast<std::ptrdiff_t>(first));
   Tensor y = tape().create(shape);
-  const std::size_t rows = of_y.outer, from = of_x.block(), to = of_y.block();
+  const std::size_t rows = of_y.outer;
+  const std::size_t from = of_x.block();
+  const std::size_t to = of_y.block();
   kernels::copy_rows(y.data(), to, x.data() + first, from, rows, to);
   record("slice", y, {x}, [=] { kernels::add_rows(grad_of(x) + first, from, grad_of(y), to, rows, to); });
   return y;
@@ -41,7 +46,8 @@ Tensor concat(List<Tensor> tensors, int axis) {
   Tape& t = tape();
   const auto parts = t.keep<Tensor>(tensors);
   Tensor y = t.create(head.shape().with(axis, static_cast<int>(total)));
-  const std::size_t rows = Slices(y.shape(), axis).outer, to = Slices(y.shape(), axis).block();
+  const std::size_t rows = Slices(y.shape(), axis).outer;
+  const std::size_t to = Slices(y.shape(), axis).block();
   std::size_t first = 0;
   for (const Tensor& x : parts) {
     const std::size_t from = Slices(x.shape(), axis).block();
@@ -80,7 +86,10 @@ std::vector<Tensor> split(const Tensor& x, List<int> sizes, int axis) {
         x);
   std::vector<Tensor> parts;
   int begin = 0;
-  for (const int size : sizes) parts.push_back(slice(x, axis, begin, begin + size)), begin += size;
+  for (const int size : sizes) {
+    parts.push_back(slice(x, axis, begin, begin + size));
+    begin += size;
+  }
   return parts;
 }
 

@@ -8,11 +8,17 @@ namespace {
 // Rotates a head's columns of a row by the angles, or back (direction -1), and writes or adds the result.
 void turn(bool adds, real* to, const real* from, const real* angles, int width, RotaryPairs pairs, real direction) {
   const bool is_halves = pairs == RotaryPairs::halves;
-  const int next = is_halves ? 1 : 2, partner = is_halves ? width / 2 : 1;
-  for (int i = 0, a = 0; i < width; i += 2, a += next) {
-    const real cosine = angles[i], sine = direction * angles[i + 1], x = from[a], y = from[a + partner];
+  const int stride = is_halves ? 1 : 2;  // from one pair to the next
+  const int partner = is_halves ? width / 2 : 1;
+  for (int pair = 0; pair < width / 2; ++pair) {
+    const real cosine = angles[2 * pair];
+    const real sine = direction * angles[2 * pair + 1];
+    const int a = pair * stride;
+    const int b = a + partner;
+    const real x = from[a];
+    const real y = from[b];
     to[a] = (adds ? to[a] : 0) + x * cosine - y * sine;
-    to[a + partner] = (adds ? to[a + partner] : 0) + x * sine + y * cosine;
+    to[b] = (adds ? to[b] : 0) + x * sine + y * cosine;
   }
 }
 

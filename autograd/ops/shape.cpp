@@ -32,17 +32,22 @@ Tensor reshape(const Tensor& x, std::initializer_list<int> sizes) {
 
 namespace {
 
-// y's elements are some of x's, from `first` on, along the walk over (y, x); each of x's occurs at most `times` times.
+// dx += dy, along a walk over (y, x), from `first` on.
+template <class Sum>
+void add_along(const Walk<2>& walk, Sum* dx, std::size_t first, const real* dy) {
+  walk.for_each([=](std::size_t iy, std::size_t ix) { dx[first + ix] += Sum{dy[iy]}; });
+}
+
+// y's elements are some of x's, from `first` on, along the walk over (y, x);
+// each of x's occurs at most `times` times.
 Tensor copy_along(const char* op, const Tensor& x, const Shape& shape, const Strides& strides, std::size_t first = 0,
                   std::size_t times = 1) {
   const Walk<2> walk(shape, {strides_of(shape), strides});
   Tensor y = tape().create(shape);
-  walk.for_each([&, to = y.data(), from = x.data()](std::size_t iy, std::size_t ix) { to[iy] = from[first + ix]; });
+  walk.for_each([=, to = y.data(), from = x.data()](std::size_t iy, std::size_t ix) { to[iy] = from[first + ix]; });
   record(op, y, {x}, [=] {
     const TermSums sums(grad_of(x), x.numel(), times);
-    sums.at(0, [&]<class Sum>(Sum* dx) {
-      walk.for_each([=, dy = grad_of(y)](std::size_t iy, std::size_t ix) { dx[first + ix] += Sum{dy[iy]}; });
-    });
+    sums.at(0, [&](auto* dx) { add_along(walk, dx, first, grad_of(y)); });
     sums.finish();
   });
   return y;
@@ -74,11 +79,14 @@ Tensor transpose(const Tensor& x, int axis_a, int axis_b) {
 }
 
 Tensor unsqueeze(const Tensor& x, int axis) {
-  const int rank = x.rank(), at = axis < 0 ? axis + rank + 1 : axis;
+  const int rank = x.rank();
+  const int at = axis < 0 ? axis + rank + 1 : axis;
   check(rank < Shape::kMaxRank, "unsqueeze: x ", x, " has all of its ", Shape::kMaxRank, " axes");
   check<IndexError>(at >= 0 && at <= rank, "unsqueeze: axis ", axis, " is out of range for ", x, " of rank ", rank);
   Shape shape;
-  for (int i = 0; i <= rank; ++i) shape.append(i < at ? x.size(i) : i == at ? 1 : x.size(i - 1));
+  for (int i = 0; i < at; ++i) shape.append(x.size(i));
+  shape.append(1);
+  for (int i = at; i < rank; ++i) shape.append(x.size(i));
   return reshape(x, shape);
 }
 
@@ -96,11 +104,12 @@ Tensor flip(const Tensor& x, const Axes& axes) {
   const auto flipped = axes.of("flip", x);
   Strides strides = strides_of(x.shape());
   std::size_t first = 0;
-  for (std::size_t axis = 0; axis < static_cast<std::size_t>(x.rank()); ++axis)
-    if (flipped[axis] && x.numel() > 0) {
-      first += (static_cast<std::size_t>(x.size(static_cast<int>(axis))) - 1) * strides[axis];
-      strides[axis] = -strides[axis];
-    }
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const auto at = static_cast<std::size_t>(axis);
+    if (!flipped[at] || x.numel() == 0) continue;
+    first += (static_cast<std::size_t>(x.size(axis)) - 1) * strides[at];
+    strides[at] = -strides[at];
+  }
   return copy_along("flip", x, x.shape(), strides, first);
 }
 
@@ -113,41 +122,58 @@ Tensor expand(const Tensor& x, const Shape& shape) {
   return copy_along("expand", x, shape, strides_within(shape, x.shape()), 0, times);
 }
 
-Tensor unfold(const Tensor& x, int axis, int size, int step) {
-  const std::size_t n = Slices(x.shape(), axis, "unfold").n, at = static_cast<std::size_t>(x.shape().axis(axis));
-  check<ArgumentError>(step > 0, "unfold: step ", step, " is not positive");
+Tensor unfold(const Tensor& x, int axis, int size, int stride) {
+  const std::size_t n = Slices(x.shape(), axis, "unfold").n;
+  const auto at = static_cast<std::size_t>(x.shape().axis(axis));
+  check<ArgumentError>(stride > 0, "unfold: stride ", stride, " is not positive");
   check<ArgumentError>(size >= 0 && static_cast<std::size_t>(size) <= n, "unfold: size ", size, " is not in 0..", n,
                        ", dim ", at, " of x ", x);
-  Shape shape = x.shape().with(axis, (static_cast<int>(n) - size) / step + 1);
+  Shape shape = x.shape().with(axis, (static_cast<int>(n) - size) / stride + 1);
   shape.append(size);
   Strides strides = strides_of(x.shape());
   strides[static_cast<std::size_t>(x.rank())] = strides[at];
-  strides[at] *= static_cast<std::size_t>(step);
+  strides[at] *= static_cast<std::size_t>(stride);
   return copy_along("unfold", x, shape, strides, 0, static_cast<std::size_t>(size));
 }
 
 namespace {
 
-// x with 0 from column row + edge on, or, for the upper triangle, up to there.
-Tensor triangle(const char* op, const Tensor& x, std::int64_t edge, bool is_upper) {
-  check(x.rank() >= 2, op, ": needs at least two axes, got ", x);
-  const auto add = [=, n = x.cols()](real* to, const real* from) {
-    for (std::size_t i = 0; i < x.rows(); ++i, to += n, from += n) {
-      const std::int64_t column = static_cast<std::int64_t>(i) % x.size(-2) + edge;
-      const auto at = static_cast<std::size_t>(std::clamp<std::int64_t>(column, 0, x.size(-1)));
-      is_upper ? kernels::axpy(to + at, 1, from + at, 1, n - at) : kernels::axpy(to, 1, from, 1, at);
+// Of a matrix, or of several: what is before column row + edge, or, for the
+// upper triangle, what is not.
+struct Triangle {
+  Shape shape;
+  std::int64_t edge;
+  bool is_upper;
+
+  // to += from, within the triangle
+  void add(real* to, const real* from) const {
+    const auto n = static_cast<std::size_t>(shape[-1]);
+    for (std::int64_t i = 0; i < shape.rows(); ++i) {
+      const auto at = static_cast<std::size_t>(std::clamp<std::int64_t>(i % shape[-2] + edge, 0, shape[-1]));
+      if (is_upper)
+        kernels::axpy(to + at, 1, from + at, 1, n - at);
+      else
+        kernels::axpy(to, 1, from, 1, at);
+      to += n;
+      from += n;
     }
-  };
+  }
+};
+
+// x within the triangle, and 0 elsewhere.
+Tensor within(const char* op, const Tensor& x, std::int64_t edge, bool is_upper) {
+  check(x.rank() >= 2, op, ": needs at least two axes, got ", x);
+  const Triangle triangle{.shape = x.shape(), .edge = edge, .is_upper = is_upper};
   Tensor y = zeros(x.shape());
-  add(y.data(), x.data());
-  record(op, y, {x}, [=] { add(grad_of(x), grad_of(y)); });
+  triangle.add(y.data(), x.data());
+  record(op, y, {x}, [=] { triangle.add(grad_of(x), grad_of(y)); });
   return y;
 }
 
 }  // namespace
 
-Tensor tril(const Tensor& x, int diagonal) { return triangle("tril", x, std::int64_t{diagonal} + 1, false); }
-Tensor triu(const Tensor& x, int diagonal) { return triangle("triu", x, diagonal, true); }
+Tensor tril(const Tensor& x, int diagonal) { return within("tril", x, std::int64_t{diagonal} + 1, false); }
+Tensor triu(const Tensor& x, int diagonal) { return within("triu", x, diagonal, true); }
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -10,12 +10,16 @@ inline namespace SEPPO_ABI {
 
 // The slices of `n` elements along an axis, each `inner` elements apart.
 struct Slices {
-  std::size_t outer = 1, n = 1, inner = 1;
+  std::size_t outer = 1;  // of the axes before
+  std::size_t n = 1;
+  std::size_t inner = 1;  // of the axes behind
 
   Slices(const Shape& shape, int axis, const char* op = "shape") {
-    axis = shape.axis(axis, op);
-    for (int i = 0; i < shape.rank(); ++i)
-      (i < axis ? outer : i == axis ? n : inner) *= static_cast<std::size_t>(shape[i]);
+    const int at = shape.axis(axis, op);
+    if (shape.rank() == 0) return;
+    n = static_cast<std::size_t>(shape[at]);
+    for (int i = 0; i < at; ++i) outer *= static_cast<std::size_t>(shape[i]);
+    for (int i = at + 1; i < shape.rank(); ++i) inner *= static_cast<std::size_t>(shape[i]);
   }
 
   std::size_t block() const { return n * inner; }  // elements from one index of the axes before to the next

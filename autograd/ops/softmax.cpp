@@ -12,8 +12,8 @@ using RowBackward = void (*)(real* dx, real beta, const real* dy, const real* y,
 // Along the last axis, forward(y, x, n, i) for row i; any other is moved there and back.
 template <class F>
 Tensor along_axis(const char* name, const Tensor& x, int axis, const F& forward, RowBackward backward) {
-  if (axis = x.shape().axis(axis, name); axis < x.rank() - 1)
-    return transpose(along_axis(name, transpose(x, axis, -1), -1, forward, backward), axis, -1);
+  const int at = x.shape().axis(axis, name);
+  if (at < x.rank() - 1) return transpose(along_axis(name, transpose(x, at, -1), -1, forward, backward), at, -1);
   Tensor y = tape().create(x.shape());
   const std::size_t n = x.cols();
   for (std::size_t i = 0; i < x.rows(); ++i) forward(y.data() + i * n, x.data() + i * n, n, i);
@@ -42,7 +42,8 @@ Tensor log_softmax(const Tensor& x, int axis) {
 
 Tensor softmax(const Tensor& x, const Mask& mask) {
   check(x.rank() >= 2, "softmax: a mask needs x [..., queries, keys], got ", x);
-  const std::size_t queries = static_cast<std::size_t>(x.size(-2)), keys = x.cols();
+  const auto queries = static_cast<std::size_t>(x.size(-2));
+  const std::size_t keys = x.cols();
   const std::size_t sequences = queries == 0 ? 0 : x.rows() / queries;
   check_mask("softmax", mask, sequences, [=](std::size_t) { return std::pair{queries, keys}; });
   const auto forward = [&](real* y, const real* row, std::size_t n, std::size_t i) {

@@ -26,7 +26,8 @@ void for_each(const Folding& r, const F& f) {
 Tensor spread(const char* op, const Tensor& x, const Folding& r, const Spread& s) {
   Tensor y = tape().create(r.result);
   const std::size_t n = y.numel();
-  double *const means = tape().allocate<double>(n), *const slopes = tape().allocate<double>(n);
+  double* const means = tape().allocate<double>(n);
+  double* const slopes = tape().allocate<double>(n);  // at first the sums of squares
   std::fill_n(means, n, 0.0);
   std::fill_n(slopes, n, 0.0);
   const real* const from = x.data();
@@ -39,13 +40,20 @@ Tensor spread(const char* op, const Tensor& x, const Folding& r, const Spread& s
     slopes[iy] += difference * difference;
   });
   for (std::size_t i = 0; i < n; ++i) {
-    const double square = slopes[i] / s.divisor, root = std::sqrt(square);
-    y.data()[i] = static_cast<real>(s.is_root ? root : square);
-    slopes[i] = (s.is_root ? (root == 0 ? 0 : 1 / root) : 2) / s.divisor;
+    const double square = slopes[i] / s.divisor;
+    if (s.is_root) {
+      const double root = std::sqrt(square);
+      y.data()[i] = static_cast<real>(root);
+      slopes[i] = root == 0 ? 0 : 1 / root / s.divisor;
+    } else {
+      y.data()[i] = static_cast<real>(square);
+      slopes[i] = 2 / s.divisor;
+    }
   }
   record(op, y, {x}, [=] {
     real* const dx = grad_of(x);
-    const real *const at = x.data(), *const dy = grad_of(y);
+    const real* const dy = grad_of(y);
+    const real* const at = x.data();
     for_each(r, [=](std::size_t ix, std::size_t iy) {
       dx[ix] += static_cast<real>(double{dy[iy]} * slopes[iy] * (double{at[ix]} - means[iy]));
     });

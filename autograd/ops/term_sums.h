@@ -2,7 +2,7 @@
 // is rounded once.
 #pragma once
 
-#include "../core/memory.h"
+#include "../core/arena.h"
 #include "../core/tape.h"
 #include "../kernels/kernels.h"
 

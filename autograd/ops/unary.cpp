@@ -25,8 +25,11 @@ Tensor map(const char* name, const Tensor& x, const F& f, const Slope& slope) {
   for (std::size_t i = 0; i < x.numel(); ++i) y.data()[i] = f(x.data()[i]);
   record(name, y, {x}, [=] {
     const auto [dx, beta] = grad_target(x);
-    const real *const dy = grad_of(y), *const from = x.data(), *const to = y.data();
-    for (std::size_t i = 0, n = x.numel(); i < n; ++i) dx[i] = dy[i] * slope(from[i], to[i]) + (beta == 0 ? 0 : dx[i]);
+    const real* const dy = grad_of(y);
+    const real* const from = x.data();
+    const real* const to = y.data();
+    const std::size_t n = x.numel();
+    for (std::size_t i = 0; i < n; ++i) dx[i] = dy[i] * slope(from[i], to[i]) + (beta == 0 ? 0 : dx[i]);
   });
   return y;
 }

@@ -1,5 +1,6 @@
-// Walk: visits the elements of several row-major tensors side by side, each with strides of its own. Broadcasting,
-// reductions, permutations and indexing are all walks.
+// Walk: visits the elements of several row-major tensors side by side, each
+// with strides of its own. Broadcasting, reductions, permutations and indexing
+// are all walks.
 #pragma once
 
 #include "../core/tensor.h"
@@ -7,17 +8,20 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
-#include <utility>
+#include <tuple>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-using Strides = std::array<std::size_t, Shape::kMaxRank>;  // by axis; a negative stride wraps around
+using Strides = std::array<std::size_t, Shape::kMaxRank>;  // by axis; a negative
+                                                           // stride wraps around
 
-// The size of an axis counted from the end, 1 being the last; 1 where the shape has no such axis.
+// The size of an axis counted from the end, 1 being the last; 1 where the shape
+// has no such axis.
 inline int size_from_end(const Shape& shape, int axis) { return axis <= shape.rank() ? shape[-axis] : 1; }
 
-// How x moves along the axes of `shape`, to which it is broadcast: 0 where it repeats.
+// How x moves along the axes of `shape`, to which it is broadcast: 0 where it
+// repeats.
 inline Strides strides_within(const Shape& shape, const Shape& x) {
   Strides strides{};
   std::size_t stride = 1;
@@ -35,8 +39,9 @@ struct Named {
   const Tensor& tensor;
 };
 
-// The shape that the operands broadcast to, as in NumPy: axes are aligned at the end, an axis of size 1 repeats. The
-// last `skipped` axes do not take part. Throws ShapeError, naming the op and two operands that do not fit.
+// The shape that the operands broadcast to, as in NumPy: axes are aligned at
+// the end, an axis of size 1 repeats. The last `skipped` axes do not take part.
+// Throws ShapeError, naming the op and two operands that do not fit.
 inline Shape broadcast_shape(const char* op, std::initializer_list<Named> operands, int skipped = 0) {
   int rank = 0;
   for (const Named& x : operands) rank = std::max(rank, x.tensor.rank());
@@ -55,7 +60,8 @@ inline Shape broadcast_shape(const char* op, std::initializer_list<Named> operan
   return shape;
 }
 
-// Axes along which all operands move on as one are one axis here; the last is a run of n() elements.
+// Axes along which all operands move on as one are one axis here; the last is a
+// run of n() elements.
 template <std::size_t N>
 class Walk {
  public:
@@ -65,21 +71,20 @@ class Walk {
     for (int axis = shape.rank() - 1; axis >= 0; --axis) {
       const auto size = static_cast<std::size_t>(shape[axis]);
       if (size == 1) continue;
-      At step;
-      for (std::size_t o = 0; o < N; ++o) step[o] = strides[o][static_cast<std::size_t>(axis)];
-      bool is_one = rank_ > 0;
-      for (std::size_t o = 0; is_one && o < N; ++o) is_one = step[o] == steps_[rank_ - 1][o] * sizes_[rank_ - 1];
-      if (is_one) {
+      At stride;
+      for (std::size_t o = 0; o < N; ++o) stride[o] = strides[o][static_cast<std::size_t>(axis)];
+      if (continues_last_axis(stride)) {
         sizes_[rank_ - 1] *= size;
       } else {
         sizes_[rank_] = size;
-        steps_[rank_++] = step;
+        strides_[rank_] = stride;
+        ++rank_;
       }
     }
   }
 
   std::size_t n() const { return sizes_[0]; }
-  std::size_t step(std::size_t operand) const { return steps_[0][operand]; }  // within a run
+  std::size_t stride(std::size_t operand) const { return strides_[0][operand]; }  // within a run
 
   // Calls f(first element of each operand) for each run.
   template <class F>
@@ -87,45 +92,72 @@ class Walk {
     std::size_t runs = 1;
     for (std::size_t axis = 1; axis < rank_; ++axis) runs *= sizes_[axis];
     At at{};
-    std::array<std::size_t, Shape::kMaxRank> index{};
+    Index index{};
     for (; runs > 0; --runs) {
       f(at);
-      for (std::size_t axis = 1; axis < rank_; ++axis) {
-        const bool is_last = ++index[axis] == sizes_[axis];  // goes back to the first, and on along the next axis
-        const std::size_t by = is_last ? 1 - std::exchange(index[axis], 0) : 1;
-        for (std::size_t o = 0; o < N; ++o) at[o] += by * steps_[axis][o];
-        if (!is_last) break;
-      }
+      advance(at, index);
     }
   }
+
   // Calls f(element of each operand), an argument for each, in row-major order.
   template <class F>
   void for_each(const F& f) const {
-    for_each_run([&](const At& first) {
-      for (std::size_t i = 0; i < n(); ++i) [&]<std::size_t... O>(std::index_sequence<O...>) {
-          f(first[O] + i * steps_[0][O]...);
-        }
-      (std::make_index_sequence<N>());
+    for_each_run([&](At at) {
+      for (std::size_t i = 0; i < n(); ++i) {
+        std::apply(f, at);
+        move(at, 1, 0);
+      }
     });
   }
 
  private:
+  using Index = std::array<std::size_t, Shape::kMaxRank>;  // by axis, from the
+                                                           // last to the first
+
+  // Does each operand move along an axis of this stride as from the end of the
+  // axis before?
+  bool continues_last_axis(const At& stride) const {
+    if (rank_ == 0) return false;
+    const std::size_t last = rank_ - 1;
+    for (std::size_t o = 0; o < N; ++o)
+      if (stride[o] != strides_[last][o] * sizes_[last]) return false;
+    return true;
+  }
+
+  // To the first element of the next run.
+  void advance(At& at, Index& index) const {
+    for (std::size_t axis = 1; axis < rank_; ++axis) {
+      ++index[axis];
+      if (index[axis] < sizes_[axis]) {
+        move(at, 1, axis);
+        return;
+      }
+      index[axis] = 0;  // back to its begin, and on along the next axis
+      move(at, 1 - sizes_[axis], axis);
+    }
+  }
+
+  // Moves by so many elements along an axis; a negative number wraps around.
+  void move(At& at, std::size_t by, std::size_t axis) const {
+    for (std::size_t o = 0; o < N; ++o) at[o] += by * strides_[axis][o];
+  }
+
   // From the last axis to the first.
   std::size_t rank_ = 0;
   std::array<std::size_t, Shape::kMaxRank> sizes_{1};
-  std::array<At, Shape::kMaxRank> steps_{};
+  std::array<At, Shape::kMaxRank> strides_{};
 };
 
-// Calls f(i, i or 0, i or 0) for a run of n elements, along which an operand moves by its step, 0 or 1. These are loops
-// that the compiler can vectorise.
+// Calls f(i, i or 0, i or 0) for a run of n elements, along which an operand
+// moves by its stride, 0 or 1. These are loops that the compiler can vectorise.
 template <class F>
-void along(std::size_t n, std::size_t step_a, std::size_t step_b, const F& f) {
-  if (step_a && step_b)
+void along(std::size_t n, std::size_t stride_a, std::size_t stride_b, const F& f) {
+  if (stride_a && stride_b)
     for (std::size_t i = 0; i < n; ++i) f(i, i, i);
-  else if (step_a)
+  else if (stride_a)
     for (std::size_t i = 0; i < n; ++i) f(i, i, std::size_t{0});
   else
-    for (std::size_t i = 0; i < n; ++i) f(i, std::size_t{0}, i * step_b);
+    for (std::size_t i = 0; i < n; ++i) f(i, std::size_t{0}, i * stride_b);
 }
 
 // Over the elements of y, and those of operands that are broadcast to it.

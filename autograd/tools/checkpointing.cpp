@@ -1,6 +1,7 @@
 // Checkpointed calls run on a tape of their own, forward and again in backward.
 #include "checkpointing.h"
 
+#include "../core/guards.h"
 #include "../ops/op.h"
 
 #include <algorithm>
@@ -65,7 +66,8 @@ Tensor checkpoint(List<Tensor> inputs, Checkpointed f) {
     outer.attach(y, [=] {
       Tape& inner = inner_tape(*y.node().tape, random);
       inner.mode = Mode::train;  // as when this was recorded, whatever the mode of backward
-      inner.recording = inner.recomputes = true;
+      inner.recording = true;
+      inner.recomputes = true;
       const Run run(inner, kept, f);
       inner.backward(run.output, {grad_of(y), y.numel()});
       for (std::size_t i = 0; i < kept.size(); ++i)

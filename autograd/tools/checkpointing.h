@@ -11,6 +11,8 @@
 // are the same both times, and running statistics move once.
 #pragma once
 
+#include "../core/function_ref.h"
+#include "../core/list.h"
 #include "../core/tape.h"
 
 namespace seppo {

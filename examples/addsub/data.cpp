@@ -5,8 +5,8 @@
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/autograd/core/random.h>
-#include <seppo/nn/data/text.h>
 #include <seppo/nn/io/json.h>
 
 #include <fmt/format.h>

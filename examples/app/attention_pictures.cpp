@@ -5,7 +5,10 @@
 #include "app/paths.h"
 #include "app/printable.h"
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/guards.h>
+#include <seppo/autograd/core/observer.h>
+#include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
 #include <seppo/nn/io/atomic_file.h>
 
 #include <fmt/format.h>

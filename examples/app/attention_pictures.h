@@ -2,8 +2,8 @@
 // largest weight of the map, which is printed with the picture.
 #pragma once
 
-#include <seppo/autograd/core/utility.h>
-#include <seppo/autograd/tools/observers.h>
+#include <seppo/autograd/core/function_ref.h>
+#include <seppo/autograd/tools/attention_recorder.h>
 #include <seppo/nn/config.h>
 
 #include <filesystem>

@@ -8,7 +8,7 @@
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/json.h>
 #include <seppo/nn/train/ranks.h>
 

@@ -6,7 +6,7 @@
 
 #include <seppo/autograd/blas/idle_threads.h>
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>

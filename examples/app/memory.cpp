@@ -3,6 +3,8 @@
 
 #include "app/proc.h"
 
+#include <seppo/autograd/core/guards.h>
+#include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/tape.h>
 

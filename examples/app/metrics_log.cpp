@@ -4,7 +4,7 @@
 #include "app/paths.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/atomic_file.h>
 #include <seppo/nn/io/json.h>
 #include <seppo/nn/train/ranks.h>

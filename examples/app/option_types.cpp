@@ -1,7 +1,7 @@
 // What each type of option takes: how a value is named and shown in --help, and how it is read and checked.
 #include "app/command_line.h"
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,8 @@
 // Escapes control characters one by one.
 #include "app/printable.h"
 
+#include <seppo/autograd/core/utf8.h>
+
 #include <unistd.h>
 #include <algorithm>
 

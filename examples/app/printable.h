@@ -2,7 +2,7 @@
 // and what their models write. In messages, fmt prints seppo::printable(text), as seppo's own messages do.
 #pragma once
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 
 #include <fmt/format.h>
 

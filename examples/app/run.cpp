@@ -9,7 +9,7 @@
 #include "app/training.h"
 
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>

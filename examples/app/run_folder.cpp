@@ -1,7 +1,7 @@
 // RunFolder: numbered files, and the order in which they are written and removed.
 #include "app/run_folder.h"
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/safetensors.h>
 #include <seppo/nn/train/ranks.h>
 

@@ -18,7 +18,7 @@
 #pragma once
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/autograd/core/utility.h>
+#include <seppo/autograd/core/function_ref.h>
 
 #include <cstdint>
 #include <filesystem>

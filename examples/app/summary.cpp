@@ -1,7 +1,8 @@
 // summary: collects one row for each module that reports an output, then lays out the table.
 #include "summary.h"
 
-#include <seppo/autograd/tools/observers.h>
+#include <seppo/autograd/core/guards.h>
+#include <seppo/autograd/tools/probe.h>
 
 #include <algorithm>
 #include <iomanip>

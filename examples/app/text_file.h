@@ -5,7 +5,7 @@
 // beginning is skipped.
 #pragma once
 
-#include <seppo/autograd/core/utility.h>
+#include <seppo/autograd/core/function_ref.h>
 #include <seppo/nn/io/atomic_file.h>
 
 #include <optional>

@@ -12,7 +12,7 @@
 #include "app/summary.h"
 
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/json.h>
 #include <seppo/nn/train/ranks.h>
 

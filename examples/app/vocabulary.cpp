@@ -2,7 +2,7 @@
 #include "app/vocabulary.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 
 namespace examples {
 

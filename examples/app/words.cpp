@@ -1,6 +1,8 @@
 // Splits at whitespace, and validates UTF-8, eight bytes at a time while they are ASCII.
 #include "app/words.h"
 
+#include <seppo/autograd/core/utf8.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

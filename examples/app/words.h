@@ -1,8 +1,7 @@
 // Splitting text: whitespace-separated words, and UTF-8 characters.
 #pragma once
 
-#include <seppo/nn/data/text.h>
-
+#include <string>
 #include <string_view>
 #include <vector>
 

@@ -5,6 +5,7 @@
 #include "app/run.h"
 #include "attention_lab/ways.h"
 
+#include <seppo/autograd/core/guards.h>
 #include <seppo/autograd/core/random.h>
 
 #include <fmt/format.h>

@@ -3,8 +3,10 @@
 #include "charlm/model.h"
 #include "charlm/text.h"
 
+#include <seppo/autograd/core/observer.h>
+#include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
 #include <seppo/models/decoding/generate.h>
-#include <seppo/nn/data/text.h>
 
 #include <fmt/format.h>
 

@@ -7,7 +7,8 @@
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
 
 #include <algorithm>
 #include <charconv>

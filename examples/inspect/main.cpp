@@ -5,7 +5,7 @@
 #include "app/printable.h"
 #include "inspect/statistics.h"
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/json.h>
 #include <seppo/nn/io/model_file.h>
 

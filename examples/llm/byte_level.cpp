@@ -3,7 +3,8 @@
 #include "llm/whole_file.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
 #include <seppo/nn/io/json.h>
 
 #include <nlohmann/json.hpp>

@@ -7,7 +7,7 @@
 #include "llm/weight_files.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 
 #include <fmt/format.h>
 

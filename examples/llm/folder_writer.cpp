@@ -6,7 +6,7 @@
 #include "llm/tokenizer_folder.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 
 #include <fcntl.h>
 #include <cerrno>

@@ -6,7 +6,7 @@
 #include "llm/config_keys.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -4,8 +4,8 @@
 #include "app/paths.h"
 #include "app/text_file.h"
 
+#include <seppo/autograd/core/printable.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/data/text.h>
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/io/json.h>
 

@@ -5,7 +5,8 @@
 #include "llm/oniguruma.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 #include "llm/tokenizer.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/utf8.h>
 
 #include <algorithm>
 #include <numeric>

@@ -7,7 +7,7 @@
 #include "llm/tokenizer_json.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/atomic_file.h>
 #include <seppo/nn/io/json.h>
 

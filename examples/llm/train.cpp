@@ -12,8 +12,8 @@
 #include "llm/lora.h"
 #include "llm/text.h"
 
+#include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/generate.h>
-#include <seppo/nn/data/text.h>
 #include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 #include "app/text_file.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/json.h>
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #include "llm/whole_file.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/atomic_file.h>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // A custom observer: Graph, which draws the graph of a computation. Run it as `graph | dot -Tsvg > graph.svg`.
 //
 // Ops are ellipses, in a box for each module; parameters and other leaves are boxes. Edges carry shapes.
-#include <seppo/autograd/core/tape.h>
+#include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/modules/linear.h>
 

@@ -3,7 +3,7 @@
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/utf8.h>
 
 #include <algorithm>
 #include <cmath>

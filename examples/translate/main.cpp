@@ -8,7 +8,7 @@
 #include "translate/model.h"
 #include "translate/scores.h"
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>

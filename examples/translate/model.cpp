@@ -4,6 +4,7 @@
 #include "app/interrupts.h"
 #include "translate/d2l.h"
 
+#include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/train/ranks.h>
 

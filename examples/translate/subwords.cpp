@@ -2,7 +2,7 @@
 #include "translate/subwords.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 
 #ifdef TRANSLATE_HAS_SENTENCEPIECE
 

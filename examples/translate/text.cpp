@@ -8,8 +8,9 @@
 #include "translate/d2l.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
 #include <seppo/nn/config.h>
-#include <seppo/nn/data/text.h>
 
 #include <nlohmann/json.hpp>
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "../../autograd/core/check.h"
-#include "../../autograd/core/utility.h"
+#include "../../autograd/core/list.h"
 
 #include <cstddef>
 #include <span>

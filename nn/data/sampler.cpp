@@ -29,7 +29,8 @@ std::vector<int> first_of_permutation(std::size_t count, std::size_t n, RandomSt
   return first;
 }
 
-constexpr std::size_t kFew = 16;  // one in 16 examples is few: each stored number takes some 50 bytes
+constexpr std::size_t kPool = 50;  // batches that are sorted together
+constexpr std::size_t kFew = 16;   // one in 16 examples is few: each stored number takes some 50 bytes
 constexpr std::size_t kMostStored = std::size_t{1} << 27;  // examples, 4 bytes each
 
 }  // namespace
@@ -75,24 +76,33 @@ void Sampler::compute_batch(std::int64_t epoch, std::int64_t batch) {
 }
 
 void Sampler::draw_order(std::int64_t epoch) {
-  const auto shuffled = [&](std::size_t n, std::uint64_t stream) {
-    return random_permutation(static_cast<int>(n), {config_.seed, Purpose::shuffle, stream});
-  };
-  const auto index = static_cast<std::uint64_t>(epoch);
   order_epoch_ = epoch;
-  const std::size_t taken = static_cast<std::size_t>(batches_) * batch_;
-  order_ = takes_few_ ? first_of_permutation(taken, examples_, {config_.seed, Purpose::shuffle, index})
-                      : shuffled(examples_, index);
+  const auto stream = static_cast<std::uint64_t>(epoch);
+  const RandomStream random(config_.seed, Purpose::shuffle, stream);
+  if (takes_few_) {
+    order_ = first_of_permutation(static_cast<std::size_t>(batches_) * batch_, examples_, random);
+  } else {
+    order_ = random_permutation(static_cast<int>(examples_), random);
+  }
   if (lengths_.empty()) return;
-  const auto length = [&](int example) { return lengths_[static_cast<std::size_t>(example)]; };
   order_.resize(examples_ / batch_ * batch_);  // before sorting, or the longest would be left out each time
-  const std::size_t pool = 50 * batch_;
+  sort_pools_by_length();
+  shuffle_batches({config_.seed, Purpose::shuffle, (std::uint64_t{1} << 32) + stream});
+}
+
+void Sampler::sort_pools_by_length() {
+  const auto length = [&](int example) { return lengths_[static_cast<std::size_t>(example)]; };
+  const auto is_shorter = [&](int a, int b) { return length(a) < length(b); };
+  const std::size_t pool = kPool * batch_;
   for (std::size_t first = 0; first < order_.size(); first += pool) {
     const auto all = std::span(order_).subspan(first, std::min(pool, order_.size() - first));
-    std::stable_sort(all.begin(), all.end(), [&](int a, int b) { return length(a) < length(b); });
+    std::stable_sort(all.begin(), all.end(), is_shorter);
   }
+}
+
+void Sampler::shuffle_batches(const RandomStream& random) {
   std::vector<int> mixed;
-  for (const int b : shuffled(examples_ / batch_, (std::uint64_t{1} << 32) + index)) {
+  for (const int b : random_permutation(static_cast<int>(examples_ / batch_), random)) {
     const auto batch = std::span(order_).subspan(static_cast<std::size_t>(b) * batch_, batch_);
     mixed.insert(mixed.end(), batch.begin(), batch.end());
   }

@@ -10,6 +10,7 @@
 // The n-th batch is a function of the config and n alone: a training resumes with seek().
 #pragma once
 
+#include "../../autograd/core/random.h"
 #include "../config.h"
 
 #include <cstdint>
@@ -49,6 +50,8 @@ class Sampler {
 
  private:
   void draw_order(std::int64_t epoch);
+  void sort_pools_by_length();
+  void shuffle_batches(const RandomStream& random);
   void compute_batch(std::int64_t epoch, std::int64_t batch);
 
   SamplerConfig config_;

@@ -2,7 +2,8 @@
 #include "atomic_file.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/printable.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 //   replace_atomically("numbers", [&](File& file) { file.write(numbers.data(), numbers.size() * sizeof numbers[0]); });
 #pragma once
 
-#include "../../autograd/core/utility.h"
+#include "../../autograd/core/function_ref.h"
 #include "file.h"
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // Checkpoints and weights: values to and from safetensors, checked completely before any parameter changes.
 #include "checkpoint.h"
 
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 
 #include <algorithm>
 #include <cmath>

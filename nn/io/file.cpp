@@ -2,7 +2,7 @@
 #include "file.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

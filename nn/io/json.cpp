@@ -2,7 +2,7 @@
 #include "json.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 
 #include <algorithm>
 #include <sstream>

@@ -2,7 +2,9 @@
 #include "safetensors.h"
 
 #include "../../autograd/core/check.h"
-#include "../data/text.h"
+#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/printable.h"
+#include "../../autograd/core/utf8.h"
 #include "digest.h"
 #include "json.h"
 

@@ -4,6 +4,7 @@
 //   const Tensor y = norm(tensor({2, 1}, {3, 5}));  // -1 and 1, and the running mean moves towards 4
 #pragma once
 
+#include "../../autograd/core/region.h"
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 

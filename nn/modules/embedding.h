@@ -5,6 +5,7 @@
 //   const Tensor logits = table.as_linear(x);  // [3, 5]
 #pragma once
 
+#include "../../autograd/core/region.h"
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 

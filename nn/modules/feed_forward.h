@@ -4,6 +4,7 @@
 //   const Tensor y = ffn(x);  // both are [rows, 2]
 #pragma once
 
+#include "../../autograd/core/region.h"
 #include "linear.h"
 
 #include <optional>

@@ -11,6 +11,8 @@ namespace {
 // Huge pages: a step reads a little from every page that earlier steps wrote.
 Memory cache_memory(std::size_t elements) { return Memory(elements * sizeof(real), /*huge=*/true); }
 
+std::size_t index(int number) { return static_cast<std::size_t>(number); }
+
 std::vector<int> multiples(std::size_t count, int factor) {
   std::vector<int> values(count + 1);
   for (std::size_t i = 0; i <= count; ++i) values[i] = static_cast<int>(i) * factor;
@@ -25,7 +27,7 @@ void check_select(std::span<const int> parents, Offsets offsets, Offsets old) {
   for (std::size_t s = 0; s + 1 < old.size(); ++s) {
     check(offsets[s] <= offsets[s + 1] && offsets[s + 1] <= offsets.back(), "decode: offsets decrease at source ", s);
     for (int i = offsets[s]; i < offsets[s + 1]; ++i) {
-      const int parent = parents[static_cast<std::size_t>(i)];
+      const int parent = parents[index(i)];
       check<IndexError>(parent >= old[s] && parent < old[s + 1], "decode: row ", i, " of source ", s,
                         " cannot continue row ", parent, ", whose source is another");
     }
@@ -46,13 +48,13 @@ void check_cached_mask(const Mask& mask, std::span<const int> positions) {
 
 void copy_row(const Columns& from, int row, real* to) {
   const std::size_t cols = from.matrix.cols();
-  const real* const first = from.matrix.data() + static_cast<std::size_t>(row) * cols + from.first;
+  const real* const first = from.matrix.data() + index(row) * cols + from.first;
   std::copy_n(first, from.count, to);
 }
 
 std::size_t size_of_cache(const char* what, int size) {
   check<ArgumentError>(size > 0, "cache: ", what, " ", size, " is not positive");
-  return static_cast<std::size_t>(size);
+  return index(size);
 }
 
 }  // namespace
@@ -77,9 +79,8 @@ std::span<const int> KeyValueCache::extend(Offsets offsets) {
   is_step_ = true;
   for (std::size_t s = 0; s < lengths_.size(); ++s) {
     const int count = offsets[s + 1] - offsets[s];
-    check<StateError>(static_cast<std::size_t>(lengths_[s] + count) <= capacity_, "decode: ", count,
-                      " positions more than the ", lengths_[s], " of sequence ", s, " do not fit the cache of ",
-                      capacity_);
+    check<StateError>(index(lengths_[s] + count) <= capacity_, "decode: ", count, " positions more than the ",
+                      lengths_[s], " of sequence ", s, " do not fit the cache of ", capacity_);
     first[s] = lengths_[s];
     is_step_ = is_step_ && count == 1;
   }
@@ -116,7 +117,7 @@ KeysValues KeyValueCache::append(std::size_t layer, const KeysValues& fresh) {
 }
 
 real* KeyValueCache::place_of(std::size_t layer, std::size_t sequence, int position) {
-  const std::size_t row = sequence * capacity_ + static_cast<std::size_t>(position);
+  const std::size_t row = sequence * capacity_ + index(position);
   return self_[layer].as<real>() + row * width_;
 }
 
@@ -149,8 +150,7 @@ KeysValues KeyValueCache::packed(std::size_t layer, const Mask& mask) {
   std::partial_sum(lengths_.begin(), lengths_.end(), offsets + 1);
   const Tensor rows = tape().create({offsets[lengths_.size()], static_cast<int>(width_)});
   for (std::size_t s = 0; s < lengths_.size(); ++s)
-    std::copy(place_of(layer, s, 0), place_of(layer, s, lengths_[s]),
-              rows.data() + static_cast<std::size_t>(offsets[s]) * width_);
+    std::copy(place_of(layer, s, 0), place_of(layer, s, lengths_[s]), rows.data() + index(offsets[s]) * width_);
   return columns_of(rows, {offsets, lengths_.size() + 1}, mask);
 }
 
@@ -168,11 +168,10 @@ Tensor KeyValueCache::memory(std::size_t layer, FunctionRef<Tensor()> compute) {
 }
 
 Offsets KeyValueCache::source_offsets(Offsets offsets) const {
-  check(offsets.size() == static_cast<std::size_t>(source_offsets_.back()) + 1, "decode: ", offsets.size() - 1,
+  check(offsets.size() == index(source_offsets_.back()) + 1, "decode: ", offsets.size() - 1,
         " sequences, but the sources have ", source_offsets_.back(), "; select() was not told which");
   int* const begins = tape().allocate<int>(source_offsets_.size());
-  for (std::size_t s = 0; s < source_offsets_.size(); ++s)
-    begins[s] = offsets[static_cast<std::size_t>(source_offsets_[s])];
+  for (std::size_t s = 0; s < source_offsets_.size(); ++s) begins[s] = offsets[index(source_offsets_[s])];
   return {begins, source_offsets_.size()};
 }
 
@@ -188,24 +187,34 @@ void KeyValueCache::select(std::span<const int> parents, Offsets source_offsets)
 }
 
 void KeyValueCache::select(std::span<const int> parents) {
-  bool changes = parents.size() != lengths_.size();
-  for (std::size_t i = 0; i < parents.size(); ++i)
-    changes = checked(static_cast<std::size_t>(parents[i])) != i || changes;
-  if (!changes) return;
-  source_offsets_ = {0};                         // unknown until the other select() is called
-  const std::size_t block = capacity_ * width_;  // elements of a sequence
+  if (keeps_all(parents)) return;
+  for (Memory& block : self_) reorder(block, parents);
   std::vector<int> lengths;
-  for (const int parent : parents) lengths.push_back(lengths_[static_cast<std::size_t>(parent)]);
-  for (Memory& kv : self_) {
-    if (chosen_.size() < parents.size() * block * sizeof(real)) chosen_ = cache_memory(parents.size() * block);
-    for (std::size_t i = 0; i < parents.size(); ++i)
-      std::copy_n(kv.as<real>() + static_cast<std::size_t>(parents[i]) * block,
-                  static_cast<std::size_t>(lengths[i]) * width_, chosen_.as<real>() + i * block);
-    std::swap(kv, chosen_);
-  }
+  for (const int parent : parents) lengths.push_back(lengths_[index(parent)]);
   lengths_ = std::move(lengths);
   grown_.assign(lengths_.size(), 0);
   begins_ = multiples(parents.size(), static_cast<int>(capacity_));
+  source_offsets_ = {0};  // unknown until the other select() is called
+}
+
+bool KeyValueCache::keeps_all(std::span<const int> parents) const {
+  bool keeps = parents.size() == lengths_.size();
+  for (std::size_t i = 0; i < parents.size(); ++i)
+    if (checked(index(parents[i])) != i) keeps = false;
+  return keeps;
+}
+
+// Only the positions in use are copied.
+void KeyValueCache::reorder(Memory& block, std::span<const int> parents) {
+  const std::size_t elements = capacity_ * width_;  // of a sequence
+  const std::size_t needed = parents.size() * elements;
+  if (chosen_.size() < needed * sizeof(real)) chosen_ = cache_memory(needed);
+  for (std::size_t i = 0; i < parents.size(); ++i) {
+    const std::size_t parent = index(parents[i]);
+    const real* const from = block.as<real>() + parent * elements;
+    std::copy_n(from, index(lengths_[parent]) * width_, chosen_.as<real>() + i * elements);
+  }
+  std::swap(block, chosen_);
 }
 
 }  // namespace SEPPO_ABI

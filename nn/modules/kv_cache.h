@@ -6,6 +6,8 @@
 //   logits = model(next, &cache);            // scores equal those of the whole text up to rounding
 #pragma once
 
+#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/memory.h"
 #include "../../autograd/ops.h"
 
 #include <cstddef>
@@ -65,6 +67,8 @@ class KeyValueCache {
   KeysValues columns_of(const Tensor& both, Offsets offsets, const Mask& mask) const;
   KeysValues in_place(std::size_t layer, const Mask& mask);
   KeysValues packed(std::size_t layer, const Mask& mask);
+  bool keeps_all(std::span<const int> parents) const;
+  void reorder(Memory& block, std::span<const int> parents);
 
   std::size_t capacity_, width_;       // positions of a sequence; 2 kv_width
   std::vector<int> lengths_, begins_;  // of each sequence: its positions; its first row in a layer's block
@@ -73,7 +77,7 @@ class KeyValueCache {
   bool is_step_ = true;                // one new position for each sequence
   std::vector<Memory> self_, memory_;  // of each layer: [sequences, capacity, K | V]; [memory rows, K | V]
   std::vector<int> memory_rows_;       // of each layer
-  Memory chosen_;                      // select() writes here, and swaps
+  Memory chosen_;                      // reorder() writes here, and swaps
 };
 
 }  // namespace SEPPO_ABI

@@ -4,6 +4,7 @@
 //   const Tensor y = norm(tensor({1, 2}, {3, 5}));  // -1 and 1
 #pragma once
 
+#include "../../autograd/core/region.h"
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 

@@ -4,6 +4,7 @@
 //   const Tensor y = up(tensor({1, 2}, {1, 2}));                     // [1, 3]
 #pragma once
 
+#include "../../autograd/core/region.h"
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 

@@ -9,6 +9,7 @@
 // al. 2023) it is [d_model + 2 kv_width, d_model]. To see the weights: AttentionRecorder (autograd/tools).
 #pragma once
 
+#include "../../autograd/core/region.h"
 #include "kv_cache.h"
 #include "linear.h"
 #include "positional_encoding.h"

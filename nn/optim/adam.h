@@ -2,6 +2,7 @@
 // zeroes them. Their state can be read, saved and set.
 #pragma once
 
+#include "../../autograd/core/memory.h"
 #include "../config.h"
 #include "optimiser.h"
 

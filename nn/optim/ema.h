@@ -1,6 +1,7 @@
 // Ema: averages of the parameters, kept beside them.
 #pragma once
 
+#include "../../autograd/core/memory.h"
 #include "optimiser.h"
 
 #include <cstdint>

@@ -32,7 +32,7 @@
 // velocity()}}.
 #pragma once
 
-#include "../../autograd/core/utility.h"
+#include "../../autograd/core/function_ref.h"
 #include "../parameters.h"
 #include "parameter_groups.h"
 

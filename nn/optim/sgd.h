@@ -1,6 +1,7 @@
 // Sgd: stochastic gradient descent, one pass over the flat block as Adam (adam.h).
 #pragma once
 
+#include "../../autograd/core/memory.h"
 #include "optimiser.h"
 
 #include <span>

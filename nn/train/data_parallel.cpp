@@ -1,9 +1,11 @@
 // DataParallel: shards as tasks, and the tree of their gradients.
 #include "data_parallel.h"
 
+#include "../../autograd/core/flush_denormals.h"
+#include "../../autograd/core/memory.h"
 #include "../../autograd/core/parallel.h"
 #include "../../autograd/kernels/kernels.h"
-#include "../../autograd/tools/observers.h"
+#include "../../autograd/tools/anomaly.h"
 #include "ranks.h"
 
 #include <algorithm>

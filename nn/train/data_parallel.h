@@ -7,8 +7,8 @@
 // gradients are sums over what they count, such as tokens; the caller divides once, by the total.
 #pragma once
 
+#include "../../autograd/core/function_ref.h"
 #include "../../autograd/core/memory.h"
-#include "../../autograd/core/utility.h"
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 

@@ -2,7 +2,7 @@
 #include "evaluate.h"
 
 #include "../../autograd/core/parallel.h"
-#include "../data/text.h"
+#include "../../autograd/core/printable.h"
 #include "ranks.h"
 
 #include <algorithm>

@@ -10,7 +10,7 @@
 //   const double confident = sums.mean("confident");  // sums["confident"] / sums["count"]
 #pragma once
 
-#include "../../autograd/core/utility.h"
+#include "../../autograd/core/function_ref.h"
 #include "data_parallel.h"
 
 #include <cstddef>

@@ -1,8 +1,9 @@
 // Trainer: turns a step's sums into means, and these into an update of the parameters.
 #include "trainer.h"
 
+#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/printable.h"
 #include "../../autograd/ops.h"
-#include "../data/text.h"
 #include "../io/digest.h"
 #include "../optim/clip.h"
 #include "ranks.h"

@@ -32,7 +32,8 @@
 // same examples, and has the same parameters after each step.
 #pragma once
 
-#include "../../autograd/core/utility.h"
+#include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/list.h"
 #include "../io/checkpoint.h"
 #include "../optim/adam.h"
 #include "../optim/ema.h"

@@ -1,6 +1,8 @@
 // Backward: where gradients go, and what may not happen meanwhile.
 // needs: precision: double
 #define BOOST_TEST_MODULE backward
+#include <seppo/autograd/core/leaf.h>
+#include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/ops.h>
 
 #include <boost/test/unit_test.hpp>
@@ -137,4 +139,23 @@ BOOST_AUTO_TEST_CASE(gradients_go_to_the_same_place_of_another_block) {
   seppo::release_leaf(none);
   seppo::release_leaf(second);
   seppo::release_leaf(other);
+}
+
+BOOST_AUTO_TEST_CASE(a_loop_without_clear_is_told_in_the_end) {
+  seppo::Tape& tape = seppo::tape();
+  tape.clear();
+  const Tensor x = seppo::variable({1}, {2.0});
+  const Tensor y = seppo::exp(x);
+  constexpr int kMost = 10'000;
+  for (int i = 0; i < 2 * kMost; ++i) tape.backward(y);  // of the same graph, as often as one likes
+  for (int i = 1; i < kMost - 1; ++i) tape.backward(seppo::exp(x));
+  const Tensor last = seppo::exp(x);
+  BOOST_CHECK_EXCEPTION(tape.backward(last), seppo::StateError, [](const seppo::StateError& error) {
+    return std::string(error.what()).find("each step should call clear()") != std::string::npos;
+  });
+  tape.clear();
+  for (int i = 0; i < 2 * kMost; ++i) {
+    seppo::backward(seppo::exp(seppo::variable({1}, {2.0})));
+    tape.clear();
+  }
 }

@@ -1,9 +1,12 @@
 // Regions, observers and the tools built on them; and recovery when any op of a step throws.
 // needs: precision: double single
 #define BOOST_TEST_MODULE observer
+#include <seppo/autograd/core/region.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/anomaly.h>
 #include <seppo/autograd/tools/checkpointing.h>
-#include <seppo/autograd/tools/observers.h>
+#include <seppo/autograd/tools/probe.h>
+#include <seppo/autograd/tools/profile.h>
 #include <seppo/models/transformer.h>
 
 #include <nlohmann/json.hpp>

@@ -5,7 +5,8 @@
 #include "support/op_check.h"
 #include "support/reference.h"
 
-#include <seppo/autograd/tools/observers.h>
+#include <seppo/autograd/core/guards.h>
+#include <seppo/autograd/tools/attention_recorder.h>
 
 using namespace test;
 namespace ref = test::reference;

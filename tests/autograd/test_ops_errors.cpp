@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(selections_and_windows) {
     check_error<ArgumentError>([=] { topk(ones({2, 3}), k); }, {"topk: k = ", "1..3", "dim 1 of x [2,3]"});
   check_error<IndexError>([] { topk(ones({2, 3}), 1, 2); }, {"topk: axis 2", "[2,3]"});
   check_error<ArgumentError>([] { unfold(ones({2, 3}), 1, 4, 1); }, {"unfold: size 4", "0..3", "dim 1 of x [2,3]"});
-  check_error<ArgumentError>([] { unfold(ones({2, 3}), 1, 2, 0); }, {"unfold: step 0"});
+  check_error<ArgumentError>([] { unfold(ones({2, 3}), 1, 2, 0); }, {"unfold: stride 0"});
   check_error<IndexError>([] { unfold(ones({2, 3}), 2, 1, 1); }, {"unfold: axis 2", "[2,3]"});
   check_error<ShapeError>([] { unfold(ones({1, 1, 1, 1, 1, 1}), 0, 1, 1); }, {"7 axes", "at most 6"});
   check_error<IndexError>([] { slice(ones({2, 3}), 1, -4, 3); }, {"slice: -4..3", "0..3", "dim 1", "[2,3]"});

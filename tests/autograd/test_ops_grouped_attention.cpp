@@ -6,7 +6,7 @@
 #include "support/reference.h"
 
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/autograd/tools/observers.h>
+#include <seppo/autograd/tools/attention_recorder.h>
 #include <seppo/nn/modules/positional_encoding.h>
 
 using namespace test;

@@ -4,6 +4,7 @@
 #include "support/op_check.h"
 #include "support/reference.h"
 
+#include <seppo/autograd/core/guards.h>
 #include <seppo/autograd/core/parallel.h>
 
 #include <functional>

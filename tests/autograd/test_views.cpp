@@ -313,3 +313,22 @@ BOOST_AUTO_TEST_CASE(a_long_chain_of_views) {
   BOOST_CHECK_EQUAL(x.grad()[1], 4);
   BOOST_CHECK_EQUAL(y.grad()[1], 4);
 }
+
+BOOST_AUTO_TEST_CASE(a_leaf_that_is_frozen_after_a_view_was_made_gets_no_gradient) {
+  for (const bool retains : {false, true}) {
+    Parameters parameters(1);
+    const Scope scope = parameters.root();
+    const Tensor w = scope.parameter("w", {4, 4}, count_from(1));
+    const Tensor trained = scope.parameter("trained", {2, 8}, count_from(1));
+    const Tensor view = reshape(w, {2, 8});
+    const Tensor part = slice(view, 0, 1, 2);
+    if (retains) view.retain_grad();
+    parameters.freeze("w");
+    backward(sum(view * trained) + sum(square(part)));
+    const auto is_zero = [](real g) { return g == 0; };
+    BOOST_CHECK(std::ranges::all_of(std::span<const real>(parameters.gradients()).first(16), is_zero));
+    BOOST_CHECK(std::ranges::none_of(trained.grad(), is_zero));
+    if (retains) BOOST_CHECK_EQUAL(view.grad()[0], trained.values()[0]);
+    tape().clear();
+  }
+}

@@ -4,6 +4,7 @@
 #include "addsub/model.h"
 #include "support/program.h"
 
+#include <seppo/autograd/core/guards.h>
 #include <seppo/nn/io/model_file.h>
 
 #include <boost/test/unit_test.hpp>

@@ -6,7 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 
 #include <string>
 #include <vector>

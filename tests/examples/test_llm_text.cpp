@@ -5,8 +5,8 @@
 #include "support/llm_models.h"
 #include "support/terminal.h"
 
+#include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/generate.h>
-#include <seppo/nn/data/text.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -4,6 +4,8 @@
 #include "app/memory.h"
 #include "support/program.h"
 
+#include <seppo/autograd/core/guards.h>
+#include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/tape.h>
 #include <seppo/autograd/ops.h>

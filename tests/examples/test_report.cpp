@@ -6,7 +6,7 @@
 #include "support/measures.h"
 
 #include <seppo/autograd/ops.h>
-#include <seppo/autograd/tools/observers.h>
+#include <seppo/autograd/tools/attention_recorder.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -6,7 +6,7 @@
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
 
 #include <boost/test/unit_test.hpp>
 

@@ -2,7 +2,7 @@
 // in-memory file for code that reads files.
 #pragma once
 
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/utf8.h>
 
 #include <sys/mman.h>
 #include <unistd.h>

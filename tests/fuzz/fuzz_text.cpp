@@ -8,7 +8,8 @@
 #include "translate/text.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
 
 #include <nlohmann/json.hpp>
 

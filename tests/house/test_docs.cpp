@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include <seppo/autograd/core/observer.h>
+#include <seppo/autograd/core/region.h>
 #include <seppo/seppo.h>
 
 #include <iostream>

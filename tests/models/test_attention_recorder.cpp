@@ -4,7 +4,7 @@
 #include "models/small_transformer.h"
 #include "support/precision.h"
 
-#include <seppo/autograd/tools/observers.h>
+#include <seppo/autograd/tools/attention_recorder.h>
 #include <seppo/models/language_model.h>
 
 #include <cstdlib>

@@ -1,5 +1,6 @@
 // Threads: tasks run once, exceptions arrive once, and trained bytes do not depend on the number of threads.
 #define BOOST_TEST_MODULE parallel
+#include <seppo/autograd/core/flush_denormals.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/optim/clip.h>

@@ -1,7 +1,7 @@
 // Training runs that resume from a checkpoint, and runs that encounter NaN.
 #define BOOST_TEST_MODULE resume
 #include <seppo/autograd/core/parallel.h>
-#include <seppo/autograd/core/tape.h>
+#include <seppo/autograd/core/region.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/modules/layer_norm.h>

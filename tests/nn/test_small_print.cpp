@@ -1,11 +1,12 @@
 // Promises that headers and messages make in passing.
 #define BOOST_TEST_MODULE small_print
-#include <seppo/autograd/core/memory.h>
+#include <seppo/autograd/core/arena.h>
 #include <seppo/autograd/core/parallel.h>
+#include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/autograd/tools/observers.h>
+#include <seppo/autograd/tools/anomaly.h>
 #include <seppo/nn/config.h>
-#include <seppo/nn/data/text.h>
 #include <seppo/nn/io/json.h>
 #include <seppo/nn/io/safetensors.h>
 #include <seppo/nn/modules/kv_cache.h>

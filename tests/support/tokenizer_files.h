@@ -3,7 +3,7 @@
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/random.h>
-#include <seppo/nn/data/text.h>
+#include <seppo/autograd/core/utf8.h>
 
 #include "support/program.h"
 

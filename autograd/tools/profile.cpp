@@ -1,38 +1,15 @@
-// Anomalies and run times of ops; a profile sums up times in a table, or writes them as a trace.
-#include "observers.h"
+// Measures ops, and sums up their times in a table or writes them as a trace.
+#include "profile.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
 namespace {
-
-// The first element that is not finite; the number of elements if all are.
-std::size_t first_anomaly(std::span<const real> values) {
-  const auto found = std::ranges::find_if(values, [](real v) { return !std::isfinite(v); });
-  return static_cast<std::size_t>(found - values.begin());
-}
-
-std::string position(std::size_t element, const Shape& shape) {
-  std::string text;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    const auto size = static_cast<std::size_t>(shape[axis]);
-    text = std::to_string(element % size) + (text.empty() ? "" : ",") + text;
-    element /= size;
-  }
-  return "[" + text + "]";
-}
-
-const char* describe(real value) { return std::isnan(value) ? "NaN" : value > 0 ? "inf" : "-inf"; }
-
-std::string place(const Tensor& output) {
-  const std::string* region = output.node().region;
-  return region ? " (in " + *region + ")" : "";
-}
 
 // printf into a string.
 template <class... Args>
@@ -43,30 +20,6 @@ std::string format(const char* pattern, const Args&... args) {
 }
 
 }  // namespace
-
-void FindAnomaly::forward(const Tensor& output, std::span<const Tensor> inputs) {
-  inputs_[&output.node()].assign(inputs.begin(), inputs.end());
-  const std::size_t at = first_anomaly(output.values());
-  if (at == output.numel()) return;
-  const auto is_finite = [](const Tensor& x) { return first_anomaly(x.values()) == x.numel(); };
-  throw NumericError(concat_text(output.node().op, ": forward made ", describe(output.values()[at]), " at ",
-                                 position(at, output.shape()), " of ", output,
-                                 std::ranges::all_of(inputs, is_finite) ? ", from finite inputs" : "", place(output)));
-}
-
-void FindAnomaly::backward(const Tensor& output) {
-  const auto found = inputs_.find(&output.node());
-  if (found == inputs_.end()) return;
-  for (std::size_t i = 0; i < found->second.size(); ++i) {
-    const Tensor& x = found->second[i];
-    if (!x.requires_grad()) continue;
-    const std::span<const real> gradient{grad_of(x), x.numel()};
-    if (const std::size_t at = first_anomaly(gradient); at < x.numel())
-      throw NumericError(concat_text(output.node().op, ": backward made ", describe(gradient[at]),
-                                     " in the gradient of input ", i, " ", x, " at ", position(at, x.shape()),
-                                     place(output)));
-  }
-}
 
 void Profile::forward(const Tensor& output, std::span<const Tensor> inputs) {
   double bytes = static_cast<double>(output.numel());

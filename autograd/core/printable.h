@@ -1,9 +1,12 @@
-// Text: shows untrusted text safely.
+// Shows untrusted text safely: in messages, and on one line of a terminal.
+//
+//   fail<FormatError>("vocabulary: unknown word ", printable(word));
 #pragma once
 
-#include "../../autograd/core/real.h"
+#include "real.h"
 
 #include <concepts>
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -11,8 +14,6 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-// The bytes of the UTF-8 character at the start of a non-empty text; 0 if there is none.
-std::size_t character_length(std::string_view text);
 // Untrusted text, made safe to show on one line of a terminal: about `limit` bytes at most, with control characters and
 // invalid UTF-8 as \xNN. It refers to the text, and is escaped only when it becomes part of a message.
 struct Printable {
