@@ -17,6 +17,12 @@ std::uint64_t hash(std::string_view text) {
   return h;
 }
 
+// Entries begin at multiples of a vector.
+std::size_t aligned(std::size_t elements) {
+  constexpr std::size_t kAlign = Arena::kAlignment / sizeof(real);
+  return (elements + kAlign - 1) / kAlign * kAlign;
+}
+
 }  // namespace
 
 Tensor Scope::parameter(std::string_view name, const Shape& shape, const Init& init, std::optional<bool> decay) const {
@@ -39,7 +45,8 @@ Parameters& Parameters::operator=(Parameters&& other) noexcept {
     return std::tie(p.seed_, p.most_, p.entries_, p.values_, p.gradients_, p.size_, p.capacity_, p.constants_size_,
                     p.constant_values_, p.constants_);
   };
-  auto own = all(*this), others = all(other);
+  auto own = all(*this);
+  auto others = all(other);
   own.swap(others);
   return *this;
 }
@@ -48,7 +55,8 @@ Parameters& Parameters::operator=(Parameters&& other) noexcept {
 void Parameters::reserve(std::size_t size) {
   if (size <= capacity_) return;
   const std::size_t capacity = std::max(size, 2 * capacity_);
-  Memory values(capacity * sizeof(real)), gradients(capacity * sizeof(real));
+  Memory values(capacity * sizeof(real));
+  Memory gradients(capacity * sizeof(real));
   std::copy_n(values_.as<real>(), size_, values.as<real>());
   const std::span<const real> before(gradients_.as<real>(), size_);
   if (std::any_of(before.begin(), before.end(), [](real g) { return g != 0; }))  // else its pages stay untouched
@@ -70,21 +78,22 @@ void Parameters::check_grows(std::string_view name) const {
 Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, bool decay, bool trained) {
   check_grows(name);
   check<ArgumentError>(!find(name), "parameters: the name ", name, " is taken");
-  constexpr std::size_t kAlign = Arena::kAlignment / sizeof(real);
-  const std::size_t offset = size_, count = static_cast<std::size_t>(shape.numel());
+  const std::size_t offset = size_;
+  const std::size_t count = static_cast<std::size_t>(shape.numel());
   check<ArgumentError>(count <= most_ && offset <= most_ - count, "parameters: with ", name, " ", shape,
                        " the model has more than the allowed ", most_, " values");
-  const std::size_t end = (offset + count + kAlign - 1) / kAlign * kAlign;
+  const std::size_t end = aligned(offset + count);
   reserve(end);
-  Entry& entry = entries_.emplace_back(Entry{std::move(name), shape, offset, decay, !trained, trained, {}});
+  Entry& entry = entries_.emplace_back(Entry{.name = std::move(name),
+                                             .shape = shape,
+                                             .offset = offset,
+                                             .decay = decay,
+                                             .is_buffer = !trained,
+                                             .trained = trained,
+                                             .tensor = {}});
   size_ = end;
-  const Fixed fixed(*this, "while an initialiser writes to them");
   try {
-    entry.tensor =
-        Tensor(acquire_leaf(shape, values_.as<real>() + offset, gradients_.as<real>() + offset, &entry.name));
-    entry.tensor.node().requires_grad = trained;
-    RandomStream random(seed_, Purpose::init, hash(entry.name));
-    if (draws_) init({values_.as<real>() + offset, count}, shape, random);
+    initialise(entry, init);
   } catch (...) {
     if (entry.tensor.defined()) release_leaf(entry.tensor.node());
     entries_.pop_back();
@@ -95,9 +104,19 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
   return entry.tensor;
 }
 
+void Parameters::initialise(Entry& entry, const Init& init) {
+  const Fixed fixed(*this, "while an initialiser writes to them");
+  real* const values = values_.as<real>() + entry.offset;
+  entry.tensor = Tensor(acquire_leaf(entry.shape, values, gradients_.as<real>() + entry.offset, &entry.name));
+  entry.tensor.node().requires_grad = entry.trained;
+  RandomStream random(seed_, Purpose::init, hash(entry.name));
+  if (draws_) init({values, entry.size()}, entry.shape, random);
+}
+
 Tensor Parameters::add_constant(const Shape& shape, const Init& init) {
   check_grows("a constant");
-  const std::size_t count = static_cast<std::size_t>(shape.numel()), most = std::max(most_, std::size_t{1} << 24);
+  const std::size_t count = static_cast<std::size_t>(shape.numel());
+  const std::size_t most = std::max(most_, std::size_t{1} << 24);
   check<ArgumentError>(count <= most && constants_size_ <= most - count, "parameters: with a constant ", shape,
                        " the model has more than the allowed ", most, " values");
   const Fixed fixed(*this, "while an initialiser writes to them");
@@ -119,7 +138,8 @@ void Parameters::freeze(std::string_view prefix, bool frozen) {
   for (Entry& entry : entries_) {
     if (entry.is_buffer || !entry.name.starts_with(prefix)) continue;
     is_found = true;
-    entry.trained = entry.tensor.node().requires_grad = !frozen;
+    entry.trained = !frozen;
+    entry.tensor.node().requires_grad = !frozen;
     std::fill_n(gradients_.as<real>() + entry.offset, entry.size(), real{0});
   }
   check<ArgumentError>(is_found, "parameters: none has a name that begins with '", prefix, "'");

@@ -128,6 +128,7 @@ class Parameters {
   void check_grows(std::string_view name) const;
   void reserve(std::size_t size);
   Tensor add(std::string name, const Shape& shape, const Init& init, bool decay, bool trained);
+  void initialise(Entry& entry, const Init& init);
   Tensor add_constant(const Shape& shape, const Init& init);
 
   std::uint64_t seed_;

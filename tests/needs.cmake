@@ -5,7 +5,8 @@
 # precision        scalar types that it is built for: `single` alone, if it says nothing. The first build has the test's
 #                  name, a second one the suffix _f32 or _f64.
 # full             another scalar type, only with SEPPO_TEST_BOTH_PRECISIONS (script/test --full)
-# simd             instruction sets that it also runs with (support/simd_targets.cpp)
+# simd             instruction sets that it also runs with (support/simd_targets.cpp), where there are SIMD kernels
+# engine           `fast`: it tests what a build with SEPPO_FAST=OFF does not have
 # programs         programs that it starts; the library of a program's sources, if there is one, is linked. `all` are
 #                  those with a folder in examples/.
 # libraries        CMake targets to link
@@ -13,7 +14,7 @@
 # not_in_valgrind  scalar types for which it would take hours there, or would check nothing
 
 function(seppo_read_needs source)
-  set(keys precision full simd programs libraries environment not_in_valgrind)
+  set(keys precision full simd engine programs libraries environment not_in_valgrind)
   foreach(key ${keys})
     set(needs_${key} "")
   endforeach()
@@ -31,6 +32,9 @@ function(seppo_read_needs source)
   endif()
   if(SEPPO_TEST_BOTH_PRECISIONS)
     list(APPEND needs_precision ${needs_full})
+  endif()
+  if(NOT SEPPO_FAST)
+    set(needs_simd "")
   endif()
   foreach(key ${keys})
     set(needs_${key} "${needs_${key}}" PARENT_SCOPE)

@@ -4,7 +4,6 @@
 #include "product.h"
 
 #include <cblas.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -25,6 +24,17 @@ namespace {
 
 constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
 
+#ifdef __x86_64__
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#else
+bool has_avx2() { return false; }
+bool has_avx512() { return false; }
+#endif
+
 // Kernels that suit this processor better than the given core's, or null. A core not listed here is a newer one.
 const char* better_than(const std::string& core) {
   constexpr const char* kWithoutAvx2[] = {"Prescott",  "Core2",   "Penryn",      "Dunnington", "Atom",
@@ -33,8 +43,9 @@ const char* better_than(const std::string& core) {
   constexpr const char* kWithoutAvx512[] = {"Haswell", "Excavator", "Zen"};
   const bool lacks_avx2 = std::ranges::count(kWithoutAvx2, core) > 0;
   const bool lacks_avx512 = lacks_avx2 || std::ranges::count(kWithoutAvx512, core) > 0;
-  const auto targets = hwy::SupportedTargets();
-  return (targets & HWY_AVX3) && lacks_avx512 ? "SkylakeX" : (targets & HWY_AVX2) && lacks_avx2 ? "Haswell" : nullptr;
+  if (has_avx512() && lacks_avx512) return "SkylakeX";
+  if (has_avx2() && lacks_avx2) return "Haswell";
+  return nullptr;
 }
 
 // No thread may be within OpenBLAS meanwhile: this runs before the first product, and other threads wait for it.

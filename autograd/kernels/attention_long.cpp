@@ -119,16 +119,16 @@ HWY_INLINE void fetch_row(const real* data, std::size_t ld, std::size_t i, std::
 }
 
 HWY_INLINE void fetch_inputs(const AttentionHead& h, std::size_t i) {
-  fetch_row(h.q, h.ldq, i, h.queries, h.width);
-  fetch_row(h.k, h.ldk, i, h.valid_keys, h.width);
-  fetch_row(h.v, h.ldv, i, h.valid_keys, h.v_width);
-  fetch_row(h.dout, h.ldo, i, h.queries, h.v_width);
+  fetch_row(h.q.data, h.q.stride, i, h.queries, h.width);
+  fetch_row(h.k.data, h.k.stride, i, h.valid_keys, h.width);
+  fetch_row(h.v.data, h.v.stride, i, h.valid_keys, h.v_width);
+  fetch_row(h.out.gradient, h.out.stride, i, h.queries, h.v_width);
 }
 
 HWY_INLINE void fetch_gradients(const AttentionHead& h, const Tile& t, std::size_t r) {
-  fetch_row(h.dq, h.ldq, t.query + r, h.queries, h.width);
-  fetch_row(h.dk, h.ldk, t.key + r, h.valid_keys, h.width);
-  fetch_row(h.dv, h.ldv, t.key + r, h.valid_keys, h.v_width);
+  fetch_row(h.q.gradient, h.q.stride, t.query + r, h.queries, h.width);
+  fetch_row(h.k.gradient, h.k.stride, t.key + r, h.valid_keys, h.width);
+  fetch_row(h.v.gradient, h.v.stride, t.key + r, h.valid_keys, h.v_width);
 }
 
 // row = exp(scale (row - top)) for allowed elements among the first `count` of n, else 0; returns the sum.
@@ -181,57 +181,73 @@ class RowDropout {
   real factors_[kSide / kGroup][kGroup];
 };
 
-// Online softmax (Milakov and Gimelshein 2018): over the keys seen so far, top is the largest score and
-// sum the sum of exp(scale (score - top)); out is not yet divided by sum.
+// The softmax of a query over the keys seen so far: top is the largest score, sum the sum of exp(scale (score - top)).
+struct OnlineSoftmax {
+  real top = hwy::LowestValue<real>(), sum = 0;
+};
+
+// The row of query i in a tile, of products, becomes its weights, not yet divided by the sum. Returns what the output
+// of earlier tiles is to be multiplied by, since they were computed with a smaller top.
+HWY_INLINE real weigh_row(real* row, const AttentionHead& h, const Tile& t, std::size_t i, OnlineSoftmax& softmax) {
+  const std::uint8_t* const allowed = allowed_row(h, t, i);
+  const std::size_t count = attended(h, t, i);
+  cap_scores(row, nullptr, h, count);
+  add_bias(row, h, t, i, count);
+  const real before = softmax.top;
+  softmax.top = std::max(before, max_allowed(row, allowed, count));
+  const real fade = t.key == 0 ? real{0} : std::exp(h.scale * (before - softmax.top));
+  softmax.sum = softmax.sum * fade + exp_allowed(row, allowed, count, t.keys, h.scale, softmax.top);
+  return fade;
+}
+
+void finish_row(real* out, real* log_sum, const OnlineSoftmax& softmax, std::size_t v_width) {
+  if (softmax.sum == 0) {  // no key is allowed: the weights are zero in backward as well
+    log_sum[0] = 0;
+    log_sum[1] = std::numeric_limits<real>::infinity();
+    std::fill_n(out, v_width, real{0});
+  } else {
+    log_sum[0] = softmax.top;
+    log_sum[1] = std::log(softmax.sum);
+    scale_row(out, 1 / softmax.sum, v_width);
+  }
+}
+
+// Online softmax (Milakov and Gimelshein 2018).
 void long_attention(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout, real* log_sums,
                     real* scratch) {
-  real *const tile = scratch, *memory = scratch + tile_elements(h);
-  const bool is_few = h.queries < kFewQueries;
-  const MatrixView q(h.q, h.queries, h.width, h.ldq);
-  const MatrixView k(h.k, h.valid_keys, h.width, h.ldk);
-  const MatrixView given_v(h.v, h.valid_keys, h.v_width, h.ldv);
-  const MatrixView v = is_few ? given_v : pack(memory, given_v);
+  real* const tile = scratch;
+  real* memory = scratch + tile_elements(h);
+  const MatrixView q(h.q.data, h.queries, h.width, h.q.stride);
+  const MatrixView k(h.k.data, h.valid_keys, h.width, h.k.stride);
+  const MatrixView given_v(h.v.data, h.valid_keys, h.v_width, h.v.stride);
+  const MatrixView v = h.queries < kFewQueries ? given_v : pack(memory, given_v);
   RowDropout drop(dropout, h);
   for (std::size_t query = 0; query < h.queries; query += kSide) {
     const std::size_t queries = std::min(kSide, h.queries - query);
-    real top[kSide], sum[kSide] = {};
-    std::fill_n(top, queries, hwy::LowestValue<real>());
+    OnlineSoftmax softmax[kSide];
     for_each_tile(h, query, queries, [&](const Tile& t) {
-      real* const out = h.out + t.query * h.ldo;
+      const MatrixOut out(h.out.data + t.query * h.out.stride, t.queries, h.v_width, h.out.stride);
+      const MatrixView values = v.block(t.key, 0, t.keys, h.v_width);
       const bool is_first = t.key == 0;  // for these queries
       multiply(t.out(tile), q.block(t.query, 0, t.queries, h.width), transposed(k.block(t.key, 0, t.keys, h.width)));
       for (std::size_t r = 0; r < t.queries; ++r) {
-        const std::size_t i = t.query + r, at = i - query;
+        const std::size_t i = t.query + r;
         real* const row = tile + r * t.stride();
-        const std::uint8_t* const allowed = allowed_row(h, t, i);
-        const std::size_t count = attended(h, t, i);
-        fetch_row(h.out, h.ldo, i, h.queries, h.v_width);
+        fetch_row(h.out.data, h.out.stride, i, h.queries, h.v_width);
         fetch_inputs(next, i);
-        cap_scores(row, nullptr, h, count);
-        add_bias(row, h, t, i, count);
-        const real before = top[at];
-        top[at] = std::max(before, max_allowed(row, allowed, count));
-        const real fade = is_first ? real{0} : std::exp(h.scale * (before - top[at]));
-        sum[at] = sum[at] * fade + exp_allowed(row, allowed, count, t.keys, h.scale, top[at]);
-        if (!is_first && fade != 1) scale_row(out + r * h.ldo, fade, h.v_width);
+        const real fade = weigh_row(row, h, t, i, softmax[i - query]);
+        if (!is_first && fade != 1) scale_row(out.at(r, 0), fade, h.v_width);
         if (const real* const factors = drop.draw(t, i)) multiply_row(row, row, factors, t.keys);
       }
       const Accumulate accumulate = is_first ? Accumulate::no : Accumulate::yes;
-      const MatrixView values = v.block(t.key, 0, t.keys, h.v_width);
       if (h.queries == 1)
-        multiply_one_row(out, tile, values, accumulate);
+        multiply_one_row(out.data, tile, values, accumulate);
       else
-        multiply({out, t.queries, h.v_width, h.ldo}, t.view(tile), values, accumulate);
+        multiply(out, t.view(tile), values, accumulate);
     });
     for (std::size_t r = 0; r < queries; ++r) {
-      real *const out = h.out + (query + r) * h.ldo, *const log_sum = log_sums + 2 * (query + r);
-      if (sum[r] == 0) {  // no key is allowed: the weights are zero in backward as well
-        log_sum[0] = 0, log_sum[1] = std::numeric_limits<real>::infinity();
-        std::fill_n(out, h.v_width, real{0});
-      } else {
-        log_sum[0] = top[r], log_sum[1] = std::log(sum[r]);
-        scale_row(out, 1 / sum[r], h.v_width);
-      }
+      const std::size_t i = query + r;
+      finish_row(h.out.data + i * h.out.stride, log_sums + 2 * i, softmax[r], h.v_width);
     }
   }
 }
@@ -255,21 +271,42 @@ void row_backward(real* p, real* dp, const std::uint8_t* allowed, std::size_t co
   }
 }
 
+// The rows of query i in a tile: of products Q K^T, which become weights, and of products dO V^T, which become the
+// gradients of the former. dot: dO O.
+HWY_INLINE void slope_row(real* p_row, real* ds_row, const AttentionHead& h, const Tile& t, std::size_t i,
+                          const real* log_sum, real dot, const real* factors) {
+  const std::size_t count = attended(h, t, i);
+  real slopes[kSide];
+  cap_scores(p_row, slopes, h, count);
+  add_bias(p_row, h, t, i, count);
+  row_backward(p_row, ds_row, allowed_row(h, t, i), count, t.keys, h.scale, log_sum, dot, factors);
+  if (h.bias.gradient) {
+    real* const dbias = h.bias.gradient + i * h.bias.stride + t.key;
+    for (std::size_t j = 0; j < count; ++j) dbias[j] += ds_row[j] / h.scale;
+  }
+  if (h.softcap != 0) multiply_row(ds_row, ds_row, slopes, count);
+}
+
+// The rows of an input's gradient that belong to a tile.
+MatrixOut gradient_rows(const HeadInput& x, std::size_t first, std::size_t rows, std::size_t width) {
+  return {x.gradient + first * x.stride, rows, width, x.stride};
+}
+
 // With P the weights, M the dropout factors: dV = (P M)^T dO; dP = (dO V^T) M;
 // dS = scale P (dP - rowsum(dO O)); dQ = dS K; dK = dS^T Q.
 void long_attention_backward(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout,
-                             const real* log_sums, real* scratch) {
+                             real* log_sums, real* scratch) {
   real* const p = scratch;
   real* const ds = p + tile_elements(h);
   real* memory = ds + tile_elements(h);
-  const MatrixView k = pack(memory, {h.k, h.valid_keys, h.width, h.ldk});
-  const MatrixView v = pack(memory, {h.v, h.valid_keys, h.v_width, h.ldv});
+  const MatrixView k = pack(memory, {h.k.data, h.valid_keys, h.width, h.k.stride});
+  const MatrixView v = pack(memory, {h.v.data, h.valid_keys, h.v_width, h.v.stride});
   RowDropout drop(dropout, h);
   for (std::size_t query = 0; query < h.queries; query += kSide) {
     const std::size_t queries = std::min(kSide, h.queries - query);
     real* rows = memory;
-    const MatrixView q = pack(rows, {h.q + query * h.ldq, queries, h.width, h.ldq});
-    const MatrixView dout = pack(rows, {h.dout + query * h.ldo, queries, h.v_width, h.ldo});
+    const MatrixView q = pack(rows, {h.q.data + query * h.q.stride, queries, h.width, h.q.stride});
+    const MatrixView dout = pack(rows, {h.out.gradient + query * h.out.stride, queries, h.v_width, h.out.stride});
     real dots[kSide];
     for_each_tile(h, query, queries, [&](const Tile& t) {
       const std::size_t first = t.query - query;  // of the block
@@ -283,28 +320,22 @@ void long_attention_backward(const AttentionHead& h, const AttentionHead& next, 
         const std::size_t i = t.query + r;
         fetch_gradients(h, t, r);
         fetch_inputs(next, i);
-        if (t.key == 0) dots[first + r] = dot_row(tile_dout.at(r, 0), h.out + i * h.ldo, h.v_width);
-        const std::size_t count = attended(h, t, i);
-        real* const p_row = p + r * t.stride();
-        real* const ds_row = ds + r * t.stride();
-        real slopes[kSide];
-        cap_scores(p_row, slopes, h, count);
-        add_bias(p_row, h, t, i, count);
-        row_backward(p_row, ds_row, allowed_row(h, t, i), count, t.keys, h.scale, log_sums + 2 * i, dots[first + r],
-                     drop.draw(t, i));
-        if (h.dbias) {
-          real* const dbias = h.dbias + i * h.ldb + t.key;
-          for (std::size_t j = 0; j < count; ++j) dbias[j] += ds_row[j] / h.scale;
-        }
-        if (h.softcap != 0) multiply_row(ds_row, ds_row, slopes, count);
+        if (t.key == 0) dots[first + r] = dot_row(tile_dout.at(r, 0), h.out.data + i * h.out.stride, h.v_width);
+        slope_row(p + r * t.stride(), ds + r * t.stride(), h, t, i, log_sums + 2 * i, dots[first + r], drop.draw(t, i));
       }
-      const MatrixView weights = t.view(p), dscores = t.view(ds);
-      if (h.dv)
-        multiply({h.dv + t.key * h.ldv, t.keys, h.v_width, h.ldv}, transposed(weights), tile_dout, Accumulate::yes);
-      if (h.dq) multiply({h.dq + t.query * h.ldq, t.queries, h.width, h.ldq}, dscores, tile_k, Accumulate::yes);
-      if (h.dk) multiply({h.dk + t.key * h.ldk, t.keys, h.width, h.ldk}, transposed(dscores), tile_q, Accumulate::yes);
+      const MatrixView weights = t.view(p), slopes = t.view(ds);
+      if (h.v.gradient)
+        multiply(gradient_rows(h.v, t.key, t.keys, h.v_width), transposed(weights), tile_dout, Accumulate::yes);
+      if (h.q.gradient) multiply(gradient_rows(h.q, t.query, t.queries, h.width), slopes, tile_k, Accumulate::yes);
+      if (h.k.gradient)
+        multiply(gradient_rows(h.k, t.key, t.keys, h.width), transposed(slopes), tile_q, Accumulate::yes);
     });
   }
+}
+
+std::size_t long_attention_scratch(const AttentionHead& h) {
+  const std::size_t packed_rows = h.keys + std::min(kSide, h.queries);
+  return 2 * tile_elements(h) + packed_rows * (h.width + h.v_width);
 }
 
 }  // namespace
@@ -319,11 +350,7 @@ inline namespace SEPPO_ABI {
 namespace kernels {
 SEPPO_KERNEL(long_attention);
 SEPPO_KERNEL(long_attention_backward);
-
-std::size_t long_attention_scratch(const AttentionHead& head) {
-  using HWY_NAMESPACE::kSide, HWY_NAMESPACE::tile_elements;  // the same for every instruction set
-  return 2 * tile_elements(head) + (head.keys + std::min(kSide, head.queries)) * (head.width + head.v_width);
-}
+SEPPO_KERNEL(long_attention_scratch);
 }  // namespace kernels
 }  // namespace SEPPO_ABI
 }  // namespace seppo

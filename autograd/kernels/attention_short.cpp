@@ -67,14 +67,14 @@ struct Rows {
   std::size_t rows, ld;
 };
 
-Rows<const real> rows_of_q(const AttentionHead& h) { return {h.q, h.queries, h.ldq}; }
-Rows<const real> rows_of_k(const AttentionHead& h) { return {h.k, h.valid_keys, h.ldk}; }
-Rows<const real> rows_of_v(const AttentionHead& h) { return {h.v, h.valid_keys, h.ldv}; }
-Rows<const real> rows_of_dout(const AttentionHead& h) { return {h.dout, h.queries, h.ldo}; }
-Rows<real> rows_of_out(const AttentionHead& h) { return {h.out, h.queries, h.ldo}; }
-Rows<real> rows_of_dq(const AttentionHead& h) { return {h.dq, h.queries, h.ldq}; }
-Rows<real> rows_of_dk(const AttentionHead& h) { return {h.dk, h.valid_keys, h.ldk}; }
-Rows<real> rows_of_dv(const AttentionHead& h) { return {h.dv, h.valid_keys, h.ldv}; }
+Rows<const real> rows_of_q(const AttentionHead& h) { return {h.q.data, h.queries, h.q.stride}; }
+Rows<const real> rows_of_k(const AttentionHead& h) { return {h.k.data, h.valid_keys, h.k.stride}; }
+Rows<const real> rows_of_v(const AttentionHead& h) { return {h.v.data, h.valid_keys, h.v.stride}; }
+Rows<const real> rows_of_dout(const AttentionHead& h) { return {h.out.gradient, h.queries, h.out.stride}; }
+Rows<real> rows_of_out(const AttentionHead& h) { return {h.out.data, h.queries, h.out.stride}; }
+Rows<real> rows_of_dq(const AttentionHead& h) { return {h.q.gradient, h.queries, h.q.stride}; }
+Rows<real> rows_of_dk(const AttentionHead& h) { return {h.k.gradient, h.valid_keys, h.k.stride}; }
+Rows<real> rows_of_dv(const AttentionHead& h) { return {h.v.gradient, h.valid_keys, h.v.stride}; }
 
 // Row i of of(head) for each head of the group; null where there is none.
 template <class T, class F>
@@ -253,6 +253,22 @@ void short_attention_backward(const AttentionGroup& g, real* saved, real* scratc
   scatter(true, result, g, nk, width, rows_of_dk);
 }
 
+std::size_t short_attention_inputs(const AttentionGroup& g) {
+  const AttentionHead& h = g.heads[0];
+  return ((g.queries + g.keys) * h.width + g.keys * h.v_width) * lanes();
+}
+
+std::size_t short_attention_saved(const AttentionGroup& g) {
+  const std::size_t weights = g.queries * g.keys * lanes();
+  return g.keeps_inputs ? weights + short_attention_inputs(g) : weights;
+}
+
+std::size_t short_attention_scratch(const AttentionGroup& g) {
+  const std::size_t width = std::max(g.heads[0].width, g.heads[0].v_width);
+  const std::size_t others = ((2 * g.queries + g.keys) * width + g.queries * g.keys) * lanes();
+  return g.keeps_inputs ? others : others + short_attention_inputs(g);
+}
+
 }  // namespace
 }  // namespace kernels::HWY_NAMESPACE
 }  // namespace SEPPO_ABI
@@ -266,21 +282,9 @@ namespace kernels {
 SEPPO_KERNEL(attention_group_size);
 SEPPO_KERNEL(short_attention);
 SEPPO_KERNEL(short_attention_backward);
-
-std::size_t short_attention_inputs(const AttentionGroup& g) {
-  const AttentionHead& h = g.heads[0];
-  return ((g.queries + g.keys) * h.width + g.keys * h.v_width) * attention_group_size();
-}
-
-std::size_t short_attention_saved(const AttentionGroup& g) {
-  return g.queries * g.keys * attention_group_size() + (g.keeps_inputs ? short_attention_inputs(g) : 0);
-}
-
-std::size_t short_attention_scratch(const AttentionGroup& g) {
-  const std::size_t width = std::max(g.heads[0].width, g.heads[0].v_width);
-  return ((2 * g.queries + g.keys) * width + g.queries * g.keys) * attention_group_size() +
-         (g.keeps_inputs ? 0 : short_attention_inputs(g));
-}
+SEPPO_KERNEL(short_attention_inputs);
+SEPPO_KERNEL(short_attention_saved);
+SEPPO_KERNEL(short_attention_scratch);
 }  // namespace kernels
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -20,7 +20,8 @@ namespace kernels {
 
 // ---- elementwise --------------------------------------------------------------------------------
 
-// y = f(x); dx = beta dx + dy f'(x), from x and y = f(x); dx may be dy. NaN gives NaN, but dy passes relu at NaN as 0.
+// y = f(x); dx = beta dx + dy f'(x), from x and y = f(x); dx may be dy. NaN in gives NaN out, except relu's gradient,
+// which is 0 at NaN.
 struct Unary {
   void (*forward)(real* y, const real* x, std::size_t n);
   void (*backward)(real* dx, real beta, const real* dy, const real* x, const real* y, std::size_t n);
@@ -41,8 +42,10 @@ extern Kernel<void(double* sums, const real* x, real factor, std::size_t n)> axp
 constexpr std::size_t kMostTerms = 512;
 // sums += 1^T x
 extern Kernel<void(real* sums, const real* x, std::size_t ldx, std::size_t rows, std::size_t cols)> add_column_sums;
-extern Kernel<void(real*y, std::size_t ldy, const real*x, std::size_t ldx, std::size_t rows, std::size_t cols)>
-    copy_rows, add_rows;
+using FromRowsToRows = void(real* y, std::size_t ldy, const real* x, std::size_t ldx, std::size_t rows,
+                            std::size_t cols);
+extern Kernel<FromRowsToRows> copy_rows;                           // y = x
+extern Kernel<FromRowsToRows> add_rows;                            // y += x
 extern Kernel<double(const real* x, std::size_t n)> sum;           // accumulated in double
 extern Kernel<double(const real* x, std::size_t n)> squared_norm;  // sum x^2, accumulated in double
 
@@ -55,7 +58,8 @@ extern Kernel<real(const real* x, real sign, std::size_t n)> extreme;
 extern Kernel<void(real* y, const real* x, std::size_t count, std::size_t n)> softmax_row;
 // dx_j = beta dx_j + y_j (dy_j - sum_k dy_k y_k)
 extern Kernel<void(real* dx, real beta, const real* dy, const real* y, std::size_t n)> softmax_row_backward;
-// log sum e^x is max + log_sum: added, that of large logits would lose its logarithm. below: the sum of x_j - max.
+// logsumexp = max + log_sum, kept apart: in max + log_sum the small term would be rounded away for large logits.
+// below: the sum of x_j - max.
 struct LogSumExp {
   real max, log_sum;
   double below;
@@ -133,33 +137,49 @@ inline std::size_t causal_keys(std::size_t query, std::size_t queries, std::size
   return std::max(query + 1 + keys, queries) - queries;
 }
 
+// What a head reads: columns of a wider matrix, whose rows are `stride` elements apart.
+struct HeadInput {
+  const real* data = nullptr;
+  real* gradient = nullptr;  // in backward, which adds to it, with the same stride; may be null
+  std::size_t stride = 0;
+
+  HeadInput from(std::size_t element) const {
+    return {data ? data + element : nullptr, gradient ? gradient + element : nullptr, stride};
+  }
+};
+struct HeadOutput {
+  real* data = nullptr;
+  const real* gradient = nullptr;  // in backward
+  std::size_t stride = 0;
+
+  HeadOutput from(std::size_t element) const {
+    return {data + element, gradient ? gradient + element : nullptr, stride};
+  }
+};
+
 // One head of one sequence: out[queries, v_width] = softmax(scale q k^T + bias) v, the softmax over the allowed
 // keys. A query that may attend nothing gives zeros. Keys from valid_keys on are never read.
 struct AttentionHead {
-  const real *q, *k, *v;
-  real* out;
-  const real* dout;    // for backward, which adds to dq, dk and dv, with the strides of q, k and v;
-  real *dq, *dk, *dv;  // any may be null
-  std::size_t ldq, ldk, ldv, ldo;
+  HeadInput q, k, v;
+  HeadOutput out;
   std::size_t queries, keys, width, v_width;  // width: of q and k
   std::size_t valid_keys;
-  bool causal;                  // query i may attend keys up to i + keys - queries
-  const std::uint8_t* allowed;  // [queries, keys], or null: all allowed; this and the rest: long sequences only
+  bool causal;  // query i may attend keys up to i + keys - queries
   real scale;
-  real softcap;      // of scores before the bias, softcap tanh(score / softcap); 0: none
-  const real* bias;  // [queries, keys] with rows ldb apart, or null; its gradient likewise
-  real* dbias;
-  std::size_t ldb;
-  real slope;            // the bias is also -slope |position of the query - key|
-  const int* positions;  // of the queries; null: i + keys - queries
+  // The rest is for long sequences only.
+  const std::uint8_t* allowed;  // [queries, keys], or null: all allowed
+  real softcap;                 // of scores before the bias, softcap tanh(score / softcap); 0: none
+  HeadInput bias;               // [queries, keys], may be null
+  real slope;                   // the bias is also -slope |position of the query - key|
+  const int* positions;         // of the queries; null: i + keys - queries
 
   // How many keys, from the first, a query may attend, but for those not `allowed`.
   std::size_t attended(std::size_t query) const {
     return causal ? std::min(valid_keys, causal_keys(query, queries, keys)) : valid_keys;
   }
-  bool has_bias() const { return bias || slope != 0; }
+  bool has_bias() const { return bias.data || slope != 0; }
   real bias_of(std::size_t query, std::size_t key) const {
-    const real given = bias ? bias[query * ldb + key] : real{0};
+    const real given = bias.data ? bias.data[query * bias.stride + key] : real{0};
     const int position = positions ? positions[query] : static_cast<int>(query + keys - queries);
     return given - slope * static_cast<real>(std::abs(position - static_cast<int>(key)));
   }
@@ -175,10 +195,13 @@ struct AttentionGroup {
   std::size_t queries, keys;  // the most of any head
   bool keeps_inputs;          // in `saved`, already side by side; else backward gathers them again
 };
-std::size_t short_attention_inputs(const AttentionGroup& group);  // elements of Q, K and V
-std::size_t short_attention_saved(const AttentionGroup& group);   // elements
-std::size_t short_attention_scratch(const AttentionGroup& group);
-extern Kernel<void(const AttentionGroup&group, real*saved, real*scratch)> short_attention, short_attention_backward;
+using SizeOfGroup = std::size_t(const AttentionGroup& group);  // in elements
+extern Kernel<SizeOfGroup> short_attention_inputs;             // of Q, K and V
+extern Kernel<SizeOfGroup> short_attention_saved;
+extern Kernel<SizeOfGroup> short_attention_scratch;
+using ShortAttention = void(const AttentionGroup& group, real* saved, real* scratch);
+extern Kernel<ShortAttention> short_attention;
+extern Kernel<ShortAttention> short_attention_backward;
 
 // Long sequences: tiles of scores, never all of them (Rabe and Staats 2021; Dao et al. 2022). Backward
 // recomputes them from log_sums[queries, 2]: a row's largest score, and the logarithm of its sum as in LogSumExp.
@@ -187,13 +210,11 @@ struct AttentionDropout {
   Dropping weights;
   std::uint32_t head;  // each head has bits of its own
 };
-std::size_t long_attention_scratch(const AttentionHead& head);
-extern Kernel<void(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
-                   real* log_sums, real* scratch)>
-    long_attention;
-extern Kernel<void(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
-                   const real* log_sums, real* scratch)>
-    long_attention_backward;
+extern Kernel<std::size_t(const AttentionHead& head)> long_attention_scratch;  // elements
+using LongAttention = void(const AttentionHead& head, const AttentionHead& next, const AttentionDropout& dropout,
+                           real* log_sums, real* scratch);
+extern Kernel<LongAttention> long_attention;
+extern Kernel<LongAttention> long_attention_backward;
 
 // ---- optimiser ----------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ std::string arithmetic() {
   struct Sizes {
     int rows, inner, columns;
   };
-  // Each way in which gemm.cpp computes a product. The last is for OpenBLAS on every processor, as it has too few
+  // Each way in which engine.cpp computes a product. The last is for OpenBLAS on every processor, as it has too few
   // columns for another.
   for (const Sizes size : {Sizes{2, 256, 256}, {32, 256, 256}, {128, 256, 256}, {256, 1100, 1100}, {65, 22000, 48}}) {
     const Tensor y = softmax(gelu(matmul(drawn(size.rows, size.inner), drawn(size.inner, size.columns))));

@@ -1,5 +1,5 @@
 // Misuse of the ops: each throws a typed error whose one-line message names the op, the shapes and the rule.
-// needs: precision: double single
+// needs: precision: double; full: single
 #define BOOST_TEST_MODULE errors
 #include "support/errors.h"
 

@@ -1,5 +1,5 @@
 // Einsum against the loop over all labels; matmul with vectors.
-// needs: precision: double single; simd: avx2 plain
+// needs: precision: double; full: single; simd: avx2 plain
 #define BOOST_TEST_MODULE ops_einsum
 #include "support/op_check.h"
 #include "support/reference.h"

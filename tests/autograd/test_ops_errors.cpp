@@ -1,5 +1,5 @@
 // Misuse of selections, windows, weighted losses and equations; test_errors.cpp covers the other ops.
-// needs: precision: double single; simd: avx2 plain
+// needs: precision: double; full: single; simd: avx2 plain
 #define BOOST_TEST_MODULE ops_errors
 #include "support/errors.h"
 

@@ -1,5 +1,5 @@
 // Gathering, scattering and splitting at indices.
-// needs: precision: double single; simd: avx2 plain
+// needs: precision: double; full: single; simd: avx2 plain
 #define BOOST_TEST_MODULE ops_index
 #include "support/op_check.h"
 #include "support/reference.h"

@@ -8,7 +8,6 @@
 
 #include "support/memcheck.h"
 
-#include <hwy/targets.h>
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -228,14 +227,6 @@ BOOST_AUTO_TEST_CASE(large_products_are_the_same_for_any_number_of_threads) {
   };
   for (const std::size_t m : {1u, 2u, 20u, 40u, 300u, 700u})
     for (const int threads : {2, 3}) BOOST_CHECK(product(1, m, 600, 500) == product(threads, m, 600, 500));
-}
-
-// SEPPO_TEST_SIMD must hold for the whole test, although a large product asks Highway what the processor supports.
-BOOST_AUTO_TEST_CASE(asking_for_the_instructions_does_not_change_them) {
-  check_product(Stored::as_is, Stored::as_is, 4, 16, 4, Plus::nothing);
-  const std::size_t chosen = hwy::GetChosenTarget().GetIndex();
-  BOOST_CHECK(hwy::SupportedTargets() != 0);
-  BOOST_CHECK_EQUAL(hwy::GetChosenTarget().GetIndex(), chosen);
 }
 
 BOOST_AUTO_TEST_CASE(products_that_cannot_be) {

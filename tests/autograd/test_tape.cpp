@@ -3,6 +3,8 @@
 #define BOOST_TEST_MODULE tape
 #include <seppo/autograd/core/leaf.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/nn/init.h>
+#include <seppo/nn/parameters.h>
 
 #include "support/memcheck.h"
 #include "support/op_check.h"

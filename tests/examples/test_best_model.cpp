@@ -9,13 +9,14 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/modules/linear.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <map>
 
 using namespace test;
 using examples::Evaluation;
-using Words = std::vector<std::string>;
 using Values = std::vector<seppo::real>;
 
 namespace {

@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(eval_leaves_out_what_was_trained_on) {
                   "--layers",     "1",     "--block", "16",        "--train-share", "0.5", "--max-steps", "20",
                   "--log-format", "none",  "--out",   "m",         "--json"});
   BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
-  const double at_training = last_line(trained.out)["val_loss"];
+  const double at_training = last_line(trained.out)["val_loss"].get<double>();
   const auto loss = [&](std::vector<std::string> command) {
     command.insert(command.begin(), {"charlm", "eval", "--model", "m", "--data", "verse.txt", "--json"});
     const Result r = folder.run(command);

@@ -4,6 +4,8 @@
 #define BOOST_TEST_MODULE defaults
 #include "support/program.h"
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <regex>

@@ -2,6 +2,7 @@
 // needs: programs: all
 #define BOOST_TEST_MODULE labs
 #include "app/random_tensor.h"
+#include "support/matches.h"
 #include "support/nd.h"
 #include "support/program.h"
 #include "support/reference.h"
@@ -13,7 +14,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <regex>
 
 using namespace test;
 using Array = Nd<double>;
@@ -41,9 +41,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 // The numbers in a line that stand alone or after a word.
 std::vector<std::string> numbers(const std::string& line) {
-  static const std::regex number("(?:^|[ :])(-?[0-9][0-9.]*(?:e[-+][0-9]+)?)(?= |$)");
   std::vector<std::string> found;
-  for (std::sregex_iterator m(line.begin(), line.end(), number), end; m != end; ++m) found.push_back((*m)[1]);
+  for (const Match& m : matches(line, "(?:^|[ :])(-?[0-9][0-9.]*(?:e[-+][0-9]+)?)(?= |$)")) found.push_back(m[1]);
   return found;
 }
 

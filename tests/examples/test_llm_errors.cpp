@@ -5,6 +5,8 @@
 
 #include <seppo/autograd/core/check.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <functional>

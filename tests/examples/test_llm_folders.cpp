@@ -4,6 +4,8 @@
 #include "llm/lora.h"
 #include "support/llm_models.h"
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>

@@ -11,6 +11,8 @@
 #include <seppo/models/decoding/generate.h>
 #include <seppo/nn/io/safetensors.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>

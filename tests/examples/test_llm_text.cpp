@@ -8,6 +8,8 @@
 #include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/generate.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <fstream>

@@ -10,6 +10,8 @@
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/ops.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <cstdlib>
@@ -18,7 +20,6 @@
 
 using namespace test;
 using nlohmann::json;
-using Words = std::vector<std::string>;
 
 namespace {
 

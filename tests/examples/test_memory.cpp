@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(programs_take_what_they_say) {
       const Result r = folder.run(words);
       BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
       const double said = std::stod(r.err.substr(r.err.find(" threads, about ") + 16)),
-                   peak = last_line(r.out)["peak_rss_mb"];
+                   peak = last_line(r.out)["peak_rss_mb"].get<double>();
       BOOST_TEST_MESSAGE(words[0] << " with " << threads << ": " << said << " of " << peak);
       words.resize(words.size() - 7);
       std::vector<std::string> idle = words;

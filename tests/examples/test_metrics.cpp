@@ -7,6 +7,8 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/modules/linear.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>

@@ -1,13 +1,13 @@
 // The pictures of positions and attention_lab: every value is drawn at the right place and size.
 // needs: programs: all
 #define BOOST_TEST_MODULE pictures_of_labs
+#include "support/matches.h"
 #include "support/program.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
 #include <iomanip>
-#include <regex>
 #include <set>
 
 using namespace test;
@@ -15,13 +15,9 @@ using namespace test;
 namespace {
 
 // The capture groups of each match.
-std::vector<std::vector<std::string>> matches(const std::string& text, const std::string& pattern) {
-  const std::regex regex(pattern);
-  std::vector<std::vector<std::string>> found;
-  for (std::sregex_iterator m(text.begin(), text.end(), regex), end; m != end; ++m) {
-    found.emplace_back();
-    for (std::size_t i = 1; i < m->size(); ++i) found.back().push_back((*m)[i]);
-  }
+std::vector<Match> groups(const std::string& text, const std::string& pattern) {
+  std::vector<Match> found = matches(text, pattern);
+  for (Match& m : found) m.erase(m.begin());
   return found;
 }
 
@@ -57,9 +53,9 @@ void check_map(const std::string& svg, const std::string& kind, int length, int 
   for (int n = 0; n < length; ++n)
     for (int j = 0; j < width; ++j) most = std::max(most, std::abs(position(kind, n, j, length, width)));
   const std::string rect = R"re( x="(-?\d+)" y="(-?\d+)" width="(\d+)" height="(\d+)")re";
-  const auto cells = matches(svg, R"re(<rect class="([np])")re" + rect + R"re( fill-opacity="([\d.]+)")re");
-  const auto frames = matches(svg, R"re(<rect class="frame")re" + rect);
-  const auto texts = matches(svg, R"re(<text x="(-?\d+)" y="(-?\d+)" text-anchor="(\w+)"[^>]*>([^<]*)</text>)re");
+  const auto cells = groups(svg, R"re(<rect class="([np])")re" + rect + R"re( fill-opacity="([\d.]+)")re");
+  const auto frames = groups(svg, R"re(<rect class="frame")re" + rect);
+  const auto texts = groups(svg, R"re(<text x="(-?\d+)" y="(-?\d+)" text-anchor="(\w+)"[^>]*>([^<]*)</text>)re");
   const std::size_t count = static_cast<std::size_t>(length * width);
   BOOST_REQUIRE_EQUAL(cells.size(), count + 20);
   BOOST_REQUIRE_EQUAL(frames.size(), 2u);
@@ -103,11 +99,11 @@ void check_map(const std::string& svg, const std::string& kind, int length, int 
   check_text("0", "middle", ramp.x + ramp.width / 2, ramp.bottom() + 9, ramp.bottom() + 20);
   check_text(general(most, 3), "middle", ramp.right(), ramp.bottom() + 9, ramp.bottom() + 20);
   BOOST_CHECK_EQUAL(texts.size(), labels);
-  const auto upright = matches(svg, R"re(translate\((\d+),(\d+)\) rotate\(-90\)" text-anchor="middle">position<)re");
+  const auto upright = groups(svg, R"re(translate\((\d+),(\d+)\) rotate\(-90\)" text-anchor="middle">position<)re");
   BOOST_REQUIRE_EQUAL(upright.size(), 1u);
   BOOST_CHECK_EQUAL(std::stoi(upright[0][1]), frame.y + frame.height / 2);
   // Everything lies within the picture, which is no larger than necessary.
-  const auto size = matches(svg, R"re(viewBox="0 0 (\d+) (\d+)" width="(\d+)" height="(\d+)")re");
+  const auto size = groups(svg, R"re(viewBox="0 0 (\d+) (\d+)" width="(\d+)" height="(\d+)")re");
   BOOST_REQUIRE(size.size() == 1 && size[0][0] == size[0][2] && size[0][1] == size[0][3]);
   BOOST_CHECK_EQUAL(std::stoi(size[0][0]), std::max(frame.right() + 16, ramp.right() + 60));
   BOOST_CHECK_EQUAL(std::stoi(size[0][1]), std::stoi(texts.back()[1]) + 10);  // 10 is the height of a letter
@@ -132,14 +128,14 @@ void check_plot(const std::string& svg, const std::vector<double>& lengths, cons
   double low = 1e300, high = 0;
   for (const Curve& c : curves)
     for (const double v : c.values) low = std::min(low, v), high = std::max(high, v);
-  const auto ticks = matches(svg, R"re(<line x1="([\d.]+)" x2="([\d.]+)" y1="([\d.]+)" y2="([\d.]+)"/>)re"
-                                  R"re(<text x="([\d.]+)" y="([\d.]+)" text-anchor="end">([^<]*)</text>)re");
-  const auto below = matches(svg, R"re(<text x="([\d.]+)" y="([\d.]+)" text-anchor="middle">(\d+)</text>)re");
-  const auto lines = matches(svg, R"re(<polyline points="([^"]*)" class="l(\d)"/>)re");
+  const auto ticks = groups(svg, R"re(<line x1="([\d.]+)" x2="([\d.]+)" y1="([\d.]+)" y2="([\d.]+)"/>)re"
+                                 R"re(<text x="([\d.]+)" y="([\d.]+)" text-anchor="end">([^<]*)</text>)re");
+  const auto below = groups(svg, R"re(<text x="([\d.]+)" y="([\d.]+)" text-anchor="middle">(\d+)</text>)re");
+  const auto lines = groups(svg, R"re(<polyline points="([^"]*)" class="l(\d)"/>)re");
   const auto points =
-      matches(svg, R"re(<circle cx="([\d.]+)" cy="([\d.]+)" r="3" class="d(\d)"><title>(.*) at (\d+): )re"
-                   R"re(([^<]*)</title></circle>)re");
-  const auto names = matches(svg, R"re(<text x="([\d.]+)" y="([\d.]+)" class="d(\d)">(.*), power (.*)</text>)re");
+      groups(svg, R"re(<circle cx="([\d.]+)" cy="([\d.]+)" r="3" class="d(\d)"><title>(.*) at (\d+): )re"
+                  R"re(([^<]*)</title></circle>)re");
+  const auto names = groups(svg, R"re(<text x="([\d.]+)" y="([\d.]+)" class="d(\d)">(.*), power (.*)</text>)re");
   BOOST_REQUIRE(lines.size() == curves.size() && names.size() == curves.size() && !ticks.empty());
   BOOST_REQUIRE_EQUAL(points.size(), curves.size() * lengths.size());
   BOOST_REQUIRE_EQUAL(below.size(), lengths.size());
@@ -219,7 +215,7 @@ BOOST_AUTO_TEST_CASE(positions_are_drawn_as_they_are) {
     }
     BOOST_CHECK_EQUAL(r.out.substr(0, r.out.find("sinusoid: PE(n + k)")), expected);
     // Offsets k are shown only if two positions are that far apart; an odd width is treated as the even one below it.
-    const auto errors = matches(r.out, R"(k = +(\d+): largest error over all positions (.*)\n)");
+    const auto errors = groups(r.out, R"(k = +(\d+): largest error over all positions (.*)\n)");
     BOOST_REQUIRE_EQUAL(errors.size(), length > 10 ? 3u : 2u);
     for (std::size_t i = 0; i < errors.size(); ++i) {
       BOOST_CHECK_EQUAL(errors[i][0], std::vector<std::string>({"1", "3", "10"})[i]);
@@ -235,10 +231,10 @@ BOOST_AUTO_TEST_CASE(what_attention_lab_measures_is_what_it_draws) {
     const Result r = folder.run({"attention_lab", "--lengths", is_long ? "16,64,256,1024" : "100,130", "--width", "4",
                                  "--repeats", "1", "--plot", "p.svg", "--json"});
     BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
-    const nlohmann::json j = last_line(r.out);
-    const std::vector<double> lengths = j["lengths"];
-    const std::vector<Curve> ms{{"two products", j["products_ms"]}, {"fused", j["fused_ms"]}},
-        mb{{"two products", j["products_mb"]}, {"fused", j["fused_mb"]}};
+    const Json j = last_line(r.out);
+    const std::vector<double> lengths = j["lengths"].numbers();
+    const std::vector<Curve> ms{{"two products", j["products_ms"].numbers()}, {"fused", j["fused_ms"].numbers()}},
+        mb{{"two products", j["products_mb"].numbers()}, {"fused", j["fused_mb"].numbers()}};
     const std::string svg = read(folder.path / "p.svg");
     const std::size_t half = svg.find(">memory, MB, by length<");
     BOOST_REQUIRE(half != std::string::npos && svg.find(">forward and backward, ms, by length<") < half);
@@ -251,14 +247,14 @@ BOOST_AUTO_TEST_CASE(what_attention_lab_measures_is_what_it_draws) {
       rows.push_back({lengths[i], ms[0].values[i], ms[1].values[i], mb[0].values[i], mb[1].values[i]});
     rows.push_back({0, power(lengths, ms[0].values), power(lengths, ms[1].values), power(lengths, mb[0].values),
                     power(lengths, mb[1].values)});
-    const auto printed = matches(r.out, R"(\n +(\d+|power) +(-?[\d.]+) +(-?[\d.]+) +(-?[\d.]+) +(-?[\d.]+))");
+    const auto printed = groups(r.out, R"(\n +(\d+|power) +(-?[\d.]+) +(-?[\d.]+) +(-?[\d.]+) +(-?[\d.]+))");
     BOOST_REQUIRE_EQUAL(printed.size(), rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
       BOOST_CHECK_EQUAL(printed[i][0], i < lengths.size() ? general(rows[i][0], 6) : "power");
       for (std::size_t c = 1; c < 5; ++c) BOOST_CHECK_SMALL(std::stod(printed[i][c]) - rows[i][c], 0.00501);
     }
     double worst = 0;
-    for (const auto& m : matches(r.out, R"(\n  .*[a-z] +([\d.]+e[-+]\d+))")) worst = std::max(worst, std::stod(m[0]));
+    for (const auto& m : groups(r.out, R"(\n  .*[a-z] +([\d.]+e[-+]\d+))")) worst = std::max(worst, std::stod(m[0]));
     BOOST_CHECK_LT(std::abs(worst - j["largest_difference"].get<double>()), 0.06 * worst);
   }
   const Result one = folder.run({"attention_lab", "--lengths", "16384", "--help"});

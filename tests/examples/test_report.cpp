@@ -8,6 +8,8 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/attention_recorder.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -16,7 +18,6 @@
 using namespace test;
 using nlohmann::json;
 using seppo::Ragged;
-using Words = std::vector<std::string>;
 
 namespace {
 
@@ -76,11 +77,6 @@ void check_maps(const json& sample, const seppo::AttentionRecorder& recorder) {
 
 const Words kNoisy{"--epochs",       "5", "--epoch-steps",   "6", "--lr",         "0.1", "--schedule", "const",
                    "--warmup-steps", "0", "--eval-interval", "1", "--batch-size", "32",  "--seed",     "3"};
-
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 }  // namespace
 

@@ -6,6 +6,8 @@
 
 #include <seppo/autograd/core/random.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <signal.h>
@@ -16,7 +18,6 @@
 #include <thread>
 
 using namespace test;
-using Words = std::vector<std::string>;
 
 namespace {
 

@@ -9,6 +9,8 @@
 
 #include <seppo/nn/io/atomic_file.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <sys/stat.h>
@@ -23,8 +25,6 @@
 using namespace test;
 
 namespace {
-
-using Words = std::vector<std::string>;
 
 const std::string kTiny =
     "addsub train --d-model 8 --heads 1 --d-ff 8 --enc-layers 1 --dec-layers 1 --batch-size 8 --epoch-steps 5 "

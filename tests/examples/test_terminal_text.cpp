@@ -8,6 +8,8 @@
 
 #include <seppo/nn/io/model_file.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -103,7 +105,7 @@ BOOST_AUTO_TEST_CASE(metadata_of_a_file) {
     const std::string seen = on_terminal(folder, 80, words("seppo inspect m" + std::string(how)));
     BOOST_CHECK_MESSAGE(is_harmless(seen), seen);
   }
-  const json told = last_line(folder.run(words("seppo inspect m --json --config")).out);
+  const Json told = last_line(folder.run(words("seppo inspect m --json --config")).out);
   BOOST_CHECK_EQUAL(told["metadata"]["key\u009b"], std::string("\x7f\u009b\x1b") + kTitle);
 }
 

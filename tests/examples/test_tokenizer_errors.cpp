@@ -7,6 +7,8 @@
 
 #include <seppo/autograd/core/check.h>
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <ctime>

@@ -5,6 +5,8 @@
 #include "llm/tokenizer.h"
 #include "support/tokenizer_files.h"
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <cstdlib>

@@ -7,6 +7,8 @@
 #include "support/paths.h"
 #include "support/tokenizer_files.h"
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 #include <map>

@@ -4,6 +4,8 @@
 #include "llm/tokenizer_json.h"
 #include "support/tokenizer_files.h"
 
+#include <nlohmann/json.hpp>
+
 #include <boost/test/unit_test.hpp>
 
 using namespace llm;

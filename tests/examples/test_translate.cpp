@@ -9,6 +9,7 @@
 #include "translate/numbers.h"
 
 #include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <csignal>

@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(texts_without_blanks_are_scored_by_characters,
   BOOST_CHECK_MESSAGE(r.out.find("BLEU - (") != std::string::npos && r.out.find(" / - / - / -") != std::string::npos,
                       r.out);
   BOOST_CHECK_NE(r.out.find("BLEU of characters: "), std::string::npos);
-  BOOST_CHECK_EQUAL(nlohmann::json::parse(read(folder.path / "m/config.json"))["training"]["best"], "bleu_characters");
+  BOOST_CHECK_EQUAL(Json::parse(read(folder.path / "m/config.json"))["training"]["best"], "bleu_characters");
   folder.write("blanks", "a b c d\ta b c d\nc d a b\tc d a b\n");
   check_refused(folder,
                 words("translate train --pairs blanks --val-pairs blanks --min-frequency 1 --best bleu_characters "

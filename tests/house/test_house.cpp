@@ -30,6 +30,7 @@ const std::vector<std::string> kFolders{
 std::string folder_of(const fs::path& file) {
   if (file.filename() == "seppo.h") return kFolders.back();
   const std::string folder = file.lexically_relative(kRoot).parent_path();
+  if (folder == "autograd/kernels/reference") return "autograd/kernels";
   return folder == "autograd" ? "autograd/ops" : folder;
 }
 

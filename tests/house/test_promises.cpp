@@ -46,26 +46,29 @@ struct Project {
 
 BOOST_AUTO_TEST_CASE(each_promise_needs_a_proof) {
   const Project p;
-  p.write("nn/io/a.h",
-          "// It sums. Throws Error if x\n// is odd. Ends.\nint f();  // never 0; does\n          // the same\nint "
-          "g();  // ok\n");
+  p.write(
+      "nn/io/a.h",
+      "// It sums. Throws Error if x\n// is odd. Ends.\nint f();  // never A ... B; does\n          // the same\nint "
+      "g();  // ok\n");
   p.write("nn/b-inl.h", "// Never.\n");            // SIMD code
   p.write("autograd/ops/inner.h", "// Never.\n");  // not installed
-  const std::string odd = "nn/io/a.h\n  Throws Error if x is odd.\n    x/one\n", same = "  never 0; does the same\n";
+  const std::string odd = "nn/io/a.h\n  Throws Error if x is odd.\n    x/one\n",
+                    same = "  never A ... B; does the same\n";
   const auto with = [&](const std::string& table) {
     p.write("tests/promises/nn.txt", table);
     return p.faults();
   };
   const std::string both = with("");
   BOOST_CHECK_MESSAGE(both.find(": Throws Error if x is odd.\n") != both.npos, both);
-  BOOST_CHECK_MESSAGE(both.find(": never 0; does the same\n") != both.npos, both);
+  BOOST_CHECK_MESSAGE(both.find(": never A ... B; does the same\n") != both.npos, both);
   BOOST_CHECK(both.find("Never") == both.npos);
   BOOST_CHECK_EQUAL(with(odd + same + "    x/two, tests/nn/test_x.cpp\n"), "");
   BOOST_CHECK_EQUAL(with("# words\n\n" + odd + same + "    none: it says nothing, at all\n"), "");
-  BOOST_CHECK_EQUAL(with(odd + same), "nn/io/a.h: no test is named: never 0; does the same\n");
-  BOOST_CHECK_EQUAL(with(odd + same + "    x/tw\n"), "nn/io/a.h: there is no x/tw: never 0; does the same\n");
-  BOOST_CHECK_EQUAL(with(odd + same + "    y/two\n"), "nn/io/a.h: there is no y/two: never 0; does the same\n");
+  BOOST_CHECK_EQUAL(with(odd + same), "nn/io/a.h: no test is named: never A ... B; does the same\n");
+  BOOST_CHECK_EQUAL(with(odd + same + "    x/tw\n"), "nn/io/a.h: there is no x/tw: never A ... B; does the same\n");
+  BOOST_CHECK_EQUAL(with(odd + same + "    y/two\n"), "nn/io/a.h: there is no y/two: never A ... B; does the same\n");
   BOOST_CHECK_EQUAL(with(odd + same + "    x/two\n  never\n    x/one\n"), "nn/io/a.h: says no longer: never\n");
-  BOOST_CHECK(with(odd) == "nn/io/a.h: tests are named 0 times, and it is said 1 times: never 0; does the same\n");
+  BOOST_CHECK(with(odd) ==
+              "nn/io/a.h: tests are named 0 times, and it is said 1 times: never A ... B; does the same\n");
   BOOST_CHECK(with(odd + same + "    x/one\n" + same + "    x/one\n").find("named 2 times") != std::string::npos);
 }

@@ -15,6 +15,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "small_transformer.h"
+#include "support/ops_table.h"
 #include "support/threads.h"
 
 #include <numeric>
@@ -40,30 +41,24 @@ std::vector<int> integers(std::size_t count, int below) {
   return all;
 }
 
+std::vector<Tensor> positive(test::Inputs x) {
+  std::vector<Tensor> inputs;
+  for (const Tensor& input : x) inputs.push_back(square(input) + 0.5);
+  return inputs;
+}
+
 // Every op of ops.h that computes, on more elements than fit in one piece of any loop.
 std::vector<Job> ops() {
-  using X = const std::vector<Tensor>&;
+  using X = test::Inputs;
   const Shape wide{70, 1000}, row{1000}, tall{3000, 20};
   std::vector<Job> jobs;
-  const auto unary = [&](const char* name, Tensor (*f)(const Tensor&)) {
-    jobs.push_back({name, {wide}, [=](X x) { return f(x[0]); }});
-  };
-  unary("abs", abs), unary("square", square), unary("relu", relu), unary("gelu", gelu), unary("gelu_tanh", gelu_tanh);
-  unary("silu", silu), unary("softplus", softplus), unary("tanh", tanh), unary("sigmoid", sigmoid), unary("erf", erf);
-  unary("exp", exp), unary("expm1", expm1), unary("sin", sin), unary("cos", cos);
+  for (const test::OpRow& entry : test::ops_table())
+    jobs.push_back({entry.name, entry.large,
+                    [&entry](X x) { return entry.options.low > 0 ? entry.op(positive(x)) : entry.op(x); }});
   const auto op = [&](const char* name, std::vector<Shape> shapes, test::Op f) {
     jobs.push_back({name, std::move(shapes), std::move(f)});
   };
-  op("roots and logarithms", {wide}, [](X x) {
-    const Tensor positive = square(x[0]) + 1;
-    return sqrt(positive) + rsqrt(positive) + log(positive) + log1p(positive);
-  });
-  op("elu, clamp, scale, pow", {wide},
-     [](X x) { return elu(x[0]) + clamp(x[0], -1, 1) + scale(x[0], 3) + pow(x[0], 3); });
-  op("add, sub, mul, div", {wide, row}, [](X x) { return (x[0] + x[1]) * x[0] - x[1] / (square(x[0]) + 1); });
-  op("maximum, minimum, where", {wide, row}, [](X x) {
-    return where(gt(x[0], x[1]), maximum(x[0], 0.5), minimum(x[1], x[0])) + masked_fill(x[0], le(x[1], x[0]), -2);
-  });
+  op("masked_fill", {wide, row}, [](X x) { return masked_fill(x[0], le(x[1], x[0]), -2); });
   op("dropout", {wide, wide}, [](X x) { return add_dropout(dropout(x[0], 0.2), x[1], 0.4); });
   op("softmax", {wide}, [](X x) { return softmax(x[0]) + softmax(x[0], 0) + log_softmax(x[0]); });
   op("masked softmax", {{4, 90, 90}}, [](X x) { return softmax(x[0], Mask::causal()); });
@@ -120,7 +115,7 @@ std::vector<int> offsets_of(const std::vector<int>& lengths) {
 
 // Short and long sequences; separate queries; fewer key heads; masks, a bias, ALiBi, dropout.
 std::vector<Job> attentions() {
-  using X = const std::vector<Tensor>&;
+  using X = test::Inputs;
   std::vector<Job> jobs;
   for (const bool is_long : {false, true}) {
     const std::vector<int> qo = offsets_of(is_long ? std::vector{70, 200, 5} : std::vector{3, 9, 1, 6, 2, 12, 4}),

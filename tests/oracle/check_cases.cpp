@@ -1,6 +1,8 @@
 // Compares seppo with PyTorch's results, printed by torch_cases.py: reads them from standard input, one case per
-// line, and exits with 1 if any differs.
+// line, and exits with 1 if any differs. With --rows, prints the rows of the table of ops for torch_cases.py.
 #include "modules.h"
+
+#include "support/ops_table.h"
 
 #include <seppo/autograd/ops.h>
 
@@ -121,28 +123,11 @@ void add_compositions(std::map<std::string, Op>& ops) {
 
 std::map<std::string, Op> catalogue() {
   std::map<std::string, Op> ops;
-  ops["abs"] = unary([](const Tensor& x) { return seppo::abs(x); });
-  ops["neg"] = unary(neg);
-  ops["exp"] = unary([](const Tensor& x) { return seppo::exp(x); });
-  ops["log"] = unary([](const Tensor& x) { return seppo::log(x); });
-  ops["sqrt"] = unary([](const Tensor& x) { return seppo::sqrt(x); });
-  ops["rsqrt"] = unary(rsqrt);
-  ops["tanh"] = unary([](const Tensor& x) { return seppo::tanh(x); });
-  ops["sigmoid"] = unary(sigmoid);
-  ops["square"] = unary(square);
-  ops["erf"] = unary([](const Tensor& x) { return seppo::erf(x); });
-  ops["relu"] = unary(relu);
-  ops["silu"] = unary(silu);
-  ops["softplus"] = unary(softplus);
-  ops["gelu"] = unary(gelu);
-  ops["gelu_tanh"] = unary(gelu_tanh);
-  ops["add"] = binary(add);
-  ops["sub"] = binary(sub);
-  ops["mul"] = binary(mul);
-  ops["div"] = binary(seppo::div);
-  ops["maximum"] = binary(maximum);
-  ops["minimum"] = binary(minimum);
-  ops["pow"] = binary([](const Tensor& a, const Tensor& b) { return seppo::pow(a, b); });
+  for (const test::OpRow& row : test::ops_table()) {
+    const auto op = [&row](Inputs x, const json&) { return row.op(x); };
+    ops[row.name] = op;           // for PyTorch's own samples
+    ops["row " + row.name] = op;  // for the row's shapes
+  }
   ops["matmul"] = binary(matmul);
   ops["pow_number"] = [](Inputs x, const json& a) { return seppo::pow(x[0], a.at("exponent").get<real>()); };
   ops["clamp"] = [](Inputs x, const json& a) { return clamp(x[0], a.at("low").get<real>(), a.at("high").get<real>()); };
@@ -157,10 +142,6 @@ std::map<std::string, Op> catalogue() {
   ops["floor"] = unary([](const Tensor& x) { return seppo::floor(x); });
   ops["trunc"] = unary([](const Tensor& x) { return seppo::trunc(x); });
   ops["round"] = unary([](const Tensor& x) { return seppo::round(x); });
-  ops["sin"] = unary([](const Tensor& x) { return seppo::sin(x); });
-  ops["cos"] = unary([](const Tensor& x) { return seppo::cos(x); });
-  ops["log1p"] = unary([](const Tensor& x) { return seppo::log1p(x); });
-  ops["expm1"] = unary([](const Tensor& x) { return seppo::expm1(x); });
   ops["elu"] = [](Inputs x, const json& a) { return elu(x[0], a.at("alpha").get<real>()); };
   add_compositions(ops);
   ops["linear"] = [](Inputs x, const json&) { return linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor()); };
@@ -320,7 +301,31 @@ void check_op(const Op& op, const json& c) {
 
 }  // namespace
 
-int main() {
+// For torch_cases.py: the rows of the table of ops, each with its formula in PyTorch.
+void print_rows() {
+  json rows = json::array();
+  for (const test::OpRow& row : test::ops_table()) {
+    if (row.torch.empty()) continue;
+    json shapes = json::array();
+    for (const std::vector<Shape>& of_case : row.shapes) {
+      json inputs = json::array();
+      for (const Shape& shape : of_case) inputs.push_back(std::vector<int>(shape.sizes().begin(), shape.sizes().end()));
+      shapes.push_back(inputs);
+    }
+    rows.push_back({{"op", "row " + row.name},
+                    {"torch", row.torch},
+                    {"shapes", shapes},
+                    {"low", row.options.low},
+                    {"high", row.options.high}});
+  }
+  std::cout << rows << "\n";
+}
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "--rows") {
+    print_rows();
+    return 0;
+  }
   const auto ops = catalogue();
   std::map<std::string, int> agreed;
   int failed = 0, total = 0;

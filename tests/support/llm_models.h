@@ -5,18 +5,13 @@
 #include "llm/folder_writer.h"
 #include "support/program.h"
 
+#include <nlohmann/json.hpp>
+
 #include <map>
 #include <string>
 #include <vector>
 
 namespace test {
-
-using Words = std::vector<std::string>;
-
-inline Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 inline const nlohmann::json kLlama{
     {"model_type", "llama"},       {"hidden_size", 8},    {"intermediate_size", 16}, {"num_hidden_layers", 1},

@@ -1,16 +1,15 @@
-// All matches of a pattern in a text.
+// Regular expressions (ECMAScript's), without the compile time of <regex>.
 #pragma once
 
-#include <regex>
 #include <string>
 #include <vector>
 
 namespace test {
 
-// They refer to the text, which must outlive them.
-inline std::vector<std::smatch> matches(const std::string& text, const std::string& pattern) {
-  const std::regex regex(pattern);
-  return {std::sregex_iterator(text.begin(), text.end(), regex), {}};
-}
+// What a pattern matched, followed by what each of its groups did; empty for a group that took no part.
+using Match = std::vector<std::string>;
+
+std::vector<Match> matches(const std::string& text, const std::string& pattern);
+Match matched(const std::string& text, const std::string& pattern);  // of all of the text; empty if it does not match
 
 }  // namespace test

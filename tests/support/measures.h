@@ -4,6 +4,8 @@
 #include "app/run.h"
 #include "support/program.h"
 
+#include <nlohmann/json.hpp>
+
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/io/model_file.h>
 #include <seppo/nn/train/metrics.h>
@@ -41,6 +43,12 @@ inline std::span<const seppo::real> row_of(const seppo::Tensor& scores, std::siz
   return scores.values().subspan(row * columns, columns);
 }
 
+// What a program told, as Json or nlohmann::json, equals what was found up to float rounding.
+template <class Value>
+void check_near(const Value& told, double found) {
+  BOOST_CHECK_SMALL(told.template get<double>() - found, 2e-6 * (1 + std::abs(found)));
+}
+
 // A training run of a program that logged every step, and the records it left in `out`.
 struct Finished {
   nlohmann::json summary;                          // with --json
@@ -52,7 +60,8 @@ inline Finished run_training(const Folder& folder, std::vector<std::string> comm
   command.insert(command.end(), {"--log-interval", "1", "--log-format", "none", "--json", "--out", out});
   const Result result = folder.run(command);
   BOOST_REQUIRE_MESSAGE(result.code == 0, result.err);
-  Finished finished{.summary = last_line(result.out), .steps = {}, .evaluations = {}, .training = {}};
+  Finished finished{
+      .summary = nlohmann::json::parse(last_line(result.out).dump()), .steps = {}, .evaluations = {}, .training = {}};
   std::ifstream file(folder.path / out / "metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     nlohmann::json metrics = nlohmann::json::parse(line);

@@ -39,16 +39,7 @@ struct Nd {
 };
 
 // Calls f(index) for every index of a shape, row-major.
-inline void each_index(const std::vector<int>& shape, const std::function<void(const std::vector<int>&)>& f) {
-  if (Nd<double>::count(shape) == 0) return;
-  std::vector<int> index(shape.size(), 0);
-  for (;;) {
-    f(index);
-    std::size_t axis = shape.size();
-    while (axis > 0 && ++index[axis - 1] == shape[axis - 1]) index[--axis] = 0;
-    if (axis == 0) return;
-  }
-}
+void each_index(const std::vector<int>& shape, const std::function<void(const std::vector<int>&)>& f);
 
 inline double real_part(double x) { return x; }
 inline double real_part(const Complex& x) { return x.real(); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "support/memcheck.h"
+#include "support/op.h"
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
@@ -48,8 +49,6 @@ inline void check_threads(const std::string& name, const std::function<Bytes()>&
   }
   set_num_threads(1);
 }
-
-using Op = std::function<Tensor(const std::vector<Tensor>& x)>;
 
 // The op's value and the gradients of its inputs for a random cotangent, on a tape of its own.
 inline Bytes values_and_gradients(const std::vector<Shape>& shapes, const Op& op) {

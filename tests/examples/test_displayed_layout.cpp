@@ -1,7 +1,7 @@
 // The layout of what is displayed: attention pictures, the progress bar at each terminal width, configs as
 // JSON.
 // needs: programs: all
-#define BOOST_TEST_MODULE layout
+#define BOOST_TEST_MODULE displayed_layout
 #include "app/attention_pictures.h"
 #include "app/help_text.h"
 #include "app/progress.h"
@@ -12,11 +12,9 @@
 
 #include <cmath>
 #include <map>
-#include <regex>
 #include <sstream>
 
 using namespace test;
-using Words = std::vector<std::string>;
 
 namespace {
 
@@ -26,7 +24,7 @@ struct Box {
   int bottom() const { return y + height; }
 };
 
-Box box_of(const std::smatch& m, std::size_t first) {
+Box box_of(const Match& m, std::size_t first) {
   return {std::stoi(m[first]), std::stoi(m[first + 1]), std::stoi(m[first + 2]), std::stoi(m[first + 3])};
 }
 
@@ -183,7 +181,7 @@ BOOST_AUTO_TEST_CASE(configurations_are_printed_and_read) {
     Words command = train;
     command.emplace_back("--dump-config");
     const std::string out = folder.run(command).out;
-    BOOST_CHECK_EQUAL(out, nlohmann::ordered_json::parse(out).dump(2) + "\n");
+    BOOST_CHECK_EQUAL(out, indented(out) + "\n");
     folder.write("c", out);
     BOOST_CHECK_EQUAL(folder.run({train[0], "train", "--config", "c", "--dump-config"}).out, out);
   }

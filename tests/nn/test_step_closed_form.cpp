@@ -1,8 +1,8 @@
 // The results of a training step against its closed form, in both precisions. Losses are linear in the parameters or a
 // softmax of a linear function, so that gradients are known, and a step follows papers and headers: means over the
 // count, clipping by the norm of the mean, Adam with both bias corrections, groups, averages, schedules.
-// needs: precision: double single
-#define BOOST_TEST_MODULE step
+// needs: precision: double; full: single
+#define BOOST_TEST_MODULE step_closed_form
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/modules/linear.h>

@@ -1,7 +1,7 @@
 // What charlm and llm report about a training run, recomputed: the loss of the first step from the training part of the
 // text alone, and each measure of the kept model from its scores on the rest.
 // needs: programs: charlm llm
-#define BOOST_TEST_MODULE measures_of_text
+#define BOOST_TEST_MODULE reported_measures_of_text
 #include "llm/folder.h"
 #include "support/measures.h"
 #include "support/tokenizer_files.h"
@@ -15,14 +15,9 @@
 
 using namespace test;
 using seppo::Ragged;
-using Words = std::vector<std::string>;
 using Tokens = std::vector<int>;
 
 namespace {
-
-void check_near(const nlohmann::json& told, double found) {
-  BOOST_CHECK_SMALL(told.get<double>() - found, 3e-6 * (1 + std::abs(found)));
-}
 
 std::string prose(int words) {
   static const char* const kWords[] = {"the", "fox", "saw", "a", "crow.", "Cheese,", "und", "sang\n", "so", "it"};

@@ -1,12 +1,14 @@
 // The framework of the training programs: how options reach the sampler and trainer, how often it evaluates, what it
 // writes.
-#define BOOST_TEST_MODULE training
+#define BOOST_TEST_MODULE training_loop
 #include "app/interrupts.h"
 #include "app/run.h"
 #include "support/program.h"
 
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/modules/linear.h>
+
+#include <nlohmann/json.hpp>
 
 #include <boost/test/unit_test.hpp>
 
@@ -121,11 +123,6 @@ std::vector<json> lines(const fs::path& file) {
 }
 
 const Arguments kTwoEpochs{"--epochs", "2", "--batch-size", "8"};
-
-Arguments with(Arguments options, const Arguments& more) {
-  options.insert(options.end(), more.begin(), more.end());
-  return options;
-}
 
 }  // namespace
 

@@ -1,15 +1,15 @@
 // What a training run writes and reports besides its model: once, about this run, and truthfully.
 // needs: programs: all
-#define BOOST_TEST_MODULE runs
+#define BOOST_TEST_MODULE run_records
 #include "app/processors.h"
 #include "app/training.h"
+#include "support/matches.h"
 #include "support/program.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -17,14 +17,8 @@
 
 using namespace test;
 using examples::Best;
-using Words = std::vector<std::string>;
 
 namespace {
-
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 const Words kTrain{"reverse", "train", "--out", "m", "--d-model", "8", "--d-ff", "8", "--epoch-steps", "10"};
 
@@ -43,9 +37,9 @@ BOOST_AUTO_TEST_CASE(threads_are_told) {
   const Folder folder;
   const auto told = [&](const Words& more) {
     const Result r = folder.run(with(with(kTrain, {"--max-steps", "1", "--overwrite"}), more));
-    std::smatch m;
-    BOOST_REQUIRE_MESSAGE(r.code == 0 && std::regex_search(r.err, m, std::regex(", ([0-9]+) threads, about")), r.err);
-    return std::stoul(m[1]);
+    const auto said = matches(r.err, ", ([0-9]+) threads, about");
+    BOOST_REQUIRE_MESSAGE(r.code == 0 && !said.empty(), r.err);
+    return std::stoul(said[0][1]);
   };
   BOOST_CHECK_EQUAL(told({"--threads", "3"}), 3u);
   BOOST_CHECK_EQUAL(told({}), static_cast<unsigned long>(std::min(64, examples::available_processors())));
@@ -69,16 +63,12 @@ BOOST_AUTO_TEST_CASE(the_pace_is_that_of_this_run, *boost::unit_test::preconditi
   BOOST_REQUIRE_EQUAL(folder.run(with(cut, {"--log-format", "none"})).code, 0);
   const Result r = folder.run(
       {"reverse", "train", "--resume", "m", "--max-steps", "610", "--log-interval", "10", "--log-format", "plain"});
-  std::smatch m;
-  BOOST_REQUIRE_MESSAGE(r.code == 0 && std::regex_search(r.err, m, std::regex("step +610/1000.* ([0-9]+) steps/s")),
-                        r.err);
+  const auto pace = matches(r.err, "step +610/1000.* ([0-9]+) steps/s");
+  BOOST_REQUIRE_MESSAGE(r.code == 0 && !pace.empty(), r.err);
   std::map<int, double> seconds;  // since the start of the first run
-  std::istringstream lines(read(folder.path / "m/metrics.jsonl"));
-  for (std::string text; std::getline(lines, text);) {
-    const auto line = nlohmann::json::parse(text);
-    if (line.contains("seconds")) seconds[line["step"]] = line["seconds"];
-  }
-  const double steps = std::stod(m[1]) * (seconds.at(610) - seconds.at(600));
+  for (const Json& line : json_lines(folder.path / "m/metrics.jsonl"))
+    if (line.contains("seconds")) seconds[line["step"].get<int>()] = line["seconds"].get<double>();
+  const double steps = std::stod(pace[0][1]) * (seconds.at(610) - seconds.at(600));
   BOOST_CHECK_MESSAGE(steps > 5 && steps < 60, r.err << steps);
 }
 
@@ -86,7 +76,7 @@ BOOST_AUTO_TEST_CASE(the_pace_is_that_of_this_run, *boost::unit_test::preconditi
 BOOST_AUTO_TEST_CASE(the_time_left_ends_with_the_run) {
   const Folder folder;
   const Result r = folder.run(with(kTrain, {"--epochs", "1000000", "--max-steps", "10", "--log-interval", "10"}));
-  BOOST_CHECK_MESSAGE(r.code == 0 && std::regex_search(r.err, std::regex("step +10/10000000 .* eta 00:00\n")), r.err);
+  BOOST_CHECK_MESSAGE(r.code == 0 && !matches(r.err, "step +10/10000000 .* eta 00:00\n").empty(), r.err);
 }
 
 // A deleted model is written again: any model is better than none.
@@ -184,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_stays_says_the_options_of_now) {
   const Words train = with(kTrain, {"--epochs", "3", "--lr", "1e-12", "--log-format", "none", "--max-steps", "15"});
   BOOST_REQUIRE_EQUAL(folder.run(train).code, 0);
   const auto told = [&] {
-    const auto config = nlohmann::json::parse(read(folder.path / "m/config.json"));
+    const auto config = Json::parse(read(folder.path / "m/config.json"));
     const std::string model = read(folder.path / "m/model.safetensors");
     const std::string steps = R"(\"max_steps\":)" + config["training"]["max_steps"].dump();
     BOOST_CHECK_NE(model.find(steps), model.npos);
@@ -206,12 +196,11 @@ BOOST_AUTO_TEST_CASE(a_mean_that_is_kept_is_told) {
                                               "--lr", lr, "--schedule", "const"}));
     BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
     std::vector<double> losses;
-    std::istringstream lines(read(folder.path / "m/metrics.jsonl"));
-    for (std::string text; std::getline(lines, text);)
-      if (const auto line = nlohmann::json::parse(text); line.contains("val_loss")) {
-        losses.push_back(line["val_loss"]);
-        BOOST_CHECK_EQUAL(line.value("mean_of", 1), losses.size() == 5 ? 3 : 1);
-      }
+    for (const Json& line : json_lines(folder.path / "m/metrics.jsonl")) {
+      if (!line.contains("val_loss")) continue;
+      losses.push_back(line["val_loss"].get<double>());
+      BOOST_CHECK_EQUAL(line.contains("mean_of") ? line["mean_of"].get<int>() : 1, losses.size() == 5 ? 3 : 1);
+    }
     BOOST_REQUIRE_EQUAL(losses.size(), 5u);  // the last is the mean's
     BOOST_CHECK_NE(r.err.find("\nmean of 3 | val_loss "), r.err.npos);
     const bool is_kept = losses.back() < *std::min_element(losses.begin(), losses.end() - 1);
@@ -261,7 +250,7 @@ BOOST_AUTO_TEST_CASE(options_of_a_model_are_its_config) {
         "--log-format none");
     const Result r = folder.run(with(train, more));
     BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
-    return nlohmann::json::parse(read(folder.path / "m/hf/config.json"));
+    return Json::parse(read(folder.path / "m/hf/config.json"));
   };
   const auto plain = config({}), grouped = config({"--kv-heads", "2", "--d-ff", "24"}),
              gpt2 = config({"--shape", "gpt2"}), wide = config({"--shape", "gpt2", "--d-ff", "24"});

@@ -1,11 +1,14 @@
 // The programs as a user runs them, from training to answers.
 // needs: programs: all
-#define BOOST_TEST_MODULE programs
+#define BOOST_TEST_MODULE commands
+#include "support/matches.h"
 #include "support/program.h"
 #include "support/stored.h"
 #include "support/terminal.h"
 
 #include <seppo/nn/io/safetensors.h>
+
+#include <nlohmann/json.hpp>
 
 #include <boost/test/unit_test.hpp>
 
@@ -15,7 +18,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -93,13 +95,13 @@ BOOST_AUTO_TEST_CASE(wrong_answers_are_told) {
       right.push_back(a + b);
     }
   std::istringstream answers(folder.run({"addsub", "predict"}, sums).out);
-  const std::regex form(R"(-?\d+ \+ -?\d+ = (-?\d+)(   wrong: it is (-?\d+))?|BOS .*   wrong: it is (-?\d+))");
+  const std::string form(R"(-?\d+ \+ -?\d+ = (-?\d+)(   wrong: it is (-?\d+))?|BOS .*   wrong: it is (-?\d+))");
   int wrong = 0;
   std::size_t i = 0;
   for (std::string line; std::getline(answers, line); ++i) {
-    std::smatch m;
-    BOOST_REQUIRE_MESSAGE(std::regex_match(line, m, form), line);
-    const std::string answer = m[1], truth = m[3].matched ? m[3] : m[4];
+    const Match m = matched(line, form);
+    BOOST_REQUIRE_MESSAGE(!m.empty(), line);
+    const std::string answer = m[1], truth = m[3].empty() ? m[4] : m[3];
     BOOST_CHECK_MESSAGE((answer == std::to_string(right[i])) == truth.empty(), line);
     if (!truth.empty()) BOOST_CHECK_EQUAL(truth, std::to_string(right[i]));
     wrong += !truth.empty();
@@ -132,7 +134,7 @@ BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers, *boost::unit_test::precond
   for (const char* file : {"config.json", "model.safetensors", "metrics.jsonl"})
     BOOST_CHECK_MESSAGE(fs::exists(folder.path / "m" / file), file);
   std::ifstream metrics(folder.path / "m" / "metrics.jsonl");
-  for (std::string line; std::getline(metrics, line);) BOOST_CHECK(nlohmann::json::parse(line).contains("step"));
+  for (std::string line; std::getline(metrics, line);) BOOST_CHECK(Json::parse(line).contains("step"));
 
   const Result evaluated = folder.run({"addsub", "eval", "--model", "m", "--all", "--json"});
   BOOST_REQUIRE_MESSAGE(evaluated.code == 0, evaluated.err);
@@ -232,7 +234,7 @@ BOOST_AUTO_TEST_CASE(presets_train_and_answer, *boost::unit_test::precondition(t
     BOOST_CHECK_EQUAL(folder.run({program, "predict", "--model", preset, question}).code, 0);
   }
   const auto config = [&](const std::string& preset) {
-    return nlohmann::json::parse(read(folder.path / preset / "config.json"));
+    return Json::parse(read(folder.path / preset / "config.json"));
   };
   BOOST_CHECK_EQUAL(config("course")["model"]["positions"], "floor-sinusoid");
   BOOST_CHECK_EQUAL(config("course")["training"]["in_order"], true);
@@ -282,7 +284,7 @@ BOOST_AUTO_TEST_CASE(attention_lab_shows_what_it_claims) {
   const Result r =
       folder.run({"attention_lab", "--lengths", "128,256,512", "--repeats", "1", "--plot", "p.svg", "--json"});
   BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
-  const nlohmann::json result = last_line(r.out);
+  const Json result = last_line(r.out);
   BOOST_CHECK_LT(result["largest_difference"].get<double>(), 1e-6);
   BOOST_CHECK_GT(result["memory_powers"][0].get<double>(), 1.5);
   BOOST_CHECK_LT(result["memory_powers"][1].get<double>(), 1.1);

@@ -1,13 +1,15 @@
-// Untrusted input beyond the tables of test_input_tables: hundreds of odd lines, locales with decimal commas,
+// Untrusted input beyond the tables of test_refused_input: hundreds of odd lines, locales with decimal commas,
 // vocabularies with wrong content, files that change while they are read.
 // needs: programs: all
-#define BOOST_TEST_MODULE strange_input
+#define BOOST_TEST_MODULE untrusted_input
 #include "app/text_file.h"
 #include "support/program.h"
 #include "support/stored.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/model_file.h>
+
+#include <nlohmann/json.hpp>
 
 #include <boost/test/unit_test.hpp>
 
@@ -25,14 +27,7 @@ using nlohmann::json;
 
 namespace {
 
-using Words = std::vector<std::string>;
-
 const Words kSmall{"--d-model", "8", "--heads", "1", "--d-ff", "8", "--max-steps", "3", "--log-format", "none"};
-
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 std::string character(char32_t code) {
   if (code < 0x80) return {static_cast<char>(code)};

@@ -2,7 +2,7 @@
 // alone, and each measure of the kept model from its scores on data not trained on. The data are drawn again here,
 // from the same random streams.
 // needs: programs: addsub reverse count odd_one
-#define BOOST_TEST_MODULE measures
+#define BOOST_TEST_MODULE reported_measures
 #include "addsub/model.h"
 #include "count/model.h"
 #include "odd_one/model.h"
@@ -19,7 +19,6 @@
 
 using namespace test;
 using seppo::Ragged;
-using Words = std::vector<std::string>;
 
 namespace {
 
@@ -44,11 +43,6 @@ void check_disjoint(const std::vector<Ragged>& parts) {
     seen.merge(here);
     BOOST_CHECK_EQUAL(seen.size(), before + fresh);
   }
-}
-
-// Equal up to float rounding.
-void check_near(const nlohmann::json& told, double found) {
-  BOOST_CHECK_SMALL(told.get<double>() - found, 2e-6 * (1 + std::abs(found)));
 }
 
 // Right digits of reversed sequences, and the share of entirely right sequences.

@@ -1,0 +1,10 @@
+// The choice of an engine in builds with SEPPO_FAST=OFF, instead of engine.cpp: OpenBLAS computes every product.
+#include "product.h"
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+void compute(const Product& p) { openblas::gemm(p); }
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

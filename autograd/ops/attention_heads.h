@@ -1,0 +1,135 @@
+// What attention.cpp prepares for its kernels: a plan of the call, and the heads of its sequences.
+#pragma once
+
+#include "op.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+// Everything the kernels need for one call; lives in the arena for backward.
+struct AttentionPlan {
+  Columns q, k, v;
+  std::size_t heads, group;    // of queries; how many of them share a head of K and V
+  std::size_t width, v_width;  // of one head
+  Offsets q_offsets, k_offsets;
+  AttentionOptions options;
+  kernels::Dropping dropout;
+  // For backward: one of these.
+  real* saved_by_groups = nullptr;  // short sequences: short_attention_saved() elements for each group of heads
+  real* log_sums = nullptr;         // long sequences: [head, query row, 2]
+
+  std::size_t sequences() const { return q_offsets.size() - 1; }
+  std::size_t pairs() const { return sequences() * heads; }  // (sequence, head), the unit of work
+  std::size_t queries(std::size_t s) const { return static_cast<std::size_t>(q_offsets[s + 1] - q_offsets[s]); }
+  std::size_t keys(std::size_t s) const { return static_cast<std::size_t>(k_offsets[s + 1] - k_offsets[s]); }
+  // Those that its queries may attend to: the mask's valid length, or all.
+  std::size_t valid_keys(std::size_t s) const {
+    return options.mask.lengths.empty() ? keys(s) : static_cast<std::size_t>(options.mask.lengths[s]);
+  }
+  std::size_t most_queries() const { return longest(q_offsets); }
+  std::size_t most_keys() const { return longest(k_offsets); }
+  std::size_t most_valid_keys() const {
+    std::size_t most = 0;
+    for (std::size_t s = 0; s < sequences(); ++s) most = std::max(most, valid_keys(s));
+    return most;
+  }
+
+  // Short attention needs L1 to hold its rows for every lane, and enough heads to fill the lanes; heads that share a
+  // head of K and V must be in one group.
+  bool is_short() const {
+    constexpr std::size_t kMostElements = 300;  // in a head's Q, K or V
+    const std::size_t lanes = kernels::attention_group_size();
+    return options.mask.pairs.empty() && !options.bias.defined() && options.slopes.empty() && options.softcap == 0 &&
+           dropout.p == 0 && std::max(most_queries(), most_keys()) * std::max(width, v_width) <= kMostElements &&
+           2 * pairs() >= lanes && lanes % group == 0;
+  }
+  double multiplications() const {
+    double total = 0;
+    for (std::size_t s = 0; s < sequences(); ++s) total += static_cast<double>(queries(s) * keys(s));
+    return total * static_cast<double>(heads * (width + v_width));
+  }
+
+ private:
+  static std::size_t longest(Offsets offsets) {
+    int most = 0;
+    for (std::size_t s = 0; s + 1 < offsets.size(); ++s) most = std::max(most, offsets[s + 1] - offsets[s]);
+    return static_cast<std::size_t>(most);
+  }
+};
+
+enum class AttentionPass { forward, backward };
+
+// Makes the kernels' heads: pair p is head p % heads of sequence p / heads.
+class AttentionHeads {
+ public:
+  // dbias: where the gradient of the bias goes, in backward; null if there is none.
+  AttentionHeads(const AttentionPlan& plan, const Tensor& y, AttentionPass pass, real* dbias = nullptr) : plan_(plan) {
+    const auto input = [&](const Columns& c) {
+      real* const gradient = pass == AttentionPass::backward ? grad_if_required(c.matrix) : nullptr;
+      return kernels::HeadInput{c.matrix.data(), gradient, c.matrix.cols()}.from(static_cast<std::size_t>(c.first));
+    };
+    kernels::AttentionHead& h = first_;
+    h.q = input(plan.q);
+    h.k = input(plan.k);
+    h.v = input(plan.v);
+    h.out = {y.data(), pass == AttentionPass::backward ? grad_of(y) : nullptr, y.cols()};
+    h.width = plan.width;
+    h.v_width = plan.v_width;
+    h.scale = static_cast<real>(1 / std::sqrt(static_cast<double>(plan.width)));
+    h.softcap = static_cast<real>(plan.options.softcap);
+    h.causal = plan.options.mask.is_causal;
+    if (const Tensor& bias = plan.options.bias; bias.defined()) h.bias = {bias.data(), dbias, bias.cols()};
+  }
+
+  kernels::AttentionHead operator()(std::size_t pair) const {
+    kernels::AttentionHead h;
+    make(h, pair);
+    return h;
+  }
+
+  // The same, in place: copying a struct just written field by field defeats store forwarding.
+  void make(kernels::AttentionHead& h, std::size_t pair) const {
+    const std::size_t s = pair / plan_.heads, head = pair % plan_.heads, of_keys = head / plan_.group;
+    const auto query = static_cast<std::size_t>(plan_.q_offsets[s]), key = static_cast<std::size_t>(plan_.k_offsets[s]);
+    const AttentionOptions& o = plan_.options;
+    h = first_;
+    h.q = first_.q.from(query * h.q.stride + head * h.width);
+    h.k = first_.k.from(key * h.k.stride + of_keys * h.width);
+    h.v = first_.v.from(key * h.v.stride + of_keys * h.v_width);
+    h.out = first_.out.from(query * h.out.stride + head * h.v_width);
+    h.queries = plan_.queries(s);
+    h.keys = plan_.keys(s);
+    h.valid_keys = plan_.valid_keys(s);
+    if (!o.mask.pairs.empty()) h.allowed = allowed_pairs(s);
+    if (o.bias.defined()) {
+      const std::size_t matrix_size = h.bias.stride * static_cast<std::size_t>(o.bias.size(-2));
+      h.bias = first_.bias.from(bias_matrix(s, head) * matrix_size);
+    }
+    if (!o.slopes.empty()) h.slope = o.slopes[head];
+    if (!o.positions.empty()) h.positions = o.positions.data() + query;
+  }
+
+ private:
+  const std::uint8_t* allowed_pairs(std::size_t sequence) const {
+    const std::uint8_t* pairs = plan_.options.mask.pairs.data();
+    for (std::size_t s = 0; s < sequence; ++s) pairs += plan_.queries(s) * plan_.keys(s);
+    return pairs;
+  }
+
+  // The index of a bias matrix. The leading axes are [sequences, heads], each of them 1 if it is shared.
+  std::size_t bias_matrix(std::size_t s, std::size_t head) const {
+    const Tensor& bias = plan_.options.bias;
+    const auto size = [&](int axis) { return bias.rank() >= -axis ? static_cast<std::size_t>(bias.size(axis)) : 1; };
+    return (size(-4) == 1 ? 0 : s * size(-3)) + (size(-3) == 1 ? 0 : head);
+  }
+
+  const AttentionPlan& plan_;
+  kernels::AttentionHead first_{};
+};
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo
