@@ -2,7 +2,7 @@
 #pragma once
 
 #include <seppo/nn/data/ragged.h>
-#include <seppo/nn/io/atomic_file.h>
+#include <seppo/nn/io/digest.h>
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // Two folders exchange their names in one step, which Linux can do, and the old one is removed.
 #include "replace_folder.h"
 
-#include "atomic_file.h"
+#include "file.h"
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"

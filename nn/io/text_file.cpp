@@ -1,6 +1,8 @@
 // Text in pieces: an incomplete character at the end of one begins the next.
 #include "text_file.h"
 
+#include "atomic_file.h"
+
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/function_ref.h"
 #include "../../autograd/core/printable.h"

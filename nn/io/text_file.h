@@ -7,7 +7,7 @@
 // beginning is skipped.
 #pragma once
 
-#include "atomic_file.h"
+#include "file.h"
 
 #include "../../autograd/core/function_ref.h"
 

@@ -8,6 +8,7 @@
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
 #include "../io/atomic_file.h"
+#include "../io/file.h"
 #include "../io/json.h"
 #include "../io/text_file.h"
 

@@ -3,7 +3,7 @@
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
-#include "../io/atomic_file.h"
+#include "../io/file.h"
 
 #include <cstdint>
 

@@ -8,11 +8,9 @@
 #include "translate/model.h"
 #include "translate/numbers.h"
 
+#include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
-#include <boost/test/unit_test.hpp>
-
-#include <sys/resource.h>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>

@@ -1,8 +1,6 @@
 // Processes, and the folder in which they run.
 #include "support/program.h"
 
-#include <sys/resource.h>
-
 namespace test {
 
 std::string read(const fs::path& path) {

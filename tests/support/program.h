@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
