@@ -23,10 +23,18 @@ install(TARGETS seppo seppo_f64 EXPORT seppo-targets ARCHIVE DESTINATION ${CMAKE
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT seppo-targets NAMESPACE seppo:: DESTINATION ${package})
 export(EXPORT seppo-targets NAMESPACE seppo:: FILE ${PROJECT_BINARY_DIR}/seppo-targets.cmake)
+if(SEPPO_TEXT)
+  install(TARGETS seppo_text seppo_text_f64 EXPORT seppo-text-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(EXPORT seppo-text-targets NAMESPACE seppo:: DESTINATION ${package})
+  export(EXPORT seppo-text-targets NAMESPACE seppo:: FILE ${PROJECT_BINARY_DIR}/seppo-text-targets.cmake)
+endif()
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/seppo-config-version.cmake COMPATIBILITY SameMinorVersion)
 configure_file(cmake/seppo-config.cmake ${PROJECT_BINARY_DIR}/seppo-config.cmake @ONLY)
-configure_file(cmake/dependencies.cmake ${PROJECT_BINARY_DIR}/dependencies.cmake COPYONLY)
-install(FILES ${PROJECT_BINARY_DIR}/seppo-config.cmake cmake/dependencies.cmake
+foreach(dependencies dependencies text_dependencies)
+  configure_file(cmake/${dependencies}.cmake ${PROJECT_BINARY_DIR}/${dependencies}.cmake COPYONLY)
+endforeach()
+install(FILES ${PROJECT_BINARY_DIR}/seppo-config.cmake cmake/dependencies.cmake cmake/text_dependencies.cmake
         ${PROJECT_BINARY_DIR}/seppo-config-version.cmake
         DESTINATION ${package})
 

@@ -1,6 +1,8 @@
 // All public headers: #include <seppo/seppo.h>. A source file that uses only some compiles faster with these alone,
 // such as <seppo/autograd/ops.h>.
 //
+// What nn/text declares is in a library of its own: link seppo::text to use it.
+//
 // `using namespace std;` beside `using namespace seppo;` makes two names ambiguous, std::real (<complex>) and
 // std::rank: write seppo::real and seppo::rank then, or leave out the former.
 #pragma once
@@ -28,8 +30,15 @@
 #include "../nn/data/sampler.h"
 #include "../nn/gradient_check.h"
 #include "../nn/init.h"
+#include "../nn/io/atomic_file.h"
 #include "../nn/io/checkpoint.h"
+#include "../nn/io/digest.h"
+#include "../nn/io/file.h"
+#include "../nn/io/foreign_weights.h"
 #include "../nn/io/model_file.h"
+#include "../nn/io/replace_folder.h"
+#include "../nn/io/sharded_weights.h"
+#include "../nn/io/text_file.h"
 #include "../nn/modules/batch_norm.h"
 #include "../nn/modules/dropout.h"
 #include "../nn/modules/embedding.h"
@@ -57,6 +66,21 @@
 #include "../nn/run/run_state.h"
 #include "../nn/run/training_config.h"
 #include "../nn/run/training_run.h"
+#include "../nn/second_derivatives.h"
+#include "../nn/snapshot.h"
+#include "../nn/text/bleu.h"
+#include "../nn/text/bos.h"
+#include "../nn/text/byte_level_bpe.h"
+#include "../nn/text/oniguruma.h"
+#include "../nn/text/pattern.h"
+#include "../nn/text/sentencepiece.h"
+#include "../nn/text/text_trie.h"
+#include "../nn/text/tokenizer.h"
+#include "../nn/text/tokenizer_folder.h"
+#include "../nn/text/tokenizer_json.h"
+#include "../nn/text/unicode_sets.h"
+#include "../nn/text/vocabulary.h"
+#include "../nn/text/whole_file.h"
 #include "../nn/train/evaluate.h"
 #include "../nn/train/first_rank.h"
 #include "../nn/train/interrupts.h"
@@ -66,6 +90,11 @@
 #include "decoding/beam.h"
 #include "decoding/generate.h"
 #include "decoding/sampling.h"
+#include "hugging_face/config_keys.h"
+#include "hugging_face/hf_config.h"
+#include "hugging_face/pretrained.h"
 #include "language_model.h"
+#include "lora.h"
 #include "transformer.h"
 #include "transformer_layers.h"
+#include "window_score.h"

@@ -203,6 +203,21 @@ void Tape::check_unchanged(const Use& use) {
                    " used it: finish the backward pass before a step, or run forward again");
 }
 
+inline void Tape::recycle_gradient(Node& node) {
+  arena_.recycle(node.grad, static_cast<std::size_t>(node.shape.numel()) * sizeof(real));
+  node.grad = nullptr;
+}
+
+// Inline, as a node's backward takes some 20 ns.
+inline void Tape::run_closure(Node& node) {
+  if (node.retains_grad) keep_gradient(node);
+  const Tensor output(node);
+  notify(*this, &Observer::backward_begins, output);
+  node.backward(node.closure);
+  notify(*this, &Observer::backward, output);
+  recycle_gradient(node);
+}
+
 void Tape::run_backward(std::size_t from) {
   // Ops are recorded in the order of their outputs, except those that run other ops meanwhile.
   if (!std::ranges::is_sorted(uses_, {}, &Use::node)) std::ranges::sort(uses_, {}, &Use::node);
@@ -222,20 +237,6 @@ void Tape::run_backward(std::size_t from) {
       if (Node& node = node_at(left); node.backward && node.grad) recycle_gradient(node);
     throw;
   }
-}
-
-void Tape::run_closure(Node& node) {
-  if (node.retains_grad) keep_gradient(node);
-  const Tensor output(node);
-  notify(*this, &Observer::backward_begins, output);
-  node.backward(node.closure);
-  notify(*this, &Observer::backward, output);
-  recycle_gradient(node);
-}
-
-void Tape::recycle_gradient(Node& node) {
-  arena_.recycle(node.grad, static_cast<std::size_t>(node.shape.numel()) * sizeof(real));
-  node.grad = nullptr;
 }
 
 void Tape::keep_gradient(Node& node) {

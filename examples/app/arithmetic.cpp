@@ -2,7 +2,7 @@
 #include "app/arithmetic.h"
 
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/io/atomic_file.h>
+#include <seppo/nn/io/digest.h>
 
 #include <fmt/format.h>
 #include <hwy/highway.h>

@@ -1,5 +1,7 @@
-// Splitting text: whitespace-separated words, and UTF-8 characters.
+// The words of a text.
 #pragma once
+
+#include <seppo/autograd/core/utf8.h>
 
 #include <string>
 #include <string_view>
@@ -7,14 +9,12 @@
 
 namespace examples {
 
+using seppo::code_point;
+using seppo::utf8_length;
+
 // The words of a text, separated by spaces, tabs and line ends.
 std::vector<std::string_view> split_blanks(std::string_view text);
 // The opposite: these words, with a space between each two.
 std::string joined(const std::vector<std::string>& words);
-
-// The Unicode code point of a character (seppo::character_length).
-char32_t code_point(std::string_view character);
-// The number of bytes before the first that is not UTF-8; text.size() if all are.
-std::size_t utf8_length(std::string_view text);
 
 }  // namespace examples

@@ -1,47 +1,43 @@
-// A folder with a model in Hugging Face's format: config.json, generation_config.json, the weights (weight_files.h) and
-// the files of its tokenizer (tokenizer_folder.h). A folder that `llm train` or `llm finetune` wrote contains such a
-// folder, hf/.
+// A model and its tokenizer, from one folder: what --model names, and what a training writes.
 #pragma once
 
-#include "llm/hf_config.h"
-#include "llm/tokenizer_folder.h"
+#include <seppo/models/hugging_face/pretrained.h>
+#include <seppo/nn/text/bos.h>
+#include <seppo/nn/text/tokenizer.h>
 
+#include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
-#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace llm {
 
-// Whether a text begins with the BOS token: as the tokenizer says, or with the model's in any case, or in none.
-enum class Bos { tokenizer, always, never };
-inline std::span<const char* const> enum_names(Bos) {
-  static constexpr const char* kNames[] = {"tokenizer", "always", "never"};
-  return kNames;
-}
 inline constexpr const char* kBosHelp = "whether a text begins with the model's token for that; an empty prompt does";
 
-struct Folder {
-  std::filesystem::path path;  // where config.json is
-  HfConfig config;
-  Tokenizer tokenizer;  // has as many tokens as the model
-  std::unique_ptr<seppo::Parameters> parameters;
-  seppo::LanguageModel model;
+struct Folder : seppo::Pretrained {
+  seppo::Tokenizer tokenizer;  // has as many tokens as the model
 
-  std::vector<int> encode(std::string_view text, Bos bos = Bos::tokenizer) const;
+  // Throws examples::UsageError if --bos asks for a token that the model does not have.
+  std::vector<int> encode(std::string_view text, seppo::Bos bos = seppo::Bos::tokenizer) const;
 };
 
-// The tokens of a text. Where the tokenizer decides, a text that has none is begun by the model's BOS token, if any.
-// Throws examples::UsageError if a BOS token is demanded of a model that has none.
-std::vector<int> encode(const Tokenizer& tokenizer, std::optional<int> model_bos, std::string_view text, Bos bos);
-
-// Throws examples::UsageError if there is no such model, or if there is not exactly one tokenizer; seppo::FormatError
-// naming the file and the rule; seppo::FileError. More parameters than the files can hold are refused before memory is
-// allocated. The tokens that end a text are those of generation_config.json, if it names any. A file that has an output
-// layer of its own is believed, even if config.json says that it is the embedding.
+// Throws examples::UsageError if the folder of --model has no model, or not exactly one tokenizer; what
+// load_pretrained() and read_tokenizer() throw.
 Folder open_folder(const std::filesystem::path& folder, std::uint64_t seed = 0);
+
+// The tokenizer in the folder of an option. Throws examples::UsageError if there is not exactly one.
+seppo::Tokenizer read_tokenizer(const std::string& option, const std::filesystem::path& folder);
+
+// seppo::encode(), which throws examples::UsageError naming --bos.
+std::vector<int> tokens_of(const seppo::Tokenizer& tokenizer, std::string_view text, seppo::Bos bos,
+                           std::optional<int> model_bos);
+
+// Replaces the model in a folder, whole or not at all, with the tokenizer from another folder, or with the bytes as
+// tokens if that is empty. Throws examples::UsageError if the folder cannot be made or written.
+void write_folder(const std::filesystem::path& folder, const seppo::HfConfig& config,
+                  const seppo::Parameters& parameters, const std::filesystem::path& tokenizer);
 
 // Throws examples::UsageError if `out`, the folder of an option, is that of the model that is read, or if one of them
 // has the other as hf/.

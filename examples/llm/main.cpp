@@ -1,14 +1,15 @@
 // llm: generates and scores text with language models in Hugging Face's format, and trains them.
+#include "app/interrupts.h"
 #include "app/run.h"
 #include "app/text_file.h"
 #include "llm/folder.h"
-#include "llm/folder_writer.h"
-#include "llm/lora.h"
-#include "llm/text.h"
 #include "llm/text_output.h"
 #include "llm/train.h"
 
+#include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/generate.h>
+#include <seppo/models/lora.h>
+#include <seppo/models/window_score.h>
 
 #include <fmt/format.h>
 
@@ -44,15 +45,14 @@ struct Source {
     if (opened.filename() == "hf" && std::filesystem::equivalent(adapter, opened.parent_path() / "adapter", error))
       throw UsageError(fmt::format("--adapter: '{}' is merged already into the model in '{}'",
                                    seppo::printable_path(adapter), seppo::printable_path(folder.path)));
-    const LoraConfig config = Adapters::read_config(adapter);
-    const Adapters adapters = adapters_for(folder, config);
+    const seppo::Adapters adapters = adapters_for(folder, seppo::Adapters::read_config(adapter));
     adapters.load(adapter);
     adapters.merge();
     return folder;
   }
-  Adapters adapters_for(Folder& folder, const LoraConfig& config) const {
+  seppo::Adapters adapters_for(Folder& folder, const seppo::LoraConfig& config) const {
     try {
-      return Adapters(*folder.parameters, folder.model, config);
+      return seppo::Adapters(*folder.parameters, folder.model, config);
     } catch (const seppo::ArgumentError& e) {
       seppo::fail<seppo::FormatError>(seppo::printable_path(adapter / "adapter.json"), ": ", e.what());
     }
@@ -82,7 +82,7 @@ struct Prompt {
 int write_text(const Arguments& arguments) {
   Source source;
   Prompt prompt;
-  Bos bos = Bos::tokenizer;
+  seppo::Bos bos = seppo::Bos::tokenizer;
   seppo::GenerateOptions options{.max_tokens = 256, .sampling = {.temperature = 0.8}};
   CommandLine line(
       "llm generate --model DIR [options]",
@@ -136,7 +136,7 @@ int eval(const Arguments& arguments) {
   Source source;
   std::filesystem::path data;
   int window = 0, stride = 0;
-  Bos bos = Bos::tokenizer;
+  seppo::Bos bos = seppo::Bos::tokenizer;
   bool as_json = false;
   CommandLine line("llm eval --model DIR --data FILE [options]",
                    "How well a model predicts a text. Its tokens are seen through windows; each token is predicted "
@@ -161,15 +161,20 @@ int eval(const Arguments& arguments) {
   if (stride > window) throw UsageError(fmt::format("--stride: {} is more than a window, {}", stride, window));
   const std::vector<int> tokens = folder.encode(examples::read_text(data), bos);
   seppo::check<seppo::FormatError>(tokens.size() > 1, seppo::printable_path(data), ": there is nothing to predict");
-  const Score now = score([&] { return folder.model; }, tokens, window, stride, folder.tokenizer);
+  const auto model = [&] {
+    examples::stop_if_interrupted();
+    return folder.model;
+  };
+  const seppo::WindowScore now = seppo::score_windows(model, tokens, window, stride);
+  const std::size_t bytes = folder.tokenizer.decode(tokens, 1).size();
   std::cout << fmt::format("{} tokens of {} bytes\n{:.4f} bits a byte, {:.4f} nats a token, perplexity {:.4f}\n",
-                           now.tokens, now.bytes, now.bits_per_byte(), now.loss(), now.perplexity());
+                           now.tokens, bytes, now.bits_per(bytes), now.loss(), now.perplexity());
   if (as_json)
-    std::cout << nlohmann::json{{"bits_per_byte", now.bits_per_byte()},
+    std::cout << nlohmann::json{{"bits_per_byte", now.bits_per(bytes)},
                                 {"loss", now.loss()},
                                 {"perplexity", now.perplexity()},
                                 {"tokens", now.tokens},
-                                {"bytes", now.bytes}}
+                                {"bytes", bytes}}
                      .dump()
               << "\n";
   return 0;
@@ -187,7 +192,7 @@ int merge(const Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
   if (out.empty() || source.adapter.empty()) throw UsageError("--out and --adapter are needed");
   check_apart("out", out, source.model);
-  if (has_model(out) && !overwrite)
+  if (seppo::has_model(out) && !overwrite)
     throw UsageError(fmt::format("--out: '{}' has a model; --overwrite replaces it", seppo::printable_path(out)));
   const Folder folder = source.open();
   write_folder(out, folder.config, *folder.parameters, folder.path);

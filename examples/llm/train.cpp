@@ -3,17 +3,19 @@
 #include "llm/train.h"
 
 #include "app/digest.h"
+#include "app/interrupts.h"
 #include "app/memory.h"
+#include "app/paths.h"
 #include "app/run.h"
 #include "app/text_file.h"
 #include "llm/folder.h"
-#include "llm/folder_writer.h"
-#include "llm/lora.h"
-#include "llm/text.h"
 
 #include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/nn/run/run_folder.h>
+#include <seppo/models/lora.h>
+#include <seppo/models/window_score.h>
+#include <seppo/nn/text/byte_level_bpe.h>
 #include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>
@@ -26,7 +28,11 @@ namespace llm {
 using examples::Arguments;
 using examples::CommandLine;
 using examples::UsageError;
+using seppo::Adapters;
+using seppo::Architecture;
+using seppo::HfConfig;
 using seppo::LanguageModel;
+using seppo::Tokenizer;
 
 namespace {
 
@@ -34,7 +40,7 @@ struct DataConfig {
   std::filesystem::path data;
   double train_share = 0.9;
   int window = 0;
-  Bos bos = Bos::tokenizer;
+  seppo::Bos bos = seppo::Bos::tokenizer;
 
   void fields(seppo::ConfigVisitor& v) {
     v("data", data, "the text, UTF-8");
@@ -50,7 +56,7 @@ struct Corpus {
 };
 
 Corpus read_corpus(const DataConfig& c, const Tokenizer& tokenizer, std::optional<int> bos, int window) {
-  const std::vector<int> tokens = encode(tokenizer, bos, examples::read_text(c.data), c.bos);
+  const std::vector<int> tokens = tokens_of(tokenizer, examples::read_text(c.data), c.bos, bos);
   const auto cut = static_cast<std::ptrdiff_t>(c.train_share * static_cast<double>(tokens.size()));
   Corpus corpus{{tokens.begin(), tokens.begin() + cut}, {tokens.begin() + cut, tokens.end()}};
   seppo::check<seppo::FormatError>(std::ssize(corpus.train) > window && corpus.validation.size() > 1,
@@ -73,6 +79,7 @@ struct Job {
   void write(const std::filesystem::path& out) const {
     std::optional<Adapters::Merged> merged;
     if (adapters) {
+      examples::prepare_folder("out", out / "adapter");
       adapters->save(out / "adapter");
       merged.emplace(*adapters);
     }
@@ -106,6 +113,11 @@ int run_training(const CommandLine& line, examples::Run& run, const DataConfig& 
   const Corpus corpus = read_corpus(data, job.tokenizer, job.config.bos, window);
   // Called by each thread, because adapted weights belong to the calling thread's tape.
   const auto model = [&] { return job.adapters ? job.adapters->apply() : job.model; };
+  const auto evaluated_model = [&] {
+    examples::stop_if_interrupted();
+    return model();
+  };
+  const std::size_t bytes = job.tokenizer.decode(corpus.validation, 1).size();
   bool is_written = false;  // the model that is kept
   const examples::Task task{
       .title = "seppo: " + data.data.filename().string(),
@@ -115,10 +127,10 @@ int run_training(const CommandLine& line, examples::Run& run, const DataConfig& 
       .examples = corpus.train.size() - static_cast<std::size_t>(window),
       .digest = examples::digest_of(corpus.train, corpus.validation),
       .evaluated = 8,
-      .loss = [&](std::span<const int> starts) { return window_loss(model(), corpus.train, starts, window); },
+      .loss = [&](std::span<const int> starts) { return seppo::window_loss(model(), corpus.train, starts, window); },
       .evaluate = [&]() -> examples::Evaluation {
-        const Score now = score(model, corpus.validation, window, window, job.tokenizer);
-        return {now.loss(), {{"val_bits_per_byte", now.bits_per_byte()}}};
+        const seppo::WindowScore now = seppo::score_windows(evaluated_model, corpus.validation, window, window);
+        return {now.loss(), {{"val_bits_per_byte", now.bits_per(bytes)}}};
       },
       .samples =
           [&] {
@@ -140,7 +152,7 @@ int run_training(const CommandLine& line, examples::Run& run, const DataConfig& 
 
 // The architecture and the tokenizer of a model that is trained from scratch.
 struct ShapeConfig {
-  Shape shape = Shape::llama;
+  Architecture shape = Architecture::llama;
   int d_model = 128, n_heads = 4, n_kv_heads = 0, d_ff = 0, n_layers = 4, max_length = 256;
   double dropout = 0, attention_dropout = 0;
   std::filesystem::path tokenizer;
@@ -158,13 +170,15 @@ struct ShapeConfig {
     v("tokenizer", tokenizer, "folder with the files of a tokenizer; without one, tokens are bytes");
   }
   HfConfig config(int vocabulary) const {
-    HfConfig made{.shape = shape};
-    set_shape(shape, made.model);
+    HfConfig made{.architecture = shape};
+    set_architecture(shape, made.model);
     made.model.vocabulary = vocabulary;
     made.model.layer.d_model = d_model;
     made.model.layer.n_heads = n_heads;
     made.model.layer.n_kv_heads = n_kv_heads;
-    made.model.layer.d_ff = d_ff > 0 ? d_ff : shape == Shape::llama ? (8 * d_model / 3 + 7) / 8 * 8 : 4 * d_model;
+    made.model.layer.d_ff = d_ff > 0                       ? d_ff
+                            : shape == Architecture::llama ? (8 * d_model / 3 + 7) / 8 * 8
+                                                           : 4 * d_model;
     made.model.layer.dropout = dropout;
     made.model.layer.attention_dropout = attention_dropout;
     made.model.n_layers = n_layers;
@@ -173,7 +187,7 @@ struct ShapeConfig {
   }
   void validate() const {
     config(1).model.validate();
-    seppo::check<seppo::ArgumentError>(shape == Shape::llama || n_kv_heads == 0,
+    seppo::check<seppo::ArgumentError>(shape == Architecture::llama || n_kv_heads == 0,
                                        "n_kv_heads is of llama; gpt2 has as many as n_heads");
   }
 };
@@ -219,7 +233,8 @@ int train(const Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
   check_given(data.data, "data", "a text file");
 
-  const Tokenizer tokenizer = shape.tokenizer.empty() ? byte_tokenizer() : read_tokenizer("tokenizer", shape.tokenizer);
+  const Tokenizer tokenizer =
+      shape.tokenizer.empty() ? seppo::byte_tokenizer() : read_tokenizer("tokenizer", shape.tokenizer);
   HfConfig config = shape.config(tokenizer.size());
   config.bos = tokenizer.bos ? tokenizer.bos : tokenizer.eos;
   if (tokenizer.eos) config.stops = {*tokenizer.eos};
@@ -249,7 +264,7 @@ int finetune(const Arguments& arguments) {
       "written to --out/adapter. The model that is kept, with the adapters merged, is written to --out/hf.";
   DataConfig data;
   BaseConfig base;
-  LoraConfig lora;
+  seppo::LoraConfig lora;
   examples::Run run = run_with(3e-4, 5);
   CommandLine line("llm finetune --model DIR --data FILE [options]", kAbout);
   line.fields("data", data);

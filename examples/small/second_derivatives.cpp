@@ -2,7 +2,7 @@
 // direction of a loss by Hessian-vector products, Newton's method, and a critic trained with a gradient penalty. Linked
 // to seppo::f64: in single precision, five digits are correct instead of twelve.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/gradient_check.h>
+#include <seppo/nn/second_derivatives.h>
 #include <seppo/nn/modules/linear.h>
 #include <seppo/nn/optim/adam.h>
 

@@ -1,6 +1,5 @@
 // Lower-casing by code point, and the book's score.
 #include "translate/d2l.h"
-#include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/utf8.h>
@@ -19,7 +18,7 @@ std::string two_bytes(char32_t code) {
 }
 
 std::string small(std::string_view character) {
-  const char32_t code = examples::code_point(character);
+  const char32_t code = seppo::code_point(character);
   const auto within = [&](char32_t first, char32_t last) { return code >= first && code <= last; };
   if (within('A', 'Z')) return {static_cast<char>(code + 0x20)};
   if ((within(0xC0, 0xDE) && code != 0xD7) || within(0x391, 0x3A9) || within(0x410, 0x42F))

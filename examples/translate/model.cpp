@@ -76,7 +76,7 @@ Bleu bleu_of_characters(std::span<const Words> translations, std::span<const Wor
   std::vector<Words> written, right;
   for (const Words& words : translations) written.push_back(characters_of(words));
   for (const Words& words : references) right.push_back(characters_of(words));
-  return corpus_bleu(written, right);
+  return seppo::corpus_bleu(written, right);
 }
 
 // The words of a translation as they are scored: the special tokens equal no word of a reference.
@@ -239,7 +239,7 @@ Score score(const Transformer& model, const Languages& languages, std::span<cons
   }
   result.exact /= static_cast<double>(pairs.size());
   result.bleu_2 /= static_cast<double>(pairs.size());
-  result.bleu = corpus_bleu(translations, references);
+  result.bleu = seppo::corpus_bleu(translations, references);
   if (lack_blanks(references)) result.bleu_characters = bleu_of_characters(translations, references);
   return result;
 }

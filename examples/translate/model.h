@@ -2,10 +2,10 @@
 #pragma once
 
 #include "app/attention_pictures.h"
-#include "translate/bleu.h"
 #include "translate/text.h"
 
 #include <seppo/models/decoding/beam.h>
+#include <seppo/nn/text/bleu.h>
 #include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/trainer.h>
 
@@ -16,6 +16,7 @@
 
 namespace translate {
 
+using seppo::Bleu;
 using seppo::Ragged;
 using seppo::Transformer;
 

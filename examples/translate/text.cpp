@@ -90,7 +90,7 @@ std::string Tokenizer::join(std::span<const std::string> tokens) const {
   return text;
 }
 
-examples::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency) {
+seppo::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency) {
   std::vector<std::string> tokens(kSpecialTokens.begin(), kSpecialTokens.end());
   std::map<std::string, int> counts;
   for (const auto& text : texts)
@@ -100,10 +100,10 @@ examples::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> t
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   for (const auto& [token, count] : sorted)
     if (count >= min_frequency && !examples::has_controls(token)) tokens.push_back(token);
-  return examples::Vocabulary(tokens);
+  return seppo::Vocabulary(tokens);
 }
 
-std::vector<int> Languages::encode(const examples::Vocabulary& vocabulary, std::string_view text) const {
+std::vector<int> Languages::encode(const seppo::Vocabulary& vocabulary, std::string_view text) const {
   std::vector<int> ids;
   for (const std::string& token : tokenizer.split(text)) {
     const int id = vocabulary.contains(token) ? vocabulary.id(token) : kUnknown;
@@ -135,7 +135,7 @@ struct Cut {
   }
 };
 
-examples::Vocabulary vocabulary_of(const json& config, const char* key) {
+seppo::Vocabulary vocabulary_of(const json& config, const char* key) {
   const json& tokens = config.contains(key) ? config[key] : json();
   seppo::check<FormatError>(tokens.is_array() && tokens.size() >= kSpecials,
                             "the model's configuration lacks the vocabulary '", key, "'");
@@ -148,7 +148,7 @@ examples::Vocabulary vocabulary_of(const json& config, const char* key) {
   }
   seppo::check<FormatError>(std::ranges::equal(std::span(texts).first(kSpecials), kSpecialTokens), "the vocabulary '",
                             key, "' does not begin with <unk>, <bos>, <eos>");
-  return examples::Vocabulary(texts);
+  return seppo::Vocabulary(texts);
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // Parallel text: reading it, tokenizing it, and mapping tokens to ids.
 #pragma once
 
-#include "app/vocabulary.h"
 #include "translate/subwords.h"
+
+#include <seppo/nn/text/vocabulary.h>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -14,6 +15,8 @@
 #include <vector>
 
 namespace translate {
+
+using Words = std::vector<std::string>;
 
 struct Pair {
   std::string source, target;
@@ -57,15 +60,15 @@ enum Special { kUnknown = 0, kBos, kEos, kSpecials };
 
 // The special tokens, then the tokens that occur at least `min_frequency` times and have no control characters but
 // tabs: the most frequent first, equally frequent ones in byte order.
-examples::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency);
+seppo::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency);
 
 // The tokenizer and vocabularies of the two languages: enough to turn texts into token ids and back.
 struct Languages {
   Tokenizer tokenizer;
-  examples::Vocabulary source, target;
+  seppo::Vocabulary source, target;
 
   // The text's tokens and kEos.
-  std::vector<int> encode(const examples::Vocabulary& vocabulary, std::string_view text) const;
+  std::vector<int> encode(const seppo::Vocabulary& vocabulary, std::string_view text) const;
   // The text of these ids up to kEos.
   std::string decode(std::span<const int> ids) const;
 

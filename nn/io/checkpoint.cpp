@@ -26,35 +26,63 @@ Sizes sizes_of(const Shape& shape) { return {shape.sizes().begin(), shape.sizes(
 
 std::string text_of(const Sizes& sizes) { return nlohmann::json(sizes).dump(); }
 
-// A tensor of a file, and its destination: a parameter, or some rows of one.
+// A tensor of a file, and its place in memory: a parameter, or some rows of one.
 struct Place {
   std::string name, parameter;
   Sizes shape;  // in the file
   std::span<real> values;
-  bool transposed = false, skipped = false;
-  bool optional = false;  // not in a file if all values are zero
+  bool is_transposed = false;
+  bool is_skipped = false;
+  bool is_optional = false;  // not in a file if all values are zero
 };
+
+// The tensors that make up a parameter, each with its share of the rows.
+struct WeightStack {
+  std::vector<std::string> names;
+  std::vector<int> shares;
+
+  std::int64_t parts() const { return std::accumulate(shares.begin(), shares.end(), std::int64_t{0}); }
+};
+
+WeightStack stack_of(const std::string& parameter, const WeightOptions& options) {
+  WeightStack stack;
+  stack.names = options.rename ? options.rename(parameter) : std::vector{parameter};
+  stack.shares.assign(stack.names.size(), 1);
+  if (options.shares && stack.names.size() > 1) stack.shares = options.shares(parameter);
+  return stack;
+}
+
+void check_stack(const WeightStack& stack, const Parameters::Entry& entry, std::int64_t rows) {
+  const bool is_whole = !stack.names.empty() && stack.shares.size() == stack.names.size();
+  const bool is_shared = is_whole && std::ranges::min(stack.shares) > 0 && rows % stack.parts() == 0;
+  check<ArgumentError>(is_shared, "weights: the rows of ", entry.name, " ", entry.shape, " cannot be those of ",
+                       stack.names.size(), " tensors with ", stack.shares.size(), " shares, ", stack.parts(),
+                       " together");
+}
 
 void add_places(std::vector<Place>& places, const Parameters::Entry& entry, const WeightOptions& options) {
   const std::string& name = entry.name;
-  const auto names = options.rename ? options.rename(name) : std::vector{name};
-  const auto shares = options.shares && names.size() > 1 ? options.shares(name) : std::vector(names.size(), 1);
-  Sizes shape = sizes_of(entry.shape);
-  const std::int64_t rows = shape.empty() ? 1 : shape[0];
-  const std::int64_t parts = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
-  check<ArgumentError>(
-      !names.empty() && shares.size() == names.size() && std::ranges::min(shares) > 0 && rows % parts == 0,
-      "weights: the rows of ", name, " ", entry.shape, " cannot be those of ", names.size(), " tensors with ",
-      shares.size(), " shares, ", parts, " together");
-  const bool transposed = shape.size() == 2 && options.transpose && options.transpose(name);
+  const WeightStack stack = stack_of(name, options);
+  const Sizes whole = sizes_of(entry.shape);
+  const std::int64_t rows = whole.empty() ? 1 : whole[0];
+  check_stack(stack, entry, rows);
+  const std::int64_t parts = stack.parts();
+  const bool is_transposed = whole.size() == 2 && options.transpose && options.transpose(name);
+  const bool is_skipped = options.skip && options.skip(name);
   std::span<real> left(entry.tensor.data(), entry.size());
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!shape.empty()) shape[0] = rows / parts * shares[i];
-    const std::size_t size = entry.size() / static_cast<std::size_t>(parts) * static_cast<std::size_t>(shares[i]);
-    const std::span<real> values = left.first(size);
+  for (std::size_t i = 0; i < stack.names.size(); ++i) {
+    const auto share = static_cast<std::size_t>(stack.shares[i]);
+    const std::size_t size = entry.size() / static_cast<std::size_t>(parts) * share;
+    Sizes shape = whole;
+    if (!shape.empty()) shape[0] = rows / parts * stack.shares[i];
+    if (is_transposed) std::swap(shape[0], shape[1]);
+    places.push_back({.name = stack.names[i],
+                      .parameter = name,
+                      .shape = shape,
+                      .values = left.first(size),
+                      .is_transposed = is_transposed,
+                      .is_skipped = is_skipped});
     left = left.subspan(size);
-    places.push_back({names[i], name, shape, values, transposed, options.skip && options.skip(name)});
-    if (transposed) std::swap(places.back().shape[0], places.back().shape[1]);
   }
 }
 
@@ -64,10 +92,13 @@ std::vector<Place> places_of(const Parameters& parameters, const WeightOptions& 
   for (const auto& entry : parameters.entries()) add_places(places, entry, options);
   for (const OptimizerBlock& block : optimizer)
     for (const auto& entry : parameters.entries()) {
+      if (entry.is_buffer) continue;
       const std::string name = block.prefix + "." + entry.name;
-      if (!entry.is_buffer)
-        places.push_back({name, name, sizes_of(entry.shape), block.values.subspan(entry.offset, entry.size()), false,
-                          false, !entry.trained});
+      places.push_back({.name = name,
+                        .parameter = name,
+                        .shape = sizes_of(entry.shape),
+                        .values = block.values.subspan(entry.offset, entry.size()),
+                        .is_optional = !entry.trained});
     }
   return places;
 }
@@ -96,66 +127,119 @@ const std::map<std::string_view, std::vector<real> (*)(std::span<const std::byte
     {"F32", rounded<float>}, {"F64", rounded<double>}, {"F16", rounded<Half>}, {"BF16", rounded<BFloat>}};
 
 std::vector<real> as_real(const SafeTensorsFile& file, const TensorInfo& tensor) {
-  if (tensor.dtype == kDtype) {  // without a second copy, which a large tensor could not afford
-    std::vector<real> values(tensor.bytes() / sizeof(real));
-    file.read(tensor, std::as_writable_bytes(std::span(values)));
-    return values;
-  }
   std::vector<std::byte> bytes(tensor.bytes());
   file.read(tensor, bytes);
   return kReaders.at(tensor.dtype)(bytes);
 }
 
-// The values for a destination.
-std::vector<real> read_values(const SafeTensorsFile& file, const TensorInfo& tensor, bool is_transposed) {
-  std::vector<real> values = as_real(file, tensor);
-  check<FormatError>(all_finite(values), file.name(), ": tensor ", printable(tensor.name),
+// Reads a tensor, without a copy of it where the file has reals in their order.
+void read_tensor(const SafeTensorsFile& file, const TensorInfo& tensor, bool is_transposed, std::span<real> to) {
+  if (tensor.dtype == kDtype)
+    file.read(tensor, std::as_writable_bytes(to));
+  else
+    std::ranges::copy(as_real(file, tensor), to.begin());
+  check<FormatError>(all_finite(to), file.name(), ": tensor ", printable(tensor.name),
                      " has values that are not finite");
-  return is_transposed ? transposed(values, tensor.shape[0], tensor.shape[1]) : values;
+  if (is_transposed) std::ranges::copy(transposed(to, tensor.shape[0], tensor.shape[1]), to.begin());
 }
 
-// Reads everything before the first value changes. Returns what was left out.
-std::vector<std::string> read(const SafeTensorsFile& file, std::span<const Place> places,
-                              const WeightOptions& options) {
-  std::map<std::string, const TensorInfo*> unused;
-  for (const TensorInfo& tensor : file.tensors()) unused[tensor.name] = &tensor;
-  const std::map<std::string, const TensorInfo*> stored = unused;
-  std::vector<std::string> differences;
-  std::set<std::string_view> kept;  // parameters that stay as they are
+using Tensors = std::map<std::string, const TensorInfo*>;
+
+Tensors tensors_of(const SafeTensorsFile& file) {
+  Tensors tensors;
+  for (const TensorInfo& tensor : file.tensors()) tensors[tensor.name] = &tensor;
+  return tensors;
+}
+
+// Why a file cannot fill a place; empty if it can.
+std::string difference_at(const Place& place, const Tensors& tensors) {
+  std::string shown(printable(place.name, 512));
+  if (place.name != place.parameter) shown += " for " + place.parameter;
+  const auto found = tensors.find(place.name);
+  if (found == tensors.end()) return place.is_optional ? "" : "the file has no " + shown;
+  const TensorInfo& tensor = *found->second;
+  if (tensor.shape != place.shape)
+    return shown + " is " + text_of(tensor.shape) + " in the file, " + text_of(place.shape) + " in the model";
+  if (!kReaders.contains(tensor.dtype)) return shown + " is " + tensor.dtype + ", not F64, F32, F16 or BF16";
+  return "";
+}
+
+// What a file cannot fill, and what it has that nothing needs.
+struct Differences {
+  std::vector<std::string> lines;
+  std::set<std::string_view> parameters;  // those that cannot be loaded completely
+};
+
+Differences differences(const Tensors& tensors, std::span<const Place> places, const WeightOptions& options) {
+  Differences found;
+  Tensors unused = tensors;
   for (const Place& place : places) {
     unused.erase(place.name);
-    if (place.skipped) continue;
-    const std::size_t before = differences.size();
-    const std::string shown =
-        std::string(printable(place.name, 512)) + (place.name == place.parameter ? "" : " for " + place.parameter);
-    const auto found = stored.find(place.name);
-    if (found == stored.end() && place.optional)
-      kept.insert(place.parameter);
-    else if (found == stored.end())
-      differences.push_back("the file has no " + shown);
-    else if (const TensorInfo& tensor = *found->second; tensor.shape != place.shape)
-      differences.push_back(shown + " is " + text_of(tensor.shape) + " in the file, " + text_of(place.shape) +
-                            " in the model");
-    else if (!kReaders.contains(tensor.dtype))
-      differences.push_back(shown + " is " + tensor.dtype + ", not F64, F32, F16 or BF16");
-    if (differences.size() > before) kept.insert(place.parameter);
+    if (place.is_skipped) continue;
+    const std::string line = difference_at(place, tensors);
+    if (line.empty()) continue;
+    found.lines.push_back(line);
+    found.parameters.insert(place.parameter);
   }
-  for (const auto& [name, tensor] : unused)
-    if (!options.skip || !options.skip(name))
-      differences.push_back("the model has no " + std::string(printable(name, 512)));
+  for (const auto& [name, tensor] : unused) {
+    const bool is_ignored = options.skip && options.skip(name);
+    if (!is_ignored) found.lines.push_back("the model has no " + std::string(printable(name, 512)));
+  }
+  return found;
+}
+
+[[noreturn]] void refuse(const SafeTensorsFile& file, const std::vector<std::string>& differences) {
+  constexpr std::size_t kMostText = 50'000;
   std::string text;
-  for (const std::string& difference : differences)
-    text += text.size() < 50'000 ? "; " + difference : text.ends_with("more") ? "" : "; and more";
-  check<FormatError>(!options.strict || differences.empty(), file.name(), ": does not fit the model", text);
-  file.verify();
-  std::vector<std::vector<real>> values(places.size());
-  for (std::size_t i = 0; i < places.size(); ++i)
-    if (!places[i].skipped && !kept.contains(places[i].parameter))
-      values[i] = read_values(file, *stored.at(places[i].name), places[i].transposed);
+  for (const std::string& difference : differences) {
+    if (text.size() >= kMostText) {
+      text += "; and more";
+      break;
+    }
+    text += "; " + difference;
+  }
+  fail<FormatError>(file.name(), ": does not fit the model", text);
+}
+
+void read_all(const SafeTensorsFile& file, const Tensors& tensors, std::span<const Place> places) {
+  for (const Place& place : places) read_tensor(file, *tensors.at(place.name), place.is_transposed, place.values);
+}
+
+// The same, but reads everything before the first value changes.
+void read_all_or_nothing(const SafeTensorsFile& file, const Tensors& tensors, std::span<const Place> places) {
+  std::vector<std::vector<real>> values;
+  std::vector<Place> copies(places.begin(), places.end());
+  for (Place& copy : copies) copy.values = values.emplace_back(copy.values.size());
+  read_all(file, tensors, copies);
   for (std::size_t i = 0; i < places.size(); ++i) std::ranges::copy(values[i], places[i].values.begin());
-  for (const Place& p : places)  // writes nothing to zeros: the memory of a large frozen model's state is never touched
-    if (p.optional && !stored.contains(p.name)) std::ranges::replace_if(p.values, std::identity{}, real{0});
-  return differences;
+}
+
+// Returns what was left out.
+std::vector<std::string> read(const SafeTensorsFile& file, std::span<const Place> places, const WeightOptions& options,
+                              AfterFailure after_failure) {
+  const Tensors tensors = tensors_of(file);
+  const Differences found = differences(tensors, places, options);
+  if (options.strict && !found.lines.empty()) refuse(file, found.lines);
+  file.verify();
+  std::vector<Place> filled;
+  std::vector<Place> zero;
+  for (const Place& place : places) {
+    if (place.is_skipped || found.parameters.contains(place.parameter)) continue;
+    (tensors.contains(place.name) ? filled : zero).push_back(place);
+  }
+  if (after_failure == AfterFailure::unchanged)
+    read_all_or_nothing(file, tensors, filled);
+  else
+    read_all(file, tensors, filled);
+  // Does not touch pages that are already zero, such as a large frozen model's state.
+  for (const Place& place : zero)
+    for (real& value : place.values)
+      if (value != 0) value = 0;
+  return found.lines;
+}
+
+bool is_zero(std::span<const real> values) {
+  return std::ranges::all_of(values, [](real v) { return v == 0; });
 }
 
 void write(const std::filesystem::path& path, std::span<const Place> places,
@@ -164,10 +248,14 @@ void write(const std::filesystem::path& path, std::span<const Place> places,
   std::vector<std::vector<real>> turned(places.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& p = places[i];
-    if (p.skipped || (p.optional && std::ranges::all_of(p.values, [](real v) { return v == 0; }))) continue;
+    if (p.is_skipped) continue;
+    if (p.is_optional && is_zero(p.values)) continue;
     check<NumericError>(all_finite(p.values), "checkpoint: ", p.parameter, " is not finite; nothing was saved");
     std::span<const real> values = p.values;
-    if (p.transposed) values = turned[i] = transposed(values, p.shape[1], p.shape[0]);
+    if (p.is_transposed) {
+      turned[i] = transposed(values, p.shape[1], p.shape[0]);
+      values = turned[i];
+    }
     tensors.push_back({p.name, kDtype, p.shape, std::as_bytes(values)});
   }
   write_safetensors(path, metadata, tensors);
@@ -180,15 +268,17 @@ void save_checkpoint(const std::filesystem::path& path, const Parameters& parame
   write(path, places_of(parameters, {}, optimizer), metadata);
 }
 
-void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters, std::span<const OptimizerBlock> optimizer) {
+void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters, std::span<const OptimizerBlock> optimizer,
+                     AfterFailure after_failure) {
   const auto is_passed_over = [&](const std::string& name) { return optimizer.empty() && name.starts_with("adam."); };
-  read(file, places_of(parameters, {}, optimizer), {.skip = is_passed_over});
+  read(file, places_of(parameters, {}, optimizer), {.skip = is_passed_over}, after_failure);
   parameters.changed();
 }
 
 std::vector<std::string> load_weights(const std::filesystem::path& path, Parameters& parameters,
                                       const WeightOptions& options) {
-  const std::vector<std::string> left_out = read(SafeTensorsFile(path), places_of(parameters, options), options);
+  const SafeTensorsFile file(path);
+  const auto left_out = read(file, places_of(parameters, options), options, options.after_failure);
   parameters.changed();
   return left_out;
 }

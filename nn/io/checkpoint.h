@@ -1,5 +1,5 @@
 // Checkpoints: a model's parameters in a safetensors file, with what is needed to rebuild the model and, during
-// training, the state of the optimiser. And weights: values under other libraries' names (examples/foreign_weights.h).
+// training, the state of the optimiser. And weights: values under other libraries' names (foreign_weights.h).
 #pragma once
 
 #include "../parameters.h"
@@ -28,11 +28,18 @@ void save_checkpoint(const std::filesystem::path& path, const Parameters& parame
                      const std::map<std::string, std::string>& metadata,
                      std::span<const OptimizerBlock> optimizer = {});
 
+// What loading leaves behind when it fails.
+enum class AfterFailure {
+  unchanged,  // nothing has changed; takes the memory of a second model
+  undefined   // some values may have changed: for parameters that are then discarded, such as a new model's
+};
+
 // Loads the values of every parameter and, if asked for, of the optimiser; its tensors are passed over otherwise. The
 // file must be undamaged and hold the same names and shapes, with finite values; otherwise throws FormatError listing
 // every difference, and changes nothing.
 void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters,
-                     std::span<const OptimizerBlock> optimizer = {});
+                     std::span<const OptimizerBlock> optimizer = {},
+                     AfterFailure after_failure = AfterFailure::unchanged);
 
 // How parameters and the tensors of a file correspond. Each function takes a parameter's name, and is optional.
 struct WeightOptions {
@@ -45,6 +52,7 @@ struct WeightOptions {
   // Whether to leave out a parameter and its tensors. Also asked for the file's other tensors: whether to ignore them.
   std::function<bool(const std::string&)> skip = nullptr;
   bool strict = true;  // refuse a file that does not fit; false loads what fits
+  AfterFailure after_failure = AfterFailure::unchanged;
 };
 
 // Loads parameters from a file of any program: F64, F32, F16 or BF16, each rounded to the nearest real. A tensor may
@@ -52,7 +60,7 @@ struct WeightOptions {
 // or have another shape or no floating-point type there, and tensors that belong to no parameter.
 // Throws FormatError if a value, as a real, is not finite, if the file is damaged or, when strict, if anything does not
 // fit, listing it all; FileError; ArgumentError for a stack whose rows cannot be shared as asked. It then has changed
-// nothing. Otherwise each parameter is loaded completely or not at all.
+// nothing, unless after_failure is undefined. Otherwise each parameter is loaded completely or not at all.
 std::vector<std::string> load_weights(const std::filesystem::path& path, Parameters& parameters,
                                       const WeightOptions& options = {});
 

@@ -24,15 +24,16 @@ class Builder : public JsonEvents {
     key_ = key;
     return true;
   }
-  bool end_object() override { return open_.pop_back(), true; }
+  bool end_object() override { return close(); }
   bool start_array(std::size_t) override { return open(json::array()); }
-  bool end_array() override { return open_.pop_back(), true; }
+  bool end_array() override { return close(); }
   void value(json&& value) override { add(std::move(value)); }
   [[noreturn]] void refuse(const std::string& why) override {
     const std::string_view before = text_.substr(0, std::max<std::size_t>(offset(), 1) - 1);
-    const std::size_t line = before.rfind('\n') + 1;  // 0 if there is none
-    fail<FormatError>(name_, ":", 1 + std::count(before.begin(), before.end(), '\n'), ":", 1 + before.size() - line,
-                      ": not valid JSON: ", why);
+    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+    const std::size_t begin_of_line = before.rfind('\n') + 1;  // 0 if there is none
+    const std::size_t column = 1 + before.size() - begin_of_line;
+    fail<FormatError>(name_, ":", line, ":", column, ": not valid JSON: ", why);
   }
 
   json& document() { return tree_.value; }
@@ -41,6 +42,10 @@ class Builder : public JsonEvents {
   bool open(json&& value) {
     if (open_.size() == kMostNesting) refuse("nested too deeply");
     open_.push_back(&add(std::move(value)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
     return true;
   }
   json& add(json&& value) {

@@ -26,7 +26,7 @@ struct JsonTree {
   static void clear(nlohmann::json& tree) noexcept;
 };
 
-// Receives a document's events as it is read, without building a tree. nlohmann's own functions return true.
+// Receives a document's events as it is read, without building a tree. nlohmann's own functions return true, to go on.
 class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
   // Calls the other functions. Throws what refuse() throws.
@@ -37,7 +37,10 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
   [[noreturn]] virtual void refuse(const std::string& why) = 0;
   std::size_t offset() const;  // of the first byte after the event's text
 
-  bool pass(nlohmann::json value_) { return value(std::move(value_)), true; }
+  bool pass(nlohmann::json&& passed) {
+    value(std::move(passed));
+    return true;
+  }
   bool null() final { return pass(nullptr); }
   bool boolean(bool value) final { return pass(value); }
   bool number_integer(number_integer_t value) final { return pass(value); }

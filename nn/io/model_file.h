@@ -14,6 +14,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -21,30 +22,22 @@ inline namespace SEPPO_ABI {
 // A model's configuration as its file's metadata hold it.
 constexpr const char* kConfigKey = "seppo.config";
 
+namespace detail {
+void save_model(const std::filesystem::path& file, const Parameters& parameters, const std::vector<Field>& config,
+                const nlohmann::json& extra);
+}  // namespace detail
+
 // Throws as save_checkpoint does; ArgumentError if `extra` is not an object, has a key "model", or is nested deeper
 // than what load_model reads (kMostNesting).
 template <class Model>
 void save_model(const std::filesystem::path& file, const Parameters& parameters, const Model& model,
                 const nlohmann::json& extra = nlohmann::json::object()) {
-  check<ArgumentError>(is_nested_within(extra), "save_model: extra is nested more than ", kMostNesting, " levels deep");
-  const JsonTree config{to_json_object(model.config)};
-  JsonTree all{extra};
-  check<ArgumentError>(extra.is_object() && !extra.contains("model"),
-                       "save_model: extra is not an object, or has a key 'model' of its own");
-  all.value["model"] = config.value;
-  save_checkpoint(file, parameters,
-                  {{kConfigKey, all.value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}});
+  typename Model::Config config = model.config;
+  detail::save_model(file, parameters, fields_of(config), extra);
 }
 
 // What save_model wrote beside the parameters. Throws FormatError for a file that holds no such object.
-inline nlohmann::json read_model_config(const SafeTensorsFile& file) {
-  const auto found = file.metadata().find(kConfigKey);
-  check<FormatError>(found != file.metadata().end(), file.name(), ": has parameters, but no configuration of a model");
-  nlohmann::json config = parse_json(found->second, file.name() + ": " + kConfigKey);
-  check<FormatError>(config.is_object() && config.contains("model"), file.name(),
-                     ": its configuration is not a JSON object with a key 'model'");
-  return config;
-}
+nlohmann::json read_model_config(const SafeTensorsFile& file);
 
 template <class Model>
 struct SavedModel {
@@ -71,7 +64,7 @@ SavedModel<Model> load_model(const std::filesystem::path& path) {
     }
   };
   Model model = build();
-  load_checkpoint(file, *parameters);
+  load_checkpoint(file, *parameters, {}, AfterFailure::undefined);
   return {std::move(config.value), std::move(parameters), std::move(model)};
 }
 

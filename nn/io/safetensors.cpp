@@ -5,6 +5,7 @@
 #include "../../autograd/core/function_ref.h"
 #include "../../autograd/core/printable.h"
 #include "../../autograd/core/utf8.h"
+#include "digest.h"
 #include "json.h"
 
 #include <algorithm>
@@ -37,13 +38,18 @@ std::uint64_t size_of(std::string_view dtype) {
   if (dtype == "BOOL" || dtype == "U8" || dtype == "I8" || dtype == "F8_E4M3" || dtype == "F8_E5M2") return 1;
   if (dtype == "F16" || dtype == "BF16" || dtype == "U16" || dtype == "I16") return 2;
   if (dtype == "F32" || dtype == "U32" || dtype == "I32") return 4;
-  return dtype == "F64" || dtype == "U64" || dtype == "I64" ? 8 : 0;
+  if (dtype == "F64" || dtype == "U64" || dtype == "I64") return 8;
+  return 0;
 }
 
 bool is_name(std::string_view name) {
   if (name.empty() || name.size() > kMaxName) return false;
-  for (; !name.empty(); name.remove_prefix(character_length(name)))
-    if (character_length(name) == 0 || static_cast<unsigned char>(name[0]) < 0x20 || name[0] == 0x7F) return false;
+  while (!name.empty()) {
+    const std::size_t length = character_length(name);  // 0 if it is not UTF-8
+    const bool is_control = static_cast<unsigned char>(name[0]) < 0x20 || name[0] == 0x7F;
+    if (length == 0 || is_control) return false;
+    name.remove_prefix(length);
+  }
   return true;
 }
 
@@ -148,6 +154,37 @@ class HeaderReader : public JsonEvents {
   std::map<std::string, std::vector<std::int64_t>> fields_;  // the tensor's lists of numbers
 };
 
+// The text of a header. What the reader refuses must not replace a good file.
+std::string readable_text(const json& header) {
+  try {
+    const std::string text = header.dump();
+    check<FormatError>(text.size() < kMaxHeader, text.size(), " bytes of header are too large");
+    HeaderReader("the header").read(text);
+    return text;
+  } catch (const json::exception& e) {
+    fail<ArgumentError>("safetensors: metadata: ", e.what(), "; nothing was written");
+  } catch (const FormatError& e) {
+    fail<ArgumentError>("safetensors: ", e.what(), "; nothing was written");
+  }
+}
+
+std::string header_of(const std::map<std::string, std::string>& metadata, std::span<const TensorView> tensors) {
+  JsonTree header{json::object()};
+  header.value["__metadata__"] = metadata;
+  std::uint64_t offset = 0;
+  for (const TensorView& t : tensors) {
+    const bool is_new = is_name(t.name) && !header.value.contains(t.name);
+    check<ArgumentError>(is_new, "safetensors: the name ", printable(t.name),
+                         " is not allowed, or there twice; nothing was written");
+    json& entry = header.value[t.name] = json::object();
+    entry["dtype"] = t.dtype;
+    entry["shape"] = t.shape;
+    entry["data_offsets"] = {offset, offset + t.bytes.size()};
+    offset += t.bytes.size();
+  }
+  return readable_text(header.value);
+}
+
 // The position of the digest's digits in a header; within other strings, the quotation marks would be escaped.
 std::size_t place_of_digest(std::string_view header, const std::string& digits) {
   const std::string entry = '"' + std::string(kDigest) + "\":\"";
@@ -168,6 +205,12 @@ std::string digest_of(std::string_view header, FunctionRef<void(Digest&)> add_da
 
 SafeTensorsFile::SafeTensorsFile(const std::filesystem::path& path)
     : file_(path, File::Open::reading), name_(printable_path(path)), size_(file_.size()) {
+  read_header();
+  check_layout();
+  take_digest();
+}
+
+void SafeTensorsFile::read_header() {
   check<FormatError>(size_ >= 8, name_, ": ", size_, " bytes are too short for a safetensors file");
   std::uint64_t header_size = 0;
   file_.read_at(0, &header_size, 8);
@@ -183,20 +226,29 @@ SafeTensorsFile::SafeTensorsFile(const std::filesystem::path& path)
   metadata_ = std::move(header.metadata);
   tensors_ = std::move(header.tensors);
   std::ranges::sort(tensors_, {}, [](const TensorInfo& t) { return std::pair(t.begin, t.end); });
+}
+
+// The tensors cover the rest of the file without gap or overlap.
+void SafeTensorsFile::check_layout() const {
   std::uint64_t end = 0;
   for (const TensorInfo& t : tensors_) {
     check<FormatError>(t.begin == end, name_, ": tensor ", printable(t.name), " begins at byte ", t.begin,
                        " of the data, where ", end, " is due");
     end = t.end;
   }
-  check<FormatError>(end == size_ - 8 - header_size, name_, ": the tensors end at byte ", end,
-                     " of the data, the file at ", size_ - 8 - header_size, ": truncated, or bytes appended");
+  const std::uint64_t rest = size_ - 8 - header_.size();
+  check<FormatError>(end == rest, name_, ": the tensors end at byte ", end, " of the data, the file at ", rest,
+                     ": truncated, or bytes appended");
+}
+
+// Takes the digest from the metadata, and fills its place in the header with zeros.
+void SafeTensorsFile::take_digest() {
   if (const auto found = metadata_.find(kDigest); found != metadata_.end()) {
     digest_ = found->second;
     const std::size_t at = place_of_digest(header_, *digest_);
-    check<FormatError>(digest_->size() == kNoDigest.size() && at != header_.npos &&
-                           digest_->find_first_not_of("0123456789abcdef") == header_.npos,
-                       name_, ": its ", kDigest, " is not ", kNoDigest.size(), " digits");
+    const bool has_digits = digest_->find_first_not_of("0123456789abcdef") == header_.npos;
+    check<FormatError>(digest_->size() == kNoDigest.size() && has_digits && at != header_.npos, name_, ": its ",
+                       kDigest, " is not ", kNoDigest.size(), " digits");
     header_.replace(at, kNoDigest.size(), kNoDigest);
   }
   // If a flipped bit changes one of the two names, the other reveals it.
@@ -226,40 +278,24 @@ void SafeTensorsFile::read(const TensorInfo& tensor, std::span<std::byte> to) co
 }
 
 Half::operator float() const {
-  const float size = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;  // the exponents begin 112 apart
-  return std::copysign(size < 65536 ? size : size == 65536 ? HUGE_VALF : NAN, bits >> 15 ? -1.0F : 1.0F);
+  // Exponent and fraction moved to a float's places; a float's exponents begin 112 earlier.
+  float size = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;
+  if (size > 65536) size = NAN;  // the largest exponent has infinity and NaNs
+  if (size == 65536) size = HUGE_VALF;
+  const bool is_negative = bits >> 15;
+  return std::copysign(size, is_negative ? -1.0F : 1.0F);
 }
 
 void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                        std::span<const TensorView> tensors) {
   metadata[kFormat] = "1";
   metadata[kDigest] = kNoDigest;
-  JsonTree header{json::object()};
-  header.value["__metadata__"] = metadata;
-  std::uint64_t offset = 0;
-  for (const TensorView& t : tensors) {
-    check<ArgumentError>(is_name(t.name) && !header.value.contains(t.name), "safetensors: the name ", printable(t.name),
-                         " is not allowed, or there twice; nothing was written");
-    json& entry = header.value[t.name] = json::object();
-    entry["dtype"] = t.dtype;
-    entry["shape"] = t.shape;
-    entry["data_offsets"] = {offset, offset + t.bytes.size()};
-    offset += t.bytes.size();
-  }
-  std::string text;
-  try {  // what the reader refuses must not replace a good file
-    text = header.value.dump();
-    check<FormatError>(text.size() < kMaxHeader, text.size(), " bytes of header are too large");
-    HeaderReader("the header").read(text);
-  } catch (const json::exception& e) {
-    fail<ArgumentError>("safetensors: metadata: ", e.what(), "; nothing was written");
-  } catch (const FormatError& e) {
-    fail<ArgumentError>("safetensors: ", e.what(), "; nothing was written");
-  }
+  std::string text = header_of(metadata, tensors);
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors aligned to 8 bytes
-  text.replace(place_of_digest(text, kNoDigest), kNoDigest.size(), digest_of(text, [&](Digest& digest) {
-                 for (const TensorView& t : tensors) digest.add(t.bytes.data(), t.bytes.size());
-               }));
+  const std::string digest = digest_of(text, [&](Digest& of) {
+    for (const TensorView& t : tensors) of.add(t.bytes.data(), t.bytes.size());
+  });
+  text.replace(place_of_digest(text, kNoDigest), kNoDigest.size(), digest);
   const std::uint64_t header_size = text.size();
   replace_atomically(path, [&](File& file) {
     file.write(&header_size, sizeof header_size);

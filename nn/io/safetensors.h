@@ -51,8 +51,13 @@ class SafeTensorsFile {
   void read(const TensorInfo& tensor, std::span<std::byte> to) const;
 
  private:
+  void read_header();
+  void check_layout() const;
+  void take_digest();
+
   File file_;
-  std::string name_, header_;  // the digest's place filled with zeros
+  std::string name_;
+  std::string header_;  // the digest's place filled with zeros
   std::uint64_t size_;
   std::map<std::string, std::string> metadata_;
   std::vector<TensorInfo> tensors_;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "../data/ragged.h"
-#include "../io/atomic_file.h"
+#include "../io/digest.h"
 
 #include <string>
 #include <vector>

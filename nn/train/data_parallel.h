@@ -13,8 +13,10 @@
 #include "../parameters.h"
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,7 +41,9 @@ struct StepLoss {
   double mean() const { return loss / count; }
   double accuracy() const { return correct / count; }
   StepLoss& operator+=(const StepLoss& other) {
-    loss += other.loss, count += other.count, correct += other.correct;
+    loss += other.loss;
+    count += other.count;
+    correct += other.correct;
     return *this;
   }
 };
@@ -73,11 +77,28 @@ class DataParallel {
     std::size_t shards = 0;
   };
 
+  struct Step;  // what a call of backward() was given
+
+  // What was thrown in this rank, if anything.
+  struct Failure {
+    std::exception_ptr error;
+    std::string text;
+  };
+
   std::vector<std::size_t> cuts(std::size_t samples) const;
+  void prepare(std::size_t shards);
+  Failure run_own_shards(const Step& step);
+  void run_shard(const Step& step, std::size_t shard);
   real* take_block();
   void climb(std::size_t shard, real* block);
+  void clear_gradients();
+
   void share_losses(const std::string& error);
   void add_ranks();
+  std::span<real> part_of(real* block, int rank) const;
+  std::vector<Sum> exchange_parts();
+  void add_parts(const std::vector<Sum>& parts);
+  void send_result();
 
   Parameters* parameters_;
   std::size_t shards_, rounds_;

@@ -57,6 +57,70 @@ void check_mpi(int code) {
   if (code != MPI_SUCCESS) end_with(concat_text("MPI failed with error ", code, " at ", phase));
 }
 
+// Messages under way, each followed by its digest.
+class Exchange {
+ public:
+  Exchange(std::span<const RankMessage> sent, std::span<const RankMessage> received)
+      : sent_(sent), received_(received), digests_(received.size() + sent.size()), requests_(2 * digests_.size()) {
+    for (std::size_t i = 0; i < received.size(); ++i) post(MPI_Irecv, received[i], i);
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      digests_[received.size() + i] = XXH3_64bits(sent[i].data, sent[i].bytes);
+      post(MPI_Isend, sent[i], received.size() + i);
+    }
+  }
+
+  void wait() {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point start = Clock::now();
+    for (int spin = 0; !is_done(); ++spin) {
+      if (spin > 2000) std::this_thread::sleep_for(std::chrono::microseconds(20));
+      const bool looks_at_clock = spin % 64 == 0;
+      if (looks_at_clock && std::chrono::duration<double>(Clock::now() - start).count() >= timeout) end_if_late();
+    }
+  }
+
+  void check_digests() const {
+    for (std::size_t i = 0; i < received_.size(); ++i)
+      if (XXH3_64bits(received_[i].data, received_[i].bytes) != digests_[i])
+        end_with(concat_text("a message from rank ", received_[i].rank, " was damaged on its way, at ", phase));
+  }
+
+ private:
+  // Starts message i, counted from the first one received, and its digest.
+  template <class Function>
+  void post(Function function, const RankMessage& m, std::size_t i) {
+    check<ArgumentError>(m.bytes <= std::size_t{1} << 30, "ranks: a message of ", m.bytes, " bytes");
+    const auto bytes = static_cast<int>(m.bytes);
+    MPI_Request* const requests = &requests_[2 * i];
+    check_mpi(function(m.data, bytes, MPI_BYTE, m.rank, 0, MPI_COMM_WORLD, &requests[0]));
+    check_mpi(function(&digests_[i], sizeof digests_[i], MPI_BYTE, m.rank, 1, MPI_COMM_WORLD, &requests[1]));
+  }
+
+  bool is_done() {
+    int is_done = 0;
+    const auto count = static_cast<int>(requests_.size());
+    check_mpi(MPI_Testall(count, requests_.data(), &is_done, MPI_STATUSES_IGNORE));
+    return is_done;
+  }
+
+  // A message that was sent, or a digest, may be what is not over.
+  void end_if_late() {
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      int is_over = 0;
+      check_mpi(MPI_Request_get_status(requests_[i], &is_over, MPI_STATUS_IGNORE));
+      if (is_over) continue;
+      const std::size_t message = i / 2;
+      const bool is_received = message < received_.size();
+      const int other = is_received ? received_[message].rank : sent_[message - received_.size()].rank;
+      end_with(concat_text("rank ", other, " did not reach ", phase, " within ", timeout, " s"));
+    }
+  }
+
+  std::span<const RankMessage> sent_, received_;
+  std::vector<XXH64_hash_t> digests_;
+  std::vector<MPI_Request> requests_;  // of message i: 2 i, and of its digest: 2 i + 1
+};
+
 // Sends `mine` to all other ranks, and receives theirs, whose sizes are those of the strings in `all`.
 void swap_with_all(std::string mine, std::vector<std::string>& all) {
   std::vector<RankMessage> sent, received;
@@ -85,36 +149,9 @@ void end_all_ranks(int exit_code) {
 
 void swap_messages(std::span<const RankMessage> sent, std::span<const RankMessage> received) {
   if (ranks() == 1) return;
-  using Clock = std::chrono::steady_clock;
-  std::vector<XXH64_hash_t> digests(received.size() + sent.size());
-  std::vector<MPI_Request> requests(2 * digests.size());
-  const auto post = [&](auto function, const RankMessage& m, std::size_t i) {
-    check<ArgumentError>(m.bytes <= std::size_t{1} << 30, "ranks: a message of ", m.bytes, " bytes");
-    const auto bytes = static_cast<int>(m.bytes);
-    check_mpi(function(m.data, bytes, MPI_BYTE, m.rank, 0, MPI_COMM_WORLD, &requests[2 * i]));
-    check_mpi(function(&digests[i], sizeof digests[i], MPI_BYTE, m.rank, 1, MPI_COMM_WORLD, &requests[2 * i + 1]));
-  };
-  for (std::size_t i = 0; i < received.size(); ++i) post(MPI_Irecv, received[i], i);
-  for (std::size_t i = 0; i < sent.size(); ++i) {
-    digests[received.size() + i] = XXH3_64bits(sent[i].data, sent[i].bytes);
-    post(MPI_Isend, sent[i], received.size() + i);
-  }
-  const Clock::time_point start = Clock::now();
-  for (int spin = 0, is_done = 0;; ++spin) {
-    check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &is_done, MPI_STATUSES_IGNORE));
-    if (is_done) break;
-    if (spin > 2000) std::this_thread::sleep_for(std::chrono::microseconds(20));
-    if (spin % 64 != 0 || std::chrono::duration<double>(Clock::now() - start).count() < timeout) continue;
-    for (std::size_t i = 0; i < requests.size(); ++i) {  // also sent messages, and digests
-      const int other = i / 2 < received.size() ? received[i / 2].rank : sent[i / 2 - received.size()].rank;
-      int is_over = 0;
-      check_mpi(MPI_Request_get_status(requests[i], &is_over, MPI_STATUS_IGNORE));
-      if (!is_over) end_with(concat_text("rank ", other, " did not reach ", phase, " within ", timeout, " s"));
-    }
-  }
-  for (std::size_t i = 0; i < received.size(); ++i)
-    if (XXH3_64bits(received[i].data, received[i].bytes) != digests[i])
-      end_with(concat_text("a message from rank ", received[i].rank, " was damaged on its way, at ", phase));
+  Exchange exchange(sent, received);
+  exchange.wait();
+  exchange.check_digests();
 }
 
 std::vector<std::string> gather_over_ranks(std::string_view mine) {

@@ -4,7 +4,7 @@
 #include "../../autograd/core/function_ref.h"
 #include "../../autograd/core/printable.h"
 #include "../../autograd/ops.h"
-#include "../io/atomic_file.h"
+#include "../io/digest.h"
 #include "../optim/clip.h"
 #include "ranks.h"
 

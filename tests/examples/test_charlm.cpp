@@ -30,7 +30,7 @@ std::vector<int> all(const charlm::Text& text) { return text.read(0, text.size()
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(characters_are_code_points) {
-  const examples::Vocabulary vocabulary{"a", "b", "é", "→", "😀"};
+  const seppo::Vocabulary vocabulary{"a", "b", "é", "→", "😀"};
   BOOST_TEST(charlm::encode(vocabulary, "é😀a→", "text") == (std::vector<int>{2, 4, 0, 3}),
              boost::test_tools::per_element());
   const auto says = [&](std::string_view text, const std::string& part) {
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_corpus_is_cut_in_two) {
   BOOST_CHECK_THROW(charlm::read_corpus(folder.path / "t.txt", 0.5, 8), seppo::FormatError);
   BOOST_CHECK_THROW(charlm::read_corpus(folder.path / "no.txt", 0.5, 2), seppo::FileError);
   // The same part encoded with another vocabulary; text before it may contain characters that this vocabulary lacks.
-  const examples::Vocabulary other{"é", "f", "e", "d", "c"};
+  const seppo::Vocabulary other{"é", "f", "e", "d", "c"};
   BOOST_TEST(
       all(charlm::read_validation(folder.path / "t.txt", 0.5, other)) == (std::vector<int>{4, 3, 2, 1, 0, 3, 2, 1}),
       boost::test_tools::per_element());

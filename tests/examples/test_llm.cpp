@@ -1,8 +1,8 @@
 // llm: Hugging Face folders, generated text and its scores, training and adapters.
 // needs: programs: llm
 #define BOOST_TEST_MODULE llm
-#include "llm/lora.h"
-#include "llm/text.h"
+#include <seppo/models/lora.h>
+#include <seppo/models/window_score.h>
 #include "support/llm_models.h"
 #include "support/stories.h"
 
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_score_counts_each_token_once) {
   const fs::path runs = folder.path / "runs/llm";
   const llm::Folder model = llm::open_folder(runs);
   const std::string text = "The crow sang to the fox, éh? The fox had the cheese.";
-  const std::vector<int> tokens = model.encode(text, llm::Bos::always);
+  const std::vector<int> tokens = model.encode(text, seppo::Bos::always);
   for (const auto& [window, stride] : {std::pair(16, 16), {16, 8}, {16, 1}, {5, 3}, {16, 15}}) {
     double nats = 0;
     int end = 0;  // the last token predicted so far
@@ -130,9 +130,9 @@ BOOST_AUTO_TEST_CASE(a_score_counts_each_token_once) {
       }
       end = last;
     }
-    const llm::Score score = llm::score([&] { return model.model; }, tokens, window, stride, model.tokenizer);
+    const seppo::WindowScore score = seppo::score_windows([&] { return model.model; }, tokens, window, stride);
     BOOST_CHECK_CLOSE(score.nats, nats, 1e-3);
-    BOOST_CHECK_EQUAL(score.bytes, text.size());
+    BOOST_CHECK_EQUAL(score.tokens, tokens.size() - 1);
     folder.write("x.txt", text);
     const Result r = folder.run({"llm", "eval", "--data", "x.txt", "--window", std::to_string(window), "--stride",
                                  std::to_string(stride), "--json", "--bos", "always"});
@@ -162,15 +162,15 @@ BOOST_AUTO_TEST_CASE(folders_survive_a_round_trip) {
 // GPT-2 stores its matrices transposed, as [in, out], a legacy of TensorFlow.
 BOOST_AUTO_TEST_CASE(gpt2_weights_lie_transposed) {
   const Folder folder("llm");
-  llm::HfConfig config{.shape = llm::Shape::gpt2,
-                       .model = {.vocabulary = 7,
-                                 .layer = {.d_model = 4, .n_heads = 2, .d_ff = 6, .dropout = 0},
-                                 .n_layers = 1,
-                                 .max_length = 5}};
-  llm::set_shape(config.shape, config.model);
+  seppo::HfConfig config{.architecture = seppo::Architecture::gpt2,
+                         .model = {.vocabulary = 7,
+                                   .layer = {.d_model = 4, .n_heads = 2, .d_ff = 6, .dropout = 0},
+                                   .n_layers = 1,
+                                   .max_length = 5}};
+  seppo::set_architecture(config.architecture, config.model);
   seppo::Parameters parameters(1);
   const LanguageModel model(parameters.root(), config.model);
-  seppo::save_weights(folder.path / "w", parameters, llm::weights_of(config));
+  seppo::save_weights(folder.path / "w", parameters, seppo::weights_of(config));
   const seppo::SafeTensorsFile file(folder.path / "w");
   const auto read_tensor = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
     const auto found = std::ranges::find(file.tensors(), name, &seppo::TensorInfo::name);
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(both_shapes_are_trained_and_read_again) {
     BOOST_CHECK_EQUAL(names.size(), is_llama ? 2 + 9 : 4 + 12);
     // The best model, from the run's own folder, generates the same text as from its hf folder.
     const llm::Folder model = llm::open_folder(folder.path / "runs/llm");
-    BOOST_CHECK(model.config.shape == (is_llama ? llm::Shape::llama : llm::Shape::gpt2));
+    BOOST_CHECK(model.config.architecture == (is_llama ? seppo::Architecture::llama : seppo::Architecture::gpt2));
     const Result text =
         folder.run({"llm", "generate", "--prompt", "A fox", "--temperature", "0", "--max-tokens", "20"});
     BOOST_CHECK_MESSAGE(text.code == 0 && text.out.starts_with("A fox") && text.out.size() > 8, text.out << text.err);
@@ -303,10 +303,10 @@ BOOST_AUTO_TEST_CASE(adapters_add_a_product) {
                                     .layer = {.d_model = 8, .n_heads = 2, .d_ff = 12, .dropout = 0},
                                     .n_layers = 2,
                                     .max_length = 8};
-  llm::set_shape(llm::Shape::llama, config);
+  seppo::set_architecture(seppo::Architecture::llama, config);
   LanguageModel model(parameters.root(), config);
   const std::size_t all = parameters.count();
-  const llm::Adapters adapters(parameters, model, {.lora = 3, .alpha = 6});
+  const seppo::Adapters adapters(parameters, model, {.lora = 3, .alpha = 6});
   std::size_t narrow = 0;
   for (const auto& [out, in] : {std::pair(24, 8), {8, 8}, {12, 8}, {12, 8}, {8, 12}})
     narrow += 2 * 3 * static_cast<std::size_t>(out + in);

@@ -19,14 +19,14 @@ using nlohmann::json;
 BOOST_AUTO_TEST_CASE(configs_are_read_with_hugging_faces_defaults) {
   const Folder folder("llm");
   folder.write("c.json", kLlama.dump());
-  const llm::HfConfig llama = llm::read_hf_config(folder.path / "c.json");
+  const seppo::HfConfig llama = seppo::read_hf_config(folder.path / "c.json");
   BOOST_CHECK(llama.model.layer.eps == 1e-6 && llama.model.rope_theta == 10000 && llama.model.layer.n_kv_heads == 2);
   BOOST_CHECK(llama.model.positions == seppo::Positions::rotary_halves &&
               llama.model.layer.activation == seppo::Activation::swiglu);
   BOOST_CHECK(llama.model.layer.norm_kind == seppo::NormKind::rms && !llama.model.layer.bias && llama.model.tie_output);
   BOOST_CHECK(llama.bos == 256 && llama.stops == (std::vector<int>{256, 3}));
   folder.write("c.json", kGpt2.dump());
-  const llm::HfConfig gpt2 = llm::read_hf_config(folder.path / "c.json");
+  const seppo::HfConfig gpt2 = seppo::read_hf_config(folder.path / "c.json");
   BOOST_CHECK(gpt2.model.layer.eps == 1e-5 && gpt2.model.layer.d_ff == 32 && gpt2.model.tie_output &&
               gpt2.model.layer.bias);
   BOOST_CHECK(gpt2.model.positions == seppo::Positions::learned &&
@@ -39,26 +39,26 @@ BOOST_AUTO_TEST_CASE(configs_are_read_with_hugging_faces_defaults) {
     json config = kGpt2;
     config["activation_function"] = name;
     folder.write("c.json", config.dump());
-    BOOST_CHECK(llm::read_hf_config(folder.path / "c.json").model.layer.activation == kind);
+    BOOST_CHECK(seppo::read_hf_config(folder.path / "c.json").model.layer.activation == kind);
   }
   for (const int positions : {77, 0}) {  // 0: not given
     json config = kGpt2;
     config["n_positions"] = positions;
     if (positions == 0) config.erase("n_positions");
     folder.write("c.json", config.dump());
-    BOOST_CHECK_EQUAL(llm::read_hf_config(folder.path / "c.json").model.max_length, positions > 0 ? positions : 1024);
+    BOOST_CHECK_EQUAL(seppo::read_hf_config(folder.path / "c.json").model.max_length, positions > 0 ? positions : 1024);
   }
   for (const char* other : {"[]", "3", "null"}) {
     folder.write("c.json", other);
-    BOOST_CHECK_THROW(llm::read_hf_config(folder.path / "c.json"), seppo::FormatError);
+    BOOST_CHECK_THROW(seppo::read_hf_config(folder.path / "c.json"), seppo::FormatError);
   }
   for (const json& config : {kLlama, kGpt2}) {
     folder.write("c.json", config.dump());
-    const llm::HfConfig once = llm::read_hf_config(folder.path / "c.json");
-    folder.write("d.json", llm::to_json(once).dump());
-    const llm::HfConfig twice = llm::read_hf_config(folder.path / "d.json");
+    const seppo::HfConfig once = seppo::read_hf_config(folder.path / "c.json");
+    folder.write("d.json", seppo::to_json(once).dump());
+    const seppo::HfConfig twice = seppo::read_hf_config(folder.path / "d.json");
     BOOST_CHECK(seppo::to_json_object(once.model) == seppo::to_json_object(twice.model));
-    BOOST_CHECK(once.bos == twice.bos && once.stops == twice.stops && once.shape == twice.shape);
+    BOOST_CHECK(once.bos == twice.bos && once.stops == twice.stops && once.architecture == twice.architecture);
   }
 }
 
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(configs_that_are_not_known_are_refused) {
     value.is_null() ? static_cast<void>(config.erase(key)) : static_cast<void>(config[key] = value);
     folder.write("c.json", config.dump());
     BOOST_CHECK_EXCEPTION(
-        llm::read_hf_config(folder.path / "c.json"), seppo::FormatError, [&](const seppo::FormatError& e) {
+        seppo::read_hf_config(folder.path / "c.json"), seppo::FormatError, [&](const seppo::FormatError& e) {
           const std::string what = e.what();
           if (what.find(part) == what.npos) BOOST_TEST_MESSAGE("'" << part << "' is not in: " << what);
           return what.find(part) != what.npos && what.find("c.json: ") != what.npos && what.size() < 300;
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(rotary_positions_may_have_an_object_of_their_own) {
   const auto theta = [&](const json& rope) {
     config["rope_parameters"] = rope;
     folder.write("c.json", config.dump());
-    return llm::read_hf_config(folder.path / "c.json").model.rope_theta;
+    return seppo::read_hf_config(folder.path / "c.json").model.rope_theta;
   };
   BOOST_CHECK_EQUAL(theta(nullptr), 20000);
   BOOST_CHECK_EQUAL(theta({{"rope_type", "default"}, {"rope_theta", 500000.0}}), 500000);

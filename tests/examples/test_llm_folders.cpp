@@ -1,7 +1,7 @@
 // llm: the folders that training, finetuning and merging write, and which model is read when several could be.
 // needs: programs: llm
 #define BOOST_TEST_MODULE llm_folders
-#include "llm/lora.h"
+#include <seppo/models/lora.h>
 #include "support/llm_models.h"
 
 #include <nlohmann/json.hpp>
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_trained_model_knows_its_end_token) {
   const Folder folder("llm");
   write_text(folder);
   json vocabulary;
-  for (const std::string& character : llm::gpt2_alphabet()) vocabulary[character] = vocabulary.size();
+  for (const std::string& character : seppo::gpt2_alphabet()) vocabulary[character] = vocabulary.size();
   const auto train = [&](const char* name, const Words& more) {
     const Result r = folder.run(with(with(kTrain, {"--out", name}), more));
     BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(merging_for_a_while_changes_nothing) {
   const Folder folder("llm");
   write_model(folder, "m");
   llm::Folder opened = llm::open_folder(folder.path / "m");
-  const llm::Adapters adapters(*opened.parameters, opened.model, {.lora = 2});
+  const seppo::Adapters adapters(*opened.parameters, opened.model, {.lora = 2});
   seppo::RandomStream random(1, seppo::Purpose::test);
   for (const auto& entry : opened.parameters->entries())
     if (entry.name.ends_with(".b"))
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(merging_for_a_while_changes_nothing) {
   const std::vector<float> before = values();
   std::vector<float> during;
   {
-    const llm::Adapters::Merged merged(adapters);
+    const seppo::Adapters::Merged merged(adapters);
     during = values();
   }
   BOOST_CHECK(values() == before && during != before);
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(transformers_read_the_tokenizer) {
   write_text(folder);
   const json vocabulary = [] {
     json all;
-    for (const std::string& character : llm::gpt2_alphabet()) all[character] = all.size();
+    for (const std::string& character : seppo::gpt2_alphabet()) all[character] = all.size();
     return all;
   }();
   fs::create_directory(folder.path / "own");

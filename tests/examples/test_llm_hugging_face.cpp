@@ -2,9 +2,8 @@
 // key; and the keys of config.json that change nothing, or too much.
 // needs: programs: llm
 #define BOOST_TEST_MODULE llm_hugging_face
-#include "llm/config_keys.h"
+#include <seppo/models/hugging_face/config_keys.h>
 #include "llm/folder.h"
-#include "llm/folder_writer.h"
 #include "support/program.h"
 
 #include <seppo/autograd/core/check.h>
@@ -101,7 +100,7 @@ BOOST_AUTO_TEST_CASE(the_same_logits_or_a_refusal) {
     const std::string name = entry.path().filename();
     BOOST_TEST_CONTEXT(name) {
       if (const auto refusal = kRefused.find(name); refusal != kRefused.end()) {
-        check_refusal([&] { llm::read_hf_config(entry.path() / "config.json"); }, refusal->second);
+        check_refusal([&] { seppo::read_hf_config(entry.path() / "config.json"); }, refusal->second);
         continue;
       }
       copy_case(folder, name);
@@ -150,9 +149,9 @@ namespace {
 
 json config_of(const char* name) { return json::parse(read(kCases / name / "config.json")); }
 
-llm::HfConfig read_config(const Folder& folder, const std::string& text) {
+seppo::HfConfig read_config(const Folder& folder, const std::string& text) {
   folder.write("c.json", text);
-  return llm::read_hf_config(folder.path / "c.json");
+  return seppo::read_hf_config(folder.path / "c.json");
 }
 
 }  // namespace
@@ -245,14 +244,15 @@ BOOST_AUTO_TEST_CASE(the_tokens_that_begin_and_end_a_text_are_stated) {
     json config = config_of(name);
     config.erase("bos_token_id");
     config.erase("eos_token_id");
-    llm::HfConfig read = read_config(folder, config.dump());
-    const bool is_llama = read.shape == llm::Shape::llama;  // the other's, 50256, are beyond the vocabulary
+    seppo::HfConfig read = read_config(folder, config.dump());
+    const bool is_llama =
+        read.architecture == seppo::Architecture::llama;  // the other's, 50256, are beyond the vocabulary
     BOOST_CHECK(read.bos == (is_llama ? std::optional(1) : std::nullopt));
     BOOST_CHECK(read.stops == (is_llama ? std::vector{2} : std::vector<int>()));
     config["bos_token_id"] = config["eos_token_id"] = nullptr;
     read = read_config(folder, config.dump());
     BOOST_CHECK(!read.bos && read.stops.empty());
-    const json written = llm::to_json(read);
+    const json written = seppo::to_json(read);
     BOOST_CHECK(written.at("bos_token_id").is_null() && written.at("eos_token_id").is_null());
   }
 }

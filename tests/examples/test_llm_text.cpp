@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_text_begins_as_the_tokenizer_says) {
   check(5);
   const llm::Folder opened = llm::open_folder(folder.path / "m");
   BOOST_TEST(opened.encode("a") == (std::vector<int>{257, 'a'}), boost::test_tools::per_element());
-  BOOST_TEST(opened.encode("a", llm::Bos::never) == std::vector<int>{'a'}, boost::test_tools::per_element());
+  BOOST_TEST(opened.encode("a", seppo::Bos::never) == std::vector<int>{'a'}, boost::test_tools::per_element());
   BOOST_TEST(opened.encode("") == std::vector<int>{257}, boost::test_tools::per_element());
 }
 
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(an_empty_prompt_begins_with_the_models_token) {
   write_model(folder, "m");
   const llm::Folder model = llm::open_folder(folder.path / "m");
   BOOST_TEST(model.encode("") == std::vector<int>{256}, boost::test_tools::per_element());
-  BOOST_CHECK(model.encode("", llm::Bos::never).empty());
+  BOOST_CHECK(model.encode("", seppo::Bos::never).empty());
   json without = kLlama;
   without["bos_token_id"] = nullptr;
   write_model(folder, "w", without);

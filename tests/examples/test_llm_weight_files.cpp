@@ -1,10 +1,9 @@
 // llm: weights in several files, split by a script independent of our code, and invalid indices.
 // needs: programs: llm
 #define BOOST_TEST_MODULE llm_weight_files
+#include <seppo/models/lora.h>
+#include <seppo/nn/io/sharded_weights.h>
 #include "llm/folder.h"
-#include "llm/folder_writer.h"
-#include "llm/lora.h"
-#include "llm/weight_files.h"
 #include "support/program.h"
 
 #include <seppo/autograd/core/check.h>
@@ -63,7 +62,7 @@ json config_of(const char* type, int width = 8, int layers = 3) {
 void write_model(const Folder& folder, const json& config) {
   fs::create_directory(folder.path / "m");
   folder.write("m/config.json", config.dump());
-  const llm::HfConfig read = llm::read_hf_config(folder.path / "m/config.json");
+  const seppo::HfConfig read = seppo::read_hf_config(folder.path / "m/config.json");
   seppo::Parameters parameters(1);
   const seppo::LanguageModel model(parameters.root(), read.model);
   llm::write_folder(folder.path / "m", read, parameters, {});
@@ -128,7 +127,7 @@ BOOST_AUTO_TEST_CASE(stacks_may_be_torn) {
     seppo::Parameters again(0);
     again.root().parameter("a", {6, 4}, seppo::init_zeros());
     again.root().parameter("b", {8}, seppo::init_zeros());
-    llm::load_weights(llm::find_weights(folder.path / "m"), again, options);
+    seppo::load_weights(seppo::find_weights(folder.path / "m"), again, options);
     BOOST_CHECK(values_of(again) == before);
   }
 }
@@ -240,9 +239,9 @@ BOOST_AUTO_TEST_CASE(backward_through_weights_that_were_merged_is_refused) {
                                     .layer = {.d_model = 8, .n_heads = 2, .d_ff = 12, .dropout = 0},
                                     .n_layers = 1,
                                     .max_length = 8};
-  llm::set_shape(llm::Shape::llama, config);
+  seppo::set_architecture(seppo::Architecture::llama, config);
   seppo::LanguageModel model(parameters.root(), config);
-  const llm::Adapters adapters(parameters, model, {.lora = 3, .alpha = 6});
+  const seppo::Adapters adapters(parameters, model, {.lora = 3, .alpha = 6});
   seppo::Ragged tokens;
   tokens.add(std::vector<int>{1, 5, 2});
   for (const bool merges : {false, true}) {

@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(bytes) {
   // As a text of its own, even its first byte is predicted. Perplexity is exp of the mean loss, not a mean of exps.
   folder.write("u.txt", text.substr(static_cast<std::size_t>(0.7 * static_cast<double>(tokens.size()))));
   const llm::Folder model = llm::open_folder(folder.path / "m");
-  const Tokens own = model.encode(read(folder.path / "u.txt"), llm::Bos::always);
+  const Tokens own = model.encode(read(folder.path / "u.txt"), seppo::Bos::always);
   BOOST_CHECK_EQUAL(own[0], 256);
   Tokens starts;
   for (int at = 0; at + 1 < std::ssize(own); at += 12) starts.push_back(at);

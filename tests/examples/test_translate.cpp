@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(every_number_task_has_one_answer) {
 
 BOOST_AUTO_TEST_CASE(vocabularies_hold_what_is_frequent) {
   const std::vector<std::vector<std::string>> texts{{"b", "a", "b"}, {"c", "a", "d", "<eos>", "<eos>"}};
-  const examples::Vocabulary two = make_vocabulary(texts, 2);
+  const seppo::Vocabulary two = make_vocabulary(texts, 2);
   BOOST_TEST(two.tokens() == (std::vector<std::string>{"<unk>", "<bos>", "<eos>", "a", "b"}));
   BOOST_CHECK_EQUAL(make_vocabulary(texts, 1).size(), 7);
   const Languages languages{Tokenizer(), two, two};
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(characters_and_subwords_join_to_the_text) {
     bytes += t.size();
   }
   BOOST_CHECK_LT(3 * piece_count, 2 * bytes);
-  const examples::Vocabulary vocabulary =
+  const seppo::Vocabulary vocabulary =
       make_vocabulary(std::vector<std::vector<std::string>>{subwords.split(text)}, 1);
   const Languages languages{Tokenizer(std::make_shared<const Subwords>(subwords), true), vocabulary, vocabulary};
   const Languages again = Languages::from_json(languages.to_json());

@@ -4,7 +4,7 @@
 #include "fuzz/fuzz.h"
 
 #include <seppo/autograd/core/check.h>
-#include <seppo/nn/io/atomic_file.h>
+#include <seppo/nn/io/digest.h>
 #include <seppo/nn/io/safetensors.h>
 
 #include <cstring>

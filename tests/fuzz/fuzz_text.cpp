@@ -88,7 +88,7 @@ std::vector<std::string> lines_of(std::string_view text) {
 void number_lines(std::string_view text) {
   const std::vector<std::string> tokens = lines_of(text);
   const std::set<std::string> distinct(tokens.begin(), tokens.end());
-  std::optional<examples::Vocabulary> vocabulary;
+  std::optional<seppo::Vocabulary> vocabulary;
   const bool refused = fuzz::refuses<seppo::ArgumentError>([&] { vocabulary.emplace(tokens); });
   require(refused == (distinct.size() < tokens.size() || distinct.contains("")), "empty or repeated tokens");
   if (refused) return;
@@ -105,7 +105,7 @@ void encode_characters(std::string_view text) {
     length = length_by_encoding(first.substr(at));
     known.emplace(first.substr(at, length));
   }
-  const examples::Vocabulary vocabulary(std::vector<std::string>(known.begin(), known.end()));
+  const seppo::Vocabulary vocabulary(std::vector<std::string>(known.begin(), known.end()));
   std::vector<int> ids;
   if (fuzz::refuses<seppo::FormatError>([&] { ids = charlm::encode(vocabulary, text, "text"); })) {
     require(first.size() < text.size(), "what is known was refused");
@@ -125,7 +125,7 @@ void tokenize(std::string_view text, translate::Tokenizer::Kind kind, bool norma
   else
     require(translate::words_of(joined) == tokens, "joined words are others");
 
-  const examples::Vocabulary vocabulary = translate::make_vocabulary(std::vector<std::vector<std::string>>{tokens}, 1);
+  const seppo::Vocabulary vocabulary = translate::make_vocabulary(std::vector<std::vector<std::string>>{tokens}, 1);
   const translate::Languages languages{tokenizer, vocabulary, vocabulary};
   const std::vector<int> ids = languages.encode(vocabulary, text);
   require(ids.size() == tokens.size() + 1 && ids.back() == translate::kEos, "one id for each token and the end");

@@ -1,9 +1,11 @@
 // Untrusted tokenizer files: any that is accepted encodes and decodes all bytes; others are refused in one line. The
 // first byte chooses the format, a NUL ends the file, and the text follows.
 #include "fuzz/fuzz.h"
-#include "llm/tokenizer_json.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/nn/text/byte_level_bpe.h>
+#include <seppo/nn/text/sentencepiece.h>
+#include <seppo/nn/text/tokenizer_json.h>
 
 #include <nlohmann/json.hpp>
 
@@ -14,7 +16,7 @@
 namespace {
 
 using fuzz::require;
-using llm::Tokenizer;
+using seppo::Tokenizer;
 using nlohmann::json;
 
 // A vocabulary of all bytes, in GPT-2's alphabet, and three more tokens.
@@ -55,7 +57,7 @@ std::string marks_and_bytes() {
 bool keeps_all(const Tokenizer& t) {
   for (int byte = 0; byte < 256 && !t.bytes; ++byte)
     if (!t.ids.contains(std::string(1, static_cast<char>(byte)))) return false;
-  return std::ranges::all_of(t.steps, [](const auto& step) { return step.keep == llm::Keep::all; });
+  return std::ranges::all_of(t.steps, [](const auto& step) { return step.keep == seppo::Keep::all; });
 }
 
 void check_tokenizer(const std::function<Tokenizer()>& read, std::string_view text) {
@@ -88,24 +90,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text = rest.substr(std::min(end + 1, rest.size())).substr(0, 64);
   switch (choice % 5) {
     case 0:
-      check_tokenizer([&] { return llm::read_sentencepiece(file.hold(content)); }, text);
+      check_tokenizer([&] { return seppo::read_sentencepiece(file.hold(content)); }, text);
       break;
     case 1:
-      check_tokenizer([&] { return llm::read_sentencepiece(file.hold(kPieces + std::string(content))); }, text);
+      check_tokenizer([&] { return seppo::read_sentencepiece(file.hold(kPieces + std::string(content))); }, text);
       break;
     case 2:
-      check_tokenizer([&] { return llm::read_tokenizer_json(file.hold(content)); }, text);
+      check_tokenizer([&] { return seppo::read_tokenizer_json(file.hold(content)); }, text);
       break;
     case 3: {  // a valid file with changes
       const json changes = json::parse(content, nullptr, false);
       if (changes.is_discarded()) break;
       json changed = kDocument;
       changed.merge_patch(changes);
-      check_tokenizer([&] { return llm::read_tokenizer_json(file.hold(changed.dump())); }, text);
+      check_tokenizer([&] { return seppo::read_tokenizer_json(file.hold(changed.dump())); }, text);
       break;
     }
     default:
-      check_tokenizer([&] { return llm::read_byte_level_bpe(other.hold(kVocabulary), file.hold(content)); }, text);
+      check_tokenizer([&] { return seppo::read_byte_level_bpe(other.hold(kVocabulary), file.hold(content)); }, text);
   }
   return 0;
 }

@@ -2,7 +2,7 @@
 // docs/ appears here or in one of those programs.
 // needs: precision: double
 #define BOOST_TEST_MODULE docs
-#include "foreign_weights.h"
+#include <seppo/nn/io/foreign_weights.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -22,8 +22,6 @@
 #include <iostream>
 
 using namespace seppo;
-using examples::llama_weights;
-using examples::renaming;
 
 namespace {
 

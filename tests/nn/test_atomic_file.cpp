@@ -2,6 +2,7 @@
 #define BOOST_TEST_MODULE atomic_file
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/atomic_file.h>
+#include <seppo/nn/io/digest.h>
 #include <seppo/nn/io/json.h>
 
 #include <boost/test/unit_test.hpp>

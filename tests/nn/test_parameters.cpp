@@ -6,6 +6,8 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/gradient_check.h>
 #include <seppo/nn/parameters.h>
+#include <seppo/nn/second_derivatives.h>
+#include <seppo/nn/snapshot.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <boost/test/unit_test.hpp>
@@ -160,4 +162,32 @@ BOOST_AUTO_TEST_CASE(gradients_are_not_checked_during_backward) {
   });
   BOOST_CHECK_THROW(backward(y), StateError);
   BOOST_CHECK_EQUAL(w.at(0), 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_snapshot_restores_everything) {
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {2}, init_ones());
+  const Init fives = [](std::span<real> to, const Shape&, RandomStream&) { std::ranges::fill(to, real{5}); };
+  const Tensor seen = parameters.root().buffer("seen", {1}, fives);
+  parameters.gradients()[1] = 7;
+  tape().random = {1, 2, 3, 4};
+  {
+    Snapshot state(parameters, "during a test");
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const std::span<real> values = state.restore();
+      BOOST_CHECK_EQUAL(values[0] + values[1], 2);
+      BOOST_CHECK_EQUAL(seen.at(0), 5);
+      BOOST_CHECK_EQUAL(parameters.gradients()[1], 0);
+      BOOST_CHECK_EQUAL(tape().random.step, 2);
+      std::ranges::fill(values, real{9});
+      parameters.gradients()[0] = 8;
+      tape().random.step = 6;
+    }
+    check_error<StateError>([&] { parameters.root().parameter("b", {1}, init_ones()); }, {"during a test"});
+  }
+  BOOST_CHECK_EQUAL(w.at(0), 1);
+  BOOST_CHECK_EQUAL(seen.at(0), 5);
+  BOOST_CHECK_EQUAL(parameters.gradients()[0], 0);
+  BOOST_CHECK_EQUAL(parameters.gradients()[1], 7);
+  BOOST_CHECK_EQUAL(tape().random.step, 2);
 }

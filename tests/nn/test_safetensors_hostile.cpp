@@ -82,6 +82,22 @@ std::string repeated(const std::string& text, int times) {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(a_model_is_loaded_without_a_second_copy_of_its_values) {
+  const Folder folder("safetensors-hostile");
+  const fs::path path = folder.path / "m";
+  const LanguageModelConfig config{
+      .vocabulary = 16, .layer = {.d_model = 1024, .n_heads = 4, .d_ff = 4096}, .n_layers = 1, .max_length = 16};
+  {
+    Parameters parameters(1);
+    const LanguageModel model(parameters.root(), config);
+    save_model(path, parameters, model);
+  }
+  const auto size = static_cast<long>(fs::file_size(path) >> 20);
+  const auto load = [&] { load_model<LanguageModel>(path); };
+  BOOST_CHECK_GT(size, 40);
+  BOOST_CHECK_LT(megabytes_of(load), size * 5 / 4);
+}
+
 BOOST_AUTO_TEST_CASE(headers_that_lie) {
   const Folder folder("safetensors-hostile");
   const fs::path path = folder.path / "f";

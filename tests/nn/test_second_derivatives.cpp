@@ -5,6 +5,7 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/gradient_check.h>
+#include <seppo/nn/second_derivatives.h>
 
 #include <boost/test/unit_test.hpp>
 

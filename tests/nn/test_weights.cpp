@@ -133,6 +133,36 @@ BOOST_AUTO_TEST_CASE(all_floating_types_load) {
   }
 }
 
+// What may change after a failure changes nothing about what is loaded.
+BOOST_AUTO_TEST_CASE(values_are_read_in_place) {
+  const Folder folder("weights");
+  const fs::path path = folder.path / "f";
+  write_stored(path, {{},
+                      {stored<float>("a.weight", "F32", {3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}),
+                       stored<double>("a.bias", "F64", {4}, {1, 2, 3, 4}),
+                       stored<std::uint16_t>("first", "BF16", {1, 4}, {0x3f80, 0x4000, 0x4040, 0x4080}),
+                       stored<double>("second", "F64", {1, 4}, {5, 6, 7, 8})}});
+  WeightOptions options{.rename = [](const std::string& name) -> Names {
+                          if (name == "b.weight") return {"first", "second"};
+                          return {name};
+                        },
+                        .transpose = [](const std::string& name) { return name == "a.weight"; },
+                        .skip = [](const std::string& name) { return name == "b.bias"; }};
+  Model by_copies(1), in_place(1);
+  load_weights(path, by_copies.parameters, options);
+  options.after_failure = AfterFailure::undefined;
+  load_weights(path, in_place.parameters, options);
+  BOOST_CHECK(values_of(in_place.parameters) == values_of(by_copies.parameters));
+  BOOST_CHECK(copy(in_place.a.weight.values()) == (std::vector<real>{1, 5, 9, 2, 6, 10, 3, 7, 11, 4, 8, 12}));
+  BOOST_CHECK(copy(in_place.b.weight.values()) == (std::vector<real>{1, 2, 3, 4, 5, 6, 7, 8}));
+
+  // What does not fit is still found before the first value changes; what is not finite, while values are read.
+  const std::vector<real> before = values_of(in_place.parameters);
+  options.rename = nullptr;
+  BOOST_CHECK_THROW(load_weights(path, in_place.parameters, options), FormatError);
+  BOOST_CHECK(values_of(in_place.parameters) == before);
+}
+
 BOOST_AUTO_TEST_CASE(strict_reports_everything_and_changes_nothing) {
   const Folder folder("weights");
   const fs::path path = folder.path / "f";

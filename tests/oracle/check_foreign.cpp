@@ -1,6 +1,6 @@
 // check_foreign FOLDER: loads the weights that foreign.py wrote there, compares seppo's outputs with PyTorch's, and
 // writes the weights back under PyTorch's names.
-#include "foreign_weights.h"
+#include <seppo/nn/io/foreign_weights.h>
 #include "modules.h"
 
 #include <seppo/autograd/ops.h>
@@ -85,8 +85,8 @@ Call make(const std::string& op, const Scope& s, int d_model, const json& args) 
 }
 
 WeightOptions options_of(const std::string& op, const json& args) {
-  if (op == "gpt2") return examples::gpt2_weights();
-  return op == "llama" ? examples::llama_weights(get(args, "heads"), get(args, "kv_heads")) : examples::torch_weights();
+  if (op == "gpt2") return seppo::gpt2_weights();
+  return op == "llama" ? seppo::llama_weights(get(args, "heads"), get(args, "kv_heads")) : seppo::torch_weights();
 }
 
 void check_case(const std::filesystem::path& folder, const json& c) {

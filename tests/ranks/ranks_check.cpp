@@ -4,6 +4,7 @@
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
+#include <seppo/nn/io/digest.h>
 #include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "llm/folder.h"
-#include "llm/folder_writer.h"
 #include "support/program.h"
 
 #include <nlohmann/json.hpp>
@@ -24,7 +23,7 @@ inline const nlohmann::json kGpt2{{"model_type", "gpt2"}, {"n_embd", 8},       {
 inline void write_model(const Folder& folder, const char* name, const nlohmann::json& config = kLlama) {
   fs::create_directory(folder.path / name);
   folder.write(std::string(name) + "/config.json", config.dump());
-  const llm::HfConfig read = llm::read_hf_config(folder.path / name / "config.json");
+  const seppo::HfConfig read = seppo::read_hf_config(folder.path / name / "config.json");
   seppo::Parameters parameters(1);
   const seppo::LanguageModel model(parameters.root(), read.model);
   llm::write_folder(folder.path / name, read, parameters, {});

@@ -1,0 +1,117 @@
+// Finds the files of a model, whose contents are parsed elsewhere.
+#include "pretrained.h"
+
+#include "../../autograd/core/check.h"
+#include "../../autograd/core/printable.h"
+#include "../../nn/io/safetensors.h"
+#include "../../nn/io/text_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <regex>
+#include <utility>
+#include <vector>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kConfig = "config.json";
+constexpr const char* kGeneration = "generation_config.json";
+constexpr const char* kOutput = "lm_head.weight";
+
+// Of the names of GPT-2's body: the original file lacks the prefix that other files have.
+std::string prefix_in(const WeightFiles& weights) { return weights.has("wte.weight") ? "" : "transformer."; }
+
+struct Stored {
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;
+
+  bool operator==(const Stored&) const = default;
+};
+
+Stored stored(const WeightFiles& weights, const std::string& name) {
+  const SafeTensorsFile file(weights.files[weights.file_of.at(name)]);
+  const TensorInfo tensor = *std::ranges::find(file.tensors(), name, &TensorInfo::name);
+  std::vector<std::byte> bytes(tensor.bytes());
+  file.read(tensor, bytes);
+  return {tensor.dtype, tensor.shape, std::move(bytes)};
+}
+
+// Does a file have an output layer that is not the embedding? A copy of the embedding may be there as well.
+bool has_other_output(const WeightFiles& weights, const std::string& embedding) {
+  if (!weights.has(kOutput)) return false;
+  if (!weights.has(embedding)) return true;
+  return stored(weights, kOutput) != stored(weights, embedding);
+}
+
+// The model, whose weights are to be loaded.
+LanguageModel build(Parameters& parameters, const HfConfig& config, const fs::path& folder) {
+  const Parameters::Undrawn from_the_file(parameters);
+  try {
+    return LanguageModel(parameters.root(), config.model);
+  } catch (const ArgumentError& e) {
+    fail<FormatError>(printable_path(folder), ": ", e.what());
+  }
+}
+
+bool is_weight_file(const std::string& name) {
+  static const std::regex pattern(R"(model(-\d+-of-\d+)?\.safetensors(\.index\.json)?)");
+  return std::regex_match(name, pattern);
+}
+
+}  // namespace
+
+ModelFolder open_model_folder(const fs::path& given) {
+  const fs::path path = fs::exists(given / "hf" / kConfig) ? given / "hf" : given;
+  check<ArgumentError>(fs::exists(path / kConfig), "there is no '", printable_path(path), "/", kConfig, "'");
+  WeightFiles weights = find_weights(path);
+  HfConfig config = read_hf_config(path / kConfig);
+  read_generation_config(config, path / kGeneration);
+  const bool is_llama = config.architecture == Architecture::llama;
+  const std::string prefix = prefix_in(weights);
+  const std::string embedding = is_llama ? "model.embed_tokens.weight" : prefix + "wte.weight";
+  if (config.model.tie_output && has_other_output(weights, embedding)) config.model.tie_output = false;
+  WeightOptions names = weights_of(config, prefix);
+  return {path, std::move(config), std::move(weights), std::move(names)};
+}
+
+Pretrained load_pretrained(const ModelFolder& folder, std::uint64_t seed) {
+  // Values take at least two bytes each, so the size of the files bounds their number.
+  auto parameters = std::make_unique<Parameters>(seed, folder.weights.bytes);
+  LanguageModel model = build(*parameters, folder.config, folder.path);
+  load_weights(folder.weights, *parameters, folder.names);
+  return {folder.path, folder.config, std::move(parameters), std::move(model)};
+}
+
+Pretrained load_pretrained(const fs::path& folder, std::uint64_t seed) {
+  return load_pretrained(open_model_folder(folder), seed);
+}
+
+void save_pretrained(const fs::path& folder, const HfConfig& config, const Parameters& parameters) {
+  const fs::path generation = folder / kGeneration;
+  if (!fs::exists(generation)) write_text(generation, text_tokens(config).dump(2) + "\n");
+  save_weights(folder / "model.safetensors", parameters, weights_of(config));
+  write_text(folder / kConfig, to_json(config).dump(2) + "\n");
+}
+
+bool is_model_file(const std::string& name) { return name == kConfig || name == kGeneration || is_weight_file(name); }
+
+bool has_model(const fs::path& folder) {
+  std::error_code error;  // there may be no such folder
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    if (name == kConfig || is_weight_file(name)) return true;
+  }
+  return false;
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,0 +1,115 @@
+// Adapters do not change the model: apply() copies its modules and replaces their weights.
+#include "lora.h"
+
+#include "../autograd/core/printable.h"
+#include "../autograd/ops.h"
+#include "../nn/io/checkpoint.h"
+#include "../nn/io/json.h"
+#include "../nn/io/text_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+namespace {
+
+constexpr const char* kScope = "lora";
+
+// Calls f(path, projection) for each projection that has an adapter.
+template <class F>
+void for_each_projection(LanguageModel& model, const F& f) {
+  for (std::size_t i = 0; i < model.layers.layers.size(); ++i) {
+    EncoderLayer& layer = model.layers.layers[i];
+    const std::string path = "layers." + std::to_string(i) + ".";
+    f(path + "self_attn.in_proj", layer.self_attn.in_proj);
+    f(path + "self_attn.out_proj", layer.self_attn.out_proj);
+    if (layer.ffn.gate) f(path + "ffn.gate", *layer.ffn.gate);
+    f(path + "ffn.up", layer.ffn.up);
+    f(path + "ffn.down", layer.ffn.down);
+  }
+}
+
+WeightOptions adapters_only() {
+  return {.skip = [](const std::string& name) { return !name.starts_with(std::string(kScope) + "."); }};
+}
+
+}  // namespace
+
+Adapters::Adapters(Parameters& parameters, LanguageModel& model, const LoraConfig& config)
+    : parameters_(&parameters), model_(&model), config_(config) {
+  parameters.freeze("");
+  for_each_projection(model, [&](const std::string& path, const Linear& projection) {
+    const int out = projection.weight.size(0);
+    const int in = projection.weight.size(1);
+    const Scope s = parameters.root() / kScope / path;
+    a_.push_back(s.parameter("a", {config.lora, in}, init_normal(1 / std::sqrt(in))));
+    b_.push_back(s.parameter("b", {out, config.lora}, init_zeros()));
+  });
+}
+
+Tensor Adapters::adapted(std::size_t index, const Tensor& weight) const {
+  return weight + static_cast<real>(config_.alpha / config_.lora) * matmul(b_[index], a_[index]);
+}
+
+LanguageModel Adapters::apply() const {
+  LanguageModel model = *model_;
+  std::size_t index = 0;
+  for_each_projection(
+      model, [&](const std::string&, Linear& projection) { projection.weight = adapted(index++, projection.weight); });
+  return model;
+}
+
+Adapters::Merged::Merged(const Adapters& adapters) : adapters_(&adapters) {
+  for_each_projection(*adapters.model_, [&](const std::string&, const Linear& projection) {
+    const auto values = projection.weight.values();
+    before_.emplace_back(values.begin(), values.end());
+  });
+  adapters.merge();
+}
+
+Adapters::Merged::~Merged() {
+  std::size_t index = 0;
+  for_each_projection(*adapters_->model_, [&](const std::string&, Linear& projection) {
+    std::ranges::copy(before_[index++], projection.weight.data());
+  });
+  adapters_->parameters_->changed();
+}
+
+void Adapters::merge() const {
+  const Inference guard;
+  std::size_t index = 0;
+  for_each_projection(*model_, [&](const std::string&, Linear& projection) {
+    std::ranges::copy(adapted(index++, projection.weight).values(), projection.weight.data());
+  });
+  parameters_->changed();
+}
+
+void Adapters::save(const std::filesystem::path& folder) const {
+  save_weights(folder / "adapter.safetensors", *parameters_, adapters_only());
+  write_text(folder / "adapter.json", to_json_object(config_).dump(2) + "\n");
+}
+
+void Adapters::load(const std::filesystem::path& folder) const {
+  load_weights(folder / "adapter.safetensors", *parameters_, adapters_only());
+}
+
+LoraConfig Adapters::read_config(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "adapter.json";
+  const std::string name = printable_path(file);
+  const nlohmann::json object = parse_json(read_text(file), name);
+  try {
+    const LoraConfig config = from_json_object<LoraConfig>(object);
+    check<FormatError>(config.lora > 0, "'lora', the rank, is 0");
+    return config;
+  } catch (const FormatError& e) {
+    fail<FormatError>(name, ": ", e.what());
+  }
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

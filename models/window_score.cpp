@@ -1,0 +1,88 @@
+// Scores are sums over windows; each thread computes several of them at a time.
+#include "window_score.h"
+
+#include "../autograd/ops.h"
+#include "../nn/train/evaluate.h"
+#include "../nn/train/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <vector>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+namespace {
+
+constexpr std::size_t kTogether = 8;  // windows at a time, by each thread
+
+class Windows {
+ public:
+  Windows(std::span<const int> tokens, int window, int stride) : tokens_(tokens), window_(window), stride_(stride) {}
+
+  std::vector<int> begins() const {
+    std::vector<int> all{0};
+    while (end_of(all.back()) < last()) all.push_back(all.back() + stride_);
+    return all;
+  }
+
+  // The sum over the tokens of these windows that no earlier window has predicted.
+  ShardLoss loss(const LanguageModel& model, std::span<const int> begins) const {
+    Ragged input;
+    std::vector<int> rows;
+    std::vector<int> targets;
+    for (const int begin : begins) {
+      const int offset = input.offsets.back() - begin;  // from a token's index to its row
+      for (int target = first_target(begin); target <= end_of(begin); ++target) {
+        rows.push_back(offset + target - 1);
+        targets.push_back(tokens_[static_cast<std::size_t>(target)]);
+      }
+      input.add(tokens_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end_of(begin) - begin)));
+    }
+    return classification_loss(model.scores(index_select(model.features(input), 0, rows)), targets);
+  }
+
+ private:
+  int last() const { return static_cast<int>(tokens_.size()) - 1; }
+  // Index of a window's last target.
+  int end_of(int begin) const {
+    return static_cast<int>(std::min(std::int64_t{begin} + window_, std::int64_t{last()}));
+  }
+  int first_target(int begin) const { return begin == 0 ? 1 : end_of(begin - stride_) + 1; }
+
+  std::span<const int> tokens_;
+  int window_, stride_;
+};
+
+}  // namespace
+
+ShardLoss window_loss(const LanguageModel& model, std::span<const int> tokens, std::span<const int> starts,
+                      int window) {
+  Ragged input;
+  std::vector<int> next;
+  for (const int start : starts) {
+    const auto at = static_cast<std::size_t>(start);
+    const std::size_t length = std::min(static_cast<std::size_t>(window), tokens.size() - 1 - at);
+    const std::span<const int> targets = tokens.subspan(at + 1, length);
+    input.add(tokens.subspan(at, length));
+    next.insert(next.end(), targets.begin(), targets.end());
+  }
+  return classification_loss(model(input), next);  // [tokens, vocabulary]
+}
+
+double WindowScore::loss() const { return nats / static_cast<double>(tokens); }
+double WindowScore::perplexity() const { return std::exp(loss()); }
+double WindowScore::bits_per(std::size_t units) const { return nats / std::numbers::ln2 / static_cast<double>(units); }
+
+WindowScore score_windows(const std::function<LanguageModel()>& model, std::span<const int> tokens, int window,
+                          int stride) {
+  const Windows windows(tokens, window, stride);
+  const auto loss_of_some = [&](std::span<const int> begins) { return windows.loss(model(), begins); };
+  const Sums sums = evaluate(windows.begins(), loss_of_some, kTogether);
+  return {.nats = sums["loss"], .tokens = tokens.size() - 1};
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,0 +1,87 @@
+// The tables of names, and the function that applies one.
+#include "foreign_weights.h"
+
+#include "../../autograd/core/check.h"
+
+#include <algorithm>
+#include <regex>
+#include <sstream>
+#include <utility>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+namespace {
+
+struct Rule {
+  std::regex from;
+  std::string to;
+};
+
+std::vector<Rule> rules_of(const std::string& table) {
+  std::vector<Rule> rules;
+  std::istringstream words(table);
+  for (std::string from, arrow, to; words >> from;) {
+    const bool is_rule = words >> arrow >> to && arrow == "->";
+    check<ArgumentError>(is_rule, "renaming: '", from, "' is not followed by -> and a name");
+    if (to.ends_with(',')) to.pop_back();
+    rules.push_back({std::regex("\\b" + from + "\\b"), to});
+  }
+  return rules;
+}
+
+// "attn.{q,k,v}_proj" -> "attn.q_proj", "attn.k_proj", "attn.v_proj"
+std::vector<std::string> stack_of(const std::string& name) {
+  const std::size_t open = name.find('{');
+  const std::size_t close = name.find('}', open);
+  if (close == name.npos) return {name};
+  const std::string before = name.substr(0, open);
+  const std::string behind = name.substr(close + 1);
+  std::vector<std::string> names;
+  for (std::size_t begin = open + 1; begin <= close;) {
+    const std::size_t end = std::min(name.find(',', begin), close);
+    names.push_back(before + name.substr(begin, end - begin) + behind);
+    begin = end + 1;
+  }
+  return names;
+}
+
+}  // namespace
+
+std::function<std::vector<std::string>(const std::string&)> renaming(const std::string& table) {
+  return [rules = rules_of(table)](std::string name) {
+    for (const Rule& rule : rules) name = std::regex_replace(name, rule.from, rule.to);
+    return stack_of(name);
+  };
+}
+
+WeightOptions torch_weights() {
+  return {.rename = renaming("in_proj.weight -> in_proj_weight, in_proj.bias -> in_proj_bias, "
+                             "cross_attn -> multihead_attn, ffn.up -> linear1, ffn.down -> linear2, "
+                             "([0-9]+).(self_attn|multihead_attn|linear1|linear2|norm1|norm2|norm3) -> layers.$1.$2")};
+}
+
+WeightOptions gpt2_weights(const std::string& prefix) {
+  const auto is_mask = [](const std::string& name) {
+    return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+  };
+  return {.rename = renaming("embedding -> " + prefix + "wte, positions -> " + prefix + "wpe, layers.norm -> " +
+                             prefix + "ln_f, layers -> " + prefix + "h, norm1 -> ln_1, norm2 -> ln_2, " +
+                             "self_attn.in_proj -> attn.c_attn, self_attn.out_proj -> attn.c_proj, " +
+                             "ffn.up -> mlp.c_fc, ffn.down -> mlp.c_proj, output -> lm_head"),
+          .transpose = [](const std::string& name) { return name.find("layers.") != name.npos; },
+          .skip = is_mask};
+}
+
+WeightOptions llama_weights(int n_heads, int n_kv_heads) {
+  const std::vector<int> shares{n_heads, n_kv_heads, n_kv_heads};
+  return {.rename = renaming("embedding -> model.embed_tokens, layers.norm -> model.norm, layers -> model.layers, "
+                             "norm1 -> input_layernorm, norm2 -> post_attention_layernorm, "
+                             "self_attn.in_proj -> self_attn.{q,k,v}_proj, self_attn.out_proj -> self_attn.o_proj, "
+                             "ffn.(gate|up|down) -> mlp.$1_proj, output -> lm_head"),
+          .shares = [shares](const std::string&) { return shares; },
+          .skip = [](const std::string& name) { return name.ends_with(".rotary_emb.inv_freq"); }};
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,0 +1,35 @@
+// How other programs name the parameters of seppo's models: options for load_weights and save_weights.
+// docs/foreign-weights.md explains the tables and the configs that go with them.
+//
+//   load_weights("model.safetensors", parameters, gpt2_weights());
+#pragma once
+
+#include "checkpoint.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+// A renaming function from a table of ECMAScript regular expressions, "ffn.up -> fc1, self_attn.in_proj ->
+// attn.{q,k,v}". Each in turn, where it matches whole words, is replaced by its right side, in which $1 is the first
+// group, and {q,k,v} makes a stack of three. Throws ArgumentError if the table is malformed.
+std::function<std::vector<std::string>(const std::string&)> renaming(const std::string& table);
+
+// PyTorch: nn.Linear, Embedding, LayerNorm and BatchNorm1d use the same names as seppo; MultiheadAttention,
+// TransformerEncoder, TransformerDecoder, their layers and the two stacks of nn.Transformer use these.
+WeightOptions torch_weights();
+
+// GPT-2 (Radford et al. 2019) as stored in Hugging Face's `gpt2`, for a LanguageModel; with the prefix "transformer.",
+// as GPT2LMHeadModel saves it. The matrices of its layers are stored transposed, and the file contains masks that are
+// not parameters. An output layer that is not tied to the embedding has no prefix.
+WeightOptions gpt2_weights(const std::string& prefix = "");
+
+// LLaMA (Touvron et al. 2023) as Hugging Face's LlamaForCausalLM saves it, for a LanguageModel with these numbers of
+// heads for queries, and for keys and values.
+WeightOptions llama_weights(int n_heads, int n_kv_heads);
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,0 +1,79 @@
+// Two folders exchange their names in one step, which Linux can do, and the old one is removed.
+#include "replace_folder.h"
+
+#include "file.h"
+
+#include "../../autograd/core/check.h"
+#include "../../autograd/core/printable.h"
+
+#include <fcntl.h>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  check<FileError>(!error, printable_path(folder), ": cannot be made: ", error.message());
+}
+
+void rename_or_fail(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  check<FileError>(!error, printable_path(to), ": cannot be replaced: ", error.message());
+}
+
+// Removes it with all that is in it, if it is there.
+void remove_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  check<FileError>(!error, printable_path(folder), ": cannot be removed: ", error.message());
+}
+
+// `made` becomes `folder`, and the folder that was there becomes `made`.
+void exchange(const fs::path& made, const fs::path& folder) {
+  if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) return;
+  const bool is_unknown = errno == EINVAL || errno == ENOSYS;  // to this file system: three names in turn
+  check<FileError>(is_unknown, printable_path(folder), ": cannot be replaced: ", std::strerror(errno));
+  fs::path old = folder;
+  old += ".old";
+  rename_or_fail(folder, old);
+  rename_or_fail(made, folder);
+  rename_or_fail(old, made);
+}
+
+}  // namespace
+
+void replace_folder(const fs::path& given, const std::function<void(const fs::path&)>& write,
+                    const std::function<bool(const std::string&)>& is_replaced) {
+  make_folder(given);
+  const fs::path folder = fs::canonical(given);  // the target of a link, which stays
+  fs::path made = folder;
+  made += ".partial";
+  remove_folder(made);
+  make_folder(made);
+  try {
+    write(made);
+    exchange(made, folder);
+  } catch (...) {
+    std::error_code error;
+    fs::remove_all(made, error);
+    throw;
+  }
+  for (const auto& entry : fs::directory_iterator(made)) {
+    const fs::path kept = folder / entry.path().filename();
+    if (!is_replaced(entry.path().filename()) && !fs::exists(kept)) rename_or_fail(entry.path(), kept);
+  }
+  remove_folder(made);
+  File(folder.parent_path(), File::Open::folder).flush();
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,0 +1,208 @@
+// Finds, reads and copies the files of tokenizers.
+#include "tokenizer_folder.h"
+
+#include "byte_level_bpe.h"
+#include "sentencepiece.h"
+#include "tokenizer_json.h"
+
+#include "../../autograd/core/check.h"
+#include "../../autograd/core/printable.h"
+#include "../io/atomic_file.h"
+#include "../io/file.h"
+#include "../io/json.h"
+#include "../io/text_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <span>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kTokenizerJson = "tokenizer.json";
+constexpr const char* kVocabulary = "vocab.json";
+constexpr const char* kMerges = "merges.txt";
+constexpr const char* kTokenizerConfig = "tokenizer_config.json";
+constexpr const char* kSpecialTokens = "special_tokens_map.json";
+
+// What may lie beside a tokenizer and belongs to it.
+constexpr const char* kBeside[] = {kTokenizerConfig,    kSpecialTokens,       "generation_config.json",
+                                   "added_tokens.json", "chat_template.json", "chat_template.jinja",
+                                   "tokenizer.model"};
+
+// What files call the special tokens that they name nowhere else.
+constexpr const char* kUsualBos[] = {"<s>", "<|begin_of_text|>", "<bos>"};
+constexpr const char* kUsualEos[] = {"<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>"};
+
+// llama2.c's tok*.bin
+bool is_llama2c(const std::string& name) { return name.starts_with("tok") && name.ends_with(".bin"); }
+
+// ---- finding the files ---------------------------------------------------------------------------
+
+using Files = std::vector<fs::path>;  // of one tokenizer
+
+// The files of each tokenizer in the folder: tokenizer.json first, then vocab.json with merges.txt, then tok*.bin.
+std::vector<Files> tokenizers_in(const fs::path& folder) {
+  std::vector<Files> found;
+  if (fs::exists(folder / kTokenizerJson)) found.push_back({folder / kTokenizerJson});
+  if (fs::exists(folder / kVocabulary) && fs::exists(folder / kMerges))
+    found.push_back({folder / kVocabulary, folder / kMerges});
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (is_llama2c(entry.path().filename())) found.push_back({entry.path()});
+  return found;
+}
+
+// Are these the two formats in which Hugging Face writes one tokenizer, tokenizer.json and vocab.json with merges.txt?
+bool are_two_formats(const std::vector<Files>& found) {
+  return found.size() == 2 && found[0].size() == 1 && found[1].size() == 2;
+}
+
+// The tokenizer in the folder, in one or two formats, of which the first one suffices.
+std::vector<Files> tokenizer_files(const fs::path& folder) {
+  const std::vector<Files> found = tokenizers_in(folder);
+  check<ArgumentError>(!found.empty(), "'", printable_path(folder),
+                       "' has no tokenizer: tokenizer.json, vocab.json with merges.txt, or tok*.bin");
+  const bool is_one = found.size() == 1 || are_two_formats(found);
+  if (!is_one) {
+    const std::string first = found[0][0].filename();
+    const std::string second = found[1][0].filename();
+    fail<ArgumentError>("'", printable_path(folder), "' has several tokenizers, ", first, " and ", second);
+  }
+  return found;
+}
+
+// ---- special tokens ------------------------------------------------------------------------------
+
+// A JSON object of a folder; empty if there is no such file.
+json object_in(const fs::path& folder, const char* name) {
+  const fs::path file = folder / name;
+  if (!fs::exists(file)) return json::object();
+  const std::string shown = printable_path(file);
+  json object = parse_json(read_text(file), shown);
+  check<FormatError>(object.is_object(), shown, ": is no object");
+  return object;
+}
+
+std::optional<int> token_of(const Tokenizer& t, const std::string& text) {
+  if (const auto mark = t.marks.find(text); mark != t.marks.end()) return mark->second;
+  if (const auto piece = t.ids.find(text); piece != t.ids.end()) return piece->second;
+  return {};
+}
+
+// "bos_token": "<s>", or {"content": "<s>", ...}; the first object that has the key decides.
+std::optional<int> special_token(const Tokenizer& t, std::span<const json> objects, const char* key,
+                                 std::span<const char* const> usual) {
+  for (const json& object : objects) {
+    if (!object.contains(key)) continue;
+    json name = object[key];
+    if (name.is_object()) name = name.value("content", json());
+    if (!name.is_string()) return {};
+    return token_of(t, name.get<std::string>());
+  }
+  for (const char* name : usual)
+    if (const auto found = token_of(t, name)) return found;
+  return {};
+}
+
+// What tokenizer_config.json says about the tokens of a text.
+void apply_config(Tokenizer& t, const fs::path& folder, const json& config, bool is_of_two_files) {
+  const std::string name = printable_path(folder / kTokenizerConfig);
+  check<FormatError>(config.value("add_prefix_space", json()) != true, name, ": 'add_prefix_space' is not supported");
+  if (!is_of_two_files) return;
+  check<FormatError>(config.value("add_eos_token", json()) != true, name, ": 'add_eos_token' is not supported");
+  if (config.value("add_bos_token", json()) != true) return;
+  check<FormatError>(t.bos.has_value(), name, ": 'add_bos_token': 'bos_token' is no token");
+  t.adds_bos = true;
+}
+
+json name_of(const Tokenizer& t, std::optional<int> token) {
+  if (!token) return nullptr;
+  for (const auto& [name, id] : t.marks)
+    if (id == *token) return name;
+  return t.pieces[static_cast<std::size_t>(*token)];
+}
+
+// ---- writing -------------------------------------------------------------------------------------
+
+void copy_whole(const fs::path& from, const fs::path& to) {
+  replace_atomically(to, [&](File& copy) {
+    File file(from, File::Open::reading);
+    std::vector<char> piece(std::size_t{1} << 20);
+    while (const std::size_t size = file.read_some(piece.data(), piece.size())) copy.write(piece.data(), size);
+  });
+}
+
+void copy_tokenizer(const fs::path& from, const fs::path& folder) {
+  for (const Files& files : tokenizer_files(from))
+    for (const fs::path& file : files) copy_whole(file, folder / file.filename());
+  for (const char* name : kBeside)
+    if (fs::exists(from / name)) copy_whole(from / name, folder / name);
+}
+
+void write_byte_tokenizer(const fs::path& folder) {
+  write_text(folder / kVocabulary, byte_vocabulary().dump());
+  write_text(folder / kMerges, "#version: 0.2\n");
+}
+
+void write_if_missing(const fs::path& file, const json& content) {
+  if (!fs::exists(file)) write_text(file, content.dump(2) + "\n");
+}
+
+json without_nulls(const json& object) {
+  json kept = json::object();
+  for (const auto& [key, value] : object.items())
+    if (!value.is_null()) kept[key] = value;
+  return kept;
+}
+
+}  // namespace
+
+Tokenizer read_tokenizer(const fs::path& folder) {
+  const Files files = tokenizer_files(folder)[0];
+  if (is_llama2c(files[0].filename())) return read_sentencepiece(files[0]);
+  const bool is_of_two_files = files.size() == 2;
+  Tokenizer t = is_of_two_files ? read_byte_level_bpe(files[0], files[1]) : read_tokenizer_json(files[0]);
+  const json config = object_in(folder, kTokenizerConfig);
+  const json objects[] = {config, object_in(folder, kSpecialTokens)};
+  if (!t.bos) t.bos = special_token(t, objects, "bos_token", kUsualBos);
+  t.eos = special_token(t, objects, "eos_token", kUsualEos);
+  apply_config(t, folder, config, is_of_two_files);
+  return t;
+}
+
+void write_tokenizer(const fs::path& folder, const fs::path& from, int max_length) {
+  if (from.empty()) {
+    write_byte_tokenizer(folder);
+  } else {
+    copy_tokenizer(from, folder);
+  }
+  const bool is_json = fs::exists(folder / kTokenizerJson);
+  const bool is_of_llama2c = !is_json && !fs::exists(folder / kVocabulary);
+  if (is_of_llama2c) return;  // Hugging Face's loaders do not read it
+  const Tokenizer t = from.empty() ? byte_tokenizer() : read_tokenizer(folder);
+  const json tokens{{"bos_token", name_of(t, t.bos)}, {"eos_token", name_of(t, t.eos)}, {"unk_token", nullptr}};
+  json all{{"tokenizer_class", is_json ? "PreTrainedTokenizerFast" : "GPT2Tokenizer"},
+           {"model_max_length", max_length},
+           {"clean_up_tokenization_spaces", false},
+           {"add_prefix_space", false}};
+  all.update(tokens);
+  write_if_missing(folder / kTokenizerConfig, all);
+  write_if_missing(folder / kSpecialTokens, without_nulls(tokens));
+}
+
+bool is_tokenizer_file(const std::string& name) {
+  if (name == kTokenizerJson || name == kVocabulary || name == kMerges || is_llama2c(name)) return true;
+  return std::ranges::find(kBeside, name) != std::end(kBeside);
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

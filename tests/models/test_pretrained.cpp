@@ -1,0 +1,93 @@
+// Models in Hugging Face's format, as a user of the library reads and writes them.
+// needs: libraries: seppo::text
+#define BOOST_TEST_MODULE pretrained
+#include <seppo/autograd/core/check.h>
+#include <seppo/models/decoding/generate.h>
+#include <seppo/models/hugging_face/pretrained.h>
+#include <seppo/models/lora.h>
+#include <seppo/nn/text/bos.h>
+#include <seppo/nn/text/tokenizer_folder.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <unistd.h>
+#include <limits>
+#include <string>
+
+namespace fs = std::filesystem;
+using namespace seppo;
+
+namespace {
+
+struct TemporaryFolder {
+  fs::path path = fs::temp_directory_path() / ("seppo-pretrained-" + std::to_string(::getpid()));
+
+  TemporaryFolder() {
+    fs::remove_all(path);
+    fs::create_directories(path);
+  }
+  ~TemporaryFolder() { fs::remove_all(path); }
+};
+
+HfConfig small(Architecture architecture) {
+  HfConfig config{.architecture = architecture};
+  set_architecture(architecture, config.model);
+  config.model.vocabulary = 257;
+  config.model.layer.d_model = 8;
+  config.model.layer.n_heads = 2;
+  config.model.layer.d_ff = 16;
+  config.model.layer.dropout = 0;
+  config.model.n_layers = 1;
+  config.model.max_length = 16;
+  config.bos = 256;
+  config.stops = {256};
+  return config;
+}
+
+std::vector<int> continued(const LanguageModel& model, const Tokenizer& tokenizer) {
+  Ragged prompt;
+  prompt.add(encode(tokenizer, "abc", Bos::always, 256));
+  return generate(model, prompt, {.max_tokens = 8, .sampling = {.temperature = 0}})[0];
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_saved_generates_the_same) {
+  for (const Architecture architecture : {Architecture::llama, Architecture::gpt2}) {
+    const TemporaryFolder folder;
+    const HfConfig config = small(architecture);
+    Parameters parameters(3);
+    const LanguageModel model(parameters.root(), config.model);
+    write_tokenizer(folder.path, {}, config.model.max_length);
+    save_pretrained(folder.path, config, parameters);
+    BOOST_CHECK(has_model(folder.path));
+
+    const Tokenizer tokenizer = read_tokenizer(folder.path);
+    const Pretrained read = load_pretrained(folder.path);
+    BOOST_TEST(continued(read.model, tokenizer) == continued(model, tokenizer), boost::test_tools::per_element());
+    BOOST_CHECK(read.config.architecture == architecture && read.config.stops == config.stops);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_missing_is_said) {
+  const TemporaryFolder folder;
+  const auto says = [](const char* part) {
+    return [part](const ArgumentError& e) { return std::string(e.what()).find(part) != std::string::npos; };
+  };
+  BOOST_CHECK_EXCEPTION(load_pretrained(folder.path), ArgumentError, says("/config.json'"));
+  BOOST_CHECK_EXCEPTION(read_tokenizer(folder.path), ArgumentError, says("has no tokenizer"));
+}
+
+BOOST_AUTO_TEST_CASE(adapters_that_are_not_finite_are_not_saved) {
+  const TemporaryFolder folder;
+  const HfConfig config = small(Architecture::llama);
+  Parameters parameters(3);
+  LanguageModel model(parameters.root(), config.model);
+  const Adapters adapters(parameters, model, {.lora = 2});
+  adapters.save(folder.path);
+  adapters.load(folder.path);
+  BOOST_CHECK_EQUAL(Adapters::read_config(folder.path).lora, 2);
+  parameters.edit().back() = std::numeric_limits<real>::quiet_NaN();
+  BOOST_CHECK_THROW(adapters.save(folder.path), NumericError);
+  adapters.load(folder.path);  // still what was saved before
+}

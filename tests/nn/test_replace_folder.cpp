@@ -1,0 +1,73 @@
+// Folders that are replaced whole or not at all: what stays, and what is said if it cannot be done.
+#define BOOST_TEST_MODULE replace_folder
+#include <seppo/autograd/core/check.h>
+#include <seppo/nn/io/replace_folder.h>
+#include <seppo/nn/io/text_file.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <unistd.h>
+#include <stdexcept>
+#include <string>
+
+namespace fs = std::filesystem;
+using namespace seppo;
+
+namespace {
+
+// A folder of its own, in which `old` has a model.bin and notes.txt.
+struct Workplace {
+  fs::path root = fs::temp_directory_path() / ("seppo-replace-" + std::to_string(::getpid()));
+  fs::path folder = root / "old";
+
+  Workplace() {
+    fs::remove_all(root);
+    fs::create_directories(folder);
+    write_text(folder / "model.bin", "1");
+    write_text(folder / "notes.txt", "mine");
+  }
+  ~Workplace() { fs::remove_all(root); }
+};
+
+bool is_model(const std::string& name) { return name.ends_with(".bin"); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_not_replaced_stays) {
+  const Workplace place;
+  write_text(place.folder / "more.bin", "of the old one");
+  replace_folder(
+      place.folder, [](const fs::path& made) { write_text(made / "model.bin", "2"); }, is_model);
+  BOOST_CHECK_EQUAL(read_text(place.folder / "model.bin"), "2");
+  BOOST_CHECK_EQUAL(read_text(place.folder / "notes.txt"), "mine");
+  BOOST_CHECK(!fs::exists(place.folder / "more.bin"));
+  BOOST_CHECK(!fs::exists(place.root / "old.partial"));
+}
+
+BOOST_AUTO_TEST_CASE(a_new_folder_is_made) {
+  const Workplace place;
+  replace_folder(
+      place.root / "a/b", [](const fs::path& made) { write_text(made / "x", "1"); }, is_model);
+  BOOST_CHECK_EQUAL(read_text(place.root / "a/b/x"), "1");
+}
+
+BOOST_AUTO_TEST_CASE(a_write_that_throws_leaves_the_old_folder) {
+  const Workplace place;
+  const auto fails = [](const fs::path& made) {
+    write_text(made / "model.bin", "2");
+    throw std::runtime_error("no more");
+  };
+  BOOST_CHECK_THROW(replace_folder(place.folder, fails, is_model), std::runtime_error);
+  BOOST_CHECK_EQUAL(read_text(place.folder / "model.bin"), "1");
+  BOOST_CHECK(!fs::exists(place.root / "old.partial"));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_is_no_folder) {
+  const Workplace place;
+  const fs::path file = place.folder / "notes.txt";
+  const auto nothing = [](const fs::path&) {};
+  const auto names_the_file = [&](const FileError& e) { return std::string(e.what()).find(file) != std::string::npos; };
+  BOOST_CHECK_EXCEPTION(replace_folder(file, nothing, is_model), FileError, names_the_file);
+  BOOST_CHECK_THROW(write_text(file / "x", "1"), FileError);
+  BOOST_CHECK_EQUAL(read_text(file), "mine");
+}

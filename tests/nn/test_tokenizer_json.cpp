@@ -1,0 +1,188 @@
+// tokenizer.json: the same tokens as from vocab.json and merges.txt, pre-tokenizer steps, and what is refused.
+// needs: libraries: seppo::text
+#define BOOST_TEST_MODULE tokenizer_json
+#include "support/tokenizer_files.h"
+
+#include <seppo/nn/text/byte_level_bpe.h>
+#include <seppo/nn/text/tokenizer_json.h>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace seppo;
+using namespace test;
+
+BOOST_AUTO_TEST_CASE(the_same_tokens_as_of_two_files) {
+  Random random;
+  for (int round = 0; round < 10; ++round) {
+    const Bpe bpe = random_bpe(random, 40);
+    const Folder folder("tokenizer");
+    bpe.write(folder);
+    folder.write("tokenizer.json", bpe.document().dump());
+    nlohmann::json pairs = bpe.document();  // as newer versions write it
+    for (auto& merge : pairs["model"]["merges"]) {
+      const std::string line = merge;
+      merge = {line.substr(0, line.find(' ')), line.substr(line.find(' ') + 1)};
+    }
+    pairs["post_processor"] = {
+        {"type", "TemplateProcessing"},
+        {"single", {{{"SpecialToken", {{"id", "<|end of text|>"}}}}, {{"Sequence", {{"id", "A"}}}}}}};
+    if (round % 2 == 1) {  // as a sequence, as in Llama 3; a second template is ignored
+      const nlohmann::json own = pairs["post_processor"];
+      nlohmann::json bare = own;
+      bare["single"].erase(0);
+      const nlohmann::json inner{{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}, own}}};
+      pairs["post_processor"] = {{"type", "Sequence"}, {"processors", {inner, bare}}};
+    }
+    folder.write("pairs.json", pairs.dump());
+    const Tokenizer one = read_byte_level_bpe(folder.path / "vocab.json", folder.path / "merges.txt"),
+                    two = read_tokenizer_json(folder.path / "tokenizer.json"),
+                    three = read_tokenizer_json(folder.path / "pairs.json");
+    BOOST_CHECK_EQUAL(two.size(), one.size() + 1);
+    for (int n = 0; n < 100; ++n) {
+      const std::string text = random_text(random, 30);
+      std::vector<int> tokens = one.encode(text);
+      BOOST_REQUIRE(two.encode(text) == tokens);
+      tokens.insert(tokens.begin(), one.size());
+      BOOST_REQUIRE(three.encode(text) == tokens);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(steps_of_a_tokenizer_json) {
+  Random random;
+  Bpe bpe = random_bpe(random, 60);
+  bpe.merges.emplace_back("1", "2");  // so that single digits give other tokens
+  bpe.tokens.emplace_back("12");
+  const Folder folder("tokenizer");
+  const auto with = [&](const std::function<void(nlohmann::json&)>& change) {
+    nlohmann::json document = bpe.document();
+    change(document);
+    folder.write("tokenizer.json", document.dump());
+    return read_tokenizer_json(folder.path / "tokenizer.json");
+  };
+  const auto step = [&](const std::vector<nlohmann::json>& steps) {
+    return with([&](nlohmann::json& d) { d["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}}; });
+  };
+  const nlohmann::json bytes{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  const auto split = [](const char* regex) {
+    return nlohmann::json{
+        {"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
+  };
+  const std::string text = "see a  sea's 1234 bees\n\n  ébe 日x";
+  BOOST_TEST(step({bytes}).encode(text) == bpe.encode({text}), boost::test_tools::per_element());
+  BOOST_TEST(
+      step({split(R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"), bytes})
+              .encode(text) ==
+          bpe.encode({"see", " a", " ", " sea", "'s", " ", "123", "4", " bees", "\n\n", " ", " ébe", " 日x"}),
+      boost::test_tools::per_element());
+  // Text between matches is a word as well, and later patterns split it further.
+  BOOST_TEST(step({split("[0-9]"), split("e"), bytes}).encode("abe12eb") == bpe.encode({"ab", "e", "1", "2", "e", "b"}),
+             boost::test_tools::per_element());
+  // Capture groups in a pattern make no difference.
+  BOOST_TEST(step({split("(a)?(b)|([0-9]+)"), bytes}).encode("abe12eb") == bpe.encode({"ab", "e", "12", "e", "b"}),
+             boost::test_tools::per_element());
+  for (const bool single : {true, false})
+    BOOST_TEST(step({{{"type", "Digits"}, {"individual_digits", single}}, bytes}).encode("ab12é") ==
+                   bpe.encode(single ? Strings{"ab", "1", "2", "é"} : Strings{"ab", "12", "é"}),
+               boost::test_tools::per_element());
+
+  // A word in the vocabulary is one token whatever the merges; text that spells a special token is not that token.
+  const std::string word = "see bees";
+  const Tokenizer whole = with([&](nlohmann::json& d) {
+    d["model"]["vocab"][shown(word)] = bpe.tokens.size() + 1;
+    d["model"]["ignore_merges"] = true;
+    d["pre_tokenizer"]["use_regex"] = false;
+  });
+  BOOST_TEST(whole.encode(word) == (std::vector<int>{static_cast<int>(bpe.tokens.size()) + 1}),
+             boost::test_tools::per_element());
+  const int mark = static_cast<int>(bpe.tokens.size());
+  BOOST_TEST(whole.decode(std::vector<int>{mark}) == "");
+  BOOST_TEST(whole.decode(whole.encode("<|end of text|>")) == "<|end of text|>");
+  BOOST_CHECK(std::ranges::count(whole.encode("<|end of text|>"), mark) == 0);
+  BOOST_CHECK_THROW(whole.decode(std::vector<int>{whole.size()}), IndexError);
+  BOOST_CHECK_THROW(whole.decode(std::vector<int>{-1}), IndexError);
+}
+
+BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
+  Random random;
+  const Bpe bpe = random_bpe(random, 20);
+  const Folder folder("tokenizer");
+  const auto changed = [&](const std::function<void(nlohmann::json&)>& change) {
+    return [&, change] {
+      nlohmann::json document = bpe.document();
+      change(document);
+      folder.write("tokenizer.json", document.dump());
+      read_tokenizer_json(folder.path / "tokenizer.json");
+    };
+  };
+  using Json = nlohmann::json&;
+  BOOST_CHECK_NO_THROW(changed([](Json) {})());
+  refused(changed([](Json d) { d = 1; }), "tokenizer.json: 'model' is missing, or no object");
+  refused(changed([](Json d) { d["model"].erase("vocab"); }), "'vocab' is missing, or no object");
+  refused(changed([](Json d) { d["model"]["merges"] = {{"a", 1}}; }), "'merges' is missing, or no array");
+  refused(changed([](Json d) { d["model"]["merges"][1] = 7; }), "merge 2: is no pair of tokens");
+  refused(changed([](Json d) { d["model"]["merges"][1] = d["model"]["merges"][0]; }), "merge 2, ");
+  refused(changed([](Json d) { d["model"]["merges"][4] = "qq r"; }), "merge 5, 'qq r'");
+  refused(changed([](Json d) { d["model"]["merges"][4] = " a"; }), "merge 5, ' a'");
+  refused(changed([](Json d) { d["model"]["vocab"]["a"] = 1'000'000'000; }), "'a': its number, 1000000000, is");
+  refused(changed([](Json d) { d["model"]["vocab"]["a"] = -1; }), "'a': its number, -1, is");
+  refused(changed([](Json d) { d["model"]["vocab"]["a"] = "x"; }), "'a': its number, \"x\", is");
+  refused(changed([](Json d) { d["model"]["vocab"]["a"] = d["model"]["vocab"]["b"]; }), "is another's");
+  refused(changed([](Json d) { d["model"]["vocab"]["日"] = 277; }), "'日' in a token is not GPT-2's alphabet");
+  const auto without_blank = [](Json d) {
+    d["model"]["vocab"]["aaaaaaa"] = d["model"]["vocab"]["Ġ"];
+    d["model"]["vocab"].erase("Ġ");
+    d["model"]["merges"] = nlohmann::json::array();
+  };
+  BOOST_CHECK_NO_THROW(changed(without_blank)());
+  refused(changed([&](Json d) {
+            without_blank(d);
+            d["model"]["unk_token"] = "a";
+          }),
+          "'Ġ', which stands for a byte, is no token");
+  for (const char* option : {"lstrip", "rstrip", "single_word"})
+    refused(changed([=](Json d) {
+              d["added_tokens"][0].update({{"special", false}, {option, true}});
+            }),
+            "the added token '<|end of text|>': '" + std::string(option) + "' is not supported");
+  refused(changed([](Json d) { d["added_tokens"][0]["content"] = ""; }), "the added token '' has 0 bytes");
+  refused(changed([](Json d) {
+            d["added_tokens"][0].update({{"special", false}, {"content", std::string(1025, 'x')}});
+          }),
+          "has 1025 bytes, not 1 to 1024");
+  const auto processor = [&](const nlohmann::json& single) {
+    return changed([=](Json d) { d["post_processor"] = {{"type", "TemplateProcessing"}, {"single", single}}; });
+  };
+  const nlohmann::json mark{{"SpecialToken", {{"id", "<|end of text|>"}}}}, text{{"Sequence", {{"id", "A"}}}};
+  BOOST_CHECK_NO_THROW(processor({mark, text})());
+  refused(processor({mark, text, mark}), "'post_processor': anything after the text is not supported");
+  refused(processor({mark, mark, text}), "'post_processor': more than one token before the text");
+  refused(processor(nlohmann::json::array({mark})), "'post_processor': a template without the text");
+  refused(processor({{{"SpecialToken", {{"id", "a"}}}}, text}), "'post_processor': 'a' is no added token");
+  refused(changed([&](Json d) {
+            d["post_processor"] = {{"type", "TemplateProcessing"},
+                                   {"single", {mark, text}},
+                                   {"special_tokens", {{"<|end of text|>", {{"ids", {5}}}}}}};
+          }),
+          "'post_processor': '<|end of text|>': [5] is not its number");
+  refused(changed([](Json d) {
+            d["post_processor"] = {{"type", "BertProcessing"}};
+          }),
+          "'post_processor': BertProcessing is not supported");
+  refused(changed([](Json d) { d["added_tokens"][0]["id"] = 5; }), "its number, 5, is another's");
+  refused(changed([](Json d) { d["normalizer"] = {{"type", "NFC"}}; }), "'normalizer': {\"type\":\"NFC\"} is not");
+  refused(changed([](Json d) { d["model"]["byte_fallback"] = true; }), "'byte_fallback': true is not supported");
+  refused(changed([](Json d) { d["model"]["type"] = "Unigram"; }), "'model': its type is not BPE");
+  refused(changed([](Json d) { d["pre_tokenizer"] = nullptr; }), "'pre_tokenizer' is missing, or no object");
+  refused(changed([](Json d) { d["pre_tokenizer"]["type"] = "Metaspace"; }), "Metaspace");
+  refused(changed([](Json d) { d["pre_tokenizer"]["add_prefix_space"] = true; }), "'add_prefix_space': true");
+  const auto split = [&](const std::string& regex, const char* behavior = "Isolated") {
+    return changed([=](Json d) {
+      d["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", behavior}};
+    });
+  };
+  refused(split("a"), "'pre_tokenizer': has no step ByteLevel");
+  refused(split("a(b"), "tokenizer.json: the pattern 'a(b': missing closing parenthesis");
+  refused(split("a", "Contiguous"), "'pre_tokenizer': Split: 'behavior': Contiguous is not supported");
+  refused(split("(?<a>b)\\k<a>"), "': \\k is not supported");
+}
