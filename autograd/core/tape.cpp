@@ -188,11 +188,11 @@ void Tape::backward(const Tensor& output, std::span<const real> cotangent) {
 void Tape::expect_clear() {
   constexpr std::size_t kMost = 10'000;
   if (count_ <= longest_) return;
+  check<StateError>(longer_ + 1 < kMost, "backward: called ", kMost,
+                    " times since tape().clear(), and the tape has grown each time, to ", count_,
+                    " tensors: each step should call clear()");
   longest_ = count_;
   ++longer_;
-  check<StateError>(longer_ < kMost, "backward: has run ", kMost,
-                    " times since tape().clear(), and the tape has grown ", "each time, to ", count_,
-                    " tensors: each step should call clear()");
 }
 
 void Tape::check_unchanged(const Use& use) {
