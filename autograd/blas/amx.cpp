@@ -295,8 +295,9 @@ bool suits(const Product& p) {
 }
 
 SEPPO_AMX_CODE void gemm(const Product& p) {
+  LargeProduct product(p);  // may throw: it allocates
   configure_tiles();
-  LargeProduct(p).compute();
+  product.compute();
   _tile_release();
 }
 

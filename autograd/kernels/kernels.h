@@ -137,20 +137,21 @@ inline std::size_t causal_keys(std::size_t query, std::size_t queries, std::size
   return std::max(query + 1 + keys, queries) - queries;
 }
 
-// What a head reads: columns of a wider matrix, whose rows are `stride` elements apart.
+// What a head reads: columns of a wider matrix, whose rows are `stride` elements apart. No default values: arrays of
+// heads are filled later.
 struct HeadInput {
-  const real* data = nullptr;
-  real* gradient = nullptr;  // in backward, which adds to it, with the same stride; may be null
-  std::size_t stride = 0;
+  const real* data;
+  real* gradient;  // in backward, which adds to it, with the same stride; may be null
+  std::size_t stride;
 
   HeadInput from(std::size_t element) const {
     return {data ? data + element : nullptr, gradient ? gradient + element : nullptr, stride};
   }
 };
 struct HeadOutput {
-  real* data = nullptr;
-  const real* gradient = nullptr;  // in backward
-  std::size_t stride = 0;
+  real* data;
+  const real* gradient;  // in backward
+  std::size_t stride;
 
   HeadOutput from(std::size_t element) const {
     return {data + element, gradient ? gradient + element : nullptr, stride};

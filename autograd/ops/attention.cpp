@@ -145,7 +145,7 @@ void run_long(const AttentionPlan& plan, const Tensor& y, const AttentionHeads& 
     kernel(heads(pair), heads(next), dropout, log_sums, scratch);
     if (dbias.data()) dbias.head_is_added();
   };
-  // AttentionHeads that share a head of K and V add to the same gradients, so they run one after another.
+  // Heads that share a head of K and V add to the same gradients, so they run one after another.
   const std::size_t together = pass == AttentionPass::backward ? plan.group : 1;
   for_each_unit(can_run_in_parallel(plan, pass), plan.pairs() / together, scratch_size,
                 [&](std::size_t unit, real* scratch) {
