@@ -8,6 +8,7 @@
 #include "translate/scores.h"
 
 #include <seppo/autograd/core/printable.h>
+#include <seppo/nn/io/text_file.h>
 #include <seppo/nn/run/data_digest.h>
 #include <seppo/nn/train/ranks.h>
 
@@ -275,7 +276,7 @@ int eval(const Arguments& arguments) {
                              most);
   std::string lines;
   for (const std::string& text : result.translations) lines += examples::shown_line(text) + "\n";
-  if (!out.empty()) examples::write_file_atomically(out, lines);
+  if (!out.empty()) seppo::write_text(out, lines);
   print_score(result, texts.size());
   json summary = summary_of(result);
   summary["pairs"] = texts.size();
