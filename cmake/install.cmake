@@ -1,4 +1,4 @@
-# cmake --install: headers, both libraries, a package for find_package(seppo), documents, and the programs as
+# cmake --install: headers, the libraries, a package for find_package(seppo), documents, and the programs as
 # bin/seppo-NAME. The build folder is such a package too, of the headers as they are and the libraries as last built.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

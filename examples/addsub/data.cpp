@@ -1,13 +1,13 @@
 // Converts expressions to tokens and back, reads the course's file, and splits the data.
 #include "addsub/data.h"
 
-#include "app/text_file.h"
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
 #include <seppo/autograd/core/random.h>
 #include <seppo/nn/io/json.h>
+#include <seppo/nn/io/text_file.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -105,9 +105,9 @@ std::vector<int> numpy_permutation(int n) {
 
 }  // namespace
 
-const examples::Vocabulary& vocabulary() {
-  static const examples::Vocabulary tokens{"0", "1", "2",        "3",        "4",   "5",        "6",   "7",
-                                           "8", "9", "POSITIVE", "NEGATIVE", "add", "subtract", "BOS", "EOS"};
+const seppo::Vocabulary& vocabulary() {
+  static const seppo::Vocabulary tokens{"0", "1", "2",        "3",        "4",   "5",        "6",   "7",
+                                        "8", "9", "POSITIVE", "NEGATIVE", "add", "subtract", "BOS", "EOS"};
   return tokens;
 }
 
@@ -161,7 +161,7 @@ Dataset drawn_dataset(std::uint64_t seed) {
 
 Dataset read_dataset(const std::filesystem::path& path) {
   const std::string name = seppo::printable_path(path);
-  const json content = seppo::parse_json(examples::read_text(path), name);
+  const json content = seppo::parse_json(seppo::read_text(path), name);
   const json &in = list_of(content, "inp_expression", name), &out = list_of(content, "out_expression", name);
   check<FormatError>(in.size() == out.size(), name, ": ", in.size(), " expressions but ", out.size(),
                      " results in inp_expression and out_expression");

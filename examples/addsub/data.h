@@ -3,9 +3,8 @@
 // always POSITIVE. From the course EECS 498-007/598-005 of the University of Michigan.
 #pragma once
 
-#include "app/vocabulary.h"
-
 #include <seppo/nn/data/ragged.h>
+#include <seppo/nn/text/vocabulary.h>
 
 #include <array>
 #include <cstdint>
@@ -25,7 +24,7 @@ constexpr int kTargetLength = 5;  // BOS sign d d EOS
 
 // Ids 0..9 are the digits; these follow.
 enum Token { kPositive = 10, kNegative, kAdd, kSubtract, kBos, kEos, kTokens };
-const examples::Vocabulary& vocabulary();
+const seppo::Vocabulary& vocabulary();
 
 struct Expression {
   int left = 0, right = 0;

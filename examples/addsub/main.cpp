@@ -1,7 +1,8 @@
 // addsub: a Transformer that learns two-digit addition and subtraction.
 #include "addsub/model.h"
-#include "app/digest.h"
 #include "app/run_program.h"
+
+#include <seppo/nn/run/data_digest.h>
 
 #include <fmt/format.h>
 
@@ -219,7 +220,7 @@ struct AddSub {
     app::Data<Dataset> data{.training = all.pick(train_rows), .validation = all.pick(validation_rows)};
     data.summary = fmt::format("{} training and {} validation expressions", train_rows.size(), validation_rows.size());
     data.digest =
-        app::digest_of(data.training.source, data.training.target, data.validation.source, data.validation.target);
+        seppo::digest_of(data.training.source, data.training.target, data.validation.source, data.validation.target);
     trained_on = indices_of(data.training);
     return data;
   }

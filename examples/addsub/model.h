@@ -3,7 +3,6 @@
 
 #include "addsub/data.h"
 #include "app/course_positions.h"
-#include "app/interrupts.h"
 
 #include <seppo/models/decoding/beam.h>
 #include <seppo/models/transformer.h>
@@ -137,7 +136,6 @@ inline Score score(const Model& model, const Dataset& data, const std::set<int>&
   Score total;
   total.examples = rows.size();
   total.sums = seppo::evaluate(rows, [&](std::span<const int> some) {
-    examples::stop_if_interrupted();
     const seppo::Ragged source = data.source.pick(some), target = data.target.pick(some);
     const seppo::Ragged next = target.without_first();
     const auto decoded = answers(model, source);  // first, because it frees its memory

@@ -4,12 +4,13 @@
 #include "app/help_text.h"
 #include "app/invocation.h"
 #include "app/paths.h"
-#include "app/text_file.h"
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
 #include <seppo/nn/io/json.h>
+#include <seppo/nn/io/text_file.h>
 #include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>
@@ -110,7 +111,7 @@ void CommandLine::read_config(const std::string& file) {
   check_input("config", file);
   json all;
   try {
-    all = seppo::parse_json(read_text(file), where);
+    all = seppo::parse_json(seppo::read_text(file), where);
   } catch (const seppo::FormatError& e) {
     throw UsageError(e.what());
   }
@@ -191,7 +192,7 @@ void CommandLine::read_options(const Arguments& arguments) {
       if (value.starts_with("--") && !has_equals)
         throw UsageError(fmt::format("--{}: its value is missing before '{}'", option.name, printable(value)));
       if (value.empty()) throw UsageError(fmt::format("--{}: its value is empty", option.name));
-      if (!option.key.empty() && utf8_length(value) < value.size())
+      if (!option.key.empty() && seppo::utf8_length(value) < value.size())
         throw UsageError(
             fmt::format("--{}: '{}' is not UTF-8, which config.json needs", option.name, printable(value)));
       option.set(value);

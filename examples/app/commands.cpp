@@ -1,12 +1,12 @@
 // Chooses a program's command, runs it, and turns every way in which it can end into an exit code.
 #include "app/command_line.h"
 #include "app/help_text.h"
-#include "app/interrupts.h"
 #include "app/invocation.h"
 
 #include <seppo/autograd/blas/idle_threads.h>
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
+#include <seppo/nn/train/interrupts.h>
 #include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>
@@ -72,7 +72,7 @@ int guarded(const char* argv0, const std::function<int()>& f) {
                                                          : complain("standard output: cannot write", kInputOutput);
   } catch (const UsageError& e) {
     return complain(e.what(), kUsage);
-  } catch (const Interrupted& e) {
+  } catch (const seppo::Interrupted& e) {
     return 128 + e.signal;
   } catch (const seppo::FileError& e) {
     return complain(e.what(), kInputOutput);

@@ -3,8 +3,6 @@
 
 #include "app/command_line.h"
 
-#include <seppo/nn/io/atomic_file.h>
-
 #include <fmt/format.h>
 
 #include <unistd.h>
@@ -87,10 +85,6 @@ void prepare_folder(const std::string& option, const fs::path& folder) {
   fs::create_directories(folder, error);
   if (!is_writable_folder(folder))
     throw UsageError(fmt::format("--{}: cannot write to folder '{}'", option, printable_path(folder)));
-}
-
-void write_file_atomically(const fs::path& path, const std::string& content) {
-  seppo::replace_atomically(path, [&](seppo::File& file) { file.write(content.data(), content.size()); });
 }
 
 }  // namespace examples

@@ -23,7 +23,4 @@ void check_distinct(const std::string& option, const std::filesystem::path& outp
 // Creates the folder, if it does not exist. Throws UsageError unless files can be written in it.
 void prepare_folder(const std::string& option, const std::filesystem::path& folder);
 
-// Replaces a small file with this text, atomically. Throws seppo::FileError.
-void write_file_atomically(const std::filesystem::path& path, const std::string& content);
-
 }  // namespace examples

@@ -1,10 +1,10 @@
 // Reads a file of /proc or /sys as text.
 #include "app/proc.h"
 
-#include "app/text_file.h"
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/nn/io/text_file.h>
 
 #include <charconv>
 #include <limits>
@@ -14,7 +14,7 @@
 namespace examples {
 
 double number_in(const std::filesystem::path& file, std::string_view key) try {
-  const std::string text = read_text(file);
+  const std::string text = seppo::read_text(file);
   std::string_view rest = text;
   if (!key.empty()) {
     const std::size_t at = text.find(key);

@@ -2,9 +2,9 @@
 #include "app/processors.h"
 
 #include "app/proc.h"
-#include "app/text_file.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/nn/io/text_file.h>
 
 #include <sched.h>
 #include <algorithm>
@@ -73,7 +73,7 @@ int available_processors(const fs::path& root) {
   const int processors = processors_to_run_on();
   std::string groups;
   try {
-    groups = read_text(root / "proc/self/cgroup");
+    groups = seppo::read_text(root / "proc/self/cgroup");
   } catch (const seppo::Error&) {
     return processors;
   }

@@ -73,7 +73,7 @@ struct Data {
   Examples training, validation;
   std::optional<Examples> test = {};
   std::string summary = {};                         // "50000 training and 1000 validation sequences"
-  std::string digest = {};                          // digest.h
+  std::string digest = {};                          // data_digest.h
   nlohmann::json extra = nlohmann::json::object();  // what else the model file contains, such as a vocabulary
 };
 

@@ -2,9 +2,8 @@
 #include "app/report.h"
 
 #include "app/invocation.h"
-#include "app/paths.h"
 
-#include <seppo/nn/io/atomic_file.h>
+#include <seppo/nn/io/text_file.h>
 
 #include <algorithm>
 #include <cmath>
@@ -79,7 +78,7 @@ void Report::write(const std::vector<Sample>& samples, const json& measures, boo
   if (last_.step > 0 && (steps_.empty() || steps_.back()[0] != last_.step)) data["steps"].push_back(to_json(last_));
   for (const Sample& sample : samples) data["samples"].push_back(to_json(sample));
   const std::string title = escaped(facts_.title);
-  write_file_atomically(
+  seppo::write_text(
       file_,
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "app/attention_pictures.h"
-#include "app/interrupts.h"
 #include "app/memory.h"
 #include "app/program.h"
 #include "app/words.h"
@@ -40,7 +39,6 @@ Evaluation evaluate(const P& program, const typename P::Model& model, const type
     return {evaluation.val_loss, with_prefix(part, evaluation.measures)};
   } else {
     const auto score = [&](std::span<const int> some) -> seppo::Sums {
-      stop_if_interrupted();
       if constexpr (requires { program.score(model, examples.pick(some)); })
         return program.score(model, examples.pick(some));
       else

@@ -1,10 +1,10 @@
 // The texts that a command processes: its positional arguments, or the lines of standard input.
 #include "app/command_line.h"
 
-#include "app/text_file.h"
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/nn/io/text_file.h>
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ void for_each_text(const Arguments& texts, const std::function<void(const std::s
   for (const std::string& text : texts) f(text);
   if (!texts.empty()) return;
   int number = 0;
-  TextReader().for_each_line([&](std::string_view line) {
+  seppo::TextReader().for_each_line([&](std::string_view line) {
     ++number;
     if (split_blanks(line).empty()) {
       std::cout << std::endl;

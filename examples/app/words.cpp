@@ -1,8 +1,6 @@
 // Splits at whitespace.
 #include "app/words.h"
 
-#include <seppo/autograd/core/utf8.h>
-
 #include <algorithm>
 
 namespace examples {

@@ -1,16 +1,11 @@
 // The words of a text.
 #pragma once
 
-#include <seppo/autograd/core/utf8.h>
-
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace examples {
-
-using seppo::code_point;
-using seppo::utf8_length;
 
 // The words of a text, separated by spaces, tabs and line ends.
 std::vector<std::string_view> split_blanks(std::string_view text);

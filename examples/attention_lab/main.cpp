@@ -7,6 +7,7 @@
 
 #include <seppo/autograd/core/guards.h>
 #include <seppo/autograd/core/random.h>
+#include <seppo/nn/io/text_file.h>
 
 #include <fmt/format.h>
 
@@ -205,7 +206,7 @@ int run(const std::vector<std::string>& arguments) {
     std::cout << fmt::format("{:>8} {:>18.2f} {:>18.2f} {:>14.2f} {:>14.2f}\n", "power",
                              exponent(lengths, ms[0].values), exponent(lengths, ms[1].values),
                              exponent(lengths, mb[0].values), exponent(lengths, mb[1].values));
-  if (!plot_file.empty()) examples::write_file_atomically(plot_file, page(lengths, ms, mb));
+  if (!plot_file.empty()) seppo::write_text(plot_file, page(lengths, ms, mb));
   if (as_json)
     std::cout << json{{"largest_difference", worst},
                       {"lengths", lengths},

@@ -40,7 +40,7 @@ void check_given(const DataConfig& c) {
 int stride_of(const LanguageModel& model) { return std::max(1, model.config.max_length / 4); }
 
 // On one line.
-std::string text_of(const app::Vocabulary& vocabulary, std::span<const int> ids) {
+std::string text_of(const seppo::Vocabulary& vocabulary, std::span<const int> ids) {
   std::string text;
   for (const int id : ids) text += vocabulary.token(id) == "\n" ? "⏎" : vocabulary.token(id);
   return text;
@@ -70,7 +70,7 @@ struct CharacterModel {
                                               .schedule = seppo::ScheduleKind::cosine,
                                               .warmup_steps = 100,
                                               .adam = {.betas = {0.9, 0.99}, .weight_decay = 0.1}}};
-  std::optional<app::Vocabulary> vocabulary = {};  // of the data
+  std::optional<seppo::Vocabulary> vocabulary = {};  // of the data
 
   static app::About about() {
     return {.name = "charlm",
@@ -167,7 +167,7 @@ struct CharacterModel {
   }
 };
 
-app::Vocabulary vocabulary_of(const json& config, int size) {
+seppo::Vocabulary vocabulary_of(const json& config, int size) {
   std::vector<std::string> texts;
   if (config.contains("vocabulary") && config["vocabulary"].is_array())
     for (const json& token : config["vocabulary"])
@@ -178,7 +178,7 @@ app::Vocabulary vocabulary_of(const json& config, int size) {
     seppo::check<seppo::FormatError>(!text.empty() && seppo::character_length(text) == text.size(),
                                      "the model file's vocabulary has '", seppo::printable(text),
                                      "', which is not one character");
-  return app::Vocabulary(texts);
+  return seppo::Vocabulary(texts);
 }
 
 int eval(const app::Arguments& arguments) {
@@ -197,7 +197,7 @@ int eval(const app::Arguments& arguments) {
   check_given(data);
 
   const auto saved = trained.load<LanguageModel>();
-  const app::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
+  const seppo::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
   const auto program = app::restored<CharacterModel>(saved.config);
   if (share == 0) share = program.source.train_share;
   const Text text = read_validation(data.data, share, vocabulary);
@@ -229,7 +229,7 @@ int sample_text(const app::Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
 
   const auto saved = trained.load<LanguageModel>();
-  const app::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
+  const seppo::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
   if (options.stride == 0) options.stride = stride_of(saved.model);
   seppo::Ragged text;
   text.add(encode(vocabulary, prompt, "--prompt"));

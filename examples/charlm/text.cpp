@@ -2,13 +2,11 @@
 // holds, for each block of 4096 characters, the offset of its first byte and a digest.
 #include "charlm/text.h"
 
-#include "app/digest.h"
-#include "app/text_file.h"
-#include "app/words.h"
-
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
 #include <seppo/autograd/core/utf8.h>
+#include <seppo/nn/io/text_file.h>
+#include <seppo/nn/run/data_digest.h>
 
 #include <algorithm>
 #include <charconv>
@@ -18,9 +16,9 @@
 
 namespace charlm {
 
-using examples::TextReader;
 using seppo::check;
 using seppo::FormatError;
+using seppo::TextReader;
 
 namespace {
 
@@ -38,7 +36,7 @@ void for_each_character(std::string_view text, const F& f) {
     const auto byte = static_cast<unsigned char>(text[at]);
     const std::size_t length = byte < 0x80 ? 1 : seppo::character_length(text.substr(at));
     const std::string_view character = text.substr(at, length);
-    f(byte < 0x80 ? byte : examples::code_point(character), at, character);
+    f(byte < 0x80 ? byte : seppo::code_point(character), at, character);
     at += length;
   }
 }
@@ -134,16 +132,16 @@ std::size_t size_of_training(const Census& census, double train_share) {
 // The ids of a vocabulary's characters, in a table of the code points up to the largest.
 class Numbers {
  public:
-  explicit Numbers(const examples::Vocabulary& vocabulary) : size_(vocabulary.size()) {
+  explicit Numbers(const seppo::Vocabulary& vocabulary) : size_(vocabulary.size()) {
     check<FormatError>(size_ <= kNone, "the vocabulary has more than the allowed ", kNone, " characters");
     for (int id = 0; id < vocabulary.size(); ++id) {
-      const char32_t code = examples::code_point(vocabulary.token(id));
+      const char32_t code = seppo::code_point(vocabulary.token(id));
       if (code >= tokens_.size()) tokens_.resize(code + 1, kNone);
       tokens_[code] = static_cast<Token>(id);
     }
   }
   bool has(std::string_view character) const {
-    const char32_t code = examples::code_point(character);
+    const char32_t code = seppo::code_point(character);
     return code < tokens_.size() && tokens_[code] != kNone;
   }
   // where() returns the character's position, for the error message.
@@ -228,15 +226,15 @@ Corpus read_corpus(const std::filesystem::path& path, double train_share, int wi
   const std::size_t cut = size_of_training(census, train_share), rest = census.count - cut;
   check_window(cut, window, "training", path);
   check_window(rest, window, "validation", path);
-  const examples::Vocabulary vocabulary(census.characters);
+  const seppo::Vocabulary vocabulary(census.characters);
   file->numbers.emplace(vocabulary);
   return {vocabulary,
           {file, 0, cut},
           {file, cut, rest},
-          examples::digest_of(std::vector{cut, rest}, std::vector{census.digest})};
+          seppo::digest_of(std::vector{cut, rest}, std::vector{census.digest})};
 }
 
-Text read_validation(const std::filesystem::path& path, double train_share, const examples::Vocabulary& vocabulary) {
+Text read_validation(const std::filesystem::path& path, double train_share, const seppo::Vocabulary& vocabulary) {
   const auto file = std::make_shared<TextFile>(path);
   const Census& census = file->census;
   const std::size_t cut = size_of_training(census, train_share), rest = census.count - cut;
@@ -247,8 +245,8 @@ Text read_validation(const std::filesystem::path& path, double train_share, cons
   return {file, cut, rest};
 }
 
-std::vector<int> encode(const examples::Vocabulary& vocabulary, std::string_view text, const std::string& source) {
-  const std::size_t length = examples::utf8_length(text);
+std::vector<int> encode(const seppo::Vocabulary& vocabulary, std::string_view text, const std::string& source) {
+  const std::size_t length = seppo::utf8_length(text);
   check<FormatError>(length == text.size(), source, ": byte ", length, " of '", seppo::printable(text),
                      "' is not UTF-8");
   const Numbers numbers(vocabulary);

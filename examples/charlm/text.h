@@ -1,7 +1,7 @@
 // Text as character ids, read from its file on demand, and its parts for training and validation.
 #pragma once
 
-#include "app/vocabulary.h"
+#include <seppo/nn/text/vocabulary.h>
 
 #include <cstddef>
 #include <filesystem>
@@ -31,7 +31,7 @@ class Text {
 };
 
 struct Corpus {
-  examples::Vocabulary vocabulary;  // in byte order
+  seppo::Vocabulary vocabulary;  // in byte order
   Text train, validation;
   std::string digest;  // of the text and its parts
 };
@@ -41,10 +41,10 @@ Corpus read_corpus(const std::filesystem::path& file, double train_share, int wi
 
 // The part for validation, in the ids of a model's vocabulary. Throws the same, for a window of 1, and
 // seppo::FormatError if the part has a character that the vocabulary lacks.
-Text read_validation(const std::filesystem::path& file, double train_share, const examples::Vocabulary& vocabulary);
+Text read_validation(const std::filesystem::path& file, double train_share, const seppo::Vocabulary& vocabulary);
 
 // The ids of a text's characters. Throws seppo::FormatError naming `source` if it is not UTF-8 or has a character that
 // the vocabulary lacks.
-std::vector<int> encode(const examples::Vocabulary& vocabulary, std::string_view text, const std::string& source);
+std::vector<int> encode(const seppo::Vocabulary& vocabulary, std::string_view text, const std::string& source);
 
 }  // namespace charlm

@@ -1,10 +1,10 @@
 // count: an encoder that answers a question about a whole sequence, such as how many zeros it has.
-#include "app/digest.h"
 #include "app/run_program.h"
 #include "app/sequences.h"
 #include "app/words.h"
 #include "count/model.h"
 
+#include <seppo/nn/run/data_digest.h>
 #include <seppo/nn/train/metrics.h>
 
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ struct Count {
                            .validation = app::random_sequences(seed, 21, {kValidation, kLength, kSymbols}),
                            .test = app::random_sequences(seed, 22, {kTest, kLength, kSymbols})};
     data.summary = fmt::format("{} training and {} validation sequences", kTrain, kValidation);
-    data.digest = app::digest_of(data.training, data.validation);
+    data.digest = seppo::digest_of(data.training, data.validation);
     return data;
   }
 

@@ -1,7 +1,5 @@
 // llm: generates and scores text with language models in Hugging Face's format, and trains them.
-#include "app/interrupts.h"
 #include "app/run.h"
-#include "app/text_file.h"
 #include "llm/folder.h"
 #include "llm/text_output.h"
 #include "llm/train.h"
@@ -10,6 +8,7 @@
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/lora.h>
 #include <seppo/models/window_score.h>
+#include <seppo/nn/io/text_file.h>
 
 #include <fmt/format.h>
 
@@ -71,9 +70,9 @@ struct Prompt {
   std::string read() const {
     if (!text.empty() && !file.empty()) throw UsageError("--prompt-file: cannot be given together with --prompt");
     if (file.empty()) return text;
-    if (file != "-") return examples::read_text(file);
+    if (file != "-") return seppo::read_text(file);
     std::string all;
-    examples::TextReader input;
+    seppo::TextReader input;
     for (std::string_view piece = input.next(); !piece.empty(); piece = input.next()) all += piece;
     return all;
   }
@@ -159,13 +158,9 @@ int eval(const Arguments& arguments) {
   if (window > most)
     throw UsageError(fmt::format("--window: {} is more than the model sees at once, {}", window, most));
   if (stride > window) throw UsageError(fmt::format("--stride: {} is more than a window, {}", stride, window));
-  const std::vector<int> tokens = folder.encode(examples::read_text(data), bos);
+  const std::vector<int> tokens = folder.encode(seppo::read_text(data), bos);
   seppo::check<seppo::FormatError>(tokens.size() > 1, seppo::printable_path(data), ": there is nothing to predict");
-  const auto model = [&] {
-    examples::stop_if_interrupted();
-    return folder.model;
-  };
-  const seppo::WindowScore now = seppo::score_windows(model, tokens, window, stride);
+  const seppo::WindowScore now = seppo::score_windows([&] { return folder.model; }, tokens, window, stride);
   const std::size_t bytes = folder.tokenizer.decode(tokens, 1).size();
   std::cout << fmt::format("{} tokens of {} bytes\n{:.4f} bits a byte, {:.4f} nats a token, perplexity {:.4f}\n",
                            now.tokens, bytes, now.bits_per(bytes), now.loss(), now.perplexity());

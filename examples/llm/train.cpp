@@ -2,19 +2,18 @@
 // adapters without the model to adapter/.
 #include "llm/train.h"
 
-#include "app/digest.h"
-#include "app/interrupts.h"
 #include "app/memory.h"
 #include "app/paths.h"
 #include "app/run.h"
-#include "app/text_file.h"
 #include "llm/folder.h"
 
 #include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/generate.h>
-#include <seppo/nn/run/run_folder.h>
 #include <seppo/models/lora.h>
 #include <seppo/models/window_score.h>
+#include <seppo/nn/io/text_file.h>
+#include <seppo/nn/run/data_digest.h>
+#include <seppo/nn/run/run_folder.h>
 #include <seppo/nn/text/byte_level_bpe.h>
 #include <seppo/nn/train/ranks.h>
 
@@ -56,7 +55,7 @@ struct Corpus {
 };
 
 Corpus read_corpus(const DataConfig& c, const Tokenizer& tokenizer, std::optional<int> bos, int window) {
-  const std::vector<int> tokens = tokens_of(tokenizer, examples::read_text(c.data), c.bos, bos);
+  const std::vector<int> tokens = tokens_of(tokenizer, seppo::read_text(c.data), c.bos, bos);
   const auto cut = static_cast<std::ptrdiff_t>(c.train_share * static_cast<double>(tokens.size()));
   Corpus corpus{{tokens.begin(), tokens.begin() + cut}, {tokens.begin() + cut, tokens.end()}};
   seppo::check<seppo::FormatError>(std::ssize(corpus.train) > window && corpus.validation.size() > 1,
@@ -113,10 +112,6 @@ int run_training(const CommandLine& line, examples::Run& run, const DataConfig& 
   const Corpus corpus = read_corpus(data, job.tokenizer, job.config.bos, window);
   // Called by each thread, because adapted weights belong to the calling thread's tape.
   const auto model = [&] { return job.adapters ? job.adapters->apply() : job.model; };
-  const auto evaluated_model = [&] {
-    examples::stop_if_interrupted();
-    return model();
-  };
   const std::size_t bytes = job.tokenizer.decode(corpus.validation, 1).size();
   bool is_written = false;  // the model that is kept
   const examples::Task task{
@@ -125,11 +120,11 @@ int run_training(const CommandLine& line, examples::Run& run, const DataConfig& 
       .data = fmt::format("{} training and {} validation tokens", corpus.train.size(), corpus.validation.size()),
       .example = "generate --max-tokens 200",
       .examples = corpus.train.size() - static_cast<std::size_t>(window),
-      .digest = examples::digest_of(corpus.train, corpus.validation),
+      .digest = seppo::digest_of(corpus.train, corpus.validation),
       .evaluated = 8,
       .loss = [&](std::span<const int> starts) { return seppo::window_loss(model(), corpus.train, starts, window); },
       .evaluate = [&]() -> examples::Evaluation {
-        const seppo::WindowScore now = seppo::score_windows(evaluated_model, corpus.validation, window, window);
+        const seppo::WindowScore now = seppo::score_windows(model, corpus.validation, window, window);
         return {now.loss(), {{"val_bits_per_byte", now.bits_per(bytes)}}};
       },
       .samples =

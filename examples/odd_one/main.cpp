@@ -1,8 +1,8 @@
 // odd_one: an encoder without positions that finds the element of a set that is not like the others.
-#include "app/digest.h"
 #include "app/run_program.h"
 #include "odd_one/model.h"
 
+#include <seppo/nn/run/data_digest.h>
 #include <seppo/nn/train/metrics.h>
 
 #include <fmt/format.h>
@@ -74,7 +74,7 @@ struct OddOne {
             .validation = {kTrain, kValidation},
             .test = Numbers{kTrain + kValidation, kTest},
             .summary = fmt::format("{} training and {} validation sets", kTrain, kValidation),
-            .digest = app::digest_of(world->centres)};
+            .digest = seppo::digest_of(world->centres)};
   }
 
   std::string row(const Numbers& sets, std::size_t i) const {

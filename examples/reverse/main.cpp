@@ -1,10 +1,10 @@
 // reverse: a one-layer Transformer encoder that learns to reverse a sequence of digits.
-#include "app/digest.h"
 #include "app/run_program.h"
 #include "app/sequences.h"
 #include "app/words.h"
 #include "reverse/model.h"
 
+#include <seppo/nn/run/data_digest.h>
 #include <seppo/nn/train/metrics.h>
 
 #include <fmt/format.h>
@@ -87,7 +87,7 @@ struct Reverse {
                            .validation = app::random_sequences(seed, 11, {kValidation, kLength, kSymbols}),
                            .test = app::random_sequences(seed, 12, {kTest, kLength, kSymbols})};
     data.summary = fmt::format("{} training and {} validation sequences", kTrain, kValidation);
-    data.digest = app::digest_of(data.training, data.validation);
+    data.digest = seppo::digest_of(data.training, data.validation);
     return data;
   }
 

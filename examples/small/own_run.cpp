@@ -55,5 +55,5 @@ int main(int argc, char** argv) try {
   return 128 + e.signal;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "own_run: %s\n", e.what());
-  return 2;
+  return 1;
 }

@@ -1,5 +1,4 @@
 // translate: the encoder-decoder Transformer on the task it was invented for.
-#include "app/digest.h"
 #include "app/invocation.h"
 #include "app/memory.h"
 #include "app/paths.h"
@@ -9,6 +8,8 @@
 #include "translate/scores.h"
 
 #include <seppo/autograd/core/printable.h>
+#include <seppo/nn/io/text_file.h>
+#include <seppo/nn/run/data_digest.h>
 #include <seppo/nn/train/ranks.h>
 
 #include <fmt/format.h>
@@ -137,7 +138,7 @@ std::string digest_of(const Data& data) {
   std::vector<std::string> texts;
   for (const std::vector<Pair>* const part : {&data.train, &data.validation})
     for (const Pair& pair : *part) texts.insert(texts.end(), {pair.source, pair.target});
-  return examples::digest_of(texts);
+  return seppo::digest_of(texts);
 }
 
 std::vector<Sample> report_samples(const seppo::Transformer& model, const Languages& languages,
@@ -275,7 +276,7 @@ int eval(const Arguments& arguments) {
                              most);
   std::string lines;
   for (const std::string& text : result.translations) lines += examples::shown_line(text) + "\n";
-  if (!out.empty()) examples::write_file_atomically(out, lines);
+  if (!out.empty()) seppo::write_text(out, lines);
   print_score(result, texts.size());
   json summary = summary_of(result);
   summary["pairs"] = texts.size();

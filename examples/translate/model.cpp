@@ -1,11 +1,11 @@
 // Batches of translation pairs, the loss on them, and scores of whole data sets on all threads.
 #include "translate/model.h"
 
-#include "app/interrupts.h"
 #include "translate/d2l.h"
 
 #include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/parallel.h>
+#include <seppo/nn/train/interrupts.h>
 #include <seppo/nn/train/ranks.h>
 
 #include <algorithm>
@@ -148,7 +148,6 @@ seppo::ShardLoss loss(const Transformer& model, const Examples& examples, std::s
 
 seppo::Sums loss_of_all(const Transformer& model, const Examples& examples) {
   const auto loss_of_some = [&](std::span<const int> rows) {
-    examples::stop_if_interrupted();
     const Batch batch = batch_of(examples, rows);
     const seppo::Tensor logits = model.logits(batch.source, batch.target_in);
     const auto unknown = std::ranges::count(batch.target, static_cast<int>(kUnknown));
@@ -166,7 +165,7 @@ std::vector<std::vector<seppo::Hypothesis>> translate(const Transformer& model,
   std::vector<std::vector<seppo::Hypothesis>> results(sources.size());
   const std::vector<int> rows = by_length(lengths_of(sources));
   seppo::parallel_for(0, rows.size(), kChunk, [&](std::size_t first, std::size_t last) {
-    examples::stop_if_interrupted();
+    seppo::stop_if_interrupted();
     const auto chunk = std::span(rows).subspan(first, last - first);
     Ragged batch;
     for (const int row : chunk) batch.add(sources[static_cast<std::size_t>(row)]);

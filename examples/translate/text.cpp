@@ -2,15 +2,14 @@
 #include "translate/text.h"
 
 #include "app/printable.h"
-#include "app/text_file.h"
 #include "app/words.h"
-
 #include "translate/d2l.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
 #include <seppo/autograd/core/utf8.h>
 #include <seppo/nn/config.h>
+#include <seppo/nn/io/text_file.h>
 
 #include <nlohmann/json.hpp>
 
@@ -30,7 +29,7 @@ const std::array<std::string, kSpecials> kSpecialTokens{"<unk>", "<bos>", "<eos>
 
 std::vector<std::string> read_file(const std::filesystem::path& path) {
   std::vector<std::string> lines;
-  examples::TextReader(path).for_each_line([&](std::string_view line) { lines.emplace_back(line); });
+  seppo::TextReader(path).for_each_line([&](std::string_view line) { lines.emplace_back(line); });
   seppo::check<FormatError>(!lines.empty(), seppo::printable_path(path), ": is empty");
   return lines;
 }

@@ -87,7 +87,9 @@ Pretrained load_pretrained(const ModelFolder& folder, std::uint64_t seed) {
   // Values take at least two bytes each, so the size of the files bounds their number.
   auto parameters = std::make_unique<Parameters>(seed, folder.weights.bytes);
   LanguageModel model = build(*parameters, folder.config, folder.path);
-  load_weights(folder.weights, *parameters, folder.names);
+  WeightOptions options = folder.names;
+  options.after_failure = AfterFailure::undefined;  // no one sees the parameters then
+  load_weights(folder.weights, *parameters, options);
   return {folder.path, folder.config, std::move(parameters), std::move(model)};
 }
 

@@ -5,8 +5,10 @@
 //   last/STEP.safetensors          the models of the last evaluations, for their mean
 //
 //   RunFolder folder("runs/mine");
-//   if (const auto file = newest_checkpoint("runs/mine", report)) trainer.load(*file),
-//   folder.go_on_from(trainer.steps());
+//   if (const auto file = newest_checkpoint("runs/mine", report)) {
+//     trainer.load(*file);
+//     folder.go_on_from(trainer.steps());
+//   }
 //   ...
 //   folder.save_checkpoint(trainer.steps(), 2, [&](const auto& file) { trainer.save(file); });
 //

@@ -49,6 +49,7 @@ TrainingRun::TrainingRun(Parameters& parameters, const TrainingConfig& config, T
   check<StateError>(options_.resume || options_.overwrite || !folder_.is_used(),
                     "training: an earlier training is in '", printable_path(options_.folder),
                     "'; resume it, or overwrite it");
+  if (!options_.resume) folder_.check_own();
 }
 
 RunResult TrainingRun::train(RunEvents events) {
@@ -74,8 +75,10 @@ void TrainingRun::begin() {
 }
 
 void TrainingRun::resume() {
-  const auto newest = newest_checkpoint(options_.folder, [](const Error&) {});
-  check<FormatError>(newest.has_value(), printable_path(options_.folder), ": has no checkpoint to go on from");
+  std::string why;  // the newest cannot be read
+  const auto note = [&](const Error& e) { why = why.empty() ? std::string(": ") + e.what() : why; };
+  const auto newest = newest_checkpoint(options_.folder, note);
+  check<FormatError>(newest.has_value(), printable_path(options_.folder), ": has no checkpoint to go on from", why);
   const SafeTensorsFile file(*newest);
   const RunState state = read_run_state(file);
   check<FormatError>(state.data == task_.digest, file.name(), ": the data have changed: their digest was ",

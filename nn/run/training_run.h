@@ -48,12 +48,14 @@ struct TrainingTask {
 
 struct RunOptions {
   std::filesystem::path folder;
-  bool resume = false;         // from the newest checkpoint in the folder that can be read
-  bool overwrite = false;      // the folder may have an earlier run, which this one replaces
-  int log_interval = 100;      // steps between lines of metrics.jsonl
-  int save_interval = 0;       // steps between checkpoints, besides those after evaluations; 0: none
-  int keep = 2;                // checkpoints
-  bool catch_signals = false;  // as CatchInterrupts does (nn/train/interrupts.h), for as long as the run lives
+  bool resume = false;     // from the newest checkpoint in the folder that can be read
+  bool overwrite = false;  // the folder may have an earlier run, which this one replaces
+  int log_interval = 100;  // steps between lines of metrics.jsonl
+  int save_interval = 0;   // steps between checkpoints, besides those after evaluations; 0: none
+  int keep = 2;            // checkpoints
+  // As CatchInterrupts does (nn/train/interrupts.h), for as long as the run lives. Without it, a CatchInterrupts of the
+  // program's own ends the run within an evaluation only.
+  bool catch_signals = false;
 };
 
 // What observers are told; each function may be empty.

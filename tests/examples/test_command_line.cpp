@@ -2,9 +2,10 @@
 // needs: programs: all
 #define BOOST_TEST_MODULE command_line
 #include "app/help_text.h"
-#include "app/interrupts.h"
 #include "support/program.h"
 #include "support/terminal.h"
+
+#include <seppo/nn/train/interrupts.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -178,7 +179,7 @@ BOOST_AUTO_TEST_CASE(signals_are_given_back) {
   const auto before = handlers();
   BOOST_CHECK(before[0] != before[1]);
   {
-    const examples::CatchInterrupts interrupts;
+    const seppo::CatchInterrupts interrupts;
     const auto now = handlers();
     BOOST_CHECK(now[0] != before[0] && now[1] != before[1] && now[0] == now[1]);
   }

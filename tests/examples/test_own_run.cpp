@@ -52,6 +52,6 @@ BOOST_AUTO_TEST_CASE(a_stopped_training_of_ones_own_goes_on) {
 BOOST_AUTO_TEST_CASE(without_a_checkpoint_there_is_nothing_to_resume) {
   const Folder folder("own-nothing");
   const Result result = folder.run({"own_run", "--resume"});
-  BOOST_CHECK_EQUAL(result.code, 2);
+  BOOST_CHECK_EQUAL(result.code, 1);
   BOOST_CHECK_EQUAL(result.err, "own_run: runs/own: has no checkpoint to go on from\n");
 }

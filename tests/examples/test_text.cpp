@@ -1,12 +1,13 @@
 // Untrusted text: displayed safely, and always read by the same reader.
 #define BOOST_TEST_MODULE text
-#include "app/digest.h"
-#include "app/text_file.h"
-#include "app/vocabulary.h"
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
+#include <seppo/nn/io/text_file.h>
+#include <seppo/nn/run/data_digest.h>
+#include <seppo/nn/text/vocabulary.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -21,8 +22,6 @@
 
 using namespace seppo;
 using namespace examples;
-using examples::read_text;
-using examples::TextReader;
 
 namespace {
 

@@ -1,12 +1,12 @@
 // The framework of the training programs: how options reach the sampler and trainer, how often it evaluates, what it
 // writes.
 #define BOOST_TEST_MODULE training_loop
-#include "app/interrupts.h"
 #include "app/run.h"
 #include "support/program.h"
 
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/modules/linear.h>
+#include <seppo/nn/train/interrupts.h>
 
 #include <nlohmann/json.hpp>
 
@@ -163,8 +163,8 @@ BOOST_AUTO_TEST_CASE(how_many_steps_and_evaluations) {
   BOOST_CHECK_EQUAL(r.result.steps, 14);
   BOOST_CHECK_EQUAL(r.evaluations, 4);  // after epochs 3, 6 and 7
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
-    BOOST_CHECK_EXCEPTION(train(folder, kTwoEpochs, 80, {}, signal), examples::Interrupted,
-                          [&](const examples::Interrupted& e) { return e.signal == signal; });
+    BOOST_CHECK_EXCEPTION(train(folder, kTwoEpochs, 80, {}, signal), seppo::Interrupted,
+                          [&](const seppo::Interrupted& e) { return e.signal == signal; });
     BOOST_CHECK(fs::exists(folder.path / "m/checkpoints/10.safetensors"));
   }
 }

@@ -1,12 +1,13 @@
 // Translation: the number tasks, text and vocabularies, the book's steps, and the program as a user runs it.
 // needs: programs: translate
 #define BOOST_TEST_MODULE translate
-#include "app/interrupts.h"
 #include "support/program.h"
 #include "translate/d2l.h"
 #include "translate/data.h"
 #include "translate/model.h"
 #include "translate/numbers.h"
+
+#include <seppo/nn/train/interrupts.h>
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
@@ -126,8 +127,7 @@ BOOST_AUTO_TEST_CASE(characters_and_subwords_join_to_the_text) {
     bytes += t.size();
   }
   BOOST_CHECK_LT(3 * piece_count, 2 * bytes);
-  const seppo::Vocabulary vocabulary =
-      make_vocabulary(std::vector<std::vector<std::string>>{subwords.split(text)}, 1);
+  const seppo::Vocabulary vocabulary = make_vocabulary(std::vector<std::vector<std::string>>{subwords.split(text)}, 1);
   const Languages languages{Tokenizer(std::make_shared<const Subwords>(subwords), true), vocabulary, vocabulary};
   const Languages again = Languages::from_json(languages.to_json());
   BOOST_CHECK(again.to_json() == languages.to_json() && again.tokenizer.normalises());
@@ -272,13 +272,13 @@ BOOST_AUTO_TEST_CASE(translating_is_interrupted) {
   const std::vector<std::vector<int>> sources(3, {4, kEos});
   const seppo::BeamOptions beam{.bos = kBos, .eos = kEos, .max_length = 5};
   {
-    const examples::CatchInterrupts interrupts;
+    const seppo::CatchInterrupts interrupts;
     BOOST_CHECK_EQUAL(translate::translate(model, sources, beam).size(), 3);
     std::raise(SIGINT);
-    BOOST_CHECK_EXCEPTION(translate::translate(model, sources, beam), examples::Interrupted,
-                          [](const examples::Interrupted& e) { return e.signal == SIGINT; });
+    BOOST_CHECK_EXCEPTION(translate::translate(model, sources, beam), seppo::Interrupted,
+                          [](const seppo::Interrupted& e) { return e.signal == SIGINT; });
   }
-  const examples::CatchInterrupts none;  // does not see the earlier signal
+  const seppo::CatchInterrupts none;  // does not see the earlier signal
   BOOST_CHECK_EQUAL(translate::translate(model, sources, beam).size(), 3);
   const Tokenizer tokenizer(Tokenizer::Kind::characters, false);
   BOOST_CHECK(tokenizer.split("a\xff\xc3\xa9\xc3") == (std::vector<std::string>{"a", "\xff", "\xc3\xa9", "\xc3"}));

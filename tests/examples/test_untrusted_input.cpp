@@ -2,12 +2,12 @@
 // vocabularies with wrong content, files that change while they are read.
 // needs: programs: all
 #define BOOST_TEST_MODULE untrusted_input
-#include "app/text_file.h"
 #include "support/program.h"
 #include "support/stored.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/model_file.h>
+#include <seppo/nn/io/text_file.h>
 
 #include <nlohmann/json.hpp>
 
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(files_that_change_while_they_are_read) {
   for (const std::size_t size : {300'000u, 1'000'001u})
     for (const std::size_t later : {0u, 299'999u, 1'500'000u}) {
       folder.write("text", std::string(size, 'x'));
-      examples::TextReader reader(file);
+      seppo::TextReader reader(file);
       BOOST_CHECK_GT(reader.next().size(), 200'000);
       fs::resize_file(file, later);
       if (later > size) std::fstream(file, std::ios::in | std::ios::out).seekp(300'000) << std::string(1'200'000, 'y');
@@ -244,8 +244,8 @@ BOOST_AUTO_TEST_CASE(files_that_change_while_they_are_read) {
       });
     }
   folder.write("text", "");
-  BOOST_CHECK_EQUAL(examples::read_text(file), "");
-  BOOST_CHECK_NE(examples::read_text("/proc/self/status"), "");  // a file that reports no size
+  BOOST_CHECK_EQUAL(seppo::read_text(file), "");
+  BOOST_CHECK_NE(seppo::read_text("/proc/self/status"), "");  // a file that reports no size
 }
 
 // The output folder is checked before the data, and nothing is created.

@@ -1,7 +1,6 @@
 // Untrusted text: walking and displaying UTF-8, vocabularies and tokenizers, expressions and their JSON file. The
 // first byte chooses between them.
 #include "addsub/data.h"
-#include "app/vocabulary.h"
 #include "app/words.h"
 #include "charlm/text.h"
 #include "fuzz/fuzz.h"
@@ -10,6 +9,7 @@
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
 #include <seppo/autograd/core/utf8.h>
+#include <seppo/nn/text/vocabulary.h>
 
 #include <nlohmann/json.hpp>
 
