@@ -1,10 +1,5 @@
 // A training of one's own that loses nothing: `own_run`, and `own_run --resume` after Ctrl-C, a kill or a power cut.
-#include <seppo/autograd/ops.h>
-#include <seppo/nn/modules/linear.h>
-#include <seppo/nn/run/data_digest.h>
-#include <seppo/nn/run/training_run.h>
-#include <seppo/nn/train/evaluate.h>
-#include <seppo/nn/train/metrics.h>
+#include <seppo/seppo.h>
 
 #include <cstdio>
 #include <exception>
