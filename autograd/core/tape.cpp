@@ -21,6 +21,10 @@ thread_local Tape* chosen_tape = nullptr;
 
 }  // namespace
 
+// What runs for each node of a backward pass, some 20 ns, is declared inline: GCC does not inline other functions into
+// position-independent code, even from the same file, since another library might replace them.
+inline Node& Tape::node_at(std::size_t index) { return chunks_[index / kNodesPerChunk][index % kNodesPerChunk]; }
+
 Tape*& Tape::chosen() { return chosen_tape; }
 
 Tape& tape() {
@@ -201,8 +205,6 @@ void Tape::check_unchanged(const Use& use) {
                    " used it: finish the backward pass before a step, or run forward again");
 }
 
-// What runs for each node of a backward pass, some 20 ns, is inline: GCC does not inline other functions into
-// position-independent code, even from the same file, since another library might replace them.
 inline void Tape::recycle_gradient(Node& node) {
   arena_.recycle(node.grad, static_cast<std::size_t>(node.shape.numel()) * sizeof(real));
   node.grad = nullptr;

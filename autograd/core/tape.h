@@ -140,7 +140,7 @@ class Tape {
   };
 
   static Tape*& chosen();  // null for the thread's default tape
-  Node& node_at(std::size_t index) { return chunks_[index / kNodesPerChunk][index % kNodesPerChunk]; }
+  inline Node& node_at(std::size_t index);
   Node& new_node(const Shape& shape, real* values);
   void truncate(std::size_t count);
   void note_uses(const Tensor& output, std::span<const Tensor> inputs);
