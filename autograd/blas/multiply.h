@@ -15,7 +15,8 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-// A matrix that a product reads. The elements of a row are dense, and rows begin `stride` elements apart.
+// A matrix that a product reads. The elements of a row are dense, or of a column if it is transposed; rows, or columns,
+// begin `stride` elements apart.
 struct MatrixView {
   const real* data;
   std::size_t rows, cols;

@@ -96,9 +96,12 @@ blasint blas_size(std::size_t size) {
 
 CBLAS_TRANSPOSE transposition(const MatrixView& x) { return x.col_stride == 1 ? CblasNoTrans : CblasTrans; }
 
-// The stride between dense rows or columns, raised to the least that BLAS accepts, which may be more than x has.
+// BLAS refuses strides below the size of a row, and below 1; a matrix of one row or of none may have such.
+blasint blas_stride(std::size_t stride, std::size_t size) {
+  return blas_size(std::max({stride, size, std::size_t{1}}));
+}
 blasint stride(const MatrixView& x) {
-  return blas_size(x.col_stride == 1 ? std::max(x.row_stride, x.cols) : std::max(x.col_stride, x.rows));
+  return x.col_stride == 1 ? blas_stride(x.row_stride, x.cols) : blas_stride(x.col_stride, x.rows);
 }
 
 void copy(const MatrixOut& to, const Addend& from) {
@@ -118,7 +121,7 @@ void gemm(const Product& p) {
   constexpr auto run = cblas_sgemm;
 #endif
   run(CblasRowMajor, transposition(p.a), transposition(p.b), blas_size(p.m()), blas_size(p.n()), blas_size(p.k()),
-      real{1}, p.a.data, stride(p.a), p.b.data, stride(p.b), beta, p.c.data, blas_size(p.c.stride));
+      real{1}, p.a.data, stride(p.a), p.b.data, stride(p.b), beta, p.c.data, blas_stride(p.c.stride, p.n()));
 }
 
 }  // namespace openblas
