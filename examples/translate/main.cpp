@@ -134,6 +134,14 @@ Preset preset_named_in(const Arguments& arguments) {
   return examples::option_in(arguments, "preset", has_files ? Preset::sentences : Preset::numbers);
 }
 
+void add_data_options(CommandLine& line, Preset& preset, DataConfig& data) {
+  line("preset", preset,
+       "numbers and dates; a small model for sentences (the default with --src or --pairs); the tiny one of the book "
+       "Dive into Deep Learning");
+  line.fields("data", data);
+  for (const char* file : {"src", "tgt", "pairs", "val_src", "val_tgt", "val_pairs"}) line.must_exist(file);
+}
+
 std::string digest_of(const Data& data) {
   std::vector<std::string> texts;
   for (const std::vector<Pair>* const part : {&data.train, &data.validation})
@@ -163,11 +171,7 @@ int train(const Arguments& arguments) {
                     .measures = {"bleu", "bleu_characters", "exact", "token_accuracy"},
                     .training = training};
   CommandLine line("translate train [options]", kTask);
-  line("preset", preset,
-       "numbers and dates; a small model for sentences (the default with --src or --pairs); the tiny one of the book "
-       "Dive into Deep Learning");
-  line.fields("data", data_config);
-  for (const char* file : {"src", "tgt", "pairs", "val_src", "val_tgt", "val_pairs"}) line.must_exist(file);
+  add_data_options(line, preset, data_config);
   line.fields("model", config);
   line.alias("max-tokens", "max-length");
   line.show({"src", "tgt", "pairs", "tokens", "d-model", "enc-layers", "dec-layers"});
@@ -320,6 +324,30 @@ int predict(const Arguments& arguments) {
   return 0;
 }
 
+// ---- data ----------------------------------------------------------------------------------------
+
+int show_data(const Arguments& arguments) {
+  Preset preset = preset_named_in(arguments);
+  DataConfig config = setup_of(preset).data;
+  std::uint64_t seed = 0;
+  int head = 10;
+  CommandLine line("translate data [options]", "Prints the first training pairs.");
+  add_data_options(line, preset, config);
+  line("seed", seed, "random seed for drawn data");
+  line("head", head, {1, 1e6}, "rows to print");
+  if (!line.parse(arguments)) return 0;
+
+  const Data data = load(config, seed);
+  const Languages languages = make_languages(config, data.train);
+  const std::size_t shown = std::min(data.train.size(), static_cast<std::size_t>(head));
+  for (const Pair& pair : std::span(data.train).first(shown))
+    std::cout << examples::shown_line(pair.source) << "  ->  " << examples::shown_line(pair.target) << "\n";
+  std::cout << fmt::format(
+      "{} of {} training pairs; {} validation pairs ({} of them in training too); {} and {} tokens\n", shown,
+      data.train.size(), data.validation.size(), data.shared(), languages.source.size(), languages.target.size());
+  return 0;
+}
+
 }  // namespace
 }  // namespace translate
 
@@ -327,5 +355,6 @@ int main(int argc, char** argv) {
   return examples::run_commands(argc, argv, "translate: a Transformer learns to translate.",
                                 {{"train", "train a model and save it", translate::train},
                                  {"eval", "score a saved model on texts", translate::eval},
-                                 {"predict", "translate texts", translate::predict}});
+                                 {"predict", "translate texts", translate::predict},
+                                 {"data", "print the first rows of the data", translate::show_data}});
 }
