@@ -9,7 +9,7 @@
 #include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/printable.h>
 #include <seppo/autograd/core/utf8.h>
-#include <seppo/nn/io/atomic_file.h>
+#include <seppo/nn/io/text_file.h>
 
 #include <fmt/format.h>
 
@@ -159,7 +159,7 @@ void AttentionOutput::show(const Sample& sample) const {
     const AttentionLabels labels = sample.labels(map);
     for (int head = 0; as_text && head < map.shape[1]; ++head) std::cout << attention_text(map, head, labels);
     if (folder.empty()) continue;
-    write_file_atomically(folder / (map.name + ".svg"), attention_svg(map, labels));
+    seppo::write_text(folder / (map.name + ".svg"), attention_svg(map, labels));
     write_npy(folder / (map.name + ".npy"), {map.shape[1], map.shape[2], map.shape[3]}, map.weights);
   }
 }

@@ -3,7 +3,7 @@
 #include "app/course_positions.h"
 #include "app/paths.h"
 
-#include <seppo/nn/io/atomic_file.h>
+#include <seppo/nn/io/text_file.h>
 
 #include <fmt/format.h>
 
@@ -133,7 +133,7 @@ int run(const examples::Arguments& arguments) {
     std::cout << heat_map(table)
               << fmt::format("keeps {} of {} positions apart; largest value {:.3g}\n\n", distinct_rows(table), length,
                              *std::max_element(table.values.begin(), table.values.end()));
-    if (!folder.empty()) examples::write_file_atomically(folder / (table.name + ".svg"), svg(table));
+    if (!folder.empty()) seppo::write_text(folder / (table.name + ".svg"), svg(table));
   }
   const Table sinusoid = encode(Positions::sinusoid, length, width - width % 2);
   std::cout << "sinusoid: PE(n + k) = M_k PE(n), M_k made of rotations by k / 10000^(2i/d):\n";
