@@ -119,13 +119,13 @@ constexpr std::size_t kRows = 31;
 
 // Parameters of all kinds: matrices, which decay, and vectors; groups; a frozen one; a buffer. The loss of an example
 // is the dot product of its coefficients with all of them.
-struct Linear {
+struct LinearLoss {
   Parameters parameters{1};
   std::vector<Tensor> tensors;
   std::vector<Values> coefficients;  // [example][value]
   Values counts;
 
-  explicit Linear(RandomStream& random) {
+  explicit LinearLoss(RandomStream& random) {
     const auto add = [&](const char* name, const Shape& shape) {
       tensors.push_back(parameters.root().parameter(name, shape, init_normal(1)));
     };
@@ -212,7 +212,7 @@ std::vector<int> draw_rows(RandomStream& random) {
 BOOST_AUTO_TEST_CASE(steps_of_a_linear_loss) {
   for (std::uint32_t draw = 0; draw < 200; ++draw) {
     RandomStream random(7, Purpose::test, draw);
-    Linear model(random);
+    LinearLoss model(random);
     TrainerConfig c = draw_config(random);
     std::vector<std::vector<int>> batches;
     for (int step = 0; step < 3; ++step) batches.push_back(draw_rows(random));
@@ -356,7 +356,7 @@ BOOST_AUTO_TEST_CASE(steps_of_a_classifier_with_smoothing_and_ignored_targets) {
 BOOST_AUTO_TEST_CASE(descent_along_the_mean_of_shards) {
   for (std::uint32_t draw = 0; draw < 40; ++draw) {
     RandomStream random(9, Purpose::test, draw);
-    Linear model(random);
+    LinearLoss model(random);
     const double lr = 0.05, momentum = one_of(random, {0.0, 0.9}), scale_by = 1 + uniform(random, 0, 1);
     set_num_threads(static_cast<int>(1 + draw % 4));
     DataParallel shards(model.parameters, below(random, 9), 1 + below(random, 3));
