@@ -5,7 +5,6 @@
 #define BOOST_TEST_MODULE step_closed_form
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/modules/linear.h>
 #include <seppo/nn/optim/sgd.h>
 #include <seppo/nn/train/trainer.h>
 
