@@ -100,7 +100,7 @@ constexpr GemmCase kGemms[] = {
 
 void run_gemm(benchmark::State& state, const GemmCase& g) {
   const Memory a = random_block(g.m * g.k), b = random_block(g.different * g.k * g.n), c(g.m * g.n * sizeof(real));
-  const auto multiply = [&](std::size_t task) {
+  const auto time_products = [&](std::size_t task) {
     if (task > 0) return;
     std::size_t turn = 0;
     for (auto _ : state) {
@@ -109,7 +109,7 @@ void run_gemm(benchmark::State& state, const GemmCase& g) {
       turn = (turn + 1) % g.different;
     }
   };
-  g.in_shard ? run_tasks(2, multiply) : multiply(0);
+  g.in_shard ? run_tasks(2, time_products) : time_products(0);
   set_rates(state, 2.0 * static_cast<double>(g.m * g.n * g.k),
             g.different > 1 ? static_cast<double>(g.k * g.n * sizeof(real)) : 0);
 }
