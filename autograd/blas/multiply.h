@@ -22,9 +22,9 @@ struct MatrixView {
   std::size_t rows, cols;
   std::size_t row_stride, col_stride;  // from one row to the next, and from one column; one of them is 1
 
-  MatrixView(const real* data, std::size_t rows, std::size_t cols) : MatrixView(data, rows, cols, cols) {}
-  MatrixView(const real* data, std::size_t rows, std::size_t cols, std::size_t stride)
-      : data(data), rows(rows), cols(cols), row_stride(stride), col_stride(1) {}
+  MatrixView(const real* x, std::size_t n_rows, std::size_t n_cols) : MatrixView(x, n_rows, n_cols, n_cols) {}
+  MatrixView(const real* x, std::size_t n_rows, std::size_t n_cols, std::size_t stride)
+      : data(x), rows(n_rows), cols(n_cols), row_stride(stride), col_stride(1) {}
 
   const real* at(std::size_t row, std::size_t col) const { return data + row * row_stride + col * col_stride; }
   MatrixView block(std::size_t row, std::size_t col, std::size_t n_rows, std::size_t n_cols) const {
@@ -52,9 +52,9 @@ struct MatrixOut {
   std::size_t rows, cols;
   std::size_t stride;
 
-  MatrixOut(real* data, std::size_t rows, std::size_t cols) : MatrixOut(data, rows, cols, cols) {}
-  MatrixOut(real* data, std::size_t rows, std::size_t cols, std::size_t stride)
-      : data(data), rows(rows), cols(cols), stride(stride) {}
+  MatrixOut(real* x, std::size_t n_rows, std::size_t n_cols) : MatrixOut(x, n_rows, n_cols, n_cols) {}
+  MatrixOut(real* x, std::size_t n_rows, std::size_t n_cols, std::size_t row_stride)
+      : data(x), rows(n_rows), cols(n_cols), stride(row_stride) {}
 
   real* at(std::size_t row, std::size_t col) const { return data + row * stride + col; }
   MatrixOut block(std::size_t row, std::size_t col, std::size_t n_rows, std::size_t n_cols) const {

@@ -58,7 +58,7 @@ std::vector<Job> ops() {
   const auto op = [&](const char* name, std::vector<Shape> shapes, test::Op f) {
     jobs.push_back({name, std::move(shapes), std::move(f)});
   };
-  op("masked_fill", {wide, row}, [](X x) { return masked_fill(x[0], le(x[1], x[0]), -2); });
+  op("masked_fill", {wide, row}, [](X x) { return masked_fill(x[0], le(x[1], x[0]), -2) + x[1]; });
   op("dropout", {wide, wide}, [](X x) { return add_dropout(dropout(x[0], 0.2), x[1], 0.4); });
   op("softmax", {wide}, [](X x) { return softmax(x[0]) + softmax(x[0], 0) + log_softmax(x[0]); });
   op("masked softmax", {{4, 90, 90}}, [](X x) { return softmax(x[0], Mask::causal()); });
