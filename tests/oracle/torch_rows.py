@@ -8,8 +8,8 @@ import torch.nn.functional as F
 
 def inputs_of(row, shapes):
     if row["low"] == row["high"]:
-        return [torch.randn(*shape, dtype=torch.float64) for shape in shapes]
-    return [torch.empty(*shape, dtype=torch.float64).uniform_(row["low"], row["high"]) for shape in shapes]
+        return [torch.randn(tuple(shape), dtype=torch.float64) for shape in shapes]
+    return [torch.empty(tuple(shape), dtype=torch.float64).uniform_(row["low"], row["high"]) for shape in shapes]
 
 
 def row_cases(case):
