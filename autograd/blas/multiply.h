@@ -24,27 +24,18 @@ struct MatrixView {
 
   MatrixView(const real* x, std::size_t n_rows, std::size_t n_cols) : MatrixView(x, n_rows, n_cols, n_cols) {}
   MatrixView(const real* x, std::size_t n_rows, std::size_t n_cols, std::size_t stride)
-      : data(x), rows(n_rows), cols(n_cols), row_stride(stride), col_stride(1) {}
+      : MatrixView(x, n_rows, n_cols, stride, 1) {}
+  MatrixView(const real* x, std::size_t n_rows, std::size_t n_cols, std::size_t by_row, std::size_t by_col)
+      : data(x), rows(n_rows), cols(n_cols), row_stride(by_row), col_stride(by_col) {}
 
   const real* at(std::size_t row, std::size_t col) const { return data + row * row_stride + col * col_stride; }
   MatrixView block(std::size_t row, std::size_t col, std::size_t n_rows, std::size_t n_cols) const {
-    MatrixView part = *this;
-    part.data = at(row, col);
-    part.rows = n_rows;
-    part.cols = n_cols;
-    return part;
+    return {at(row, col), n_rows, n_cols, row_stride, col_stride};
   }
 };
 
 // The same elements with rows and columns exchanged; nothing is copied.
-inline MatrixView transposed(const MatrixView& x) {
-  MatrixView y = x;
-  y.rows = x.cols;
-  y.cols = x.rows;
-  y.row_stride = x.col_stride;
-  y.col_stride = x.row_stride;
-  return y;
-}
+inline MatrixView transposed(const MatrixView& x) { return {x.data, x.cols, x.rows, x.col_stride, x.row_stride}; }
 
 // A matrix that a product writes, with dense rows that begin `stride` elements apart.
 struct MatrixOut {

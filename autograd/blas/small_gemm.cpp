@@ -175,7 +175,7 @@ struct Panel {
   Panel(const Product& p, std::size_t col, std::size_t term)
       : col(col), cols(std::min(tile_width(), p.n() - col)), term(term), terms(std::min(kTerms, p.k() - term)) {}
 
-  Product of(const Product& p) const { return p.terms(term, terms).columns(col, cols); }
+  HWY_INLINE Product of(const Product& p) const { return p.terms(term, terms).columns(col, cols); }
   // The next one in the order in which they are multiplied: deeper, or else at the top of the next columns.
   Panel next(const Product& p) const {
     const bool is_last = term + kTerms >= p.k();
