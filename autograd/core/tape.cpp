@@ -59,7 +59,7 @@ void Tape::rewind(const Position& position) {
     return;
   }
   truncate(position.nodes);
-  // During backward, gradients of older tensors may have come to lie behind the position, too.
+  // Backward may have allocated gradients of older tensors after the position: they must stay.
   const bool keeps_gradients = in_backward_ || position.backwards != backwards_;
   if (position.nodes == 0 || !keeps_gradients) arena_.rewind(position.arena);
 }

@@ -67,7 +67,7 @@ class Tape {
   // A tensor without history. `external` values are not copied and must outlive it.
   Tensor create(const Shape& shape);  // uninitialised
   Tensor create_external(const Shape& shape, real* values) { return Tensor(new_node(shape, values)); }
-  // Without history, too: shares the values of x, which may belong to another tape, from element `offset` on.
+  // Also without history: it shares the values of x from element `offset` on. x may belong to another tape.
   Tensor share(const Tensor& x, const Shape& shape, std::ptrdiff_t offset = 0);
   // Shares the values of `base` from element `offset` on, and its gradient unless retain_grad() is called.
   Tensor view(const Tensor& base, const Shape& shape, std::ptrdiff_t offset = 0);

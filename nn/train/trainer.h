@@ -120,7 +120,7 @@ class Trainer {
   // steps; and `metadata`. Throws as save_checkpoint does (nn/io/checkpoint.h).
   void save(const std::filesystem::path& file, std::map<std::string, std::string> metadata = {}) const;
   // Continues as the trainer that saved the file, which must have had the same config and frozen parameters. Throws
-  // FileError, or FormatError listing what does not fit: averages, too, must be in the file if and only if this trainer
+  // FileError, or FormatError listing what does not fit. Averages must be in the file if and only if this trainer
   // keeps them. Nothing has changed then.
   void load(const SafeTensorsFile& file);
   void load(const std::filesystem::path& file) { load(SafeTensorsFile(file)); }

@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(products_of_any_size) {
     if (task == 0) return;
     check_product(as_is, transposed, 330, 350, 600, Plus::row);
     check_product(transposed, as_is, 670, 650, 520, Plus::c);
-    // B large enough for OpenBLAS, too few terms for AMX
+    // Without AMX, OpenBLAS computes it; with AMX it has too few terms
     for (const Plus plus : {Plus::nothing, Plus::c, Plus::row})
       for (const auto b : {as_is, transposed}) check_product(transposed, b, 66, 22000, 48, plus);
   });

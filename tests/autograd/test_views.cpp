@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(random_views_have_the_gradients_of_copies) {
   }
 }
 
-// record() gives a view a gradient of its own, too: here one that is reversed on its way (Ganin et al. 2016).
+// record() also gives a view a gradient of its own: here one that is reversed on its way (Ganin et al. 2016).
 BOOST_AUTO_TEST_CASE(an_op_may_return_a_view) {
   tape().clear();
   const auto reversed = [](const Tensor& x) {
