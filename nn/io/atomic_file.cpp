@@ -13,6 +13,7 @@
 #include <random>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -51,6 +52,14 @@ void replace_atomically(const std::filesystem::path& name, FunctionRef<void(File
     throw;
   }
   folder.flush();
+}
+
+void copy_atomically(const std::filesystem::path& from, const std::filesystem::path& to) {
+  replace_atomically(to, [&](File& copy) {
+    File original(from, File::Open::reading);
+    std::vector<char> piece(std::size_t{1} << 20);
+    while (const std::size_t n = original.read_some(piece.data(), piece.size())) copy.write(piece.data(), n);
+  });
 }
 
 }  // namespace SEPPO_ABI

@@ -16,6 +16,8 @@ inline namespace SEPPO_ABI {
 // process that is killed may leave the temporary file. A new file takes the mode of the one it replaces; a symbolic
 // link to that file stays.
 void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File&)> write);
+// Replaces `to` by a copy of the file `from`.
+void copy_atomically(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -3,8 +3,9 @@
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
-#include "../io/atomic_file.h"
+#include "../io/file.h"
 #include "../io/json.h"
+#include "../io/text_file.h"
 #include "../train/ranks.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ std::string content_of(const std::filesystem::path& path) {
 
 MetricsLog::MetricsLog(const std::filesystem::path& file, std::int64_t step) : name_(printable_path(file)) {
   const std::string kept = step > 0 ? read_until(file, step) : "";
-  if (rank() == 0) replace_atomically(file, [&](File& to) { to.write(kept.data(), kept.size()); });
+  if (rank() == 0) write_text(file, kept);
   stream_.open(rank() == 0 ? file : "/dev/null", std::ios::app);
   check();
 }

@@ -52,14 +52,6 @@ fs::directory_iterator entries(const fs::path& folder) {
   return list;
 }
 
-void duplicate(const fs::path& from, const fs::path& to) {
-  replace_atomically(to, [&](File& copy) {
-    File original(from, File::Open::reading);
-    std::vector<char> piece(std::size_t{1} << 20);
-    while (const std::size_t n = original.read_some(piece.data(), piece.size())) copy.write(piece.data(), n);
-  });
-}
-
 // Names that replace_atomically() gives to the temporary files for those of a run.
 bool is_temporary_name(const fs::path& path) {
   static const std::regex pattern(
@@ -196,7 +188,7 @@ void RunFolder::save_model(Write write, bool is_at_the_end) {
   if (!writes()) return;
   check_locked();
   const fs::path aside = folder_ / kSetAside;
-  if (is_at_the_end && fs::exists(model()) && !fs::exists(aside)) duplicate(model(), aside);
+  if (is_at_the_end && fs::exists(model()) && !fs::exists(aside)) copy_atomically(model(), aside);
   write(model());
 }
 

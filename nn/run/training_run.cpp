@@ -3,8 +3,8 @@
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
-#include "../io/atomic_file.h"
 #include "../io/model_file.h"
+#include "../io/text_file.h"
 #include "../train/first_rank.h"
 #include "../train/ranks.h"
 #include "average.h"
@@ -211,8 +211,7 @@ void TrainingRun::save_model(bool is_at_the_end) {
       },
       is_at_the_end && has_best);
   if (!writes_config) return;
-  const std::string text = task_.config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-  replace_atomically(config_file, [&](File& file) { file.write(text.data(), text.size()); });
+  write_text(config_file, task_.config.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 // Reads parameters from files that the machines of other ranks may not have.

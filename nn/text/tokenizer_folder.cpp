@@ -133,19 +133,11 @@ json name_of(const Tokenizer& t, std::optional<int> token) {
 
 // ---- writing -------------------------------------------------------------------------------------
 
-void copy_whole(const fs::path& from, const fs::path& to) {
-  replace_atomically(to, [&](File& copy) {
-    File file(from, File::Open::reading);
-    std::vector<char> piece(std::size_t{1} << 20);
-    while (const std::size_t size = file.read_some(piece.data(), piece.size())) copy.write(piece.data(), size);
-  });
-}
-
 void copy_tokenizer(const fs::path& from, const fs::path& folder) {
   for (const Files& files : tokenizer_files(from))
-    for (const fs::path& file : files) copy_whole(file, folder / file.filename());
+    for (const fs::path& file : files) copy_atomically(file, folder / file.filename());
   for (const char* name : kBeside)
-    if (fs::exists(from / name)) copy_whole(from / name, folder / name);
+    if (fs::exists(from / name)) copy_atomically(from / name, folder / name);
 }
 
 void write_byte_tokenizer(const fs::path& folder) {

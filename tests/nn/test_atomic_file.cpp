@@ -154,6 +154,21 @@ BOOST_AUTO_TEST_CASE(a_file_is_replaced_whole_or_not_at_all) {
 }
 
 // The digest that `xxhsum -H2` prints, however the bytes are divided.
+BOOST_AUTO_TEST_CASE(a_copy_has_all_bytes) {
+  const Folder folder;
+  const fs::path from = folder.path / "from", to = folder.path / "to";
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, (std::size_t{1} << 20) + 3}) {
+    std::string content(size, 0);
+    for (std::size_t i = 0; i < size; ++i) content[i] = static_cast<char>(i * i >> 3);
+    std::ofstream(from, std::ios::binary) << content;
+    copy_atomically(from, to);
+    BOOST_CHECK(content_of(to) == content);
+  }
+  fs::remove(from);
+  BOOST_CHECK_THROW(copy_atomically(from, to), FileError);
+  BOOST_CHECK_EQUAL(fs::file_size(to), (std::size_t{1} << 20) + 3);  // what was there stays
+}
+
 BOOST_AUTO_TEST_CASE(digests_tell_data_apart) {
   const auto digest = [](const std::string& text, std::size_t piece) {
     Digest d;
