@@ -4,7 +4,6 @@
 #include "app/words.h"
 #include "count/model.h"
 
-#include <seppo/nn/run/data_digest.h>
 #include <seppo/nn/train/metrics.h>
 
 #include <fmt/format.h>
@@ -16,8 +15,6 @@ namespace count {
 namespace {
 
 using nlohmann::json;
-
-constexpr int kTrain = 50'000, kValidation = 1'000, kTest = 10'000;
 
 // Throws FormatError, naming the text, unless the word is a symbol.
 int parse_symbol(std::string_view word, std::string_view text) {
@@ -63,15 +60,7 @@ struct Count {
 
   void data_options(app::CommandLine& line) { line("question", model.question, "the question about each sequence"); }
 
-  app::Data<Ragged> data() const {
-    const std::uint64_t seed = training.trainer.seed;
-    app::Data<Ragged> data{.training = app::random_sequences(seed, 20, {kTrain, kLength, kSymbols}),
-                           .validation = app::random_sequences(seed, 21, {kValidation, kLength, kSymbols}),
-                           .test = app::random_sequences(seed, 22, {kTest, kLength, kSymbols})};
-    data.summary = fmt::format("{} training and {} validation sequences", kTrain, kValidation);
-    data.digest = seppo::digest_of(data.training, data.validation);
-    return data;
-  }
+  app::Data<Ragged> data() const { return app::random_data(training.trainer.seed, 20, kLength, kSymbols); }
 
   std::string row(const Ragged& sequences, std::size_t i) const {
     return fmt::format("{}  ->  {}", app::spaced(sequences[i]), right_answer(model.question, sequences[i]));

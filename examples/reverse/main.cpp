@@ -4,7 +4,6 @@
 #include "app/words.h"
 #include "reverse/model.h"
 
-#include <seppo/nn/run/data_digest.h>
 #include <seppo/nn/train/metrics.h>
 
 #include <fmt/format.h>
@@ -15,8 +14,6 @@ namespace reversal {
 namespace {
 
 using nlohmann::json;
-
-constexpr int kTrain = 50'000, kValidation = 1'000, kTest = 10'000;
 
 std::vector<int> reversed(const Ragged& sequences) {
   std::vector<int> all;
@@ -81,15 +78,7 @@ struct Reverse {
     line("preset", preset, "model and recipe of the UvA course, or of a course with a plainer model");
   }
 
-  app::Data<Ragged> data() const {
-    const std::uint64_t seed = training.trainer.seed;
-    app::Data<Ragged> data{.training = app::random_sequences(seed, 10, {kTrain, kLength, kSymbols}),
-                           .validation = app::random_sequences(seed, 11, {kValidation, kLength, kSymbols}),
-                           .test = app::random_sequences(seed, 12, {kTest, kLength, kSymbols})};
-    data.summary = fmt::format("{} training and {} validation sequences", kTrain, kValidation);
-    data.digest = seppo::digest_of(data.training, data.validation);
-    return data;
-  }
+  app::Data<Ragged> data() const { return app::random_data(training.trainer.seed, 10, kLength, kSymbols); }
 
   std::string row(const Ragged& sequences, std::size_t i) const {
     return fmt::format("{}  ->  {}", app::spaced(sequences[i]),
