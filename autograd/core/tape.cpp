@@ -21,10 +21,6 @@ thread_local Tape* chosen_tape = nullptr;
 
 }  // namespace
 
-// What runs for each node of a backward pass, some 20 ns, is declared inline: GCC does not inline other functions into
-// position-independent code, even from the same file, since another library might replace them.
-inline Node& Tape::node_at(std::size_t index) { return chunks_[index / kNodesPerChunk][index % kNodesPerChunk]; }
-
 Tape*& Tape::chosen() { return chosen_tape; }
 
 Tape& tape() {
@@ -63,6 +59,8 @@ void Tape::rewind(const Position& position) {
   const bool keeps_gradients = in_backward_ || position.backwards != backwards_;
   if (position.nodes == 0 || !keeps_gradients) arena_.rewind(position.arena);
 }
+
+Node& Tape::node_at(std::size_t index) { return chunks_[index / kNodesPerChunk][index % kNodesPerChunk]; }
 
 void Tape::truncate(std::size_t count) {
   for (std::size_t i = count; i < count_; ++i) node_at(i).kill();
@@ -205,12 +203,12 @@ void Tape::check_unchanged(const Use& use) {
                    " used it: finish the backward pass before a step, or run forward again");
 }
 
-inline void Tape::recycle_gradient(Node& node) {
+void Tape::recycle_gradient(Node& node) {
   arena_.recycle(node.grad, static_cast<std::size_t>(node.shape.numel()) * sizeof(real));
   node.grad = nullptr;
 }
 
-inline void Tape::run_closure(Node& node) {
+void Tape::run_closure(Node& node) {
   if (node.retains_grad) keep_gradient(node);
   const Tensor output(node);
   notify(*this, &Observer::backward_begins, output);

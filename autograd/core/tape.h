@@ -140,16 +140,16 @@ class Tape {
   };
 
   static Tape*& chosen();  // null for the thread's default tape
-  inline Node& node_at(std::size_t index);
+  Node& node_at(std::size_t index);
   Node& new_node(const Shape& shape, real* values);
   void truncate(std::size_t count);
   void note_uses(const Tensor& output, std::span<const Tensor> inputs);
   void run_backward(std::size_t from);
-  inline void run_closure(Node& node);
+  void run_closure(Node& node);
   void expect_clear();
   void check_unchanged(const Use& use);
   void keep_gradient(Node& node);
-  inline void recycle_gradient(Node& node);
+  void recycle_gradient(Node& node);
   void check_owned(const char* op, const Tensor& tensor) const;
 
   Arena arena_;
