@@ -32,8 +32,14 @@
 //   samples(model, data)      of the report, instead of answers to the first examples for validation
 //   check(summary)            at the end of training: throws if the result is a failure
 //   is_one_query(words)       are the words of the command line a query without quotes?
-//   data_options(line), all(), legend()  of the command `data`: its options, all rows, and text after the last line
+//   conclude(model, validation)  instead of print() after training: scores the kept model in another way, prints that,
+//                             and returns what becomes part of the summary
+//   read_extra(config)        what else the model's file contains (Data::extra)
+//   predict_options(line)     more options of `predict`
+//   data_options(line, arguments), all(), legend()  of `data`: its options, all rows, and text after the last line
 //   commands()                commands of its own, which may replace those made here
+//
+// and its examples lengths(), one for each: batches then group examples of similar length.
 #pragma once
 
 #include "app/attention_pictures.h"
@@ -63,6 +69,7 @@ struct About {
   std::string predicts = {};               // what it does, in the list of commands
   std::string predict_help = {};           // and in its own help
   std::string next = {};                   // a command to try after training: "predict --attention 3141592653589793"
+  std::string rows = "rows";               // what `data` prints
   std::size_t chunk = 64;                  // examples that a thread evaluates at a time
   bool ends_with_test = false;             // `train` also scores the examples for the test
 };
@@ -74,6 +81,7 @@ struct Data {
   std::optional<Examples> test = {};
   std::string summary = {};                         // "50000 training and 1000 validation sequences"
   std::string digest = {};                          // data_digest.h
+  std::string next = {};                            // instead of About::next
   nlohmann::json extra = nlohmann::json::object();  // what else the model file contains, such as a vocabulary
 };
 
@@ -117,6 +125,15 @@ concept Prints = requires(const P& program, const nlohmann::json& summary) {
   program.print(summary, std::string(), std::size_t());
 };
 
+// Or, instead.
+template <class P>
+concept Concludes = requires(P program, const typename P::Model& model, const typename P::Examples& examples) {
+  { program.conclude(model, examples) } -> std::convertible_to<nlohmann::json>;
+};
+
+template <class P>
+concept TellsResult = Prints<P> || Concludes<P>;
+
 // parse() may give something else than a batch if samples() is there.
 template <class P>
 concept HasAnswer = requires(const P& program, const typename P::Model& model) {
@@ -124,7 +141,7 @@ concept HasAnswer = requires(const P& program, const typename P::Model& model) {
 };
 
 template <class P>
-concept Program = HasOptions<P> && HasData<P> && HasLoss<P> && HasMeasures<P> && Prints<P>;
+concept Program = HasOptions<P> && HasData<P> && HasLoss<P> && HasMeasures<P> && TellsResult<P>;
 
 // ---- its options
 
@@ -147,13 +164,18 @@ void begin(P& program) {
   if constexpr (requires { program.begin(); }) program.begin();
 }
 
-// The program as it was when it trained a model: `config` is that of the model's file.
+// Makes the program what it was when it trained a model: `config` is that of the model's file.
 template <class P>
-P restored(const nlohmann::json& config) {
-  P program;
+void restore(P& program, const nlohmann::json& config) {
   for_each_part(program, [&]<class Config>(const char* key, Config& part) { part = config_part<Config>(config, key); });
   program.training = config_part<TrainingConfig>(config, "training");
   begin(program);
+  if constexpr (requires { program.read_extra(config); }) program.read_extra(config);
+}
+template <class P>
+P restored(const nlohmann::json& config) {
+  P program;
+  restore(program, config);
   return program;
 }
 

@@ -155,7 +155,7 @@ struct CharacterModel {
     return samples;
   }
 
-  void data_options(app::CommandLine& line) {
+  void data_options(app::CommandLine& line, const app::Arguments&) {
     source.fields(line);
     line("block", model.max_length, {1, 1 << 20}, "characters of a row");
     line.must_exist("data");
