@@ -27,6 +27,8 @@
 //   parts(f)                  f(key, config) for each of its configs, if there are more than that of the model
 //   settle(line)              after it is read: values that depend on other options, unless given
 //   begin()                   what the options determine; called once, before all that follows
+//   pretrained()              a model and its parameters, which begin() has loaded, to be trained instead of a new one
+//   save(parameters, folder)  what the folder has besides the model file, with each model that is kept
 //   title()                   of the report, if it depends on the data
 //   evaluate(model, examples) instead of score() and measures()
 //   samples(model, data)      of the report, instead of answers to the first examples for validation
@@ -43,6 +45,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,7 +59,7 @@ struct About {
   std::string summary;                     // "a one-layer Transformer encoder learns to reverse 16 digits."
   std::string title;                       // of the report
   std::string task;                        // what is learned, and what the measures mean
-  std::string usage = "[options]";         // of `train`
+  std::string usage = "train [options]";   // of the command that trains
   std::vector<std::string> measures = {};  // for --best: those for which higher is better
   std::vector<std::string> shown = {};     // options that `train --help` shows, besides those of every training
   std::string query = {};                  // what `predict` takes, such as "SEQUENCE"
@@ -85,8 +88,23 @@ using BatchOf = decltype(std::declval<const typename P::Examples&>().pick(std::s
 template <class P>
 concept HasOptions = requires(P program) {
   { P::about() } -> std::same_as<About>;
-  { (program.model) } -> std::same_as<typename P::Model::Config&>;
   { (program.training) } -> std::same_as<TrainingConfig&>;
+};
+
+template <class P>
+concept IsPretrained = requires(P program) {
+  { (program.pretrained().model) } -> std::same_as<typename P::Model&>;
+  { *program.pretrained().parameters } -> std::same_as<seppo::Parameters&>;
+};
+
+template <class P>
+concept HasModel = IsPretrained<P> || requires(P program) {
+  { (program.model) } -> std::same_as<typename P::Model::Config&>;
+};
+
+template <class P>
+concept Saves = requires(P program, const seppo::Parameters& parameters) {
+  program.save(parameters, std::filesystem::path());
 };
 
 template <class P>
@@ -124,7 +142,7 @@ concept HasAnswer = requires(const P& program, const typename P::Model& model) {
 };
 
 template <class P>
-concept Program = HasOptions<P> && HasData<P> && HasLoss<P> && HasMeasures<P> && Prints<P>;
+concept Program = HasOptions<P> && HasModel<P> && HasData<P> && HasLoss<P> && HasMeasures<P> && Prints<P>;
 
 // ---- its options
 
