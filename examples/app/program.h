@@ -27,13 +27,15 @@
 //   parts(f)                  f(key, config) for each of its configs, if there are more than that of the model
 //   settle(line)              after it is read: values that depend on other options, unless given
 //   begin()                   what the options determine; called once, before all that follows
+//   pretrained()              a model and its parameters, which begin() has loaded, to be trained instead of a new one
+//   save(parameters, folder)  what the folder has besides the model file, with each model that is kept
 //   title()                   of the report, if it depends on the data
 //   evaluate(model, examples) instead of score() and measures()
 //   samples(model, data)      of the report, instead of answers to the first examples for validation
+//   conclude(model, data)     instead of print(), at the end of training: scores the kept model on these examples in
+//                             another way, prints that, and returns what becomes part of the summary
 //   check(summary)            at the end of training: throws if the result is a failure
 //   is_one_query(words)       are the words of the command line a query without quotes?
-//   conclude(model, validation)  instead of print() after training: scores the kept model in another way, prints that,
-//                             and returns what becomes part of the summary
 //   read_extra(config)        what else the model's file contains (Data::extra)
 //   predict_options(line)     more options of `predict`
 //   data_options(line, arguments), all(), legend()  of `data`: its options, all rows, and text after the last line
@@ -49,6 +51,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -62,7 +65,7 @@ struct About {
   std::string summary;                     // "a one-layer Transformer encoder learns to reverse 16 digits."
   std::string title;                       // of the report
   std::string task;                        // what is learned, and what the measures mean
-  std::string usage = "[options]";         // of `train`
+  std::string usage = "train [options]";   // of the command that trains
   std::vector<std::string> measures = {};  // for --best: those for which higher is better
   std::vector<std::string> shown = {};     // options that `train --help` shows, besides those of every training
   std::string query = {};                  // what `predict` takes, such as "SEQUENCE"
@@ -93,8 +96,23 @@ using BatchOf = decltype(std::declval<const typename P::Examples&>().pick(std::s
 template <class P>
 concept HasOptions = requires(P program) {
   { P::about() } -> std::same_as<About>;
-  { (program.model) } -> std::same_as<typename P::Model::Config&>;
   { (program.training) } -> std::same_as<TrainingConfig&>;
+};
+
+template <class P>
+concept IsPretrained = requires(P program) {
+  { (program.pretrained().model) } -> std::same_as<typename P::Model&>;
+  { *program.pretrained().parameters } -> std::same_as<seppo::Parameters&>;
+};
+
+template <class P>
+concept HasModel = IsPretrained<P> || requires(P program) {
+  { (program.model) } -> std::same_as<typename P::Model::Config&>;
+};
+
+template <class P>
+concept Saves = requires(P program, const seppo::Parameters& parameters) {
+  program.save(parameters, std::filesystem::path());
 };
 
 template <class P>
@@ -141,7 +159,7 @@ concept HasAnswer = requires(const P& program, const typename P::Model& model) {
 };
 
 template <class P>
-concept Program = HasOptions<P> && HasData<P> && HasLoss<P> && HasMeasures<P> && TellsResult<P>;
+concept Program = HasOptions<P> && HasModel<P> && HasData<P> && HasLoss<P> && HasMeasures<P> && TellsResult<P>;
 
 // ---- its options
 

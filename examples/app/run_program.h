@@ -12,11 +12,14 @@
 #include "app/words.h"
 
 #include <seppo/nn/train/evaluate.h>
+#include <seppo/nn/train/ranks.h>
 
 #include <algorithm>
 #include <iostream>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace examples {
@@ -84,12 +87,31 @@ std::vector<int> lengths_of(const Examples& examples) {
     return {};
 }
 
+// A model with parameters of its own, as pretrained() gives it.
+template <class Model>
+struct NewModel {
+  std::unique_ptr<seppo::Parameters> parameters;
+  Model model;
+};
+
+// The model to train.
+template <Program P>
+decltype(auto) model_of(P& program) {
+  if constexpr (IsPretrained<P>) {
+    return program.pretrained();
+  } else {
+    auto parameters = std::make_unique<seppo::Parameters>(program.training.trainer.seed, most_values());
+    auto model = build<typename P::Model>(*parameters, program.model);
+    return NewModel<typename P::Model>{std::move(parameters), std::move(model)};
+  }
+}
+
 template <Program P>
 int train(const Arguments& arguments) {
   const About about = P::about();
   P program;
   Run run{.out = "runs/" + about.name, .measures = about.measures};
-  CommandLine line(about.name + " train " + about.usage, about.task);
+  CommandLine line(about.name + " " + about.usage, about.task);
   if constexpr (requires { program.options(line, arguments); }) program.options(line, arguments);
   for_each_part(program, [&](const char* key, auto& part) { line.fields(key, part); });
   run.training = program.training;
@@ -102,9 +124,10 @@ int train(const Arguments& arguments) {
 
   const Data<typename P::Examples> data = program.data();
   run.training = program.training;  // some of which data() may have chosen
-  seppo::Parameters parameters(run.seed(), most_values());
-  const auto model = build<typename P::Model>(parameters, program.model);
-  const Task task{
+  const auto& trained = model_of(program);
+  const typename P::Model& model = trained.model;
+  bool is_saved = false;
+  Task task{
       .title = title_of(program),
       .about = about.task,
       .data = data.summary,
@@ -118,7 +141,13 @@ int train(const Arguments& arguments) {
       .samples = [&] { return samples_of(program, model, data); },
       .extra = data.extra,
   };
-  Result result = run.train(line, parameters, model, task);
+  if constexpr (Saves<P>)
+    task.save = [&] {
+      program.save(*trained.parameters, run.out);
+      is_saved = true;
+    };
+  Result result = run.train(line, *trained.parameters, model, task);
+  if (task.save && !is_saved && seppo::rank() == 0) task.save();  // a resumed run may have kept the model of before
   if constexpr (Concludes<P>) {
     result.summary.update(program.conclude(model, data.validation));
   } else if (about.ends_with_test) {

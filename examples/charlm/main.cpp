@@ -80,7 +80,7 @@ struct CharacterModel {
                 "The task: predict each next character of a text. Losses are in nats per character on the end of "
                 "the text, by default a tenth, which is not trained on; bits are nats / ln 2. The defaults are "
                 "nanoGPT's for a CPU.",
-            .usage = "--data FILE [options]",
+            .usage = "train --data FILE [options]",
             .shown = {"data", "d-model", "layers", "dropout", "max-length"},
             .next = "sample --length 300",
             .chunk = 16};
