@@ -233,10 +233,12 @@ class Axes {
   std::size_t count_ = 0;
 };
 
-// Accumulated in double precision. The sum of nothing is 0, and its norm; mean, var, stddev, amax and amin throw
-// ShapeError.
+// Accumulated in double precision. The sum of nothing is 0, its norm 0 and its product 1; mean, var, stddev, amax and
+// amin throw ShapeError.
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
+// The slope of an element is the product of the others, also where one or several are 0.
+Tensor prod(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 // sum (x - mean)^2 / (n - correction): unbiased with correction 1, the variance of the values with 0; and its root.
 Tensor var(const Tensor& x, const Axes& axes = {}, double correction = 1, bool keepdim = false);
 Tensor stddev(const Tensor& x, const Axes& axes = {}, double correction = 1, bool keepdim = false);

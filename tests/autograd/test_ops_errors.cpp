@@ -46,6 +46,7 @@ BOOST_AUTO_TEST_CASE(an_axis_out_of_range_is_refused_in_the_name_of_the_op) {
       {"log_softmax", [](const Tensor& x, int axis) { log_softmax(x, axis); }},
       {"sum", [](const Tensor& x, int axis) { sum(x, axis); }},
       {"mean", [](const Tensor& x, int axis) { mean(x, axis); }},
+      {"prod", [](const Tensor& x, int axis) { prod(x, axis); }},
       {"var", [](const Tensor& x, int axis) { var(x, axis); }},
       {"amax", [](const Tensor& x, int axis) { amax(x, axis); }},
       {"amin", [](const Tensor& x, int axis) { amin(x, axis); }},
