@@ -216,6 +216,13 @@ Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tens
 Tensor index_select(const Tensor& x, int axis, List<int> index);
 // y = x, then the k-th of source's slices along the axis is added to the one at index[k], for each k in turn.
 Tensor index_add(const Tensor& x, int axis, List<int> index, const Tensor& source);
+// y = x, then each element of the slice at index[k] becomes the larger of itself and source's in the k-th. Equal ones
+// share the gradient. NaN propagates. Of -inf for x, it gives the largest elements of groups.
+Tensor index_amax(const Tensor& x, int axis, List<int> index, const Tensor& source);
+// Softmax along an axis within groups: slices with equal indices, which may be any numbers, are one. Of the scores of a
+// graph's edges, with the node that each leads to, it gives the weights of graph attention (Velickovic et al. 2018). A
+// group that is -inf throughout gives zeros.
+Tensor index_softmax(const Tensor& x, int axis, List<int> index);
 
 // ---- reductions ----------------------------------------------------------------------------------
 
