@@ -244,7 +244,7 @@ ADAPTERS = {
     "clamp": lambda s: "one limit" if None in s.args or len(s.args) < 2 else
     ("clamp_tensor", [s.input, s.args[0], s.args[1]], {}, lambda x, a, b: x.clamp(a, b)) if torch.is_tensor(s.args[0]) else
     ("clamp", [s.input], {"low": s.args[0], "high": s.args[1]}),
-    **{name: reduction(name) for name in "sum mean var std amax amin logsumexp".split()},
+    **{name: reduction(name) for name in "sum mean prod var std amax amin logsumexp".split()},
     "softmax": softmax("softmax"), "log_softmax": softmax("log_softmax"),
     "cumsum": axis_arguments("cumsum", "axis"), "squeeze": axis_arguments("squeeze", "axis"),
     "unsqueeze": axis_arguments("unsqueeze", "axis"), "transpose": axis_arguments("transpose", "a", "b"),
@@ -273,6 +273,10 @@ ADAPTERS = {
     "unfold": lambda s: ("unfold", [s.input], {"axis": s.args[0], "size": s.args[1], "step": s.args[2]}),
     "index_add": lambda s: ("index_add", [s.input, s.args[2]], {"axis": s.args[0], "indices": ints(s.args[1])},
                             lambda x, y: x.index_add(s.args[0], s.args[1], y)) if not s.kwargs else "alpha",
+    "index_reduce": lambda s: ("index_amax", [s.input, s.args[2]], {"axis": s.args[0], "indices": ints(s.args[1])},
+                               lambda x, y: x.index_reduce(s.args[0], s.args[1], y, "amax"))
+    if s.kwargs.get("include_self", True) and s.args[3:] + tuple(s.kwargs.values()) and "amax" in
+    (*s.args[3:], s.kwargs.get("reduce")) else "another reduction",
     "roll": lambda s: ("roll", [s.input], {"shift": s.args[0], "axis": s.args[1]})
     if len(s.args) == 2 and isinstance(s.args[0], int) and isinstance(s.args[1], int) else "several axes",
     "einsum": einsum,
@@ -375,12 +379,24 @@ def more_cases():
             scores = cap * torch.tanh(q @ k.mT / q.shape[-1] ** 0.5 / cap) + bias
             return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
         case("capped_attention", [r(2, 3, 8), r(2, 5, 8), r(2, 5, 6), r(2, 3, 5)], capped, heads=2, cap=cap)
+    case("attention_of_heads", [r(2, 4, 3, 8), r(2, 4, 5, 8), r(2, 4, 5, 6)],
+         lambda q, k, v: (q @ k.mT / 8 ** 0.5).softmax(-1) @ v)
+    groups = torch.tensor([1, 0, 1, 3])
+    def of_groups(x):
+        exps = x.exp()
+        return exps / torch.zeros(4, 3, dtype=torch.float64).index_add(0, groups, exps)[groups]
+    case("index_softmax", [r(4, 3)], of_groups, axis=0, indices=ints(groups))
+    case("prod", [torch.tensor([[2.0, 0, 3], [0, 5, 0], [1, 2, 4]])], lambda x: x.prod(1), axes=[1], keepdim=False)
     # the replacements in docs/from-pytorch.md for ops that seppo lacks
     case("eye", [], lambda: torch.eye(4, dtype=torch.float64), n=4)
     case("repeat_interleave", [r(3, 4)], lambda x: torch.repeat_interleave(x, 3, 1), n=3, axis=1)
     case("pad", [r(2, 3)], lambda x: F.pad(x, (2, 1), value=0.5), axis=1, before=2, after=1, value=0.5)
     case("segment_sum", [r(4, 3)], lambda x: torch.zeros(5, 3, dtype=torch.float64).index_add(0, ids, x), ids=ints(ids), n=5)
-    case("prod", [torch.rand(3, 4) + 0.5], lambda x: torch.prod(x, 1))
+    case("normalize", [r(3, 4, 2)], lambda x: F.normalize(x, dim=1))
+    case("cdist", [r(2, 5, 3), r(2, 4, 3)], torch.cdist)
+    case("cdist_squared", [r(5, 3), r(4, 3)], lambda a, b: torch.cdist(a, b) ** 2)
+    case("attention_weights", [r(2, 3, 4, 8), r(2, 3, 4, 8)], lambda q, k: (
+        q @ k.mT / 8 ** 0.5).masked_fill(torch.ones(4, 4).triu(1) > 0, -torch.inf).softmax(-1))
 
 
 def main():
