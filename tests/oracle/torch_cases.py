@@ -20,6 +20,7 @@ except ImportError:
     print("skipped: PyTorch's answers; install python3-torch", file=sys.stderr)
     sys.exit(77)
 import torch.nn.functional as F
+from torch_compositions import composition_cases
 from torch_modules import float32_cases, module_cases
 from torch_rows import row_cases
 
@@ -353,7 +354,6 @@ def more_cases():
     case("clamp", [tied], lambda x: torch.clamp(x, 1, 2), low=1.0, high=2.0)
     case("abs", [torch.tensor([-1.0, 0, 1])], torch.abs)
     case("relu", [torch.tensor([-1.0, 0, 1])], torch.relu)
-    case("rms_norm", [r(4, 6), r(6)], lambda x, g: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * g, epsilon=1e-5)
     for smoothing in (0.0, 0.1, 0.7):
         for ignored in (-100, 2):
             for total in (False, True):
@@ -373,30 +373,7 @@ def more_cases():
                  axes=[axes] if isinstance(axes, int) else list(axes or []), keepdim=keepdim)
     case("norm", [torch.tensor([[0.0, 0], [3, 4]])], lambda x: torch.linalg.vector_norm(x, dim=1), axes=[1], keepdim=False)
     case("std", [torch.tensor([[2.0, 2], [3, 4]])], lambda x: torch.std(x, 1), axes=[1], keepdim=False, correction=1)
-    for cap in (0.5, 30.0):
-        def capped(q, k, v, bias):
-            q, k, v = (x.unflatten(-1, (2, -1)).transpose(1, 2) for x in (q, k, v))
-            scores = cap * torch.tanh(q @ k.mT / q.shape[-1] ** 0.5 / cap) + bias
-            return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
-        case("capped_attention", [r(2, 3, 8), r(2, 5, 8), r(2, 5, 6), r(2, 3, 5)], capped, heads=2, cap=cap)
-    case("attention_of_heads", [r(2, 4, 3, 8), r(2, 4, 5, 8), r(2, 4, 5, 6)],
-         lambda q, k, v: (q @ k.mT / 8 ** 0.5).softmax(-1) @ v)
-    groups = torch.tensor([1, 0, 1, 3])
-    def of_groups(x):
-        exps = x.exp()
-        return exps / torch.zeros(4, 3, dtype=torch.float64).index_add(0, groups, exps)[groups]
-    case("index_softmax", [r(4, 3)], of_groups, axis=0, indices=ints(groups))
     case("prod", [torch.tensor([[2.0, 0, 3], [0, 5, 0], [1, 2, 4]])], lambda x: x.prod(1), axes=[1], keepdim=False)
-    # the replacements in docs/from-pytorch.md for ops that seppo lacks
-    case("eye", [], lambda: torch.eye(4, dtype=torch.float64), n=4)
-    case("repeat_interleave", [r(3, 4)], lambda x: torch.repeat_interleave(x, 3, 1), n=3, axis=1)
-    case("pad", [r(2, 3)], lambda x: F.pad(x, (2, 1), value=0.5), axis=1, before=2, after=1, value=0.5)
-    case("segment_sum", [r(4, 3)], lambda x: torch.zeros(5, 3, dtype=torch.float64).index_add(0, ids, x), ids=ints(ids), n=5)
-    case("normalize", [r(3, 4, 2)], lambda x: F.normalize(x, dim=1))
-    case("cdist", [r(2, 5, 3), r(2, 4, 3)], torch.cdist)
-    case("cdist_squared", [r(5, 3), r(4, 3)], lambda a, b: torch.cdist(a, b) ** 2)
-    case("attention_weights", [r(2, 3, 4, 8), r(2, 3, 4, 8)], lambda q, k: (
-        q @ k.mT / 8 ** 0.5).masked_fill(torch.ones(4, 4).triu(1) > 0, -torch.inf).softmax(-1))
 
 
 def main():
@@ -407,6 +384,7 @@ def main():
         return
     sample_cases()
     more_cases()
+    composition_cases(case)
     row_cases(case)
     module_cases()
     for reason, count in sorted(skipped.items()):
