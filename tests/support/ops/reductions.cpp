@@ -102,11 +102,17 @@ T logsumexp_of(const std::vector<T>& v) {
   return std::log(total) + top;
 }
 
+// The root of a sum of squares, with slope 0 at 0. A complex step leaves the square of its length there.
+template <class T>
+T root_of(const T& squares) {
+  return real_part(squares) <= 1e-40 ? T(0) : std::sqrt(squares);
+}
+
 template <class T>
 T norm_of(const std::vector<T>& v) {
   T squares = 0;
   for (const T& e : v) squares += e * e;
-  return real_part(squares) == 0 ? T(0) : std::sqrt(squares);
+  return root_of(squares);
 }
 
 constexpr double kNothing = -1;  // an empty sum is a number
@@ -143,11 +149,8 @@ OpCase deviation(Draw& d) {
   const double correction = d.number({0, 1, 0.5});
   return reduced(
       d, [=](const Tensor& x, const Axes& axes, bool keep) { return seppo::stddev(x, axes, correction, keep); },
-      [=](const auto& v) {
-        const auto variance = variance_of(v, correction);
-        return real_part(variance) == 0 ? 0.0 * variance : std::sqrt(variance);
-      },
-      std::max(correction, 0.0), "torch.std", ", correction=" + text(correction));
+      [=](const auto& v) { return root_of(variance_of(v, correction)); }, std::max(correction, 0.0), "torch.std",
+      ", correction=" + text(correction));
 }
 
 // ---- along one axis
