@@ -80,10 +80,6 @@ OpRow everywhere(OpRow row) {
   return row;
 }
 
-// f(x) with the slope there, where a formula would lose digits or is not differentiable.
-inline double with_slope(double, double value, double) { return value; }
-inline Complex with_slope(const Complex& x, double value, double slope) { return {value, slope * x.imag()}; }
-
 double sigmoid_of(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
 
 template <class T>

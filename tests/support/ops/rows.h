@@ -10,9 +10,18 @@ namespace test {
 
 std::vector<OpRow> elementwise_rows();
 std::vector<OpRow> reduction_rows();
+std::vector<OpRow> softmax_and_norm_rows();
+std::vector<OpRow> shape_rows();
+std::vector<OpRow> index_rows();
+std::vector<OpRow> loss_rows();
+std::vector<OpRow> product_rows();
 
 // The lists one after another.
 std::vector<OpRow> joined(const std::vector<std::vector<OpRow>>& lists);
+
+// f(x) with the slope there, where a formula would lose digits or is not differentiable.
+inline double with_slope(double, double value, double) { return value; }
+inline Complex with_slope(const Complex& x, double value, double slope) { return {value, slope * x.imag()}; }
 
 // Whether two shapes can be broadcast together.
 bool broadcast(const Shape& a, const Shape& b);
