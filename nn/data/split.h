@@ -21,11 +21,11 @@ struct SplitShares {
   std::uint64_t seed = 0;
 };
 
-enum class Part { train, validation, test };
+enum class SplitPart { train, validation, test };
 
 // The part of one example. Examples that belong together, such as those of one patient, get the same part by a number
 // that they share. Throws ArgumentError for shares that are negative or above 1 together.
-Part part_of(std::uint64_t number, const SplitShares& shares);
+SplitPart part_of(std::uint64_t number, const SplitShares& shares);
 
 struct Split {
   std::vector<int> train, validation, test;  // ascending

@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(every_example_is_in_one_part) {
   };
   BOOST_CHECK(is_near(split.test.size(), 0.2) && is_near(split.validation.size(), 0.1));
   for (const int example : split.test)
-    BOOST_REQUIRE(part_of(static_cast<std::uint64_t>(example), shares) == Part::test);
+    BOOST_REQUIRE(part_of(static_cast<std::uint64_t>(example), shares) == SplitPart::test);
   BOOST_CHECK(split_examples(10'000, {.validation = 0.1, .test = 0.2, .seed = 4}).test != split.test);
 }
 
