@@ -1,4 +1,4 @@
-// Einsum against the loop over all labels; matmul with vectors.
+// Equations that the table of ops does not draw, against the loop over all labels.
 // needs: precision: double; full: single; simd: avx2 plain
 #define BOOST_TEST_MODULE ops_einsum
 #include "support/op_check.h"
@@ -40,21 +40,6 @@ Nd<T> einsum_of(const std::string& a, const std::string& b, const std::string& y
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(op_einsum) {
-  for (const auto& [a, b, y] : std::vector<std::array<std::string, 3>>{
-           {"ij", "jk", "ik"},       {"ij", "jk", "ki"},    {"ij", "kj", "ik"},   {"bqhd", "bkhd", "bhqk"},
-           {"bhqk", "bkhd", "bqhd"}, {"bij", "bjk", "bik"}, {"bij", "jk", "bik"}, {"i", "i", ""},
-           {"i", "j", "ij"},         {"i", "j", "ji"},      {"ij", "ij", "ij"},   {"ij", "ji", "ij"},
-           {"ij", "ij", ""},         {"ij", "ij", "j"},     {"ij", "k", "k"},     {"ijk", "l", "il"},
-           {"", "ij", "ji"},         {"", "", ""},          {"ijkl", "lkji", ""}, {"abcd", "cd", "ba"},
-           {"ab", "cd", "dbca"}}) {
-    check_op(
-        "einsum " + a + "," + b + "->" + y, {shape_of(a), shape_of(b)},
-        [&, a = a, b = b, y = y](Inputs x) { return seppo::einsum(a + "," + b + "->" + y, x[0], x[1]); },
-        [&, a = a, b = b, y = y](const auto& x) { return einsum_of(a, b, y, x); });
-  }
-}
-
 // Equations with "..." or without a result, against the same equations with every label written out.
 BOOST_AUTO_TEST_CASE(einsum_with_dots_and_without_an_arrow) {
   for (const auto& [equation, a, b, y] :
@@ -79,18 +64,12 @@ BOOST_AUTO_TEST_CASE(einsum_with_dots_and_without_an_arrow) {
 }
 
 BOOST_AUTO_TEST_CASE(einsum_of_one_operand) {
-  for (const auto& [equation, a, y] : std::vector<std::array<std::string, 3>>{{"ij->ji", "ij", "ji"},
-                                                                              {"ijk->k", "ijk", "k"},
-                                                                              {"ijk->ki", "ijk", "ki"},
-                                                                              {"ij->", "ij", ""},
-                                                                              {"->", "", ""},
-                                                                              {"ij", "ij", "ij"},
+  for (const auto& [equation, a, y] : std::vector<std::array<std::string, 3>>{{"ij", "ij", "ij"},
                                                                               {"ba", "ba", "ab"},
                                                                               {"...ij->...ji", "abij", "abji"},
                                                                               {"i...->...", "iab", "ab"},
                                                                               {"...i->i", "abi", "i"},
-                                                                              {"b...a", "bxya", "xyab"},
-                                                                              {"abcdef->fbdcae", "abcdef", "fbdcae"}})
+                                                                              {"b...a", "bxya", "xyab"}})
     check_op(
         "einsum " + equation, {shape_of(a)},
         [&, equation = equation](Inputs x) { return seppo::einsum(equation, x[0]); },
@@ -113,36 +92,4 @@ BOOST_AUTO_TEST_CASE(einsum_of_one_tensor_with_itself) {
   seppo::tape().clear();
   BOOST_CHECK_EQUAL(seppo::einsum("zZ,zZ->", seppo::ones({2, 3}), seppo::ones({2, 3})).item(), 6);
   BOOST_CHECK_EQUAL(seppo::einsum("Aa,Aa->", seppo::ones({2, 3}), seppo::ones({2, 3})).item(), 6);
-}
-
-BOOST_AUTO_TEST_CASE(matmul_of_vectors) {
-  const auto as = [](auto x, std::vector<int> shape) {
-    x.shape = std::move(shape);
-    return x;
-  };
-  for (const int k : {1, 4})
-    for (const Shape& matrix : {Shape{k, 3}, Shape{2, k, 3}, Shape{2, 1, k, 3}}) {
-      check_op(
-          "vector times matrix", {{k}, matrix}, [](Inputs x) { return seppo::matmul(x[0], x[1]); },
-          [&](const auto& x) {
-            auto y = ref::matmul(as(x[0], {1, k}), x[1]);
-            y.shape.erase(y.shape.end() - 2);
-            return y;
-          });
-      std::vector<int> sizes = sizes_of(matrix);
-      std::swap(sizes[sizes.size() - 1], sizes[sizes.size() - 2]);
-      check_op(
-          "matrix times vector", {Shape(std::span<const int>(sizes)), {k}},
-          [](Inputs x) { return seppo::matmul(x[0], x[1]); },
-          [&](const auto& x) {
-            auto y = ref::matmul(x[0], as(x[1], {k, 1}));
-            y.shape.pop_back();
-            return y;
-          });
-    }
-  check_op(
-      "dot", {{5}, {5}}, [](Inputs x) { return seppo::matmul(x[0], x[1]); },
-      [&](const auto& x) {
-        return as(ref::matmul(as(x[0], {1, 5}), as(x[1], {5, 1})), {});
-      });
 }

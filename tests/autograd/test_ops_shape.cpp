@@ -9,7 +9,7 @@
 using namespace test;
 namespace ref = test::reference;
 
-BOOST_AUTO_TEST_CASE(embedding) {
+BOOST_AUTO_TEST_CASE(embedding_with_its_own_rows_as_positions) {
   const std::vector<int> ids{3, 0, 3, 1}, positions{0, 1, 0, 2};
   const auto rows = [](const auto& table, const std::vector<int>& index) {
     auto y = std::decay_t<decltype(table)>({static_cast<int>(index.size()), table.size(1)});
@@ -18,25 +18,11 @@ BOOST_AUTO_TEST_CASE(embedding) {
     return y;
   };
   check_op(
-      "embedding", {{5, 3}}, [&](Inputs x) { return seppo::embedding(x[0], ids); },
-      [&](const auto& x) { return rows(x[0], ids); });
-  check_op(
-      "embedding scaled", {{5, 17}, {3, 17}},
-      [&](Inputs x) {
-        return seppo::embedding(x[0], ids, {.scale = 2.5, .positions = x[1], .position_ids = positions});
-      },
-      [&](const auto& x) {
-        return ref::zip(rows(x[0], ids), rows(x[1], positions), [](auto a, auto b) { return 2.5 * a + b; });
-      });
-  check_op(
       "embedding aliased", {{5, 3}},
       [&](Inputs x) { return seppo::embedding(x[0], ids, {.positions = x[0], .position_ids = positions}); },
       [&](const auto& x) {
         return ref::zip(rows(x[0], ids), rows(x[0], positions), [](auto a, auto b) { return a + b; });
       });
-  check_op(
-      "embedding of nothing", {{5, 3}}, [&](Inputs x) { return seppo::embedding(x[0], {}); },
-      [&](const auto& x) { return rows(x[0], {}); });
 }
 
 BOOST_AUTO_TEST_CASE(reshape) {
@@ -75,15 +61,6 @@ BOOST_AUTO_TEST_CASE(reshape) {
 }
 
 BOOST_AUTO_TEST_CASE(permute_and_transpose) {
-  std::vector<int> axes{0, 1, 2, 3};
-  do
-    check_op(
-        "permute", {{2, 3, 1, 4}},
-        [&](Inputs x) {
-          return seppo::permute(x[0], {axes[0], axes[1], axes[2], axes[3]});
-        },
-        [&](const auto& x) { return ref::permute(x[0], axes); });
-  while (std::next_permutation(axes.begin(), axes.end()));
   check_op(
       "permute", {{3}}, [](Inputs x) { return seppo::permute(x[0], {-1}); }, [](const auto& x) { return x[0]; });
   check_op(
@@ -119,17 +96,6 @@ Nd<T> sliced(const Nd<T>& x, int axis, int begin, int end) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(slice) {
-  for (int axis = 0; axis < 3; ++axis)
-    for (int begin = 0; begin <= 3; ++begin)
-      for (int end = begin; end <= 3; ++end)
-        check_op(
-            "slice", {{3, 4, 3}},
-            [=](Inputs x) {
-              const int n = x[0].size(axis);  // negative bounds count from the end
-              const bool negative = (begin + end) % 2 == 1;
-              return seppo::slice(x[0], axis, negative ? begin - n : begin, negative && end < n ? end - n : end);
-            },
-            [=](const auto& x) { return sliced(x[0], axis, begin, end); });
   // Overlapping slices of one intermediate value, which share storage, add into one gradient.
   check_op(
       "slices", {{4, 2}},
@@ -190,96 +156,6 @@ BOOST_AUTO_TEST_CASE(concat) {
       [&](const auto& x) {
         return joined(std::vector{x[0], x[0]}, 1);
       });
-}
-
-BOOST_AUTO_TEST_CASE(sum_and_mean) {
-  for (const Shape& shape : {Shape{}, Shape{5}, Shape{3, 4}, Shape{2, 3, 4}, Shape{2, 1, 3, 5}}) {
-    const auto total = [](const auto& x) {
-      auto y = std::decay_t<decltype(x)>(std::vector<int>{});
-      for (const auto& v : x.v) y.v[0] += v;
-      return y;
-    };
-    check_op(
-        "sum", {shape}, [](Inputs x) { return seppo::sum(x[0]); }, [&](const auto& x) { return total(x[0]); });
-    check_op(
-        "mean", {shape}, [](Inputs x) { return seppo::mean(x[0]); },
-        [&](const auto& x) {
-          return ref::map(total(x[0]), [&](auto v) { return v / static_cast<double>(x[0].v.size()); });
-        });
-    for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
-      for (const bool keep : {false, true}) {
-        const auto along = [=](const auto& x, double divisor) {
-          const auto a = static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis);
-          std::vector<int> kept = x.shape;
-          kept[a] = 1;
-          auto y = std::decay_t<decltype(x)>(kept);
-          each_index(x.shape, [&](std::vector<int> index) {
-            const auto value = x(index);
-            index[a] = 0;
-            y(index) += value / divisor;
-          });
-          if (!keep) y.shape.erase(y.shape.begin() + static_cast<std::ptrdiff_t>(a));
-          return y;
-        };
-        check_op(
-            "sum axis", {shape}, [=](Inputs x) { return seppo::sum(x[0], axis, keep); },
-            [&](const auto& x) { return along(x[0], 1); });
-        check_op(
-            "mean axis", {shape}, [=](Inputs x) { return seppo::mean(x[0], axis, keep); },
-            [&](const auto& x) { return along(x[0], static_cast<double>(x[0].size(axis))); });
-      }
-  }
-  check_op(
-      "sum of nothing", {{0, 3}}, [](Inputs x) { return seppo::sum(x[0], 0); },
-      [](const auto& x) { return std::decay_t<decltype(x[0])>({3}); });
-}
-
-BOOST_AUTO_TEST_CASE(unsqueeze_and_squeeze) {
-  for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{2, 0, 3}})
-    for (int axis = -shape.rank() - 1; axis <= shape.rank(); ++axis) {
-      std::vector<int> result = sizes_of(shape);
-      result.insert(result.begin() + (axis < 0 ? axis + shape.rank() + 1 : axis), 1);
-      check_op(
-          "unsqueeze", {shape}, [=](Inputs x) { return seppo::unsqueeze(x[0], axis); },
-          [&](const auto& x) {
-            auto y = x[0];
-            y.shape = result;
-            return y;
-          });
-      check_op(
-          "squeeze", {Shape(std::span<const int>(result))}, [=](Inputs x) { return seppo::squeeze(x[0], axis); },
-          [&](const auto& x) {
-            auto y = x[0];
-            y.shape = sizes_of(shape);
-            return y;
-          });
-    }
-}
-
-BOOST_AUTO_TEST_CASE(flip) {
-  for (const Shape& shape : {Shape{}, Shape{5}, Shape{3, 4}, Shape{2, 0}, Shape{2, 3, 4}, Shape{2, 3, 2, 3}})
-    for (std::uint32_t set = 0; set < (1u << shape.rank()); ++set) {
-      std::vector<int> axes;
-      for (int axis = 0; axis < shape.rank(); ++axis)
-        if (set >> axis & 1) axes.push_back(axis);
-      check_op(
-          "flip", {shape},
-          [&](Inputs x) {
-            Tensor y = axes.empty() ? seppo::flip(x[0]) : x[0];  // one after another equals all at once
-            for (const int axis : axes) y = seppo::flip(y, axis);
-            return axes.size() == 2 ? seppo::flip(x[0], {axes[0], axes[1]}) : y;
-          },
-          [&](const auto& x) {
-            return test::reference::pick(x[0], sizes_of(shape), [&](std::vector<int> at) {
-              for (int axis = 0; axis < shape.rank(); ++axis)
-                if (set == 0 || set >> axis & 1) {
-                  int& own = at[static_cast<std::size_t>(axis)];
-                  own = shape[axis] - 1 - own;
-                }
-              return at;
-            });
-          });
-    }
 }
 
 BOOST_AUTO_TEST_CASE(unfold) {
@@ -349,23 +225,6 @@ BOOST_AUTO_TEST_CASE(convolution_and_pooling_are_built_on_unfold) {
         });
         return y;
       });
-}
-
-BOOST_AUTO_TEST_CASE(triangles) {
-  for (const Shape& shape : {Shape{3, 3}, Shape{2, 4}, Shape{4, 2}, Shape{2, 3, 4}, Shape{2, 2, 3, 3}, Shape{0, 3}})
-    for (int diagonal = -4; diagonal <= 4; ++diagonal)
-      for (const bool lower : {true, false})
-        check_op(
-            lower ? "tril" : "triu", {shape},
-            [=](Inputs x) { return lower ? seppo::tril(x[0], diagonal) : seppo::triu(x[0], diagonal); },
-            [=](const auto& x) {
-              auto y = x[0];
-              each_index(y.shape, [&](const std::vector<int>& at) {
-                const int above = at[at.size() - 1] - at[at.size() - 2];
-                if (lower ? above > diagonal : above < diagonal) y(at) = 0;
-              });
-              return y;
-            });
 }
 
 BOOST_AUTO_TEST_CASE(views_share_storage_and_copies_do_not) {

@@ -57,23 +57,9 @@ std::vector<Job> ops() {
     jobs.push_back({name, std::move(shapes), std::move(f)});
   };
   op("dropout", {wide, wide}, [](X x) { return add_dropout(dropout(x[0], 0.2), x[1], 0.4); });
-  op("softmax", {wide}, [](X x) { return softmax(x[0]) + softmax(x[0], 0) + log_softmax(x[0]); });
-  op("masked softmax", {{4, 90, 90}}, [](X x) { return softmax(x[0], Mask::causal()); });
-  op("norms", {wide, row, row}, [](X x) { return layer_norm(x[0], x[1], x[2]) + rms_norm(x[0], x[1]); });
-  op("add_norm", {wide, wide, row, row}, [](X x) { return add_norm(x[0], x[1], x[2], x[3], {1e-5, 0.1, 0.2}); });
-  op("sums", {wide}, [](X x) { return sum(x[0], 0) * mean(x[0]) + sum(x[0], 1, true) * var(x[0], 0); });
-  op("extremes", {wide}, [](X x) {
-    return amax(x[0], 0) * logsumexp(x[0]) + amin(x[0], 1, true) + max(x[0], 0).values + min(x[0], 1, true).values;
+  op("add_norm with dropout", {wide, wide, row, row}, [](X x) {
+    return add_norm(x[0], x[1], x[2], x[3], {1e-5, 0.1, 0.2});
   });
-  op("topk and cumsum", {tall}, [](X x) { return topk(x[0], 7, 1).values * slice(cumsum(x[0], 0), 1, 0, 7); });
-  op("moves", {wide}, [](X x) {
-    const Tensor y = reshape(x[0], {10, 7, 1000}), z = flip(permute(y, {2, 0, 1}), 1);
-    return concat({transpose(slice(z, 0, 3, 900)), permute(slice(y, 2, 100, 997), {2, 1, 0})}, 2);
-  });
-  op("stack, unfold, expand", {tall, {20}}, [](X x) {
-    return stack({unfold(x[0], 0, 3, 2), expand(reshape(x[1], {1, 20, 1}), {1499, 20, 3})});
-  });
-  op("triangles", {{3, 150, 150}}, [](X x) { return tril(x[0], 3) * triu(x[0], -2); });
   const std::vector<int> ids = integers(5000, 40), few = integers(60'000, 3000);
   op("embedding", {{40, 64}}, [=](X x) { return embedding(x[0], ids); });
   op("index_select and index_add", {tall, {5000, 20}},
@@ -82,20 +68,9 @@ std::vector<Job> ops() {
     const Indices at{{3000, 20}, few};
     return scatter_add(x[0], 0, at, x[1] * gather(x[0], 0, at));
   });
-  op("norms, deviations and steps", {wide},
-     [](X x) { return norm(x[0], 1) + stddev(x[0], 1) + sum(x[0] * (floor(x[0]) + trunc(x[0]) + round(x[0])), 1); });
-  const std::vector<int> classes = integers(3000, 20);
-  op("cross_entropy and nll_loss", {tall}, [=](X x) {
-    return cross_entropy(x[0], classes, {.label_smoothing = 0.1}) + nll_loss(log_softmax(x[0]), classes);
-  });
-  op("other losses", {wide, wide}, [](X x) {
-    return mse_loss(x[0], x[1]) + huber_loss(x[0], x[1]) + sum(cosine_similarity(x[0], x[1])) +
-           binary_cross_entropy_with_logits(x[0], sigmoid(x[1]));
-  });
   op("linear", {{130, 200}, {150, 200}, {150}},
      [](X x) { return linear(x[0], x[1], x[2], Activation::relu) + linear(x[0], x[1], x[2], Activation::gelu); });
   op("few rows", {{3, 300}, {700, 300}}, [](X x) { return linear(x[0], x[1]); });
-  op("products of a batch", {{6, 40, 70}, {6, 70, 50}}, [](X x) { return matmul(x[0], x[1]); });
   op("einsum", {{6, 50, 40}, {6, 50, 30}}, [](X x) { return einsum("bki,bkj->bij", x[0], x[1]); });
   op("checkpoint", {wide, row}, [](X x) {
     return checkpoint({x[0], x[1]}, [](std::span<const Tensor> in) { return dropout(gelu(in[0] * in[1]), 0.3); });

@@ -58,10 +58,6 @@ Reduction reduction(const json& args) {
   return name == "none" ? Reduction::none : name == "sum" ? Reduction::sum : Reduction::mean;
 }
 
-Tensor indices_tensor(const std::vector<int>& indices, const Shape& shape) {
-  return tensor(shape, std::vector<real>(indices.begin(), indices.end()));
-}
-
 Tensor reversed(std::vector<Tensor> parts, int axis) {
   std::reverse(parts.begin(), parts.end());
   return concat(parts, axis);
@@ -173,10 +169,6 @@ std::map<std::string, Op> catalogue() {
     return stddev(x[0], axes_of(a), a.at("correction").get<double>(), a.at("keepdim").get<bool>());
   };
   ops["norm"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return norm(x, axes, keep); });
-  ops["max"] = along([](const Tensor& x, int axis) { return seppo::max(x, axis).values; });
-  ops["min"] = along([](const Tensor& x, int axis) { return seppo::min(x, axis).values; });
-  ops["argmax"] = along(
-      [](const Tensor& x, int axis) { return indices_tensor(argmax(x, axis), seppo::max(x, axis).values.shape()); });
   ops["topk"] = [](Inputs x, const json& a) {
     return topk(x[0], a.at("k").get<int>(), a.at("axis").get<int>(), a.at("largest").get<bool>()).values;
   };
@@ -185,9 +177,6 @@ std::map<std::string, Op> catalogue() {
   };
   ops["cumsum"] = along(cumsum);
   ops["arange"] = [](Inputs, const json& a) { return arange(a.at("start"), a.at("end"), a.at("step")); };
-  ops["one_hot"] = [](Inputs, const json& a) {
-    return one_hot(a.at("ids").get<std::vector<int>>(), a.at("classes").get<int>());
-  };
   ops["softmax"] = along([](const Tensor& x, int axis) { return softmax(x, axis); });
   ops["log_softmax"] = along([](const Tensor& x, int axis) { return log_softmax(x, axis); });
   ops["squeeze"] =
@@ -252,10 +241,6 @@ std::map<std::string, Op> catalogue() {
   ops["index_softmax"] = [](Inputs x, const json& a) {
     return index_softmax(x[0], a.at("axis").get<int>(), ints(a.at("indices")));
   };
-  ops["embedding"] = [](Inputs x, const json& a) {
-    return embedding(x[0], ints(a.at("ids")), {.padding_idx = a.at("padding").get<int>()});
-  };
-
   ops["capped_attention"] = [](Inputs x, const json& a) {
     return attention(x[0], x[1], x[2], a.at("heads").get<int>(), {.bias = x[3], .softcap = a.at("cap").get<double>()});
   };

@@ -42,7 +42,8 @@ bool can_multiply(const Shape& a, const Shape& b) {
 }
 
 OpCase matmul(Draw& d) {
-  const Shape a = d.input({{4}, {2, 3}, {1, 1}, {5, 1}, {0, 3}, {3, 0}, {2, 3, 4}, {1, 3, 4}, {2, 1, 4, 5}, {17, 9}});
+  const Shape a = d.input(
+      {{4}, {2, 3}, {1, 1}, {5, 1}, {0, 3}, {3, 0}, {2, 3, 4}, {1, 3, 4}, {2, 1, 4, 5}, {17, 9}, {4, 4}, {2, 3, 3}});
   const bool is_vector = d.flag();
   const int inner = a.cols();
   Shape wanted{inner};
@@ -50,7 +51,7 @@ OpCase matmul(Draw& d) {
     wanted = d.broadcastable(batch_of(a));
     if (wanted.rank() > Shape::kMaxRank - 2) wanted = {};
     wanted.append(inner);
-    wanted.append(d.one_of<int>({4, 1, 0}));
+    wanted.append(d.one_of<int>({4, 1, 0, 3}));
   }
   const Shape b = d.input_like(wanted);
   return {.op = [](Inputs x) { return seppo::matmul(x[0], x[1]); },
@@ -178,7 +179,7 @@ Nd<T> linear_of(const Arrays<T>& in, seppo::Activation activation) {
 }
 
 OpCase linear(Draw& d) {
-  const Shape x = d.input({{3, 4}, {4}, {2, 3, 4}, {1, 1}, {0, 4}, {2, 2, 3, 4}, {9, 17}});
+  const Shape x = d.input({{3, 4}, {4}, {2, 3, 4}, {1, 1}, {0, 4}, {2, 2, 3, 4}, {9, 17}, {5, 5}});
   const bool has_axis_out = d.one_of<bool>({true, false}), has_bias = d.flag();
   const Shape weight = d.input_like(has_axis_out ? Shape{d.one_of<int>({5, 18}), x.cols()} : Shape{x.cols()});
   const Shape out = weight.rank() == 2 ? Shape{weight[0]} : Shape{};
