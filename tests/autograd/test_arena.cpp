@@ -165,3 +165,9 @@ BOOST_AUTO_TEST_CASE(memory_that_is_not_there) {
   BOOST_CHECK_THROW(Memory(std::size_t{1} << 62), std::bad_alloc);
   BOOST_CHECK_THROW(Memory(std::size_t{1} << 62, /*huge=*/true), std::bad_alloc);
 }
+
+BOOST_AUTO_TEST_CASE(a_fresh_arena_holds_nothing) {
+  Arena arena;
+  BOOST_CHECK_EQUAL(arena.capacity(), 0u);
+  BOOST_CHECK_EQUAL(arena.used(), 0u);
+}

@@ -1,14 +1,22 @@
-// Factories (ranges, constants, one-hot rows) and printing.
+// Factories (ranges, constants, one-hot rows), and what is printed of tensors and text.
 #define BOOST_TEST_MODULE create
+#include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/utf8.h>
 #include <seppo/autograd/ops.h>
+
+#include "support/errors.h"
 
 #include <boost/test/unit_test.hpp>
 
+#include <cstdio>
 #include <limits>
 #include <sstream>
+#include <string>
 #include <vector>
 
 using namespace seppo;
+using test::contains;
+using test::message;
 
 namespace {
 
@@ -70,4 +78,77 @@ BOOST_AUTO_TEST_CASE(long_tensors_print_their_ends) {
   BOOST_CHECK_LT(to_string(zeros({100, 100, 100})).size(), 1000);
   BOOST_CHECK_EQUAL(to_string(arange(1000)).find("..."), std::string::npos);
   BOOST_CHECK_THROW(to_string(Tensor()), StateError);
+}
+
+namespace {
+
+// The text that to_string() returns for x, built row by row.
+std::string shown(const Tensor& x, int width, int first_row = 0, int axis = 0) {
+  if (axis == x.rank()) {
+    char number[64];
+    std::snprintf(number, sizeof number, "%*.4g", width,
+                  static_cast<double>(x.values()[static_cast<std::size_t>(first_row)]));
+    return number;
+  }
+  std::string text = "[";
+  const int n = x.size(axis), below = x.rank() - 1 - axis;
+  const std::string gap = below == 0 ? " "
+                                     : std::string(static_cast<std::size_t>(below), '\n') +
+                                           std::string(static_cast<std::size_t>(axis + 1), ' ');
+  for (int i = 0; i < n; ++i) {
+    const bool is_left_out = x.numel() > 1000 && n > 6 && i >= 3 && i < n - 3;
+    if (is_left_out && i > 3) continue;
+    text += (i > 0 ? gap : "") + (is_left_out ? "..." : shown(x, width, first_row * n + i, axis + 1));
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+// Beyond 1000 elements, axes with more than six entries show only the first three and the last three.
+BOOST_AUTO_TEST_CASE(long_axes_are_shortened) {
+  RandomStream random(1, Purpose::test);
+  for (const Shape& shape : {Shape{400, 4}, Shape{4, 400}, Shape{250, 4}, Shape{2, 7, 6, 13}, Shape{1001},
+                             Shape{6, 200}, Shape{3, 2}, Shape{}}) {
+    const Tensor x = randn(shape, random);
+    const std::string text = to_string(x);
+    std::size_t width = 0;
+    while (width < 12 && text != shown(x, static_cast<int>(width))) ++width;
+    BOOST_CHECK_MESSAGE(width < 12, shape.str() << ":\n" << text << "\nis not\n" << shown(x, 9));
+  }
+}
+
+// UTF-8 as RFC 3629 defines it: the shortest form of a code point up to U+10FFFF that is not a surrogate.
+BOOST_AUTO_TEST_CASE(characters_are_utf8) {
+  const auto length_of = [](const unsigned(&b)[4]) -> std::size_t {
+    const std::size_t length = b[0] < 0x80 ? 1 : b[0] >> 5 == 6 ? 2 : b[0] >> 4 == 14 ? 3 : b[0] >> 3 == 30 ? 4 : 0;
+    unsigned code = length == 1 ? b[0] : b[0] & (0x7Fu >> length);
+    for (std::size_t i = 1; i < length; ++i) {
+      if (b[i] >> 6 != 2) return 0;
+      code = code << 6 | (b[i] & 0x3F);
+    }
+    const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+    return code < least[length] || code > 0x10FFFF || code >> 11 == 27 ? 0 : length;
+  };
+  for (unsigned first = 0; first < 256; ++first)
+    for (unsigned second = 0; second < 256; ++second)
+      for (const unsigned third : {0x00u, 0x7Fu, 0x80u, 0xBFu, 0xC0u})
+        for (const unsigned fourth : {0x41u, 0x80u, 0xBFu, 0xFFu}) {
+          const unsigned bytes[] = {first, second, third, fourth};
+          std::string text;
+          for (const unsigned byte : bytes) text += static_cast<char>(byte);
+          const std::size_t length = length_of(bytes);
+          BOOST_REQUIRE_MESSAGE(character_length(text) == length,
+                                first << " " << second << " " << third << " " << fourth);
+          if (length > 1) BOOST_REQUIRE_EQUAL(character_length(text.substr(0, length - 1)), 0u);
+          if (length == 0) continue;
+          // Control characters are escaped byte by byte; all others but the backslash are shown as they are.
+          const bool is_control = first < 0x20 || first == 0x7F || (first == 0xC2 && second < 0xA0);
+          const std::string own = text.substr(0, length), shown = std::string(printable(own));
+          BOOST_REQUIRE_MESSAGE(is_control ? shown.starts_with("\\") : shown == own || own == "\\", shown);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(ranges_have_as_many_elements_as_an_axis_can) {
+  BOOST_CHECK(contains(message([] { arange(0, 3e9, 1); }), "arange: 3e+09 elements are more than an axis can have"));
 }

@@ -268,3 +268,13 @@ BOOST_AUTO_TEST_CASE(a_throw_within_a_checkpoint_too) {
     BOOST_CHECK(gradient() == expected);
   }
 }
+
+// The gradient of a power of a negative base is not finite in the exponent, but finite in the base.
+BOOST_AUTO_TEST_CASE(the_anomalous_input_is_named) {
+  FindAnomaly anomaly;
+  const Observe scope(anomaly);
+  const Tensor base = variable({2}, {-1, 2}), exponent = variable({2}, {2, 2});
+  const std::string text = message<Error>([&] { tape().backward(sum(pow(base, exponent))); });
+  BOOST_CHECK_MESSAGE(contains(text, "pow: backward made NaN in the gradient of input 1 ") && contains(text, " at [0]"),
+                      text);
+}

@@ -1,18 +1,22 @@
-// Misuse of selections, windows, weighted losses and equations; test_errors.cpp covers the other ops.
+// Misuse of selections, parts, windows, columns, weighted losses and equations; test_errors.cpp covers the other ops.
 // needs: precision: double; full: single; simd: avx2 plain
 #define BOOST_TEST_MODULE ops_errors
 #include "support/errors.h"
 
 #include <seppo/autograd/ops.h>
 
+#include <climits>
 #include <functional>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 using namespace seppo;
 using test::check_error;
+using test::contains;
+using test::message;
 
 BOOST_AUTO_TEST_CASE(selections_and_windows) {
   check_error<IndexError>(
@@ -92,10 +96,7 @@ BOOST_AUTO_TEST_CASE(an_axis_out_of_range_is_refused_in_the_name_of_the_op) {
        }},
       {"unfold", [](const Tensor& x, int axis) { unfold(x, axis, 1, 1); }},
       {"split", [](const Tensor& x, int axis) { split(x, 1, axis); }},
-      {"split",
-       [](const Tensor& x, int axis) {
-         split(x, {1, 1}, axis);
-       }},
+      {"split", [](const Tensor& x, int axis) { split(x, {1, 1}, axis); }},
       {"chunk", [](const Tensor& x, int axis) { chunk(x, 1, axis); }}};
   for (const auto& [name, op] : ops)
     for (const int axis : {-3, 2}) try {
@@ -234,4 +235,29 @@ BOOST_AUTO_TEST_CASE(scores) {
     check_error<ArgumentError>([&] { attention_scores(q(), q(), 2, {.softcap = cap}); }, {"attention_scores: softcap"});
     check_error<ArgumentError>([&] { attention(q(), q(), q(), 2, {.softcap = cap}); }, {"attention: softcap"});
   }
+}
+
+// In the order in which they were given.
+BOOST_AUTO_TEST_CASE(parts_that_do_not_fit_are_named) {
+  const Tensor a = zeros({2, 3}), b = zeros({3, 3}), flat = zeros({6});
+  BOOST_CHECK(contains(message([&] { concat({a, a, b}, 1); }), "axis 1: [2,3] dim 0 = 2, [3,3] dim 0 = 3"));
+  BOOST_CHECK(contains(message([&] { concat({a, flat}); }), "ranks differ: [2,3] and [6]"));
+  BOOST_CHECK(contains(message([&] { stack({a, a, b}); }), "shapes differ: [2,3] and [3,3]"));
+}
+
+BOOST_AUTO_TEST_CASE(columns_are_within_their_matrix) {
+  const Tensor x = ones({3, 8});
+  const std::vector<int> rows{0, 3};
+  const auto attends = [&](const Columns& q) {
+    return message([&] { attention(q, Columns(x, 0, 4), Columns(x, 4, 4), 2, rows, rows); });
+  };
+  BOOST_CHECK_EQUAL(attends(Columns(x, 4, 4)), "no error");
+  for (const auto& [first, count, said] : {std::tuple{-1, 4, "-1..3"},
+                                           {5, 4, "5..9"},
+                                           {0, 0, "0..0"},
+                                           {8, 4, "8..12"},
+                                           {INT_MAX, 4, "2147483647..2147483651"}})
+    BOOST_CHECK(contains(attends(Columns(x, first, count)),
+                         std::string("attention: columns ") + said + " are not within a matrix [3,8]"));
+  BOOST_CHECK(contains(attends(Columns(ones({3, 8, 1}), 0, 4)), "are not within a matrix [3,8,1]"));
 }

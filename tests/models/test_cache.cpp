@@ -3,6 +3,9 @@
 // needs: precision: double
 #define BOOST_TEST_MODULE cache
 #include <seppo/models/transformer.h>
+#include <seppo/nn/modules/kv_cache.h>
+
+#include "support/errors.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -14,6 +17,8 @@
 #include <vector>
 
 using namespace seppo;
+using test::contains;
+using test::message;
 
 namespace {
 
@@ -196,4 +201,24 @@ BOOST_AUTO_TEST_CASE(a_cache_that_does_not_fit_is_refused) {
     BOOST_CHECK_THROW(KeyValueCache(1, 2, absurd, kWidth), ArgumentError);
     BOOST_CHECK_THROW(KeyValueCache(1, 2, kCapacity, absurd), ArgumentError);
   }
+}
+
+BOOST_AUTO_TEST_CASE(selections_that_do_not_fit_are_named) {
+  const Inference guard;
+  KeyValueCache cache(1, 2, 4, 8);
+  const std::vector<int> parents{0, 1, 1}, first{0, 0, 0}, offsets{0, 1, 2}, late{1, 2, 3}, right{0, 1, 3},
+      other{1, 0, 1}, decreasing{0, 4, 3};
+  const auto selects = [&](const std::vector<int>& rows, const std::vector<int>& at) {
+    return message([&] { cache.select(rows, at); });
+  };
+  const std::string said = "3 rows selected for 2 sources, but their offsets are 3 and end with ";
+  BOOST_CHECK(contains(selects(parents, offsets), said + "2"));
+  BOOST_CHECK(contains(selects(parents, late), said + "3"));
+  BOOST_CHECK(
+      contains(selects(parents, {0, 3}), "3 rows selected for 2 sources, but their offsets are 2 and end with 3"));
+  BOOST_CHECK(contains(selects(parents, {}), "their offsets are 0 and end with 0"));
+  BOOST_CHECK(contains(selects(first, decreasing), "offsets decrease at source 0"));
+  BOOST_CHECK(contains(selects(other, right), "row 0 of source 0 cannot continue row 1, whose source is another"));
+  BOOST_CHECK_EQUAL(selects(parents, right), "no error");
+  BOOST_CHECK(contains(message([&] { cache.source_offsets(offsets); }), "decode: 2 sequences, but the sources have 3"));
 }

@@ -1,16 +1,21 @@
-// Adam for gradients of all magnitudes and blocks of all lengths, and schedules at their corners, against formulas.
+// Adam for gradients of all magnitudes and blocks of all lengths, schedules at their corners, and clipping, against
+// formulas.
 // needs: precision: double single; simd: avx2 plain
 #define BOOST_TEST_MODULE adam_and_schedules
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/optim/adam.h>
+#include <seppo/nn/optim/clip.h>
 #include <seppo/nn/optim/schedule.h>
 #include <seppo/nn/train/trainer.h>
+
+#include "support/ranges.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <utility>
 #include <vector>
 
 using namespace seppo;
@@ -184,4 +189,105 @@ BOOST_AUTO_TEST_CASE(noam_is_the_papers_rate) {
     const auto s = static_cast<double>(step);
     BOOST_CHECK_CLOSE(schedule(step), std::min(1 / std::sqrt(s), s * std::pow(warmup, -1.5)) / std::sqrt(d), 1e-11);
   }
+}
+
+// A thousand steps against the formula in double precision.
+BOOST_AUTO_TEST_CASE(adam_follows_its_formula) {
+  for (const bool decoupled : {true, false}) {
+    Parameters parameters(5);
+    parameters.root().parameter("w", {3, 7}, init_normal(1));
+    parameters.root().parameter("b", {7}, init_normal(1));
+    const AdamConfig o{.betas = {0.9, 0.98}, .eps = 1e-9, .weight_decay = 0.1, .decoupled = decoupled};
+    Adam adam(parameters, o);
+    const std::size_t n = parameters.values().size();
+    std::vector<double> p(parameters.values().begin(), parameters.values().end()), m(n), v(n);
+    RandomStream random(6, Purpose::test);
+    for (int t = 1; t <= 1000; ++t) {
+      const double lr = 1e-2 / t;
+      for (const auto& e : parameters.entries())
+        for (std::size_t i = e.offset; i < e.offset + e.size(); ++i) {
+          const double raw = t <= 100 && i % 3 == 0 ? 0 : random.normal();
+          parameters.gradients()[i] = static_cast<real>(raw);
+          const double decay = e.decay ? o.weight_decay : 0;
+          const double g = 0.5 * static_cast<double>(parameters.gradients()[i]) + (decoupled ? 0 : decay * p[i]);
+          m[i] = o.betas[0] * m[i] + (1 - o.betas[0]) * g;
+          v[i] = o.betas[1] * v[i] + (1 - o.betas[1]) * g * g;
+          if (decoupled) p[i] -= lr * decay * p[i];
+          p[i] -=
+              lr * (m[i] / (1 - std::pow(o.betas[0], t))) / (std::sqrt(v[i] / (1 - std::pow(o.betas[1], t))) + o.eps);
+        }
+      adam.step(lr, 0.5);
+    }
+    for (const auto& e : parameters.entries())
+      for (std::size_t i = e.offset; i < e.offset + e.size(); ++i)
+        BOOST_CHECK_SMALL(static_cast<double>(parameters.values()[i]) - p[i], 2e-5);
+    for (const real g : parameters.gradients()) BOOST_CHECK_EQUAL(g, 0);
+    BOOST_CHECK_EQUAL(adam.steps(), 1000);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(adam_stays_finite_and_checks_its_options) {
+  Parameters parameters(5);
+  parameters.root().parameter("w", {4}, init_ones());
+  Adam adam(parameters);
+  for (const real g : {real{1e18f}, real{0}, real{1e-30f}}) {
+    for (real& x : parameters.gradients()) x = g;
+    adam.step(1e-3);
+    for (const real v : parameters.values()) BOOST_CHECK(std::isfinite(v));
+  }
+  test::check_ranges(AdamConfig(), [&](const AdamConfig& config) { Adam(parameters, config); });
+  parameters.root().parameter("late", {4}, init_ones());
+  BOOST_CHECK_THROW(adam.step(1e-3), StateError);
+}
+
+BOOST_AUTO_TEST_CASE(schedules) {
+  using enum ScheduleKind;
+  const Schedule a{cosine, 2, 0.5, 10, 110};
+  BOOST_CHECK_CLOSE(a(5), 1.0, 1e-9);
+  BOOST_CHECK_CLOSE(a(10), 2.0, 1e-9);
+  BOOST_CHECK_CLOSE(a(60), 1.25, 1e-9);
+  BOOST_CHECK_CLOSE(a(110), 0.5, 1e-9);
+  BOOST_CHECK_CLOSE(a(1000), 0.5, 1e-9);
+  const Schedule b{linear, 2, 0, 10, 110};
+  BOOST_CHECK_CLOSE(b(5), 1.0, 1e-9);
+  BOOST_CHECK_CLOSE(b(60), 1.0, 1e-9);
+  BOOST_CHECK_SMALL(b(110), 1e-12);
+  // A warm-up longer than the training run still rises.
+  BOOST_CHECK_CLOSE((Schedule{cosine, 2, 0, 100, 50}(25)), 0.5, 1e-9);
+  BOOST_CHECK_CLOSE((Schedule{linear, 2, 0, 50, 50}(50)), 2.0, 1e-9);
+  BOOST_CHECK_CLOSE((Schedule{constant, 3, 0, 4}(1)), 0.75, 1e-9);
+  BOOST_CHECK_CLOSE((Schedule{constant, 3}(1)), 3.0, 1e-9);
+  const Schedule c{noam, 1 / std::sqrt(512.0 * 4000), 0, 4000};
+  BOOST_CHECK_CLOSE(c(4000), 1 / std::sqrt(512.0 * 4000), 1e-9);
+  BOOST_CHECK_CLOSE(c(16000), c(4000) / 2, 1e-9);
+  BOOST_CHECK_CLOSE(c(1000), c(4000) / 4, 1e-9);
+  BOOST_CHECK_THROW((Schedule{noam, 1}(1)), ArgumentError);
+}
+
+BOOST_AUTO_TEST_CASE(clipping) {
+  Parameters parameters(5);
+  parameters.root().parameter("w", {2}, init_ones());
+  parameters.gradients()[0] = 3;
+  parameters.gradients()[1] = 4;
+  BOOST_CHECK_CLOSE(gradient_norm(parameters), 5.0, 1e-9);
+  BOOST_CHECK_EQUAL(clip_factor(5, 1), 0.2);
+  BOOST_CHECK_EQUAL(clip_factor(5, 10), 1);
+  BOOST_CHECK_EQUAL(clip_factor(5, 0), 1);
+  parameters.gradients()[0] = 1e30f;  // its square overflows float
+  BOOST_CHECK_CLOSE(gradient_norm(parameters), 1e30, 1e-4);
+}
+
+// Beyond 64 blocks of 2^20 gradients, the blocks are larger, and each gradient still counts once.
+BOOST_AUTO_TEST_CASE(the_norm_of_many_gradients) {
+  if (sizeof(real) == 8) return;
+  constexpr int kBlocks = 65, kBlock = 1 << 20;
+  Parameters parameters(1);
+  parameters.root().parameter("w", {kBlocks, kBlock}, [](std::span<real>, const Shape&, RandomStream&) {});
+  const std::span<real> gradients = parameters.gradients();
+  double sum = 0;
+  for (std::size_t i = 5; i < gradients.size(); i += 100'003) {
+    gradients[i] = static_cast<real>(i % 17);
+    sum += double{gradients[i]} * double{gradients[i]};
+  }
+  BOOST_CHECK_CLOSE(gradient_norm(parameters), std::sqrt(sum), 1e-9);
 }

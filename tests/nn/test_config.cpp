@@ -3,9 +3,12 @@
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/config.h>
 #include <seppo/nn/data/sampler.h>
+#include <seppo/nn/io/json.h>
 #include <seppo/nn/train/trainer.h>
 
 #include <nlohmann/json.hpp>
+
+#include "support/errors.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -15,6 +18,8 @@
 
 using namespace seppo;
 using nlohmann::json;
+using test::contains;
+using test::message;
 
 namespace {
 
@@ -271,4 +276,24 @@ BOOST_AUTO_TEST_CASE(the_options_of_training_stand_in_one_object) {
   BOOST_CHECK_EQUAL(back.trainer.adam.eps, 1e-9);
   BOOST_CHECK(back.trainer.schedule == ScheduleKind::noam);
   BOOST_CHECK_EQUAL(back.sampler.batch_size, 8);
+}
+
+namespace {
+
+struct OneNumber {
+  int n = 1;
+  void fields(ConfigVisitor& v) { v("n", n, {1, 5}, "a number"); }
+};
+
+}  // namespace
+
+// Values are shown in at most sixty characters of printable ASCII.
+BOOST_AUTO_TEST_CASE(values_in_messages_are_safe_and_short) {
+  const auto refusal = [](const std::string& value) {
+    return message([&] { from_json_object<OneNumber>(parse_json("{\"n\": " + value + "}", "file")); });
+  };
+  BOOST_CHECK_MESSAGE(contains(refusal("\"é\""), "\"\\u00e9\""), refusal("\"é\""));
+  BOOST_CHECK(contains(refusal("\"" + std::string(58, 'x') + "\""), "\"" + std::string(58, 'x') + "\""));
+  BOOST_CHECK(!contains(refusal("\"" + std::string(58, 'x') + "\""), "..."));
+  BOOST_CHECK(contains(refusal("\"" + std::string(59, 'x') + "\""), "\"" + std::string(59, 'x') + "..."));
 }

@@ -155,3 +155,28 @@ BOOST_AUTO_TEST_CASE(purposes_of_ones_own) {
   for (const int n : {-1, 128})
     check_error<ArgumentError>([&] { own_purpose(n); }, {"own_purpose: " + std::to_string(n) + " is not in 0..127"});
 }
+
+BOOST_AUTO_TEST_CASE(ragged_batches) {
+  Ragged batch;
+  batch.add(std::vector<int>{1, 2});
+  batch.add({});
+  batch.add(std::vector<int>{3});
+  BOOST_CHECK_EQUAL(batch.size(), 3);
+  BOOST_CHECK_EQUAL(batch[1].size(), 0);
+  BOOST_CHECK_EQUAL(batch[2][0], 3);
+  batch.clear();
+  BOOST_CHECK(batch.size() == 0 && batch.tokens.empty());
+}
+
+BOOST_AUTO_TEST_CASE(ragged_batches_are_picked_and_shifted) {
+  Ragged all;
+  for (const std::vector<int>& sequence : std::vector<std::vector<int>>{{1, 2, 3}, {}, {4}, {5, 6}}) all.add(sequence);
+  const std::vector<int> rows{3, 0, 3, 1};
+  const Ragged picked = all.pick(rows);
+  BOOST_CHECK((picked.tokens == std::vector<int>{5, 6, 1, 2, 3, 5, 6}));
+  BOOST_CHECK((picked.offsets == std::vector<int>{0, 2, 5, 7, 7}));
+  const Ragged read = all.without_last(), written = all.without_first();
+  BOOST_CHECK((read.tokens == std::vector<int>{1, 2, 5} && written.tokens == std::vector<int>{2, 3, 6}));
+  BOOST_CHECK((read.offsets == std::vector<int>{0, 2, 2, 2, 3} && written.offsets == read.offsets));
+  for (const int row : {-1, 4}) BOOST_CHECK_THROW(all.pick(std::vector<int>{0, row}), IndexError);
+}

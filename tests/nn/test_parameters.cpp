@@ -1,10 +1,11 @@
-// Parameters: what must not be added while their blocks are in use.
+// Parameters: names, storage, first values and limits; what must not be added or changed while their blocks are in use.
 // needs: precision: double
 #define BOOST_TEST_MODULE parameters
 #include "support/errors.h"
 
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/gradient_check.h>
+#include <seppo/nn/modules/linear.h>
 #include <seppo/nn/parameters.h>
 #include <seppo/nn/second_derivatives.h>
 #include <seppo/nn/snapshot.h>
@@ -13,14 +14,19 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 using namespace seppo;
 using test::check_error;
+using test::contains;
+using test::message;
 
 namespace {
 
@@ -190,4 +196,163 @@ BOOST_AUTO_TEST_CASE(a_snapshot_restores_everything) {
   BOOST_CHECK_EQUAL(parameters.gradients()[0], 0);
   BOOST_CHECK_EQUAL(parameters.gradients()[1], 7);
   BOOST_CHECK_EQUAL(tape().random.step, 2);
+}
+
+BOOST_AUTO_TEST_CASE(parameters_are_flat_named_and_stable) {
+  Parameters parameters(1);
+  const Linear a(parameters.root() / "a", 3, 5);
+  const real first = a.weight.values()[0];
+  for (int i = 0; i < 50; ++i)
+    static_cast<void>(Linear(parameters.root() / "more" / i, 20, 20));  // makes the block grow
+  BOOST_CHECK_EQUAL(a.weight.values()[0], first);
+  BOOST_CHECK_EQUAL(a.weight.data(), parameters.values().data() + parameters.find("a.weight")->offset);
+  BOOST_CHECK_EQUAL(parameters.count(), 3 * 5 + 5 + 50 * (400 + 20));
+  BOOST_CHECK(parameters.find("more.49.bias") && !parameters.find("more.50.bias"));
+  BOOST_CHECK(parameters.find("a.weight")->decay && !parameters.find("a.bias")->decay);
+  tape().clear();
+  tape().backward(sum(a(full({2, 3}, 1))));
+  BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], 2);
+  for (const int value : {1, 2}) {  // gradients are moved, too
+    std::ranges::fill(parameters.gradients(), static_cast<real>(value));
+    static_cast<void>(Linear(parameters.root() / "last" / value, 200, 200));
+    BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("a.bias")->offset], value);
+  }
+  BOOST_CHECK_EQUAL(parameters.gradients()[parameters.find("last.2.bias")->offset], 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_dies_with_its_parameters) {
+  Tensor handle;
+  {
+    Parameters parameters(1);
+    handle = parameters.root().parameter("p", {3}, init_normal(1));
+    BOOST_CHECK_EQUAL(handle.numel(), 3);
+  }
+  BOOST_CHECK_THROW(handle.values(), StateError);
+  BOOST_CHECK_THROW(square(handle), StateError);
+}
+
+// Modules continue with the new object; the old one is empty and may be reused.
+BOOST_AUTO_TEST_CASE(parameters_can_be_moved) {
+  static_assert(!std::is_copy_constructible_v<Parameters>);
+  Parameters first(7);
+  const Linear a(first.root() / "a", 3, 5);
+  const Tensor one = first.root().constant({1}, init_ones());
+  const std::vector<real> weight(a.weight.values().begin(), a.weight.values().end());
+  Parameters second(std::move(first));
+  BOOST_CHECK_EQUAL(second.seed(), 7u);
+  BOOST_CHECK(first.entries().empty() && first.values().empty() && first.count() == 0);
+  BOOST_CHECK_EQUAL(a.weight.data(), second.values().data());
+  Parameters third(8);
+  const Tensor old = third.root().parameter("old", {2}, init_normal(1));
+  third = std::move(second);
+  { const Parameters dies = std::move(second); }  // with the former content of `third`
+  BOOST_CHECK_THROW(old.values(), StateError);
+  static_cast<void>(Linear(third.root() / "more", 100, 100));  // makes the block grow
+  BOOST_CHECK(std::equal(weight.begin(), weight.end(), a.weight.values().begin()));
+  BOOST_CHECK_EQUAL(a.weight.describe(), "[5,3] (a.weight)");
+  BOOST_CHECK_THROW(third.root().parameter("a.weight", {1}, init_normal(1)), ArgumentError);
+  tape().clear();
+  tape().backward(sum(a(full({2, 3}, 1)) * one));
+  BOOST_CHECK_EQUAL(third.gradients()[third.find("a.bias")->offset], 2);
+  const Linear again(first.root() / "a", 3, 5);  // `first` draws the same values again
+  BOOST_CHECK(std::equal(weight.begin(), weight.end(), again.weight.values().begin()));
+  std::vector<Parameters> several;
+  for (std::uint64_t seed = 0; seed < 9; ++seed) {
+    several.emplace_back(seed);
+    several.back().root().parameter("p", {2}, init_normal(1));
+  }
+  for (const Parameters& p : several) BOOST_CHECK_EQUAL(p.count(), 2);
+}
+
+// For the sake of vector code that runs over them.
+BOOST_AUTO_TEST_CASE(parameters_of_any_size_start_on_a_cache_line) {
+  Parameters parameters(1);
+  for (int size = 1; size <= 70; ++size)
+    parameters.root().parameter("p" + std::to_string(size), {size}, init_normal(1));
+  std::size_t end = 0;
+  for (const auto& entry : parameters.entries()) {
+    BOOST_CHECK_EQUAL(entry.offset * sizeof(real) % 64, 0);
+    BOOST_CHECK(entry.offset >= end && entry.offset < end + 64 / sizeof(real));
+    BOOST_CHECK_EQUAL(entry.tensor.data(), parameters.values().data() + entry.offset);
+    end = entry.offset + entry.size();
+  }
+  BOOST_CHECK(parameters.values().size() >= end && parameters.values().size() * sizeof(real) % 64 == 0);
+}
+
+BOOST_AUTO_TEST_CASE(an_initialiser_that_throws_leaves_no_parameter) {
+  Parameters parameters(1);
+  const Init throws = [](std::span<real>, const Shape&, RandomStream&) { throw std::runtime_error("no values"); };
+  BOOST_CHECK_THROW(parameters.root().parameter("w", {2, 3}, throws), std::runtime_error);
+  BOOST_CHECK(parameters.entries().empty() && !parameters.find("w"));
+  const Tensor w = parameters.root().parameter("w", {2, 3}, init_ones());
+  BOOST_CHECK(w.values()[5] == 1 && parameters.count() == 6);
+}
+
+BOOST_AUTO_TEST_CASE(initial_values_depend_on_seed_and_name_only) {
+  const auto values = [](std::uint64_t seed, bool other_first) {
+    Parameters parameters(seed);
+    if (other_first) static_cast<void>(Linear(parameters.root() / "other", 7, 7));
+    const Linear l(parameters.root() / "l", 4, 4);
+    return std::vector<real>(l.weight.values().begin(), l.weight.values().end());
+  };
+  BOOST_CHECK(values(1, false) == values(1, true));
+  BOOST_CHECK(values(1, false) != values(2, false));
+}
+
+BOOST_AUTO_TEST_CASE(parameters_can_be_limited) {
+  Parameters parameters(1, 100);
+  parameters.root().parameter("a", {6, 10}, init_zeros());
+  BOOST_CHECK_THROW(parameters.root().parameter("b", {1 << 20, 1 << 20}, init_zeros()), ArgumentError);
+  BOOST_CHECK_THROW(parameters.root().parameter("b", {37}, init_zeros()), ArgumentError);
+  BOOST_CHECK_THROW(parameters.root().buffer("b", {37}, init_zeros()), ArgumentError);
+  parameters.root().parameter("b", {36}, init_zeros());  // 4 values of padding follow the first
+  BOOST_CHECK_EQUAL(parameters.count(), 96);
+  const Shape large{1 << 23, 1};
+  parameters.root().constant(large, init_zeros());  // a table may be larger than the parameters, within reason
+  BOOST_CHECK_THROW(parameters.root().constant({1 << 20, 1 << 16}, init_zeros()), ArgumentError);
+  parameters.root().constant(large, init_zeros());
+  BOOST_CHECK_THROW(parameters.root().constant({101}, init_zeros()), ArgumentError);
+}
+
+BOOST_AUTO_TEST_CASE(initialisers_have_their_spread) {
+  Parameters parameters(3);
+  const auto deviation = [](const Tensor& t) {
+    double squares = 0;
+    for (const real v : t.values()) squares += static_cast<double>(v) * static_cast<double>(v);
+    return std::sqrt(squares / static_cast<double>(t.numel()));
+  };
+  const Scope s = parameters.root();
+  const auto largest = [](const Tensor& t) {
+    double most = 0;
+    for (const real v : t.values()) most = std::max(most, std::abs(static_cast<double>(v)));
+    return most;
+  };
+  const Tensor xavier = s.parameter("x", {100, 300}, init_xavier_uniform());
+  BOOST_CHECK_CLOSE(deviation(xavier), std::sqrt(2.0 / 400), 2);
+  BOOST_CHECK_LE(largest(xavier), std::sqrt(6.0 / 400));
+  BOOST_CHECK_CLOSE(deviation(s.parameter("s", {300, 100}, init_xavier_uniform(1, 3))), std::sqrt(2.0 / 200), 2);
+  BOOST_CHECK_CLOSE(deviation(s.parameter("n", {100, 300}, init_normal(0.5))), 0.5, 2);
+  BOOST_CHECK_CLOSE(deviation(s.parameter("k", {100, 300}, init_kaiming_uniform())), std::sqrt(2.0 / 300), 2);
+}
+
+// An op that runs others before it is recorded: a change of any parameter that either used is an error.
+BOOST_AUTO_TEST_CASE(changes_are_seen_whatever_the_order_of_records) {
+  for (const int changed : {0, 1, 2}) {
+    tape().clear();
+    Parameters outer(1), inner(2);
+    const Tensor a = outer.root().parameter("a", {3}, init_ones()), b = inner.root().parameter("b", {3}, init_ones());
+    const Tensor y = tape().create({3}), z = square(b);
+    for (std::size_t i = 0; i < 3; ++i) y.data()[i] = 2 * a.values()[i];
+    record("twice", y, {a}, [=] {
+      for (std::size_t i = 0; i < 3; ++i) grad_of(a)[i] += 2 * grad_of(y)[i];
+    });
+    const Tensor loss = sum(y) + sum(z);
+    if (changed == 1) outer.changed();
+    if (changed == 2) inner.changed();
+    const std::string text = message([&] { tape().backward(loss); });
+    BOOST_CHECK_MESSAGE(changed == 0
+                            ? text == "no error"
+                            : contains(text, changed == 1 ? "backward: a has changed" : "backward: b has changed"),
+                        text);
+  }
 }

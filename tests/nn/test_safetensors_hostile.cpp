@@ -2,7 +2,9 @@
 #define BOOST_TEST_MODULE safetensors_hostile
 #include <seppo/models/language_model.h>
 #include <seppo/nn/io/model_file.h>
+#include <seppo/nn/io/safetensors.h>
 
+#include "support/errors.h"
 #include "support/program.h"
 #include "support/stored.h"
 
@@ -13,16 +15,20 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 using namespace seppo;
+using test::contains;
 using test::Folder;
+using test::message;
 namespace fs = std::filesystem;
 
 namespace {
@@ -268,4 +274,82 @@ BOOST_AUTO_TEST_CASE(a_small_file_cannot_claim_a_large_table) {
     use();
     if (!test::takes_memory_itself()) BOOST_CHECK_LT(megabytes_of(use), 8);
   }
+}
+
+// A file may have 65536 tensors and as many entries of metadata, not one more, whether it is read or written; errors
+// in its header are reported in ASCII.
+BOOST_AUTO_TEST_CASE(safetensors_have_a_limit_of_tensors_and_metadata) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("seppo-print-" + std::to_string(::getpid()));
+  const std::vector<std::byte> byte(1);
+  std::vector<std::string> names;
+  for (int i = 0; i <= 65536; ++i) names.push_back(std::to_string(i));
+  const std::vector<std::int64_t> shape{1};
+  std::vector<TensorView> views;
+  for (const std::string& name : names) views.push_back({name, "U8", shape, byte});
+  BOOST_CHECK(
+      contains(message([&] { write_safetensors(file, {}, views); }), "more than 65536 tensors; nothing was written"));
+  views.pop_back();
+  BOOST_CHECK_EQUAL(message([&] { write_safetensors(file, {}, views); }), "no error");
+  BOOST_CHECK_EQUAL(SafeTensorsFile(file).tensors().size(), 65536u);
+  std::map<std::string, std::string> metadata;  // the file adds two entries of its own
+  for (int i = 0; i < 65534; ++i) metadata[std::to_string(i)] = "x";
+  BOOST_CHECK_EQUAL(message([&] { write_safetensors(file, metadata, {}); }), "no error");
+  BOOST_CHECK_EQUAL(SafeTensorsFile(file).metadata().size(), 65536u);
+  metadata["more"] = "x";
+  BOOST_CHECK(contains(message([&] { write_safetensors(file, metadata, {}); }),
+                       "more than 65536 metadata; nothing was written"));
+  BOOST_CHECK_EQUAL(SafeTensorsFile(file).metadata().size(), 65536u);
+  const std::string header = R"({"w":{"dtype":"U8","shape":"é","data_offsets":[0,1]}})";
+  const std::uint64_t size = header.size();
+  std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(&size), 8) << header << "x";
+  const std::string text = message([&] { SafeTensorsFile{file}; });
+  BOOST_CHECK_MESSAGE(contains(text, "00e9") && std::ranges::none_of(text, [](char c) { return c < 0; }), text);
+  std::filesystem::remove(file);
+}
+
+// Whatever the reader would refuse leaves a good file alone.
+BOOST_AUTO_TEST_CASE(what_cannot_be_read_is_not_written) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("seppo-print-" + std::to_string(::getpid()));
+  const std::vector<std::byte> bytes(12);
+  const auto refusal = [&](std::map<std::string, std::string> metadata, const TensorView& tensor) {
+    try {
+      write_safetensors(file, std::move(metadata), {&tensor, 1});
+    } catch (const ArgumentError& e) {
+      return std::string(e.what());
+    }
+    return std::string("written");
+  };
+  const TensorView good{"a", "F32", {3}, bytes};
+  BOOST_CHECK_EQUAL(refusal({{"a", "é"}}, good), "written");
+  for (const TensorView& bad :
+       {TensorView{"a", "F32", {4}, bytes}, TensorView{"a", "F32", {-1, -3}, bytes}, TensorView{"a", "F33", {3}, bytes},
+        TensorView{"a", "f32", {3}, bytes}, TensorView{"a", "U8", {12, 1, 1, 1, 1, 1, 1, 1, 1}, bytes},
+        TensorView{"a", "U8", {std::int64_t{1} << 62, 4}, bytes}})
+    BOOST_CHECK_MESSAGE(contains(refusal({}, bad), "nothing was written"), refusal({}, bad));
+  const std::string is_no_text = "\xc3";
+  BOOST_CHECK(contains(refusal({{"a", is_no_text}}, good), "nothing was written"));
+  BOOST_CHECK(contains(refusal({{is_no_text, "a"}}, good), "nothing was written"));
+  BOOST_CHECK(contains(refusal({{"a", std::string(std::size_t{16} << 20, 'x')}}, good), "nothing was written"));
+  const SafeTensorsFile kept(file);
+  kept.verify();
+  BOOST_CHECK_EQUAL(kept.metadata().at("a"), "é");
+  std::filesystem::remove(file);
+}
+
+// The product of a shape's sizes is at most 2^53, beyond which JSON's numbers are not exact.
+BOOST_AUTO_TEST_CASE(shapes_have_a_limit) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("seppo-print-" + std::to_string(::getpid()));
+  const auto refusal = [&](const std::string& shape) {
+    const std::string header = R"({"w":{"dtype":"U8","shape":)" + shape + R"(,"data_offsets":[0,0]}})";
+    const std::uint64_t size = header.size();
+    std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(&size), 8) << header;
+    return message([&] { SafeTensorsFile{file}; });
+  };
+  BOOST_CHECK(contains(refusal("[134217728,67108864]"), "do not hold the 9007199254740992 bytes of its shape"));
+  BOOST_CHECK(contains(refusal("[134217728,67108865]"), "the shape has too many elements"));
+  BOOST_CHECK(contains(refusal("[9007199254740993]"), "9007199254740993"));
+  std::filesystem::remove(file);
 }

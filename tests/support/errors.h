@@ -1,4 +1,4 @@
-// check_error: checks that a mistake throws a typed error with a one-line message.
+// Checks of errors and their messages.
 #pragma once
 
 #include <seppo/autograd/core/tape.h>
@@ -27,5 +27,17 @@ void check_error(const std::function<void()>& f, const std::vector<std::string>&
     BOOST_ERROR(std::string("another type of error: ") + e.what());
   }
 }
+
+// The message of the error that f throws.
+inline std::string message(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const seppo::Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace test
