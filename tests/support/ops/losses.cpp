@@ -297,7 +297,7 @@ OpCase binary_cross_entropy(Draw& d) {
 }
 
 OpCase cosine_similarity(Draw& d) {
-  const Shape a = d.input({{4}, {3, 4}, {2, 3, 4}}), b = d.operand(a);
+  const Shape a = d.input({{4}, {3, 4}, {2, 3, 4}}), b = d.input_like(a);
   const int axis = d.axis(std::max(a.rank(), b.rank()));
   const double eps = d.number({1e-8});
   const auto product = [](auto x, auto y) { return x * y; };
