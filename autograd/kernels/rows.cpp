@@ -61,7 +61,7 @@ void log_sum_exp_backward(real* dx, real beta, const real* x, const LogSumExp& s
   });
 }
 
-real extreme(const real* x, real sign, std::size_t n) {
+real max_or_min(const real* x, real sign, std::size_t n) {
   const V lowest = set(-std::numeric_limits<real>::infinity());
   V top = lowest;
   auto is_nan = hn::IsNaN(lowest);  // in each lane
@@ -327,7 +327,7 @@ SEPPO_KERNEL(softmax_row_backward);
 SEPPO_KERNEL(log_sum_exp);
 SEPPO_KERNEL(log_softmax_row_backward);
 SEPPO_KERNEL(log_sum_exp_backward);
-SEPPO_KERNEL(extreme);
+SEPPO_KERNEL(max_or_min);
 SEPPO_KERNEL(normalise);
 SEPPO_KERNEL(normalise_backward);
 SEPPO_KERNEL(column_moments);
