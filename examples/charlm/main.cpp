@@ -80,7 +80,7 @@ struct CharacterModel {
                 "The task: predict each next character of a text. Losses are in nats per character on the end of "
                 "the text, by default a tenth, which is not trained on; bits are nats / ln 2. The defaults are "
                 "nanoGPT's for a CPU.",
-            .usage = "--data FILE [options]",
+            .usage = "train --data FILE [options]",
             .shown = {"data", "d-model", "layers", "dropout", "max-length"},
             .next = "sample --length 300",
             .chunk = 16};
@@ -155,7 +155,7 @@ struct CharacterModel {
     return samples;
   }
 
-  void data_options(app::CommandLine& line) {
+  void data_options(app::CommandLine& line, const app::Arguments&) {
     source.fields(line);
     line("block", model.max_length, {1, 1 << 20}, "characters of a row");
     line.must_exist("data");
