@@ -45,8 +45,8 @@ class Tape {
   Mode mode = Mode::train;
   bool recording = true;    // false: compute only, as within NoGrad; dropout follows the mode
   bool recomputes = false;  // while checkpoint() computes again: running statistics stay
-  // Keys the dropout masks of this step; clear() begins the next one. So a loop that has taken 7 steps and is resumed has
-  // the same masks as one that never stopped if it sets tape().random = {.seed = 1, .step = 7} before it goes on.
+  // Keys the dropout masks of this step; clear() begins the next one. So a loop that has taken 7 steps and is resumed
+  // has the same masks as one that never stopped if it sets tape().random = {.seed = 1, .step = 7} before it goes on.
   RandomContext random;
   bool records() const { return mode == Mode::train && recording; }
 
