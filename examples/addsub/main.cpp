@@ -280,7 +280,7 @@ struct AddSub {
     return samples;
   }
 
-  void data_options(app::CommandLine& line) {
+  void data_options(app::CommandLine& line, const app::Arguments&) {
     line("data", source.file, kDataHelp);
     line.must_exist("data");
   }

@@ -27,13 +27,21 @@
 //   parts(f)                  f(key, config) for each of its configs, if there are more than that of the model
 //   settle(line)              after it is read: values that depend on other options, unless given
 //   begin()                   what the options determine; called once, before all that follows
+//   pretrained()              a model and its parameters, which begin() has loaded, to be trained instead of a new one
+//   save(folder)              what the folder has besides the model file, with each model that is kept
 //   title()                   of the report, if it depends on the data
 //   evaluate(model, examples) instead of score() and measures()
 //   samples(model, data)      of the report, instead of answers to the first examples for validation
+//   conclude(model, data)     instead of print(), at the end of training: scores the kept model on these examples in
+//                             another way, prints that, and returns what becomes part of the summary
 //   check(summary)            at the end of training: throws if the result is a failure
 //   is_one_query(words)       are the words of the command line a query without quotes?
-//   data_options(line), all(), legend()  of the command `data`: its options, all rows, and text after the last line
+//   read_extra(config)        what else the model's file contains (Data::extra)
+//   predict_options(line)     more options of `predict`
+//   data_options(line, arguments), all(), legend()  of `data`: its options, all rows, and text after the last line
 //   commands()                commands of its own, which may replace those made here
+//
+// and its examples lengths(), one for each: batches then group examples of similar length.
 #pragma once
 
 #include "app/attention_pictures.h"
@@ -43,6 +51,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,15 +63,16 @@ namespace examples {
 struct About {
   std::string name;                        // "reverse"
   std::string summary;                     // "a one-layer Transformer encoder learns to reverse 16 digits."
-  std::string title;                       // of the report
+  std::string title = {};                  // of the report
   std::string task;                        // what is learned, and what the measures mean
-  std::string usage = "[options]";         // of `train`
+  std::string usage = "train [options]";   // of the command that trains
   std::vector<std::string> measures = {};  // for --best: those for which higher is better
   std::vector<std::string> shown = {};     // options that `train --help` shows, besides those of every training
   std::string query = {};                  // what `predict` takes, such as "SEQUENCE"
   std::string predicts = {};               // what it does, in the list of commands
   std::string predict_help = {};           // and in its own help
   std::string next = {};                   // a command to try after training: "predict --attention 3141592653589793"
+  std::string rows = "rows";               // what `data` prints
   std::size_t chunk = 64;                  // examples that a thread evaluates at a time
   bool ends_with_test = false;             // `train` also scores the examples for the test
 };
@@ -74,6 +84,7 @@ struct Data {
   std::optional<Examples> test = {};
   std::string summary = {};                         // "50000 training and 1000 validation sequences"
   std::string digest = {};                          // data_digest.h
+  std::string next = {};                            // instead of About::next
   nlohmann::json extra = nlohmann::json::object();  // what else the model file contains, such as a vocabulary
 };
 
@@ -85,8 +96,23 @@ using BatchOf = decltype(std::declval<const typename P::Examples&>().pick(std::s
 template <class P>
 concept HasOptions = requires(P program) {
   { P::about() } -> std::same_as<About>;
-  { (program.model) } -> std::same_as<typename P::Model::Config&>;
   { (program.training) } -> std::same_as<TrainingConfig&>;
+};
+
+template <class P>
+concept IsPretrained = requires(P program) {
+  { (program.pretrained().model) } -> std::same_as<typename P::Model&>;
+  { *program.pretrained().parameters } -> std::same_as<seppo::Parameters&>;
+};
+
+template <class P>
+concept HasModel = IsPretrained<P> || requires(P program) {
+  { (program.model) } -> std::same_as<typename P::Model::Config&>;
+};
+
+template <class P>
+concept Saves = requires(P program) {
+  program.save(std::filesystem::path());
 };
 
 template <class P>
@@ -117,6 +143,15 @@ concept Prints = requires(const P& program, const nlohmann::json& summary) {
   program.print(summary, std::string(), std::size_t());
 };
 
+// Or, instead.
+template <class P>
+concept Concludes = requires(P program, const typename P::Model& model, const typename P::Examples& examples) {
+  { program.conclude(model, examples) } -> std::convertible_to<nlohmann::json>;
+};
+
+template <class P>
+concept TellsResult = Prints<P> || Concludes<P>;
+
 // parse() may give something else than a batch if samples() is there.
 template <class P>
 concept HasAnswer = requires(const P& program, const typename P::Model& model) {
@@ -124,7 +159,7 @@ concept HasAnswer = requires(const P& program, const typename P::Model& model) {
 };
 
 template <class P>
-concept Program = HasOptions<P> && HasData<P> && HasLoss<P> && HasMeasures<P> && Prints<P>;
+concept Program = HasOptions<P> && HasModel<P> && HasData<P> && HasLoss<P> && HasMeasures<P> && TellsResult<P>;
 
 // ---- its options
 
@@ -147,13 +182,18 @@ void begin(P& program) {
   if constexpr (requires { program.begin(); }) program.begin();
 }
 
-// The program as it was when it trained a model: `config` is that of the model's file.
+// Makes the program what it was when it trained a model: `config` is that of the model's file.
 template <class P>
-P restored(const nlohmann::json& config) {
-  P program;
+void restore(P& program, const nlohmann::json& config) {
   for_each_part(program, [&]<class Config>(const char* key, Config& part) { part = config_part<Config>(config, key); });
   program.training = config_part<TrainingConfig>(config, "training");
   begin(program);
+  if constexpr (requires { program.read_extra(config); }) program.read_extra(config);
+}
+template <class P>
+P restored(const nlohmann::json& config) {
+  P program;
+  restore(program, config);
   return program;
 }
 

@@ -34,11 +34,9 @@ void show_answer(const std::string& program, const Sample& sample, const Attenti
 }
 
 void add_command(std::vector<Command>& commands, const Command& command) {
-  const auto same = std::ranges::find(commands, command.name, &Command::name);
-  if (same == commands.end())
-    commands.push_back(command);
-  else
-    *same = command;
+  const bool is_there = std::ranges::count(commands, command.name, &Command::name) > 0;
+  if (is_there) return;
+  commands.insert(command.name == "train" ? commands.begin() : commands.end(), command);
 }
 
 }  // namespace examples

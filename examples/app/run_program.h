@@ -12,11 +12,14 @@
 #include "app/words.h"
 
 #include <seppo/nn/train/evaluate.h>
+#include <seppo/nn/train/ranks.h>
 
 #include <algorithm>
 #include <iostream>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace examples {
@@ -75,12 +78,40 @@ std::vector<Sample> samples_of(const P& program, const typename P::Model& model,
   }
 }
 
+// Of each example, if they have lengths.
+template <class Examples>
+std::vector<int> lengths_of(const Examples& examples) {
+  if constexpr (requires { examples.lengths(); })
+    return examples.lengths();
+  else
+    return {};
+}
+
+// A model with parameters of its own, as pretrained() gives it.
+template <class Model>
+struct NewModel {
+  std::unique_ptr<seppo::Parameters> parameters;
+  Model model;
+};
+
+// The model to train.
+template <Program P>
+decltype(auto) model_of(P& program) {
+  if constexpr (IsPretrained<P>) {
+    return program.pretrained();
+  } else {
+    auto parameters = std::make_unique<seppo::Parameters>(program.training.trainer.seed, most_values());
+    auto model = build<typename P::Model>(*parameters, program.model);
+    return NewModel<typename P::Model>{std::move(parameters), std::move(model)};
+  }
+}
+
 template <Program P>
 int train(const Arguments& arguments) {
   const About about = P::about();
   P program;
   Run run{.out = "runs/" + about.name, .measures = about.measures};
-  CommandLine line(about.name + " train " + about.usage, about.task);
+  CommandLine line(about.name + " " + about.usage, about.task);
   if constexpr (requires { program.options(line, arguments); }) program.options(line, arguments);
   for_each_part(program, [&](const char* key, auto& part) { line.fields(key, part); });
   run.training = program.training;
@@ -92,23 +123,34 @@ int train(const Arguments& arguments) {
   begin(program);
 
   const Data<typename P::Examples> data = program.data();
-  seppo::Parameters parameters(run.seed(), most_values());
-  const auto model = build<typename P::Model>(parameters, program.model);
-  const Task task{
+  run.training = program.training;  // some of which data() may have chosen
+  const auto& trained = model_of(program);
+  const typename P::Model& model = trained.model;
+  bool is_saved = false;
+  Task task{
       .title = title_of(program),
       .about = about.task,
       .data = data.summary,
-      .example = about.next,
+      .example = data.next.empty() ? about.next : data.next,
       .examples = data.training.size(),
       .digest = data.digest,
       .evaluated = about.chunk,
+      .lengths = lengths_of(data.training),
       .loss = [&](std::span<const int> some) { return program.loss(model, data.training.pick(some)); },
       .evaluate = [&] { return evaluate(program, model, data.validation, "val"); },
       .samples = [&] { return samples_of(program, model, data); },
       .extra = data.extra,
   };
-  Result result = run.train(line, parameters, model, task);
-  if (about.ends_with_test) {
+  if constexpr (Saves<P>)
+    task.save = [&] {
+      program.save(run.out);
+      is_saved = true;
+    };
+  Result result = run.train(line, *trained.parameters, model, task);
+  if (task.save && !is_saved && seppo::rank() == 0) task.save();  // a resumed run may have kept the model of before
+  if constexpr (Concludes<P>) {
+    result.summary.update(program.conclude(model, data.validation));
+  } else if (about.ends_with_test) {
     result.summary.update(evaluate(program, model, *data.test, "test").measures);
     program.print(result.summary, "test", data.test->size());
   } else {
@@ -120,6 +162,7 @@ int train(const Arguments& arguments) {
 }
 
 template <Program P>
+requires Prints<P>
 int eval(const Arguments& arguments) {
   const About about = P::about();
   Trained trained{.program = about.name};
@@ -155,8 +198,10 @@ int predict(const Arguments& arguments) {
   Trained trained{.program = about.name};
   AttentionOutput attention;
   Arguments words;
+  P program;
   CommandLine line(about.name + " predict [options] [" + about.query + " ...]", about.predict_help);
   trained.fields(line);
+  if constexpr (requires { program.predict_options(line); }) program.predict_options(line);
   attention.fields(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
@@ -165,7 +210,7 @@ int predict(const Arguments& arguments) {
   if constexpr (requires { P::is_one_query(words); })
     if (P::is_one_query(words)) words = {joined(words)};
   const auto saved = trained.load<typename P::Model>();
-  const P program = restored<P>(saved.config);
+  restore(program, saved.config);
   for_each_text(words, [&](const std::string& text) {
     show_answer(about.name, program.answer(saved.model, program.parse(text)), attention);
   });
@@ -178,7 +223,7 @@ int show_data(const Arguments& arguments) {
   P program;
   int head = 10;
   CommandLine line(about.name + " data [options]", "Prints the first rows of the data.");
-  if constexpr (requires { program.data_options(line); }) program.data_options(line);
+  if constexpr (requires { program.data_options(line, arguments); }) program.data_options(line, arguments);
   line("seed", program.training.trainer.seed, "random seed for drawn data");
   line("head", head, {1, 1e6}, "rows to print");
   if (!line.parse(arguments)) return 0;
@@ -193,25 +238,25 @@ int show_data(const Arguments& arguments) {
   }();
   const std::size_t shown = std::min<std::size_t>(all.size(), static_cast<std::size_t>(head));
   for (std::size_t i = 0; i < shown; ++i) std::cout << program.row(all, i) << "\n";
-  std::cout << shown << " of " << all.size() << " rows";
+  std::cout << shown << " of " << all.size() << " " << about.rows;
   if constexpr (requires { program.legend(); }) std::cout << program.legend();
   std::cout << "\n";
   return 0;
 }
 
-// Adds a command, or replaces the one of the same name.
+// Adds a command, unless there is one of this name: `train` before the others, another behind them.
 void add_command(std::vector<Command>& commands, const Command& command);
 
 // The main function of a program.
 template <Program P>
 int run(int argc, char** argv) {
   const About about = P::about();
-  std::vector<Command> commands{{"train", "train a model and save it", train<P>},
-                                {"eval", "score a saved model", eval<P>}};
-  if constexpr (HasAnswer<P>) commands.push_back({"predict", about.predicts, predict<P>});
-  commands.push_back({"data", "print the first rows of the data", show_data<P>});
-  if constexpr (requires { P::commands(); })
-    for (const Command& command : P::commands()) add_command(commands, command);
+  std::vector<Command> commands;
+  if constexpr (requires { P::commands(); }) commands = P::commands();
+  add_command(commands, {"train", "train a model and save it", train<P>});
+  if constexpr (Prints<P>) add_command(commands, {"eval", "score a saved model", eval<P>});
+  if constexpr (HasAnswer<P>) add_command(commands, {"predict", about.predicts, predict<P>});
+  add_command(commands, {"data", "print the first rows of the data", show_data<P>});
   return run_commands(argc, argv, about.name + ": " + about.summary, commands);
 }
 

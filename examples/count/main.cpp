@@ -58,7 +58,9 @@ struct Count {
             .ends_with_test = true};
   }
 
-  void data_options(app::CommandLine& line) { line("question", model.question, "the question about each sequence"); }
+  void data_options(app::CommandLine& line, const app::Arguments&) {
+    line("question", model.question, "the question about each sequence");
+  }
 
   app::Data<Ragged> data() const { return app::random_data(training.trainer.seed, 20, kLength, kSymbols); }
 

@@ -2,7 +2,7 @@
 // line, and exits with 1 if any differs. With --rows, prints the rows of the table of ops for torch_cases.py.
 #include "modules.h"
 
-#include "support/ops_table.h"
+#include "support/ops/table.h"
 
 #include <seppo/autograd/ops.h>
 
@@ -91,7 +91,14 @@ void add_compositions(std::map<std::string, Op>& ops) {
     return where(gt(x[0], 0), x[0], a.at("slope").get<real>() * x[0]);
   };
   ops["clamp_tensor"] = [](Inputs x, const json&) { return minimum(maximum(x[0], x[1]), x[2]); };
-  ops["prod"] = unary([](const Tensor& x) { return seppo::exp(sum(seppo::log(x), 1)); });
+  ops["normalize"] = unary([](const Tensor& x) { return x / maximum(norm(x, 1, true), 1e-12); });
+  ops["cdist"] = binary([](const Tensor& a, const Tensor& b) { return norm(unsqueeze(a, -2) - unsqueeze(b, -3), -1); });
+  ops["cdist_squared"] = binary([](const Tensor& a, const Tensor& b) {
+    return sum(square(a), -1, true) + transpose(sum(square(b), -1, true)) - 2 * matmul(a, transpose(b));
+  });
+  ops["attention_weights"] = binary([](const Tensor& q, const Tensor& k) {
+    return softmax(matmul(q, transpose(k)) / std::sqrt(static_cast<real>(q.size(-1))), Mask::causal());
+  });
   ops["l1_loss"] = [](Inputs x, const json& a) {
     const Tensor loss = seppo::abs(x[0] - x[1]);
     return reduction(a) == Reduction::none ? loss : reduction(a) == Reduction::sum ? sum(loss) : mean(loss);
@@ -121,13 +128,20 @@ void add_compositions(std::map<std::string, Op>& ops) {
   };
 }
 
+// Ops without arguments beside tensors.
+const char* const kPlain[] = {"relu", "gelu",  "gelu_tanh", "silu",    "sigmoid", "softplus", "tanh",
+                              "exp",  "expm1", "log",       "log1p",   "sqrt",    "rsqrt",    "erf",
+                              "sin",  "cos",   "neg",       "abs",     "square",  "add",      "sub",
+                              "mul",  "div",   "pow",       "maximum", "minimum"};
+
 std::map<std::string, Op> catalogue() {
   std::map<std::string, Op> ops;
-  for (const test::OpRow& row : test::ops_table()) {
-    const auto op = [&row](Inputs x, const json&) { return row.op(x); };
-    ops[row.name] = op;           // for PyTorch's own samples
-    ops["row " + row.name] = op;  // for the row's shapes
-  }
+  for (const test::OpRow& row : test::ops_table())
+    ops["row " + row.name] = [cases = test::typical_cases(row)](Inputs x, const json& a) {
+      return cases.at(a.at("case").get<std::size_t>()).op(x);
+    };
+  for (const char* name : kPlain)  // for PyTorch's own samples
+    ops[name] = [op = ops.at(std::string("row ") + name)](Inputs x, const json&) { return op(x, {{"case", 0}}); };
   ops["matmul"] = binary(matmul);
   ops["pow_number"] = [](Inputs x, const json& a) { return seppo::pow(x[0], a.at("exponent").get<real>()); };
   ops["clamp"] = [](Inputs x, const json& a) { return clamp(x[0], a.at("low").get<real>(), a.at("high").get<real>()); };
@@ -148,6 +162,7 @@ std::map<std::string, Op> catalogue() {
 
   ops["sum"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return sum(x, axes, keep); });
   ops["mean"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return mean(x, axes, keep); });
+  ops["prod"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return prod(x, axes, keep); });
   ops["amax"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return amax(x, axes, keep); });
   ops["amin"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return amin(x, axes, keep); });
   ops["logsumexp"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return logsumexp(x, axes, keep); });
@@ -231,6 +246,12 @@ std::map<std::string, Op> catalogue() {
   ops["index_add"] = [](Inputs x, const json& a) {
     return index_add(x[0], a.at("axis").get<int>(), ints(a.at("indices")), x[1]);
   };
+  ops["index_amax"] = [](Inputs x, const json& a) {
+    return index_amax(x[0], a.at("axis").get<int>(), ints(a.at("indices")), x[1]);
+  };
+  ops["index_softmax"] = [](Inputs x, const json& a) {
+    return index_softmax(x[0], a.at("axis").get<int>(), ints(a.at("indices")));
+  };
   ops["embedding"] = [](Inputs x, const json& a) {
     return embedding(x[0], ints(a.at("ids")), {.padding_idx = a.at("padding").get<int>()});
   };
@@ -238,6 +259,7 @@ std::map<std::string, Op> catalogue() {
   ops["capped_attention"] = [](Inputs x, const json& a) {
     return attention(x[0], x[1], x[2], a.at("heads").get<int>(), {.bias = x[3], .softcap = a.at("cap").get<double>()});
   };
+  ops["attention_of_heads"] = [](Inputs x, const json&) { return attention(x[0], x[1], x[2]); };
   ops["layer_norm"] = [](Inputs x, const json& a) {
     return layer_norm(x[0], x[1], x[2], a.at("epsilon").get<double>());
   };
@@ -305,18 +327,20 @@ void check_op(const Op& op, const json& c) {
 void print_rows() {
   json rows = json::array();
   for (const test::OpRow& row : test::ops_table()) {
-    if (row.torch.empty()) continue;
-    json shapes = json::array();
-    for (const std::vector<Shape>& of_case : row.shapes) {
-      json inputs = json::array();
-      for (const Shape& shape : of_case) inputs.push_back(std::vector<int>(shape.sizes().begin(), shape.sizes().end()));
-      shapes.push_back(inputs);
+    const std::vector<test::OpCase> cases = test::typical_cases(row);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const test::OpCase& c = cases[i];
+      if (c.torch.empty() || !c.fits) continue;
+      json shapes = json::array();
+      for (const Shape& shape : c.shapes)
+        shapes.push_back(std::vector<int>(shape.sizes().begin(), shape.sizes().end()));
+      rows.push_back({{"op", "row " + row.name},
+                      {"case", i},
+                      {"torch", c.torch},
+                      {"shapes", shapes},
+                      {"low", c.options.low},
+                      {"high", c.options.high}});
     }
-    rows.push_back({{"op", "row " + row.name},
-                    {"torch", row.torch},
-                    {"shapes", shapes},
-                    {"low", row.options.low},
-                    {"high", row.options.high}});
   }
   std::cout << rows << "\n";
 }
