@@ -5,7 +5,7 @@
 //     ban_repeated_ngrams(scores, text, 3);
 //   }});
 //
-// A prefix is forced, and a grammar obeyed, by keep_tokens with those that the text so far allows (docs/decoding.md).
+// A prefix is forced, and a grammar obeyed, by keep_tokens with those that the text so far allows (docs/generation.md).
 #pragma once
 
 #include "../../autograd/core/list.h"

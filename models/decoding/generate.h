@@ -1,7 +1,6 @@
 // Texts of a LanguageModel, or of any other StepModel, token by token.
 //
-//   Ragged prompts;
-//   prompts.add({3, 1, 4});
+//   const Ragged prompts = Ragged::of({{3, 1, 4}, {1, 5}});
 //   const auto texts = generate(model, prompts, {.max_tokens = 20, .sampling = {.temperature = 0.8}});
 #pragma once
 

@@ -1,8 +1,6 @@
 // Texts as lists of tokens, and all that there are of a small vocabulary.
 #pragma once
 
-#include <seppo/nn/data/ragged.h>
-
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -10,12 +8,6 @@
 namespace small {
 
 using Tokens = std::vector<int>;
-
-inline seppo::Ragged ragged(const std::vector<Tokens>& sequences) {
-  seppo::Ragged all;
-  for (const Tokens& sequence : sequences) all.add(sequence);
-  return all;
-}
 
 // Every target that ends with eos within `length` tokens, or has exactly `length` tokens and no eos.
 inline std::vector<std::vector<int>> all_targets(int vocabulary, int eos, std::size_t length) {

@@ -22,7 +22,7 @@ namespace {
 constexpr int kWords = 6, kBos = 0, kEos = 5;
 constexpr real kInfinity = std::numeric_limits<real>::infinity();
 
-using small::ragged, small::Tokens;
+using small::Tokens;
 
 // Models with large weights, so that their choices differ from text to text.
 struct Models {
@@ -45,7 +45,7 @@ struct Models {
   Parameters parameters;
   LanguageModel language;
   Transformer transformer;
-  Ragged src = ragged({{1, 2, 3}, {4}, {2, 2, 0, 1}});
+  Ragged src = Ragged::of({{1, 2, 3}, {4}, {2, 2, 0, 1}});
 };
 
 double at(const Tensor& scores, std::size_t row, int token) {
@@ -57,7 +57,7 @@ std::vector<double> log_probabilities(const Models& m, std::size_t source, const
   const Inference inference;
   Tokens input{kBos};
   input.insert(input.end(), target.begin(), target.end() - 1);
-  const Tensor log_p = log_softmax(m.transformer.logits(m.src.pick({static_cast<int>(source)}), ragged({input})));
+  const Tensor log_p = log_softmax(m.transformer.logits(m.src.pick({static_cast<int>(source)}), Ragged::of({input})));
   std::vector<double> found;
   for (std::size_t i = 0; i < target.size(); ++i) found.push_back(at(log_p, i, target[i]));
   return found;
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(constraints_are_obeyed_by_random_models) {
     const Rules rules(seed);
     const Tokens prompt{1, 3};
     GenerateOptions options{.max_tokens = 6, .stop = {kEos}, .seed = seed, .hook = rules.hook(prompt.size())};
-    const Ragged prompts = ragged({prompt, prompt});
+    const Ragged prompts = Ragged::of({prompt, prompt});
     for (const Tokens& text : generate(m.language, prompts, options)) BOOST_TEST(rules.are_obeyed(prompt, text));
     options.hook = {};
     for (const Tokens& text : generate(m.language, prompts, options))
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_hook_that_changes_nothing_changes_no_bit) {
   const auto nothing = [](std::span<real>, std::span<const int>) {};
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     const Models m(seed);
-    const Ragged prompts = ragged({{1, 3}, {2}, {4, 4, 4}});
+    const Ragged prompts = Ragged::of({{1, 3}, {2}, {4, 4, 4}});
     GenerateOptions options{.max_tokens = 20, .sampling = {.repetition_penalty = 1.2, .top_p = 0.9}, .seed = seed};
     const auto texts = generate(m.language, prompts, options);
     options.hook = nothing;
@@ -173,10 +173,10 @@ BOOST_AUTO_TEST_CASE(a_hook_sees_the_whole_text_and_its_scores) {
     }
     seen.clear();
   };
-  generate(m.language, ragged({{1, 3}, {2}}), {.max_tokens = 5, .hook = watch});
-  check_against([&](const Tokens& text) { return m.language(ragged({text})); });
+  generate(m.language, Ragged::of({{1, 3}, {2}}), {.max_tokens = 5, .hook = watch});
+  check_against([&](const Tokens& text) { return m.language(Ragged::of({text})); });
   beam_search(m.transformer, m.src.pick({2}), {.bos = kBos, .eos = kEos, .max_length = 6, .hook = watch});
-  check_against([&](const Tokens& text) { return m.transformer.logits(m.src.pick({2}), ragged({text})); });
+  check_against([&](const Tokens& text) { return m.transformer.logits(m.src.pick({2}), Ragged::of({text})); });
 }
 
 // Targets without equal neighbours, and 3 only directly after 1; scores may also be raised, by an amount for each
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_constrained_beam_finds_the_best_of_the_targets_that_are_l
   for (std::uint64_t seed = 1; seed <= 8; ++seed)
     for (const bool adds : {false, true}) {
       const Models m(seed, kFew);
-      const Ragged src = ragged({{1, 2, 3}, {0}});
+      const Ragged src = Ragged::of({{1, 2, 3}, {0}});
       const auto hook = [&](std::span<real> scores, std::span<const int> text) {
         for (int token = 0; token < kFew; ++token) {
           if (!is_allowed(text.back(), token)) ban_tokens(scores, {token});
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(log_probabilities_are_those_of_the_whole_text) {
       const Inference inference;
       Tokens whole = requests[t].prompt;
       whole.insert(whole.end(), texts[t].tokens.begin(), texts[t].tokens.end());
-      const Tensor log_p = log_softmax(m.language(ragged({whole})));
+      const Tensor log_p = log_softmax(m.language(Ragged::of({whole})));
       std::vector<double> expected;
       for (std::size_t i = requests[t].prompt.size(); i < whole.size(); ++i)
         expected.push_back(at(log_p, i - 1, whole[i]));
@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(a_token_is_told_as_soon_as_all_targets_have_it) {
       open = std::move(chosen);
       select(parents, sources);
     };
-    beam_search(steps, ragged({{kBos}}), {.eos = -1, .max_length = 9, .beam = 3},
+    beam_search(steps, Ragged::of({{kBos}}), {.eos = -1, .max_length = 9, .beam = 3},
                 [&](std::size_t, int token) { told.push_back(token); });
     BOOST_CHECK_EQUAL(told.size(), 9);
     open_at_the_end += open.size();
@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(hooks_that_go_wrong) {
     };
   };
   const auto generates = [&](const ScoreHook& hook) {
-    return [&, hook] { generate(m.language, ragged({{1}, {1, 3}}), {.max_tokens = 3, .hook = hook}); };
+    return [&, hook] { generate(m.language, Ragged::of({{1}, {1, 3}}), {.max_tokens = 3, .hook = hook}); };
   };
   const auto searches = [&](const ScoreHook& hook) {
     return [&, hook] { beam_search(m.transformer, m.src, {.bos = kBos, .eos = -1, .max_length = 4, .hook = hook}); };

@@ -14,7 +14,7 @@ using namespace seppo;
 
 namespace {
 
-using small::ragged, small::Tokens;
+using small::Tokens;
 
 constexpr int kWords = 4, kBos = 1, kEos = 2, kHeads = 2;
 
@@ -158,8 +158,8 @@ struct Fixture {
   Ragged one(std::size_t s) const { return src.pick({static_cast<int>(s)}); }
 
   Parameters parameters;
-  Ragged src = ragged({{1, 2, 3}, {0}, {3, 3, 0, 1, 2}});
-  Ragged starts = ragged({{kBos}, {kBos}, {kBos}});
+  Ragged src = Ragged::of({{1, 2, 3}, {0}, {3, 3, 0, 1, 2}});
+  Ragged starts = Ragged::of({{kBos}, {kBos}, {kBos}});
 };
 
 }  // namespace
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_t5_is_searched_and_sampled) {
     for (std::size_t s = 0; s < f.src.size(); ++s) {
       const auto scores_of = [&](const Tokens& text) {
         const Ragged src = f.one(s);
-        return t5.decode(ragged({text}), t5.encode(src), src.offsets);
+        return t5.decode(Ragged::of({text}), t5.encode(src), src.offsets);
       };
       check_exhaustive(found[s], {kBos}, scores_of);
       BOOST_TEST(texts[s] == greedy({kBos}, 6, scores_of));
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_t5_is_searched_and_sampled) {
 }
 
 BOOST_AUTO_TEST_CASE(a_recurrent_network_is_searched_and_sampled) {
-  const Ragged starts = ragged({{3}, {0, 1, 1}, {2, 0}});
+  const Ragged starts = Ragged::of({{3}, {0, 1, 1}, {2, 0}});
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     Fixture f(seed);
     const Recurrent model(f.parameters.root());
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(a_recurrent_network_is_searched_and_sampled) {
 }
 
 BOOST_AUTO_TEST_CASE(beams_of_a_language_model_continue_prompts) {
-  const Ragged prompts = ragged({{3}, {0, 1, 1}, {2, 0}});
+  const Ragged prompts = Ragged::of({{3}, {0, 1, 1}, {2, 0}});
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     Fixture f(seed);
     const LanguageModel model(
@@ -228,12 +228,12 @@ BOOST_AUTO_TEST_CASE(beams_of_a_language_model_continue_prompts) {
     const auto found = beam_search(step_model(model, cache), prompts, kEverything);
     for (std::size_t s = 0; s < prompts.size(); ++s)
       check_exhaustive(found[s], {prompts[s].begin(), prompts[s].end()},
-                       [&](const Tokens& text) { return model(ragged({text})); });
+                       [&](const Tokens& text) { return model(Ragged::of({text})); });
     KeyValueCache other = model.make_cache(1);
     test::check_error<ArgumentError>(
         [&] {
           const Inference again;
-          beam_search(step_model(model, other), ragged({{0, 1, 2}}), {.eos = kEos, .max_length = 5});
+          beam_search(step_model(model, other), Ragged::of({{0, 1, 2}}), {.eos = kEos, .max_length = 5});
         },
         {"beam_search: start 0 of 3 tokens, and max_length 5, are too long for the model's window 6"});
   }
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(targets_of_a_transformer_are_sampled) {
       RandomStream random(4, Purpose::sampling, s);
       Tokens text{kBos};
       while (text.size() < 7 && (text.size() == 1 || text.back() != kEos)) {
-        const Tensor scores = model.logits(f.one(s), ragged({text}));
+        const Tensor scores = model.logits(f.one(s), Ragged::of({text}));
         text.push_back(sample_token(scores.values().last(kWords), {}, random, text));
       }
       text.erase(text.begin());
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(requests_in_one_batch_are_answered_as_alone) {
     std::vector<Tokens> told(requests.size());
     const auto together = generate_each(model, requests, [&](std::size_t r, int token) { told[r].push_back(token); });
     for (std::size_t r = 0; r < requests.size(); ++r) {
-      const auto alone = generate(model, ragged({requests[r].prompt}), requests[r].options)[0];
+      const auto alone = generate(model, Ragged::of({requests[r].prompt}), requests[r].options)[0];
       BOOST_TEST(together[r].tokens == alone, "request " << r);
       BOOST_TEST(told[r] == alone);
       BOOST_CHECK_EQUAL(together[r].log_probabilities.size(), alone.size());
@@ -332,10 +332,10 @@ BOOST_AUTO_TEST_CASE(a_step_model_is_checked) {
   const auto generating = [](StepModel steps, Mode mode = Mode::eval) {
     return [=] {
       const UseMode use(mode);
-      generate(steps, ragged({{1}, {2, 3}}), {.max_tokens = 2});
+      generate(steps, Ragged::of({{1}, {2, 3}}), {.max_tokens = 2});
     };
   };
-  const auto searching = [](StepModel steps, Ragged starts = ragged({{1}, {2, 3}}), int max_length = 2) {
+  const auto searching = [](StepModel steps, Ragged starts = Ragged::of({{1}, {2, 3}}), int max_length = 2) {
     return [=] {
       const Inference inference;
       beam_search(steps, starts, {.max_length = max_length});
@@ -357,8 +357,9 @@ BOOST_AUTO_TEST_CASE(a_step_model_is_checked) {
   test::check_error<ShapeError>(generating(three), {"generate: scores [3,5] are not [texts, vocabulary] for 2 texts"});
   three.scores = gives({2});
   test::check_error<ShapeError>(searching(three), {"beam_search: scores [2] are not [texts, vocabulary] for 2 texts"});
-  test::check_error<ShapeError>(searching(good, ragged({{1}, {}})), {"beam_search: start 1 is empty"});
-  test::check_error<ArgumentError>(searching(good, ragged({{1}}), 0), {"beam_search: max_length 0 is not positive"});
+  test::check_error<ShapeError>(searching(good, Ragged::of({{1}, {}})), {"beam_search: start 1 is empty"});
+  test::check_error<ArgumentError>(searching(good, Ragged::of({{1}}), 0),
+                                   {"beam_search: max_length 0 is not positive"});
 }
 
 BOOST_AUTO_TEST_CASE(the_last_rows_of_sequences) {
