@@ -5,9 +5,11 @@
 #include <seppo/autograd/core/function_ref.h>
 #include <seppo/autograd/tools/attention_recorder.h>
 #include <seppo/nn/config.h>
+#include <seppo/nn/text/vocabulary.h>
 
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,12 @@ using LabelMaker = std::function<AttentionLabels(const seppo::AttentionMap&)>;
 
 // The same labels for every map.
 LabelMaker same_labels(AttentionLabels labels);
+// Those of an encoder-decoder, whose encoder and decoder read these tokens.
+struct Labelled {
+  const seppo::Vocabulary& vocabulary;
+  std::span<const int> ids;
+};
+LabelMaker encoder_decoder_labels(const Labelled& source, const Labelled& target);
 
 // A model's input, its output, and the attention maps of that one sequence.
 struct Sample {

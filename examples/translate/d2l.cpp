@@ -1,6 +1,8 @@
 // Lower-casing by code point, and the book's score.
 #include "translate/d2l.h"
 
+#include "app/words.h"
+
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/utf8.h>
 
@@ -36,10 +38,7 @@ std::string small(std::string_view character) {
 
 std::string normalised(std::string_view text) {
   std::string result;
-  while (!text.empty()) {
-    const std::size_t length = std::max<std::size_t>(1, seppo::character_length(text));
-    const std::string_view character = text.substr(0, length);
-    text.remove_prefix(length);
+  for (const std::string_view character : examples::split_characters(text)) {
     const bool is_blank = character == "\u202f" || character == "\u00a0";
     const bool is_mark = character.size() == 1 && std::string_view(",.!?").find(character[0]) != std::string_view::npos;
     if (is_mark && !result.empty() && result.back() != ' ') result += ' ';
