@@ -132,7 +132,7 @@ void add_attention(app::Sample& sample, const Model& model, const Expression& e,
   Dataset one;
   one.add(e, target);
   const Ragged source = one.source, read = one.target.without_last();  // by the encoder and the decoder
-  sample.maps = app::attention_maps([&] { model.transformer.logits(source, read); });
+  sample.forward = [&model, source, read] { model.transformer.logits(source, read); };
   sample.labels = app::encoder_decoder_labels({vocabulary(), source.tokens}, {vocabulary(), read.tokens});
 }
 

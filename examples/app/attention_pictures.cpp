@@ -82,6 +82,10 @@ std::vector<seppo::AttentionMap> attention_maps(seppo::FunctionRef<void()> f) {
   return std::move(recorder.maps);
 }
 
+std::vector<seppo::AttentionMap> maps_of(const Sample& sample) {
+  return sample.forward ? attention_maps(sample.forward) : sample.maps;
+}
+
 std::string escaped(const std::string& text) {
   std::string visible = seppo::printable(text, 4 * text.size() + 1);
   for (const char* const no_xml : {"\uFFFE", "\uFFFF"})  // like control characters
@@ -165,7 +169,7 @@ void AttentionOutput::prepare() const {
 }
 
 void AttentionOutput::show(const Sample& sample) const {
-  for (const seppo::AttentionMap& map : sample.maps) {
+  for (const seppo::AttentionMap& map : maps_of(sample)) {
     const AttentionLabels labels = sample.labels(map);
     for (int head = 0; as_text && head < map.shape[1]; ++head) std::cout << attention_text(map, head, labels);
     if (folder.empty()) continue;

@@ -37,6 +37,7 @@ LabelMaker encoder_decoder_labels(const Labelled& source, const Labelled& target
 struct Sample {
   std::string input, expected, output;  // `expected` is empty if there is no right answer
   std::vector<seppo::AttentionMap> maps = {};
+  std::function<void()> forward = {};  // if `maps` is empty: a pass of the model that has them, made only to show them
   LabelMaker labels = {};
   std::string told = {};     // what `predict` prints; if empty, the output and, where it differs, what is expected
   std::string warning = {};  // printed after that, on standard error
@@ -44,6 +45,9 @@ struct Sample {
 
 // The attention maps of all that f computes, which is evaluated, not trained; nothing on the tape outlives the call.
 std::vector<seppo::AttentionMap> attention_maps(seppo::FunctionRef<void()> f);
+
+// Those of a sample.
+std::vector<seppo::AttentionMap> maps_of(const Sample& sample);
 
 // One head of a map, one row per query, from ' ' for 0 to '@' for the largest weight.
 std::string attention_text(const seppo::AttentionMap& map, int head, const AttentionLabels& labels);

@@ -297,7 +297,7 @@ struct Translate {
     written.pop_back();
     Ragged target;
     target.add(written);
-    sample.maps = app::attention_maps([&] { model.logits(query, target); });
+    sample.forward = [&model, query, target] { model.logits(query, target); };
     sample.labels = app::encoder_decoder_labels({languages.source, query.tokens}, {languages.target, written});
     return sample;
   }
