@@ -216,6 +216,13 @@ Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tens
 Tensor index_select(const Tensor& x, int axis, List<int> index);
 // y = x, then the k-th of source's slices along the axis is added to the one at index[k], for each k in turn.
 Tensor index_add(const Tensor& x, int axis, List<int> index, const Tensor& source);
+// y = x, then each element of the slice at index[k] becomes the larger of itself and source's in the k-th. Equal ones
+// share the gradient. NaN propagates. Of -inf for x, it gives the largest elements of groups.
+Tensor index_amax(const Tensor& x, int axis, List<int> index, const Tensor& source);
+// Softmax along an axis within groups: slices with equal indices, which may be any numbers, are one. Of the scores of a
+// graph's edges, with the node that each leads to, it gives the weights of graph attention (Velickovic et al. 2018). A
+// group that is -inf throughout gives zeros.
+Tensor index_softmax(const Tensor& x, int axis, List<int> index);
 
 // ---- reductions ----------------------------------------------------------------------------------
 
@@ -233,10 +240,12 @@ class Axes {
   std::size_t count_ = 0;
 };
 
-// Accumulated in double precision. The sum of nothing is 0, and its norm; mean, var, stddev, amax and amin throw
-// ShapeError.
+// Accumulated in double precision. The sum of nothing is 0, its norm 0 and its product 1; mean, var, stddev, amax and
+// amin throw ShapeError.
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
+// The slope of an element is the product of the others, also where one or several are 0.
+Tensor prod(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 // sum (x - mean)^2 / (n - correction): unbiased with correction 1, the variance of the values with 0; and its root.
 Tensor var(const Tensor& x, const Axes& axes = {}, double correction = 1, bool keepdim = false);
 Tensor stddev(const Tensor& x, const Axes& axes = {}, double correction = 1, bool keepdim = false);

@@ -213,10 +213,8 @@ void show_weights(const AttentionPlan& plan, const Tensor& y) {
     if (wants(link)) link->observer.attention_weights(shape, weights);
 }
 
-}  // namespace
-
-Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets,
-                 Offsets k_offsets, const AttentionOptions& options) {
+Tensor attend(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets, Offsets k_offsets,
+              HeadLayout layout, const AttentionOptions& options) {
   for (const Columns& c : {q, k, v})
     check(c.matrix.rank() == 2 && c.first >= 0 && c.count > 0 && c.count <= c.matrix.size(1) - c.first,
           "attention: columns ", c.first, "..", std::int64_t{c.first} + c.count, " are not within a matrix ", c.matrix);
@@ -240,6 +238,7 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
       new (t.allocate<AttentionPlan>(1)) AttentionPlan{.q = q,
                                                        .k = k,
                                                        .v = v,
+                                                       .layout = layout,
                                                        .heads = static_cast<std::size_t>(n_heads),
                                                        .group = static_cast<std::size_t>(n_heads / kv_heads),
                                                        .width = static_cast<std::size_t>(width),
@@ -263,18 +262,42 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
   return y;
 }
 
+// Of so many sequences with so many rows each.
+Offsets even_offsets(int sequences, int rows) {
+  const auto n = static_cast<std::size_t>(sequences) + 1;
+  int* const begin = tape().allocate<int>(n);
+  for (int s = 0; s <= sequences; ++s) begin[s] = s * rows;
+  return {begin, n};
+}
+
+}  // namespace
+
+Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets,
+                 Offsets k_offsets, const AttentionOptions& options) {
+  return attend(q, k, v, n_heads, q_offsets, k_offsets, HeadLayout::side_by_side, options);
+}
+
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads, const AttentionOptions& options) {
   for (const Tensor& x : {q, k, v})
     check(x.rank() == 3 && x.size(0) == q.size(0), "attention: needs Q, K, V [sequences, rows, d]: Q ", q, ", K ", k,
           ", V ", v);
   const auto rows = [](const Tensor& x) { return reshape(x, {x.size(0) * x.size(1), x.size(2)}); };
-  const auto offsets = [](const Tensor& x) {
-    int* const begin = tape().allocate<int>(static_cast<std::size_t>(x.size(0)) + 1);
-    for (int s = 0; s <= x.size(0); ++s) begin[s] = s * x.size(1);
-    return Offsets(begin, static_cast<std::size_t>(x.size(0)) + 1);
-  };
+  const auto offsets = [](const Tensor& x) { return even_offsets(x.size(0), x.size(1)); };
   const Tensor y = attention(rows(q), rows(k), rows(v), n_heads, offsets(q), offsets(k), options);
   return reshape(y, Shape{q.size(0), q.size(1), y.size(1)});
+}
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  for (const Tensor& x : {q, k, v})
+    check(x.rank() == 4 && x.size(0) == q.size(0) && x.size(1) > 0,
+          "attention: needs Q, K, V [sequences, heads, rows, ", "width]: Q ", q, ", K ", k, ", V ", v);
+  check(q.size(3) == k.size(3), "attention: heads of Q ", q, " and K ", k, " differ in width");
+  check(k.size(1) == v.size(1) && k.size(2) == v.size(2), "attention: K ", k, " and V ", v, " differ in heads or rows");
+  const auto rows = [](const Tensor& x) { return reshape(x, {x.size(0) * x.size(2), x.size(1) * x.size(3)}); };
+  const auto offsets = [](const Tensor& x) { return even_offsets(x.size(0), x.size(2)); };
+  const Tensor y =
+      attend(rows(q), rows(k), rows(v), q.size(1), offsets(q), offsets(k), HeadLayout::one_after_another, options);
+  return reshape(y, Shape{q.size(0), q.size(1), q.size(2), v.size(3)});
 }
 
 }  // namespace SEPPO_ABI

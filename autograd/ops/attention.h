@@ -51,6 +51,9 @@ Tensor attention(const Columns& q, const Columns& k, const Columns& v, int n_hea
                  Offsets k_offsets, const AttentionOptions& options = {});
 // The same for rectangular batches: Q [sequences, queries, columns], K and V [sequences, keys, columns].
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads, const AttentionOptions& options = {});
+// The same with an axis for heads, as in PyTorch: Q [sequences, n_heads, queries, width], K [sequences, n_kv_heads,
+// keys, width], V [sequences, n_kv_heads, keys, v_width] -> [sequences, n_heads, queries, v_width]. Nothing is copied.
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 
 // The scores that attention(q, k, v, ...) of a rectangular batch takes the softmax of, Q K^T / sqrt(width), capped,
 // plus bias and ALiBi -> [sequences, heads, queries, keys]: softmax(scores, mask) are its weights, differentiable ones.

@@ -10,9 +10,13 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
+// Where the heads of a sequence lie: side by side in its rows, or one after another, each with rows of its own.
+enum class HeadLayout { side_by_side, one_after_another };
+
 // Everything the kernels need for one call; lives in the arena for backward.
 struct AttentionPlan {
   Columns q, k, v;
+  HeadLayout layout;
   std::size_t heads, group;    // of queries; how many of them share a head of K and V
   std::size_t width, v_width;  // of one head
   Offsets q_offsets, k_offsets;
@@ -67,16 +71,23 @@ enum class AttentionPass { forward, backward };
 class AttentionHeads {
  public:
   // dbias: where the gradient of the bias goes, in backward; null if there is none.
-  AttentionHeads(const AttentionPlan& plan, const Tensor& y, AttentionPass pass, real* dbias = nullptr) : plan_(plan) {
-    const auto input = [&](const Columns& c) {
+  AttentionHeads(const AttentionPlan& plan, const Tensor& y, AttentionPass pass, real* dbias = nullptr)
+      : plan_(plan),
+        q_cols_(plan.q.matrix.cols()),
+        k_cols_(plan.k.matrix.cols()),
+        v_cols_(plan.v.matrix.cols()),
+        out_cols_(y.cols()) {
+    const bool is_apart = plan.layout == HeadLayout::one_after_another;
+    const auto input = [&](const Columns& c, std::size_t width) {
       real* const gradient = pass == AttentionPass::backward ? grad_if_required(c.matrix) : nullptr;
-      return kernels::HeadInput{c.matrix.data(), gradient, c.matrix.cols()}.from(static_cast<std::size_t>(c.first));
+      const std::size_t stride = is_apart ? width : c.matrix.cols();
+      return kernels::HeadInput{c.matrix.data(), gradient, stride}.from(static_cast<std::size_t>(c.first));
     };
     kernels::AttentionHead& h = first_;
-    h.q = input(plan.q);
-    h.k = input(plan.k);
-    h.v = input(plan.v);
-    h.out = {y.data(), pass == AttentionPass::backward ? grad_of(y) : nullptr, y.cols()};
+    h.q = input(plan.q, plan.width);
+    h.k = input(plan.k, plan.width);
+    h.v = input(plan.v, plan.v_width);
+    h.out = {y.data(), pass == AttentionPass::backward ? grad_of(y) : nullptr, is_apart ? plan.v_width : y.cols()};
     h.width = plan.width;
     h.v_width = plan.v_width;
     h.scale = static_cast<real>(1 / std::sqrt(static_cast<double>(plan.width)));
@@ -96,13 +107,16 @@ class AttentionHeads {
     const std::size_t s = pair / plan_.heads, head = pair % plan_.heads, of_keys = head / plan_.group;
     const auto query = static_cast<std::size_t>(plan_.q_offsets[s]), key = static_cast<std::size_t>(plan_.k_offsets[s]);
     const AttentionOptions& o = plan_.options;
+    const bool is_apart = plan_.layout == HeadLayout::one_after_another;
     h = first_;
-    h.q = first_.q.from(query * h.q.stride + head * h.width);
-    h.k = first_.k.from(key * h.k.stride + of_keys * h.width);
-    h.v = first_.v.from(key * h.v.stride + of_keys * h.v_width);
-    h.out = first_.out.from(query * h.out.stride + head * h.v_width);
     h.queries = plan_.queries(s);
     h.keys = plan_.keys(s);
+    const std::size_t head_of_queries = is_apart ? head * h.queries : head;
+    const std::size_t head_of_keys = is_apart ? of_keys * h.keys : of_keys;
+    h.q = first_.q.from(query * q_cols_ + head_of_queries * h.width);
+    h.k = first_.k.from(key * k_cols_ + head_of_keys * h.width);
+    h.v = first_.v.from(key * v_cols_ + head_of_keys * h.v_width);
+    h.out = first_.out.from(query * out_cols_ + head_of_queries * h.v_width);
     h.valid_keys = plan_.valid_keys(s);
     if (!o.mask.pairs.empty()) h.allowed = allowed_pairs(s);
     if (o.bias.defined()) {
@@ -128,6 +142,7 @@ class AttentionHeads {
   }
 
   const AttentionPlan& plan_;
+  std::size_t q_cols_, k_cols_, v_cols_, out_cols_;  // of all heads of a row
   kernels::AttentionHead first_{};
 };
 

@@ -1,10 +1,12 @@
 // Reading and adding at indices: embeddings, one-hot rows, gather, scatter and selection.
+#include "../core/arena.h"
 #include "op.h"
 #include "slices.h"
 #include "term_sums.h"
 #include "walk.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace seppo {
@@ -219,6 +221,14 @@ Shape selected_shape(const char* op, const Tensor& x, int axis, List<int> index)
   return x.shape().with(x.shape().axis(axis, op), static_cast<int>(index.size()));
 }
 
+// The same, which is the shape that the source must have.
+Shape checked_source(const char* op, const Tensor& x, int axis, List<int> index, const Tensor& source) {
+  const Shape shape = selected_shape(op, x, axis, index);
+  check(source.shape() == shape, op, ": source ", source, " is not ", shape, ", x ", x, " with ", index.size(),
+        " slices along dim ", axis);
+  return shape;
+}
+
 }  // namespace
 
 Tensor gather(const Tensor& x, int axis, const Indices& indices) {
@@ -239,10 +249,36 @@ Tensor index_select(const Tensor& x, int axis, List<int> index) {
 }
 
 Tensor index_add(const Tensor& x, int axis, List<int> index, const Tensor& source) {
-  const Shape shape = selected_shape("index_add", x, axis, index);
-  check(source.shape() == shape, "index_add: source ", source, " is not ", shape, ", x ", x, " with ", index.size(),
-        " slices along dim ", axis);
+  const Shape shape = checked_source("index_add", x, axis, index, source);
   return add_at("index_add", x, source, {"index_add", x, axis, index, shape, shape});
+}
+
+Tensor index_amax(const Tensor& x, int axis, List<int> index, const Tensor& source) {
+  const Shape shape = checked_source("index_amax", x, axis, index, source);
+  const Pointing pointing("index_amax", x, axis, index, shape, shape);
+  Tensor y = tape().create(x.shape());
+  std::copy_n(x.data(), x.numel(), y.data());
+  const auto for_each_pair = [=](const auto& f) {  // f(element of y, element of source)
+    pointing.for_each([&](const Pointing::Run& run) {
+      for (std::size_t i = 0; i < run.size; ++i) f(run.x + i, run.other + i);
+    });
+  };
+  for_each_pair([top = y.data(), from = source.data()](std::size_t iy, std::size_t i) {
+    if (from[i] > top[iy] || std::isnan(from[i])) top[iy] = from[i];
+  });
+  record("index_amax", y, {x, source}, [=, top = y.data(), from = source.data()] {
+    const RecycledArray<real> shares(tape().arena(), y.numel());
+    real* const share = shares.data();
+    for (std::size_t i = 0; i < y.numel(); ++i) share[i] = static_cast<real>(x.data()[i] == top[i]);
+    for_each_pair([=](std::size_t iy, std::size_t i) { share[iy] += static_cast<real>(from[i] == top[iy]); });
+    const real* const dy = grad_of(y);
+    for (std::size_t i = 0; i < y.numel(); ++i) share[i] = dy[i] / share[i];
+    if (real* const dx = grad_if_required(x))
+      for (std::size_t i = 0; i < y.numel(); ++i) dx[i] += x.data()[i] == top[i] ? share[i] : 0;
+    if (real* const dsource = grad_if_required(source))
+      for_each_pair([=](std::size_t iy, std::size_t i) { dsource[i] += from[i] == top[iy] ? share[iy] : 0; });
+  });
+  return y;
 }
 
 }  // namespace SEPPO_ABI

@@ -1,4 +1,5 @@
-// Sums, means and extremes over any axes; cumulative sums.
+// Sums, means, products and extremes over any axes; cumulative sums.
+#include "../core/arena.h"
 #include "../kernels/kernels.h"
 #include "../ops.h"
 #include "folding.h"
@@ -6,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -155,6 +157,43 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keepdim) {
   const Folding r("mean", x, axes, keepdim);
   check_not_empty("mean", x, r);
   return scaled_sum("mean", x, r, 1 / static_cast<double>(r.count));
+}
+
+namespace {
+
+// dx_k += dy times the product of the other elements: of those before it and of those behind, without a division, which
+// zeros would not allow.
+void add_products_of_others(real* dx, const real* x, double dy, std::size_t n, double* before) {
+  double product = dy;
+  for (std::size_t k = 0; k < n; ++k) {
+    before[k] = product;
+    product *= double{x[k]};
+  }
+  double behind = 1;
+  for (std::size_t k = n; k-- > 0;) {
+    dx[k] += static_cast<real>(before[k] * behind);
+    behind *= double{x[k]};
+  }
+}
+
+}  // namespace
+
+Tensor prod(const Tensor& x, const Axes& axes, bool keepdim) {
+  const Folding r("prod", x, axes, keepdim);
+  const Tensor rows = with_last(x, axes.of("prod", x));
+  Tensor y = tape().create(r.result);
+  for (std::size_t i = 0; i < y.numel(); ++i) {
+    const real* const row = rows.data() + i * r.count;
+    y.data()[i] = static_cast<real>(std::accumulate(row, row + r.count, 1.0, std::multiplies<double>()));
+  }
+  record("prod", y, {rows}, [=, n = r.count] {
+    real* const dx = grad_of(rows);
+    const real* const dy = grad_of(y);
+    const RecycledArray<double> before(tape().arena(), n);
+    for (std::size_t i = 0; i < y.numel(); ++i)
+      add_products_of_others(dx + i * n, rows.data() + i * n, double{dy[i]}, n, before.data());
+  });
+  return y;
 }
 
 Tensor amax(const Tensor& x, const Axes& axes, bool keepdim) { return amax_or_amin("amax", x, axes, keepdim, 1); }

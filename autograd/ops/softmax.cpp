@@ -1,7 +1,11 @@
-// Softmax and log softmax along an axis, and softmax under a mask.
+// Softmax and log softmax along an axis, under a mask, and within groups.
+#include "../core/arena.h"
 #include "op.h"
+#include "slices.h"
 
 #include <algorithm>
+#include <limits>
+#include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -57,6 +61,85 @@ Tensor softmax(const Tensor& x, const Mask& mask) {
     kernels::softmax_row(y, row, count, n);
   };
   return along_axis("softmax", x, -1, forward, kernels::softmax_row_backward);
+}
+
+namespace {
+
+// Numbers the groups of equal indices from 0.
+std::vector<int> numbered(List<int> index) {
+  std::vector<int> numbers(index.begin(), index.end());
+  if (numbers.empty()) return numbers;
+  const auto [low, high] = std::ranges::minmax(numbers);
+  if (std::int64_t{high} - low < std::int64_t{4} * std::ssize(index)) {
+    for (int& number : numbers) number -= low;
+    return numbers;
+  }
+  std::vector<int> sorted = numbers;
+  std::ranges::sort(sorted);
+  for (int& number : numbers) number = static_cast<int>(std::ranges::lower_bound(sorted, number) - sorted.begin());
+  return numbers;
+}
+
+// The slices of a tensor along an axis, in groups.
+struct Groups {
+  Slices slices;
+  std::span<const int> numbers;  // of the group of each
+  std::size_t size = 0;          // elements of all groups: those of a slice for each
+
+  Groups(const Tensor& x, int axis, List<int> index) : slices(x.shape(), axis, "index_softmax") {
+    check(index.size() == slices.n, "index_softmax: ", index.size(), " indices for the ", slices.n,
+          " slices along dim ", x.shape().axis(axis), " of x ", x);
+    numbers = tape().keep(std::span<const int>(numbered(index)));
+    if (!numbers.empty())
+      size = slices.outer * slices.inner * (static_cast<std::size_t>(std::ranges::max(numbers)) + 1);
+  }
+
+  // Calls f(element, the same of its group) for all.
+  template <class F>
+  void for_each(const F& f) const {
+    const std::size_t groups = size / std::max<std::size_t>(1, slices.outer);
+    for (std::size_t i = 0; i < slices.outer; ++i)
+      for (std::size_t k = 0; k < slices.n; ++k) {
+        const std::size_t first = (i * slices.n + k) * slices.inner;
+        const std::size_t of_group = i * groups + static_cast<std::size_t>(numbers[k]) * slices.inner;
+        for (std::size_t j = 0; j < slices.inner; ++j) f(first + j, of_group + j);
+      }
+  }
+};
+
+// y = x - the largest of its group
+void subtract_largest(real* y, const real* x, const Groups& groups) {
+  constexpr real kLowest = std::numeric_limits<real>::lowest();  // not -inf: -inf - -inf is NaN
+  const RecycledArray<real> largest(tape().arena(), groups.size);
+  std::fill_n(largest.data(), groups.size, kLowest);
+  groups.for_each([&](std::size_t i, std::size_t g) { largest.data()[g] = std::max(largest.data()[g], x[i]); });
+  groups.for_each([&](std::size_t i, std::size_t g) { y[i] = x[i] - largest.data()[g]; });
+}
+
+}  // namespace
+
+Tensor index_softmax(const Tensor& x, int axis, List<int> index) {
+  const Groups groups(x, axis, index);
+  Tensor y = tape().create(x.shape());
+  subtract_largest(y.data(), x.data(), groups);
+  apply(kernels::unary().exp, y.data(), y.data(), y.numel());
+  const RecycledArray<double> sums(tape().arena(), groups.size);
+  std::fill_n(sums.data(), groups.size, 0.0);
+  groups.for_each([&](std::size_t i, std::size_t g) { sums.data()[g] += double{y.data()[i]}; });
+  groups.for_each([&](std::size_t i, std::size_t g) {
+    if (sums.data()[g] != 0) y.data()[i] /= static_cast<real>(sums.data()[g]);
+  });
+  record("index_softmax", y, {x}, [=] {  // dx_i += y_i (dy_i - sum_k dy_k y_k)
+    const real* const dy = grad_of(y);
+    real* const dx = grad_of(x);
+    const RecycledArray<double> dots(tape().arena(), groups.size);
+    std::fill_n(dots.data(), groups.size, 0.0);
+    groups.for_each([&](std::size_t i, std::size_t g) { dots.data()[g] += double{dy[i]} * double{y.data()[i]}; });
+    groups.for_each([&](std::size_t i, std::size_t g) {
+      dx[i] += y.data()[i] * static_cast<real>(double{dy[i]} - dots.data()[g]);
+    });
+  });
+  return y;
 }
 
 }  // namespace SEPPO_ABI

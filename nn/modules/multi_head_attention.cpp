@@ -37,6 +37,7 @@ MultiHeadAttention::MultiHeadAttention(const Scope& s, int width, int heads, con
       in_proj(input_projection(s, width, kv_width, options)),
       out_proj(s / "out_proj", width, width, {.bias = options.bias}),
       dropout(options.dropout),
+      softcap(options.softcap),
       name(s.region()) {
   if (!has_own_inputs(options)) return;
   const LinearOptions own{.bias = options.bias};
@@ -97,7 +98,8 @@ Tensor MultiHeadAttention::attend(const Columns& q, Offsets offsets, const KeysV
                                  .dropout = dropout,
                                  .bias = extras.bias,
                                  .slopes = extras.positions.slopes,
-                                 .positions = extras.positions.ids};
+                                 .positions = extras.positions.ids,
+                                 .softcap = softcap};
   return out_proj(attention(q, kv.k, kv.v, n_heads, offsets, kv.offsets, options));
 }
 

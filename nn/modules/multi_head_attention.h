@@ -24,6 +24,7 @@ struct MultiHeadAttentionOptions {
   double dropout = 0;  // of the attention weights
   bool bias = true;    // of the projections
   int n_kv_heads = 0;  // divides the heads; 0: as many
+  double softcap = 0;  // keeps the scores within -softcap .. softcap, see AttentionOptions; 0: no cap
   // The widths of the inputs of K and V, if they differ from d_model. K and V then have projections of their own,
   // k_proj and v_proj, and only the call with three inputs is possible.
   int k_dim = 0, v_dim = 0;
@@ -59,7 +60,7 @@ struct MultiHeadAttention {
   int kv_width;  // columns of K, and of V
   Linear in_proj, out_proj;
   std::optional<Linear> k_proj, v_proj;
-  double dropout;
+  double dropout, softcap;
   RegionName name;
 
  private:

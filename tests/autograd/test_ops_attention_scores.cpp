@@ -1,8 +1,12 @@
-// Attention whose scores are capped, and its scores as a tensor.
+// Attention whose scores are capped, its scores as a tensor, and attention with an axis for heads.
 // needs: precision: double single; simd: avx2 plain
 #define BOOST_TEST_MODULE ops_attention_scores
+#include "support/errors.h"
 #include "support/grouped_attention.h"
 #include "support/op_check.h"
+
+#include <seppo/autograd/core/guards.h>
+#include <seppo/autograd/tools/attention_recorder.h>
 
 using namespace test;
 
@@ -91,4 +95,116 @@ BOOST_AUTO_TEST_CASE(scores_of_attention) {
       for (std::size_t i = 0; i < found[0].size(); ++i)
         check_close(found[1][i], found[0][i], 4e-12, "attention and its scores, " + std::to_string(i));
     }
+}
+
+namespace {
+
+struct HeadSizes {
+  int sequences, heads, kv_heads, queries, keys, width, v_width;
+
+  std::vector<Shape> shapes() const {
+    return {
+        {sequences, heads, queries, width}, {sequences, kv_heads, keys, width}, {sequences, kv_heads, keys, v_width}};
+  }
+  Batch batch() const {
+    Batch b{{}, {}, heads, kv_heads, width, v_width};
+    for (int s = 0; s <= sequences; ++s) {
+      b.q_rows.push_back(s * queries);
+      b.k_rows.push_back(s * keys);
+    }
+    return b;
+  }
+};
+
+// [sequences, heads, rows, width] -> [sequences rows, heads width]
+template <class T>
+Nd<T> side_by_side(const Nd<T>& x) {
+  Nd<T> y = reference::permute(x, {0, 2, 1, 3});
+  y.shape = {y.size(0) * y.size(1), y.size(2) * y.size(3)};
+  return y;
+}
+
+Tensor side_by_side(const Tensor& x) {
+  return seppo::reshape(seppo::permute(x, {0, 2, 1, 3}), {x.size(0), x.size(2), x.size(1) * x.size(3)});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_axis_for_heads) {
+  const std::vector<int> lengths{2, 0, 3};
+  for (const HeadSizes& n : {HeadSizes{3, 4, 2, 3, 5, 3, 2}, {3, 2, 2, 4, 4, 4, 4}, {3, 3, 1, 2, 6, 2, 5}}) {
+    const Batch b = n.batch();
+    const auto check_mask = [&](const std::string& name, const seppo::Mask& mask, const auto& allowed) {
+      check_op(
+          "heads on an axis, " + name, n.shapes(),
+          [&](Inputs x) { return seppo::attention(x[0], x[1], x[2], {.mask = mask}); },
+          [&](const auto& x) {
+            auto matrices = x;
+            for (auto& matrix : matrices) matrix = side_by_side(matrix);
+            auto y = naive(matrices, b, kNothing, allowed);
+            y.shape = {n.sequences, n.queries, n.heads, n.v_width};
+            return reference::permute(y, {0, 2, 1, 3});
+          });
+    };
+    check_mask("unmasked", seppo::Mask::none(), kAll);
+    check_mask("causal", seppo::Mask::causal(), [&](int, int i, int j) { return j <= i + n.keys - n.queries; });
+    check_mask("lengths", seppo::Mask::valid_lengths(lengths),
+               [&](int s, int, int j) { return j < lengths[static_cast<std::size_t>(s)]; });
+  }
+}
+
+// It is the same attention wherever the heads lie, with all options, for short sequences and for several tiles.
+BOOST_AUTO_TEST_CASE(heads_on_an_axis_and_side_by_side) {
+  const std::vector<real> slopes = reals(std::vector{0.5, 0.25, 1.0, 0.125});
+  for (const HeadSizes& n : {HeadSizes{5, 4, 2, 6, 7, 4, 3}, {2, 4, 1, 70, 150, 8, 8}, {2, 4, 4, 270, 270, 16, 20}}) {
+    std::vector<int> positions;
+    for (int i = 0; i < n.sequences * n.queries; ++i) positions.push_back(i % 7);
+    std::vector<Tensor> inputs;
+    const auto values_and_gradients = [&](const seppo::AttentionOptions& options, bool has_axis) {
+      seppo::tape().clear();
+      seppo::tape().random = {1, 2, 3, 4};
+      std::vector<Tensor> x;
+      std::vector<Shape> shapes = n.shapes();
+      shapes.push_back({n.heads, n.queries, n.keys});
+      for (const Shape& shape : shapes)
+        x.push_back(
+            seppo::variable(shape, reals(normal_values(static_cast<std::size_t>(shape.numel()), x.size() + 1))));
+      seppo::AttentionOptions with_bias = options;
+      if (options.softcap > 0) with_bias.bias = x[3];
+      seppo::AttentionRecorder recorder;
+      const seppo::Observe watch(recorder);
+      Tensor y = has_axis
+                     ? seppo::attention(x[0], x[1], x[2], with_bias)
+                     : seppo::attention(side_by_side(x[0]), side_by_side(x[1]), side_by_side(x[2]), n.heads, with_bias);
+      if (!has_axis) y = seppo::permute(seppo::reshape(y, {n.sequences, n.queries, n.heads, n.v_width}), {0, 2, 1, 3});
+      seppo::tape().backward(y, reals(normal_values(y.numel(), 9)));
+      std::vector<std::vector<double>> all{{y.values().begin(), y.values().end()}};
+      for (const Tensor& leaf : x)
+        if (leaf.node().grad) all.emplace_back(leaf.grad().begin(), leaf.grad().end());
+      const auto& weights = recorder.maps.at(0);
+      BOOST_CHECK(weights.shape == (Shape{n.sequences, n.heads, n.queries, n.keys}));
+      all.emplace_back(weights.weights.begin(), weights.weights.end());
+      return all;
+    };
+    for (const seppo::AttentionOptions& options : {seppo::AttentionOptions{},
+                                                   {.mask = seppo::Mask::causal(), .dropout = 0.3},
+                                                   {.slopes = slopes, .positions = positions, .softcap = 0.7}}) {
+      const auto found = values_and_gradients(options, true), expected = values_and_gradients(options, false);
+      BOOST_REQUIRE_EQUAL(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) check_close(found[i], expected[i], 4e-12, "heads on an axis");
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(heads_that_do_not_fit) {
+  using seppo::ones, seppo::ShapeError;
+  const auto refused = [](const Shape& q, const Shape& k, const Shape& v, std::vector<std::string> words) {
+    check_error<seppo::Error>([&] { seppo::attention(ones(q), ones(k), ones(v)); }, words);
+  };
+  refused({2, 3, 4}, {2, 3, 4}, {2, 3, 4}, {"attention: needs Q, K, V [sequences, heads, rows, width]", "[2,3,4]"});
+  refused({2, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {"attention: needs", "K [1,2,3,4]"});
+  refused({2, 2, 3, 4}, {2, 2, 3, 5}, {2, 2, 3, 4}, {"attention: heads of Q [2,2,3,4] and K [2,2,3,5]", "width"});
+  refused({2, 2, 3, 4}, {2, 2, 3, 4}, {2, 1, 3, 4}, {"attention: K [2,2,3,4] and V [2,1,3,4]", "heads or rows"});
+  refused({2, 2, 3, 4}, {2, 2, 3, 4}, {2, 2, 4, 4}, {"attention: K [2,2,3,4] and V [2,2,4,4]", "heads or rows"});
+  refused({2, 3, 3, 4}, {2, 2, 3, 4}, {2, 2, 3, 4}, {"attention: ", "divides"});
 }

@@ -26,6 +26,14 @@ BOOST_AUTO_TEST_CASE(selections_and_windows) {
       },
       {"index_add: source [2,3] is not [2,2]", "x [2,3]", "2 slices along dim 1"});
   check_error<IndexError>([] { index_add(ones({2}), 1, {0}, ones({1})); }, {"index_add: axis 1", "[2]"});
+  check_error<IndexError>([] { index_amax(ones({2}), 0, {-3}, ones({1})); },
+                          {"index_amax: index -3", "-2..1", "x [2]"});
+  check_error<ShapeError>([] { index_amax(ones({2}), 0, {1}, ones({2})); }, {"index_amax: source [2] is not [1]"});
+  check_error<ShapeError>(
+      [] {
+        index_softmax(ones({2, 3}), 1, {0, 3});
+      },
+      {"index_softmax: 2 indices for the 3 slices", "dim 1 of x [2,3]"});
   for (const int k : {0, 4, -1})
     check_error<ArgumentError>([=] { topk(ones({2, 3}), k); }, {"topk: k = ", "1..3", "dim 1 of x [2,3]"});
   check_error<IndexError>([] { topk(ones({2, 3}), 1, 2); }, {"topk: axis 2", "[2,3]"});
@@ -46,6 +54,7 @@ BOOST_AUTO_TEST_CASE(an_axis_out_of_range_is_refused_in_the_name_of_the_op) {
       {"log_softmax", [](const Tensor& x, int axis) { log_softmax(x, axis); }},
       {"sum", [](const Tensor& x, int axis) { sum(x, axis); }},
       {"mean", [](const Tensor& x, int axis) { mean(x, axis); }},
+      {"prod", [](const Tensor& x, int axis) { prod(x, axis); }},
       {"var", [](const Tensor& x, int axis) { var(x, axis); }},
       {"amax", [](const Tensor& x, int axis) { amax(x, axis); }},
       {"amin", [](const Tensor& x, int axis) { amin(x, axis); }},
@@ -66,6 +75,8 @@ BOOST_AUTO_TEST_CASE(an_axis_out_of_range_is_refused_in_the_name_of_the_op) {
        }},
       {"index_select", [&](const Tensor& x, int axis) { index_select(x, axis, two); }},
       {"index_add", [&](const Tensor& x, int axis) { index_add(x, axis, two, x); }},
+      {"index_amax", [&](const Tensor& x, int axis) { index_amax(x, axis, two, x); }},
+      {"index_softmax", [&](const Tensor& x, int axis) { index_softmax(x, axis, two); }},
       {"transpose", [](const Tensor& x, int axis) { transpose(x, axis, 0); }},
       {"transpose", [](const Tensor& x, int axis) { transpose(x, 0, axis); }},
       {"permute",

@@ -4,6 +4,10 @@
 #include "support/op_check.h"
 #include "support/reference.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 using namespace test;
 namespace ref = test::reference;
 
@@ -126,6 +130,87 @@ BOOST_AUTO_TEST_CASE(op_index_add) {
               "index_add aliased", {shape}, [&](Inputs x) { return seppo::index_add(x[0], axis, index, x[0]); },
               [&](const auto& x) { return reference(x[0], x[0]); });
       }
+}
+
+BOOST_AUTO_TEST_CASE(op_index_amax) {
+  seppo::RandomStream random(6, seppo::Purpose::test);
+  for (const Shape& shape : {Shape{5}, Shape{3, 4}, Shape{2, 3, 4}, Shape{2, 3, 2, 3}, Shape{2, 1, 1}})
+    for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
+      for (const int count : {0, 1, 5}) {
+        const std::vector<int> index = random_indices(random, static_cast<std::size_t>(count), shape[axis]);
+        check_op(
+            "index_amax", {shape, shape.with(axis, count)},
+            [&](Inputs x) { return seppo::index_amax(x[0], axis, index, x[1]); },
+            [&](const auto& x) {
+              auto y = x[0];
+              each_index(x[1].shape, [&](std::vector<int> at) {
+                const auto value = x[1](at);
+                int& own = at[static_cast<std::size_t>(shape.axis(axis))];
+                own = index[static_cast<std::size_t>(own)];
+                if (real_part(value) > real_part(y(at))) y(at) = value;
+              });
+              return y;
+            },
+            {.aliased = false});
+      }
+}
+
+// The largest of each group of rows, of which the third is empty; x counts among equal elements, and NaN wins.
+BOOST_AUTO_TEST_CASE(largest_elements_of_groups) {
+  seppo::tape().clear();
+  const real infinity = std::numeric_limits<real>::infinity();
+  const real nan = std::numeric_limits<real>::quiet_NaN();
+  const std::vector<int> groups{0, 1, -3, 1};
+  const Tensor x = seppo::variable({4, 2}, {1, 7, 4, 5, 3, 7, 4, -2});
+  const Tensor y = seppo::index_amax(seppo::full({3, 2}, -infinity), 0, groups, x);
+  BOOST_CHECK(std::ranges::equal(y.values(), std::vector<real>{3, 7, 4, 5, -infinity, -infinity}));
+  seppo::tape().backward(y, std::vector<real>{1, 2, 4, 8, 16, 32});
+  BOOST_CHECK(std::ranges::equal(x.grad(), std::vector<real>{0, 1, 2, 8, 1, 1, 2, 0}));
+  const Tensor least = seppo::variable({2}, {3, nan}), rows = seppo::variable({3}, {3, 3, 1});
+  const Tensor z = seppo::index_amax(least, 0, {0, 0, 1}, rows);
+  seppo::tape().backward(z, std::vector<real>{6, 1});
+  BOOST_CHECK(z.values()[0] == 3 && std::isnan(z.values()[1]));
+  BOOST_CHECK(std::ranges::equal(least.grad(), std::vector<real>{2, 0}));
+  BOOST_CHECK(std::ranges::equal(rows.grad(), std::vector<real>{2, 2, 0}));
+  BOOST_CHECK(std::isnan(seppo::index_amax(seppo::zeros({1}), 0, {0, 0}, seppo::tensor({2}, {nan, 1})).item()));
+}
+
+// Indices close together and far apart, which only say what belongs together.
+BOOST_AUTO_TEST_CASE(op_index_softmax) {
+  seppo::RandomStream random(7, seppo::Purpose::test);
+  for (const Shape& shape : {Shape{7}, Shape{5, 3}, Shape{2, 6, 3}, Shape{2, 3, 4, 2}, Shape{0, 3}, Shape{3, 0}})
+    for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
+      for (const int step : {1, -3, 1'000'000'000}) {
+        std::vector<int> index(static_cast<std::size_t>(shape[axis]));
+        for (int& i : index) i = step * static_cast<int>(random.below(3));
+        check_op(
+            "index_softmax", {shape}, [&](Inputs x) { return seppo::index_softmax(x[0], axis, index); },
+            [&](const auto& x) {
+              return ref::along(x[0], axis, [&](auto& row) {
+                auto exps = row;
+                for (auto& e : exps) e = std::exp(e);
+                for (std::size_t i = 0; i < row.size(); ++i) {
+                  auto total = 0.0 * exps[i];
+                  for (std::size_t j = 0; j < row.size(); ++j)
+                    if (index[j] == index[i]) total += exps[j];
+                  row[i] = exps[i] / total;
+                }
+              });
+            });
+      }
+}
+
+// As softmax: exact zeros for a group without any score, no overflow for large ones, and each group by itself.
+BOOST_AUTO_TEST_CASE(groups_at_the_ends_of_the_range) {
+  seppo::tape().clear();
+  const real infinity = std::numeric_limits<real>::infinity();
+  const real large = std::numeric_limits<real>::max() / 2;
+  const Tensor x = seppo::variable({6}, {-infinity, large, 1, -infinity, large, -infinity});
+  const Tensor y = seppo::index_softmax(x, 0, {4, 2, 9, 4, 2, 9});
+  seppo::tape().backward(y, std::vector<real>{1, 2, 3, 4, 5, 6});
+  const std::vector<real> expected{0, real{0.5f}, 1, 0, real{0.5f}, 0}, slopes{0, real{-0.75f}, 0, 0, real{0.75f}, 0};
+  BOOST_CHECK(std::ranges::equal(y.values(), expected));
+  BOOST_CHECK(std::ranges::equal(x.grad(), slopes));
 }
 
 // Rows return to the places that they were read from; repeated ones are summed.

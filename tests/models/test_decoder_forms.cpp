@@ -304,6 +304,27 @@ BOOST_AUTO_TEST_CASE(attention_of_three_inputs) {
   tape().clear();
 }
 
+BOOST_AUTO_TEST_CASE(scores_are_capped_in_every_call) {
+  Parameters parameters(1);
+  const MultiHeadAttention attn(parameters.root(), 8, 2, {.softcap = 0.5});
+  const std::vector<int> rows{0, 3, 5};
+  RandomStream random(3, Purpose::test);
+  tape().clear();
+  const Tensor x = 3 * randn({5, 8}, random);
+  const auto project = [&](int part) {
+    return linear(x, slice(attn.in_proj.weight, 0, 8 * part, 8 * part + 8),
+                  slice(attn.in_proj.bias, 0, 8 * part, 8 * part + 8));
+  };
+  const auto by_op = [&](double softcap) {
+    return attn.out_proj(attention(project(0), project(1), project(2), 2, rows, rows, {.softcap = softcap}));
+  };
+  const std::vector<real> capped = copy_of(by_op(0.5));
+  BOOST_CHECK_LT(largest_difference(attn(x, rows).values(), capped), 1e-12);
+  BOOST_CHECK_LT(largest_difference(attn(x, rows, x, rows).values(), capped), 1e-12);
+  BOOST_CHECK_LT(largest_difference(attn(x, rows, x, x, rows).values(), capped), 1e-12);
+  BOOST_CHECK_GT(largest_difference(by_op(0).values(), capped), 1e-3);
+}
+
 // Configs in files that predate these fields.
 BOOST_AUTO_TEST_CASE(configs_without_the_newer_fields_mean_what_they_did) {
   LanguageModelConfig config = gpt2();

@@ -91,7 +91,14 @@ void add_compositions(std::map<std::string, Op>& ops) {
     return where(gt(x[0], 0), x[0], a.at("slope").get<real>() * x[0]);
   };
   ops["clamp_tensor"] = [](Inputs x, const json&) { return minimum(maximum(x[0], x[1]), x[2]); };
-  ops["prod"] = unary([](const Tensor& x) { return seppo::exp(sum(seppo::log(x), 1)); });
+  ops["normalize"] = unary([](const Tensor& x) { return x / maximum(norm(x, 1, true), 1e-12); });
+  ops["cdist"] = binary([](const Tensor& a, const Tensor& b) { return norm(unsqueeze(a, -2) - unsqueeze(b, -3), -1); });
+  ops["cdist_squared"] = binary([](const Tensor& a, const Tensor& b) {
+    return sum(square(a), -1, true) + transpose(sum(square(b), -1, true)) - 2 * matmul(a, transpose(b));
+  });
+  ops["attention_weights"] = binary([](const Tensor& q, const Tensor& k) {
+    return softmax(matmul(q, transpose(k)) / std::sqrt(static_cast<real>(q.size(-1))), Mask::causal());
+  });
   ops["l1_loss"] = [](Inputs x, const json& a) {
     const Tensor loss = seppo::abs(x[0] - x[1]);
     return reduction(a) == Reduction::none ? loss : reduction(a) == Reduction::sum ? sum(loss) : mean(loss);
@@ -148,6 +155,7 @@ std::map<std::string, Op> catalogue() {
 
   ops["sum"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return sum(x, axes, keep); });
   ops["mean"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return mean(x, axes, keep); });
+  ops["prod"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return prod(x, axes, keep); });
   ops["amax"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return amax(x, axes, keep); });
   ops["amin"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return amin(x, axes, keep); });
   ops["logsumexp"] = reduced([](const Tensor& x, const Axes& axes, bool keep) { return logsumexp(x, axes, keep); });
@@ -231,6 +239,12 @@ std::map<std::string, Op> catalogue() {
   ops["index_add"] = [](Inputs x, const json& a) {
     return index_add(x[0], a.at("axis").get<int>(), ints(a.at("indices")), x[1]);
   };
+  ops["index_amax"] = [](Inputs x, const json& a) {
+    return index_amax(x[0], a.at("axis").get<int>(), ints(a.at("indices")), x[1]);
+  };
+  ops["index_softmax"] = [](Inputs x, const json& a) {
+    return index_softmax(x[0], a.at("axis").get<int>(), ints(a.at("indices")));
+  };
   ops["embedding"] = [](Inputs x, const json& a) {
     return embedding(x[0], ints(a.at("ids")), {.padding_idx = a.at("padding").get<int>()});
   };
@@ -238,6 +252,7 @@ std::map<std::string, Op> catalogue() {
   ops["capped_attention"] = [](Inputs x, const json& a) {
     return attention(x[0], x[1], x[2], a.at("heads").get<int>(), {.bias = x[3], .softcap = a.at("cap").get<double>()});
   };
+  ops["attention_of_heads"] = [](Inputs x, const json&) { return attention(x[0], x[1], x[2]); };
   ops["layer_norm"] = [](Inputs x, const json& a) {
     return layer_norm(x[0], x[1], x[2], a.at("epsilon").get<double>());
   };

@@ -20,6 +20,7 @@ except ImportError:
     print("skipped: PyTorch's answers; install python3-torch", file=sys.stderr)
     sys.exit(77)
 import torch.nn.functional as F
+from torch_compositions import composition_cases
 from torch_modules import float32_cases, module_cases
 from torch_rows import row_cases
 
@@ -244,7 +245,7 @@ ADAPTERS = {
     "clamp": lambda s: "one limit" if None in s.args or len(s.args) < 2 else
     ("clamp_tensor", [s.input, s.args[0], s.args[1]], {}, lambda x, a, b: x.clamp(a, b)) if torch.is_tensor(s.args[0]) else
     ("clamp", [s.input], {"low": s.args[0], "high": s.args[1]}),
-    **{name: reduction(name) for name in "sum mean var std amax amin logsumexp".split()},
+    **{name: reduction(name) for name in "sum mean prod var std amax amin logsumexp".split()},
     "softmax": softmax("softmax"), "log_softmax": softmax("log_softmax"),
     "cumsum": axis_arguments("cumsum", "axis"), "squeeze": axis_arguments("squeeze", "axis"),
     "unsqueeze": axis_arguments("unsqueeze", "axis"), "transpose": axis_arguments("transpose", "a", "b"),
@@ -273,6 +274,10 @@ ADAPTERS = {
     "unfold": lambda s: ("unfold", [s.input], {"axis": s.args[0], "size": s.args[1], "step": s.args[2]}),
     "index_add": lambda s: ("index_add", [s.input, s.args[2]], {"axis": s.args[0], "indices": ints(s.args[1])},
                             lambda x, y: x.index_add(s.args[0], s.args[1], y)) if not s.kwargs else "alpha",
+    "index_reduce": lambda s: ("index_amax", [s.input, s.args[2]], {"axis": s.args[0], "indices": ints(s.args[1])},
+                               lambda x, y: x.index_reduce(s.args[0], s.args[1], y, "amax"))
+    if s.kwargs.get("include_self", True) and s.args[3:] + tuple(s.kwargs.values()) and "amax" in
+    (*s.args[3:], s.kwargs.get("reduce")) else "another reduction",
     "roll": lambda s: ("roll", [s.input], {"shift": s.args[0], "axis": s.args[1]})
     if len(s.args) == 2 and isinstance(s.args[0], int) and isinstance(s.args[1], int) else "several axes",
     "einsum": einsum,
@@ -349,7 +354,6 @@ def more_cases():
     case("clamp", [tied], lambda x: torch.clamp(x, 1, 2), low=1.0, high=2.0)
     case("abs", [torch.tensor([-1.0, 0, 1])], torch.abs)
     case("relu", [torch.tensor([-1.0, 0, 1])], torch.relu)
-    case("rms_norm", [r(4, 6), r(6)], lambda x, g: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * g, epsilon=1e-5)
     for smoothing in (0.0, 0.1, 0.7):
         for ignored in (-100, 2):
             for total in (False, True):
@@ -369,18 +373,7 @@ def more_cases():
                  axes=[axes] if isinstance(axes, int) else list(axes or []), keepdim=keepdim)
     case("norm", [torch.tensor([[0.0, 0], [3, 4]])], lambda x: torch.linalg.vector_norm(x, dim=1), axes=[1], keepdim=False)
     case("std", [torch.tensor([[2.0, 2], [3, 4]])], lambda x: torch.std(x, 1), axes=[1], keepdim=False, correction=1)
-    for cap in (0.5, 30.0):
-        def capped(q, k, v, bias):
-            q, k, v = (x.unflatten(-1, (2, -1)).transpose(1, 2) for x in (q, k, v))
-            scores = cap * torch.tanh(q @ k.mT / q.shape[-1] ** 0.5 / cap) + bias
-            return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
-        case("capped_attention", [r(2, 3, 8), r(2, 5, 8), r(2, 5, 6), r(2, 3, 5)], capped, heads=2, cap=cap)
-    # the replacements in docs/from-pytorch.md for ops that seppo lacks
-    case("eye", [], lambda: torch.eye(4, dtype=torch.float64), n=4)
-    case("repeat_interleave", [r(3, 4)], lambda x: torch.repeat_interleave(x, 3, 1), n=3, axis=1)
-    case("pad", [r(2, 3)], lambda x: F.pad(x, (2, 1), value=0.5), axis=1, before=2, after=1, value=0.5)
-    case("segment_sum", [r(4, 3)], lambda x: torch.zeros(5, 3, dtype=torch.float64).index_add(0, ids, x), ids=ints(ids), n=5)
-    case("prod", [torch.rand(3, 4) + 0.5], lambda x: torch.prod(x, 1))
+    case("prod", [torch.tensor([[2.0, 0, 3], [0, 5, 0], [1, 2, 4]])], lambda x: x.prod(1), axes=[1], keepdim=False)
 
 
 def main():
@@ -391,6 +384,7 @@ def main():
         return
     sample_cases()
     more_cases()
+    composition_cases(case)
     row_cases(case)
     module_cases()
     for reason, count in sorted(skipped.items()):
