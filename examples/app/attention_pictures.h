@@ -37,8 +37,8 @@ LabelMaker encoder_decoder_labels(const Labelled& source, const Labelled& target
 struct Sample {
   std::string input, expected, output;  // `expected` is empty if there is no right answer
   std::vector<seppo::AttentionMap> maps = {};
-  std::function<void()> forward = {};  // if `maps` is empty: a pass of the model that has them, made only to show them
   LabelMaker labels = {};
+  std::function<void()> forward = {};  // if `maps` is empty: a pass of the model that has them, made only to show them
   std::string told = {};     // what `predict` prints; if empty, the output and, where it differs, what is expected
   std::string warning = {};  // printed after that, on standard error
 };
