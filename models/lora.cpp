@@ -94,21 +94,21 @@ void Adapters::save(const std::filesystem::path& folder) const {
   write_text(folder / "adapter.json", to_json_object(config_).dump(2) + "\n");
 }
 
-void Adapters::load(const std::filesystem::path& folder) const {
-  load_weights(folder / "adapter.safetensors", *parameters_, adapters_only());
-}
-
-LoraConfig Adapters::read_config(const std::filesystem::path& folder) {
+Adapters Adapters::read(const std::filesystem::path& folder, Parameters& parameters, LanguageModel& model) {
   const std::filesystem::path file = folder / "adapter.json";
   const std::string name = printable_path(file);
   const nlohmann::json object = parse_json(read_text(file), name);
-  try {
-    const LoraConfig config = from_json_object<LoraConfig>(object);
-    check<FormatError>(config.lora > 0, "'lora', the rank, is 0");
-    return config;
-  } catch (const FormatError& e) {
-    fail<FormatError>(name, ": ", e.what());
-  }
+  const auto adapters = [&] {
+    try {
+      const LoraConfig config = from_json_object<LoraConfig>(object);
+      check<FormatError>(config.lora > 0, "'lora', the rank, is 0");
+      return Adapters(parameters, model, config);
+    } catch (const Error& e) {
+      fail<FormatError>(name, ": ", e.what());
+    }
+  }();
+  load_weights(folder / "adapter.safetensors", parameters, adapters_only());
+  return adapters;
 }
 
 }  // namespace SEPPO_ABI

@@ -4,6 +4,7 @@
 //   const Adapters adapters(parameters, model, {.lora = 8});   // freezes all other parameters
 //   Tensor logits = adapters.apply()(tokens);                  // with gradients for A and B alone
 //   const Adapters::Merged merged(adapters);                   // as long as it lives, the model itself
+//   Adapters::read("tuned/adapter", parameters, model).merge();
 //
 // A folder stores the adapters alone in adapter.safetensors, as "lora.layers.0.self_attn.in_proj.a" and so on, and r
 // and alpha in adapter.json.
@@ -54,10 +55,9 @@ class Adapters {
 
   // Writes into a folder that exists. Throws NumericError if an adapter is not finite, FileError.
   void save(const std::filesystem::path& folder) const;
-  // Throws FormatError if the file is for another model or rank; FileError.
-  void load(const std::filesystem::path& folder) const;
-  // The config of the adapters in a folder. Throws FormatError naming the file and the key; FileError.
-  static LoraConfig read_config(const std::filesystem::path& folder);
+  // What save() wrote, for this model, which must outlive the adapters. Throws FormatError naming the file if it is not
+  // valid or for another model; FileError.
+  static Adapters read(const std::filesystem::path& folder, Parameters& parameters, LanguageModel& model);
 
  private:
   Tensor adapted(std::size_t index, const Tensor& weight) const;

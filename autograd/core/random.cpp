@@ -1,6 +1,8 @@
 // Philox in scalar code (kernels/dropout-inl.h has the vector code), and the distributions of streams.
 #include "random.h"
 
+#include "check.h"
+
 #include <cmath>
 #include <numbers>
 #include <numeric>
@@ -8,6 +10,12 @@
 
 namespace seppo {
 inline namespace SEPPO_ABI {
+
+Purpose own_purpose(int n) {
+  constexpr int kLibrary = 128;  // a purpose has 8 bits; the first half is the library's
+  check<ArgumentError>(n >= 0 && n < kLibrary, "own_purpose: ", n, " is not in 0..", kLibrary - 1);
+  return static_cast<Purpose>(kLibrary + n);
+}
 
 std::array<std::uint32_t, 4> philox(std::uint64_t key, const std::array<std::uint32_t, 4>& counter) {
   auto [x0, x1, x2, x3] = counter;

@@ -15,7 +15,11 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-enum class Purpose : std::uint32_t { init = 1, shuffle = 2, dropout = 3, data = 4, test = 5, sampling = 6 };
+enum class Purpose : std::uint32_t { init = 1, shuffle = 2, dropout = 3, data = 4, test = 5, sampling = 6, split = 7 };
+
+// A purpose of your own, for n in 0..127, whose streams share no number with those of the library's purposes. Throws
+// ArgumentError out of range.
+Purpose own_purpose(int n);
 
 // Identifies the random numbers of one dropout, up to the element.
 struct RandomContext {

@@ -1,7 +1,6 @@
 // Draws attention weights as shades, in text and in SVG, and writes the weights themselves as .npy.
 #include "app/attention_pictures.h"
 
-#include "app/npy.h"
 #include "app/paths.h"
 #include "app/printable.h"
 #include "app/words.h"
@@ -9,12 +8,12 @@
 #include <seppo/autograd/core/guards.h>
 #include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/printable.h>
+#include <seppo/nn/io/npy.h>
 #include <seppo/nn/io/text_file.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <iostream>
 #include <string_view>
@@ -159,11 +158,6 @@ std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels&
                            kMargin + kRamp + 5, bottom + 29, most);
 }
 
-void write_npy(const std::filesystem::path& path, const seppo::Shape& shape, std::span<const float> values) {
-  const std::vector<std::int64_t> sizes(shape.sizes().begin(), shape.sizes().end());
-  write_npy(path, "<f4", sizes, [&](seppo::File& file) { file.write(values.data(), values.size_bytes()); });
-}
-
 void AttentionOutput::prepare() const {
   if (!folder.empty()) prepare_folder("attention-out", folder);
 }
@@ -174,7 +168,7 @@ void AttentionOutput::show(const Sample& sample) const {
     for (int head = 0; as_text && head < map.shape[1]; ++head) std::cout << attention_text(map, head, labels);
     if (folder.empty()) continue;
     seppo::write_text(folder / (map.name + ".svg"), attention_svg(map, labels));
-    write_npy(folder / (map.name + ".npy"), {map.shape[1], map.shape[2], map.shape[3]}, map.weights);
+    seppo::write_npy(folder / (map.name + ".npy"), {map.shape[1], map.shape[2], map.shape[3]}, map.weights);
   }
 }
 

@@ -55,9 +55,6 @@ std::string attention_text(const seppo::AttentionMap& map, int head, const Atten
 // All heads of a map, as SVG; hovering shows the weights.
 std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels& labels);
 
-// An array in NumPy's format (.npy, version 1.0). Throws seppo::FileError.
-void write_npy(const std::filesystem::path& path, const seppo::Shape& shape, std::span<const float> values);
-
 // --attention and --attention-out of the `predict` commands.
 struct AttentionOutput {
   bool as_text = false;

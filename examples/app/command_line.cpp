@@ -54,6 +54,12 @@ void CommandLine::take_all_from(const std::string& option, std::function<json(co
   source_ = {option, std::move(load), std::move(free)};
 }
 
+void CommandLine::needs(const std::string& option, const std::string& what) {
+  check([this, option, what] {
+    if (path(option).empty()) throw UsageError(fmt::format("--{}: {} is needed", option, what));
+  });
+}
+
 std::vector<std::filesystem::path> CommandLine::inputs() const {
   std::vector<std::filesystem::path> files;
   for (const Option& option : options_)
@@ -67,6 +73,8 @@ bool CommandLine::typed(const std::string& option) const { return std::ranges::f
 bool CommandLine::given(const std::string& option) const {
   return typed(option) || std::ranges::find(from_file_, option) != from_file_.end();
 }
+
+const std::filesystem::path& CommandLine::path(const std::string& option) const { return *find(option)->path(); }
 
 json CommandLine::config() const {
   json all = {{"program", program_}};

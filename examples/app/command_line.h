@@ -59,6 +59,8 @@ class CommandLine : public seppo::ConfigVisitor {
 
   // Positional arguments; without this call they are refused.
   void words(Arguments* target) { words_ = target; }
+  // parse() refuses to go on without a path for this option: "--data: a text file is needed".
+  void needs(const std::string& option, const std::string& what);
   // The file given for this option must exist.
   void must_exist(const std::string& field) { paths_.push_back(field); }
   std::vector<std::filesystem::path> inputs() const;  // those that are given
@@ -80,6 +82,8 @@ class CommandLine : public seppo::ConfigVisitor {
   bool parse(const Arguments& arguments);
   bool typed(const std::string& option) const;  // on the command line
   bool given(const std::string& option) const;  // there, or in a file of options
+
+  const std::filesystem::path& path(const std::string& option) const;  // the value of an option that is one
 
   // {"program": ..., and each config under its key}, with their present values.
   nlohmann::json config() const;

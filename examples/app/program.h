@@ -28,7 +28,7 @@
 //   settle(line)              after it is read: values that depend on other options, unless given
 //   begin()                   what the options determine; called once, before all that follows
 //   pretrained()              a model and its parameters, which begin() has loaded, to be trained instead of a new one
-//   save(parameters, folder)  what the folder has besides the model file, with each model that is kept
+//   save(folder)              what the folder has besides the model file, with each model that is kept
 //   title()                   of the report, if it depends on the data
 //   evaluate(model, examples) instead of score() and measures()
 //   samples(model, data)      of the report, instead of answers to the first examples for validation
@@ -63,7 +63,7 @@ namespace examples {
 struct About {
   std::string name;                        // "reverse"
   std::string summary;                     // "a one-layer Transformer encoder learns to reverse 16 digits."
-  std::string title;                       // of the report
+  std::string title = {};                  // of the report
   std::string task;                        // what is learned, and what the measures mean
   std::string usage = "train [options]";   // of the command that trains
   std::vector<std::string> measures = {};  // for --best: those for which higher is better
@@ -111,8 +111,8 @@ concept HasModel = IsPretrained<P> || requires(P program) {
 };
 
 template <class P>
-concept Saves = requires(P program, const seppo::Parameters& parameters) {
-  program.save(parameters, std::filesystem::path());
+concept Saves = requires(P program) {
+  program.save(std::filesystem::path());
 };
 
 template <class P>

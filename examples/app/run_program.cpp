@@ -35,7 +35,8 @@ void show_answer(const std::string& program, const Sample& sample, const Attenti
 
 void add_command(std::vector<Command>& commands, const Command& command) {
   const bool is_there = std::ranges::count(commands, command.name, &Command::name) > 0;
-  if (!is_there) commands.push_back(command);
+  if (is_there) return;
+  commands.insert(command.name == "train" ? commands.begin() : commands.end(), command);
 }
 
 }  // namespace examples

@@ -143,7 +143,7 @@ int train(const Arguments& arguments) {
   };
   if constexpr (Saves<P>)
     task.save = [&] {
-      program.save(*trained.parameters, run.out);
+      program.save(run.out);
       is_saved = true;
     };
   Result result = run.train(line, *trained.parameters, model, task);
@@ -244,16 +244,16 @@ int show_data(const Arguments& arguments) {
   return 0;
 }
 
-// Adds a command, unless there is one of this name.
+// Adds a command, unless there is one of this name: `train` before the others, another behind them.
 void add_command(std::vector<Command>& commands, const Command& command);
 
 // The main function of a program.
 template <Program P>
 int run(int argc, char** argv) {
   const About about = P::about();
-  std::vector<Command> commands{{"train", "train a model and save it", train<P>}};
-  if constexpr (requires { P::commands(); })
-    for (const Command& command : P::commands()) add_command(commands, command);
+  std::vector<Command> commands;
+  if constexpr (requires { P::commands(); }) commands = P::commands();
+  add_command(commands, {"train", "train a model and save it", train<P>});
   if constexpr (Prints<P>) add_command(commands, {"eval", "score a saved model", eval<P>});
   if constexpr (HasAnswer<P>) add_command(commands, {"predict", about.predicts, predict<P>});
   add_command(commands, {"data", "print the first rows of the data", show_data<P>});

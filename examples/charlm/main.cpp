@@ -1,5 +1,6 @@
 // charlm: a decoder-only Transformer that learns to write, character by character, like the text it reads.
 #include "app/run_program.h"
+#include "app/sampling.h"
 #include "charlm/model.h"
 #include "charlm/text.h"
 
@@ -32,8 +33,9 @@ struct DataConfig {
   }
 };
 
-void check_given(const DataConfig& c) {
-  if (c.data.empty()) throw UsageError("--data: a text file is needed");
+void need_text(app::CommandLine& line) {
+  line.must_exist("data");
+  line.needs("data", "a text file");
 }
 
 // How far a full window advances; the tokens that remain in it are then computed again.
@@ -92,7 +94,7 @@ struct CharacterModel {
 
   void options(app::CommandLine& line, const app::Arguments&) {
     line.alias("block", "max-length");
-    line.must_exist("data");
+    need_text(line);
   }
 
   void parts(const auto& part) {
@@ -101,7 +103,6 @@ struct CharacterModel {
   }
 
   void settle(const app::CommandLine& line) {
-    check_given(source);
     if (!line.given("d-ff")) model.layer.d_ff = 4 * model.layer.d_model;
     if (!line.given("attention-dropout")) model.layer.attention_dropout = model.layer.dropout;
   }
@@ -158,7 +159,7 @@ struct CharacterModel {
   void data_options(app::CommandLine& line, const app::Arguments&) {
     source.fields(line);
     line("block", model.max_length, {1, 1 << 20}, "characters of a row");
-    line.must_exist("data");
+    need_text(line);
   }
   Windows all() { return data().validation; }
   std::string row(const Windows& windows, std::size_t i) const {
@@ -191,10 +192,9 @@ int eval(const app::Arguments& arguments) {
   line("data", data.data, "the text, UTF-8");
   line("train_share", share, {0, 0.99},
        "share of the text, from its beginning, that is not scored; 0 for the share of the training");
-  line.must_exist("data");
+  need_text(line);
   line("json", as_json, app::kJsonHelp);
   if (!line.parse(arguments)) return 0;
-  check_given(data);
 
   const auto saved = trained.load<LanguageModel>();
   const seppo::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
@@ -216,13 +216,7 @@ int sample_text(const app::Arguments& arguments) {
   trained.fields(line);
   line("prompt", prompt, "what to continue; by default, the start of a line");
   line("length", options.max_tokens, {0, 1e6}, "characters to write");
-  line("temperature", options.sampling.temperature, {0, 100},
-       "below 1 sharpens the distribution, above 1 flattens it; 0 takes the most probable character");
-  line("top_k", options.sampling.top_k, {0, 1e6}, "draw among the k most probable characters only; 0 for all");
-  line("top_p", options.sampling.top_p, {1e-6, 1}, "draw among the most probable that together have this probability");
-  line("min_p", options.sampling.min_p, {0, 1}, "draw only what has this share of the most probable one's probability");
-  line("repetition_penalty", options.sampling.repetition_penalty, {0.01, 100},
-       "above 1, lowers the scores of characters that already occur in the text");
+  app::add_sampling(line, options.sampling, "character");
   line("stride", options.stride, {0, 1e6},
        "how far a full window advances; 1 gives most context and is slowest, 0 is a quarter of the window");
   line("seed", options.seed, "random seed for sampling");

@@ -1,6 +1,5 @@
 // seppo: looks into model files and checkpoints, our own and those of other tools.
 #include "app/command_line.h"
-#include "app/npy.h"
 #include "app/paths.h"
 #include "app/printable.h"
 #include "inspect/statistics.h"
@@ -8,6 +7,7 @@
 #include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/json.h>
 #include <seppo/nn/io/model_file.h>
+#include <seppo/nn/io/npy.h>
 
 #include <fmt/format.h>
 
@@ -89,7 +89,7 @@ void export_tensor(const SafeTensorsFile& file, const std::string& name, const s
     throw UsageError(fmt::format("--tensor: {} has no tensor '{}'", file.name(), seppo::printable(name)));
   const std::string_view type = numpy_type(found->dtype);
   if (type.empty()) throw UsageError(fmt::format("--npy: numpy has no type for {}", found->dtype));
-  examples::write_npy(to, type, found->shape, [&](seppo::File& array) {
+  seppo::write_npy(to, type, found->shape, [&](seppo::File& array) {
     for_each_piece(file, *found, [&](std::span<const std::byte> piece) {
       if (found->dtype != "BF16") return array.write(piece.data(), piece.size());
       const std::vector<double> numbers = numbers_of("BF16", piece);  // NumPy has no bfloat16: the same as float32

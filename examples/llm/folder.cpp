@@ -33,13 +33,8 @@ auto of_option(const std::string& option, const F& f) {
 
 }  // namespace
 
-std::vector<int> tokens_of(const seppo::Tokenizer& tokenizer, std::string_view text, seppo::Bos bos,
-                           std::optional<int> model_bos) {
-  return of_option("bos", [&] { return seppo::encode(tokenizer, text, bos, model_bos); });
-}
-
 std::vector<int> Folder::encode(std::string_view text, seppo::Bos bos) const {
-  return tokens_of(tokenizer, text, bos, config.bos);
+  return of_option("bos", [&] { return seppo::encode(tokenizer, text, bos, config.bos); });
 }
 
 seppo::Tokenizer read_tokenizer(const std::string& option, const fs::path& folder) {

@@ -30,10 +30,6 @@ Folder open_folder(const std::filesystem::path& folder, std::uint64_t seed = 0);
 // The tokenizer in the folder of an option. Throws examples::UsageError if there is not exactly one.
 seppo::Tokenizer read_tokenizer(const std::string& option, const std::filesystem::path& folder);
 
-// seppo::encode(), which throws examples::UsageError naming --bos.
-std::vector<int> tokens_of(const seppo::Tokenizer& tokenizer, std::string_view text, seppo::Bos bos,
-                           std::optional<int> model_bos);
-
 // Replaces the model in a folder, whole or not at all, with the tokenizer from another folder, or with the bytes as
 // tokens if that is empty. Throws examples::UsageError if the folder cannot be made or written.
 void write_folder(const std::filesystem::path& folder, const seppo::HfConfig& config,

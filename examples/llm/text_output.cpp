@@ -3,21 +3,18 @@
 
 #include "app/printable.h"
 
-#include <algorithm>
+#include <seppo/autograd/core/utf8.h>
 
 namespace llm {
 
 namespace {
 
-// The bytes at the end that may be the beginning of a character: less than four, of which the first says how many.
-std::size_t incomplete_bytes(std::string_view text) {
-  for (std::size_t size = 1; size <= std::min<std::size_t>(3, text.size()); ++size) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - size]);
-    if ((byte & 0xC0) == 0x80) continue;
-    const std::size_t whole = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC2 ? 2 : 1;
-    return size < whole ? size : 0;
-  }
-  return 0;
+// The bytes up to the last ones that a character may still begin with: three at most.
+std::size_t complete_bytes(std::string_view text) {
+  constexpr std::size_t kMostWaiting = 3;
+  std::size_t size = seppo::utf8_length(text);
+  while (text.size() - size > kMostWaiting) size += 1 + seppo::utf8_length(text.substr(size + 1));
+  return size;
 }
 
 }  // namespace
@@ -28,7 +25,7 @@ void TextOutput::write(std::string_view bytes) {
     return;
   }
   waiting_ += bytes;
-  const std::size_t size = waiting_.size() - incomplete_bytes(waiting_);
+  const std::size_t size = complete_bytes(waiting_);
   out_ << examples::shown_lines(std::string_view(waiting_).substr(0, size)) << std::flush;
   waiting_.erase(0, size);
 }

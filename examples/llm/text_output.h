@@ -8,7 +8,8 @@
 namespace llm {
 
 // Writes bytes as they come. On a terminal, control characters other than line feed and tab, and bytes that are not
-// UTF-8, are shown as \xNN; the bytes of a character that is not complete wait for the others.
+// UTF-8, are shown as \xNN; the bytes of a character that is not complete wait for the others, invalid ones for three
+// more.
 class TextOutput {
  public:
   TextOutput(std::ostream& out, bool is_terminal) : out_(out), is_terminal_(is_terminal) {}

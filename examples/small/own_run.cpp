@@ -11,21 +11,19 @@ using namespace seppo;
 constexpr int kTrain = 2000, kValidation = 400;
 
 int main(int argc, char** argv) try {
-  std::vector<real> points;  // of the plane, and whether x and y have the same sign
+  Features points({2});  // of the plane, and whether x and y have the same sign
   std::vector<int> signs;
   RandomStream random(1, Purpose::data);
   for (int i = 0; i < kTrain + kValidation; ++i) {
     const double x = random.uniform() - 0.5, y = random.uniform() - 0.5;
-    points.insert(points.end(), {static_cast<real>(x), static_cast<real>(y)});
+    points.add({static_cast<real>(x), static_cast<real>(y)});
     signs.push_back(x * y > 0);
   }
   Parameters parameters(1);
   const Linear up(parameters.root() / "up", 2, 32), down(parameters.root() / "down", 32, 2);
   const auto loss = [&](std::span<const int> some) {
-    std::vector<int> targets;
-    for (const int i : some) targets.push_back(signs[static_cast<std::size_t>(i)]);
-    const Tensor x = index_select(tensor({kTrain + kValidation, 2}, points), 0, some);
-    return classification_loss(down(tanh(up(x))), targets);
+    const Tensor x = points.pick(some);
+    return classification_loss(down(tanh(up(x))), pick(signs, some));
   };
   std::vector<int> validation(kValidation);
   std::iota(validation.begin(), validation.end(), kTrain);

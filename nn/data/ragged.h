@@ -2,13 +2,18 @@
 //
 // `tokens` holds them all; sequence s is tokens[offsets[s]] .. tokens[offsets[s + 1] - 1]. A model computes
 // exactly these rows, as FlashAttention's variable-length interface does.
+//
+//   const Ragged texts = Ragged::of({{3, 1, 4}, {1, 5}});  // tokens 3 1 4 1 5, offsets 0 3 5
+//   texts.pick({1, 1})                                     // 1 5 1 5, offsets 0 2 4
 #pragma once
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/list.h"
 
 #include <cstddef>
+#include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace seppo {
@@ -18,9 +23,36 @@ struct Ragged {
   std::vector<int> tokens;
   std::vector<int> offsets{0};
 
+  static Ragged of(List<std::vector<int>> sequences) {
+    Ragged all;
+    for (const std::vector<int>& sequence : sequences) all.add(sequence);
+    return all;
+  }
+  // Sequences of one length, such as the rows of a matrix. Throws ShapeError if the tokens are no whole number of them.
+  static Ragged of_length(int length, std::vector<int> tokens) {
+    check(length > 0 && tokens.size() % static_cast<std::size_t>(length) == 0, "ragged: ", tokens.size(),
+          " tokens are no whole number of sequences of ", length);
+    Ragged all;
+    for (std::size_t end = 0; end < tokens.size();)
+      all.offsets.push_back(offset(end += static_cast<std::size_t>(length)));
+    all.tokens = std::move(tokens);
+    return all;
+  }
+  // From arrays of others. Throws ShapeError unless the offsets begin with 0, do not fall, and end with the number of
+  // tokens.
+  static Ragged of_offsets(std::vector<int> tokens, std::vector<int> offsets) {
+    check(!offsets.empty() && offsets.front() == 0, "ragged: the offsets do not begin with 0");
+    for (std::size_t s = 1; s < offsets.size(); ++s)
+      check(offsets[s - 1] <= offsets[s], "ragged: offset ", s, ", ", offsets[s], ", is below ", offsets[s - 1]);
+    check(static_cast<std::size_t>(offsets.back()) == tokens.size(), "ragged: the last offset is ", offsets.back(),
+          ", not ", tokens.size(), ", the number of tokens");
+    return {std::move(tokens), std::move(offsets)};
+  }
+
+  // Throws ShapeError if there would be more than 2^31 - 1 tokens.
   void add(List<int> sequence) {
     tokens.insert(tokens.end(), sequence.begin(), sequence.end());
-    offsets.push_back(static_cast<int>(tokens.size()));
+    offsets.push_back(offset(tokens.size()));
   }
   void clear() {
     tokens.clear();
@@ -49,6 +81,11 @@ struct Ragged {
   Ragged without_first() const { return shifted(1); }
 
  private:
+  static int offset(std::size_t tokens) {
+    constexpr int kMost = std::numeric_limits<int>::max();
+    check(tokens <= kMost, "ragged: ", tokens, " tokens are more than ", kMost);
+    return static_cast<int>(tokens);
+  }
   Ragged shifted(std::size_t begin) const {
     Ragged shorter;
     for (std::size_t s = 0; s < size(); ++s) {

@@ -62,7 +62,9 @@ std::span<const int> Sampler::next() {
 }
 
 void Sampler::seek(std::int64_t batches) {
-  check<ArgumentError>(batches >= 0, "sampler: cannot seek to batch ", batches);
+  constexpr std::int64_t kLast = std::int64_t{1} << 62;
+  check<ArgumentError>(batches >= 0 && batches <= kLast, "sampler: cannot seek to batch ", batches, ", not in 0..",
+                       kLast);
   drawn_ = batches;
 }
 

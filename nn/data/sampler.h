@@ -45,7 +45,7 @@ class Sampler {
   std::int64_t batches_per_epoch() const { return batches_; }
   // The epoch of the batch that next() returned last, from 1; 0 before the first batch.
   std::int64_t epoch() const { return (drawn_ + batches_ - 1) / batches_; }
-  // Continues as if this many batches had been drawn since the start. Throws ArgumentError if negative.
+  // Continues as if this many batches had been drawn since the start. Throws ArgumentError if negative or above 2^62.
   void seek(std::int64_t batches);
 
  private:

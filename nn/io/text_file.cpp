@@ -90,17 +90,25 @@ std::string_view TextReader::next() {
   return std::string_view(buffer_).substr(0, shown_);
 }
 
-void TextReader::for_each_line(FunctionRef<void(std::string_view)> f) {
+void TextReader::for_each_line(FunctionRef<void(std::string_view)> f, std::size_t longest) {
   std::string begun;  // a line whose end is in a later piece
-  const auto end_line = [&](std::string_view rest) {
-    std::string_view line = begun.empty() ? rest : begun += rest;
+  std::size_t number = place_of(shown_).line;
+  const auto without_return = [&](std::string_view line) {
     if (line.ends_with('\r')) line.remove_suffix(1);
-    f(line);
-    begun.clear();
+    check<FormatError>(line.size() <= longest, name_, ":", number, ": is longer than ", longest, " bytes");
+    return line;
   };
-  for (std::string_view piece; !(piece = next()).empty(); begun += piece)
+  const auto end_line = [&](std::string_view rest) {
+    f(without_return(begun.empty() ? rest : begun += rest));
+    begun.clear();
+    ++number;
+  };
+  for (std::string_view piece; !(piece = next()).empty();) {
     for (std::size_t end; (end = piece.find('\n')) != std::string_view::npos; piece.remove_prefix(end + 1))
       end_line(piece.substr(0, end));
+    begun += piece;
+    without_return(begun);
+  }
   if (!begun.empty()) end_line("");
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,8 +32,10 @@ class TextReader {
   // The place of byte `at` of the piece that next() returned: "pairs.tsv:12:7", line and column counted from 1, in
   // characters.
   std::string where(std::size_t at) const;
-  // Calls f with each remaining line, without its LF or CR LF.
-  void for_each_line(FunctionRef<void(std::string_view line)> f);
+  // Calls f with each remaining line, without its LF or CR LF. Throws FormatError for a line of more than `longest`
+  // bytes, "pairs.tsv:12: is longer than 65536 bytes": memory is bounded by it, whatever the file is.
+  void for_each_line(FunctionRef<void(std::string_view line)> f,
+                     std::size_t longest = std::numeric_limits<std::size_t>::max());
 
  private:
   struct Place {

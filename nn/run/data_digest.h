@@ -3,9 +3,11 @@
 //   const std::string digest = digest_of(sources, targets);
 #pragma once
 
+#include "../data/features.h"
 #include "../data/ragged.h"
 #include "../io/digest.h"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,10 +17,14 @@ inline namespace SEPPO_ABI {
 namespace detail {
 
 template <class T>
-void add_to(Digest& digest, const std::vector<T>& numbers) {
+void add_to(Digest& digest, std::span<const T> numbers) {
   const std::size_t size = numbers.size();
   digest.add(&size, sizeof size);
-  digest.add(numbers.data(), size * sizeof(T));
+  digest.add(numbers.data(), numbers.size_bytes());
+}
+template <class T>
+void add_to(Digest& digest, const std::vector<T>& numbers) {
+  add_to(digest, std::span<const T>(numbers));
 }
 template <class T>
 void add_to(Digest& digest, const std::vector<std::vector<T>>& sequences) {
@@ -32,9 +38,11 @@ inline void add_to(Digest& digest, const Ragged& sequences) {
   add_to(digest, sequences.tokens);
 }
 
+inline void add_to(Digest& digest, const Features& features) { add_to(digest, features.values()); }
+
 }  // namespace detail
 
-// The digest of vectors of numbers, of such vectors or of texts, and of Ragged sequences, in this order.
+// The digest of vectors of numbers, of such vectors or of texts, of Ragged sequences and of Features, in this order.
 template <class... Parts>
 std::string digest_of(const Parts&... parts) {
   Digest digest;

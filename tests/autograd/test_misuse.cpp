@@ -2,7 +2,7 @@
 // Under AddressSanitizer this also shows that nothing is read out of bounds.
 // needs: precision: double; full: single
 #define BOOST_TEST_MODULE misuse
-#include "support/ops_table.h"
+#include "support/ops/table.h"
 
 #include <seppo/autograd/core/random.h>
 #include <seppo/autograd/ops.h>
@@ -70,18 +70,7 @@ using Call = std::function<Tensor(Draw&)>;
 
 std::map<std::string, Call> calls() {
   std::map<std::string, Call> all;
-  for (const test::OpRow& row : test::ops_table())
-    all[row.name] = [&row](Draw& d) {
-      std::vector<Tensor> inputs;
-      for (std::size_t i = 0; i < row.large.size(); ++i) inputs.push_back(d.tensor());
-      return row.op(inputs);
-    };
-  all["gt"] = [](Draw& d) { return gt(d.tensor(), d.tensor()); };
   all["where of any condition"] = [](Draw& d) { return where(d.tensor(), d.tensor(), d.tensor()); };
-  all["masked_fill"] = [](Draw& d) { return masked_fill(d.tensor(), d.tensor(), 1); };
-  all["clamp between any limits"] = [](Draw& d) {
-    return clamp(d.tensor(), static_cast<real>(d.scalar()), static_cast<real>(d.scalar()));
-  };
   all["dropout"] = [](Draw& d) { return dropout(d.tensor(), d.scalar()); };
   all["matmul"] = [](Draw& d) { return matmul(d.tensor(), d.tensor()); };
   all["einsum"] = [](Draw& d) {
@@ -172,7 +161,6 @@ std::map<std::string, Call> calls() {
   all["var"] = [](Draw& d) { return var(d.tensor(), d.axes(), d.integer(-1, 3), d.flag()); };
   all["stddev"] = [](Draw& d) { return stddev(d.tensor(), d.axes(), d.scalar(), d.flag()); };
   all["norm"] = [](Draw& d) { return norm(d.tensor(), d.axes(), d.flag()); };
-  all["floor"] = [](Draw& d) { return seppo::floor(d.tensor()); };
   all["attention_scores"] = [](Draw& d) {
     return attention_scores(d.tensor(), d.tensor(), d.integer(-1, 3), {.bias = d.tensor(), .softcap = d.scalar()});
   };
@@ -198,35 +186,69 @@ std::map<std::string, Call> calls() {
   all["split"] = [](Draw& d) { return split(d.tensor(), d.integers(), d.axis()).at(0); };
   all["split evenly"] = [](Draw& d) { return split(d.tensor(), d.integer(-1, 4), d.axis()).at(0); };
   all["chunk"] = [](Draw& d) { return chunk(d.tensor(), d.integer(-1, 4), d.axis()).at(0); };
-  all["detach"] = [](Draw& d) { return detach(d.tensor()); };
   return all;
+}
+
+// Runs the op forward and backward; whether it was refused, which must be with one typed line.
+bool is_refused(const std::string& name, std::uint64_t seed, const std::function<Tensor()>& op) {
+  try {
+    const Tensor y = op();
+    if (y.requires_grad()) tape().backward(y, std::vector<real>(y.numel(), 1));
+    return false;
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    BOOST_CHECK_MESSAGE(text.size() <= 250 && text.find('\n') == std::string::npos && text.find(": ") < 40, text);
+  } catch (const std::out_of_range&) {  // .at(0) of an empty list
+  } catch (const std::exception& e) {
+    BOOST_ERROR(name << ", seed " << seed << ": another kind of error: " << e.what());
+  }
+  return true;
+}
+
+// Runs the op with many random arguments, of which some fit and some do not. refused(seed) runs it once.
+void check_misuse(const std::string& name, const std::function<bool(std::uint64_t)>& refused) {
+  int worked = 0, failed = 0;
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    tape().clear();
+    refused(seed) ? ++failed : ++worked;
+  }
+  BOOST_CHECK_MESSAGE(worked > 0 && failed > 0,
+                      name << " worked " << worked << " times and was refused " << failed << " times");
+}
+
+std::vector<Tensor> random_inputs(const std::vector<Shape>& shapes, RandomStream& random) {
+  std::vector<Tensor> inputs;
+  for (const Shape& shape : shapes) {
+    std::vector<real> values(static_cast<std::size_t>(shape.numel()));
+    for (real& v : values) v = static_cast<real>(random.normal());
+    inputs.push_back(variable(shape, values));
+  }
+  return inputs;
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_op_works_or_throws_one_typed_line) {
-  std::map<std::string, int> worked, refused;
-  for (const auto& [name, call] : calls()) {
-    for (std::uint64_t seed = 0; seed < 3000; ++seed) {
-      tape().clear();
+  for (const auto& [name, call] : calls())
+    check_misuse(name, [&](std::uint64_t seed) {
       Draw draw{RandomStream(seed, Purpose::test)};
-      try {
-        const Tensor y = call(draw);
-        if (y.requires_grad()) tape().backward(y, std::vector<real>(y.numel(), 1));
-        ++worked[name];
-      } catch (const Error& e) {
-        const std::string text = e.what();
-        BOOST_CHECK_MESSAGE(text.size() <= 250 && text.find('\n') == std::string::npos && text.find(": ") < 40, text);
-        ++refused[name];
-      } catch (const std::out_of_range&) {  // .at(0) of an empty list
-        ++refused[name];
-      } catch (const std::exception& e) {
-        BOOST_ERROR(name << ", seed " << seed << ": another kind of error: " << e.what());
-      }
-    }
-    BOOST_CHECK_MESSAGE(worked[name] > 0 && refused[name] > 0,
-                        name << " worked " << worked[name] << " times and was refused " << refused[name] << " times");
-  }
+      return is_refused(name, seed, [&] { return call(draw); });
+    });
+}
+
+// Each op of the table accepts and refuses what its row says; some tensors are empty handles.
+BOOST_AUTO_TEST_CASE(every_row_is_refused_what_does_not_fit) {
+  for (const test::OpRow& row : test::ops_table())
+    check_misuse(row.name, [&](std::uint64_t seed) {
+      test::RandomDraw draw(seed);
+      const test::OpCase c = test::drawn(row, draw);
+      std::vector<Tensor> inputs = random_inputs(c.shapes, draw.random);
+      const bool has_empty = draw.random.below(20) == 0;
+      if (has_empty) inputs[draw.random.below(static_cast<std::uint32_t>(inputs.size()))] = Tensor();
+      const bool refused = is_refused(row.name, seed, [&] { return c.op(inputs); });
+      if (!has_empty) BOOST_CHECK_MESSAGE(refused == !c.fits, row.name << ", seed " << seed << ": refused " << refused);
+      return refused;
+    });
 }
 
 BOOST_AUTO_TEST_CASE(sizes_cannot_overflow) {

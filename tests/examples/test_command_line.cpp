@@ -81,7 +81,6 @@ BOOST_AUTO_TEST_CASE(help_is_short) {
       BOOST_CHECK_MESSAGE(std::ranges::count(all, name) == 1, program << " " << name);
     for (const char* name : {"--config", "--lr", "--epochs", "--out", "--resume", "--seed", "--d-model", "--help-all"})
       BOOST_CHECK_MESSAGE(std::ranges::count(some, name) == 1, program << " " << name);
-    if (std::string(program) == "llm") continue;
     BOOST_CHECK(entries({program, "eval", "--help"}) == entries({program, "eval", "--help-all"}));
   }
 }

@@ -8,6 +8,7 @@
 #include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/generate.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <boost/test/unit_test.hpp>
@@ -47,6 +48,37 @@ void set_keys(const fs::path& file, const json& keys) {
 }
 
 }  // namespace
+
+// The rows are the windows of the training text, one behind the other: what was written, and its tokens.
+BOOST_AUTO_TEST_CASE(the_data_is_the_text_in_windows) {
+  const Folder folder("llm");
+  std::string text;
+  for (int i = 0; i < 90; ++i) text += std::to_string(i * i) + " fox\n";
+  folder.write("t.txt", text);
+  const Words command{"llm", "data", "--data", "t.txt", "--train-share", "0.8", "--window", "7"};
+  const Result r = folder.run(with(command, {"--head", "1000"}));
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  std::istringstream lines(r.out);
+  std::string shown, ids, written;
+  int windows = 0;
+  for (; std::getline(lines, shown) && std::getline(lines, ids); ++windows) {
+    std::string row;
+    for (const std::string& id : words(ids)) row += static_cast<char>(std::stoi(id));
+    BOOST_CHECK_EQUAL(std::string(seppo::printable(row)), shown);
+    written += row;
+  }
+  BOOST_CHECK_EQUAL(shown, fmt::format("{0} of {0} windows", windows));
+  const std::string trained = text.substr(0, text.size() * 8 / 10);
+  BOOST_CHECK_MESSAGE(trained.starts_with(written) && written.size() + 1 >= trained.size(), written);
+
+  BOOST_CHECK(folder.run(with(command, {"--head", "2"})).out.ends_with(fmt::format("\n2 of {} windows\n", windows)));
+  write_model(folder, "m");
+  BOOST_CHECK_EQUAL(folder.run(with(command, {"--head", "1000", "--tokenizer", "m"})).out, r.out);  // of bytes, too
+  check_refused(folder, {"llm", "data"}, 2, "--data: a text file is needed");
+  check_refused(folder, with(command, {"--tokenizer", "none"}), 2, "--tokenizer: 'none' has no tokenizer");
+  folder.write("t.txt", "a few");
+  check_refused(folder, command, 1, "t.txt: tokens are too few");
+}
 
 // As Hugging Face's loaders do it: config.json does not matter, the tokenizer's files do.
 BOOST_AUTO_TEST_CASE(a_text_begins_as_the_tokenizer_says) {

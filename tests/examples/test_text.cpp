@@ -106,6 +106,32 @@ BOOST_AUTO_TEST_CASE(lines_of_a_file) {
   BOOST_CHECK(TextFile("\xef\xbb\xbf").lines() == Lines{});
 }
 
+// A line that is too long ends the reading, wherever pieces end, and is named by its number.
+BOOST_AUTO_TEST_CASE(lines_have_a_longest) {
+  const auto refusal = [](const TextFile& file, std::size_t longest, std::size_t taken) {
+    TextReader reader(file.path);
+    std::string piece;
+    while (piece.size() < taken) piece += reader.next();
+    try {
+      reader.for_each_line([](std::string_view) {}, longest);
+    } catch (const FormatError& e) {
+      return std::string(e.what()).substr(file.path.string().size());
+    }
+    return std::string("none");
+  };
+  BOOST_CHECK_EQUAL(refusal(TextFile("12345\r\n\n12345"), 5, 0), "none");
+  BOOST_CHECK_EQUAL(refusal(TextFile("12345\r\n\n123456\n"), 5, 0), ":3: is longer than 5 bytes");
+  BOOST_CHECK_EQUAL(refusal(TextFile("1\n123456"), 5, 0), ":2: is longer than 5 bytes");
+  constexpr std::size_t kPiece = 1 << 18;
+  for (std::size_t size = kPiece - 2; size < kPiece + 2; ++size) {
+    const TextFile file(std::string(size, 'x') + "\r\ny\n");
+    BOOST_CHECK_EQUAL(refusal(file, size, 0), "none");
+    BOOST_CHECK_EQUAL(refusal(file, size - 1, 0), ":1: is longer than " + std::to_string(size - 1) + " bytes");
+  }
+  const TextFile many(std::string(kPiece, '\n') + "xx\n");
+  BOOST_CHECK_EQUAL(refusal(many, 1, 1), ":" + std::to_string(kPiece + 1) + ": is longer than 1 bytes");
+}
+
 // Anything may straddle the end of a piece (2^18 bytes): lines, line ends, characters.
 BOOST_AUTO_TEST_CASE(pieces_leave_no_trace) {
   for (std::size_t before = (1 << 18) - 6; before < (1 << 18) + 2; ++before) {

@@ -7,6 +7,7 @@
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/model_file.h>
+#include <seppo/nn/io/table.h>
 #include <seppo/nn/io/text_file.h>
 
 #include <nlohmann/json.hpp>
@@ -168,10 +169,13 @@ BOOST_AUTO_TEST_CASE(a_locale_with_decimal_commas_changes_nothing) {
   const auto read_again = seppo::SafeTensorsFile(folder.path / "de/model.safetensors");
   const json stored = seppo::read_model_config(read_again);
   seppo::write_safetensors(folder.path / "again", {{"number", json(0.003).dump()}}, {});
+  folder.write("n.csv", "n\n1.5\n");
+  const seppo::Features numbers = seppo::read_table(folder.path / "n.csv", {.numbers = {{"n"}}}).features({"n"});
   std::setlocale(LC_ALL, "C");
   std::locale::global(std::locale::classic());
   ::unsetenv("LOCPATH");
   ::unsetenv("LC_ALL");
+  BOOST_CHECK_EQUAL(numbers[0][0], 1.5);
   BOOST_CHECK_MESSAGE(r.code == 0, r.err);
   BOOST_CHECK(read(folder.path / "de/model.safetensors") == model);
   BOOST_CHECK(read(folder.path / "de/config.json") == config);

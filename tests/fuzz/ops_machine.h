@@ -4,6 +4,7 @@
 #pragma once
 
 #include "fuzz/fuzz.h"
+#include "support/ops/table.h"
 #include "support/reference.h"
 
 #include <seppo/autograd/core/check.h>
@@ -56,6 +57,12 @@ struct Value {
   int size(int axis) const { return x.size(axis); }
 };
 
+inline double largest(const Value& x) {
+  double most = 0;
+  for (const double e : x.x.v) most = std::max(most, std::isfinite(e) ? std::abs(e) : 0);
+  return most;
+}
+
 enum class Values { smooth, extreme, not_finite };
 enum class Fit { fits, refused, either };  // what the documentation says about operands
 inline Fit fits_if(bool fits) { return fits ? Fit::fits : Fit::refused; }
@@ -66,7 +73,7 @@ struct Rule {
   bool finite_only = false;  // nothing is promised for inputs that are not finite
 };
 
-class Machine {
+class Machine : public test::Draw {
  public:
   explicit Machine(std::string_view input)
       : bytes(input),
@@ -78,6 +85,7 @@ class Machine {
 
   Bytes bytes;
   Values values;
+  bool strays() override { return bytes.below(8) == 7; }
 
   const Value& any() { return pool_[static_cast<std::size_t>(bytes.byte()) % pool_.size()]; }
 
@@ -122,10 +130,29 @@ class Machine {
     return value;
   }
 
+  // Runs an op of the table with operands that the bytes choose.
+  void run(const test::OpRow& row) {
+    if (values != Values::smooth && row.range == test::Range::moderate) return;
+    inputs.clear();
+    operands_.clear();
+    test::OpCase c = test::drawn(row, *this);
+    if (row.range == test::Range::moderate && c.options.low > 0) c = test::of_positive(c);
+    std::vector<Tensor> tensors;
+    std::vector<double> magnitudes;
+    for (const Value* operand : operands_) {
+      tensors.push_back(operand->tensor);
+      magnitudes.push_back(largest(*operand));
+    }
+    const double terms = c.terms ? c.terms(magnitudes) : 0;
+    apply(
+        row.name.c_str(), operands_, {fits_if(c.fits), terms, row.range != test::Range::all},
+        [&] { return c.op(tensors); }, [&](const auto& x) { return c.reference(x); });
+  }
+
   // Runs an op with one result, and its reference on the same inputs. reference(inputs) is called with real and with
   // complex numbers.
   template <class Op, class Reference>
-  void apply(const char* name, const std::vector<const Value*>& inputs, const Rule& rule, const Op& op,
+  void apply(const char* name, const std::vector<const Value*>& operands, const Rule& rule, const Op& op,
              const Reference& reference) {
     Tensor y;
     const bool refused = refuses<seppo::ShapeError, seppo::IndexError, seppo::ArgumentError>([&] { y = op(); });
@@ -134,13 +161,13 @@ class Machine {
     if (refused || rule.fit == Fit::refused) return;
     std::vector<Nd<double>> x;
     std::vector<Nd<Complex>> z;
-    for (const Value* input : inputs) {
+    for (const Value* input : operands) {
       x.push_back(input->x);
       if (values == Values::smooth) z.push_back(input->z);
     }
     const Nd<double> expected = reference(x);
     require(std::ranges::equal(y.shape().sizes(), expected.shape), "another shape:", name);
-    for (const Value* input : inputs) {
+    for (const Value* input : operands) {
       const bool same = std::ranges::equal(input->tensor.values(), input->x.v, [](double a, double b) {
         return a == b || (std::isnan(a) && std::isnan(b));
       });
@@ -191,7 +218,17 @@ class Machine {
     require(agree, "another gradient:", agree ? "" : seppo::concat_text(found, ", expected ", expected));
   }
 
+ protected:
+  int choose(int count) override { return bytes.below(count); }
+  Shape first(const std::vector<Shape>&) override { return chosen(any()); }
+  Shape take(const Shape& wanted) override { return chosen(like({wanted.sizes().begin(), wanted.sizes().end()})); }
+
  private:
+  Shape chosen(const Value& value) {
+    operands_.push_back(&value);
+    return value.tensor.shape();
+  }
+
   static constexpr std::size_t kMost = 32;                                    // elements
   static constexpr double kSmallest = 1e-4, kLargest = 1e3, kSteepest = 1e4;  // limits for smooth programs
   static constexpr double kExtreme = 1e150;
@@ -251,7 +288,8 @@ class Machine {
 
   seppo::RandomStream random_;
   std::deque<Value> pool_;
-  double steepest_ = 1;  // largest slope so far; directions count as 1
+  std::vector<const Value*> operands_;  // of the op of the table that is being drawn
+  double steepest_ = 1;                 // largest slope so far; directions count as 1
 };
 
 // ---- shorthands for the catalogue ------------------------------------------------------------------
@@ -261,10 +299,5 @@ inline int at(const Ints& sizes, int axis) {
   return sizes[static_cast<std::size_t>(axis < 0 ? axis + std::ssize(sizes) : axis)];
 }
 inline bool have_axis(const Value& x, int axis) { return Machine::is_axis(axis, x.rank()); }
-inline double largest(const Value& x) {
-  double most = 0;
-  for (const double e : x.x.v) most = std::max(most, std::isfinite(e) ? std::abs(e) : 0);
-  return most;
-}
 
 }  // namespace fuzz

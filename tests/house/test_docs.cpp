@@ -142,6 +142,57 @@ BOOST_AUTO_TEST_CASE(find_a_nan) {
   BOOST_CHECK(trace.find("linear") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(your_data) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("seppo-data-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  const std::filesystem::path path = folder / "houses.csv", new_path = folder / "new.csv";
+  write_text(path, "area,rooms,heating,price\n80,3,oil,100\n40,,gas,50.5\n60,2,gas,70\n");
+  write_text(new_path, "area,rooms,heating\n70,2,oil\n");
+  const Table houses = read_table(path, {.numbers = {{"area"}, {"rooms", 3.5}, {"price"}},  // 3.5 if it is missing
+                                         .categories = {{"heating"}}});
+  const Table later = read_table(new_path, {.numbers = {{"area"}, {"rooms", 3.5}},
+                                            .categories = {{.name = "heating", .names = houses.names("heating")}}});
+  BOOST_CHECK(later.ids("heating")[0] == 1);
+  double total = 0;
+  for_each_record(path, {.separator = ','}, [&](const CsvRecord& house) {
+    if (house[house.column("heating")] == "gas") total += house.number(house.column("price"));
+  });
+  BOOST_CHECK_EQUAL(total, 120.5);
+
+  write_npy(folder / "images.npy", {2, 2, 2}, std::vector<float>{0, 1, 1, 0, 1, 0, 0, 1});
+  write_npy(folder / "labels.npy", {2}, std::vector<std::int64_t>{1, 0});
+  const Features images = read_features(folder / "images.npy");  // two examples of shape [2, 2]
+  const std::vector<int> labels = NpyFile(folder / "labels.npy").values<int>();
+  const Tensor batch = images.pick({1, 0, 1});  // [3, 2, 2]
+  BOOST_CHECK(batch.shape() == (Shape{3, 2, 2}) && batch.at(0, 0, 0) == 1 && labels[0] == 1);
+
+  const Ragged texts = Ragged::of({{3, 1, 4}, {1, 5}});
+  const Ragged rows = Ragged::of_length(2, {1, 2, 3, 4, 5, 6});  // three sequences, of a matrix [3, 2]
+  const Ragged both = Ragged::of_offsets(texts.tokens, texts.offsets);
+  const Ragged twice = texts.pick({1, 1});
+  BOOST_CHECK(rows.size() == 3 && both.size() == 2 && twice.tokens == (std::vector<int>{1, 5, 1, 5}));
+
+  const auto point = [](int example) {
+    RandomStream random(/*seed=*/1, own_purpose(0), static_cast<std::uint64_t>(example));
+    return std::vector<real>{static_cast<real>(random.normal()), static_cast<real>(random.normal())};
+  };
+  Sampler endless(2'000'000'000, {.batch_size = 4});
+  Features drawn({2});
+  for (const int example : endless.next()) drawn.add(point(example));
+  BOOST_CHECK_EQUAL(drawn.size(), 4);
+
+  std::size_t lines = 0, longest = 0;
+  const auto count = [&](std::string_view line) {
+    ++lines;
+    longest = std::max(longest, line.size());
+  };
+  TextReader(path).for_each_line(count, /*longest=*/65'536);
+  BOOST_CHECK(lines == 4 && longest == 24);
+  BOOST_CHECK_NE(digest_of(images, labels), digest_of(drawn, labels));
+  std::filesystem::remove_all(folder);
+}
+
 BOOST_AUTO_TEST_CASE(freezing_and_adapters) {
   Parameters parameters(1);
   const Linear body(parameters.root() / "body", 4, 3), head(parameters.root() / "head", 3, 2);

@@ -85,9 +85,10 @@ BOOST_AUTO_TEST_CASE(adapters_that_are_not_finite_are_not_saved) {
   LanguageModel model(parameters.root(), config.model);
   const Adapters adapters(parameters, model, {.lora = 2});
   adapters.save(folder.path);
-  adapters.load(folder.path);
-  BOOST_CHECK_EQUAL(Adapters::read_config(folder.path).lora, 2);
   parameters.edit().back() = std::numeric_limits<real>::quiet_NaN();
   BOOST_CHECK_THROW(adapters.save(folder.path), NumericError);
-  adapters.load(folder.path);  // still what was saved before
+  Parameters others(4);
+  LanguageModel other(others.root(), config.model);
+  const Adapters read = Adapters::read(folder.path, others, other);  // still what was saved before
+  BOOST_CHECK_EQUAL(others.find("lora.layers.0.ffn.up.a")->tensor.size(0), 2);
 }

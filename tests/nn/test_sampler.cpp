@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <vector>
@@ -287,5 +288,11 @@ BOOST_AUTO_TEST_CASE(samplers_that_cannot_be) {
   BOOST_CHECK_THROW(Sampler(3, {}, {1, 2}), ShapeError);
   BOOST_CHECK_THROW(Sampler(3, {}, {1, 2, 3, 4}), ShapeError);
   Sampler sampler(3, {});
-  BOOST_CHECK_THROW(sampler.seek(-1), ArgumentError);
+  constexpr std::int64_t kLast = std::int64_t{1} << 62;
+  for (const std::int64_t place : {std::int64_t{-1}, kLast + 1, std::numeric_limits<std::int64_t>::max()})
+    BOOST_CHECK_THROW(sampler.seek(place), ArgumentError);
+  sampler.seek(kLast);
+  BOOST_CHECK_EQUAL(sampler.epoch(), kLast);
+  BOOST_CHECK_EQUAL(sampler.next().size(), 3);
+  BOOST_CHECK_EQUAL(sampler.epoch(), kLast + 1);
 }

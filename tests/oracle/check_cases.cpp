@@ -2,7 +2,7 @@
 // line, and exits with 1 if any differs. With --rows, prints the rows of the table of ops for torch_cases.py.
 #include "modules.h"
 
-#include "support/ops_table.h"
+#include "support/ops/table.h"
 
 #include <seppo/autograd/ops.h>
 
@@ -128,13 +128,20 @@ void add_compositions(std::map<std::string, Op>& ops) {
   };
 }
 
+// Ops without arguments beside tensors.
+const char* const kPlain[] = {"relu", "gelu",  "gelu_tanh", "silu",    "sigmoid", "softplus", "tanh",
+                              "exp",  "expm1", "log",       "log1p",   "sqrt",    "rsqrt",    "erf",
+                              "sin",  "cos",   "neg",       "abs",     "square",  "add",      "sub",
+                              "mul",  "div",   "pow",       "maximum", "minimum"};
+
 std::map<std::string, Op> catalogue() {
   std::map<std::string, Op> ops;
-  for (const test::OpRow& row : test::ops_table()) {
-    const auto op = [&row](Inputs x, const json&) { return row.op(x); };
-    ops[row.name] = op;           // for PyTorch's own samples
-    ops["row " + row.name] = op;  // for the row's shapes
-  }
+  for (const test::OpRow& row : test::ops_table())
+    ops["row " + row.name] = [cases = test::typical_cases(row)](Inputs x, const json& a) {
+      return cases.at(a.at("case").get<std::size_t>()).op(x);
+    };
+  for (const char* name : kPlain)  // for PyTorch's own samples
+    ops[name] = [op = ops.at(std::string("row ") + name)](Inputs x, const json&) { return op(x, {{"case", 0}}); };
   ops["matmul"] = binary(matmul);
   ops["pow_number"] = [](Inputs x, const json& a) { return seppo::pow(x[0], a.at("exponent").get<real>()); };
   ops["clamp"] = [](Inputs x, const json& a) { return clamp(x[0], a.at("low").get<real>(), a.at("high").get<real>()); };
@@ -320,18 +327,20 @@ void check_op(const Op& op, const json& c) {
 void print_rows() {
   json rows = json::array();
   for (const test::OpRow& row : test::ops_table()) {
-    if (row.torch.empty()) continue;
-    json shapes = json::array();
-    for (const std::vector<Shape>& of_case : row.shapes) {
-      json inputs = json::array();
-      for (const Shape& shape : of_case) inputs.push_back(std::vector<int>(shape.sizes().begin(), shape.sizes().end()));
-      shapes.push_back(inputs);
+    const std::vector<test::OpCase> cases = test::typical_cases(row);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const test::OpCase& c = cases[i];
+      if (c.torch.empty() || !c.fits) continue;
+      json shapes = json::array();
+      for (const Shape& shape : c.shapes)
+        shapes.push_back(std::vector<int>(shape.sizes().begin(), shape.sizes().end()));
+      rows.push_back({{"op", "row " + row.name},
+                      {"case", i},
+                      {"torch", c.torch},
+                      {"shapes", shapes},
+                      {"low", c.options.low},
+                      {"high", c.options.high}});
     }
-    rows.push_back({{"op", "row " + row.name},
-                    {"torch", row.torch},
-                    {"shapes", shapes},
-                    {"low", row.options.low},
-                    {"high", row.options.high}});
   }
   std::cout << rows << "\n";
 }

@@ -35,7 +35,7 @@ def skip(reason):
     skipped[reason] = skipped.get(reason, 0) + 1
 
 
-def case(op, inputs, function, **args):
+def case(op, inputs, function, /, **args):
     """Prints one case: an op on inputs, which function(*leaves) computes in PyTorch."""
     leaves = [x.detach().clone().double().requires_grad_() for x in inputs]
     output = function(*leaves)

@@ -5,6 +5,7 @@
 
 #include <seppo/autograd/core/tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -32,6 +33,16 @@ struct Reference {
   std::function<Nd<Complex>(const Arrays<Complex>&)> complex;
 };
 
+inline std::vector<int> sizes_of(const Shape& shape) { return {shape.sizes().begin(), shape.sizes().end()}; }
+
+// Values converted to `real`.
+template <class Numbers>
+std::vector<real> reals(const Numbers& values) {
+  std::vector<real> result;
+  for (const auto v : values) result.push_back(static_cast<real>(v));
+  return result;
+}
+
 struct OpCheckOptions {
   double low = 0, high = 0;  // inputs uniform in [low, high]; N(0, 1) when equal
   std::uint64_t seed = 1;
@@ -39,6 +50,7 @@ struct OpCheckOptions {
   bool by_differences = true;  // false for inputs near kinks
   bool in_eval_mode = true;    // also check the values in eval mode
   bool aliased = true;         // also pass one tensor as two inputs of equal shape
+  std::size_t constants = 0;   // how many of the last inputs get no gradient
 };
 
 }  // namespace test

@@ -33,16 +33,8 @@ namespace test {
 
 constexpr bool kIsDouble = sizeof(real) == sizeof(double);
 
-// Values converted to `real`, and a value rounded to `real`'s precision.
-template <class Numbers>
-std::vector<real> reals(const Numbers& values) {
-  std::vector<real> result;
-  for (const auto v : values) result.push_back(static_cast<real>(v));
-  return result;
-}
+// A value rounded to `real`'s precision.
 inline double rounded(double value) { return double{static_cast<real>(value)}; }
-
-inline std::vector<int> sizes_of(const Shape& shape) { return {shape.sizes().begin(), shape.sizes().end()}; }
 
 // How much larger a tolerance is in single precision than in double precision.
 constexpr double kSinglePrecision = 3e6;

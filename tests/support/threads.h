@@ -50,7 +50,7 @@ inline void check_threads(const std::string& name, const std::function<Bytes()>&
   set_num_threads(1);
 }
 
-// The op's value and the gradients of its inputs for a random cotangent, on a tape of its own.
+// The op's value and the gradients of those inputs that get one, for a random cotangent, on a tape of its own.
 inline Bytes values_and_gradients(const std::vector<Shape>& shapes, const Op& op) {
   Tape own;
   const UseTape use(own);
@@ -64,10 +64,11 @@ inline Bytes values_and_gradients(const std::vector<Shape>& shapes, const Op& op
   std::vector<Tensor> x;
   for (const Shape& shape : shapes) x.push_back(variable(shape, draw(static_cast<std::size_t>(shape.numel()))));
   const Tensor y = op(x);
-  own.backward(y, draw(y.numel()));
+  if (y.requires_grad()) own.backward(y, draw(y.numel()));
   Bytes bytes;
   add(bytes, std::span<const real>(y.values()));
-  for (const Tensor& input : x) add(bytes, std::span<const real>(input.grad()));
+  for (const Tensor& input : x)
+    if (input.node().grad) add(bytes, std::span<const real>(input.grad()));
   return bytes;
 }
 

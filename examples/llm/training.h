@@ -1,0 +1,275 @@
+// Training on a text: from scratch, or from another model, all of it or adapters. Each model that is kept is also
+// written in Hugging Face's format, to hf/, and adapters without the model to adapter/.
+#pragma once
+
+#include "app/paths.h"
+#include "app/program.h"
+#include "llm/folder.h"
+#include "llm/windows.h"
+
+#include <seppo/autograd/core/printable.h>
+#include <seppo/models/decoding/generate.h>
+#include <seppo/models/lora.h>
+#include <seppo/models/window_score.h>
+#include <seppo/nn/io/text_file.h>
+#include <seppo/nn/run/data_digest.h>
+#include <seppo/nn/text/byte_level_bpe.h>
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <optional>
+
+namespace llm {
+
+using seppo::Adapters;
+using seppo::Architecture;
+
+struct DataConfig {
+  std::filesystem::path data;
+  double train_share = 0.9;
+  int window = 0;
+  seppo::Bos bos = seppo::Bos::tokenizer;
+
+  void fields(seppo::ConfigVisitor& v) {
+    v("data", data, "the text, UTF-8");
+    v("train_share", train_share, {0.01, 0.99},
+      "share of the text to train on, from its beginning; the rest is for validation");
+    v("window", window, {0, 1 << 20}, "tokens per example; 0 for the model's context length");
+    v("bos", bos, kBosHelp, {.may_be_missing = true});
+  }
+};
+
+inline app::TrainingConfig recipe(double lr, int epochs) {
+  return {.epochs = epochs,
+          .sampler = {.batch_size = 8, .epoch_steps = 100},
+          .trainer = {.lr = lr,
+                      .min_lr = lr / 10,
+                      .schedule = seppo::ScheduleKind::cosine,
+                      .warmup_steps = 20,
+                      .adam = {.betas = {0.9, 0.99}, .weight_decay = 0.1}}};
+}
+
+// What Pretraining and Finetuning have in common: all but where the model comes from.
+struct TextTraining {
+  using Model = seppo::LanguageModel;
+  using Examples = Windows;
+
+  DataConfig source = {};
+  app::TrainingConfig training;
+  std::optional<Folder> folder = {};      // the model and its tokenizer: begin() sets these two
+  std::optional<Adapters> adapters = {};  // if they are trained, and not the model
+
+  void options(app::CommandLine& line, const app::Arguments&) {
+    line.must_exist("data");
+    line.needs("data", "a text file");
+  }
+
+  Folder& pretrained() { return *folder; }
+
+  std::string title() const { return "seppo: " + source.data.filename().string(); }
+
+  app::Data<Windows> data() const {
+    const int window = window_length(source.window, folder->config.model.max_length);
+    const std::vector<int> tokens = folder->encode(seppo::read_text(source.data), source.bos);
+    const auto cut = static_cast<std::ptrdiff_t>(source.train_share * static_cast<double>(tokens.size()));
+    const Windows train{{tokens.begin(), tokens.begin() + cut}, window, 1};
+    const Windows validation{{tokens.begin() + cut, tokens.end()}, window, window};
+    const std::size_t trained = train.tokens.size(), validated = validation.tokens.size();
+    seppo::check<seppo::FormatError>(std::ssize(train.tokens) > window && validated > 1,
+                                     seppo::printable_path(source.data), ": tokens are too few: training has ", trained,
+                                     ", more than the window's ", window, " are needed, and validation has ", validated,
+                                     " of at least 2");
+    return {.training = train,
+            .validation = validation,
+            .summary = fmt::format("{} training and {} validation tokens", trained, validated),
+            .digest = seppo::digest_of(train.tokens, validation.tokens)};
+  }
+
+  // For the calling thread, to whose tape adapted weights belong.
+  Model adapted(const Model& model) const { return adapters ? adapters->apply() : model; }
+
+  seppo::ShardLoss loss(const Model& model, const Windows::Batch& batch) const {
+    return seppo::window_loss(adapted(model), batch.tokens, batch.starts, batch.length);
+  }
+
+  app::Evaluation evaluate(const Model& model, const Windows& text) const {
+    const std::size_t bytes = folder->tokenizer.decode(text.tokens, 1).size();
+    const auto now = seppo::score_windows([&] { return adapted(model); }, text.tokens, text.length, text.stride);
+    return {now.loss(), {{"bits_per_byte", now.bits_per(bytes)}}};
+  }
+
+  void print(const nlohmann::json& summary, const std::string& part, std::size_t) const {
+    const double loss = summary[part + "_loss"], bits = summary[part + "_bits_per_byte"];
+    std::cout << fmt::format("validation   {:.4f} nats a token, {:.4f} bits a byte\n", loss, bits);
+  }
+
+  // Pieces of the validation text, each continued by the model.
+  std::vector<app::Sample> samples(const Model& model, const app::Data<Windows>& data) const {
+    constexpr std::size_t kSamples = 4;
+    const seppo::Inference guard;
+    const std::span<const int> tokens = data.validation.tokens;
+    const std::size_t length = std::min<std::size_t>(16, tokens.size());
+    std::vector<app::Sample> samples;
+    for (std::size_t i = 0; i < kSamples; ++i) {
+      seppo::Ragged piece;
+      piece.add(tokens.subspan((tokens.size() - length) / kSamples * i, length));
+      const auto written =
+          generate(adapted(model), piece, {.max_tokens = 48, .sampling = {.temperature = 0.8}, .seed = i});
+      app::Sample& sample = samples.emplace_back();
+      sample.input = folder->tokenizer.decode(piece.tokens);
+      sample.output = folder->tokenizer.decode(written[0]);
+    }
+    return samples;
+  }
+
+  void save(const std::filesystem::path& out) const {
+    std::optional<Adapters::Merged> merged;
+    if (adapters) {
+      app::prepare_folder("out", out / "adapter");
+      adapters->save(out / "adapter");
+      merged.emplace(*adapters);
+    }
+    write_folder(out / "hf", folder->config, *folder->parameters, folder->path);
+  }
+
+  std::string row(const Windows& text, std::size_t i) const {
+    return fmt::format("{}\n  {}", app::shown_line(folder->tokenizer.decode(text[i])), fmt::join(text[i], " "));
+  }
+};
+
+// ---- from scratch
+
+constexpr const char* kTokenizerHelp = "folder with the files of a tokenizer; without one, tokens are bytes";
+
+struct ShapeConfig {
+  Architecture shape = Architecture::llama;
+  seppo::LanguageModelConfig model = {
+      .layer = {.d_model = 128, .n_heads = 4, .d_ff = 0, .dropout = 0}, .n_layers = 4, .max_length = 256};
+  std::filesystem::path tokenizer;
+
+  void fields(seppo::ConfigVisitor& v) {
+    seppo::LayerConfig& layer = model.layer;
+    v("shape", shape, "architecture of the model");
+    v("d_model", layer.d_model, {1, 65536}, "width of the model");
+    v("n_heads", layer.n_heads, {1, 65536}, "attention heads; must divide d_model");
+    v("n_kv_heads", layer.n_kv_heads, {0, 65536}, "key and value heads of llama; must divide n_heads; 0: equal to it");
+    v("d_ff", layer.d_ff, {0, 1 << 20},
+      "width of the feed-forward networks; 0 for 8/3 of d_model, of gpt2 4 times d_model");
+    v("n_layers", model.n_layers, {0, 1000}, "layers");
+    v("max_length", model.max_length, {1, 1 << 20}, "tokens that the model sees at once");
+    v("dropout", layer.dropout, {0, 1}, "dropout of each sublayer's output and of the embedded inputs");
+    v("attention_dropout", layer.attention_dropout, {0, 1}, "dropout of the attention weights");
+    v("tokenizer", tokenizer, kTokenizerHelp);
+  }
+  void validate() const {
+    model.validate();
+    seppo::check<seppo::ArgumentError>(shape == Architecture::llama || model.layer.n_kv_heads == 0,
+                                       "n_kv_heads is of llama; gpt2 has as many as n_heads");
+  }
+  // The model for texts of this tokenizer.
+  seppo::HfConfig config(const seppo::Tokenizer& texts) const {
+    seppo::HfConfig made{.architecture = shape, .model = model, .bos = texts.bos ? texts.bos : texts.eos};
+    set_architecture(shape, made.model);
+    made.model.vocabulary = texts.size();
+    if (texts.eos) made.stops = {*texts.eos};
+    const int d_model = model.layer.d_model;
+    if (model.layer.d_ff == 0)
+      made.model.layer.d_ff = shape == Architecture::llama ? (8 * d_model / 3 + 7) / 8 * 8 : 4 * d_model;
+    return made;
+  }
+};
+
+struct Pretraining : TextTraining {
+  ShapeConfig architecture = {};
+
+  Pretraining() : TextTraining{.training = recipe(1e-3, 20)} {}
+
+  static app::About about() {
+    return {.name = "llm",
+            .summary = "generates and scores text with LLaMA and GPT-2 language models, and trains them.",
+            .task =
+                "Trains a model from nothing to predict each next token of a text. What is kept is written to --out, "
+                "and as a folder that Hugging Face's loaders read too, to --out/hf.",
+            .usage = "train --data FILE [options]",
+            .shown = {"data", "shape", "d-model", "layers", "max-length", "tokenizer"},
+            .next = "generate --max-tokens 200",
+            .rows = "windows",
+            .chunk = 8};
+  }
+
+  static std::vector<app::Command> commands();
+
+  void parts(const auto& part) {
+    part("data", source);
+    part("architecture", architecture);  // "model" is the key of the model's whole config
+  }
+
+  void begin() {
+    const std::filesystem::path& path = architecture.tokenizer;
+    seppo::Tokenizer tokenizer = path.empty() ? seppo::byte_tokenizer() : read_tokenizer("tokenizer", path);
+    const seppo::HfConfig config = architecture.config(tokenizer);
+    auto parameters = std::make_unique<seppo::Parameters>(training.trainer.seed, app::most_values());
+    Model model = app::build<Model>(*parameters, config.model);
+    folder.emplace(Folder{{path, config, std::move(parameters), std::move(model)}, std::move(tokenizer)});
+  }
+
+  void data_options(app::CommandLine& line, const app::Arguments& arguments) {
+    source.fields(line);
+    line("tokenizer", architecture.tokenizer, kTokenizerHelp);
+    options(line, arguments);
+  }
+  Windows all() const {
+    Windows text = data().training;
+    text.stride = text.length;
+    return text;
+  }
+};
+
+// ---- from another model
+
+struct BaseConfig {
+  std::filesystem::path model;
+  void fields(seppo::ConfigVisitor& v) { v("model", model, "folder of the model to start from"); }
+};
+
+struct Finetuning : TextTraining {
+  BaseConfig base = {};
+  seppo::LoraConfig lora = {};
+
+  Finetuning() : TextTraining{.training = recipe(3e-4, 5)} {}
+
+  static app::About about() {
+    app::About about = Pretraining::about();
+    about.task =
+        "Trains a model of Hugging Face's on a text: all of it, or with --lora narrow adapters beside it, which are "
+        "written to --out/adapter. The model that is kept, with the adapters merged, is written to --out/hf.";
+    about.usage = "finetune --model DIR --data FILE [options]";
+    about.shown = {"data", "window", "model", "lora"};
+    return about;
+  }
+
+  void options(app::CommandLine& line, const app::Arguments& arguments) {
+    line.needs("model", "the folder of a model");
+    TextTraining::options(line, arguments);
+  }
+
+  void parts(const auto& part) {
+    part("data", source);
+    part("base", base);
+    part("lora", lora);
+  }
+
+  void settle(const app::CommandLine& line) {
+    if (line.typed("lora-alpha") && lora.lora == 0) throw app::UsageError("--lora-alpha: needs --lora");
+    if (!line.given("lr") && lora.lora > 0) training.trainer.lr = 3e-3;
+    if (line.path("resume").empty()) check_apart("out", line.path("out"), base.model);
+  }
+
+  void begin() {
+    folder.emplace(open_folder(base.model, training.trainer.seed));
+    if (lora.lora > 0) adapters.emplace(*folder->parameters, folder->model, lora);
+  }
+};
+
+}  // namespace llm
