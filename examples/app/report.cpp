@@ -1,4 +1,4 @@
-// Writes the report page: its data as JSON in the page, drawn by the script in report_page.cpp.
+// Writes the report page: page/report.html with its data as JSON, which page/report.js draws.
 #include "app/report.h"
 
 #include "app/invocation.h"
@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
+#include <string_view>
 
 namespace examples {
 namespace {
@@ -55,6 +57,19 @@ json numbers_of(const json& measures) {
   return numbers;
 }
 
+// The page, with a text for each {{NAME}}.
+std::string filled(const std::map<std::string_view, std::string>& texts) {
+  std::string_view rest = kReportPage;
+  std::string page;
+  for (std::size_t at; (at = rest.find("{{")) != std::string_view::npos;) {
+    const std::size_t end = rest.find("}}", at);
+    page += rest.substr(0, at);
+    page += texts.at(rest.substr(at + 2, end - at - 2));
+    rest.remove_prefix(end + 2);
+  }
+  return page.append(rest);
+}
+
 json to_json(const seppo::StepResult& r) { return {r.step, r.loss, r.accuracy, r.lr, r.gradient_norm}; }
 
 }  // namespace
@@ -77,27 +92,7 @@ void Report::write(const std::vector<Sample>& samples, const json& measures, boo
                {"samples", json::array()},  {"evaluations", evaluations_}, {"result", numbers_of(measures)}};
   if (last_.step > 0 && (steps_.empty() || steps_.back()[0] != last_.step)) data["steps"].push_back(to_json(last_));
   for (const Sample& sample : samples) data["samples"].push_back(to_json(sample));
-  const std::string title = escaped(facts_.title);
-  seppo::write_text(
-      file_,
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-          title + "</title>\n<style>" + kReportStyle + "</style></head>\n<body><main>\n<h1>" + title +
-          "</h1>\n<p id=\"about\"></p>\n<p id=\"result\"></p>\n"
-          "<section><h2>Curves</h2><div id=\"curves\"></div></section>\n"
-          "<section><h2>Samples</h2><table id=\"samples\"></table></section>\n"
-          "<section id=\"attention\"><h2>Attention</h2><div class=\"controls\">"
-          "<label>sample <select id=\"sample\"></select></label> <label>layer <select id=\"map\"></select></label> "
-          "<label>head <select id=\"head\"></select></label></div>"
-          "<p id=\"weight\" aria-live=\"polite\">Point at a square, or move with the arrow keys.</p>"
-          "<div class=\"scroll\"><svg id=\"heat\" tabindex=\"0\" role=\"img\" aria-label=\"attention "
-          "weights\"></svg></div><p id=\"legend\">0<span class=\"ramp\"></span><span id=\"most\"></span></p>"
-          "</section>\n"
-          "<details><summary><h2>Model</h2></summary><pre id=\"model\"></pre></details>\n"
-          "<details><summary><h2>Options</h2></summary><pre id=\"options\"></pre></details>\n"
-          "<section><h2>Repeat it</h2><pre id=\"command\"></pre></section>\n"
-          "</main>\n<script type=\"application/json\" id=\"data\">" +
-          embedded(data) + "</script>\n<script>" + kReportScript + "</script>\n</body></html>\n");
+  seppo::write_text(file_, filled({{"title", escaped(facts_.title)}, {"data", embedded(data)}}));
 }
 
 }  // namespace examples

@@ -42,8 +42,7 @@ class Report {
   nlohmann::json steps_ = nlohmann::json::array(), evaluations_ = nlohmann::json::array();
 };
 
-// The page's style and script (report_page.cpp).
-extern const char* const kReportStyle;
-extern const char* const kReportScript;
+// The page without its data: the files in page/, which CMake makes one text of.
+extern const char* const kReportPage;
 
 }  // namespace examples

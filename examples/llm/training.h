@@ -211,7 +211,8 @@ struct Pretraining : TextTraining {
     const seppo::HfConfig config = architecture.config(tokenizer);
     auto parameters = std::make_unique<seppo::Parameters>(training.trainer.seed, app::most_values());
     Model model = app::build<Model>(*parameters, config.model);
-    folder.emplace(Folder{{path, config, std::move(parameters), std::move(model)}, std::move(tokenizer)});
+    seppo::Pretrained untrained{path, config, std::move(parameters), std::move(model)};
+    folder.emplace(Folder{std::move(untrained), std::move(tokenizer)});
   }
 
   void data_options(app::CommandLine& line, const app::Arguments& arguments) {

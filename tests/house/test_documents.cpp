@@ -91,6 +91,31 @@ BOOST_AUTO_TEST_CASE(modules_begin_with_examples_that_run) {
   }
 }
 
+// The index leads to every page and every small program.
+BOOST_AUTO_TEST_CASE(the_index_is_complete) {
+  const std::string index = read(kRoot / "docs/README.md");
+  const std::string programs = read(kRoot / "docs/small-programs.md");
+  for (const fs::path& path : documents()) {
+    const bool is_page = path.parent_path() == kRoot / "docs" && path.filename() != "README.md";
+    const std::string name = path.filename().string();
+    BOOST_CHECK_MESSAGE(!is_page || index.find("](" + name) != std::string::npos, "docs/README.md omits " << name);
+  }
+  for (const fs::path& path : files_of({"examples/small"}, {".cpp"})) {
+    const std::string name = "(../examples/small/" + path.filename().string() + ")";
+    BOOST_CHECK_MESSAGE(programs.find(name) != std::string::npos, "docs/small-programs.md omits " << path);
+  }
+}
+
+// Headers that the index names are there.
+BOOST_AUTO_TEST_CASE(the_index_names_headers_that_exist) {
+  const std::regex header(R"(`((?:autograd|nn|models)/[a-z0-9_/.]*)`)");
+  const std::string index = read(kRoot / "docs/README.md");
+  int headers = 0;
+  for (std::sregex_iterator match(index.begin(), index.end(), header), end; match != end; ++match, ++headers)
+    BOOST_CHECK_MESSAGE(fs::exists(kRoot / (*match)[1].str()), "docs/README.md names " << (*match)[1]);
+  BOOST_CHECK_GE(headers, 30);
+}
+
 // Each promise in SECURITY.md names its proof: test cases, tests, or scripts with a mode they accept.
 BOOST_AUTO_TEST_CASE(promises_name_tests_that_exist) {
   std::string tests;

@@ -1,40 +1,3 @@
-// The style and the script of the report page: plain CSS and JavaScript, no libraries.
-#include "app/report.h"
-
-namespace examples {
-
-const char* const kReportStyle = R"css(
-:root{color-scheme:light dark;--back:#fff;--text:#1d2126;--faint:#59616e;--line:#d5d9df;--panel:#f5f6f8;--a:#0b61a4;--b:#b93c08;
---good:#15803d;--bad:#b91c1c}
-@media(prefers-color-scheme:dark){:root{--back:#14161a;--text:#e3e6ea;--faint:#a0a9b5;--line:#3a4049;--panel:#1d2026;
---a:#6db3f2;--b:#fb923c;--good:#4ade80;--bad:#f87171}}
-body{margin:0;background:var(--back);color:var(--text);font:16px/1.45 system-ui,sans-serif}
-main{max-width:60rem;margin:0 auto;padding:1rem}
-h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.1rem;margin:1.6rem 0 .5rem}
-#about{color:var(--faint);white-space:pre-wrap}
-#curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,17rem),1fr));gap:.8rem}
-figure{margin:0;background:var(--panel);border-radius:.5rem;padding:.6rem}
-figcaption{font-size:.85rem}.entry{display:inline-block;margin-left:.6em}figcaption b{font-variant-numeric:tabular-nums}.a{color:var(--a)}.b{color:var(--b)}
-svg text{fill:var(--faint);font-size:11px;font-family:system-ui,sans-serif}
-.axis{stroke:var(--line)}.curve{fill:none;stroke:currentColor;stroke-width:1.6}circle.curve{fill:currentColor}
-table{border-collapse:collapse;width:100%;font-size:.9rem}
-td,th{text-align:left;vertical-align:top;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere}
-td{white-space:pre-wrap}.good{color:var(--good)}.bad{color:var(--bad)}td.verdict{white-space:nowrap}
-tbody tr{cursor:pointer}tbody tr:hover,tbody tr.chosen{background:var(--panel)}
-.controls{display:flex;flex-wrap:wrap;gap:.5rem 1rem}.controls label{display:flex;gap:.4rem;align-items:center;min-width:0}
-select{font:inherit;color:inherit;background:var(--panel);border:1px solid var(--line);border-radius:.3rem;padding:.2rem .4rem;
-min-width:0;max-width:22rem}
-.scroll,pre{overflow-x:auto}pre{background:var(--panel);border-radius:.5rem;padding:.6rem;font-size:.8rem}
-#heat rect.w{fill:var(--a)}#heat rect.c{fill:transparent;stroke:var(--line)}
-#heat rect.at{fill:none;stroke:var(--b);stroke-width:2;pointer-events:none}
-#heat text{fill:var(--text);white-space:pre}#weight{min-height:1.4em;margin:.5rem 0}
-#legend{color:var(--faint);font-size:.85rem;margin:.5rem 0}
-.ramp{display:inline-block;width:7rem;height:.8rem;margin:0 .3rem;border:1px solid var(--line);vertical-align:middle;
-background:linear-gradient(to right,transparent,var(--a))}
-summary{cursor:pointer}summary h2{display:inline-block}
-)css";
-
-const char* const kReportScript = R"js(
 'use strict';
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
@@ -219,6 +182,3 @@ if (data.samples.some(s => s.maps.length)) {
 } else {
   $('attention').remove();
 }
-)js";
-
-}  // namespace examples
