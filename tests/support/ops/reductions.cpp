@@ -135,6 +135,21 @@ std::vector<OpRow> sums_and_extremes() {
   };
 }
 
+template <class T>
+T product_of(const std::vector<T>& v) {
+  T product = 1;
+  for (const T& e : v) product *= e;
+  return product;
+}
+
+// PyTorch takes one axis; torch_cases.py compares those.
+OpCase product(Draw& d) {
+  OpCase c = reduced(
+      d, seppo::prod, [](const auto& v) { return product_of(v); }, kNothing, "");
+  c.torch = "";
+  return c;
+}
+
 OpCase variance(Draw& d) {
   const double correction = d.number({0, 1, 0.5, -1.5});
   OpCase c = reduced(
@@ -247,7 +262,8 @@ OpCase running_sum(Draw& d) {
 
 std::vector<OpRow> reduction_rows() {
   return joined({sums_and_extremes(),
-                 {{"var", variance, {kWide}, Range::finite},
+                 {{"prod", product, {kTall}},
+                  {"var", variance, {kWide}, Range::finite},
                   {"stddev", deviation, {kWide}},
                   {"max", [](Draw& d) { return one_extreme(d, true); }, {kWide}, Range::all},
                   {"min", [](Draw& d) { return one_extreme(d, false); }, {kWide}, Range::all},

@@ -10,6 +10,8 @@ namespace test {
 
 std::vector<OpRow> elementwise_rows();
 std::vector<OpRow> reduction_rows();
+std::vector<OpRow> group_rows();
+std::vector<OpRow> attention_rows();
 
 // The lists one after another.
 std::vector<OpRow> joined(const std::vector<std::vector<OpRow>>& lists);

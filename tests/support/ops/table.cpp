@@ -12,7 +12,8 @@
 namespace test {
 
 const std::vector<OpRow>& ops_table() {
-  static const std::vector<OpRow> table = joined({elementwise_rows(), reduction_rows()});
+  static const std::vector<OpRow> table =
+      joined({elementwise_rows(), reduction_rows(), group_rows(), attention_rows()});
   return table;
 }
 

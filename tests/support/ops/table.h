@@ -40,7 +40,8 @@ enum class Range { moderate, finite, all };
 struct OpRow {
   std::string name;
   std::function<OpCase(Draw&)> draw;
-  std::vector<Shape> large;  // shapes of inputs with more elements than one piece of any loop has
+  // Shapes of inputs with more elements than one piece of any loop has; none if its own test has such a call.
+  std::vector<Shape> large;
   Range range = Range::moderate;
 
   friend std::ostream& operator<<(std::ostream& out, const OpRow& row) { return out << row.name; }
