@@ -120,8 +120,7 @@ HWY_INLINE void tile(const Product& p, [[maybe_unused]] Ahead& ahead) {
   const auto width = [&](std::size_t v) { return v + 1 < kVectors ? lanes() : p.n() - v * lanes(); };
   if (p.addend.data)
     for (std::size_t r = 0; r < kRows; ++r)
-      for (std::size_t v = 0; v < kVectors; ++v)
-        sum[r][v] = hn::Add(sum[r][v], load(p.addend.at(r, v * lanes()), width(v)));
+      for (std::size_t v = 0; v < kVectors; ++v) sum[r][v] += load(p.addend.at(r, v * lanes()), width(v));
   for (std::size_t r = 0; r < kRows; ++r)
     for (std::size_t v = 0; v < kVectors; ++v) store(sum[r][v], p.c.at(r, v * lanes()), width(v));
 }
@@ -153,8 +152,7 @@ MatrixView pack_panel(real* to, const MatrixView& b) {
   const MatrixOut packed(to, b.rows, b.cols, tile_width());
   if (b.col_stride == 1) {
     for (std::size_t t = 0; t < b.rows; ++t)
-      for_each(b.cols,
-               [&](std::size_t j, std::size_t n) HWY_ATTR { hn::StoreU(load(b.at(t, j), n), D(), packed.at(t, j)); });
+      for_each(b.cols, [&](Part at) HWY_ATTR { hn::StoreU(load(b.at(t, 0), at), D(), packed.at(t, at.begin)); });
   } else {
     if (b.cols % lanes() != 0) std::fill_n(to, b.rows * packed.stride, real{0});
     for (std::size_t t = 0; t < b.rows; t += kPart) {

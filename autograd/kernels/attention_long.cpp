@@ -34,6 +34,10 @@ struct Tile {
   std::size_t stride() const { return keys + kGap; }
   MatrixOut out(real* scores) const { return {scores, queries, keys, stride()}; }
   MatrixView view(const real* scores) const { return {scores, queries, keys, stride()}; }
+
+  // The rows of the head's queries, keys or values that belong to the tile.
+  MatrixView rows_of_queries(const MatrixView& x) const { return x.block(query, 0, queries, x.cols); }
+  MatrixView rows_of_keys(const MatrixView& x) const { return x.block(key, 0, keys, x.cols); }
 };
 
 std::size_t tile_elements(const AttentionHead& h) {
@@ -83,26 +87,30 @@ HWY_INLINE MatrixView pack(real*& memory, const MatrixView& x) {
 // out = weights values, or added to it, for a single query, as in decoding: multiply() would pack the values.
 void multiply_one_row(real* out, const real* weights, const MatrixView& values, Accumulate accumulate) {
   constexpr std::size_t kSums = 4;  // independent of each other
-  for_each(values.cols, [&](std::size_t c, std::size_t n) HWY_ATTR {
-    const V before = accumulate == Accumulate::yes ? load(out + c, n) : hn::Zero(D());
-    V sum[kSums] = {before, hn::Zero(D()), hn::Zero(D()), hn::Zero(D())};
+  for_each(values.cols, [&](Part at) HWY_ATTR {
+    const V zero = hn::Zero(D());
+    const V before = accumulate == Accumulate::yes ? load(out, at) : zero;
+    const auto value = [&](std::size_t j) HWY_ATTR { return load(values.at(j, 0), at); };
+    V sum[kSums] = {before, zero, zero, zero};
     std::size_t j = 0;
     for (; j + kSums <= values.rows; j += kSums)
-      for (std::size_t u = 0; u < kSums; ++u)
-        sum[u] = hn::MulAdd(set(weights[j + u]), load(values.at(j + u, c), n), sum[u]);
-    for (; j < values.rows; ++j) sum[0] = hn::MulAdd(set(weights[j]), load(values.at(j, c), n), sum[0]);
-    store(hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3])), out + c, n);
+      for (std::size_t u = 0; u < kSums; ++u) sum[u] = hn::MulAdd(set(weights[j + u]), value(j + u), sum[u]);
+    for (; j < values.rows; ++j) sum[0] = hn::MulAdd(set(weights[j]), value(j), sum[0]);
+    store((sum[0] + sum[1]) + (sum[2] + sum[3]), out, at);
   });
 }
 
 // With a cap c: products p become c / scale tanh(scale p / c); slopes, unless null, their derivatives.
 void cap_scores(real* row, real* slopes, const AttentionHead& h, std::size_t n) {
   if (h.softcap == 0) return;
-  const V to = set(h.scale / h.softcap), from = set(h.softcap / h.scale);
-  for_each(n, [&](std::size_t j, std::size_t m) HWY_ATTR {
-    const V x = load(row + j, m), y = hn::Tanh(D(), hn::Mul(x, to)), capped = hn::Mul(y, from);
-    store(hn::IfThenElse(hn::IsNaN(x), x, capped), row + j, m);
-    if (slopes) store(hn::NegMulAdd(y, y, set(1)), slopes + j, m);
+  const V to_tanh = set(h.scale / h.softcap);
+  const V from_tanh = set(h.softcap / h.scale);
+  for_each(n, [&](Part at) HWY_ATTR {
+    const V x = load(row, at);
+    const V y = hn::Tanh(D(), x * to_tanh);
+    const V capped = y * from_tanh;
+    store(hn::IfThenElse(hn::IsNaN(x), x, capped), row, at);
+    if (slopes) store(hn::NegMulAdd(y, y, set(1)), slopes, at);
   });
 }
 
@@ -137,7 +145,10 @@ real exp_allowed(real* row, const std::uint8_t* allowed, std::size_t count, std:
   std::fill(row + count, row + n, real{0});
   if (!allowed) return total;
   real sum = 0;
-  for (std::size_t j = 0; j < count; ++j) sum += row[j] = allowed[j] ? row[j] : real{0};
+  for (std::size_t j = 0; j < count; ++j) {
+    row[j] = allowed[j] ? row[j] : real{0};
+    sum += row[j];
+  }
   return sum;
 }
 
@@ -150,8 +161,7 @@ real max_allowed(real* row, const std::uint8_t* allowed, std::size_t count) {
 }
 
 void scale_row(real* row, real factor, std::size_t n) {
-  for_each(n,
-           [&](std::size_t j, std::size_t m) HWY_ATTR { store(hn::Mul(load(row + j, m), set(factor)), row + j, m); });
+  for_each(n, [&](Part at) HWY_ATTR { store(load(row, at) * set(factor), row, at); });
 }
 
 // Dropout factors for row i of a tile.
@@ -196,7 +206,8 @@ HWY_INLINE real weigh_row(real* row, const AttentionHead& h, const Tile& t, std:
   const real before = softmax.top;
   softmax.top = std::max(before, max_allowed(row, allowed, count));
   const real fade = t.key == 0 ? real{0} : std::exp(h.scale * (before - softmax.top));
-  softmax.sum = softmax.sum * fade + exp_allowed(row, allowed, count, t.keys, h.scale, softmax.top);
+  softmax.sum *= fade;
+  softmax.sum += exp_allowed(row, allowed, count, t.keys, h.scale, softmax.top);
   return fade;
 }
 
@@ -212,10 +223,35 @@ void finish_row(real* out, real* log_sum, const OnlineSoftmax& softmax, std::siz
   }
 }
 
+// The products of a tile become weights, softmax[r] belonging to its row r; the output of earlier tiles fades.
+HWY_INLINE void weigh_tile(real* products, const AttentionHead& h, const AttentionHead& next, const Tile& t,
+                           OnlineSoftmax* softmax, RowDropout& drop) {
+  for (std::size_t r = 0; r < t.queries; ++r) {
+    const std::size_t i = t.query + r;
+    real* const row = products + r * t.stride();
+    fetch_row(h.out.data, h.out.stride, i, h.queries, h.v_width);
+    fetch_inputs(next, i);
+    const real fade = weigh_row(row, h, t, i, softmax[r]);
+    if (t.key > 0 && fade != 1) scale_row(h.out.data + i * h.out.stride, fade, h.v_width);
+    const real* const factors = drop.draw(t, i);
+    if (factors) multiply_row(row, row, factors, t.keys);
+  }
+}
+
+// Adds the values, weighed, to the output; the first tile of a query writes them.
+void add_values(const AttentionHead& h, const Tile& t, const real* weights, const MatrixView& v) {
+  const MatrixOut out(h.out.data + t.query * h.out.stride, t.queries, h.v_width, h.out.stride);
+  const Accumulate accumulate = t.key == 0 ? Accumulate::no : Accumulate::yes;
+  if (h.queries == 1)
+    multiply_one_row(out.data, weights, t.rows_of_keys(v), accumulate);
+  else
+    multiply(out, t.view(weights), t.rows_of_keys(v), accumulate);
+}
+
 // Online softmax (Milakov and Gimelshein 2018).
 void long_attention(const AttentionHead& h, const AttentionHead& next, const AttentionDropout& dropout, real* log_sums,
                     real* scratch) {
-  real* const tile = scratch;
+  real* const scores = scratch;
   real* memory = scratch + tile_elements(h);
   const MatrixView q(h.q.data, h.queries, h.width, h.q.stride);
   const MatrixView k(h.k.data, h.valid_keys, h.width, h.k.stride);
@@ -226,24 +262,9 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
     const std::size_t queries = std::min(kSide, h.queries - query);
     OnlineSoftmax softmax[kSide];
     for_each_tile(h, query, queries, [&](const Tile& t) {
-      const MatrixOut out(h.out.data + t.query * h.out.stride, t.queries, h.v_width, h.out.stride);
-      const MatrixView values = v.block(t.key, 0, t.keys, h.v_width);
-      const bool is_first = t.key == 0;  // for these queries
-      multiply(t.out(tile), q.block(t.query, 0, t.queries, h.width), transposed(k.block(t.key, 0, t.keys, h.width)));
-      for (std::size_t r = 0; r < t.queries; ++r) {
-        const std::size_t i = t.query + r;
-        real* const row = tile + r * t.stride();
-        fetch_row(h.out.data, h.out.stride, i, h.queries, h.v_width);
-        fetch_inputs(next, i);
-        const real fade = weigh_row(row, h, t, i, softmax[i - query]);
-        if (!is_first && fade != 1) scale_row(out.at(r, 0), fade, h.v_width);
-        if (const real* const factors = drop.draw(t, i)) multiply_row(row, row, factors, t.keys);
-      }
-      const Accumulate accumulate = is_first ? Accumulate::no : Accumulate::yes;
-      if (h.queries == 1)
-        multiply_one_row(out.data, tile, values, accumulate);
-      else
-        multiply(out, t.view(tile), values, accumulate);
+      multiply(t.out(scores), t.rows_of_queries(q), transposed(t.rows_of_keys(k)));
+      weigh_tile(scores, h, next, t, softmax + (t.query - query), drop);
+      add_values(h, t, scores, v);
     });
     for (std::size_t r = 0; r < queries; ++r) {
       const std::size_t i = query + r;
@@ -252,34 +273,50 @@ void long_attention(const AttentionHead& h, const AttentionHead& next, const Att
   }
 }
 
-// A row of scores becomes P M, and the same row of dP becomes dS: the first `count` of n elements, and zeros beyond.
-void row_backward(real* p, real* dp, const std::uint8_t* allowed, std::size_t count, std::size_t n, real scale,
-                  const real* log_sum, real dot, const real* factors) {
-  const V f = set(scale), top = set(log_sum[0]), s = set(log_sum[1]), d = set(dot), zero = hn::Zero(D());
-  for_each(count, [&](std::size_t j, std::size_t m) HWY_ATTR {
-    const V w = exp_nonpositive(hn::MulSub(hn::Sub(load(p + j, m), top), f, s));
-    const V factor = factors ? load(factors + j, m) : set(1);
-    const V dw = hn::Sub(hn::Mul(load(dp + j, m), factor), d);
-    store(hn::Mul(w, factor), p + j, m);
-    store(hn::IfThenElse(hn::Eq(w, zero), zero, hn::Mul(hn::Mul(w, f), dw)), dp + j, m);
+// What backward needs of a query, beside its row of scores.
+struct QuerySlope {
+  real top, log_sum;    // as forward saved them
+  real dot;             // dO O
+  const real* factors;  // of dropout, or null
+};
+
+// A row of scores becomes P M, and the same row of dP becomes dS: the first `count` elements.
+HWY_INLINE void softmax_backward(real* p, real* dp, std::size_t count, real scale, const QuerySlope& query) {
+  const V factor_of_scores = set(scale);
+  const V top = set(query.top);
+  const V log_sum = set(query.log_sum);
+  const V dot = set(query.dot);
+  const V zero = hn::Zero(D());
+  for_each(count, [&](Part at) HWY_ATTR {
+    const V weight = exp_nonpositive(hn::MulSub(load(p, at) - top, factor_of_scores, log_sum));
+    const V factor = query.factors ? load(query.factors, at) : set(1);
+    const V dw = load(dp, at) * factor - dot;
+    const V slope = weight * factor_of_scores * dw;
+    store(weight * factor, p, at);
+    store(hn::IfThenElse(weight == zero, zero, slope), dp, at);
   });
-  for (real* const row : {p, dp}) {
-    std::fill(row + count, row + n, real{0});
-    if (allowed)
-      for (std::size_t j = 0; j < count; ++j)
-        if (!allowed[j]) row[j] = 0;
-  }
+}
+
+// Zeros where query i may not attend.
+void clear_masked(real* row, const std::uint8_t* allowed, std::size_t count, std::size_t n) {
+  std::fill(row + count, row + n, real{0});
+  if (!allowed) return;
+  for (std::size_t j = 0; j < count; ++j)
+    if (!allowed[j]) row[j] = 0;
 }
 
 // The rows of query i in a tile: of products Q K^T, which become weights, and of products dO V^T, which become the
-// gradients of the former. dot: dO O.
+// gradients of the former.
 HWY_INLINE void slope_row(real* p_row, real* ds_row, const AttentionHead& h, const Tile& t, std::size_t i,
-                          const real* log_sum, real dot, const real* factors) {
+                          const QuerySlope& query) {
   const std::size_t count = attended(h, t, i);
+  const std::uint8_t* const allowed = allowed_row(h, t, i);
   real slopes[kSide];
   cap_scores(p_row, slopes, h, count);
   add_bias(p_row, h, t, i, count);
-  row_backward(p_row, ds_row, allowed_row(h, t, i), count, t.keys, h.scale, log_sum, dot, factors);
+  softmax_backward(p_row, ds_row, count, h.scale, query);
+  clear_masked(p_row, allowed, count, t.keys);
+  clear_masked(ds_row, allowed, count, t.keys);
   if (h.bias.gradient) {
     real* const dbias = h.bias.gradient + i * h.bias.stride + t.key;
     for (std::size_t j = 0; j < count; ++j) dbias[j] += ds_row[j] / h.scale;
@@ -287,9 +324,11 @@ HWY_INLINE void slope_row(real* p_row, real* ds_row, const AttentionHead& h, con
   if (h.softcap != 0) multiply_row(ds_row, ds_row, slopes, count);
 }
 
-// The rows of an input's gradient that belong to a tile.
-MatrixOut gradient_rows(const HeadInput& x, std::size_t first, std::size_t rows, std::size_t width) {
-  return {x.gradient + first * x.stride, rows, width, x.stride};
+// Adds a product to the gradient of an input, from row `first` on.
+void add_to_gradient(const HeadInput& x, std::size_t first, const MatrixView& a, const MatrixView& b) {
+  if (!x.gradient) return;
+  const MatrixOut dx(x.gradient + first * x.stride, a.rows, b.cols, x.stride);
+  multiply(dx, a, b, Accumulate::yes);
 }
 
 // With P the weights, M the dropout factors: dV = (P M)^T dO; dP = (dO V^T) M;
@@ -312,23 +351,22 @@ void long_attention_backward(const AttentionHead& h, const AttentionHead& next, 
       const std::size_t first = t.query - query;  // of the block
       const MatrixView tile_q = q.block(first, 0, t.queries, h.width);
       const MatrixView tile_dout = dout.block(first, 0, t.queries, h.v_width);
-      const MatrixView tile_k = k.block(t.key, 0, t.keys, h.width);
-      const MatrixView tile_v = v.block(t.key, 0, t.keys, h.v_width);
+      const MatrixView tile_k = t.rows_of_keys(k);
       multiply(t.out(p), tile_q, transposed(tile_k));
-      multiply(t.out(ds), tile_dout, transposed(tile_v));
+      multiply(t.out(ds), tile_dout, transposed(t.rows_of_keys(v)));
       for (std::size_t r = 0; r < t.queries; ++r) {
         const std::size_t i = t.query + r;
+        real& dot = dots[first + r];
+        const real* const log_sum = log_sums + 2 * i;
         fetch_gradients(h, t, r);
         fetch_inputs(next, i);
-        if (t.key == 0) dots[first + r] = dot_row(tile_dout.at(r, 0), h.out.data + i * h.out.stride, h.v_width);
-        slope_row(p + r * t.stride(), ds + r * t.stride(), h, t, i, log_sums + 2 * i, dots[first + r], drop.draw(t, i));
+        if (t.key == 0) dot = dot_row(tile_dout.at(r, 0), h.out.data + i * h.out.stride, h.v_width);
+        const QuerySlope slope{.top = log_sum[0], .log_sum = log_sum[1], .dot = dot, .factors = drop.draw(t, i)};
+        slope_row(p + r * t.stride(), ds + r * t.stride(), h, t, i, slope);
       }
-      const MatrixView weights = t.view(p), slopes = t.view(ds);
-      if (h.v.gradient)
-        multiply(gradient_rows(h.v, t.key, t.keys, h.v_width), transposed(weights), tile_dout, Accumulate::yes);
-      if (h.q.gradient) multiply(gradient_rows(h.q, t.query, t.queries, h.width), slopes, tile_k, Accumulate::yes);
-      if (h.k.gradient)
-        multiply(gradient_rows(h.k, t.key, t.keys, h.width), transposed(slopes), tile_q, Accumulate::yes);
+      add_to_gradient(h.v, t.key, transposed(t.view(p)), tile_dout);
+      add_to_gradient(h.q, t.query, t.view(ds), tile_k);
+      add_to_gradient(h.k, t.key, transposed(t.view(ds)), tile_q);
     });
   }
 }

@@ -39,7 +39,8 @@ struct PhiloxState {
 
   HWY_INLINE void round(std::uint32_t k0, std::uint32_t k1) {
     const D64 d;
-    const V64 p0 = multiply_low(hn::Set(d, 0xD2511F53u), w0), p1 = multiply_low(hn::Set(d, 0xCD9E8D57u), w2);
+    const V64 p0 = multiply_low(hn::Set(d, 0xD2511F53u), w0);
+    const V64 p1 = multiply_low(hn::Set(d, 0xCD9E8D57u), w2);
     w0 = hn::Xor3(hn::ShiftRight<32>(p1), w1, hn::Set(d, k0));
     w1 = p1;
     w2 = hn::Xor3(hn::ShiftRight<32>(p0), w3, hn::Set(d, k1));
@@ -65,13 +66,17 @@ HWY_INLINE void philox_blocks(std::uint32_t (&words)[4][kBlocks], std::uint64_t 
                               std::uint32_t c1, std::uint32_t c2, std::uint32_t c3) {
   const D64 d;
   for (std::size_t l = 0; l < kBlocks; l += 2 * hn::Lanes(d)) {
-    const V64 counters = hn::Add(hn::Set(d, first + l), hn::ShiftLeft<1>(hn::Iota(d, 0)));
-    PhiloxState even{counters, hn::Set(d, c1), hn::Set(d, c2), hn::Set(d, c3)}, odd = even;
-    odd.w0 = hn::Add(counters, hn::Set(d, 1));
-    auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
-    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+    const V64 counters = hn::Set(d, first + l) + hn::ShiftLeft<1>(hn::Iota(d, 0));
+    PhiloxState even{counters, hn::Set(d, c1), hn::Set(d, c2), hn::Set(d, c3)};
+    PhiloxState odd = even;
+    odd.w0 = counters + hn::Set(d, 1);
+    auto k0 = static_cast<std::uint32_t>(key);
+    auto k1 = static_cast<std::uint32_t>(key >> 32);
+    for (int round = 0; round < 10; ++round) {
       even.round(k0, k1);
       odd.round(k0, k1);
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
     }
     store_interleaved(even.w0, odd.w0, words[0] + l);
     store_interleaved(even.w1, odd.w1, words[1] + l);
@@ -98,9 +103,11 @@ class DropoutFactors {
     const std::uint32_t threshold = threshold_;  // locals: `factors` may alias members
     const real kept = kept_;
     for (std::size_t w = 0; w < 4; ++w) {
-      real* const low = factors + 2 * kBlocks * w;
-      for (std::size_t l = 0; l < kBlocks; ++l) low[l] = (words[w][l] & 0xFFFF) >= threshold ? kept : real{0};
-      for (std::size_t l = 0; l < kBlocks; ++l) low[kBlocks + l] = words[w][l] >> 16 >= threshold ? kept : real{0};
+      const std::uint32_t* const word = words[w];
+      real* const by_low = factors + 2 * kBlocks * w;  // by the lower half of each word
+      real* const by_high = by_low + kBlocks;
+      for (std::size_t l = 0; l < kBlocks; ++l) by_low[l] = (word[l] & 0xFFFF) >= threshold ? kept : real{0};
+      for (std::size_t l = 0; l < kBlocks; ++l) by_high[l] = word[l] >> 16 >= threshold ? kept : real{0};
     }
   }
 

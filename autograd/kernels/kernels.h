@@ -52,7 +52,7 @@ extern Kernel<double(const real* x, std::size_t n)> squared_norm;  // sum x^2, a
 // ---- rows ---------------------------------------------------------------------------------------
 
 // The largest element for sign 1, the smallest for -1; NaN if there is one.
-extern Kernel<real(const real* x, real sign, std::size_t n)> extreme;
+extern Kernel<real(const real* x, real sign, std::size_t n)> max_or_min;
 
 // y_j = exp(x_j - max x) / sum over the first `count` elements; the rest of the n become 0.
 extern Kernel<void(real* y, const real* x, std::size_t count, std::size_t n)> softmax_row;

@@ -49,7 +49,7 @@ void find_extremes(const Walk<2>& walk, real* y, const real* x, real sign) {
     const real* const from = x + at[0];
     real* const to = y + at[1];
     if (walk.stride(1) == 0)
-      take(*to, kernels::extreme(from, sign, walk.n()), sign);
+      take(*to, kernels::max_or_min(from, sign, walk.n()), sign);
     else
       for (std::size_t i = 0; i < walk.n(); ++i) take(to[i], from[i], sign);
   });
@@ -208,7 +208,7 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim) {
     const real* const row = rows.data() + i * r.count;
     sums[i] = kernels::log_sum_exp(row, r.count);
     const bool is_inf = std::isinf(sums[i].max);  // which may hide a NaN
-    y.data()[i] = is_inf ? kernels::extreme(row, 1, r.count) : sums[i].max + sums[i].log_sum;
+    y.data()[i] = is_inf ? kernels::max_or_min(row, 1, r.count) : sums[i].max + sums[i].log_sum;
   }
   record("logsumexp", y, {rows}, [=, n = r.count] {
     const auto [dx, beta] = grad_target(rows);

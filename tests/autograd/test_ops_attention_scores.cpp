@@ -8,6 +8,8 @@
 #include <seppo/autograd/core/guards.h>
 #include <seppo/autograd/tools/attention_recorder.h>
 
+#include <functional>
+
 using namespace test;
 
 // Caps so small that they bend every score, with all that may be combined with them.
@@ -106,92 +108,62 @@ struct HeadSizes {
     return {
         {sequences, heads, queries, width}, {sequences, kv_heads, keys, width}, {sequences, kv_heads, keys, v_width}};
   }
-  Batch batch() const {
-    Batch b{{}, {}, heads, kv_heads, width, v_width};
-    for (int s = 0; s <= sequences; ++s) {
-      b.q_rows.push_back(s * queries);
-      b.k_rows.push_back(s * keys);
-    }
-    return b;
-  }
 };
 
-// [sequences, heads, rows, width] -> [sequences rows, heads width]
-template <class T>
-Nd<T> side_by_side(const Nd<T>& x) {
-  Nd<T> y = reference::permute(x, {0, 2, 1, 3});
-  y.shape = {y.size(0) * y.size(1), y.size(2) * y.size(3)};
-  return y;
-}
-
+// [sequences, heads, rows, width] -> [sequences, rows, heads width], and back
 Tensor side_by_side(const Tensor& x) {
   return seppo::reshape(seppo::permute(x, {0, 2, 1, 3}), {x.size(0), x.size(2), x.size(1) * x.size(3)});
 }
+Tensor on_an_axis(const Tensor& x, int heads) {
+  return seppo::permute(seppo::reshape(x, {x.size(0), x.size(1), heads, -1}), {0, 2, 1, 3});
+}
+
+using Numbers = std::vector<std::vector<double>>;
+using Attention = std::function<Tensor(Inputs, const seppo::AttentionOptions&)>;
+
+// The output, the gradients and the weights, with a bias where scores are capped.
+Numbers results(const HeadSizes& n, seppo::AttentionOptions options, const Attention& attention) {
+  seppo::tape().clear();
+  seppo::tape().random = {1, 2, 3, 4};
+  std::vector<Shape> shapes = n.shapes();
+  if (options.softcap > 0) shapes.push_back({n.heads, n.queries, n.keys});
+  std::vector<Tensor> x;
+  for (const Shape& shape : shapes)
+    x.push_back(seppo::variable(shape, reals(normal_values(static_cast<std::size_t>(shape.numel()), x.size() + 1))));
+  if (options.softcap > 0) options.bias = x[3];
+  seppo::AttentionRecorder recorder;
+  const seppo::Observe watch(recorder);
+  const Tensor y = attention(x, options);
+  seppo::tape().backward(y, reals(normal_values(y.numel(), 9)));
+  Numbers all{{y.values().begin(), y.values().end()}};
+  for (const Tensor& leaf : x) all.emplace_back(leaf.grad().begin(), leaf.grad().end());
+  const seppo::AttentionMap& weights = recorder.maps.at(0);
+  BOOST_CHECK(weights.shape == (Shape{n.sequences, n.heads, n.queries, n.keys}));
+  all.emplace_back(weights.weights.begin(), weights.weights.end());
+  return all;
+}
 
 }  // namespace
-
-BOOST_AUTO_TEST_CASE(an_axis_for_heads) {
-  const std::vector<int> lengths{2, 0, 3};
-  for (const HeadSizes& n : {HeadSizes{3, 4, 2, 3, 5, 3, 2}, {3, 2, 2, 4, 4, 4, 4}, {3, 3, 1, 2, 6, 2, 5}}) {
-    const Batch b = n.batch();
-    const auto check_mask = [&](const std::string& name, const seppo::Mask& mask, const auto& allowed) {
-      check_op(
-          "heads on an axis, " + name, n.shapes(),
-          [&](Inputs x) { return seppo::attention(x[0], x[1], x[2], {.mask = mask}); },
-          [&](const auto& x) {
-            auto matrices = x;
-            for (auto& matrix : matrices) matrix = side_by_side(matrix);
-            auto y = naive(matrices, b, kNothing, allowed);
-            y.shape = {n.sequences, n.queries, n.heads, n.v_width};
-            return reference::permute(y, {0, 2, 1, 3});
-          });
-    };
-    check_mask("unmasked", seppo::Mask::none(), kAll);
-    check_mask("causal", seppo::Mask::causal(), [&](int, int i, int j) { return j <= i + n.keys - n.queries; });
-    check_mask("lengths", seppo::Mask::valid_lengths(lengths),
-               [&](int s, int, int j) { return j < lengths[static_cast<std::size_t>(s)]; });
-  }
-}
 
 // It is the same attention wherever the heads lie, with all options, for short sequences and for several tiles.
 BOOST_AUTO_TEST_CASE(heads_on_an_axis_and_side_by_side) {
   const std::vector<real> slopes = reals(std::vector{0.5, 0.25, 1.0, 0.125});
   for (const HeadSizes& n : {HeadSizes{5, 4, 2, 6, 7, 4, 3}, {2, 4, 1, 70, 150, 8, 8}, {2, 4, 4, 270, 270, 16, 20}}) {
-    std::vector<int> positions;
+    std::vector<int> positions, lengths;
     for (int i = 0; i < n.sequences * n.queries; ++i) positions.push_back(i % 7);
-    std::vector<Tensor> inputs;
-    const auto values_and_gradients = [&](const seppo::AttentionOptions& options, bool has_axis) {
-      seppo::tape().clear();
-      seppo::tape().random = {1, 2, 3, 4};
-      std::vector<Tensor> x;
-      std::vector<Shape> shapes = n.shapes();
-      shapes.push_back({n.heads, n.queries, n.keys});
-      for (const Shape& shape : shapes)
-        x.push_back(
-            seppo::variable(shape, reals(normal_values(static_cast<std::size_t>(shape.numel()), x.size() + 1))));
-      seppo::AttentionOptions with_bias = options;
-      if (options.softcap > 0) with_bias.bias = x[3];
-      seppo::AttentionRecorder recorder;
-      const seppo::Observe watch(recorder);
-      Tensor y = has_axis
-                     ? seppo::attention(x[0], x[1], x[2], with_bias)
-                     : seppo::attention(side_by_side(x[0]), side_by_side(x[1]), side_by_side(x[2]), n.heads, with_bias);
-      if (!has_axis) y = seppo::permute(seppo::reshape(y, {n.sequences, n.queries, n.heads, n.v_width}), {0, 2, 1, 3});
-      seppo::tape().backward(y, reals(normal_values(y.numel(), 9)));
-      std::vector<std::vector<double>> all{{y.values().begin(), y.values().end()}};
-      for (const Tensor& leaf : x)
-        if (leaf.node().grad) all.emplace_back(leaf.grad().begin(), leaf.grad().end());
-      const auto& weights = recorder.maps.at(0);
-      BOOST_CHECK(weights.shape == (Shape{n.sequences, n.heads, n.queries, n.keys}));
-      all.emplace_back(weights.weights.begin(), weights.weights.end());
-      return all;
-    };
-    for (const seppo::AttentionOptions& options : {seppo::AttentionOptions{},
-                                                   {.mask = seppo::Mask::causal(), .dropout = 0.3},
-                                                   {.slopes = slopes, .positions = positions, .softcap = 0.7}}) {
-      const auto found = values_and_gradients(options, true), expected = values_and_gradients(options, false);
-      BOOST_REQUIRE_EQUAL(found.size(), expected.size());
-      for (std::size_t i = 0; i < found.size(); ++i) check_close(found[i], expected[i], 4e-12, "heads on an axis");
+    for (int s = 0; s < n.sequences; ++s) lengths.push_back(s * n.keys / n.sequences);
+    const seppo::AttentionOptions some[] = {
+        {},
+        {.mask = seppo::Mask::causal(), .dropout = 0.3},
+        {.mask = seppo::Mask::valid_lengths(lengths), .slopes = slopes, .positions = positions, .softcap = 0.7}};
+    for (const seppo::AttentionOptions& options : some) {
+      const Numbers apart =
+          results(n, options, [](Inputs x, const auto& o) { return seppo::attention(x[0], x[1], x[2], o); });
+      const Numbers beside = results(n, options, [&](Inputs x, const auto& o) {
+        const Tensor y = seppo::attention(side_by_side(x[0]), side_by_side(x[1]), side_by_side(x[2]), n.heads, o);
+        return on_an_axis(y, n.heads);
+      });
+      for (std::size_t i = 0; i < apart.size(); ++i) check_close(apart[i], beside.at(i), 4e-12, "heads on an axis");
     }
   }
 }

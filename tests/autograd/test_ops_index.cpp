@@ -1,48 +1,13 @@
-// Gathering, scattering and splitting at indices.
+// Indices beside their rows in the table: repeated, negative and empty ones, padding, groups, parts.
 // needs: precision: double; full: single; simd: avx2 plain
 #define BOOST_TEST_MODULE ops_index
 #include "support/op_check.h"
-#include "support/reference.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 using namespace test;
-namespace ref = test::reference;
-
-namespace {
-
-std::vector<int> random_indices(seppo::RandomStream& random, std::size_t count, int below) {
-  std::vector<int> indices(count);
-  for (int& i : indices) i = static_cast<int>(random.below(static_cast<std::uint32_t>(below)));
-  return indices;
-}
-
-}  // namespace
-
-BOOST_AUTO_TEST_CASE(op_index_amax) {
-  seppo::RandomStream random(6, seppo::Purpose::test);
-  for (const Shape& shape : {Shape{5}, Shape{3, 4}, Shape{2, 3, 4}, Shape{2, 3, 2, 3}, Shape{2, 1, 1}})
-    for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
-      for (const int count : {0, 1, 5}) {
-        const std::vector<int> index = random_indices(random, static_cast<std::size_t>(count), shape[axis]);
-        check_op(
-            "index_amax", {shape, shape.with(axis, count)},
-            [&](Inputs x) { return seppo::index_amax(x[0], axis, index, x[1]); },
-            [&](const auto& x) {
-              auto y = x[0];
-              each_index(x[1].shape, [&](std::vector<int> at) {
-                const auto value = x[1](at);
-                int& own = at[static_cast<std::size_t>(shape.axis(axis))];
-                own = index[static_cast<std::size_t>(own)];
-                if (real_part(value) > real_part(y(at))) y(at) = value;
-              });
-              return y;
-            },
-            {.aliased = false});
-      }
-}
 
 // The largest of each group of rows, of which the third is empty; x counts among equal elements, and NaN wins.
 BOOST_AUTO_TEST_CASE(largest_elements_of_groups) {
@@ -62,31 +27,6 @@ BOOST_AUTO_TEST_CASE(largest_elements_of_groups) {
   BOOST_CHECK(std::ranges::equal(least.grad(), std::vector<real>{2, 0}));
   BOOST_CHECK(std::ranges::equal(rows.grad(), std::vector<real>{2, 2, 0}));
   BOOST_CHECK(std::isnan(seppo::index_amax(seppo::zeros({1}), 0, {0, 0}, seppo::tensor({2}, {nan, 1})).item()));
-}
-
-// Indices close together and far apart, which only say what belongs together.
-BOOST_AUTO_TEST_CASE(op_index_softmax) {
-  seppo::RandomStream random(7, seppo::Purpose::test);
-  for (const Shape& shape : {Shape{7}, Shape{5, 3}, Shape{2, 6, 3}, Shape{2, 3, 4, 2}, Shape{0, 3}, Shape{3, 0}})
-    for (int axis = -shape.rank(); axis < shape.rank(); ++axis)
-      for (const int step : {1, -3, 1'000'000'000}) {
-        std::vector<int> index(static_cast<std::size_t>(shape[axis]));
-        for (int& i : index) i = step * static_cast<int>(random.below(3));
-        check_op(
-            "index_softmax", {shape}, [&](Inputs x) { return seppo::index_softmax(x[0], axis, index); },
-            [&](const auto& x) {
-              return ref::along(x[0], axis, [&](auto& row) {
-                auto exps = row;
-                for (auto& e : exps) e = std::exp(e);
-                for (std::size_t i = 0; i < row.size(); ++i) {
-                  auto total = 0.0 * exps[i];
-                  for (std::size_t j = 0; j < row.size(); ++j)
-                    if (index[j] == index[i]) total += exps[j];
-                  row[i] = exps[i] / total;
-                }
-              });
-            });
-      }
 }
 
 // As softmax: exact zeros for a group without any score, no overflow for large ones, and each group by itself.

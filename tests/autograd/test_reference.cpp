@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(softmax) {
     Reals y(n);
     reference::softmax_row(y.data(), x.data(), n, n);
     for (const real sign : {real{1}, real{-1}})
-      BOOST_CHECK_EQUAL(kernels::extreme(x.data(), sign, n), reference::extreme(x.data(), sign, n));
+      BOOST_CHECK_EQUAL(kernels::max_or_min(x.data(), sign, n), reference::max_or_min(x.data(), sign, n));
     const kernels::LogSumExp got = kernels::log_sum_exp(x.data(), n), sum = reference::log_sum_exp(x.data(), n);
     BOOST_CHECK_EQUAL(got.max, sum.max);
     BOOST_CHECK_SMALL(double{got.log_sum} - double{sum.log_sum}, kTolerance);

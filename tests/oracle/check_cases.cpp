@@ -238,13 +238,9 @@ std::map<std::string, Op> catalogue() {
   ops["index_amax"] = [](Inputs x, const json& a) {
     return index_amax(x[0], a.at("axis").get<int>(), ints(a.at("indices")), x[1]);
   };
-  ops["index_softmax"] = [](Inputs x, const json& a) {
-    return index_softmax(x[0], a.at("axis").get<int>(), ints(a.at("indices")));
-  };
   ops["capped_attention"] = [](Inputs x, const json& a) {
     return attention(x[0], x[1], x[2], a.at("heads").get<int>(), {.bias = x[3], .softcap = a.at("cap").get<double>()});
   };
-  ops["attention_of_heads"] = [](Inputs x, const json&) { return attention(x[0], x[1], x[2]); };
   ops["layer_norm"] = [](Inputs x, const json& a) {
     return layer_norm(x[0], x[1], x[2], a.at("epsilon").get<double>());
   };

@@ -39,20 +39,10 @@ def capped_attention(cap):
     return function
 
 
-def softmax_of_groups(x, ids):
-    exps = x.exp()
-    sums = torch.zeros(int(ids.max()) + 1, *x.shape[1:], dtype=torch.float64).index_add(0, ids, exps)
-    return exps / sums[ids]
-
-
 def composed_by_pytorch(case):
     case("rms_norm", [r(4, 6), r(6)], rms_norm, epsilon=1e-5)
     for cap in (0.5, 30.0):
         case("capped_attention", [r(2, 3, 8), r(2, 5, 8), r(2, 5, 6), r(2, 3, 5)], capped_attention(cap), heads=2, cap=cap)
-    case("attention_of_heads", [r(2, 4, 3, 8), r(2, 4, 5, 8), r(2, 4, 5, 6)],
-         lambda q, k, v: (q @ k.mT / 8 ** 0.5).softmax(-1) @ v)
-    ids = torch.tensor([1, 0, 1, 3])
-    case("index_softmax", [r(4, 3)], lambda x: softmax_of_groups(x, ids), axis=0, indices=ids.tolist())
 
 
 def composition_cases(case):

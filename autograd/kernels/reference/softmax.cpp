@@ -16,7 +16,7 @@ inline real largest(const real* x, std::size_t n) {
   return top;
 }
 
-real extreme(const real* x, real sign, std::size_t n) {
+real max_or_min(const real* x, real sign, std::size_t n) {
   real top = -std::numeric_limits<real>::infinity();
   for (std::size_t j = 0; j < n; ++j) {
     if (std::isnan(x[j])) return x[j];
@@ -69,7 +69,7 @@ void log_sum_exp_backward(real* dx, real beta, const real* x, const LogSumExp& s
 
 }  // namespace reference
 
-SEPPO_REFERENCE_KERNEL(extreme);
+SEPPO_REFERENCE_KERNEL(max_or_min);
 SEPPO_REFERENCE_KERNEL(softmax_row);
 SEPPO_REFERENCE_KERNEL(softmax_row_backward);
 SEPPO_REFERENCE_KERNEL(log_sum_exp);

@@ -1,5 +1,6 @@
 // Rows of reductions over axes, and of ops along one axis.
 #include "support/ops/axes.h"
+#include "support/ops/extreme.h"
 #include "support/ops/rows.h"
 #include "support/reference.h"
 
@@ -73,25 +74,6 @@ T variance_of(const std::vector<T>& v, double correction) {
   return total / (static_cast<double>(v.size()) - correction);
 }
 
-// The largest, or for sign -1 the smallest. Equal ones share the slope, and NaN propagates.
-template <class T>
-T extreme_of(const std::vector<T>& v, double sign) {
-  double best = -std::numeric_limits<double>::infinity();
-  for (const T& e : v) {
-    if (std::isnan(real_part(e))) return T(real_part(e));
-    best = std::max(best, sign * real_part(e));
-  }
-  if (std::isinf(best)) return T(sign * best);
-  T slopes = 0;
-  double equal = 0;
-  for (const T& e : v)
-    if (sign * real_part(e) == best) {
-      slopes += e - sign * best;
-      ++equal;
-    }
-  return sign * best + slopes / equal;
-}
-
 template <class T>
 T logsumexp_of(const std::vector<T>& v) {
   double top = -std::numeric_limits<double>::infinity();
@@ -133,6 +115,21 @@ std::vector<OpRow> sums_and_extremes() {
       reduction(
           "logsumexp", seppo::logsumexp, [](const auto& v) { return logsumexp_of(v); }, kNothing, "torch.logsumexp"),
   };
+}
+
+template <class T>
+T product_of(const std::vector<T>& v) {
+  T product = 1;
+  for (const T& e : v) product *= e;
+  return product;
+}
+
+// PyTorch takes one axis; torch_cases.py compares those.
+OpCase product(Draw& d) {
+  OpCase c = reduced(
+      d, seppo::prod, [](const auto& v) { return product_of(v); }, kNothing, "");
+  c.torch = "";
+  return c;
 }
 
 OpCase variance(Draw& d) {
@@ -247,7 +244,8 @@ OpCase running_sum(Draw& d) {
 
 std::vector<OpRow> reduction_rows() {
   return joined({sums_and_extremes(),
-                 {{"var", variance, {kWide}, Range::finite},
+                 {{"prod", product, {kTall}},
+                  {"var", variance, {kWide}, Range::finite},
                   {"stddev", deviation, {kWide}},
                   {"max", [](Draw& d) { return one_extreme(d, true); }, {kWide}, Range::all},
                   {"min", [](Draw& d) { return one_extreme(d, false); }, {kWide}, Range::all},

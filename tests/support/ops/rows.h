@@ -15,6 +15,8 @@ std::vector<OpRow> shape_rows();
 std::vector<OpRow> index_rows();
 std::vector<OpRow> loss_rows();
 std::vector<OpRow> product_rows();
+std::vector<OpRow> group_rows();
+std::vector<OpRow> attention_rows();
 
 // The lists one after another.
 std::vector<OpRow> joined(const std::vector<std::vector<OpRow>>& lists);
