@@ -146,7 +146,7 @@ OpCase scatter_add(Draw& d) {
               },
           .fits = has_axis(x, axis) && fits(p, x, p.axis) && fits(p, source, -1),
           .torch = "torch.scatter_add(x[0], " + std::to_string(axis) + ", " + p.torch() + " % " + std::to_string(p.n) +
-                   ", x[1])",
+                   ", x[1][tuple(map(slice, " + text(p.sizes) + "))])",
           .options = {.aliased = false},
           .terms = [](std::span<const double> most) { return most[1]; }};
 }

@@ -190,7 +190,8 @@ OpCase linear(Draw& d) {
   return {.op = [=](Inputs in) { return seppo::linear(in[0], in[1], has_bias ? in[2] : Tensor(), activation); },
           .reference = [=](const auto& in) { return linear_of(in, activation); },
           .fits = x.rank() > 0 && (weight.rank() == 1 || weight.rank() == 2) && weight[-1] == x[-1] && bias == out,
-          .torch = names[static_cast<int>(activation)] + "(F.linear(*x))",
+          .torch = names[static_cast<int>(activation)] +
+                   (weight.rank() == 1 && has_bias ? "(F.linear(*x[:2]) + x[2])" : "(F.linear(*x))"),
           .terms = [=](std::span<const double> most) { return most[0] * most[1] + (has_bias ? most[2] : 0); }};
 }
 
