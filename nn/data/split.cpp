@@ -19,12 +19,11 @@ void check_share(const std::vector<int>& part, double share, const char* name, s
 }  // namespace
 
 SplitPart part_of(std::uint64_t number, const SplitShares& shares) {
-  const double held_out = shares.test + shares.validation;
-  check<ArgumentError>(shares.test >= 0 && shares.validation >= 0 && held_out <= 1, "split: the shares ",
-                       shares.validation, " and ", shares.test, " are not parts of 1");
+  const bool are_parts = shares.test >= 0 && shares.validation >= 0 && shares.test + shares.validation <= 1;
+  check<ArgumentError>(are_parts, "split: the shares ", shares.validation, " and ", shares.test, " are not parts of 1");
   const double drawn = RandomStream(shares.seed, Purpose::split, number).uniform();
   if (drawn < shares.test) return SplitPart::test;
-  return drawn < held_out ? SplitPart::validation : SplitPart::train;
+  return drawn < 1 - shares.validation ? SplitPart::train : SplitPart::validation;
 }
 
 Split split_examples(std::size_t examples, const SplitShares& shares) {

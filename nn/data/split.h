@@ -4,7 +4,8 @@
 //   parts.train, parts.validation, parts.test  // the indices of about 700, 100 and 200 examples
 //
 // Each example is drawn by itself, from the seed and its number: data that grow at their end leave every example where
-// it was, and so does another share of validation for those that test. Sizes are therefore near the shares, not exact.
+// it was, and another share of validation leaves the test part as it was, and the other way round. So the sizes are
+// near the shares, not exact.
 #pragma once
 
 #include "../../autograd/core/real.h"

@@ -95,8 +95,8 @@ bool CsvRecord::split() {
   if (is_first)
     for (const std::string_view field : fields_)
       names_.push_back(format_.has_header ? std::string(field) : std::to_string(names_.size() + 1));
-  check<FormatError>(fields_.size() == names_.size(), where(0), ": a record of ", fields_.size(), " fields, not ",
-                     names_.size());
+  if (fields_.size() != names_.size())  // check() would compute the place each time
+    fail<FormatError>(where(0), ": a record of ", fields_.size(), " fields, not ", names_.size());
   return !(is_first && format_.has_header);
 }
 
@@ -105,8 +105,8 @@ std::size_t CsvRecord::plain_field(std::size_t begin) {
   const std::size_t end = std::min(text_.find(format_.separator, begin), text_.size());
   const std::string_view field = std::string_view(text_).substr(begin, end - begin);
   const std::size_t quote = field.find('"');
-  check<FormatError>(quote == std::string_view::npos, where_of(begin + quote),
-                     ": a quote within a field that does not begin with one");
+  if (quote != std::string_view::npos)
+    fail<FormatError>(where_of(begin + quote), ": a quote within a field that does not begin with one");
   fields_.push_back(field);
   return end;
 }
@@ -116,16 +116,16 @@ std::size_t CsvRecord::quoted_field(std::size_t begin) {
   std::size_t at = begin + 1;
   for (;;) {
     const std::size_t quote = text_.find('"', at);
-    check<FormatError>(quote != std::string::npos, where_of(begin), ": a quote is not closed within ",
-                       text_.size() - begin, " bytes");
+    if (quote == std::string::npos)
+      fail<FormatError>(where_of(begin), ": a quote is not closed within ", text_.size() - begin, " bytes");
     unquoted_.append(text_, at, quote - at);
     at = quote + 1;
     if (text_[at] != '"') break;
     unquoted_ += '"';
     ++at;
   }
-  check<FormatError>(at == text_.size() || text_[at] == format_.separator, where_of(at),
-                     ": a closing quote must end its field");
+  const bool is_end = at == text_.size() || text_[at] == format_.separator;
+  if (!is_end) fail<FormatError>(where_of(at), ": a closing quote must end its field");
   fields_.push_back(std::string_view(unquoted_).substr(first));
   return at;
 }

@@ -3,6 +3,7 @@
 #define BOOST_TEST_MODULE beam
 #include <seppo/models/decoding/beam.h>
 
+#include "models/all_targets.h"
 #include "support/precision.h"
 
 #include <boost/test/unit_test.hpp>
@@ -58,22 +59,6 @@ struct Fixture {
   Ragged src;
 };
 
-// Every target that ends with eos within `length` tokens, or has exactly `length` tokens and no eos.
-std::vector<std::vector<int>> all_targets(int vocabulary, int eos, std::size_t length) {
-  std::vector<std::vector<int>> done, open{{}};
-  while (!open.empty()) {
-    std::vector<std::vector<int>> next;
-    for (const auto& prefix : open)
-      for (int token = 0; token < vocabulary; ++token) {
-        std::vector<int> target = prefix;
-        target.push_back(token);
-        (token == eos || target.size() == length ? done : next).push_back(target);
-      }
-    open = std::move(next);
-  }
-  return done;
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_beam_of_one_is_greedy_decoding) {
@@ -91,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_beam_of_one_is_greedy_decoding) {
 // A beam wide enough for all targets misses none: its results are all possible targets, from the best down.
 BOOST_AUTO_TEST_CASE(a_beam_that_is_wide_enough_finds_the_best_of_all_targets) {
   constexpr int kVocabulary = 4, kEos = 2;
-  const auto targets = all_targets(kVocabulary, kEos, 4);
+  const auto targets = small::all_targets(kVocabulary, kEos, 4);
   for (std::uint64_t seed = 1; seed <= 5; ++seed)
     for (const double penalty : {0.0, 0.6, 2.0}) {
       const Fixture f(kVocabulary, seed);

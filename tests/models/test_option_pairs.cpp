@@ -29,17 +29,17 @@ constexpr int kExamples = 7;
 
 // These options have no field lists for programs. The structured bindings stop compiling when a member is added.
 void decoding_fields(ConfigVisitor& v, BeamOptions& o) {
-  auto& [bos, eos, max_length, beam, n_best, length_penalty] = o;
-  static_cast<void>(bos), static_cast<void>(eos);  // these depend on the vocabulary
+  auto& [bos, eos, max_length, beam, n_best, length_penalty, hook] = o;
+  static_cast<void>(bos), static_cast<void>(eos), static_cast<void>(hook);  // these depend on the vocabulary
   v("decode_length", max_length, {1, 100});
   v("beam", beam, {1, 100});
   v("n_best", n_best, {1, 100});
   v("length_penalty", length_penalty, {0, 1000});
 }
 void decoding_fields(ConfigVisitor& v, GenerateOptions& o) {
-  auto& [max_tokens, sampling, stop, stride, seed] = o;
+  auto& [max_tokens, sampling, stop, stride, seed, hook] = o;
   auto& [repetition_penalty, temperature, top_k, top_p, min_p] = sampling;
-  static_cast<void>(stop);  // depends on the vocabulary
+  static_cast<void>(stop), static_cast<void>(hook);  // these depend on the vocabulary
   v("max_tokens", max_tokens, {0, 100});
   v("repetition_penalty", repetition_penalty, {1e-3, 1e3});
   v("temperature", temperature, {0, 1e3});

@@ -132,31 +132,38 @@ BOOST_AUTO_TEST_CASE(evaluation) {
   });
 }
 
-// A server's: several threads of the user's share one model without a lock, and each gets the answers it would get
+// A server's: eight threads of the user's share two models without a lock, and each gets the answers it would get
 // alone.
 BOOST_AUTO_TEST_CASE(one_model_for_several_threads) {
   const Language language;
+  const small::Fixture f;
   const Ragged prompts = sequences({3, 1, 7, 2, 12, 5, 9, 4}, 30);
+  const Ragged sources = small::random_batch({4, 1, 3, 9, 5, 7, 2, 6}, 6);
   const auto answer = [&](std::size_t i) {
-    const std::vector<int> prompt(prompts[i].begin(), prompts[i].end());
-    Ragged one;
-    one.add(prompt);
+    const Ragged one = prompts.pick({static_cast<int>(i)});
     Bytes bytes;
     add(bytes, std::span<const int>(generate(language.model, one, {.max_tokens = 20, .seed = i})[0]));
+    const BeamOptions search{.bos = 0, .eos = 1, .max_length = 8};
+    const Hypothesis best = beam_search(f.model, sources.pick({static_cast<int>(i)}), search)[0][0];
+    add(bytes, std::span<const int>(best.tokens));
+    add(bytes, std::span<const double>(best.token_log_probabilities));
     const Inference guard;
     add(bytes, language.model(one).values());
     return bytes;
   };
-  std::vector<Bytes> alone, together(prompts.size());
+  std::vector<Bytes> alone;
   for (std::size_t i = 0; i < prompts.size(); ++i) alone.push_back(answer(i));
+  std::vector<std::vector<Bytes>> together(8, std::vector<Bytes>(prompts.size()));
   std::vector<std::thread> users;
-  for (std::size_t user = 0; user < 4; ++user)
+  for (std::size_t user = 0; user < together.size(); ++user)
     users.emplace_back([&, user] {
-      for (int repeat = 0; repeat < 5; ++repeat)
-        for (std::size_t i = user; i < prompts.size(); i += 4) together[i] = answer(i);
+      for (std::size_t n = 0; n < 2 * prompts.size(); ++n) {
+        const std::size_t i = (user + n) % prompts.size();
+        together[user][i] = answer(i);
+      }
     });
   for (std::thread& user : users) user.join();
-  BOOST_CHECK(together == alone);
+  for (const std::vector<Bytes>& answers : together) BOOST_CHECK(answers == alone);
 }
 
 BOOST_AUTO_TEST_CASE(decoding) {

@@ -124,6 +124,7 @@ BOOST_AUTO_TEST_CASE(examples_stay_in_their_part) {
   BOOST_CHECK(begins_with(more.train, few.train) && begins_with(more.validation, few.validation) &&
               begins_with(more.test, few.test));
   BOOST_CHECK(split_examples(500, {.validation = 0.3, .seed = 1}).test == few.test);
+  BOOST_CHECK(split_examples(500, {.test = 0.3, .seed = 1}).validation == few.validation);
 }
 
 BOOST_AUTO_TEST_CASE(splits_without_a_part) {

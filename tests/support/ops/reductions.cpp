@@ -1,5 +1,6 @@
 // Rows of reductions over axes, and of ops along one axis.
 #include "support/ops/axes.h"
+#include "support/ops/extreme.h"
 #include "support/ops/rows.h"
 #include "support/reference.h"
 
@@ -71,25 +72,6 @@ T variance_of(const std::vector<T>& v, double correction) {
   T total = 0;
   for (const T& e : v) total += (e - mean) * (e - mean);
   return total / (static_cast<double>(v.size()) - correction);
-}
-
-// The largest, or for sign -1 the smallest. Equal ones share the slope, and NaN propagates.
-template <class T>
-T extreme_of(const std::vector<T>& v, double sign) {
-  double best = -std::numeric_limits<double>::infinity();
-  for (const T& e : v) {
-    if (std::isnan(real_part(e))) return T(real_part(e));
-    best = std::max(best, sign * real_part(e));
-  }
-  if (std::isinf(best)) return T(sign * best);
-  T slopes = 0;
-  double equal = 0;
-  for (const T& e : v)
-    if (sign * real_part(e) == best) {
-      slopes += e - sign * best;
-      ++equal;
-    }
-  return sign * best + slopes / equal;
 }
 
 template <class T>
