@@ -132,6 +132,9 @@ OpCase product(Draw& d) {
   return c;
 }
 
+// PyTorch 1.13 takes no other corrections.
+bool is_whole(double correction) { return correction == std::floor(correction); }
+
 OpCase variance(Draw& d) {
   const double correction = d.number({0, 1, 0.5, -1.5});
   OpCase c = reduced(
@@ -139,15 +142,18 @@ OpCase variance(Draw& d) {
       [=](const auto& v) { return variance_of(v, correction); }, std::max(correction, 0.0), "torch.var",
       ", correction=" + text(correction));
   c.terms = [](std::span<const double> most) { return most[0] * most[0]; };
+  if (!is_whole(correction)) c.torch = "";
   return c;
 }
 
 OpCase deviation(Draw& d) {
   const double correction = d.number({0, 1, 0.5});
-  return reduced(
+  OpCase c = reduced(
       d, [=](const Tensor& x, const Axes& axes, bool keep) { return seppo::stddev(x, axes, correction, keep); },
       [=](const auto& v) { return root_of(variance_of(v, correction)); }, std::max(correction, 0.0), "torch.std",
       ", correction=" + text(correction));
+  if (!is_whole(correction)) c.torch = "";
+  return c;
 }
 
 // ---- along one axis
