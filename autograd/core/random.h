@@ -29,7 +29,6 @@ struct RandomContext {
   std::uint32_t step = 0;
   std::uint32_t sample = 0;  // the first sample of the shard within the global batch
   std::uint32_t site = 0;    // counts the dropouts of a step in the order they run
-  bool advances = false;     // Tape::clear() starts the next step: of a tape that was given no context
 };
 
 // Philox4x32-10: 128 random bits for a 64-bit key and a 128-bit counter.

@@ -37,10 +37,8 @@ Tape::~Tape() {
 void Tape::clear() {
   check<StateError>(!in_backward_, "clear: called during backward, which needs the tape");
   truncate(0);
-  if (random.advances) {
-    ++random.step;
-    random.site = 0;
-  }
+  ++random.step;
+  random.site = 0;
   backwards_ = 0;
   longer_ = 0;
   longest_ = 0;

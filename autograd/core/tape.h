@@ -45,12 +45,13 @@ class Tape {
   Mode mode = Mode::train;
   bool recording = true;    // false: compute only, as within NoGrad; dropout follows the mode
   bool recomputes = false;  // while checkpoint() computes again: running statistics stay
-  // Keys the dropout masks of this step. clear() starts the next step; a context that was assigned as a whole stays the
-  // same, as Trainer and loops that can be resumed need: tape().random = {.seed = 1, .step = 7};
-  RandomContext random = {.advances = true};
+  // Keys the dropout masks of this step; clear() begins the next one. So a loop that has taken 7 steps and is resumed
+  // has the same masks as one that never stopped if it sets tape().random = {.seed = 1, .step = 7} before it goes on.
+  RandomContext random;
   bool records() const { return mode == Mode::train && recording; }
 
-  // Forgets every tensor and closure; memory is kept for the next step. Throws StateError during backward.
+  // Forgets every tensor and closure, and begins the next step of `random`; memory is kept. Throws StateError during
+  // backward.
   void clear();
 
   // Adds d(loss)/d(leaf) to the gradient of every leaf. `loss` has one element.

@@ -14,41 +14,42 @@ Operand::Operand(real value) : tensor(full({}, value)) {}
 
 namespace {
 
-// Elements of a, b and their result, where a and b move on by a stride of 0 or
-// 1; and the gradient dy.
+// Elements of a, b and their result, where a and b move on by a stride of 0 or 1; and the gradient dy.
 struct Run {
   std::size_t n, stride_a, stride_b;
   const real *a, *b, *y, *dy;
 };
 
-// d = beta d + slope(dy, a, b, y) over a run. An operand that stays, with
-// stride 0, takes the sum.
+// What a slope is computed from: the gradient of the result, the operands, and the result.
+struct Point {
+  real dy, a, b, y;
+};
+
+// d = beta d + slope(point) over a run. An operand that stays, with stride 0, takes the sum.
 template <class Sum, class Slope>
 void add_slopes(Sum* d, real beta, std::size_t stride, const Run& run, const Slope& slope) {
   const auto term = [=](std::size_t i, std::size_t ia, std::size_t ib) {
-    return slope(run.dy[i], run.a[ia], run.b[ib], run.y[i]);
+    return slope(Point{run.dy[i], run.a[ia], run.b[ib], run.y[i]});
   };
+  const auto for_each = [&](const auto& f) { along(run.n, run.stride_a, run.stride_b, f); };
   if (stride == 0) {
     double total = 0;
-    along(run.n, run.stride_a, run.stride_b,
-          [=, &total](std::size_t i, std::size_t ia, std::size_t ib) { total += double{term(i, ia, ib)}; });
+    for_each([=, &total](std::size_t i, std::size_t ia, std::size_t ib) { total += double{term(i, ia, ib)}; });
     *d = (beta == 0 ? 0 : *d) + static_cast<Sum>(total);
   } else if (beta == 0) {
-    along(run.n, run.stride_a, run.stride_b,
-          [=](std::size_t i, std::size_t ia, std::size_t ib) { d[i] = Sum{term(i, ia, ib)}; });
+    for_each([=](std::size_t i, std::size_t ia, std::size_t ib) { d[i] = Sum{term(i, ia, ib)}; });
   } else {
-    along(run.n, run.stride_a, run.stride_b,
-          [=](std::size_t i, std::size_t ia, std::size_t ib) { d[i] += Sum{term(i, ia, ib)}; });
+    for_each([=](std::size_t i, std::size_t ia, std::size_t ib) { d[i] += Sum{term(i, ia, ib)}; });
   }
 }
 
-// Gradients of broadcast operands are added to, so they must exist, zeroed,
-// before the other operand's is overwritten: one may be a view of the other.
+// Gradients of broadcast operands are added to, so they must exist, zeroed, before the other operand's is overwritten:
+// one may be a view of the other.
 void begin_if_broadcast(const Tensor& x, const Tensor& y) {
   if (x.numel() != y.numel()) grad_if_required(x);
 }
 
-// da += slope_a(dy, a, b, y), db += slope_b(dy, a, b, y)
+// da += slope_a(point), db += slope_b(point)
 template <class SlopeA, class SlopeB>
 void add_gradients(const Walk<3>& walk, const Tensor& y, const Tensor& a, const Tensor& b, const SlopeA& slope_a,
                    const SlopeB& slope_b) {
@@ -73,7 +74,7 @@ void add_gradients(const Walk<3>& walk, const Tensor& y, const Tensor& a, const 
   sums_b.finish();
 }
 
-// y = f(a, b). The slopes of (dy, a, b, y) are dy times the derivatives.
+// y = f(a, b). The slopes are dy times the derivatives.
 template <class F, class SlopeA, class SlopeB>
 Tensor map(const char* name, const Tensor& a, const Tensor& b, const F& f, const SlopeA& slope_a,
            const SlopeB& slope_b) {
@@ -94,9 +95,9 @@ Tensor map(const char* name, const Tensor& a, const Tensor& b, const F& f, const
 template <class F>
 Tensor compare(const char* name, const Tensor& a, const Tensor& b, const F& holds) {
   const NoGrad no_grad;
-  const auto zero = [](real, real, real, real) { return real{0}; };
-  return map(
-      name, a, b, [=](real p, real q) { return static_cast<real>(holds(p, q)); }, zero, zero);
+  const auto value = [=](real p, real q) { return static_cast<real>(holds(p, q)); };
+  const auto zero = [](Point) { return real{0}; };
+  return map(name, a, b, value, zero, zero);
 }
 
 // y = a + b of equal shapes: the residual sum, whose gradient is often a copy.
@@ -113,44 +114,47 @@ Tensor add_same(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor add(const Operand& a, const Operand& b) {
-  const auto slope = [](real dy, real, real, real) { return dy; };
-  return a->shape() == b->shape() ? add_same(a, b) : map("add", a, b, std::plus<>(), slope, slope);
+  if (a->shape() == b->shape()) return add_same(a, b);
+  const auto slope = [](Point at) { return at.dy; };
+  return map("add", a, b, std::plus<>(), slope, slope);
 }
+
 Tensor sub(const Operand& a, const Operand& b) {
-  return map(
-      "sub", a, b, std::minus<>(), [](real dy, real, real, real) { return dy; },
-      [](real dy, real, real, real) { return -dy; });
+  const auto slope_a = [](Point at) { return at.dy; };
+  const auto slope_b = [](Point at) { return -at.dy; };
+  return map("sub", a, b, std::minus<>(), slope_a, slope_b);
 }
+
 Tensor mul(const Operand& a, const Operand& b) {
-  return map(
-      "mul", a, b, std::multiplies<>(), [](real dy, real, real q, real) { return dy * q; },
-      [](real dy, real p, real, real) { return dy * p; });
+  const auto slope_a = [](Point at) { return at.dy * at.b; };
+  const auto slope_b = [](Point at) { return at.dy * at.a; };
+  return map("mul", a, b, std::multiplies<>(), slope_a, slope_b);
 }
+
 Tensor div(const Operand& a, const Operand& b) {
-  return map(
-      "div", a, b, std::divides<>(), [](real dy, real, real q, real) { return dy / q; },
-      [](real dy, real, real q, real y) { return -dy / q * y; });  // q^2 may overflow
+  const auto slope_a = [](Point at) { return at.dy / at.b; };
+  const auto slope_b = [](Point at) { return -at.dy / at.b * at.y; };  // b^2 may overflow
+  return map("div", a, b, std::divides<>(), slope_a, slope_b);
 }
 
 Tensor pow(const Tensor& x, const Tensor& exponent) {
-  return map(
-      "pow", x, exponent, [](real a, real b) { return std::pow(a, b); },
-      [](real dy, real a, real b, real) { return b == 0 ? 0 : dy * b * std::pow(a, b - 1); },
-      [](real dy, real a, real b, real y) { return a == 0 && b >= 0 ? 0 : dy * y * std::log(a); });
+  const auto power = [](real a, real b) { return std::pow(a, b); };
+  const auto slope_x = [](Point at) { return at.b == 0 ? 0 : at.dy * at.b * std::pow(at.a, at.b - 1); };
+  const auto slope_exponent = [](Point at) { return at.a == 0 && at.b >= 0 ? 0 : at.dy * at.y * std::log(at.a); };
+  return map("pow", x, exponent, power, slope_x, slope_exponent);
 }
 
 namespace {
 
 // The maximum for sign 1, the minimum for -1.
 Tensor maximum_or_minimum(const char* name, const Tensor& a, const Tensor& b, real sign) {
-  const auto share = [=](real own,
-                         real other) {  // 1, or half of it if they are equal
+  const auto choice = [=](real p, real q) { return sign * p > sign * q || std::isnan(p) ? p : q; };
+  const auto share = [=](real own, real other) {  // 1, or half of it if they are equal
     return real{0.5} * static_cast<real>((sign * own > sign * other) + (sign * own >= sign * other));
   };
-  return map(
-      name, a, b, [=](real p, real q) { return sign * p > sign * q || std::isnan(p) ? p : q; },
-      [=](real dy, real p, real q, real) { return dy * share(p, q); },
-      [=](real dy, real p, real q, real) { return dy * share(q, p); });
+  const auto slope_a = [=](Point at) { return at.dy * share(at.a, at.b); };
+  const auto slope_b = [=](Point at) { return at.dy * share(at.b, at.a); };
+  return map(name, a, b, choice, slope_a, slope_b);
 }
 
 }  // namespace
@@ -173,8 +177,7 @@ real choose(bool condition, real a, real b) {
   return choice[condition];
 }
 
-// da += dy where the condition holds, db += dy where it does not. Either may be
-// null.
+// da += dy where the condition holds, db += dy where it does not. Either may be null.
 template <class A, class B>
 void add_chosen(const Walk<4>& walk, A* da, B* db, const real* condition, const real* dy) {
   walk.for_each([=](std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
@@ -200,12 +203,14 @@ Tensor where(const Tensor& condition, const Operand& a_operand, const Operand& b
   const Tensor b = b_operand;
   Tensor y = tape().create(broadcast_shape("where", {{"condition", condition}, {"lhs", a}, {"rhs", b}}));
   const Walk<4> walk = broadcast(y.shape(), condition.shape(), a.shape(), b.shape());
-  walk.for_each([to = y.data(), c = condition.data(), from_a = a.data(), from_b = b.data()](
-                    std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
-    to[i] = choose(c[ic] != 0, from_a[ia], from_b[ib]);
+  real* const to = y.data();
+  const real* const holds = condition.data();
+  const real* const from_a = a.data();
+  const real* const from_b = b.data();
+  walk.for_each([=](std::size_t i, std::size_t ic, std::size_t ia, std::size_t ib) {
+    to[i] = choose(holds[ic] != 0, from_a[ia], from_b[ib]);
   });
-  // The condition gets no gradient, but a change of it before backward is an
-  // error.
+  // The condition gets no gradient, but a change of it before backward is an error.
   record("where", y, {a, b, detach(condition)}, [=] { add_chosen(walk, y, condition, a, b); });
   return y;
 }

@@ -59,8 +59,7 @@ std::size_t count_digits(std::string_view labels) {
   return static_cast<std::size_t>(std::ranges::count_if(labels, [](char label) { return has(kDigits, label); }));
 }
 
-// The result of an equation without "->": the axes of "...", and the labels
-// that occur once in alphabetical order.
+// The result of an equation without "->": the axes of "...", and the labels that occur once in alphabetical order.
 std::string implied_result(const std::string& operands, std::size_t dotted) {
   std::string result(kDigits.substr(kDigits.size() - dotted));
   for (char label = 'A'; label <= 'z'; ++label) {
@@ -107,8 +106,7 @@ void check_sizes(const Equation& e, const Tensor& a, const Tensor& b) {
   }
 }
 
-// Sums over the labels of x that are in neither the other operand nor the
-// result, and drops them.
+// Sums over the labels of x that are in neither the other operand nor the result, and drops them.
 Tensor sum_own(Tensor x, std::string& labels, std::string_view other, std::string_view result) {
   for (std::size_t i = labels.size(); i-- > 0;)
     if (!has(other, labels[i]) && !has(result, labels[i])) {
@@ -149,8 +147,7 @@ Groups group(std::string_view a, std::string_view b, std::string_view result) {
   return groups;
 }
 
-// How many elements x has along the axes of a group, which become one axis of
-// the product.
+// How many elements x has along the axes of a group, which become one axis of the product.
 int elements(const Tensor& x, std::string_view labels, std::string_view group) {
   std::int64_t total = 1;
   for (const char label : group) {

@@ -9,11 +9,12 @@ namespace {
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check(weight.rank() == 2 && x.rank() >= 1, "linear: needs x [..., in] and weight [out, in] or [in]: x ", x,
         ", weight ", weight);
-  check(x.size(-1) == weight.size(1), "linear: inner sizes differ: x ", x, " dim ", x.rank() - 1, " = ", x.size(-1),
-        ", weight ", weight, " dim 1 = ", weight.size(1));
-  if (!bias.defined()) return;
-  check(bias.rank() == 1 && bias.size(0) == weight.size(0), "linear: bias ", bias, " must have the size of weight ",
-        weight, " dim 0 = ", weight.size(0));
+  const int in = weight.size(1);
+  const int out = weight.size(0);
+  check(x.size(-1) == in, "linear: inner sizes differ: x ", x, " dim ", x.rank() - 1, " = ", x.size(-1), ", weight ",
+        weight, " dim 1 = ", in);
+  const bool fits = !bias.defined() || (bias.rank() == 1 && bias.size(0) == out);
+  check(fits, "linear: bias ", bias, " must have the size of weight ", weight, " dim 0 = ", out);
 }
 
 // One output, without an axis of its own.
@@ -34,30 +35,45 @@ void add_bias_gradient(real* dbias, const real* dy, std::size_t rows, std::size_
   });
 }
 
+// An activation that is an op of its own.
+Tensor activated(Activation activation, const Tensor& x) {
+  if (activation == Activation::gelu) return gelu(x);
+  return activation == Activation::gelu_tanh ? gelu_tanh(x) : silu(x);
+}
+
+// dx = beta dx + dy W, dW = beta dW + dy^T x, dbias += the sum of dy's rows
+void backward(const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const std::size_t rows = y.rows();
+  const std::size_t out = weight.rows();
+  const std::size_t in = weight.cols();
+  const MatrixView dy(grad_of(y), rows, out);
+  if (const auto [dx, beta] = target_if_required(x); dx)
+    multiply({dx, rows, in}, dy, {weight.data(), out, in}, accumulates(beta));
+  if (const auto [dw, beta] = target_if_required(weight); dw)
+    multiply({dw, out, in}, transposed(dy), {x.data(), rows, in}, accumulates(beta));
+  if (real* const dbias = grad_if_required(bias)) add_bias_gradient(dbias, dy.data, rows, out);
+}
+
 }  // namespace
 
-// Backward: dx = beta dx + dy W, dW += dy^T x, db += the sum of dy's rows.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  if (activation == Activation::gelu) return gelu(linear(x, weight, bias));
-  if (activation == Activation::gelu_tanh) return gelu_tanh(linear(x, weight, bias));
-  if (activation == Activation::silu) return silu(linear(x, weight, bias));
   check<ArgumentError>(activation < Activation::swiglu, "linear: a gated activation takes two products");
+  const bool has_relu = activation == Activation::relu;
+  if (activation != Activation::none && !has_relu) return activated(activation, linear(x, weight, bias));
   if (weight.rank() == 1) return linear_of_one_output(x, weight, bias, activation);
   check_linear(x, weight, bias);
   Tensor y = tape().create(x.shape().with(-1, weight.size(0)));
-  const std::size_t rows = y.rows(), out = weight.rows(), in = weight.cols();
-  multiply_plus_row({y.data(), rows, out}, {x.data(), rows, in}, transposed({weight.data(), out, in}),
-                    bias.defined() ? bias.data() : nullptr);
+  const std::size_t rows = y.rows();
+  const std::size_t out = weight.rows();
+  const std::size_t in = weight.cols();
+  const real* const row = bias.defined() ? bias.data() : nullptr;
+  multiply_plus_row({y.data(), rows, out}, {x.data(), rows, in}, transposed({weight.data(), out, in}), row);
   const auto& relu = kernels::unary().relu;
-  if (activation == Activation::relu) apply(relu, y.data(), y.data(), y.numel());
+  if (has_relu) apply(relu, y.data(), y.data(), y.numel());
   record("linear", y, {x, weight, bias}, [=] {
     real* const dy = grad_of(y);
-    if (activation == Activation::relu) apply_slope(relu, dy, 0, dy, y.data(), y.data(), y.numel());
-    if (const auto [dx, beta] = target_if_required(x); dx)
-      multiply({dx, rows, in}, {dy, rows, out}, {weight.data(), out, in}, accumulates(beta));
-    if (const auto [dw, beta] = target_if_required(weight); dw)
-      multiply({dw, out, in}, transposed({dy, rows, out}), {x.data(), rows, in}, accumulates(beta));
-    if (real* const dbias = grad_if_required(bias)) add_bias_gradient(dbias, dy, rows, out);
+    if (has_relu) apply_slope(relu, dy, 0, dy, y.data(), y.data(), y.numel());
+    backward(y, x, weight, bias);
   });
   return y;
 }

@@ -26,7 +26,9 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
 Tensor reduce(const Tensor& losses, Reduction reduction, const Tensor& weights) {
   if (reduction != Reduction::mean) return reduce(losses, reduction);
   const real total = sum(weights).item();
-  return scale(sum(losses), total == 0 ? 0 : 1 / total);
+  const Tensor loss = scale(sum(losses), total == 0 ? 0 : 1 / total);
+  loss.node().op = "mean";  // a Trainer, which needs sums, refuses it
+  return loss;
 }
 
 void check_classes(const char* op, const char* role, const Tensor& x, const Tensor& weight) {

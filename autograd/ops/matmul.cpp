@@ -39,11 +39,17 @@ struct Batches {
   // product with all their rows.
   template <class F>
   void for_each(const F& f) const {
+    const bool b_repeats = walk.stride(1) == 1 && walk.stride(2) == 0;
     walk.for_each_run([&](const auto& at) {
-      const bool is_one = walk.stride(1) == 1 && walk.stride(2) == 0;
-      for (std::size_t i = 0; i < (is_one ? 1 : walk.n()); ++i)
-        f(is_one ? m * walk.n() : m, (at[0] + i) * m * n, (at[1] + i * walk.stride(1)) * m * k,
-          (at[2] + i * walk.stride(2)) * k * n);
+      if (b_repeats) {
+        f(m * walk.n(), at[0] * m * n, at[1] * m * k, at[2] * k * n);
+        return;
+      }
+      for (std::size_t i = 0; i < walk.n(); ++i) {
+        const std::size_t a = at[1] + i * walk.stride(1);
+        const std::size_t b = at[2] + i * walk.stride(2);
+        f(m, (at[0] + i) * m * n, a * m * k, b * k * n);
+      }
     });
   }
 };
@@ -74,7 +80,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (b.rank() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
   Tensor y = tape().create(matmul_shape(a, b));
   const Batches batches(y.shape(), a.shape(), b.shape());
-  const std::size_t n = batches.n, k = batches.k;
+  const std::size_t n = batches.n;
+  const std::size_t k = batches.k;
   batches.for_each([&](std::size_t m, std::size_t iy, std::size_t ia, std::size_t ib) {
     multiply({y.data() + iy, m, n}, {a.data() + ia, m, k}, {b.data() + ib, k, n});
   });

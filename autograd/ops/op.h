@@ -69,7 +69,7 @@ inline kernels::Dropping next_dropping(const char* op, double p) {
   Tape& t = tape();
   if (p == 0 || t.mode == Mode::eval) return {};
   check<StateError>(t.random.site < RandomContext::kSites, op, ": the dropouts of one step have used up its ",
-                    RandomContext::kSites, " masks: set tape().random, or call tape().clear(), for each step");
+                    RandomContext::kSites, " masks: call tape().clear() for each step");
   const kernels::Dropping dropping{p, t.random};
   ++t.random.site;
   return dropping;

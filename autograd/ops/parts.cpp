@@ -29,23 +29,35 @@ Tensor slice(const Tensor& x, int axis, int begin, int end) {
   return y;
 }
 
-Tensor concat(List<Tensor> tensors, int axis) {
-  check<ArgumentError>(!tensors.empty(), "concat: no tensors given");
+namespace {
+
+// The shape of the tensors in a row along the axis, along which alone their sizes may differ.
+Shape concat_shape(List<Tensor> tensors, int axis) {
   const Tensor& head = tensors.front();
-  axis = head.shape().axis(axis, "concat");
   std::int64_t total = 0;
   for (const Tensor& x : tensors) {
     check(x.rank() == head.rank(), "concat: ranks differ: ", head, " and ", x);
-    for (int i = 0; i < x.rank(); ++i)
-      check(i == axis || x.size(i) == head.size(i), "concat: sizes differ outside axis ", axis, ": ", head, " dim ", i,
-            " = ", head.size(i), ", ", x, " dim ", i, " = ", x.size(i));
+    for (int i = 0; i < x.rank(); ++i) {
+      const int size = x.size(i);
+      const int wanted = head.size(i);
+      check(i == axis || size == wanted, "concat: sizes differ outside axis ", axis, ": ", head, " dim ", i, " = ",
+            wanted, ", ", x, " dim ", i, " = ", size);
+    }
     total += x.size(axis);
   }
   check(total <= std::numeric_limits<int>::max(), "concat: the sizes of dim ", axis, " add up to ", total,
         ", more than an axis can have");
+  return head.shape().with(axis, static_cast<int>(total));
+}
+
+}  // namespace
+
+Tensor concat(List<Tensor> tensors, int axis) {
+  check<ArgumentError>(!tensors.empty(), "concat: no tensors given");
+  axis = tensors.front().shape().axis(axis, "concat");
   Tape& t = tape();
+  Tensor y = t.create(concat_shape(tensors, axis));
   const auto parts = t.keep<Tensor>(tensors);
-  Tensor y = t.create(head.shape().with(axis, static_cast<int>(total)));
   const std::size_t rows = Slices(y.shape(), axis).outer;
   const std::size_t to = Slices(y.shape(), axis).block();
   std::size_t first = 0;

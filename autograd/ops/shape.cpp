@@ -38,13 +38,14 @@ void add_along(const Walk<2>& walk, Sum* dx, std::size_t first, const real* dy) 
   walk.for_each([=](std::size_t iy, std::size_t ix) { dx[first + ix] += Sum{dy[iy]}; });
 }
 
-// y's elements are some of x's, from `first` on, along the walk over (y, x);
-// each of x's occurs at most `times` times.
+// y's elements are some of x's, from `first` on, along the walk over (y, x); each of x's occurs at most `times` times.
 Tensor copy_along(const char* op, const Tensor& x, const Shape& shape, const Strides& strides, std::size_t first = 0,
                   std::size_t times = 1) {
   const Walk<2> walk(shape, {strides_of(shape), strides});
   Tensor y = tape().create(shape);
-  walk.for_each([=, to = y.data(), from = x.data()](std::size_t iy, std::size_t ix) { to[iy] = from[first + ix]; });
+  real* const to = y.data();
+  const real* const from = x.data();
+  walk.for_each([=](std::size_t iy, std::size_t ix) { to[iy] = from[first + ix]; });
   record(op, y, {x}, [=] {
     const TermSums sums(grad_of(x), x.numel(), times);
     sums.at(0, [&](auto* dx) { add_along(walk, dx, first, grad_of(y)); });
@@ -115,9 +116,12 @@ Tensor flip(const Tensor& x, const Axes& axes) {
 
 Tensor expand(const Tensor& x, const Shape& shape) {
   check(x.rank() <= shape.rank(), "expand: x ", x, " has more axes than ", shape);
-  for (int axis = 1; axis <= x.rank(); ++axis)
-    check(x.size(-axis) == shape[-axis] || x.size(-axis) == 1, "expand: x ", x, " dim ", x.rank() - axis, " = ",
-          x.size(-axis), " is neither 1 nor that of ", shape, " dim ", shape.rank() - axis, " = ", shape[-axis]);
+  for (int axis = 1; axis <= x.rank(); ++axis) {
+    const int size = x.size(-axis);
+    const int wanted = shape[-axis];
+    check(size == wanted || size == 1, "expand: x ", x, " dim ", x.rank() - axis, " = ", size,
+          " is neither 1 nor that of ", shape, " dim ", shape.rank() - axis, " = ", wanted);
+  }
   const auto times = static_cast<std::size_t>(x.numel() == 0 ? 0 : shape.numel() / x.shape().numel());
   return copy_along("expand", x, shape, strides_within(shape, x.shape()), 0, times);
 }
@@ -138,8 +142,7 @@ Tensor unfold(const Tensor& x, int axis, int size, int stride) {
 
 namespace {
 
-// Of a matrix, or of several: what is before column row + edge, or, for the
-// upper triangle, what is not.
+// Of a matrix, or of several: what is before column row + edge, or, for the upper triangle, what is not.
 struct Triangle {
   Shape shape;
   std::int64_t edge;

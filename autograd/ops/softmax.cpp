@@ -110,34 +110,41 @@ struct Groups {
 // y = x - the largest of its group
 void subtract_largest(real* y, const real* x, const Groups& groups) {
   constexpr real kLowest = std::numeric_limits<real>::lowest();  // not -inf: -inf - -inf is NaN
-  const RecycledArray<real> largest(tape().arena(), groups.size);
-  std::fill_n(largest.data(), groups.size, kLowest);
-  groups.for_each([&](std::size_t i, std::size_t g) { largest.data()[g] = std::max(largest.data()[g], x[i]); });
-  groups.for_each([&](std::size_t i, std::size_t g) { y[i] = x[i] - largest.data()[g]; });
+  const RecycledArray<real> memory(tape().arena(), groups.size);
+  real* const largest = memory.data();
+  std::fill_n(largest, groups.size, kLowest);
+  groups.for_each([=](std::size_t i, std::size_t g) { largest[g] = std::max(largest[g], x[i]); });
+  groups.for_each([=](std::size_t i, std::size_t g) { y[i] = x[i] - largest[g]; });
+}
+
+// sums = the sum of term(i) over each group
+template <class F>
+void sum_groups(double* sums, const Groups& groups, const F& term) {
+  std::fill_n(sums, groups.size, 0.0);
+  groups.for_each([=](std::size_t i, std::size_t g) { sums[g] += term(i); });
 }
 
 }  // namespace
 
 Tensor index_softmax(const Tensor& x, int axis, List<int> index) {
   const Groups groups(x, axis, index);
-  Tensor y = tape().create(x.shape());
-  subtract_largest(y.data(), x.data(), groups);
-  apply(kernels::unary().exp, y.data(), y.data(), y.numel());
-  const RecycledArray<double> sums(tape().arena(), groups.size);
-  std::fill_n(sums.data(), groups.size, 0.0);
-  groups.for_each([&](std::size_t i, std::size_t g) { sums.data()[g] += double{y.data()[i]}; });
-  groups.for_each([&](std::size_t i, std::size_t g) {
-    if (sums.data()[g] != 0) y.data()[i] /= static_cast<real>(sums.data()[g]);
+  const Tensor y = tape().create(x.shape());
+  real* const p = y.data();
+  subtract_largest(p, x.data(), groups);
+  apply(kernels::unary().exp, p, p, y.numel());
+  const RecycledArray<double> memory(tape().arena(), groups.size);
+  double* const sums = memory.data();
+  sum_groups(sums, groups, [=](std::size_t i) { return double{p[i]}; });
+  groups.for_each([=](std::size_t i, std::size_t g) {
+    if (sums[g] != 0) p[i] /= static_cast<real>(sums[g]);
   });
-  record("index_softmax", y, {x}, [=] {  // dx_i += y_i (dy_i - sum_k dy_k y_k)
+  record("index_softmax", y, {x}, [=] {  // dx_i += p_i (dy_i - sum_k dy_k p_k)
     const real* const dy = grad_of(y);
     real* const dx = grad_of(x);
-    const RecycledArray<double> dots(tape().arena(), groups.size);
-    std::fill_n(dots.data(), groups.size, 0.0);
-    groups.for_each([&](std::size_t i, std::size_t g) { dots.data()[g] += double{dy[i]} * double{y.data()[i]}; });
-    groups.for_each([&](std::size_t i, std::size_t g) {
-      dx[i] += y.data()[i] * static_cast<real>(double{dy[i]} - dots.data()[g]);
-    });
+    const RecycledArray<double> scratch(tape().arena(), groups.size);
+    double* const dots = scratch.data();
+    sum_groups(dots, groups, [=](std::size_t i) { return double{dy[i]} * double{p[i]}; });
+    groups.for_each([=](std::size_t i, std::size_t g) { dx[i] += p[i] * static_cast<real>(double{dy[i]} - dots[g]); });
   });
   return y;
 }

@@ -22,23 +22,36 @@ void for_each(const Folding& r, const F& f) {
   r.walk.for_each([&](std::size_t ix, std::size_t iy) { f(ix, iy); });
 }
 
+double* zeros_of(std::size_t n) {
+  double* const values = tape().allocate<double>(n);
+  std::fill_n(values, n, 0.0);
+  return values;
+}
+
+// The means of the elements that each of n elements of the result stands for.
+double* means_of(const real* x, const Folding& r, std::size_t n) {
+  double* const means = zeros_of(n);
+  for_each(r, [=](std::size_t ix, std::size_t iy) { means[iy] += double{x[ix]}; });
+  for (std::size_t i = 0; i < n; ++i) means[i] /= static_cast<double>(r.count);
+  return means;
+}
+
+// The sums of (x - mean)^2.
+double* squares_of(const real* x, const double* means, const Folding& r, std::size_t n) {
+  double* const squares = zeros_of(n);
+  for_each(r, [=](std::size_t ix, std::size_t iy) {
+    const double difference = double{x[ix]} - means[iy];
+    squares[iy] += difference * difference;
+  });
+  return squares;
+}
+
 // y = sum (x - mean)^2 / divisor, or the root of it: dx += dy slope (x - mean), as gradients through the mean cancel.
 Tensor spread(const char* op, const Tensor& x, const Folding& r, const Spread& s) {
   Tensor y = tape().create(r.result);
   const std::size_t n = y.numel();
-  double* const means = tape().allocate<double>(n);
-  double* const slopes = tape().allocate<double>(n);  // at first the sums of squares
-  std::fill_n(means, n, 0.0);
-  std::fill_n(slopes, n, 0.0);
-  const real* const from = x.data();
-  if (s.is_centred) {
-    for_each(r, [=](std::size_t ix, std::size_t iy) { means[iy] += double{from[ix]}; });
-    for (std::size_t i = 0; i < n; ++i) means[i] /= static_cast<double>(r.count);
-  }
-  for_each(r, [=](std::size_t ix, std::size_t iy) {
-    const double difference = double{from[ix]} - means[iy];
-    slopes[iy] += difference * difference;
-  });
+  const double* const means = s.is_centred ? means_of(x.data(), r, n) : zeros_of(n);
+  double* const slopes = squares_of(x.data(), means, r, n);  // the sums of squares become slopes
   for (std::size_t i = 0; i < n; ++i) {
     const double square = slopes[i] / s.divisor;
     if (s.is_root) {

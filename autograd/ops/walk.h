@@ -1,6 +1,5 @@
-// Walk: visits the elements of several row-major tensors side by side, each
-// with strides of its own. Broadcasting, reductions, permutations and indexing
-// are all walks.
+// Walk: visits the elements of several row-major tensors side by side, each with strides of its own. Broadcasting,
+// reductions, permutations and indexing are all walks.
 #pragma once
 
 #include "../core/tensor.h"
@@ -13,15 +12,12 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-using Strides = std::array<std::size_t, Shape::kMaxRank>;  // by axis; a negative
-                                                           // stride wraps around
+using Strides = std::array<std::size_t, Shape::kMaxRank>;  // by axis; a negative stride wraps around
 
-// The size of an axis counted from the end, 1 being the last; 1 where the shape
-// has no such axis.
+// The size of an axis counted from the end, 1 being the last; 1 where the shape has no such axis.
 inline int size_from_end(const Shape& shape, int axis) { return axis <= shape.rank() ? shape[-axis] : 1; }
 
-// How x moves along the axes of `shape`, to which it is broadcast: 0 where it
-// repeats.
+// How x moves along the axes of `shape`, to which it is broadcast: 0 where it repeats.
 inline Strides strides_within(const Shape& shape, const Shape& x) {
   Strides strides{};
   std::size_t stride = 1;
@@ -39,9 +35,8 @@ struct Named {
   const Tensor& tensor;
 };
 
-// The shape that the operands broadcast to, as in NumPy: axes are aligned at
-// the end, an axis of size 1 repeats. The last `skipped` axes do not take part.
-// Throws ShapeError, naming the op and two operands that do not fit.
+// The shape that the operands broadcast to, as in NumPy: axes are aligned at the end, an axis of size 1 repeats. The
+// last `skipped` axes do not take part. Throws ShapeError, naming the op and two operands that do not fit.
 inline Shape broadcast_shape(const char* op, std::initializer_list<Named> operands, int skipped = 0) {
   int rank = 0;
   for (const Named& x : operands) rank = std::max(rank, x.tensor.rank());
@@ -60,8 +55,7 @@ inline Shape broadcast_shape(const char* op, std::initializer_list<Named> operan
   return shape;
 }
 
-// Axes along which all operands move on as one are one axis here; the last is a
-// run of n() elements.
+// Axes along which all operands move on as one are one axis here; the last is a run of n() elements.
 template <std::size_t N>
 class Walk {
  public:
@@ -111,11 +105,9 @@ class Walk {
   }
 
  private:
-  using Index = std::array<std::size_t, Shape::kMaxRank>;  // by axis, from the
-                                                           // last to the first
+  using Index = std::array<std::size_t, Shape::kMaxRank>;  // by axis, from the last to the first
 
-  // Does each operand move along an axis of this stride as from the end of the
-  // axis before?
+  // Does each operand move along an axis of this stride as from the end of the axis before?
   bool continues_last_axis(const At& stride) const {
     if (rank_ == 0) return false;
     const std::size_t last = rank_ - 1;
@@ -148,8 +140,8 @@ class Walk {
   std::array<At, Shape::kMaxRank> strides_{};
 };
 
-// Calls f(i, i or 0, i or 0) for a run of n elements, along which an operand
-// moves by its stride, 0 or 1. These are loops that the compiler can vectorise.
+// Calls f(i, i or 0, i or 0) for a run of n elements, along which an operand moves by its stride, 0 or 1. These are
+// loops that the compiler can vectorise.
 template <class F>
 void along(std::size_t n, std::size_t stride_a, std::size_t stride_b, const F& f) {
   if (stride_a && stride_b)

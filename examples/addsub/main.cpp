@@ -132,14 +132,8 @@ void add_attention(app::Sample& sample, const Model& model, const Expression& e,
   Dataset one;
   one.add(e, target);
   const Ragged source = one.source, read = one.target.without_last();  // by the encoder and the decoder
-  sample.maps = app::attention_maps([&] { model.transformer.logits(source, read); });
-  sample.labels = [=](const seppo::AttentionMap& map) {
-    const bool in_encoder = map.name.starts_with("encoder"), is_cross = map.name.ends_with("cross_attn");
-    app::AttentionLabels labels;
-    for (const int id : (in_encoder ? source : read).tokens) labels.queries.push_back(vocabulary().token(id));
-    for (const int id : (in_encoder || is_cross ? source : read).tokens) labels.keys.push_back(vocabulary().token(id));
-    return labels;
-  };
+  sample.forward = [&model, source, read] { model.transformer.logits(source, read); };
+  sample.labels = app::encoder_decoder_labels({vocabulary(), source.tokens}, {vocabulary(), read.tokens});
 }
 
 int eval(const app::Arguments& arguments);

@@ -3,11 +3,11 @@
 
 #include "app/paths.h"
 #include "app/printable.h"
+#include "app/words.h"
 
 #include <seppo/autograd/core/guards.h>
 #include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/printable.h>
-#include <seppo/autograd/core/utf8.h>
 #include <seppo/nn/io/npy.h>
 #include <seppo/nn/io/text_file.h>
 
@@ -41,14 +41,10 @@ double largest(const seppo::AttentionMap& map) {
 // The first four characters of a label, right-aligned.
 std::string short_label(const std::string& label) {
   const std::string text = shown_line(label);
-  std::string_view rest = text;
-  std::size_t length = 0;
+  const std::vector<std::string_view> characters = split_characters(text);
+  const std::size_t length = std::min<std::size_t>(4, characters.size());
   std::string kept;
-  for (; !rest.empty() && length < 4; ++length) {
-    const std::size_t bytes = std::max<std::size_t>(1, seppo::character_length(rest));
-    kept += rest.substr(0, bytes);
-    rest.remove_prefix(bytes);
-  }
+  for (std::size_t i = 0; i < length; ++i) kept += characters[i];
   return std::string(4 - length, ' ') + kept;
 }
 
@@ -57,7 +53,21 @@ const std::string& label(const std::vector<std::string>& labels, std::size_t i) 
   return i < labels.size() ? labels[i] : none;
 }
 
+std::vector<std::string> texts_of(const Labelled& tokens) {
+  std::vector<std::string> texts;
+  for (const int id : tokens.ids) texts.push_back(tokens.vocabulary.token(id));
+  return texts;
+}
+
 }  // namespace
+
+LabelMaker encoder_decoder_labels(const Labelled& source, const Labelled& target) {
+  const std::vector<std::string> read = texts_of(source), written = texts_of(target);
+  return [=](const seppo::AttentionMap& map) -> AttentionLabels {
+    const bool in_encoder = map.name.starts_with("encoder"), is_cross = map.name.ends_with("cross_attn");
+    return {in_encoder ? read : written, in_encoder || is_cross ? read : written};
+  };
+}
 
 LabelMaker same_labels(AttentionLabels labels) {
   return [labels = std::move(labels)](const seppo::AttentionMap&) { return labels; };
@@ -69,6 +79,10 @@ std::vector<seppo::AttentionMap> attention_maps(seppo::FunctionRef<void()> f) {
   const seppo::Observe scope(recorder);
   f();
   return std::move(recorder.maps);
+}
+
+std::vector<seppo::AttentionMap> maps_of(const Sample& sample) {
+  return sample.forward ? attention_maps(sample.forward) : sample.maps;
 }
 
 std::string escaped(const std::string& text) {
@@ -149,7 +163,7 @@ void AttentionOutput::prepare() const {
 }
 
 void AttentionOutput::show(const Sample& sample) const {
-  for (const seppo::AttentionMap& map : sample.maps) {
+  for (const seppo::AttentionMap& map : maps_of(sample)) {
     const AttentionLabels labels = sample.labels(map);
     for (int head = 0; as_text && head < map.shape[1]; ++head) std::cout << attention_text(map, head, labels);
     if (folder.empty()) continue;

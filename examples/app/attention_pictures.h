@@ -5,9 +5,11 @@
 #include <seppo/autograd/core/function_ref.h>
 #include <seppo/autograd/tools/attention_recorder.h>
 #include <seppo/nn/config.h>
+#include <seppo/nn/text/vocabulary.h>
 
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,18 +26,28 @@ using LabelMaker = std::function<AttentionLabels(const seppo::AttentionMap&)>;
 
 // The same labels for every map.
 LabelMaker same_labels(AttentionLabels labels);
+// Those of an encoder-decoder, whose encoder and decoder read these tokens.
+struct Labelled {
+  const seppo::Vocabulary& vocabulary;
+  std::span<const int> ids;
+};
+LabelMaker encoder_decoder_labels(const Labelled& source, const Labelled& target);
 
 // A model's input, its output, and the attention maps of that one sequence.
 struct Sample {
   std::string input, expected, output;  // `expected` is empty if there is no right answer
   std::vector<seppo::AttentionMap> maps = {};
   LabelMaker labels = {};
+  std::function<void()> forward = {};  // if `maps` is empty: a pass of the model that has them, made only to show them
   std::string told = {};     // what `predict` prints; if empty, the output and, where it differs, what is expected
   std::string warning = {};  // printed after that, on standard error
 };
 
 // The attention maps of all that f computes, which is evaluated, not trained; nothing on the tape outlives the call.
 std::vector<seppo::AttentionMap> attention_maps(seppo::FunctionRef<void()> f);
+
+// Those of a sample.
+std::vector<seppo::AttentionMap> maps_of(const Sample& sample);
 
 // One head of a map, one row per query, from ' ' for 0 to '@' for the largest weight.
 std::string attention_text(const seppo::AttentionMap& map, int head, const AttentionLabels& labels);

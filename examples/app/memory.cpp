@@ -98,6 +98,12 @@ void check_memory(const MemoryNeed& need, std::size_t batch_size) {
 
 double resident_memory() { return number_in("/proc/self/status", "VmRSS:") * 1024; }
 
+// Not ru_maxrss of getrusage(): on Linux, it starts at the memory of the process that launched this one.
+double peak_rss_mb() {
+  const double kib = number_in("/proc/self/status", "VmHWM:");
+  return kib > 0 ? kib / 1024 : 0;
+}
+
 std::size_t most_values() {
   constexpr double kBlocks = 5;  // values, gradients, two moments, and the gradients of another shard
   return static_cast<std::size_t>(std::min(available_memory() / (kBlocks * sizeof(float)), 1e15));

@@ -34,6 +34,8 @@ void check_memory(const MemoryNeed& need, std::size_t batch_size);
 
 // The memory that this process uses now, in bytes.
 double resident_memory();
+// The most that it has used, in megabytes; 0 if /proc does not say.
+double peak_rss_mb();
 
 // The most parameter values that a model can have if there is to be enough memory to train it.
 std::size_t most_values();

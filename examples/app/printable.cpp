@@ -1,10 +1,9 @@
 // Escapes control characters one by one.
 #include "app/printable.h"
 
-#include <seppo/autograd/core/utf8.h>
+#include "app/words.h"
 
 #include <unistd.h>
-#include <algorithm>
 
 namespace examples {
 namespace {
@@ -12,14 +11,11 @@ namespace {
 // Replaces each control character and invalid byte that is none of `harmless`.
 std::string escaped_but(std::string_view harmless, std::string_view text) {
   std::string result;
-  while (!text.empty()) {
-    const std::string_view character = text.substr(0, std::max<std::size_t>(1, seppo::character_length(text)));
+  for (const std::string_view character : split_characters(text))
     if (harmless.find(character) != std::string_view::npos)
       result += character;
     else
       seppo::append(result, seppo::printable(character));
-    text.remove_prefix(character.size());
-  }
   return result;
 }
 

@@ -29,7 +29,7 @@ double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
 json to_json(const Sample& sample) {
   json maps = json::array();
-  for (const seppo::AttentionMap& map : sample.maps) {
+  for (const seppo::AttentionMap& map : maps_of(sample)) {
     json weights = json::array();
     for (const seppo::real w : map.weights) weights.push_back(rounded(static_cast<double>(w)));
     const AttentionLabels labels = sample.labels(map);

@@ -2,6 +2,7 @@
 #include "app/run.h"
 
 #include "app/invocation.h"
+#include "app/memory.h"
 #include "app/paths.h"
 #include "app/printable.h"
 #include "app/processors.h"
@@ -16,9 +17,7 @@
 
 #include <unistd.h>
 #include <algorithm>
-#include <fstream>
 #include <iostream>
-#include <limits>
 
 namespace examples {
 
@@ -47,13 +46,6 @@ void check_folder(const fs::path& folder) {
       throw UsageError(fmt::format("--out: '{}' is in the way: it is not a file", printable_path(folder / name)));
 }
 
-void make_folder(const fs::path& folder) {
-  check_folder(folder);
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw UsageError(fmt::format("--out: cannot write to folder '{}'", printable_path(folder)));
-}
-
 // The newest checkpoint that can be read; empty if there is none at all. Tells which ones are passed over, and why.
 // Throws FormatError if none of them can be read.
 std::optional<fs::path> usable_checkpoint(const char* option, const fs::path& folder, const std::string& program) {
@@ -77,14 +69,6 @@ json config_to_resume(const std::string& program, const std::string& folder) {
 }
 
 }  // namespace
-
-double peak_rss_mb() {
-  // Not ru_maxrss of getrusage(): on Linux, it starts at the memory of the process that launched this one.
-  std::ifstream status("/proc/self/status");
-  for (std::string name; status >> name; status.ignore(std::numeric_limits<std::streamsize>::max(), '\n'))
-    if (double kib = 0; name == "VmHWM:" && status >> kib) return kib / 1024;
-  return 0;
-}
 
 void Run::add_to(CommandLine& line) {
   measures.insert(measures.end(), {"loss", "last"});
@@ -134,7 +118,10 @@ Result Run::train(const CommandLine& line, seppo::Parameters& parameters, const 
   use_threads(threads);
   seppo::set_rank_timeout(rank_timeout);
   if (!resume.empty() && !line.typed("out")) out = resume;
-  if (seppo::rank() == 0) make_folder(out);
+  if (seppo::rank() == 0) {
+    check_folder(out);
+    prepare_folder("out", out);
+  }
   if (seppo::rank() == 0 && !resume.empty() && !fs::equivalent(out, resume)) copy_run();
   return Training(*this, line.program(), parameters, config, task).run();
 }

@@ -122,6 +122,4 @@ constexpr const char* kThreadsHelp =
     "threads; 0 for one for each processor that may be used. Results do not depend on it";
 constexpr const char* kJsonHelp = "print the result as one JSON object, the last line of standard output";
 
-double peak_rss_mb();  // of this process; 0 if /proc does not say
-
 }  // namespace examples

@@ -30,7 +30,7 @@ void show_answer(const std::string& program, const Sample& sample, const Attenti
   const std::string correction = is_right ? "" : "   wrong: it is " + sample.expected;
   std::cout << (sample.told.empty() ? sample.output + correction : sample.told) << std::endl;
   if (!sample.warning.empty()) std::cerr << program << ": " << sample.warning << std::endl;
-  attention.show(sample);
+  if (attention.is_wanted()) attention.show(sample);
 }
 
 void add_command(std::vector<Command>& commands, const Command& command) {

@@ -1,5 +1,7 @@
-// Splits at whitespace.
+// Splits at whitespace, and after each character.
 #include "app/words.h"
+
+#include <seppo/autograd/core/utf8.h>
 
 #include <algorithm>
 
@@ -17,10 +19,23 @@ std::vector<std::string_view> split_blanks(std::string_view text) {
   return pieces;
 }
 
-std::string joined(const std::vector<std::string>& words) {
+std::string joined(std::span<const std::string> words, std::string_view between) {
   std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += between;
+    text += word;
+  }
   return text;
+}
+
+std::vector<std::string_view> split_characters(std::string_view text) {
+  std::vector<std::string_view> characters;
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(1, seppo::character_length(text));
+    characters.push_back(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+  return characters;
 }
 
 }  // namespace examples

@@ -48,9 +48,6 @@ std::string text_of(const seppo::Vocabulary& vocabulary, std::span<const int> id
   return text;
 }
 
-int eval(const app::Arguments& arguments);
-int sample_text(const app::Arguments& arguments);
-
 struct CharacterModel {
   using Model = LanguageModel;
   using Examples = Windows;
@@ -88,9 +85,7 @@ struct CharacterModel {
             .chunk = 16};
   }
 
-  static std::vector<app::Command> commands() {
-    return {{"eval", "score a saved model on a text", eval}, {"sample", "write text", sample_text}};
-  }
+  static std::vector<app::Command> commands();
 
   void options(app::CommandLine& line, const app::Arguments&) {
     line.alias("block", "max-length");
@@ -233,6 +228,10 @@ int sample_text(const app::Arguments& arguments) {
            [&](std::size_t, int id) { std::cout << app::shown(vocabulary.token(id)) << std::flush; });
   std::cout << "\n";
   return 0;
+}
+
+std::vector<app::Command> CharacterModel::commands() {
+  return {{"eval", "score a saved model on a text", eval}, {"sample", "write text", sample_text}};
 }
 
 }  // namespace

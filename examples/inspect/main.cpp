@@ -24,9 +24,7 @@ using nlohmann::json;
 using seppo::SafeTensorsFile;
 using seppo::TensorInfo;
 
-constexpr std::string_view kOptimizer = "adam.";
-
-bool is_optimizers(const TensorInfo& tensor) { return std::string_view(tensor.name).starts_with(kOptimizer); }
+bool is_optimizers(const TensorInfo& tensor) { return seppo::is_optimizer_state(tensor.name); }
 
 json to_json(const TensorInfo& tensor, const Statistics& s) {
   return {{"name", tensor.name}, {"dtype", tensor.dtype},     {"shape", tensor.shape}, {"elements", s.elements},

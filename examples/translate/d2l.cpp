@@ -1,12 +1,12 @@
 // Lower-casing by code point, and the book's score.
 #include "translate/d2l.h"
 
-#include <seppo/autograd/core/check.h>
-#include <seppo/autograd/core/utf8.h>
+#include "app/words.h"
 
-#include <algorithm>
+#include <seppo/autograd/core/utf8.h>
+#include <seppo/nn/text/bleu.h>
+
 #include <cmath>
-#include <map>
 #include <vector>
 
 namespace translate {
@@ -36,10 +36,7 @@ std::string small(std::string_view character) {
 
 std::string normalised(std::string_view text) {
   std::string result;
-  while (!text.empty()) {
-    const std::size_t length = std::max<std::size_t>(1, seppo::character_length(text));
-    const std::string_view character = text.substr(0, length);
-    text.remove_prefix(length);
+  for (const std::string_view character : examples::split_characters(text)) {
     const bool is_blank = character == "\u202f" || character == "\u00a0";
     const bool is_mark = character.size() == 1 && std::string_view(",.!?").find(character[0]) != std::string_view::npos;
     if (is_mark && !result.empty() && result.back() != ' ') result += ' ';
@@ -49,21 +46,11 @@ std::string normalised(std::string_view text) {
 }
 
 double bleu_k(std::span<const std::string> prediction, std::span<const std::string> label, int k) {
-  seppo::check<seppo::ArgumentError>(k > 0, "bleu_k: k ", k, " is not positive");
-  if (prediction.empty()) return 0;
-  double score =
-      std::exp(std::min(0.0, 1 - static_cast<double>(label.size()) / static_cast<double>(prediction.size())));
-  for (std::size_t n = 1; n <= std::min(static_cast<std::size_t>(k), prediction.size()); ++n) {
-    const auto ngram = [n](std::span<const std::string> words, std::size_t at) {
-      const auto part = words.subspan(at, n);
-      return std::vector<std::string>(part.begin(), part.end());
-    };
-    std::map<std::vector<std::string>, int> left;
-    for (std::size_t i = 0; i + n <= label.size(); ++i) ++left[ngram(label, i)];
-    int matches = 0;
-    for (std::size_t i = 0; i + n <= prediction.size(); ++i) matches += left[ngram(prediction, i)]-- > 0;
-    score *= std::pow(matches / static_cast<double>(prediction.size() - n + 1), std::pow(0.5, n));
-  }
+  const seppo::Sentence translation(prediction.begin(), prediction.end()), reference(label.begin(), label.end());
+  const seppo::Bleu bleu = seppo::corpus_bleu({&translation, 1}, {&reference, 1}, k);
+  double score = prediction.empty() ? 0 : bleu.brevity_penalty;
+  for (std::size_t n = 1; n <= bleu.precisions.size() && bleu.ngrams[n - 1] > 0; ++n)
+    score *= std::pow(bleu.precisions[n - 1], std::pow(0.5, n));
   return score;
 }
 

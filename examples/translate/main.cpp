@@ -1,13 +1,11 @@
 // translate: the encoder-decoder Transformer on the task it was invented for.
 #include "app/invocation.h"
-#include "app/memory.h"
 #include "app/paths.h"
-#include "app/run.h"
-#include "translate/data.h"
-#include "translate/model.h"
-#include "translate/scores.h"
+#include "app/printable.h"
+#include "app/run_program.h"
+#include "app/words.h"
+#include "translate/score.h"
 
-#include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/text_file.h>
 #include <seppo/nn/run/data_digest.h>
 #include <seppo/nn/train/ranks.h>
@@ -15,27 +13,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 
 namespace translate {
 namespace {
 
-using examples::Arguments;
-using examples::CommandLine;
-using examples::Sample;
-using examples::UsageError;
+using app::UsageError;
 using nlohmann::json;
-
-constexpr const char* kTask =
-    "The task: translate texts. Without data of yours, numbers and dates written out in English and German become "
-    "digits, and digits become words:\n"
-    "  the third of May nineteen eighty-seven -> 1987-05-03\n"
-    "  de 305 -> dreihundertfünf\n"
-    "BLEU is that of the whole corpus over words between blanks, and over characters too for texts without blanks; "
-    "perplexity is that of tokens, each predicted from the right ones before it. Tokens that the model does not know "
-    "are left out of the loss and of the perplexity, and count as wrong in the accuracy.";
-
-// ---- train ---------------------------------------------------------------------------------------
 
 enum class Preset { numbers, sentences, d2l };
 std::span<const char* const> enum_names(Preset) {
@@ -43,7 +28,13 @@ std::span<const char* const> enum_names(Preset) {
   return kNames;
 }
 
-// The options of beam search.
+Preset preset_in(const app::Arguments& arguments) {
+  const bool has_files = std::ranges::any_of(arguments, [](const std::string& argument) {
+    return argument.starts_with("--src") || argument.starts_with("--pairs");
+  });
+  return app::option_in(arguments, "preset", has_files ? Preset::sentences : Preset::numbers);
+}
+
 struct SearchConfig {
   int beam = 4;
   double length_penalty = 1;
@@ -69,292 +60,303 @@ struct RecipeConfig {
   }
 };
 
-struct Setup {
-  seppo::TransformerConfig model = {.layer = {.d_model = 256, .n_heads = 8, .d_ff = 512, .dropout = 0.1},
-                                    .enc_layers = 3,
-                                    .dec_layers = 3,
-                                    .positions = seppo::Positions::learned,
+std::string spaced(std::string_view text) { return app::joined(words_of(text)); }
+
+int eval(const app::Arguments& arguments);
+
+struct Translate {
+  using Model = Transformer;
+  using Examples = translate::Examples;
+
+  Preset preset = Preset::numbers;
+  DataConfig source = {};
+  seppo::TransformerConfig model = {.layer = {.d_model = 128, .n_heads = 4, .d_ff = 256, .dropout = 0},
+                                    .enc_layers = 2,
+                                    .dec_layers = 2,
                                     .max_length = 100};
-  DataConfig data;
-  RecipeConfig recipe;
-  examples::TrainingConfig training = {
+  RecipeConfig recipe = {};
+  app::TrainingConfig training = {
       .best = "bleu", .average = 5, .trainer = {.adam = {.betas = {0.9, 0.98}, .eps = 1e-9}}};
-};
+  Languages languages = {};
+  Corpus corpus = {};
+  bool best_is_given = false;
+  SearchConfig search = kGreedy;  // of samples() and `predict`
+  int n_best = 1;
 
-Setup setup_of(Preset preset) {
-  Setup s;
-  seppo::TrainerConfig& trainer = s.training.trainer;
-  switch (preset) {
-    case Preset::sentences:         // the model of the German-English tutorials
-      s.model.layer.dropout = 0.2;  // with 0.1 it starts to overfit after some 14 epochs
-      s.model.tie_output = true;
-      s.training.epochs = 16;
-      s.training.sampler.batch_size = 128;
-      trainer.schedule = seppo::ScheduleKind::cosine;
-      trainer.lr = 1e-3;
-      trainer.warmup_steps = 1000;
-      return s;
-    case Preset::d2l:  // the model of the book's first edition
-      s.model.layer = {.d_model = 32, .n_heads = 4, .d_ff = 64, .dropout = 0.1};
-      s.model.enc_layers = s.model.dec_layers = 2;
-      s.model.max_length = 10;
-      s.model.positions = seppo::Positions::sinusoid;
-      s.data.max_pairs = 729;  // 601 for training, because the book reads one too many
-      s.data.validation = 128;
-      s.data.normalise = true;
-      s.training.epochs = 200;
-      s.training.eval_interval = 20;
-      s.training.sampler.batch_size = 64;
-      trainer = {.lr = 5e-3};
-      s.training.best = "last";
-      s.training.average = 1;
-      s.recipe = {.label_smoothing = 0};
-      return s;
-    case Preset::numbers:
-      break;
+  static app::About about() {
+    return {.name = "translate",
+            .summary = "a Transformer learns to translate.",
+            .title = "seppo: translation",
+            .task =
+                "The task: translate texts. Without data of yours, numbers and dates written out in English and German "
+                "become digits, and digits become words:\n"
+                "  the third of May nineteen eighty-seven -> 1987-05-03\n"
+                "  de 305 -> dreihundertfünf\n"
+                "BLEU is that of the whole corpus over words between blanks, and over characters too for texts without "
+                "blanks; perplexity is that of tokens, each predicted from the right ones before it. Tokens that the "
+                "model does not know are left out of the loss and of the perplexity, and count as wrong in the "
+                "accuracy.",
+            .measures = {"bleu", "bleu_characters", "exact", "token_accuracy"},
+            .shown = {"src", "tgt", "pairs", "tokens", "d-model", "enc-layers", "dec-layers"},
+            .query = "TEXT",
+            .predicts = "translate texts",
+            .predict_help = "Translates each text; without texts, each line of standard input.",
+            .rows = "training pairs",
+            .chunk = kChunk};
   }
-  s.model.layer = {.d_model = 128, .n_heads = 4, .d_ff = 256, .dropout = 0};
-  s.model.enc_layers = s.model.dec_layers = 2;
-  s.model.positions = seppo::Positions::sinusoid;
-  s.data.tokens = Tokenizer::Kind::characters;
-  s.data.min_frequency = 1;
-  s.training.epochs = 12;
-  s.training.sampler.batch_size = 64;
-  trainer.schedule = seppo::ScheduleKind::cosine;
-  trainer.lr = 2e-3;
-  trainer.warmup_steps = 400;
-  s.training.best = "exact";
-  return s;
-}
 
-Preset preset_named_in(const Arguments& arguments) {
-  const bool has_files = std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
-    return argument.starts_with("--src") || argument.starts_with("--pairs");
-  });
-  return examples::option_in(arguments, "preset", has_files ? Preset::sentences : Preset::numbers);
-}
+  static std::vector<app::Command> commands() { return {{"eval", "score a saved model on texts", eval}}; }
 
-void add_data_options(CommandLine& line, Preset& preset, DataConfig& data) {
-  line("preset", preset,
-       "numbers and dates; a small model for sentences (the default with --src or --pairs); the tiny one of the book "
-       "Dive into Deep Learning");
-  line.fields("data", data);
-  for (const char* file : {"src", "tgt", "pairs", "val_src", "val_tgt", "val_pairs"}) line.must_exist(file);
-}
+  // ---- options
 
-std::string digest_of(const Data& data) {
-  std::vector<std::string> texts;
-  for (const std::vector<Pair>* const part : {&data.train, &data.validation})
-    for (const Pair& pair : *part) texts.insert(texts.end(), {pair.source, pair.target});
-  return seppo::digest_of(texts);
-}
-
-std::vector<Sample> report_samples(const seppo::Transformer& model, const Languages& languages,
-                                   std::span<const Pair> pairs) {
-  std::vector<Sample> samples;
-  Examples encoded = encode(languages, pairs);
-  encoded.truncate_long(model.config.max_length);
-  const auto found = translate(model, encoded.sources, kGreedy.options(model.config.max_length));
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    samples.push_back(sample_of(model, languages, encoded.sources[i], found[i][0].tokens));
-    samples.back().input = pairs[i].source;
-    samples.back().expected = fmt::format("{}", fmt::join(words_of(languages.tokenizer.prepare(pairs[i].target)), " "));
-    samples.back().output = fmt::format("{}", fmt::join(words_of(samples.back().output), " "));
+  void use(Preset chosen) {
+    preset = chosen;
+    seppo::TrainerConfig& trainer = training.trainer;
+    switch (preset) {
+      case Preset::numbers:
+        source.tokenizer.kind = Tokenizer::Kind::characters;
+        source.min_frequency = 1;
+        training.epochs = 12;
+        training.sampler.batch_size = 64;
+        trainer.schedule = seppo::ScheduleKind::cosine;
+        trainer.lr = 2e-3;
+        trainer.warmup_steps = 400;
+        training.best = "exact";
+        return;
+      case Preset::sentences:  // the model of the German-English tutorials
+        model.layer = {.d_model = 256, .n_heads = 8, .d_ff = 512, .dropout = 0.2};  // 0.1: overfits after 14 epochs
+        model.enc_layers = model.dec_layers = 3;
+        model.positions = seppo::Positions::learned;
+        model.tie_output = true;
+        training.epochs = 16;
+        training.sampler.batch_size = 128;
+        trainer.schedule = seppo::ScheduleKind::cosine;
+        trainer.lr = 1e-3;
+        trainer.warmup_steps = 1000;
+        return;
+      case Preset::d2l:  // the model of the book's first edition
+        model.layer = {.d_model = 32, .n_heads = 4, .d_ff = 64, .dropout = 0.1};
+        model.max_length = 10;
+        source.max_pairs = 729;  // 601 for training, because the book reads one too many
+        source.validation = 128;
+        source.tokenizer.normalises = true;
+        training.epochs = 200;
+        training.eval_interval = 20;
+        training.sampler.batch_size = 64;
+        trainer = {.lr = 5e-3};
+        training.best = "last";
+        training.average = 1;
+        recipe.label_smoothing = 0;
+    }
   }
-  return samples;
-}
 
-int train(const Arguments& arguments) {
-  Preset preset = preset_named_in(arguments);
-  auto [config, data_config, recipe, training] = setup_of(preset);
-  examples::Run run{.out = "runs/translate",
-                    .measures = {"bleu", "bleu_characters", "exact", "token_accuracy"},
-                    .training = training};
-  CommandLine line("translate train [options]", kTask);
-  add_data_options(line, preset, data_config);
-  line.fields("model", config);
-  line.alias("max-tokens", "max-length");
-  line.show({"src", "tgt", "pairs", "tokens", "d-model", "enc-layers", "dec-layers"});
-  run.add_to(line);
-  line.fields("recipe", recipe);
-  if (!line.parse(arguments)) return 0;
-  if (line.typed("subwords") && data_config.tokens != Tokenizer::Kind::subwords)
-    throw UsageError("--subwords: needs --tokens subwords");
-  if (line.typed("validation") && data_config.has_validation_files())
-    throw UsageError("--validation: cannot be used with --val-src or --val-pairs");
+  void options(app::CommandLine& line, const app::Arguments& arguments) {
+    preset_option(line, arguments);
+    line.alias("max-tokens", "max-length");
+  }
+  void data_options(app::CommandLine& line, const app::Arguments& arguments) {
+    preset_option(line, arguments);
+    line.fields("data", source);
+  }
+  void preset_option(app::CommandLine& line, const app::Arguments& arguments) {
+    use(preset_in(arguments));
+    line("preset", preset,
+         "numbers and dates; a small model for sentences (the default with --src or --pairs); the tiny one of the book "
+         "Dive into Deep Learning");
+    for (const char* file : {"src", "tgt", "pairs", "val_src", "val_tgt", "val_pairs"}) line.must_exist(file);
+  }
 
-  const Data data = load(data_config, run.seed());
-  const Languages languages = make_languages(data_config, data.train);
-  config.src_vocabulary = languages.source.size();
-  config.tgt_vocabulary = languages.target.size();
-  Examples train_examples = encode(languages, data.train);
-  const std::size_t dropped = train_examples.drop_long(config.max_length);
-  if (train_examples.size() == 0)
-    throw UsageError(fmt::format("--max-length: no training pair has at most {} tokens", config.max_length));
+  void parts(const auto& part) {
+    part("data", source);
+    part("model", model);
+    part("recipe", recipe);
+  }
 
-  const std::string unknown = checked_coverage(data_config, train_examples, encode(languages, data.validation));
-  choose_best(line, data.validation, languages, run.training.best);
+  void settle(const app::CommandLine& line) {
+    if (line.typed("subwords") && source.tokenizer.kind != Tokenizer::Kind::subwords)
+      throw UsageError("--subwords: needs --tokens subwords");
+    if (line.typed("validation") && source.val.are_given())
+      throw UsageError("--validation: cannot be used with --val-src or --val-pairs");
+    best_is_given = line.given("best");
+  }
 
-  seppo::Parameters parameters(run.seed(), examples::most_values());
-  const auto model = examples::build<seppo::Transformer>(parameters, config);
-  const auto greedy_evaluation = [&] {
-    return evaluation_of(score(model, languages, data.validation, kGreedy.options(model.config.max_length)));
-  };
-  const double smoothing = recipe.label_smoothing;
-  const examples::Task task{
-      .title = "seppo: translation",
-      .about = kTask,
-      .data = fmt::format(
-          "{} training pairs ({} longer ones left out), {} validation pairs ({} of them in training too), {} and {} "
-          "tokens; {}",
-          train_examples.size(), dropped, data.validation.size(), data.shared(), config.src_vocabulary,
-          config.tgt_vocabulary, unknown),
-      .example = "predict " + examples::shell_word(data_config.has_files() ? data.validation[0].source : "de 305"),
-      .examples = train_examples.size(),
-      .digest = digest_of(data),
-      .evaluated = kChunk,
-      .lengths = train_examples.lengths(),
-      .loss = [&](std::span<const int> rows) { return loss(model, train_examples, rows, smoothing); },
-      .evaluate = greedy_evaluation,
-      .samples =
-          [&] {
-            return report_samples(model, languages,
-                                  std::span(data.validation).first(std::min<std::size_t>(6, data.validation.size())));
-          },
-      .extra = {{"languages", languages.to_json()}}};
-  examples::Result result = run.train(line, parameters, model, task);
+  // ---- data
 
-  const Score last = score(model, languages, data.validation, recipe.search.options(config.max_length));
-  print_score(last, data.validation.size());
-  result.summary = summary_of(last);
-  run.finish(line, task, result);
-  return 0;
-}
+  void read() {
+    corpus = load(source, training.trainer.seed);
+    languages = make_languages(source, corpus.train);
+    model.src_vocabulary = languages.source.size();
+    model.tgt_vocabulary = languages.target.size();
+  }
 
-// ---- eval, predict -------------------------------------------------------------------------------
+  // BLEU is the best measure of most texts; of those without blanks, BLEU of characters.
+  void choose_best() {
+    const bool has_characters = lack_blanks(references_of(languages, corpus.validation));
+    if (training.best == "bleu_characters" && !has_characters)
+      throw UsageError("--best: bleu_characters is for texts without blanks between words");
+    if (training.best == "bleu" && has_characters && !best_is_given) training.best = "bleu_characters";
+  }
 
-struct Saved {
-  std::filesystem::path file;
-  seppo::SavedModel<seppo::Transformer> saved;
-  Languages languages;
+  app::Data<Examples> data() {
+    read();
+    const int most = model.max_length;
+    const Examples all = encode(languages, corpus.train);
+    app::Data<Examples> data{.training = all.without_longer(most),
+                             .validation = encode(languages, corpus.validation, most)};
+    if (data.training.size() == 0)
+      throw UsageError(fmt::format("--max-length: no training pair has at most {} tokens", most));
+    const std::string unknown =
+        checked_coverage(source.tokenizer.kind, data.training, encode(languages, corpus.validation));
+    choose_best();
+    data.summary = fmt::format(
+        "{} training pairs ({} longer ones left out), {} validation pairs ({} of them in training too), {} and {} "
+        "tokens; {}",
+        data.training.size(), all.size() - data.training.size(), data.validation.size(), corpus.shared(),
+        model.src_vocabulary, model.tgt_vocabulary, unknown);
+    std::vector<std::string> texts;
+    for (const std::vector<Pair>& part : {corpus.train, corpus.validation})
+      for (const Pair& pair : part) texts.insert(texts.end(), {pair.source, pair.target});
+    data.digest = seppo::digest_of(texts);
+    data.next =
+        "predict " + app::shell_word(source.train.are_given() ? corpus.validation[0].source : std::string("de 305"));
+    data.extra = {{"languages", languages.to_json()}};
+    return data;
+  }
 
-  explicit Saved(const examples::Trained& trained)
-      : file(trained.file()),
-        saved(trained.load<seppo::Transformer>()),
-        languages(Languages::from_json(saved.config.value("languages", json()))) {
-    const seppo::TransformerConfig& c = saved.model.config;
+  void read_extra(const json& config) {
+    languages = Languages::from_json(config.value("languages", json()));
     seppo::check<seppo::FormatError>(
-        c.src_vocabulary == languages.source.size() && c.tgt_vocabulary == languages.target.size(),
-        seppo::printable_path(file), ": its vocabularies do not fit its model");
+        model.src_vocabulary == languages.source.size() && model.tgt_vocabulary == languages.target.size(),
+        "the model's configuration: its vocabularies do not fit its model");
   }
-  const seppo::Transformer& model() const { return saved.model; }
+
+  Examples all() {
+    read();
+    return encode(languages, corpus.train);
+  }
+  std::string row(const Examples& pairs, std::size_t i) const {
+    return fmt::format("{}  ->  {}", app::shown_line(pairs.texts[i].source), app::shown_line(pairs.texts[i].target));
+  }
+  std::string legend() const {
+    return fmt::format("; {} validation pairs ({} of them in training too); {} and {} tokens", corpus.validation.size(),
+                       corpus.shared(), model.src_vocabulary, model.tgt_vocabulary);
+  }
+
+  // ---- loss and measures
+
+  seppo::ShardLoss loss(const Model& model, const Examples& batch) const {
+    return translate::loss(model, batch, {.label_smoothing = recipe.label_smoothing});
+  }
+
+  Score scored(const Model& model, const Examples& pairs, const SearchConfig& by) const {
+    return score(model, languages, pairs, by.options(model.config.max_length));
+  }
+  app::Evaluation evaluate(const Model& model, const Examples& pairs) const {
+    const Score score = scored(model, pairs, kGreedy);
+    return {score.loss, score.measures()};
+  }
+  json conclude(const Model& model, const Examples& pairs) const {
+    const Score score = scored(model, pairs, recipe.search);
+    score.print();
+    return score.summary();
+  }
+
+  // ---- one query
+
+  void predict_options(app::CommandLine& line) {
+    search = {};
+    search.fields(line);
+    line("n_best", n_best, {1, 1000}, "translations to print, with their scores if more than one");
+    line.check([this] {
+      if (n_best > search.beam) throw UsageError(fmt::format("--n-best: {} is above --beam {}", n_best, search.beam));
+    });
+  }
+
+  Ragged parse(std::string_view text) const {
+    const std::vector<int> ids = languages.encode(languages.source, text);
+    seppo::check<seppo::ArgumentError>(std::ssize(ids) <= model.max_length, "'", seppo::printable(text), "' has ",
+                                       ids.size() - 1, " tokens; the model reads at most ", model.max_length - 1);
+    Ragged one;
+    one.add(ids);
+    return one;
+  }
+
+  // The best translation, and what every layer and head attends to while the model reads the source and writes it.
+  app::Sample answer(const Model& model, const Ragged& query) const {
+    seppo::BeamOptions options = search.options(model.config.max_length);
+    options.n_best = n_best;
+    const std::vector<seppo::Hypothesis> found = beam_search(model, query, options)[0];
+    app::Sample sample{.input = {}, .expected = {}, .output = languages.decode(found[0].tokens)};
+    for (const seppo::Hypothesis& h : found) {
+      if (!sample.told.empty()) sample.told += "\n";
+      if (n_best > 1) sample.told += fmt::format("{:9.4f}  ", h.score);
+      sample.told += app::shown_line(languages.decode(h.tokens));
+    }
+    std::vector<int> written{kBos};
+    written.insert(written.end(), found[0].tokens.begin(), found[0].tokens.end());
+    written.pop_back();
+    Ragged target;
+    target.add(written);
+    sample.forward = [&model, query, target] { model.logits(query, target); };
+    sample.labels = app::encoder_decoder_labels({languages.source, query.tokens}, {languages.target, written});
+    return sample;
+  }
+
+  std::vector<app::Sample> samples(const Model& model, const app::Data<Examples>& data) const {
+    constexpr std::size_t kSamples = 6;
+    std::vector<app::Sample> samples;
+    for (const int i : app::first_indices(std::min(kSamples, data.validation.size()))) {
+      const Pair& pair = data.validation.texts[static_cast<std::size_t>(i)];
+      samples.push_back(answer(model, data.validation.source.pick({{i}})));
+      samples.back().input = pair.source;
+      samples.back().expected = spaced(languages.tokenizer.prepare(pair.target));
+      samples.back().output = spaced(samples.back().output);
+    }
+    return samples;
+  }
 };
 
-int eval(const Arguments& arguments) {
-  examples::Trained trained{.program = "translate"};
+// ---- eval, on texts that are given
+
+int eval(const app::Arguments& arguments) {
+  app::Trained trained{.program = "translate"};
   SearchConfig search;
-  std::filesystem::path src, tgt, pairs, out;
+  Files files;
+  std::filesystem::path out;
   bool as_json = false;
-  CommandLine line("translate eval (--src FILE --tgt FILE | --pairs FILE) [options]", kTask);
+  app::CommandLine line("translate eval (--src FILE --tgt FILE | --pairs FILE) [options]", Translate::about().task);
   trained.fields(line);
-  line("src", src, "source texts, one per line");
-  line("tgt", tgt, "their translations, line by line");
-  line("pairs", pairs, "lines of source, tab, target");
+  files.fields(line);
   for (const char* file : {"src", "tgt", "pairs"}) line.must_exist(file);
   search.fields(line);
   line("out", out, "file for the model's translations, one per line");
-  line("json", as_json, examples::kJsonHelp);
+  line("json", as_json, app::kJsonHelp);
   if (!line.parse(arguments)) return 0;
-  if (src.empty() != tgt.empty()) throw UsageError("--src and --tgt: one needs the other");
-  if (src.empty() == pairs.empty()) throw UsageError("--pairs: either these or --src and --tgt are needed");
-  if (seppo::rank() > 0) out.clear();                    // the first rank writes
-  if (!out.empty()) examples::check_output("out", out);  // fail before the work begins
+  files.validate();
+  if (!files.are_given()) throw UsageError("--pairs: either these or --src and --tgt are needed");
+  if (seppo::rank() > 0) out.clear();               // the first rank writes
+  if (!out.empty()) app::check_output("out", out);  // fail before the work begins
 
-  const Saved saved(trained);
-  for (const std::filesystem::path& input : {src, tgt, pairs, saved.file}) examples::check_distinct("out", out, input);
-  const std::vector<Pair> texts = read_files(src, tgt, pairs);
-  const int most = saved.model().config.max_length;
-  const Score result = score(saved.model(), saved.languages, texts, search.options(most));
-  if (result.truncated > 0)
-    std::cerr << fmt::format("translate: {} pairs have more than {} tokens and were truncated\n", result.truncated,
+  const auto saved = trained.load<Transformer>();
+  const auto program = app::restored<Translate>(saved.config);
+  for (const auto& input : {files.src, files.tgt, files.pairs, trained.file()}) app::check_distinct("out", out, input);
+  const int most = saved.model.config.max_length;
+  const Examples pairs = encode(program.languages, files.read(), most);
+  if (pairs.truncated > 0)
+    std::cerr << fmt::format("translate: {} pairs have more than {} tokens and were truncated\n", pairs.truncated,
                              most);
+  const Score score = program.scored(saved.model, pairs, search);
   std::string lines;
-  for (const std::string& text : result.translations) lines += examples::shown_line(text) + "\n";
+  for (const std::string& text : score.translations) lines += app::shown_line(text) + "\n";
   if (!out.empty()) seppo::write_text(out, lines);
-  print_score(result, texts.size());
-  json summary = summary_of(result);
-  summary["pairs"] = texts.size();
+  score.print();
+  json summary = score.summary();
+  summary["pairs"] = pairs.size();
   if (as_json) std::cout << summary.dump() << "\n";
-  return 0;
-}
-
-int predict(const Arguments& arguments) {
-  examples::Trained trained{.program = "translate"};
-  examples::AttentionOutput attention;
-  SearchConfig search;
-  int n_best = 1;
-  Arguments texts;
-  CommandLine line("translate predict [options] [TEXT ...]",
-                   "Translates each text; without texts, each line of standard input.");
-  trained.fields(line);
-  search.fields(line);
-  line("n_best", n_best, {1, 1000}, "translations to print, with their scores if more than one");
-  attention.fields(line);
-  line.words(&texts);
-  if (!line.parse(arguments)) return 0;
-  attention.prepare();
-  if (n_best > search.beam) throw UsageError(fmt::format("--n-best: {} is above --beam {}", n_best, search.beam));
-
-  const Saved saved(trained);
-  const int most = saved.model().config.max_length;
-  seppo::BeamOptions options = search.options(most);
-  options.n_best = n_best;
-  examples::for_each_text(texts, [&](const std::string& text) {
-    const std::vector<int> source = saved.languages.encode(saved.languages.source, text);
-    if (source.size() > static_cast<std::size_t>(most))
-      seppo::fail<seppo::ArgumentError>("'", seppo::printable(text), "' has ", source.size() - 1,
-                                        " tokens; the model reads at most ", most - 1);
-    const auto best = translate(saved.model(), {&source, 1}, options)[0];
-    for (const seppo::Hypothesis& h : best) {
-      if (n_best > 1) std::cout << fmt::format("{:9.4f}  ", h.score);
-      std::cout << examples::shown_line(saved.languages.decode(h.tokens)) << std::endl;
-    }
-    if (attention.is_wanted()) attention.show(sample_of(saved.model(), saved.languages, source, best[0].tokens));
-  });
-  return 0;
-}
-
-// ---- data ----------------------------------------------------------------------------------------
-
-int show_data(const Arguments& arguments) {
-  Preset preset = preset_named_in(arguments);
-  DataConfig config = setup_of(preset).data;
-  std::uint64_t seed = 0;
-  int head = 10;
-  CommandLine line("translate data [options]", "Prints the first training pairs.");
-  add_data_options(line, preset, config);
-  line("seed", seed, "random seed for drawn data");
-  line("head", head, {1, 1e6}, "rows to print");
-  if (!line.parse(arguments)) return 0;
-
-  const Data data = load(config, seed);
-  const Languages languages = make_languages(config, data.train);
-  const std::size_t shown = std::min(data.train.size(), static_cast<std::size_t>(head));
-  for (const Pair& pair : std::span(data.train).first(shown))
-    std::cout << examples::shown_line(pair.source) << "  ->  " << examples::shown_line(pair.target) << "\n";
-  std::cout << fmt::format(
-      "{} of {} training pairs; {} validation pairs ({} of them in training too); {} and {} tokens\n", shown,
-      data.train.size(), data.validation.size(), data.shared(), languages.source.size(), languages.target.size());
   return 0;
 }
 
 }  // namespace
 }  // namespace translate
 
-int main(int argc, char** argv) {
-  return examples::run_commands(argc, argv, "translate: a Transformer learns to translate.",
-                                {{"train", "train a model and save it", translate::train},
-                                 {"eval", "score a saved model on texts", translate::eval},
-                                 {"predict", "translate texts", translate::predict},
-                                 {"data", "print the first rows of the data", translate::show_data}});
-}
+int main(int argc, char** argv) { return app::run<translate::Translate>(argc, argv); }

@@ -9,7 +9,7 @@
 // Numbers are 0..9999, dates those of 1900..2099. When digits are to be written out, "en" or "de" names the language.
 #pragma once
 
-#include "translate/text.h"
+#include "translate/data.h"
 
 #include <cstdint>
 #include <string>

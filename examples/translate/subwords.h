@@ -1,8 +1,8 @@
-// Subword tokenization with the SentencePiece library (Kudo and Richardson 2018). Available only if seppo was built
-// with libsentencepiece-dev.
+// Subword tokenization with the SentencePiece library (Kudo and Richardson 2018), if seppo was built with
+// libsentencepiece-dev.
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,24 +10,18 @@
 
 namespace translate {
 
-class Subwords {
- public:
-  static bool available();
-  // Learns at most `size` pieces from the texts. Throws ArgumentError if SentencePiece reports an error or is not
-  // available.
-  static Subwords train(std::span<const std::string> texts, int size);
-  // SentencePiece's own format, in base64, as a model file stores it. Throws FormatError.
-  static Subwords from_base64(std::string_view text);
-  std::string base64() const;
-
-  std::vector<std::string> split(std::string_view text) const;
-  std::string join(std::span<const std::string> pieces) const;
-
-  struct Processor;  // SentencePiece's
-
- private:
-  explicit Subwords(std::shared_ptr<const Processor> processor) : processor_(std::move(processor)) {}
-  std::shared_ptr<const Processor> processor_;
+struct Subwords {
+  std::string model = {};  // in SentencePiece's own format
+  std::function<std::vector<std::string>(std::string_view text)> split = {};
+  std::function<std::string(std::span<const std::string> pieces)> join = {};
 };
+
+extern const bool kHasSubwords;
+
+// Learns at most `size` pieces from the texts. Throws ArgumentError if SentencePiece reports an error or is missing.
+Subwords learn_subwords(std::span<const std::string> texts, int size);
+
+// Throws FormatError if `model` is not SentencePiece's, ArgumentError if that is missing.
+Subwords load_subwords(std::string model);
 
 }  // namespace translate

@@ -1,4 +1,4 @@
-// Reading parallel text, tokenizers, and vocabularies.
+// Tokenizers, vocabularies, and both as part of a model file.
 #include "translate/text.h"
 
 #include "app/printable.h"
@@ -7,96 +7,112 @@
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
-#include <seppo/autograd/core/utf8.h>
-#include <seppo/nn/config.h>
-#include <seppo/nn/io/text_file.h>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <map>
-#include <span>
 
 namespace translate {
 
 using nlohmann::json;
+using seppo::check;
 using seppo::FormatError;
 
 namespace {
 
 const std::array<std::string, kSpecials> kSpecialTokens{"<unk>", "<bos>", "<eos>"};
 
-std::vector<std::string> read_file(const std::filesystem::path& path) {
-  std::vector<std::string> lines;
-  seppo::TextReader(path).for_each_line([&](std::string_view line) { lines.emplace_back(line); });
-  seppo::check<FormatError>(!lines.empty(), seppo::printable_path(path), ": is empty");
-  return lines;
+constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+// Base64 (RFC 4648, 4), without padding.
+std::string base64(std::string_view bytes) {
+  std::string text;
+  unsigned bits = 0;
+  int count = 0;
+  for (const char byte : bytes) {
+    bits = bits << 8 | static_cast<unsigned char>(byte);
+    for (count += 8; count >= 6; count -= 6) text += kDigits[bits >> (count - 6) & 63];
+  }
+  if (count > 0) text += kDigits[bits << (6 - count) & 63];
+  return text;
+}
+
+std::string from_base64(std::string_view text) {
+  std::string bytes;
+  unsigned bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const std::size_t digit = kDigits.find(c);
+    check<FormatError>(digit != kDigits.npos, "the subwords of the model are not in base64");
+    bits = bits << 6 | static_cast<unsigned>(digit);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> count & 255);
+  }
+  return bytes;
+}
+
+seppo::Vocabulary vocabulary_of(const json& config, const char* key) {
+  const json& tokens = config.contains(key) ? config[key] : json();
+  check<FormatError>(tokens.is_array() && tokens.size() >= kSpecials,
+                     "the model's configuration lacks the vocabulary '", key, "'");
+  Words texts;
+  for (const json& token : tokens) {
+    check<FormatError>(token.is_string(), "the vocabulary '", key, "' has an entry that is not text");
+    texts.push_back(token.get<std::string>());
+    check<FormatError>(!examples::has_controls(texts.back()), "the vocabulary '", key, "' has '",
+                       seppo::printable(texts.back()), "', which has a control character");
+  }
+  check<FormatError>(std::ranges::equal(std::span(texts).first(kSpecials), kSpecialTokens), "the vocabulary '", key,
+                     "' does not begin with <unk>, <bos>, <eos>");
+  return seppo::Vocabulary(texts);
 }
 
 }  // namespace
 
-std::vector<Pair> read_lines(const std::filesystem::path& source, const std::filesystem::path& target) {
-  std::vector<std::string> sources = read_file(source), targets = read_file(target);
-  seppo::check<FormatError>(sources.size() == targets.size(), seppo::printable_path(source), " has ", sources.size(),
-                            " lines, but ", seppo::printable_path(target), " has ", targets.size());
-  std::vector<Pair> pairs;
-  for (std::size_t i = 0; i < sources.size(); ++i) pairs.push_back({std::move(sources[i]), std::move(targets[i])});
-  return pairs;
+Words words_of(std::string_view text) {
+  const auto words = examples::split_blanks(text);
+  return {words.begin(), words.end()};
 }
 
-std::vector<Pair> read_tab_separated(const std::filesystem::path& path) {
-  std::vector<Pair> pairs;
-  for (const std::string& line : read_file(path)) {
-    const std::size_t tab = line.find('\t');
-    seppo::check<FormatError>(tab != std::string::npos, seppo::printable_path(path), ":", pairs.size() + 1, ": '",
-                              seppo::printable(line), "' has no tab between source and target");
-    const std::size_t end = std::min(line.find('\t', tab + 1), line.size());
-    pairs.push_back({line.substr(0, tab), line.substr(tab + 1, end - tab - 1)});
-  }
-  return pairs;
-}
-
-std::vector<std::string> words_of(std::string_view text) {
-  const std::vector<std::string_view> pieces = examples::split_blanks(text);
-  return {pieces.begin(), pieces.end()};
+Words characters_of(std::string_view text) {
+  const auto characters = examples::split_characters(text);
+  return {characters.begin(), characters.end()};
 }
 
 std::string Tokenizer::prepare(std::string_view text) const {
-  return normalises_ ? normalised(text) : std::string(text);
+  return normalises ? normalised(text) : std::string(text);
 }
 
-std::vector<std::string> Tokenizer::split(std::string_view text) const {
+Words Tokenizer::split(std::string_view text) const {
   const std::string prepared = prepare(text);
-  if (kind_ == Kind::words) return words_of(prepared);
-  if (kind_ == Kind::subwords) return subwords_->split(prepared);
-  std::vector<std::string> characters;
-  for (std::string_view rest = prepared; !rest.empty();) {
-    const std::size_t length = std::max<std::size_t>(1, seppo::character_length(rest));
-    characters.emplace_back(rest.substr(0, length));
-    rest.remove_prefix(length);
+  switch (kind) {
+    case Kind::words:
+      return words_of(prepared);
+    case Kind::characters:
+      return characters_of(prepared);
+    case Kind::subwords:
+      break;
   }
-  return characters;
+  return subwords.split(prepared);
 }
 
 std::string Tokenizer::join(std::span<const std::string> tokens) const {
-  if (kind_ == Kind::subwords) return subwords_->join(tokens);
-  std::string text;
-  for (const std::string& token : tokens) {
-    if (kind_ == Kind::words && !text.empty()) text += ' ';
-    text += token;
-  }
-  return text;
+  if (kind == Kind::subwords) return subwords.join(tokens);
+  return examples::joined(tokens, kind == Kind::words ? " " : "");
 }
 
-seppo::Vocabulary make_vocabulary(std::span<const std::vector<std::string>> texts, int min_frequency) {
-  std::vector<std::string> tokens(kSpecialTokens.begin(), kSpecialTokens.end());
+seppo::Vocabulary make_vocabulary(std::span<const Words> texts, int min_frequency) {
   std::map<std::string, int> counts;
-  for (const auto& text : texts)
+  for (const Words& text : texts)
     for (const std::string& token : text) ++counts[token];
-  for (const std::string& special : tokens) counts.erase(special);
+  for (const std::string& special : kSpecialTokens) counts.erase(special);
   std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::ranges::stable_sort(sorted, std::greater<>(), &std::pair<std::string, int>::second);
+  Words tokens(kSpecialTokens.begin(), kSpecialTokens.end());
   for (const auto& [token, count] : sorted)
     if (count >= min_frequency && !examples::has_controls(token)) tokens.push_back(token);
   return seppo::Vocabulary(tokens);
@@ -113,65 +129,28 @@ std::vector<int> Languages::encode(const seppo::Vocabulary& vocabulary, std::str
 }
 
 std::string Languages::decode(std::span<const int> ids) const {
-  std::vector<std::string> tokens;
-  for (const int id : ids) {
-    if (id == kEos) break;
+  Words tokens;
+  for (const int id : ids.first(static_cast<std::size_t>(std::ranges::find(ids, kEos) - ids.begin())))
     tokens.push_back(target.token(id));
-  }
   return tokenizer.join(tokens);
 }
 
-namespace {
-
-// How texts are split into tokens, as stored in the model file.
-struct Cut {
-  Tokenizer::Kind tokens = Tokenizer::Kind::words;
-  bool normalise = false;
-
-  void fields(seppo::ConfigVisitor& v) {
-    v("tokens", tokens);
-    v("normalise", normalise);
-  }
-};
-
-seppo::Vocabulary vocabulary_of(const json& config, const char* key) {
-  const json& tokens = config.contains(key) ? config[key] : json();
-  seppo::check<FormatError>(tokens.is_array() && tokens.size() >= kSpecials,
-                            "the model's configuration lacks the vocabulary '", key, "'");
-  std::vector<std::string> texts;
-  for (const json& token : tokens) {
-    seppo::check<FormatError>(token.is_string(), "the vocabulary '", key, "' has an entry that is not text");
-    texts.push_back(token.get<std::string>());
-    seppo::check<FormatError>(!examples::has_controls(texts.back()), "the vocabulary '", key, "' has '",
-                              seppo::printable(texts.back()), "', which has a control character");
-  }
-  seppo::check<FormatError>(std::ranges::equal(std::span(texts).first(kSpecials), kSpecialTokens), "the vocabulary '",
-                            key, "' does not begin with <unk>, <bos>, <eos>");
-  return seppo::Vocabulary(texts);
-}
-
-}  // namespace
-
 json Languages::to_json() const {
-  json object = seppo::to_json_object(Cut{tokenizer.kind(), tokenizer.normalises()});
+  json object = seppo::to_json_object(tokenizer);
   object.update({{"source", source.tokens()}, {"target", target.tokens()}});
-  if (tokenizer.subwords()) object["subwords"] = tokenizer.subwords()->base64();
+  if (tokenizer.kind == Tokenizer::Kind::subwords) object["subwords"] = base64(tokenizer.subwords.model);
   return object;
 }
 
 Languages Languages::from_json(const json& config) {
   json rest = config;
-  rest.erase("source");
-  rest.erase("target");
-  rest.erase("subwords");
-  const Cut cut = seppo::from_json_object<Cut>(rest);
-  Languages languages{Tokenizer(cut.tokens, cut.normalise), vocabulary_of(config, "source"),
+  for (const char* key : {"source", "target", "subwords"}) rest.erase(key);
+  Languages languages{seppo::from_json_object<Tokenizer>(rest), vocabulary_of(config, "source"),
                       vocabulary_of(config, "target")};
-  if (cut.tokens == Tokenizer::Kind::subwords) {
+  if (languages.tokenizer.kind == Tokenizer::Kind::subwords) {
     const json text = config.value("subwords", json());
-    seppo::check<FormatError>(text.is_string(), "the model's configuration lacks its subwords");
-    languages.tokenizer =
-        Tokenizer(std::make_shared<const Subwords>(Subwords::from_base64(text.get<std::string>())), cut.normalise);
+    check<FormatError>(text.is_string(), "the model's configuration lacks its subwords");
+    languages.tokenizer.subwords = load_subwords(from_base64(text.get<std::string>()));
   }
   return languages;
 }

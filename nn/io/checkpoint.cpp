@@ -270,7 +270,7 @@ void save_checkpoint(const std::filesystem::path& path, const Parameters& parame
 
 void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters, std::span<const OptimizerBlock> optimizer,
                      AfterFailure after_failure) {
-  const auto is_passed_over = [&](const std::string& name) { return optimizer.empty() && name.starts_with("adam."); };
+  const auto is_passed_over = [&](const std::string& name) { return optimizer.empty() && is_optimizer_state(name); };
   read(file, places_of(parameters, {}, optimizer), {.skip = is_passed_over}, after_failure);
   parameters.changed();
 }

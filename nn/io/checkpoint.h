@@ -2,6 +2,7 @@
 // training, the state of the optimiser. And weights: values under other libraries' names (foreign_weights.h).
 #pragma once
 
+#include "../optim/optimiser.h"
 #include "../parameters.h"
 #include "safetensors.h"
 
@@ -15,15 +16,8 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-// Optimiser state: a block with the layout of the parameters' values, saved as "PREFIX.NAME" for each parameter, unless
-// it is frozen and the state zero. Prefixes begin with "adam."; tensors whose names do are not parameters of the model.
-struct OptimizerBlock {
-  std::string prefix;
-  std::span<real> values;
-};
-
-// Saves every parameter under its name. Throws NumericError, and writes nothing, if a value is not
-// finite; FileError if the file cannot be written. The previous file survives any failure.
+// Saves every parameter under its name, and optimiser state (nn/optim/optimiser.h). Throws NumericError, and writes
+// nothing, if a value is not finite; FileError if the file cannot be written. The previous file survives any failure.
 void save_checkpoint(const std::filesystem::path& path, const Parameters& parameters,
                      const std::map<std::string, std::string>& metadata,
                      std::span<const OptimizerBlock> optimizer = {});

@@ -37,7 +37,7 @@ struct CategoryColumn {
 };
 
 struct TableColumns {
-  std::vector<NumberColumn> numbers;
+  std::vector<NumberColumn> numbers = {};
   std::vector<CategoryColumn> categories = {};
   CsvFormat format = {};
   std::vector<std::string> missing = {"NA", "N/A", "NaN", "nan", "NULL", "null", "?"};
@@ -73,8 +73,7 @@ class Table {
 
 // Throws as for_each_record does, and FormatError with file, line and column for a number that is none or that is not
 // finite as a real, a missing value, and a category that is not one of those given, and for a file without records;
-// ArgumentError if a column is asked
-// for twice, or given the same category twice.
+// ArgumentError if a column is asked for twice, or given the same category twice.
 Table read_table(const std::filesystem::path& path, const TableColumns& columns);
 
 }  // namespace SEPPO_ABI

@@ -21,15 +21,19 @@ std::vector<int> multiples(std::size_t count, int factor) {
 
 // The parents of each source's sequences must be sequences of that source.
 void check_select(std::span<const int> parents, Offsets offsets, Offsets old) {
-  check(offsets.size() == old.size() && offsets[0] == 0 && offsets.back() == static_cast<int>(parents.size()),
-        "decode: ", parents.size(), " rows selected for ", old.size() - 1, " sources, but their offsets are ",
-        offsets.size(), " and end with ", offsets.empty() ? 0 : offsets.back());
+  const int last = offsets.empty() ? 0 : offsets.back();
+  const bool fits = offsets.size() == old.size() && offsets[0] == 0 && index(last) == parents.size();
+  check(fits, "decode: ", parents.size(), " rows selected for ", old.size() - 1, " sources, but their offsets are ",
+        offsets.size(), " and end with ", last);
   for (std::size_t s = 0; s + 1 < old.size(); ++s) {
-    check(offsets[s] <= offsets[s + 1] && offsets[s + 1] <= offsets.back(), "decode: offsets decrease at source ", s);
-    for (int i = offsets[s]; i < offsets[s + 1]; ++i) {
+    const int begin = offsets[s];
+    const int end = offsets[s + 1];
+    check(begin <= end && end <= last, "decode: offsets decrease at source ", s);
+    for (int i = begin; i < end; ++i) {
       const int parent = parents[index(i)];
-      check<IndexError>(parent >= old[s] && parent < old[s + 1], "decode: row ", i, " of source ", s,
-                        " cannot continue row ", parent, ", whose source is another");
+      const bool has_same_source = parent >= old[s] && parent < old[s + 1];
+      check<IndexError>(has_same_source, "decode: row ", i, " of source ", s, " cannot continue row ", parent,
+                        ", whose source is another");
     }
   }
 }
@@ -41,9 +45,11 @@ void check_cached_mask(const Mask& mask, std::span<const int> positions) {
   if (mask.lengths.empty()) return;
   check(mask.lengths.size() == positions.size(), "attention: mask has ", mask.lengths.size(), " valid lengths for ",
         positions.size(), " cached sequences");
-  for (std::size_t s = 0; s < positions.size(); ++s)
-    check<IndexError>(mask.lengths[s] >= 0 && mask.lengths[s] <= positions[s], "attention: valid length ",
-                      mask.lengths[s], " of cached sequence ", s, " is not in 0..", positions[s]);
+  for (std::size_t s = 0; s < positions.size(); ++s) {
+    const int length = mask.lengths[s];
+    check<IndexError>(length >= 0 && length <= positions[s], "attention: valid length ", length, " of cached sequence ",
+                      s, " is not in 0..", positions[s]);
+  }
 }
 
 void copy_row(const Columns& from, int row, real* to) {
@@ -75,18 +81,18 @@ std::span<const int> KeyValueCache::extend(Offsets offsets) {
   check<StateError>(!tape().records(), "decode: a cache needs Mode::eval; gradients would not reach cached positions");
   check(offsets.size() == lengths_.size() + 1, "decode: ", offsets.size() - 1, " sequences for a cache of ",
         lengths_.size());
-  int* const first = tape().allocate<int>(lengths_.size());
-  is_step_ = true;
   for (std::size_t s = 0; s < lengths_.size(); ++s) {
     const int count = offsets[s + 1] - offsets[s];
     check<StateError>(index(lengths_[s] + count) <= capacity_, "decode: ", count, " positions more than the ",
                       lengths_[s], " of sequence ", s, " do not fit the cache of ", capacity_);
-    first[s] = lengths_[s];
-    is_step_ = is_step_ && count == 1;
   }
+  int* const first = tape().allocate<int>(lengths_.size());
+  is_step_ = true;
   for (std::size_t s = 0; s < lengths_.size(); ++s) {
+    first[s] = lengths_[s];
     grown_[s] = offsets[s + 1] - offsets[s];
     lengths_[s] += grown_[s];
+    if (grown_[s] != 1) is_step_ = false;
   }
   return {first, lengths_.size()};
 }
@@ -106,8 +112,9 @@ void KeyValueCache::check_append(std::size_t layer, const KeysValues& fresh) con
   }
   check_cached_mask(fresh.mask, lengths_);
   const int kv_width = static_cast<int>(width_ / 2);
-  check(fresh.k.count == kv_width && fresh.v.count == kv_width, "decode: keys of ", fresh.k.count, " and values of ",
-        fresh.v.count, " columns for a cache of kv_width ", kv_width);
+  const bool fits = fresh.k.count == kv_width && fresh.v.count == kv_width;
+  check(fits, "decode: keys of ", fresh.k.count, " and values of ", fresh.v.count, " columns for a cache of kv_width ",
+        kv_width);
 }
 
 KeysValues KeyValueCache::append(std::size_t layer, const KeysValues& fresh) {
@@ -123,11 +130,11 @@ real* KeyValueCache::place_of(std::size_t layer, std::size_t sequence, int posit
 
 void KeyValueCache::store(std::size_t layer, const KeysValues& fresh) {
   for (std::size_t s = 0; s < lengths_.size(); ++s) {
-    int position = lengths_[s] - grown_[s];
-    for (int row = fresh.offsets[s]; row < fresh.offsets[s + 1]; ++row, ++position) {
-      real* const place = place_of(layer, s, position);
+    real* place = place_of(layer, s, lengths_[s] - grown_[s]);
+    for (int row = fresh.offsets[s]; row < fresh.offsets[s + 1]; ++row) {
       copy_row(fresh.k, row, place);
       copy_row(fresh.v, row, place + width_ / 2);
+      place += width_;
     }
   }
 }
@@ -140,7 +147,9 @@ KeysValues KeyValueCache::columns_of(const Tensor& both, Offsets offsets, const 
 // One query for each sequence may attend to all its keys, so the block is used as it is, with free rows at the ends.
 KeysValues KeyValueCache::in_place(std::size_t layer, const Mask& mask) {
   const Tensor block = tape().create_external({begins_.back(), static_cast<int>(width_)}, self_[layer].as<real>());
-  return columns_of(block, begins_, Mask::valid_lengths(mask.lengths.empty() ? lengths_ : mask.lengths));
+  const std::span<const int> all = lengths_;
+  const std::span<const int> lengths = mask.lengths.empty() ? all : mask.lengths;
+  return columns_of(block, begins_, Mask::valid_lengths(lengths));
 }
 
 // A causal mask aligns the last query with the last key, so the free rows between sequences are left out.
@@ -149,8 +158,10 @@ KeysValues KeyValueCache::packed(std::size_t layer, const Mask& mask) {
   offsets[0] = 0;
   std::partial_sum(lengths_.begin(), lengths_.end(), offsets + 1);
   const Tensor rows = tape().create({offsets[lengths_.size()], static_cast<int>(width_)});
-  for (std::size_t s = 0; s < lengths_.size(); ++s)
-    std::copy(place_of(layer, s, 0), place_of(layer, s, lengths_[s]), rows.data() + index(offsets[s]) * width_);
+  for (std::size_t s = 0; s < lengths_.size(); ++s) {
+    real* const to = rows.data() + index(offsets[s]) * width_;
+    std::copy(place_of(layer, s, 0), place_of(layer, s, lengths_[s]), to);
+  }
   return columns_of(rows, {offsets, lengths_.size() + 1}, mask);
 }
 

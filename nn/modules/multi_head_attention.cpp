@@ -59,19 +59,28 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, Offsets offsets, const At
     q = Columns(turned, 0, d_model);
     k = Columns(turned, d_model, kv_width);
   }
-  const KeysValues kv{k, v, offsets, extras.mask};
-  return here(attend(q, offsets, extras.cache ? extras.cache->append(extras.layer, kv) : kv, extras));
+  KeysValues kv{.k = k, .v = v, .offsets = offsets, .mask = extras.mask};
+  if (extras.cache) kv = extras.cache->append(extras.layer, kv);
+  return here(attend(q, offsets, kv, extras));
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, Offsets offsets, const Tensor& memory, Offsets memory_offsets,
                                       const AttentionExtras& extras) const {
   const Region here(name);
   check_no_rotary(extras);
+  const Tensor q = project(x, 0, d_model);
   const auto project_memory = [&] { return project(memory, d_model, d_model + 2 * kv_width); };
-  const Tensor kv = extras.cache ? extras.cache->memory(extras.layer, project_memory) : project_memory();
-  const Columns k(kv, 0, kv_width), v(kv, kv_width, kv_width);
-  const Offsets sources = extras.cache ? extras.cache->source_offsets(offsets) : offsets;
-  return here(attend(project(x, 0, d_model), sources, {k, v, memory_offsets, extras.mask}, extras));
+  Tensor kv;  // [memory rows, 2 kv_width]
+  Offsets q_offsets = offsets;
+  if (extras.cache) {
+    kv = extras.cache->memory(extras.layer, project_memory);
+    q_offsets = extras.cache->source_offsets(offsets);
+  } else {
+    kv = project_memory();
+  }
+  const Columns k(kv, 0, kv_width);
+  const Columns v(kv, kv_width, kv_width);
+  return here(attend(q, q_offsets, {k, v, memory_offsets, extras.mask}, extras));
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& query, Offsets offsets, const Tensor& key, const Tensor& value,
@@ -79,9 +88,11 @@ Tensor MultiHeadAttention::operator()(const Tensor& query, Offsets offsets, cons
   const Region here(name);
   check_no_rotary(extras);
   check<ArgumentError>(!extras.cache, "attention: with three inputs it takes no cache");
-  const Tensor k = k_proj ? (*k_proj)(key) : project(key, d_model, d_model + kv_width);
-  const Tensor v = v_proj ? (*v_proj)(value) : project(value, d_model + kv_width, d_model + 2 * kv_width);
-  return here(attend(project(query, 0, d_model), offsets, {k, v, k_offsets, extras.mask}, extras));
+  const int k_end = d_model + kv_width;  // in the stacked weight
+  const Tensor q = project(query, 0, d_model);
+  const Tensor k = k_proj ? (*k_proj)(key) : project(key, d_model, k_end);
+  const Tensor v = v_proj ? (*v_proj)(value) : project(value, k_end, k_end + kv_width);
+  return here(attend(q, offsets, {k, v, k_offsets, extras.mask}, extras));
 }
 
 // The projection by rows begin .. end-1 of the stacked weight.

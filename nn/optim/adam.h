@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -42,6 +43,7 @@ class Adam {
   // Laid out as the parameters' values.
   std::span<real> first_moments() const { return {m_.as<real>(), m_.size() / sizeof(real)}; }
   std::span<real> second_moments() const { return {v_.as<real>(), v_.size() / sizeof(real)}; }
+  std::vector<OptimizerBlock> state() const { return {{"adam.m", first_moments()}, {"adam.v", second_moments()}}; }
 
  private:
   Parameters* parameters_;

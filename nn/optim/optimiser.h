@@ -1,6 +1,7 @@
-// What an optimiser is made of. It has a constructor that takes the parameters and groups, and step(lr,
-// gradient_scale), which moves the values by the gradients times that scale, as clipping and means require, and zeroes
-// the gradients. Values and gradients are flat blocks, in which TrainedRuns finds what is trained. Momentum, complete:
+// What an optimiser is made of. It has a constructor that takes the parameters and groups; step(lr, gradient_scale),
+// which moves the values by the gradients times that scale, as clipping and means require, and zeroes the gradients;
+// and state(), its memory of earlier steps. Values and gradients are flat blocks, in which TrainedRuns finds what is
+// trained. Momentum, complete:
 //
 //   class Momentum {
 //    public:
@@ -20,7 +21,7 @@
 //       });
 //     }
 //
-//     std::span<real> velocity() { return velocity_; }  // the state, to be saved with the parameters
+//     std::vector<OptimizerBlock> state() { return {{"optimiser.velocity", velocity_}}; }
 //
 //    private:
 //     Parameters* parameters_;
@@ -28,19 +29,51 @@
 //     std::vector<real> velocity_;
 //   };
 //
-// save_checkpoint and load_checkpoint (nn/io/checkpoint.h) take such state by name: {{"momentum.velocity",
-// velocity()}}.
+// A Trainer takes any such class in place of its Adam, and saves the state; in a loop of your own, save_checkpoint and
+// load_checkpoint (nn/io/checkpoint.h) take it.
 #pragma once
 
 #include "../../autograd/core/function_ref.h"
 #include "../parameters.h"
 #include "parameter_groups.h"
 
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
+
+// Optimiser state: a block with the layout of the parameters' values, saved as "PREFIX.NAME" for each parameter, unless
+// it is frozen and the state zero. Prefixes begin with "optimiser." or, of the library's Adam, with "adam."; tensors
+// whose names do are not parameters of the model.
+struct OptimizerBlock {
+  std::string prefix;
+  std::span<real> values;
+};
+
+// Whether a tensor of this name in a checkpoint is optimiser state.
+inline bool is_optimizer_state(std::string_view name) {
+  return name.starts_with("adam.") || name.starts_with("optimiser.");
+}
+
+// A class that is an optimiser. Spans of its state stay valid as long as it lives.
+template <class T>
+concept Optimiser = requires(T& optimiser, double number) {
+  optimiser.step(number, number);
+  { optimiser.state() } -> std::convertible_to<std::vector<OptimizerBlock>>;
+};
+
+// An optimiser whose formula depends on how many steps it has taken, as Adam's does.
+template <class T>
+concept CountsSteps = requires(T& optimiser, std::int64_t steps) {
+  { optimiser.steps() } -> std::convertible_to<std::int64_t>;
+  optimiser.set_steps(steps);
+};
 
 // A run of the flat blocks whose parameters share their options.
 struct TrainedRun {

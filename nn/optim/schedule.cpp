@@ -46,7 +46,29 @@ double noam(const Schedule& s, double step) {
   return s.lr * std::sqrt(w) * std::min(falling, rising);
 }
 
+// From `from` to `to`, along half a cosine, as `passed` goes from 0 to 1.
+double half_cosine(double from, double to, double passed) {
+  return to + (from - to) * 0.5 * (1 + std::cos(std::numbers::pi * passed));
+}
+
+void check_cycle(const OneCycle& c) {
+  const auto is_rate = [](double rate) { return rate >= 0 && std::isfinite(rate); };
+  check<ArgumentError>(c.steps > 0, "one cycle: steps ", c.steps, " is not positive");
+  check<ArgumentError>(c.rise >= 0 && c.rise <= 1, "one cycle: rise ", c.rise, " is not in [0, 1]");
+  check<ArgumentError>(is_rate(c.lr) && is_rate(c.start) && is_rate(c.end), "one cycle: lr ", c.lr, ", start ", c.start,
+                       " or end ", c.end, " is negative or not finite");
+}
+
 }  // namespace
+
+double OneCycle::operator()(std::int64_t step) const {
+  check_cycle(*this);
+  const auto last = static_cast<double>(steps - 1);  // counted from 0
+  const double now = std::clamp(static_cast<double>(step - 1), 0.0, last);
+  const double peak = std::max(0.0, rise * static_cast<double>(steps) - 1);
+  if (now > peak) return half_cosine(lr, lr * end, (now - peak) / (last - peak));
+  return half_cosine(lr * start, lr, peak > 0 ? now / peak : 1);
+}
 
 double Schedule::operator()(std::int64_t step) const {
   const auto n = static_cast<double>(step);

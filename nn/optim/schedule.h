@@ -28,5 +28,21 @@ struct Schedule {
   double operator()(std::int64_t step) const;
 };
 
+// The one-cycle policy (Smith and Topin 2017): from a low rate up to `lr`, then down to almost nothing, along half
+// cosines; as PyTorch's OneCycleLR with its defaults, but momentum stays as it is. A schedule of a Trainer:
+//
+//   trainer.set_schedule(OneCycle{.lr = 0.01, .steps = 1000});
+struct OneCycle {
+  double lr = 1e-3;            // the highest
+  std::int64_t steps = 0;      // in the whole training
+  double rise = 0.3;           // the share of them until then
+  double start = 1.0 / 25;     // the first step's rate, as a share of lr
+  double end = start / 10000;  // the last step's, and that of all later ones
+
+  // Throws ArgumentError unless steps is positive, rise is in [0, 1], and lr, start and end are finite and not
+  // negative.
+  double operator()(std::int64_t step) const;
+};
+
 }  // namespace SEPPO_ABI
 }  // namespace seppo

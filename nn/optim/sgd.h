@@ -5,6 +5,7 @@
 #include "optimiser.h"
 
 #include <span>
+#include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -27,6 +28,7 @@ class Sgd {
 
   // v, laid out as the parameters' values: save it, and set it to resume.
   std::span<real> velocity() const { return {velocity_.as<real>(), velocity_.size() / sizeof(real)}; }
+  std::vector<OptimizerBlock> state() const { return {{"optimiser.velocity", velocity()}}; }
 
  private:
   Parameters* parameters_;

@@ -43,7 +43,9 @@ TrainingRun::TrainingRun(Parameters& parameters, const TrainingConfig& config, T
       folder_(options.folder),
       sampler_(task_.examples, config_.complete_sampler(), task_.lengths),
       steps_(config_.epochs * sampler_.batches_per_epoch()),
-      trainer_(parameters, config_.complete_trainer(steps_)) {
+      trainer_(task_.optimiser ? Trainer(parameters, *task_.optimiser, config_.complete_trainer(steps_))
+                               : Trainer(parameters, config_.complete_trainer(steps_))) {
+  if (task_.schedule) trainer_.set_schedule(task_.schedule);
   if (options_.catch_signals) interrupts_.emplace();
   check_equal_over_ranks("the digest of the data", task_.digest);
   check<StateError>(options_.resume || options_.overwrite || !folder_.is_used(),

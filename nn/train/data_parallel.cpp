@@ -13,6 +13,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -108,6 +109,11 @@ std::vector<RankSum> sums_of_ranks(std::size_t shards) {
   return sums;
 }
 
+bool is_mean(const Tensor& loss) {
+  const char* const op = loss.node().op;
+  return op != nullptr && std::string_view(op) == "mean";
+}
+
 }  // namespace
 
 ShardLoss mean_loss(const Tensor& mean, double count, double correct) {
@@ -119,6 +125,8 @@ ShardLoss mean_loss(const Tensor& mean, double count, double correct) {
 StepLoss numbers_of(const ShardLoss& shard) {
   check<ArgumentError>(shard.count >= 0 && std::isfinite(shard.count), "ShardLoss: count is ", shard.count,
                        "; a count must be positive and finite, or 0 where nothing counts");
+  check<ArgumentError>(shard.count <= 1 || !is_mean(shard.loss), "ShardLoss: the loss is a mean, but its count is ",
+                       shard.count, ": give the sum, or mean_loss(loss, count)");
   return {static_cast<double>(shard.loss.item()), shard.count, shard.correct};
 }
 

@@ -25,7 +25,7 @@ inline namespace SEPPO_ABI {
 
 // What the loss function returns for a shard.
 struct ShardLoss {
-  Tensor loss;         // the sum, one element
+  Tensor loss;         // the sum, one element; mean_loss() makes it of a mean
   double count = 0;    // how many terms it sums; 0 if none of the shard's counts
   double correct = 0;  // any statistic to be added up, such as correct predictions
 };
@@ -48,7 +48,8 @@ struct StepLoss {
   }
 };
 
-// A shard's numbers. Throws ArgumentError if the count is negative or not finite.
+// A shard's numbers. Throws ArgumentError if the count is negative or not finite, or if it is above 1 and the loss is
+// the result of mean(), or of a loss op that reduces to the mean, as these do unless told otherwise.
 StepLoss numbers_of(const ShardLoss& shard);
 
 class DataParallel {

@@ -33,8 +33,7 @@ class Sums {
 
   Sums() = default;
   Sums(std::initializer_list<Named> sums);
-  // A training loss: its sums "loss", "count" and "correct". Throws ArgumentError if the count is negative or not
-  // finite.
+  // A training loss: its sums "loss", "count" and "correct". Throws what numbers_of throws.
   Sums(const ShardLoss& loss);
 
   // Adds to the sum of this name, which is 0 at first.

@@ -3,6 +3,7 @@
 
 #include "../../autograd/core/function_ref.h"
 #include "../../autograd/core/printable.h"
+#include "../../autograd/kernels/kernels.h"
 #include "../../autograd/ops.h"
 #include "../io/digest.h"
 #include "../optim/clip.h"
@@ -13,6 +14,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 namespace seppo {
@@ -22,6 +25,7 @@ namespace {
 // Keys in the metadata of the files that save() writes.
 constexpr const char* kSteps = "seppo.steps";
 constexpr const char* kMoves = "seppo.moves";               // steps that were not skipped
+constexpr const char* kLr = "seppo.lr";                     // a rate that was set
 constexpr std::string_view kAverage = "adam.average";       // the prefix of the averages' names
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 32;  // 32 bits key dropout masks
 constexpr int kMostSkipped = 100;
@@ -37,6 +41,25 @@ std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
   check<FormatError>(is_number && number >= 0 && number < kMostSteps, file.name(), ": ", key, " '", printable(text),
                      "' is not a number of steps: this is no checkpoint of a trainer");
   return number;
+}
+
+// A rate that was set; nothing if the file has none.
+std::optional<double> lr_of(const SafeTensorsFile& file) {
+  const auto found = file.metadata().find(kLr);
+  if (found == file.metadata().end()) return {};
+  const std::string& text = found->second;
+  const char* const text_end = text.data() + text.size();
+  double lr = -1;
+  const auto [end, error] = std::from_chars(text.data(), text_end, lr);
+  check<FormatError>(error == std::errc() && end == text_end && lr >= 0 && std::isfinite(lr), file.name(), ": ", kLr,
+                     " '", printable(text), "' is not a learning rate");
+  return lr;
+}
+
+// The shortest text from which lr_of() reads the same number.
+std::string text_of(double lr) {
+  char text[32];
+  return {text, std::to_chars(text, std::end(text), lr).ptr};
 }
 
 // The forward pass updates running statistics. This restores them, unless the step is taken.
@@ -59,6 +82,10 @@ class Undo {
 
   std::vector<std::pair<Tensor, std::vector<real>>> buffers_;
 };
+
+std::size_t shards_of(const TrainerConfig& config) {
+  return config.whole_batch ? 1 : static_cast<std::size_t>(config.shards);
+}
 
 }  // namespace
 
@@ -91,11 +118,38 @@ Trainer::Trainer(Parameters& parameters, const TrainerConfig& config, const Para
     : parameters_(&parameters),
       config_(check_config("trainer", config)),
       schedule_(make_schedule(config)),
-      adam_(parameters, config.adam, groups),
-      data_parallel_(parameters, config.whole_batch ? 1 : static_cast<std::size_t>(config.shards),
-                     static_cast<std::size_t>(config.accumulate)) {
-  if (config.ema_decay != 0) averages_.emplace(parameters, config.ema_decay);
+      adam_(std::in_place, parameters, config.adam, groups),
+      optimiser_(*adam_),
+      data_parallel_(parameters, shards_of(config), static_cast<std::size_t>(config.accumulate)) {
+  begin();
+}
+
+Trainer::Trainer(Parameters& parameters, AnyOptimiser optimiser, const TrainerConfig& config)
+    : parameters_(&parameters),
+      config_(check_config("trainer", config)),
+      schedule_(make_schedule(config)),
+      optimiser_(std::move(optimiser)),
+      data_parallel_(parameters, shards_of(config), static_cast<std::size_t>(config.accumulate)) {
+  check_optimiser();
+  begin();
+}
+
+void Trainer::begin() {
+  if (config_.ema_decay != 0) averages_.emplace(*parameters_, config_.ema_decay);
   if (ranks() > 1) check_start();
+}
+
+void Trainer::check_optimiser() const {
+  check<ArgumentError>(optimiser_.steps() == 0, "trainer: the optimiser has already taken ", optimiser_.steps(),
+                       " steps: a trainer begins with a new one");
+  const std::size_t size = parameters_->values().size();
+  for (const OptimizerBlock& block : optimiser_.state()) {
+    check<ArgumentError>(is_optimizer_state(block.prefix), "trainer: the optimiser's state '", printable(block.prefix),
+                         "' does not begin with 'optimiser.'");
+    check<ArgumentError>(block.values.size() == size, "trainer: the optimiser's state '", printable(block.prefix),
+                         "' has ", block.values.size(), " values, the parameters ", size,
+                         ": it must be made for these parameters, after the last of them");
+  }
 }
 
 // Detects differences between ranks before the first step.
@@ -123,22 +177,50 @@ Ema& Trainer::averages() {
   return *averages_;
 }
 
+void Trainer::set_lr(std::optional<double> lr) {
+  const double value = lr.value_or(0);
+  check<ArgumentError>(value >= 0 && std::isfinite(value), "trainer: lr ", value, " is negative or not finite");
+  lr_ = lr;
+}
+
+double Trainer::lr() const {
+  if (lr_) return *lr_;
+  const double lr = schedule_(steps_ + 1);
+  check<ArgumentError>(lr >= 0 && std::isfinite(lr), "trainer: step ", steps_ + 1, ": the schedule's lr ", lr,
+                       " is negative or not finite");
+  return lr;
+}
+
 StepResult Trainer::step(Examples examples, FunctionRef<ShardLoss(Examples)> loss) {
+  return step({{.examples = examples, .loss = loss}});
+}
+
+// What the backward passes of a step give. The gradient of its loss is the parameters' gradients over `divisor`.
+struct Trainer::Means {
+  double loss = 0, accuracy = 0, divisor = 1;
+  double least_count = 0;           // of an objective
+  std::size_t least_examples = 0;   // of that objective
+  std::vector<double> losses = {};  // of each objective, if there are several
+};
+
+StepResult Trainer::step(List<Objective> objectives) {
   const std::int64_t step = steps_ + 1;
+  const double rate = lr();
   if (ranks() > 1) set_rank_phase(concat_text("step ", step));
   Undo undo(*parameters_);
-  const StepLoss sums = backward(examples, loss);
+  Means means = backward(objectives);
   StepResult result{.step = step,
-                    .loss = sums.mean(),
-                    .accuracy = sums.accuracy(),
-                    .gradient_norm = gradient_norm(*parameters_) / sums.count,
-                    .lr = schedule_(step)};
-  if (sums.count > 0 && std::isfinite(result.loss) && std::isfinite(result.gradient_norm)) {
-    update(result, sums.count);
+                    .loss = means.loss,
+                    .accuracy = means.accuracy,
+                    .gradient_norm = gradient_norm(*parameters_) / means.divisor,
+                    .lr = rate,
+                    .losses = std::move(means.losses)};
+  if (means.least_count > 0 && std::isfinite(result.loss) && std::isfinite(result.gradient_norm)) {
+    update(result, means.divisor);
     undo.forget();
   } else {
     parameters_->zero_gradients();
-    if (!may_skip(sums)) refuse_step(examples, sums, result.gradient_norm, loss);
+    if (!may_skip(means)) refuse_step(objectives, means, result);
     result.is_skipped = true;
   }
   ++steps_;
@@ -146,38 +228,90 @@ StepResult Trainer::step(Examples examples, FunctionRef<ShardLoss(Examples)> los
   return result;
 }
 
-void Trainer::update(const StepResult& step, double count) {
+void Trainer::update(const StepResult& step, double divisor) {
   skipped_in_a_row_ = 0;
-  adam_.step(step.lr, clip_factor(step.gradient_norm, config_.clip_norm) / count);
+  optimiser_.step(step.lr, clip_factor(step.gradient_norm, config_.clip_norm) / divisor);
+  ++moves_;
   if (averages_) averages_->update();
+  if (std::exchange(is_checked_, true)) return;
+  check<StateError>(std::ranges::all_of(parameters_->gradients(), [](real g) { return g == 0; }),
+                    "trainer: the optimiser left gradients behind: its step() must zero those of these parameters");
 }
 
-bool Trainer::may_skip(const StepLoss& sums) {
-  if (config_.on_nan == OnNan::stop || !(sums.count > 0)) return false;
+bool Trainer::may_skip(const Means& means) {
+  if (config_.on_nan == OnNan::stop || !(means.least_count > 0)) return false;
   ++skipped_in_a_row_;
   return skipped_in_a_row_ < kMostSkipped;
 }
 
-StepLoss Trainer::backward(Examples examples, FunctionRef<ShardLoss(Examples)> loss, bool finds_anomaly) {
-  return data_parallel_.backward(
-      examples.size(), config_.seed, static_cast<std::uint32_t>(steps_ + 1),
-      [&](std::size_t first, std::size_t last) { return loss(examples.subspan(first, last - first)); }, finds_anomaly);
+Trainer::Means Trainer::backward(List<Objective> objectives) {
+  check<ArgumentError>(!objectives.empty(), "trainer: a step without objectives");
+  for (const Objective& o : objectives)
+    check<ArgumentError>(std::isfinite(o.weight), "trainer: an objective has the weight ", o.weight);
+  const Objective& first = objectives[0];
+  if (objectives.size() > 1 || first.weight != 1) return add_up(objectives);
+  const StepLoss sums = backward(first, 0);
+  return {.loss = sums.mean(),
+          .accuracy = sums.accuracy(),
+          .divisor = sums.count,
+          .least_count = sums.count,
+          .least_examples = first.examples.size()};
 }
 
-void Trainer::refuse_step(Examples examples, const StepLoss& sums, double norm, FunctionRef<ShardLoss(Examples)> loss) {
-  const std::int64_t step = steps_ + 1;
-  check<ArgumentError>(sums.count > 0, "trainer: step ", step, ": the loss counted ", sums.count, " for ",
-                       examples.size(), " examples; its count must be positive");
-  fail<NumericError>("trainer: step ", step, ": loss ", sums.mean(), " or gradient norm ", norm, " is not finite (",
-                     place_of_anomaly(examples, loss), "); try a lower lr than ", schedule_(step));
+// Leaves the gradient of the weighted sum of the objectives' means.
+Trainer::Means Trainer::add_up(List<Objective> objectives) {
+  const std::span<real> gradients = parameters_->gradients();
+  if (sum_.size() != gradients.size_bytes()) sum_ = Memory(gradients.size_bytes());
+  real* const sum = sum_.as<real>();
+  std::fill_n(sum, gradients.size(), real{0});
+  Means means{.least_count = std::numeric_limits<double>::infinity()};
+  StepLoss total;
+  std::size_t earlier_examples = 0;
+  for (const Objective& o : objectives) {
+    const StepLoss own = backward(o, earlier_examples);
+    kernels::axpy(sum, 1, gradients.data(), static_cast<real>(o.weight / own.count), gradients.size());
+    parameters_->zero_gradients();
+    means.loss += o.weight * own.mean();
+    means.losses.push_back(own.mean());
+    if (own.count < means.least_count) {
+      means.least_count = own.count;
+      means.least_examples = o.examples.size();
+    }
+    total += own;
+    earlier_examples += o.examples.size();
+  }
+  means.accuracy = total.accuracy();
+  std::copy_n(sum, gradients.size(), gradients.data());
+  return means;
+}
+
+StepLoss Trainer::backward(const Objective& o, std::size_t earlier_examples, bool finds_anomaly) {
+  return data_parallel_.backward(
+      o.examples.size(), config_.seed, static_cast<std::uint32_t>(steps_ + 1),
+      [&](std::size_t first, std::size_t last) {
+        tape().random.sample += static_cast<std::uint32_t>(earlier_examples);
+        return o.loss(o.examples.subspan(first, last - first));
+      },
+      finds_anomaly);
+}
+
+void Trainer::refuse_step(List<Objective> objectives, const Means& means, const StepResult& step) {
+  check<ArgumentError>(means.least_count > 0, "trainer: step ", step.step, ": the loss counted ", means.least_count,
+                       " for ", means.least_examples, " examples; its count must be positive");
+  fail<NumericError>("trainer: step ", step.step, ": loss ", step.loss, " or gradient norm ", step.gradient_norm,
+                     " is not finite (", place_of_anomaly(objectives), "); try a lower lr than ", step.lr);
 }
 
 // Repeats the step, with the same random numbers, to find out where it goes wrong.
-std::string Trainer::place_of_anomaly(Examples examples, FunctionRef<ShardLoss(Examples)> loss) {
+std::string Trainer::place_of_anomaly(List<Objective> objectives) {
   std::string place = "no op alone is to blame";
+  std::size_t earlier_examples = 0;
   try {
-    backward(examples, loss, true);
-    parameters_->zero_gradients();
+    for (const Objective& o : objectives) {
+      backward(o, earlier_examples, true);
+      parameters_->zero_gradients();
+      earlier_examples += o.examples.size();
+    }
   } catch (const Error& e) {  // possibly another rank's
     place = e.what();
   }
@@ -189,14 +323,15 @@ std::string Trainer::place_of_anomaly(Examples examples, FunctionRef<ShardLoss(E
 }
 
 std::vector<OptimizerBlock> Trainer::state() const {
-  std::vector<OptimizerBlock> blocks{{"adam.m", adam_.first_moments()}, {"adam.v", adam_.second_moments()}};
+  std::vector<OptimizerBlock> blocks = optimiser_.state();
   if (averages_) blocks.push_back({std::string(kAverage), averages_->averages()});
   return blocks;
 }
 
 void Trainer::save(const std::filesystem::path& file, std::map<std::string, std::string> metadata) const {
   metadata[kSteps] = std::to_string(steps_);
-  metadata[kMoves] = std::to_string(adam_.steps());
+  metadata[kMoves] = std::to_string(moves_);
+  if (lr_) metadata[kLr] = text_of(*lr_);
   if (ranks() > 1) check_ranks();
   if (rank() > 0) return;
   save_checkpoint(file, *parameters_, metadata, state());
@@ -205,13 +340,20 @@ void Trainer::save(const std::filesystem::path& file, std::map<std::string, std:
 void Trainer::load(const SafeTensorsFile& file) {
   const std::int64_t steps = number_of(file, kSteps);
   const std::int64_t moves = number_of(file, kMoves);
+  const std::optional<double> lr = lr_of(file);
   const auto is_average = [](const TensorInfo& tensor) { return tensor.name.starts_with(kAverage); };
   check<FormatError>(averages_ || std::ranges::none_of(file.tensors(), is_average), file.name(),
                      ": has averages of the parameters, but the trainer keeps none: set ema_decay");
-  load_checkpoint(file, *parameters_, state());
+  const std::vector<OptimizerBlock> own = state();
+  const auto is_state = [](const TensorInfo& tensor) { return is_optimizer_state(tensor.name); };
+  check<FormatError>(!own.empty() || std::ranges::none_of(file.tensors(), is_state), file.name(),
+                     ": has the state of an optimiser, but the trainer's keeps none");
+  load_checkpoint(file, *parameters_, own);
   steps_ = steps;
+  moves_ = moves;
+  lr_ = lr;
   skipped_in_a_row_ = 0;
-  adam_.set_steps(moves);
+  optimiser_.set_steps(moves);
   if (averages_) averages_->set_updates(moves);
 }
 

@@ -9,12 +9,12 @@
 //   }
 //
 // A step runs forward and backward of the batch's shards on all threads and ranks (data_parallel.h), divides once by
-// what was counted, checks that everything is finite, clips, and applies Adam with the schedule's learning rate. Its
-// bytes depend on nothing but the state of the trainer and the batch.
+// what was counted, checks that everything is finite, clips, and applies Adam, or an optimiser of your choice, with the
+// schedule's learning rate. Its bytes depend on nothing but the state of the trainer and the batch.
 //
-// That state is the parameters, Adam's two moments, averages if any, and the number of steps taken: dropout is keyed by
-// seed and step, the learning rate is a function of the step, and the sampler can seek to the step's batch. So
-// training resumes as if it had never stopped:
+// That state is the parameters, the optimiser's, averages if any, and the number of steps taken: dropout is keyed by
+// seed and step, the learning rate is a function of the step, or saved, and the sampler can seek to the step's batch.
+// So training resumes as if it had never stopped:
 //
 //   trainer.load("checkpoint.safetensors");   // which trainer.save("checkpoint.safetensors") wrote
 //   sampler.seek(trainer.steps());
@@ -28,6 +28,16 @@
 //     return mean_loss(info_nce(images(all), texts(all)), all.size());
 //   });
 //
+// Another optimiser, the library's or your own (nn/optim/optimiser.h), and another schedule:
+//
+//   Sgd sgd(parameters, {.momentum = 0.9});
+//   Trainer trainer(parameters, sgd);
+//   trainer.set_schedule([](std::int64_t step) { return 0.1 * std::pow(0.5, step / 1000); });
+//
+// Each of several models that learn from each other, such as generator and critic, has Parameters and a Trainer of its
+// own: while one learns, the others are frozen. What learns together, such as actor and critic, can also be scopes of
+// one Parameters, with a learning rate for each (nn/optim/parameter_groups.h).
+//
 // Under mpirun, the ranks (ranks.h) share the shards of each step. The program stays as it is: every rank passes the
 // same examples, and has the same parameters after each step.
 #pragma once
@@ -36,6 +46,7 @@
 #include "../../autograd/core/list.h"
 #include "../io/checkpoint.h"
 #include "../optim/adam.h"
+#include "../optim/any_optimiser.h"
 #include "../optim/ema.h"
 #include "../optim/parameter_groups.h"
 #include "../optim/schedule.h"
@@ -43,10 +54,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace seppo {
@@ -88,27 +101,54 @@ inline Schedule make_schedule(const TrainerConfig& c) {
   return {c.schedule, c.lr, c.min_lr, c.warmup_steps, c.steps};
 }
 
+// One of several losses of a step, each a mean over examples of its own.
+struct Objective {
+  std::span<const int> examples;
+  FunctionRef<ShardLoss(std::span<const int> some)> loss;
+  double weight = 1;  // a factor of the mean
+};
+
 // Loss and accuracy are means over what the loss function counted; the gradient norm is that before clipping.
 struct StepResult {
   std::int64_t step = 0;  // from 1
   double loss = 0, accuracy = 0, gradient_norm = 0, lr = 0;
-  bool is_skipped = false;  // loss or gradient was not finite, and nothing was updated
+  bool is_skipped = false;          // loss or gradient was not finite, and nothing was updated
+  std::vector<double> losses = {};  // the mean of each objective, if there are several
 };
 
 class Trainer {
  public:
-  // All parameters must have been made. Throws ArgumentError for a config or a group out of range.
+  // With Adam. All parameters must have been made. Throws ArgumentError for a config or a group out of range.
   explicit Trainer(Parameters& parameters, const TrainerConfig& config = {}, const ParameterGroups& groups = {});
+  // With an optimiser of these parameters, which must outlive the trainer; config.adam is not used. Throws
+  // ArgumentError for a config out of range, and for an optimiser that has taken steps, or whose state has another
+  // layout than the parameters, or a prefix that begins with neither "optimiser." nor "adam.".
+  Trainer(Parameters& parameters, AnyOptimiser optimiser, const TrainerConfig& config = {});
 
   // One step on these examples. loss(some of them) returns sums over these (ShardLoss); it is called once for each
   // shard, concurrently from several threads, each with its own tape; with whole_batch once, with all examples. The
   // caller's tape is not touched.
   // Throws StateError if `loss` calls backward, adds parameters, or would bring gradients to other Parameters than
-  // those being trained, such as a teacher's: freeze these (Parameters::freeze), or compute with them within NoGrad.
+  // those being trained, such as a teacher's: freeze these (Parameters::freeze), or compute with them within NoGrad;
+  // and, after the first step, if the optimiser left gradients behind.
   // Throws NumericError if the loss or its gradient is not finite, naming the parameter, or the op and module, where it
-  // arose; ArgumentError if nothing was counted, or a count is negative or not finite; and whatever `loss` throws.
+  // arose; ArgumentError if nothing was counted, a count is negative or not finite, a loss of several terms is a mean,
+  // or the schedule's rate is negative or not finite; and whatever `loss` throws.
   // Parameters, buffers, moments and steps() are then unchanged, and the gradients zero.
   StepResult step(std::span<const int> examples, FunctionRef<ShardLoss(std::span<const int> some)> loss);
+  // One step on the weighted sum of several means, such as a supervised loss of some examples and a consistency loss of
+  // others: {{labelled, supervised}, {unlabelled, consistent, 0.3}}. Their dropout masks are those of one batch of all
+  // examples. A single objective of weight 1 takes the same step as above. Throws the same; ArgumentError if there are
+  // no objectives or a weight is not finite.
+  StepResult step(List<Objective> objectives);
+
+  // Replaces the config's schedule by the rate of each step, counted from 1. It should depend on nothing else, so that
+  // a training that is resumed, with the same schedule set, has the same rates.
+  void set_schedule(std::function<double(std::int64_t step)> lr) { schedule_ = std::move(lr); }
+  // The rate of the steps to come, whatever the schedule says, or without a value as the schedule says. Saved and
+  // loaded with the state. Throws ArgumentError for one that is negative or not finite.
+  void set_lr(std::optional<double> lr);
+  double lr() const;  // of the next step
 
   std::int64_t steps() const { return steps_; }  // taken, or skipped
   // The averages kept if config().ema_decay > 0, updated by each step that is not skipped: to evaluate or save with
@@ -116,35 +156,45 @@ class Trainer {
   Ema& averages();
   const TrainerConfig& config() const { return config_; }
 
-  // Saves everything that later steps depend on, except the config and what is frozen: parameters, moments, averages,
-  // steps; and `metadata`. Throws as save_checkpoint does (nn/io/checkpoint.h).
+  // Saves everything that later steps depend on, except the config, the schedule and what is frozen: parameters, the
+  // optimiser's state, averages, steps, a rate that was set; and `metadata`. Throws as save_checkpoint does
+  // (nn/io/checkpoint.h).
   void save(const std::filesystem::path& file, std::map<std::string, std::string> metadata = {}) const;
-  // Continues as the trainer that saved the file, which must have had the same config and frozen parameters. Throws
-  // FileError, or FormatError listing what does not fit. Averages must be in the file if and only if this trainer
-  // keeps them. Nothing has changed then.
+  // Continues as the trainer that saved the file, which must have had the same config, schedule, optimiser and frozen
+  // parameters. Throws FileError, or FormatError listing what does not fit. Averages must be in the file if and only if
+  // this trainer keeps them. Nothing has changed then.
   void load(const SafeTensorsFile& file);
   void load(const std::filesystem::path& file) { load(SafeTensorsFile(file)); }
 
  private:
   using Examples = std::span<const int>;
-  StepLoss backward(Examples examples, FunctionRef<ShardLoss(Examples)> loss, bool finds_anomaly = false);
-  void update(const StepResult& step, double count);
-  bool may_skip(const StepLoss& sums);
-  [[noreturn]] void refuse_step(Examples examples, const StepLoss& sums, double norm,
-                                FunctionRef<ShardLoss(Examples)> loss);
-  std::string place_of_anomaly(Examples examples, FunctionRef<ShardLoss(Examples)> loss);
+  struct Means;
+  Means backward(List<Objective> objectives);
+  Means add_up(List<Objective> objectives);
+  StepLoss backward(const Objective& objective, std::size_t earlier_examples, bool finds_anomaly = false);
+  void update(const StepResult& step, double divisor);
+  bool may_skip(const Means& means);
+  [[noreturn]] void refuse_step(List<Objective> objectives, const Means& means, const StepResult& step);
+  std::string place_of_anomaly(List<Objective> objectives);
   std::vector<OptimizerBlock> state() const;
+  void begin();
+  void check_optimiser() const;
   void check_start() const;
   void check_ranks() const;
 
   Parameters* parameters_;
   TrainerConfig config_;
   std::int64_t steps_ = 0;
+  std::int64_t moves_ = 0;  // steps that were not skipped
   int skipped_in_a_row_ = 0;
-  Schedule schedule_;
-  Adam adam_;
+  std::function<double(std::int64_t step)> schedule_;
+  std::optional<double> lr_;  // that was set
+  std::optional<Adam> adam_;  // if no other optimiser was given
+  AnyOptimiser optimiser_;
+  bool is_checked_ = false;  // the optimiser has been seen to zero the gradients
   std::optional<Ema> averages_;
   DataParallel data_parallel_;
+  Memory sum_;  // of several objectives' gradients
 };
 
 }  // namespace SEPPO_ABI

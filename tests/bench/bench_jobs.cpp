@@ -13,6 +13,7 @@
 // for its turn, so that tests/bench/by_turns can compare builds in short turns. J1, J2, J4 and J5 also run on several
 // ranks (tests/bench/scaling).
 #include "addsub/model.h"
+#include "app/memory.h"
 #include "app/run.h"
 #include "reverse/model.h"
 

@@ -30,7 +30,7 @@ class Momentum {
     });
   }
 
-  std::span<real> velocity() { return velocity_; }  // the state, to be saved with the parameters
+  std::vector<OptimizerBlock> state() { return {{"optimiser.velocity", velocity_}}; }
 
  private:
   Parameters* parameters_;

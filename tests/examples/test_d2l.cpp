@@ -1,8 +1,10 @@
-// The score of the book "Dive into Deep Learning", against a naive loop.
+// Text and score of the book "Dive into Deep Learning": its examples, and the score against a naive loop.
 // needs: programs: translate
 #define BOOST_TEST_MODULE d2l
 #include "translate/d2l.h"
+#include "translate/text.h"
 
+#include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/random.h>
 
 #include <boost/test/unit_test.hpp>
@@ -11,6 +13,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -61,4 +64,31 @@ BOOST_AUTO_TEST_CASE(the_score_of_one_sentence) {
     }
   }
   BOOST_CHECK_GT(scored, 200);
+}
+
+BOOST_AUTO_TEST_CASE(the_book_normalises_text) {
+  BOOST_CHECK_EQUAL(translate::normalised("Go."), "go .");
+  BOOST_CHECK_EQUAL(translate::normalised("Ça alors\u202f!"), "ça alors !");
+  BOOST_CHECK_EQUAL(translate::normalised("Où\u00a0? ÉTÉ, Œuf"), "où ? été , œuf");
+  BOOST_CHECK_EQUAL(translate::normalised("!?"), "! ?");
+  BOOST_CHECK_EQUAL(translate::normalised("ΑΩ АЯ Ё Ÿ Ž ŀ"), "αω ая ё ÿ ž ŀ");
+}
+
+BOOST_AUTO_TEST_CASE(the_book_scores_translations) {
+  const auto score = [](std::string_view prediction, std::string_view label, int k) {
+    return translate::bleu_k(translate::words_of(prediction), translate::words_of(label), k);
+  };
+  BOOST_CHECK_CLOSE(score("va !", "va !", 2), 1, 1e-10);
+  // A B C D E F against A B B C D: the book's own example has p_1 = 4/5, p_2 = 3/4, p_3 = 1/3, p_4 = 0.
+  BOOST_CHECK_CLOSE(score("A B B C D", "A B C D E F", 1), std::exp(1 - 6.0 / 5) * std::sqrt(4.0 / 5), 1e-10);
+  BOOST_CHECK_CLOSE(score("A B B C D", "A B C D E F", 2),
+                    std::exp(1 - 6.0 / 5) * std::sqrt(4.0 / 5) * std::pow(3.0 / 4, 0.25), 1e-10);
+  BOOST_CHECK_EQUAL(score("A B B C D", "A B C D E F", 4), 0);
+  // The published results of the book's first edition are three of these four, and another.
+  BOOST_CHECK_SMALL(score("je suis calme .", "il est calme .", 2) - std::sqrt(0.5) * std::pow(1.0 / 3, 0.25), 1e-10);
+  // A prediction shorter than k words is scored by the n-grams it has, as the present edition does.
+  BOOST_CHECK_CLOSE(score("a", "a b", 2), std::exp(-1), 1e-10);
+  BOOST_CHECK_EQUAL(score("a", "a", 2), 1);
+  BOOST_CHECK_EQUAL(score("", "a", 2), 0);
+  BOOST_CHECK_THROW(score("a", "a", 0), seppo::ArgumentError);
 }

@@ -2,10 +2,10 @@
 // and each measure of the kept model from its scores on the other pairs and from its translations.
 // needs: programs: translate
 #define BOOST_TEST_MODULE reported_measures_of_translations
+#include "app/command_line.h"
 #include "support/measures.h"
 #include "translate/d2l.h"
-#include "translate/data.h"
-#include "translate/model.h"
+#include "translate/examples.h"
 #include "translate/numbers.h"
 
 #include <nlohmann/json.hpp>
@@ -56,14 +56,13 @@ Sums targets_of(const seppo::Transformer& model, const translate::Examples& exam
   const seppo::Inference guard;
   Sums sums;
   for (const int row : rows) {
-    const auto& target = examples.targets[static_cast<std::size_t>(row)];
+    const auto at = static_cast<std::size_t>(row);
+    const std::span<const int> target = examples.target[at];
     Ragged source, before;
-    source.add(examples.sources[static_cast<std::size_t>(row)]);
-    Tokens given{translate::kBos};
-    given.insert(given.end(), target.begin(), target.end() - 1);
-    before.add(given);
+    source.add(examples.source[at]);
+    before.add(target.first(target.size() - 1));
     const seppo::Tensor scores = model.logits(source, before);
-    for (std::size_t at = 0; at < target.size(); ++at) sums.add(row_of(scores, at), target[at]);
+    for (std::size_t i = 1; i < target.size(); ++i) sums.add(row_of(scores, i - 1), target[i]);
   }
   return sums;
 }
@@ -99,7 +98,7 @@ SavedTranslator check_translator(const Folder& folder, const Finished& r, const 
                             held_back = translate::encode(languages, validation);
   std::vector<int> lengths;
   for (std::size_t i = 0; i < train.size(); ++i)
-    lengths.push_back(static_cast<int>(examples.sources[i].size() + examples.targets[i].size()));
+    lengths.push_back(static_cast<int>(examples.source[i].size() + examples.target[i].size()));
   const Tokens first = first_batch(train.size(), r, lengths);
   check_near(r.steps[0]["loss"], targets_of(start.model, examples, first).loss());
   const Sums sums = targets_of(saved.model, held_back, all_of(validation.size()));
@@ -194,10 +193,10 @@ BOOST_AUTO_TEST_CASE(pairs_are_split_by_their_place) {
     return all;
   };
   translate::DataConfig config;
-  config.pairs = folder.path / "p";
+  config.train.pairs = folder.path / "p";
   for (const auto& [most, held_back] : {std::pair(0, 6), {0, 19}, {0, 1}, {12, 5}, {20, 4}, {99, 4}}) {
     config.max_pairs = most, config.validation = held_back;
-    const translate::Data data = translate::load(config, 1);
+    const translate::Corpus data = translate::load(config, 1);
     const int all = most == 0 ? 20 : std::min(20, most);
     BOOST_CHECK(numbers(data.train) == range(0, all - held_back));
     BOOST_CHECK(numbers(data.validation) == range(all - held_back, all));
@@ -205,16 +204,17 @@ BOOST_AUTO_TEST_CASE(pairs_are_split_by_their_place) {
   }
   config.validation = 20;
   BOOST_CHECK_THROW(translate::load(config, 1), examples::UsageError);
-  config.val_pairs = folder.path / "v";
+  config.val.pairs = folder.path / "v";
   config.max_pairs = 4;
-  const translate::Data data = translate::load(config, 1);
+  const translate::Corpus data = translate::load(config, 1);
   BOOST_CHECK(numbers(data.train) == range(0, 4));
   BOOST_CHECK_EQUAL(data.validation.size(), 3);
   BOOST_CHECK_EQUAL(data.shared(), 1);
   // Drawn from the seed, so reproducible.
   config = {};
   config.validation = 50;
-  const translate::Data a = translate::load(config, 1), b = translate::load(config, 1), c = translate::load(config, 2);
+  const translate::Corpus a = translate::load(config, 1), b = translate::load(config, 1),
+                          c = translate::load(config, 2);
   BOOST_CHECK(a.train.size() == 20'000 && a.validation.size() == 50 && a.shared() == 0);
   std::set<std::string> of_a, of_c;
   for (const Pair& pair : a.validation) of_a.insert(pair.source);

@@ -4,8 +4,8 @@
 #include "support/program.h"
 #include "translate/d2l.h"
 #include "translate/data.h"
-#include "translate/model.h"
 #include "translate/numbers.h"
+#include "translate/score.h"
 
 #include <seppo/nn/train/interrupts.h>
 
@@ -98,26 +98,29 @@ BOOST_AUTO_TEST_CASE(vocabularies_hold_what_is_frequent) {
   const seppo::Vocabulary two = make_vocabulary(texts, 2);
   BOOST_TEST(two.tokens() == (std::vector<std::string>{"<unk>", "<bos>", "<eos>", "a", "b"}));
   BOOST_CHECK_EQUAL(make_vocabulary(texts, 1).size(), 7);
-  const Languages languages{Tokenizer(), two, two};
+  const Languages languages{{}, two, two};
   BOOST_TEST(languages.encode(two, " b  x\ta <eos> b") == (std::vector<int>{4, 0, 3, 0, 4, kEos}));
   BOOST_CHECK_EQUAL(languages.decode(std::vector<int>{4, 3, kEos, 4}), "b a");
 }
 
 BOOST_AUTO_TEST_CASE(characters_and_subwords_join_to_the_text) {
   const std::string text = "größte Zahl: 305";
-  for (const Tokenizer::Kind kind : {Tokenizer::Kind::words, Tokenizer::Kind::characters})
-    BOOST_CHECK_EQUAL(Tokenizer(kind).join(Tokenizer(kind).split(text)), text);
-  BOOST_CHECK_EQUAL(Tokenizer(Tokenizer::Kind::characters).split(text).size(), 16);
+  for (const Tokenizer::Kind kind : {Tokenizer::Kind::words, Tokenizer::Kind::characters}) {
+    const Tokenizer tokenizer{.kind = kind};
+    BOOST_CHECK_EQUAL(tokenizer.join(tokenizer.split(text)), text);
+  }
+  BOOST_CHECK_EQUAL(characters_of(text).size(), 16);
 
-  if (!Subwords::available()) {
+  if (!kHasSubwords) {
     std::cout << "skipped: subwords; built without libsentencepiece-dev\n";
-    BOOST_CHECK_THROW(Subwords::train(std::vector<std::string>{text}, 50), seppo::ArgumentError);
+    BOOST_CHECK_THROW(learn_subwords(std::vector<std::string>{text}, 50), seppo::ArgumentError);
+    BOOST_CHECK_THROW(load_subwords(text), seppo::ArgumentError);
     return;
   }
   std::vector<std::string> texts;
   for (const Pair& pair : draw_number_tasks(500, 1)) texts.push_back(pair.source);
-  const Subwords subwords = Subwords::train(texts, 100);
-  const Subwords loaded = Subwords::from_base64(subwords.base64());
+  const Subwords subwords = learn_subwords(texts, 100);
+  const Subwords loaded = load_subwords(subwords.model);
   std::size_t piece_count = 0, bytes = 0;
   for (const std::string& t : texts) {
     const auto pieces = subwords.split(t);
@@ -127,13 +130,18 @@ BOOST_AUTO_TEST_CASE(characters_and_subwords_join_to_the_text) {
     bytes += t.size();
   }
   BOOST_CHECK_LT(3 * piece_count, 2 * bytes);
-  const seppo::Vocabulary vocabulary = make_vocabulary(std::vector<std::vector<std::string>>{subwords.split(text)}, 1);
-  const Languages languages{Tokenizer(std::make_shared<const Subwords>(subwords), true), vocabulary, vocabulary};
-  const Languages again = Languages::from_json(languages.to_json());
-  BOOST_CHECK(again.to_json() == languages.to_json() && again.tokenizer.normalises());
-  for (const std::string& t : texts) BOOST_CHECK(again.tokenizer.split(t) == languages.tokenizer.split(t));
-  for (const char* bad : {"bm90IGEgbW9kZWw", "not base64!"})
-    BOOST_CHECK_THROW(Subwords::from_base64(bad), seppo::FormatError);
+  const seppo::Vocabulary vocabulary = make_vocabulary(std::vector<Words>{subwords.split(text)}, 1);
+  const Tokenizer tokenizer{.kind = Tokenizer::Kind::subwords, .normalises = true, .subwords = subwords};
+  const Languages languages{tokenizer, vocabulary, vocabulary};
+  const nlohmann::json saved = languages.to_json();
+  const Languages again = Languages::from_json(saved);
+  BOOST_CHECK(again.to_json() == saved && again.tokenizer.normalises);
+  for (const std::string& t : texts) BOOST_CHECK(again.tokenizer.split(t) == tokenizer.split(t));
+  for (const char* bad : {"bm90IGEgbW9kZWw", "not base64!"}) {
+    nlohmann::json changed = saved;
+    changed["subwords"] = bad;
+    BOOST_CHECK_THROW(Languages::from_json(changed), seppo::FormatError);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(parallel_files) {
@@ -148,47 +156,19 @@ BOOST_AUTO_TEST_CASE(parallel_files) {
     BOOST_CHECK_EXCEPTION(read(), seppo::Error,
                           [&](const seppo::Error& e) { return std::string(e.what()).find(part) != std::string::npos; });
   };
-  const std::vector<Pair> pairs = read_lines(folder.path / "two", folder.path / "two");
+  const std::vector<Pair> pairs = Files{.src = folder.path / "two", .tgt = folder.path / "two"}.read();
   BOOST_CHECK(pairs.size() == 2 && pairs[1].source == "c");
-  const std::vector<Pair> tabs = read_tab_separated(folder.path / "tabs");
+  const std::vector<Pair> tabs = Files{.pairs = folder.path / "tabs"}.read();
   BOOST_CHECK(tabs.size() == 2 && tabs[0].source == "a b" && tabs[0].target == "c");
-  refused([&] { read_lines(folder.path / "two", folder.path / "three"); }, "2 lines");
-  refused([&] { read_tab_separated(folder.path / "no_tab"); }, "no_tab:2");
-  refused([&] { read_tab_separated(folder.path / "bytes"); }, "bytes:2:3: byte 0xff");
-  refused([&] { read_tab_separated(folder.path / "empty"); }, "is empty");
-  refused([&] { read_tab_separated(folder.path / "none"); }, "cannot open");
-  BOOST_CHECK(Tokenizer(Tokenizer::Kind::characters).split("aé\xff日") ==
-              (std::vector<std::string>{"a", "é", "\xff", "日"}));
+  refused([&] { Files{.src = folder.path / "two", .tgt = folder.path / "three"}.read(); }, "2 lines");
+  refused([&] { Files{.pairs = folder.path / "no_tab"}.read(); }, "no_tab:2");
+  refused([&] { Files{.pairs = folder.path / "bytes"}.read(); }, "bytes:2:3: byte 0xff");
+  refused([&] { Files{.pairs = folder.path / "empty"}.read(); }, "is empty");
+  refused([&] { Files{.pairs = folder.path / "none"}.read(); }, "cannot open");
+  BOOST_CHECK(characters_of("aé\xff日") == (std::vector<std::string>{"a", "é", "\xff", "日"}));
 }
 
 // ---- the book ------------------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(the_book_normalises_text) {
-  BOOST_CHECK_EQUAL(normalised("Go."), "go .");
-  BOOST_CHECK_EQUAL(normalised("Ça alors\u202f!"), "ça alors !");
-  BOOST_CHECK_EQUAL(normalised("Où\u00a0? ÉTÉ, Œuf"), "où ? été , œuf");
-  BOOST_CHECK_EQUAL(normalised("!?"), "! ?");
-  BOOST_CHECK_EQUAL(normalised("ΑΩ АЯ Ё Ÿ Ž ŀ"), "αω ая ё ÿ ž ŀ");
-}
-
-BOOST_AUTO_TEST_CASE(the_book_scores_translations) {
-  const auto score = [](std::string_view prediction, std::string_view label, int k) {
-    return bleu_k(words_of(prediction), words_of(label), k);
-  };
-  BOOST_CHECK_CLOSE(score("va !", "va !", 2), 1, 1e-10);
-  // A B C D E F against A B B C D: the book's own example has p_1 = 4/5, p_2 = 3/4, p_3 = 1/3, p_4 = 0.
-  BOOST_CHECK_CLOSE(score("A B B C D", "A B C D E F", 1), std::exp(1 - 6.0 / 5) * std::sqrt(4.0 / 5), 1e-10);
-  BOOST_CHECK_CLOSE(score("A B B C D", "A B C D E F", 2),
-                    std::exp(1 - 6.0 / 5) * std::sqrt(4.0 / 5) * std::pow(3.0 / 4, 0.25), 1e-10);
-  BOOST_CHECK_EQUAL(score("A B B C D", "A B C D E F", 4), 0);
-  // The published results of the book's first edition are three of these four, and another.
-  BOOST_CHECK_SMALL(score("je suis calme .", "il est calme .", 2) - std::sqrt(0.5) * std::pow(1.0 / 3, 0.25), 1e-10);
-  // A prediction shorter than k words is scored by the n-grams it has, as the present edition does.
-  BOOST_CHECK_CLOSE(score("a", "a b", 2), std::exp(-1), 1e-10);
-  BOOST_CHECK_EQUAL(score("a", "a", 2), 1);
-  BOOST_CHECK_EQUAL(score("", "a", 2), 0);
-  BOOST_CHECK_THROW(score("a", "a", 0), seppo::ArgumentError);
-}
 
 // All-one logits for ten classes, sequences of four tokens of which 4, 2 and 0 count: losses 2.3026, 1.1513, 0.
 BOOST_AUTO_TEST_CASE(the_book_masks_losses) {
@@ -215,8 +195,8 @@ BOOST_AUTO_TEST_CASE(the_vocabularies_of_the_book) {
   }
   const auto sizes = [&](int pairs) {
     DataConfig options;
-    options.normalise = true;
-    std::vector<Pair> all = read_tab_separated(file);
+    options.tokenizer.normalises = true;
+    std::vector<Pair> all = Files{.pairs = file}.read();
     BOOST_CHECK_EQUAL(all.size(), 167'130);
     if (pairs > 0) all.resize(static_cast<std::size_t>(pairs));
     const Languages languages = make_languages(options, all);
@@ -232,7 +212,7 @@ BOOST_AUTO_TEST_CASE(the_vocabularies_of_the_book) {
 BOOST_AUTO_TEST_CASE(scores_do_not_depend_on_batches) {
   const std::vector<Pair> pairs = draw_number_tasks(70, 3);
   DataConfig options;
-  options.tokens = Tokenizer::Kind::characters;
+  options.tokenizer.kind = Tokenizer::Kind::characters;
   options.min_frequency = 1;
   const Languages languages = make_languages(options, pairs);
   seppo::Parameters parameters(1);
@@ -247,21 +227,24 @@ BOOST_AUTO_TEST_CASE(scores_do_not_depend_on_batches) {
   for (int row = 0; row < 70; ++row) {
     const seppo::UseMode eval(seppo::Mode::eval);
     const seppo::TapeMark mark;
-    const seppo::ShardLoss one = loss(model, examples, {&row, 1}, 0);
+    const seppo::ShardLoss one = loss(model, examples.pick({{row}}), {});
     loss_sum += static_cast<double>(one.loss.item());
     tokens += one.count;
   }
-  const seppo::Sums all = loss_of_all(model, examples);
-  BOOST_CHECK_EQUAL(all["count"], tokens);
-  BOOST_CHECK_CLOSE(all["loss"], loss_sum, 1e-3);
   const seppo::BeamOptions beam{.bos = kBos, .eos = kEos, .max_length = 20, .beam = 3};
-  const auto together = translate::translate(model, examples.sources, beam);
-  for (const std::size_t i : {0UL, 31UL, 69UL})
-    BOOST_TEST(translate::translate(model, {&examples.sources[i], 1}, beam)[0][0].tokens == together[i][0].tokens);
+  const Score all = score(model, languages, examples, beam);
+  BOOST_CHECK_CLOSE(all.loss, loss_sum / tokens, 1e-3);
+  BOOST_CHECK_EQUAL(all.target.tokens + pairs.size(), tokens);  // each has an end
+  for (const int i : {0, 31, 69}) {
+    const auto alone = beam_search(model, examples.source.pick({{i}}), beam);
+    BOOST_CHECK_EQUAL(languages.decode(alone[0][0].tokens), all.translations[static_cast<std::size_t>(i)]);
+  }
 }
 
 // Signals are noticed between texts, and invalid UTF-8 is split byte by byte.
 BOOST_AUTO_TEST_CASE(translating_is_interrupted) {
+  const seppo::Vocabulary vocabulary = make_vocabulary(std::vector<Words>{{"a", "b"}}, 1);
+  const Languages languages{{}, vocabulary, vocabulary};
   seppo::Parameters parameters(1);
   const seppo::Transformer model(parameters.root(), {.src_vocabulary = 5,
                                                      .tgt_vocabulary = 5,
@@ -269,19 +252,21 @@ BOOST_AUTO_TEST_CASE(translating_is_interrupted) {
                                                      .enc_layers = 1,
                                                      .dec_layers = 1,
                                                      .max_length = 10});
-  const std::vector<std::vector<int>> sources(3, {4, kEos});
-  const seppo::BeamOptions beam{.bos = kBos, .eos = kEos, .max_length = 5};
+  const Examples examples = encode(languages, std::vector<Pair>(3, {"b", "a"}));
+  const auto translate = [&] {
+    return score(model, languages, examples, {.bos = kBos, .eos = kEos, .max_length = 5}).translations.size();
+  };
   {
     const seppo::CatchInterrupts interrupts;
-    BOOST_CHECK_EQUAL(translate::translate(model, sources, beam).size(), 3);
+    BOOST_CHECK_EQUAL(translate(), 3);
     std::raise(SIGINT);
-    BOOST_CHECK_EXCEPTION(translate::translate(model, sources, beam), seppo::Interrupted,
+    BOOST_CHECK_EXCEPTION(translate(), seppo::Interrupted,
                           [](const seppo::Interrupted& e) { return e.signal == SIGINT; });
   }
   const seppo::CatchInterrupts none;  // does not see the earlier signal
-  BOOST_CHECK_EQUAL(translate::translate(model, sources, beam).size(), 3);
-  const Tokenizer tokenizer(Tokenizer::Kind::characters, false);
-  BOOST_CHECK(tokenizer.split("a\xff\xc3\xa9\xc3") == (std::vector<std::string>{"a", "\xff", "\xc3\xa9", "\xc3"}));
+  BOOST_CHECK_EQUAL(translate(), 3);
+  const Tokenizer tokenizer{.kind = Tokenizer::Kind::characters};
+  BOOST_CHECK(tokenizer.split("a\xff\xc3\xa9\xc3") == (Words{"a", "\xff", "\xc3\xa9", "\xc3"}));
 }
 
 BOOST_AUTO_TEST_CASE(long_texts_are_dropped_or_cut) {
@@ -289,16 +274,23 @@ BOOST_AUTO_TEST_CASE(long_texts_are_dropped_or_cut) {
   DataConfig options;
   options.min_frequency = 1;
   const Languages languages = make_languages(options, pairs);
-  const Examples whole = encode(languages, pairs);
-  Examples dropped = whole, cut = whole;
-  BOOST_CHECK_EQUAL(dropped.drop_long(3), 2);
-  BOOST_CHECK(dropped.sources == (std::vector{whole.sources[1], whole.sources[3]}));
-  BOOST_CHECK(dropped.targets == (std::vector{whole.targets[1], whole.targets[3]}));
-  BOOST_CHECK_EQUAL(cut.truncate_long(3), 2);
-  const int a = whole.sources[0][0], b = whole.sources[0][1];
-  BOOST_CHECK(cut.sources[0] == (std::vector<int>{a, b, kEos}) && cut.targets[0] == whole.targets[0]);
-  BOOST_CHECK(cut.targets[2] == (std::vector<int>{a, b, kEos}) && cut.sources[2] == whole.sources[2]);
-  BOOST_CHECK(cut.sources[3] == whole.sources[3] && cut.targets[3] == whole.targets[3]);
+  const auto tokens = [](std::span<const int> ids) { return std::vector<int>(ids.begin(), ids.end()); };
+  const Examples whole = encode(languages, pairs), dropped = whole.without_longer(3), cut = encode(languages, pairs, 3);
+  BOOST_CHECK_EQUAL(whole.truncated, 0);
+  BOOST_REQUIRE_EQUAL(dropped.size(), 2);
+  for (const auto& [kept, from] : {std::pair(0UL, 1UL), {1, 3}}) {
+    BOOST_TEST(tokens(dropped.source[kept]) == tokens(whole.source[from]));
+    BOOST_TEST(tokens(dropped.target[kept]) == tokens(whole.target[from]));
+  }
+  BOOST_CHECK_EQUAL(cut.truncated, 2);
+  const int a = whole.source[0][0], b = whole.source[0][1];
+  BOOST_TEST(tokens(cut.source[0]) == (std::vector<int>{a, b, kEos}));
+  BOOST_TEST(tokens(cut.target[0]) == tokens(whole.target[0]));
+  BOOST_TEST(tokens(cut.target[2]) == (std::vector<int>{kBos, a, b, kEos}));
+  BOOST_TEST(tokens(cut.source[2]) == tokens(whole.source[2]));
+  BOOST_TEST(tokens(cut.source[3]) == tokens(whole.source[3]));
+  BOOST_TEST(tokens(cut.target[3]) == tokens(whole.target[3]));
+  BOOST_TEST(cut.lengths() == (std::vector<int>{3 + 3, 2 + 3, 2 + 4, 3 + 4}));
 }
 
 BOOST_AUTO_TEST_CASE(a_small_corpus_is_learnt_by_heart, *boost::unit_test::precondition(test::ends_in_time)) {

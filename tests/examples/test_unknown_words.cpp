@@ -4,8 +4,7 @@
 // needs: programs: translate
 #define BOOST_TEST_MODULE unknown_words
 #include "support/measures.h"
-#include "translate/data.h"
-#include "translate/model.h"
+#include "translate/score.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -41,7 +40,7 @@ struct Scored {
   std::vector<Pair> pairs{{"a b a", "x <unk> y"}, {"b c", "y rare"}, {"a a", "rarer x"}, {"b c a b", "x y x y"}};
   Languages languages = [] {
     const std::vector<std::vector<std::string>> sources{{"a", "b"}}, targets{{"x", "y"}};
-    return Languages{Tokenizer(), make_vocabulary(sources, 1), make_vocabulary(targets, 1)};
+    return Languages{{}, make_vocabulary(sources, 1), make_vocabulary(targets, 1)};
   }();
   seppo::Parameters parameters{3};
   Transformer model{parameters.root(),
@@ -62,19 +61,17 @@ BOOST_AUTO_TEST_CASE(unknown_targets_are_left_out_of_the_loss_and_wrong_in_the_a
   int targets = 0;
   for (std::size_t row = 0; row < s.pairs.size(); ++row) {
     const seppo::Inference guard;
-    Ragged source, before;
-    source.add(examples.sources[row]);
-    std::vector<int> given{kBos};
-    given.insert(given.end(), examples.targets[row].begin(), examples.targets[row].end() - 1);
-    before.add(given);
-    const seppo::Tensor scores = s.model.logits(source, before);
-    for (std::size_t at = 0; at < examples.targets[row].size(); ++at, ++targets)
-      if (examples.targets[row][at] != kUnknown) known.add(row_of(scores, at), examples.targets[row][at]);
+    const Examples one = examples.pick({{static_cast<int>(row)}});
+    const seppo::Tensor scores = s.model.logits(one.source, one.target.without_last());
+    const std::vector<int> next = one.target.without_first().tokens;
+    for (std::size_t at = 0; at < next.size(); ++at, ++targets)
+      if (next[at] != kUnknown) known.add(row_of(scores, at), next[at]);
   }
-  const Score found = score(s.model, s.languages, s.pairs, {.bos = kBos, .eos = kEos, .max_length = 8, .beam = 1});
+  const Score found = score(s.model, s.languages, examples, {.bos = kBos, .eos = kEos, .max_length = 8, .beam = 1});
   BOOST_CHECK_EQUAL(found.target.unknown, 3);
   BOOST_CHECK_EQUAL(found.target.tokens, 11);
-  BOOST_CHECK_EQUAL(found.source.unknown, 2);
+  BOOST_CHECK_EQUAL(coverage(examples.source).unknown, 2);
+  BOOST_CHECK_EQUAL(coverage(examples.source).tokens, 11);
   BOOST_CHECK_CLOSE(found.loss, known.loss(), 1e-4);
   BOOST_CHECK_CLOSE(found.accuracy, static_cast<double>(known.right) / targets, 1e-9);
 }
@@ -83,7 +80,7 @@ BOOST_AUTO_TEST_CASE(unknown_targets_are_left_out_of_the_loss_and_wrong_in_the_a
 BOOST_AUTO_TEST_CASE(a_model_of_nothing_but_unknown_words_scores_nothing) {
   const Scored s;
   s.model.output->bias.data()[kUnknown] = 100;
-  const std::vector<Pair> unknown(3, {"a b a", "<unk> <unk> <unk> <unk>"});
+  const Examples unknown = encode(s.languages, std::vector<Pair>(3, {"a b a", "<unk> <unk> <unk> <unk>"}));
   const Score found = score(s.model, s.languages, unknown, {.bos = kBos, .eos = kEos, .max_length = 4, .beam = 1});
   BOOST_CHECK_EQUAL(found.translations[0], "<unk> <unk> <unk> <unk>");
   BOOST_CHECK_EQUAL(found.accuracy, 0);
@@ -91,10 +88,8 @@ BOOST_AUTO_TEST_CASE(a_model_of_nothing_but_unknown_words_scores_nothing) {
   BOOST_CHECK_EQUAL(found.bleu_2, 0);
   BOOST_CHECK_EQUAL(found.bleu.precisions[0], 0);
   BOOST_CHECK_GT(found.loss, 50);
-  const Examples examples = encode(s.languages, unknown);
-  const int row = 0;
   const seppo::TapeMark mark;
-  const seppo::ShardLoss training = loss(s.model, examples, {&row, 1}, 0);
+  const seppo::ShardLoss training = loss(s.model, unknown.pick({{0}}), {});
   BOOST_CHECK_EQUAL(training.correct, 0);
   BOOST_CHECK_EQUAL(training.count, 5);
 }

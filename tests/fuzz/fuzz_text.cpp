@@ -117,7 +117,7 @@ void encode_characters(std::string_view text) {
 }
 
 void tokenize(std::string_view text, translate::Tokenizer::Kind kind, bool normalises) {
-  const translate::Tokenizer tokenizer(kind, normalises);
+  const translate::Tokenizer tokenizer{.kind = kind, .normalises = normalises};
   const std::vector<std::string> tokens = tokenizer.split(text);
   const std::string joined = tokenizer.join(tokens);
   if (kind == translate::Tokenizer::Kind::characters)

@@ -244,6 +244,35 @@ BOOST_AUTO_TEST_CASE(a_loss_that_compares_examples) {
   BOOST_CHECK_EQUAL(trainer.steps(), 1);
 }
 
+BOOST_AUTO_TEST_CASE(models_that_learn_from_each_other) {
+  Parameters generators(1), critics(2), teachers(3);
+  const Linear generator(generators.root() / "generator", 1, 1), critic(critics.root() / "critic", 1, 1);
+  const Linear copy(teachers.root() / "generator", 1, 1);
+  const std::vector<int> rows{0, 1, 2, 3, 4, 5};
+  const auto given = [](std::span<const int> some) { return full({static_cast<int>(some.size()), 1}, 2); };
+  const auto drawn = [&](std::span<const int> some) { return generator(full({static_cast<int>(some.size()), 1}, 1)); };
+  const auto copy_of = [](const Parameters& p) { return std::vector<real>(p.values().begin(), p.values().end()); };
+  const std::vector<real> generator_before = copy_of(generators), critic_before = copy_of(critics);
+  Sgd sgd(critics);
+  Trainer generator_trainer(generators, {.lr = 0.1}), critic_trainer(critics, sgd, {.lr = 0.1});
+  critics.freeze("", false);
+  critic_trainer.step(rows, [&](std::span<const int> some) {
+    const Tensor losses = softplus(-critic(given(some))) + softplus(critic(detach(drawn(some))));
+    return ShardLoss{sum(losses), static_cast<double>(some.size())};
+  });
+  critics.freeze("");
+  generator_trainer.step(rows, [&](std::span<const int> some) {
+    return ShardLoss{sum(softplus(-critic(drawn(some)))), static_cast<double>(some.size())};
+  });
+  BOOST_CHECK(copy_of(generators) != generator_before && copy_of(critics) != critic_before);
+
+  const Parameters& students = generators;
+  const std::vector<real> before = copy_of(teachers);
+  const std::span<real> averages = teachers.edit();
+  for (std::size_t i = 0; i < averages.size(); ++i) averages[i] += real{0.01} * (students.values()[i] - averages[i]);
+  BOOST_CHECK_CLOSE(averages[0], 0.99 * before[0] + 0.01 * students.values()[0], 1e-9);
+}
+
 BOOST_AUTO_TEST_CASE(foreign_weights) {
   const std::string file = std::filesystem::temp_directory_path() / ("seppo-docs-" + std::to_string(::getpid()));
   Parameters parameters(1), other(2);

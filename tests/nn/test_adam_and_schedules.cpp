@@ -185,3 +185,32 @@ BOOST_AUTO_TEST_CASE(noam_is_the_papers_rate) {
     BOOST_CHECK_CLOSE(schedule(step), std::min(1 / std::sqrt(s), s * std::pow(warmup, -1.5)) / std::sqrt(d), 1e-11);
   }
 }
+
+// The published shape: up to the peak, then down, along half cosines; its corners; a cycle of one or two steps.
+BOOST_AUTO_TEST_CASE(one_cycle_rises_and_falls) {
+  const double lr = 0.4, pi = std::numbers::pi;
+  const OneCycle cycle{.lr = lr, .steps = 100};
+  const auto arc = [&](double from, double to, double passed) {
+    return (from + to) / 2 + (from - to) / 2 * std::cos(pi * passed);
+  };
+  for (std::int64_t step = 1; step <= 100; ++step) {
+    const auto n = static_cast<double>(step);
+    const double expected = step <= 30 ? arc(lr / 25, lr, (n - 1) / 29) : arc(lr, lr / 250'000, (n - 30) / 70);
+    BOOST_CHECK_SMALL(cycle(step) - expected, 1e-15);
+  }
+  BOOST_CHECK_CLOSE(cycle(0), lr / 25, 1e-12);
+  for (const std::int64_t late : {100, 101, 100'000}) BOOST_CHECK_CLOSE(cycle(late), lr / 250'000, 1e-9);
+  const OneCycle other{.lr = 1, .steps = 10, .rise = 0.25, .start = 0.5, .end = 0.1};  // the peak is between steps
+  BOOST_CHECK_SMALL(other(2) - arc(0.5, 1, 1 / 1.5), 1e-15);
+  BOOST_CHECK_SMALL(other(3) - arc(1, 0.1, 0.5 / 7.5), 1e-15);
+  BOOST_CHECK_SMALL(other(10) - 0.1, 1e-15);
+  BOOST_CHECK_EQUAL((OneCycle{.lr = 1, .steps = 1}(1)), 1);
+  BOOST_CHECK_EQUAL((OneCycle{.lr = 1, .steps = 4, .rise = 0}(1)), 1);
+  BOOST_CHECK_EQUAL((OneCycle{.lr = 1, .steps = 4, .rise = 1}(4)), 1);
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const OneCycle bad :
+       {OneCycle{.lr = 1}, OneCycle{.lr = 1, .steps = -1}, OneCycle{.steps = 9, .rise = -0.1},
+        OneCycle{.steps = 9, .rise = 1.1}, OneCycle{.steps = 9, .rise = std::nan("")}, OneCycle{.lr = -1, .steps = 9},
+        OneCycle{.lr = inf, .steps = 9}, OneCycle{.steps = 9, .start = std::nan("")}, OneCycle{.steps = 9, .end = -1}})
+    BOOST_CHECK_THROW(bad(1), ArgumentError);
+}

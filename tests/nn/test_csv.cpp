@@ -180,13 +180,13 @@ BOOST_FIXTURE_TEST_CASE(columns_as_numbers_and_categories, Fixture) {
 
 // Ids depend neither on the order of the rows, nor in a file of test data on which categories it has.
 BOOST_FIXTURE_TEST_CASE(ids_of_categories, Fixture) {
-  const TableColumns columns{.numbers = {}, .categories = {{"c"}}};
+  const TableColumns columns{.categories = {{"c"}}};
   const Table train = table("c\nb\nc\na\nb\n", columns);
   BOOST_CHECK((train.names("c") == Fields{"a", "b", "c"} && train.ids("c") == std::vector<int>{1, 2, 0, 1}));
   const CategoryColumn known{.name = "c", .names = train.names("c")};
-  const Table test = table("c\nc\nb\n", {.numbers = {}, .categories = {known}});
+  const Table test = table("c\nc\nb\n", {.categories = {known}});
   BOOST_CHECK((test.ids("c") == std::vector<int>{2, 1} && test.names("c") == train.names("c")));
-  check_error<FormatError>([&] { table("c\nb\nd\n", {.numbers = {}, .categories = {known}}); },
+  check_error<FormatError>([&] { table("c\nb\nd\n", {.categories = {known}}); },
                            {"x.csv:3:1: c is d, which is none of its 3 categories"});
 }
 
@@ -212,7 +212,7 @@ BOOST_FIXTURE_TEST_CASE(tables_that_cannot_be, Fixture) {
   check_error<ArgumentError>([&] { table(content, {.numbers = {{"n"}, {"n"}}}); }, {"the column n is asked for twice"});
   check_error<ArgumentError>([&] { table(content, {.numbers = {{"c"}}, .categories = {{"c"}}}); }, {"asked for twice"});
   const CategoryColumn twice{.name = "c", .names = {"x", "y", "x"}};
-  check_error<ArgumentError>([&] { table(content, {.numbers = {}, .categories = {twice}}); }, {"the category x of c"});
+  check_error<ArgumentError>([&] { table(content, {.categories = {twice}}); }, {"the category x of c"});
   if constexpr (sizeof(real) == sizeof(float))
     check_error<FormatError>([&] { table("n\n1e39\n", {.numbers = {{"n"}}}); },
                              {"x.csv:2:1: n is 1e39, beyond single"});

@@ -7,6 +7,7 @@
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/modules/batch_norm.h>
 #include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/adagrad.h>
 #include <seppo/nn/optim/adam.h>
 #include <seppo/nn/optim/ema.h>
 #include <seppo/nn/optim/parameter_groups.h>
@@ -19,6 +20,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -91,6 +93,51 @@ BOOST_AUTO_TEST_CASE(sgd_follows_its_formula) {
       check_close({sgd.velocity().begin(), sgd.velocity().end()}, velocity, "velocity");
       BOOST_CHECK(std::ranges::all_of(model.parameters.gradients(), [](real g) { return g == 0; }));
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(adagrad_follows_its_formula) {
+  for (const AdagradConfig config :
+       {AdagradConfig{}, AdagradConfig{.eps = 0.1, .initial = 0.3}, AdagradConfig{.weight_decay = 0.1}}) {
+    Model model;
+    Adagrad adagrad(model.parameters, config,
+                    {{.prefix = "b.", .lr = 0.5}, {.prefix = "b.bias", .lr = 2, .weight_decay = 0.3}});
+    Values expected = model.values(), squares(expected.size(), config.initial);
+    for (std::uint64_t step = 1; step <= 4; ++step) {
+      model.set_gradients(step);
+      const double lr = 0.1 / static_cast<double>(step), scale = 0.25;
+      for (const auto& entry : model.parameters.entries()) {
+        if (!entry.trained) continue;
+        const bool in_b = entry.name[0] == 'b', is_last = entry.name == "b.bias";
+        const double rate = lr * (is_last ? 2 : in_b ? 0.5 : 1);
+        const double decay = is_last ? 0.3 : entry.shape.rank() == 2 ? config.weight_decay : 0;
+        for (std::size_t i = entry.offset; i < entry.offset + entry.size(); ++i) {
+          const double g = scale * model.parameters.gradients()[i] + decay * expected[i];
+          squares[i] += g * g;
+          expected[i] -= rate * g / (std::sqrt(squares[i]) + config.eps);
+        }
+      }
+      adagrad.step(lr, scale);
+      check_close(model.values(), expected, "values");
+      check_close({adagrad.squares().begin(), adagrad.squares().end()}, squares, "squares");
+      BOOST_CHECK(std::ranges::all_of(model.parameters.gradients(), [](real g) { return g == 0; }));
+    }
+  }
+}
+
+// The first step is lr times the sign of the gradient, however large; afterwards steps of any size are small.
+BOOST_AUTO_TEST_CASE(adagrad_stays_finite) {
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {3}, init_zeros());
+  Adagrad adagrad(parameters);
+  const real most = std::numeric_limits<real>::max();
+  for (int step = 0; step < 3; ++step) {
+    std::ranges::copy(Values{most, -most, std::sqrt(most)}, parameters.gradients().begin());
+    adagrad.step(0.5);
+    BOOST_CHECK_CLOSE(w.values()[0], -0.5 * (step + 1), 1e-9);
+    BOOST_CHECK_CLOSE(w.values()[1], 0.5 * (step + 1), 1e-9);
+    BOOST_CHECK_CLOSE(w.values()[2], -0.5 * (step + 1), 1e-9);
+    for (const real sum : adagrad.squares()) BOOST_CHECK(std::isfinite(sum));
   }
 }
 
@@ -188,6 +235,8 @@ BOOST_AUTO_TEST_CASE(states_can_be_read_and_set) {
       });
   run([](Parameters& p) { return Sgd(p, {.momentum = 0.9, .nesterov = true}); },
       [](const Sgd& from, Sgd& to) { std::ranges::copy(from.velocity(), to.velocity().begin()); });
+  run([](Parameters& p) { return Adagrad(p); },
+      [](const Adagrad& from, Adagrad& to) { std::ranges::copy(from.squares(), to.squares().begin()); });
 }
 
 BOOST_AUTO_TEST_CASE(groups_and_options_are_checked) {
@@ -195,6 +244,7 @@ BOOST_AUTO_TEST_CASE(groups_and_options_are_checked) {
   const auto refused = [&](const ParameterGroup& group) {
     BOOST_CHECK_THROW(Adam(model.parameters, {}, {group}), ArgumentError);
     BOOST_CHECK_THROW(Sgd(model.parameters, {}, {group}), ArgumentError);
+    BOOST_CHECK_THROW(Adagrad(model.parameters, {}, {group}), ArgumentError);
     BOOST_CHECK_THROW(Trainer(model.parameters, {}, {group}), ArgumentError);
   };
   refused({.prefix = "c."});
@@ -209,6 +259,11 @@ BOOST_AUTO_TEST_CASE(groups_and_options_are_checked) {
         SgdConfig{.nesterov = true}, SgdConfig{.weight_decay = -1}, SgdConfig{.weight_decay = std::nan("")},
         SgdConfig{.weight_decay = std::numeric_limits<double>::infinity()}})
     BOOST_CHECK_THROW(Sgd(model.parameters, config), ArgumentError);
+  for (const double bad : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
+    for (const AdagradConfig config :
+         {AdagradConfig{.eps = bad}, AdagradConfig{.initial = bad}, AdagradConfig{.weight_decay = bad}})
+      BOOST_CHECK_THROW(Adagrad(model.parameters, config), ArgumentError);
+  BOOST_CHECK_THROW(Adagrad(model.parameters, {.eps = 0}), ArgumentError);
   Sgd sgd(model.parameters);
   Ema ema(model.parameters);
   static_cast<void>(Linear(model.parameters.root() / "late", 2, 2));

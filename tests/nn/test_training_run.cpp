@@ -4,6 +4,7 @@
 
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/modules/linear.h>
+#include <seppo/nn/optim/sgd.h>
 #include <seppo/nn/run/data_digest.h>
 #include <seppo/nn/run/training_run.h>
 #include <seppo/nn/train/evaluate.h>
@@ -89,6 +90,32 @@ BOOST_AUTO_TEST_CASE(resumed_anywhere_to_the_same_bytes) {
     const Outcome resumed = train(part, true);
     BOOST_CHECK(resumed.model == whole.model && resumed.state == whole.state);
     BOOST_CHECK_EQUAL(resumed.result.kept.val_loss, whole.result.kept.val_loss);
+  }
+}
+
+// With an optimiser and a schedule of the task's own.
+BOOST_AUTO_TEST_CASE(a_run_takes_an_optimiser_and_a_schedule) {
+  const Folder folder("training-run");
+  const auto rate = [](std::int64_t step) { return 0.5 / static_cast<double>(step); };
+  const auto state_after = [&](const fs::path& part, bool resume, int max_steps) {
+    Model model;
+    Sgd sgd(model.parameters, {.momentum = 0.5});
+    TrainingConfig changed = config();
+    changed.max_steps = max_steps;
+    TrainingTask task = task_of(model);
+    task.optimiser = sgd;
+    task.schedule = rate;
+    TrainingRun run(model.parameters, changed, task, {.folder = part, .resume = resume, .save_interval = 1});
+    const RunResult result =
+        run.train({.stepped = [&](const StepResult& now) { BOOST_CHECK_EQUAL(now.lr, rate(now.step)); }});
+    return test::read(part / "checkpoints" / (std::to_string(result.steps) + ".safetensors"));
+  };
+  const std::string expected = state_after(folder.path / "whole", false, 0);
+  BOOST_CHECK(expected.find("optimiser.velocity.layer.weight") != std::string::npos);
+  for (int stop = 1; stop < 6; stop += 2) {
+    const fs::path part = folder.path / std::to_string(stop);
+    state_after(part, false, stop);
+    BOOST_CHECK(state_after(part, true, 0) == expected);
   }
 }
 

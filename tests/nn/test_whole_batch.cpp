@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -217,6 +218,49 @@ BOOST_AUTO_TEST_CASE(means_are_summed) {
   const Tensor one = full({}, 1);
   for (const double count : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()})
     BOOST_CHECK_THROW(mean_loss(one, count), ArgumentError);
+}
+
+// The trap: a loss with its default reduction, beside the number of its terms, has a gradient that many times too
+// small.
+BOOST_AUTO_TEST_CASE(a_mean_of_several_terms_is_refused) {
+  const std::vector<int> rows{0, 1, 2, 3}, targets{0, 2, 1, 1};
+  Parameters parameters(1);
+  const Tensor w = parameters.root().parameter("w", {4, 3}, init_ones());
+  Trainer trainer(parameters, {.shards = 1});
+  const Tensor weights = parameters.root().constant({3}, init_ones());
+  const std::vector<std::function<Tensor(Reduction)>> losses{
+      [&](Reduction r) { return cross_entropy(w, targets, {.reduction = r}); },
+      [&](Reduction r) {
+        return cross_entropy(w, targets, {.label_smoothing = 0.1, .reduction = r, .weight = weights});
+      },
+      [&](Reduction r) {
+        return cross_entropy(w, full({4, 3}, real{1} / 3), {.reduction = r});
+      },
+      [&](Reduction r) { return nll_loss(log_softmax(w), targets, {.reduction = r}); },
+      [&](Reduction r) {
+        return mse_loss(w, zeros({4, 3}), r);
+      },
+      [&](Reduction r) {
+        return huber_loss(w, zeros({4, 3}), 1, r);
+      },
+      [&](Reduction r) {
+        return binary_cross_entropy_with_logits(w, ones({4, 3}), {.reduction = r});
+      },
+      [&](Reduction r) { return r == Reduction::mean ? mean(w) : sum(w); }};
+  for (std::size_t i = 0; i < losses.size(); ++i) BOOST_TEST_CONTEXT("loss " << i) {
+      const auto given = [&](Reduction reduction, double count) {
+        return [&, reduction, count](std::span<const int>) { return ShardLoss{losses[i](reduction), count}; };
+      };
+      const auto names_it = [](const ArgumentError& e) {
+        return std::string(e.what()).find("the loss is a mean, but its count is 4: give the sum") != std::string::npos;
+      };
+      BOOST_CHECK_EXCEPTION(trainer.step(rows, given(Reduction::mean, 4)), ArgumentError, names_it);
+      BOOST_CHECK_EXCEPTION(evaluate(rows, given(Reduction::mean, 4)), ArgumentError, names_it);
+      BOOST_CHECK_NO_THROW(trainer.step(rows, given(Reduction::sum, 4)));
+      BOOST_CHECK_NO_THROW(trainer.step(rows, given(Reduction::mean, 1)));
+      BOOST_CHECK_NO_THROW(
+          trainer.step(rows, [&](std::span<const int>) { return mean_loss(losses[i](Reduction::mean), 4); }));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(counts_that_cannot_be) {

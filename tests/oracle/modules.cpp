@@ -3,6 +3,7 @@
 
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
+#include <seppo/nn/optim/adagrad.h>
 #include <seppo/nn/optim/adam.h>
 #include <seppo/nn/optim/schedule.h>
 
@@ -144,23 +145,49 @@ void check_float32(const Parameters& parameters, const json& c) {
   if (relative > std::max(theirs, 4.5e-7)) throw std::runtime_error("less exact than PyTorch");
 }
 
-void check_adam(const json& c) {
+// Takes the case's steps with the optimiser that make(parameters) returns.
+template <class F>
+void check_optimiser(const json& c, F make) {
   const json& args = c.at("args");
   const Values start(c.at("inputs").at(0)), gradients(c.at("inputs").at(1));
   Parameters parameters(0);
   parameters.root().parameter("p", start.shape, [&](std::span<real> values, const Shape&, RandomStream&) {
     std::copy(start.data.begin(), start.data.end(), values.begin());
   });
-  Adam adam(parameters, {.betas = {0.9, 0.98},
-                         .eps = 1e-9,
-                         .weight_decay = args.at("decay").get<double>(),
-                         .decoupled = args.at("decoupled").get<bool>()});
+  auto optimiser = make(parameters);
   const std::size_t n = start.data.size();
   for (std::size_t step = 0; step < args.at("steps").get<std::size_t>(); ++step) {
     std::copy_n(gradients.data.begin() + static_cast<std::ptrdiff_t>(step * n), n, parameters.gradients().begin());
-    adam.step(args.at("lr").get<double>());
+    optimiser.step(args.at("lr").get<double>());
   }
   compare("parameters", parameters.values().first(n), Values(c.at("output")).data, 1e-11);
+}
+
+void check_adam(const json& c) {
+  const AdamConfig config{.betas = {0.9, 0.98},
+                          .eps = 1e-9,
+                          .weight_decay = c.at("args").at("decay").get<double>(),
+                          .decoupled = c.at("args").at("decoupled").get<bool>()};
+  check_optimiser(c, [&](Parameters& parameters) { return Adam(parameters, config); });
+}
+
+void check_adagrad(const json& c) {
+  const AdagradConfig config{.eps = c.at("args").at("eps").get<double>(),
+                             .initial = c.at("args").at("initial_accumulator_value").get<double>(),
+                             .weight_decay = c.at("args").at("weight_decay").get<double>()};
+  check_optimiser(c, [&](Parameters& parameters) { return Adagrad(parameters, config); });
+}
+
+void check_one_cycle(const json& c) {
+  const json& args = c.at("args");
+  const OneCycle cycle{.lr = 0.3,
+                       .steps = args.at("steps").get<std::int64_t>(),
+                       .rise = args.at("rise").get<double>(),
+                       .start = args.at("start").get<double>(),
+                       .end = args.at("end").get<double>()};
+  std::vector<real> rates;
+  for (std::int64_t step = 1; step <= cycle.steps; ++step) rates.push_back(static_cast<real>(cycle(step)));
+  compare("rates", rates, Values(c.at("output")).data, 1e-11);
 }
 
 void check_schedule(const json& c) {
@@ -179,7 +206,9 @@ void check_schedule(const json& c) {
 
 void check_module(const std::string& name, const json& c) {
   if (name == "adam") return check_adam(c);
+  if (name == "adagrad") return check_adagrad(c);
   if (name == "schedule") return check_schedule(c);
+  if (name == "one_cycle") return check_one_cycle(c);
   tape().clear();
   std::vector<Tensor> inputs;
   for (const json& j : c.at("inputs")) {

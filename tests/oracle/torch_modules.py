@@ -118,6 +118,15 @@ def optimiser_cases():
             adam.step()
         print(json.dumps({"op": "adam", "args": {"decay": decay, "decoupled": decoupled, "lr": 0.01, "steps": steps},
                           "inputs": [flat(start), flat(gradients)], "output": flat(p)}))
+    for eps, initial, decay in ((1e-10, 0.0, 0.0), (0.1, 0.3, 0.1)):
+        config = {"eps": eps, "initial_accumulator_value": initial, "weight_decay": decay}
+        p = nn.Parameter(start.clone())
+        adagrad = torch.optim.Adagrad([p], lr=0.01, **config)
+        for g in gradients:
+            p.grad = g.clone()
+            adagrad.step()
+        print(json.dumps({"op": "adagrad", "args": {"lr": 0.01, "steps": steps, **config},
+                          "inputs": [flat(start), flat(gradients)], "output": flat(p)}))
     p = nn.Parameter(start.clone())
 
     def rates(make):
@@ -137,6 +146,21 @@ def optimiser_cases():
             ("noam", lambda o: schedules.LambdaLR(o, lambda s: 64 ** -0.5 * min(max(s, 1) ** -0.5, s * 20 ** -1.5) / 0.3))]:  # of the base rate, 0.3
         print(json.dumps({"op": "schedule", "args": {"name": name, "steps": steps}, "inputs": [],
                           "output": {"shape": [steps], "data": rates(make)}}))
+
+
+    for rise, div, final in ((0.3, 25.0, 1e4), (0.45, 10.0, 50.0)):
+        optimiser = torch.optim.SGD([p], lr=0.3)
+        schedule = schedules.OneCycleLR(optimiser, 0.3, total_steps=steps, pct_start=rise, div_factor=div,
+                                        final_div_factor=final, cycle_momentum=False)
+        values = []
+        for step in range(steps):
+            values.append(schedule.get_last_lr()[0])
+            optimiser.step()
+            if step + 1 < steps:
+                schedule.step()
+        print(json.dumps({"op": "one_cycle", "args": {"rise": rise, "start": 1 / div, "end": 1 / div / final,
+                                                      "steps": steps},
+                          "inputs": [], "output": {"shape": [steps], "data": values}}))
 
 
 def float32_cases(all_sizes):

@@ -5,6 +5,7 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/io/digest.h>
+#include <seppo/nn/optim/sgd.h>
 #include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
@@ -162,6 +163,18 @@ void train_two() {
   show("two", b);
 }
 
+// Another optimiser, and two losses over examples of their own, one of them with too few for all ranks.
+void train_objectives() {
+  const Data data;
+  Model model;
+  Sgd sgd(model.parameters, {.momentum = 0.9});
+  Trainer trainer(model.parameters, sgd, {.lr = 1e-2});
+  const auto loss = [&](std::span<const int> rows) { return model.loss(data, rows); };
+  const std::vector<int> rows = some(17), few = some(1);
+  for (int i = 0; i < 3; ++i) trainer.step({{rows, loss}, {few, loss, 0.5}});
+  show("objectives", model);
+}
+
 // Runs f, which must throw an error containing this text if there are several ranks, and must not throw otherwise.
 template <class F>
 void require_refusal(const std::string& text, const F& f) {
@@ -255,6 +268,7 @@ int main(int argc, char**) {
   train("frozen", {.lr = 1e-2, .clip_norm = 0.01}, 30, {}, /*freezes=*/true);
   train_large();
   train_two();
+  train_objectives();
   drift();
   swap();
   values_with_names();

@@ -57,7 +57,12 @@ OpCase heads_on_an_axis(Draw& d) {
           .torch = is_causal ? ""
                              : "(lambda q, k, v: (q @ k.mT / " + width +
                                    " ** 0.5).softmax(-1) @ v)(x[0], *(y.repeat_interleave(" + shared +
-                                   ", 1) for y in x[1:]))"};
+                                   ", 1) for y in x[1:]))",
+          .terms =
+              [](std::span<const double> most) {
+                const double score = most[0] * most[1];
+                return score > 1e3 ? 1e300 : (1 + score) * most[2];
+              }};
 }
 
 }  // namespace

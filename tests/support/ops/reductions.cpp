@@ -1,5 +1,6 @@
 // Rows of reductions over axes, and of ops along one axis.
 #include "support/ops/axes.h"
+#include "support/ops/extreme.h"
 #include "support/ops/rows.h"
 #include "support/reference.h"
 
@@ -73,25 +74,6 @@ T variance_of(const std::vector<T>& v, double correction) {
   return total / (static_cast<double>(v.size()) - correction);
 }
 
-// The largest, or for sign -1 the smallest. Equal ones share the slope, and NaN propagates.
-template <class T>
-T extreme_of(const std::vector<T>& v, double sign) {
-  double best = -std::numeric_limits<double>::infinity();
-  for (const T& e : v) {
-    if (std::isnan(real_part(e))) return T(real_part(e));
-    best = std::max(best, sign * real_part(e));
-  }
-  if (std::isinf(best)) return T(sign * best);
-  T slopes = 0;
-  double equal = 0;
-  for (const T& e : v)
-    if (sign * real_part(e) == best) {
-      slopes += e - sign * best;
-      ++equal;
-    }
-  return sign * best + slopes / equal;
-}
-
 template <class T>
 T logsumexp_of(const std::vector<T>& v) {
   double top = -std::numeric_limits<double>::infinity();
@@ -150,6 +132,9 @@ OpCase product(Draw& d) {
   return c;
 }
 
+// PyTorch 1.13 takes no other corrections.
+bool is_whole(double correction) { return correction == std::floor(correction); }
+
 OpCase variance(Draw& d) {
   const double correction = d.number({0, 1, 0.5, -1.5});
   OpCase c = reduced(
@@ -157,15 +142,18 @@ OpCase variance(Draw& d) {
       [=](const auto& v) { return variance_of(v, correction); }, std::max(correction, 0.0), "torch.var",
       ", correction=" + text(correction));
   c.terms = [](std::span<const double> most) { return most[0] * most[0]; };
+  if (!is_whole(correction)) c.torch = "";
   return c;
 }
 
 OpCase deviation(Draw& d) {
   const double correction = d.number({0, 1, 0.5});
-  return reduced(
+  OpCase c = reduced(
       d, [=](const Tensor& x, const Axes& axes, bool keep) { return seppo::stddev(x, axes, correction, keep); },
       [=](const auto& v) { return root_of(variance_of(v, correction)); }, std::max(correction, 0.0), "torch.std",
       ", correction=" + text(correction));
+  if (!is_whole(correction)) c.torch = "";
+  return c;
 }
 
 // ---- along one axis

@@ -1,0 +1,95 @@
+// A teacher and a student (Hinton, Vinyals and Dean 2015): a large network learns from 600 labelled points; a small one
+// has the labels of 12, and what the large one thinks of points without labels. Each has Parameters of its own; a
+// step of the student has two losses, over examples of their own. docs/teacher-and-student.md walks through it. Takes
+// one second.
+#include <seppo/seppo.h>
+
+#include <cmath>
+#include <cstdio>
+#include <numbers>
+#include <numeric>
+#include <vector>
+
+using namespace seppo;
+
+constexpr int kArms = 3, kSteps = 800;
+constexpr real kTemperature = 2;
+
+struct Points {  // on the arms of a spiral
+  explicit Points(std::span<const int> rows) {
+    for (const int row : rows) {
+      RandomStream random(/*seed=*/1, Purpose::data, static_cast<std::uint64_t>(row));
+      const int arm = row % kArms;
+      const double radius = random.uniform(), angle = 4 * radius + arm * 2 * std::numbers::pi / kArms;
+      xy.push_back(static_cast<real>(radius * std::cos(angle) + 0.03 * random.normal()));
+      xy.push_back(static_cast<real>(radius * std::sin(angle) + 0.03 * random.normal()));
+      arms.push_back(arm);
+    }
+  }
+  Tensor inputs() const { return tensor({static_cast<int>(arms.size()), 2}, xy); }
+
+  std::vector<real> xy;
+  std::vector<int> arms;
+};
+
+struct Mlp {
+  Mlp(const Scope& s, int hidden)
+      : in(s / "in", 2, hidden), mid(s / "mid", hidden, hidden), out(s / "out", hidden, kArms) {}
+  Tensor operator()(const Tensor& x) const { return out(silu(mid(silu(in(x))))); }
+  Linear in, mid, out;
+};
+
+std::vector<int> rows_from(int first, int count) {
+  std::vector<int> rows(static_cast<std::size_t>(count));
+  std::iota(rows.begin(), rows.end(), first);
+  return rows;
+}
+
+double share_right(const Mlp& model) {
+  const Inference inference;
+  const Points test(rows_from(100'000, 900));
+  return accuracy(model(test.inputs()), test.arms);
+}
+
+// The loss of labelled points.
+auto classified(const Mlp& model) {
+  return [&model](std::span<const int> rows) {
+    const Points points(rows);
+    return classification_loss(model(points.inputs()), points.arms);
+  };
+}
+
+// The student's cross-entropy with what the teacher believes, both softened by the temperature.
+auto imitation(const Mlp& student, const Mlp& teacher) {
+  return [&](std::span<const int> rows) {
+    const Tensor x = Points(rows).inputs();
+    const Tensor beliefs = softmax(teacher(x) / kTemperature);
+    const Tensor loss = cross_entropy(student(x) / kTemperature, beliefs, {.reduction = Reduction::sum});
+    return ShardLoss{loss * (kTemperature * kTemperature), static_cast<double>(rows.size())};
+  };
+}
+
+int main() {
+  Parameters teachers(/*seed=*/1);
+  const Mlp teacher(teachers.root(), 64);
+  Trainer teaching(teachers, {.lr = 0.01});
+  Sampler lessons(600, {.batch_size = 100});
+  while (teaching.steps() < kSteps) teaching.step(lessons.next(), classified(teacher));
+  teachers.freeze("");  // a student's step must not bring gradients here
+
+  const std::vector<int> labelled = rows_from(0, 12);
+  double right[2];  // without the teacher, with it
+  for (const bool has_teacher : {false, true}) {
+    Parameters parameters(/*seed=*/2);
+    const Mlp student(parameters.root(), 12);
+    Trainer trainer(parameters, {.lr = 0.01});
+    Sampler unlabelled(600, {.batch_size = 100, .seed = 3});
+    while (trainer.steps() < kSteps)
+      trainer.step(
+          {{labelled, classified(student)}, {unlabelled.next(), imitation(student, teacher), has_teacher ? 1.0 : 0.0}});
+    right[has_teacher] = share_right(student);
+  }
+  std::printf("right: teacher %.1f %%, student alone %.1f %%, student with teacher %.1f %%\n",
+              100 * share_right(teacher), 100 * right[0], 100 * right[1]);
+  return right[1] > 0.95 && right[1] > right[0] + 0.1 ? 0 : 1;
+}
