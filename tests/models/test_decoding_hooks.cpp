@@ -1,6 +1,6 @@
 // Hooks, constraints, log probabilities and streaming of generate() and beam_search(): obeyed by random models, and
 // equal to exhaustive searches and to whole texts without a cache.
-// needs: precision: double; full: single
+// needs: precision: double
 #define BOOST_TEST_MODULE decoding_hooks
 #include "models/all_targets.h"
 #include "models/small_transformer.h"
@@ -232,10 +232,13 @@ BOOST_AUTO_TEST_CASE(a_constrained_beam_finds_the_best_of_the_targets_that_are_l
 BOOST_AUTO_TEST_CASE(log_probabilities_are_those_of_the_whole_text) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     const Models m(seed);
-    const auto bans = [](std::span<real> scores, std::span<const int>) { ban_tokens(scores, {1}); };
+    const auto changes = [](std::span<real> scores, std::span<const int>) {
+      ban_tokens(scores, {1});
+      scores[2] += real{1.5};
+    };
     std::vector<TextRequest> requests;
     for (const Tokens& prompt : {Tokens{1, 3}, Tokens{2}, Tokens{4, 4, 4}})
-      requests.push_back({prompt, {.max_tokens = 8, .sampling = {.temperature = 2, .top_k = 4}, .hook = bans}});
+      requests.push_back({prompt, {.max_tokens = 8, .sampling = {.temperature = 2, .top_k = 4}, .hook = changes}});
     const auto texts = generate_each(m.language, requests);
     for (std::size_t t = 0; t < texts.size(); ++t) {
       const Inference inference;
@@ -249,7 +252,7 @@ BOOST_AUTO_TEST_CASE(log_probabilities_are_those_of_the_whole_text) {
       BOOST_CHECK_SMALL(texts[t].log_probability() - sum_of(expected), 10 * test::kTolerance);
     }
     const auto found =
-        beam_search(m.transformer, m.src, {.bos = kBos, .eos = kEos, .max_length = 8, .n_best = 4, .hook = bans});
+        beam_search(m.transformer, m.src, {.bos = kBos, .eos = kEos, .max_length = 8, .n_best = 4, .hook = changes});
     for (std::size_t s = 0; s < m.src.size(); ++s)
       for (const Hypothesis& h : found[s]) {
         const auto expected = log_probabilities(m, s, h.tokens);
