@@ -21,8 +21,10 @@
 #include <concepts>
 #include <initializer_list>
 #include <limits>
+#include <ranges>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace seppo {
@@ -41,10 +43,30 @@ inline Tensor arange(double end) { return arange(0, end); }
 // Random values, drawn from a stream one after another: N(0, 1), and uniform from low to high.
 Tensor randn(const Shape& shape, RandomStream& random);
 Tensor uniform(const Shape& shape, double low, double high, RandomStream& random);
-// Copies `values`, row-major. Throws ShapeError when the counts differ.
+// Copies `values`, row-major: a list, vector, array or span of numbers of any type. Throws ShapeError when the counts
+// differ.
 Tensor tensor(const Shape& shape, List<real> values);
 // The same as a leaf: backward accumulates its gradient, which grad() reads.
 Tensor variable(const Shape& shape, List<real> values);
+
+template <class T>
+concept OtherNumbers = std::ranges::contiguous_range<T> && std::is_arithmetic_v<std::ranges::range_value_t<T>> &&
+    !std::same_as<std::ranges::range_value_t<T>, real>;
+
+std::vector<real> to_reals(const OtherNumbers auto& numbers) {
+  std::vector<real> values;
+  values.reserve(std::ranges::size(numbers));
+  for (const auto number : numbers) values.push_back(static_cast<real>(number));
+  return values;
+}
+Tensor tensor(const Shape& shape, const OtherNumbers auto& values) { return tensor(shape, to_reals(values)); }
+Tensor variable(const Shape& shape, const OtherNumbers auto& values) { return variable(shape, to_reals(values)); }
+inline Tensor tensor(const Shape& shape, std::initializer_list<double> values) {
+  return tensor(shape, std::vector<real>(values.begin(), values.end()));
+}
+inline Tensor variable(const Shape& shape, std::initializer_list<double> values) {
+  return variable(shape, std::vector<real>(values.begin(), values.end()));
+}
 // The same values without history; shares the storage of x.
 Tensor detach(const Tensor& x);
 

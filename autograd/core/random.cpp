@@ -62,6 +62,11 @@ std::uint32_t RandomStream::below(std::uint32_t n) {
   }
 }
 
+int RandomStream::index(int n) {
+  check<ArgumentError>(n > 0, "RandomStream: index(", n, ") needs a positive number");
+  return static_cast<int>(below(static_cast<std::uint32_t>(n)));
+}
+
 std::vector<int> random_permutation(int n, RandomStream random) {
   std::vector<int> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), 0);

@@ -9,6 +9,7 @@
 #include "real.h"
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <vector>
 
@@ -38,13 +39,16 @@ std::array<std::uint32_t, 4> philox(std::uint64_t key, const std::array<std::uin
 // platform, of normal() as far as std::sin, cos and log1p agree: no std::distribution is used.
 class RandomStream {
  public:
-  RandomStream(std::uint64_t seed, Purpose purpose, std::uint64_t index = 0)
-      : seed_(seed), purpose_(purpose), index_(index) {}
+  // Seed and index are integers of any type, such as an example's number, taken modulo 2^64.
+  template <std::integral Seed, std::integral Index = int>
+  RandomStream(Seed seed, Purpose purpose, Index index = 0)
+      : seed_(static_cast<std::uint64_t>(seed)), purpose_(purpose), index_(static_cast<std::uint64_t>(index)) {}
 
   std::uint32_t next();                  // uniform over all 32-bit numbers
   double uniform();                      // in [0, 1), 53 bits
   double normal();                       // N(0, 1), Box and Muller 1958
   std::uint32_t below(std::uint32_t n);  // uniform over 0..n-1, unbiased; n > 0
+  int index(int n);                      // the same number as an int; throws ArgumentError unless n > 0
 
  private:
   std::uint64_t seed_;

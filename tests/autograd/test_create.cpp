@@ -8,8 +8,10 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <array>
 #include <cstdio>
 #include <limits>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -35,6 +37,24 @@ BOOST_AUTO_TEST_CASE(ranges) {
   BOOST_CHECK_THROW(arange(0, 1, 0), ArgumentError);
   BOOST_CHECK_THROW(arange(std::numeric_limits<double>::infinity()), ArgumentError);
   BOOST_CHECK_THROW(arange(1e10), ShapeError);
+}
+
+BOOST_AUTO_TEST_CASE(tensors_from_numbers_of_any_type) {
+  tape().clear();
+  const double third = 1.0 / 3;
+  const std::vector<double> doubles{third, -2};
+  const std::vector<float> floats{0.1f, -2};
+  const std::array<int, 2> integers{1, -2};
+  const auto both = [](double a, double b) { return std::vector<real>{static_cast<real>(a), static_cast<real>(b)}; };
+  BOOST_CHECK(values(tensor({2}, doubles)) == both(third, -2));
+  BOOST_CHECK(values(tensor({2}, std::span(floats))) == both(double{0.1f}, -2));
+  BOOST_CHECK(values(tensor({2}, integers)) == both(1, -2));
+  BOOST_CHECK(values(tensor({2}, {third, -2})) == both(third, -2));
+  BOOST_CHECK_EQUAL(tensor({0, 2}, {}).numel(), 0);
+  BOOST_CHECK_THROW(tensor({3}, doubles), ShapeError);
+  BOOST_CHECK_THROW(tensor({3}, {third, -2}), ShapeError);
+  for (const Tensor& x : {variable({2}, doubles), variable({2}, {third, -2})})
+    BOOST_CHECK(x.requires_grad() && values(x) == both(third, -2));
 }
 
 BOOST_AUTO_TEST_CASE(constants_in_the_shape_of_another) {

@@ -100,7 +100,8 @@ BOOST_AUTO_TEST_CASE(shapes_and_axes) {
   }
   for (const Shape& shape : {Shape{2}, Shape{0}, Shape{1, 3}})
     check_error<ShapeError>([&] { ones(shape).item(); }, {"item", shape.str()});
-  for (const auto& make : {tensor, variable}) {
+  using Make = Tensor(const Shape&, List<real>);
+  for (Make* make : std::initializer_list<Make*>{tensor, variable}) {
     check_error<ShapeError>([=] { make({2, 2}, {1, 2, 3}); }, {"tensor", "[2,2]", "4", "3"});
     check_error<ShapeError>([=] { make({2, 2}, {1, 2, 3, 4, 5}); }, {"tensor", "[2,2]", "4", "5"});
   }

@@ -258,3 +258,18 @@ BOOST_AUTO_TEST_CASE(random_tensors_follow_their_stream) {
   BOOST_CHECK_THROW(uniform({2}, 1, 0, stream), ArgumentError);
   BOOST_CHECK_EQUAL(uniform({2}, 1, 1, stream).at(1), 1);
 }
+
+BOOST_AUTO_TEST_CASE(an_index_is_the_number_below_as_an_int) {
+  RandomStream numbers(7, Purpose::test), indices = numbers;
+  for (const int n : {1, 2, 7, 1'000'003, 2'147'483'647})
+    for (int i = 0; i < 20; ++i)
+      BOOST_CHECK_EQUAL(indices.index(n), static_cast<int>(numbers.below(static_cast<std::uint32_t>(n))));
+  BOOST_CHECK_THROW(indices.index(0), ArgumentError);
+  BOOST_CHECK_THROW(indices.index(-1), ArgumentError);
+}
+
+BOOST_AUTO_TEST_CASE(streams_take_integers_of_any_type) {
+  const int seed = 7, index = -2;
+  RandomStream here(seed, Purpose::test, index), same(std::uint64_t{7}, Purpose::test, ~std::uint64_t{1});
+  for (int i = 0; i < 20; ++i) BOOST_CHECK_EQUAL(here.next(), same.next());
+}
