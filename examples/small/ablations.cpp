@@ -79,8 +79,8 @@ double accuracy_of(const Parts& parts, std::uint64_t seed) {
   const auto loss = [&](std::span<const int> rows) {
     std::vector<int> digits, reversed;
     for (const int row : rows) {
-      RandomStream random(seed, Purpose::data, static_cast<std::uint64_t>(row));
-      for (int i = 0; i < kLength; ++i) digits.push_back(static_cast<int>(random.below(kDigits)));
+      RandomStream random(seed, Purpose::data, row);
+      for (int i = 0; i < kLength; ++i) digits.push_back(random.index(kDigits));
       reversed.insert(reversed.end(), digits.rbegin(), digits.rbegin() + kLength);
     }
     return classification_loss(model(digits), reversed);

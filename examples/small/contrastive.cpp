@@ -17,7 +17,7 @@ constexpr double kTemperature = 0.1;
 struct Views {
   Views(std::span<const int> things, Purpose purpose) {
     for (const int thing : things) {
-      RandomStream random(/*seed=*/1, purpose, static_cast<std::uint64_t>(thing));
+      RandomStream random(/*seed=*/1, purpose, thing);
       std::vector<double> z(kThing);
       for (double& v : z) v = random.normal();
       for (int i = 0; i < kView; ++i) {

@@ -18,7 +18,7 @@ constexpr std::array<unsigned, kDigits> kFont{0x7B6F, 0x2C97, 0x73E7, 0x73CF, 0x
                                               0x79CF, 0x79EF, 0x7249, 0x7BEF, 0x7BCF};
 
 struct Batch {
-  std::vector<real> images;  // [images, side, side, 1]
+  std::vector<double> images;  // [images, side, side, 1]
   std::vector<int> digits;
 };
 
@@ -26,14 +26,14 @@ Batch draw(RandomStream& random) {
   Batch batch;
   for (int n = 0; n < kBatch; ++n) {
     const std::uint32_t digit = random.below(kDigits);
-    const int top = static_cast<int>(random.below(kSide - kHeight + 1));
-    const int left = static_cast<int>(random.below(kSide - kWidth + 1));
+    const int top = random.index(kSide - kHeight + 1);
+    const int left = random.index(kSide - kWidth + 1);
     for (int row = 0; row < kSide; ++row)
       for (int col = 0; col < kSide; ++col) {
         const int y = row - top, x = col - left;
         const bool is_inside = y >= 0 && y < kHeight && x >= 0 && x < kWidth;
         const bool is_ink = is_inside && (kFont[digit] >> (kHeight * kWidth - 1 - (y * kWidth + x)) & 1);
-        batch.images.push_back(static_cast<real>((is_ink ? 1 : 0) + 0.2 * random.normal()));
+        batch.images.push_back((is_ink ? 1 : 0) + 0.2 * random.normal());
       }
     batch.digits.push_back(static_cast<int>(digit));
   }

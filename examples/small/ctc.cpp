@@ -28,7 +28,7 @@ Batch draw(RandomStream& random) {
   for (int n = 0; n < kBatch; ++n) {
     std::vector<int> text(3 + random.below(kLongest - 2)), shown;  // shown: 0 for a pause
     for (int& symbol : text) {
-      symbol = 1 + static_cast<int>(random.below(kSymbols));
+      symbol = 1 + random.index(kSymbols);
       shown.insert(shown.end(), 1 + random.below(2), 0);
       shown.insert(shown.end(), 1 + random.below(3), symbol);
     }

@@ -18,17 +18,17 @@ constexpr real kTemperature = 2;
 struct Points {  // on the arms of a spiral
   explicit Points(std::span<const int> rows) {
     for (const int row : rows) {
-      RandomStream random(/*seed=*/1, Purpose::data, static_cast<std::uint64_t>(row));
+      RandomStream random(/*seed=*/1, Purpose::data, row);
       const int arm = row % kArms;
       const double radius = random.uniform(), angle = 4 * radius + arm * 2 * std::numbers::pi / kArms;
-      xy.push_back(static_cast<real>(radius * std::cos(angle) + 0.03 * random.normal()));
-      xy.push_back(static_cast<real>(radius * std::sin(angle) + 0.03 * random.normal()));
+      xy.push_back(radius * std::cos(angle) + 0.03 * random.normal());
+      xy.push_back(radius * std::sin(angle) + 0.03 * random.normal());
       arms.push_back(arm);
     }
   }
   Tensor inputs() const { return tensor({static_cast<int>(arms.size()), 2}, xy); }
 
-  std::vector<real> xy;
+  std::vector<double> xy;
   std::vector<int> arms;
 };
 

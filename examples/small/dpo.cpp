@@ -23,7 +23,7 @@ using Prompt = std::array<int, kPrompt>;
 
 Prompt draw_prompt(RandomStream& random) {
   Prompt prompt;
-  for (int& figure : prompt) figure = static_cast<int>(random.below(kFigures));
+  for (int& figure : prompt) figure = random.index(kFigures);
   return prompt;
 }
 

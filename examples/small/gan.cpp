@@ -18,18 +18,18 @@ constexpr int kBatch = 128, kNoise = 2, kHidden = 64, kModes = 8;
 constexpr double kSpread = 0.05;  // of a cluster, around a place on the unit circle
 
 struct Batch {
-  std::vector<real> points;  // [batch, 2]
-  std::vector<real> noise;   // [batch, noise], N(0, 1)
+  std::vector<double> points;  // [batch, 2]
+  std::vector<double> noise;   // [batch, noise], N(0, 1)
 };
 
 Batch draw(RandomStream& random) {
   Batch batch;
   for (int n = 0; n < kBatch; ++n) {
     const double angle = random.below(kModes) * 2 * std::numbers::pi / kModes;
-    batch.points.push_back(static_cast<real>(std::cos(angle) + kSpread * random.normal()));
-    batch.points.push_back(static_cast<real>(std::sin(angle) + kSpread * random.normal()));
+    batch.points.push_back(std::cos(angle) + kSpread * random.normal());
+    batch.points.push_back(std::sin(angle) + kSpread * random.normal());
   }
-  for (int i = 0; i < kBatch * kNoise; ++i) batch.noise.push_back(static_cast<real>(random.normal()));
+  for (int i = 0; i < kBatch * kNoise; ++i) batch.noise.push_back(random.normal());
   return batch;
 }
 

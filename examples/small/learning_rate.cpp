@@ -20,12 +20,12 @@ struct Landscape {
       : up(s / "up", 2, kHidden), mid(s / "mid", kHidden, kHidden), down(s / "down", kHidden, 1) {}
 
   ShardLoss operator()(std::span<const int> places) const {
-    std::vector<real> where, heights;
+    std::vector<double> where, heights;
     for (const int place : places) {
-      RandomStream random(/*seed=*/1, Purpose::data, static_cast<std::uint64_t>(place));
+      RandomStream random(/*seed=*/1, Purpose::data, place);
       const double east = random.uniform(), north = random.uniform();
-      where.insert(where.end(), {static_cast<real>(east), static_cast<real>(north)});
-      heights.push_back(static_cast<real>(std::sin(7 * east) * std::cos(5 * north) + kNoise * random.normal()));
+      where.insert(where.end(), {east, north});
+      heights.push_back(std::sin(7 * east) * std::cos(5 * north) + kNoise * random.normal());
     }
     const int n = static_cast<int>(places.size());
     const Tensor y = down(tanh(mid(tanh(up(tensor({n, 2}, where))))));

@@ -27,8 +27,7 @@ Batch draw(RandomStream& random) {
   Batch batch;
   for (int n = 0; n < kBatch; ++n) {
     std::vector<int> text;
-    for (std::size_t i = 0; i < kLength; ++i)
-      text.push_back(i < kHalf ? static_cast<int>(random.below(kSymbols)) : text[i - kHalf]);
+    for (std::size_t i = 0; i < kLength; ++i) text.push_back(i < kHalf ? random.index(kSymbols) : text[i - kHalf]);
     batch.texts.add(text);
     for (std::size_t i = 1; i <= kLength; ++i) batch.next.push_back(i < kHalf || i == kLength ? -1 : text[i]);
   }

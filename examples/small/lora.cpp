@@ -18,8 +18,8 @@ constexpr int kBatch = 64, kHidden = 64, kClasses = 4, kRank = 2;
 constexpr double kTurn = 0.5;  // of the other task, in radians
 
 struct Batch {
-  std::vector<real> points;  // [batch, 2], N(0, 1)
-  std::vector<int> classes;  // spiral sectors: by the angle plus the distance from the centre
+  std::vector<double> points;  // [batch, 2], N(0, 1)
+  std::vector<int> classes;    // spiral sectors: by the angle plus the distance from the centre
 };
 
 Batch draw(RandomStream& random, double turn) {
@@ -27,8 +27,8 @@ Batch draw(RandomStream& random, double turn) {
   for (int n = 0; n < kBatch; ++n) {
     const double x = random.normal(), y = random.normal();
     const double angle = (std::atan2(y, x) + std::hypot(x, y) + turn) * kClasses / (2 * std::numbers::pi);
-    batch.points.push_back(static_cast<real>(x));
-    batch.points.push_back(static_cast<real>(y));
+    batch.points.push_back(x);
+    batch.points.push_back(y);
     batch.classes.push_back(static_cast<int>(std::floor(angle) + 2 * kClasses) % kClasses);
   }
   return batch;
@@ -52,7 +52,7 @@ struct Classifier {
       : first(s / "first", s / "lora" / "first", 2, kHidden),
         mid(s / "mid", s / "lora" / "mid", kHidden, kHidden),
         out(s / "out", s / "lora" / "out", kHidden, kClasses) {}
-  Tensor operator()(const std::vector<real>& points) const {  // [batch, classes]
+  Tensor operator()(const std::vector<double>& points) const {  // [batch, classes]
     const Tensor x = tensor({static_cast<int>(points.size() / 2), 2}, points);
     return out(mid(first(x, Activation::relu), Activation::relu));
   }

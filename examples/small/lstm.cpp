@@ -29,7 +29,7 @@ struct Streams {
     for (int t = 0; t < kSteps; ++t)
       for (auto& [last, last_but_one] : seen) {
         const bool shows = random.below(8) == 0;
-        if (shows) last_but_one = std::exchange(last, static_cast<int>(random.below(kSymbols)));
+        if (shows) last_but_one = std::exchange(last, random.index(kSymbols));
         batch.shown.push_back(shows ? last : kNothing);
         batch.asked.push_back(last_but_one);
       }

@@ -22,12 +22,12 @@ struct Model {
       : trunk(s / "trunk", 2, kHidden), mid(s / "mid", kHidden, kHidden), heads(s / "heads", kHidden, 2) {}
 
   std::pair<Tensor, Tensor> losses(std::span<const int> places, double drop) const {
-    std::vector<real> where, heights;
+    std::vector<double> where, heights;
     for (const int place : places) {
-      RandomStream random(/*seed=*/1, Purpose::data, static_cast<std::uint64_t>(place));
+      RandomStream random(/*seed=*/1, Purpose::data, place);
       const double x = random.uniform(), y = random.uniform();
-      where.insert(where.end(), {static_cast<real>(x), static_cast<real>(y)});
-      heights.insert(heights.end(), {static_cast<real>(std::sin(4 * x + y)), static_cast<real>(std::cos(3 * x * y))});
+      where.insert(where.end(), {x, y});
+      heights.insert(heights.end(), {std::sin(4 * x + y), std::cos(3 * x * y)});
     }
     const int n = static_cast<int>(places.size());
     const Tensor found = heads(dropout(tanh(mid(tanh(trunk(tensor({n, 2}, where))))), drop));

@@ -56,7 +56,7 @@ struct Batch {
 // The sequences of these numbers: each is drawn from a random stream of its own.
 Batch random_bits(std::span<const int> rows, int steps, Purpose purpose) {
   std::vector<RandomStream> streams;
-  for (const int row : rows) streams.emplace_back(/*seed=*/1, purpose, static_cast<std::uint64_t>(row));
+  for (const int row : rows) streams.emplace_back(/*seed=*/1, purpose, row);
   Batch b;
   std::vector<int> odd(rows.size(), 0);
   for (int t = 0; t < steps; ++t) {

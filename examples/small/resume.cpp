@@ -25,7 +25,7 @@ using namespace seppo;
 constexpr int kExamples = 500, kSteps = 600, kHidden = 64;
 
 struct Batch {
-  std::vector<real> x, y;  // [examples, 2], [examples, 1]
+  std::vector<double> x, y;  // [examples, 2], [examples, 1]
   Tensor inputs() const { return tensor({static_cast<int>(y.size()), 2}, x); }
   Tensor targets() const { return tensor({static_cast<int>(y.size()), 1}, y); }
 };
@@ -34,10 +34,10 @@ struct Batch {
 Batch examples(std::span<const int> rows, Purpose purpose) {
   Batch batch;
   for (const int row : rows) {
-    RandomStream random(/*seed=*/1, purpose, static_cast<std::uint64_t>(row));
+    RandomStream random(/*seed=*/1, purpose, row);
     const double east = 2 * random.uniform() - 1, north = 2 * random.uniform() - 1;
-    batch.x.insert(batch.x.end(), {static_cast<real>(east), static_cast<real>(north)});
-    batch.y.push_back(static_cast<real>(std::sin(3 * east) * std::cos(2 * north)));
+    batch.x.insert(batch.x.end(), {east, north});
+    batch.y.push_back(std::sin(3 * east) * std::cos(2 * north));
   }
   return batch;
 }

@@ -16,8 +16,8 @@ using namespace seppo;
 constexpr int kArms = 3;
 
 struct Points {
-  std::vector<real> xy;   // [points, 2], row-major
-  std::vector<int> arms;  // 0, 1 or 2
+  std::vector<double> xy;  // [points, 2], row-major
+  std::vector<int> arms;   // 0, 1 or 2
   Tensor inputs() const { return tensor({static_cast<int>(arms.size()), 2}, xy); }
 };
 
@@ -25,12 +25,12 @@ struct Points {
 Points spiral(std::span<const int> rows, Purpose purpose) {
   Points points;
   for (const int row : rows) {
-    RandomStream random(/*seed=*/1, purpose, static_cast<std::uint64_t>(row));
+    RandomStream random(/*seed=*/1, purpose, row);
     const int arm = row % kArms;
     const double radius = random.uniform();
     const double angle = 4 * radius + arm * 2 * std::numbers::pi / kArms + 0.1 * random.normal();
-    points.xy.push_back(static_cast<real>(radius * std::cos(angle)));
-    points.xy.push_back(static_cast<real>(radius * std::sin(angle)));
+    points.xy.push_back(radius * std::cos(angle));
+    points.xy.push_back(radius * std::sin(angle));
     points.arms.push_back(arm);
   }
   return points;
@@ -69,11 +69,11 @@ int main() {
   const double right = accuracy(model(test.inputs()), test.arms);
   std::printf("%.1f %% of 300 new points right\n", 100 * right);
 
-  std::vector<real> grid;  // where to draw its predictions
+  std::vector<double> grid;  // where to draw its predictions
   for (int row = 0; row < 24; ++row)
     for (int col = 0; col < 48; ++col) {
-      grid.push_back(static_cast<real>(col / 24.0 - 1));
-      grid.push_back(static_cast<real>(1 - row / 12.0));
+      grid.push_back(col / 24.0 - 1);
+      grid.push_back(1 - row / 12.0);
     }
   const std::vector<int> map = argmax(model(tensor({24 * 48, 2}, grid)));
   for (std::size_t i = 0; i < map.size(); ++i) std::printf("%c%s", " .o"[map[i]], i % 48 == 47 ? "\n" : "");

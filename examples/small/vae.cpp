@@ -13,8 +13,8 @@ using namespace seppo;
 constexpr int kBatch = 64, kSide = 8, kPixels = kSide * kSide, kHidden = 64, kLatent = 2;
 
 struct Batch {
-  std::vector<real> images;  // [batch, pixels], from 0 to 1
-  std::vector<real> noise;   // [batch, latent], N(0, 1)
+  std::vector<double> images;  // [batch, pixels], from 0 to 1
+  std::vector<double> noise;   // [batch, latent], N(0, 1)
 };
 
 Batch draw(RandomStream& random) {
@@ -23,9 +23,9 @@ Batch draw(RandomStream& random) {
     const double x = 1 + 5 * random.uniform(), y = 1 + 5 * random.uniform();
     for (int row = 0; row < kSide; ++row)
       for (int col = 0; col < kSide; ++col)
-        batch.images.push_back(static_cast<real>(std::exp(-0.5 * (std::pow(col - x, 2) + std::pow(row - y, 2)))));
+        batch.images.push_back(std::exp(-0.5 * (std::pow(col - x, 2) + std::pow(row - y, 2))));
   }
-  for (int i = 0; i < kBatch * kLatent; ++i) batch.noise.push_back(static_cast<real>(random.normal()));
+  for (int i = 0; i < kBatch * kLatent; ++i) batch.noise.push_back(random.normal());
   return batch;
 }
 
@@ -98,7 +98,7 @@ int main() {
   std::printf("%.1f %% of the variance explained by %.2f nats\n", 100 * explained, divergence);
 
   for (const double x : {-1.0, 0.0, 1.0}) {  // a walk through latent space
-    const Tensor image = sigmoid(training.model.decode(tensor({1, 2}, {static_cast<real>(x), 0})));
+    const Tensor image = sigmoid(training.model.decode(tensor({1, 2}, {x, 0})));
     for (std::size_t i = 0; i < image.numel(); ++i)
       std::printf("%c%s", " .:o@"[static_cast<int>(4.99 * static_cast<double>(image.values()[i]))],
                   i % kSide == kSide - 1 ? "\n" : "");

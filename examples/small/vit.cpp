@@ -20,7 +20,7 @@ constexpr int kSide = 16, kColours = 3, kPatch = 4, kGrid = kSide / kPatch, kPat
 constexpr int kBatch = 32, kClasses = 4, kModel = 32, kSteps = 600;
 
 struct Batch {
-  std::vector<real> images;  // [images, side, side, colours]
+  std::vector<double> images;  // [images, side, side, colours]
   std::vector<int> classes;
 };
 
@@ -36,14 +36,14 @@ bool is_painted(int shape, double x, double y, double size) {
 Batch draw(RandomStream& random) {
   Batch batch;
   for (int n = 0; n < kBatch; ++n) {
-    const int shape = static_cast<int>(random.below(kClasses));
+    const int shape = random.index(kClasses);
     const double size = 3 + 2 * random.uniform(), x = 5 + 5 * random.uniform(), y = 5 + 5 * random.uniform();
     std::array<double, kColours> paper;
     for (double& colour : paper) colour = random.uniform() - 0.5;
     for (int row = 0; row < kSide; ++row)
       for (int col = 0; col < kSide; ++col)
         for (const double colour : paper)
-          batch.images.push_back(static_cast<real>(colour + (is_painted(shape, col - x, row - y, size) ? 0.5 : 0)));
+          batch.images.push_back(colour + (is_painted(shape, col - x, row - y, size) ? 0.5 : 0));
     batch.classes.push_back(shape);
   }
   return batch;
@@ -63,7 +63,7 @@ struct Vit {
                 .activation = Activation::gelu}),
         output(s / "output", kModel, kClasses) {}
 
-  Tensor operator()(const std::vector<real>& images) const {  // -> [images, classes]
+  Tensor operator()(const std::vector<double>& images) const {  // -> [images, classes]
     // images, grid rows, patch rows, grid columns, patch columns, colours
     const Tensor x = reshape(tensor({kBatch * kPatches * kPatch * kPatch * kColours}, images),
                              {kBatch, kGrid, kPatch, kGrid, kPatch, kColours});

@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(your_data) {
   BOOST_CHECK(rows.size() == 3 && both.size() == 2 && twice.tokens == (std::vector<int>{1, 5, 1, 5}));
 
   const auto point = [](int example) {
-    RandomStream random(/*seed=*/1, own_purpose(0), static_cast<std::uint64_t>(example));
+    RandomStream random(/*seed=*/1, own_purpose(0), example);
     return std::vector<real>{static_cast<real>(random.normal()), static_cast<real>(random.normal())};
   };
   Sampler endless(2'000'000'000, {.batch_size = 4});
