@@ -31,14 +31,21 @@ constexpr std::int64_t kMostSteps = std::int64_t{1} << 32;  // 32 bits key dropo
 constexpr int kMostSkipped = 100;
 constexpr int kStepsToCheck = 100;  // ranks compare their parameters after this many, and before each save
 
-std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
+// The number that is all of the text; nothing if it is not one.
+template <class Number>
+std::optional<Number> number_in(const std::string& text) {
+  const char* const text_end = text.data() + text.size();
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text_end, number);
+  if (error != std::errc() || end != text_end) return {};
+  return number;
+}
+
+std::int64_t steps_of(const SafeTensorsFile& file, const char* key) {
   const auto found = file.metadata().find(key);
   const std::string text = found == file.metadata().end() ? "" : found->second;
-  const char* const text_end = text.data() + text.size();
-  std::int64_t number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text_end, number);
-  const bool is_number = error == std::errc() && end == text_end;
-  check<FormatError>(is_number && number >= 0 && number < kMostSteps, file.name(), ": ", key, " '", printable(text),
+  const std::int64_t number = number_in<std::int64_t>(text).value_or(-1);
+  check<FormatError>(number >= 0 && number < kMostSteps, file.name(), ": ", key, " '", printable(text),
                      "' is not a number of steps: this is no checkpoint of a trainer");
   return number;
 }
@@ -47,12 +54,9 @@ std::int64_t number_of(const SafeTensorsFile& file, const char* key) {
 std::optional<double> lr_of(const SafeTensorsFile& file) {
   const auto found = file.metadata().find(kLr);
   if (found == file.metadata().end()) return {};
-  const std::string& text = found->second;
-  const char* const text_end = text.data() + text.size();
-  double lr = -1;
-  const auto [end, error] = std::from_chars(text.data(), text_end, lr);
-  check<FormatError>(error == std::errc() && end == text_end && lr >= 0 && std::isfinite(lr), file.name(), ": ", kLr,
-                     " '", printable(text), "' is not a learning rate");
+  const double lr = number_in<double>(found->second).value_or(-1);
+  check<FormatError>(lr >= 0 && std::isfinite(lr), file.name(), ": ", kLr, " '", printable(found->second),
+                     "' is not a learning rate");
   return lr;
 }
 
@@ -338,8 +342,8 @@ void Trainer::save(const std::filesystem::path& file, std::map<std::string, std:
 }
 
 void Trainer::load(const SafeTensorsFile& file) {
-  const std::int64_t steps = number_of(file, kSteps);
-  const std::int64_t moves = number_of(file, kMoves);
+  const std::int64_t steps = steps_of(file, kSteps);
+  const std::int64_t moves = steps_of(file, kMoves);
   const std::optional<double> lr = lr_of(file);
   const auto is_average = [](const TensorInfo& tensor) { return tensor.name.starts_with(kAverage); };
   check<FormatError>(averages_ || std::ranges::none_of(file.tensors(), is_average), file.name(),
