@@ -1,6 +1,7 @@
 // A step on several losses, and several models that learn from each other, each with Parameters and a Trainer.
 #define BOOST_TEST_MODULE objectives
 #include "support/errors.h"
+#include "support/regression.h"
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
@@ -15,7 +16,6 @@
 #include <cmath>
 #include <filesystem>
 #include <mutex>
-#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -23,40 +23,10 @@
 
 using namespace seppo;
 using test::check_error;
+using test::Regression, test::Rows, test::Values, test::copy_of, test::rows_from;
 namespace fs = std::filesystem;
 
 namespace {
-
-using Rows = std::span<const int>;
-using Values = std::vector<real>;
-
-std::vector<int> rows_from(int first, int count) {
-  std::vector<int> rows(static_cast<std::size_t>(count));
-  std::iota(rows.begin(), rows.end(), first);
-  return rows;
-}
-
-Values copy_of(std::span<const real> values) { return {values.begin(), values.end()}; }
-
-// Regression with dropout.
-struct Model {
-  explicit Model(std::uint64_t seed = 1) : parameters(seed) {}
-
-  Tensor loss(Rows rows) const {  // the sum over the rows
-    Values inputs, targets;
-    for (const int row : rows) {
-      for (int i = 0; i < 3; ++i) inputs.push_back(static_cast<real>((row * 7 + i * 5) % 11) / 5 - 1);
-      targets.push_back(static_cast<real>(row % 4) - 1);
-    }
-    const int n = static_cast<int>(rows.size());
-    const Tensor y = down(dropout(tanh(up(tensor({n, 3}, inputs))), 0.25));
-    return mse_loss(y, tensor({n, 1}, targets), Reduction::sum);
-  }
-  ShardLoss operator()(Rows rows) const { return {loss(rows), static_cast<double>(rows.size())}; }
-
-  Parameters parameters;
-  Linear up{parameters.root() / "up", 3, 8}, down{parameters.root() / "down", 8, 1};
-};
 
 struct TemporaryFile {
   fs::path path = fs::temp_directory_path() / ("seppo-objectives-" + std::to_string(::getpid()));
@@ -94,7 +64,7 @@ BOOST_AUTO_TEST_CASE(objectives_are_weighted_means) {
 }
 
 BOOST_AUTO_TEST_CASE(one_objective_is_a_plain_step) {
-  Model plain, listed;
+  Regression plain, listed;
   Trainer of_plain(plain.parameters, {.lr = 0.01}), of_listed(listed.parameters, {.lr = 0.01});
   for (int step = 0; step < 3; ++step) {
     const std::vector<int> rows = rows_from(step, 30);
@@ -109,7 +79,7 @@ BOOST_AUTO_TEST_CASE(objectives_keep_the_promises_of_steps) {
   std::set<std::uint32_t> samples;
   for (const int threads : {1, 3}) {
     set_num_threads(threads);
-    Model model;
+    Regression model;
     Trainer trainer(model.parameters, {.lr = 0.01, .shards = 2});
     std::mutex mutex;
     const auto loss = [&](Rows rows) {
@@ -127,7 +97,7 @@ BOOST_AUTO_TEST_CASE(objectives_keep_the_promises_of_steps) {
 }
 
 BOOST_AUTO_TEST_CASE(objectives_that_fail_change_nothing) {
-  Model model;
+  Regression model;
   const Tensor seen = model.parameters.root().buffer("seen", {1}, init_zeros());
   const Values before = copy_of(model.parameters.values());
   Trainer trainer(model.parameters, {.on_nan = OnNan::stop}), skipping(model.parameters, {.on_nan = OnNan::skip});

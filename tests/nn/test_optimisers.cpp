@@ -56,6 +56,32 @@ void check_close(const Values& found, const Values& expected, const std::string&
                         what << " [" << i << "]: " << found[i] << ", expected " << expected[i]);
 }
 
+const ParameterGroups kGroups{{.prefix = "b.", .lr = 0.5}, {.prefix = "b.bias", .lr = 2, .weight_decay = 0.3}};
+
+// Compares four steps of an optimiser that remembers a number of each parameter, `state` at first, with formula(p, its
+// number, gradient, rate).
+template <class T, class Formula>
+void check_formula(Model& model, T& optimiser, double weight_decay, double state, const Formula& formula) {
+  Values expected = model.values(), states(expected.size(), state);
+  for (std::uint64_t step = 1; step <= 4; ++step) {
+    model.set_gradients(step);
+    const double lr = 0.1 / static_cast<double>(step), scale = 0.25;
+    for (const auto& entry : model.parameters.entries()) {
+      if (!entry.trained) continue;
+      const bool in_b = entry.name[0] == 'b', is_last = entry.name == "b.bias";
+      const double rate = lr * (is_last ? 2 : in_b ? 0.5 : 1);
+      const double decay = is_last ? 0.3 : entry.shape.rank() == 2 ? weight_decay : 0;
+      for (std::size_t i = entry.offset; i < entry.offset + entry.size(); ++i)
+        formula(expected[i], states[i], scale * model.parameters.gradients()[i] + decay * expected[i], rate);
+    }
+    optimiser.step(lr, scale);
+    const OptimizerBlock own = optimiser.state()[0];
+    check_close(model.values(), expected, "values");
+    check_close({own.values.begin(), own.values.end()}, states, own.prefix);
+    BOOST_CHECK(std::ranges::all_of(model.parameters.gradients(), [](real g) { return g == 0; }));
+  }
+}
+
 std::string message_of(const std::function<void()>& f) {
   try {
     f();
@@ -71,28 +97,11 @@ BOOST_AUTO_TEST_CASE(sgd_follows_its_formula) {
   for (const SgdConfig config : {SgdConfig{}, SgdConfig{.momentum = 0.9}, SgdConfig{.weight_decay = 0.1},
                                  SgdConfig{.momentum = 0.8, .nesterov = true, .weight_decay = 0.05}}) {
     Model model;
-    Sgd sgd(model.parameters, config,
-            {{.prefix = "b.", .lr = 0.5}, {.prefix = "b.bias", .lr = 2, .weight_decay = 0.3}});
-    Values expected = model.values(), velocity(expected.size());
-    for (std::uint64_t step = 1; step <= 4; ++step) {
-      model.set_gradients(step);
-      const double lr = 0.1 / static_cast<double>(step), scale = 0.25;
-      for (const auto& entry : model.parameters.entries()) {
-        if (!entry.trained) continue;
-        const bool in_b = entry.name[0] == 'b', is_last = entry.name == "b.bias";
-        const double rate = lr * (is_last ? 2 : in_b ? 0.5 : 1);
-        const double decay = is_last ? 0.3 : entry.shape.rank() == 2 ? config.weight_decay : 0;
-        for (std::size_t i = entry.offset; i < entry.offset + entry.size(); ++i) {
-          const double g = scale * model.parameters.gradients()[i] + decay * expected[i];
-          velocity[i] = config.momentum * velocity[i] + g;
-          expected[i] -= rate * (config.nesterov ? g + config.momentum * velocity[i] : velocity[i]);
-        }
-      }
-      sgd.step(lr, scale);
-      check_close(model.values(), expected, "values");
-      check_close({sgd.velocity().begin(), sgd.velocity().end()}, velocity, "velocity");
-      BOOST_CHECK(std::ranges::all_of(model.parameters.gradients(), [](real g) { return g == 0; }));
-    }
+    Sgd sgd(model.parameters, config, kGroups);
+    check_formula(model, sgd, config.weight_decay, 0, [&](double& p, double& velocity, double g, double rate) {
+      velocity = config.momentum * velocity + g;
+      p -= rate * (config.nesterov ? g + config.momentum * velocity : velocity);
+    });
   }
 }
 
@@ -100,28 +109,12 @@ BOOST_AUTO_TEST_CASE(adagrad_follows_its_formula) {
   for (const AdagradConfig config :
        {AdagradConfig{}, AdagradConfig{.eps = 0.1, .initial = 0.3}, AdagradConfig{.weight_decay = 0.1}}) {
     Model model;
-    Adagrad adagrad(model.parameters, config,
-                    {{.prefix = "b.", .lr = 0.5}, {.prefix = "b.bias", .lr = 2, .weight_decay = 0.3}});
-    Values expected = model.values(), squares(expected.size(), config.initial);
-    for (std::uint64_t step = 1; step <= 4; ++step) {
-      model.set_gradients(step);
-      const double lr = 0.1 / static_cast<double>(step), scale = 0.25;
-      for (const auto& entry : model.parameters.entries()) {
-        if (!entry.trained) continue;
-        const bool in_b = entry.name[0] == 'b', is_last = entry.name == "b.bias";
-        const double rate = lr * (is_last ? 2 : in_b ? 0.5 : 1);
-        const double decay = is_last ? 0.3 : entry.shape.rank() == 2 ? config.weight_decay : 0;
-        for (std::size_t i = entry.offset; i < entry.offset + entry.size(); ++i) {
-          const double g = scale * model.parameters.gradients()[i] + decay * expected[i];
-          squares[i] += g * g;
-          expected[i] -= rate * g / (std::sqrt(squares[i]) + config.eps);
-        }
-      }
-      adagrad.step(lr, scale);
-      check_close(model.values(), expected, "values");
-      check_close({adagrad.squares().begin(), adagrad.squares().end()}, squares, "squares");
-      BOOST_CHECK(std::ranges::all_of(model.parameters.gradients(), [](real g) { return g == 0; }));
-    }
+    Adagrad adagrad(model.parameters, config, kGroups);
+    check_formula(model, adagrad, config.weight_decay, config.initial,
+                  [&](double& p, double& squares, double g, double rate) {
+                    squares += g * g;
+                    p -= rate * g / (std::sqrt(squares) + config.eps);
+                  });
   }
 }
 

@@ -3,6 +3,7 @@
 #define BOOST_TEST_MODULE trainer_choices
 #include "consumer/momentum.h"
 #include "support/errors.h"
+#include "support/regression.h"
 
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
@@ -22,46 +23,15 @@
 #include <fstream>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
 using namespace seppo;
 using test::check_error;
+using test::Regression, test::Rows, test::Values, test::copy_of, test::rows_from;
 namespace fs = std::filesystem;
 
 namespace {
-
-using Rows = std::span<const int>;
-using Values = std::vector<real>;
-
-std::vector<int> rows_from(int first, int count) {
-  std::vector<int> rows(static_cast<std::size_t>(count));
-  std::iota(rows.begin(), rows.end(), first);
-  return rows;
-}
-
-Values copy_of(std::span<const real> values) { return {values.begin(), values.end()}; }
-
-// Regression with dropout.
-struct Model {
-  explicit Model(std::uint64_t seed = 1) : parameters(seed) {}
-
-  Tensor loss(Rows rows) const {  // the sum over the rows
-    Values inputs, targets;
-    for (const int row : rows) {
-      for (int i = 0; i < 3; ++i) inputs.push_back(static_cast<real>((row * 7 + i * 5) % 11) / 5 - 1);
-      targets.push_back(static_cast<real>(row % 4) - 1);
-    }
-    const int n = static_cast<int>(rows.size());
-    const Tensor y = down(dropout(tanh(up(tensor({n, 3}, inputs))), 0.25));
-    return mse_loss(y, tensor({n, 1}, targets), Reduction::sum);
-  }
-  ShardLoss operator()(Rows rows) const { return {loss(rows), static_cast<double>(rows.size())}; }
-
-  Parameters parameters;
-  Linear up{parameters.root() / "up", 3, 8}, down{parameters.root() / "down", 8, 1};
-};
 
 template <class T>
 struct Make {
@@ -98,7 +68,7 @@ double halving(std::int64_t step) { return 0.05 * std::pow(0.5, static_cast<doub
 // Forward, backward, clipping and the division by the count, written down again.
 BOOST_AUTO_TEST_CASE(a_step_is_that_of_a_loop_of_ones_own) {
   for_each_optimiser([](const char* name, auto make) {
-    Model of_trainer, of_loop;
+    Regression of_trainer, of_loop;
     auto optimiser = make(of_trainer.parameters), own = make(of_loop.parameters);
     Trainer trainer(of_trainer.parameters, optimiser, {.clip_norm = 0.5, .shards = 1, .seed = 7});
     trainer.set_schedule(halving);
@@ -124,7 +94,7 @@ BOOST_AUTO_TEST_CASE(the_default_is_adam) {
   const TemporaryFile file;
   std::vector<std::string> saved;
   for (const bool is_given : {false, true}) {
-    Model model;
+    Regression model;
     Adam adam(model.parameters, {.betas = {0.8, 0.9}});
     const TrainerConfig config{.lr = 0.01, .adam = {.betas = {0.8, 0.9}}, .ema_decay = 0.5};
     const auto trainer = is_given ? std::make_unique<Trainer>(model.parameters, adam, config)
@@ -152,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_resumed_training_ends_with_the_same_bytes) {
           trainer.step(rows_from(static_cast<int>(trainer.steps()) * 3, 20), model);
         }
       }
-      Model model;
+      Regression model;
       decltype(make(model.parameters)) optimiser;
       Trainer trainer{model.parameters, optimiser, {.ema_decay = 0.9, .seed = 5}};
     };
@@ -192,14 +162,14 @@ BOOST_AUTO_TEST_CASE(state_in_files_belongs_to_an_optimiser) {
     std::vector<OptimizerBlock> state() const { return {}; }
   };
   const TemporaryFile file;
-  Model a, b, c;
+  Regression a, b, c;
   Sgd sgd(a.parameters, {.momentum = 0.9});
   Adagrad adagrad(b.parameters);
   Plain plain{&c.parameters};
   Trainer of_sgd(a.parameters, sgd), of_adagrad(b.parameters, adagrad), of_plain(c.parameters, plain);
   for (Trainer* trainer : {&of_sgd, &of_plain}) trainer->step(rows_from(0, 6), trainer == &of_sgd ? a : c);
   of_sgd.save(file.path);
-  Model read(9);
+  Regression read(9);
   load_checkpoint(file.path, read.parameters);
   BOOST_CHECK(std::ranges::equal(read.parameters.values(), a.parameters.values()));
   const Values before = copy_of(c.parameters.values());
@@ -222,7 +192,7 @@ BOOST_AUTO_TEST_CASE(optimisers_that_do_not_fit_are_refused) {
     void step(double, double) {}
     std::vector<OptimizerBlock> state() { return {{prefix, values}}; }
   };
-  Model model;
+  Regression model;
   Parameters other(1);
   other.root().parameter("w", {2}, init_ones());
   Sgd of_other(other);
@@ -242,7 +212,7 @@ BOOST_AUTO_TEST_CASE(optimisers_that_do_not_fit_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(rates_that_cannot_be_are_refused) {
-  Model model;
+  Regression model;
   const Values before = copy_of(model.parameters.values());
   Trainer trainer(model.parameters);
   for (const double bad : {-0.1, std::nan(""), std::numeric_limits<double>::infinity()}) {
