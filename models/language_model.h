@@ -79,6 +79,12 @@ struct LanguageModel {
                   {.mask = Mask::causal(), .cache = cache, .positions = positions.for_attention(ids)});
   }
   Tensor scores(const Tensor& x) const { return output ? (*output)(x) : embedding.as_linear(x); }
+  // The cross-entropy of scores(x), summed over the rows, without all scores in memory; linear_cross_entropy() says
+  // what the options are.
+  Tensor loss(const Tensor& x, List<int> targets, const LinearCrossEntropyOptions& options = {}) const {
+    const Region here(output ? output->name : embedding.name);
+    return here(linear_cross_entropy(x, output ? output->weight : embedding.weight, targets, options));
+  }
 
   // An empty cache for sequences of at most config.max_length tokens.
   KeyValueCache make_cache(std::size_t sequences) const {

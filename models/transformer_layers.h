@@ -3,6 +3,7 @@
 // and positional encodings are in nn/modules.
 #pragma once
 
+#include "../autograd/core/guards.h"
 #include "../autograd/core/region.h"
 #include "../nn/config.h"
 #include "../nn/modules/feed_forward.h"
@@ -174,7 +175,7 @@ struct Encoder {
     const Region here(name);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       extras.layer = i;
-      x = layers[i](x, offsets, extras);
+      x = result_of(x.shape(), [&] { return layers[i](x, offsets, extras); });
     }
     return here(norm ? (*norm)(x) : x);
   }
@@ -196,7 +197,7 @@ struct Decoder {
     const Region here(name);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       extras.layer = i;
-      x = layers[i](x, offsets, memory, memory_offsets, extras);
+      x = result_of(x.shape(), [&] { return layers[i](x, offsets, memory, memory_offsets, extras); });
     }
     return here(norm ? (*norm)(x) : x);
   }

@@ -3,7 +3,6 @@
 
 #include "../autograd/ops.h"
 #include "../nn/train/evaluate.h"
-#include "../nn/train/metrics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +15,17 @@ inline namespace SEPPO_ABI {
 
 namespace {
 
-constexpr std::size_t kTogether = 8;  // windows at a time, by each thread
+// The windows that a thread computes together: enough rows for products to run at their speed.
+std::size_t together(int window) {
+  constexpr std::size_t kRows = 1024;
+  return std::clamp<std::size_t>(kRows / static_cast<std::size_t>(window), 1, 8);
+}
+
+ShardLoss summed_loss(const LanguageModel& model, const Tensor& x, std::span<const int> targets) {
+  double correct = 0;
+  const Tensor loss = model.loss(x, targets, {.correct = &correct});
+  return {.loss = loss, .count = static_cast<double>(targets.size()), .correct = correct};
+}
 
 class Windows {
  public:
@@ -41,7 +50,7 @@ class Windows {
       }
       input.add(tokens_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end_of(begin) - begin)));
     }
-    return classification_loss(model.scores(index_select(model.features(input), 0, rows)), targets);
+    return summed_loss(model, index_select(model.features(input), 0, rows), targets);
   }
 
  private:
@@ -69,7 +78,7 @@ ShardLoss window_loss(const LanguageModel& model, std::span<const int> tokens, s
     input.add(tokens.subspan(at, length));
     next.insert(next.end(), targets.begin(), targets.end());
   }
-  return classification_loss(model(input), next);  // [tokens, vocabulary]
+  return summed_loss(model, model.features(input), next);
 }
 
 double WindowScore::loss() const { return nats / static_cast<double>(tokens); }
@@ -80,7 +89,7 @@ WindowScore score_windows(const std::function<LanguageModel()>& model, std::span
                           int stride) {
   const Windows windows(tokens, window, stride);
   const auto loss_of_some = [&](std::span<const int> begins) { return windows.loss(model(), begins); };
-  const Sums sums = evaluate(windows.begins(), loss_of_some, kTogether);
+  const Sums sums = evaluate(windows.begins(), loss_of_some, together(window));
   return {.nats = sums["loss"], .tokens = tokens.size() - 1};
 }
 

@@ -1,4 +1,4 @@
-// What changes a tape for a scope: NoGrad, Inference, UseMode, UseTape, TapeMark and NoBackward.
+// What changes a tape for a scope: NoGrad, Inference, UseMode, UseTape, TapeMark and NoBackward; and result_of().
 //
 //   {
 //     const Inference inference;  // no dropout, no gradients
@@ -8,6 +8,8 @@
 
 #include "scoped_value.h"
 #include "tape.h"
+
+#include <algorithm>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -62,6 +64,20 @@ class TapeMark {
   Tape& tape_ = tape();
   Tape::Position start_ = tape_.position();
 };
+
+// The result of f(), which has this shape. Where nothing is recorded and no observer looks on, every other tensor that
+// f makes is forgotten: a deep network is evaluated in the memory of one of its layers.
+template <class F>
+Tensor result_of(const Shape& shape, const F& f) {
+  Tape& t = tape();
+  if (t.records() || t.observers()) return f();
+  const Tensor kept = t.create(shape);
+  const TapeMark mark;
+  const Tensor made = f();
+  check(made.shape() == shape, "result_of: ", made, " does not have the shape ", shape);
+  std::ranges::copy(made.values(), kept.data());
+  return kept;
+}
 
 // For prediction: evaluates, without recording and without dropout, and forgets at the end of the scope every tensor
 // made inside it. What must outlive it is copied out: { const Inference inference; ids = argmax(model(x)); }

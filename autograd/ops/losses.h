@@ -26,6 +26,18 @@ Tensor cross_entropy(const Tensor& logits, List<int> targets, const CrossEntropy
 // softmax(logits)_j. The mean is over all rows; ignore_index has no meaning.
 Tensor cross_entropy(const Tensor& logits, const Tensor& probabilities, const CrossEntropyOptions& options = {});
 
+struct LinearCrossEntropyOptions {
+  int ignore_index = std::numeric_limits<int>::min();  // rows with this target do not count
+  int rows_at_once = 0;                                // whose scores are in memory together; 0: those of 64 MB
+  double* correct = nullptr;  // is set to how many rows that count have their largest score at their target
+};
+// cross_entropy(linear(x, weight), targets, {.reduction = Reduction::sum}) without all scores in memory, for many
+// classes: x [..., in], weight [classes, in], one target for each row of x -> scalar. The rows are scored in pieces;
+// gradients, if they are needed, are computed along with the loss, from the same scores (Hsu et al. 2024, "Liger
+// Kernel"), and take the memory of x and weight once more. Of equal scores, the largest is the one of the lowest class.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, List<int> targets,
+                            const LinearCrossEntropyOptions& options = {});
+
 struct NllOptions {
   int ignore_index = std::numeric_limits<int>::min();
   Reduction reduction = Reduction::mean;

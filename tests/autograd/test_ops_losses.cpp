@@ -4,6 +4,8 @@
 #include "support/op_check.h"
 #include "support/reference.h"
 
+#include <seppo/autograd/core/guards.h>
+
 using namespace test;
 namespace ref = test::reference;
 using seppo::Reduction;
@@ -69,6 +71,35 @@ BOOST_AUTO_TEST_CASE(cross_entropy_with_probabilities) {
   const Tensor x = seppo::tensor({2, 3}, reals(std::vector{0.3, -1.0, 2.0, 0.1, 0.2, 5.0}));
   BOOST_CHECK_CLOSE(seppo::cross_entropy(x, seppo::one_hot({2, 0}, 3)).item(), seppo::cross_entropy(x, {2, 0}).item(),
                     real(within(1e-12)));
+}
+
+// Of equal scores the lowest class wins; a row that is ignored is never correct. Pieces change nothing.
+BOOST_AUTO_TEST_CASE(linear_cross_entropy_counts_correct_rows) {
+  const std::vector<int> targets{1, 0, 1, 2, -1};
+  for (const int rows_at_once : {0, 1, 2}) {
+    seppo::tape().clear();
+    const Tensor x = seppo::tensor({5, 1}, {1, 1, -1, -1, -1}), weight = seppo::tensor({3, 1}, {2, 2, 1});
+    double correct = -1;
+    seppo::linear_cross_entropy(x, weight, targets,
+                                {.ignore_index = -1, .rows_at_once = rows_at_once, .correct = &correct});
+    BOOST_CHECK_EQUAL(correct, 2);  // the second row and the fourth
+  }
+}
+
+// However many rows there are, the scores of only some are in memory.
+BOOST_AUTO_TEST_CASE(linear_cross_entropy_keeps_no_scores) {
+  constexpr int kRows = 512, kClasses = 1000;
+  const std::vector<int> targets(kRows, 7);
+  const auto used = [&](int rows_at_once) {
+    seppo::Tape own;
+    const seppo::UseTape use(own);
+    const Tensor x = seppo::variable({kRows, 2}, std::vector<real>(2 * kRows, 1));
+    const Tensor weight = seppo::full({kClasses, 2}, 1);
+    seppo::linear_cross_entropy(x, weight, targets, {.rows_at_once = rows_at_once});
+    return own.arena().capacity();
+  };
+  BOOST_CHECK_GT(used(kRows), kRows * kClasses * sizeof(real));
+  BOOST_CHECK_LT(used(8), kRows * kClasses * sizeof(real) / 8);
 }
 
 BOOST_AUTO_TEST_CASE(huber_loss_at_its_corner) {

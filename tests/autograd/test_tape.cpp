@@ -2,6 +2,7 @@
 // needs: precision: double
 #define BOOST_TEST_MODULE tape
 #include <seppo/autograd/core/leaf.h>
+#include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/init.h>
 #include <seppo/nn/parameters.h>
@@ -155,6 +156,37 @@ BOOST_AUTO_TEST_CASE(inference_evaluates_and_forgets) {
   BOOST_CHECK_THROW(y.values(), StateError);
   BOOST_CHECK(t.mode == Mode::train && t.size() == nodes && t.used() == used);
   BOOST_CHECK(seppo::exp(x).requires_grad());
+}
+
+// What a part of a network makes meanwhile is forgotten, unless backward or an observer needs it.
+BOOST_AUTO_TEST_CASE(the_result_of_a_part_is_kept) {
+  seppo::Tape& t = seppo::tape();
+  const auto part = [](const Tensor& x) { return seppo::exp(seppo::exp(seppo::exp(x))); };
+  const auto made = [&](const Tensor& x) {  // how many tensors
+    const std::size_t before = t.size();
+    const Tensor y = seppo::result_of(x.shape(), [&] { return part(x); });
+    const std::size_t count = t.size() - before;
+    const std::vector<double> kept(y.values().begin(), y.values().end());
+    BOOST_CHECK(std::ranges::equal(kept, part(x).values()));
+    return count;
+  };
+  t.clear();
+  {
+    const seppo::UseMode eval(Mode::eval);
+    BOOST_CHECK_EQUAL(made(leaf()), 1u);
+    seppo::Observer looking;
+    const seppo::Observe scope(looking);
+    BOOST_CHECK_EQUAL(made(leaf()), 3u);
+  }
+  {
+    const seppo::NoGrad guard;
+    BOOST_CHECK_EQUAL(made(leaf()), 1u);
+  }
+  BOOST_CHECK_EQUAL(made(leaf()), 3u);
+  const Tensor x = leaf();
+  BOOST_CHECK(seppo::result_of(x.shape(), [&] { return part(x); }).requires_grad());
+  const seppo::UseMode eval(Mode::eval);
+  BOOST_CHECK_THROW(seppo::result_of({2}, [&] { return part(x); }), seppo::ShapeError);
 }
 
 BOOST_AUTO_TEST_CASE(backward_checks_what_it_is_given) {

@@ -103,6 +103,46 @@ BOOST_AUTO_TEST_CASE(a_sequence_can_be_learnt_by_heart) {
   tape().clear();
 }
 
+// The loss of the features is that of their scores, with the same gradients.
+BOOST_AUTO_TEST_CASE(the_loss_is_that_of_the_scores) {
+  for (const bool is_tied : {false, true}) {
+    LanguageModelConfig config = small();
+    config.tie_output = is_tied;
+    Parameters parameters(1);
+    const LanguageModel model(parameters.root(), config);
+    const auto gradients_of = [&](const auto& loss_of) {
+      tape().clear();
+      parameters.zero_gradients();
+      const Tensor loss = loss_of(model.features(kBatch));
+      backward(3 * loss);
+      std::vector<real> all(parameters.gradients().begin(), parameters.gradients().end());
+      all.push_back(loss.item());
+      return all;
+    };
+    const auto fused = gradients_of([&](const Tensor& x) { return model.loss(x, kNext, {.rows_at_once = 2}); });
+    const auto plain = gradients_of(
+        [&](const Tensor& x) { return cross_entropy(model.scores(x), kNext, {.reduction = Reduction::sum}); });
+    for (std::size_t i = 0; i < plain.size(); ++i)
+      BOOST_CHECK_SMALL(double{fused[i]} - double{plain[i]}, 10 * test::kTolerance);
+  }
+}
+
+// Without gradients, a deeper model needs little more memory: the result of each layer, and the rest of one.
+BOOST_AUTO_TEST_CASE(evaluation_takes_the_memory_of_one_layer) {
+  const auto used = [](int layers) {
+    LanguageModelConfig config = small();
+    config.n_layers = layers;
+    Parameters parameters(1);
+    const LanguageModel model(parameters.root(), config);
+    tape().clear();
+    const UseMode eval(Mode::eval);
+    model.features(kBatch);
+    return tape().used();
+  };
+  const std::size_t result = 9 * 8 * sizeof(real);
+  BOOST_CHECK_LE(used(12) - used(2), 10 * 2 * result);
+}
+
 BOOST_AUTO_TEST_CASE(sequences_do_not_see_each_other) {
   tape().clear();
   Parameters parameters(1);

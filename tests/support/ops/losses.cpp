@@ -218,6 +218,47 @@ OpCase cross_entropy_of_probabilities(Draw& d) {
           .terms = [](std::span<const double> most) { return summands(most) * most[1]; }};
 }
 
+// ---- of a linear layer's scores
+
+// x W^T
+template <class T>
+Nd<T> scores_of(const Nd<T>& x, const Nd<T>& weight) {
+  Nd<T> rows = x;
+  rows.shape = {static_cast<int>(Nd<T>::count(x.shape)) / x.size(-1), x.size(-1)};
+  Nd<T> y = ref::matmul(rows, ref::permute(weight, {1, 0}));
+  y.shape = x.shape;
+  y.shape.back() = weight.size(0);
+  return y;
+}
+
+// The scores, and then their losses, summed; in pieces of all rows, or of so few that the last one is smaller.
+OpCase linear_cross_entropy(Draw& d) {
+  const Shape x = d.input({{5, 4}, {2, 3, 4}, {4}, {0, 3}}), weight = d.input_like({d.one_of<int>({7, 1}), x.cols()});
+  const bool has_axes = x.rank() > 0 && weight.rank() == 2;
+  const Classes c{.x = has_axes ? x.with(-1, weight[0]) : Shape{1}, .axis = -1, .has_axis = true};
+  const Targets t = targets(d, c);
+  const int rows_at_once = d.one_of<int>({0, 1, 4});
+  const auto p = [=](std::size_t row, std::size_t j) {
+    return !t.are_ignored(row) && static_cast<int>(j) == t.list[row] ? 1.0 : 0.0;
+  };
+  return {.op =
+              [=](Inputs in) {
+                return seppo::linear_cross_entropy(in[0], in[1], t.list,
+                                                   {.ignore_index = t.ignored, .rows_at_once = rows_at_once});
+              },
+          .reference =
+              [=](const auto& in) {
+                auto scores = in;
+                scores.assign(1, scores_of(in[0], in[1]));
+                return reduced(row_losses(scores, c, true, p), Reduction::sum);
+              },
+          .fits = has_axes && weight[1] == x[-1] && c.count() > 0 && t.fit(c.count()),
+          .torch = "F.cross_entropy(F.linear(x[0], x[1]).reshape(-1, " + std::to_string(c.count()) + "), " +
+                   t.torch({static_cast<int>(t.list.size())}) +
+                   ", reduction='sum', ignore_index=" + std::to_string(t.ignored) + ")",
+          .terms = [=](std::span<const double> most) { return 1 + 100 * most[0] * most[1]; }};
+}
+
 // ---- of elements
 
 const std::vector<Shape> kElements{{}, {5}, {2, 3}, {2, 1, 30}};
@@ -331,6 +372,7 @@ OpCase cosine_similarity(Draw& d) {
 std::vector<OpRow> loss_rows() {
   const Shape wide{70, 1000}, tall{3000, 20};
   return {{"cross_entropy", cross_entropy, {tall, {20}}, Range::finite},
+          {"linear_cross_entropy", linear_cross_entropy, {{70, 90}, {300, 90}}},
           {"nll_loss", nll_loss, {tall, {20}}, Range::finite},
           {"cross_entropy of probabilities", cross_entropy_of_probabilities, {tall, tall, {20}}},
           {"mse_loss", mse_loss, {wide, wide}, Range::finite},
