@@ -170,6 +170,17 @@ enum class Activation { none, relu, gelu, gelu_tanh, silu, swiglu, geglu };
 // y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out]. W [in] and b [] -> [...].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
 
+// A matrix scale B A of low rank, to be added to a weight [out, in] (LoRA; Hu et al. 2021).
+struct LowRank {
+  Tensor a;  // [r, in]
+  Tensor b;  // [out, r]
+  double scale = 1;
+};
+// activation(x (W + scale B A)^T + bias), computed as x W^T + (scale x A^T) B^T: only the [..., r] numbers in brackets
+// are kept for backward, which computes nothing for a frozen W.
+Tensor linear_lora(const Tensor& x, const Tensor& weight, const LowRank& adapter, const Tensor& bias = {},
+                   Activation activation = Activation::none);
+
 // ---- rows ----------------------------------------------------------------------------------------
 
 // e^x / sum e^x along an axis. A slice that is -inf throughout gives zeros.

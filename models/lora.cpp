@@ -1,4 +1,4 @@
-// Adapters do not change the model: apply() copies its modules and replaces their weights.
+// Adapters do not change the model: apply() copies its modules, which share its weights, and adds adapters to them.
 #include "lora.h"
 
 #include "../autograd/core/printable.h"
@@ -52,15 +52,14 @@ Adapters::Adapters(Parameters& parameters, LanguageModel& model, const LoraConfi
   });
 }
 
-Tensor Adapters::adapted(std::size_t index, const Tensor& weight) const {
-  return weight + static_cast<real>(config_.alpha / config_.lora) * matmul(b_[index], a_[index]);
+LowRank Adapters::adapter(std::size_t index) const {
+  return {.a = a_[index], .b = b_[index], .scale = config_.alpha / config_.lora};
 }
 
 LanguageModel Adapters::apply() const {
   LanguageModel model = *model_;
   std::size_t index = 0;
-  for_each_projection(
-      model, [&](const std::string&, Linear& projection) { projection.weight = adapted(index++, projection.weight); });
+  for_each_projection(model, [&](const std::string&, Linear& projection) { projection.adapter = adapter(index++); });
   return model;
 }
 
@@ -81,10 +80,12 @@ Adapters::Merged::~Merged() {
 }
 
 void Adapters::merge() const {
-  const Inference guard;
   std::size_t index = 0;
-  for_each_projection(*model_, [&](const std::string&, Linear& projection) {
-    std::ranges::copy(adapted(index++, projection.weight).values(), projection.weight.data());
+  for_each_projection(*model_, [&](const std::string&, const Linear& projection) {
+    const Inference guard;
+    const auto [a, b, scale] = adapter(index++);
+    const Tensor sum = projection.weight + static_cast<real>(scale) * matmul(b, a);
+    std::ranges::copy(sum.values(), projection.weight.data());
   });
   parameters_->changed();
 }

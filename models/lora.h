@@ -36,7 +36,7 @@ class Adapters {
   // One adapter for each projection of the attention and the feed-forward networks. `model` must outlive the adapters.
   Adapters(Parameters& parameters, LanguageModel& model, const LoraConfig& config);
 
-  // The model with adapted weights, which belong to the calling thread's tape.
+  // The model with adapters in its projections (Linear::adapter). It may be used by every thread and on any tape.
   LanguageModel apply() const;
   // Adds the adapters to the weights, for as long as it lives; the weights then are exactly what they were before.
   class Merged {
@@ -60,7 +60,7 @@ class Adapters {
   static Adapters read(const std::filesystem::path& folder, Parameters& parameters, LanguageModel& model);
 
  private:
-  Tensor adapted(std::size_t index, const Tensor& weight) const;
+  LowRank adapter(std::size_t index) const;
 
   Parameters* parameters_;
   LanguageModel* model_;

@@ -8,6 +8,8 @@
 #include "../../autograd/ops.h"
 #include "../parameters.h"
 
+#include <optional>
+
 namespace seppo {
 inline namespace SEPPO_ABI {
 
@@ -16,7 +18,7 @@ struct LinearOptions {
   Init init = init_xavier_uniform();  // of the weight (PyTorch draws U(-c, c) with c = 1 / sqrt(in))
 };
 
-// y = x W^T + b
+// y = x W^T + b; with an adapter, x (W + scale B A)^T + b.
 struct Linear {
   // weight [out, in], as in PyTorch; bias [out].
   Linear(const Scope& s, int in, int out, const LinearOptions& options = {})
@@ -26,10 +28,12 @@ struct Linear {
 
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const {  // [..., in] -> [..., out]
     const Region here(name);
+    if (adapter) return here(linear_lora(x, weight, *adapter, bias, activation));
     return here(linear(x, weight, bias, activation));
   }
 
-  Tensor weight, bias;  // without a bias, that is undefined
+  Tensor weight, bias;             // without a bias, that is undefined
+  std::optional<LowRank> adapter;  // Adapters (models/lora.h) sets it
   RegionName name;
 };
 

@@ -213,14 +213,14 @@ BOOST_AUTO_TEST_CASE(freezing_and_adapters) {
   tape().clear();
   LanguageModel adapted = model;
   Linear& projection = adapted.layers.layers[0].self_attn.in_proj;
-  projection.weight = projection.weight + matmul(b, a);
+  projection.adapter = LowRank{.a = a, .b = b};
   const Tensor logits = adapted(tokens);  // gradients for a and b; for the weight too, unless it is frozen
   const Tensor before = model(tokens);
   BOOST_CHECK(std::ranges::equal(logits.values(), before.values()));
   const auto report = gradient_check(others, [&] {
     LanguageModel copy = model;
     Linear& p = copy.layers.layers[0].self_attn.in_proj;
-    p.weight = p.weight + matmul(b, a);
+    p.adapter = LowRank{.a = a, .b = b};
     return cross_entropy(copy(tokens), std::vector<int>{4, 2, 0});
   });
   BOOST_CHECK_MESSAGE(report.passed, report.text);

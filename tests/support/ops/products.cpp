@@ -195,6 +195,41 @@ OpCase linear(Draw& d) {
           .terms = [=](std::span<const double> most) { return most[0] * most[1] + (has_bias ? most[2] : 0); }};
 }
 
+// With W + scale B A in the place of W, the inputs being x, W, A and B, and perhaps a bias.
+OpCase linear_lora(Draw& d) {
+  const Shape x = d.input({{3, 4}, {4}, {0, 4}, {9, 17}, {5, 5}});
+  const Shape weight = d.input_like({d.one_of<int>({5, 18}), x.cols()});
+  const Shape a = d.input_like({d.one_of<int>({2, 5}), x.cols()});
+  const Shape b = d.input_like({weight.rank() == 2 ? weight[0] : 1, a.rank() == 2 ? a[0] : 1});
+  const bool has_bias = d.flag(), is_gelu = d.flag();
+  const Shape out{weight.rank() == 2 ? weight[0] : 1};
+  const Shape bias = has_bias ? d.input_like(out) : out;
+  const auto activation = is_gelu ? seppo::Activation::gelu : seppo::Activation::none;
+  const double scale = 1.5;
+  const bool are_matrices = weight.rank() == 2 && a.rank() == 2 && b.rank() == 2;
+  const std::string sum = "F.linear(x[0], x[1] + 1.5 * x[3] @ x[2]" + std::string(has_bias ? ", x[4])" : ")");
+  return {.op =
+              [=](Inputs in) {
+                return seppo::linear_lora(in[0], in[1], {in[2], in[3], scale}, has_bias ? in[4] : Tensor(), activation);
+              },
+          .reference =
+              [=](const auto& in) {
+                auto merged = in;
+                merged.resize(2);
+                merged[1] = ref::zip(in[1], ref::matmul(in[3], in[2]), [=](auto w, auto p) { return w + scale * p; });
+                if (has_bias) merged.push_back(in[4]);
+                return linear_of(merged, activation);
+              },
+          .fits = are_matrices && x.rank() > 0 && weight[1] == x[-1] && a[1] == x[-1] && b == Shape{weight[0], a[0]} &&
+                  bias == out,
+          .torch = is_gelu ? "F.gelu(" + sum + ")" : sum,
+          .options = {.low = -0.5, .high = 0.5},
+          .terms =
+              [=](std::span<const double> most) {
+                return most[0] * (most[1] + most[2] * most[3]) + (has_bias ? most[4] : 0);
+              }};
+}
+
 // ---- attention over rectangular batches
 
 // One head after another, padded to the wider of the widths of keys and values: columns of zeros change only the scale
@@ -280,6 +315,7 @@ std::vector<OpRow> product_rows() {
   return {{"matmul", matmul, {{6, 40, 70}, {6, 70, 50}}, Range::finite},
           {"einsum", einsum, {}, Range::finite},
           {"linear", linear, {{130, 200}, {150, 200}, {150}}, Range::finite},
+          {"linear_lora", linear_lora, {{130, 200}, {150, 200}, {8, 200}, {150, 8}, {150}}, Range::finite},
           {"attention", attention, {}, Range::finite}};
 }
 
