@@ -274,6 +274,12 @@ struct AddSub {
     return samples;
   }
 
+  std::optional<app::PageNetwork> page_network(const Model& model, const app::Data<Dataset>&) const {
+    return {{.config = seppo::to_json_object(model.transformer.config),
+             .task = {{"name", "addsub"}, {"vocabulary", vocabulary().tokens()}},
+             .positions = app::whole_table(model.transformer.positions)}};
+  }
+
   void data_options(app::CommandLine& line, const app::Arguments&) {
     line("data", source.file, kDataHelp);
     line.must_exist("data");

@@ -32,6 +32,7 @@
 //   title()                   of the report, if it depends on the data
 //   evaluate(model, examples) instead of score() and measures()
 //   samples(model, data)      of the report, instead of answers to the first examples for validation
+//   page_network(model, data) what the report page needs to compute with the model (page_network.h), if it can
 //   conclude(model, data)     instead of print(), at the end of training: scores the kept model on these examples in
 //                             another way, prints that, and returns what becomes part of the summary
 //   check(summary)            at the end of training: throws if the result is a failure

@@ -27,7 +27,7 @@ std::string embedded(const json& value) {
 // Four decimals are more than the eye can distinguish.
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
-json to_json(const Sample& sample) {
+json maps_json(const Sample& sample) {
   json maps = json::array();
   for (const seppo::AttentionMap& map : maps_of(sample)) {
     json weights = json::array();
@@ -39,7 +39,7 @@ json to_json(const Sample& sample) {
                     {"keys", labels.keys},
                     {"weights", weights}});
   }
-  return {{"input", sample.input}, {"expected", sample.expected}, {"output", sample.output}, {"maps", maps}};
+  return maps;
 }
 
 // This program's command line, quoted for a shell where necessary.
@@ -86,12 +86,18 @@ void Report::add_evaluation(std::int64_t step, const json& measures) {
   evaluations_.back()["step"] = step;
 }
 
-void Report::write(const std::vector<Sample>& samples, const json& measures, bool is_finished) const {
+void Report::write(const std::vector<Sample>& samples, const json& measures, bool is_finished,
+                   const json& network) const {
   json data = {{"about", facts_.about},     {"model", facts_.model},       {"command", command_text()},
                {"options", facts_.options}, {"finished", is_finished},     {"steps", steps_},
-               {"samples", json::array()},  {"evaluations", evaluations_}, {"result", numbers_of(measures)}};
+               {"samples", json::array()},  {"evaluations", evaluations_}, {"result", numbers_of(measures)},
+               {"data", facts_.data},       {"network", network}};
   if (last_.step > 0 && (steps_.empty() || steps_.back()[0] != last_.step)) data["steps"].push_back(to_json(last_));
-  for (const Sample& sample : samples) data["samples"].push_back(to_json(sample));
+  for (const Sample& sample : samples) {
+    json shown = {{"input", sample.input}, {"expected", sample.expected}, {"output", sample.output}};
+    if (network.is_null()) shown["maps"] = maps_json(sample);
+    data["samples"].push_back(shown);
+  }
   seppo::write_text(file_, filled({{"title", escaped(facts_.title)}, {"data", embedded(data)}}));
 }
 

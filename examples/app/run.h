@@ -14,6 +14,7 @@
 #pragma once
 
 #include "app/command_line.h"
+#include "app/page_network.h"
 #include "app/progress.h"
 #include "app/report.h"
 
@@ -25,6 +26,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +48,7 @@ struct Task {
   std::function<seppo::ShardLoss(std::span<const int> rows)> loss;  // of these examples; called by several threads
   std::function<Evaluation()> evaluate;
   std::function<std::vector<Sample>()> samples;
+  std::function<std::optional<PageNetwork>()> network = {};  // if the report page can compute with it
   std::function<void()> save = {};  // called by the first rank with each model that is kept, before it replaces another
   nlohmann::json extra = nlohmann::json::object();  // what else the model file contains, such as a vocabulary
 };

@@ -141,6 +141,8 @@ int train(const Arguments& arguments) {
       .samples = [&] { return samples_of(program, model, data); },
       .extra = data.extra,
   };
+  if constexpr (requires { program.page_network(model, data); })
+    task.network = [&] { return program.page_network(model, data); };
   if constexpr (Saves<P>)
     task.save = [&] {
       program.save(run.out);

@@ -174,7 +174,7 @@ void Training::begin(const std::vector<json>& earlier) {
 void Training::begin_report(const std::vector<json>& earlier) {
   const int first = 0;
   const std::string model = examples::summary(parameters_, [&] { task_.loss({&first, 1}); });
-  page_.emplace(run_.out / "report.html", Report::Facts{task_.title, task_.about, model, config_, training_.steps()});
+  page_.emplace(run_.out / "report.html", Report::Facts{task_.title, task_.about, model, task_.data, config_, training_.steps()});
   for (const json& line : earlier) {
     const auto is_number = [&](const char* key) { return line.contains(key) && line[key].is_number(); };
     if (line.contains("val_loss"))
@@ -201,7 +201,9 @@ void Training::write_report(const Evaluation& evaluation, bool is_over) {
   if (!run_.report) return;
   const std::vector<Sample> samples = task_.samples ? task_.samples() : std::vector<Sample>();
   training_.folder().check_locked();
-  if (page_) page_->write(samples, evaluation.summary(), is_over);
+  const std::optional<PageNetwork> network = task_.network ? task_.network() : std::nullopt;
+  const json on_page = network ? to_json(*network, parameters_) : json();
+  if (page_) page_->write(samples, evaluation.summary(), is_over, on_page);
 }
 
 }  // namespace examples

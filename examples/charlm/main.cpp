@@ -151,6 +151,15 @@ struct CharacterModel {
     return samples;
   }
 
+  // Not if positions act within attention.
+  std::optional<app::PageNetwork> page_network(const Model& model, const app::Data<Windows>&) const {
+    const seppo::PositionalEncoding& positions = model.positions;
+    if (positions.relative.rotary.defined() || !positions.relative.slopes.empty()) return {};
+    return {{.config = seppo::to_json_object(model.config),
+             .task = {{"name", "charlm"}, {"vocabulary", vocabulary->tokens()}, {"longest", model.config.max_length}},
+             .positions = app::whole_table(positions)}};
+  }
+
   void data_options(app::CommandLine& line, const app::Arguments&) {
     source.fields(line);
     line("block", model.max_length, {1, 1 << 20}, "characters of a row");

@@ -115,6 +115,13 @@ struct Count {
           fmt::format("the model was trained on {} symbols; this sequence has {}", kLength, symbols.size());
     return sample;
   }
+
+  std::optional<app::PageNetwork> page_network(const Model& model, const app::Data<Ragged>&) const {
+    const char* const question = enum_names(model.config.question)[static_cast<std::size_t>(model.config.question)];
+    return {{.config = seppo::to_json_object(model.classifier.config),
+             .task = {{"name", "count"}, {"question", question}},
+             .positions = app::whole_table(model.classifier.predictor.positions)}};
+  }
 };
 
 }  // namespace

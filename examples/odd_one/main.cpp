@@ -130,6 +130,21 @@ struct OddOne {
             .labels = app::same_labels(labels),
             .told = fmt::format("{}: element {}, {}", input, found, verdict)};
   }
+
+  // With the sets of the samples.
+  std::optional<app::PageNetwork> page_network(const Model& model, const app::Data<Numbers>& data) const {
+    constexpr int kSets = 8;
+    const seppo::Inference guard;
+    json sets = json::array();
+    for (int number = data.validation.first; number < data.validation.first + kSets; ++number) {
+      const World::Sets set = world->sets({&number, 1});
+      sets.push_back({{"number", number},
+                      {"odd", set.odd[0]},
+                      {"elements", kElements},
+                      {"features", app::floats_in_base64(set.elements.values())}});
+    }
+    return {{.config = seppo::to_json_object(model.predictor.config), .task = {{"name", "odd_one"}, {"sets", sets}}}};
+  }
 };
 
 }  // namespace

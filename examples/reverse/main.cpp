@@ -146,6 +146,13 @@ struct Reverse {
             .maps = maps,
             .labels = app::same_labels(labels)};
   }
+
+  std::optional<app::PageNetwork> page_network(const Model& model, const app::Data<Ragged>&) const {
+    json config = seppo::to_json_object(model.predictor.config);
+    config["plain_layers"] = model.layers.size();
+    return {
+        {.config = config, .task = {{"name", "reverse"}}, .positions = app::whole_table(model.predictor.positions)}};
+  }
 };
 
 }  // namespace

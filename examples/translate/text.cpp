@@ -1,6 +1,7 @@
 // Tokenizers, vocabularies, and both as part of a model file.
 #include "translate/text.h"
 
+#include "app/base64.h"
 #include "app/printable.h"
 #include "app/words.h"
 #include "translate/d2l.h"
@@ -23,37 +24,6 @@ using seppo::FormatError;
 namespace {
 
 const std::array<std::string, kSpecials> kSpecialTokens{"<unk>", "<bos>", "<eos>"};
-
-constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-// Base64 (RFC 4648, 4), without padding.
-std::string base64(std::string_view bytes) {
-  std::string text;
-  unsigned bits = 0;
-  int count = 0;
-  for (const char byte : bytes) {
-    bits = bits << 8 | static_cast<unsigned char>(byte);
-    for (count += 8; count >= 6; count -= 6) text += kDigits[bits >> (count - 6) & 63];
-  }
-  if (count > 0) text += kDigits[bits << (6 - count) & 63];
-  return text;
-}
-
-std::string from_base64(std::string_view text) {
-  std::string bytes;
-  unsigned bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    const std::size_t digit = kDigits.find(c);
-    check<FormatError>(digit != kDigits.npos, "the subwords of the model are not in base64");
-    bits = bits << 6 | static_cast<unsigned>(digit);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes += static_cast<char>(bits >> count & 255);
-  }
-  return bytes;
-}
 
 seppo::Vocabulary vocabulary_of(const json& config, const char* key) {
   const json& tokens = config.contains(key) ? config[key] : json();
@@ -138,7 +108,7 @@ std::string Languages::decode(std::span<const int> ids) const {
 json Languages::to_json() const {
   json object = seppo::to_json_object(tokenizer);
   object.update({{"source", source.tokens()}, {"target", target.tokens()}});
-  if (tokenizer.kind == Tokenizer::Kind::subwords) object["subwords"] = base64(tokenizer.subwords.model);
+  if (tokenizer.kind == Tokenizer::Kind::subwords) object["subwords"] = examples::base64(tokenizer.subwords.model);
   return object;
 }
 
@@ -150,7 +120,8 @@ Languages Languages::from_json(const json& config) {
   if (languages.tokenizer.kind == Tokenizer::Kind::subwords) {
     const json text = config.value("subwords", json());
     check<FormatError>(text.is_string(), "the model's configuration lacks its subwords");
-    languages.tokenizer.subwords = load_subwords(from_base64(text.get<std::string>()));
+    languages.tokenizer.subwords =
+        load_subwords(examples::from_base64(text.get<std::string>(), "the subwords of the model"));
   }
   return languages;
 }

@@ -172,7 +172,8 @@ try:
         check(len(shown) == len(keys) == len(curves), f"{title} has the curves {shown}")
         for key, (_, text), points in zip(keys, shown, curves):
             series = [(line["step"], line[key]) for line in metrics if key in line]
-            check(abs(float(text) - series[-1][1]) <= 0.006 * abs(series[-1][1]), f"{title}: {text} is not {series[-1][1]}")
+            unit = 0.01 if caption.endswith("%") else 1  # shares are in percent
+            check(abs(float(text) * unit - series[-1][1]) <= 0.006 * abs(series[-1][1]), f"{title}: {text} is not {series[-1][1]}")
             places = [tuple(map(float, point.split(","))) for point in points.split()]
             check(len(places) == len(series), f"{title}: {len(places)} points for {len(series)} values")
             for (x, y), (step, value) in zip(places, series):
@@ -198,6 +199,29 @@ try:
         for head in range(heads):
             browser.run(CHOOSE, str(sample), str(number), str(head))
             check_map(browser, f"{name}, head {head}", weights[head * queries * keys:(head + 1) * queries * keys])
+
+    # The network in the page answers what is typed as the program does, and tells what it cannot read.
+    def ask(text):
+        browser.run("const e = document.getElementById('input'); e.value = ''; e.focus()")
+        browser.press(*text)
+        return browser.run("return ['answer', 'verdict', 'refused'].map(id => document.getElementById(id).textContent)")
+    expressions = [f"{a} {sign} {b}" for a in range(-49, 50, 7) for b in range(-48, 50, 11) for sign in "+-"]
+    told = subprocess.run([os.path.join(bin_dir, "addsub"), "predict", "--model", "m"], input="\n".join(expressions) + "\n",
+                          check=True, capture_output=True, text=True).stdout.splitlines()
+    answers = browser.run("return arguments[0].map(e => shown.question.answer(e)).map(a => "
+                          "[a.text, Math.min(...a.places.map(p => { const [x, y] = [...p.logits].sort((x, y) => y - x); return x - y; }))])",
+                          expressions)
+    check(len(told) == len(answers) == len(expressions), "not all expressions are answered")
+    for expression, line, (answer, lead) in zip(expressions, told, answers):
+        is_same = line.split("   ")[0] in (f"{expression} = {answer}", "BOS " + re.sub(r"(?<=\d) (?=\d)", "", answer))
+        check(is_same or lead < 2e-5, f"the page answers {expression} with '{answer}', the program with '{line}'")
+    answer, verdict, refused = ask("48 - 27")
+    line = run("addsub", "predict", "--model", "m", "48 - 27")
+    check(verdict == ("wrong: it is 21" if "wrong" in line else "right") and not refused, f"48 - 27 is judged '{verdict}'")
+    check(browser.run("return document.querySelectorAll('#places figure').length") >= 1, "there are no probabilities")
+    check(ask("48 - 99")[2] == "operands are from -49 to 49", "an operand out of range is not refused")
+    check(ask("what?")[2] and browser.run("return document.getElementById('input').getAttribute('aria-invalid')") == "true",
+          "a text that is no expression is not refused")
 
     # Mouse and keyboard: the readout follows the choice of head, layer and sample.
     browser.run(CHOOSE, "0", "0", "1")

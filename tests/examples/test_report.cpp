@@ -1,4 +1,4 @@
-// The numbers on the report page: those in metrics.jsonl, and the answers and attention maps of the kept model.
+// The numbers on the report page: those in metrics.jsonl, and the answers of the kept model.
 // needs: programs: all addsub
 #define BOOST_TEST_MODULE report
 #include "addsub/model.h"
@@ -7,11 +7,13 @@
 
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/attention_recorder.h>
+#include <seppo/models/language_model.h>
 
 #include <nlohmann/json.hpp>
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -98,21 +100,12 @@ BOOST_AUTO_TEST_CASE(expressions, *boost::unit_test::precondition(test::ends_in_
   for (std::size_t i = 0; i < 8; ++i) {
     const addsub::Expression& e = data.rows[static_cast<std::size_t>(rows[i])];
     const json& sample = page["samples"][i];
-    Ragged source, target;
+    Ragged source;
     source.add(e.source());
     const std::vector<int> answer = addsub::answers(saved.model, source)[0];
     BOOST_CHECK_EQUAL(sample["input"].get<std::string>(), e.arithmetic());
     BOOST_CHECK_EQUAL(sample["output"].get<std::string>(), addsub::token_text(answer));
     BOOST_CHECK_EQUAL("BOS " + sample["expected"].get<std::string>(), addsub::token_text(e.target()));
-    // What the decoder reads while it writes its answer: everything but the last token.
-    std::vector<int> read_by_decoder{addsub::kBos};
-    read_by_decoder.insert(read_by_decoder.end(), answer.begin(), answer.end() - 1);
-    target.add(read_by_decoder);
-    seppo::AttentionRecorder recorder;
-    const seppo::Inference guard;
-    const seppo::Observe scope(recorder);
-    saved.model.transformer.logits(source, target);
-    check_maps(sample, recorder);
     // `predict` prints the two digits of a result as one number, as in the data.
     const Result asked = folder.run({"addsub", "predict", "--model", "m", addsub::token_text(e.source())});
     const std::string expected = "BOS " + sample["output"].get<std::string>();
@@ -133,9 +126,7 @@ BOOST_AUTO_TEST_CASE(digits) {
     std::string shown, reversed, output;
     for (int i = 0; i < 16; ++i) given.push_back(static_cast<int>(random.below(10)));
     input.add(given);
-    seppo::AttentionRecorder recorder;
     const seppo::Inference guard;
-    const seppo::Observe scope(recorder);
     const std::vector<int> best = argmax(saved.model(input));
     for (std::size_t i = 0; i < 16; ++i) {
       const char* const blank = i > 0 ? " " : "";
@@ -146,7 +137,6 @@ BOOST_AUTO_TEST_CASE(digits) {
     BOOST_CHECK_EQUAL(sample["input"].get<std::string>(), shown);
     BOOST_CHECK_EQUAL(sample["expected"].get<std::string>(), reversed);
     BOOST_CHECK_EQUAL(sample["output"].get<std::string>(), output);
-    check_maps(sample, recorder);
   }
 }
 
@@ -202,6 +192,34 @@ BOOST_AUTO_TEST_CASE(other_programs) {
       BOOST_CHECK_MESSAGE(at != text.npos && at + 1 >= text.size() * 9 / 10, sample["input"]);  // the validation part
       BOOST_CHECK(sample["expected"] == "" && sample["output"].get<std::string>().size() >= 48);
     }
+  }
+}
+
+// A page without a network (test_page_network) has the maps of its samples.
+BOOST_AUTO_TEST_CASE(maps_of_samples) {
+  const Folder folder("report");
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += std::to_string(i * i) + " ";
+  folder.write("t", text);
+  const json page = checked_page(folder,
+                                 with({"charlm", "train", "--data", "t", "--block", "16", "--d-model", "8", "--heads",
+                                       "2", "--layers", "2", "--positions", "rotary"},
+                                      kNoisy),
+                                 "m");
+  const auto saved = seppo::load_model<seppo::LanguageModel>(folder.path / "m/model.safetensors");
+  const std::vector<std::string> vocabulary = saved.config["vocabulary"];
+  BOOST_REQUIRE_EQUAL(page["samples"].size(), 4);
+  for (const json& sample : page["samples"]) {
+    std::vector<int> ids;
+    for (const char c : sample["input"].get<std::string>())
+      ids.push_back(static_cast<int>(std::ranges::find(vocabulary, std::string(1, c)) - vocabulary.begin()));
+    Ragged input;
+    input.add(ids);
+    seppo::AttentionRecorder recorder;
+    const seppo::Inference guard;
+    const seppo::Observe scope(recorder);
+    saved.model(input);
+    check_maps(sample, recorder);
   }
 }
 
@@ -269,7 +287,7 @@ BOOST_AUTO_TEST_CASE(the_result_is_that_of_the_model_that_is_kept) {
 // A page that is written before any step, after an evaluation that was cut short, shows no step.
 BOOST_AUTO_TEST_CASE(a_page_without_steps_shows_none) {
   const Folder folder("report");
-  examples::Report page(folder.path / "page.html", {"title", "about", "model", json::object(), 10});
+  examples::Report page(folder.path / "page.html", {"title", "about", "model", "data", json::object(), 10});
   page.add_evaluation(5, {{"val_loss", 2.5}});
   page.write({}, {{"val_loss", 2.5}}, false);
   BOOST_CHECK_EQUAL(data_of(folder.path / "page.html")["steps"].size(), 0u);

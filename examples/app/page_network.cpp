@@ -1,0 +1,41 @@
+// Writes the parameters of a network for the report page.
+#include "app/page_network.h"
+
+#include "app/base64.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace examples {
+
+using nlohmann::json;
+
+seppo::Tensor whole_table(const seppo::PositionalEncoding& positions) {
+  if (positions.sinusoids) positions.sinusoids->compute_up_to(positions.max_positions);
+  return positions.table;
+}
+
+std::string floats_in_base64(std::span<const seppo::real> values) {
+  const std::vector<float> floats(values.begin(), values.end());
+  return base64({reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)});
+}
+
+json to_json(const PageNetwork& network, const seppo::Parameters& parameters) {
+  if (parameters.values().size() > kMostOnPage) return nullptr;
+  json tensors = json::array();
+  std::vector<seppo::real> values;
+  const auto add = [&](const std::string& name, const seppo::Tensor& tensor) {
+    json shape = json::array();
+    for (int axis = 0; axis < tensor.rank(); ++axis) shape.push_back(tensor.size(axis));
+    tensors.push_back({name, shape});
+    values.insert(values.end(), tensor.values().begin(), tensor.values().end());
+  };
+  for (const seppo::Parameters::Entry& entry : parameters.entries()) add(entry.name, entry.tensor);
+  const bool is_learned = parameters.find("positions.weight") != nullptr;
+  if (network.positions.defined() && !is_learned) add("positions", network.positions);
+  return {
+      {"config", network.config}, {"task", network.task}, {"tensors", tensors}, {"values", floats_in_base64(values)}};
+}
+
+}  // namespace examples
