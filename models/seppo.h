@@ -95,6 +95,7 @@
 #include "../nn/train/metrics.h"
 #include "../nn/train/ranks.h"
 #include "../nn/train/trainer.h"
+#include "bert.h"
 #include "decoding/beam.h"
 #include "decoding/constraints.h"
 #include "decoding/generate.h"

@@ -83,5 +83,21 @@ WeightOptions llama_weights(int n_heads, int n_kv_heads) {
           .skip = [](const std::string& name) { return name.ends_with(".rotary_emb.inv_freq"); }};
 }
 
+WeightOptions bert_weights() {
+  const auto is_other = [](const std::string& name) {
+    return name.ends_with("pooler.dense.weight") || name.ends_with("pooler.dense.bias") ||
+           name.ends_with("embeddings.position_ids") || name.starts_with("cls.predictions.decoder.");
+  };
+  return {.rename = renaming("cls.dense -> cls.predictions.transform.dense, cls.bias -> cls.predictions.bias, "
+                             "cls.norm -> cls.predictions.transform.LayerNorm, words -> embeddings.word_embeddings, "
+                             "positions -> embeddings.position_embeddings, "
+                             "segments -> embeddings.token_type_embeddings, norm -> embeddings.LayerNorm, "
+                             "layers -> encoder.layer, self_attn.in_proj -> attention.self.{query,key,value}, "
+                             "self_attn.out_proj -> attention.output.dense, ffn.up -> intermediate.dense, "
+                             "ffn.down -> output.dense, norm1 -> attention.output.LayerNorm, "
+                             "norm2 -> output.LayerNorm"),
+          .skip = is_other};
+}
+
 }  // namespace SEPPO_ABI
 }  // namespace seppo

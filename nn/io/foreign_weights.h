@@ -31,5 +31,10 @@ WeightOptions gpt2_weights(const std::string& prefix = "");
 // heads for queries, and for keys and values.
 WeightOptions llama_weights(int n_heads, int n_kv_heads);
 
+// BERT (Devlin et al. 2019) as Hugging Face's BertModel saves it, for a Bert (models/bert.h) in the root; as
+// BertForMaskedLM saves it, for a Bert in the scope "bert" and a MaskedHead in the scope "cls". The pooler, which
+// neither has, is passed over, as are copies of tied weights.
+WeightOptions bert_weights();
+
 }  // namespace SEPPO_ABI
 }  // namespace seppo

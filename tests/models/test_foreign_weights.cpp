@@ -2,6 +2,7 @@
 #define BOOST_TEST_MODULE foreign_weights
 #include <seppo/nn/io/foreign_weights.h>
 
+#include <seppo/models/bert.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/language_model.h>
 #include <seppo/models/transformer.h>
@@ -119,19 +120,22 @@ BOOST_AUTO_TEST_CASE(the_tables_are_the_documents) {
   check_table("PyTorch", seppo::torch_weights(), 10);
   check_table("GPT-2", seppo::gpt2_weights(), 17);
   check_table("LLaMA", seppo::llama_weights(8, 4), 10);
+  check_table("BERT", seppo::bert_weights(), 17);
   for (const auto& [ours, row] : table_of("GPT-2"))
     BOOST_CHECK_EQUAL(seppo::gpt2_weights("transformer.").rename(ours).at(0),
                       (ours == "output.weight" ? "" : "transformer.") + row.theirs.at(0));
 }
 
 BOOST_AUTO_TEST_CASE(every_parameter_has_a_line) {
-  Parameters gpt2(1), llama(1);
+  Parameters gpt2(1), llama(1), bert(1);
   LanguageModelConfig config{.vocabulary = 5, .n_layers = 2, .max_length = 3, .tie_output = false};
   config.layer = {.d_model = 8, .n_heads = 2, .d_ff = 16, .norm = Norm::pre};
   const LanguageModel model(gpt2.root(), config);
   check_covered("GPT-2", gpt2);
   const LanguageModel other(llama.root(), llama_config());
   check_covered("LLaMA", llama);
+  const Bert encoder(bert.root(), {.vocabulary = 5, .layer = config.layer, .n_layers = 2, .max_length = 3});
+  check_covered("BERT", bert);
 }
 
 // lm_head.weight must not be skipped, lest an output layer that is not tied to the embedding go unnoticed.
