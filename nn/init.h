@@ -1,4 +1,7 @@
 // Initialisers: how a parameter's initial values are drawn.
+//
+//   const Linear up(s / "up", 32, 64, {.init = init_normal(0.02)});              // one weight
+//   const Transformer model(parameters.root().with(Initialisation::pytorch), 50, 50, config);  // a whole model
 #pragma once
 
 #include "../autograd/core/random.h"
@@ -49,6 +52,32 @@ inline Init init_xavier_uniform(double gain = 1, int stacked = 1) {
 inline Init init_kaiming_uniform() {
   return [](std::span<real> values, const Shape& shape, RandomStream& random) {
     init_uniform(std::sqrt(6.0 / shape.cols()))(values, shape, random);
+  };
+}
+
+// What modules draw where their options do not say it; Scope::with chooses. An initialiser that is given explicitly, by
+// an option or by a model such as LanguageModel (GPT-2's N(0, 0.02^2) for embeddings), holds either way.
+enum class Initialisation {
+  seppo,   // weights of Linear, and each projection of attention, init_xavier_uniform(); all biases 0
+  pytorch  // what the modules of torch.nn draw, see the table
+};
+//                                    seppo                             pytorch
+//   Linear, weight [out, in]         U(-a, a), a^2 = 6 / (in + out)    U(-b, b), b = 1 / sqrt(in)
+//   Linear, bias                     0                                 U(-b, b)
+//   attention, in_proj [3 d, d]      each third as a Linear's          U(-c, c), c^2 = 6 / (d + 3 d): as one matrix
+//   attention, k_proj and v_proj     as a Linear's                     U(-a, a)
+//   attention, out_proj              as a Linear's                     U(-b, b)
+//   attention, biases                0                                 0
+//   Embedding                        N(0, 1)                           N(0, 1)
+//   LayerNorm and BatchNorm          weight 1, bias 0                  weight 1, bias 0
+//
+// A convolution written as a Linear of unfold() has the b of nn.Conv2d, since its `in` is channels times kernel. What
+// nn.Transformer, and it alone, does besides is to draw all its matrices again, from U(-a, a).
+
+// U(-b, b) with b = 1 / sqrt(fan_in), of a weight [out, in]: what PyTorch calls kaiming_uniform_ with a = sqrt(5).
+inline Init init_torch_linear() {
+  return [](std::span<real> values, const Shape& shape, RandomStream& random) {
+    init_uniform(1 / std::sqrt(static_cast<double>(shape.cols())))(values, shape, random);
   };
 }
 

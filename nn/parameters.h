@@ -31,9 +31,11 @@ class Parameters;
 class Scope {
  public:
   Scope operator/(std::string_view child) const {
-    return Scope(*parameters_, path_.empty() ? std::string(child) : path_ + "." + std::string(child));
+    return Scope(*parameters_, path_.empty() ? std::string(child) : path_ + "." + std::string(child), initialisation_);
   }
   Scope operator/(int index) const { return *this / std::to_string(index); }
+  // The same path, whose modules, and those below it, draw their initial values in this way (init.h).
+  Scope with(Initialisation initialisation) const { return Scope(*parameters_, path_, initialisation); }
 
   // A new parameter of this name; by default, matrices have weight decay. Throws ArgumentError if the name is taken,
   // StateError within an initialiser or while the parameters are Fixed.
@@ -45,14 +47,17 @@ class Scope {
   Tensor buffer(std::string_view name, const Shape& shape, const Init& init) const;
 
   const std::string& path() const { return path_; }
+  Initialisation initialisation() const { return initialisation_; }
   RegionName region() const { return RegionName(path_); }  // for the module's calls (region.h)
 
  private:
   friend class Parameters;
-  Scope(Parameters& parameters, std::string path) : parameters_(&parameters), path_(std::move(path)) {}
+  Scope(Parameters& parameters, std::string path, Initialisation initialisation)
+      : parameters_(&parameters), path_(std::move(path)), initialisation_(initialisation) {}
 
   Parameters* parameters_;
   std::string path_;
+  Initialisation initialisation_;
 };
 
 class Parameters {
@@ -77,7 +82,7 @@ class Parameters {
   Parameters(Parameters&& other) : Parameters(other.seed_, other.most_) { *this = std::move(other); }
   Parameters& operator=(Parameters&& other) noexcept;
 
-  Scope root() { return Scope(*this, ""); }
+  Scope root() { return Scope(*this, "", Initialisation::seppo); }
 
   std::span<const real> values() const { return {values_.as<real>(), size_}; }
   // The values, to be written. Backward through ops that used the previous ones then throws StateError; if you keep the

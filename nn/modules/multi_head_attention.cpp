@@ -20,8 +20,9 @@ int checked_kv_width(const Scope& s, int d_model, int n_heads, int n_kv_heads) {
 Linear input_projection(const Scope& s, int d_model, int kv_width, const MultiHeadAttentionOptions& options) {
   const bool is_stacked = !has_own_inputs(options);
   const int out = is_stacked ? d_model + 2 * kv_width : d_model;
-  const int stacked = is_stacked ? 3 : 1;
-  return Linear(s / "in_proj", d_model, out, {.bias = options.bias, .init = init_xavier_uniform(1, stacked)});
+  const bool is_one_matrix = !is_stacked || s.initialisation() == Initialisation::pytorch;
+  const Init init = init_xavier_uniform(1, is_one_matrix ? 1 : 3);
+  return Linear(s / "in_proj", d_model, out, {.bias = options.bias, .init = init, .bias_init = init_zeros()});
 }
 
 void check_no_rotary(const AttentionExtras& extras) {
@@ -35,12 +36,12 @@ MultiHeadAttention::MultiHeadAttention(const Scope& s, int width, int heads, con
       n_heads(heads),
       kv_width(checked_kv_width(s, width, heads, options.n_kv_heads)),
       in_proj(input_projection(s, width, kv_width, options)),
-      out_proj(s / "out_proj", width, width, {.bias = options.bias}),
+      out_proj(s / "out_proj", width, width, {.bias = options.bias, .bias_init = init_zeros()}),
       dropout(options.dropout),
       softcap(options.softcap),
       name(s.region()) {
   if (!has_own_inputs(options)) return;
-  const LinearOptions own{.bias = options.bias};
+  const LinearOptions own{.bias = options.bias, .init = init_xavier_uniform(), .bias_init = init_zeros()};
   k_proj.emplace(s / "k_proj", options.k_dim != 0 ? options.k_dim : width, kv_width, own);
   v_proj.emplace(s / "v_proj", options.v_dim != 0 ? options.v_dim : width, kv_width, own);
 }
