@@ -50,7 +50,7 @@ struct Pair {
   explicit Pair(const Scope& s) : first(s / "first"), second(s / "second") {}
 
   Tensor scores(const Views& views) const {  // of each first view with each second: [things, things]
-    return matmul(first(views.first), transpose(second(views.second))) / static_cast<real>(kTemperature);
+    return matmul(first(views.first), transpose(second(views.second))) / kTemperature;
   }
 
   Tower first, second;
@@ -62,24 +62,37 @@ std::vector<int> count_to(int n) {
   return numbers;
 }
 
-int main() {
-  Parameters parameters(/*seed=*/1);
-  const Pair model(parameters.root());
-  Trainer trainer(parameters, {.lr = 3e-3, .whole_batch = true});
-  Sampler sampler(/*examples=*/1'000'000, {.batch_size = kBatch, .epoch_steps = kSteps});
-  while (trainer.steps() < kSteps) {
-    const StepResult now = trainer.step(sampler.next(), [&](std::span<const int> things) {
-      const Tensor scores = model.scores(Views(things, Purpose::data));
-      const std::vector<int> own = count_to(scores.size(0));
+using Batch = Views;
+
+struct Training {
+  Batch draw() { return Views(sampler.next(), Purpose::data); }
+
+  double step(const Batch& batch) {
+    const std::vector<int> own = count_to(kBatch);
+    const auto loss = [&](std::span<const int>) {
+      const Tensor scores = model.scores(batch);
       const Tensor both = cross_entropy(scores, own) + cross_entropy(transpose(scores), own);
-      return mean_loss(both / real{2}, static_cast<double>(things.size()));
-    });
-    if (now.step % 100 == 0) std::printf("step %d: loss %.3f\n", static_cast<int>(now.step), now.loss);
+      return mean_loss(both / 2.0, kBatch);
+    };
+    return trainer.step(own, loss).loss;
+  }
+
+  Parameters parameters{/*seed=*/1};
+  Pair model{parameters.root()};
+  Trainer trainer{parameters, {.lr = 3e-3, .whole_batch = true}};
+  Sampler sampler{/*examples=*/kSteps * kBatch, {.batch_size = kBatch}};
+};
+
+int main() {
+  Training training;
+  for (int step = 1; step <= kSteps; ++step) {
+    const double loss = training.step(training.draw());
+    if (step % 100 == 0) std::printf("step %d: loss %.3f\n", step, loss);
   }
 
   const Inference inference;
   const std::vector<int> things = count_to(kTest);
-  const double found = accuracy(model.scores(Views(things, Purpose::test)), things);
+  const double found = accuracy(training.model.scores(Views(things, Purpose::test)), things);
   std::printf("%.1f %% of %d new things are found among all by their other view\n", 100 * found, kTest);
   return found > 0.85 ? 0 : 1;
 }

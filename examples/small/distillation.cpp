@@ -69,27 +69,46 @@ auto imitation(const Mlp& student, const Mlp& teacher) {
   };
 }
 
-int main() {
-  Parameters teachers(/*seed=*/1);
-  const Mlp teacher(teachers.root(), 64);
-  Trainer teaching(teachers, {.lr = 0.01});
-  Sampler lessons(600, {.batch_size = 100});
-  while (teaching.steps() < kSteps) teaching.step(lessons.next(), classified(teacher));
-  teachers.freeze("");  // a student's step must not bring gradients here
+using Batch = std::vector<int>;  // points without labels
 
-  const std::vector<int> labelled = rows_from(0, 12);
-  double right[2];  // without the teacher, with it
-  for (const bool has_teacher : {false, true}) {
-    Parameters parameters(/*seed=*/2);
-    const Mlp student(parameters.root(), 12);
-    Trainer trainer(parameters, {.lr = 0.01});
-    Sampler unlabelled(600, {.batch_size = 100, .seed = 3});
-    while (trainer.steps() < kSteps)
-      trainer.step(
-          {{labelled, classified(student)}, {unlabelled.next(), imitation(student, teacher), has_teacher ? 1.0 : 0.0}});
-    right[has_teacher] = share_right(student);
+struct Training {
+  explicit Training(bool listens = true) : listens(listens) { teachers.freeze(""); }
+
+  void teach() {
+    teachers.freeze("", false);
+    Trainer teaching(teachers, {.lr = 0.01});
+    Sampler lessons(600, {.batch_size = 100});
+    while (teaching.steps() < kSteps) teaching.step(lessons.next(), classified(teacher));
+    teachers.freeze("");  // a student's step must not bring gradients here
   }
+
+  Batch draw() {
+    const std::span<const int> points = unlabelled.next();
+    return {points.begin(), points.end()};
+  }
+
+  double step(const Batch& batch) {  // of the student
+    const double weight = listens ? 1 : 0;
+    return trainer.step({{labelled, classified(student)}, {batch, imitation(student, teacher), weight}}).loss;
+  }
+
+  bool listens;  // to the teacher
+  Parameters teachers{/*seed=*/1}, parameters{/*seed=*/2};
+  Mlp teacher{teachers.root(), 64}, student{parameters.root(), 12};
+  Trainer trainer{parameters, {.lr = 0.01}};
+  std::vector<int> labelled = rows_from(0, 12);
+  Sampler unlabelled{600, {.batch_size = 100, .seed = 3}};
+};
+
+int main() {
+  Training alone(/*listens=*/false), taught;
+  taught.teach();
+  for (int step = 0; step < kSteps; ++step) {
+    alone.step(alone.draw());
+    taught.step(taught.draw());
+  }
+  const double by_itself = share_right(alone.student), with_teacher = share_right(taught.student);
   std::printf("right: teacher %.1f %%, student alone %.1f %%, student with teacher %.1f %%\n",
-              100 * share_right(teacher), 100 * right[0], 100 * right[1]);
-  return right[1] > 0.95 && right[1] > right[0] + 0.1 ? 0 : 1;
+              100 * share_right(taught.teacher), 100 * by_itself, 100 * with_teacher);
+  return with_teacher > 0.95 && with_teacher > by_itself + 0.1 ? 0 : 1;
 }

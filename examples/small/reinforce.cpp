@@ -32,12 +32,12 @@ struct Agent {
 };
 
 // What was done where, and what it was worth.
-struct Experience {
+struct Batch {
   std::vector<int> places, actions;
   std::vector<real> returns, advantages;
 };
 
-void play(const Agent& agent, RandomStream& random, Experience& memory) {
+void play(const Agent& agent, RandomStream& random, Batch& memory) {
   const std::size_t begin = memory.places.size();
   for (int place = 0, step = 0; place != kPlaces - 1 && step < kLongest; ++step) {
     const Inference inference;
@@ -65,22 +65,22 @@ std::vector<T> picked(const std::vector<T>& from, std::span<const int> rows) {
   return some;
 }
 
-int main() {
-  Parameters parameters(/*seed=*/1);
-  const Agent agent(parameters.root());
-  Trainer trainer(parameters, {.lr = 0.05}, {{.prefix = "critic.", .lr = 4}});
-  RandomStream random(/*seed=*/1, Purpose::sampling);
-  while (trainer.steps() < kUpdates) {
-    Experience memory;
+struct Training {
+  Batch draw() {
+    Batch memory;
     for (int episode = 0; episode < kEpisodes; ++episode) play(agent, random, memory);
+    return memory;
+  }
 
+  // Returns the loss of the policy: of the return and of the entropy, for each move.
+  double step(const Batch& memory) {
     const auto policy_loss = [&](std::span<const int> rows) {
       const int n = static_cast<int>(rows.size());
       const Tensor log_p = log_softmax(agent.scores(picked(memory.places, rows)));
       const Tensor chosen = gather(log_p, 1, {{n, 1}, picked(memory.actions, rows)});
       const Tensor advantages = tensor({n, 1}, picked(memory.advantages, rows));
       const Tensor surprise = -sum(exp(log_p) * log_p);  // the entropy, rewarded a little
-      return ShardLoss{-sum(chosen * advantages) - real(0.05) * surprise, static_cast<double>(n)};
+      return ShardLoss{-sum(chosen * advantages) - 0.05 * surprise, static_cast<double>(n)};
     };
     const auto value_loss = [&](std::span<const int> rows) {
       const Tensor returns = tensor({static_cast<int>(rows.size()), 1}, picked(memory.returns, rows));
@@ -89,16 +89,29 @@ int main() {
     };
     std::vector<int> rows(memory.places.size());
     std::iota(rows.begin(), rows.end(), 0);
-    const StepResult now = trainer.step({{rows, policy_loss}, {rows, value_loss, 0.5}});
-    if (now.step % 50 == 0)
-      std::printf("update %d: %.1f steps an episode, critic's loss %.3f\n", static_cast<int>(now.step),
-                  static_cast<double>(rows.size()) / kEpisodes, now.losses[1]);
+    return trainer.step({{rows, policy_loss}, {rows, value_loss, 0.5}}).losses[0];
+  }
+
+  Parameters parameters{/*seed=*/1};
+  Agent agent{parameters.root()};
+  Trainer trainer{parameters, {.lr = 0.05}, {{.prefix = "critic.", .lr = 4}}};
+  RandomStream random{/*seed=*/1, Purpose::sampling};
+};
+
+int main() {
+  Training training;
+  for (int update = 1; update <= kUpdates; ++update) {
+    const Batch memory = training.draw();
+    const double loss = training.step(memory);
+    if (update % 50 == 0)
+      std::printf("update %d: %.1f steps an episode, the policy's loss %.3f\n", update,
+                  static_cast<double>(memory.places.size()) / kEpisodes, loss);
   }
 
   const Inference inference;
   int steps = 0;
   for (int place = 0; place != kPlaces - 1 && steps < kLongest; ++steps)
-    place = moved(place, argmax(agent.scores({place}))[0]);
+    place = moved(place, argmax(training.agent.scores({place}))[0]);
   std::printf("the best way found takes %d steps\n", steps);
   return steps == 2 * (kSide - 1) ? 0 : 1;
 }

@@ -1,9 +1,9 @@
 // Drives the training of a small program (examples/small) for comparison with its twin in PyTorch (tests/oracle/small).
 // The program's own source, named by SEPPO_SMALL_PROGRAM, is included here.
 //
-//   small_NAME_PRECISION FILE N    saves the initial parameters to FILE (those of a second Parameters, `critic`, to
-//                                  FILE.critic), prints the losses of N steps, one per line, and saves the final
-//                                  parameters to FILE.end
+//   small_NAME_PRECISION FILE N    saves the initial parameters to FILE (those of a second Parameters, `critic` or
+//                                  `teachers`, to FILE.critic), prints the losses of N steps, one per line, and saves
+//                                  the final parameters to FILE.end
 //   small_NAME_PRECISION           for each line of standard input, a number of steps, runs that many on batches drawn
 //                                  beforehand and prints the milliseconds per step
 #define main run_program
@@ -23,6 +23,7 @@ template <class T>
 void save(const std::string& start, const T& training) {
   save_checkpoint(start, training.parameters, {});
   if constexpr (requires { training.critic; }) save_checkpoint(start + ".critic", training.critic, {});
+  if constexpr (requires { training.teachers; }) save_checkpoint(start + ".critic", training.teachers, {});
 }
 
 void print_losses(const std::string& start, int steps) {
