@@ -107,6 +107,8 @@
 #include "hugging_face/pretrained.h"
 #include "language_model.h"
 #include "lora.h"
+#include "marian.h"
+#include "t5.h"
 #include "transformer.h"
 #include "transformer_layers.h"
 #include "window_score.h"

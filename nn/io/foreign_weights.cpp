@@ -99,5 +99,33 @@ WeightOptions bert_weights() {
           .skip = is_other};
 }
 
+WeightOptions t5_weights(bool is_gated) {
+  const std::string up = is_gated ? "wi_1" : "wi";
+  return {.rename = renaming("(encoder|decoder).relative -> "
+                             "$1.block.0.layer.0.SelfAttention.relative_attention_bias.weight, "
+                             "(encoder|decoder).norm -> $1.final_layer_norm, (encoder|decoder).layers -> $1.block, "
+                             "self_norm -> layer.0.layer_norm, self_attn -> layer.0.SelfAttention, "
+                             "cross_norm -> layer.1.layer_norm, cross_attn -> layer.1.EncDecAttention, "
+                             "(encoder.block.[0-9]+).ffn_norm -> $1.layer.1.layer_norm, "
+                             "(encoder.block.[0-9]+).ffn -> $1.layer.1.DenseReluDense, "
+                             "ffn_norm -> layer.2.layer_norm, ffn -> layer.2.DenseReluDense, "
+                             "DenseReluDense.gate -> DenseReluDense.wi_0, DenseReluDense.down -> DenseReluDense.wo, "
+                             "DenseReluDense.up -> DenseReluDense." +
+                             up + ", embedding -> shared, output -> lm_head"),
+          .skip = [](const std::string& name) { return name.ends_with("coder.embed_tokens.weight"); }};
+}
+
+WeightOptions marian_weights() {
+  const auto is_copy_or_table = [](const std::string& name) {
+    return name.ends_with("coder.embed_tokens.weight") || name.ends_with("coder.embed_positions.weight") ||
+           name == "lm_head.weight";
+  };
+  return {.rename = renaming("(encoder.[0-9]+).norm2 -> $1.final_layer_norm, norm1 -> self_attn_layer_norm, "
+                             "norm2 -> encoder_attn_layer_norm, norm3 -> final_layer_norm, "
+                             "cross_attn -> encoder_attn, in_proj -> {q,k,v}_proj, ffn.up -> fc1, ffn.down -> fc2, "
+                             "(encoder|decoder).([0-9]+) -> model.$1.layers.$2, embedding -> model.shared"),
+          .skip = is_copy_or_table};
+}
+
 }  // namespace SEPPO_ABI
 }  // namespace seppo

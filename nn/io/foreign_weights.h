@@ -36,5 +36,13 @@ WeightOptions llama_weights(int n_heads, int n_kv_heads);
 // neither has, is passed over, as are copies of tied weights.
 WeightOptions bert_weights();
 
+// T5 (Raffel et al. 2020) as Hugging Face's T5ForConditionalGeneration saves it, for a T5 (models/t5.h) in the root,
+// whose feed-forward networks may have a gate. Copies of the embedding are passed over.
+WeightOptions t5_weights(bool is_gated);
+
+// Marian's translation models (Junczys-Dowmunt et al. 2018) as Hugging Face's MarianMTModel saves them, for a Marian
+// (models/marian.h) in the root. Copies of the embedding, and the table of positions, are passed over.
+WeightOptions marian_weights();
+
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -5,6 +5,7 @@
 #include <seppo/models/bert.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/language_model.h>
+#include <seppo/models/t5.h>
 #include <seppo/models/transformer.h>
 
 #include "support/stories.h"
@@ -121,13 +122,15 @@ BOOST_AUTO_TEST_CASE(the_tables_are_the_documents) {
   check_table("GPT-2", seppo::gpt2_weights(), 17);
   check_table("LLaMA", seppo::llama_weights(8, 4), 10);
   check_table("BERT", seppo::bert_weights(), 17);
+  check_table("T5", seppo::t5_weights(false), 27);
+  check_table("Marian", seppo::marian_weights(), 15);
   for (const auto& [ours, row] : table_of("GPT-2"))
     BOOST_CHECK_EQUAL(seppo::gpt2_weights("transformer.").rename(ours).at(0),
                       (ours == "output.weight" ? "" : "transformer.") + row.theirs.at(0));
 }
 
 BOOST_AUTO_TEST_CASE(every_parameter_has_a_line) {
-  Parameters gpt2(1), llama(1), bert(1);
+  Parameters gpt2(1), llama(1), bert(1), t5(1);
   LanguageModelConfig config{.vocabulary = 5, .n_layers = 2, .max_length = 3, .tie_output = false};
   config.layer = {.d_model = 8, .n_heads = 2, .d_ff = 16, .norm = Norm::pre};
   const LanguageModel model(gpt2.root(), config);
@@ -136,6 +139,8 @@ BOOST_AUTO_TEST_CASE(every_parameter_has_a_line) {
   check_covered("LLaMA", llama);
   const Bert encoder(bert.root(), {.vocabulary = 5, .layer = config.layer, .n_layers = 2, .max_length = 3});
   check_covered("BERT", bert);
+  const T5 other_t5(t5.root(), {.vocabulary = 5, .d_model = 8, .enc_layers = 2, .dec_layers = 2, .tie_output = false});
+  check_covered("T5", t5);
 }
 
 // lm_head.weight must not be skipped, lest an output layer that is not tied to the embedding go unnoticed.
