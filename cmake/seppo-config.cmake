@@ -1,6 +1,6 @@
 # find_package(seppo): seppo::seppo in single precision, for training, and seppo::f64 in double, for checking gradients.
 # A program may link both, but each of its source files can use only one.
-# find_package(seppo COMPONENTS text): also seppo::text and seppo::text_f64, the tokenizers of nn/text, which need PCRE2.
+# find_package(seppo COMPONENTS text): also seppo::text and seppo::text_f64, the tokenizers of nn/text, which need Oniguruma.
 macro(seppo_missing what package)
   set(seppo_FOUND FALSE)
   set(seppo_NOT_FOUND_MESSAGE "seppo needs ${what}. On Debian or Ubuntu: sudo apt-get install ${package}")
@@ -9,6 +9,7 @@ endmacro()
 unset(seppo_NOT_FOUND_MESSAGE)
 set(SEPPO_MPI @SEPPO_MPI@)
 set(SEPPO_TEXT @SEPPO_TEXT@)
+set(SEPPO_TEXT_UTF8PROC @SEPPO_TEXT_UTF8PROC@)
 set(SEPPO_FAST @SEPPO_FAST@)
 include(${CMAKE_CURRENT_LIST_DIR}/dependencies.cmake)
 if(seppo_NOT_FOUND_MESSAGE)
@@ -23,7 +24,7 @@ foreach(component ${seppo_FIND_COMPONENTS})
       set(seppo_text_FOUND TRUE)
     endif()
   elseif(component STREQUAL text)
-    set(seppo_NOT_FOUND_MESSAGE "this seppo was built without its component text (nn/text), for lack of PCRE2")
+    set(seppo_NOT_FOUND_MESSAGE "this seppo was built without its component text (nn/text), for lack of Oniguruma")
   else()
     set(seppo_NOT_FOUND_MESSAGE "seppo has no component ${component}, only text")
   endif()

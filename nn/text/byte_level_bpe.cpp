@@ -1,16 +1,17 @@
 // Translates tokens from GPT-2's alphabet to bytes, and reads merges line by line.
 #include "byte_level_bpe.h"
 
+#include "alphabet.h"
 #include "whole_file.h"
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
-#include "../../autograd/core/utf8.h"
 #include "../io/json.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 
 namespace seppo {
@@ -23,60 +24,23 @@ namespace {
 constexpr const char* kEndOfText = "<|endoftext|>";
 constexpr int kBytes = 256;
 
-// UTF-8 of a code point below 0x800.
-std::string utf8(int code) {
-  if (code < 0x80) return {static_cast<char>(code)};
-  return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
+// The bytes that a token stands for.
+std::string bytes_of(std::string_view token, std::string_view name) {
+  const auto bytes = from_alphabet(token);
+  check<FormatError>(bytes.has_value(), name, ": '", printable(token), "' in a token is not GPT-2's alphabet");
+  return *bytes;
 }
 
-}  // namespace
-
-std::vector<std::string> gpt2_alphabet() {
-  std::vector<std::string> characters;
-  int next = kBytes;  // the code point of the next byte that has no printable character of its own
-  for (int byte = 0; byte < kBytes; ++byte) {
-    const bool is_printable = (byte >= '!' && byte <= '~') || (byte > 0xA0 && byte != 0xAD);
-    characters.push_back(utf8(is_printable ? byte : next));
-    if (!is_printable) ++next;
-  }
-  return characters;
+void check_all_are_tokens(const Bpe& bpe, std::string_view name) {
+  for (const std::string& character : gpt2_alphabet())
+    check<FormatError>(bpe.ids.contains(*from_alphabet(character)), name, ": '", character,
+                       "', which stands for a byte, is no token");
 }
-
-namespace {
-
-// From GPT-2's alphabet to bytes.
-class Alphabet {
- public:
-  explicit Alphabet(std::string_view name) : name_(name) {
-    const std::vector<std::string> characters = gpt2_alphabet();
-    for (std::size_t byte = 0; byte < characters.size(); ++byte) bytes_[characters[byte]] = static_cast<char>(byte);
-  }
-
-  std::string bytes_of(std::string_view token) const {
-    std::string bytes;
-    while (!token.empty()) {
-      const std::size_t length = character_length(token);
-      const auto found = bytes_.find(token.substr(0, length));
-      check<FormatError>(found != bytes_.end(), name_, ": '", printable(token), "' in a token is not GPT-2's alphabet");
-      bytes += found->second;
-      token.remove_prefix(length);
-    }
-    return bytes;
-  }
-
-  void check_all_are_tokens(const Tokenizer& t) const {
-    for (const auto& [shown, byte] : bytes_)
-      check<FormatError>(t.ids.contains({byte}), name_, ": '", shown, "', which stands for a byte, is no token");
-  }
-
- private:
-  std::string_view name_;
-  std::map<std::string, char, std::less<>> bytes_;
-};
 
 // Adds the tokens of the vocabulary but those that are among the added ones.
 void add_vocabulary(Tokenizer& made, const nlohmann::json& vocabulary, std::span<const AddedToken> added,
-                    const Alphabet& alphabet, std::string_view name) {
+                    std::string_view name) {
+  TextIds& ids = std::get<Bpe>(made.model).ids;
   std::set<std::string_view> added_texts;
   for (const AddedToken& token : added) added_texts.insert(token.text);
   const std::size_t size = vocabulary.size();
@@ -88,29 +52,28 @@ void add_vocabulary(Tokenizer& made, const nlohmann::json& vocabulary, std::span
                        printable(number.dump()), ", is another's, or not in 0..", size - 1);
     is_taken[id] = true;
     if (added_texts.contains(token)) continue;
-    made.pieces[id] = alphabet.bytes_of(token);
-    made.ids[made.pieces[id]] = static_cast<int>(id);
+    made.pieces[id] = bytes_of(token, name);
+    ids[made.pieces[id]] = static_cast<int>(id);
   }
 }
 
 void add_added(Tokenizer& made, std::span<const AddedToken> added) {
   for (const AddedToken& token : added) {
+    made.added.add(token, token.text);
     if (token.is_special) {
       made.marks[token.text] = token.id;
     } else {
       made.pieces[static_cast<std::size_t>(token.id)] = token.text;
-      made.added.add(token.text, token.id);
     }
   }
 }
 
 // Adds the merge of a line "left right". False if it is no such line, or if there is no such merge.
-bool add_merge(Tokenizer& made, std::string_view line, double order, const Alphabet& alphabet) {
+bool add_merge(Bpe& bpe, std::string_view line, std::uint32_t order, std::string_view name) {
   const std::size_t blank = line.find(' ');
   const bool is_pair = blank != line.npos && blank > 0 && blank + 1 < line.size();
   if (!is_pair) return false;
-  const std::string left = alphabet.bytes_of(line.substr(0, blank));
-  return made.add_merge(left, alphabet.bytes_of(line.substr(blank + 1)), order);
+  return bpe.add_merge(bytes_of(line.substr(0, blank), name), bytes_of(line.substr(blank + 1), name), order);
 }
 
 // The lines of merges.txt, from the first pair to the last.
@@ -131,16 +94,16 @@ std::vector<std::string> lines_of(std::string_view text) {
 }  // namespace
 
 Tokenizer byte_level_bpe(const nlohmann::json& vocabulary, std::span<const std::string> merges,
-                         std::span<const AddedToken> added, bool all_bytes, std::string_view name) {
+                         std::span<const AddedToken> added, std::string_view name) {
   check<FormatError>(vocabulary.is_object(), name, ": the vocabulary is no object");
-  const Alphabet alphabet(name);
-  Tokenizer made;
-  add_vocabulary(made, vocabulary, added, alphabet, name);
+  Tokenizer made{.model = Bpe{.is_of_bytes = true}};
+  Bpe& bpe = std::get<Bpe>(made.model);
+  add_vocabulary(made, vocabulary, added, name);
   add_added(made, added);
   check<FormatError>(made.size() > 0, name, ": the vocabulary has no tokens");
-  if (all_bytes) alphabet.check_all_are_tokens(made);
+  check_all_are_tokens(bpe, name);
   for (std::size_t n = 0; n < merges.size(); ++n) {
-    const bool is_added = add_merge(made, merges[n], static_cast<double>(n), alphabet);
+    const bool is_added = add_merge(bpe, merges[n], static_cast<std::uint32_t>(n), name);
     check<FormatError>(is_added, name, ": merge ", n + 1, ", '", printable(merges[n]),
                        "': comes twice, or is not of three tokens");
   }
@@ -152,7 +115,7 @@ Tokenizer read_byte_level_bpe(const std::filesystem::path& vocab_json, const std
   const std::string name = concat_text(vocab_name, ", ", printable_path(merges_txt));
   const std::vector<std::string> merges = lines_of(read_whole(merges_txt));
   const nlohmann::json vocabulary = parse_json(read_whole(vocab_json), vocab_name);
-  Tokenizer made = byte_level_bpe(vocabulary, merges, {}, /*all_bytes=*/true, name);
+  Tokenizer made = byte_level_bpe(vocabulary, merges, {}, name);
   made.add_pattern(kGpt2Words, name);
   return made;
 }
@@ -166,7 +129,7 @@ nlohmann::json byte_vocabulary() {
 
 Tokenizer byte_tokenizer() {
   const AddedToken end[] = {{kEndOfText, kBytes}};
-  Tokenizer made = byte_level_bpe(byte_vocabulary(), {}, end, /*all_bytes=*/true, "bytes");
+  Tokenizer made = byte_level_bpe(byte_vocabulary(), {}, end, "bytes");
   made.bos = kBytes;
   made.eos = kBytes;
   return made;

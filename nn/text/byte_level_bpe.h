@@ -2,8 +2,8 @@
 //
 // vocab.json is {"token": id, ...}. In merges.txt, "#version: 0.2" is followed by one pair "left right" per line, in
 // the order of merging; blank lines may follow. Tokens are written in GPT-2's alphabet, which has a printable character
-// for each of the 256 bytes, and each of these is a token; ids count from 0 without gaps. Words are first split into
-// bytes.
+// for each of the 256 bytes (alphabet.h), and each of these is a token; ids count from 0 without gaps. Words are first
+// split into bytes.
 #pragma once
 
 #include "tokenizer.h"
@@ -13,22 +13,19 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-// The pattern of GPT-2's words, and its alphabet: the character that represents each of the 256 bytes.
+// The pattern of GPT-2's words.
 extern const char* const kGpt2Words;
-std::vector<std::string> gpt2_alphabet();
 
 // Both throw FormatError naming the file, the place and the rule if a file deviates from these formats, has two equal
 // tokens, or is larger than 64 MiB; FileError if one cannot be read.
 Tokenizer read_byte_level_bpe(const std::filesystem::path& vocab_json, const std::filesystem::path& merges_txt);
-// The same from data already read, such as a tokenizer.json, without a pattern. `added` are tokens of the vocabulary.
-// With `all_bytes`, each byte must be a token.
+// The same from data already read, without a pattern. `added` are tokens of the vocabulary.
 Tokenizer byte_level_bpe(const nlohmann::json& vocabulary, std::span<const std::string> merges,
-                         std::span<const AddedToken> added, bool all_bytes, std::string_view name);
+                         std::span<const AddedToken> added, std::string_view name);
 
 // One token for each of the 256 bytes, and one for the end of a text, 256, which also begins it: GPT-2's tokenizer
 // without merges, for byte-level models.

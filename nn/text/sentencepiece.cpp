@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <span>
 #include <string>
@@ -43,10 +45,24 @@ std::vector<int> longest_beginnings(std::span<const std::string> texts) {
   return found;
 }
 
+// The places of scores among all, from the highest on; those of equal scores are equal.
+std::vector<std::uint32_t> orders_of(std::span<const float> scores) {
+  std::vector<float> sorted(scores.begin(), scores.end());
+  std::ranges::sort(sorted, std::greater<>());
+  std::vector<std::uint32_t> orders;
+  for (const float score : scores) {
+    const auto place = std::ranges::lower_bound(sorted, score, std::greater<>());
+    orders.push_back(static_cast<std::uint32_t>(place - sorted.begin()));
+  }
+  return orders;
+}
+
 // Adds the merge of each two tokens, from kFirstPiece on, whose concatenation is a token. All beginnings of a token
 // that are tokens form a chain, and so do all ends: time and memory in proportion to the bytes.
 void add_merges(Tokenizer& made, std::span<const float> scores) {
   const std::span<const std::string> texts = std::span(made.pieces).subspan(kFirstPiece);
+  const std::vector<std::uint32_t> orders = orders_of(scores);
+  FlatMap<Bpe::Merge>& merges = std::get<Bpe>(made.model).merges;
   std::vector<std::string> reversed(texts.begin(), texts.end());
   for (std::string& text : reversed) std::ranges::reverse(text);
   const std::vector<int> beginnings = longest_beginnings(texts);
@@ -56,19 +72,13 @@ void add_merges(Tokenizer& made, std::span<const float> scores) {
     const std::size_t size = texts[index].size();
     end_of.assign(size, kNone);
     for (int end = ends[index]; end != kNone; end = ends[at(end)]) end_of[texts[at(end)].size()] = end;
-    const double order = -double{scores[kFirstPiece + index]};
+    const int result = kFirstPiece + static_cast<int>(index);
     for (int left = beginnings[index]; left != kNone; left = beginnings[at(left)]) {
       const int right = end_of[size - texts[at(left)].size()];
       if (right == kNone) continue;
-      made.merges[merge_key(kFirstPiece + left, kFirstPiece + right)] = {order, kFirstPiece + static_cast<int>(index)};
+      merges.add(merge_key(kFirstPiece + left, kFirstPiece + right), {orders[at(result)], result});
     }
   }
-}
-
-// How the token of a byte is written: "<0x0A>".
-std::string name_of_byte(int byte) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  return {'<', '0', 'x', kDigits[at(byte >> 4)], kDigits[at(byte & 15)], '>'};
 }
 
 // Reads the file from its beginning to its end.
@@ -80,11 +90,17 @@ class Reader {
     longest_ = std::min(number<int>(), kLongestToken);
     while (at_ < file_.size() || made_.size() < kFirstPiece) read_token();
     add_merges(made_, scores_);
-    if (!has_inner_blanks_) made_.add_pattern(" *+[^ ]*+", name_);  // the same tokens in less time and memory
+    made_.normalizers.emplace_back(Prepend{" "});
+    made_.decoder.of_text.emplace_back(DecodeStrip{" ", 1, 0, /*is_of_text=*/true});
+    if (!has_inner_blanks_) made_.add_step(CutAtMarks{" "}, name_);  // the same tokens in less time and memory
+    bpe().fallback.emplace();
+    std::iota(bpe().fallback->begin(), bpe().fallback->end(), kFirstByte);
     return std::move(made_);
   }
 
  private:
+  Bpe& bpe() { return std::get<Bpe>(made_.model); }
+
   const char* take(std::size_t size) {
     check<FormatError>(size <= file_.size() - at_, name_, ": byte ", at_, ": the end, but ", size,
                        " bytes are to come");
@@ -118,8 +134,7 @@ class Reader {
       if (text != name_of_byte(byte)) fail<FormatError>(where(), "is not the byte ", name_of_byte(byte));
       made_.pieces.emplace_back(1, static_cast<char>(byte));
     } else {
-      if (made_.ids.contains(text)) fail<FormatError>(where(), "'", printable(text), "' is there twice");
-      made_.ids.emplace(text, id);
+      if (!bpe().ids.emplace(text, id).second) fail<FormatError>(where(), "'", printable(text), "' is there twice");
       made_.pieces.push_back(text);
       has_inner_blanks_ |= text.find(' ', text.find_first_not_of(' ')) != text.npos;
     }
@@ -128,7 +143,7 @@ class Reader {
   std::string name_, file_;
   std::size_t at_ = 0;
   int longest_ = 0;
-  Tokenizer made_{.bos = 1, .eos = 2, .adds_bos = true, .bytes = kFirstByte, .adds_blank = true};
+  Tokenizer made_{.model = Bpe{}, .before = {1}, .bos = 1, .eos = 2};
   std::vector<float> scores_;
   bool has_inner_blanks_ = false;  // beside those at the beginnings of tokens
 };

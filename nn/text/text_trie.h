@@ -1,5 +1,7 @@
-// A set of texts, each with a number, of which the longest that begins somewhere is found byte by byte.
+// A set of texts, each with a number, of which those that begin somewhere are found byte by byte.
 #pragma once
+
+#include "flat_map.h"
 
 #include "../../autograd/core/real.h"
 
@@ -7,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,26 +24,25 @@ class TextTrie {
   // A text that is there already, or an empty one, changes nothing.
   void add(std::string_view text, int number) {
     std::uint32_t node = 0;
-    for (const char c : text) {
-      std::uint32_t& next = node == 0 ? roots_[static_cast<unsigned char>(c)] : children_[key_of(node, c)];
-      if (next == 0) {
-        next = static_cast<std::uint32_t>(numbers_.size());
-        numbers_.push_back(kNone);
-      }
-      node = next;
-    }
+    for (const char c : text) node = node_behind(node, c);
     if (node > 0 && numbers_[node] == kNone) numbers_[node] = number;
   }
 
-  // The bytes and the number of the longest text with which this one begins; no bytes if there is none.
-  std::pair<std::size_t, int> longest(std::string_view text) const {
-    std::pair<std::size_t, int> found{0, kNone};
+  // Calls f(bytes, number) for each text with which this one begins, from the shortest to the longest.
+  template <class F>
+  void each_prefix(std::string_view text, const F& f) const {
     std::uint32_t node = 0;
     for (std::size_t at = 0; at < text.size(); ++at) {
       node = next_of(node, text[at]);
-      if (node == 0) break;
-      if (numbers_[node] != kNone) found = {at + 1, numbers_[node]};
+      if (node == 0) return;
+      if (numbers_[node] != kNone) f(at + 1, numbers_[node]);
     }
+  }
+
+  // The bytes and the number of the longest; no bytes if there is none.
+  std::pair<std::size_t, int> longest(std::string_view text) const {
+    std::pair<std::size_t, int> found{0, kNone};
+    each_prefix(text, [&](std::size_t size, int number) { found = {size, number}; });
     return found;
   }
 
@@ -54,12 +54,21 @@ class TextTrie {
   }
   std::uint32_t next_of(std::uint32_t node, char c) const {
     if (node == 0) return roots_[static_cast<unsigned char>(c)];
-    const auto found = children_.find(key_of(node, c));
-    return found == children_.end() ? 0 : found->second;
+    const std::uint32_t* const found = children_.find(key_of(node, c));
+    return found ? *found : 0;
+  }
+  std::uint32_t node_behind(std::uint32_t node, char c) {
+    const auto made = static_cast<std::uint32_t>(numbers_.size());
+    std::uint32_t& next = node == 0 ? roots_[static_cast<unsigned char>(c)] : *children_.add(key_of(node, c), 0).first;
+    if (next == 0) {
+      next = made;
+      numbers_.push_back(kNone);
+    }
+    return next;
   }
 
   std::array<std::uint32_t, 256> roots_;  // most texts have few beginnings, and these are looked for everywhere
-  std::unordered_map<std::uint64_t, std::uint32_t> children_;
+  FlatMap<std::uint32_t> children_;
   std::vector<int> numbers_ = {kNone};  // of each node
 };
 

@@ -1,203 +1,179 @@
-// Byte-pair encoding: the tokens of a word form a linked list, the pairs that can merge a heap.
+// The pipeline: a text becomes parts, these words, and these tokens.
 #include "tokenizer.h"
+
+#include "alphabet.h"
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/utf8.h"
 
 #include <algorithm>
-#include <numeric>
-#include <queue>
-#include <tuple>
+#include <cstdint>
+#include <utility>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
 
 namespace {
 
-// The tokens of one word while they are merged. A position that was merged into the one before is skipped by `next_`.
-class Merging {
- public:
-  Merging(const Tokenizer& tokenizer, std::vector<int>& tokens)
-      : tokenizer_(tokenizer), tokens_(tokens), next_(tokens.size() + 1), previous_(tokens.size() + 1) {
-    std::iota(next_.begin(), next_.end(), 1);
-    std::iota(previous_.begin() + 1, previous_.end(), 0);
-  }
+std::size_t encode_by(const std::variant<Bpe, Unigram, WordPiece, WordLevel>& model, std::string_view word,
+                      std::vector<int>& tokens) {
+  return std::visit([&](const auto& m) { return m.encode(word, tokens); }, model);
+}
 
-  void run() {
-    for (std::size_t at = 0; at < tokens_.size(); ++at) consider(at);
-    while (!candidates_.empty()) {
-      const Candidate best = candidates_.top();
-      candidates_.pop();
-      if (is_current(best)) apply(best);
+class Encoding {
+ public:
+  Encoding(const Tokenizer& tokenizer, SpecialText special, std::size_t bytes)
+      : t_(tokenizer), takes_special_(special == SpecialText::tokens), matcher_(bytes) {}
+
+  std::vector<int> tokens = {};
+  std::size_t left_out = 0;
+
+  void add(std::string_view text) {
+    const std::size_t valid = utf8_length(text);
+    if (valid > 0) {
+      add_valid(text.substr(0, valid), {});
+    } else if (!text.empty()) {
+      add_plain("", {.is_before_byte = true}, /*is_first=*/true);
     }
-    drop_merged();
+    for (std::string_view rest = text.substr(valid); !rest.empty();) {
+      left_out += encode_by(t_.model, rest.substr(0, 1), tokens);
+      rest.remove_prefix(1);
+      const std::size_t length = utf8_length(rest);
+      add_valid(rest.substr(0, length), {.is_behind_byte = true});
+      rest.remove_prefix(length);
+    }
   }
 
  private:
-  // Two adjacent tokens that can merge. Compared by these fields in turn: the leftmost of equal pairs comes first.
-  struct Candidate {
-    double order;
-    std::size_t left, right, end;  // positions of both tokens, and of the one behind them
-    int result;
-
-    bool operator>(const Candidate& other) const {
-      return std::tie(order, left, right, end, result) >
-             std::tie(other.order, other.left, other.right, other.end, other.result);
+  void add_valid(std::string_view text, TextPlace place) {
+    if (text.empty()) return;
+    const bool is_start = !place.is_behind_byte;
+    for (const auto& [part, token] : t_.added.cut(text, takes_special_)) {
+      const bool is_first = is_start && part.data() == text.data();
+      if (token == AddedTokens::Part::kText) {
+        add_plain(part, part.data() == text.data() ? place : TextPlace{}, is_first);
+      } else {
+        tokens.push_back(token);
+      }
     }
-  };
-
-  void consider(std::size_t left) {
-    const std::size_t right = next_[left];
-    if (right >= tokens_.size()) return;
-    const auto found = tokenizer_.merges.find(merge_key(tokens_[left], tokens_[right]));
-    if (found == tokenizer_.merges.end()) return;
-    candidates_.push({found->second.order, left, right, next_[right], found->second.result});
   }
 
-  // Has neither of the two been merged since?
-  bool is_current(const Candidate& c) const { return next_[c.left] == c.right && next_[c.right] == c.end; }
-
-  void apply(const Candidate& c) {
-    tokens_[c.left] = c.result;
-    next_[c.left] = c.end;
-    next_[c.right] = 0;  // no position is behind it any more
-    previous_[c.end] = c.left;
-    if (c.left > 0) consider(previous_[c.left]);
-    consider(c.left);
+  // Of a text without added tokens but those that are looked for once it is normalized.
+  void add_plain(std::string_view text, TextPlace place, bool is_first) {
+    std::string changed;
+    if (!t_.normalizers.empty()) {
+      changed = normalized(t_.normalizers, text, place, matcher_);
+      text = changed;
+    }
+    for (const auto& [part, token] : t_.added_normalized.cut(text, takes_special_)) {
+      const bool begins = part.data() == text.data();
+      if (token == AddedTokens::Part::kText) {
+        add_words(part, begins ? place : TextPlace{}, is_first && begins);
+      } else {
+        tokens.push_back(token);
+      }
+    }
   }
 
-  void drop_merged() {
-    const std::size_t size = tokens_.size();
-    std::size_t count = 0;
-    for (std::size_t at = 0; at < size; at = next_[at]) tokens_[count++] = tokens_[at];
-    tokens_.resize(count);
+  void add_words(std::string_view text, TextPlace place, bool is_first) {
+    Words words(text, place, is_first);
+    pre_tokenize(t_.steps, words, matcher_);
+    for (const std::string_view word : words.words) {
+      if (t_.is_of_alphabet) {
+        left_out += encode_by(t_.model, from_alphabet(word).value_or(std::string(word)), tokens);
+      } else {
+        left_out += encode_by(t_.model, word, tokens);
+      }
+    }
   }
 
-  const Tokenizer& tokenizer_;
-  std::vector<int>& tokens_;
-  std::vector<std::size_t> next_, previous_;
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates_;
+  const Tokenizer& t_;
+  bool takes_special_;
+  Matcher matcher_;
 };
 
-// The bytes of the first piece into which a word is split.
-std::size_t first_piece(const Tokenizer& t, std::string_view word) {
-  if (!t.bytes) return 1;
-  return std::max<std::size_t>(1, character_length(word));
-}
+// The token of a text in a model's vocabulary.
+struct Lookup {
+  std::string_view text;
 
-// Appends the token of the piece. An unknown one is appended byte by byte, or left out if bytes are no tokens.
-void append_piece(const Tokenizer& t, std::string_view piece, std::vector<int>& tokens) {
-  const auto found = t.ids.find(std::string(piece));
-  if (found != t.ids.end()) {
-    tokens.push_back(found->second);
-  } else if (t.bytes) {
-    for (const char byte : piece) tokens.push_back(*t.bytes + static_cast<unsigned char>(byte));
+  std::optional<int> operator()(const Bpe& bpe) const { return in(bpe.ids); }
+  std::optional<int> operator()(const WordLevel& words) const { return in(words.ids); }
+  std::optional<int> operator()(const Unigram& unigram) const { return in(unigram.pieces); }
+  std::optional<int> operator()(const WordPiece& words) const { return in(words.first); }
+
+ private:
+  std::optional<int> in(const TextIds& ids) const {
+    const auto found = ids.find(text);
+    return found == ids.end() ? std::nullopt : std::optional(found->second);
   }
-}
-
-void encode_word(const Tokenizer& t, std::string_view word, std::vector<int>& tokens) {
-  std::vector<int> parts;
-  if (t.takes_words && t.ids.contains(std::string(word))) {
-    append_piece(t, word, parts);
-    word = {};
+  std::optional<int> in(const TextTrie& trie) const {
+    const auto [size, token] = trie.longest(text);
+    return size == text.size() && size > 0 ? std::optional(token) : std::nullopt;
   }
-  while (!word.empty()) {
-    const std::size_t length = first_piece(t, word);
-    append_piece(t, word.substr(0, length), parts);
-    word.remove_prefix(length);
-  }
-  Merging(t, parts).run();
-  tokens.insert(tokens.end(), parts.begin(), parts.end());
+};
+
+// Does a word become this token, or is it a result of merges?
+bool can_result(const Bpe& bpe, const std::string& piece, int token) {
+  const auto found = bpe.ids.find(piece);
+  const bool is_piece = found != bpe.ids.end() && found->second == token;
+  if (!is_piece || piece.size() == 1 || bpe.takes_words) return true;
+  bool is_result = false;
+  bpe.merges.each([&](std::uint64_t, Bpe::Merge merge) { is_result = is_result || merge.result == token; });
+  return is_result;
 }
 
-// The words of a text that is valid UTF-8.
-std::vector<std::string_view> words_of(const Tokenizer& t, std::string_view text, Matcher& matcher) {
-  std::vector<std::string_view> words{text};
-  for (const Tokenizer::Step& step : t.steps) {
-    std::vector<std::string_view> next;
-    for (const std::string_view word : words) step.pattern.split(word, step.keep, matcher, next);
-    words.swap(next);
-  }
-  return words;
-}
-
-// Of a text that is valid UTF-8 and has no added token.
-void encode_plain(const Tokenizer& t, std::string_view text, Matcher& matcher, std::vector<int>& tokens) {
-  if (text.empty()) return;
-  for (const std::string_view word : words_of(t, text, matcher)) encode_word(t, word, tokens);
-}
-
-// Of a text that is valid UTF-8: cut at the added tokens.
-void encode_valid(const Tokenizer& t, std::string_view text, Matcher& matcher, std::vector<int>& tokens) {
-  std::size_t begin = 0;
-  std::size_t at = t.added.empty() ? text.size() : 0;
-  while (at < text.size()) {
-    const auto [size, id] = t.added.longest(text.substr(at));
-    if (size == 0) {
-      ++at;
-      continue;
-    }
-    encode_plain(t, text.substr(begin, at - begin), matcher, tokens);
-    tokens.push_back(id);
-    at += size;
-    begin = at;
-  }
-  encode_plain(t, text.substr(begin), matcher, tokens);
-}
-
-// The bytes of UTF-8 with which the text begins; 0 if its first byte is none.
-std::size_t valid_length(std::string_view text) {
-  std::size_t end = 0;
-  while (end < text.size()) {
-    const std::size_t length = character_length(text.substr(end));
-    if (length == 0) break;
-    end += length;
-  }
-  return end;
-}
-
-// Can a text have the token? Pieces of several bytes result from merges.
+// Can a text have the token?
 bool can_occur(const Tokenizer& t, int token) {
-  if (t.adds_bos && token == t.bos) return true;
+  const auto is_token = [&](int added) { return added == token; };
+  if (std::ranges::any_of(t.before, is_token) || std::ranges::any_of(t.behind, is_token)) return true;
   const std::string& piece = t.pieces[static_cast<std::size_t>(token)];
-  const auto found = t.ids.find(piece);
-  const bool is_piece = found != t.ids.end() && found->second == token;
-  if (!is_piece) return !piece.empty();
-  if (piece.size() == 1 || t.takes_words || t.bytes) return true;
-  return std::ranges::any_of(t.merges, [&](const auto& merge) { return merge.second.result == token; });
+  const Bpe* const bpe = std::get_if<Bpe>(&t.model);
+  if (bpe && bpe->is_of_bytes) return !piece.empty() && can_result(*bpe, piece, token);
+  return !piece.empty();
 }
 
 }  // namespace
 
-std::vector<int> Tokenizer::encode(std::string_view text) const {
-  std::vector<int> tokens;
-  if (adds_bos) tokens.push_back(bos.value());
-  const bool has_blank = adds_blank && !text.empty();
-  const std::string all = (has_blank ? " " : "") + std::string(text);
-  Matcher matcher(all.size());
-  for (std::string_view rest = all; !rest.empty();) {
-    std::size_t length = valid_length(rest);
-    if (length > 0) {
-      encode_valid(*this, rest.substr(0, length), matcher, tokens);
-    } else {
-      length = 1;
-      encode_word(*this, rest.substr(0, length), tokens);
-    }
-    rest.remove_prefix(length);
-  }
-  return tokens;
+std::vector<int> Tokenizer::encode(std::string_view text, SpecialText special, std::size_t* left_out) const {
+  Encoding encoding(*this, special, text.size());
+  encoding.tokens = before;
+  encoding.add(text);
+  encoding.tokens.insert(encoding.tokens.end(), behind.begin(), behind.end());
+  if (left_out) *left_out += encoding.left_out;
+  return std::move(encoding.tokens);
 }
 
 std::string Tokenizer::decode(std::span<const int> tokens, std::size_t first) const {
+  const auto has_text = [&](int token) {
+    check<IndexError>(token >= 0 && token < size(), "decode: token ", token, " of ", size());
+    return !pieces[static_cast<std::size_t>(token)].empty();
+  };
+  const auto earlier = tokens.first(std::min(first, tokens.size())), later = tokens.subspan(earlier.size());
+  const auto previous = std::find_if(earlier.rbegin(), earlier.rend(), has_text);
+  const auto last = std::find_if(later.rbegin(), later.rend(), has_text);
+  const TokenPlace of_all{.is_first = previous == earlier.rend(), .is_last = true};
+  const auto text_of = [&](int token, TokenPlace place) {
+    const bool is_elsewhere = (place.is_first && decoder.sees_first()) || (place.is_last && decoder.sees_last());
+    const auto i = static_cast<std::size_t>(token);
+    return is_elsewhere ? decoder.of_token(texts[i], place) : pieces[i];
+  };
   std::string text;
-  for (std::size_t i = first; i < tokens.size(); ++i) {
-    check<IndexError>(tokens[i] >= 0 && tokens[i] < size(), "decode: token ", tokens[i], " of ", size());
-    const std::string& piece = pieces[static_cast<std::size_t>(tokens[i])];
-    const bool is_at_start = i == 0 || tokens[i - 1] == bos;
-    const bool drops_blank = adds_blank && is_at_start && piece.starts_with(' ');
-    text += piece.substr(drops_blank);
+  bool is_first = of_all.is_first;
+  if (!is_first && last != later.rend()) {  // what the token before did not have at the end, and has now
+    const std::string within = text_of(*previous, {}), at_end = text_of(*previous, {.is_last = true});
+    if (within.starts_with(at_end)) text = within.substr(at_end.size());
   }
-  return text;
+  for (auto token = later.begin(); token != later.end(); ++token) {
+    if (!has_text(*token)) continue;
+    text += text_of(*token, {.is_first = is_first, .is_last = token + 1 == last.base()});
+    is_first = false;
+  }
+  return decoder.of_text.empty() ? text : decoder.whole(text, of_all);
+}
+
+std::optional<int> Tokenizer::id(std::string_view text) const {
+  if (const auto mark = marks.find(std::string(text)); mark != marks.end()) return mark->second;
+  return std::visit(Lookup{text}, model);
 }
 
 void Tokenizer::fit(int model_vocabulary, std::string_view name) {
@@ -206,20 +182,18 @@ void Tokenizer::fit(int model_vocabulary, std::string_view name) {
   for (int token = model_vocabulary; fits && token < size(); ++token) fits = !can_occur(*this, token);
   check<FormatError>(fits, name, ": the tokenizer has ", size(), " tokens, the model ", model_vocabulary);
   pieces.resize(static_cast<std::size_t>(model_vocabulary));
+  added.keep_below(model_vocabulary);
+  added_normalized.keep_below(model_vocabulary);
 }
 
-bool Tokenizer::add_merge(const std::string& left, const std::string& right, double order) {
-  const auto a = ids.find(left);
-  const auto b = ids.find(right);
-  const auto both = ids.find(left + right);
-  const bool are_tokens = a != ids.end() && b != ids.end() && both != ids.end();
-  return are_tokens && merges.try_emplace(merge_key(a->second, b->second), Merge{order, both->second}).second;
+void Tokenizer::add_pattern(std::string_view pattern, std::string_view name) {
+  add_step(SplitText{Pattern(pattern, name)}, name);
 }
 
-void Tokenizer::add_pattern(const std::string& pattern, std::string_view name, Keep keep) {
+void Tokenizer::add_step(PreTokenizer step, std::string_view name) {
   constexpr std::size_t kMostSteps = 64;
   check<FormatError>(steps.size() < kMostSteps, name, ": there are more than ", kMostSteps, " patterns");
-  steps.push_back({Pattern(pattern, name), keep});
+  steps.push_back(std::move(step));
 }
 
 }  // namespace SEPPO_ABI

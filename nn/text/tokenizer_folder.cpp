@@ -18,6 +18,7 @@
 #include <iterator>
 #include <optional>
 #include <span>
+#include <variant>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -92,12 +93,6 @@ json object_in(const fs::path& folder, const char* name) {
   return object;
 }
 
-std::optional<int> token_of(const Tokenizer& t, const std::string& text) {
-  if (const auto mark = t.marks.find(text); mark != t.marks.end()) return mark->second;
-  if (const auto piece = t.ids.find(text); piece != t.ids.end()) return piece->second;
-  return {};
-}
-
 // "bos_token": "<s>", or {"content": "<s>", ...}; the first object that has the key decides.
 std::optional<int> special_token(const Tokenizer& t, std::span<const json> objects, const char* key,
                                  std::span<const char* const> usual) {
@@ -106,22 +101,39 @@ std::optional<int> special_token(const Tokenizer& t, std::span<const json> objec
     json name = object[key];
     if (name.is_object()) name = name.value("content", json());
     if (!name.is_string()) return {};
-    return token_of(t, name.get<std::string>());
+    return t.id(name.get<std::string>());
   }
   for (const char* name : usual)
-    if (const auto found = token_of(t, name)) return found;
+    if (const auto found = t.id(name)) return found;
   return {};
+}
+
+// Does the tokenizer put a space, or a mark for one, before a text?
+bool adds_space(const Tokenizer& t) {
+  const auto is_prefixing = [](const PreTokenizer& step) {
+    const ByteLevel* const level = std::get_if<ByteLevel>(&step);
+    const Metaspace* const marks = std::get_if<Metaspace>(&step);
+    return (level && level->adds_space) || (marks && marks->prefix != Metaspace::Prefix::never);
+  };
+  const auto is_prepend = [](const Normalizer& normalizer) { return std::holds_alternative<Prepend>(normalizer); };
+  return std::ranges::any_of(t.steps, is_prefixing) || std::ranges::any_of(t.normalizers, is_prepend);
 }
 
 // What tokenizer_config.json says about the tokens of a text.
 void apply_config(Tokenizer& t, const fs::path& folder, const json& config, bool is_of_two_files) {
   const std::string name = printable_path(folder / kTokenizerConfig);
-  check<FormatError>(config.value("add_prefix_space", json()) != true, name, ": 'add_prefix_space' is not supported");
+  if (config.value("add_prefix_space", json()) == true && !adds_space(t)) {
+    check<FormatError>(is_of_two_files, name, ": 'add_prefix_space' is not what tokenizer.json says");
+    t.steps.insert(t.steps.begin(), ByteLevel{.adds_space = true});
+  }
   if (!is_of_two_files) return;
-  check<FormatError>(config.value("add_eos_token", json()) != true, name, ": 'add_eos_token' is not supported");
+  if (config.value("add_eos_token", json()) == true) {
+    check<FormatError>(t.eos.has_value(), name, ": 'add_eos_token': 'eos_token' is no token");
+    t.behind = {*t.eos};
+  }
   if (config.value("add_bos_token", json()) != true) return;
   check<FormatError>(t.bos.has_value(), name, ": 'add_bos_token': 'bos_token' is no token");
-  t.adds_bos = true;
+  t.before = {*t.bos};
 }
 
 json name_of(const Tokenizer& t, std::optional<int> token) {

@@ -5,8 +5,8 @@
 //   const Tokenizer tokenizer = read_tokenizer("gpt2");
 //   write_tokenizer("mine", "gpt2", 1024);  // into another folder
 //
-// As in Hugging Face's loaders, a tokenizer.json says itself whether a text begins with BOS; for vocab.json and
-// merges.txt, add_bos_token of tokenizer_config.json does.
+// As in Hugging Face's loaders, a tokenizer.json says itself whether a text begins with BOS and ends with EOS; for
+// vocab.json and merges.txt, add_bos_token, add_eos_token and add_prefix_space of tokenizer_config.json do.
 #pragma once
 
 #include "tokenizer.h"

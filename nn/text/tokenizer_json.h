@@ -1,15 +1,12 @@
-// tokenizer.json, Hugging Face's tokenizer file, for byte-level BPE.
+// tokenizer.json, Hugging Face's tokenizer file: the whole pipeline (tokenizer.h), with the ids of that package.
 //
-// model.vocab and model.merges are as in vocab.json and merges.txt (tokenizer.h), but a merge may also be ["left",
-// "right"], and a byte need not be a token if there is no unk_token: it is left out. added_tokens that are special
-// never stem from text, the others are what their text becomes. The steps of pre_tokenizer define the patterns:
-// ByteLevel with use_regex is GPT-2's, Digits separates numbers, Split has a pattern or a text of its own, and isolates
-// or removes what matches, or what does not; a Sequence combines several. A template of post_processor may prepend one
-// token, bos.
+// What the package does is done alike: its normalizers; its pre_tokenizers, but not UnicodeScripts, FixedLength and
+// Delimiters of later versions; the models BPE, Unigram, WordPiece and WordLevel; post_processors and decoders. What
+// would change the tokens and is not known is refused by name. Normal forms, letter case, accents, BertNormalizer and
+// Precompiled need utf8proc when the library is built, and are refused by name without it.
 //
-// Anything else that would change the tokens is refused: a normalizer, models other than BPE or with prefixes,
-// suffixes, dropout or byte_fallback, other steps, other processors, added tokens that are not special and strip blanks
-// or match whole words.
+// Unlike there, special tokens in a text are letters unless they are asked for; without a decoder, tokens of bytes
+// become bytes; and an added token is written as it is, where the package takes its letters for GPT-2's alphabet.
 #pragma once
 
 #include "tokenizer.h"

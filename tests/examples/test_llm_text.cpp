@@ -135,8 +135,13 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_config_is_heeded_or_refused) {
     set_keys(folder.path / "m/tokenizer_config.json", keys);
     check_refused(folder, {"llm", "generate", "--model", "m", "--prompt", "a"}, 1, "m/tokenizer_config.json: " + part);
   };
-  refused({{"add_prefix_space", true}}, "'add_prefix_space' is not supported");
-  refused({{"add_eos_token", true}}, "'add_eos_token' is not supported");
+  const std::vector<int> spaced = llm::open_folder(folder.path / "m").encode(" a");
+  set_keys(folder.path / "m/tokenizer_config.json", {{"add_prefix_space", true}, {"add_eos_token", true}});
+  std::vector<int> ended = llm::open_folder(folder.path / "m").encode("a");
+  BOOST_CHECK_EQUAL(ended.back(), 256);
+  ended.pop_back();
+  BOOST_TEST(ended == spaced, boost::test_tools::per_element());
+  refused({{"add_eos_token", true}, {"eos_token", "<none>"}}, "'add_eos_token': 'eos_token' is no token");
   refused({{"add_bos_token", true}, {"bos_token", "<none>"}}, "'add_bos_token': 'bos_token' is no token");
   folder.write("m/tokenizer_config.json", "[]");
   check_refused(folder, {"llm", "generate", "--model", "m", "--prompt", "a"}, 1, "tokenizer_config.json: is no object");

@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(byte_level_merges_as_the_naive_loop) {
   Random random;
   const Strings ascii{"a", "b", "ab", "sea", " ", "  ", "\n", "\t", "'s", "'ll", "'", "12", "!", "?!", "abe"};
   for (int round = 0; round < 10; ++round) {
-    const Bpe bpe = random_bpe(random, 40);
+    const BpeFiles bpe = random_bpe(random, 40);
     const Folder folder("tokenizer");
     bpe.write(folder);
     const Tokenizer one = read_byte_level_bpe(folder.path / "vocab.json", folder.path / "merges.txt");
@@ -121,9 +121,9 @@ BOOST_AUTO_TEST_CASE(byte_level_merges_as_the_naive_loop) {
 // A word of a megabyte, which would take a quadratic algorithm hours.
 BOOST_AUTO_TEST_CASE(long_words_take_no_long_time) {
   Random random;
-  Bpe bpe = random_bpe(random, 60);
+  BpeFiles bpe = random_bpe(random, 60);
   const Folder folder("tokenizer");
-  const Tokenizer bytes = byte_level_bpe(bpe.vocabulary(), bpe.lines(), {}, true, "x");  // the whole text is one word
+  const Tokenizer bytes = byte_level_bpe(bpe.vocabulary(), bpe.lines(), {}, "x");  // the whole text is one word
   std::vector<Piece> pieces;
   for (const char* text : {"a", "b", "e", "aa", "ab", "aab", "aaaa", "be", "aabe", "aaaaaaaa"})
     pieces.push_back({text, -static_cast<float>(pieces.size())});

@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(damaged_sentencepiece_files_are_refused) {
 
 BOOST_AUTO_TEST_CASE(damaged_byte_level_files_are_refused) {
   Random random;
-  const Bpe bpe = random_bpe(random, 20);
+  const BpeFiles bpe = random_bpe(random, 20);
   const Folder folder("tokenizer");
   const auto files = [&](const std::string& vocab, const std::string& merges) {
     return [&, vocab, merges] {
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(damaged_byte_level_files_are_refused) {
 
 // An invalid token is named, wherever it appears.
 BOOST_AUTO_TEST_CASE(tokens_that_are_none_are_named) {
-  const Tokenizer tokenizer{.pieces = {"a", "b"}, .ids = {{"a", 0}, {"b", 1}}};
+  const Tokenizer tokenizer{.pieces = {"a", "b"}};
   const std::vector<int> high{1, 0, 2}, low{1, -5, 0}, fine{1, 0};
   BOOST_CHECK_EXCEPTION(tokenizer.decode(high), seppo::IndexError,
                         [](const auto& e) { return std::string(e.what()) == "decode: token 2 of 2"; });
@@ -95,9 +95,9 @@ BOOST_AUTO_TEST_CASE(tokens_that_are_none_are_named) {
 
 namespace {
 
-// A tokenizer with one token, or one that reads this document.
+// A tokenizer with one token.
 Tokenizer with_pattern(const char* pattern) {
-  Tokenizer made{.pieces = {"a"}, .ids = {{"a", 0}}};
+  Tokenizer made{.model = Bpe{.ids = {{"a", 0}}}, .pieces = {"a"}};
   made.add_pattern(pattern, "x");
   return made;
 }
@@ -112,7 +112,7 @@ double seconds_of(const std::function<void()>& work) {
 
 // An untrusted pattern may take exponential time; matching stops with an error instead.
 BOOST_AUTO_TEST_CASE(a_pattern_that_takes_too_long_is_an_error) {
-  const Tokenizer exponential = with_pattern("(?:a+)+[bc]"), deep = with_pattern("(?:a|aa)+[bc]");
+  const Tokenizer exponential = with_pattern("(?:a|aa)+[bc]"), &deep = exponential;
   refused([&] { exponential.encode(std::string(60, 'a')); }, "takes too many steps for this text, at 'aaaa");
   refused([&] { deep.encode(std::string(3'000'000, 'a')); }, "a pattern of the tokenizer ");
 }
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_pattern_that_takes_too_long_is_an_error) {
 // The steps of a text are limited, not those at one place: each place of this text takes many, but none too many.
 BOOST_AUTO_TEST_CASE(a_pattern_that_is_slow_everywhere_is_an_error) {
   const Tokenizer slow = with_pattern(R"((?:[a-z]|[a-z]|[a-z])(?:.|.){17}[\x{4e00}])");
-  // The last byte of the text is the last one of a match, which PCRE2 looks for first.
+  // The last byte of the text is the last one of a match, which might be looked for first.
   refused([&] { slow.encode(std::string(400, 'q') + "\U0001F600"); }, "takes too many steps for this text");
   // While patterns of real tokenizers take time in proportion to the text, also where words are long.
   const Tokenizer gpt2 = with_pattern(kGpt2Words);
@@ -132,8 +132,8 @@ BOOST_AUTO_TEST_CASE(a_pattern_that_is_slow_everywhere_is_an_error) {
 }
 
 BOOST_AUTO_TEST_CASE(the_number_of_patterns_is_limited) {
-  Tokenizer tokenizer{.pieces = {"a"}, .ids = {{"a", 0}}};
-  for (int i = 0; i < 64; ++i) tokenizer.add_pattern("a", "x");
+  Tokenizer tokenizer = with_pattern("a");
+  for (int i = 1; i < 64; ++i) tokenizer.add_pattern("a", "x");
   BOOST_TEST(tokenizer.encode("aa") == (std::vector<int>{0, 0}), boost::test_tools::per_element());
   refused([&] { tokenizer.add_pattern("a", "x"); }, "x: there are more than 64 patterns");
 }
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(the_number_of_patterns_is_limited) {
 BOOST_AUTO_TEST_CASE(many_and_long_tokens_take_no_longer_than_others) {
   const Folder folder("tokenizer");
   Random random;
-  const Bpe bpe = random_bpe(random, 20);
+  const BpeFiles bpe = random_bpe(random, 20);
   nlohmann::json plain = bpe.document(), added = plain;
   const std::size_t first = bpe.tokens.size() + 1;
   for (std::size_t i = first; i < 40'000; ++i) {

@@ -14,7 +14,7 @@ using namespace test;
 BOOST_AUTO_TEST_CASE(the_same_tokens_as_of_two_files) {
   Random random;
   for (int round = 0; round < 10; ++round) {
-    const Bpe bpe = random_bpe(random, 40);
+    const BpeFiles bpe = random_bpe(random, 40);
     const Folder folder("tokenizer");
     bpe.write(folder);
     folder.write("tokenizer.json", bpe.document().dump());
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(the_same_tokens_as_of_two_files) {
 
 BOOST_AUTO_TEST_CASE(steps_of_a_tokenizer_json) {
   Random random;
-  Bpe bpe = random_bpe(random, 60);
+  BpeFiles bpe = random_bpe(random, 60);
   bpe.merges.emplace_back("1", "2");  // so that single digits give other tokens
   bpe.tokens.emplace_back("12");
   const Folder folder("tokenizer");
@@ -99,13 +99,15 @@ BOOST_AUTO_TEST_CASE(steps_of_a_tokenizer_json) {
   BOOST_TEST(whole.decode(std::vector<int>{mark}) == "");
   BOOST_TEST(whole.decode(whole.encode("<|end of text|>")) == "<|end of text|>");
   BOOST_CHECK(std::ranges::count(whole.encode("<|end of text|>"), mark) == 0);
+  BOOST_TEST(whole.encode("<|end of text|>", SpecialText::tokens) == std::vector<int>{mark},
+             boost::test_tools::per_element());
   BOOST_CHECK_THROW(whole.decode(std::vector<int>{whole.size()}), IndexError);
   BOOST_CHECK_THROW(whole.decode(std::vector<int>{-1}), IndexError);
 }
 
 BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   Random random;
-  const Bpe bpe = random_bpe(random, 20);
+  const BpeFiles bpe = random_bpe(random, 20);
   const Folder folder("tokenizer");
   const auto changed = [&](const std::function<void(nlohmann::json&)>& change) {
     return [&, change] {
@@ -129,22 +131,24 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   refused(changed([](Json d) { d["model"]["vocab"]["a"] = "x"; }), "'a': its number, \"x\", is");
   refused(changed([](Json d) { d["model"]["vocab"]["a"] = d["model"]["vocab"]["b"]; }), "is another's");
   refused(changed([](Json d) { d["model"]["vocab"]["日"] = 277; }), "'日' in a token is not GPT-2's alphabet");
+  // A byte that is no token is left out, or is the unknown token.
   const auto without_blank = [](Json d) {
     d["model"]["vocab"]["aaaaaaa"] = d["model"]["vocab"]["Ġ"];
     d["model"]["vocab"].erase("Ġ");
     d["model"]["merges"] = nlohmann::json::array();
   };
-  BOOST_CHECK_NO_THROW(changed(without_blank)());
-  refused(changed([&](Json d) {
-            without_blank(d);
-            d["model"]["unk_token"] = "a";
-          }),
-          "'Ġ', which stands for a byte, is no token");
-  for (const char* option : {"lstrip", "rstrip", "single_word"})
-    refused(changed([=](Json d) {
-              d["added_tokens"][0].update({{"special", false}, {option, true}});
-            }),
-            "the added token '<|end of text|>': '" + std::string(option) + "' is not supported");
+  changed(without_blank)();
+  std::size_t left_out = 0;
+  BOOST_CHECK_EQUAL(read_tokenizer_json(folder.path / "tokenizer.json").encode(" a  b", {}, &left_out).size(), 2u);
+  BOOST_CHECK_EQUAL(left_out, 3u);
+  changed([&](Json d) {
+    without_blank(d);
+    d["model"]["unk_token"] = "!";
+  })();
+  left_out = 0;
+  BOOST_CHECK_EQUAL(read_tokenizer_json(folder.path / "tokenizer.json").encode(" a  b", {}, &left_out).size(), 5u);
+  BOOST_CHECK_EQUAL(left_out, 0u);
+  refused(changed([](Json d) { d["model"]["unk_token"] = "<unk>"; }), "'unk_token': '<unk>' is no token");
   refused(changed([](Json d) { d["added_tokens"][0]["content"] = ""; }), "the added token '' has 0 bytes");
   refused(changed([](Json d) {
             d["added_tokens"][0].update({{"special", false}, {"content", std::string(1025, 'x')}});
@@ -155,34 +159,56 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   };
   const nlohmann::json mark{{"SpecialToken", {{"id", "<|end of text|>"}}}}, text{{"Sequence", {{"id", "A"}}}};
   BOOST_CHECK_NO_THROW(processor({mark, text})());
-  refused(processor({mark, text, mark}), "'post_processor': anything after the text is not supported");
-  refused(processor({mark, mark, text}), "'post_processor': more than one token before the text");
+  BOOST_CHECK_NO_THROW(processor({mark, mark, text, mark})());
+  refused(processor({mark, text, text}), "'post_processor': a template with the text twice");
   refused(processor(nlohmann::json::array({mark})), "'post_processor': a template without the text");
-  refused(processor({{{"SpecialToken", {{"id", "a"}}}}, text}), "'post_processor': 'a' is no added token");
+  refused(processor({{{"SpecialToken", {{"id", "a"}}}}, text}), "'post_processor': 'a' is no special token");
   refused(changed([&](Json d) {
             d["post_processor"] = {{"type", "TemplateProcessing"},
                                    {"single", {mark, text}},
-                                   {"special_tokens", {{"<|end of text|>", {{"ids", {5}}}}}}};
+                                   {"special_tokens", {{"<|end of text|>", {{"ids", {5000}}}}}}};
           }),
-          "'post_processor': '<|end of text|>': [5] is not its number");
+          "'post_processor': '<|end of text|>': 5000 is no token");
   refused(changed([](Json d) {
-            d["post_processor"] = {{"type", "BertProcessing"}};
+            d["post_processor"] = {{"type", "BertProcessing"}, {"cls", {"a", 1}}};
           }),
-          "'post_processor': BertProcessing is not supported");
+          "'sep' is missing, or no array");
+  refused(processor(nlohmann::json(1025, mark)), "'post_processor': adds more than 1024 tokens");
   refused(changed([](Json d) { d["added_tokens"][0]["id"] = 5; }), "its number, 5, is another's");
-  refused(changed([](Json d) { d["normalizer"] = {{"type", "NFC"}}; }), "'normalizer': {\"type\":\"NFC\"} is not");
-  refused(changed([](Json d) { d["model"]["byte_fallback"] = true; }), "'byte_fallback': true is not supported");
-  refused(changed([](Json d) { d["model"]["type"] = "Unigram"; }), "'model': its type is not BPE");
-  refused(changed([](Json d) { d["pre_tokenizer"] = nullptr; }), "'pre_tokenizer' is missing, or no object");
-  refused(changed([](Json d) { d["pre_tokenizer"]["type"] = "Metaspace"; }), "Metaspace");
-  refused(changed([](Json d) { d["pre_tokenizer"]["add_prefix_space"] = true; }), "'add_prefix_space': true");
+  const auto normalizer = [&](const nlohmann::json& step) { return changed([=](Json d) { d["normalizer"] = step; }); };
+  refused(normalizer({{"type", "Titlecase"}}), "'normalizer': Titlecase is not supported");
+  refused(normalizer({{"type", "Precompiled"}, {"precompiled_charsmap", "?"}}), "'precompiled_charsmap' is not base64");
+  refused(normalizer({{"type", "Precompiled"}, {"precompiled_charsmap", "CAAAAAAA"}}), "6 bytes have no trie of 8");
+  refused(normalizer({{"type", "Prepend"}, {"prepend", std::string(1025, 'x')}}), "has 1025 bytes, more than 1024");
+  refused(normalizer({{"type", "Sequence"}, {"normalizers", nlohmann::json(65, {{"type", "Nmt"}})}}), "more than 64");
+  refused(changed([](Json d) { d["model"]["dropout"] = 0.1; }), "'dropout': 0.1 is not supported");
+  refused(changed([](Json d) { d["model"]["type"] = "Unigram"; }), "'vocab' is missing, or no array");
+  refused(changed([](Json d) {
+            const nlohmann::json pair = nlohmann::json::array({std::string(1025, 'x'), -1.0});
+            d["model"] = {{"type", "Unigram"}, {"vocab", nlohmann::json::array({pair})}};
+          }),
+          "has 1025 bytes");
+  refused(changed([](Json d) { d["model"]["type"] = "WordPiece"; }), "'unk_token' is missing, or no string");
+  refused(changed([](Json d) { d["model"]["type"] = "Words"; }), "'model': Words is not supported");
+  refused(changed([](Json d) { d["pre_tokenizer"]["type"] = "UnicodeScripts"; }), "UnicodeScripts is not supported");
+  refused(changed([](Json d) { d["decoder"] = {{"type", "CTC"}}; }), "'decoder': CTC is not supported");
   const auto split = [&](const std::string& regex, const char* behavior = "Isolated") {
     return changed([=](Json d) {
       d["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", behavior}};
     });
   };
-  refused(split("a"), "'pre_tokenizer': has no step ByteLevel");
-  refused(split("a(b"), "tokenizer.json: the pattern 'a(b': missing closing parenthesis");
-  refused(split("a", "Contiguous"), "'pre_tokenizer': Split: 'behavior': Contiguous is not supported");
-  refused(split("(?<a>b)\\k<a>"), "': \\k is not supported");
+  refused(split("a(b"), "tokenizer.json: the pattern 'a(b': end pattern with unmatched parenthesis");
+  refused(split("a", "Doubled"), "'pre_tokenizer': 'behavior': Doubled is not supported");
+}
+
+// A normalizer may not make a text without end.
+BOOST_AUTO_TEST_CASE(normalized_texts_are_limited) {
+  Random random;
+  const Folder folder("tokenizer");
+  nlohmann::json document = random_bpe(random, 20).document();
+  const nlohmann::json longer{{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1000, 'a')}};
+  document["normalizer"] = {{"type", "Sequence"}, {"normalizers", {longer, longer, longer, longer}}};
+  folder.write("tokenizer.json", document.dump());
+  const Tokenizer tokenizer = read_tokenizer_json(folder.path / "tokenizer.json");
+  refused([&] { tokenizer.encode("a"); }, "the normalizer of the tokenizer makes more than");
 }

@@ -141,7 +141,7 @@ inline std::string shown(std::string_view bytes) {
   return text;
 }
 
-struct Bpe {
+struct BpeFiles {
   Strings tokens;
   std::vector<std::pair<std::string, std::string>> merges;
 
@@ -184,8 +184,8 @@ struct Bpe {
 };
 
 // Bytes in random order, and random merges.
-inline Bpe random_bpe(Random& random, std::size_t merges) {
-  Bpe bpe;
+inline BpeFiles random_bpe(Random& random, std::size_t merges) {
+  BpeFiles bpe;
   for (int byte = 0; byte < 256; ++byte) bpe.tokens.emplace_back(1, static_cast<char>(byte));
   for (std::size_t i = 255; i > 0; --i) std::swap(bpe.tokens[i], bpe.tokens[random.below(i + 1)]);
   Strings parts{"a", "b", "e", " ", "'", "s", "\n", "\xc3", "\xa9", "\xe6", "\x97", "\xa5"};

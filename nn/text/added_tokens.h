@@ -1,0 +1,51 @@
+// Tokens that a tokenizer has beside its model's, at which texts are cut first.
+#pragma once
+
+#include "text_trie.h"
+
+#include "../../autograd/core/real.h"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+// Texts are cut at them: at the longest of those that begin leftmost. A special one, such as EOS, is not written as
+// text, and texts are cut at it only where special tokens are asked for.
+struct AddedToken {
+  std::string text;
+  int id = 0;
+  bool is_special = true;
+  bool strips_left = false, strips_right = false;  // takes the white space before it, behind it
+  bool is_word = false;                            // not within a word
+  bool is_normalized = false;                      // looked for in the normalized text
+};
+
+class AddedTokens {
+ public:
+  // A part of a text: an added token, or text between two if `token` is kText.
+  struct Part {
+    static constexpr int kText = -1;
+    std::string_view text;
+    int token = kText;
+  };
+
+  bool empty() const { return trie_.empty(); }
+  // The text for which it is looked is not its own if it was normalized.
+  void add(const AddedToken& token, std::string_view looked_for);
+  // The parts of valid UTF-8; one if the text is empty.
+  std::vector<Part> cut(std::string_view text, bool takes_special) const;
+  // Those with other ids are no longer looked for.
+  void keep_below(int ids);
+
+ private:
+  TextTrie trie_;  // numbers are places in `tokens_`
+  std::vector<AddedToken> tokens_;
+  std::vector<bool> is_kept_;
+};
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,0 +1,94 @@
+// Reads the normalizer of a tokenizer.json.
+#include "tokenizer_json_parts.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kMostNormalizers = 64;
+constexpr std::size_t kMostBytes = 1024;  // of a text that is inserted
+
+// The bytes of base64 (RFC 4648); none if it is not.
+std::optional<std::string> from_base64(std::string_view text) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  while (text.ends_with('=')) text.remove_suffix(1);
+  std::string bytes;
+  unsigned bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const std::size_t digit = kDigits.find(c);
+    if (digit == kDigits.npos) return {};
+    bits = (bits << 6 | static_cast<unsigned>(digit)) & 0xFFFF;
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> count & 0xFF);
+  }
+  return bytes;
+}
+
+std::string inserted(const JsonFields& fields, const json& normalizer, const char* key) {
+  std::string text = fields.text(normalizer, key);
+  if (text.size() > kMostBytes)
+    fields.refuse("'normalizer': '", key, "' has ", text.size(), " bytes, more than ", kMostBytes);
+  return text;
+}
+
+Normalizer read_bert(const JsonFields& fields, const json& n) {
+  BertCleaning made;
+  made.cleans = fields.flag_or(n, "clean_text", true);
+  made.spaces_ideographs = fields.flag_or(n, "handle_chinese_chars", true);
+  made.is_lower = fields.flag_or(n, "lowercase", true);
+  made.strips_accents = fields.flag_or(n, "strip_accents", made.is_lower);
+  return made;
+}
+
+Normalizer read_charsmap(const JsonFields& fields, const json& n) {
+  const auto table = from_base64(fields.text(n, "precompiled_charsmap"));
+  if (!table) fields.refuse("'precompiled_charsmap' is not base64");
+  return MapCharacters{Charsmap(*table, fields.name)};
+}
+
+Normalizer read_one(const JsonFields& fields, const json& n, const std::string& type) {
+  static const std::map<std::string, NormalForm> kForms{
+      {"NFC", NormalForm::nfc}, {"NFD", NormalForm::nfd}, {"NFKC", NormalForm::nfkc}, {"NFKD", NormalForm::nfkd}};
+  if (const auto form = kForms.find(type); form != kForms.end()) return Normalize{form->second};
+  if (type == "Lowercase") return Lowercase{};
+  if (type == "StripAccents") return StripAccents{};
+  if (type == "Strip") return Strip{fields.flag_or(n, "strip_left", true), fields.flag_or(n, "strip_right", true)};
+  if (type == "Prepend") return Prepend{inserted(fields, n, "prepend")};
+  if (type == "Replace")
+    return Replace{fields.pattern(fields.part(n, "pattern", json::value_t::object)), inserted(fields, n, "content")};
+  if (type == "Nmt") return NmtSpaces{};
+  if (type == "BertNormalizer") return read_bert(fields, n);
+  if (type == "ByteLevel") return ToAlphabet{};
+  if (type == "Precompiled") return read_charsmap(fields, n);
+  fields.refuse("'normalizer': ", printable(type), " is not supported");
+}
+
+}  // namespace
+
+void read_normalizers(const JsonFields& fields, const json& normalizer, std::vector<Normalizer>& made) {
+  if (normalizer.is_null()) return;
+  const std::string type = fields.text(normalizer, "type");
+  if (type == "Sequence") {
+    for (const json& inner : fields.part(normalizer, "normalizers", json::value_t::array))
+      read_normalizers(fields, inner, made);
+    return;
+  }
+  if (made.size() == kMostNormalizers) fields.refuse("'normalizer': there are more than ", kMostNormalizers);
+  made.push_back(read_one(fields, normalizer, type));
+  if (needs_unicode_tables(made.back()) && !has_unicode_tables())
+    fields.refuse("'normalizer': ", printable(type), " needs utf8proc, without which this seppo was built");
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo
