@@ -23,6 +23,15 @@ std::size_t aligned(std::size_t elements) {
   return (elements + kAlign - 1) / kAlign * kAlign;
 }
 
+// Copies n values to where all are zero; pages of zeros stay untouched on both sides.
+void copy_to_zeros(const real* from, std::size_t n, real* to) {
+  constexpr std::size_t kPiece = std::size_t{1} << 12;
+  for (std::size_t begin = 0; begin < n; begin += kPiece) {
+    const std::span piece(from + begin, std::min(kPiece, n - begin));
+    if (std::ranges::any_of(piece, [](real v) { return v != 0; })) std::ranges::copy(piece, to + begin);
+  }
+}
+
 }  // namespace
 
 Tensor Scope::parameter(std::string_view name, const Shape& shape, const Init& init, std::optional<bool> decay) const {
@@ -42,8 +51,8 @@ Parameters::~Parameters() {
 
 Parameters& Parameters::operator=(Parameters&& other) noexcept {
   const auto all = [](Parameters& p) {
-    return std::tie(p.seed_, p.most_, p.entries_, p.values_, p.gradients_, p.size_, p.capacity_, p.constants_size_,
-                    p.constant_values_, p.constants_);
+    return std::tie(p.seed_, p.most_, p.entries_, p.trained_runs_, p.values_, p.gradients_, p.size_, p.capacity_,
+                    p.constants_size_, p.constant_values_, p.constants_);
   };
   auto own = all(*this);
   auto others = all(other);
@@ -57,10 +66,8 @@ void Parameters::reserve(std::size_t size) {
   const std::size_t capacity = std::max(size, 2 * capacity_);
   Memory values(capacity * sizeof(real));
   Memory gradients(capacity * sizeof(real));
-  std::copy_n(values_.as<real>(), size_, values.as<real>());
-  const std::span<const real> before(gradients_.as<real>(), size_);
-  if (std::any_of(before.begin(), before.end(), [](real g) { return g != 0; }))  // else its pages stay untouched
-    std::copy(before.begin(), before.end(), gradients.as<real>());
+  copy_to_zeros(values_.as<real>(), size_, values.as<real>());
+  copy_to_zeros(gradients_.as<real>(), size_, gradients.as<real>());
   values_ = std::move(values);
   gradients_ = std::move(gradients);
   capacity_ = capacity;
@@ -84,6 +91,8 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
                        " the model has more than the allowed ", most_, " values");
   const std::size_t end = aligned(offset + count);
   reserve(end);
+  // So that noting what is trained cannot fail.
+  if (trained_runs_.size() == trained_runs_.capacity()) trained_runs_.reserve(2 * trained_runs_.size() + 1);
   Entry& entry = entries_.emplace_back(Entry{.name = std::move(name),
                                              .shape = shape,
                                              .offset = offset,
@@ -101,7 +110,22 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
     size_ = offset;
     throw;
   }
+  note_trained(entry);
   return entry.tensor;
+}
+
+void Parameters::note_trained(const Entry& entry) {
+  if (!entry.trained || entry.size() == 0) return;
+  const std::size_t end = aligned(entry.offset + entry.size());
+  if (!trained_runs_.empty() && trained_runs_.back().end == entry.offset)
+    trained_runs_.back().end = end;
+  else
+    trained_runs_.push_back({entry.offset, end});
+}
+
+void Parameters::zero_gradients() {
+  for (const Run& run : trained_runs_)
+    std::fill(gradients_.as<real>() + run.begin, gradients_.as<real>() + run.end, real{0});
 }
 
 void Parameters::initialise(Entry& entry, const Init& init) {
@@ -135,14 +159,18 @@ Tensor Parameters::add_constant(const Shape& shape, const Init& init) {
 
 void Parameters::freeze(std::string_view prefix, bool frozen) {
   bool is_found = false;
+  trained_runs_.reserve(entries_.size());
   for (Entry& entry : entries_) {
     if (entry.is_buffer || !entry.name.starts_with(prefix)) continue;
     is_found = true;
     entry.trained = !frozen;
     entry.tensor.node().requires_grad = !frozen;
-    std::fill_n(gradients_.as<real>() + entry.offset, entry.size(), real{0});
+    for (real& g : gradients().subspan(entry.offset, entry.size()))
+      if (g != 0) g = 0;  // other pages stay untouched
   }
   check<ArgumentError>(is_found, "parameters: none has a name that begins with '", prefix, "'");
+  trained_runs_.clear();
+  for (const Entry& entry : entries_) note_trained(entry);
 }
 
 const Parameters::Entry* Parameters::find(std::string_view name) const {

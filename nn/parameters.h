@@ -97,7 +97,15 @@ class Parameters {
 
   std::span<const real> gradients() const { return {gradients_.as<real>(), size_}; }
   std::span<real> gradients() { return {gradients_.as<real>(), size_}; }
-  void zero_gradients() { std::ranges::fill(gradients(), real{0}); }
+  void zero_gradients();
+
+  // Elements of the flat blocks.
+  struct Run {
+    std::size_t begin, end;
+  };
+  // What is trained, in order, with the padding between. Gradients of anything else are zero, in memory that is never
+  // touched and so costs nothing.
+  std::span<const Run> trained_runs() const { return trained_runs_; }
 
   // Freezes the parameters whose names begin with `prefix` or, with false, unfreezes them. Backward computes nothing
   // for frozen parameters, optimisers and weight decay leave them alone, and checks skip them; they are saved like the
@@ -132,6 +140,7 @@ class Parameters {
   friend class Scope;
   void check_grows(std::string_view name) const;
   void reserve(std::size_t size);
+  void note_trained(const Entry& entry);
   Tensor add(std::string name, const Shape& shape, const Init& init, bool decay, bool trained);
   void initialise(Entry& entry, const Init& init);
   Tensor add_constant(const Shape& shape, const Init& init);
@@ -146,6 +155,7 @@ class Parameters {
   std::size_t constants_size_ = 0;
   std::vector<Memory> constant_values_;
   std::vector<Node*> constants_;
+  std::vector<Run> trained_runs_;
 };
 
 }  // namespace SEPPO_ABI

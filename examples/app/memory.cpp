@@ -45,13 +45,24 @@ double bytes_to_evaluate(const Loss& loss, std::span<const int> rows) {
   return static_cast<double>(scratch.used());
 }
 
-// The bytes for `count` examples, extrapolated from a few of the batch.
+// The bytes for `count` examples, extrapolated from a few of the batch, and fewer of a large model, whose passes take
+// time.
 double extrapolated(double (*bytes)(const Loss&, std::span<const int>), const Loss& loss, std::span<const int> batch,
-                    std::size_t count) {
-  const std::size_t many = std::min({count, batch.size(), std::size_t{8}}), few = (many + 1) / 2;
-  const double of_many = bytes(loss, batch.first(many)), of_few = bytes(loss, batch.first(few));
-  const double each = (of_many - of_few) / static_cast<double>(std::max<std::size_t>(1, many - few));
+                    std::size_t count, bool is_large) {
+  const std::size_t many = std::min({count, batch.size(), std::size_t{is_large ? 2U : 8U}});
+  const double of_many = bytes(loss, batch.first(many));
+  if (many == count) return of_many;
+  const std::size_t few = (many + 1) / 2;
+  const double each =
+      (of_many - bytes(loss, batch.first(few))) / static_cast<double>(std::max<std::size_t>(1, many - few));
   return of_many + each * (static_cast<double>(count) - static_cast<double>(many));
+}
+
+// Of the flat blocks, all else is never touched.
+std::size_t trained_values(const seppo::Parameters& parameters) {
+  std::size_t values = 0;
+  for (const seppo::Parameters::Run& run : parameters.trained_runs()) values += run.end - run.begin;
+  return values;
 }
 
 }  // namespace
@@ -69,7 +80,7 @@ double available_memory(const std::filesystem::path& root) {
 
 MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> batch, std::size_t evaluated,
                           const Loss& loss, const seppo::TrainerConfig& config) {
-  const double block = static_cast<double>(parameters.gradients().size_bytes());
+  const double block = static_cast<double>(trained_values(parameters) * sizeof(seppo::real));
   const std::vector<std::size_t> sizes = seppo::DataParallel(parameters, static_cast<std::size_t>(config.shards),
                                                              static_cast<std::size_t>(config.accumulate))
                                              .shard_sizes(batch.size());
@@ -78,10 +89,11 @@ MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> ba
   const std::size_t gradients = std::min(sizes.size(), threads + waiting);
   MemoryNeed need{.parameters = block * static_cast<double>(gradients + 2)};
   if (need.total() > available_memory()) return need;  // too much even without activations
-  need.activations = extrapolated(bytes_to_train, loss, batch, std::ranges::max(sizes)) *
+  const bool is_large = parameters.values().size() > std::size_t{1} << 24;
+  need.activations = extrapolated(bytes_to_train, loss, batch, std::ranges::max(sizes), is_large) *
                      static_cast<double>(std::min(sizes.size(), threads));
   parameters.zero_gradients();
-  need.evaluation = extrapolated(bytes_to_evaluate, loss, batch, evaluated) * static_cast<double>(threads);
+  need.evaluation = extrapolated(bytes_to_evaluate, loss, batch, evaluated, is_large) * static_cast<double>(threads);
   return need;
 }
 

@@ -49,11 +49,16 @@ std::vector<std::size_t> default_shards(std::size_t parameters, std::size_t samp
 }
 
 // sum += term; term = 0, in pieces that fit into the L1 cache
-void move_gradients(real* sum, real* term, std::size_t n) {
-  parallel_for(0, n, std::size_t{1} << 12, [&](std::size_t first, std::size_t last) {
-    kernels::axpy(sum + first, 1, term + first, 1, last - first);
-    std::fill(term + first, term + last, real{0});
-  });
+void move_gradients(std::span<const Parameters::Run> runs, real* sum, real* term) {
+  for (const auto& [begin, end] : runs)
+    parallel_for(begin, end, std::size_t{1} << 12, [&](std::size_t first, std::size_t last) {
+      kernels::axpy(sum + first, 1, term + first, 1, last - first);
+      std::fill(term + first, term + last, real{0});
+    });
+}
+
+void clear(std::span<const Parameters::Run> runs, real* block) {
+  for (const auto& [begin, end] : runs) std::fill(block + begin, block + end, real{0});
 }
 
 // Makes the additions that the tree still allows, given of how many shards each sum is (0: there is no sum). Returns
@@ -244,7 +249,7 @@ void DataParallel::run_shard(const Step& step, std::size_t shard) {
 // Leaves no part of a gradient behind.
 void DataParallel::clear_gradients() {
   parameters_->zero_gradients();
-  for (Memory& block : gradients_) std::fill_n(block.as<real>(), parameters_->gradients().size(), real{0});
+  for (Memory& block : gradients_) clear(parameters_->trained_runs(), block.as<real>());
 }
 
 // The free block used last, which is the likeliest to be cached.
@@ -274,7 +279,7 @@ void DataParallel::climb(std::size_t shard, real* block) {
       term = std::exchange(sums_[right], {}).block;
       shard = left;
     }
-    move_gradients(block, term, parameters_->gradients().size());
+    move_gradients(parameters_->trained_runs(), block, term);
     const std::lock_guard lock(mutex_);
     free_.push_back(term);
   }
@@ -301,7 +306,7 @@ void DataParallel::add_ranks() {
   send_result();
   const std::span<real> gradients = parameters_->gradients();
   for (const Sum& own : sums_)
-    if (own.block && own.block != gradients.data()) std::fill_n(own.block, gradients.size(), real{0});
+    if (own.block && own.block != gradients.data()) clear(parameters_->trained_runs(), own.block);
 }
 
 // The part of a block of gradients that a rank adds up.

@@ -180,6 +180,34 @@ BOOST_AUTO_TEST_CASE(rounds_take_the_memory_of_one) {
   BOOST_CHECK_LT(address_space_mb() - after, 4);
 }
 
+// Two blocks of gradients and Adam's two moments would take 256 MB.
+BOOST_AUTO_TEST_CASE(frozen_parameters_take_no_memory_to_train_others) {
+  set_num_threads(2);
+  Parameters parameters(1);
+  const Tensor ice = parameters.root().parameter("ice", {1 << 24}, init_ones());
+  const Tensor w = parameters.root().parameter("w", {64}, init_ones());
+  const auto resident_mb = [] {
+    std::ifstream file("/proc/self/statm");
+    std::size_t pages = 0;
+    file >> pages >> pages;
+    return static_cast<double>(pages) * 4096 / 1e6;
+  };
+  const double before = resident_mb();
+  parameters.freeze("ice");
+  Trainer trainer(parameters, {.lr = 0.5, .adam = {.weight_decay = 0.1}, .shards = 2});
+  const std::vector<int> examples(8);
+  for (int i = 0; i < 3; ++i)
+    trainer.step(examples, [&](std::span<const int> some) {
+      return ShardLoss{.loss = sum(square(w)) + sum(slice(ice, 0, 0, 64) * w),
+                       .count = static_cast<double>(some.size())};
+    });
+  parameters.zero_gradients();
+  BOOST_CHECK_LT(resident_mb() - before, 64);
+  BOOST_CHECK_LT(w.values()[0], 0.5);
+  BOOST_CHECK_EQUAL(ice.values()[7], 1);
+  set_num_threads(1);
+}
+
 BOOST_AUTO_TEST_CASE(shards_by_the_size_of_the_model_and_of_the_batch) {
   struct Case {
     int parameters;

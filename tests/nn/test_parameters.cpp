@@ -336,6 +336,45 @@ BOOST_AUTO_TEST_CASE(initialisers_have_their_spread) {
 }
 
 // An op that runs others before it is recorded: a change of any parameter that either used is an error.
+// Runs are in order, do not touch each other, and have the elements of what is trained and of nothing else.
+BOOST_AUTO_TEST_CASE(trained_runs_are_what_is_trained) {
+  Parameters parameters(1);
+  RandomStream random(1, Purpose::test);
+  const auto check_runs = [&] {
+    std::vector<int> expected(parameters.values().size(), -1), found(expected.size(), 0);  // -1: padding
+    for (const auto& entry : parameters.entries())
+      std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(entry.offset), entry.size(), entry.trained ? 1 : 0);
+    std::size_t end = 0;
+    for (const Parameters::Run& run : parameters.trained_runs()) {
+      BOOST_REQUIRE(run.begin < run.end && run.end <= found.size() && (end == 0 || run.begin > end));
+      end = run.end;
+      std::fill(found.begin() + static_cast<std::ptrdiff_t>(run.begin),
+                found.begin() + static_cast<std::ptrdiff_t>(end), 1);
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) BOOST_REQUIRE(expected[i] == -1 || expected[i] == found[i]);
+  };
+  for (int i = 0; i < 40; ++i) {
+    const int size = static_cast<int>(random.below(20));
+    const std::string name = std::to_string(i);
+    if (random.below(5) == 0)
+      parameters.root().buffer(name, {size}, init_ones());
+    else
+      parameters.root().parameter(name, {size}, init_ones());
+    check_runs();
+  }
+  for (int i = 0; i < 40; ++i) {
+    const std::size_t changed = random.below(40);
+    const Parameters::Entry& entry = parameters.entries()[changed];
+    if (entry.is_buffer) continue;
+    std::ranges::fill(parameters.gradients().subspan(entry.offset, entry.size()), real{7});
+    parameters.freeze(entry.name, random.below(2) == 0);
+    for (const real g : parameters.gradients().subspan(entry.offset, entry.size())) BOOST_REQUIRE_EQUAL(g, 0);
+    check_runs();
+  }
+  const Parameters moved = std::move(parameters);
+  BOOST_CHECK(!moved.trained_runs().empty() && parameters.trained_runs().empty());
+}
+
 BOOST_AUTO_TEST_CASE(changes_are_seen_whatever_the_order_of_records) {
   for (const int changed : {0, 1, 2}) {
     tape().clear();
