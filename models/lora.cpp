@@ -3,7 +3,6 @@
 
 #include "../autograd/core/printable.h"
 #include "../autograd/ops.h"
-#include "../nn/io/checkpoint.h"
 #include "../nn/io/json.h"
 #include "../nn/io/text_file.h"
 
@@ -11,7 +10,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
+#include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -32,6 +33,13 @@ void for_each_projection(LanguageModel& model, const F& f) {
     f(path + "ffn.up", layer.ffn.up);
     f(path + "ffn.down", layer.ffn.down);
   }
+}
+
+// W + scale B A
+std::vector<real> sum_of(const Tensor& weight, const LowRank& adapter) {
+  const Inference guard;
+  const Tensor sum = weight + static_cast<real>(adapter.scale) * matmul(adapter.b, adapter.a);
+  return {sum.values().begin(), sum.values().end()};
 }
 
 WeightOptions adapters_only() {
@@ -63,31 +71,30 @@ LanguageModel Adapters::apply() const {
   return model;
 }
 
-Adapters::Merged::Merged(const Adapters& adapters) : adapters_(&adapters) {
-  for_each_projection(*adapters.model_, [&](const std::string&, const Linear& projection) {
-    const auto values = projection.weight.values();
-    before_.emplace_back(values.begin(), values.end());
-  });
-  adapters.merge();
-}
-
-Adapters::Merged::~Merged() {
-  std::size_t index = 0;
-  for_each_projection(*adapters_->model_, [&](const std::string&, Linear& projection) {
-    std::ranges::copy(before_[index++], projection.weight.data());
-  });
-  adapters_->parameters_->changed();
-}
-
 void Adapters::merge() const {
   std::size_t index = 0;
   for_each_projection(*model_, [&](const std::string&, const Linear& projection) {
-    const Inference guard;
-    const auto [a, b, scale] = adapter(index++);
-    const Tensor sum = projection.weight + static_cast<real>(scale) * matmul(b, a);
-    std::ranges::copy(sum.values(), projection.weight.data());
+    std::ranges::copy(sum_of(projection.weight, adapter(index++)), projection.weight.data());
   });
   parameters_->changed();
+}
+
+ValuesOf Adapters::merged() const {
+  struct Part {
+    Tensor weight;
+    LowRank adapter;
+  };
+  std::map<std::string, Part> parts;  // by the name of the weight
+  std::size_t index = 0;
+  for_each_projection(*model_, [&](const std::string&, const Linear& projection) {
+    parts[*projection.weight.node().name()] = {projection.weight, adapter(index++)};
+  });
+  return [parts, sum = std::vector<real>()](const std::string& name) mutable -> std::span<const real> {
+    const auto found = parts.find(name);
+    if (found == parts.end()) return {};
+    sum = sum_of(found->second.weight, found->second.adapter);
+    return sum;
+  };
 }
 
 void Adapters::save(const std::filesystem::path& folder) const {

@@ -3,7 +3,7 @@
 //
 //   const Adapters adapters(parameters, model, {.lora = 8});   // freezes all other parameters
 //   Tensor logits = adapters.apply()(tokens);                  // with gradients for A and B alone
-//   const Adapters::Merged merged(adapters);                   // as long as it lives, the model itself
+//   save_weights(file, parameters, {.values = adapters.merged()});
 //   Adapters::read("tuned/adapter", parameters, model).merge();
 //
 // A folder stores the adapters alone in adapter.safetensors, as "lora.layers.0.self_attn.in_proj.a" and so on, and r
@@ -11,6 +11,7 @@
 #pragma once
 
 #include "../nn/config.h"
+#include "../nn/io/checkpoint.h"
 #include "../nn/parameters.h"
 #include "language_model.h"
 
@@ -38,18 +39,8 @@ class Adapters {
 
   // The model with adapters in its projections (Linear::adapter). It may be used by every thread and on any tape.
   LanguageModel apply() const;
-  // Adds the adapters to the weights, for as long as it lives; the weights then are exactly what they were before.
-  class Merged {
-   public:
-    explicit Merged(const Adapters& adapters);
-    ~Merged();
-    Merged(const Merged&) = delete;
-    Merged& operator=(const Merged&) = delete;
-
-   private:
-    const Adapters* adapters_;
-    std::vector<std::vector<real>> before_;
-  };
+  // The weights with the adapters added, to be saved as the model's own. The parameters must outlive it.
+  ValuesOf merged() const;
   // Adds the adapters to the weights for good.
   void merge() const;
 

@@ -50,11 +50,11 @@ Folder open_folder(const fs::path& given, std::uint64_t seed) {
 }
 
 void write_folder(const fs::path& folder, const seppo::HfConfig& config, const seppo::Parameters& parameters,
-                  const fs::path& tokenizer) {
+                  const fs::path& tokenizer, const seppo::ValuesOf& values) {
   examples::prepare_folder("out", folder);
   const auto write = [&](const fs::path& made) {
     seppo::write_tokenizer(made, tokenizer, config.model.max_length);
-    seppo::save_pretrained(made, config, parameters);
+    seppo::save_pretrained(made, config, parameters, values);
   };
   const auto is_replaced = [](const std::string& name) {
     return seppo::is_model_file(name) || seppo::is_tokenizer_file(name);

@@ -31,9 +31,11 @@ Folder open_folder(const std::filesystem::path& folder, std::uint64_t seed = 0);
 seppo::Tokenizer read_tokenizer(const std::string& option, const std::filesystem::path& folder);
 
 // Replaces the model in a folder, whole or not at all, with the tokenizer from another folder, or with the bytes as
-// tokens if that is empty. Throws examples::UsageError if the folder cannot be made or written.
+// tokens if that is empty. `values` are save_pretrained()'s. Throws examples::UsageError if the folder cannot be made
+// or written.
 void write_folder(const std::filesystem::path& folder, const seppo::HfConfig& config,
-                  const seppo::Parameters& parameters, const std::filesystem::path& tokenizer);
+                  const seppo::Parameters& parameters, const std::filesystem::path& tokenizer,
+                  const seppo::ValuesOf& values = nullptr);
 
 // Throws examples::UsageError if `out`, the folder of an option, is that of the model that is read, or if one of them
 // has the other as hf/.

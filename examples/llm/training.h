@@ -124,13 +124,12 @@ struct TextTraining {
   }
 
   void save(const std::filesystem::path& out) const {
-    std::optional<Adapters::Merged> merged;
     if (adapters) {
       app::prepare_folder("out", out / "adapter");
       adapters->save(out / "adapter");
-      merged.emplace(*adapters);
     }
-    write_folder(out / "hf", folder->config, *folder->parameters, folder->path);
+    const seppo::ValuesOf values = adapters ? adapters->merged() : nullptr;
+    write_folder(out / "hf", folder->config, *folder->parameters, folder->path, values);
   }
 
   std::string row(const Windows& text, std::size_t i) const {

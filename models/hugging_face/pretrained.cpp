@@ -29,27 +29,35 @@ constexpr const char* kOutput = "lm_head.weight";
 // Of the names of GPT-2's body: the original file lacks the prefix that other files have.
 std::string prefix_in(const WeightFiles& weights) { return weights.has("wte.weight") ? "" : "transformer."; }
 
+// A tensor in its file.
 struct Stored {
-  std::string dtype;
-  std::vector<std::int64_t> shape;
-  std::vector<std::byte> bytes;
+  Stored(const WeightFiles& weights, const std::string& name)
+      : file(weights.files[weights.file_of.at(name)]),
+        tensor(*std::ranges::find(file.tensors(), name, &TensorInfo::name)) {}
 
-  bool operator==(const Stored&) const = default;
+  SafeTensorsFile file;
+  TensorInfo tensor;
 };
 
-Stored stored(const WeightFiles& weights, const std::string& name) {
-  const SafeTensorsFile file(weights.files[weights.file_of.at(name)]);
-  const TensorInfo tensor = *std::ranges::find(file.tensors(), name, &TensorInfo::name);
-  std::vector<std::byte> bytes(tensor.bytes());
-  file.read(tensor, bytes);
-  return {tensor.dtype, tensor.shape, std::move(bytes)};
+// Compares two tensors some bytes at a time.
+bool are_equal(const Stored& a, const Stored& b) {
+  if (a.tensor.dtype != b.tensor.dtype || a.tensor.shape != b.tensor.shape) return false;
+  std::vector<std::byte> of_a(std::min<std::uint64_t>(a.tensor.bytes(), std::uint64_t{1} << 20));
+  std::vector<std::byte> of_b(of_a.size());
+  for (std::uint64_t at = 0; at < a.tensor.bytes(); at += of_a.size()) {
+    const std::size_t size = std::min<std::uint64_t>(of_a.size(), a.tensor.bytes() - at);
+    a.file.read(a.tensor, at, std::span(of_a).first(size));
+    b.file.read(b.tensor, at, std::span(of_b).first(size));
+    if (!std::equal(of_a.begin(), of_a.begin() + static_cast<std::ptrdiff_t>(size), of_b.begin())) return false;
+  }
+  return true;
 }
 
 // Does a file have an output layer that is not the embedding? A copy of the embedding may be there as well.
 bool has_other_output(const WeightFiles& weights, const std::string& embedding) {
   if (!weights.has(kOutput)) return false;
   if (!weights.has(embedding)) return true;
-  return stored(weights, kOutput) != stored(weights, embedding);
+  return !are_equal({weights, kOutput}, {weights, embedding});
 }
 
 // The model, whose weights are to be loaded.
@@ -97,10 +105,13 @@ Pretrained load_pretrained(const fs::path& folder, std::uint64_t seed) {
   return load_pretrained(open_model_folder(folder), seed);
 }
 
-void save_pretrained(const fs::path& folder, const HfConfig& config, const Parameters& parameters) {
+void save_pretrained(const fs::path& folder, const HfConfig& config, const Parameters& parameters,
+                     const ValuesOf& values) {
   const fs::path generation = folder / kGeneration;
   if (!fs::exists(generation)) write_text(generation, text_tokens(config).dump(2) + "\n");
-  save_weights(folder / "model.safetensors", parameters, weights_of(config));
+  WeightOptions options = weights_of(config);
+  options.values = values;
+  save_weights(folder / "model.safetensors", parameters, options);
   write_text(folder / kConfig, to_json(config).dump(2) + "\n");
 }
 

@@ -47,8 +47,10 @@ Pretrained load_pretrained(const ModelFolder& folder, std::uint64_t seed = 0);
 Pretrained load_pretrained(const std::filesystem::path& folder, std::uint64_t seed = 0);
 
 // Writes config.json, model.safetensors and, if missing, generation_config.json into a folder that exists. Parameters
-// of adapters (models/lora.h) are left out. Throws NumericError if a parameter is not finite, FileError.
-void save_pretrained(const std::filesystem::path& folder, const HfConfig& config, const Parameters& parameters);
+// of adapters (models/lora.h) are left out; with `values` of Adapters::merged(), they are added to the weights. Throws
+// NumericError if a parameter is not finite, FileError.
+void save_pretrained(const std::filesystem::path& folder, const HfConfig& config, const Parameters& parameters,
+                     const ValuesOf& values = nullptr);
 
 // Is this the name of a file that save_pretrained() or Hugging Face's libraries write for a model?
 bool is_model_file(const std::string& name);

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -31,6 +31,7 @@ struct Place {
   std::string name, parameter;
   Sizes shape;  // in the file
   std::span<real> values;
+  std::size_t first = 0;  // of the values among the parameter's
   bool is_transposed = false;
   bool is_skipped = false;
   bool is_optional = false;  // not in a file if all values are zero
@@ -80,6 +81,7 @@ void add_places(std::vector<Place>& places, const Parameters::Entry& entry, cons
                       .parameter = name,
                       .shape = shape,
                       .values = left.first(size),
+                      .first = entry.size() - left.size(),
                       .is_transposed = is_transposed,
                       .is_skipped = is_skipped});
     left = left.subspan(size);
@@ -112,32 +114,30 @@ std::vector<real> transposed(std::span<const real> values, std::int64_t rows, st
   return turned;
 }
 
+// Rounds the values of a tensor, some at a time.
 template <class T>
-std::vector<real> rounded(std::span<const std::byte> bytes) {
-  std::vector<real> values(bytes.size() / sizeof(T));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    T stored;
-    std::memcpy(&stored, &bytes[i * sizeof(T)], sizeof(T));
-    values[i] = static_cast<real>(stored);
+void read_rounded(const SafeTensorsFile& file, const TensorInfo& tensor, std::span<real> to) {
+  std::vector<T> stored(std::min(to.size(), std::size_t{1} << 18));
+  for (std::size_t first = 0; first < to.size(); first += stored.size()) {
+    const std::span piece(stored.data(), std::min(stored.size(), to.size() - first));
+    file.read(tensor, first * sizeof(T), std::as_writable_bytes(piece));
+    std::ranges::transform(piece, to.begin() + static_cast<std::ptrdiff_t>(first),
+                           [](T value) { return static_cast<real>(value); });
   }
-  return values;
 }
 
-const std::map<std::string_view, std::vector<real> (*)(std::span<const std::byte>)> kReaders{
-    {"F32", rounded<float>}, {"F64", rounded<double>}, {"F16", rounded<Half>}, {"BF16", rounded<BFloat>}};
-
-std::vector<real> as_real(const SafeTensorsFile& file, const TensorInfo& tensor) {
-  std::vector<std::byte> bytes(tensor.bytes());
-  file.read(tensor, bytes);
-  return kReaders.at(tensor.dtype)(bytes);
-}
+const std::map<std::string_view, void (*)(const SafeTensorsFile&, const TensorInfo&, std::span<real>)> kReaders{
+    {"F32", read_rounded<float>},
+    {"F64", read_rounded<double>},
+    {"F16", read_rounded<Half>},
+    {"BF16", read_rounded<BFloat>}};
 
 // Reads a tensor, without a copy of it where the file has reals in their order.
 void read_tensor(const SafeTensorsFile& file, const TensorInfo& tensor, bool is_transposed, std::span<real> to) {
   if (tensor.dtype == kDtype)
     file.read(tensor, std::as_writable_bytes(to));
   else
-    std::ranges::copy(as_real(file, tensor), to.begin());
+    kReaders.at(tensor.dtype)(file, tensor, to);
   check<FormatError>(all_finite(to), file.name(), ": tensor ", printable(tensor.name),
                      " has values that are not finite");
   if (is_transposed) std::ranges::copy(transposed(to, tensor.shape[0], tensor.shape[1]), to.begin());
@@ -242,23 +242,46 @@ bool is_zero(std::span<const real> values) {
   return std::ranges::all_of(values, [](real v) { return v == 0; });
 }
 
+// What is written of places, one after another.
+class Values {
+ public:
+  explicit Values(const WeightOptions& options) : options_(options) {}
+
+  // They last until the next call.
+  std::span<const real> of(const Place& place) {
+    const std::span<const real> values = chosen(place);
+    check<NumericError>(all_finite(values), "checkpoint: ", place.parameter, " is not finite; nothing was saved");
+    if (!place.is_transposed) return values;
+    turned_ = transposed(values, place.shape[1], place.shape[0]);
+    return turned_;
+  }
+
+ private:
+  std::span<const real> chosen(const Place& place) {
+    if (!options_.values) return place.values;
+    if (std::exchange(parameter_, place.parameter) != place.parameter) all_ = options_.values(place.parameter);
+    return all_.empty() ? place.values : all_.subspan(place.first, place.values.size());
+  }
+
+  const WeightOptions& options_;
+  std::string parameter_;      // whose values `all_` are
+  std::span<const real> all_;  // those to write instead of its own
+  std::vector<real> turned_;
+};
+
 void write(const std::filesystem::path& path, std::span<const Place> places,
-           const std::map<std::string, std::string>& metadata) {
-  std::vector<TensorView> tensors;
-  std::vector<std::vector<real>> turned(places.size());
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const Place& p = places[i];
+           const std::map<std::string, std::string>& metadata, const WeightOptions& options = {}) {
+  std::vector<TensorInfo> tensors;
+  std::vector<const Place*> written;
+  for (const Place& p : places) {
     if (p.is_skipped) continue;
     if (p.is_optional && is_zero(p.values)) continue;
-    check<NumericError>(all_finite(p.values), "checkpoint: ", p.parameter, " is not finite; nothing was saved");
-    std::span<const real> values = p.values;
-    if (p.is_transposed) {
-      turned[i] = transposed(values, p.shape[1], p.shape[0]);
-      values = turned[i];
-    }
-    tensors.push_back({p.name, kDtype, p.shape, std::as_bytes(values)});
+    tensors.push_back({.name = p.name, .dtype = kDtype, .shape = p.shape});
+    written.push_back(&p);
   }
-  write_safetensors(path, metadata, tensors);
+  Values values(options);
+  write_safetensors(path, metadata, std::move(tensors),
+                    [&](std::size_t i) { return std::as_bytes(values.of(*written[i])); });
 }
 
 }  // namespace
@@ -285,7 +308,7 @@ std::vector<std::string> load_weights(const std::filesystem::path& path, Paramet
 
 // Hugging Face's reader requires the framework that a file is for.
 void save_weights(const std::filesystem::path& path, const Parameters& parameters, const WeightOptions& options) {
-  write(path, places_of(parameters, options), {{"format", "pt"}});
+  write(path, places_of(parameters, options), {{"format", "pt"}}, options);
 }
 
 }  // namespace SEPPO_ABI

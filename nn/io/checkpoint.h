@@ -35,6 +35,10 @@ void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters,
                      std::span<const OptimizerBlock> optimizer = {},
                      AfterFailure after_failure = AfterFailure::unchanged);
 
+// The values to write instead of a parameter's own, as many, which last until the next call; an empty span where they
+// are its own.
+using ValuesOf = std::function<std::span<const real>(const std::string& parameter)>;
+
 // How parameters and the tensors of a file correspond. Each function takes a parameter's name, and is optional.
 struct WeightOptions {
   // The tensor that holds the parameter, or several tensors that are stacked, row after row. Default: the same name.
@@ -43,6 +47,7 @@ struct WeightOptions {
   std::function<std::vector<int>(const std::string&)> shares = nullptr;
   // Whether the file stores the matrix as [columns, rows].
   std::function<bool(const std::string&)> transpose = nullptr;
+  ValuesOf values = nullptr;  // to be saved
   // Whether to leave out a parameter and its tensors. Also asked for the file's other tensors: whether to ignore them.
   std::function<bool(const std::string&)> skip = nullptr;
   bool strict = true;  // refuse a file that does not fit; false loads what fits

@@ -94,6 +94,17 @@ void File::write(const void* bytes, std::size_t size) {
   }
 }
 
+void File::write_at(std::uint64_t offset, const void* bytes, std::size_t size) {
+  const auto* data = static_cast<const std::byte*>(bytes);
+  while (size > 0) {
+    const ssize_t n = uninterrupted([&] { return ::pwrite(fd_, data, size, static_cast<off_t>(offset)); });
+    if (n < 0) fail_with("cannot write");
+    data += n;
+    offset += static_cast<std::uint64_t>(n);
+    size -= static_cast<std::size_t>(n);
+  }
+}
+
 void File::flush() {
   if (::fsync(fd_) != 0) fail_with("cannot flush");
 }

@@ -29,6 +29,8 @@ class File {
   // Reads exactly these bytes. Throws FormatError if the file ends before.
   void read_at(std::uint64_t offset, void* data, std::size_t size) const;
   void write(const void* data, std::size_t size);
+  // Replaces bytes that are written already; write() goes on at the end.
+  void write_at(std::uint64_t offset, const void* data, std::size_t size);
   void flush();  // to the disk
   void close();
 

@@ -168,19 +168,17 @@ std::string readable_text(const json& header) {
   }
 }
 
-std::string header_of(const std::map<std::string, std::string>& metadata, std::span<const TensorView> tensors) {
+std::string header_of(const std::map<std::string, std::string>& metadata, std::span<const TensorInfo> tensors) {
   JsonTree header{json::object()};
   header.value["__metadata__"] = metadata;
-  std::uint64_t offset = 0;
-  for (const TensorView& t : tensors) {
+  for (const TensorInfo& t : tensors) {
     const bool is_new = is_name(t.name) && !header.value.contains(t.name);
     check<ArgumentError>(is_new, "safetensors: the name ", printable(t.name),
                          " is not allowed, or there twice; nothing was written");
     json& entry = header.value[t.name] = json::object();
     entry["dtype"] = t.dtype;
     entry["shape"] = t.shape;
-    entry["data_offsets"] = {offset, offset + t.bytes.size()};
-    offset += t.bytes.size();
+    entry["data_offsets"] = {t.begin, t.end};
   }
   return readable_text(header.value);
 }
@@ -274,7 +272,13 @@ void SafeTensorsFile::verify() const {
 void SafeTensorsFile::read(const TensorInfo& tensor, std::span<std::byte> to) const {
   check(to.size() == tensor.bytes(), name_, ": tensor ", printable(tensor.name), " has ", tensor.bytes(),
         " bytes, not ", to.size());
-  file_.read_at(8 + header_.size() + tensor.begin, to.data(), to.size());
+  read(tensor, 0, to);
+}
+
+void SafeTensorsFile::read(const TensorInfo& tensor, std::uint64_t begin, std::span<std::byte> to) const {
+  check(begin <= tensor.bytes() && to.size() <= tensor.bytes() - begin, name_, ": tensor ", printable(tensor.name),
+        " has no ", to.size(), " bytes from ", begin, " on");
+  file_.read_at(8 + header_.size() + tensor.begin + begin, to.data(), to.size());
 }
 
 Half::operator float() const {
@@ -286,22 +290,61 @@ Half::operator float() const {
   return std::copysign(size, is_negative ? -1.0F : 1.0F);
 }
 
-void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
-                       std::span<const TensorView> tensors) {
+namespace {
+
+void write_file(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
+                std::span<const TensorInfo> tensors, FunctionRef<std::span<const std::byte>(std::size_t i)> bytes_of) {
   metadata[kFormat] = "1";
   metadata[kDigest] = kNoDigest;
   std::string text = header_of(metadata, tensors);
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors aligned to 8 bytes
-  const std::string digest = digest_of(text, [&](Digest& of) {
-    for (const TensorView& t : tensors) of.add(t.bytes.data(), t.bytes.size());
-  });
-  text.replace(place_of_digest(text, kNoDigest), kNoDigest.size(), digest);
   const std::uint64_t header_size = text.size();
   replace_atomically(path, [&](File& file) {
     file.write(&header_size, sizeof header_size);
     file.write(text.data(), text.size());
-    for (const TensorView& t : tensors) file.write(t.bytes.data(), t.bytes.size());
+    const std::string digest = digest_of(text, [&](Digest& of) {
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const std::span<const std::byte> bytes = bytes_of(i);
+        check(bytes.size() == tensors[i].bytes(), "safetensors: tensor ", printable(tensors[i].name), " has ",
+              bytes.size(), " bytes, not ", tensors[i].bytes());
+        of.add(bytes.data(), bytes.size());
+        file.write(bytes.data(), bytes.size());
+      }
+    });
+    file.write_at(sizeof header_size + place_of_digest(text, kNoDigest), digest.data(), digest.size());
   });
+}
+
+// The bytes that a shape takes, or what it would without overflow, which the header's reader refuses.
+std::uint64_t bytes_of_shape(const TensorInfo& tensor) {
+  std::uint64_t bytes = size_of(tensor.dtype);
+  for (const std::int64_t size : tensor.shape) bytes *= static_cast<std::uint64_t>(size);
+  return bytes;
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
+                       std::span<const TensorView> tensors) {
+  std::vector<TensorInfo> infos;
+  std::uint64_t end = 0;
+  for (const TensorView& t : tensors) {
+    infos.push_back({.name = t.name, .dtype = t.dtype, .shape = t.shape, .begin = end, .end = end + t.bytes.size()});
+    end = infos.back().end;
+  }
+  write_file(path, std::move(metadata), infos, [&](std::size_t i) { return tensors[i].bytes; });
+}
+
+void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
+                       std::vector<TensorInfo> tensors,
+                       FunctionRef<std::span<const std::byte>(std::size_t i)> bytes_of) {
+  std::uint64_t end = 0;
+  for (TensorInfo& t : tensors) {
+    t.begin = end;
+    t.end = end + bytes_of_shape(t);
+    end = t.end;
+  }
+  write_file(path, std::move(metadata), tensors, bytes_of);
 }
 
 }  // namespace SEPPO_ABI

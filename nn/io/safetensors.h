@@ -13,9 +13,11 @@
 // 16 MiB, 65,536 tensors and as many metadata entries. FileError means that the file cannot be read or written at all.
 #pragma once
 
+#include "../../autograd/core/function_ref.h"
 #include "atomic_file.h"
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -49,6 +51,8 @@ class SafeTensorsFile {
   // Reads the whole file. Throws FormatError if it is not what was written. Does nothing for a file without a digest.
   void verify() const;
   void read(const TensorInfo& tensor, std::span<std::byte> to) const;
+  // Only some of its bytes, from `begin` on.
+  void read(const TensorInfo& tensor, std::uint64_t begin, std::span<std::byte> to) const;
 
  private:
   void read_header();
@@ -85,6 +89,13 @@ struct TensorView {
 // for what the reader would refuse, such as repeated names or invalid UTF-8.
 void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                        std::span<const TensorView> tensors);
+
+// The same, of tensors that need not be in memory together: bytes_of(i) is asked once for each, in order, and what it
+// returns must last until the next call. `begin` and `end` of the tensors are set here; their shapes say how many bytes
+// are due. What bytes_of throws leaves the old file.
+void write_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
+                       std::vector<TensorInfo> tensors,
+                       FunctionRef<std::span<const std::byte>(std::size_t i)> bytes_of);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -182,8 +182,8 @@ BOOST_AUTO_TEST_CASE(a_merge_does_not_replace_a_model_unasked) {
   BOOST_CHECK_CLOSE(loss_of(folder, "new"), loss_of(folder, "f"), 1e-3);
 }
 
-// While adapters are merged to be written, training goes on with exactly the weights of before.
-BOOST_AUTO_TEST_CASE(merging_for_a_while_changes_nothing) {
+// Adapters are merged weight by weight as these are written, and the model that is trained stays as it is.
+BOOST_AUTO_TEST_CASE(merged_weights_are_written_and_nothing_changes) {
   const Folder folder("llm");
   write_model(folder, "m");
   llm::Folder opened = llm::open_folder(folder.path / "m");
@@ -198,14 +198,16 @@ BOOST_AUTO_TEST_CASE(merging_for_a_while_changes_nothing) {
     return std::vector<float>(all.begin(), all.end());
   };
   const std::vector<float> before = values();
-  std::vector<float> during;
-  {
-    const seppo::Adapters::Merged merged(adapters);
-    during = values();
-  }
-  BOOST_CHECK(values() == before && during != before);
+  fs::create_directory(folder.path / "during");
+  fs::create_directory(folder.path / "after");
+  seppo::save_pretrained(folder.path / "during", opened.config, *opened.parameters, adapters.merged());
+  BOOST_CHECK(values() == before);
+  seppo::save_pretrained(folder.path / "after", opened.config, *opened.parameters);
+  BOOST_CHECK(files_of(folder.path / "during") != files_of(folder.path / "after"));
   adapters.merge();
-  BOOST_CHECK(values() == during);
+  BOOST_CHECK(values() != before);
+  seppo::save_pretrained(folder.path / "after", opened.config, *opened.parameters);
+  BOOST_CHECK(files_of(folder.path / "during") == files_of(folder.path / "after"));
 }
 
 // Every message about an adapter names the file.

@@ -92,6 +92,46 @@ BOOST_AUTO_TEST_CASE(parameters_survive_a_round_trip) {
   BOOST_CHECK(first == read(folder.path / "m"));
 }
 
+// They need not be in memory together, and the file is the same.
+BOOST_AUTO_TEST_CASE(tensors_are_written_one_after_another) {
+  const Folder folder;
+  const std::vector<TensorInfo> tensors{{.name = "b", .dtype = "U8", .shape = {300}},
+                                        {.name = "none", .dtype = "F32", .shape = {0, 7}},
+                                        {.name = "a", .dtype = "F32", .shape = {2, 25}}};
+  const std::size_t sizes[] = {300, 0, 200};
+  const auto bytes = [&](std::size_t i) { return std::vector<std::byte>(sizes[i], static_cast<std::byte>(i + 1)); };
+  const std::vector<std::vector<std::byte>> all{bytes(0), bytes(1), bytes(2)};
+  std::vector<TensorView> views;
+  for (std::size_t i = 0; i < 3; ++i) views.push_back({tensors[i].name, tensors[i].dtype, tensors[i].shape, all[i]});
+  write_safetensors(folder.path / "together", {{"key", "value"}}, views);
+  std::vector<std::byte> last;
+  std::size_t asked = 0;
+  const auto next = [&](std::size_t i) {
+    BOOST_CHECK_EQUAL(i, asked++);
+    last = bytes(i);
+    return std::span<const std::byte>(last);
+  };
+  write_safetensors(folder.path / "apart", {{"key", "value"}}, tensors, next);
+  BOOST_CHECK_EQUAL(asked, 3);
+  const std::string content = read(folder.path / "together");
+  BOOST_CHECK(read(folder.path / "apart") == content);
+  // What fails on the way, or has another size than its shape, leaves the file.
+  const auto fails = [&](std::size_t i) {
+    if (i == 2) throw std::runtime_error("made up");
+    return std::span<const std::byte>(all[i]);
+  };
+  BOOST_CHECK_THROW(write_safetensors(folder.path / "apart", {}, tensors, fails), std::runtime_error);
+  const auto is_short = [&](std::size_t i) {
+    return std::span<const std::byte>(all[i]).first(i == 2 ? 199 : sizes[i]);
+  };
+  BOOST_CHECK_THROW(write_safetensors(folder.path / "apart", {}, tensors, is_short), ShapeError);
+  std::vector<TensorInfo> large = tensors;
+  large[0].shape = {std::int64_t{1} << 40, std::int64_t{1} << 40};
+  BOOST_CHECK_THROW(write_safetensors(folder.path / "apart", {}, large, next), ArgumentError);
+  BOOST_CHECK(read(folder.path / "apart") == content);
+  BOOST_CHECK_EQUAL(folder.files(), 2);
+}
+
 BOOST_AUTO_TEST_CASE(zero_sizes_and_scalars_are_allowed) {
   const Folder folder;
   write_stored(folder.path / "m",

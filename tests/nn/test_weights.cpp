@@ -272,6 +272,34 @@ BOOST_AUTO_TEST_CASE(what_is_written_loads_with_the_same_options) {
   }
 }
 
+// Values that others take the place of while they are written, in stacks and transposed.
+BOOST_AUTO_TEST_CASE(other_values_may_be_written) {
+  const Folder folder("weights");
+  Parameters own(1), others(2), loaded(3);
+  for (Parameters* parameters : {&own, &others, &loaded})
+    for (const char* name : {"a", "b", "c"}) parameters->root().parameter(name, {6, 2}, init_normal(1));
+  const std::vector<real> before = values_of(own);
+  WeightOptions options{.rename =
+                            [](const std::string& name) {
+                              return Names{name + "1", name + "2", name + "3"};
+                            },
+                        .transpose = [](const std::string& name) { return name == "b"; }};
+  options.values = [&](const std::string& name) -> std::span<const real> {
+    if (name == "c") return {};
+    return others.find(name)->tensor.values();
+  };
+  save_weights(folder.path / "f", own, options);
+  load_weights(folder.path / "f", loaded, options);
+  for (const auto& entry : loaded.entries()) {
+    const Parameters& expected = entry.name == "c" ? own : others;
+    BOOST_CHECK(copy(entry.tensor.values()) == copy(expected.find(entry.name)->tensor.values()));
+  }
+  BOOST_CHECK(values_of(own) == before);
+  std::vector<real> infinite(12, std::numeric_limits<real>::infinity());
+  options.values = [&](const std::string&) { return std::span<const real>(infinite); };
+  BOOST_CHECK_THROW(save_weights(folder.path / "f", own, options), NumericError);
+}
+
 // Fine-tuning with another head: neither skipped parameters nor their tensors in the file are reported.
 BOOST_AUTO_TEST_CASE(what_is_skipped_stays) {
   const Folder folder("weights");
