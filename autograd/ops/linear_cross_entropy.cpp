@@ -24,7 +24,7 @@ void check_operands(const Tensor& x, const Tensor& weight, List<int> targets, co
 
 // The rows of a piece: pieces are equal but for the last, and no larger than asked for.
 std::size_t rows_of_piece(std::size_t rows, std::size_t classes, int asked) {
-  constexpr std::size_t kScores = std::size_t{1} << 24;
+  constexpr std::size_t kScores = std::size_t{1} << 23;
   constexpr std::size_t kFewest = 64;  // enough for products to run at their speed
   const std::size_t most = asked > 0 ? static_cast<std::size_t>(asked) : std::max(kFewest, kScores / classes);
   const std::size_t pieces = (rows + most - 1) / most;
