@@ -5,6 +5,7 @@
 
 #include "../autograd/core/guards.h"
 #include "../autograd/core/region.h"
+#include "../autograd/tools/checkpointing.h"
 #include "../nn/config.h"
 #include "../nn/modules/feed_forward.h"
 #include "../nn/modules/layer_norm.h"
@@ -129,6 +130,21 @@ struct EncoderLayer {
   RegionName name;
 };
 
+// layer(x, offsets, extras), of which backward computes all but the result again. The layer must live until then.
+inline Tensor recomputed(const EncoderLayer& layer, const Tensor& x, Offsets offsets, const AttentionExtras& extras) {
+  const Offsets kept = tape().keep<int>(offsets);
+  AttentionExtras own = extras;
+  own.mask.lengths = tape().keep(extras.mask.lengths);
+  own.mask.pairs = tape().keep(extras.mask.pairs);
+  const auto run = [&layer, kept, own](std::span<const Tensor> inputs) {
+    AttentionExtras now = own;
+    if (inputs.size() > 1) now.bias = inputs[1];
+    return layer(inputs[0], kept, now);
+  };
+  if (extras.bias.defined()) return checkpoint({x, extras.bias}, run);
+  return checkpoint({x}, run);
+}
+
 // Masked self-attention over the target, then attention over the encoder's output ("memory").
 struct DecoderLayer {
   DecoderLayer(const Scope& s, const LayerConfig& c)
@@ -175,7 +191,8 @@ struct Encoder {
     const Region here(name);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       extras.layer = i;
-      x = result_of(x.shape(), [&] { return layers[i](x, offsets, extras); });
+      x = checkpoints && tape().records() ? recomputed(layers[i], x, offsets, extras)
+                                          : result_of(x.shape(), [&] { return layers[i](x, offsets, extras); });
     }
     return here(norm ? (*norm)(x) : x);
   }
@@ -183,6 +200,9 @@ struct Encoder {
   std::vector<EncoderLayer> layers;
   std::optional<LayerNorm> norm;
   RegionName name;
+  // Training keeps only the input of each layer, and backward computes the rest again: the same gradients in less
+  // memory and more time (autograd/tools/checkpointing.h). The stack must live until backward has passed.
+  bool checkpoints = false;
 };
 
 struct Decoder {

@@ -30,6 +30,7 @@ struct DataConfig {
   double train_share = 0.9;
   int window = 0;
   seppo::Bos bos = seppo::Bos::tokenizer;
+  bool checkpoint_activations = false;
 
   void fields(seppo::ConfigVisitor& v) {
     v("data", data, "the text, UTF-8");
@@ -37,6 +38,9 @@ struct DataConfig {
       "share of the text to train on, from its beginning; the rest is for validation");
     v("window", window, {0, 1 << 20}, "tokens per example; 0 for the model's context length");
     v("bos", bos, kBosHelp, {.may_be_missing = true});
+    v("checkpoint_activations", checkpoint_activations,
+      "keep only the input of each layer, and compute the rest again in backward: less memory, more time, same bytes",
+      {.may_be_missing = true});
   }
 };
 
@@ -57,8 +61,9 @@ struct TextTraining {
 
   DataConfig source = {};
   app::TrainingConfig training;
-  std::optional<Folder> folder = {};      // the model and its tokenizer: begin() sets these two
+  std::optional<Folder> folder = {};      // the model and its tokenizer: begin() sets these three
   std::optional<Adapters> adapters = {};  // if they are trained, and not the model
+  std::optional<Model> with_adapters = {};
 
   void options(app::CommandLine& line, const app::Arguments&) {
     line.must_exist("data");
@@ -86,8 +91,7 @@ struct TextTraining {
             .digest = seppo::digest_of(train.tokens, validation.tokens)};
   }
 
-  // For the calling thread, to whose tape adapted weights belong.
-  Model adapted(const Model& model) const { return adapters ? adapters->apply() : model; }
+  const Model& adapted(const Model& model) const { return with_adapters ? *with_adapters : model; }
 
   seppo::ShardLoss loss(const Model& model, const Windows::Batch& batch) const {
     return seppo::window_loss(adapted(model), batch.tokens, batch.starts, batch.length);
@@ -212,6 +216,7 @@ struct Pretraining : TextTraining {
     Model model = app::build<Model>(*parameters, config.model);
     seppo::Pretrained untrained{path, config, std::move(parameters), std::move(model)};
     folder.emplace(Folder{std::move(untrained), std::move(tokenizer)});
+    folder->model.layers.checkpoints = source.checkpoint_activations;
   }
 
   void data_options(app::CommandLine& line, const app::Arguments& arguments) {
@@ -268,7 +273,10 @@ struct Finetuning : TextTraining {
 
   void begin() {
     folder.emplace(open_folder(base.model, training.trainer.seed));
-    if (lora.lora > 0) adapters.emplace(*folder->parameters, folder->model, lora);
+    folder->model.layers.checkpoints = source.checkpoint_activations;
+    if (lora.lora == 0) return;
+    adapters.emplace(*folder->parameters, folder->model, lora);
+    with_adapters.emplace(adapters->apply());
   }
 };
 

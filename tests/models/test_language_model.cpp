@@ -143,6 +143,80 @@ BOOST_AUTO_TEST_CASE(evaluation_takes_the_memory_of_one_layer) {
   BOOST_CHECK_LE(used(12) - used(2), 10 * 2 * result);
 }
 
+// Layers that backward computes again give the same gradients, though the batch has ended by then.
+BOOST_AUTO_TEST_CASE(checkpointed_layers_change_no_bit) {
+  std::vector<LanguageModelConfig> forms{small(true), small(), small()};
+  forms[0].layer.dropout = forms[0].layer.attention_dropout = 0.3;
+  forms[1].layer.norm = Norm::post;
+  forms[1].positions = Positions::alibi;
+  forms[2].positions = Positions::rotary_halves;
+  forms[2].layer.norm_kind = NormKind::rms;
+  forms[2].layer.activation = Activation::swiglu;
+  forms[2].layer.n_kv_heads = 1;
+  forms[2].tie_output = false;
+  for (const LanguageModelConfig& config : forms) {
+    Parameters parameters(1);
+    LanguageModel model(parameters.root(), config);
+    const auto gradients = [&](bool checkpoints) {
+      model.layers.checkpoints = checkpoints;
+      parameters.zero_gradients();
+      tape().clear();
+      tape().random = {1, 2, 3, 0};
+      Tensor scores;
+      {
+        const Ragged batch = kBatch;
+        scores = model(batch);
+      }
+      tape().backward(cross_entropy(scores, kNext));
+      return std::vector<real>(parameters.gradients().begin(), parameters.gradients().end());
+    };
+    const std::vector<real> expected = gradients(false);
+    BOOST_CHECK(std::ranges::count(expected, real{0}) < std::ssize(expected) / 2);
+    BOOST_CHECK(gradients(true) == expected);
+  }
+}
+
+// A bias of the scores is an input of every layer, and a mask is kept for backward.
+BOOST_AUTO_TEST_CASE(checkpointed_layers_take_a_bias_and_a_mask) {
+  Parameters parameters(1);
+  const LayerConfig config{.d_model = 8, .n_heads = 2, .d_ff = 16, .dropout = 0, .norm = Norm::pre};
+  Encoder layers(parameters.root() / "layers", 2, config);
+  const Tensor weights = parameters.root().parameter("bias", {2, 3, 3}, init_normal(1));
+  const Tensor start = parameters.root().parameter("x", {3, 8}, init_normal(1));
+  const auto gradients = [&](bool checkpoints) {
+    layers.checkpoints = checkpoints;
+    parameters.zero_gradients();
+    tape().clear();
+    const auto y = [&] {
+      const std::vector<int> offsets{0, 3};
+      const std::vector<int> lengths{2};
+      return layers(tanh(start), offsets, {.mask = Mask::valid_lengths(lengths), .bias = exp(weights)});
+    }();
+    tape().backward(sum(square(y)));
+    return std::vector<real>(parameters.gradients().begin(), parameters.gradients().end());
+  };
+  const std::vector<real> expected = gradients(false);
+  BOOST_CHECK(gradients(true) == expected);
+  BOOST_CHECK(weights.grad()[0] != 0 && weights.grad()[2] == 0);  // the third key is masked
+}
+
+BOOST_AUTO_TEST_CASE(checkpointed_layers_share_their_memory) {
+  LanguageModelConfig config = small();
+  config.n_layers = 12;
+  config.max_length = 256;
+  Parameters parameters(1);
+  LanguageModel model(parameters.root(), config);
+  const Ragged text = Ragged::of_length(256, std::vector<int>(256, 3));
+  const auto peak = [&](bool checkpoints) {
+    model.layers.checkpoints = checkpoints;
+    tape().clear();
+    tape().backward(sum(model(text)));
+    return tape().used();
+  };
+  const std::size_t all = peak(false);
+  BOOST_CHECK_LT(peak(true), all / 4);
+}
+
 BOOST_AUTO_TEST_CASE(sequences_do_not_see_each_other) {
   tape().clear();
   Parameters parameters(1);
