@@ -18,26 +18,26 @@ struct Views {
   Views(std::span<const int> things, Purpose purpose) {
     for (const int thing : things) {
       RandomStream random(/*seed=*/1, purpose, thing);
-      std::vector<double> z(kThing);
+      double z[kThing];
       for (double& v : z) v = random.normal();
       for (int i = 0; i < kView; ++i) {
         double a = 0, b = 0;
         for (int j = 0; j < kThing; ++j) {
-          a += std::sin(1.0 + i + 2.3 * i * j) * z[static_cast<std::size_t>(j)];
-          b += std::cos(2.0 + i + 1.7 * i * j) * z[static_cast<std::size_t>(j)];
+          a += std::sin(1.0 + i + 2.3 * i * j) * z[j];
+          b += std::cos(2.0 + i + 1.7 * i * j) * z[j];
         }
-        first.push_back(static_cast<real>(std::tanh(a) + 0.1 * random.normal()));
-        second.push_back(static_cast<real>(std::tanh(b) + 0.1 * random.normal()));
+        first.push_back(std::tanh(a) + 0.1 * random.normal());
+        second.push_back(std::tanh(b) + 0.1 * random.normal());
       }
     }
   }
-  std::vector<real> first, second;  // [things, kView]
+  std::vector<double> first, second;  // [things, kView]
 };
 
 struct Tower {
   explicit Tower(const Scope& s) : up(s / "up", kView, 64), down(s / "down", 64, kWidth) {}
 
-  Tensor operator()(const std::vector<real>& views) const {  // [things, kWidth], of length 1
+  Tensor operator()(const std::vector<double>& views) const {  // [things, kWidth], of length 1
     const int things = static_cast<int>(views.size()) / kView;
     const Tensor x = down(silu(up(tensor({things, kView}, views))));
     return x / sqrt(sum(square(x), -1, true));

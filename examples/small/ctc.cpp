@@ -18,8 +18,8 @@ constexpr int kPlaces = 2 * kLongest + 1;  // a text's symbols, with a blank, cl
 constexpr real kNever = -std::numeric_limits<real>::infinity();
 
 struct Batch {
-  std::vector<real> frames;   // [batch, 1 + frames + 1, symbols]: noise, and 1 for the symbol that is shown
-  std::vector<real> lengths;  // frames of each text; zeros before and behind them
+  std::vector<double> frames;        // [batch, 1 + frames + 1, symbols]: noise, and 1 for the symbol that is shown
+  std::vector<std::size_t> lengths;  // frames of each text; zeros before and behind them
   std::vector<std::vector<int>> texts;
 };
 
@@ -36,9 +36,9 @@ Batch draw(RandomStream& random) {
       for (int symbol = 1; symbol <= kSymbols; ++symbol) {
         const bool is_frame = t >= 0 && t < std::ssize(shown);
         const bool is_shown = is_frame && shown[static_cast<std::size_t>(t)] == symbol;
-        batch.frames.push_back(is_frame ? static_cast<real>(is_shown + 0.15 * random.normal()) : 0);
+        batch.frames.push_back(is_frame ? is_shown + 0.15 * random.normal() : 0);
       }
-    batch.lengths.push_back(static_cast<real>(shown.size()));
+    batch.lengths.push_back(shown.size());
     batch.texts.push_back(text);
   }
   return batch;
@@ -64,7 +64,7 @@ Tensor ctc_loss(const Tensor& log_probabilities, const Batch& batch) {
     const Tensor skip = masked_fill(concat({never, slice(step, 1, 0, -1)}, 1), no_skip, kNever);
     const Tensor now = squeeze(slice(log_probabilities, 0, t, t + 1), 0);
     const Tensor next = logsumexp(stack({alpha, step, skip}, 2), 2) + gather(now, 1, {{kBatch, kPlaces}, classes});
-    alpha = where(gt(tensor({kBatch, 1}, batch.lengths), static_cast<real>(t)), next, alpha);
+    alpha = where(gt(tensor({kBatch, 1}, batch.lengths), 1.0 * t), next, alpha);
   }
   return -sum(logsumexp(gather(alpha, 1, {{kBatch, 2}, ends}), 1));
 }

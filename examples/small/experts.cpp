@@ -16,7 +16,7 @@ constexpr int kBatch = 128, kKinds = 3, kExperts = 8, kTop = 2, kSize = 8, kHidd
 constexpr double kBalance = 0.3;
 
 struct Batch {
-  std::vector<real> x, y;  // [batch, size]
+  std::vector<double> x, y;  // [batch, size]
 };
 
 // For each kind, the centre of its inputs and its target function, a matrix.
@@ -36,8 +36,8 @@ struct World {
       for (std::size_t i = 0; i < kSize; ++i) {
         double sum = 0;
         for (std::size_t j = 0; j < kSize; ++j) sum += laws[(kind * kSize + i) * kSize + j] * deviation[j];
-        batch.x.push_back(static_cast<real>(centres[kind * kSize + i] + deviation[i]));
-        batch.y.push_back(static_cast<real>(sum));
+        batch.x.push_back(centres[kind * kSize + i] + deviation[i]);
+        batch.y.push_back(sum);
       }
     }
     return batch;
@@ -67,12 +67,14 @@ struct Mixture {
     const Extreme top = topk(trust, kTop);    // [rows, top]
     const Tensor weights = reshape(top.values / sum(top.values, 1, /*keepdim=*/true), {-1, 1});
     Tensor y = zeros_like(x);
-    std::vector<real> loads;
+    std::vector<double> loads;
     for (int e = 0; e < kExperts; ++e) {
       std::vector<int> places, rows;  // this expert's places in the top-k lists of all rows, and these rows
-      for (std::size_t i = 0; i < top.indices.size(); ++i)
-        if (top.indices[i] == e) places.push_back(static_cast<int>(i)), rows.push_back(static_cast<int>(i) / kTop);
-      loads.push_back(static_cast<real>(rows.size()) / static_cast<real>(top.indices.size()));
+      for (int place = 0; const int chosen : top.indices) {
+        if (chosen == e) places.push_back(place), rows.push_back(place / kTop);
+        ++place;
+      }
+      loads.push_back(static_cast<double>(rows.size()) / static_cast<double>(top.indices.size()));
       const Tensor part = experts[static_cast<std::size_t>(e)](index_select(x, 0, rows));
       y = index_add(y, 0, rows, part * index_select(weights, 0, places));
     }

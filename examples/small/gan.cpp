@@ -6,7 +6,6 @@
 #include <seppo/nn/optim/adam.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <numbers>
@@ -75,7 +74,7 @@ int main() {
   }
 
   // Where do new points lie?
-  std::array<int, kModes> modes{};
+  int modes[kModes] = {};
   int near = 0, all = 0;
   RandomStream random(/*seed=*/1, Purpose::test);
   for (int n = 0; n < 10; ++n) {
@@ -88,7 +87,7 @@ int main() {
       const double angle = mode * 2 * std::numbers::pi / kModes;
       if (std::hypot(x - std::cos(angle), y - std::sin(angle)) > 4 * kSpread) continue;
       ++near;
-      ++modes[static_cast<std::size_t>(mode)];
+      ++modes[mode];
     }
   }
   const auto covered = std::ranges::count_if(modes, [&](int n) { return n >= all / kModes / 4; });

@@ -56,11 +56,10 @@ int main() {
   };
   Trainer trainer(parameters, {.lr = 0.01, .schedule = ScheduleKind::cosine, .warmup_steps = 20, .steps = 500});
   Sampler sampler(split.train.size(), {.batch_size = 100});
-  while (trainer.steps() < 500) {
+  for (int step = 1; step <= 500; ++step) {
     trainer.step(pick(split.train, sampler.next()), loss);
-    if (trainer.steps() % 100 == 0)
-      std::printf("step %d: off by %.1f\n", static_cast<int>(trainer.steps()),
-                  std::sqrt(evaluate(split.validation, loss).mean("loss")));
+    if (step % 100 == 0)
+      std::printf("step %d: off by %.1f\n", step, std::sqrt(evaluate(split.validation, loss).mean("loss")));
   }
   const double error = std::sqrt(evaluate(split.test, loss).mean("loss"));
   std::printf("off by %.1f for %zu houses that it has not seen; prices vary by 8.0 by chance\n", error,

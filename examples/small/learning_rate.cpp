@@ -29,7 +29,7 @@ struct Landscape {
     }
     const int n = static_cast<int>(places.size());
     const Tensor y = down(tanh(mid(tanh(up(tensor({n, 2}, where))))));
-    return {mse_loss(y, tensor({n, 1}, heights), Reduction::sum), static_cast<double>(n)};
+    return {mse_loss(y, tensor({n, 1}, heights), Reduction::sum), 1.0 * n};
   }
 
   Linear up, mid, down;

@@ -113,7 +113,7 @@ double right(const Llama& model, int first) {
   const std::vector<int> guess = argmax(model(batch.texts, first));
   int hits = 0;
   for (std::size_t i = 0; i < guess.size(); ++i) hits += guess[i] == batch.next[i];
-  return hits / static_cast<double>(kBatch * kHalf);
+  return 1.0 * hits / (kBatch * kHalf);
 }
 
 int main() {

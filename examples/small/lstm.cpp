@@ -103,7 +103,7 @@ double right(const Model& model, bool carries) {
     if (window < 5) continue;  // wait until each stream has shown two symbols
     for (std::size_t i = 0; i < answers.size(); ++i, ++all) hits += answers[i] == batch.asked[i];
   }
-  return static_cast<double>(hits) / all;
+  return 1.0 * hits / all;
 }
 
 int main() {

@@ -32,11 +32,11 @@ struct ParityModel {
   explicit ParityModel(const Scope& s) : cell(s / "cell", 1, kHidden), output(s / "output", kHidden, 2) {}
 
   // bits[t] holds the t-th bit of each sequence. -> [steps * batch, 2]: odd so far?
-  Tensor operator()(const std::vector<std::vector<real>>& bits) const {
+  Tensor operator()(const std::vector<std::vector<int>>& bits) const {
     const int batch = static_cast<int>(bits.front().size());
     Tensor h = zeros({batch, kHidden});
     std::vector<Tensor> states;
-    for (const std::vector<real>& now : bits) {
+    for (const std::vector<int>& now : bits) {
       h = cell(tensor({batch, 1}, now), h);
       states.push_back(h);
     }
@@ -49,8 +49,8 @@ struct ParityModel {
 };
 
 struct Batch {
-  std::vector<std::vector<real>> bits;  // [steps][batch]
-  std::vector<int> parity;              // in the order of the model's rows
+  std::vector<std::vector<int>> bits;  // [steps][batch]
+  std::vector<int> parity;             // in the order of the model's rows
 };
 
 // The sequences of these numbers: each is drawn from a random stream of its own.
@@ -62,8 +62,8 @@ Batch random_bits(std::span<const int> rows, int steps, Purpose purpose) {
   for (int t = 0; t < steps; ++t) {
     b.bits.emplace_back();
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const auto bit = static_cast<int>(streams[i].below(2));
-      b.bits.back().push_back(static_cast<real>(bit));
+      const int bit = streams[i].index(2);
+      b.bits.back().push_back(bit);
       odd[i] ^= bit;
     }
     b.parity.insert(b.parity.end(), odd.begin(), odd.end());
@@ -76,12 +76,12 @@ int main() {
   const ParityModel model(parameters.root());
   Trainer trainer(parameters, {.lr = 0.01});
   Sampler sampler(/*examples=*/38'400, {.batch_size = 32});
-  while (trainer.steps() < 1200) {
+  for (int step = 1; step <= 1200; ++step) {
     const StepResult now = trainer.step(sampler.next(), [&](std::span<const int> rows) {
       const Batch batch = random_bits(rows, 16, Purpose::data);
       return classification_loss(model(batch.bits), batch.parity);
     });
-    if (now.step % 200 == 0) std::printf("step %d: loss %.4f\n", static_cast<int>(now.step), now.loss);
+    if (step % 200 == 0) std::printf("step %d: loss %.4f\n", step, now.loss);
   }
 
   std::vector<int> rows(100);

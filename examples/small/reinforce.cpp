@@ -34,7 +34,7 @@ struct Agent {
 // What was done where, and what it was worth.
 struct Batch {
   std::vector<int> places, actions;
-  std::vector<real> returns, advantages;
+  std::vector<double> returns, advantages;
 };
 
 void play(const Agent& agent, RandomStream& random, Batch& memory) {
@@ -53,8 +53,8 @@ void play(const Agent& agent, RandomStream& random, Batch& memory) {
   const Inference inference;
   for (std::size_t i = end; i-- > begin;) {
     worth = kDiscount * worth - 1;
-    memory.returns[i] = static_cast<real>(worth);
-    memory.advantages[i] = memory.returns[i] - agent.values({memory.places[i]}).item();
+    memory.returns[i] = worth;
+    memory.advantages[i] = worth - double{agent.values({memory.places[i]}).item()};
   }
 }
 
@@ -80,12 +80,13 @@ struct Training {
       const Tensor chosen = gather(log_p, 1, {{n, 1}, picked(memory.actions, rows)});
       const Tensor advantages = tensor({n, 1}, picked(memory.advantages, rows));
       const Tensor surprise = -sum(exp(log_p) * log_p);  // the entropy, rewarded a little
-      return ShardLoss{-sum(chosen * advantages) - 0.05 * surprise, static_cast<double>(n)};
+      return ShardLoss{-sum(chosen * advantages) - 0.05 * surprise, 1.0 * n};
     };
     const auto value_loss = [&](std::span<const int> rows) {
-      const Tensor returns = tensor({static_cast<int>(rows.size()), 1}, picked(memory.returns, rows));
+      const int n = static_cast<int>(rows.size());
+      const Tensor returns = tensor({n, 1}, picked(memory.returns, rows));
       const Tensor loss = mse_loss(agent.values(picked(memory.places, rows)), returns, Reduction::sum);
-      return ShardLoss{loss, static_cast<double>(rows.size())};
+      return ShardLoss{loss, 1.0 * n};
     };
     std::vector<int> rows(memory.places.size());
     std::iota(rows.begin(), rows.end(), 0);

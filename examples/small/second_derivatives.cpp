@@ -2,9 +2,9 @@
 // direction of a loss by Hessian-vector products, Newton's method, and a critic trained with a gradient penalty. Linked
 // to seppo::f64: in single precision, five digits are correct instead of twelve.
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/second_derivatives.h>
 #include <seppo/nn/modules/linear.h>
 #include <seppo/nn/optim/adam.h>
+#include <seppo/nn/second_derivatives.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,7 @@ double dot(std::span<const real> a, std::span<const real> b) {
 
 Tensor normal(const Shape& shape, std::uint64_t index, double shift = 0) {
   RandomStream random(/*seed=*/1, Purpose::data, index);
-  return randn(shape, random) + static_cast<real>(shift);
+  return randn(shape, random) + shift;
 }
 
 // The largest eigenvalue of the Hessian, by power iteration: 2 / it is the largest stable step of gradient descent.
@@ -86,7 +86,7 @@ struct Training {
     const std::vector<real> between(x.values().begin(), x.values().end());
     const std::vector<real> u(slopes.grad().begin(), slopes.grad().end());  // d penalty / d slope
     const SecondDerivative penalty = differentiate_gradient(parameters, [&](double h) {
-      return sum(judge(tensor({kRows, 2}, between) + tensor({kRows, 2}, u) * static_cast<real>(h)));
+      return sum(judge(tensor({kRows, 2}, between) + tensor({kRows, 2}, u) * h));
     });
     for (std::size_t i = 0; i < penalty.value.size(); ++i) parameters.gradients()[i] += penalty.value[i];
     error = std::max(error, penalty.error);

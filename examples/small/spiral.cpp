@@ -53,12 +53,12 @@ int main() {
   Trainer trainer(parameters, {.lr = 0.01, .schedule = ScheduleKind::cosine, .warmup_steps = 20, .steps = 500});
   Sampler sampler(/*examples=*/300, {.batch_size = 100});
 
-  while (trainer.steps() < 500) {
+  for (int step = 1; step <= 500; ++step) {
     const StepResult now = trainer.step(sampler.next(), [&](std::span<const int> rows) {
       const Points points = spiral(rows, Purpose::data);
       return classification_loss(model(points.inputs()), points.arms);
     });
-    if (now.step % 100 == 0) std::printf("step %d: loss %.4f\n", static_cast<int>(now.step), now.loss);
+    if (step % 100 == 0) std::printf("step %d: loss %.4f\n", step, now.loss);
   }
 
   std::vector<int> rows(300);
