@@ -165,8 +165,9 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 // diagonals).
 Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b = {});
 
-// Activations of linear maps; swiglu and geglu are those of gated networks, silu(a) b and gelu(a) b (FeedForward).
-enum class Activation { none, relu, gelu, gelu_tanh, silu, swiglu, geglu };
+// Activations of linear maps; from swiglu on they are those of gated networks, silu(a) b, gelu(a) b and gelu_tanh(a) b
+// (FeedForward).
+enum class Activation { none, relu, gelu, gelu_tanh, silu, swiglu, geglu, geglu_tanh };
 // y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out]. W [in] and b [] -> [...].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
 

@@ -6,6 +6,7 @@
 
 #include "../blas/multiply.h"
 #include "../core/simd-inl.h"
+#include "attention_tiles-inl.h"
 #include "dropout-inl.h"
 #include "kernels.h"
 
@@ -21,55 +22,8 @@ inline namespace SEPPO_ABI {
 namespace kernels::HWY_NAMESPACE {
 namespace {
 
-// Scores are computed in square tiles: large ones, for the products. Two of them stay in an L2 of 1 MiB.
-constexpr std::size_t kSide = 2 * DropoutFactors::kGroup;
-
 // With fewer queries, as in decoding, packing V would cost more than the products.
 constexpr std::size_t kFewQueries = 8;
-
-struct Tile {
-  std::size_t query, queries, key, keys;
-
-  static constexpr std::size_t kGap = 16;  // between rows: strides of powers of two map to few cache sets
-  std::size_t stride() const { return keys + kGap; }
-  MatrixOut out(real* scores) const { return {scores, queries, keys, stride()}; }
-  MatrixView view(const real* scores) const { return {scores, queries, keys, stride()}; }
-
-  // The rows of the head's queries, keys or values that belong to the tile.
-  MatrixView rows_of_queries(const MatrixView& x) const { return x.block(query, 0, queries, x.cols); }
-  MatrixView rows_of_keys(const MatrixView& x) const { return x.block(key, 0, keys, x.cols); }
-};
-
-std::size_t tile_elements(const AttentionHead& h) {
-  return std::min(kSide, h.queries) * (std::min(kSide, h.keys) + Tile::kGap);
-}
-
-// The number of keys, from the tile's first, that query i of the head may attend to without an explicit mask.
-std::size_t attended(const AttentionHead& h, const Tile& t, std::size_t i) {
-  const std::size_t limit = h.attended(i);
-  return std::min(t.keys, limit > t.key ? limit - t.key : 0);
-}
-
-// Calls f(tile) for the tiles of a block of queries, those of a query in the order of their keys. Tiles cut by the
-// causal diagonal are processed in strips of 32 queries with only the keys that they may attend to.
-template <class F>
-void for_each_tile(const AttentionHead& h, std::size_t query, std::size_t queries, const F& f) {
-  constexpr std::size_t kStrip = 32;
-  for (std::size_t key = 0; key < h.valid_keys; key += kSide) {
-    const Tile t{query, queries, key, std::min(kSide, h.valid_keys - key)};
-    if (attended(h, t, query) == t.keys) {
-      f(t);
-      continue;
-    }
-    for (std::size_t i = 0; i < queries; i += kStrip) {
-      Tile strip = t;
-      strip.query += i;
-      strip.queries = std::min(kStrip, queries - i);
-      strip.keys = attended(h, t, strip.query + strip.queries - 1);
-      if (strip.keys > 0) f(strip);
-    }
-  }
-}
 
 const std::uint8_t* allowed_row(const AttentionHead& h, const Tile& t, std::size_t i) {
   return h.allowed ? h.allowed + i * h.keys + t.key : nullptr;
@@ -139,25 +93,30 @@ HWY_INLINE void fetch_gradients(const AttentionHead& h, const Tile& t, std::size
   fetch_row(h.v.gradient, h.v.stride, t.key + r, h.valid_keys, h.v_width);
 }
 
-// row = exp(scale (row - top)) for allowed elements among the first `count` of n, else 0; returns the sum.
-real exp_allowed(real* row, const std::uint8_t* allowed, std::size_t count, std::size_t n, real scale, real top) {
-  const real total = exp_row(row, row, scale, top, count);
-  std::fill(row + count, row + n, real{0});
+void clear_unseen(real* row, Seen seen, std::size_t n) {
+  std::fill(row, row + seen.begin, real{0});
+  std::fill(row + seen.end, row + n, real{0});
+}
+
+// row = exp(scale (row - top)) for allowed elements among those seen, else 0; returns the sum.
+real exp_allowed(real* row, const std::uint8_t* allowed, Seen seen, std::size_t n, real scale, real top) {
+  const real total = exp_row(row + seen.begin, row + seen.begin, scale, top, seen.end - seen.begin);
+  clear_unseen(row, seen, n);
   if (!allowed) return total;
   real sum = 0;
-  for (std::size_t j = 0; j < count; ++j) {
+  for (std::size_t j = seen.begin; j < seen.end; ++j) {
     row[j] = allowed[j] ? row[j] : real{0};
     sum += row[j];
   }
   return sum;
 }
 
-// The largest allowed element among the first `count`; others are overwritten with the lowest number.
-real max_allowed(real* row, const std::uint8_t* allowed, std::size_t count) {
+// The largest allowed element among those seen; others are overwritten with the lowest number.
+real max_allowed(real* row, const std::uint8_t* allowed, Seen seen) {
   if (allowed)
-    for (std::size_t j = 0; j < count; ++j)
+    for (std::size_t j = seen.begin; j < seen.end; ++j)
       if (!allowed[j]) row[j] = hwy::LowestValue<real>();
-  return row_max(row, count);
+  return row_max(row + seen.begin, seen.end - seen.begin);
 }
 
 void scale_row(real* row, real factor, std::size_t n) {
@@ -200,14 +159,14 @@ struct OnlineSoftmax {
 // of earlier tiles is to be multiplied by, since they were computed with a smaller top.
 HWY_INLINE real weigh_row(real* row, const AttentionHead& h, const Tile& t, std::size_t i, OnlineSoftmax& softmax) {
   const std::uint8_t* const allowed = allowed_row(h, t, i);
-  const std::size_t count = attended(h, t, i);
-  cap_scores(row, nullptr, h, count);
-  add_bias(row, h, t, i, count);
+  const Seen range = seen(h, t, i);
+  cap_scores(row, nullptr, h, range.end);
+  add_bias(row, h, t, i, range.end);
   const real before = softmax.top;
-  softmax.top = std::max(before, max_allowed(row, allowed, count));
-  const real fade = t.key == 0 ? real{0} : std::exp(h.scale * (before - softmax.top));
+  softmax.top = std::max(before, max_allowed(row, allowed, range));
+  const real fade = t.is_first ? real{0} : std::exp(h.scale * (before - softmax.top));
   softmax.sum *= fade;
-  softmax.sum += exp_allowed(row, allowed, count, t.keys, h.scale, softmax.top);
+  softmax.sum += exp_allowed(row, allowed, range, t.keys, h.scale, softmax.top);
   return fade;
 }
 
@@ -232,7 +191,7 @@ HWY_INLINE void weigh_tile(real* products, const AttentionHead& h, const Attenti
     fetch_row(h.out.data, h.out.stride, i, h.queries, h.v_width);
     fetch_inputs(next, i);
     const real fade = weigh_row(row, h, t, i, softmax[r]);
-    if (t.key > 0 && fade != 1) scale_row(h.out.data + i * h.out.stride, fade, h.v_width);
+    if (!t.is_first && fade != 1) scale_row(h.out.data + i * h.out.stride, fade, h.v_width);
     const real* const factors = drop.draw(t, i);
     if (factors) multiply_row(row, row, factors, t.keys);
   }
@@ -241,7 +200,7 @@ HWY_INLINE void weigh_tile(real* products, const AttentionHead& h, const Attenti
 // Adds the values, weighed, to the output; the first tile of a query writes them.
 void add_values(const AttentionHead& h, const Tile& t, const real* weights, const MatrixView& v) {
   const MatrixOut out(h.out.data + t.query * h.out.stride, t.queries, h.v_width, h.out.stride);
-  const Accumulate accumulate = t.key == 0 ? Accumulate::no : Accumulate::yes;
+  const Accumulate accumulate = t.is_first ? Accumulate::no : Accumulate::yes;
   if (h.queries == 1)
     multiply_one_row(out.data, weights, t.rows_of_keys(v), accumulate);
   else
@@ -298,10 +257,10 @@ HWY_INLINE void softmax_backward(real* p, real* dp, std::size_t count, real scal
 }
 
 // Zeros where query i may not attend.
-void clear_masked(real* row, const std::uint8_t* allowed, std::size_t count, std::size_t n) {
-  std::fill(row + count, row + n, real{0});
+void clear_masked(real* row, const std::uint8_t* allowed, Seen seen, std::size_t n) {
+  clear_unseen(row, seen, n);
   if (!allowed) return;
-  for (std::size_t j = 0; j < count; ++j)
+  for (std::size_t j = seen.begin; j < seen.end; ++j)
     if (!allowed[j]) row[j] = 0;
 }
 
@@ -309,14 +268,15 @@ void clear_masked(real* row, const std::uint8_t* allowed, std::size_t count, std
 // gradients of the former.
 HWY_INLINE void slope_row(real* p_row, real* ds_row, const AttentionHead& h, const Tile& t, std::size_t i,
                           const QuerySlope& query) {
-  const std::size_t count = attended(h, t, i);
+  const Seen range = seen(h, t, i);
+  const std::size_t count = range.end;
   const std::uint8_t* const allowed = allowed_row(h, t, i);
   real slopes[kSide];
   cap_scores(p_row, slopes, h, count);
   add_bias(p_row, h, t, i, count);
   softmax_backward(p_row, ds_row, count, h.scale, query);
-  clear_masked(p_row, allowed, count, t.keys);
-  clear_masked(ds_row, allowed, count, t.keys);
+  clear_masked(p_row, allowed, range, t.keys);
+  clear_masked(ds_row, allowed, range, t.keys);
   if (h.bias.gradient) {
     real* const dbias = h.bias.gradient + i * h.bias.stride + t.key;
     for (std::size_t j = 0; j < count; ++j) dbias[j] += ds_row[j] / h.scale;
@@ -360,7 +320,7 @@ void long_attention_backward(const AttentionHead& h, const AttentionHead& next, 
         const real* const log_sum = log_sums + 2 * i;
         fetch_gradients(h, t, r);
         fetch_inputs(next, i);
-        if (t.key == 0) dot = dot_row(tile_dout.at(r, 0), h.out.data + i * h.out.stride, h.v_width);
+        if (t.is_first) dot = dot_row(tile_dout.at(r, 0), h.out.data + i * h.out.stride, h.v_width);
         const QuerySlope slope{.top = log_sum[0], .log_sum = log_sum[1], .dot = dot, .factors = drop.draw(t, i)};
         slope_row(p + r * t.stride(), ds + r * t.stride(), h, t, i, slope);
       }

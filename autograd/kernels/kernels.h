@@ -173,10 +173,16 @@ struct AttentionHead {
   HeadInput bias;               // [queries, keys], may be null
   real slope;                   // the bias is also -slope |position of the query - key|
   const int* positions;         // of the queries; null: i + keys - queries
+  std::size_t window;           // of the keys that causality leaves to a query, it sees the last ones; 0: all
 
   // How many keys, from the first, a query may attend, but for those not `allowed`.
   std::size_t attended(std::size_t query) const {
     return causal ? std::min(valid_keys, causal_keys(query, queries, keys)) : valid_keys;
+  }
+  // The first of them that it may attend.
+  std::size_t first_attended(std::size_t query) const {
+    const std::size_t end = attended(query);
+    return window > 0 && end > window ? end - window : 0;
   }
   bool has_bias() const { return bias.data || slope != 0; }
   real bias_of(std::size_t query, std::size_t key) const {

@@ -226,6 +226,8 @@ Tensor attend(const Columns& q, const Columns& k, const Columns& v, int n_heads,
         " does not have heads of Q's width ", width, " in a number that divides its ", n_heads);
   check(v.count % kv_heads == 0, "attention: V of width ", v.count, " does not have as many heads as K, ", kv_heads);
   check_softcap("attention", options.softcap);
+  check_scale("attention", options.scale);
+  check<ArgumentError>(options.window >= 0, "attention: window ", options.window, " is negative");
   check_offsets("query", q_offsets, q.matrix);
   check_offsets("key", k_offsets, k.matrix);
   check(q_offsets.size() == k_offsets.size(), "attention: ", q_offsets.size() - 1, " query sequences, ",
@@ -247,6 +249,7 @@ Tensor attend(const Columns& q, const Columns& k, const Columns& v, int n_heads,
                                                        .k_offsets = t.keep(k_offsets),
                                                        .options = options,
                                                        .dropout = dropout};
+  if (static_cast<std::size_t>(options.window) >= plan->most_keys()) plan->options.window = 0;
   plan->options.mask = {mask.is_causal, t.keep(mask.lengths), t.keep(mask.pairs)};
   plan->options.slopes = t.keep(options.slopes);
   plan->options.positions = t.keep(options.positions);

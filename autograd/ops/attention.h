@@ -38,8 +38,13 @@ struct AttentionOptions {
   // Keeps each score within -softcap .. softcap, as softcap tanh(score / softcap), before a bias or ALiBi is added
   // (Gemma 2, 2024); 0: no cap.
   double softcap = 0;
+  double scale = 0;  // of Q K^T; 0: 1 / sqrt(width)
+  // Of the keys that the mask lets a query attend to when only causality and valid lengths count, it attends to the
+  // last `window` (sliding windows; Beltagy et al. 2020); 0: to all. Of long sequences, the others cost next to
+  // nothing.
+  int window = 0;
 };
-// softmax(Q K^T / sqrt(width) + bias) V for each sequence and head (Vaswani et al. 2017, 3.2).
+// softmax(scale Q K^T + bias) V for each sequence and head (Vaswani et al. 2017, 3.2).
 // Q [q_rows, n_heads width], K [k_rows, n_kv_heads width], V [k_rows, n_kv_heads v_width] -> [q_rows, n_heads v_width]:
 // sequences one after another, heads side by side in the columns. K and V have as many heads as Q, or fewer, each
 // shared by n_heads / n_kv_heads consecutive heads of Q (grouped-query attention, Ainslie et al. 2023).
@@ -55,9 +60,10 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_heads,
 // keys, width], V [sequences, n_kv_heads, keys, v_width] -> [sequences, n_heads, queries, v_width]. Nothing is copied.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 
-// The scores that attention(q, k, v, ...) of a rectangular batch takes the softmax of, Q K^T / sqrt(width), capped,
+// The scores that attention(q, k, v, ...) of a rectangular batch takes the softmax of, scale Q K^T, capped,
 // plus bias and ALiBi -> [sequences, heads, queries, keys]: softmax(scores, mask) are its weights, differentiable ones.
-// Takes memory for each pair. Throws ArgumentError for a mask or dropout, which do not act on scores.
+// Takes memory for each pair. Throws ArgumentError for a mask, a window
+// or dropout, which do not act on scores.
 Tensor attention_scores(const Tensor& q, const Tensor& k, int n_heads, const AttentionOptions& options = {});
 
 // Rotary positions (Su et al. 2021): rotates pair i of each head's columns by the angle of the row's position,
@@ -66,8 +72,10 @@ enum class RotaryPairs {
   interleaved,  // columns 2i and 2i + 1: the paper, llama2.c
   halves        // columns i and i + width / 2: Hugging Face's LLaMA
 };
-// x [rows, n_heads width] -> the same shape; row r has position positions[r]. The table [positions, width] has the
-// cosine of pair i's angle in column 2i, its sine in column 2i + 1 (PositionalEncoding makes it); no gradient.
+// x [rows, n_heads width] -> the same shape; row r has position positions[r]. The table [positions, turned] has the
+// cosine of pair i's angle in column 2i, its sine in column 2i + 1 (PositionalEncoding makes it); no gradient. Its
+// width is that of a head or less: then the first columns of each head are turned, in pairs among themselves, and the
+// others stay as they are (GPT-NeoX, 2022).
 Tensor rotary(const Columns& x, int n_heads, const Tensor& table, std::span<const int> positions,
               RotaryPairs pairs = RotaryPairs::interleaved);
 

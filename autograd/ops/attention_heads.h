@@ -34,6 +34,11 @@ struct AttentionPlan {
   std::size_t valid_keys(std::size_t s) const {
     return options.mask.lengths.empty() ? keys(s) : static_cast<std::size_t>(options.mask.lengths[s]);
   }
+  // Those that any one of its queries sees.
+  std::size_t seen_keys(std::size_t s) const {
+    return options.window > 0 ? std::min(keys(s), static_cast<std::size_t>(options.window)) : keys(s);
+  }
+  double scale() const { return options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(width)); }
   std::size_t most_queries() const { return longest(q_offsets); }
   std::size_t most_keys() const { return longest(k_offsets); }
   std::size_t most_valid_keys() const {
@@ -48,12 +53,13 @@ struct AttentionPlan {
     constexpr std::size_t kMostElements = 300;  // in a head's Q, K or V
     const std::size_t lanes = kernels::attention_group_size();
     return options.mask.pairs.empty() && !options.bias.defined() && options.slopes.empty() && options.softcap == 0 &&
-           dropout.p == 0 && std::max(most_queries(), most_keys()) * std::max(width, v_width) <= kMostElements &&
-           2 * pairs() >= lanes && lanes % group == 0;
+           options.window == 0 && dropout.p == 0 &&
+           std::max(most_queries(), most_keys()) * std::max(width, v_width) <= kMostElements && 2 * pairs() >= lanes &&
+           lanes % group == 0;
   }
   double multiplications() const {
     double total = 0;
-    for (std::size_t s = 0; s < sequences(); ++s) total += static_cast<double>(queries(s) * keys(s));
+    for (std::size_t s = 0; s < sequences(); ++s) total += static_cast<double>(queries(s) * seen_keys(s));
     return total * static_cast<double>(heads * (width + v_width));
   }
 
@@ -90,7 +96,8 @@ class AttentionHeads {
     h.out = {y.data(), pass == AttentionPass::backward ? grad_of(y) : nullptr, is_apart ? plan.v_width : y.cols()};
     h.width = plan.width;
     h.v_width = plan.v_width;
-    h.scale = static_cast<real>(1 / std::sqrt(static_cast<double>(plan.width)));
+    h.scale = static_cast<real>(plan.scale());
+    h.window = static_cast<std::size_t>(plan.options.window);
     h.softcap = static_cast<real>(plan.options.softcap);
     h.causal = plan.options.mask.is_causal;
     if (const Tensor& bias = plan.options.bias; bias.defined()) h.bias = {bias.data(), dbias, bias.cols()};

@@ -46,9 +46,11 @@ Tensor attention_scores(const Tensor& q, const Tensor& k, int n_heads, const Att
   const int kv_heads = k.size(2) / width;
   check(kv_heads > 0 && k.size(2) % width == 0 && n_heads % kv_heads == 0, op, ": K of width ", k.size(2),
         " does not have heads of Q's width ", width, " in a number that divides its ", n_heads);
-  check<ArgumentError>(!o.mask.is_causal && o.mask.lengths.empty() && o.mask.pairs.empty() && o.dropout == 0, op,
-                       ": masks and dropout act on the weights: pass the mask to softmax(scores, mask)");
+  check<ArgumentError>(
+      !o.mask.is_causal && o.mask.lengths.empty() && o.mask.pairs.empty() && o.dropout == 0 && o.window == 0, op,
+      ": masks, windows and dropout act on the weights: pass the mask to softmax(scores, mask)");
   check_softcap(op, o.softcap);
+  check_scale(op, o.scale);
   check(o.slopes.empty() || std::ssize(o.slopes) == n_heads, op, ": ", o.slopes.size(), " slopes for ", n_heads,
         " heads");
   check(o.positions.empty() ||
@@ -58,7 +60,8 @@ Tensor attention_scores(const Tensor& q, const Tensor& k, int n_heads, const Att
   const Tensor of_queries = reshape(q, Shape{sequences, queries, kv_heads, n_heads / kv_heads, width});
   const Tensor of_keys = reshape(k, Shape{sequences, keys, kv_heads, width});
   Tensor scores = reshape(einsum("sqhgw,skhw->shgqk", of_queries, of_keys), Shape{sequences, n_heads, queries, keys});
-  scores = scale(scores, static_cast<real>(1 / std::sqrt(static_cast<double>(width))));
+  const double factor = o.scale != 0 ? o.scale : 1 / std::sqrt(static_cast<double>(width));
+  scores = scale(scores, static_cast<real>(factor));
   if (o.softcap > 0) scores = tanh(scores / o.softcap) * o.softcap;
   if (const Tensor& bias = o.bias; bias.defined()) {
     check_bias(bias, sequences, n_heads, queries, keys);

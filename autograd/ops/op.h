@@ -63,6 +63,11 @@ inline void check_softcap(const char* op, double softcap) {
   check<ArgumentError>(softcap >= 0 && softcap <= 1e30, op, ": softcap ", softcap, " is negative or not finite");
 }
 
+// 0 stands for the usual factor.
+inline void check_scale(const char* op, double scale) {
+  check<ArgumentError>(scale >= 0 && scale <= 1e30, op, ": scale ", scale, " is negative or not finite");
+}
+
 // Takes the next site of tape().random; p = 0, and no site, in eval mode.
 inline kernels::Dropping next_dropping(const char* op, double p) {
   check<ArgumentError>(p >= 0 && p <= 1, op, ": p = ", p, " is not in [0, 1]");

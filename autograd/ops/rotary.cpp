@@ -1,6 +1,8 @@
 // Rotary positions.
 #include "op.h"
 
+#include <algorithm>
+
 namespace seppo {
 inline namespace SEPPO_ABI {
 namespace {
@@ -31,7 +33,9 @@ Tensor rotary(const Columns& x, int n_heads, const Tensor& table, std::span<cons
   const bool has_pairs = n_heads > 0 && x.count % n_heads == 0 && x.count / n_heads % 2 == 0;
   check<ArgumentError>(has_pairs, "rotary: width ", x.count, " is not that of ", n_heads, " heads of pairs");
   const int width = x.count / n_heads;
-  check(table.rank() == 2 && table.size(1) == width, "rotary: table ", table, " is not [positions, ", width, "]");
+  const bool is_table = table.rank() == 2 && table.size(1) <= width && table.size(1) % 2 == 0;
+  check(is_table, "rotary: table ", table, " is not [positions, ", width, "], or fewer columns, in pairs");
+  const int turned = table.size(1);
   check(positions.size() == x.matrix.rows(), "rotary: ", positions.size(), " positions for the rows of x ", x.matrix);
   check_indices("rotary", "position", positions, table.rows(), ", the rows of table ", table);
   const Tensor y = tape().create({x.matrix.size(0), x.count});
@@ -49,12 +53,15 @@ Tensor rotary(const Columns& x, int n_heads, const Tensor& table, std::span<cons
     }
   };
   for_each_head([&](std::size_t ix, std::size_t iy, const real* angles) {
-    turn(y.data() + iy, 0, x.matrix.data() + ix, angles, width, pairs, 1);
+    turn(y.data() + iy, 0, x.matrix.data() + ix, angles, turned, pairs, 1);
+    std::copy(x.matrix.data() + ix + turned, x.matrix.data() + ix + width, y.data() + iy + turned);
   });
   record("rotary", y, {x.matrix, detach(table)}, [=] {
     real* const dx = grad_of(x.matrix);
     for_each_head([&](std::size_t ix, std::size_t iy, const real* angles) {
-      turn(dx + ix, 1, grad_of(y) + iy, angles, width, pairs, -1);
+      turn(dx + ix, 1, grad_of(y) + iy, angles, turned, pairs, -1);
+      for (int j = turned; j < width; ++j)
+        dx[ix + static_cast<std::size_t>(j)] += grad_of(y)[iy + static_cast<std::size_t>(j)];
     });
   });
   return y;

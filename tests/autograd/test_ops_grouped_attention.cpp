@@ -332,7 +332,8 @@ BOOST_AUTO_TEST_CASE(bad_arguments_are_refused) {
   for (const auto& [heads, width] : {std::pair{2, 3}, {kMost, 0}})
     BOOST_CHECK_THROW(turn(x(3, 6), heads, x(3, width), positions), seppo::ArgumentError);
   BOOST_CHECK_THROW(turn(x(3, 8), 0, x(3, 4), positions), seppo::ArgumentError);
-  BOOST_CHECK_THROW(turn(x(3, 8), 2, x(3, 2), positions), seppo::ShapeError);
+  BOOST_CHECK_THROW(turn(x(3, 8), 2, x(3, 6), positions), seppo::ShapeError);
+  BOOST_CHECK_THROW(turn(x(3, 8), 2, x(3, 3), positions), seppo::ShapeError);
   BOOST_CHECK_THROW(turn(x(3, 8), 2, x(3, 4), rows), seppo::ShapeError);
   BOOST_CHECK_THROW(turn(x(3, 8), 2, x(2, 4), positions), seppo::IndexError);
 }

@@ -339,12 +339,20 @@ BOOST_AUTO_TEST_CASE(attention_of_tiles) {
   const std::vector<int> positions(300, 40);
   for (const bool causal : {false, true})
     for (const bool has_all : {false, true})
-      for (const auto& [queries, keys] : {std::pair{1u, 20u}, {5u, 33u}, {70u, 90u}, {270u, 300u}}) {
+      for (const auto& [queries, keys, window] : {std::array{1u, 20u, 0u},
+                                                  {1u, 20u, 3u},
+                                                  {5u, 33u, 0u},
+                                                  {70u, 90u, 0u},
+                                                  {70u, 90u, 40u},
+                                                  {270u, 300u, 0u},
+                                                  {270u, 300u, 7u},
+                                                  {270u, 300u, 260u}}) {
         Heads got(queries, keys, 8, 5, 1), expected = got;
         kernels::AttentionDropout dropout{};
         if (has_all) dropout = {{0.2, {.seed = 7, .step = 3, .sample = 5, .site = 2}}, 3};
         const auto head = [&](Heads& numbers) {
           kernels::AttentionHead h = numbers.head(causal);
+          h.window = window;
           if (!has_all) return h;
           h.allowed = numbers.allowed.data();
           h.softcap = 2;

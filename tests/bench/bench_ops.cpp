@@ -145,6 +145,22 @@ void run_attention(benchmark::State& state, int sequences, int length, int heads
   set_rates(state, product * (backward ? 7 : 2), 0);
 }
 
+// The last queries of a causal sequence of 2,048 rows, 8 heads of 64; window 0: none.
+void run_window(benchmark::State& state, int queries, int window, bool backward) {
+  constexpr int kKeys = 2048, kColumns = 512;
+  const std::vector<real> values = random_values(std::size_t{kKeys} * kColumns);
+  const std::vector<int> q_rows{0, queries}, k_rows{0, kKeys};
+  for (auto _ : state) {
+    tape().clear();
+    tape().mode = backward ? Mode::train : Mode::eval;
+    const Tensor q =
+        variable({queries, kColumns}, std::span(values).first(static_cast<std::size_t>(queries) * kColumns));
+    const Tensor k = variable({kKeys, kColumns}, values), v = variable({kKeys, kColumns}, values);
+    const Tensor y = attention(q, k, v, 8, q_rows, k_rows, {.mask = Mask::causal(), .window = window});
+    if (backward) tape().backward(y, std::span(values).first(y.numel()));
+  }
+}
+
 void run_adam(benchmark::State& state) {
   Parameters parameters(1);
   parameters.root().parameter("p", {1 << 24}, init_normal(1));
@@ -225,6 +241,12 @@ void register_all() {
           [=, sequences = sequences, length = length, heads = heads, width = width](benchmark::State& state) {
             run_attention(state, sequences, length, heads, width, backward);
           });
+  for (const int queries : {2048, 1})
+    for (const int window : {0, 256})
+      for (const bool backward : {false, true})
+        add("attention of the last " + std::to_string(queries) + " of 2048/window " + std::to_string(window) +
+                (backward ? "/fwd+bwd" : "/fwd"),
+            [=](benchmark::State& state) { run_window(state, queries, window, backward); });
   add("adam/16M", run_adam);
 }
 

@@ -37,7 +37,7 @@ inline double slope_of_cap(const AttentionHead& h, std::size_t i, std::size_t j)
 }
 
 inline bool may_attend(const AttentionHead& h, std::size_t i, std::size_t j) {
-  return j < h.attended(i) && (!h.allowed || h.allowed[i * h.keys + j]);
+  return j >= h.first_attended(i) && j < h.attended(i) && (!h.allowed || h.allowed[i * h.keys + j]);
 }
 
 // Each head and query drops weights of its own: its elements begin at a multiple of 128.
