@@ -27,7 +27,8 @@ inline std::span<const char* const> enum_names(Norm) {
   return kNames;
 }
 inline std::span<const char* const> enum_names(Activation) {
-  static constexpr const char* kNames[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"};
+  static constexpr const char* kNames[] = {"none", "relu",   "gelu",  "gelu_tanh",
+                                           "silu", "swiglu", "geglu", "geglu_tanh"};
   return kNames;
 }
 inline std::span<const char* const> enum_names(NormKind) {

@@ -18,7 +18,7 @@ struct FeedForwardOptions {
 };
 
 // Two linear maps with an activation between them, applied to each position (Vaswani et al. 2017, 3.3). The gated
-// forms are down(silu(gate(x)) up(x)) for swiglu, with gelu for geglu (Shazeer 2020).
+// forms are down(silu(gate(x)) up(x)) for swiglu, with gelu for geglu (Shazeer 2020), with gelu_tanh for geglu_tanh.
 struct FeedForward {
   FeedForward(const Scope& s, int d_model, int d_ff, const FeedForwardOptions& options = {})
       : gate(options.activation >= Activation::swiglu
@@ -31,8 +31,13 @@ struct FeedForward {
 
   Tensor operator()(const Tensor& x) const {  // [rows, d_model]
     const Region here(name);
-    if (gate) return here(down((activation == Activation::swiglu ? silu((*gate)(x)) : gelu((*gate)(x))) * up(x)));
+    if (gate) return here(down(opened((*gate)(x)) * up(x)));
     return here(down(up(x, activation)));
+  }
+  // The activation of a gate.
+  Tensor opened(const Tensor& x) const {
+    if (activation == Activation::swiglu) return silu(x);
+    return activation == Activation::geglu ? gelu(x) : gelu_tanh(x);
   }
 
   std::optional<Linear> gate;  // only in the gated forms

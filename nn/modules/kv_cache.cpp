@@ -2,7 +2,6 @@
 #include "kv_cache.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -120,7 +119,7 @@ void KeyValueCache::check_append(std::size_t layer, const KeysValues& fresh) con
 KeysValues KeyValueCache::append(std::size_t layer, const KeysValues& fresh) {
   check_append(layer, fresh);
   store(layer, fresh);
-  return is_step_ ? in_place(layer, fresh.mask) : packed(layer, fresh.mask);
+  return is_step_ ? in_place(layer, fresh.mask) : packed(layer, fresh);
 }
 
 real* KeyValueCache::place_of(std::size_t layer, std::size_t sequence, int position) {
@@ -152,17 +151,26 @@ KeysValues KeyValueCache::in_place(std::size_t layer, const Mask& mask) {
   return columns_of(block, begins_, Mask::valid_lengths(lengths));
 }
 
+// Of each sequence, the first position that its new queries see. Valid lengths count from position 0.
+std::vector<int> KeyValueCache::first_seen(const KeysValues& fresh) const {
+  std::vector<int> first(lengths_.size());
+  if (fresh.window == 0 || !fresh.mask.lengths.empty()) return first;
+  for (std::size_t s = 0; s < first.size(); ++s) first[s] = std::max(0, lengths_[s] - grown_[s] + 1 - fresh.window);
+  return first;
+}
+
 // A causal mask aligns the last query with the last key, so the free rows between sequences are left out.
-KeysValues KeyValueCache::packed(std::size_t layer, const Mask& mask) {
+KeysValues KeyValueCache::packed(std::size_t layer, const KeysValues& fresh) {
+  const std::vector<int> first = first_seen(fresh);
   int* const offsets = tape().allocate<int>(lengths_.size() + 1);
   offsets[0] = 0;
-  std::partial_sum(lengths_.begin(), lengths_.end(), offsets + 1);
+  for (std::size_t s = 0; s < lengths_.size(); ++s) offsets[s + 1] = offsets[s] + lengths_[s] - first[s];
   const Tensor rows = tape().create({offsets[lengths_.size()], static_cast<int>(width_)});
   for (std::size_t s = 0; s < lengths_.size(); ++s) {
     real* const to = rows.data() + index(offsets[s]) * width_;
-    std::copy(place_of(layer, s, 0), place_of(layer, s, lengths_[s]), to);
+    std::copy(place_of(layer, s, first[s]), place_of(layer, s, lengths_[s]), to);
   }
-  return columns_of(rows, {offsets, lengths_.size() + 1}, mask);
+  return columns_of(rows, {offsets, lengths_.size() + 1}, fresh.mask);
 }
 
 Tensor KeyValueCache::memory(std::size_t layer, FunctionRef<Tensor()> compute) {

@@ -22,6 +22,7 @@ struct KeysValues {
   Columns k, v;  // [rows, kv_width]
   Offsets offsets;
   Mask mask = Mask::none();
+  int window = 0;  // AttentionOptions::window, if scores do not depend on positions: what no query sees may be left out
 };
 
 class KeyValueCache {
@@ -46,10 +47,11 @@ class KeyValueCache {
 
   // ---- for the attention of a layer
 
-  // Stores new keys and values behind the cached ones of each sequence; returns all of them. The mask must be
-  // Mask::causal(), or causal_valid_lengths() with lengths of at most the positions so far, cached ones included:
-  // otherwise throws ArgumentError or, for a length, IndexError. Throws ShapeError if keys or values are not kv_width
-  // wide, IndexError if there is no such layer, StateError if these are not the rows that extend() was told of.
+  // Stores new keys and values behind the cached ones of each sequence; returns all of them, or those in the window.
+  // The mask must be Mask::causal(), or causal_valid_lengths() with lengths of at most the positions so far, cached
+  // ones included: otherwise throws ArgumentError or, for a length, IndexError. Throws ShapeError if keys or values are
+  // not kv_width wide, IndexError if there is no such layer, StateError if these are not the rows that extend() was
+  // told of.
   KeysValues append(std::size_t layer, const KeysValues& fresh);
 
   // The keys and values of the memory, [memory rows, 2 kv_width], which the first call computes.
@@ -66,7 +68,8 @@ class KeyValueCache {
   void store(std::size_t layer, const KeysValues& fresh);
   KeysValues columns_of(const Tensor& both, Offsets offsets, const Mask& mask) const;
   KeysValues in_place(std::size_t layer, const Mask& mask);
-  KeysValues packed(std::size_t layer, const Mask& mask);
+  std::vector<int> first_seen(const KeysValues& fresh) const;
+  KeysValues packed(std::size_t layer, const KeysValues& fresh);
   bool keeps_all(std::span<const int> parents) const;
   void reorder(Memory& block, std::span<const int> parents);
 

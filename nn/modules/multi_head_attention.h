@@ -6,11 +6,13 @@
 // The projections of Q, K and V are one stacked weight [3 d_model, d_model], as in PyTorch's nn.MultiheadAttention:
 // self-attention computes all three in one product; cross-attention uses the first third for the queries and the rest
 // for the keys and values of the memory. With fewer heads of keys and values than of queries (n_kv_heads; Ainslie et
-// al. 2023) it is [d_model + 2 kv_width, d_model]. To see the weights: AttentionRecorder (autograd/tools).
+// al. 2023) it is [d_model + 2 kv_width, d_model], and [q_width + 2 kv_width, d_model] if heads have a width of their
+// own. To see the weights: AttentionRecorder (autograd/tools).
 #pragma once
 
 #include "../../autograd/core/region.h"
 #include "kv_cache.h"
+#include "layer_norm.h"
 #include "linear.h"
 #include "positional_encoding.h"
 
@@ -20,6 +22,13 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
+// Norms of queries and keys before they are rotated.
+enum class QkNorm {
+  none,
+  head,  // of each head by itself (Dehghani et al. 2023), with weights that all heads share
+  width  // of all heads together
+};
+
 struct MultiHeadAttentionOptions {
   double dropout = 0;  // of the attention weights
   bool bias = true;    // of the projections
@@ -28,6 +37,12 @@ struct MultiHeadAttentionOptions {
   // The widths of the inputs of K and V, if they differ from d_model. K and V then have projections of their own,
   // k_proj and v_proj, and only the call with three inputs is possible.
   int k_dim = 0, v_dim = 0;
+  std::optional<bool> out_bias = {};  // of the output's projection, if that differs from `bias`
+  int head_width = 0;                 // columns of a head; 0: d_model / n_heads
+  double scale = 0;                   // of the products of queries and keys; 0: 1 / sqrt(columns of a head)
+  int window = 0;                     // of the positions up to its own, a query sees the last ones; 0: all
+  QkNorm qk_norm = QkNorm::none;
+  LayerNormOptions qk_norm_options = {};
 };
 
 // The optional inputs of a call.
@@ -57,13 +72,17 @@ struct MultiHeadAttention {
                     const AttentionExtras& extras = {}) const;
 
   int d_model, n_heads;
+  int q_width;   // columns of Q
   int kv_width;  // columns of K, and of V
   Linear in_proj, out_proj;
+  std::optional<LayerNorm> q_norm, k_norm;  // with QkNorm, for self-attention
   std::optional<Linear> k_proj, v_proj;
-  double dropout, softcap;
+  double dropout, softcap, scale;
+  int window;
   RegionName name;
 
  private:
+  Columns prepared(const Columns& x, const std::optional<LayerNorm>& norm, const AttentionPositions& positions) const;
   Tensor project(const Tensor& x, int begin, int end) const;
   Tensor attend(const Columns& q, Offsets offsets, const KeysValues& kv, const AttentionExtras& extras) const;
 };

@@ -17,6 +17,25 @@ std::span<const real> alibi_slopes(const Scope& s, int n_heads) {
   return slopes.values();
 }
 
+// Of all pairs that columns, which may be an odd number, are of.
+std::vector<double> wavelengths(int columns, double base) {
+  std::vector<double> of_pairs;
+  for (int even = 0; even <= columns; even += 2)
+    of_pairs.push_back(std::pow(base, static_cast<double>(even) / columns));
+  return of_pairs;
+}
+
+// Of the pairs of columns of a head that are rotated.
+RotaryAngles angles_of(const PositionalEncodingOptions& options, int width) {
+  const int head = options.head_width > 0 ? options.head_width : width;
+  check<ArgumentError>(options.share > 0 && options.share <= 1, "positional encoding: the share ", options.share,
+                       " of columns that are rotated is not in 0..1");
+  const int turned = static_cast<int>(options.share * head);
+  check<ArgumentError>(turned > 0 && turned <= head && turned % 2 == 0,
+                       "positional encoding: rotary positions turn pairs of columns, but heads have ", turned);
+  return rotary_angles(turned, options.theta, options.scaling);
+}
+
 }  // namespace
 
 double sinusoid(int position, int column, int d_model, double base) {
@@ -30,11 +49,17 @@ double alibi_slope(int head, int n_heads) {
   return std::exp2(-8.0 * (2 * (head - n) + 1) / (2 * n));
 }
 
-SinusoidTable::SinusoidTable(const Scope& s, int rows, int columns, EvenColumns even, double base)
+SinusoidTable::SinusoidTable(const Scope& s, int rows, int columns, EvenColumns even, const RotaryAngles& angles)
     : table_(s.constant({rows, columns}, [](std::span<real>, const Shape&, RandomStream&) {})),
       even_(even),
-      base_(base),
+      angles_(angles),
       computed_(std::make_shared<Computed>()) {}
+
+SinusoidTable::SinusoidTable(const Scope& s, int rows, int columns, EvenColumns even, double base)
+    : SinusoidTable(s, rows, columns, even, RotaryAngles{wavelengths(columns, base)}) {}
+
+SinusoidTable::SinusoidTable(const Scope& s, int rows, const RotaryAngles& angles)
+    : SinusoidTable(s, rows, 2 * static_cast<int>(angles.wavelengths.size()), EvenColumns::cosines, angles) {}
 
 void SinusoidTable::compute_up_to(int rows) const {
   const std::lock_guard lock(computed_->mutex);
@@ -44,7 +69,8 @@ void SinusoidTable::compute_up_to(int rows) const {
     real* const row = table_.data() + std::ptrdiff_t{n} * columns;
     for (int j = 0; j < columns; ++j) {
       const int column = even_ == EvenColumns::sines ? j : j ^ 1;  // neighbours exchanged
-      row[j] = static_cast<real>(sinusoid(n, column, columns, base_));
+      const double angle = n / angles_.wavelengths[static_cast<std::size_t>(column / 2)];
+      row[j] = static_cast<real>(angles_.length * (column % 2 == 0 ? std::sin(angle) : std::cos(angle)));
     }
   }
 }
@@ -56,9 +82,10 @@ PositionalEncoding::PositionalEncoding(const Scope& s, Positions kind, int lengt
   constexpr double kBase = 10000;
   const int n_heads = options.n_heads;
   const int width = n_heads > 0 ? d_model / n_heads : 0;  // of a head
-  check<ArgumentError>(length > 0 && width * n_heads == d_model && options.theta > 0,
-                       "positional encoding: max_positions ", length, " or theta ", options.theta,
-                       " is not positive, or n_heads ", n_heads, " does not divide d_model ", d_model);
+  const bool has_heads = width * n_heads == d_model || options.head_width > 0;
+  check<ArgumentError>(length > 0 && has_heads && options.theta > 0, "positional encoding: max_positions ", length,
+                       " or theta ", options.theta, " is not positive, or n_heads ", n_heads,
+                       " does not divide d_model ", d_model);
   switch (kind) {
     case Positions::none:
       break;
@@ -75,9 +102,7 @@ PositionalEncoding::PositionalEncoding(const Scope& s, Positions kind, int lengt
       break;
     case Positions::rotary:
     case Positions::rotary_halves:
-      check<ArgumentError>(width % 2 == 0,
-                           "positional encoding: rotary positions turn pairs of columns, but heads have ", width);
-      sinusoids.emplace(s, length, width, Even::cosines, options.theta);
+      sinusoids.emplace(s, length, angles_of(options, width));
       relative.rotary = sinusoids->tensor();
       relative.pairs = kind == Positions::rotary ? RotaryPairs::interleaved : RotaryPairs::halves;
       break;

@@ -9,11 +9,13 @@
 
 #include "../../autograd/ops.h"
 #include "../parameters.h"
+#include "rotary_angles.h"
 
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -48,6 +50,8 @@ class SinusoidTable {
   enum class EvenColumns { sines, cosines };
 
   SinusoidTable(const Scope& s, int rows, int columns, EvenColumns even, double base);
+  // Of columns 2i and 2i + 1 with the angle of pair i; the even columns are cosines.
+  SinusoidTable(const Scope& s, int rows, const RotaryAngles& angles);
 
   // Concurrent calls are allowed.
   void compute_up_to(int rows) const;
@@ -59,16 +63,18 @@ class SinusoidTable {
     int rows = 0;
   };
 
+  SinusoidTable(const Scope& s, int rows, int columns, EvenColumns even, const RotaryAngles& angles);
+
   Tensor table_;
   EvenColumns even_;
-  double base_;
+  RotaryAngles angles_;
   std::shared_ptr<Computed> computed_;
 };
 
 // What attention needs to know about positions; by default nothing.
 struct AttentionPositions {
   std::span<const int> ids = {};  // of each row
-  Tensor rotary = {};             // the op's table, [max_positions, width of a head]
+  Tensor rotary = {};             // the op's table, [max_positions, columns of a head that are turned]
   RotaryPairs pairs = RotaryPairs::interleaved;
   std::span<const real> slopes = {};  // of ALiBi, for each head
 };
@@ -76,6 +82,9 @@ struct AttentionPositions {
 struct PositionalEncodingOptions {
   int n_heads = 1;       // of the attention, for the relative ones
   double theta = 10000;  // rotary: pair i of a head is rotated by theta^(-2i / width) per position
+  int head_width = 0;    // 0: d_model / n_heads
+  double share = 1;      // of a head's columns, from the first: those that are rotated
+  RotaryScaling scaling = {};
 };
 
 struct PositionalEncoding {

@@ -43,6 +43,13 @@ BOOST_FIXTURE_TEST_CASE(embedding_head, Fixture) {
   BOOST_CHECK(x.values()[2] == x.values()[4] && x.values()[3] == x.values()[5] && x.values()[0] != x.values()[2]);
 }
 
+BOOST_AUTO_TEST_CASE(rotary_angles_head) {
+  const int position = 20, i = 1;
+  const RotaryAngles angles = rotary_angles(/*columns=*/8, /*theta=*/10000, {.kind = RotaryScale::linear, .factor = 2});
+  const double radians = position / angles.wavelengths[i];  // of pair i
+  check_close(radians, 1);
+}
+
 BOOST_FIXTURE_TEST_CASE(layer_norm_head, Fixture) {
   const LayerNorm norm(parameters.root() / "norm", /*size=*/2);
   const Tensor y = norm(tensor({1, 2}, {3, 5}));  // -1 and 1
