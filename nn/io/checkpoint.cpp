@@ -31,7 +31,8 @@ struct Place {
   std::string name, parameter;
   Sizes shape;  // in the file
   std::span<real> values;
-  std::size_t first = 0;  // of the values among the parameter's
+  std::size_t first = 0;       // of the values among the parameter's
+  std::vector<int> rows = {};  // of the tensor, in the order of the values; empty: all
   bool is_transposed = false;
   bool is_skipped = false;
   bool is_optional = false;  // not in a file if all values are zero
@@ -61,6 +62,18 @@ void check_stack(const WeightStack& stack, const Parameters::Entry& entry, std::
                        " together");
 }
 
+// The rows of a tensor that a parameter has.
+TensorRows rows_of(const Parameters::Entry& entry, const WeightStack& stack, const WeightOptions& options) {
+  TensorRows rows = options.rows ? options.rows(entry.name) : TensorRows{};
+  if (rows.order.empty()) return {};
+  const auto is_row = [&](int row) { return row >= 0 && row < rows.of; };
+  const bool fits = stack.names.size() == 1 && entry.shape.rank() > 0 && std::ssize(rows.order) == entry.shape[0] &&
+                    std::ranges::all_of(rows.order, is_row) && !(options.transpose && options.transpose(entry.name));
+  check<ArgumentError>(fits, "weights: ", entry.name, " ", entry.shape, " cannot have ", rows.order.size(), " rows of ",
+                       stack.names.size(), " tensors with ", rows.of);
+  return rows;
+}
+
 void add_places(std::vector<Place>& places, const Parameters::Entry& entry, const WeightOptions& options) {
   const std::string& name = entry.name;
   const WeightStack stack = stack_of(name, options);
@@ -68,6 +81,7 @@ void add_places(std::vector<Place>& places, const Parameters::Entry& entry, cons
   const std::int64_t rows = whole.empty() ? 1 : whole[0];
   check_stack(stack, entry, rows);
   const std::int64_t parts = stack.parts();
+  const TensorRows picked = rows_of(entry, stack, options);
   const bool is_transposed = whole.size() == 2 && options.transpose && options.transpose(name);
   const bool is_skipped = options.skip && options.skip(name);
   std::span<real> left(entry.tensor.data(), entry.size());
@@ -76,12 +90,14 @@ void add_places(std::vector<Place>& places, const Parameters::Entry& entry, cons
     const std::size_t size = entry.size() / static_cast<std::size_t>(parts) * share;
     Sizes shape = whole;
     if (!shape.empty()) shape[0] = rows / parts * stack.shares[i];
+    if (!picked.order.empty()) shape[0] = picked.of;
     if (is_transposed) std::swap(shape[0], shape[1]);
     places.push_back({.name = stack.names[i],
                       .parameter = name,
                       .shape = shape,
                       .values = left.first(size),
                       .first = entry.size() - left.size(),
+                      .rows = picked.order,
                       .is_transposed = is_transposed,
                       .is_skipped = is_skipped});
     left = left.subspan(size);
@@ -132,15 +148,26 @@ const std::map<std::string_view, void (*)(const SafeTensorsFile&, const TensorIn
     {"F16", read_rounded<Half>},
     {"BF16", read_rounded<BFloat>}};
 
+// Columns of a matrix with so many rows, or what else there is in each.
+std::size_t row_size(std::size_t values, std::size_t rows) { return rows == 0 ? 0 : values / rows; }
+
 // Reads a tensor, without a copy of it where the file has reals in their order.
-void read_tensor(const SafeTensorsFile& file, const TensorInfo& tensor, bool is_transposed, std::span<real> to) {
-  if (tensor.dtype == kDtype)
+void read_tensor(const SafeTensorsFile& file, const TensorInfo& tensor, const Place& place) {
+  const std::span<real> to = place.values;
+  if (!place.rows.empty()) {
+    const std::size_t size = row_size(to.size(), place.rows.size());
+    std::vector<real> all(static_cast<std::size_t>(place.shape[0]) * size);
+    kReaders.at(tensor.dtype)(file, tensor, all);
+    for (std::size_t i = 0; i < place.rows.size(); ++i)
+      std::copy_n(all.data() + static_cast<std::size_t>(place.rows[i]) * size, size, to.data() + i * size);
+  } else if (tensor.dtype == kDtype) {
     file.read(tensor, std::as_writable_bytes(to));
-  else
+  } else {
     kReaders.at(tensor.dtype)(file, tensor, to);
+  }
   check<FormatError>(all_finite(to), file.name(), ": tensor ", printable(tensor.name),
                      " has values that are not finite");
-  if (is_transposed) std::ranges::copy(transposed(to, tensor.shape[0], tensor.shape[1]), to.begin());
+  if (place.is_transposed) std::ranges::copy(transposed(to, tensor.shape[0], tensor.shape[1]), to.begin());
 }
 
 using Tensors = std::map<std::string, const TensorInfo*>;
@@ -202,7 +229,7 @@ Differences differences(const Tensors& tensors, std::span<const Place> places, c
 }
 
 void read_all(const SafeTensorsFile& file, const Tensors& tensors, std::span<const Place> places) {
-  for (const Place& place : places) read_tensor(file, *tensors.at(place.name), place.is_transposed, place.values);
+  for (const Place& place : places) read_tensor(file, *tensors.at(place.name), place);
 }
 
 // The same, but reads everything before the first value changes.
@@ -242,6 +269,22 @@ bool is_zero(std::span<const real> values) {
   return std::ranges::all_of(values, [](real v) { return v == 0; });
 }
 
+// The rows of a tensor that several parameters share, or one has in another order: each must be someone's, and once.
+void check_rows(std::span<const Place* const> parts) {
+  const Place& first = *parts[0];
+  std::vector<bool> is_given(static_cast<std::size_t>(first.shape[0]));
+  for (const Place* part : parts) {
+    check<ArgumentError>(part->shape == first.shape, "weights: ", first.parameter, " and ", part->parameter,
+                         " do not agree about the shape of ", first.name);
+    for (const int row : part->rows) is_given[static_cast<std::size_t>(row)] = true;
+  }
+  std::size_t rows = 0;
+  for (const Place* part : parts) rows += part->rows.size();
+  const bool is_whole = rows == is_given.size() && std::ranges::all_of(is_given, std::identity());
+  check<ArgumentError>(is_whole, "weights: of the ", is_given.size(), " rows of ", first.name,
+                       " some belong to no parameter, or to several");
+}
+
 // What is written of places, one after another.
 class Values {
  public:
@@ -255,6 +298,19 @@ class Values {
     turned_ = transposed(values, place.shape[1], place.shape[0]);
     return turned_;
   }
+  // Of parts of one tensor.
+  std::span<const real> of(std::span<const Place* const> parts) {
+    if (parts[0]->rows.empty()) return of(*parts[0]);
+    joined_.clear();
+    for (const Place* part : parts) {
+      const std::span<const real> values = of(*part);
+      const std::size_t size = row_size(values.size(), part->rows.size());
+      joined_.resize(static_cast<std::size_t>(part->shape[0]) * size);
+      for (std::size_t i = 0; i < part->rows.size(); ++i)
+        std::copy_n(values.data() + i * size, size, joined_.data() + static_cast<std::size_t>(part->rows[i]) * size);
+    }
+    return joined_;
+  }
 
  private:
   std::span<const real> chosen(const Place& place) {
@@ -267,21 +323,29 @@ class Values {
   std::string parameter_;      // whose values `all_` are
   std::span<const real> all_;  // those to write instead of its own
   std::vector<real> turned_;
+  std::vector<real> joined_;
 };
 
 void write(const std::filesystem::path& path, std::span<const Place> places,
            const std::map<std::string, std::string>& metadata, const WeightOptions& options = {}) {
   std::vector<TensorInfo> tensors;
-  std::vector<const Place*> written;
+  std::vector<std::vector<const Place*>> written;  // of each tensor: its parts
+  std::map<std::string_view, std::size_t> shared;
   for (const Place& p : places) {
     if (p.is_skipped) continue;
     if (p.is_optional && is_zero(p.values)) continue;
+    if (!p.rows.empty()) {
+      const auto [found, is_new] = shared.try_emplace(p.name, written.size());
+      if (!is_new) written[found->second].push_back(&p);
+      if (!is_new) continue;
+    }
     tensors.push_back({.name = p.name, .dtype = kDtype, .shape = p.shape});
-    written.push_back(&p);
+    written.push_back({&p});
   }
+  for (const auto& [name, index] : shared) check_rows(written[index]);
   Values values(options);
   write_safetensors(path, metadata, std::move(tensors),
-                    [&](std::size_t i) { return std::as_bytes(values.of(*written[i])); });
+                    [&](std::size_t i) { return std::as_bytes(values.of(written[i])); });
 }
 
 }  // namespace

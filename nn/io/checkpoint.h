@@ -39,12 +39,20 @@ void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters,
 // are its own.
 using ValuesOf = std::function<std::span<const real>(const std::string& parameter)>;
 
+// Row i of a parameter is row order[i] of a tensor with `of` rows. Without an order they are the same.
+struct TensorRows {
+  std::vector<int> order = {};
+  int of = 0;
+};
+
 // How parameters and the tensors of a file correspond. Each function takes a parameter's name, and is optional.
 struct WeightOptions {
   // The tensor that holds the parameter, or several tensors that are stacked, row after row. Default: the same name.
   std::function<std::vector<std::string>(const std::string&)> rename = nullptr;
   // The proportions in which the tensors of a stack share its rows: {8, 4, 4}. Default: equal shares.
   std::function<std::vector<int>(const std::string&)> shares = nullptr;
+  // The rows of its tensor that the parameter has, if it is not a stack: other parameters may have the other rows.
+  std::function<TensorRows(const std::string&)> rows = nullptr;
   // Whether the file stores the matrix as [columns, rows].
   std::function<bool(const std::string&)> transpose = nullptr;
   ValuesOf values = nullptr;  // to be saved
@@ -58,13 +66,13 @@ struct WeightOptions {
 // serve several parameters. Returns a line for everything that does not fit: parameters that lack a tensor in the file,
 // or have another shape or no floating-point type there, and tensors that belong to no parameter.
 // Throws FormatError if a value, as a real, is not finite, if the file is damaged or, when strict, if anything does not
-// fit, listing it all; FileError; ArgumentError for a stack whose rows cannot be shared as asked. It then has changed
+// fit, listing it all; FileError; ArgumentError for rows that cannot be shared as asked. It then has changed
 // nothing, unless after_failure is undefined. Otherwise each parameter is loaded completely or not at all.
 std::vector<std::string> load_weights(const std::filesystem::path& path, Parameters& parameters,
                                       const WeightOptions& options = {});
 
 // Writes the file that load_weights reads with the same options. Throws as save_checkpoint does; ArgumentError for
-// names that occur twice or that the format does not allow.
+// names that occur twice or that the format does not allow, and for a tensor of which no parameter has some row.
 void save_weights(const std::filesystem::path& path, const Parameters& parameters, const WeightOptions& options = {});
 
 }  // namespace SEPPO_ABI
