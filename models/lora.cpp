@@ -21,17 +21,25 @@ namespace {
 
 constexpr const char* kScope = "lora";
 
+template <class F>
+void for_each_of(const std::string& path, FeedForward& ffn, const F& f) {
+  if (ffn.gate) f(path + "gate", *ffn.gate);
+  f(path + "up", ffn.up);
+  f(path + "down", ffn.down);
+}
+
 // Calls f(path, projection) for each projection that has an adapter.
 template <class F>
 void for_each_projection(LanguageModel& model, const F& f) {
   for (std::size_t i = 0; i < model.layers.layers.size(); ++i) {
-    EncoderLayer& layer = model.layers.layers[i];
+    DecoderBlock& layer = model.layers.layers[i];
     const std::string path = "layers." + std::to_string(i) + ".";
     f(path + "self_attn.in_proj", layer.self_attn.in_proj);
     f(path + "self_attn.out_proj", layer.self_attn.out_proj);
-    if (layer.ffn.gate) f(path + "ffn.gate", *layer.ffn.gate);
-    f(path + "ffn.up", layer.ffn.up);
-    f(path + "ffn.down", layer.ffn.down);
+    if (layer.ffn) for_each_of(path + "ffn.", *layer.ffn, f);
+    if (layer.experts)
+      for (std::size_t e = 0; e < layer.experts->experts.size(); ++e)
+        for_each_of(path + "ffn.experts." + std::to_string(e) + ".", layer.experts->experts[e], f);
   }
 }
 

@@ -185,11 +185,11 @@ BOOST_AUTO_TEST_CASE(gpt2_weights_lie_transposed) {
     for (std::size_t i = 0; i < in; ++i)
       for (std::size_t o = 0; o < out; ++o) BOOST_CHECK_EQUAL(theirs[i * out + o], ours.values()[o * in + i]);
   };
-  const seppo::EncoderLayer& layer = model.layers.layers[0];
+  const seppo::DecoderBlock& layer = model.layers.layers[0];
   check_matrix("transformer.h.0.attn.c_attn.weight", layer.self_attn.in_proj.weight);
   check_matrix("transformer.h.0.attn.c_proj.weight", layer.self_attn.out_proj.weight);
-  check_matrix("transformer.h.0.mlp.c_fc.weight", layer.ffn.up.weight);
-  check_matrix("transformer.h.0.mlp.c_proj.weight", layer.ffn.down.weight);
+  check_matrix("transformer.h.0.mlp.c_fc.weight", layer.ffn->up.weight);
+  check_matrix("transformer.h.0.mlp.c_proj.weight", layer.ffn->down.weight);
   for (const auto& [name, ours] :
        {std::pair("transformer.wte.weight", model.embedding.weight), {"transformer.wpe.weight", model.positions.table}})
     BOOST_CHECK(std::ranges::equal(read_tensor(name, {ours.size(0), 4}), ours.values()));
