@@ -3,6 +3,7 @@
 
 #include "../autograd/core/guards.h"
 #include "../autograd/ops.h"
+#include "../autograd/tools/checkpointing.h"
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -44,6 +45,13 @@ std::optional<Experts> experts_of(const Scope& s, const LayerConfig& c, const De
 std::optional<FeedForward> feed_forward_of(const Scope& s, const LayerConfig& c, const DecoderConfig& d) {
   if (d.experts > 0) return {};
   return FeedForward(s, c.d_model, c.d_ff, feed_forward_options(c, d));
+}
+
+// layer(x, offsets, extras), of which backward computes all but the result again. The layer must live until then.
+Tensor recomputed(const DecoderBlock& layer, const Tensor& x, Offsets offsets, const DecoderExtras& extras) {
+  const Offsets kept = tape().keep<int>(offsets);
+  return checkpoint({x},
+                    [&layer, kept, extras](std::span<const Tensor> inputs) { return layer(inputs[0], kept, extras); });
 }
 
 }  // namespace
@@ -123,7 +131,10 @@ DecoderStack::DecoderStack(const Scope& s, int n_layers, const LayerConfig& c, c
 
 Tensor DecoderStack::operator()(Tensor x, Offsets offsets, const DecoderExtras& extras) const {
   const Region here(name);
-  for (const DecoderBlock& layer : layers) x = result_of(x.shape(), [&] { return layer(x, offsets, extras); });
+  const bool keeps_inputs_only = checkpoints && tape().records();
+  for (const DecoderBlock& layer : layers)
+    x = keeps_inputs_only ? recomputed(layer, x, offsets, extras)
+                          : result_of(x.shape(), [&] { return layer(x, offsets, extras); });
   return here(norm ? (*norm)(x) : x);
 }
 

@@ -63,6 +63,9 @@ struct DecoderStack {
 
   std::vector<DecoderBlock> layers;
   std::optional<LayerNorm> norm;
+  // Training keeps only the input of each layer, and backward computes the rest again: the same gradients in less
+  // memory and more time (autograd/tools/checkpointing.h). The stack must live until backward has passed.
+  bool checkpoints = false;
   RegionName name;
 };
 

@@ -153,12 +153,13 @@ struct ShapeConfig {
 
   void fields(seppo::ConfigVisitor& v) {
     seppo::LayerConfig& layer = model.layer;
-    v("shape", shape, "architecture of the model");
+    v("shape", shape, "family of the model");
     v("d_model", layer.d_model, {1, 65536}, "width of the model");
     v("n_heads", layer.n_heads, {1, 65536}, "attention heads; must divide d_model");
-    v("n_kv_heads", layer.n_kv_heads, {0, 65536}, "key and value heads of llama; must divide n_heads; 0: equal to it");
+    v("n_kv_heads", layer.n_kv_heads, {0, 65536},
+      "key and value heads, of shapes that have fewer; must divide n_heads; 0: equal");
     v("d_ff", layer.d_ff, {0, 1 << 20},
-      "width of the feed-forward networks; 0 for 8/3 of d_model, of gpt2 4 times d_model");
+      "width of the feed-forward networks; 0 for 8/3 of d_model, without a gate 4 times d_model");
     v("n_layers", model.n_layers, {0, 1000}, "layers");
     v("max_length", model.max_length, {1, 1 << 20}, "tokens that the model sees at once");
     v("dropout", layer.dropout, {0, 1}, "dropout of each sublayer's output and of the embedded inputs");
@@ -167,8 +168,9 @@ struct ShapeConfig {
   }
   void validate() const {
     model.validate();
-    seppo::check<seppo::ArgumentError>(shape == Architecture::llama || model.layer.n_kv_heads == 0,
-                                       "n_kv_heads is of llama; gpt2 has as many as n_heads");
+    seppo::check<seppo::ArgumentError>(model.layer.n_kv_heads == 0 || has_kv_heads(shape),
+                                       "n_kv_heads: ", enum_names(shape)[static_cast<std::size_t>(shape)],
+                                       " has as many as n_heads");
   }
   // The model for texts of this tokenizer.
   seppo::HfConfig config(const seppo::Tokenizer& texts) const {
@@ -177,8 +179,8 @@ struct ShapeConfig {
     made.model.vocabulary = texts.size();
     if (texts.eos) made.stops = {*texts.eos};
     const int d_model = model.layer.d_model;
-    if (model.layer.d_ff == 0)
-      made.model.layer.d_ff = shape == Architecture::llama ? (8 * d_model / 3 + 7) / 8 * 8 : 4 * d_model;
+    const bool has_gate = made.model.layer.activation >= seppo::Activation::swiglu;
+    if (model.layer.d_ff == 0) made.model.layer.d_ff = has_gate ? (8 * d_model / 3 + 7) / 8 * 8 : 4 * d_model;
     return made;
   }
 };

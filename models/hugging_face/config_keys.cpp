@@ -24,11 +24,14 @@ const std::set<std::string_view> kHarmless{
     "architectures", "dtype", "finetuning_task", "is_llama_config", "model_type", "name_or_path",
     "task_specific_params", "tokenizer_class", "torch_dtype", "transformers.js_config", "transformers_version",
     // about programs
-    "attn_implementation", "chunk_size_feed_forward", "gradient_checkpointing", "n_ctx", "pretraining_tp",
-    "reorder_and_upcast_attn", "return_dict", "return_dict_in_generate", "torchscript", "use_bfloat16", "use_cache",
+    "attention_softmax_in_fp32", "attn_implementation", "bias_dropout_fusion", "cache_implementation",
+    "chunk_size_feed_forward", "gradient_checkpointing", "masked_softmax_fusion", "n_ctx", "pretraining_tp",
+    "reorder_and_upcast_attn", "return_dict", "return_dict_in_generate", "skip_bias_add", "slow_but_exact",
+    "torchscript", "use_bfloat16", "use_cache",
     // about training
-    "attention_dropout", "attn_pdrop", "embd_pdrop", "hidden_dropout", "hidden_dropout_prob", "initializer_range",
-    "resid_pdrop",
+    "attention_dropout", "attn_pdrop", "classifier_dropout", "dropout", "embd_pdrop", "hidden_dropout",
+    "hidden_dropout_prob", "init_std", "initializer_range", "layerdrop", "resid_pdrop", "router_aux_loss_coef",
+    "router_jitter_noise",
     // about other heads and tasks
     "id2label", "label2id", "num_labels", "problem_type",
     // about text that is generated

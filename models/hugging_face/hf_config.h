@@ -4,10 +4,9 @@
 //   Parameters parameters(/*seed=*/0);
 //   const LanguageModel model(parameters.root(), config.model);
 //
-// Two architectures are supported. "llama": rotary positions that rotate halves, RMS norm, SwiGLU, no biases,
-// grouped-query attention if num_key_value_heads asks for it. "gpt2": learned positions, layer norm, GELU, biases.
-// Anything else that a key may request, such as scaled positions, is refused, and so is a key that is not known, unless
-// its value is null, false or empty (config_keys.h).
+// Families of models are entries of a table (families/family.h); docs/model-families.md lists them. What a key may
+// request that a family's entry does not know is refused, and so is a key that is not known, unless its value is null,
+// false or empty (config_keys.h).
 #pragma once
 
 #include "../../nn/io/checkpoint.h"
@@ -23,11 +22,30 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-enum class Architecture { llama, gpt2 };
-inline std::span<const char* const> enum_names(Architecture) {
-  static constexpr const char* kNames[] = {"llama", "gpt2"};
-  return kNames;
-}
+// 'model_type' in config.json.
+enum class Architecture {
+  llama,
+  gpt2,
+  mistral,
+  mixtral,
+  qwen2,
+  qwen3,
+  smollm3,
+  granite,
+  olmo2,
+  phi3,
+  gemma,
+  gemma2,
+  gemma3_text,
+  phi,
+  gpt_neox,
+  stablelm,
+  falcon,
+  cohere,
+  opt,
+  bloom
+};
+std::span<const char* const> enum_names(Architecture);
 
 struct HfConfig {
   Architecture architecture = Architecture::llama;
@@ -37,7 +55,7 @@ struct HfConfig {
 };
 
 // Throws FileError, or FormatError naming the file, the key and the rule. Missing keys have Hugging Face's defaults:
-// the tokens that begin and end a text are then 1 and 2 of a llama, 50256 of a gpt2, if there are as many.
+// the tokens that begin and end a text are then 1 and 2 of a llama, 50256 of a gpt2, and so on, if there are as many.
 HfConfig read_hf_config(const std::filesystem::path& file);
 // Replaces the tokens that end a text by those of a generation_config.json, which Hugging Face's loaders take from
 // there, if it exists and names any. Throws as read_hf_config() does.
@@ -47,11 +65,14 @@ nlohmann::json to_json(const HfConfig& config);
 // "bos_token_id" and "eos_token_id", null where there are none: where these are missing, others assume tokens.
 nlohmann::json text_tokens(const HfConfig& config);
 
-// The names under which the weights of this architecture are stored. `prefix` is prepended to those of GPT-2's body.
-WeightOptions weights_of(const HfConfig& config, const std::string& prefix = "transformer.");
+// The names under which the weights of this architecture are stored, and in which form. Files of the body alone lack a
+// prefix that the names of whole models have, such as "transformer.".
+WeightOptions weights_of(const HfConfig& config, bool has_prefix = true);
 
 // What all models of this architecture have in common, for one that is trained from scratch.
 void set_architecture(Architecture architecture, LanguageModelConfig& model);
+// May its models have fewer heads of keys and values than of queries?
+bool has_kv_heads(Architecture architecture);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

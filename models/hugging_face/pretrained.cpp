@@ -24,10 +24,6 @@ namespace {
 
 constexpr const char* kConfig = "config.json";
 constexpr const char* kGeneration = "generation_config.json";
-constexpr const char* kOutput = "lm_head.weight";
-
-// Of the names of GPT-2's body: the original file lacks the prefix that other files have.
-std::string prefix_in(const WeightFiles& weights) { return weights.has("wte.weight") ? "" : "transformer."; }
 
 // A tensor in its file.
 struct Stored {
@@ -53,11 +49,22 @@ bool are_equal(const Stored& a, const Stored& b) {
   return true;
 }
 
+std::string name_in_file(const WeightOptions& names, const std::string& parameter) {
+  return names.rename(parameter).front();
+}
+
+// Do the names of a file lack the prefix of the whole model's? The first GPT-2's do.
+bool has_prefix(const WeightFiles& weights, const HfConfig& config) {
+  return !weights.has(name_in_file(weights_of(config, /*has_prefix=*/false), "embedding.weight"));
+}
+
 // Does a file have an output layer that is not the embedding? A copy of the embedding may be there as well.
-bool has_other_output(const WeightFiles& weights, const std::string& embedding) {
-  if (!weights.has(kOutput)) return false;
+bool has_other_output(const WeightFiles& weights, const WeightOptions& names) {
+  const std::string output = name_in_file(names, "output.weight");
+  const std::string embedding = name_in_file(names, "embedding.weight");
+  if (!weights.has(output)) return false;
   if (!weights.has(embedding)) return true;
-  return !are_equal({weights, kOutput}, {weights, embedding});
+  return !are_equal({weights, output}, {weights, embedding});
 }
 
 // The model, whose weights are to be loaded.
@@ -83,11 +90,10 @@ ModelFolder open_model_folder(const fs::path& given) {
   WeightFiles weights = find_weights(path);
   HfConfig config = read_hf_config(path / kConfig);
   read_generation_config(config, path / kGeneration);
-  const bool is_llama = config.architecture == Architecture::llama;
-  const std::string prefix = prefix_in(weights);
-  const std::string embedding = is_llama ? "model.embed_tokens.weight" : prefix + "wte.weight";
-  if (config.model.tie_output && has_other_output(weights, embedding)) config.model.tie_output = false;
-  WeightOptions names = weights_of(config, prefix);
+  const bool is_prefixed = has_prefix(weights, config);
+  if (config.model.tie_output && has_other_output(weights, weights_of(config, is_prefixed)))
+    config.model.tie_output = false;
+  WeightOptions names = weights_of(config, is_prefixed);
   return {path, std::move(config), std::move(weights), std::move(names)};
 }
 

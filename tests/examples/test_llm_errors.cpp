@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(configs_that_are_not_known_are_refused) {
           return what.find(part) != what.npos && what.find("c.json: ") != what.npos && what.size() < 300;
         });
   };
-  refused(kLlama, "model_type", "bert", "'model_type': \"bert\" is not supported; known are llama and gpt2");
+  refused(kLlama, "model_type", "bert", "'model_type': \"bert\" is not supported; known are llama, gpt2, ");
   refused(kLlama, "model_type", nullptr, "'model_type'");
   refused(kLlama, "hidden_size", nullptr, "'hidden_size' is missing");
   refused(kLlama, "hidden_size", 8.5, "'hidden_size'");
@@ -82,10 +82,10 @@ BOOST_AUTO_TEST_CASE(configs_that_are_not_known_are_refused) {
   refused(kLlama, "vocab_size", 0, "vocabulary 0 is not in");
   refused(kLlama, "num_key_value_heads", 3, "n_kv_heads");
   refused(kLlama, "num_attention_heads", 0, "n_heads");
-  refused(kLlama, "head_dim", 16, "'head_dim'");
-  refused(kLlama, "hidden_act", "relu", "'hidden_act': \"relu\" is not supported; known are [\"silu\",\"swish\"]");
+  refused(kLlama, "head_dim", 0, "'head_dim'");
+  refused(kLlama, "hidden_act", "relu", "'hidden_act': \"relu\" is not supported; known are [\"silu\",\"swish\",\"gelu\",\"gelu_new\",\"gelu_pytorch_tanh\",\"gelu_fast\"]");
   refused(kLlama, "rope_scaling", {{"type", "linear"}}, "'rope_scaling'");
-  refused(kLlama, "attention_bias", true, "'attention_bias'");
+  refused(kLlama, "attention_bias", 3, "'attention_bias'");
   refused(kLlama, "tie_word_embeddings", 1, "'tie_word_embeddings' is neither true nor false");
   refused(kLlama, "eos_token_id", 257, "'eos_token_id': 257 is no token of 257");
   refused(kLlama, "rms_norm_eps", "x", "'rms_norm_eps' is no number");
@@ -222,11 +222,13 @@ BOOST_AUTO_TEST_CASE(rotary_positions_may_have_an_object_of_their_own) {
   BOOST_CHECK_EQUAL(theta({{"rope_type", "default"}, {"rope_theta", 500000.0}}), 500000);
   BOOST_CHECK_EQUAL(theta({{"rope_theta", 3}, {"partial_rotary_factor", 1.0}}), 3);
   BOOST_CHECK_EQUAL(theta({{"rope_type", "default"}}), 20000);
-  for (const auto& [rope, part] : {std::pair{json{{"rope_type", "llama3"}, {"rope_theta", 3}}, "rope_type"},
+  for (const auto& [rope, part] : {std::pair{json{{"rope_type", "llama3"}, {"rope_theta", 3}}, "factor"},
+                                   {{{"rope_type", "longrope"}, {"rope_theta", 3}}, "rope_type"},
+                                   {{{"rope_type", "llama3"}, {"factor", 8}}, "original_max_position_embeddings"},
                                    {{{"rope_theta", "3"}}, "rope_theta"},
                                    {{{"rope_theta", 3}, {"partial_rotary_factor", 0.5}}, "partial_rotary_factor"},
                                    {{{"rope_theta", 3}, {"factor", 8}}, "factor"},
-                                   {{{"type", "yarn"}, {"factor", 8}}, "type"},
+                                   {{{"type", "longrope"}, {"factor", 8}}, "type"},
                                    {3, "rope_parameters"}})
     BOOST_CHECK_EXCEPTION(theta(rope), seppo::FormatError, [part = std::string(part)](const seppo::FormatError& e) {
       const std::string what = e.what();

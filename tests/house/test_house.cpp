@@ -35,6 +35,7 @@ std::string folder_of(const fs::path& file) {
   if (file.filename() == "seppo.h") return kFolders.back();
   const std::string folder = file.lexically_relative(kRoot).parent_path();
   if (folder == "autograd/kernels/reference") return "autograd/kernels";
+  if (folder == "models/hugging_face/families") return "models/hugging_face";
   return folder == "autograd" ? "autograd/ops" : folder;
 }
 

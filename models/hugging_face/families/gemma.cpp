@@ -1,0 +1,76 @@
+// Gemma 1, 2 and 3 (Gemma Team 2024, 2024, 2025): norms of 1 + weight, and an embedding scaled by sqrt(d_model).
+#include "family.h"
+#include "layer_keys.h"
+#include "rope_keys.h"
+
+#include <algorithm>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace {
+
+Keys gemma_keys() {
+  return llama_keys() + Keys{head_width(256),
+                             number("rms_norm_eps", member::eps, 1e-6),
+                             activation("hidden_activation|hidden_act", Gate::yes, "gelu_pytorch_tanh"),
+                             biases("attention_bias", {member::qkv_bias, member::out_bias}, false),
+                             only("use_bidirectional_attention", {nullptr, false}),
+                             flag("tie_word_embeddings", member::tie_output, true)};
+}
+
+Keys capped() {
+  return {query_scalar("query_pre_attn_scalar", 256), cap("attn_logit_softcapping", member::attention_softcap),
+          cap("final_logit_softcapping", member::output_softcap)};
+}
+
+std::string names_of_four_norms() {
+  return "post_norm1 -> post_attention_layernorm, norm2 -> pre_feedforward_layernorm, "
+         "post_norm2 -> post_feedforward_layernorm, " +
+         llama_names();
+}
+
+}  // namespace
+
+Family gemma() {
+  Family f = llama();
+  f.type = "gemma";
+  f.maker = "GemmaForCausalLM";
+  f.model.layer.activation = Activation::geglu_tanh;
+  f.model.decoder.norm_is_offset = true;
+  f.model.decoder.is_embedding_scaled = true;
+  f.keys = gemma_keys() + Keys{rope()};
+  f.bos = 2;
+  f.eos = 1;
+  return f;
+}
+
+// Gemma 2: norms before and after, windows in every second layer, caps.
+Family gemma2() {
+  const WindowedLayers windows{.is_windowed = [](const ConfigKeys&, int layer) { return layer % 2 == 0; }};
+  Family f = gemma();
+  f.type = "gemma2";
+  f.maker = "Gemma2ForCausalLM";
+  f.model.decoder.norm_place = NormPlace::around;
+  f.keys = gemma_keys() + Keys{rope(), windows_by_layer(windows)} + capped();
+  f.names = fixed(names_of_four_norms());
+  return f;
+}
+
+// Gemma 3: windows in five of six layers, with a base of their own, and norms of queries and keys.
+Family gemma3() {
+  const WindowedLayers windows{.is_windowed =
+                                   [](const ConfigKeys& keys, int layer) {
+                                     const char* const key = "sliding_window_pattern";
+                                     return (layer + 1) % std::max(1, keys.integer(key, 6)) != 0;
+                                   },
+                               .windowed = LayerPositions::local};
+  Family f = gemma2();
+  f.type = "gemma3_text";
+  f.maker = "Gemma3ForCausalLM";
+  f.model.decoder.qk_norm = QkNorm::head;
+  f.keys = gemma_keys() + Keys{two_ropes(), windows_by_layer(windows)} + capped();
+  return f;
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo
