@@ -1,5 +1,6 @@
 // addsub: a Transformer that learns two-digit addition and subtraction.
 #include "addsub/model.h"
+#include "addsub/trace.h"
 #include "app/run_program.h"
 
 #include <seppo/nn/run/data_digest.h>
@@ -170,7 +171,10 @@ struct AddSub {
             .next = "predict --attention \"48 - 27\""};
   }
 
-  static std::vector<app::Command> commands() { return {{"eval", "score a saved model", eval}}; }
+  static std::vector<app::Command> commands() {
+    return {{"eval", "score a saved model", eval},
+            {"trace", "show the computation of an answer, step by step", trace}};
+  }
 
   void options(app::CommandLine& line, const app::Arguments& arguments) {
     preset = app::option_in(arguments, "preset", preset);
