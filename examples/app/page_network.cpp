@@ -21,19 +21,28 @@ std::string floats_in_base64(std::span<const seppo::real> values) {
   return base64({reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)});
 }
 
+std::vector<seppo::real> values_of_entries(const seppo::Parameters& parameters) {
+  std::vector<seppo::real> values;
+  for (const seppo::Parameters::Entry& entry : parameters.entries())
+    values.insert(values.end(), entry.tensor.values().begin(), entry.tensor.values().end());
+  return values;
+}
+
 json to_json(const PageNetwork& network, const seppo::Parameters& parameters) {
   if (parameters.values().size() > kMostOnPage) return nullptr;
   json tensors = json::array();
-  std::vector<seppo::real> values;
   const auto add = [&](const std::string& name, const seppo::Tensor& tensor) {
     json shape = json::array();
     for (int axis = 0; axis < tensor.rank(); ++axis) shape.push_back(tensor.size(axis));
     tensors.push_back({name, shape});
-    values.insert(values.end(), tensor.values().begin(), tensor.values().end());
   };
   for (const seppo::Parameters::Entry& entry : parameters.entries()) add(entry.name, entry.tensor);
+  std::vector<seppo::real> values = values_of_entries(parameters);
   const bool is_learned = parameters.find("positions.weight") != nullptr;
-  if (network.positions.defined() && !is_learned) add("positions", network.positions);
+  if (network.positions.defined() && !is_learned) {
+    add("positions", network.positions);
+    values.insert(values.end(), network.positions.values().begin(), network.positions.values().end());
+  }
   return {
       {"config", network.config}, {"task", network.task}, {"tensors", tensors}, {"values", floats_in_base64(values)}};
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace examples {
 
@@ -28,6 +29,9 @@ constexpr std::size_t kMostOnPage = 5'000'000 / sizeof(float);
 // {"config", "task", "tensors": [[name, shape], ...], "values"}: `values` are those of all tensors as float32, in
 // base64. Null if there are more than kMostOnPage.
 nlohmann::json to_json(const PageNetwork& network, const seppo::Parameters& parameters);
+
+// The values of all entries, one after another.
+std::vector<seppo::real> values_of_entries(const seppo::Parameters& parameters);
 
 // Numbers as little-endian float32, in base64.
 std::string floats_in_base64(std::span<const seppo::real> values);

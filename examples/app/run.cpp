@@ -6,6 +6,7 @@
 #include "app/paths.h"
 #include "app/printable.h"
 #include "app/processors.h"
+#include "app/snapshots.h"
 #include "app/training.h"
 
 #include <seppo/autograd/core/parallel.h>
@@ -29,7 +30,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFiles[] = {"model.safetensors", "config.json", "metrics.jsonl", "report.html"};  // in --out
+constexpr const char* kFiles[] = {"model.safetensors", "config.json", "metrics.jsonl", "report.html",
+                                  kSnapshotsFile};  // in --out
 
 // Checks that `folder`, or its nearest existing ancestor, is writable, and that no folder or pipe has the name of an
 // output file. Creates nothing.

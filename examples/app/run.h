@@ -36,6 +36,13 @@ namespace examples {
 using seppo::Evaluation;
 using seppo::TrainingConfig;  // the part "training" of config.json
 
+// One measure of a model on some of the examples for validation.
+struct Measure {
+  std::string name = {};  // "val_exact"
+  std::size_t examples = 0;
+  std::function<double()> score = {};
+};
+
 // What a program adds to the framework.
 struct Task {
   std::string title = {}, about = {};  // of the report
@@ -49,6 +56,7 @@ struct Task {
   std::function<Evaluation()> evaluate;
   std::function<std::vector<Sample>()> samples;
   std::function<std::optional<PageNetwork>()> network = {};  // if the report page can compute with it
+  Measure measure = {};  // by which the report page tells which heads are needed
   std::function<void()> save = {};  // called by the first rank with each model that is kept, before it replaces another
   nlohmann::json extra = nlohmann::json::object();  // what else the model file contains, such as a vocabulary
 };

@@ -33,13 +33,12 @@ nlohmann::json with_prefix(const std::string& part, const nlohmann::json& measur
 // The opposite, without what does not begin so.
 nlohmann::json without_prefix(const std::string& part, const nlohmann::json& summary);
 
-// The loss on all of these examples, and the measures under the names of a part of the data: "val_exact".
+// The loss on some of these examples, and the program's measures.
 template <Program P>
 Evaluation evaluate(const P& program, const typename P::Model& model, const typename P::Examples& examples,
-                    const std::string& part) {
+                    const std::vector<int>& rows) {
   if constexpr (EvaluatesItself<P>) {
-    const Evaluation evaluation = program.evaluate(model, examples);
-    return {evaluation.val_loss, with_prefix(part, evaluation.measures)};
+    return program.evaluate(model, examples.pick(rows));
   } else {
     const auto score = [&](std::span<const int> some) -> seppo::Sums {
       if constexpr (requires { program.score(model, examples.pick(some)); })
@@ -47,9 +46,34 @@ Evaluation evaluate(const P& program, const typename P::Model& model, const type
       else
         return program.loss(model, examples.pick(some));
     };
-    const seppo::Sums sums = seppo::evaluate(first_indices(examples.size()), score, P::about().chunk);
-    return {sums.mean("loss"), with_prefix(part, program.measures(sums))};
+    const seppo::Sums sums = seppo::evaluate(rows, score, P::about().chunk);
+    return {sums.mean("loss"), program.measures(sums)};
   }
+}
+
+// The same of all of them, with measures under the names of a part of the data: "val_exact".
+template <Program P>
+Evaluation evaluate(const P& program, const typename P::Model& model, const typename P::Examples& examples,
+                    const std::string& part) {
+  Evaluation evaluation;
+  if constexpr (EvaluatesItself<P>)
+    evaluation = program.evaluate(model, examples);
+  else
+    evaluation = evaluate(program, model, examples, first_indices(examples.size()));
+  return {evaluation.val_loss, with_prefix(part, evaluation.measures)};
+}
+
+// The first of the program's measures, or the loss, on the first examples for validation.
+template <Program P>
+Measure quick_measure(const P& program, const typename P::Model& model, const typename P::Examples& validation) {
+  constexpr std::size_t kChunks = 8;
+  const About about = P::about();
+  const std::vector<int> rows = first_indices(std::min(validation.size(), kChunks * about.chunk));
+  const std::string name = about.measures.empty() ? "loss" : about.measures[0];
+  return {"val_" + name, rows.size(), [&program, &model, &validation, rows, name] {
+            const Evaluation evaluation = evaluate(program, model, validation, rows);
+            return name == "loss" ? evaluation.val_loss : evaluation.measures.at(name).template get<double>();
+          }};
 }
 
 // ---- its commands
@@ -141,8 +165,10 @@ int train(const Arguments& arguments) {
       .samples = [&] { return samples_of(program, model, data); },
       .extra = data.extra,
   };
-  if constexpr (requires { program.page_network(model, data); })
+  if constexpr (requires { program.page_network(model, data); }) {
     task.network = [&] { return program.page_network(model, data); };
+    task.measure = quick_measure(program, model, data.validation);
+  }
   if constexpr (Saves<P>)
     task.save = [&] {
       program.save(run.out);

@@ -2,6 +2,7 @@
 #include "app/training.h"
 
 #include "app/arithmetic.h"
+#include "app/head_needs.h"
 #include "app/invocation.h"
 #include "app/memory.h"
 #include "app/paths.h"
@@ -174,7 +175,8 @@ void Training::begin(const std::vector<json>& earlier) {
 void Training::begin_report(const std::vector<json>& earlier) {
   const int first = 0;
   const std::string model = examples::summary(parameters_, [&] { task_.loss({&first, 1}); });
-  page_.emplace(run_.out / "report.html", Report::Facts{task_.title, task_.about, model, task_.data, config_, training_.steps()});
+  page_.emplace(run_.out / "report.html",
+                Report::Facts{task_.title, task_.about, model, task_.data, config_, training_.steps()});
   for (const json& line : earlier) {
     const auto is_number = [&](const char* key) { return line.contains(key) && line[key].is_number(); };
     if (line.contains("val_loss"))
@@ -194,16 +196,31 @@ void Training::evaluated(const seppo::RunEvents::Evaluated& now) {
   const std::string what =
       now.models > 1 ? fmt::format("mean of {}", now.models) : fmt::format("epoch {:>4}", now.epoch);
   progress_.note(text_of(what, now.evaluation));
-  if (page_) page_->add_evaluation(training_.trainer().steps(), now.line);
+  if (!page_) return;
+  page_->add_evaluation(training_.trainer().steps(), now.line);
+  if (task_.network && now.models == 1) snapshots_.add(training_.trainer().steps(), parameters_);
 }
 
 void Training::write_report(const Evaluation& evaluation, bool is_over) {
   if (!run_.report) return;
   const std::vector<Sample> samples = task_.samples ? task_.samples() : std::vector<Sample>();
   training_.folder().check_locked();
+  const json network = network_on_page(is_over);
+  if (!page_) return;
+  if (!network.is_null() && !snapshots_.empty()) snapshots_.write(run_.out / kSnapshotsFile);
+  page_->write(samples, evaluation.summary(), is_over, network);
+}
+
+// Null if the page cannot compute with it. At the end it tells what the network does without each of its heads.
+json Training::network_on_page(bool is_over) {
   const std::optional<PageNetwork> network = task_.network ? task_.network() : std::nullopt;
-  const json on_page = network ? to_json(*network, parameters_) : json();
-  if (page_) page_->write(samples, evaluation.summary(), is_over, on_page);
+  json on_page = network ? to_json(*network, parameters_) : json();
+  if (on_page.is_null()) return on_page;
+  on_page["snapshots"] = snapshots_.steps();
+  if (!is_over) return on_page;
+  on_page["heads"] = scores_without_heads(parameters_, network->config.at("n_heads"), task_.measure.score);
+  on_page["heads"].update({{"measure", task_.measure.name}, {"examples", task_.measure.examples}});
+  return on_page;
 }
 
 }  // namespace examples

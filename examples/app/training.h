@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/run.h"
+#include "app/snapshots.h"
 
 #include <seppo/nn/run/training_run.h>
 
@@ -30,6 +31,7 @@ class Training {
   void step(const seppo::StepResult& step);
   void evaluated(const seppo::RunEvents::Evaluated& evaluated);
   void write_report(const Evaluation& evaluation, bool is_over);
+  nlohmann::json network_on_page(bool is_over);
   std::string how_it_was_interrupted(int signal) const;
 
   const Run& run_;
@@ -40,6 +42,7 @@ class Training {
   seppo::TrainingRun training_;
   Progress progress_;
   std::optional<Report> page_;
+  Snapshots snapshots_;  // for the page, if it has the network
 };
 
 }  // namespace examples

@@ -3,7 +3,8 @@
 
 Trains briefly, opens the page from disk in headless Chromium, and checks that it reports no errors, requests nothing
 from the network, shows the tensors that `predict --attention-out` writes, and responds to mouse and keyboard.
-Skipped if Debian's chromium and chromium-driver are not installed. SEPPO_SCREENSHOTS=FOLDER keeps screenshots.
+Skipped if Debian's chromium and chromium-driver are not installed. SEPPO_SCREENSHOTS=FOLDER keeps screenshots;
+SEPPO_ALL_ANSWERS=1 compares the answers to all 19,602 expressions instead of some of them.
 """
 import base64
 import json
@@ -205,12 +206,14 @@ try:
         browser.run("const e = document.getElementById('input'); e.value = ''; e.focus()")
         browser.press(*text)
         return browser.run("return ['answer', 'verdict', 'refused'].map(id => document.getElementById(id).textContent)")
-    expressions = [f"{a} {sign} {b}" for a in range(-49, 50, 7) for b in range(-48, 50, 11) for sign in "+-"]
+    stride = (1, 1) if os.environ.get("SEPPO_ALL_ANSWERS") else (7, 11)
+    expressions = [f"{a} {sign} {b}" for a in range(-49, 50, stride[0]) for b in range(-49, 50, stride[1]) for sign in "+-"]
     told = subprocess.run([os.path.join(bin_dir, "addsub"), "predict", "--model", "m"], input="\n".join(expressions) + "\n",
                           check=True, capture_output=True, text=True).stdout.splitlines()
-    answers = browser.run("return arguments[0].map(e => shown.question.answer(e)).map(a => "
-                          "[a.text, Math.min(...a.places.map(p => { const [x, y] = [...p.logits].sort((x, y) => y - x); return x - y; }))])",
-                          expressions)
+    answers = [answer for first in range(0, len(expressions), 300) for answer in browser.run(
+        "return arguments[0].map(e => shown.question.answer(e)).map(a => "
+        "[a.text, Math.min(...a.places.map(p => { const [x, y] = [...p.logits].sort((x, y) => y - x); return x - y; }))])",
+        expressions[first:first + 300])]
     check(len(told) == len(answers) == len(expressions), "not all expressions are answered")
     for expression, line, (answer, lead) in zip(expressions, told, answers):
         is_same = line.split("   ")[0] in (f"{expression} = {answer}", "BOS " + re.sub(r"(?<=\d) (?=\d)", "", answer))
@@ -222,6 +225,67 @@ try:
     check(ask("48 - 99")[2] == "operands are from -49 to 49", "an operand out of range is not refused")
     check(ask("what?")[2] and browser.run("return document.getElementById('input').getAttribute('aria-invalid')") == "true",
           "a text that is no expression is not refused")
+
+    # All heads at a glance: the most needed head first and chosen; a click chooses another one.
+    check(os.path.getsize(page) < 700_000, f"the page has {os.path.getsize(page)} bytes")
+    browser.open(page)
+    heads = browser.run("return [...document.querySelectorAll('#grid .head')].map(e => e.getAttribute('aria-label'))")
+    check(len(heads) == 24 and all(re.fullmatch(r"\S+ head \d, (not )?needed: [\d.e-]+ % without it", head) for head in heads),
+          f"the heads are {heads}")
+    check(re.match(r"\d+ of 24 heads are needed", browser.run("return document.getElementById('needs').textContent")), "needs are not told")
+    pressed = "return [...document.querySelectorAll('#grid .head')].findIndex(e => e.getAttribute('aria-pressed') === 'true')"
+    first = browser.run("return shown.needs.ranking(shown.view.maps)[0]")
+    chosen = browser.run(pressed)
+    check(heads[chosen].startswith(f"{first['name']} head {first['head']},"), f"{heads[chosen]} is shown first, not {first}")
+    browser.run("document.querySelectorAll('#grid .head')[17].click()")
+    name, head = re.match(r"(\S+) head (\d)", heads[17]).groups()
+    check(browser.run("return [shown.view.map.name, String(shown.view.head)]") == [name, head] and browser.run(pressed) == 17,
+          "a click on a head does not choose it")
+    # A head can be switched off, and all on again.
+    logits = "return shown.question.last.places.flatMap(p => [...p.logits])"
+    whole = browser.run(logits)
+    browser.run("document.getElementById('off').click()")
+    check(browser.run(logits) != whole and f"without {name} {head}." in browser.run("return document.getElementById('switched').textContent"),
+          "switching a head off changes nothing")
+    browser.run("document.getElementById('all').click()")
+    check(browser.run(logits) == whole and not browser.run("return document.getElementById('switched').textContent"),
+          "switching all heads on does not bring the answer back")
+
+    # Step by step: each box and each step opens its numbers; each number tells its sum.
+    boxes = browser.run("return [...document.querySelectorAll('#network a')].map(e => e.dataset.step)")
+    check(len(boxes) == 3 + 4 + 3 + 6 + 2, f"the figure has the boxes {boxes}")
+    for box in boxes:
+        browser.run("document.querySelector(`#network a[data-step='${arguments[0]}']`).dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))", box)
+        time.sleep(0.05)
+        told = browser.run("return [shown.steps.chosen && shown.steps.chosen.id, document.querySelectorAll('#numbers td').length]")
+        check(told[0] == box and told[1] > 0, f"the box {box} opens {told}")
+    count = browser.run("shown.steps.walk(1 - shown.steps.steps.length); return shown.steps.steps.length")
+    for place in range(count):
+        time.sleep(0.02)
+        told = browser.run("const [step, because] = ['count', 'because'].map(id => document.getElementById(id).textContent);"
+                           "document.getElementById('after').click(); return [step, because]")
+        check(told[0] == f"step {place + 1} of {count}" and re.fullmatch(r".+: \S+ = .+", told[1]), f"step {place + 1} tells {told}")
+    browser.run("location.hash = encodeURIComponent('encoder.0.self_attn 1/softmax')")
+    time.sleep(0.1)
+    check(browser.run("return document.querySelectorAll('#inhead a').length") == 10, "the figure of a head is not there")
+    browser.run("document.getElementById('numbers').focus()")
+    browser.run("document.querySelector('#numbers td[data-i=\"2\"][data-j=\"3\"]').click()")
+    browser.press("\ue015", "\ue014")  # down, right
+    place = browser.run("const e = document.querySelector('#numbers .at'); return [e.dataset.i, e.dataset.j]")
+    check(place == ["3", "4"], f"the arrow keys do not move among the numbers: {place}")
+
+    # While it learned: the first snapshot answers in another way, the last place is the kept model.
+    check(browser.run("return document.getElementById('history').hidden") is False, "there is no slider")
+    slide = "const e = document.getElementById('when'); e.value = arguments[0]; e.dispatchEvent(new Event('input'))"
+    browser.run(slide, 0)
+    check(browser.run(logits) != whole and browser.run("return document.getElementById('then').textContent").startswith("step 15: "),
+          "the slider does not show what the model was")
+    browser.run(slide, 99)
+    check(browser.run(logits) == whole, "the end of the slider is not the kept model")
+
+    # What each token contributes.
+    time.sleep(0.5)
+    check(browser.run("return document.querySelectorAll('#saliency td').length") >= 9, "there is no saliency")
 
     # Mouse and keyboard: the readout follows the choice of head, layer and sample.
     browser.run(CHOOSE, "0", "0", "1")
@@ -277,6 +341,8 @@ try:
             emulate("setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
             browser.open(path)
             browser.run("document.querySelectorAll('details').forEach(e => { e.open = true; })")
+            browser.run("if (shown.steps) shown.steps.walk(12)")
+            time.sleep(0.1)
             width = browser.run("return document.documentElement.scrollWidth")
             check(width <= 360, f"{path} is {width} pixels wide on a phone")
             check(browser.run("return getComputedStyle(document.body).backgroundColor") == colour, f"it is not {scheme}")

@@ -66,9 +66,12 @@ struct Trained {
   }
   void check(const std::vector<json>& cases) const {
     folder.write("cases.json", json(cases).dump());
-    const std::string script = source_folder() + "/tests/page/compare.js",
+    run_script("compare.js", "cases.json");
+  }
+  void run_script(const std::string& name, const std::string& file) const {
+    const std::string script = source_folder() + "/tests/page/" + name,
                       page = (folder.path / "m/report.html").string();
-    const std::string command = "node '" + script + "' '" + page + "' '" + (folder.path / "cases.json").string() + "'";
+    const std::string command = "node '" + script + "' '" + page + "' '" + (folder.path / file).string() + "'";
     BOOST_CHECK_MESSAGE(std::system(command.c_str()) == 0, command);
   }
 };
@@ -125,7 +128,24 @@ void check_charlm(const std::vector<std::string>& options) {
   trained.check({computed("ab⏎c a", [&] { return slice(saved.model(one(ids)), 0, 5, 6); })});
 }
 
+// The steps of the page, and what each token contributes, are those of `trace`.
+void check_steps(const std::vector<std::string>& options) {
+  std::vector<std::string> command{"addsub", "train", "--lr", "0.01", "--warmup-steps", "0"};
+  command.insert(command.end(), options.begin(), options.end());
+  const Trained trained(command);
+  const Result traced = trained.folder.run({"addsub", "trace", "--model", "m", "--json", "--gradients", "-30 - 7"});
+  BOOST_REQUIRE_MESSAGE(traced.code == 0, traced.err);
+  trained.folder.write("trace.json", traced.out);
+  trained.run_script("compare_steps.js", "trace.json");
+}
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(steps) {
+  if (node_is_missing()) return;
+  check_steps({});
+  check_steps({"--norm", "pre", "--kv-heads", "2", "--no-bias", "--positions", "learned"});
+}
 
 BOOST_AUTO_TEST_CASE(encoders_and_decoders) {
   if (node_is_missing()) return;

@@ -5,7 +5,7 @@ const path = require('path');
 const vm = require('vm');
 
 const folder = path.join(__dirname, '../../examples/app/page');
-const scripts = ['elements', 'matrix', 'network', 'tasks', 'curves', 'attention', 'samples'];
+const scripts = ['elements', 'matrix', 'network', 'tasks', 'curves', 'attention', 'heads', 'figure', 'steps', 'saliency', 'history', 'samples'];
 const text = scripts.map(name => fs.readFileSync(path.join(folder, name + '.js'), 'utf8')).join('\n');
 const names = [...text.matchAll(/^(?:function|class|const) (\w+)/gm)].map(match => match[1]);
 

@@ -1,5 +1,8 @@
 // Curves: each series is {name, kind, points: [[step, value], ...]}.
 
+// For each figure, what marks a step in it; undefined for none.
+const stepMarkers = [];
+
 function ticks(low, high, isLog) {
   const found = [];
   if (isLog) {
@@ -70,20 +73,24 @@ function drawCurves(title, allSeries, kind) {
     const nearest = s.points.reduce((a, b) => Math.abs(b[0] - step) <= Math.abs(a[0] - step) ? b : a);
     shown[i].textContent = write(nearest[1]) + (isPointed ? ` (step ${nearest[0]})` : '');
   });
-  svg.addEventListener('pointermove', e => {
-    const box = svg.getBoundingClientRect();
-    const at = (e.clientX - box.left) / box.width * size.w;
-    const share = (at - size.left) / (size.w - size.left - size.right);
-    const step = Math.max(first, Math.min(last, first + share * span));
+  const mark = step => {
     cursor.setAttribute('x1', x(step));
     cursor.setAttribute('x2', x(step));
     cursor.setAttribute('visibility', 'visible');
     show(step, true);
-  });
-  svg.addEventListener('pointerleave', () => {
+  };
+  const unmark = () => {
     cursor.setAttribute('visibility', 'hidden');
     show(last);
+  };
+  svg.addEventListener('pointermove', e => {
+    const box = svg.getBoundingClientRect();
+    const at = (e.clientX - box.left) / box.width * size.w;
+    const share = (at - size.left) / (size.w - size.left - size.right);
+    mark(Math.max(first, Math.min(last, first + share * span)));
   });
+  svg.addEventListener('pointerleave', unmark);
+  stepMarkers.push(step => step === undefined ? unmark() : mark(step));
   show(last);
 }
 

@@ -17,6 +17,10 @@ function make(parent, name, attributes, text) {
   return element;
 }
 
+function removeAll(...ids) {
+  ids.forEach(id => $(id).remove());
+}
+
 // Three digits.
 function short(v) {
   const isExtreme = Math.abs(v) >= 10000 || (v !== 0 && Math.abs(v) < 0.001);

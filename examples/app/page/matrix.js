@@ -61,20 +61,24 @@ function add(a, b) {
 
 // x W^T + bias, with W [outputs, inputs] and an optional bias [1, outputs].
 function linear(x, weight, bias) {
-  const product = productTransposed(x, weight);
-  return bias ? product.map((value, i, j) => value + bias.values[j]) : product;
+  const result = productTransposed(x, weight);
+  const n = result.columns;
+  if (bias) for (let at = 0; at < result.values.length; ++at) result.values[at] += bias.values[at % n];
+  return result;
 }
 
 // A B^T: the dot product of each row of A with each row of B.
 function productTransposed(a, b) {
   const result = new Matrix(a.rows, b.rows, a.labels);
   const inner = a.columns;
-  const [left, right] = [a.values, b.values];
+  const [left, right, values] = [a.values, b.values, result.values];
   for (let i = 0, at = 0; i < a.rows; ++i) {
     for (let j = 0; j < b.rows; ++j, ++at) {
+      const first = i * inner;
+      const second = j * inner;
       let sum = 0;
-      for (let k = 0; k < inner; ++k) sum += left[i * inner + k] * right[j * inner + k];
-      result.values[at] = sum;
+      for (let k = 0; k < inner; ++k) sum += left[first + k] * right[second + k];
+      values[at] = sum;
     }
   }
   return result;

@@ -16,8 +16,9 @@ class Network {
   // `stored` is {config, tensors: [[name, shape], ...], values}, with the float32 values of all as base64.
   constructor(stored) {
     this.config = stored.config;
-    this.tensors = tensorsOf(stored);
+    this.tensors = tensorsOf(stored.tensors, floatsOf(stored.values));
     this.switchedOff = new Set();  // heads, as "encoder.0.self_attn 2"
+    this.scaled = {row: -1, factor: 1};  // of the input, before positions are added; see saliency.js
   }
   tensor(name) {
     return this.tensors.get(name);
@@ -30,11 +31,10 @@ function floatsOf(base64) {
   return new Float32Array(bytes.buffer);  // both are little-endian on every machine that has a browser
 }
 
-function tensorsOf(stored) {
-  const values = floatsOf(stored.values);
+function tensorsOf(names, values) {
   const tensors = new Map();
   let at = 0;
-  for (const [name, shape] of stored.tensors) {
+  for (const [name, shape] of names) {
     const size = shape.reduce((a, b) => a * b, 1);
     tensors.set(name, matrixOf(values.subarray(at, at + size), shape[shape.length - 1]));
     at += size;
@@ -48,6 +48,12 @@ function tensorsOf(stored) {
 function sumText(a, b, bias) {
   const terms = Array.from(a, (value, k) => `${short(value)} × ${short(b[k])}`);
   return terms.join(' + ') + (bias === undefined ? '' : ` + bias ${short(bias)}`);
+}
+
+// "e^1.2 / (e^1.2 + e^-0.3)": why a share has the value it has.
+function shareText(row, j) {
+  const power = value => value === -Infinity ? '0' : `e^${short(value)}`;
+  return `${power(row[j])} / (${Array.from(row, power).join(' + ')})`;
 }
 
 // x W^T + b with the weight and bias of `name`, or with the part of them that gives the outputs `first` and following.
@@ -90,9 +96,9 @@ function multiHeadAttention(network, name, x, memory, isCausal, trace) {
   const kvWidth = headWidth * kvHeads;
   const project = (title, input, first, outputs) =>
     linearStep(network, name, title, name + '.in_proj', input, trace, first, outputs);
-  const q = project('Q', x, 0, width);
-  const k = project('K', memory, width, kvWidth);
-  const v = project('V', memory, width + kvWidth, kvWidth);
+  const q = byHead(project('Q', x, 0, width), heads);
+  const k = byHead(project('K', memory, width, kvWidth), kvHeads);
+  const v = byHead(project('V', memory, width + kvWidth, kvWidth), kvHeads);
   const concatenated = new Matrix(x.rows, width, x.labels);
   const map = {name, queries: x.labels, keys: memory.labels, heads: [], isMasked: (i, j) => isCausal && j > i};
   for (let h = 0; h < heads; ++h) {
@@ -107,8 +113,15 @@ function multiHeadAttention(network, name, x, memory, isCausal, trace) {
     concatenated.setColumns(h * headWidth, attentionHead(network, head, map, trace));
   }
   trace.maps.push(map);
-  trace.step(name, 'heads side by side', concatenated);
+  const because = (i, j) => `column ${j % headWidth} of head ${Math.floor(j / headWidth)}`;
+  trace.step(name, 'heads side by side', byHead(concatenated, heads), because);
   return linearStep(network, name, 'output map', name + '.out_proj', concatenated, trace);
+}
+
+// Remembers that the columns are those of several heads, for their names.
+function byHead(x, heads) {
+  x.heads = heads;
+  return x;
 }
 
 // softmax(q k^T / sqrt(width)) v of one head; zeros if it is switched off.
@@ -118,8 +131,9 @@ function attentionHead(network, head, map, trace) {
   const show = (title, matrix, because) => trace.step(name, title, Object.assign(matrix, {titles: keys}), because);
   const scores = show('Q Kᵀ', productTransposed(q, k), (i, j) => sumText(q.row(i), k.row(j)));
   const divided = show('divided by √d', scores.map(x => x / root), (i, j) => `${short(scores.at(i, j))} / ${short(root)}`);
-  const masked = show('masked', divided.map((x, i, j) => map.isMasked(i, j) ? -Infinity : x));
-  const weights = show('softmax', softmax(masked), (i, j) => `e^${short(masked.at(i, j))} / the sum of these in the row`);
+  const masked = show('masked', divided.map((x, i, j) => map.isMasked(i, j) ? -Infinity : x),
+                      (i, j) => map.isMasked(i, j) ? 'a later position, which may not be seen' : 'the same, as it may be seen');
+  const weights = show('softmax', softmax(masked), (i, j) => shareText(masked.row(i), j));
   map.heads.push(weights);
   const column = j => Array.from({length: v.rows}, (_, k) => v.at(k, j));
   const mixture = network.switchedOff.has(name) ? new Matrix(q.rows, v.columns, q.labels) : product(weights, v);
@@ -131,12 +145,13 @@ function feedForward(network, name, x, trace) {
   const gating = {swiglu: 'silu', geglu: 'gelu'}[activation];
   const up = linearStep(network, name, 'up', name + '.up', x, trace);
   if (!gating) {
-    const hidden = trace.step(name, activation, up.map(activations[activation]));
+    const hidden = trace.step(name, activation, up.map(activations[activation]), (i, j) => `${activation} of ${short(up.at(i, j))}`);
     return linearStep(network, name, 'down', name + '.down', hidden, trace);
   }
   const gate = linearStep(network, name, 'gate', name + '.gate', x, trace);
   const gated = gate.map((value, i, j) => activations[gating](value) * up.at(i, j));
-  return linearStep(network, name, 'down', name + '.down', trace.step(name, activation, gated), trace);
+  const because = (i, j) => `${gating} of ${short(gate.at(i, j))}, × ${short(up.at(i, j))}`;
+  return linearStep(network, name, 'down', name + '.down', trace.step(name, activation, gated, because), trace);
 }
 
 function encoderLayer(network, name, x, isCausal, trace) {
@@ -169,9 +184,17 @@ function withPositions(network, box, x, trace) {
   return table ? addStep(box, '+ position', x, table.someRows(0, x.rows), trace) : x;
 }
 
+// The decoder reads what has been written; the input is that of the others.
+function scaledInput(network, box, x) {
+  const {row, factor} = network.scaled;
+  return box === 'decoder' || row < 0 ? x : x.map((value, i) => i === row ? factor * value : value);
+}
+
 function embed(network, box, table, ids, labels, trace) {
+  const column = Object.assign(new Matrix(ids.length, 1, labels, Float64Array.from(ids)), {titles: ['id']});
+  trace.step(box, 'ids', column, i => `the number of ${labels[i]} in the vocabulary`);
   const scale = network.config.scale_embeddings ? Math.sqrt(network.config.d_model) : 1;
-  const rows = new Matrix(ids.length, table.columns, labels).map((_, i, j) => scale * table.at(ids[i], j));
+  const rows = scaledInput(network, box, new Matrix(ids.length, table.columns, labels).map((_, i, j) => scale * table.at(ids[i], j)));
   trace.step(box, 'embedding', rows, (i, j) => `row ${ids[i]}, column ${j} of the table` + (scale === 1 ? '' : ' × √d_model'));
   return withPositions(network, box, rows, trace);
 }
@@ -210,16 +233,17 @@ function languageModel(network, ids, labels, trace) {
 // Predictor: an encoder of features [positions, features]. Classifier: the same, pooled into one row.
 function predictor(network, features, trace) {
   const {config} = network;
-  let x = linearStep(network, 'input', 'input map', 'input', features, trace);
+  const input = trace.step('input', 'features', scaledInput(network, 'input', features));
+  let x = linearStep(network, 'input', 'input map', 'input', input, trace);
   if (network.tensor('class_token')) x = inFront(network.tensor('class_token'), x);
   x = withPositions(network, 'input', x, trace);
   x = encoder(network, 'encoder', config.n_layers, x, false, trace);
   for (let i = 0; i < (config.plain_layers || 0); ++i) x = plainLayer(network, `encoder.${i}`, x, trace);
-  if (config.pooling) x = trace.step('output', config.pooling, pool(x, config.pooling));
+  if (config.pooling) x = trace.step('output', config.pooling, pool(x, config.pooling), (i, j) => `${config.pooling} of column ${j}`);
   if (config.output_network) {
     x = linearStep(network, 'output', 'hidden', 'output.hidden', x, trace);
-    x = normalise(network, 'output.norm', x, trace);
-    x = trace.step('output', 'relu', x.map(activations.relu));
+    const z = normalise(network, 'output.norm', x, trace);
+    x = trace.step('output', 'relu', z.map(activations.relu), (i, j) => `relu of ${short(z.at(i, j))}`);
   }
   return linearStep(network, 'output', 'logits', 'output.classes', x, trace);
 }

@@ -33,24 +33,86 @@ function showTexts() {
   });
 }
 
-function showSamples(samples) {
-  const view = new AttentionView(() => {});
-  const question = data.network && new Question(data.network, answer => view.setMaps(answer.maps));
-  const choose = i => {
+// The samples, the question and all that is seen of an answer.
+class Inside {
+  constructor(samples) {
+    this.samples = samples;
+    this.needs = new HeadNeeds(data.network && data.network.heads);
+    this.grid = new HeadGrid(this.needs, (name, head) => this.view.choose(name, head));
+    this.view = new AttentionView((map, head) => this.chosen(map, head));
+    this.question = data.network && new Question(data.network, answer => this.answered(answer));
+    this.steps = this.question && new Steps(() => ({name: this.view.map.name, head: this.view.head}));
+    this.isFirst = true;
+    drawSamples(samples, i => this.choose(i));
+    fill($('sample'), samples.map((s, i) => `${i + 1}: ${s.input.slice(0, 40)}`));
+    $('sample').addEventListener('change', () => this.choose(+$('sample').value));
+    if (this.question) this.listenToSwitches();
+    if (this.question) this.history = new LearningHistory(this.question.network, data.network, data.evaluations, step => this.goTo(step));
+    else removeAll('question', 'off', 'steps');
+    if (this.question || samples.some(s => s.maps.length)) this.choose(0);
+    else $('attention').remove();
+  }
+  choose(i) {
+    const {input, maps} = this.samples[i];
     $('sample').value = i;
     markSample(i);
-    if (question) question.set(samples[i].input);
-    else if (samples[i].maps.length) view.setMaps(samples[i].maps.map(mapOf));
-  };
-  drawSamples(samples, choose);
-  fill($('sample'), samples.map((s, i) => `${i + 1}: ${s.input.slice(0, 40)}`));
-  $('sample').addEventListener('change', () => choose(+$('sample').value));
-  if (!question) $('question').remove();
-  if (!question && !samples.some(s => s.maps.length)) $('attention').remove();
-  else choose(0);
-  return {view, question};
+    if (this.question) this.question.set(input);
+    else if (maps.length) this.setMaps(maps.map(mapOf));
+  }
+  answered(answer) {
+    this.setMaps(answer.maps);
+    this.steps.setSteps(answer.steps);
+  }
+  // Shows the network of another step.
+  goTo(step) {
+    this.question.again();
+    stepMarkers.forEach(mark => mark(step));
+  }
+  get switchedOff() {
+    return this.question ? this.question.network.switchedOff : new Set();
+  }
+  setMaps(maps) {
+    this.grid.setMaps(maps, this.switchedOff);
+    this.view.setMaps(maps);
+    if (!this.isFirst) return;
+    this.isFirst = false;
+    const [{name, head}] = this.needs.ranking(maps);
+    this.view.choose(name, head);
+  }
+  chosen(map, head) {
+    this.grid.mark(map.name, head);
+    if (this.steps && this.steps.steps.length) this.steps.draw();
+    this.showSwitches();
+  }
+  listenToSwitches() {
+    $('off').addEventListener('click', () => {
+      const key = `${this.view.map.name} ${this.view.head}`;
+      if (!this.switchedOff.delete(key)) this.switchedOff.add(key);
+      this.question.again();
+    });
+    $('all').addEventListener('click', () => {
+      this.switchedOff.clear();
+      this.question.again();
+    });
+  }
+  showSwitches() {
+    if (!this.question) return;
+    const off = [...this.switchedOff];
+    const isOff = off.includes(`${this.view.map.name} ${this.view.head}`);
+    $('off').textContent = isOff ? 'switch this head on' : 'switch this head off';
+    $('off').setAttribute('aria-pressed', isOff);
+    $('all').hidden = !off.length;
+    const {text} = this.question.last;
+    $('switched').textContent = off.length ? `${text} is the answer without ${off.join(', ')}.` : '';
+  }
 }
 
 showTexts();
 drawTraining(data);
-const shown = showSamples(wrongFirst(data.samples));
+const shown = new Inside(wrongFirst(data.samples));
+
+// Called by the file beside this page.
+function snapshots(list) {
+  shown.history.set(list);
+}
+if (shown.history) shown.history.load('report-snapshots.js');

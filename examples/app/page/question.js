@@ -6,6 +6,7 @@ class Question {
     this.network = new Network(stored);
     this.task = stored.task;
     this.answered = answered;
+    this.saliency = new Saliency(this.network, this.task);
     $('hint').textContent = tasks[this.task.name].hint;
     $('input').addEventListener('input', () => this.ask($('input').value));
     $('ask').addEventListener('submit', e => e.preventDefault());
@@ -23,6 +24,8 @@ class Question {
       $('input').removeAttribute('aria-invalid');
       $('refused').textContent = '';
       drawAnswer(answer);
+      this.last = answer;
+      this.saliency.show(text, answer);
       this.answered(answer);
     } catch (error) {
       $('input').setAttribute('aria-invalid', 'true');

@@ -1,6 +1,7 @@
-// What each program's network reads and writes. A task reads a text, {features or ids, labels}, or throws an Error that
-// tells what is wrong with it, and answers it:
-//   {text, right, places: [{name, scores: [..]}], tokens: the texts of the scores, maps, steps}
+// What each program's network reads and writes. A task reads a text, {features or ids, labels, right}, or throws an
+// Error that tells what is wrong with it, and answers it:
+//   {text, right, places: [{name, logits, probabilities}], tokens: the texts of the logits, maps, steps, read}
+// logits() computes them again, in case the network has been changed, for the same `read`: what a decoder has read.
 
 // Parses words of digits, each at most `most`.
 function numbersOf(text, most) {
@@ -11,10 +12,11 @@ function numbersOf(text, most) {
 }
 
 // The scores of the answer's places as probabilities, and what was computed on the way.
-function answerOf(text, right, logits, names, tokens, trace) {
-  const probabilities = trace.step('output', 'probabilities', softmax(logits));
+function answerOf(text, right, logits, names, tokens, trace, read) {
+  const probabilities = trace.step('output', 'probabilities', softmax(logits), (i, j) => shareText(logits.row(i), j));
+  for (const matrix of [logits, probabilities]) matrix.titles = tokens;
   const places = names.map((name, i) => ({name, logits: logits.row(i), probabilities: probabilities.row(i)}));
-  return {text, right, places, tokens, maps: trace.maps, steps: trace.steps};
+  return {text, right, places, tokens, maps: trace.maps, steps: trace.steps, read};
 }
 
 const tasks = {
@@ -33,13 +35,14 @@ const tasks = {
     answer(network, query, task) {
       const trace = new Trace();
       const memory = encode(network, query.ids, query.labels, trace);
-      const written = greedy(network, memory, task, 4);
-      const read = ['BOS', ...written].slice(0, written.length);
-      const logits = decode(network, idsOf(read, task), written.map(token => `writes ${token}`), memory, trace);
-      nameKeys(trace.maps, read);
-      const text = resultText(written);
-      return answerOf(text, query.right, logits, ['sign', 'tens', 'units', 'end'].slice(0, written.length),
-                      task.vocabulary, trace);
+      const {read, written, logits} = greedy(network, memory, task, 4, trace);
+      nameRows(trace, read, written);
+      const names = ['sign', 'tens', 'units', 'end'].slice(0, written.length);
+      return answerOf(resultText(written), query.right, logits, names, task.vocabulary, trace, read);
+    },
+    logits(network, query, task, read) {
+      const memory = encode(network, query.ids, query.labels, new Trace());
+      return decode(network, idsOf(read, task), read, memory, new Trace());
     },
   },
 
@@ -60,6 +63,7 @@ const tasks = {
       nameQueries(trace.maps, written.map(digit => `writes ${digit}`));
       return answerOf(written.join(' '), query.right, logits, names, digitsBelow(10), trace);
     },
+    logits: (network, query) => predictor(network, query.features, new Trace()),
   },
 
   // One answer about a whole sequence.
@@ -77,6 +81,7 @@ const tasks = {
       const text = String(argmax(logits.row(0)));
       return answerOf(text, query.right, logits, ['answer'], digitsBelow(logits.columns), trace);
     },
+    logits: (network, query) => predictor(network, query.features, new Trace()),
   },
 
   // Which of ten elements is of another kind? The page has some sets of them.
@@ -92,10 +97,10 @@ const tasks = {
     },
     answer(network, query) {
       const trace = new Trace();
-      const scores = predictor(network, query.features, trace);
-      const logits = matrixOf(scores.values, scores.rows);
+      const logits = oneRow(predictor(network, query.features, trace));
       return answerOf(String(argmax(logits.row(0))), query.right, logits, ['odd one'], query.labels, trace);
     },
+    logits: (network, query) => oneRow(predictor(network, query.features, new Trace())),
   },
 
   // The next character of a text.
@@ -114,6 +119,10 @@ const tasks = {
       const tokens = task.vocabulary.map(shownCharacter);
       return answerOf(tokens[argmax(last.row(0))], null, last, ['next character'], tokens, trace);
     },
+    logits(network, query) {
+      const logits = languageModel(network, query.ids, query.labels, new Trace());
+      return logits.someRows(logits.rows - 1, 1);
+    },
   },
 };
 
@@ -122,6 +131,11 @@ const questions = {
   largest: symbols => Math.max(...symbols),
   'most-frequent': symbols => argmax(digitsBelow(16).map(digit => symbols.filter(symbol => symbol === +digit).length)),
 };
+
+// A score for each row as one row of scores.
+function oneRow(scores) {
+  return matrixOf(scores.values, scores.rows);
+}
 
 function digitsBelow(end) {
   return Array.from({length: end}, (_, i) => String(i));
@@ -139,14 +153,21 @@ function idsOf(tokens, task) {
   });
 }
 
-// The most probable token, again and again, up to EOS or `most` tokens.
-function greedy(network, memory, task, most) {
+// The most probable token, again and again, up to EOS or `most` tokens. `trace` gets the last pass, which has them all.
+function greedy(network, memory, task, most, trace) {
   const read = ['BOS'];
-  while (read.length <= most && read[read.length - 1] !== 'EOS') {
-    const logits = decode(network, idsOf(read, task), read, memory, new Trace());
-    read.push(task.vocabulary[argmax(logits.row(logits.rows - 1))]);
+  for (;;) {
+    const pass = new Trace();
+    const logits = decode(network, idsOf(read, task), read.slice(), memory, pass);
+    const next = task.vocabulary[argmax(logits.row(logits.rows - 1))];
+    if (next !== 'EOS' && read.length < most) {
+      read.push(next);
+      continue;
+    }
+    trace.steps.push(...pass.steps);
+    trace.maps.push(...pass.maps);
+    return {read, written: [...read.slice(1), next], logits};
   }
-  return read.slice(1);
 }
 
 // "NEGATIVE 0 4 EOS" is -4; other tokens are shown as they are.
@@ -156,10 +177,20 @@ function resultText(tokens) {
   return parts ? String((parts[1] === 'NEGATIVE' ? -1 : 1) * +(parts[2] + parts[3]) + 0) : text;
 }
 
-// The keys of the decoder's self-attention are the tokens read; those of the others are the encoder's.
-function nameKeys(maps, read) {
-  for (const map of maps) {
-    if (/^decoder.*self_attn$/.test(map.name)) map.keys = read;
+// The rows of the decoder are named by the tokens written; what it embeds, and its own keys, by those read.
+function nameRows(trace, read, written) {
+  const isSelf = name => /^decoder.*self_attn/.test(name);
+  const writes = written.map(token => `writes ${token}`);
+  const reads = read.map(token => `reads ${token}`);
+  for (const map of trace.maps.filter(map => map.name.startsWith('decoder'))) {
+    map.queries = writes;
+    if (isSelf(map.name)) map.keys = read;
+  }
+  for (const {box, title, matrix} of trace.steps.filter(step => /^(decoder|output)/.test(step.box))) {
+    const isKey = title === 'K' || title === 'V';
+    const isRead = box === 'decoder' || (isSelf(box) && isKey);
+    if (isSelf(box) && /^(Q Kᵀ|divided|masked|softmax)/.test(title)) matrix.titles = read;
+    if (isRead || isSelf(box) || !isKey) matrix.labels = isRead ? reads : writes;
   }
 }
 
