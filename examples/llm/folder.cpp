@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include <iostream>
 #include <utility>
 
 namespace llm {
@@ -33,8 +34,13 @@ auto of_option(const std::string& option, const F& f) {
 
 }  // namespace
 
-std::vector<int> Folder::encode(std::string_view text, seppo::Bos bos) const {
-  return of_option("bos", [&] { return seppo::encode(tokenizer, text, bos, config.bos); });
+std::vector<int> Folder::encode(std::string_view text, seppo::Bos bos, seppo::SpecialText special) const {
+  std::size_t left_out = 0;
+  const auto encode = [&] { return seppo::encode(tokenizer, text, bos, config.bos, special, &left_out); };
+  std::vector<int> tokens = of_option("bos", encode);
+  if (left_out > 0)
+    std::cerr << fmt::format("warning: {} of {} bytes are no tokens and are left out\n", left_out, text.size());
+  return tokens;
 }
 
 seppo::Tokenizer read_tokenizer(const std::string& option, const fs::path& folder) {

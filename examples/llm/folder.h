@@ -16,11 +16,19 @@ namespace llm {
 
 inline constexpr const char* kBosHelp = "whether a text begins with the model's token for that; an empty prompt does";
 
+inline constexpr const char* kSpecialHelp = "text that spells a special token, such as <|endoftext|>, is that token";
+
+inline seppo::SpecialText special_text(bool is_token) {
+  return is_token ? seppo::SpecialText::tokens : seppo::SpecialText::letters;
+}
+
 struct Folder : seppo::Pretrained {
   seppo::Tokenizer tokenizer;  // has as many tokens as the model
 
-  // Throws examples::UsageError if --bos asks for a token that the model does not have.
-  std::vector<int> encode(std::string_view text, seppo::Bos bos = seppo::Bos::tokenizer) const;
+  // Throws examples::UsageError if --bos asks for a token that the model does not have. Warns of bytes that are no
+  // tokens, and are left out.
+  std::vector<int> encode(std::string_view text, seppo::Bos bos = seppo::Bos::tokenizer,
+                          seppo::SpecialText special = seppo::SpecialText::letters) const;
 };
 
 // Throws examples::UsageError if the folder of --model has no model, or not exactly one tokenizer; what

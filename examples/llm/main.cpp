@@ -72,6 +72,7 @@ int write_text(const Arguments& arguments) {
   Source source;
   Prompt prompt;
   seppo::Bos bos = seppo::Bos::tokenizer;
+  bool has_special = false;
   seppo::GenerateOptions options{.max_tokens = 256, .sampling = {.temperature = 0.8}};
   CommandLine line("llm generate --model DIR [options]",
                    "Continues a text. Standard output has the prompt and what follows it, as it is written, and "
@@ -80,6 +81,7 @@ int write_text(const Arguments& arguments) {
   source.fields(line);
   prompt.fields(line);
   line("bos", bos, kBosHelp);
+  line("special_tokens", has_special, kSpecialHelp);
   line("max_tokens", options.max_tokens, {0, 1e9}, "tokens to write at most");
   app::add_sampling(line, options.sampling, "token");
   line("seed", options.seed, "random seed for sampling");
@@ -87,7 +89,7 @@ int write_text(const Arguments& arguments) {
 
   const std::string text = prompt.read();
   const Folder folder = source.open();
-  std::vector<int> tokens = folder.encode(text, bos);
+  std::vector<int> tokens = folder.encode(text, bos, special_text(has_special));
   if (tokens.empty()) throw UsageError("--prompt: is empty, and the model does not say how a text begins");
   seppo::Ragged start;
   start.add(tokens);
@@ -117,6 +119,7 @@ int eval(const Arguments& arguments) {
   fs::path data;
   int window = 0, stride = 0;
   seppo::Bos bos = seppo::Bos::tokenizer;
+  bool has_special = false;
   bool as_json = false;
   CommandLine line("llm eval --model DIR --data FILE [options]",
                    "How well a model predicts a text. Its tokens are seen through windows; each token is predicted "
@@ -127,6 +130,7 @@ int eval(const Arguments& arguments) {
   line("window", window, {0, 1 << 20}, "tokens per window; 0 for the model's context length");
   line("stride", stride, {0, 1 << 20}, "tokens from one window's beginning to the next; 0 for half a window");
   line("bos", bos, kBosHelp);
+  line("special_tokens", has_special, kSpecialHelp);
   line("json", as_json, app::kJsonHelp);
   line.must_exist("data");
   line.needs("data", "a text file");
@@ -136,7 +140,7 @@ int eval(const Arguments& arguments) {
   window = window_length(window, folder.model.config.max_length);
   if (stride == 0) stride = std::max(1, window / 2);
   if (stride > window) throw UsageError(fmt::format("--stride: {} is more than a window, {}", stride, window));
-  const std::vector<int> tokens = folder.encode(seppo::read_text(data), bos);
+  const std::vector<int> tokens = folder.encode(seppo::read_text(data), bos, special_text(has_special));
   seppo::check<seppo::FormatError>(tokens.size() > 1, printable_path(data), ": there is nothing to predict");
   const seppo::WindowScore now = seppo::score_windows([&] { return folder.model; }, tokens, window, stride);
   const std::size_t bytes = folder.tokenizer.decode(tokens, 1).size();

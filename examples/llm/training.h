@@ -31,6 +31,7 @@ struct DataConfig {
   int window = 0;
   seppo::Bos bos = seppo::Bos::tokenizer;
   bool checkpoint_activations = false;
+  bool special_tokens = false;
 
   void fields(seppo::ConfigVisitor& v) {
     v("data", data, "the text, UTF-8");
@@ -41,6 +42,7 @@ struct DataConfig {
     v("checkpoint_activations", checkpoint_activations,
       "keep only the input of each layer, and compute the rest again in backward: less memory, more time, same bytes",
       {.may_be_missing = true});
+    v("special_tokens", special_tokens, kSpecialHelp, {.may_be_missing = true});
   }
 };
 
@@ -76,7 +78,8 @@ struct TextTraining {
 
   app::Data<Windows> data() const {
     const int window = window_length(source.window, folder->config.model.max_length);
-    const std::vector<int> tokens = folder->encode(seppo::read_text(source.data), source.bos);
+    const std::vector<int> tokens =
+        folder->encode(seppo::read_text(source.data), source.bos, special_text(source.special_tokens));
     const auto cut = static_cast<std::ptrdiff_t>(source.train_share * static_cast<double>(tokens.size()));
     const Windows train{{tokens.begin(), tokens.begin() + cut}, window, 1};
     const Windows validation{{tokens.begin() + cut, tokens.end()}, window, window};

@@ -6,8 +6,9 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-std::vector<int> encode(const Tokenizer& tokenizer, std::string_view text, Bos bos, std::optional<int> model_bos) {
-  std::vector<int> tokens = tokenizer.encode(text);
+std::vector<int> encode(const Tokenizer& tokenizer, std::string_view text, Bos bos, std::optional<int> model_bos,
+                        SpecialText special, std::size_t* left_out) {
+  std::vector<int> tokens = tokenizer.encode(text, special, left_out);
   if (bos == Bos::never) {
     if (tokenizer.adds_bos()) tokens.erase(tokens.begin());
     return tokens;

@@ -22,7 +22,9 @@ inline std::span<const char* const> enum_names(Bos) {
 
 // The tokens of a text. Where the tokenizer decides, a text that has none is begun by the model's BOS, if any. Throws
 // ArgumentError if a BOS is demanded of a model that has none.
-std::vector<int> encode(const Tokenizer& tokenizer, std::string_view text, Bos bos, std::optional<int> model_bos);
+// The last two are those of Tokenizer::encode().
+std::vector<int> encode(const Tokenizer& tokenizer, std::string_view text, Bos bos, std::optional<int> model_bos,
+                        SpecialText special = SpecialText::letters, std::size_t* left_out = nullptr);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -62,6 +62,7 @@ class Encoding {
   void add_plain(std::string_view text, TextPlace place, bool is_first) {
     std::string changed;
     if (!t_.normalizers.empty()) {
+      is_first = is_first && keeps_beginning(text);
       changed = normalized(t_.normalizers, text, place, matcher_);
       text = changed;
     }
@@ -73,6 +74,12 @@ class Encoding {
         tokens.push_back(token);
       }
     }
+  }
+
+  // Do normalizers leave something of the first character?
+  bool keeps_beginning(std::string_view text) {
+    const std::string_view character = text.substr(0, text.empty() ? 0 : character_length(text));
+    return text.empty() || !normalized(t_.normalizers, character, {}, matcher_).empty();
   }
 
   void add_words(std::string_view text, TextPlace place, bool is_first) {

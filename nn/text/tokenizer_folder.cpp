@@ -108,6 +108,15 @@ std::optional<int> special_token(const Tokenizer& t, std::span<const json> objec
   return {};
 }
 
+// BOS and EOS of vocab.json, where no token is marked as special, can be asked for in texts.
+void add_special(Tokenizer& t) {
+  for (const std::optional<int> id : {t.bos, t.eos}) {
+    if (!id) continue;
+    const AddedToken token{.text = t.pieces[static_cast<std::size_t>(*id)], .id = *id};
+    t.added.add(token, token.text);
+  }
+}
+
 // Does the tokenizer put a space, or a mark for one, before a text?
 bool adds_space(const Tokenizer& t) {
   const auto is_prefixing = [](const PreTokenizer& step) {
@@ -179,6 +188,7 @@ Tokenizer read_tokenizer(const fs::path& folder) {
   const json objects[] = {config, object_in(folder, kSpecialTokens)};
   if (!t.bos) t.bos = special_token(t, objects, "bos_token", kUsualBos);
   t.eos = special_token(t, objects, "eos_token", kUsualEos);
+  if (is_of_two_files) add_special(t);
   apply_config(t, folder, config, is_of_two_files);
   return t;
 }

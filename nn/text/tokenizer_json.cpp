@@ -91,7 +91,7 @@ class Reader {
   void add_added() {
     std::ranges::stable_partition(added_, &AddedToken::is_special);
     const std::size_t most = texts_.size() + added_.size() + kMostGaps;
-    for (const AddedToken& token : added_) {
+    for (AddedToken& token : added_) {
       const auto id = static_cast<std::size_t>(token.id);
       const bool is_other = id < texts_.size() && !texts_[id].empty() && texts_[id] != token.text;
       if (is_other || id >= most)
@@ -102,10 +102,12 @@ class Reader {
       if (token.is_special) made_.marks[token.text] = token.id;
       if (!token.is_normalized) {
         made_.added.add(token, token.text);
-      } else {
-        Matcher matcher(token.text.size());
-        made_.added_normalized.add(token, normalized(made_.normalizers, token.text, {}, matcher));
+        continue;
       }
+      Matcher matcher(token.text.size());
+      token.text = normalized(made_.normalizers, token.text, {}, matcher);
+      made_.added_normalized.add(token, token.text);
+      texts_[id] = token.text;  // it is written so
     }
   }
 

@@ -64,10 +64,7 @@ bool is_mark(char32_t code) {
 
 bool is_nonspacing_mark(char32_t code) { return category_of(code) == UTF8PROC_CATEGORY_MN; }
 
-bool is_other(char32_t code) {
-  const utf8proc_category_t category = category_of(code);
-  return category == UTF8PROC_CATEGORY_CN || category >= UTF8PROC_CATEGORY_CC;
-}
+bool is_other(char32_t code) { return category_of(code) >= UTF8PROC_CATEGORY_CC; }
 
 std::size_t grapheme_length(std::string_view text) {
   std::size_t end = 0;

@@ -22,7 +22,7 @@ std::string lower_case(std::string_view text);
 
 bool is_mark(char32_t code);             // general category M
 bool is_nonspacing_mark(char32_t code);  // Mn
-bool is_other(char32_t code);            // Cc, Cf, Cn or Co
+bool is_other(char32_t code);            // Cc, Cf, Cs or Co
 // The bytes of the first grapheme cluster of valid UTF-8 (annex 29).
 std::size_t grapheme_length(std::string_view text);
 

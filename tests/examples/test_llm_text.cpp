@@ -107,6 +107,17 @@ BOOST_AUTO_TEST_CASE(a_text_begins_as_the_tokenizer_says) {
   BOOST_TEST(opened.encode("") == std::vector<int>{257}, boost::test_tools::per_element());
 }
 
+// Text that spells a special token is one where it is asked for.
+BOOST_AUTO_TEST_CASE(special_tokens_in_texts_are_an_option) {
+  const Folder folder("llm");
+  write_model(folder, "m");
+  const llm::Folder model = llm::open_folder(folder.path / "m");
+  const std::string text = "a<|endoftext|>b";
+  BOOST_CHECK_EQUAL(model.encode(text).size(), text.size());
+  BOOST_TEST(model.encode(text, seppo::Bos::never, seppo::SpecialText::tokens) == (std::vector<int>{'a', 256, 'b'}),
+             boost::test_tools::per_element());
+}
+
 // Without a prompt, a model begins with its own token for that.
 BOOST_AUTO_TEST_CASE(an_empty_prompt_begins_with_the_models_token) {
   const Folder folder("llm");
