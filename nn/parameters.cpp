@@ -124,8 +124,11 @@ void Parameters::note_trained(const Entry& entry) {
 }
 
 void Parameters::zero_gradients() {
-  for (const Run& run : trained_runs_)
-    std::fill(gradients_.as<real>() + run.begin, gradients_.as<real>() + run.end, real{0});
+  real* const gradients = gradients_.as<real>();
+  for (const Run& run : trained_runs_) std::fill(gradients + run.begin, gradients + run.end, real{0});
+  for (const Entry& entry : entries_)
+    if (entry.is_buffer)
+      std::fill(gradients + entry.offset, gradients + aligned(entry.offset + entry.size()), real{0});
 }
 
 void Parameters::initialise(Entry& entry, const Init& init) {

@@ -172,8 +172,8 @@ struct ShapeConfig {
   void validate() const {
     model.validate();
     seppo::check<seppo::ArgumentError>(model.layer.n_kv_heads == 0 || has_kv_heads(shape),
-                                       "n_kv_heads: ", enum_names(shape)[static_cast<std::size_t>(shape)],
-                                       " has as many as n_heads");
+                                       "n_kv_heads is not of ", enum_names(shape)[static_cast<std::size_t>(shape)],
+                                       ", which has as many as n_heads");
   }
   // The model for texts of this tokenizer.
   seppo::HfConfig config(const seppo::Tokenizer& texts) const {

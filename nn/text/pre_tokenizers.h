@@ -48,8 +48,7 @@ using PreTokenizer = std::variant<SplitText, Metaspace, ByteLevel, CutAtMarks>;
 
 // Words of one text, in order. They are parts of the text that was given, or of `changed`.
 struct Words {
-  explicit Words(std::string_view text, TextPlace place, bool is_first)
-      : words{text}, place(place), is_first(is_first) {}
+  Words(std::string_view text, TextPlace where, bool begins_text) : words{text}, place(where), is_first(begins_text) {}
   Words(const Words&) = delete;
   Words& operator=(const Words&) = delete;
 

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(as_an_explicit_mask) {
     const Tensor x = seppo::variable({kRows, 24}, numbers);
     const Tensor y = seppo::attention({x, 0, 8}, {x, 8, 8}, {x, 16, 8}, 2, rows, rows, options);
     const std::vector<double> cotangent = normal_values(kRows * 8, 6);
-    own.backward(y, seppo::to_reals(cotangent));
+    own.backward(y, std::vector<real>(cotangent.begin(), cotangent.end()));
     values.assign(y.values().begin(), y.values().end());
     values.insert(values.end(), x.grad().begin(), x.grad().end());
   };
@@ -105,7 +105,9 @@ BOOST_AUTO_TEST_CASE(scores_are_scaled) {
 
 BOOST_AUTO_TEST_CASE(columns_beyond_the_table_stay_as_they_are) {
   const std::vector<int> positions{0, 5, 1};
-  const std::vector<real> angles{1, 0, real{0.8}, real{0.6}, 0, 1, 0, 1, 0, 1, real{0.6}, real{0.8}};
+  const real c = static_cast<real>(0.8);
+  const real s = static_cast<real>(0.6);
+  const std::vector<real> angles{1, 0, c, s, 0, 1, 0, 1, 0, 1, s, c};
   seppo::Parameters parameters(0);
   const Tensor table = parameters.root().constant(
       {6, 2},

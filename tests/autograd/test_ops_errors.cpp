@@ -219,9 +219,9 @@ BOOST_AUTO_TEST_CASE(scores) {
       },
       {"attention_scores: K of width 3", "width 2"});
   check_error<ArgumentError>([&] { attention_scores(q(), q(), 2, {.mask = Mask::causal()}); },
-                             {"attention_scores: masks and dropout", "softmax(scores, mask)"});
+                             {"attention_scores: masks, windows and dropout", "softmax(scores, mask)"});
   check_error<ArgumentError>([&] { attention_scores(q(), q(), 2, {.dropout = 0.5}); },
-                             {"attention_scores: masks and dropout"});
+                             {"attention_scores: masks, windows and dropout"});
   check_error<ShapeError>(
       [&] {
         attention_scores(q(), q(), 2, {.bias = ones({3, 2})});

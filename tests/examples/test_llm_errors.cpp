@@ -67,6 +67,7 @@ BOOST_AUTO_TEST_CASE(configs_that_are_not_known_are_refused) {
   const auto refused = [&](json config, const char* key, const json& value, const std::string& part) {
     value.is_null() ? static_cast<void>(config.erase(key)) : static_cast<void>(config[key] = value);
     folder.write("c.json", config.dump());
+    BOOST_TEST_CONTEXT(key)
     BOOST_CHECK_EXCEPTION(
         seppo::read_hf_config(folder.path / "c.json"), seppo::FormatError, [&](const seppo::FormatError& e) {
           const std::string what = e.what();
@@ -81,7 +82,7 @@ BOOST_AUTO_TEST_CASE(configs_that_are_not_known_are_refused) {
   refused(kLlama, "hidden_size", 9, "head_dim");
   refused(kLlama, "vocab_size", 0, "vocabulary 0 is not in");
   refused(kLlama, "num_key_value_heads", 3, "n_kv_heads");
-  refused(kLlama, "num_attention_heads", 0, "n_heads");
+  refused(kLlama, "num_attention_heads", 0, "0 heads");
   refused(kLlama, "head_dim", 0, "'head_dim'");
   refused(kLlama, "hidden_act", "relu", "'hidden_act': \"relu\" is not supported; known are [\"silu\",\"swish\",\"gelu\",\"gelu_new\",\"gelu_pytorch_tanh\",\"gelu_fast\"]");
   refused(kLlama, "rope_scaling", {{"type", "linear"}}, "'rope_scaling'");
@@ -89,7 +90,7 @@ BOOST_AUTO_TEST_CASE(configs_that_are_not_known_are_refused) {
   refused(kLlama, "tie_word_embeddings", 1, "'tie_word_embeddings' is neither true nor false");
   refused(kLlama, "eos_token_id", 257, "'eos_token_id': 257 is no token of 257");
   refused(kLlama, "rms_norm_eps", "x", "'rms_norm_eps' is no number");
-  refused(kGpt2, "activation_function", "swish", "'activation_function'");
+  refused(kGpt2, "activation_function", "mish", "'activation_function'");
   refused(kGpt2, "scale_attn_by_inverse_layer_idx", true, "'scale_attn_by_inverse_layer_idx'");
 }
 

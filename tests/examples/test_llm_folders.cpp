@@ -2,6 +2,7 @@
 // needs: programs: llm
 #define BOOST_TEST_MODULE llm_folders
 #include <seppo/models/lora.h>
+#include <seppo/nn/text/alphabet.h>
 #include <seppo/nn/text/byte_level_bpe.h>
 
 #include "support/llm_models.h"

@@ -221,11 +221,11 @@ BOOST_AUTO_TEST_CASE(a_shift_of_all_positions_changes_nothing) {
       std::vector<int> ids;
       for (const int n : {0, 1, 2, 3, 4, 5, 0, 1, 2}) ids.push_back(n + shift);
       const AttentionPositions shifted = m.model.positions.for_attention(ids);
-      return copy_of(m.model.layers(x, texts.offsets, {.mask = Mask::causal(), .positions = shifted}));
+      return copy_of(m.model.layers(x, texts.offsets, {.common = shifted}));
     };
     const std::vector<real> here = scores(0), there = scores(7);
     BOOST_CHECK_SMALL(largest_difference(here, there), test::kTolerance);
-    const std::vector<real> plain = copy_of(m.model.layers(x, texts.offsets, {.mask = Mask::causal()}));
+    const std::vector<real> plain = copy_of(m.model.layers(x, texts.offsets));
     BOOST_CHECK_GT(largest_difference(here, plain), 1e-3);
   }
 }

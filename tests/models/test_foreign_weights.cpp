@@ -137,6 +137,7 @@ BOOST_AUTO_TEST_CASE(every_parameter_has_a_line) {
   check_covered("GPT-2", gpt2);
   const LanguageModel other(llama.root(), llama_config());
   check_covered("LLaMA", llama);
+  config.layer.norm = Norm::post;
   const Bert encoder(bert.root(), {.vocabulary = 5, .layer = config.layer, .n_layers = 2, .max_length = 3});
   check_covered("BERT", bert);
   const T5 other_t5(t5.root(), {.vocabulary = 5, .d_model = 8, .enc_layers = 2, .dec_layers = 2, .tie_output = false});

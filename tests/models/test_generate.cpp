@@ -232,7 +232,6 @@ BOOST_AUTO_TEST_CASE(a_cache_is_for_evaluation_and_has_its_limits) {
   BOOST_CHECK_THROW(cache.restart(1), IndexError);
   BOOST_CHECK_THROW(cache.length(1), IndexError);
   BOOST_CHECK_THROW(cache.select(std::vector<int>{0, 1}), IndexError);
-  BOOST_CHECK_THROW(f.model.layers(zeros({1, 8}), one.offsets, {.cache = &cache}), ArgumentError);
 }
 
 BOOST_AUTO_TEST_CASE(scores_that_are_not_finite_are_refused) {
