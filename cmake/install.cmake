@@ -8,7 +8,8 @@ include(CMakePackageConfigHelpers)
 set(include ${CMAKE_INSTALL_INCLUDEDIR}/seppo)
 install(DIRECTORY autograd nn models DESTINATION ${include} FILES_MATCHING PATTERN "*.h"
         PATTERN "*-inl.h" EXCLUDE REGEX "/core/(kernel|node_pool)\\.h$" EXCLUDE
-        REGEX "/autograd/(blas|kernels|ops)$" EXCLUDE)
+        REGEX "/autograd/(blas|kernels|ops)$" EXCLUDE
+        REGEX "/text/jinja_[a-z]+\\.h$" EXCLUDE)
 install(FILES autograd/blas/multiply.h DESTINATION ${include}/autograd/blas)
 install(FILES autograd/ops/attention.h DESTINATION ${include}/autograd/ops)
 install(FILES autograd/ops/losses.h DESTINATION ${include}/autograd/ops)

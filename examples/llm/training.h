@@ -4,11 +4,14 @@
 
 #include "app/paths.h"
 #include "app/program.h"
+#include "llm/chat.h"
+#include "llm/documents.h"
 #include "llm/folder.h"
 #include "llm/windows.h"
 
 #include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/generate.h>
+#include <seppo/models/hugging_face/peft.h>
 #include <seppo/models/lora.h>
 #include <seppo/models/window_score.h>
 #include <seppo/nn/io/text_file.h>
@@ -30,6 +33,8 @@ struct DataConfig {
   double train_share = 0.9;
   int window = 0;
   seppo::Bos bos = seppo::Bos::tokenizer;
+  bool chat = false;
+  std::string separator = {};
   bool checkpoint_activations = false;
 
   void fields(seppo::ConfigVisitor& v) {
@@ -38,10 +43,21 @@ struct DataConfig {
       "share of the text to train on, from its beginning; the rest is for validation");
     v("window", window, {0, 1 << 20}, "tokens per example; 0 for the model's context length");
     v("bos", bos, kBosHelp, {.may_be_missing = true});
+    v("chat", chat, "the data are conversations, JSON Lines of {\"messages\": [{\"role\": ..., \"content\": ...}]}",
+      {.may_be_missing = true});
+    v("separator", separator, "line between documents, each of which then ends with the token for the end of a text",
+      {.may_be_missing = true});
     v("checkpoint_activations", checkpoint_activations,
       "keep only the input of each layer, and compute the rest again in backward: less memory, more time, same bytes",
       {.may_be_missing = true});
   }
+};
+
+// How the model that is kept is written to hf/.
+struct ExportConfig {
+  Dtype dtype = Dtype::same;
+
+  void fields(seppo::ConfigVisitor& v) { v("dtype", dtype, kDtypeHelp, {.may_be_missing = true}); }
 };
 
 inline app::TrainingConfig recipe(double lr, int epochs) {
@@ -60,6 +76,7 @@ struct TextTraining {
   using Examples = Windows;
 
   DataConfig source = {};
+  ExportConfig written = {};
   app::TrainingConfig training;
   std::optional<Folder> folder = {};      // the model and its tokenizer: begin() sets these three
   std::optional<Adapters> adapters = {};  // if they are trained, and not the model
@@ -76,7 +93,9 @@ struct TextTraining {
 
   app::Data<Windows> data() const {
     const int window = window_length(source.window, folder->config.model.max_length);
-    const std::vector<int> tokens = folder->encode(seppo::read_text(source.data), source.bos);
+    const std::vector<int> tokens =
+        source.chat ? read_conversations(source.data, *folder)
+                    : encode_documents(*folder, seppo::read_text(source.data), source.separator, source.bos);
     const auto cut = static_cast<std::ptrdiff_t>(source.train_share * static_cast<double>(tokens.size()));
     const Windows train{{tokens.begin(), tokens.begin() + cut}, window, 1};
     const Windows validation{{tokens.begin() + cut, tokens.end()}, window, window};
@@ -130,10 +149,11 @@ struct TextTraining {
   void save(const std::filesystem::path& out) const {
     if (adapters) {
       app::prepare_folder("out", out / "adapter");
-      adapters->save(out / "adapter");
+      seppo::save_peft(out / "adapter", *adapters, folder->config, folder->path.string());
     }
     const seppo::ValuesOf values = adapters ? adapters->merged() : nullptr;
-    write_folder(out / "hf", folder->config, *folder->parameters, folder->path, values);
+    const seppo::WeightType type = stored_as(written.dtype, folder->type);
+    write_folder(out / "hf", folder->config, *folder->parameters, folder->path, values, type);
   }
 
   std::string row(const Windows& text, std::size_t i) const {
@@ -205,6 +225,7 @@ struct Pretraining : TextTraining {
 
   void parts(const auto& part) {
     part("data", source);
+    part("export", written);
     part("architecture", architecture);  // "model" is the key of the model's whole config
   }
 
@@ -261,6 +282,7 @@ struct Finetuning : TextTraining {
 
   void parts(const auto& part) {
     part("data", source);
+    part("export", written);
     part("base", base);
     part("lora", lora);
   }

@@ -132,12 +132,6 @@ HfConfig read_hf_config(const std::filesystem::path& file) {
   return made;
 }
 
-void read_generation_config(HfConfig& config, const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) return;
-  const ConfigKeys keys = keys_of(file);
-  if (keys.has("eos_token_id")) config.stops = keys.tokens("eos_token_id", config.model.vocabulary);
-}
-
 namespace {
 
 int n_kv_heads(const LayerConfig& layer) { return layer.n_kv_heads > 0 ? layer.n_kv_heads : layer.n_heads; }

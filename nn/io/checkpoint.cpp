@@ -16,6 +16,11 @@ namespace {
 
 constexpr const char* kDtype = sizeof(real) == 4 ? "F32" : "F64";
 
+const char* dtype_of(WeightType type) {
+  static constexpr const char* kDtypes[] = {kDtype, "F32", "BF16", "F16"};
+  return kDtypes[static_cast<int>(type)];
+}
+
 bool all_finite(std::span<const real> values) {
   return std::ranges::all_of(values, [](real v) { return std::isfinite(v); });
 }
@@ -242,13 +247,41 @@ bool is_zero(std::span<const real> values) {
   return std::ranges::all_of(values, [](real v) { return v == 0; });
 }
 
+float nearest(real x, float) { return static_cast<float>(x); }
+Half nearest(real x, Half) { return Half::nearest(static_cast<float>(x)); }
+BFloat nearest(real x, BFloat) { return BFloat::nearest(static_cast<float>(x)); }
+
+// The bytes of numbers as a file of another type has them.
+template <class T>
+std::vector<std::byte> narrowed(std::span<const real> values, const std::string& parameter) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const T stored = nearest(values[i], T());
+    check<NumericError>(std::isfinite(static_cast<float>(stored)), "checkpoint: ", parameter, " has ", values[i],
+                        ", too large for the file's type; nothing was saved");
+    std::memcpy(&bytes[i * sizeof(T)], &stored, sizeof(T));
+  }
+  return bytes;
+}
+
+const std::map<std::string_view, std::vector<std::byte> (*)(std::span<const real>, const std::string&)> kWriters{
+    {"F32", narrowed<float>}, {"F16", narrowed<Half>}, {"BF16", narrowed<BFloat>}};
+
 // What is written of places, one after another.
 class Values {
  public:
-  explicit Values(const WeightOptions& options) : options_(options) {}
+  explicit Values(const WeightOptions& options) : options_(options), dtype_(dtype_of(options.type)) {}
 
   // They last until the next call.
-  std::span<const real> of(const Place& place) {
+  std::span<const std::byte> of(const Place& place) {
+    const std::span<const real> values = in_order(place);
+    if (dtype_ == kDtype) return std::as_bytes(values);
+    narrow_ = kWriters.at(dtype_)(values, place.parameter);
+    return narrow_;
+  }
+
+ private:
+  std::span<const real> in_order(const Place& place) {
     const std::span<const real> values = chosen(place);
     check<NumericError>(all_finite(values), "checkpoint: ", place.parameter, " is not finite; nothing was saved");
     if (!place.is_transposed) return values;
@@ -256,7 +289,6 @@ class Values {
     return turned_;
   }
 
- private:
   std::span<const real> chosen(const Place& place) {
     if (!options_.values) return place.values;
     if (std::exchange(parameter_, place.parameter) != place.parameter) all_ = options_.values(place.parameter);
@@ -267,6 +299,8 @@ class Values {
   std::string parameter_;      // whose values `all_` are
   std::span<const real> all_;  // those to write instead of its own
   std::vector<real> turned_;
+  std::string_view dtype_;
+  std::vector<std::byte> narrow_;
 };
 
 void write(const std::filesystem::path& path, std::span<const Place> places,
@@ -276,12 +310,11 @@ void write(const std::filesystem::path& path, std::span<const Place> places,
   for (const Place& p : places) {
     if (p.is_skipped) continue;
     if (p.is_optional && is_zero(p.values)) continue;
-    tensors.push_back({.name = p.name, .dtype = kDtype, .shape = p.shape});
+    tensors.push_back({.name = p.name, .dtype = dtype_of(options.type), .shape = p.shape});
     written.push_back(&p);
   }
   Values values(options);
-  write_safetensors(path, metadata, std::move(tensors),
-                    [&](std::size_t i) { return std::as_bytes(values.of(*written[i])); });
+  write_safetensors(path, metadata, std::move(tensors), [&](std::size_t i) { return values.of(*written[i]); });
 }
 
 }  // namespace

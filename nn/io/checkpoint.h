@@ -35,6 +35,12 @@ void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters,
                      std::span<const OptimizerBlock> optimizer = {},
                      AfterFailure after_failure = AfterFailure::unchanged);
 
+// What a file stores numbers as. The narrow ones are rounded to the nearest.
+enum class WeightType { real, float32, bfloat16, float16 };
+inline std::span<const char* const> enum_names(WeightType) {
+  static constexpr const char* kNames[] = {"real", "float32", "bfloat16", "float16"};
+  return kNames;
+}
 // The values to write instead of a parameter's own, as many, which last until the next call; an empty span where they
 // are its own.
 using ValuesOf = std::function<std::span<const real>(const std::string& parameter)>;
@@ -50,7 +56,8 @@ struct WeightOptions {
   ValuesOf values = nullptr;  // to be saved
   // Whether to leave out a parameter and its tensors. Also asked for the file's other tensors: whether to ignore them.
   std::function<bool(const std::string&)> skip = nullptr;
-  bool strict = true;  // refuse a file that does not fit; false loads what fits
+  WeightType type = WeightType::real;  // of the file that is written
+  bool strict = true;                  // refuse a file that does not fit; false loads what fits
   AfterFailure after_failure = AfterFailure::unchanged;
 };
 
@@ -63,8 +70,9 @@ struct WeightOptions {
 std::vector<std::string> load_weights(const std::filesystem::path& path, Parameters& parameters,
                                       const WeightOptions& options = {});
 
-// Writes the file that load_weights reads with the same options. Throws as save_checkpoint does; ArgumentError for
-// names that occur twice or that the format does not allow.
+// Writes the file that load_weights reads with the same options. Throws as save_checkpoint does, and NumericError for a
+// value that is too large for the file's type; ArgumentError for names that occur twice or that the format does not
+// allow.
 void save_weights(const std::filesystem::path& path, const Parameters& parameters, const WeightOptions& options = {});
 
 }  // namespace SEPPO_ABI

@@ -68,13 +68,16 @@ class SafeTensorsFile {
   std::optional<std::string> digest_;
 };
 
-// Numbers of the dtypes F16 (IEEE 754 binary16) and BF16 (the upper half of a float).
+// Numbers of the dtypes F16 (IEEE 754 binary16) and BF16 (the upper half of a float). nearest() rounds to the nearest
+// one, of two to the even one, and a number that is too large to infinity.
 struct Half {
   std::uint16_t bits;
+  static Half nearest(float x);
   operator float() const;
 };
 struct BFloat {
   std::uint16_t bits;
+  static BFloat nearest(float x);
   operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 

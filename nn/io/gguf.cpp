@@ -1,0 +1,359 @@
+// The header is read value by value, each from bytes that are there; blocks are decoded a piece at a time.
+#include "gguf.h"
+
+#include "safetensors.h"
+
+#include "../../autograd/core/check.h"
+#include "../../autograd/core/printable.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMostHeader = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostNames = 65536;
+constexpr std::uint64_t kMostValues = std::uint64_t{1} << 21;  // in lists
+constexpr std::uint64_t kMostName = 512;
+constexpr std::uint64_t kMostSizes = 4;
+constexpr std::uint64_t kMostAlignment = std::uint64_t{1} << 20;
+
+// How a type stores numbers: so many in a block of so many bytes.
+struct TensorType {
+  std::uint32_t id;
+  const char* name;
+  std::uint64_t block, bytes;  // 0 for a type that is not read
+};
+
+constexpr std::uint64_t kBlock = 32;
+
+constexpr TensorType kTypes[] = {
+    {0, "F32", 1, 4},        {1, "F16", 1, 2},        {30, "BF16", 1, 2},   {2, "Q4_0", kBlock, 18},
+    {3, "Q4_1", kBlock, 20}, {8, "Q8_0", kBlock, 34}, {6, "Q5_0", 0, 0},    {7, "Q5_1", 0, 0},
+    {9, "Q8_1", 0, 0},       {10, "Q2_K", 0, 0},      {11, "Q3_K", 0, 0},   {12, "Q4_K", 0, 0},
+    {13, "Q5_K", 0, 0},      {14, "Q6_K", 0, 0},      {15, "Q8_K", 0, 0},   {16, "IQ2_XXS", 0, 0},
+    {17, "IQ2_XS", 0, 0},    {18, "IQ3_XXS", 0, 0},   {19, "IQ1_S", 0, 0},  {20, "IQ4_NL", 0, 0},
+    {21, "IQ3_S", 0, 0},     {22, "IQ2_S", 0, 0},     {23, "IQ4_XS", 0, 0}, {29, "IQ1_M", 0, 0},
+    {34, "TQ1_0", 0, 0},     {35, "TQ2_0", 0, 0},     {39, "MXFP4", 0, 0}};
+
+enum class ValueType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text, list, u64, i64, f64 };
+
+// The double whose shortest decimal form is that of the float.
+double as_decimal(float x) {
+  if (!std::isfinite(x)) return x;
+  std::array<char, 32> text;
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), x);
+  double value = x;
+  std::from_chars(text.data(), end, value);
+  return value;
+}
+
+// The header's bytes, from the beginning of the file.
+class Header {
+ public:
+  Header(const File& file, const std::string& name, std::uint64_t size) : file_(file), name_(name), size_(size) {}
+
+  std::uint64_t at() const { return at_; }
+
+  void take(void* to, std::uint64_t size) {
+    const std::uint64_t most = std::min(size_, kMostHeader);
+    check<FormatError>(size <= most - at_, name_, ": the header at byte ", at_, " needs ", size,
+                       " bytes more; it ends at ", most,
+                       size_ > kMostHeader ? ", the most that is read" : ", truncated");
+    auto* out = static_cast<std::byte*>(to);
+    while (size > 0) {
+      if (at_ == end_) refill();
+      const std::uint64_t piece = std::min(size, end_ - at_);
+      std::memcpy(out, buffer_.data() + (buffer_.size() - (end_ - at_)), piece);
+      out += piece;
+      at_ += piece;
+      size -= piece;
+    }
+  }
+  template <class T>
+  T number() {
+    T value;
+    take(&value, sizeof value);
+    return value;
+  }
+  std::string text(std::uint64_t most) {
+    const auto size = number<std::uint64_t>();
+    check<FormatError>(size <= most && size <= size_ - at_, name_, ": the text at byte ", at_, " has ", size,
+                       " bytes, too many");
+    std::string text(size, '\0');
+    take(text.data(), size);
+    return text;
+  }
+  std::uint64_t count(const char* what) {
+    const auto count = number<std::uint64_t>();
+    check<FormatError>(count <= kMostNames, name_, ": ", count, " ", what, " are more than ", kMostNames);
+    return count;
+  }
+
+  json value(ValueType type) {
+    switch (type) {
+      case ValueType::u8:
+        return number<std::uint8_t>();
+      case ValueType::i8:
+        return signed_number(number<std::int8_t>());
+      case ValueType::u16:
+        return number<std::uint16_t>();
+      case ValueType::i16:
+        return signed_number(number<std::int16_t>());
+      case ValueType::u32:
+        return number<std::uint32_t>();
+      case ValueType::i32:
+        return signed_number(number<std::int32_t>());
+      case ValueType::f32:
+        return as_decimal(number<float>());
+      case ValueType::boolean:
+        return number<std::uint8_t>() != 0;
+      case ValueType::text:
+        return text(kMostHeader);
+      case ValueType::list:
+        return list();
+      case ValueType::u64:
+        return number<std::uint64_t>();
+      case ValueType::i64:
+        return signed_number(number<std::int64_t>());
+      case ValueType::f64:
+        return number<double>();
+    }
+    fail<FormatError>(name_, ": byte ", at_ - sizeof type, ": there is no type ", static_cast<std::uint32_t>(type),
+                      " of metadata");
+  }
+
+ private:
+  // As JSON has it: without a sign if it is not negative.
+  static json signed_number(std::int64_t value) {
+    if (value < 0) return value;
+    return static_cast<std::uint64_t>(value);
+  }
+
+  json list() {
+    const auto type = ValueType{number<std::uint32_t>()};
+    const auto size = number<std::uint64_t>();
+    check<FormatError>(type != ValueType::list, name_, ": byte ", at_, ": a list of lists");
+    check<FormatError>(size <= kMostValues - values_, name_, ": byte ", at_, ": a list of ", size,
+                       " values; lists have at most ", kMostValues, " together");
+    values_ += size;
+    json all = json::array();
+    for (std::uint64_t i = 0; i < size; ++i) all.push_back(value(type));
+    return all;
+  }
+
+  void refill() {
+    buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(1 << 16, size_ - at_)));
+    file_.read_at(at_, buffer_.data(), buffer_.size());
+    end_ = at_ + buffer_.size();
+  }
+
+  const File& file_;
+  const std::string& name_;
+  std::uint64_t size_, at_ = 0, end_ = 0;  // the buffer ends at end_
+  std::vector<std::byte> buffer_;
+  std::uint64_t values_ = 0;
+};
+
+void check_magic(Header& header, const std::string& name) {
+  char magic[4];
+  header.take(magic, 4);
+  check<FormatError>(std::string_view(magic, 4) == "GGUF", name, ": is no GGUF file");
+  const auto version = header.number<std::uint32_t>();
+  check<FormatError>(version == 2 || version == 3, name, ": version ", version, " of GGUF; 2 and 3 are read");
+}
+
+json read_metadata(Header& header, const std::string& name, std::uint64_t count) {
+  json all = json::object();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::string key = header.text(kMostName);
+    check<FormatError>(!all.contains(key), name, ": the metadata ", printable(key), " is there twice");
+    all[key] = header.value(ValueType{header.number<std::uint32_t>()});
+  }
+  return all;
+}
+
+const TensorType& type_of(std::uint32_t id, const std::string& where) {
+  const auto* const found = std::ranges::find(kTypes, id, &TensorType::id);
+  const bool is_known = found != std::end(kTypes);
+  check<FormatError>(is_known && found->block > 0, where, " is of type ", is_known ? found->name : std::to_string(id),
+                     "; F32, F16, BF16, Q8_0, Q4_0 and Q4_1 are read");
+  return *found;
+}
+
+// A tensor whose offset counts from the first one's.
+GgufTensor read_tensor(Header& header, const std::string& name, std::uint64_t size) {
+  GgufTensor tensor;
+  tensor.name = header.text(kMostName);
+  const std::string where = name + ": tensor " + std::string(printable(tensor.name));
+  const auto sizes = header.number<std::uint32_t>();
+  check<FormatError>(sizes >= 1 && sizes <= kMostSizes, where, " has ", sizes, " sizes, not 1 to ", kMostSizes);
+  std::uint64_t numel = 1;
+  for (std::uint32_t i = 0; i < sizes; ++i) {
+    const auto one = header.number<std::uint64_t>();
+    check<FormatError>(one > 0 && one <= 4 * size / numel, where, " has more numbers than the file");
+    numel *= one;
+    tensor.shape.insert(tensor.shape.begin(), static_cast<std::int64_t>(one));
+  }
+  const TensorType& type = type_of(header.number<std::uint32_t>(), where);
+  tensor.type = type.name;
+  const auto columns = static_cast<std::uint64_t>(tensor.shape.back());
+  check<FormatError>(columns % type.block == 0, where, ": rows of ", columns, " numbers are not blocks of ",
+                     type.block);
+  tensor.bytes = numel / type.block * type.bytes;
+  tensor.offset = header.number<std::uint64_t>();
+  return tensor;
+}
+
+std::uint64_t alignment_of(const json& metadata, const std::string& name) {
+  const json value = metadata.value("general.alignment", json(std::uint64_t{32}));
+  const bool is_number = value.is_number_unsigned();
+  const std::uint64_t alignment = is_number ? value.get<std::uint64_t>() : 0;
+  check<FormatError>(std::has_single_bit(alignment) && alignment <= kMostAlignment, name,
+                     ": general.alignment is no power of two up to ", kMostAlignment);
+  return alignment;
+}
+
+// They lie within the file, none over another.
+void check_layout(const std::vector<GgufTensor>& tensors, const std::string& name, std::uint64_t begin,
+                  std::uint64_t size) {
+  std::vector<const GgufTensor*> sorted;
+  for (const GgufTensor& tensor : tensors) sorted.push_back(&tensor);
+  std::ranges::sort(sorted, {}, [](const GgufTensor* tensor) { return tensor->offset; });
+  std::uint64_t end = begin;
+  for (const GgufTensor* tensor : sorted) {
+    const bool fits = tensor->offset >= end && tensor->bytes <= size && tensor->offset <= size - tensor->bytes;
+    check<FormatError>(fits, name, ": tensor ", printable(tensor->name), ": ", tensor->bytes, " bytes from ",
+                       tensor->offset, " on are not between ", end, ", where the one before ends, and ", size,
+                       ", where the file does");
+    end = tensor->offset + tensor->bytes;
+  }
+}
+
+// ---- numbers -------------------------------------------------------------------------------------
+
+template <class T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <class T>
+void decode_plain(std::span<const std::byte> bytes, real* to) {
+  for (std::size_t i = 0; i < bytes.size() / sizeof(T); ++i)
+    to[i] = static_cast<real>(static_cast<float>(load<T>(&bytes[i * sizeof(T)])));
+}
+
+void decode_q8_0(std::span<const std::byte> bytes, real* to) {
+  constexpr std::size_t kBytes = 2 + kBlock;
+  for (std::size_t at = 0; at < bytes.size(); at += kBytes, to += kBlock) {
+    const float d = load<Half>(&bytes[at]);
+    for (std::size_t i = 0; i < kBlock; ++i) to[i] = d * static_cast<float>(load<std::int8_t>(&bytes[at + 2 + i]));
+  }
+}
+
+// Byte i has number i in its lower half and number 16 + i in its upper.
+void decode_halves(const std::byte* bytes, float d, float m, real* to) {
+  for (std::size_t i = 0; i < kBlock / 2; ++i) {
+    const auto both = std::to_integer<unsigned>(bytes[i]);
+    to[i] = d * static_cast<float>(both & 15) + m;
+    to[i + kBlock / 2] = d * static_cast<float>(both >> 4) + m;
+  }
+}
+
+void decode_q4_0(std::span<const std::byte> bytes, real* to) {
+  constexpr std::size_t kBytes = 2 + kBlock / 2;
+  for (std::size_t at = 0; at < bytes.size(); at += kBytes, to += kBlock) {
+    const float d = load<Half>(&bytes[at]);
+    decode_halves(&bytes[at + 2], d, -8 * d, to);
+  }
+}
+
+void decode_q4_1(std::span<const std::byte> bytes, real* to) {
+  constexpr std::size_t kBytes = 4 + kBlock / 2;
+  for (std::size_t at = 0; at < bytes.size(); at += kBytes, to += kBlock)
+    decode_halves(&bytes[at + 4], load<Half>(&bytes[at]), load<Half>(&bytes[at + 2]), to);
+}
+
+using Decoder = void (*)(std::span<const std::byte>, real*);
+
+Decoder decoder_of(std::string_view type) {
+  if (type == "F32") return decode_plain<float>;
+  if (type == "F16") return decode_plain<Half>;
+  if (type == "BF16") return decode_plain<BFloat>;
+  if (type == "Q8_0") return decode_q8_0;
+  if (type == "Q4_0") return decode_q4_0;
+  return decode_q4_1;
+}
+
+}  // namespace
+
+std::size_t GgufTensor::numel() const {
+  std::size_t all = 1;
+  for (const std::int64_t size : shape) all *= static_cast<std::size_t>(size);
+  return all;
+}
+
+GgufFile::GgufFile(const std::filesystem::path& path)
+    : file_(path, File::Open::reading), name_(printable_path(path)), size_(file_.size()) {
+  Header header(file_, name_, size_);
+  check_magic(header, name_);
+  const std::uint64_t tensors = header.count("tensors");
+  const std::uint64_t values = header.count("metadata");
+  metadata_ = read_metadata(header, name_, values);
+  std::set<std::string> names;
+  for (std::uint64_t i = 0; i < tensors; ++i) {
+    tensors_.push_back(read_tensor(header, name_, size_));
+    check<FormatError>(names.insert(tensors_.back().name).second, name_, ": tensor ", printable(tensors_.back().name),
+                       " is there twice");
+  }
+  const std::uint64_t alignment = alignment_of(metadata_, name_);
+  const std::uint64_t begin = (header.at() + alignment - 1) / alignment * alignment;
+  for (GgufTensor& tensor : tensors_) {
+    check<FormatError>(tensor.offset <= size_, name_, ": tensor ", printable(tensor.name), " begins beyond the file");
+    tensor.offset += begin;
+  }
+  check_layout(tensors_, name_, begin, size_);
+}
+
+const GgufTensor* GgufFile::find(const std::string& tensor) const {
+  const auto found = std::ranges::find(tensors_, tensor, &GgufTensor::name);
+  return found == tensors_.end() ? nullptr : &*found;
+}
+
+void GgufFile::read(const GgufTensor& tensor, std::span<real> to) const {
+  constexpr std::uint64_t kBlocks = 1 << 15;  // at a time
+  check(to.size() == tensor.numel(), name_, ": tensor ", printable(tensor.name), " has ", tensor.numel(),
+        " numbers, not ", to.size());
+  const TensorType& type = *std::ranges::find(kTypes, std::string_view(tensor.type),
+                                              [](const TensorType& one) { return std::string_view(one.name); });
+  const Decoder decode = decoder_of(tensor.type);
+  std::vector<std::byte> piece;
+  real* out = to.data();
+  for (std::uint64_t at = 0; at < tensor.bytes; at += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min(kBlocks * type.bytes, tensor.bytes - at)));
+    file_.read_at(tensor.offset + at, piece.data(), piece.size());
+    decode(piece, out);
+    out += piece.size() / type.bytes * type.block;
+  }
+  check<FormatError>(std::ranges::all_of(to, [](real x) { return std::isfinite(x); }), name_, ": tensor ",
+                     printable(tensor.name), " has values that are not finite");
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

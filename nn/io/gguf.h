@@ -1,0 +1,62 @@
+// GGUF files, ggml's: named tensors, plain or quantised in blocks, behind a header of typed metadata.
+//
+// Format (ggml, docs/gguf.md, versions 2 and 3), little-endian: "GGUF", a uint32 version, uint64 numbers of tensors and
+// of metadata; for each metadata a name, a uint32 type and the value; for each tensor a name, a uint32 number of sizes,
+// these as uint64, the innermost first, a uint32 type and a uint64 offset; then, aligned to "general.alignment" or 32
+// bytes, the tensors' bytes. A text is a uint64 size and its bytes; a list is a uint32 type, a uint64 size and its
+// values.
+//
+// Of the types of tensors, F32, F16, BF16, Q8_0, Q4_0 and Q4_1 are read. The last three store 32 numbers in a block,
+// as d q, d (q - 8) and d q + m: d and m are F16, and q has 8 bits with a sign, 4 and 4.
+//
+// The reader trusts nothing. Before allocating memory for any tensor it throws FormatError, naming the file, the place
+// and the rule, for a file that is too short, sizes that overflow or do not fit, tensors that overlap, repeated names,
+// and types that are unknown or not read. A header has at most 64 MiB, 65,536 tensors and metadata each, and 2^21
+// values in its lists; these are not nested.
+#pragma once
+
+#include "file.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+struct GgufTensor {
+  std::string name, type;           // "Q4_1"
+  std::vector<std::int64_t> shape;  // the outermost size first: [rows, columns]
+  std::uint64_t offset = 0;         // in the file
+  std::uint64_t bytes = 0;
+
+  std::size_t numel() const;
+};
+
+class GgufFile {
+ public:
+  explicit GgufFile(const std::filesystem::path& path);  // reads the header
+
+  const std::string& name() const { return name_; }  // of the file, for messages
+  std::uint64_t size() const { return size_; }
+  // An object: {"general.architecture": "llama", ...}. A float32 is the decimal number that it stands for, 1e-5.
+  const nlohmann::json& metadata() const { return metadata_; }
+  const std::vector<GgufTensor>& tensors() const { return tensors_; }  // in the file's order
+  const GgufTensor* find(const std::string& tensor) const;             // null if there is none
+
+  // The numbers of a tensor. Throws FormatError if one is not finite; FileError.
+  void read(const GgufTensor& tensor, std::span<real> to) const;
+
+ private:
+  File file_;
+  std::string name_;
+  std::uint64_t size_;
+  nlohmann::json metadata_;
+  std::vector<GgufTensor> tensors_;
+};
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo
