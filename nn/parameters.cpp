@@ -126,9 +126,6 @@ void Parameters::note_trained(const Entry& entry) {
 void Parameters::zero_gradients() {
   real* const gradients = gradients_.as<real>();
   for (const Run& run : trained_runs_) std::fill(gradients + run.begin, gradients + run.end, real{0});
-  for (const Entry& entry : entries_)
-    if (entry.is_buffer)
-      std::fill(gradients + entry.offset, gradients + aligned(entry.offset + entry.size()), real{0});
 }
 
 void Parameters::initialise(Entry& entry, const Init& init) {

@@ -77,6 +77,7 @@ void Arena::recycle(void* memory, std::size_t bytes) {
   const std::size_t taken = c.bytes + kRedZone;
   Block& block = blocks_[block_];
   if (block.used >= taken && block.top() - taken == memory) {  // the newest piece
+    note_most_used();
     block.used -= taken;
     ASAN_POISON_MEMORY_REGION(memory, c.bytes);
     return;
@@ -88,6 +89,7 @@ void Arena::recycle(void* memory, std::size_t bytes) {
 }
 
 void Arena::rewind(Mark mark) {
+  note_most_used();
   recycled_.fill(nullptr);
   for (std::size_t b = mark.block; b < blocks_.size(); ++b) {
     Block& block = blocks_[b];
@@ -99,6 +101,7 @@ void Arena::rewind(Mark mark) {
 
 void Arena::reset() {
   rewind({0, 0});
+  most_used_ = 0;
   if (blocks_.size() > 1) {
     const std::size_t total = capacity();
     free_blocks();
@@ -117,6 +120,10 @@ std::size_t Arena::used() const {
   for (const Block& block : blocks_) total += block.used;
   return total;
 }
+
+std::size_t Arena::most_used() const { return std::max(most_used_, used()); }
+
+void Arena::note_most_used() { most_used_ = most_used(); }
 
 void Arena::grow(std::size_t bytes) {
   while (block_ + 1 < blocks_.size())

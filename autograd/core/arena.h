@@ -39,8 +39,9 @@ class Arena {
   void rewind(Mark mark);  // forgets recycled pieces
   void reset();
 
-  std::size_t capacity() const;  // bytes held from the system
-  std::size_t used() const;      // bytes in use since reset(), recycled or not
+  std::size_t capacity() const;   // bytes held from the system
+  std::size_t used() const;       // bytes in use since reset(), recycled or not
+  std::size_t most_used() const;  // the largest used() since reset()
 
  private:
   struct Piece {
@@ -57,10 +58,12 @@ class Arena {
 
   void grow(std::size_t bytes);
   void add_block(std::size_t bytes);
+  void note_most_used();
   void free_blocks();
 
   std::vector<Block> blocks_;
-  std::size_t block_ = 0;  // the block in use; later ones are empty
+  std::size_t block_ = 0;      // the block in use; later ones are empty
+  std::size_t most_used_ = 0;  // as noted when pieces were last given back
   std::array<Piece*, kClasses> recycled_{};
 };
 

@@ -120,9 +120,10 @@ class Tape {
   // Takes over the mode, the observers and where gradients go.
   void use_settings_of(const Tape& other);
 
-  std::size_t size() const { return count_; }                 // nodes since clear()
-  std::size_t capacity() const { return arena_.capacity(); }  // bytes held from the system
-  std::size_t used() const { return arena_.used(); }          // bytes in use since clear()
+  std::size_t size() const { return count_; }                   // nodes since clear()
+  std::size_t capacity() const { return arena_.capacity(); }    // bytes held from the system
+  std::size_t used() const { return arena_.used(); }            // bytes in use since clear()
+  std::size_t most_used() const { return arena_.most_used(); }  // the largest used() since clear()
   Arena& arena() { return arena_; }
 
  private:

@@ -13,7 +13,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <algorithm>
-#include <fstream>
 #include <bit>
 #include <limits>
 #include <stdexcept>
@@ -38,23 +37,13 @@ double bytes_to_train(const Loss& loss, std::span<const int> rows) {
   return static_cast<double>(peak.bytes);
 }
 
-// Bytes of memory that this process has touched and holds.
-double resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  double size = 0;
-  double resident = 0;
-  statm >> size >> resident;
-  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
-
-// What a pass touches: a stack of layers that is evaluated uses the memory of one of them again for the next.
+// A stack of layers that is evaluated uses the memory of one of them again for the next.
 double bytes_to_evaluate(const Loss& loss, std::span<const int> rows) {
   seppo::Tape scratch;
   const seppo::UseTape use(scratch);
   const seppo::UseMode eval(seppo::Mode::eval);
-  const double before = resident_bytes();
   loss(rows);
-  return resident_bytes() - before;
+  return static_cast<double>(scratch.most_used());
 }
 
 // The bytes for `count` examples, extrapolated from a few of the batch, and fewer of a large model, whose passes take

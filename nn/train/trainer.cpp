@@ -267,13 +267,16 @@ Trainer::Means Trainer::add_up(List<Objective> objectives) {
   const std::span<real> gradients = parameters_->gradients();
   if (sum_.size() != gradients.size_bytes()) sum_ = Memory(gradients.size_bytes());
   real* const sum = sum_.as<real>();
-  std::fill_n(sum, gradients.size(), real{0});
+  const std::span<const Parameters::Run> trained = parameters_->trained_runs();
+  for (const Parameters::Run& run : trained) std::fill(sum + run.begin, sum + run.end, real{0});
   Means means{.least_count = std::numeric_limits<double>::infinity()};
   StepLoss total;
   std::size_t earlier_examples = 0;
   for (const Objective& o : objectives) {
     const StepLoss own = backward(o, earlier_examples);
-    kernels::axpy(sum, 1, gradients.data(), static_cast<real>(o.weight / own.count), gradients.size());
+    for (const Parameters::Run& run : trained)
+      kernels::axpy(sum + run.begin, 1, gradients.data() + run.begin, static_cast<real>(o.weight / own.count),
+                    run.end - run.begin);
     parameters_->zero_gradients();
     means.loss += o.weight * own.mean();
     means.losses.push_back(own.mean());
@@ -285,7 +288,7 @@ Trainer::Means Trainer::add_up(List<Objective> objectives) {
     earlier_examples += o.examples.size();
   }
   means.accuracy = total.accuracy();
-  std::copy_n(sum, gradients.size(), gradients.data());
+  for (const Parameters::Run& run : trained) std::copy(sum + run.begin, sum + run.end, gradients.data() + run.begin);
   return means;
 }
 
