@@ -12,6 +12,7 @@
 #include "../autograd/core/flush_denormals.h"
 #include "../autograd/core/guards.h"
 #include "../autograd/core/leaf.h"
+#include "../autograd/core/matmul_precision.h"
 #include "../autograd/core/memory.h"
 #include "../autograd/core/observer.h"
 #include "../autograd/core/parallel.h"

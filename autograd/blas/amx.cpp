@@ -1,8 +1,9 @@
 // Large products in single precision on AMX, the tile multiplier of x86 processors. It multiplies bfloat16 numbers, of
-// 8 significant bits, and adds in single precision, at many times the rate of vectors. Each number is split into three
-// of them, x = x0 + x1 + x2, and the six largest of the nine products in a b are summed; the omitted ones are below
-// 2^-22 |a b| at worst and mostly about 2^-26 (Henry, Tang and Heinecke 2019). The split has no infinity: it turns
-// infinite numbers, and those from 3.39e38 on, into NaN.
+// 8 significant bits, and adds in single precision, at many times the rate of vectors. With MatmulPrecision::highest,
+// each number is split into three of them, x = x0 + x1 + x2, and the six largest of the nine products in a b are
+// summed; the omitted ones are below 2^-22 |a b| at worst and mostly about 2^-26 (Henry, Tang and Heinecke 2019). The
+// split has no infinity: it turns infinite numbers, and those from 3.39e38 on, into NaN. Lower precisions have fewer
+// parts.
 //
 // The smaller operand is packed in blocks that fill half of L2, and stays there. The other streams past each block in
 // panels of 32 rows, while vector code packs the next panel between AMX's instructions.
@@ -12,8 +13,9 @@
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 finds its own headers guilty (GCC bug 105593)
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
-#include "amx_packing-inl.h"
+#include "amx_tiles-inl.h"
 
 #include <cpuid.h>
 #include <hwy/targets.h>
@@ -27,18 +29,6 @@ inline namespace SEPPO_ABI {
 namespace amx {
 namespace {
 
-// The tile configuration that the processor loads: eight tiles of kSide rows.
-struct alignas(kLine) TileShapes {
-  std::uint8_t palette = 1, reserved[15] = {};
-  std::uint16_t bytes[16] = {kLine, kLine, kLine, kLine, kLine, kLine, kLine, kLine};  // bytes per row
-  std::uint8_t rows[16] = {kSide, kSide, kSide, kSide, kSide, kSide, kSide, kSide};
-};
-
-SEPPO_AMX_CODE void configure_tiles() {
-  static constexpr TileShapes shapes;  // static, as the compiler assumes that only eight bytes are read
-  _tile_loadconfig(&shapes);
-}
-
 // Tiles 0, 1, 5 and 6 are C, 2 and 3 a plane of A's rows, 4 and 7 a plane of B's columns.
 SEPPO_AMX_INLINE void load_a(const Word* k_block, std::size_t plane) {
   _tile_loadd(2, k_block + plane * 2 * kTile, kLine);
@@ -48,7 +38,8 @@ SEPPO_AMX_INLINE void load_b(const Word* k_block, std::size_t plane) {
   _tile_loadd(4, k_block + plane * 2 * kTile, kLine);
   _tile_loadd(7, k_block + plane * 2 * kTile + kTile, kLine);
 }
-SEPPO_AMX_INLINE void multiply_planes(Packer<>& next) {
+template <std::size_t kParts>
+SEPPO_AMX_INLINE void multiply_planes(Packer<kParts>& next) {
   _tile_dpbf16ps(0, 2, 4);
   _tile_dpbf16ps(1, 3, 4);
   _tile_dpbf16ps(5, 2, 7);
@@ -56,51 +47,54 @@ SEPPO_AMX_INLINE void multiply_planes(Packer<>& next) {
   next.pack_some();
 }
 
+// The products of a k-block: the smaller ones, if there are any, and the largest. Numbers have different parts.
+SEPPO_AMX_INLINE void multiply_smaller(const Word* a, const Word* b, Packer<3>& next) {
+  load_a(a, 0);
+  load_b(b, 2);
+  multiply_planes(next);
+  load_b(b, 1);
+  multiply_planes(next);
+  load_a(a, 1);
+  multiply_planes(next);
+  load_b(b, 0);
+  multiply_planes(next);
+  load_a(a, 2);
+  multiply_planes(next);
+}
+SEPPO_AMX_INLINE void multiply_smaller(const Word* a, const Word* b, Packer<2>& next) {
+  load_a(a, 0);
+  load_b(b, 1);
+  multiply_planes(next);
+  load_a(a, 1);
+  load_b(b, 0);
+  multiply_planes(next);
+}
+template <std::size_t kParts>
+SEPPO_AMX_INLINE void multiply_largest(const Word* a, const Word* b, Packer<kParts>& next) {
+  load_a(a, 0);
+  load_b(b, 0);
+  multiply_planes(next);
+}
+
 // sum[kPanel, kPanel], with rows `stride` apart, over all k-blocks of two panels. The smaller products come first: each
 // would be rounded if it were added to the larger ones. Inlined into the loops of another function, its own loops would
 // spill registers.
+template <std::size_t kParts>
 SEPPO_AMX_CODE __attribute__((noinline)) void multiply_panels(std::size_t k_blocks, const Word* a, const Word* b,
-                                                              real* sum, std::size_t stride, Packer<>& next) {
+                                                              real* sum, std::size_t stride, Packer<kParts>& next) {
+  constexpr std::size_t kSize = kBlockSize<kParts>;
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(5);
   _tile_zero(6);
-  for (std::size_t block = 0; block < k_blocks; ++block) {
-    const Word* const a_block = a + block * kBlockSize;
-    const Word* const b_block = b + block * kBlockSize;
-    load_a(a_block, 0);
-    load_b(b_block, 2);
-    multiply_planes(next);
-    load_b(b_block, 1);
-    multiply_planes(next);
-    load_a(a_block, 1);
-    multiply_planes(next);
-    load_b(b_block, 0);
-    multiply_planes(next);
-    load_a(a_block, 2);
-    multiply_planes(next);
-  }
-  for (std::size_t block = 0; block < k_blocks; ++block) {
-    load_a(a + block * kBlockSize, 0);
-    load_b(b + block * kBlockSize, 0);
-    multiply_planes(next);
-  }
+  if constexpr (kParts > 1)
+    for (std::size_t block = 0; block < k_blocks; ++block) multiply_smaller(a + block * kSize, b + block * kSize, next);
+  for (std::size_t block = 0; block < k_blocks; ++block) multiply_largest(a + block * kSize, b + block * kSize, next);
   const std::size_t row = stride * sizeof(real);
   _tile_stored(0, sum, row);
   _tile_stored(1, sum + kSide * stride, row);
   _tile_stored(5, sum + kSide, row);
   _tile_stored(6, sum + kSide * stride + kSide, row);
-}
-
-// p.c = p.addend + sum, for those rows and columns of two panels that lie within C
-SEPPO_AMX_CODE void put_sum(const Product& p, const real* sum, std::size_t stride) {
-  for (std::size_t i = 0; i < p.m(); ++i)
-    for (std::size_t j = 0; j < p.n(); j += kSide) {
-      const auto lanes = static_cast<__mmask16>((1u << count(j, p.n(), kSide)) - 1);
-      __m512 s = _mm512_load_ps(sum + i * stride + j);
-      if (p.addend.data) s = _mm512_add_ps(s, _mm512_maskz_loadu_ps(lanes, p.addend.at(i, j)));
-      _mm512_mask_storeu_ps(p.c.at(i, j), lanes, s);
-    }
 }
 
 // Into L2, as tile stores would wait for memory.
@@ -110,7 +104,8 @@ SEPPO_AMX_CODE void prefetch(const MatrixOut& c) {
 }
 
 // The product of a panel of A and one of B: p is its part of C.
-SEPPO_AMX_CODE void multiply_and_put(const Product& p, const Word* a, const Word* b, Packer<>& next) {
+template <std::size_t kParts>
+SEPPO_AMX_CODE void multiply_and_put(const Product& p, const Word* a, const Word* b, Packer<kParts>& next) {
   const bool is_whole = p.m() == kPanel && p.n() == kPanel;
   if (is_whole && !p.addend.data) {  // rereading the sum would wait for stores
     multiply_panels(k_blocks(p.k()), a, b, p.c.data, p.c.stride, next);
@@ -139,6 +134,7 @@ std::size_t rows_of_block(std::size_t rows, std::size_t terms) {
 }
 
 // A large product. Operands are [rows, k] both: A, and B transposed.
+template <std::size_t kParts>
 class LargeProduct {
  public:
   explicit LargeProduct(const Product& p)
@@ -149,7 +145,7 @@ class LargeProduct {
         streams_(a_streams_ ? a() : b()),
         terms_(terms_of_block(stays_.rows(), p.k())),
         rows_(rows_of_block(stays_.rows(), terms_)) {
-    const std::size_t panel_size = k_blocks(terms_) * kBlockSize;
+    const std::size_t panel_size = k_blocks(terms_) * kBlockSize<kParts>;
     packed_panel_ = scratch_memory(panel_size * (2 + panels(rows_)) * sizeof(Word)).as<Word>();
     next_panel_ = packed_panel_ + panel_size;
     packed_block_ = next_panel_ + panel_size;
@@ -166,11 +162,11 @@ class LargeProduct {
 
   // All panels of the operand that streams, by a block of the other one from the given row and term on.
   SEPPO_AMX_CODE void multiply_block(std::size_t row, std::size_t term) {
-    Packer(packed_block_, stays_.block(row, rows_, term, terms_)).pack_all();
-    Packer(packed_panel_, streams_.block(0, kPanel, term, terms_)).pack_all();
+    Packer<kParts>(packed_block_, stays_.block(row, rows_, term, terms_)).pack_all();
+    Packer<kParts>(packed_panel_, streams_.block(0, kPanel, term, terms_)).pack_all();
     const Product sum = p_.terms(term, count(term, p_.k(), terms_));
     for (std::size_t panel = 0; panel < streams_.rows(); panel += kPanel) {
-      Packer next(next_panel_, streams_.block(panel + kPanel, kPanel, term, terms_));
+      Packer<kParts> next(next_panel_, streams_.block(panel + kPanel, kPanel, term, terms_));
       multiply_panel(sum, panel, row, next);
       next.pack_all();
       std::swap(packed_panel_, next_panel_);
@@ -178,7 +174,8 @@ class LargeProduct {
   }
 
   // The packed panel, which begins at row `panel` of its operand, by each panel of the packed block.
-  SEPPO_AMX_CODE void multiply_panel(const Product& sum, std::size_t panel, std::size_t first, Packer<>& next) const {
+  SEPPO_AMX_CODE void multiply_panel(const Product& sum, std::size_t panel, std::size_t first,
+                                     Packer<kParts>& next) const {
     const std::size_t end = std::min(first + rows_, stays_.rows());
     const Word* block_panel = packed_block_;
     for (std::size_t row = first; row < end; row += kPanel) {
@@ -188,7 +185,7 @@ class LargeProduct {
         multiply_and_put(part, packed_panel_, block_panel, next);
       else
         multiply_and_put(part, block_panel, packed_panel_, next);
-      block_panel += k_blocks(sum.k()) * kBlockSize;
+      block_panel += k_blocks(sum.k()) * kBlockSize<kParts>;
     }
   }
 
@@ -203,75 +200,12 @@ class LargeProduct {
   Word *packed_panel_, *next_panel_, *packed_block_;
 };
 
-// Few rows: C^T = B^T A^T, whose left factor is B's dense columns. These are read and packed once, a k-block at a time,
-// so that packed k-blocks remain in L1.
-constexpr std::size_t kRingBlocks = 4;
-constexpr std::size_t kBlocksAhead = 2;  // data just stored cannot be loaded into a tile at once
-using Ring = Packer<1, kRingBlocks>;
-
-// Tiles 0 and 1 sum b0 a0, and 2 and 3 the other products, which would lose digits if they were added to b0 a0; 4 is a
-// plane of B's columns, 5 and 6 of A's rows.
-SEPPO_AMX_INLINE void load_left(const Word* k_block, std::size_t plane) {
-  _tile_loadd(4, k_block + plane * kTile, kLine);
-}
-SEPPO_AMX_INLINE void load_right(const Word* k_block, std::size_t plane) {
-  _tile_loadd(5, k_block + plane * 2 * kTile, kLine);
-  _tile_loadd(6, k_block + plane * 2 * kTile + kTile, kLine);
-}
-SEPPO_AMX_INLINE void multiply_largest() {
-  _tile_dpbf16ps(0, 4, 5);
-  _tile_dpbf16ps(1, 4, 6);
-}
-SEPPO_AMX_INLINE void multiply_others() {
-  _tile_dpbf16ps(2, 4, 5);
-  _tile_dpbf16ps(3, 4, 6);
-}
-
-// sums[2][2] over all k-blocks of a panel: of the largest products, and of the others. `first`: how many k-blocks of
-// the ring came before.
-SEPPO_AMX_CODE __attribute__((noinline)) void multiply_ring(std::size_t k_blocks, const Word* a, const Word* ring,
-                                                            std::size_t first, Ring& next, real (&sums)[4][kTile]) {
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  for (std::size_t block = first; block < first + k_blocks; ++block) {
-    const Word* const b = ring + block % kRingBlocks * k_block_size(1);
-    load_left(b, 0);
-    load_right(a, 2);
-    multiply_others();
-    next.pack_some();
-    load_right(a, 1);
-    multiply_others();
-    next.pack_some();
-    load_left(b, 1);
-    multiply_others();
-    next.pack_some();
-    load_right(a, 0);
-    multiply_others();
-    next.pack_some();
-    load_left(b, 2);
-    multiply_others();
-    load_left(b, 0);
-    multiply_largest();
-    a += kBlockSize;
-  }
-  _tile_stored(0, sums[0], kLine);
-  _tile_stored(1, sums[1], kLine);
-  _tile_stored(2, sums[2], kLine);
-  _tile_stored(3, sums[3], kLine);
-}
-
-// 16 columns of C = addend + sums^T
-SEPPO_AMX_CODE void put_transposed(const Product& p, const real (&sums)[4][kTile]) {
-  alignas(kLine) real rows[kPanel][kSide];
-  for (std::size_t i = 0; i < kPanel; i += kQuad) {
-    __m512 largest[kQuad], others[kQuad];
-    load_transposed(largest, sums[i / kSide] + i % kSide, kSide);
-    load_transposed(others, sums[2 + i / kSide] + i % kSide, kSide);
-    for (std::size_t r = 0; r < kQuad; ++r) _mm512_store_ps(rows[i + r], _mm512_add_ps(largest[r], others[r]));
-  }
-  put_sum(p, rows[0], kSide);
+template <std::size_t kParts>
+SEPPO_AMX_CODE void large_product(const Product& p) {
+  LargeProduct<kParts> product(p);  // may throw: it allocates
+  configure_tiles();
+  product.compute();
+  _tile_release();
 }
 
 }  // namespace
@@ -287,39 +221,12 @@ bool is_available() {
   return is;
 }
 
-// Packing takes longer than for vector code.
-constexpr std::size_t kWorthPacking = std::size_t{1} << 21;  // multiplications
-
 bool suits(const Product& p) {
   return std::min({p.m(), p.n(), p.k()}) >= 64 && p.m() * p.n() * p.k() >= kWorthPacking && is_available();
 }
 
-SEPPO_AMX_CODE void gemm(const Product& p) {
-  LargeProduct product(p);  // may throw: it allocates
-  configure_tiles();
-  product.compute();
-  _tile_release();
-}
-
-bool suits_few_rows(const Product& p) { return p.m() * p.n() * p.k() >= kWorthPacking && is_available(); }
-std::size_t few_rows_size(const Product& p) { return panels(p.m()) * k_blocks(p.k()) * kBlockSize * sizeof(Word); }
-void pack_few_rows(std::uint32_t* packed, const Product& p) { Packer(packed, {p.a, Factor::right}).pack_all(); }
-
-SEPPO_AMX_CODE void few_rows(const Product& p, const std::uint32_t* packed) {
-  const std::size_t depth = k_blocks(p.k());
-  configure_tiles();
-  for (std::size_t i = 0; i < p.m(); i += kPanel) {
-    alignas(kLine) Word ring[kRingBlocks * k_block_size(1)];
-    Ring next(ring, {transposed(p.b), Factor::left});
-    for (std::size_t quad = 0; quad < kBlocksAhead * kQuads; ++quad) next.pack_some();
-    for (std::size_t j = 0; j < p.n(); j += kSide) {
-      alignas(kLine) real sums[4][kTile];
-      multiply_ring(depth, packed, ring, j / kSide * depth, next, sums);
-      put_transposed(p.rows(i, count(i, p.m(), kPanel)).columns(j, count(j, p.n(), kSide)), sums);
-    }
-    packed += depth * kBlockSize;
-  }
-  _tile_release();
+void gemm(const Product& p) {
+  with_parts([&](auto parts) { large_product<parts>(p); });
 }
 
 }  // namespace amx

@@ -1,4 +1,4 @@
-// How operands are packed for AMX: each number is split into three bfloat16 numbers, in the order in which tiles are
+// How operands are packed for AMX: each number is split into kParts bfloat16 numbers, in the order in which tiles are
 // loaded. Included by amx.cpp alone.
 //
 // A product C = A B is computed from the rows of A and the columns of B. Both are packed in panels of kPanel of them,
@@ -6,7 +6,7 @@
 //
 //   panel 0: k-block 0, k-block 1, ...   panel 1: k-block 0, k-block 1, ...
 //
-// A k-block holds kBlockDepth terms of each row of A, or column of B, as three planes: the first bfloat16 parts of its
+// A k-block holds kBlockDepth terms of each row of A, or column of B, as kParts planes: the first bfloat16 parts of its
 // numbers, the second, and the third. A plane consists of one or two tiles.
 #pragma once
 
@@ -18,7 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#define SEPPO_AMX_CODE __attribute__((target("avx512f,avx512bw,avx512vl,amx-tile,amx-bf16")))
+#define SEPPO_AMX_CODE __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
 #define SEPPO_AMX_INLINE SEPPO_AMX_CODE inline __attribute__((always_inline))
 
 namespace seppo {
@@ -35,9 +35,8 @@ constexpr std::size_t kLine = 64;             // bytes
 
 constexpr std::size_t kPanel = 2 * kSide;       // rows of A, or columns of B
 constexpr std::size_t kBlockDepth = 2 * kSide;  // terms
-constexpr std::size_t kPlanes = 3;
-constexpr std::size_t k_block_size(std::size_t tiles) { return kPlanes * tiles * kTile; }  // words
-constexpr std::size_t kBlockSize = k_block_size(2);
+template <std::size_t kParts>
+constexpr std::size_t kBlockSize = kParts * 2 * kTile;  // words
 
 std::size_t k_blocks(std::size_t k) { return (k + kBlockDepth - 1) / kBlockDepth; }
 std::size_t panels(std::size_t rows) { return (rows + kPanel - 1) / kPanel; }
@@ -46,32 +45,56 @@ std::size_t count(std::size_t first, std::size_t end, std::size_t most) {
   return first < end ? std::min(most, end - first) : 0;
 }
 
-// x = x0 + x1 + x2, each in the upper half of a word: x0 is rounded and x1 truncated, which leaves 8 bits for x2. The
-// lower half of x2's word is arbitrary.
-SEPPO_AMX_INLINE void split(__m512 x, __m512i (&plane)[kPlanes]) {
+// The upper half of each word, rounded half up. A NaN may become another number, but what is left of it does not.
+SEPPO_AMX_INLINE __m512i round_up(__m512 x) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
-  const __m512i half = _mm512_set1_epi32(0x8000);
-  plane[0] = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(x), half), upper);
-  const __m512 rest = _mm512_sub_ps(x, _mm512_castsi512_ps(plane[0]));
-  plane[1] = _mm512_and_si512(_mm512_castps_si512(rest), upper);
-  plane[2] = _mm512_castps_si512(_mm512_sub_ps(rest, _mm512_castsi512_ps(plane[1])));
+  return _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000)), upper);
+}
+SEPPO_AMX_INLINE __m512i truncate(__m512 x) {
+  return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(static_cast<int>(0xffff0000)));
+}
+SEPPO_AMX_INLINE __m512 rest(__m512 x, __m512i part) { return _mm512_sub_ps(x, _mm512_castsi512_ps(part)); }
+
+// Words of two bfloat16 numbers: from the upper halves of two words, or rounded to nearest even.
+SEPPO_AMX_INLINE __m512i words(__m512i low, __m512i high) {
+  return _mm512_mask_mov_epi16(_mm512_srli_epi32(low, 16), 0xaaaaaaaa, high);
+}
+SEPPO_AMX_INLINE __m512i rounded_words(__m512 low, __m512 high) {
+  alignas(kLine) static constexpr std::uint16_t kInTurns[] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                              21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                              11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const auto numbers = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kInTurns), numbers);
+}
+
+// The words of each part of numbers for their lower and upper halves: x = x0, x0 + x1, or x0 + x1 + x2. Of three parts,
+// x0 is rounded and x1 truncated, which leaves 8 bits for x2.
+SEPPO_AMX_INLINE void split(__m512i (&part)[1], __m512 low, __m512 high) { part[0] = rounded_words(low, high); }
+SEPPO_AMX_INLINE void split(__m512i (&part)[2], __m512 low, __m512 high) {
+  const __m512i x0 = round_up(low), y0 = round_up(high);
+  part[0] = words(x0, y0);
+  part[1] = rounded_words(rest(low, x0), rest(high, y0));
+}
+SEPPO_AMX_INLINE void split(__m512i (&part)[3], __m512 low, __m512 high) {
+  const __m512i x0 = round_up(low), y0 = round_up(high);
+  const __m512 x = rest(low, x0), y = rest(high, y0);
+  const __m512i x1 = truncate(x), y1 = truncate(y);
+  part[0] = words(x0, y0);
+  part[1] = words(x1, y1);
+  part[2] = words(_mm512_castps_si512(rest(x, x1)), _mm512_castps_si512(rest(y, y1)));
 }
 
 constexpr std::size_t kQuad = 4;               // rows of a tile that are packed at once
 constexpr std::size_t kQuads = kSide / kQuad;  // of a tile
 
 // Packs four tile rows of each plane, from the numbers for the lower and upper halves of their words.
-template <std::size_t kTiles>
+template <std::size_t kParts, std::size_t kTiles>
 SEPPO_AMX_INLINE void pack_words(Word* to, const __m512 (&low)[kQuad], const __m512 (&high)[kQuad]) {
   for (std::size_t i = 0; i < kQuad; ++i) {
-    __m512i x[kPlanes], y[kPlanes];
-    split(low[i], x);
-    split(high[i], y);
-    for (std::size_t plane = 0; plane < kPlanes; ++plane) {
-      const __m512i upper_of_x = _mm512_srli_epi32(x[plane], 16);
-      const __m512i words = _mm512_mask_mov_epi16(upper_of_x, 0xaaaaaaaa, y[plane]);
-      _mm512_store_si512(to + plane * kTiles * kTile + i * kSide, words);
-    }
+    __m512i part[kParts];
+    split(part, low[i], high[i]);
+    for (std::size_t plane = 0; plane < kParts; ++plane)
+      _mm512_store_si512(to + plane * kTiles * kTile + i * kSide, part[plane]);
   }
 }
 
@@ -113,7 +136,7 @@ struct Operand {
 
 // Packs panels of kTiles tiles one after another, a few rows of a tile at a time; after kRing k-blocks it wraps around
 // to the beginning. A word holds terms p and p + kSide of a row.
-template <std::size_t kTiles = 2, std::size_t kRing = 0>
+template <std::size_t kParts, std::size_t kTiles = 2, std::size_t kRing = 0>
 class Packer {
  public:
   Packer(Word* to, const Operand& from)
@@ -129,7 +152,7 @@ class Packer {
     if (row_ >= from_.rows()) return;
     __m512 low[kQuad], high[kQuad];
     load(low, high);
-    pack_words<kTiles>(to_ + tile_ * kTile + tile_row_ * kSide, low, high);
+    pack_words<kParts, kTiles>(to_ + tile_ * kTile + tile_row_ * kSide, low, high);
     advance();
   }
   SEPPO_AMX_CODE void pack_all() {
@@ -179,7 +202,7 @@ class Packer {
     ++tile_;
     if (tile_ < kTiles) return;
     tile_ = 0;
-    to_ += k_block_size(kTiles);
+    to_ += kParts * kTiles * kTile;
     ++blocks_;
     if (blocks_ == kRing) {
       blocks_ = 0;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -119,6 +120,12 @@ void compute(const Product& p) {
     case Engine::openblas:
       return divide_into_sixteen(p, openblas::gemm);
   }
+}
+
+std::string blas_description() {
+  const std::string everywhere = "own kernels, OpenBLAS";
+  if (!amx::is_available()) return everywhere + "; high is highest; medium is highest";
+  return "AMX, " + everywhere + "; high has two bfloat16 parts; medium has one";
 }
 
 }  // namespace SEPPO_ABI

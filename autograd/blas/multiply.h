@@ -11,6 +11,7 @@
 #include "../core/real.h"
 
 #include <cstddef>
+#include <string>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -62,6 +63,11 @@ void multiply(const MatrixOut& c, const MatrixView& a, const MatrixView& b, Accu
 
 // C = A B, with row[c.cols], if it is not null, added to each row.
 void multiply_plus_row(const MatrixOut& c, const MatrixView& a, const MatrixView& b, const real* row);
+
+// What computes products on this processor, and what a lower precision (core/matmul_precision.h) means on it:
+// "AMX, own kernels, OpenBLAS; high has two bfloat16 parts; medium has one", or "own kernels, OpenBLAS; high is highest;
+// medium is highest".
+std::string blas_description();
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "flush_denormals.h"
+#include "matmul_precision.h"
 #include "scoped_value.h"
 
 #include <algorithm>
@@ -30,6 +31,7 @@ struct Batch {
   FunctionRef<void(std::size_t)> f;
   std::size_t count;
   unsigned long long mode = float_mode();
+  MatmulPrecision precision = matmul_precision();
   std::atomic<std::size_t> next{0};     // the next task
   std::atomic<std::size_t> helpers{0};  // workers that may still touch this batch
   std::exception_ptr error = nullptr;
@@ -88,6 +90,7 @@ class Pool {
       if (stopping_) return;
       while (Batch* const batch = join()) {
         set_float_mode(batch->mode);
+        const UseMatmulPrecision callers(batch->precision);
         take_tasks(*batch);
         batch->helpers.fetch_sub(1, std::memory_order_release);
       }

@@ -90,6 +90,7 @@ void check_product(Stored stored_a, Stored stored_b, std::size_t m, std::size_t 
 // one_build: autograd/core/simd-inl.h transpose_quads
 // one_build: autograd/blas/amx.h is_available
 // one_build: autograd/blas/amx.cpp amx
+// one_build: autograd/blas/amx_few_rows.cpp amx_few_rows
 BOOST_AUTO_TEST_CASE(products_of_any_size) {
   using enum Stored;
   for (const auto a : {as_is, transposed})

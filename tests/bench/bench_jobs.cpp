@@ -19,6 +19,7 @@
 #include "llama_jobs.h"
 #include "reverse/model.h"
 
+#include <seppo/autograd/core/matmul_precision.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/language_model.h>
 
@@ -162,6 +163,7 @@ int run(const examples::Arguments& arguments) {
   examples::CommandLine line("bench_jobs [options]", "Times one job; see the top of tests/bench/bench_jobs.cpp.");
   line("job", bench.job, "what to time");
   line("threads", bench.threads, {1, 64}, "threads");
+  line("precision", bench.precision, "of matrix products");
   line("seconds", bench.seconds, {0, 1000}, "time to spend on each measurement");
   line("batch", batch, {1, 4096}, "sequences of --job model");
   line("length", length, {1, 4096}, "their length");
@@ -177,6 +179,7 @@ int run(const examples::Arguments& arguments) {
   line("weights", bench.weights, "where to save the initial weights, with --losses");
   if (!line.parse(arguments)) return 0;
   set_num_threads(bench.threads);
+  set_matmul_precision(bench.precision);
   if (bench.job == Job::J1) bench_addsub(bench, 32, 4, 32);
   if (bench.job == Job::J2) bench_addsub(bench, 256, 8, 512);
   if (bench.job == Job::J3) bench_reverse(bench);

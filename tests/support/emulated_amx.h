@@ -1,5 +1,5 @@
 // AMX in software, for processors that have AVX-512 but no AMX: included before everything else of
-// autograd/blas/amx.cpp by the preset amx, so that all tests can run as on a processor with AMX. The intrinsics are
+// autograd/blas/amx*.cpp by the preset amx, so that all tests can run as on a processor with AMX. The intrinsics are
 // macros, or are replaced by macros here, with the same arguments. (Intel, Software Developer's Manual 2, TDPBF16PS and
 // the other tile instructions.)
 #pragma once
@@ -56,6 +56,21 @@ __attribute__((target("avx512f"))) inline void multiply(Tile& c, const Tile& a, 
   _mm_setcsr(users_mode);
 }
 
+// 32 bfloat16 numbers, of which `low` gives the first 16: rounded to nearest even, and subnormal ones zero.
+__attribute__((target("avx512f"))) inline __m512i rounded(__m512 high, __m512 low) {
+  alignas(kLine) std::uint32_t numbers[2 * kRows];
+  alignas(kLine) std::uint16_t halves[2 * kRows];
+  _mm512_store_ps(numbers, low);
+  _mm512_store_ps(numbers + kRows, high);
+  for (std::size_t i = 0; i < 2 * kRows; ++i) {
+    const std::uint32_t x = numbers[i], magnitude = x & 0x7fffffff;
+    const std::uint32_t to_even = x + 0x7fff + (x >> 16 & 1);
+    const std::uint32_t y = magnitude > 0x7f800000 ? x | 0x400000 : magnitude < 0x800000 ? x & 0x80000000 : to_even;
+    halves[i] = static_cast<std::uint16_t>(y >> 16);
+  }
+  return _mm512_load_si512(halves);
+}
+
 // Leaf 7 of the processor, with the bits for AMX's bfloat16 and tiles set.
 inline int leaf7(unsigned leaf, unsigned subleaf, unsigned* a, unsigned* b, unsigned* c, unsigned* d) {
   const int is_there = __get_cpuid_count(leaf, subleaf, a, b, c, d);
@@ -74,6 +89,7 @@ inline int leaf7(unsigned leaf, unsigned subleaf, unsigned* a, unsigned* b, unsi
 #define _tile_zero(tile) std::memset(&emulated_amx::tiles[tile], 0, sizeof(emulated_amx::Tile))
 #define _tile_dpbf16ps(c, a, b) \
   emulated_amx::multiply(emulated_amx::tiles[c], emulated_amx::tiles[a], emulated_amx::tiles[b])
+#define _mm512_cvtne2ps_pbh(high, low) emulated_amx::rounded(high, low)
 #define _tile_loadconfig(shapes) static_cast<void>(shapes)
 #define _tile_release() static_cast<void>(0)
 #define __get_cpuid_count emulated_amx::leaf7
