@@ -134,7 +134,8 @@ void add_attention(app::Sample& sample, const Model& model, const Expression& e,
   one.add(e, target);
   const Ragged source = one.source, read = one.target.without_last();  // by the encoder and the decoder
   sample.forward = [&model, source, read] { model.transformer.logits(source, read); };
-  sample.labels = app::encoder_decoder_labels({vocabulary(), source.tokens}, {vocabulary(), read.tokens});
+  sample.labels =
+      app::encoder_decoder_labels({vocabulary(), source.tokens}, {vocabulary(), read.tokens}, {vocabulary(), answer});
 }
 
 int eval(const app::Arguments& arguments);
@@ -172,8 +173,7 @@ struct AddSub {
   }
 
   static std::vector<app::Command> commands() {
-    return {{"eval", "score a saved model", eval},
-            {"trace", "show the computation of an answer, step by step", trace}};
+    return {{"eval", "score a saved model", eval}, {"trace", "show the computation of an answer, step by step", trace}};
   }
 
   void options(app::CommandLine& line, const app::Arguments& arguments) {

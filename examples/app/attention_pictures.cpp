@@ -61,11 +61,11 @@ std::vector<std::string> texts_of(const Labelled& tokens) {
 
 }  // namespace
 
-LabelMaker encoder_decoder_labels(const Labelled& source, const Labelled& target) {
-  const std::vector<std::string> read = texts_of(source), written = texts_of(target);
+LabelMaker encoder_decoder_labels(const Labelled& source, const Labelled& read, const Labelled& written) {
+  const std::vector<std::string> inputs = texts_of(source), keys = texts_of(read), outputs = texts_of(written);
   return [=](const seppo::AttentionMap& map) -> AttentionLabels {
     const bool in_encoder = map.name.starts_with("encoder"), is_cross = map.name.ends_with("cross_attn");
-    return {in_encoder ? read : written, in_encoder || is_cross ? read : written};
+    return {in_encoder ? inputs : outputs, in_encoder || is_cross ? inputs : keys};
   };
 }
 

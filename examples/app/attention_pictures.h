@@ -26,12 +26,13 @@ using LabelMaker = std::function<AttentionLabels(const seppo::AttentionMap&)>;
 
 // The same labels for every map.
 LabelMaker same_labels(AttentionLabels labels);
-// Those of an encoder-decoder, whose encoder and decoder read these tokens.
+// Those of an encoder-decoder. The decoder's rows are named by the tokens that they write, its own keys by those that
+// it has read: BOS, and each token written but the last.
 struct Labelled {
   const seppo::Vocabulary& vocabulary;
   std::span<const int> ids;
 };
-LabelMaker encoder_decoder_labels(const Labelled& source, const Labelled& target);
+LabelMaker encoder_decoder_labels(const Labelled& source, const Labelled& read, const Labelled& written);
 
 // A model's input, its output, and the attention maps of that one sequence.
 struct Sample {

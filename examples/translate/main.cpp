@@ -292,13 +292,12 @@ struct Translate {
       if (n_best > 1) sample.told += fmt::format("{:9.4f}  ", h.score);
       sample.told += app::shown_line(languages.decode(h.tokens));
     }
-    std::vector<int> written{kBos};
-    written.insert(written.end(), found[0].tokens.begin(), found[0].tokens.end());
-    written.pop_back();
-    Ragged target;
-    target.add(written);
-    sample.forward = [&model, query, target] { model.logits(query, target); };
-    sample.labels = app::encoder_decoder_labels({languages.source, query.tokens}, {languages.target, written});
+    const std::vector<int>& written = found[0].tokens;
+    std::vector<int> read{kBos};
+    read.insert(read.end(), written.begin(), written.end() - 1);
+    sample.forward = [&model, query, target = Ragged::of({read})] { model.logits(query, target); };
+    sample.labels = app::encoder_decoder_labels({languages.source, query.tokens}, {languages.target, read},
+                                                {languages.target, written});
     return sample;
   }
 

@@ -65,6 +65,21 @@ BOOST_AUTO_TEST_CASE(svg) {
   BOOST_CHECK_EQUAL(count(svg, "<g>"), count(svg, "</g>"));
 }
 
+// Where a decoder looks when it writes a token, and where it could look.
+BOOST_AUTO_TEST_CASE(rows_are_named_by_the_tokens_written) {
+  const seppo::Vocabulary vocabulary{"a", "b", "BOS", "EOS"};
+  const std::vector<int> source{0, 1, 0}, read{2, 1}, written{1, 3};
+  const auto labels =
+      examples::encoder_decoder_labels({vocabulary, source}, {vocabulary, read}, {vocabulary, written});
+  const auto check = [&](const std::string& name, const Words& queries, const Words& keys) {
+    const AttentionLabels found = labels({name, {}, {}});
+    BOOST_CHECK_MESSAGE(found.queries == queries && found.keys == keys, name);
+  };
+  check("encoder.0.self_attn", {"a", "b", "a"}, {"a", "b", "a"});
+  check("decoder.0.self_attn", {"b", "EOS"}, {"BOS", "b"});
+  check("decoder.0.cross_attn", {"b", "EOS"}, {"a", "b", "a"});
+}
+
 BOOST_AUTO_TEST_CASE(arrays_for_numpy) {
   const Folder folder("pictures");
   std::ostringstream printed;
