@@ -1,4 +1,5 @@
-// reverse: a one-layer Transformer encoder that learns to reverse a sequence of digits.
+// reverse: a one-layer Transformer, an encoder or an encoder and a decoder, that learns to reverse a sequence of
+// digits.
 #include "app/run_program.h"
 #include "app/sequences.h"
 #include "app/words.h"
@@ -15,10 +16,22 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<int> reversed(const Ragged& sequences) {
-  std::vector<int> all;
-  for (std::size_t s = 0; s < sequences.size(); ++s) all.insert(all.end(), sequences[s].rbegin(), sequences[s].rend());
-  return all;
+// What the decoder reads and writes.
+const seppo::Vocabulary& vocabulary() {
+  static const seppo::Vocabulary tokens{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "BOS", "EOS"};
+  return tokens;
+}
+
+// "3 1 4 1": an answer without the EOS at its end.
+std::string text_of(std::span<const int> answer) {
+  const bool has_end = !answer.empty() && answer.back() == kEos;
+  return vocabulary().text(answer.first(answer.size() - (has_end ? 1 : 0)));
+}
+
+std::vector<std::string> texts_of(std::span<const int> digits) {
+  std::vector<std::string> texts;
+  for (const int digit : digits) texts.push_back(std::to_string(digit));
+  return texts;
 }
 
 enum class Preset { uva, plain };
@@ -42,6 +55,17 @@ app::TrainingConfig plain_recipe() {
           .trainer = {.lr = 1e-3, .adam = {.weight_decay = 0.01}, .clip_norm = 0}};
 }
 
+app::TrainingConfig decoder_recipe() {
+  return {.epochs = 5,
+          .best = "loss",  // most evaluations have no wrong answer
+          .sampler = {.batch_size = 128},
+          .trainer = {.lr = 3e-3,
+                      .schedule = seppo::ScheduleKind::cosine,
+                      .warmup_steps = 50,
+                      .adam = {.weight_decay = 0.1},
+                      .clip_norm = 5}};
+}
+
 struct Reverse {
   using Model = reversal::Model;
   using Examples = Ragged;
@@ -52,13 +76,14 @@ struct Reverse {
 
   static app::About about() {
     return {.name = "reverse",
-            .summary = "a one-layer Transformer encoder learns to reverse 16 digits.",
+            .summary = "a one-layer Transformer learns to reverse 16 digits.",
             .title = "seppo: reversing 16 digits",
             .task =
                 "The task: 16 random digits -> the same digits in reverse order. Exact match counts whole "
-                "sequences.",
+                "sequences, those of a decoder decoded greedily; its token accuracy counts single tokens predicted "
+                "from the correct ones before them.",
             .measures = {"exact", "token_accuracy"},
-            .shown = {"d-model", "heads", "layers", "positions"},
+            .shown = {"architecture", "d-model", "heads", "layers", "positions"},
             .query = "SEQUENCE",
             .predicts = "reverse sequences, and show the attention",
             .predict_help =
@@ -75,6 +100,8 @@ struct Reverse {
       model.plain = true;
       training = plain_recipe();
     }
+    model.architecture = app::option_in(arguments, "architecture", model.architecture);
+    if (model.writes()) training = decoder_recipe();
     line("preset", preset, "model and recipe of the UvA course, or of a course with a plainer model");
   }
 
@@ -82,21 +109,18 @@ struct Reverse {
 
   std::string row(const Ragged& sequences, std::size_t i) const {
     return fmt::format("{}  ->  {}", app::spaced(sequences[i]),
-                       app::spaced(reversed(sequences.pick({{static_cast<int>(i)}}))));
+                       app::spaced(std::vector(sequences[i].rbegin(), sequences[i].rend())));
   }
 
   seppo::ShardLoss loss(const Model& model, const Ragged& sequences) const {
-    return seppo::classification_loss(model(sequences), reversed(sequences));
+    return seppo::classification_loss(model(sequences), targets(sequences, model.config.architecture).tokens);
   }
 
   seppo::Sums score(const Model& model, const Ragged& sequences) const {
-    const std::vector<int> target = reversed(sequences);
-    const Tensor logits = model(sequences);
-    const std::vector<int> output = argmax(logits);
+    const Ragged right = targets(sequences, model.config.architecture), answers = model.answers(sequences);
     int exact = 0;
-    for (std::size_t at = 0; at < output.size(); at += kLength)
-      exact += std::equal(&output[at], &output[at] + kLength, &target[at]);
-    seppo::Sums sums = seppo::classification_loss(logits, target);
+    for (std::size_t i = 0; i < right.size(); ++i) exact += std::ranges::equal(answers[i], right[i]);
+    seppo::Sums sums = seppo::classification_loss(model(sequences), right.tokens);
     sums.add("sequences", static_cast<double>(sequences.size()));
     sums.add("exact", exact);
     return sums;
@@ -135,23 +159,32 @@ struct Reverse {
   }
 
   app::Sample answer(const Model& model, const Ragged& sequence) const {
-    std::vector<int> output;
-    const auto maps = app::attention_maps([&] { output = argmax(model(sequence)); });
-    app::AttentionLabels labels;
-    for (const int digit : output) labels.queries.push_back(std::to_string(digit));
-    for (const int digit : sequence.tokens) labels.keys.push_back(std::to_string(digit));
-    return {.input = app::spaced(sequence.tokens),
-            .expected = app::spaced(reversed(sequence)),
-            .output = app::spaced(output),
-            .maps = maps,
-            .labels = app::same_labels(labels)};
+    const Ragged written = model.answers(sequence);
+    app::Sample sample{.input = app::spaced(sequence.tokens),
+                       .expected = text_of(targets(sequence, model.config.architecture).tokens),
+                       .output = text_of(written.tokens)};
+    if (model.encoder) {
+      sample.forward = [&model, sequence] { model(sequence); };
+      sample.labels = app::same_labels({texts_of(written.tokens), texts_of(sequence.tokens)});
+    } else {
+      const Ragged read = read_for(written);
+      sample.forward = [&model, sequence, read] { model.transformer->logits(sequence, read); };
+      sample.labels = app::encoder_decoder_labels({vocabulary(), sequence.tokens}, {vocabulary(), read.tokens},
+                                                  {vocabulary(), written.tokens});
+    }
+    return sample;
   }
 
   std::optional<app::PageNetwork> page_network(const Model& model, const app::Data<Ragged>&) const {
-    json config = seppo::to_json_object(model.predictor.config);
-    config["plain_layers"] = model.layers.size();
-    return {
-        {.config = config, .task = {{"name", "reverse"}}, .positions = app::whole_table(model.predictor.positions)}};
+    if (model.transformer)
+      return {{.config = seppo::to_json_object(model.transformer->config),
+               .task = {{"name", "reverse_written"}, {"vocabulary", vocabulary().tokens()}},
+               .positions = app::whole_table(model.transformer->positions)}};
+    json config = seppo::to_json_object(model.encoder->predictor.config);
+    config["plain_layers"] = model.encoder->layers.size();
+    return {{.config = config,
+             .task = {{"name", "reverse"}},
+             .positions = app::whole_table(model.encoder->predictor.positions)}};
   }
 };
 

@@ -106,6 +106,20 @@ void check_reverse(const std::vector<std::string>& options) {
   trained.check({computed("3141592653589793", forward)});
 }
 
+void check_reverse_by_decoder(const std::vector<std::string>& options) {
+  std::vector<std::string> command{"reverse", "train", "--architecture", "encoder-decoder"};
+  command.insert(command.end(), options.begin(), options.end());
+  const Trained trained(command);
+  const auto saved = trained.load<reversal::Model>();
+  const Ragged source = one({3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3});
+  Ragged read;
+  {
+    const seppo::Inference guard;
+    read = reversal::read_for(saved.model.answers(source));
+  }
+  trained.check({computed("3141592653589793", [&] { return saved.model.transformer->logits(source, read); })});
+}
+
 void check_count(const std::vector<std::string>& options) {
   std::vector<std::string> command{"count", "train"};
   command.insert(command.end(), options.begin(), options.end());
@@ -149,6 +163,8 @@ BOOST_AUTO_TEST_CASE(steps) {
 
 BOOST_AUTO_TEST_CASE(encoders_and_decoders) {
   if (node_is_missing()) return;
+  check_reverse_by_decoder({});
+  check_reverse_by_decoder({"--positions", "simple", "--layers", "2", "--heads", "4"});
   check_addsub({});
   check_addsub({"--norm", "pre", "--activation", "swiglu", "--positions", "learned", "--kv-heads", "2"});
   check_addsub(

@@ -40,10 +40,7 @@ const tasks = {
       const names = ['sign', 'tens', 'units', 'end'].slice(0, written.length);
       return answerOf(resultText(written), query.right, logits, names, task.vocabulary, trace, read);
     },
-    logits(network, query, task, read) {
-      const memory = encode(network, query.ids, query.labels, new Trace());
-      return decode(network, idsOf(read, task), read, memory, new Trace());
-    },
+    logits: decoderLogits,
   },
 
   // Each of 16 positions answers with the digit at the mirrored one.
@@ -64,6 +61,25 @@ const tasks = {
       return answerOf(written.join(' '), query.right, logits, names, digitsBelow(10), trace);
     },
     logits: (network, query) => predictor(network, query.features, new Trace()),
+  },
+
+  // The same by an encoder-decoder, which writes one digit after another, up to EOS.
+  reverse_written: {
+    hint: '16 digits',
+    read(text, task) {
+      const {labels, right} = tasks.reverse.read(text);
+      return {labels, ids: idsOf(labels, task), right};
+    },
+    answer(network, query, task) {
+      const trace = new Trace();
+      const memory = encode(network, query.ids, query.labels, trace);
+      const {read, written, logits} = greedy(network, memory, task, 17, trace);
+      nameRows(trace, read, written);
+      const names = written.map((_, i) => String(i + 1));
+      const text = written.join(' ').replace(/ EOS$/, '');
+      return answerOf(text, query.right, logits, names, task.vocabulary, trace, read);
+    },
+    logits: decoderLogits,
   },
 
   // One answer about a whole sequence.
@@ -131,6 +147,11 @@ const questions = {
   largest: symbols => Math.max(...symbols),
   'most-frequent': symbols => argmax(digitsBelow(16).map(digit => symbols.filter(symbol => symbol === +digit).length)),
 };
+
+function decoderLogits(network, query, task, read) {
+  const memory = encode(network, query.ids, query.labels, new Trace());
+  return decode(network, idsOf(read, task), read, memory, new Trace());
+}
 
 // A score for each row as one row of scores.
 function oneRow(scores) {

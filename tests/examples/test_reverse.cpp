@@ -1,0 +1,86 @@
+// Reversal by an encoder and a decoder: its targets, and the program as a user runs it. The encoder alone is tested in
+// test_commands.cpp and test_reported_measures.cpp.
+// needs: programs: reverse
+#define BOOST_TEST_MODULE reverse
+#include "reverse/model.h"
+#include "support/program.h"
+
+#include <seppo/autograd/core/guards.h>
+#include <seppo/nn/io/model_file.h>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace test;
+using reversal::Architecture;
+using reversal::kBos;
+using reversal::kEos;
+using seppo::Ragged;
+
+namespace {
+
+const Words kTrain{"reverse", "train", "--architecture", "encoder-decoder", "--log-format", "none"};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_decoder_reads_what_it_has_written) {
+  const Ragged sequences = Ragged::of({{1, 2, 3}, {7}});
+  const Ragged all = reversal::targets(sequences, Architecture::encoder);
+  BOOST_CHECK(all.tokens == std::vector({3, 2, 1, 7}) && all.offsets == std::vector({0, 3, 4}));
+  const Ragged written = reversal::targets(sequences, Architecture::encoder_decoder);
+  BOOST_CHECK(written.tokens == std::vector({3, 2, 1, kEos, 7, kEos}) && written.offsets == std::vector({0, 4, 6}));
+  const Ragged read = reversal::read_for(written);
+  BOOST_CHECK(read.tokens == std::vector({kBos, 3, 2, 1, kBos, 7}) && read.offsets == written.offsets);
+}
+
+// One epoch of its recipe is enough. The answers are decoded one token after another, without the right ones.
+BOOST_AUTO_TEST_CASE(sixteen_digits_are_written_backwards, *boost::unit_test::precondition(test::ends_in_time)) {
+  const Folder folder("reverse");
+  const Result trained = folder.run(with(kTrain, {"--epochs", "1", "--seed", "5", "--json", "--out", "m"}));
+  BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
+  BOOST_CHECK_GT(last_line(trained.out)["val_exact"].get<double>(), 0.95);
+  const Result evaluated = folder.run({"reverse", "eval", "--model", "m", "--json"});
+  BOOST_CHECK_GT(last_line(evaluated.out)["test_exact"].get<double>(), 0.95);
+
+  const auto saved = seppo::load_model<reversal::Model>(folder.path / "m/model.safetensors");
+  const seppo::Inference guard;
+  const std::vector<int> digits{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3};
+  std::vector<int> read{kBos}, written;
+  const Ragged source = Ragged::of({digits});
+  while (written.empty() || (written.back() != kEos && written.size() < 17)) {
+    written.push_back(argmax(saved.model.transformer->logits(source, Ragged::of({read}))).back());
+    read.push_back(written.back());
+  }
+  BOOST_CHECK(saved.model.answers(source).tokens == written);
+  std::string text;
+  for (std::size_t i = 0; i + 1 < written.size(); ++i) text += (i ? " " : "") + std::to_string(written[i]);
+  const std::string answer = folder.run({"reverse", "predict", "--model", "m", "3141592653589793"}).out;
+  BOOST_CHECK_MESSAGE(answer.starts_with(text + "\n") || answer.starts_with(text + "   wrong: it is 3 9 7 9"), answer);
+}
+
+BOOST_AUTO_TEST_CASE(its_maps_are_named_by_what_is_written) {
+  const Folder folder("reverse");
+  BOOST_REQUIRE_EQUAL(folder.run(with(kTrain, {"--max-steps", "1", "--out", "m"})).code, 0);
+  const Result r = folder.run({"reverse", "predict", "--model", "m", "--attention", "3141592653589793"});
+  const std::string first = words(r.out).at(0);
+  const std::size_t self = r.out.find("decoder.0.self_attn, head 0"),
+                    cross = r.out.find("decoder.0.cross_attn, head 0");
+  BOOST_REQUIRE_MESSAGE(self != std::string::npos && cross != std::string::npos, r.out);
+  const std::string own = r.out.substr(self, cross - self);
+  BOOST_CHECK_NE(own.find("\n        BOS "), std::string::npos);          // the first key that the decoder reads
+  BOOST_CHECK_NE(own.find(" \n   " + first + " | "), std::string::npos);  // the first row is of the first token written
+}
+
+BOOST_AUTO_TEST_CASE(its_training_resumes_with_the_same_bytes, *boost::unit_test::precondition(test::ends_in_time)) {
+  const Folder folder("reverse");
+  const Words small = with(kTrain, {"--d-model", "8", "--dropout", "0.1", "--epoch-steps", "9", "--batch-size", "16"});
+  BOOST_REQUIRE_EQUAL(folder.run(with(small, {"--max-steps", "20", "--out", "whole"})).code, 0);
+  BOOST_REQUIRE_EQUAL(folder.run(with(small, {"--max-steps", "12", "--out", "cut"})).code, 0);
+  const Result resumed = folder.run({"reverse", "train", "--resume", "cut", "--max-steps", "20"});
+  BOOST_REQUIRE_MESSAGE(resumed.code == 0, resumed.err);
+  BOOST_CHECK(read(folder.path / "whole/model.safetensors") == read(folder.path / "cut/model.safetensors"));
+}
+
+BOOST_AUTO_TEST_CASE(the_plain_model_has_no_decoder) {
+  const Folder folder("reverse");
+  check_refused(folder, with(kTrain, {"--preset", "plain"}), 2, "--architecture");
+}
