@@ -34,6 +34,7 @@
 #include "../nn/gradient_check.h"
 #include "../nn/init.h"
 #include "../nn/io/atomic_file.h"
+#include "../nn/io/base64.h"
 #include "../nn/io/checkpoint.h"
 #include "../nn/io/csv.h"
 #include "../nn/io/digest.h"

@@ -1,7 +1,7 @@
 // Writes the parameters of a network for the report page.
 #include "app/page_network.h"
 
-#include "app/base64.h"
+#include <seppo/nn/io/base64.h>
 
 #include <span>
 #include <string>
@@ -18,7 +18,7 @@ seppo::Tensor whole_table(const seppo::PositionalEncoding& positions) {
 
 std::string floats_in_base64(std::span<const seppo::real> values) {
   const std::vector<float> floats(values.begin(), values.end());
-  return base64({reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)});
+  return seppo::to_base64({reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)});
 }
 
 std::vector<seppo::real> values_of_entries(const seppo::Parameters& parameters) {

@@ -1,19 +1,20 @@
 // Tokenizers, vocabularies, and both as part of a model file.
 #include "translate/text.h"
 
-#include "app/base64.h"
 #include "app/printable.h"
 #include "app/words.h"
 #include "translate/d2l.h"
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
+#include <seppo/nn/io/base64.h>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 
 namespace translate {
 
@@ -108,7 +109,7 @@ std::string Languages::decode(std::span<const int> ids) const {
 json Languages::to_json() const {
   json object = seppo::to_json_object(tokenizer);
   object.update({{"source", source.tokens()}, {"target", target.tokens()}});
-  if (tokenizer.kind == Tokenizer::Kind::subwords) object["subwords"] = examples::base64(tokenizer.subwords.model);
+  if (tokenizer.kind == Tokenizer::Kind::subwords) object["subwords"] = seppo::to_base64(tokenizer.subwords.model);
   return object;
 }
 
@@ -120,8 +121,9 @@ Languages Languages::from_json(const json& config) {
   if (languages.tokenizer.kind == Tokenizer::Kind::subwords) {
     const json text = config.value("subwords", json());
     check<FormatError>(text.is_string(), "the model's configuration lacks its subwords");
-    languages.tokenizer.subwords =
-        load_subwords(examples::from_base64(text.get<std::string>(), "the subwords of the model"));
+    const std::optional<std::string> model = seppo::from_base64(text.get<std::string>());
+    check<FormatError>(model.has_value(), "the model's configuration has subwords that are not base64");
+    languages.tokenizer.subwords = load_subwords(*model);
   }
   return languages;
 }

@@ -1,9 +1,12 @@
 // Reads the normalizer of a tokenizer.json.
 #include "tokenizer_json_parts.h"
 
+#include "../io/base64.h"
+
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace seppo {
@@ -15,25 +18,6 @@ namespace {
 
 constexpr std::size_t kMostNormalizers = 64;
 constexpr std::size_t kMostBytes = 1024;  // of a text that is inserted
-
-// The bytes of base64 (RFC 4648); none if it is not.
-std::optional<std::string> from_base64(std::string_view text) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  while (text.ends_with('=')) text.remove_suffix(1);
-  std::string bytes;
-  unsigned bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    const std::size_t digit = kDigits.find(c);
-    if (digit == kDigits.npos) return {};
-    bits = (bits << 6 | static_cast<unsigned>(digit)) & 0xFFFF;
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes += static_cast<char>(bits >> count & 0xFF);
-  }
-  return bytes;
-}
 
 std::string inserted(const JsonFields& fields, const json& normalizer, const char* key) {
   std::string text = fields.text(normalizer, key);

@@ -1,16 +1,15 @@
 // Converts bytes to base64 and back, six bits a character.
-#include "app/base64.h"
+#include "base64.h"
 
-#include <seppo/autograd/core/check.h>
-
-namespace examples {
+namespace seppo {
+inline namespace SEPPO_ABI {
 namespace {
 
 constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 }  // namespace
 
-std::string base64(std::string_view bytes) {
+std::string to_base64(std::string_view bytes) {
   std::string text;
   text.reserve((bytes.size() * 4 + 2) / 3);
   unsigned bits = 0;
@@ -23,13 +22,15 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-std::string from_base64(std::string_view text, std::string_view what) {
+std::optional<std::string> from_base64(std::string_view text) {
+  while (text.ends_with('=')) text.remove_suffix(1);
   std::string bytes;
+  bytes.reserve(text.size() * 3 / 4);
   unsigned bits = 0;
   int count = 0;
   for (const char c : text) {
     const std::size_t digit = kDigits.find(c);
-    seppo::check<seppo::FormatError>(digit != kDigits.npos, what, " are not in base64");
+    if (digit == kDigits.npos) return {};
     bits = bits << 6 | static_cast<unsigned>(digit);
     count += 6;
     if (count < 8) continue;
@@ -39,4 +40,5 @@ std::string from_base64(std::string_view text, std::string_view what) {
   return bytes;
 }
 
-}  // namespace examples
+}  // namespace SEPPO_ABI
+}  // namespace seppo
