@@ -18,6 +18,12 @@ LayerNorm rms(const Scope& s, const T5Config& c) {
   return LayerNorm(s, c.d_model, {.eps = c.eps, .kind = NormKind::rms});
 }
 
+// T5 does not divide the scores by sqrt(width).
+MultiHeadAttention attention_of(const Scope& s, const T5Config& c) {
+  return MultiHeadAttention(s, c.d_model, c.n_heads,
+                            {.dropout = c.dropout, .bias = false, .head_width = c.head_width, .scale = 1});
+}
+
 int longest_of(Offsets offsets) {
   int longest = 0;
   for (std::size_t i = 1; i < offsets.size(); ++i) longest = std::max(longest, offsets[i] - offsets[i - 1]);
@@ -39,19 +45,6 @@ int t5_bucket(int distance, bool is_bidirectional, int buckets, int max_distance
   return first + std::min(exact + range, here - 1);
 }
 
-T5Stack::Attention::Attention(const Scope& s, const T5Config& c)
-    : q(projection(s / "q", c.d_model, c.n_heads * c.head_width)),
-      k(projection(s / "k", c.d_model, c.n_heads * c.head_width)),
-      v(projection(s / "v", c.d_model, c.n_heads * c.head_width)),
-      o(projection(s / "o", c.n_heads * c.head_width, c.d_model)),
-      n_heads(c.n_heads),
-      scale(std::sqrt(c.head_width)) {}
-
-Tensor T5Stack::Attention::operator()(const Tensor& x, Offsets offsets, const Tensor& memory, Offsets memory_offsets,
-                                      const AttentionOptions& options) const {
-  return o(attention(q(x) * scale, k(memory), v(memory), n_heads, offsets, memory_offsets, options));
-}
-
 T5Stack::FeedForward::FeedForward(const Scope& s, const T5Config& c)
     : up(projection(s / "up", c.d_model, c.d_ff)), down(projection(s / "down", c.d_ff, c.d_model)), dropout(c.dropout) {
   if (c.is_gated) gate.emplace(projection(s / "gate", c.d_model, c.d_ff));
@@ -64,12 +57,12 @@ Tensor T5Stack::FeedForward::operator()(const Tensor& x) const {
 
 T5Stack::Layer::Layer(const Scope& s, Kind kind, const T5Config& c)
     : self_norm(rms(s / "self_norm", c)),
-      self_attn(s / "self_attn", c),
+      self_attn(attention_of(s / "self_attn", c)),
       ffn_norm(rms(s / "ffn_norm", c)),
       ffn(s / "ffn", c) {
   if (kind == Kind::encoder) return;
   cross_norm.emplace(rms(s / "cross_norm", c));
-  cross_attn.emplace(s / "cross_attn", c);
+  cross_attn.emplace(attention_of(s / "cross_attn", c));
 }
 
 T5Stack::T5Stack(const Scope& s, Kind kind, const T5Config& c)
@@ -90,16 +83,13 @@ Tensor T5Stack::biases(int longest) const {
 }
 
 Tensor T5Stack::operator()(Tensor x, Offsets offsets, const Tensor& memory, Offsets memory_offsets) const {
-  const AttentionOptions own{.mask = kind_ == Kind::decoder ? Mask::causal() : Mask::none(),
-                             .dropout = config_.dropout,
-                             .bias = biases(longest_of(offsets))};
+  const AttentionExtras own{.mask = kind_ == Kind::decoder ? Mask::causal() : Mask::none(),
+                            .bias = biases(longest_of(offsets))};
   for (const Layer& layer : layers_) {
-    const Tensor a = layer.self_norm(x);
-    x = add_dropout(x, layer.self_attn(a, offsets, a, offsets, own), config_.dropout);
+    x = add_dropout(x, layer.self_attn(layer.self_norm(x), offsets, own), config_.dropout);
     if (layer.cross_attn) {
-      const Tensor b =
-          (*layer.cross_attn)((*layer.cross_norm)(x), offsets, memory, memory_offsets, {.dropout = config_.dropout});
-      x = add_dropout(x, b, config_.dropout);
+      const Tensor seen = (*layer.cross_attn)((*layer.cross_norm)(x), offsets, memory, memory_offsets);
+      x = add_dropout(x, seen, config_.dropout);
     }
     x = add_dropout(x, layer.ffn(layer.ffn_norm(x)), config_.dropout);
   }

@@ -15,6 +15,7 @@
 #include "../nn/modules/embedding.h"
 #include "../nn/modules/layer_norm.h"
 #include "../nn/modules/linear.h"
+#include "../nn/modules/multi_head_attention.h"
 
 #include <optional>
 #include <vector>
@@ -75,14 +76,6 @@ class T5Stack {
   Tensor operator()(Tensor x, Offsets offsets, const Tensor& memory = {}, Offsets memory_offsets = {}) const;
 
  private:
-  struct Attention {
-    Attention(const Scope& s, const T5Config& c);
-    Tensor operator()(const Tensor& x, Offsets offsets, const Tensor& memory, Offsets memory_offsets,
-                      const AttentionOptions& options) const;
-    Linear q, k, v, o;
-    int n_heads;
-    double scale;  // of the queries: T5 does not divide the scores by sqrt(width), as the op does
-  };
   struct FeedForward {
     FeedForward(const Scope& s, const T5Config& c);
     Tensor operator()(const Tensor& x) const;
@@ -93,9 +86,9 @@ class T5Stack {
   struct Layer {
     Layer(const Scope& s, Kind kind, const T5Config& c);
     LayerNorm self_norm;
-    Attention self_attn;
+    MultiHeadAttention self_attn;
     std::optional<LayerNorm> cross_norm;
-    std::optional<Attention> cross_attn;
+    std::optional<MultiHeadAttention> cross_attn;
     LayerNorm ffn_norm;
     FeedForward ffn;
   };

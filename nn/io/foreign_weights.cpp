@@ -61,24 +61,31 @@ WeightOptions torch_weights() {
                              "([0-9]+).(self_attn|multihead_attn|linear1|linear2|norm1|norm2|norm3) -> layers.$1.$2")};
 }
 
+std::string gpt2_names(const std::string& prefix) {
+  return "embedding -> " + prefix + "wte, positions -> " + prefix + "wpe, layers.norm -> " + prefix +
+         "ln_f, layers -> " + prefix +
+         "h, norm1 -> ln_1, norm2 -> ln_2, self_attn.in_proj -> attn.c_attn, self_attn.out_proj -> attn.c_proj, "
+         "ffn.up -> mlp.c_fc, ffn.down -> mlp.c_proj, output -> lm_head";
+}
+
 WeightOptions gpt2_weights(const std::string& prefix) {
   const auto is_mask = [](const std::string& name) {
     return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
   };
-  return {.rename = renaming("embedding -> " + prefix + "wte, positions -> " + prefix + "wpe, layers.norm -> " +
-                             prefix + "ln_f, layers -> " + prefix + "h, norm1 -> ln_1, norm2 -> ln_2, " +
-                             "self_attn.in_proj -> attn.c_attn, self_attn.out_proj -> attn.c_proj, " +
-                             "ffn.up -> mlp.c_fc, ffn.down -> mlp.c_proj, output -> lm_head"),
+  return {.rename = renaming(gpt2_names(prefix)),
           .transpose = [](const std::string& name) { return name.find("layers.") != name.npos; },
           .skip = is_mask};
 }
 
+std::string llama_names() {
+  return "embedding -> model.embed_tokens, layers.norm -> model.norm, layers -> model.layers, "
+         "norm1 -> input_layernorm, norm2 -> post_attention_layernorm, self_attn.in_proj -> self_attn.{q,k,v}_proj, "
+         "self_attn.out_proj -> self_attn.o_proj, ffn.(gate|up|down) -> mlp.$1_proj, output -> lm_head";
+}
+
 WeightOptions llama_weights(int n_heads, int n_kv_heads) {
   const std::vector<int> shares{n_heads, n_kv_heads, n_kv_heads};
-  return {.rename = renaming("embedding -> model.embed_tokens, layers.norm -> model.norm, layers -> model.layers, "
-                             "norm1 -> input_layernorm, norm2 -> post_attention_layernorm, "
-                             "self_attn.in_proj -> self_attn.{q,k,v}_proj, self_attn.out_proj -> self_attn.o_proj, "
-                             "ffn.(gate|up|down) -> mlp.$1_proj, output -> lm_head"),
+  return {.rename = renaming(llama_names()),
           .shares = [shares](const std::string&) { return shares; },
           .skip = [](const std::string& name) { return name.ends_with(".rotary_emb.inv_freq"); }};
 }
@@ -106,6 +113,7 @@ WeightOptions t5_weights(bool is_gated) {
                              "(encoder|decoder).norm -> $1.final_layer_norm, (encoder|decoder).layers -> $1.block, "
                              "self_norm -> layer.0.layer_norm, self_attn -> layer.0.SelfAttention, "
                              "cross_norm -> layer.1.layer_norm, cross_attn -> layer.1.EncDecAttention, "
+                             "in_proj -> {q,k,v}, out_proj -> o, "
                              "(encoder.block.[0-9]+).ffn_norm -> $1.layer.1.layer_norm, "
                              "(encoder.block.[0-9]+).ffn -> $1.layer.1.DenseReluDense, "
                              "ffn_norm -> layer.2.layer_norm, ffn -> layer.2.DenseReluDense, "

@@ -26,10 +26,12 @@ WeightOptions torch_weights();
 // as GPT2LMHeadModel saves it. The matrices of its layers are stored transposed, and the file contains masks that are
 // not parameters. An output layer that is not tied to the embedding has no prefix.
 WeightOptions gpt2_weights(const std::string& prefix = "");
+std::string gpt2_names(const std::string& prefix = "");  // its table for renaming()
 
 // LLaMA (Touvron et al. 2023) as Hugging Face's LlamaForCausalLM saves it, for a LanguageModel with these numbers of
 // heads for queries, and for keys and values.
 WeightOptions llama_weights(int n_heads, int n_kv_heads);
+std::string llama_names();  // its table for renaming()
 
 // BERT (Devlin et al. 2019) as Hugging Face's BertModel saves it, for a Bert (models/bert.h) in the root; as
 // BertForMaskedLM saves it, for a Bert in the scope "bert" and a MaskedHead in the scope "cls". The pooler, which

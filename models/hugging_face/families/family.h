@@ -4,6 +4,7 @@
 #pragma once
 
 #include "../../../nn/io/checkpoint.h"
+#include "../../../nn/io/foreign_weights.h"
 #include "../hf_config.h"
 #include "keys.h"
 
@@ -70,8 +71,7 @@ Family stablelm();
 Family falcon();
 Family cohere();
 
-// What most of them share: the names of LLaMA's files, of its keys, and its model.
-std::string llama_names();
+// What most of them share, beside llama_names(): the keys of LLaMA's configs, and its model.
 Keys llama_keys();
 LanguageModelConfig llama_model();
 

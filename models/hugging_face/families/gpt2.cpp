@@ -23,10 +23,7 @@ Family gpt2() {
                inner_width("n_inner", "n_embd"), integer("n_layer", member::n_layers),
                integer("n_head", member::n_heads), integer("n_positions", member::max_length, 1024),
                number("layer_norm_epsilon", member::eps, 1e-5), flag("tie_word_embeddings", member::tie_output, true)},
-      .names = fixed("embedding -> transformer.wte, positions -> transformer.wpe, layers.norm -> transformer.ln_f, "
-                     "layers -> transformer.h, norm1 -> ln_1, norm2 -> ln_2, self_attn.in_proj -> attn.c_attn, "
-                     "self_attn.out_proj -> attn.c_proj, ffn.up -> mlp.c_fc, ffn.down -> mlp.c_proj, "
-                     "output -> lm_head"),
+      .names = fixed(gpt2_names("transformer.")),
       .prefix = "transformer.",
       .is_transposed = true,
       .bos = 50256,

@@ -9,12 +9,6 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-std::string llama_names() {
-  return "embedding -> model.embed_tokens, layers.norm -> model.norm, layers -> model.layers, "
-         "norm1 -> input_layernorm, norm2 -> post_attention_layernorm, self_attn.in_proj -> self_attn.{q,k,v}_proj, "
-         "self_attn.out_proj -> self_attn.o_proj, ffn.(gate|up|down) -> mlp.$1_proj, output -> lm_head";
-}
-
 LanguageModelConfig llama_model() {
   return {.layer = {.dropout = 0,
                     .norm = Norm::pre,
