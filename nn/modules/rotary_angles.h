@@ -1,8 +1,9 @@
 // The angles by which rotary positions turn the pairs of a head's columns, also for texts longer than those that a
 // model was trained on.
 //
-//   const RotaryAngles angles = rotary_angles(/*columns=*/8, /*theta=*/10000, {.kind = RotaryScale::linear, .factor =
-//   2}); const double radians = position / angles.wavelengths[i];  // of pair i
+//   const RotaryScaling twice{.kind = RotaryScale::linear, .factor = 2};
+//   const RotaryAngles angles = rotary_angles(/*columns=*/8, /*theta=*/10000, twice);
+//   const double radians = position / angles.wavelengths[i];  // of pair i
 #pragma once
 
 #include "../../autograd/core/real.h"

@@ -31,11 +31,9 @@ class Reader {
       : fields_(fields), model_(model), is_of_bytes_(is_of_bytes) {
     for (const AddedToken& token : added)
       if (token.is_special) special_.insert(token.text);
-    for (const char* option : {"dropout"}) {
-      const json value = model.value(option, json());
-      const bool is_unset = value.is_null() || value == 0;
-      if (!is_unset) fields.refuse("'", option, "': ", printable(value.dump()), " is not supported");
-    }
+    const json dropout = model.value("dropout", json());
+    const bool is_unset = dropout.is_null() || dropout == 0;
+    if (!is_unset) fields.refuse("'dropout': ", printable(dropout.dump()), " is not supported");
   }
 
   Texts read(Tokenizer& made) {

@@ -45,7 +45,8 @@ BOOST_FIXTURE_TEST_CASE(embedding_head, Fixture) {
 
 BOOST_AUTO_TEST_CASE(rotary_angles_head) {
   const int position = 20, i = 1;
-  const RotaryAngles angles = rotary_angles(/*columns=*/8, /*theta=*/10000, {.kind = RotaryScale::linear, .factor = 2});
+  const RotaryScaling twice{.kind = RotaryScale::linear, .factor = 2};
+  const RotaryAngles angles = rotary_angles(/*columns=*/8, /*theta=*/10000, twice);
   const double radians = position / angles.wavelengths[i];  // of pair i
   check_close(radians, 1);
 }
