@@ -10,6 +10,8 @@ Shape::Shape(std::span<const int> sizes) {
   for (const int size : sizes) append(size);
 }
 
+void Shape::bad_size(std::int64_t size) { fail<ShapeError>("shape: size ", size, " is not in 0..2^31 - 1"); }
+
 void Shape::append(int size) {
   check(rank_ < kMaxRank, "shape: ", rank() + 1, " axes; a tensor has at most ", kMaxRank);
   check(size >= 0, "shape: axis ", rank(), " has negative size ", size);

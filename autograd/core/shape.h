@@ -7,11 +7,13 @@
 #include "real.h"
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -23,8 +25,24 @@ class Shape {
   static constexpr int kMaxRank = 6;
   static constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;
 
+  // A number of any integer type, such as a vector's size(). Throws ShapeError if it is not in the range of int.
+  class Size {
+   public:
+    template <std::integral I>
+    Size(I size) : value_(static_cast<int>(size)) {
+      if (!std::in_range<int>(size)) [[unlikely]]
+        bad_size(static_cast<std::int64_t>(size));
+    }
+    operator int() const { return value_; }
+
+   private:
+    int value_;
+  };
+
   Shape() = default;  // rank 0: a scalar, one element
-  Shape(std::initializer_list<int> sizes) : Shape(std::span<const int>(sizes.begin(), sizes.size())) {}
+  Shape(std::initializer_list<Size> sizes) {
+    for (const int size : sizes) append(size);
+  }
   explicit Shape(std::span<const int> sizes);
 
   int rank() const { return static_cast<int>(rank_); }
@@ -70,6 +88,7 @@ class Shape {
 
  private:
   [[noreturn]] void bad_axis(int axis, const char* op = "shape") const;
+  [[noreturn]] static void bad_size(std::int64_t size);
 
   int sizes_[kMaxRank] = {};
   std::int64_t numel_ : 56 = 1, rank_ : 8 = 0;  // in one word: a Node is two cache lines

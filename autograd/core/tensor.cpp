@@ -14,12 +14,12 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-real Tensor::item() const {
+double Tensor::item() const {
   check(numel() == 1, "item: the tensor must have one element, got ", *this);
-  return *data();
+  return static_cast<double>(*data());
 }
 
-real Tensor::element(List<std::int64_t> index) const {
+double Tensor::element(List<std::int64_t> index) const {
   check(std::ssize(index) == rank(), "at: ", index.size(), " indices given for ", *this);
   std::size_t place = 0;
   for (int axis = 0; axis < rank(); ++axis) {
@@ -28,7 +28,7 @@ real Tensor::element(List<std::int64_t> index) const {
     check<IndexError>(i >= -n && i < n, "at: index ", i, " is not in 0..", n - 1, ", dim ", axis, " of ", *this);
     place = place * static_cast<std::size_t>(n) + static_cast<std::size_t>(i < 0 ? i + n : i);
   }
-  return data()[place];
+  return static_cast<double>(data()[place]);
 }
 
 real* Tensor::data_in_leaf() const {

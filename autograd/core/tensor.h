@@ -43,12 +43,12 @@ class Tensor {
     return n.data ? n.data : data_in_leaf();
   }
   std::span<const real> values() const { return {data(), numel()}; }
-  real item() const;  // the value of a one-element tensor; throws ShapeError for any other
+  double item() const;  // the value of a one-element tensor; throws ShapeError for any other
 
   // One element: x.at(row, column). Negative indices count from the end. Throws ShapeError unless there is an index for
   // each axis, IndexError for one out of range.
   template <std::integral... I>
-  real at(I... index) const {
+  double at(I... index) const {
     return element({static_cast<std::int64_t>(index)...});
   }
 
@@ -72,7 +72,7 @@ class Tensor {
  private:
   [[noreturn]] void stale() const;
   real* data_in_leaf() const;
-  real element(List<std::int64_t> index) const;
+  double element(List<std::int64_t> index) const;
 
   Node* node_ = nullptr;
   std::uint64_t generation_ = 0;

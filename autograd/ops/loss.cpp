@@ -25,7 +25,7 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
 // Reduces losses that are already weighted: the mean divides by the sum of the weights, or is 0 if that is 0.
 Tensor reduce(const Tensor& losses, Reduction reduction, const Tensor& weights) {
   if (reduction != Reduction::mean) return reduce(losses, reduction);
-  const real total = sum(weights).item();
+  const auto total = static_cast<real>(sum(weights).item());
   const Tensor loss = scale(sum(losses), total == 0 ? 0 : 1 / total);
   loss.node().op = "mean";  // a Trainer, which needs sums, refuses it
   return loss;

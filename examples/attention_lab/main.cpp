@@ -27,7 +27,7 @@ using nlohmann::json;
 using seppo::real;
 using seppo::Shape;
 
-double difference(const Tensor& a, const Tensor& b) { return static_cast<double>(amax(seppo::abs(a - b)).item()); }
+double difference(const Tensor& a, const Tensor& b) { return amax(seppo::abs(a - b)).item(); }
 
 // Prints each comparison; returns the largest difference.
 double compare_ways() {

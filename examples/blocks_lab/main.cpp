@@ -37,7 +37,7 @@ double median_row(std::span<const real> values, std::size_t columns) {
   return norms[norms.size() / 2];
 }
 
-double number(const Tensor& x) { return static_cast<double>(x.item()); }
+double number(const Tensor& x) { return x.item(); }
 
 void print_rows(const Tensor& x) {
   for (std::size_t i = 0; i < x.rows(); ++i) {

@@ -63,7 +63,7 @@ struct Training {
     const Tensor loss = cross_entropy(model(batch), batch.symbols);
     backward(loss);
     adam.step(3e-3, clip_factor(gradient_norm(parameters), 1));
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
 
   Parameters parameters{/*seed=*/1};
@@ -91,7 +91,7 @@ int main() {
   const Batch batch = draw(random);
   const Tensor scores = training.model(batch);
   const double right = accuracy(scores, batch.symbols);
-  const double change = static_cast<double>(amax(abs(scores - again(batch))).item());
+  const double change = amax(abs(scores - again(batch))).item();
   std::printf("%.1f %% of new masks filled in; the scores of the weights read back differ by %g\n", 100 * right,
               change);
   return right >= 0.97 && change == 0 ? 0 : 1;

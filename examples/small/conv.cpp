@@ -84,7 +84,7 @@ struct Training {
     const Tensor loss = cross_entropy(model(tensor({kBatch, kSide, kSide, 1}, batch.images)), batch.digits);
     backward(loss);
     adam.step(0.01);
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
 
   Parameters parameters{/*seed=*/1};

@@ -88,7 +88,7 @@ struct Training {
     const Tensor loss = ctc_loss(model(batch), batch) / kBatch;
     backward(loss);
     adam.step(0.01);
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
 
   Parameters parameters{/*seed=*/1};
@@ -124,6 +124,6 @@ int main() {
   backward(loss);
   const bool is_finite = std::ranges::all_of(scores.grad(), [](real g) { return std::isfinite(g); });
   std::printf("%.1f %% of new texts are right; of one with too few frames, the loss is %g, gradients are %s\n",
-              100.0 * right / (25 * kBatch), static_cast<double>(loss.item()), is_finite ? "finite" : "not finite");
+              100.0 * right / (25 * kBatch), loss.item(), is_finite ? "finite" : "not finite");
   return right >= 23 * kBatch && std::isinf(loss.item()) && is_finite ? 0 : 1;
 }

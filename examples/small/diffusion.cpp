@@ -79,7 +79,7 @@ struct Training {
     const Tensor loss = mse_loss(noise, tensor({kBatch, 2}, batch.noise));
     backward(loss);
     adam.step(3e-3 * (1 + std::cos(std::numbers::pi * done++ / kSteps)) / 2);
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
 
   Parameters parameters{/*seed=*/1};

@@ -26,7 +26,7 @@ struct Points {  // on the arms of a spiral
       arms.push_back(arm);
     }
   }
-  Tensor inputs() const { return tensor({static_cast<int>(arms.size()), 2}, xy); }
+  Tensor inputs() const { return tensor({arms.size(), 2}, xy); }
 
   std::vector<double> xy;
   std::vector<int> arms;
@@ -65,7 +65,7 @@ auto imitation(const Mlp& student, const Mlp& teacher) {
     const Tensor x = Points(rows).inputs();
     const Tensor beliefs = softmax(teacher(x) / kTemperature);
     const Tensor loss = cross_entropy(student(x) / kTemperature, beliefs, {.reduction = Reduction::sum});
-    return ShardLoss{loss * (kTemperature * kTemperature), static_cast<double>(rows.size())};
+    return ShardLoss{loss * (kTemperature * kTemperature), rows.size()};
   };
 }
 

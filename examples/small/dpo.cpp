@@ -89,7 +89,7 @@ struct Training {
     const Tensor loss = mean(softplus(-kBeta * (gain[0] - gain[1]))) - kLikelihood * likelihood;
     backward(loss);
     preference_adam.step(5e-4);
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
 
   Parameters parameters{/*seed=*/1}, reference_parameters{/*seed=*/1};
@@ -104,7 +104,7 @@ double probability(const Policy& policy, bool in_words) {
   RandomStream random(/*seed=*/1, Purpose::test);
   Ragged texts;
   for (int n = 0; n < 200; ++n) texts.add(text_of(draw_prompt(random), in_words));
-  return static_cast<double>(mean(exp(policy(texts))).item());
+  return mean(exp(policy(texts))).item();
 }
 
 int main() {

@@ -94,7 +94,7 @@ struct Training {
     const Tensor error = mse_loss(y, tensor({kBatch, kSize}, batch.y));
     backward(error + kBalance * imbalance);
     adam.step(5e-3);
-    return static_cast<double>(error.item());
+    return error.item();
   }
 
   World world;
@@ -115,8 +115,8 @@ int main() {
   const Batch batch = training.world.draw(random);
   const Tensor y = tensor({kBatch, kSize}, batch.y);
   const auto [guess, imbalance] = training.model(tensor({kBatch, kSize}, batch.x));
-  const double explained = 1 - static_cast<double>((mse_loss(guess, y) / mean(square(y))).item());
-  const auto balance = static_cast<double>(imbalance.item());
+  const double explained = 1 - (mse_loss(guess, y) / mean(square(y))).item();
+  const double balance = imbalance.item();
   std::printf("%.1f %% of the variance explained, imbalance %.2f\n", 100 * explained, balance);
   return explained >= 0.93 && balance <= 1.2 ? 0 : 1;
 }

@@ -57,7 +57,7 @@ struct Training {
     const Tensor loss = mean(softplus(-judge(drawn)));
     backward(loss);
     adam.step(1e-3);
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
 
   Parameters parameters{/*seed=*/1}, critic{/*seed=*/2};
@@ -80,8 +80,8 @@ int main() {
   for (int n = 0; n < 10; ++n) {
     const Inference inference;
     const Tensor drawn = training.generator(tensor({kBatch, kNoise}, draw(random).noise));
-    for (std::size_t i = 0; i < drawn.numel(); i += 2, ++all) {
-      const double x = static_cast<double>(drawn.values()[i]), y = static_cast<double>(drawn.values()[i + 1]);
+    for (int i = 0; i < kBatch; ++i, ++all) {
+      const double x = drawn.at(i, 0), y = drawn.at(i, 1);
       const double turn = kModes * std::atan2(y, x) / (2 * std::numbers::pi);
       const int mode = (static_cast<int>(std::lround(turn)) + kModes) % kModes;
       const double angle = mode * 2 * std::numbers::pi / kModes;

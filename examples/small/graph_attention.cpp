@@ -84,7 +84,7 @@ struct Training {
     const Tensor loss = cross_entropy(model(graph), graph.groups);
     backward(loss);
     adam.step(0.005);
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
 
   Parameters parameters{/*seed=*/1};

@@ -52,7 +52,7 @@ int main() {
   const Model model(parameters.root(), static_cast<int>(houses.names("heating").size()));
   const auto loss = [&](std::span<const int> rows) {
     const Tensor predicted = model(x.pick(rows), pick(heating, rows));
-    return mean_loss(mse_loss(predicted, price.pick(rows)), static_cast<double>(rows.size()));
+    return mean_loss(mse_loss(predicted, price.pick(rows)), rows.size());
   };
   Trainer trainer(parameters, {.lr = 0.01, .schedule = ScheduleKind::cosine, .warmup_steps = 20, .steps = 500});
   Sampler sampler(split.train.size(), {.batch_size = 100});

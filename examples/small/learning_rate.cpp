@@ -27,9 +27,9 @@ struct Landscape {
       where.insert(where.end(), {east, north});
       heights.push_back(std::sin(7 * east) * std::cos(5 * north) + kNoise * random.normal());
     }
-    const int n = static_cast<int>(places.size());
+    const std::size_t n = places.size();
     const Tensor y = down(tanh(mid(tanh(up(tensor({n, 2}, where))))));
-    return {mse_loss(y, tensor({n, 1}, heights), Reduction::sum), 1.0 * n};
+    return {mse_loss(y, tensor({n, 1}, heights), Reduction::sum), n};
   }
 
   Linear up, mid, down;

@@ -96,7 +96,7 @@ struct Training {
     const Tensor loss = cross_entropy(model(batch.texts), batch.next, {.ignore_index = -1});
     backward(loss);
     adam.step(5e-3, clip_factor(gradient_norm(parameters), 1));
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
 
   Parameters parameters{/*seed=*/1};

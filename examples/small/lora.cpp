@@ -53,7 +53,7 @@ struct Classifier {
         mid(s / "mid", s / "lora" / "mid", kHidden, kHidden),
         out(s / "out", s / "lora" / "out", kHidden, kClasses) {}
   Tensor operator()(const std::vector<double>& points) const {  // [batch, classes]
-    const Tensor x = tensor({static_cast<int>(points.size() / 2), 2}, points);
+    const Tensor x = tensor({points.size() / 2, 2}, points);
     return out(mid(first(x, Activation::relu), Activation::relu));
   }
   Adapted first, mid, out;
@@ -75,7 +75,7 @@ struct Training {
     const Tensor loss = cross_entropy(model(batch.points), batch.classes);
     backward(loss);
     optimiser.step(3e-3);
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
   double right(double turn) const {  // of new points
     RandomStream points(/*seed=*/1, Purpose::test);

@@ -80,7 +80,7 @@ struct Training {
     const Tensor loss = cross_entropy(model(batch, state), batch.asked);
     backward(loss);
     adam.step(0.01, clip_factor(gradient_norm(parameters), 1));
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
 
   Parameters parameters{/*seed=*/1};

@@ -29,7 +29,7 @@ struct Model {
       where.insert(where.end(), {x, y});
       heights.insert(heights.end(), {std::sin(4 * x + y), std::cos(3 * x * y)});
     }
-    const int n = static_cast<int>(places.size());
+    const std::size_t n = places.size();
     const Tensor found = heads(dropout(tanh(mid(tanh(trunk(tensor({n, 2}, where))))), drop));
     const std::vector<Tensor> errors = chunk(square(found - tensor({n, 2}, heights)), 2, /*axis=*/1);
     return {mean(errors[0]), mean(errors[1])};
@@ -110,7 +110,7 @@ int main() {
   std::vector<int> places(300);
   std::iota(places.begin(), places.end(), kPlaces);
   const auto [one, other] = whole.model.losses(places, 0.02);
-  const double of_one = static_cast<double>(one.item()), of_other = static_cast<double>(other.item());
+  const double of_one = one.item(), of_other = other.item();
   std::printf("mean squared errors at new places: %.5f and %.5f; resumed: %s bytes\n", of_one, of_other,
               is_same ? "the same" : "other");
   return is_same && of_one < 0.006 && of_other < 0.006 ? 0 : 1;

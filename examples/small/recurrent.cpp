@@ -33,7 +33,7 @@ struct ParityModel {
 
   // bits[t] holds the t-th bit of each sequence. -> [steps * batch, 2]: odd so far?
   Tensor operator()(const std::vector<std::vector<int>>& bits) const {
-    const int batch = static_cast<int>(bits.front().size());
+    const std::size_t batch = bits.front().size();
     Tensor h = zeros({batch, kHidden});
     std::vector<Tensor> states;
     for (const std::vector<int>& now : bits) {

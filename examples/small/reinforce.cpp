@@ -75,18 +75,18 @@ struct Training {
   // Returns the loss of the policy: of the return and of the entropy, for each move.
   double step(const Batch& memory) {
     const auto policy_loss = [&](std::span<const int> rows) {
-      const int n = static_cast<int>(rows.size());
+      const std::size_t n = rows.size();
       const Tensor log_p = log_softmax(agent.scores(picked(memory.places, rows)));
       const Tensor chosen = gather(log_p, 1, {{n, 1}, picked(memory.actions, rows)});
       const Tensor advantages = tensor({n, 1}, picked(memory.advantages, rows));
       const Tensor surprise = -sum(exp(log_p) * log_p);  // the entropy, rewarded a little
-      return ShardLoss{-sum(chosen * advantages) - 0.05 * surprise, 1.0 * n};
+      return ShardLoss{-sum(chosen * advantages) - 0.05 * surprise, n};
     };
     const auto value_loss = [&](std::span<const int> rows) {
-      const int n = static_cast<int>(rows.size());
+      const std::size_t n = rows.size();
       const Tensor returns = tensor({n, 1}, picked(memory.returns, rows));
       const Tensor loss = mse_loss(agent.values(picked(memory.places, rows)), returns, Reduction::sum);
-      return ShardLoss{loss, 1.0 * n};
+      return ShardLoss{loss, n};
     };
     std::vector<int> rows(memory.places.size());
     std::iota(rows.begin(), rows.end(), 0);

@@ -26,8 +26,8 @@ constexpr int kExamples = 500, kSteps = 600, kHidden = 64;
 
 struct Batch {
   std::vector<double> x, y;  // [examples, 2], [examples, 1]
-  Tensor inputs() const { return tensor({static_cast<int>(y.size()), 2}, x); }
-  Tensor targets() const { return tensor({static_cast<int>(y.size()), 1}, y); }
+  Tensor inputs() const { return tensor({y.size(), 2}, x); }
+  Tensor targets() const { return tensor({y.size(), 1}, y); }
 };
 
 // The examples of these numbers: positions in a landscape, and the heights there.
@@ -61,7 +61,7 @@ struct Training {
     const Tensor loss = mse_loss(model(batch.inputs()), batch.targets());
     backward(loss);
     adam.step(schedule(adam.steps() + 1));
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
   double run_to(std::int64_t end) {
     double loss = 0;
@@ -116,7 +116,7 @@ int main() {
   std::vector<int> rows(200);
   std::iota(rows.begin(), rows.end(), 0);
   const Batch test = examples(rows, Purpose::test);
-  const double error = static_cast<double>(mse_loss(whole.model(test.inputs()), test.targets()).item());
+  const double error = mse_loss(whole.model(test.inputs()), test.targets()).item();
   std::printf("mean squared error at 200 new places: %.5f\n", error);
   return all_same && error < 0.002 ? 0 : 1;
 }

@@ -28,7 +28,7 @@ Tensor normal(const Shape& shape, std::uint64_t index, double shift = 0) {
 
 // The largest eigenvalue of the Hessian, by power iteration: 2 / it is the largest stable step of gradient descent.
 double sharpness(Parameters& parameters, const std::function<Tensor()>& loss) {
-  const Tensor start = normal({static_cast<int>(parameters.values().size())}, /*index=*/0);
+  const Tensor start = normal({parameters.values().size()}, /*index=*/0);
   std::vector<real> v(start.values().begin(), start.values().end());
   double eigenvalue = 0;
   for (int i = 0; i < 30; ++i) {
@@ -81,8 +81,8 @@ struct Training {
     const Tensor slopes = variable({kRows, 2}, x.grad()), lengths = sqrt(sum(slopes * slopes, 1));
     const Tensor loss = mean(judge(made)) - mean(judge(given)) + kPenalty * mean(square(lengths - 1));
     backward(loss);
-    const double value = static_cast<double>(loss.item());
-    slope = static_cast<double>(mean(lengths).item());
+    const double value = loss.item();
+    slope = mean(lengths).item();
     const std::vector<real> between(x.values().begin(), x.values().end());
     const std::vector<real> u(slopes.grad().begin(), slopes.grad().end());  // d penalty / d slope
     const SecondDerivative penalty = differentiate_gradient(parameters, [&](double h) {

@@ -68,7 +68,7 @@ void print_vectors(const path& folder, const Ragged& texts) {
   const Tensor vectors = means / norm(means, -1, /*keepdim=*/true);
   for (int text = 0; text < vectors.size(0); ++text)
     for (int i = 0; i < vectors.size(1); ++i)
-      std::printf("%.7f%c", static_cast<double>(vectors.at(text, i)), i + 1 < vectors.size(1) ? ' ' : '\n');
+      std::printf("%.7f%c", vectors.at(text, i), i + 1 < vectors.size(1) ? ' ' : '\n');
 }
 
 void write_small_model(const path& folder) {

@@ -18,7 +18,7 @@ constexpr int kArms = 3;
 struct Points {
   std::vector<double> xy;  // [points, 2], row-major
   std::vector<int> arms;   // 0, 1 or 2
-  Tensor inputs() const { return tensor({static_cast<int>(arms.size()), 2}, xy); }
+  Tensor inputs() const { return tensor({arms.size(), 2}, xy); }
 };
 
 // The examples of these numbers: each is drawn from a random stream of its own.

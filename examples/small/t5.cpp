@@ -62,7 +62,7 @@ void print_target(const T5& t5, const std::vector<int>& src) {
     const Tensor log_p = log_softmax(t5.decode(Ragged::of({target}), memory, source.offsets));
     const int last = log_p.size(0) - 1;
     target.push_back(argmax(slice(log_p, 0, last, last + 1))[0]);
-    score += static_cast<double>(log_p.at(last, target.back()));
+    score += log_p.at(last, target.back());
   }
   std::printf("%.6f:", score);
   for (std::size_t i = 1; i < target.size(); ++i) std::printf(" %d", target[i]);

@@ -70,7 +70,7 @@ struct Training {
     const Tensor loss = reconstruction + divergence;
     backward(loss);
     adam.step(3e-3);
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
 
   Parameters parameters{/*seed=*/1};
@@ -92,9 +92,9 @@ int main() {
   const Batch batch = draw(random);
   const Tensor images = tensor({kBatch, kPixels}, batch.images);
   const Tensor drawn = sigmoid(training.model.decode(training.model.encode(images).mean));
-  const double error = static_cast<double>(mse_loss(drawn, images).item());
-  const double explained = 1 - error / static_cast<double>(mean(var(images, 0, /*correction=*/0)).item());
-  const double divergence = static_cast<double>(bound(training.model, batch).divergence.item());
+  const double error = mse_loss(drawn, images).item();
+  const double explained = 1 - error / mean(var(images, 0, /*correction=*/0)).item();
+  const double divergence = bound(training.model, batch).divergence.item();
   std::printf("%.1f %% of the variance explained by %.2f nats\n", 100 * explained, divergence);
 
   for (const double x : {-1.0, 0.0, 1.0}) {  // a walk through latent space

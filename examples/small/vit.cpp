@@ -89,7 +89,7 @@ struct Training {
     const Tensor loss = cross_entropy(model(batch.images), batch.classes);
     backward(loss);
     adam.step(schedule(adam.steps() + 1), clip_factor(gradient_norm(parameters), 1));
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
 
   Parameters parameters{/*seed=*/1};

@@ -70,7 +70,7 @@ struct Training {
     const Tensor loss = (1 + kNegatives) * binary_cross_entropy_with_logits(scores, is_beside);
     backward(loss);
     adam.step(0.01);
-    return static_cast<double>(loss.item());
+    return loss.item();
   }
 
   Parameters parameters{/*seed=*/1};

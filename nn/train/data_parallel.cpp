@@ -121,18 +121,18 @@ bool is_mean(const Tensor& loss) {
 
 }  // namespace
 
-ShardLoss mean_loss(const Tensor& mean, double count, double correct) {
-  check<ArgumentError>(count > 0 && std::isfinite(count), "mean_loss: a mean over ", count,
+ShardLoss mean_loss(const Tensor& mean, AnyNumber count, AnyNumber correct) {
+  check<ArgumentError>(count > 0 && std::isfinite(count), "mean_loss: a mean over ", count.value,
                        " terms; their number must be positive and finite");
-  return {mean * static_cast<real>(count), count, correct};
+  return {mean * static_cast<real>(count.value), count, correct};
 }
 
 StepLoss numbers_of(const ShardLoss& shard) {
-  check<ArgumentError>(shard.count >= 0 && std::isfinite(shard.count), "ShardLoss: count is ", shard.count,
+  check<ArgumentError>(shard.count >= 0 && std::isfinite(shard.count), "ShardLoss: count is ", shard.count.value,
                        "; a count must be positive and finite, or 0 where nothing counts");
   check<ArgumentError>(shard.count <= 1 || !is_mean(shard.loss), "ShardLoss: the loss is a mean, but its count is ",
-                       shard.count, ": give the sum, or mean_loss(loss, count)");
-  return {static_cast<double>(shard.loss.item()), shard.count, shard.correct};
+                       shard.count.value, ": give the sum, or mean_loss(loss, count)");
+  return {shard.loss.item(), shard.count, shard.correct};
 }
 
 DataParallel::DataParallel(Parameters& parameters, std::size_t shards, std::size_t rounds)

@@ -18,21 +18,35 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
 
+// A double from a number of any type, such as a vector's size().
+struct AnyNumber {
+  template <class Number>
+  requires std::is_arithmetic_v<Number> AnyNumber(Number number) : value(static_cast<double>(number)) {}
+  operator double() const { return value; }
+  AnyNumber& operator+=(AnyNumber other) {
+    value += other.value;
+    return *this;
+  }
+
+  double value;
+};
+
 // What the loss function returns for a shard.
 struct ShardLoss {
-  Tensor loss;         // the sum, one element; mean_loss() makes it of a mean
-  double count = 0;    // how many terms it sums; 0 if none of the shard's counts
-  double correct = 0;  // any statistic to be added up, such as correct predictions
+  Tensor loss;            // the sum, one element; mean_loss() makes it of a mean
+  AnyNumber count = 0;    // how many terms it sums; 0 if none of the shard's counts
+  AnyNumber correct = 0;  // any statistic to be added up, such as correct predictions
 };
 
 // The same from a mean over `count` terms, such as mean(x) or a cross-entropy with its default reduction:
 // {mean * count, count, correct}. Throws ArgumentError unless count is positive and finite.
-ShardLoss mean_loss(const Tensor& mean, double count, double correct = 0);
+ShardLoss mean_loss(const Tensor& mean, AnyNumber count, AnyNumber correct = 0);
 
 // The same for a whole batch: sums, and their means over what was counted.
 struct StepLoss {

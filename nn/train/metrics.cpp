@@ -26,7 +26,7 @@ double accuracy(const Tensor& logits, List<int> targets) {
 
 ShardLoss classification_loss(const Tensor& logits, List<int> targets, double label_smoothing) {
   return {.loss = cross_entropy(logits, targets, {.label_smoothing = label_smoothing, .reduction = Reduction::sum}),
-          .count = static_cast<double>(targets.size()),
+          .count = targets.size(),
           .correct = count_correct(logits, targets)};
 }
 

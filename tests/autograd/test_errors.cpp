@@ -116,6 +116,11 @@ BOOST_AUTO_TEST_CASE(sizes) {
         Shape{std::span<const int>(seven)};
       },
       {"7 axes"});
+  const std::vector<double> three(3);
+  BOOST_CHECK((Shape{three.size(), 2, three.size() * std::int64_t{2}} == Shape{3, 2, 6}));
+  check_error<ShapeError>([] { Shape({1, std::size_t{1} << 31}); }, {"2147483648", "0..2^31 - 1"});
+  check_error<ShapeError>([] { Shape({std::int64_t{-1} << 31, 1}); }, {"-2147483648"});
+  check_error<ShapeError>([] { Shape({~std::uint64_t{0}}); }, {"-1", "0..2^31 - 1"});
   const int root = 1 << 24;
   BOOST_CHECK_EQUAL((Shape{root, root}.numel()), std::int64_t{1} << 48);
   check_error<ShapeError>([=] { Shape({root, root + 1}); }, {"2^48"});

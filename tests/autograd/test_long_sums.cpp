@@ -32,8 +32,8 @@ double total(std::span<const float> values, std::size_t first, std::size_t step)
   return sum;
 }
 
-void check_close(const std::string& what, float actual, double expected, double tolerance = kTolerance) {
-  const double error = std::abs(static_cast<double>(actual) / expected - 1);
+void check_close(const std::string& what, double actual, double expected, double tolerance = kTolerance) {
+  const double error = std::abs(actual / expected - 1);
   BOOST_TEST_MESSAGE(what << ": relative error " << error);
   BOOST_CHECK_MESSAGE(error <= tolerance, what << ": " << actual << ", expected " << expected);
 }

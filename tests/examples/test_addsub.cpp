@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(both_conventions_of_label_smoothing) {
   const auto loss_with = [&](double share) {
     const seppo::UseMode eval(seppo::Mode::eval);
     const seppo::TapeMark mark;
-    return static_cast<double>(loss(model, batch, share).loss.item());
+    return loss(model, batch, share).loss.item();
   };
   // The loss is linear in the smoothing share, so its two parts follow from two values.
   const double plain = loss_with(0), all = loss_with(0.5);        // 0.5 / 16 each

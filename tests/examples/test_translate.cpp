@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(the_book_masks_losses) {
     std::fill_n(targets.begin(), 4 - 2 * i, 1);
     const seppo::Tensor loss =
         seppo::cross_entropy(logits, targets, {.ignore_index = -1, .reduction = seppo::Reduction::sum});
-    BOOST_CHECK_SMALL(static_cast<double>(loss.item()) / 4 - expected[i], 5e-5);
+    BOOST_CHECK_SMALL(loss.item() / 4 - expected[i], 5e-5);
   }
 }
 
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(scores_do_not_depend_on_batches) {
     const seppo::UseMode eval(seppo::Mode::eval);
     const seppo::TapeMark mark;
     const seppo::ShardLoss one = loss(model, examples.pick({{row}}), {});
-    loss_sum += static_cast<double>(one.loss.item());
+    loss_sum += one.loss.item();
     tokens += one.count;
   }
   const seppo::BeamOptions beam{.bos = kBos, .eos = kEos, .max_length = 20, .beam = 3};

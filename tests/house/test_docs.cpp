@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_compares_examples) {
     const Tensor scores = matmul(images(rows), transpose(texts(rows)));  // of each image with each text
     std::vector<int> own(rows.size());
     std::iota(own.begin(), own.end(), 0);
-    return mean_loss(cross_entropy(scores, own), static_cast<double>(rows.size()));
+    return mean_loss(cross_entropy(scores, own), rows.size());
   });
   BOOST_CHECK_EQUAL(trainer.steps(), 1);
 }
@@ -249,8 +249,8 @@ BOOST_AUTO_TEST_CASE(models_that_learn_from_each_other) {
   const Linear generator(generators.root() / "generator", 1, 1), critic(critics.root() / "critic", 1, 1);
   const Linear copy(teachers.root() / "generator", 1, 1);
   const std::vector<int> rows{0, 1, 2, 3, 4, 5};
-  const auto given = [](std::span<const int> some) { return full({static_cast<int>(some.size()), 1}, 2); };
-  const auto drawn = [&](std::span<const int> some) { return generator(full({static_cast<int>(some.size()), 1}, 1)); };
+  const auto given = [](std::span<const int> some) { return full({some.size(), 1}, 2); };
+  const auto drawn = [&](std::span<const int> some) { return generator(full({some.size(), 1}, 1)); };
   const auto copy_of = [](const Parameters& p) { return std::vector<real>(p.values().begin(), p.values().end()); };
   const std::vector<real> generator_before = copy_of(generators), critic_before = copy_of(critics);
   Sgd sgd(critics);
@@ -258,11 +258,11 @@ BOOST_AUTO_TEST_CASE(models_that_learn_from_each_other) {
   critics.freeze("", false);
   critic_trainer.step(rows, [&](std::span<const int> some) {
     const Tensor losses = softplus(-critic(given(some))) + softplus(critic(detach(drawn(some))));
-    return ShardLoss{sum(losses), static_cast<double>(some.size())};
+    return ShardLoss{sum(losses), some.size()};
   });
   critics.freeze("");
   generator_trainer.step(rows, [&](std::span<const int> some) {
-    return ShardLoss{sum(softplus(-critic(drawn(some)))), static_cast<double>(some.size())};
+    return ShardLoss{sum(softplus(-critic(drawn(some)))), some.size()};
   });
   BOOST_CHECK(copy_of(generators) != generator_before && copy_of(critics) != critic_before);
 

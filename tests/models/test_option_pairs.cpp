@@ -214,7 +214,7 @@ Answers live(const Setup<Model, Decoding>& s, int threads) {
       tape().clear();
       tape().random = {.seed = s.trainer.seed, .step = static_cast<std::uint32_t>(i)};
       const ShardLoss sum = loss_of(model, data, sampler.next(), s.label_smoothing);
-      loss = static_cast<double>(sum.loss.item());
+      loss = sum.loss.item();
       backward(sum.loss);
       sgd.step(0.1, 1 / sum.count);
       tape().clear();

@@ -343,7 +343,7 @@ BOOST_AUTO_TEST_CASE(metrics_of_classification) {
       const auto right = static_cast<double>(scores[3 * r + static_cast<std::size_t>(targets[r])]);
       expected += (1 - smoothing) * (std::log(total) - right) + smoothing * mean;
     }
-    BOOST_CHECK_CLOSE(static_cast<double>(loss.loss.item()), expected, 1e-4);
+    BOOST_CHECK_CLOSE(loss.loss.item(), expected, 1e-4);
     BOOST_CHECK_EQUAL(loss.count, 4);
     BOOST_CHECK_EQUAL(loss.correct, 3);
   }

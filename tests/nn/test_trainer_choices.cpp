@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_step_is_that_of_a_loop_of_ones_own) {
       const Tensor loss = of_loop.loss(rows);
       backward(loss);
       const double count = static_cast<double>(rows.size()), norm = gradient_norm(of_loop.parameters) / count;
-      BOOST_CHECK_EQUAL(now.loss, static_cast<double>(loss.item()) / count);
+      BOOST_CHECK_EQUAL(now.loss, loss.item() / count);
       BOOST_CHECK_EQUAL(now.gradient_norm, norm);
       BOOST_CHECK_EQUAL(now.lr, halving(step));
       own.step(halving(step), clip_factor(norm, 0.5) / count);
