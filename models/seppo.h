@@ -88,6 +88,7 @@
 #include "../nn/text/byte_level_bpe.h"
 #include "../nn/text/characters.h"
 #include "../nn/text/charsmap.h"
+#include "../nn/text/chat_template.h"
 #include "../nn/text/decoders.h"
 #include "../nn/text/flat_map.h"
 #include "../nn/text/normalizers.h"

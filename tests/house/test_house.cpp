@@ -36,6 +36,7 @@ std::string folder_of(const fs::path& file) {
   const std::string folder = file.lexically_relative(kRoot).parent_path();
   if (folder == "autograd/kernels/reference") return "autograd/kernels";
   if (folder == "models/hugging_face/families") return "models/hugging_face";
+  if (folder == "nn/text/jinja") return "nn/text";
   return folder == "autograd" ? "autograd/ops" : folder;
 }
 

@@ -1,0 +1,29 @@
+// The filters, tests, methods, operators and functions of a template.
+//
+// All throw ArgumentError for values that they are not for, and arguments that they do not have.
+#pragma once
+
+#include "value.h"
+
+#include <string>
+#include <string_view>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace jinja {
+
+bool is_filter(std::string_view name);
+Value filter(const std::string& name, const Value& value, const Arguments& arguments);
+
+bool is_test(std::string_view name);
+bool test(const std::string& name, const Value& value, const Arguments& arguments);
+
+Value method(const std::string& name, const Value& of, const Arguments& arguments);
+Value binary(const std::string& mark, const Value& left, const Value& right);
+
+// range(), dict(), raise_exception() and strftime_now(); namespace() is the renderer's.
+Dict global_functions();
+
+}  // namespace jinja
+}  // namespace SEPPO_ABI
+}  // namespace seppo

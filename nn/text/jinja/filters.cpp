@@ -1,0 +1,220 @@
+// Filters: what stands behind `|`.
+#include "arguments.h"
+#include "calls.h"
+#include "texts.h"
+#include "written.h"
+
+#include "../../../autograd/core/check.h"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <map>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace jinja {
+
+namespace {
+
+bool is_generator(const Value& value) { return value.is_list() && value.order() == Order::generator; }
+
+Value text_by(std::string (*f)(std::string), const Value& value) { return Value::text(f(text_of(value))); }
+
+Value pairs_of(const Value& value) {
+  if (value.is_undefined()) return Value::list({}, Order::generator);
+  check<ArgumentError>(value.is_dict(), "'items' of a value of type ", type_name(value));
+  List pairs;
+  for (const auto& [key, item] : value.as_dict()) pairs.push_back(Value::list({Value::text(key), item}, Order::tuple));
+  return Value::list(std::move(pairs), Order::generator);
+}
+
+Value sorted_pairs(const Value& value) {
+  List pairs = pairs_of(value).as_list();
+  const auto key = [](const Value& pair) { return lower(pair.as_list()[0].as_text()); };
+  std::ranges::stable_sort(pairs, {}, key);
+  return Value::list(std::move(pairs));
+}
+
+Value length_of(const Value& value) {
+  check<ArgumentError>(!is_generator(value), "'length' of a generator");
+  return Value::integer(static_cast<std::int64_t>(items_of("length", value).size()));
+}
+
+Value with_default(const Value& value, const List& given) {
+  const bool also_false = is_true(given[1]);
+  const bool is_replaced = value.is_undefined() || (also_false && !is_true(value));
+  if (!is_replaced) return value;
+  return given[0].is_undefined() ? Value::text("") : given[0];
+}
+
+// Python's int(), of a text that is a decimal number; otherwise the default.
+Value integer_of(const Value& value, const List& given) {
+  if (value.is_number()) return Value::integer(value.as_integer());
+  const std::int64_t fallback = integer_in("int", given[0], 0);
+  if (!value.is_text()) return Value::integer(fallback);
+  const std::string_view digits = without_space(value.as_text(), Ends::both);
+  const char* const end = digits.data() + digits.size();
+  std::int64_t number = 0;
+  const auto [whole_end, whole_error] = std::from_chars(digits.data(), end, number);
+  if (whole_end == end && whole_error == std::errc()) return Value::integer(number);
+  double fraction = 0;
+  const auto [fraction_end, error] = std::from_chars(digits.data(), end, fraction);
+  const bool is_number = fraction_end == end && error == std::errc();
+  return is_number ? Value::integer(Value{fraction}.as_integer()) : Value::integer(fallback);
+}
+
+Value end_of(const Value& value, bool is_first) {
+  check<ArgumentError>(is_first || !is_generator(value), "'last' of a generator");
+  const List items = items_of(is_first ? "first" : "last", value);
+  if (items.empty()) return {};
+  return is_first ? items.front() : items.back();
+}
+
+Value reversed(const Value& value) {
+  check<ArgumentError>(!is_generator(value), "'reverse' of a generator");
+  List items = items_of("reverse", value);
+  std::ranges::reverse(items);
+  if (!value.is_text()) return Value::list(std::move(items), Order::generator);
+  std::string out;
+  for (const Value& item : items) out += item.as_text();
+  return Value::text(std::move(out));
+}
+
+Value field_of(const Value& value, const std::string& name) {
+  check<ArgumentError>(name.find('.') == name.npos, "the attribute '", name, "' is not supported");
+  const Value* const found = value.is_dict() || value.is_namespace() ? value.field(name) : nullptr;
+  return found ? *found : Value{};
+}
+
+Value joined(const Value& value, const List& given) {
+  const std::string separator = text_of(given[0]);
+  std::string out;
+  bool is_first = true;
+  for (const Value& item : items_of("join", value)) {
+    if (!is_first) out += separator;
+    is_first = false;
+    out += text_of(given[1].is_undefined() ? item : field_of(item, text_in("join", given[1])));
+    check_bytes(out.size());
+  }
+  return Value::text(std::move(out));
+}
+
+// Is this a filter whose arguments name another filter or a test?
+bool takes_another(std::string_view name);
+
+// map('upper') or map(attribute='role')
+Value mapped(const Value& value, const Arguments& arguments) {
+  List out;
+  if (arguments.values.empty()) {
+    const List given = bound("map", arguments, {"attribute"}, 1);
+    for (const Value& item : items_of("map", value)) out.push_back(field_of(item, text_in("map", given[0])));
+  } else {
+    const std::string& name = text_in("map", arguments.values[0]);
+    check<ArgumentError>(!takes_another(name), "'map' of '", name, "' is not supported");
+    for (const Value& item : items_of("map", value)) out.push_back(filter(name, item, rest_of(arguments, 1)));
+  }
+  return Value::list(std::move(out), Order::generator);
+}
+
+// select and reject, selectattr and rejectattr: those items of which a test of the item, or of a field, is `wanted`.
+Value selected(const Value& value, const Arguments& arguments, bool has_field, bool wanted) {
+  const std::size_t at = has_field ? 1 : 0;
+  const std::vector<Value>& given = arguments.values;
+  check<ArgumentError>(given.size() >= at, "'selectattr' lacks the name of an attribute");
+  const std::string field = has_field ? text_in("selectattr", given[0]) : "";
+  List out;
+  for (const Value& item : items_of("select", value)) {
+    const Value tested = has_field ? field_of(item, field) : item;
+    const bool has_test = given.size() > at;
+    const bool holds =
+        has_test ? test(text_in("select", given[at]), tested, rest_of(arguments, at + 1)) : is_true(tested);
+    if (holds == wanted) out.push_back(item);
+  }
+  return Value::list(std::move(out), Order::generator);
+}
+
+Value trimmed(const Value& value, const List& given) {
+  const std::string text = text_of(value);
+  if (given[0].is_undefined()) return Value::text(std::string(without_space(text, Ends::both)));
+  return Value::text(std::string(without_characters(text, text_in("trim", given[0]), Ends::both)));
+}
+
+Value json_text(const Value& value, const List& given) {
+  constexpr std::int64_t kMostIndent = 16;
+  const std::int64_t indent = given[1].is<None>() ? -1 : integer_in("tojson", given[1], -1);
+  check<ArgumentError>(indent <= kMostIndent, "'tojson' with an indent of more than ", kMostIndent);
+  return Value::text(json_of(value, {.indent = static_cast<int>(indent), .only_ascii = is_true(given[0])}));
+}
+
+Value safe(const Value& value) {
+  Value made = Value::text(text_of(value));
+  made.is_markup = true;
+  return made;
+}
+
+struct Filter {
+  std::vector<std::string> parameters;
+  std::size_t required;
+  Value (*run)(const Value&, const List&);
+};
+
+const std::map<std::string, Filter, std::less<>>& filters() {
+  static const std::map<std::string, Filter, std::less<>> kFilters{
+      {"trim", {{"chars"}, 0, trimmed}},
+      {"upper", {{}, 0, [](const Value& v, const List&) { return text_by(upper, v); }}},
+      {"lower", {{}, 0, [](const Value& v, const List&) { return text_by(lower, v); }}},
+      {"capitalize", {{}, 0, [](const Value& v, const List&) { return text_by(capitalized, v); }}},
+      {"title", {{}, 0, [](const Value& v, const List&) { return text_by(titled, v); }}},
+      {"string", {{}, 0, [](const Value& v, const List&) { return Value::text(text_of(v)); }}},
+      {"safe", {{}, 0, [](const Value& v, const List&) { return safe(v); }}},
+      {"int", {{"default"}, 0, integer_of}},
+      {"list", {{}, 0, [](const Value& v, const List&) { return Value::list(items_of("list", v)); }}},
+      {"length", {{}, 0, [](const Value& v, const List&) { return length_of(v); }}},
+      {"count", {{}, 0, [](const Value& v, const List&) { return length_of(v); }}},
+      {"first", {{}, 0, [](const Value& v, const List&) { return end_of(v, true); }}},
+      {"last", {{}, 0, [](const Value& v, const List&) { return end_of(v, false); }}},
+      {"reverse", {{}, 0, [](const Value& v, const List&) { return reversed(v); }}},
+      {"items", {{}, 0, [](const Value& v, const List&) { return pairs_of(v); }}},
+      {"dictsort", {{}, 0, [](const Value& v, const List&) { return sorted_pairs(v); }}},
+      {"join", {{"d", "attribute"}, 0, joined}},
+      {"replace",
+       {{"old", "new", "count"},
+        2,
+        [](const Value& v, const List& a) {
+          return method("replace", Value::text(text_of(v)), {.values = a, .named = {}});
+        }}},
+      {"default", {{"default_value", "boolean"}, 0, with_default}},
+      {"d", {{"default_value", "boolean"}, 0, with_default}},
+      {"tojson", {{"ensure_ascii", "indent"}, 0, json_text}}};
+  return kFilters;
+}
+
+using Function = Value (*)(const Value&, const Arguments&);
+const std::map<std::string, Function, std::less<>>& filters_of_items() {
+  static const std::map<std::string, Function, std::less<>> kFilters{
+      {"map", mapped},
+      {"select", [](const Value& v, const Arguments& a) { return selected(v, a, false, true); }},
+      {"reject", [](const Value& v, const Arguments& a) { return selected(v, a, false, false); }},
+      {"selectattr", [](const Value& v, const Arguments& a) { return selected(v, a, true, true); }},
+      {"rejectattr", [](const Value& v, const Arguments& a) { return selected(v, a, true, false); }}};
+  return kFilters;
+}
+
+bool takes_another(std::string_view name) { return filters_of_items().contains(name); }
+
+}  // namespace
+
+bool is_filter(std::string_view name) { return filters().contains(name) || takes_another(name); }
+
+Value filter(const std::string& name, const Value& value, const Arguments& arguments) {
+  if (const auto found = filters_of_items().find(name); found != filters_of_items().end())
+    return found->second(value, arguments);
+  const auto found = filters().find(name);
+  check<ArgumentError>(found != filters().end(), "the filter '", name, "' is not supported");
+  return found->second.run(value, bound(name, arguments, found->second.parameters, found->second.required));
+}
+
+}  // namespace jinja
+}  // namespace SEPPO_ABI
+}  // namespace seppo
