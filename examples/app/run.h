@@ -24,6 +24,7 @@
 #include <seppo/nn/run/training_config.h>
 #include <seppo/nn/train/trainer.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -56,7 +57,7 @@ struct Task {
   std::function<Evaluation()> evaluate;
   std::function<std::vector<Sample>()> samples;
   std::function<std::optional<PageNetwork>()> network = {};  // if the report page can compute with it
-  Measure measure = {};  // by which the report page tells which heads are needed
+  Measure measure = {};                                      // by which the report page tells which heads are needed
   std::function<void()> save = {};  // called by the first rank with each model that is kept, before it replaces another
   nlohmann::json extra = nlohmann::json::object();  // what else the model file contains, such as a vocabulary
 };
@@ -122,9 +123,14 @@ struct Trained {
   std::filesystem::path file() const;
 };
 
-// The part of a model's configuration under `key`. Throws FormatError if it is missing or invalid.
+// The part of a model's configuration under `key`; the defaults if it is missing and each of its fields may be. Throws
+// FormatError if it is missing otherwise, or invalid.
 template <class Config>
 Config config_part(const nlohmann::json& config, const std::string& key) {
+  Config usual;
+  const bool may_be_missing = std::ranges::all_of(
+      seppo::fields_of(usual), [](const seppo::Field& field) { return field.options.may_be_missing; });
+  if (may_be_missing && !config.contains(key)) return usual;
   seppo::check<seppo::FormatError>(config.contains(key), "the model's configuration: '", key, "' is missing");
   return seppo::from_json_object<Config>(config.at(key));
 }

@@ -34,6 +34,19 @@ auto of_option(const std::string& option, const F& f) {
 
 }  // namespace
 
+seppo::WeightType stored_as(Dtype dtype, seppo::WeightType read) {
+  switch (dtype) {
+    case Dtype::float32:
+      return seppo::WeightType::float32;
+    case Dtype::bfloat16:
+      return seppo::WeightType::bfloat16;
+    case Dtype::float16:
+      return seppo::WeightType::float16;
+    default:
+      return read;
+  }
+}
+
 std::vector<int> Folder::encode(std::string_view text, seppo::Bos bos, seppo::SpecialText special) const {
   std::size_t left_out = 0;
   const auto encode = [&] { return seppo::encode(tokenizer, text, bos, config.bos, special, &left_out); };
@@ -56,11 +69,11 @@ Folder open_folder(const fs::path& given, std::uint64_t seed) {
 }
 
 void write_folder(const fs::path& folder, const seppo::HfConfig& config, const seppo::Parameters& parameters,
-                  const fs::path& tokenizer, const seppo::ValuesOf& values) {
+                  const fs::path& tokenizer, const seppo::ValuesOf& values, seppo::WeightType type) {
   examples::prepare_folder("out", folder);
   const auto write = [&](const fs::path& made) {
     seppo::write_tokenizer(made, tokenizer, config.model.max_length);
-    seppo::save_pretrained(made, config, parameters, values);
+    seppo::save_pretrained(made, config, parameters, values, type);
   };
   const auto is_replaced = [](const std::string& name) {
     return seppo::is_model_file(name) || seppo::is_tokenizer_file(name);

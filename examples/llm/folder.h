@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,18 @@ inline constexpr const char* kSpecialHelp = "text that spells a special token, s
 inline seppo::SpecialText special_text(bool is_token) {
   return is_token ? seppo::SpecialText::tokens : seppo::SpecialText::letters;
 }
+
+// What the weights of a folder are stored as.
+enum class Dtype { same, float32, bfloat16, float16 };
+inline std::span<const char* const> enum_names(Dtype) {
+  static constexpr const char* kNames[] = {"same", "float32", "bfloat16", "float16"};
+  return kNames;
+}
+inline constexpr const char* kDtypeHelp =
+    "of the weights in the folder; same: as in the model that is read, or float32";
+
+// The type of weights that were `read` in another folder.
+seppo::WeightType stored_as(Dtype dtype, seppo::WeightType read);
 
 struct Folder : seppo::Pretrained {
   seppo::Tokenizer tokenizer;  // has as many tokens as the model
@@ -39,11 +52,11 @@ Folder open_folder(const std::filesystem::path& folder, std::uint64_t seed = 0);
 seppo::Tokenizer read_tokenizer(const std::string& option, const std::filesystem::path& folder);
 
 // Replaces the model in a folder, whole or not at all, with the tokenizer from another folder, or with the bytes as
-// tokens if that is empty. `values` are save_pretrained()'s. Throws examples::UsageError if the folder cannot be made
-// or written.
+// tokens if that is empty. `values` and `type` are save_pretrained()'s. Throws examples::UsageError if the folder
+// cannot be made or written.
 void write_folder(const std::filesystem::path& folder, const seppo::HfConfig& config,
                   const seppo::Parameters& parameters, const std::filesystem::path& tokenizer,
-                  const seppo::ValuesOf& values = nullptr);
+                  const seppo::ValuesOf& values = nullptr, seppo::WeightType type = seppo::WeightType::real);
 
 // Throws examples::UsageError if `out`, the folder of an option, is that of the model that is read, or if one of them
 // has the other as hf/.

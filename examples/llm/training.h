@@ -46,6 +46,13 @@ struct DataConfig {
   }
 };
 
+// How the model that is kept is written to hf/.
+struct ExportConfig {
+  Dtype dtype = Dtype::same;
+
+  void fields(seppo::ConfigVisitor& v) { v("dtype", dtype, kDtypeHelp, {.may_be_missing = true}); }
+};
+
 inline app::TrainingConfig recipe(double lr, int epochs) {
   return {.epochs = epochs,
           .sampler = {.batch_size = 8, .epoch_steps = 100},
@@ -62,6 +69,7 @@ struct TextTraining {
   using Examples = Windows;
 
   DataConfig source = {};
+  ExportConfig written = {};
   app::TrainingConfig training;
   std::optional<Folder> folder = {};      // the model and its tokenizer: begin() sets these three
   std::optional<Adapters> adapters = {};  // if they are trained, and not the model
@@ -136,7 +144,8 @@ struct TextTraining {
       adapters->save(out / "adapter");
     }
     const seppo::ValuesOf values = adapters ? adapters->merged() : nullptr;
-    write_folder(out / "hf", folder->config, *folder->parameters, folder->path, values);
+    const seppo::WeightType type = stored_as(written.dtype, folder->type);
+    write_folder(out / "hf", folder->config, *folder->parameters, folder->path, values, type);
   }
 
   std::string row(const Windows& text, std::size_t i) const {
@@ -171,8 +180,8 @@ struct ShapeConfig {
   }
   void validate() const {
     model.validate();
-    seppo::check<seppo::ArgumentError>(model.layer.n_kv_heads == 0 || has_kv_heads(shape),
-                                       "n_kv_heads is not of ", enum_names(shape)[static_cast<std::size_t>(shape)],
+    seppo::check<seppo::ArgumentError>(model.layer.n_kv_heads == 0 || has_kv_heads(shape), "n_kv_heads is not of ",
+                                       enum_names(shape)[static_cast<std::size_t>(shape)],
                                        ", which has as many as n_heads");
   }
   // The model for texts of this tokenizer.
@@ -210,6 +219,7 @@ struct Pretraining : TextTraining {
 
   void parts(const auto& part) {
     part("data", source);
+    part("export", written);
     part("architecture", architecture);  // "model" is the key of the model's whole config
   }
 
@@ -266,6 +276,7 @@ struct Finetuning : TextTraining {
 
   void parts(const auto& part) {
     part("data", source);
+    part("export", written);
     part("base", base);
     part("lora", lora);
   }

@@ -36,6 +36,13 @@ std::vector<int> tokens_or(const ConfigKeys& keys, const char* key, std::optiona
   return {*usual};
 }
 
+// Some files name one that is no token.
+std::optional<int> padding_of(const ConfigKeys& keys, int vocabulary) {
+  const json* const token = keys.find("pad_token_id");
+  const bool is_token = token && token->is_number_unsigned() && *token < vocabulary;
+  return is_token ? std::optional(token->get<int>()) : std::nullopt;
+}
+
 // The family of a file's 'model_type'.
 Architecture read_architecture(const ConfigKeys& keys) {
   const json type = keys.has("model_type") ? *keys.find("model_type") : json();
@@ -71,6 +78,7 @@ void set_architecture(Architecture architecture, LanguageModelConfig& m) {
   m.layer.bias = own.layer.bias;
   m.positions = own.positions;
   m.decoder = own.decoder;
+  if (own.decoder.output_bias) m.tie_output = false;  // the bias is of an output layer of its own
 }
 
 bool has_kv_heads(Architecture architecture) {
@@ -88,15 +96,10 @@ HfConfig read_hf_config(const std::filesystem::path& file) {
   const int vocabulary = made.model.vocabulary;
   const std::vector<int> bos = tokens_or(keys, "bos_token_id", family.bos, vocabulary);
   if (!bos.empty()) made.bos = bos[0];
+  made.pad = padding_of(keys, vocabulary);
   made.stops = tokens_or(keys, "eos_token_id", family.eos, vocabulary);
   keys.check_others();
   return made;
-}
-
-void read_generation_config(HfConfig& config, const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) return;
-  const ConfigKeys keys = keys_of(file);
-  if (keys.has("eos_token_id")) config.stops = keys.tokens("eos_token_id", config.model.vocabulary);
 }
 
 namespace {
@@ -119,8 +122,10 @@ json to_json(const HfConfig& config) {
 }
 
 json text_tokens(const HfConfig& config) {
-  const json bos = config.bos ? json(*config.bos) : json();
-  return {{"bos_token_id", bos}, {"eos_token_id", tokens_json(config.stops)}};
+  const auto one = [](const std::optional<int>& token) { return token ? json(*token) : json(); };
+  return {{"bos_token_id", one(config.bos)},
+          {"eos_token_id", tokens_json(config.stops)},
+          {"pad_token_id", one(config.pad)}};
 }
 
 WeightOptions weights_of(const HfConfig& config, bool has_prefix) {

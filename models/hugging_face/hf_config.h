@@ -52,17 +52,16 @@ struct HfConfig {
   LanguageModelConfig model = {};
   std::optional<int> bos = {};  // the token that begins a text if nothing else does
   std::vector<int> stops = {};  // the tokens that end it
+  std::optional<int> pad = {};  // what fills up a batch elsewhere; here nothing does
 };
 
 // Throws FileError, or FormatError naming the file, the key and the rule. Missing keys have Hugging Face's defaults:
 // the tokens that begin and end a text are then 1 and 2 of a llama, 50256 of a gpt2, and so on, if there are as many.
 HfConfig read_hf_config(const std::filesystem::path& file);
-// Replaces the tokens that end a text by those of a generation_config.json, which Hugging Face's loaders take from
-// there, if it exists and names any. Throws as read_hf_config() does.
-void read_generation_config(HfConfig& config, const std::filesystem::path& file);
 
 nlohmann::json to_json(const HfConfig& config);
-// "bos_token_id" and "eos_token_id", null where there are none: where these are missing, others assume tokens.
+// "bos_token_id", "eos_token_id" and "pad_token_id", null where there are none: where these are missing, others assume
+// tokens.
 nlohmann::json text_tokens(const HfConfig& config);
 
 // The names under which the weights of this architecture are stored, and in which form. Files of the body alone lack a

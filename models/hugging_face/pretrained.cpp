@@ -77,6 +77,17 @@ LanguageModel build(Parameters& parameters, const HfConfig& config, const fs::pa
   }
 }
 
+// What most of the weights are.
+WeightType type_of(const WeightFiles& weights) {
+  const auto bytes_of = [&](const char* dtype) {
+    const auto found = weights.bytes_of.find(dtype);
+    return found == weights.bytes_of.end() ? 0 : found->second;
+  };
+  if (2 * bytes_of("BF16") > weights.bytes) return WeightType::bfloat16;
+  if (2 * bytes_of("F16") > weights.bytes) return WeightType::float16;
+  return WeightType::real;
+}
+
 bool is_weight_file(const std::string& name) {
   static const std::regex pattern(R"(model(-\d+-of-\d+)?\.safetensors(\.index\.json)?)");
   return std::regex_match(name, pattern);
@@ -89,12 +100,14 @@ ModelFolder open_model_folder(const fs::path& given) {
   check<ArgumentError>(fs::exists(path / kConfig), "there is no '", printable_path(path), "/", kConfig, "'");
   WeightFiles weights = find_weights(path);
   HfConfig config = read_hf_config(path / kConfig);
-  read_generation_config(config, path / kGeneration);
+  GenerationConfig generation = read_generation_config(path / kGeneration, config.model.vocabulary);
+  if (generation.stops) config.stops = *generation.stops;  // Hugging Face's loaders take them from there
   const bool is_prefixed = has_prefix(weights, config);
   if (config.model.tie_output && has_other_output(weights, weights_of(config, is_prefixed)))
     config.model.tie_output = false;
   WeightOptions names = weights_of(config, is_prefixed);
-  return {path, std::move(config), std::move(weights), std::move(names)};
+  const WeightType type = type_of(weights);
+  return {path, std::move(config), std::move(weights), std::move(names), std::move(generation), type};
 }
 
 Pretrained load_pretrained(const ModelFolder& folder, std::uint64_t seed) {
@@ -104,7 +117,7 @@ Pretrained load_pretrained(const ModelFolder& folder, std::uint64_t seed) {
   WeightOptions options = folder.names;
   options.after_failure = AfterFailure::undefined;  // no one sees the parameters then
   load_weights(folder.weights, *parameters, options);
-  return {folder.path, folder.config, std::move(parameters), std::move(model)};
+  return {folder.path, folder.config, std::move(parameters), std::move(model), folder.generation, folder.type};
 }
 
 Pretrained load_pretrained(const fs::path& folder, std::uint64_t seed) {
@@ -112,13 +125,16 @@ Pretrained load_pretrained(const fs::path& folder, std::uint64_t seed) {
 }
 
 void save_pretrained(const fs::path& folder, const HfConfig& config, const Parameters& parameters,
-                     const ValuesOf& values) {
+                     const ValuesOf& values, WeightType type) {
   const fs::path generation = folder / kGeneration;
   if (!fs::exists(generation)) write_text(generation, text_tokens(config).dump(2) + "\n");
   WeightOptions options = weights_of(config);
   options.values = values;
+  options.type = type;
   save_weights(folder / "model.safetensors", parameters, options);
-  write_text(folder / kConfig, to_json(config).dump(2) + "\n");
+  nlohmann::json all = to_json(config);
+  all["torch_dtype"] = torch_name(type);
+  write_text(folder / kConfig, all.dump(2) + "\n");
 }
 
 bool is_model_file(const std::string& name) { return name == kConfig || name == kGeneration || is_weight_file(name); }

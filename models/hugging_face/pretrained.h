@@ -9,6 +9,7 @@
 #include "../../nn/io/sharded_weights.h"
 #include "../../nn/parameters.h"
 #include "../language_model.h"
+#include "generation_config.h"
 #include "hf_config.h"
 
 #include <cstdint>
@@ -25,6 +26,8 @@ struct ModelFolder {
   HfConfig config;
   WeightFiles weights;
   WeightOptions names;  // of the parameters in these files
+  GenerationConfig generation = {};
+  WeightType type = WeightType::real;  // float16 or bfloat16 if that is what most of the weights are
 };
 
 // Reads the configs and the headers of the weights, from FOLDER/hf if a training has written a model there. Throws
@@ -38,6 +41,8 @@ struct Pretrained {
   HfConfig config;
   std::unique_ptr<Parameters> parameters;
   LanguageModel model;
+  GenerationConfig generation = {};
+  WeightType type = WeightType::real;  // of the weights in the files; the parameters are reals
 };
 
 // Throws FormatError naming the file and the rule; FileError. More parameters than the files can hold are refused
@@ -48,9 +53,9 @@ Pretrained load_pretrained(const std::filesystem::path& folder, std::uint64_t se
 
 // Writes config.json, model.safetensors and, if missing, generation_config.json into a folder that exists. Parameters
 // of adapters (models/lora.h) are left out; with `values` of Adapters::merged(), they are added to the weights. Throws
-// NumericError if a parameter is not finite, FileError.
+// NumericError if a parameter is not finite or too large for the type, FileError.
 void save_pretrained(const std::filesystem::path& folder, const HfConfig& config, const Parameters& parameters,
-                     const ValuesOf& values = nullptr);
+                     const ValuesOf& values = nullptr, WeightType type = WeightType::real);
 
 // Is this the name of a file that save_pretrained() or Hugging Face's libraries write for a model?
 bool is_model_file(const std::string& name);

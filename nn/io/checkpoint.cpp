@@ -14,8 +14,6 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 namespace {
 
-constexpr const char* kDtype = sizeof(real) == 4 ? "F32" : "F64";
-
 bool all_finite(std::span<const real> values) {
   return std::ranges::all_of(values, [](real v) { return std::isfinite(v); });
 }
@@ -160,7 +158,7 @@ void read_tensor(const SafeTensorsFile& file, const TensorInfo& tensor, const Pl
     kReaders.at(tensor.dtype)(file, tensor, all);
     for (std::size_t i = 0; i < place.rows.size(); ++i)
       std::copy_n(all.data() + static_cast<std::size_t>(place.rows[i]) * size, size, to.data() + i * size);
-  } else if (tensor.dtype == kDtype) {
+  } else if (tensor.dtype == dtype_of(WeightType::real)) {
     file.read(tensor, std::as_writable_bytes(to));
   } else {
     kReaders.at(tensor.dtype)(file, tensor, to);
@@ -290,7 +288,15 @@ class Values {
  public:
   explicit Values(const WeightOptions& options) : options_(options) {}
 
-  // They last until the next call.
+  // The bytes of a tensor, which consists of these parts. They last until the next call.
+  std::span<const std::byte> bytes_of(std::span<const Place* const> parts) {
+    const std::span<const real> values = of(parts);
+    if (options_.type == WeightType::real) return std::as_bytes(values);
+    narrow_ = bytes_as(options_.type, values, "checkpoint: " + parts[0]->parameter);
+    return narrow_;
+  }
+
+ private:
   std::span<const real> of(const Place& place) {
     const std::span<const real> values = chosen(place);
     check<NumericError>(all_finite(values), "checkpoint: ", place.parameter, " is not finite; nothing was saved");
@@ -298,7 +304,6 @@ class Values {
     turned_ = transposed(values, place.shape[1], place.shape[0]);
     return turned_;
   }
-  // Of parts of one tensor.
   std::span<const real> of(std::span<const Place* const> parts) {
     if (parts[0]->rows.empty()) return of(*parts[0]);
     joined_.clear();
@@ -311,8 +316,6 @@ class Values {
     }
     return joined_;
   }
-
- private:
   std::span<const real> chosen(const Place& place) {
     if (!options_.values) return place.values;
     if (std::exchange(parameter_, place.parameter) != place.parameter) all_ = options_.values(place.parameter);
@@ -324,6 +327,7 @@ class Values {
   std::span<const real> all_;  // those to write instead of its own
   std::vector<real> turned_;
   std::vector<real> joined_;
+  std::vector<std::byte> narrow_;
 };
 
 void write(const std::filesystem::path& path, std::span<const Place> places,
@@ -339,13 +343,12 @@ void write(const std::filesystem::path& path, std::span<const Place> places,
       if (!is_new) written[found->second].push_back(&p);
       if (!is_new) continue;
     }
-    tensors.push_back({.name = p.name, .dtype = kDtype, .shape = p.shape});
+    tensors.push_back({.name = p.name, .dtype = dtype_of(options.type), .shape = p.shape});
     written.push_back({&p});
   }
   for (const auto& [name, index] : shared) check_rows(written[index]);
   Values values(options);
-  write_safetensors(path, metadata, std::move(tensors),
-                    [&](std::size_t i) { return std::as_bytes(values.of(written[i])); });
+  write_safetensors(path, metadata, std::move(tensors), [&](std::size_t i) { return values.bytes_of(written[i]); });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "../optim/optimiser.h"
 #include "../parameters.h"
 #include "safetensors.h"
+#include "weight_type.h"
 
 #include <filesystem>
 #include <functional>
@@ -58,7 +59,8 @@ struct WeightOptions {
   ValuesOf values = nullptr;  // to be saved
   // Whether to leave out a parameter and its tensors. Also asked for the file's other tensors: whether to ignore them.
   std::function<bool(const std::string&)> skip = nullptr;
-  bool strict = true;  // refuse a file that does not fit; false loads what fits
+  WeightType type = WeightType::real;  // of the file that is written
+  bool strict = true;                  // refuse a file that does not fit; false loads what fits
   AfterFailure after_failure = AfterFailure::unchanged;
 };
 
@@ -71,8 +73,9 @@ struct WeightOptions {
 std::vector<std::string> load_weights(const std::filesystem::path& path, Parameters& parameters,
                                       const WeightOptions& options = {});
 
-// Writes the file that load_weights reads with the same options. Throws as save_checkpoint does; ArgumentError for
-// names that occur twice or that the format does not allow, and for a tensor of which no parameter has some row.
+// Writes the file that load_weights reads with the same options. Throws as save_checkpoint does, and NumericError for a
+// value that is too large for the file's type; ArgumentError for names that occur twice or that the format does not
+// allow, and for a tensor of which no parameter has some row.
 void save_weights(const std::filesystem::path& path, const Parameters& parameters, const WeightOptions& options = {});
 
 }  // namespace SEPPO_ABI

@@ -56,6 +56,7 @@ void read_header(WeightFiles& weights, std::size_t number, std::set<std::string>
   const SafeTensorsFile file(weights.files[number]);
   weights.bytes += file.size();
   for (const TensorInfo& tensor : file.tensors()) {
+    weights.bytes_of[tensor.dtype] += tensor.bytes();
     if (weights.index.empty()) weights.file_of[tensor.name] = number;
     const auto said = weights.file_of.find(tensor.name);
     check<FormatError>(said != weights.file_of.end(), file.name(), ": has the tensor ", printable(tensor.name),

@@ -19,9 +19,10 @@ inline namespace SEPPO_ABI {
 
 struct WeightFiles {
   std::vector<std::filesystem::path> files = {};
-  std::map<std::string, std::size_t> file_of = {};  // of each tensor
-  std::filesystem::path index = {};                 // of several files, or empty
-  std::uint64_t bytes = 0;                          // of all files
+  std::map<std::string, std::size_t> file_of = {};     // of each tensor
+  std::filesystem::path index = {};                    // of several files, or empty
+  std::uint64_t bytes = 0;                             // of all files
+  std::map<std::string, std::uint64_t> bytes_of = {};  // of the tensors of each dtype
 
   bool has(const std::string& tensor) const { return file_of.contains(tensor); }
 };

@@ -4,6 +4,7 @@
 #include "byte_level_bpe.h"
 #include "sentencepiece.h"
 #include "tokenizer_json.h"
+#include "tokenizer_json_writer.h"
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
@@ -17,7 +18,9 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <span>
+#include <sstream>
 #include <variant>
 
 namespace seppo {
@@ -32,12 +35,12 @@ constexpr const char* kTokenizerJson = "tokenizer.json";
 constexpr const char* kVocabulary = "vocab.json";
 constexpr const char* kMerges = "merges.txt";
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
+constexpr const char* kAdded = "added_tokens.json";
 constexpr const char* kSpecialTokens = "special_tokens_map.json";
 
 // What may lie beside a tokenizer and belongs to it.
-constexpr const char* kBeside[] = {kTokenizerConfig,    kSpecialTokens,       "generation_config.json",
-                                   "added_tokens.json", "chat_template.json", "chat_template.jinja",
-                                   "tokenizer.model"};
+constexpr const char* kBeside[] = {kTokenizerConfig,     kSpecialTokens,        "generation_config.json", kAdded,
+                                   "chat_template.json", "chat_template.jinja", "tokenizer.model"};
 
 // What files call the special tokens that they name nowhere else.
 constexpr const char* kUsualBos[] = {"<s>", "<|begin_of_text|>", "<bos>"};
@@ -166,6 +169,45 @@ void write_byte_tokenizer(const fs::path& folder) {
   write_text(folder / kMerges, "#version: 0.2\n");
 }
 
+// The pairs of a merges.txt.
+json merges_of(const fs::path& file) {
+  json pairs = json::array();
+  std::istringstream text(read_text(file));
+  for (std::string line; std::getline(text, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty() && !line.starts_with("#version")) pairs.push_back(line);
+  }
+  return pairs;
+}
+
+std::optional<NamedToken> named_token(const Tokenizer& t, std::optional<int> token) {
+  if (!token) return {};
+  return NamedToken{name_of(t, token).get<std::string>(), static_cast<std::size_t>(*token)};
+}
+
+std::optional<NamedToken> named_token(const Tokenizer& t, const std::vector<int>& tokens) {
+  if (tokens.empty()) return {};
+  return named_token(t, std::optional(tokens[0]));
+}
+
+// The tokenizer of vocab.json and merges.txt as tokenizer.json: of many types of models, Hugging Face's loaders take
+// no other.
+void write_as_json(const fs::path& folder, const Tokenizer& t) {
+  json added = json::array();
+  for (const std::optional<int> token : std::set{t.bos, t.eos})
+    if (const auto named = named_token(t, token)) added.push_back(added_token_json(named->id, named->text, true));
+  const auto before = named_token(t, t.before);
+  const auto behind = named_token(t, t.behind);
+  const json vocabulary = parse_json(read_text(folder / kVocabulary), printable_path(folder / kVocabulary));
+  const json all =
+      whole_json({{"model", bpe_json(vocabulary, merges_of(folder / kMerges))},
+                  {"added_tokens", added},
+                  {"pre_tokenizer", byte_level_json(true, adds_space(t))},
+                  {"post_processor", before || behind ? marks_json(before, behind) : byte_level_json(true)},
+                  {"decoder", byte_level_json(true)}});
+  write_text(folder / kTokenizerJson, all.dump() + "\n");
+}
+
 void write_if_missing(const fs::path& file, const json& content) {
   if (!fs::exists(file)) write_text(file, content.dump(2) + "\n");
 }
@@ -203,11 +245,11 @@ void write_tokenizer(const fs::path& folder, const fs::path& from, int max_lengt
   const bool is_of_llama2c = !is_json && !fs::exists(folder / kVocabulary);
   if (is_of_llama2c) return;  // Hugging Face's loaders do not read it
   const Tokenizer t = from.empty() ? byte_tokenizer() : read_tokenizer(folder);
+  if (!is_json && !fs::exists(folder / kAdded)) write_as_json(folder, t);
   const json tokens{{"bos_token", name_of(t, t.bos)}, {"eos_token", name_of(t, t.eos)}, {"unk_token", nullptr}};
-  json all{{"tokenizer_class", is_json ? "PreTrainedTokenizerFast" : "GPT2Tokenizer"},
+  json all{{"tokenizer_class", "PreTrainedTokenizerFast"},
            {"model_max_length", max_length},
-           {"clean_up_tokenization_spaces", false},
-           {"add_prefix_space", false}};
+           {"clean_up_tokenization_spaces", false}};
   all.update(tokens);
   write_if_missing(folder / kTokenizerConfig, all);
   write_if_missing(folder / kSpecialTokens, without_nulls(tokens));

@@ -22,8 +22,8 @@ inline namespace SEPPO_ABI {
 Tokenizer read_tokenizer(const std::filesystem::path& folder);
 
 // Copies the files of the tokenizer in the folder `from` and those beside it, or writes those of byte_tokenizer() if
-// `from` is empty. Then writes tokenizer_config.json and special_tokens_map.json, if missing; `max_length` is how many
-// tokens the model sees at once.
+// `from` is empty. Then writes, if missing, tokenizer_config.json, special_tokens_map.json and, of vocab.json and
+// merges.txt without added_tokens.json, tokenizer.json; `max_length` is how many tokens the model sees at once.
 void write_tokenizer(const std::filesystem::path& folder, const std::filesystem::path& from, int max_length);
 
 // Is this the name of a file that write_tokenizer() may write?

@@ -78,14 +78,16 @@ BOOST_AUTO_TEST_CASE(a_copy_of_a_run_is_no_mixture) {
   write_text(folder);
   write_model(folder, "m");
   folder.write("m/tokenizer.json", tokenizer_json(object_of(folder.path / "m/vocab.json"), false).dump());
+  folder.write("m/chat_template.jinja", "{{ messages }}");
   BOOST_REQUIRE_EQUAL(folder.run(with(kTrain, {"--out", "other", "--tokenizer", "m"})).code, 0);
-  BOOST_REQUIRE(fs::exists(folder.path / "other/hf/tokenizer.json"));
+  BOOST_REQUIRE(fs::exists(folder.path / "other/hf/chat_template.jinja"));
   folder.write("other/hf/of_before.txt", "x");
   BOOST_REQUIRE_EQUAL(folder.run(with(kTrain, {"--out", "t", "--max-steps", "1"})).code, 0);
   const Result r = folder.run({"llm", "train", "--resume", "t", "--out", "other", "--overwrite", "--max-steps", "2"});
   BOOST_CHECK_MESSAGE(r.code == 0, r.err);
-  for (const char* file : {"tokenizer.json", "of_before.txt"})
+  for (const char* file : {"chat_template.jinja", "of_before.txt"})
     BOOST_CHECK(!fs::exists(folder.path / "other/hf" / file));
+  BOOST_CHECK(read(folder.path / "other/hf/tokenizer.json") == read(folder.path / "t/hf/tokenizer.json"));
   llm::open_folder(folder.path / "other");
 }
 
@@ -137,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_trained_model_knows_its_end_token) {
   json config = train("bytes", {});
   BOOST_CHECK(config["bos_token_id"] == 256 && config["eos_token_id"] == 256);
   const json named = object_of(folder.path / "bytes/hf/tokenizer_config.json");
-  BOOST_CHECK(named["tokenizer_class"] == "GPT2Tokenizer" && named["eos_token"] == "<|endoftext|>");
+  BOOST_CHECK(named["tokenizer_class"] == "PreTrainedTokenizerFast" && named["eos_token"] == "<|endoftext|>");
   BOOST_CHECK_EQUAL(folder.run({"llm", "generate", "--model", "bytes", "--max-tokens", "2"}).code, 0);
 
   fs::create_directory(folder.path / "own");

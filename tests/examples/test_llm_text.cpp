@@ -86,6 +86,7 @@ BOOST_AUTO_TEST_CASE(a_text_begins_as_the_tokenizer_says) {
   json config = kLlama;
   config["vocab_size"] = 258;
   write_model(folder, "m", config);
+  fs::remove(folder.path / "m/tokenizer.json");
   const Words model{"--model", "m"};
   const auto check = [&](int by_default) {
     BOOST_CHECK_EQUAL(predicted(folder, model), by_default);
@@ -140,6 +141,7 @@ BOOST_AUTO_TEST_CASE(an_empty_prompt_begins_with_the_models_token) {
 BOOST_AUTO_TEST_CASE(a_tokenizer_config_is_heeded_or_refused) {
   const Folder folder("llm");
   write_model(folder, "m");
+  fs::remove(folder.path / "m/tokenizer.json");
   const std::string good = read(folder.path / "m/tokenizer_config.json");
   const auto refused = [&](const json& keys, const std::string& part) {
     folder.write("m/tokenizer_config.json", good);

@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(sums_are_in_double_precision) {
   }
 }
 
-// one_build: nn/io/checkpoint.cpp kDtype
+// one_build: nn/io/weight_type.cpp kIsSingle
 BOOST_AUTO_TEST_CASE(checkpoints_hold_the_librarys_numbers) {
   const std::filesystem::path file =
       std::filesystem::temp_directory_path() / ("seppo-precision-" + std::to_string(::getpid()));

@@ -316,3 +316,68 @@ BOOST_AUTO_TEST_CASE(what_is_skipped_stays) {
   save_weights(path, model.parameters, {.rename = rename});
   BOOST_CHECK(load_weights(path, model.parameters, {.rename = rename, .skip = is_head}).empty());
 }
+
+// Of a float, the nearest number with 16 bits: found among all of them, of two the even one.
+template <class T>
+void check_nearest(float x) {
+  const auto distance = [x](unsigned bits) {
+    const float value = T{static_cast<std::uint16_t>(bits)};
+    return std::isfinite(value) ? std::abs(double{value} - double{x}) : std::numeric_limits<double>::infinity();
+  };
+  const unsigned found = T::nearest(x).bits;
+  BOOST_REQUIRE_EQUAL(std::signbit(static_cast<float>(T{static_cast<std::uint16_t>(found)})), std::signbit(x));
+  for (const unsigned other : {found - 1, found + 1}) {
+    if ((other & 0x7fff) == 0x7fff || other > 0xffff) continue;  // next to zero, or beyond the other zero
+    BOOST_REQUIRE_LE(distance(found), distance(other));
+    if (distance(found) == distance(other)) BOOST_REQUIRE_EQUAL(found % 2, 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(narrow_numbers_are_the_nearest) {
+  for (unsigned bits = 0; bits < 65536; ++bits) {
+    const auto narrow = static_cast<std::uint16_t>(bits);
+    if (!std::isnan(static_cast<float>(Half{narrow}))) BOOST_REQUIRE_EQUAL(Half::nearest(Half{narrow}).bits, bits);
+    if (!std::isnan(static_cast<float>(BFloat{narrow})))
+      BOOST_REQUIRE_EQUAL(BFloat::nearest(BFloat{narrow}).bits, bits);
+  }
+  std::mt19937 random(1);
+  for (int i = 0; i < 100'000; ++i) {
+    const auto bits = static_cast<std::uint32_t>(random());
+    const float any = std::bit_cast<float>(bits);
+    if (std::abs(any) < 0x1.fep127F) check_nearest<BFloat>(any);
+    const float half =
+        std::ldexp(1 + static_cast<float>(bits & 0xffff) / 65536, static_cast<int>(bits >> 16) % 40 - 25);
+    check_nearest<Half>(bits >> 31 ? -half : half);
+    check_nearest<Half>(std::ldexp(static_cast<float>(bits % 8192) + 0.5F, -24));  // halfway between two
+  }
+  BOOST_CHECK(std::isnan(static_cast<float>(Half::nearest(NAN))) &&
+              std::isnan(static_cast<float>(BFloat::nearest(NAN))));
+  BOOST_CHECK(std::isinf(static_cast<float>(Half::nearest(65520))) && Half::nearest(65519).bits == 0x7bff);
+}
+
+BOOST_AUTO_TEST_CASE(weights_are_stored_as_asked) {
+  const Folder folder("weights");
+  const fs::path path = folder.path / "f";
+  for (const auto& [type, dtype] : {std::pair{WeightType::float32, "F32"}, std::pair{WeightType::bfloat16, "BF16"},
+                                    std::pair{WeightType::float16, "F16"}}) {
+    const Model model(1);
+    const auto is_matrix = [](const std::string& name) { return name == "a.weight"; };
+    save_weights(path, model.parameters, {.transpose = is_matrix, .type = type});
+    for (const StoredTensor& tensor : read_stored(path).tensors) BOOST_CHECK_EQUAL(tensor.dtype, dtype);
+    Model read(2);
+    load_weights(path, read.parameters, {.transpose = is_matrix});
+    std::vector<real> expected = values_of(model.parameters);
+    for (real& x : expected) {
+      const auto single = static_cast<float>(x);
+      if (type == WeightType::bfloat16) x = BFloat::nearest(single);
+      if (type == WeightType::float16) x = Half::nearest(single);
+    }
+    BOOST_CHECK(values_of(read.parameters) == expected);
+  }
+  const std::string before = test::read(path);
+  Model large(1);
+  large.a.bias.data()[1] = 65520;  // infinity as float16
+  BOOST_CHECK_EXCEPTION(save_weights(path, large.parameters, {.type = WeightType::float16}), NumericError,
+                        [](const NumericError& e) { return has(e.what(), "a.bias has 65520, too large"); });
+  BOOST_CHECK(test::read(path) == before);
+}

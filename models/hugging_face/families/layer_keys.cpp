@@ -103,7 +103,8 @@ Key windows_by_layer(const WindowedLayers& options) {
   };
   const auto write = [=](json& all, const Model& m) {
     const int window = window_of(m);
-    all[kWindow] = null_if_zero(window);
+    // Without a switch Hugging Face's models need a number, even for no layer.
+    all[kWindow] = null_if_zero(window == 0 && !options.has_switch ? options.usual_window : window);
     if (options.has_switch) all["use_sliding_window"] = window > 0;
     all[kTypes] = json::array();
     for (int i = 0; i < m.n_layers; ++i) all[kTypes].push_back(m.decoder.attention(i).window > 0 ? kSliding : kFull);

@@ -1,0 +1,35 @@
+// Adapters that a finetuning has merged into hf/ are not merged a second time.
+#include "llm/source.h"
+
+#include "app/run.h"
+
+#include <seppo/autograd/core/printable.h>
+#include <seppo/models/lora.h>
+
+#include <fmt/format.h>
+
+namespace llm {
+
+namespace fs = std::filesystem;
+using seppo::printable_path;
+
+void Source::fields(seppo::ConfigVisitor& v) {
+  v("model", model, "folder with config.json, model.safetensors and a tokenizer, or --out of a training");
+  v("adapter", adapter, "folder of adapters, to be merged into the model");
+  v("threads", threads, {0, 256}, examples::kThreadsHelp);
+}
+
+Folder Source::open() const {
+  examples::use_threads(threads);
+  Folder folder = open_folder(model);
+  if (adapter.empty()) return folder;
+  std::error_code error;  // there may be no such folder
+  const fs::path opened = fs::canonical(folder.path);
+  if (opened.filename() == "hf" && fs::equivalent(adapter, opened.parent_path() / "adapter", error))
+    throw examples::UsageError(fmt::format("--adapter: '{}' is merged already into the model in '{}'",
+                                           printable_path(adapter), printable_path(folder.path)));
+  seppo::Adapters::read(adapter, *folder.parameters, folder.model).merge();
+  return folder;
+}
+
+}  // namespace llm
