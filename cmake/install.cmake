@@ -4,11 +4,12 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # All headers are public except SIMD code (-inl.h), those of kernels, of the tapes' store of nodes, of the table of
-# families and of Jinja, and, in three folders of autograd, those that only the library needs.
+# families, of peft's config and of Jinja, and, in three folders of autograd, those that only the library needs.
 set(include ${CMAKE_INSTALL_INCLUDEDIR}/seppo)
 install(DIRECTORY autograd nn models DESTINATION ${include} FILES_MATCHING PATTERN "*.h"
         PATTERN "*-inl.h" EXCLUDE REGEX "/core/(kernel|node_pool)\\.h$" EXCLUDE
-        REGEX "/(autograd/(blas|kernels|ops)|hugging_face/families|text/jinja)$" EXCLUDE)
+        REGEX "/(autograd/(blas|kernels|ops)|hugging_face/families|text/jinja)$" EXCLUDE
+        REGEX "/hugging_face/peft_config\\.h$" EXCLUDE)
 install(FILES autograd/blas/multiply.h DESTINATION ${include}/autograd/blas)
 install(FILES autograd/ops/attention.h DESTINATION ${include}/autograd/ops)
 install(FILES autograd/ops/losses.h DESTINATION ${include}/autograd/ops)

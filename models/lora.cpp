@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,26 +22,10 @@ namespace {
 
 constexpr const char* kScope = "lora";
 
-template <class F>
-void for_each_of(const std::string& path, FeedForward& ffn, const F& f) {
+void for_each_of(const std::string& path, FeedForward& ffn, FunctionRef<void(const std::string&, Linear&)> f) {
   if (ffn.gate) f(path + "gate", *ffn.gate);
   f(path + "up", ffn.up);
   f(path + "down", ffn.down);
-}
-
-// Calls f(path, projection) for each projection that has an adapter.
-template <class F>
-void for_each_projection(LanguageModel& model, const F& f) {
-  for (std::size_t i = 0; i < model.layers.layers.size(); ++i) {
-    DecoderBlock& layer = model.layers.layers[i];
-    const std::string path = "layers." + std::to_string(i) + ".";
-    f(path + "self_attn.in_proj", layer.self_attn.in_proj);
-    f(path + "self_attn.out_proj", layer.self_attn.out_proj);
-    if (layer.ffn) for_each_of(path + "ffn.", *layer.ffn, f);
-    if (layer.experts)
-      for (std::size_t e = 0; e < layer.experts->experts.size(); ++e)
-        for_each_of(path + "ffn.experts." + std::to_string(e) + ".", layer.experts->experts[e], f);
-  }
 }
 
 // W + scale B A
@@ -56,33 +41,55 @@ WeightOptions adapters_only() {
 
 }  // namespace
 
+void for_each_projection(LanguageModel& model, FunctionRef<void(const std::string&, Linear&)> f) {
+  for (std::size_t i = 0; i < model.layers.layers.size(); ++i) {
+    DecoderBlock& layer = model.layers.layers[i];
+    const std::string path = "layers." + std::to_string(i) + ".";
+    f(path + "self_attn.in_proj", layer.self_attn.in_proj);
+    f(path + "self_attn.out_proj", layer.self_attn.out_proj);
+    if (layer.ffn) for_each_of(path + "ffn.", *layer.ffn, f);
+    if (layer.experts)
+      for (std::size_t e = 0; e < layer.experts->experts.size(); ++e)
+        for_each_of(path + "ffn.experts." + std::to_string(e) + ".", layer.experts->experts[e], f);
+  }
+}
+
 Adapters::Adapters(Parameters& parameters, LanguageModel& model, const LoraConfig& config)
-    : parameters_(&parameters), model_(&model), config_(config) {
+    : Adapters(parameters, model, [&](const std::string&) {
+        return Size{config.lora, config.scale()};
+      }) {
+  config_ = config;
+}
+
+Adapters::Adapters(Parameters& parameters, LanguageModel& model, const SizeOf& size)
+    : parameters_(&parameters), model_(&model) {
   parameters.freeze("");
   for_each_projection(model, [&](const std::string& path, const Linear& projection) {
+    Adapter& adapter = adapters_.emplace_back(Adapter{path, {}});
+    const auto [rank, scale] = size(path);
+    if (rank == 0) return;
     const int out = projection.weight.size(0);
     const int in = projection.weight.size(1);
     const Scope s = parameters.root() / kScope / path;
-    a_.push_back(s.parameter("a", {config.lora, in}, init_normal(1 / std::sqrt(in))));
-    b_.push_back(s.parameter("b", {out, config.lora}, init_zeros()));
+    const Tensor a = s.parameter("a", {rank, in}, init_normal(1 / std::sqrt(in)));
+    const Tensor b = s.parameter("b", {out, rank}, init_zeros());
+    adapter.low_rank = LowRank{.a = a, .b = b, .scale = scale};
   });
-}
-
-LowRank Adapters::adapter(std::size_t index) const {
-  return {.a = a_[index], .b = b_[index], .scale = config_.alpha / config_.lora};
 }
 
 LanguageModel Adapters::apply() const {
   LanguageModel model = *model_;
   std::size_t index = 0;
-  for_each_projection(model, [&](const std::string&, Linear& projection) { projection.adapter = adapter(index++); });
+  for_each_projection(
+      model, [&](const std::string&, Linear& projection) { projection.adapter = adapters_[index++].low_rank; });
   return model;
 }
 
 void Adapters::merge() const {
   std::size_t index = 0;
   for_each_projection(*model_, [&](const std::string&, const Linear& projection) {
-    std::ranges::copy(sum_of(projection.weight, adapter(index++)), projection.weight.data());
+    const std::optional<LowRank>& low_rank = adapters_[index++].low_rank;
+    if (low_rank) std::ranges::copy(sum_of(projection.weight, *low_rank), projection.weight.data());
   });
   parameters_->changed();
 }
@@ -95,7 +102,8 @@ ValuesOf Adapters::merged() const {
   std::map<std::string, Part> parts;  // by the name of the weight
   std::size_t index = 0;
   for_each_projection(*model_, [&](const std::string&, const Linear& projection) {
-    parts[*projection.weight.node().name()] = {projection.weight, adapter(index++)};
+    const std::optional<LowRank>& low_rank = adapters_[index++].low_rank;
+    if (low_rank) parts[*projection.weight.node().name()] = {projection.weight, *low_rank};
   });
   return [parts, sum = std::vector<real>()](const std::string& name) mutable -> std::span<const real> {
     const auto found = parts.find(name);

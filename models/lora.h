@@ -7,16 +7,20 @@
 //   Adapters::read("tuned/adapter", parameters, model).merge();
 //
 // A folder stores the adapters alone in adapter.safetensors, as "lora.layers.0.self_attn.in_proj.a" and so on, and r
-// and alpha in adapter.json.
+// and alpha in adapter.json. hugging_face/peft.h reads and writes the format of the Python package peft.
 #pragma once
 
+#include "../autograd/core/function_ref.h"
 #include "../nn/config.h"
 #include "../nn/io/checkpoint.h"
 #include "../nn/parameters.h"
 #include "language_model.h"
 
-#include <cstddef>
+#include <cmath>
 #include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace seppo {
@@ -25,17 +29,29 @@ inline namespace SEPPO_ABI {
 struct LoraConfig {
   int lora = 0;
   double alpha = 16;
+  bool rslora = false;
 
   void fields(ConfigVisitor& v) {
     v("lora", lora, {0, 4096}, "rank of adapters to train beside the frozen model; 0 trains all of it");
     v("lora_alpha", alpha, {1e-6, 1e6}, "what the adapters' product is multiplied by, divided by the rank");
+    v("rslora", rslora, "divide by the square root of the rank instead", {.may_be_missing = true});
   }
+  double scale() const { return alpha / (rslora ? std::sqrt(lora) : lora); }  // rsLoRA: Kalajdzievski 2023
 };
 
 class Adapters {
  public:
   // One adapter for each projection of the attention and the feed-forward networks. `model` must outlive the adapters.
   Adapters(Parameters& parameters, LanguageModel& model, const LoraConfig& config);
+
+  // Of one projection, such as "layers.0.ffn.up".
+  struct Size {
+    int rank = 0;  // 0: no adapter
+    double scale = 1;
+  };
+  using SizeOf = std::function<Size(const std::string& projection)>;
+  // Those of the sizes asked for.
+  Adapters(Parameters& parameters, LanguageModel& model, const SizeOf& size);
 
   // The model with adapters in its projections (Linear::adapter). It may be used by every thread and on any tape.
   LanguageModel apply() const;
@@ -50,15 +66,22 @@ class Adapters {
   // valid or for another model; FileError.
   static Adapters read(const std::filesystem::path& folder, Parameters& parameters, LanguageModel& model);
 
- private:
-  LowRank adapter(std::size_t index) const;
+  struct Adapter {
+    std::string projection;
+    std::optional<LowRank> low_rank;
+  };
+  const std::vector<Adapter>& each() const { return adapters_; }  // of each projection of the model
+  const LoraConfig& config() const { return config_; }            // its rank is 0 if sizes differ
 
+ private:
   Parameters* parameters_;
   LanguageModel* model_;
   LoraConfig config_;
-  std::vector<Tensor> a_;  // [r, in] of each projection
-  std::vector<Tensor> b_;  // [out, r]
+  std::vector<Adapter> adapters_;
 };
+
+// Calls f(path, projection) for each projection that may have an adapter.
+void for_each_projection(LanguageModel& model, FunctionRef<void(const std::string& path, Linear& projection)> f);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -127,6 +127,7 @@
 #include "hugging_face/config_keys.h"
 #include "hugging_face/generation_config.h"
 #include "hugging_face/hf_config.h"
+#include "hugging_face/peft.h"
 #include "hugging_face/pretrained.h"
 #include "language_model.h"
 #include "lora.h"

@@ -4,6 +4,7 @@
 #include "app/run.h"
 
 #include <seppo/autograd/core/printable.h>
+#include <seppo/models/hugging_face/peft.h>
 #include <seppo/models/lora.h>
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ using seppo::printable_path;
 
 void Source::fields(seppo::ConfigVisitor& v) {
   v("model", model, "folder with config.json, model.safetensors and a tokenizer, or --out of a training");
-  v("adapter", adapter, "folder of adapters, to be merged into the model");
+  v("adapter", adapter, "folder of adapters, of this program or the package peft, to be merged into the model");
   v("threads", threads, {0, 256}, examples::kThreadsHelp);
 }
 
@@ -28,7 +29,11 @@ Folder Source::open() const {
   if (opened.filename() == "hf" && fs::equivalent(adapter, opened.parent_path() / "adapter", error))
     throw examples::UsageError(fmt::format("--adapter: '{}' is merged already into the model in '{}'",
                                            printable_path(adapter), printable_path(folder.path)));
-  seppo::Adapters::read(adapter, *folder.parameters, folder.model).merge();
+  if (seppo::has_peft(adapter)) {
+    seppo::read_peft(adapter, folder.config, *folder.parameters, folder.model).merge();
+  } else {
+    seppo::Adapters::read(adapter, *folder.parameters, folder.model).merge();
+  }
   return folder;
 }
 

@@ -9,8 +9,10 @@
 
 #include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/generate.h>
+#include <seppo/models/hugging_face/peft.h>
 #include <seppo/models/lora.h>
 #include <seppo/models/window_score.h>
+#include <seppo/nn/io/replace_folder.h>
 #include <seppo/nn/io/text_file.h>
 #include <seppo/nn/run/data_digest.h>
 #include <seppo/nn/text/byte_level_bpe.h>
@@ -139,13 +141,19 @@ struct TextTraining {
   }
 
   void save(const std::filesystem::path& out) const {
-    if (adapters) {
-      app::prepare_folder("out", out / "adapter");
-      adapters->save(out / "adapter");
-    }
+    if (adapters) save_adapters(out / "adapter");
     const seppo::ValuesOf values = adapters ? adapters->merged() : nullptr;
     const seppo::WeightType type = stored_as(written.dtype, folder->type);
     write_folder(out / "hf", folder->config, *folder->parameters, folder->path, values, type);
+  }
+
+  // Replaces those that are there, of whatever format.
+  void save_adapters(const std::filesystem::path& path) const {
+    app::prepare_folder("out", path);
+    const auto write = [&](const std::filesystem::path& made) {
+      seppo::save_peft(made, *adapters, folder->config, folder->path.string());
+    };
+    seppo::replace_folder(path, write, seppo::is_adapter_file);
   }
 
   std::string row(const Windows& text, std::size_t i) const {
@@ -282,7 +290,8 @@ struct Finetuning : TextTraining {
   }
 
   void settle(const app::CommandLine& line) {
-    if (line.typed("lora-alpha") && lora.lora == 0) throw app::UsageError("--lora-alpha: needs --lora");
+    for (const std::string option : {"lora-alpha", "rslora"})
+      if (line.typed(option) && lora.lora == 0) throw app::UsageError("--" + option + ": needs --lora");
     if (!line.given("lr") && lora.lora > 0) training.trainer.lr = 3e-3;
     if (line.path("resume").empty()) check_apart("out", line.path("out"), base.model);
   }

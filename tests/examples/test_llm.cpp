@@ -270,11 +270,18 @@ BOOST_AUTO_TEST_CASE(finetuning_moves_all_or_adapters_alone) {
   // The adapter file contains only the adapters; training has left all other tensors unchanged.
   const auto base = tensors_of(folder.path / "runs/llm/model.safetensors"),
              run = tensors_of(folder.path / "narrow/model.safetensors"),
-             adapter = tensors_of(folder.path / "narrow/adapter/adapter.safetensors");
-  BOOST_CHECK_EQUAL(adapter.size(), 2 * 5u);
+             adapter = tensors_of(folder.path / "narrow/adapter/adapter_model.safetensors");
+  BOOST_CHECK_EQUAL(adapter.size(), 2 * 7u);  // queries, keys and values apart
   for (const auto& [name, bytes] : base) BOOST_CHECK_MESSAGE(run.at(name) == bytes, name << " has moved");
-  for (const auto& [name, bytes] : adapter) BOOST_CHECK(name.starts_with("lora.layers.0.") && run.at(name) == bytes);
-  BOOST_CHECK_EQUAL(run.size(), base.size() + adapter.size());
+  for (const auto& [module, path] :
+       {std::pair{"self_attn.o_proj", "self_attn.out_proj"}, std::pair{"mlp.gate_proj", "ffn.gate"},
+        std::pair{"mlp.up_proj", "ffn.up"}, std::pair{"mlp.down_proj", "ffn.down"}}) {
+    const std::string theirs = std::string("base_model.model.model.layers.0.") + module;
+    const std::string ours = std::string("lora.layers.0.") + path;
+    BOOST_CHECK(adapter.at(theirs + ".lora_A.weight F32") == run.at(ours + ".a F32"));
+    BOOST_CHECK(adapter.at(theirs + ".lora_B.weight F32") == run.at(ours + ".b F32"));
+  }
+  BOOST_CHECK_EQUAL(run.size(), base.size() + 2 * 5u);
 }
 
 // `llm train --resume` also resumes fine-tuning runs, with bit-identical results.
@@ -290,7 +297,7 @@ BOOST_AUTO_TEST_CASE(a_finetuning_that_is_cut_goes_on) {
     BOOST_REQUIRE_EQUAL(folder.run(with(tune, {"--out", out, "--max-steps", "7"})).code, 0);
     const Result r = folder.run({"llm", command, "--resume", out, "--max-steps", "20", "--threads", "2"});
     BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
-    for (const char* file : {"model.safetensors", "adapter/adapter.safetensors", "adapter/adapter.json",
+    for (const char* file : {"model.safetensors", "adapter/adapter_model.safetensors", "adapter/adapter_config.json",
                              "hf/model.safetensors", "hf/config.json", "hf/vocab.json"})
       BOOST_CHECK_MESSAGE(read(folder.path / "whole" / file) == read(folder.path / out / file), file);
   }

@@ -216,23 +216,40 @@ BOOST_AUTO_TEST_CASE(merged_weights_are_written_and_nothing_changes) {
 // Every message about an adapter names the file.
 BOOST_AUTO_TEST_CASE(adapters_that_are_wrong_are_named) {
   const Folder folder("llm");
-  write_text(folder);
   write_model(folder, "m");
-  BOOST_REQUIRE_EQUAL(folder.run(with({"llm", "finetune", "--model", "m", "--lora", "2", "--out", "f"}, kBrief)).code,
-                      0);
-  const Words generate{"llm", "generate", "--model", "m", "--adapter", "f/adapter", "--prompt", "a"};
+  fs::create_directory(folder.path / "own");
+  llm::Folder opened = llm::open_folder(folder.path / "m");
+  seppo::Adapters(*opened.parameters, opened.model, {.lora = 2}).save(folder.path / "own");
+  const Words generate{"llm", "generate", "--model", "m", "--adapter", "own", "--prompt", "a"};
   const auto refused = [&](const char* file, const std::string& content, const std::string& part) {
-    const std::string good = read(folder.path / "f/adapter" / file);
-    folder.write(std::string("f/adapter/") + file, content);
+    const std::string good = read(folder.path / "own" / file);
+    folder.write(std::string("own/") + file, content);
     check_refused(folder, generate, 1, part);
-    folder.write(std::string("f/adapter/") + file, good);
+    folder.write(std::string("own/") + file, good);
   };
+  BOOST_CHECK_EQUAL(folder.run(generate).code, 0);
   for (const char* content :
        {R"({"lora": 4097, "lora_alpha": 16})", R"({"lora": 0, "lora_alpha": 16})", R"({"lora": "2", "lora_alpha": 16})",
         R"({"lora": 2})", R"({"lora": 2, "lora_alpha": 0})", R"({"lora": 2, "lora_alpha": 16, "x": 1})", "[]", "1",
         "null", "{}", "{", "", R"({"lora": 2, "lora_alpha": null})", R"({"lora": 4096, "lora_alpha": 16})"})
-    refused("adapter.json", content, "f/adapter/adapter.json");
-  refused("adapter.safetensors", "cut", "f/adapter/adapter.safetensors");
+    refused("adapter.json", content, "own/adapter.json");
+  refused("adapter.safetensors", "cut", "own/adapter.safetensors");
+}
+
+// Adapters of an earlier format do not stay beside those that replace them.
+BOOST_AUTO_TEST_CASE(adapters_replace_those_of_another_format) {
+  const Folder folder("llm");
+  write_text(folder);
+  write_model(folder, "m");
+  fs::create_directories(folder.path / "f/adapter");
+  folder.write("f/adapter/adapter.json", "{}");
+  folder.write("f/adapter/adapter.safetensors", "old");
+  folder.write("f/adapter/notes.txt", "mine");
+  const Result r = folder.run(with({"llm", "finetune", "--model", "m", "--lora", "2", "--out", "f"}, kBrief));
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  std::vector<std::string> names;
+  for (const auto& [name, content] : files_of(folder.path / "f/adapter")) names.push_back(name);
+  BOOST_CHECK((names == std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors", "notes.txt"}));
 }
 
 // What the system says is told with the name of the file.

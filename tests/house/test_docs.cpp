@@ -226,6 +226,24 @@ BOOST_AUTO_TEST_CASE(freezing_and_adapters) {
   BOOST_CHECK_MESSAGE(report.passed, report.text);
 }
 
+BOOST_AUTO_TEST_CASE(adapters_in_pefts_format) {
+  HfConfig config{.model = {.vocabulary = 5, .layer = {.d_model = 4, .n_heads = 2, .d_ff = 4, .dropout = 0}}};
+  set_architecture(config.architecture, config.model);
+  config.model.n_layers = 1;
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("seppo-docs-peft-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  Parameters parameters(1), others(1);
+  LanguageModel other(others.root(), config.model);
+  LanguageModel model(parameters.root(), config.model);
+  const Adapters adapters(parameters, model, {.lora = 8});
+  save_peft(folder, adapters, config);
+
+  read_peft(folder, config, others, other).merge();
+  BOOST_CHECK(std::filesystem::exists(folder / "adapter_config.json"));
+  std::filesystem::remove_all(folder);
+}
+
 BOOST_AUTO_TEST_CASE(a_loss_that_compares_examples) {
   Parameters parameters(1);
   const Tensor image_tower = parameters.root().parameter("images", {4, 2}, init_normal(1)),

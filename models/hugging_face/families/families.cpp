@@ -53,7 +53,7 @@ std::function<TensorRows(const std::string&)> rows_of(const Family& family, cons
   const bool is_by_head = family.qkv == QkvTensors::by_kv_head;
   const bool is_gate_stacked = family.is_gate_stacked;
   return [=](const std::string& name) -> TensorRows {
-    const auto is_of = [&](std::string_view part) { return name.find(part) != name.npos; };
+    const auto is_of = [&](std::string_view part) { return !is_adapter(name) && name.find(part) != name.npos; };
     if (is_by_head && is_of(".self_attn.in_proj.")) return rows_by_kv_head(m);
     if (is_gate_stacked && is_of(".ffn.gate.")) return consecutive_rows(0, m.layer.d_ff, 2 * m.layer.d_ff);
     if (is_gate_stacked && is_of(".ffn.up.")) return consecutive_rows(m.layer.d_ff, m.layer.d_ff, 2 * m.layer.d_ff);
