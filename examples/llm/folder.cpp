@@ -6,7 +6,9 @@
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
+#include <seppo/models/gguf/gguf_model.h>
 #include <seppo/nn/io/replace_folder.h>
+#include <seppo/nn/text/gguf_tokenizer.h>
 #include <seppo/nn/text/tokenizer_folder.h>
 
 #include <fmt/format.h>
@@ -60,7 +62,27 @@ seppo::Tokenizer read_tokenizer(const std::string& option, const fs::path& folde
   return of_option(option, [&] { return seppo::read_tokenizer(folder); });
 }
 
+namespace {
+
+Folder open_gguf(const fs::path& path, std::uint64_t seed) {
+  seppo::Tokenizer tokenizer = seppo::read_gguf_tokenizer(seppo::GgufFile(path));
+  seppo::Pretrained pretrained = seppo::load_gguf(path, seed);
+  tokenizer.fit(pretrained.config.model.vocabulary, std::string(printable_path(path)));
+  return {std::move(pretrained), std::move(tokenizer)};
+}
+
+void write_tokenizer(const fs::path& folder, const fs::path& from, int max_length) {
+  if (seppo::is_gguf(from)) {
+    seppo::write_gguf_tokenizer(folder, seppo::GgufFile(from), max_length);
+  } else {
+    seppo::write_tokenizer(folder, from, max_length);
+  }
+}
+
+}  // namespace
+
 Folder open_folder(const fs::path& given, std::uint64_t seed) {
+  if (seppo::is_gguf(given)) return open_gguf(given, seed);
   const seppo::ModelFolder folder = of_option("model", [&] { return seppo::open_model_folder(given); });
   seppo::Tokenizer tokenizer = read_tokenizer("model", folder.path);  // before the weights, which take longer
   seppo::Pretrained pretrained = seppo::load_pretrained(folder, seed);
@@ -72,7 +94,7 @@ void write_folder(const fs::path& folder, const seppo::HfConfig& config, const s
                   const fs::path& tokenizer, const seppo::ValuesOf& values, seppo::WeightType type) {
   examples::prepare_folder("out", folder);
   const auto write = [&](const fs::path& made) {
-    seppo::write_tokenizer(made, tokenizer, config.model.max_length);
+    write_tokenizer(made, tokenizer, config.model.max_length);
     seppo::save_pretrained(made, config, parameters, values, type);
   };
   const auto is_replaced = [](const std::string& name) {

@@ -44,16 +44,16 @@ struct Folder : seppo::Pretrained {
                           seppo::SpecialText special = seppo::SpecialText::letters) const;
 };
 
-// Throws examples::UsageError if the folder of --model has no model, or not exactly one tokenizer; what
-// load_pretrained() and read_tokenizer() throw.
+// Of a folder, or of a GGUF file. Throws examples::UsageError if the folder of --model has no model, or not exactly one
+// tokenizer; what load_pretrained() and read_tokenizer(), or load_gguf() and read_gguf_tokenizer(), throw.
 Folder open_folder(const std::filesystem::path& folder, std::uint64_t seed = 0);
 
 // The tokenizer in the folder of an option. Throws examples::UsageError if there is not exactly one.
 seppo::Tokenizer read_tokenizer(const std::string& option, const std::filesystem::path& folder);
 
-// Replaces the model in a folder, whole or not at all, with the tokenizer from another folder, or with the bytes as
-// tokens if that is empty. `values` and `type` are save_pretrained()'s. Throws examples::UsageError if the folder
-// cannot be made or written.
+// Replaces the model in a folder, whole or not at all, with the tokenizer from another folder or a GGUF file, or with
+// the bytes as tokens if that is empty. `values` and `type` are save_pretrained()'s. Throws examples::UsageError if the
+// folder cannot be made or written.
 void write_folder(const std::filesystem::path& folder, const seppo::HfConfig& config,
                   const seppo::Parameters& parameters, const std::filesystem::path& tokenizer,
                   const seppo::ValuesOf& values = nullptr, seppo::WeightType type = seppo::WeightType::real);

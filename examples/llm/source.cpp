@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 using seppo::printable_path;
 
 void Source::fields(seppo::ConfigVisitor& v) {
-  v("model", model, "folder with config.json, model.safetensors and a tokenizer, or --out of a training");
+  v("model", model,
+    "folder with config.json, model.safetensors and a tokenizer, or --out of a training, or a GGUF file");
   v("adapter", adapter, "folder of adapters, of this program or the package peft, to be merged into the model");
   v("threads", threads, {0, 256}, examples::kThreadsHelp);
 }

@@ -9,6 +9,7 @@
 
 #include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/generate.h>
+#include <seppo/models/gguf/gguf_model.h>
 #include <seppo/models/hugging_face/peft.h>
 #include <seppo/models/lora.h>
 #include <seppo/models/window_score.h>
@@ -151,7 +152,8 @@ struct TextTraining {
   void save_adapters(const std::filesystem::path& path) const {
     app::prepare_folder("out", path);
     const auto write = [&](const std::filesystem::path& made) {
-      seppo::save_peft(made, *adapters, folder->config, folder->path.string());
+      const bool has_name = !seppo::is_gguf(folder->path);  // peft opens no such file
+      seppo::save_peft(made, *adapters, folder->config, has_name ? folder->path.string() : "");
     };
     seppo::replace_folder(path, write, seppo::is_adapter_file);
   }
@@ -258,7 +260,7 @@ struct Pretraining : TextTraining {
 
 struct BaseConfig {
   std::filesystem::path model;
-  void fields(seppo::ConfigVisitor& v) { v("model", model, "folder of the model to start from"); }
+  void fields(seppo::ConfigVisitor& v) { v("model", model, "folder of the model to start from, or GGUF file"); }
 };
 
 struct Finetuning : TextTraining {
@@ -278,7 +280,7 @@ struct Finetuning : TextTraining {
   }
 
   void options(app::CommandLine& line, const app::Arguments& arguments) {
-    line.needs("model", "the folder of a model");
+    line.needs("model", "the folder of a model, or a GGUF file");
     TextTraining::options(line, arguments);
   }
 

@@ -4,6 +4,7 @@
 #include "app/sampling.h"
 
 #include <seppo/autograd/core/printable.h>
+#include <seppo/models/gguf/gguf_model.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -58,7 +59,8 @@ seppo::GenerateOptions Writing::options(const CommandLine& line, const Folder& f
   settle(line, "min-p", sampling.min_p, file.min_p);
   settle(line, "repetition-penalty", sampling.repetition_penalty, file.repetition_penalty);
   options_.stop = folder.config.stops;
-  sources_["stop"] = {{"value", options_.stop}, {"from", file.stops ? kFile : "config.json"}};
+  const char* const of_model = seppo::is_gguf(folder.path) ? "metadata" : "config.json";
+  sources_["stop"] = {{"value", options_.stop}, {"from", file.stops ? kFile : of_model}};
   options_.stride = std::max(1, folder.model.config.max_length / 2);  // of a full window, the second half is kept
   options_.hook = file.hook(options_.stop, prompt);
   return options_;

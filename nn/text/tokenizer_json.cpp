@@ -39,8 +39,7 @@ std::string quoted(const std::string& text) {
 
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& file)
-      : fields_{printable_path(file)}, all_(parse_json(read_text(file), fields_.name)) {}
+  Reader(json all, std::string name) : fields_{std::move(name)}, all_(std::move(all)) {}
 
   Tokenizer read() {
     const json& model = fields_.part(all_, "model", Kind::object);
@@ -197,7 +196,14 @@ Pattern JsonFields::pattern(const json& object) const {
   return {is_text ? quoted(text(object, "String")) : text(object, "Regex"), name};
 }
 
-Tokenizer read_tokenizer_json(const std::filesystem::path& file) { return Reader(file).read(); }
+Tokenizer read_tokenizer_json(const std::filesystem::path& file) {
+  const std::string name = printable_path(file);
+  return read_tokenizer_json(parse_json(read_text(file), name), name);
+}
+
+Tokenizer read_tokenizer_json(json content, std::string name) {
+  return Reader(std::move(content), std::move(name)).read();
+}
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

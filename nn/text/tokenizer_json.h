@@ -12,12 +12,16 @@
 #include "tokenizer.h"
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
 
 // Throws FileError, or FormatError naming the file, the key and the rule.
 Tokenizer read_tokenizer_json(const std::filesystem::path& file);
+// The same of its content; `name` begins the messages.
+Tokenizer read_tokenizer_json(nlohmann::json content, std::string name);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

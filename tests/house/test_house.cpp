@@ -29,7 +29,8 @@ const std::vector<std::string> kFolders{"autograd/core",    "autograd/blas",
                                         "nn/data",          "nn/io",
                                         "nn/text",          "nn/train",
                                         "nn/run",           "models",
-                                        "models/decoding",  "models/hugging_face"};
+                                        "models/decoding",  "models/hugging_face",
+                                        "models/gguf"};
 
 std::string folder_of(const fs::path& file) {
   if (file.filename() == "seppo.h") return kFolders.back();

@@ -1,0 +1,33 @@
+// Language models in GGUF files (nn/io/gguf.h): the architectures "llama", "qwen2" and "qwen3", as llama.cpp writes
+// them. Mistral's models are "llama" there.
+//
+//   const Pretrained model = load_gguf("SmolLM2-135M-Instruct.Q4_1.gguf");
+//
+// Its parameters are those that load_pretrained() would give the same model: quantised weights become the reals that
+// they stand for, and the rows of queries and keys, which llama.cpp reorders for "llama" so that rotary positions
+// rotate adjacent columns, are put back. save_pretrained() therefore writes it for Hugging Face's loaders. The
+// tokenizer in the file is read by nn/text/gguf_tokenizer.h.
+#pragma once
+
+#include "../../nn/io/gguf.h"
+#include "../hugging_face/pretrained.h"
+
+#include <cstdint>
+#include <filesystem>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+// Has the path the name of such a file, "*.gguf"?
+bool is_gguf(const std::filesystem::path& path);
+
+// What the metadata say of the model. Texts end at eos_token_id and eot_token_id. Throws FormatError naming the file
+// and the key: other architectures, and features that a LanguageModel lacks, such as scaled positions, are refused.
+HfConfig gguf_config(const GgufFile& file);
+
+// Throws as gguf_config() does, FormatError for tensors that do not fit the model, and FileError. More parameters than
+// the file can hold are refused before memory is allocated.
+Pretrained load_gguf(const std::filesystem::path& path, std::uint64_t seed = 0);
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

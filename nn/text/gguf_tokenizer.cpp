@@ -1,0 +1,298 @@
+// llama.cpp's kinds of tokenizers, written as the pipelines that they stand for.
+#include "gguf_tokenizer.h"
+
+#include "tokenizer_json.h"
+#include "tokenizer_json_writer.h"
+
+#include "../../autograd/core/check.h"
+#include "../../autograd/core/printable.h"
+#include "../../autograd/core/utf8.h"
+#include "../io/text_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+using nlohmann::json;
+
+namespace {
+
+const std::string kPrefix = "tokenizer.ggml.";
+constexpr const char* kBlank = "\u2581";  // stands for a space
+
+// The values of tokenizer.ggml.token_type that matter here.
+enum TokenType { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4 };
+
+// ---- reading keys --------------------------------------------------------------------------------
+
+// GgufKeys that begin with "tokenizer.ggml.". Those that are missing have a fallback, or are refused.
+class GgufKeys {
+ public:
+  explicit GgufKeys(const GgufFile& file) : file_(file) {}
+
+  json find(const char* key) const { return file_.metadata().value(kPrefix + key, json()); }
+
+  template <class... Parts>
+  void check(bool holds, const char* key, const Parts&... parts) const {
+    seppo::check<FormatError>(holds, file_.name(), ": ", kPrefix, key, parts...);
+  }
+  template <class... Parts>
+  [[noreturn]] void refuse(const char* key, const Parts&... parts) const {
+    fail<FormatError>(file_.name(), ": ", kPrefix, key, parts...);
+  }
+
+  std::string text(const char* key) const {
+    const json value = find(key);
+    check(value.is_string(), key, " is missing, or no text");
+    return value.get<std::string>();
+  }
+  bool flag(const char* key, bool fallback) const {
+    const json value = find(key);
+    return value.is_boolean() ? value.get<bool>() : fallback;
+  }
+  std::vector<json> list(const char* key) const {
+    const json value = find(key);
+    check(value.is_null() || value.is_array(), key, " is no list");
+    return {value.begin(), value.end()};
+  }
+  // Not empty, and UTF-8.
+  std::vector<std::string> texts(const char* key) const {
+    std::vector<std::string> found;
+    for (const json& item : list(key)) {
+      check(item.is_string(), key, ": ", printable(item.dump()), " is no text");
+      found.push_back(item.get<std::string>());
+      check(utf8_length(found.back()) == found.back().size(), key, ": '", printable(found.back()), "' is not UTF-8");
+    }
+    check(!found.empty(), key, " is missing, or empty");
+    return found;
+  }
+
+ private:
+  const GgufFile& file_;
+};
+
+// The file's tokens, and what it says of each.
+class GgufVocabulary {
+ public:
+  explicit GgufVocabulary(const GgufKeys& keys) : texts(keys.texts("tokens")), types_(keys.list("token_type")) {
+    keys.check(types_.empty() || types_.size() == texts.size(), "token_type", " is not of as many tokens as ", kPrefix,
+               "tokens");
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      keys.check(ids.emplace(texts[i], i).second, "tokens", ": '", printable(texts[i]), "' is there twice");
+  }
+
+  int type_of(std::size_t token) const {
+    if (types_.empty() || !types_[token].is_number_integer()) return kNormal;
+    return types_[token].get<int>();
+  }
+
+  // The token of a key such as "bos_token_id".
+  std::optional<std::string> named(const GgufKeys& keys, const char* key) const {
+    const json value = keys.find(key);
+    if (!value.is_number_integer()) return {};
+    const auto id = value.get<std::uint64_t>();  // too large if it is negative
+    if (id >= texts.size()) return {};
+    return texts[id];
+  }
+
+  std::vector<std::string> texts;
+  std::unordered_map<std::string, std::size_t> ids;
+
+ private:
+  std::vector<json> types_;
+};
+
+// ---- parts of a tokenizer.json -------------------------------------------------------------------
+
+json replace(const char* from, const char* to) {
+  return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+}
+
+json sequence(const char* parts, const std::vector<json>& all) { return {{"type", "Sequence"}, {parts, all}}; }
+
+// Words as "llama-bpe" and "qwen2" see them, which differ in how many digits a number has.
+json words(const char* number) {
+  const std::string regex = std::string(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)") + number +
+                            R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
+}
+
+json added_tokens(const GgufVocabulary& vocabulary) {
+  json all = json::array();
+  for (std::size_t id = 0; id < vocabulary.texts.size(); ++id) {
+    const int type = vocabulary.type_of(id);
+    const bool is_special = type == kControl || type == kUnknown;
+    if (is_special || type == kUserDefined) all.push_back(added_token_json(id, vocabulary.texts[id], is_special));
+  }
+  return all;
+}
+
+// What puts marks before and behind a text, if the file asks for that.
+json processor(const GgufKeys& keys, const GgufVocabulary& vocabulary, bool adds_bos, const json& otherwise) {
+  const auto mark = [&](const char* flag, bool usual, const char* key) -> std::optional<NamedToken> {
+    const auto name = vocabulary.named(keys, key);
+    if (!name || !keys.flag(flag, usual)) return {};
+    return NamedToken{*name, vocabulary.ids.at(*name)};
+  };
+  const auto bos = mark("add_bos_token", adds_bos, "bos_token_id");
+  const auto eos = mark("add_eos_token", false, "eos_token_id");
+  if (!bos && !eos) return otherwise;
+  return marks_json(bos, eos);
+}
+
+// ---- gpt2 ----------------------------------------------------------------------------------------
+
+json pre_tokenizer(const GgufKeys& keys, const std::string& pre) {
+  const auto steps = [](const json& first, bool has_words) {
+    return sequence("pretokenizers", {first, byte_level_json(has_words)});
+  };
+  if (pre == "gpt-2") return byte_level_json(true);
+  if (pre == "smollm") return steps({{"type", "Digits"}, {"individual_digits", true}}, true);
+  if (pre == "llama-bpe") return steps(words(R"(\p{N}{1,3})"), false);
+  if (pre == "qwen2") return steps(words(R"(\p{N})"), false);
+  keys.refuse("pre", ": ", printable(pre), " is not supported; gpt-2, smollm, llama-bpe and qwen2 are");
+}
+
+json byte_level_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
+  const std::string pre = keys.text("pre");
+  const bool is_llama = pre == "llama-bpe";
+  const bool is_qwen = pre == "qwen2";
+  json model = bpe_json(vocabulary.ids, keys.texts("merges"));
+  model["ignore_merges"] = is_llama;
+  return {{"normalizer", is_qwen ? json{{"type", "NFC"}} : json()},
+          {"pre_tokenizer", pre_tokenizer(keys, pre)},
+          {"post_processor", processor(keys, vocabulary, is_llama, byte_level_json(true))},
+          {"decoder", byte_level_json(true)},
+          {"model", model}};
+}
+
+// ---- llama ---------------------------------------------------------------------------------------
+
+// The two tokens of which a text may consist.
+std::vector<std::pair<std::size_t, std::size_t>> splits(const GgufVocabulary& vocabulary, const std::string& text) {
+  std::vector<std::pair<std::size_t, std::size_t>> found;
+  for (std::size_t at = 1; at < text.size(); ++at) {
+    const auto left = vocabulary.ids.find(text.substr(0, at));
+    if (left == vocabulary.ids.end()) continue;
+    const auto right = vocabulary.ids.find(text.substr(at));
+    if (right != vocabulary.ids.end()) found.emplace_back(left->second, right->second);
+  }
+  return found;
+}
+
+// The score of each token.
+std::vector<double> read_scores(const GgufKeys& keys, std::size_t tokens) {
+  std::vector<double> scores;
+  for (const json& score : keys.list("scores")) {
+    keys.check(score.is_number() && std::isfinite(score.get<double>()), "scores", ": ", score.dump(), " is no number");
+    scores.push_back(score.get<double>());
+  }
+  keys.check(scores.size() == tokens, "scores", " is not of as many tokens as ", kPrefix, "tokens");
+  return scores;
+}
+
+// Each two tokens whose concatenation is a token, the best score first; of equal ones, in the order of their results.
+json merges_by_score(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
+  constexpr std::size_t kMostBytes = 1024;
+  const std::vector<double> scores = read_scores(keys, vocabulary.texts.size());
+  using Merge = std::tuple<double, std::size_t, std::size_t, std::size_t>;  // -score, result, left, right
+  std::vector<Merge> merges;
+  for (std::size_t id = 0; id < scores.size(); ++id) {
+    if (vocabulary.type_of(id) != kNormal) continue;
+    const std::string& text = vocabulary.texts[id];
+    keys.check(text.size() <= kMostBytes, "tokens", ": one has ", text.size(), " bytes, more than ", kMostBytes);
+    for (const auto& [left, right] : splits(vocabulary, text)) merges.emplace_back(-scores[id], id, left, right);
+  }
+  std::ranges::sort(merges);
+  json all = json::array();
+  for (const auto& [order, id, left, right] : merges) all.push_back({vocabulary.texts[left], vocabulary.texts[right]});
+  return all;
+}
+
+json sentencepiece_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
+  std::vector<json> normalizers{replace(" ", kBlank)};
+  std::vector<json> decoders{replace(kBlank, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
+  if (keys.flag("add_space_prefix", true)) {
+    normalizers.insert(normalizers.begin(), json{{"type", "Prepend"}, {"prepend", kBlank}});
+    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1u}, {"stop", 0u}});
+  }
+  json model = bpe_json(vocabulary.ids, merges_by_score(keys, vocabulary));
+  const auto unknown = vocabulary.named(keys, "unknown_token_id");
+  if (unknown) model["unk_token"] = *unknown;
+  model["fuse_unk"] = true;
+  model["byte_fallback"] = true;
+  return {{"normalizer", sequence("normalizers", normalizers)},
+          {"post_processor", processor(keys, vocabulary, /*adds_bos=*/true, nullptr)},
+          {"decoder", sequence("decoders", decoders)},
+          {"model", model}};
+}
+
+}  // namespace
+
+json gguf_tokenizer_json(const GgufFile& file) {
+  const GgufKeys keys(file);
+  const std::string kind = keys.text("model");
+  keys.check(kind == "gpt2" || kind == "llama", "model", ": ", printable(kind),
+             " is not supported; gpt2 and llama are");
+  const GgufVocabulary vocabulary(keys);
+  json all = kind == "gpt2" ? byte_level_bpe(keys, vocabulary) : sentencepiece_bpe(keys, vocabulary);
+  all["added_tokens"] = added_tokens(vocabulary);
+  return whole_json(all);
+}
+
+Tokenizer read_gguf_tokenizer(const GgufFile& file) {
+  Tokenizer made = read_tokenizer_json(gguf_tokenizer_json(file), file.name());
+  const std::map<std::string, std::string> special = gguf_special_tokens(file);
+  const auto token = [&](const char* key) -> std::optional<int> {
+    const auto name = special.find(key);
+    if (name == special.end() || !made.marks.contains(name->second)) return {};
+    return made.marks.at(name->second);
+  };
+  if (!made.bos) made.bos = token("bos_token");
+  made.eos = token("eos_token");
+  return made;
+}
+
+std::map<std::string, std::string> gguf_special_tokens(const GgufFile& file) {
+  const GgufKeys keys(file);
+  const GgufVocabulary vocabulary(keys);
+  std::map<std::string, std::string> tokens;
+  for (const auto& [name, key] :
+       {std::pair{"bos_token", "bos_token_id"}, std::pair{"eos_token", "eos_token_id"},
+        std::pair{"pad_token", "padding_token_id"}, std::pair{"unk_token", "unknown_token_id"}})
+    if (const auto token = vocabulary.named(keys, key)) tokens[name] = *token;
+  return tokens;
+}
+
+std::optional<std::string> gguf_chat_template(const GgufFile& file) {
+  const json source = file.metadata().value("tokenizer.chat_template", json());
+  if (!source.is_string()) return {};
+  return source.get<std::string>();
+}
+
+void write_gguf_tokenizer(const std::filesystem::path& folder, const GgufFile& file, int max_length) {
+  const json tokens = gguf_special_tokens(file);
+  json config{{"tokenizer_class", "PreTrainedTokenizerFast"},
+              {"model_max_length", max_length},
+              {"clean_up_tokenization_spaces", false}};
+  config.update(tokens);
+  write_text(folder / "tokenizer.json", gguf_tokenizer_json(file).dump() + "\n");
+  write_text(folder / "special_tokens_map.json", tokens.dump(2) + "\n");
+  write_text(folder / "tokenizer_config.json", config.dump(2) + "\n");
+  const auto chat = gguf_chat_template(file);
+  if (chat) write_text(folder / "chat_template.jinja", *chat);
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,0 +1,36 @@
+// The tokenizer in a GGUF file (nn/io/gguf.h), as a tokenizer.json of Hugging Face's with the same tokens.
+//
+// Of llama.cpp's kinds, "gpt2" is byte-level BPE, whose words are those of tokenizer.ggml.pre: "gpt-2", "smollm",
+// "llama-bpe" or "qwen2"; "llama" is SentencePiece's BPE, where any two tokens whose concatenation is a token merge,
+// the best score first. Others are refused.
+#pragma once
+
+#include "tokenizer.h"
+
+#include "../io/gguf.h"
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+// Both throw FormatError naming the file and the key; the second one also what read_tokenizer_json() throws.
+nlohmann::json gguf_tokenizer_json(const GgufFile& file);
+Tokenizer read_gguf_tokenizer(const GgufFile& file);
+
+// {"bos_token": "<s>", ...}, with "eos_token", "pad_token" and "unk_token", as far as the file has them.
+std::map<std::string, std::string> gguf_special_tokens(const GgufFile& file);
+// The source of the file's template for chats, if it has one.
+std::optional<std::string> gguf_chat_template(const GgufFile& file);
+
+// Writes tokenizer.json, tokenizer_config.json, special_tokens_map.json and, if the file has a template for chats,
+// chat_template.jinja. `max_length` is how many tokens the model sees at once. Throws as the functions above do, and
+// FileError.
+void write_gguf_tokenizer(const std::filesystem::path& folder, const GgufFile& file, int max_length);
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo
