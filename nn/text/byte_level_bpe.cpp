@@ -24,10 +24,10 @@ namespace {
 constexpr const char* kEndOfText = "<|endoftext|>";
 constexpr int kBytes = 256;
 
-// The bytes that a token stands for.
+// The bytes that a token of a merge stands for.
 std::string bytes_of(std::string_view token, std::string_view name) {
   const auto bytes = from_alphabet(token);
-  check<FormatError>(bytes.has_value(), name, ": '", printable(token), "' in a token is not GPT-2's alphabet");
+  check<FormatError>(bytes.has_value(), name, ": '", printable(token), "' in a merge is not GPT-2's alphabet");
   return *bytes;
 }
 
@@ -52,8 +52,9 @@ void add_vocabulary(Tokenizer& made, const nlohmann::json& vocabulary, std::span
                        printable(number.dump()), ", is another's, or not in 0..", size - 1);
     is_taken[id] = true;
     if (added_texts.contains(token)) continue;
-    made.pieces[id] = bytes_of(token, name);
-    ids[made.pieces[id]] = static_cast<int>(id);
+    const auto bytes = from_alphabet(token);
+    made.pieces[id] = bytes.value_or(token);
+    if (bytes) ids[*bytes] = static_cast<int>(id);
   }
 }
 

@@ -3,7 +3,7 @@
 // vocab.json is {"token": id, ...}. In merges.txt, "#version: 0.2" is followed by one pair "left right" per line, in
 // the order of merging; blank lines may follow. Tokens are written in GPT-2's alphabet, which has a printable character
 // for each of the 256 bytes (alphabet.h), and each of these is a token; ids count from 0 without gaps. Words are first
-// split into bytes.
+// split into bytes. A token with other characters is never made, and decodes to itself.
 #pragma once
 
 #include "tokenizer.h"

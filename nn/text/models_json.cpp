@@ -114,12 +114,15 @@ class Reader {
 
   // ---- models
 
-  // As words are: bytes, or the text itself.
-  std::string inner(const std::string& text) const {
-    if (!is_of_bytes_) return text;
-    const auto bytes = from_alphabet(text);
-    if (!bytes) fields_.refuse("'", printable(text), "' in a token is not GPT-2's alphabet");
-    return *bytes;
+  // As words are: bytes, or the text itself. None for what is not GPT-2's alphabet, which no word contains.
+  std::optional<std::string> inner(const std::string& text) const {
+    return is_of_bytes_ ? from_alphabet(text) : std::optional(text);
+  }
+
+  std::string inner_of_merge(const std::string& text) const {
+    const auto own = inner(text);
+    if (!own) fields_.refuse("'", printable(text), "' in a merge is not GPT-2's alphabet");
+    return *own;
   }
 
   Bpe read_bpe() const {
@@ -131,8 +134,11 @@ class Reader {
     made.prefix = fields_.text_or(model_, "continuing_subword_prefix", "");
     made.suffix = fields_.text_or(model_, "end_of_word_suffix", "");
     made.takes_words = fields_.flag_or(model_, "ignore_merges", false);
-    for (std::size_t id = 0; id < texts_.size(); ++id)
-      if (is_taken_[id] && !special_.contains(texts_[id])) made.ids.emplace(inner(texts_[id]), static_cast<int>(id));
+    for (std::size_t id = 0; id < texts_.size(); ++id) {
+      const bool is_looked_for = is_taken_[id] && !special_.contains(texts_[id]);
+      if (!is_looked_for) continue;
+      if (const auto own = inner(texts_[id])) made.ids.emplace(*own, static_cast<int>(id));
+    }
     std::uint32_t order = 0;
     for (const json& merge : fields_.part(model_, "merges", Kind::array)) add_merge(made, merge, order++);
     return made;
@@ -142,7 +148,7 @@ class Reader {
     const auto [left, right] = pair_of(merge, order);
     const bool is_special = special_.contains(left) || special_.contains(right) || special_.contains(left + right);
     if (is_special) return;  // texts are cut at them first
-    if (!made.add_merge(inner(left), inner(right), order))
+    if (!made.add_merge(inner_of_merge(left), inner_of_merge(right), order))
       fields_.refuse("merge ", order + 1, ", '", printable(left + " " + right),
                      "': comes twice, or is not of three tokens");
   }

@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(damaged_byte_level_files_are_refused) {
   refused(files(vocab, first + "\r" + "\n\r\r\n"), "merge 2, '\\x0d'");
   refused(files(vocab, "#version: 0.2\n" + first + "\n" + first + "\n"), "merges.txt: merge 2, ");
   refused(files(vocab, "a b c\n"), "merges.txt");
-  refused(files(vocab, "\xff a\n"), "'\\xff' in a token is not GPT-2's alphabet");
+  refused(files(vocab, "\xff a\n"), "'\\xff' in a merge is not GPT-2's alphabet");
   refused(files("[]", ""), "the vocabulary is no object");
   refused(files("{\"a\": 0, \"a\": 1}", ""), "vocab.json:1:12: not valid JSON");
   refused(files("{}", ""), "the vocabulary has no tokens");

@@ -105,6 +105,29 @@ BOOST_AUTO_TEST_CASE(steps_of_a_tokenizer_json) {
   BOOST_CHECK_THROW(whole.decode(std::vector<int>{-1}), IndexError);
 }
 
+// Some vocabularies have tokens that are not in GPT-2's alphabet: no word becomes one, and it decodes to itself.
+BOOST_AUTO_TEST_CASE(tokens_outside_the_alphabet) {
+  Random random;
+  const BpeFiles bpe = random_bpe(random, 20);
+  const Folder folder("tokenizer");
+  nlohmann::json document = bpe.document(), vocabulary = bpe.vocabulary();
+  document["model"]["vocab"]["日"] = 277;
+  vocabulary["日"] = vocabulary.size();
+  folder.write("tokenizer.json", document.dump());
+  folder.write("vocab.json", vocabulary.dump());
+  folder.write("merges.txt", "");
+  const std::vector<Tokenizer> both{read_tokenizer_json(folder.path / "tokenizer.json"),
+                                    read_byte_level_bpe(folder.path / "vocab.json", folder.path / "merges.txt")};
+  for (const Tokenizer& tokenizer : both) {
+    const int token = tokenizer.size() - 1;
+    BOOST_TEST(tokenizer.decode(std::vector{token}) == "日");
+    const std::vector<int> ids = tokenizer.encode("日");
+    BOOST_TEST(ids.size() == 3u);
+    BOOST_TEST(std::ranges::count(ids, token) == 0);
+    BOOST_TEST(tokenizer.decode(ids) == "日");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   Random random;
   const BpeFiles bpe = random_bpe(random, 20);
@@ -130,7 +153,7 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   refused(changed([](Json d) { d["model"]["vocab"]["a"] = -1; }), "'a': its number, -1, is");
   refused(changed([](Json d) { d["model"]["vocab"]["a"] = "x"; }), "'a': its number, \"x\", is");
   refused(changed([](Json d) { d["model"]["vocab"]["a"] = d["model"]["vocab"]["b"]; }), "is another's");
-  refused(changed([](Json d) { d["model"]["vocab"]["日"] = 277; }), "'日' in a token is not GPT-2's alphabet");
+  refused(changed([](Json d) { d["model"]["merges"][4] = "日 a"; }), "'日' in a merge is not GPT-2's alphabet");
   // A byte that is no token is left out, or is the unknown token.
   const auto without_blank = [](Json d) {
     d["model"]["vocab"]["aaaaaaa"] = d["model"]["vocab"]["Ġ"];
