@@ -93,6 +93,7 @@
 #include "../nn/text/decoders.h"
 #include "../nn/text/flat_map.h"
 #include "../nn/text/gguf_tokenizer.h"
+#include "../nn/text/learn_bpe.h"
 #include "../nn/text/normalizers.h"
 #include "../nn/text/pattern.h"
 #include "../nn/text/pre_tokenizers.h"
