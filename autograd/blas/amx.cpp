@@ -44,7 +44,7 @@ SEPPO_AMX_INLINE void multiply_planes(Packer<kParts>& next) {
   _tile_dpbf16ps(1, 3, 4);
   _tile_dpbf16ps(5, 2, 7);
   _tile_dpbf16ps(6, 3, 7);
-  next.pack_some();
+  if constexpr (kParts > 1) next.pack_some();
 }
 
 // The products of a k-block: the smaller ones, if there are any, and the largest. Numbers have different parts.
@@ -76,20 +76,40 @@ SEPPO_AMX_INLINE void multiply_largest(const Word* a, const Word* b, Packer<kPar
   multiply_planes(next);
 }
 
-// sum[kPanel, kPanel], with rows `stride` apart, over all k-blocks of two panels. The smaller products come first: each
-// would be rounded if it were added to the larger ones. Inlined into the loops of another function, its own loops would
-// spill registers.
+// Sums begin with zeros, or with an addend.
+SEPPO_AMX_INLINE void begin_sums(const Addend& addend) {
+  if (!addend.data) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(5);
+    _tile_zero(6);
+    return;
+  }
+  const std::size_t row = addend.stride * sizeof(real);
+  _tile_loadd(0, addend.at(0, 0), row);
+  _tile_loadd(1, addend.at(kSide, 0), row);
+  _tile_loadd(5, addend.at(0, kSide), row);
+  _tile_loadd(6, addend.at(kSide, kSide), row);
+}
+
+// sum[kPanel, kPanel], with rows `stride` apart, = addend + the sum over all k-blocks of two panels. The smaller
+// products come first: each would be rounded if it were added to the larger ones. Inlined into the loops of another
+// function, its own loops would spill registers.
 template <std::size_t kParts>
 SEPPO_AMX_CODE __attribute__((noinline)) void multiply_panels(std::size_t k_blocks, const Word* a, const Word* b,
-                                                              real* sum, std::size_t stride, Packer<kParts>& next) {
+                                                              const Addend& addend, real* sum, std::size_t stride,
+                                                              Packer<kParts>& next) {
   constexpr std::size_t kSize = kBlockSize<kParts>;
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(5);
-  _tile_zero(6);
+  begin_sums(addend);
   if constexpr (kParts > 1)
     for (std::size_t block = 0; block < k_blocks; ++block) multiply_smaller(a + block * kSize, b + block * kSize, next);
-  for (std::size_t block = 0; block < k_blocks; ++block) multiply_largest(a + block * kSize, b + block * kSize, next);
+  for (std::size_t block = 0; block < k_blocks; ++block) {
+    multiply_largest(a + block * kSize, b + block * kSize, next);
+    if constexpr (kParts == 1) {
+      if (block % kQuads == 0) next.pack_some();
+      next.fetch_some(block % kQuads);
+    }
+  }
   const std::size_t row = stride * sizeof(real);
   _tile_stored(0, sum, row);
   _tile_stored(1, sum + kSide * stride, row);
@@ -103,33 +123,34 @@ SEPPO_AMX_CODE void prefetch(const MatrixOut& c) {
     for (std::size_t j = 0; j < c.cols; j += kSide) _mm_prefetch(c.at(i, j), _MM_HINT_T1);
 }
 
-// The product of a panel of A and one of B: p is its part of C.
+// The product of a panel of A and one of B: p is its part of C. With several parts, the smaller products come before an
+// addend.
 template <std::size_t kParts>
 SEPPO_AMX_CODE void multiply_and_put(const Product& p, const Word* a, const Word* b, Packer<kParts>& next) {
   const bool is_whole = p.m() == kPanel && p.n() == kPanel;
-  if (is_whole && !p.addend.data) {  // rereading the sum would wait for stores
-    multiply_panels(k_blocks(p.k()), a, b, p.c.data, p.c.stride, next);
+  if (is_whole && (kParts == 1 || !p.addend.data)) {  // rereading the sum would wait for stores
+    multiply_panels(k_blocks(p.k()), a, b, p.addend, p.c.data, p.c.stride, next);
   } else {
     alignas(kLine) real sum[kPanel * kPanel];
-    multiply_panels(k_blocks(p.k()), a, b, sum, kPanel, next);
+    multiply_panels(k_blocks(p.k()), a, b, {}, sum, kPanel, next);
     put_sum(p, sum, kPanel);
   }
 }
 
-// The numbers in a block of the operand that stays, about: at six bytes each, they fill half of an L2 of 2 MiB, through
-// which much other data passes.
-constexpr std::size_t kStays = 320 * 512;
+// The numbers in a block of the operand that stays, about: at two bytes a part, they fill half of an L2 of 2 MiB,
+// through which much other data passes.
+constexpr std::size_t stays_of(std::size_t parts) { return 3 * 320 * 512 / parts; }
 
 // The terms of a block: half the maximum, if that makes all rows fit into one block.
-std::size_t terms_of_block(std::size_t rows, std::size_t k) {
+std::size_t terms_of_block(std::size_t rows, std::size_t k, std::size_t stays) {
   constexpr std::size_t kMost = 512, kHalf = 256;
   const std::size_t most = std::min(k, kMost);
-  return rows * most > kStays && rows * kHalf <= kStays ? kHalf : most;
+  return rows * most > stays && rows * kHalf <= stays ? kHalf : most;
 }
 
 // The rows of a block: all, or equal parts, as few as possible, since each part packs the other operand again.
-std::size_t rows_of_block(std::size_t rows, std::size_t terms) {
-  const std::size_t parts = (rows * terms + kStays - 1) / kStays;
+std::size_t rows_of_block(std::size_t rows, std::size_t terms, std::size_t stays) {
+  const std::size_t parts = (rows * terms + stays - 1) / stays;
   return (panels(rows) + parts - 1) / parts * kPanel;
 }
 
@@ -143,8 +164,8 @@ class LargeProduct {
         c_exceeds_l2_(p.m() * p.n() > 256 * 256),
         stays_(a_streams_ ? b() : a()),
         streams_(a_streams_ ? a() : b()),
-        terms_(terms_of_block(stays_.rows(), p.k())),
-        rows_(rows_of_block(stays_.rows(), terms_)) {
+        terms_(terms_of_block(stays_.rows(), p.k(), stays_of(kParts))),
+        rows_(rows_of_block(stays_.rows(), terms_, stays_of(kParts))) {
     const std::size_t panel_size = k_blocks(terms_) * kBlockSize<kParts>;
     packed_panel_ = scratch_memory(panel_size * (2 + panels(rows_)) * sizeof(Word)).as<Word>();
     next_panel_ = packed_panel_ + panel_size;
@@ -179,8 +200,10 @@ class LargeProduct {
     const std::size_t end = std::min(first + rows_, stays_.rows());
     const Word* block_panel = packed_block_;
     for (std::size_t row = first; row < end; row += kPanel) {
-      const Product part = a_streams_ ? part_of(sum, panel, row) : part_of(sum, row, panel);
-      if (c_exceeds_l2_) prefetch(part.c);
+      const Product part = part_of(sum, panel, row);
+      const bool is_last = row + kPanel >= end;
+      const Product following = part_of(sum, is_last ? panel + kPanel : panel, is_last ? first : row + kPanel);
+      if (c_exceeds_l2_) prefetch(kParts > 1 ? part.c : following.c);  // one part's sums begin with C
       if (a_streams_)
         multiply_and_put(part, packed_panel_, block_panel, next);
       else
@@ -189,7 +212,9 @@ class LargeProduct {
     }
   }
 
-  SEPPO_AMX_INLINE static Product part_of(const Product& sum, std::size_t row, std::size_t col) {
+  // The product of two panels.
+  SEPPO_AMX_INLINE Product part_of(const Product& sum, std::size_t panel, std::size_t stays) const {
+    const std::size_t row = a_streams_ ? panel : stays, col = a_streams_ ? stays : panel;
     return sum.rows(row, count(row, sum.m(), kPanel)).columns(col, count(col, sum.n(), kPanel));
   }
 

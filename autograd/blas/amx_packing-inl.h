@@ -147,29 +147,47 @@ class Packer {
         across_(is_left_ ? from.x.row_stride : from.x.col_stride),
         along_(is_left_ ? from.x.col_stride : from.x.row_stride) {}
 
-  // Packs the next four rows of a tile, if there are any left.
+  // Packs the next four rows of a tile, if there are any left; numbers of one part pass so fast that a whole tile is
+  // packed at once.
   SEPPO_AMX_INLINE void pack_some() {
     if (row_ >= from_.rows()) return;
-    __m512 low[kQuad], high[kQuad];
-    load(low, high);
-    pack_words<kParts, kTiles>(to_ + tile_ * kTile + tile_row_ * kSide, low, high);
+    Word* const to = to_ + tile_ * kTile + tile_row_ * kSide;
+    const std::size_t row = row_ + tile_ * kSide;
+    const real* const at = from_.x.at(row, term_) + tile_row_ * across_;
+    const bool is_whole = row + kSide <= from_.rows() && term_ + kBlockDepth <= from_.k();
+    for (std::size_t i = 0; i < kAtOnce; i += kQuad) {
+      __m512 low[kQuad], high[kQuad];
+      if (is_whole) {
+        load(low, high, at + i * across_);
+      } else {
+        copy(low, row, term_, tile_row_ + i);
+        copy(high, row, term_ + kSide, tile_row_ + i);
+      }
+      pack_words<kParts, kTiles>(to + i * kSide, low, high);
+    }
     advance();
   }
   SEPPO_AMX_CODE void pack_all() {
     while (row_ < from_.rows()) pack_some();
   }
+  // Prefetches a quarter of the next tile, but of the panel after this one, into L2: memory would be slower than AMX.
+  SEPPO_AMX_INLINE void fetch_some(std::size_t quarter) const {
+    const real* const at = from_.x.at(row_ + (kTiles + tile_) * kSide, term_);
+    const std::size_t line = along_ == 1 ? across_ : along_;
+    for (std::size_t i = 0; i < kQuad; ++i) {
+      const real* const now = at + (quarter * kQuad + i) * line;
+      _mm_prefetch(now, _MM_HINT_T1);
+      _mm_prefetch(now + kSide * from_.x.col_stride, _MM_HINT_T1);
+    }
+  }
 
  private:
+  static constexpr std::size_t kAtOnce = kParts == 1 && kRing == 0 ? kSide : kQuad;  // rows of a tile
+
   // Four tile rows: their terms p, and their terms p + kSide.
-  SEPPO_AMX_INLINE void load(__m512 (&low)[kQuad], __m512 (&high)[kQuad]) const {
-    const std::size_t row = row_ + tile_ * kSide;
+  SEPPO_AMX_INLINE void load(__m512 (&low)[kQuad], __m512 (&high)[kQuad], const real* at) const {
     const std::size_t half = kSide * from_.x.col_stride;
-    const real* const at = from_.x.at(row, term_) + tile_row_ * across_;
-    const bool is_whole = row + kSide <= from_.rows() && term_ + kBlockDepth <= from_.k();
-    if (!is_whole) {
-      copy(low, row, term_);
-      copy(high, row, term_ + kSide);
-    } else if (along_ != 1) {
+    if (along_ != 1) {
       load_transposed(low, at, along_);
       load_transposed(high, at + half, along_);
     } else {
@@ -183,8 +201,9 @@ class Packer {
   }
 
   // Copies four tile rows at the end of the operand, padded with zeros.
-  SEPPO_AMX_CODE __attribute__((noinline)) void copy(__m512 (&to)[kQuad], std::size_t row, std::size_t term) const {
-    (is_left_ ? row : term) += tile_row_;
+  SEPPO_AMX_CODE __attribute__((noinline)) void copy(__m512 (&to)[kQuad], std::size_t row, std::size_t term,
+                                                     std::size_t tile_row) const {
+    (is_left_ ? row : term) += tile_row;
     const std::size_t rows = count(row, from_.rows(), is_left_ ? kQuad : kSide);
     const std::size_t terms = count(term, from_.k(), is_left_ ? kSide : kQuad);
     alignas(kLine) real tile_rows[kQuad][kSide] = {};
@@ -196,7 +215,7 @@ class Packer {
 
   // From four rows of a tile to the next, to the next tile, k-block and panel.
   SEPPO_AMX_INLINE void advance() {
-    tile_row_ += kQuad;
+    tile_row_ += kAtOnce;
     if (tile_row_ < kSide) return;
     tile_row_ = 0;
     ++tile_;
