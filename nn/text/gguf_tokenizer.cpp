@@ -204,7 +204,8 @@ std::vector<double> read_scores(const GgufKeys& keys, std::size_t tokens) {
 
 // Each two tokens whose concatenation is a token, the best score first; of equal ones, in the order of their results.
 json merges_by_score(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
-  constexpr std::size_t kMostBytes = 1024;
+  constexpr std::size_t kMostBytes = 256;
+  constexpr std::size_t kMost = std::size_t{1} << 22;  // of tokens that merge
   const std::vector<double> scores = read_scores(keys, vocabulary.texts.size());
   using Merge = std::tuple<double, std::size_t, std::size_t, std::size_t>;  // -score, result, left, right
   std::vector<Merge> merges;
@@ -213,6 +214,7 @@ json merges_by_score(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
     const std::string& text = vocabulary.texts[id];
     keys.check(text.size() <= kMostBytes, "tokens", ": one has ", text.size(), " bytes, more than ", kMostBytes);
     for (const auto& [left, right] : splits(vocabulary, text)) merges.emplace_back(-scores[id], id, left, right);
+    keys.check(merges.size() <= kMost, "tokens", ": more than ", kMost, " pairs of them are tokens");
   }
   std::ranges::sort(merges);
   json all = json::array();

@@ -259,6 +259,18 @@ BOOST_AUTO_TEST_CASE(pieces_merge_by_score) {
   BOOST_CHECK(!gguf_chat_template(file));
 }
 
+BOOST_AUTO_TEST_CASE(long_pieces_are_refused) {
+  GgufWriter writer;
+  writer.add("tokenizer.ggml.model", std::string("llama"));
+  writer.add("tokenizer.ggml.tokens", std::vector<std::string>{"a", std::string(257, 'a')});
+  writer.add("tokenizer.ggml.scores", std::vector<float>{0, 0});
+  const test::Folder folder("gguf");
+  folder.write("f.gguf", writer.file());
+  BOOST_CHECK_EXCEPTION(read_gguf_tokenizer(GgufFile(folder.path / "f.gguf")), FormatError, [](const FormatError& e) {
+    return std::string(e.what()).find("f.gguf: tokenizer.ggml.tokens: one has 257 bytes") != std::string::npos;
+  });
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_llama_is_refused) {
   Parameters parameters(7);
   const HfConfig config = small(true);
