@@ -1,7 +1,8 @@
 // llm: what it writes for other loaders, types and all; and generation_config.json, which they and it obey.
 // needs: programs: llm
 #define BOOST_TEST_MODULE llm_way_back
-#include "llm/folder.h"
+#include "app/run_program.h"
+#include "llm/training.h"
 #include "support/llm_models.h"
 #include "support/stored.h"
 #include "support/transformers.h"
@@ -80,6 +81,38 @@ BOOST_AUTO_TEST_CASE(weights_keep_their_type_unless_asked) {
   for (float& x : rounded) x = seppo::BFloat::nearest(x);
   BOOST_CHECK(values_of(folder.path / "b") == rounded);
   check_refused(folder, with(kTrain, {"--dtype", "int8"}), 2, "--dtype");
+}
+
+// Runs of versions that had no --dtype are resumed.
+BOOST_AUTO_TEST_CASE(a_part_of_a_config_may_be_missing_if_all_of_it_may) {
+  const json none = json::object();
+  BOOST_CHECK(examples::config_part<llm::ExportConfig>(none, "export").dtype == llm::Dtype::same);
+  BOOST_CHECK_THROW(examples::config_part<seppo::LoraConfig>(none, "lora"), seppo::FormatError);
+}
+
+// Where a key is missing, Hugging Face's loaders assume a value, which may not even fit the model.
+BOOST_AUTO_TEST_CASE(what_others_would_assume_is_stated) {
+  const Folder folder("llm");
+  const auto written = [&](const json& pad) {
+    json config = kLlama;
+    config["pad_token_id"] = pad;
+    write_model(folder, "m", config);
+    for (const char* file : {"config.json", "generation_config.json"})
+      BOOST_CHECK(object_of(folder.path / "m" / file).contains("pad_token_id"));
+    return object_of(folder.path / "m/config.json")["pad_token_id"];
+  };
+  BOOST_CHECK_EQUAL(written(5), 5);
+  BOOST_CHECK(written(nullptr).is_null());
+  BOOST_CHECK(written(257).is_null());  // no token
+
+  write_text(folder);
+  run(folder, with(kTrain, {"--out", "windows", "--shape", "gemma2"}));
+  const json config = object_of(folder.path / "windows/hf/config.json");
+  BOOST_CHECK(config["sliding_window"].is_number() && config["layer_types"] == json{"full_attention"});
+  run(folder, with(kTrain, {"--out", "biased", "--shape", "phi"}));
+  const auto tensors = read_stored(folder.path / "biased/hf/model.safetensors").tensors;
+  const auto is_bias = [](const StoredTensor& tensor) { return tensor.name == "lm_head.bias"; };
+  BOOST_CHECK(std::ranges::any_of(tensors, is_bias));
 }
 
 // Options of the command line decide over the file, and the file over the defaults.
