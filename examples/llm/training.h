@@ -4,6 +4,8 @@
 
 #include "app/paths.h"
 #include "app/program.h"
+#include "llm/conversations.h"
+#include "llm/documents.h"
 #include "llm/folder.h"
 #include "llm/windows.h"
 
@@ -35,6 +37,9 @@ struct DataConfig {
   seppo::Bos bos = seppo::Bos::tokenizer;
   bool checkpoint_activations = false;
   bool special_tokens = false;
+  bool chat = false;
+  LossOn loss_on = LossOn::all;
+  std::string separator = {};
 
   void fields(seppo::ConfigVisitor& v) {
     v("data", data, "the text, UTF-8");
@@ -46,6 +51,11 @@ struct DataConfig {
       "keep only the input of each layer, and compute the rest again in backward: less memory, more time, same bytes",
       {.may_be_missing = true});
     v("special_tokens", special_tokens, kSpecialHelp, {.may_be_missing = true});
+    v("chat", chat, "the data are conversations, JSON Lines of {\"messages\": [{\"role\": ..., \"content\": ...}]}",
+      {.may_be_missing = true});
+    v("loss_on", loss_on, "what of conversations is learnt: all, or the assistant's answers", {.may_be_missing = true});
+    v("separator", separator, "line between documents, each of which then ends with the token for the end of a text",
+      {.may_be_missing = true});
   }
 };
 
@@ -55,6 +65,29 @@ struct ExportConfig {
 
   void fields(seppo::ConfigVisitor& v) { v("dtype", dtype, kDtypeHelp, {.may_be_missing = true}); }
 };
+
+// The data of a training: a text, its documents, or conversations. Throws examples::UsageError for options that do not
+// go together; as Folder::encode(), encode_documents() and read_conversations() do.
+inline Text read_data(const DataConfig& source, const Folder& folder) {
+  if (source.loss_on != LossOn::all && !source.chat) throw app::UsageError("--loss-on: needs --chat");
+  if (source.chat && !source.separator.empty()) throw app::UsageError("--separator: cannot be given with --chat");
+  if (source.chat) return read_conversations(source.data, folder, source.loss_on);
+  return {encode_documents(folder, seppo::read_text(source.data), source.separator, source.bos,
+                           special_text(source.special_tokens))};
+}
+
+inline std::string digest_of(const Windows& training, const Windows& validation) {
+  if (training.targets.empty()) return seppo::digest_of(training.tokens, validation.tokens);
+  return seppo::digest_of(training.tokens, validation.tokens, training.targets, validation.targets);
+}
+
+inline std::string summary_of(const Windows& training, const Windows& validation) {
+  const std::string all =
+      fmt::format("{} training and {} validation tokens", training.tokens.size(), validation.tokens.size());
+  if (training.targets.empty()) return all;
+  return fmt::format("{}, {} and {} of them in answers", all, training.predicted().size(),
+                     validation.predicted().size());
+}
 
 inline app::TrainingConfig recipe(double lr, int epochs) {
   return {.epochs = epochs,
@@ -89,32 +122,38 @@ struct TextTraining {
 
   app::Data<Windows> data() const {
     const int window = window_length(source.window, folder->config.model.max_length);
-    const std::vector<int> tokens =
-        folder->encode(seppo::read_text(source.data), source.bos, special_text(source.special_tokens));
-    const auto cut = static_cast<std::ptrdiff_t>(source.train_share * static_cast<double>(tokens.size()));
-    const Windows train{{tokens.begin(), tokens.begin() + cut}, window, 1};
-    const Windows validation{{tokens.begin() + cut, tokens.end()}, window, window};
+    const Text text = read_data(source, *folder);
+    const auto cut = static_cast<std::size_t>(source.train_share * static_cast<double>(text.tokens.size()));
+    const Windows train(text.part(0, cut), window, 1);
+    const Windows validation(text.part(cut, text.tokens.size()), window, window);
     const std::size_t trained = train.tokens.size(), validated = validation.tokens.size();
     seppo::check<seppo::FormatError>(std::ssize(train.tokens) > window && validated > 1,
                                      seppo::printable_path(source.data), ": tokens are too few: training has ", trained,
                                      ", more than the window's ", window, " are needed, and validation has ", validated,
                                      " of at least 2");
+    seppo::check<seppo::FormatError>(train.size() > 0 && validation.size() > 0, seppo::printable_path(source.data),
+                                     ": answers are too few: training has ", train.predicted().size(),
+                                     ", and validation ", validation.predicted().size());
     return {.training = train,
             .validation = validation,
-            .summary = fmt::format("{} training and {} validation tokens", trained, validated),
-            .digest = seppo::digest_of(train.tokens, validation.tokens)};
+            .summary = summary_of(train, validation),
+            .digest = digest_of(train, validation)};
   }
 
   const Model& adapted(const Model& model) const { return with_adapters ? *with_adapters : model; }
 
   seppo::ShardLoss loss(const Model& model, const Windows::Batch& batch) const {
-    return seppo::window_loss(adapted(model), batch.tokens, batch.starts, batch.length);
+    return seppo::window_loss(adapted(model), batch.tokens, batch.starts, batch.length, batch.targets);
   }
 
   app::Evaluation evaluate(const Model& model, const Windows& text) const {
-    const std::size_t bytes = folder->tokenizer.decode(text.tokens, 1).size();
-    const auto now = seppo::score_windows([&] { return adapted(model); }, text.tokens, text.length, text.stride);
-    return {now.loss(), {{"bits_per_byte", now.bits_per(bytes)}}};
+    const bool has_all = text.targets.empty();
+    const seppo::Tokenizer& tokenizer = folder->tokenizer;
+    const std::size_t bytes =
+        has_all ? tokenizer.decode(text.tokens, 1).size() : tokenizer.decode(text.predicted()).size();
+    const auto now =
+        seppo::score_windows([&] { return adapted(model); }, text.tokens, text.length, text.stride, text.targets);
+    return {now.loss(), {{"bits_per_byte", now.bits_per(std::max<std::size_t>(1, bytes))}}};
   }
 
   void print(const nlohmann::json& summary, const std::string& part, std::size_t) const {

@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(help_is_a_success) {
                                               {"odd_one", {"train", "eval", "predict", "data"}},
                                               {"charlm", {"train", "eval", "sample", "data"}},
                                               {"translate", {"train", "eval", "predict", "data"}},
-                                              {"llm", {"train", "eval", "generate", "finetune", "merge", "data"}},
+                                              {"llm", {"train", "eval", "generate", "chat", "finetune", "merge", "data"}},
                                               {"seppo", {"inspect"}},
                                               {"positions", {}},
                                               {"attention_lab", {}},
