@@ -102,22 +102,23 @@ json measures_of(const Score& s) {
 // `fresh` names the expressions that were not trained on.
 void print_score(const char* name, const char* fresh, const json& measures, double loss) {
   const auto percent = [&](const char* measure) { return 100 * measures[measure].get<double>(); };
-  std::cout << fmt::format("{:<12} exact match {:8.4f} %  token accuracy {:8.4f} %  loss {:#.4g}  ({} expressions)\n",
-                           name, percent("exact"), percent("token_accuracy"), loss, measures["examples"].dump());
+  app::print_fitted(
+      fmt::format("{:<12} exact match {:8.4f} %  token accuracy {:8.4f} %  loss {:#.4g}  ({} expressions)", name,
+                  percent("exact"), percent("token_accuracy"), loss, measures["examples"].dump()));
   if (measures["examples_not_in_train"] > 0)
-    std::cout << fmt::format("  {:<22} {:8.4f} %  ({} expressions)\n", fresh, percent("exact_not_in_train"),
-                             measures["examples_not_in_train"].dump());
+    app::print_fitted(fmt::format("  {:<22} {:8.4f} %  ({} expressions)", fresh, percent("exact_not_in_train"),
+                                  measures["examples_not_in_train"].dump()));
 }
 
 void print_validation(const json& measures, double loss) {
   print_score("validation", "not in train", measures, loss);
   const auto at = [&](std::size_t place) { return 100 * measures["accuracy_at"][place].get<double>(); };
-  std::cout << fmt::format("  by place               sign {:.2f} %  tens {:.2f} %  units {:.2f} %  end {:.2f} %\n",
-                           at(0), at(1), at(2), at(3));
+  app::print_fitted(fmt::format("  by place               sign {:.2f} %  tens {:.2f} %  units {:.2f} %  end {:.2f} %",
+                                at(0), at(1), at(2), at(3)));
   // Accuracy on expressions that were trained on says nothing about the grade.
   if (measures["examples_not_in_train"] > 0)
-    std::cout << fmt::format("  course tier            {} of {} (token accuracy of {} %)\n",
-                             course_tier(measures["token_accuracy"]), kTiers.size(), fmt::join(kTiers, ", "));
+    app::print_fitted(fmt::format("  course tier            {} of {} (token accuracy of {} %)",
+                                  course_tier(measures["token_accuracy"]), kTiers.size(), fmt::join(kTiers, ", ")));
 }
 
 std::vector<int> answer_to(const Model& model, const Expression& e) {
@@ -264,7 +265,7 @@ struct AddSub {
     app::Sample sample{.input = e.arithmetic(), .expected = token_text(e.target()), .output = token_text(tokens)};
     sample.told =
         value && query.is_arithmetic ? fmt::format("{} = {}", e.arithmetic(), *value) : "BOS " + sample.output;
-    if (!is_right) sample.told += fmt::format("   wrong: it is {}", e.result());
+    if (!is_right) sample.told += "   " + app::correction(std::to_string(e.result()));
     add_attention(sample, model, e, tokens);
     return sample;
   }

@@ -2,6 +2,7 @@
 #include "app/command_line.h"
 #include "app/help_text.h"
 #include "app/invocation.h"
+#include "app/terminal.h"
 
 #include <seppo/autograd/blas/idle_threads.h>
 #include <seppo/autograd/core/check.h>
@@ -51,7 +52,7 @@ int guarded(const char* argv0, const std::function<int()>& f) {
   const auto complain = [&](const std::string& what, int code) {
     const std::string text = fmt::format("{}: {}", program_file(argv0), what);
     if (seppo::ranks() == 1) {
-      std::cerr << text << std::endl;
+      std::cerr << coloured(text, Colour::red, STDERR_FILENO) << std::endl;
       return code;
     }
     // If all ranks fail alike, the first one reports it and ends the others before they repeat it.

@@ -1,8 +1,9 @@
 // Word wrapping, and suggestions for misspelt options.
 #include "app/help_text.h"
+
+#include "app/terminal.h"
 #include "app/words.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 #include <algorithm>
 #include <numeric>
@@ -11,11 +12,7 @@
 namespace examples {
 namespace {
 
-std::size_t terminal_width() {
-  winsize size{};
-  const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return is_known ? std::min<std::size_t>(size.ws_col, 80) : 80;
-}
+std::size_t help_width() { return std::min<std::size_t>(terminal_width(STDOUT_FILENO), 80); }
 
 std::size_t columns(std::string_view text) {  // characters, not bytes
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
@@ -23,7 +20,7 @@ std::size_t columns(std::string_view text) {  // characters, not bytes
 
 // Wraps `text` into lines that are indented by `indent` spaces; the first line continues at column `at`.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t at) {
-  const std::size_t width = terminal_width();
+  const std::size_t width = help_width();
   std::string result;
   bool is_first = true;
   for (const std::string_view word : split_blanks(text)) {
@@ -78,7 +75,7 @@ std::string wrapped_paragraphs(const std::string& text) {
 }
 
 std::string help_entry(const std::string& name, const std::string& text) {
-  const std::size_t column = terminal_width() >= 60 ? 24 : 6, end = 2 + columns(name);
+  const std::size_t column = help_width() >= 60 ? 24 : 6, end = 2 + columns(name);
   const std::string gap = end + 2 > column ? "\n" + std::string(column, ' ') : std::string(column - end, ' ');
   return "  " + name + gap + wrapped(text, column, column);
 }

@@ -1,9 +1,10 @@
 // The progress line: a bar, and as many figures as fit into the width of the terminal.
 #include "app/progress.h"
 
+#include "app/terminal.h"
+
 #include <fmt/format.h>
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cstdio>
@@ -20,11 +21,6 @@ std::string clock_text(double seconds) {
   const auto s = static_cast<long>(seconds + 0.5);
   return s < 3600 ? fmt::format("{:02}:{:02}", s / 60, s % 60)
                   : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
-}
-
-std::size_t terminal_width() {
-  winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 LogFormat chosen(LogFormat format) {
@@ -81,7 +77,7 @@ void Progress::step(const seppo::StepResult& step) {
   if (Clock::now() - shown_ < kRefresh && step.step < last_) return;
   shown_ = Clock::now();
   constexpr std::size_t kShortest = 8, kLongest = 30;  // of the bar
-  const std::size_t width = terminal_width() - 1;
+  const std::size_t width = terminal_width(STDERR_FILENO) - 1;
   const std::string text = line(step, width > 40 + kShortest ? width - kShortest - 1 : width);
   const std::size_t room = width > text.size() ? std::min(width - text.size() - 1, kLongest) : 0;
   std::string bar;
@@ -98,7 +94,7 @@ void Progress::step(const seppo::StepResult& step) {
 void Progress::note(const std::string& text) {
   if (format_ == LogFormat::none) return;
   erase_bar();
-  print(text + "\n");
+  print(fitted(text, STDERR_FILENO) + "\n");
 }
 
 void Progress::erase_bar() {

@@ -1,6 +1,9 @@
 // What the commands of all programs do alike.
 #include "app/run_program.h"
 
+#include "app/terminal.h"
+
+#include <unistd.h>
 #include <iostream>
 #include <numeric>
 
@@ -25,10 +28,16 @@ nlohmann::json without_prefix(const std::string& part, const nlohmann::json& sum
   return measures;
 }
 
+std::string correction(const std::string& right) {
+  return coloured("wrong: it is " + right, Colour::red, STDOUT_FILENO);
+}
+
+void print_fitted(const std::string& line) { std::cout << fitted(line, STDOUT_FILENO) << "\n"; }
+
 void show_answer(const std::string& program, const Sample& sample, const AttentionOutput& attention) {
   const bool is_right = sample.output == sample.expected;
-  const std::string correction = is_right ? "" : "   wrong: it is " + sample.expected;
-  std::cout << (sample.told.empty() ? sample.output + correction : sample.told) << std::endl;
+  const std::string verdict = is_right ? "" : "   " + correction(sample.expected);
+  std::cout << (sample.told.empty() ? sample.output + verdict : sample.told) << std::endl;
   if (!sample.warning.empty()) std::cerr << program << ": " << sample.warning << std::endl;
   if (attention.is_wanted()) attention.show(sample);
 }

@@ -216,6 +216,12 @@ int eval(const Arguments& arguments) {
   return 0;
 }
 
+// "wrong: it is 42", for standard output: red on a terminal (terminal.h).
+std::string correction(const std::string& right);
+
+// Prints a line; on a terminal, it is broken between words (terminal.h).
+void print_fitted(const std::string& line);
+
 // Prints the answer as Sample says, and shows the attention if that is wanted.
 void show_answer(const std::string& program, const Sample& sample, const AttentionOutput& attention);
 

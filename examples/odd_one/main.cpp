@@ -122,7 +122,7 @@ struct OddOne {
     for (int e = 0; e < kElements; ++e) labels.keys.push_back(e == odd ? "odd" : std::to_string(e));
     labels.queries = labels.keys;
     const std::string input = fmt::format("set {}", number[0]);
-    const std::string verdict = found == odd ? "right" : fmt::format("wrong: it is {}", odd);
+    const std::string verdict = found == odd ? "right" : app::correction(std::to_string(odd));
     return {.input = input,
             .expected = std::to_string(odd),
             .output = std::to_string(found),

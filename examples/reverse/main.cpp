@@ -132,8 +132,8 @@ struct Reverse {
 
   void print(const json& summary, const std::string& part, std::size_t count) const {
     const double exact = summary[part + "_exact"], tokens = summary[part + "_token_accuracy"];
-    std::cout << fmt::format("{:<12} exact match {:8.4f} %  token accuracy {:8.4f} %   ({} fresh sequences)\n", part,
-                             100 * exact, 100 * tokens, count);
+    app::print_fitted(fmt::format("{:<12} exact match {:8.4f} %  token accuracy {:8.4f} %   ({} fresh sequences)", part,
+                                  100 * exact, 100 * tokens, count));
   }
 
   // `predict 3 1 4 1 ...`, without quotes, is one sequence.
