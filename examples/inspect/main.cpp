@@ -1,7 +1,8 @@
-// seppo: looks into model files and checkpoints, our own and those of other tools.
+// seppo: looks into model files and checkpoints, our own and those of other tools, and runs the other programs.
 #include "app/command_line.h"
 #include "app/paths.h"
 #include "app/printable.h"
+#include "inspect/front_door.h"
 #include "inspect/statistics.h"
 
 #include <seppo/autograd/core/printable.h>
@@ -13,6 +14,8 @@
 
 #include <algorithm>
 #include <iostream>
+#include <stdexcept>
+#include <vector>
 
 namespace inspect {
 namespace {
@@ -173,10 +176,24 @@ int look(const Arguments& arguments) {
   return 0;
 }
 
+// The programs, for those that become_program() did not find.
+std::vector<examples::Command> commands() {
+  std::vector<examples::Command> all{{"inspect", "show what a model file or checkpoint holds", look}};
+  for (const Listed& program : listed_programs()) {
+    const std::string name = program.name;
+    all.push_back({name, program.summary, [name](const Arguments&) -> int {
+                     throw std::runtime_error(fmt::format("neither {0} nor seppo-{0} is beside this program", name));
+                   }});
+  }
+  return all;
+}
+
 }  // namespace
 }  // namespace inspect
 
 int main(int argc, char** argv) {
-  return examples::run_commands(argc, argv, "seppo: looks into model files.",
-                                {{"inspect", "show what a model file or checkpoint holds", inspect::look}});
+  inspect::become_program(argv);
+  return examples::run_commands(argc, argv,
+                                "seppo: looks into model files, and runs the programs: `seppo reverse train --report`.",
+                                inspect::commands());
 }
