@@ -2,6 +2,7 @@
 #include "addsub/trace.h"
 
 #include "addsub/model.h"
+#include "addsub/trace_words.h"
 #include "app/run.h"
 #include "app/steps.h"
 #include "app/words.h"
@@ -215,6 +216,29 @@ void print_text(const Pass& pass, const std::vector<Step>& steps, const TraceCon
   std::cout << fmt::format("{}  ->  {}\n", pass.expression.arithmetic(), token_text(pass.written));
 }
 
+// Loaded by the first expression, so that words need none.
+class TracedModel {
+ public:
+  TracedModel(const app::Trained& trained, const TraceConfig& config) : trained_(trained), config_(config) {}
+  const Model& get() {
+    if (!model_) load();
+    return *model_;
+  }
+
+ private:
+  void load() {
+    const auto saved = trained_.load<Model>();
+    check_config(config_, saved.model.config);
+    model_.emplace(parameters_.root(), without_dropout(saved.model.config));
+    std::ranges::copy(saved.parameters->values(), parameters_.edit().begin());
+  }
+
+  const app::Trained& trained_;
+  const TraceConfig& config_;
+  seppo::Parameters parameters_{0};
+  std::optional<Model> model_;
+};
+
 void trace_one(const Model& model, const Expression& expression, const TraceConfig& config) {
   const Pass pass = pass_of(model, expression);
   std::optional<Numbers> saliency;
@@ -240,18 +264,21 @@ int trace(const app::Arguments& arguments) {
       "its first number. By default, of the first layer and head:\n"
       "  addsub trace \"48 - 27\"\n"
       "  addsub trace --layer 1 --head 3 --gradients \"48 - 27\"\n"
-      "The report page shows the same to click at. Without expressions it reads them from standard "
+      "The report page shows the same to click at. Of words instead, it shows one head of attention with vectors of "
+      "three numbers and without a model, to follow by hand:\n"
+      "  addsub trace \"I love you\"\n"
+      "Without expressions it reads them from standard "
       "input, one a line.");
   trained.fields(line);
   config.fields(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
-  const auto saved = trained.load<Model>();
-  check_config(config, saved.model.config);
-  seppo::Parameters parameters(0);
-  const Model model(parameters.root(), without_dropout(saved.model.config));
-  std::ranges::copy(saved.parameters->values(), parameters.edit().begin());
-  app::for_each_text(words, [&](const std::string& text) { trace_one(model, parse_expression(text), config); });
+  TracedModel model(trained, config);
+  app::for_each_text(words, [&](const std::string& text) {
+    if (is_words(text)) return trace_words(text, config.as_json);
+    const Expression expression = parse_expression(text);
+    trace_one(model.get(), expression, config);
+  });
   return 0;
 }
 
