@@ -97,7 +97,7 @@ void Evaluator::step(std::size_t line) {
 }
 
 void Evaluator::charge(std::size_t made, std::size_t read) {
-  constexpr std::size_t kMadeOfStep = 128, kReadOfStep = 16384;
+  constexpr std::size_t kMadeOfStep = 128, kReadOfStep = 4096;
   steps_ += 1 + made / kMadeOfStep + read / kReadOfStep;
   check<ArgumentError>(steps_ <= kMostSteps, "more than ", kMostSteps, " steps");
 }

@@ -29,7 +29,7 @@ class Evaluator {
  public:
   Value value_of(const Expression& e, const Scope& scope);
 
-  // Templates are not trusted: 3,000,000 steps at most. One is a part of the tree, 128 bytes that are made or 16 KiB
+  // Templates are not trusted: 3,000,000 steps at most. One is a part of the tree, 128 bytes that are made or 4 KiB
   // that are read; and 1,000 parts within each other.
   void step(std::size_t line);
   void charge(std::size_t made, std::size_t read = 0);
