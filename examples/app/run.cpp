@@ -118,6 +118,7 @@ void Run::add_to(CommandLine& line) {
 Result Run::train(const CommandLine& line, seppo::Parameters& parameters, const nlohmann::json& config,
                   const Task& task) {
   use_threads(threads);
+  seppo::set_matmul_precision(training.trainer.matmul_precision);
   seppo::set_rank_timeout(rank_timeout);
   if (!resume.empty() && !line.typed("out")) out = resume;
   if (seppo::rank() == 0) {

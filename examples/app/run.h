@@ -137,6 +137,8 @@ Config config_part(const nlohmann::json& config, const std::string& key) {
 
 constexpr const char* kThreadsHelp =
     "threads; 0 for one for each processor that may be used. Results do not depend on it";
+constexpr const char* kPrecisionHelp =
+    "precision of large products, where the processor has bfloat16; elsewhere all are highest";
 constexpr const char* kJsonHelp = "print the result as one JSON object, the last line of standard output";
 
 }  // namespace examples

@@ -19,10 +19,12 @@ void Source::fields(seppo::ConfigVisitor& v) {
     "folder with config.json, model.safetensors and a tokenizer, or --out of a training, or a GGUF file");
   v("adapter", adapter, "folder of adapters, of this program or the package peft, to be merged into the model");
   v("threads", threads, {0, 256}, examples::kThreadsHelp);
+  v("matmul_precision", precision, examples::kPrecisionHelp);
 }
 
 Folder Source::open() const {
   examples::use_threads(threads);
+  seppo::set_matmul_precision(precision);
   Folder folder = open_folder(model);
   if (adapter.empty()) return folder;
   std::error_code error;  // there may be no such folder

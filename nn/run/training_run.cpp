@@ -161,6 +161,7 @@ double TrainingRun::seconds() const {
 // what was saved before is kept.
 Evaluation TrainingRun::evaluate(std::size_t models) {
   kept_.reset();
+  const UseMatmulPrecision precision(config_.trainer.matmul_precision);
   const Evaluation evaluation = task_.evaluate();
   json line = evaluation.summary();
   if (models > 1) line["mean_of"] = models;

@@ -103,6 +103,9 @@ void TrainerConfig::fields(ConfigVisitor& v) {
   v("accumulate", accumulate, {1, 1000}, "gradient accumulation: batches per step, in the memory of one");
   v("shards", shards, {0, 64}, "parts of a batch that threads share; 0 chooses by the sizes of model and batch");
   v("on_nan", on_nan, "what to do if a loss or gradient is not finite");
+  v("matmul_precision", matmul_precision,
+    "precision of large products, where the processor has bfloat16; elsewhere all are highest",
+    {.may_be_missing = true});
   v("seed", seed, "random seed for initialisation, shuffling, dropout and generated data");
 }
 
@@ -208,6 +211,7 @@ struct Trainer::Means {
 };
 
 StepResult Trainer::step(List<Objective> objectives) {
+  const UseMatmulPrecision precision(config_.matmul_precision);
   const std::int64_t step = steps_ + 1;
   const double rate = lr();
   if (ranks() > 1) set_rank_phase(concat_text("step ", step));

@@ -44,6 +44,7 @@
 
 #include "../../autograd/core/function_ref.h"
 #include "../../autograd/core/list.h"
+#include "../../autograd/core/matmul_precision.h"
 #include "../io/checkpoint.h"
 #include "../optim/adam.h"
 #include "../optim/any_optimiser.h"
@@ -89,6 +90,8 @@ struct TrainerConfig {
   bool whole_batch = false;
   double ema_decay = 0;  // of the averages kept beside the parameters; 0: none. Not a field
   OnNan on_nan = OnNan::stop;
+  // Of each step's products; unless given, what holds where the config is made.
+  MatmulPrecision matmul_precision = seppo::matmul_precision();
   std::uint64_t seed = 0;  // of dropout
 
   void fields(ConfigVisitor& v);
