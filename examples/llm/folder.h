@@ -56,7 +56,7 @@ seppo::Tokenizer read_tokenizer(const std::string& option, const std::filesystem
 // folder cannot be made or written.
 void write_folder(const std::filesystem::path& folder, const seppo::HfConfig& config,
                   const seppo::Parameters& parameters, const std::filesystem::path& tokenizer,
-                  const seppo::ValuesOf& values = nullptr, seppo::WeightType type = seppo::WeightType::real);
+                  const seppo::ValuesOf& values = nullptr, seppo::WeightType type = seppo::WeightType::own);
 
 // Throws examples::UsageError if `out`, the folder of an option, is that of the model that is read, or if one of them
 // has the other as hf/.

@@ -243,7 +243,7 @@ WeightType type_of(const GgufFile& file) {
   for (const GgufTensor& tensor : file.tensors()) bytes[tensor.type] += tensor.bytes;
   if (2 * bytes["BF16"] > file.size()) return WeightType::bfloat16;
   if (2 * bytes["F16"] > file.size()) return WeightType::float16;
-  return WeightType::real;
+  return WeightType::own;
 }
 
 LanguageModel build(Parameters& parameters, const HfConfig& config, const GgufFile& file) {

@@ -164,7 +164,7 @@ TensorView tensor_of(const std::string& name, const std::vector<real>& values, i
   const bool is_finite = std::ranges::all_of(values, [](real x) { return std::isfinite(x); });
   check<NumericError>(is_finite, "adapters: ", name, " is not finite; nothing was saved");
   const std::int64_t columns = std::ssize(values) / rows;
-  return {name, dtype_of(WeightType::real), {rows, columns}, std::as_bytes(std::span(values))};
+  return {name, dtype_of(WeightType::own), {rows, columns}, std::as_bytes(std::span(values))};
 }
 
 void write_modules(const fs::path& file, const Layout& layout, const Products& modules) {

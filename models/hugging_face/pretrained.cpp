@@ -85,7 +85,7 @@ WeightType type_of(const WeightFiles& weights) {
   };
   if (2 * bytes_of("BF16") > weights.bytes) return WeightType::bfloat16;
   if (2 * bytes_of("F16") > weights.bytes) return WeightType::float16;
-  return WeightType::real;
+  return WeightType::own;
 }
 
 bool is_weight_file(const std::string& name) {

@@ -27,7 +27,7 @@ struct ModelFolder {
   WeightFiles weights;
   WeightOptions names;  // of the parameters in these files
   GenerationConfig generation = {};
-  WeightType type = WeightType::real;  // float16 or bfloat16 if that is what most of the weights are
+  WeightType type = WeightType::own;  // float16 or bfloat16 if that is what most of the weights are
 };
 
 // Reads the configs and the headers of the weights, from FOLDER/hf if a training has written a model there. Throws
@@ -42,7 +42,7 @@ struct Pretrained {
   std::unique_ptr<Parameters> parameters;
   LanguageModel model;
   GenerationConfig generation = {};
-  WeightType type = WeightType::real;  // of the weights in the files; the parameters are reals
+  WeightType type = WeightType::own;  // of the weights in the files; the parameters are reals
 };
 
 // Throws FormatError naming the file and the rule; FileError. More parameters than the files can hold are refused
@@ -55,7 +55,7 @@ Pretrained load_pretrained(const std::filesystem::path& folder, std::uint64_t se
 // of adapters (models/lora.h) are left out; with `values` of Adapters::merged(), they are added to the weights. Throws
 // NumericError if a parameter is not finite or too large for the type, FileError.
 void save_pretrained(const std::filesystem::path& folder, const HfConfig& config, const Parameters& parameters,
-                     const ValuesOf& values = nullptr, WeightType type = WeightType::real);
+                     const ValuesOf& values = nullptr, WeightType type = WeightType::own);
 
 // Is this the name of a file that save_pretrained() or Hugging Face's libraries write for a model?
 bool is_model_file(const std::string& name);

@@ -158,7 +158,7 @@ void read_tensor(const SafeTensorsFile& file, const TensorInfo& tensor, const Pl
     kReaders.at(tensor.dtype)(file, tensor, all);
     for (std::size_t i = 0; i < place.rows.size(); ++i)
       std::copy_n(all.data() + static_cast<std::size_t>(place.rows[i]) * size, size, to.data() + i * size);
-  } else if (tensor.dtype == dtype_of(WeightType::real)) {
+  } else if (tensor.dtype == dtype_of(WeightType::own)) {
     file.read(tensor, std::as_writable_bytes(to));
   } else {
     kReaders.at(tensor.dtype)(file, tensor, to);
@@ -291,7 +291,7 @@ class Values {
   // The bytes of a tensor, which consists of these parts. They last until the next call.
   std::span<const std::byte> bytes_of(std::span<const Place* const> parts) {
     const std::span<const real> values = of(parts);
-    if (options_.type == WeightType::real) return std::as_bytes(values);
+    if (options_.type == WeightType::own) return std::as_bytes(values);
     narrow_ = bytes_as(options_.type, values, "checkpoint: " + parts[0]->parameter);
     return narrow_;
   }

@@ -39,8 +39,8 @@ const char* dtype_of(WeightType type) {
 }
 
 const char* torch_name(WeightType type) {
-  if (type == WeightType::real) return kIsSingle ? "float32" : "float64";
-  return enum_names(type)[static_cast<std::size_t>(type)];
+  static constexpr const char* kNames[] = {kIsSingle ? "float32" : "float64", "float32", "bfloat16", "float16"};
+  return kNames[static_cast<std::size_t>(type)];
 }
 
 std::vector<std::byte> bytes_as(WeightType type, std::span<const real> values, const std::string& name) {

@@ -11,11 +11,8 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-enum class WeightType { real, float32, bfloat16, float16 };
-inline std::span<const char* const> enum_names(WeightType) {
-  static constexpr const char* kNames[] = {"real", "float32", "bfloat16", "float16"};
-  return kNames;
-}
+// `own`: as reals are here.
+enum class WeightType { own, float32, bfloat16, float16 };
 
 // As safetensors files call it: "F32", "BF16".
 const char* dtype_of(WeightType type);

@@ -261,12 +261,10 @@ try:
         check(told[0] == box and told[1] > 0, f"the box {box} opens {told}")
     count = browser.run("shown.steps.walk(1 - shown.steps.steps.length); return shown.steps.steps.length")
     for place in range(count):
-        time.sleep(0.02)
         told = browser.run("const [step, because] = ['count', 'because'].map(id => document.getElementById(id).textContent);"
                            "document.getElementById('after').click(); return [step, because]")
         check(told[0] == f"step {place + 1} of {count}" and re.fullmatch(r".+: \S+ = .+", told[1]), f"step {place + 1} tells {told}")
-    browser.run("location.hash = encodeURIComponent('encoder.0.self_attn 1/softmax')")
-    time.sleep(0.1)
+    browser.run("shown.steps.choose('encoder.0.self_attn 1/softmax')")
     check(browser.run("return document.querySelectorAll('#inhead a').length") == 10, "the figure of a head is not there")
     browser.run("document.getElementById('numbers').focus()")
     browser.run("document.querySelector('#numbers td[data-i=\"2\"][data-j=\"3\"]').click()")

@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(weights_keep_their_type_unless_asked) {
     llm::write_folder(folder.path / "narrow", read.config, *read.parameters, folder.path / "m", nullptr,
                       seppo::WeightType::bfloat16);
   }
-  BOOST_CHECK(llm::open_folder(folder.path / "m").type == seppo::WeightType::real);
+  BOOST_CHECK(llm::open_folder(folder.path / "m").type == seppo::WeightType::own);
   BOOST_CHECK(llm::open_folder(folder.path / "narrow").type == seppo::WeightType::bfloat16);
   const Words tune = with({"llm", "finetune", "--lora", "1"}, kBrief);
   run(folder, with(tune, {"--model", "narrow", "--out", "f"}));

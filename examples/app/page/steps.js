@@ -26,13 +26,16 @@ const meanings = {
   probabilities: 'Softmax of the scores.',
 };
 
+const idInAddress = () => decodeURIComponent(location.hash.slice(1));
+
 class Steps {
   // `head()` gives the head to show, {name, head}.
   constructor(head) {
     this.head = head;
     this.steps = [];
     this.at = [0, 0];
-    addEventListener('hashchange', () => this.draw());
+    this.id = idInAddress();
+    addEventListener('hashchange', () => this.choose(idInAddress()));
     $('layer').addEventListener('change', () => this.followLayer());
     $('before').addEventListener('click', () => this.walk(-1));
     $('after').addEventListener('click', () => this.walk(1));
@@ -46,10 +49,15 @@ class Steps {
     if ($('layer').length !== last + 1) fill($('layer'), Array.from({length: last + 1}, (_, i) => String(i)));
     this.draw();
   }
-  // The step that the address names.
   get chosen() {
-    const id = decodeURIComponent(location.hash.slice(1));
-    return this.steps.find(step => step.id === id);
+    return this.steps.find(step => step.id === this.id);
+  }
+  // Shows a step, and names it in the address, which browsers change up to 200 times in ten seconds.
+  choose(id) {
+    if (id === this.id) return;
+    this.id = id;
+    location.hash = encodeURIComponent(id);
+    this.draw();
   }
   draw() {
     const {chosen} = this;
@@ -80,14 +88,14 @@ class Steps {
   }
   walk(by) {
     const next = this.steps[this.steps.indexOf(this.chosen) + by];
-    if (next) location.hash = encodeURIComponent(next.id);
+    if (next) this.choose(next.id);
   }
   followLayer() {
     const {chosen} = this;
     const inLayer = chosen && chosen.id.match(/^(\w+)\.\d+\.(.*)$/);
     const id = inLayer && `${inLayer[1]}.${$('layer').value}.${inLayer[2]}`;
-    if (id && this.steps.some(step => step.id === id)) location.hash = encodeURIComponent(id);
-    else if (chosen) location.hash = '';
+    if (id && this.steps.some(step => step.id === id)) this.choose(id);
+    else if (chosen) this.choose('');
     else this.draw();
   }
   point(cell) {
