@@ -26,7 +26,8 @@ void save_peft(const std::filesystem::path& folder, const Adapters& adapters, co
 
 // Adapters for this model, which must outlive them. Throws FormatError naming the file, and the key or the tensor, for
 // what is not valid, for another model, or what LoRA beside these projections is not: DoRA, adapters of embeddings,
-// biases or whole modules that are trained too; FileError.
+// biases or whole modules that are trained too, and beginnings that change the model's own weights, such as PiSSA's;
+// FileError.
 Adapters read_peft(const std::filesystem::path& folder, const HfConfig& config, Parameters& parameters,
                    LanguageModel& model);
 

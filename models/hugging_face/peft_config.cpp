@@ -22,19 +22,30 @@ using nlohmann::json;
 namespace {
 
 // How adapters were made or trained, or what the matrices tell as well.
-const std::set<std::string_view> kHarmless{"auto_mapping",      "base_model_name_or_path",
-                                           "corda_config",      "ensure_weight_tying",
-                                           "eva_config",        "exclude_modules",
-                                           "fan_in_fan_out",    "inference_mode",
-                                           "init_lora_weights", "layers_pattern",
-                                           "loftq_config",      "layers_to_transform",
-                                           "lora_dropout",      "lora_ga_config",
-                                           "megatron_core",     "peft_version",
-                                           "qalora_group_size", "r",
-                                           "rank_pattern",      "revision",
-                                           "runtime_config",    "target_modules"};
+const std::set<std::string_view> kHarmless{"auto_mapping",
+                                           "base_model_name_or_path",
+                                           "corda_config",
+                                           "ensure_weight_tying",
+                                           "eva_config",
+                                           "exclude_modules",
+                                           "fan_in_fan_out",
+                                           "inference_mode",
+                                           "layers_pattern",
+                                           "loftq_config",
+                                           "layers_to_transform",
+                                           "lora_dropout",
+                                           "lora_ga_config",
+                                           "megatron_core",
+                                           "peft_version",
+                                           "qalora_group_size",
+                                           "r",
+                                           "rank_pattern",
+                                           "revision",
+                                           "runtime_config",
+                                           "target_modules"};
 // What is read.
-const std::set<std::string_view> kRead{"peft_type", "task_type", "lora_alpha", "use_rslora", "alpha_pattern"};
+const std::set<std::string_view> kRead{"peft_type",  "task_type",     "lora_alpha",
+                                       "use_rslora", "alpha_pattern", "init_lora_weights"};
 
 void refuse_others(const ConfigKeys& keys, const json& all) {
   for (const auto& [key, value] : all.items()) {
@@ -96,6 +107,8 @@ PeftConfig read_peft_config(const std::filesystem::path& file) {
   keys.one_of("peft_type", {"LORA"});
   keys.one_of("task_type", {"CAUSAL_LM"});
   refuse_others(keys, all);
+  // With other beginnings, such as PiSSA's, peft changes the model's own weights, also when it loads adapters.
+  keys.one_of("init_lora_weights", {true, false, "gaussian", "eva", "orthogonal"});
   PeftConfig config{.name = name, .alpha = alpha_of(keys, "lora_alpha", 8), .rslora = keys.flag("use_rslora", false)};
   if (keys.has("alpha_pattern")) config.alphas = read_alphas(name, all["alpha_pattern"]);
   return config;

@@ -227,6 +227,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_lora_here_is_refused) {
   with_key("a_new_kind", 3, "': 3 is not supported");
   with_key("lora_alpha", "x", "' is no number");
   with_key("lora_alpha", 1e9, "': 1e+09 is not within 1e-6 and 1e6");
+  for (const char* changes_the_base : {"pissa", "pissa_niter_4", "olora", "loftq", "corda", "lora_ga"})
+    with_key("init_lora_weights", changes_the_base, "': \"" + std::string(changes_the_base) + "\" is not supported");
   with_key("alpha_pattern", {{"^model.*(q|k)", 4}}, "': '^model");
   with_key("alpha_pattern", {{"q_proj", "x"}}, "'");
   with_key("alpha_pattern", {{"q_proj", 1}, {"self_attn.q_proj", 2}}, "': 'q_proj' and 'self_attn.q_proj' are both of");
