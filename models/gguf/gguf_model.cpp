@@ -89,7 +89,7 @@ class Reader {
     m.max_length = integer("context_length");
     m.layer.n_heads = integer("attention.head_count");
     m.layer.n_kv_heads = integer("attention.head_count_kv", m.layer.n_heads);
-    m.layer.eps = keys_.number(key("attention.layer_norm_rms_epsilon"), 1e-5);
+    m.layer.eps = epsilon();
     m.rope_theta = keys_.number(key("rope.freq_base"), 10000);
     m.tie_output = !file_.find("output.weight");
     read_head_width(m);
@@ -133,6 +133,11 @@ class Reader {
     std::string all = kind_.name + "." + name;
     read_.insert(all);
     return all;
+  }
+  double epsilon() {
+    const std::string name = key("attention.layer_norm_rms_epsilon");
+    check<FormatError>(keys_.has(name), file_.name(), ": '", name, "' is missing");
+    return keys_.number(name, 0);
   }
   int integer(const char* name, std::optional<int> fallback = {}) { return keys_.integer(key(name), fallback); }
   // The key, if it is there, has this value.

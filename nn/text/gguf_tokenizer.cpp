@@ -59,7 +59,8 @@ class GgufKeys {
   }
   bool flag(const char* key, bool fallback) const {
     const json value = find(key);
-    return value.is_boolean() ? value.get<bool>() : fallback;
+    check(value.is_null() || value.is_boolean(), key, ": ", printable(value.dump()), " is neither true nor false");
+    return value.is_null() ? fallback : value.get<bool>();
   }
   std::vector<json> list(const char* key) const {
     const json value = find(key);
@@ -205,7 +206,7 @@ std::vector<double> read_scores(const GgufKeys& keys, std::size_t tokens) {
 // Each two tokens whose concatenation is a token, the best score first; of equal ones, in the order of their results.
 json merges_by_score(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
   constexpr std::size_t kMostBytes = 256;
-  constexpr std::size_t kMost = std::size_t{1} << 22;  // of tokens that merge
+  constexpr std::size_t kMost = std::size_t{1} << 20;  // of tokens that merge
   const std::vector<double> scores = read_scores(keys, vocabulary.texts.size());
   using Merge = std::tuple<double, std::size_t, std::size_t, std::size_t>;  // -score, result, left, right
   std::vector<Merge> merges;

@@ -259,16 +259,28 @@ BOOST_AUTO_TEST_CASE(pieces_merge_by_score) {
   BOOST_CHECK(!gguf_chat_template(file));
 }
 
-BOOST_AUTO_TEST_CASE(long_pieces_are_refused) {
+GgufWriter of_pieces(const std::vector<std::string>& pieces) {
   GgufWriter writer;
   writer.add("tokenizer.ggml.model", std::string("llama"));
-  writer.add("tokenizer.ggml.tokens", std::vector<std::string>{"a", std::string(257, 'a')});
-  writer.add("tokenizer.ggml.scores", std::vector<float>{0, 0});
+  writer.add("tokenizer.ggml.tokens", pieces);
+  writer.add("tokenizer.ggml.scores", std::vector<float>(pieces.size()));
+  return writer;
+}
+
+void tokenizer_refused(const GgufWriter& writer, const std::string& part) {
   const test::Folder folder("gguf");
   folder.write("f.gguf", writer.file());
-  BOOST_CHECK_EXCEPTION(read_gguf_tokenizer(GgufFile(folder.path / "f.gguf")), FormatError, [](const FormatError& e) {
-    return std::string(e.what()).find("f.gguf: tokenizer.ggml.tokens: one has 257 bytes") != std::string::npos;
+  BOOST_CHECK_EXCEPTION(read_gguf_tokenizer(GgufFile(folder.path / "f.gguf")), FormatError, [&](const FormatError& e) {
+    return std::string(e.what()).find("f.gguf: tokenizer.ggml." + part) != std::string::npos;
   });
+}
+
+BOOST_AUTO_TEST_CASE(long_pieces_are_refused) {
+  tokenizer_refused(of_pieces({"a", std::string(257, 'a')}), "tokens: one has 257 bytes");
+  std::vector<std::string> all;
+  for (char letter = 'A'; letter < 'A' + 33; ++letter)
+    for (std::size_t length = 1; length <= 256; ++length) all.emplace_back(length, letter);
+  tokenizer_refused(of_pieces(all), "tokens: more than 1048576 pairs of them are tokens");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_llama_is_refused) {
@@ -293,6 +305,13 @@ BOOST_AUTO_TEST_CASE(what_is_not_llama_is_refused) {
           "'llama.rope.scaling.type': \"yarn\" is not supported");
   refused(changed([](GgufWriter& w) { w.add("llama.attention.value_length", 8u); }),
           "'llama.attention.value_length': 8");
+  GgufWriter without;
+  without.add("general.architecture", std::string("llama"));
+  for (const char* key : {"embedding_length", "feed_forward_length", "block_count", "context_length"})
+    without.add("llama." + std::string(key), 2u);
+  without.add("llama.attention.head_count", 1u);
+  without.floats("token_embd.weight", {2, 2}, {1, 2, 3, 4});
+  refused(without, "'llama.attention.layer_norm_rms_epsilon' is missing");
   refused(changed([](GgufWriter& w) { w.add("tokenizer.ggml.eos_token_id", 260u); }),
           "'tokenizer.ggml.eos_token_id': 260 is no token");
   refused(changed([](GgufWriter& w) {
@@ -304,11 +323,11 @@ BOOST_AUTO_TEST_CASE(what_is_not_llama_is_refused) {
   partial.floats("token_embd.weight", {16, kTokens}, weight(parameters, "embedding.weight"));
   refused(partial, "has no tensor blk.0.");
 
-  const test::Folder folder("gguf");
   GgufWriter tokenizer;
   add_tokenizer(tokenizer, "chameleon");
-  folder.write("f.gguf", tokenizer.file());
-  BOOST_CHECK_EXCEPTION(read_gguf_tokenizer(GgufFile(folder.path / "f.gguf")), FormatError, [](const FormatError& e) {
-    return std::string(e.what()).find("tokenizer.ggml.pre: chameleon is not supported") != std::string::npos;
-  });
+  tokenizer_refused(tokenizer, "pre: chameleon is not supported");
+  GgufWriter flag = of_pieces({"a", "b"});
+  flag.add("tokenizer.ggml.bos_token_id", 1u);
+  flag.add("tokenizer.ggml.add_bos_token", 0u);
+  tokenizer_refused(flag, "add_bos_token: 0 is neither true nor false");
 }
