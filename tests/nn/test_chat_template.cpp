@@ -161,14 +161,16 @@ BOOST_AUTO_TEST_CASE(templates_have_limits) {
   refused("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "parts within each other");
   refused("{{ " + std::string(1000, '(') + "1" + std::string(1000, ')') + " }}", "nested too deeply");
   refused("{{ " + std::string(1000, '-') + "1 }}", "nested too deeply");
-  std::string sum = "1", filters = "1", blocks;
+  std::string sum = "1", filters = "1", choices = "1", blocks;
   for (int i = 0; i < 50'000; ++i) {
     sum += " + 1";
     filters += " | string";
+    choices += " if 0 else 1";
     if (i < 1000) blocks += "{% if true %}";
   }
   refused("{{ " + sum + " }}", "nested too deeply");
   refused("{{ " + filters + " }}", "nested too deeply");
+  refused("{{ " + choices + " }}", "nested too deeply");
   refused(blocks, "blocks within each other");
   refused(std::string((1 << 20) + 1, 'a'), "1048577 bytes, more than 1048576");
 }

@@ -59,8 +59,9 @@ List sliced(const List& items, const Value& first, const Value& last, std::int64
   };
   const std::int64_t begin = place(first, step > 0 ? lowest : highest);
   const std::int64_t end = place(last, step > 0 ? highest : lowest);
+  const std::int64_t stride = std::clamp(step, -size - 1, size + 1);  // a longer one goes beyond the ends as well
   List kept;
-  for (std::int64_t at = begin; step > 0 ? at < end : at > end; at += step)
+  for (std::int64_t at = begin; step > 0 ? at < end : at > end; at += stride)
     kept.push_back(items[static_cast<std::size_t>(at)]);
   return kept;
 }

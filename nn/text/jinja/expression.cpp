@@ -103,6 +103,7 @@ ExpressionPtr ExpressionParser::expression() {
   ExpressionPtr value = expression_without_choice();
   if (!accept("if")) return value;
   ExpressionPtr made = with(make(Operation::choice), std::move(value), expression_without_choice());
+  const ScopedValue<int> deeper(depth_, depth_ + 1);  // of a chain of them
   add(made, accept("else") ? expression() : nullptr);
   return made;
 }
