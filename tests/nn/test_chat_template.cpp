@@ -158,6 +158,12 @@ BOOST_AUTO_TEST_CASE(templates_have_limits) {
           "steps");
   refused("{% set t = 'a' * 8000000 %}{% for i in range(9999) %}{% set x = t ~ i %}{% endfor %}", "steps");
   refused("{% set t = 'a' * 8000000 %}{{ t }}{{ t }}{{ t }}", "a value of more than");
+  refused("{% set t = 'a' * 8000000 %}{{ t | replace(old='a' * 4000000 ~ 'b', new='') }}", "steps");
+  refused("{% set t = 'a' * 8000000 %}{{ t.split(sep='a' * 4000000 ~ 'b') }}", "steps");
+  refused("{% set t = 'a' * 400000 %}{% for i in range(99) %}{% set x = t | first %}{% endfor %}", "steps");
+  refused("{% set t = 'a' * 400000 %}{% for i in range(99) %}{% set x = t[0] ~ t[2:3] %}{% endfor %}", "steps");
+  refused("{% set t = ('a' * 1000 ~ ' ') * 1000 %}{% set x = t.split() | map('replace', 'a', 'b' * 4000) %}",
+          "a value of more than");
   refused("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "parts within each other");
   refused("{{ " + std::string(1000, '(') + "1" + std::string(1000, ')') + " }}", "nested too deeply");
   refused("{{ " + std::string(1000, '-') + "1 }}", "nested too deeply");

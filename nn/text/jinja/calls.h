@@ -13,6 +13,7 @@ inline namespace SEPPO_ABI {
 namespace jinja {
 
 bool is_filter(std::string_view name);
+bool is_filter_of_items(std::string_view name);  // those of a text are its characters
 Value filter(const std::string& name, const Value& value, const Arguments& arguments);
 
 bool is_test(std::string_view name);

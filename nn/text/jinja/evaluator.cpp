@@ -25,6 +25,9 @@ std::size_t own_bytes(const Value& value) {
   return value.is_dict() ? value.as_dict().size() * sizeof(Value) : 0;
 }
 
+// What it takes to make a value of each character.
+std::size_t bytes_of_characters(const Value& text) { return text.as_text().size() * sizeof(Value); }
+
 void check_defined(const Value& of, const std::string& part) {
   check<ArgumentError>(!of.is_undefined(), "'", part, "' of a value that is not defined");
 }
@@ -149,7 +152,7 @@ Value Evaluator::value_of(const Expression& e, const Scope& scope) {
 
 Value Evaluator::item_of(const Expression& e, const Scope& scope) {
   const Value of = value_of(*e.parts[0], scope);
-  if (of.is_text()) charge(of.as_text().size());
+  if (of.is_text()) charge(bytes_of_characters(of));
   return item(of, value_of(*e.parts[1], scope));
 }
 
@@ -188,7 +191,7 @@ Value Evaluator::slice(const Expression& e, const Scope& scope) {
   const std::int64_t step = given.is<None>() ? 1 : integer_in("[:]", given, 1);
   check<ArgumentError>(has_places(of), "a slice of a value of type ", type_name(of));
   check<ArgumentError>(step != 0, "a slice with a step of 0");
-  charge(own_bytes(of));
+  charge(of.is_text() ? bytes_of_characters(of) : own_bytes(of));
   const List kept = sliced(items_of("[:]", of), first, last, step);
   if (of.is_list()) return Value::list(kept, of.order());
   std::string text;
@@ -209,6 +212,9 @@ Value Evaluator::operated(const Expression& e, const Scope& scope) {
   const Arguments given = arguments(e, scope);
   std::size_t read = 1;
   for (const Value& one : given.values) read += one.bytes();
+  for (const auto& [name, one] : given.named) read += one.bytes();
+  const bool has_characters = e.operation == Operation::filter && of.is_text() && is_filter_of_items(e.text);
+  if (has_characters) charge(bytes_of_characters(of));
   const bool is_searched = e.operation != Operation::binary || e.text == "in" || e.text == "not in";
   charge(0, is_searched ? of.bytes() * read : of.bytes() + read);
   Value made = operated_on(of, e, given);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <iterator>
 #include <map>
 
 namespace seppo {
@@ -106,13 +107,19 @@ bool takes_another(std::string_view name);
 // map('upper') or map(attribute='role')
 Value mapped(const Value& value, const Arguments& arguments) {
   List out;
+  std::size_t bytes = 0;
+  const auto add = [&](Value made) {
+    bytes += made.bytes();
+    check_bytes(bytes);  // before there are many
+    out.push_back(std::move(made));
+  };
   if (arguments.values.empty()) {
     const List given = bound("map", arguments, {"attribute"}, 1);
-    for (const Value& item : items_of("map", value)) out.push_back(field_of(item, text_in("map", given[0])));
+    for (const Value& item : items_of("map", value)) add(field_of(item, text_in("map", given[0])));
   } else {
     const std::string& name = text_in("map", arguments.values[0]);
     check<ArgumentError>(!takes_another(name), "'map' of '", name, "' is not supported");
-    for (const Value& item : items_of("map", value)) out.push_back(filter(name, item, rest_of(arguments, 1)));
+    for (const Value& item : items_of("map", value)) add(filter(name, item, rest_of(arguments, 1)));
   }
   return Value::list(std::move(out), Order::generator);
 }
@@ -206,6 +213,11 @@ bool takes_another(std::string_view name) { return filters_of_items().contains(n
 }  // namespace
 
 bool is_filter(std::string_view name) { return filters().contains(name) || takes_another(name); }
+
+bool is_filter_of_items(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"count", "first", "join", "last", "length", "list", "reverse"};
+  return takes_another(name) || std::ranges::find(kNames, name) != std::end(kNames);
+}
 
 Value filter(const std::string& name, const Value& value, const Arguments& arguments) {
   if (const auto found = filters_of_items().find(name); found != filters_of_items().end())
