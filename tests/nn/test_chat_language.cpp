@@ -75,7 +75,10 @@ const std::vector<Case> kCases{
      "a\n  b\nc d e x"},
     {"{% set text %}\nhi {{ messages[1].role }}\n{% endset %}[{{ text }}]{% set a, b = (1, 2) %}{{ a + b }}",
      "[hi user\n]3"},
-    {"{{ 'abcdef'[2::9223372036854775806] }} {{ 'abcdef'[4::'-9223372036854775808' | int] }}", "c e"},
+    {"{{ 'abcdef'[2::9223372036854775806] }} {{ 'abcdef'[4::'-9223372036854775808' | int] }} {{ 'nan' | int }} {{ "
+     "'inf' | "
+     "int(7) }} {{ '4.9' | int }} {{ -4.9 | int }}",
+     "c e 0 7 4 -4"},
     {"{{ missing }}|{{ missing | default('d') }}|{{ '' | default('d', true) }}|{{ messages[0].missing }}|{{ 'yes' if "
      "missing else 'no' }}|{{ 'y' if false }}|",
      "|d|d||no||"},

@@ -143,6 +143,12 @@ BOOST_AUTO_TEST_CASE(what_python_does_not_do_is_refused) {
   refused("{{ '\u00e9' | upper }}", "'upper' of letters beyond ASCII");
 }
 
+BOOST_AUTO_TEST_CASE(numbers_are_not_too_large) {
+  refused("{{ 1" + std::string(400, '0') + ".0 }}", "is too large");
+  refused("{{ '1e300' | int }}", "'int' of a number beyond 9e+18");
+  refused("{{ range('-9223372036854775808' | int, 5) }}", "'range' of a number beyond 2^53");
+}
+
 // A template cannot take the machine.
 BOOST_AUTO_TEST_CASE(templates_have_limits) {
   refused("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}", "steps");

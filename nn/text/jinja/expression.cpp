@@ -207,7 +207,8 @@ ExpressionPtr ExpressionParser::primary() {
     made->constant = Value::integer(integer());
   } else if (token.type == Token::Type::decimal) {
     double number = 0;
-    std::from_chars(token.text.data(), token.text.data() + token.text.size(), number);
+    const auto [end, error] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), number);
+    if (error != std::errc()) refuse("is too large");
     made->constant = {number};
     ++at_;
   } else {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -49,8 +50,16 @@ Value with_default(const Value& value, const List& given) {
   return given[0].is_undefined() ? Value::text("") : given[0];
 }
 
+// Without the fraction.
+Value whole_part(double number) {
+  constexpr double kMost = 9e18;
+  check<ArgumentError>(std::abs(number) <= kMost, "'int' of a number beyond ", kMost);
+  return Value::integer(Value{number}.as_integer());
+}
+
 // Python's int(), of a text that is a decimal number; otherwise the default.
 Value integer_of(const Value& value, const List& given) {
+  if (value.is<double>()) return whole_part(value.as_number());
   if (value.is_number()) return Value::integer(value.as_integer());
   const std::int64_t fallback = integer_in("int", given[0], 0);
   if (!value.is_text()) return Value::integer(fallback);
@@ -61,8 +70,8 @@ Value integer_of(const Value& value, const List& given) {
   if (whole_end == end && whole_error == std::errc()) return Value::integer(number);
   double fraction = 0;
   const auto [fraction_end, error] = std::from_chars(digits.data(), end, fraction);
-  const bool is_number = fraction_end == end && error == std::errc();
-  return is_number ? Value::integer(Value{fraction}.as_integer()) : Value::integer(fallback);
+  const bool is_number = fraction_end == end && error == std::errc() && std::isfinite(fraction);
+  return is_number ? whole_part(fraction) : Value::integer(fallback);
 }
 
 Value end_of(const Value& value, bool is_first) {

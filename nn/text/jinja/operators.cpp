@@ -94,8 +94,10 @@ std::optional<bool> comparison(const std::string& mark, const Value& left, const
 Value range(const Arguments& arguments) {
   constexpr std::size_t kMostNumbers = std::size_t{1} << 20;
   const List given = bound("range", arguments, {"start", "stop", "step"}, 1);
-  for (const Value& one : given)
-    check<ArgumentError>(std::abs(integer_in("range", one, 0)) <= kMostInteger, "'range' of a number beyond 2^53");
+  for (const Value& one : given) {
+    const std::int64_t number = integer_in("range", one, 0);
+    check<ArgumentError>(number >= -kMostInteger && number <= kMostInteger, "'range' of a number beyond 2^53");
+  }
   const bool has_stop = !given[1].is_undefined();
   const std::int64_t first = has_stop ? integer_in("range", given[0], 0) : 0;
   const std::int64_t last = integer_in("range", given[has_stop ? 1 : 0], 0);
