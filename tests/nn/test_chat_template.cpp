@@ -141,6 +141,7 @@ BOOST_AUTO_TEST_CASE(what_python_does_not_do_is_refused) {
   refused("{{ messages | select | length }}", "'length' of a generator");
   refused("{{ 'a' + ('b' | safe) }}", "safe");
   refused("{{ '\u00e9' | upper }}", "'upper' of letters beyond ASCII");
+  refused("{{ 'a\xff' | lower }}", "'lower' of ");  // without tables of Unicode, of letters beyond ASCII
 }
 
 BOOST_AUTO_TEST_CASE(numbers_are_not_too_large) {

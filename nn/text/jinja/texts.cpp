@@ -67,6 +67,7 @@ char lower_letter(char c) { return static_cast<char>(std::tolower(static_cast<un
 
 // A sigma at the end of a word is another letter in Python, and a capital I with a dot becomes two.
 std::string lower_case_of_each(const std::string& text) {
+  check<ArgumentError>(utf8_length(text) == text.size(), "'lower' of a text that is not UTF-8");
   for (const char* const letter : {"\u03a3", "\u0130"})
     check<ArgumentError>(text.find(letter) == text.npos, "'lower' of ", letter, " is not supported");
   return lower_case(text);
