@@ -43,7 +43,8 @@ Value item(const Value& of, const Value& index) {
   check_defined(of, "[]");
   const bool is_place = index.is_integer() || index.is<bool>();
   if (!is_place || !has_places(of)) return {};
-  const List& items = of.is_list() ? of.as_list() : characters_of(of.as_text());
+  const List characters = of.is_text() ? characters_of(of.as_text()) : List{};
+  const List& items = of.is_list() ? of.as_list() : characters;  // not a copy
   const auto size = static_cast<std::int64_t>(items.size());
   const std::int64_t at = index.as_integer() < 0 ? index.as_integer() + size : index.as_integer();
   if (at < 0 || at >= size) return {};
