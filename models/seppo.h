@@ -98,6 +98,8 @@
 #include "../nn/text/pattern.h"
 #include "../nn/text/pre_tokenizers.h"
 #include "../nn/text/sentencepiece.h"
+#include "../nn/text/sentencepiece_json.h"
+#include "../nn/text/sentencepiece_model.h"
 #include "../nn/text/text_ids.h"
 #include "../nn/text/text_trie.h"
 #include "../nn/text/tokenizer.h"

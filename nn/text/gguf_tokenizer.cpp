@@ -1,6 +1,7 @@
 // llama.cpp's kinds of tokenizers, written as the pipelines that they stand for.
 #include "gguf_tokenizer.h"
 
+#include "sentencepiece_json.h"
 #include "tokenizer_json.h"
 #include "tokenizer_json_writer.h"
 
@@ -16,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -29,10 +29,6 @@ using nlohmann::json;
 namespace {
 
 const std::string kPrefix = "tokenizer.ggml.";
-constexpr const char* kBlank = "\u2581";  // stands for a space
-
-// The values of tokenizer.ggml.token_type that matter here.
-enum TokenType { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4 };
 
 // ---- reading keys --------------------------------------------------------------------------------
 
@@ -86,16 +82,14 @@ class GgufKeys {
 // The file's tokens, and what it says of each.
 class GgufVocabulary {
  public:
-  explicit GgufVocabulary(const GgufKeys& keys) : texts(keys.texts("tokens")), types_(keys.list("token_type")) {
-    keys.check(types_.empty() || types_.size() == texts.size(), "token_type", " is not of as many tokens as ", kPrefix,
-               "tokens");
+  explicit GgufVocabulary(const GgufKeys& keys) : texts(keys.texts("tokens")), types(texts.size(), PieceType::normal) {
+    const std::vector<json> numbers = keys.list("token_type");
+    keys.check(numbers.empty() || numbers.size() == texts.size(), "token_type", " is not of as many tokens as ",
+               kPrefix, "tokens");
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      if (numbers[i].is_number_integer()) types[i] = static_cast<PieceType>(numbers[i].get<int>());
     for (std::size_t i = 0; i < texts.size(); ++i)
       keys.check(ids.emplace(texts[i], i).second, "tokens", ": '", printable(texts[i]), "' is there twice");
-  }
-
-  int type_of(std::size_t token) const {
-    if (types_.empty() || !types_[token].is_number_integer()) return kNormal;
-    return types_[token].get<int>();
   }
 
   // The token of a key such as "bos_token_id".
@@ -108,17 +102,11 @@ class GgufVocabulary {
   }
 
   std::vector<std::string> texts;
+  std::vector<PieceType> types;
   std::unordered_map<std::string, std::size_t> ids;
-
- private:
-  std::vector<json> types_;
 };
 
 // ---- parts of a tokenizer.json -------------------------------------------------------------------
-
-json replace(const char* from, const char* to) {
-  return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
-}
 
 json sequence(const char* parts, const std::vector<json>& all) { return {{"type", "Sequence"}, {parts, all}}; }
 
@@ -127,16 +115,6 @@ json words(const char* number) {
   const std::string regex = std::string(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)") + number +
                             R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
-}
-
-json added_tokens(const GgufVocabulary& vocabulary) {
-  json all = json::array();
-  for (std::size_t id = 0; id < vocabulary.texts.size(); ++id) {
-    const int type = vocabulary.type_of(id);
-    const bool is_special = type == kControl || type == kUnknown;
-    if (is_special || type == kUserDefined) all.push_back(added_token_json(id, vocabulary.texts[id], is_special));
-  }
-  return all;
 }
 
 // What puts marks before and behind a text, if the file asks for that.
@@ -180,18 +158,6 @@ json byte_level_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
 
 // ---- llama ---------------------------------------------------------------------------------------
 
-// The two tokens of which a text may consist.
-std::vector<std::pair<std::size_t, std::size_t>> splits(const GgufVocabulary& vocabulary, const std::string& text) {
-  std::vector<std::pair<std::size_t, std::size_t>> found;
-  for (std::size_t at = 1; at < text.size(); ++at) {
-    const auto left = vocabulary.ids.find(text.substr(0, at));
-    if (left == vocabulary.ids.end()) continue;
-    const auto right = vocabulary.ids.find(text.substr(at));
-    if (right != vocabulary.ids.end()) found.emplace_back(left->second, right->second);
-  }
-  return found;
-}
-
 // The score of each token.
 std::vector<double> read_scores(const GgufKeys& keys, std::size_t tokens) {
   std::vector<double> scores;
@@ -203,42 +169,17 @@ std::vector<double> read_scores(const GgufKeys& keys, std::size_t tokens) {
   return scores;
 }
 
-// Each two tokens whose concatenation is a token, the best score first; of equal ones, in the order of their results.
-json merges_by_score(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
-  constexpr std::size_t kMostBytes = 256;
-  constexpr std::size_t kMost = std::size_t{1} << 20;  // of tokens that merge
-  const std::vector<double> scores = read_scores(keys, vocabulary.texts.size());
-  using Merge = std::tuple<double, std::size_t, std::size_t, std::size_t>;  // -score, result, left, right
-  std::vector<Merge> merges;
-  for (std::size_t id = 0; id < scores.size(); ++id) {
-    if (vocabulary.type_of(id) != kNormal) continue;
-    const std::string& text = vocabulary.texts[id];
-    keys.check(text.size() <= kMostBytes, "tokens", ": one has ", text.size(), " bytes, more than ", kMostBytes);
-    for (const auto& [left, right] : splits(vocabulary, text)) merges.emplace_back(-scores[id], id, left, right);
-    keys.check(merges.size() <= kMost, "tokens", ": more than ", kMost, " pairs of them are tokens");
-  }
-  std::ranges::sort(merges);
-  json all = json::array();
-  for (const auto& [order, id, left, right] : merges) all.push_back({vocabulary.texts[left], vocabulary.texts[right]});
-  return all;
-}
-
-json sentencepiece_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
-  std::vector<json> normalizers{replace(" ", kBlank)};
-  std::vector<json> decoders{replace(kBlank, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
-  if (keys.flag("add_space_prefix", true)) {
-    normalizers.insert(normalizers.begin(), json{{"type", "Prepend"}, {"prepend", kBlank}});
-    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1u}, {"stop", 0u}});
-  }
-  json model = bpe_json(vocabulary.ids, merges_by_score(keys, vocabulary));
+json sentencepiece_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary, const std::string& name) {
+  SentencePieces pieces{.texts = vocabulary.texts,
+                        .scores = read_scores(keys, vocabulary.texts.size()),
+                        .types = vocabulary.types,
+                        .ids = vocabulary.ids,
+                        .adds_space = keys.flag("add_space_prefix", true)};
   const auto unknown = vocabulary.named(keys, "unknown_token_id");
-  if (unknown) model["unk_token"] = *unknown;
-  model["fuse_unk"] = true;
-  model["byte_fallback"] = true;
-  return {{"normalizer", sequence("normalizers", normalizers)},
-          {"post_processor", processor(keys, vocabulary, /*adds_bos=*/true, nullptr)},
-          {"decoder", sequence("decoders", decoders)},
-          {"model", model}};
+  if (unknown) pieces.unknown = vocabulary.ids.at(*unknown);
+  json parts = sentencepiece_json(pieces, name);
+  parts["post_processor"] = processor(keys, vocabulary, /*adds_bos=*/true, nullptr);
+  return parts;
 }
 
 }  // namespace
@@ -249,8 +190,9 @@ json gguf_tokenizer_json(const GgufFile& file) {
   keys.check(kind == "gpt2" || kind == "llama", "model", ": ", printable(kind),
              " is not supported; gpt2 and llama are");
   const GgufVocabulary vocabulary(keys);
-  json all = kind == "gpt2" ? byte_level_bpe(keys, vocabulary) : sentencepiece_bpe(keys, vocabulary);
-  all["added_tokens"] = added_tokens(vocabulary);
+  json all = kind == "gpt2" ? byte_level_bpe(keys, vocabulary)
+                            : sentencepiece_bpe(keys, vocabulary, file.name() + ": " + kPrefix + "tokens");
+  all["added_tokens"] = added_tokens_json(vocabulary.texts, vocabulary.types);
   return whole_json(all);
 }
 

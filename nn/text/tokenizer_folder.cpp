@@ -3,6 +3,7 @@
 
 #include "byte_level_bpe.h"
 #include "sentencepiece.h"
+#include "sentencepiece_model.h"
 #include "tokenizer_json.h"
 #include "tokenizer_json_writer.h"
 
@@ -37,10 +38,12 @@ constexpr const char* kMerges = "merges.txt";
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 constexpr const char* kAdded = "added_tokens.json";
 constexpr const char* kSpecialTokens = "special_tokens_map.json";
+constexpr const char* kSentencePiece = "tokenizer.model";
 
 // What may lie beside a tokenizer and belongs to it.
-constexpr const char* kBeside[] = {kTokenizerConfig,     kSpecialTokens,        "generation_config.json", kAdded,
-                                   "chat_template.json", "chat_template.jinja", "tokenizer.model"};
+constexpr const char* kBeside[] = {kTokenizerConfig, kSpecialTokens,       "generation_config.json",
+                                   kAdded,           "chat_template.json", "chat_template.jinja",
+                                   kSentencePiece};
 
 // What files call the special tokens that they name nowhere else.
 constexpr const char* kUsualBos[] = {"<s>", "<|begin_of_text|>", "<bos>"};
@@ -53,7 +56,8 @@ bool is_llama2c(const std::string& name) { return name.starts_with("tok") && nam
 
 using Files = std::vector<fs::path>;  // of one tokenizer
 
-// The files of each tokenizer in the folder: tokenizer.json first, then vocab.json with merges.txt, then tok*.bin.
+// The files of each tokenizer in the folder: tokenizer.json first, then vocab.json with merges.txt, then tok*.bin; or
+// else tokenizer.model, which is another form of tokenizer.json.
 std::vector<Files> tokenizers_in(const fs::path& folder) {
   std::vector<Files> found;
   if (fs::exists(folder / kTokenizerJson)) found.push_back({folder / kTokenizerJson});
@@ -62,6 +66,7 @@ std::vector<Files> tokenizers_in(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
     if (is_llama2c(entry.path().filename())) found.push_back({entry.path()});
+  if (found.empty() && fs::exists(folder / kSentencePiece)) found.push_back({folder / kSentencePiece});
   return found;
 }
 
@@ -74,7 +79,7 @@ bool are_two_formats(const std::vector<Files>& found) {
 std::vector<Files> tokenizer_files(const fs::path& folder) {
   const std::vector<Files> found = tokenizers_in(folder);
   check<ArgumentError>(!found.empty(), "'", printable_path(folder),
-                       "' has no tokenizer: tokenizer.json, vocab.json with merges.txt, or tok*.bin");
+                       "' has no tokenizer: tokenizer.json, vocab.json with merges.txt, tokenizer.model or tok*.bin");
   const bool is_one = found.size() == 1 || are_two_formats(found);
   if (!is_one) {
     const std::string first = found[0][0].filename();
@@ -131,19 +136,21 @@ bool adds_space(const Tokenizer& t) {
   return std::ranges::any_of(t.steps, is_prefixing) || std::ranges::any_of(t.normalizers, is_prepend);
 }
 
-// What tokenizer_config.json says about the tokens of a text.
-void apply_config(Tokenizer& t, const fs::path& folder, const json& config, bool is_of_two_files) {
+// What tokenizer_config.json says about the tokens of a text; a tokenizer.json says itself which marks it has.
+void apply_config(Tokenizer& t, const fs::path& folder, const json& config, bool is_json) {
   const std::string name = printable_path(folder / kTokenizerConfig);
   if (config.value("add_prefix_space", json()) == true && !adds_space(t)) {
-    check<FormatError>(is_of_two_files, name, ": 'add_prefix_space' is not what tokenizer.json says");
+    check<FormatError>(!is_json, name, ": 'add_prefix_space' is not what tokenizer.json says");
     t.steps.insert(t.steps.begin(), ByteLevel{.adds_space = true});
   }
-  if (!is_of_two_files) return;
+  if (is_json) return;
   if (config.value("add_eos_token", json()) == true) {
     check<FormatError>(t.eos.has_value(), name, ": 'add_eos_token': 'eos_token' is no token");
     t.behind = {*t.eos};
   }
-  if (config.value("add_bos_token", json()) != true) return;
+  const bool usually_has_bos = t.adds_bos();
+  t.before.clear();
+  if (config.value("add_bos_token", json(usually_has_bos)) != true) return;
   check<FormatError>(t.bos.has_value(), name, ": 'add_bos_token': 'bos_token' is no token");
   t.before = {*t.bos};
 }
@@ -190,21 +197,24 @@ std::optional<NamedToken> named_token(const Tokenizer& t, const std::vector<int>
   return named_token(t, std::optional(tokens[0]));
 }
 
-// The tokenizer of vocab.json and merges.txt as tokenizer.json: of many types of models, Hugging Face's loaders take
-// no other.
-void write_as_json(const fs::path& folder, const Tokenizer& t) {
+// The parts of a tokenizer.json for vocab.json and merges.txt.
+json byte_level_parts(const fs::path& folder, const Tokenizer& t) {
   json added = json::array();
   for (const std::optional<int> token : std::set{t.bos, t.eos})
     if (const auto named = named_token(t, token)) added.push_back(added_token_json(named->id, named->text, true));
+  const json vocabulary = parse_json(read_text(folder / kVocabulary), printable_path(folder / kVocabulary));
+  return whole_json({{"model", bpe_json(vocabulary, merges_of(folder / kMerges))},
+                     {"added_tokens", added},
+                     {"pre_tokenizer", byte_level_json(true, adds_space(t))},
+                     {"post_processor", byte_level_json(true)},
+                     {"decoder", byte_level_json(true)}});
+}
+
+// As tokenizer.json: of many types of models, Hugging Face's loaders take no other.
+void write_as_json(const fs::path& folder, const Tokenizer& t, json all) {
   const auto before = named_token(t, t.before);
   const auto behind = named_token(t, t.behind);
-  const json vocabulary = parse_json(read_text(folder / kVocabulary), printable_path(folder / kVocabulary));
-  const json all =
-      whole_json({{"model", bpe_json(vocabulary, merges_of(folder / kMerges))},
-                  {"added_tokens", added},
-                  {"pre_tokenizer", byte_level_json(true, adds_space(t))},
-                  {"post_processor", before || behind ? marks_json(before, behind) : byte_level_json(true)},
-                  {"decoder", byte_level_json(true)}});
+  if (before || behind) all["post_processor"] = marks_json(before, behind);
   write_text(folder / kTokenizerJson, all.dump() + "\n");
 }
 
@@ -219,19 +229,28 @@ json without_nulls(const json& object) {
   return kept;
 }
 
+// LLaMA's BPE of SentencePiece begins a text with BOS, unless tokenizer_config.json says otherwise.
+Tokenizer read_files(const Files& files) {
+  if (files.size() == 2) return read_byte_level_bpe(files[0], files[1]);
+  if (files[0].filename() == kTokenizerJson) return read_tokenizer_json(files[0]);
+  Tokenizer t = read_sentencepiece_model(files[0]);
+  if (t.bos && std::holds_alternative<Bpe>(t.model)) t.before = {*t.bos};
+  return t;
+}
+
 }  // namespace
 
 Tokenizer read_tokenizer(const fs::path& folder) {
   const Files files = tokenizer_files(folder)[0];
   if (is_llama2c(files[0].filename())) return read_sentencepiece(files[0]);
   const bool is_of_two_files = files.size() == 2;
-  Tokenizer t = is_of_two_files ? read_byte_level_bpe(files[0], files[1]) : read_tokenizer_json(files[0]);
+  Tokenizer t = read_files(files);
   const json config = object_in(folder, kTokenizerConfig);
   const json objects[] = {config, object_in(folder, kSpecialTokens)};
   if (!t.bos) t.bos = special_token(t, objects, "bos_token", kUsualBos);
-  t.eos = special_token(t, objects, "eos_token", kUsualEos);
+  if (!t.eos) t.eos = special_token(t, objects, "eos_token", kUsualEos);
   if (is_of_two_files) add_special(t);
-  apply_config(t, folder, config, is_of_two_files);
+  apply_config(t, folder, config, files[0].filename() == kTokenizerJson);
   return t;
 }
 
@@ -242,10 +261,13 @@ void write_tokenizer(const fs::path& folder, const fs::path& from, int max_lengt
     copy_tokenizer(from, folder);
   }
   const bool is_json = fs::exists(folder / kTokenizerJson);
-  const bool is_of_llama2c = !is_json && !fs::exists(folder / kVocabulary);
-  if (is_of_llama2c) return;  // Hugging Face's loaders do not read it
+  const bool is_of_two_files = !is_json && fs::exists(folder / kVocabulary);
+  const bool is_sentencepiece = !is_json && !is_of_two_files && fs::exists(folder / kSentencePiece);
+  const bool is_known = is_json || is_of_two_files || is_sentencepiece;
+  if (!is_known) return;  // llama2.c's, which Hugging Face's loaders do not read
   const Tokenizer t = from.empty() ? byte_tokenizer() : read_tokenizer(folder);
-  if (!is_json && !fs::exists(folder / kAdded)) write_as_json(folder, t);
+  if (is_of_two_files && !fs::exists(folder / kAdded)) write_as_json(folder, t, byte_level_parts(folder, t));
+  if (is_sentencepiece) write_as_json(folder, t, sentencepiece_model_json(folder / kSentencePiece));
   const json tokens{{"bos_token", name_of(t, t.bos)}, {"eos_token", name_of(t, t.eos)}, {"unk_token", nullptr}};
   json all{{"tokenizer_class", "PreTrainedTokenizerFast"},
            {"model_max_length", max_length},

@@ -1,12 +1,14 @@
-// The files of a tokenizer in a folder: tokenizer.json; or vocab.json and merges.txt; or llama2.c's tok*.bin. Beside
-// them may be what only Hugging Face's loaders need, such as a chat template, and tokenizer_config.json and
-// special_tokens_map.json, of which the names of BOS and EOS are read.
+// The files of a tokenizer in a folder: tokenizer.json; or vocab.json and merges.txt; or llama2.c's tok*.bin; or
+// SentencePiece's tokenizer.model, which is read if there is nothing else. Beside them may be what only Hugging Face's
+// loaders need, such as a chat template, and tokenizer_config.json and special_tokens_map.json, of which the names of
+// BOS and EOS are read.
 //
 //   const Tokenizer tokenizer = read_tokenizer("gpt2");
 //   write_tokenizer("mine", "gpt2", 1024);  // into another folder
 //
 // As in Hugging Face's loaders, a tokenizer.json says itself whether a text begins with BOS and ends with EOS; for
-// vocab.json and merges.txt, add_bos_token, add_eos_token and add_prefix_space of tokenizer_config.json do.
+// others, add_bos_token, add_eos_token and add_prefix_space of tokenizer_config.json do. Without it, only texts of
+// SentencePiece's BPE begin with BOS.
 #pragma once
 
 #include "tokenizer.h"
@@ -18,7 +20,7 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 
 // Throws ArgumentError if there is not exactly one tokenizer; what the readers throw (byte_level_bpe.h,
-// sentencepiece.h, tokenizer_json.h). tokenizer.json together with vocab.json and merges.txt is one tokenizer.
+// sentencepiece.h, sentencepiece_model.h, tokenizer_json.h). tokenizer.json together with vocab.json and merges.txt is one tokenizer.
 Tokenizer read_tokenizer(const std::filesystem::path& folder);
 
 // Copies the files of the tokenizer in the folder `from` and those beside it, or writes those of byte_tokenizer() if

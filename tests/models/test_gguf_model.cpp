@@ -276,11 +276,11 @@ void tokenizer_refused(const GgufWriter& writer, const std::string& part) {
 }
 
 BOOST_AUTO_TEST_CASE(long_pieces_are_refused) {
-  tokenizer_refused(of_pieces({"a", std::string(257, 'a')}), "tokens: one has 257 bytes");
+  tokenizer_refused(of_pieces({"a", std::string(257, 'a')}), "tokens: token 1 has 257 bytes, more than 256");
   std::vector<std::string> all;
   for (char letter = 'A'; letter < 'A' + 33; ++letter)
     for (std::size_t length = 1; length <= 256; ++length) all.emplace_back(length, letter);
-  tokenizer_refused(of_pieces(all), "tokens: more than 1048576 pairs of them are tokens");
+  tokenizer_refused(of_pieces(all), "tokens: more than 1048576 pairs of tokens are tokens");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_llama_is_refused) {

@@ -1,0 +1,254 @@
+// SentencePiece's tokenizer.model: the tokens of a search of its own, options, special tokens, and damaged files.
+// needs: libraries: seppo::text
+#define BOOST_TEST_MODULE sentencepiece_model
+#include <seppo/autograd/core/check.h>
+#include <seppo/nn/text/sentencepiece_model.h>
+#include <seppo/nn/text/tokenizer_folder.h>
+
+#include "support/program.h"
+
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+using seppo::FormatError;
+using seppo::Tokenizer;
+using test::Folder;
+
+namespace {
+
+// Messages of protocol buffers, as their encoding's description says.
+std::string varint(std::uint64_t number) {
+  std::string bytes;
+  for (; number >= 128; number >>= 7) bytes += static_cast<char>((number & 127) | 128);
+  return bytes + static_cast<char>(number);
+}
+std::string number(unsigned field, std::uint64_t value) { return varint(field << 3) + varint(value); }
+std::string text(unsigned field, const std::string& value) {
+  return varint(field << 3 | 2) + varint(value.size()) + value;
+}
+std::string real(unsigned field, float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  std::string bytes = varint(field << 3 | 5);
+  for (int i = 0; i < 4; ++i) bytes += static_cast<char>(bits >> 8 * i);
+  return bytes;
+}
+
+enum Type : std::uint64_t { normal = 1, unknown, control, user_defined, unused, byte };
+
+struct Model {
+  std::string pieces = {};
+  std::string trainer = number(3, 2);  // BPE
+  std::string normalizer = {};
+  std::vector<std::string> texts = {};
+  std::map<std::string, float> scores = {};
+
+  Model() {
+    add("<unk>", 0, unknown);
+    add("<s>", 0, control);
+    add("</s>", 0, control);
+  }
+  void add(const std::string& piece, float score, Type type = normal) {
+    pieces += text(1, text(1, piece) + real(2, score) + number(3, type));
+    texts.push_back(piece);
+    if (type == normal) scores[piece] = score;
+  }
+  std::string bytes() const { return pieces + text(2, trainer) + text(3, normalizer) + text(4, "passed over"); }
+};
+
+const std::string kMark = "\u2581";
+
+// Letters, the mark, and random texts of them, with random scores.
+Model random_model(std::mt19937& random) {
+  Model model;
+  std::vector<std::string> letters{kMark, "a", "b", "c"};
+  for (const std::string& letter : letters) model.add(letter, -100);
+  for (int i = 0; i < 30; ++i) {
+    std::string piece = random() % 3 == 0 ? kMark : "";
+    for (std::size_t length = 2 + random() % 3; length > 0; --length) piece += letters[1 + random() % 3];
+    if (!model.scores.contains(piece)) model.add(piece, -static_cast<float>(random() % 1000) / 8);
+  }
+  return model;
+}
+
+Tokenizer read(const Model& model) {
+  const Folder folder("sentencepiece");
+  folder.write("tokenizer.model", model.bytes());
+  return seppo::read_sentencepiece_model(folder.path / "tokenizer.model");
+}
+
+// The best-scored pair of neighbours merges first, the leftmost of equal ones.
+std::vector<std::string> merged(const Model& model, std::vector<std::string> tokens) {
+  while (true) {
+    std::size_t best = tokens.size();
+    for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+      const auto found = model.scores.find(tokens[i] + tokens[i + 1]);
+      if (found == model.scores.end()) continue;
+      if (best == tokens.size() || found->second > model.scores.at(tokens[best] + tokens[best + 1])) best = i;
+    }
+    if (best == tokens.size()) return tokens;
+    tokens[best] += tokens[best + 1];
+    tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+  }
+}
+
+// The highest sum of scores of any split.
+double best_sum(const Model& model, const std::string& text) {
+  std::vector<double> best(text.size() + 1, -1e30);
+  best[0] = 0;
+  for (std::size_t end = 1; end <= text.size(); ++end)
+    for (std::size_t begin = 0; begin < end; ++begin) {
+      const auto found = model.scores.find(text.substr(begin, end - begin));
+      if (found != model.scores.end())
+        best[end] = std::max(best[end], best[begin] + static_cast<double>(found->second));
+    }
+  return best.back();
+}
+
+std::string random_text(std::mt19937& random) {
+  std::string text;
+  for (std::size_t length = 1 + random() % 20; length > 0; --length) text += "abc "[random() % 4];
+  return text;
+}
+
+// The text with marks for spaces and one before it; with `trims`, without needless spaces.
+std::vector<std::string> marked(const std::string& text, bool trims) {
+  std::vector<std::string> letters{kMark};
+  const std::size_t begin = trims ? text.find_first_not_of(' ') : 0;
+  if (begin == text.npos) return {};
+  for (std::size_t i = begin; i < text.size(); ++i) {
+    const bool is_needless = trims && text[i] == ' ' && (i + 1 == text.size() || text[i + 1] == ' ');
+    if (!is_needless) letters.push_back(text[i] == ' ' ? kMark : std::string(1, text[i]));
+  }
+  while (trims && letters.back() == kMark) letters.pop_back();
+  return letters;
+}
+
+void refused(const std::string& bytes, const std::string& part) {
+  const Folder folder("sentencepiece");
+  folder.write("tokenizer.model", bytes);
+  BOOST_CHECK_EXCEPTION(
+      seppo::read_sentencepiece_model(folder.path / "tokenizer.model"), FormatError, [&](const FormatError& e) {
+        const std::string message = e.what();
+        return message.find("tokenizer.model: ") != message.npos && message.find(part) != message.npos;
+      });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(bpe_merges_by_score) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 20; ++round) {
+    Model model = random_model(random);
+    const bool trims = round % 2 == 0;
+    model.normalizer = number(4, trims ? 1 : 0);
+    const Tokenizer tokenizer = read(model);
+    for (int i = 0; i < 20; ++i) {
+      const std::string text = random_text(random);
+      std::vector<std::string> pieces;
+      for (const int id : tokenizer.encode(text)) pieces.push_back(model.texts[static_cast<std::size_t>(id)]);
+      const std::vector<std::string> expected = merged(model, marked(text, trims));
+      BOOST_TEST(pieces == expected, boost::test_tools::per_element());
+      if (!trims) BOOST_TEST(tokenizer.decode(tokenizer.encode(text)) == text);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(unigram_has_the_best_sum_of_scores) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 20; ++round) {
+    Model model = random_model(random);
+    model.trainer = number(3, 1);
+    model.normalizer = number(4, 0);
+    const Tokenizer tokenizer = read(model);
+    for (int i = 0; i < 20; ++i) {
+      const std::string text = random_text(random);
+      std::string joined, whole;
+      double sum = 0;
+      for (const int id : tokenizer.encode(text)) {
+        joined += model.texts[static_cast<std::size_t>(id)];
+        sum += static_cast<double>(model.scores.at(model.texts[static_cast<std::size_t>(id)]));
+      }
+      for (const std::string& letter : marked(text, false)) whole += letter;
+      BOOST_TEST(joined == whole);
+      BOOST_TEST(sum == best_sum(model, whole), boost::test_tools::tolerance(1e-6));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(special_tokens_and_bytes) {
+  Model model;
+  for (int i = 0; i < 256; ++i) {
+    const char* const digits = "0123456789ABCDEF";
+    model.add(std::string("<0x") + digits[i / 16] + digits[i % 16] + ">", 0, byte);
+  }
+  for (const std::string& piece : {kMark, std::string("a"), kMark + "a"}) model.add(piece, -1);
+  model.trainer += number(35, 1) + number(41, 1) + number(42, 2);
+  const Tokenizer tokenizer = read(model);
+  BOOST_TEST(tokenizer.bos.value() == 1);
+  BOOST_TEST(tokenizer.eos.value() == 2);
+  BOOST_TEST(tokenizer.encode("a\u00e9") == (std::vector<int>{3 + 256 + 2, 3 + 0xC3, 3 + 0xA9}),
+             boost::test_tools::per_element());
+  BOOST_TEST(tokenizer.decode(tokenizer.encode("a\u00e9 a")) == "a\u00e9 a");
+
+  // In a folder: BOS comes first unless the config says otherwise; what is written for others has the same tokens.
+  const Folder folder("sentencepiece"), copy("copy");
+  folder.write("tokenizer.model", model.bytes());
+  const std::vector<int> ids = seppo::read_tokenizer(folder.path).encode("a a");
+  BOOST_TEST(ids == (std::vector<int>{1, 261, 261}), boost::test_tools::per_element());
+  seppo::write_tokenizer(copy.path, folder.path, 64);
+  BOOST_TEST(std::filesystem::exists(copy.path / "tokenizer.json"));
+  BOOST_TEST(seppo::read_tokenizer(copy.path).encode("a a") == ids, boost::test_tools::per_element());
+  folder.write("tokenizer_config.json", R"({"add_bos_token": false})");
+  BOOST_TEST(seppo::read_tokenizer(folder.path).encode("a a") == (std::vector<int>{261, 261}),
+             boost::test_tools::per_element());
+
+  model.trainer = number(3, 2) + number(41, ~std::uint64_t{0});  // -1
+  BOOST_TEST(!read(model).bos.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_model_is_refused) {
+  std::mt19937 random(3);
+  const Model fine = random_model(random);
+  BOOST_CHECK_THROW(seppo::sentencepiece_model_json("no/tokenizer.model"), seppo::FileError);
+  refused("", "is no model of SentencePiece: it has no tokens");
+  refused(fine.bytes() + "\x0a\x7f", "is no model of SentencePiece, or is cut off");
+  refused(fine.bytes() + "\x0b", "is no model of SentencePiece: a field of type 3");
+  refused(std::string(12, '\xff'), "is no model of SentencePiece: a number of more than ten bytes");
+  refused(text(1, text(1, "a")), "has no token for what is unknown");
+  const auto with = [&](const auto& change) {
+    Model model = fine;
+    change(model);
+    return model.bytes();
+  };
+  refused(with([](Model& m) { m.add("a", 0); }), "'a' is there twice");
+  refused(with([](Model& m) { m.add("", 0); }), "is empty, or not UTF-8");
+  refused(with([](Model& m) { m.add("\xff", 0); }), "is empty, or not UTF-8");
+  refused(with([](Model& m) { m.add("z", std::numeric_limits<float>::infinity()); }), "is not finite");
+  refused(with([](Model& m) { m.add("z", 0, static_cast<Type>(7)); }), "is of the unknown type 7");
+  refused(with([](Model& m) { m.trainer = number(3, 3); }), "model_type 3 is not supported");
+  refused(with([](Model& m) { m.trainer += number(24, 1); }), "treat_whitespace_as_suffix is not supported");
+  refused(with([](Model& m) { m.normalizer = number(5, 0); }), "escape_whitespaces: false is not supported");
+  // Damaged anywhere, it is read or refused.
+  const std::string bytes = fine.bytes();
+  const Folder folder("sentencepiece");
+  for (int i = 0; i < 3000; ++i) {
+    std::string damaged = bytes;
+    damaged[random() % damaged.size()] = static_cast<char>(random());
+    if (i % 3 == 0) damaged.resize(random() % damaged.size());
+    folder.write("tokenizer.model", damaged);
+    try {
+      seppo::read_sentencepiece_model(folder.path / "tokenizer.model").encode("abc cba");
+    } catch (const FormatError&) {
+    }
+  }
+}
