@@ -82,7 +82,7 @@ json Score::measures() const {
   json measures = {{"perplexity", std::exp(loss)},
                    {"token_accuracy", accuracy},
                    {"bleu", percent_of(bleu)},
-                   {"bleu_2", bleu_2},
+                   {"bleu_2", 100 * bleu_2},
                    {"exact", exact}};
   if (bleu_characters) measures["bleu_characters"] = percent_of(*bleu_characters);
   return measures;
@@ -95,12 +95,12 @@ json Score::summary() const {
 }
 
 void Score::print() const {
-  std::cout << fmt::format("{} pairs: BLEU {}  exact {:.2f} %  perplexity {:.3f}\n", translations.size(), text_of(bleu),
-                           100 * exact, std::exp(loss));
-  if (bleu_characters) std::cout << fmt::format("BLEU of characters: {}\n", text_of(*bleu_characters));
+  examples::print_fitted(fmt::format("{} pairs: BLEU {}  exact {:.2f} %  perplexity {:.3f}", translations.size(),
+                                     text_of(bleu), 100 * exact, std::exp(loss)));
+  if (bleu_characters) examples::print_fitted(fmt::format("BLEU of characters: {}", text_of(*bleu_characters)));
   if (target.unknown > 0)
-    std::cout << fmt::format("{} of {} target tokens are unknown to the model: left out of the perplexity\n",
-                             target.unknown, target.tokens);
+    examples::print_fitted(fmt::format("{} of {} target tokens are unknown to the model: left out of the perplexity",
+                                       target.unknown, target.tokens));
 }
 
 Score score(const Transformer& model, const Languages& languages, const Examples& examples,

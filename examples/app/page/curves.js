@@ -94,9 +94,10 @@ function drawCurves(title, allSeries, kind) {
   show(last);
 }
 
-// Is a measure of this name a share of 1?
-function isShare(name) {
-  return /accuracy|exact/.test(name);
+// How the axis of a measure is drawn: a share of 1, per cent, or any number.
+function kindOf(name) {
+  if (/accuracy|exact/.test(name)) return 'share';
+  return /bleu/.test(name) ? 'fromZero' : undefined;
 }
 
 // All curves of a training.
@@ -112,7 +113,7 @@ function drawTraining(data) {
   drawCurves('accuracy', [training(2), validation(sameAsTraining)], 'share');
   for (const key of measured) {
     if (['step', 'val_loss', sameAsTraining].includes(key)) continue;
-    drawCurves(key.replace(/^val_/, '').replace(/_/g, ' '), [validation(key)], isShare(key) ? 'share' : undefined);
+    drawCurves(key.replace(/^val_/, '').replace(/_/g, ' '), [validation(key)], kindOf(key));
   }
   drawCurves('learning rate', [training(3)], 'fromZero');
   drawCurves('gradient norm', [training(4)]);
