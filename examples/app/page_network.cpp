@@ -3,8 +3,10 @@
 
 #include <seppo/nn/io/base64.h>
 
+#include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace examples {
@@ -28,8 +30,25 @@ std::vector<seppo::real> values_of_entries(const seppo::Parameters& parameters) 
   return values;
 }
 
+namespace {
+
+// Are all heads as wide as network.js takes them to be, without norms of their own and windows?
+bool has_plain_attention(const json& config, const seppo::Parameters& parameters) {
+  constexpr std::string_view kInput = ".in_proj.weight";
+  const int width = config.at("d_model"), heads = config.at("n_heads"), kv_heads = config.value("n_kv_heads", 0);
+  const int outputs = width + 2 * (kv_heads == 0 ? width : width / heads * kv_heads);
+  for (const char* key : {"window", "head_width", "softcap", "scale"})
+    if (config.value(key, 0.0) != 0) return false;
+  return std::ranges::all_of(parameters.entries(), [&](const seppo::Parameters::Entry& entry) {
+    const bool is_unknown = entry.name.find(".q_norm.") != std::string::npos || entry.name.ends_with(".k_proj.weight");
+    return !is_unknown && (!entry.name.ends_with(kInput) || entry.tensor.size(0) == outputs);
+  });
+}
+
+}  // namespace
+
 json to_json(const PageNetwork& network, const seppo::Parameters& parameters) {
-  if (parameters.values().size() > kMostOnPage) return nullptr;
+  if (parameters.values().size() > kMostOnPage || !has_plain_attention(network.config, parameters)) return nullptr;
   json tensors = json::array();
   const auto add = [&](const std::string& name, const seppo::Tensor& tensor) {
     json shape = json::array();

@@ -2,6 +2,7 @@
 // needs: programs: addsub reverse count odd_one charlm
 #define BOOST_TEST_MODULE page_network
 #include "addsub/model.h"
+#include "app/page_network.h"
 #include "count/model.h"
 #include "odd_one/model.h"
 #include "reverse/model.h"
@@ -69,8 +70,7 @@ struct Trained {
     run_script("compare.js", "cases.json");
   }
   void run_script(const std::string& name, const std::string& file) const {
-    const std::string script = source_folder() + "/tests/page/" + name,
-                      page = (folder.path / "m/report.html").string();
+    const std::string script = source_folder() + "/tests/page/" + name, page = (folder.path / "m/report.html").string();
     const std::string command = "node '" + script + "' '" + page + "' '" + (folder.path / file).string() + "'";
     BOOST_CHECK_MESSAGE(std::system(command.c_str()) == 0, command);
   }
@@ -193,6 +193,30 @@ BOOST_AUTO_TEST_CASE(decoders) {
   if (node_is_missing()) return;
   check_charlm({});
   check_charlm({"--positions", "sinusoid", "--no-tie-output", "--bias", "--layers", "2"});
+}
+
+// Attention of a kind that network.js does not know: no network on the page, rather than a wrong one.
+BOOST_AUTO_TEST_CASE(attention_of_other_kinds) {
+  const auto is_on_page = [](const seppo::MultiHeadAttentionOptions& options, const json& config) {
+    seppo::Parameters parameters(1);
+    const seppo::MultiHeadAttention attention(parameters.root() / "encoder" / 0 / "self_attn", 8, 2, options);
+    return !examples::to_json({.config = config, .task = {{"name", "reverse"}}}, parameters).is_null();
+  };
+  const json config = {{"d_model", 8}, {"n_heads", 2}};
+  const auto with = [&](const char* key, double value) {
+    json changed = config;
+    changed[key] = value;
+    return changed;
+  };
+  BOOST_CHECK(is_on_page({}, config));
+  BOOST_CHECK(is_on_page({.n_kv_heads = 1}, with("n_kv_heads", 1)));
+  BOOST_CHECK(!is_on_page({.head_width = 3}, config));
+  BOOST_CHECK(!is_on_page({.head_width = 6}, config));
+  BOOST_CHECK(!is_on_page({.qk_norm = seppo::QkNorm::head}, config));
+  BOOST_CHECK(!is_on_page({.qk_norm = seppo::QkNorm::width}, config));
+  BOOST_CHECK(!is_on_page({.k_dim = 8, .v_dim = 8}, config));
+  BOOST_CHECK(!is_on_page({.window = 3}, with("window", 3)));
+  BOOST_CHECK(!is_on_page({.softcap = 30}, with("softcap", 30)));
 }
 
 // Positions that act within attention are not computed there: such a page has no network.
