@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <sys/ioctl.h>
-#include <unistd.h>
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 namespace examples {
@@ -27,26 +27,30 @@ std::size_t fitting(std::string_view text, std::size_t width) {
   return end;
 }
 
+// None if nobody sees what is written: a pipe, a file, or a terminal without columns, as mpirun opens for each process.
+std::optional<std::size_t> seen_columns(int descriptor) {
+  winsize size{};
+  const bool is_seen = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_seen ? std::optional<std::size_t>(size.ws_col) : std::nullopt;
+}
+
 bool has_colours(int descriptor) {
   const char *refused = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
   const bool is_refused = refused && *refused != '\0';
-  return ::isatty(descriptor) == 1 && !is_refused && terminal && std::string_view(terminal) != "dumb";
+  return seen_columns(descriptor) && !is_refused && terminal && std::string_view(terminal) != "dumb";
 }
 
 }  // namespace
 
-std::size_t terminal_width(int descriptor) {
-  winsize size{};
-  return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
+std::size_t terminal_width(int descriptor) { return seen_columns(descriptor).value_or(80); }
 
 std::string fitted(const std::string& line, int descriptor) {
-  if (::isatty(descriptor) != 1) return line;
-  const std::size_t width = terminal_width(descriptor);
+  const auto width = seen_columns(descriptor);
+  if (!width) return line;
   std::string text;
   std::string rest = line;
-  while (columns(rest) > width) {
-    const std::size_t end = fitting(rest, width);
+  while (columns(rest) > *width) {
+    const std::size_t end = fitting(rest, *width);
     if (end == std::string::npos) break;
     text += rest.substr(0, end) + "\n";
     rest = "    " + rest.substr(std::min(rest.find_first_not_of(' ', end), rest.size()));

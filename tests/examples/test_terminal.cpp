@@ -50,6 +50,8 @@ BOOST_AUTO_TEST_CASE(lines_are_broken_between_words) {
   const Terminal wide(100);
   BOOST_CHECK_EQUAL(examples::fitted(kLine, wide.near), kLine);
   BOOST_CHECK_EQUAL(examples::fitted("", wide.near), "");
+  const Terminal of_mpirun(0);
+  BOOST_CHECK_EQUAL(examples::fitted(kLine + kLine, of_mpirun.near), kLine + kLine);
   int pipe[2];
   BOOST_REQUIRE_EQUAL(::pipe(pipe), 0);
   BOOST_CHECK_EQUAL(examples::fitted(kLine + kLine, pipe[1]), kLine + kLine);
@@ -67,6 +69,8 @@ BOOST_AUTO_TEST_CASE(colours_are_for_terminals) {
   BOOST_CHECK_EQUAL(shown("xterm", "", terminal.near), red);
   BOOST_CHECK_EQUAL(shown("xterm", "1", terminal.near), "text");
   BOOST_CHECK_EQUAL(shown("dumb", nullptr, terminal.near), "text");
+  const Terminal of_mpirun(0);
+  BOOST_CHECK_EQUAL(shown("xterm", nullptr, of_mpirun.near), "text");
   int pipe[2];
   BOOST_REQUIRE_EQUAL(::pipe(pipe), 0);
   BOOST_CHECK_EQUAL(shown("xterm", nullptr, pipe[1]), "text");
