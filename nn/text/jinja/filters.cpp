@@ -12,6 +12,9 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -32,9 +35,12 @@ Value pairs_of(const Value& value) {
 }
 
 Value sorted_pairs(const Value& value) {
-  List pairs = pairs_of(value).as_list();
-  const auto key = [](const Value& pair) { return lower(pair.as_list()[0].as_text()); };
-  std::ranges::stable_sort(pairs, {}, key);
+  const Value all = pairs_of(value);
+  std::vector<std::pair<std::string, Value>> by_key;
+  for (const Value& pair : all.as_list()) by_key.emplace_back(lower(pair.as_list()[0].as_text()), pair);
+  std::ranges::stable_sort(by_key, {}, [](const auto& entry) -> const std::string& { return entry.first; });
+  List pairs;
+  for (auto& [key, pair] : by_key) pairs.push_back(std::move(pair));
   return Value::list(std::move(pairs));
 }
 
