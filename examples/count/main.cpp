@@ -4,8 +4,6 @@
 #include "app/words.h"
 #include "count/model.h"
 
-#include <seppo/nn/train/metrics.h>
-
 #include <fmt/format.h>
 
 #include <charconv>
@@ -45,7 +43,7 @@ struct Count {
                 "largest, or which is the most frequent. One vector must stand for all positions: the encoder's "
                 "output for a learned class token put in front, or the mean or the maximum over all positions.",
             .measures = {"accuracy"},
-            .shown = {"question", "pooling", "d-model", "layers"},
+            .shown = {"question", "loss", "pooling", "d-model", "layers"},
             .query = "SEQUENCE",
             .predicts = "answer for sequences, and show the attention",
             .predict_help =
@@ -68,12 +66,7 @@ struct Count {
     return fmt::format("{}  ->  {}", app::spaced(sequences[i]), right_answer(model.question, sequences[i]));
   }
 
-  seppo::ShardLoss loss(const Model& model, const Ragged& sequences) const {
-    std::vector<int> answers;
-    for (std::size_t s = 0; s < sequences.size(); ++s)
-      answers.push_back(right_answer(model.config.question, sequences[s]));
-    return seppo::classification_loss(model(sequences), answers);
-  }
+  seppo::ShardLoss loss(const Model& model, const Ragged& sequences) const { return count::loss(model, sequences); }
 
   json measures(const seppo::Sums& sums) const { return {{"accuracy", sums.mean("correct")}}; }
 
@@ -99,7 +92,7 @@ struct Count {
 
   app::Sample answer(const Model& model, const Ragged& sequence) const {
     int output = 0;
-    const auto maps = app::attention_maps([&] { output = argmax(model(sequence))[0]; });
+    const auto maps = app::attention_maps([&] { output = model.answers(model(sequence))[0]; });
     const std::vector<int>& symbols = sequence.tokens;
     app::AttentionLabels labels;
     if (model.classifier.class_token) labels.keys.push_back("class");
@@ -116,7 +109,9 @@ struct Count {
     return sample;
   }
 
+  // Only with cross-entropy: the page takes scores for logits of one distribution.
   std::optional<app::PageNetwork> page_network(const Model& model, const app::Data<Ragged>&) const {
+    if (model.config.loss != Loss::ce) return {};
     const char* const question = enum_names(model.config.question)[static_cast<std::size_t>(model.config.question)];
     return {{.config = seppo::to_json_object(model.classifier.config),
              .task = {{"name", "count"}, {"question", question}},

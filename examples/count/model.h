@@ -6,8 +6,12 @@
 #include "encoder_models.h"
 
 #include <seppo/nn/data/ragged.h>
+#include <seppo/nn/train/data_parallel.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -40,8 +44,20 @@ inline int right_answer(Question question, std::span<const int> symbols) {
   return static_cast<int>(std::max_element(counts, counts + kSymbols) - counts);
 }
 
+// What is learned, and so what the model's scores mean.
+enum class Loss {
+  ce,   // cross-entropy: one distribution over the answers
+  bce,  // binary cross-entropy, summed over the answers: is it this one, or not? Each is asked alone
+  mse   // squared error: the model gives one number, and the nearest integer is its answer
+};
+inline std::span<const char* const> enum_names(Loss) {
+  static constexpr const char* kNames[] = {"ce", "bce", "mse"};
+  return kNames;
+}
+
 struct ModelConfig {
   Question question = Question::zeros;
+  Loss loss = Loss::ce;
   seppo::LayerConfig layer = {.d_model = 32, .n_heads = 1, .d_ff = 64, .dropout = 0};
   int n_layers = 1;
   examples::Positions positions = examples::Positions::sinusoid;
@@ -49,6 +65,9 @@ struct ModelConfig {
 
   void fields(seppo::ConfigVisitor& v) {
     v("question", question, "the question about each sequence");
+    v("loss", loss,
+      "cross-entropy of the answers, binary cross-entropy of each answer for itself, or squared error of one number",
+      {.may_be_missing = true});
     v("pooling", pooling, "the vector that stands for the whole sequence");
     layer.fields(v);
     v("n_layers", n_layers, {1, 64}, "encoder layers");
@@ -62,7 +81,7 @@ struct Model {
   Model(const seppo::Scope& s, const ModelConfig& c)
       : config(c),
         classifier(s, {.predictor = {.features = kSymbols,
-                                     .classes = classes(c.question),
+                                     .classes = c.loss == Loss::mse ? 1 : classes(c.question),
                                      .layer = c.layer,
                                      .n_layers = c.n_layers,
                                      .positions = examples::library_positions(c.positions),
@@ -71,13 +90,45 @@ struct Model {
     examples::set_course_table(classifier.predictor.positions, s / "positions", c.positions, c.layer.d_model);
   }
 
-  // Scores of the answers. [sequences, classes]
+  // Scores of the answers [sequences, classes]; with Loss::mse, one number for each sequence [sequences, 1].
   Tensor operator()(const Ragged& input) const {
     return classifier(seppo::one_hot(input.tokens, kSymbols), input.offsets);
+  }
+
+  // The answers that these scores mean, one for each sequence.
+  std::vector<int> answers(const Tensor& scores) const {
+    if (config.loss != Loss::mse) return argmax(scores);
+    std::vector<int> nearest;
+    for (const seppo::real number : scores.values()) nearest.push_back(static_cast<int>(std::lround(number)));
+    return nearest;
   }
 
   ModelConfig config;
   examples::Classifier classifier;
 };
+
+// Of a batch: the loss summed over its sequences, their number, and that of correct answers.
+inline seppo::ShardLoss loss(const Model& model, const Ragged& sequences) {
+  const Question question = model.config.question;
+  std::vector<int> right;
+  for (std::size_t s = 0; s < sequences.size(); ++s) right.push_back(right_answer(question, sequences[s]));
+  const Tensor scores = model(sequences);
+  const auto summed = [&] {
+    constexpr seppo::Reduction kSum = seppo::Reduction::sum;
+    switch (model.config.loss) {
+      case Loss::bce:
+        return binary_cross_entropy_with_logits(scores, seppo::one_hot(right, classes(question)), {.reduction = kSum});
+      case Loss::mse:
+        return mse_loss(scores, seppo::tensor(scores.shape(), right), kSum);
+      case Loss::ce:
+        break;
+    }
+    return cross_entropy(scores, right, {.reduction = kSum});
+  };
+  const std::vector<int> answers = model.answers(scores);
+  const double correct =
+      std::transform_reduce(answers.begin(), answers.end(), right.begin(), 0.0, std::plus<>(), std::equal_to<>());
+  return {.loss = summed(), .count = right.size(), .correct = correct};
+}
 
 }  // namespace count

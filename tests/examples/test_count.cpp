@@ -35,6 +35,25 @@ seppo::Ragged ragged(const std::vector<std::vector<int>>& sequences) {
   return result;
 }
 
+// The loss of one sequence, from its scores.
+double plain_loss(count::Loss kind, std::span<const seppo::real> scores, int right) {
+  double sum = 0, loss = 0;
+  for (std::size_t c = 0; c < scores.size(); ++c) {
+    const double score = double(scores[c]), probability = 1 / (1 + std::exp(-score));
+    sum += std::exp(score);
+    loss -= std::log(int(c) == right ? probability : 1 - probability);
+  }
+  switch (kind) {
+    case count::Loss::ce:
+      return std::log(sum) - double(scores[std::size_t(right)]);
+    case count::Loss::bce:
+      return loss;
+    case count::Loss::mse:
+      return (double(scores[0]) - right) * (double(scores[0]) - right);
+  }
+  return 0;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(right_answers) {
@@ -71,6 +90,37 @@ BOOST_AUTO_TEST_CASE(an_answer_depends_on_its_own_sequence_only) {
       for (std::size_t j = 0; j < alone.size(); ++j) BOOST_CHECK_SMALL(alone[j] - together[s * 17 + j], 1e-5f);
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(losses_are_their_formulas) {
+  const std::vector<std::vector<int>> sequences{{1, 2, 3}, {4, 0, 0}, {5, 0, 0, 7, 9}};
+  const std::vector<int> zeros{0, 2, 2};
+  for (const count::Loss kind : {count::Loss::ce, count::Loss::bce, count::Loss::mse}) {
+    seppo::Parameters parameters(5);
+    const count::Model model(parameters.root(), {.loss = kind});
+    const std::vector<seppo::real> all = scores(model, ragged(sequences));
+    const std::size_t width = kind == count::Loss::mse ? 1 : 17;
+    BOOST_REQUIRE_EQUAL(all.size(), 3 * width);
+    double expected = 0;
+    for (std::size_t s = 0; s < 3; ++s)
+      expected += plain_loss(kind, std::span(all).subspan(s * width, width), zeros[s]);
+    const seppo::TapeMark mark;
+    const seppo::ShardLoss loss = count::loss(model, ragged(sequences));
+    BOOST_CHECK_CLOSE(double(loss.loss.item()), expected, 1e-3);
+    BOOST_CHECK_EQUAL(double(loss.count), 3);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(answers_are_the_largest_score_or_the_nearest_integer) {
+  const auto answers = [](count::Loss loss, const seppo::Shape& shape, const std::vector<seppo::real>& scores) {
+    seppo::Parameters parameters(6);
+    const seppo::TapeMark mark;
+    return count::Model(parameters.root(), {.loss = loss}).answers(seppo::tensor(shape, scores));
+  };
+  const std::vector<int> second{1, 0};
+  BOOST_TEST(answers(count::Loss::ce, {2, 3}, {-9, -1, -5, 4, 3, 2}) == second);
+  BOOST_TEST(answers(count::Loss::bce, {2, 3}, {-9, -1, -5, 4, 3, 2}) == second);
+  BOOST_TEST(answers(count::Loss::mse, {4, 1}, {1.49, 1.51, -0.2, 16}) == (std::vector<int>{1, 2, 0, 16}));
 }
 
 // The order of the symbols matters only with positional encodings.
@@ -113,4 +163,20 @@ BOOST_AUTO_TEST_CASE(every_pooling_learns_to_count, *boost::unit_test::precondit
   check_refused(folder, {"count", "predict", "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"}, 1, "has 17 symbols, not 1 to 16");
   check_refused(folder, {"count", "train", "--pooling", "sum"}, 2, "--pooling");
   check_refused(folder, {"count", "train", "--question", "why"}, 2, "--question");
+}
+
+BOOST_AUTO_TEST_CASE(every_loss_learns_to_count, *boost::unit_test::precondition(test::ends_in_time)) {
+  const Folder folder("count");
+  for (const std::string loss : {"bce", "mse"}) {
+    const Result r = folder.run({"count", "train", "--loss", loss, "--max-steps", "780", "--epochs", "3", "--report",
+                                 "--log-format", "none", "--json", "--seed", "4", "--overwrite"});
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    BOOST_CHECK_MESSAGE(last_line(r.out)["test_accuracy"].get<double>() > 0.97, loss << ": " << r.out);
+    BOOST_CHECK(Json::parse(read(folder.path / "runs/count/config.json"))["model"]["loss"] == loss);
+    const Result p = folder.run({"count", "predict"}, "1 3 0 15 2 6 1 1 9 4 0 8 12 11 5 7\n");
+    BOOST_CHECK_EQUAL(p.out, "2\n");
+    const Result e = folder.run({"count", "eval", "--json"});
+    BOOST_CHECK_EQUAL(last_line(e.out)["test_accuracy"].get<double>(), last_line(r.out)["test_accuracy"].get<double>());
+  }
+  check_refused(folder, {"count", "train", "--loss", "mae"}, 2, "--loss");
 }
