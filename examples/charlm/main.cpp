@@ -124,7 +124,7 @@ struct CharacterModel {
 
   void print(const json& summary, const std::string& part, std::size_t) const {
     const double loss = summary[part + "_loss"], bits = summary[part + "_bits_per_character"];
-    std::cout << fmt::format("validation   {:.4f} nats, {:.4f} bits per character\n", loss, bits);
+    app::print_fitted(fmt::format("validation   {:.4f} nats, {:.4f} bits per character", loss, bits));
   }
 
   // Pieces of the validation text, each continued by the model, with the attention weights while it reads the piece.

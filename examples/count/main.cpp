@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <iostream>
 
 namespace count {
 namespace {
@@ -74,8 +73,8 @@ struct Count {
     const char* const question = enum_names(model.question)[static_cast<std::size_t>(model.question)];
     const char* const pooling = enum_names(model.pooling)[static_cast<std::size_t>(model.pooling)];
     const double accuracy = summary[part + "_accuracy"];
-    std::cout << fmt::format("{} by {}: {:.2f} % of {} fresh sequences answered right\n", question, pooling,
-                             100 * accuracy, count);
+    app::print_fitted(fmt::format("{} by {}: {:.2f} % of {} fresh sequences answered right", question, pooling,
+                                  100 * accuracy, count));
   }
 
   // Symbols separated by whitespace. Throws FormatError unless they are 1 to 16 integers in 0 .. 15.

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <iostream>
 #include <optional>
 
 namespace odd_one {
@@ -99,7 +98,7 @@ struct OddOne {
 
   void print(const json& summary, const std::string& part, std::size_t count) const {
     const double accuracy = summary[part + "_accuracy"];
-    std::cout << fmt::format("the odd one found in {:.2f} % of {} fresh sets\n", 100 * accuracy, count);
+    app::print_fitted(fmt::format("the odd one found in {:.2f} % of {} fresh sets", 100 * accuracy, count));
   }
 
   // A set's number; throws FormatError for anything other than 0 .. kMostSets.

@@ -1,5 +1,5 @@
 // Lines and colours on a terminal, and elsewhere.
-// needs: programs: reverse
+// needs: programs: reverse count odd_one charlm
 #define BOOST_TEST_MODULE terminal
 #include "app/terminal.h"
 #include "support/terminal.h"
@@ -84,4 +84,21 @@ BOOST_AUTO_TEST_CASE(wrong_answers_are_red_on_a_terminal) {
   const std::string correction = "wrong: it is 3 9 7 9 8 5 3 5 6 2 9 5 1 4 1 3";
   BOOST_CHECK_NE(on_terminal(folder, 80, predict).find("   \x1b[31m" + correction + "\x1b[m\n"), std::string::npos);
   BOOST_CHECK_NE(folder.run(predict).out.find("   " + correction + "\n"), std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(results_fit_a_narrow_terminal) {
+  const Folder folder("terminal");
+  std::string text;
+  for (int line = 0; line < 40; ++line) text += "the quick brown fox jumps over the lazy dog\n";
+  folder.write("text", text);
+  for (const std::string program : {"reverse", "count", "odd_one", "charlm"}) {
+    const std::string data = program == "charlm" ? " --data text" : "";
+    const Result trained = folder.run(words(program + " train --max-steps 1 --log-format none" + data));
+    BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
+    const Words eval = words(program + " eval" + data);
+    const std::string narrow = on_terminal(folder, 30, eval), piped = folder.run(eval).out;
+    BOOST_CHECK_MESSAGE(widest(narrow) <= 30, narrow);
+    BOOST_CHECK_MESSAGE(widest(piped) > 30, piped);
+    BOOST_CHECK_MESSAGE(words(narrow) == words(piped), narrow << piped);
+  }
 }
