@@ -247,7 +247,9 @@ bool is_available() {
 }
 
 bool suits(const Product& p) {
-  return std::min({p.m(), p.n(), p.k()}) >= 64 && p.m() * p.n() * p.k() >= kWorthPacking && is_available();
+  const LeastSize least = least_size();
+  return std::min({p.m(), p.n(), p.k()}) >= least.side && p.m() * p.n() * p.k() >= least.multiplications &&
+         is_available();
 }
 
 void gemm(const Product& p) {

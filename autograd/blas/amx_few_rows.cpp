@@ -131,7 +131,9 @@ SEPPO_AMX_CODE void few_rows_product(const Product& p, const Word* packed) {
 
 }  // namespace
 
-bool suits_few_rows(const Product& p) { return p.m() * p.n() * p.k() >= kWorthPacking && is_available(); }
+bool suits_few_rows(const Product& p) {
+  return p.m() * p.n() * p.k() >= least_size().multiplications && is_available();
+}
 
 std::size_t few_rows_size(const Product& p) {
   std::size_t size = panels(p.m()) * k_blocks(p.k()) * sizeof(Word);

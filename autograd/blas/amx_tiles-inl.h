@@ -16,8 +16,15 @@ inline namespace SEPPO_ABI {
 namespace amx {
 namespace {
 
-// Packing takes longer than for vector code.
-constexpr std::size_t kWorthPacking = std::size_t{1} << 21;  // multiplications
+// The size from which on AMX is worth its packing, which takes longer than that for vector code: the more parts, the
+// longer.
+struct LeastSize {
+  std::size_t side, multiplications;
+};
+LeastSize least_size() {
+  if (matmul_precision() == MatmulPrecision::medium) return {32, std::size_t{1} << 16};
+  return {64, std::size_t{1} << 21};
+}
 
 // The tile configuration that the processor loads: eight tiles of kSide rows.
 struct alignas(kLine) TileShapes {

@@ -90,16 +90,21 @@ double error_of_a_term(MatmulPrecision precision) {
   return std::ldexp(1, -22);
 }
 
-// Few rows, rows on both sides of a panel's, and large.
+// Few rows, rows on both sides of a panel's, large, and the smallest that medium precision concerns.
 std::vector<Sizes> sizes(std::size_t k) {
-  return {
-      {20, 2100, k}, {97, 330, k}, {130, 260, k, true, false}, {300, 130, k, true, true}, {64, 600, k, false, false}};
+  return {{20, 2100, k},
+          {97, 330, k},
+          {130, 260, k, true, false},
+          {300, 130, k, true, true},
+          {64, 600, k, false, false},
+          {32, 64, k},
+          {33, 75, k, true, false}};
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(errors_are_those_of_rounding) {
-  for (const std::size_t k : {64u, 100u, 256u, 521u, 1100u})
+  for (const std::size_t k : {32u, 64u, 100u, 256u, 521u, 1100u})
     for (const Sizes& s : sizes(k)) {
       const Operands operands(s);
       for (const MatmulPrecision precision : kAll) {
@@ -112,21 +117,23 @@ BOOST_AUTO_TEST_CASE(errors_are_those_of_rounding) {
 
 // A lower precision must also be one, or nobody would notice that it is slow.
 BOOST_AUTO_TEST_CASE(medium_rounds_unless_the_description_says_that_it_is_highest) {
-  const Sizes large{130, 260, 256};
-  const Operands operands(large);
-  const auto error = [&](MatmulPrecision precision) {
+  const Sizes large{130, 260, 256}, strip_of_attention{32, 96, 64};
+  const auto error = [](const Sizes& s, MatmulPrecision precision) {
     const UseMatmulPrecision use(precision);
-    return worst_error(large, operands);
+    return worst_error(s, Operands(s));
   };
-  for (const MatmulPrecision precision : {high, medium}) {
+  const auto check = [&](const Sizes& s, MatmulPrecision precision) {
     BOOST_TEST_CONTEXT(seppo::blas_description()) {
       if (is_as_highest(precision))
-        BOOST_CHECK_EQUAL(error(precision), error(highest));
+        BOOST_CHECK_EQUAL(error(s, precision), error(s, highest));
       else
-        BOOST_CHECK_GT(error(precision), 2 * error(highest));
+        BOOST_CHECK_GT(error(s, precision), 2 * error(s, highest));
     }
-  }
-  BOOST_CHECK_LE(error(high), error(medium));
+  };
+  check(large, high);
+  check(large, medium);
+  check(strip_of_attention, medium);
+  BOOST_CHECK_LE(error(large, high), error(large, medium));
 #ifdef SEPPO_FLOAT64
   BOOST_CHECK(is_as_highest(high) && is_as_highest(medium));
 #endif
