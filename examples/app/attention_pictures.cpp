@@ -38,6 +38,29 @@ double largest(const seppo::AttentionMap& map) {
   return most > 0 ? static_cast<double>(most) : 1;
 }
 
+// For each label, its position, from 1, if there is another like it; otherwise nothing.
+std::vector<std::string> positions_of_equals(const std::vector<std::string>& labels) {
+  std::vector<std::string> positions;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    positions.push_back(std::ranges::count(labels, labels[i]) > 1 ? std::to_string(i + 1) : "");
+  return positions;
+}
+
+std::string in_brackets(const std::string& position) { return position.empty() ? "" : " (" + position + ")"; }
+
+// "7 (3)" for those that are not the only one of their name.
+std::vector<std::string> numbered(std::vector<std::string> labels) {
+  const std::vector<std::string> positions = positions_of_equals(labels);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] += in_brackets(positions[i]);
+  return labels;
+}
+
+std::size_t longest(const std::vector<std::string>& texts) {
+  std::size_t most = 0;
+  for (const std::string& text : texts) most = std::max(most, text.size());
+  return most;
+}
+
 // The first four characters of a label, right-aligned.
 std::string short_label(const std::string& label) {
   const std::string text = shown_line(label);
@@ -51,6 +74,21 @@ std::string short_label(const std::string& label) {
 const std::string& label(const std::vector<std::string>& labels, std::size_t i) {
   static const std::string none;
   return i < labels.size() ? labels[i] : none;
+}
+
+// Below the names of columns: the positions of those that have the same name, upright where columns are narrow.
+std::string lines_of_positions(const std::vector<std::string>& labels, bool is_narrow, std::size_t indent) {
+  const std::vector<std::string> positions = positions_of_equals(labels);
+  const std::size_t digits = longest(positions), lines = is_narrow ? digits : std::min<std::size_t>(1, digits);
+  std::string text;
+  for (std::size_t line = 0; line < lines; ++line) {
+    text += fmt::format("{:>{}} ", line == 0 ? "place" : "", indent - 1);
+    for (const std::string& position : positions)
+      text +=
+          is_narrow ? fmt::format("{:>{}}", position, digits).substr(line, 1) + " " : fmt::format("{:>4} ", position);
+    text += "\n";
+  }
+  return text;
 }
 
 std::vector<std::string> texts_of(const Labelled& tokens) {
@@ -102,12 +140,16 @@ std::string attention_text(const seppo::AttentionMap& map, int head, const Atten
   const bool is_narrow = std::all_of(labels.keys.begin(), labels.keys.end(),
                                      [](const std::string& k) { return shown_line(k).size() <= 1; });
   const std::string gap = is_narrow ? "" : "   ";
-  std::string text = fmt::format("{}, head {}: rows are outputs, columns inputs; ' ' is 0, '@' is {:.2g}\n       ",
-                                 map.name, head, most);
+  std::vector<std::string> rows = positions_of_equals(labels.queries);
+  for (std::string& row : rows) row = in_brackets(row);
+  const std::size_t width = longest(rows);
+  std::string text =
+      fmt::format("{}, head {}: rows are outputs, columns inputs; ' ' is 0, '@' is {:.2g}\n", map.name, head, most);
+  text += std::string(7 + width, ' ');
   for (const std::string& key : labels.keys) text += is_narrow ? key + " " : short_label(key) + " ";
-  text += "\n";
+  text += "\n" + lines_of_positions(labels.keys, is_narrow, 7 + width);
   for (std::size_t i = 0; i < weights.queries; ++i) {
-    text += fmt::format("{} | ", short_label(label(labels.queries, i)));
+    text += fmt::format("{}{:<{}} | ", short_label(label(labels.queries, i)), label(rows, i), width);
     for (std::size_t j = 0; j < weights.keys; ++j)
       text += gap + kShades[static_cast<std::size_t>(std::lround(9 * std::min(1.0, weights(i, j) / most)))] + " ";
     text += "|\n";
@@ -115,8 +157,9 @@ std::string attention_text(const seppo::AttentionMap& map, int head, const Atten
   return text;
 }
 
-std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels& labels) {
-  constexpr int kCell = 22, kMargin = 70, kTop = 88, kRamp = 100;
+std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels& names) {
+  const AttentionLabels labels{numbered(names.queries), numbered(names.keys)};
+  constexpr int kCell = 22, kMargin = 94, kTop = 88, kRamp = 100;
   const int heads = map.shape[1], queries = map.shape[2], keys = map.shape[3];
   const int panel = kMargin + keys * kCell + 16, bottom = kTop + queries * kCell;
   const int width = std::max(heads * panel + 8, kMargin + kRamp + 260), height = bottom + 44;

@@ -50,11 +50,12 @@ std::vector<seppo::AttentionMap> attention_maps(seppo::FunctionRef<void()> f);
 // Those of a sample.
 std::vector<seppo::AttentionMap> maps_of(const Sample& sample);
 
-// One head of a map, one row per query, from ' ' for 0 to '@' for the largest weight.
+// One head of a map, one row per query, from ' ' for 0 to '@' for the largest weight. Equal labels get their position,
+// from 1: a row's behind it, "7 (3)", a column's below it.
 std::string attention_text(const seppo::AttentionMap& map, int head, const AttentionLabels& labels);
 
-// All heads of a map, as SVG; hovering shows the weights.
-std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels& labels);
+// All heads of a map, as SVG; hovering shows the weights. Equal labels get their position: "7 (3)".
+std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels& names);
 
 // --attention and --attention-out of the `predict` commands.
 struct AttentionOutput {

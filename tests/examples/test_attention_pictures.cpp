@@ -39,6 +39,41 @@ BOOST_AUTO_TEST_CASE(characters) {
                     "\n       alph    b    c \nfirs |              @ |\n   é |    :    :    + |\n");
 }
 
+// Names that occur once stay as they are; of others, rows and columns tell which.
+BOOST_AUTO_TEST_CASE(equal_names_have_their_positions) {
+  const AttentionLabels narrow{{"7", "7"}, {"x", "y", "x"}}, wide{{"end", "7"}, {"add", "POSITIVE", "POSITIVE"}};
+  const std::string text = examples::attention_text(kMap, 1, narrow), words = examples::attention_text(kMap, 1, wide);
+  BOOST_CHECK_EQUAL(text.substr(text.find('\n')), R"(
+           x y x 
+     place 1   3 
+   7 (1) |     @ |
+   7 (2) | : : + |
+)");
+  BOOST_CHECK_EQUAL(words.substr(words.find('\n')), R"(
+        add POSI POSI 
+ place         2    3 
+ end |              @ |
+   7 |    :    :    + |
+)");
+  const std::string svg = examples::attention_svg(kMap, narrow);
+  BOOST_CHECK_EQUAL(count(svg, "<title>7 (2) looks at x (3): 0.500</title>"), 1);
+  BOOST_CHECK_EQUAL(count(svg, "<title>7 (2) looks at y: 0.500</title>"), 1);
+  BOOST_CHECK_EQUAL(count(svg, ">x (1)</text>"), 2);
+}
+
+// Narrow columns have no room for two digits side by side.
+BOOST_AUTO_TEST_CASE(positions_in_narrow_columns_stand_upright) {
+  const seppo::AttentionMap map{"encoder", {1, 1, 1, 11}, std::vector<float>(11, 1)};
+  const std::string text =
+      examples::attention_text(map, 0, {{"q"}, {"a", "a", "c", "d", "e", "f", "g", "h", "i", "j", "a"}});
+  BOOST_CHECK_EQUAL(text.substr(text.find('\n')), R"(
+       a a c d e f g h i j a 
+ place                     1 
+       1 2                 1 
+   q | @ @ @ @ @ @ @ @ @ @ @ |
+)");
+}
+
 // '@' and full colour stand for the largest weight of the map, and the legend gives its value.
 BOOST_AUTO_TEST_CASE(shades_are_of_the_largest_weight) {
   seppo::AttentionMap pale = kMap;
