@@ -308,21 +308,35 @@ try:
     # The other programs' pages: curves, samples, and maps whose rows sum to one.
     with open("text.txt", "w") as file:
         file.write("the quick brown fox jumps over the lazy dog. " * 200)
-    for program, *options in (("reverse",), ("count", "--pooling", "mean"), ("odd_one",), ("translate", "--validation", "20"),
-                              ("charlm", "--data", "text.txt", "--block", "16")):
-        run(program, "train", "--max-steps", "5", "--report", "--log-format", "none", "--out", program, *options)
-        pages.append(os.path.abspath(f"{program}/report.html"))
+    for name, program, *options in (
+            ("reverse", "reverse"), ("written", "reverse", "--architecture", "encoder-decoder"),
+            ("count", "count", "--pooling", "mean"), ("odd_one", "odd_one"), ("translate", "translate", "--validation", "20"),
+            ("charlm", "charlm", "--data", "text.txt", "--block", "16")):
+        run(program, "train", "--max-steps", "5", "--report", "--log-format", "none", "--out", name, *options)
+        pages.append(os.path.abspath(f"{name}/report.html"))
         browser.open(pages[-1])
         captions = browser.run(FIGURES)
-        check(len(captions) >= 4 and "validation" in captions[0], f"{program}: curves are missing")
+        check(len(captions) >= 4 and "validation" in captions[0], f"{name}: curves are missing")
         samples = browser.run("return document.querySelectorAll('#samples tbody tr').length")
-        check(samples > 0, f"{program}: there are no samples")
+        check(samples > 0, f"{name}: there are no samples")
         browser.run(CHOOSE, str(samples - 1), "0", "0")
         keys = browser.run("return 1 + Math.max(...[...document.querySelectorAll('#heat rect.c')].map(e => +e.dataset.j))")
-        cells = check_map(browser, program)
+        cells = check_map(browser, name)
         rows = [sum(cells[i:i + keys]) for i in range(0, len(cells), keys)]
-        check(rows and all(abs(row - 1) < 0.02 for row in rows), f"{program}: the rows of a map sum to {rows}")
-        browser.screenshot(f"{program}.png")
+        check(rows and all(abs(row - 1) < 0.02 for row in rows), f"{name}: the rows of a map sum to {rows}")
+        browser.screenshot(f"{name}.png")
+
+    # An encoder-decoder that writes digits answers as the program does, and has the maps of both halves.
+    browser.open(os.path.abspath("written/report.html"))
+    for digits in ("3141592653589793", "0000000000000000", "1234567890123456"):
+        answer, lead = browser.run(
+            "const a = shown.question.answer(arguments[0]); return [a.text, Math.min(...a.places.map("
+            "p => { const [x, y] = [...p.logits].sort((x, y) => y - x); return x - y; }))]", digits)
+        line = run("reverse", "predict", "--model", "written", digits).strip()
+        check(line.split("   ")[0] == answer or lead < 2e-5, f"the page answers {digits} with '{answer}', the program with '{line}'")
+    names = set(browser.run("return [...document.querySelectorAll('#map option')].map(e => e.textContent)"))
+    check(names == {"encoder.0.self_attn", "decoder.0.self_attn", "decoder.0.cross_attn"}, f"its maps are {names}")
+    check(browser.run("return document.querySelectorAll('#network a').length") > 0, "its figure has no boxes")
 
     errors = [e["message"] for e in browser.log("browser") if e["level"] == "SEVERE"]
     check(not errors, f"the console has errors: {errors}")
