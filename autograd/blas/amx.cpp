@@ -247,7 +247,7 @@ bool is_available() {
 }
 
 bool suits(const Product& p) {
-  const LeastSize least = least_size();
+  const LeastSize least = least_size(p.k() % kBlockDepth == 0);
   return std::min({p.m(), p.n(), p.k()}) >= least.side && p.m() * p.n() * p.k() >= least.multiplications &&
          is_available();
 }

@@ -132,7 +132,7 @@ SEPPO_AMX_CODE void few_rows_product(const Product& p, const Word* packed) {
 }  // namespace
 
 bool suits_few_rows(const Product& p) {
-  return p.m() * p.n() * p.k() >= least_size().multiplications && is_available();
+  return p.m() * p.n() * p.k() >= least_size(/*has_full_tiles=*/false).multiplications && is_available();
 }
 
 std::size_t few_rows_size(const Product& p) {

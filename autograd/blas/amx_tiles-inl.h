@@ -17,12 +17,12 @@ namespace amx {
 namespace {
 
 // The size from which on AMX is worth its packing, which takes longer than that for vector code: the more parts, the
-// longer.
+// longer, and longest for tiles that are not full.
 struct LeastSize {
   std::size_t side, multiplications;
 };
-LeastSize least_size() {
-  if (matmul_precision() == MatmulPrecision::medium) return {32, std::size_t{1} << 16};
+LeastSize least_size(bool has_full_tiles) {
+  if (matmul_precision() == MatmulPrecision::medium) return {32, std::size_t{1} << (has_full_tiles ? 16 : 18)};
   return {64, std::size_t{1} << 21};
 }
 
