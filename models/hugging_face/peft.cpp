@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kConfig = "adapter_config.json";
-constexpr const char* kWeights = "adapter_model.safetensors";
+constexpr const char* kAdapterConfig = "adapter_config.json";
+constexpr const char* kAdapterWeights = "adapter_model.safetensors";
 constexpr const char* kPrefix = "base_model.model.";
 constexpr const char* kA = ".lora_A.weight";
 constexpr const char* kB = ".lora_B.weight";
@@ -208,8 +208,8 @@ void save_peft(const fs::path& folder, const Adapters& adapters, const HfConfig&
   PeftConfig of_file = config_of(adapters.config(), modules, config.model.decoder.experts > 0);
   of_file.base = base;
   of_file.is_transposed = options.transpose && options.transpose("layers.0.ffn.up.weight");
-  write_modules(folder / kWeights, layout, modules);
-  write_text(folder / kConfig, to_json(of_file).dump(2) + "\n");
+  write_modules(folder / kAdapterWeights, layout, modules);
+  write_text(folder / kAdapterConfig, to_json(of_file).dump(2) + "\n");
 }
 
 // ---- reading -------------------------------------------------------------------------------------
@@ -257,9 +257,9 @@ Products read_modules(const fs::path& path, const Layout& layout, const PeftConf
 }  // namespace
 
 Adapters read_peft(const fs::path& folder, const HfConfig& config, Parameters& parameters, LanguageModel& model) try {
-  const PeftConfig of_file = read_peft_config(folder / kConfig);
+  const PeftConfig of_file = read_peft_config(folder / kAdapterConfig);
   const Layout layout = layout_of(model, weights_of(config));
-  const Products products = to_projections(layout, read_modules(folder / kWeights, layout, of_file));
+  const Products products = to_projections(layout, read_modules(folder / kAdapterWeights, layout, of_file));
   Adapters adapters(parameters, model, [&](const std::string& path) {
     return Adapters::Size{products.at(path).rank, products.at(path).scale};
   });
@@ -271,13 +271,13 @@ Adapters read_peft(const fs::path& folder, const HfConfig& config, Parameters& p
   parameters.changed();
   return adapters;
 } catch (const ArgumentError& e) {  // more values than the file can have
-  fail<FormatError>(printable_path(folder / kWeights), ": ", e.what());
+  fail<FormatError>(printable_path(folder / kAdapterWeights), ": ", e.what());
 }
 
-bool has_peft(const fs::path& folder) { return fs::exists(folder / kConfig); }
+bool has_peft(const fs::path& folder) { return fs::exists(folder / kAdapterConfig); }
 
 bool is_adapter_file(const std::string& name) {
-  return name == kConfig || name == kWeights || name == "adapter.json" || name == "adapter.safetensors";
+  return name == kAdapterConfig || name == kAdapterWeights || name == "adapter.json" || name == "adapter.safetensors";
 }
 
 }  // namespace SEPPO_ABI

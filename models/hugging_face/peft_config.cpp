@@ -22,34 +22,34 @@ using nlohmann::json;
 namespace {
 
 // How adapters were made or trained, or what the matrices tell as well.
-const std::set<std::string_view> kHarmless{"auto_mapping",
-                                           "base_model_name_or_path",
-                                           "corda_config",
-                                           "ensure_weight_tying",
-                                           "eva_config",
-                                           "exclude_modules",
-                                           "fan_in_fan_out",
-                                           "inference_mode",
-                                           "layers_pattern",
-                                           "loftq_config",
-                                           "layers_to_transform",
-                                           "lora_dropout",
-                                           "lora_ga_config",
-                                           "megatron_core",
-                                           "peft_version",
-                                           "qalora_group_size",
-                                           "r",
-                                           "rank_pattern",
-                                           "revision",
-                                           "runtime_config",
-                                           "target_modules"};
+const std::set<std::string_view> kWithoutEffect{"auto_mapping",
+                                                "base_model_name_or_path",
+                                                "corda_config",
+                                                "ensure_weight_tying",
+                                                "eva_config",
+                                                "exclude_modules",
+                                                "fan_in_fan_out",
+                                                "inference_mode",
+                                                "layers_pattern",
+                                                "loftq_config",
+                                                "layers_to_transform",
+                                                "lora_dropout",
+                                                "lora_ga_config",
+                                                "megatron_core",
+                                                "peft_version",
+                                                "qalora_group_size",
+                                                "r",
+                                                "rank_pattern",
+                                                "revision",
+                                                "runtime_config",
+                                                "target_modules"};
 // What is read.
 const std::set<std::string_view> kRead{"peft_type",  "task_type",     "lora_alpha",
                                        "use_rslora", "alpha_pattern", "init_lora_weights"};
 
 void refuse_others(const ConfigKeys& keys, const json& all) {
   for (const auto& [key, value] : all.items()) {
-    if (kHarmless.contains(key) || kRead.contains(key)) continue;
+    if (kWithoutEffect.contains(key) || kRead.contains(key)) continue;
     const bool is_off = value.is_null() || value == false || value == "none" || value.empty();
     check<FormatError>(is_off, keys.name(), ": '", printable(key), "': ", printable(value.dump()), " is not supported");
   }
