@@ -29,7 +29,8 @@ BertConfig config_of(const path& folder) {
   keys.one_of("model_type", json::array({"bert"}));
   keys.one_of("hidden_act", json::array({"gelu"}));
   keys.one_of("position_embedding_type", json::array({"absolute"}));
-  for (const char* key : {"attention_probs_dropout_prob", "classifier_dropout"}) keys.find(key);  // of training
+  // Of training, and of heads that a BERT here lacks.
+  for (const char* key : {"attention_probs_dropout_prob", "classifier_dropout", "tie_word_embeddings"}) keys.find(key);
   BertConfig c{.vocabulary = keys.integer("vocab_size"),
                .n_layers = keys.integer("num_hidden_layers"),
                .max_length = keys.integer("max_position_embeddings"),

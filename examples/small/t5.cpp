@@ -36,6 +36,8 @@ T5Config config_of(const path& folder) {
   for (const char* key : {"classifier_dropout", "dense_act_fn", "dropout_rate", "initializer_factor",
                           "is_encoder_decoder", "is_gated_act", "n_positions"})
     keys.find(key);
+  const bool is_tied = keys.flag("tie_word_embeddings", true);
+  keys.one_of("scale_decoder_outputs", json::array({is_tied}));  // by 1 / sqrt(d_model)
   const T5Config c{.vocabulary = keys.integer("vocab_size"),
                    .d_model = keys.integer("d_model"),
                    .n_heads = keys.integer("num_heads"),
@@ -46,7 +48,7 @@ T5Config config_of(const path& folder) {
                    .buckets = keys.integer("relative_attention_num_buckets", 32),
                    .max_distance = keys.integer("relative_attention_max_distance", 128),
                    .is_gated = form == "gated-gelu",
-                   .tie_output = keys.flag("tie_word_embeddings", true),
+                   .tie_output = is_tied,
                    .eps = keys.number("layer_norm_epsilon", 1e-6)};
   keys.check_others();
   return c;
