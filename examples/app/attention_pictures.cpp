@@ -79,7 +79,8 @@ const std::string& label(const std::vector<std::string>& labels, std::size_t i) 
 // Below the names of columns: the positions of those that have the same name, upright where columns are narrow.
 std::string lines_of_positions(const std::vector<std::string>& labels, bool is_narrow, std::size_t indent) {
   const std::vector<std::string> positions = positions_of_equals(labels);
-  const std::size_t digits = longest(positions), lines = is_narrow ? digits : std::min<std::size_t>(1, digits);
+  const std::size_t digits = longest(positions);
+  const std::size_t lines = is_narrow ? digits : std::min<std::size_t>(1, digits);
   std::string text;
   for (std::size_t line = 0; line < lines; ++line) {
     text += fmt::format("{:>{}} ", line == 0 ? "place" : "", indent - 1);

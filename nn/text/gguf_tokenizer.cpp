@@ -108,8 +108,6 @@ class GgufVocabulary {
 
 // ---- parts of a tokenizer.json -------------------------------------------------------------------
 
-json sequence(const char* parts, const std::vector<json>& all) { return {{"type", "Sequence"}, {parts, all}}; }
-
 // Words as "llama-bpe" and "qwen2" see them, which differ in how many digits a number has.
 json words(const char* number) {
   const std::string regex = std::string(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)") + number +
@@ -134,7 +132,7 @@ json processor(const GgufKeys& keys, const GgufVocabulary& vocabulary, bool adds
 
 json pre_tokenizer(const GgufKeys& keys, const std::string& pre) {
   const auto steps = [](const json& first, bool has_words) {
-    return sequence("pretokenizers", {first, byte_level_json(has_words)});
+    return sequence_json("pretokenizers", {first, byte_level_json(has_words)});
   };
   if (pre == "gpt-2") return byte_level_json(true);
   if (pre == "smollm") return steps({{"type", "Digits"}, {"individual_digits", true}}, true);

@@ -26,8 +26,6 @@ json replace(const char* kind, const char* from, const char* to) {
   return {{"type", "Replace"}, {"pattern", {{kind, from}}}, {"content", to}};
 }
 
-json sequence(const char* parts, const json& all) { return {{"type", "Sequence"}, {parts, all}}; }
-
 json normalizer_of(const SentencePieces& pieces) {
   json steps = json::array();
   if (!pieces.charsmap.empty())
@@ -38,13 +36,13 @@ json normalizer_of(const SentencePieces& pieces) {
   }
   if (pieces.adds_space) steps.push_back({{"type", "Prepend"}, {"prepend", kMark}});
   steps.push_back(replace("String", " ", kMark));
-  return sequence("normalizers", steps);
+  return sequence_json("normalizers", steps);
 }
 
 json decoder_of(const SentencePieces& pieces) {
   json steps{replace("String", kMark, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
   if (pieces.adds_space) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1U}, {"stop", 0U}});
-  return sequence("decoders", steps);
+  return sequence_json("decoders", steps);
 }
 
 // The two tokens of which a text may consist.
@@ -62,7 +60,7 @@ std::vector<std::pair<std::size_t, std::size_t>> splits(const SentencePieces& pi
 // Each two tokens whose concatenation is a token, the best score first; of equal ones, in the order of their results.
 json merges_by_score(const SentencePieces& pieces, const std::string& name) {
   constexpr std::size_t kMostBytes = 256;
-  constexpr std::size_t kMost = std::size_t{1} << 20;  // of tokens that merge
+  constexpr std::size_t kMost = std::size_t{1} << 20;                       // of tokens that merge
   using Merge = std::tuple<double, std::size_t, std::size_t, std::size_t>;  // -score, result, left, right
   std::vector<Merge> merges;
   for (std::size_t id = 0; id < pieces.texts.size(); ++id) {

@@ -23,6 +23,8 @@ json byte_level_json(bool has_words, bool adds_space) {
   return {{"type", "ByteLevel"}, {"add_prefix_space", adds_space}, {"trim_offsets", true}, {"use_regex", has_words}};
 }
 
+json sequence_json(const char* parts, const json& all) { return {{"type", "Sequence"}, {parts, all}}; }
+
 json added_token_json(std::size_t id, const std::string& text, bool is_special) {
   return {{"id", id},        {"content", text},     {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", false}, {"special", is_special}};

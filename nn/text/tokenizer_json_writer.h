@@ -21,6 +21,9 @@ nlohmann::json byte_level_json(bool has_words, bool adds_space = false);
 // An entry of added_tokens that is found anywhere in a text, as it is.
 nlohmann::json added_token_json(std::size_t id, const std::string& text, bool is_special);
 
+// Several normalizers, pre-tokenizers or decoders, one after another; `parts` is the name of their list.
+nlohmann::json sequence_json(const char* parts, const nlohmann::json& all);
+
 struct NamedToken {
   std::string text;
   std::size_t id;

@@ -25,7 +25,7 @@ using seppo::Tokenizer;
 
 namespace {
 
-// The program's own lines of JSON: texts have no special tokens, as SpecialText::tokens reads them.
+// A line of JSON for each text, in which names of special tokens are these tokens, as for the package.
 void answer(const Tokenizer& tokenizer, std::istream& texts, std::ostream& answers) {
   for (std::string line; std::getline(texts, line);) {
     const std::vector<int> ids = tokenizer.encode(json::parse(line).get<std::string>(), seppo::SpecialText::tokens);
