@@ -12,6 +12,7 @@ install(DIRECTORY autograd nn models DESTINATION ${include} FILES_MATCHING PATTE
         REGEX "/hugging_face/peft_config\\.h$" EXCLUDE)
 install(FILES autograd/blas/multiply.h DESTINATION ${include}/autograd/blas)
 install(FILES autograd/ops/attention.h DESTINATION ${include}/autograd/ops)
+install(FILES autograd/ops/ctc_loss.h DESTINATION ${include}/autograd/ops)
 install(FILES autograd/ops/losses.h DESTINATION ${include}/autograd/ops)
 install(FILES autograd/ops/mask.h DESTINATION ${include}/autograd/ops)
 install(FILES ${PROJECT_BINARY_DIR}/include/seppo/seppo.h DESTINATION ${include})

@@ -20,6 +20,7 @@
 #include "../autograd/core/region.h"
 #include "../autograd/core/utf8.h"
 #include "../autograd/ops.h"
+#include "../autograd/ops/ctc_loss.h"
 #include "../autograd/tools/anomaly.h"
 #include "../autograd/tools/attention_recorder.h"
 #include "../autograd/tools/checkpointing.h"

@@ -1,10 +1,12 @@
 // Losses beside their rows in the table: limits, corners, weights.
 // needs: precision: double; full: single; simd: avx2 plain
 #define BOOST_TEST_MODULE ops_losses
+#include "support/errors.h"
 #include "support/op_check.h"
 #include "support/reference.h"
 
 #include <seppo/autograd/core/guards.h>
+#include <seppo/autograd/ops/ctc_loss.h>
 
 using namespace test;
 namespace ref = test::reference;
@@ -145,4 +147,66 @@ BOOST_AUTO_TEST_CASE(cosine_similarity_with_zero) {
     seppo::tape().backward(y);
     for (const double g : zero.grad()) BOOST_CHECK(std::isfinite(g));
   }
+}
+
+// Four frames say exactly one text, of two symbols at most four long.
+BOOST_AUTO_TEST_CASE(the_probabilities_of_all_texts_are_one_in_all) {
+  seppo::tape().clear();
+  seppo::RandomStream random(3, seppo::Purpose::test);
+  std::vector<double> scores;
+  for (int i = 0; i < 4 * 3; ++i) scores.push_back(random.normal());
+  const Tensor log_p = seppo::log_softmax(seppo::tensor({4, 1, 3}, reals(scores)));
+  double sum = 0;
+  std::vector<std::vector<int>> texts{{}};
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    sum += std::exp(-seppo::ctc_loss(log_p, {4}, {texts[i]}, {.reduction = Reduction::sum}).item());
+    if (texts[i].size() == 4) continue;
+    for (const int symbol : {1, 2}) {
+      texts.push_back(texts[i]);
+      texts.back().push_back(symbol);
+    }
+  }
+  BOOST_CHECK_EQUAL(texts.size(), 31);
+  BOOST_CHECK_SMALL(sum - 1, kIsDouble ? 1e-12 : 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(a_text_with_too_few_frames_has_no_gradient) {
+  for (const std::vector<int>& text : {std::vector<int>{1, 2, 1, 2}, std::vector<int>{1, 1, 2}}) {
+    seppo::tape().clear();
+    const Tensor x = seppo::variable({3, 1, 3}, reals(std::vector<double>(9, 0.5)));
+    const Tensor loss = seppo::ctc_loss(seppo::log_softmax(x), {3}, {text});
+    BOOST_CHECK_EQUAL(loss.item(), std::numeric_limits<double>::infinity());
+    seppo::tape().backward(loss);
+    for (const real g : x.grad()) BOOST_CHECK_EQUAL(g, 0);
+  }
+}
+
+// Of the only way to say nothing, the probability is 2^-4000; that of a sequence's other frames does not count.
+BOOST_AUTO_TEST_CASE(long_sequences_do_not_underflow_and_padding_does_not_count) {
+  seppo::tape().clear();
+  const int frames = 4001;
+  std::vector<double> scores(2 * static_cast<std::size_t>(frames), std::log(0.5));
+  scores.back() = std::numeric_limits<double>::quiet_NaN();
+  const Tensor x = seppo::variable({frames, 1, 2}, reals(scores));
+  const Tensor loss = seppo::ctc_loss(x, {frames - 1}, {{}});
+  BOOST_CHECK_CLOSE(loss.item(), 4000 * std::log(2), 1e-4);
+  seppo::tape().backward(loss);
+  const std::span<const real> grad = x.grad();
+  for (std::size_t t = 0; t + 1 < static_cast<std::size_t>(frames); ++t) {
+    BOOST_REQUIRE_CLOSE(double{grad[2 * t]}, -1, 1e-4);
+    BOOST_REQUIRE_EQUAL(grad[2 * t + 1], 0);
+  }
+  BOOST_CHECK(grad[grad.size() - 2] == 0 && grad.back() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_a_ctc_loss_is_named) {
+  using seppo::IndexError;
+  using test::check_error;
+  const auto x = [] { return seppo::zeros({3, 2, 4}); };
+  check_error<seppo::ShapeError>([&] { seppo::ctc_loss(x(), {3}, {{1}, {2}}); }, {"ctc_loss: 1 lengths", "[3,2,4]"});
+  check_error<seppo::ShapeError>([&] { seppo::ctc_loss(x(), {3, 3}, {{1}}); }, {"ctc_loss: 1 texts", "[3,2,4]"});
+  check_error<IndexError>([&] { seppo::ctc_loss(x(), {3, 4}, {{1}, {2}}); }, {"length 4 of sequence 1", "0..3"});
+  check_error<IndexError>([&] { seppo::ctc_loss(x(), {3, 3}, {{1}, {2, 0}}); }, {"symbol 0 of text 1", "blank"});
+  check_error<IndexError>([&] { seppo::ctc_loss(x(), {3, 3}, {{4}, {2}}); }, {"symbol 4 of text 0", "0..3"});
+  check_error<IndexError>([&] { seppo::ctc_loss(x(), {3, 3}, {{1}, {2}}, {.blank = 4}); }, {"blank 4", "0..3"});
 }

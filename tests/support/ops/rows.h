@@ -14,6 +14,7 @@ std::vector<OpRow> softmax_and_norm_rows();
 std::vector<OpRow> shape_rows();
 std::vector<OpRow> index_rows();
 std::vector<OpRow> loss_rows();
+std::vector<OpRow> ctc_rows();
 std::vector<OpRow> product_rows();
 std::vector<OpRow> group_rows();
 std::vector<OpRow> attention_rows();

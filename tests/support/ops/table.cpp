@@ -14,7 +14,7 @@ namespace test {
 const std::vector<OpRow>& ops_table() {
   static const std::vector<OpRow> table =
       joined({elementwise_rows(), reduction_rows(), softmax_and_norm_rows(), shape_rows(), index_rows(), loss_rows(),
-              product_rows(), group_rows(), attention_rows()});
+              ctc_rows(), product_rows(), group_rows(), attention_rows()});
   return table;
 }
 
