@@ -15,6 +15,11 @@ std::vector<int> first_indices(std::size_t count) {
   return indices;
 }
 
+void check_batches(const seppo::SamplerConfig& sampler, std::span<const int> lengths) {
+  if (sampler.batch_tokens > 0 && lengths.empty())
+    throw UsageError("--batch-tokens: the examples of this program are equally long: use --batch-size");
+}
+
 nlohmann::json with_prefix(const std::string& part, const nlohmann::json& measures) {
   nlohmann::json named = nlohmann::json::object();
   for (const auto& [name, value] : measures.items()) named[part + "_" + name] = value;

@@ -111,6 +111,9 @@ std::vector<int> lengths_of(const Examples& examples) {
     return {};
 }
 
+// Throws UsageError if batches are to be measured in tokens, and examples have no lengths.
+void check_batches(const seppo::SamplerConfig& sampler, std::span<const int> lengths);
+
 // A model with parameters of its own, as pretrained() gives it.
 template <class Model>
 struct NewModel {
@@ -148,6 +151,8 @@ int train(const Arguments& arguments) {
 
   const Data<typename P::Examples> data = program.data();
   run.training = program.training;  // some of which data() may have chosen
+  const std::vector<int> lengths = lengths_of(data.training);
+  check_batches(run.training.sampler, lengths);
   const auto& trained = model_of(program);
   const typename P::Model& model = trained.model;
   bool is_saved = false;
@@ -159,7 +164,7 @@ int train(const Arguments& arguments) {
       .examples = data.training.size(),
       .digest = data.digest,
       .evaluated = about.chunk,
-      .lengths = lengths_of(data.training),
+      .lengths = lengths,
       .loss = [&](std::span<const int> some) { return program.loss(model, data.training.pick(some)); },
       .evaluate = [&] { return evaluate(program, model, data.validation, "val"); },
       .samples = [&] { return samples_of(program, model, data); },

@@ -75,6 +75,17 @@ seppo::RunOptions options_of(const Run& run) {
           .catch_signals = true};
 }
 
+// How many of these, in order, a batch of at most so many tokens has.
+std::size_t fitting(std::span<const int> examples, std::span<const int> lengths, std::int64_t tokens) {
+  std::size_t count = 0;
+  for (const int example : examples) {
+    tokens -= lengths[static_cast<std::size_t>(example)];
+    if (count > 0 && tokens < 0) break;
+    ++count;
+  }
+  return count;
+}
+
 }  // namespace
 
 std::string used_folder(const std::filesystem::path& folder) {
@@ -127,14 +138,15 @@ void Training::tell_traffic(std::size_t batch) {
 
 // A batch that needs as much memory as any: the longest examples, shuffled so that the first few are typical of all.
 std::vector<int> Training::large_batch() const {
-  seppo::Sampler sampler(task_.examples, run_.training.complete_sampler(), task_.lengths);
+  const seppo::SamplerConfig config = run_.training.complete_sampler();
+  seppo::Sampler sampler(task_.examples, config, task_.lengths);
   const std::span<const int> first = sampler.next();
   if (task_.lengths.empty()) return {first.begin(), first.end()};
   std::vector<int> all(task_.examples);
   std::iota(all.begin(), all.end(), 0);
   const auto length = [&](int example) { return task_.lengths[static_cast<std::size_t>(example)]; };
   std::ranges::stable_sort(all, std::greater<>(), length);
-  all.resize(first.size());
+  all.resize(config.batch_tokens > 0 ? fitting(all, task_.lengths, config.batch_tokens) : first.size());
   std::ranges::shuffle(all, std::minstd_rand(1));
   return all;
 }

@@ -44,6 +44,7 @@ Sampler::Sampler(std::size_t examples, const SamplerConfig& config, std::vector<
         " examples");
   batch_ = std::min(static_cast<std::size_t>(config.batch_size), examples);
   batches_ = static_cast<std::int64_t>(examples / batch_);
+  if (config.batch_tokens > 0) cut_by_tokens();
   if (config.epoch_steps > 0) batches_ = std::min<std::int64_t>(batches_, config.epoch_steps);
   takes_few_ = lengths_.empty() && static_cast<std::size_t>(batches_) * batch_ <= examples / kFew;
   computes_ = config.in_order || (lengths_.empty() && !takes_few_ && examples > kMostStored);
@@ -58,7 +59,26 @@ std::span<const int> Sampler::next() {
   }
   if (epoch != order_epoch_) draw_order(epoch);
   ++drawn_;
-  return std::span(order_).subspan(static_cast<std::size_t>(batch) * batch_, batch_);
+  auto place = static_cast<std::size_t>(batch);
+  if (!places_.empty()) place = static_cast<std::size_t>(places_[place]);
+  if (cuts_.empty()) return std::span(order_).subspan(place * batch_, batch_);
+  return std::span(order_).subspan(cuts_[place], cuts_[place + 1] - cuts_[place]);
+}
+
+// The cuts are those of every epoch: they depend on the sorted lengths alone.
+void Sampler::cut_by_tokens() {
+  check<ArgumentError>(!lengths_.empty(), "sampler: batch_tokens needs the lengths of the examples");
+  std::vector<int> sorted = lengths_;
+  std::ranges::sort(sorted);
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    tokens += sorted[i];
+    if (i > 0 && tokens <= config_.batch_tokens) continue;
+    cuts_.push_back(i);
+    tokens = sorted[i];
+  }
+  batches_ = std::ssize(cuts_);
+  cuts_.push_back(sorted.size());
 }
 
 void Sampler::seek(std::int64_t batches) {
@@ -87,28 +107,24 @@ void Sampler::draw_order(std::int64_t epoch) {
     order_ = random_permutation(static_cast<int>(examples_), random);
   }
   if (lengths_.empty()) return;
-  order_.resize(examples_ / batch_ * batch_);  // before sorting, or the longest would be left out each time
-  sort_pools_by_length();
-  shuffle_batches({config_.seed, Purpose::shuffle, (std::uint64_t{1} << 32) + stream});
+  if (cuts_.empty()) {
+    order_.resize(examples_ / batch_ * batch_);  // before sorting, or the longest would be left out each time
+    sort_by_length(kPool * batch_);
+  } else {
+    sort_by_length(examples_);
+  }
+  const std::size_t batches = cuts_.empty() ? examples_ / batch_ : cuts_.size() - 1;
+  places_ = random_permutation(static_cast<int>(batches),
+                               {config_.seed, Purpose::shuffle, (std::uint64_t{1} << 32) + stream});
 }
 
-void Sampler::sort_pools_by_length() {
+// Sorts so many examples at a time; those of equal length stay in their order.
+void Sampler::sort_by_length(std::size_t pool) {
   const auto length = [&](int example) { return lengths_[static_cast<std::size_t>(example)]; };
-  const auto is_shorter = [&](int a, int b) { return length(a) < length(b); };
-  const std::size_t pool = kPool * batch_;
   for (std::size_t first = 0; first < order_.size(); first += pool) {
-    const auto all = std::span(order_).subspan(first, std::min(pool, order_.size() - first));
-    std::stable_sort(all.begin(), all.end(), is_shorter);
+    const auto some = std::span(order_).subspan(first, std::min(pool, order_.size() - first));
+    std::ranges::stable_sort(some, {}, length);
   }
-}
-
-void Sampler::shuffle_batches(const RandomStream& random) {
-  std::vector<int> mixed;
-  for (const int b : random_permutation(static_cast<int>(examples_ / batch_), random)) {
-    const auto batch = std::span(order_).subspan(static_cast<std::size_t>(b) * batch_, batch_);
-    mixed.insert(mixed.end(), batch.begin(), batch.end());
-  }
-  order_ = std::move(mixed);
 }
 
 }  // namespace SEPPO_ABI

@@ -15,6 +15,7 @@ void TrainingConfig::fields(ConfigVisitor& v) {
 }
 
 void TrainingConfig::validate() const {
+  sampler.validate();
   TrainerConfig complete = trainer;
   complete.steps = 1;
   complete.validate();
@@ -24,6 +25,7 @@ SamplerConfig TrainingConfig::complete_sampler() const {
   SamplerConfig config = sampler;
   config.seed = trainer.seed;
   config.batch_size *= trainer.accumulate;
+  config.batch_tokens *= trainer.accumulate;
   return config;
 }
 

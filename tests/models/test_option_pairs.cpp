@@ -101,6 +101,7 @@ bool is_legal(const S& s) {
   if (t.min_lr > t.lr || (t.schedule == ScheduleKind::noam && t.warmup_steps == 0)) return false;
   if ((t.schedule == ScheduleKind::cosine || t.schedule == ScheduleKind::linear) && s.total_steps == 0) return false;
   if (s.sgd.nesterov && s.sgd.momentum == 0) return false;
+  if (s.sampler.batch_tokens > 0 && (s.sampler.in_order || !s.has_lengths)) return false;
   return fits(s.model) && fits(s.decoding, s.model.max_length);
 }
 

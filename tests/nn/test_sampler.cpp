@@ -135,6 +135,46 @@ BOOST_AUTO_TEST_CASE(lengths_make_batches_of_like_examples) {
   BOOST_CHECK(rises > 60 && falls > 60);
 }
 
+// A batch has as many examples as fit: the next longer one would not.
+BOOST_AUTO_TEST_CASE(batches_measured_in_tokens) {
+  for (const int most : {1, 60, 250, 5000, 1'000'000}) {
+    std::vector<int> lengths = lengths_of(411);
+    std::ranges::replace(lengths, 0, 7);
+    Sampler sampler(lengths.size(), {.batch_size = 8, .batch_tokens = most}, lengths);
+    const auto length = [&](int example) { return lengths[static_cast<std::size_t>(example)]; };
+    std::vector<std::vector<Batch>> epochs;
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      epochs.push_back(draw(sampler, static_cast<int>(sampler.batches_per_epoch())));
+      std::set<int> seen;
+      std::map<int, std::pair<int, int>> by_shortest;  // of each batch: its tokens, and its longest example
+      for (const Batch& batch : epochs.back()) {
+        int tokens = 0;
+        for (const int example : batch) {
+          BOOST_CHECK(seen.insert(example).second);
+          tokens += length(example);
+        }
+        BOOST_CHECK(tokens <= most || batch.size() == 1);
+        const int shortest = length(*std::ranges::min_element(batch, {}, length));
+        const int longest = length(*std::ranges::max_element(batch, {}, length));
+        if (most >= 250) by_shortest[shortest] = {tokens, longest};
+      }
+      BOOST_CHECK_EQUAL(seen.size(), lengths.size());
+      for (auto next = by_shortest.begin(); next != by_shortest.end();) {
+        const auto [tokens, longest] = next->second;
+        if (++next == by_shortest.end()) break;
+        BOOST_CHECK(longest <= next->first && tokens + next->first > most);
+      }
+    }
+    if (most >= 60 && most <= 5000) BOOST_CHECK(epochs[0] != epochs[1]);
+    // Both the batches and the examples of equal length come in another order.
+    Sampler again(lengths.size(), {.batch_size = 8, .batch_tokens = most}, lengths);
+    again.seek(static_cast<std::int64_t>(epochs[0].size()));
+    BOOST_CHECK(draw(again, static_cast<int>(epochs[1].size())) == epochs[1]);
+  }
+  BOOST_CHECK_THROW(Sampler(3, {.batch_tokens = 5}), ArgumentError);
+  BOOST_CHECK_THROW(Sampler(3, {.batch_tokens = 5, .in_order = true}, {1, 2, 3}), ArgumentError);
+}
+
 BOOST_AUTO_TEST_CASE(what_does_not_fill_a_batch_waits) {
   for (const bool has_lengths : {false, true}) {
     std::set<int> left_over;
