@@ -76,8 +76,9 @@ void DataConfig::fields(seppo::ConfigVisitor& v) {
   v("max_pairs", max_pairs, {0, 1e9}, "use only the first pairs; 0 for all");
   v("validation", validation, {1, 1e6}, "without validation files, hold out this many pairs from the end");
   tokenizer.fields(v);
-  v("min_frequency", min_frequency, {1, 1e6}, "tokens that are rarer in the training texts count as unknown");
-  v("subwords", subwords, {8, 1e6}, "size of the subword vocabulary, shared by both languages");
+  v("min_frequency", min_frequency, {1, 1e6},
+    "words and characters that are rarer in the training texts count as unknown");
+  v("subwords", subwords, {257, 1e6}, "size of the subword vocabulary, shared by both languages");
 }
 
 void DataConfig::validate() const {
@@ -116,11 +117,13 @@ Corpus load(const DataConfig& c, std::uint64_t seed) {
 
 Languages make_languages(const DataConfig& c, const std::vector<Pair>& train) {
   Tokenizer tokenizer = c.tokenizer;
-  if (tokenizer.kind == Tokenizer::Kind::subwords) {
+  if (tokenizer.has_subwords()) {
     std::vector<std::string> texts;
     for (const Pair& pair : train)
       for (const std::string& text : {pair.source, pair.target}) texts.push_back(tokenizer.prepare(text));
     tokenizer.subwords = learn_subwords(texts, c.subwords);
+    const seppo::Vocabulary both = make_vocabulary(tokenizer.subwords);
+    return {tokenizer, both, both};
   }
   std::vector<Words> sources, targets;
   for (const Pair& pair : train) {

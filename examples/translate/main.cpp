@@ -127,7 +127,8 @@ struct Translate {
         model.layer = {.d_model = 256, .n_heads = 8, .d_ff = 512, .dropout = 0.2};  // 0.1: overfits after 14 epochs
         model.enc_layers = model.dec_layers = 3;
         model.positions = seppo::Positions::learned;
-        model.tie_output = true;
+        model.share_embeddings = model.tie_output = true;
+        source.tokenizer.kind = Tokenizer::Kind::subwords;
         training.epochs = 16;
         training.sampler.batch_size = 128;
         trainer.schedule = seppo::ScheduleKind::cosine;
@@ -173,8 +174,9 @@ struct Translate {
   }
 
   void settle(const app::CommandLine& line) {
-    if (line.typed("subwords") && source.tokenizer.kind != Tokenizer::Kind::subwords)
+    if (line.typed("subwords") && !source.tokenizer.has_subwords())
       throw UsageError("--subwords: needs --tokens subwords");
+    if (!source.tokenizer.has_subwords() && !line.typed("share-embeddings")) model.share_embeddings = false;
     if (line.typed("validation") && source.val.are_given())
       throw UsageError("--validation: cannot be used with --val-src or --val-pairs");
     best_is_given = line.given("best");
@@ -206,7 +208,9 @@ struct Translate {
     if (data.training.size() == 0)
       throw UsageError(fmt::format("--max-length: no training pair has at most {} tokens", most));
     const std::string unknown =
-        checked_coverage(source.tokenizer.kind, data.training, encode(languages, corpus.validation));
+        source.tokenizer.has_subwords()
+            ? "none unknown"
+            : checked_coverage(source.tokenizer.kind, data.training, encode(languages, corpus.validation));
     choose_best();
     data.summary = fmt::format(
         "{} training pairs ({} longer ones left out), {} validation pairs ({} of them in training too), {} and {} "

@@ -1,84 +1,84 @@
-// Subwords with SentencePiece, if the build has it.
+// What translate makes subwords of: the tokenizer of the library, without its special token.
 #include "translate/subwords.h"
 
+#include "app/printable.h"
+#include "app/words.h"
+
 #include <seppo/autograd/core/check.h>
-#include <seppo/autograd/core/printable.h>
+#include <seppo/nn/text/learn_bpe.h>
+#include <seppo/nn/text/tokenizer_json.h>
 
-#ifdef TRANSLATE_HAS_SENTENCEPIECE
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include <sentencepiece_processor.h>
-#include <sentencepiece_trainer.h>
-
-#include <memory>
+#include <set>
+#include <utility>
 
 namespace translate {
 namespace {
 
-// Iterates over the texts for SentencePiece.
-class Texts : public sentencepiece::SentenceIterator {
- public:
-  explicit Texts(std::span<const std::string> texts) : texts_(texts) {}
-  bool done() const override { return at_ == texts_.size(); }
-  void Next() override { ++at_; }
-  const std::string& value() const override { return texts_[at_]; }
-  sentencepiece::util::Status status() const override { return {}; }
+// Token 0 of the tokenizer, a special one, is in no text.
+constexpr int kFirst = 1;
 
- private:
-  std::span<const std::string> texts_;
-  std::size_t at_ = 0;
-};
+const char* const kNoCharacter = "\xef\xbf\xbd";  // U+FFFD
 
-template <class Error>
-void check_status(const sentencepiece::util::Status& status, const char* what) {
-  seppo::check<Error>(status.ok(), what, ": ", seppo::printable(status.ToString(), 160));
+std::string label_of(std::string_view piece) {
+  std::string label;
+  for (const std::string_view character : examples::split_characters(piece)) {
+    if (character == " ") {
+      label += "\xe2\x96\x81";  // U+2581
+    } else if (examples::has_controls(character)) {
+      for (const char byte : character) label += fmt::format("<{:02X}>", static_cast<unsigned char>(byte));
+    } else {
+      label += character;
+    }
+  }
+  return label;
 }
 
 }  // namespace
 
-const bool kHasSubwords = true;
+std::vector<int> Subwords::encode(std::string_view text) const {
+  std::vector<int> tokens = tokenizer.encode(text);
+  for (int& token : tokens) token -= kFirst;
+  return tokens;
+}
+
+std::string Subwords::decode(std::span<const int> tokens) const {
+  std::vector<int> ids;
+  for (const int token : tokens) ids.push_back(token + kFirst);
+  const std::string bytes = tokenizer.decode(ids);
+  std::string text;
+  for (const std::string_view character : examples::split_characters(bytes))
+    text += examples::has_controls(character) ? kNoCharacter : character;
+  return text;
+}
+
+std::vector<std::string> Subwords::labels(std::span<const std::string> taken) const {
+  std::vector<std::string> labels;
+  std::set<std::string> known(taken.begin(), taken.end());
+  for (int id = kFirst; id < tokenizer.size(); ++id) {
+    std::string label = label_of(tokenizer.pieces[static_cast<std::size_t>(id)]);
+    while (!known.insert(label).second) label += "'";
+    labels.push_back(label);
+  }
+  return labels;
+}
 
 Subwords learn_subwords(std::span<const std::string> texts, int size) {
-  Texts iterator(texts);
-  std::string model;
-  const auto status = sentencepiece::SentencePieceTrainer::Train({{"vocab_size", std::to_string(size)},
-                                                                  {"hard_vocab_limit", "false"},
-                                                                  {"character_coverage", "1.0"},
-                                                                  {"num_threads", "1"},
-                                                                  {"minloglevel", "3"}},
-                                                                 &iterator, &model);
-  check_status<seppo::ArgumentError>(status, "--subwords: sentencepiece says");
-  return load_subwords(model);
+  seppo::BpeLearner learner;
+  for (const std::string& text : texts) learner.add(text);
+  return load_subwords(learner.learn({.tokens = size + kFirst}).dump());
 }
 
 Subwords load_subwords(std::string model) {
-  const auto processor = std::make_shared<sentencepiece::SentencePieceProcessor>();
-  check_status<seppo::FormatError>(processor->LoadFromSerializedProto(model), "the subwords of the model");
-  return {.model = std::move(model),
-          .split = [processor](std::string_view text) { return processor->EncodeAsPieces(text); },
-          .join =
-              [processor](std::span<const std::string> pieces) {
-                return processor->DecodePieces(std::vector<std::string>(pieces.begin(), pieces.end()));
-              }};
+  nlohmann::json content = nlohmann::json::parse(model, nullptr, /*allow_exceptions=*/false);
+  seppo::check<seppo::FormatError>(!content.is_discarded(), "the model's configuration: its subwords are not JSON");
+  seppo::Tokenizer tokenizer =
+      seppo::read_tokenizer_json(std::move(content), "the model's configuration: its subwords");
+  const bool fits = tokenizer.size() > kFirst && tokenizer.before.empty() && tokenizer.behind.empty();
+  seppo::check<seppo::FormatError>(fits, "the model's configuration: its subwords are not those of translations");
+  return {.model = std::move(model), .tokenizer = std::move(tokenizer)};
 }
 
 }  // namespace translate
-
-#else
-
-namespace translate {
-namespace {
-
-[[noreturn]] void missing() {
-  throw seppo::ArgumentError(
-      "subwords: this program was built without sentencepiece (apt-get install libsentencepiece-dev)");
-}
-
-}  // namespace
-
-const bool kHasSubwords = false;
-Subwords learn_subwords(std::span<const std::string>, int) { missing(); }
-Subwords load_subwords(std::string) { missing(); }
-
-}  // namespace translate
-
-#endif

@@ -1,8 +1,9 @@
-// Subword tokenization with the SentencePiece library (Kudo and Richardson 2018), if seppo was built with
-// libsentencepiece-dev.
+// Subwords: byte-level BPE, learned from the texts of both languages together (Sennrich et al. 2016). Every text has
+// tokens, whatever its language and with or without blanks, so that none is unknown.
 #pragma once
 
-#include <functional>
+#include <seppo/nn/text/tokenizer.h>
+
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,17 +12,23 @@
 namespace translate {
 
 struct Subwords {
-  std::string model = {};  // in SentencePiece's own format
-  std::function<std::vector<std::string>(std::string_view text)> split = {};
-  std::function<std::string(std::span<const std::string> pieces)> join = {};
+  std::string model = {};  // a tokenizer.json
+  seppo::Tokenizer tokenizer = {};
+
+  // The tokens, which count from 0, of a text; and the text of tokens, where bytes that are not UTF-8, and control
+  // characters but tabs, become U+FFFD.
+  std::vector<int> encode(std::string_view text) const;
+  std::string decode(std::span<const int> tokens) const;
+
+  // What each token is called where it is shown: "▁the" with its blank, "<C3>" for a part of a character. No two are
+  // equal, nor equal to one of `taken`.
+  std::vector<std::string> labels(std::span<const std::string> taken) const;
 };
 
-extern const bool kHasSubwords;
-
-// Learns at most `size` pieces from the texts. Throws ArgumentError if SentencePiece reports an error or is missing.
+// Learns a vocabulary of at most `size` tokens, of which 256 are the bytes.
 Subwords learn_subwords(std::span<const std::string> texts, int size);
 
-// Throws FormatError if `model` is not SentencePiece's, ArgumentError if that is missing.
+// Throws FormatError if `model` is not such a tokenizer.
 Subwords load_subwords(std::string model);
 
 }  // namespace translate

@@ -7,14 +7,13 @@
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
-#include <seppo/nn/io/base64.h>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
-#include <optional>
 
 namespace translate {
 
@@ -60,19 +59,10 @@ std::string Tokenizer::prepare(std::string_view text) const {
 
 Words Tokenizer::split(std::string_view text) const {
   const std::string prepared = prepare(text);
-  switch (kind) {
-    case Kind::words:
-      return words_of(prepared);
-    case Kind::characters:
-      return characters_of(prepared);
-    case Kind::subwords:
-      break;
-  }
-  return subwords.split(prepared);
+  return kind == Kind::words ? words_of(prepared) : characters_of(prepared);
 }
 
 std::string Tokenizer::join(std::span<const std::string> tokens) const {
-  if (kind == Kind::subwords) return subwords.join(tokens);
   return examples::joined(tokens, kind == Kind::words ? " " : "");
 }
 
@@ -89,41 +79,61 @@ seppo::Vocabulary make_vocabulary(std::span<const Words> texts, int min_frequenc
   return seppo::Vocabulary(tokens);
 }
 
+seppo::Vocabulary make_vocabulary(const Subwords& subwords) {
+  Words tokens(kSpecialTokens.begin(), kSpecialTokens.end());
+  std::ranges::move(subwords.labels(kSpecialTokens), std::back_inserter(tokens));
+  return seppo::Vocabulary(tokens);
+}
+
 std::vector<int> Languages::encode(const seppo::Vocabulary& vocabulary, std::string_view text) const {
   std::vector<int> ids;
-  for (const std::string& token : tokenizer.split(text)) {
-    const int id = vocabulary.contains(token) ? vocabulary.id(token) : kUnknown;
-    ids.push_back(id < kSpecials ? kUnknown : id);  // "<eos>" in a text does not end it
+  if (tokenizer.has_subwords()) {
+    for (const int token : tokenizer.subwords.encode(tokenizer.prepare(text))) ids.push_back(kSpecials + token);
+  } else {
+    for (const std::string& token : tokenizer.split(text)) {
+      const int id = vocabulary.contains(token) ? vocabulary.id(token) : kUnknown;
+      ids.push_back(id < kSpecials ? kUnknown : id);  // "<eos>" in a text does not end it
+    }
   }
   ids.push_back(kEos);
   return ids;
 }
 
 std::string Languages::decode(std::span<const int> ids) const {
+  const auto text = ids.first(static_cast<std::size_t>(std::ranges::find(ids, kEos) - ids.begin()));
+  if (tokenizer.has_subwords()) {
+    std::vector<int> tokens;
+    for (const int id : text)
+      if (id >= kSpecials) tokens.push_back(id - kSpecials);
+    return tokenizer.subwords.decode(tokens);
+  }
   Words tokens;
-  for (const int id : ids.first(static_cast<std::size_t>(std::ranges::find(ids, kEos) - ids.begin())))
-    tokens.push_back(target.token(id));
+  for (const int id : text) tokens.push_back(target.token(id));
   return tokenizer.join(tokens);
 }
 
 json Languages::to_json() const {
   json object = seppo::to_json_object(tokenizer);
-  object.update({{"source", source.tokens()}, {"target", target.tokens()}});
-  if (tokenizer.kind == Tokenizer::Kind::subwords) object["subwords"] = seppo::to_base64(tokenizer.subwords.model);
+  if (tokenizer.has_subwords()) {
+    object["subwords"] = tokenizer.subwords.model;
+  } else {
+    object.update({{"source", source.tokens()}, {"target", target.tokens()}});
+  }
   return object;
 }
 
 Languages Languages::from_json(const json& config) {
   json rest = config;
   for (const char* key : {"source", "target", "subwords"}) rest.erase(key);
-  Languages languages{seppo::from_json_object<Tokenizer>(rest), vocabulary_of(config, "source"),
-                      vocabulary_of(config, "target")};
-  if (languages.tokenizer.kind == Tokenizer::Kind::subwords) {
+  Languages languages{.tokenizer = seppo::from_json_object<Tokenizer>(rest)};
+  if (languages.tokenizer.has_subwords()) {
     const json text = config.value("subwords", json());
     check<FormatError>(text.is_string(), "the model's configuration lacks its subwords");
-    const std::optional<std::string> model = seppo::from_base64(text.get<std::string>());
-    check<FormatError>(model.has_value(), "the model's configuration has subwords that are not base64");
-    languages.tokenizer.subwords = load_subwords(*model);
+    languages.tokenizer.subwords = load_subwords(text.get<std::string>());
+    languages.source = languages.target = make_vocabulary(languages.tokenizer.subwords);
+  } else {
+    languages.source = vocabulary_of(config, "source");
+    languages.target = vocabulary_of(config, "target");
   }
   return languages;
 }

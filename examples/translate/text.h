@@ -33,10 +33,12 @@ struct Tokenizer {
   Subwords subwords = {};  // for their kind
 
   void fields(seppo::ConfigVisitor& v) {
-    v("tokens", kind, "what a token is; subwords are found by sentencepiece");
+    v("tokens", kind, "what a token is; subwords are learned from the training texts of both languages");
     v("normalise", normalises, "make letters lower-case and put blanks before , . ! ?");
   }
+  bool has_subwords() const { return kind == Kind::subwords; }
   std::string prepare(std::string_view text) const;  // normalised (d2l.h), if the tokenizer normalises
+  // Of words or characters.
   Words split(std::string_view text) const;
   std::string join(std::span<const std::string> tokens) const;
 };
@@ -47,6 +49,8 @@ enum Special { kUnknown = 0, kBos, kEos, kSpecials };
 // The special tokens, then the tokens that occur at least `min_frequency` times and have no control characters but
 // tabs: the most frequent first, equally frequent ones in byte order.
 seppo::Vocabulary make_vocabulary(std::span<const Words> texts, int min_frequency);
+// The special tokens, then all subwords.
+seppo::Vocabulary make_vocabulary(const Subwords& subwords);
 
 // The tokenizer and vocabularies of the two languages: enough to turn texts into token ids and back.
 struct Languages {

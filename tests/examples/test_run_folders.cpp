@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(outputs_that_are_inputs) {
   const Folder folder("run-folders");
   folder.write("pairs", "a b\tx y\nb a\ty x\n");
   BOOST_REQUIRE_EQUAL(folder
-                          .run(words("translate train --pairs pairs --val-pairs pairs --min-frequency 1 --d-model 8 "
+                          .run(words("translate train --pairs pairs --val-pairs pairs --d-model 8 "
                                      "--heads 1 --d-ff 8 --max-steps 1 --log-format none --out m"))
                           .code,
                       0);

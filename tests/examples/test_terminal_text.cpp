@@ -69,8 +69,8 @@ BOOST_AUTO_TEST_CASE(a_model_that_writes_escape_sequences) {
 BOOST_AUTO_TEST_CASE(words_with_control_characters) {
   const Folder folder("terminal");
   folder.write("pairs", "a b\tx y\nb a\ty x\na b\tx y\nc\x1b[1m \xc2\x9b\tz\x07 x\n");
-  const Result trained =
-      folder.run(words("translate train --pairs pairs --val-pairs pairs --min-frequency 1 --out t" + kTiny));
+  const Result trained = folder.run(
+      words("translate train --pairs pairs --val-pairs pairs --tokens words --min-frequency 1 --out t" + kTiny));
   BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
   const auto config = read_stored(folder.path / "t/model.safetensors").metadata[seppo::kConfigKey];
   const json languages = json::parse(config)["languages"];

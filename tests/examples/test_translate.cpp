@@ -103,45 +103,13 @@ BOOST_AUTO_TEST_CASE(vocabularies_hold_what_is_frequent) {
   BOOST_CHECK_EQUAL(languages.decode(std::vector<int>{4, 3, kEos, 4}), "b a");
 }
 
-BOOST_AUTO_TEST_CASE(characters_and_subwords_join_to_the_text) {
+BOOST_AUTO_TEST_CASE(words_and_characters_join_to_the_text) {
   const std::string text = "größte Zahl: 305";
   for (const Tokenizer::Kind kind : {Tokenizer::Kind::words, Tokenizer::Kind::characters}) {
     const Tokenizer tokenizer{.kind = kind};
     BOOST_CHECK_EQUAL(tokenizer.join(tokenizer.split(text)), text);
   }
   BOOST_CHECK_EQUAL(characters_of(text).size(), 16);
-
-  if (!kHasSubwords) {
-    std::cout << "skipped: subwords; built without libsentencepiece-dev\n";
-    BOOST_CHECK_THROW(learn_subwords(std::vector<std::string>{text}, 50), seppo::ArgumentError);
-    BOOST_CHECK_THROW(load_subwords(text), seppo::ArgumentError);
-    return;
-  }
-  std::vector<std::string> texts;
-  for (const Pair& pair : draw_number_tasks(500, 1)) texts.push_back(pair.source);
-  const Subwords subwords = learn_subwords(texts, 100);
-  const Subwords loaded = load_subwords(subwords.model);
-  std::size_t piece_count = 0, bytes = 0;
-  for (const std::string& t : texts) {
-    const auto pieces = subwords.split(t);
-    BOOST_CHECK_EQUAL(subwords.join(pieces), t);
-    BOOST_CHECK(loaded.split(t) == pieces);
-    piece_count += pieces.size();
-    bytes += t.size();
-  }
-  BOOST_CHECK_LT(3 * piece_count, 2 * bytes);
-  const seppo::Vocabulary vocabulary = make_vocabulary(std::vector<Words>{subwords.split(text)}, 1);
-  const Tokenizer tokenizer{.kind = Tokenizer::Kind::subwords, .normalises = true, .subwords = subwords};
-  const Languages languages{tokenizer, vocabulary, vocabulary};
-  const nlohmann::json saved = languages.to_json();
-  const Languages again = Languages::from_json(saved);
-  BOOST_CHECK(again.to_json() == saved && again.tokenizer.normalises);
-  for (const std::string& t : texts) BOOST_CHECK(again.tokenizer.split(t) == tokenizer.split(t));
-  for (const char* bad : {"bm90IGEgbW9kZWw", "not base64!"}) {
-    nlohmann::json changed = saved;
-    changed["subwords"] = bad;
-    BOOST_CHECK_THROW(Languages::from_json(changed), seppo::FormatError);
-  }
 }
 
 BOOST_AUTO_TEST_CASE(parallel_files) {
@@ -380,9 +348,11 @@ BOOST_AUTO_TEST_CASE(bad_input) {
   refused({"--src", "two", "--tgt", "two"}, 2, "--validation");
   refused({"--pairs", "two"}, 1, "two:1");
   refused({"--pairs", "none"}, 2, "'none'");
-  refused({"--pairs", "long", "--validation", "1", "--max-length", "3"}, 2, "--max-length");
+  refused({"--pairs", "long", "--validation", "1", "--max-length", "3", "--tokens", "words"}, 2, "--max-length");
   refused({"--tokens", "letters"}, 2, "--tokens");
   refused({"--subwords", "100"}, 2, "--subwords");
+  refused({"--pairs", "long", "--tokens", "words", "--subwords", "1000"}, 2, "--subwords");
+  refused({"--batch-tokens", "100", "--in-order"}, 2, "--batch-tokens");
   refused({"--preset", "huge"}, 2, "--preset");
   refused({"--heads", "3"}, 2, "--d-model");
   refused({"--pairs", "long", "--val-pairs", "long", "--validation", "1"}, 2, "--validation");

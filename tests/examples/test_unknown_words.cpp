@@ -97,20 +97,20 @@ BOOST_AUTO_TEST_CASE(a_model_of_nothing_but_unknown_words_scores_nothing) {
 BOOST_AUTO_TEST_CASE(training_on_unknown_words_is_refused) {
   const Folder folder("unknown");
   folder.write("pairs", without_blanks(60));
-  const auto train = [&](const std::string& more) { return words("translate train --pairs pairs" + kTiny + more); };
+  const auto train = [&](const std::string& more) { return words("translate train --pairs pairs --tokens words" + kTiny + more); };
   for (const char* culprit : {"--tokens", "--tokens characters", "--tokens subwords", "words", "training targets"})
     check_refused(folder, train(""), 2, culprit);
   // All words of the training texts are known, and none of the validation texts.
   check_refused(folder, train(" --min-frequency 1"), 2, "validation targets");
   folder.write("latin", "w1 w2\ta b\nw3 w4\tc d\n");
-  check_refused(folder, train(" --tokens characters --validation 1000000"), 2, "--validation");
+  check_refused(folder, train(" --validation 1000000"), 2, "--validation");
   check_refused(folder,
                 words("translate train --pairs pairs --val-pairs latin --tokens characters --d-model 16 --heads 2"), 2,
                 "validation targets");
   // Below a half, it is told.
   folder.write("some", "w1 w2\ta b\nw1 w2\ta b\nw1 w2\ta c\nw1 w2\ta b\n");
   const Result r =
-      folder.run(words("translate train --pairs some --val-pairs some --out some-out --log-format plain "
+      folder.run(words("translate train --pairs some --val-pairs some --tokens words --out some-out --log-format plain "
                        "--epochs 1 --d-model 16 --heads 2 --enc-layers 1 --dec-layers 1 --json"));
   BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
   BOOST_CHECK_MESSAGE(
