@@ -143,14 +143,25 @@ BOOST_AUTO_TEST_CASE(promises_name_tests_that_exist) {
   BOOST_CHECK_GE(promises, 15);
 }
 
-// Promises as found by script/promises, whose own rules test_promises.cpp checks.
-BOOST_AUTO_TEST_CASE(promises_of_headers_name_tests) {
-  FILE* const pipe = popen(((kRoot / "script/promises").string() + " --check").c_str(), "r");
+// What a script of the project reports with --check; nothing if all is well.
+std::string faults_found_by(const char* script) {
+  FILE* const pipe = popen(((kRoot / "script" / script).string() + " --check").c_str(), "r");
   BOOST_REQUIRE(pipe);
   std::string faults;
   for (int c; (c = std::fgetc(pipe)) != EOF;) faults += static_cast<char>(c);
   BOOST_CHECK_EQUAL(pclose(pipe), 0);
+  return faults;
+}
+
+// Promises as found by script/promises, whose own rules test_promises.cpp checks.
+BOOST_AUTO_TEST_CASE(promises_of_headers_name_tests) {
+  const std::string faults = faults_found_by("promises");
   BOOST_CHECK_MESSAGE(faults.empty(), faults << "tests/promises/ names tests for each sentence; look at them again");
+}
+
+BOOST_AUTO_TEST_CASE(figures_are_as_drawn_and_link_to_code) {
+  const std::string faults = faults_found_by("figures");
+  BOOST_CHECK_MESSAGE(faults.empty(), faults << "script/figures draws them");
 }
 
 // The pages for those who carry on name files and folders that exist.
