@@ -49,6 +49,8 @@ def falcon(**other):
 
 
 GEMMA = dict(GROUPED, head_dim=HEAD_DIM)
+STABLELM = dict(GROUPED, rope_parameters=dict(rope_type="default", rope_theta=1e4,  # an even number of columns is turned
+                                              partial_rotary_factor=0.25 if WIDTH == 8 else 0.5))
 NEOX = dict(SIZES, rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5))
 MODELS = {
     "llama": lambda: llama(tie_word_embeddings=True, hidden_act="gelu"),
@@ -91,8 +93,8 @@ MODELS = {
     "gpt_neox": lambda: (hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig(**NEOX)),
     "gpt_neox_in_turn": lambda: (hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig(
         **NEOX, use_parallel_residual=False, attention_bias=False)),
-    "stablelm": lambda: (hf.StableLmForCausalLM, hf.StableLmConfig(**GROUPED, use_qkv_bias=True)),
-    "stablelm_parallel": lambda: (hf.StableLmForCausalLM, hf.StableLmConfig(**GROUPED, use_parallel_residual=True)),
+    "stablelm": lambda: (hf.StableLmForCausalLM, hf.StableLmConfig(**STABLELM, use_qkv_bias=True)),
+    "stablelm_parallel": lambda: (hf.StableLmForCausalLM, hf.StableLmConfig(**STABLELM, use_parallel_residual=True)),
     "falcon": lambda: falcon(bias=True),
     "falcon_heads": lambda: falcon(multi_query=False, parallel_attn=False),
     "falcon_new": lambda: falcon(new_decoder_architecture=True, num_kv_heads=KV_HEADS),
