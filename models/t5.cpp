@@ -109,7 +109,8 @@ Tensor T5::encode(const Ragged& src) const { return dropout(encoder(dropout(embe
 
 Tensor T5::decode(const Ragged& tgt, const Tensor& memory, Offsets memory_offsets) const {
   const Tensor x = dropout(decoder(dropout(embedding(tgt.tokens)), tgt.offsets, memory, memory_offsets));
-  return output ? (*output)(x) : embedding.as_linear(x / std::sqrt(config.d_model));
+  if (output) return (*output)(x);
+  return embedding.as_linear(config.scale_tied ? x / std::sqrt(config.d_model) : x);
 }
 
 }  // namespace SEPPO_ABI

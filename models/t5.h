@@ -33,7 +33,8 @@ struct T5Config {
   int buckets = 32;        // of distances; half of them for those to later tokens, where these are visible
   int max_distance = 128;  // from which on all are in the last bucket
   bool is_gated = false;   // gelu(gate(x)) up(x) instead of relu(up(x)) in the feed-forward networks: version 1.1
-  bool tie_output = true;  // the output layer's weight is the embedding, of x / sqrt(d_model); version 1.1: false
+  bool tie_output = true;  // the output layer's weight is the embedding; version 1.1: false
+  bool scale_tied = true;  // it is then given x / sqrt(d_model); false in files of version 1.1 that say they are tied
   double dropout = 0.1, eps = 1e-6;
 
   void fields(ConfigVisitor& v) {
@@ -48,6 +49,8 @@ struct T5Config {
     v("max_distance", max_distance, {2, 1 << 20}, "distance from which on all are in one range");
     v("is_gated", is_gated, "feed-forward networks with a gate");
     v("tie_output", tie_output, "the output layer's weight is the embedding");
+    v("scale_tied", scale_tied, "a tied output layer is given its input divided by sqrt(d_model)",
+      {.may_be_missing = true});
     v("dropout", dropout, {0, 1}, "dropout of embeddings, attention weights, activations and sublayers' outputs");
     v("eps", eps, {0, 1}, "added to the mean square by norms");
   }

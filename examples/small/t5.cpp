@@ -37,7 +37,7 @@ T5Config config_of(const path& folder) {
                           "is_encoder_decoder", "is_gated_act", "n_positions"})
     keys.find(key);
   const bool is_tied = keys.flag("tie_word_embeddings", true);
-  keys.one_of("scale_decoder_outputs", json::array({is_tied}));  // by 1 / sqrt(d_model)
+  if (!is_tied) keys.one_of("scale_decoder_outputs", json::array({false}));  // by 1 / sqrt(d_model)
   const T5Config c{.vocabulary = keys.integer("vocab_size"),
                    .d_model = keys.integer("d_model"),
                    .n_heads = keys.integer("num_heads"),
@@ -49,6 +49,7 @@ T5Config config_of(const path& folder) {
                    .max_distance = keys.integer("relative_attention_max_distance", 128),
                    .is_gated = form == "gated-gelu",
                    .tie_output = is_tied,
+                   .scale_tied = keys.flag("scale_decoder_outputs", true),
                    .eps = keys.number("layer_norm_epsilon", 1e-6)};
   keys.check_others();
   return c;

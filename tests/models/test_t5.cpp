@@ -79,6 +79,18 @@ BOOST_AUTO_TEST_CASE(the_numbers_of_transformers) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_tied_output_layer_is_given_its_input_divided_or_not) {
+  const auto logits = [](bool is_scaled) {
+    T5Config config = small_config(false);
+    config.scale_tied = is_scaled;
+    Parameters parameters(1);
+    const T5 t5(parameters.root(), config);
+    return t5.logits(kSrc, kTgt);
+  };
+  const Inference inference;
+  check_equal(logits(true) * std::sqrt(8), logits(false));
+}
+
 // By hand, from the paper's implementation: 32 buckets up to distance 128.
 BOOST_AUTO_TEST_CASE(buckets) {
   const auto both = [](int distance) { return t5_bucket(distance, true, 32, 128); };
