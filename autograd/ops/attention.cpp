@@ -59,14 +59,17 @@ void allocate_saved(AttentionPlan& plan, const Tensor& y) {
   plan.saved_by_groups = tape().allocate<real>(groups(plan) * of_a_group);
 }
 
-// The gradient of the bias. Where many heads share it, the sums of some go to where more digits are.
+// The gradient of the bias, of which sequences, heads or both may share each matrix. Where many heads do, the sums of
+// some go to where more digits are.
 class BiasGradient {
  public:
   BiasGradient(const AttentionPlan& plan, AttentionPass pass) : bias_(plan.options.bias) {
     if (pass == AttentionPass::forward || !bias_.defined() || !bias_.requires_grad()) return;
+    of_sequences_ = size_before(4);
+    of_heads_ = size_before(3);
+    size_ = bias_.numel() / std::max<std::size_t>(1, matrices());
+    const std::size_t heads = plan.pairs() / std::max<std::size_t>(1, matrices());
     real* const gradient = grad_if_required(bias_);
-    const std::size_t matrices = bias_.rows() / static_cast<std::size_t>(std::max(1, bias_.size(-2)));
-    const std::size_t heads = matrices == 0 ? 0 : plan.pairs() / matrices;
     sums_.emplace(gradient, bias_.numel(), heads);
     if (heads <= kernels::kMostTerms) {
       to_ = gradient;
@@ -74,32 +77,43 @@ class BiasGradient {
       some_.emplace(tape().arena(), bias_.numel());
       to_ = some_->data();
       std::fill_n(to_, bias_.numel(), real{0});
+      counts_.emplace(tape().arena(), matrices());
+      std::fill_n(counts_->data(), matrices(), std::size_t{0});
     }
   }
 
   real* data() const { return to_; }
+  bool is_shared_by_sequences() const { return to_ && of_sequences_ == 1; }
+  bool is_shared_by_heads() const { return to_ && of_heads_ == 1; }
 
-  // To be called after each head, and when all have been added.
-  void head_is_added() {
-    if (++heads_ % kernels::kMostTerms == 0) add_some();
+  // To be called after each head of a sequence, and when all have been added. Threads may add to different matrices.
+  void is_added(std::size_t sequence, std::size_t head) {
+    if (!some_) return;
+    const std::size_t matrix = (of_sequences_ == 1 ? 0 : sequence) * of_heads_ + (of_heads_ == 1 ? 0 : head);
+    if (++counts_->data()[matrix] % kernels::kMostTerms == 0) add_some(matrix);
   }
   void finish() {
-    add_some();
+    for (std::size_t matrix = 0; some_ && matrix < matrices(); ++matrix) add_some(matrix);
     if (sums_) sums_->finish();
   }
 
  private:
-  void add_some() {
-    if (!some_) return;
-    sums_->add(0, to_, bias_.numel());
-    std::fill_n(to_, bias_.numel(), real{0});
+  std::size_t matrices() const { return of_sequences_ * of_heads_; }
+  std::size_t size_before(int axes) const {  // of the first of so many last axes; 1 if there are fewer
+    return bias_.rank() < axes ? 1 : static_cast<std::size_t>(bias_.size(-axes));
+  }
+  void add_some(std::size_t matrix) {
+    real* const some = to_ + matrix * size_;
+    sums_->add(matrix * size_, some, size_);
+    std::fill_n(some, size_, real{0});
   }
 
   Tensor bias_;
+  std::size_t of_sequences_ = 1, of_heads_ = 1, size_ = 0;  // of each matrix
   std::optional<TermSums> sums_;
   std::optional<RecycledArray<>> some_;
+  std::optional<RecycledArray<std::size_t>> counts_;  // of heads added to each matrix
   real* to_ = nullptr;
-  std::size_t heads_ = 0;
 };
 
 // Backward adds to gradients, to which no two threads may add at once.
@@ -107,9 +121,7 @@ bool can_run_in_parallel(const AttentionPlan& plan, AttentionPass pass) {
   constexpr double kWorthThreads = 1e6;  // multiplications
   if (plan.multiplications() <= kWorthThreads) return false;
   if (pass == AttentionPass::forward) return true;
-  const Tensor& bias = plan.options.bias;
-  return are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v) &&
-         !(bias.defined() && bias.requires_grad());
+  return are_disjoint(plan.q, plan.k) && are_disjoint(plan.q, plan.v) && are_disjoint(plan.k, plan.v);
 }
 
 // By groups of heads.
@@ -132,6 +144,7 @@ void run_short(const AttentionPlan& plan, const AttentionHeads& heads, Attention
 // Head by head.
 void run_long(const AttentionPlan& plan, const Tensor& y, const AttentionHeads& heads, AttentionPass pass,
               BiasGradient& dbias) {
+  if (plan.sequences() == 0) return;
   const auto kernel = pass == AttentionPass::forward ? kernels::long_attention : kernels::long_attention_backward;
   std::size_t scratch_size = 0;
   for (std::size_t s = 0; s < plan.sequences(); ++s)
@@ -143,14 +156,20 @@ void run_long(const AttentionPlan& plan, const Tensor& y, const AttentionHeads& 
     dropout.weights.key.sample += static_cast<std::uint32_t>(s);
     real* const log_sums = plan.log_sums + 2 * (head * y.rows() + static_cast<std::size_t>(plan.q_offsets[s]));
     kernel(heads(pair), heads(next), dropout, log_sums, scratch);
-    if (dbias.data()) dbias.head_is_added();
+    dbias.is_added(s, head);
   };
-  // Heads that share a head of K and V add to the same gradients, so they run one after another.
-  const std::size_t together = pass == AttentionPass::backward ? plan.group : 1;
-  for_each_unit(can_run_in_parallel(plan, pass), plan.pairs() / together, scratch_size,
-                [&](std::size_t unit, real* scratch) {
-                  for (std::size_t i = 0; i < together; ++i) run_pair(unit * together + i, scratch);
-                });
+  // Those that add to the same gradients run one after another: heads that share a head of K and V, and sequences or
+  // heads that share a matrix of the bias.
+  const std::size_t group = pass == AttentionPass::backward ? plan.group : 1;
+  const std::size_t heads_in_turn = dbias.is_shared_by_heads() ? plan.heads : group;
+  const std::size_t sequences_in_turn = dbias.is_shared_by_sequences() ? plan.sequences() : 1;
+  const std::size_t units_across = plan.heads / heads_in_turn,
+                    units = plan.sequences() / sequences_in_turn * units_across;
+  for_each_unit(can_run_in_parallel(plan, pass), units, scratch_size, [&](std::size_t unit, real* scratch) {
+    const std::size_t first = unit / units_across * sequences_in_turn, head = unit % units_across * heads_in_turn;
+    for (std::size_t s = first; s < first + sequences_in_turn; ++s)
+      for (std::size_t h = head; h < head + heads_in_turn; ++h) run_pair(s * plan.heads + h, scratch);
+  });
 }
 
 void run(const AttentionPlan& plan, const Tensor& y, AttentionPass pass) {
