@@ -9,13 +9,6 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 namespace {
 
-LayerNormOptions norm_options(const LayerConfig& c, const DecoderConfig& d) {
-  LayerNormOptions options = c.layer_norm();
-  options.bias = d.norm_bias.value_or(options.bias);
-  options.is_offset = d.norm_is_offset;
-  return options;
-}
-
 // Of queries and keys, whose layer norms have biases if the others have.
 MultiHeadAttentionOptions attention_options(const LayerConfig& c, const DecoderConfig& d, int layer) {
   MultiHeadAttentionOptions options = c.attention();
@@ -47,6 +40,8 @@ std::optional<FeedForward> feed_forward_of(const Scope& s, const LayerConfig& c,
   return FeedForward(s, c.d_model, c.d_ff, feed_forward_options(c, d));
 }
 
+Tensor scaled(const Tensor& x, real factor) { return factor == 1 ? x : scale(x, factor); }
+
 // layer(x, offsets, extras), of which backward computes all but the result again. The layer must live until then.
 Tensor recomputed(const DecoderBlock& layer, const Tensor& x, Offsets offsets, const DecoderExtras& extras) {
   const Offsets kept = tape().keep<int>(offsets);
@@ -55,6 +50,13 @@ Tensor recomputed(const DecoderBlock& layer, const Tensor& x, Offsets offsets, c
 }
 
 }  // namespace
+
+LayerNormOptions norm_options(const LayerConfig& c, const DecoderConfig& d) {
+  LayerNormOptions options = c.layer_norm();
+  options.bias = d.norm_bias.value_or(options.bias);
+  options.is_offset = d.norm_is_offset;
+  return options;
+}
 
 AttentionPositions DecoderExtras::of(LayerPositions kind) const {
   if (kind == LayerPositions::local) return local;
@@ -89,14 +91,16 @@ Tensor DecoderBlock::attend(const Tensor& x, Offsets offsets, const DecoderExtra
 }
 
 Tensor DecoderBlock::add(const Tensor& x, const Tensor& y) const {
-  return add_dropout(x, residual_scale_ == 1 ? y : scale(y, residual_scale_), dropout_);
+  return add_dropout(x, scaled(y, residual_scale_), dropout_);
 }
 
-// LayerNorm(x + Dropout(y)) in one pass.
+// LayerNorm(x + Dropout(scaled y)), whose last two steps are one pass.
 Tensor DecoderBlock::post_norm(const Tensor& x, const Tensor& y, const LayerNorm& norm) const {
+  const Tensor added = scaled(y, residual_scale_);
   const Region here(norm.name);
+  const Tensor gain = norm.is_offset ? norm.weight + real{1} : norm.weight;
   return here(add_norm(
-      x, y, norm.weight, norm.bias,
+      x, added, gain, norm.bias,
       {.eps = norm.eps, .dropout_before = dropout_, .dropout_after = 0, .is_centred = norm.kind == NormKind::layer}));
 }
 

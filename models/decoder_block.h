@@ -14,6 +14,9 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
+// Of all norms of such a model.
+LayerNormOptions norm_options(const LayerConfig& c, const DecoderConfig& d);
+
 // What attends to which positions is the same for all layers, but each has its table of rotary positions.
 struct DecoderExtras {
   KeyValueCache* cache = nullptr;

@@ -27,7 +27,7 @@ std::optional<PositionalEncoding> local_positions_of(const Scope& s, const Langu
   PositionalEncodingOptions options = position_options(c);
   options.theta = c.decoder.local_rope_theta;
   options.scaling = {};
-  return PositionalEncoding(s, c.positions, c.max_length, c.layer.d_model, options);
+  return PositionalEncoding(s, c.positions, rows_of_table(c), c.layer.d_model, options);
 }
 
 // Where each sequence begins in the table.
@@ -76,7 +76,8 @@ LanguageModel::LanguageModel(const Scope& s, const LanguageModelConfig& c)
       local_positions(local_positions_of(s / "local_positions", c)),
       dropout(c.layer.dropout),
       layers(s / "layers", c.n_layers, c.layer, c.decoder) {
-  if (c.decoder.embedding_norm) embedding_norm.emplace(s / "embedding_norm", c.layer.d_model, c.layer.layer_norm());
+  if (c.decoder.embedding_norm)
+    embedding_norm.emplace(s / "embedding_norm", c.layer.d_model, norm_options(c.layer, c.decoder));
   if (!c.tie_output)
     output.emplace(s / "output", c.layer.d_model, c.vocabulary,
                    LinearOptions{.bias = c.decoder.output_bias, .init = init_normal(0.02)});

@@ -52,6 +52,8 @@ std::vector<real> scores_of(const LanguageModelConfig& config) {
   return {scores.values().begin(), scores.values().end()};
 }
 
+std::vector<real> copy_of(const Tensor& x) { return {x.values().begin(), x.values().end()}; }
+
 double largest_difference(const std::vector<real>& a, const std::vector<real>& b) {
   BOOST_REQUIRE_EQUAL(a.size(), b.size());
   double most = 0;
@@ -128,6 +130,28 @@ BOOST_AUTO_TEST_CASE(every_switch_acts_and_has_gradients) {
       const auto report =
           test::check_gradients(parameters, [&] { return model.loss(model.features(text()), targets); });
       BOOST_CHECK_MESSAGE(report.passed, report.text);
+    }
+}
+
+// What a sublayer adds is scaled, and a norm's weight offset, wherever norms stand: as if the weights were others.
+BOOST_AUTO_TEST_CASE(scales_and_offsets_equal_other_weights) {
+  for (const Norm norm : {Norm::pre, Norm::post})
+    for (const NormKind kind : {NormKind::rms, NormKind::layer}) {
+      LanguageModelConfig config = small();
+      config.layer.norm = norm, config.layer.norm_kind = kind;
+      Parameters plain(1), switched(1);
+      const auto expected = drawn<LanguageModel>(plain, config);
+      config.decoder.residual_scale = 0.5, config.decoder.norm_is_offset = true;
+      const auto found = drawn<LanguageModel>(switched, config);
+      for (const auto& entry : plain.entries()) {
+        const bool is_last =
+            entry.name.find("out_proj") != std::string::npos || entry.name.find("down") != std::string::npos;
+        const bool is_gain = entry.name.find("norm") != std::string::npos && entry.name.ends_with("weight");
+        for (real& value : plain.edit().subspan(entry.offset, entry.size()))
+          value = is_gain ? 1 + value : is_last ? value / 2 : value;
+      }
+      const Inference guard;
+      BOOST_CHECK_LT(largest_difference(copy_of(expected(text())), copy_of(found(text()))), test::kTolerance);
     }
 }
 
