@@ -102,6 +102,33 @@ BOOST_AUTO_TEST_CASE(a_relative_bias_of_the_positions_so_far) {
   }
 }
 
+// Attention takes 256 keys at a time.
+BOOST_AUTO_TEST_CASE(more_keys_than_attention_takes_at_a_time) {
+  constexpr int kRows = 259;
+  const std::vector<int> rows{0, kRows, 2 * kRows};
+  for (const int window : {0, 5, 257})
+    for (const int kv_heads : {1, 2}) {
+      Parameters parameters(1);
+      const MultiHeadAttention attention(parameters.root(), kWidth, kHeads,
+                                         {.n_kv_heads = kv_heads, .window = window});
+      tape().clear();
+      const UseMode eval(Mode::eval);
+      const Tensor x = random_rows(2 * kRows, 7);
+      const Tensor whole = attention(x, rows, {.mask = Mask::causal()});
+      KeyValueCache cache(1, 2, kRows, kWidth / kHeads * kv_heads);
+      std::vector<int> begin{0, 0};
+      for (const Counts& counts : {Counts{254, 250}, {1, 1}, {1, 1}, {2, 6}, {1, 1}}) {
+        const std::vector<int> offsets = offsets_of(counts);
+        cache.extend(offsets);
+        const Tensor part =
+            attention(part_of(x, rows, begin, counts), offsets, {.mask = Mask::causal(), .cache = &cache});
+        check_part(part, whole, rows, begin, counts, "after " + std::to_string(begin[0]) + " rows");
+        begin[0] += counts[0], begin[1] += counts[1];
+      }
+    }
+  tape().clear();
+}
+
 BOOST_AUTO_TEST_CASE(a_bias_of_fewer_positions_is_refused) {
   Parameters parameters(3);
   const MultiHeadAttention attn(parameters.root(), kWidth, kHeads);
