@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -64,6 +66,32 @@ BOOST_AUTO_TEST_CASE(right_gradients_pass_beside_large_constants) {
   for (double constant = 1e2; constant < 1e13; constant *= 10) {
     const auto report = gradient_check({{3}}, [&](Inputs x) { return x[0] * x[0] * x[0] + constant; });
     BOOST_CHECK_MESSAGE(report.passed, constant << "\n" << report.text);
+  }
+}
+
+// The results of each row have a constant sum, so that a cotangent of ones would see no gradient to be missing.
+BOOST_AUTO_TEST_CASE(missing_gradients_of_constant_sums_fail) {
+  const std::vector<std::uint8_t> allowed{1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1};
+  const std::vector<std::pair<const char*, std::function<Tensor(const Tensor&)>>> ops{
+      {"softmax", [](const Tensor& x) { return softmax(x); }},
+      {"masked softmax", [&](const Tensor& x) { return softmax(x, Mask::allowed(allowed)); }},
+      {"softmax of groups",
+       [](const Tensor& x) {
+         return index_softmax(x, 1, {0, 0, 0, 0});
+       }},
+      {"deviation from the mean", [](const Tensor& x) { return x - mean(x, 1, true); }},
+      {"layer_norm", [](const Tensor& x) { return layer_norm(x, ones({4})); }},
+      {"sine and cosine", [](const Tensor& x) {
+         return concat({square(sin(x)), square(cos(x))}, 1);
+       }}};
+  for (const auto& [name, op] : ops) {
+    const auto check = [&op = op](bool is_missing) {
+      return gradient_check({{3, 4}}, [&](Inputs x) {
+        return concat({is_missing ? detach(op(x[0])) : op(x[0]), x[0]}, 1);
+      });
+    };
+    BOOST_CHECK_MESSAGE(check(false).passed, name << ": " << check(false).text);
+    BOOST_CHECK_MESSAGE(!check(true).passed, name << ": " << check(true).text);
   }
 }
 
