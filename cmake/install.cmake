@@ -1,7 +1,10 @@
-# cmake --install: headers, the libraries, a package for find_package(seppo), documents, and the programs as
-# bin/seppo-NAME. The build folder is such a package too, of the headers as they are and the libraries as last built.
+# cmake --install: headers, the libraries, packages for find_package(seppo) and pkg-config, documents, and the programs
+# as bin/seppo-NAME. The build folder is such a package too, of the headers as they are and the libraries as last built.
+# Components: Runtime is what a program needs that was linked with the shared library, Tools are the programs, and
+# Development is all else.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME Development)
 
 # All headers are public except SIMD code (-inl.h), those of kernels, of the tapes' store of nodes, of the table of
 # families, of peft's config and of Jinja, and, in three folders of autograd, those that only the library needs.
@@ -23,15 +26,25 @@ install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY examples/small DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples FILES_MATCHING PATTERN "*.cpp")
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/seppo)
-install(TARGETS seppo seppo_f64 EXPORT seppo-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(EXPORT seppo-targets NAMESPACE seppo:: DESTINATION ${package})
-export(EXPORT seppo-targets NAMESPACE seppo:: FILE ${PROJECT_BINARY_DIR}/seppo-targets.cmake)
+
+# Installs libraries of one kind, and describes them to find_package in a file NAME-targets.cmake.
+function(seppo_install_libraries name)
+  install(TARGETS ${ARGN} EXPORT ${name}-targets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT Runtime NAMELINK_COMPONENT Development
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(EXPORT ${name}-targets NAMESPACE seppo:: DESTINATION ${package})
+  export(EXPORT ${name}-targets NAMESPACE seppo:: FILE ${PROJECT_BINARY_DIR}/${name}-targets.cmake)
+endfunction()
+
+seppo_install_libraries(seppo-static seppo seppo_f64)
 if(SEPPO_TEXT)
-  install(TARGETS seppo_text seppo_text_f64 EXPORT seppo-text-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-          INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  install(EXPORT seppo-text-targets NAMESPACE seppo:: DESTINATION ${package})
-  export(EXPORT seppo-text-targets NAMESPACE seppo:: FILE ${PROJECT_BINARY_DIR}/seppo-text-targets.cmake)
+  seppo_install_libraries(seppo-text-static seppo_text seppo_text_f64)
+endif()
+if(SEPPO_SHARED)
+  seppo_install_libraries(seppo-shared seppo_shared seppo_f64_shared)
+  if(SEPPO_TEXT)
+    seppo_install_libraries(seppo-text-shared seppo_text_shared seppo_text_f64_shared)
+  endif()
 endif()
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/seppo-config-version.cmake COMPATIBILITY SameMinorVersion)
 configure_file(cmake/seppo-config.cmake ${PROJECT_BINARY_DIR}/seppo-config.cmake @ONLY)
@@ -41,6 +54,7 @@ endforeach()
 install(FILES ${PROJECT_BINARY_DIR}/seppo-config.cmake cmake/dependencies.cmake cmake/text_dependencies.cmake
         ${PROJECT_BINARY_DIR}/seppo-config-version.cmake
         DESTINATION ${package})
+include(cmake/pkg_config.cmake)
 
 if(SEPPO_BUILD_EXAMPLES)
   foreach(program ${SEPPO_PROGRAMS})
@@ -48,6 +62,6 @@ if(SEPPO_BUILD_EXAMPLES)
     if(program STREQUAL inspect)
       set(installed seppo)
     endif()
-    install(PROGRAMS $<TARGET_FILE:${program}> RENAME ${installed} DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(PROGRAMS $<TARGET_FILE:${program}> RENAME ${installed} DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT Tools)
   endforeach()
 endif()

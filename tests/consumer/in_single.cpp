@@ -1,4 +1,4 @@
-// Trains the model in single precision, by the library's optimiser and by an own one.
+// Trains the model in single precision, by the library's optimiser and by an own one, and resumes a training.
 #include "model.h"
 #include "momentum.h"
 
@@ -7,28 +7,47 @@
 #include <seppo/nn/train/metrics.h>
 #include <seppo/nn/train/trainer.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <span>
+#include <string>
 #include <vector>
 
-double accuracy_after_training() {
-  using namespace consumer;
-  Parameters parameters(/*seed=*/1);
-  const Comparer model(parameters.root(), kInputs, 16);
-  const Data data = draw(64);
-  std::vector<int> rows(data.larger.size());
-  std::iota(rows.begin(), rows.end(), 0);
-  Trainer trainer(parameters, {.lr = 1e-2});
-  double accuracy = 0;
-  while (trainer.steps() < 300)
-    accuracy = trainer
-                   .step(rows,
-                         [&](std::span<const int> part) {
-                           const Data shard = data.pick(part);
-                           return classification_loss(model(shard.inputs()), shard.larger);
-                         })
-                   .accuracy;
-  return accuracy;
+namespace {
+
+struct Training {
+  // The accuracy of the last step.
+  double run_to(std::int64_t end) {
+    const auto loss = [&](std::span<const int> part) {
+      const consumer::Data shard = data.pick(part);
+      return seppo::classification_loss(model(shard.inputs()), shard.larger);
+    };
+    std::vector<int> rows(data.larger.size());
+    std::iota(rows.begin(), rows.end(), 0);
+    double accuracy = 0;
+    while (trainer.steps() < end) accuracy = trainer.step(rows, loss).accuracy;
+    return accuracy;
+  }
+
+  seppo::Parameters parameters{/*seed=*/1};
+  consumer::Comparer model{parameters.root(), consumer::kInputs, 16};
+  consumer::Data data = consumer::draw(64);
+  seppo::Trainer trainer{parameters, {.lr = 1e-2}};
+};
+
+}  // namespace
+
+double accuracy_after_training() { return Training().run_to(300); }
+
+bool resumes_exactly(const std::string& file) {
+  Training whole, first, second;
+  whole.run_to(20);
+  first.run_to(10);
+  first.trainer.save(file);
+  second.trainer.load(file);
+  second.run_to(20);
+  return std::ranges::equal(whole.parameters.values(), second.parameters.values());
 }
 
 namespace {

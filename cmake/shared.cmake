@@ -1,0 +1,53 @@
+# The library as shared objects: each is all of a static library, whose code is position-independent, linked once more.
+# The version in their names decides whether programs fit them; cmake/exported.map.in says what they export.
+
+set(SEPPO_SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})  # from 1.0 on, the major version alone
+
+# Adds the target STATIC_shared, which is used as the static library is. The rest says what it is linked with.
+function(seppo_shared_library static abi)
+  set(target ${static}_shared)
+  set(map ${PROJECT_BINARY_DIR}/${target}.map)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/exported.map.in ${map} @ONLY)
+  add_library(${target} SHARED ${map})
+  add_dependencies(${target} ${static})
+  get_target_property(alias ${static} EXPORT_NAME)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${static} EXPORT_NAME ${alias} LINKER_LANGUAGE CXX
+                        VERSION ${PROJECT_VERSION} SOVERSION ${SEPPO_SOVERSION})
+  if(NOT SEPPO_INSTALL)  # within another project: built only if linked
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+  target_compile_features(${target} INTERFACE cxx_std_20)
+  target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>)
+  target_link_libraries(${target} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,$<TARGET_FILE:${static}>> ${ARGN})
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS "${map};$<TARGET_FILE:${static}>")
+  target_link_options(${target} PRIVATE LINKER:--version-script=${map} LINKER:--gc-sections LINKER:--as-needed LINKER:-z,defs)
+endfunction()
+
+set(engine seppo::openblas)
+if(SEPPO_FAST)
+  list(APPEND engine seppo::highway)
+endif()
+if(SEPPO_MPI)
+  list(APPEND engine seppo::mpi)
+endif()
+set(patterns "")
+if(SEPPO_TEXT)
+  list(APPEND patterns seppo::onig)
+endif()
+if(SEPPO_TEXT AND SEPPO_TEXT_UTF8PROC)
+  list(APPEND patterns seppo::utf8proc)
+endif()
+foreach(precision "" _f64)
+  set(abi f32)
+  if(precision)
+    set(abi f64)
+  endif()
+  seppo_shared_library(seppo${precision} ${abi} ${engine} PUBLIC seppo::json Threads::Threads)
+  get_target_property(definitions seppo${precision} INTERFACE_COMPILE_DEFINITIONS)
+  if(definitions)
+    target_compile_definitions(seppo${precision}_shared INTERFACE ${definitions})
+  endif()
+  if(SEPPO_TEXT)
+    seppo_shared_library(seppo_text${precision} ${abi} ${patterns} PUBLIC seppo${precision}_shared)
+  endif()
+endforeach()
