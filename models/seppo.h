@@ -9,6 +9,7 @@
 
 #include "../autograd/blas/multiply.h"
 #include "../autograd/core/arena.h"
+#include "../autograd/core/compact_matrix.h"
 #include "../autograd/core/flush_denormals.h"
 #include "../autograd/core/guards.h"
 #include "../autograd/core/leaf.h"
@@ -26,6 +27,7 @@
 #include "../autograd/tools/checkpointing.h"
 #include "../autograd/tools/probe.h"
 #include "../autograd/tools/profile.h"
+#include "../nn/compact_weights.h"
 #include "../nn/config.h"
 #include "../nn/data/features.h"
 #include "../nn/data/permutation.h"

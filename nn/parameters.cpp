@@ -72,7 +72,7 @@ void Parameters::reserve(std::size_t size) {
   gradients_ = std::move(gradients);
   capacity_ = capacity;
   for (const Entry& entry : entries_) {
-    entry.tensor.node().data = values_.as<real>() + entry.offset;
+    if (entry.tensor.node().data) entry.tensor.node().data = values_.as<real>() + entry.offset;  // else it is compact
     entry.tensor.node().grad = gradients_.as<real>() + entry.offset;
   }
 }

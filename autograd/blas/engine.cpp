@@ -2,6 +2,7 @@
 #include "../core/memory.h"
 #include "../core/parallel.h"
 #include "amx.h"
+#include "compact_product.h"
 #include "product.h"
 
 #include <algorithm>
@@ -15,10 +16,9 @@ namespace {
 enum class Engine { dot_rows, few_rows, few_rows_amx, amx, small, openblas };
 
 Engine choose(const Product& p) {
-  constexpr std::size_t kVeryFewRows = 4;
   constexpr std::size_t kSmall = std::size_t{1} << 20;                 // elements of B
   const bool is_by_rows = p.a.col_stride == 1 && p.b.row_stride == 1;  // like activations and weights
-  if (is_by_rows && p.m() <= kVeryFewRows) return Engine::dot_rows;
+  if (is_by_rows && p.m() <= kernels::kVeryFewRows) return Engine::dot_rows;
   if (is_by_rows && p.m() <= kernels::kFewRows && p.n() >= 4 * p.m())
     return amx::suits_few_rows(p) ? Engine::few_rows_amx : Engine::few_rows;
   if (amx::suits(p)) return Engine::amx;
@@ -50,10 +50,10 @@ void divide(const Product& p, Side side, std::size_t count, Pieces pieces, const
 }
 
 // The multiplications that a thread takes at a time: a sixteenth of the product, or about 10 us of work if more.
-std::size_t worth_a_thread(const Product& p) { return std::max(p.m() * p.n() * p.k() / 16, std::size_t{1} << 18); }
+std::size_t worth_a_thread(const auto& p) { return std::max(p.m() * p.n() * p.k() / 16, std::size_t{1} << 18); }
 
 // The rows, or columns, that have at least so many multiplications: whole tiles of every kernel.
-std::size_t lines_with_work(const Product& p, Side side, std::size_t multiplications) {
+std::size_t lines_with_work(const auto& p, Side side, std::size_t multiplications) {
   const std::size_t tile = side == Side::rows ? 24 : 64;
   const std::size_t across = side == Side::rows ? p.n() : p.m();
   const std::size_t work = std::max<std::size_t>(1, across * p.k());  // of a row or column
@@ -120,6 +120,14 @@ void compute(const Product& p) {
     case Engine::openblas:
       return divide_into_sixteen(p, openblas::gemm);
   }
+}
+
+void compute(const CompactProduct& p) {
+  if (p.m() > kernels::kVeryFewRows) return compute_expanded(p);
+  std::byte* const a = scratch_memory(kernels::compact_size(p)).data();
+  kernels::pack_for_compact(a, p);
+  parallel_range(0, p.n(), lines_with_work(p, Side::columns, worth_a_thread(p)),
+                 [&](std::size_t j, std::size_t end) { kernels::compact_dot_rows(p.columns(j, end - j), a); });
 }
 
 std::string blas_description() {

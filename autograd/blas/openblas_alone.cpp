@@ -1,4 +1,5 @@
 // The choice of an engine in builds with SEPPO_FAST=OFF, instead of engine.cpp: OpenBLAS computes every product.
+#include "compact_product.h"
 #include "product.h"
 
 #include <string>
@@ -7,6 +8,8 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 
 void compute(const Product& p) { openblas::gemm(p); }
+
+void compute(const CompactProduct& p) { compute_expanded(p); }
 
 std::string blas_description() { return "OpenBLAS; high is highest; medium is highest"; }
 

@@ -56,7 +56,8 @@ void gemm(const Product& p);
 namespace kernels {
 
 extern Kernel<void(const Product& p)> small_gemm;
-// For at most four rows, with A's rows and B's columns dense: reads B once.
+// For at most kVeryFewRows rows, with A's rows and B's columns dense: reads B once.
+constexpr std::size_t kVeryFewRows = 4;
 extern Kernel<void(const Product& p)> dot_rows;
 // For at most kFewRows rows, of which pack_few_rows() has made A, and with B's columns dense: reads B once.
 constexpr std::size_t kFewRows = 64;

@@ -1,6 +1,7 @@
 // Leaves: nodes from the pool, that no tape has.
 #include "leaf.h"
 
+#include "compact_matrix.h"
 #include "node_pool.h"
 
 namespace seppo {
@@ -18,6 +19,7 @@ Node& acquire_leaf(const Shape& shape, real* values, real* grads, const std::str
 }
 
 void release_leaf(Node& node) {
+  delete static_cast<const CompactMatrix*>(node.closure);
   node.kill();
   give_back_leaf(node);
 }

@@ -39,7 +39,7 @@ struct alignas(64) Node {
   real* retained = nullptr;  // null until backward has passed
   Node* base = nullptr;      // of a view: what it was made from. Links nodes that wait for reuse.
   void (*backward)(const void* closure) = nullptr;
-  const void* closure = nullptr;
+  const void* closure = nullptr;  // of a leaf: its CompactMatrix, if its values are no reals; then `data` is null
   union {
     const std::string* leaf_name = nullptr;  // of a persistent leaf
     const LeafPart* part;                    // of a tape's entry: null unless its values are a leaf's

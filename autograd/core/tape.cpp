@@ -91,7 +91,8 @@ Tensor Tape::create(const Shape& shape) {
 Tensor Tape::share(const Tensor& x, const Shape& shape, std::ptrdiff_t offset) {
   const Tensor leaf = leaf_of(x);
   if (!leaf.defined()) return create_external(shape, x.data() + offset);
-  const LeafPart part{leaf, x.data() - leaf.data() + offset};
+  const std::ptrdiff_t own = x.node().tape ? x.node().part->offset : 0;
+  const LeafPart part{leaf, own + offset};
   const Tensor made = create_external(shape, nullptr);
   made.node().part = new (allocate<LeafPart>(1)) LeafPart(part);
   return made;

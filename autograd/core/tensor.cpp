@@ -33,6 +33,8 @@ double Tensor::element(List<std::int64_t> index) const {
 
 real* Tensor::data_in_leaf() const {
   const Node& n = node();
+  check<StateError>(n.tape || !n.closure, "the values of ", *this, " are compact: only linear, embedding and ",
+                    "linear_cross_entropy read them, and nothing in backward");
   if (!n.tape || !n.part) return nullptr;  // a leaf without elements
   return n.part->leaf.data() + n.part->offset;
 }

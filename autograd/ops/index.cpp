@@ -4,6 +4,7 @@
 #include "slices.h"
 #include "term_sums.h"
 #include "walk.h"
+#include "weights.h"
 
 #include <algorithm>
 #include <cmath>
@@ -51,10 +52,11 @@ Tensor embedding(const Tensor& table, List<int> ids, const EmbeddingOptions& opt
   const real scale = options.scale;
   const auto kept_ids = t.keep(ids);
   const auto kept_positions = t.keep(options.position_ids);
-  const auto row = [d](auto* base, int id) { return base + static_cast<std::size_t>(id) * d; };
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    kernels::scale(y.data() + i * d, row(table.data(), ids[i]), scale, d);
-    if (positions.defined()) kernels::axpy(y.data() + i * d, 1, row(positions.data(), kept_positions[i]), 1, d);
+  TableRows rows(table);
+  for (std::size_t i = 0; i < ids.size(); ++i) kernels::scale(y.data() + i * d, rows.at(ids[i]), scale, d);
+  if (positions.defined()) {
+    TableRows places(positions);
+    for (std::size_t i = 0; i < ids.size(); ++i) kernels::axpy(y.data() + i * d, 1, places.at(kept_positions[i]), 1, d);
   }
   record("embedding", y, {table, positions}, [=, padding = options.padding_idx] {
     add_rows_at(table, kept_ids, grad_of(y), scale, padding);

@@ -3,6 +3,7 @@
 #include "../blas/multiply.h"
 #include "../core/arena.h"
 #include "op.h"
+#include "weights.h"
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -112,7 +113,7 @@ Tensor linear_lora(const Tensor& x, const Tensor& weight, const LowRank& adapter
   const std::size_t in = weight.cols();
   const std::size_t r = adapter.a.rows();
   const real* const row = bias.defined() ? bias.data() : nullptr;
-  multiply_plus_row({y.data(), rows, out}, {x.data(), rows, in}, transposed({weight.data(), out, in}), row);
+  multiply_by_weight({y.data(), rows, out}, {x.data(), rows, in}, weight, row);
   multiply({y.data(), rows, out}, {z.data(), rows, r}, transposed({adapter.b.data(), out, r}), Accumulate::yes);
   record("linear_lora", y, {x, weight, adapter.a, adapter.b, bias}, [=] {
     backward(y, x, weight, bias);
@@ -132,7 +133,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const std::size_t out = weight.rows();
   const std::size_t in = weight.cols();
   const real* const row = bias.defined() ? bias.data() : nullptr;
-  multiply_plus_row({y.data(), rows, out}, {x.data(), rows, in}, transposed({weight.data(), out, in}), row);
+  multiply_by_weight({y.data(), rows, out}, {x.data(), rows, in}, weight, row);
   const auto& relu = kernels::unary().relu;
   if (has_relu) apply(relu, y.data(), y.data(), y.numel());
   record("linear", y, {x, weight, bias}, [=] {

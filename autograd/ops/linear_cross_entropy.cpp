@@ -3,6 +3,7 @@
 #include "../blas/multiply.h"
 #include "../core/arena.h"
 #include "op.h"
+#include "weights.h"
 
 #include <algorithm>
 
@@ -50,7 +51,8 @@ struct Totals {
 
 // Rows to be scored, and the gradients for the cotangent 1 that are wanted.
 struct Rows {
-  MatrixView x, weight;
+  MatrixView x;
+  Tensor weight;
   List<int> targets;
   int ignored;
   real* dx;  // null: not wanted
@@ -64,7 +66,7 @@ struct Rows {
 };
 
 RowLoss Rows::loss(real* scores, int target) const {
-  const std::size_t classes = weight.rows;
+  const std::size_t classes = weight.rows();
   if (target == ignored) {
     if (differentiates()) std::fill_n(scores, classes, real{0});
     return {.nats = 0, .is_correct = false};
@@ -79,12 +81,12 @@ RowLoss Rows::loss(real* scores, int target) const {
 }
 
 void Rows::add(Totals& totals, std::size_t first, std::size_t count) const {
-  const std::size_t classes = weight.rows;
-  const std::size_t in = weight.cols;
+  const std::size_t classes = weight.rows();
+  const std::size_t in = weight.cols();
   const MatrixView own = x.block(first, 0, count, in);
   const RecycledArray<RowLoss> losses(tape().arena(), count);
   const RecycledArray scores(tape().arena(), count * classes);
-  multiply({scores.data(), count, classes}, own, transposed(weight));
+  multiply_by_weight({scores.data(), count, classes}, own, weight, nullptr);
   parallel_range(0, count, kPiece / classes + 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) losses.data()[i] = loss(scores.data() + i * classes, targets[first + i]);
   });
@@ -93,7 +95,7 @@ void Rows::add(Totals& totals, std::size_t first, std::size_t count) const {
     totals.correct += losses.data()[i].is_correct ? 1 : 0;
   }
   const MatrixView slopes(scores.data(), count, classes);
-  if (dx) multiply({dx + first * in, count, in}, slopes, weight);
+  if (dx) multiply({dx + first * in, count, in}, slopes, {weight.data(), classes, in});
   if (dw) multiply({dw, classes, in}, transposed(slopes), own, first == 0 ? Accumulate::no : Accumulate::yes);
 }
 
@@ -115,7 +117,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, List<int> tar
   real* const dx = unit_gradient(x);
   real* const dw = unit_gradient(weight);
   if (dw && rows == 0) std::fill_n(dw, weight.numel(), real{0});
-  const Rows all{{x.data(), rows, in}, {weight.data(), classes, in}, targets, options.ignore_index, dx, dw};
+  const Rows all{{x.data(), rows, in}, weight, targets, options.ignore_index, dx, dw};
   const Tensor y = tape().create({});
   Totals totals;
   for (std::size_t first = 0; first < rows; first += piece) all.add(totals, first, std::min(piece, rows - first));

@@ -155,6 +155,7 @@ int chat(const examples::Arguments& arguments) {
       "next one is read. /reset begins anew, the end of input ends it. Messages are written as the model's own template "
       "has them; when they are more than it sees at once, the oldest are forgotten.");
   source.fields(line);
+  source.weights_field(line);
   line("system", system, "the first message, which tells the model how to behave");
   writing.add_to(line);
   if (!line.parse(arguments)) return 0;

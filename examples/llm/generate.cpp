@@ -98,6 +98,7 @@ int generate_text(const examples::Arguments& arguments) {
       "end is where the model ends its text, or after --max-tokens. Options that are not given are those of the "
       "model's generation_config.json, if it has them. A terminal is shown control characters as \\xNN.");
   source.fields(line);
+  source.weights_field(line);
   prompt.fields(line);
   line("bos", bos, kBosHelp);
   line("special_tokens", has_special, kSpecialHelp);

@@ -34,6 +34,7 @@ int eval(const Arguments& arguments) {
                    "once, in the first window that has it, after at least window - stride others. Bits per byte do "
                    "not depend on the tokenizer, perplexity does.");
   source.fields(line);
+  source.weights_field(line);
   line("data", data, "the text, UTF-8");
   line("window", window, {0, 1 << 20}, "tokens per window; 0 for the model's context length");
   line("stride", stride, {0, 1 << 20}, "tokens from one window's beginning to the next; 0 for half a window");

@@ -6,6 +6,7 @@
 #include <seppo/autograd/core/printable.h>
 #include <seppo/models/hugging_face/peft.h>
 #include <seppo/models/lora.h>
+#include <seppo/nn/compact_weights.h>
 
 #include <fmt/format.h>
 
@@ -22,11 +23,14 @@ void Source::fields(seppo::ConfigVisitor& v) {
   v("matmul_precision", precision, examples::kPrecisionHelp);
 }
 
-Folder Source::open() const {
-  examples::use_threads(threads);
-  seppo::set_matmul_precision(precision);
-  Folder folder = open_folder(model);
-  if (adapter.empty()) return folder;
+void Source::weights_field(seppo::ConfigVisitor& v) {
+  v("weights", weights,
+    "what weights are in memory: full, as floats; bf16; q8, 8-bit integers with a scale for each 32");
+}
+
+namespace {
+
+void merge(const fs::path& adapter, Folder& folder) {
   std::error_code error;  // there may be no such folder
   const fs::path opened = fs::canonical(folder.path);
   if (opened.filename() == "hf" && fs::equivalent(adapter, opened.parent_path() / "adapter", error))
@@ -37,6 +41,16 @@ Folder Source::open() const {
   } else {
     seppo::Adapters::read(adapter, *folder.parameters, folder.model).merge();
   }
+}
+
+}  // namespace
+
+Folder Source::open() const {
+  examples::use_threads(threads);
+  seppo::set_matmul_precision(precision);
+  Folder folder = open_folder(model);
+  if (!adapter.empty()) merge(adapter, folder);
+  compact_weights(*folder.parameters, weights);
   return folder;
 }
 

@@ -176,6 +176,7 @@ int run(const examples::Arguments& arguments) {
   line("losses", bench.losses, {0, 1000}, "print the losses of this many steps instead of timing them");
   line("floor", bench.wants_floor, "for training steps but J3: measure what products and Adam's traffic take alone");
   line("by_turns", bench.by_turns, "for tests/bench/by_turns: run for the milliseconds of each line of input");
+  line("format", bench.format, "of J12's weights in memory");
   line("weights", bench.weights, "where to save the initial weights, with --losses");
   if (!line.parse(arguments)) return 0;
   set_num_threads(bench.threads);

@@ -5,6 +5,7 @@
 #include "app/memory.h"
 
 #include <seppo/autograd/blas/multiply.h>
+#include <seppo/autograd/core/compact_matrix.h>
 #include <seppo/autograd/core/matmul_precision.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/data/ragged.h>
@@ -85,6 +86,7 @@ struct Bench {
   Job job = Job::J1;
   int threads = 1;
   MatmulPrecision precision = MatmulPrecision::highest;
+  WeightFormat format = WeightFormat::full;
   double seconds = 3;
   int losses = 0, only = 0, shards = 0, times = 1;
   bool wants_floor = false, by_turns = false;

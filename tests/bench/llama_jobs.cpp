@@ -4,6 +4,7 @@
 #include <seppo/autograd/core/guards.h>
 #include <seppo/models/decoding/step_model.h>
 #include <seppo/models/lora.h>
+#include <seppo/nn/compact_weights.h>
 
 #include <optional>
 
@@ -87,6 +88,7 @@ void bench_finetuning(const Bench& bench, int layers) {
 void bench_writing(const Bench& bench, int layers) {
   Parameters parameters(1);
   const LanguageModel model(parameters.root(), smollm2(layers));
+  compact_weights(parameters, bench.format);
   Writer writer(model);
   for (const int tokens : bench.chosen({Writer::kPrompt, 1})) {
     const bool reads = tokens > 1;

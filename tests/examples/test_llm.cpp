@@ -92,6 +92,31 @@ BOOST_AUTO_TEST_CASE(the_story_of_weights_in_half) {
   BOOST_CHECK_EQUAL(model.tokenizer.decode(greedy(model)), story.substr(0, story.find("Lily didn't want")) + ending);
 }
 
+// Weights of BF16 are the same in memory, and 8-bit ones predict almost as well, for any number of threads.
+BOOST_AUTO_TEST_CASE(weights_in_less_memory) {
+  const auto stories = stories260k();
+  if (!stories) return;
+  const Folder folder("llm");
+  for (const char* file : {"config.json", "tok512.bin"}) fs::copy_file(*stories / file, folder.path / file);
+  fs::copy_file(*stories / "model-bf16.safetensors", folder.path / "model.safetensors");
+  const Words command{"llm", "generate", "--model", ".", "--temperature", "0", "--max-tokens", "256"};
+  const std::string story = folder.run(command).out;
+  BOOST_CHECK_EQUAL(folder.run(with(command, {"--weights", "bf16"})).out, story);
+  const std::string told = folder.run(with(command, {"--weights", "q8"})).out;
+  BOOST_CHECK_EQUAL(folder.run(with(command, {"--weights", "q8", "--threads", "3"})).out, told);
+
+  folder.write("t.txt", story);
+  const Words eval{"llm", "eval", "--model", stories->string(), "--data", "t.txt", "--json", "--weights"};
+  const auto perplexity = [&](const char* format) {
+    const std::string out = folder.run(with(eval, {format})).out;
+    return nlohmann::json::parse(out.substr(out.find('{')))["perplexity"].get<double>();
+  };
+  const double full = perplexity("full");
+  BOOST_CHECK_CLOSE(perplexity("bf16"), full, 0.1);
+  BOOST_CHECK_CLOSE(perplexity("q8"), full, 0.5);
+  BOOST_CHECK_NE(perplexity("q8"), full);
+}
+
 // The window slides: a longer text begins with the shorter one.
 BOOST_AUTO_TEST_CASE(a_story_longer_than_the_window) {
   const auto stories = stories260k();

@@ -1,0 +1,106 @@
+// Conversion to narrow formats and back, and leaves that have such values.
+#include "compact_matrix.h"
+
+#include "check.h"
+#include "leaf.h"
+#include "parallel.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <memory>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace {
+
+// The upper half of a finite float, rounded to the nearest, of two to the even one.
+std::uint16_t upper_half(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+QuantizedBlock quantized(std::span<const real> values) {
+  constexpr float kMost = 127;
+  constexpr float kRounding = 12582912;  // 1.5 2^23: what is added to it is rounded to an integer
+  float largest = 0;
+  for (const real v : values) largest = std::max(largest, std::abs(static_cast<float>(v)));
+  QuantizedBlock block{.scale = largest / kMost, .q = {}};
+  if (block.scale == 0) return block;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const float steps = std::clamp(static_cast<float>(values[i]) / block.scale, -kMost, kMost);
+    block.q[i] = static_cast<std::int8_t>((steps + kRounding) - kRounding);
+  }
+  return block;
+}
+
+// Gives whole pages back; what is read from them is zero then.
+void release(real* values, std::size_t count) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(values) + page - 1) / page * page;
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(values + count) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+}  // namespace
+
+CompactMatrix::CompactMatrix(WeightFormat format, std::span<const real> values, std::size_t cols)
+    : format_(format), rows_(cols == 0 ? 0 : values.size() / cols), cols_(cols), memory_(rows_ * row_bytes()) {
+  check<ArgumentError>(format != WeightFormat::full, "compact: full is the format of reals");
+  constexpr std::size_t kRowsAtOnce = 64;
+  parallel_for(0, rows_, kRowsAtOnce, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) store(i, &values[i * cols_]);
+  });
+}
+
+void CompactMatrix::store(std::size_t row, const real* from) {
+  const bool is_finite = std::all_of(from, from + cols_, [](real v) { return std::isfinite(static_cast<float>(v)); });
+  check<NumericError>(is_finite, "compact: row ", row, " has a number that is not finite");
+  std::byte* const to = memory_.data() + row * row_bytes();
+  if (format_ == WeightFormat::bf16) {
+    auto* const halves = reinterpret_cast<std::uint16_t*>(to);
+    for (std::size_t j = 0; j < cols_; ++j) halves[j] = upper_half(static_cast<float>(from[j]));
+    return;
+  }
+  auto* const stored = reinterpret_cast<QuantizedBlock*>(to);
+  for (std::size_t b = 0; b < blocks(); ++b)
+    stored[b] = quantized({from + b * kBlock, std::min(kBlock, cols_ - b * kBlock)});
+}
+
+void CompactMatrix::expand(std::size_t row, real* to) const {
+  if (format_ == WeightFormat::bf16) {
+    const auto* const halves = this->row<std::uint16_t>(row);
+    for (std::size_t j = 0; j < cols_; ++j) to[j] = std::bit_cast<float>(std::uint32_t{halves[j]} << 16);
+    return;
+  }
+  const auto* const stored = this->row<QuantizedBlock>(row);
+  for (std::size_t b = 0; b < blocks(); ++b) {
+    const auto& [scale, q] = stored[b];
+    const std::size_t count = std::min(kBlock, cols_ - b * kBlock);
+    for (std::size_t j = 0; j < count; ++j) to[b * kBlock + j] = scale * static_cast<float>(q[j]);
+  }
+}
+
+void make_compact(const Tensor& leaf, WeightFormat format) {
+  Node& node = leaf.node();
+  check<StateError>(!node.tape, "compact: ", leaf, " is no leaf");
+  check(leaf.rank() == 2, "compact: ", leaf, " is not [rows, cols]");
+  auto matrix = std::make_unique<const CompactMatrix>(format, leaf.values(), leaf.cols());
+  release(node.data, leaf.numel());
+  node.data = nullptr;
+  node.closure = matrix.release();
+  mark_changed(node);
+}
+
+std::optional<CompactRows> rows_of_compact(const Tensor& x) {
+  const Tensor leaf = leaf_of(x);
+  const auto* const matrix = leaf.defined() ? static_cast<const CompactMatrix*>(leaf.node().closure) : nullptr;
+  if (!matrix || x.rank() != 2 || x.cols() != matrix->cols()) return {};
+  const std::ptrdiff_t offset = x.node().tape ? x.node().part->offset : 0;
+  return CompactRows{matrix, static_cast<std::size_t>(offset) / matrix->cols(), x.rows()};
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

@@ -1,0 +1,89 @@
+// CompactMatrix: a weight in less memory than reals take, for decoding, which reads all weights for each token.
+//
+//   const CompactMatrix weight(WeightFormat::q8, values, /*cols=*/768);
+//   weight.expand(0, row);  // row 0, as reals
+//
+// compact_weights() (nn/compact_weights.h) keeps a model's weights so.
+#pragma once
+
+#include "memory.h"
+#include "real.h"
+#include "tensor.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+
+// How weights are kept in memory.
+enum class WeightFormat : std::uint8_t {
+  full,  // as reals
+  bf16,  // as bfloat16 numbers, the upper halves of floats: exact for weights that come from files of these
+  q8     // as 8-bit integers, 32 of a row with a scale of their own: 36 bytes, where floats take 128
+};
+inline std::span<const char* const> enum_names(WeightFormat) {
+  static constexpr const char* kNames[] = {"full", "bf16", "q8"};
+  return kNames;
+}
+
+// 32 numbers of a row, scale * q[i], of which the largest has |q| = 127.
+struct QuantizedBlock {
+  float scale;
+  std::int8_t q[32];
+};
+
+class CompactMatrix {
+ public:
+  static constexpr std::size_t kBlock = 32;  // columns; rows are padded with zeros to whole blocks
+
+  // The matrix of `values`, row-major, each rounded to the nearest number of the format. Throws ArgumentError for
+  // WeightFormat::full, NumericError if a value is not finite.
+  CompactMatrix(WeightFormat format, std::span<const real> values, std::size_t cols);
+
+  WeightFormat format() const { return format_; }
+  std::size_t rows() const { return rows_; }
+  std::size_t cols() const { return cols_; }
+  std::size_t blocks() const { return (cols_ + kBlock - 1) / kBlock; }  // of a row
+  std::size_t bytes() const { return memory_.size(); }
+
+  // A row as it is stored: blocks() * kBlock bfloat16 numbers, as std::uint16_t, or blocks() QuantizedBlocks.
+  template <class T>
+  const T* row(std::size_t i) const {
+    return reinterpret_cast<const T*>(memory_.data() + i * row_bytes());
+  }
+  void expand(std::size_t row, real* to) const;
+
+ private:
+  std::size_t row_bytes() const {
+    return blocks() * (format_ == WeightFormat::q8 ? sizeof(QuantizedBlock) : kBlock * sizeof(std::uint16_t));
+  }
+  void store(std::size_t row, const real* from);
+
+  WeightFormat format_;
+  std::size_t rows_, cols_;
+  Memory memory_;
+};
+
+// Some rows of one.
+struct CompactRows {
+  const CompactMatrix* matrix;
+  std::size_t first, count;
+
+  CompactRows rows(std::size_t begin, std::size_t n) const { return {matrix, first + begin, n}; }
+};
+
+// Replaces the values of a leaf [rows, cols], whose memory is given back as far as it consists of whole pages. Throws
+// as CompactMatrix does, and then changes nothing.
+void make_compact(const Tensor& leaf, WeightFormat format);
+
+// Of a leaf that is compact, or a view of some of its rows; else none.
+std::optional<CompactRows> rows_of_compact(const Tensor& x);
+inline std::optional<CompactRows> compact_rows(const Tensor& x) {
+  return x.node().data ? std::nullopt : rows_of_compact(x);
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo

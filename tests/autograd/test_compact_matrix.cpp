@@ -1,0 +1,171 @@
+// Compact matrices against the definition of their formats, and products with them against plain loops.
+// needs: precision: single double; simd: avx512 avx2 plain
+#define BOOST_TEST_MODULE compact_matrix
+#include "support/errors.h"
+#include "support/threads.h"
+
+#include <seppo/autograd/blas/compact_product.h>
+#include <seppo/autograd/core/compact_matrix.h>
+#include <seppo/autograd/core/random.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+
+constexpr auto bf16 = WeightFormat::bf16, q8 = WeightFormat::q8;
+constexpr WeightFormat kFormats[] = {bf16, q8};
+constexpr std::size_t kBlock = CompactMatrix::kBlock;
+
+// Rows of very different magnitudes, as activations and weights have them.
+std::vector<real> draw(std::size_t rows, std::size_t cols, std::uint64_t seed) {
+  RandomStream random(seed, Purpose::test);
+  std::vector<real> values(rows * cols);
+  for (real& v : values) v = static_cast<real>(static_cast<float>(random.normal() * std::exp(2 * random.normal())));
+  return values;
+}
+
+std::vector<real> expanded(const CompactMatrix& matrix, std::size_t row) {
+  std::vector<real> values(matrix.cols());
+  matrix.expand(row, values.data());
+  return values;
+}
+
+// |x| of the largest in the block of element t.
+double largest_beside(std::span<const real> row, std::size_t t) {
+  double largest = 0;
+  for (std::size_t i = t / kBlock * kBlock; i < std::min(row.size(), (t / kBlock + 1) * kBlock); ++i)
+    largest = std::max(largest, std::abs(double{row[i]}));
+  return largest;
+}
+
+// The rows first .. first + n - 1 of a weight multiply m rows. The gaps between C's rows must not change.
+void check_product(WeightFormat format, std::size_t m, std::size_t n, std::size_t k) {
+  constexpr std::size_t kFirst = 2, kGap = 3;
+  const std::vector<real> a = draw(m, k, m + 10 * n + 1000 * k), plus = draw(1, n, 5);
+  const CompactMatrix weight(format, draw(kFirst + n + 1, k, n + k), k);
+  std::vector<real> c(m * (n + kGap), -7);
+  multiply_compact({c.data(), m, n, n + kGap}, {a.data(), m, k}, {&weight, kFirst, n}, n % 2 ? plus.data() : nullptr);
+  double worst = 0;
+  for (std::size_t j = 0; j < n; ++j) {
+    const std::vector<real> w = expanded(weight, kFirst + j);
+    for (std::size_t i = 0; i < m; ++i) {
+      double expected = n % 2 ? double{plus[j]} : 0;
+      double allowed = 1e-6 * std::abs(expected);
+      for (std::size_t t = 0; t < k; ++t) {
+        const double x{a[i * k + t]};
+        expected += x * double{w[t]};
+        // Sums of floats; 16-bit integers are rounded to a half of the largest over 32767.
+        allowed += std::abs(double{w[t]}) * (4e-6 * std::abs(x));
+        if (format == q8) allowed += std::abs(double{w[t]}) * largest_beside(std::span(a).subspan(i * k, k), t) / 65000;
+      }
+      worst = std::max(worst, std::abs(double{c[i * (n + kGap) + j]} - expected) / allowed);
+    }
+  }
+  BOOST_CHECK_MESSAGE(worst <= 1, enum_names(format)[static_cast<std::size_t>(format)]
+                                      << " " << m << "x" << n << "x" << k << ": " << worst << " of what is allowed");
+  for (std::size_t i = 0; i < m; ++i)
+    for (std::size_t j = n; j < n + kGap; ++j) BOOST_REQUIRE_EQUAL(c[i * (n + kGap) + j], -7);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(bf16_is_the_nearest_bfloat16_number) {
+  const std::vector<real> values = draw(5, 37, 1);
+  const CompactMatrix matrix(bf16, values, 37);
+  BOOST_CHECK_EQUAL(matrix.bytes(), 5 * 64 * 2);
+  std::vector<real> again;
+  for (std::size_t i = 0; i < 5; ++i)
+    for (const real x : expanded(matrix, i)) {
+      const real from = values[again.size()];
+      const double step = std::ldexp(1.0, std::ilogb(from) - 7);  // between numbers of eight significant bits
+      BOOST_CHECK_EQUAL(double{x}, step * std::nearbyint(double{from} / step));
+      again.push_back(x);
+    }
+  const CompactMatrix exact(bf16, again, 37);
+  for (std::size_t i = 0; i < 5; ++i) BOOST_CHECK(expanded(exact, i) == expanded(matrix, i));
+}
+
+// Half a step off at most, where 127 steps reach the block's largest number, which is kept; the steps of a matrix that
+// was made of q8 numbers are the same again.
+BOOST_AUTO_TEST_CASE(q8_rounds_to_steps_of_each_block) {
+  const std::vector<real> values = draw(4, 70, 2);
+  const CompactMatrix matrix(q8, values, 70);
+  BOOST_CHECK_EQUAL(matrix.bytes(), 4 * 3 * 36);
+  std::vector<real> again;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::span<const real> row = std::span(values).subspan(i * 70, 70);
+    const std::vector<real> got = expanded(matrix, i);
+    for (std::size_t t = 0; t < 70; ++t) {
+      const double step = largest_beside(row, t) / 127;
+      const double error = std::abs(double{got[t]} - double{row[t]});
+      BOOST_CHECK_LE(error, step * (std::abs(double{row[t]}) == 127 * step ? 1e-4 : 0.50001));
+    }
+    again.insert(again.end(), got.begin(), got.end());
+  }
+  const CompactMatrix same(q8, again, 70);
+  for (std::size_t i = 0; i < 4; ++i)
+    for (std::size_t t = 0; t < 70; ++t)
+      BOOST_CHECK_CLOSE(double{expanded(same, i)[t]} + 1e3, double{again[i * 70 + t]} + 1e3, 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(q8_of_zeros_and_of_the_smallest_numbers) {
+  std::vector<real> values(64, real{0});
+  values[40] = static_cast<real>(190 * double{std::numeric_limits<float>::denorm_min()});
+  const std::vector<real> got = expanded(CompactMatrix(q8, values, 64), 0);
+  for (std::size_t t = 0; t < 64; ++t) BOOST_CHECK_SMALL(double{got[t]}, t == 40 ? 3e-43 : 1e-50);
+}
+
+// On both sides of what the kernels take: up to four rows, blocks of 32 terms, 256 rows expanded at a time.
+// one_build: autograd/blas/compact_dot.cpp I16
+BOOST_AUTO_TEST_CASE(products_with_compact_weights) {
+  for (const WeightFormat format : kFormats) {
+    for (const std::size_t m : {0u, 1u, 2u, 3u, 4u, 5u, 17u})
+      for (const std::size_t n : {1u, 2u, 7u})
+        for (const std::size_t k : {1u, 31u, 32u, 33u, 64u, 200u}) check_product(format, m, n, k);
+    check_product(format, 1, 600, 576);
+    check_product(format, 3, 257, 100);
+    check_product(format, 70, 600, 100);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(products_do_not_depend_on_threads) {
+  for (const WeightFormat format : kFormats) {
+    const CompactMatrix weight(format, draw(900, 700, 1), 700);
+    for (const std::size_t m : {1u, 4u, 9u}) {
+      const std::vector<real> a = draw(m, 700, 2);
+      test::check_threads("compact product", [&] {
+        std::vector<real> c(m * 900);
+        multiply_compact({c.data(), m, 900}, {a.data(), m, 700}, {&weight, 0, 900}, nullptr);
+        test::Bytes bytes;
+        test::add(bytes, std::span<const real>(c));
+        return bytes;
+      });
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(errors) {
+  std::vector<real> values(12, real{1});
+  test::check_error<ArgumentError>([&] { CompactMatrix(WeightFormat::full, values, 4); }, {"full is the format of reals"});
+  for (const real bad : {std::numeric_limits<real>::infinity(), std::numeric_limits<real>::quiet_NaN()})
+    for (const WeightFormat format : kFormats) {
+      values[9] = bad;
+      test::check_error<NumericError>([&] { CompactMatrix(format, values, 4); }, {"row 2", "not finite"});
+    }
+  values[9] = 1;
+  const CompactMatrix weight(bf16, values, 4);
+  std::vector<real> c(3);
+  test::check_error<ShapeError>(
+      [&] {
+        multiply_compact({c.data(), 1, 3}, {values.data(), 1, 5}, {&weight, 0, 3}, nullptr);
+      },
+      {"C [1,3]", "A [1,5]", "weight [3,4]"});
+}
