@@ -140,6 +140,8 @@
 #include "language_model.h"
 #include "lora.h"
 #include "marian.h"
+#include "onnx/onnx_models.h"
+#include "onnx/onnx_modules.h"
 #include "t5.h"
 #include "transformer.h"
 #include "transformer_layers.h"

@@ -4,6 +4,8 @@
 #define BOOST_TEST_MODULE docs
 #include <seppo/nn/io/foreign_weights.h>
 
+#include "support/onnx.h"
+
 #include <boost/test/unit_test.hpp>
 
 #include <unistd.h>
@@ -47,6 +49,25 @@ struct GatedFeedForward {
   Dropout drop;
 };
 
+struct SmallClassifier {
+  explicit SmallClassifier(const Scope& s)
+      : hidden(s / "hidden", 4, 8), norm(s / "norm", 8), output(s / "output", 8, 3) {}
+
+  Tensor operator()(const Tensor& x) const { return softmax(output(norm(hidden(x, Activation::gelu)))); }
+
+  OnnxGraph graph() const {
+    OnnxGraph g("classifier");
+    const OnnxValue x = g.input("x", OnnxType::reals, {"rows", 4});
+    const OnnxValue scores = emit(g, output, emit(g, norm, emit(g, hidden, x, Activation::gelu)));
+    g.output("probabilities", g.op("Softmax", {scores}), OnnxType::reals, {"rows", 3});
+    return g;
+  }
+
+  Linear hidden;
+  LayerNorm norm;
+  Linear output;
+};
+
 struct Gate {
   Gate(const Scope& s, int size)
       : weight(s.parameter("weight", {size}, init_ones())),
@@ -84,6 +105,32 @@ BOOST_AUTO_TEST_CASE(a_module_with_a_buffer) {
   model(x);
   BOOST_CHECK_EQUAL(model.calls.item(), 2);
   BOOST_CHECK_EQUAL(parameters.count(), 3);
+}
+
+BOOST_AUTO_TEST_CASE(take_a_model_elsewhere) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("seppo-onnx-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder);
+  Parameters parameters(1);
+  const SmallClassifier model(parameters.root());
+  std::ostringstream printed;
+  std::streambuf* const terminal = std::cout.rdbuf(printed.rdbuf());
+  const OnnxGraph graph = model.graph();
+  graph.write("classifier.onnx");
+  std::cout << graph.signature();
+  std::cout.rdbuf(terminal);
+  const test::OnnxFile file = test::read_onnx("classifier.onnx");
+  std::filesystem::current_path(before);
+  std::filesystem::remove_all(folder);
+  BOOST_CHECK_EQUAL(printed.str(), "input x: float64 [rows,4]\noutput probabilities: float64 [rows,3]\n");
+  const Inference guard;
+  const Tensor expected = model(tensor({1, 4}, {1, -2, 0.5, 3}));
+  test::OnnxArray x({1, 4});
+  x.v = {1, -2, 0.5, 3};
+  const test::OnnxArray got = run_onnx(file, {{"x", x}}).at("probabilities");
+  for (int j = 0; j < 3; ++j) BOOST_CHECK_SMALL(got({0, j}) - expected.at(0, j), 1e-7);
 }
 
 BOOST_AUTO_TEST_CASE(check_your_gradients) {

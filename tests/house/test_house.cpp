@@ -30,7 +30,7 @@ const std::vector<std::string> kFolders{"autograd/core",    "autograd/blas",
                                         "nn/text",          "nn/train",
                                         "nn/run",           "models",
                                         "models/decoding",  "models/hugging_face",
-                                        "models/gguf"};
+                                        "models/onnx",      "models/gguf"};
 
 std::string folder_of(const fs::path& file) {
   if (file.filename() == "seppo.h") return kFolders.back();
