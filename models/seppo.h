@@ -44,6 +44,7 @@
 #include "../nn/io/file.h"
 #include "../nn/io/foreign_weights.h"
 #include "../nn/io/gguf.h"
+#include "../nn/io/gguf_builder.h"
 #include "../nn/io/model_file.h"
 #include "../nn/io/npy.h"
 #include "../nn/io/ragged_file.h"

@@ -188,6 +188,41 @@ void separate_pairs(std::span<real> rows, int heads, std::size_t columns) {
   }
 }
 
+// The opposite.
+void interleave_pairs(std::span<const real> rows, int heads, std::size_t columns, std::span<real> pairs) {
+  const std::size_t width = rows.size() / columns / static_cast<std::size_t>(heads);
+  for (std::size_t row = 0; row < rows.size() / columns; ++row) {
+    const std::size_t in_head = row % width;
+    const std::size_t from = row - in_head + in_head % 2 * (width / 2) + in_head / 2;
+    const auto values = rows.subspan(from * columns, columns);
+    std::ranges::copy(values, pairs.begin() + static_cast<std::ptrdiff_t>(row * columns));
+  }
+}
+
+// The heads whose rows a weight has, if these are in pairs; 0 if it is another weight.
+int heads_in_pairs(const Kind& kind, const LayerConfig& layer, const std::string& name) {
+  if (!kind.has_pairs) return 0;
+  if (name.ends_with("attn_q.weight")) return layer.n_heads;
+  if (name.ends_with("attn_k.weight")) return layer.n_kv_heads > 0 ? layer.n_kv_heads : layer.n_heads;
+  return 0;
+}
+
+// Calls f(name, shape, values) for the tensors that a parameter is of, row after row if they are a stack.
+template <class F>
+void for_each_tensor(const WeightOptions& options, const Parameters::Entry& entry, const F& f) {
+  const std::vector<std::string> names = options.rename(entry.name);
+  std::vector<int> shares(names.size(), 1);
+  if (names.size() > 1) shares = options.shares(entry.name);
+  const int parts = std::accumulate(shares.begin(), shares.end(), 0);
+  std::span<real> left(entry.tensor.data(), entry.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Shape shape = entry.shape.with(0, entry.shape[0] / parts * shares[i]);
+    const auto size = static_cast<std::size_t>(shape.numel());
+    f(gguf_name(names[i]), shape, left.first(size));
+    left = left.subspan(size);
+  }
+}
+
 // Fills the parameters from the file, tensor by tensor.
 class Loader {
  public:
@@ -195,7 +230,10 @@ class Loader {
       : file_(file), kind_(kind_of(file)), layer_(config.model.layer), options_(weights_of(config)) {}
 
   void load(Parameters& parameters) {
-    for (const Parameters::Entry& entry : parameters.entries()) load(entry);
+    for (const Parameters::Entry& entry : parameters.entries())
+      for_each_tensor(options_, entry, [&](const std::string& name, const Shape& shape, std::span<real> values) {
+        load(name, shape, values);
+      });
     for (const GgufTensor& tensor : file_.tensors())
       check<FormatError>(taken_.contains(tensor.name), file_.name(), ": the model has no tensor ",
                          printable(tensor.name));
@@ -203,21 +241,6 @@ class Loader {
   }
 
  private:
-  // The tensors of a stack, row after row.
-  void load(const Parameters::Entry& entry) {
-    const std::vector<std::string> names = options_.rename(entry.name);
-    std::vector<int> shares(names.size(), 1);
-    if (names.size() > 1) shares = options_.shares(entry.name);
-    const int parts = std::accumulate(shares.begin(), shares.end(), 0);
-    std::span<real> left(entry.tensor.data(), entry.size());
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const Shape shape = entry.shape.with(0, entry.shape[0] / parts * shares[i]);
-      const auto size = static_cast<std::size_t>(shape.numel());
-      load(gguf_name(names[i]), shape, left.first(size));
-      left = left.subspan(size);
-    }
-  }
-
   void load(const std::string& name, const Shape& shape, std::span<real> values) {
     const GgufTensor* const tensor = file_.find(name);
     check<FormatError>(tensor, file_.name(), ": has no tensor ", name);
@@ -226,13 +249,8 @@ class Loader {
                        ", ", json(sizes).dump(), " in the model");
     file_.read(*tensor, values);
     taken_.insert(name);
-    if (kind_.has_pairs && shape.rank() == 2) restore_order(name, values, static_cast<std::size_t>(shape[1]));
-  }
-
-  void restore_order(const std::string& name, std::span<real> values, std::size_t columns) const {
-    const int kv_heads = layer_.n_kv_heads > 0 ? layer_.n_kv_heads : layer_.n_heads;
-    if (name.ends_with("attn_q.weight")) separate_pairs(values, layer_.n_heads, columns);
-    if (name.ends_with("attn_k.weight")) separate_pairs(values, kv_heads, columns);
+    const int heads = heads_in_pairs(kind_, layer_, name);
+    if (heads > 0) separate_pairs(values, heads, static_cast<std::size_t>(shape[1]));
   }
 
   const GgufFile& file_;
@@ -260,6 +278,76 @@ LanguageModel build(Parameters& parameters, const HfConfig& config, const GgufFi
   }
 }
 
+// ---- writing -------------------------------------------------------------------------------------
+
+const Kind& kind_for(Architecture architecture) {
+  if (architecture == Architecture::mistral) architecture = Architecture::llama;
+  const auto* const found =
+      std::ranges::find_if(kKinds, [&](const Kind& kind) { return kind.architecture == architecture; });
+  check<ArgumentError>(found != std::end(kKinds), "gguf: the architecture ",
+                       enum_names(architecture)[static_cast<std::size_t>(architecture)],
+                       " is not written; llama, mistral, qwen2 and qwen3 are");
+  return *found;
+}
+
+// What is left of a config in such a file.
+HfConfig written_config(const HfConfig& config) {
+  HfConfig left = config;
+  const LanguageModelConfig& m = config.model;
+  left.model = {};
+  set_architecture(config.architecture, left.model);
+  left.model.decoder.attentions.clear();  // windows
+  left.model.vocabulary = m.vocabulary;
+  left.model.n_layers = m.n_layers;
+  left.model.max_length = m.max_length;
+  left.model.rope_theta = m.rope_theta;
+  left.model.tie_output = m.tie_output;
+  left.model.layer.d_model = m.layer.d_model;
+  left.model.layer.d_ff = m.layer.d_ff;
+  left.model.layer.n_heads = m.layer.n_heads;
+  left.model.layer.n_kv_heads = m.layer.n_kv_heads;
+  left.model.layer.eps = m.layer.eps;
+  left.model.decoder.head_width = m.decoder.head_width;
+  return left;
+}
+
+void check_written(const HfConfig& config) {
+  const json all = to_json(config), left = to_json(written_config(config));
+  for (const auto& [key, value] : all.items())
+    check<ArgumentError>(left.value(key, json()) == value, "gguf: ", printable(key), ": ", printable(value.dump()),
+                         " is nothing that a file of this architecture has");
+}
+
+void add_config(GgufBuilder& file, const std::string& kind, const HfConfig& config) {
+  const LanguageModelConfig& m = config.model;
+  const int width = m.decoder.head_width > 0 ? m.decoder.head_width : m.layer.d_model / m.layer.n_heads;
+  const auto add = [&](const char* key, int value) { file.add(kind + "." + key, static_cast<std::uint32_t>(value)); };
+  file.add("general.architecture", kind);
+  add("vocab_size", m.vocabulary);
+  add("embedding_length", m.layer.d_model);
+  add("feed_forward_length", m.layer.d_ff);
+  add("block_count", m.n_layers);
+  add("context_length", m.max_length);
+  add("attention.head_count", m.layer.n_heads);
+  add("attention.head_count_kv", m.layer.n_kv_heads > 0 ? m.layer.n_kv_heads : m.layer.n_heads);
+  add("attention.key_length", width);
+  add("attention.value_length", width);
+  add("rope.dimension_count", width);
+  file.add(kind + ".attention.layer_norm_rms_epsilon", static_cast<float>(m.layer.eps));
+  file.add(kind + ".rope.freq_base", static_cast<float>(m.rope_theta));
+}
+
+// A weight in the file's order, as floats.
+void fill(std::span<const real> values, int heads, std::size_t columns, std::span<float> to) {
+  std::vector<real> pairs;
+  if (heads > 0) {
+    pairs.resize(values.size());
+    interleave_pairs(values, heads, columns, pairs);
+    values = pairs;
+  }
+  std::ranges::transform(values, to.begin(), [](real value) { return static_cast<float>(value); });
+}
+
 }  // namespace
 
 bool is_gguf(const std::filesystem::path& path) { return path.extension() == ".gguf"; }
@@ -273,6 +361,24 @@ Pretrained load_gguf(const std::filesystem::path& path, std::uint64_t seed) {
   LanguageModel model = build(*parameters, config, file);
   Loader(file, config).load(*parameters);
   return {path, config, std::move(parameters), std::move(model), {}, type_of(file)};
+}
+
+GgufBuilder gguf_of(const HfConfig& config, const Parameters& parameters) {
+  const Kind& kind = kind_for(config.architecture);
+  check_written(config);
+  GgufBuilder file;
+  add_config(file, kind.name, config);
+  const WeightOptions options = weights_of(config);
+  const LayerConfig& layer = config.model.layer;
+  const auto add = [&](const std::string& name, const Shape& shape, std::span<const real> values) {
+    const std::vector<std::int64_t> sizes(shape.sizes().begin(), shape.sizes().end());
+    const int heads = heads_in_pairs(kind, layer, name);
+    const auto columns = static_cast<std::size_t>(sizes.back());
+    file.add_tensor(name, sizes, [=](std::span<float> to) { fill(values, heads, columns, to); });
+  };
+  for (const Parameters::Entry& entry : parameters.entries())
+    if (!options.skip || !options.skip(entry.name)) for_each_tensor(options, entry, add);
+  return file;
 }
 
 }  // namespace SEPPO_ABI

@@ -7,9 +7,12 @@
 // they stand for, and the rows of queries and keys, which llama.cpp reorders for "llama" so that rotary positions
 // rotate adjacent columns, are put back. save_pretrained() therefore writes it for Hugging Face's loaders. The
 // tokenizer in the file is read by nn/text/gguf_tokenizer.h.
+//
+//   gguf_of(config, parameters).write("model.gguf");  // a tokenizer is added by nn/text/gguf_tokenizer.h
 #pragma once
 
 #include "../../nn/io/gguf.h"
+#include "../../nn/io/gguf_builder.h"
 #include "../hugging_face/pretrained.h"
 
 #include <cstdint>
@@ -28,6 +31,11 @@ HfConfig gguf_config(const GgufFile& file);
 // Throws as gguf_config() does, FormatError for tensors that do not fit the model, and FileError. More parameters than
 // the file can hold are refused before memory is allocated.
 Pretrained load_gguf(const std::filesystem::path& path, std::uint64_t seed = 0);
+
+// A file with this model, for llama.cpp and what is built on it; a mistral without windows is a "llama" there. The
+// parameters must live until it is written. Throws ArgumentError for other architectures, and for what their models do
+// not have in such a file, such as scaled positions.
+GgufBuilder gguf_of(const HfConfig& config, const Parameters& parameters);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -130,7 +130,10 @@ json processor(const GgufKeys& keys, const GgufVocabulary& vocabulary, bool adds
 
 // ---- gpt2 ----------------------------------------------------------------------------------------
 
-json pre_tokenizer(const GgufKeys& keys, const std::string& pre) {
+constexpr const char* kWords[] = {"gpt-2", "smollm", "llama-bpe", "qwen2"};
+
+// Null for another name than these.
+json pre_tokenizer(const std::string& pre) {
   const auto steps = [](const json& first, bool has_words) {
     return sequence_json("pretokenizers", {first, byte_level_json(has_words)});
   };
@@ -138,17 +141,21 @@ json pre_tokenizer(const GgufKeys& keys, const std::string& pre) {
   if (pre == "smollm") return steps({{"type", "Digits"}, {"individual_digits", true}}, true);
   if (pre == "llama-bpe") return steps(words(R"(\p{N}{1,3})"), false);
   if (pre == "qwen2") return steps(words(R"(\p{N})"), false);
-  keys.refuse("pre", ": ", printable(pre), " is not supported; gpt-2, smollm, llama-bpe and qwen2 are");
+  return nullptr;
 }
+
+json normalizer(const std::string& pre) { return pre == "qwen2" ? json{{"type", "NFC"}} : json(); }
 
 json byte_level_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
   const std::string pre = keys.text("pre");
   const bool is_llama = pre == "llama-bpe";
-  const bool is_qwen = pre == "qwen2";
+  const json steps = pre_tokenizer(pre);
+  if (steps.is_null())
+    keys.refuse("pre", ": ", printable(pre), " is not supported; gpt-2, smollm, llama-bpe and qwen2 are");
   json model = bpe_json(vocabulary.ids, keys.texts("merges"));
   model["ignore_merges"] = is_llama;
-  return {{"normalizer", is_qwen ? json{{"type", "NFC"}} : json()},
-          {"pre_tokenizer", pre_tokenizer(keys, pre)},
+  return {{"normalizer", normalizer(pre)},
+          {"pre_tokenizer", steps},
           {"post_processor", processor(keys, vocabulary, is_llama, byte_level_json(true))},
           {"decoder", byte_level_json(true)},
           {"model", model}};
@@ -180,7 +187,81 @@ json sentencepiece_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary, c
   return parts;
 }
 
+// ---- writing -------------------------------------------------------------------------------------
+
+// A part of a tokenizer.json without what has no influence on tokens, or is what it is if it is missing.
+json essence(json part) {
+  if (part.is_array())
+    for (json& item : part) item = essence(item);
+  if (!part.is_object()) return part;
+  part.erase("trim_offsets");
+  if (part.value("use_regex", false)) part.erase("use_regex");
+  for (auto& [key, value] : part.items()) value = essence(value);
+  return part;
+}
+
+// Which of kWords has the steps of this tokenizer.
+std::string words_of(const json& tokenizer, const std::string& name) {
+  const json model = tokenizer.value("model", json::object());
+  const bool is_bpe = model.is_object() && model.value("type", "") == "BPE" && model.contains("vocab") &&
+                      model.contains("merges") && !model.value("byte_fallback", false);
+  for (const char* pre : kWords) {
+    const bool has_steps = essence(tokenizer.value("pre_tokenizer", json())) == essence(pre_tokenizer(pre));
+    if (is_bpe && has_steps && tokenizer.value("normalizer", json()) == normalizer(pre)) return pre;
+  }
+  fail<FormatError>(name, ": is no byte-level BPE with words that GGUF files know: gpt-2, smollm, llama-bpe, qwen2");
+}
+
+// "a b", which is also written as ["a", "b"].
+std::string merge_text(const json& merge) {
+  if (merge.is_string()) return merge.get<std::string>();
+  return merge.at(0).get<std::string>() + " " + merge.at(1).get<std::string>();
+}
+
+// The texts and types of all tokens of a model.
+struct NewTokens {
+  explicit NewTokens(int vocabulary)
+      : types(static_cast<std::size_t>(vocabulary), static_cast<std::int32_t>(PieceType::unused)) {
+    for (int id = 0; id < vocabulary; ++id) texts.push_back("[unused " + std::to_string(id) + "]");
+  }
+  void set(const json& id, const std::string& text, PieceType type, const std::string& name) {
+    const auto place = id.get<std::size_t>();
+    check<FormatError>(place < texts.size(), name, ": token ", place, " is beyond the model's ", texts.size());
+    texts[place] = text;
+    types[place] = static_cast<std::int32_t>(type);
+  }
+
+  std::vector<std::string> texts;
+  std::vector<std::int32_t> types;
+};
+
+NewTokens new_tokens(const json& tokenizer, int vocabulary, const std::string& name) {
+  NewTokens tokens(vocabulary);
+  for (const auto& [text, id] : tokenizer["model"]["vocab"].items()) tokens.set(id, text, PieceType::normal, name);
+  for (const json& added : tokenizer.value("added_tokens", json::array())) {
+    const PieceType type = added.value("special", false) ? PieceType::control : PieceType::user_defined;
+    tokens.set(added.at("id"), added.at("content").get<std::string>(), type, name);
+  }
+  return tokens;
+}
+
 }  // namespace
+
+void add_gguf_tokenizer(GgufBuilder& file, const json& tokenizer, const GgufTexts& texts, const std::string& name) {
+  const std::string pre = words_of(tokenizer, name);
+  const NewTokens tokens = new_tokens(tokenizer, texts.vocabulary, name);
+  std::vector<std::string> merges;
+  for (const json& merge : tokenizer["model"]["merges"]) merges.push_back(merge_text(merge));
+  file.add(kPrefix + "model", "gpt2");
+  file.add(kPrefix + "pre", pre);
+  file.add(kPrefix + "tokens", tokens.texts);
+  file.add(kPrefix + "token_type", tokens.types);
+  file.add(kPrefix + "merges", merges);
+  if (texts.bos) file.add(kPrefix + "bos_token_id", static_cast<std::uint32_t>(*texts.bos));
+  if (texts.eos) file.add(kPrefix + "eos_token_id", static_cast<std::uint32_t>(*texts.eos));
+  file.add(kPrefix + "add_bos_token", texts.adds_bos);
+  if (texts.chat_template) file.add("tokenizer.chat_template", *texts.chat_template);
+}
 
 json gguf_tokenizer_json(const GgufFile& file) {
   const GgufKeys keys(file);

@@ -8,6 +8,7 @@
 #include "tokenizer.h"
 
 #include "../io/gguf.h"
+#include "../io/gguf_builder.h"
 
 #include <filesystem>
 #include <map>
@@ -31,6 +32,18 @@ std::optional<std::string> gguf_chat_template(const GgufFile& file);
 // chat_template.jinja. `max_length` is how many tokens the model sees at once. Throws as the functions above do, and
 // FileError.
 void write_gguf_tokenizer(const std::filesystem::path& folder, const GgufFile& file, int max_length);
+
+// What a file says of texts, besides the tokens.
+struct GgufTexts {
+  int vocabulary = 0;  // tokens of the model; those that the tokenizer lacks are unused
+  std::optional<int> bos = {}, eos = {};
+  bool adds_bos = false;  // texts begin with it
+  std::optional<std::string> chat_template = {};
+};
+// Adds the tokenizer of a tokenizer.json that read_tokenizer_json() takes; `name` is what errors call it. Throws
+// FormatError for another kind than byte-level BPE with the words of "gpt-2", "smollm", "llama-bpe" or "qwen2".
+void add_gguf_tokenizer(GgufBuilder& file, const nlohmann::json& tokenizer, const GgufTexts& texts,
+                        const std::string& name);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

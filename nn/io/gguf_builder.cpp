@@ -1,0 +1,108 @@
+// The bytes that gguf.h describes, in the order of the file.
+#include "gguf_builder.h"
+
+#include "atomic_file.h"
+
+#include <bit>
+
+namespace seppo {
+inline namespace SEPPO_ABI {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::uint64_t kAlignment = 32;
+constexpr std::uint32_t kUint32 = 4, kInt32 = 5, kFloat32 = 6, kBool = 7, kText = 8, kList = 9;  // types of metadata
+
+template <class T>
+void put_number(std::string& to, T value) {
+  to.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+void put_text(std::string& to, std::string_view text) {
+  put_number(to, std::uint64_t{text.size()});
+  to += text;
+}
+
+std::uint64_t aligned(std::uint64_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+void GgufBuilder::begin(std::string_view key, std::uint32_t type) {
+  put_text(metadata_, key);
+  put_number(metadata_, type);
+  ++keys_;
+}
+
+void GgufBuilder::begin_list(std::string_view key, std::uint32_t type, std::size_t size) {
+  begin(key, kList);
+  put_number(metadata_, type);
+  put_number(metadata_, std::uint64_t{size});
+}
+
+void GgufBuilder::add(std::string_view key, std::uint32_t value) {
+  begin(key, kUint32);
+  put_number(metadata_, value);
+}
+
+void GgufBuilder::add(std::string_view key, float value) {
+  begin(key, kFloat32);
+  put_number(metadata_, value);
+}
+
+void GgufBuilder::add(std::string_view key, bool value) {
+  begin(key, kBool);
+  put_number(metadata_, std::uint8_t{value});
+}
+
+void GgufBuilder::add(std::string_view key, std::string_view value) {
+  begin(key, kText);
+  put_text(metadata_, value);
+}
+
+void GgufBuilder::add(std::string_view key, List<std::string> values) {
+  begin_list(key, kText, values.size());
+  for (const std::string& value : values) put_text(metadata_, value);
+}
+
+void GgufBuilder::add(std::string_view key, List<std::int32_t> values) {
+  begin_list(key, kInt32, values.size());
+  for (const std::int32_t value : values) put_number(metadata_, value);
+}
+
+void GgufBuilder::add_tensor(const std::string& name, List<std::int64_t> shape,
+                             std::function<void(std::span<float>)> fill) {
+  constexpr std::uint32_t kF32 = 0;
+  put_text(infos_, name);
+  put_number(infos_, static_cast<std::uint32_t>(shape.size()));
+  std::uint64_t numbers = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    put_number(infos_, static_cast<std::uint64_t>(shape[i]));
+    numbers *= static_cast<std::uint64_t>(shape[i]);
+  }
+  put_number(infos_, kF32);
+  put_number(infos_, end_);
+  end_ = aligned(end_ + numbers * sizeof(float));
+  tensors_.push_back({numbers, std::move(fill)});
+}
+
+void GgufBuilder::write(const std::filesystem::path& path) const {
+  constexpr std::uint32_t kVersion = 3;
+  std::string header = "GGUF";
+  put_number(header, kVersion);
+  put_number(header, std::uint64_t{tensors_.size()});
+  put_number(header, keys_);
+  header += metadata_ + infos_;
+  header.resize(aligned(header.size()));
+  replace_atomically(path, [&](File& file) {
+    file.write(header.data(), header.size());
+    for (const NewTensor& tensor : tensors_) {
+      std::vector<float> values(aligned(tensor.numbers * sizeof(float)) / sizeof(float));
+      tensor.fill(std::span(values).first(tensor.numbers));
+      file.write(values.data(), values.size() * sizeof(float));
+    }
+  });
+}
+
+}  // namespace SEPPO_ABI
+}  // namespace seppo
