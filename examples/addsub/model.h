@@ -5,6 +5,7 @@
 #include "app/course_positions.h"
 
 #include <seppo/models/decoding/beam.h>
+#include <seppo/models/onnx/onnx_models.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/metrics.h>
@@ -84,6 +85,8 @@ struct Model {
     return config;
   }
 };
+
+inline seppo::OnnxGraph onnx_graph(const Model& m) { return onnx_graph(m.transformer); }
 
 enum class Smoothing { all, others };
 inline std::span<const char* const> enum_names(Smoothing) {

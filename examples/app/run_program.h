@@ -3,10 +3,12 @@
 //   train    trains a model and saves it, with progress, checkpoints, evaluations and a report page (run.h)
 //   eval     scores a saved model on the examples for validation and test
 //   predict  answers queries, and shows the attention
+//   export   writes a saved model for other tools (export.h)
 //   data     prints the first rows of the data
 #pragma once
 
 #include "app/attention_pictures.h"
+#include "app/export.h"
 #include "app/memory.h"
 #include "app/program.h"
 #include "app/words.h"
@@ -295,6 +297,7 @@ int run(int argc, char** argv) {
   add_command(commands, {"train", "train a model and save it", train<P>});
   if constexpr (Prints<P>) add_command(commands, {"eval", "score a saved model", eval<P>});
   if constexpr (HasAnswer<P>) add_command(commands, {"predict", about.predicts, predict<P>});
+  if constexpr (Exports<P>) add_command(commands, {"export", "write a model for other tools", export_model<P>});
   add_command(commands, {"data", "print the first rows of the data", show_data<P>});
   return run_commands(argc, argv, about.name + ": " + about.summary, commands);
 }

@@ -3,7 +3,7 @@
 
 #include "app/course_positions.h"
 
-#include "encoder_models.h"
+#include "encoder_graphs.h"
 
 #include <seppo/nn/data/ragged.h>
 #include <seppo/nn/train/data_parallel.h>
@@ -106,6 +106,14 @@ struct Model {
   ModelConfig config;
   examples::Classifier classifier;
 };
+
+// Symbols [batch, 16] -> scores [batch, classes].
+inline seppo::OnnxGraph onnx_graph(const Model& m) {
+  seppo::OnnxGraph g("count");
+  const seppo::OnnxValue scores = emit(g, m.classifier, examples::emit_symbols(g, kLength, kSymbols));
+  g.output("scores", scores, seppo::OnnxType::reals, {"batch", m.classifier.config.predictor.classes});
+  return g;
+}
 
 // Of a batch: the loss summed over its sequences, their number, and that of correct answers.
 inline seppo::ShardLoss loss(const Model& model, const Ragged& sequences) {

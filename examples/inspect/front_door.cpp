@@ -55,4 +55,13 @@ void become_program(char** argv) {
   argv[1] = typed;
 }
 
+void become(const std::string& argv0, const std::string& program, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{argv0, program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  become_program(argv.data());
+}
+
 }  // namespace inspect

@@ -2,6 +2,7 @@
 #include "app/command_line.h"
 #include "app/paths.h"
 #include "app/printable.h"
+#include "inspect/export.h"
 #include "inspect/front_door.h"
 #include "inspect/statistics.h"
 
@@ -177,8 +178,10 @@ int look(const Arguments& arguments) {
 }
 
 // The programs, for those that become_program() did not find.
-std::vector<examples::Command> commands() {
+std::vector<examples::Command> commands(const std::string& argv0) {
   std::vector<examples::Command> all{{"inspect", "show what a model file or checkpoint holds", look}};
+  all.push_back({"export", "write a trained model for other tools",
+                 [argv0](const Arguments& arguments) { return export_by_its_program(argv0, arguments); }});
   for (const Listed& program : listed_programs()) {
     const std::string name = program.name;
     all.push_back({name, program.summary, [name](const Arguments&) -> int {
@@ -195,5 +198,5 @@ int main(int argc, char** argv) {
   inspect::become_program(argv);
   return examples::run_commands(argc, argv,
                                 "seppo: looks into model files, and runs the programs: `seppo reverse train --report`.",
-                                inspect::commands());
+                                inspect::commands(argc > 0 ? argv[0] : ""));
 }

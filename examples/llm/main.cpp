@@ -1,6 +1,7 @@
 // llm: language models in Hugging Face's format write and score texts, and are trained on them.
 #include "app/run_program.h"
 #include "llm/chat.h"
+#include "llm/export.h"
 #include "llm/generate.h"
 #include "llm/source.h"
 #include "llm/training.h"
@@ -105,6 +106,7 @@ std::vector<app::Command> Pretraining::commands() {
           {"finetune", "train a model further, all of it or adapters", app::train<Finetuning>},
           {"merge", "write a model with its adapters merged", merge},
           {"eval", "score a text", eval},
+          {"export", "write a model for other tools", export_model},
           {"generate", "continue a text", generate_text},
           {"chat", "talk to a model", chat}};
 }

@@ -2,7 +2,7 @@
 // no positions. It gives each element a score; a softmax over the scores predicts the odd one.
 #pragma once
 
-#include "encoder_models.h"
+#include "encoder_graphs.h"
 
 #include <cstdint>
 #include <span>
@@ -104,5 +104,16 @@ struct Model {
   ModelConfig config;
   examples::Predictor predictor;
 };
+
+// Elements [batch, 10, features] -> scores [batch, 10].
+inline seppo::OnnxGraph onnx_graph(const Model& m) {
+  seppo::OnnxGraph g("odd_one");
+  const seppo::OnnxValue x = g.input("elements", seppo::OnnxType::reals, {"batch", kElements, m.config.world.features});
+  const seppo::OnnxValue y =
+      emit_classified(g, m.predictor, emit_encoded(g, m.predictor, emit(g, m.predictor.input, x)));
+  const seppo::OnnxValue scores = g.op("Reshape", {y, g.integers({0, kElements})});
+  g.output("scores", scores, seppo::OnnxType::reals, {"batch", kElements});
+  return g;
+}
 
 }  // namespace odd_one

@@ -4,9 +4,10 @@
 
 #include "app/course_positions.h"
 
-#include "encoder_models.h"
+#include "encoder_graphs.h"
 
 #include <seppo/models/decoding/beam.h>
+#include <seppo/models/onnx/onnx_models.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/data/ragged.h>
 
@@ -162,5 +163,20 @@ struct Model {
   std::optional<EncoderModel> encoder;
   std::optional<seppo::Transformer> transformer;  // one of the two
 };
+
+// Symbols [batch, 16] -> logits [batch, 16, symbols]; of a decoder, that of a Transformer (models/onnx/onnx_models.h).
+inline seppo::OnnxGraph onnx_graph(const Model& m) {
+  if (m.transformer) return onnx_graph(*m.transformer);
+  const examples::Predictor& predictor = m.encoder->predictor;
+  seppo::OnnxGraph g("reverse");
+  seppo::OnnxValue x = emit(g, predictor.input, examples::emit_symbols(g, kLength, kSymbols));
+  x = emit_encoded(g, predictor, x);
+  for (const PlainLayer& layer : m.encoder->layers) {
+    x = emit(g, layer.add_norm, x, [&](const seppo::OnnxValue& z) { return emit(g, layer.self_attn, z, {}); });
+    x = emit(g, layer.add_norm, x, [&](const seppo::OnnxValue& z) { return emit(g, layer.ffn, z); });
+  }
+  g.output("logits", emit_classified(g, predictor, x), seppo::OnnxType::reals, {"batch", kLength, kSymbols});
+  return g;
+}
 
 }  // namespace reversal

@@ -1,0 +1,80 @@
+// Finds what a GGUF file says of texts in the folder of the model, or in the GGUF file that it was read from.
+#include "llm/export.h"
+
+#include "app/export.h"
+#include "llm/source.h"
+
+#include <seppo/autograd/core/printable.h>
+#include <seppo/models/gguf/gguf_model.h>
+#include <seppo/models/onnx/onnx_models.h>
+#include <seppo/nn/io/json.h>
+#include <seppo/nn/io/text_file.h>
+#include <seppo/nn/text/gguf_tokenizer.h>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string>
+
+namespace llm {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+json read(const fs::path& file) {
+  return seppo::parse_json(seppo::read_text(file), std::string(seppo::printable_path(file)));
+}
+
+std::optional<std::string> chat_template(const fs::path& folder) {
+  const fs::path own = folder / "chat_template.jinja", config = folder / "tokenizer_config.json";
+  if (fs::exists(own)) return seppo::read_text(own);
+  if (!fs::exists(config)) return {};
+  const json all = read(config);
+  const json source = all.is_object() ? all.value("chat_template", json()) : json();
+  return source.is_string() ? std::optional(source.get<std::string>()) : std::nullopt;
+}
+
+void write_gguf(const Folder& folder, const fs::path& file) {
+  seppo::GgufTexts texts{
+      .vocabulary = folder.config.model.vocabulary, .bos = folder.config.bos, .adds_bos = folder.tokenizer.adds_bos()};
+  if (!folder.config.stops.empty()) texts.eos = folder.config.stops[0];
+  json tokenizer;
+  if (seppo::is_gguf(folder.path)) {
+    const seppo::GgufFile read(folder.path);
+    tokenizer = gguf_tokenizer_json(read);
+    texts.chat_template = gguf_chat_template(read);
+  } else {
+    tokenizer = read(folder.path / "tokenizer.json");
+    texts.chat_template = chat_template(folder.path);
+  }
+  seppo::GgufBuilder made = seppo::gguf_of(folder.config, *folder.parameters);
+  add_gguf_tokenizer(made, tokenizer, texts, std::string(seppo::printable_path(folder.path)));
+  made.write(file);
+  std::cout << fmt::format("wrote {}\n", seppo::printable_path(file));
+}
+
+}  // namespace
+
+int export_model(const examples::Arguments& arguments) {
+  Source source;
+  examples::ExportOptions options{.formats = {"onnx", "gguf"}};
+  examples::CommandLine line("llm export --model DIR [options]",
+                             "Writes a model for other tools: as an ONNX graph, which ONNX Runtime and others run, or "
+                             "as a GGUF file, for llama.cpp.");
+  source.fields(line);
+  options.fields(line);
+  if (!line.parse(arguments)) return 0;
+  const Folder folder = source.open();
+  const fs::path file = options.file(folder.path);
+  if (options.to == "gguf") {
+    write_gguf(folder, file);
+  } else {
+    examples::write_onnx(onnx_graph(folder.model), {{"program", "llm"}}, file);
+  }
+  return 0;
+}
+
+}  // namespace llm
