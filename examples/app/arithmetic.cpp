@@ -12,6 +12,11 @@
 
 namespace examples {
 
+std::string instructions() {
+  const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS & ~(HWY_SCALAR | HWY_EMU128);
+  return targets == 0 ? "no SIMD" : hwy::TargetName(targets & -targets);  // the lowest bit is the best
+}
+
 std::string arithmetic() {
   using namespace seppo;
   const Inference guard;
@@ -31,9 +36,7 @@ std::string arithmetic() {
     const Tensor y = softmax(gelu(matmul(drawn(size.rows, size.inner), drawn(size.inner, size.columns))));
     digest.add(y.values().data(), y.values().size_bytes());
   }
-  const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS & ~(HWY_SCALAR | HWY_EMU128);
-  const char* const best = targets == 0 ? "no SIMD" : hwy::TargetName(targets & -targets);  // the lowest bit
-  return fmt::format("{} (a sample gives {})", best, digest.hex());
+  return fmt::format("{} (a sample gives {})", instructions(), digest.hex());
 }
 
 }  // namespace examples

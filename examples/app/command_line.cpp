@@ -1,6 +1,7 @@
 // Turns the fields of configs into options, parses and checks them, and prints the help text.
 #include "app/command_line.h"
 
+#include "app/build_info.h"
 #include "app/help_text.h"
 #include "app/invocation.h"
 #include "app/paths.h"
@@ -100,6 +101,10 @@ bool CommandLine::parse(const Arguments& arguments) {
   }
   if (std::find(options.begin(), options.end(), "--version") != options.end()) {
     print_version(program_);
+    return false;
+  }
+  if (std::find(options.begin(), options.end(), "--build-info") != options.end()) {
+    std::cout << build_info(program_);
     return false;
   }
   if (!source.empty()) apply(source_.load(source), "--" + source_.option + ": " + printable(source, 120));
@@ -288,6 +293,7 @@ std::string CommandLine::help_on(const std::string& section, bool shows_all) con
   }
   if (section == "General") {
     text += help_entry("--version", "print the version");
+    text += help_entry("--build-info", "print what the program was built from and with, and computes with here");
     text += help_entry("-h, --help", "show this text");
     if (!shown_.empty()) text += help_entry("--help-all", "show this text with all options");
   }

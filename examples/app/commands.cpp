@@ -1,4 +1,5 @@
 // Chooses a program's command, runs it, and turns every way in which it can end into an exit code.
+#include "app/build_info.h"
 #include "app/command_line.h"
 #include "app/help_text.h"
 #include "app/invocation.h"
@@ -98,6 +99,10 @@ int run_commands(int argc, char** argv, const std::string& about, const std::vec
     }
     if (name == "--version") {
       print_version(program);
+      return 0;
+    }
+    if (name == "--build-info") {
+      std::cout << build_info(program);
       return 0;
     }
     const auto found = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });

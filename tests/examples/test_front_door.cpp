@@ -40,6 +40,22 @@ BOOST_AUTO_TEST_CASE(output_and_exit_codes_are_the_programs) {
   check_refused(folder, {"seppo", "revers"}, 2, "unknown command 'revers'");
 }
 
+// What a report of a fault needs: which build this is, and what computes.
+BOOST_AUTO_TEST_CASE(builds_tell_what_they_are) {
+  const Folder folder("front_door");
+  const Result result = folder.run({"seppo", "--build-info"});
+  BOOST_CHECK_EQUAL(result.code, 0);
+  const Result version = folder.run({"seppo", "--version"});
+  BOOST_CHECK_NE(version.out.find(result.out.substr(result.out.find("version") + 14, 5)), std::string::npos);
+  for (const char* fact : {"program", "version", "commit", "compiler", "reals", "instructions", "BLAS", "MPI"}) {
+    const std::size_t at = result.out.find(std::string("\n") + fact + " ");
+    BOOST_CHECK_MESSAGE(result.out.starts_with(fact) || at != std::string::npos, fact << " is not in " << result.out);
+  }
+  const auto without_name = [](const std::string& text) { return text.substr(text.find('\n')); };
+  for (const Words& words : {Words{"reverse", "--build-info"}, {"reverse", "train", "--build-info"}})
+    BOOST_CHECK_EQUAL(without_name(folder.run(words).out), without_name(result.out));
+}
+
 BOOST_AUTO_TEST_CASE(signals_reach_the_program) {
   const Folder folder("front_door");
   const pid_t child = folder.start({"seppo", "reverse", "train", "--epochs", "100000", "--out", "m"});
