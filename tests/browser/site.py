@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+"""The documentation site in a real browser: site.py ROOT PROGRAMS
+
+Builds the site with script/site, which checks its links, and opens pages in headless Chromium: nothing is wider than a
+phone's 360 pixels, dark and light differ, the search finds what a page says, and nothing comes from the network.
+Skipped if Debian's mkdocs, mkdocs-material, chromium and chromium-driver are not installed.
+"""
+import functools
+import http.server
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+from browser import Browser
+
+root, programs = (os.path.abspath(path) for path in sys.argv[1:3])
+if not all(shutil.which(program) for program in ("mkdocs", "chromium", "chromedriver")):
+    print("skipped: the site in a browser; install mkdocs, mkdocs-material, chromium and chromium-driver")
+    sys.exit(77)
+subprocess.run([os.path.join(root, "script/site"), "--programs", programs], check=True, stdout=subprocess.DEVNULL)
+folder = os.path.join(root, "build/site/html")
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+server = http.server.ThreadingHTTPServer(("localhost", 0), functools.partial(Quiet, directory=folder))
+threading.Thread(target=server.serve_forever, daemon=True).start()
+address = f"http://localhost:{server.server_port}/"
+browser = Browser()
+browser.resize(360, 740)
+
+
+def wait_for(script, what):
+    for _ in range(100):
+        value = browser.run(script)
+        if value:
+            return value
+        time.sleep(0.1)
+    sys.exit(f"{what} does not come")
+
+
+def background():
+    return browser.run("return getComputedStyle(document.body).backgroundColor")
+
+
+try:
+    pages = [os.path.relpath(os.path.join(where, name), folder) for where, _, names in os.walk(folder)
+             for name in names if name.endswith(".html") and name not in ("404.html", "reverse-report.html")]
+    documents = sorted(page for page in pages if not page.startswith("source/"))
+    sources = sorted(page for page in pages if page.startswith("source/"))
+    assert len(documents) > 30 and len(sources) > 100, (len(documents), len(sources))
+    wide = []
+    for page in documents + sources[::25]:
+        browser.visit(address + page)
+        width = browser.run("return document.documentElement.scrollWidth")
+        if width > 360:
+            wide.append(f"{page} is {width} pixels wide")
+    assert not wide, wide
+
+    browser.visit(address + "index.html")
+    backgrounds = set()
+    for scheme in ("default", "slate"):
+        browser.run("document.body.setAttribute('data-md-color-scheme', arguments[0])", scheme)
+        backgrounds.add(background())
+    assert len(backgrounds) == 2, backgrounds
+
+    browser.run("document.querySelector('#__search').checked = true;"
+                "const query = document.querySelector('[data-md-component=search-query]');"
+                "query.value = 'checkpoint'; query.focus(); query.dispatchEvent(new Event('keyup'))")
+    found = wait_for("return [...document.querySelectorAll('.md-search-result__link')].map(a => a.href)", "a result")
+    assert any("training" in link for link in found), found
+
+    requests = [re.search(r'"url":"(.*?)"', line["message"]) for line in browser.log("performance")
+                if "Network.requestWillBeSent" in line["message"]]
+    outside = {match[1] for match in requests if match and not match[1].startswith((address, "data:", "blob:"))}
+    assert not outside, outside
+    errors = [line["message"] for line in browser.log("browser") if line["level"] == "SEVERE"]
+    assert not errors, errors
+finally:
+    browser.close()
+print(f"{len(documents)} pages and {len(sources)} sources")
