@@ -38,6 +38,7 @@
 //   check(summary)            at the end of training: throws if the result is a failure
 //   is_one_query(words)       are the words of the command line a query without quotes?
 //   read_extra(config)        what else the model's file contains (Data::extra)
+//   eval_options(line)        more options of `eval`, which are not of a config
 //   predict_options(line)     more options of `predict`
 //   data_options(line, arguments), all(), legend()  of `data`: its options, all rows, and text after the last line
 //   commands()                commands of its own, which may replace those made here

@@ -202,13 +202,15 @@ int eval(const Arguments& arguments) {
   const About about = P::about();
   Trained trained{.program = about.name};
   bool as_json = false;
+  P program;
   CommandLine line(about.name + " eval [options]", about.task);
   trained.fields(line);
+  if constexpr (requires { program.eval_options(line); }) program.eval_options(line);
   line("json", as_json, kJsonHelp);
   if (!line.parse(arguments)) return 0;
 
   const auto saved = trained.load<typename P::Model>();
-  P program = restored<P>(saved.config);
+  restore(program, saved.config);
   const Data<typename P::Examples> data = program.data();
   nlohmann::json summary;
   const auto score = [&](const typename P::Examples& examples, const std::string& part) {

@@ -59,7 +59,10 @@ struct Count {
     line("question", model.question, "the question about each sequence");
   }
 
-  app::Data<Ragged> data() const { return app::random_data(training.trainer.seed, 20, kLength, kSymbols); }
+  app::Data<Ragged> data() const {
+    constexpr app::Lengths kLengths{kLength, kLength};
+    return app::random_data(training.trainer.seed, 20, kLengths, kLengths, kSymbols);
+  }
 
   std::string row(const Ragged& sequences, std::size_t i) const {
     return fmt::format("{}  ->  {}", app::spaced(sequences[i]), right_answer(model.question, sequences[i]));

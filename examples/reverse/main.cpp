@@ -34,6 +34,27 @@ std::vector<std::string> texts_of(std::span<const int> digits) {
   return texts;
 }
 
+constexpr const char* kLengthsHelp = "digits of a sequence, a number or a range such as 4-16";
+
+// How many digits sequences have.
+struct DataConfig {
+  std::string lengths = std::to_string(kLength), test_lengths;  // a number or a range
+
+  void fields(seppo::ConfigVisitor& v) {
+    v("lengths", lengths, kLengthsHelp, {.may_be_missing = true});
+    v("test_lengths", test_lengths, "digits of a sequence of the test, if others", {.may_be_missing = true});
+  }
+  app::Lengths for_training() const { return app::lengths_in(lengths, "lengths"); }
+  app::Lengths for_test() const {
+    return test_lengths.empty() ? for_training() : app::lengths_in(test_lengths, "test_lengths");
+  }
+  app::Lengths all() const {
+    return {std::min(for_training().least, for_test().least), std::max(for_training().most, for_test().most)};
+  }
+  bool fits(int length) const { return all().least <= length && length <= all().most; }
+  void validate() const { all(); }
+};
+
 enum class Preset { uva, plain };
 std::span<const char* const> enum_names(Preset) {
   static constexpr const char* kNames[] = {"uva", "plain"};
@@ -71,24 +92,25 @@ struct Reverse {
   using Examples = Ragged;
 
   Preset preset = Preset::uva;
+  DataConfig source = {};
   ModelConfig model = {};
   app::TrainingConfig training = uva_recipe();
+  std::string other_lengths = {};  // of the test, instead of those that the model was trained for
 
   static app::About about() {
     return {.name = "reverse",
             .summary = "a one-layer Transformer learns to reverse 16 digits.",
-            .title = "seppo: reversing 16 digits",
             .task =
-                "The task: 16 random digits -> the same digits in reverse order. Exact match counts whole "
+                "The task: random digits -> the same digits in reverse order. Exact match counts whole "
                 "sequences, those of a decoder decoded greedily; its token accuracy counts single tokens predicted "
                 "from the correct ones before them.",
             .measures = {"exact", "token_accuracy"},
-            .shown = {"architecture", "d-model", "heads", "layers", "positions"},
+            .shown = {"lengths", "test-lengths", "architecture", "d-model", "heads", "layers", "positions"},
             .query = "SEQUENCE",
             .predicts = "reverse sequences, and show the attention",
             .predict_help =
-                "Prints the model's reversal of each sequence of 16 digits, and the right one where it "
-                "differs:\n"
+                "Prints the model's reversal of each sequence of 16 digits, or of as many as it was trained or tested "
+                "with, and the right one where it differs:\n"
                 "  reverse predict 3141592653589793 \"2 7 1 8 2 8 1 8 2 8 4 5 9 0 4 5\"\n"
                 "Without sequences it reads them from standard input, one a line.",
             .next = "predict --attention 3141592653589793"};
@@ -105,7 +127,31 @@ struct Reverse {
     line("preset", preset, "model and recipe of the UvA course, or of a course with a plainer model");
   }
 
-  app::Data<Ragged> data() const { return app::random_data(training.trainer.seed, 10, kLength, kSymbols); }
+  void parts(const auto& part) {
+    part("data", source);
+    part("model", model);
+  }
+
+  void eval_options(app::CommandLine& line) {
+    line("test-lengths", other_lengths, "digits of a sequence of the test, instead of those of the training's options");
+  }
+
+  void data_options(app::CommandLine& line, const app::Arguments&) { line("lengths", source.lengths, kLengthsHelp); }
+
+  void begin() { model.max_length = source.all().most; }
+
+  app::Data<Ragged> data() const {
+    const bool has_others = !other_lengths.empty();
+    const app::Lengths tested = has_others ? app::lengths_in(other_lengths, "--test-lengths") : source.for_test();
+    if (tested.most > model.max_length)
+      throw app::UsageError(fmt::format("--test-lengths: {} digits are more than {}, the model's longest", tested.most,
+                                        model.max_length));
+    app::Data<Ragged> data = app::random_data(training.trainer.seed, 10, source.for_training(), tested, kSymbols);
+    if (!source.fits(kLength)) data.next = fmt::format("predict --attention {}", fmt::join(data.validation[0], ""));
+    return data;
+  }
+
+  std::string title() const { return fmt::format("seppo: reversing {} digits", app::text_of(source.for_training())); }
 
   std::string row(const Ragged& sequences, std::size_t i) const {
     return fmt::format("{}  ->  {}", app::spaced(sequences[i]),
@@ -141,7 +187,7 @@ struct Reverse {
     return !words.empty() && std::ranges::all_of(words, [](const std::string& word) { return word.size() == 1; });
   }
 
-  // "0 1 2 ..." or "012...": throws FormatError unless it is 16 digits.
+  // "0 1 2 ..." or "012...": throws FormatError unless it is 16 digits, or as many as the model has seen.
   Ragged parse(std::string_view text) const {
     std::vector<int> digits;
     for (const std::string_view word : app::split_blanks(text))
@@ -151,8 +197,8 @@ struct Reverse {
                                           "' is not made of digits 0-9");
         digits.push_back(c - '0');
       }
-    seppo::check<seppo::FormatError>(digits.size() == kLength, "sequence '", seppo::printable(text), "' has ",
-                                     digits.size(), " digits, not ", kLength);
+    seppo::check<seppo::FormatError>(source.fits(static_cast<int>(digits.size())), "sequence '", seppo::printable(text),
+                                     "' has ", digits.size(), " digits, not ", app::text_of(source.all()));
     Ragged one;
     one.add(digits);
     return one;
@@ -176,15 +222,18 @@ struct Reverse {
   }
 
   std::optional<app::PageNetwork> page_network(const Model& model, const app::Data<Ragged>&) const {
-    if (model.transformer)
+    const app::Lengths lengths = source.all();
+    json task = {{"hint", app::text_of(lengths) + " digits"}, {"lengths", {lengths.least, lengths.most}}};
+    if (model.transformer) {
+      task.update({{"name", "reverse_written"}, {"vocabulary", vocabulary().tokens()}});
       return {{.config = seppo::to_json_object(model.transformer->config),
-               .task = {{"name", "reverse_written"}, {"vocabulary", vocabulary().tokens()}},
+               .task = task,
                .positions = app::whole_table(model.transformer->positions)}};
+    }
+    task["name"] = "reverse";
     json config = seppo::to_json_object(model.encoder->predictor.config);
     config["plain_layers"] = model.encoder->layers.size();
-    return {{.config = config,
-             .task = {{"name", "reverse"}},
-             .positions = app::whole_table(model.encoder->predictor.positions)}};
+    return {{.config = config, .task = task, .positions = app::whole_table(model.encoder->predictor.positions)}};
   }
 };
 

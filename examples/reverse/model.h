@@ -21,7 +21,7 @@ using seppo::Ragged;
 using seppo::Tensor;
 
 constexpr int kSymbols = 10;  // the digits
-constexpr int kLength = 16;
+constexpr int kLength = 16;   // of a sequence, unless others are asked for
 
 // The decoder also reads and writes these.
 constexpr int kBos = kSymbols, kEos = kSymbols + 1, kTokens = kSymbols + 2;
@@ -41,6 +41,7 @@ struct ModelConfig {
   examples::Positions positions = examples::Positions::sinusoid;
   bool plain = false;
   Architecture architecture = Architecture::encoder;
+  int max_length = kLength;  // digits of the longest sequence
 
   bool writes() const { return architecture == Architecture::encoder_decoder; }
 
@@ -51,6 +52,8 @@ struct ModelConfig {
     v("plain", plain, "plainer model: one norm for both sublayers, dropout after it, no output network");
     v("architecture", architecture,
       "an encoder answers all positions at once; a decoder writes one digit after another", {.may_be_missing = true});
+    v("max_length", max_length, {1, 1 << 20}, "digits of the longest sequence",
+      {.source = seppo::Source::data, .may_be_missing = true});
   }
   void validate() const {
     layer.validate();
@@ -106,7 +109,7 @@ struct EncoderModel {
                       .n_layers = c.plain ? 0 : c.n_layers,
                       .output_network = !c.plain,
                       .positions = examples::library_positions(c.positions),
-                      .max_length = kLength}) {
+                      .max_length = c.max_length}) {
     examples::set_course_table(predictor.positions, s / "positions", c.positions, c.layer.d_model);
     for (int i = 0; c.plain && i < c.n_layers; ++i) layers.emplace_back(s / "encoder" / i, c.layer);
   }
@@ -130,7 +133,7 @@ inline seppo::TransformerConfig transformer_config(const ModelConfig& c) {
           .enc_layers = c.n_layers,
           .dec_layers = c.n_layers,
           .positions = examples::library_positions(c.positions),
-          .max_length = kLength + 1};
+          .max_length = c.max_length + 1};
 }
 
 struct Model {
@@ -154,8 +157,8 @@ struct Model {
   Ragged answers(const Ragged& input) const {
     if (encoder) return {argmax((*encoder)(input)), input.offsets};
     Ragged all;
-    for (const auto& answer : greedy_decode(*transformer, input, {.bos = kBos, .eos = kEos, .max_length = kLength + 1}))
-      all.add(answer);
+    const seppo::BeamOptions options{.bos = kBos, .eos = kEos, .max_length = config.max_length + 1};
+    for (const auto& answer : greedy_decode(*transformer, input, options)) all.add(answer);
     return all;
   }
 

@@ -2,6 +2,7 @@
 // test_commands.cpp and test_reported_measures.cpp.
 // needs: programs: reverse
 #define BOOST_TEST_MODULE reverse
+#include "app/sequences.h"
 #include "reverse/model.h"
 #include "support/program.h"
 
@@ -9,6 +10,8 @@
 #include <seppo/nn/io/model_file.h>
 
 #include <boost/test/unit_test.hpp>
+
+#include <map>
 
 using namespace test;
 using reversal::Architecture;
@@ -80,6 +83,65 @@ BOOST_AUTO_TEST_CASE(its_training_resumes_with_the_same_bytes, *boost::unit_test
   const Result resumed = folder.run({"reverse", "train", "--resume", "cut", "--max-steps", "20"});
   BOOST_REQUIRE_MESSAGE(resumed.code == 0, resumed.err);
   BOOST_CHECK(read(folder.path / "whole/model.safetensors") == read(folder.path / "cut/model.safetensors"));
+}
+
+BOOST_AUTO_TEST_CASE(lengths_are_a_number_or_a_range) {
+  const auto is = [](const std::string& text, int least, int most) {
+    const examples::Lengths lengths = examples::lengths_in(text, "lengths");
+    return lengths.least == least && lengths.most == most && examples::text_of(lengths) == text;
+  };
+  BOOST_CHECK(is("16", 16, 16) && is("4-16", 4, 16) && is("1-10000", 1, 10'000));
+  for (const char* text : {"", "0", "16-4", "4-", "-4", "4-16x", "4-16-32", "four", "10001", "4 - 16", "99999999999"})
+    BOOST_CHECK_EXCEPTION(examples::lengths_in(text, "lengths"), seppo::ArgumentError, [&](const std::exception& e) {
+      return std::string(e.what()).starts_with("lengths '" + std::string(text) + "' is neither");
+    });
+}
+
+// Each length of the range is as frequent as the others; a single one costs no random number.
+BOOST_AUTO_TEST_CASE(sequences_have_the_lengths_asked_for) {
+  const seppo::RandomStream random(1, seppo::Purpose::test);
+  std::map<std::size_t, int> count;
+  const Ragged mixed = examples::random_sequences(random, 3000, {2, 4}, 10);
+  for (std::size_t s = 0; s < mixed.size(); ++s) ++count[mixed[s].size()];
+  BOOST_CHECK_EQUAL(count.size(), 3u);
+  for (const auto& [length, sequences] : count) {
+    BOOST_CHECK(2 <= length && length <= 4);
+    BOOST_CHECK_SMALL(sequences / 1000.0 - 1, 0.15);
+  }
+  const Ragged equal = examples::random_sequences(random, 2, {3, 3}, 10);
+  seppo::RandomStream same = random;
+  std::vector<int> expected;
+  for (int i = 0; i < 6; ++i) expected.push_back(static_cast<int>(same.below(10)));
+  BOOST_CHECK(equal.tokens == expected && equal.offsets == std::vector({0, 3, 6}));
+}
+
+BOOST_AUTO_TEST_CASE(a_test_may_have_other_lengths_than_the_training,
+                     *boost::unit_test::precondition(test::ends_in_time)) {
+  const Folder folder("reverse");
+  const Words lengths{"--lengths", "2-4", "--test-lengths", "6", "--max-steps", "30", "--out", "m", "--json"};
+  for (const char* architecture : {"encoder", "encoder-decoder"}) {
+    const Words train{"reverse", "train", "--architecture", architecture, "--log-format", "none", "--overwrite"};
+    const Result trained = folder.run(with(train, lengths));
+    BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
+    const Result own = folder.run({"reverse", "eval", "--model", "m", "--json"});
+    const Result other = folder.run({"reverse", "eval", "--model", "m", "--json", "--test-lengths", "2-3"});
+    BOOST_REQUIRE_MESSAGE(own.code == 0 && other.code == 0, own.err << other.err);
+    const auto loss = [](const Result& result, const char* part) { return last_line(result.out)[part].get<double>(); };
+    BOOST_CHECK_EQUAL(loss(own, "val_loss"), loss(other, "val_loss"));
+    BOOST_CHECK_GT(loss(own, "test_loss"), loss(other, "test_loss"));
+    BOOST_CHECK_EQUAL(loss(trained, "val_loss"), loss(own, "val_loss"));
+    BOOST_CHECK_EQUAL(folder.run({"reverse", "predict", "--model", "m", "31", "314159"}).code, 0);
+    for (const char* text : {"3", "3141592"}) {
+      const Result r = folder.run({"reverse", "predict", "--model", "m", text});
+      BOOST_CHECK_MESSAGE(r.code == 1 && r.err.find("digits, not 2-6") != std::string::npos, r.err);
+    }
+    check_refused(folder, {"reverse", "eval", "--model", "m", "--test-lengths", "2-7"}, 2,
+                  "--test-lengths: 7 digits are more than 6");
+  }
+  const std::string rows = folder.run({"reverse", "data", "--lengths", "2", "--head", "1"}).out;
+  BOOST_CHECK_EQUAL(words(rows.substr(0, rows.find('\n'))).size(), 5u);  // 3 1 -> 1 3
+  for (const char* option : {"--lengths", "--test-lengths"})
+    check_refused(folder, {"reverse", "train", option, "16-4"}, 2, option + std::string(" '16-4' is neither a number"));
 }
 
 BOOST_AUTO_TEST_CASE(the_plain_model_has_no_decoder) {

@@ -7,7 +7,7 @@ class Question {
     this.task = stored.task;
     this.answered = answered;
     this.saliency = new Saliency(this.network, this.task);
-    $('hint').textContent = tasks[this.task.name].hint;
+    $('hint').textContent = this.task.hint || tasks[this.task.name].hint;
     $('input').addEventListener('input', () => this.ask($('input').value));
     $('ask').addEventListener('submit', e => e.preventDefault());
   }

@@ -43,12 +43,12 @@ const tasks = {
     logits: decoderLogits,
   },
 
-  // Each of 16 positions answers with the digit at the mirrored one.
+  // Each position answers with the digit at the mirrored one. The task says how many digits there may be.
   reverse: {
-    hint: '16 digits',
-    read(text) {
+    read(text, task) {
       const digits = numbersOf(text.replace(/(\d)(?=\d)/g, '$1 '), 9);
-      if (digits.length !== 16) throw new Error(`16 digits, please, not ${digits.length}`);
+      const [least, most] = task.lengths;
+      if (digits.length < least || digits.length > most) throw new Error(`${task.hint}, please, not ${digits.length}`);
       const right = [...digits].reverse().join(' ');
       return {labels: digits.map(String), features: oneHot(digits, 10, digits.map(String)), right};
     },
@@ -65,15 +65,14 @@ const tasks = {
 
   // The same by an encoder-decoder, which writes one digit after another, up to EOS.
   reverse_written: {
-    hint: '16 digits',
     read(text, task) {
-      const {labels, right} = tasks.reverse.read(text);
+      const {labels, right} = tasks.reverse.read(text, task);
       return {labels, ids: idsOf(labels, task), right};
     },
     answer(network, query, task) {
       const trace = new Trace();
       const memory = encode(network, query.ids, query.labels, trace);
-      const {read, written, logits} = greedy(network, memory, task, 17, trace);
+      const {read, written, logits} = greedy(network, memory, task, task.lengths[1] + 1, trace);
       nameRows(trace, read, written);
       const names = written.map((_, i) => String(i + 1));
       const text = written.join(' ').replace(/ EOS$/, '');
