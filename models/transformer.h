@@ -17,8 +17,10 @@
 #include "../nn/modules/positional_encoding.h"
 #include "transformer_layers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -71,17 +73,21 @@ struct Transformer {
       output.emplace(s / "output", c.layer.d_model, c.tgt_vocabulary, LinearOptions{.bias = c.layer.bias});
   }
 
-  // The encoder's output, "memory": [source rows, d_model].
-  Tensor encode(const Ragged& src) const {
-    const auto ids = positions.ids(src.offsets);
+  // The encoder's output, "memory": [source rows, d_model]. Positions are 0, 1, 2 ... in each sequence, unless given
+  // for each row: a symbol of the source that belongs to one place of the target can have its position ("position
+  // coupling", Cho et al. 2024). Throws ShapeError unless there is one for each row, IndexError for one that is not in
+  // 0 .. max_length - 1.
+  Tensor encode(const Ragged& src, std::span<const int> position_ids = {}) const {
+    const auto ids = position_ids.empty() ? positions.ids(src.offsets) : kept(position_ids, src.tokens.size());
     const Tensor x = embed(src_embedding, src, ids);  // [rows, d_model]
     return encoder(x, src.offsets, {.positions = positions.for_attention(ids)});
   }
   // Scores of the next token after each target position: [target rows, tgt_vocabulary]. With a cache, tgt continues
-  // the cached targets, and `memory` is read by the first call only.
-  Tensor decode(const Ragged& tgt, const Tensor& memory, Offsets memory_offsets, KeyValueCache* cache = nullptr) const {
+  // the cached targets, and `memory` is read by the first call only. Positions can be given as to encode().
+  Tensor decode(const Ragged& tgt, const Tensor& memory, Offsets memory_offsets, KeyValueCache* cache = nullptr,
+                std::span<const int> position_ids = {}) const {
     const auto first = cache ? cache->extend(tgt.offsets) : std::span<const int>();
-    const auto ids = positions.ids(tgt.offsets, first);
+    const auto ids = position_ids.empty() ? positions.ids(tgt.offsets, first) : kept(position_ids, tgt.tokens.size());
     const Tensor x = embed(tgt_embedding, tgt, ids);  // [rows, d_model]
     const Tensor y =
         decoder(x, tgt.offsets, memory, memory_offsets, {.cache = cache, .positions = positions.for_attention(ids)});
@@ -113,6 +119,16 @@ struct Transformer {
   std::optional<Linear> output;  // none when tied
 
  private:
+  // Given positions, on the tape.
+  std::span<const int> kept(std::span<const int> ids, std::size_t rows) const {
+    check(ids.size() == rows, "transformer: ", ids.size(), " positions for ", rows, " rows");
+    const auto [least, most] = std::ranges::minmax(ids);
+    check<IndexError>(least >= 0 && most < config.max_length, "transformer: position ", least < 0 ? least : most,
+                      " is not in 0..", config.max_length - 1);
+    if (positions.sinusoids) positions.sinusoids->compute_up_to(most + 1);
+    return tape().keep(ids);
+  }
+
   static Embedding make_embedding(const Scope& s, int vocabulary, const TransformerConfig& c) {
     return {s, vocabulary, c.layer.d_model, init_normal(c.scale_embeddings ? 1 / std::sqrt(c.layer.d_model) : 1)};
   }

@@ -17,21 +17,46 @@ enum class Positions {
   simple,          // n / length in every column
   binary,          // the digits of n in base two, the lowest in column 0
   learned,
+  rotary,
+  alibi,
+  coupled,  // sinusoids at positions that the task gives to its symbols, for models that can do so
   none
 };
 inline std::span<const char* const> enum_names(Positions) {
-  static constexpr const char* kNames[] = {"sinusoid", "cosinusoid", "floor-sinusoid", "count",
-                                           "simple",   "binary",     "learned",        "none"};
+  static constexpr const char* kNames[] = {"sinusoid", "cosinusoid", "floor-sinusoid", "count",   "simple", "binary",
+                                           "learned",  "rotary",     "alibi",          "coupled", "none"};
   return kNames;
 }
 constexpr const char* kPositionsHelp = "positional encoding";
 
 // The library's name for an encoding; none for a course's own.
 inline seppo::Positions library_positions(Positions kind) {
-  return kind == Positions::sinusoid     ? seppo::Positions::sinusoid
-         : kind == Positions::cosinusoid ? seppo::Positions::cosinusoid
-         : kind == Positions::learned    ? seppo::Positions::learned
-                                         : seppo::Positions::none;
+  switch (kind) {
+    case Positions::sinusoid:
+    case Positions::coupled:
+      return seppo::Positions::sinusoid;
+    case Positions::cosinusoid:
+      return seppo::Positions::cosinusoid;
+    case Positions::learned:
+      return seppo::Positions::learned;
+    case Positions::rotary:
+      return seppo::Positions::rotary;
+    case Positions::alibi:
+      return seppo::Positions::alibi;
+    default:
+      return seppo::Positions::none;
+  }
+}
+
+// For models whose task gives no positions. Throws ArgumentError for coupled ones.
+inline void check_not_coupled(Positions kind) {
+  seppo::check<seppo::ArgumentError>(kind != Positions::coupled,
+                                     "positions coupled are for reverse with an encoder-decoder");
+}
+
+// Can the report page compute with them?
+inline bool is_on_page(Positions kind) {
+  return kind != Positions::rotary && kind != Positions::alibi && kind != Positions::coupled;
 }
 
 inline bool is_of_a_course(Positions kind) {

@@ -113,7 +113,7 @@ struct Count {
 
   // Only with cross-entropy: the page takes scores for logits of one distribution.
   std::optional<app::PageNetwork> page_network(const Model& model, const app::Data<Ragged>&) const {
-    if (model.config.loss != Loss::ce) return {};
+    if (model.config.loss != Loss::ce || !app::is_on_page(model.config.positions)) return {};
     const char* const question = enum_names(model.config.question)[static_cast<std::size_t>(model.config.question)];
     return {{.config = seppo::to_json_object(model.classifier.config),
              .task = {{"name", "count"}, {"question", question}},

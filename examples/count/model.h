@@ -73,7 +73,10 @@ struct ModelConfig {
     v("n_layers", n_layers, {1, 64}, "encoder layers");
     v("positions", positions, examples::kPositionsHelp);
   }
-  void validate() const { layer.validate(); }
+  void validate() const {
+    layer.validate();
+    examples::check_not_coupled(positions);
+  }
 };
 
 struct Model {

@@ -214,14 +214,15 @@ struct Reverse {
       sample.labels = app::same_labels({texts_of(written.tokens), texts_of(sequence.tokens)});
     } else {
       const Ragged read = read_for(written);
-      sample.forward = [&model, sequence, read] { model.transformer->logits(sequence, read); };
-      sample.labels = app::encoder_decoder_labels({vocabulary(), sequence.tokens}, {vocabulary(), read.tokens},
-                                                  {vocabulary(), written.tokens});
+      sample.forward = [&model, sequence, read] { model.logits(sequence, read); };
+      sample.labels = app::encoder_decoder_labels({vocabulary(), model.source(sequence).tokens},
+                                                  {vocabulary(), read.tokens}, {vocabulary(), written.tokens});
     }
     return sample;
   }
 
   std::optional<app::PageNetwork> page_network(const Model& model, const app::Data<Ragged>&) const {
+    if (!app::is_on_page(model.config.positions)) return {};
     const app::Lengths lengths = source.all();
     json task = {{"hint", app::text_of(lengths) + " digits"}, {"lengths", {lengths.least, lengths.most}}};
     if (model.transformer) {

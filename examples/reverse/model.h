@@ -59,15 +59,26 @@ struct ModelConfig {
     layer.validate();
     seppo::check<seppo::ArgumentError>(!plain || layer.norm == seppo::Norm::post, "the plain model needs norm post");
     seppo::check<seppo::ArgumentError>(!plain || !writes(), "the plain model needs architecture encoder");
+    if (!writes()) examples::check_not_coupled(positions);
   }
+  bool is_coupled() const { return positions == examples::Positions::coupled; }
 };
+
+inline Ragged backwards(const Ragged& sequences) {
+  Ragged all;
+  for (std::size_t s = 0; s < sequences.size(); ++s)
+    all.add(std::vector<int>(sequences[s].rbegin(), sequences[s].rend()));
+  return all;
+}
 
 // The right answers: the digits of each sequence in reverse order and, where a decoder writes them, EOS.
 inline Ragged targets(const Ragged& sequences, Architecture architecture) {
+  const Ragged digits = backwards(sequences);
+  if (architecture == Architecture::encoder) return digits;
   Ragged all;
   for (std::size_t s = 0; s < sequences.size(); ++s) {
-    std::vector<int> target(sequences[s].rbegin(), sequences[s].rend());
-    if (architecture == Architecture::encoder_decoder) target.push_back(kEos);
+    std::vector<int> target(digits[s].begin(), digits[s].end());
+    target.push_back(kEos);
     all.add(target);
   }
   return all;
@@ -82,6 +93,30 @@ inline Ragged read_for(const Ragged& written) {
     all.add(read);
   }
   return all;
+}
+
+// Position coupling (Cho et al. 2024): a digit has the position of its place in the answer, and BOS in front of the
+// sequence that of EOS. So where to look is where one writes, at any length.
+inline Ragged after_bos(const Ragged& sequences) {
+  Ragged all;
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    std::vector<int> source{kBos};
+    source.insert(source.end(), sequences[s].begin(), sequences[s].end());
+    all.add(source);
+  }
+  return all;
+}
+
+// `count` rising numbers below `end`, from a window of any size: neighbours may be close or far.
+inline std::vector<int> rising(seppo::RandomStream& random, int count, int end) {
+  const int window = count + random.index(end - count + 1), begin = random.index(end - window + 1);
+  std::vector<int> numbers;
+  for (int n = 0, missing = count; missing > 0; ++n) {  // selection sampling (Knuth, volume 2, 3.4.2)
+    if (random.index(window - n) >= missing) continue;
+    numbers.push_back(begin + n);
+    --missing;
+  }
+  return numbers;
 }
 
 // The plain model's layer: one layer norm for both sublayers, and dropout after it.
@@ -127,7 +162,7 @@ struct EncoderModel {
 };
 
 inline seppo::TransformerConfig transformer_config(const ModelConfig& c) {
-  return {.src_vocabulary = kSymbols,
+  return {.src_vocabulary = c.is_coupled() ? kTokens : kSymbols,
           .tgt_vocabulary = kTokens,
           .layer = c.layer,
           .enc_layers = c.n_layers,
@@ -150,21 +185,52 @@ struct Model {
   // Scores of the symbol at each place of the targets. [places, symbols]; a decoder's are of the next token after the
   // right ones, [places, tokens].
   Tensor operator()(const Ragged& input) const {
-    return encoder ? (*encoder)(input) : transformer->logits(input, read_for(targets(input, config.architecture)));
+    return encoder ? (*encoder)(input) : logits(input, read_for(targets(input, config.architecture)));
   }
+
+  // A decoder's scores of the next token after each that it reads. [read, tokens]
+  Tensor logits(const Ragged& input, const Ragged& read) const {
+    if (!config.is_coupled()) return transformer->logits(input, read);
+    const bool in_training = seppo::tape().mode == seppo::Mode::train;
+    const Ragged src = source(input), places = places_of(input, in_training);
+    const Tensor memory = transformer->encode(src, backwards(places).tokens);  // [source rows, d_model]
+    std::span<const int> own;  // otherwise 0, 1, 2 ..., of any number of tokens
+    if (in_training) own = places.tokens;
+    return transformer->decode(read, memory, src.offsets, nullptr, own);
+  }
+
+  // What the encoder of an encoder-decoder reads.
+  Ragged source(const Ragged& input) const { return config.is_coupled() ? after_bos(input) : input; }
 
   // What the model answers to each sequence; a decoder's answers are decoded greedily and end with EOS.
   Ragged answers(const Ragged& input) const {
     if (encoder) return {argmax((*encoder)(input)), input.offsets};
     Ragged all;
-    const seppo::BeamOptions options{.bos = kBos, .eos = kEos, .max_length = config.max_length + 1};
-    for (const auto& answer : greedy_decode(*transformer, input, options)) all.add(answer);
+    const Ragged src = source(input);
+    const Ragged positions = config.is_coupled() ? backwards(places_of(input, false)) : Ragged();
+    const seppo::BeamOptions options{
+        .bos = kBos, .eos = kEos, .max_length = config.max_length + 1, .src_positions = positions.tokens};
+    for (const auto& answer : greedy_decode(*transformer, src, options)) all.add(answer);
     return all;
   }
 
   ModelConfig config;
   std::optional<EncoderModel> encoder;
   std::optional<seppo::Transformer> transformer;  // one of the two
+
+ private:
+  // The positions of each answer's places, that of EOS included: 0, 1, 2 ... In training, any that rise, so that the
+  // model has seen all distances when it is asked for longer sequences (Ruoss et al. 2023).
+  Ragged places_of(const Ragged& input, bool in_training) const {
+    const auto [seed, step, sample, site] = seppo::tape().random;
+    seppo::RandomStream random(seed, seppo::own_purpose(0), std::uint64_t{step} << 32 | sample);
+    Ragged all;
+    for (std::size_t s = 0; s < input.size(); ++s) {
+      const int count = static_cast<int>(input[s].size()) + 1;
+      all.add(rising(random, count, in_training ? config.max_length + 1 : count));
+    }
+    return all;
+  }
 };
 
 // Symbols [batch, 16] -> logits [batch, 16, symbols]; of a decoder, that of a Transformer (models/onnx/onnx_models.h).

@@ -239,7 +239,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const
   options.validate();
   const Inference inference;
   KeyValueCache cache = model.make_cache(src.size(), options.max_length);
-  const Tensor memory = model.encode(src);
+  const Tensor memory = model.encode(src, options.src_positions);
   Ragged starts;
   for (std::size_t s = 0; s < src.size(); ++s) starts.add({options.bos});
   return beam_search(step_model(model, memory, src.offsets, cache), starts, options, on_token);

@@ -8,6 +8,7 @@
 #include "hooks.h"
 #include "step_model.h"
 
+#include <span>
 #include <vector>
 
 namespace seppo {
@@ -16,8 +17,10 @@ inline namespace SEPPO_ABI {
 struct BeamOptions {
   int bos = 0, eos = 0;  // the token that starts a target of a Transformer, and the one that ends a text
   int max_length = 64;   // tokens to generate at most, the end token included
-  int beam = 4;          // targets followed for each source
-  int n_best = 1;        // of them returned, at most `beam`
+  // Of the sources' tokens, as Transformer::encode() takes them; the targets' are 0, 1, 2 ...
+  std::span<const int> src_positions = {};
+  int beam = 4;    // targets followed for each source
+  int n_best = 1;  // of them returned, at most `beam`
   // alpha in score = log p / ((5 + length) / 6)^alpha (Wu et al. 2016, section 7): more prefers longer targets
   double length_penalty = 0.6;
   // Changes the model's scores. What it adds to a token's is added to log p: the search is for the best sum of both,

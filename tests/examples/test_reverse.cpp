@@ -144,6 +144,65 @@ BOOST_AUTO_TEST_CASE(a_test_may_have_other_lengths_than_the_training,
     check_refused(folder, {"reverse", "train", option, "16-4"}, 2, option + std::string(" '16-4' is neither a number"));
 }
 
+// Where the answer's place and a token of the source have the same position, the token is what is to be written.
+BOOST_AUTO_TEST_CASE(a_digit_has_the_position_of_its_place_in_the_answer) {
+  const Ragged sequences = Ragged::of({{1, 2, 3}, {7}}), source = reversal::after_bos(sequences);
+  BOOST_CHECK(source.tokens == std::vector({kBos, 1, 2, 3, kBos, 7}));
+  const Ragged places = Ragged::of({{0, 4, 5, 9}, {6, 7}}), positions = reversal::backwards(places);
+  BOOST_CHECK(positions.tokens == std::vector({9, 5, 4, 0, 7, 6}));
+  const Ragged written = reversal::targets(sequences, Architecture::encoder_decoder);
+  for (std::size_t i = 0; i < places.tokens.size(); ++i) {
+    const auto j =
+        static_cast<std::size_t>(std::ranges::find(positions.tokens, places.tokens[i]) - positions.tokens.begin());
+    const int right = written.tokens[i];
+    BOOST_CHECK_EQUAL(source.tokens[j], right == kEos ? kBos : right);
+  }
+}
+
+// All numbers occur, and neighbours at all distances. Within a window of w numbers, 3 / w of them are next to each
+// other: 0.536 in the mean.
+BOOST_AUTO_TEST_CASE(positions_of_training_rise_through_all_that_there_are) {
+  seppo::RandomStream random(1, seppo::Purpose::test);
+  std::map<int, int> numbers, steps;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::vector<int> some = reversal::rising(random, 3, 10);
+    BOOST_REQUIRE_EQUAL(some.size(), 3u);
+    for (const int n : some) ++numbers[n];
+    for (std::size_t k = 1; k < 3; ++k) {
+      BOOST_REQUIRE_GT(some[k], some[k - 1]);
+      ++steps[some[k] - some[k - 1]];
+    }
+  }
+  BOOST_CHECK(numbers.size() == 10 && numbers.begin()->first == 0 && steps.size() == 8);
+  BOOST_CHECK_CLOSE(steps[1] / 20e3, 0.536, 3.0);
+  BOOST_CHECK(reversal::rising(random, 4, 4) == std::vector({0, 1, 2, 3}));
+}
+
+// In training, which is decided by seed and step; otherwise they are 0, 1, 2 ...
+BOOST_AUTO_TEST_CASE(coupled_positions_are_drawn_in_training_only) {
+  seppo::Parameters parameters(1);
+  reversal::ModelConfig config{
+      .positions = examples::Positions::coupled, .architecture = Architecture::encoder_decoder, .max_length = 40};
+  const reversal::Model model(parameters.root(), config);
+  const Ragged sequences = Ragged::of({{1, 2, 3}, {7, 7}});
+  const auto scores = [&](seppo::Mode mode, std::uint32_t step) {
+    const seppo::UseMode use(mode);
+    seppo::tape().clear();
+    seppo::tape().random = {.seed = 1, .step = step};
+    const seppo::Tensor y = model(sequences);
+    return std::vector<seppo::real>(y.values().begin(), y.values().end());
+  };
+  using seppo::Mode;
+  BOOST_CHECK(scores(Mode::train, 3) == scores(Mode::train, 3) && scores(Mode::train, 3) != scores(Mode::train, 4));
+  BOOST_CHECK(scores(Mode::eval, 3) == scores(Mode::eval, 4) && scores(Mode::eval, 3) != scores(Mode::train, 3));
+  BOOST_CHECK_EQUAL(model.answers(sequences).size(), 2u);
+}
+
+BOOST_AUTO_TEST_CASE(only_an_encoder_decoder_couples_positions) {
+  const Folder folder("reverse");
+  check_refused(folder, {"reverse", "train", "--positions", "coupled", "--out", "m"}, 2, "--positions coupled");
+}
+
 BOOST_AUTO_TEST_CASE(the_plain_model_has_no_decoder) {
   const Folder folder("reverse");
   check_refused(folder, with(kTrain, {"--preset", "plain"}), 2, "--architecture");

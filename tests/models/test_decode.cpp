@@ -1,5 +1,6 @@
 // Greedy decoding with the cache against full recomputation.
 #define BOOST_TEST_MODULE decode
+#include <seppo/autograd/core/guards.h>
 #include <seppo/models/decoding/beam.h>
 #include <seppo/models/language_model.h>
 
@@ -139,6 +140,55 @@ BOOST_AUTO_TEST_CASE(decoding_leaves_the_tape_as_it_was) {
   BOOST_CHECK_EQUAL(before.values()[2], 2);
   BOOST_CHECK_THROW(greedy_decode(f.model, f.src, {.bos = 0, .eos = 5, .max_length = 13}), ArgumentError);
   BOOST_CHECK_THROW(greedy_decode(f.model, f.src, {.bos = 12, .eos = 5, .max_length = 9}), IndexError);
+}
+
+// Without a mask, an encoder treats its rows alike but for their positions: tokens in another order, with the positions
+// that they had, have the same outputs.
+BOOST_AUTO_TEST_CASE(positions_can_be_given) {
+  Fixture f;
+  const Inference eval;
+  const Ragged turned = Ragged::of({{f.src[2].rbegin(), f.src[2].rend()}});
+  const std::vector<int> down{6, 5, 4, 3, 2, 1, 0};
+  const Tensor usual = f.model.encode(Ragged::of({{f.src[2].begin(), f.src[2].end()}}));
+  const Tensor memory = f.model.encode(turned, down);  // [7, 16]
+  for (std::size_t row = 0; row < 7; ++row)
+    for (std::size_t j = 0; j < 16; ++j)
+      BOOST_CHECK_SMALL(usual.values()[row * 16 + j] - memory.values()[(6 - row) * 16 + j], real{1e-5f});
+
+  const Ragged tgt = Ragged::of({{0, 3, 4}});
+  const auto scores = [&](std::span<const int> positions) {
+    const Tensor y = f.model.decode(tgt, memory, turned.offsets, nullptr, positions);
+    return std::vector<real>(y.values().begin(), y.values().end());
+  };
+  BOOST_CHECK(scores({}) == scores(std::vector{0, 1, 2}));
+  BOOST_CHECK(scores({}) != scores(std::vector{1, 2, 3}));
+  BOOST_CHECK_THROW(f.model.encode(turned, std::vector{0, 1}), ShapeError);
+  for (const int last : {-1, 12}) {
+    std::vector<int> outside = down;
+    outside[6] = last;
+    BOOST_CHECK_THROW(f.model.encode(turned, outside), IndexError);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(decoding_takes_the_positions_of_sources) {
+  Fixture f;
+  std::vector<int> positions(f.src.tokens.size());
+  for (std::size_t row = 0; row < positions.size(); ++row) positions[row] = static_cast<int>(5 * row % 12);
+  const BeamOptions options{.bos = 0, .eos = 5, .max_length = 6, .src_positions = positions};
+  const auto targets = greedy_decode(f.model, f.src, options);
+  BOOST_CHECK(targets != greedy_decode(f.model, f.src, {.bos = 0, .eos = 5, .max_length = 6}));
+  const Inference eval;
+  const Tensor memory = f.model.encode(f.src, positions);
+  for (std::size_t s = 0; s < f.src.size(); ++s) {
+    std::vector<int> read{0};
+    for (const int token : targets[s]) {
+      std::vector<std::vector<int>> tgt(4, {0});  // the other targets do not matter
+      tgt[s] = read;
+      const Tensor y = f.model.decode(Ragged::of(tgt), memory, f.src.offsets);
+      BOOST_CHECK_EQUAL(best(y, s + read.size() - 1), token);
+      read.push_back(token);
+    }
+  }
 }
 
 // The first call computes the keys and values of the memory; later calls reuse them.
