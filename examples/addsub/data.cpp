@@ -29,24 +29,28 @@ using seppo::printable;
 
 namespace {
 
-constexpr int kOperands = 2 * kLargest + 1;
-constexpr int kDrawnRows = 5000;
 constexpr std::size_t kLongest = 200;  // bytes of arithmetic; std::regex recurses over the text
 
-std::array<int, 3> signed_digits(int value) {
-  const int size = std::abs(value);
-  return {value < 0 ? kNegative : kPositive, size / 10, size % 10};
+int operands(int digits) { return 2 * largest(digits) + 1; }
+
+// value -> sign d d
+void add_number(std::vector<int>& tokens, int value, int digits) {
+  tokens.push_back(value < 0 ? kNegative : kPositive);
+  tokens.insert(tokens.end(), static_cast<std::size_t>(digits), 0);
+  int rest = std::abs(value);
+  for (auto digit = tokens.rbegin(); rest > 0; ++digit, rest /= 10) *digit = rest % 10;
 }
 
 // sign d d -> value
 int signed_value(std::span<const int> tokens) {
-  const int size = 10 * tokens[1] + tokens[2];
+  int size = 0;
+  for (const int digit : tokens.subspan(1)) size = 10 * size + digit;
   return tokens[0] == kNegative ? -size : size;
 }
 
 bool is_digit(int token) { return token >= 0 && token <= 9; }
 
-bool in_range(const Expression& e) { return std::abs(e.left) <= kLargest && std::abs(e.right) <= kLargest; }
+bool in_range(const Expression& e) { return std::max(std::abs(e.left), std::abs(e.right)) <= largest(e.digits); }
 
 // Splits at whitespace; a number becomes its digits.
 std::vector<int> tokenize(std::string_view text) {
@@ -62,17 +66,23 @@ std::vector<int> tokenize(std::string_view text) {
   return ids;
 }
 
-Expression parse_tokens(std::string_view text) {
+// The form of an expression: "digit digit" for two digits.
+std::string digits_text(int digits) { return digits == 2 ? "digit digit" : "digit digit digit"; }
+
+Expression parse_tokens(std::string_view text, int digits) {
   const std::vector<int> t = tokenize(text);
-  if (t.size() == kSourceLength) {
+  if (static_cast<int>(t.size()) == source_length(digits)) {
+    const auto number = static_cast<std::size_t>(digits) + 1;  // its tokens
     const std::span all(t);
-    const Expression e{signed_value(all.subspan(1)), signed_value(all.subspan(5)), t[4] == kSubtract};
+    const int left = signed_value(all.subspan(1, number)), right = signed_value(all.subspan(number + 2, number));
+    const Expression e{left, right, t[number + 1] == kSubtract, digits};
     // Malformed tokens differ from the source() of the expression that was read from them.
-    if (in_range(e) && std::equal(t.begin(), t.end(), e.source().begin())) return e;
+    if (in_range(e) && t == e.source()) return e;
   }
-  fail<FormatError>("expression '", printable(text),
-                    "' is not: BOS sign digit digit add|subtract sign digit digit EOS,",
-                    " operands -49..49, zero POSITIVE");
+  const int most = largest(digits);
+  const std::string number = "sign " + digits_text(digits);
+  fail<FormatError>("expression '", printable(text), "' is not: BOS ", number, " add|subtract ", number,
+                    " EOS, operands -", most, "..", most, ", zero POSITIVE");
 }
 
 const json& list_of(const json& content, const char* key, const std::string& name) {
@@ -111,20 +121,30 @@ const seppo::Vocabulary& vocabulary() {
   return tokens;
 }
 
-int Expression::index() const { return ((left + kLargest) * kOperands + right + kLargest) * 2 + (subtract ? 1 : 0); }
-
-Expression Expression::of(int index) {
-  return {index / 2 / kOperands - kLargest, index / 2 % kOperands - kLargest, index % 2 == 1};
+int Expression::index() const {
+  const int most = largest(digits);
+  return ((left + most) * operands(digits) + right + most) * 2 + (subtract ? 1 : 0);
 }
 
-std::array<int, kSourceLength> Expression::source() const {
-  const auto a = signed_digits(left), b = signed_digits(right);
-  return {kBos, a[0], a[1], a[2], subtract ? kSubtract : kAdd, b[0], b[1], b[2], kEos};
+Expression Expression::of(int index, int digits) {
+  const int count = operands(digits), most = largest(digits);
+  return {index / 2 / count - most, index / 2 % count - most, index % 2 == 1, digits};
 }
 
-std::array<int, kTargetLength> Expression::target() const {
-  const auto r = signed_digits(result());
-  return {kBos, r[0], r[1], r[2], kEos};
+std::vector<int> Expression::source() const {
+  std::vector<int> tokens{kBos};
+  add_number(tokens, left, digits);
+  tokens.push_back(subtract ? kSubtract : kAdd);
+  add_number(tokens, right, digits);
+  tokens.push_back(kEos);
+  return tokens;
+}
+
+std::vector<int> Expression::target() const {
+  std::vector<int> tokens{kBos};
+  add_number(tokens, result(), digits);
+  tokens.push_back(kEos);
+  return tokens;
 }
 
 std::string Expression::arithmetic() const { return fmt::format("{} {} {}", left, subtract ? '-' : '+', right); }
@@ -143,23 +163,23 @@ Dataset Dataset::pick(std::span<const int> some) const {
   return picked;
 }
 
-Dataset all_expressions() {
+Dataset all_expressions(int digits) {
   Dataset data;
-  for (int i = 0; i < kExpressions; ++i) data.add(Expression::of(i), Expression::of(i).target());
+  for (int i = 0; i < expressions(digits); ++i) data.add(Expression::of(i, digits), Expression::of(i, digits).target());
   return data;
 }
 
-Dataset drawn_dataset(std::uint64_t seed) {
+Dataset drawn_dataset(std::uint64_t seed, int digits, int rows) {
   Dataset data;
   seppo::RandomStream random(seed, seppo::Purpose::data);
-  for (int i = 0; i < kDrawnRows; ++i) {
-    const Expression e = Expression::of(static_cast<int>(random.below(kExpressions)));
+  for (int i = 0; i < rows; ++i) {
+    const Expression e = Expression::of(random.index(expressions(digits)), digits);
     data.add(e, e.target());
   }
   return data;
 }
 
-Dataset read_dataset(const std::filesystem::path& path) {
+Dataset read_dataset(const std::filesystem::path& path, int digits) {
   const std::string name = seppo::printable_path(path);
   const json content = seppo::parse_json(seppo::read_text(path), name);
   const json &in = list_of(content, "inp_expression", name), &out = list_of(content, "out_expression", name);
@@ -169,10 +189,11 @@ Dataset read_dataset(const std::filesystem::path& path) {
 
   Dataset data;
   for (std::size_t i = 0; i < in.size(); ++i) try {
-      const Expression e = parse_tokens(text_of(in[i]));
+      const Expression e = parse_tokens(text_of(in[i]), digits);
       const std::vector<int> result = tokenize(text_of(out[i]));
-      check<FormatError>(!result.empty() && result[0] == kBos && parse_result(std::span(result).subspan(1)), "result '",
-                         printable(text_of(out[i])), "' is not: BOS sign digit digit EOS");
+      const bool is_right = !result.empty() && result[0] == kBos && parse_result(std::span(result).subspan(1), digits);
+      check<FormatError>(is_right, "result '", printable(text_of(out[i])), "' is not: BOS sign ", digits_text(digits),
+                         " EOS");
       data.add(e, result);
     } catch (const seppo::Error& e) {
       fail<FormatError>(name, ": row ", i, ": ", e.what());
@@ -192,23 +213,26 @@ Split split_dataset(std::size_t rows, const std::string& how) {
   return {{cut, order.end()}, {order.begin(), cut}};
 }
 
-Expression parse_expression(std::string_view text) {
+Expression parse_expression(std::string_view text, int digits) {
   static const std::regex kArithmetic(R"(\s*(-?\d{1,9})\s*([+-])\s*(-?\d{1,9})\s*)");
-  if (text.find("BOS") != std::string_view::npos) return parse_tokens(text);
+  if (text.find("BOS") != std::string_view::npos) return parse_tokens(text, digits);
   std::cmatch parts;
   const bool is_arithmetic =
       text.size() < kLongest && std::regex_match(text.data(), text.data() + text.size(), parts, kArithmetic);
   check<FormatError>(is_arithmetic, "expression '", printable(text),
                      "' is neither arithmetic, such as '-30 - -34', nor tokens, BOS ... EOS");
-  const Expression e{std::stoi(parts[1]), std::stoi(parts[3]), parts[2] == "-"};
-  check<FormatError>(in_range(e), "expression '", printable(text), "' has an operand outside -49..49");
+  const Expression e{std::stoi(parts[1]), std::stoi(parts[3]), parts[2] == "-", digits};
+  const int most = largest(digits);
+  check<FormatError>(in_range(e), "expression '", printable(text), "' has an operand outside -", most, "..", most);
   return e;
 }
 
-std::optional<int> parse_result(std::span<const int> t) {
-  const bool is_result =
-      t.size() == 4 && (t[0] == kPositive || t[0] == kNegative) && is_digit(t[1]) && is_digit(t[2]) && t[3] == kEos;
-  return is_result ? std::optional(signed_value(t)) : std::nullopt;
+std::optional<int> parse_result(std::span<const int> t, int digits) {
+  if (static_cast<int>(t.size()) != target_length(digits) - 1 || t.back() != kEos) return {};
+  const std::span<const int> number = t.first(t.size() - 1);
+  const bool has_sign = t[0] == kPositive || t[0] == kNegative;
+  if (!has_sign || !std::ranges::all_of(number.subspan(1), is_digit)) return {};
+  return signed_value(number);
 }
 
 std::string token_text(std::span<const int> tokens) {

@@ -1,12 +1,12 @@
 // The AddSub task: expressions such as "BOS NEGATIVE 30 subtract NEGATIVE 34 EOS" and their results,
 // "BOS POSITIVE 04 EOS". Operands are -49..49, so there are 99 * 99 * 2 = 19,602 expressions; zero is
-// always POSITIVE. From the course EECS 498-007/598-005 of the University of Michigan.
+// always POSITIVE. From the course EECS 498-007/598-005 of the University of Michigan. With three digits, operands are
+// -499..499, in 1,996,002 expressions.
 #pragma once
 
 #include <seppo/nn/data/ragged.h>
 #include <seppo/nn/text/vocabulary.h>
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -17,10 +17,14 @@
 
 namespace addsub {
 
-constexpr int kLargest = 49;  // operand
-constexpr int kExpressions = (2 * kLargest + 1) * (2 * kLargest + 1) * 2;
-constexpr int kSourceLength = 9;  // BOS sign d d operation sign d d EOS
-constexpr int kTargetLength = 5;  // BOS sign d d EOS
+constexpr int kDigits = 2;  // of each number, in the course
+constexpr int kDrawnRows = 5000;
+
+// By the digits of each number, 2 or 3: the largest operand, how many expressions there are, and their tokens.
+constexpr int largest(int digits) { return digits == 2 ? 49 : 499; }
+constexpr int expressions(int digits = kDigits) { return (2 * largest(digits) + 1) * (2 * largest(digits) + 1) * 2; }
+constexpr int source_length(int digits = kDigits) { return 2 * digits + 5; }  // BOS sign d d operation sign d d EOS
+constexpr int target_length(int digits = kDigits) { return digits + 3; }      // BOS sign d d EOS
 
 // Ids 0..9 are the digits; these follow.
 enum Token { kPositive = 10, kNegative, kAdd, kSubtract, kBos, kEos, kTokens };
@@ -29,12 +33,13 @@ const seppo::Vocabulary& vocabulary();
 struct Expression {
   int left = 0, right = 0;
   bool subtract = false;
+  int digits = kDigits;
 
   int result() const { return subtract ? left - right : left + right; }
-  int index() const;  // 0 .. kExpressions-1
-  static Expression of(int index);
-  std::array<int, kSourceLength> source() const;
-  std::array<int, kTargetLength> target() const;
+  int index() const;  // 0 .. expressions(digits) - 1
+  static Expression of(int index, int digits = kDigits);
+  std::vector<int> source() const;
+  std::vector<int> target() const;
   std::string arithmetic() const;  // "-30 - -34"
 };
 
@@ -47,13 +52,13 @@ struct Dataset {
   Dataset pick(std::span<const int> some) const;  // these rows
 };
 
-// All 19,602 expressions, by index.
-Dataset all_expressions();
-// 5,000 expressions drawn with replacement.
-Dataset drawn_dataset(std::uint64_t seed);
+// All expressions, by index.
+Dataset all_expressions(int digits = kDigits);
+// Expressions drawn with replacement.
+Dataset drawn_dataset(std::uint64_t seed, int digits = kDigits, int rows = kDrawnRows);
 // The course's JSON file: {"inp_expression": [...], "out_expression": [...]}. Throws FileError or
 // FormatError naming the file, the row and the rule.
-Dataset read_dataset(const std::filesystem::path& path);
+Dataset read_dataset(const std::filesystem::path& path, int digits = kDigits);
 
 struct Split {
   std::vector<int> train, validation;  // rows
@@ -63,12 +68,12 @@ struct Split {
 Split split_dataset(std::size_t rows, const std::string& how);
 
 // Parses an expression given as tokens or as arithmetic. Throws seppo::FormatError.
-Expression parse_expression(std::string_view text);
+Expression parse_expression(std::string_view text, int digits = kDigits);
 
-// "POSITIVE", "0", "4", "EOS" -> 4; nothing unless the tokens are sign, digit, digit, EOS.
-std::optional<int> parse_result(std::span<const int> tokens);
+// "POSITIVE", "0", "4", "EOS" -> 4; nothing unless the tokens are a sign, this many digits, and EOS.
+std::optional<int> parse_result(std::span<const int> tokens, int digits = kDigits);
 
-// Tokens as the data writes them: two digits together, "BOS POSITIVE 04 EOS".
+// Tokens as the data writes them: digits together, "BOS POSITIVE 04 EOS".
 std::string token_text(std::span<const int> tokens);
 
 }  // namespace addsub

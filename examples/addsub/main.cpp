@@ -19,21 +19,28 @@ using app::UsageError;
 using nlohmann::json;
 using seppo::Ragged;
 
-constexpr const char* kDataHelp = "the course's JSON file; without it, 5,000 expressions are generated";
+constexpr const char* kDataHelp = "the course's JSON file; without it, expressions are generated";
+constexpr const char* kDigitsHelp = "digits of each number, 2 or 3";
+constexpr const char* kRowsHelp = "expressions to generate, a tenth of them for validation";
 
 // Where the expressions come from and which of them are for validation.
 struct DataConfig {
   std::filesystem::path file;  // if empty, the expressions are drawn by seed
   std::string split = "course";
+  int digits = kDigits, rows = kDrawnRows;
 
   void fields(seppo::ConfigVisitor& v) {
     v("data", file, kDataHelp);
     v("split", split, "which tenth is for validation: \"course\", the course's own, or a seed");
+    v("digits", digits, {2, 3}, kDigitsHelp, {.may_be_missing = true});
+    v("rows", rows, {10, 1e7}, kRowsHelp, {.may_be_missing = true});
   }
   void validate() const try { split_dataset(10, split); } catch (const seppo::ArgumentError& e) {
     throw UsageError(fmt::format("--{}", e.what()));
   }
-  Dataset load(std::uint64_t seed) const { return file.empty() ? drawn_dataset(seed) : read_dataset(file); }
+  Dataset load(std::uint64_t seed) const {
+    return file.empty() ? drawn_dataset(seed, digits, rows) : read_dataset(file, digits);
+  }
 };
 
 // The training objective.
@@ -89,12 +96,12 @@ std::set<int> indices_of(const Dataset& data) {
   return indices;
 }
 
-json measures_of(const Score& s) {
+json measures_of(const Score& s, int digits) {
   json measures = {{"exact", s.exact_match()},
                    {"token_accuracy", s.token_accuracy()},
-                   {"accuracy_at", {s.accuracy_at(0), s.accuracy_at(1), s.accuracy_at(2), s.accuracy_at(3)}},
                    {"examples", s.examples},
                    {"examples_not_in_train", s.fresh}};
+  for (const char* place : places(digits)) measures["accuracy_at"].push_back(s.accuracy_at(place));
   if (s.fresh > 0) measures["exact_not_in_train"] = s.fresh_exact_match();
   return measures;
 }
@@ -110,11 +117,12 @@ void print_score(const char* name, const char* fresh, const json& measures, doub
                                   measures["examples_not_in_train"].dump()));
 }
 
-void print_validation(const json& measures, double loss) {
+void print_validation(const json& measures, double loss, int digits) {
   print_score("validation", "not in train", measures, loss);
-  const auto at = [&](std::size_t place) { return 100 * measures["accuracy_at"][place].get<double>(); };
-  app::print_fitted(fmt::format("  by place               sign {:.2f} %  tens {:.2f} %  units {:.2f} %  end {:.2f} %",
-                                at(0), at(1), at(2), at(3)));
+  std::string by_place = "  by place             ";
+  for (std::size_t i = 0; i < places(digits).size(); ++i)
+    by_place += fmt::format("  {} {:.2f} %", places(digits)[i], 100 * measures["accuracy_at"][i].get<double>());
+  app::print_fitted(by_place);
   // Accuracy on expressions that were trained on says nothing about the grade.
   if (measures["examples_not_in_train"] > 0)
     app::print_fitted(fmt::format("  course tier            {} of {} (token accuracy of {} %)",
@@ -158,10 +166,11 @@ struct AddSub {
             .title = "seppo: two-digit addition and subtraction",
             .task =
                 "The task: \"BOS NEGATIVE 30 subtract NEGATIVE 34 EOS\" -> \"BOS POSITIVE 04 EOS\", operands "
-                "-49..49, 19,602 expressions in all. Exact match counts whole answers, decoded greedily; token "
+                "-49..49, 19,602 expressions in all, or with three digits -499..499, 1,996,002. Exact match counts "
+                "whole answers, decoded greedily; token "
                 "accuracy counts single tokens predicted from the correct ones before them, and is higher.",
             .measures = {"exact", "token_accuracy"},
-            .shown = {"data", "d-model", "heads", "enc-layers", "dec-layers", "overfit"},
+            .shown = {"data", "digits", "rows", "d-model", "heads", "enc-layers", "dec-layers", "overfit"},
             .query = "EXPRESSION",
             .predicts = "answer expressions, and show the attention",
             .predict_help =
@@ -208,6 +217,8 @@ struct AddSub {
     part("objective", objective);
   }
 
+  void begin() { model.digits = source.digits; }
+
   app::Data<Dataset> data() {
     const Dataset all = source.load(training.trainer.seed);
     auto [train_rows, validation_rows] = split_dataset(all.rows.size(), source.split);
@@ -230,11 +241,11 @@ struct AddSub {
 
   app::Evaluation evaluate(const Model& model, const Dataset& data) const {
     const Score s = score(model, data, trained_on);
-    return {s.loss(), measures_of(s)};
+    return {s.loss(), measures_of(s, source.digits)};
   }
 
   void print(const json& summary, const std::string& part, std::size_t) const {
-    print_validation(app::without_prefix(part, summary), summary[part + "_loss"]);
+    print_validation(app::without_prefix(part, summary), summary[part + "_loss"], source.digits);
   }
 
   void check(const json& summary) const {
@@ -254,13 +265,13 @@ struct AddSub {
     return words.size() > 1 && std::ranges::none_of(words, is_quoted);
   }
   Query parse(std::string_view text) const {
-    return {parse_expression(text), text.find("BOS") == std::string_view::npos};
+    return {parse_expression(text, source.digits), text.find("BOS") == std::string_view::npos};
   }
 
   app::Sample answer(const Model& model, const Query& query) const {
     const Expression& e = query.expression;
     const std::vector<int> tokens = answer_to(model, e);
-    const std::optional<int> value = parse_result(tokens);
+    const std::optional<int> value = parse_result(tokens, e.digits);
     const bool is_right = value && *value == e.result();
     app::Sample sample{.input = e.arithmetic(), .expected = token_text(e.target()), .output = token_text(tokens)};
     sample.told =
@@ -280,19 +291,27 @@ struct AddSub {
   }
 
   std::optional<app::PageNetwork> page_network(const Model& model, const app::Data<Dataset>&) const {
+    if (!app::is_on_page(model.config.positions)) return {};
+    const int most = largest(source.digits);
     return {{.config = seppo::to_json_object(model.transformer.config),
-             .task = {{"name", "addsub"}, {"vocabulary", vocabulary().tokens()}},
+             .task = {{"name", "addsub"},
+                      {"vocabulary", vocabulary().tokens()},
+                      {"hint", fmt::format("two numbers from -{} to {}, added or subtracted", most, most)},
+                      {"largest", most},
+                      {"places", places(source.digits)}},
              .positions = app::whole_table(model.transformer.positions)}};
   }
 
   void data_options(app::CommandLine& line, const app::Arguments&) {
     line("data", source.file, kDataHelp);
     line.must_exist("data");
+    line("digits", source.digits, {2, 3}, kDigitsHelp);
+    line("rows", source.rows, {10, 1e7}, kRowsHelp);
   }
   Dataset all() const { return source.load(training.trainer.seed); }
   std::string row(const Dataset& data, std::size_t i) const {
     return fmt::format("{} = {}\n  {}  ->  {}\n  {}  ->  {}", data.rows[i].arithmetic(),
-                       parse_result(data.target[i].subspan(1)).value(), token_text(data.source[i]),
+                       parse_result(data.target[i].subspan(1), source.digits).value(), token_text(data.source[i]),
                        token_text(data.target[i]), fmt::join(data.source[i], " "), fmt::join(data.target[i], " "));
   }
   std::string legend() const {
@@ -307,16 +326,17 @@ struct AddSub {
 void print_wrong_answers(const Model& model, const Score& s) {
   constexpr std::size_t kShown = 20;
   for (std::size_t i = 0; i < std::min(s.wrong.size(), kShown); ++i) {
-    const Expression e = Expression::of(s.wrong[i]);
+    const Expression e = Expression::of(s.wrong[i], model.config.digits);
     std::cout << fmt::format("  wrong: {} = {}, got {}\n", e.arithmetic(), e.result(), token_text(answer_to(model, e)));
   }
   if (s.wrong.size() > kShown) std::cout << fmt::format("  ... and {} more\n", s.wrong.size() - kShown);
 }
 
-// The scores on all 19,602 expressions, and on those that the data does not contain.
+// The scores on all expressions, and on those that the data does not contain.
 json all_scores(const Model& model, const Dataset& data) {
-  const Score s = score(model, all_expressions(), indices_of(data));
-  print_score("all", "never in the data", measures_of(s), s.loss());
+  const int digits = model.config.digits;
+  const Score s = score(model, all_expressions(digits), indices_of(data));
+  print_score("all", "never in the data", measures_of(s, digits), s.loss());
   print_wrong_answers(model, s);
   return {{"all_exact", s.exact_match()},
           {"unseen_exact", s.fresh_exact_match()},
@@ -334,7 +354,7 @@ int eval(const app::Arguments& arguments) {
   line("data", given.file, "data to score instead of that of the training");
   line.must_exist("data");
   line("split", given.split, "split of the data instead of that of the training: \"course\" or a seed");
-  line("all", all, "also score all 19,602 expressions, and those that the data does not hold");
+  line("all", all, "also score all expressions, and those that the data does not hold");
   line("json", as_json, app::kJsonHelp);
   if (!line.parse(arguments)) return 0;
   if (!given.split.empty()) given.validate();

@@ -39,11 +39,12 @@ struct ModelConfig {
                                           .layer = {.d_model = 32, .n_heads = 4, .d_ff = 32, .dropout = 0},
                                           .enc_layers = 4,
                                           .dec_layers = 4,
-                                          .max_length = kSourceLength,
+                                          .max_length = source_length(),
                                           .share_embeddings = true,
                                           .scale_embeddings = false};
   examples::Positions positions = examples::Positions::sinusoid;
   DropoutPlace dropout_place = DropoutPlace::residual;
+  int digits = kDigits;
 
   void fields(seppo::ConfigVisitor& v) {
     transformer.layer.fields(v);
@@ -52,9 +53,11 @@ struct ModelConfig {
     v("positions", positions, examples::kPositionsHelp);
     v("dropout_place", dropout_place,
       "dropout before the residual sum, as in the paper, or after the norm, as in the course");
+    v("digits", digits, {2, 3}, "digits of each number", {.source = seppo::Source::data, .may_be_missing = true});
   }
   void validate() const {
     transformer.validate();
+    examples::check_not_coupled(positions);
     seppo::check<seppo::ArgumentError>(
         dropout_place == DropoutPlace::residual || transformer.layer.norm == seppo::Norm::post,
         "dropout_place after the norms needs norm post");
@@ -82,6 +85,7 @@ struct Model {
   static seppo::TransformerConfig transformer_config(const ModelConfig& c) {
     seppo::TransformerConfig config = c.transformer;
     config.positions = examples::library_positions(c.positions);
+    config.max_length = source_length(c.digits);
     return config;
   }
 };
@@ -108,11 +112,16 @@ inline seppo::ShardLoss loss(const Model& model, const Dataset& batch, double sm
 
 // The model's answer to each expression, decoded greedily: tokens after BOS.
 inline std::vector<std::vector<int>> answers(const Model& model, const seppo::Ragged& expressions) {
-  return greedy_decode(model.transformer, expressions, {.bos = kBos, .eos = kEos, .max_length = kTargetLength - 1});
+  const int length = target_length(model.config.digits) - 1;
+  return greedy_decode(model.transformer, expressions, {.bos = kBos, .eos = kEos, .max_length = length});
 }
 
 // The places of a target after BOS.
-inline constexpr std::array kPlaces{"sign", "tens", "units", "end"};
+inline std::span<const char* const> places(int digits = kDigits) {
+  static constexpr const char* kPlaces[] = {"sign", "hundreds", "tens", "units", "end"};
+  static constexpr const char* kFew[] = {"sign", "tens", "units", "end"};
+  return digits == 2 ? std::span<const char* const>(kFew) : kPlaces;
+}
 
 struct Score {
   seppo::Sums sums = {};                                 // under teacher forcing: of the loss, and by place
@@ -123,7 +132,7 @@ struct Score {
   double token_accuracy() const { return sums.mean("correct"); }
   double exact_match() const { return share(examples - wrong.size(), examples); }
   double fresh_exact_match() const { return share(fresh - fresh_wrong, fresh); }
-  double accuracy_at(std::size_t place) const { return sums[kPlaces[place]] / static_cast<double>(examples); }
+  double accuracy_at(const char* place) const { return sums[place] / static_cast<double>(examples); }
 
  private:
   static double share(std::size_t n, std::size_t of) {
@@ -147,7 +156,8 @@ inline Score score(const Model& model, const Dataset& data, const std::set<int>&
     const seppo::Tensor logits = model.transformer.logits(source, target.without_last());
     const std::vector<int> best = argmax(logits);
     seppo::Sums sums = seppo::classification_loss(logits, next.tokens);
-    for (std::size_t i = 0; i < best.size(); ++i) sums.add(kPlaces[i % kPlaces.size()], best[i] == next.tokens[i]);
+    const auto names = places(model.config.digits);
+    for (std::size_t i = 0; i < best.size(); ++i) sums.add(names[i % names.size()], best[i] == next.tokens[i]);
     return sums;
   });
   seppo::add_over_ranks(is_wrong);

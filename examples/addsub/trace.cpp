@@ -276,7 +276,7 @@ int trace(const app::Arguments& arguments) {
   TracedModel model(trained, config);
   app::for_each_text(words, [&](const std::string& text) {
     if (is_words(text)) return trace_words(text, config.as_json);
-    const Expression expression = parse_expression(text);
+    const Expression expression = parse_expression(text, model.get().config.digits);
     trace_one(model.get(), expression, config);
   });
   return 0;

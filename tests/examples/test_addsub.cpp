@@ -23,7 +23,7 @@ using namespace addsub;
 
 BOOST_AUTO_TEST_CASE(all_expressions_are_there_and_right) {
   std::set<std::string> texts;
-  for (int i = 0; i < kExpressions; ++i) {
+  for (int i = 0; i < expressions(); ++i) {
     const Expression e = Expression::of(i);
     BOOST_REQUIRE_EQUAL(e.index(), i);
     BOOST_REQUIRE(std::abs(e.left) <= 49 && std::abs(e.right) <= 49);
@@ -38,6 +38,37 @@ BOOST_AUTO_TEST_CASE(all_expressions_are_there_and_right) {
   BOOST_CHECK(texts.contains("BOS NEGATIVE 30 subtract NEGATIVE 34 EOS"));
   BOOST_CHECK_EQUAL(token_text(parse_expression("-30 - -34").target()), "BOS POSITIVE 04 EOS");
   BOOST_CHECK_EQUAL(token_text(parse_expression("0-0").source()), "BOS POSITIVE 00 subtract POSITIVE 00 EOS");
+}
+
+BOOST_AUTO_TEST_CASE(expressions_of_three_digits) {
+  constexpr int kAll = 999 * 999 * 2;
+  static_assert(expressions(3) == kAll);
+  std::set<int> results;
+  for (int i = 0; i < kAll; i += 997) {
+    const Expression e = Expression::of(i, 3);
+    BOOST_REQUIRE_EQUAL(e.index(), i);
+    BOOST_REQUIRE(std::abs(e.left) <= 499 && std::abs(e.right) <= 499);
+    const std::vector<int> target = e.target();
+    BOOST_REQUIRE(parse_result(std::span(target).subspan(1), 3) == e.result());
+    BOOST_REQUIRE_EQUAL(parse_expression(token_text(e.source()), 3).index(), i);
+    results.insert(e.result());
+  }
+  BOOST_CHECK(results.size() > 1000);
+  BOOST_CHECK_EQUAL(Expression::of(kAll - 1, 3).arithmetic(), "499 - 499");
+  BOOST_CHECK_EQUAL(token_text(parse_expression("-7 - 492", 3).source()), "BOS NEGATIVE 007 subtract POSITIVE 492 EOS");
+  BOOST_CHECK_EQUAL(token_text(parse_expression("-7 - 492", 3).target()), "BOS NEGATIVE 499 EOS");
+  for (const char* text : {"500 + 1", "BOS POSITIVE 12 add POSITIVE 34 EOS"})
+    BOOST_CHECK_THROW(parse_expression(text, 3), seppo::FormatError);
+  const std::vector<int> two{kPositive, 4, 6, kEos};
+  BOOST_CHECK(parse_result(two) == 46 && !parse_result(two, 3));
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_generated_data) {
+  const Dataset few = drawn_dataset(1, 2, 30), many = drawn_dataset(1);
+  BOOST_CHECK_EQUAL(few.size(), 30u);
+  for (std::size_t i = 0; i < few.size(); ++i) BOOST_CHECK_EQUAL(few.rows[i].index(), many.rows[i].index());
+  const Dataset wide = drawn_dataset(1, 3, 30);
+  for (const Expression& e : wide.rows) BOOST_CHECK(e.digits == 3 && e.source().size() == 11);
 }
 
 BOOST_AUTO_TEST_CASE(bad_expressions_are_refused) {
@@ -223,8 +254,8 @@ BOOST_AUTO_TEST_CASE(accuracy_by_place) {
   }
   double sum = 0;
   for (std::size_t place = 0; place < 4; ++place) {
-    BOOST_CHECK_EQUAL(all.sums[kPlaces[place]], expected[place]);
-    sum += all.accuracy_at(place);
+    BOOST_CHECK_EQUAL(all.sums[places()[place]], expected[place]);
+    sum += all.accuracy_at(places()[place]);
   }
   BOOST_CHECK_CLOSE(all.token_accuracy(), sum / 4, 1e-10);
   BOOST_CHECK_CLOSE(all.loss(), loss_sum / 600, 1e-3);
@@ -241,7 +272,7 @@ BOOST_AUTO_TEST_CASE(exact_match_of_all_and_of_fresh_expressions) {
     source.add(e.source());
     std::vector<int> target = answers(model, source)[0];
     target.insert(target.begin(), kBos);
-    target.resize(kTargetLength, kEos);
+    target.resize(static_cast<std::size_t>(target_length()), kEos);
     if (row == 1 || row == 2) target[2] = (target[2] + 1) % 10;
     data.add(e, target);
   }

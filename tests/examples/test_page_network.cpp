@@ -82,7 +82,7 @@ void check_addsub(const std::vector<std::string>& options) {
   const Trained trained(command);
   const auto saved = trained.load<addsub::Model>();
   std::vector<json> cases;
-  for (int index = 5; index < addsub::kExpressions; index += 1801) {
+  for (int index = 5; index < addsub::expressions(); index += 1801) {
     const addsub::Expression e = addsub::Expression::of(index);
     const auto tokens = e.source();
     const Ragged source = one({tokens.begin(), tokens.end()});

@@ -254,10 +254,10 @@ BOOST_AUTO_TEST_CASE(expressions_by_split_and_seed, *boost::unit_test::precondit
     const AddsubScore of_all = addsub_score(saved.model, addsub::all_expressions());
     for (const addsub::Expression& e : validation.rows) seen.insert(e.index());
     const auto unseen_wrong = std::ranges::count_if(of_all.wrong, [&](int row) { return !seen.contains(row); });
-    const auto unseen = addsub::kExpressions - static_cast<int>(seen.size());
+    const auto unseen = addsub::expressions() - static_cast<int>(seen.size());
     BOOST_CHECK_EQUAL(last_line(eval.out)["unseen_examples"].get<int>(), unseen);
     BOOST_CHECK_EQUAL(last_line(eval.out)["all_exact"].get<double>(),
-                      (addsub::kExpressions - static_cast<double>(of_all.wrong.size())) / addsub::kExpressions);
+                      (addsub::expressions() - static_cast<double>(of_all.wrong.size())) / addsub::expressions());
     BOOST_CHECK_EQUAL(last_line(eval.out)["unseen_exact"].get<double>(),
                       static_cast<double>(unseen - unseen_wrong) / unseen);
     BOOST_CHECK_EQUAL(last_line(eval.out)["all_token_accuracy"].get<double>(), of_all.tokens.accuracy());
@@ -273,10 +273,10 @@ BOOST_AUTO_TEST_CASE(draws_and_splits_are_uniform) {
     const double mean = static_cast<double>(counts.size()) * of_variance;
     BOOST_CHECK_MESSAGE(std::abs(sum - mean) < 6 * std::sqrt(2 * mean), what << ": " << sum << ", not " << mean);
   };
-  std::vector<int> draws(addsub::kExpressions), validates(200), first(200);
+  std::vector<int> draws(static_cast<std::size_t>(addsub::expressions())), validates(200), first(200);
   for (std::uint64_t seed = 0; seed < 40; ++seed)
     for (const addsub::Expression& e : addsub::drawn_dataset(seed).rows) ++draws[static_cast<std::size_t>(e.index())];
-  check(draws, 40 * 5000. / addsub::kExpressions, 1, "expressions");
+  check(draws, 40 * 5000. / addsub::expressions(), 1, "expressions");
   for (int seed = 0; seed < 4000; ++seed) {
     const addsub::Split split = addsub::split_dataset(200, std::to_string(seed));
     for (const int row : split.validation) ++validates[static_cast<std::size_t>(row)];

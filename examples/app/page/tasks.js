@@ -22,22 +22,22 @@ function answerOf(text, right, logits, names, tokens, trace, read) {
 const tasks = {
   // Two-digit addition and subtraction: an encoder reads the expression, a decoder writes the result.
   addsub: {
-    hint: 'two numbers from -49 to 49, added or subtracted',
     read(text, task) {
       const parts = text.match(/^\s*(-?\d{1,9})\s*([+-])\s*(-?\d{1,9})\s*$/);
       if (!parts) throw new Error('an expression such as 48 - 27, please');
       const [left, right] = [+parts[1], +parts[3]];
-      if (Math.abs(left) > 49 || Math.abs(right) > 49) throw new Error('operands are from -49 to 49');
-      const number = n => [n < 0 ? 'NEGATIVE' : 'POSITIVE', ...String(Math.abs(n)).padStart(2, '0')];
+      const most = task.largest, digits = String(most).length;
+      if (Math.abs(left) > most || Math.abs(right) > most) throw new Error(`operands are from -${most} to ${most}`);
+      const number = n => [n < 0 ? 'NEGATIVE' : 'POSITIVE', ...String(Math.abs(n)).padStart(digits, '0')];
       const labels = ['BOS', ...number(left), parts[2] === '-' ? 'subtract' : 'add', ...number(right), 'EOS'];
       return {labels, ids: idsOf(labels, task), right: String(parts[2] === '-' ? left - right : left + right)};
     },
     answer(network, query, task) {
       const trace = new Trace();
       const memory = encode(network, query.ids, query.labels, trace);
-      const {read, written, logits} = greedy(network, memory, task, 4, trace);
+      const {read, written, logits} = greedy(network, memory, task, task.places.length, trace);
       nameRows(trace, read, written);
-      const names = ['sign', 'tens', 'units', 'end'].slice(0, written.length);
+      const names = task.places.slice(0, written.length);
       return answerOf(resultText(written), query.right, logits, names, task.vocabulary, trace, read);
     },
     logits: decoderLogits,
@@ -193,8 +193,8 @@ function greedy(network, memory, task, most, trace) {
 // "NEGATIVE 0 4 EOS" is -4; other tokens are shown as they are.
 function resultText(tokens) {
   const text = tokens.join(' ');
-  const parts = text.match(/^(POSITIVE|NEGATIVE) (\d) (\d) EOS$/);
-  return parts ? String((parts[1] === 'NEGATIVE' ? -1 : 1) * +(parts[2] + parts[3]) + 0) : text;
+  const parts = text.match(/^(POSITIVE|NEGATIVE) ((?:\d )+)EOS$/);
+  return parts ? String((parts[1] === 'NEGATIVE' ? -1 : 1) * +parts[2].replaceAll(' ', '') + 0) : text;
 }
 
 // The rows of the decoder are named by the tokens written; what it embeds, and its own keys, by those read.
