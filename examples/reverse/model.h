@@ -233,18 +233,21 @@ struct Model {
   }
 };
 
-// Symbols [batch, 16] -> logits [batch, 16, symbols]; of a decoder, that of a Transformer (models/onnx/onnx_models.h).
+// Symbols [batch, longest] -> logits [batch, longest, symbols]; of a decoder, that of a Transformer
+// (models/onnx/onnx_models.h). Throws ArgumentError for coupled positions, which a graph would have to be given.
 inline seppo::OnnxGraph onnx_graph(const Model& m) {
+  const int length = m.config.max_length;
+  seppo::check<seppo::ArgumentError>(!m.config.is_coupled(), "export: ONNX graphs of reverse do not couple positions");
   if (m.transformer) return onnx_graph(*m.transformer);
   const examples::Predictor& predictor = m.encoder->predictor;
   seppo::OnnxGraph g("reverse");
-  seppo::OnnxValue x = emit(g, predictor.input, examples::emit_symbols(g, kLength, kSymbols));
+  seppo::OnnxValue x = emit(g, predictor.input, examples::emit_symbols(g, length, kSymbols));
   x = emit_encoded(g, predictor, x);
   for (const PlainLayer& layer : m.encoder->layers) {
     x = emit(g, layer.add_norm, x, [&](const seppo::OnnxValue& z) { return emit(g, layer.self_attn, z, {}); });
     x = emit(g, layer.add_norm, x, [&](const seppo::OnnxValue& z) { return emit(g, layer.ffn, z); });
   }
-  g.output("logits", emit_classified(g, predictor, x), seppo::OnnxType::reals, {"batch", kLength, kSymbols});
+  g.output("logits", emit_classified(g, predictor, x), seppo::OnnxType::reals, {"batch", length, kSymbols});
   return g;
 }
 

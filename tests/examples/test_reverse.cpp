@@ -196,6 +196,7 @@ BOOST_AUTO_TEST_CASE(coupled_positions_are_drawn_in_training_only) {
   BOOST_CHECK(scores(Mode::train, 3) == scores(Mode::train, 3) && scores(Mode::train, 3) != scores(Mode::train, 4));
   BOOST_CHECK(scores(Mode::eval, 3) == scores(Mode::eval, 4) && scores(Mode::eval, 3) != scores(Mode::train, 3));
   BOOST_CHECK_EQUAL(model.answers(sequences).size(), 2u);
+  BOOST_CHECK_THROW(onnx_graph(model), seppo::ArgumentError);  // which would number positions from 0
 }
 
 BOOST_AUTO_TEST_CASE(only_an_encoder_decoder_couples_positions) {
