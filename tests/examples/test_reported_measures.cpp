@@ -22,6 +22,8 @@ using seppo::Ragged;
 
 namespace {
 
+using Measures = std::map<std::string, double>;
+
 // Sequences of 16 random symbols below `symbols`.
 Ragged drawn(std::uint64_t seed, std::uint64_t stream, int count, unsigned symbols) {
   seppo::RandomStream random(seed, seppo::Purpose::data, stream);
@@ -110,6 +112,10 @@ BOOST_AUTO_TEST_CASE(reversed_digits, *boost::unit_test::precondition(test::ends
   BOOST_CHECK_EQUAL(last_line(eval.out)["test_token_accuracy"].get<double>(), test_sums.accuracy());
   BOOST_CHECK_EQUAL(last_line(eval.out)["val_exact"].get<double>(), whole);
   BOOST_CHECK(eval.out.find(fmt::format("exact match {:8.4f} %", 100 * test_whole)) != std::string::npos);
+  check_evaluations<reversal::Model>(folder, r, "m", [&](const reversal::Model& model) {
+    const auto [now, right] = reversal_of(model, validation);
+    return Measures{{"val_loss", now.loss()}, {"val_exact", right}, {"val_token_accuracy", now.accuracy()}};
+  });
 }
 
 namespace {
@@ -143,6 +149,10 @@ BOOST_AUTO_TEST_CASE(answers_about_sequences, *boost::unit_test::precondition(te
   BOOST_CHECK_EQUAL(r.summary["val_accuracy"].get<double>(), sums.accuracy());
   BOOST_CHECK_EQUAL(r.summary["test_accuracy"].get<double>(), fresh.accuracy());
   check_eval(folder, "count", r, fresh.loss());
+  check_evaluations<count::Model>(folder, r, "m", [&](const count::Model& model) {
+    const Sums now = answers_of(model, validation);
+    return Measures{{"val_loss", now.loss()}, {"val_accuracy", now.accuracy()}};
+  });
 }
 
 BOOST_AUTO_TEST_CASE(odd_ones_of_sets) {
@@ -162,6 +172,10 @@ BOOST_AUTO_TEST_CASE(odd_ones_of_sets) {
   BOOST_CHECK_EQUAL(r.summary["val_accuracy"].get<double>(), sums.accuracy());
   BOOST_CHECK_EQUAL(r.summary["test_accuracy"].get<double>(), fresh.accuracy());
   check_eval(folder, "odd_one", r, fresh.loss());
+  check_evaluations<odd_one::Model>(folder, r, "m", [&](const odd_one::Model& model) {
+    const Sums now = odd_ones_of(model, world, numbers_from(20'000, 1'000));
+    return Measures{{"val_loss", now.loss()}, {"val_accuracy", now.accuracy()}};
+  });
 }
 
 namespace {

@@ -10,6 +10,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <map>
 #include <numbers>
 #include <set>
 
@@ -42,22 +43,31 @@ Sums windows_of(const seppo::LanguageModel& model, const Tokens& tokens, const T
   return sums;
 }
 
-// The first step trains on windows whose targets all lie in the first part of the text; the rest is scored in
-// consecutive windows. Returns the sums over the rest.
+std::ptrdiff_t cut_of(const Tokens& tokens, double share) {
+  return static_cast<std::ptrdiff_t>(share * static_cast<double>(tokens.size()));
+}
+
+// The rest of the text, behind the share that is trained on, is scored in consecutive windows.
+Sums rest_of(const seppo::LanguageModel& model, const Tokens& tokens, double share, int window) {
+  const Tokens validation(tokens.begin() + cut_of(tokens, share), tokens.end());
+  Tokens starts;
+  for (int at = 0; at + 1 < std::ssize(validation); at += window) starts.push_back(at);
+  const Sums sums = windows_of(model, validation, starts, window);
+  BOOST_CHECK_EQUAL(sums.count, std::ssize(validation) - 1);
+  return sums;
+}
+
+// The first step trains on windows whose targets all lie in the first part of the text. Returns the sums over the rest.
 Sums check_text_model(const Folder& folder, const Finished& r, const Tokens& tokens, double share, int window) {
   const auto saved = seppo::load_model<seppo::LanguageModel>(folder.path / "m/model.safetensors");
-  const auto cut = static_cast<std::ptrdiff_t>(share * static_cast<double>(tokens.size()));
-  const Tokens training(tokens.begin(), tokens.begin() + cut), validation(tokens.begin() + cut, tokens.end());
+  const Tokens training(tokens.begin(), tokens.begin() + cut_of(tokens, share));
   const Fresh<seppo::LanguageModel> start(5, saved.model.config);
   const Tokens first = first_batch(training.size() - static_cast<std::size_t>(window), r);
   BOOST_CHECK_LT(*std::ranges::max_element(first) + window, std::ssize(training));
   const Sums of_first = windows_of(start.model, training, first, window);
   BOOST_CHECK_EQUAL(of_first.count, std::ssize(first) * window);
   check_near(r.steps[0]["loss"], of_first.loss());
-  Tokens starts;
-  for (int at = 0; at + 1 < std::ssize(validation); at += window) starts.push_back(at);
-  const Sums sums = windows_of(saved.model, validation, starts, window);
-  BOOST_CHECK_EQUAL(sums.count, std::ssize(validation) - 1);
+  const Sums sums = rest_of(saved.model, tokens, share, window);
   check_near(r.summary["val_loss"], sums.loss());
   return sums;
 }
@@ -79,6 +89,10 @@ BOOST_AUTO_TEST_CASE(characters) {
     for (const char c : text) tokens.push_back(static_cast<int>(std::distance(known.begin(), known.find(c))));
     const Sums sums = check_text_model(folder, r, tokens, std::stod(share), 16);
     check_near(r.summary["val_bits_per_character"], sums.loss() / std::numbers::ln2);
+    check_evaluations<seppo::LanguageModel>(folder, r, "m", [&](const seppo::LanguageModel& model) {
+      const double loss = rest_of(model, tokens, std::stod(share), 16).loss();
+      return std::map<std::string, double>{{"val_loss", loss}, {"val_bits_per_character", loss / std::numbers::ln2}};
+    });
     const Result eval =
         folder.run({"charlm", "eval", "--model", "m", "--data", "t.txt", "--train-share", share, "--json"});
     check_near(last_line(eval.out)["val_loss"], sums.loss());

@@ -10,8 +10,11 @@
 #include <seppo/nn/io/model_file.h>
 #include <seppo/nn/train/metrics.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,7 +52,7 @@ void check_near(const Value& told, double found) {
   BOOST_CHECK_SMALL(told.template get<double>() - found, 2e-6 * (1 + std::abs(found)));
 }
 
-// A training run of a program that logged every step, and the records it left in `out`.
+// A training run of a program that logged every step and kept every checkpoint, and the records it left in `out`.
 struct Finished {
   nlohmann::json summary;                          // with --json
   std::vector<nlohmann::json> steps, evaluations;  // from metrics.jsonl
@@ -57,7 +60,8 @@ struct Finished {
 };
 
 inline Finished run_training(const Folder& folder, std::vector<std::string> command, const std::string& out) {
-  command.insert(command.end(), {"--log-interval", "1", "--log-format", "none", "--json", "--out", out});
+  command.insert(command.end(),
+                 {"--log-interval", "1", "--keep", "1000", "--log-format", "none", "--json", "--out", out});
   const Result result = folder.run(command);
   BOOST_REQUIRE_MESSAGE(result.code == 0, result.err);
   Finished finished{
@@ -83,6 +87,24 @@ inline std::vector<int> first_batch(std::size_t examples, const Finished& finish
                          std::move(lengths));
   const std::span<const int> batch = sampler.next();
   return {batch.begin(), batch.end()};
+}
+
+// Every evaluation during training was of the model at its step: measures_of(model) gives all of its measures again,
+// by the names that metrics.jsonl has. The model that is kept is the best of them by the measure of --best.
+template <class Model, class F>
+void check_evaluations(const Folder& folder, const Finished& r, const std::string& out, const F& measures_of) {
+  const std::string best = "val_" + r.training.best;
+  const double sign = best == "val_loss" ? -1 : 1;
+  double highest = -std::numeric_limits<double>::infinity();
+  BOOST_CHECK_GT(r.evaluations.size(), 1u);
+  for (const nlohmann::json& line : r.evaluations) {
+    const fs::path file = folder.path / out / "checkpoints" / (line["step"].dump() + ".safetensors");
+    const std::map<std::string, double> found = measures_of(seppo::load_model<Model>(file).model);
+    for (const auto& [name, value] : line.items())
+      if (name.starts_with("val_")) check_near(value, found.at(name));
+    highest = std::max(highest, sign * line[best].template get<double>());
+  }
+  check_near(r.summary[best], sign * highest);
 }
 
 template <class Model>
