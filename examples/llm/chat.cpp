@@ -152,7 +152,8 @@ int chat(const examples::Arguments& arguments) {
   examples::CommandLine line(
       "llm chat --model DIR [options]",
       "A conversation with a model: each line of standard input is a message, and its answer is written before the "
-      "next one is read. /reset begins anew, the end of input ends it. Messages are written as the model's own template "
+      "next one is read. /reset begins anew, the end of input ends it. Messages are written as the model's own "
+      "template "
       "has them; when they are more than it sees at once, the oldest are forgotten.");
   source.fields(line);
   source.weights_field(line);

@@ -104,8 +104,7 @@ BOOST_AUTO_TEST_CASE(svg) {
 BOOST_AUTO_TEST_CASE(rows_are_named_by_the_tokens_written) {
   const seppo::Vocabulary vocabulary{"a", "b", "BOS", "EOS"};
   const std::vector<int> source{0, 1, 0}, read{2, 1}, written{1, 3};
-  const auto labels =
-      examples::encoder_decoder_labels({vocabulary, source}, {vocabulary, read}, {vocabulary, written});
+  const auto labels = examples::encoder_decoder_labels({vocabulary, source}, {vocabulary, read}, {vocabulary, written});
   const auto check = [&](const std::string& name, const Words& queries, const Words& keys) {
     const AttentionLabels found = labels({name, {}, {}});
     BOOST_CHECK_MESSAGE(found.queries == queries && found.keys == keys, name);

@@ -2,8 +2,8 @@
 // last models if it is better.
 // needs: programs: all
 #define BOOST_TEST_MODULE best_model
-#include "app/run.h"
 #include <seppo/nn/run/run_folder.h>
+#include "app/run.h"
 #include "support/measures.h"
 
 #include <seppo/autograd/ops.h>

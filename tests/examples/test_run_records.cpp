@@ -115,17 +115,18 @@ BOOST_AUTO_TEST_CASE(pictures_of_zeros) {
 BOOST_AUTO_TEST_CASE(help_is_a_success) {
   const Folder folder;
   folder.write("t", "some text, and some more text");
-  const std::map<std::string, Words> commands{{"addsub", {"train", "eval", "predict", "data"}},
-                                              {"reverse", {"train", "eval", "predict", "data"}},
-                                              {"count", {"train", "eval", "predict", "data"}},
-                                              {"odd_one", {"train", "eval", "predict", "data"}},
-                                              {"charlm", {"train", "eval", "sample", "data"}},
-                                              {"translate", {"train", "eval", "predict", "data"}},
-                                              {"llm", {"train", "eval", "generate", "chat", "finetune", "merge", "data"}},
-                                              {"seppo", {"inspect"}},
-                                              {"positions", {}},
-                                              {"attention_lab", {}},
-                                              {"blocks_lab", {}}};
+  const std::map<std::string, Words> commands{
+      {"addsub", {"train", "eval", "predict", "data"}},
+      {"reverse", {"train", "eval", "predict", "data"}},
+      {"count", {"train", "eval", "predict", "data"}},
+      {"odd_one", {"train", "eval", "predict", "data"}},
+      {"charlm", {"train", "eval", "sample", "data"}},
+      {"translate", {"train", "eval", "predict", "data"}},
+      {"llm", {"train", "eval", "generate", "chat", "finetune", "merge", "data"}},
+      {"seppo", {"inspect"}},
+      {"positions", {}},
+      {"attention_lab", {}},
+      {"blocks_lab", {}}};
   for (const auto& [program, names] : commands) {
     const std::string general = folder.run({program, "--help"}).out;
     BOOST_CHECK_MESSAGE(general.find("usage: " + program) != general.npos, program << ": " << general);

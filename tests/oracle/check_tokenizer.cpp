@@ -2,7 +2,8 @@
 //
 //   check_tokenizer FOLDER < texts      texts are lines, each a JSON string; for each, its ids and what they decode to
 //   check_tokenizer FOLDER FILE         encodes the file's lines and prints seconds, lines and tokens
-//   check_tokenizer FOLDER FILE SIZE    learns a vocabulary of this size from the file's lines, writes it into the folder
+//   check_tokenizer FOLDER FILE SIZE    learns a vocabulary of this size from the file's lines, writes it into the
+//   folder
 //                                       and prints seconds
 #include <seppo/nn/io/text_file.h>
 #include <seppo/nn/text/learn_bpe.h>
