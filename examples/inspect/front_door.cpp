@@ -24,6 +24,7 @@ constexpr Listed kPrograms[] = {
     {"attention_lab", "what attention costs"},
     {"blocks_lab", "what each part of a block is for"},
     {"positions", "positional encodings as pictures"},
+    {"ablations", "a Transformer without one of its parts"},
 };
 
 // Where this program was started from, as it was typed, so that what the other suggests is as short; then where it is.
