@@ -25,6 +25,7 @@ constexpr Listed kPrograms[] = {
     {"blocks_lab", "what each part of a block is for"},
     {"positions", "positional encodings as pictures"},
     {"ablations", "a Transformer without one of its parts"},
+    {"race", "a recurrent network, convolutions and a Transformer at one task"},
 };
 
 // Where this program was started from, as it was typed, so that what the other suggests is as short; then where it is.
