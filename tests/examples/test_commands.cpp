@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(labs_show_what_is_said_of_them) {
   BOOST_REQUIRE_EQUAL(positions.code, 0);
   BOOST_CHECK(positions.out.find("keeps 40 of 40 positions apart; largest value 39") != std::string::npos);
   BOOST_CHECK(read(folder.path / "maps/sinusoid.svg").ends_with("</svg>\n"));
-  BOOST_CHECK_EQUAL(std::distance(fs::directory_iterator(folder.path / "maps"), fs::directory_iterator()), 6);
+  BOOST_CHECK_EQUAL(std::distance(fs::directory_iterator(folder.path / "maps"), fs::directory_iterator()), 9);
   check_refused(folder, {"positions", "--length", "0"}, 2, "--length");
   folder.write("file", "");
   check_refused(folder, {"positions", "--svg", "file"}, 2, "--svg: 'file' is not a folder");

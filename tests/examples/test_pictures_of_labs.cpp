@@ -225,11 +225,65 @@ BOOST_AUTO_TEST_CASE(positions_are_drawn_as_they_are) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(distances_and_products_of_positions) {
+  const Folder folder;
+  constexpr int kWidth = 6, kLength = 40;
+  const Result r = folder.run({"positions", "--length", "40", "--width", "6", "--svg", "maps"});
+  BOOST_REQUIRE_EQUAL(r.code, 0);
+  for (const char* kind : {"sinusoid", "cosinusoid", "floor-sinusoid", "count", "simple", "binary"}) {
+    std::string line = "\n  " + std::string(kind) + std::string(16 - std::string(kind).size(), ' ');
+    for (const int length : {4, 16, 64, 256}) {
+      double least = 1e9, most = 0;
+      for (int n = 1; n < length; ++n) {
+        double squares = 0;
+        for (int j = 0; j < kWidth; ++j)
+          squares += std::pow(position(kind, n, j, length, kWidth) - position(kind, n - 1, j, length, kWidth), 2);
+        least = std::min(least, std::sqrt(squares)), most = std::max(most, std::sqrt(squares));
+      }
+      const std::string both = general(least, 3) + " " + general(most, 3);
+      line += std::string(18 - both.size(), ' ') + both;
+    }
+    BOOST_CHECK_MESSAGE(r.out.find(line + "\n") != std::string::npos, line << "\n" << r.out);
+  }
+  const auto product = [](int k) {
+    double sum = 0;
+    for (int j = 0; j < kWidth; ++j) sum += position("sinusoid", 0, j, 40, 6) * position("sinusoid", k, j, 40, 6);
+    return sum;
+  };
+  const auto shown = matches(r.out, R"(PE\(0\)\.PE\(k\).*\n  k +0 .*\n +(.*)\n  falls until k = (\d+), then rises)");
+  BOOST_REQUIRE_EQUAL(shown.size(), 1u);
+  const Words numbers = words(shown[0][1]);
+  BOOST_REQUIRE_EQUAL(numbers.size(), 12u);
+  for (int k = 0; k < 12; ++k) BOOST_CHECK_SMALL(std::stod(numbers[static_cast<std::size_t>(k)]) - product(k), 0.00501);
+  const int lowest = std::stoi(shown[0][2]);
+  for (int k = 1; k <= lowest; ++k) BOOST_CHECK_LE(product(k), product(k - 1));
+  BOOST_CHECK_GT(product(lowest + 1), product(lowest));
+  // The curves: a point for each position, the lowest value at the bottom of the frame and the highest at its top.
+  for (const auto& [file, lines] : {std::pair{"waves.svg", 2u}, {"products-with-0.svg", 1u}}) {
+    const std::string svg = read(folder.path / "maps" / file);
+    const auto curves = groups(svg, R"re(<polyline stroke="[^"]*" points="([^"]*) "/>)re");
+    BOOST_REQUIRE_EQUAL(curves.size(), lines);
+    const auto frame = groups(svg, R"re(<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"/>)re");
+    BOOST_REQUIRE_EQUAL(frame.size(), 1u);
+    const Box box_of_curves = box(frame[0], 0);
+    for (const auto& curve : curves) {
+      const auto points = groups(curve[0], R"(([\d.]+),([\d.]+))");
+      BOOST_REQUIRE_EQUAL(points.size(), static_cast<std::size_t>(kLength));
+      BOOST_CHECK_SMALL(std::stod(points[0][0]) - box_of_curves.x, 0.06);
+      BOOST_CHECK_SMALL(std::stod(points.back()[0]) - box_of_curves.right(), 0.06);
+      for (const auto& p : points)
+        BOOST_CHECK(std::stod(p[1]) > box_of_curves.y - 0.06 && std::stod(p[1]) < box_of_curves.bottom() + 0.06);
+    }
+  }
+  const std::string with_0 = read(folder.path / "maps" / "products-with-0.svg");
+  BOOST_CHECK(with_0.find(">3</text>") != std::string::npos);  // PE(0).PE(0), the highest
+}
+
 BOOST_AUTO_TEST_CASE(what_attention_lab_measures_is_what_it_draws) {
   const Folder folder;
   for (const bool is_long : {true, false}) {
     const Result r = folder.run({"attention_lab", "--lengths", is_long ? "16,64,256,1024" : "100,130", "--width", "4",
-                                 "--repeats", "1", "--plot", "p.svg", "--json"});
+                                 "--repeats", "3", "--plot", "p.svg", "--json"});
     BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
     const Json j = last_line(r.out);
     const std::vector<double> lengths = j["lengths"].numbers();
@@ -247,11 +301,21 @@ BOOST_AUTO_TEST_CASE(what_attention_lab_measures_is_what_it_draws) {
       rows.push_back({lengths[i], ms[0].values[i], ms[1].values[i], mb[0].values[i], mb[1].values[i]});
     rows.push_back({0, power(lengths, ms[0].values), power(lengths, ms[1].values), power(lengths, mb[0].values),
                     power(lengths, mb[1].values)});
-    const auto printed = groups(r.out, R"(\n +(\d+|power) +(-?[\d.]+) +(-?[\d.]+) +(-?[\d.]+) +(-?[\d.]+))");
+    const std::string spread = R"((?: \([\d.]+, [\d.]+\))?)", number = " +(-?[\\d.]+)";
+    const auto printed = groups(r.out, R"(\n +(\d+|power))" + number + spread + number + spread + number + number);
     BOOST_REQUIRE_EQUAL(printed.size(), rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
       BOOST_CHECK_EQUAL(printed[i][0], i < lengths.size() ? general(rows[i][0], 6) : "power");
       for (std::size_t c = 1; c < 5; ++c) BOOST_CHECK_SMALL(std::stod(printed[i][c]) - rows[i][c], 0.00501);
+    }
+    // The fastest pass is followed by the median and the slowest.
+    const auto spreads = groups(r.out, R"(([\d.]+) \(([\d.]+), ([\d.]+)\))");
+    BOOST_REQUIRE_EQUAL(spreads.size(), 2 * lengths.size());
+    for (std::size_t i = 0; i < spreads.size(); ++i) {
+      const std::vector<double> told = j["median_and_slowest_ms"][i / 2][i % 2].numbers();
+      BOOST_CHECK(ms[i % 2].values[i / 2] <= told[0] && told[0] <= told[1]);
+      BOOST_CHECK_SMALL(std::stod(spreads[i][1]) - told[0], 0.00501);
+      BOOST_CHECK_SMALL(std::stod(spreads[i][2]) - told[1], 0.00501);
     }
     double worst = 0;
     for (const auto& m : groups(r.out, R"(\n  .*[a-z] +([\d.]+e[-+]\d+))")) worst = std::max(worst, std::stod(m[0]));
