@@ -25,6 +25,7 @@ constexpr Listed kPrograms[] = {
     {"blocks_lab", "what each part of a block is for"},
     {"positions", "positional encodings as pictures"},
     {"ablations", "a Transformer without one of its parts"},
+    {"homework", "exercises of the courses, to be written, and their checks"},
     {"race", "a recurrent network, convolutions and a Transformer at one task"},
 };
 
