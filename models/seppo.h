@@ -128,6 +128,7 @@
 #include "decoding/beam.h"
 #include "decoding/constraints.h"
 #include "decoding/generate.h"
+#include "decoding/kept_text.h"
 #include "decoding/hooks.h"
 #include "decoding/sampling.h"
 #include "decoding/step_model.h"

@@ -7,7 +7,9 @@
 #include "llm/writing.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/autograd/core/guards.h>
 #include <seppo/autograd/core/printable.h>
+#include <seppo/models/decoding/kept_text.h>
 #include <seppo/nn/io/text_file.h>
 
 #include <fmt/format.h>
@@ -31,7 +33,7 @@ namespace {
 class Conversation {
  public:
   Conversation(const Folder& folder, const examples::CommandLine& line, Writing& writing, const std::string& system)
-      : folder_(folder), chat_(chat_template(folder)), line_(line), writing_(writing) {
+      : folder_(folder), chat_(chat_template(folder)), line_(line), writing_(writing), read_(folder.model) {
     if (!system.empty()) messages_.push_back({"system", system});
     kept_ = messages_.size();
   }
@@ -93,7 +95,8 @@ class Conversation {
     options.seed += messages_.size();  // answers to equal questions may differ
     if (folder_.tokenizer.eos) options.stop.push_back(*folder_.tokenizer.eos);
     bool has_ended = false;
-    generate(folder_.model, start, options, [&](std::size_t, int token) {
+    const seppo::Inference guard;
+    generate(read_.steps(), start, options, [&](std::size_t, int token) {
       has_ended = std::ranges::find(options.stop, token) != options.stop.end();
       if (has_ended) return;
       tokens.push_back(token);
@@ -109,6 +112,7 @@ class Conversation {
   seppo::ChatTemplate chat_;
   const examples::CommandLine& line_;
   Writing& writing_;
+  seppo::KeptText read_;  // what is said is not computed again
   std::vector<ChatMessage> messages_;
   std::size_t kept_ = 0;  // of the messages, the system's
 };
