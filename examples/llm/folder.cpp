@@ -65,6 +65,7 @@ seppo::Tokenizer read_tokenizer(const std::string& option, const fs::path& folde
 namespace {
 
 Folder open_gguf(const fs::path& path, std::uint64_t seed) {
+  seppo::check<seppo::ArgumentError>(fs::exists(path), "--model: there is no file '", printable_path(path), "'");
   seppo::Tokenizer tokenizer = seppo::read_gguf_tokenizer(seppo::GgufFile(path));
   seppo::Pretrained pretrained = seppo::load_gguf(path, seed);
   tokenizer.fit(pretrained.config.model.vocabulary, std::string(printable_path(path)));

@@ -31,6 +31,8 @@ void Source::weights_field(seppo::ConfigVisitor& v) {
 namespace {
 
 void merge(const fs::path& adapter, Folder& folder) {
+  if (!fs::is_directory(adapter))
+    throw examples::UsageError(fmt::format("--adapter: there is no folder '{}'", printable_path(adapter)));
   std::error_code error;  // there may be no such folder
   const fs::path opened = fs::canonical(folder.path);
   if (opened.filename() == "hf" && fs::equivalent(adapter, opened.parent_path() / "adapter", error))

@@ -137,7 +137,8 @@ struct TextTraining {
     return {.training = train,
             .validation = validation,
             .summary = summary_of(train, validation),
-            .digest = digest_of(train, validation)};
+            .digest = digest_of(train, validation),
+            .next = source.chat ? "chat" : ""};
   }
 
   const Model& adapted(const Model& model) const { return with_adapters ? *with_adapters : model; }

@@ -109,6 +109,7 @@ BOOST_AUTO_TEST_CASE(a_model_is_trained_on_conversations) {
     const Result r = folder.run(with(kTune, {"--loss-on", loss_on, "--overwrite"}));
     BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
     BOOST_CHECK_NE(r.out, out);
+    BOOST_CHECK(r.out.find("llm chat --model f\n") != std::string::npos);
     out = r.out;
   }
   BOOST_CHECK_EQUAL(read(folder.path / "f/hf/chat_template.jinja"), kTemplate);

@@ -139,7 +139,9 @@ BOOST_AUTO_TEST_CASE(folders_that_lack_something_are_refused) {
 
   check_refused(folder, {"llm", "generate", "--model", "none"}, 2, "--model: there is no 'none/config.json'");
   check_refused(folder, {"llm", "generate", "--model", "m", "--temperature", "-1"}, 2, "--temperature");
-  check_refused(folder, {"llm", "generate", "--model", "m", "--adapter", "none"}, 74, "none/adapter.json");
+  check_refused(folder, {"llm", "generate", "--model", "m", "--adapter", "none"}, 2,
+                "--adapter: there is no folder 'none'");
+  check_refused(folder, {"llm", "generate", "--model", "no.gguf"}, 1, "--model: there is no file 'no.gguf'");
   check_refused(folder, {"llm", "eval", "--model", "m"}, 2, "--data");
   check_refused(folder, {"llm", "eval", "--model", "m", "--data", "t.txt", "--window", "17"}, 2, "--window: 17");
   check_refused(folder, {"llm", "eval", "--model", "m", "--data", "t.txt", "--window", "4", "--stride", "5"}, 2,

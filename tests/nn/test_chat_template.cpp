@@ -185,6 +185,7 @@ BOOST_AUTO_TEST_CASE(templates_have_limits) {
   refused("{{ " + filters + " }}", "nested too deeply");
   refused("{{ " + choices + " }}", "nested too deeply");
   refused(blocks, "blocks within each other");
+  refused(blocks, "t.jinja:1: ");
   refused(std::string((1 << 20) + 1, 'a'), "1048577 bytes, more than 1048576");
 }
 

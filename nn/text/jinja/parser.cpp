@@ -32,7 +32,7 @@ class Parser {
   // The statements up to a block that begins with one of these words, or up to the end.
   Block block(std::initializer_list<std::string_view> ends) {
     const ScopedValue<int> deeper(depth_, depth_ + 1);
-    check<FormatError>(depth_ <= kMostNesting, name_, ": more than ", kMostNesting, " blocks within each other");
+    check<FormatError>(depth_ <= kMostNesting, where(), "more than ", kMostNesting, " blocks within each other");
     Block all;
     while (at_ < pieces_.size() && !is_end(ends)) {
       Piece& piece = pieces_[at_];
