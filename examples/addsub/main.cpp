@@ -170,7 +170,7 @@ struct AddSub {
                 "whole answers, decoded greedily; token "
                 "accuracy counts single tokens predicted from the correct ones before them, and is higher.",
             .measures = {"exact", "token_accuracy"},
-            .shown = {"data", "digits", "rows", "d-model", "heads", "enc-layers", "dec-layers", "overfit"},
+            .shown = {"data", "digits", "d-model", "heads", "enc-layers", "dec-layers", "overfit"},
             .query = "EXPRESSION",
             .predicts = "answer expressions, and show the attention",
             .predict_help =

@@ -108,7 +108,8 @@ BOOST_AUTO_TEST_CASE(rows_of_pairs) {
   const Folder folder;
   folder.write("a", "one two\none three\nfour\nfive\n");
   folder.write("b", "eins zwei\neins drei\nvier\nfive\n");
-  const Words files{"translate", "data", "--src", "a", "--tgt", "b", "--validation", "1", "--min-frequency", "1"};
+  const Words files{"translate",    "data", "--src",    "a",     "--tgt",           "b",
+                    "--validation", "1",    "--tokens", "words", "--min-frequency", "1"};
   const std::string out = folder.run(with(files, {"--head", "2"})).out;
   // three tokens that are not words, with one, two and three, four, and with eins, zwei, drei, vier
   BOOST_CHECK_EQUAL(out,

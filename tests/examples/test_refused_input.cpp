@@ -241,8 +241,8 @@ BOOST_AUTO_TEST_CASE(lines_of_standard_input) {
   const Folder folder;
   folder.write("pairs", "a b\tb\r\nc\td\ne\tf");
   const Words small{"--d-model", "8", "--heads", "1", "--d-ff", "8", "--max-steps", "1", "--log-format", "none"};
-  Words translate{"translate",       "train", "--pairs", "pairs", "--val-pairs",  "pairs",
-                  "--min-frequency", "1",     "--out",   "t",     "--max-length", "8"};
+  Words translate{"translate", "train",           "--pairs", "pairs", "--val-pairs", "pairs",        "--tokens",
+                  "words",     "--min-frequency", "1",       "--out", "t",           "--max-length", "8"};
   Words addsub{"addsub", "train", "--out", "a"};
   for (Words* words : {&translate, &addsub}) {
     words->insert(words->end(), small.begin(), small.end());

@@ -189,7 +189,8 @@ BOOST_AUTO_TEST_CASE(vocabularies_of_model_files) {
   const Folder folder("strange");
   folder.write("pairs", "a b\tb\nc\td\na\tf\n");
   folder.write("text", std::string(100, 'a') + std::string(100, 'b'));
-  const Words translate{"translate", "train", "--pairs", "pairs", "--val-pairs", "pairs", "--min-frequency", "1"};
+  const Words translate{"translate", "train",    "--pairs", "pairs",           "--val-pairs",
+                        "pairs",     "--tokens", "words",   "--min-frequency", "1"};
   const Words charlm{"charlm", "train", "--data", "text", "--max-length", "8"};
   BOOST_REQUIRE_EQUAL(folder.run(with(with(translate, {"--out", "t"}), kSmall)).code, 0);
   BOOST_REQUIRE_EQUAL(folder.run(with(with(charlm, {"--out", "c"}), kSmall)).code, 0);
