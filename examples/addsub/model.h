@@ -169,11 +169,22 @@ inline Score score(const Model& model, const Dataset& data, const std::set<int>&
   return total;
 }
 
-// The course's grade: how many of these percentages the token accuracy, rounded to a whole percentage, reaches.
-inline constexpr std::array kTiers{50, 63, 70, 74, 80};
+// The grades of Fudan University's course, with the names that it gives them. Token accuracy, rounded to a whole
+// percentage, reaches a tier or not.
+struct Tier {
+  const char* name;
+  int percent, points;
+};
+inline constexpr std::array kTiers{Tier{"Vallina", 50, 12}, Tier{"Simple", 63, 14}, Tier{"Medium", 70, 16},
+                                   Tier{"Hard", 74, 20}, Tier{"Strong", 80, 25}};
+// How many of the tiers are reached.
 inline int course_tier(double token_accuracy) {
   const double percent = std::round(100 * token_accuracy);
-  return static_cast<int>(std::ranges::count_if(kTiers, [&](int tier) { return percent >= tier; }));
+  return static_cast<int>(std::ranges::count_if(kTiers, [&](const Tier& tier) { return percent >= tier.percent; }));
+}
+inline Tier reached_tier(double token_accuracy) {
+  const int reached = course_tier(token_accuracy);
+  return reached > 0 ? kTiers[static_cast<std::size_t>(reached - 1)] : Tier{"none", 0, 0};
 }
 
 }  // namespace addsub
