@@ -29,8 +29,9 @@ constexpr int kExamples = 7;
 
 // These options have no field lists for programs. The structured bindings stop compiling when a member is added.
 void decoding_fields(ConfigVisitor& v, BeamOptions& o) {
-  auto& [bos, eos, max_length, beam, n_best, length_penalty, hook] = o;
+  auto& [bos, eos, max_length, src_positions, beam, n_best, length_penalty, hook] = o;
   static_cast<void>(bos), static_cast<void>(eos), static_cast<void>(hook);  // these depend on the vocabulary
+  static_cast<void>(src_positions);                                         // and these on the sources
   v("decode_length", max_length, {1, 100});
   v("beam", beam, {1, 100});
   v("n_best", n_best, {1, 100});
