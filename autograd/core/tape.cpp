@@ -91,6 +91,7 @@ Tensor Tape::create(const Shape& shape) {
 Tensor Tape::share(const Tensor& x, const Shape& shape, std::ptrdiff_t offset) {
   const Tensor leaf = leaf_of(x);
   if (!leaf.defined()) return create_external(shape, x.data() + offset);
+  leaf.node();  // throws if its Parameters have ended
   const std::ptrdiff_t own = x.node().tape ? x.node().part->offset : 0;
   const LeafPart part{leaf, own + offset};
   const Tensor made = create_external(shape, nullptr);

@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(files_that_cannot_be_written) {
   OnnxGraph graph("large");
   graph.weight(parameters.root().constant({1 << 15, 1 << 14}, [](std::span<real>, const Shape&, RandomStream&) {}));
   const onnx_cases::TemporaryFile file;
-  test::check_error<ArgumentError>([&] { graph.write(file.path); }, {"onnx: the model takes 2", "at most 2147483647"});
+  test::check_error<ArgumentError>([&] { graph.write(file.path); }, {"onnx: the model takes ", "at most 2147483647"});
   BOOST_CHECK(!std::filesystem::exists(file.path));
   test::check_error<FileError>([&] { OnnxGraph("a").write("no/such/folder/a.onnx"); }, {"no/such/folder"});
 }
