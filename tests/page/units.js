@@ -40,7 +40,7 @@ function storedNetwork(changes) {
                    ['positions', [9, width]]];
   const count = tensors.reduce((sum, [, shape]) => sum + shape.reduce((a, b) => a * b, 1), 0);
   const values = Buffer.from(drawn(count, 7).buffer).toString('base64');
-  return {config: {...config, ...changes}, task: {name: 'addsub', vocabulary}, tensors, values};
+  return {config: {...config, ...changes}, task: {name: 'addsub', vocabulary, largest: 49, places: ['sign', 'tens', 'units', 'end']}, tensors, values};
 }
 
 function answerOf(stored, text = '48 - 27') {
