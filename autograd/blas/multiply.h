@@ -65,8 +65,8 @@ void multiply(const MatrixOut& c, const MatrixView& a, const MatrixView& b, Accu
 void multiply_plus_row(const MatrixOut& c, const MatrixView& a, const MatrixView& b, const real* row);
 
 // What computes products on this processor, and what a lower precision (core/matmul_precision.h) means on it:
-// "AMX, own kernels, OpenBLAS; high has two bfloat16 parts; medium has one", or "own kernels, OpenBLAS; high is highest;
-// medium is highest".
+// "AMX, own kernels, OpenBLAS; high has two bfloat16 parts; medium has one", or "own kernels, OpenBLAS; high is
+// highest; medium is highest".
 std::string blas_description();
 
 }  // namespace SEPPO_ABI

@@ -1,8 +1,8 @@
 // The report of a training run: one self-contained HTML page, rewritten while training runs.
 //
 // It shows how many answers are right, samples with the wrong ones first, the attention of every layer and head, the
-// curves of loss, accuracy, learning rate and every measure of the evaluation, the model, all options, and how to repeat
-// the run. A small network runs in the page: it answers what the reader types.
+// curves of loss, accuracy, learning rate and every measure of the evaluation, the model, all options, and how to
+// repeat the run. A small network runs in the page: it answers what the reader types.
 #pragma once
 
 #include "app/attention_pictures.h"

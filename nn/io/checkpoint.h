@@ -60,7 +60,7 @@ struct WeightOptions {
   // Whether to leave out a parameter and its tensors. Also asked for the file's other tensors: whether to ignore them.
   std::function<bool(const std::string&)> skip = nullptr;
   WeightType type = WeightType::own;  // of the file that is written
-  bool strict = true;                  // refuse a file that does not fit; false loads what fits
+  bool strict = true;                 // refuse a file that does not fit; false loads what fits
   AfterFailure after_failure = AfterFailure::unchanged;
 };
 

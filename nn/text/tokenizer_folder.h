@@ -20,7 +20,8 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 
 // Throws ArgumentError if there is not exactly one tokenizer; what the readers throw (byte_level_bpe.h,
-// sentencepiece.h, sentencepiece_model.h, tokenizer_json.h). tokenizer.json together with vocab.json and merges.txt is one tokenizer.
+// sentencepiece.h, sentencepiece_model.h, tokenizer_json.h). tokenizer.json together with vocab.json and merges.txt is
+// one tokenizer.
 Tokenizer read_tokenizer(const std::filesystem::path& folder);
 
 // Copies the files of the tokenizer in the folder `from` and those beside it, or writes those of byte_tokenizer() if
