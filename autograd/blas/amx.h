@@ -1,4 +1,4 @@
-// The optional accelerator among the engines (engine.cpp): AMX (amx.cpp), in builds with SEPPO_AMX for single
+// The optional accelerator among the engines (engine.cpp): AMX (amx.cpp), in builds with SEPPO_BFLOAT16 for single
 // precision.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 namespace amx {
 
-#ifdef SEPPO_AMX
+#ifdef SEPPO_BFLOAT16
 bool is_available();  // on this processor, from this system
 bool suits(const Product& p);
 void gemm(const Product& p);

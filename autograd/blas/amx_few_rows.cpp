@@ -2,7 +2,7 @@
 // and packed once, a k-block at a time, so that packed k-blocks remain in L1.
 #include "amx.h"
 
-#ifdef SEPPO_AMX
+#ifdef SEPPO_BFLOAT16
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 finds its own headers guilty (GCC bug 105593)
@@ -22,24 +22,24 @@ using Ring = Packer<kParts, 1, kRingBlocks>;
 
 // Tiles 0 and 1 sum b0 a0, and 2 and 3 the other products, which would lose digits if they were added to b0 a0; 4 is a
 // plane of B's columns, 5 and 6 of A's rows.
-SEPPO_AMX_INLINE void load_left(const Word* k_block, std::size_t plane) {
+SEPPO_BFLOAT16_INLINE void load_left(const Word* k_block, std::size_t plane) {
   _tile_loadd(4, k_block + plane * kTile, kLine);
 }
-SEPPO_AMX_INLINE void load_right(const Word* k_block, std::size_t plane) {
+SEPPO_BFLOAT16_INLINE void load_right(const Word* k_block, std::size_t plane) {
   _tile_loadd(5, k_block + plane * 2 * kTile, kLine);
   _tile_loadd(6, k_block + plane * 2 * kTile + kTile, kLine);
 }
-SEPPO_AMX_INLINE void multiply_largest() {
+SEPPO_BFLOAT16_INLINE void multiply_largest() {
   _tile_dpbf16ps(0, 4, 5);
   _tile_dpbf16ps(1, 4, 6);
 }
-SEPPO_AMX_INLINE void multiply_others() {
+SEPPO_BFLOAT16_INLINE void multiply_others() {
   _tile_dpbf16ps(2, 4, 5);
   _tile_dpbf16ps(3, 4, 6);
 }
 
 // The products of a k-block, while the four parts of the next one are packed.
-SEPPO_AMX_INLINE void multiply_block(const Word* a, const Word* b, Ring<3>& next) {
+SEPPO_BFLOAT16_INLINE void multiply_block(const Word* a, const Word* b, Ring<3>& next) {
   load_left(b, 0);
   load_right(a, 2);
   multiply_others();
@@ -58,7 +58,7 @@ SEPPO_AMX_INLINE void multiply_block(const Word* a, const Word* b, Ring<3>& next
   load_left(b, 0);
   multiply_largest();
 }
-SEPPO_AMX_INLINE void multiply_block(const Word* a, const Word* b, Ring<2>& next) {
+SEPPO_BFLOAT16_INLINE void multiply_block(const Word* a, const Word* b, Ring<2>& next) {
   load_left(b, 0);
   load_right(a, 1);
   multiply_others();
@@ -72,7 +72,7 @@ SEPPO_AMX_INLINE void multiply_block(const Word* a, const Word* b, Ring<2>& next
   multiply_largest();
   next.pack_some();
 }
-SEPPO_AMX_INLINE void multiply_block(const Word* a, const Word* b, Ring<1>& next) {
+SEPPO_BFLOAT16_INLINE void multiply_block(const Word* a, const Word* b, Ring<1>& next) {
   load_left(b, 0);
   load_right(a, 0);
   multiply_largest();
@@ -82,9 +82,9 @@ SEPPO_AMX_INLINE void multiply_block(const Word* a, const Word* b, Ring<1>& next
 // sums[2][2] over all k-blocks of a panel: of the largest products, and of the others. `first`: how many k-blocks of
 // the ring came before.
 template <std::size_t kParts>
-SEPPO_AMX_CODE __attribute__((noinline)) void multiply_ring(std::size_t k_blocks, const Word* a, const Word* ring,
-                                                            std::size_t first, Ring<kParts>& next,
-                                                            real (&sums)[4][kTile]) {
+SEPPO_BFLOAT16_CODE __attribute__((noinline)) void multiply_ring(std::size_t k_blocks, const Word* a, const Word* ring,
+                                                                 std::size_t first, Ring<kParts>& next,
+                                                                 real (&sums)[4][kTile]) {
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -100,7 +100,7 @@ SEPPO_AMX_CODE __attribute__((noinline)) void multiply_ring(std::size_t k_blocks
 }
 
 // 16 columns of C = addend + sums^T
-SEPPO_AMX_CODE void put_transposed(const Product& p, const real (&sums)[4][kTile]) {
+SEPPO_BFLOAT16_CODE void put_transposed(const Product& p, const real (&sums)[4][kTile]) {
   alignas(kLine) real rows[kPanel][kSide];
   for (std::size_t i = 0; i < kPanel; i += kQuad) {
     __m512 largest[kQuad], others[kQuad];
@@ -112,7 +112,7 @@ SEPPO_AMX_CODE void put_transposed(const Product& p, const real (&sums)[4][kTile
 }
 
 template <std::size_t kParts>
-SEPPO_AMX_CODE void few_rows_product(const Product& p, const Word* packed) {
+SEPPO_BFLOAT16_CODE void few_rows_product(const Product& p, const Word* packed) {
   const std::size_t depth = k_blocks(p.k());
   configure_tiles();
   for (std::size_t i = 0; i < p.m(); i += kPanel) {

@@ -1,8 +1,8 @@
-// What both kinds of products on AMX have in common: tiles, how many parts numbers have, and storing sums.
+// What both kinds of products on AMX have in common: tiles, and how many parts numbers have.
 #pragma once
 
 #include "../core/matmul_precision.h"
-#include "amx_packing-inl.h"
+#include "bfloat16_panels-inl.h"
 #include "product.h"
 
 #include <immintrin.h>
@@ -15,6 +15,8 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 namespace amx {
 namespace {
+
+using namespace bfloat16;
 
 // The size from which on AMX is worth its packing, which takes longer than that for vector code: the more parts, the
 // longer, and longest for tiles that are not full.
@@ -33,20 +35,9 @@ struct alignas(kLine) TileShapes {
   std::uint8_t rows[16] = {kSide, kSide, kSide, kSide, kSide, kSide, kSide, kSide};
 };
 
-SEPPO_AMX_CODE void configure_tiles() {
+SEPPO_BFLOAT16_CODE void configure_tiles() {
   static constexpr TileShapes shapes;  // static, as the compiler assumes that only eight bytes are read
   _tile_loadconfig(&shapes);
-}
-
-// p.c = p.addend + sum, for those rows and columns of two panels that lie within C
-SEPPO_AMX_CODE void put_sum(const Product& p, const real* sum, std::size_t stride) {
-  for (std::size_t i = 0; i < p.m(); ++i)
-    for (std::size_t j = 0; j < p.n(); j += kSide) {
-      const auto lanes = static_cast<__mmask16>((1u << count(j, p.n(), kSide)) - 1);
-      __m512 s = _mm512_load_ps(sum + i * stride + j);
-      if (p.addend.data) s = _mm512_add_ps(s, _mm512_maskz_loadu_ps(lanes, p.addend.at(i, j)));
-      _mm512_mask_storeu_ps(p.c.at(i, j), lanes, s);
-    }
 }
 
 // Calls f with the number of parts, a compile-time constant.

@@ -2,6 +2,7 @@
 #include "../core/memory.h"
 #include "../core/parallel.h"
 #include "amx.h"
+#include "avx512_bf16.h"
 #include "compact_product.h"
 #include "product.h"
 
@@ -13,7 +14,7 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 namespace {
 
-enum class Engine { dot_rows, few_rows, few_rows_amx, amx, small, openblas };
+enum class Engine { dot_rows, few_rows, few_rows_amx, amx, avx512_bf16, small, openblas };
 
 Engine choose(const Product& p) {
   constexpr std::size_t kSmall = std::size_t{1} << 20;                 // elements of B
@@ -22,6 +23,7 @@ Engine choose(const Product& p) {
   if (is_by_rows && p.m() <= kernels::kFewRows && p.n() >= 4 * p.m())
     return amx::suits_few_rows(p) ? Engine::few_rows_amx : Engine::few_rows;
   if (amx::suits(p)) return Engine::amx;
+  if (avx512_bf16::suits(p)) return Engine::avx512_bf16;
   // OpenBLAS packs all of B and adds to C in further passes, which is too slow for products up to this size.
   if (p.n() * p.k() <= kSmall || p.m() <= kernels::kFewRows) return Engine::small;
   return Engine::openblas;
@@ -96,11 +98,12 @@ void few_rows_amx(const Product& p) {
   divide_columns(p, [&](const Product& piece) { amx::few_rows(piece, packed); });
 }
 
-void large_amx(const Product& p) {
+// On engines that pack both operands, which pieces would do repeatedly.
+void large_bfloat16(const Product& p, void (*gemm)(const Product&)) {
   if (inside_task())
-    amx::gemm(p);  // in pieces, it would pack both operands repeatedly
+    gemm(p);
   else
-    divide_into_sixteen(p, amx::gemm);
+    divide_into_sixteen(p, gemm);
 }
 
 }  // namespace
@@ -114,7 +117,9 @@ void compute(const Product& p) {
     case Engine::few_rows_amx:
       return few_rows_amx(p);
     case Engine::amx:
-      return large_amx(p);
+      return large_bfloat16(p, amx::gemm);
+    case Engine::avx512_bf16:
+      return large_bfloat16(p, avx512_bf16::gemm);
     case Engine::small:
       return divide_both_sides(p, kernels::small_gemm);
     case Engine::openblas:
@@ -132,8 +137,10 @@ void compute(const CompactProduct& p) {
 
 std::string blas_description() {
   const std::string everywhere = "own kernels, OpenBLAS";
-  if (!amx::is_available()) return everywhere + "; high is highest; medium is highest";
-  return "AMX, " + everywhere + "; high has two bfloat16 parts; medium has one";
+  if (amx::is_available()) return "AMX, " + everywhere + "; high has two bfloat16 parts; medium has one";
+  if (avx512_bf16::is_available())
+    return "AVX-512 BF16, " + everywhere + "; high is highest; medium has one bfloat16 part";
+  return everywhere + "; high is highest; medium is highest";
 }
 
 }  // namespace SEPPO_ABI

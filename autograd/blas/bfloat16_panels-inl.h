@@ -1,5 +1,5 @@
-// How operands are packed for AMX: each number is split into kParts bfloat16 numbers, in the order in which tiles are
-// loaded. Included by amx.cpp alone.
+// Panels for products of bfloat16 numbers: how operands are packed into them, and sums come out. Each number is split
+// into kParts of bfloat16, in the order in which AMX loads tiles; AVX-512 BF16 reads the same tiles as vectors.
 //
 // A product C = A B is computed from the rows of A and the columns of B. Both are packed in panels of kPanel of them,
 // and each panel in blocks along k:
@@ -18,12 +18,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#define SEPPO_AMX_CODE __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
-#define SEPPO_AMX_INLINE SEPPO_AMX_CODE inline __attribute__((always_inline))
+#define SEPPO_BFLOAT16_CODE __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+#define SEPPO_BFLOAT16_INLINE SEPPO_BFLOAT16_CODE inline __attribute__((always_inline))
 
 namespace seppo {
 inline namespace SEPPO_ABI {
-namespace amx {
+namespace bfloat16 {
 namespace {
 
 using Word = std::uint32_t;  // two bfloat16 numbers
@@ -46,20 +46,20 @@ std::size_t count(std::size_t first, std::size_t end, std::size_t most) {
 }
 
 // The upper half of each word, rounded half up. A NaN may become another number, but what is left of it does not.
-SEPPO_AMX_INLINE __m512i round_up(__m512 x) {
+SEPPO_BFLOAT16_INLINE __m512i round_up(__m512 x) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
   return _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000)), upper);
 }
-SEPPO_AMX_INLINE __m512i truncate(__m512 x) {
+SEPPO_BFLOAT16_INLINE __m512i truncate(__m512 x) {
   return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(static_cast<int>(0xffff0000)));
 }
-SEPPO_AMX_INLINE __m512 rest(__m512 x, __m512i part) { return _mm512_sub_ps(x, _mm512_castsi512_ps(part)); }
+SEPPO_BFLOAT16_INLINE __m512 rest(__m512 x, __m512i part) { return _mm512_sub_ps(x, _mm512_castsi512_ps(part)); }
 
 // Words of two bfloat16 numbers: from the upper halves of two words, or rounded to nearest even.
-SEPPO_AMX_INLINE __m512i words(__m512i low, __m512i high) {
+SEPPO_BFLOAT16_INLINE __m512i words(__m512i low, __m512i high) {
   return _mm512_mask_mov_epi16(_mm512_srli_epi32(low, 16), 0xaaaaaaaa, high);
 }
-SEPPO_AMX_INLINE __m512i rounded_words(__m512 low, __m512 high) {
+SEPPO_BFLOAT16_INLINE __m512i rounded_words(__m512 low, __m512 high) {
   alignas(kLine) static constexpr std::uint16_t kInTurns[] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
                                                               21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
                                                               11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
@@ -69,13 +69,13 @@ SEPPO_AMX_INLINE __m512i rounded_words(__m512 low, __m512 high) {
 
 // The words of each part of numbers for their lower and upper halves: x = x0, x0 + x1, or x0 + x1 + x2. Of three parts,
 // x0 is rounded and x1 truncated, which leaves 8 bits for x2.
-SEPPO_AMX_INLINE void split(__m512i (&part)[1], __m512 low, __m512 high) { part[0] = rounded_words(low, high); }
-SEPPO_AMX_INLINE void split(__m512i (&part)[2], __m512 low, __m512 high) {
+SEPPO_BFLOAT16_INLINE void split(__m512i (&part)[1], __m512 low, __m512 high) { part[0] = rounded_words(low, high); }
+SEPPO_BFLOAT16_INLINE void split(__m512i (&part)[2], __m512 low, __m512 high) {
   const __m512i x0 = round_up(low), y0 = round_up(high);
   part[0] = words(x0, y0);
   part[1] = rounded_words(rest(low, x0), rest(high, y0));
 }
-SEPPO_AMX_INLINE void split(__m512i (&part)[3], __m512 low, __m512 high) {
+SEPPO_BFLOAT16_INLINE void split(__m512i (&part)[3], __m512 low, __m512 high) {
   const __m512i x0 = round_up(low), y0 = round_up(high);
   const __m512 x = rest(low, x0), y = rest(high, y0);
   const __m512i x1 = truncate(x), y1 = truncate(y);
@@ -89,7 +89,7 @@ constexpr std::size_t kQuads = kSide / kQuad;  // of a tile
 
 // Packs four tile rows of each plane, from the numbers for the lower and upper halves of their words.
 template <std::size_t kParts, std::size_t kTiles>
-SEPPO_AMX_INLINE void pack_words(Word* to, const __m512 (&low)[kQuad], const __m512 (&high)[kQuad]) {
+SEPPO_BFLOAT16_INLINE void pack_words(Word* to, const __m512 (&low)[kQuad], const __m512 (&high)[kQuad]) {
   for (std::size_t i = 0; i < kQuad; ++i) {
     __m512i part[kParts];
     split(part, low[i], high[i]);
@@ -99,7 +99,7 @@ SEPPO_AMX_INLINE void pack_words(Word* to, const __m512 (&low)[kQuad], const __m
 }
 
 // Loads four columns of 16 rows, transposing squares of 4 x 4 within 128-bit blocks.
-SEPPO_AMX_INLINE void load_transposed(__m512 (&v)[kQuad], const real* x, std::size_t stride) {
+SEPPO_BFLOAT16_INLINE void load_transposed(__m512 (&v)[kQuad], const real* x, std::size_t stride) {
   for (std::size_t r = 0; r < kQuad; ++r) {
     v[r] = _mm512_castps128_ps512(_mm_loadu_ps(x + r * stride));
     v[r] = _mm512_insertf32x4(v[r], _mm_loadu_ps(x + (r + 4) * stride), 1);
@@ -149,7 +149,7 @@ class Packer {
 
   // Packs the next four rows of a tile, if there are any left; numbers of one part pass so fast that a whole tile is
   // packed at once.
-  SEPPO_AMX_INLINE void pack_some() {
+  SEPPO_BFLOAT16_INLINE void pack_some() {
     if (row_ >= from_.rows()) return;
     Word* const to = to_ + tile_ * kTile + tile_row_ * kSide;
     const std::size_t row = row_ + tile_ * kSide;
@@ -167,11 +167,11 @@ class Packer {
     }
     advance();
   }
-  SEPPO_AMX_CODE void pack_all() {
+  SEPPO_BFLOAT16_CODE void pack_all() {
     while (row_ < from_.rows()) pack_some();
   }
   // Prefetches a quarter of the next tile, but of the panel after this one, into L2: memory would be slower than AMX.
-  SEPPO_AMX_INLINE void fetch_some(std::size_t quarter) const {
+  SEPPO_BFLOAT16_INLINE void fetch_some(std::size_t quarter) const {
     const real* const at = from_.x.at(row_ + (kTiles + tile_) * kSide, term_);
     const std::size_t line = along_ == 1 ? across_ : along_;
     for (std::size_t i = 0; i < kQuad; ++i) {
@@ -185,7 +185,7 @@ class Packer {
   static constexpr std::size_t kAtOnce = kParts == 1 && kRing == 0 ? kSide : kQuad;  // rows of a tile
 
   // Four tile rows: their terms p, and their terms p + kSide.
-  SEPPO_AMX_INLINE void load(__m512 (&low)[kQuad], __m512 (&high)[kQuad], const real* at) const {
+  SEPPO_BFLOAT16_INLINE void load(__m512 (&low)[kQuad], __m512 (&high)[kQuad], const real* at) const {
     const std::size_t half = kSide * from_.x.col_stride;
     if (along_ != 1) {
       load_transposed(low, at, along_);
@@ -201,8 +201,8 @@ class Packer {
   }
 
   // Copies four tile rows at the end of the operand, padded with zeros.
-  SEPPO_AMX_CODE __attribute__((noinline)) void copy(__m512 (&to)[kQuad], std::size_t row, std::size_t term,
-                                                     std::size_t tile_row) const {
+  SEPPO_BFLOAT16_CODE __attribute__((noinline)) void copy(__m512 (&to)[kQuad], std::size_t row, std::size_t term,
+                                                          std::size_t tile_row) const {
     (is_left_ ? row : term) += tile_row;
     const std::size_t rows = count(row, from_.rows(), is_left_ ? kQuad : kSide);
     const std::size_t terms = count(term, from_.k(), is_left_ ? kSide : kQuad);
@@ -214,7 +214,7 @@ class Packer {
   }
 
   // From four rows of a tile to the next, to the next tile, k-block and panel.
-  SEPPO_AMX_INLINE void advance() {
+  SEPPO_BFLOAT16_INLINE void advance() {
     tile_row_ += kAtOnce;
     if (tile_row_ < kSide) return;
     tile_row_ = 0;
@@ -243,7 +243,18 @@ class Packer {
   std::size_t blocks_ = 0;               // since the beginning of the ring
 };
 
+// p.c = p.addend + sum, for those rows and columns of two panels that lie within C
+SEPPO_BFLOAT16_CODE void put_sum(const Product& p, const real* sum, std::size_t stride) {
+  for (std::size_t i = 0; i < p.m(); ++i)
+    for (std::size_t j = 0; j < p.n(); j += kSide) {
+      const auto lanes = static_cast<__mmask16>((1u << count(j, p.n(), kSide)) - 1);
+      __m512 s = _mm512_load_ps(sum + i * stride + j);
+      if (p.addend.data) s = _mm512_add_ps(s, _mm512_maskz_loadu_ps(lanes, p.addend.at(i, j)));
+      _mm512_mask_storeu_ps(p.c.at(i, j), lanes, s);
+    }
+}
+
 }  // namespace
-}  // namespace amx
+}  // namespace bfloat16
 }  // namespace SEPPO_ABI
 }  // namespace seppo
