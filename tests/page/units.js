@@ -148,3 +148,12 @@ test('shares are drawn from 0 to 100 %', () => {
   assert.deepStrictEqual(axisOf([0.001, 0.9], 'share'), {low: 0, high: 1, isLog: false});
   assert(axisOf([0.001, 0.9]).isLog);
 });
+
+test('a result is a number only with the digits of the task', () => {
+  const {resultText} = page;
+  assert.strictEqual(resultText(['NEGATIVE', '0', '4', 'EOS'], 2), '-4');
+  assert.strictEqual(resultText(['NEGATIVE', '0', '0', 'EOS'], 2), '0');
+  assert.strictEqual(resultText(['POSITIVE', '1', '0', '4', 'EOS'], 3), '104');
+  const others = [['POSITIVE', '4', 'EOS'], ['POSITIVE', '1', '0', '4', 'EOS'], ['0', '4', 'EOS'], ['POSITIVE', '0', '4', 'BOS'], ['EOS']];
+  for (const tokens of others) assert.strictEqual(resultText(tokens, 2), tokens.join(' '));
+});

@@ -26,7 +26,7 @@ const tasks = {
       const parts = text.match(/^\s*(-?\d{1,9})\s*([+-])\s*(-?\d{1,9})\s*$/);
       if (!parts) throw new Error('an expression such as 48 - 27, please');
       const [left, right] = [+parts[1], +parts[3]];
-      const most = task.largest, digits = String(most).length;
+      const most = task.largest, digits = digitsOf(task);
       if (Math.abs(left) > most || Math.abs(right) > most) throw new Error(`operands are from -${most} to ${most}`);
       const number = n => [n < 0 ? 'NEGATIVE' : 'POSITIVE', ...String(Math.abs(n)).padStart(digits, '0')];
       const labels = ['BOS', ...number(left), parts[2] === '-' ? 'subtract' : 'add', ...number(right), 'EOS'];
@@ -38,7 +38,7 @@ const tasks = {
       const {read, written, logits} = greedy(network, memory, task, task.places.length, trace);
       nameRows(trace, read, written);
       const names = task.places.slice(0, written.length);
-      return answerOf(resultText(written), query.right, logits, names, task.vocabulary, trace, read);
+      return answerOf(resultText(written, digitsOf(task)), query.right, logits, names, task.vocabulary, trace, read);
     },
     logits: decoderLogits,
   },
@@ -190,11 +190,17 @@ function greedy(network, memory, task, most, trace) {
   }
 }
 
-// "NEGATIVE 0 4 EOS" is -4; other tokens are shown as they are.
-function resultText(tokens) {
+// Of each operand, and of the result.
+function digitsOf(task) {
+  return String(task.largest).length;
+}
+
+// "NEGATIVE 0 4 EOS" is -4; other tokens, such as those of fewer or more digits, are shown as they are.
+function resultText(tokens, digits) {
   const text = tokens.join(' ');
   const parts = text.match(/^(POSITIVE|NEGATIVE) ((?:\d )+)EOS$/);
-  return parts ? String((parts[1] === 'NEGATIVE' ? -1 : 1) * +parts[2].replaceAll(' ', '') + 0) : text;
+  if (!parts || parts[2].length !== 2 * digits) return text;
+  return String((parts[1] === 'NEGATIVE' ? -1 : 1) * +parts[2].replaceAll(' ', '') + 0);
 }
 
 // The rows of the decoder are named by the tokens written; what it embeds, and its own keys, by those read.
