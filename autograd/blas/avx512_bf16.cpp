@@ -83,9 +83,8 @@ bool is_available() {
   return is;
 }
 
-// From some size on, products are worth the packing.
 bool suits(const Product& p) {
-  constexpr std::size_t kLeastSide = 32, kLeastMultiplications = std::size_t{1} << 18;
+  constexpr std::size_t kLeastSide = 32, kLeastMultiplications = std::size_t{1} << 16;
   return matmul_precision() == MatmulPrecision::medium && std::min({p.m(), p.n(), p.k()}) >= kLeastSide &&
          p.m() * p.n() * p.k() >= kLeastMultiplications && is_available();
 }

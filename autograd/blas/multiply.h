@@ -1,5 +1,5 @@
 // Matrix products by views, the only door to BLAS: a kernel of our own computes small ones and those of few rows, AMX
-// large ones where there is AMX, OpenBLAS the rest (engine.cpp). OpenBLAS runs on one thread here, whatever its
+// large ones where there is AMX, AVX-512 BF16 those in medium precision, OpenBLAS the rest (engine.cpp). OpenBLAS runs on one thread here, whatever its
 // environment variables say: parallelism is ours (parallel.h), so results do not depend on thread counts.
 //
 //   const real x[2 * 3] = {1, 2, 3, 4, 5, 6};       // [2, 3]
@@ -65,8 +65,9 @@ void multiply(const MatrixOut& c, const MatrixView& a, const MatrixView& b, Accu
 void multiply_plus_row(const MatrixOut& c, const MatrixView& a, const MatrixView& b, const real* row);
 
 // What computes products on this processor, and what a lower precision (core/matmul_precision.h) means on it:
-// "AMX, own kernels, OpenBLAS; high has two bfloat16 parts; medium has one", or "own kernels, OpenBLAS; high is
-// highest; medium is highest".
+//   "AMX, own kernels, OpenBLAS; high has two bfloat16 parts; medium has one"
+//   "AVX-512 BF16, own kernels, OpenBLAS; high is highest; medium has one bfloat16 part"
+//   "own kernels, OpenBLAS; high is highest; medium is highest"
 std::string blas_description();
 
 }  // namespace SEPPO_ABI

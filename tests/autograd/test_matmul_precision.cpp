@@ -103,6 +103,8 @@ std::vector<Sizes> sizes(std::size_t k) {
 
 }  // namespace
 
+// one_build: autograd/blas/avx512_bf16.h is_available
+// one_build: autograd/blas/avx512_bf16.cpp avx512_bf16
 BOOST_AUTO_TEST_CASE(errors_are_those_of_rounding) {
   for (const std::size_t k : {32u, 64u, 100u, 256u, 521u, 1100u})
     for (const Sizes& s : sizes(k)) {
@@ -112,6 +114,25 @@ BOOST_AUTO_TEST_CASE(errors_are_those_of_rounding) {
         const double of_sum = static_cast<double>(k) * double{std::numeric_limits<real>::epsilon()} / 2;
         BOOST_CHECK_LT(worst_error(s, operands), error_of_a_term(precision) + of_sum);
       }
+    }
+}
+
+// What C holds, or a row, is added as a float: its digits are not those of a factor.
+BOOST_AUTO_TEST_CASE(sums_begin_with_c_or_a_row_in_every_precision) {
+  for (const MatmulPrecision precision : kAll)
+    for (const Sizes& s : {Sizes{130, 260, 600}, {97, 330, 64}, {300, 130, 100, true, true}}) {
+      const UseMatmulPrecision use(precision);
+      const Operands operands(s);
+      const std::vector<real> alone = product(s, operands), before = draw(s.m * s.n, 3), row = draw(s.n, 4);
+      std::vector<real> onto_c = before, onto_row(s.m * s.n);
+      seppo::multiply({onto_c.data(), s.m, s.n}, operands.left(s), operands.right(s), seppo::Accumulate::yes);
+      seppo::multiply_plus_row({onto_row.data(), s.m, s.n}, operands.left(s), operands.right(s), row.data());
+      double worst = 0;
+      for (std::size_t i = 0; i < alone.size(); ++i) {
+        worst = std::max(worst, std::abs(double{onto_c[i]} - double{alone[i]} - double{before[i]}));
+        worst = std::max(worst, std::abs(double{onto_row[i]} - double{alone[i]} - double{row[i % s.n]}));
+      }
+      BOOST_CHECK_LT(worst, 1e3 * double{std::numeric_limits<real>::epsilon()});
     }
 }
 

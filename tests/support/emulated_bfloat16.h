@@ -1,7 +1,8 @@
-// AMX in software, for processors that have AVX-512 but no AMX: included before everything else of
-// autograd/blas/amx*.cpp by the preset amx, so that all tests can run as on a processor with AMX. The intrinsics are
-// macros, or are replaced by macros here, with the same arguments. (Intel, Software Developer's Manual 2, TDPBF16PS and
-// the other tile instructions.)
+// AMX and AVX-512 BF16 in software, for processors that have AVX-512 but not these: included before everything else of
+// autograd/blas/amx*.cpp and avx512_bf16.cpp, so that tests run as on a processor with them. With
+// SEPPO_EMULATE_WITHOUT_AMX, it has no AMX, whatever the real one has. The intrinsics are macros, or are replaced by
+// macros here, with the same arguments. (Intel, Software Developer's Manual 2, TDPBF16PS and the other tile
+// instructions, VDPBF16PS.)
 #pragma once
 
 #include <cpuid.h>
@@ -13,7 +14,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace emulated_amx {
+namespace emulated_bfloat16 {
 
 constexpr std::size_t kRows = 16, kLine = 64;
 
@@ -71,27 +72,49 @@ __attribute__((target("avx512f"))) inline __m512i rounded(__m512 high, __m512 lo
   return _mm512_load_si512(halves);
 }
 
-// Leaf 7 of the processor, with the bits for AMX's bfloat16 and tiles set.
+// sum[i] + a[2i + 1] b[2i + 1] + a[2i] b[2i], for pairs of bfloat16 numbers; each sum is rounded.
+__attribute__((target("avx512f"))) inline __m512 dot_pairs(__m512 sum, __m512i a, __m512i b) {
+  const unsigned users_mode = _mm_getcsr();
+  _mm_setcsr(0x9fc0);
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+  const __m512 odd = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_si512(a, upper)),
+                                     _mm512_castsi512_ps(_mm512_and_si512(b, upper)), sum);
+  const __m512 both = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(a, 16)),
+                                      _mm512_castsi512_ps(_mm512_slli_epi32(b, 16)), odd);
+  _mm_setcsr(users_mode);
+  return both;
+}
+
+// Leaf 7 of the processor: subleaf 0 with or without the bits for AMX's bfloat16 and tiles, subleaf 1 with that for
+// AVX-512 BF16.
 inline int leaf7(unsigned leaf, unsigned subleaf, unsigned* a, unsigned* b, unsigned* c, unsigned* d) {
   const int is_there = __get_cpuid_count(leaf, subleaf, a, b, c, d);
-  *d |= 1u << 22 | 1u << 24;
+  constexpr unsigned kTiles = 1u << 22 | 1u << 24;
+#ifdef SEPPO_EMULATE_WITHOUT_AMX
+  *d &= ~kTiles;
+#else
+  if (subleaf == 0) *d |= kTiles;
+#endif
+  if (subleaf == 1) *a |= 1u << 5;
   return is_there;
 }
 
-}  // namespace emulated_amx
+}  // namespace emulated_bfloat16
 
 #undef _tile_loadd
 #undef _tile_stored
 #undef _tile_zero
 #undef _tile_dpbf16ps
-#define _tile_loadd(tile, from, stride) emulated_amx::load(emulated_amx::tiles[tile], from, stride)
-#define _tile_stored(tile, to, stride) emulated_amx::store(emulated_amx::tiles[tile], to, stride)
-#define _tile_zero(tile) std::memset(&emulated_amx::tiles[tile], 0, sizeof(emulated_amx::Tile))
+#define _tile_loadd(tile, from, stride) emulated_bfloat16::load(emulated_bfloat16::tiles[tile], from, stride)
+#define _tile_stored(tile, to, stride) emulated_bfloat16::store(emulated_bfloat16::tiles[tile], to, stride)
+#define _tile_zero(tile) std::memset(&emulated_bfloat16::tiles[tile], 0, sizeof(emulated_bfloat16::Tile))
 #define _tile_dpbf16ps(c, a, b) \
-  emulated_amx::multiply(emulated_amx::tiles[c], emulated_amx::tiles[a], emulated_amx::tiles[b])
-#define _mm512_cvtne2ps_pbh(high, low) emulated_amx::rounded(high, low)
+  emulated_bfloat16::multiply(emulated_bfloat16::tiles[c], emulated_bfloat16::tiles[a], emulated_bfloat16::tiles[b])
+#define _mm512_dpbf16_ps(sum, a, b) \
+  emulated_bfloat16::dot_pairs(sum, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b))
+#define _mm512_cvtne2ps_pbh(high, low) emulated_bfloat16::rounded(high, low)
 #define _tile_loadconfig(shapes) static_cast<void>(shapes)
 #define _tile_release() static_cast<void>(0)
-#define __get_cpuid_count emulated_amx::leaf7
+#define __get_cpuid_count emulated_bfloat16::leaf7
 #undef SYS_arch_prctl
 #define SYS_arch_prctl SYS_sched_yield  // always succeeds, as a system's permission to use tiles does
