@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -46,8 +47,24 @@ void release(real* values, std::size_t count) {
 
 }  // namespace
 
-CompactMatrix::CompactMatrix(WeightFormat format, std::span<const real> values, std::size_t cols)
-    : format_(format), rows_(cols == 0 ? 0 : values.size() / cols), cols_(cols), memory_(rows_ * row_bytes()) {
+std::shared_ptr<std::byte> CompactMemory::take(std::size_t bytes) {
+  check<ArgumentError>(bytes <= memory_->size() - taken_, "compact: ", bytes, " bytes are more than are left");
+  std::byte* const begin = memory_->data() + taken_;
+  taken_ += bytes;
+  return {memory_, begin};
+}
+
+std::size_t CompactMatrix::bytes_of(WeightFormat format, std::size_t rows, std::size_t cols) {
+  const std::size_t blocks = (cols + kBlock - 1) / kBlock;
+  return rows * blocks * (format == WeightFormat::q8 ? sizeof(QuantizedBlock) : kBlock * sizeof(std::uint16_t));
+}
+
+CompactMatrix::CompactMatrix(WeightFormat format, std::span<const real> values, std::size_t cols,
+                             std::shared_ptr<std::byte> memory)
+    : format_(format),
+      rows_(cols == 0 ? 0 : values.size() / cols),
+      cols_(cols),
+      memory_(memory ? std::move(memory) : CompactMemory(bytes()).take(bytes())) {
   check<ArgumentError>(format != WeightFormat::full, "compact: full is the format of reals");
   constexpr std::size_t kRowsAtOnce = 64;
   parallel_for(0, rows_, kRowsAtOnce, [&](std::size_t begin, std::size_t end) {
@@ -58,7 +75,7 @@ CompactMatrix::CompactMatrix(WeightFormat format, std::span<const real> values, 
 void CompactMatrix::store(std::size_t row, const real* from) {
   const bool is_finite = std::all_of(from, from + cols_, [](real v) { return std::isfinite(static_cast<float>(v)); });
   check<NumericError>(is_finite, "compact: row ", row, " has a number that is not finite");
-  std::byte* const to = memory_.data() + row * row_bytes();
+  std::byte* const to = memory_.get() + row * row_bytes();
   if (format_ == WeightFormat::bf16) {
     auto* const halves = reinterpret_cast<std::uint16_t*>(to);
     for (std::size_t j = 0; j < cols_; ++j) halves[j] = upper_half(static_cast<float>(from[j]));
@@ -83,11 +100,12 @@ void CompactMatrix::expand(std::size_t row, real* to) const {
   }
 }
 
-void make_compact(const Tensor& leaf, WeightFormat format) {
+void make_compact(const Tensor& leaf, WeightFormat format, CompactMemory& memory) {
   Node& node = leaf.node();
   check<StateError>(!node.tape, "compact: ", leaf, " is no leaf");
   check(leaf.rank() == 2, "compact: ", leaf, " is not [rows, cols]");
-  auto matrix = std::make_unique<const CompactMatrix>(format, leaf.values(), leaf.cols());
+  const std::size_t bytes = CompactMatrix::bytes_of(format, leaf.rows(), leaf.cols());
+  auto matrix = std::make_unique<const CompactMatrix>(format, leaf.values(), leaf.cols(), memory.take(bytes));
   release(node.data, leaf.numel());
   node.data = nullptr;
   node.closure = matrix.release();

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -35,36 +36,50 @@ struct QuantizedBlock {
   std::int8_t q[32];
 };
 
+// Memory that matrices take one after another. One block for all weights of a model consists of huge pages, where most
+// matrices are too small for one of their own: without, decoding waits for the TLB. It lives as long as its matrices.
+class CompactMemory {
+ public:
+  explicit CompactMemory(std::size_t bytes) : memory_(std::make_shared<Memory>(bytes, /*huge=*/true)) {}
+  // The next so many bytes. Throws ArgumentError beyond the end.
+  std::shared_ptr<std::byte> take(std::size_t bytes);
+
+ private:
+  std::shared_ptr<Memory> memory_;
+  std::size_t taken_ = 0;
+};
+
 class CompactMatrix {
  public:
   static constexpr std::size_t kBlock = 32;  // columns; rows are padded with zeros to whole blocks
+  static std::size_t bytes_of(WeightFormat format, std::size_t rows, std::size_t cols);
 
   // The matrix of `values`, row-major, each rounded to the nearest number of the format. Throws ArgumentError for
-  // WeightFormat::full, NumericError if a value is not finite.
-  CompactMatrix(WeightFormat format, std::span<const real> values, std::size_t cols);
+  // WeightFormat::full, NumericError if a value is not finite. `memory` has its bytes_of(), or
+  // is null.
+  CompactMatrix(WeightFormat format, std::span<const real> values, std::size_t cols,
+                std::shared_ptr<std::byte> memory = {});
 
   WeightFormat format() const { return format_; }
   std::size_t rows() const { return rows_; }
   std::size_t cols() const { return cols_; }
   std::size_t blocks() const { return (cols_ + kBlock - 1) / kBlock; }  // of a row
-  std::size_t bytes() const { return memory_.size(); }
+  std::size_t bytes() const { return bytes_of(format_, rows_, cols_); }
 
   // A row as it is stored: blocks() * kBlock bfloat16 numbers, as std::uint16_t, or blocks() QuantizedBlocks.
   template <class T>
   const T* row(std::size_t i) const {
-    return reinterpret_cast<const T*>(memory_.data() + i * row_bytes());
+    return reinterpret_cast<const T*>(memory_.get() + i * row_bytes());
   }
   void expand(std::size_t row, real* to) const;
 
  private:
-  std::size_t row_bytes() const {
-    return blocks() * (format_ == WeightFormat::q8 ? sizeof(QuantizedBlock) : kBlock * sizeof(std::uint16_t));
-  }
+  std::size_t row_bytes() const { return bytes_of(format_, 1, cols_); }
   void store(std::size_t row, const real* from);
 
   WeightFormat format_;
   std::size_t rows_, cols_;
-  Memory memory_;
+  std::shared_ptr<std::byte> memory_;
 };
 
 // Some rows of one.
@@ -76,8 +91,8 @@ struct CompactRows {
 };
 
 // Replaces the values of a leaf [rows, cols], whose memory is given back as far as it consists of whole pages. Throws
-// as CompactMatrix does, and then changes nothing.
-void make_compact(const Tensor& leaf, WeightFormat format);
+// as CompactMatrix does, and then leaves it as it was.
+void make_compact(const Tensor& leaf, WeightFormat format, CompactMemory& memory);
 
 // Of a leaf that is compact, or a view of some of its rows; else none.
 std::optional<CompactRows> rows_of_compact(const Tensor& x);

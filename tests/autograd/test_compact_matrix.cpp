@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -149,6 +150,22 @@ BOOST_AUTO_TEST_CASE(products_do_not_depend_on_threads) {
         return bytes;
       });
     }
+  }
+}
+
+// Each as in memory of its own, also when the block that they came from is gone.
+BOOST_AUTO_TEST_CASE(matrices_share_a_block_of_memory) {
+  for (const WeightFormat format : kFormats) {
+    const std::vector<real> first = draw(7, 70, 1), second = draw(5, 33, 2);
+    const std::size_t of_first = CompactMatrix::bytes_of(format, 7, 70), of_second = CompactMatrix::bytes_of(format, 5, 33);
+    auto memory = std::make_unique<CompactMemory>(of_first + of_second);
+    const CompactMatrix a(format, first, 70, memory->take(of_first)), b(format, second, 33, memory->take(of_second));
+    test::check_error<ArgumentError>([&] { memory->take(1); }, {"1 bytes are more than are left"});
+    memory.reset();
+    for (std::size_t row = 0; row < 7; ++row)
+      BOOST_CHECK(expanded(a, row) == expanded(CompactMatrix(format, first, 70), row));
+    for (std::size_t row = 0; row < 5; ++row)
+      BOOST_CHECK(expanded(b, row) == expanded(CompactMatrix(format, second, 33), row));
   }
 }
 
