@@ -157,7 +157,8 @@ BOOST_AUTO_TEST_CASE(products_do_not_depend_on_threads) {
 BOOST_AUTO_TEST_CASE(matrices_share_a_block_of_memory) {
   for (const WeightFormat format : kFormats) {
     const std::vector<real> first = draw(7, 70, 1), second = draw(5, 33, 2);
-    const std::size_t of_first = CompactMatrix::bytes_of(format, 7, 70), of_second = CompactMatrix::bytes_of(format, 5, 33);
+    const std::size_t of_first = CompactMatrix::bytes_of(format, 7, 70),
+                      of_second = CompactMatrix::bytes_of(format, 5, 33);
     auto memory = std::make_unique<CompactMemory>(of_first + of_second);
     const CompactMatrix a(format, first, 70, memory->take(of_first)), b(format, second, 33, memory->take(of_second));
     test::check_error<ArgumentError>([&] { memory->take(1); }, {"1 bytes are more than are left"});
@@ -171,7 +172,8 @@ BOOST_AUTO_TEST_CASE(matrices_share_a_block_of_memory) {
 
 BOOST_AUTO_TEST_CASE(errors) {
   std::vector<real> values(12, real{1});
-  test::check_error<ArgumentError>([&] { CompactMatrix(WeightFormat::full, values, 4); }, {"full is the format of reals"});
+  test::check_error<ArgumentError>([&] { CompactMatrix(WeightFormat::full, values, 4); },
+                                   {"full is the format of reals"});
   for (const real bad : {std::numeric_limits<real>::infinity(), std::numeric_limits<real>::quiet_NaN()})
     for (const WeightFormat format : kFormats) {
       values[9] = bad;
