@@ -25,6 +25,34 @@ struct Request {
   std::size_t number = 0;
   Tokens prompt;
 };
+using Batch = std::vector<Request>;
+
+struct Serving {
+  // Eight requests of our own.
+  Batch draw() {
+    Batch batch(8);
+    for (Request& request : batch) {
+      request.number = drawn++;
+      request.prompt.resize(1 + random.below(8));
+      for (int& token : request.prompt) token = static_cast<int>(random.below(kVocabulary));
+    }
+    return batch;
+  }
+
+  // Many threads call this at once: the model is only read.
+  std::vector<Tokens> answer(const Batch& batch) const {
+    std::vector<TextRequest> requests;
+    for (const Request& r : batch) requests.push_back({r.prompt, {.max_tokens = 16, .seed = r.number}});
+    std::vector<Tokens> answers;
+    for (GeneratedText& text : generate_each(model, requests)) answers.push_back(std::move(text.tokens));
+    return answers;
+  }
+
+  Parameters parameters{/*seed=*/1};
+  LanguageModel model{parameters.root(), {.vocabulary = kVocabulary, .n_layers = 2, .max_length = 64}};
+  RandomStream random{/*seed=*/1, Purpose::data};
+  std::size_t drawn = 0;
+};
 
 class Queue {
  public:
@@ -39,10 +67,10 @@ class Queue {
     changed_.notify_all();
   }
   // Waits for a request, and takes those that are there, up to `most` of them; none at the end.
-  std::vector<Request> take(std::size_t most) {
+  Batch take(std::size_t most) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !waiting_.empty() || is_closed_; });
-    std::vector<Request> taken;
+    Batch taken;
     while (!waiting_.empty() && taken.size() < most) {
       taken.push_back(std::move(waiting_.front()));
       waiting_.pop_front();
@@ -57,17 +85,6 @@ class Queue {
   bool is_closed_ = false;
 };
 
-// What a thread does: the model is shared and only read.
-template <class Tell>
-void answer(const LanguageModel& model, Queue& queue, std::size_t batch, const Tell& tell) {
-  for (auto taken = queue.take(batch); !taken.empty(); taken = queue.take(batch)) {
-    std::vector<TextRequest> requests;
-    for (const Request& r : taken) requests.push_back({r.prompt, {.max_tokens = 16, .seed = r.number}});
-    const auto texts = generate_each(model, requests);
-    for (std::size_t i = 0; i < taken.size(); ++i) tell(taken[i].number, texts[i].tokens);
-  }
-}
-
 // The tokens of a line; none if it is refused. What a client sends is checked here, before it shares a batch.
 Tokens read_tokens(const std::string& line) {
   std::istringstream words(line);
@@ -79,7 +96,7 @@ Tokens read_tokens(const std::string& line) {
   return words.eof() ? tokens : Tokens{};
 }
 
-void serve(const LanguageModel& model, std::size_t n_threads, std::size_t batch, std::istream& in, std::ostream& out) {
+void serve(const Serving& serving, std::size_t n_threads, std::size_t batch, std::istream& in, std::ostream& out) {
   Queue queue;
   std::mutex output;
   const auto tell = [&](std::size_t number, const Tokens& text) {
@@ -88,8 +105,14 @@ void serve(const LanguageModel& model, std::size_t n_threads, std::size_t batch,
     for (const int token : text) out << " " << token;
     out << std::endl;
   };
+  const auto answer_requests = [&] {
+    for (Batch taken = queue.take(batch); !taken.empty(); taken = queue.take(batch)) {
+      const std::vector<Tokens> answers = serving.answer(taken);
+      for (std::size_t i = 0; i < taken.size(); ++i) tell(taken[i].number, answers[i]);
+    }
+  };
   std::vector<std::thread> threads;
-  for (std::size_t t = 0; t < n_threads; ++t) threads.emplace_back([&] { answer(model, queue, batch, tell); });
+  for (std::size_t t = 0; t < n_threads; ++t) threads.emplace_back(answer_requests);
   std::string line;
   for (std::size_t number = 0; std::getline(in, line); ++number) {
     Tokens prompt = read_tokens(line);
@@ -103,20 +126,19 @@ void serve(const LanguageModel& model, std::size_t n_threads, std::size_t batch,
 }
 
 // The answers to forty requests.
-std::set<std::string> answers(const LanguageModel& model, std::size_t n_threads) {
+std::set<std::string> answers(const Serving& serving, std::size_t n_threads) {
   std::stringstream in, out;
   for (int i = 0; i < 40; ++i) in << i << " " << 2 * i << "\n";
-  serve(model, n_threads, /*batch=*/1, in, out);
+  serve(serving, n_threads, /*batch=*/1, in, out);
   std::set<std::string> lines;
   for (std::string line; std::getline(out, line);) lines.insert(line);
   return lines;
 }
 
 int main(int argc, char** argv) {
-  Parameters parameters(/*seed=*/1);
-  const LanguageModel model(parameters.root(), {.vocabulary = kVocabulary, .n_layers = 2, .max_length = 64});
+  const Serving serving;
   if (argc == 1) {
-    const bool are_equal = answers(model, 8) == answers(model, 1);
+    const bool are_equal = answers(serving, 8) == answers(serving, 1);
     std::cout << "eight threads " << (are_equal ? "answer" : "do not answer") << " as one\n";
     return are_equal ? 0 : 1;
   }
@@ -125,5 +147,6 @@ int main(int argc, char** argv) {
     std::cerr << "server: expected THREADS BATCH, both positive, or nothing\n";
     return 2;
   }
-  serve(model, static_cast<std::size_t>(threads), static_cast<std::size_t>(batch), std::cin, std::cout);
+  serve(serving, static_cast<std::size_t>(threads), static_cast<std::size_t>(batch), std::cin, std::cout);
+  return 0;
 }

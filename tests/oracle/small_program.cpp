@@ -4,8 +4,11 @@
 //   small_NAME_PRECISION FILE N    saves the initial parameters to FILE (those of a second Parameters, `critic` or
 //                                  `teachers`, to FILE.critic), prints the losses of N steps, one per line, and saves
 //                                  the final parameters to FILE.end
+//                                  A program that serves instead prints the tokens of its answers to N batches
 //   small_NAME_PRECISION           for each line of standard input, a number of steps, runs that many on batches drawn
 //                                  beforehand and prints the milliseconds per step
+struct Training;
+struct Serving;
 #define main run_program
 #include SEPPO_SMALL_PROGRAM
 #undef main
@@ -16,8 +19,24 @@
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <type_traits>
 
 namespace {
+
+// What the program does: it defines one of these.
+template <class T>
+concept Defined = requires {
+  sizeof(T);
+};
+using Work = std::conditional_t<Defined<Serving>, Serving, Training>;
+
+void step(auto& work, const Batch& batch, const auto& tell) {
+  if constexpr (requires { work.answer(batch); })
+    for (const auto& answer : work.answer(batch))
+      for (const int token : answer) tell(token);
+  else
+    tell(work.step(batch));
+}
 
 template <class T>
 void save(const std::string& start, const T& training) {
@@ -26,21 +45,21 @@ void save(const std::string& start, const T& training) {
   if constexpr (requires { training.teachers; }) save_checkpoint(start + ".critic", training.teachers, {});
 }
 
-void print_losses(const std::string& start, int steps) {
-  Training training;
-  save(start, training);
-  for (int i = 0; i < steps; ++i) std::printf("%.17g\n", training.step(training.draw()));
-  save(start + ".end", training);
+void print_numbers(const std::string& start, int steps) {
+  Work work;
+  save(start, work);
+  for (int i = 0; i < steps; ++i) step(work, work.draw(), [](double number) { std::printf("%.17g\n", number); });
+  save(start + ".end", work);
 }
 
 void print_times() {
-  Training training;
+  Work work;
   std::vector<Batch> batches;
-  for (int i = 0; i < 8; ++i) batches.push_back(training.draw());
+  for (int i = 0; i < 8; ++i) batches.push_back(work.draw());
   std::size_t n = 0;
   for (int steps; std::cin >> steps;) {
     const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < steps; ++i) training.step(batches[n++ % batches.size()]);
+    for (int i = 0; i < steps; ++i) step(work, batches[n++ % batches.size()], [](double) {});
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
     std::cout << time.count() / steps << std::endl;
   }
@@ -50,7 +69,7 @@ void print_times() {
 
 int main(int argc, char** argv) {
   if (argc == 3)
-    print_losses(argv[1], std::atoi(argv[2]));
+    print_numbers(argv[1], std::atoi(argv[2]));
   else
     print_times();
 }
