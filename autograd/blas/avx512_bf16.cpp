@@ -25,10 +25,10 @@ using namespace bfloat16;
 // Rows of C whose sums are in registers at once. Each takes two vectors, as long as a panel is wide.
 constexpr std::size_t kRows = 8;
 
-struct Sums {
+struct TileSums {
   __m512 of[kRows][2];
 
-  SEPPO_BFLOAT16_INLINE explicit Sums(const Addend& addend) {
+  SEPPO_BFLOAT16_INLINE explicit TileSums(const Addend& addend) {
     for (std::size_t row = 0; row < kRows; ++row)
       for (std::size_t half = 0; half < 2; ++half)
         of[row][half] = addend.data ? _mm512_loadu_ps(addend.at(row, half * kSide)) : _mm512_setzero_ps();
@@ -64,7 +64,7 @@ struct Vectors {
                                                                      std::size_t stride, Packer<1>&) {
     for (std::size_t row = 0; row < kPanel; row += kRows) {
       const Word* const rows = a + row * kSide;  // a tile of 16 rows comes after the other
-      Sums sums(addend.from(row, 0));
+      TileSums sums(addend.from(row, 0));
       for (std::size_t block = 0; block < k_blocks; ++block)
         sums.add(rows + block * kBlockSize<1>, b + block * kBlockSize<1>);
       sums.store(sum + row * stride, stride);

@@ -20,43 +20,19 @@
 using namespace seppo;
 using Tokens = std::vector<int>;
 constexpr int kVocabulary = 100;
-
-struct Request {
-  std::size_t number = 0;
-  Tokens prompt;
-};
-using Batch = std::vector<Request>;
+using Batch = std::vector<TextRequest>;  // the seed of each is its number
 
 struct Serving {
-  // Eight requests of our own.
-  Batch draw() {
-    Batch batch(8);
-    for (Request& request : batch) {
-      request.number = drawn++;
-      request.prompt.resize(1 + random.below(8));
-      for (int& token : request.prompt) token = static_cast<int>(random.below(kVocabulary));
-    }
-    return batch;
-  }
-
   // Many threads call this at once: the model is only read.
-  std::vector<Tokens> answer(const Batch& batch) const {
-    std::vector<TextRequest> requests;
-    for (const Request& r : batch) requests.push_back({r.prompt, {.max_tokens = 16, .seed = r.number}});
-    std::vector<Tokens> answers;
-    for (GeneratedText& text : generate_each(model, requests)) answers.push_back(std::move(text.tokens));
-    return answers;
-  }
+  std::vector<GeneratedText> answer(const Batch& batch) const { return generate_each(model, batch); }
 
   Parameters parameters{/*seed=*/1};
   LanguageModel model{parameters.root(), {.vocabulary = kVocabulary, .n_layers = 2, .max_length = 64}};
-  RandomStream random{/*seed=*/1, Purpose::data};
-  std::size_t drawn = 0;
 };
 
 class Queue {
  public:
-  void add(Request request) {
+  void add(TextRequest request) {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(request));
     changed_.notify_one();
@@ -81,7 +57,7 @@ class Queue {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Request> waiting_;
+  std::deque<TextRequest> waiting_;
   bool is_closed_ = false;
 };
 
@@ -107,8 +83,8 @@ void serve(const Serving& serving, std::size_t n_threads, std::size_t batch, std
   };
   const auto answer_requests = [&] {
     for (Batch taken = queue.take(batch); !taken.empty(); taken = queue.take(batch)) {
-      const std::vector<Tokens> answers = serving.answer(taken);
-      for (std::size_t i = 0; i < taken.size(); ++i) tell(taken[i].number, answers[i]);
+      const auto texts = serving.answer(taken);  // generate_each(model, taken)
+      for (std::size_t i = 0; i < taken.size(); ++i) tell(taken[i].options.seed, texts[i].tokens);
     }
   };
   std::vector<std::thread> threads;
@@ -119,7 +95,7 @@ void serve(const Serving& serving, std::size_t n_threads, std::size_t batch, std
     if (prompt.empty())
       tell(number, {});
     else
-      queue.add({number, std::move(prompt)});
+      queue.add({std::move(prompt), {.max_tokens = 16, .seed = number}});
   }
   queue.close();
   for (std::thread& thread : threads) thread.join();

@@ -30,10 +30,30 @@ concept Defined = requires {
 };
 using Work = std::conditional_t<Defined<Serving>, Serving, Training>;
 
+// Eight requests to a server, of up to eight tokens each.
+template <class Requests>
+Requests draw_requests() {
+  static RandomStream random(/*seed=*/1, Purpose::data);
+  static std::uint64_t drawn = 0;
+  Requests requests(8);
+  for (auto& request : requests) {
+    request = {.prompt = std::vector<int>(1 + random.below(8)), .options = {.max_tokens = 16, .seed = drawn++}};
+    for (int& token : request.prompt) token = static_cast<int>(random.below(100));
+  }
+  return requests;
+}
+
+Batch draw(auto& work) {
+  if constexpr (requires { work.draw(); })
+    return work.draw();
+  else
+    return draw_requests<Batch>();
+}
+
 void step(auto& work, const Batch& batch, const auto& tell) {
   if constexpr (requires { work.answer(batch); })
     for (const auto& answer : work.answer(batch))
-      for (const int token : answer) tell(token);
+      for (const int token : answer.tokens) tell(token);
   else
     tell(work.step(batch));
 }
@@ -48,14 +68,14 @@ void save(const std::string& start, const T& training) {
 void print_numbers(const std::string& start, int steps) {
   Work work;
   save(start, work);
-  for (int i = 0; i < steps; ++i) step(work, work.draw(), [](double number) { std::printf("%.17g\n", number); });
+  for (int i = 0; i < steps; ++i) step(work, draw(work), [](double number) { std::printf("%.17g\n", number); });
   save(start + ".end", work);
 }
 
 void print_times() {
   Work work;
   std::vector<Batch> batches;
-  for (int i = 0; i < 8; ++i) batches.push_back(work.draw());
+  for (int i = 0; i < 8; ++i) batches.push_back(draw(work));
   std::size_t n = 0;
   for (int steps; std::cin >> steps;) {
     const auto begin = std::chrono::steady_clock::now();

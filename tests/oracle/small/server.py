@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from common import RandomStream, DATA, SAMPLING
+from common import RandomStream, SAMPLING
 
 VOCABULARY, WINDOW, D_MODEL, HEADS, LAYERS, MAX_TOKENS = 100, 64, 384, 6, 2, 16
 
@@ -62,16 +62,7 @@ def sample(scores, random):
 
 class Serving:
     def __init__(self):
-        self.model, self.random, self.drawn = Gpt(), RandomStream(1, DATA), 0
-
-    def draw(self):
-        """Eight requests of our own: (number, prompt)."""
-        batch = []
-        for _ in range(8):
-            length = 1 + self.random.below(8)
-            batch.append((self.drawn, [self.random.below(VOCABULARY) for _ in range(length)]))
-            self.drawn += 1
-        return batch
+        self.model = Gpt()
 
     @torch.no_grad()
     def answer(self, batch):
