@@ -92,6 +92,11 @@ SEPPO_BFLOAT16_INLINE void begin_sums(const Addend& addend) {
 
 template <std::size_t kParts>
 struct Tiles {
+  struct Use {
+    Use() { configure_tiles(); }
+    ~Use() { release_tiles(); }
+  };
+
   // The smaller products come first: each would be rounded if it were added to the larger ones. Inlined into the loops
   // of another function, its own loops would spill registers.
   SEPPO_BFLOAT16_CODE __attribute__((noinline)) static void multiply(std::size_t k_blocks, const Word* a, const Word* b,
@@ -117,14 +122,6 @@ struct Tiles {
   }
 };
 
-template <std::size_t kParts>
-SEPPO_BFLOAT16_CODE void large_product(const Product& p) {
-  LargeProduct<kParts, Tiles<kParts>> product(p);  // may throw: it allocates
-  configure_tiles();
-  product.compute();
-  _tile_release();
-}
-
 }  // namespace
 
 bool is_available() {
@@ -145,7 +142,7 @@ bool suits(const Product& p) {
 }
 
 void gemm(const Product& p) {
-  with_parts([&](auto parts) { large_product<parts>(p); });
+  with_parts([&](auto parts) { LargeProduct<parts, Tiles<parts>>(p).compute(); });
 }
 
 }  // namespace amx

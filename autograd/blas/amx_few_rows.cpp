@@ -126,7 +126,7 @@ SEPPO_BFLOAT16_CODE void few_rows_product(const Product& p, const Word* packed) 
     }
     packed += depth * kBlockSize<kParts>;
   }
-  _tile_release();
+  release_tiles();
 }
 
 }  // namespace

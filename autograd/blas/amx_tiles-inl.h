@@ -39,6 +39,7 @@ SEPPO_BFLOAT16_CODE void configure_tiles() {
   static constexpr TileShapes shapes;  // static, as the compiler assumes that only eight bytes are read
   _tile_loadconfig(&shapes);
 }
+SEPPO_BFLOAT16_CODE void release_tiles() { _tile_release(); }
 
 // Calls f with the number of parts, a compile-time constant.
 template <class F>

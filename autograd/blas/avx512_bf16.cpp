@@ -59,6 +59,8 @@ struct TileSums {
 };
 
 struct Vectors {
+  struct Use {};
+
   SEPPO_BFLOAT16_CODE __attribute__((noinline)) static void multiply(std::size_t k_blocks, const Word* a, const Word* b,
                                                                      const Addend& addend, real* sum,
                                                                      std::size_t stride, Packer<1>&) {
@@ -89,7 +91,7 @@ bool suits(const Product& p) {
          p.m() * p.n() * p.k() >= kLeastMultiplications && is_available();
 }
 
-SEPPO_BFLOAT16_CODE void gemm(const Product& p) { LargeProduct<1, Vectors>(p).compute(); }
+void gemm(const Product& p) { LargeProduct<1, Vectors>(p).compute(); }
 
 }  // namespace avx512_bf16
 }  // namespace SEPPO_ABI

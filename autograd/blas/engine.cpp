@@ -98,14 +98,6 @@ void few_rows_amx(const Product& p) {
   divide_columns(p, [&](const Product& piece) { amx::few_rows(piece, packed); });
 }
 
-// On engines that pack both operands, which pieces would do repeatedly.
-void large_bfloat16(const Product& p, void (*gemm)(const Product&)) {
-  if (inside_task())
-    gemm(p);
-  else
-    divide_into_sixteen(p, gemm);
-}
-
 }  // namespace
 
 void compute(const Product& p) {
@@ -117,9 +109,9 @@ void compute(const Product& p) {
     case Engine::few_rows_amx:
       return few_rows_amx(p);
     case Engine::amx:
-      return large_bfloat16(p, amx::gemm);
+      return amx::gemm(p);
     case Engine::avx512_bf16:
-      return large_bfloat16(p, avx512_bf16::gemm);
+      return avx512_bf16::gemm(p);
     case Engine::small:
       return divide_both_sides(p, kernels::small_gemm);
     case Engine::openblas:

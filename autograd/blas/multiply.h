@@ -1,6 +1,7 @@
 // Matrix products by views, the only door to BLAS: a kernel of our own computes small ones and those of few rows, AMX
-// large ones where there is AMX, AVX-512 BF16 those in medium precision, OpenBLAS the rest (engine.cpp). OpenBLAS runs on one thread here, whatever its
-// environment variables say: parallelism is ours (parallel.h), so results do not depend on thread counts.
+// large ones where there is AMX, AVX-512 BF16 those in medium precision, OpenBLAS the rest (engine.cpp). OpenBLAS runs
+// on one thread here, whatever its environment variables say: parallelism is ours (parallel.h), so results do not
+// depend on thread counts.
 //
 //   const real x[2 * 3] = {1, 2, 3, 4, 5, 6};       // [2, 3]
 //   const real weight[2 * 3] = {1, 0, 0, 0, 1, 0};  // [out, in] = [2, 3]
