@@ -140,5 +140,5 @@ int run(const examples::Arguments& arguments) {
 }  // namespace ablations
 
 int main(int argc, char** argv) {
-  return examples::guarded(argv[0], [&] { return ablations::run({argv + 1, argv + argc}); });
+  return examples::run_command(argc, argv, ablations::run);
 }

@@ -28,6 +28,7 @@ using seppo::printable;
 
 namespace {
 
+constexpr const char* kGeneral = "General";  // the section of what most programs have
 constexpr const char* kNotOptions[] = {"program", "model", "vocabulary", "languages"};  // in a config.json
 // Options that each rank may have for itself, besides paths: they change neither its work nor its messages.
 constexpr const char* kOfOneRank[] = {"threads",    "rank-timeout", "overwrite", "log-interval",
@@ -39,7 +40,8 @@ CommandLine::CommandLine(std::string usage, std::string about)
     : ConfigVisitor([this](const seppo::Field& field) { add(field); }),
       program_(usage.substr(0, usage.find(' '))),
       usage_(std::move(usage)),
-      about_(std::move(about)) {}
+      about_(std::move(about)),
+      section_(kGeneral) {}
 
 const CommandLine::Option* CommandLine::find(const std::string& name) const {
   const auto alias = aliases_.find(name);
@@ -86,7 +88,7 @@ json CommandLine::config() const {
 bool CommandLine::parse(const Arguments& arguments) {
   const Arguments options(arguments.begin(), std::find(arguments.begin(), arguments.end(), "--"));
   bool dumps = false;
-  section("General");
+  section(kGeneral);
   if (!parts_.empty()) {
     (*this)("config", config_file_, "take the options of a config.json, or of what --dump-config printed, as defaults");
     (*this)("dump_config", dumps, "print all options that make up the run as JSON");
@@ -97,6 +99,10 @@ bool CommandLine::parse(const Arguments& arguments) {
   const bool shows_all = std::ranges::find(options, "--help-all") != options.end();
   if (shows_all || std::ranges::any_of(options, is_help)) {
     std::cout << help(shows_all);
+    return false;
+  }
+  if (CommandText* const wanted = described_command()) {
+    *wanted = {.about = about(), .words = usage_, .options = option_texts()};
     return false;
   }
   if (std::find(options.begin(), options.end(), "--version") != options.end()) {
@@ -264,40 +270,56 @@ void CommandLine::check_rules() const {
   }
 }
 
-bool CommandLine::is_shown(const Option& option) const {
-  return shown_.empty() || option.section == "General" || std::ranges::find(shown_, option.name) != shown_.end();
+bool CommandLine::is_shown(const OptionText& option) const {
+  const auto is_this = [&](const std::string& name) { return name == option.name || "no-" + name == option.name; };
+  return shown_.empty() || option.section == kGeneral || std::ranges::any_of(shown_, is_this);
 }
 
-std::string CommandLine::help(bool shows_all) const {
-  std::string text = wrapped_paragraphs(about_);
+std::vector<OptionText> CommandLine::option_texts() const {
+  std::vector<OptionText> texts;
+  for (const Option& option : options_) {
+    if (option.is_set_by_data()) continue;
+    texts.push_back({option.name, option.kind(), option.help(), option.value(), option.names(), option.section});
+    if (option.is_on())
+      texts.push_back(
+          {.name = "no-" + option.name, .help = "turn --" + option.name + " off", .section = option.section});
+  }
+  const auto general = [&](const char* name, const char* help) {
+    texts.push_back({.name = name, .help = help, .section = kGeneral});
+  };
+  general("version", "print the version");
+  general("build-info", "print what the program was built from and with, and computes with here");
+  general("help", "show this text");
+  if (!shown_.empty()) general("help-all", "show this text with all options");
+  // By section, these in the order of their first options.
+  const auto rank = [texts](const OptionText& text) {
+    return std::ranges::find(texts, text.section, &OptionText::section) - texts.begin();
+  };
+  std::ranges::stable_sort(texts, {}, rank);
+  return texts;
+}
+
+std::string CommandLine::about() const {
+  std::string text = about_;
   const std::string example = "\n  " + program_ + " ";  // a line that begins with the program's name
   for (std::size_t at = 0; (at = text.find(example, at)) != std::string::npos; ++at)
     text.replace(at + 3, program_.size(), program_file(program_));
-  text = "usage: " + program_file(program_) + usage_.substr(program_.size()) + "\n\n" + text;
-  std::vector<std::string> sections;
-  for (const Option& option : options_)
-    if (std::ranges::find(sections, option.section) == sections.end()) sections.push_back(option.section);
-  for (const std::string& section : sections) text += help_on(section, shows_all);
   return text;
 }
 
-std::string CommandLine::help_on(const std::string& section, bool shows_all) const {
-  std::string text;
-  for (const Option& option : options_) {
-    if (option.section != section || option.is_set_by_data()) continue;
+std::string CommandLine::help(bool shows_all) const {
+  std::string text = "usage: " + program_file(program_) + usage_.substr(program_.size()) + "\n\n";
+  text += wrapped_paragraphs(about());
+  std::string section;
+  for (const OptionText& option : option_texts()) {
     if (!shows_all && !is_shown(option)) continue;
-    const std::string kind = option.kind(), value = option.value();
-    text += help_entry("--" + option.name + (kind.empty() ? "" : " " + kind),
-                       option.help() + (value.empty() ? "" : " [" + value + "]"));
-    if (option.is_on()) text += help_entry("--no-" + option.name, "turn --" + option.name + " off");
+    if (option.section != section) text += "\n" + option.section + ":\n";
+    section = option.section;
+    const std::string name = (option.name == "help" ? "-h, --" : "--") + option.name;
+    text += help_entry(name + (option.kind.empty() ? "" : " " + option.kind),
+                       option.help + (option.value.empty() ? "" : " [" + option.value + "]"));
   }
-  if (section == "General") {
-    text += help_entry("--version", "print the version");
-    text += help_entry("--build-info", "print what the program was built from and with, and computes with here");
-    text += help_entry("-h, --help", "show this text");
-    if (!shown_.empty()) text += help_entry("--help-all", "show this text with all options");
-  }
-  return text.empty() ? "" : "\n" + section + ":\n" + text;
+  return text;
 }
 
 std::string option_in(const Arguments& arguments, const std::string& name, const std::string& fallback) {

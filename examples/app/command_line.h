@@ -16,6 +16,7 @@
 // usage error; 74 for a file that cannot be read or written (EX_IOERR of sysexits.h); 128 + n if signal n ended it.
 #pragma once
 
+#include "app/description.h"
 #include "app/printable.h"
 
 #include <seppo/nn/config.h>
@@ -78,7 +79,7 @@ class CommandLine : public seppo::ConfigVisitor {
   // A second name for an option, not shown in --help.
   void alias(const std::string& name, const std::string& option) { aliases_[name] = option; }
 
-  // False if parse() has answered --help, -h, --help-all, --version or --dump-config.
+  // False if parse() has answered --help, -h, --help-all, --version or --dump-config, or describe() asks for it.
   bool parse(const Arguments& arguments);
   bool typed(const std::string& option) const;  // on the command line
   bool given(const std::string& option) const;  // there, or in a file of options
@@ -103,6 +104,7 @@ class CommandLine : public seppo::ConfigVisitor {
     std::string kind() const;  // as --help names a value: N, X, NAME ...
     std::string help() const;
     std::string value() const;                // as --help shows it
+    std::vector<std::string> names() const;   // that are allowed, if these are all
     void set(const std::string& text) const;  // throws UsageError
   };
   void add(const seppo::Field& field);
@@ -113,11 +115,12 @@ class CommandLine : public seppo::ConfigVisitor {
   void read_options(const Arguments& arguments);
   void compare_ranks() const;  // throws seppo::StateError, naming an option that differs
   void check_rules() const;
-  bool is_shown(const Option& option) const;
+  bool is_shown(const OptionText& option) const;
+  std::vector<OptionText> option_texts() const;
+  std::string about() const;  // with the program's name as it was typed
   std::string help(bool shows_all) const;
-  std::string help_on(const std::string& section, bool shows_all) const;
 
-  std::string program_, usage_, about_, section_ = "General", key_;
+  std::string program_, usage_, about_, section_, key_;
   std::filesystem::path config_file_;
   std::vector<Option> options_;
   std::vector<std::string> paths_, typed_, from_file_, shown_;
@@ -162,6 +165,12 @@ int guarded(const char* argv0, const std::function<int()>& f);
 bool is_help(const std::string& argument);
 void print_version(const std::string& program);
 
+// What the command's parse() accepts: it fills what this returns instead, if that is not null.
+CommandText describe(const Command& command);
+CommandText* described_command();
+
+// A program with one command. Runs it, guarded.
+int run_command(int argc, char** argv, const std::function<int(const Arguments& arguments)>& run);
 // Runs the sub-command that argv names, guarded.
 int run_commands(int argc, char** argv, const std::string& about, const std::vector<Command>& commands);
 

@@ -1,6 +1,7 @@
 // Chooses a program's command, runs it, and turns every way in which it can end into an exit code.
 #include "app/build_info.h"
 #include "app/command_line.h"
+#include "app/description.h"
 #include "app/help_text.h"
 #include "app/invocation.h"
 #include "app/terminal.h"
@@ -8,6 +9,7 @@
 #include <seppo/autograd/blas/idle_threads.h>
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
+#include <seppo/autograd/core/scoped_value.h>
 #include <seppo/nn/train/interrupts.h>
 #include <seppo/nn/train/ranks.h>
 
@@ -35,6 +37,21 @@ std::string places_of(const std::filesystem::filesystem_error& e) {
   for (const std::filesystem::path& path : {e.path1(), e.path2()})
     if (!path.empty()) places += (places.empty() ? "" : ", ") + seppo::printable_path(std::filesystem::path(path));
   return places.empty() ? "" : places + ": ";
+}
+
+CommandText* description_wanted = nullptr;
+
+// Answers --man and --completion SHELL; false for anything else.
+bool print_description(const std::string& program, const std::string& about, const std::vector<Command>& commands,
+                       const Arguments& arguments) {
+  const bool is_page = arguments == Arguments{"--man"};
+  const bool is_completion = arguments.size() == 2 && arguments[0] == "--completion";
+  if (!is_page && !is_completion) return false;
+  ProgramText text{program, about, {}};
+  for (const Command& command : commands) text.commands.push_back(describe(command));
+  if (text.about.empty()) text.about = text.commands[0].about;
+  std::cout << (is_page ? manual_page(text) : completion(text, arguments[1]));
+  return true;
 }
 
 }  // namespace
@@ -87,6 +104,29 @@ int guarded(const char* argv0, const std::function<int()>& f) {
   }
 }
 
+CommandText* described_command() { return description_wanted; }
+
+CommandText describe(const Command& command) {
+  CommandText text;
+  {
+    const seppo::ScopedValue<CommandText*> wanted(description_wanted, &text);
+    command.run({});
+  }
+  text.name = command.name;
+  text.summary = command.summary;
+  // "addsub train FILE [options]" -> "FILE [options]"
+  for (int words = command.name.empty() ? 1 : 2; words > 0; --words)
+    text.words.erase(0, std::min(text.words.find(' '), text.words.size() - 1) + 1);
+  return text;
+}
+
+int run_command(int argc, char** argv, const std::function<int(const Arguments& arguments)>& run) {
+  return guarded(argv[0], [&] {
+    const Arguments arguments(argv + 1, argv + argc);
+    return print_description(program_file(argv[0]), "", {{"", "", run}}, arguments) ? 0 : run(arguments);
+  });
+}
+
 int run_commands(int argc, char** argv, const std::string& about, const std::vector<Command>& commands) {
   return guarded(argv[0], [&] {
     const std::string program = program_file(argv[0]);
@@ -105,6 +145,7 @@ int run_commands(int argc, char** argv, const std::string& about, const std::vec
       std::cout << build_info(program);
       return 0;
     }
+    if (print_description(program, about, commands, Arguments(argv + 1, argv + argc))) return 0;
     const auto found = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
     if (found == commands.end()) {
       std::vector<std::string> names;

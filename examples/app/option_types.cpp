@@ -127,6 +127,11 @@ std::string CommandLine::Option::help() const {
   return field.help + std::visit([&](const auto& value) { return allowed(field.range, value); }, field.value);
 }
 
+std::vector<std::string> CommandLine::Option::names() const {
+  const auto* const choice = std::get_if<Choice>(&field.value);
+  return choice ? std::vector<std::string>(choice->names.begin(), choice->names.end()) : words;
+}
+
 std::string CommandLine::Option::value() const {
   return std::visit([](const auto& value) { return shown(value); }, field.value);
 }

@@ -245,5 +245,5 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace attention_lab
 
 int main(int argc, char** argv) {
-  return examples::guarded(argv[0], [&] { return attention_lab::run({argv + 1, argv + argc}); });
+  return examples::run_command(argc, argv, attention_lab::run);
 }

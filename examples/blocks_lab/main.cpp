@@ -187,5 +187,5 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace blocks_lab
 
 int main(int argc, char** argv) {
-  return examples::guarded(argv[0], [&] { return blocks_lab::run({argv + 1, argv + argc}); });
+  return examples::run_command(argc, argv, blocks_lab::run);
 }

@@ -174,5 +174,5 @@ int run(const examples::Arguments& arguments) {
 }  // namespace homework
 
 int main(int argc, char** argv) {
-  return examples::guarded(argv[0], [&] { return homework::run({argv + 1, argv + argc}); });
+  return examples::run_command(argc, argv, homework::run);
 }

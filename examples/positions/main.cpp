@@ -248,5 +248,5 @@ int run(const examples::Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return examples::guarded(argv[0], [&] { return run({argv + 1, argv + argc}); });
+  return examples::run_command(argc, argv, run);
 }

@@ -132,5 +132,5 @@ int run(const examples::Arguments& arguments) {
 }  // namespace race
 
 int main(int argc, char** argv) {
-  return examples::guarded(argv[0], [&] { return race::run({argv + 1, argv + argc}); });
+  return examples::run_command(argc, argv, race::run);
 }
