@@ -156,6 +156,7 @@ void for_each_text(const Arguments& texts, const std::function<void(const std::s
 struct Command {
   std::string name, summary;
   std::function<int(const Arguments& arguments)> run;
+  bool is_program = false;  // another one, which has a manual page of its own
 };
 
 // Runs f and checks that all of its standard output was written. Turns exceptions into one line on standard error,

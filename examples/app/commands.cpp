@@ -108,14 +108,14 @@ CommandText* described_command() { return description_wanted; }
 
 CommandText describe(const Command& command) {
   CommandText text;
-  {
+  if (!command.is_program) {
     const seppo::ScopedValue<CommandText*> wanted(description_wanted, &text);
     command.run({});
   }
   text.name = command.name;
   text.summary = command.summary;
   // "addsub train FILE [options]" -> "FILE [options]"
-  for (int words = command.name.empty() ? 1 : 2; words > 0; --words)
+  for (int words = command.name.empty() ? 1 : 2; words > 0 && !text.words.empty(); --words)
     text.words.erase(0, std::min(text.words.find(' '), text.words.size() - 1) + 1);
   return text;
 }
@@ -123,7 +123,9 @@ CommandText describe(const Command& command) {
 int run_command(int argc, char** argv, const std::function<int(const Arguments& arguments)>& run) {
   return guarded(argv[0], [&] {
     const Arguments arguments(argv + 1, argv + argc);
-    return print_description(program_file(argv[0]), "", {{"", "", run}}, arguments) ? 0 : run(arguments);
+    return print_description(program_file(argv[0]), "", {{.name = "", .summary = "", .run = run}}, arguments)
+               ? 0
+               : run(arguments);
   });
 }
 

@@ -63,9 +63,10 @@ std::string synopsis(const std::string& program, const CommandText& command) {
   return line + "\n";
 }
 
-// The first sentence, in one line.
+// The first sentence, in one line, without "addsub: ".
 std::string summary(const ProgramText& program) {
   std::string text = program.about.substr(0, program.about.find(". "));
+  if (const std::size_t colon = text.find(": "); colon < text.find(' ')) text.erase(0, colon + 2);
   text = text.substr(0, text.find("\n\n"));
   std::ranges::replace(text, '\n', ' ');
   while (text.ends_with('.')) text.pop_back();

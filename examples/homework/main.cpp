@@ -174,5 +174,5 @@ int run(const examples::Arguments& arguments) {
 }  // namespace homework
 
 int main(int argc, char** argv) {
-  return examples::run_command(argc, argv, homework::run);
+  return examples::run_command(argc, argv, [](const auto& arguments) { return homework::run(arguments); });
 }

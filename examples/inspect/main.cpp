@@ -184,9 +184,11 @@ std::vector<examples::Command> commands(const std::string& argv0) {
                  [argv0](const Arguments& arguments) { return export_by_its_program(argv0, arguments); }});
   for (const Listed& program : listed_programs()) {
     const std::string name = program.name;
-    all.push_back({name, program.summary, [name](const Arguments&) -> int {
+    all.push_back({name, program.summary,
+                   [name](const Arguments&) -> int {
                      throw std::runtime_error(fmt::format("neither {0} nor seppo-{0} is beside this program", name));
-                   }});
+                   },
+                   /*is_program=*/true});
   }
   return all;
 }
