@@ -10,6 +10,7 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 #include "../core/matmul_precision.h"
+#include "amx.h"
 #include "bfloat16_product-inl.h"
 
 #include <cpuid.h>
@@ -80,7 +81,8 @@ bool is_available() {
   static const bool is = [] {
     constexpr unsigned kBit = 1u << 5;
     unsigned a = 0, b, c, d;
-    return (hwy::SupportedTargets() & HWY_AVX3_DL) && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & kBit);
+    return !amx::is_available() && (hwy::SupportedTargets() & HWY_AVX3_DL) && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
+           (a & kBit);
   }();
   return is;
 }

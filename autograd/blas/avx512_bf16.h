@@ -9,7 +9,7 @@ inline namespace SEPPO_ABI {
 namespace avx512_bf16 {
 
 #ifdef SEPPO_BFLOAT16
-bool is_available();           // on this processor
+bool is_available();           // on this processor, which has no AMX
 bool suits(const Product& p);  // in the precision of this thread
 void gemm(const Product& p);
 #else

@@ -22,6 +22,7 @@
 #include <seppo/autograd/core/matmul_precision.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/language_model.h>
+#include <seppo/nn/compact_weights.h>
 
 #include <vector>
 
@@ -138,6 +139,7 @@ void bench_attention(const Bench& bench) {
 void bench_decode(const Bench& bench) {
   Parameters parameters(1);
   const Transformer model(parameters.root(), base_config(bench));
+  compact_weights(parameters, bench.format);
   for (const int sequences : bench.chosen({1, 32})) {
     const Ragged src = random_batch(sequences, 32, 8000, 1);
     bench.run([&] { greedy_decode(model, src, {.bos = 0, .eos = -1, .max_length = 32}); }, {{"batch", sequences}});
@@ -176,7 +178,7 @@ int run(const examples::Arguments& arguments) {
   line("losses", bench.losses, {0, 1000}, "print the losses of this many steps instead of timing them");
   line("floor", bench.wants_floor, "for training steps but J3: measure what products and Adam's traffic take alone");
   line("by_turns", bench.by_turns, "for tests/bench/by_turns: run for the milliseconds of each line of input");
-  line("format", bench.format, "of J12's weights in memory");
+  line("format", bench.format, "of the weights of J7 and J12 in memory");
   line("weights", bench.weights, "where to save the initial weights, with --losses");
   if (!line.parse(arguments)) return 0;
   set_num_threads(bench.threads);
