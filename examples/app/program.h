@@ -77,6 +77,7 @@ struct About {
   std::string rows = "rows";               // what `data` prints
   std::size_t chunk = 64;                  // examples that a thread evaluates at a time
   bool ends_with_test = false;             // `train` also scores the examples for the test
+  bool offers_weights = false;             // `predict` takes --weights: its model may be large
 };
 
 // The data of a program.

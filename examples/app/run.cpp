@@ -158,6 +158,8 @@ void Trained::fields(seppo::ConfigVisitor& v) {
   v("threads", threads, {0, 256}, kThreadsHelp);
 }
 
+void Trained::weights_field(seppo::ConfigVisitor& v) { v("weights", weights, kWeightsHelp); }
+
 std::filesystem::path Trained::file() const {
   fs::path file = fs::is_directory(path) ? path / "model.safetensors" : path;
   if (!fs::exists(file) && fs::is_directory(path))  // not evaluated yet: the newest checkpoint is used

@@ -18,6 +18,7 @@
 #include "app/progress.h"
 #include "app/report.h"
 
+#include <seppo/nn/compact_weights.h>
 #include <seppo/nn/io/atomic_file.h>
 #include <seppo/nn/io/model_file.h>
 #include <seppo/nn/run/evaluation.h>
@@ -109,14 +110,18 @@ struct Trained {
   std::string program;
   std::filesystem::path path = "runs/" + program;
   int threads = 0;
+  seppo::WeightFormat weights = seppo::WeightFormat::full;
 
   void fields(seppo::ConfigVisitor& v);
+  void weights_field(seppo::ConfigVisitor& v);  // --weights, of commands that decode
 
   // Throws UsageError if there is no such model, FormatError if another program saved it.
   template <class Model>
   seppo::SavedModel<Model> load() const {
     use_threads(threads);
-    return seppo::load_model<Model>(file());
+    auto saved = seppo::load_model<Model>(file());
+    compact_weights(*saved.parameters, weights);
+    return saved;
   }
 
   // The model file, after these checks.
@@ -139,6 +144,8 @@ constexpr const char* kThreadsHelp =
     "threads; 0 for one for each processor that may be used. Results do not depend on it";
 constexpr const char* kPrecisionHelp =
     "precision of large products, where the processor has bfloat16; elsewhere all are highest";
+constexpr const char* kWeightsHelp =
+    "what weights are in memory: full, as floats; bf16; q8, 8-bit integers with a scale for each 32";
 constexpr const char* kJsonHelp = "print the result as one JSON object, the last line of standard output";
 
 }  // namespace examples

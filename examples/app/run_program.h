@@ -244,6 +244,7 @@ int predict(const Arguments& arguments) {
   P program;
   CommandLine line(about.name + " predict [options] [" + about.query + " ...]", about.predict_help);
   trained.fields(line);
+  if (about.offers_weights) trained.weights_field(line);
   if constexpr (requires { program.predict_options(line); }) program.predict_options(line);
   attention.fields(line);
   line.words(&words);

@@ -193,6 +193,7 @@ int eval(const app::Arguments& arguments) {
   bool as_json = false;
   app::CommandLine line("charlm eval --data FILE [options]", CharacterModel::about().task);
   trained.fields(line);
+  trained.weights_field(line);
   line("data", data.data, "the text, UTF-8");
   line("train_share", share, {0, 0.99},
        "share of the text, from its beginning, that is not scored; 0 for the share of the training");
@@ -218,6 +219,7 @@ int sample_text(const app::Arguments& arguments) {
   seppo::GenerateOptions options{.max_tokens = 500, .sampling = {.temperature = 0.8}, .stride = 0};
   app::CommandLine line("charlm sample [options]", "Writes text that continues the prompt.");
   trained.fields(line);
+  trained.weights_field(line);
   line("prompt", prompt, "what to continue; by default, the start of a line");
   line("length", options.max_tokens, {0, 1e6}, "characters to write");
   app::add_sampling(line, options.sampling, "character");

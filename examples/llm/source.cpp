@@ -24,8 +24,7 @@ void Source::fields(seppo::ConfigVisitor& v) {
 }
 
 void Source::weights_field(seppo::ConfigVisitor& v) {
-  v("weights", weights,
-    "what weights are in memory: full, as floats; bf16; q8, 8-bit integers with a scale for each 32");
+  v("weights", weights, examples::kWeightsHelp);
 }
 
 namespace {

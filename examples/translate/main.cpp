@@ -102,7 +102,8 @@ struct Translate {
             .predicts = "translate texts",
             .predict_help = "Translates each text; without texts, each line of standard input.",
             .rows = "training pairs",
-            .chunk = kChunk};
+            .chunk = kChunk,
+            .offers_weights = true};
   }
 
   static std::vector<app::Command> commands() { return {{"eval", "score a saved model on texts", eval}}; }
@@ -329,6 +330,7 @@ int eval(const app::Arguments& arguments) {
   bool as_json = false;
   app::CommandLine line("translate eval (--src FILE --tgt FILE | --pairs FILE) [options]", Translate::about().task);
   trained.fields(line);
+  trained.weights_field(line);
   files.fields(line);
   for (const char* file : {"src", "tgt", "pairs"}) line.must_exist(file);
   search.fields(line);

@@ -288,6 +288,18 @@ BOOST_AUTO_TEST_CASE(a_small_corpus_is_learnt_by_heart, *boost::unit_test::preco
   const std::string first = sources.substr(0, sources.find('\n'));
   const Result p = folder.run({"translate", "predict"}, sources);
   BOOST_CHECK_EQUAL(p.out, read(folder.path / "out.txt"));
+  // With smaller weights, it is nearly the same model.
+  const double loss = last_line(e.out)["val_loss"].get<double>();
+  for (const char* format : {"bf16", "q8"}) {
+    const Result small =
+        folder.run({"translate", "eval", "--pairs", "pairs.tsv", "--json", "--out", "small.txt", "--weights", format});
+    BOOST_REQUIRE_MESSAGE(small.code == 0, small.err);
+    const double its_loss = last_line(small.out)["val_loss"].get<double>();
+    BOOST_CHECK_NE(its_loss, loss);
+    BOOST_CHECK_CLOSE_FRACTION(its_loss, loss, 0.1);
+    const Result predicted = folder.run({"translate", "predict", "--weights", format, "--beam", "1"}, sources);
+    BOOST_CHECK_EQUAL(predicted.out, folder.run({"translate", "predict", "--beam", "1"}, sources).out);
+  }
   const Result n =
       folder.run({"translate", "predict", "--n-best", "3", first, "--attention", "--attention-out", "maps"});
   BOOST_CHECK_EQUAL(n.code, 0);
