@@ -223,6 +223,7 @@ BOOST_AUTO_TEST_CASE(the_same_command_gives_the_same_bytes, *boost::unit_test::p
 BOOST_AUTO_TEST_CASE(presets_train_and_answer, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder;
   for (const auto& [program, preset, question] : {std::tuple{"addsub", "course", "12 + 30"},
+                                                  {"addsub", "quick", "12 + 30"},
                                                   {"addsub", "large", "12 + 30"},
                                                   {"reverse", "plain", "3141592653589793"}}) {
     const Result trained =
