@@ -107,9 +107,12 @@ inline Ragged after_bos(const Ragged& sequences) {
   return all;
 }
 
-// `count` rising numbers below `end`, from a window of any size: neighbours may be close or far.
+// `count` rising numbers below `end`, from a window of any size: neighbours may be close or far. A window that would
+// stand out at either end is moved inside; otherwise the numbers there would be rare.
 inline std::vector<int> rising(seppo::RandomStream& random, int count, int end) {
-  const int window = count + random.index(end - count + 1), begin = random.index(end - window + 1);
+  const int window = count + random.index(end - count + 1);
+  const int anywhere = random.index(end + window - 1) - (window - 1);  // with at least one number below `end`
+  const int begin = std::clamp(anywhere, 0, end - window);
   std::vector<int> numbers;
   for (int n = 0, missing = count; missing > 0; ++n) {  // selection sampling (Knuth, volume 2, 3.4.2)
     if (random.index(window - n) >= missing) continue;

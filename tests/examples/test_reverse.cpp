@@ -175,6 +175,9 @@ BOOST_AUTO_TEST_CASE(positions_of_training_rise_through_all_that_there_are) {
   }
   BOOST_CHECK(numbers.size() == 10 && numbers.begin()->first == 0 && steps.size() == 8);
   BOOST_CHECK_CLOSE(steps[1] / 20e3, 0.536, 3.0);
+  // The ends are not much rarer than the middle, and there are as many draws of one as of the other.
+  for (const int end : {0, 9}) BOOST_CHECK_CLOSE(numbers[end] / 10e3, 0.216, 6.0);
+  for (const int middle : {4, 5}) BOOST_CHECK_CLOSE(numbers[middle] / 10e3, 0.350, 6.0);
   BOOST_CHECK(reversal::rising(random, 4, 4) == std::vector({0, 1, 2, 3}));
 }
 
@@ -197,6 +200,17 @@ BOOST_AUTO_TEST_CASE(coupled_positions_are_drawn_in_training_only) {
   BOOST_CHECK(scores(Mode::eval, 3) == scores(Mode::eval, 4) && scores(Mode::eval, 3) != scores(Mode::train, 3));
   BOOST_CHECK_EQUAL(model.answers(sequences).size(), 2u);
   BOOST_CHECK_THROW(onnx_graph(model), seppo::ArgumentError);  // which would number positions from 0
+}
+
+// The record of docs/records.md in short: 2 of its 15 epochs, twice the training's longest sequences.
+BOOST_AUTO_TEST_CASE(longer_sequences_than_in_training_are_reversed,
+                     *boost::unit_test::precondition(test::ends_in_time)) {
+  const Folder folder("reverse");
+  const Result trained = folder.run({"reverse", "train", "--preset", "longer", "--test-lengths", "32", "--epochs", "2",
+                                     "--log-format", "none", "--out", "m"});
+  BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
+  const Result evaluated = folder.run({"reverse", "eval", "--model", "m", "--json"});
+  BOOST_CHECK_GT(last_line(evaluated.out)["test_exact"].get<double>(), 0.9);
 }
 
 BOOST_AUTO_TEST_CASE(only_an_encoder_decoder_couples_positions) {
