@@ -12,10 +12,9 @@ namespace {
 // Of queries and keys, whose layer norms have biases if the others have.
 MultiHeadAttentionOptions attention_options(const LayerConfig& c, const DecoderConfig& d, int layer) {
   MultiHeadAttentionOptions options = c.attention();
-  options.out_bias = d.out_bias.value_or(c.bias);
-  options.bias = d.qkv_bias.value_or(c.bias);
+  options.out_bias = d.out_bias.value_or(options.bias);
+  options.bias = d.qkv_bias.value_or(options.bias);
   options.softcap = d.attention_softcap;
-  options.head_width = d.head_width;
   options.scale = d.attention_scale;
   options.window = d.attention(layer).window;
   options.qk_norm = d.qk_norm;

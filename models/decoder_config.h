@@ -55,7 +55,6 @@ struct DecoderConfig {
   bool embedding_norm = false;                                  // a layer norm behind the embedding
   int position_offset = 0;  // the first position's row in a learned table, which has more rows then
 
-  int head_width = 0;  // columns of a head; 0: d_model / n_heads
   QkNorm qk_norm = QkNorm::none;
   double attention_scale = 0;    // of the products of queries and keys; 0: 1 / sqrt(columns of a head)
   double attention_softcap = 0;  // 0: none

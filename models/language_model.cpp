@@ -16,7 +16,7 @@ int rows_of_table(const LanguageModelConfig& c) { return c.max_length + c.decode
 PositionalEncodingOptions position_options(const LanguageModelConfig& c) {
   return {.n_heads = c.layer.n_heads,
           .theta = c.rope_theta,
-          .head_width = c.decoder.head_width,
+          .head_width = c.layer.head_width,
           .share = c.decoder.rope.share,
           .scaling = c.decoder.rope.scaling};
 }
@@ -53,21 +53,6 @@ double hits(const Tensor& scores, List<int> targets, int ignored) {
 }
 
 }  // namespace
-
-void LanguageModelConfig::validate() const {
-  if (decoder.head_width == 0) return layer.validate();
-  const int n_kv_heads = layer.n_kv_heads;
-  check<ArgumentError>(layer.n_heads > 0 && (n_kv_heads == 0 || layer.n_heads % n_kv_heads == 0), "layer: n_heads ",
-                       layer.n_heads, " is not a multiple of n_kv_heads ", n_kv_heads);
-  constexpr std::int64_t kMostColumns = 1 << 24;  // of all heads
-  check<ArgumentError>(std::int64_t{decoder.head_width} * layer.n_heads <= kMostColumns, "layer: ", layer.n_heads,
-                       " heads of ", decoder.head_width, " columns are wider than ", kMostColumns);
-}
-
-int LanguageModelConfig::kv_width() const {
-  if (decoder.head_width == 0) return layer.kv_width();
-  return decoder.head_width * (layer.n_kv_heads == 0 ? layer.n_heads : layer.n_kv_heads);
-}
 
 LanguageModel::LanguageModel(const Scope& s, const LanguageModelConfig& c)
     : config(check_config("language model", c)),

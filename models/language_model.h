@@ -51,9 +51,7 @@ struct LanguageModelConfig {
     v("rope_theta", rope_theta, {1, 1e12}, "base of the wavelengths of rotary positions", {.may_be_missing = true});
     v("tie_output", tie_output, "the output layer's weight is the embedding", {.may_be_missing = true});
   }
-  void validate() const;
-
-  int kv_width() const;  // columns of the keys of a layer, and of the values
+  void validate() const { layer.validate(); }
 };
 
 struct LanguageModel {
@@ -74,7 +72,7 @@ struct LanguageModel {
 
   // An empty cache for sequences of at most config.max_length tokens.
   KeyValueCache make_cache(std::size_t sequences) const {
-    return {layers.layers.size(), sequences, config.max_length, config.kv_width()};
+    return {layers.layers.size(), sequences, config.max_length, config.layer.kv_width()};
   }
 
   LanguageModelConfig config;

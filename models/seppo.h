@@ -68,6 +68,7 @@
 #include "../nn/optim/any_optimiser.h"
 #include "../nn/optim/clip.h"
 #include "../nn/optim/ema.h"
+#include "../nn/optim/library_optimiser.h"
 #include "../nn/optim/optimiser.h"
 #include "../nn/optim/parameter_groups.h"
 #include "../nn/optim/schedule.h"

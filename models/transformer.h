@@ -65,7 +65,7 @@ struct Transformer {
         src_embedding(make_embedding(s / (c.share_embeddings ? "embedding" : "src_embedding"), c.src_vocabulary, c)),
         tgt_embedding(c.share_embeddings ? src_embedding : make_embedding(s / "tgt_embedding", c.tgt_vocabulary, c)),
         positions(s / "positions", c.positions, c.max_length, c.layer.d_model,
-                  {.n_heads = c.layer.n_heads, .theta = c.rope_theta}),
+                  {.n_heads = c.layer.n_heads, .theta = c.rope_theta, .head_width = c.layer.head_width}),
         embedding_dropout(c.layer.dropout),
         encoder(s / "encoder", c.enc_layers, c.layer),
         decoder(s / "decoder", c.dec_layers, c.layer) {

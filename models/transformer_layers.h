@@ -11,6 +11,7 @@
 #include "../nn/modules/layer_norm.h"
 #include "../nn/modules/multi_head_attention.h"
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -49,10 +50,12 @@ struct LayerConfig {
   double eps = 1e-5;
   int n_kv_heads = 0;
   NormKind norm_kind = NormKind::layer;
+  int head_width = 0;
+  bool attention_bias = true;
 
   void fields(ConfigVisitor& v) {
     v("d_model", d_model, {1, 65536}, "width of the model");
-    v("n_heads", n_heads, {1, 65536}, "attention heads; must divide d_model");
+    v("n_heads", n_heads, {1, 65536}, "attention heads; must divide d_model, unless heads have a width of their own");
     v("d_ff", d_ff, {1, 1 << 20}, "width of the feed-forward networks");
     v("dropout", dropout, {0, 1}, "dropout of each sublayer's output and of the embedded inputs");
     v("attention_dropout", attention_dropout, {0, 1}, "dropout of the attention weights");
@@ -63,20 +66,32 @@ struct LayerConfig {
     v("n_kv_heads", n_kv_heads, {0, 65536}, "heads of keys and values; must divide n_heads; 0: equal to it",
       {.may_be_missing = true});
     v("norm_kind", norm_kind, "layer norm, or RMS norm", {.may_be_missing = true});
+    v("head_width", head_width, {0, 65536}, "columns of an attention head; 0: d_model / n_heads",
+      {.may_be_missing = true});
+    v("attention_bias", attention_bias, "biases in the projections of attention, if there are biases",
+      {.may_be_missing = true});
   }
-  // n_heads must divide d_model, and n_kv_heads must divide n_heads.
+  // n_heads must divide d_model, unless head_width is given, and n_kv_heads must divide n_heads. All heads together
+  // have at most 2^24 columns.
   void validate() const {
-    check<ArgumentError>(n_heads > 0 && d_model % n_heads == 0, "layer: d_model ", d_model,
+    check<ArgumentError>(n_heads > 0 && (head_width > 0 || d_model % n_heads == 0), "layer: d_model ", d_model,
                          " is not a multiple of n_heads ", n_heads);
     check<ArgumentError>(n_kv_heads == 0 || n_heads % n_kv_heads == 0, "layer: n_heads ", n_heads,
                          " is not a multiple of n_kv_heads ", n_kv_heads);
+    constexpr std::int64_t kMostColumns = 1 << 24;
+    check<ArgumentError>(std::int64_t{head_width} * n_heads <= kMostColumns, "layer: ", n_heads, " heads of ",
+                         head_width, " columns are wider than ", kMostColumns);
   }
+  int head_columns() const { return head_width > 0 ? head_width : d_model / n_heads; }
   // Columns of the keys, and of the values.
-  int kv_width() const { return n_kv_heads == 0 ? d_model : d_model / n_heads * n_kv_heads; }
+  int kv_width() const { return head_columns() * (n_kv_heads == 0 ? n_heads : n_kv_heads); }
 
   // The options of a layer's modules.
   MultiHeadAttentionOptions attention() const {
-    return {.dropout = attention_dropout, .bias = bias, .n_kv_heads = n_kv_heads};
+    return {.dropout = attention_dropout,
+            .bias = bias && attention_bias,
+            .n_kv_heads = n_kv_heads,
+            .head_width = head_width};
   }
   FeedForwardOptions feed_forward() const { return {.activation = activation, .bias = bias}; }
   LayerNormOptions layer_norm() const { return {.eps = eps, .bias = bias, .kind = norm_kind}; }
@@ -136,6 +151,7 @@ inline Tensor recomputed(const EncoderLayer& layer, const Tensor& x, Offsets off
   const Offsets kept = tape().keep<int>(offsets);
   AttentionExtras own = extras;
   own.mask.lengths = tape().keep(extras.mask.lengths);
+  own.mask.query_lengths = tape().keep(extras.mask.query_lengths);
   own.mask.pairs = tape().keep(extras.mask.pairs);
   const auto run = [&layer, kept, own](std::span<const Tensor> inputs) {
     AttentionExtras now = own;
@@ -161,8 +177,7 @@ struct DecoderLayer {
   // but for the cache, which both continue. Throws ArgumentError for a mask that is not causal.
   Tensor operator()(const Tensor& x, Offsets offsets, const Tensor& memory, Offsets memory_offsets,
                     const AttentionExtras& extras = {}) const {
-    check<ArgumentError>(extras.mask.lengths.empty() && extras.mask.pairs.empty(),
-                         "decoder: its self-attention is causal and takes no other mask");
+    check<ArgumentError>(extras.mask.has_no_lists(), "decoder: its self-attention is causal and takes no other mask");
     const Region here(name);
     AttentionExtras own = extras;
     own.mask = Mask::causal();

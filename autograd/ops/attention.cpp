@@ -232,6 +232,22 @@ void show_weights(const AttentionPlan& plan, const Tensor& y) {
     if (wants(link)) link->observer.attention_weights(shape, weights);
 }
 
+// A byte for each pair, on the tape: those of the mask, and its valid lengths of queries.
+std::span<const std::uint8_t> kept_pairs(const AttentionPlan& plan, const Mask& mask) {
+  if (mask.query_lengths.empty()) return tape().keep(mask.pairs);
+  std::size_t count = 0;
+  for (std::size_t s = 0; s < plan.sequences(); ++s) count += plan.queries(s) * plan.keys(s);
+  std::uint8_t* const pairs = tape().allocate<std::uint8_t>(count);
+  std::size_t query = 0, pair = 0;
+  for (std::size_t s = 0; s < plan.sequences(); ++s)
+    for (std::size_t i = 0; i < plan.queries(s); ++i, ++query)
+      for (std::size_t j = 0; j < plan.keys(s); ++j, ++pair) {
+        const bool is_valid = j < static_cast<std::size_t>(mask.query_lengths[query]);
+        pairs[pair] = is_valid && (mask.pairs.empty() || mask.pairs[pair] != 0);
+      }
+  return {pairs, count};
+}
+
 Tensor attend(const Columns& q, const Columns& k, const Columns& v, int n_heads, Offsets q_offsets, Offsets k_offsets,
               HeadLayout layout, const AttentionOptions& options) {
   for (const Columns& c : {q, k, v})
@@ -269,12 +285,12 @@ Tensor attend(const Columns& q, const Columns& k, const Columns& v, int n_heads,
                                                        .options = options,
                                                        .dropout = dropout};
   if (static_cast<std::size_t>(options.window) >= plan->most_keys()) plan->options.window = 0;
-  plan->options.mask = {mask.is_causal, t.keep(mask.lengths), t.keep(mask.pairs)};
   plan->options.slopes = t.keep(options.slopes);
   plan->options.positions = t.keep(options.positions);
   check_mask("attention", mask, plan->sequences(), [=](std::size_t s) {
     return std::pair{plan->queries(s), plan->keys(s)};
   });
+  plan->options.mask = {.is_causal = mask.is_causal, .lengths = t.keep(mask.lengths), .pairs = kept_pairs(*plan, mask)};
   check_bias(*plan);
   Tensor y = t.create({static_cast<int>(q.matrix.rows()), static_cast<int>(plan->heads * plan->v_width)});
   allocate_saved(*plan, y);

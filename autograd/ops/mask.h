@@ -22,12 +22,18 @@ struct Mask {
   // Queries of sequence s attend its first lengths[s] keys: for padded batches.
   static Mask valid_lengths(List<int> lengths) { return {.lengths = lengths}; }
   static Mask causal_valid_lengths(List<int> lengths) { return {.is_causal = true, .lengths = lengths}; }
+  // Query i, counted over all sequences, attends the first lengths[i] keys of its sequence.
+  static Mask valid_query_lengths(List<int> lengths) { return {.query_lengths = lengths}; }
   // One byte for each (query, key) pair, row-major, sequence after sequence; 0 forbids.
   static Mask allowed(List<std::uint8_t> pairs) { return {.pairs = pairs}; }
 
   bool is_causal = false;
   std::span<const int> lengths = {};
+  std::span<const int> query_lengths = {};
   std::span<const std::uint8_t> pairs = {};
+
+  // Whether it is the same for sequences of any size.
+  bool has_no_lists() const { return lengths.empty() && query_lengths.empty() && pairs.empty(); }
 };
 
 }  // namespace SEPPO_ABI

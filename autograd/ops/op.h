@@ -47,14 +47,21 @@ template <class Sizes>
 void check_mask(const char* op, const Mask& mask, std::size_t sequences, const Sizes& sizes) {
   check(mask.lengths.empty() || mask.lengths.size() == sequences, op, ": mask has ", mask.lengths.size(),
         " valid lengths for ", sequences, " sequences");
-  std::size_t pairs = 0;
+  std::size_t pairs = 0, all_queries = 0;
+  const std::span<const int> of_queries = mask.query_lengths;
   for (std::size_t s = 0; s < sequences; ++s) {
     const auto [queries, keys] = sizes(s);
     pairs += queries * keys;
+    for (std::size_t i = all_queries; i < std::min(all_queries + queries, of_queries.size()); ++i)
+      check<IndexError>(of_queries[i] >= 0 && static_cast<std::size_t>(of_queries[i]) <= keys, op, ": valid length ",
+                        of_queries[i], " of query ", i, " is not in 0..", keys);
+    all_queries += queries;
     const int length = mask.lengths.empty() ? 0 : mask.lengths[s];
     check<IndexError>(length >= 0 && static_cast<std::size_t>(length) <= keys, op, ": valid length ", length,
                       " of sequence ", s, " is not in 0..", keys);
   }
+  check(of_queries.empty() || of_queries.size() == all_queries, op, ": mask has ", of_queries.size(),
+        " valid lengths for ", all_queries, " queries");
   check(mask.pairs.empty() || mask.pairs.size() == pairs, op, ": mask has ", mask.pairs.size(),
         " pairs; the sequences have ", pairs, " (query, key) pairs");
 }

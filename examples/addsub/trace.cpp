@@ -111,9 +111,10 @@ std::vector<Step> completed(const Model& model, const Pass& pass, std::vector<St
 std::vector<Step> steps_of(const Model& model, const Pass& pass, std::span<const double> weights,
                            bool keeps_gradients) {
   const seppo::UseMode mode(keeps_gradients ? seppo::Mode::train : seppo::Mode::eval);
-  const auto activation = model.config.transformer.layer.activation;
-  app::StepRecorder recorder(
-      {.activation = enum_names(activation)[static_cast<std::size_t>(activation)], .keeps_gradients = keeps_gradients});
+  const seppo::LayerConfig& layer = model.config.transformer.layer;
+  app::StepRecorder recorder({.activation = enum_names(layer.activation)[static_cast<std::size_t>(layer.activation)],
+                              .query_columns = static_cast<std::size_t>(layer.n_heads * layer.head_columns()),
+                              .keeps_gradients = keeps_gradients});
   const seppo::Observe scope(recorder);
   const Tensor logits = model.transformer.logits(pass.source, pass.read);
   if (keeps_gradients) {

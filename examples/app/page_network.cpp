@@ -32,12 +32,13 @@ std::vector<seppo::real> values_of_entries(const seppo::Parameters& parameters) 
 
 namespace {
 
-// Are all heads as wide as network.js takes them to be, without norms of their own and windows?
+// Are all heads as wide as the config says, without norms of their own and windows?
 bool has_plain_attention(const json& config, const seppo::Parameters& parameters) {
   constexpr std::string_view kInput = ".in_proj.weight";
-  const int width = config.at("d_model"), heads = config.at("n_heads"), kv_heads = config.value("n_kv_heads", 0);
-  const int outputs = width + 2 * (kv_heads == 0 ? width : width / heads * kv_heads);
-  for (const char* key : {"window", "head_width", "softcap", "scale"})
+  const int heads = config.at("n_heads"), kv_heads = config.value("n_kv_heads", 0);
+  const int own_width = config.value("head_width", 0), usual_width = config.at("d_model").get<int>() / heads;
+  const int outputs = (own_width > 0 ? own_width : usual_width) * (heads + 2 * (kv_heads == 0 ? heads : kv_heads));
+  for (const char* key : {"window", "softcap", "scale"})
     if (config.value(key, 0.0) != 0) return false;
   return std::ranges::all_of(parameters.entries(), [&](const seppo::Parameters::Entry& entry) {
     const bool is_unknown = entry.name.find(".q_norm.") != std::string::npos || entry.name.ends_with(".k_proj.weight");

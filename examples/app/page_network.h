@@ -28,7 +28,7 @@ constexpr std::size_t kMostOnPage = 5'000'000 / sizeof(float);
 
 // {"config", "task", "tensors": [[name, shape], ...], "values"}: `values` are those of all tensors as float32, in
 // base64. Null if there are more than kMostOnPage, or if the page does not compute their attention: heads of another
-// width than d_model / n_heads, norms of queries and keys, windows, scales and caps.
+// width than the config says, norms of queries and keys, windows, scales and caps.
 nlohmann::json to_json(const PageNetwork& network, const seppo::Parameters& parameters);
 
 // The values of all entries, one after another.

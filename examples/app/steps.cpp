@@ -127,7 +127,8 @@ void StepRecorder::input_projection(const std::string& module, const Tensor& y, 
   };
   const bool has_query = is_self || steps.empty() || steps.back().box != box || steps.back().title != "Q";
   if (has_query && !is_self) return add_columns("Q", 0, all.columns);
-  const std::size_t width = inputs[0].cols(), kv_first = is_self ? width : 0, kv = (all.columns - kv_first) / 2;
+  const std::size_t width = options_.query_columns > 0 ? options_.query_columns : inputs[0].cols();
+  const std::size_t kv_first = is_self ? width : 0, kv = (all.columns - kv_first) / 2;
   if (is_self) add_columns("Q", 0, width);
   add_columns("K", kv_first, kv);
   add_columns("V", kv_first + kv, kv);

@@ -158,9 +158,11 @@ void masks() {
   print_rows(softmax(scores));
   std::cout << "  causal: no position sees a later one\n";
   print_rows(softmax(scores, Mask::causal()));
-  const std::vector<int> two{2}, none{0};
+  const std::vector<int> two{2}, none{0}, of_queries{3, 1, 4, 2};
   std::cout << "  valid length 2: padding is not seen\n";
   print_rows(softmax(scores, Mask::valid_lengths(two)));
+  std::cout << "  valid lengths 3, 1, 4, 2: each query has its own\n";
+  print_rows(softmax(scores, Mask::valid_query_lengths(of_queries)));
   std::cout << "  valid length 0: nothing to see gives zeros, not NaN\n";
   print_rows(softmax(scores, Mask::valid_lengths(none)));
 

@@ -125,7 +125,7 @@ inline std::vector<int> rising(seppo::RandomStream& random, int count, int end) 
 // The plain model's layer: one layer norm for both sublayers, and dropout after it.
 struct PlainLayer {
   PlainLayer(const seppo::Scope& s, const seppo::LayerConfig& c)
-      : self_attn(s / "self_attn", c.d_model, c.n_heads, {.dropout = c.attention_dropout, .bias = c.bias}),
+      : self_attn(s / "self_attn", c.d_model, c.n_heads, c.attention()),
         ffn(s / "ffn", c.d_model, c.d_ff, {.activation = c.activation, .bias = c.bias}),
         add_norm(s / "norm1", c) {
     add_norm.options.dropout_before = 0;

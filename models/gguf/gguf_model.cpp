@@ -102,7 +102,7 @@ class Reader {
   void read_head_width(LanguageModelConfig& m) {
     const int usual = m.layer.d_model / std::max(1, m.layer.n_heads);
     const int width = integer("attention.key_length", usual);
-    m.decoder.head_width = width == usual ? 0 : width;
+    m.layer.head_width = width == usual ? 0 : width;
     require("attention.value_length", width);
     require("rope.dimension_count", width);
   }
@@ -307,7 +307,7 @@ HfConfig written_config(const HfConfig& config) {
   left.model.layer.n_heads = m.layer.n_heads;
   left.model.layer.n_kv_heads = m.layer.n_kv_heads;
   left.model.layer.eps = m.layer.eps;
-  left.model.decoder.head_width = m.decoder.head_width;
+  left.model.layer.head_width = m.layer.head_width;
   return left;
 }
 
@@ -320,7 +320,7 @@ void check_written(const HfConfig& config) {
 
 void add_config(GgufBuilder& file, const std::string& kind, const HfConfig& config) {
   const LanguageModelConfig& m = config.model;
-  const int width = m.decoder.head_width > 0 ? m.decoder.head_width : m.layer.d_model / m.layer.n_heads;
+  const int width = m.layer.head_columns();
   const auto add = [&](const char* key, int value) { file.add(kind + "." + key, static_cast<std::uint32_t>(value)); };
   file.add("general.architecture", kind);
   add("vocab_size", m.vocabulary);

@@ -39,7 +39,7 @@ void check_select(std::span<const int> parents, Offsets offsets, Offsets old) {
 
 // With a cache, a sequence's keys are all its positions so far; valid lengths count them from the first one.
 void check_cached_mask(const Mask& mask, std::span<const int> positions) {
-  check<ArgumentError>(mask.is_causal && mask.pairs.empty(),
+  check<ArgumentError>(mask.is_causal && mask.query_lengths.empty() && mask.pairs.empty(),
                        "attention: with a cache the mask must be causal, with or without valid lengths");
   if (mask.lengths.empty()) return;
   check(mask.lengths.size() == positions.size(), "attention: mask has ", mask.lengths.size(), " valid lengths for ",

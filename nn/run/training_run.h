@@ -44,7 +44,7 @@ struct TrainingTask {
   // Saved with each model and in config.json: {"model": {...}, ...}, from which load_model (nn/io/model_file.h)
   // rebuilds the model.
   nlohmann::json config = nlohmann::json::object();
-  // In place of the config's Adam and schedule, as a Trainer takes them (nn/train/trainer.h).
+  // In place of the config's optimiser and schedule, as a Trainer takes them (nn/train/trainer.h).
   std::optional<AnyOptimiser> optimiser = {};
   std::function<double(std::int64_t step)> schedule = {};
 };

@@ -98,6 +98,8 @@ void TrainerConfig::fields(ConfigVisitor& v) {
   v("min_lr", min_lr, {0, 100}, "learning rate at the end of a cosine or linear schedule");
   v("warmup_steps", warmup_steps, {0, 1e9}, "steps of linear warm-up to the peak");
   v("schedule", schedule, "course of the learning rate after warm-up; noam falls as 1 / sqrt(step)");
+  v("optimizer", optimizer, "what moves the weights; adam is AdamW with --decoupled-decay", {.may_be_missing = true});
+  v("momentum", momentum, {0, 0.999999999}, "momentum of sgd", {.may_be_missing = true});
   adam.fields(v);
   v("clip_norm", clip_norm, {0, 1e9}, "gradient clipping norm; 0 turns it off");
   v("accumulate", accumulate, {1, 1000}, "gradient accumulation: batches per step, in the memory of one");
@@ -125,8 +127,8 @@ Trainer::Trainer(Parameters& parameters, const TrainerConfig& config, const Para
     : parameters_(&parameters),
       config_(check_config("trainer", config)),
       schedule_(make_schedule(config)),
-      adam_(std::in_place, parameters, config.adam, groups),
-      optimiser_(*adam_),
+      own_(make_optimiser(parameters, config.optimizer, {config.momentum, config.adam}, groups)),
+      optimiser_(any_optimiser(*own_)),
       data_parallel_(parameters, shards_of(config), static_cast<std::size_t>(config.accumulate)) {
   begin();
 }

@@ -28,9 +28,11 @@
 //     return mean_loss(info_nce(images(all), texts(all)), all.size());
 //   });
 //
-// Another optimiser, the library's or your own (nn/optim/optimiser.h), and another schedule:
+// Another of the library's optimisers, by name; one of your own (nn/optim/optimiser.h), or with settings that the
+// config does not have; and another schedule:
 //
-//   Sgd sgd(parameters, {.momentum = 0.9});
+//   Trainer trainer(parameters, {.lr = 0.1, .optimizer = OptimizerKind::sgd});
+//   Sgd sgd(parameters, {.momentum = 0.9, .nesterov = true});
 //   Trainer trainer(parameters, sgd);
 //   trainer.set_schedule([](std::int64_t step) { return 0.1 * std::pow(0.5, step / 1000); });
 //
@@ -46,9 +48,9 @@
 #include "../../autograd/core/list.h"
 #include "../../autograd/core/matmul_precision.h"
 #include "../io/checkpoint.h"
-#include "../optim/adam.h"
 #include "../optim/any_optimiser.h"
 #include "../optim/ema.h"
+#include "../optim/library_optimiser.h"
 #include "../optim/parameter_groups.h"
 #include "../optim/schedule.h"
 #include "data_parallel.h"
@@ -81,7 +83,9 @@ struct TrainerConfig {
   ScheduleKind schedule = ScheduleKind::constant;
   int warmup_steps = 0;
   std::int64_t steps = 0;  // in the whole training, needed by cosine and linear schedules; not a field
-  AdamConfig adam = {};
+  OptimizerKind optimizer = OptimizerKind::adam;
+  double momentum = 0.9;  // of sgd
+  AdamConfig adam = {};    // its weight decay is that of every kind
   double clip_norm = 1;
   int accumulate = 1;  // gradient accumulation: rounds per step, in the memory of one; see DataParallel
   int shards = 0;      // in each round; 0: by the sizes of model and batch
@@ -121,9 +125,10 @@ struct StepResult {
 
 class Trainer {
  public:
-  // With Adam. All parameters must have been made. Throws ArgumentError for a config or a group out of range.
+  // With the config's optimiser. All parameters must have been made. Throws ArgumentError for a config or a group out
+  // of range.
   explicit Trainer(Parameters& parameters, const TrainerConfig& config = {}, const ParameterGroups& groups = {});
-  // With an optimiser of these parameters, which must outlive the trainer; config.adam is not used. Throws
+  // With an optimiser of these parameters, which must outlive the trainer; that of the config is not used. Throws
   // ArgumentError for a config out of range, and for an optimiser that has taken steps, or whose state has another
   // layout than the parameters, or a prefix that begins with neither "optimiser." nor "adam.".
   Trainer(Parameters& parameters, AnyOptimiser optimiser, const TrainerConfig& config = {});
@@ -192,7 +197,7 @@ class Trainer {
   int skipped_in_a_row_ = 0;
   std::function<double(std::int64_t step)> schedule_;
   std::optional<double> lr_;  // that was set
-  std::optional<Adam> adam_;  // if no other optimiser was given
+  std::optional<LibraryOptimiser> own_;  // if no other optimiser was given
   AnyOptimiser optimiser_;
   bool is_checked_ = false;  // the optimiser has been seen to zero the gradients
   std::optional<Ema> averages_;

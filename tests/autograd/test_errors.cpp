@@ -89,6 +89,11 @@ BOOST_AUTO_TEST_CASE(shapes_and_axes) {
       },
       {"softmax", "valid length 5", "sequence 1", "0..4"});
   check_error<ShapeError>([&] { softmax(ones({2, 3, 4}), Mask::allowed(pairs)); }, {"softmax", "23 pairs", "24"});
+  const auto of_queries = [](List<int> lengths) { softmax(ones({2, 2, 4}), Mask::valid_query_lengths(lengths)); };
+  check_error<ShapeError>([&] { of_queries({1, 2, 3}); }, {"softmax", "3 valid lengths for 4 queries"});
+  check_error<ShapeError>([&] { of_queries({1, 2, 3, 4, 4}); }, {"softmax", "5 valid lengths for 4 queries"});
+  check_error<IndexError>([&] { of_queries({1, 2, 3, 5}); }, {"softmax", "valid length 5", "query 3", "0..4"});
+  check_error<IndexError>([&] { of_queries({1, -1, 3, 4}); }, {"softmax", "valid length -1", "query 1", "0..4"});
   check_error<ShapeError>([] { index_select(ones({}), 0, {0, 0}); }, {"index_select: of the scalar x [] there is one"});
   check_error<IndexError>([] { index_select(ones({}), 0, {1}); }, {"index_select: index 1 at position 0", "-1..0"});
   check_error<ShapeError>([] { ones({2, 3}).at(1); }, {"at: 1 indices given for [2,3]"});
@@ -251,6 +256,11 @@ BOOST_AUTO_TEST_CASE(attention_arguments) {
         run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, good, good, Mask::allowed(pairs));
       },
       {"7 pairs", "8"});
+  const auto of_queries = [&](List<int> some) {
+    run(ones({4, 6}), ones({4, 6}), ones({4, 6}), 2, good, good, Mask::valid_query_lengths(some));
+  };
+  check_error<ShapeError>([&] { of_queries({1, 2}); }, {"attention", "2 valid lengths for 4 queries"});
+  check_error<IndexError>([&] { of_queries({1, 2, 1, 3}); }, {"attention", "valid length 3", "query 3", "0..2"});
   check_error<ShapeError>([] { attention(ones({2, 3, 4}), ones({3, 4}), ones({3, 4}), 2); }, {"attention", "[3,4]"});
   check_error<ShapeError>(
       [&] {

@@ -26,6 +26,21 @@ BOOST_AUTO_TEST_CASE(masked_softmax) {
   }
 }
 
+// Of two sequences of three queries and four keys each, every query has a length of its own.
+BOOST_AUTO_TEST_CASE(softmax_with_valid_lengths_of_queries) {
+  const std::vector<int> lengths{2, 0, 4, 1, 3, 2};
+  check_op(
+      "softmax of valid lengths", {{2, 3, 4}},
+      [&](Inputs x) { return seppo::softmax(x[0], seppo::Mask::valid_query_lengths(lengths)); },
+      [&](const auto& x) {
+        std::size_t i = 0;
+        return ref::along(x[0], -1, [&](auto& row) {
+          const auto count = static_cast<std::size_t>(lengths[i++ % lengths.size()]);
+          ref::softmax_allowed(row, [&](std::size_t j) { return j < count; });
+        });
+      });
+}
+
 // With more queries than keys, the first queries see nothing.
 BOOST_AUTO_TEST_CASE(causal_softmax_of_more_queries_than_keys) {
   check_op(

@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(blocks_lab_prints_what_loops_compute) {
   const Result r = folder.run({"blocks_lab"});
   BOOST_REQUIRE_EQUAL(r.code, 0);
   const std::vector<std::string> lines = lines_of(r.out);
-  BOOST_REQUIRE_EQUAL(lines.size(), 47u);
+  BOOST_REQUIRE_EQUAL(lines.size(), 52u);
   std::size_t at = 0;
   const auto row = [&](const char* start) {  // the next line that contains `start`
     while (at < lines.size() && lines[at].find(start) == std::string::npos) ++at;
@@ -255,6 +255,8 @@ BOOST_AUTO_TEST_CASE(blocks_lab_prints_what_loops_compute) {
   check_masked("  none", [](std::size_t, std::size_t) { return true; });
   check_masked("  causal", [](std::size_t i, std::size_t j) { return j <= i; });
   check_masked("  valid length 2", [](std::size_t, std::size_t j) { return j < 2; });
+  check_masked("  valid lengths 3, 1, 4, 2",
+               [](std::size_t i, std::size_t j) { return j < std::vector<std::size_t>{3, 1, 4, 2}[i]; });
   check_masked("  valid length 0", [](std::size_t, std::size_t) { return false; });
 
   row("6. ");

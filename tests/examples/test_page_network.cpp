@@ -159,6 +159,7 @@ BOOST_AUTO_TEST_CASE(steps) {
   if (node_is_missing()) return;
   check_steps({});
   check_steps({"--norm", "pre", "--kv-heads", "2", "--no-bias", "--positions", "learned"});
+  check_steps({"--head-width", "5", "--kv-heads", "2", "--no-attention-bias"});
 }
 
 BOOST_AUTO_TEST_CASE(encoders_and_decoders) {
@@ -175,6 +176,7 @@ BOOST_AUTO_TEST_CASE(encoders) {
   if (node_is_missing()) return;
   check_reverse({});
   check_reverse({"--preset", "plain"});
+  check_reverse({"--head-width", "5", "--heads", "2", "--no-attention-bias"});
   check_reverse({"--norm", "pre", "--activation", "geglu", "--heads", "4", "--positions", "none"});
   check_count({});
   check_count({"--pooling", "mean", "--question", "largest", "--positions", "cosinusoid"});
@@ -212,6 +214,8 @@ BOOST_AUTO_TEST_CASE(attention_of_other_kinds) {
   BOOST_CHECK(is_on_page({.n_kv_heads = 1}, with("n_kv_heads", 1)));
   BOOST_CHECK(!is_on_page({.head_width = 3}, config));
   BOOST_CHECK(!is_on_page({.head_width = 6}, config));
+  BOOST_CHECK(is_on_page({.head_width = 6}, with("head_width", 6)));
+  BOOST_CHECK(!is_on_page({.head_width = 3}, with("head_width", 6)));
   BOOST_CHECK(!is_on_page({.qk_norm = seppo::QkNorm::head}, config));
   BOOST_CHECK(!is_on_page({.qk_norm = seppo::QkNorm::width}, config));
   BOOST_CHECK(!is_on_page({.k_dim = 8, .v_dim = 8}, config));

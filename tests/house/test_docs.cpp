@@ -37,6 +37,11 @@ Tensor softsign(const Tensor& x) {
   return y;
 }
 
+Tensor slides_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-8) {
+  const Tensor deviation = stddev(x, -1, /*correction=*/1, /*keepdim=*/true);  // var() with n - 1, and its root
+  return weight * (x - mean(x, -1, true)) / (deviation + eps) + bias;
+}
+
 struct GatedFeedForward {
   GatedFeedForward(const Scope& s, int d_model, int d_ff, double p)
       : up(s / "up", d_model, d_ff), gate(s / "gate", d_model, d_ff), down(s / "down", d_ff, d_model), drop(p) {}
@@ -94,6 +99,17 @@ BOOST_AUTO_TEST_CASE(an_op_within_a_module) {
   const auto report = gradient_check(parameters, [&] { return sum(ffn(tensor({2, 4}, x))); });
   BOOST_CHECK_MESSAGE(op.passed && report.passed, op.text << report.text);
   BOOST_CHECK(parameters.find("ffn.up.weight") && parameters.find("ffn.up.bias"));
+}
+
+BOOST_AUTO_TEST_CASE(courses_a_layer_norm_with_the_unbiased_deviation) {
+  tape().clear();
+  const Tensor few = slides_norm(tensor({1, 2}, {1, 2}), ones({2}), zeros({2}));
+  BOOST_CHECK_SMALL(double{few.at(0, 1)} - std::sqrt(0.5), 1e-7);
+  RandomStream random(1, Purpose::test);
+  const Tensor x = randn({3, 256}, random), gain = ones({256}), shift = zeros({256});
+  const Tensor of_slides = slides_norm(x, gain, shift), usual = layer_norm(x, gain, shift, 0);
+  for (std::size_t i = 0; i < x.numel(); ++i)
+    BOOST_CHECK_SMALL(double{of_slides.values()[i]} / double{usual.values()[i]} - 1, 2e-3);
 }
 
 BOOST_AUTO_TEST_CASE(a_module_with_a_buffer) {

@@ -45,7 +45,7 @@ inline HfConfig small(bool tie_output, Architecture architecture = Architecture:
   config.model.max_length = 32;
   config.model.rope_theta = 5000;
   config.model.tie_output = tie_output;
-  if (architecture == Architecture::qwen3) config.model.decoder.head_width = 6;
+  if (architecture == Architecture::qwen3) config.model.layer.head_width = 6;
   return config;
 }
 
@@ -76,7 +76,7 @@ inline std::vector<float> paired(const std::vector<float>& all, int heads, int c
 inline void add_attention(GgufWriter& writer, const Parameters& p, const HfConfig& config, int layer) {
   const std::string theirs = "blk." + std::to_string(layer) + ".";
   const std::string ours = "layers." + std::to_string(layer) + ".self_attn.";
-  const int q = config.model.decoder.head_width > 0 ? 24 : 16;  // rows: four heads, and two of keys
+  const int q = config.model.layer.head_width > 0 ? 24 : 16;  // rows: four heads, and two of keys
   const std::vector<float> qkv = weight(p, ours + "in_proj.weight");
   const auto in_order = [&](const std::vector<float>& all, int heads) {
     return config.architecture == Architecture::llama ? paired(all, heads, 16) : all;
@@ -125,7 +125,7 @@ inline void add_metadata(GgufWriter& writer, const HfConfig& config) {
   writer.add(kind + ".attention.head_count_kv", 2u);
   writer.add(kind + ".attention.layer_norm_rms_epsilon", 1e-5F);
   writer.add(kind + ".rope.freq_base", 5000.0F);
-  const int width = config.model.decoder.head_width;
+  const int width = config.model.layer.head_width;
   if (width > 0) writer.add(kind + ".attention.key_length", static_cast<std::uint32_t>(width));
   writer.add(kind + ".rope.dimension_count", width > 0 ? static_cast<std::uint32_t>(width) : 4u);
 }

@@ -183,6 +183,7 @@ BOOST_AUTO_TEST_CASE(masks_that_a_cache_cannot_honour_are_refused) {
     const std::vector<int> one{1}, negative{1, -1}, long_one{1, count + 1}, none{0, 0};
     BOOST_CHECK_THROW(call(Mask::none()), ArgumentError);
     BOOST_CHECK_THROW(call(Mask::valid_lengths(none)), ArgumentError);
+    BOOST_CHECK_THROW(call({.is_causal = true, .query_lengths = none}), ArgumentError);
     BOOST_CHECK_THROW(call(Mask::allowed(pairs)), ArgumentError);
     BOOST_CHECK_THROW(call({.is_causal = true, .pairs = pairs}), ArgumentError);
     BOOST_CHECK_THROW(call(Mask::causal_valid_lengths(one)), ShapeError);

@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(every_switch_acts_and_has_gradients) {
       {"no bias of out", [](auto& c) { c.decoder.out_bias = false; }},
       {"no biases of the network", [](auto& c) { c.decoder.ffn_bias = false; }},
       {"embedding norm", [](auto& c) { c.decoder.embedding_norm = true; }},
-      {"head width", [](auto& c) { c.decoder.head_width = 6; }},
+      {"head width", [](auto& c) { c.layer.head_width = 6; }},
       {"norms of heads", [](auto& c) { c.decoder.qk_norm = QkNorm::head; }},
       {"norms of all heads", [](auto& c) { c.decoder.qk_norm = QkNorm::width; }},
       {"attention scale", [](auto& c) { c.decoder.attention_scale = 2; }},
@@ -283,10 +283,10 @@ BOOST_AUTO_TEST_CASE(configs_that_do_not_fit_are_refused) {
   config.decoder.experts_chosen = 3;
   BOOST_CHECK_THROW(make(config), ArgumentError);
   config = small();
-  config.decoder.head_width = 1 << 30;
+  config.layer.head_width = 1 << 30;
   BOOST_CHECK_THROW(make(config), ArgumentError);
   config = small();
-  config.decoder.head_width = 4;
+  config.layer.head_width = 4;
   config.layer.n_kv_heads = 3;
   BOOST_CHECK_THROW(make(config), ArgumentError);
   for (const double share : {0.0, 0.4, 1e300, -1.0}) {  // of 4 columns

@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(older_names_and_missing_keys) {
               {"rotary_pct", "rotary_emb_base", "rope_parameters"});
   BOOST_CHECK(m.decoder.rope.share == 0.5 && m.rope_theta == 7);
   m = changed(Architecture::gemma, {{"hidden_act", "gelu"}, {"hidden_activation", "gelu_pytorch_tanh"}}, {"head_dim"});
-  BOOST_CHECK(m.layer.activation == Activation::geglu_tanh && m.decoder.head_width == 256);
+  BOOST_CHECK(m.layer.activation == Activation::geglu_tanh && m.layer.head_width == 256);
   m = changed(Architecture::gemma2, {{"sliding_window", 5}}, {"layer_types"});
   BOOST_CHECK(m.decoder.attention(0).window == 5 && m.decoder.attention(1).window == 0);
   m = changed(Architecture::gemma3_text, {{"sliding_window", 5}, {"sliding_window_pattern", 2}}, {"layer_types"});

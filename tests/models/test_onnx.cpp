@@ -70,8 +70,11 @@ void check(const LanguageModelConfig& config) {
   check(model);
 }
 
-void check(const std::function<void(DecoderConfig&)>& change) {
-  check(language_model([&](LanguageModelConfig& config) { change(config.decoder); }));
+void check(const std::function<void(DecoderConfig&)>& change, int head_width = 0) {
+  check(language_model([&](LanguageModelConfig& config) {
+    config.layer.head_width = head_width;
+    change(config.decoder);
+  }));
 }
 
 constexpr Positions kPositions[] = {Positions::none,    Positions::sinusoid, Positions::cosinusoid,
@@ -94,6 +97,11 @@ BOOST_AUTO_TEST_CASE(transformers_in_all_forms) {
   shared.layer.activation = Activation::geglu;
   shared.layer.bias = false;
   check(shared);
+  TransformerConfig wide = small::config();
+  wide.layer.head_width = 6;
+  wide.layer.n_kv_heads = 1;
+  wide.layer.attention_bias = false;
+  check(wide);
 }
 
 BOOST_AUTO_TEST_CASE(language_models_in_all_forms) {
@@ -116,7 +124,7 @@ BOOST_AUTO_TEST_CASE(decoders_of_all_families) {
   check([](DecoderConfig& d) { d.norm_place = NormPlace::after, d.qk_norm = QkNorm::width; });
   check([](DecoderConfig& d) { d.sublayers = Sublayers::side_by_side, d.rope.share = 0.5; });
   check([](DecoderConfig& d) { d.sublayers = Sublayers::side_by_side_one_norm, d.residual_scale = 0.7; });
-  check([](DecoderConfig& d) { d.head_width = 6, d.qk_norm = QkNorm::head, d.attention_scale = 0.3; });
+  check([](DecoderConfig& d) { d.qk_norm = QkNorm::head, d.attention_scale = 0.3; }, /*head_width=*/6);
   check([](DecoderConfig& d) { d.is_embedding_scaled = true, d.embedding_scale = 2, d.embedding_norm = true; });
   check([](DecoderConfig& d) { d.output_scale = 0.5, d.output_softcap = 3, d.attention_softcap = 2; });
   check([](DecoderConfig& d) { d.experts = 3, d.experts_chosen = 2; });

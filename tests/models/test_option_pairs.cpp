@@ -74,7 +74,7 @@ struct Setup {
     sampler.fields(v);
     v("sampler_seed", sampler.seed);
     auto& [momentum, nesterov, weight_decay] = sgd;
-    v("momentum", momentum, {0, 0.999});
+    v("sgd_momentum", momentum, {0, 0.999});
     v("nesterov", nesterov);
     v("sgd_decay", weight_decay, {0, 100});
     v("uses_sgd", uses_sgd);
@@ -97,7 +97,9 @@ bool is_legal(const S& s) {
   const LayerConfig& layer = s.model.layer;
   const TrainerConfig& t = s.trainer;
   const bool is_rotary = s.model.positions == Positions::rotary || s.model.positions == Positions::rotary_halves;
-  if (layer.d_model % layer.n_heads != 0 || (is_rotary && layer.d_model / layer.n_heads % 2 != 0)) return false;
+  if (layer.head_width == 0 && layer.d_model % layer.n_heads != 0) return false;
+  const int columns = layer.head_width > 0 ? layer.head_width : layer.d_model / layer.n_heads;
+  if (is_rotary && columns % 2 != 0) return false;
   if (layer.n_kv_heads > 0 && layer.n_heads % layer.n_kv_heads != 0) return false;
   if (t.min_lr > t.lr || (t.schedule == ScheduleKind::noam && t.warmup_steps == 0)) return false;
   if ((t.schedule == ScheduleKind::cosine || t.schedule == ScheduleKind::linear) && s.total_steps == 0) return false;

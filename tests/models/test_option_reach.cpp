@@ -41,7 +41,8 @@ LayerConfig layer_config(Norm norm, NormKind kind) {
           .bias = true,
           .eps = 0.03,
           .n_kv_heads = 2,
-          .norm_kind = kind};
+          .norm_kind = kind,
+          .head_width = 6};
 }
 
 TransformerConfig transformer_config(const LayerConfig& layer, Positions positions) {
@@ -66,11 +67,13 @@ const Reaches kTransformer{
     {"src_vocabulary", ""},
     {"tgt_vocabulary", "output"},
     {"d_model", "?"},
-    {"n_heads", "*_attn *_attn.in_proj"},
+    {"n_heads", "*_attn *_attn.in_proj *_attn.out_proj"},
     {"d_ff", "*.ffn.up *.ffn.down"},
     {"attention_dropout", "*_attn"},
     {"activation", "*.ffn *.ffn.up *.ffn.gate"},
     {"n_kv_heads", "*_attn *_attn.in_proj"},
+    {"head_width", "*_attn *_attn.in_proj *_attn.out_proj"},
+    {"attention_bias", "*_attn.in_proj *_attn.out_proj *.cross_attn"},
     {"positions", "*_embedding *.self_attn"},
     {"max_length", ""},  // longer texts are refused
     {"share_embeddings", "*embedding"},
@@ -119,8 +122,8 @@ struct Family {
   void fields(ConfigVisitor& v) {
     model.fields(v);
     // This stops compiling when a member is added, which then needs a line below.
-    auto& [place, order, is_offset, norms, qkv, out, ffn, output_bias, embedding_norm, position_offset, head_width,
-           norm, attention_scale, attention_softcap, rope, local_rope_theta, attentions, is_embedding_scaled,
+    auto& [place, order, is_offset, norms, qkv, out, ffn, output_bias, embedding_norm, position_offset, norm,
+           attention_scale, attention_softcap, rope, local_rope_theta, attentions, is_embedding_scaled,
            embedding_scale, residual_scale, output_scale, output_softcap, experts, experts_chosen] = model.decoder;
     static_cast<void>(place), static_cast<void>(order), static_cast<void>(norms), static_cast<void>(qkv);
     static_cast<void>(out), static_cast<void>(ffn), static_cast<void>(norm), static_cast<void>(attentions);
@@ -134,7 +137,6 @@ struct Family {
     v("output_bias", output_bias);
     v("embedding_norm", embedding_norm);
     v("position_offset", position_offset, {0, 8});
-    v("head_width", head_width, {0, 8});
     v("qk_norm", qk_norm, {0, 2});
     v("attention_scale", attention_scale, {0, 2});
     v("attention_softcap", attention_softcap, {0, 2});
@@ -181,6 +183,7 @@ const Reaches kFamily{
     {"attention_dropout", "*.self_attn"},
     {"n_layers", "layers.[23] layers.[23].*"},
     {"bias", ""},  // the family says which maps have one
+    {"attention_bias", ""},
     {"max_length", ""},
     {"tie_output", "output embedding"},
     {"qkv_bias", "*.in_proj"},
@@ -209,7 +212,7 @@ BOOST_AUTO_TEST_CASE(a_family_with_all_options) {
                 .layer_positions = 1};
   DecoderConfig& d = family.model.decoder;
   d.embedding_norm = d.is_embedding_scaled = true;
-  d.head_width = 4, d.attention_scale = 0.5, d.attention_softcap = 0.7, d.output_softcap = 0.7;
+  d.attention_scale = 0.5, d.attention_softcap = 0.7, d.output_softcap = 0.7;
   d.rope.scaling = {.kind = RotaryScale::linear, .factor = 3};
   d.local_rope_theta = 20, d.embedding_scale = 2, d.residual_scale = 0.5, d.output_scale = 0.5;
   d.experts = 3;
@@ -260,7 +263,7 @@ BOOST_AUTO_TEST_CASE(a_family_with_few_options) {
   family.model.decoder.output_scale = 0.5;
   const Reaches expected{
       {"vocabulary", "embedding"},
-      {"n_heads", "*.self_attn *.in_proj"},
+      {"n_heads", "*.self_attn *.in_proj *.out_proj"},
       {"d_ff", "*.ffn.up *.ffn.down"},
       {"dropout", "model *.norm?"},
       {"norm", "layers.? *.norm? layers.norm"},
@@ -308,7 +311,7 @@ BOOST_AUTO_TEST_CASE(bert) {
   const Reaches expected{
       {"vocabulary", "model"},
       {"d_model", "?"},
-      {"n_heads", "*_attn *.in_proj"},
+      {"n_heads", "*_attn *.in_proj *.out_proj"},
       {"d_ff", "*.ffn.up *.ffn.down"},
       {"dropout", "model bert.*.norm?"},
       {"attention_dropout", "*_attn"},
@@ -317,6 +320,8 @@ BOOST_AUTO_TEST_CASE(bert) {
       {"bias", "*.in_proj *.out_proj *.ffn.up *.ffn.down *.norm? *.norm"},
       {"eps", "*.norm? *.norm"},
       {"n_kv_heads", "*_attn *.in_proj"},
+      {"head_width", "*_attn *.in_proj *.out_proj"},
+      {"attention_bias", "*.in_proj *.out_proj"},
       {"norm_kind", "*.norm? *.norm"},
       {"n_layers", "*.layers.[23].*"},
       {"max_length", ""},

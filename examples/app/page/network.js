@@ -90,9 +90,10 @@ function addNorm(network, name, x, sublayer, trace) {
 
 // Queries from x, keys and values from the memory, which is x itself in self-attention.
 function multiHeadAttention(network, name, x, memory, isCausal, trace) {
-  const {d_model: width, n_heads: heads} = network.config;
+  const {d_model: modelWidth, n_heads: heads} = network.config;
   const kvHeads = network.config.n_kv_heads || heads;
-  const headWidth = width / heads;
+  const headWidth = network.config.head_width || modelWidth / heads;
+  const width = headWidth * heads;
   const kvWidth = headWidth * kvHeads;
   const project = (title, input, first, outputs) =>
     linearStep(network, name, title, name + '.in_proj', input, trace, first, outputs);

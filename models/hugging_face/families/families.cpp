@@ -31,7 +31,7 @@ int kv_heads_of(const LayerConfig& layer) { return layer.n_kv_heads > 0 ? layer.
 TensorRows rows_by_kv_head(const LanguageModelConfig& m) {
   const int n_kv_heads = kv_heads_of(m.layer);
   const int shared = m.layer.n_heads / n_kv_heads;
-  const int width = m.kv_width() / n_kv_heads;
+  const int width = m.layer.head_columns();
   TensorRows rows;
   const auto add_head = [&](int head) {
     for (int i = 0; i < width; ++i) rows.order.push_back(head * width + i);

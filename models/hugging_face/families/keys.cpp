@@ -65,8 +65,6 @@ double above_zero(const ConfigKeys& keys, const std::string& name, double fallba
   return value;
 }
 
-int head_columns(const Model& m) { return m.decoder.head_width > 0 ? m.decoder.head_width : usual_head_width(m); }
-
 json whole_if_it_is(double value) {
   if (std::abs(value) < 1e9 && value == std::floor(value)) return static_cast<std::int64_t>(value);
   return value;
@@ -145,7 +143,7 @@ Key query_scalar(const std::string& name, double fallback) {
   };
   const auto write = [=](json& all, const Model& m) {
     const double scale = m.decoder.attention_scale;
-    const double scalar = scale == 0 ? head_columns(m) : std::round(1e6 / (scale * scale)) / 1e6;  // as it was read
+    const double scalar = scale == 0 ? m.layer.head_columns() : std::round(1e6 / (scale * scale)) / 1e6;  // as it was read
     all[name] = whole_if_it_is(scalar);
   };
   return {read, write};
@@ -179,9 +177,9 @@ Key head_width(int fallback) {
     check<FormatError>(is_usual || (width > 0 && (keys.has("head_dim") || fallback > 0)), keys.name(),
                        ": 'head_dim': ", m.layer.n_heads, " heads of ", width, " are not as wide as the model, ",
                        m.layer.d_model);
-    m.decoder.head_width = is_usual ? 0 : width;
+    m.layer.head_width = is_usual ? 0 : width;
   };
-  const auto write = [](json& all, const Model& m) { all["head_dim"] = head_columns(m); };
+  const auto write = [](json& all, const Model& m) { all["head_dim"] = m.layer.head_columns(); };
   return {read, write};
 }
 
