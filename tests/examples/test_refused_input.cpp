@@ -114,6 +114,7 @@ BOOST_AUTO_TEST_CASE(numbers_are_plain_and_within_their_range) {
                  "a number in 1e-12..100");
     check_values(folder, train, "--dropout", {"1.5", "-0.1", "nan"}, "a number in 0..");
     check_values(folder, train, "--adam-eps", {"-1", "nan", "0"}, "a number in 1e-30..1");
+    check_values(folder, train, "--momentum", {"-1", "nan", "1"}, "a number in 0..");
     check_values(folder, train, "--clip-norm", {"-1", "nan"}, "a number in 0..");
     check_values(folder, train, "--seed", {"-1", "18446744073709551616", "%n%s"}, "an integer in 0..");
     check_values(folder, train, "--threads", {"-1", "1000000"}, "an integer in 0..256");
@@ -128,6 +129,9 @@ BOOST_AUTO_TEST_CASE(numbers_are_plain_and_within_their_range) {
                 {{"--adam-betas", "0.9,0.98,0.5"}, "'0.98,0.5' is not a number"},
                 {{"--seed=\xff"}, "--seed: '\\xff' is not UTF-8"},
                 {{"--d-model", "30", "--heads", "4"}, "--d-model 30 is not a multiple of --heads 4"},
+                {{"--optimizer", "rmsprop"}, "--optimizer: 'rmsprop' is not one of adam, sgd, adagrad"},
+                {{"--heads", "65536", "--head-width", "257"}, "65536 heads of 257 columns are wider than"},
+                {{"--head-width", "3", "--positions", "rotary"}, "rotary positions turn pairs of columns"},
                 {{"--d-model", "65536", "--d-ff", "65536"}, "--d-model: there is memory to train", 1}});
   }
   for (const char* option : {"--epochs", "--heads", "--d-model", "--d-ff"})

@@ -210,6 +210,7 @@ BOOST_AUTO_TEST_CASE(a_family_with_all_options) {
                 .qk_norm = 1,
                 .window = 2,
                 .layer_positions = 1};
+  family.model.layer.head_width = 8;  // of which half can be rotated
   DecoderConfig& d = family.model.decoder;
   d.embedding_norm = d.is_embedding_scaled = true;
   d.attention_scale = 0.5, d.attention_softcap = 0.7, d.output_softcap = 0.7;

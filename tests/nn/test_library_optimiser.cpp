@@ -40,7 +40,8 @@ struct Model {
 void run_to(int steps, Trainer& trainer, const Model& model) {
   while (trainer.steps() < steps) {
     const int at = static_cast<int>(trainer.steps());
-    trainer.step({at, at + 1, at + 2, 2 * at}, [&](std::span<const int> rows) { return model.loss(rows); });
+    const std::vector<int> batch{at, at + 1, at + 2, 2 * at};
+    trainer.step(batch, [&](std::span<const int> rows) { return model.loss(rows); });
   }
 }
 
