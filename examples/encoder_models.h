@@ -149,7 +149,8 @@ inline Predictor::Predictor(const seppo::Scope& s, const PredictorConfig& c)
     : config(seppo::check_config("predictor", c)),
       input_dropout(c.input_dropout),
       input(s / "input", c.features, c.layer.d_model, {.bias = c.layer.bias, .init = seppo::init_xavier_uniform(0.5)}),
-      positions(s / "positions", c.positions, c.max_length, c.layer.d_model, {.n_heads = c.layer.n_heads, .head_width = c.layer.head_width}),
+      positions(s / "positions", c.positions, c.max_length, c.layer.d_model,
+                {.n_heads = c.layer.n_heads, .head_width = c.layer.head_width}),
       encoder(s / "encoder", c.n_layers, c.layer),
       output_network(c.output_network ? std::optional<OutputNetwork>(std::in_place, s / "output", c.layer)
                                       : std::nullopt),

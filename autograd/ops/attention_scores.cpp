@@ -46,9 +46,8 @@ Tensor attention_scores(const Tensor& q, const Tensor& k, int n_heads, const Att
   const int kv_heads = k.size(2) / width;
   check(kv_heads > 0 && k.size(2) % width == 0 && n_heads % kv_heads == 0, op, ": K of width ", k.size(2),
         " does not have heads of Q's width ", width, " in a number that divides its ", n_heads);
-  check<ArgumentError>(
-      !o.mask.is_causal && o.mask.has_no_lists() && o.dropout == 0 && o.window == 0, op,
-      ": masks, windows and dropout act on the weights: pass the mask to softmax(scores, mask)");
+  check<ArgumentError>(!o.mask.is_causal && o.mask.has_no_lists() && o.dropout == 0 && o.window == 0, op,
+                       ": masks, windows and dropout act on the weights: pass the mask to softmax(scores, mask)");
   check_softcap(op, o.softcap);
   check_scale(op, o.scale);
   check(o.slopes.empty() || std::ssize(o.slopes) == n_heads, op, ": ", o.slopes.size(), " slopes for ", n_heads,

@@ -32,7 +32,7 @@ struct Mask {
   std::span<const int> query_lengths = {};
   std::span<const std::uint8_t> pairs = {};
 
-  // Whether it is the same for sequences of any size.
+  // Whether it fits sequences of any size.
   bool has_no_lists() const { return lengths.empty() && query_lengths.empty() && pairs.empty(); }
 };
 

@@ -45,9 +45,9 @@ struct Step {
 };
 
 struct StepOptions {
-  std::string activation = {};   // of the feed-forward networks; "relu" is a part of the op of their first map
+  std::string activation = {};    // of the feed-forward networks; "relu" is a part of the op of their first map
   std::size_t query_columns = 0;  // of all heads; 0: as many as the inputs have
-  bool keeps_gradients = false;  // tensors keep what backward computes: gradients_of() then gives it
+  bool keeps_gradients = false;   // tensors keep what backward computes: gradients_of() then gives it
 };
 
 class StepRecorder : public seppo::Observer {

@@ -85,7 +85,7 @@ struct TrainerConfig {
   std::int64_t steps = 0;  // in the whole training, needed by cosine and linear schedules; not a field
   OptimizerKind optimizer = OptimizerKind::adam;
   double momentum = 0.9;  // of sgd
-  AdamConfig adam = {};    // its weight decay is that of every kind
+  AdamConfig adam = {};   // its weight decay is that of every kind
   double clip_norm = 1;
   int accumulate = 1;  // gradient accumulation: rounds per step, in the memory of one; see DataParallel
   int shards = 0;      // in each round; 0: by the sizes of model and batch
@@ -196,7 +196,7 @@ class Trainer {
   std::int64_t moves_ = 0;  // steps that were not skipped
   int skipped_in_a_row_ = 0;
   std::function<double(std::int64_t step)> schedule_;
-  std::optional<double> lr_;  // that was set
+  std::optional<double> lr_;             // that was set
   std::optional<LibraryOptimiser> own_;  // if no other optimiser was given
   AnyOptimiser optimiser_;
   bool is_checked_ = false;  // the optimiser has been seen to zero the gradients

@@ -54,26 +54,6 @@ BOOST_AUTO_TEST_CASE(valid_lengths) {
   check_mask("causal lengths", seppo::Mask::causal_valid_lengths(kLengths),
              [](int s, int i, int j) { return j < kLengths[static_cast<std::size_t>(s)] && causal(s, i, j); });
 }
-// A length for each of the nine queries, whatever sequence they are of; one sees nothing, one all keys.
-BOOST_AUTO_TEST_CASE(valid_lengths_of_queries) {
-  const std::vector<int> lengths{2, 1, 0, 4, 1, 3, 2, 0, 3};
-  const auto is_valid = [&](int s, int i, int j) {
-    return j < lengths[static_cast<std::size_t>(kQueries[static_cast<std::size_t>(s)] + i)];
-  };
-  check_mask("lengths of queries", seppo::Mask::valid_query_lengths(lengths), is_valid);
-  check_mask("causal lengths of queries", {.is_causal = true, .query_lengths = lengths},
-             [&](int s, int i, int j) { return is_valid(s, i, j) && causal(s, i, j); });
-  check_mask("both kinds of lengths", {.lengths = kLengths, .query_lengths = lengths}, [&](int s, int i, int j) {
-    return is_valid(s, i, j) && j < kLengths[static_cast<std::size_t>(s)];
-  });
-  std::vector<std::uint8_t> pairs(3 * 2 + 5 + 5 * 3);
-  for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = i % 3 != 1;
-  const std::vector<std::size_t> first{0, 6, 6, 11};
-  check_mask("lengths of queries, and pairs", {.query_lengths = lengths, .pairs = pairs}, [&](int s, int i, int j) {
-    return is_valid(s, i, j) &&
-           pairs[first[static_cast<std::size_t>(s)] + static_cast<std::size_t>(i * keys(s) + j)] != 0;
-  });
-}
 BOOST_AUTO_TEST_CASE(explicit_mask) {
   std::vector<std::uint8_t> pairs;
   std::vector<std::size_t> first;

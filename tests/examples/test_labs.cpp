@@ -255,8 +255,9 @@ BOOST_AUTO_TEST_CASE(blocks_lab_prints_what_loops_compute) {
   check_masked("  none", [](std::size_t, std::size_t) { return true; });
   check_masked("  causal", [](std::size_t i, std::size_t j) { return j <= i; });
   check_masked("  valid length 2", [](std::size_t, std::size_t j) { return j < 2; });
-  check_masked("  valid lengths 3, 1, 4, 2",
-               [](std::size_t i, std::size_t j) { return j < std::vector<std::size_t>{3, 1, 4, 2}[i]; });
+  check_masked("  valid lengths 3, 1, 4, 2", [](std::size_t i, std::size_t j) {
+    return j < std::vector<std::size_t>{3, 1, 4, 2}[i];
+  });
   check_masked("  valid length 0", [](std::size_t, std::size_t) { return false; });
 
   row("6. ");

@@ -131,31 +131,6 @@ BOOST_AUTO_TEST_CASE(accumulated_batches_are_one_large_batch) {
   }
 }
 
-// With every optimiser, which is saved in the config and is not given again.
-BOOST_AUTO_TEST_CASE(every_optimiser_is_kept_by_a_resumed_run) {
-  const Folder folder("resume-optimisers");
-  std::set<std::string> models;
-  for (const std::string optimizer : {"adam", "sgd", "adagrad"}) {
-    const auto run = [&](const Words& words) {
-      const Result r = folder.run(words);
-      BOOST_REQUIRE_MESSAGE(r.code == 0, optimizer << r.err);
-    };
-    const auto begun = [&](int most, const std::string& out) {
-      run(train("reverse", {"--optimizer", optimizer, "--momentum", "0.7", "--max-steps", steps(most), "--out", out}));
-    };
-    begun(kSteps, optimizer);
-    begun(13, optimizer + "-cut");
-    run(resume("reverse", optimizer + "-cut", {"--max-steps", steps(kSteps), "--threads", "2"}));
-    BOOST_CHECK(state_after(folder, optimizer, kSteps) == state_after(folder, optimizer + "-cut", kSteps));
-    models.insert(read(folder.path / optimizer / "model.safetensors"));
-    const auto config = nlohmann::json::parse(read(folder.path / optimizer / "config.json"));
-    BOOST_CHECK_EQUAL(config["training"]["optimizer"], optimizer);
-    check_refused(folder, resume("reverse", optimizer, {"--optimizer", "sgd"}), 2,
-                  "--optimizer: cannot be given with --resume");
-  }
-  BOOST_CHECK_EQUAL(models.size(), 3u);
-}
-
 // Stopped anywhere and resumed with other thread counts, a run ends with the same checkpoint and model, byte for byte.
 BOOST_AUTO_TEST_CASE(every_program_goes_on_as_if_it_had_never_stopped) {
   const Folder folder("resume");

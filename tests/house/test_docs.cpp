@@ -102,14 +102,13 @@ BOOST_AUTO_TEST_CASE(an_op_within_a_module) {
 }
 
 BOOST_AUTO_TEST_CASE(courses_a_layer_norm_with_the_unbiased_deviation) {
-  tape().clear();
   const Tensor few = slides_norm(tensor({1, 2}, {1, 2}), ones({2}), zeros({2}));
   BOOST_CHECK_SMALL(double{few.at(0, 1)} - std::sqrt(0.5), 1e-7);
   RandomStream random(1, Purpose::test);
   const Tensor x = randn({3, 256}, random), gain = ones({256}), shift = zeros({256});
   const Tensor of_slides = slides_norm(x, gain, shift), usual = layer_norm(x, gain, shift, 0);
-  for (std::size_t i = 0; i < x.numel(); ++i)
-    BOOST_CHECK_SMALL(double{of_slides.values()[i]} / double{usual.values()[i]} - 1, 2e-3);
+  const Tensor change = of_slides / usual - 1;
+  BOOST_CHECK_SMALL(double{amax(abs(change)).item()}, 2e-3);
 }
 
 BOOST_AUTO_TEST_CASE(a_module_with_a_buffer) {

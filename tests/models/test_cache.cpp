@@ -109,8 +109,7 @@ BOOST_AUTO_TEST_CASE(more_keys_than_attention_takes_at_a_time) {
   for (const int window : {0, 5, 257})
     for (const int kv_heads : {1, 2}) {
       Parameters parameters(1);
-      const MultiHeadAttention attention(parameters.root(), kWidth, kHeads,
-                                         {.n_kv_heads = kv_heads, .window = window});
+      const MultiHeadAttention attention(parameters.root(), kWidth, kHeads, {.n_kv_heads = kv_heads, .window = window});
       tape().clear();
       const UseMode eval(Mode::eval);
       const Tensor x = random_rows(2 * kRows, 7);

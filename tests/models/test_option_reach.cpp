@@ -123,8 +123,8 @@ struct Family {
     model.fields(v);
     // This stops compiling when a member is added, which then needs a line below.
     auto& [place, order, is_offset, norms, qkv, out, ffn, output_bias, embedding_norm, position_offset, norm,
-           attention_scale, attention_softcap, rope, local_rope_theta, attentions, is_embedding_scaled,
-           embedding_scale, residual_scale, output_scale, output_softcap, experts, experts_chosen] = model.decoder;
+           attention_scale, attention_softcap, rope, local_rope_theta, attentions, is_embedding_scaled, embedding_scale,
+           residual_scale, output_scale, output_softcap, experts, experts_chosen] = model.decoder;
     static_cast<void>(place), static_cast<void>(order), static_cast<void>(norms), static_cast<void>(qkv);
     static_cast<void>(out), static_cast<void>(ffn), static_cast<void>(norm), static_cast<void>(attentions);
     v("norm_place", norm_place, {0, 2});

@@ -40,9 +40,14 @@ class HeadNeeds {
     const needed = all.filter(({name, head}) => this.isNeeded(name, head)).length;
     const falls = this.isLoss ? 'the loss rises' : 'the share of right answers falls';
     const whole = this.isLoss ? `loss ${short(this.stored.whole)}` : percent(this.stored.whole);
+    const left = this.text(first.name, first.head);
+    if (all.length === 1) {
+      const verdict = needed ? 'needed' : 'not needed';
+      return `The only head is ${verdict}: ${left} without it, ${whole} with it (${this.stored.examples} validation examples).`;
+    }
     return `${needed} of ${all.length} heads are needed: without one of them, ${falls} by 2 % or more ` +
       `(${this.stored.examples} validation examples; ${whole} with all heads). ` +
-      `Most is lost without ${first.name} head ${first.head}: ${this.text(first.name, first.head)}.`;
+      `Most is lost without ${first.name} head ${first.head}, which leaves ${left}.`;
   }
 }
 

@@ -19,6 +19,11 @@ function saliencyOf(network, task, query, answer) {
   return result;
 }
 
+// With two digits; what rounds to zero has no sign.
+function rounded(slope) {
+  return slope.toFixed(2).replace(/^-(?=0\.00$)/, '');
+}
+
 class Saliency {
   constructor(network, task) {
     this.network = network;
@@ -48,7 +53,7 @@ class Saliency {
       for (const slope of slopes.row(i)) {
         const colour = slope > 0 ? '--a' : '--b';
         const share = (50 * Math.abs(slope) / most).toFixed(1);
-        make(row, 'td', {style: `background: color-mix(in srgb, var(${colour}) ${share}%, transparent)`}, slope.toFixed(2));
+        make(row, 'td', {style: `background: color-mix(in srgb, var(${colour}) ${share}%, transparent)`}, rounded(slope));
       }
     });
   }

@@ -143,7 +143,8 @@ Key query_scalar(const std::string& name, double fallback) {
   };
   const auto write = [=](json& all, const Model& m) {
     const double scale = m.decoder.attention_scale;
-    const double scalar = scale == 0 ? m.layer.head_columns() : std::round(1e6 / (scale * scale)) / 1e6;  // as it was read
+    const double scalar =
+        scale == 0 ? m.layer.head_columns() : std::round(1e6 / (scale * scale)) / 1e6;  // as it was read
     all[name] = whole_if_it_is(scalar);
   };
   return {read, write};
