@@ -1,6 +1,8 @@
 // How much memory a training run will need, predicted before it is allocated, and how much there is.
 #pragma once
 
+#include "app/command_line.h"
+
 #include <seppo/nn/train/trainer.h>
 
 #include <cstddef>
@@ -42,13 +44,14 @@ double peak_rss_mb();
 std::size_t most_values();
 [[noreturn]] void refuse_model(std::size_t most);
 
-// The model for a config that has been checked. Throws std::runtime_error naming options to lower, if it is too large.
+// The model for a config that has been checked. Throws std::runtime_error naming options to lower, if it is too large;
+// UsageError for options that do not fit each other.
 template <class Model, class Config>
 Model build(seppo::Parameters& parameters, const Config& config) try {
   return Model(parameters.root(), config);
 } catch (const seppo::ArgumentError& e) {
   const bool is_too_large = std::string_view(e.what()).starts_with("parameters: with ");  // Scope::parameter's words
-  if (!is_too_large) throw;
+  if (!is_too_large) throw UsageError(e.what());
   refuse_model(most_values());
 }
 
