@@ -45,7 +45,7 @@ class HeadNeeds {
       const verdict = needed ? 'needed' : 'not needed';
       return `The only head is ${verdict}: ${left} without it, ${whole} with it (${this.stored.examples} validation examples).`;
     }
-    return `${needed} of ${all.length} heads are needed: without one of them, ${falls} by 2 % or more ` +
+    return `${needed} of ${all.length} heads are needed, those without which ${falls} by 2 % or more ` +
       `(${this.stored.examples} validation examples; ${whole} with all heads). ` +
       `Most is lost without ${first.name} head ${first.head}, which leaves ${left}.`;
   }
