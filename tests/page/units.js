@@ -127,11 +127,22 @@ test('which heads are needed', () => {
     ['decoder.0.cross_attn 0', 'decoder.0.cross_attn 1', 'encoder.0.self_attn 1', 'encoder.0.self_attn 0']);
   assert.deepStrictEqual([0, 1].map(head => needs.isNeeded('decoder.0.cross_attn', head)), [true, true]);
   assert(!needs.isNeeded('encoder.0.self_attn', 1));
-  assert.match(needs.summary(maps), /^2 of 4 heads are needed.*500 validation examples; 100 %.*decoder\.0\.cross_attn head 0: 59 %\.$/);
+  assert.match(needs.summary(maps), /^2 of 4 heads are needed.*500 validation examples; 100 %.*decoder\.0\.cross_attn head 0, which leaves 59 %\.$/);
   const losses = new HeadNeeds({measure: 'val_loss', examples: 100, whole: 2, without: {'encoder.0.self_attn': [2.01, 3], 'decoder.0.cross_attn': [2, 2]}});
   assert(losses.isNeeded('encoder.0.self_attn', 1) && !losses.isNeeded('encoder.0.self_attn', 0));
   assert.strictEqual(losses.text('encoder.0.self_attn', 1), 'loss 3');
   assert.strictEqual(new HeadNeeds(undefined).summary(maps), '');
+  const only = new HeadNeeds({measure: 'val_exact', examples: 500, whole: 1, without: {'encoder.0.self_attn': [0]}});
+  assert.strictEqual(only.summary([{name: 'encoder.0.self_attn', heads: [0]}]),
+    'The only head is needed: 0 % without it, 100 % with it (500 validation examples).');
+});
+
+test('numbers are written as they are meant', () => {
+  assert.deepStrictEqual([-0.001, 0.001, -0.1, -1.5, -10].map(page.rounded), ['0.00', '0.00', '-0.10', '-1.50', '-10.00']);
+  const result = (text, places = 4) => page.resultText(text.split(' '), places);
+  assert.deepStrictEqual(['POSITIVE 2 1 EOS', 'NEGATIVE 0 4 EOS', 'NEGATIVE 0 0 EOS'].map(text => result(text)), ['21', '-4', '0']);
+  for (const text of ['POSITIVE 3 EOS', 'POSITIVE 2 1 3', 'EOS']) assert.strictEqual(result(text), text);
+  assert.strictEqual(result('POSITIVE 1 2 3 EOS', 5), '123');
 });
 
 test('the network of a snapshot keeps what was not learned', () => {
