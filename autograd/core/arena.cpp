@@ -109,6 +109,13 @@ void Arena::reset() {
   }
 }
 
+void Arena::reserve(std::size_t bytes) {
+  if (used() > 0 || capacity() >= bytes) return;
+  free_blocks();
+  block_ = 0;
+  add_block(bytes);
+}
+
 std::size_t Arena::capacity() const {
   std::size_t total = 0;
   for (const Block& block : blocks_) total += block.memory.size();

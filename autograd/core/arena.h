@@ -38,6 +38,8 @@ class Arena {
   Mark mark() const { return {block_, blocks_.empty() ? 0 : blocks_[block_].used}; }
   void rewind(Mark mark);  // forgets recycled pieces
   void reset();
+  // Makes one block of at least this size of an arena that is not in use. Pages that are never used cost nothing.
+  void reserve(std::size_t bytes);
 
   std::size_t capacity() const;   // bytes held from the system
   std::size_t used() const;       // bytes in use since reset(), recycled or not

@@ -53,6 +53,8 @@ class Tape {
   // Forgets every tensor and closure, and begins the next step of `random`; memory is kept. Throws StateError during
   // backward.
   void clear();
+  // Takes so much memory at once, if the tape has no tensors and less memory than that.
+  void reserve(std::size_t bytes) { arena_.reserve(bytes); }
 
   // Adds d(loss)/d(leaf) to the gradient of every leaf. `loss` has one element.
   // Throws ShapeError otherwise, StateError if nothing was recorded for it. The graph stays until clear(),

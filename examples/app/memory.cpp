@@ -46,17 +46,35 @@ double bytes_to_evaluate(const Loss& loss, std::span<const int> rows) {
   return static_cast<double>(scratch.most_used());
 }
 
-// The bytes for `count` examples, extrapolated from a few of the batch, and fewer of a large model, whose passes take
-// time.
+// The bytes for `count` examples, extrapolated from passes of at most so many of the batch.
 double extrapolated(double (*bytes)(const Loss&, std::span<const int>), const Loss& loss, std::span<const int> batch,
-                    std::size_t count, bool is_large) {
-  const std::size_t many = std::min({count, batch.size(), std::size_t{is_large ? 2U : 8U}});
+                    std::size_t count, std::size_t most) {
+  const std::size_t many = std::min({count, batch.size(), most});
   const double of_many = bytes(loss, batch.first(many));
-  if (many == count) return of_many;
+  if (many == count || many == 1) return of_many * static_cast<double>(count) / static_cast<double>(many);
   const std::size_t few = (many + 1) / 2;
   const double each =
       (of_many - bytes(loss, batch.first(few))) / static_cast<double>(std::max<std::size_t>(1, many - few));
   return of_many + each * (static_cast<double>(count) - static_cast<double>(many));
+}
+
+// Of a shard and of an evaluation, each by one thread.
+struct ThreadNeed {
+  double shard, evaluation;
+};
+
+// The passes of a large model take time. It sees few examples, or one if that takes so much that what does not grow with
+// their number is little beside it.
+ThreadNeed predict_thread(const Loss& loss, std::span<const int> batch, std::size_t shard, std::size_t evaluated,
+                          bool is_large) {
+  constexpr double kMuch = 64 << 20;
+  const double of_one = is_large ? bytes_to_train(loss, batch.first(1)) : 0;
+  const bool is_one_enough = of_one > kMuch;
+  std::size_t most = is_large ? 2 : 8;
+  if (is_one_enough) most = 1;
+  return {.shard = is_one_enough ? of_one * static_cast<double>(shard)
+                                 : extrapolated(bytes_to_train, loss, batch, shard, most),
+          .evaluation = extrapolated(bytes_to_evaluate, loss, batch, evaluated, most)};
 }
 
 // Of the flat blocks, all else is never touched.
@@ -91,10 +109,11 @@ MemoryNeed predict_memory(seppo::Parameters& parameters, std::span<const int> ba
   MemoryNeed need{.parameters = block * static_cast<double>(gradients + 2)};
   if (need.total() > available_memory()) return need;  // too much even without activations
   const bool is_large = parameters.values().size() > std::size_t{1} << 24;
-  need.activations = extrapolated(bytes_to_train, loss, batch, std::ranges::max(sizes), is_large) *
-                     static_cast<double>(std::min(sizes.size(), threads));
+  const ThreadNeed thread = predict_thread(loss, batch, std::ranges::max(sizes), evaluated, is_large);
   parameters.zero_gradients();
-  need.evaluation = extrapolated(bytes_to_evaluate, loss, batch, evaluated, is_large) * static_cast<double>(threads);
+  need.shard = thread.shard;
+  need.activations = thread.shard * static_cast<double>(std::min(sizes.size(), threads));
+  need.evaluation = thread.evaluation * static_cast<double>(threads);
   return need;
 }
 

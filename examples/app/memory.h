@@ -5,6 +5,7 @@
 
 #include <seppo/nn/train/trainer.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -23,8 +24,9 @@ using Loss = std::function<seppo::ShardLoss(std::span<const int> rows)>;
 struct MemoryNeed {
   double parameters = 0;   // gradients, at most one block per shard, and Adam's two moments
   double activations = 0;  // of the shards that run at once
-  double evaluation = 0;   // of the examples that are evaluated at once
-  double total() const { return parameters + activations + evaluation; }
+  double evaluation = 0;   // of the examples that are evaluated at once, in the same memory
+  double shard = 0;        // the activations of one thread
+  double total() const { return parameters + std::max(activations, evaluation); }
 };
 
 // For training on batches like this one, with each thread evaluating `evaluated` examples at a time. Measured by

@@ -113,6 +113,8 @@ void Training::tell_memory() {
   const std::vector<int> batch = large_batch();
   const MemoryNeed need = predict_memory(parameters_, batch, task_.evaluated, task_.loss, training_.trainer().config());
   check_memory(need, batch.size());
+  constexpr double kMargin = 1.25;  // of address space, since pages that are not used cost nothing
+  training_.reserve(static_cast<std::size_t>(kMargin * need.shard));
   progress_.note(fmt::format("{}: {} parameters, {}, {} threads, about {:.0f} MB of memory", program_,
                              parameters_.count(), task_.data, seppo::num_threads(),
                              (resident_memory() + need.total()) / 1048576));

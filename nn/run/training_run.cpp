@@ -5,6 +5,7 @@
 #include "../../autograd/core/printable.h"
 #include "../io/model_file.h"
 #include "../io/text_file.h"
+#include "../train/evaluate.h"
 #include "../train/first_rank.h"
 #include "../train/ranks.h"
 #include "average.h"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 namespace seppo {
@@ -52,6 +54,10 @@ TrainingRun::TrainingRun(Parameters& parameters, const TrainingConfig& config, T
                     "training: an earlier training is in '", printable_path(options_.folder),
                     "'; resume it, or overwrite it");
   if (!options_.resume) folder_.check_own();
+}
+
+void TrainingRun::reserve(std::size_t bytes) {
+  for (const std::unique_ptr<Tape>& tape : trainer_.tapes()) tape->reserve(bytes);
 }
 
 RunResult TrainingRun::train(RunEvents events) {
@@ -157,12 +163,18 @@ double TrainingRun::seconds() const {
   return metrics_->earlier_seconds() + here.count();
 }
 
+// In the memory of the steps.
+Evaluation TrainingRun::measure() {
+  const UseTapes tapes(trainer_.tapes());
+  return task_.evaluate();
+}
+
 // Evaluates the current parameters, which may be the mean of several models. A measure that is not finite ends the run;
 // what was saved before is kept.
 Evaluation TrainingRun::evaluate(std::size_t models) {
   kept_.reset();
   const UseMatmulPrecision precision(config_.trainer.matmul_precision);
-  const Evaluation evaluation = task_.evaluate();
+  const Evaluation evaluation = measure();
   json line = evaluation.summary();
   if (models > 1) line["mean_of"] = models;
   for (const auto& [key, value] : line.items())
@@ -230,7 +242,7 @@ Evaluation TrainingRun::finish() {
   if (!kept_) {
     read_on_first_rank([&] { load_checkpoint(folder_.model(), parameters_); });
     if (!has_config_) save_model(/*is_at_the_end=*/false);  // the file has the config from before the run was resumed
-    kept_ = task_.evaluate();
+    kept_ = measure();
   }
   if (events_.saved) events_.saved(*kept_, true);
   metrics_->close();

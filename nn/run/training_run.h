@@ -101,6 +101,8 @@ class TrainingRun {
   RunResult train(RunEvents events = {});
 
   const Trainer& trainer() const { return trainer_; }
+  // Takes so much memory for the tensors of each thread's steps at once: steps that need no more do not enlarge it.
+  void reserve(std::size_t bytes);
   const RunFolder& folder() const { return folder_; }
   std::int64_t steps() const { return steps_; }  // of all epochs
 
@@ -114,6 +116,7 @@ class TrainingRun {
   int signal() const;  // the signal that ends the run; 0 for none
   bool is_over() const;
   bool is_evaluation_due() const;
+  Evaluation measure();
   Evaluation evaluate(std::size_t models = 1);
   Best scored(const Evaluation& evaluation) const { return best_by(config_.best, evaluation, trainer_.steps()); }
   void evaluate_and_save();

@@ -201,9 +201,19 @@ void DataParallel::prepare(std::size_t shards) {
     if (block.size() != bytes) block = Memory(bytes);
     free_.push_back(block.as<real>());
   }
-  while (tapes_.size() < static_cast<std::size_t>(num_threads())) tapes_.push_back(std::make_unique<Tape>());
+  make_tapes();
   losses_.assign(shards, {});
   sums_.assign(shards, {});
+}
+
+void DataParallel::make_tapes() {
+  while (tapes_.size() < static_cast<std::size_t>(num_threads())) tapes_.push_back(std::make_unique<Tape>());
+}
+
+std::span<const std::unique_ptr<Tape>> DataParallel::tapes() {
+  make_tapes();
+  for (const std::unique_ptr<Tape>& tape : tapes_) tape->clear();
+  return tapes_;
 }
 
 DataParallel::Failure DataParallel::run_own_shards(const Step& step) {

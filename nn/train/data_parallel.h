@@ -77,6 +77,10 @@ class DataParallel {
   // How many samples each shard has.
   std::vector<std::size_t> shard_sizes(std::size_t samples) const;
 
+  // The tapes of the shards, one for each thread that there is now, without tensors until the next backward(): memory
+  // that other work may use meanwhile, such as an evaluation (UseTapes in evaluate.h).
+  std::span<const std::unique_ptr<Tape>> tapes();
+
   // Calls loss(first, last) for the samples of each of this rank's shards, runs backward on the result, and adds the
   // gradients of all ranks to parameters.gradients(), which must be zero before. `seed` and `step` key dropout masks.
   // Throws StateError if `loss` calls backward, adds parameters, or would bring gradients to other Parameters.
@@ -102,6 +106,7 @@ class DataParallel {
 
   std::vector<std::size_t> cuts(std::size_t samples) const;
   void prepare(std::size_t shards);
+  void make_tapes();
   Failure run_own_shards(const Step& step);
   void run_shard(const Step& step, std::size_t shard);
   real* take_block();

@@ -1,12 +1,14 @@
 // evaluate: chunks as tasks, whose sums are added in their order.
 #include "evaluate.h"
 
+#include "../../autograd/core/guards.h"
 #include "../../autograd/core/parallel.h"
 #include "../../autograd/core/printable.h"
 #include "interrupts.h"
 #include "ranks.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -41,6 +43,30 @@ Sums total_of(const std::vector<Sums>& parts) {
   add_over_ranks(numbers);
   for (std::size_t i = 0; i < numbers.size(); ++i) total.add(total.all()[i % names].name, numbers[i]);
   return total;
+}
+
+// Makes another tape the thread's current one for a scope, with the settings of the thread's own.
+class Borrow {
+ public:
+  explicit Borrow(Tape& t) : tape_(t) {
+    t.use_settings_of(tape());
+    t.random = tape().random;
+    use_.emplace(t);
+  }
+  ~Borrow() { tape_.use_settings_of(Tape()); }  // nothing of the scope, such as its observers, may stay
+  Borrow(const Borrow&) = delete;
+
+ private:
+  Tape& tape_;
+  std::optional<UseTape> use_;
+};
+
+// The one of these tapes that is for this thread; null if there is none, or an evaluation around this one uses it.
+Tape* tape_of_thread(UseTapes::Tapes tapes) {
+  const auto index = static_cast<std::size_t>(thread_index());
+  if (index >= tapes.size()) return nullptr;
+  Tape* const found = tapes[index].get();
+  return found == &tape() ? nullptr : found;
 }
 
 }  // namespace
@@ -78,17 +104,25 @@ Sums evaluate(std::span<const int> examples, FunctionRef<Sums(std::span<const in
   check<ArgumentError>(chunk > 0, "evaluate: chunks of 0 examples");
   const std::size_t chunks = (examples.size() + chunk - 1) / chunk;
   const auto number_of_ranks = static_cast<std::size_t>(ranks());
+  const UseTapes::Tapes tapes = UseTapes::chosen();
   std::vector<Sums> parts(chunks);
   run_tasks((chunks + number_of_ranks - 1) / number_of_ranks, [&](std::size_t task) {
     const std::size_t i = task * number_of_ranks + static_cast<std::size_t>(rank());  // ranks take turns
     if (i >= chunks) return;
     stop_if_interrupted();
     const std::size_t first = i * chunk;
+    std::optional<Borrow> borrowed;
+    if (Tape* const other = tape_of_thread(tapes)) borrowed.emplace(*other);
     const UseMode eval(Mode::eval);
     const TapeMark mark;
     parts[i] = f(examples.subspan(first, std::min(chunk, examples.size() - first)));
   });
   return total_of(parts);
+}
+
+UseTapes::Tapes& UseTapes::chosen() {
+  static thread_local Tapes tapes;
+  return tapes;
 }
 
 }  // namespace SEPPO_ABI

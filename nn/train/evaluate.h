@@ -11,10 +11,13 @@
 #pragma once
 
 #include "../../autograd/core/function_ref.h"
+#include "../../autograd/core/scoped_value.h"
+#include "../../autograd/core/tape.h"
 #include "data_parallel.h"
 
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,6 +61,21 @@ class Sums {
 // a chunk: let it be a batch. Throws ArgumentError for chunks of 0 examples, Interrupted after a signal
 // that is caught (interrupts.h), and whatever `f` throws.
 Sums evaluate(std::span<const int> examples, FunctionRef<Sums(std::span<const int> some)> f, std::size_t chunk = 64);
+
+// While one is in scope, evaluate() computes on these tapes, one for each thread, instead of the threads' own: in memory
+// that is there already, such as a trainer's between its steps. They behave as the threads' own in all else.
+//
+//   const UseTapes memory_of_steps(trainer.tapes());
+class UseTapes {
+ public:
+  using Tapes = std::span<const std::unique_ptr<Tape>>;
+  explicit UseTapes(Tapes tapes) : chosen_(chosen(), tapes) {}
+
+  static Tapes& chosen();  // in the calling thread
+
+ private:
+  ScopedValue<Tapes> chosen_;
+};
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -164,6 +164,10 @@ class Trainer {
   Ema& averages();
   const TrainerConfig& config() const { return config_; }
 
+  // The tapes that steps compute on, one for each thread, without tensors: an evaluation between steps may use their
+  // memory (UseTapes in evaluate.h).
+  std::span<const std::unique_ptr<Tape>> tapes() { return data_parallel_.tapes(); }
+
   // Saves everything that later steps depend on, except the config, the schedule and what is frozen: parameters, the
   // optimiser's state, averages, steps, a rate that was set; and `metadata`. Throws as save_checkpoint does
   // (nn/io/checkpoint.h).
