@@ -31,13 +31,8 @@ struct FeedForward {
 
   Tensor operator()(const Tensor& x) const {  // [rows, d_model]
     const Region here(name);
-    if (gate) return here(down(opened((*gate)(x)) * up(x)));
+    if (gate) return here(down(gated((*gate)(x), up(x), activation)));
     return here(down(up(x, activation)));
-  }
-  // The activation of a gate.
-  Tensor opened(const Tensor& x) const {
-    if (activation == Activation::swiglu) return silu(x);
-    return activation == Activation::geglu ? gelu(x) : gelu_tanh(x);
   }
 
   std::optional<Linear> gate;  // only in the gated forms

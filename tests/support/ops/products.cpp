@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace test {
 
@@ -147,13 +148,19 @@ template <class T>
 T activated(const T& x, seppo::Activation activation) {
   using enum seppo::Activation;
   switch (activation) {
+    case geglu_tanh: {
+      const auto inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+      return 0.5 * x * (1.0 + std::tanh(inner));
+    }
     case relu: {  // close to the kink, rounding errors choose the side
       const double at = real_part(x), slope = at > 0 ? 1 : 0;
       return with_slope(x, std::max(at, 0.0), std::abs(at) < 1e-9 ? std::numeric_limits<double>::quiet_NaN() : slope);
     }
     case gelu:
+    case geglu:
       return 0.5 * x * (1.0 + ref::erf(x / std::sqrt(2.0)));
     case silu:
+    case swiglu:
       return x / (1.0 + std::exp(-x));
     default:
       return x;
@@ -193,6 +200,23 @@ OpCase linear(Draw& d) {
           .torch = names[static_cast<int>(activation)] +
                    (weight.rank() == 1 && has_bias ? "(F.linear(*x[:2]) + x[2])" : "(F.linear(*x))"),
           .terms = [=](std::span<const double> most) { return most[0] * most[1] + (has_bias ? most[2] : 0); }};
+}
+
+// activation(a) b
+OpCase gated(Draw& d) {
+  const Shape a = d.input({{3, 4}, {4}, {0, 4}, {2, 3, 4}, {}});
+  const Shape b = d.input_like(a);
+  using enum seppo::Activation;
+  const auto activation = d.one_of<seppo::Activation>({swiglu, geglu, geglu_tanh});
+  const std::string names[] = {"F.silu(x[0])", "F.gelu(x[0])", "F.gelu(x[0], approximate='tanh')"};
+  return {.op = [=](Inputs in) { return seppo::gated(in[0], in[1], activation); },
+          .reference =
+              [=](const auto& in) {
+                return ref::zip(in[0], in[1], [=](const auto& x, const auto& y) { return activated(x, activation) * y; });
+              },
+          .fits = a == b,
+          .torch = names[static_cast<int>(activation) - static_cast<int>(swiglu)] + " * x[1]",
+          .terms = [](std::span<const double> most) { return (1 + most[0]) * most[1]; }};
 }
 
 // With W + scale B A in the place of W, the inputs being x, W, A and B, and perhaps a bias.
@@ -315,6 +339,7 @@ std::vector<OpRow> product_rows() {
   return {{"matmul", matmul, {{6, 40, 70}, {6, 70, 50}}, Range::finite},
           {"einsum", einsum, {}, Range::finite},
           {"linear", linear, {{130, 200}, {150, 200}, {150}}, Range::finite},
+          {"gated", gated, {{130, 200}, {130, 200}}, Range::moderate},
           {"linear_lora", linear_lora, {{130, 200}, {150, 200}, {8, 200}, {150, 8}, {150}}, Range::finite},
           {"attention", attention, {}, Range::finite}};
 }
