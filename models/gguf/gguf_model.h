@@ -1,12 +1,13 @@
-// Language models in GGUF files (nn/io/gguf.h): the architectures "llama", "qwen2" and "qwen3", as llama.cpp writes
-// them. Mistral's models are "llama" there.
+// Language models in GGUF files (nn/io/gguf.h), as llama.cpp writes them: the architectures "llama" (Mistral's models
+// and Mixtral too), "qwen2", "qwen3", "smollm3", "granite", "olmo2", "phi2", "phi3", "gemma", "gemma2", "gemma3",
+// "gptneox", "stablelm", "falcon", "command-r", "gpt2" and "bloom".
 //
 //   const Pretrained model = load_gguf("SmolLM2-135M-Instruct.Q4_1.gguf");
 //
 // Its parameters are those that load_pretrained() would give the same model: quantised weights become the reals that
-// they stand for, and the rows of queries and keys, which llama.cpp reorders for "llama" so that rotary positions
-// rotate adjacent columns, are put back. save_pretrained() therefore writes it for Hugging Face's loaders. The
-// tokenizer in the file is read by nn/text/gguf_tokenizer.h.
+// they stand for, and the rows of queries and keys, which llama.cpp reorders for some so that rotary positions rotate
+// adjacent columns, are put back. save_pretrained() therefore writes it for Hugging Face's loaders. The tokenizer in
+// the file is read by nn/text/gguf_tokenizer.h.
 //
 //   gguf_of(config, parameters).write("model.gguf");  // a tokenizer is added by nn/text/gguf_tokenizer.h
 #pragma once
@@ -25,11 +26,14 @@ inline namespace SEPPO_ABI {
 bool is_gguf(const std::filesystem::path& path);
 
 // What the metadata say of the model. Texts end at eos_token_id and eot_token_id. Throws FormatError naming the file
-// and the key: other architectures, and features that a LanguageModel lacks, such as scaled positions, are refused.
+// and the key: other architectures, and features that a LanguageModel lacks, such as Phi-3's long positions, are
+// refused.
 HfConfig gguf_config(const GgufFile& file);
 
 // Throws as gguf_config() does, FormatError for tensors that do not fit the model, and FileError. More parameters than
 // the file can hold are refused before memory is allocated.
+Pretrained load_gguf(const GgufFile& file, std::uint64_t seed = 0);
+// The same of GgufFile(path), and what that throws.
 Pretrained load_gguf(const std::filesystem::path& path, std::uint64_t seed = 0);
 
 // A file with this model, for llama.cpp and what is built on it; a mistral without windows is a "llama" there. The

@@ -310,7 +310,7 @@ std::size_t GgufTensor::numel() const {
 }
 
 GgufFile::GgufFile(const std::filesystem::path& path)
-    : file_(path, File::Open::reading), name_(printable_path(path)), size_(file_.size()) {
+    : file_(path, File::Open::reading), path_(path), name_(printable_path(path)), size_(file_.size()) {
   Header header(file_, name_, size_);
   check_magic(header, name_);
   const std::uint64_t tensors = header.count("tensors");
@@ -336,18 +336,22 @@ const GgufTensor* GgufFile::find(const std::string& tensor) const {
   return found == tensors_.end() ? nullptr : &*found;
 }
 
-void GgufFile::read(const GgufTensor& tensor, std::span<real> to) const {
+void GgufFile::read(const GgufTensor& tensor, std::span<real> to, std::size_t first) const {
   constexpr std::uint64_t kBlocks = 1 << 15;  // at a time
-  check(to.size() == tensor.numel(), name_, ": tensor ", printable(tensor.name), " has ", tensor.numel(),
-        " numbers, not ", to.size());
+  check(first <= tensor.numel() && to.size() <= tensor.numel() - first, name_, ": tensor ", printable(tensor.name),
+        " has ", tensor.numel(), " numbers, not ", to.size(), " from ", first, " on");
   const TensorType& type = *std::ranges::find(kTypes, std::string_view(tensor.type),
                                               [](const TensorType& one) { return std::string_view(one.name); });
   const Decoder decode = decoder_of(tensor.type);
+  check(first % type.block == 0 && to.size() % type.block == 0, name_, ": tensor ", printable(tensor.name),
+        " is of blocks of ", type.block, " numbers: ", to.size(), " from ", first, " on are not whole blocks");
+  const std::uint64_t begin = tensor.offset + first / type.block * type.bytes;
+  const std::uint64_t bytes = to.size() / type.block * type.bytes;
   std::vector<std::byte> piece;
   real* out = to.data();
-  for (std::uint64_t at = 0; at < tensor.bytes; at += piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min(kBlocks * type.bytes, tensor.bytes - at)));
-    file_.read_at(tensor.offset + at, piece.data(), piece.size());
+  for (std::uint64_t at = 0; at < bytes; at += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min(kBlocks * type.bytes, bytes - at)));
+    file_.read_at(begin + at, piece.data(), piece.size());
     decode(piece, out);
     out += piece.size() / type.bytes * type.block;
   }

@@ -40,6 +40,7 @@ class GgufFile {
  public:
   explicit GgufFile(const std::filesystem::path& path);  // reads the header
 
+  const std::filesystem::path& path() const { return path_; }
   const std::string& name() const { return name_; }  // of the file, for messages
   std::uint64_t size() const { return size_; }
   // An object: {"general.architecture": "llama", ...}. A float32 is the decimal number that it stands for, 1e-5.
@@ -47,11 +48,13 @@ class GgufFile {
   const std::vector<GgufTensor>& tensors() const { return tensors_; }  // in the file's order
   const GgufTensor* find(const std::string& tensor) const;             // null if there is none
 
-  // The numbers of a tensor. Throws FormatError if one is not finite; FileError.
-  void read(const GgufTensor& tensor, std::span<real> to) const;
+  // Numbers of a tensor, in order, from `first` on, where a block begins; all of them unless `to` is shorter. Throws
+  // FormatError if one is not finite; FileError.
+  void read(const GgufTensor& tensor, std::span<real> to, std::size_t first = 0) const;
 
  private:
   File file_;
+  std::filesystem::path path_;
   std::string name_;
   std::uint64_t size_;
   nlohmann::json metadata_;

@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -132,6 +133,15 @@ json processor(const GgufKeys& keys, const GgufVocabulary& vocabulary, bool adds
 
 constexpr const char* kWords[] = {"gpt-2", "smollm", "llama-bpe", "qwen2"};
 
+// Other names of the same words, of models whose vocabularies differ.
+const std::map<std::string_view, const char*> kSameWords{
+    {"phi-2", "gpt-2"},        {"olmo", "gpt-2"},       {"mpt", "gpt-2"},
+    {"refact", "smollm"},      {"starcoder", "smollm"}, {"llama3", "llama-bpe"},
+    {"llama-v3", "llama-bpe"}, {"dbrx", "llama-bpe"},   {"smaug-bpe", "llama-bpe"}};
+
+// In these, a word that is a token is that token, whatever merges would make of it, and texts begin with a mark.
+bool is_of_llama3(const std::string& pre) { return pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3"; }
+
 // Null for another name than these.
 json pre_tokenizer(const std::string& pre) {
   const auto steps = [](const json& first, bool has_words) {
@@ -147,11 +157,13 @@ json pre_tokenizer(const std::string& pre) {
 json normalizer(const std::string& pre) { return pre == "qwen2" ? json{{"type", "NFC"}} : json(); }
 
 json byte_level_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
-  const std::string pre = keys.text("pre");
-  const bool is_llama = pre == "llama-bpe";
+  const std::string said = keys.text("pre");
+  const bool is_llama = is_of_llama3(said);
+  const auto same = kSameWords.find(said);
+  const std::string pre = same == kSameWords.end() ? said : same->second;
   const json steps = pre_tokenizer(pre);
   if (steps.is_null())
-    keys.refuse("pre", ": ", printable(pre), " is not supported; gpt-2, smollm, llama-bpe and qwen2 are");
+    keys.refuse("pre", ": ", printable(said), " is not supported; gpt-2, smollm, llama-bpe and qwen2 are");
   json model = bpe_json(vocabulary.ids, keys.texts("merges"));
   model["ignore_merges"] = is_llama;
   return {{"normalizer", normalizer(pre)},

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -81,6 +82,22 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_is_a_tokenizer_json) {
   const Tokenizer again = read_tokenizer(folder.path);
   BOOST_CHECK(again.encode("abc <end> 12") == tokenizer.encode("abc <end> 12") && again.eos == 259 && again.bos == 258);
   BOOST_CHECK_EQUAL(test::read(folder.path / "chat_template.jinja"), "{{ messages }}");
+}
+
+BOOST_AUTO_TEST_CASE(words_with_several_names) {
+  const auto encoded = [](const std::string& pre) {
+    const test::Folder folder("gguf");
+    GgufWriter writer;
+    add_tokenizer(writer, pre);
+    folder.write("f.gguf", writer.file());
+    json all = gguf_tokenizer_json(GgufFile(folder.path / "f.gguf"));
+    return std::pair{all["pre_tokenizer"], all["post_processor"]};
+  };
+  for (const auto& [name, usual] : std::map<std::string, std::string>{
+           {"phi-2", "gpt-2"}, {"olmo", "gpt-2"}, {"refact", "smollm"}, {"llama3", "llama-bpe"}})
+    BOOST_CHECK(encoded(name) == encoded(usual));
+  BOOST_CHECK(encoded("smaug-bpe").first == encoded("llama-bpe").first);
+  BOOST_CHECK(encoded("smaug-bpe").second != encoded("llama-bpe").second);  // no text begins with a mark
 }
 
 // SentencePiece's kind: the pair with the best score merges first, bytes stand for what has no token.
@@ -173,9 +190,17 @@ BOOST_AUTO_TEST_CASE(what_is_not_llama_is_refused) {
   GgufWriter none;
   none.add("general.architecture", std::string("llama"));
   refused(none, "has no matrix token_embd.weight");
-  refused(changed([](GgufWriter& w) { w.add("llama.expert_count", 8u); }), "llama.expert_count: 8 is not supported");
-  refused(changed([](GgufWriter& w) { w.add("llama.rope.scaling.type", std::string("yarn")); }),
-          "'llama.rope.scaling.type': \"yarn\" is not supported");
+  refused(changed([](GgufWriter& w) { w.add("llama.expert_count", 8u); }), "'llama.expert_used_count' is missing");
+  refused(changed([](GgufWriter& w) { w.add("llama.expert_group_count", 8u); }),
+          "llama.expert_group_count: 8 is not supported");
+  refused(changed([](GgufWriter& w) { w.add("llama.rope.scaling.type", std::string("longrope")); }),
+          "'llama.rope.scaling.type': \"longrope\" is not supported");
+  refused(changed([](GgufWriter& w) {
+            w.add("llama.rope.scaling.type", std::string("yarn"));
+            w.add("llama.rope.scaling.factor", 2.0F);
+            w.add("llama.rope.scaling.yarn_attn_factor", 0.5F);
+          }),
+          "llama.rope.scaling.yarn_attn_factor: 0.5 is not supported");
   refused(changed([](GgufWriter& w) { w.add("llama.attention.value_length", 8u); }),
           "'llama.attention.value_length': 8");
   GgufWriter without;
@@ -190,7 +215,15 @@ BOOST_AUTO_TEST_CASE(what_is_not_llama_is_refused) {
   refused(changed([](GgufWriter& w) {
             w.floats("rope_freqs.weight", {2}, {1, 8});
           }),
-          "the model has no tensor rope_freqs.weight");
+          "tensor rope_freqs.weight is not that of Llama 3.1");
+  refused(changed([](GgufWriter& w) {
+            w.floats("rope_freqs.weight", {3}, {1, 1, 8});
+          }),
+          "tensor rope_freqs.weight has 3 numbers, not one for each pair of 4 columns");
+  refused(changed([](GgufWriter& w) {
+            w.floats("blk.0.attn_sinks.weight", {2}, {1, 8});
+          }),
+          "the model has no tensor blk.0.attn_sinks.weight");
   GgufWriter partial;
   add_metadata(partial, config);
   partial.floats("token_embd.weight", {16, kTokens}, weight(parameters, "embedding.weight"));
@@ -203,4 +236,128 @@ BOOST_AUTO_TEST_CASE(what_is_not_llama_is_refused) {
   flag.add("tokenizer.ggml.bos_token_id", 1u);
   flag.add("tokenizer.ggml.add_bos_token", 0u);
   tokenizer_refused(flag, "add_bos_token: 0 is neither true nor false");
+}
+
+// ---- other architectures: tensors that count on, so that it is seen where each number goes
+
+namespace {
+
+// A file of one layer, whose tensors hold consecutive numbers.
+class Counting {
+ public:
+  Counting(const std::string& kind, const std::string& epsilon) : kind_(kind) {
+    writer_.add("general.architecture", kind);
+    add("embedding_length", 4);
+    add("feed_forward_length", 6);
+    add("block_count", 1);
+    add("context_length", 8);
+    add("attention.head_count", 2);
+    add("attention.head_count_kv", 1);
+    writer_.add(kind + ".attention." + epsilon, 1e-5F);
+    tensor("token_embd.weight", {4, 3}, 0);
+    tensor("output_norm.weight", {4}, 0);
+    tensor("blk.0.attn_norm.weight", {4}, 10);
+    tensor("blk.0.attn_output.weight", {4, 4}, 0);
+  }
+
+  Counting& tensor(const std::string& name, const std::vector<std::uint64_t>& sizes, float first) {
+    std::size_t count = 1;
+    for (const std::uint64_t size : sizes) count *= size;
+    std::vector<float> values(count);
+    std::iota(values.begin(), values.end(), first);
+    writer_.floats(name, sizes, values);
+    return *this;
+  }
+  Counting& add(const std::string& key, std::uint32_t value) {
+    writer_.add(kind_ + "." + key, value);
+    return *this;
+  }
+
+  Pretrained read() const {
+    const test::Folder folder("gguf");
+    folder.write("f.gguf", writer_.file());
+    return load_gguf(folder.path / "f.gguf");
+  }
+
+ private:
+  std::string kind_;
+  GgufWriter writer_;
+};
+
+void check_counts(const Pretrained& read, const std::string& name, real first) {
+  const Parameters::Entry* const parameter = read.parameters->find(name);
+  BOOST_REQUIRE_MESSAGE(parameter, name);
+  const auto values = parameter->tensor.values();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    BOOST_CHECK_MESSAGE(values[i] == first + static_cast<real>(i), name << " " << i << ": " << values[i]);
+}
+
+}  // namespace
+
+// Phi-3: the gate and `up` are one tensor, and queries, keys and values are one.
+BOOST_AUTO_TEST_CASE(stacked_tensors) {
+  Counting file("phi3", "layer_norm_rms_epsilon");
+  file.tensor("blk.0.attn_qkv.weight", {4, 8}, 100).tensor("blk.0.ffn_up.weight", {4, 12}, 200);
+  file.tensor("blk.0.ffn_norm.weight", {4}, 20).tensor("blk.0.ffn_down.weight", {6, 4}, 300);
+  file.tensor("output.weight", {4, 3}, 400).add("attention.sliding_window", 5);
+  const Pretrained read = file.read();
+  check_counts(read, "layers.0.self_attn.in_proj.weight", 100);
+  check_counts(read, "layers.0.ffn.gate.weight", 200);
+  check_counts(read, "layers.0.ffn.up.weight", 224);
+  check_counts(read, "layers.0.norm2.weight", 20);
+  check_counts(read, "output.weight", 400);
+  BOOST_CHECK_EQUAL(read.config.model.decoder.attention(0).window, 5);
+}
+
+// Gemma's norms are stored with 1 added, and the first of two layers has a window.
+BOOST_AUTO_TEST_CASE(norms_of_one_plus_weight) {
+  Counting file("gemma2", "layer_norm_rms_epsilon");
+  file.tensor("blk.0.attn_q.weight", {4, 4}, 100).tensor("blk.0.attn_k.weight", {4, 2}, 116);
+  file.tensor("blk.0.attn_v.weight", {4, 2}, 124).tensor("blk.0.ffn_gate.weight", {4, 6}, 200);
+  file.tensor("blk.0.ffn_up.weight", {4, 6}, 300).tensor("blk.0.ffn_down.weight", {6, 4}, 400);
+  file.tensor("blk.0.post_attention_norm.weight", {4}, 20).tensor("blk.0.ffn_norm.weight", {4}, 30);
+  file.tensor("blk.0.post_ffw_norm.weight", {4}, 40).add("attention.sliding_window", 7);
+  const Pretrained read = file.read();
+  check_counts(read, "layers.0.self_attn.in_proj.weight", 100);
+  check_counts(read, "layers.0.norm1.weight", 9);
+  check_counts(read, "layers.0.post_norm1.weight", 19);
+  check_counts(read, "layers.0.norm2.weight", 29);
+  check_counts(read, "layers.0.post_norm2.weight", 39);
+  check_counts(read, "layers.norm.weight", -1);
+  BOOST_CHECK_EQUAL(read.config.model.decoder.attention(0).window, 7);
+}
+
+// Mixtral: a tensor has a matrix of each expert.
+BOOST_AUTO_TEST_CASE(experts_share_tensors) {
+  Counting file("llama", "layer_norm_rms_epsilon");
+  file.add("expert_count", 3).add("expert_used_count", 2);
+  file.tensor("blk.0.attn_q.weight", {4, 4}, 0).tensor("blk.0.attn_k.weight", {4, 2}, 0);
+  file.tensor("blk.0.attn_v.weight", {4, 2}, 0).tensor("blk.0.ffn_norm.weight", {4}, 0);
+  file.tensor("blk.0.ffn_gate_inp.weight", {4, 3}, 400).tensor("blk.0.ffn_gate_exps.weight", {4, 6, 3}, 500);
+  file.tensor("blk.0.ffn_up_exps.weight", {4, 6, 3}, 600).tensor("blk.0.ffn_down_exps.weight", {6, 4, 3}, 700);
+  const Pretrained read = file.read();
+  BOOST_CHECK(read.config.architecture == Architecture::mixtral && read.config.model.decoder.experts_chosen == 2);
+  check_counts(read, "layers.0.ffn.router.weight", 400);
+  for (const int expert : {0, 1, 2}) {
+    const std::string path = "layers.0.ffn.experts." + std::to_string(expert) + ".";
+    check_counts(read, path + "gate.weight", static_cast<real>(500 + 24 * expert));
+    check_counts(read, path + "up.weight", static_cast<real>(600 + 24 * expert));
+    check_counts(read, path + "down.weight", static_cast<real>(700 + 24 * expert));
+  }
+}
+
+// Falcon's attention has a norm of its own in the large models, the second in the file.
+BOOST_AUTO_TEST_CASE(two_norms_side_by_side) {
+  for (const bool has_two : {false, true}) {
+    Counting file("falcon", "layer_norm_epsilon");
+    file.tensor("blk.0.attn_qkv.weight", {4, 8}, 100).tensor("blk.0.ffn_up.weight", {4, 6}, 200);
+    file.tensor("blk.0.ffn_down.weight", {6, 4}, 300).tensor("blk.0.attn_norm.bias", {4}, 15);
+    file.tensor("output_norm.bias", {4}, 60);
+    if (has_two) file.tensor("blk.0.attn_norm_2.weight", {4}, 50).tensor("blk.0.attn_norm_2.bias", {4}, 55);
+    const Pretrained read = file.read();
+    check_counts(read, "layers.0.norm1.weight", has_two ? 50 : 10);
+    check_counts(read, "layers.0.norm1.bias", has_two ? 55 : 15);
+    if (has_two) check_counts(read, "layers.0.norm2.weight", 10);
+    check_counts(read, "layers.0.self_attn.in_proj.weight", 100);
+  }
 }

@@ -8,6 +8,7 @@
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/decoding/generate.h>
+#include <seppo/models/gguf/gguf_model.h>
 #include <seppo/models/hugging_face/pretrained.h>
 #include <seppo/models/window_score.h>
 #include <seppo/nn/io/text_file.h>
@@ -47,6 +48,12 @@ struct Expected {
   std::vector<int> ids, rows, prompt, greedy;
   std::vector<std::vector<double>> logits;
 };
+
+// Of such a folder, which may have the model as a GGUF file.
+Pretrained load(const fs::path& folder) {
+  const fs::path gguf = folder / "model.gguf";
+  return fs::exists(gguf) ? load_gguf(gguf) : load_pretrained(folder);
+}
 
 std::vector<int> integers(const test::Json& list) {
   std::vector<int> values;
@@ -165,7 +172,7 @@ HfConfig read(const TemporaryFolder& folder, const nlohmann::json& config) {
 BOOST_AUTO_TEST_CASE(scores_and_texts_are_those_of_transformers) {
   for_each_folder([](const fs::path& folder) {
     const Expected expected = expected_of(folder);
-    const Pretrained read = load_pretrained(folder);
+    const Pretrained read = load(folder);
     for (const int threads : {1, 2, 5}) {
       set_num_threads(threads);
       const Inference guard;
@@ -181,7 +188,7 @@ BOOST_AUTO_TEST_CASE(scores_and_texts_are_those_of_transformers) {
 BOOST_AUTO_TEST_CASE(gradients_are_those_of_finite_differences) {
   for_each_folder([](const fs::path& folder) {
     const Expected expected = expected_of(folder);
-    const Pretrained read = load_pretrained(folder);
+    const Pretrained read = load(folder);
     const std::vector<int> starts{0};
     const auto report =
         test::check_gradients(*read.parameters, [&] { return window_loss(read.model, expected.ids, starts, 12).loss; });
@@ -193,7 +200,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_what_was_read) {
   for_each_folder([&](const fs::path& folder) {
     const TemporaryFolder written;
     const Expected expected = expected_of(folder);
-    const Pretrained read = load_pretrained(folder);
+    const Pretrained read = load(folder);
     save_pretrained(written.path, read.config, *read.parameters);
     const Pretrained again = load_pretrained(written.path);
     const Inference guard;

@@ -218,3 +218,25 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_read_or_refused) {
     is_handled(bytes);
   }
 }
+
+BOOST_AUTO_TEST_CASE(parts_of_tensors_are_read) {
+  std::string blocks;
+  for (int block = 0; block < 3; ++block) {
+    const std::uint16_t scale = half(block + 1);
+    blocks.append(reinterpret_cast<const char*>(&scale), sizeof scale);
+    for (int i = 0; i < 32; ++i) blocks += static_cast<char>(i);
+  }
+  GgufWriter writer = small();
+  writer.tensor("q", {32, 3}, 8, blocks);
+  const Written written(writer.file());
+  const GgufFile file(written.path);
+  std::vector<real> part(32);
+  file.read(*file.find("q"), part, 64);
+  for (std::size_t i = 0; i < part.size(); ++i) BOOST_CHECK_EQUAL(part[i], static_cast<real>(3 * i));
+  std::vector<real> two(2);
+  file.read(*file.find("t"), two, 3);
+  BOOST_CHECK(two == (std::vector<real>{4, 5}));
+  BOOST_CHECK_THROW(file.read(*file.find("q"), part, 16), ShapeError);
+  BOOST_CHECK_THROW(file.read(*file.find("q"), two, 32), ShapeError);
+  BOOST_CHECK_THROW(file.read(*file.find("q"), part, 96), ShapeError);
+}

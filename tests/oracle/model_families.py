@@ -60,6 +60,8 @@ MODELS = {
     "llama_dynamic": lambda: rope(rope_type="dynamic", factor=3.0),
     "llama_llama3": lambda: rope(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=3.0,
                                  original_max_position_embeddings=20),
+    "llama_31": lambda: rope(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                             original_max_position_embeddings=8192),
     "llama_yarn": lambda: rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=16),
     "llama_yarn_options": lambda: rope(rope_type="yarn", factor=3.0, original_max_position_embeddings=20, beta_fast=8.0,
                                        beta_slow=2.0, truncate=False, attention_factor=0.8),
@@ -75,6 +77,7 @@ MODELS = {
         **GROUPED, use_sliding_window=True, sliding_window=WINDOW, max_window_layers=LAYERS // 2)),
     "qwen3": lambda: (hf.Qwen3ForCausalLM, hf.Qwen3Config(**GROUPED, head_dim=HEAD_DIM, attention_bias=True)),
     "smollm3": lambda: (hf.SmolLM3ForCausalLM, hf.SmolLM3Config(**GROUPED, no_rope_layer_interval=2)),
+    "smollm3_usual": lambda: (hf.SmolLM3ForCausalLM, hf.SmolLM3Config(**{**GROUPED, "num_hidden_layers": 5})),
     "granite": lambda: (hf.GraniteForCausalLM, hf.GraniteConfig(
         **GROUPED, embedding_multiplier=2.0, residual_multiplier=0.4, attention_multiplier=0.3, logits_scaling=3.0,
         attention_bias=True, mlp_bias=True)),
