@@ -3,7 +3,6 @@
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
-#include <seppo/models/gguf/gguf_model.h>
 #include <seppo/nn/io/json.h>
 #include <seppo/nn/io/text_file.h>
 #include <seppo/nn/text/gguf_tokenizer.h>
@@ -66,20 +65,19 @@ void append(Text& to, const seppo::ChatTokens& more, LossOn loss_on) {
 }
 
 // In a folder or a GGUF file; there is no path if tokens are bytes.
-std::optional<seppo::ChatTemplate> find_template(const fs::path& path) {
-  if (path.empty()) return {};
-  if (!seppo::is_gguf(path)) return seppo::read_chat_template(path);
-  const seppo::GgufFile file(path);
-  const std::optional<std::string> source = seppo::gguf_chat_template(file);
+std::optional<seppo::ChatTemplate> find_template(const TextFiles& texts) {
+  if (texts.path.empty()) return {};
+  if (!texts.gguf) return seppo::read_chat_template(texts.path);
+  const std::optional<std::string> source = seppo::gguf_chat_template(*texts.gguf);
   if (!source) return {};
-  const std::string name = fmt::format("{}: 'tokenizer.chat_template'", seppo::printable_path(path));
-  return seppo::ChatTemplate(*source, name, seppo::gguf_special_tokens(file));
+  return seppo::ChatTemplate(*source, texts.gguf->name() + ": 'tokenizer.chat_template'",
+                             seppo::gguf_special_tokens(*texts.gguf));
 }
 
 }  // namespace
 
 seppo::ChatTemplate chat_template(const Folder& folder) {
-  auto found = find_template(folder.path);
+  auto found = find_template(folder.texts);
   if (!found)
     throw UsageError(fmt::format("--model: '{}' has no template for chats", seppo::printable_path(folder.path)));
   return std::move(*found);

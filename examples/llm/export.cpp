@@ -42,10 +42,9 @@ void write_gguf(const Folder& folder, const fs::path& file) {
       .vocabulary = folder.config.model.vocabulary, .bos = folder.config.bos, .adds_bos = folder.tokenizer.adds_bos()};
   if (!folder.config.stops.empty()) texts.eos = folder.config.stops[0];
   json tokenizer;
-  if (seppo::is_gguf(folder.path)) {
-    const seppo::GgufFile read(folder.path);
-    tokenizer = gguf_tokenizer_json(read);
-    texts.chat_template = gguf_chat_template(read);
+  if (folder.texts.gguf) {
+    tokenizer = gguf_tokenizer_json(*folder.texts.gguf);
+    texts.chat_template = gguf_chat_template(*folder.texts.gguf);
   } else {
     tokenizer = read(folder.path / "tokenizer.json");
     texts.chat_template = chat_template(folder.path);

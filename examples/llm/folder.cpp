@@ -62,21 +62,26 @@ seppo::Tokenizer read_tokenizer(const std::string& option, const fs::path& folde
   return of_option(option, [&] { return seppo::read_tokenizer(folder); });
 }
 
+TextFiles::TextFiles(fs::path from) : path(std::move(from)) {
+  if (seppo::is_gguf(path)) gguf = std::make_shared<seppo::GgufFile>(path);
+}
+
 namespace {
 
 Folder open_gguf(const fs::path& path, std::uint64_t seed) {
   seppo::check<seppo::ArgumentError>(fs::exists(path), "--model: there is no file '", printable_path(path), "'");
-  seppo::Tokenizer tokenizer = seppo::read_gguf_tokenizer(seppo::GgufFile(path));
-  seppo::Pretrained pretrained = seppo::load_gguf(path, seed);
+  const TextFiles texts(path);
+  seppo::Tokenizer tokenizer = seppo::read_gguf_tokenizer(*texts.gguf);
+  seppo::Pretrained pretrained = seppo::load_gguf(*texts.gguf, seed);
   tokenizer.fit(pretrained.config.model.vocabulary, std::string(printable_path(path)));
-  return {std::move(pretrained), std::move(tokenizer)};
+  return {std::move(pretrained), std::move(tokenizer), texts};
 }
 
-void write_tokenizer(const fs::path& folder, const fs::path& from, int max_length) {
-  if (seppo::is_gguf(from)) {
-    seppo::write_gguf_tokenizer(folder, seppo::GgufFile(from), max_length);
+void write_tokenizer(const fs::path& folder, const TextFiles& from, int max_length) {
+  if (from.gguf) {
+    seppo::write_gguf_tokenizer(folder, *from.gguf, max_length);
   } else {
-    seppo::write_tokenizer(folder, from, max_length);
+    seppo::write_tokenizer(folder, from.path, max_length);
   }
 }
 
@@ -88,11 +93,11 @@ Folder open_folder(const fs::path& given, std::uint64_t seed) {
   seppo::Tokenizer tokenizer = read_tokenizer("model", folder.path);  // before the weights, which take longer
   seppo::Pretrained pretrained = seppo::load_pretrained(folder, seed);
   tokenizer.fit(pretrained.config.model.vocabulary, std::string(printable_path(folder.path)));
-  return {std::move(pretrained), std::move(tokenizer)};
+  return {std::move(pretrained), std::move(tokenizer), folder.path};
 }
 
 void write_folder(const fs::path& folder, const seppo::HfConfig& config, const seppo::Parameters& parameters,
-                  const fs::path& tokenizer, const seppo::ValuesOf& values, seppo::WeightType type) {
+                  const TextFiles& tokenizer, const seppo::ValuesOf& values, seppo::WeightType type) {
   examples::prepare_folder("out", folder);
   const auto write = [&](const fs::path& made) {
     write_tokenizer(made, tokenizer, config.model.max_length);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <seppo/models/hugging_face/pretrained.h>
+#include <seppo/nn/io/gguf.h>
 #include <seppo/nn/text/bos.h>
 #include <seppo/nn/text/tokenizer.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,8 +37,18 @@ inline constexpr const char* kDtypeHelp =
 // The type of weights that were `read` in another folder.
 seppo::WeightType stored_as(Dtype dtype, seppo::WeightType read);
 
+// Where a tokenizer and a template for chats are: in a folder, in a GGUF file, which is then read once, or nowhere.
+struct TextFiles {
+  TextFiles() = default;
+  TextFiles(std::filesystem::path from);
+
+  std::filesystem::path path = {};
+  std::shared_ptr<const seppo::GgufFile> gguf = {};  // if the path is that of one
+};
+
 struct Folder : seppo::Pretrained {
   seppo::Tokenizer tokenizer;  // has as many tokens as the model
+  TextFiles texts = {};        // where that is from
 
   // Throws examples::UsageError if --bos asks for a token that the model does not have. Warns of bytes that are no
   // tokens, and are left out.
@@ -52,10 +64,10 @@ Folder open_folder(const std::filesystem::path& folder, std::uint64_t seed = 0);
 seppo::Tokenizer read_tokenizer(const std::string& option, const std::filesystem::path& folder);
 
 // Replaces the model in a folder, whole or not at all, with the tokenizer from another folder or a GGUF file, or with
-// the bytes as tokens if that is empty. `values` and `type` are save_pretrained()'s. Throws examples::UsageError if the
+// the bytes as tokens if there is none. `values` and `type` are save_pretrained()'s. Throws examples::UsageError if the
 // folder cannot be made or written.
 void write_folder(const std::filesystem::path& folder, const seppo::HfConfig& config,
-                  const seppo::Parameters& parameters, const std::filesystem::path& tokenizer,
+                  const seppo::Parameters& parameters, const TextFiles& tokenizer,
                   const seppo::ValuesOf& values = nullptr, seppo::WeightType type = seppo::WeightType::own);
 
 // Throws examples::UsageError if `out`, the folder of an option, is that of the model that is read, or if one of them

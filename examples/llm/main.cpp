@@ -82,7 +82,7 @@ int merge(const Arguments& arguments) {
   if (seppo::has_model(out) && !overwrite)
     throw UsageError(fmt::format("--out: '{}' has a model; --overwrite replaces it", printable_path(out)));
   const Folder folder = source.open();
-  write_folder(out, folder.config, *folder.parameters, folder.path, nullptr, stored_as(dtype, folder.type));
+  write_folder(out, folder.config, *folder.parameters, folder.texts, nullptr, stored_as(dtype, folder.type));
   return 0;
 }
 

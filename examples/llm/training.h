@@ -185,7 +185,7 @@ struct TextTraining {
     if (adapters) save_adapters(out / "adapter");
     const seppo::ValuesOf values = adapters ? adapters->merged() : nullptr;
     const seppo::WeightType type = stored_as(written.dtype, folder->type);
-    write_folder(out / "hf", folder->config, *folder->parameters, folder->path, values, type);
+    write_folder(out / "hf", folder->config, *folder->parameters, folder->texts, values, type);
   }
 
   // Replaces those that are there, of whatever format.
@@ -280,7 +280,7 @@ struct Pretraining : TextTraining {
     auto parameters = std::make_unique<seppo::Parameters>(training.trainer.seed, app::most_values());
     Model model = app::build<Model>(*parameters, config.model);
     seppo::Pretrained untrained{path, config, std::move(parameters), std::move(model)};
-    folder.emplace(Folder{std::move(untrained), std::move(tokenizer)});
+    folder.emplace(Folder{std::move(untrained), std::move(tokenizer), path});
     folder->model.layers.checkpoints = source.checkpoint_activations;
   }
 
