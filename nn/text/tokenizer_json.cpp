@@ -88,7 +88,7 @@ class Reader {
   }
 
   void add_added() {
-    std::ranges::stable_partition(added_, &AddedToken::is_special);
+    std::stable_partition(added_.begin(), added_.end(), [](const AddedToken& token) { return token.is_special; });
     const std::size_t most = texts_.size() + added_.size() + kMostGaps;
     for (AddedToken& token : added_) {
       const auto id = static_cast<std::size_t>(token.id);
