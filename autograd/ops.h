@@ -171,8 +171,8 @@ enum class Activation { none, relu, gelu, gelu_tanh, silu, swiglu, geglu, geglu_
 // y = activation(x W^T + b): x [..., in], W [out, in], b [out] or empty -> [..., out]. W [in] and b [] -> [...].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
 
-// f(a) b, element by element, where f is silu for swiglu, gelu for geglu and gelu_tanh for geglu_tanh (Shazeer 2020). f(a)
-// is not stored: backward computes it again. Throws ArgumentError for another activation.
+// f(a) b, element by element, where f is silu for swiglu, gelu for geglu and gelu_tanh for geglu_tanh (Shazeer 2020).
+// f(a) is not stored: backward computes it again. Throws ArgumentError for another activation.
 Tensor gated(const Tensor& a, const Tensor& b, Activation activation);
 
 // A matrix scale B A of low rank, to be added to a weight [out, in] (LoRA; Hu et al. 2021).

@@ -13,7 +13,8 @@ using Part = std::array<real, kPart>;
 const kernels::Unary& kernel_of(Activation activation) {
   if (activation == Activation::swiglu) return kernels::unary().silu;
   if (activation == Activation::geglu) return kernels::unary().gelu;
-  check<ArgumentError>(activation == Activation::geglu_tanh, "gated: the activation is not swiglu, geglu or geglu_tanh");
+  check<ArgumentError>(activation == Activation::geglu_tanh,
+                       "gated: the activation is not swiglu, geglu or geglu_tanh");
   return kernels::unary().gelu_tanh;
 }
 

@@ -63,8 +63,8 @@ struct ThreadNeed {
   double shard, evaluation;
 };
 
-// The passes of a large model take time. It sees few examples, or one if that takes so much that what does not grow with
-// their number is little beside it.
+// The passes of a large model take time. It sees few examples, or one if that takes so much that what does not grow
+// with their number is little beside it.
 ThreadNeed predict_thread(const Loss& loss, std::span<const int> batch, std::size_t shard, std::size_t evaluated,
                           bool is_large) {
   constexpr double kMuch = 64 << 20;

@@ -62,8 +62,8 @@ class Sums {
 // that is caught (interrupts.h), and whatever `f` throws.
 Sums evaluate(std::span<const int> examples, FunctionRef<Sums(std::span<const int> some)> f, std::size_t chunk = 64);
 
-// While one is in scope, evaluate() computes on these tapes, one for each thread, instead of the threads' own: in memory
-// that is there already, such as a trainer's between its steps. They behave as the threads' own in all else.
+// While one is in scope, evaluate() computes on these tapes, one for each thread, instead of the threads' own: in
+// memory that is there already, such as a trainer's between its steps. They behave as the threads' own in all else.
 //
 //   const UseTapes memory_of_steps(trainer.tapes());
 class UseTapes {

@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <new>
 #include <random>
@@ -170,4 +171,21 @@ BOOST_AUTO_TEST_CASE(a_fresh_arena_holds_nothing) {
   Arena arena;
   BOOST_CHECK_EQUAL(arena.capacity(), 0u);
   BOOST_CHECK_EQUAL(arena.used(), 0u);
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_is_reserved_is_one_block) {
+  Arena arena;
+  arena.reserve(std::size_t{1} << 20);
+  BOOST_CHECK_EQUAL(arena.used(), 0u);
+  const std::size_t capacity = arena.capacity();
+  BOOST_CHECK_GE(capacity, std::size_t{1} << 20);
+  auto* const begin = static_cast<std::byte*>(arena.allocate(300'000));
+  BOOST_CHECK_GT(static_cast<std::byte*>(arena.allocate(300'000)), begin);
+  BOOST_CHECK_EQUAL(arena.capacity(), capacity);
+  arena.reserve(std::size_t{1} << 22);  // it is in use
+  BOOST_CHECK_EQUAL(arena.capacity(), capacity);
+  arena.reset();
+  BOOST_CHECK_EQUAL(arena.capacity(), capacity);
+  arena.reserve(1);
+  BOOST_CHECK_EQUAL(arena.capacity(), capacity);
 }

@@ -192,6 +192,7 @@ BOOST_AUTO_TEST_CASE(scalars) {
           cross_entropy(ones({1, 3}), std::vector<int>{0}, {.label_smoothing = s});
         },
         {"label_smoothing"});
+  check_error<ArgumentError>([] { gated(ones({2}), ones({2}), Activation::silu); }, {"gated: the activation is not"});
   check_error<ArgumentError>([] { layer_norm(ones({2, 3}), ones({3}), ones({3}), -1); }, {"layer_norm: eps -1"});
   check_error<ShapeError>(
       [] {

@@ -163,10 +163,10 @@ BOOST_AUTO_TEST_CASE(refusals_say_how_much) {
   const std::string model = "--d-model: gradients and moments need about 2.4e+06 GB of memory, ",
                     batch = "--batch-size: 77 examples need about 2.4e+06 GB of memory, ";
   for (const auto& [need, begin, end] :
-       {std::tuple{examples::MemoryNeed{1.2e15, 6e14, 6e14}, model, "lower it, --d-ff or the number of layers"},
-        {examples::MemoryNeed{1.1e15, 6e14, 7e14}, batch, "lower it, the length of the examples, or --d-model"},
+       {std::tuple{examples::MemoryNeed{1.2e15, 1.2e15, 6e14}, model, "lower it, --d-ff or the number of layers"},
+        {examples::MemoryNeed{1.1e15, 6e14, 1.3e15}, batch, "lower it, the length of the examples, or --d-model"},
         {examples::MemoryNeed{2.4e15, 0, 0}, model, "lower it, --d-ff or the number of layers"},
-        {examples::MemoryNeed{0, 1e14, 2.3e15}, batch, "lower it, the length of the examples, or --d-model"}}) {
+        {examples::MemoryNeed{0, 2.4e15, 2.3e15}, batch, "lower it, the length of the examples, or --d-model"}}) {
     const std::string text = refusal(need);
     BOOST_CHECK_MESSAGE(text.starts_with(begin) && text.ends_with(std::string(" GB are available; ") + end), text);
     const double left = std::stod(text.substr(begin.size()));

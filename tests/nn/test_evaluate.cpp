@@ -1,5 +1,6 @@
 // evaluate: named sums over chunks of examples, and their means.
 #define BOOST_TEST_MODULE evaluate
+#include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/parameters.h>
@@ -7,7 +8,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <string>
@@ -95,4 +98,42 @@ BOOST_AUTO_TEST_CASE(sums_add_up_by_name) {
   BOOST_CHECK_EXCEPTION(sums["exact"], ArgumentError, says("sums: there is no 'exact', only a, b, c"));
   BOOST_CHECK_EXCEPTION(sums.mean("a"), ArgumentError, says("sums: there is no 'count', only a, b, c"));
   BOOST_CHECK_EXCEPTION(Sums()["a"], ArgumentError, says("sums: there is no 'a', only nothing"));
+}
+
+// On tapes that are lent, evaluations compute the same, also within each other, and leave nothing behind.
+BOOST_AUTO_TEST_CASE(evaluations_on_other_tapes) {
+  const std::vector<int> examples = examples_to(40);
+  struct : Observer {
+  } observer;
+  for (const int threads : {1, 3}) {
+    set_num_threads(threads);
+    std::vector<std::unique_ptr<Tape>> tapes;
+    for (int i = 0; i < threads; ++i) tapes.push_back(std::make_unique<Tape>());
+    const auto is_lent = [&](const Tape& t) {
+      return std::ranges::any_of(tapes, [&](const auto& one) { return one.get() == &t; });
+    };
+    std::atomic<int> strange = 0;
+    const auto f = [&](std::span<const int> some) -> Sums {
+      if (!is_lent(tape()) || tape().mode != Mode::eval) ++strange;
+      const Tensor before = full({1}, 2);
+      const Sums inner = evaluate(
+          some,
+          [](std::span<const int>) {
+            return Sums{{"count", 1}};
+          },
+          1);
+      if (!is_lent(tape()) || tape().mode != Mode::eval || before.item() != 2) ++strange;
+      return inner;
+    };
+    {
+      const Observe scope(observer);
+      const UseTapes lent(tapes);
+      BOOST_CHECK_EQUAL(evaluate(examples, f, 7)["count"], 40);
+    }
+    BOOST_CHECK_EQUAL(strange, 0);
+    for (const auto& t : tapes) BOOST_CHECK(t->size() == 0 && t->mode == Mode::train && !t->observers());
+    const auto is_own = [&](std::span<const int>) { return Sums{{"own", is_lent(tape()) ? 0.0 : 1.0}}; };
+    BOOST_CHECK_EQUAL(evaluate(examples, is_own, 40)["own"], 1);
+  }
+  set_num_threads(1);
 }

@@ -247,3 +247,23 @@ BOOST_AUTO_TEST_CASE(a_measure_that_is_not_finite_ends_the_run) {
   TrainingRun run(model.parameters, config(), task, {.folder = folder.path});
   BOOST_CHECK_EXCEPTION(run.train(), NumericError, says("evaluation after step 2: val_loss is nan"));
 }
+
+// Evaluations compute in the memory of the steps.
+BOOST_AUTO_TEST_CASE(an_evaluation_takes_no_memory_of_its_own) {
+  const Folder folder("training-run");
+  constexpr std::size_t kReserved = std::size_t{1} << 21;
+  Model model;
+  TrainingTask task = task_of(model);
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  task.evaluate = [&] {
+    const std::vector<int> one{1};
+    return Evaluation{.val_loss = evaluate(one, [&](auto some) {
+                                    least = std::min(least, tape().capacity());
+                                    return model.loss(some);
+                                  }).mean("loss")};
+  };
+  TrainingRun run(model.parameters, config(), task, {.folder = folder.path / "run"});
+  run.reserve(kReserved);
+  run.train();
+  BOOST_CHECK_GE(least, kReserved);
+}

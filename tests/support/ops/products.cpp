@@ -212,7 +212,8 @@ OpCase gated(Draw& d) {
   return {.op = [=](Inputs in) { return seppo::gated(in[0], in[1], activation); },
           .reference =
               [=](const auto& in) {
-                return ref::zip(in[0], in[1], [=](const auto& x, const auto& y) { return activated(x, activation) * y; });
+                return ref::zip(in[0], in[1],
+                                [=](const auto& x, const auto& y) { return activated(x, activation) * y; });
               },
           .fits = a == b,
           .torch = names[static_cast<int>(activation) - static_cast<int>(swiglu)] + " * x[1]",
