@@ -139,6 +139,4 @@ int run(const examples::Arguments& arguments) {
 }  // namespace
 }  // namespace ablations
 
-int main(int argc, char** argv) {
-  return examples::run_command(argc, argv, ablations::run);
-}
+int main(int argc, char** argv) { return examples::run_command(argc, argv, ablations::run); }

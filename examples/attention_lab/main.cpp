@@ -244,6 +244,4 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace attention_lab
 
-int main(int argc, char** argv) {
-  return examples::run_command(argc, argv, attention_lab::run);
-}
+int main(int argc, char** argv) { return examples::run_command(argc, argv, attention_lab::run); }

@@ -188,6 +188,4 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace blocks_lab
 
-int main(int argc, char** argv) {
-  return examples::run_command(argc, argv, blocks_lab::run);
-}
+int main(int argc, char** argv) { return examples::run_command(argc, argv, blocks_lab::run); }

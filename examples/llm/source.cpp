@@ -23,9 +23,7 @@ void Source::fields(seppo::ConfigVisitor& v) {
   v("matmul_precision", precision, examples::kPrecisionHelp);
 }
 
-void Source::weights_field(seppo::ConfigVisitor& v) {
-  v("weights", weights, examples::kWeightsHelp);
-}
+void Source::weights_field(seppo::ConfigVisitor& v) { v("weights", weights, examples::kWeightsHelp); }
 
 namespace {
 

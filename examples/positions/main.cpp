@@ -247,6 +247,4 @@ int run(const examples::Arguments& arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  return examples::run_command(argc, argv, run);
-}
+int main(int argc, char** argv) { return examples::run_command(argc, argv, run); }

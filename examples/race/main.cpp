@@ -131,6 +131,4 @@ int run(const examples::Arguments& arguments) {
 }  // namespace
 }  // namespace race
 
-int main(int argc, char** argv) {
-  return examples::run_command(argc, argv, race::run);
-}
+int main(int argc, char** argv) { return examples::run_command(argc, argv, race::run); }

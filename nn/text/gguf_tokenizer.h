@@ -1,8 +1,8 @@
 // The tokenizer in a GGUF file (nn/io/gguf.h), as a tokenizer.json of Hugging Face's with the same tokens.
 //
-// Of llama.cpp's kinds, "gpt2" is byte-level BPE, whose words are those of tokenizer.ggml.pre: "gpt-2" ("phi-2", "olmo",
-// "mpt"), "smollm" ("refact", "starcoder"), "llama-bpe" ("llama3", "llama-v3", "dbrx", "smaug-bpe") or "qwen2", the
-// names in brackets being others of the same words; "llama" is SentencePiece's BPE, where any two tokens whose
+// Of llama.cpp's kinds, "gpt2" is byte-level BPE, whose words are those of tokenizer.ggml.pre: "gpt-2" ("phi-2",
+// "olmo", "mpt"), "smollm" ("refact", "starcoder"), "llama-bpe" ("llama3", "llama-v3", "dbrx", "smaug-bpe") or "qwen2",
+// the names in brackets being others of the same words; "llama" is SentencePiece's BPE, where any two tokens whose
 // concatenation is a token merge, the best score first. Others are refused.
 #pragma once
 
