@@ -189,10 +189,7 @@ class TextFile {
     const std::uint64_t end = index + 1 < census.blocks.size() ? census.blocks[index + 1].begin : census.end;
     std::string bytes(static_cast<std::size_t>(end - block.begin), '\0');
     seppo::Digest digest;
-    if (end <= file_.size()) {
-      file_.read_at(block.begin, bytes.data(), bytes.size());
-      digest.add(bytes.data(), bytes.size());
-    }
+    if (is_read(block.begin, bytes)) digest.add(bytes.data(), bytes.size());
     check<FormatError>(number_of(digest) == block.digest, name_, ": bytes ", block.begin, " to ", end,
                        " have changed since the text was first read");
     return bytes;
@@ -202,6 +199,16 @@ class TextFile {
   std::optional<Numbers> numbers;  // includes every character of the parts that are used
 
  private:
+  // False if the file ends before, which it may do since a moment ago.
+  bool is_read(std::uint64_t begin, std::string& bytes) const {
+    try {
+      file_.read_at(begin, bytes.data(), bytes.size());
+      return true;
+    } catch (const FormatError&) {
+      return false;
+    }
+  }
+
   std::string name_;
   seppo::File file_;
 };
