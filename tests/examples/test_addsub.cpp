@@ -360,14 +360,14 @@ BOOST_AUTO_TEST_CASE(overfitting_reaches_100_percent_or_fails, *boost::unit_test
   BOOST_CHECK_MESSAGE(r.code == 1 && r.err.find("--overfit: 4 of the 4 expressions") != std::string::npos, r.err);
 }
 
-// The record of docs/records.md in short: 10 of its 30 epochs.
+// The record of docs/records.md in short: 15 of its 30 epochs.
 BOOST_AUTO_TEST_CASE(a_quick_training_generalises, *boost::unit_test::precondition(test::ends_in_time)) {
   const test::Folder folder("addsub");
   const test::Result trained =
-      folder.run({"addsub", "train", "--preset", "quick", "--epochs", "10", "--log-format", "none", "--out", "m"});
+      folder.run({"addsub", "train", "--preset", "quick", "--epochs", "15", "--log-format", "none", "--out", "m"});
   BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
   const test::Result evaluated = folder.run({"addsub", "eval", "--model", "m", "--all", "--json"});
-  BOOST_CHECK_GT(test::last_line(evaluated.out)["unseen_exact"].get<double>(), 0.9);
+  BOOST_CHECK_GT(test::last_line(evaluated.out)["unseen_exact"].get<double>(), 0.98);
 }
 
 BOOST_AUTO_TEST_CASE(the_first_rows_of_the_data) {
