@@ -4,10 +4,6 @@
 
 #ifdef SEPPO_BFLOAT16
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 finds its own headers guilty (GCC bug 105593)
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
 #include "amx_tiles-inl.h"
 
 namespace seppo {

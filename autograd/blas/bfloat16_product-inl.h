@@ -98,7 +98,7 @@ class LargeProduct {
     });
   }
 
-  // A sixteenth, or about 10 us of work if that is more.
+  // A thirty-second part, or about 4 us of work if that is more.
   static std::size_t panels_at_once(std::size_t all, std::size_t multiplications) {
     constexpr std::size_t kPieces = 32, kLeast = std::size_t{1} << 20;
     return std::max((all + kPieces - 1) / kPieces, (kLeast + multiplications - 1) / multiplications);

@@ -292,8 +292,9 @@ std::vector<OptionText> CommandLine::option_texts() const {
   general("help", "show this text");
   if (!shown_.empty()) general("help-all", "show this text with all options");
   // By section, these in the order of their first options.
-  const auto rank = [texts](const OptionText& text) {
-    return std::ranges::find(texts, text.section, &OptionText::section) - texts.begin();
+  const std::vector<OptionText> as_added = texts;
+  const auto rank = [&](const OptionText& text) {
+    return std::ranges::find(as_added, text.section, &OptionText::section) - as_added.begin();
   };
   std::ranges::stable_sort(texts, {}, rank);
   return texts;

@@ -42,9 +42,9 @@ std::string bash_values(const CommandText& command) {
   std::string cases;
   for (const OptionText& option : command.options) {
     if (option.kind.empty()) continue;
-    const std::string offer = takes_path(option)     ? ":"  // readline completes files
-                              : option.words.empty() ? "compopt +o default"
-                                                     : reply(option.words);
+    std::string offer = "compopt +o default";
+    if (takes_path(option)) offer = ":";  // readline completes files
+    if (!option.words.empty()) offer = reply(option.words);
     cases += fmt::format("    '{} --{}') {}; return ;;\n", command.name, option.name, offer);
   }
   return cases;
@@ -92,9 +92,9 @@ std::string zsh_text(const std::string& text) {
 
 std::string zsh_option(const OptionText& option) {
   if (option.kind.empty()) return fmt::format("'--{}[{}]'", option.name, zsh_text(option.help));
-  const std::string values = takes_path(option)     ? "_files"
-                             : option.words.empty() ? " "
-                                                    : fmt::format("({})", fmt::join(option.words, " "));
+  std::string values = " ";
+  if (takes_path(option)) values = "_files";
+  if (!option.words.empty()) values = fmt::format("({})", fmt::join(option.words, " "));
   return fmt::format("'--{}=[{}]:{}:{}'", option.name, zsh_text(option.help), zsh_text(option.kind), values);
 }
 

@@ -91,8 +91,7 @@ std::string manual_page(const ProgramText& program) {
   }
   page +=
       ".SH EXIT STATUS\n0 for success; 1 for a failure, such as invalid file content or too little memory; 2 for a "
-      "usage "
-      "error; 74 for a file that cannot be read or written; 128 + n if signal n ended the program.\n";
+      "usage error; 74 for a file that cannot be read or written; 128 + n if signal n ended the program.\n";
   return page;
 }
 
