@@ -83,8 +83,9 @@ struct LayerConfig {
                          head_width, " columns are wider than ", kMostColumns);
   }
   int head_columns() const { return head_width > 0 ? head_width : d_model / n_heads; }
+  int kv_heads() const { return n_kv_heads == 0 ? n_heads : n_kv_heads; }
   // Columns of the keys, and of the values.
-  int kv_width() const { return head_columns() * (n_kv_heads == 0 ? n_heads : n_kv_heads); }
+  int kv_width() const { return head_columns() * kv_heads(); }
 
   // The options of a layer's modules.
   MultiHeadAttentionOptions attention() const {

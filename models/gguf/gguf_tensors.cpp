@@ -12,8 +12,6 @@ inline namespace SEPPO_ABI {
 
 namespace {
 
-int kv_heads_of(const LayerConfig& layer) { return layer.n_kv_heads > 0 ? layer.n_kv_heads : layer.n_heads; }
-
 // The number behind `before` in a name.
 int number_behind(const std::string& name, const std::string& before) {
   int number = 0;
@@ -56,14 +54,14 @@ std::vector<GgufPart> GgufTensors::parts(const Parameters::Entry& entry) const {
 // Queries, keys and values share the rows of a stack as they share heads.
 std::vector<int> GgufTensors::shares(std::size_t tensors) const {
   if (tensors == 1) return {1};
-  const int keys = kv_heads_of(model_.layer);
+  const int keys = model_.layer.kv_heads();
   return {model_.layer.n_heads, keys, keys};
 }
 
 int GgufTensors::heads_in_pairs(const std::string& tensor) const {
   if (!architecture_.has_pairs) return 0;
   if (tensor.find(".attn_q.") != std::string::npos) return model_.layer.n_heads;
-  if (tensor.find(".attn_k.") != std::string::npos) return kv_heads_of(model_.layer);
+  if (tensor.find(".attn_k.") != std::string::npos) return model_.layer.kv_heads();
   return 0;
 }
 

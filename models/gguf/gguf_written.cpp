@@ -62,7 +62,7 @@ void check_written(const HfConfig& config) {
 
 void add_config(GgufBuilder& file, const std::string& kind, const HfConfig& config) {
   const LanguageModelConfig& m = config.model;
-  const int width = m.layer.head_width > 0 ? m.layer.head_width : m.layer.d_model / m.layer.n_heads;
+  const int width = m.layer.head_columns();
   const auto add = [&](const char* key, int value) { file.add(kind + "." + key, static_cast<std::uint32_t>(value)); };
   file.add("general.architecture", kind);
   add("vocab_size", m.vocabulary);
@@ -71,7 +71,7 @@ void add_config(GgufBuilder& file, const std::string& kind, const HfConfig& conf
   add("block_count", m.n_layers);
   add("context_length", m.max_length);
   add("attention.head_count", m.layer.n_heads);
-  add("attention.head_count_kv", m.layer.n_kv_heads > 0 ? m.layer.n_kv_heads : m.layer.n_heads);
+  add("attention.head_count_kv", m.layer.kv_heads());
   add("attention.key_length", width);
   add("attention.value_length", width);
   add("rope.dimension_count", width);

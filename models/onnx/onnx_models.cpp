@@ -10,8 +10,6 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 namespace {
 
-int kv_heads(const LayerConfig& c) { return c.n_kv_heads == 0 ? c.n_heads : c.n_kv_heads; }
-
 // ---- Transformer
 
 // scale embedding + position
@@ -89,7 +87,7 @@ class DecoderEmitter {
                        {.is_causal = true,
                         .window = own.window,
                         .slopes = m_.positions.relative.slopes,
-                        .n_kv_heads = kv_heads(c_.layer)});
+                        .n_kv_heads = c_.layer.kv_heads()});
     }
     if (own.positions == LayerPositions::none) return {.bias = bias};
     return {.bias = bias, .rotary = own.positions == LayerPositions::local ? local_ : common_};
@@ -131,7 +129,7 @@ OnnxGraph onnx_graph(const Transformer& m) {
   const OnnxValue src_lengths = g.input("src_lengths", OnnxType::integers, {"batch"});
   const OnnxValue tgt = g.input("tgt", OnnxType::integers, {"batch", "tgt_length"});
   const std::span<const real> slopes = m.positions.relative.slopes;
-  const int n_kv_heads = kv_heads(m.config.layer);
+  const int n_kv_heads = m.config.layer.kv_heads();
 
   const OnnxValue src_length = emit_length(g, src);
   const OnnxValue valid = emit_valid_lengths(g, src_lengths, src_length);

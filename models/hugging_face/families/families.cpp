@@ -25,11 +25,9 @@ bool is_adapter(const std::string& name) { return name.starts_with("lora."); }
 
 bool is_in_layers(const std::string& name) { return name.starts_with("layers.") && !name.starts_with("layers.norm."); }
 
-int kv_heads_of(const LayerConfig& layer) { return layer.n_kv_heads > 0 ? layer.n_kv_heads : layer.n_heads; }
-
 // For each row of the stack of queries, keys and values, its row in a tensor that is ordered by heads of keys.
 TensorRows rows_by_kv_head(const LanguageModelConfig& m) {
-  const int n_kv_heads = kv_heads_of(m.layer);
+  const int n_kv_heads = m.layer.kv_heads();
   const int shared = m.layer.n_heads / n_kv_heads;
   const int width = m.layer.head_columns();
   TensorRows rows;
@@ -83,7 +81,7 @@ WeightOptions weights_of(const Family& family, const LanguageModelConfig& m, boo
   };
   // A tied output layer needs no copy of the embedding.
   const std::string copy = m.tie_output ? rename("output.weight")[0] : "";
-  const std::vector<int> shares{m.layer.n_heads, kv_heads_of(m.layer), kv_heads_of(m.layer)};
+  const std::vector<int> shares{m.layer.n_heads, m.layer.kv_heads(), m.layer.kv_heads()};
   WeightOptions options{
       .rename = rename,
       .shares = [=](const std::string&) { return shares; },

@@ -165,9 +165,8 @@ Key activation(const std::string& names, Gate gate, const std::string& fallback)
 }
 
 Key kv_heads(const std::string& name) {
-  return {
-      [=](const ConfigKeys& keys, Model& m) { m.layer.n_kv_heads = keys.integer(name, m.layer.n_heads); },
-      [=](json& all, const Model& m) { all[name] = m.layer.n_kv_heads > 0 ? m.layer.n_kv_heads : m.layer.n_heads; }};
+  return {[=](const ConfigKeys& keys, Model& m) { m.layer.n_kv_heads = keys.integer(name, m.layer.n_heads); },
+          [=](json& all, const Model& m) { all[name] = m.layer.kv_heads(); }};
 }
 
 Key head_width(int fallback) {

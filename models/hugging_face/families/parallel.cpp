@@ -37,7 +37,7 @@ Key falcon_kv_heads() {
   };
   const auto write = [](nlohmann::json& all, const LanguageModelConfig& m) {
     const bool is_new = m.decoder.sublayers == Sublayers::side_by_side;
-    const int heads = m.layer.n_kv_heads > 0 ? m.layer.n_kv_heads : m.layer.n_heads;
+    const int heads = m.layer.kv_heads();
     all["multi_query"] = heads == 1 && !is_new;
     all["num_kv_heads"] = heads == 1 && !is_new ? m.layer.n_heads : heads;
   };
