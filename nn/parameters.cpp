@@ -87,8 +87,8 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
   check<ArgumentError>(!find(name), "parameters: the name ", name, " is taken");
   const std::size_t offset = size_;
   const std::size_t count = static_cast<std::size_t>(shape.numel());
-  check<ArgumentError>(count <= most_ && offset <= most_ - count, "parameters: with ", name, " ", shape,
-                       " the model has more than the allowed ", most_, " values");
+  check<ModelSizeError>(count <= most_ && offset <= most_ - count, "parameters: with ", name, " ", shape,
+                        " the model has more than the allowed ", most_, " values");
   const std::size_t end = aligned(offset + count);
   reserve(end);
   // So that noting what is trained cannot fail.
@@ -141,8 +141,8 @@ Tensor Parameters::add_constant(const Shape& shape, const Init& init) {
   check_grows("a constant");
   const std::size_t count = static_cast<std::size_t>(shape.numel());
   const std::size_t most = std::max(most_, std::size_t{1} << 24);
-  check<ArgumentError>(count <= most && constants_size_ <= most - count, "parameters: with a constant ", shape,
-                       " the model has more than the allowed ", most, " values");
+  check<ModelSizeError>(count <= most && constants_size_ <= most - count, "parameters: with a constant ", shape,
+                        " the model has more than the allowed ", most, " values");
   const Fixed fixed(*this, "while an initialiser writes to them");
   Memory values(std::max<std::size_t>(1, count) * sizeof(real));
   RandomStream random(seed_, Purpose::init, constants_.size());

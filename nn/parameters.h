@@ -8,6 +8,7 @@
 // Initial values depend only on the seed and the name. Optimisers and checkpoints see flat blocks, padded with zeros.
 #pragma once
 
+#include "../autograd/core/check.h"
 #include "../autograd/core/leaf.h"
 #include "../autograd/core/memory.h"
 #include "../autograd/core/random.h"
@@ -25,6 +26,10 @@
 
 namespace seppo {
 inline namespace SEPPO_ABI {
+
+struct ModelSizeError : ArgumentError {  // a model has more values than its Parameters may hold
+  using ArgumentError::ArgumentError;
+};
 
 class Parameters;
 
@@ -74,7 +79,7 @@ class Parameters {
   };
 
   // `most` caps the number of values, so that a small corrupt file cannot make us allocate a huge model: beyond it
-  // Scope::parameter throws ArgumentError; Scope::constant beyond `most` or 2^24, whichever is more.
+  // Scope::parameter throws ModelSizeError; Scope::constant beyond `most` or 2^24, whichever is more.
   explicit Parameters(std::uint64_t seed, std::size_t most = Shape::kMaxElements) : seed_(seed), most_(most) {}
   ~Parameters();
   // Movable: modules, their tensors and views of these stay valid with the new object. Whatever refers to the object

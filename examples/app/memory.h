@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <functional>
 #include <span>
-#include <string_view>
 
 namespace examples {
 
@@ -51,10 +50,10 @@ std::size_t most_values();
 template <class Model, class Config>
 Model build(seppo::Parameters& parameters, const Config& config) try {
   return Model(parameters.root(), config);
-} catch (const seppo::ArgumentError& e) {
-  const bool is_too_large = std::string_view(e.what()).starts_with("parameters: with ");  // Scope::parameter's words
-  if (!is_too_large) throw UsageError(e.what());
+} catch (const seppo::ModelSizeError&) {
   refuse_model(most_values());
+} catch (const seppo::ArgumentError& e) {
+  throw UsageError(e.what());
 }
 
 }  // namespace examples
