@@ -1,4 +1,4 @@
-# What a test needs, as its source says in a line before BOOST_TEST_MODULE: clauses of a key and its values, as in
+# What a test needs, as its source says in a line at its head: clauses of a key and its values, as in
 #
 #   // needs: precision: double single; simd: avx2 plain; programs: llm charlm
 #

@@ -30,7 +30,7 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"embedding.
                                                                     {"ffn.up.", "mlp.c_fc."},
                                                                     {"ffn.down.", "mlp.c_proj."}};
 
-WeightOptions gpt2_weights(const std::string& prefix = "") {
+WeightOptions weights_of_gpt2(const std::string& prefix = "") {
   const auto rename = [=](std::string name) {
     for (const auto& [ours, theirs] : kNames)
       if (const std::size_t at = name.find(ours); at != name.npos) name.replace(at, ours.size(), theirs);
@@ -76,7 +76,7 @@ void run(const std::string& path, int n_heads, const std::vector<int>& text) {
   const std::string prefix = has_prefix ? "transformer." : "";
   Parameters parameters(/*seed=*/0, /*most=*/file.size());  // a small file cannot claim a large model
   const LanguageModel model(parameters.root(), config_of(file, prefix, n_heads));
-  load_weights(path, parameters, gpt2_weights(prefix));
+  load_weights(path, parameters, weights_of_gpt2(prefix));
 
   const Ragged prompt{text, {0, static_cast<int>(text.size())}};
   std::cout << std::setprecision(9) << "parameters " << parameters.count() << "\nlogits";
@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
     const std::string path = "gpt2-small.safetensors";
     Parameters parameters(/*seed=*/1);
     const LanguageModel model(parameters.root(), gpt2_config(50, 16, 32, 4, 2));
-    save_weights(path, parameters, gpt2_weights());
+    save_weights(path, parameters, weights_of_gpt2());
     run(path, 4, {4, 8, 15, 16, 23, 42});
     std::filesystem::remove(path);
   } catch (const FileError& e) {

@@ -10,12 +10,10 @@ inline namespace SEPPO_ABI {
 
 namespace {
 
-constexpr int kBytes = 256;
-
 std::vector<std::string> made_alphabet() {
   std::vector<std::string> characters;
-  char32_t next = kBytes;  // the code point of the next byte that has no printable character of its own
-  for (int byte = 0; byte < kBytes; ++byte) {
+  char32_t next = kByteValues;  // the code point of the next byte that has no printable character of its own
+  for (int byte = 0; byte < kByteValues; ++byte) {
     const bool is_printable = (byte >= '!' && byte <= '~') || (byte > 0xA0 && byte != 0xAD);
     append_utf8(characters.emplace_back(), is_printable ? static_cast<char32_t>(byte) : next);
     if (!is_printable) ++next;

@@ -12,6 +12,8 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
+inline constexpr int kByteValues = 256;
+
 // The character that represents each of the 256 bytes.
 const std::vector<std::string>& gpt2_alphabet();
 

@@ -22,7 +22,6 @@ const char* const kGpt2Words = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^
 namespace {
 
 constexpr const char* kEndOfText = "<|endoftext|>";
-constexpr int kBytes = 256;
 
 // The bytes that a token of a merge stands for.
 std::string bytes_of(std::string_view token, std::string_view name) {
@@ -129,10 +128,10 @@ nlohmann::json byte_vocabulary() {
 }
 
 Tokenizer byte_tokenizer() {
-  const AddedToken end[] = {{kEndOfText, kBytes}};
+  const AddedToken end[] = {{kEndOfText, kByteValues}};
   Tokenizer made = byte_level_bpe(byte_vocabulary(), {}, end, "bytes");
-  made.bos = kBytes;
-  made.eos = kBytes;
+  made.bos = kByteValues;
+  made.eos = kByteValues;
   return made;
 }
 

@@ -26,8 +26,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kBytes = 256;
-
 // How often a pair occurs, and the words that have it, or had it.
 struct Pair {
   std::int64_t count = 0;
@@ -47,7 +45,7 @@ struct Candidate {
 // The words as tokens, and the counts of their pairs.
 class PairCounts {
  public:
-  void add(std::string_view word, std::int64_t count, const std::array<int, kBytes>& ids) {
+  void add(std::string_view word, std::int64_t count, const std::array<int, kByteValues>& ids) {
     const auto number = static_cast<std::uint32_t>(words_.size());
     std::vector<int> tokens;
     for (const char byte : word) tokens.push_back(ids[static_cast<unsigned char>(byte)]);
@@ -195,11 +193,12 @@ void BpeLearner::count(std::string_view word) {
 }
 
 json BpeLearner::learn(const BpeOptions& options) const {
-  check<ArgumentError>(options.tokens > kBytes, "BPE: ", options.tokens, " tokens are not more than 256, of all bytes");
+  check<ArgumentError>(options.tokens > kByteValues, "BPE: ", options.tokens,
+                       " tokens are not more than 256, of all bytes");
   check<ArgumentError>(options.least >= 1, "BPE: least ", options.least, " is below 1");
   Learned learned(options.special);
-  std::array<int, kBytes> ids{};
-  for (std::size_t byte = 0; byte < kBytes; ++byte) ids[byte] = learned.id_of(gpt2_alphabet()[byte]);
+  std::array<int, kByteValues> ids{};
+  for (std::size_t byte = 0; byte < kByteValues; ++byte) ids[byte] = learned.id_of(gpt2_alphabet()[byte]);
   PairCounts pairs;
   for (const auto& [word, count] : counts_) pairs.add(word, count, ids);
   while (learned.size() < static_cast<std::size_t>(options.tokens)) {

@@ -25,9 +25,9 @@ constexpr std::size_t kMostOfToken = 1024;          // bytes of one that is look
 constexpr std::size_t kMostOfTokens = 8 << 20;      // and of all of them
 constexpr std::size_t kMostCharacters = 1'000'000;  // of a word of WordPiece
 
-class Reader {
+class ModelReader {
  public:
-  Reader(const JsonFields& fields, const json& model, std::span<const AddedToken> added, bool is_of_bytes)
+  ModelReader(const JsonFields& fields, const json& model, std::span<const AddedToken> added, bool is_of_bytes)
       : fields_(fields), model_(model), is_of_bytes_(is_of_bytes) {
     for (const AddedToken& token : added)
       if (token.is_special) special_.insert(token.text);
@@ -223,7 +223,7 @@ class Reader {
 
 std::vector<std::string> read_model(const JsonFields& fields, const json& model, std::span<const AddedToken> added,
                                     bool is_of_bytes, Tokenizer& made) {
-  return Reader(fields, model, added, is_of_bytes).read(made);
+  return ModelReader(fields, model, added, is_of_bytes).read(made);
 }
 
 }  // namespace SEPPO_ABI

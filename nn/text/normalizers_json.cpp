@@ -17,12 +17,12 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kMostNormalizers = 64;
-constexpr std::size_t kMostBytes = 1024;  // of a text that is inserted
+constexpr std::size_t kMostInserted = 1024;  // of a text that is inserted
 
 std::string inserted(const JsonFields& fields, const json& normalizer, const char* key) {
   std::string text = fields.text(normalizer, key);
-  if (text.size() > kMostBytes)
-    fields.refuse("'normalizer': '", key, "' has ", text.size(), " bytes, more than ", kMostBytes);
+  if (text.size() > kMostInserted)
+    fields.refuse("'normalizer': '", key, "' has ", text.size(), " bytes, more than ", kMostInserted);
   return text;
 }
 

@@ -17,11 +17,11 @@ inline namespace SEPPO_ABI {
 
 namespace {
 
-constexpr std::uint64_t kFree = 256;            // steps at one place that are not counted
-constexpr std::uint64_t kFactor = 8;            // from one limit to the next
-constexpr std::uint64_t kReserve = 10'000'000;  // of any text, beside
-constexpr std::uint64_t kReserveOfByte = 128;   // this for each of its bytes
-constexpr std::size_t kMostBytes = 1 << 14;     // of a pattern
+constexpr std::uint64_t kFree = 256;             // steps at one place that are not counted
+constexpr std::uint64_t kFactor = 8;             // from one limit to the next
+constexpr std::uint64_t kReserve = 10'000'000;   // of any text, beside
+constexpr std::uint64_t kReserveOfByte = 128;    // this for each of its bytes
+constexpr std::size_t kMostOfPattern = 1 << 14;  // bytes
 constexpr unsigned kMostNested = 200;
 constexpr unsigned kMostOnStack = 2 << 20;  // entries of at most 64 bytes
 
@@ -58,8 +58,8 @@ Matcher::Matcher(std::size_t bytes)
 
 Pattern::Pattern(std::string_view pattern, std::string_view name) {
   const std::string_view shown = pattern.substr(0, 80);
-  check<FormatError>(pattern.size() <= kMostBytes, name, ": the pattern '", printable(shown), "...' has ",
-                     pattern.size(), " bytes, more than ", kMostBytes);
+  check<FormatError>(pattern.size() <= kMostOfPattern, name, ": the pattern '", printable(shown), "...' has ",
+                     pattern.size(), " bytes, more than ", kMostOfPattern);
   check<FormatError>(utf8_length(pattern) == pattern.size(), name, ": the pattern '", printable(shown),
                      "': is not UTF-8");
   initialise_once();

@@ -21,9 +21,9 @@ using Kind = json::value_t;
 // Punctuation as the package counts it: Unicode's P and what else ASCII has.
 constexpr const char* kPunctuation = R"([\p{P}$+<=>^`|~])";
 
-class Reader {
+class PreTokenizerReader {
  public:
-  Reader(const JsonFields& fields, Tokenizer& made) : fields_(fields), made_(made) {}
+  PreTokenizerReader(const JsonFields& fields, Tokenizer& made) : fields_(fields), made_(made) {}
 
   void read(const json& step) {
     const std::string type = fields_.text(step, "type");
@@ -124,7 +124,7 @@ class Reader {
 
 bool read_pre_tokenizers(const JsonFields& fields, const json& pre_tokenizer, Tokenizer& made) {
   if (pre_tokenizer.is_null()) return false;
-  Reader reader(fields, made);
+  PreTokenizerReader reader(fields, made);
   reader.read(pre_tokenizer);
   return reader.finish();
 }

@@ -82,9 +82,9 @@ void add_merges(Tokenizer& made, std::span<const float> scores) {
 }
 
 // Reads the file from its beginning to its end.
-class Reader {
+class LlamaBinReader {
  public:
-  explicit Reader(const std::filesystem::path& path) : name_(printable_path(path)), file_(read_whole(path)) {}
+  explicit LlamaBinReader(const std::filesystem::path& path) : name_(printable_path(path)), file_(read_whole(path)) {}
 
   Tokenizer read() {
     longest_ = std::min(number<int>(), kLongestToken);
@@ -150,7 +150,7 @@ class Reader {
 
 }  // namespace
 
-Tokenizer read_sentencepiece(const std::filesystem::path& file) { return Reader(file).read(); }
+Tokenizer read_sentencepiece(const std::filesystem::path& file) { return LlamaBinReader(file).read(); }
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

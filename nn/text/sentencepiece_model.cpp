@@ -95,9 +95,9 @@ class Message {
   const std::string& name_;
 };
 
-class Reader {
+class ModelFileReader {
  public:
-  explicit Reader(const std::filesystem::path& file) : name_(printable_path(file)), bytes_(read_whole(file)) {
+  explicit ModelFileReader(const std::filesystem::path& file) : name_(printable_path(file)), bytes_(read_whole(file)) {
     Message model(bytes_, name_);
     while (const auto field = model.next()) {
       if (field->id == 1) read_piece(field->bytes);
@@ -184,10 +184,10 @@ class Reader {
 
 }  // namespace
 
-json sentencepiece_model_json(const std::filesystem::path& file) { return Reader(file).document(); }
+json sentencepiece_model_json(const std::filesystem::path& file) { return ModelFileReader(file).document(); }
 
 Tokenizer read_sentencepiece_model(const std::filesystem::path& file) {
-  const Reader reader(file);
+  const ModelFileReader reader(file);
   Tokenizer made = read_tokenizer_json(reader.document(), reader.name());
   made.bos = reader.bos();
   made.eos = reader.eos();

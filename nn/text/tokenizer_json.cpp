@@ -22,7 +22,7 @@ namespace {
 using Kind = json::value_t;
 
 constexpr std::uint64_t kMostTokens = 1 << 30;
-constexpr std::size_t kMostBytes = 1024;
+constexpr std::size_t kMostOfToken = 1024;
 constexpr std::size_t kMostAddedBytes = 2 << 20;
 constexpr std::size_t kMostGaps = 1 << 16;  // ids without a token
 
@@ -37,9 +37,9 @@ std::string quoted(const std::string& text) {
   return pattern;
 }
 
-class Reader {
+class TokenizerJsonReader {
  public:
-  Reader(json all, std::string name) : fields_{std::move(name)}, all_(std::move(all)) {}
+  TokenizerJsonReader(json all, std::string name) : fields_{std::move(name)}, all_(std::move(all)) {}
 
   Tokenizer read() {
     const json& model = fields_.part(all_, "model", Kind::object);
@@ -78,7 +78,7 @@ class Reader {
     made.is_normalized = fields_.flag_or(token, "normalized", !made.is_special);
     const std::size_t size = made.text.size();
     const auto shown = [&] { return concat_text("the added token '", printable(made.text), "'"); };
-    if (size == 0 || size > kMostBytes) fields_.refuse(shown(), " has ", size, " bytes, not 1 to ", kMostBytes);
+    if (size == 0 || size > kMostOfToken) fields_.refuse(shown(), " has ", size, " bytes, not 1 to ", kMostOfToken);
     const auto id = fields_.part(token, "id", Kind::number_unsigned).get<std::uint64_t>();
     if (id >= kMostTokens) fields_.refuse(shown(), ": its number, ", id, ", is not below ", kMostTokens);
     made.id = static_cast<int>(id);
@@ -202,7 +202,7 @@ Tokenizer read_tokenizer_json(const std::filesystem::path& file) {
 }
 
 Tokenizer read_tokenizer_json(json content, std::string name) {
-  return Reader(std::move(content), std::move(name)).read();
+  return TokenizerJsonReader(std::move(content), std::move(name)).read();
 }
 
 }  // namespace SEPPO_ABI

@@ -1,7 +1,6 @@
 // Every allocation fails in turn: std::bad_alloc reaches the caller, nothing is lost or leaked,
 // and the next step gives the same result as without a failure.
 // needs: environment: OPENBLAS_NUM_THREADS=1
-#define BOOST_TEST_MODULE allocation
 #include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/optim/adam.h>

@@ -1,5 +1,4 @@
 // The memory of a step: pieces of the arena, and gradients that are allocated and recycled.
-#define BOOST_TEST_MODULE arena
 #include <seppo/autograd/core/arena.h>
 #include <seppo/autograd/ops.h>
 

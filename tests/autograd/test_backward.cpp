@@ -1,6 +1,5 @@
 // Backward: where gradients go, and what may not happen meanwhile.
 // needs: precision: double
-#define BOOST_TEST_MODULE backward
 #include <seppo/autograd/core/leaf.h>
 #include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/ops.h>

@@ -1,6 +1,5 @@
 // Activation checkpointing: the same values and gradients, in less memory.
 // needs: precision: double
-#define BOOST_TEST_MODULE checkpoint
 #include <seppo/autograd/core/leaf.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/checkpointing.h>

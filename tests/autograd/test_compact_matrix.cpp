@@ -1,6 +1,5 @@
 // Compact matrices against the definition of their formats, and products with them against plain loops.
 // needs: precision: single double; simd: avx512 avx2 plain
-#define BOOST_TEST_MODULE compact_matrix
 #include "support/errors.h"
 #include "support/threads.h"
 

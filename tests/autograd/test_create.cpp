@@ -1,5 +1,4 @@
 // Factories (ranges, constants, one-hot rows), and what is printed of tensors and text.
-#define BOOST_TEST_MODULE create
 #include <seppo/autograd/core/printable.h>
 #include <seppo/autograd/core/utf8.h>
 #include <seppo/autograd/ops.h>

@@ -1,6 +1,5 @@
 // Misuse of the ops: each throws a typed error whose one-line message names the op, the shapes and the rule.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE errors
 #include "support/errors.h"
 
 #include <seppo/autograd/ops.h>

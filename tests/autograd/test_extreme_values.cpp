@@ -1,5 +1,4 @@
 // Values near the ends of single precision's range: squares that overflow, infinities, NaN where a mask forbids it.
-#define BOOST_TEST_MODULE extreme_values
 #include <seppo/autograd/core/random.h>
 #include <seppo/autograd/ops.h>
 

@@ -1,6 +1,5 @@
 // The public gradient check must accept correct gradients and detect slightly wrong ones.
 // needs: precision: double
-#define BOOST_TEST_MODULE gradient_check
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/gradient_check.h>
 #include <seppo/nn/modules/batch_norm.h>

@@ -1,7 +1,6 @@
 // Attention against plain loops in double precision. Compiled for both precisions, as some kernels have separate code
 // for float and double.
 // needs: precision: single double; simd: avx512 avx2 plain
-#define BOOST_TEST_MODULE kernels
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/random.h>
 #include <seppo/autograd/kernels/kernels.h>

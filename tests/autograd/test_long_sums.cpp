@@ -1,6 +1,5 @@
 // Sums of many terms in single precision: gradients over many rows, repeated indices and long rows keep their digits.
 // needs: simd: avx2 plain
-#define BOOST_TEST_MODULE long_sums
 #include <seppo/autograd/core/random.h>
 #include <seppo/autograd/ops.h>
 

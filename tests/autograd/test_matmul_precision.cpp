@@ -1,6 +1,5 @@
 // The precision of products as a choice: what it costs in exactness, and where it holds. Bounds are those of rounding.
 // needs: precision: single double; simd: avx512 avx2 plain
-#define BOOST_TEST_MODULE matmul_precision
 #include <seppo/autograd/blas/multiply.h>
 #include <seppo/autograd/core/matmul_precision.h>
 #include <seppo/autograd/core/parallel.h>

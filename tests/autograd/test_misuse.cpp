@@ -1,7 +1,6 @@
 // Every op with random arguments, valid or not: it either works or throws a typed error with a one-line message.
 // Under AddressSanitizer this also shows that nothing is read out of bounds.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE misuse
 #include "support/ops/table.h"
 
 #include <seppo/autograd/core/random.h>

@@ -1,6 +1,5 @@
 // Single precision at the edges of its range.
 // needs: simd: avx512 avx2 plain
-#define BOOST_TEST_MODULE numerics
 #include <seppo/autograd/core/random.h>
 #include <seppo/autograd/ops.h>
 

@@ -1,6 +1,5 @@
 // Regions, observers and the tools built on them; and recovery when any op of a step throws.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE observer
 #include <seppo/autograd/core/region.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/anomaly.h>

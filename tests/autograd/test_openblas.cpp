@@ -1,7 +1,6 @@
 // Which products OpenBLAS computes, observed by wrapping its functions at link time (-Wl,--wrap), and the kernels that
 // it chooses for this processor.
 // needs: engine: fast; libraries: seppo::openblas seppo::highway
-#define BOOST_TEST_MODULE openblas
 #include <seppo/autograd/blas/multiply.h>
 #include <seppo/autograd/core/parallel.h>
 

@@ -1,6 +1,5 @@
 // attention() against a naive reference: masks, ragged batches, dropout, long and short sequences.
 // needs: precision: double single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_attention
 #include "support/memcheck.h"
 #include "support/op_check.h"
 #include "support/reference.h"

@@ -1,7 +1,6 @@
 // attention() with every pair of its features, in short and long sequences, against a naive loop: values, and the
 // derivative along a random direction of all inputs.
 // needs: precision: double; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_attention_pairs
 #include "support/op_check.h"
 #include "support/pairs.h"
 #include "support/reference.h"

@@ -1,6 +1,5 @@
 // Attention whose scores are capped, its scores as a tensor, and attention with an axis for heads.
 // needs: precision: double single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_attention_scores
 #include "support/errors.h"
 #include "support/grouped_attention.h"
 #include "support/op_check.h"

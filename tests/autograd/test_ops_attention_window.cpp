@@ -1,6 +1,5 @@
 // attention() through sliding windows, with scores scaled otherwise; rotary() of a share of each head.
 // needs: precision: double single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_attention_window
 #include "support/grouped_attention.h"
 #include "support/op_check.h"
 

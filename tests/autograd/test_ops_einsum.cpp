@@ -1,6 +1,5 @@
 // Equations that the table of ops does not draw, against the loop over all labels.
 // needs: precision: double; full: single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_einsum
 #include "support/op_check.h"
 #include "support/reference.h"
 

@@ -1,6 +1,5 @@
 // Elementwise ops beside their rows in the table: options, kinks, limits, dropout.
 // needs: precision: double single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_elementwise
 #include "support/op_check.h"
 #include "support/reference.h"
 

@@ -1,6 +1,5 @@
 // Misuse of selections, parts, windows, columns, weighted losses and equations; test_errors.cpp covers the other ops.
 // needs: precision: double; full: single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_errors
 #include "support/errors.h"
 
 #include <seppo/autograd/ops.h>

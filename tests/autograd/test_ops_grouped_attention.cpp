@@ -1,6 +1,5 @@
 // attention() with fewer key-value heads, with V of another width, with biases and ALiBi; rotary().
 // needs: precision: double single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_grouped_attention
 #include "support/grouped_attention.h"
 #include "support/op_check.h"
 #include "support/reference.h"

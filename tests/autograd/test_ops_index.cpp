@@ -1,6 +1,5 @@
 // Indices beside their rows in the table: repeated, negative and empty ones, padding, groups, parts.
 // needs: precision: double; full: single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_index
 #include "support/op_check.h"
 
 #include <algorithm>

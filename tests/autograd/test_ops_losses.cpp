@@ -1,6 +1,5 @@
 // Losses beside their rows in the table: limits, corners, weights.
 // needs: precision: double; full: single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_losses
 #include "support/errors.h"
 #include "support/op_check.h"
 #include "support/reference.h"

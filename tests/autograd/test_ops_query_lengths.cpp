@@ -1,6 +1,5 @@
 // attention() with a valid length for each query: alone, and together with every other mask.
 // needs: precision: double single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_query_lengths
 #include "support/grouped_attention.h"
 
 #include <string>

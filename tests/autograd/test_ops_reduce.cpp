@@ -1,6 +1,5 @@
 // Reductions beside their rows in the table: ties, NaN, infinities, large values.
 // needs: precision: double single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_reduce
 #include "support/op_check.h"
 
 #include <limits>

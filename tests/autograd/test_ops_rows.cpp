@@ -1,6 +1,5 @@
 // Softmax, norms and Add & Norm beside their rows in the table: limits, invariances, dropout.
 // needs: precision: double single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_rows
 #include "support/op_check.h"
 #include "support/reference.h"
 

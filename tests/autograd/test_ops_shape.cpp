@@ -1,6 +1,5 @@
 // Reshape, permute, slices, concatenation and their gradients.
 // needs: precision: double; full: single; simd: avx2 plain
-#define BOOST_TEST_MODULE ops_shape
 #include "support/op_check.h"
 #include "support/reference.h"
 

@@ -1,6 +1,5 @@
 // Every row of the table of ops, with all typical arguments, against its naive reference.
 // needs: precision: double single; simd: avx512 avx2 plain
-#define BOOST_TEST_MODULE ops_table
 #include "support/op_check.h"
 #include "support/ops/table.h"
 

@@ -1,6 +1,5 @@
 // Products against plain loops in double precision. Compiled for both precisions, whose code differs.
 // needs: precision: single double; simd: avx512 avx2 plain
-#define BOOST_TEST_MODULE products
 #include <seppo/autograd/blas/multiply.h>
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/parallel.h>

@@ -1,6 +1,5 @@
 // Philox against Random123, the distributions built on it, and dropout masks.
 // needs: simd: avx2 plain
-#define BOOST_TEST_MODULE random
 #include <Random123/philox.h>
 #include <seppo/autograd/core/random.h>
 #include <seppo/autograd/ops.h>

@@ -1,7 +1,6 @@
 // Each kernel of the library against the same kernel as a textbook writes it (autograd/kernels/reference), on random
 // numbers of all sizes around those of vectors.
 // needs: precision: single double; simd: avx512 avx2 plain; engine: fast
-#define BOOST_TEST_MODULE reference
 #include <seppo/autograd/core/memory.h>
 #include <seppo/autograd/core/random.h>
 #include <seppo/autograd/kernels/kernels.h>
@@ -101,7 +100,7 @@ BOOST_AUTO_TEST_CASE(rows_of_matrices) {
 }
 
 // The same bits are drawn, so that not a single element may differ.
-BOOST_AUTO_TEST_CASE(dropout) {
+BOOST_AUTO_TEST_CASE(dropout_of_elements) {
   for (const double p : {0.1, 0.5, 1.0})
     for (const std::size_t n : {1u, 127u, 128u, 129u, 1000u})
       for (const real beta : {real{0}, real{1}}) {
@@ -157,7 +156,7 @@ BOOST_AUTO_TEST_CASE(functions) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(softmax) {
+BOOST_AUTO_TEST_CASE(softmax_of_rows) {
   for (const std::size_t n : kSizes) {
     const Reals x = draw(n, 1), dy = draw(n, 2);
     for (const std::size_t count : {std::size_t{0}, n / 2, n})
@@ -228,7 +227,7 @@ BOOST_AUTO_TEST_CASE(layer_norm_and_rms_norm) {
       }
 }
 
-BOOST_AUTO_TEST_CASE(batch_norm) {
+BOOST_AUTO_TEST_CASE(batch_norm_of_columns) {
   using Doubles = std::vector<double>;
   for (const std::size_t rows : {1u, 2u, 33u})
     for (const std::size_t cols : {1u, 5u, 16u, 19u}) {

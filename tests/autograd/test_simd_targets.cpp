@@ -1,6 +1,5 @@
 // How a test is made to use fewer instructions than the processor has (support/simd_targets.cpp).
 // needs: engine: fast; simd: avx512 avx2 plain; libraries: seppo::highway
-#define BOOST_TEST_MODULE simd_targets
 #include <seppo/autograd/blas/multiply.h>
 
 #include <hwy/targets.h>

@@ -1,5 +1,4 @@
 // After two steps, training allocates nothing; over ten thousand, memory does not grow.
-#define BOOST_TEST_MODULE steady_state
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/optim/adam.h>

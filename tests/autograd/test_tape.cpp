@@ -1,6 +1,5 @@
 // Lifetimes, modes, views and the reverse walk.
 // needs: precision: double
-#define BOOST_TEST_MODULE tape
 #include <seppo/autograd/core/leaf.h>
 #include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/ops.h>

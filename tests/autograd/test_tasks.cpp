@@ -1,5 +1,4 @@
 // Tasks on threads: each runs once, exceptions arrive once, and denormal numbers are flushed within a scope.
-#define BOOST_TEST_MODULE tasks
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/flush_denormals.h>
 #include <seppo/autograd/core/parallel.h>

@@ -1,6 +1,5 @@
 // Conveniences of the ops: braced lists, element access, +=, six axes, the axes of a scalar.
 // needs: precision: double; full: single; simd: avx2 plain
-#define BOOST_TEST_MODULE tensor_syntax
 #include "support/op_check.h"
 #include "support/reference.h"
 

@@ -1,6 +1,5 @@
 // Views: they find their values wherever those are, and their gradients are their own.
 // needs: precision: double
-#define BOOST_TEST_MODULE views
 #include "support/errors.h"
 
 #include <seppo/autograd/ops.h>

@@ -1,6 +1,5 @@
 // The parts that ablations leaves out are left out, and its table has the means and deviations of what it measured.
 // needs: programs: ablations
-#define BOOST_TEST_MODULE ablations
 #include "ablations/model.h"
 #include "support/matches.h"
 #include "support/program.h"

@@ -1,6 +1,5 @@
 // The AddSub task: its expressions, files and splits; its model and scores; its program.
 // needs: programs: addsub
-#define BOOST_TEST_MODULE addsub
 #include "addsub/model.h"
 #include "support/program.h"
 

@@ -1,5 +1,4 @@
 // Attention maps as text, as SVG and as NumPy arrays.
-#define BOOST_TEST_MODULE attention_pictures
 #include "app/attention_pictures.h"
 #include "support/program.h"
 

@@ -1,7 +1,6 @@
 // Which model is kept: the best by each measure of those that were evaluated, even after a resume, or the mean of the
 // last models if it is better.
 // needs: programs: all
-#define BOOST_TEST_MODULE best_model
 #include <seppo/nn/run/run_folder.h>
 #include "app/run.h"
 #include "support/measures.h"

@@ -1,6 +1,5 @@
 // The character language model: its text, its scores, and the program as a user runs it.
 // needs: programs: charlm
-#define BOOST_TEST_MODULE charlm
 #include "charlm/model.h"
 #include "charlm/text.h"
 #include "support/program.h"

@@ -1,6 +1,5 @@
 // The programs' command lines: one clear line for each mistake, help that fits, and no output lost silently.
 // needs: programs: all
-#define BOOST_TEST_MODULE command_line
 #include "app/help_text.h"
 #include "support/program.h"
 #include "support/terminal.h"

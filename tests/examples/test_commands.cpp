@@ -1,6 +1,5 @@
 // The programs as a user runs them, from training to answers.
 // needs: programs: all
-#define BOOST_TEST_MODULE commands
 #include "support/matches.h"
 #include "support/program.h"
 #include "support/stored.h"

@@ -1,6 +1,5 @@
 // Questions about whole sequences: their answers, the pooling, and the program as a user runs it.
 // needs: programs: count
-#define BOOST_TEST_MODULE count
 #include "count/model.h"
 #include "support/program.h"
 

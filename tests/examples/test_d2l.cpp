@@ -1,6 +1,5 @@
 // Text and score of the book "Dive into Deep Learning": its examples, and the score against a naive loop.
 // needs: programs: translate
-#define BOOST_TEST_MODULE d2l
 #include "translate/d2l.h"
 #include "translate/text.h"
 

@@ -1,7 +1,6 @@
 // Recipes and defaults are those with which the documented results were measured (defaults.json). Whoever changes one
 // must measure again.
 // needs: programs: all
-#define BOOST_TEST_MODULE defaults
 #include "support/program.h"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,6 @@
 // The layout of what is displayed: attention pictures, the progress bar at each terminal width, configs as
 // JSON.
 // needs: programs: all
-#define BOOST_TEST_MODULE displayed_layout
 #include "app/attention_pictures.h"
 #include "app/help_text.h"
 #include "app/progress.h"

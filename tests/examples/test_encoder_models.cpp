@@ -1,6 +1,5 @@
 // Predictor and Classifier: gradients in double precision, pooling, class tokens, and configs.
 // needs: precision: double
-#define BOOST_TEST_MODULE encoder_models
 #include <seppo/autograd/core/guards.h>
 #include <seppo/nn/data/ragged.h>
 #include <seppo/nn/gradient_check.h>

@@ -1,6 +1,5 @@
 // Models of the programs as ONNX graphs, and the command that writes them.
 // needs: programs: seppo reverse llm
-#define BOOST_TEST_MODULE export
 #include "addsub/model.h"
 #include "count/model.h"
 #include "models/onnx_cases.h"

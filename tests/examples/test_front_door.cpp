@@ -1,6 +1,5 @@
 // seppo lists the other programs, and becomes them.
 // needs: programs: seppo reverse
-#define BOOST_TEST_MODULE front_door
 #include "support/paths.h"
 #include "support/program.h"
 

@@ -1,6 +1,5 @@
 // The small program `graph` draws every op once, in the box of its module.
 // needs: programs: graph
-#define BOOST_TEST_MODULE graph
 #include "support/program.h"
 
 #include <boost/test/unit_test.hpp>

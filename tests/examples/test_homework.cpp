@@ -1,6 +1,5 @@
 // The exercises as they are handed out, all to be written, and their solutions, all right.
 // needs: programs: homework homework_solutions
-#define BOOST_TEST_MODULE homework
 #include "homework/loops.h"
 #include "support/matches.h"
 #include "support/program.h"

@@ -1,6 +1,5 @@
 // seppo inspect: what it reports about a file is true, and damaged files are refused.
 // needs: programs: inspect
-#define BOOST_TEST_MODULE inspect
 #include "inspect/statistics.h"
 #include "support/program.h"
 #include "support/stored.h"

@@ -1,6 +1,5 @@
 // The labs print and draw what a few plain loops compute.
 // needs: programs: all
-#define BOOST_TEST_MODULE labs
 #include "app/random_tensor.h"
 #include "support/matches.h"
 #include "support/nd.h"

@@ -1,6 +1,5 @@
 // llm: Hugging Face folders, generated text and its scores, training and adapters.
 // needs: programs: llm
-#define BOOST_TEST_MODULE llm
 #include <seppo/models/lora.h>
 #include <seppo/models/window_score.h>
 #include "support/llm_models.h"

@@ -1,6 +1,5 @@
 // llm: adapters of every family, which the package peft opens, and peft's own, which llm opens.
 // needs: programs: llm
-#define BOOST_TEST_MODULE llm_adapters
 #include "llm/source.h"
 #include "support/llm_models.h"
 #include "support/transformers.h"

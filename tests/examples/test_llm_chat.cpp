@@ -1,6 +1,5 @@
 // llm: conversations with a model.
 // needs: programs: llm
-#define BOOST_TEST_MODULE llm_chat
 #include "llm/conversations.h"
 #include "support/llm_models.h"
 

@@ -1,6 +1,5 @@
 // llm: training on conversations and on documents.
 // needs: programs: llm
-#define BOOST_TEST_MODULE llm_conversations
 #include "llm/conversations.h"
 #include "llm/documents.h"
 #include "support/llm_models.h"

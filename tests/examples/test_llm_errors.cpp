@@ -1,6 +1,5 @@
 // llm: folders, options and files that are refused in one line that names the culprit.
 // needs: programs: llm
-#define BOOST_TEST_MODULE llm_errors
 #include "support/llm_models.h"
 
 #include <seppo/autograd/core/check.h>

@@ -1,6 +1,5 @@
 // llm: the folders that training, finetuning and merging write, and which model is read when several could be.
 // needs: programs: llm
-#define BOOST_TEST_MODULE llm_folders
 #include <seppo/models/lora.h>
 #include <seppo/nn/text/alphabet.h>
 #include <seppo/nn/text/byte_level_bpe.h>

@@ -1,7 +1,6 @@
 // Models that Hugging Face's transformers wrote (hugging_face/README.md): the same logits; and the keys of config.json
 // that change nothing, or too much.
 // needs: programs: llm
-#define BOOST_TEST_MODULE llm_hugging_face
 #include <seppo/models/hugging_face/config_keys.h>
 #include "llm/folder.h"
 #include "support/program.h"

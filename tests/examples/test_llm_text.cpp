@@ -1,6 +1,5 @@
 // llm: how a text begins and ends, where prompts come from, how tokens are drawn, and what a terminal is shown.
 // needs: programs: llm
-#define BOOST_TEST_MODULE llm_text
 #include "llm/text_output.h"
 #include "support/llm_models.h"
 #include "support/terminal.h"

@@ -1,6 +1,5 @@
 // llm: what it writes for other loaders, types and all; and generation_config.json, which they and it obey.
 // needs: programs: llm
-#define BOOST_TEST_MODULE llm_way_back
 #include "app/run_program.h"
 #include "llm/training.h"
 #include "support/llm_models.h"

@@ -1,6 +1,5 @@
 // llm: weights in several files, split by a script independent of our code, and invalid indices.
 // needs: programs: llm
-#define BOOST_TEST_MODULE llm_weight_files
 #include <seppo/models/lora.h>
 #include <seppo/nn/io/sharded_weights.h>
 #include "llm/folder.h"

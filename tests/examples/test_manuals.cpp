@@ -1,6 +1,5 @@
 // The manual page and the completions of each program, beside its help.
 // needs: programs: all
-#define BOOST_TEST_MODULE manuals
 #include "support/program.h"
 
 #include <boost/test/unit_test.hpp>

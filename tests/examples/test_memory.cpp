@@ -1,6 +1,5 @@
 // Memory is predicted before it is allocated; a model that does not fit is refused, naming the option to lower.
 // needs: programs: all first_transformer
-#define BOOST_TEST_MODULE memory
 #include "app/memory.h"
 #include "support/program.h"
 

@@ -1,6 +1,5 @@
 // metrics.jsonl reports what training really used: lr, loss, norm and accuracy of each line, and hence the parameters,
 // follow from the examples of the steps by formulas independent of the library.
-#define BOOST_TEST_MODULE metrics
 #include "app/run.h"
 #include "support/program.h"
 

@@ -1,6 +1,5 @@
 // The odd one in a set: what is drawn, that order does not matter, and the program as a user runs it.
 // needs: programs: odd_one
-#define BOOST_TEST_MODULE odd_one
 #include "odd_one/model.h"
 #include "support/program.h"
 

@@ -1,6 +1,5 @@
 // --optimizer: every one is saved in the config, and kept by a run that is resumed.
 // needs: programs: reverse
-#define BOOST_TEST_MODULE optimiser_option
 #include "support/program.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,6 +1,5 @@
 // The page's training of one's own (docs/your-own-training.md): killed in the middle, it resumes to the same bytes.
 // needs: programs: own_run
-#define BOOST_TEST_MODULE own_run
 #include "support/program.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
 // The networks of the report pages, in JavaScript: their logits and attention are the programs'.
 // needs: programs: addsub reverse count odd_one charlm
-#define BOOST_TEST_MODULE page_network
 #include "addsub/model.h"
 #include "app/page_network.h"
 #include "count/model.h"

@@ -1,6 +1,5 @@
 // What the report page tells beside the network: the scores without each head, and the snapshots of a training.
 // needs: programs: addsub
-#define BOOST_TEST_MODULE page_parts
 #include "addsub/model.h"
 #include "app/head_needs.h"
 #include "app/snapshots.h"

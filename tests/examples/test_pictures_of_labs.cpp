@@ -1,6 +1,5 @@
 // The pictures of positions and attention_lab: every value is drawn at the right place and size.
 // needs: programs: all
-#define BOOST_TEST_MODULE pictures_of_labs
 #include "support/matches.h"
 #include "support/program.h"
 

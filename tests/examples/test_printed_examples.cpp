@@ -1,6 +1,5 @@
 // What programs print about data, answers and progress is true.
 // needs: programs: all
-#define BOOST_TEST_MODULE printed_examples
 #include "app/progress.h"
 #include "support/matches.h"
 #include "support/program.h"

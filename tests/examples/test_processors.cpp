@@ -1,6 +1,5 @@
 // The number of threads by default: the processors that the process may use.
 // needs: programs: reverse
-#define BOOST_TEST_MODULE processors
 #include "app/processors.h"
 #include "support/program.h"
 

@@ -1,6 +1,5 @@
 // What the networks of race see, and the table.
 // needs: programs: race
-#define BOOST_TEST_MODULE race
 #include "race/model.h"
 #include "support/program.h"
 

@@ -1,7 +1,6 @@
 // Tables of invalid command lines and files: each row is refused with its exit code, in a line that names the culprit,
 // and leaves nothing behind; whatever is accepted keeps its lines.
 // needs: programs: all
-#define BOOST_TEST_MODULE refused_input
 #include "support/program.h"
 
 #include <boost/test/unit_test.hpp>

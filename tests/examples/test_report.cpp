@@ -1,6 +1,5 @@
 // The numbers on the report page: those in metrics.jsonl, and the answers of the kept model.
 // needs: programs: all addsub
-#define BOOST_TEST_MODULE report
 #include "addsub/model.h"
 #include "reverse/model.h"
 #include "support/measures.h"

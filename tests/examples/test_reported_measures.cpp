@@ -2,7 +2,6 @@
 // alone, and each measure of the kept model from its scores on data not trained on. The data are drawn again here,
 // from the same random streams.
 // needs: programs: addsub reverse count odd_one
-#define BOOST_TEST_MODULE reported_measures
 #include "addsub/model.h"
 #include "count/model.h"
 #include "odd_one/model.h"

@@ -1,7 +1,6 @@
 // What charlm and llm report about a training run, recomputed: the loss of the first step from the training part of the
 // text alone, and each measure of the kept model from its scores on the rest.
 // needs: programs: charlm llm
-#define BOOST_TEST_MODULE reported_measures_of_text
 #include "llm/folder.h"
 #include "support/measures.h"
 #include "support/tokenizer_files.h"

@@ -1,7 +1,6 @@
 // What translate reports about a training run, recomputed: the loss of the first step from the training pairs alone,
 // and each measure of the kept model from its scores on the other pairs and from its translations.
 // needs: programs: translate
-#define BOOST_TEST_MODULE reported_measures_of_translations
 #include "app/command_line.h"
 #include "support/measures.h"
 #include "translate/d2l.h"

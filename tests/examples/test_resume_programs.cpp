@@ -1,6 +1,5 @@
 // Nothing is lost: interrupted or killed runs resume, folders are not overwritten, and damage is noticed.
 // needs: programs: all
-#define BOOST_TEST_MODULE resume_programs
 #include "support/program.h"
 #include "support/stored.h"
 

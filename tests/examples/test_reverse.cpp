@@ -1,7 +1,6 @@
 // Reversal by an encoder and a decoder: its targets, and the program as a user runs it. The encoder alone is tested in
 // test_commands.cpp and test_reported_measures.cpp.
 // needs: programs: reverse
-#define BOOST_TEST_MODULE reverse
 #include "app/sequences.h"
 #include "reverse/model.h"
 #include "support/program.h"

@@ -1,7 +1,6 @@
 // What a program does about its folders and files when somebody else has touched them: removed them, linked them,
 // damaged them, or named an input as an output. Nothing of another is overwritten, and the reason is told in one line.
 // needs: programs: all
-#define BOOST_TEST_MODULE run_folders
 #include <seppo/nn/run/run_folder.h>
 #include "app/training.h"
 #include "support/program.h"

@@ -1,6 +1,5 @@
 // What a training run writes and reports besides its model: once, about this run, and truthfully.
 // needs: programs: all
-#define BOOST_TEST_MODULE run_records
 #include "app/processors.h"
 #include "app/training.h"
 #include "support/matches.h"

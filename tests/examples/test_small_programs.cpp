@@ -1,7 +1,6 @@
 // Small programs report when their output cannot be written. All link to the same check; these run quickly, and use
 // printf or std::cout.
 // needs: programs: custom_op graph spiral first_transformer gpt2_import
-#define BOOST_TEST_MODULE small_programs
 #include "support/program.h"
 
 #include <cstdlib>

@@ -1,6 +1,5 @@
 // The steps of a computation: what a Probe sees of the modules, and the textbook's formulas between them.
 // needs: programs: addsub
-#define BOOST_TEST_MODULE steps
 #include "addsub/model.h"
 #include "app/steps.h"
 

@@ -1,6 +1,5 @@
 // The subwords of translations: shared by both languages, kept with the model, and never unknown.
 // needs: programs: translate
-#define BOOST_TEST_MODULE subwords
 #include "translate/data.h"
 #include "translate/numbers.h"
 

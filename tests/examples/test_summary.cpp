@@ -1,5 +1,4 @@
 // The table of a model's modules.
-#define BOOST_TEST_MODULE summary
 #include "app/summary.h"
 #include "models/small_transformer.h"
 

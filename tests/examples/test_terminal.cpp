@@ -1,6 +1,5 @@
 // Lines and colours on a terminal, and elsewhere.
 // needs: programs: reverse count odd_one charlm
-#define BOOST_TEST_MODULE terminal
 #include "app/terminal.h"
 #include "support/terminal.h"
 

@@ -1,6 +1,5 @@
 // What others have put into model files and configs does nothing to a terminal, and a line of text stays one line.
 // needs: programs: all
-#define BOOST_TEST_MODULE terminal_text
 #include "app/attention_pictures.h"
 #include "app/printable.h"
 #include "support/stored.h"

@@ -1,5 +1,4 @@
 // Untrusted text: displayed safely, and always read by the same reader.
-#define BOOST_TEST_MODULE text
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>

@@ -1,6 +1,5 @@
 // `addsub trace "I love you"`: the numbers follow from the vectors and weights that are shown.
 // needs: programs: addsub
-#define BOOST_TEST_MODULE trace_words
 #include "addsub/trace_words.h"
 #include "support/program.h"
 

@@ -1,6 +1,5 @@
 // The framework of the training programs: how options reach the sampler and trainer, how often it evaluates, what it
 // writes.
-#define BOOST_TEST_MODULE training_loop
 #include "app/run.h"
 #include "support/program.h"
 

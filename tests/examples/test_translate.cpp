@@ -1,6 +1,5 @@
 // Translation: the number tasks, text and vocabularies, the book's steps, and the program as a user runs it.
 // needs: programs: translate
-#define BOOST_TEST_MODULE translate
 #include "support/program.h"
 #include "translate/d2l.h"
 #include "translate/data.h"

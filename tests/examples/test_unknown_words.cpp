@@ -2,7 +2,6 @@
 // before it begins. Texts without blanks between words, of which each sentence is such a word, are scored by
 // characters.
 // needs: programs: translate
-#define BOOST_TEST_MODULE unknown_words
 #include "support/measures.h"
 #include "translate/score.h"
 

@@ -1,7 +1,6 @@
 // Untrusted input beyond the tables of test_refused_input: hundreds of odd lines, locales with decimal commas,
 // vocabularies with wrong content, files that change while they are read.
 // needs: programs: all
-#define BOOST_TEST_MODULE untrusted_input
 #include "support/program.h"
 #include "support/stored.h"
 

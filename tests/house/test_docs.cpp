@@ -1,7 +1,6 @@
 // The code in docs/ that is not in examples/small/, compiled and run. test_documents checks that each code block in
 // docs/ appears here or in one of those programs.
 // needs: precision: double
-#define BOOST_TEST_MODULE docs
 #include <seppo/nn/io/foreign_weights.h>
 
 #include "support/onnx.h"

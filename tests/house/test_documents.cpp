@@ -1,6 +1,5 @@
 // What documents promise: words of the field, code that runs, tests and files that exist, links that lead somewhere.
 // needs: not_in_valgrind: single
-#define BOOST_TEST_MODULE documents
 #include "house/house.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,6 +1,5 @@
 // House rules that a compiler does not check.
 // needs: not_in_valgrind: single
-#define BOOST_TEST_MODULE house
 #include "house/house.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,4 @@
 // The examples at the heads of the modules' headers, compiled and run. test_documents checks that each is here.
-#define BOOST_TEST_MODULE module_heads
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>

@@ -1,6 +1,5 @@
 // What script/promises recognises as a promise, and as its proof.
 // needs: not_in_valgrind: single
-#define BOOST_TEST_MODULE promises
 #include "support/paths.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,6 +1,5 @@
 // The attention weights that an observer records, against softmax(Q K^T / sqrt(d)) computed element by element.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE attention_recorder
 #include "models/small_transformer.h"
 #include "support/precision.h"
 

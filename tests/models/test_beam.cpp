@@ -1,6 +1,5 @@
 // Beam search against greedy decoding, against an exhaustive search, and against its own definition.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE beam
 #include <seppo/models/decoding/beam.h>
 
 #include "models/all_targets.h"

@@ -1,6 +1,5 @@
 // Bert: its gradients, that texts do not see each other, its parts, and its names in Hugging Face's files.
 // needs: precision: double
-#define BOOST_TEST_MODULE bert
 #include <seppo/models/bert.h>
 #include <seppo/nn/gradient_check.h>
 #include <seppo/nn/io/foreign_weights.h>

@@ -1,7 +1,6 @@
 // The key-value cache with what a call may add to causal attention, a bias or valid lengths, against the uncached
 // module, in double precision.
 // needs: precision: double
-#define BOOST_TEST_MODULE cache
 #include <seppo/models/transformer.h>
 #include <seppo/nn/modules/kv_cache.h>
 

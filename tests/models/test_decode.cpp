@@ -1,5 +1,4 @@
 // Greedy decoding with the cache against full recomputation.
-#define BOOST_TEST_MODULE decode
 #include <seppo/autograd/core/guards.h>
 #include <seppo/models/decoding/beam.h>
 #include <seppo/models/language_model.h>

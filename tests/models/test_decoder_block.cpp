@@ -1,6 +1,5 @@
 // The decoder of language models: what its switches compute, and that without them it is the paper's.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE decoder_block
 #include "support/precision.h"
 
 #include <seppo/autograd/core/check.h>

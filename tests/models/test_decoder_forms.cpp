@@ -1,6 +1,5 @@
 // The decoder-only model in every form, from GPT-2's to LLaMA's, with and without a cache.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE decoder_forms
 #include "models/small_transformer.h"
 #include "support/precision.h"
 

@@ -1,7 +1,6 @@
 // Hooks, constraints, log probabilities and streaming of generate() and beam_search(): obeyed by random models, and
 // equal to exhaustive searches and to whole texts without a cache.
 // needs: precision: double
-#define BOOST_TEST_MODULE decoding_hooks
 #include "models/all_targets.h"
 #include "models/small_transformer.h"
 #include "support/errors.h"

@@ -1,5 +1,4 @@
 // The tables in nn/io/foreign_weights.h match those in docs/foreign-weights.md, and cover whole models.
-#define BOOST_TEST_MODULE foreign_weights
 #include <seppo/nn/io/foreign_weights.h>
 
 #include <seppo/models/bert.h>

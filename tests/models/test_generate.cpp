@@ -1,6 +1,5 @@
 // The key-value cache against full recomputation, and generation with the cache against generation without.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE generate
 #include "models/small_transformer.h"
 #include "support/precision.h"
 

@@ -1,5 +1,4 @@
 // generation_config.json: what is read, what is refused, and what the hook forbids.
-#define BOOST_TEST_MODULE generation_config
 #include <seppo/autograd/core/check.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/hugging_face/generation_config.h>

@@ -1,6 +1,5 @@
 // Language models in GGUF files: the same model and tokenizer as in Hugging Face's format.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE gguf_model
 #include <seppo/autograd/core/check.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/gguf/gguf_model.h>

@@ -1,6 +1,5 @@
 // GGUF files that are written, against a writer of the tests' own and the reader.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE gguf_written
 #include "models/gguf_models.h"
 #include "support/errors.h"
 

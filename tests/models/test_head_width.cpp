@@ -1,6 +1,5 @@
 // Heads of any width, and attention without biases, against loops.
 // needs: precision: double
-#define BOOST_TEST_MODULE head_width
 #include <seppo/autograd/core/guards.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer_layers.h>

@@ -1,6 +1,5 @@
 // KeptText against generation from the beginning, counting the tokens that are computed.
 // needs: precision: single
-#define BOOST_TEST_MODULE kept_text
 #include "models/small_transformer.h"
 #include "support/errors.h"
 

@@ -1,6 +1,5 @@
 // The decoder-only model: gradients in double precision, and the properties of a language model.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE language_model
 #include <seppo/models/language_model.h>
 #include <seppo/nn/optim/adam.h>
 

@@ -1,6 +1,5 @@
 // Marian: transformers' numbers, its gradients, its positions, decoding with a cache, and what a file has besides.
 // needs: precision: double
-#define BOOST_TEST_MODULE marian
 #include <seppo/models/marian.h>
 #include <seppo/nn/gradient_check.h>
 #include <seppo/nn/io/foreign_weights.h>

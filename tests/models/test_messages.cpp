@@ -1,5 +1,4 @@
 // The exact error messages of models, decoding and optimisers, and the boundary values that are still accepted.
-#define BOOST_TEST_MODULE messages
 #include "small_transformer.h"
 
 #include <seppo/models/decoding/beam.h>

@@ -1,6 +1,5 @@
 // Folders that Hugging Face's transformers wrote, of every family, with what transformers computes.
 // needs: precision: double single
-#define BOOST_TEST_MODULE model_families
 #include "support/json.h"
 #include "support/paths.h"
 #include "support/precision.h"

@@ -1,6 +1,5 @@
 // The Transformer: gradients in double precision, and the properties it must have.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE models
 #include "models/small_transformer.h"
 #include "support/precision.h"
 #include "support/ranges.h"

@@ -1,6 +1,5 @@
 // ONNX graphs of models, against the models themselves: read and computed by code that shares nothing with the writer.
 // needs: precision: single double
-#define BOOST_TEST_MODULE onnx
 #include "models/onnx_cases.h"
 #include "models/small_transformer.h"
 #include "support/errors.h"

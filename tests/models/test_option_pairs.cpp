@@ -1,6 +1,5 @@
 // Pairwise combinations of non-default options: each legal config is built, trained, saved, loaded and decoded with;
 // each illegal one is refused in one line. Fields come from the configs' own lists, so a new one is covered at once.
-#define BOOST_TEST_MODULE option_pairs
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/decoding/beam.h>
 #include <seppo/models/decoding/generate.h>

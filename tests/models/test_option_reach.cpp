@@ -1,5 +1,4 @@
 // Which modules each option of the models reaches: all that it should, and no others.
-#define BOOST_TEST_MODULE option_reach
 #include "support/option_reach.h"
 
 #include <seppo/models/bert.h>

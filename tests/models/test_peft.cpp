@@ -1,5 +1,4 @@
 // Adapters in the format of the package peft: what is written, and what is read, compared with their formula.
-#define BOOST_TEST_MODULE peft
 #include <seppo/autograd/core/check.h>
 #include <seppo/models/hugging_face/peft.h>
 #include <seppo/models/hugging_face/pretrained.h>

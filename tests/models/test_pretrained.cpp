@@ -1,6 +1,5 @@
 // Models in Hugging Face's format, as a user of the library reads and writes them.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE pretrained
 #include <seppo/autograd/core/check.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/hugging_face/pretrained.h>

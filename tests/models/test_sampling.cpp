@@ -1,5 +1,4 @@
 // Sampling tokens: only allowed ones, with the right frequencies.
-#define BOOST_TEST_MODULE sampling
 #include <seppo/autograd/core/check.h>
 #include <seppo/models/decoding/sampling.h>
 

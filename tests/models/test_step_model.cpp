@@ -1,7 +1,6 @@
 // generate() and beam_search() of any model: a T5 with relative position bias and a recurrent network, written here
 // with installed headers only, and each of the library's models in the other's place.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE step_model
 #include "models/all_targets.h"
 #include "models/small_transformer.h"
 #include "support/errors.h"

@@ -1,6 +1,5 @@
 // T5: its gradients, buckets, what sees what, transformers' numbers, and its names in Hugging Face's files.
 // needs: precision: double
-#define BOOST_TEST_MODULE t5
 #include <seppo/models/t5.h>
 #include <seppo/nn/gradient_check.h>
 #include <seppo/nn/io/foreign_weights.h>

@@ -1,7 +1,6 @@
 // Values and gradients are bit-identical for any number of threads, both outside of tasks, where an op itself is split
 // into pieces, and inside, where it runs serially beside others: ops, short and long attention, shared inputs,
 // training, evaluation and decoding.
-#define BOOST_TEST_MODULE threads
 #include <seppo/models/decoding/beam.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/language_model.h>

@@ -1,6 +1,5 @@
 // Bit-identical results for any number of threads: every op, among tasks and beside all the others at once. Then
 // whatever is built on the ops: all forms of attention, optimisers, rounds and shards, evaluation, sampling, decoding.
-#define BOOST_TEST_MODULE threads_everywhere
 #include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/models/decoding/beam.h>
 #include <seppo/models/decoding/generate.h>

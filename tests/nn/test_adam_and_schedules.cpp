@@ -1,7 +1,6 @@
 // Adam for gradients of all magnitudes and blocks of all lengths, schedules at their corners, and clipping, against
 // formulas.
 // needs: precision: double single; simd: avx2 plain
-#define BOOST_TEST_MODULE adam_and_schedules
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/nn/optim/adam.h>
 #include <seppo/nn/optim/clip.h>

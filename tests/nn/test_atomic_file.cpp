@@ -1,5 +1,4 @@
 // Files: reads return the content, errors name the file, and files are replaced atomically.
-#define BOOST_TEST_MODULE atomic_file
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/atomic_file.h>
 #include <seppo/nn/io/digest.h>

@@ -1,5 +1,4 @@
 // The mean of several models.
-#define BOOST_TEST_MODULE average
 #include "support/program.h"
 
 #include <seppo/nn/io/checkpoint.h>

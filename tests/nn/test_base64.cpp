@@ -1,5 +1,4 @@
 // Base64: the examples of its standard, any bytes there and back, and texts that are not base64.
-#define BOOST_TEST_MODULE base64
 #include <seppo/nn/io/base64.h>
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,4 @@
 // Modules with running statistics, which are saved but not trained.
-#define BOOST_TEST_MODULE batch_norm
 #include <seppo/nn/modules/batch_norm.h>
 #include <seppo/nn/modules/layer_norm.h>
 #include <seppo/nn/optim/adam.h>

@@ -1,6 +1,5 @@
 // BLEU against published values and against a naive loop.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE bleu
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/random.h>
 #include <seppo/nn/text/bleu.h>

@@ -1,6 +1,5 @@
 // Jinja as templates of chats use it, against the package jinja2.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE chat_language
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/text/chat_template.h>
 

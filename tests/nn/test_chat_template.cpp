@@ -1,6 +1,5 @@
 // Conversations as templates write them, the answers in them, and templates that are refused.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE chat_template
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/text/byte_level_bpe.h>
 #include <seppo/nn/text/chat_template.h>

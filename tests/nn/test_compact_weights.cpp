@@ -1,6 +1,5 @@
 // compact_weights(): what modules compute with compact weights, and what is refused then.
 // needs: precision: single double
-#define BOOST_TEST_MODULE compact_weights
 #include "support/errors.h"
 
 #include <seppo/autograd/core/guards.h>

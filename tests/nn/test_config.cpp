@@ -1,5 +1,4 @@
 // Configs: fields of every kind survive a JSON round trip, and values out of range are refused.
-#define BOOST_TEST_MODULE config
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/config.h>
 #include <seppo/nn/data/sampler.h>

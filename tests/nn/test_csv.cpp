@@ -1,6 +1,5 @@
 // Comma-separated values: records against the rules of RFC 4180, columns as numbers and categories, and mistakes named
 // by their place.
-#define BOOST_TEST_MODULE csv
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/csv.h>
 #include <seppo/nn/io/table.h>

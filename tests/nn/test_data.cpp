@@ -1,5 +1,4 @@
 // Data in memory: features and sequences are picked as they were given, and splits keep every example where it was.
-#define BOOST_TEST_MODULE data
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/random.h>
 #include <seppo/autograd/core/tape.h>

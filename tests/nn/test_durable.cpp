@@ -1,6 +1,5 @@
 // A saved file is on the disk under its name before saving returns: its bytes are flushed before the rename, its folder
 // afterwards; and whichever call fails, either the old file or the new one is there, intact.
-#define BOOST_TEST_MODULE durable
 #include <seppo/nn/io/atomic_file.h>
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/train/trainer.h>

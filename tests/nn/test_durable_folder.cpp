@@ -1,5 +1,4 @@
 // The files of a training run reach the disk in the order that RunFolder documents, so no power failure loses them.
-#define BOOST_TEST_MODULE durable_folder
 #include <seppo/nn/run/run_folder.h>
 #include "support/program.h"
 #include "support/recorded_files.h"

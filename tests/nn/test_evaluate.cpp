@@ -1,5 +1,4 @@
 // evaluate: named sums over chunks of examples, and their means.
-#define BOOST_TEST_MODULE evaluate
 #include <seppo/autograd/core/observer.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>

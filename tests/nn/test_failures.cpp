@@ -1,7 +1,6 @@
 // A failure in the middle of a step leaves no trace: whichever shard throws, in whichever phase, the next step equals,
 // byte for byte, that of an undisturbed object. And a loss or gradient that is not finite, even if only one of them,
 // ends the training run, or its step is skipped.
-#define BOOST_TEST_MODULE failures
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/modules/layer_norm.h>

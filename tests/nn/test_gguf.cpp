@@ -1,5 +1,4 @@
 // GGUF files: metadata, the numbers of each type, and files that are not what they claim to be.
-#define BOOST_TEST_MODULE gguf
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/gguf.h>
 #include <seppo/nn/io/safetensors.h>

@@ -1,5 +1,4 @@
 // Initialisation: what modules draw, by default and as PyTorch's do.
-#define BOOST_TEST_MODULE init
 #include <seppo/models/language_model.h>
 #include <seppo/nn/modules/batch_norm.h>
 #include <seppo/nn/modules/embedding.h>

@@ -1,7 +1,6 @@
 // Every allocation in saving, loading, training and generation fails in turn: std::bad_alloc reaches the caller, files
 // are unchanged, nothing leaks, and all objects still work.
 // needs: environment: OPENBLAS_NUM_THREADS=1
-#define BOOST_TEST_MODULE io_allocation
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/language_model.h>
 #include <seppo/nn/io/model_file.h>

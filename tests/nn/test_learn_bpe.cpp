@@ -1,6 +1,5 @@
 // BPE that is learned: the merges of a loop that counts every pair anew, and a tokenizer that encodes with them.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE learn_bpe
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/text/learn_bpe.h>
 #include <seppo/nn/text/tokenizer_json.h>

@@ -1,6 +1,5 @@
 // A trainer's own optimiser, which its config names, against the library's class given to a trainer; resumed anywhere.
 // needs: precision: double single
-#define BOOST_TEST_MODULE library_optimiser
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/modules/linear.h>
 #include <seppo/nn/train/trainer.h>

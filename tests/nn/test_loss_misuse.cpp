@@ -1,6 +1,5 @@
 // What a loss that is given to a Trainer must not do, with one shard or several, by one thread or several.
 // needs: precision: double
-#define BOOST_TEST_MODULE loss_misuse
 #include "support/errors.h"
 
 #include <seppo/autograd/core/parallel.h>

@@ -1,5 +1,4 @@
 // Model files: a model is restored from its file alone, and a file that was tampered with is refused.
-#define BOOST_TEST_MODULE model_file
 #include <seppo/nn/io/model_file.h>
 #include <seppo/nn/io/safetensors.h>
 #include <seppo/nn/modules/linear.h>

@@ -1,5 +1,4 @@
 // Modules: their outputs by hand, their options, and the names of their parameters.
-#define BOOST_TEST_MODULE modules
 #include <seppo/nn/modules/dropout.h>
 #include <seppo/nn/modules/embedding.h>
 #include <seppo/nn/modules/feed_forward.h>

@@ -1,5 +1,4 @@
 // Arrays of NumPy: against bytes written by hand, against NumPy itself, and with every byte damaged.
-#define BOOST_TEST_MODULE npy
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/npy.h>
 

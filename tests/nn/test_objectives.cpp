@@ -1,5 +1,4 @@
 // A step on several losses, and several models that learn from each other, each with Parameters and a Trainer.
-#define BOOST_TEST_MODULE objectives
 #include "support/errors.h"
 #include "support/regression.h"
 

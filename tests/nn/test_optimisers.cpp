@@ -1,7 +1,6 @@
 // Optimisers against their formulas in plain loops; groups, frozen parameters, and parameters that change between
 // forward and backward.
 // needs: precision: double
-#define BOOST_TEST_MODULE optimisers
 #include <seppo/autograd/ops.h>
 #include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/nn/io/checkpoint.h>

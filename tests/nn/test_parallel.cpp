@@ -1,5 +1,4 @@
 // Training in shards: trained bytes do not depend on the number of threads, and what fails leaves nothing behind.
-#define BOOST_TEST_MODULE parallel
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/optim/clip.h>

@@ -1,7 +1,6 @@
 // Code that is compiled differently for single and double precision, or without vectors, against the accuracy possible
 // in each: functions to units in the last place, sums in double precision, files of the library's own type.
 // needs: precision: double single; simd: avx2 plain; not_in_valgrind: double
-#define BOOST_TEST_MODULE precision
 #include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/gradient_check.h>

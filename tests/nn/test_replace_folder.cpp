@@ -1,5 +1,4 @@
 // Folders that are replaced whole or not at all: what stays, and what is said if it cannot be done.
-#define BOOST_TEST_MODULE replace_folder
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/replace_folder.h>
 #include <seppo/nn/io/text_file.h>

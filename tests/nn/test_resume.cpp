@@ -1,5 +1,4 @@
 // Training runs that resume from a checkpoint, and runs that encounter NaN.
-#define BOOST_TEST_MODULE resume
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/core/region.h>
 #include <seppo/autograd/ops.h>

@@ -1,6 +1,5 @@
 // The angles of rotary positions, and how they are scaled for long texts.
 // needs: precision: double
-#define BOOST_TEST_MODULE rotary_angles
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/modules/rotary_angles.h>
 

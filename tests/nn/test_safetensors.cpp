@@ -1,5 +1,4 @@
 // Checkpoint files: round trips are exact, and broken files are never accepted.
-#define BOOST_TEST_MODULE safetensors
 #include <seppo/nn/io/atomic_file.h>
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/io/safetensors.h>

@@ -1,5 +1,4 @@
 // Files made to be costly: reading takes time and memory in proportion to the file; false headers are refused early.
-#define BOOST_TEST_MODULE safetensors_hostile
 #include <seppo/models/language_model.h>
 #include <seppo/nn/io/model_file.h>
 #include <seppo/nn/io/safetensors.h>

@@ -1,5 +1,4 @@
 // The examples that a step takes, against a naive implementation of the rules, and their properties.
-#define BOOST_TEST_MODULE sampler
 #include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/random.h>
 #include <seppo/nn/data/permutation.h>

@@ -1,7 +1,6 @@
 // Second derivatives against closed forms, in both precisions: of a quadratic, of logistic regression, of an MLP (by
 // Pearlmutter's rules of 1994), and of the gradient penalty of a critic.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE second_derivatives
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/gradient_check.h>

@@ -1,6 +1,5 @@
 // SentencePiece's tokenizer.model: the tokens of a search of its own, options, special tokens, and damaged files.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE sentencepiece_model
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/text/sentencepiece_model.h>
 #include <seppo/nn/text/tokenizer_folder.h>

@@ -2,7 +2,6 @@
 // softmax of a linear function, so that gradients are known, and a step follows papers and headers: means over the
 // count, clipping by the norm of the mean, Adam with both bias corrections, groups, averages, schedules.
 // needs: precision: double; full: single
-#define BOOST_TEST_MODULE step_closed_form
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/optim/sgd.h>

@@ -1,6 +1,5 @@
 // Tokenizers read the files written here, and encode texts as a naive loop over strings does.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE tokenizer
 #include "support/tokenizer_files.h"
 
 #include <seppo/autograd/core/check.h>

@@ -1,6 +1,5 @@
 // Damaged and malicious tokenizer files are refused in one line that names the file, the place and the rule.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE tokenizer_errors
 #include "support/tokenizer_files.h"
 
 #include <seppo/autograd/core/check.h>

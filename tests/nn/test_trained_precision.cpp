@@ -1,5 +1,4 @@
 // The precision of products as an option of a training: where it holds, and that it is saved.
-#define BOOST_TEST_MODULE trained_precision
 #include "support/program.h"
 
 #include <seppo/autograd/core/matmul_precision.h>

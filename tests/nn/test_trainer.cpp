@@ -1,5 +1,4 @@
 // Training steps against their formula, schedules at their corners, and the state after a failed step.
-#define BOOST_TEST_MODULE trainer
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/modules/linear.h>

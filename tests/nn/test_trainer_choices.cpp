@@ -1,6 +1,5 @@
 // Trainers with an optimiser and a schedule of the user's choice: each step against a loop without a Trainer, and
 // trainings that are resumed against those that never stopped.
-#define BOOST_TEST_MODULE trainer_choices
 #include "consumer/momentum.h"
 #include "support/errors.h"
 #include "support/regression.h"

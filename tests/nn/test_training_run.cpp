@@ -1,5 +1,4 @@
 // TrainingRun without a program: what it tells, keeps and refuses, and that it resumes to the same bytes from anywhere.
-#define BOOST_TEST_MODULE training_run
 #include "support/program.h"
 
 #include <seppo/autograd/ops.h>

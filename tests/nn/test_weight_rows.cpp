@@ -1,6 +1,5 @@
 // Tensors of a file whose rows belong to several parameters, or are in another order.
 // needs: precision: double
-#define BOOST_TEST_MODULE weight_rows
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/parameters.h>

@@ -1,5 +1,4 @@
 // Weights under other names: stacks, transposition, types, and files that do not fit or are malicious.
-#define BOOST_TEST_MODULE weights
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/modules/linear.h>
 

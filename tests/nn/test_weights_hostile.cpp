@@ -1,5 +1,4 @@
 // Malicious options and files: nothing is loaded or written, and the reason is one line.
-#define BOOST_TEST_MODULE weights_hostile
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/modules/linear.h>
 

@@ -1,6 +1,5 @@
 // Losses that compare the examples of a batch with each other, losses that are means, and counts that cannot be.
 // needs: precision: double
-#define BOOST_TEST_MODULE whole_batch
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
 #include <seppo/nn/train/evaluate.h>
