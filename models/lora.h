@@ -1,5 +1,6 @@
 // LoRA (Hu et al. 2021): instead of a weight W [out, in], two low-rank matrices are trained, and W + alpha / r B A
-// takes its place. B [out, r] starts at zero, so the model starts out unchanged.
+// takes its place. B [out, r] starts at zero, so the model starts out unchanged; A [r, in] is drawn from a normal
+// distribution with deviation 1 / sqrt(in).
 //
 //   const Adapters adapters(parameters, model, {.lora = 8});   // freezes all other parameters
 //   Tensor logits = adapters.apply()(tokens);                  // with gradients for A and B alone

@@ -179,8 +179,9 @@ BOOST_AUTO_TEST_CASE(a_group_between_others_stays_alone) {
 
 // Against the weighted mean of all values so far; parameters that are not trained have no average.
 BOOST_AUTO_TEST_CASE(ema_is_the_weighted_mean) {
-  for (const double decay : {0.0, 0.5, 0.99}) {
+  for (const auto& [decay, frozen] : {std::pair{0.0, 0u}, {0.5, 2u}, {0.99, 5u}}) {
     Model model;
+    model.freeze(frozen, true);
     Ema ema(model.parameters, decay);
     std::vector<Values> history;
     for (std::uint64_t step = 1; step <= 6; ++step) {
