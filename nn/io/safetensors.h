@@ -4,17 +4,21 @@
 // {"name": {"dtype", "shape", "data_offsets": [begin, end]}, ..., "__metadata__": {string: string}};
 // then the tensors' bytes, row-major, which cover the rest of the file without gap or overlap.
 //
-// What seppo writes has two more entries in its metadata, which others ignore: "seppo.format" and "seppo.digest", a
-// Digest of the whole file with 32 zeros in its own place. A bit that changes on the disk is then noticed.
+// What seppo writes has two more entries in its metadata, which others ignore: "seppo.format", 2, and "seppo.digest",
+// 32 digits for the header, with 32 zeros in their own place, and 32 for each tensor, in the order of their bytes (all
+// as in digest.h). A bit that changes on the disk is then noticed, and its tensor named. Format 1, of earlier files,
+// has one digest of the whole file.
 //
 // The reader trusts nothing. Before allocating memory for any tensor it throws FormatError, naming the file, the place
 // and the rule, for a wrong length, missing or trailing bytes, unknown or repeated fields and names, integers that are
-// not plain, sizes that overflow, and unknown dtypes. Time and memory are proportional to the header, which has at most
-// 16 MiB, 65,536 tensors and as many metadata entries. FileError means that the file cannot be read or written at all.
+// not plain, sizes that overflow or do not fill bytes, and unknown dtypes. Time and memory are proportional to the
+// header, which has at most 16 MiB, 65,536 tensors and as many metadata entries. FileError means that the file cannot
+// be read or written at all.
 #pragma once
 
 #include "../../autograd/core/function_ref.h"
 #include "atomic_file.h"
+#include "digest.h"
 
 #include <bit>
 #include <cstddef>
@@ -46,10 +50,14 @@ class SafeTensorsFile {
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  // in the file's order
   std::uint64_t size() const { return size_; }                         // bytes of the whole file
 
-  // The digest that the file claims to have; none in files of other programs.
+  // The digest that the file claims to have, of everything in it; none in files of other programs.
   const std::optional<std::string>& digest() const { return digest_; }
-  // Reads the whole file. Throws FormatError if it is not what was written. Does nothing for a file without a digest.
+  // Reads the whole file. Throws FormatError, naming the damaged tensors, if it is not what was written. Does nothing
+  // for a file without a digest.
   void verify() const;
+  // The same as a list: "the header", "tensor NAME"; of a file of format 1, that it is damaged somewhere. Empty if
+  // nothing is damaged.
+  std::vector<std::string> damage() const;
   void read(const TensorInfo& tensor, std::span<std::byte> to) const;
   // Only some of its bytes, from `begin` on.
   void read(const TensorInfo& tensor, std::uint64_t begin, std::span<std::byte> to) const;
@@ -57,7 +65,8 @@ class SafeTensorsFile {
  private:
   void read_header();
   void check_layout() const;
-  void take_digest();
+  void take_digests();
+  void add_to(Digest& digest, const TensorInfo& tensor) const;
 
   File file_;
   std::string name_;
@@ -66,6 +75,7 @@ class SafeTensorsFile {
   std::map<std::string, std::string> metadata_;
   std::vector<TensorInfo> tensors_;
   std::optional<std::string> digest_;
+  bool names_damage_ = false;  // each tensor has a digest
 };
 
 // Numbers of the dtypes F16 (IEEE 754 binary16) and BF16 (the upper half of a float). nearest() rounds to the nearest
