@@ -5,6 +5,7 @@
 #include "inspect/export.h"
 #include "inspect/front_door.h"
 #include "inspect/statistics.h"
+#include "inspect/verify.h"
 
 #include <seppo/autograd/core/printable.h>
 #include <seppo/nn/io/json.h>
@@ -31,9 +32,15 @@ using seppo::TensorInfo;
 bool is_optimizers(const TensorInfo& tensor) { return seppo::is_optimizer_state(tensor.name); }
 
 json to_json(const TensorInfo& tensor, const Statistics& s) {
-  return {{"name", tensor.name}, {"dtype", tensor.dtype},     {"shape", tensor.shape}, {"elements", s.elements},
-          {"mean", s.mean},      {"std", s.deviation},        {"min", s.least},        {"max", s.most},
-          {"zeros", s.zeros},    {"not_finite", s.not_finite}};
+  json all = {{"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"elements", s.elements}};
+  if (has_numbers(tensor.dtype))
+    all.update({{"mean", s.mean},
+                {"std", s.deviation},
+                {"min", s.least},
+                {"max", s.most},
+                {"zeros", s.zeros},
+                {"not_finite", s.not_finite}});
+  return all;
 }
 
 // The facts that every file has, and those in the metadata of seppo's: {"program": ..., "steps": ..., "run": ...}.
@@ -164,8 +171,13 @@ int look(const Arguments& arguments) {
     facts["tensors"].push_back(to_json(t, s));
     if (as_json) continue;
     const auto number = [](double x) { return fmt::format("{:.4g}", x); };
-    row(std::string(seppo::printable(t.name)), width, t.dtype, fmt::format("[{}]", fmt::join(t.shape, ",")),
-        number(s.mean), number(s.deviation), number(s.least), number(s.most), s.zeros, s.not_finite);
+    const std::string name(seppo::printable(t.name));
+    const std::string shape = fmt::format("[{}]", fmt::join(t.shape, ","));
+    if (has_numbers(t.dtype))
+      row(name, width, t.dtype, shape, number(s.mean), number(s.deviation), number(s.least), number(s.most), s.zeros,
+          s.not_finite);
+    else
+      row(name, width, t.dtype, shape, "-", "-", "-", "-", "-", "-");
   }
   facts["parameters"] = parameters;
   if (as_json)
@@ -180,6 +192,7 @@ int look(const Arguments& arguments) {
 // The programs, for those that become_program() did not find.
 std::vector<examples::Command> commands(const std::string& argv0) {
   std::vector<examples::Command> all{{"inspect", "show what a model file or checkpoint holds", look}};
+  all.push_back({"verify", "say whether files are damaged, and which tensors", verify});
   all.push_back({"export", "write a trained model for other tools",
                  [argv0](const Arguments& arguments) { return export_by_its_program(argv0, arguments); }});
   for (const Listed& program : listed_programs()) {

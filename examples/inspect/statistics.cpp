@@ -24,6 +24,8 @@ std::vector<double> widened(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+bool has_numbers(std::string_view dtype) { return !numpy_type(dtype).empty(); }
+
 std::vector<double> numbers_of(std::string_view dtype, std::span<const std::byte> bytes) {
   if (dtype == "F32") return widened<float>(bytes);
   if (dtype == "F64") return widened<double>(bytes);
@@ -60,6 +62,11 @@ Statistics statistics_of(const seppo::SafeTensorsFile& file, const seppo::Tensor
     });
   };
   Statistics s;
+  if (!has_numbers(tensor.dtype)) {
+    s.elements = 1;
+    for (const std::int64_t size : tensor.shape) s.elements *= static_cast<std::uint64_t>(size);
+    return s;
+  }
   double sum = 0, squares = 0, count = 0;
   for_each_number([&](double x) {
     ++s.elements;

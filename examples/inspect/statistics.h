@@ -11,7 +11,10 @@
 
 namespace inspect {
 
-// The elements as double; whole numbers beyond 2^53 are rounded. Throws seppo::FormatError for the 8-bit floats.
+// Whether elements of the type are read here: not floats of 8 bits and fewer, nor complex numbers.
+bool has_numbers(std::string_view dtype);
+
+// The elements as double; whole numbers beyond 2^53 are rounded. Throws seppo::FormatError unless has_numbers().
 std::vector<double> numbers_of(std::string_view dtype, std::span<const std::byte> bytes);
 
 // Calls f(bytes) for a tensor piece by piece; each piece consists of whole elements.
@@ -22,6 +25,7 @@ struct Statistics {
   double mean = 0, deviation = 0, least = 0, most = 0;  // of the finite elements; the population's deviation
   std::uint64_t elements = 0, zeros = 0, not_finite = 0;
 };
+// Only the number of elements, unless the type has_numbers().
 Statistics statistics_of(const seppo::SafeTensorsFile& file, const seppo::TensorInfo& tensor);
 
 // NumPy's name for a dtype, or for float32 if it is BF16; empty if it has none.
