@@ -3,11 +3,21 @@
 
 find_package(Threads REQUIRED)
 
-find_path(SEPPO_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread
-          HINTS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
-find_library(SEPPO_OPENBLAS openblas)
+# For an installed library, seppo-config.cmake has set SEPPO_BLAS.
+if(NOT DEFINED SEPPO_BLAS)
+  set(SEPPO_BLAS OpenBLAS CACHE STRING "Who computes large products: OpenBLAS, or Accelerate on macOS (untested)")
+  set_property(CACHE SEPPO_BLAS PROPERTY STRINGS OpenBLAS Accelerate)
+endif()
+if(SEPPO_BLAS STREQUAL Accelerate)
+  find_library(SEPPO_OPENBLAS Accelerate)
+  find_path(SEPPO_CBLAS_INCLUDE cblas.h HINTS ${SEPPO_OPENBLAS}/Frameworks/vecLib.framework/Headers)
+else()
+  find_path(SEPPO_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread
+            HINTS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
+  find_library(SEPPO_OPENBLAS openblas)
+endif()
 if(NOT SEPPO_CBLAS_INCLUDE OR NOT SEPPO_OPENBLAS)
-  seppo_missing("OpenBLAS with its C interface" libopenblas-dev)
+  seppo_missing("${SEPPO_BLAS} with its C interface" libopenblas-dev)
 endif()
 find_path(SEPPO_HWY_INCLUDE hwy/highway.h)
 find_library(SEPPO_HWY hwy)

@@ -2,7 +2,7 @@
 // started before main().
 #include "idle_threads.h"
 
-#include <cblas.h>
+#include "library.h"
 
 #include <cstdlib>
 
@@ -44,7 +44,7 @@ std::string path_of_program() {
 }  // namespace
 
 void restart_without_idle_blas_threads() {
-  if (!is_address_space_limited() || openblas_get_num_threads() == 1 || std::getenv(kThreads)) return;
+  if (!is_address_space_limited() || blas_threads() == 1 || std::getenv(kThreads)) return;
   std::string words = command_line();
   std::vector<char*> arguments;
   for (std::size_t at = 0; at < words.size(); at = words.find('\0', at) + 1) arguments.push_back(&words[at]);

@@ -3,10 +3,9 @@
 
 #include "check.h"
 #include "leaf.h"
+#include "pages.h"
 #include "parallel.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -39,10 +38,10 @@ QuantizedBlock quantized(std::span<const real> values) {
 
 // Gives whole pages back; what is read from them is zero then.
 void release(real* values, std::size_t count) {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto page = std::uintptr_t{page_size()};
   const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(values) + page - 1) / page * page;
   const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(values + count) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  if (begin < end) release_pages(reinterpret_cast<void*>(begin), end - begin);
 }
 
 }  // namespace

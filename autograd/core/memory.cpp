@@ -1,7 +1,8 @@
-// Blocks from operator new, or from mmap with huge pages.
+// Blocks from operator new, or of pages, huge ones if possible.
 #include "memory.h"
 
-#include <sys/mman.h>
+#include "pages.h"
+
 #include <cstring>
 #include <new>
 
@@ -22,12 +23,8 @@ Memory::Memory(std::size_t bytes, bool huge) : size_(bytes) {
     std::memset(data_, 0, bytes);
     return;
   }
-  void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED) throw std::bad_alloc();
-  data_ = static_cast<std::byte*>(pages);
-#ifdef MADV_HUGEPAGE
-  if (huge || bytes >= kHuge) madvise(pages, bytes, MADV_HUGEPAGE);  // a hint: failing is fine
-#endif
+  data_ = static_cast<std::byte*>(map_pages(bytes));
+  if (huge || bytes >= kHuge) prefer_huge_pages(data_, bytes);
 }
 
 Memory::~Memory() {
@@ -35,7 +32,7 @@ Memory::~Memory() {
   if (size_ < kMapped)
     ::operator delete (data_, std::align_val_t{kAlignment});
   else
-    munmap(data_, size_);
+    unmap_pages(data_, size_);
 }
 
 }  // namespace SEPPO_ABI

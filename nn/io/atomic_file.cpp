@@ -5,11 +5,7 @@
 #include "../../autograd/core/function_ref.h"
 #include "../../autograd/core/printable.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <random>
 #include <string>
 #include <system_error>
@@ -32,23 +28,23 @@ std::string random_suffix() {
 
 void replace_atomically(const std::filesystem::path& name, FunctionRef<void(File&)> write) {
   std::error_code error;
-  struct stat old {};
-  const bool is_file = ::stat(name.c_str(), &old) == 0 && S_ISREG(old.st_mode);
+  const std::filesystem::file_status old = std::filesystem::status(name, error);
+  const bool is_file = std::filesystem::is_regular_file(old);
   const bool is_link = is_file && std::filesystem::is_symlink(name, error);
   const std::filesystem::path path = is_link ? std::filesystem::canonical(name) : name;
   const std::filesystem::path temporary = path.string() + random_suffix();
   File folder(path.has_parent_path() ? path.parent_path() : ".", File::Open::folder);
   try {
     File file(temporary, File::Open::creating);
-    if (is_file && ::chmod(temporary.c_str(), old.st_mode & 0777) != 0)
-      fail<FileError>(printable_path(path), ": cannot keep its mode: ", std::strerror(errno));
+    if (is_file) std::filesystem::permissions(temporary, old.permissions() & std::filesystem::perms(0777), error);
+    check<FileError>(!is_file || !error, printable_path(path), ": cannot keep its mode: ", error.message());
     write(file);
     file.flush();
     file.close();
     std::filesystem::rename(temporary, path, error);
     check<FileError>(!error, printable_path(path), ": cannot replace: ", error.message());
   } catch (...) {
-    ::unlink(temporary.c_str());
+    std::filesystem::remove(temporary, error);
     throw;
   }
   folder.flush();

@@ -1,14 +1,13 @@
-// Two folders exchange their names in one step, which Linux can do, and the old one is removed.
+// Two folders exchange their names in one step, which Linux and macOS can do, and the old one is removed.
 #include "replace_folder.h"
 
 #include "file.h"
+#include "system.h"
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
 
-#include <fcntl.h>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 namespace seppo {
@@ -39,7 +38,7 @@ void remove_folder(const fs::path& folder) {
 
 // `made` becomes `folder`, and the folder that was there becomes `made`.
 void exchange(const fs::path& made, const fs::path& folder) {
-  if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) return;
+  if (exchange_names(made, folder)) return;
   const bool is_unknown = errno == EINVAL || errno == ENOSYS;  // to this file system: three names in turn
   check<FileError>(is_unknown, printable_path(folder), ": cannot be replaced: ", std::strerror(errno));
   fs::path old = folder;
@@ -69,7 +68,7 @@ void replace_folder(const fs::path& given, const std::function<void(const fs::pa
   }
   for (const auto& entry : fs::directory_iterator(made)) {
     const fs::path kept = folder / entry.path().filename();
-    if (!is_replaced(entry.path().filename()) && !fs::exists(kept)) rename_or_fail(entry.path(), kept);
+    if (!is_replaced(entry.path().filename().string()) && !fs::exists(kept)) rename_or_fail(entry.path(), kept);
   }
   remove_folder(made);
   File(folder.parent_path(), File::Open::folder).flush();

@@ -2,13 +2,13 @@
 #include "text_file.h"
 
 #include "atomic_file.h"
+#include "system.h"
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/function_ref.h"
 #include "../../autograd/core/printable.h"
 #include "../../autograd/core/utf8.h"
 
-#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -36,9 +36,7 @@ TextReader::TextReader() : name_("standard input"), piece_(kPiece) {}
 
 std::size_t TextReader::read(char* to, std::size_t size) {
   if (file_) return file_->read_some(to, size);
-  ssize_t n;
-  do n = ::read(STDIN_FILENO, to, size);
-  while (n < 0 && errno == EINTR);
+  const std::ptrdiff_t n = read_standard_input(to, size);
   check<FileError>(n >= 0, name_, ": cannot read: ", std::strerror(errno));
   return static_cast<std::size_t>(n);
 }

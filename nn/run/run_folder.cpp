@@ -63,7 +63,7 @@ bool is_temporary_name(const fs::path& path) {
 Files numbered_files(const fs::path& folder) {
   Files files;
   for (const fs::directory_entry& entry : entries(folder)) {
-    const std::string name = entry.path().stem();
+    const std::string name = entry.path().stem().string();
     std::int64_t step = -1;
     const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), step);
     if (failure == std::errc() && end == name.data() + name.size() && entry.path().extension() == ".safetensors")

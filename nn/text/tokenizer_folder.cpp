@@ -65,7 +65,7 @@ std::vector<Files> tokenizers_in(const fs::path& folder) {
     found.push_back({folder / kVocabulary, folder / kMerges});
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
-    if (is_llama2c(entry.path().filename())) found.push_back({entry.path()});
+    if (is_llama2c(entry.path().filename().string())) found.push_back({entry.path()});
   if (found.empty() && fs::exists(folder / kSentencePiece)) found.push_back({folder / kSentencePiece});
   return found;
 }
@@ -82,8 +82,8 @@ std::vector<Files> tokenizer_files(const fs::path& folder) {
                        "' has no tokenizer: tokenizer.json, vocab.json with merges.txt, tokenizer.model or tok*.bin");
   const bool is_one = found.size() == 1 || are_two_formats(found);
   if (!is_one) {
-    const std::string first = found[0][0].filename();
-    const std::string second = found[1][0].filename();
+    const std::string first = found[0][0].filename().string();
+    const std::string second = found[1][0].filename().string();
     fail<ArgumentError>("'", printable_path(folder), "' has several tokenizers, ", first, " and ", second);
   }
   return found;
@@ -242,7 +242,7 @@ Tokenizer read_files(const Files& files) {
 
 Tokenizer read_tokenizer(const fs::path& folder) {
   const Files files = tokenizer_files(folder)[0];
-  if (is_llama2c(files[0].filename())) return read_sentencepiece(files[0]);
+  if (is_llama2c(files[0].filename().string())) return read_sentencepiece(files[0]);
   const bool is_of_two_files = files.size() == 2;
   Tokenizer t = read_files(files);
   const json config = object_in(folder, kTokenizerConfig);

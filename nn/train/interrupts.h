@@ -11,7 +11,7 @@
 #include "../../autograd/core/real.h"
 
 #include <csignal>
-#include <cstddef>
+#include <memory>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -34,8 +34,8 @@ class CatchInterrupts {
   int signal() const;  // the first received; 0 for none
 
  private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-  struct sigaction old_[sizeof kSignals / sizeof kSignals[0]]{};
+  struct Old;  // the handlers before
+  std::unique_ptr<Old> old_;
 };
 
 // Throws Interrupted if a signal has been noted and there is only one rank. evaluate() calls it between its chunks;

@@ -33,7 +33,9 @@ const std::vector<std::string> kFolders{"autograd/core",    "autograd/blas",
 
 std::string folder_of(const fs::path& file) {
   if (file.filename() == "seppo.h") return kFolders.back();
-  const std::string folder = file.lexically_relative(kRoot).parent_path();
+  fs::path parent = file.lexically_relative(kRoot).parent_path();
+  if (parent.filename() == "posix" || parent.filename() == "windows") parent = parent.parent_path();  // one of two
+  const std::string folder = parent;
   if (folder == "autograd/kernels/reference") return "autograd/kernels";
   if (folder == "models/hugging_face/families") return "models/hugging_face";
   if (folder == "nn/text/jinja") return "nn/text";

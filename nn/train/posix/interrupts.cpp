@@ -1,9 +1,10 @@
 // Signal handlers that only note the signal.
-#include "interrupts.h"
+#include "../interrupts.h"
 
-#include "ranks.h"
+#include "../ranks.h"
 
 #include <unistd.h>
+#include <csignal>
 #include <iterator>
 
 namespace seppo {
@@ -11,6 +12,8 @@ inline namespace SEPPO_ABI {
 namespace {
 
 volatile std::sig_atomic_t caught = 0;
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
 void note(int signal) {
   if (!caught)
@@ -21,17 +24,21 @@ void note(int signal) {
 
 }  // namespace
 
-CatchInterrupts::CatchInterrupts() {
+struct CatchInterrupts::Old {
+  struct sigaction actions[std::size(kSignals)]{};
+};
+
+CatchInterrupts::CatchInterrupts() : old_(std::make_unique<Old>()) {
   struct sigaction action {};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART;
   caught = 0;
-  for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &action, &old_[i]);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &action, &old_->actions[i]);
 }
 
 CatchInterrupts::~CatchInterrupts() {
   caught = 0;
-  for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &old_[i], nullptr);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &old_->actions[i], nullptr);
 }
 
 int CatchInterrupts::signal() const { return caught; }

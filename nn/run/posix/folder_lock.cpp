@@ -1,8 +1,8 @@
 // FolderLock: an advisory lock of the folder itself, which the system releases whatever ends the process.
-#include "folder_lock.h"
+#include "../folder_lock.h"
 
-#include "../../autograd/core/check.h"
-#include "../../autograd/core/printable.h"
+#include "../../../autograd/core/check.h"
+#include "../../../autograd/core/printable.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,8 +1,8 @@
 // Files through POSIX: interrupted calls are repeated, every other failure is reported.
-#include "file.h"
+#include "../file.h"
 
-#include "../../autograd/core/check.h"
-#include "../../autograd/core/printable.h"
+#include "../../../autograd/core/check.h"
+#include "../../../autograd/core/printable.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
