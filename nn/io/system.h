@@ -5,6 +5,7 @@
 #include "../../autograd/core/real.h"
 
 #include <cstddef>
+#include <ctime>
 #include <filesystem>
 
 namespace seppo {
@@ -17,6 +18,9 @@ std::ptrdiff_t read_standard_input(void* data, std::size_t size);
 // Two files or folders exchange their names in one step. False if that fails, with the reason in errno: EINVAL or
 // ENOSYS where the system or the file system cannot do it.
 bool exchange_names(const std::filesystem::path& a, const std::filesystem::path& b);
+
+// The time of day here, whatever other threads ask for meanwhile.
+std::tm local_time(std::time_t time);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -27,5 +27,11 @@ bool exchange_names(const std::filesystem::path& a, const std::filesystem::path&
 #endif
 }
 
+std::tm local_time(std::time_t time) {
+  std::tm local{};
+  ::localtime_r(&time, &local);
+  return local;
+}
+
 }  // namespace SEPPO_ABI
 }  // namespace seppo

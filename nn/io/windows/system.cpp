@@ -17,5 +17,11 @@ bool exchange_names(const std::filesystem::path&, const std::filesystem::path&) 
   return false;
 }
 
+std::tm local_time(std::time_t time) {
+  std::tm local{};
+  ::localtime_s(&local, &time);
+  return local;
+}
+
 }  // namespace SEPPO_ABI
 }  // namespace seppo

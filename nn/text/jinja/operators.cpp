@@ -5,6 +5,7 @@
 
 #include "../../../autograd/core/check.h"
 #include "../../../autograd/core/printable.h"
+#include "../../io/system.h"
 
 #include <algorithm>
 #include <array>
@@ -123,10 +124,8 @@ Value raise_exception(const Arguments& arguments) {
 
 Value strftime_now(const Arguments& arguments) {
   const List given = bound("strftime_now", arguments, {"format"}, 1);
-  const std::time_t now = std::time(nullptr);
   std::array<char, 256> text;
-  std::tm local = {};
-  ::localtime_r(&now, &local);
+  const std::tm local = local_time(std::time(nullptr));
   const std::size_t size = std::strftime(text.data(), text.size(), text_in("strftime_now", given[0]).c_str(), &local);
   return Value::text(std::string(text.data(), size));
 }
