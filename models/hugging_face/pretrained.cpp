@@ -142,7 +142,7 @@ bool is_model_file(const std::string& name) { return name == kConfig || name == 
 bool has_model(const fs::path& folder) {
   std::error_code error;  // there may be no such folder
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename();
+    const std::string name = entry.path().filename().string();
     if (name == kConfig || is_weight_file(name)) return true;
   }
   return false;
