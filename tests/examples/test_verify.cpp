@@ -1,6 +1,5 @@
 // seppo verify: a line for each file, which names the damaged tensors, and an exit code that tells.
 // needs: programs: inspect
-#define BOOST_TEST_MODULE verify
 #include "support/program.h"
 #include "support/stored.h"
 

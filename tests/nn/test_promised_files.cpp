@@ -1,6 +1,5 @@
 // The files of tests/nn/files load for ever: a model, and the checkpoint of each optimiser, with averages and without.
 // A change to what is written adds files there, and leaves these. SEPPO_NEW_FILES=FOLDER writes those of today.
-#define BOOST_TEST_MODULE promised_files
 #include <seppo/autograd/ops.h>
 #include <seppo/models/language_model.h>
 #include <seppo/nn/io/model_file.h>

@@ -1,5 +1,4 @@
 // Damage to safetensors files has a name: the tensor whose bytes changed, or the header.
-#define BOOST_TEST_MODULE safetensors_damage
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/io/digest.h>
 #include <seppo/nn/io/safetensors.h>
