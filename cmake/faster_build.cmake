@@ -1,5 +1,5 @@
-# Ways to build the same in less time. Headers that many sources include are parsed once (precompiled headers), and small
-# files that share most of their headers are compiled together (a unity build). The sources do not know of it: without,
+# Ways to build the same in less time. Headers that many sources include are parsed once (precompiled headers), and
+# sources that share most of them are compiled together (a unity build). The sources do not know of it: without,
 # each compiles alone.
 #
 # Off with a compiler cache, which keeps files one by one, and with other compilers than g++, with which it was not tried.
