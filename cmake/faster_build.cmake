@@ -10,9 +10,13 @@ if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT CMAKE_CXX
 endif()
 option(SEPPO_FASTER_BUILD "Parse common headers once, and compile small files together" ${wanted})
 
-# Compiles the sources of a target some at a time: their anonymous names must differ.
+# Compiles the sources of a target some at a time, if there are several: their anonymous names must differ.
 function(seppo_compile_together target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${SEPPO_FASTER_BUILD})
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  if(count GREATER 1)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ${SEPPO_FASTER_BUILD})
+  endif()
 endfunction()
 
 # With precompiled headers, g++ 12 forgets which ones are the system's, and repeats what it warns wrongly of in them.

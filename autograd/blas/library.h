@@ -8,13 +8,11 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-// "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...; kernels for SkylakeX". Another library than OpenBLAS is not described.
+// "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...; kernels for SkylakeX", or "Accelerate".
 std::string blas_library();
 
-// What else than the standard's functions a library of BLAS has. Another than OpenBLAS has none of it.
-
 // Makes it use kernels for this processor. No thread may be within the library meanwhile: this runs before the first
-// product, and other threads wait for it.
+// product, and other threads wait for it. Accelerate chooses by itself, and has no number of threads.
 void choose_blas_kernels();
 int blas_threads();
 void set_blas_threads(int number);

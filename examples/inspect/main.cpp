@@ -191,8 +191,8 @@ int look(const Arguments& arguments) {
 
 // The programs, for those that become_program() did not find.
 std::vector<examples::Command> commands(const std::string& argv0) {
-  std::vector<examples::Command> all{{"inspect", "show what a model file or checkpoint holds", look}};
-  all.push_back({"verify", "say whether files are damaged, and which tensors", verify});
+  std::vector<examples::Command> all{{"inspect", "show what a model file or checkpoint holds", look},
+                                     {"verify", "say whether files are damaged, and which tensors", verify}};
   all.push_back({"export", "write a trained model for other tools",
                  [argv0](const Arguments& arguments) { return export_by_its_program(argv0, arguments); }});
   for (const Listed& program : listed_programs()) {

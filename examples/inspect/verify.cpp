@@ -12,7 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <vector>
 
 namespace inspect {
 namespace {
@@ -56,8 +58,7 @@ json to_json(const Finding& finding) {
           {"tensors", finding.tensors}, {"bytes", finding.bytes},          {"damage", finding.damage}};
 }
 
-}  // namespace
-
+// The file itself; of a folder, the safetensors files in it and in its folders. Throws UsageError if there are none.
 std::vector<fs::path> weight_files(const fs::path& path) {
   if (!fs::is_directory(path)) {
     examples::check_input("", path);
@@ -71,6 +72,8 @@ std::vector<fs::path> weight_files(const fs::path& path) {
     throw examples::UsageError(fmt::format("'{}' has no safetensors file", seppo::printable_path(path)));
   return files;
 }
+
+}  // namespace
 
 int verify(const examples::Arguments& arguments) {
   bool as_json = false;

@@ -22,7 +22,7 @@ namespace {
 using Kind = json::value_t;
 
 constexpr std::uint64_t kMostTokens = 1 << 30;
-constexpr std::size_t kMostOfToken = 1024;
+constexpr std::size_t kMostOfAddedToken = 1024;
 constexpr std::size_t kMostAddedBytes = 2 << 20;
 constexpr std::size_t kMostGaps = 1 << 16;  // ids without a token
 
@@ -78,7 +78,8 @@ class TokenizerJsonReader {
     made.is_normalized = fields_.flag_or(token, "normalized", !made.is_special);
     const std::size_t size = made.text.size();
     const auto shown = [&] { return concat_text("the added token '", printable(made.text), "'"); };
-    if (size == 0 || size > kMostOfToken) fields_.refuse(shown(), " has ", size, " bytes, not 1 to ", kMostOfToken);
+    if (size == 0 || size > kMostOfAddedToken)
+      fields_.refuse(shown(), " has ", size, " bytes, not 1 to ", kMostOfAddedToken);
     const auto id = fields_.part(token, "id", Kind::number_unsigned).get<std::uint64_t>();
     if (id >= kMostTokens) fields_.refuse(shown(), ": its number, ", id, ", is not below ", kMostTokens);
     made.id = static_cast<int>(id);
