@@ -60,7 +60,8 @@ struct Task {
   std::function<std::optional<PageNetwork>()> network = {};  // if the report page can compute with it
   Measure measure = {};                                      // by which the report page tells which heads are needed
   std::function<void()> save = {};  // called by the first rank with each model that is kept, before it replaces another
-  nlohmann::json extra = nlohmann::json::object();  // what else the model file contains, such as a vocabulary
+  seppo::FrozenValues frozen = seppo::FrozenValues::saved;  // in the run's files
+  nlohmann::json extra = nlohmann::json::object();          // what else the model file contains, such as a vocabulary
 };
 
 struct Result {

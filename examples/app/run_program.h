@@ -181,6 +181,7 @@ int train(const Arguments& arguments) {
       program.save(run.out);
       is_saved = true;
     };
+  if constexpr (requires { program.frozen(); }) task.frozen = program.frozen();
   Result result = run.train(line, *trained.parameters, model, task);
   if (task.save && !is_saved && seppo::rank() == 0) task.save();  // a resumed run may have kept the model of before
   if constexpr (Concludes<P>) {

@@ -61,7 +61,8 @@ seppo::TrainingTask task_of(const Task& task, const json& config) {
           .loss = task.loss,
           .evaluate = task.evaluate,
           .save = task.save,
-          .config = config};
+          .config = config,
+          .frozen = task.frozen};
 }
 
 // A folder that is used is refused in the words of a command line (see Training's constructor).

@@ -198,6 +198,9 @@ struct TextTraining {
     seppo::replace_folder(path, write, seppo::is_adapter_file);
   }
 
+  // The weights beside adapters are those of the model that the run begins with, and begins with again to go on.
+  seppo::FrozenValues frozen() const { return adapters ? seppo::FrozenValues::digested : seppo::FrozenValues::saved; }
+
   std::string row(const Windows& text, std::size_t i) const {
     return fmt::format("{}\n  {}", app::shown_line(folder->tokenizer.decode(text[i])), fmt::join(text[i], " "));
   }

@@ -2,6 +2,7 @@
 #include "checkpoint.h"
 
 #include "../../autograd/core/printable.h"
+#include "frozen_values.h"
 
 #include <algorithm>
 #include <cmath>
@@ -330,6 +331,10 @@ class Values {
   std::vector<std::byte> narrow_;
 };
 
+WeightOptions without_frozen(const Parameters& parameters) {
+  return {.skip = [&](const std::string& name) { return is_frozen(*parameters.find(name)); }};
+}
+
 void write(const std::filesystem::path& path, std::span<const Place> places,
            const std::map<std::string, std::string>& metadata, const WeightOptions& options = {}) {
   std::vector<TensorInfo> tensors;
@@ -354,14 +359,21 @@ void write(const std::filesystem::path& path, std::span<const Place> places,
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& path, const Parameters& parameters,
-                     const std::map<std::string, std::string>& metadata, std::span<const OptimizerBlock> optimizer) {
-  write(path, places_of(parameters, {}, optimizer), metadata);
+                     const std::map<std::string, std::string>& metadata, std::span<const OptimizerBlock> optimizer,
+                     FrozenValues frozen) {
+  if (frozen == FrozenValues::saved) return write(path, places_of(parameters, {}, optimizer), metadata);
+  std::map<std::string, std::string> with_digest = metadata;
+  with_digest[kFrozenKey] = digest_of_frozen(parameters);
+  write(path, places_of(parameters, without_frozen(parameters), optimizer), with_digest);
 }
 
 void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters, std::span<const OptimizerBlock> optimizer,
                      AfterFailure after_failure) {
+  const bool is_whole = !file.metadata().contains(kFrozenKey);
+  if (!is_whole) check_frozen(file, parameters);
   const auto is_passed_over = [&](const std::string& name) { return optimizer.empty() && is_optimizer_state(name); };
-  read(file, places_of(parameters, {}, optimizer), {.skip = is_passed_over}, after_failure);
+  const WeightOptions options = is_whole ? WeightOptions{} : without_frozen(parameters);
+  read(file, places_of(parameters, options, optimizer), {.skip = is_passed_over}, after_failure);
   parameters.changed();
 }
 

@@ -17,11 +17,17 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
+// What a checkpoint holds of parameters that are frozen.
+enum class FrozenValues {
+  saved,
+  digested  // their digest: the values come from a file of their own, such as that of the model that is finetuned
+};
+
 // Saves every parameter under its name, and optimiser state (nn/optim/optimiser.h). Throws NumericError, and writes
 // nothing, if a value is not finite; FileError if the file cannot be written. The previous file survives any failure.
 void save_checkpoint(const std::filesystem::path& path, const Parameters& parameters,
-                     const std::map<std::string, std::string>& metadata,
-                     std::span<const OptimizerBlock> optimizer = {});
+                     const std::map<std::string, std::string>& metadata, std::span<const OptimizerBlock> optimizer = {},
+                     FrozenValues frozen = FrozenValues::saved);
 
 // What loading leaves behind when it fails.
 enum class AfterFailure {
@@ -31,7 +37,8 @@ enum class AfterFailure {
 
 // Loads the values of every parameter and, if asked for, of the optimiser; its tensors are passed over otherwise. The
 // file must be undamaged and hold the same names and shapes, with finite values; otherwise throws FormatError listing
-// every difference, and changes nothing.
+// every difference, and changes nothing. Of a file that holds a digest of its frozen parameters, the same ones must be
+// frozen here, and have the same values.
 void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters,
                      std::span<const OptimizerBlock> optimizer = {},
                      AfterFailure after_failure = AfterFailure::unchanged);

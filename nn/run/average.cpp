@@ -2,12 +2,22 @@
 #include "average.h"
 
 #include "../io/checkpoint.h"
+#include "../io/frozen_values.h"
 
 #include <algorithm>
 #include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
+namespace {
+
+void copy_frozen(std::span<const real> from, Parameters& parameters) {
+  const std::span<real> values = parameters.edit();
+  for (const Parameters::Entry& entry : parameters.entries())
+    if (is_frozen(entry)) std::ranges::copy(from.subspan(entry.offset, entry.size()), &values[entry.offset]);
+}
+
+}  // namespace
 
 void load_average(std::span<const std::filesystem::path> paths, Parameters& parameters) {
   check<ArgumentError>(!paths.empty(), "checkpoint: no files to take the mean of");
@@ -25,6 +35,7 @@ void load_average(std::span<const std::filesystem::path> paths, Parameters& para
   }
   const auto count = static_cast<double>(paths.size());
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<real>(sums[i] / count);
+  copy_frozen(before, parameters);
 }
 
 }  // namespace SEPPO_ABI

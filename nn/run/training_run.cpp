@@ -195,7 +195,7 @@ void TrainingRun::evaluate_and_save() {
   is_evaluated_ = true;
   if (config_.average > 1)
     folder_.save_last(now.step, static_cast<std::size_t>(config_.average),
-                      [&](const auto& file) { seppo::save_checkpoint(file, parameters_, {}); });
+                      [&](const auto& file) { seppo::save_checkpoint(file, parameters_, {}, {}, task_.frozen); });
   save_checkpoint();
   if (is_best) {
     save_model(/*is_at_the_end=*/false);
@@ -208,7 +208,7 @@ void TrainingRun::save_checkpoint() {
   metrics_->check();  // a resumed run does not rewrite the lines before its checkpoint
   const RunState state{.data = task_.digest, .best = best_, .is_evaluated = is_evaluated_};
   folder_.save_checkpoint(trainer_.steps(), static_cast<std::size_t>(options_.keep), [&](const auto& file) {
-    trainer_.save(file, {{kConfigKey, dumped(task_.config)}, {kRunKey, text_of(state)}});
+    trainer_.save(file, {{kConfigKey, dumped(task_.config)}, {kRunKey, text_of(state)}}, task_.frozen);
   });
   saved_ = trainer_.steps();
 }
@@ -222,7 +222,7 @@ void TrainingRun::save_model(bool is_at_the_end) {
   if (writes_config) std::filesystem::remove(config_file);  // it must never describe another run's model
   folder_.save_model(
       [&](const auto& file) {
-        seppo::save_checkpoint(file, parameters_, {{kConfigKey, dumped(task_.config)}});
+        seppo::save_checkpoint(file, parameters_, {{kConfigKey, dumped(task_.config)}}, {}, task_.frozen);
       },
       is_at_the_end && has_best);
   if (!writes_config) return;

@@ -44,6 +44,8 @@ struct TrainingTask {
   // Saved with each model and in config.json: {"model": {...}, ...}, from which load_model (nn/io/model_file.h)
   // rebuilds the model.
   nlohmann::json config = nlohmann::json::object();
+  // In the run's files: with digests they are as small as what is trained (nn/io/checkpoint.h).
+  FrozenValues frozen = FrozenValues::saved;
   // In place of the config's optimiser and schedule, as a Trainer takes them (nn/train/trainer.h).
   std::optional<AnyOptimiser> optimiser = {};
   std::function<double(std::int64_t step)> schedule = {};

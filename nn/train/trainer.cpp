@@ -341,13 +341,14 @@ std::vector<OptimizerBlock> Trainer::state() const {
   return blocks;
 }
 
-void Trainer::save(const std::filesystem::path& file, std::map<std::string, std::string> metadata) const {
+void Trainer::save(const std::filesystem::path& file, std::map<std::string, std::string> metadata,
+                   FrozenValues frozen) const {
   metadata[kSteps] = std::to_string(steps_);
   metadata[kMoves] = std::to_string(moves_);
   if (lr_) metadata[kLr] = text_of(*lr_);
   if (ranks() > 1) check_ranks();
   if (rank() > 0) return;
-  save_checkpoint(file, *parameters_, metadata, state());
+  save_checkpoint(file, *parameters_, metadata, state(), frozen);
 }
 
 void Trainer::load(const SafeTensorsFile& file) {

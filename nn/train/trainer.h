@@ -169,9 +169,10 @@ class Trainer {
   std::span<const std::unique_ptr<Tape>> tapes() { return data_parallel_.tapes(); }
 
   // Saves everything that later steps depend on, except the config, the schedule and what is frozen: parameters, the
-  // optimiser's state, averages, steps, a rate that was set; and `metadata`. Throws as save_checkpoint does
-  // (nn/io/checkpoint.h).
-  void save(const std::filesystem::path& file, std::map<std::string, std::string> metadata = {}) const;
+  // optimiser's state, averages, steps, a rate that was set; and `metadata`. `frozen`: as save_checkpoint takes it.
+  // Throws as save_checkpoint does (nn/io/checkpoint.h).
+  void save(const std::filesystem::path& file, std::map<std::string, std::string> metadata = {},
+            FrozenValues frozen = FrozenValues::saved) const;
   // Continues as the trainer that saved the file, which must have had the same config, schedule, optimiser and frozen
   // parameters. Throws FileError, or FormatError listing what does not fit. Averages must be in the file if and only if
   // this trainer keeps them. Nothing has changed then.

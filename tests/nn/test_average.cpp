@@ -41,6 +41,12 @@ BOOST_AUTO_TEST_CASE(the_mean_of_models) {
   for (std::size_t i = 0; i < sums.size(); ++i)
     BOOST_CHECK_EQUAL(mean.parameters.values()[i], static_cast<real>(sums[i] / 3));
   const std::vector<real> before(mean.parameters.values().begin(), mean.parameters.values().end());
+  Model partly(6);
+  partly.parameters.freeze("b.");
+  const std::vector<real> frozen(partly.b.weight.values().begin(), partly.b.weight.values().end());
+  load_average(paths, partly.parameters);
+  BOOST_CHECK(std::ranges::equal(partly.b.weight.values(), frozen));
+  BOOST_CHECK(std::ranges::equal(partly.a.weight.values(), mean.a.weight.values()));
   save_checkpoint(paths[2], Model(5, 7).parameters, {});
   BOOST_CHECK_THROW(load_average(paths, mean.parameters), FormatError);
   BOOST_CHECK_THROW(load_average({}, mean.parameters), ArgumentError);

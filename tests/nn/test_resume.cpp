@@ -19,6 +19,7 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <utility>
 
 using namespace seppo;
 namespace fs = std::filesystem;
@@ -230,6 +231,48 @@ BOOST_AUTO_TEST_CASE(moments_from_before_freezing_are_resumed) {
   resumed->parameters.freeze("down.weight");
   resumed->trainer.load(file.path);
   BOOST_CHECK(saved_bytes(*resumed) == saved);
+}
+
+// A checkpoint with a digest of what is frozen is resumed as the whole one is, beside the same frozen values.
+BOOST_AUTO_TEST_CASE(frozen_values_may_come_from_elsewhere) {
+  const TemporaryFile file;
+  const std::string frozen = "down.weight";
+  Training whole;
+  whole.run_to(20);
+  whole.trainer.save(file.path);
+  const std::string expected = bytes_of(file.path);
+  Training first, second;
+  first.run_to(10);
+  first.trainer.save(file.path, {}, FrozenValues::digested);
+  const SafeTensorsFile saved(file.path);
+  BOOST_CHECK(std::ranges::find(saved.tensors(), frozen, &TensorInfo::name) == saved.tensors().end());
+  second.run_to(3);
+  second.trainer.load(file.path);
+  second.run_to(20);
+  second.trainer.save(file.path);
+  BOOST_CHECK(bytes_of(file.path) == expected);
+
+  first.trainer.save(file.path, {}, FrozenValues::digested);
+  const auto is_of_others = [](const FormatError& e) {
+    return std::string(e.what()).find("the frozen values here are not those that it was trained with") !=
+           std::string::npos;
+  };
+  const std::vector<real> before = second.state();
+  for (const char* other : {"up.weight", "down.bias"}) {
+    second.parameters.freeze(other);
+    BOOST_CHECK_EXCEPTION(second.trainer.load(file.path), FormatError, is_of_others);
+    second.parameters.freeze(other, false);
+  }
+  second.parameters.freeze(frozen, false);
+  BOOST_CHECK_EXCEPTION(load_checkpoint(file.path, second.parameters), FormatError, is_of_others);
+  second.parameters.freeze(frozen);
+  real& value = second.parameters.edit()[second.parameters.find(frozen)->offset];
+  const real right = std::exchange(value, value + 1);
+  BOOST_CHECK_EXCEPTION(second.trainer.load(file.path), FormatError, is_of_others);
+  value = right;
+  BOOST_CHECK(second.state() == before);
+  second.trainer.load(file.path);
+  BOOST_CHECK(second.state() == first.state());
 }
 
 // If a file cannot be written or read, neither the file nor the trainer changes.
