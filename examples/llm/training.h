@@ -223,6 +223,8 @@ struct ShapeConfig {
     v("n_heads", layer.n_heads, {1, 65536}, "attention heads; must divide d_model");
     v("n_kv_heads", layer.n_kv_heads, {0, 65536},
       "key and value heads, of shapes that have fewer; must divide n_heads; 0: equal");
+    v("head_width", layer.head_width, {0, 65536}, "columns of an attention head; 0: d_model / n_heads",
+      {.may_be_missing = true});
     v("d_ff", layer.d_ff, {0, 1 << 20},
       "width of the feed-forward networks; 0 for 8/3 of d_model, without a gate 4 times d_model");
     v("n_layers", model.n_layers, {0, 1000}, "layers");
@@ -232,10 +234,14 @@ struct ShapeConfig {
     v("tokenizer", tokenizer, kTokenizerHelp);
   }
   void validate() const {
+    const seppo::LayerConfig& layer = model.layer;
     model.validate();
-    seppo::check<seppo::ArgumentError>(model.layer.n_kv_heads == 0 || has_kv_heads(shape), "n_kv_heads is not of ",
+    seppo::check<seppo::ArgumentError>(layer.n_kv_heads == 0 || has_kv_heads(shape), "n_kv_heads is not of ",
                                        enum_names(shape)[static_cast<std::size_t>(shape)],
                                        ", which has as many as n_heads");
+    seppo::check<seppo::ArgumentError>(layer.head_width == 0 || has_head_width(shape), "head_width is not of ",
+                                       enum_names(shape)[static_cast<std::size_t>(shape)],
+                                       ", whose heads are d_model / n_heads wide");
   }
   // The model for texts of this tokenizer.
   seppo::HfConfig config(const seppo::Tokenizer& texts) const {

@@ -54,6 +54,13 @@ Architecture read_architecture(const ConfigKeys& keys) {
   fail<FormatError>(keys.name(), ": 'model_type': ", printable(type.dump()), " is not supported; known are ", known);
 }
 
+// What a config of this family says.
+json written_keys(Architecture architecture) {
+  json all;
+  for (const Key& key : family_of(architecture).keys) key.write(all, {});
+  return all;
+}
+
 ConfigKeys keys_of(const std::filesystem::path& file) {
   const std::string name = printable_path(file);
   return ConfigKeys(name, parse_python_json(read_text(file), name));
@@ -82,10 +89,11 @@ void set_architecture(Architecture architecture, LanguageModelConfig& m) {
 }
 
 bool has_kv_heads(Architecture architecture) {
-  json all;
-  for (const Key& key : family_of(architecture).keys) key.write(all, {});
-  return all.contains("num_key_value_heads") || all.contains("num_kv_heads");
+  const json keys = written_keys(architecture);
+  return keys.contains("num_key_value_heads") || keys.contains("num_kv_heads");
 }
+
+bool has_head_width(Architecture architecture) { return written_keys(architecture).contains("head_dim"); }
 
 HfConfig read_hf_config(const std::filesystem::path& file) {
   const ConfigKeys keys = keys_of(file);

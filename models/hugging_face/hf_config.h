@@ -72,6 +72,8 @@ WeightOptions weights_of(const HfConfig& config, bool has_prefix = true);
 void set_architecture(Architecture architecture, LanguageModelConfig& model);
 // May its models have fewer heads of keys and values than of queries?
 bool has_kv_heads(Architecture architecture);
+// May its heads together be narrower or wider than the model?
+bool has_head_width(Architecture architecture);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

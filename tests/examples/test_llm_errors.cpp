@@ -150,6 +150,8 @@ BOOST_AUTO_TEST_CASE(folders_that_lack_something_are_refused) {
   check_refused(folder, {"llm", "merge", "--model", "m", "--out", "x"}, 2, "--out and --adapter");
   check_refused(folder, {"llm", "merge", "--model", "m", "--adapter", "x"}, 2, "--out and --adapter");
   check_refused(folder, {"llm", "train", "--data", "t.txt", "--shape", "gpt2", "--kv-heads", "2"}, 2, "--kv-heads");
+  check_refused(folder, {"llm", "train", "--data", "t.txt", "--shape", "gpt2", "--head-width", "6"}, 2,
+                "--head-width is not of gpt2");
   check_refused(folder, {"llm", "train", "--data", "t.txt", "--tokenizer", "none"}, 2,
                 "--tokenizer: 'none' has no tokenizer");
 }

@@ -108,6 +108,9 @@ BOOST_AUTO_TEST_CASE(what_others_would_assume_is_stated) {
   run(folder, with(kTrain, {"--out", "windows", "--shape", "gemma2"}));
   const json config = object_of(folder.path / "windows/hf/config.json");
   BOOST_CHECK(config["sliding_window"].is_number() && config["layer_types"] == json{"full_attention"});
+  run(folder, with(kTrain, {"--out", "heads", "--head-width", "6"}));
+  BOOST_CHECK_EQUAL(object_of(folder.path / "heads/hf/config.json")["head_dim"], 6);
+  BOOST_CHECK_EQUAL(llm::open_folder(folder.path / "heads").model.config.layer.head_width, 6);
   run(folder, with(kTrain, {"--out", "biased", "--shape", "phi"}));
   const auto tensors = read_stored(folder.path / "biased/hf/model.safetensors").tensors;
   const auto is_bias = [](const StoredTensor& tensor) { return tensor.name == "lm_head.bias"; };
@@ -238,6 +241,8 @@ BOOST_AUTO_TEST_CASE(transformers_compute_and_write_the_same) {
   }
   run(folder, with(kTrain, {"--out", "narrow", "--dtype", "bfloat16"}));
   script.push_back("narrow/hf");
+  run(folder, with(kTrain, {"--out", "heads", "--head-width", "6"}));
+  script.push_back("heads/hf");
   folder.write("open.py", kOpenFolders);
   const json said = transformers.run(folder, script);
   for (const auto& [name, of_folder] : said.items()) BOOST_TEST_CONTEXT(name) {
