@@ -127,7 +127,9 @@ try:
                     check(step >= other_step or x < other_x, f"{title}: step {step} is not left of {other_step}")
                     check(value > other or y >= other_y - 0.05, f"{title}: {value} is drawn above {other}")
     told = browser.run("return document.getElementById('result').textContent")
-    result = {key: float(value) for key, value in re.findall(r"(\w+) ([-+\d.e]+)", told)}
+    units = {"": 1, " %": 0.01}
+    result = {"val_" + name.replace(" ", "_"): float(value) * units[unit]
+              for name, value, unit in re.findall(r"([a-z ]+) ([-+\d.e]+)( %)?(?:, |$)", told)}
     check(sorted(result) == sorted(keys[1] for keys in columns.values() if keys[1]) and
           all(abs(value - summary[key]) <= 0.006 * abs(summary[key]) for key, value in result.items()),
           f"the result is told as {told}")

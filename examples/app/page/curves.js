@@ -100,6 +100,16 @@ function kindOf(name) {
   return /bleu/.test(name) ? 'fromZero' : undefined;
 }
 
+// "val_token_accuracy" as people say it.
+function nameOf(key) {
+  return key.replace(/^val_/, '').replace(/_/g, ' ');
+}
+
+// "token accuracy 62.6 %"
+function measureText(key, value) {
+  return `${nameOf(key)} ${kindOf(key) === 'share' ? percent(value) : short(value)}`;
+}
+
 // All curves of a training.
 function drawTraining(data) {
   const column = i => data.steps.map(s => [s[0], s[i]]);
@@ -113,7 +123,7 @@ function drawTraining(data) {
   drawCurves('accuracy', [training(2), validation(sameAsTraining)], 'share');
   for (const key of measured) {
     if (['step', 'val_loss', sameAsTraining].includes(key)) continue;
-    drawCurves(key.replace(/^val_/, '').replace(/_/g, ' '), [validation(key)], kindOf(key));
+    drawCurves(nameOf(key), [validation(key)], kindOf(key));
   }
   drawCurves('learning rate', [training(3)], 'fromZero');
   drawCurves('gradient norm', [training(4)]);

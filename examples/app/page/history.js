@@ -40,7 +40,7 @@ class LearningHistory {
   textOf(step) {
     const found = this.evaluations.find(e => e.step === step) || {};
     const measures = Object.entries(found).filter(([key]) => /^val_/.test(key));
-    const texts = measures.map(([key, value]) => `${key.slice(4).replace(/_/g, ' ')} ${kindOf(key) === 'share' ? percent(value) : short(value)}`);
+    const texts = measures.map(([key, value]) => measureText(key, value));
     return [`step ${step}`, texts.join(', ')].filter(Boolean).join(': ');
   }
 }

@@ -22,7 +22,7 @@ function showTexts() {
   const running = data.finished ? '' : ' Training is still running; load the page again to see more.';
   $('about').textContent = joinedLines(data.about) + running;
   $('outcome').textContent = verdictOf(data.result, data.data);
-  $('result').textContent = Object.entries(data.result).map(([key, value]) => `${key} ${short(value)}`).join(', ');
+  $('result').textContent = Object.entries(data.result).map(([key, value]) => measureText(key, value)).join(', ');
   $('model').textContent = data.model;
   $('command').textContent = data.command;
   $('options').textContent = JSON.stringify(data.options, null, 2);
