@@ -8,7 +8,8 @@
 // J1 addsub-lab, J2 addsub-large, J3 reverse, J4 base Transformer: one training step (forward, loss,
 // backward, gradient norm, clipping if the job uses it, Adam). J5: the same for a decoder-only model. J6: attention
 // alone, lengths 256-2048. J7: greedy decoding with J4's model. J8: a chain of 1,000 additions of 4 x 4 tensors,
-// forward and backward. J11 and J12: adapters of a model of 135 million parameters trained, and text written by it.
+// forward and backward. J9: a step of GPT-2's shape, 124 million parameters; J10: of a language model of 6 million.
+// J11 and J12: adapters of a model of 135 million parameters trained, and text written by it.
 // charlm: a step of examples/charlm with its defaults. --floor adds, for all training steps but J3 and J11, the time
 // they would take if they consisted only of their products and Adam's memory traffic. With --by-turns it waits for its
 // turn, so that tests/bench/by_turns can compare builds in short turns. J1, J2, J4 and J5 also run on several ranks
@@ -102,15 +103,35 @@ LanguageModelConfig language_model(int vocabulary, int d_model, int n_heads, int
   return config;
 }
 
-void bench_language_model(const Bench& bench, const LanguageModelConfig& config, int sequences) {
+using LossOf = ShardLoss(const LanguageModel& model, const Ragged& batch, std::span<const int> next);
+
+ShardLoss loss_of_logits(const LanguageModel& model, const Ragged& batch, std::span<const int> next) {
+  return sum_of(model(batch), next);
+}
+
+// As llm trains: the scores of a large vocabulary never stand whole.
+ShardLoss loss_by_pieces(const LanguageModel& model, const Ragged& batch, std::span<const int> next) {
+  return {.loss = model.loss(model.features(batch), next), .count = static_cast<double>(next.size())};
+}
+
+void bench_language_model(const Bench& bench, const LanguageModelConfig& config, int sequences,
+                          LossOf* loss_of = loss_of_logits) {
   sequences *= bench.times;
   Parameters parameters(1);
   const LanguageModel model(parameters.root(), config);
   const Ragged batch = random_batch(sequences, config.max_length, config.vocabulary, 1),
                targets = random_batch(sequences, config.max_length, config.vocabulary, 2);
   const TrainerConfig trainer{.lr = 1e-3, .adam = {.betas = {0.9, 0.99}, .weight_decay = 0.1}, .clip_norm = 1};
-  bench_training(bench, parameters, {batch, targets}, trainer, language_model_multiplications(config, sequences),
-                 [&](std::span<const int> rows) { return sum_of(model(batch.pick(rows)), targets.pick(rows).tokens); });
+  bench_training(
+      bench, parameters, {batch, targets}, trainer, language_model_multiplications(config, sequences),
+      [&](std::span<const int> rows) { return loss_of(model, batch.pick(rows), targets.pick(rows).tokens); });
+}
+
+// With biases, as GPT-2 has them.
+LanguageModelConfig gpt2(int vocabulary, int d_model, int n_heads, int n_layers, int length) {
+  LanguageModelConfig config = language_model(vocabulary, d_model, n_heads, n_layers, 0, length);
+  config.layer.bias = true;
+  return config;
 }
 
 void bench_attention(const Bench& bench) {
@@ -191,6 +212,8 @@ int run(const examples::Arguments& arguments) {
   if (bench.job == Job::J6) bench_attention(bench);
   if (bench.job == Job::J7) bench_decode(bench);
   if (bench.job == Job::J8) bench_chain(bench);
+  if (bench.job == Job::J9) bench_language_model(bench, gpt2(50257, 768, 12, 12, 64), 4, loss_by_pieces);
+  if (bench.job == Job::J10) bench_language_model(bench, gpt2(4096, 256, 8, 6, 128), 8, loss_by_pieces);
   if (bench.job == Job::J11) bench_finetuning(bench, layers > 0 ? layers : 30);
   if (bench.job == Job::J12) bench_writing(bench, layers > 0 ? layers : 30);
   if (bench.job == Job::charlm) bench_language_model(bench, language_model(65, 128, 4, 4, 0, 64), 12);

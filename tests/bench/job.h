@@ -75,10 +75,10 @@ struct Floor {
   }
 };
 
-enum class Job { J1, J2, J3, J4, J5, J6, J7, J8, J11, J12, charlm, model };
+enum class Job { J1, J2, J3, J4, J5, J6, J7, J8, J9, J10, J11, J12, charlm, model };
 inline std::span<const char* const> enum_names(Job) {
-  static constexpr const char* kNames[] = {"J1", "J2", "J3",  "J4",  "J5",     "J6",
-                                           "J7", "J8", "J11", "J12", "charlm", "model"};
+  static constexpr const char* kNames[] = {"J1", "J2", "J3",  "J4",  "J5",  "J6",     "J7",
+                                           "J8", "J9", "J10", "J11", "J12", "charlm", "model"};
   return kNames;
 }
 

@@ -4,13 +4,17 @@
   torch_jobs.py --job J1 --threads 1 --seconds 3       times the job: one JSON line per measurement
   torch_jobs.py --agree LOSSES.json --weights FILE     repeats the losses that bench_jobs --losses printed
 
-Modules are named like seppo's, so that a seppo checkpoint is a state_dict. Needs Debian's python3-torch.
+--mode: "eager"; "fused", with PyTorch's fused attention and Adam; or "compiled", the same by torch.compile. --precision:
+"highest"; "medium", as set_float32_matmul_precision has it; "bfloat16", by autocast. All but the first of each need
+PyTorch 2. Modules are named like seppo's, so that a seppo checkpoint is a state_dict.
 """
 import argparse, json, math, os, resource, struct, sys, time
 
 START = time.time()
 parser = argparse.ArgumentParser()
-parser.add_argument("--job", default="J1", choices=["J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8", "charlm"])
+parser.add_argument("--job", default="J1", choices=["J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8", "J9", "J10", "charlm"])
+parser.add_argument("--mode", default="eager", choices=["eager", "fused", "compiled"])
+parser.add_argument("--precision", default="highest", choices=["highest", "medium", "bfloat16"])
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--seconds", type=float, default=3)
 parser.add_argument("--only", type=int, default=0)
@@ -26,6 +30,14 @@ from torch.nn import functional as F
 
 torch.set_num_threads(args.threads)
 torch.manual_seed(0)
+if args.mode != "eager" or args.precision != "highest":
+    if int(torch.__version__.split(".")[0]) < 2:
+        sys.exit(f"torch_jobs.py: PyTorch {torch.__version__} has no such mode")
+    if args.precision == "medium":
+        torch.set_float32_matmul_precision("medium")
+autocast = lambda: torch.autocast("cpu", torch.bfloat16, enabled=args.precision == "bfloat16")
+compiled = lambda f: torch.compile(f) if args.mode == "compiled" else f
+fused_adam = dict(fused=True) if args.mode != "eager" else {}
 
 
 def sinusoid(length, d):
@@ -58,6 +70,11 @@ class Attention(nn.Module):
         return F.linear(x, self.in_proj.weight[begin * d:end * d], bias)
 
     def attend(self, q, k, v, mask=None):
+        if args.mode != "eager":
+            heads = F.scaled_dot_product_attention(self.split(q), self.split(k), self.split(v),
+                                                   dropout_p=self.dropout if self.training else 0.0,
+                                                   is_causal=mask is not None)
+            return self.out_proj(heads.transpose(1, 2).reshape(q.shape))
         scores = self.split(q) @ self.split(k).transpose(-2, -1) / math.sqrt(q.shape[-1] // self.heads)
         weights = torch.softmax(scores if mask is None else scores + mask, -1)
         if self.dropout:
@@ -175,14 +192,14 @@ class Predictor(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    def __init__(self, dropout, vocabulary=65, d=384, heads=6, layers=6, length=256):
+    def __init__(self, dropout, vocabulary=65, d=384, heads=6, layers=6, length=256, bias=False):
         super().__init__()
         self.embedding, self.positions, self.dropout = nn.Embedding(vocabulary, d), nn.Embedding(length, d), dropout
         nn.init.normal_(self.embedding.weight, std=0.02)
         nn.init.normal_(self.positions.weight, std=0.02)
-        self.layers = nn.ModuleDict({str(i): Layer(d, heads, 4 * d, dropout, "pre", bias=False, activation=F.gelu,
+        self.layers = nn.ModuleDict({str(i): Layer(d, heads, 4 * d, dropout, "pre", bias=bias, activation=F.gelu,
                                                    attn_dropout=dropout) for i in range(layers)})
-        self.layers["norm"] = Norm(d, bias=False)
+        self.layers["norm"] = Norm(d, bias)
         self.register_buffer("mask", torch.full((length, length), -math.inf).triu(1), persistent=False)
 
     def forward(self, tokens):
@@ -206,21 +223,31 @@ def training_job(job, given, weights, dropout):
         batch, src, tgt = (16, 32, 32) if job == "J4" else (64, 9, 4)
         data = tokens(sizes[0], (batch, src), (batch, tgt), (batch, tgt))
         options = dict(lr=1e-4, betas=(0.9, 0.98), eps=1e-9) if job == "J4" else dict(lr=1e-3)
-        optimiser = lambda: torch.optim.Adam(model.parameters(), **options)
+        optimiser = lambda: torch.optim.Adam(model.parameters(), **options, **fused_adam)
     elif job == "J3":
         model, data, norm = Predictor(), tokens(10, (128, 16), (128, 16)), 5
-        optimiser = lambda: torch.optim.AdamW(decayed(model, 0.01), lr=5e-4)
+        optimiser = lambda: torch.optim.AdamW(decayed(model, 0.01), lr=5e-4, **fused_adam)
         lr = lambda i: min(1, i / 50) * 2.5e-4 * (1 + math.cos(math.pi * max(0, i - 50) / (20000 - 50)))
     else:
-        model, shape = ((LanguageModel(0.0, d=128, heads=4, layers=4, length=64), (12, 64)) if job == "charlm"
-                        else (LanguageModel(0.2 * dropout), (8, 256)))
-        data, norm = tokens(65, shape, shape), 1
-        optimiser = lambda: torch.optim.AdamW(decayed(model, 0.1), lr=1e-3, betas=(0.9, 0.99))
+        sizes, shape = {"J5": (dict(dropout=0.2 * dropout), (8, 256)),
+                        "J9": (dict(dropout=0.0, vocabulary=50257, d=768, heads=12, layers=12, length=64, bias=True),
+                               (4, 64)),
+                        "J10": (dict(dropout=0.0, vocabulary=4096, d=256, heads=8, length=128, bias=True), (8, 128)),
+                        "charlm": (dict(dropout=0.0, d=128, heads=4, layers=4, length=64), (12, 64))}[job]
+        model, vocabulary = LanguageModel(**sizes), sizes.get("vocabulary", 65)
+        data, norm = tokens(vocabulary, shape, shape), 1
+        optimiser = lambda: torch.optim.AdamW(decayed(model, 0.1), lr=1e-3, betas=(0.9, 0.99), **fused_adam)
     if given:
         data = [torch.tensor(values).view(like.shape) for values, like in zip(given, data)]
     if weights:
         model.load_state_dict(weights)
     opt, steps = optimiser(), 0
+
+    @compiled
+    def loss_of(*data):
+        with autocast():
+            logits = model(*data[:-1])
+        return F.cross_entropy(logits.flatten(0, 1).float(), data[-1].flatten(), label_smoothing=smoothing)
 
     def step():
         nonlocal steps
@@ -229,8 +256,7 @@ def training_job(job, given, weights, dropout):
             for group in opt.param_groups:
                 group["lr"] = lr(steps)
         opt.zero_grad(set_to_none=True)
-        logits = model(*data[:-1])
-        loss = F.cross_entropy(logits.flatten(0, 1), data[-1].flatten(), label_smoothing=smoothing)
+        loss = loss_of(*data)
         loss.backward()
         if norm:
             nn.utils.clip_grad_norm_(model.parameters(), norm)
@@ -264,6 +290,7 @@ def measure(step, **extra):
     n = len(times)
     print(json.dumps(dict(job=args.job, impl="torch", threads=args.threads, median_ms=times[n // 2], min_ms=times[0],
                           p90_ms=times[n * 9 // 10], steps=n, first_step_ms=first, peak_rss_mb=peak_rss_mb(),
+                          version=torch.__version__, mode_of_torch=args.mode, precision=args.precision,
                           **extra)), flush=True)
 
 
@@ -271,7 +298,14 @@ def attention_job():
     for length in [args.only] if args.only else (256, 512, 1024, 2048):
         q, k, v = (torch.randn(4, 8, length, 64, requires_grad=True) for _ in range(3))
         ones = torch.ones(4, 8, length, 64)
-        attend = lambda: torch.softmax(q @ k.transpose(-2, -1) / 8, -1) @ v
+
+        @compiled
+        def attend():
+            with autocast():
+                if args.mode != "eager":
+                    low = (lambda x: x.bfloat16()) if args.precision == "bfloat16" else (lambda x: x)
+                    return F.scaled_dot_product_attention(low(q), low(k), low(v))
+                return torch.softmax(q @ k.transpose(-2, -1) / 8, -1) @ v
 
         def forward():
             with torch.no_grad():
@@ -279,7 +313,8 @@ def attention_job():
 
         def both():
             q.grad = k.grad = v.grad = None
-            attend().backward(ones)
+            y = attend()
+            y.backward(ones.to(y.dtype))
 
         measure(forward, length=length, mode="fwd")
         measure(both, length=length, mode="fwd+bwd")
@@ -290,7 +325,11 @@ def decode_job():
     with torch.no_grad():
         for batch in [args.only] if args.only else (1, 32):
             src = torch.randint(0, 8000, (batch, 32))
-            measure(lambda: model.greedy(src, 32), batch=batch)
+            def decode():
+                with autocast():
+                    model.greedy(src, 32)
+
+            measure(decode, batch=batch)
 
 
 def chain_job():
