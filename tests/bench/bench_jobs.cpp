@@ -182,7 +182,7 @@ void bench_chain(const Bench& bench) {
 
 int run(const examples::Arguments& arguments) {
   Bench bench;
-  int batch = 16, length = 64, d_model = 128, layers = 0, vocabulary = 256;
+  int batch = 16, length = 64, d_model = 128, layers = 0, vocabulary = 256, prompt = 512, window = 0;
   examples::CommandLine line("bench_jobs [options]", "Times one job; see the top of tests/bench/bench_jobs.cpp.");
   line("job", bench.job, "what to time");
   line("threads", bench.threads, {1, 64}, "threads");
@@ -193,7 +193,9 @@ int run(const examples::Arguments& arguments) {
   line("d_model", d_model, {32, 4096}, "width of --job model; it has a head for each 32");
   line("layers", layers, {0, 100}, "its depth, or that of J11 and J12; 0 for 2 and 30");
   line("vocabulary", vocabulary, {2, 100000}, "its vocabulary");
-  line("only", bench.only, {0, 2048}, "only this length of J6 or J12, or this batch of J7; 0 for all");
+  line("prompt", prompt, {1, 8192}, "tokens of J12's prompt");
+  line("window", window, {0, 8192}, "last tokens that each of J12 sees; 0: all");
+  line("only", bench.only, {0, 8192}, "only this length of J6 or J12, or this batch of J7; 0 for all");
   line("times", bench.times, {1, 64}, "batches of J1, J2, J4, J5 so many times as large");
   line("shards", bench.shards, {0, 64}, "parts that threads and ranks share; 0 for the library's choice");
   line("losses", bench.losses, {0, 1000}, "print the losses of this many steps instead of timing them");
@@ -215,7 +217,7 @@ int run(const examples::Arguments& arguments) {
   if (bench.job == Job::J9) bench_language_model(bench, gpt2(50257, 768, 12, 12, 64), 4, loss_by_pieces);
   if (bench.job == Job::J10) bench_language_model(bench, gpt2(4096, 256, 8, 6, 128), 8, loss_by_pieces);
   if (bench.job == Job::J11) bench_finetuning(bench, layers > 0 ? layers : 30);
-  if (bench.job == Job::J12) bench_writing(bench, layers > 0 ? layers : 30);
+  if (bench.job == Job::J12) bench_writing(bench, layers > 0 ? layers : 30, prompt, window);
   if (bench.job == Job::charlm) bench_language_model(bench, language_model(65, 128, 4, 4, 0, 64), 12);
   if (bench.job == Job::model)
     bench_language_model(bench, language_model(vocabulary, d_model, d_model / 32, layers > 0 ? layers : 2, 0.1, length),

@@ -34,10 +34,9 @@ LanguageModelConfig smollm2(int layers) {
 // A text that the model writes, always the most probable token.
 class Writer {
  public:
-  static constexpr int kPrompt = 512;
   static constexpr int kWritten = 128;
 
-  explicit Writer(const LanguageModel& model) : model_(model), prompt_(random_batch(1, kPrompt, kVocabulary, 1)) {}
+  Writer(const LanguageModel& model, int prompt) : model_(model), prompt_(random_batch(1, prompt, kVocabulary, 1)) {}
 
   void read_prompt() {
     cache_.emplace(model_.make_cache(1));
@@ -85,12 +84,15 @@ void bench_finetuning(const Bench& bench, int layers) {
   });
 }
 
-void bench_writing(const Bench& bench, int layers) {
+void bench_writing(const Bench& bench, int layers, int prompt, int window) {
   Parameters parameters(1);
-  const LanguageModel model(parameters.root(), smollm2(layers));
+  LanguageModelConfig config = smollm2(layers);
+  config.decoder.attentions.assign(static_cast<std::size_t>(layers), {.window = window});
+  config.max_length = prompt + Writer::kWritten;
+  const LanguageModel model(parameters.root(), config);
   compact_weights(parameters, bench.format);
-  Writer writer(model);
-  for (const int tokens : bench.chosen({Writer::kPrompt, 1})) {
+  Writer writer(model, prompt);
+  for (const int tokens : bench.chosen({prompt, 1})) {
     const bool reads = tokens > 1;
     bench.run([&] { reads ? writer.read_prompt() : writer.write(); }, {{"length", tokens}}, {}, tokens);
   }

@@ -6,13 +6,14 @@
 
 --mode: "eager"; "fused", with PyTorch's fused attention and Adam; or "compiled", the same by torch.compile. --precision:
 "highest"; "medium", as set_float32_matmul_precision has it; "bfloat16", by autocast. All but the first of each need
-PyTorch 2. Modules are named like seppo's, so that a seppo checkpoint is a state_dict.
+PyTorch 2. J11 and J12 need transformers and peft. Modules are named like seppo's, so that a seppo checkpoint is a
+state_dict.
 """
 import argparse, json, math, os, resource, struct, sys, time
 
 START = time.time()
 parser = argparse.ArgumentParser()
-parser.add_argument("--job", default="J1", choices=["J1", "J2", "J3", "J4", "J5", "J6", "J7", "J8", "J9", "J10", "charlm"])
+parser.add_argument("--job", default="J1", choices=[*(f"J{i}" for i in range(1, 13)), "charlm"])
 parser.add_argument("--mode", default="eager", choices=["eager", "fused", "compiled"])
 parser.add_argument("--precision", default="highest", choices=["highest", "medium", "bfloat16"])
 parser.add_argument("--threads", type=int, default=1)
@@ -332,6 +333,63 @@ def decode_job():
             measure(decode, batch=batch)
 
 
+def llama():
+    """SmolLM2-135M's shape, as transformers computes it."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+    return LlamaForCausalLM(LlamaConfig(vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
+                                        num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=2048,
+                                        rope_theta=100000.0, tie_word_embeddings=True))
+
+
+def finetuning_job():
+    from peft import LoraConfig, get_peft_model
+    projections = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    model = get_peft_model(llama(), LoraConfig(r=8, lora_alpha=16, target_modules=projections, task_type="CAUSAL_LM"))
+    model.train()
+    trained = [p for p in model.parameters() if p.requires_grad]
+    data, next_tokens = tokens(49152, (4, 256), (4, 256))
+    opt = torch.optim.AdamW(trained, lr=3e-3, weight_decay=0.0, **fused_adam)
+
+    @compiled
+    def loss_of(data, next_tokens):
+        with autocast():
+            logits = model(input_ids=data, use_cache=False).logits
+        return F.cross_entropy(logits.flatten(0, 1).float(), next_tokens.flatten())
+
+    def step():
+        opt.zero_grad(set_to_none=True)
+        loss = loss_of(data, next_tokens)
+        loss.backward()
+        nn.utils.clip_grad_norm_(trained, 1)
+        opt.step()
+        return loss.item()
+
+    measure(step)
+
+
+def writing_job():
+    model, (prompt,) = llama().eval(), tokens(49152, (1, 512))
+    written = dict(count=128)
+
+    def read(data, cache):
+        with torch.no_grad(), autocast():
+            out = model(input_ids=data, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        written.update(cache=out.past_key_values, token=out.logits[:, -1:].argmax(-1))
+
+    def read_prompt():
+        read(prompt, None)
+        written["count"] = 0
+
+    def write():
+        if written["count"] == 128:
+            read_prompt()
+        read(written["token"], written["cache"])
+        written["count"] += 1
+
+    for length in [args.only] if args.only else (512, 1):
+        measure(write if length == 1 else read_prompt, length=length)
+
+
 def chain_job():
     b, ones = torch.ones(4, 4, requires_grad=True), torch.ones(4, 4)
 
@@ -381,6 +439,10 @@ elif args.job == "J7":
     decode_job()
 elif args.job == "J8":
     chain_job()
+elif args.job == "J11":
+    finetuning_job()
+elif args.job == "J12":
+    writing_job()
 else:
     trained, train = training_job(args.job, None, None, dropout=1)
     measure(train, params=sum(p.numel() for p in trained.parameters()))
