@@ -61,8 +61,19 @@ void read_windows(ModelKeys& keys, Model& m, int usual_pattern, LayerPositions w
     if (has_window[i]) attentions[i] = {.window = window, .positions = windowed};
 }
 
+// The window of the layers that have one, which read_windows() knows.
+int window_of(const Model& m) {
+  const auto& all = m.decoder.attentions;
+  const auto found = std::ranges::find_if(all, [](const LayerAttention& attention) { return attention.window > 0; });
+  return found == all.end() ? 0 : found->window;
+}
+
 void read_parallel(ModelKeys& keys, Model& m, Sublayers form, bool fallback) {
   m.decoder.sublayers = keys.flag("use_parallel_residual", fallback) ? form : Sublayers::one_after_another;
+}
+
+void write_parallel(NewKeys& keys, const Model& m) {
+  keys.add("use_parallel_residual", m.decoder.sublayers != Sublayers::one_after_another);
 }
 
 // The root of an integer, as a file's float32 has it, is made exact.
@@ -88,6 +99,11 @@ void read_mixtral(ModelKeys& keys, Model& m) {
   m.decoder.experts_chosen = keys.integer("expert_used_count");
 }
 
+void write_mixtral(NewKeys& keys, const Model& m) {
+  keys.add("expert_count", m.decoder.experts);
+  keys.add("expert_used_count", m.decoder.experts_chosen);
+}
+
 void read_smollm3(ModelKeys& keys, Model& m) {
   constexpr std::size_t kInterval = 4;
   read_biases(keys, m);
@@ -104,11 +120,22 @@ void read_granite(ModelKeys& keys, Model& m) {
   m.decoder.output_scale = 1 / keys.number("logit_scale", 1);
 }
 
+void write_granite(NewKeys& keys, const Model& m) {
+  keys.add("embedding_scale", m.decoder.embedding_scale);
+  keys.add("residual_scale", m.decoder.residual_scale);
+  keys.add_unless_0("attention.scale", m.decoder.attention_scale);
+  keys.add("logit_scale", 1 / m.decoder.output_scale);
+}
+
 void read_phi3(ModelKeys& keys, Model& m) {
   const int window = keys.integer(kWindow, 0);
   keys.number("rope.scaling.original_context_length", 0);  // is of scaled positions, which have tensors of their own
   if (window == 0) return;
   for (LayerAttention& attention : attentions_of(keys, m)) attention.window = window;
+}
+
+void write_phi3(NewKeys& keys, const Model& m) {
+  if (window_of(m) > 0) keys.add(kWindow, window_of(m));
 }
 
 void read_gemma2(ModelKeys& keys, Model& m) {
@@ -118,11 +145,25 @@ void read_gemma2(ModelKeys& keys, Model& m) {
   m.decoder.output_softcap = keys.number("final_logit_softcapping", 0);
 }
 
+void write_gemma2(NewKeys& keys, const Model& m) {
+  keys.add(kWindow, window_of(m));
+  keys.add_unless_0("attention.scale", m.decoder.attention_scale);
+  keys.add_unless_0("attn_logit_softcapping", m.decoder.attention_softcap);
+  keys.add_unless_0("final_logit_softcapping", m.decoder.output_softcap);
+}
+
 void read_gemma3(ModelKeys& keys, Model& m) {
   read_windows(keys, m, 6, LayerPositions::local);
   read_attention_scale(keys, m, 62);
   m.decoder.local_rope_theta = keys.number("rope.freq_base_swa", 10000);
   m.decoder.output_softcap = keys.number("final_logit_softcapping", 0);
+}
+
+void write_gemma3(NewKeys& keys, const Model& m) {
+  keys.add(kWindow, window_of(m));
+  keys.add_unless_0("attention.scale", m.decoder.attention_scale);
+  keys.add("rope.freq_base_swa", m.decoder.local_rope_theta);
+  keys.add_unless_0("final_logit_softcapping", m.decoder.output_softcap);
 }
 
 void read_gpt_neox(ModelKeys& keys, Model& m) { read_parallel(keys, m, Sublayers::side_by_side, true); }
@@ -141,6 +182,11 @@ void read_falcon(ModelKeys& keys, Model& m) {
 void read_cohere(ModelKeys& keys, Model& m) {
   m.decoder.output_scale = keys.required("logit_scale");
   keys.require("rope.scaling.type", "none");
+}
+
+void write_cohere(NewKeys& keys, const Model& m) {
+  keys.add("logit_scale", m.decoder.output_scale);
+  keys.add("rope.scaling.type", "none");
 }
 
 // ---- names
@@ -162,28 +208,40 @@ constexpr const char* kNormsBehind = "norm1 -> post_attention_norm, norm2 -> pos
 const std::vector<GgufArchitecture>& gguf_architectures() {
   using enum Architecture;
   static const std::vector<GgufArchitecture> all{
-      {.name = "llama", .family = llama, .read = read_biases, .has_pairs = true, .is_written = true},
-      {.name = "llama", .family = mixtral, .read = read_mixtral, .has_pairs = true, .is_of_experts = true},
-      {.name = "qwen2", .family = qwen2, .is_written = true},
-      {.name = "qwen3", .family = qwen3, .is_written = true},
+      {.name = "llama", .family = llama, .read = read_biases, .has_pairs = true},
+      {.name = "llama",
+       .family = mixtral,
+       .read = read_mixtral,
+       .write = write_mixtral,
+       .has_pairs = true,
+       .is_of_experts = true},
+      {.name = "qwen2", .family = qwen2},
+      {.name = "qwen3", .family = qwen3},
       {.name = "smollm3", .family = smollm3, .read = read_smollm3, .has_pairs = true},
-      {.name = "granite", .family = granite, .read = read_granite, .has_pairs = true},
+      {.name = "granite", .family = granite, .read = read_granite, .write = write_granite, .has_pairs = true},
       {.name = "olmo2", .family = olmo2, .names = fixed(kNormsBehind)},
       {.name = "phi3",
        .family = phi3,
        .read = read_phi3,
+       .write = write_phi3,
        .names = fixed("ffn.(gate|up) -> ffn_up, "),
-       .is_partial = true},
+       .is_partial = true,
+       .is_stacked = true},
       {.name = "gemma", .family = gemma},
-      {.name = "gemma2", .family = gemma2, .read = read_gemma2, .names = fixed(kFourNorms)},
-      {.name = "gemma3", .family = gemma3_text, .read = read_gemma3, .names = fixed(kFourNorms)},
-      {.name = "phi2", .family = phi, .is_partial = true},
-      {.name = "gptneox", .family = gpt_neox, .read = read_gpt_neox, .is_partial = true},
-      {.name = "stablelm", .family = stablelm, .read = read_stablelm, .is_partial = true},
-      {.name = "falcon", .family = falcon, .read = read_falcon, .names = falcon_names},
-      {.name = "command-r", .family = cohere, .read = read_cohere},
-      {.name = "gpt2", .family = gpt2},
-      {.name = "bloom", .family = bloom}};
+      {.name = "gemma2", .family = gemma2, .read = read_gemma2, .write = write_gemma2, .names = fixed(kFourNorms)},
+      {.name = "gemma3", .family = gemma3_text, .read = read_gemma3, .write = write_gemma3, .names = fixed(kFourNorms)},
+      {.name = "phi2", .family = phi, .is_partial = true, .is_stacked = true},
+      {.name = "gptneox",
+       .family = gpt_neox,
+       .read = read_gpt_neox,
+       .write = write_parallel,
+       .is_partial = true,
+       .is_stacked = true},
+      {.name = "stablelm", .family = stablelm, .read = read_stablelm, .write = write_parallel, .is_partial = true},
+      {.name = "falcon", .family = falcon, .read = read_falcon, .names = falcon_names, .is_stacked = true},
+      {.name = "command-r", .family = cohere, .read = read_cohere, .write = write_cohere},
+      {.name = "gpt2", .family = gpt2, .is_stacked = true},
+      {.name = "bloom", .family = bloom, .is_stacked = true}};
   return all;
 }
 
@@ -197,7 +255,7 @@ std::string gguf_names(const GgufArchitecture& architecture, const Model& model,
          "ffn.experts.[0-9]+.(gate|up|down) -> ffn_$1_exps, ffn.(gate|up|down) -> ffn_$1";
 }
 
-const GgufArchitecture& architecture_of(const GgufFile& file) {
+const GgufArchitecture& architecture_of(const GgufSource& file) {
   const json name = file.metadata().value("general.architecture", json());
   const auto experts = name.is_string() ? name.get<std::string>() + ".expert_count" : std::string();
   const bool has_experts = file.metadata().value(experts, json(0)) != 0;

@@ -18,7 +18,7 @@ namespace {
 
 using Model = LanguageModelConfig;
 
-int vocabulary_of(const GgufFile& file) {
+int vocabulary_of(const GgufSource& file) {
   const GgufTensor* const embedding = file.find("token_embd.weight");
   const bool is_matrix = embedding && embedding->shape.size() == 2 && embedding->shape[0] <= 1 << 30;
   check<FormatError>(is_matrix, file.name(), ": has no matrix token_embd.weight");
@@ -40,8 +40,7 @@ void read_sizes(ModelKeys& keys, Model& m) {
   m.layer.d_ff = keys.integer("feed_forward_length");
   m.n_layers = keys.integer("block_count");
   m.max_length = keys.integer("context_length");
-  m.layer.eps = keys.required(m.layer.norm_kind == NormKind::rms ? "attention.layer_norm_rms_epsilon"
-                                                                 : "attention.layer_norm_epsilon");
+  m.layer.eps = keys.required(key_of_eps(m));
   keys.require("vocab_size", m.vocabulary);
   const bool has_own_output = keys.has_tensor("output.weight");
   m.tie_output = !has_own_output && !m.decoder.output_bias;
@@ -58,12 +57,8 @@ int read_head_width(ModelKeys& keys, Model& m) {
 
 // ---- rotary positions
 
-bool has_rotations(const Model& m) {
-  return m.positions == Positions::rotary || m.positions == Positions::rotary_halves;
-}
-
 // Of Llama 3.1 and later, which is not in the metadata: a tensor has the factor of each wavelength.
-RotaryScaling llama3_scaling(const GgufFile& file, const GgufTensor& tensor, int columns, double theta) {
+RotaryScaling llama3_scaling(const GgufSource& file, const GgufTensor& tensor, int columns, double theta) {
   check<FormatError>(tensor.numel() == static_cast<std::size_t>(columns / 2), file.name(), ": tensor ", kRopeFactors,
                      " has ", tensor.numel(), " numbers, not one for each pair of ", columns, " columns");
   std::vector<real> factors(tensor.numel());
@@ -122,7 +117,15 @@ void read_tokens(const ModelKeys& keys, HfConfig& made) {
 
 }  // namespace
 
-HfConfig gguf_config(const GgufFile& file) {
+bool has_rotations(const Model& m) {
+  return m.positions == Positions::rotary || m.positions == Positions::rotary_halves;
+}
+
+const char* key_of_eps(const Model& m) {
+  return m.layer.norm_kind == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+}
+
+HfConfig gguf_config(const GgufSource& file) {
   const GgufArchitecture& architecture = architecture_of(file);
   ModelKeys keys(file, architecture.name);
   HfConfig made{.architecture = architecture.family, .model = family_of(architecture.family).model};

@@ -28,7 +28,7 @@ bool is_gguf(const std::filesystem::path& path);
 // What the metadata say of the model. Texts end at eos_token_id and eot_token_id. Throws FormatError naming the file
 // and the key: other architectures, and features that a LanguageModel lacks, such as Phi-3's long positions, are
 // refused.
-HfConfig gguf_config(const GgufFile& file);
+HfConfig gguf_config(const GgufSource& file);
 
 // Throws as gguf_config() does, FormatError for tensors that do not fit the model, and FileError. More parameters than
 // the file can hold are refused before memory is allocated.

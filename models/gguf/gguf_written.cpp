@@ -9,7 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdint>
+#include <cmath>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,95 +23,113 @@ using nlohmann::json;
 namespace {
 
 const GgufArchitecture& architecture_for(Architecture family) {
-  if (family == Architecture::mistral) family = Architecture::llama;
+  const Architecture written = family == Architecture::mistral ? Architecture::llama : family;
   const auto& all = gguf_architectures();
-  const auto found =
-      std::ranges::find_if(all, [&](const GgufArchitecture& one) { return one.family == family && one.is_written; });
+  const auto found = std::ranges::find(all, written, &GgufArchitecture::family);
   check<ArgumentError>(found != all.end(), "gguf: the architecture ",
-                       enum_names(family)[static_cast<std::size_t>(family)],
-                       " is not written; llama, mistral, qwen2 and qwen3 are");
+                       enum_names(family)[static_cast<std::size_t>(family)], " is none of llama.cpp's");
   return *found;
 }
 
-// What is left of a config in such a file.
-HfConfig written_config(const HfConfig& config) {
-  HfConfig left = config;
-  const LanguageModelConfig& m = config.model;
-  left.model = {};
-  set_architecture(config.architecture, left.model);
-  left.model.decoder.attentions.clear();  // windows
-  left.model.vocabulary = m.vocabulary;
-  left.model.n_layers = m.n_layers;
-  left.model.max_length = m.max_length;
-  left.model.rope_theta = m.rope_theta;
-  left.model.tie_output = m.tie_output;
-  left.model.layer.d_model = m.layer.d_model;
-  left.model.layer.d_ff = m.layer.d_ff;
-  left.model.layer.n_heads = m.layer.n_heads;
-  left.model.layer.n_kv_heads = m.layer.n_kv_heads;
-  left.model.layer.eps = m.layer.eps;
-  left.model.layer.head_width = m.layer.head_width;
-  return left;
-}
-
-void check_written(const HfConfig& config) {
-  const json all = to_json(config), left = to_json(written_config(config));
-  for (const auto& [key, value] : all.items())
-    check<ArgumentError>(left.value(key, json()) == value, "gguf: ", printable(key), ": ", printable(value.dump()),
-                         " is nothing that a file of this architecture has");
-}
-
-void add_config(GgufBuilder& file, const std::string& kind, const HfConfig& config) {
-  const LanguageModelConfig& m = config.model;
-  const int width = m.layer.head_columns();
-  const auto add = [&](const char* key, int value) { file.add(kind + "." + key, static_cast<std::uint32_t>(value)); };
-  file.add("general.architecture", kind);
-  add("vocab_size", m.vocabulary);
-  add("embedding_length", m.layer.d_model);
-  add("feed_forward_length", m.layer.d_ff);
-  add("block_count", m.n_layers);
-  add("context_length", m.max_length);
-  add("attention.head_count", m.layer.n_heads);
-  add("attention.head_count_kv", m.layer.kv_heads());
-  add("attention.key_length", width);
-  add("attention.value_length", width);
-  add("rope.dimension_count", width);
-  file.add(kind + ".attention.layer_norm_rms_epsilon", static_cast<float>(m.layer.eps));
-  file.add(kind + ".rope.freq_base", static_cast<float>(m.rope_theta));
-}
-
-// A weight in the file's order, as floats.
-void fill(std::span<const real> values, int heads, std::size_t columns, std::span<float> to) {
-  std::vector<real> pairs;
-  if (heads > 0) {
-    pairs.resize(values.size());
-    interleave_pairs(values, heads, columns, pairs);
-    values = pairs;
+void add_rope(GgufBuilder& file, NewKeys& keys, const LanguageModelConfig& m) {
+  const RotaryScaling& scaling = m.decoder.rope.scaling;
+  const auto columns = static_cast<int>(std::lround(m.decoder.rope.share * m.layer.head_columns()));
+  keys.add("rope.dimension_count", columns);
+  keys.add("rope.freq_base", m.rope_theta);
+  if (scaling.kind == RotaryScale::linear || scaling.kind == RotaryScale::yarn) {
+    const bool is_yarn = scaling.kind == RotaryScale::yarn;
+    keys.add("rope.scaling.type", is_yarn ? "yarn" : "linear");
+    keys.add("rope.scaling.factor", scaling.factor);
+    if (is_yarn) keys.add("rope.scaling.original_context_length", static_cast<int>(scaling.original_length));
+  } else if (scaling.kind == RotaryScale::llama3) {
+    file.add_tensor(kRopeFactors, {columns / 2}, [=, theta = m.rope_theta](std::span<float> to) {
+      const std::vector<double> plain = rotary_angles(columns, theta).wavelengths;
+      const std::vector<double> scaled = rotary_angles(columns, theta, scaling).wavelengths;
+      for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(scaled[i] / plain[i]);
+    });
   }
-  std::ranges::transform(values, to.begin(), [](real value) { return static_cast<float>(value); });
+}
+
+void add_config(GgufBuilder& file, const GgufArchitecture& architecture, const LanguageModelConfig& m) {
+  file.add("general.architecture", architecture.name);
+  NewKeys keys(file, architecture.name);
+  keys.add("vocab_size", m.vocabulary);
+  keys.add("embedding_length", m.layer.d_model);
+  keys.add("feed_forward_length", m.layer.d_ff);
+  keys.add("block_count", m.n_layers);
+  keys.add("context_length", m.max_length);
+  keys.add("attention.head_count", m.layer.n_heads);
+  keys.add("attention.head_count_kv", m.layer.kv_heads());
+  keys.add("attention.key_length", m.layer.head_columns());
+  keys.add("attention.value_length", m.layer.head_columns());
+  keys.add(key_of_eps(m), m.layer.eps);
+  if (has_rotations(m)) add_rope(file, keys, m);
+  if (architecture.write) architecture.write(keys, m);
+}
+
+// The numbers of a parameter that belong to a tensor.
+struct WrittenPart {
+  GgufPart place;
+  std::span<const real> values;
+
+  void fill(std::span<float> tensor) const {
+    std::vector<real> pairs;
+    std::span<const real> from = values;
+    if (place.heads > 0) {
+      pairs.resize(values.size());
+      interleave_pairs(values, place.heads, values.size() / static_cast<std::size_t>(place.shape[0]), pairs);
+      from = pairs;
+    }
+    const real offset = place.is_offset ? 1 : 0;
+    std::ranges::transform(from, tensor.subspan(place.first).begin(),
+                           [=](real value) { return static_cast<float>(value + offset); });
+  }
+};
+
+// The tensors in the order of their first parameters.
+void add_tensors(GgufBuilder& file, const GgufTensors& tensors, const HfConfig& config, const Parameters& parameters) {
+  const WeightOptions options = weights_of(config);
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<WrittenPart>> parts;
+  for (const Parameters::Entry& entry : parameters.entries()) {
+    if (options.skip && options.skip(entry.name)) continue;
+    std::span<const real> left = entry.tensor.values();
+    for (const GgufPart& part : tensors.parts(entry)) {
+      const auto size = static_cast<std::size_t>(part.shape.numel());
+      if (!parts.contains(part.tensor)) names.push_back(part.tensor);
+      parts[part.tensor].push_back({part, left.first(size)});
+      left = left.subspan(size);
+    }
+  }
+  for (const std::string& name : names)
+    file.add_tensor(name, parts.at(name)[0].place.whole, [written = parts.at(name)](std::span<float> to) {
+      for (const WrittenPart& part : written) part.fill(to);
+    });
+}
+
+// Whoever reads the file finds this config.
+void check_said(const GgufBuilder& file, const HfConfig& config) try {
+  HfConfig said = gguf_config(file);
+  said.architecture = config.architecture;
+  said.bos = config.bos;
+  said.stops = config.stops;
+  said.pad = config.pad;
+  const json all = to_json(config), read = to_json(said);
+  for (const auto& [key, value] : all.items())
+    check<ArgumentError>(read.value(key, json()) == value, "gguf: ", printable(key), ": ", printable(value.dump()),
+                         " is nothing that a file of this architecture has");
+} catch (const FormatError& e) {
+  fail<ArgumentError>("a file of this architecture cannot have this model: ", e.what());
 }
 
 }  // namespace
 
 GgufBuilder gguf_of(const HfConfig& config, const Parameters& parameters) {
   const GgufArchitecture& architecture = architecture_for(config.architecture);
-  check_written(config);
   GgufBuilder file;
-  add_config(file, architecture.name, config);
-  const WeightOptions options = weights_of(config);
-  const GgufTensors tensors(architecture, config.model, /*is_qkv_stacked=*/false);
-  for (const Parameters::Entry& entry : parameters.entries()) {
-    if (options.skip && options.skip(entry.name)) continue;
-    std::span<const real> left = entry.tensor.values();
-    for (const GgufPart& part : tensors.parts(entry)) {
-      const auto size = static_cast<std::size_t>(part.shape.numel());
-      const std::span<const real> values = left.first(size);
-      const auto columns = size / static_cast<std::size_t>(part.shape[0]);
-      const int heads = part.heads;
-      file.add_tensor(part.tensor, part.whole, [=](std::span<float> to) { fill(values, heads, columns, to); });
-      left = left.subspan(size);
-    }
-  }
+  add_config(file, architecture, config.model);
+  add_tensors(file, GgufTensors(architecture, config.model, architecture.is_stacked), config, parameters);
+  check_said(file, config);
   return file;
 }
 

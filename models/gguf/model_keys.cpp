@@ -12,7 +12,7 @@ inline namespace SEPPO_ABI {
 
 using nlohmann::json;
 
-ModelKeys::ModelKeys(const GgufFile& file, std::string architecture)
+ModelKeys::ModelKeys(const GgufSource& file, std::string architecture)
     : file_(file), architecture_(std::move(architecture)), keys_(short_keys()) {}
 
 ConfigKeys ModelKeys::short_keys() const {

@@ -52,16 +52,6 @@ constexpr TensorType kTypes[] = {
 
 enum class ValueType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text, list, u64, i64, f64 };
 
-// The double whose shortest decimal form is that of the float.
-double as_decimal(float x) {
-  if (!std::isfinite(x)) return x;
-  std::array<char, 32> text;
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), x);
-  double value = x;
-  std::from_chars(text.data(), end, value);
-  return value;
-}
-
 // The header's bytes, from the beginning of the file.
 class Header {
  public:
@@ -303,6 +293,15 @@ Decoder decoder_of(std::string_view type) {
 
 }  // namespace
 
+double as_decimal(float x) {
+  if (!std::isfinite(x)) return x;
+  std::array<char, 32> text;
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), x);
+  double value = x;
+  std::from_chars(text.data(), end, value);
+  return value;
+}
+
 std::size_t GgufTensor::numel() const {
   std::size_t all = 1;
   for (const std::int64_t size : shape) all *= static_cast<std::size_t>(size);
@@ -310,7 +309,10 @@ std::size_t GgufTensor::numel() const {
 }
 
 GgufFile::GgufFile(const std::filesystem::path& path)
-    : file_(path, File::Open::reading), path_(path), name_(printable_path(path)), size_(file_.size()) {
+    : GgufSource(std::string(printable_path(path))),
+      file_(path, File::Open::reading),
+      path_(path),
+      size_(file_.size()) {
   Header header(file_, name_, size_);
   check_magic(header, name_);
   const std::uint64_t tensors = header.count("tensors");
@@ -331,7 +333,7 @@ GgufFile::GgufFile(const std::filesystem::path& path)
   check_layout(tensors_, name_, begin, size_);
 }
 
-const GgufTensor* GgufFile::find(const std::string& tensor) const {
+const GgufTensor* GgufSource::find(const std::string& tensor) const {
   const auto found = std::ranges::find(tensors_, tensor, &GgufTensor::name);
   return found == tensors_.end() ? nullptr : &*found;
 }

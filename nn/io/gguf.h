@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace seppo {
@@ -36,13 +37,15 @@ struct GgufTensor {
   std::size_t numel() const;
 };
 
-class GgufFile {
- public:
-  explicit GgufFile(const std::filesystem::path& path);  // reads the header
+// The double whose shortest decimal form is that of the float: 1e-5.
+double as_decimal(float x);
 
-  const std::filesystem::path& path() const { return path_; }
-  const std::string& name() const { return name_; }  // of the file, for messages
-  std::uint64_t size() const { return size_; }
+// Metadata and tensors: of a file that is read, or of one that is to be written (gguf_builder.h).
+class GgufSource {
+ public:
+  virtual ~GgufSource() = default;
+
+  const std::string& name() const { return name_; }  // for messages
   // An object: {"general.architecture": "llama", ...}. A float32 is the decimal number that it stands for, 1e-5.
   const nlohmann::json& metadata() const { return metadata_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }  // in the file's order
@@ -50,15 +53,28 @@ class GgufFile {
 
   // Numbers of a tensor, in order, from `first` on, where a block begins; all of them unless `to` is shorter. Throws
   // FormatError if one is not finite; FileError.
-  void read(const GgufTensor& tensor, std::span<real> to, std::size_t first = 0) const;
+  virtual void read(const GgufTensor& tensor, std::span<real> to, std::size_t first = 0) const = 0;
+
+ protected:
+  explicit GgufSource(std::string name) : name_(std::move(name)), metadata_(nlohmann::json::object()) {}
+
+  std::string name_;
+  nlohmann::json metadata_;
+  std::vector<GgufTensor> tensors_;
+};
+
+class GgufFile : public GgufSource {
+ public:
+  explicit GgufFile(const std::filesystem::path& path);  // reads the header
+
+  const std::filesystem::path& path() const { return path_; }
+  std::uint64_t size() const { return size_; }
+  void read(const GgufTensor& tensor, std::span<real> to, std::size_t first = 0) const override;
 
  private:
   File file_;
   std::filesystem::path path_;
-  std::string name_;
   std::uint64_t size_;
-  nlohmann::json metadata_;
-  std::vector<GgufTensor> tensors_;
 };
 
 }  // namespace SEPPO_ABI

@@ -1,8 +1,11 @@
 // The bytes that gguf.h describes, in the order of the file.
 #include "gguf_builder.h"
 
+#include "../../autograd/core/check.h"
+#include "../../autograd/core/printable.h"
 #include "atomic_file.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace seppo {
@@ -29,61 +32,76 @@ std::uint64_t aligned(std::uint64_t size) { return (size + kAlignment - 1) / kAl
 }  // namespace
 
 void GgufBuilder::begin(std::string_view key, std::uint32_t type) {
-  put_text(metadata_, key);
-  put_number(metadata_, type);
-  ++keys_;
+  put_text(keys_, key);
+  put_number(keys_, type);
+  ++count_;
 }
 
 void GgufBuilder::begin_list(std::string_view key, std::uint32_t type, std::size_t size) {
   begin(key, kList);
-  put_number(metadata_, type);
-  put_number(metadata_, std::uint64_t{size});
+  put_number(keys_, type);
+  put_number(keys_, std::uint64_t{size});
 }
 
 void GgufBuilder::add(std::string_view key, std::uint32_t value) {
   begin(key, kUint32);
-  put_number(metadata_, value);
+  put_number(keys_, value);
+  metadata_[key] = value;
 }
 
 void GgufBuilder::add(std::string_view key, float value) {
   begin(key, kFloat32);
-  put_number(metadata_, value);
+  put_number(keys_, value);
+  metadata_[key] = as_decimal(value);
 }
 
 void GgufBuilder::add(std::string_view key, bool value) {
   begin(key, kBool);
-  put_number(metadata_, std::uint8_t{value});
+  put_number(keys_, std::uint8_t{value});
+  metadata_[key] = value;
 }
 
 void GgufBuilder::add(std::string_view key, std::string_view value) {
   begin(key, kText);
-  put_text(metadata_, value);
+  put_text(keys_, value);
+  metadata_[key] = value;
 }
 
 void GgufBuilder::add(std::string_view key, List<std::string> values) {
   begin_list(key, kText, values.size());
-  for (const std::string& value : values) put_text(metadata_, value);
+  for (const std::string& value : values) put_text(keys_, value);
+  metadata_[key] = std::span<const std::string>(values);
 }
 
 void GgufBuilder::add(std::string_view key, List<std::int32_t> values) {
   begin_list(key, kInt32, values.size());
-  for (const std::int32_t value : values) put_number(metadata_, value);
+  for (const std::int32_t value : values) put_number(keys_, value);
+  metadata_[key] = std::span<const std::int32_t>(values);
 }
 
 void GgufBuilder::add_tensor(const std::string& name, List<std::int64_t> shape,
                              std::function<void(std::span<float>)> fill) {
   constexpr std::uint32_t kF32 = 0;
+  GgufTensor tensor{.name = name, .type = "F32", .shape = {shape.begin(), shape.end()}, .offset = end_};
+  tensor.bytes = tensor.numel() * sizeof(float);
   put_text(infos_, name);
   put_number(infos_, static_cast<std::uint32_t>(shape.size()));
-  std::uint64_t numbers = 1;
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    put_number(infos_, static_cast<std::uint64_t>(shape[i]));
-    numbers *= static_cast<std::uint64_t>(shape[i]);
-  }
+  for (std::size_t i = shape.size(); i-- > 0;) put_number(infos_, static_cast<std::uint64_t>(shape[i]));
   put_number(infos_, kF32);
   put_number(infos_, end_);
-  end_ = aligned(end_ + numbers * sizeof(float));
-  tensors_.push_back({numbers, std::move(fill)});
+  end_ = aligned(end_ + tensor.bytes);
+  tensors_.push_back(std::move(tensor));
+  fills_.push_back(std::move(fill));
+}
+
+void GgufBuilder::read(const GgufTensor& tensor, std::span<real> to, std::size_t first) const {
+  check(first <= tensor.numel() && to.size() <= tensor.numel() - first, name_, ": tensor ", printable(tensor.name),
+        " has ", tensor.numel(), " numbers, not ", to.size(), " from ", first, " on");
+  const auto found = std::ranges::find(tensors_, tensor.name, &GgufTensor::name);
+  check(found != tensors_.end(), name_, ": has no tensor ", printable(tensor.name));
+  std::vector<float> values(tensor.numel());
+  fills_[static_cast<std::size_t>(found - tensors_.begin())](values);
+  std::ranges::copy(std::span(values).subspan(first, to.size()), to.begin());
 }
 
 void GgufBuilder::write(const std::filesystem::path& path) const {
@@ -91,14 +109,15 @@ void GgufBuilder::write(const std::filesystem::path& path) const {
   std::string header = "GGUF";
   put_number(header, kVersion);
   put_number(header, std::uint64_t{tensors_.size()});
-  put_number(header, keys_);
-  header += metadata_ + infos_;
+  put_number(header, count_);
+  header += keys_ + infos_;
   header.resize(aligned(header.size()));
   replace_atomically(path, [&](File& file) {
     file.write(header.data(), header.size());
-    for (const NewTensor& tensor : tensors_) {
-      std::vector<float> values(aligned(tensor.numbers * sizeof(float)) / sizeof(float));
-      tensor.fill(std::span(values).first(tensor.numbers));
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      const std::size_t numbers = tensors_[i].numel();
+      std::vector<float> values(aligned(numbers * sizeof(float)) / sizeof(float));
+      fills_[i](std::span(values).first(numbers));
       file.write(values.data(), values.size() * sizeof(float));
     }
   });

@@ -7,7 +7,9 @@
 #pragma once
 
 #include "../../autograd/core/list.h"
+#include "gguf.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -20,8 +22,10 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-class GgufBuilder {
+class GgufBuilder : public GgufSource {
  public:
+  GgufBuilder() : GgufSource("gguf") {}
+
   void add(std::string_view key, std::uint32_t value);
   void add(std::string_view key, float value);
   void add(std::string_view key, bool value);
@@ -33,6 +37,8 @@ class GgufBuilder {
   // `shape` has the outermost size first; `fill`, which writes the numbers, is called by write().
   void add_tensor(const std::string& name, List<std::int64_t> shape, std::function<void(std::span<float>)> fill);
 
+  void read(const GgufTensor& tensor, std::span<real> to, std::size_t first = 0) const override;
+
   // Replaces the file whole or not at all, tensor after tensor. Throws FileError.
   void write(const std::filesystem::path& path) const;
 
@@ -40,14 +46,10 @@ class GgufBuilder {
   void begin(std::string_view key, std::uint32_t type);
   void begin_list(std::string_view key, std::uint32_t type, std::size_t size);
 
-  struct NewTensor {
-    std::uint64_t numbers;
-    std::function<void(std::span<float>)> fill;
-  };
-  std::string metadata_, infos_;
-  std::uint64_t keys_ = 0;
-  std::uint64_t end_ = 0;  // of the tensors so far, in their part of the file
-  std::vector<NewTensor> tensors_;
+  std::string keys_, infos_;  // of the header, as they are written
+  std::uint64_t count_ = 0;   // of keys
+  std::uint64_t end_ = 0;     // of the tensors so far, in their part of the file
+  std::vector<std::function<void(std::span<float>)>> fills_;
 };
 
 }  // namespace SEPPO_ABI
