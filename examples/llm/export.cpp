@@ -10,6 +10,7 @@
 #include <seppo/nn/io/json.h>
 #include <seppo/nn/io/text_file.h>
 #include <seppo/nn/text/gguf_tokenizer.h>
+#include <seppo/nn/text/sentencepiece_model.h>
 
 #include <fmt/format.h>
 
@@ -26,6 +27,12 @@ using nlohmann::json;
 
 json read(const fs::path& file) {
   return seppo::parse_json(seppo::read_text(file), std::string(seppo::printable_path(file)));
+}
+
+json tokenizer_of(const fs::path& folder) {
+  const fs::path own = folder / "tokenizer.json", pieces = folder / "tokenizer.model";
+  if (!fs::exists(own) && fs::exists(pieces)) return seppo::sentencepiece_model_json(pieces);
+  return read(own);
 }
 
 std::optional<std::string> chat_template(const fs::path& folder) {
@@ -46,7 +53,7 @@ void write_gguf(const Folder& folder, const fs::path& file) {
     tokenizer = gguf_tokenizer_json(*folder.texts.gguf);
     texts.chat_template = gguf_chat_template(*folder.texts.gguf);
   } else {
-    tokenizer = read(folder.path / "tokenizer.json");
+    tokenizer = tokenizer_of(folder.path);
     texts.chat_template = chat_template(folder.path);
   }
   seppo::GgufBuilder made = seppo::gguf_of(folder.config, *folder.parameters);

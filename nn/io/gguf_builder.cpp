@@ -79,6 +79,15 @@ void GgufBuilder::add(std::string_view key, List<std::int32_t> values) {
   metadata_[key] = std::span<const std::int32_t>(values);
 }
 
+void GgufBuilder::add(std::string_view key, List<float> values) {
+  begin_list(key, kFloat32, values.size());
+  metadata_[key] = nlohmann::json::array();
+  for (const float value : values) {
+    put_number(keys_, value);
+    metadata_[key].push_back(as_decimal(value));
+  }
+}
+
 void GgufBuilder::add_tensor(const std::string& name, List<std::int64_t> shape,
                              std::function<void(std::span<float>)> fill) {
   constexpr std::uint32_t kF32 = 0;

@@ -33,6 +33,7 @@ class GgufBuilder : public GgufSource {
   void add(std::string_view key, const char* value) { add(key, std::string_view(value)); }
   void add(std::string_view key, List<std::string> values);
   void add(std::string_view key, List<std::int32_t> values);
+  void add(std::string_view key, List<float> values);
 
   // `shape` has the outermost size first; `fill`, which writes the numbers, is called by write().
   void add_tensor(const std::string& name, List<std::int64_t> shape, std::function<void(std::span<float>)> fill);

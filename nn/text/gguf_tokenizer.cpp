@@ -1,6 +1,7 @@
 // llama.cpp's kinds of tokenizers, written as the pipelines that they stand for.
 #include "gguf_tokenizer.h"
 
+#include "gguf_words.h"
 #include "sentencepiece_json.h"
 #include "tokenizer_json.h"
 #include "tokenizer_json_writer.h"
@@ -29,8 +30,6 @@ using nlohmann::json;
 
 namespace {
 
-const std::string kPrefix = "tokenizer.ggml.";
-
 // ---- reading keys --------------------------------------------------------------------------------
 
 // GgufKeys that begin with "tokenizer.ggml.". Those that are missing have a fallback, or are refused.
@@ -38,15 +37,15 @@ class GgufKeys {
  public:
   explicit GgufKeys(const GgufFile& file) : file_(file) {}
 
-  json find(const char* key) const { return file_.metadata().value(kPrefix + key, json()); }
+  json find(const char* key) const { return file_.metadata().value(kGgufTokenizer + key, json()); }
 
   template <class... Parts>
   void check(bool holds, const char* key, const Parts&... parts) const {
-    seppo::check<FormatError>(holds, file_.name(), ": ", kPrefix, key, parts...);
+    seppo::check<FormatError>(holds, file_.name(), ": ", kGgufTokenizer, key, parts...);
   }
   template <class... Parts>
   [[noreturn]] void refuse(const char* key, const Parts&... parts) const {
-    fail<FormatError>(file_.name(), ": ", kPrefix, key, parts...);
+    fail<FormatError>(file_.name(), ": ", kGgufTokenizer, key, parts...);
   }
 
   std::string text(const char* key) const {
@@ -86,7 +85,7 @@ class GgufVocabulary {
   explicit GgufVocabulary(const GgufKeys& keys) : texts(keys.texts("tokens")), types(texts.size(), PieceType::normal) {
     const std::vector<json> numbers = keys.list("token_type");
     keys.check(numbers.empty() || numbers.size() == texts.size(), "token_type", " is not of as many tokens as ",
-               kPrefix, "tokens");
+               kGgufTokenizer, "tokens");
     for (std::size_t i = 0; i < numbers.size(); ++i)
       if (numbers[i].is_number_integer()) types[i] = static_cast<PieceType>(numbers[i].get<int>());
     for (std::size_t i = 0; i < texts.size(); ++i)
@@ -109,13 +108,6 @@ class GgufVocabulary {
 
 // ---- parts of a tokenizer.json -------------------------------------------------------------------
 
-// Words as "llama-bpe" and "qwen2" see them, which differ in how many digits a number has.
-json words(const char* number) {
-  const std::string regex = std::string(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)") + number +
-                            R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
-}
-
 // What puts marks before and behind a text, if the file asks for that.
 json processor(const GgufKeys& keys, const GgufVocabulary& vocabulary, bool adds_bos, const json& otherwise) {
   const auto mark = [&](const char* flag, bool usual, const char* key) -> std::optional<NamedToken> {
@@ -131,8 +123,6 @@ json processor(const GgufKeys& keys, const GgufVocabulary& vocabulary, bool adds
 
 // ---- gpt2 ----------------------------------------------------------------------------------------
 
-constexpr const char* kWords[] = {"gpt-2", "smollm", "llama-bpe", "qwen2"};
-
 // Other names of the same words, of models whose vocabularies differ.
 const std::map<std::string_view, const char*> kSameWords{
     {"phi-2", "gpt-2"},        {"olmo", "gpt-2"},       {"mpt", "gpt-2"},
@@ -142,31 +132,17 @@ const std::map<std::string_view, const char*> kSameWords{
 // In these, a word that is a token is that token, whatever merges would make of it, and texts begin with a mark.
 bool is_of_llama3(const std::string& pre) { return pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3"; }
 
-// Null for another name than these.
-json pre_tokenizer(const std::string& pre) {
-  const auto steps = [](const json& first, bool has_words) {
-    return sequence_json("pretokenizers", {first, byte_level_json(has_words)});
-  };
-  if (pre == "gpt-2") return byte_level_json(true);
-  if (pre == "smollm") return steps({{"type", "Digits"}, {"individual_digits", true}}, true);
-  if (pre == "llama-bpe") return steps(words(R"(\p{N}{1,3})"), false);
-  if (pre == "qwen2") return steps(words(R"(\p{N})"), false);
-  return nullptr;
-}
-
-json normalizer(const std::string& pre) { return pre == "qwen2" ? json{{"type", "NFC"}} : json(); }
-
 json byte_level_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
   const std::string said = keys.text("pre");
   const bool is_llama = is_of_llama3(said);
   const auto same = kSameWords.find(said);
   const std::string pre = same == kSameWords.end() ? said : same->second;
-  const json steps = pre_tokenizer(pre);
+  const json steps = gguf_pre_tokenizer(pre);
   if (steps.is_null())
     keys.refuse("pre", ": ", printable(said), " is not supported; gpt-2, smollm, llama-bpe and qwen2 are");
   json model = bpe_json(vocabulary.ids, keys.texts("merges"));
   model["ignore_merges"] = is_llama;
-  return {{"normalizer", normalizer(pre)},
+  return {{"normalizer", gguf_normalizer(pre)},
           {"pre_tokenizer", steps},
           {"post_processor", processor(keys, vocabulary, is_llama, byte_level_json(true))},
           {"decoder", byte_level_json(true)},
@@ -182,7 +158,7 @@ std::vector<double> read_scores(const GgufKeys& keys, std::size_t tokens) {
     keys.check(score.is_number() && std::isfinite(score.get<double>()), "scores", ": ", score.dump(), " is no number");
     scores.push_back(score.get<double>());
   }
-  keys.check(scores.size() == tokens, "scores", " is not of as many tokens as ", kPrefix, "tokens");
+  keys.check(scores.size() == tokens, "scores", " is not of as many tokens as ", kGgufTokenizer, "tokens");
   return scores;
 }
 
@@ -199,81 +175,7 @@ json sentencepiece_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary, c
   return parts;
 }
 
-// ---- writing -------------------------------------------------------------------------------------
-
-// A part of a tokenizer.json without what has no influence on tokens, or is what it is if it is missing.
-json essence(json part) {
-  if (part.is_array())
-    for (json& item : part) item = essence(item);
-  if (!part.is_object()) return part;
-  part.erase("trim_offsets");
-  if (part.value("use_regex", false)) part.erase("use_regex");
-  for (auto& [key, value] : part.items()) value = essence(value);
-  return part;
-}
-
-// Which of kWords has the steps of this tokenizer.
-std::string words_of(const json& tokenizer, const std::string& name) {
-  const json model = tokenizer.value("model", json::object());
-  const bool is_bpe = model.is_object() && model.value("type", "") == "BPE" && model.contains("vocab") &&
-                      model.contains("merges") && !model.value("byte_fallback", false);
-  for (const char* pre : kWords) {
-    const bool has_steps = essence(tokenizer.value("pre_tokenizer", json())) == essence(pre_tokenizer(pre));
-    if (is_bpe && has_steps && tokenizer.value("normalizer", json()) == normalizer(pre)) return pre;
-  }
-  fail<FormatError>(name, ": is no byte-level BPE with words that GGUF files know: gpt-2, smollm, llama-bpe, qwen2");
-}
-
-// "a b", which is also written as ["a", "b"].
-std::string merge_text(const json& merge) {
-  if (merge.is_string()) return merge.get<std::string>();
-  return merge.at(0).get<std::string>() + " " + merge.at(1).get<std::string>();
-}
-
-// The texts and types of all tokens of a model.
-struct NewTokens {
-  explicit NewTokens(int vocabulary)
-      : types(static_cast<std::size_t>(vocabulary), static_cast<std::int32_t>(PieceType::unused)) {
-    for (int id = 0; id < vocabulary; ++id) texts.push_back("[unused " + std::to_string(id) + "]");
-  }
-  void set(const json& id, const std::string& text, PieceType type, const std::string& name) {
-    const auto place = id.get<std::size_t>();
-    check<FormatError>(place < texts.size(), name, ": token ", place, " is beyond the model's ", texts.size());
-    texts[place] = text;
-    types[place] = static_cast<std::int32_t>(type);
-  }
-
-  std::vector<std::string> texts;
-  std::vector<std::int32_t> types;
-};
-
-NewTokens new_tokens(const json& tokenizer, int vocabulary, const std::string& name) {
-  NewTokens tokens(vocabulary);
-  for (const auto& [text, id] : tokenizer["model"]["vocab"].items()) tokens.set(id, text, PieceType::normal, name);
-  for (const json& added : tokenizer.value("added_tokens", json::array())) {
-    const PieceType type = added.value("special", false) ? PieceType::control : PieceType::user_defined;
-    tokens.set(added.at("id"), added.at("content").get<std::string>(), type, name);
-  }
-  return tokens;
-}
-
 }  // namespace
-
-void add_gguf_tokenizer(GgufBuilder& file, const json& tokenizer, const GgufTexts& texts, const std::string& name) {
-  const std::string pre = words_of(tokenizer, name);
-  const NewTokens tokens = new_tokens(tokenizer, texts.vocabulary, name);
-  std::vector<std::string> merges;
-  for (const json& merge : tokenizer["model"]["merges"]) merges.push_back(merge_text(merge));
-  file.add(kPrefix + "model", "gpt2");
-  file.add(kPrefix + "pre", pre);
-  file.add(kPrefix + "tokens", tokens.texts);
-  file.add(kPrefix + "token_type", tokens.types);
-  file.add(kPrefix + "merges", merges);
-  if (texts.bos) file.add(kPrefix + "bos_token_id", static_cast<std::uint32_t>(*texts.bos));
-  if (texts.eos) file.add(kPrefix + "eos_token_id", static_cast<std::uint32_t>(*texts.eos));
-  file.add(kPrefix + "add_bos_token", texts.adds_bos);
-  if (texts.chat_template) file.add("tokenizer.chat_template", *texts.chat_template);
-}
 
 json gguf_tokenizer_json(const GgufFile& file) {
   const GgufKeys keys(file);
@@ -282,7 +184,7 @@ json gguf_tokenizer_json(const GgufFile& file) {
              " is not supported; gpt2 and llama are");
   const GgufVocabulary vocabulary(keys);
   json all = kind == "gpt2" ? byte_level_bpe(keys, vocabulary)
-                            : sentencepiece_bpe(keys, vocabulary, file.name() + ": " + kPrefix + "tokens");
+                            : sentencepiece_bpe(keys, vocabulary, file.name() + ": " + kGgufTokenizer + "tokens");
   all["added_tokens"] = added_tokens_json(vocabulary.texts, vocabulary.types);
   return whole_json(all);
 }

@@ -42,7 +42,8 @@ struct GgufTexts {
   std::optional<std::string> chat_template = {};
 };
 // Adds the tokenizer of a tokenizer.json that read_tokenizer_json() takes; `name` is what errors call it. Throws
-// FormatError for another kind than byte-level BPE with the words of "gpt-2", "smollm", "llama-bpe" or "qwen2".
+// FormatError for another kind than byte-level BPE with the words of "gpt-2", "smollm", "llama-bpe" or "qwen2", and
+// SentencePiece's BPE.
 void add_gguf_tokenizer(GgufBuilder& file, const nlohmann::json& tokenizer, const GgufTexts& texts,
                         const std::string& name);
 

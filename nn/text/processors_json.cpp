@@ -12,7 +12,7 @@ namespace {
 
 using Kind = json::value_t;
 
-constexpr std::size_t kMostTokens = 1024;  // that a processor adds
+constexpr std::size_t kMostMarks = 1024;  // that a processor adds
 
 // ---- post_processor ------------------------------------------------------------------------------
 
@@ -45,8 +45,8 @@ class Processors {
   void put_around(const Around& outer) {
     all.before.insert(all.before.begin(), outer.before.begin(), outer.before.end());
     all.behind.insert(all.behind.end(), outer.behind.begin(), outer.behind.end());
-    if (all.before.size() + all.behind.size() > kMostTokens)
-      fields_.refuse("'post_processor': adds more than ", kMostTokens, " tokens");
+    if (all.before.size() + all.behind.size() > kMostMarks)
+      fields_.refuse("'post_processor': adds more than ", kMostMarks, " tokens");
   }
 
   Around read_template(const json& processor) const {
@@ -60,7 +60,7 @@ class Processors {
       const std::vector<int> ids = template_tokens(processor, fields_.part(item, "SpecialToken", Kind::object));
       std::vector<int>& side = has_text ? made.behind : made.before;
       side.insert(side.end(), ids.begin(), ids.end());
-      if (side.size() > kMostTokens) fields_.refuse("'post_processor': adds more than ", kMostTokens, " tokens");
+      if (side.size() > kMostMarks) fields_.refuse("'post_processor': adds more than ", kMostMarks, " tokens");
     }
     if (!has_text) fields_.refuse("'post_processor': a template without the text is not supported");
     return made;

@@ -4,6 +4,8 @@
 #include "support/errors.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/nn/text/sentencepiece_json.h>
+#include <seppo/nn/text/tokenizer_json_writer.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -174,6 +176,45 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_is_written_as_it_is_read) {
   words["pre_tokenizer"] = {{"type", "Whitespace"}};
   BOOST_CHECK_THROW(add_gguf_tokenizer(made, words, {.vocabulary = 300}, "f"), FormatError);
   BOOST_CHECK_THROW(add_gguf_tokenizer(made, gguf_like_tokenizer(), {.vocabulary = 1}, "f"), FormatError);
+}
+
+// SentencePiece's BPE: what is written merges the same pairs in the same order, whatever the scores were.
+BOOST_AUTO_TEST_CASE(pieces_are_written_as_they_are_read) {
+  const std::string mark = "\u2581";
+  for (const bool adds_space : {true, false}) {
+    SentencePieces pieces{
+        .texts = {"<unk>", "<s>", "</s>", "<0x41>", mark, "a", "b", "c", "bc", "ab", mark + "a", "abc"},
+        .scores = {0, 0, 0, 0, -90, -91, -92, -93, -1.5, -2.5, -2.5, -7},
+        .types = {PieceType::unknown, PieceType::control, PieceType::control, PieceType::byte},
+        .adds_space = adds_space,
+        .unknown = 0};
+    pieces.types.resize(pieces.texts.size(), PieceType::normal);
+    for (std::size_t id = 0; id < pieces.texts.size(); ++id) pieces.ids[pieces.texts[id]] = id;
+    const json tokenizer = whole_json(sentencepiece_json(pieces, "p"));
+    GgufBuilder made;
+    const int size = static_cast<int>(pieces.texts.size());
+    add_gguf_tokenizer(made, tokenizer, {.vocabulary = size + 2, .bos = 1, .eos = 2, .adds_bos = true}, "p");
+    const test::Folder folder("gguf");
+    made.write(folder.path / "p.gguf");
+    const GgufFile file(folder.path / "p.gguf");
+    const json read = gguf_tokenizer_json(file);
+    for (const char* part : {"normalizer", "decoder", "added_tokens"}) BOOST_CHECK_EQUAL(read[part], tokenizer[part]);
+    BOOST_CHECK_EQUAL(read["model"]["merges"], tokenizer["model"]["merges"]);
+    BOOST_CHECK_EQUAL(read["model"]["unk_token"], "<unk>");
+    const std::vector<int> ids = adds_space ? std::vector{1, 10, 8, 4, 3} : std::vector{1, 11, 4, 3};
+    BOOST_TEST(read_gguf_tokenizer(file).encode("abc A") == ids, boost::test_tools::per_element());
+
+    json fewer = tokenizer;  // as trainers of BPE write them, which note one pair for each token
+    fewer["model"]["merges"].erase(0);
+    test::check_error<FormatError>([&] { add_gguf_tokenizer(made, fewer, {.vocabulary = size}, "p"); },
+                                   {"p: is no BPE of SentencePiece"});
+    json other = tokenizer;
+    other["normalizer"] = {{"type", "NFC"}};
+    BOOST_CHECK_THROW(add_gguf_tokenizer(made, other, {.vocabulary = size}, "p"), FormatError);
+    other = tokenizer;
+    other["pre_tokenizer"] = {{"type", "Metaspace"}};
+    BOOST_CHECK_THROW(add_gguf_tokenizer(made, other, {.vocabulary = size}, "p"), FormatError);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(files_that_cannot_be_written) {
