@@ -63,15 +63,15 @@ class GgufKeys {
     check(value.is_null() || value.is_array(), key, " is no list");
     return {value.begin(), value.end()};
   }
-  // Not empty, and UTF-8.
+  // UTF-8.
   std::vector<std::string> texts(const char* key) const {
     std::vector<std::string> found;
+    check(!find(key).is_null(), key, " is missing");
     for (const json& item : list(key)) {
       check(item.is_string(), key, ": ", printable(item.dump()), " is no text");
       found.push_back(item.get<std::string>());
       check(utf8_length(found.back()) == found.back().size(), key, ": '", printable(found.back()), "' is not UTF-8");
     }
-    check(!found.empty(), key, " is missing, or empty");
     return found;
   }
 
@@ -83,6 +83,7 @@ class GgufKeys {
 class GgufVocabulary {
  public:
   explicit GgufVocabulary(const GgufKeys& keys) : texts(keys.texts("tokens")), types(texts.size(), PieceType::normal) {
+    keys.check(!texts.empty(), "tokens", " is empty");
     const std::vector<json> numbers = keys.list("token_type");
     keys.check(numbers.empty() || numbers.size() == texts.size(), "token_type", " is not of as many tokens as ",
                kGgufTokenizer, "tokens");

@@ -166,6 +166,7 @@ void tokenizer_refused(const GgufWriter& writer, const std::string& part) {
 
 BOOST_AUTO_TEST_CASE(long_pieces_are_refused) {
   tokenizer_refused(of_pieces({"a", std::string(257, 'a')}), "tokens: token 1 has 257 bytes, more than 256");
+  tokenizer_refused(of_pieces({}), "tokens is empty");
   std::vector<std::string> all;
   for (char letter = 'A'; letter < 'A' + 33; ++letter)
     for (std::size_t length = 1; length <= 256; ++length) all.emplace_back(length, letter);

@@ -172,6 +172,12 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_is_written_as_it_is_read) {
     BOOST_CHECK(read_gguf_tokenizer(again).encode(text) == read_gguf_tokenizer(file).encode(text));
   }
   GgufBuilder made;
+  json bytes = gguf_like_tokenizer();  // which has no merges
+  bytes["model"]["merges"] = json::array();
+  add_gguf_tokenizer(made, bytes, {.vocabulary = kTokens}, "f");
+  const test::Folder folder("gguf");
+  made.write(folder.path / "bytes.gguf");
+  BOOST_CHECK((read_gguf_tokenizer(GgufFile(folder.path / "bytes.gguf")).encode("ab") == std::vector<int>{'a', 'b'}));
   json words = gguf_like_tokenizer();
   words["pre_tokenizer"] = {{"type", "Whitespace"}};
   BOOST_CHECK_THROW(add_gguf_tokenizer(made, words, {.vocabulary = 300}, "f"), FormatError);
