@@ -1,6 +1,6 @@
 // Small programs report when their output cannot be written. All link to the same check; these run quickly, and use
 // printf or std::cout.
-// needs: programs: custom_op graph spiral first_transformer gpt2_import
+// needs: programs: adder custom_op graph spiral first_transformer gpt2_import
 #include "support/program.h"
 
 #include <cstdlib>
@@ -34,4 +34,12 @@ BOOST_AUTO_TEST_CASE(tokens_are_numbers) {
       check_refused(folder, {"gpt2_import", "none", heads, token}, are_numbers ? 74 : 2,
                     are_numbers ? "none" : expected);
     }
+}
+
+// The record in docs/records.md: so few parameters, and sums that it was not trained on.
+BOOST_AUTO_TEST_CASE(nine_parameters_add, *boost::unit_test::precondition(test::ends_in_time)) {
+  const Folder folder("small-output");
+  const Result result = folder.run({"adder", "2", "1"});
+  BOOST_CHECK_EQUAL(result.code, 0);
+  BOOST_CHECK_MESSAGE(result.out.ends_with("9 parameters: 2010 of 2010 sums are right\n"), result.out);
 }
