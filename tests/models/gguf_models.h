@@ -40,7 +40,7 @@ inline HfConfig small(bool tie_output, Architecture architecture = Architecture:
   config.model.layer.d_ff = 24;
   config.model.layer.dropout = 0;
   config.model.layer.attention_dropout = 0;
-  config.model.layer.eps = 1e-5;
+  config.model.layer.eps = 3e-4;  // no value is a default
   config.model.n_layers = 2;
   config.model.max_length = 32;
   config.model.rope_theta = 5000;
@@ -123,7 +123,7 @@ inline void add_metadata(GgufWriter& writer, const HfConfig& config) {
   writer.add(kind + ".context_length", 32u);
   writer.add(kind + ".attention.head_count", 4u);
   writer.add(kind + ".attention.head_count_kv", 2u);
-  writer.add(kind + ".attention.layer_norm_rms_epsilon", 1e-5F);
+  writer.add(kind + ".attention.layer_norm_rms_epsilon", static_cast<float>(config.model.layer.eps));
   writer.add(kind + ".rope.freq_base", 5000.0F);
   const int width = config.model.layer.head_width;
   if (width > 0) writer.add(kind + ".attention.key_length", static_cast<std::uint32_t>(width));
