@@ -9,6 +9,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -215,6 +216,33 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_read_or_refused) {
     std::string bytes = good;
     for (int i = 0; i < 1 + round % 3; ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
     is_handled(bytes);
+  }
+}
+
+// 32,768 blocks are read at a time.
+BOOST_AUTO_TEST_CASE(tensors_of_several_pieces) {
+  constexpr std::size_t kPiece = 1 << 15;
+  for (const std::size_t count : {kPiece - 1, kPiece, kPiece + 1, 2 * kPiece + 3}) {
+    std::vector<float> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), 1.0F);
+    std::string blocks;  // of Q8_0, whose numbers are 1 and 0s, times a scale
+    for (std::size_t block = 0; block < count; ++block) {
+      const std::uint16_t scale = half(static_cast<float>(block % 1000));
+      blocks.append(reinterpret_cast<const char*>(&scale), sizeof scale).append(1, 1).append(31, 0);
+    }
+    GgufWriter writer = small();
+    writer.floats("f", {count}, numbers);
+    writer.tensor("q", {32, count}, 8, blocks);
+    const Written written(writer.file());
+    const GgufFile file(written.path);
+    std::vector<real> floats(count), quantized(32 * count);
+    file.read(*file.find("f"), floats);
+    file.read(*file.find("q"), quantized);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      wrong += floats[i] != static_cast<real>(i + 1) || quantized[32 * i] != static_cast<real>(i % 1000) ||
+               quantized[32 * i + 1] != 0;
+    BOOST_CHECK_EQUAL(wrong, 0u);
   }
 }
 
