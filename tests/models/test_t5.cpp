@@ -112,6 +112,25 @@ BOOST_AUTO_TEST_CASE(buckets) {
   BOOST_CHECK_EQUAL(back(-5000), 31);
 }
 
+// With other numbers than T5's: near distances have buckets of their own, and logarithms of far ones are equally wide.
+BOOST_AUTO_TEST_CASE(buckets_of_any_number_and_distance) {
+  for (const bool is_bidirectional : {false, true})
+    for (const auto& [buckets, most] : {std::pair{32, 128}, {32, 1000}, {16, 64}, {8, 20}, {6, 9}}) {
+      const int here = is_bidirectional ? buckets / 2 : buckets, exact = here / 2;
+      for (int distance = -2 * most; distance <= 2 * most; ++distance) {
+        const int far = is_bidirectional ? std::abs(distance) : std::max(-distance, 0);
+        const double place = far < exact ? 0
+                                         : (here - exact) * std::log(static_cast<double>(far) / exact) /
+                                               std::log(static_cast<double>(most) / exact);
+        if (far > exact && std::abs(place - std::round(place)) < 1e-4) continue;  // single precision decides
+        const int within = far < exact ? far : std::min(exact + static_cast<int>(place), here - 1);
+        const int expected = (is_bidirectional && distance > 0 ? here : 0) + within;
+        BOOST_CHECK_MESSAGE(t5_bucket(distance, is_bidirectional, buckets, most) == expected,
+                            buckets << " buckets up to " << most << ", distance " << distance);
+      }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(texts_are_computed_as_if_alone) {
   Parameters parameters(1);
   const T5 t5(parameters.root(), small_config(true));

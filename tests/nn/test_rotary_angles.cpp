@@ -68,6 +68,32 @@ BOOST_AUTO_TEST_CASE(yarn_scales_by_the_number_of_the_pair) {
   BOOST_CHECK_EQUAL(yarn_length(0.5), 1);
 }
 
+// Its definition, as its authors' code has it, where the ends of the ramp are pairs, beyond the pairs, or beyond all
+// columns.
+BOOST_AUTO_TEST_CASE(yarn_of_any_numbers) {
+  for (const double length : {20.0, 400.0, 1000.0, 40'000.0, 1e7})
+    for (const auto& [slow, fast] : {std::pair{0.5, 1.0}, {1.0, 5.0}, {1.0, 32.0}, {2.0, 300.0}})
+      for (const bool is_rounded : {true, false}) {
+        const RotaryScaling s{.kind = RotaryScale::yarn,
+                              .factor = 3,
+                              .original_length = length,
+                              .slow = slow,
+                              .fast = fast,
+                              .is_rounded = is_rounded};
+        const auto pair_of = [&](double turns) {
+          return kColumns * std::log(length / (turns * 2 * std::numbers::pi)) / (2 * std::log(double{kTheta}));
+        };
+        double first = pair_of(fast), last = pair_of(slow);
+        if (is_rounded) first = std::floor(first), last = std::ceil(last);
+        first = std::max(first, 0.0), last = std::min(last, kColumns - 1.0);
+        if (first == last) last += 0.001;
+        for (int pair = 0; pair < kColumns / 2; ++pair) {
+          const double share = 1 - std::clamp((pair - first) / (last - first), 0.0, 1.0);
+          BOOST_CHECK_CLOSE(kept(pair, s), share + (1 - share) / 3, 1e-9);
+        }
+      }
+}
+
 BOOST_AUTO_TEST_CASE(bad_arguments_are_refused) {
   for (const int columns : {0, -2, 3}) BOOST_CHECK_THROW(rotary_angles(columns, kTheta), ArgumentError);
   BOOST_CHECK_THROW(rotary_angles(kColumns, 0), ArgumentError);
