@@ -40,26 +40,29 @@ BOOST_AUTO_TEST_CASE(objectives_are_weighted_means) {
   const Tensor w = parameters.root().parameter("w", {2}, init_zeros());
   Sgd sgd(parameters);
   Trainer trainer(parameters, sgd, {.lr = 1, .clip_norm = 0});
-  const auto linear = [&](real slope_a, real slope_b) {
-    return [&w, slope_a, slope_b](Rows rows) {
+  const auto linear = [&](real slope_a, real slope_b, double share) {  // of the examples are right
+    return [&w, slope_a, slope_b, share](Rows rows) {
       real total = 0;
       for (const int row : rows) total += static_cast<real>(row);
       return ShardLoss{sum(w * tensor({2}, {slope_a * total, slope_b * total})) + 3 * static_cast<real>(rows.size()),
-                       static_cast<double>(rows.size()), 1.0 * static_cast<double>(rows.size())};
+                       static_cast<double>(rows.size()), static_cast<double>(rows.size()) * share};
     };
   };
   const std::vector<int> some{1, 2, 3, 6}, others{4, 8};  // means 3 and 6
-  const auto f = linear(1, 0), g = linear(0, 2);
+  const auto f = linear(1, 0, 0.5), g = linear(0, 2, 0);
   const StepResult now = trainer.step({{some, f, 0.5}, {others, g, -0.25}});
   BOOST_CHECK_EQUAL(now.loss, 3 * 0.5 - 3 * 0.25);
   BOOST_CHECK(now.losses == (std::vector<double>{3, 3}));
-  BOOST_CHECK_EQUAL(now.accuracy, 1);
+  BOOST_CHECK_CLOSE(now.accuracy, 2.0 / 6, 1e-12);  // of all examples, whatever the weights
   BOOST_CHECK_EQUAL(w.values()[0], -0.5 * 3);
   BOOST_CHECK_EQUAL(w.values()[1], 0.25 * 2 * 6);
   BOOST_CHECK_CLOSE(now.gradient_norm, std::hypot(1.5, 3), 1e-5);
   for (const real gradient : parameters.gradients()) BOOST_CHECK_EQUAL(gradient, 0);
   BOOST_CHECK_EQUAL(trainer.steps(), 1);
   BOOST_CHECK_EQUAL(trainer.step({{some, f, 2}}).losses.size(), 1u);
+  const StepResult watched = trainer.step({{some, f}, {others, g, 0}});  // a weight of 0 trains nothing, and counts
+  BOOST_CHECK_EQUAL(watched.losses.size(), 2u);
+  BOOST_CHECK_CLOSE(watched.accuracy, 2.0 / 6, 1e-12);
 }
 
 BOOST_AUTO_TEST_CASE(one_objective_is_a_plain_step) {

@@ -232,6 +232,16 @@ BOOST_AUTO_TEST_CASE(shards_by_the_size_of_the_model_and_of_the_batch) {
       return ShardLoss{.loss = sum(w)};
     });
     BOOST_TEST(seen == sizes, boost::test_tools::per_element());
+    for (const std::size_t rounds : {2u, 3u}) {  // each is cut as a batch of its size
+      seen.clear();
+      DataParallel(parameters, 0, rounds).backward(rounds * samples, 0, 1, [&](std::size_t first, std::size_t last) {
+        seen.push_back(last - first);
+        return ShardLoss{.loss = sum(w)};
+      });
+      std::vector<std::size_t> expected;
+      for (std::size_t round = 0; round < rounds; ++round) expected.insert(expected.end(), sizes.begin(), sizes.end());
+      BOOST_TEST(seen == expected, boost::test_tools::per_element());
+    }
   }
 }
 

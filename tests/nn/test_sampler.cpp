@@ -170,6 +170,11 @@ BOOST_AUTO_TEST_CASE(batches_measured_in_tokens) {
     again.seek(static_cast<std::int64_t>(epochs[0].size()));
     BOOST_CHECK(draw(again, static_cast<int>(epochs[1].size())) == epochs[1]);
   }
+  for (const int most : {9, 10, 11}) {  // a batch may be exactly full
+    Sampler sampler(6, {.batch_tokens = most}, {5, 5, 5, 5, 5, 5});
+    BOOST_CHECK_EQUAL(sampler.next().size(), most < 10 ? 1u : 2u);
+    BOOST_CHECK_EQUAL(sampler.batches_per_epoch(), most < 10 ? 6 : 3);
+  }
   BOOST_CHECK_THROW(Sampler(3, {.batch_tokens = 5}), ArgumentError);
   BOOST_CHECK_THROW(Sampler(3, {.batch_tokens = 5, .in_order = true}, {1, 2, 3}), ArgumentError);
 }
