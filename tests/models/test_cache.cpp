@@ -101,7 +101,8 @@ BOOST_AUTO_TEST_CASE(a_relative_bias_of_the_positions_so_far) {
   }
 }
 
-// Attention takes 256 keys at a time.
+// Attention takes 256 keys at a time. The later ones are larger, so that what earlier ones gave must fade; then the
+// second sequence is continued twice.
 BOOST_AUTO_TEST_CASE(more_keys_than_attention_takes_at_a_time) {
   constexpr int kRows = 259;
   const std::vector<int> rows{0, kRows, 2 * kRows};
@@ -112,17 +113,23 @@ BOOST_AUTO_TEST_CASE(more_keys_than_attention_takes_at_a_time) {
       tape().clear();
       const UseMode eval(Mode::eval);
       const Tensor x = random_rows(2 * kRows, 7);
+      for (std::size_t i = 0; i < x.numel(); ++i)
+        if (i / kWidth % kRows >= 256) x.data()[i] *= 20;
       const Tensor whole = attention(x, rows, {.mask = Mask::causal()});
       KeyValueCache cache(1, 2, kRows, kWidth / kHeads * kv_heads);
       std::vector<int> begin{0, 0};
-      for (const Counts& counts : {Counts{254, 250}, {1, 1}, {1, 1}, {2, 6}, {1, 1}}) {
+      const auto step = [&](const std::vector<int>& source, const Counts& counts) {
         const std::vector<int> offsets = offsets_of(counts);
         cache.extend(offsets);
         const Tensor part =
-            attention(part_of(x, rows, begin, counts), offsets, {.mask = Mask::causal(), .cache = &cache});
-        check_part(part, whole, rows, begin, counts, "after " + std::to_string(begin[0]) + " rows");
+            attention(part_of(x, source, begin, counts), offsets, {.mask = Mask::causal(), .cache = &cache});
+        check_part(part, whole, source, begin, counts, "after " + std::to_string(begin[0]) + " rows");
         begin[0] += counts[0], begin[1] += counts[1];
-      }
+      };
+      for (const Counts& counts : {Counts{254, 250}, {1, 1}, {1, 1}, {1, 5}, {1, 1}}) step(rows, counts);
+      cache.select(std::vector<int>{1, 1});
+      begin[0] = begin[1];
+      step({kRows, kRows}, {1, 1});
     }
   tape().clear();
 }
