@@ -2,6 +2,7 @@
 #include "support/program.h"
 
 #include <seppo/autograd/ops.h>
+#include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/modules/linear.h>
 #include <seppo/nn/optim/sgd.h>
 #include <seppo/nn/run/data_digest.h>
@@ -14,6 +15,10 @@
 #include <csignal>
 #include <limits>
 #include <numeric>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
 
 using namespace seppo;
 using test::Folder;
@@ -236,6 +241,50 @@ BOOST_AUTO_TEST_CASE(evaluations_have_scores) {
   BOOST_CHECK((Best{.step = 2, .score = 0.5, .loss = 1}.is_above(best)));
   BOOST_CHECK(!(Best{.step = 2, .score = 0.4, .loss = 1}.is_above(best)));
   BOOST_CHECK(best.is_above({}));
+}
+
+// Of equal evaluations; of equal scores, that of the lower loss. So it is for the final parameters and for a mean too.
+BOOST_AUTO_TEST_CASE(of_equal_models_the_first_is_kept) {
+  for (const int max_steps : {0, 5})
+    for (const int average : {1, 2})
+      for (const double rise : {0.0, 1.0}) {
+        const Folder folder("training-run");
+        Model model, kept;
+        std::vector<real> first;
+        int evaluations = 0;
+        TrainingTask task = task_of(model);
+        task.evaluate = [&] {
+          const std::span<const real> values = model.parameters.values();
+          if (evaluations == 0) first.assign(values.begin(), values.end());
+          return Evaluation{.val_loss = 1 + rise * evaluations++, .measures = {{"val_exact", 0.5}}};
+        };
+        TrainingConfig changed = config();
+        changed.max_steps = max_steps, changed.average = average, changed.best = "exact";
+        TrainingRun run(model.parameters, changed, task, {.folder = folder.path});
+        run.train();
+        BOOST_CHECK_EQUAL(evaluations, 4 + (average > 1));  // the kept one is measured again
+        load_checkpoint(run.folder().model(), kept.parameters);
+        BOOST_CHECK(std::ranges::equal(kept.parameters.values(), first));
+      }
+}
+
+// After so many steps, after evaluations, and at the end.
+BOOST_AUTO_TEST_CASE(checkpoints_are_saved_as_often_as_asked) {
+  for (const int interval : {0, 1, 2, 4, 5, 7})
+    for (const int eval_interval : {1, 3}) {
+      const Folder folder("training-run");
+      Model model;
+      TrainingConfig changed = config();
+      changed.eval_interval = eval_interval;
+      const RunOptions options{.folder = folder.path, .save_interval = interval, .keep = 100};
+      TrainingRun(model.parameters, changed, task_of(model), options).train();
+      std::set<int> expected{6}, found;
+      for (int step = 1; step <= 6; ++step)
+        if ((interval > 0 && step % interval == 0) || step % (2 * eval_interval) == 0) expected.insert(step);
+      for (int step = 0; step <= 7; ++step)
+        if (fs::exists(folder.path / "checkpoints" / (std::to_string(step) + ".safetensors"))) found.insert(step);
+      BOOST_TEST(found == expected, boost::test_tools::per_element());
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_measure_that_is_not_finite_ends_the_run) {
