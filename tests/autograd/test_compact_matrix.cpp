@@ -131,7 +131,8 @@ BOOST_AUTO_TEST_CASE(products_with_compact_weights) {
       for (const std::size_t n : {1u, 2u, 7u})
         for (const std::size_t k : {1u, 31u, 32u, 33u, 64u, 200u}) check_product(format, m, n, k);
     check_product(format, 1, 600, 576);
-    check_product(format, 3, 257, 100);
+    for (const std::size_t n : {255u, 256u, 257u}) check_product(format, n % 2 == 0 ? 3 : 5, n, 100);
+    check_product(format, 5, 256, 33);
     check_product(format, 70, 600, 100);
   }
 }

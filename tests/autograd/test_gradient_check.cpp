@@ -162,6 +162,22 @@ BOOST_AUTO_TEST_CASE(wrong_gradients_fail_down_to_a_millionth) {
                }).passed);
 }
 
+// Of one step alone, the error is h^2 / 6 of the third derivative.
+BOOST_AUTO_TEST_CASE(the_first_step_and_the_tolerance_are_as_asked) {
+  const auto check = [](const GradientCheckOptions& options) {
+    return gradient_check(
+        {{3, 4}}, [](Inputs x) { return seppo::exp(x[0]); }, options);
+  };
+  const double error = check({.directions = 1, .steps = 1}).error;
+  for (const double factor : {0.5, 3.0, 10.0})
+    BOOST_CHECK_CLOSE(check({.directions = 1, .first_step = 1e-2 * factor, .steps = 1}).error, error * factor * factor,
+                      2);
+  const GradientCheckReport usual = check({});
+  BOOST_CHECK(usual.passed);
+  BOOST_CHECK(check({.tolerance = 2 * usual.error}).passed);
+  BOOST_CHECK(!check({.tolerance = usual.error / 2}).passed);
+}
+
 BOOST_AUTO_TEST_CASE(values_are_restored) {
   Parameters parameters(1);
   const Tensor x = parameters.root().parameter("x", {3}, init_normal(1));

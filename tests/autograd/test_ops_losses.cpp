@@ -103,6 +103,46 @@ BOOST_AUTO_TEST_CASE(linear_cross_entropy_keeps_no_scores) {
   BOOST_CHECK_LT(used(8), kRows * kClasses * sizeof(real) / 8);
 }
 
+// Unless asked otherwise, 2^23 scores are computed at once, but at least 64 rows.
+BOOST_AUTO_TEST_CASE(linear_cross_entropy_of_many_scores) {
+  constexpr int kClasses = (1 << 17) + 1;
+  std::vector<real> weights(kClasses);
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<real>(i % 89) / 89;
+  for (const int rows : {64, 65}) {
+    std::vector<real> inputs;
+    std::vector<int> targets;
+    for (int row = 0; row < rows; ++row) {
+      inputs.push_back(static_cast<real>(row % 7) / 4);
+      targets.push_back(1000 * row);
+    }
+    double loss = 0, terms = 0;  // the scores of a row are 89 different ones
+    std::vector<double> slopes;
+    for (std::size_t row = 0; row < inputs.size(); ++row) {
+      const double x{inputs[row]};
+      double sum = 0, moved = 0;
+      for (int class_ = 0; class_ < 89; ++class_) {
+        const double w = double{static_cast<real>(class_)} / 89, count = kClasses / 89 + (class_ < kClasses % 89);
+        sum += count * std::exp(x * w), moved += count * w * std::exp(x * w);
+      }
+      const double w = (targets[row] % 89) / 89.0;
+      loss += std::log(sum) - x * w;
+      terms += std::log(sum);
+      slopes.push_back(moved / sum - w);
+    }
+    seppo::tape().clear();
+    const Tensor x = seppo::variable({rows, 1}, inputs), weight = seppo::variable({kClasses, 1}, weights);
+    const Tensor y = seppo::linear_cross_entropy(x, weight, targets);
+    seppo::backward(y);
+    BOOST_CHECK_SMALL(double{y.item()} - loss, test::within(1e-12) * terms);
+    for (std::size_t row = 0; row < slopes.size(); ++row)
+      BOOST_CHECK_SMALL(double{x.grad()[row]} - slopes[row], test::within(1e-12));
+    double total = 0;  // the gradients of a row's scores add up to 0
+    for (const real g : weight.grad()) total += double{g};
+    BOOST_CHECK_SMALL(total, test::within(1e-10));
+  }
+  seppo::tape().clear();
+}
+
 BOOST_AUTO_TEST_CASE(huber_loss_at_its_corner) {
   seppo::tape().clear();  // at the corner, both sides have slope delta
   const Tensor x = seppo::variable({2}, {2, -2});

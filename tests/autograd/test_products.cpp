@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -126,6 +127,18 @@ BOOST_AUTO_TEST_CASE(products_of_any_size) {
     for (const Plus plus : {Plus::nothing, Plus::c, Plus::row})
       for (const auto b : {as_is, transposed}) check_product(transposed, b, 66, 22000, 48, plus);
   });
+}
+
+// One below, at and one above the rows of a tile, of few rows and of a part that is transposed at once, the columns of
+// panels, and the terms of a block: each number of rows meets each of columns and of terms.
+BOOST_AUTO_TEST_CASE(sizes_around_every_threshold) {
+  using enum Stored;
+  constexpr std::size_t kRows[] = {5, 6, 7, 31, 32, 33, 63, 64, 65, 95, 96, 97, 129};
+  constexpr std::size_t kColumns[] = {15, 16, 17, 47, 48, 49, 63, 64, 65, 97, 127};
+  constexpr std::size_t kTerms[] = {31, 32, 33, 127, 128, 129, 255, 256, 257};
+  for (std::size_t i = 0; i < std::size(kRows) * std::size(kColumns); ++i)
+    check_product(i % 2 == 0 ? as_is : transposed, i % 3 == 0 ? as_is : transposed, kRows[i % std::size(kRows)],
+                  kColumns[i % std::size(kColumns)], kTerms[i % std::size(kTerms)], Plus{static_cast<int>(i % 3)});
 }
 
 namespace {

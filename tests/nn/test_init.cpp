@@ -148,3 +148,19 @@ BOOST_AUTO_TEST_CASE(a_model_keeps_its_names) {
     BOOST_CHECK_MESSAGE((values_of(own.tensor) == values_of(other.tensor)) == has_no_choice, own.name);
   }
 }
+
+// Memory that is full is copied in pieces of 4,096 values, of which those of zeros are left out.
+BOOST_AUTO_TEST_CASE(values_stay_when_others_are_added) {
+  for (const int size : {4095, 4096, 4097, 3 * 4096 + 1})
+    for (const int place : {0, size / 2, size - 1}) {
+      Parameters parameters(1);
+      const auto one = [=](std::span<real> values, const Shape&, RandomStream&) {
+        values[static_cast<std::size_t>(place)] = 3;
+      };
+      const Tensor w = parameters.root().parameter("w", {size}, one);
+      const Tensor other = parameters.root().parameter("other", {1 << 18}, init_ones());
+      const std::span<const real> values = w.values();
+      for (int i = 0; i < size; ++i) BOOST_REQUIRE_EQUAL(values[static_cast<std::size_t>(i)], i == place ? 3 : 0);
+      BOOST_CHECK_EQUAL(other.values().back(), 1);
+    }
+}

@@ -107,6 +107,11 @@ BOOST_AUTO_TEST_CASE(its_tokenizer_encodes_with_them) {
   BOOST_TEST(tokenizer.decode(tokens) == text);
   BOOST_TEST(tokenizer.encode("<|endoftext|>", seppo::SpecialText::tokens) == std::vector<int>{0},
              boost::test_tools::per_element());
+  folder.write("tokenizer.json", learner.learn({.tokens = 300, .special = "<end>"}).dump());
+  const Tokenizer other = seppo::read_tokenizer_json(folder.path / "tokenizer.json");
+  BOOST_TEST(other.encode("<end>", seppo::SpecialText::tokens) == std::vector<int>{0},
+             boost::test_tools::per_element());
+  BOOST_TEST(other.encode("<|endoftext|>", seppo::SpecialText::tokens).size() > 1);
   const std::string bytes = "\xff\x00 any \xc3(";
   BOOST_TEST(tokenizer.decode(tokenizer.encode(bytes)) == bytes);
 }

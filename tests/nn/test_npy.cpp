@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <iostream>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,17 @@ BOOST_FIXTURE_TEST_CASE(types_and_byte_orders, Fixture) {
   check_type<std::uint16_t>(*this, "f2", {0x3c00, 0xc000, 0x7bff, 0x0001}, {1, -2, 65504, std::ldexp(1, -24)});
   check_type<std::uint8_t>(*this, "b1", {1, 0}, {1, 0});
   BOOST_CHECK(std::isnan(values<double>(array_of("<f4", "(1,)", bytes_of(std::vector<float>{std::nanf("")})))[0]));
+}
+
+// A megabyte is read at once.
+BOOST_FIXTURE_TEST_CASE(values_of_several_pieces, Fixture) {
+  constexpr std::size_t kPiece = (1 << 20) / sizeof(std::int32_t);
+  for (const std::size_t count : {kPiece - 1, kPiece, kPiece + 1, 2 * kPiece + 3}) {
+    std::vector<std::int32_t> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), -7);
+    BOOST_CHECK(values<std::int32_t>(array_of("<i4", "(" + std::to_string(count) + ",)", bytes_of(numbers))) ==
+                numbers);
+  }
 }
 
 BOOST_FIXTURE_TEST_CASE(headers_of_all_forms, Fixture) {
