@@ -158,6 +158,13 @@ BOOST_AUTO_TEST_CASE(promises_of_headers_name_tests) {
   BOOST_CHECK_MESSAGE(faults.empty(), faults << "tests/promises/ names tests for each sentence; look at them again");
 }
 
+// Sizes as found by script/sizes, and options by script/neutral.
+BOOST_AUTO_TEST_CASE(sizes_and_options_are_tried) {
+  const std::string sizes = faults_found_by("sizes"), options = faults_found_by("neutral");
+  BOOST_CHECK_MESSAGE(sizes.empty(), sizes << "tests/sizes/ names tests for each size; look at them again");
+  BOOST_CHECK_MESSAGE(options.empty(), options << "give them a value in a test, or say in tests/neutral.txt why not");
+}
+
 BOOST_AUTO_TEST_CASE(figures_are_as_drawn_and_link_to_code) {
   const std::string faults = faults_found_by("figures");
   BOOST_CHECK_MESSAGE(faults.empty(), faults << "script/figures draws them");

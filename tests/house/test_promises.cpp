@@ -1,4 +1,4 @@
-// What script/promises recognises as a promise, and as its proof.
+// What script/promises recognises as a promise, and as its proof; what script/sizes and script/neutral find.
 // needs: not_in_valgrind: single
 #include "support/paths.h"
 
@@ -29,10 +29,10 @@ struct Project {
   ~Project() { fs::remove_all(root); }
 
   void write(const std::string& path, const std::string& text) const { std::ofstream(root / path) << text; }
-  // The output of script/promises --check.
-  std::string faults() const {
+  // The output of a script with --check.
+  std::string faults(const std::string& script = "promises") const {
     FILE* const pipe =
-        popen(((kSource / "script/promises").string() + " --check --root " + root.string()).c_str(), "r");
+        popen(((kSource / "script" / script).string() + " --check --root " + root.string()).c_str(), "r");
     BOOST_REQUIRE(pipe);
     std::string text;
     for (int c; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
@@ -70,4 +70,40 @@ BOOST_AUTO_TEST_CASE(each_promise_needs_a_proof) {
   BOOST_CHECK(with(odd) ==
               "nn/io/a.h: tests are named 0 times, and it is said 1 times: never A ... B; does the same\n");
   BOOST_CHECK(with(odd + same + "    x/one\n" + same + "    x/one\n").find("named 2 times") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(each_size_needs_a_test) {
+  const Project p;
+  fs::create_directories(p.root / "tests/sizes");
+  p.write("nn/io/a.cpp",
+          "constexpr std::size_t kTile = 4, kPart = 2 * kTile;  // constexpr int kNot = 1;\n"
+          "static constexpr double kHalf = 0.5;\n");
+  const auto with = [&](const std::string& table) {
+    p.write("tests/sizes/nn.txt", "nn/io/a.cpp\n" + table);
+    return p.faults("sizes");
+  };
+  const std::string tile = "  kTile = 4\n    x/one\n", part = "  kPart = 2 * kTile\n";
+  BOOST_CHECK_EQUAL(with(tile), "nn/io/a.cpp: no test is named for kPart = 2 * kTile\n");
+  BOOST_CHECK_EQUAL(with(tile + part + "    none: it is not\n"), "");
+  BOOST_CHECK_EQUAL(with(tile + part + "    x/two, x/three\n"), "nn/io/a.cpp: kPart: there is no x/three\n");
+  BOOST_CHECK_EQUAL(with("  kTile = 5\n    x/one\n" + part + "    x/two\n"),
+                    "nn/io/a.cpp: no test is named for kTile = 4\nnn/io/a.cpp: there is no kTile = 5\n");
+}
+
+BOOST_AUTO_TEST_CASE(each_option_needs_another_value) {
+  const Project p;
+  p.write("nn/io/a.h", "struct CutOptions {\n  int parts = 2;\n  bool is_open = false;  // x\n};\n");
+  const auto with = [&](const std::string& test, const std::string& excuses) {
+    p.write("tests/nn/test_x.cpp", test);
+    p.write("tests/neutral.txt", excuses);
+    return p.faults("neutral");
+  };
+  const std::string open = "CutOptions.is_open: no test gives it another value than false\n";
+  BOOST_CHECK_EQUAL(with("cut({.parts = 3});", ""), open);
+  BOOST_CHECK_EQUAL(with("cut({.parts = 3, .is_open = false});", ""), open);
+  BOOST_CHECK_EQUAL(with("cut({.parts = 3, .is_open = true});", ""), "");
+  BOOST_CHECK_EQUAL(with("options.parts = 3; run(\"--is-open\");", ""), "");
+  BOOST_CHECK_EQUAL(with("cut({.parts = 3});", "# words\n\nCutOptions.is_open\n  is never closed\n"), "");
+  BOOST_CHECK_EQUAL(with("cut({.parts = 3, .is_open = true});", "CutOptions.is_open\n  is never closed\n"),
+                    "tests/neutral.txt: CutOptions.is_open needs no excuse\n");
 }
