@@ -7,13 +7,13 @@ include(CMakePackageConfigHelpers)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME Development)
 
 # All headers are public except SIMD code (-inl.h), those of kernels, of the system, of the tapes' store of nodes, of
-# safetensors' headers, of the table of families, of peft's config and of Jinja, and, in three folders of autograd,
-# those that only the library needs.
+# safetensors' headers, of frozen values, of the table of families, of peft's config, of GGUF's words and of Jinja, and,
+# in three folders of autograd, those that only the library needs.
 set(include ${CMAKE_INSTALL_INCLUDEDIR}/seppo)
 install(DIRECTORY autograd nn models DESTINATION ${include} FILES_MATCHING PATTERN "*.h"
         PATTERN "*-inl.h" EXCLUDE REGEX "/core/(kernel|node_pool|pages)\\.h$" EXCLUDE
         REGEX "/(autograd/(blas|kernels|ops)|hugging_face/families|text/jinja|posix|windows)$" EXCLUDE
-        REGEX "/(hugging_face/peft_config|io/(safetensors_header|system))\\.h$" EXCLUDE
+        REGEX "/(hugging_face/peft_config|io/(frozen_values|safetensors_header|system)|text/gguf_words)\\.h$" EXCLUDE
         REGEX "/gguf/(architectures|gguf_tensors)\\.h$" EXCLUDE)
 install(FILES autograd/blas/multiply.h DESTINATION ${include}/autograd/blas)
 install(FILES autograd/ops/attention.h DESTINATION ${include}/autograd/ops)
