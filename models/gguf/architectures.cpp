@@ -145,13 +145,6 @@ void read_gemma2(ModelKeys& keys, Model& m) {
   m.decoder.output_softcap = keys.number("final_logit_softcapping", 0);
 }
 
-void write_gemma2(NewKeys& keys, const Model& m) {
-  keys.add(kWindow, window_of(m));
-  keys.add_unless_0("attention.scale", m.decoder.attention_scale);
-  keys.add_unless_0("attn_logit_softcapping", m.decoder.attention_softcap);
-  keys.add_unless_0("final_logit_softcapping", m.decoder.output_softcap);
-}
-
 void read_gemma3(ModelKeys& keys, Model& m) {
   read_windows(keys, m, 6, LayerPositions::local);
   read_attention_scale(keys, m, 62);
@@ -159,11 +152,16 @@ void read_gemma3(ModelKeys& keys, Model& m) {
   m.decoder.output_softcap = keys.number("final_logit_softcapping", 0);
 }
 
-void write_gemma3(NewKeys& keys, const Model& m) {
+void write_gemma2(NewKeys& keys, const Model& m) {
   keys.add(kWindow, window_of(m));
   keys.add_unless_0("attention.scale", m.decoder.attention_scale);
-  keys.add("rope.freq_base_swa", m.decoder.local_rope_theta);
+  keys.add_unless_0("attn_logit_softcapping", m.decoder.attention_softcap);
   keys.add_unless_0("final_logit_softcapping", m.decoder.output_softcap);
+}
+
+void write_gemma3(NewKeys& keys, const Model& m) {
+  write_gemma2(keys, m);
+  keys.add("rope.freq_base_swa", m.decoder.local_rope_theta);
 }
 
 void read_gpt_neox(ModelKeys& keys, Model& m) { read_parallel(keys, m, Sublayers::side_by_side, true); }

@@ -338,10 +338,14 @@ const GgufTensor* GgufSource::find(const std::string& tensor) const {
   return found == tensors_.end() ? nullptr : &*found;
 }
 
+void GgufSource::check_numbers(const GgufTensor& tensor, std::size_t first, std::size_t count) const {
+  check(first <= tensor.numel() && count <= tensor.numel() - first, name_, ": tensor ", printable(tensor.name), " has ",
+        tensor.numel(), " numbers, not ", count, " from ", first, " on");
+}
+
 void GgufFile::read(const GgufTensor& tensor, std::span<real> to, std::size_t first) const {
   constexpr std::uint64_t kBlocks = 1 << 15;  // at a time
-  check(first <= tensor.numel() && to.size() <= tensor.numel() - first, name_, ": tensor ", printable(tensor.name),
-        " has ", tensor.numel(), " numbers, not ", to.size(), " from ", first, " on");
+  check_numbers(tensor, first, to.size());
   const TensorType& type = *std::ranges::find(kTypes, std::string_view(tensor.type),
                                               [](const TensorType& one) { return std::string_view(one.name); });
   const Decoder decode = decoder_of(tensor.type);

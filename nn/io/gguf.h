@@ -58,6 +58,9 @@ class GgufSource {
  protected:
   explicit GgufSource(std::string name) : name_(std::move(name)), metadata_(nlohmann::json::object()) {}
 
+  // Of what is read of a tensor.
+  void check_numbers(const GgufTensor& tensor, std::size_t first, std::size_t count) const;
+
   std::string name_;
   nlohmann::json metadata_;
   std::vector<GgufTensor> tensors_;

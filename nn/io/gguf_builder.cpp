@@ -27,14 +27,24 @@ void put_text(std::string& to, std::string_view text) {
   to += text;
 }
 
+// Of a tensor of floats.
+void put_info(std::string& to, const GgufTensor& tensor) {
+  constexpr std::uint32_t kF32 = 0;
+  put_text(to, tensor.name);
+  put_number(to, static_cast<std::uint32_t>(tensor.shape.size()));
+  for (std::size_t i = tensor.shape.size(); i-- > 0;) put_number(to, static_cast<std::uint64_t>(tensor.shape[i]));
+  put_number(to, kF32);
+  put_number(to, tensor.offset);
+}
+
 std::uint64_t aligned(std::uint64_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 
 }  // namespace
 
 void GgufBuilder::begin(std::string_view key, std::uint32_t type) {
+  check<ArgumentError>(!metadata_.contains(key), name_, ": ", printable(key), " is there already");
   put_text(keys_, key);
   put_number(keys_, type);
-  ++count_;
 }
 
 void GgufBuilder::begin_list(std::string_view key, std::uint32_t type, std::size_t size) {
@@ -90,22 +100,15 @@ void GgufBuilder::add(std::string_view key, List<float> values) {
 
 void GgufBuilder::add_tensor(const std::string& name, List<std::int64_t> shape,
                              std::function<void(std::span<float>)> fill) {
-  constexpr std::uint32_t kF32 = 0;
-  GgufTensor tensor{.name = name, .type = "F32", .shape = {shape.begin(), shape.end()}, .offset = end_};
+  GgufTensor tensor{.name = name, .type = "F32", .shape = {shape.begin(), shape.end()}};
+  if (!tensors_.empty()) tensor.offset = aligned(tensors_.back().offset + tensors_.back().bytes);
   tensor.bytes = tensor.numel() * sizeof(float);
-  put_text(infos_, name);
-  put_number(infos_, static_cast<std::uint32_t>(shape.size()));
-  for (std::size_t i = shape.size(); i-- > 0;) put_number(infos_, static_cast<std::uint64_t>(shape[i]));
-  put_number(infos_, kF32);
-  put_number(infos_, end_);
-  end_ = aligned(end_ + tensor.bytes);
   tensors_.push_back(std::move(tensor));
   fills_.push_back(std::move(fill));
 }
 
 void GgufBuilder::read(const GgufTensor& tensor, std::span<real> to, std::size_t first) const {
-  check(first <= tensor.numel() && to.size() <= tensor.numel() - first, name_, ": tensor ", printable(tensor.name),
-        " has ", tensor.numel(), " numbers, not ", to.size(), " from ", first, " on");
+  check_numbers(tensor, first, to.size());
   const auto found = std::ranges::find(tensors_, tensor.name, &GgufTensor::name);
   check(found != tensors_.end(), name_, ": has no tensor ", printable(tensor.name));
   std::vector<float> values(tensor.numel());
@@ -118,8 +121,9 @@ void GgufBuilder::write(const std::filesystem::path& path) const {
   std::string header = "GGUF";
   put_number(header, kVersion);
   put_number(header, std::uint64_t{tensors_.size()});
-  put_number(header, count_);
-  header += keys_ + infos_;
+  put_number(header, std::uint64_t{metadata_.size()});
+  header += keys_;
+  for (const GgufTensor& tensor : tensors_) put_info(header, tensor);
   header.resize(aligned(header.size()));
   replace_atomically(path, [&](File& file) {
     file.write(header.data(), header.size());

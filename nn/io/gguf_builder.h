@@ -26,6 +26,7 @@ class GgufBuilder : public GgufSource {
  public:
   GgufBuilder() : GgufSource("gguf") {}
 
+  // All throw ArgumentError for a key that is there already.
   void add(std::string_view key, std::uint32_t value);
   void add(std::string_view key, float value);
   void add(std::string_view key, bool value);
@@ -47,9 +48,7 @@ class GgufBuilder : public GgufSource {
   void begin(std::string_view key, std::uint32_t type);
   void begin_list(std::string_view key, std::uint32_t type, std::size_t size);
 
-  std::string keys_, infos_;  // of the header, as they are written
-  std::uint64_t count_ = 0;   // of keys
-  std::uint64_t end_ = 0;     // of the tensors so far, in their part of the file
+  std::string keys_;  // and their values, as they are written
   std::vector<std::function<void(std::span<float>)>> fills_;
 };
 

@@ -3,10 +3,10 @@
 
 #include "../../autograd/core/check.h"
 #include "alphabet.h"
+#include "text_ids.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 namespace seppo {
@@ -44,10 +44,8 @@ struct Decoding {
 
   std::string operator()(const DecodeAlphabet&) const { return from_alphabet(text).value_or(std::string(text)); }
   std::string operator()(const DecodeBytes&) const {
-    const bool is_named = text.size() == 6 && text.starts_with("<0x") && text.ends_with('>');
-    unsigned byte = 0;
-    const bool is_byte = is_named && std::from_chars(&text[3], &text[5], byte, 16).ptr == &text[5];
-    return is_byte ? std::string{static_cast<char>(byte)} : std::string(text);
+    const auto byte = byte_named(text);
+    return byte ? std::string{*byte} : std::string(text);
   }
   std::string operator()(const DecodeReplace& step) const {
     std::string made;

@@ -3,12 +3,12 @@
 
 #include "gguf_words.h"
 #include "sentencepiece_json.h"
+#include "text_ids.h"
 
 #include "../../autograd/core/check.h"
 
 #include <nlohmann/json.hpp>
 
-#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -94,11 +94,6 @@ void add_byte_level_bpe(GgufBuilder& file, const json& tokenizer, const NewToken
 
 // ---- llama
 
-bool is_byte(const std::string& text) {
-  return text.size() == 6 && text.starts_with("<0x") && text.ends_with(">") &&
-         std::isxdigit(static_cast<unsigned char>(text[3])) && std::isxdigit(static_cast<unsigned char>(text[4]));
-}
-
 // Scores by which the merges come in their order: the sooner, the better.
 std::vector<double> scores_of(const NewTokens& tokens, const json& merges) {
   std::map<std::string, double> scores;
@@ -121,7 +116,7 @@ SentencePieces pieces_of(const json& model, const NewTokens& tokens) {
   for (std::size_t id = 0; id < pieces.texts.size(); ++id) {
     const std::string& text = pieces.texts[id];
     pieces.ids.emplace(text, id);
-    pieces.types.push_back(is_byte(text) ? PieceType::byte : static_cast<PieceType>(tokens.types[id]));
+    pieces.types.push_back(byte_named(text) ? PieceType::byte : static_cast<PieceType>(tokens.types[id]));
     if (text != unknown) continue;
     pieces.unknown = id;
     pieces.types.back() = PieceType::unknown;
@@ -145,11 +140,7 @@ bool is_of(const json& tokenizer, const SentencePieces& pieces, const std::strin
          merge_texts(made["model"]["merges"]) == merge_texts(tokenizer["model"]["merges"]);
 }
 
-void add_sentencepiece_bpe(GgufBuilder& file, const json& tokenizer, const NewTokens& tokens, const std::string& name) {
-  SentencePieces pieces = pieces_of(tokenizer["model"], tokens);
-  if (!is_of(tokenizer, pieces, name)) pieces.adds_space = false;
-  check<FormatError>(is_of(tokenizer, pieces, name), name,
-                     ": is no BPE of SentencePiece, where any two tokens whose concatenation is a token merge");
+void add_pieces(GgufBuilder& file, const SentencePieces& pieces) {
   std::vector<std::int32_t> types;
   for (const PieceType type : pieces.types) types.push_back(static_cast<std::int32_t>(type));
   file.add(kGgufTokenizer + "model", "llama");
@@ -159,6 +150,15 @@ void add_sentencepiece_bpe(GgufBuilder& file, const json& tokenizer, const NewTo
   file.add(kGgufTokenizer + "scores", std::vector<float>(pieces.scores.begin(), pieces.scores.end()));
   if (pieces.unknown) file.add(kGgufTokenizer + "unknown_token_id", static_cast<std::uint32_t>(*pieces.unknown));
   file.add(kGgufTokenizer + "add_space_prefix", pieces.adds_space);
+}
+
+void add_sentencepiece_bpe(GgufBuilder& file, const json& tokenizer, const NewTokens& tokens, const std::string& name) {
+  SentencePieces pieces = pieces_of(tokenizer["model"], tokens);
+  for (const bool adds_space : {true, false}) {
+    pieces.adds_space = adds_space;
+    if (is_of(tokenizer, pieces, name)) return add_pieces(file, pieces);
+  }
+  fail<FormatError>(name, ": is no BPE of SentencePiece, where any two tokens whose concatenation is a token merge");
 }
 
 }  // namespace

@@ -225,4 +225,7 @@ BOOST_AUTO_TEST_CASE(pieces_are_written_as_they_are_read) {
 
 BOOST_AUTO_TEST_CASE(files_that_cannot_be_written) {
   BOOST_CHECK_THROW(GgufBuilder().write("no/such/folder/a.gguf"), FileError);
+  GgufBuilder twice;
+  twice.add("a.b", 1u);
+  test::check_error<ArgumentError>([&] { twice.add("a.b", 2.0F); }, {"gguf: a.b is there already"});
 }
