@@ -28,11 +28,18 @@ class Browser:
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
         return json.load(urllib.request.urlopen(request, timeout=60))["value"]
 
+    def command(self, name, parameters):
+        """One of the protocol of Chromium's developer tools."""
+        self.call("POST", self.session + "/goog/cdp/execute", {"cmd": name, "params": parameters})
+
     def resize(self, width, height):
         """Makes pages as large as those of a phone, which may be smaller than a window."""
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
-        self.call("POST", self.session + "/goog/cdp/execute",
-                  {"cmd": "Emulation.setDeviceMetricsOverride", "params": size})
+        self.command("Emulation.setDeviceMetricsOverride",
+                     {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True})
+
+    def let_pages_run_scripts(self, allowed):
+        """Those of pages that are visited from now on; run() works in any case."""
+        self.command("Emulation.setScriptExecutionDisabled", {"value": not allowed})
 
     def visit(self, url):
         self.call("POST", self.session + "/url", {"url": url})
