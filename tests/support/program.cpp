@@ -24,7 +24,10 @@ Folder::Folder(const std::string& name)
   fs::create_directories(path);
 }
 
-Folder::~Folder() { fs::remove_all(path); }
+Folder::~Folder() {
+  fs::remove_all(path);
+  for (const char* stream : {".in", ".out", ".err"}) fs::remove(path.string() + stream);
+}
 
 pid_t Folder::start(const Words& command, const std::string& input) const {
   std::ofstream(path.string() + ".in") << input;
