@@ -173,18 +173,6 @@ BOOST_AUTO_TEST_CASE(every_flipped_bit_is_refused) {
   BOOST_CHECK_EQUAL(read_stored(folder.path / "m").tensors.size(), 4);
 }
 
-// Data larger than a buffer, which ends in the middle of one.
-BOOST_AUTO_TEST_CASE(damage_anywhere_in_a_large_file_is_found) {
-  const Folder folder;
-  write_stored(folder.path / "m", {{}, {{"w", "U8", {3'000'001}, std::vector<std::byte>(3'000'001)}}});
-  const std::string content = read(folder.path / "m");
-  for (const std::size_t at : {content.size() - 1, content.size() - 3'000'001, content.size() / 2}) {
-    std::string wrong = content;
-    wrong[at] = '\2';
-    check_refused(folder.path / "t", wrong, "byte " + std::to_string(at));
-  }
-}
-
 // Messages locate errors by tensor and byte, whatever the size of the header.
 BOOST_AUTO_TEST_CASE(a_refusal_says_where) {
   const Folder folder;

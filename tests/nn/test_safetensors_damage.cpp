@@ -86,6 +86,18 @@ BOOST_AUTO_TEST_CASE(each_tensor_that_changed_is_named) {
   BOOST_CHECK((damage_of(path, swapped) == Lines{"tensor x", "tensor y"}));
 }
 
+// Data larger than a buffer, which ends in the middle of one.
+BOOST_AUTO_TEST_CASE(damage_anywhere_in_a_large_file_is_found) {
+  const Folder folder("damage");
+  const fs::path path = folder.path / "f";
+  write_stored(path, {{}, {{"w", "U8", {3'000'001}, bytes(3'000'001, 0)}}});
+  const std::string whole = read(path);
+  for (const std::size_t at : {whole.size() - 1, whole.size() - 3'000'001, whole.size() / 2}) {
+    BOOST_CHECK(damage_of(path, flipped(whole, at)) == Lines{"tensor w"});
+    check_error<FormatError>([&] { read_stored(path); }, {"f: ", "damaged: tensor w"});
+  }
+}
+
 // A wrong digest accuses its tensor, and the header that it is in, and no other tensor.
 BOOST_AUTO_TEST_CASE(a_damaged_digest_is_damage_to_the_header) {
   const Folder folder("damage");
