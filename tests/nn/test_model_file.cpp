@@ -3,6 +3,7 @@
 #include <seppo/nn/io/safetensors.h>
 #include <seppo/nn/modules/linear.h>
 
+#include "support/program.h"
 #include "support/stored.h"
 
 #include <boost/test/unit_test.hpp>
@@ -180,7 +181,7 @@ BOOST_AUTO_TEST_CASE(every_wrong_byte_is_refused_or_harmless) {
         if (byte == whole[i]) continue;
         std::string wrong = whole;
         wrong[i] = byte;
-        std::ofstream(file, std::ios::binary) << wrong;
+        test::write(file, wrong);
         try {
           const SavedModel<Model> saved = load_model<Model>(file);
           BOOST_CHECK_EQUAL(saved.model.config.width, 3);

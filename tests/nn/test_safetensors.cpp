@@ -5,6 +5,7 @@
 #include <seppo/nn/modules/linear.h>
 
 #include "support/memcheck.h"
+#include "support/program.h"
 #include "support/stored.h"
 
 #include <boost/test/unit_test.hpp>
@@ -19,29 +20,8 @@
 
 using namespace seppo;
 using namespace test;
-namespace fs = std::filesystem;
 
 namespace {
-
-// A folder for this test alone, removed at the end.
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("seppo-safetensors-" + std::to_string(::getpid()));
-  Folder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator{}));
-  }
-};
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write(const fs::path& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
 
 std::string file_of(const std::string& header, std::size_t data) {
   const std::uint64_t n = header.size();
@@ -81,7 +61,7 @@ struct Model {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(parameters_survive_a_round_trip) {
-  const Folder folder;
+  const Folder folder("safetensors");
   const Model saved(1);
   Model loaded(2);
   save_checkpoint(folder.path / "m", saved.parameters, {{"seppo.config", "{\"x\": \"\xc3\xa4\"}"}});
@@ -97,7 +77,7 @@ BOOST_AUTO_TEST_CASE(parameters_survive_a_round_trip) {
 
 // They need not be in memory together, and the file is the same.
 BOOST_AUTO_TEST_CASE(tensors_are_written_one_after_another) {
-  const Folder folder;
+  const Folder folder("safetensors");
   const std::vector<TensorInfo> tensors{{.name = "b", .dtype = "U8", .shape = {300}},
                                         {.name = "none", .dtype = "F32", .shape = {0, 7}},
                                         {.name = "a", .dtype = "F32", .shape = {2, 25}}};
@@ -136,7 +116,7 @@ BOOST_AUTO_TEST_CASE(tensors_are_written_one_after_another) {
 }
 
 BOOST_AUTO_TEST_CASE(zero_sizes_and_scalars_are_allowed) {
-  const Folder folder;
+  const Folder folder("safetensors");
   write_stored(folder.path / "m",
                {{}, {{"scalar", "F32", {}, std::vector<std::byte>(4)}, {"empty", "F64", {0, 3}, {}}}});
   BOOST_CHECK_EQUAL(read_stored(folder.path / "m").tensors.size(), 2);
@@ -145,7 +125,7 @@ BOOST_AUTO_TEST_CASE(zero_sizes_and_scalars_are_allowed) {
 }
 
 BOOST_AUTO_TEST_CASE(every_truncation_and_extension_is_refused) {
-  const Folder folder;
+  const Folder folder("safetensors");
   const Model saved(1);
   save_checkpoint(folder.path / "m", saved.parameters, {{"k", "v"}});
   const std::string whole = read(folder.path / "m");
@@ -157,7 +137,7 @@ BOOST_AUTO_TEST_CASE(every_truncation_and_extension_is_refused) {
 
 // The digest covers every byte of the file, itself and the padding included.
 BOOST_AUTO_TEST_CASE(every_flipped_bit_is_refused) {
-  const Folder folder;
+  const Folder folder("safetensors");
   const Model saved(1);
   save_checkpoint(folder.path / "m", saved.parameters, {{"seppo.config", "{}"}, {"k", "v"}});
   const std::string content = read(folder.path / "m");
@@ -175,7 +155,7 @@ BOOST_AUTO_TEST_CASE(every_flipped_bit_is_refused) {
 
 // Messages locate errors by tensor and byte, whatever the size of the header.
 BOOST_AUTO_TEST_CASE(a_refusal_says_where) {
-  const Folder folder;
+  const Folder folder("safetensors");
   const auto message = [&](const std::string& header) -> std::string {
     write(folder.path / "h", file_of(header, 0));
     try {
@@ -207,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_says_where) {
 }
 
 BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
-  const Folder folder;
+  const Folder folder("safetensors");
   const auto entry = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
     // The name is too long for std::string's internal buffer, so that destroying it twice is a double free.
     return R"({"a_tensor_with_a_long_name":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" +
@@ -295,7 +275,7 @@ BOOST_AUTO_TEST_CASE(malformed_headers_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_does_not_fit_is_refused_and_nothing_changes) {
-  const Folder folder;
+  const Folder folder("safetensors");
   save_checkpoint(folder.path / "m", Model(1).parameters, {});
   Model wider(2, 5);
   const std::vector<real> before(wider.parameters.values().begin(), wider.parameters.values().end());
@@ -331,7 +311,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_does_not_fit_is_refused_and_nothing_changes) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_finite_is_not_saved) {
-  const Folder folder;
+  const Folder folder("safetensors");
   Model model(1);
   save_checkpoint(folder.path / "m", model.parameters, {});
   const std::string before = read(folder.path / "m");
@@ -382,7 +362,7 @@ BOOST_AUTO_TEST_CASE(a_replaced_file_keeps_its_mode_and_its_links) {
 }
 
 BOOST_AUTO_TEST_CASE(paths_that_cannot_be_files) {
-  const Folder folder;
+  const Folder folder("safetensors");
   for (const char* path : {"missing", "."}) BOOST_CHECK_THROW(read_stored(folder.path / path), FileError);
   BOOST_CHECK_THROW(read_stored("/dev/zero"), FileError);
   BOOST_CHECK_THROW(save_checkpoint(folder.path / "no" / "such" / "folder", Model(1).parameters, {}), FileError);

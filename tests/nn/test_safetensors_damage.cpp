@@ -22,8 +22,6 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-void write(const fs::path& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
-
 std::vector<std::byte> bytes(std::size_t n, int value) { return std::vector<std::byte>(n, std::byte(value)); }
 
 // Three tensors with numbers, the second larger than a piece that is read at a time, and two without.

@@ -28,11 +28,10 @@ using namespace seppo;
 using test::contains;
 using test::Folder;
 using test::message;
+using test::write;
 namespace fs = std::filesystem;
 
 namespace {
-
-void write(const fs::path& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
 
 std::string length_of(std::uint64_t n) {
   std::string bytes(8, '\0');

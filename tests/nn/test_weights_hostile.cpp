@@ -21,8 +21,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void write(const fs::path& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
-
 using Names = std::vector<std::string>;
 
 WeightOptions all_named(const Names& names) {

@@ -8,6 +8,11 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+void write(const fs::path& path, const std::string& content) {
+  fs::remove(path);
+  std::ofstream(path, std::ios::binary) << content;
+}
+
 Words words(const std::string& line) {
   std::istringstream stream(line);
   return {std::istream_iterator<std::string>(stream), {}};
@@ -30,7 +35,8 @@ Folder::~Folder() {
 }
 
 pid_t Folder::start(const Words& command, const std::string& input) const {
-  std::ofstream(path.string() + ".in") << input;
+  for (const char* stream : {".out", ".err"}) fs::remove(path.string() + stream);
+  test::write(path.string() + ".in", input);
   Words words = command;
   words[0] = programs_folder() + "/" + words[0];
   std::vector<char*> argv;
@@ -58,7 +64,7 @@ Result Folder::finish(pid_t child) const {
 
 Result Folder::run(const Words& command, const std::string& input) const { return finish(start(command, input)); }
 
-void Folder::write(const std::string& name, const std::string& content) const { std::ofstream(path / name) << content; }
+void Folder::write(const std::string& name, const std::string& content) const { test::write(path / name, content); }
 
 bool Folder::empty() const { return fs::is_empty(path); }
 

@@ -32,6 +32,8 @@ struct Result {
 };
 
 std::string read(const fs::path& path);
+// A new file: where one is overwritten in place, some file systems wait for the disk.
+void write(const fs::path& path, const std::string& content);
 
 // Splits a command line without quotes into words.
 Words words(const std::string& line);
