@@ -124,13 +124,27 @@ std::vector<seppo::AttentionMap> maps_of(const Sample& sample) {
   return sample.forward ? attention_maps(sample.forward) : sample.maps;
 }
 
+std::string escaped(char c) {
+  switch (c) {
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '&':
+      return "&amp;";
+    case '"':
+      return "&quot;";
+    default:
+      return std::string(1, c);
+  }
+}
+
 std::string escaped(const std::string& text) {
   std::string visible = seppo::printable(text, 4 * text.size() + 1);
   for (const char* const no_xml : {"\uFFFE", "\uFFFF"})  // like control characters
     for (std::size_t at; (at = visible.find(no_xml)) != std::string::npos;) visible.replace(at, 3, "\uFFFD");
   std::string result;
-  for (const char c : visible)
-    result += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+  for (const char c : visible) result += escaped(c);
   return result;
 }
 

@@ -34,6 +34,13 @@ constexpr const char* kNotOptions[] = {"program", "model", "vocabulary", "langua
 constexpr const char* kOfOneRank[] = {"threads",    "rank-timeout", "overwrite", "log-interval",
                                       "log-format", "report",       "json",      "dump-config"};
 
+// As it is typed; two numbers are typed as A,B.
+std::string typed_text(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  const bool is_pair = value.is_array() && value.size() == 2;
+  return is_pair ? value[0].dump() + "," + value[1].dump() : value.dump();
+}
+
 }  // namespace
 
 CommandLine::CommandLine(std::string usage, std::string about)
@@ -155,13 +162,10 @@ void CommandLine::apply(const json& all, const std::string& where) {
         throw UsageError(fmt::format("{}: '{}' of '{}' is not known", where, printable(field), key));
       if (option->is_set_by_data()) continue;
       from_file_.push_back(option->name);
-      const bool is_pair = value.is_array() && value.size() == 2;
       if ((option->path() || option->kind() == "TEXT") && !value.is_string())
         throw UsageError(fmt::format("{}: '{}' of '{}' is not a text", where, printable(field), key));
       try {
-        option->set(value.is_string() ? value.get<std::string>()
-                    : is_pair         ? value[0].dump() + "," + value[1].dump()
-                                      : value.dump());
+        option->set(typed_text(value));
       } catch (const UsageError& e) {
         throw UsageError(fmt::format("{}: {}", where, e.what()));
       }

@@ -59,7 +59,8 @@ class Graph : public Observer {
     const Node& node = tensor.node();
     const auto [found, is_new] = indices_.try_emplace({&node, node.generation}, vertices_.size());
     if (is_new) {
-      const std::string name = node.name() ? *node.name() : node.requires_grad ? "variable" : "constant";
+      const std::string without_a_name = node.requires_grad ? "variable" : "constant";
+      const std::string name = node.name() ? *node.name() : without_a_name;
       vertices_.push_back({name + " " + tensor.shape().str(), "", true});
     }
     return found->second;

@@ -54,9 +54,11 @@ std::string german_below_1000(int n, const std::string& one) {
 
 std::string english_year(int year) {
   if (year / 100 == 20 && year % 100 < 10) return english(year);  // two thousand and five
-  return english_below_100(year / 100) + (year % 100 == 0   ? " hundred"
-                                          : year % 100 < 10 ? std::string(" oh ") + at(kEnglishSmall, year % 100)
-                                                            : " " + english_below_100(year % 100));
+  const std::string century = english_below_100(year / 100);
+  const int in_century = year % 100;
+  if (in_century == 0) return century + " hundred";
+  if (in_century < 10) return century + " oh " + at(kEnglishSmall, in_century);
+  return century + " " + english_below_100(in_century);
 }
 
 std::string german_year(int year) {  // neunzehnhundertfünf, zweitausendfünf

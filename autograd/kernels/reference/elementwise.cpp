@@ -38,7 +38,7 @@ struct GeluTanh {  // x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715 x^3)
   static real inner(real x) { return kFactor * (x + kCubic * x * x * x); }
   static real slope_of_inner(real x) { return kFactor * (1 + 3 * kCubic * x * x); }
   // tanh is 1 well before, and no power overflows.
-  static real limited(real x) { return x < -30 ? -30 : x > 30 ? 30 : x; }
+  static real limited(real x) { return std::clamp<real>(x, -30, 30); }
 
   static real forward(real x) { return real{0.5} * x * (1 + std::tanh(inner(limited(x)))); }
   static real backward(real dy, real x, real) {
