@@ -127,17 +127,35 @@ BOOST_AUTO_TEST_CASE(slices_with_many_and_with_few_terms) {
       check_close("slice", x.grad()[i], expected[i]);
 }
 
-// A bias that all sequences share: its gradient is the sum over them.
-BOOST_AUTO_TEST_CASE(a_bias_of_many_sequences) {
-  constexpr int kSequences = 1 << 16;
-  tape().clear();
-  const std::vector<float> of_first = positive(kSequences);
-  std::vector<float> values;  // of two keys, the second one's 0
-  for (const float v : of_first) values.insert(values.end(), {v, 0.f});
-  const Tensor q = zeros({kSequences, 1, 1}), k = zeros({kSequences, 2, 1}), bias = variable({1, 2}, {0, 0});
-  backward(sum(attention(q, k, tensor({kSequences, 2, 1}, values), 1, {.bias = bias})));
-  check_close("dbias", bias.grad()[0], total(of_first, 0, 1) / 4);  // weights of a half, and their product's slope
-  check_close("dbias", bias.grad()[1], -total(of_first, 0, 1) / 4);
+// A bias that sequences, heads or both share, in as many matrices as its shape says: each one's gradient is the sum
+// over those that share it, whose number is no multiple of those that are added up at a time.
+BOOST_AUTO_TEST_CASE(a_bias_of_many_sequences_or_heads) {
+  constexpr int kMany = 30'001;
+  const auto check_bias = [](int sequences, int heads, const Shape& shape) {
+    tape().clear();
+    const auto count = static_cast<std::size_t>(sequences) * static_cast<std::size_t>(heads);
+    const std::vector<float> of_first = positive(count);
+    std::vector<float> values;  // of two keys, the second one's 0
+    for (std::size_t s = 0; s < count; s += static_cast<std::size_t>(heads)) {
+      values.insert(values.end(), of_first.begin() + std::ptrdiff_t(s), of_first.begin() + std::ptrdiff_t(s) + heads);
+      values.insert(values.end(), static_cast<std::size_t>(heads), 0.f);
+    }
+    const Tensor q = zeros({sequences, 1, heads}), k = zeros({sequences, 2, heads}),
+                 bias = variable(shape, zeros(shape).values());
+    backward(sum(attention(q, k, tensor({sequences, 2, heads}, values), heads, {.bias = bias})));
+    const bool is_of_heads = shape.rank() > 2 && shape[-3] > 1, is_of_sequences = shape.rank() > 3 && shape[-4] > 1;
+    std::vector<double> sums(bias.numel() / 2);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t s = i / static_cast<std::size_t>(heads), h = i % static_cast<std::size_t>(heads);
+      sums[is_of_sequences ? s : is_of_heads ? h : 0] += double{of_first[i]};
+    }
+    for (std::size_t m = 0; m < sums.size(); ++m) {  // weights of a half, and their product's slope
+      check_close("dbias " + shape.str(), bias.grad()[2 * m], sums[m] / 4);
+      check_close("dbias " + shape.str(), bias.grad()[2 * m + 1], -sums[m] / 4);
+    }
+  };
+  for (const Shape& shape : {Shape{1, 2}, Shape{2, 1, 2}, Shape{1, 2, 1, 2}}) check_bias(kMany, 2, shape);
+  for (const Shape& shape : {Shape{1, 1, 2}, Shape{2, 1, 1, 2}}) check_bias(2, kMany, shape);
 }
 
 // Element i of x is in the windows that begin at i - kSize + 1 .. i.
