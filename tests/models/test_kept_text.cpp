@@ -82,6 +82,17 @@ BOOST_AUTO_TEST_CASE(another_text_is_computed_from_its_beginning) {
   check_text(f, {3, 1}, 2 + 4);  // the same, whose end was read on
 }
 
+// Also one that differs in a single token, anywhere in what is kept.
+BOOST_AUTO_TEST_CASE(a_text_with_another_token_is_computed_from_its_beginning) {
+  Fixture f;
+  const Tokens first{3, 1, 4};
+  for (std::size_t at = 0; at < 3 + 4; ++at) {
+    Tokens text = joined(joined(first, check_text(f, first, 3 + 4)), {2, 7});
+    text[at] = (text[at] + 1) % small::kVocabulary;
+    check_text(f, text, text.size() + 4);
+  }
+}
+
 // Beyond the window, all that it holds is read anew for each token.
 BOOST_AUTO_TEST_CASE(a_text_longer_than_the_window) {
   Fixture f;
