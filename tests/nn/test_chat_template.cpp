@@ -88,7 +88,8 @@ BOOST_AUTO_TEST_CASE(answers_are_found) {
 }
 
 BOOST_AUTO_TEST_CASE(tokens_of_answers_are_told) {
-  const Tokenizer tokenizer = byte_tokenizer();
+  Tokenizer tokenizer = byte_tokenizer();
+  tokenizer.before = {'(', 256}, tokenizer.behind = {256, ')', ')'};  // a template writes its own
   const std::string mark = "<|endoftext|>";
   const std::vector<int> expected{'a', 256, 256, 'b', '<', '|'};
   BOOST_TEST(encode_chat(tokenizer, "a" + mark + mark + "b<|") == expected, boost::test_tools::per_element());
