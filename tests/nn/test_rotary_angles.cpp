@@ -68,10 +68,10 @@ BOOST_AUTO_TEST_CASE(yarn_scales_by_the_number_of_the_pair) {
   BOOST_CHECK_EQUAL(yarn_length(0.5), 1);
 }
 
-// Its definition, as its authors' code has it, where the ends of the ramp are pairs, beyond the pairs, or beyond all
-// columns.
+// Its definition, as its authors' code has it, where the ends of the ramp are pairs, beyond the pairs, beyond all
+// columns, or one and the same.
 BOOST_AUTO_TEST_CASE(yarn_of_any_numbers) {
-  for (const double length : {20.0, 400.0, 1000.0, 40'000.0, 1e7})
+  for (const double length : {5.0, 20.0, 400.0, 1000.0, 40'000.0, 1e7, 3e8})
     for (const auto& [slow, fast] : {std::pair{0.5, 1.0}, {1.0, 5.0}, {1.0, 32.0}, {2.0, 300.0}})
       for (const bool is_rounded : {true, false}) {
         const RotaryScaling s{.kind = RotaryScale::yarn,
