@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace test {
 
@@ -55,7 +56,7 @@ OpCase softmax_of_groups(Draw& d) {
   const Shape x = d.input(kShapes);
   const int axis = d.axis(x.rank()), n = size_along(x, axis), count = d.strays() ? n + 1 : n;
   std::vector<int> index = d.indices(static_cast<std::size_t>(count), -1, 1);
-  const int step = d.flag() ? 1 : 1'000'000;  // only whether they are equal matters
+  const int step = d.one_of(std::vector{1, 1'000'000, std::numeric_limits<int>::max()});  // only equality matters
   for (int& i : index) i *= step;
   const auto softmax = [=](auto& row) {
     const auto scores = row;
