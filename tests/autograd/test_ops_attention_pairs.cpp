@@ -1,5 +1,5 @@
 // attention() with every pair of its features, in short and long sequences, against a naive loop: values, and the
-// derivative along a random direction of all inputs.
+// derivative along a random direction of all inputs; and the maps that an observer is shown.
 // needs: precision: double; simd: avx2 plain
 #include "support/op_check.h"
 #include "support/pairs.h"
@@ -8,6 +8,7 @@
 #include <seppo/autograd/core/guards.h>
 #include <seppo/autograd/core/parallel.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/attention_recorder.h>
 
 #include <cmath>
 #include <iostream>
@@ -52,6 +53,7 @@ struct Form {
     const bool has_own_v = sharing < 2, has_own_q = sharing < 3;
     return kHeads % kv_heads == 0 && (has_own_v || !has_wide_v) && (has_own_q || kv_heads == kHeads);
   }
+  bool has_maps() const { return length < 2; }  // the others would take long, and differ in nothing else
   bool has_equal_rows() const { return sharing % 2 == 1; }
   std::size_t q() const { return sharing == 3 ? 1 : 0; }  // which input it is
   std::size_t v() const { return sharing >= 2 ? 1 : 2; }
@@ -188,6 +190,25 @@ Nd<T> naive(const Problem& p, const Arrays<T>& in) {
   return out;
 }
 
+// A recorded map, of weights before dropout, times V is what the naive loop makes without dropout.
+void check_map(const Problem& p, const seppo::AttentionMap& map) {
+  Problem undropped = p;
+  undropped.form.drops = false;
+  const Nd<double> expected = naive(undropped, p.x);
+  const int v_width = p.form.v_width(), shared = kHeads / p.form.kv_heads;
+  std::vector<double> sums;
+  for (int s = 0; s < p.sequences(); ++s)
+    for (int i = 0; i < p.queries(s); ++i)
+      for (int h = 0; h < kHeads; ++h)
+        for (int c = 0; c < v_width; ++c) {
+          const real* const row = &map.weights[at(((s * kHeads + h) * map.shape[2] + i) * map.shape[3])];
+          sums.push_back(0);
+          for (int j = 0; j < p.keys(s); ++j)
+            sums.back() += row[j] * p.x[p.form.v()]({p.k_rows[at(s)] + j, h / shared * v_width + c});
+        }
+  check_close(sums, expected.v, 1e-11, "map times V");
+}
+
 struct Found {
   std::vector<real> values;
   double slope = 0;  // of cotangent . values along the direction
@@ -207,8 +228,19 @@ Found attention(const Problem& p, const std::vector<real>& cotangent) {
     const Tensor all = seppo::concat({inputs[0], inputs[1], inputs[2]}, 1);
     columns = {{all, 0, q}, {all, q, k}, {all, q + k, v}};
   }
-  const Tensor y = seppo::attention(columns[0], columns[1], columns[2], kHeads, p.q_rows, p.k_rows,
-                                    p.options(p.form.bias > 0 ? inputs[3] : Tensor()));
+  const auto attend = [&] {
+    return seppo::attention(columns[0], columns[1], columns[2], kHeads, p.q_rows, p.k_rows,
+                            p.options(p.form.bias > 0 ? inputs[3] : Tensor()));
+  };
+  if (p.form.has_maps()) {
+    seppo::AttentionRecorder recorder;
+    const seppo::Observe observe(recorder);
+    attend();
+    BOOST_REQUIRE_EQUAL(recorder.maps.size(), 1u);
+    check_map(p, recorder.maps[0]);
+    tape.random = {.seed = 3, .step = 5};
+  }
+  const Tensor y = attend();
   Found found{.values = {y.values().begin(), y.values().end()}};
   tape.backward(y, cotangent);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
