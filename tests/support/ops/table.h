@@ -2,6 +2,7 @@
 //
 //   ops_table           its values, and its gradients for every subset of inputs, for all typical arguments, in both
 //                       precisions and with each instruction set; arguments that do not fit are refused
+//   special_values      gradients at infinities, zeros and equal elements
 //   misuse              random arguments: it works or gives one typed line, as the row says
 //   threads_everywhere  the same bytes for any number of threads
 //   torch_oracle        PyTorch's values and gradients
