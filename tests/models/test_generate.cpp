@@ -177,6 +177,22 @@ BOOST_AUTO_TEST_CASE(texts_end_with_the_stop_token) {
   BOOST_CHECK(generate(f.model, prompts, {.max_tokens = 0}).at(3).empty());
 }
 
+// Texts leave the batch at different times: whose window is full then has another place in it than its prompt.
+BOOST_AUTO_TEST_CASE(windows_go_on_behind_texts_that_have_ended) {
+  const LanguageFixture f;
+  const Ragged prompts = random_batch({kWindow - 2, 2, 5, kWindow, 3}, 9);
+  int ended = 0;
+  for (int stop = 0; stop < kVocabulary; ++stop) {
+    const GenerateOptions options{.max_tokens = 2 * kWindow, .stop = {stop}, .stride = 5, .seed = 4};
+    const auto texts = generate(f.model, prompts, options);
+    for (std::size_t p = 0; p < prompts.size(); ++p) {
+      BOOST_TEST(texts[p] == naive_text(f.model, prompts[p], p, options), "stop " << stop << ", prompt " << p);
+      if (p + 1 < prompts.size() && texts[p].size() < texts[p + 1].size()) ++ended;
+    }
+  }
+  BOOST_CHECK_GT(ended, 3);
+}
+
 BOOST_AUTO_TEST_CASE(texts_do_not_depend_on_threads) {
   const LanguageFixture f;
   const Ragged prompts = random_batch({3, 1, kWindow, 2}, 9);
