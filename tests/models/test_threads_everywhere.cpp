@@ -85,7 +85,8 @@ std::vector<int> offsets_of(const std::vector<int>& lengths) {
   return offsets;
 }
 
-// Short and long sequences; separate queries; fewer key heads; masks, a bias, ALiBi, dropout.
+// Short and long sequences; separate queries; fewer key heads; columns that keys and values share; masks, a bias, of
+// which heads, sequences or both share matrices, ALiBi, dropout.
 std::vector<Job> attentions() {
   using X = test::Inputs;
   std::vector<Job> jobs;
@@ -99,8 +100,14 @@ std::vector<Job> attentions() {
       jobs.push_back({length + "grouped attention", {queries, shared, shared}, [=](X x) {
                         return attention(x[0], x[1], x[2], 4, qo, ko, {.mask = mask, .dropout = 0.1});
                       }});
-    jobs.push_back({length + "attention with a bias", {queries, keys, keys, {4, most_q, most_k}}, [=](X x) {
-                      return attention(x[0], x[1], x[2], 4, qo, ko, {.bias = x[3]});
+    const int sequences = static_cast<int>(qo.size()) - 1;
+    for (const Shape& bias : {Shape{4, most_q, most_k}, Shape{most_q, most_k}, Shape{sequences, 1, most_q, most_k},
+                              Shape{sequences, 4, most_q, most_k}})
+      jobs.push_back({length + "attention with a bias " + bias.str(), {queries, keys, keys, bias}, [=](X x) {
+                        return attention(x[0], x[1], x[2], 4, qo, ko, {.bias = x[3]});
+                      }});
+    jobs.push_back({length + "attention to shared columns", {queries, {k, 40}}, [=](X x) {  // of K's next heads
+                      return attention(x[0], Columns(x[1], 0, 32), Columns(x[1], 8, 32), 4, qo, ko);
                     }});
     jobs.push_back({length + "attention with slopes", {queries, keys, keys}, [=](X x) {
                       const std::vector<real> slopes{1, 0.5, 0.25, 0.125};
