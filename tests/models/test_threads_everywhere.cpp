@@ -59,6 +59,8 @@ std::vector<Job> ops() {
   op("add_norm with dropout", {wide, wide, row, row}, [](X x) {
     return add_norm(x[0], x[1], x[2], x[3], {1e-5, 0.1, 0.2});
   });
+  op("add_norm of rows that overlap", {{301, 1000}, row, row},
+     [](X x) { return add_norm(slice(x[0], 0, 0, 300), slice(x[0], 0, 1, 301), x[1], x[2]); });
   const std::vector<int> ids = integers(5000, 40), few = integers(60'000, 3000);
   op("embedding", {{40, 64}}, [=](X x) { return embedding(x[0], ids); });
   op("index_select and index_add", {tall, {5000, 20}},
