@@ -69,6 +69,7 @@ BOOST_AUTO_TEST_CASE(gradients_over_many_rows) {
          return matmul(ones({kRows / 2, 2, 1, 1}), reshape(x, {1, 1, 1, 2}));
        }},
       {"embedding", [&](const Tensor& x) { return embedding(as_row(x), kZeros); }},
+      {"embedding, scaled", [&](const Tensor& x) { return embedding(as_row(x), kZeros, {.scale = 4}) / 4; }},
       {"positions",
        [&](const Tensor& x) {
          return embedding(zeros({1, 2}), kZeros, {.positions = as_row(x), .position_ids = kZeros});
