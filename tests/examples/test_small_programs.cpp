@@ -1,6 +1,6 @@
 // Small programs report when their output cannot be written. All link to the same check; these run quickly, and use
 // printf or std::cout.
-// needs: programs: adder custom_op graph spiral first_transformer gpt2_import
+// needs: programs: adder long_adder custom_op graph spiral first_transformer gpt2_import
 #include "support/program.h"
 
 #include <cstdlib>
@@ -42,4 +42,13 @@ BOOST_AUTO_TEST_CASE(nine_parameters_add, *boost::unit_test::precondition(test::
   const Result result = folder.run({"adder", "2", "1"});
   BOOST_CHECK_EQUAL(result.code, 0);
   BOOST_CHECK_MESSAGE(result.out.ends_with("9 parameters: 2010 of 2010 sums are right\n"), result.out);
+}
+
+// The record of length: sums of numbers that are six times as long as those of the training, with the longest carry.
+BOOST_AUTO_TEST_CASE(nine_parameters_add_longer_numbers, *boost::unit_test::precondition(test::ends_in_time)) {
+  const Folder folder("small-output");
+  const Result result = folder.run({"long_adder", "2", "20", "200"});
+  BOOST_CHECK_EQUAL(result.code, 0);
+  BOOST_CHECK_MESSAGE(result.out.ends_with("9 parameters, 200 digits: 20 of 20 sums right\n"), result.out);
+  BOOST_CHECK(folder.run({"long_adder", "--help"}).out.starts_with("long_adder [SEED [SUMS [DIGITS ...]]]: "));
 }
