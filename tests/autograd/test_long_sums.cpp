@@ -148,7 +148,8 @@ BOOST_AUTO_TEST_CASE(a_bias_of_many_sequences_or_heads) {
     std::vector<double> sums(bias.numel() / 2);
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t s = i / static_cast<std::size_t>(heads), h = i % static_cast<std::size_t>(heads);
-      sums[is_of_sequences ? s : is_of_heads ? h : 0] += double{of_first[i]};
+      const std::size_t shared = is_of_heads ? h : 0;
+      sums[is_of_sequences ? s : shared] += double{of_first[i]};
     }
     for (std::size_t m = 0; m < sums.size(); ++m) {  // weights of a half, and their product's slope
       check_close("dbias " + shape.str(), bias.grad()[2 * m], sums[m] / 4);
