@@ -122,7 +122,7 @@ Adapters Adapters::read(const std::filesystem::path& folder, Parameters& paramet
   const std::filesystem::path file = folder / "adapter.json";
   const std::string name = printable_path(file);
   const nlohmann::json object = parse_json(read_text(file), name);
-  const auto adapters = [&] {
+  auto adapters = [&] {
     try {
       const LoraConfig config = from_json_object<LoraConfig>(object);
       check<FormatError>(config.lora > 0, "'lora', the rank, is 0");

@@ -39,9 +39,10 @@ QuantizedBlock quantized(std::span<const real> values) {
 // Gives whole pages back; what is read from them is zero then.
 void release(real* values, std::size_t count) {
   const auto page = std::uintptr_t{page_size()};
-  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(values) + page - 1) / page * page;
+  const auto first = reinterpret_cast<std::uintptr_t>(values);
+  const std::uintptr_t begin = (first + page - 1) / page * page;
   const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(values + count) / page * page;
-  if (begin < end) release_pages(reinterpret_cast<void*>(begin), end - begin);
+  if (begin < end) release_pages(reinterpret_cast<std::byte*>(values) + (begin - first), end - begin);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ Tensor rotary(const Columns& x, int n_heads, const Tensor& table, std::span<cons
       const std::size_t row_of_y = r * y.cols();
       const real* const angles = table.data() + static_cast<std::size_t>(kept[r]) * table.cols();
       for (int h = 0; h < n_heads; ++h) {
-        const auto head = static_cast<std::size_t>(h * width);
+        const std::size_t head = static_cast<std::size_t>(h) * static_cast<std::size_t>(width);
         f(row_of_x + head, row_of_y + head, angles);
       }
     }

@@ -142,7 +142,7 @@ bool ConfigKeys::flag(const std::string& key, bool fallback) const {
 }
 
 json ConfigKeys::one_of(const std::string& key, const json& values) const {
-  const json value = has(key) ? value_of(key) : values[0];
+  json value = has(key) ? value_of(key) : values[0];
   check<FormatError>(std::ranges::find(values, value) != values.end(), name_, ": '", key,
                      "': ", printable(value.dump()), " is not supported; known are ", values.dump());
   return value;

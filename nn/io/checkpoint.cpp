@@ -380,7 +380,7 @@ void load_checkpoint(const SafeTensorsFile& file, Parameters& parameters, std::s
 std::vector<std::string> load_weights(const std::filesystem::path& path, Parameters& parameters,
                                       const WeightOptions& options) {
   const SafeTensorsFile file(path);
-  const auto left_out = read(file, places_of(parameters, options), options, options.after_failure);
+  std::vector<std::string> left_out = read(file, places_of(parameters, options), options, options.after_failure);
   parameters.changed();
   return left_out;
 }

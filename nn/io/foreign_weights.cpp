@@ -86,7 +86,7 @@ std::string llama_names() {
 WeightOptions llama_weights(int n_heads, int n_kv_heads) {
   const std::vector<int> shares{n_heads, n_kv_heads, n_kv_heads};
   return {.rename = renaming(llama_names()),
-          .shares = [shares](const std::string&) { return shares; },
+          .shares = [shares](const std::string&) { return shares; },  // NOLINT(*-no-automatic-move): captured
           .skip = [](const std::string& name) { return name.ends_with(".rotary_emb.inv_freq"); }};
 }
 

@@ -150,7 +150,7 @@ class HeaderReader : public JsonEvents {
 // The text of a header. What the reader refuses must not replace a good file.
 std::string readable_text(const json& header) {
   try {
-    const std::string text = header.dump();
+    std::string text = header.dump();
     check<FormatError>(text.size() < kMaxHeader, text.size(), " bytes of header are too large");
     HeaderReader("the header").read(text);
     return text;

@@ -39,7 +39,8 @@ RotaryAngles angles_of(const PositionalEncodingOptions& options, int width) {
 }  // namespace
 
 double sinusoid(int position, int column, int d_model, double base) {
-  const double angle = position / std::pow(base, static_cast<double>(column / 2 * 2) / d_model);
+  const int even = column / 2 * 2;
+  const double angle = position / std::pow(base, static_cast<double>(even) / d_model);
   return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
 }
 

@@ -115,8 +115,7 @@ class PairCounts {
   // Counts that fell are seen when their pair is the best one; those that rose must be told.
   void update_candidates() {
     std::ranges::sort(risen_);
-    const auto [end, last] = std::ranges::unique(risen_);
-    risen_.erase(end, last);
+    risen_.erase(std::unique(risen_.begin(), risen_.end()), risen_.end());
     for (const std::uint64_t pair : risen_) candidates_.push({pairs_.at(pair).count, pair});
     risen_.clear();
   }

@@ -77,7 +77,7 @@ bool are_two_formats(const std::vector<Files>& found) {
 
 // The tokenizer in the folder, in one or two formats, of which the first one suffices.
 std::vector<Files> tokenizer_files(const fs::path& folder) {
-  const std::vector<Files> found = tokenizers_in(folder);
+  std::vector<Files> found = tokenizers_in(folder);
   check<ArgumentError>(!found.empty(), "'", printable_path(folder),
                        "' has no tokenizer: tokenizer.json, vocab.json with merges.txt, tokenizer.model or tok*.bin");
   const bool is_one = found.size() == 1 || are_two_formats(found);

@@ -189,7 +189,7 @@ constexpr char kEnd = '\0';  // of each name and value in a message
 std::map<std::string, std::string> named_values(std::string_view message) {
   const auto next = [&] {
     const std::size_t end = message.find(kEnd);
-    const std::string text(message.substr(0, end));
+    std::string text(message.substr(0, end));
     message.remove_prefix(end + 1);
     return text;
   };

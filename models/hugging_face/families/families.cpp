@@ -84,7 +84,7 @@ WeightOptions weights_of(const Family& family, const LanguageModelConfig& m, boo
   const std::vector<int> shares{m.layer.n_heads, m.layer.kv_heads(), m.layer.kv_heads()};
   WeightOptions options{
       .rename = rename,
-      .shares = [=](const std::string&) { return shares; },
+      .shares = [=](const std::string&) { return shares; },  // NOLINT(*-no-automatic-move): captured
       .rows = rows_of(family, m),
       .skip = [=](const std::string& name) { return is_adapter(name) || name == copy || is_no_parameter(name); }};
   if (family.is_transposed) options.transpose = is_in_layers;

@@ -115,6 +115,7 @@ Key biases(const std::string& name, const std::vector<Member<std::optional<bool>
             const bool has = keys.flag(name, fallback);
             for (const auto member : members) member(m) = has;
           },
+          // NOLINTNEXTLINE(performance-unnecessary-value-param): the member is one of a model that may be changed
           [=](json& all, Model m) { all[name] = members[0](m).value_or(fallback); }};
 }
 

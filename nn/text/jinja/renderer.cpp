@@ -150,7 +150,7 @@ class Renderer {
   }
 
   List kept_items(const Statement& one) {
-    const List all = items_of("for", value_of(one.expression));
+    List all = items_of("for", value_of(one.expression));
     values_.charge(all.size() * sizeof(Value));
     if (!one.filter) return all;
     List kept;
