@@ -19,7 +19,7 @@ using Vector = std::valarray<double>;
 
 constexpr double kShrink = 2;  // a step is so many times smaller than the one before
 
-double norm(const Vector& x) { return std::sqrt(std::inner_product(begin(x), end(x), begin(x), 0.0)); }
+double length(const Vector& x) { return std::sqrt(std::inner_product(begin(x), end(x), begin(x), 0.0)); }
 
 // Richardson's tableau, and Ridders' choice of its best entry.
 class Extrapolation {
@@ -33,7 +33,7 @@ class Extrapolation {
       power *= kShrink * kShrink;
       Vector next = last + (last - before) / (power - 1);
       // Differences may all be rounded to the same number, 0 for example: then it is no better than their rounding.
-      const double change = std::max({norm(next - last), norm(next - before), rounding});
+      const double change = std::max({length(next - last), length(next - before), rounding});
       if (change < error_) {
         error_ = change;
         best_ = next;
@@ -91,14 +91,14 @@ SecondDerivative differentiate_gradient(Parameters& parameters, const std::funct
   for (int step = 0; step < kSteps; ++step, h /= kShrink) {
     const Vector ahead = gradient_at(h);
     const Vector behind = gradient_at(-h);
-    const double rounding = double{std::numeric_limits<real>::epsilon()} * norm(ahead) / h;
+    const double rounding = double{std::numeric_limits<real>::epsilon()} * length(ahead) / h;
     extrapolation.add((ahead - behind) * (0.5 / h), rounding);
     if (extrapolation.error() <= rounding && std::isfinite(extrapolation.error())) break;  // smaller steps add to it
   }
   const Vector& best = extrapolation.best();
   check<NumericError>(best.size() > 0, "differentiate_gradient: the gradient is not finite for any step up to ",
                       first_step);
-  const double size = norm(best);
+  const double size = length(best);
   const double error = size > 0 ? extrapolation.error() / size : extrapolation.error();
   return {{begin(best), end(best)}, error};
 }

@@ -26,7 +26,7 @@ using nlohmann::json;
 namespace {
 
 // These do not change which tokens are written, or say what config.json and the tokenizer say too.
-const std::set<std::string_view> kHarmless{
+const std::set<std::string_view> kPassedOver{
     "bos_token_id",          "cache_config",       "cache_implementation",    "decoder_start_token_id",
     "disable_compile",       "low_memory",         "max_matching_ngram_size", "max_time",
     "output_attentions",     "output_logits",      "output_hidden_states",    "output_scores",
@@ -35,25 +35,25 @@ const std::set<std::string_view> kHarmless{
     "remove_invalid_values", "chat_format",        "max_window_size",         "trust_remote_code"};
 
 // Values with which features that are not done make no difference.
-const std::map<std::string_view, json> kNeutral{{"diversity_penalty", 0},
-                                                {"encoder_no_repeat_ngram_size", 0},
-                                                {"encoder_repetition_penalty", 1},
-                                                {"epsilon_cutoff", 0},
-                                                {"eta_cutoff", 0},
-                                                {"guidance_scale", 1},
-                                                {"length_penalty", 1},
-                                                {"num_beam_groups", 1},
-                                                {"num_beams", 1},
-                                                {"num_return_sequences", 1},
-                                                {"top_h", 1},
-                                                {"typical_p", 1}};
+const std::map<std::string_view, json> kNeutralSettings{{"diversity_penalty", 0},
+                                                        {"encoder_no_repeat_ngram_size", 0},
+                                                        {"encoder_repetition_penalty", 1},
+                                                        {"epsilon_cutoff", 0},
+                                                        {"eta_cutoff", 0},
+                                                        {"guidance_scale", 1},
+                                                        {"length_penalty", 1},
+                                                        {"num_beam_groups", 1},
+                                                        {"num_beams", 1},
+                                                        {"num_return_sequences", 1},
+                                                        {"top_h", 1},
+                                                        {"typical_p", 1}};
 
-bool is_neutral(std::string_view key, const json& value) {
-  if (key.starts_with("_") || kHarmless.contains(key)) return true;
+bool is_neutral_setting(std::string_view key, const json& value) {
+  if (key.starts_with("_") || kPassedOver.contains(key)) return true;
   if (value.is_null() || value == false || value == "") return true;
   if (value.is_structured() && value.empty()) return true;
-  const auto found = kNeutral.find(key);
-  return found != kNeutral.end() && value == found->second;
+  const auto found = kNeutralSettings.find(key);
+  return found != kNeutralSettings.end() && value == found->second;
 }
 
 // Reads keys, and remembers which.
@@ -80,7 +80,7 @@ class Reader {
     made.bad_words = bad_words();
     apply_do_sample(made);
     for (const auto& [key, value] : all_.items())
-      if (!read_.contains(key) && !is_neutral(key, value)) made.not_done.push_back(key);
+      if (!read_.contains(key) && !is_neutral_setting(key, value)) made.not_done.push_back(key);
     return made;
   }
 

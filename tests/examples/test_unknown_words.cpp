@@ -96,7 +96,9 @@ BOOST_AUTO_TEST_CASE(a_model_of_nothing_but_unknown_words_scores_nothing) {
 BOOST_AUTO_TEST_CASE(training_on_unknown_words_is_refused) {
   const Folder folder("unknown");
   folder.write("pairs", without_blanks(60));
-  const auto train = [&](const std::string& more) { return words("translate train --pairs pairs --tokens words" + kTiny + more); };
+  const auto train = [&](const std::string& more) {
+    return words("translate train --pairs pairs --tokens words" + kTiny + more);
+  };
   for (const char* culprit : {"--tokens", "--tokens characters", "--tokens subwords", "words", "training targets"})
     check_refused(folder, train(""), 2, culprit);
   // All words of the training texts are known, and none of the validation texts.

@@ -2,6 +2,10 @@
 #include "../system.h"
 
 #include <fcntl.h>
+#if defined(__linux__)
+#include <linux/fs.h>
+#include <sys/syscall.h>
+#endif
 #include <unistd.h>
 #include <cerrno>
 #include <cstdio>
@@ -18,7 +22,8 @@ std::ptrdiff_t read_standard_input(void* data, std::size_t size) {
 
 bool exchange_names(const std::filesystem::path& a, const std::filesystem::path& b) {
 #if defined(__linux__)
-  return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+  // The C library of musl has no renameat2().
+  return ::syscall(SYS_renameat2, AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
 #elif defined(__APPLE__)
   return ::renamex_np(a.c_str(), b.c_str(), RENAME_SWAP) == 0;
 #else

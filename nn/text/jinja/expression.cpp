@@ -19,8 +19,8 @@ namespace jinja {
 
 namespace {
 
-constexpr int kMostNesting = 64;  // of brackets and signs, which are read recursively
-constexpr int kMostTree = 200;    // of a tree, which long sums make deep too
+constexpr int kMostBrackets = 64;  // of brackets and signs, which are read recursively
+constexpr int kMostTree = 200;     // of a tree, which long sums make deep too
 
 const std::set<std::string_view> kReserved{"and", "else", "if", "in", "is", "not", "or"};
 // What Jinja defines within macros and templates, and is not done here.
@@ -110,7 +110,7 @@ ExpressionPtr ExpressionParser::expression() {
 
 ExpressionPtr ExpressionParser::expression_without_choice() {
   const ScopedValue<int> deeper(depth_, depth_ + 1);
-  if (depth_ > kMostNesting) refuse("expressions are nested too deeply");
+  if (depth_ > kMostBrackets) refuse("expressions are nested too deeply");
   return either();
 }
 
@@ -181,7 +181,7 @@ ExpressionPtr ExpressionParser::power() {
 
 ExpressionPtr ExpressionParser::unary(bool has_filters) {
   const ScopedValue<int> deeper(depth_, depth_ + 1);
-  if (depth_ > kMostNesting) refuse("expressions are nested too deeply");
+  if (depth_ > kMostBrackets) refuse("expressions are nested too deeply");
   ExpressionPtr of;
   if (is_next("-") || is_next("+")) {
     const std::string sign = tokens_[at_++].text;

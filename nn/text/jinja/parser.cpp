@@ -16,7 +16,7 @@ namespace jinja {
 
 namespace {
 
-constexpr int kMostNesting = 64;
+constexpr int kMostBlocks = 64;
 
 class Parser {
  public:
@@ -32,7 +32,7 @@ class Parser {
   // The statements up to a block that begins with one of these words, or up to the end.
   Block block(std::initializer_list<std::string_view> ends) {
     const ScopedValue<int> deeper(depth_, depth_ + 1);
-    check<FormatError>(depth_ <= kMostNesting, where(), "more than ", kMostNesting, " blocks within each other");
+    check<FormatError>(depth_ <= kMostBlocks, where(), "more than ", kMostBlocks, " blocks within each other");
     Block all;
     while (at_ < pieces_.size() && !is_end(ends)) {
       Piece& piece = pieces_[at_];
