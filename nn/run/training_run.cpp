@@ -188,7 +188,7 @@ Evaluation TrainingRun::evaluate(std::size_t models) {
 }
 
 void TrainingRun::evaluate_and_save() {
-  Evaluation evaluation = evaluate();
+  const Evaluation evaluation = evaluate();
   const Best now = scored(evaluation);
   const bool is_best = now.is_above(best_);
   if (is_best) best_ = now;
@@ -258,7 +258,7 @@ void TrainingRun::try_mean_of_last() {
 }
 
 bool TrainingRun::keep_if_better(std::size_t models) {
-  Evaluation evaluation = evaluate(models);
+  const Evaluation evaluation = evaluate(models);
   const Best now = scored(evaluation);
   if (has_model_ && !now.is_above(best_)) return false;
   best_ = now;
