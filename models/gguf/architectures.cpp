@@ -76,20 +76,11 @@ void write_parallel(NewKeys& keys, const Model& m) {
   keys.add("use_parallel_residual", m.decoder.sublayers != Sublayers::one_after_another);
 }
 
-// The root of an integer, as a file's float32 has it, is made exact.
-double exact_root(double x) {
-  const double square = 1 / (x * x);
-  const bool is_integer = std::abs(square - std::round(square)) < 1e-5 * square;
-  return is_integer ? 1 / std::sqrt(std::round(square)) : x;
-}
-
-// The factor of products of queries and keys. Without the key it is that of the columns of a head, but in the largest
-// model, which has so many layers, that of the model's columns for each head.
-void read_attention_scale(ModelKeys& keys, Model& m, int layers_of_the_largest) {
-  const double said = keys.number("attention.scale", 0);
-  const bool is_largest = m.n_layers == layers_of_the_largest;
-  const double usual = is_largest ? std::sqrt(static_cast<double>(m.layer.n_heads) / m.layer.d_model) : 0;
-  m.decoder.attention_scale = said > 0 ? exact_root(said) : usual;
+// The factor of products of queries and keys, for which llama.cpp reads no key: that of the columns of a head, but in
+// the largest model, which has so many layers, that of the model's columns for each head.
+void set_attention_scale(Model& m, int layers_of_the_largest) {
+  if (m.n_layers != layers_of_the_largest) return;
+  m.decoder.attention_scale = std::sqrt(static_cast<double>(m.layer.n_heads) / m.layer.d_model);
 }
 
 // ---- one by one
@@ -140,21 +131,20 @@ void write_phi3(NewKeys& keys, const Model& m) {
 
 void read_gemma2(ModelKeys& keys, Model& m) {
   read_windows(keys, m, 2, LayerPositions::common);
-  read_attention_scale(keys, m, 46);
+  set_attention_scale(m, 46);
   m.decoder.attention_softcap = keys.number("attn_logit_softcapping", 0);
   m.decoder.output_softcap = keys.number("final_logit_softcapping", 0);
 }
 
 void read_gemma3(ModelKeys& keys, Model& m) {
   read_windows(keys, m, 6, LayerPositions::local);
-  read_attention_scale(keys, m, 62);
+  set_attention_scale(m, 62);
   m.decoder.local_rope_theta = keys.number("rope.freq_base_swa", 10000);
   m.decoder.output_softcap = keys.number("final_logit_softcapping", 0);
 }
 
 void write_gemma2(NewKeys& keys, const Model& m) {
   keys.add(kWindow, window_of(m));
-  keys.add_unless_0("attention.scale", m.decoder.attention_scale);
   keys.add_unless_0("attn_logit_softcapping", m.decoder.attention_softcap);
   keys.add_unless_0("final_logit_softcapping", m.decoder.output_softcap);
 }
@@ -217,7 +207,7 @@ const std::vector<GgufArchitecture>& gguf_architectures() {
       {.name = "qwen3", .family = qwen3},
       {.name = "smollm3", .family = smollm3, .read = read_smollm3, .has_pairs = true},
       {.name = "granite", .family = granite, .read = read_granite, .write = write_granite, .has_pairs = true},
-      {.name = "olmo2", .family = olmo2, .names = fixed(kNormsBehind)},
+      {.name = "olmo2", .family = olmo2, .names = fixed(kNormsBehind), .needs_head = true},
       {.name = "phi3",
        .family = phi3,
        .read = read_phi3,
@@ -234,8 +224,14 @@ const std::vector<GgufArchitecture>& gguf_architectures() {
        .read = read_gpt_neox,
        .write = write_parallel,
        .is_partial = true,
-       .is_stacked = true},
-      {.name = "stablelm", .family = stablelm, .read = read_stablelm, .write = write_parallel, .is_partial = true},
+       .is_stacked = true,
+       .needs_head = true},
+      {.name = "stablelm",
+       .family = stablelm,
+       .read = read_stablelm,
+       .write = write_parallel,
+       .is_partial = true,
+       .needs_head = true},
       {.name = "falcon", .family = falcon, .read = read_falcon, .names = falcon_names, .is_stacked = true},
       {.name = "command-r", .family = cohere, .read = read_cohere, .write = write_cohere},
       {.name = "gpt2", .family = gpt2, .is_stacked = true},

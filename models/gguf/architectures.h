@@ -90,6 +90,7 @@ struct GgufArchitecture {
   bool is_partial = false;     // a share of a head's columns may be rotated
   bool is_stacked = false;     // queries, keys and values are one tensor in files that are written
   bool is_of_experts = false;  // models that have experts
+  bool needs_head = false;     // llama.cpp asks for output.weight even where it is the embedding
 };
 
 bool has_rotations(const LanguageModelConfig& model);

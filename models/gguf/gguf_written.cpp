@@ -86,8 +86,15 @@ struct WrittenPart {
   }
 };
 
+// An output layer of its own, which is the embedding once more.
+bool repeats_embedding(const GgufArchitecture& architecture, const HfConfig& config) {
+  return architecture.needs_head && config.model.tie_output;
+}
+
 // The tensors in the order of their first parameters.
-void add_tensors(GgufBuilder& file, const GgufTensors& tensors, const HfConfig& config, const Parameters& parameters) {
+void add_tensors(GgufBuilder& file, const GgufArchitecture& architecture, const HfConfig& config,
+                 const Parameters& parameters) {
+  const GgufTensors tensors(architecture, config.model, architecture.is_stacked);
   const WeightOptions options = weights_of(config);
   std::vector<std::string> names;
   std::map<std::string, std::vector<WrittenPart>> parts;
@@ -101,6 +108,10 @@ void add_tensors(GgufBuilder& file, const GgufTensors& tensors, const HfConfig& 
       left = left.subspan(size);
     }
   }
+  if (repeats_embedding(architecture, config)) {
+    names.emplace_back("output.weight");
+    parts["output.weight"] = parts.at("token_embd.weight");
+  }
   for (const std::string& name : names)
     file.add_tensor(name, parts.at(name)[0].place.whole, [written = parts.at(name)](std::span<float> to) {
       for (const WrittenPart& part : written) part.fill(to);
@@ -108,8 +119,9 @@ void add_tensors(GgufBuilder& file, const GgufTensors& tensors, const HfConfig& 
 }
 
 // Whoever reads the file finds this config.
-void check_said(const GgufBuilder& file, const HfConfig& config) try {
+void check_said(const GgufBuilder& file, const GgufArchitecture& architecture, const HfConfig& config) try {
   HfConfig said = gguf_config(file);
+  if (repeats_embedding(architecture, config)) said.model.tie_output = true;
   said.architecture = config.architecture;
   said.bos = config.bos;
   said.stops = config.stops;
@@ -128,8 +140,8 @@ GgufBuilder gguf_of(const HfConfig& config, const Parameters& parameters) {
   const GgufArchitecture& architecture = architecture_for(config.architecture);
   GgufBuilder file;
   add_config(file, architecture, config.model);
-  add_tensors(file, GgufTensors(architecture, config.model, architecture.is_stacked), config, parameters);
-  check_said(file, config);
+  add_tensors(file, architecture, config, parameters);
+  check_said(file, architecture, config);
   return file;
 }
 

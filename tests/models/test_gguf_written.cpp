@@ -26,6 +26,7 @@ const fs::path kFolders = test::source_folder() + "/tests/examples/hugging_face/
 
 // Of the configs of every family: those that a file cannot have, and why.
 const std::map<std::string, std::string> kRefused{
+    {"gemma2", "gguf: query_pre_attn_scalar: 24" + kSaid},
     {"gemma3", "gguf: layer_types: [\"sliding_attention\",\"full_attention\",\"sliding_attention\"]" + kSaid},
     {"llama_rope_dynamic",
      "gguf: rope_parameters: {\"factor\":2.0,\"rope_theta\":10000.0,\"rope_type\":\"dynamic\"}" + kSaid},
@@ -84,6 +85,7 @@ BOOST_AUTO_TEST_CASE(every_family_is_read_as_it_was_written) {
 BOOST_AUTO_TEST_CASE(layers_that_llama_cpp_knows) {
   HfConfig gemma3 = config_of("gemma3");
   gemma3.model.n_layers = 7;
+  gemma3.model.decoder.attention_scale = 0;
   gemma3.model.decoder.attentions.assign(7, {.window = 8, .positions = LayerPositions::local});
   gemma3.model.decoder.attentions[5] = {};
   check_read_as_written(Drawn(gemma3));
@@ -98,6 +100,22 @@ BOOST_AUTO_TEST_CASE(layers_that_llama_cpp_knows) {
   scaled.model.decoder.rope.scaling = {
       .kind = RotaryScale::llama3, .factor = 8, .original_length = 8192, .slow = 1, .fast = 4};
   check_read_as_written(Drawn(scaled));
+}
+
+// Where llama.cpp asks for an output layer, a model that has none of its own gives it its embedding once more.
+BOOST_AUTO_TEST_CASE(an_output_layer_that_is_the_embedding) {
+  for (const char* family : {"gpt_neox", "olmo2", "stablelm"})
+    BOOST_TEST_CONTEXT(family) {
+      HfConfig config = config_of(family);
+      config.model.tie_output = true;
+      const Drawn drawn(config);
+      const test::Folder folder("gguf");
+      gguf_of(config, drawn.parameters).write(folder.path / "m.gguf");
+      const Pretrained read = load_gguf(folder.path / "m.gguf");
+      BOOST_CHECK(!read.config.model.tie_output);
+      const auto& values = read.parameters->find("output.weight")->tensor.values();
+      BOOST_CHECK(std::ranges::equal(values, drawn.parameters.find("embedding.weight")->tensor.values()));
+    }
 }
 
 // What is written is what the tests' own writer writes, but for keys that are defaults.

@@ -68,6 +68,8 @@ def reason_to_leave_out(model):
         return "layers without positions other than every fourth"
     if model.type in ("qwen2", "qwen3", "smollm3") and "sliding_attention" in c.get("layer_types", []):
         return "windows in some layers"
+    if model.type in ("gemma2", "gemma3_text") and c["query_pre_attn_scalar"] != model.head_width:
+        return "another scale of attention than that of a head's columns"
     if c.get("qk_layernorm") or c.get("use_qk_norm"):
         return "norms of queries"
     return None
@@ -143,7 +145,6 @@ def add_config(writer, model):
         writer.add_sliding_window(c["sliding_window"])
     if model.type in ("gemma2", "gemma3_text"):
         writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in c["layer_types"]])
-        writer.add_attention_scale(c["query_pre_attn_scalar"] ** -0.5)
         if c.get("attn_logit_softcapping"):
             writer.add_attn_logit_softcapping(c["attn_logit_softcapping"])
         if c.get("final_logit_softcapping"):

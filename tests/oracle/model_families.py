@@ -26,6 +26,7 @@ D = HEADS * WIDTH
 HEAD_DIM = draw.choice([WIDTH + 4, WIDTH * 2])
 VOCABULARY, INNER, LAYERS = draw.randint(40, 90), draw.randint(20, 90), draw.randint(1, 4)
 WINDOW = draw.randint(1, 12)
+ATTENTION_SCALAR = draw.choice([HEAD_DIM, draw.randint(5, 40)])
 
 TOKENS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=None)
 SIZES = dict(TOKENS, vocab_size=VOCABULARY, hidden_size=D, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
@@ -87,10 +88,10 @@ MODELS = {
         rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5))),
     "gemma": lambda: (hf.GemmaForCausalLM, hf.GemmaConfig(**GEMMA)),
     "gemma2": lambda: (hf.Gemma2ForCausalLM, hf.Gemma2Config(
-        **GEMMA, sliding_window=WINDOW, query_pre_attn_scalar=draw.randint(5, 40), attn_logit_softcapping=5.0,
+        **GEMMA, sliding_window=WINDOW, query_pre_attn_scalar=ATTENTION_SCALAR, attn_logit_softcapping=5.0,
         final_logit_softcapping=8.0)),
     "gemma3": lambda: (hf.Gemma3ForCausalLM, hf.Gemma3TextConfig(
-        **GEMMA, sliding_window=WINDOW, layer_types=SLIDING, query_pre_attn_scalar=draw.randint(5, 40))),
+        **GEMMA, sliding_window=WINDOW, layer_types=SLIDING, query_pre_attn_scalar=ATTENTION_SCALAR)),
     "phi": lambda: (hf.PhiForCausalLM, hf.PhiConfig(**GROUPED)),
     "phi_norms": lambda: (hf.PhiForCausalLM, hf.PhiConfig(**GROUPED, qk_layernorm=True)),
     "gpt_neox": lambda: (hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig(**NEOX)),
