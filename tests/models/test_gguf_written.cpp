@@ -104,8 +104,7 @@ BOOST_AUTO_TEST_CASE(layers_that_llama_cpp_knows) {
 
 // Where llama.cpp asks for an output layer, a model that has none of its own gives it its embedding once more.
 BOOST_AUTO_TEST_CASE(an_output_layer_that_is_the_embedding) {
-  for (const char* family : {"gpt_neox", "olmo2", "stablelm"})
-    BOOST_TEST_CONTEXT(family) {
+  for (const char* family : {"gpt_neox", "olmo2", "stablelm"}) BOOST_TEST_CONTEXT(family) {
       HfConfig config = config_of(family);
       config.model.tie_output = true;
       const Drawn drawn(config);
