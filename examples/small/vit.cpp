@@ -26,7 +26,8 @@ struct Batch {
 
 // Is there paint this far from the middle of a shape: a square, a diamond, a ring, a cross?
 bool is_painted(int shape, double x, double y, double size) {
-  x = std::abs(x), y = std::abs(y);
+  x = std::abs(x);
+  y = std::abs(y);
   if (shape == 0) return std::max(x, y) <= 0.8 * size;
   if (shape == 1) return x + y <= 1.2 * size;
   if (shape == 2) return std::abs(std::hypot(x, y) - 0.8 * size) <= 0.8;

@@ -24,7 +24,9 @@ BOOST_AUTO_TEST_CASE(cosine_similarity_torture) {
   double dot = 0, of_a = 0, of_b = 0;
   for (std::size_t i = 0; i < 8; ++i) {
     const double p = static_cast<double>(a.values()[i]), q = static_cast<double>(b.values()[i]);
-    dot += p * q, of_a += p * p, of_b += q * q;
+    dot += p * q;
+    of_a += p * p;
+    of_b += q * q;
   }
   for (const float size : {1e-6f, 1.f, 1e18f, 1e20f, 1e30f, 1e37f}) {
     const Tensor x = variable({8}, scale(a, size).values()), y = cosine_similarity(x, scale(b, size), 0);

@@ -108,7 +108,8 @@ Results expected_attention(const Case& c, const Values& q, const Values& k, cons
             r.dv[kj] += kept[j] * p[j] * dy[yi + x];
           }
       }
-    first_query += queries, first_key += keys;
+    first_query += queries;
+    first_key += keys;
   }
   return r;
 }

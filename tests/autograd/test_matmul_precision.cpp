@@ -73,7 +73,8 @@ double worst_error(const Sizes& s, const Operands& operands) {
       double sum = 0, magnitudes = 0;
       for (std::size_t p = 0; p < s.k; ++p) {
         const double term = double{*a.at(i, p)} * double{*b.at(p, j)};
-        sum += term, magnitudes += std::abs(term);
+        sum += term;
+        magnitudes += std::abs(term);
       }
       const double error = std::abs(double{c[i * s.n + j]} - sum) / magnitudes;
       worst = std::max(worst, std::isnan(error) ? 1 : error);

@@ -107,8 +107,10 @@ BOOST_AUTO_TEST_CASE(forbidden_keys_of_a_long_sequence_are_as_none) {
   std::vector<double> bias(n * n, 0.0);
   std::vector<std::uint8_t> allowed(n * n, 1);
   for (std::size_t i = 0; i < bias.size(); ++i)
-    if (i % n < forbidden || i / n == 7)  // and query 7 sees no key
-      bias[i] = -std::numeric_limits<double>::infinity(), allowed[i] = 0;
+    if (i % n < forbidden || i / n == 7) {  // and query 7 sees no key
+      bias[i] = -std::numeric_limits<double>::infinity();
+      allowed[i] = 0;
+    }
   for (const bool has_bias : {true, false}) {
     seppo::tape().clear();
     const Tensor q = values(n, d, 1), k = values(n, d, 2), v = values(n, d, 3),

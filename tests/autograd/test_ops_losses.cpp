@@ -122,7 +122,8 @@ BOOST_AUTO_TEST_CASE(linear_cross_entropy_of_many_scores) {
       double sum = 0, moved = 0;
       for (int class_ = 0; class_ < 89; ++class_) {
         const double w = double{static_cast<real>(class_)} / 89, count = kClasses / 89 + (class_ < kClasses % 89);
-        sum += count * std::exp(x * w), moved += count * w * std::exp(x * w);
+        sum += count * std::exp(x * w);
+        moved += count * w * std::exp(x * w);
       }
       const double w = (targets[row] % 89) / 89.0;
       loss += std::log(sum) - x * w;

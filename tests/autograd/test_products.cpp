@@ -162,7 +162,8 @@ struct Large {
         double sum = 0, magnitudes = 0;
         for (std::size_t p = 0; p < k; ++p) {
           const double product = double{a[i * k + p]} * double{b[j * k + p]};
-          sum += product, magnitudes += std::abs(product);
+          sum += product;
+          magnitudes += std::abs(product);
         }
         f(sum, magnitudes, double{c[i * n + j]});
       }

@@ -98,7 +98,9 @@ void bench_reverse(const Bench& bench) {
 // `n_heads` heads share the width `d_model`; feed-forward networks are four times as wide.
 LanguageModelConfig language_model(int vocabulary, int d_model, int n_heads, int n_layers, double dropout, int length) {
   LanguageModelConfig config{.vocabulary = vocabulary, .n_layers = n_layers, .max_length = length};
-  config.layer.d_model = d_model, config.layer.n_heads = n_heads, config.layer.d_ff = 4 * d_model;
+  config.layer.d_model = d_model;
+  config.layer.n_heads = n_heads;
+  config.layer.d_ff = 4 * d_model;
   config.layer.dropout = config.layer.attention_dropout = dropout;
   return config;
 }

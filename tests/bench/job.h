@@ -200,7 +200,8 @@ void bench_training(const Bench& bench, Parameters& parameters, const std::vecto
                     double multiplications, const F& loss) {
   std::vector<int> rows(tokens[0].size());
   std::iota(rows.begin(), rows.end(), 0);
-  config.seed = 1, config.shards = bench.shards;
+  config.seed = 1;
+  config.shards = bench.shards;
   Trainer trainer(parameters, config);
   const auto train = [&] { return trainer.step(rows, loss).loss; };
   if (bench.losses == 0)

@@ -75,7 +75,8 @@ Trained train(const Arguments& options) {
     seppo::ShardLoss shard;
     for (const int row : rows) {
       for (std::size_t i = 0; i < kSize; ++i) sums[i] += static_cast<seppo::real>(coefficient(row, i));
-      shard.count += count(row), shard.correct += correct(row);
+      shard.count += count(row);
+      shard.correct += correct(row);
     }
     const auto half = sums.begin() + kOutputs;
     shard.loss = sum(model.linear.weight * seppo::tensor({kOutputs, 1}, std::vector(sums.begin(), half))) +
@@ -125,7 +126,8 @@ BOOST_AUTO_TEST_CASE(metrics_are_what_was_used) {
       Values gradient(kSize);
       for (const int row : rows) {
         for (std::size_t i = 0; i < kSize; ++i) gradient[i] += coefficient(row, i);
-        counted += count(row), right += correct(row);
+        counted += count(row);
+        right += correct(row);
       }
       for (std::size_t i = 0; i < kSize; ++i) {
         loss += gradient[i] * w[i] / counted;
@@ -145,7 +147,8 @@ BOOST_AUTO_TEST_CASE(metrics_are_what_was_used) {
       }
       for (std::size_t i = 0; i < kSize; ++i) {
         const double g = gradient[i] * factor;
-        m[i] = kBetas[0] * m[i] + (1 - kBetas[0]) * g, v[i] = kBetas[1] * v[i] + (1 - kBetas[1]) * g * g;
+        m[i] = kBetas[0] * m[i] + (1 - kBetas[0]) * g;
+        v[i] = kBetas[1] * v[i] + (1 - kBetas[1]) * g * g;
         const double m_hat = m[i] / (1 - std::pow(kBetas[0], t)), v_hat = v[i] / (1 - std::pow(kBetas[1], t));
         const double decay = i < kOutputs ? kDecay : 0;  // weights only
         w[i] -= lr * (m_hat / (std::sqrt(v_hat) + kEps) + decay * w[i]);

@@ -118,7 +118,11 @@ double power(const std::vector<double>& x, const std::vector<double>& y) {
   double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double a = std::log(x[i]), b = std::log(y[i]);
-    n += 1, sx += a, sy += b, sxx += a * a, sxy += a * b;
+    n += 1;
+    sx += a;
+    sy += b;
+    sxx += a * a;
+    sxy += a * b;
   }
   return (n * sxy - sx * sy) / (n * sxx - sx * sx);
 }
@@ -237,7 +241,8 @@ BOOST_AUTO_TEST_CASE(distances_and_products_of_positions) {
         double squares = 0;
         for (int j = 0; j < kWidth; ++j)
           squares += std::pow(position(kind, n, j, length, kWidth) - position(kind, n - 1, j, length, kWidth), 2);
-        least = std::min(least, std::sqrt(squares)), most = std::max(most, std::sqrt(squares));
+        least = std::min(least, std::sqrt(squares));
+        most = std::max(most, std::sqrt(squares));
       }
       const std::string both = general(least, 3) + " " + general(most, 3);
       line += std::string(18 - both.size(), ' ') + both;

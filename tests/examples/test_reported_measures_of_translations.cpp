@@ -194,7 +194,8 @@ BOOST_AUTO_TEST_CASE(pairs_are_split_by_their_place) {
   translate::DataConfig config;
   config.train.pairs = folder.path / "p";
   for (const auto& [most, held_back] : {std::pair(0, 6), {0, 19}, {0, 1}, {12, 5}, {20, 4}, {99, 4}}) {
-    config.max_pairs = most, config.validation = held_back;
+    config.max_pairs = most;
+    config.validation = held_back;
     const translate::Corpus data = translate::load(config, 1);
     const int all = most == 0 ? 20 : std::min(20, most);
     BOOST_CHECK(numbers(data.train) == range(0, all - held_back));

@@ -321,8 +321,10 @@ BOOST_AUTO_TEST_CASE(the_best_model_is_kept) {
     double lowest = 1e9, last = 0;
     std::ifstream file(folder.path / best / "metrics.jsonl");
     for (std::string text; std::getline(file, text);)
-      if (const auto line = nlohmann::json::parse(text); line.contains("val_loss"))
-        last = line["val_loss"], lowest = std::min(lowest, last);
+      if (const auto line = nlohmann::json::parse(text); line.contains("val_loss")) {
+        last = line["val_loss"];
+        lowest = std::min(lowest, last);
+      }
     BOOST_REQUIRE_LT(lowest, last);
     BOOST_CHECK_EQUAL(last_line(r.out)["val_loss"].get<double>(), best == "loss" ? lowest : last);
     const Result again = folder.run({"reverse", "eval", "--model", best, "--json"});

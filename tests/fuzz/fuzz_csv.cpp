@@ -40,10 +40,13 @@ class Naive {
     } else if (in_quotes_) {
       if (c != '"')
         field_ += c;
-      else if (next == '"')
-        field_ += '"', is_escape_ = true;
-      else
-        in_quotes_ = false, is_closed_ = true;
+      else if (next == '"') {
+        field_ += '"';
+        is_escape_ = true;
+      } else {
+        in_quotes_ = false;
+        is_closed_ = true;
+      }
     } else if (c == ',') {
       end_field();
     } else if (c == '"' && field_.empty() && !is_closed_) {

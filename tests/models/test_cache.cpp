@@ -124,7 +124,8 @@ BOOST_AUTO_TEST_CASE(more_keys_than_attention_takes_at_a_time) {
         const Tensor part =
             attention(part_of(x, source, begin, counts), offsets, {.mask = Mask::causal(), .cache = &cache});
         check_part(part, whole, source, begin, counts, "after " + std::to_string(begin[0]) + " rows");
-        begin[0] += counts[0], begin[1] += counts[1];
+        begin[0] += counts[0];
+        begin[1] += counts[1];
       };
       for (const Counts& counts : {Counts{254, 250}, {1, 1}, {1, 1}, {1, 5}, {1, 1}}) step(rows, counts);
       cache.select(std::vector<int>{1, 1});

@@ -137,10 +137,12 @@ BOOST_AUTO_TEST_CASE(scales_and_offsets_equal_other_weights) {
   for (const Norm norm : {Norm::pre, Norm::post})
     for (const NormKind kind : {NormKind::rms, NormKind::layer}) {
       LanguageModelConfig config = small();
-      config.layer.norm = norm, config.layer.norm_kind = kind;
+      config.layer.norm = norm;
+      config.layer.norm_kind = kind;
       Parameters plain(1), switched(1);
       const auto expected = drawn<LanguageModel>(plain, config);
-      config.decoder.residual_scale = 0.5, config.decoder.norm_is_offset = true;
+      config.decoder.residual_scale = 0.5;
+      config.decoder.norm_is_offset = true;
       const auto found = drawn<LanguageModel>(switched, config);
       for (const auto& entry : plain.entries()) {
         const bool is_last =

@@ -41,7 +41,8 @@ BOOST_AUTO_TEST_CASE(beams) {
   const auto search = [&](const BeamOptions& changed) {
     return [&, changed] {
       BeamOptions o = changed;
-      o.bos = 1, o.eos = 2;
+      o.bos = 1;
+      o.eos = 2;
       beam_search(f.model, f.src, o);
     };
   };

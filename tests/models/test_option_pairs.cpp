@@ -309,11 +309,13 @@ BOOST_AUTO_TEST_CASE(language_models) { check_pairs<Writer>(); }
 BOOST_AUTO_TEST_CASE(defaults_fit_each_other) {
   Parameters parameters(1);
   TransformerConfig base;
-  base.src_vocabulary = base.tgt_vocabulary = 3, base.enc_layers = base.dec_layers = 1;
+  base.src_vocabulary = base.tgt_vocabulary = 3;
+  base.enc_layers = base.dec_layers = 1;
   const Transformer transformer(parameters.root() / "a", base);
   BOOST_CHECK(transformer.encoder.layers[0].self_attn.n_heads == 8 && transformer.src_embedding.weight.size(1) == 512);
   LanguageModelConfig small;
-  small.vocabulary = 3, small.n_layers = 1;
+  small.vocabulary = 3;
+  small.n_layers = 1;
   const LanguageModel model(parameters.root() / "b", small);
   BOOST_CHECK(model.layers.layers[0].self_attn.n_heads == 6 && model.embedding.weight.size(1) == 384);
 }

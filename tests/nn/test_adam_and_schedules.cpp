@@ -51,8 +51,10 @@ BOOST_AUTO_TEST_CASE(adam_of_small_and_large_gradients) {
             double m = 0, v = 0, m_weights = 0, v_weights = 0;
             for (std::size_t k = 0; k < past.size(); ++k) {
               const double age = static_cast<double>(past.size() - 1 - k);
-              m += std::pow(0.9, age) * past[k][i], m_weights += std::pow(0.9, age);
-              v += std::pow(0.99, age) * past[k][i] * past[k][i], v_weights += std::pow(0.99, age);
+              m += std::pow(0.9, age) * past[k][i];
+              m_weights += std::pow(0.9, age);
+              v += std::pow(0.99, age) * past[k][i] * past[k][i];
+              v_weights += std::pow(0.99, age);
             }
             const double move = m / m_weights / (std::sqrt(v / v_weights) + eps);
             const double expected = before[i] - kLr * (move + (is_decoupled ? 0.2 * before[i] : 0));

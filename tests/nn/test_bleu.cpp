@@ -170,7 +170,8 @@ BOOST_AUTO_TEST_CASE(every_length_of_ngrams_by_the_naive_loop) {
           const double gap = std::abs(other - size), best = std::abs(closest - size);
           if (gap < best || (gap == best && other < closest)) closest = other;
         }
-        length += size, of_references += closest;
+        length += size;
+        of_references += closest;
       }
       const double brevity = length >= of_references ? 1 : length > 0 ? std::exp(1 - of_references / length) : 0;
       BOOST_CHECK_CLOSE(bleu.brevity_penalty, brevity, 1e-10);

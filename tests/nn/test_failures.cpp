@@ -167,7 +167,8 @@ BOOST_AUTO_TEST_CASE(a_throw_in_any_shard_and_phase_leaves_no_trace) {
           const std::string what = std::to_string(config.shards) + " shards, " + std::to_string(config.accumulate) +
                                    " rounds, " + name + ", row " + std::to_string(row);
           Fault fault = kind;
-          fault.row = row, calls = 0;
+          fault.row = row;
+          calls = 0;
           const std::size_t nodes = tape().size();
           BOOST_CHECK_THROW(disturbed.step(fault), Broken);
           BOOST_CHECK_MESSAGE(disturbed.state() == before && disturbed.trainer.steps() == 1, what);
@@ -280,7 +281,8 @@ BOOST_AUTO_TEST_CASE(divergence_stops_a_training_as_it_was) {
 BOOST_AUTO_TEST_CASE(divergence_skips_a_step_and_moves_nothing) {
   for (TrainerConfig config : configs())
     for (const auto& [name, kind] : divergences()) {
-      config.on_nan = OnNan::skip, config.clip_norm = 0.5;
+      config.on_nan = OnNan::skip;
+      config.clip_norm = 0.5;
       Training training(config);
       Network by_hand;
       DataParallel parallel(by_hand.parameters, static_cast<std::size_t>(config.shards),

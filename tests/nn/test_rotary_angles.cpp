@@ -85,7 +85,8 @@ BOOST_AUTO_TEST_CASE(yarn_of_any_numbers) {
         };
         double first = pair_of(fast), last = pair_of(slow);
         if (is_rounded) first = std::floor(first), last = std::ceil(last);
-        first = std::max(first, 0.0), last = std::min(last, kColumns - 1.0);
+        first = std::max(first, 0.0);
+        last = std::min(last, kColumns - 1.0);
         if (first == last) last += 0.001;
         for (int pair = 0; pair < kColumns / 2; ++pair) {
           const double share = 1 - std::clamp((pair - first) / (last - first), 0.0, 1.0);

@@ -353,7 +353,8 @@ BOOST_AUTO_TEST_CASE(steps_are_as_large_as_the_values) {
   const Tensor x = parameters.root().parameter("x", {2}, init_ones());
   parameters.edit()[0] = real(1e6) / 3, parameters.edit()[1] = real(-1e7) / 7;
   std::vector<real> v(parameters.values().size());
-  v[0] = 1, v[1] = 2;
+  v[0] = 1;
+  v[1] = 2;
   const auto found = hessian_vector_product(
       parameters, [&] { return sum(x * x * x); }, v);
   BOOST_CHECK_CLOSE(double{found.value[0]}, 2e6, 1e-11);

@@ -71,7 +71,8 @@ struct Definition {
     const auto t = static_cast<double>(++last.step);
     double squares = 0;
     for (const double g : sums.gradient) squares += g / sums.count * g / sums.count;
-    last.loss = sums.loss / sums.count, last.accuracy = sums.correct / sums.count;
+    last.loss = sums.loss / sums.count;
+    last.accuracy = sums.correct / sums.count;
     last.gradient_norm = std::sqrt(squares);
     last.lr = rate(c.schedule, c.lr, c.min_lr, c.warmup_steps, static_cast<double>(c.steps), t);
     const bool is_clipped = c.clip_norm > 0 && last.gradient_norm > c.clip_norm;
@@ -83,8 +84,10 @@ struct Definition {
       double m = 0, v = 0, m_weights = 0, v_weights = 0;  // weighted means, which need no bias correction
       for (std::size_t k = 0; k < gradients.size(); ++k) {
         const double age = static_cast<double>(gradients.size() - 1 - k), past = gradients[k][i];
-        m += std::pow(c.adam.betas[0], age) * past, m_weights += std::pow(c.adam.betas[0], age);
-        v += std::pow(c.adam.betas[1], age) * past * past, v_weights += std::pow(c.adam.betas[1], age);
+        m += std::pow(c.adam.betas[0], age) * past;
+        m_weights += std::pow(c.adam.betas[0], age);
+        v += std::pow(c.adam.betas[1], age) * past * past;
+        v_weights += std::pow(c.adam.betas[1], age);
       }
       const double move = m / m_weights / (std::sqrt(v / v_weights) + c.adam.eps);
       w[i] -= last.lr * lr_factor[i] * (move + (c.adam.decoupled ? decay[i] * w[i] : 0));
@@ -172,7 +175,8 @@ struct LinearLoss {
         all.loss += coefficients[r][i] * w[i];
         if (i < 26) all.gradient[i] += coefficients[r][i];  // the rest is frozen, or a buffer
       }
-      all.count += counts[r], all.correct += correct(row);
+      all.count += counts[r];
+      all.correct += correct(row);
     }
     return all;
   }
@@ -290,8 +294,10 @@ struct Classifier {
     ShardLoss result{cross_entropy(
         logits, all, {.label_smoothing = smoothing, .ignore_index = kIgnored, .reduction = Reduction::sum})};
     const std::vector<int> best = argmax(logits);
-    for (std::size_t i = 0; i < all.size(); ++i)
-      result.count += all[i] != kIgnored, result.correct += best[i] == all[i];
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      result.count += all[i] != kIgnored;
+      result.correct += best[i] == all[i];
+    }
     return result;
   }
   // Token by token, from the softmax.

@@ -160,7 +160,8 @@ BOOST_AUTO_TEST_CASE(steps_follow_their_definition) {
           }
           for (const int accumulate : {2, 3, 8}) {  // sums are exact here: not a bit may differ
             TrainerConfig in_rounds = config;
-            in_rounds.accumulate = accumulate, in_rounds.shards = accumulate % 3;
+            in_rounds.accumulate = accumulate;
+            in_rounds.shards = accumulate % 3;
             const Trained same = train(task, in_rounds, steps, 2);
             BOOST_CHECK(same.values == one.values && same.averages == one.averages);
             BOOST_CHECK_SMALL(same.last.loss - one.last.loss, 1e-6);  // except in the loss, which is a product
@@ -288,7 +289,8 @@ BOOST_AUTO_TEST_CASE(schedules_at_their_corners) {
       BOOST_CHECK_MESSAGE(std::abs(at(c, step) - lr) < 1e-12,
                           enum_names(kind)[static_cast<std::size_t>(kind)] << " at " << step << ": " << at(c, step));
     TrainerConfig plain = c;  // without warm-up, down to 0
-    plain.warmup_steps = 0, plain.min_lr = 0;
+    plain.warmup_steps = 0;
+    plain.min_lr = 0;
     BOOST_CHECK_SMALL(at(plain, 55) - (kind == constant ? 2 : 1), 1e-12);
     BOOST_CHECK_SMALL(at(plain, 110) - (kind == constant ? 2 : 0), 1e-12);
     TrainerConfig slow = c;  // warm-up longer than the run

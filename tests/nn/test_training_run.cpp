@@ -259,7 +259,9 @@ BOOST_AUTO_TEST_CASE(of_equal_models_the_first_is_kept) {
           return Evaluation{.val_loss = 1 + rise * evaluations++, .measures = {{"val_exact", 0.5}}};
         };
         TrainingConfig changed = config();
-        changed.max_steps = max_steps, changed.average = average, changed.best = "exact";
+        changed.max_steps = max_steps;
+        changed.average = average;
+        changed.best = "exact";
         TrainingRun run(model.parameters, changed, task, {.folder = folder.path});
         run.train();
         BOOST_CHECK_EQUAL(evaluations, 4 + (average > 1));  // the kept one is measured again

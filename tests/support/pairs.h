@@ -155,7 +155,8 @@ class Pairs {
   }
   std::vector<std::size_t> fill(std::size_t i, std::size_t a, std::size_t j, std::size_t b, bool blindly) {
     std::vector<std::size_t> row(values_.size()), chosen{i, j};
-    row[i] = a, row[j] = b;
+    row[i] = a;
+    row[j] = b;
     for (const int place :
          seppo::random_permutation(static_cast<int>(row.size()), {random_.next(), seppo::Purpose::test})) {
       const auto f = static_cast<std::size_t>(place);

@@ -38,9 +38,10 @@ inline std::string on_terminal(const Folder& folder, int columns, const std::vec
 inline int widest(const std::string& text) {
   int most = 0, now = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text.compare(i, 3, "\x1b[K") == 0)
-      now = 0, i += 2;
-    else if (text[i] == '\n')
+    if (text.compare(i, 3, "\x1b[K") == 0) {
+      now = 0;
+      i += 2;
+    } else if (text[i] == '\n')
       now = 0;
     else if ((text[i] & 0xC0) != 0x80)
       most = std::max(most, ++now);
