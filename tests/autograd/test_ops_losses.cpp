@@ -64,6 +64,11 @@ BOOST_AUTO_TEST_CASE(weights_get_no_gradient_and_rows_of_weight_0_do_not_count) 
     const Tensor counted = seppo::cross_entropy(x, {0, 1}, {.weight = weight});
     BOOST_CHECK_CLOSE(double{counted.item()}, std::log(2), within(1e-12));
   }
+  const Tensor log_p = seppo::variable({2, 2}, {-infinity, 1, 2, 2});
+  const Tensor nll = seppo::nll_loss(log_p, {0, 1}, {.weight = weight});
+  BOOST_CHECK_EQUAL(nll.item(), -2);
+  seppo::backward(nll);
+  BOOST_CHECK(std::ranges::equal(log_p.grad(), std::vector<real>{0, 0, 0, -1}));
   BOOST_CHECK_EQUAL(seppo::cross_entropy(x, {0, 0}, {.weight = weight}).item(), 0);
 }
 
@@ -74,17 +79,19 @@ BOOST_AUTO_TEST_CASE(cross_entropy_with_probabilities) {
                     real(within(1e-12)));
 }
 
-// Of equal scores the lowest class wins; a row that is ignored is never correct. Pieces change nothing.
+// Of equal scores the lowest class wins; a row that is ignored is never correct, and may be of a class. Pieces change
+// nothing.
 BOOST_AUTO_TEST_CASE(linear_cross_entropy_counts_correct_rows) {
-  const std::vector<int> targets{1, 0, 1, 2, -1};
-  for (const int rows_at_once : {0, 1, 2}) {
-    seppo::tape().clear();
-    const Tensor x = seppo::tensor({5, 1}, {1, 1, -1, -1, -1}), weight = seppo::tensor({3, 1}, {2, 2, 1});
-    double correct = -1;
-    seppo::linear_cross_entropy(x, weight, targets,
-                                {.ignore_index = -1, .rows_at_once = rows_at_once, .correct = &correct});
-    BOOST_CHECK_EQUAL(correct, 2);  // the second row and the fourth
-  }
+  for (const int ignored : {-1, 2})
+    for (const int rows_at_once : {0, 1, 2}) {
+      const std::vector<int> targets{1, 0, 1, 2, ignored};
+      seppo::tape().clear();
+      const Tensor x = seppo::tensor({5, 1}, {1, 1, -1, -1, -1}), weight = seppo::tensor({3, 1}, {2, 2, 1});
+      double correct = -1;
+      seppo::linear_cross_entropy(x, weight, targets,
+                                  {.ignore_index = ignored, .rows_at_once = rows_at_once, .correct = &correct});
+      BOOST_CHECK_EQUAL(correct, ignored < 0 ? 2 : 1);  // the second row, and the fourth if its class counts
+    }
 }
 
 // However many rows there are, the scores of only some are in memory.

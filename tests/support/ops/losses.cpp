@@ -26,7 +26,8 @@ template <class T>
 Nd<T> reduced(const Nd<T>& losses, Reduction reduction, double count) {
   if (reduction == Reduction::none) return losses;
   Nd<T> y{std::vector<int>{}};
-  for (const T& loss : losses.v) y.v[0] += reduction == Reduction::mean && count > 0 ? loss / count : loss;
+  if (reduction == Reduction::mean && count == 0) return y;
+  for (const T& loss : losses.v) y.v[0] += reduction == Reduction::mean ? loss / count : loss;
   return y;
 }
 template <class T>
@@ -41,15 +42,17 @@ struct Classes {
   int axis;
   bool has_axis, is_weighted = false;
   Shape weight = {};
+  int without = -1;  // the class whose weight is 0, if there is one
   Reduction reduction = Reduction::mean;
 
   int count() const { return has_axis ? x[axis] : 1; }
   std::vector<int> rows() const;  // the other axes
   bool fit() const { return has_axis && count() > 0 && (!is_weighted || weight == Shape{count()}); }
-  Tensor weights(Inputs in) const { return is_weighted ? seppo::square(in.back()) + 0.5 : Tensor(); }
+  Tensor weights(Inputs in) const;
   template <class T>
   double weight_of(const Arrays<T>& in, std::size_t j) const {
-    return is_weighted ? real_part(in.back().v[j]) * real_part(in.back().v[j]) + 0.5 : 1;
+    if (!is_weighted) return 1;
+    return static_cast<int>(j) == without ? 0 : real_part(in.back().v[j]) * real_part(in.back().v[j]) + 0.5;
   }
   std::string torch(std::size_t input) const;
   std::string options() const;
@@ -61,6 +64,14 @@ std::vector<int> Classes::rows() const {
   return sizes;
 }
 
+Tensor Classes::weights(Inputs in) const {
+  if (!is_weighted) return {};
+  const Tensor all = seppo::square(in.back()) + 0.5;
+  std::vector<real> kept(all.numel(), 1);
+  if (without >= 0 && !kept.empty()) kept[static_cast<std::size_t>(without)] = 0;
+  return all * seppo::tensor(all.shape(), kept);
+}
+
 // With the classes where PyTorch has them: on axis 1, or of a vector on the only axis.
 std::string Classes::torch(std::size_t input) const {
   const std::string tensor = "x[" + std::to_string(input) + "]";
@@ -68,7 +79,10 @@ std::string Classes::torch(std::size_t input) const {
 }
 
 std::string Classes::options() const {
-  return torch_of(reduction) + (is_weighted ? ", weight=x[-1].detach() ** 2 + 0.5" : "");
+  return torch_of(reduction) + (is_weighted
+                                    ? ", weight=(x[-1].detach() ** 2 + 0.5) * (torch.arange(x[-1].numel()) != " +
+                                          std::to_string(without) + ")"
+                                    : "");
 }
 
 Classes classes(Draw& d) {
@@ -83,6 +97,7 @@ Classes classes(Draw& d) {
 void draw_weight(Draw& d, Classes& c) {
   c.is_weighted = d.flag();
   if (c.is_weighted) c.weight = d.input_like({c.count()});
+  if (c.is_weighted && c.count() > 1 && d.flag()) c.without = 0;
 }
 
 // x with its classes last.
