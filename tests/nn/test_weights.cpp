@@ -1,11 +1,13 @@
 // Weights under other names: stacks, transposition, types, and files that do not fit or are malicious.
 #include <seppo/nn/io/checkpoint.h>
+#include <seppo/nn/io/sharded_weights.h>
 #include <seppo/nn/modules/linear.h>
 
 #include "support/program.h"
 #include "support/stored.h"
 
 #include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
 
 #include <unistd.h>
 #include <algorithm>
@@ -240,12 +242,25 @@ BOOST_AUTO_TEST_CASE(stacks_and_transposed_matrices) {
   BOOST_CHECK(copy(other.a.weight.values()) == copy(model.a.weight.values()));
 }
 
+// Deals the tensors of a file out to three, and writes the index.
+void write_in_three(const Folder& folder, Stored content, std::mt19937& random) {
+  std::ranges::shuffle(content.tensors, random);
+  nlohmann::json map;
+  for (std::size_t file = 0; file < 3; ++file) {
+    Stored own;
+    for (std::size_t i = file; i < content.tensors.size(); i += 3) own.tensors.push_back(content.tensors[i]);
+    for (const StoredTensor& tensor : own.tensors) map[tensor.name] = std::to_string(file);
+    write_stored(folder.path / std::to_string(file), own);
+  }
+  folder.write("model.safetensors.index.json", nlohmann::json{{"weight_map", map}}.dump());
+}
+
 BOOST_AUTO_TEST_CASE(what_is_written_loads_with_the_same_options) {
   const Folder folder("weights");
   std::mt19937 random(1);
   const auto draw = [&](int n) { return std::uniform_int_distribution(1, n)(random); };
   for (int round = 0; round < 200; ++round) {
-    Parameters one(1), two(2);
+    Parameters one(1), two(2), three(3);
     std::map<std::string, Names> names;
     std::map<std::string, std::vector<int>> shares;
     std::map<std::string, bool> turned;
@@ -260,7 +275,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_loads_with_the_same_options) {
       turned[name] = draw(2) == 1;
       Shape shape{parts * (draw(3) - 1)};
       while (draw(3) > 1 && shape.rank() < 4) shape.append(draw(4) - (round % 2));
-      for (Parameters* parameters : {&one, &two}) parameters->root().parameter(name, shape, init_normal(1));
+      for (Parameters* all : {&one, &two, &three}) all->root().parameter(name, shape, init_normal(1));
     }
     const WeightOptions options{.rename = [&](const std::string& name) { return names.at(name); },
                                 .shares = [&](const std::string& name) { return shares.at(name); },
@@ -268,6 +283,9 @@ BOOST_AUTO_TEST_CASE(what_is_written_loads_with_the_same_options) {
     save_weights(folder.path / "f", one, options);
     BOOST_CHECK(load_weights(folder.path / "f", two, options).empty());
     BOOST_REQUIRE(values_of(one) == values_of(two));
+    write_in_three(folder, read_stored(folder.path / "f"), random);
+    load_weights(find_weights(folder.path), three, options);
+    BOOST_REQUIRE(values_of(one) == values_of(three));
   }
 }
 
