@@ -263,6 +263,57 @@ BOOST_AUTO_TEST_CASE(experts_are_chosen_and_weighed_by_their_scores) {
   }
 }
 
+// Scores are of products of a query and a key: a gain of one is the same as of the other. So the two have their own.
+BOOST_AUTO_TEST_CASE(norms_of_queries_and_keys_have_gains_of_their_own) {
+  for (const QkNorm kind : {QkNorm::head, QkNorm::width}) {
+    Parameters parameters(1);
+    const MultiHeadAttention attention(parameters.root(), 8, 2,
+                                       {.qk_norm = kind, .qk_norm_options = {.kind = NormKind::rms}});
+    RandomStream random(3, Purpose::test);
+    const Inference guard;
+    const Tensor x = scale(randn({5, 8}, random), 2);
+    const std::vector<int> offsets{0, 5};
+    const auto with = [&](double q, double k) {
+      const Tensor gains[] = {attention.q_norm->weight, attention.k_norm->weight};
+      for (std::size_t i = 0; i < gains[0].numel(); ++i) {
+        gains[0].data()[i] = static_cast<real>(1 + q * static_cast<double>(i));
+        gains[1].data()[i] = static_cast<real>(1 + k * static_cast<double>(i));
+      }
+      parameters.changed();
+      return copy_of(attention(x, offsets));
+    };
+    const std::vector<real> of_key = with(0, 0.7);
+    BOOST_CHECK_SMALL(largest_difference(of_key, with(0.7, 0)), 20 * test::kTolerance);
+    BOOST_CHECK_GT(largest_difference(of_key, with(0, 0)), 1e-3);
+  }
+}
+
+// Gradients are those of all experts computed for all rows, with weight 0 where they are not chosen: those of an expert
+// that no row chose are zeros.
+BOOST_AUTO_TEST_CASE(experts_get_gradients_from_the_rows_that_chose_them) {
+  constexpr int kExperts = 6, kRowsHere = 3;
+  Parameters parameters(1);
+  const Experts experts(parameters.root(), 4, 5, {.experts = kExperts, .chosen = 1});
+  RandomStream random(3, Purpose::test);
+  const Tensor x = randn({kRowsHere, 4}, random);
+  const auto gradients = [&](const Tensor& y) {
+    parameters.zero_gradients();
+    backward(sum(square(y)));
+    const auto all = parameters.gradients();
+    return std::vector<real>(all.begin(), all.end());
+  };
+  const std::vector<int> chosen = argmax(experts.router(x));
+  Tensor naive = zeros_like(x);
+  for (int e = 0; e < kExperts; ++e) {
+    std::vector<real> own;
+    for (const int choice : chosen) own.push_back(choice == e ? 1 : 0);
+    naive = naive + experts.experts[static_cast<std::size_t>(e)](x) * tensor({kRowsHere, 1}, own);
+  }
+  const std::vector<real> expected = gradients(naive);
+  BOOST_CHECK_GT(std::ranges::count(expected, 0), 0);
+  BOOST_CHECK_SMALL(largest_difference(gradients(experts(x)), expected), 10 * test::kTolerance);
+}
+
 BOOST_AUTO_TEST_CASE(of_equal_scores_the_first_experts_are_chosen) {
   Parameters parameters(1);
   const Experts experts(parameters.root(), 4, 6, {.experts = 3, .chosen = 1});
