@@ -116,6 +116,10 @@ BOOST_AUTO_TEST_CASE(language_models_in_all_forms) {
     config.decoder.residual_scale = 0.7;
     config.decoder.norm_is_offset = true;
   }));
+  check(language_model([](LanguageModelConfig& config) {  // the cap is of the scores without what ALiBi adds
+    config.positions = Positions::alibi;
+    config.decoder.attention_softcap = 0.3;
+  }));
 }
 
 BOOST_AUTO_TEST_CASE(decoders_of_all_families) {
