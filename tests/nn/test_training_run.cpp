@@ -17,6 +17,7 @@
 #include <numeric>
 #include <set>
 #include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,49 @@ BOOST_AUTO_TEST_CASE(resumed_anywhere_to_the_same_bytes) {
     BOOST_CHECK(resumed.model == whole.model && resumed.state == whole.state);
     BOOST_CHECK_EQUAL(resumed.result.kept.val_loss, whole.result.kept.val_loss);
   }
+}
+
+// Time goes on from what the lines of the run so far say.
+BOOST_AUTO_TEST_CASE(seconds_go_on_where_a_run_stopped) {
+  const Folder folder("training-run");
+  train(folder.path / "run", false, 3);
+  std::string changed;
+  std::istringstream lines(test::read(folder.path / "run/metrics.jsonl"));
+  for (std::string text; std::getline(lines, text);) {
+    nlohmann::json line = nlohmann::json::parse(text);
+    if (line.contains("seconds")) line["seconds"] = 1000 + line["seconds"].get<double>();
+    changed += line.dump() + "\n";
+  }
+  folder.write("run/metrics.jsonl", changed);
+  BOOST_CHECK_GT(train(folder.path / "run", true).result.seconds, 1000);
+  int timed = 0;
+  std::istringstream all(test::read(folder.path / "run/metrics.jsonl"));
+  for (std::string text; std::getline(all, text);) {
+    const nlohmann::json line = nlohmann::json::parse(text);
+    if (!line.contains("seconds")) continue;
+    BOOST_CHECK_GT(line["seconds"].get<double>(), 1000);
+    ++timed;
+  }
+  BOOST_CHECK_EQUAL(timed, 6);
+}
+
+// A run that is interrupted in an evaluation makes it when it goes on, and no other twice.
+BOOST_AUTO_TEST_CASE(an_interrupted_evaluation_is_made_up_for) {
+  const Folder folder("training-run");
+  std::vector<std::int64_t> steps;
+  const RunEvents events{.evaluated = [&](const RunEvents::Evaluated& e) { steps.push_back(e.line.at("step")); }};
+  {
+    Model model;
+    TrainingTask task = task_of(model);
+    task.evaluate = [&, usual = task.evaluate] {
+      if (steps.size() == 1) throw Interrupted{SIGTERM};
+      return usual();
+    };
+    TrainingRun run(model.parameters, config(), task, {.folder = folder.path / "run"});
+    BOOST_CHECK_THROW(run.train(events), Interrupted);
+  }
+  train(folder.path / "run", true, 0, events);
+  BOOST_CHECK(steps == (std::vector<std::int64_t>{2, 4, 6, 6}));  // the last is of the mean of two models
 }
 
 // With an optimiser and a schedule of the task's own.
