@@ -212,14 +212,11 @@ BOOST_AUTO_TEST_CASE(a_family_with_all_options) {
   family.model.layer.head_width = 8;  // of which half can be rotated
   DecoderConfig& d = family.model.decoder;
   d.embedding_norm = d.is_embedding_scaled = true;
-  d.attention_scale = 0.5;
-  d.attention_softcap = 0.7;
-  d.output_softcap = 0.7;
+  d.attention_scale = d.residual_scale = d.output_scale = 0.5;
+  d.attention_softcap = d.output_softcap = 0.7;
   d.rope.scaling = {.kind = RotaryScale::linear, .factor = 3};
   d.local_rope_theta = 20;
   d.embedding_scale = 2;
-  d.residual_scale = 0.5;
-  d.output_scale = 0.5;
   d.experts = 3;
   const Reaches expected{
       {"vocabulary", "output model"},
