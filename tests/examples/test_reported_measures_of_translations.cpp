@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(translations, *boost::unit_test::precondition(test::ends_in
   const Finished r =
       run_training(folder,
                    words("translate train --seed 5 --src src --tgt tgt --val-pairs val" + kSmallTranslator +
-                         "--epochs 100 --eval-interval 100 --schedule const --warmup-steps 20 --beam 1 "
+                         "--epochs 100 --eval-interval 100 --schedule const --norm post --warmup-steps 20 --beam 1 "
                          "--length-penalty 0 --average 1"),
                    "m");
   const SavedTranslator saved = check_translator(folder, r, train, validation);
