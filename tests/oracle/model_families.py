@@ -111,6 +111,12 @@ MODELS = {
         enable_bias=draw.random() < 0.5, init_std=0.15)),
     "bloom": lambda: (hf.BloomForCausalLM, hf.BloomConfig(
         **TOKENS, vocab_size=VOCABULARY, hidden_size=D, n_layer=LAYERS, n_head=HEADS, initializer_range=0.15)),
+    # Without what GGUF files cannot say.
+    "mixtral_usual": lambda: (hf.MixtralForCausalLM, hf.MixtralConfig(
+        **GROUPED, num_local_experts=4, num_experts_per_tok=2, sliding_window=None)),
+    "qwen2_usual": lambda: (hf.Qwen2ForCausalLM, hf.Qwen2Config(**GROUPED)),
+    "qwen3_usual": lambda: (hf.Qwen3ForCausalLM, hf.Qwen3Config(**GROUPED, head_dim=HEAD_DIM)),
+    "cohere_usual": lambda: (hf.CohereForCausalLM, hf.CohereConfig(**GROUPED)),
 }
 
 
@@ -122,7 +128,7 @@ def write(name, maker, config):
             parameter += 0.1 * torch.randn_like(parameter)
     model.save_pretrained(folder)
     options = dict(dtype=torch.float64, attn_implementation="eager")
-    if name == "mixtral":
+    if name.startswith("mixtral"):
         options["experts_implementation"] = "eager"
     model = hf.AutoModelForCausalLM.from_pretrained(folder, **options).eval()
     ids = torch.randint(3, VOCABULARY, (1, 24))
