@@ -89,6 +89,12 @@ BOOST_AUTO_TEST_CASE(layers_that_llama_cpp_knows) {
   gemma3.model.decoder.attentions.assign(7, {.window = 8, .positions = LayerPositions::local});
   gemma3.model.decoder.attentions[5] = {};
   check_read_as_written(Drawn(gemma3));
+  HfConfig largest = config_of("gemma2");  // the scale of attention is that of the model's columns for each head
+  largest.model.n_layers = 46;
+  largest.model.decoder.attentions.assign(46, {});
+  for (std::size_t i = 0; i < 46; i += 2) largest.model.decoder.attentions[i].window = 8;
+  largest.model.decoder.attention_scale = 1 / std::sqrt(largest.model.layer.d_model / largest.model.layer.n_heads);
+  check_read_as_written(Drawn(largest));
   HfConfig smollm3 = config_of("smollm3");
   smollm3.model.n_layers = 5;
   smollm3.model.decoder.attentions.assign(5, {});

@@ -1,4 +1,5 @@
 // TrainingRun without a program: what it tells, keeps and refuses, and that it resumes to the same bytes from anywhere.
+#include "support/json.h"
 #include "support/program.h"
 
 #include <seppo/autograd/ops.h>
@@ -17,7 +18,6 @@
 #include <numeric>
 #include <set>
 #include <span>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -101,22 +101,20 @@ BOOST_AUTO_TEST_CASE(resumed_anywhere_to_the_same_bytes) {
 // Time goes on from what the lines of the run so far say.
 BOOST_AUTO_TEST_CASE(seconds_go_on_where_a_run_stopped) {
   const Folder folder("training-run");
+  const fs::path metrics = folder.path / "run/metrics.jsonl";
   train(folder.path / "run", false, 3);
   std::string changed;
-  std::istringstream lines(test::read(folder.path / "run/metrics.jsonl"));
-  for (std::string text; std::getline(lines, text);) {
-    nlohmann::json line = nlohmann::json::parse(text);
+  for (const test::Json& read : test::json_lines(metrics)) {
+    nlohmann::json line = nlohmann::json::parse(read.dump());
     if (line.contains("seconds")) line["seconds"] = 1000 + line["seconds"].get<double>();
     changed += line.dump() + "\n";
   }
   folder.write("run/metrics.jsonl", changed);
   BOOST_CHECK_GT(train(folder.path / "run", true).result.seconds, 1000);
   int timed = 0;
-  std::istringstream all(test::read(folder.path / "run/metrics.jsonl"));
-  for (std::string text; std::getline(all, text);) {
-    const nlohmann::json line = nlohmann::json::parse(text);
+  for (const test::Json& line : test::json_lines(metrics)) {
     if (!line.contains("seconds")) continue;
-    BOOST_CHECK_GT(line["seconds"].get<double>(), 1000);
+    BOOST_CHECK_GT(line["seconds"].number(), 1000);
     ++timed;
   }
   BOOST_CHECK_EQUAL(timed, 6);
