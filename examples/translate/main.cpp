@@ -124,7 +124,7 @@ struct Translate {
         trainer.warmup_steps = 400;
         training.best = "exact";
         return;
-      case Preset::sentences:  // the smallest model that is among the best on Multi30k (docs/records.md)
+      case Preset::sentences:  // the recipe of docs/records.md for Multi30k
         model.layer = {.d_model = 128, .n_heads = 4, .d_ff = 256, .dropout = 0.2, .norm = seppo::Norm::pre};
         model.enc_layers = model.dec_layers = 4;
         model.positions = seppo::Positions::learned;
