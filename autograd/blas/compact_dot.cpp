@@ -10,7 +10,9 @@
 #include <hwy/cache_control.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 HWY_BEFORE_NAMESPACE();
 namespace seppo {
@@ -21,12 +23,6 @@ namespace {
 using F = hn::ScalableTag<float>;  // sums, in double precision too
 using VF = hn::Vec<F>;
 using I32 = hn::RebindToSigned<F>;
-#if HWY_TARGET == HWY_SCALAR
-using I16 = hn::Rebind<std::int16_t, I32>;
-#else
-using I16 = hn::Repartition<std::int16_t, I32>;
-#endif
-using I8 = hn::Rebind<std::int8_t, I16>;
 using BF = hn::Rebind<hwy::bfloat16_t, F>;
 
 constexpr std::size_t kBlock = CompactMatrix::kBlock;
@@ -34,33 +30,72 @@ constexpr std::size_t kAhead = 1024;  // bytes from what is multiplied to what i
 
 HWY_INLINE void fetch_ahead(const void* at) { hwy::Prefetch(static_cast<const char*>(at) + kAhead); }
 
-// A block of A as integers, scale * q[i]: the largest has |q| = 32767, and sums of four products with 8-bit integers
-// are exact as floats.
-void quantize(ShortBlock& to, const float* x) {
-  VF largest = hn::Zero(F());
-  for (std::size_t i = 0; i < kBlock; i += hn::Lanes(F())) largest = hn::Max(largest, hn::Abs(hn::LoadU(F(), x + i)));
-  constexpr float kMost = 32767;
-  to.scale = hn::GetLane(hn::MaxOfLanes(F(), largest)) / kMost;
-  const VF factor = hn::Set(F(), to.scale == 0 ? 0.0F : 1 / to.scale);
-  const hn::Rebind<std::int16_t, F> narrow;
-  for (std::size_t i = 0; i < kBlock; i += hn::Lanes(F()))
-    hn::StoreU(hn::DemoteTo(narrow, hn::NearestInt(hn::LoadU(F(), x + i) * factor)), narrow, to.q + i);
+// Row r of a block of A's. A number that is not finite makes the scale NaN, which spoils the row of C.
+HWY_INLINE void quantize(std::byte* to, std::size_t rows, std::size_t r, const float* x) {
+  const F d;
+  VF largest = hn::Zero(d), zeros = hn::Zero(d);
+  for (std::size_t t = 0; t < kBlock; t += hn::Lanes(d)) {
+    const VF some = hn::LoadU(d, x + t);
+    largest = hn::Max(largest, hn::Abs(some));
+    zeros = hn::MulAdd(some, hn::Zero(d), zeros);
+  }
+  constexpr float kMost = 127;
+  const float scale = hn::GetLane(hn::MaxOfLanes(d, largest)) / kMost + hn::GetLane(hn::SumOfLanes(d, zeros));
+  const VF factor = hn::Set(d, scale > 0 ? 1 / scale : 0.0F);
+  const hn::Rebind<std::int8_t, F> narrow;
+  auto sum = hn::Zero(I32());
+  std::int8_t q[kBlock];
+  for (std::size_t t = 0; t < kBlock; t += hn::Lanes(d)) {
+    const auto steps = hn::NearestInt(hn::LoadU(d, x + t) * factor);
+    sum = sum + steps;
+    hn::StoreU(hn::DemoteTo(narrow, steps), narrow, q + t);
+  }
+  const std::int32_t offset = -QuantizedPanel::kZero * hn::GetLane(hn::SumOfLanes(I32(), sum));
+  for (std::size_t t = 0; t < kBlock; t += 4) std::memcpy(to + t * rows + 4 * r, q + t, 4);
+  std::memcpy(to + rows * offsetof(QuantizedRows<1>, offset) + 4 * r, &offset, sizeof offset);
+  std::memcpy(to + rows * offsetof(QuantizedRows<1>, scale) + 4 * r, &scale, sizeof scale);
 }
 
-// A's rows one after another, as floats or ShortBlocks, padded with zeros to whole blocks.
-void pack_for_compact(std::byte* to, const CompactProduct& p) {
-  const std::size_t blocks = p.w.matrix->blocks();
-  const bool is_float = p.w.matrix->format() == WeightFormat::bf16;
+// A block of a row of A as floats, with zeros beyond its end.
+HWY_INLINE void read_block(float (&to)[kBlock], const CompactProduct& p, std::size_t row, std::size_t block) {
+  const std::size_t first = block * kBlock, count = std::min(kBlock, p.k() - first), step = p.a.col_stride;
+  const real* const from = p.a.at(row, first);
+  if (count == kBlock && step == 1)
+    for (std::size_t t = 0; t < kBlock; ++t) to[t] = static_cast<float>(from[t]);
+  else
+    for (std::size_t t = 0; t < kBlock; ++t) to[t] = t < count ? static_cast<float>(from[t * step]) : 0;
+}
+
+// For bf16, rows of floats, one after another.
+void pack_floats(float* to, const CompactProduct& p) {
   for (std::size_t i = 0; i < p.m(); ++i)
-    for (std::size_t b = 0; b < blocks; ++b) {
-      float x[kBlock] = {};
-      const std::size_t count = std::min(kBlock, p.k() - b * kBlock);
-      for (std::size_t t = 0; t < count; ++t) x[t] = static_cast<float>(*p.a.at(i, b * kBlock + t));
-      if (is_float)
-        std::copy_n(x, kBlock, reinterpret_cast<float*>(to) + (i * blocks + b) * kBlock);
-      else
-        quantize(reinterpret_cast<ShortBlock*>(to)[i * blocks + b], x);
+    for (std::size_t b = 0; b < p.w.matrix->blocks(); ++b) {
+      float x[kBlock];
+      read_block(x, p, i, b);
+      to = std::copy_n(x, kBlock, to);
     }
+}
+
+// For q8, tiles of rows.
+void pack_quantized(std::byte* to, const CompactProduct& p) {
+  for (std::size_t first = 0; first < p.m(); first += kTileRows) {
+    const std::size_t rows = std::min(kTileRows, p.m() - first);
+    for (std::size_t b = 0; b < p.w.matrix->blocks(); ++b) {
+      for (std::size_t r = 0; r < rows; ++r) {
+        float x[kBlock];
+        read_block(x, p, first + r, b);
+        quantize(to, rows, r, x);
+      }
+      to += rows * sizeof(QuantizedRows<1>);
+    }
+  }
+}
+
+void pack_for_compact(std::byte* to, const CompactProduct& p) {
+  if (p.w.matrix->format() == WeightFormat::bf16)
+    pack_floats(reinterpret_cast<float*>(to), p);
+  else
+    pack_quantized(to, p);
 }
 
 template <std::size_t kRows>
@@ -82,48 +117,110 @@ HWY_INLINE void dot_bf16(VF (&sum)[kRows], const std::uint16_t* row, const float
   for (std::size_t r = 0; r < kRows; ++r) sum[r] = sum[r] + other[r];
 }
 
-template <std::size_t kRows>
-HWY_INLINE void dot_q8(VF (&sum)[kRows], const QuantizedBlock* w, const ShortBlock* a, std::size_t blocks) {
-  for (std::size_t b = 0; b < blocks; ++b) {
-    fetch_ahead(w + b);
-    hn::Vec<I32> even[kRows], odd[kRows];
-    for (auto& s : even) s = hn::Zero(I32());
-    for (auto& s : odd) s = hn::Zero(I32());
-    for (std::size_t t = 0; t < kBlock; t += hn::Lanes(I16())) {
-      const auto right = hn::PromoteTo(I16(), hn::LoadU(I8(), w[b].q + t));
-      for (std::size_t r = 0; r < kRows; ++r) {
-        const auto left = hn::LoadU(I16(), a[r * blocks + b].q + t);
-        even[r] = hn::ReorderWidenMulAccumulate(I32(), left, right, even[r], odd[r]);
-      }
-    }
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const VF products = hn::ConvertTo(F(), hn::RearrangeToOddPlusEven(even[r], odd[r]));
-      sum[r] = hn::MulAdd(products, hn::Set(F(), w[b].scale * a[r * blocks + b].scale), sum[r]);
-    }
-  }
+// An element of C, to which the addend belongs too.
+HWY_INLINE void put(const CompactProduct& p, std::size_t row, std::size_t col, float sum) {
+  const auto y = static_cast<real>(sum);
+  *p.c.at(row, col) = p.addend.data ? y + *p.addend.at(row, col) : y;
 }
 
 template <std::size_t kRows>
-HWY_INLINE void dot_some_rows(const CompactProduct& p, const std::byte* a) {
+HWY_INLINE void dot_rows_of_bf16(const CompactProduct& p, const float* a) {
   const CompactMatrix& matrix = *p.w.matrix;
   for (std::size_t j = 0; j < p.n(); ++j) {
     VF sum[kRows];
     for (VF& s : sum) s = hn::Zero(F());
-    const std::size_t row = p.w.first + j;
-    if (matrix.format() == WeightFormat::bf16)
-      dot_bf16(sum, matrix.row<std::uint16_t>(row), reinterpret_cast<const float*>(a), matrix.blocks());
-    else
-      dot_q8(sum, matrix.row<QuantizedBlock>(row), reinterpret_cast<const ShortBlock*>(a), matrix.blocks());
+    dot_bf16(sum, matrix.bfloat16_row(p.w.first + j), a, matrix.blocks());
+    for (std::size_t r = 0; r < kRows; ++r) put(p, r, j, hn::GetLane(hn::SumOfLanes(F(), sum[r])));
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR
+// The products of a block with one column of a panel.
+template <std::size_t kRows>
+void add_block(VF (&sum)[kRows], const QuantizedPanel& w, const QuantizedRows<kRows>& a, std::size_t column) {
+  for (std::size_t r = 0; r < kRows; ++r) {
+    std::int32_t products = a.offset[r];
+    for (std::size_t t = 0; t < kBlock; ++t) products += w.q[t / 4][column][t % 4] * a.q[t / 4][r][t % 4];
+    sum[r] = sum[r] + hn::Set(F(), static_cast<float>(products) * (w.scale[column] * a.scale[r]));
+  }
+}
+#else
+using I16 = hn::Repartition<std::int16_t, I32>;
+
+// A row's four integers, as often as they fit.
+HWY_INLINE hn::Vec<I16> quads(const std::int8_t (&q)[4]) {
+  const hn::Rebind<std::int8_t, I16> narrow;
+  std::int32_t bits;
+  std::memcpy(&bits, q, sizeof bits);
+  return hn::PromoteTo(I16(), hn::BitCast(narrow, hn::Set(hn::Repartition<std::int32_t, decltype(narrow)>(), bits)));
+}
+
+// Sums of neighbouring products: of two vectors that have four for each column.
+struct ColumnSums {
+  hn::Vec<I32> of[2], rest[2];
+
+  HWY_INLINE ColumnSums() { of[0] = of[1] = rest[0] = rest[1] = hn::Zero(I32()); }
+  HWY_INLINE void add(std::size_t half, hn::Vec<I16> w, hn::Vec<I16> a) {
+    of[half] = hn::ReorderWidenMulAccumulate(I32(), w, a, of[half], rest[half]);
+  }
+  HWY_INLINE hn::Vec<I32> total() const {
+    const auto low = hn::RearrangeToOddPlusEven(of[0], rest[0]), high = hn::RearrangeToOddPlusEven(of[1], rest[1]);
+    return hn::ConcatEven(I32(), high, low) + hn::ConcatOdd(I32(), high, low);
+  }
+};
+
+// The products of a block with as many columns of a panel as a vector has lanes.
+template <std::size_t kRows>
+HWY_INLINE void add_block(VF (&sum)[kRows], const QuantizedPanel& w, const QuantizedRows<kRows>& a,
+                          std::size_t column) {
+  const hn::Rebind<std::uint8_t, I16> bytes;
+  const std::size_t half = hn::Lanes(F()) / 2;
+  ColumnSums products[kRows];
+  for (std::size_t t = 0; t < QuantizedPanel::kQuads; ++t) {
+    const auto low = hn::PromoteTo(I16(), hn::LoadU(bytes, w.q[t][column]));
+    const auto high = hn::PromoteTo(I16(), hn::LoadU(bytes, w.q[t][column + half]));
     for (std::size_t r = 0; r < kRows; ++r) {
-      const auto y = static_cast<real>(hn::GetLane(hn::SumOfLanes(F(), sum[r])));
-      *p.c.at(r, j) = p.addend.data ? y + *p.addend.at(r, j) : y;
+      const auto right = quads(a.q[t][r]);
+      products[r].add(0, low, right);
+      products[r].add(1, high, right);
+    }
+  }
+  const VF scales = hn::LoadU(F(), w.scale + column);
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const VF total = hn::ConvertTo(F(), products[r].total() + hn::Set(I32(), a.offset[r]));
+    sum[r] = hn::MulAdd(total, scales * hn::Set(F(), a.scale[r]), sum[r]);
+  }
+}
+#endif
+
+// Panels may have columns of W that are not asked for.
+template <std::size_t kRows>
+HWY_INLINE void dot_rows_of_q8(const CompactProduct& p, const QuantizedRows<kRows>* a) {
+  const std::size_t step = hn::Lanes(F()), begin = p.w.first, end = begin + p.n();
+  for (std::size_t first = begin / step * step; first < end; first += step) {
+    const QuantizedPanel* const w = p.w.matrix->panels_of(first);
+    VF sum[kRows];
+    for (VF& s : sum) s = hn::Zero(F());
+    for (std::size_t b = 0; b < p.w.matrix->blocks(); ++b) {
+      fetch_ahead(w + b);
+      add_block(sum, w[b], a[b], first % QuantizedPanel::kRows);
+    }
+    for (std::size_t r = 0; r < kRows; ++r) {
+      float sums[QuantizedPanel::kRows] = {};
+      hn::StoreU(sum[r], F(), sums);
+      for (std::size_t row = std::max(first, begin); row < std::min(first + step, end); ++row)
+        put(p, r, row - begin, sums[row - first]);
     }
   }
 }
 
 template <std::size_t kRows = kVeryFewRows>
 HWY_NOINLINE void dot_up_to(const CompactProduct& p, const std::byte* a) {
-  if (p.m() == kRows) return dot_some_rows<kRows>(p, a);
+  if (p.m() == kRows) {
+    if (p.w.matrix->format() == WeightFormat::bf16)
+      return dot_rows_of_bf16<kRows>(p, reinterpret_cast<const float*>(a));
+    return dot_rows_of_q8(p, reinterpret_cast<const QuantizedRows<kRows>*>(a));
+  }
   if constexpr (kRows > 1) dot_up_to<kRows - 1>(p, a);
 }
 

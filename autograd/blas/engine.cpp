@@ -4,6 +4,7 @@
 #include "amx.h"
 #include "avx512_bf16.h"
 #include "compact_product.h"
+#include "compact_vnni.h"
 #include "product.h"
 
 #include <algorithm>
@@ -120,11 +121,15 @@ void compute(const Product& p) {
 }
 
 void compute(const CompactProduct& p) {
-  if (p.m() > kernels::kVeryFewRows) return compute_expanded(p);
-  std::byte* const a = scratch_memory(kernels::compact_size(p)).data();
+  const bool has_integers = vnni::suits(p);
+  if (p.m() > kernels::kVeryFewRows && !has_integers) return compute_expanded(p);
+  std::byte* const a = scratch_memory(p.m() * packed_row_bytes(*p.w.matrix)).data();
   kernels::pack_for_compact(a, p);
   parallel_range(0, p.n(), lines_with_work(p, Side::columns, worth_a_thread(p)),
-                 [&](std::size_t j, std::size_t end) { kernels::compact_dot_rows(p.columns(j, end - j), a); });
+                 [&](std::size_t first, std::size_t last) {
+                   const CompactProduct piece = p.columns(first, last - first);
+                   has_integers ? vnni::multiply(piece, a) : kernels::compact_dot_rows(piece, a);
+                 });
 }
 
 std::string blas_description() {

@@ -22,18 +22,19 @@ std::uint16_t upper_half(float x) {
   return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-QuantizedBlock quantized(std::span<const real> values) {
+// Row i of a panel. What is beyond the end of `values` is zero.
+void quantize(QuantizedPanel& panel, std::size_t i, std::span<const real> values) {
   constexpr float kMost = 127;
   constexpr float kRounding = 12582912;  // 1.5 2^23: what is added to it is rounded to an integer
   float largest = 0;
   for (const real v : values) largest = std::max(largest, std::abs(static_cast<float>(v)));
-  QuantizedBlock block{.scale = largest / kMost, .q = {}};
-  if (block.scale == 0) return block;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const float steps = std::clamp(static_cast<float>(values[i]) / block.scale, -kMost, kMost);
-    block.q[i] = static_cast<std::int8_t>((steps + kRounding) - kRounding);
+  const float scale = largest / kMost;
+  panel.scale[i] = scale;
+  for (std::size_t t = 0; t < CompactMatrix::kBlock; ++t) {
+    const float value = t < values.size() && scale != 0 ? static_cast<float>(values[t]) / scale : 0;
+    const float steps = (std::clamp(value, -kMost, kMost) + kRounding) - kRounding;
+    panel.q[t / 4][i][t % 4] = static_cast<std::uint8_t>(static_cast<int>(steps) + QuantizedPanel::kZero);
   }
-  return block;
 }
 
 // Gives whole pages back; what is read from them is zero then.
@@ -56,7 +57,8 @@ std::shared_ptr<std::byte> CompactMemory::take(std::size_t bytes) {
 
 std::size_t CompactMatrix::bytes_of(WeightFormat format, std::size_t rows, std::size_t cols) {
   const std::size_t blocks = (cols + kBlock - 1) / kBlock;
-  return rows * blocks * (format == WeightFormat::q8 ? sizeof(QuantizedBlock) : kBlock * sizeof(std::uint16_t));
+  if (format == WeightFormat::bf16) return rows * blocks * kBlock * sizeof(std::uint16_t);
+  return (rows + QuantizedPanel::kRows - 1) / QuantizedPanel::kRows * blocks * sizeof(QuantizedPanel);
 }
 
 CompactMatrix::CompactMatrix(WeightFormat format, std::span<const real> values, std::size_t cols,
@@ -66,37 +68,42 @@ CompactMatrix::CompactMatrix(WeightFormat format, std::span<const real> values, 
       cols_(cols),
       memory_(memory ? std::move(memory) : CompactMemory(bytes()).take(bytes())) {
   check<ArgumentError>(format != WeightFormat::full, "compact: full is the format of reals");
-  constexpr std::size_t kRowsAtOnce = 64;
+  constexpr std::size_t kRowsAtOnce = 4 * QuantizedPanel::kRows;
   parallel_for(0, rows_, kRowsAtOnce, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) store(i, &values[i * cols_]);
   });
+  const std::size_t padded = (rows_ + QuantizedPanel::kRows - 1) / QuantizedPanel::kRows * QuantizedPanel::kRows;
+  for (std::size_t i = rows_; format == WeightFormat::q8 && i < padded; ++i) store_quantized(i, {});
 }
 
 void CompactMatrix::store(std::size_t row, const real* from) {
   const bool is_finite = std::all_of(from, from + cols_, [](real v) { return std::isfinite(static_cast<float>(v)); });
   check<NumericError>(is_finite, "compact: row ", row, " has a number that is not finite");
-  std::byte* const to = memory_.get() + row * row_bytes();
-  if (format_ == WeightFormat::bf16) {
-    auto* const halves = reinterpret_cast<std::uint16_t*>(to);
-    for (std::size_t j = 0; j < cols_; ++j) halves[j] = upper_half(static_cast<float>(from[j]));
-    return;
+  if (format_ == WeightFormat::q8) return store_quantized(row, {from, cols_});
+  auto* const halves = reinterpret_cast<std::uint16_t*>(memory_.get()) + row * blocks() * kBlock;
+  for (std::size_t j = 0; j < cols_; ++j) halves[j] = upper_half(static_cast<float>(from[j]));
+}
+
+void CompactMatrix::store_quantized(std::size_t row, std::span<const real> values) {
+  auto* const panels = const_cast<QuantizedPanel*>(panels_of(row));
+  for (std::size_t b = 0; b < blocks(); ++b) {
+    const std::span<const real> rest = values.subspan(std::min(values.size(), b * kBlock));
+    quantize(panels[b], row % QuantizedPanel::kRows, rest.first(std::min(rest.size(), kBlock)));
   }
-  auto* const stored = reinterpret_cast<QuantizedBlock*>(to);
-  for (std::size_t b = 0; b < blocks(); ++b)
-    stored[b] = quantized({from + b * kBlock, std::min(kBlock, cols_ - b * kBlock)});
 }
 
 void CompactMatrix::expand(std::size_t row, real* to) const {
   if (format_ == WeightFormat::bf16) {
-    const auto* const halves = this->row<std::uint16_t>(row);
+    const std::uint16_t* const halves = bfloat16_row(row);
     for (std::size_t j = 0; j < cols_; ++j) to[j] = std::bit_cast<float>(std::uint32_t{halves[j]} << 16);
     return;
   }
-  const auto* const stored = this->row<QuantizedBlock>(row);
-  for (std::size_t b = 0; b < blocks(); ++b) {
-    const auto& [scale, q] = stored[b];
-    const std::size_t count = std::min(kBlock, cols_ - b * kBlock);
-    for (std::size_t j = 0; j < count; ++j) to[b * kBlock + j] = scale * static_cast<float>(q[j]);
+  const QuantizedPanel* const panels = panels_of(row);
+  const std::size_t i = row % QuantizedPanel::kRows;
+  for (std::size_t j = 0; j < cols_; ++j) {
+    const auto& [scale, q] = panels[j / kBlock];
+    const std::size_t t = j % kBlock;
+    to[j] = scale[i] * static_cast<float>(q[t / 4][i][t % 4] - QuantizedPanel::kZero);
   }
 }
 

@@ -30,10 +30,13 @@ inline std::span<const char* const> enum_names(WeightFormat) {
   return kNames;
 }
 
-// 32 numbers of a row, scale * q[i], of which the largest has |q| = 127.
-struct QuantizedBlock {
-  float scale;
-  std::int8_t q[32];
+// A block of 32 columns of 16 rows: the number in column t of row i is scale[i] * (q[t / 4][i][t % 4] - 128), and the
+// largest of a row's is 127 steps from zero. Products are sums of fours in each of 16 lanes.
+struct QuantizedPanel {
+  static constexpr std::size_t kRows = 16, kQuads = 8;
+  static constexpr int kZero = 128;
+  float scale[kRows];
+  std::uint8_t q[kQuads][kRows][4];
 };
 
 // Memory that matrices take one after another. One block for all weights of a model consists of huge pages, where most
@@ -66,16 +69,19 @@ class CompactMatrix {
   std::size_t blocks() const { return (cols_ + kBlock - 1) / kBlock; }  // of a row
   std::size_t bytes() const { return bytes_of(format_, rows_, cols_); }
 
-  // A row as it is stored: blocks() * kBlock bfloat16 numbers, as std::uint16_t, or blocks() QuantizedBlocks.
-  template <class T>
-  const T* row(std::size_t i) const {
-    return reinterpret_cast<const T*>(memory_.get() + i * row_bytes());
+  // A row as bf16 stores it: blocks() * kBlock bfloat16 numbers.
+  const std::uint16_t* bfloat16_row(std::size_t i) const {
+    return reinterpret_cast<const std::uint16_t*>(memory_.get()) + i * blocks() * kBlock;
+  }
+  // The blocks() panels in which q8 stores a row and those beside it. Panels are padded with rows of zeros.
+  const QuantizedPanel* panels_of(std::size_t row) const {
+    return reinterpret_cast<const QuantizedPanel*>(memory_.get()) + row / QuantizedPanel::kRows * blocks();
   }
   void expand(std::size_t row, real* to) const;
 
  private:
-  std::size_t row_bytes() const { return bytes_of(format_, 1, cols_); }
   void store(std::size_t row, const real* from);
+  void store_quantized(std::size_t row, std::span<const real> values);
 
   WeightFormat format_;
   std::size_t rows_, cols_;

@@ -62,9 +62,9 @@ void check_product(WeightFormat format, std::size_t m, std::size_t n, std::size_
       for (std::size_t t = 0; t < k; ++t) {
         const double x{a[i * k + t]};
         expected += x * double{w[t]};
-        // Sums of floats; 16-bit integers are rounded to a half of the largest over 32767.
+        // Sums of floats; 8-bit integers are rounded by up to half of the largest over 127.
         allowed += std::abs(double{w[t]}) * (4e-6 * std::abs(x));
-        if (format == q8) allowed += std::abs(double{w[t]}) * largest_beside(std::span(a).subspan(i * k, k), t) / 65000;
+        if (format == q8) allowed += std::abs(double{w[t]}) * largest_beside(std::span(a).subspan(i * k, k), t) / 253.9;
       }
       worst = std::max(worst, std::abs(double{c[i * (n + kGap) + j]} - expected) / allowed);
     }
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(bf16_is_the_nearest_bfloat16_number) {
 BOOST_AUTO_TEST_CASE(q8_rounds_to_steps_of_each_block) {
   const std::vector<real> values = draw(4, 70, 2);
   const CompactMatrix matrix(q8, values, 70);
-  BOOST_CHECK_EQUAL(matrix.bytes(), 4 * 3 * 36);
+  BOOST_CHECK_EQUAL(matrix.bytes(), 16 * 3 * 36);  // in panels of 16 rows
   std::vector<real> again;
   for (std::size_t i = 0; i < 4; ++i) {
     const std::span<const real> row = std::span(values).subspan(i * 70, 70);
@@ -123,12 +123,13 @@ BOOST_AUTO_TEST_CASE(q8_of_zeros_and_of_the_smallest_numbers) {
   for (std::size_t t = 0; t < 64; ++t) BOOST_CHECK_SMALL(double{got[t]}, t == 40 ? 3e-43 : 1e-50);
 }
 
-// On both sides of what the kernels take: up to four rows, blocks of 32 terms, 256 rows expanded at a time.
-// one_build: autograd/blas/compact_dot.cpp I16
+// On both sides of what the kernels take: up to four rows, or tiles of eight; panels of 16 columns, of which the first
+// two are not asked for; blocks of 32 terms, 256 rows expanded at a time.
+// one_build: autograd/blas/compact_dot.cpp add_block
 BOOST_AUTO_TEST_CASE(products_with_compact_weights) {
   for (const WeightFormat format : kFormats) {
-    for (const std::size_t m : {0u, 1u, 2u, 3u, 4u, 5u, 17u})
-      for (const std::size_t n : {1u, 2u, 7u})
+    for (const std::size_t m : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 17u})
+      for (const std::size_t n : {1u, 2u, 7u, 13u, 14u, 15u, 31u})
         for (const std::size_t k : {1u, 31u, 32u, 33u, 64u, 200u}) check_product(format, m, n, k);
     check_product(format, 1, 600, 576);
     for (const std::size_t n : {255u, 256u, 257u}) check_product(format, n % 2 == 0 ? 3 : 5, n, 100);
@@ -140,7 +141,7 @@ BOOST_AUTO_TEST_CASE(products_with_compact_weights) {
 BOOST_AUTO_TEST_CASE(products_do_not_depend_on_threads) {
   for (const WeightFormat format : kFormats) {
     const CompactMatrix weight(format, draw(900, 700, 1), 700);
-    for (const std::size_t m : {1u, 4u, 9u}) {
+    for (const std::size_t m : {1u, 4u, 9u, 40u}) {
       const std::vector<real> a = draw(m, 700, 2);
       test::check_threads("compact product", [&] {
         std::vector<real> c(m * 900);
@@ -150,6 +151,34 @@ BOOST_AUTO_TEST_CASE(products_do_not_depend_on_threads) {
         return bytes;
       });
     }
+  }
+}
+
+// A number of A that is not finite spoils its row of C, and no other.
+BOOST_AUTO_TEST_CASE(products_of_what_is_not_finite) {
+  constexpr std::size_t kTerms = 40, kColumns = 20;
+  for (const WeightFormat format : kFormats) {
+    const CompactMatrix weight(format, draw(kColumns, kTerms, 1), kTerms);
+    for (const std::size_t m : {1u, 3u, 11u})
+      for (const real bad : {std::numeric_limits<real>::infinity(), -std::numeric_limits<real>::infinity(),
+                             std::numeric_limits<real>::quiet_NaN()})
+        for (const std::size_t place : {0u, 17u, 31u, 32u, 39u}) {
+          std::vector<real> a = draw(m, kTerms, 2), c(m * kColumns);
+          a[place] = bad;
+          multiply_compact({c.data(), m, kColumns}, {a.data(), m, kTerms}, {&weight, 0, kColumns}, nullptr);
+          for (std::size_t i = 0; i < c.size(); ++i) BOOST_REQUIRE_EQUAL(std::isfinite(c[i]), i >= kColumns);
+        }
+  }
+}
+
+// Rows of zeros, and of numbers so small that the reciprocal of their step is infinite.
+BOOST_AUTO_TEST_CASE(products_of_the_smallest_numbers) {
+  const CompactMatrix weight(q8, std::vector<real>(3 * 32, real{2}), 32);
+  for (const std::size_t m : {2u, 12u}) {
+    std::vector<real> a(m * 32), c(m * 3, -7);
+    a[32 + 5] = static_cast<real>(1000 * double{std::numeric_limits<float>::denorm_min()});
+    multiply_compact({c.data(), m, 3}, {a.data(), m, 32}, {&weight, 0, 3}, nullptr);
+    for (std::size_t i = 0; i < c.size(); ++i) BOOST_CHECK_SMALL(double{c[i]}, i / 3 == 1 ? 1e-36 : 1e-50);
   }
 }
 
