@@ -33,15 +33,18 @@ SEPPO_VNNI_INLINE __m512i quad(const std::int8_t (&q)[4]) {
   return _mm512_set1_epi32(bits);
 }
 
+// Where a panel comes from. It stays in the cache while further tiles of A pass.
+enum class Read { from_memory, from_cache };
+
 // The sums of some rows of A and a panel's columns, one vector for each row.
 template <std::size_t kRows>
 struct TileSums {
   __m512 of[kRows];
 
-  SEPPO_VNNI_INLINE TileSums(const QuantizedPanel* w, const QuantizedRows<kRows>* a, std::size_t blocks) {
+  SEPPO_VNNI_INLINE TileSums(const QuantizedPanel* w, const QuantizedRows<kRows>* a, std::size_t blocks, Read read) {
     for (__m512& sum : of) sum = _mm512_setzero_ps();
     for (std::size_t b = 0; b < blocks; ++b) {
-      fetch_ahead(w + b);
+      if (read == Read::from_memory) fetch_ahead(w + b);
       add(w[b], a[b]);
     }
   }
@@ -87,7 +90,8 @@ SEPPO_VNNI_CODE void multiply_tile(const CompactProduct& p, const QuantizedPanel
   if constexpr (kRows > 1)
     if (p.m() - row < kRows) return multiply_tile<kRows - 1>(p, w, a, row, column, columns);
   const auto* const rows = reinterpret_cast<const QuantizedRows<kRows>*>(a);
-  TileSums<kRows>(w, rows, p.w.matrix->blocks()).store(p, row, column, columns);
+  const Read read = row == 0 ? Read::from_memory : Read::from_cache;
+  TileSums<kRows>(w, rows, p.w.matrix->blocks(), read).store(p, row, column, columns);
 }
 
 bool is_available() {
@@ -103,7 +107,7 @@ bool is_available() {
 
 bool suits(const CompactProduct& p) { return p.w.matrix->format() == WeightFormat::q8 && is_available(); }
 
-// A panel stays in the cache while A's tiles pass. At both ends it may have columns of W that are not asked for.
+// At both ends, a panel may have columns of W that are not asked for.
 void multiply(const CompactProduct& p, const std::byte* a) {
   const std::size_t begin = p.w.first, end = begin + p.n();
   const std::size_t row_bytes = packed_row_bytes(*p.w.matrix);
