@@ -3,7 +3,7 @@
 
 #include "characters.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -19,10 +19,9 @@ bool is_whole_word(std::string_view text, std::size_t begin, std::size_t end) {
 
 }  // namespace
 
-void AddedTokens::add(const AddedToken& token, std::string_view looked_for) {
-  trie_.add(looked_for, static_cast<int>(tokens_.size()));
+void AddedTokens::add(const AddedToken& token) {
+  trie_.add(token.text, static_cast<int>(tokens_.size()));
   tokens_.push_back(token);
-  is_kept_.push_back(true);
 }
 
 std::vector<AddedTokens::Part> AddedTokens::cut(std::string_view text, bool takes_special) const {
@@ -38,7 +37,7 @@ std::vector<AddedTokens::Part> AddedTokens::cut(std::string_view text, bool take
     std::size_t begin = at, end = at + size;
     at = end;
     const AddedToken& token = tokens_[static_cast<std::size_t>(number)];
-    const bool is_asked_for = is_kept_[static_cast<std::size_t>(number)] && (takes_special || !token.is_special);
+    const bool is_asked_for = takes_special || !token.is_special;
     if (!is_asked_for || (token.is_word && !is_whole_word(text, begin, end))) continue;
     if (token.strips_left && done < begin) begin -= white_space_at_end(text.substr(done, begin - done));
     if (token.strips_right) end = end < done ? done : end + white_space_at_start(text.substr(end));
@@ -51,7 +50,10 @@ std::vector<AddedTokens::Part> AddedTokens::cut(std::string_view text, bool take
 }
 
 void AddedTokens::keep_below(int ids) {
-  for (std::size_t i = 0; i < tokens_.size(); ++i) is_kept_[i] = tokens_[i].id < ids;
+  AddedTokens kept;
+  for (const AddedToken& token : tokens_)
+    if (token.id < ids) kept.add(token);
+  *this = std::move(kept);
 }
 
 }  // namespace SEPPO_ABI

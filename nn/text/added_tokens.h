@@ -21,7 +21,7 @@ struct AddedToken {
   bool is_special = true;
   bool strips_left = false, strips_right = false;  // takes the white space before it, behind it
   bool is_word = false;                            // not within a word
-  bool is_normalized = false;                      // looked for in the normalized text
+  bool is_normalized = false;                      // `text` is, and is looked for in normalized texts
 };
 
 class AddedTokens {
@@ -34,17 +34,15 @@ class AddedTokens {
   };
 
   bool empty() const { return trie_.empty(); }
-  // The text for which it is looked is not its own if it was normalized.
-  void add(const AddedToken& token, std::string_view looked_for);
+  void add(const AddedToken& token);
   // The parts of valid UTF-8; one if the text is empty.
   std::vector<Part> cut(std::string_view text, bool takes_special) const;
-  // Those with other ids are no longer looked for.
+  // Those with other ids are as if they had not been added.
   void keep_below(int ids);
 
  private:
   TextTrie trie_;  // numbers are places in `tokens_`
   std::vector<AddedToken> tokens_;
-  std::vector<bool> is_kept_;
 };
 
 }  // namespace SEPPO_ABI

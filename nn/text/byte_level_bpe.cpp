@@ -59,7 +59,7 @@ void add_vocabulary(Tokenizer& made, const nlohmann::json& vocabulary, std::span
 
 void add_added(Tokenizer& made, std::span<const AddedToken> added) {
   for (const AddedToken& token : added) {
-    made.added.add(token, token.text);
+    made.added.add(token);
     if (token.is_special) {
       made.marks[token.text] = token.id;
     } else {

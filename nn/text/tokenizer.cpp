@@ -191,6 +191,9 @@ void Tokenizer::fit(int model_vocabulary, std::string_view name) {
   pieces.resize(static_cast<std::size_t>(model_vocabulary));
   added.keep_below(model_vocabulary);
   added_normalized.keep_below(model_vocabulary);
+  std::erase_if(marks, [&](const auto& mark) { return mark.second >= model_vocabulary; });
+  for (std::optional<int>* const end : {&bos, &eos})
+    if (*end >= model_vocabulary) end->reset();
 }
 
 void Tokenizer::add_pattern(std::string_view pattern, std::string_view name) {

@@ -121,7 +121,7 @@ void add_special(Tokenizer& t) {
   for (const std::optional<int> id : {t.bos, t.eos}) {
     if (!id) continue;
     const AddedToken token{.text = t.pieces[static_cast<std::size_t>(*id)], .id = *id};
-    t.added.add(token, token.text);
+    t.added.add(token);
   }
 }
 

@@ -101,12 +101,12 @@ class TokenizerJsonReader {
       texts_[id] = token.text;
       if (token.is_special) made_.marks[token.text] = token.id;
       if (!token.is_normalized) {
-        made_.added.add(token, token.text);
+        made_.added.add(token);
         continue;
       }
       Matcher matcher(token.text.size());
       token.text = normalized(made_.normalizers, token.text, {}, matcher);
-      made_.added_normalized.add(token, token.text);
+      made_.added_normalized.add(token);
       texts_[id] = token.text;  // it is written so
     }
   }

@@ -127,6 +127,43 @@ BOOST_AUTO_TEST_CASE(tokens_outside_the_alphabet) {
   }
 }
 
+// Cut to the size of a model, a tokenizer is the one whose file lacks the tokens beyond, even where texts were cut at
+// those alone: they are looked for in texts or in normalized ones, and begin as others do.
+BOOST_AUTO_TEST_CASE(a_fitted_tokenizer_has_no_tokens_beyond) {
+  Random random;
+  const BpeFiles bpe = random_bpe(random, 20);
+  const int size = static_cast<int>(bpe.tokens.size()) + 2;
+  const Folder folder("tokenizer");
+  const Strings names{"<a>", "<A", "<A>!", "<a"};  // the last two are beyond
+  const auto with = [&](std::size_t tokens, unsigned normalized) {
+    nlohmann::json document = bpe.document(), added = nlohmann::json::array();
+    for (std::size_t i = 0; i < tokens; ++i)
+      added.push_back({{"id", bpe.tokens.size() + i},
+                       {"content", names[i]},
+                       {"special", true},
+                       {"normalized", (normalized >> i & 1) == 1}});
+    document["added_tokens"] = added;
+    document["normalizer"] = {{"type", "Lowercase"}};
+    folder.write("tokenizer.json", document.dump());
+    return read_tokenizer_json(folder.path / "tokenizer.json");
+  };
+  for (unsigned normalized = 0; normalized < 16; ++normalized) {
+    Tokenizer fitted = with(4, normalized);
+    fitted.eos = size + 1;
+    fitted.bos = size - 1;
+    fitted.fit(size, "x");
+    BOOST_CHECK(fitted.bos == size - 1 && !fitted.eos);
+    const Tokenizer other = with(2, normalized);
+    BOOST_CHECK_EQUAL(fitted.size(), other.size());
+    BOOST_CHECK(fitted.marks == other.marks);
+    for (int n = 0; n < 50; ++n) {
+      const std::string text = random_text(random, 20, {"<a>", "<A", "<A>!", "<a>!", "<a", "A>", "!", "<", "b"});
+      for (const SpecialText special : {SpecialText::letters, SpecialText::tokens})
+        BOOST_REQUIRE(fitted.encode(text, special) == other.encode(text, special));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   Random random;
   const BpeFiles bpe = random_bpe(random, 20);
