@@ -312,6 +312,25 @@ BOOST_AUTO_TEST_CASE(of_equal_models_the_first_is_kept) {
       }
 }
 
+// A run that is killed behind a checkpoint and before its best model writes that model when it goes on.
+BOOST_AUTO_TEST_CASE(a_best_model_that_was_not_written_is_made_up_for) {
+  const Folder folder("training-run");
+  std::string first;
+  for (const int max_steps : {2, 0}) {
+    Model model;
+    TrainingTask task = task_of(model);
+    int evaluations = 0;
+    task.evaluate = [&] { return Evaluation{.val_loss = 2.0 - max_steps / 2 + evaluations++}; };
+    TrainingConfig changed = config();
+    changed.max_steps = max_steps;
+    TrainingRun run(model.parameters, changed, task, {.folder = folder.path, .resume = max_steps == 0});
+    run.train();
+    if (max_steps == 0) BOOST_CHECK(test::read(run.folder().model()) == first);
+    first = test::read(run.folder().model());
+    fs::remove(run.folder().model());
+  }
+}
+
 // After so many steps, after evaluations, and at the end.
 BOOST_AUTO_TEST_CASE(checkpoints_are_saved_as_often_as_asked) {
   for (const int interval : {0, 1, 2, 4, 5, 7})
