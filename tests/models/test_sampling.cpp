@@ -101,6 +101,9 @@ BOOST_AUTO_TEST_CASE(min_p_is_a_share_of_the_best) {  // relative probabilities 
     const auto found = shares(kScores, {.min_p = min_p});
     for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(found[i] > 0, drawn[i]);
   }
+  const std::vector<real> scores{2, 1, 0};
+  const auto exact = shares(scores, {.min_p = std::exp(static_cast<double>(scores[1] - scores[0]))});
+  BOOST_CHECK(exact[0] > 0 && exact[1] > 0 && exact[2] == 0);
   const auto equal = shares({1, 1, 0}, {.min_p = 1});
   BOOST_CHECK(equal[0] > 0 && equal[1] > 0 && equal[2] == 0);
 }
