@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(adam_of_groups_equals_adams_of_their_own) {
   Model whole, slow, decaying;
   const AdamConfig config{.weight_decay = 0.1};
   Adam adam(whole.parameters, config,
-            {{.prefix = "", .lr = 3}, {.prefix = "a.", .lr = 0.5}, {.prefix = "b.", .weight_decay = 0.4}});
+            {{"", 3, 2.0}, {.prefix = "a.", .lr = 0.5}, {.prefix = "b.", .weight_decay = 0.4}});
   Adam adam_slow(slow.parameters, config), adam_decaying(decaying.parameters, {.weight_decay = 0.4});
   for (std::uint64_t step = 1; step <= 3; ++step) {
     for (Model* model : {&whole, &slow, &decaying}) model->set_gradients(step);
