@@ -55,7 +55,8 @@ BOOST_AUTO_TEST_CASE(einsum_with_dots_and_without_an_arrow) {
                                                {"i,i", "i", "i", ""},
                                                {"j,i", "j", "i", "ij"},
                                                {"...kj,...ji", "abkj", "abji", "abik"},
-                                               {"z...,y", "zab", "y", "abyz"}})
+                                               {"z...,y", "zab", "y", "abyz"},
+                                               {"aF,FCb", "aF", "FCb", "Cab"}})
     check_op(
         "einsum " + equation, {shape_of(a), shape_of(b)},
         [&, equation = equation](Inputs x) { return seppo::einsum(equation, x[0], x[1]); },
