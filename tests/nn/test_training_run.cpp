@@ -331,6 +331,25 @@ BOOST_AUTO_TEST_CASE(a_best_model_that_was_not_written_is_made_up_for) {
   }
 }
 
+// Of equal scores the lower loss decides, also if the other model was evaluated before the run was resumed.
+BOOST_AUTO_TEST_CASE(a_tie_is_decided_after_a_resumption) {
+  const Folder folder("training-run");
+  std::string first;
+  for (const int max_steps : {2, 0}) {
+    Model model;
+    TrainingTask task = task_of(model);
+    task.evaluate = [&] { return Evaluation{.val_loss = 3.0 + max_steps, .measures = {{"val_exact", 0.5}}}; };
+    TrainingConfig changed = config();
+    changed.max_steps = max_steps;
+    changed.best = "exact";
+    TrainingRun run(model.parameters, changed, task, {.folder = folder.path, .resume = max_steps == 0});
+    run.train();
+    const std::string kept = test::read(run.folder().model());
+    BOOST_CHECK(kept != first);
+    first = kept;
+  }
+}
+
 // After so many steps, after evaluations, and at the end.
 BOOST_AUTO_TEST_CASE(checkpoints_are_saved_as_often_as_asked) {
   for (const int interval : {0, 1, 2, 4, 5, 7})
