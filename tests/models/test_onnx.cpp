@@ -128,7 +128,8 @@ BOOST_AUTO_TEST_CASE(decoders_of_all_families) {
   check([](DecoderConfig& d) { d.sublayers = Sublayers::side_by_side, d.rope.share = 0.5; });
   check([](DecoderConfig& d) { d.sublayers = Sublayers::side_by_side_one_norm, d.residual_scale = 0.7; });
   check([](DecoderConfig& d) { d.qk_norm = QkNorm::head, d.attention_scale = 0.3; }, /*head_width=*/6);
-  check([](DecoderConfig& d) { d.is_embedding_scaled = true, d.embedding_scale = 2, d.embedding_norm = true; });
+  check([](DecoderConfig& d) { d.is_embedding_scaled = true, d.embedding_scale = 2; });
+  check([](DecoderConfig& d) { d.embedding_norm = true; });  // which takes a scale back
   check([](DecoderConfig& d) { d.output_scale = 0.5, d.output_softcap = 3, d.attention_softcap = 2; });
   check([](DecoderConfig& d) { d.experts = 3, d.experts_chosen = 2; });
   check([](DecoderConfig& d) {
