@@ -108,6 +108,12 @@ BOOST_AUTO_TEST_CASE(what_is_returned_is_sorted_unique_and_scored_by_the_formula
     const Fixture f(9, seed);
     const BeamOptions options{.bos = 0, .eos = 3, .max_length = 8, .beam = 5, .n_best = 5, .length_penalty = 0.8};
     const auto found = beam_search(f.model, f.src, options);
+    for (const int beam : {2, 5}) {  // tokens are told once they are those of the best
+      std::vector<std::vector<int>> told(f.src.size());
+      const auto tell = [&](std::size_t s, int token) { told[s].push_back(token); };
+      const auto best = beam_search(f.model, f.src, {.bos = 0, .eos = 3, .max_length = 8, .beam = beam}, tell);
+      for (std::size_t s = 0; s < told.size(); ++s) BOOST_CHECK(told[s] == best[s][0].tokens);
+    }
     BOOST_REQUIRE_EQUAL(found.size(), f.src.size());
     for (std::size_t s = 0; s < found.size(); ++s) {
       BOOST_CHECK_EQUAL(found[s].size(), 5);
