@@ -126,6 +126,7 @@ BOOST_AUTO_TEST_CASE(q8_of_zeros_and_of_the_smallest_numbers) {
 // On both sides of what the kernels take: up to four rows, or tiles of eight; panels of 16 columns, of which the first
 // two are not asked for; blocks of 32 terms, 256 rows expanded at a time.
 // one_build: autograd/blas/compact_dot.cpp add_block
+// one_build: autograd/blas/compact_vnni.h compact_vnni
 BOOST_AUTO_TEST_CASE(products_with_compact_weights) {
   for (const WeightFormat format : kFormats) {
     for (const std::size_t m : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 17u})
