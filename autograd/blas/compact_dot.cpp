@@ -28,7 +28,12 @@ using BF = hn::Rebind<hwy::bfloat16_t, F>;
 constexpr std::size_t kBlock = CompactMatrix::kBlock;
 constexpr std::size_t kAhead = 1024;  // bytes from what is multiplied to what is prefetched
 
-HWY_INLINE void fetch_ahead(const void* at) { hwy::Prefetch(static_cast<const char*>(at) + kAhead); }
+template <class T>
+HWY_INLINE void fetch_ahead(const T* at) {
+  constexpr std::size_t kLine = 64;
+  for (std::size_t line = 0; line < sizeof *at; line += kLine)
+    hwy::Prefetch(reinterpret_cast<const char*>(at) + kAhead + line);
+}
 
 template <std::size_t kRows>
 HWY_INLINE void dot_bf16(VF (&sum)[kRows], const std::uint16_t* row, const float* a, std::size_t blocks) {
@@ -67,60 +72,59 @@ HWY_INLINE void dot_rows_of_bf16(const CompactProduct& p, const float* a) {
 }
 
 #if HWY_TARGET == HWY_SCALAR
+// A row's numbers of a block, one after another, to be multiplied by vectors of the baseline.
+template <class T, std::size_t kRows>
+void copy_row(T (&to)[kBlock], const T (&q)[QuantizedPanel::kQuads][kRows][4], std::size_t row) {
+  for (std::size_t t = 0; t < kBlock; t += 4) std::memcpy(to + t, q[t / 4][row], 4);
+}
+
 // The products of a block with one column of a panel.
 template <std::size_t kRows>
 void add_block(VF (&sum)[kRows], const QuantizedPanel& w, const QuantizedRows<kRows>& a, std::size_t column) {
+  std::uint8_t weights[kBlock];
+  copy_row(weights, w.q, column);
   for (std::size_t r = 0; r < kRows; ++r) {
+    std::int8_t x[kBlock];
+    copy_row(x, a.q, r);
     std::int32_t products = a.offset[r];
-    for (std::size_t t = 0; t < kBlock; ++t) products += w.q[t / 4][column][t % 4] * a.q[t / 4][r][t % 4];
+    for (std::size_t t = 0; t < kBlock; ++t) products += weights[t] * x[t];
     sum[r] = sum[r] + hn::Set(F(), static_cast<float>(products) * (w.scale[column] * a.scale[r]));
   }
 }
 #else
 using I16 = hn::Repartition<std::int16_t, I32>;
+using U16 = hn::Repartition<std::uint16_t, I32>;
+using U8 = hn::Repartition<std::uint8_t, I32>;
 
-// A row's four integers, as often as they fit.
-HWY_INLINE hn::Vec<I16> quads(const std::int8_t (&q)[4]) {
-  const hn::Rebind<std::int8_t, I16> narrow;
+// A row's four integers, in all lanes.
+HWY_INLINE hn::Vec<I16> quad(const std::int8_t (&q)[4]) {
   std::int32_t bits;
   std::memcpy(&bits, q, sizeof bits);
-  return hn::PromoteTo(I16(), hn::BitCast(narrow, hn::Set(hn::Repartition<std::int32_t, decltype(narrow)>(), bits)));
+  return hn::BitCast(I16(), hn::Set(I32(), bits));
 }
 
-// Sums of neighbouring products: of two vectors that have four for each column.
-struct ColumnSums {
-  hn::Vec<I32> of[2], rest[2];
-
-  HWY_INLINE ColumnSums() { of[0] = of[1] = rest[0] = rest[1] = hn::Zero(I32()); }
-  HWY_INLINE void add(std::size_t half, hn::Vec<I16> w, hn::Vec<I16> a) {
-    of[half] = hn::ReorderWidenMulAccumulate(I32(), w, a, of[half], rest[half]);
-  }
-  HWY_INLINE hn::Vec<I32> total() const {
-    const auto low = hn::RearrangeToOddPlusEven(of[0], rest[0]), high = hn::RearrangeToOddPlusEven(of[1], rest[1]);
-    return hn::ConcatEven(I32(), high, low) + hn::ConcatOdd(I32(), high, low);
-  }
-};
-
-// The products of a block with as many columns of a panel as a vector has lanes.
+// The products of a block with as many columns of a panel as a vector has lanes. A column's fours are in two lanes of
+// 16 bits, whose lower bytes are multiplied, and then the upper ones.
 template <std::size_t kRows>
 HWY_INLINE void add_block(VF (&sum)[kRows], const QuantizedPanel& w, const QuantizedRows<kRows>& a,
                           std::size_t column) {
-  const hn::Rebind<std::uint8_t, I16> bytes;
-  const std::size_t half = hn::Lanes(F()) / 2;
-  ColumnSums products[kRows];
+  hn::Vec<I32> products[kRows], others[kRows];
+  for (std::size_t r = 0; r < kRows; ++r) products[r] = others[r] = hn::Zero(I32());
   for (std::size_t t = 0; t < QuantizedPanel::kQuads; ++t) {
-    const auto low = hn::PromoteTo(I16(), hn::LoadU(bytes, w.q[t][column]));
-    const auto high = hn::PromoteTo(I16(), hn::LoadU(bytes, w.q[t][column + half]));
+    const auto weights = hn::BitCast(U16(), hn::LoadU(U8(), w.q[t][column]));
+    const auto lower = hn::BitCast(I16(), hn::And(weights, hn::Set(U16(), 0xff)));
+    const auto upper = hn::BitCast(I16(), hn::ShiftRight<8>(weights));
     for (std::size_t r = 0; r < kRows; ++r) {
-      const auto right = quads(a.q[t][r]);
-      products[r].add(0, low, right);
-      products[r].add(1, high, right);
+      const auto x = quad(a.q[t][r]);
+      const auto lower_x = hn::ShiftRight<8>(hn::ShiftLeft<8>(x)), upper_x = hn::ShiftRight<8>(x);
+      products[r] = hn::ReorderWidenMulAccumulate(I32(), lower, lower_x, products[r], others[r]);
+      products[r] = hn::ReorderWidenMulAccumulate(I32(), upper, upper_x, products[r], others[r]);
     }
   }
   const VF scales = hn::LoadU(F(), w.scale + column);
   for (std::size_t r = 0; r < kRows; ++r) {
-    const VF total = hn::ConvertTo(F(), products[r].total() + hn::Set(I32(), a.offset[r]));
-    sum[r] = hn::MulAdd(total, scales * hn::Set(F(), a.scale[r]), sum[r]);
+    const auto total = hn::RearrangeToOddPlusEven(products[r], others[r]) + hn::Set(I32(), a.offset[r]);
+    sum[r] = hn::MulAdd(hn::ConvertTo(F(), total), scales * hn::Set(F(), a.scale[r]), sum[r]);
   }
 }
 #endif
@@ -128,20 +132,22 @@ HWY_INLINE void add_block(VF (&sum)[kRows], const QuantizedPanel& w, const Quant
 // Panels may have columns of W that are not asked for.
 template <std::size_t kRows>
 HWY_INLINE void dot_rows_of_q8(const CompactProduct& p, const QuantizedRows<kRows>* a) {
-  const std::size_t step = hn::Lanes(F()), begin = p.w.first, end = begin + p.n();
-  for (std::size_t first = begin / step * step; first < end; first += step) {
-    const QuantizedPanel* const w = p.w.matrix->panels_of(first);
-    VF sum[kRows];
-    for (VF& s : sum) s = hn::Zero(F());
+  constexpr std::size_t kColumns = QuantizedPanel::kRows, kLanes = hn::MaxLanes(F());
+  const std::size_t begin = p.w.first, end = begin + p.n();
+  for (std::size_t panel = begin / kColumns * kColumns; panel < end; panel += kColumns) {
+    const QuantizedPanel* const w = p.w.matrix->panels_of(panel);
+    VF sum[kColumns / kLanes][kRows];
+    for (auto& of_rows : sum)
+      for (VF& s : of_rows) s = hn::Zero(F());
     for (std::size_t b = 0; b < p.w.matrix->blocks(); ++b) {
       fetch_ahead(w + b);
-      add_block(sum, w[b], a[b], first % QuantizedPanel::kRows);
+      for (std::size_t i = 0; i < kColumns / kLanes; ++i) add_block(sum[i], w[b], a[b], i * kLanes);
     }
     for (std::size_t r = 0; r < kRows; ++r) {
-      float sums[QuantizedPanel::kRows] = {};
-      hn::StoreU(sum[r], F(), sums);
-      for (std::size_t row = std::max(first, begin); row < std::min(first + step, end); ++row)
-        put(p, r, row - begin, sums[row - first]);
+      float sums[kColumns];
+      for (std::size_t i = 0; i < kColumns / kLanes; ++i) hn::StoreU(sum[i][r], F(), sums + i * kLanes);
+      for (std::size_t row = std::max(panel, begin); row < std::min(panel + kColumns, end); ++row)
+        put(p, r, row - begin, sums[row - panel]);
     }
   }
 }

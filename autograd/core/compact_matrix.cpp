@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -98,12 +99,14 @@ void CompactMatrix::expand(std::size_t row, real* to) const {
     for (std::size_t j = 0; j < cols_; ++j) to[j] = std::bit_cast<float>(std::uint32_t{halves[j]} << 16);
     return;
   }
-  const QuantizedPanel* const panels = panels_of(row);
   const std::size_t i = row % QuantizedPanel::kRows;
-  for (std::size_t j = 0; j < cols_; ++j) {
-    const auto& [scale, q] = panels[j / kBlock];
-    const std::size_t t = j % kBlock;
-    to[j] = scale[i] * static_cast<float>(q[t / 4][i][t % 4] - QuantizedPanel::kZero);
+  for (std::size_t b = 0; b < blocks(); ++b) {
+    const QuantizedPanel& panel = panels_of(row)[b];
+    std::uint8_t q[kBlock];  // one after another, to be converted by vectors
+    for (std::size_t t = 0; t < kBlock; t += 4) std::memcpy(q + t, panel.q[t / 4][i], 4);
+    const std::size_t count = std::min(kBlock, cols_ - b * kBlock);
+    for (std::size_t t = 0; t < count; ++t)
+      to[b * kBlock + t] = panel.scale[i] * static_cast<float>(q[t] - QuantizedPanel::kZero);
   }
 }
 
