@@ -71,7 +71,8 @@ struct Tokenizer {
   std::optional<int> id(std::string_view text) const;
 
   // Makes the number of tokens that of a model, so that decode() takes all that the model may write: additional tokens
-  // have no text. Throws FormatError, "NAME: ...", if some text has a token beyond the model's.
+  // have no text. Added tokens beyond the model's are forgotten, with BOS and EOS if they are such. Throws FormatError,
+  // "NAME: ...", if some text has a token beyond the model's.
   void fit(int model_vocabulary, std::string_view name);
 
   // A pattern in Oniguruma's syntax. Throws FormatError, "NAME: the pattern ...".
