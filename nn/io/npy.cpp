@@ -263,8 +263,9 @@ void NpyFile::read_header() {
   check<FormatError>(version >= 1 && version <= 3 && start[7] == 0, name_, ": has version ", version, ".",
                      int{start[7]}, " of the format; 1.0 to 3.0 are read");
   begin_ = version == 1 ? 10 : 12;
-  std::uint64_t length = start[8] | start[9] << 8;
-  if (version > 1) length |= std::uint64_t{start[10]} << 16 | std::uint64_t{start[11]} << 24;
+  const auto byte = [&](std::size_t i) { return std::uint64_t{start[i]}; };
+  std::uint64_t length = byte(8) | byte(9) << 8;
+  if (version > 1) length |= byte(10) << 16 | byte(11) << 24;
   check<FormatError>(length <= kMostHeader && begin_ + length <= size, name_, ": a header of ", length,
                      " bytes is longer than the file or ", kMostHeader);
   std::string header(length, '\0');
