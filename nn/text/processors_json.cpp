@@ -142,11 +142,11 @@ class Decoders {
   }
 
   DecodeStep read_metaspace(const json& step) const {
-    DecodeMetaspace made;
-    made.mark = fields_.text_or(step, "replacement", made.mark.c_str());
+    DecodeMetaspace metaspace;
+    metaspace.mark = fields_.text_or(step, "replacement", metaspace.mark.c_str());
     const char* const usual = fields_.flag_or(step, "add_prefix_space", true) ? "always" : "never";
-    made.drops_first = fields_.text_or(step, "prepend_scheme", usual) != "never";
-    return made;
+    metaspace.drops_first = fields_.text_or(step, "prepend_scheme", usual) != "never";
+    return metaspace;
   }
 
   const JsonFields& fields_;
