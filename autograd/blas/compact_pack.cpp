@@ -8,6 +8,7 @@
 #include "compact_product.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -24,7 +25,8 @@ using I32 = hn::RebindToSigned<F>;
 
 constexpr std::size_t kBlock = CompactMatrix::kBlock;
 
-// Row r of a block of A's. A number that is not finite makes the scale NaN, which spoils the row of C.
+// Row r of a block of A's. A number that is not finite makes the scale NaN, which spoils the row of C; numbers so small
+// that their scale is subnormal count as zeros.
 HWY_INLINE void quantize(std::byte* to, std::size_t rows, std::size_t r, const float* x) {
   const F d;
   VF largest = hn::Zero(d), zeros = hn::Zero(d);
@@ -35,11 +37,12 @@ HWY_INLINE void quantize(std::byte* to, std::size_t rows, std::size_t r, const f
   }
   constexpr float kMost = 127;
   const float scale = hn::GetLane(hn::MaxOfLanes(d, largest)) / kMost + hn::GetLane(hn::SumOfLanes(d, zeros));
-  const VF factor = hn::Set(d, scale > 0 ? 1 / scale : 0.0F);
+  const bool has_steps = std::isnormal(scale);
+  const VF factor = hn::Set(d, has_steps ? 1 / scale : 0.0F);
   const hn::Rebind<std::int8_t, F> narrow;
   auto sum = hn::Zero(I32());
-  std::int8_t q[kBlock];
-  for (std::size_t t = 0; t < kBlock; t += hn::Lanes(d)) {
+  std::int8_t q[kBlock] = {};
+  for (std::size_t t = 0; has_steps && t < kBlock; t += hn::Lanes(d)) {
     const auto steps = hn::NearestInt(hn::LoadU(d, x + t) * factor);
     sum = sum + steps;
     hn::StoreU(hn::DemoteTo(narrow, steps), narrow, q + t);
