@@ -2,10 +2,11 @@
 
 function(seppo_strict target)
   if(PROJECT_IS_TOP_LEVEL)
-    target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow> -Wconversion -Wsign-conversion -Werror
-                           # clang 14 takes even double{x} for an implicit promotion. g++ 12 warns of overlaps in
-                           # std::string that cannot occur (GCC bug 105329).
-                           $<$<CXX_COMPILER_ID:GNU>:-Wdouble-promotion> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Werror)
+    # clang's -Wshadow also warns of a parameter with the name of a member, and clang 14 takes even double{x} for an
+    # implicit promotion. g++ 12 warns of overlaps in std::string that cannot occur (GCC bug 105329).
+    target_compile_options(${target} PRIVATE
+                           $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local;-Wdouble-promotion;-Wno-restrict>)
   endif()
   if(SEPPO_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${SEPPO_SANITIZE} -fno-sanitize-recover=all

@@ -158,9 +158,10 @@ void print_products(const Table& sinusoid) {
 std::string curves(const Table& table, const std::vector<int>& columns, const std::string& title) {
   constexpr int kLeft = 48, kTop = 40, kWidth = 480, kHeight = 180;
   constexpr const char* kColours[] = {"#c2410c", "#0b7ac4", "#2e8b45", "#9155c0"};
-  const auto [low, high] = std::minmax_element(table.values.begin(), table.values.end());
-  const double span = std::max(*high - *low, 1e-9);
-  const auto y = [&](double v) { return kTop + kHeight - (v - *low) / span * kHeight; };
+  const auto extremes = std::minmax_element(table.values.begin(), table.values.end());
+  const double low = *extremes.first, high = *extremes.second;
+  const double span = std::max(high - low, 1e-9);
+  const auto y = [&](double v) { return kTop + kHeight - (v - low) / span * kHeight; };
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "font-family=\"sans-serif\" font-size=\"11\"><style>svg{{background:#fff;color:#222}}text{{fill:currentColor}}"
@@ -168,7 +169,7 @@ std::string curves(const Table& table, const std::vector<int>& columns, const st
       "@media(prefers-color-scheme:dark){{svg{{background:#16181c;color:#ddd}}}}</style>\n"
       "<text x=\"{2}\" y=\"18\" font-size=\"13\">{3}</text>\n",
       kLeft + kWidth + 24, kTop + kHeight + 40, kLeft, title);
-  for (const double v : {*low, *high})
+  for (const double v : {low, high})
     svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:.3g}</text>\n", kLeft - 6, y(v) + 4, v);
   svg += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n", kLeft, kTop, kWidth, kHeight);
   const double step = static_cast<double>(kWidth) / std::max(1, table.rows - 1);

@@ -315,7 +315,7 @@ struct Translate {
     std::vector<app::Sample> samples;
     for (const int i : app::first_indices(std::min(kSamples, data.validation.size()))) {
       const Pair& pair = data.validation.texts[static_cast<std::size_t>(i)];
-      samples.push_back(answer(model, data.validation.source.pick({{i}})));
+      samples.push_back(answer(model, data.validation.source.pick({i})));
       samples.back().input = pair.source;
       samples.back().expected = spaced(languages.tokenizer.prepare(pair.target));
       samples.back().output = spaced(samples.back().output);
