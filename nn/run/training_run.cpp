@@ -163,8 +163,9 @@ double TrainingRun::seconds() const {
   return metrics_->earlier_seconds() + here.count();
 }
 
-// In the memory of the steps.
+// In the memory and the precision of the steps.
 Evaluation TrainingRun::measure() {
+  const UseMatmulPrecision precision(config_.trainer.matmul_precision);
   const UseTapes tapes(trainer_.tapes());
   return task_.evaluate();
 }
@@ -173,7 +174,6 @@ Evaluation TrainingRun::measure() {
 // what was saved before is kept.
 Evaluation TrainingRun::evaluate(std::size_t models) {
   kept_.reset();
-  const UseMatmulPrecision precision(config_.trainer.matmul_precision);
   Evaluation evaluation = measure();
   json line = evaluation.summary();
   if (models > 1) line["mean_of"] = models;
