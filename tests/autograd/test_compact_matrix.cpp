@@ -99,7 +99,9 @@ void check_product(WeightFormat format, std::size_t m, std::size_t n, std::size_
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(bf16_is_the_nearest_bfloat16_number) {
-  const std::vector<real> values = draw(5, 37, 1);
+  std::vector<real> values = draw(5, 37, 1);
+  for (int i = 0; i < 74; ++i)  // halfway between two numbers, of which the even one is taken
+    values[static_cast<std::size_t>(i)] = static_cast<real>((i % 4 < 2 ? 1 : -1) * (128.5 + i) / 128);
   const CompactMatrix matrix(bf16, values, 37);
   BOOST_CHECK_EQUAL(matrix.bytes(), 5 * 64 * 2);
   std::vector<real> again;
