@@ -53,6 +53,33 @@ BOOST_AUTO_TEST_CASE(causal_softmax_of_more_queries_than_keys) {
       });
 }
 
+// Every mask with every other: what one forbids stays forbidden.
+BOOST_AUTO_TEST_CASE(softmax_of_all_masks_together) {
+  const std::vector<int> of_sequences{3, 4}, of_queries{2, 0, 4, 1, 4, 3};
+  std::vector<std::uint8_t> pairs(24);
+  for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = i % 3 != 1;
+  for (unsigned chosen = 0; chosen < 16; ++chosen) {
+    seppo::Mask mask{.is_causal = (chosen & 1) != 0};
+    if (chosen & 2) mask.lengths = of_sequences;
+    if (chosen & 4) mask.query_lengths = of_queries;
+    if (chosen & 8) mask.pairs = pairs;
+    check_op(
+        "softmax of masks " + std::to_string(chosen), {{2, 3, 4}}, [&](Inputs x) { return seppo::softmax(x[0], mask); },
+        [&](const auto& x) {
+          std::size_t next = 0;
+          return ref::along(x[0], -1, [&](auto& row) {
+            const std::size_t i = next++ % 6;
+            ref::softmax_allowed(row, [&](std::size_t j) {
+              const int key = static_cast<int>(j);
+              return !((chosen & 1) != 0 && key > static_cast<int>(i % 3) + 1) &&
+                     !((chosen & 2) != 0 && key >= of_sequences[i / 3]) &&
+                     !((chosen & 4) != 0 && key >= of_queries[i]) && !((chosen & 8) != 0 && pairs[4 * i + j] == 0);
+            });
+          });
+        });
+  }
+}
+
 BOOST_AUTO_TEST_CASE(layer_norm_of_one_tensor_with_itself) {
   check_op(
       "layer_norm aliased", {{5}}, [](Inputs x) { return seppo::layer_norm(x[0], x[0], x[0], 1e-3); },
