@@ -169,6 +169,13 @@ BOOST_AUTO_TEST_CASE(batches_measured_in_tokens) {
     Sampler again(lengths.size(), {.batch_size = 8, .batch_tokens = most}, lengths);
     again.seek(static_cast<std::int64_t>(epochs[0].size()));
     BOOST_CHECK(draw(again, static_cast<int>(epochs[1].size())) == epochs[1]);
+    // A shorter epoch has the first of its batches.
+    Sampler shorter(lengths.size(), {.batch_size = 8, .batch_tokens = most, .epoch_steps = 2}, lengths);
+    for (std::vector<Batch>& epoch : epochs) {
+      epoch.resize(std::min<std::size_t>(2, epoch.size()));
+      BOOST_CHECK_EQUAL(shorter.batches_per_epoch(), std::ssize(epoch));
+      BOOST_CHECK(draw(shorter, static_cast<int>(epoch.size())) == epoch);
+    }
   }
   for (const int most : {9, 10, 11}) {  // a batch may be exactly full
     Sampler sampler(6, {.batch_tokens = most}, {5, 5, 5, 5, 5, 5});
