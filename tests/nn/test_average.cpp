@@ -2,8 +2,10 @@
 #include "support/program.h"
 
 #include <seppo/nn/io/checkpoint.h>
+#include <seppo/nn/io/text_file.h>
 #include <seppo/nn/modules/linear.h>
 #include <seppo/nn/run/average.h>
+#include <seppo/nn/run/run_folder.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -51,4 +53,20 @@ BOOST_AUTO_TEST_CASE(the_mean_of_models) {
   BOOST_CHECK_THROW(load_average(paths, mean.parameters), FormatError);
   BOOST_CHECK_THROW(load_average({}, mean.parameters), ArgumentError);
   BOOST_CHECK(std::equal(before.begin(), before.end(), mean.parameters.values().begin()));
+}
+
+// A run that is killed between a model and its checkpoint goes on from the previous one, whose mean is of the models
+// up to it.
+BOOST_AUTO_TEST_CASE(a_killed_run_has_the_models_of_its_mean) {
+  const Folder folder("average");
+  RunFolder run(folder.path / "run");
+  const auto write = [](const fs::path& file) { write_text(file, "a model"); };
+  for (int step = 1; step < 5; ++step) {
+    run.save_last(step, 2, write);
+    run.save_checkpoint(step, 1, write);
+  }
+  run.save_last(5, 2, write);
+  run.go_on_from(4);
+  const fs::path last = folder.path / "run/last";
+  BOOST_CHECK(run.last_models(2) == (std::vector<fs::path>{last / "3.safetensors", last / "4.safetensors"}));
 }
