@@ -3,12 +3,15 @@
 #include "support/tokenizer_files.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/nn/text/bpe.h>
 #include <seppo/nn/text/byte_level_bpe.h>
+#include <seppo/nn/text/pre_tokenizers.h>
 #include <seppo/nn/text/sentencepiece.h>
 #include <seppo/nn/text/tokenizer.h>
 
 #include <boost/test/unit_test.hpp>
 
+#include <array>
 #include <cctype>
 #include <map>
 #include <set>
@@ -134,4 +137,47 @@ BOOST_AUTO_TEST_CASE(long_words_take_no_long_time) {
     BOOST_CHECK(tokenizer.decode(tokenizer.encode(std::string(1'000'000, 'a'))) == std::string(1'000'000, 'a'));
     BOOST_CHECK(tokenizer.decode(tokenizer.encode(std::string(1'000'000, ' '))) == std::string(1'000'000, ' '));
   }
+}
+
+// A character without a token waits for others to join; bytes in between, as Hugging Face's package has it, do not end
+// the wait, so they come first.
+BOOST_AUTO_TEST_CASE(unknown_characters_among_bytes) {
+  constexpr int kA = 0, kFirst = 1, kSecond = 2, kUnknown = 3;
+  Bpe bpe;
+  bpe.ids.emplace("a", kA);
+  bpe.unknown = kUnknown;
+  bpe.fallback.emplace().fill(Bpe::kNone);
+  (*bpe.fallback)[0xC3] = kFirst;  // those of é; 日 has none
+  (*bpe.fallback)[0xA9] = kSecond;
+  const std::map<std::string, std::array<std::vector<int>, 2>> expected{
+      {"日a", {{{kUnknown, kA}, {kUnknown, kA}}}},
+      {"日日a", {{{kUnknown, kUnknown, kA}, {kUnknown, kA}}}},
+      {"é日a", {{{kFirst, kSecond, kUnknown, kA}, {kFirst, kSecond, kUnknown, kA}}}},
+      {"日éa", {{{kFirst, kSecond, kUnknown, kA}, {kFirst, kSecond, kUnknown, kA}}}},
+      {"日é日", {{{kFirst, kSecond, kUnknown, kUnknown}, {kFirst, kSecond, kUnknown}}}}};
+  for (const auto& [word, tokens] : expected)
+    for (const bool fuses : {false, true}) {
+      bpe.fuses_unknown = fuses;
+      std::vector<int> found;
+      BOOST_CHECK_EQUAL(bpe.encode(word, found), 0u);
+      BOOST_CHECK_MESSAGE(found == tokens[fuses], word << " with fuses " << fuses);
+    }
+}
+
+// Only a word that begins where the text does is its first, whatever was removed before it.
+BOOST_AUTO_TEST_CASE(the_first_word_begins_with_the_text) {
+  const auto words_of = [](const std::string& text, Matches matches) {
+    const std::vector<PreTokenizer> steps{SplitText{.pattern = Pattern("[ .]", "test"), .matches = matches},
+                                          Metaspace{.mark = "_", .prefix = Metaspace::Prefix::first}};
+    Matcher matcher(text.size());
+    seppo::Words all(text, {}, /*begins_text=*/true);
+    pre_tokenize(steps, all, matcher);
+    return std::vector<std::string>(all.words.begin(), all.words.end());
+  };
+  using Texts = std::vector<std::string>;
+  BOOST_CHECK(words_of("ab cd", Matches::removed) == (Texts{"_ab", "cd"}));
+  BOOST_CHECK(words_of(" ab cd", Matches::removed) == (Texts{"ab", "cd"}));
+  BOOST_CHECK(words_of(".ab", Matches::removed) == (Texts{"ab"}));
+  BOOST_CHECK(words_of(".ab", Matches::isolated) == (Texts{"_.", "ab"}));
+  BOOST_CHECK(words_of(" ab", Matches::isolated) == (Texts{"_", "ab"}));
 }
