@@ -175,7 +175,14 @@ BOOST_AUTO_TEST_CASE(a_hook_sees_the_whole_text_and_its_scores) {
   generate(m.language, Ragged::of({{1, 3}, {2}}), {.max_tokens = 5, .hook = watch});
   check_against([&](const Tokens& text) { return m.language(Ragged::of({text})); });
   beam_search(m.transformer, m.src.pick({2}), {.bos = kBos, .eos = kEos, .max_length = 6, .hook = watch});
-  check_against([&](const Tokens& text) { return m.transformer.logits(m.src.pick({2}), Ragged::of({text})); });
+  const auto of_source = [&](const Tokens& text) { return m.transformer.logits(m.src.pick({2}), Ragged::of({text})); };
+  check_against(of_source);
+  const Inference inference;
+  KeyValueCache cache = m.transformer.make_cache(1, 8);
+  const Ragged source = m.src.pick({2});
+  const StepModel steps = step_model(m.transformer, m.transformer.encode(source), source.offsets, cache);
+  beam_search(steps, Ragged::of({{kBos, 2, 1}}), {.eos = kEos, .max_length = 5, .hook = watch});  // that has begun
+  check_against(of_source);
 }
 
 // Targets without equal neighbours, and 3 only directly after 1; scores may also be raised, by an amount for each
