@@ -328,6 +328,13 @@ BOOST_AUTO_TEST_CASE(scaled_positions_are_read_in_both_forms) {
                                                                 .fast = 32,
                                                                 .length = yarn_length(4)}));
   BOOST_CHECK(read(folder, to_json(yarn)).model.decoder.rope == yarn.model.decoder.rope);
+  HfConfig scaled = yarn;  // what is written is read, away from the defaults
+  for (const RotaryScale kind : {RotaryScale::linear, RotaryScale::llama3, RotaryScale::yarn}) {
+    const bool is_yarn = kind == RotaryScale::yarn;
+    RotaryScaling& usual = scaled.model.decoder.rope.scaling = {.kind = kind, .factor = 3};
+    if (kind != RotaryScale::linear) usual = {kind, 3, 32, 2, 20, !is_yarn, is_yarn ? 0.7 : 1};
+    BOOST_CHECK(read(folder, to_json(scaled)).model.decoder.rope == scaled.model.decoder.rope);
+  }
   config["rope_parameters"] = {
       {"rope_type", "dynamic"}, {"factor", 4}, {"original_max_position_embeddings", 8}, {"rope_theta", 500}};
   BOOST_CHECK_THROW(read(folder, config), FormatError);
