@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 using namespace examples;
 using seppo::Parameters;
@@ -19,10 +20,11 @@ using seppo::Tensor;
 
 namespace {
 
-addsub::ModelConfig config_of(seppo::Norm norm) {
+addsub::ModelConfig config_of(seppo::Norm norm, int heads, int kv_heads) {
   addsub::ModelConfig config;
   config.transformer.layer.d_model = 8;
-  config.transformer.layer.n_heads = 2;
+  config.transformer.layer.n_heads = heads;
+  config.transformer.layer.n_kv_heads = kv_heads;
   config.transformer.layer.d_ff = 6;
   config.transformer.layer.norm = norm;
   config.transformer.enc_layers = 1;
@@ -59,13 +61,16 @@ struct Recorded {
   }
 };
 
-// From Q, K and V of a head to its mixture, by the textbook.
-void check_head(const Recorded& pass, const std::string& module, std::size_t head) {
+// From Q, K and V of a head to its mixture, by the textbook. Heads in a row share one of K and V.
+void check_head(const Recorded& pass, const std::string& module, std::size_t head, std::size_t heads) {
   const std::string box = module + " " + std::to_string(head);
   const Numbers &masked = pass.step(box, "masked"), &weights = pass.step(box, "softmax");
-  const Numbers q = pass.step(module, "Q").some_columns(4 * head, 4);
-  const Numbers k = pass.step(module, "K").some_columns(4 * head, 4);
-  const Numbers mixed = pass.step(module, "heads side by side").some_columns(4 * head, 4);
+  const Numbers &all_k = pass.step(module, "K"), &all_v = pass.step(module, "V");
+  const std::size_t width = 8 / heads, shared = heads * width / all_k.columns;
+  const Numbers q = pass.step(module, "Q").some_columns(head * width, width);
+  const Numbers k = all_k.some_columns(head / shared * width, width);
+  const Numbers v = all_v.some_columns(head / shared * width, width);
+  const Numbers mixed = pass.step(module, "heads side by side").some_columns(head * width, width);
   check_close(pass.step(box, "mixture of V"), mixed.values, 1e-6, box);
   for (std::size_t i = 0; i < masked.rows; ++i) {
     double sum = 0;
@@ -75,9 +80,14 @@ void check_head(const Recorded& pass, const std::string& module, std::size_t hea
       BOOST_CHECK_EQUAL(masked.at(i, j) == -HUGE_VAL, is_masked);
       BOOST_CHECK_SMALL(weights.at(i, j) - std::exp(masked.at(i, j)) / sum, 1e-6);
       double product = 0;
-      for (std::size_t c = 0; c < 4; ++c) product += q.at(i, c) * k.at(j, c);
+      for (std::size_t c = 0; c < width; ++c) product += q.at(i, c) * k.at(j, c);
       BOOST_CHECK_SMALL(pass.step(box, "Q Kᵀ").at(i, j) - product, 1e-6);
-      BOOST_CHECK_SMALL(pass.step(box, "divided by √d").at(i, j) - product / 2, 1e-6);
+      BOOST_CHECK_SMALL(pass.step(box, "divided by √d").at(i, j) - product / std::sqrt(width), 1e-6);
+    }
+    for (std::size_t c = 0; c < width; ++c) {
+      double mixture = 0;
+      for (std::size_t j = 0; j < masked.columns; ++j) mixture += weights.at(i, j) * v.at(j, c);
+      BOOST_CHECK_SMALL(mixed.at(i, c) - mixture, 1e-6);
     }
   }
 }
@@ -85,13 +95,14 @@ void check_head(const Recorded& pass, const std::string& module, std::size_t hea
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(steps_are_what_a_probe_sees) {
-  for (const seppo::Norm norm : {seppo::Norm::post, seppo::Norm::pre}) {
+  for (const auto& [norm, heads, kv_heads] : {std::tuple{seppo::Norm::post, 2, 0}, {seppo::Norm::pre, 4, 2}}) {
     Parameters parameters(3);
-    const addsub::Model model(parameters.root(), config_of(norm));
+    const addsub::Model model(parameters.root(), config_of(norm, heads, kv_heads));
     Recorded pass(model);
     for (const std::string module : {"encoder.0.self_attn", "decoder.1.self_attn", "decoder.1.cross_attn"}) {
       check_close(pass.step(module, "output map"), pass.seen[module], 1e-6, module);
-      for (std::size_t head = 0; head < 2; ++head) check_head(pass, module, head);
+      for (std::size_t head = 0; head < static_cast<std::size_t>(heads); ++head)
+        check_head(pass, module, head, static_cast<std::size_t>(heads));
     }
     std::vector<double> sum = pass.seen["encoder.0.self_attn"];
     const Numbers& input = pass.step("embedding", "+ position");  // the encoder's, which comes first
@@ -108,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_step_is_printed_in_80_columns) {
   const std::vector<std::string> texts{"-0.0083", "1.23", "-1.2e+4", "1.2e-4", "-inf", "0"};
   for (std::size_t i = 0; i < values.size(); ++i) BOOST_CHECK_EQUAL(short_number(values[i]), texts[i]);
   Parameters parameters(3);
-  const addsub::Model model(parameters.root(), config_of(seppo::Norm::post));
+  const addsub::Model model(parameters.root(), config_of(seppo::Norm::post, 2, 0));
   for (const Step& step : Recorded(model).recorder.steps) {
     const std::string text = step_text(step, {}, false);
     for (std::size_t begin = text.find('\n') + 1, end; (end = text.find('\n', begin)) != text.npos; begin = end + 1)
