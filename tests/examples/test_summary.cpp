@@ -20,3 +20,17 @@ BOOST_AUTO_TEST_CASE(the_summary_lists_modules) {
     BOOST_CHECK_MESSAGE(text.find(line) != std::string::npos, line << " is not in\n" << text);
   BOOST_CHECK_NE(text.find(std::to_string(parameters.count() / 1000) + ","), std::string::npos);
 }
+
+// Layer 1 does not have the parameters of layers 10 and following.
+BOOST_AUTO_TEST_CASE(each_layer_has_its_own_parameters) {
+  Parameters parameters(0);
+  const Encoder model(parameters.root() / "encoder", 12, {.d_model = 2, .n_heads = 1, .d_ff = 3});
+  const Ragged src = small::random_batch({2}, 1);
+  const std::string text = examples::summary(parameters, [&] { model(ones({2, 2}), src.offsets); });
+  const auto row = [&](const std::string& module) {
+    const std::size_t at = text.find("\n" + module + " ") + 1 + module.size();
+    return text.substr(text.find_first_not_of(' ', at), text.find('\n', at) - text.find_first_not_of(' ', at));
+  };
+  BOOST_CHECK_EQUAL(row("encoder.1"), row("encoder.2"));
+  BOOST_CHECK_EQUAL(row("encoder.1"), row("encoder.11"));
+}
