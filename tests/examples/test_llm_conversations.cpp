@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(documents_end_with_the_end_token) {
   const llm::Folder model = llm::open_folder(folder.path / "m");
   const auto encoded = [&](const char* text) { return llm::encode_documents(model, text, "---", {}); };
   const std::vector<int> two{'a', '\n', 'b', 256, 'c', 256};
-  for (const char* text : {"a\nb\n---\nc\n", "a\nb\n---\nc", "---\na\nb\n---\n---\nc\n---\n"})
+  for (const char* text : {"a\nb\n---\nc\n", "a\nb\n---\nc", "a\nb\n---\nc\n---", "---\na\nb\n---\n---\nc\n---\n"})
     BOOST_TEST(encoded(text) == two, boost::test_tools::per_element());
   const std::vector<int> none{'a', '-', '-', '-', '\n', '-', '-', '-', '-', 256};
   BOOST_TEST(encoded("a---\n----") == none, boost::test_tools::per_element());
@@ -136,8 +136,8 @@ BOOST_AUTO_TEST_CASE(what_is_no_conversation_is_named) {
   const Folder folder("llm");
   write_chatting_model(folder);
   const auto refused = [&](const std::string& line, const std::string& part) {
-    folder.write("t.jsonl", line_of("hi", "yo") + line + "\n");
-    check_refused(folder, kTune, 1, "t.jsonl:2" + part);
+    folder.write("t.jsonl", line_of("hi", "yo") + " \n" + line + "\n");
+    check_refused(folder, kTune, 1, "t.jsonl:3" + part);
   };
   const auto talk = [](const std::string& message) { return "{\"messages\": [" + message + "]}"; };
   refused("hello", ":1:1");
