@@ -50,17 +50,23 @@ OpCase embedding_with_positions(Draw& d) {
   const int rows = fit ? table[0] : 3, places = fit ? positions[0] : 3;
   const std::size_t count = d.one_of<std::size_t>({4, 0, 9});
   const Index ids = d.indices(count, 0, rows - 1), at = d.indices(count, 0, places - 1);
+  const int padding = d.flag() ? 1 : -1;  // of the ids, and of no position
+  const std::string of_ids =
+      "F.embedding(torch.tensor(" + text(ids) + "), x[0]" + (padding < 0 ? "" : ", padding_idx=1");
   const std::string of_positions = "F.embedding(torch.tensor(" + text(at) + "), x[1])";
   return {.op =
               [=](Inputs in) {
-                return seppo::embedding(in[0], ids, {.scale = 2.5, .positions = in[1], .position_ids = at});
+                return seppo::embedding(in[0], ids,
+                                        {.scale = 2.5, .positions = in[1], .position_ids = at, .padding_idx = padding});
               },
           .reference =
               [=](const auto& in) {
-                return ref::zip(rows_of(in[0], ids), rows_of(in[1], at), [](auto a, auto b) { return 2.5 * a + b; });
+                return ref::zip(rows_of(in[0], ids, padding), rows_of(in[1], at),
+                                [](auto a, auto b) { return 2.5 * a + b; });
               },
           .fits = fit && are_within(ids, 0, rows - 1) && are_within(at, 0, places - 1),
-          .torch = count == 0 ? "" : "2.5 * F.embedding(torch.tensor(" + text(ids) + "), x[0]) + " + of_positions};
+          .torch = count == 0 ? "" : "2.5 * " + of_ids + ") + " + of_positions,
+          .options = {.by_differences = padding < 0}};
 }
 
 OpCase one_hot(Draw& d) {
