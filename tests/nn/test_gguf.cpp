@@ -77,6 +77,16 @@ BOOST_AUTO_TEST_CASE(metadata_and_tensors_are_read) {
   }
 }
 
+// The tensors begin where the file says that they are aligned.
+BOOST_AUTO_TEST_CASE(tensors_are_aligned_as_the_file_says) {
+  for (const std::uint32_t alignment : {1u, 8u, 64u, 1u << 12}) {
+    GgufWriter writer = small();
+    writer.add("general.alignment", alignment);
+    const Written written(writer.file(3, alignment));
+    BOOST_CHECK((values_of(GgufFile(written.path), "t") == std::vector<real>{1, 2, 3, 4, 5, 6}));
+  }
+}
+
 // Each type against its formula, with more blocks than are decoded at a time.
 BOOST_AUTO_TEST_CASE(numbers_of_each_type) {
   std::mt19937 random(1);

@@ -58,11 +58,11 @@ class GgufWriter {
     tensor(name, sizes, 0, std::string(reinterpret_cast<const char*>(values.data()), 4 * values.size()));
   }
 
-  std::string file(std::uint32_t version = 3) const {
+  std::string file(std::uint32_t version = 3, std::size_t alignment = 32) const {
     GgufBytes all{"GGUF"};
     all.number(version).number(tensors_).number(entries_);
     all.bytes += metadata_.bytes + infos_.bytes;
-    all.bytes.resize((all.bytes.size() + 31) / 32 * 32);
+    all.bytes.resize((all.bytes.size() + alignment - 1) / alignment * alignment);
     return all.bytes + data_;
   }
 
