@@ -5,6 +5,7 @@
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/text/bpe.h>
 #include <seppo/nn/text/byte_level_bpe.h>
+#include <seppo/nn/text/normalizers.h>
 #include <seppo/nn/text/pre_tokenizers.h>
 #include <seppo/nn/text/sentencepiece.h>
 #include <seppo/nn/text/tokenizer.h>
@@ -180,4 +181,19 @@ BOOST_AUTO_TEST_CASE(the_first_word_begins_with_the_text) {
   BOOST_CHECK(words_of(".ab", Matches::removed) == (Texts{"ab"}));
   BOOST_CHECK(words_of(".ab", Matches::isolated) == (Texts{"_.", "ab"}));
   BOOST_CHECK(words_of(" ab", Matches::isolated) == (Texts{"_", "ab"}));
+}
+
+// Accents go with or without the capital letters.
+BOOST_AUTO_TEST_CASE(each_switch_of_bert_cleans_by_itself) {
+  const std::string text = "\x01É\t日é";
+  for (unsigned chosen = 0; chosen < 16; ++chosen) {
+    const bool cleans = chosen & 1, spaces = chosen & 2, strips = chosen & 4, is_lower = chosen & 8;
+    std::string expected = strips ? "E" : "É";
+    if (is_lower) expected = strips ? "e" : "é";
+    expected = (cleans ? "" : "\x01") + expected + (cleans ? " " : "\t");
+    expected += std::string(spaces ? " 日 " : "日") + (strips ? "e" : "é");
+    const std::vector<Normalizer> normalizers{BertCleaning{cleans, spaces, strips, is_lower}};
+    Matcher matcher(text.size());
+    BOOST_CHECK_EQUAL(normalized(normalizers, text, {}, matcher), expected);
+  }
 }
