@@ -349,7 +349,7 @@ BOOST_AUTO_TEST_CASE(attention_of_tiles) {
         Heads got(queries, keys, 8, 5, 1), expected = got;
         kernels::AttentionDropout dropout{};
         if (has_all) dropout = {{0.2, {.seed = 7, .step = 3, .sample = 5, .site = 2}}, 3};
-        const auto head = [&](Heads& numbers) {
+        const auto head = [&, window = window](Heads& numbers) {
           kernels::AttentionHead h = numbers.head(causal);
           h.window = window;
           if (!has_all) return h;

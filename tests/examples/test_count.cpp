@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(answers_are_the_largest_score_or_the_nearest_integer) {
   const std::vector<int> second{1, 0};
   BOOST_TEST(answers(count::Loss::ce, {2, 3}, {-9, -1, -5, 4, 3, 2}) == second);
   BOOST_TEST(answers(count::Loss::bce, {2, 3}, {-9, -1, -5, 4, 3, 2}) == second);
-  BOOST_TEST(answers(count::Loss::mse, {4, 1}, {1.49, 1.51, -0.2, 16}) == (std::vector<int>{1, 2, 0, 16}));
+  BOOST_TEST(answers(count::Loss::mse, {4, 1}, {1.4921875, 1.5078125, -0.1875, 16}) == (std::vector<int>{1, 2, 0, 16}));
 }
 
 // The order of the symbols matters only with positional encodings.

@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(scores_do_not_depend_on_batches) {
   BOOST_CHECK_CLOSE(all.loss, loss_sum / tokens, 1e-3);
   BOOST_CHECK_EQUAL(all.target.tokens + pairs.size(), tokens);  // each has an end
   for (const int i : {0, 31, 69}) {
-    const auto alone = beam_search(model, examples.source.pick({{i}}), beam);
+    const auto alone = beam_search(model, examples.source.pick({i}), beam);
     BOOST_CHECK_EQUAL(languages.decode(alone[0][0].tokens), all.translations[static_cast<std::size_t>(i)]);
   }
 }
