@@ -174,10 +174,10 @@ std::vector<Tensor> random_inputs(const std::vector<Shape>& shapes, RandomStream
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_op_works_or_throws_one_typed_line) {
-  for (const auto& op : calls())
-    check_misuse(op.first, [&](std::uint64_t seed) {
+  for (const auto& [name, call] : calls())
+    check_misuse(name, [&, name = name, call = call](std::uint64_t seed) {
       Draw draw{RandomStream(seed, Purpose::test)};
-      return is_refused(op.first, seed, [&] { return op.second(draw); });
+      return is_refused(name, seed, [&] { return call(draw); });
     });
 }
 
