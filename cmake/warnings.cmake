@@ -6,7 +6,7 @@ function(seppo_strict target)
     # clang's -Wshadow also warns of a parameter with the name of a member, and clang 14 takes even double{x} for an
     # implicit promotion. g++ 12 warns of overlaps in std::string that cannot occur (GCC bug 105329).
     target_compile_options(${target} PRIVATE
-                           $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local;-Wdouble-promotion;-Wno-restrict>)
+                           "$<$<CXX_COMPILER_ID:GNU>:-Wshadow=local;-Wdouble-promotion;-Wno-restrict>")
   endif()
   if(SEPPO_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${SEPPO_SANITIZE} -fno-sanitize-recover=all
