@@ -13,7 +13,8 @@ namespace {
 // Blocks of at least this size are mapped.
 constexpr std::size_t kMapped = std::size_t{256} << 10;
 // Blocks from this size on use huge pages (2 MiB), whose page faults are cheaper; smaller blocks would waste memory.
-constexpr std::size_t kHuge = std::size_t{64} << 20;
+// Against 64 MiB, the first step of J2 takes 0.64 of the time and that of J5 0.81, for 3 % and 0.3 % more memory.
+constexpr std::size_t kHuge = std::size_t{4} << 20;
 
 }  // namespace
 
