@@ -124,6 +124,7 @@ bool CommandLine::parse(const Arguments& arguments) {
   read_options(arguments);
   compare_ranks();
   check_rules();
+  if (settle_) settle_();
   if (dumps) {
     std::cout << config().dump(2, ' ', /*ensure_ascii=*/true) << "\n";
     return false;

@@ -71,6 +71,9 @@ class CommandLine : public seppo::ConfigVisitor {
   // `free` and the file options may then be given.
   void take_all_from(const std::string& option, std::function<nlohmann::json(const std::string&)> load,
                      std::vector<std::string> free);
+  // parse() calls `settle` once all options are set, before it prints or checks them further: for values that depend on
+  // other options.
+  void settle(std::function<void()> settle) { settle_ = std::move(settle); }
   // parse() calls `check` once all options are set, unless they are only printed; `check` throws UsageError.
   void check(std::function<void()> check) { last_checks_.push_back(std::move(check)); }
   // Options for --help to show, besides those of the section "General"; --help-all shows all. Without this call, both
@@ -127,6 +130,7 @@ class CommandLine : public seppo::ConfigVisitor {
   std::map<std::string, std::string> aliases_;
   std::map<std::string, std::function<nlohmann::json()>> parts_;
   std::vector<std::function<void()>> checks_, last_checks_;
+  std::function<void()> settle_;
   struct {
     std::string option;
     std::function<nlohmann::json(const std::string&)> load;

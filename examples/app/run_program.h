@@ -146,9 +146,12 @@ int train(const Arguments& arguments) {
   run.training = program.training;
   run.add_to(line);
   line.show(about.shown);
+  line.settle([&] {
+    program.training = run.training;
+    settle(program, line);
+    run.training = program.training;
+  });
   if (!line.parse(arguments)) return 0;
-  program.training = run.training;
-  settle(program, line);
   begin(program);
 
   const Data<typename P::Examples> data = program.data();
@@ -271,8 +274,8 @@ int show_data(const Arguments& arguments) {
   if constexpr (requires { program.data_options(line, arguments); }) program.data_options(line, arguments);
   line("seed", program.training.trainer.seed, "random seed for drawn data");
   line("head", head, {1, 1e6}, "rows to print");
+  line.settle([&] { settle(program, line); });
   if (!line.parse(arguments)) return 0;
-  settle(program, line);
   begin(program);
 
   const auto all = [&] {

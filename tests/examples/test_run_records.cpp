@@ -55,6 +55,24 @@ BOOST_AUTO_TEST_CASE(the_config_is_written_once) {
   BOOST_CHECK(written("m/checkpoints/20.safetensors") < written("m/model.safetensors"));
 }
 
+// --dump-config prints what a run with these options has, also what it derives from them.
+BOOST_AUTO_TEST_CASE(the_printed_config_is_that_of_the_run) {
+  const Folder folder;
+  folder.write("t", std::string(400, 'a') + "some text, and some more text");
+  const Words brief{"--max-steps", "1", "--log-format", "none", "--overwrite", "--out", "m"};
+  for (const Words& train :
+       {Words{"charlm", "train", "--data", "t", "--d-model", "8", "--dropout", "0.25", "--max-length", "8"},
+        Words{"odd_one", "train", "--d-model", "8", "--heads", "2"}, Words{"reverse", "train", "--d-model", "8"}}) {
+    BOOST_REQUIRE_EQUAL(folder.run(with(train, brief)).code, 0);
+    const Json run = Json::parse(read(folder.path / "m/config.json"));
+    const Json printed = Json::parse(folder.run(with(with(train, brief), {"--dump-config"})).out);
+    for (const char* part : {"model", "training"})
+      for (const std::string& option : printed[part].keys())
+        if (option != "vocabulary")  // that of the data
+          BOOST_CHECK_MESSAGE(run[part][option] == printed[part][option], train[0] << " " << option);
+  }
+}
+
 // After a resume, the reported speed is that of this run: its steps divided by its own seconds.
 BOOST_AUTO_TEST_CASE(the_pace_is_that_of_this_run, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder;
