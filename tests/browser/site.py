@@ -2,8 +2,8 @@
 """The documentation site in a real browser: site.py ROOT PROGRAMS
 
 Builds the site with script/site, which checks its links, and opens pages in headless Chromium: nothing is wider than a
-phone's 360 pixels, dark and light differ, the search finds what a page says, and nothing comes from the network.
-Skipped if Debian's mkdocs, mkdocs-material, chromium and chromium-driver are not installed.
+phone's 360 pixels, dark and light differ, formulas are set, the search finds what a page says, and nothing comes from
+the network. Skipped if Debian's mkdocs, mkdocs-material, libjs-katex, chromium and chromium-driver are not installed.
 """
 import functools
 import http.server
@@ -18,8 +18,9 @@ import time
 from browser import Browser
 
 root, programs = (os.path.abspath(path) for path in sys.argv[1:3])
-if not all(shutil.which(program) for program in ("mkdocs", "chromium", "chromedriver")):
-    print("skipped: the site in a browser; install mkdocs, mkdocs-material, chromium and chromium-driver")
+has_programs = all(shutil.which(program) for program in ("mkdocs", "chromium", "chromedriver"))
+if not has_programs or not os.path.exists("/usr/share/javascript/katex"):
+    print("skipped: the site in a browser; install mkdocs, mkdocs-material, libjs-katex, chromium and chromium-driver")
     sys.exit(77)
 subprocess.run([os.path.join(root, "script/site"), "--programs", programs], check=True, stdout=subprocess.DEVNULL)
 folder = os.path.join(root, "build/site/html")
@@ -44,6 +45,35 @@ def wait_for(script, what):
             return value
         time.sleep(0.1)
     sys.exit(f"{what} does not come")
+
+
+def formulas():
+    """How many formulas a page displays, how many are marked red as wrong, and TeX that is not set."""
+    return browser.run("const main = document.querySelector('main').cloneNode(true);"
+                       "const count = kind => main.querySelectorAll(kind).length;"
+                       "const set = count('.katex-display'), red = count('.katex-error');"
+                       "main.querySelectorAll('pre, code, .katex').forEach(part => part.remove());"
+                       "return [set, red, main.textContent.match(/\\$.*|\\\\[(\\[].*/g)]")
+
+
+def formulas_of(page):
+    """How many displayed formulas the page's text has; None if it has none, nor any in a line."""
+    name = os.path.join(root, "docs", page.removesuffix(".html") + ".md")
+    if not os.path.exists(name):
+        return None
+    with open(name, encoding="utf-8") as file:
+        text = file.read()
+    shown = text.count("```math")
+    return shown if shown or "$" in re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.S) else None
+
+
+def search(query, place):
+    """Types the query; a page whose address has the place must be among the results."""
+    browser.run("document.querySelector('#__search').checked = true;"
+                "const query = document.querySelector('[data-md-component=search-query]');"
+                "query.value = arguments[0]; query.focus(); query.dispatchEvent(new Event('keyup'))", query)
+    found = wait_for("return [...document.querySelectorAll('.md-search-result__link')].map(a => a.href)", "a result")
+    assert any(place in link for link in found), found
 
 
 def background():
@@ -73,17 +103,21 @@ try:
         check_width(page, "html")
     assert not wide, wide
 
+    with_formulas = {page: count for page in documents if (count := formulas_of(page)) is not None}
+    assert len(with_formulas) > 10 and sum(with_formulas.values()) > 25, with_formulas
+    for page, count in with_formulas.items():
+        check_width(page, "main")
+        assert formulas() == [count, 0, None], (page, count, formulas())
+    assert not wide, wide
+
+    browser.visit(address + "first-transformer.html")
     backgrounds = set()
     for scheme in ("default", "slate"):
         browser.run("document.body.setAttribute('data-md-color-scheme', arguments[0])", scheme)
         backgrounds.add(background())
     assert len(backgrounds) == 2, backgrounds
 
-    browser.run("document.querySelector('#__search').checked = true;"
-                "const query = document.querySelector('[data-md-component=search-query]');"
-                "query.value = 'checkpoint'; query.focus(); query.dispatchEvent(new Event('keyup'))")
-    found = wait_for("return [...document.querySelectorAll('.md-search-result__link')].map(a => a.href)", "a result")
-    assert any("training" in link for link in found), found
+    search("checkpoint", "training")
 
     requests = [re.search(r'"url":"(.*?)"', line["message"]) for line in browser.log("performance")
                 if "Network.requestWillBeSent" in line["message"]]
