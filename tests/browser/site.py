@@ -2,8 +2,9 @@
 """The documentation site in a real browser: site.py ROOT PROGRAMS
 
 Builds the site with script/site, which checks its links, and opens pages in headless Chromium: nothing is wider than a
-phone's 360 pixels, dark and light differ, formulas are set, the search finds what a page says, and nothing comes from
-the network. Skipped if Debian's mkdocs, mkdocs-material, libjs-katex, chromium and chromium-driver are not installed.
+phone's 360 pixels, dark and light differ, formulas are set, the search finds what a page says, both also without a
+server, and nothing comes from the network. Skipped if Debian's mkdocs, mkdocs-material, libjs-katex, chromium and
+chromium-driver are not installed.
 """
 import functools
 import http.server
@@ -119,9 +120,17 @@ try:
 
     search("checkpoint", "training")
 
+    # The same from a disk, without a server.
+    browser.open(os.path.join(folder, "first-transformer.html"))
+    assert formulas() == [with_formulas["first-transformer.html"], 0, None], formulas()
+    wait_for("return [...document.fonts].some(font => /KaTeX_Main/.test(font.family) && font.status === 'loaded')",
+             "a font of the formulas")
+    search("checkpoint", "training")
+
     requests = [re.search(r'"url":"(.*?)"', line["message"]) for line in browser.log("performance")
                 if "Network.requestWillBeSent" in line["message"]]
-    outside = {match[1] for match in requests if match and not match[1].startswith((address, "data:", "blob:"))}
+    inside = (address, "file:", "data:", "blob:")
+    outside = {match[1] for match in requests if match and not match[1].startswith(inside)}
     assert not outside, outside
     errors = [line["message"] for line in browser.log("browser") if line["level"] == "SEVERE"]
     assert not errors, errors
