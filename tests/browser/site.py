@@ -2,9 +2,9 @@
 """The documentation site in a real browser: site.py ROOT PROGRAMS
 
 Builds the site with script/site, which checks its links, and opens pages in headless Chromium: nothing is wider than a
-phone's 360 pixels, dark and light differ, formulas are set, the search finds what a page says, both also without a
-server, and nothing comes from the network. Skipped if Debian's mkdocs, mkdocs-material, libjs-katex, chromium and
-chromium-driver are not installed.
+phone's 360 pixels, dark and light differ and can be read, formulas are set, the search finds what a page says, both
+also without a server, and nothing comes from the network. Skipped if Debian's mkdocs, mkdocs-material, libjs-katex,
+chromium and chromium-driver are not installed.
 """
 import functools
 import http.server
@@ -77,8 +77,17 @@ def search(query, place):
     assert any(place in link for link in found), found
 
 
-def background():
-    return browser.run("return getComputedStyle(document.body).backgroundColor")
+def luminance(element, of):
+    color = browser.run("return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]", element, of)
+    shares = [int(number) / 255 for number in re.findall(r"\d+", color)[:3]]
+    linear = [share / 12.92 if share < 0.04 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return sum(factor * share for factor, share in zip((0.2126, 0.7152, 0.0722), linear))
+
+
+def contrast(element):
+    """With the page's background; text needs 4.5 (WCAG 2.1)."""
+    dark, light = sorted((luminance("body", "backgroundColor"), luminance(element, "color")))
+    return (light + 0.05) / (dark + 0.05)
 
 
 try:
@@ -115,7 +124,9 @@ try:
     backgrounds = set()
     for scheme in ("default", "slate"):
         browser.run("document.body.setAttribute('data-md-color-scheme', arguments[0])", scheme)
-        backgrounds.add(background())
+        backgrounds.add(luminance("body", "backgroundColor"))
+        for element in ("article p", "article p a", ".katex"):
+            assert contrast(element) > 4.5, (scheme, element, contrast(element))
     assert len(backgrounds) == 2, backgrounds
 
     search("checkpoint", "training")
