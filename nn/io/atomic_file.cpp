@@ -4,11 +4,14 @@
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/function_ref.h"
 #include "../../autograd/core/printable.h"
+#include "../../autograd/core/scoped_value.h"
 
 #include <cstdio>
+#include <memory>
 #include <random>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace seppo {
@@ -24,30 +27,86 @@ std::string random_suffix() {
   return suffix;
 }
 
+// The name of a temporary file, which is removed unless it was renamed.
+struct TemporaryName {
+  std::filesystem::path path;
+  bool is_renamed = false;
+
+  explicit TemporaryName(const std::filesystem::path& beside) : path(beside.string() + random_suffix()) {}
+  ~TemporaryName() {
+    std::error_code error;
+    if (!is_renamed) std::filesystem::remove(path, error);
+  }
+  TemporaryName(const TemporaryName&) = delete;
+  TemporaryName& operator=(const TemporaryName&) = delete;
+};
+
+// A temporary file that is to replace another.
+class Replacement {
+ public:
+  explicit Replacement(const std::filesystem::path& name)
+      : path_(is_link_to_file(name) ? std::filesystem::canonical(name) : name),
+        folder_(path_.has_parent_path() ? path_.parent_path() : ".", File::Open::folder),
+        temporary_(path_),
+        file_(temporary_.path, File::Open::creating) {}
+
+  void write(FunctionRef<void(File&)> content) {
+    take_mode();
+    content(file_);
+  }
+
+  void finish() {
+    file_.flush();
+    file_.close();
+    std::error_code error;
+    std::filesystem::rename(temporary_.path, path_, error);
+    check<FileError>(!error, printable_path(path_), ": cannot replace: ", error.message());
+    temporary_.is_renamed = true;
+    folder_.flush();
+  }
+
+ private:
+  static bool is_link_to_file(const std::filesystem::path& name) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(name, error) && std::filesystem::is_symlink(name, error);
+  }
+
+  // Of the file that is replaced.
+  void take_mode() {
+    std::error_code error;
+    const std::filesystem::file_status old = std::filesystem::status(path_, error);
+    if (!std::filesystem::is_regular_file(old)) return;
+    std::filesystem::permissions(temporary_.path, old.permissions() & std::filesystem::perms(0777), error);
+    check<FileError>(!error, printable_path(path_), ": cannot keep its mode: ", error.message());
+  }
+
+  std::filesystem::path path_;
+  File folder_;
+  TemporaryName temporary_;
+  File file_;
+};
+
+using Replacements = std::vector<std::unique_ptr<Replacement>>;
+thread_local Replacements* later = nullptr;  // receives those that are not finished at once
+
 }  // namespace
 
 void replace_atomically(const std::filesystem::path& name, FunctionRef<void(File&)> write) {
-  std::error_code error;
-  const std::filesystem::file_status old = std::filesystem::status(name, error);
-  const bool is_file = std::filesystem::is_regular_file(old);
-  const bool is_link = is_file && std::filesystem::is_symlink(name, error);
-  const std::filesystem::path path = is_link ? std::filesystem::canonical(name) : name;
-  const std::filesystem::path temporary = path.string() + random_suffix();
-  File folder(path.has_parent_path() ? path.parent_path() : ".", File::Open::folder);
-  try {
-    File file(temporary, File::Open::creating);
-    if (is_file) std::filesystem::permissions(temporary, old.permissions() & std::filesystem::perms(0777), error);
-    check<FileError>(!is_file || !error, printable_path(path), ": cannot keep its mode: ", error.message());
-    write(file);
-    file.flush();
-    file.close();
-    std::filesystem::rename(temporary, path, error);
-    check<FileError>(!error, printable_path(path), ": cannot replace: ", error.message());
-  } catch (...) {
-    std::filesystem::remove(temporary, error);
-    throw;
-  }
-  folder.flush();
+  auto replacement = std::make_unique<Replacement>(name);
+  replacement->write(write);
+  if (later)
+    later->push_back(std::move(replacement));
+  else
+    replacement->finish();
+}
+
+std::function<void()> replace_atomically_later(FunctionRef<void()> write) {
+  const auto replacements = std::make_shared<Replacements>();
+  const ScopedValue collecting(later, replacements.get());
+  write();
+  return [replacements] {
+    for (const auto& replacement : *replacements) replacement->finish();
+  };
 }
 
 void copy_atomically(const std::filesystem::path& from, const std::filesystem::path& to) {

@@ -7,6 +7,7 @@
 #include "file.h"
 
 #include <filesystem>
+#include <functional>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -16,6 +17,10 @@ inline namespace SEPPO_ABI {
 // process that is killed may leave the temporary file. A new file takes the mode of the one it replaces; a symbolic
 // link to that file stays.
 void replace_atomically(const std::filesystem::path& path, FunctionRef<void(File&)> write);
+// Lets `write` call replace_atomically(), which on this thread only fills the temporary files then. The rest, to flush
+// and rename each in the same order, waits for the disk; it is done by the function that is returned, once, on any
+// thread. If it is not called, or fails, the temporary files go with its last copy.
+std::function<void()> replace_atomically_later(FunctionRef<void()> write);
 // Replaces `to` by a copy of the file `from`.
 void copy_atomically(const std::filesystem::path& from, const std::filesystem::path& to);
 

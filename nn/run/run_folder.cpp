@@ -3,11 +3,14 @@
 
 #include "../../autograd/core/function_ref.h"
 #include "../../autograd/core/printable.h"
+#include "../../autograd/core/scoped_value.h"
+#include "../io/atomic_file.h"
 #include "../io/safetensors.h"
 #include "../train/ranks.h"
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <map>
 #include <regex>
 #include <string>
@@ -126,9 +129,14 @@ void RunFolder::check_locked() const {
   if (lock_) lock_->check_still(folder_);
 }
 
+void RunFolder::begin_change() {
+  if (!deferred_) finish();
+  check_locked();
+}
+
 void RunFolder::clear() {
   if (!writes()) return;
-  check_locked();
+  begin_change();
   for (const char* part : {kCheckpoints, kLast, kReport}) {
     std::error_code error;
     fs::remove_all(folder_ / part, error);
@@ -145,7 +153,7 @@ void RunFolder::copy_from(const fs::path& other) {
 
 void RunFolder::go_on_from(std::int64_t step) {
   if (!writes()) return;
-  check_locked();
+  begin_change();
   is_new_ = false;
   remove_after(folder_ / kCheckpoints, step);
   remove_after(folder_ / kLast, step);
@@ -154,27 +162,42 @@ void RunFolder::go_on_from(std::int64_t step) {
   check<FileError>(!error, printable_path(model()), ": cannot be replaced: ", error.message());
 }
 
+// Replaces files and then calls `then`, both perhaps later.
+void RunFolder::replace(FunctionRef<void()> write, std::function<void()> then) {
+  if (deferred_) {
+    deferred_->push_back(replace_atomically_later(write));
+    deferred_->push_back(std::move(then));
+  } else {
+    write();
+    then();
+  }
+}
+
 void RunFolder::save_checkpoint(std::int64_t step, std::size_t keep, Write write) {
   if (!writes()) return write(numbered(folder_, step));
-  check_locked();
+  begin_change();
   const fs::path folder = made(folder_ / kCheckpoints);
-  write(numbered(folder, step));
-  if (is_new_) {  // the files of an earlier run must not be taken for this one's
-    remove_all_but(folder, step);
-    remove_all_but(folder_ / kLast, step);
-    remove_file(folder_ / kSetAside);
-    remove_file(folder_ / kReport);
-    is_new_ = false;
-  }
-  keep_last(folder, keep);
+  const auto remove_older = [this, folder, step, keep] {
+    if (is_new_) {  // the files of an earlier run must not be taken for this one's
+      remove_all_but(folder, step);
+      remove_all_but(folder_ / kLast, step);
+      remove_file(folder_ / kSetAside);
+      remove_file(folder_ / kReport);
+      is_new_ = false;
+    }
+    keep_last(folder, keep);
+  };
+  replace([&] { write(numbered(folder, step)); }, remove_older);
 }
 
 void RunFolder::save_last(std::int64_t step, std::size_t keep, Write write) {
   if (!writes()) return;
-  check_locked();
+  begin_change();
   const fs::path folder = made(folder_ / kLast);
-  write(numbered(folder, step));
-  if (!is_new_) keep_last(folder, keep + 1);  // the previous checkpoint needs the models saved until then
+  const auto remove_older = [this, folder, keep] {
+    if (!is_new_) keep_last(folder, keep + 1);  // the previous checkpoint needs the models saved until then
+  };
+  replace([&] { write(numbered(folder, step)); }, remove_older);
 }
 
 std::vector<fs::path> RunFolder::last_models(std::size_t keep) const {
@@ -186,10 +209,32 @@ std::vector<fs::path> RunFolder::last_models(std::size_t keep) const {
 
 void RunFolder::save_model(Write write, bool is_at_the_end) {
   if (!writes()) return;
-  check_locked();
+  begin_change();
   const fs::path aside = folder_ / kSetAside;
   if (is_at_the_end && fs::exists(model()) && !fs::exists(aside)) copy_atomically(model(), aside);
-  write(model());
+  replace([&] { write(model()); }, [] {});
+}
+
+void RunFolder::save_in_background(FunctionRef<void()> saves) {
+  finish();
+  std::vector<std::function<void()>> rest;
+  {
+    const ScopedValue deferring(deferred_, is_new_ ? nullptr : &rest);
+    saves();
+  }
+  background_ = std::async(std::launch::async, [rest = std::move(rest)] {
+    for (const std::function<void()>& each : rest) each();
+  });
+}
+
+void RunFolder::finish() {
+  if (background_.valid()) background_.get();
+}
+
+void RunFolder::check_background() {
+  const bool is_over =
+      background_.valid() && background_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  if (is_over) background_.get();
 }
 
 std::optional<fs::path> newest_checkpoint(const fs::path& folder, FunctionRef<void(const Error&)> passed_over) {

@@ -25,6 +25,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <optional>
 #include <vector>
 
@@ -66,10 +68,24 @@ class RunFolder {
   // evaluations is then set aside, in case the run is resumed.
   void save_model(Write write, bool is_at_the_end = false);
 
+  // Lets `saves` call the three functions above, which only write into temporary files then. Flushing these to the disk
+  // and renaming them, in the same order, goes on in the background, once what is there already is finished. A run's
+  // first files are saved at once.
+  void save_in_background(FunctionRef<void()> saves);
+  // Waits until all that was saved is on disk under its name. Throws what this failed with.
+  void finish();
+  // Throws it too, but does not wait.
+  void check_background();
+
  private:
+  void begin_change();
+  void replace(FunctionRef<void()> write, std::function<void()> then);
+
   std::filesystem::path folder_;
   std::optional<FolderLock> lock_;
-  bool is_new_ = true;  // no file of this run has been saved
+  bool is_new_ = true;                                      // no file of this run has been saved
+  std::vector<std::function<void()>>* deferred_ = nullptr;  // receives what replace() leaves for later
+  std::future<void> background_;
 };
 
 // The latest checkpoint that can be read and whose digest is correct; `passed_over` is called with the reason for each

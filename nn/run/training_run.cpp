@@ -69,6 +69,7 @@ RunResult TrainingRun::train(RunEvents events) {
     return {.steps = trainer_.steps(), .seconds = seconds(), .kept = kept};
   } catch (const Interrupted&) {
     if (saved_ != trainer_.steps()) save_checkpoint();
+    folder_.finish();
     throw;
   } catch (const FileError&) {
     folder_.check_locked();  // without its folder, saving fails in many ways
@@ -111,7 +112,7 @@ void TrainingRun::train_to_the_end() {
     if (!is_evaluated_)
       evaluate_and_save();
     else if (options_.save_interval > 0 && trainer_.steps() % options_.save_interval == 0)
-      save_checkpoint();
+      folder_.save_in_background([&] { save_checkpoint(); });
   }
   if (saved_ != trainer_.steps()) save_checkpoint();
   if (signal()) throw Interrupted{signal()};
@@ -120,6 +121,7 @@ void TrainingRun::train_to_the_end() {
 void TrainingRun::step() {
   const StepResult now = trainer_.step(sampler_.next(), task_.loss);
   agree_to_stop();
+  folder_.check_background();
   if (events_.stepped) events_.stepped(now);
   if (now.step % options_.log_interval == 0 || is_over()) log(now);
 }
@@ -193,15 +195,18 @@ void TrainingRun::evaluate_and_save() {
   const bool is_best = now.is_above(best_);
   if (is_best) best_ = now;
   is_evaluated_ = true;
-  if (config_.average > 1)
-    folder_.save_last(now.step, static_cast<std::size_t>(config_.average),
-                      [&](const auto& file) { seppo::save_checkpoint(file, parameters_, {}, {}, task_.frozen); });
-  save_checkpoint();
-  if (is_best) {
-    save_model(/*is_at_the_end=*/false);
-    kept_ = evaluation;
-  }
+  folder_.save_in_background([&] {
+    if (config_.average > 1) save_last();
+    save_checkpoint();
+    if (is_best) save_model(/*is_at_the_end=*/false);
+  });
+  if (is_best) kept_ = evaluation;
   if (events_.saved && !is_over()) events_.saved(evaluation, false);
+}
+
+void TrainingRun::save_last() {
+  folder_.save_last(trainer_.steps(), static_cast<std::size_t>(config_.average),
+                    [&](const auto& file) { seppo::save_checkpoint(file, parameters_, {}, {}, task_.frozen); });
 }
 
 void TrainingRun::save_checkpoint() {
@@ -220,13 +225,12 @@ void TrainingRun::save_model(bool is_at_the_end) {
   const std::filesystem::path config_file = options_.folder / "config.json";
   if (task_.save && seppo::rank() == 0) task_.save();
   if (writes_config) std::filesystem::remove(config_file);  // it must never describe another run's model
-  folder_.save_model(
-      [&](const auto& file) {
-        seppo::save_checkpoint(file, parameters_, {{kConfigKey, dumped(task_.config)}}, {}, task_.frozen);
-      },
-      is_at_the_end && has_best);
-  if (!writes_config) return;
-  write_text(config_file, task_.config.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  const auto write = [&](const std::filesystem::path& file) {
+    seppo::save_checkpoint(file, parameters_, {{kConfigKey, dumped(task_.config)}}, {}, task_.frozen);
+    if (!writes_config) return;
+    write_text(config_file, task_.config.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  };
+  folder_.save_model(write, is_at_the_end && has_best);
 }
 
 // Reads parameters from files that the machines of other ranks may not have.
@@ -237,6 +241,7 @@ void TrainingRun::read_on_first_rank(const std::function<void()>& read) {
 
 // Keeps the best of: the models evaluated so far, the final parameters, and the mean of the last models.
 Evaluation TrainingRun::finish() {
+  folder_.finish();
   if (!is_evaluation_due() || !has_model_) keep_if_better();
   if (config_.average > 1) try_mean_of_last();
   if (!kept_) {

@@ -122,6 +122,7 @@ class TrainingRun {
   Evaluation evaluate(std::size_t models = 1);
   Best scored(const Evaluation& evaluation) const { return best_by(config_.best, evaluation, trainer_.steps()); }
   void evaluate_and_save();
+  void save_last();
   void save_checkpoint();
   void save_model(bool is_at_the_end);
   Evaluation finish();

@@ -1,13 +1,16 @@
 // Records the file operations of this process in order, by path: writes, fsync, renames and removals; one of them can
-// be made to fail. For test programs with a single source file.
+// be made to fail, or to wait. For test programs with a single source file.
 #pragma once
 
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,9 +24,12 @@ struct FileEvent {
 };
 
 namespace recorded {
+inline std::mutex mutex;
 inline std::vector<FileEvent> events;
 inline bool is_recording = false;
 inline int fail_at = -1;  // the event with this index fails with EIO
+inline bool is_held = false;
+inline std::condition_variable released;
 
 inline std::filesystem::path path_of(int fd) {
   char link[32], path[4096];
@@ -34,27 +40,47 @@ inline std::filesystem::path path_of(int fd) {
 
 // Returns whether the call should be made.
 inline bool note(FileEvent event) {
+  std::unique_lock lock(mutex);
   if (!is_recording) return true;
-  is_recording = false;  // do not record what the vector's own allocation might cause
+  const bool fails = static_cast<int>(events.size()) == fail_at;
+  const bool is_flush = event.what == "fsync";
   events.push_back(std::move(event));
-  is_recording = true;
-  if (static_cast<int>(events.size()) - 1 != fail_at) return true;
-  errno = EIO;
-  return false;
+  if (is_flush && !released.wait_for(lock, std::chrono::seconds(10), [] { return !is_held; })) is_held = false;
+  if (fails) errno = EIO;
+  return !fails;
 }
 }  // namespace recorded
 
+// While one lives, flushing waits: for ten seconds at most, so that a test in which nobody else goes on fails.
+struct HeldFlushes {
+  HeldFlushes() { set(true); }
+  ~HeldFlushes() { set(false); }
+
+ private:
+  static void set(bool is_held) {
+    const std::scoped_lock lock(recorded::mutex);
+    recorded::is_held = is_held;
+    recorded::released.notify_all();
+  }
+};
+
 template <class F>
 std::vector<FileEvent> record_files(const F& f, int fail_at = -1) {
-  recorded::events.clear();
-  recorded::fail_at = fail_at;
   struct Scope {
-    Scope() { recorded::is_recording = true; }
-    ~Scope() { recorded::is_recording = false; }
+    explicit Scope(int fail_at) {
+      const std::scoped_lock lock(recorded::mutex);
+      recorded::events.clear();
+      recorded::fail_at = fail_at;
+      recorded::is_recording = true;
+    }
+    ~Scope() {
+      const std::scoped_lock lock(recorded::mutex);
+      recorded::is_recording = false;
+    }
   };
-  const Scope scope;
+  const Scope scope(fail_at);
   f();
-  recorded::is_recording = false;
+  const std::scoped_lock lock(recorded::mutex);
   return recorded::events;
 }
 
