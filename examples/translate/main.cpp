@@ -181,7 +181,7 @@ struct Translate {
   void settle(const app::CommandLine& line) {
     if (line.typed("subwords") && !source.tokenizer.has_subwords())
       throw UsageError("--subwords: needs --tokens subwords");
-    if (!source.tokenizer.has_subwords() && !line.typed("share-embeddings")) model.share_embeddings = false;
+    if (!source.tokenizer.has_subwords() && !line.given("share-embeddings")) model.share_embeddings = false;
     if (line.typed("validation") && source.val.are_given())
       throw UsageError("--validation: cannot be used with --val-src or --val-pairs");
     best_is_given = line.given("best");
