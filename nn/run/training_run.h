@@ -13,6 +13,7 @@
 // The folder receives the files of a RunFolder (run_folder.h), config.json, and metrics.jsonl: a line for every
 // `log_interval` steps and for each evaluation. A checkpoint depends only on the config, the data and the step. So a
 // run that was interrupted anywhere, or killed, and is resumed ends with the same bytes as one that never stopped.
+// Files are written between two steps, and flushed to the disk while the training goes on.
 //
 // The library prints nothing: who wants to show progress passes RunEvents. Under mpirun (nn/train/ranks.h), every rank
 // does the same; the first one writes.
@@ -75,7 +76,8 @@ struct RunEvents {
   std::function<void(const std::vector<nlohmann::json>& earlier)> begun = {};
   std::function<void(const StepResult& step)> stepped = {};
   std::function<void(const Evaluated& evaluated)> evaluated = {};
-  // After an evaluation's files have been written and the run goes on; at the end, the evaluation of the kept model.
+  // After an evaluation's files have been written and the run goes on: they may still be on their way to the disk, and
+  // take their names then. At the end, when all have, the evaluation of the kept model.
   std::function<void(const Evaluation& evaluation, bool is_over)> saved = {};
   // The mean of this many models was better than the best of them.
   std::function<void(std::size_t models)> kept_mean = {};
