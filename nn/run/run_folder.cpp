@@ -222,6 +222,7 @@ void RunFolder::save_in_background(FunctionRef<void()> saves) {
     const ScopedValue deferring(deferred_, is_new_ ? nullptr : &rest);
     saves();
   }
+  if (rest.empty()) return;
   background_ = std::async(std::launch::async, [rest = std::move(rest)] {
     for (const std::function<void()>& each : rest) each();
   });
