@@ -134,3 +134,22 @@ BOOST_AUTO_TEST_CASE(whichever_call_fails_a_whole_file_is_there) {
     fs::remove(file);
   }
 }
+
+// A signal that interrupts writing or flushing is no failure.
+BOOST_AUTO_TEST_CASE(interrupted_calls_are_repeated) {
+  const Folder folder;
+  Savers savers;
+  for (const Saver& saver : savers.all()) {
+    const fs::path file = folder.path / saver.name;
+    saver.save(file);
+    const std::vector<FileEvent> events = test::record_files([&] { saver.save(file); });
+    for (std::size_t at = 0; at < events.size(); ++at) {
+      if (events[at].what == "rename") continue;  // is never interrupted
+      const std::string old = content(file);
+      BOOST_CHECK_NO_THROW(test::record_files([&] { saver.save(file); }, static_cast<int>(at), EINTR));
+      BOOST_CHECK_MESSAGE(content(file) != old, saver.name << ": " << events[at].what << " " << at);
+      BOOST_CHECK_EQUAL(content(file).size(), old.size());
+    }
+    fs::remove(file);
+  }
+}

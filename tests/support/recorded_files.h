@@ -27,7 +27,8 @@ namespace recorded {
 inline std::mutex mutex;
 inline std::vector<FileEvent> events;
 inline bool is_recording = false;
-inline int fail_at = -1;  // the event with this index fails with EIO
+inline int fail_at = -1;  // the event with this index fails
+inline int error = EIO;   // with this
 inline bool is_held = false;
 inline std::condition_variable released;
 
@@ -46,7 +47,7 @@ inline bool note(FileEvent event) {
   const bool is_flush = event.what == "fsync";
   events.push_back(std::move(event));
   if (is_flush && !released.wait_for(lock, std::chrono::seconds(10), [] { return !is_held; })) is_held = false;
-  if (fails) errno = EIO;
+  if (fails) errno = error;
   return !fails;
 }
 }  // namespace recorded
@@ -65,12 +66,13 @@ struct HeldFlushes {
 };
 
 template <class F>
-std::vector<FileEvent> record_files(const F& f, int fail_at = -1) {
+std::vector<FileEvent> record_files(const F& f, int fail_at = -1, int error = EIO) {
   struct Scope {
-    explicit Scope(int fail_at) {
+    Scope(int fail_at, int error) {
       const std::scoped_lock lock(recorded::mutex);
       recorded::events.clear();
       recorded::fail_at = fail_at;
+      recorded::error = error;
       recorded::is_recording = true;
     }
     ~Scope() {
@@ -78,7 +80,7 @@ std::vector<FileEvent> record_files(const F& f, int fail_at = -1) {
       recorded::is_recording = false;
     }
   };
-  const Scope scope(fail_at);
+  const Scope scope(fail_at, error);
   f();
   const std::scoped_lock lock(recorded::mutex);
   return recorded::events;

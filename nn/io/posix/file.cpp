@@ -106,7 +106,7 @@ void File::write_at(std::uint64_t offset, const void* bytes, std::size_t size) {
 }
 
 void File::flush() {
-  if (::fsync(fd_) != 0) fail_with("cannot flush");
+  if (uninterrupted([&] { return ::fsync(fd_); }) != 0) fail_with("cannot flush");
 }
 
 void File::close() {
