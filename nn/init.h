@@ -4,6 +4,7 @@
 //   const Transformer model(parameters.root().with(Initialisation::pytorch), 50, 50, config);  // a whole model
 #pragma once
 
+#include "../autograd/core/function_ref.h"
 #include "../autograd/core/random.h"
 #include "../autograd/core/tape.h"
 
@@ -26,16 +27,25 @@ inline Init init_constant(double value) {
 inline Init init_zeros() { return init_constant(0); }
 inline Init init_ones() { return init_constant(1); }
 
+// Threads share the work: fill(piece, random) is called for pieces of the values, with the stream as it is where the
+// piece begins if each value takes one number of uniform() or normal(). The values do not depend on the threads.
+void draw_in_pieces(std::span<real> values, RandomStream& random,
+                    FunctionRef<void(std::span<real> piece, RandomStream& random)> fill);
+
 // N(0, deviation^2)
 inline Init init_normal(double deviation) {
   return [=](std::span<real> values, const Shape&, RandomStream& random) {
-    for (real& v : values) v = static_cast<real>(deviation * random.normal());
+    draw_in_pieces(values, random, [=](std::span<real> piece, RandomStream& own) {
+      for (real& v : piece) v = static_cast<real>(deviation * own.normal());
+    });
   };
 }
 
 inline Init init_uniform(double bound) {
   return [=](std::span<real> values, const Shape&, RandomStream& random) {
-    for (real& v : values) v = static_cast<real>(bound * (2 * random.uniform() - 1));
+    draw_in_pieces(values, random, [=](std::span<real> piece, RandomStream& own) {
+      for (real& v : piece) v = static_cast<real>(bound * (2 * own.uniform() - 1));
+    });
   };
 }
 

@@ -53,6 +53,18 @@ double RandomStream::normal() {
   return radius * std::cos(angle);
 }
 
+void RandomStream::skip(std::uint64_t numbers) {
+  const auto left = static_cast<std::uint64_t>(4 - used_);
+  has_spare_ = false;
+  if (numbers <= left) {
+    used_ += static_cast<int>(numbers);
+    return;
+  }
+  block_ += static_cast<std::uint32_t>((numbers - left) / 4);
+  used_ = 4;
+  for (std::uint64_t rest = (numbers - left) % 4; rest > 0; --rest) next();
+}
+
 std::uint32_t RandomStream::below(std::uint32_t n) {
   // Multiply and shift, rejecting the few numbers that would bias the result (Lemire 2019).
   const std::uint32_t threshold = -n % n;

@@ -272,3 +272,26 @@ BOOST_AUTO_TEST_CASE(streams_take_integers_of_any_type) {
   RandomStream here(seed, Purpose::test, index), same(std::uint64_t{7}, Purpose::test, ~std::uint64_t{1});
   for (int i = 0; i < 20; ++i) BOOST_CHECK_EQUAL(here.next(), same.next());
 }
+
+BOOST_AUTO_TEST_CASE(a_stream_skips_what_would_be_drawn) {
+  const RandomStream beginning(7, Purpose::test);
+  for (std::uint64_t before = 0; before < 9; ++before)
+    for (const unsigned skipped : {0u, 1u, 2u, 3u, 4u, 5u, 7u, 8u, 1000u, 1001u, 4099u}) {
+      RandomStream drawn = beginning;
+      for (std::uint64_t i = 0; i < before; ++i) drawn.next();
+      RandomStream jumped = drawn;
+      for (unsigned i = 0; i < skipped; ++i) drawn.next();
+      jumped.skip(skipped);
+      for (int i = 0; i < 6; ++i) BOOST_REQUIRE_EQUAL(jumped.next(), drawn.next());
+      BOOST_CHECK_EQUAL(jumped.normal(), drawn.normal());
+    }
+  RandomStream far = beginning, by_halves = beginning;
+  far.skip(std::uint64_t{6} << 30);
+  for (int half = 0; half < 2; ++half) by_halves.skip(std::uint64_t{3} << 30);
+  BOOST_CHECK_EQUAL(far.next(), by_halves.next());
+  RandomStream one = beginning, two = beginning;
+  one.normal();
+  one.skip(0);  // forgets the second of the pair
+  for (int i = 0; i < 2; ++i) two.normal();
+  BOOST_CHECK_EQUAL(one.normal(), two.normal());
+}

@@ -1,4 +1,5 @@
 // Initialisation: what modules draw, by default and as PyTorch's do.
+#include <seppo/autograd/core/parallel.h>
 #include <seppo/models/language_model.h>
 #include <seppo/nn/modules/batch_norm.h>
 #include <seppo/nn/modules/embedding.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -163,4 +165,32 @@ BOOST_AUTO_TEST_CASE(values_stay_when_others_are_added) {
       for (int i = 0; i < size; ++i) BOOST_REQUIRE_EQUAL(values[static_cast<std::size_t>(i)], i == place ? 3 : 0);
       BOOST_CHECK_EQUAL(other.values().back(), 1);
     }
+}
+
+// One number after the other, whatever threads there are; sizes around the pieces that threads take.
+BOOST_AUTO_TEST_CASE(values_are_drawn_alike_by_any_number_of_threads) {
+  constexpr std::size_t kPiece = 32768;
+  struct Case {
+    Init init;
+    std::function<double(RandomStream&)> number;
+  };
+  const Case cases[] = {{init_normal(0.3), [](RandomStream& random) { return 0.3 * random.normal(); }},
+                        {init_uniform(0.3), [](RandomStream& random) { return 0.3 * (2 * random.uniform() - 1); }}};
+  for (const Case& c : cases)
+    for (const std::size_t size : {std::size_t{1}, std::size_t{7}, kPiece - 1, kPiece, kPiece + 1, 5 * kPiece + 3}) {
+      std::vector<real> expected(size);
+      RandomStream one_by_one(9, Purpose::init, 5);
+      for (real& value : expected) value = static_cast<real>(c.number(one_by_one));
+      if (size % 2 != 0) c.number(one_by_one);
+      for (const int threads : {1, 2, 5}) {
+        set_num_threads(threads);
+        std::vector<real> values(size);
+        RandomStream random(9, Purpose::init, 5);
+        c.init(values, {static_cast<int>(size)}, random);
+        BOOST_CHECK_MESSAGE(values == expected, size << " values, " << threads << " threads");
+        RandomStream rest = one_by_one;
+        BOOST_CHECK_EQUAL(random.next(), rest.next());
+      }
+    }
+  set_num_threads(1);
 }
