@@ -50,8 +50,8 @@ class RandomStream {
   std::uint32_t below(std::uint32_t n);  // uniform over 0..n-1, unbiased; n > 0
   int index(int n);                      // the same number as an int; throws ArgumentError unless n > 0
 
-  // Goes on as if `numbers` more had been drawn by next(): two for each of uniform(), four for each two of normal(),
-  // which has then drawn none.
+  // Goes on as if `numbers` more had been drawn by next(): uniform() draws two, normal() four for two of its numbers,
+  // of which one that is left is forgotten.
   void skip(std::uint64_t numbers);
 
  private:

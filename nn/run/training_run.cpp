@@ -224,7 +224,7 @@ void TrainingRun::save_model(bool is_at_the_end) {
   const bool has_best = std::exchange(has_model_, true);  // otherwise, the model there may be an earlier run's
   const std::filesystem::path config_file = options_.folder / "config.json";
   if (task_.save && seppo::rank() == 0) task_.save();
-  if (writes_config) std::filesystem::remove(config_file);  // it must never describe another run's model
+  if (writes_config && !options_.resume) std::filesystem::remove(config_file);  // it describes an earlier run's model
   const auto write = [&](const std::filesystem::path& file) {
     seppo::save_checkpoint(file, parameters_, {{kConfigKey, dumped(task_.config)}}, {}, task_.frozen);
     if (!writes_config) return;

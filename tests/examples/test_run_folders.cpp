@@ -3,10 +3,8 @@
 // needs: programs: all
 #include <seppo/nn/run/run_folder.h>
 #include "app/training.h"
-#include "support/program.h"
+#include "support/run_files.h"
 #include "support/stored.h"
-
-#include <seppo/nn/io/atomic_file.h>
 
 #include <nlohmann/json.hpp>
 
@@ -28,12 +26,6 @@ namespace {
 const std::string kTiny =
     "addsub train --d-model 8 --heads 1 --d-ff 8 --enc-layers 1 --dec-layers 1 --batch-size 8 --epoch-steps 5 "
     "--log-format none ";
-
-auto writing(const std::string& text) {
-  return [=](const fs::path& file) {
-    seppo::replace_atomically(file, [&](seppo::File& f) { f.write(text.data(), text.size()); });
-  };
-}
 
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 

@@ -73,6 +73,18 @@ BOOST_AUTO_TEST_CASE(the_printed_config_is_that_of_the_run) {
   }
 }
 
+// What a file of options asks for is not left out because it does not suit another option's default.
+BOOST_AUTO_TEST_CASE(a_shared_table_is_taken_from_a_file) {
+  const Folder folder;
+  for (const bool shares : {true, false}) {
+    folder.write("options", std::string(R"({"data": {"tokens": "words"}, "model": {"share_embeddings": )") +
+                                (shares ? "true}}" : "false}}"));
+    const Result r = folder.run({"translate", "train", "--config", "options", "--dump-config"});
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    BOOST_CHECK_EQUAL(Json::parse(r.out)["model"]["share_embeddings"].get<bool>(), shares);
+  }
+}
+
 // After a resume, the reported speed is that of this run: its steps divided by its own seconds.
 BOOST_AUTO_TEST_CASE(the_pace_is_that_of_this_run, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder;

@@ -2,16 +2,15 @@
 // what fails there ends the run, and loses nothing that was saved before.
 #include <seppo/nn/run/training_run.h>
 
-#include "support/json.h"
-#include "support/program.h"
 #include "support/recorded_files.h"
+#include "support/run_files.h"
 
 #include <seppo/autograd/ops.h>
-#include <seppo/nn/io/atomic_file.h>
-#include <seppo/nn/io/checkpoint.h>
 
 #include <boost/test/unit_test.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
 #include <algorithm>
 #include <future>
 #include <optional>
@@ -22,17 +21,10 @@
 
 using namespace seppo;
 using test::FileEvent;
+using test::writing;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Folder : test::Folder {
-  Folder() : test::Folder("background-saves") { path = fs::canonical(path); }
-};
-
-auto writing(const std::string& text) {
-  return [=](const fs::path& file) { replace_atomically(file, [&](File& f) { f.write(text.data(), text.size()); }); };
-}
 
 fs::path checkpoint(const fs::path& folder, int step) {
   return folder / "checkpoints" / (std::to_string(step) + ".safetensors");
@@ -88,6 +80,11 @@ struct Run {
   }
 };
 
+// False at the beginning of a run.
+bool can_resume(const fs::path& folder) {
+  return newest_checkpoint(folder, [](const Error&) {}).has_value();
+}
+
 struct Outcome {
   std::string model, state;
 };
@@ -99,7 +96,7 @@ Outcome files(const fs::path& folder) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_save_returns_before_its_files_are_flushed) {
-  const Folder base;
+  const test::PlainFolder base("background-saves");
   RunFolder folder(base.path);
   save(folder, 1);
   const std::vector<FileEvent> events = test::record_files([&] {
@@ -116,10 +113,11 @@ BOOST_AUTO_TEST_CASE(a_save_returns_before_its_files_are_flushed) {
     BOOST_CHECK_EQUAL(test::read(checkpoint(base.path, 2)), "state 2");
     BOOST_CHECK(!fs::exists(checkpoint(base.path, 1)));
   });
-  std::vector<std::string> order = lines(events, base.path);
-  // The flush of the first file may begin while the others are written.
-  std::erase_if(order, [](const std::string& line) { return line.starts_with("write"); });
-  const std::vector<std::string> expected{"fsync last/2.safetensors",
+  const std::vector<std::string> order = lines(events, base.path);
+  const std::vector<std::string> expected{"write last/2.safetensors",
+                                          "write checkpoints/2.safetensors",
+                                          "write model.safetensors",
+                                          "fsync last/2.safetensors",
                                           "rename last/2.safetensors",
                                           "fsync last",
                                           "fsync checkpoints/2.safetensors",
@@ -135,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_save_returns_before_its_files_are_flushed) {
 // Whatever is done next with the folder, it finds the files that were saved.
 BOOST_AUTO_TEST_CASE(what_comes_next_waits) {
   const auto after = [](const auto& next) {
-    const Folder base;
+    const test::PlainFolder base("background-saves");
     {
       RunFolder folder(base.path);
       save(folder, 1);
@@ -160,7 +158,7 @@ BOOST_AUTO_TEST_CASE(what_comes_next_waits) {
 }
 
 BOOST_AUTO_TEST_CASE(the_first_files_of_a_run_are_saved_at_once) {
-  const Folder base;
+  const test::PlainFolder base("background-saves");
   { RunFolder(base.path).save_checkpoint(9, 1, writing("earlier run")); }
   RunFolder folder(base.path);
   save_later(folder, 1);
@@ -170,7 +168,7 @@ BOOST_AUTO_TEST_CASE(the_first_files_of_a_run_are_saved_at_once) {
 
 // Whichever call fails, the next call of the folder says so, and each file is the old or the new one.
 BOOST_AUTO_TEST_CASE(what_fails_in_the_background_is_told) {
-  const Folder base;
+  const test::PlainFolder base("background-saves");
   RunFolder folder(base.path);
   save(folder, 1);
   int step = 2;
@@ -193,7 +191,7 @@ BOOST_AUTO_TEST_CASE(what_fails_in_the_background_is_told) {
 
 // What was written before a write fails is given up with it.
 BOOST_AUTO_TEST_CASE(a_save_that_cannot_be_written_leaves_nothing) {
-  const Folder base;
+  const test::PlainFolder base("background-saves");
   RunFolder folder(base.path);
   save(folder, 1);
   const auto failing = [](const fs::path&) { throw std::runtime_error("no more"); };
@@ -211,7 +209,7 @@ BOOST_AUTO_TEST_CASE(a_save_that_cannot_be_written_leaves_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(steps_go_on_while_files_are_flushed) {
-  const Folder base;
+  const test::PlainFolder base("background-saves");
   Run(base.path / "whole").run.train();
   std::optional<test::HeldFlushes> held;  // from the evaluation of the second epoch until the step after it
   bool is_on_disk = true;
@@ -233,7 +231,7 @@ BOOST_AUTO_TEST_CASE(steps_go_on_while_files_are_flushed) {
 
 // A run whose flush fails, anywhere, ends with what failed, and goes on to the same bytes.
 BOOST_AUTO_TEST_CASE(a_run_whose_disk_fails_is_resumed) {
-  const Folder base;
+  const test::PlainFolder base("background-saves");
   const fs::path whole = base.path / "whole";
   const std::vector<FileEvent> events = test::record_files([&] { Run(whole).run.train(); });
   for (std::size_t at = 0; at < events.size(); ++at) {
@@ -245,8 +243,30 @@ BOOST_AUTO_TEST_CASE(a_run_whose_disk_fails_is_resumed) {
     } catch (const FileError&) {
     }
     BOOST_CHECK(!has_temporary_files(folder));
-    if (!fs::exists(folder / "checkpoints") || fs::is_empty(folder / "checkpoints")) continue;  // at the beginning
-    Run(folder, /*resume=*/true).run.train();
+    Run(folder, can_resume(folder)).run.train();
+    BOOST_CHECK(files(folder).model == files(whole).model && files(folder).state == files(whole).state);
+  }
+}
+
+// A run that is killed at any call, also one of the background, is resumed to the same bytes.
+BOOST_AUTO_TEST_CASE(a_run_that_is_killed_anywhere_is_resumed, *boost::unit_test::precondition(test::ends_in_time)) {
+  const test::PlainFolder base("background-saves");
+  const fs::path whole = base.path / "whole";
+  const std::size_t calls = test::record_files([&] { Run(whole).run.train(); }).size();
+  for (std::size_t at = 0; at < calls; ++at) {
+    const fs::path folder = base.path / std::to_string(at);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      test::record_files([&] { Run(folder).run.train(); }, static_cast<int>(at), test::kKilled);
+      ::_exit(0);
+    }
+    int status = 0;
+    BOOST_REQUIRE_EQUAL(::waitpid(child, &status, 0), child);
+    BOOST_CHECK_MESSAGE(WIFEXITED(status) && WEXITSTATUS(status) == 137, "call " << at << " was not reached");
+    const bool resume = can_resume(folder);
+    BOOST_CHECK(resume || !fs::exists(folder / "model.safetensors"));
+    Run(folder, resume).run.train();
+    BOOST_CHECK(!has_temporary_files(folder));
     BOOST_CHECK(files(folder).model == files(whole).model && files(folder).state == files(whole).state);
   }
 }

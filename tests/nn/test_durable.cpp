@@ -87,6 +87,19 @@ struct Savers {
   }
 };
 
+// Calls f(saver, file, events, at) for each call `at` of saving over a file that is there.
+template <class F>
+void at_each_call(const Folder& folder, const F& f) {
+  Savers savers;
+  for (const Saver& saver : savers.all()) {
+    const fs::path file = folder.path / saver.name;
+    saver.save(file);
+    const std::vector<FileEvent> events = test::record_files([&] { saver.save(file); });
+    for (std::size_t at = 0; at < events.size(); ++at) f(saver, file, events, at);
+    fs::remove(file);
+  }
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(bytes_are_flushed_before_the_rename_and_the_folder_after) {
@@ -115,41 +128,27 @@ BOOST_AUTO_TEST_CASE(bytes_are_flushed_before_the_rename_and_the_folder_after) {
 // which is reported.
 BOOST_AUTO_TEST_CASE(whichever_call_fails_a_whole_file_is_there) {
   const Folder folder;
-  Savers savers;
-  for (const Saver& saver : savers.all()) {
-    const fs::path file = folder.path / saver.name;
-    saver.save(file);
-    const std::vector<FileEvent> events = test::record_files([&] { saver.save(file); });
-    for (std::size_t at = 0; at < events.size(); ++at) {
-      const std::string old = content(file);
-      const std::string what = saver.name + ": " + events[at].what + " " + std::to_string(at);
-      BOOST_CHECK_THROW(test::record_files([&] { saver.save(file); }, static_cast<int>(at)), FileError);
-      const bool is_renamed = at + 1 == events.size();
-      BOOST_CHECK_MESSAGE((content(file) == old) != is_renamed, what);
-      BOOST_CHECK_MESSAGE(content(file).size() == old.size(), what);
-      for (const FileEvent& e : test::recorded::events)
-        BOOST_CHECK_MESSAGE(e.what != "rename" || at + 2 >= events.size(), what);
-      BOOST_CHECK_EQUAL(std::distance(fs::directory_iterator(folder.path), {}), 1);  // no partial file
-    }
-    fs::remove(file);
-  }
+  at_each_call(folder, [&](const Saver& saver, const fs::path& file, const auto& events, std::size_t at) {
+    const std::string old = content(file);
+    const std::string what = saver.name + ": " + events[at].what + " " + std::to_string(at);
+    BOOST_CHECK_THROW(test::record_files([&] { saver.save(file); }, static_cast<int>(at)), FileError);
+    const bool is_renamed = at + 1 == events.size();
+    BOOST_CHECK_MESSAGE((content(file) == old) != is_renamed, what);
+    BOOST_CHECK_MESSAGE(content(file).size() == old.size(), what);
+    for (const FileEvent& e : test::recorded::events)
+      BOOST_CHECK_MESSAGE(e.what != "rename" || at + 2 >= events.size(), what);
+    BOOST_CHECK_EQUAL(std::distance(fs::directory_iterator(folder.path), {}), 1);  // no partial file
+  });
 }
 
 // A signal that interrupts writing or flushing is no failure.
 BOOST_AUTO_TEST_CASE(interrupted_calls_are_repeated) {
   const Folder folder;
-  Savers savers;
-  for (const Saver& saver : savers.all()) {
-    const fs::path file = folder.path / saver.name;
-    saver.save(file);
-    const std::vector<FileEvent> events = test::record_files([&] { saver.save(file); });
-    for (std::size_t at = 0; at < events.size(); ++at) {
-      if (events[at].what == "rename") continue;  // is never interrupted
-      const std::string old = content(file);
-      BOOST_CHECK_NO_THROW(test::record_files([&] { saver.save(file); }, static_cast<int>(at), EINTR));
-      BOOST_CHECK_MESSAGE(content(file) != old, saver.name << ": " << events[at].what << " " << at);
-      BOOST_CHECK_EQUAL(content(file).size(), old.size());
-    }
-    fs::remove(file);
-  }
+  at_each_call(folder, [](const Saver& saver, const fs::path& file, const auto& events, std::size_t at) {
+    if (events[at].what == "rename") return;  // is never interrupted
+    const std::string old = content(file);
+    BOOST_CHECK_NO_THROW(test::record_files([&] { saver.save(file); }, static_cast<int>(at), EINTR));
+    BOOST_CHECK_MESSAGE(content(file) != old, saver.name << ": " << events[at].what << " " << at);
+    BOOST_CHECK_EQUAL(content(file).size(), old.size());
+  });
 }

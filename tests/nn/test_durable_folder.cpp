@@ -1,9 +1,7 @@
 // The files of a training run reach the disk in the order that RunFolder documents, so no power failure loses them.
 #include <seppo/nn/run/run_folder.h>
-#include "support/program.h"
 #include "support/recorded_files.h"
-
-#include <seppo/nn/io/atomic_file.h>
+#include "support/run_files.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -12,19 +10,10 @@
 #include <set>
 
 using test::FileEvent;
+using test::writing;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Folder : test::Folder {
-  Folder() : test::Folder("durable-folder") { path = fs::canonical(path); }
-};
-
-auto writing(const std::string& text) {
-  return [=](const fs::path& file) {
-    seppo::replace_atomically(file, [&](seppo::File& f) { f.write(text.data(), text.size()); });
-  };
-}
 
 // Checks each event against what has reached the disk by then: a file is renamed only once its content is flushed, and
 // no file is renamed or removed before all earlier renames are flushed.
@@ -54,7 +43,7 @@ std::size_t index_of(const std::vector<FileEvent>& events, const std::string& wh
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_is_on_the_disk_before_an_older_one_goes) {
-  const Folder base;
+  const test::PlainFolder base("durable-folder");
   const fs::path root = base.path / "new";
   std::vector<FileEvent> events =
       test::record_files([&] { seppo::RunFolder(root).save_checkpoint(1, 2, writing("one")); });
@@ -81,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_is_on_the_disk_before_an_older_one_goes) {
 
 // The best model is set aside before the final model takes its place, and is restored when training resumes.
 BOOST_AUTO_TEST_CASE(the_model_at_the_end_replaces_one_that_is_set_aside_durably) {
-  const Folder base;
+  const test::PlainFolder base("durable-folder");
   const std::string best(3'000'000, 'b');
   {
     seppo::RunFolder folder(base.path);

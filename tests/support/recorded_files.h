@@ -1,5 +1,5 @@
 // Records the file operations of this process in order, by path: writes, fsync, renames and removals; one of them can
-// be made to fail, or to wait. For test programs with a single source file.
+// be made to fail, to wait, or to be the last. For test programs with a single source file.
 #pragma once
 
 #include <fcntl.h>
@@ -22,6 +22,9 @@ struct FileEvent {
   std::filesystem::path path;
   std::filesystem::path to = {};  // for a rename
 };
+
+// In place of an error: the process ends as if it were killed, with exit code 137.
+constexpr int kKilled = -1;
 
 namespace recorded {
 inline std::mutex mutex;
@@ -47,6 +50,7 @@ inline bool note(FileEvent event) {
   const bool is_flush = event.what == "fsync";
   events.push_back(std::move(event));
   if (is_flush && !released.wait_for(lock, std::chrono::seconds(10), [] { return !is_held; })) is_held = false;
+  if (fails && error == kKilled) ::_exit(137);
   if (fails) errno = error;
   return !fails;
 }
