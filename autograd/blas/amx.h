@@ -2,6 +2,7 @@
 // precision.
 #pragma once
 
+#include "compact_product.h"
 #include "product.h"
 
 #include <cstdint>
@@ -19,6 +20,11 @@ bool suits_few_rows(const Product& p);
 std::size_t few_rows_size(const Product& p);  // bytes
 void pack_few_rows(std::uint32_t* packed, const Product& p);
 void few_rows(const Product& p, const std::uint32_t* packed);
+// The same with a bf16 weight (amx_compact.cpp).
+bool suits_few_rows(const CompactProduct& p);
+std::size_t few_rows_size(const CompactProduct& p);
+void pack_few_rows(std::uint32_t* packed, const CompactProduct& p);
+void few_rows(const CompactProduct& p, const std::uint32_t* packed);
 #else
 inline bool is_available() { return false; }
 inline bool suits(const Product&) { return false; }
@@ -27,6 +33,10 @@ inline bool suits_few_rows(const Product&) { return false; }
 inline std::size_t few_rows_size(const Product&) { return 0; }
 inline void pack_few_rows(std::uint32_t*, const Product&) {}
 inline void few_rows(const Product&, const std::uint32_t*) {}
+inline bool suits_few_rows(const CompactProduct&) { return false; }
+inline std::size_t few_rows_size(const CompactProduct&) { return 0; }
+inline void pack_few_rows(std::uint32_t*, const CompactProduct&) {}
+inline void few_rows(const CompactProduct&, const std::uint32_t*) {}
 #endif
 
 }  // namespace amx

@@ -42,7 +42,7 @@ constexpr std::size_t kBlockDepth = 2 * kSide;  // terms
 template <std::size_t kParts>
 constexpr std::size_t kBlockSize = kParts * 2 * kTile;  // words
 
-std::size_t k_blocks(std::size_t k) { return (k + kBlockDepth - 1) / kBlockDepth; }
+inline std::size_t k_blocks(std::size_t k) { return (k + kBlockDepth - 1) / kBlockDepth; }
 std::size_t panels(std::size_t rows) { return (rows + kPanel - 1) / kPanel; }
 // The number of elements before `end`, among `most` from `first` on.
 std::size_t count(std::size_t first, std::size_t end, std::size_t most) {
@@ -248,7 +248,7 @@ class Packer {
 };
 
 // p.c = p.addend + sum, for those rows and columns of two panels that lie within C
-SEPPO_BFLOAT16_CODE void put_sum(const Product& p, const real* sum, std::size_t stride) {
+SEPPO_BFLOAT16_CODE inline void put_sum(const Product& p, const real* sum, std::size_t stride) {
   for (std::size_t i = 0; i < p.m(); ++i)
     for (std::size_t j = 0; j < p.n(); j += kSide) {
       const auto lanes = static_cast<__mmask16>((1u << count(j, p.n(), kSide)) - 1);

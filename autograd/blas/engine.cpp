@@ -30,6 +30,14 @@ Engine choose(const Product& p) {
   return Engine::openblas;
 }
 
+enum class CompactEngine { dot_rows, vnni, few_rows_amx, expanded };
+
+CompactEngine choose(const CompactProduct& p) {
+  if (vnni::suits(p)) return CompactEngine::vnni;
+  if (p.m() <= kernels::kVeryFewRows) return CompactEngine::dot_rows;
+  return amx::suits_few_rows(p) ? CompactEngine::few_rows_amx : CompactEngine::expanded;
+}
+
 enum class Side { rows, columns };
 
 Side longer_side(const Product& p) { return p.m() > p.n() ? Side::rows : Side::columns; }
@@ -63,9 +71,11 @@ std::size_t lines_with_work(const auto& p, Side side, std::size_t multiplication
   return ((multiplications - 1) / work / tile + 1) * tile;
 }
 
-template <class F>
-void divide_columns(const Product& p, const F& f) {
-  divide(p, Side::columns, lines_with_work(p, Side::columns, worth_a_thread(p)), Pieces::as_threads_are_idle, f);
+// Of C = A W^T too, for a compact W.
+template <class AnyProduct, class F>
+void divide_columns(const AnyProduct& p, const F& f) {
+  parallel_range(0, p.n(), lines_with_work(p, Side::columns, worth_a_thread(p)),
+                 [&](std::size_t first, std::size_t last) { f(p.columns(first, last - first)); });
 }
 
 // Along the longer side, and pieces once more along the other, if they are few.
@@ -93,10 +103,20 @@ void few_rows(Product p) {
   divide_columns(p, kernels::few_rows);
 }
 
-void few_rows_amx(const Product& p) {
-  auto* const packed = scratch_memory(amx::few_rows_size(p)).as<std::uint32_t>();
+template <class AnyProduct>
+void few_rows_amx(const AnyProduct& p) {
+  const std::size_t size = amx::few_rows_size(p);
+  auto* const packed = scratch_memory(size).as<std::uint32_t>();
   amx::pack_few_rows(packed, p);
-  divide_columns(p, [&](const Product& piece) { amx::few_rows(piece, packed); });
+  divide_columns(p, [&](const AnyProduct& piece) { amx::few_rows(piece, packed); });
+}
+
+// Of a product with a compact weight; f(piece, a) has A packed.
+template <class F>
+void packed_rows(const CompactProduct& p, const F& f) {
+  std::byte* const a = scratch_memory(p.m() * packed_row_bytes(*p.w.matrix)).data();
+  kernels::pack_for_compact(a, p);
+  divide_columns(p, [&](const CompactProduct& piece) { f(piece, a); });
 }
 
 }  // namespace
@@ -121,15 +141,16 @@ void compute(const Product& p) {
 }
 
 void compute(const CompactProduct& p) {
-  const bool has_integers = vnni::suits(p);
-  if (p.m() > kernels::kVeryFewRows && !has_integers) return compute_expanded(p);
-  std::byte* const a = scratch_memory(p.m() * packed_row_bytes(*p.w.matrix)).data();
-  kernels::pack_for_compact(a, p);
-  parallel_range(0, p.n(), lines_with_work(p, Side::columns, worth_a_thread(p)),
-                 [&](std::size_t first, std::size_t last) {
-                   const CompactProduct piece = p.columns(first, last - first);
-                   has_integers ? vnni::multiply(piece, a) : kernels::compact_dot_rows(piece, a);
-                 });
+  switch (choose(p)) {
+    case CompactEngine::dot_rows:
+      return packed_rows(p, kernels::compact_dot_rows);
+    case CompactEngine::vnni:
+      return packed_rows(p, vnni::multiply);
+    case CompactEngine::few_rows_amx:
+      return few_rows_amx(p);
+    case CompactEngine::expanded:
+      return compute_expanded(p);
+  }
 }
 
 std::string blas_description() {

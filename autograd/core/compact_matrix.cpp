@@ -58,7 +58,8 @@ std::shared_ptr<std::byte> CompactMemory::take(std::size_t bytes) {
 
 std::size_t CompactMatrix::bytes_of(WeightFormat format, std::size_t rows, std::size_t cols) {
   const std::size_t blocks = (cols + kBlock - 1) / kBlock;
-  if (format == WeightFormat::bf16) return rows * blocks * kBlock * sizeof(std::uint16_t);
+  if (format == WeightFormat::bf16)
+    return (rows + kPaddedRows - 1) / kPaddedRows * kPaddedRows * blocks * kBlock * sizeof(std::uint16_t);
   return (rows + QuantizedPanel::kRows - 1) / QuantizedPanel::kRows * blocks * sizeof(QuantizedPanel);
 }
 

@@ -54,7 +54,8 @@ class CompactMemory {
 
 class CompactMatrix {
  public:
-  static constexpr std::size_t kBlock = 32;  // columns; rows are padded with zeros to whole blocks
+  static constexpr std::size_t kBlock = 32;       // columns; rows are padded with zeros to whole blocks
+  static constexpr std::size_t kPaddedRows = 32;  // bf16 matrices are padded with rows of zeros to a multiple
   static std::size_t bytes_of(WeightFormat format, std::size_t rows, std::size_t cols);
 
   // The matrix of `values`, row-major, each rounded to the nearest number of the format. Throws ArgumentError for

@@ -5,6 +5,7 @@
 
 #include <seppo/autograd/blas/compact_product.h>
 #include <seppo/autograd/core/compact_matrix.h>
+#include <seppo/autograd/core/matmul_precision.h>
 #include <seppo/autograd/core/random.h>
 
 #include <boost/test/unit_test.hpp>
@@ -57,6 +58,17 @@ std::vector<real> in_steps(const std::vector<real>& a, std::size_t cols) {
   return rounded;
 }
 
+// Each rounded to the nearest bfloat16 number.
+std::vector<real> in_bfloat16(const std::vector<real>& a, std::size_t cols) {
+  const CompactMatrix matrix(bf16, a, cols);
+  std::vector<real> rounded;
+  for (std::size_t i = 0; i < matrix.rows(); ++i) {
+    const std::vector<real> row = expanded(matrix, i);
+    rounded.insert(rounded.end(), row.begin(), row.end());
+  }
+  return rounded;
+}
+
 // The largest error of C, whose rows are kGap longer than n, as a share of what sums of floats may be off by.
 constexpr std::size_t kGap = 3;
 double error_of(const std::vector<real>& c, const std::vector<real>& a, const CompactRows& weight, const real* plus) {
@@ -79,7 +91,7 @@ double error_of(const std::vector<real>& c, const std::vector<real>& a, const Co
 }
 
 // The rows first .. first + n - 1 of a weight multiply m rows, which are rounded if they are few and q8's; if they are
-// more, that depends on the processor. The gaps between C's rows must not change.
+// more, or are bf16's in medium precision, that depends on the processor. The gaps between C's rows must not change.
 void check_product(WeightFormat format, std::size_t m, std::size_t n, std::size_t k) {
   constexpr std::size_t kFirst = 2, kFew = 4;
   const std::vector<real> a = draw(m, k, m + 10 * n + 1000 * k), plus = draw(1, n, 5);
@@ -88,12 +100,41 @@ void check_product(WeightFormat format, std::size_t m, std::size_t n, std::size_
   const CompactRows weight{&matrix, kFirst, n};
   std::vector<real> c(m * (n + kGap), -7);
   multiply_compact({c.data(), m, n, n + kGap}, {a.data(), m, k}, weight, row);
-  const double of_rounded = error_of(c, in_steps(a, k), weight, row), of_given = error_of(c, a, weight, row);
-  const double worst = format == bf16 ? of_given : m <= kFew ? of_rounded : std::min(of_given, of_rounded);
+  const std::vector<real> rounded = format == q8 ? in_steps(a, k) : in_bfloat16(a, k);
+  const double of_rounded = error_of(c, rounded, weight, row), of_given = error_of(c, a, weight, row);
+  const bool is_exact = format == bf16 && matmul_precision() == MatmulPrecision::highest;
+  const bool is_rounded = format == q8 && m <= kFew;
+  const double worst = is_exact ? of_given : is_rounded ? of_rounded : std::min(of_given, of_rounded);
   BOOST_CHECK_MESSAGE(worst <= 1, enum_names(format)[static_cast<std::size_t>(format)]
                                       << " " << m << "x" << n << "x" << k << ": " << worst << " of what is allowed");
   for (std::size_t i = 0; i < m; ++i)
     for (std::size_t j = n; j < n + kGap; ++j) BOOST_REQUIRE_EQUAL(c[i * (n + kGap) + j], -7);
+}
+
+// The product of m rows with the whole weight has the same bytes for any number of threads.
+void check_threads(const CompactMatrix& weight, std::size_t m) {
+  const std::size_t n = weight.rows(), k = weight.cols();
+  const std::vector<real> a = draw(m, k, 2);
+  test::check_threads("compact product", [&] {
+    std::vector<real> c(m * n);
+    multiply_compact({c.data(), m, n}, {a.data(), m, k}, {&weight, 0, n}, nullptr);
+    test::Bytes bytes;
+    test::add(bytes, std::span<const real>(c));
+    return bytes;
+  });
+}
+
+// An infinite number or NaN in the first of m rows spoils that row of C, and no other.
+void check_not_finite(const CompactMatrix& weight, std::size_t m) {
+  const std::size_t n = weight.rows(), k = weight.cols();
+  for (const real bad : {std::numeric_limits<real>::infinity(), -std::numeric_limits<real>::infinity(),
+                         std::numeric_limits<real>::quiet_NaN()})
+    for (const std::size_t place : {0u, 17u, 31u, 32u, 39u}) {
+      std::vector<real> a = draw(m, k, 2), c(m * n);
+      a[place] = bad;
+      multiply_compact({c.data(), m, n}, {a.data(), m, k}, {&weight, 0, n}, nullptr);
+      for (std::size_t i = 0; i < c.size(); ++i) BOOST_REQUIRE_EQUAL(std::isfinite(c[i]), i >= n);
+    }
 }
 
 }  // namespace
@@ -103,7 +144,7 @@ BOOST_AUTO_TEST_CASE(bf16_is_the_nearest_bfloat16_number) {
   for (int i = 0; i < 74; ++i)  // halfway between two numbers, of which the even one is taken
     values[static_cast<std::size_t>(i)] = static_cast<real>((i % 4 < 2 ? 1 : -1) * (128.5 + i) / 128);
   const CompactMatrix matrix(bf16, values, 37);
-  BOOST_CHECK_EQUAL(matrix.bytes(), 5 * 64 * 2);
+  BOOST_CHECK_EQUAL(matrix.bytes(), 32 * 64 * 2);  // padded with rows of zeros
   std::vector<real> again;
   for (std::size_t i = 0; i < 5; ++i)
     for (const real x : expanded(matrix, i)) {
@@ -162,37 +203,39 @@ BOOST_AUTO_TEST_CASE(products_with_compact_weights) {
   }
 }
 
+// Few rows have tiles of 16, two at a time, and so have the weight's; the smallest of these products are the least that
+// tiles multiply.
+// one_build: autograd/blas/amx_compact.cpp amx_compact
+BOOST_AUTO_TEST_CASE(products_with_compact_weights_in_medium_precision) {
+  const UseMatmulPrecision medium(MatmulPrecision::medium);
+  for (const WeightFormat format : kFormats)
+    for (const std::size_t m : {5u, 15u, 16u, 17u, 31u, 32u, 33u, 48u, 49u, 63u, 64u, 65u})
+      for (const std::size_t k : {33u, 64u, 95u, 240u}) {
+        const std::size_t least = (std::size_t{1} << 18) / (m * k);
+        for (const std::size_t n : {least, least + 1, least + 31}) check_product(format, m, n, k);
+      }
+}
+
+BOOST_AUTO_TEST_CASE(products_in_medium_precision_do_not_depend_on_threads) {
+  const UseMatmulPrecision medium(MatmulPrecision::medium);
+  const CompactMatrix weight(bf16, draw(900, 700, 1), 700);
+  for (const std::size_t m : {9u, 40u}) check_threads(weight, m);
+}
+
 BOOST_AUTO_TEST_CASE(products_do_not_depend_on_threads) {
   for (const WeightFormat format : kFormats) {
     const CompactMatrix weight(format, draw(900, 700, 1), 700);
-    for (const std::size_t m : {1u, 4u, 9u, 40u}) {
-      const std::vector<real> a = draw(m, 700, 2);
-      test::check_threads("compact product", [&] {
-        std::vector<real> c(m * 900);
-        multiply_compact({c.data(), m, 900}, {a.data(), m, 700}, {&weight, 0, 900}, nullptr);
-        test::Bytes bytes;
-        test::add(bytes, std::span<const real>(c));
-        return bytes;
-      });
-    }
+    for (const std::size_t m : {1u, 4u, 9u, 40u}) check_threads(weight, m);
   }
 }
 
-// A number of A that is not finite spoils its row of C, and no other.
 BOOST_AUTO_TEST_CASE(products_of_what_is_not_finite) {
-  constexpr std::size_t kTerms = 40, kColumns = 20;
   for (const WeightFormat format : kFormats) {
-    const CompactMatrix weight(format, draw(kColumns, kTerms, 1), kTerms);
-    for (const std::size_t m : {1u, 3u, 11u})
-      for (const real bad : {std::numeric_limits<real>::infinity(), -std::numeric_limits<real>::infinity(),
-                             std::numeric_limits<real>::quiet_NaN()})
-        for (const std::size_t place : {0u, 17u, 31u, 32u, 39u}) {
-          std::vector<real> a = draw(m, kTerms, 2), c(m * kColumns);
-          a[place] = bad;
-          multiply_compact({c.data(), m, kColumns}, {a.data(), m, kTerms}, {&weight, 0, kColumns}, nullptr);
-          for (std::size_t i = 0; i < c.size(); ++i) BOOST_REQUIRE_EQUAL(std::isfinite(c[i]), i >= kColumns);
-        }
+    const CompactMatrix weight(format, draw(20, 40, 1), 40);
+    for (const std::size_t m : {1u, 3u, 11u}) check_not_finite(weight, m);
   }
+  const UseMatmulPrecision medium(MatmulPrecision::medium);
+  check_not_finite(CompactMatrix(bf16, draw(600, 40, 1), 40), 11);
 }
 
 // Rows of zeros, and of numbers so small that the reciprocal of their step is infinite.
