@@ -105,16 +105,18 @@ void pack_few_rows(std::uint32_t* packed, const CompactProduct& p) {
 void few_rows(const CompactProduct& p, const std::uint32_t* packed) {
   const std::size_t blocks = p.w.matrix->blocks();
   configure_tiles();
-  for (std::size_t w = p.w.first / kPanel * kPanel; w < p.w.first + p.n(); w += kPanel)
-    for (std::size_t row = 0; row < p.m(); row += kPanel) {
+  for (std::size_t w = p.w.first / kPanel * kPanel; w < p.w.first + p.n(); w += kPanel) {
+    const Word* a = packed;
+    for (std::size_t row = 0; row < p.m(); row += kPanel, a += blocks * kWordsOfBlock) {
       alignas(kLine) real sums[4][kTile];
-      multiply_panel(p.w.matrix->bfloat16_row(w), blocks, packed + row * blocks * kWordsOfBlock / kPanel, sums);
+      multiply_panel(p.w.matrix->bfloat16_row(w), blocks, a, sums);
       for (std::size_t tile = 0; tile < 4; ++tile) {
         const std::size_t first = w + tile % 2 * kSide;
         const auto column = static_cast<std::ptrdiff_t>(first) - static_cast<std::ptrdiff_t>(p.w.first);
         put_transposed(p, sums[tile], row + tile / 2 * kSide, column, asked_for(p, first));
       }
     }
+  }
   release_tiles();
 }
 

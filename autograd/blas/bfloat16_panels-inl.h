@@ -43,9 +43,9 @@ template <std::size_t kParts>
 constexpr std::size_t kBlockSize = kParts * 2 * kTile;  // words
 
 inline std::size_t k_blocks(std::size_t k) { return (k + kBlockDepth - 1) / kBlockDepth; }
-std::size_t panels(std::size_t rows) { return (rows + kPanel - 1) / kPanel; }
+inline std::size_t panels(std::size_t rows) { return (rows + kPanel - 1) / kPanel; }
 // The number of elements before `end`, among `most` from `first` on.
-std::size_t count(std::size_t first, std::size_t end, std::size_t most) {
+inline std::size_t count(std::size_t first, std::size_t end, std::size_t most) {
   return first < end ? std::min(most, end - first) : 0;
 }
 

@@ -13,7 +13,9 @@ inline namespace SEPPO_ABI {
 // C = A W^T, with row[c.cols], if it is not null, added to each row, for a weight W [c.cols, a.cols]. Sums are floats
 // in double precision too. Up to four rows of A are multiplied by what is stored: bfloat16 numbers by floats, 8-bit
 // integers by 8-bit integers, which A's numbers are rounded to, with a scale for each 32. More rows are multiplied by
-// the numbers that it stands for, but in q8 on processors with AVX-512 VNNI, where integers are faster for all.
+// the numbers that it stands for, but
+// - in q8 on processors with AVX-512 VNNI, where integers are faster for all;
+// - in bf16 with AMX in medium precision, which rounds up to 64 rows to bfloat16 numbers and multiplies what is stored.
 void multiply_compact(const MatrixOut& c, const MatrixView& a, const CompactRows& weight, const real* row);
 
 // C[m,n] = addend + A[m,k] W[n,k]^T
