@@ -2,6 +2,7 @@
 // written in Hugging Face's format, to hf/, and adapters without the model to adapter/.
 #pragma once
 
+#include "app/memory.h"
 #include "app/paths.h"
 #include "app/program.h"
 #include "llm/conversations.h"

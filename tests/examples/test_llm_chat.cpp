@@ -10,6 +10,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <string>
 #include <vector>
 
@@ -32,14 +33,19 @@ void write_chatting_model(const Folder& folder) {
   folder.write("m/chat_template.jinja", kTemplate);
 }
 
-const Words kChat{"llm", "chat", "--model", "m", "--temperature", "0", "--max-tokens", "5"};
+const Words kStart{"llm", "chat", "--model", "m"};
+const Words kChat = with(kStart, {"--temperature", "0", "--max-tokens", "5"});
+
+std::vector<int> tokens_of(const llm::Folder& model, const Talk& said) {
+  return seppo::encode_chat(model.tokenizer, llm::chat_template(model).render(said, true));
+}
 
 // What the model says next, by the library alone.
-std::string answer(const llm::Folder& model, const Talk& said) {
+std::string answer(const llm::Folder& model, const Talk& said, int max_tokens = 5) {
   seppo::Ragged start;
-  start.add(seppo::encode_chat(model.tokenizer, llm::chat_template(model).render(said, true)));
+  start.add(tokens_of(model, said));
   const seppo::GenerateOptions options{
-      .max_tokens = 5, .sampling = {.temperature = 0}, .stop = model.config.stops, .stride = 32};
+      .max_tokens = max_tokens, .sampling = {.temperature = 0}, .stop = model.config.stops, .stride = 32};
   std::vector<int> tokens = generate(model.model, start, options)[0];
   if (std::ranges::find(options.stop, tokens.back()) != options.stop.end()) tokens.pop_back();
   return model.tokenizer.decode(tokens);
@@ -77,6 +83,51 @@ BOOST_AUTO_TEST_CASE(the_oldest_messages_are_forgotten) {
   BOOST_CHECK_EQUAL(full.code, 1);
   BOOST_CHECK(full.err.find("the message is too long") != full.err.npos);
   BOOST_CHECK_EQUAL(full.out, "");
+}
+
+// What was said and the answer are seen at once: of a long one, as much is written as there is room for.
+BOOST_AUTO_TEST_CASE(an_answer_ends_where_the_model_sees_no_more) {
+  const Folder folder("llm");
+  write_chatting_model(folder);
+  const std::string question(30, 'x');
+  const Result r = folder.run(with(kStart, {"--temperature", "0", "--max-tokens", "100"}), question + "\n");
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  const llm::Folder model = llm::open_folder(folder.path / "m");
+  const int room = 64 - static_cast<int>(tokens_of(model, {{"user", question}}).size());
+  BOOST_REQUIRE(room > 16);
+  BOOST_CHECK_EQUAL(r.out, answer(model, {{"user", question}}, room) + "\n");
+  BOOST_CHECK_EQUAL(r.err, "note: the answer is cut, since the model sees no more tokens at once\n");
+}
+
+// The token that ends a turn may be known to the tokenizer alone: here it is a letter, by which the answer is cut.
+BOOST_AUTO_TEST_CASE(the_tokenizers_end_ends_an_answer) {
+  const Folder folder("llm");
+  write_chatting_model(folder);
+  const llm::Folder model = llm::open_folder(folder.path / "m");
+  std::string question = "a", whole;
+  const auto letter = [&] { return std::ranges::find_if(whole, [](unsigned char c) { return std::isalpha(c); }); };
+  while (whole.empty() || letter() == whole.begin() || letter() == whole.end()) {
+    BOOST_REQUIRE(++question[0] <= 'z');
+    whole = answer(model, {{"user", question}});
+  }
+  json config = json::parse(read(folder.path / "m/tokenizer_config.json"));
+  config["eos_token"] = std::string(1, *letter());
+  folder.write("m/tokenizer_config.json", config.dump());
+  const Result r = folder.run(kChat, question + "\n");
+  BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  BOOST_CHECK_EQUAL(r.out, std::string(whole.begin(), letter()) + "\n");
+}
+
+// Drawn answers to a question that the template always writes alike differ from turn to turn, but not from run to run.
+BOOST_AUTO_TEST_CASE(each_answer_is_drawn_anew) {
+  const Folder folder("llm");
+  write_chatting_model(folder);
+  folder.write("m/chat_template.jinja", "{{ messages[-1].content }}");
+  const Words drawn = with(kStart, {"--temperature", "2", "--max-tokens", "30"});
+  const Result one = folder.run(drawn, "hi\n"), two = folder.run(drawn, "hi\nhi\n");
+  BOOST_REQUIRE_MESSAGE(two.code == 0, two.err);
+  BOOST_REQUIRE(two.out.starts_with(one.out));
+  BOOST_CHECK(two.out.substr(one.out.size()) != one.out);
 }
 
 BOOST_AUTO_TEST_CASE(models_without_a_template_are_refused) {

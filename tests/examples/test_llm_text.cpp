@@ -116,6 +116,20 @@ BOOST_AUTO_TEST_CASE(special_tokens_in_texts_are_an_option) {
   BOOST_CHECK_EQUAL(model.encode(text).size(), text.size());
   BOOST_TEST(model.encode(text, seppo::Bos::never, seppo::SpecialText::tokens) == (std::vector<int>{'a', 256, 'b'}),
              boost::test_tools::per_element());
+
+  folder.write("special.txt", text);
+  const Words eval{"llm", "eval", "--model", "m", "--data", "special.txt", "--json"};
+  const auto scored = [&](const Words& options) { return last_line(folder.run(with(eval, options)).out)["tokens"]; };
+  BOOST_CHECK_EQUAL(scored({}).get<std::size_t>(), text.size() - 1);
+  BOOST_CHECK_EQUAL(scored({"--special-tokens"}).get<int>(), 2);
+  const Words generate{"llm", "generate", "--model", "m", "--prompt", text, "--temperature", "0", "--max-tokens", "9"};
+  BOOST_CHECK(folder.run(with(generate, {"--special-tokens"})).out != folder.run(generate).out);
+  std::string documents;
+  for (int i = 0; i < 20; ++i) documents += text;
+  folder.write("t.txt", documents);
+  const Words tune{"llm", "finetune", "--model", "m", "--data", "t.txt", "--window", "8", "--epochs", "1"};
+  const std::string told = folder.run(with(tune, {"--epoch-steps", "2", "--special-tokens"})).err;
+  BOOST_CHECK_MESSAGE(told.find("54 training and 6 validation tokens") != told.npos, told);
 }
 
 // Without a prompt, a model begins with its own token for that.
