@@ -7,6 +7,7 @@
 #include <seppo/nn/io/digest.h>
 #include <seppo/nn/optim/sgd.h>
 #include <seppo/nn/train/evaluate.h>
+#include <seppo/nn/train/first_rank.h>
 #include <seppo/nn/train/ranks.h>
 #include <seppo/nn/train/trainer.h>
 
@@ -252,6 +253,27 @@ void swap() {
   require_refusal("ranks: a message of 1073741825 bytes", [&] { swap_messages({}, large); });
 }
 
+// What the first rank has goes to all, in more pieces than one too: they have 4 MiB.
+void copy() {
+  for (const std::size_t size : {0u, 5u, (1u << 22) - 1, 1u << 22, (1u << 22) + 1, (9u << 20) + 7}) {
+    std::vector<std::byte> data(size), expected(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      expected[i] = static_cast<std::byte>(i * i >> 3);
+      data[i] = rank() == 0 ? expected[i] : std::byte{1};
+    }
+    copy_from_first_rank(data);
+    require(data == expected, "copy_from_first_rank: other data than the first rank has");
+  }
+}
+
+// A trainer whose options differ on one rank does not begin.
+void options() {
+  Model model;
+  require_refusal("the option 'whole_batch' differs between ranks", [&] {
+    const Trainer trainer(model.parameters, {.lr = 1e-3, .shards = 1, .whole_batch = rank() == 1});
+  });
+}
+
 }  // namespace
 
 int main(int argc, char**) {
@@ -271,6 +293,8 @@ int main(int argc, char**) {
   train_objectives();
   drift();
   swap();
+  copy();
+  options();
   values_with_names();
 
   set_rank_phase("the end");
