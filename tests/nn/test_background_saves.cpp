@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <future>
 #include <optional>
 #include <stdexcept>
@@ -60,15 +62,15 @@ bool has_temporary_files(const fs::path& folder) {
   });
 }
 
-// Six steps in three epochs, towards the mean of the examples.
+// Three epochs, of two steps unless there are more examples.
 struct Run {
   Parameters parameters{1};
   Tensor w = parameters.root().parameter("w", {2}, init_ones());
   TrainingRun run;
 
-  explicit Run(const fs::path& folder, bool resume = false, int save_interval = 1)
+  explicit Run(const fs::path& folder, bool resume = false, int save_interval = 1, std::size_t examples = 8)
       : run(parameters, {.epochs = 3, .average = 2, .sampler = {.batch_size = 4}, .trainer = {.lr = 0.1}},
-            {.examples = 8,
+            {.examples = examples,
              .digest = "1234",
              .loss = [this](std::span<const int> some) { return loss(some); },
              .evaluate = [this] { return Evaluation{.val_loss = static_cast<double>(w.values()[0])}; }},
@@ -246,6 +248,27 @@ BOOST_AUTO_TEST_CASE(a_run_whose_disk_fails_is_resumed) {
     Run(folder, can_resume(folder)).run.train();
     BOOST_CHECK(files(folder).model == files(whole).model && files(folder).state == files(whole).state);
   }
+}
+
+// What failed is told at the next step, not when a file is saved again, perhaps hours later.
+BOOST_AUTO_TEST_CASE(a_run_ends_at_the_step_after_a_failure) {
+  const test::PlainFolder base("background-saves");
+  constexpr int kExamples = 40, kSaved = 20, kSaveInterval = 0;  // saved after evaluations alone: every ten steps
+  const fs::path whole = base.path / "whole", folder = base.path / "run";
+  const std::vector<FileEvent> events =
+      test::record_files([&] { Run(whole, false, kSaveInterval, kExamples).run.train(); });
+  const auto failing = std::ranges::find_if(events, [](const FileEvent& e) {
+    return e.what == "fsync" && e.path.string().find("/checkpoints/" + std::to_string(kSaved)) != std::string::npos;
+  });
+  BOOST_REQUIRE(failing != events.end());
+  std::int64_t last = 0;
+  const RunEvents told{.stepped = [&](const StepResult& now) {
+    last = now.step;
+    for (int i = 0; now.step == kSaved + 1 && has_temporary_files(folder) && i < 10'000; ++i) ::usleep(1000);
+  }};
+  const auto train = [&] { Run(folder, false, kSaveInterval, kExamples).run.train(told); };
+  BOOST_CHECK_THROW(test::record_files(train, static_cast<int>(failing - events.begin())), FileError);
+  BOOST_CHECK_EQUAL(last, kSaved + 1);
 }
 
 // A run that is killed at any call, also one of the background, is resumed to the same bytes.
