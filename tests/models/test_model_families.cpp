@@ -335,6 +335,13 @@ BOOST_AUTO_TEST_CASE(scaled_positions_are_read_in_both_forms) {
     if (kind != RotaryScale::linear) usual = {kind, 3, 32, 2, 20, !is_yarn, is_yarn ? 0.7 : 1};
     BOOST_CHECK(read(folder, to_json(scaled)).model.decoder.rope == scaled.model.decoder.rope);
   }
+  for (const double all_dims : {0.0, 1.0, 0.7}) {  // DeepSeek's two, which count only together
+    config["rope_parameters"] = {
+        {"rope_type", "yarn"}, {"factor", 40}, {"mscale", 0.5}, {"mscale_all_dim", all_dims}, {"rope_theta", 500}};
+    const auto length = [](double scale) { return 0.1 * scale * std::log(40) + 1; };
+    const double expected = all_dims == 0 ? length(1) : length(0.5) / length(all_dims);
+    BOOST_CHECK_CLOSE(read(folder, config).model.decoder.rope.scaling.length, expected, 1e-9);
+  }
   config["rope_parameters"] = {
       {"rope_type", "dynamic"}, {"factor", 4}, {"original_max_position_embeddings", 8}, {"rope_theta", 500}};
   BOOST_CHECK_THROW(read(folder, config), FormatError);

@@ -1,6 +1,7 @@
 // Adapters in the format of the package peft: what is written, and what is read, compared with their formula.
 #include <seppo/autograd/core/check.h>
 #include <seppo/models/hugging_face/peft.h>
+#include <seppo/models/hugging_face/peft_config.h>
 #include <seppo/models/hugging_face/pretrained.h>
 
 #include "support/program.h"
@@ -224,6 +225,19 @@ BOOST_AUTO_TEST_CASE(what_is_not_lora_here_is_refused) {
   with_key("modules_to_save", {"lm_head"}, "'");
   with_key("layer_replication", {{0, 1}}, "'");
   with_key("a_new_kind", 3, "': 3 is not supported");
+  const json object{{"a", 1}}, list{1, 2};
+  for (const auto& [key, value] : std::map<const char*, json>{{"alora_invocation_tokens", list},
+                                                              {"arrow_config", object},
+                                                              {"kasa_config", object},
+                                                              {"lora_bias", true},
+                                                              {"megatron_config", object},
+                                                              {"monteclora_config", object},
+                                                              {"target_parameters", {"mlp.experts.down_proj"}},
+                                                              {"trainable_token_indices", list},
+                                                              {"use_bdlora", object},
+                                                              {"use_qalora", true},
+                                                              {"velora_config", object}})
+    with_key(key, value, "': " + value.dump() + " is not supported");
   with_key("lora_alpha", "x", "' is no number");
   with_key("lora_alpha", 1e9, "': 1e+09 is not within 1e-6 and 1e6");
   for (const char* changes_the_base : {"pissa", "pissa_niter_4", "olora", "loftq", "corda", "lora_ga"})
@@ -255,6 +269,34 @@ BOOST_AUTO_TEST_CASE(what_is_not_lora_here_is_refused) {
   std::filesystem::remove(folder.path / "adapter_model.safetensors");
   Small small(Architecture::llama);
   BOOST_CHECK_THROW(read_peft(folder.path, small.config, small.parameters, small.model), FileError);
+}
+
+// What is left out has peft's defaults; how adapters were found or trained does not matter.
+BOOST_AUTO_TEST_CASE(keys_that_are_missing_and_keys_without_effect) {
+  const test::Folder folder("peft");
+  const auto read = [&](const json& config) {
+    folder.write("adapter_config.json", config.dump());
+    return read_peft_config(folder.path / "adapter_config.json");
+  };
+  const PeftConfig brief = read({{"peft_type", "LORA"}, {"task_type", "CAUSAL_LM"}, {"r", 4}});
+  BOOST_CHECK(brief.alpha == 8 && !brief.rslora && brief.alphas.empty());
+  BOOST_CHECK_EQUAL(brief.scale("model.layers.0.mlp.up_proj", 4), 2);
+  json full{{"peft_type", "LORA"}, {"task_type", "CAUSAL_LM"}, {"lora_alpha", 6}, {"use_rslora", true}};
+  BOOST_CHECK_EQUAL(read(full).scale("model.layers.0.mlp.up_proj", 4), 3);
+  const json object{{"a", 1}}, list{1, 2};
+  for (const auto& [key, value] : std::map<const char*, json>{{"corda_config", object},
+                                                              {"ensure_weight_tying", true},
+                                                              {"eva_config", object},
+                                                              {"exclude_modules", "x"},
+                                                              {"inference_mode", false},
+                                                              {"layers_pattern", "h"},
+                                                              {"layers_to_transform", list},
+                                                              {"loftq_config", object},
+                                                              {"lora_dropout", 0.3},
+                                                              {"qalora_group_size", 16},
+                                                              {"runtime_config", object}})
+    full[key] = value;
+  BOOST_CHECK_EQUAL(read(full).scale("model.layers.0.mlp.up_proj", 4), 3);
 }
 
 BOOST_AUTO_TEST_CASE(adapters_that_are_not_finite_are_not_written) {

@@ -1,5 +1,7 @@
 // Models in Hugging Face's format, as a user of the library reads and writes them.
 // needs: libraries: seppo::text
+#include "support/stored.h"
+
 #include <seppo/autograd/core/check.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/hugging_face/pretrained.h>
@@ -10,6 +12,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include <unistd.h>
+#include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <string>
 
@@ -65,6 +69,36 @@ BOOST_AUTO_TEST_CASE(what_is_saved_generates_the_same) {
     const Pretrained read = load_pretrained(folder.path);
     BOOST_TEST(continued(read.model, tokenizer) == continued(model, tokenizer), boost::test_tools::per_element());
     BOOST_CHECK(read.config.architecture == architecture && read.config.stops == config.stops);
+  }
+}
+
+// A file may have a copy of the embedding as the output layer, which is no other one: all of it is compared, though it
+// is read some at a time.
+BOOST_AUTO_TEST_CASE(a_copy_of_the_embedding_is_no_other_output_layer) {
+  const TemporaryFolder folder;
+  HfConfig config = small(Architecture::llama);
+  config.model.layer.d_model = 400;
+  config.model.vocabulary = 2000;  // several MiB, of no whole number
+  config.model.tie_output = true;
+  Parameters parameters(3);
+  const LanguageModel model(parameters.root(), config.model);
+  save_pretrained(folder.path, config, parameters);
+  const fs::path file = folder.path / "model.safetensors";
+  test::Stored all = test::read_stored(file);
+  test::StoredTensor copy = *std::ranges::find(all.tensors, "model.embed_tokens.weight", &test::StoredTensor::name);
+  copy.name = "lm_head.weight";
+  BOOST_REQUIRE_GT(copy.bytes.size(), std::size_t{2} << 20);
+  all.tensors.push_back(copy);
+  const auto is_tied = [&] {
+    test::write_stored(file, all);
+    return load_pretrained(folder.path).config.model.tie_output;
+  };
+  BOOST_CHECK(is_tied());
+  for (const std::size_t place : {std::size_t{0}, copy.bytes.size() / 2, copy.bytes.size() - 1}) {
+    std::byte& changed = all.tensors.back().bytes[place / 4 * 4];  // the lowest bit of a number
+    changed ^= std::byte{1};
+    BOOST_CHECK(!is_tied());
+    changed ^= std::byte{1};
   }
 }
 

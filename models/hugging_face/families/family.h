@@ -71,8 +71,14 @@ Family stablelm();
 Family falcon();
 Family cohere();
 
+// Sizes that a config need not say.
+struct UsualSizes {
+  int max_length = 2048;
+  int kv_heads = 0;  // 0: as many as of queries
+};
+
 // What most of them share, beside llama_names(): the keys of LLaMA's configs, and its model.
-Keys llama_keys();
+Keys llama_keys(const UsualSizes& usual = {});
 LanguageModelConfig llama_model();
 
 }  // namespace SEPPO_ABI

@@ -9,13 +9,13 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 namespace {
 
-Keys gemma_keys() {
-  return llama_keys() + Keys{head_width(256),
-                             number("rms_norm_eps", member::eps, 1e-6),
-                             activation("hidden_activation|hidden_act", Gate::yes, "gelu_pytorch_tanh"),
-                             biases("attention_bias", {member::qkv_bias, member::out_bias}, false),
-                             only("use_bidirectional_attention", {nullptr, false}),
-                             flag("tie_word_embeddings", member::tie_output, true)};
+Keys gemma_keys(const UsualSizes& usual) {
+  return llama_keys(usual) + Keys{head_width(256),
+                                  number("rms_norm_eps", member::eps, 1e-6),
+                                  activation("hidden_activation|hidden_act", Gate::yes, "gelu_pytorch_tanh"),
+                                  biases("attention_bias", {member::qkv_bias, member::out_bias}, false),
+                                  only("use_bidirectional_attention", {nullptr, false}),
+                                  flag("tie_word_embeddings", member::tie_output, true)};
 }
 
 Keys capped() {
@@ -38,7 +38,7 @@ Family gemma() {
   f.model.layer.activation = Activation::geglu_tanh;
   f.model.decoder.norm_is_offset = true;
   f.model.decoder.is_embedding_scaled = true;
-  f.keys = gemma_keys() + Keys{rope()};
+  f.keys = gemma_keys({.max_length = 8192}) + Keys{rope()};
   f.bos = 2;
   f.eos = 1;
   return f;
@@ -51,7 +51,7 @@ Family gemma2() {
   f.type = "gemma2";
   f.maker = "Gemma2ForCausalLM";
   f.model.decoder.norm_place = NormPlace::around;
-  f.keys = gemma_keys() + Keys{rope(), windows_by_layer(windows)} + capped();
+  f.keys = gemma_keys({.max_length = 8192, .kv_heads = 4}) + Keys{rope(), windows_by_layer(windows)} + capped();
   f.names = fixed(names_of_four_norms());
   return f;
 }
@@ -68,7 +68,7 @@ Family gemma3() {
   f.type = "gemma3_text";
   f.maker = "Gemma3ForCausalLM";
   f.model.decoder.qk_norm = QkNorm::head;
-  f.keys = gemma_keys() + Keys{two_ropes(), windows_by_layer(windows)} + capped();
+  f.keys = gemma_keys({.max_length = 131072, .kv_heads = 4}) + Keys{two_ropes(), windows_by_layer(windows)} + capped();
   return f;
 }
 

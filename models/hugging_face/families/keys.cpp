@@ -165,9 +165,13 @@ Key activation(const std::string& names, Gate gate, const std::string& fallback)
   return {read, write};
 }
 
-Key kv_heads(const std::string& name) {
-  return {[=](const ConfigKeys& keys, Model& m) { m.layer.n_kv_heads = keys.integer(name, m.layer.n_heads); },
-          [=](json& all, const Model& m) { all[name] = m.layer.kv_heads(); }};
+Key kv_heads(int usual) {
+  constexpr const char* kName = "num_key_value_heads";
+  const auto read = [=](const ConfigKeys& keys, Model& m) {
+    const bool is_usual = usual > 0 && !keys.find(kName);
+    m.layer.n_kv_heads = is_usual ? usual : keys.integer(kName, m.layer.n_heads);
+  };
+  return {read, [=](json& all, const Model& m) { all[kName] = m.layer.kv_heads(); }};
 }
 
 Key head_width(int fallback) {

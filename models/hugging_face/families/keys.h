@@ -63,8 +63,8 @@ enum class Gate { no, yes };
 // An activation by Hugging Face's name; the fallback's name is one of them.
 Key activation(const std::string& names, Gate gate, const std::string& fallback);
 
-// The number of heads of keys and values, which is that of queries if the key is missing.
-Key kv_heads(const std::string& name = "num_key_value_heads");
+// The number of heads of keys and values: if it is null, that of queries; if it is missing, that or `usual`, unless 0.
+Key kv_heads(int usual = 0);
 // The columns of a head: without the key `fallback` or, if that is 0, d_model / n_heads.
 Key head_width(int fallback = 0);
 // A width that must be that of the model.

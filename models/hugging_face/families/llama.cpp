@@ -19,14 +19,14 @@ LanguageModelConfig llama_model() {
 }
 
 // The sizes, without what a family may say otherwise: head_dim, rotary positions, biases, and eps.
-Keys llama_keys() {
+Keys llama_keys(const UsualSizes& usual) {
   return {integer("vocab_size", member::vocabulary),
           integer("hidden_size", member::d_model),
           integer("intermediate_size", member::d_ff),
           integer("num_hidden_layers", member::n_layers),
           integer("num_attention_heads", member::n_heads),
-          kv_heads(),
-          integer("max_position_embeddings", member::max_length, 2048)};
+          kv_heads(usual.kv_heads),
+          integer("max_position_embeddings", member::max_length, usual.max_length)};
 }
 
 Family llama() {
@@ -46,16 +46,17 @@ Family llama() {
 
 // Mistral 7B (Jiang et al. 2023): a window in every layer.
 Family mistral() {
-  return {.type = "mistral",
-          .maker = "MistralForCausalLM",
-          .model = llama_model(),
-          .keys = llama_keys() + Keys{head_width(), rope(), window(4096), number("rms_norm_eps", member::eps, 1e-6),
-                                      activation("hidden_act", Gate::yes, "silu"),
-                                      flag("tie_word_embeddings", member::tie_output, false)},
-          .names = fixed(llama_names()),
-          .prefix = "model.",
-          .bos = 1,
-          .eos = 2};
+  return {
+      .type = "mistral",
+      .maker = "MistralForCausalLM",
+      .model = llama_model(),
+      .keys = llama_keys({.max_length = 131072, .kv_heads = 8}) +
+              Keys{head_width(), rope(), window(4096), number("rms_norm_eps", member::eps, 1e-6),
+                   activation("hidden_act", Gate::yes, "silu"), flag("tie_word_embeddings", member::tie_output, false)},
+      .names = fixed(llama_names()),
+      .prefix = "model.",
+      .bos = 1,
+      .eos = 2};
 }
 
 // Mixtral 8x7B (Jiang et al. 2024): experts.
@@ -64,14 +65,15 @@ Family mixtral() {
   f.type = "mixtral";
   f.maker = "MixtralForCausalLM";
   f.model.decoder.experts = 8;
-  f.keys = llama_keys() + Keys{head_width(),
-                               rope({.usual_theta = 1e6}),
-                               window(0),
-                               number("rms_norm_eps", member::eps, 1e-5),
-                               activation("hidden_act", Gate::yes, "silu"),
-                               integer("num_local_experts", member::experts, 8),
-                               integer("num_experts_per_tok", member::experts_chosen, 2),
-                               flag("tie_word_embeddings", member::tie_output, false)};
+  f.keys = llama_keys({.max_length = 131072, .kv_heads = 8}) +
+           Keys{head_width(),
+                rope({.usual_theta = 1e6}),
+                window(0),
+                number("rms_norm_eps", member::eps, 1e-5),
+                activation("hidden_act", Gate::yes, "silu"),
+                integer("num_local_experts", member::experts, 8),
+                integer("num_experts_per_tok", member::experts_chosen, 2),
+                flag("tie_word_embeddings", member::tie_output, false)};
   f.names = fixed(
       "ffn.router -> block_sparse_moe.gate, ffn.experts.([0-9]+).gate -> block_sparse_moe.experts.$1.w1, "
       "ffn.experts.([0-9]+).up -> block_sparse_moe.experts.$1.w3, "
@@ -97,12 +99,12 @@ Family qwen2() {
   f.type = "qwen2";
   f.maker = "Qwen2ForCausalLM";
   f.model.decoder.qkv_bias = true;
-  f.keys = llama_keys() + Keys{head_width(),
-                               rope(),
-                               windows_by_layer(last_layers()),
-                               number("rms_norm_eps", member::eps, 1e-6),
-                               activation("hidden_act", Gate::yes, "silu"),
-                               flag("tie_word_embeddings", member::tie_output, false)};
+  f.keys = llama_keys({.max_length = 32768}) + Keys{head_width(),
+                                                    rope(),
+                                                    windows_by_layer(last_layers()),
+                                                    number("rms_norm_eps", member::eps, 1e-6),
+                                                    activation("hidden_act", Gate::yes, "silu"),
+                                                    flag("tie_word_embeddings", member::tie_output, false)};
   f.bos = f.eos = {};
   return f;
 }
@@ -114,13 +116,14 @@ Family qwen3() {
   f.maker = "Qwen3ForCausalLM";
   f.model.decoder.qkv_bias = {};
   f.model.decoder.qk_norm = QkNorm::head;
-  f.keys = llama_keys() + Keys{head_width(128),
-                               rope(),
-                               windows_by_layer(last_layers()),
-                               number("rms_norm_eps", member::eps, 1e-6),
-                               activation("hidden_act", Gate::yes, "silu"),
-                               biases("attention_bias", {member::qkv_bias, member::out_bias}, false),
-                               flag("tie_word_embeddings", member::tie_output, false)};
+  f.keys =
+      llama_keys({.max_length = 32768}) + Keys{head_width(128),
+                                               rope(),
+                                               windows_by_layer(last_layers()),
+                                               number("rms_norm_eps", member::eps, 1e-6),
+                                               activation("hidden_act", Gate::yes, "silu"),
+                                               biases("attention_bias", {member::qkv_bias, member::out_bias}, false),
+                                               flag("tie_word_embeddings", member::tie_output, false)};
   return f;
 }
 
@@ -132,15 +135,16 @@ Family smollm3() {
   Family f = llama();
   f.type = "smollm3";
   f.maker = "SmolLM3ForCausalLM";
-  f.keys = llama_keys() + Keys{head_width(),
-                               rope({.usual_theta = 2e6}),
-                               windows_by_layer(windows),
-                               layers_without_rope(),
-                               number("rms_norm_eps", member::eps, 1e-6),
-                               activation("hidden_act", Gate::yes, "silu"),
-                               biases("attention_bias", {member::qkv_bias, member::out_bias}, false),
-                               biases("mlp_bias", {member::ffn_bias}, false),
-                               flag("tie_word_embeddings", member::tie_output, true)};
+  f.keys = llama_keys({.max_length = 32768, .kv_heads = 4}) +
+           Keys{head_width(),
+                rope({.usual_theta = 2e6}),
+                windows_by_layer(windows),
+                layers_without_rope(),
+                number("rms_norm_eps", member::eps, 1e-6),
+                activation("hidden_act", Gate::yes, "silu"),
+                biases("attention_bias", {member::qkv_bias, member::out_bias}, false),
+                biases("mlp_bias", {member::ffn_bias}, false),
+                flag("tie_word_embeddings", member::tie_output, true)};
   f.bos = 128000;
   f.eos = 128001;
   return f;
@@ -195,14 +199,14 @@ Family phi3() {
   Family f = llama();
   f.type = "phi3";
   f.maker = "Phi3ForCausalLM";
-  f.keys = llama_keys() + Keys{head_width(),
-                               rope({.is_partial = true}),
-                               window(0),
-                               ignored("original_max_position_embeddings"),
-                               ignored("auto_map"),
-                               number("rms_norm_eps", member::eps, 1e-5),
-                               activation("hidden_act", Gate::yes, "silu"),
-                               flag("tie_word_embeddings", member::tie_output, false)};
+  f.keys = llama_keys({.max_length = 4096}) + Keys{head_width(),
+                                                   rope({.is_partial = true}),
+                                                   window(0),
+                                                   ignored("original_max_position_embeddings"),
+                                                   ignored("auto_map"),
+                                                   number("rms_norm_eps", member::eps, 1e-5),
+                                                   activation("hidden_act", Gate::yes, "silu"),
+                                                   flag("tie_word_embeddings", member::tie_output, false)};
   f.names = fixed("self_attn.in_proj -> self_attn.qkv_proj, ffn.(gate|up) -> mlp.gate_up_proj, " + llama_names());
   f.is_gate_stacked = true;
   f.eos = 32000;

@@ -138,13 +138,14 @@ Family stablelm() {
   f.maker = "StableLmForCausalLM";
   f.model = model_of(Sublayers::one_after_another, Activation::swiglu, false);
   f.model.decoder.norm_bias = true;
-  f.keys = llama_keys() + Keys{rope({.usual_share = 0.25, .is_partial = true}),
-                               number("layer_norm_eps", member::eps, 1e-5),
-                               activation("hidden_act", Gate::yes, "silu"),
-                               biases("use_qkv_bias", {member::qkv_bias}, false),
-                               only("qk_layernorm", {false}),
-                               parallel("use_parallel_residual", Sublayers::side_by_side_one_norm, false),
-                               flag("tie_word_embeddings", member::tie_output, false)};
+  f.keys = llama_keys({.max_length = 4096}) +
+           Keys{rope({.usual_share = 0.25, .is_partial = true}),
+                number("layer_norm_eps", member::eps, 1e-5),
+                activation("hidden_act", Gate::yes, "silu"),
+                biases("use_qkv_bias", {member::qkv_bias}, false),
+                only("qk_layernorm", {false}),
+                parallel("use_parallel_residual", Sublayers::side_by_side_one_norm, false),
+                flag("tie_word_embeddings", member::tie_output, false)};
   f.bos = f.eos = 0;
   return f;
 }
@@ -177,14 +178,15 @@ Family cohere() {
   f.maker = "CohereForCausalLM";
   f.model = model_of(Sublayers::side_by_side_one_norm, Activation::swiglu, false);
   f.model.positions = Positions::rotary;
-  f.keys = llama_keys() + Keys{head_width(),
-                               rope(),
-                               number("layer_norm_eps", member::eps, 1e-5),
-                               activation("hidden_act", Gate::yes, "silu"),
-                               number("logit_scale", member::output_scale, 0.0625),
-                               only("use_qk_norm", {false}),
-                               biases("attention_bias", {member::qkv_bias, member::out_bias}, false),
-                               flag("tie_word_embeddings", member::tie_output, true)};
+  f.keys =
+      llama_keys({.max_length = 8192}) + Keys{head_width(),
+                                              rope({.usual_theta = 5e5}),
+                                              number("layer_norm_eps", member::eps, 1e-5),
+                                              activation("hidden_act", Gate::yes, "silu"),
+                                              number("logit_scale", member::output_scale, 0.0625),
+                                              only("use_qk_norm", {false}),
+                                              biases("attention_bias", {member::qkv_bias, member::out_bias}, false),
+                                              flag("tie_word_embeddings", member::tie_output, true)};
   f.bos = 5;
   f.eos = 255001;
   return f;
