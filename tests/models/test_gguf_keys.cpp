@@ -23,7 +23,7 @@ using nlohmann::json;
 
 namespace {
 
-using Value = std::variant<std::uint32_t, float, bool, std::string>;
+using Value = std::variant<std::uint32_t, float, bool, std::string, std::vector<bool>>;
 using Keys = std::map<std::string, Value>;  // those of the architecture without its name
 
 // What a file has unless a row says otherwise: no value is a default.
@@ -186,6 +186,33 @@ const std::vector<Row> kRows{
      {{"attention.sliding_window", 5u}},
      [](C c) { return window_of(c, 1); },
      5},
+    {"attention.sliding_window_pattern",
+     "gemma3",
+     {{"attention.sliding_window", 5u}, {"attention.sliding_window_pattern", std::vector<bool>{true, false}}},
+     [](C c) {
+       return json{window_of(c, 0), window_of(c, 1)};
+     },
+     {5, 0}},
+    {"attention.sliding_window_pattern",
+     "gemma3",
+     {{"attention.sliding_window", 5u}, {"attention.sliding_window_pattern", std::vector<bool>{true}}},
+     {},
+     {}},
+    {"block_count",
+     "gemma2",
+     {{"attention.sliding_window", 5u}, {"block_count", 46u}},
+     [](C c) { return c.model.decoder.attention_scale; },
+     0.5},
+    {"block_count",
+     "gemma3",
+     {{"attention.sliding_window", 5u}, {"block_count", 62u}},
+     [](C c) { return c.model.decoder.attention_scale; },
+     0.5},
+    {"block_count",
+     "gemma3",
+     {{"attention.sliding_window", 5u}, {"block_count", 46u}},
+     [](C c) { return c.model.decoder.attention_scale; },
+     0},
     {"attn_logit_softcapping",
      "gemma2",
      {{"attn_logit_softcapping", 30.0F}, {"attention.sliding_window", 5u}},

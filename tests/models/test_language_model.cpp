@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 using namespace seppo;
@@ -182,21 +184,32 @@ BOOST_AUTO_TEST_CASE(checkpointed_layers_take_a_bias_and_a_mask) {
   Encoder layers(parameters.root() / "layers", 2, config);
   const Tensor weights = parameters.root().parameter("bias", {2, 3, 3}, init_normal(1));
   const Tensor start = parameters.root().parameter("x", {3, 8}, init_normal(1));
-  const auto gradients = [&](bool checkpoints) {
-    layers.checkpoints = checkpoints;
-    parameters.zero_gradients();
-    tape().clear();
-    const auto y = [&] {
-      const std::vector<int> offsets{0, 3};
-      const std::vector<int> lengths{2};
-      return layers(tanh(start), offsets, {.mask = Mask::valid_lengths(lengths), .bias = exp(weights)});
-    }();
-    tape().backward(sum(square(y)));
-    return std::vector<real>(parameters.gradients().begin(), parameters.gradients().end());
-  };
-  const std::vector<real> expected = gradients(false);
-  BOOST_CHECK(gradients(true) == expected);
-  BOOST_CHECK(weights.grad()[0] != 0 && weights.grad()[2] == 0);  // the third key is masked
+  std::vector<int> offsets, lengths, query_lengths;
+  std::vector<std::uint8_t> pairs;
+  const std::function<Mask()> masks[] = {[&] { return Mask::valid_lengths(lengths); },
+                                         [&] { return Mask::valid_query_lengths(query_lengths); },
+                                         [&] { return Mask::allowed(pairs); }};
+  for (const auto& mask : masks) {
+    const auto gradients = [&](bool checkpoints) {
+      layers.checkpoints = checkpoints;
+      parameters.zero_gradients();
+      tape().clear();
+      offsets = {0, 3};
+      lengths = {2};
+      query_lengths = {2, 1, 2};
+      pairs = {1, 1, 0, 1, 0, 0, 1, 1, 0};
+      const Tensor y = layers(tanh(start), offsets, {.mask = mask(), .bias = exp(weights)});
+      std::ranges::fill(offsets, 0);  // the caller's are not asked again
+      std::ranges::fill(lengths, 0);
+      std::ranges::fill(query_lengths, 0);
+      std::ranges::fill(pairs, 0);
+      tape().backward(sum(square(y)));
+      return std::vector<real>(parameters.gradients().begin(), parameters.gradients().end());
+    };
+    const std::vector<real> expected = gradients(false);
+    BOOST_CHECK(gradients(true) == expected);
+    BOOST_CHECK(weights.grad()[0] != 0 && weights.grad()[2] == 0);  // the third key is masked
+  }
 }
 
 BOOST_AUTO_TEST_CASE(checkpointed_layers_share_their_memory) {

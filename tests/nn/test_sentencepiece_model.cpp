@@ -119,16 +119,17 @@ std::string random_text(std::mt19937& random) {
   return text;
 }
 
-// The text with marks for spaces and one before it; with `trims`, without needless spaces.
-std::vector<std::string> marked(const std::string& text, bool trims) {
-  std::vector<std::string> letters{kMark};
+// The text with marks for spaces, and one before it if it begins with one; with `trims`, without needless spaces.
+std::vector<std::string> marked(const std::string& text, bool trims, bool begins = true) {
+  std::vector<std::string> letters;
+  if (begins) letters.push_back(kMark);
   const std::size_t begin = trims ? text.find_first_not_of(' ') : 0;
   if (begin == text.npos) return {};
   for (std::size_t i = begin; i < text.size(); ++i) {
     const bool is_needless = trims && text[i] == ' ' && (i + 1 == text.size() || text[i + 1] == ' ');
     if (!is_needless) letters.push_back(text[i] == ' ' ? kMark : std::string(1, text[i]));
   }
-  while (trims && letters.back() == kMark) letters.pop_back();
+  while (trims && !letters.empty() && letters.back() == kMark) letters.pop_back();
   return letters;
 }
 
@@ -149,13 +150,14 @@ BOOST_AUTO_TEST_CASE(bpe_merges_by_score) {
   for (int round = 0; round < 20; ++round) {
     Model model = random_model(random);
     const bool trims = round % 2 == 0;
-    model.normalizer = number(4, trims ? 1 : 0);
+    const bool begins = round % 3 != 0;
+    model.normalizer = number(3, begins ? 1 : 0) + number(4, trims ? 1 : 0);
     const Tokenizer tokenizer = read(model);
     for (int i = 0; i < 20; ++i) {
       const std::string text = random_text(random);
       std::vector<std::string> pieces;
       for (const int id : tokenizer.encode(text)) pieces.push_back(model.texts[static_cast<std::size_t>(id)]);
-      const std::vector<std::string> expected = merged(model, marked(text, trims));
+      const std::vector<std::string> expected = merged(model, marked(text, trims, begins));
       BOOST_TEST(pieces == expected, boost::test_tools::per_element());
       if (!trims) BOOST_TEST(tokenizer.decode(tokenizer.encode(text)) == text);
     }
@@ -182,6 +184,19 @@ BOOST_AUTO_TEST_CASE(unigram_has_the_best_sum_of_scores) {
       BOOST_TEST(sum == best_sum(model, whole), boost::test_tools::tolerance(1e-6));
     }
   }
+}
+
+// A piece that its makers defined is found before any other, and kept in the text; a special one is not.
+BOOST_AUTO_TEST_CASE(defined_pieces_are_found_first) {
+  Model model;
+  for (const std::string& piece : {kMark, std::string("a"), std::string("b"), std::string("ab")}) model.add(piece, -1);
+  model.add("<sep>", 0, user_defined);
+  model.add("ba", 0, user_defined);
+  model.normalizer = number(3, 0) + number(4, 0);
+  const Tokenizer tokenizer = read(model);
+  const int a = 4, ab = 6, sep = 7, ba = 8;
+  BOOST_TEST(tokenizer.encode("ab<sep>aba") == (std::vector<int>{ab, sep, a, ba}), boost::test_tools::per_element());
+  BOOST_TEST(tokenizer.decode(std::vector<int>{ab, sep, a, ba}) == "ab<sep>aba");
 }
 
 BOOST_AUTO_TEST_CASE(special_tokens_and_bytes) {

@@ -35,6 +35,10 @@ class GgufWriter {
     list(key, 8, values.size());
     for (const std::string& value : values) metadata_.text(value);
   }
+  void add(const std::string& key, const std::vector<bool>& values) {
+    list(key, 7, values.size());
+    for (const bool value : values) metadata_.number(std::uint8_t{value});
+  }
   void add(const std::string& key, const std::vector<std::int32_t>& values) {
     list(key, 5, values.size());
     for (const std::int32_t value : values) metadata_.number(value);

@@ -1,0 +1,57 @@
+// Normalizers on every code point: the classes of characters that the package tokenizers (0.23) has.
+// needs: libraries: seppo::text
+#include <seppo/nn/text/characters.h>
+#include <seppo/nn/text/normalizers.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace seppo;
+
+namespace {
+
+using Ranges = std::vector<std::pair<char32_t, char32_t>>;  // both ends included
+
+bool has(const Ranges& ranges, char32_t code) {
+  for (const auto& [first, last] : ranges)
+    if (first <= code && code <= last) return true;
+  return false;
+}
+
+// What becomes of each code point between two letters.
+void check_all(const Normalizer& normalizer, const std::function<std::string(char32_t, const std::string&)>& expected) {
+  Matcher matcher(8);
+  for (char32_t code = 1; code < 0x110000; ++code) {
+    if (code >= 0xD800 && code < 0xE000) continue;  // no characters
+    std::string character;
+    append_utf8(character, code);
+    const std::string got = normalized(std::span(&normalizer, 1), "a" + character + "b", {}, matcher);
+    BOOST_REQUIRE_MESSAGE(got == "a" + expected(code, character) + "b", "code point " << std::uint32_t{code});
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(nmt_drops_controls_and_spaces_lines) {
+  const Ranges dropped{{0x1, 0x8}, {0xB, 0xB}, {0xE, 0x1F}, {0x7F, 0x7F}, {0x8F, 0x8F}, {0x9F, 0x9F}};
+  const Ranges spaces{{0x9, 0xA},       {0xC, 0xD},       {0x1680, 0x1680}, {0x200B, 0x200F},
+                      {0x2028, 0x2029}, {0x2581, 0x2581}, {0xFEFF, 0xFEFF}, {0xFFFD, 0xFFFD}};
+  check_all(NmtSpaces{}, [&](char32_t code, const std::string& character) {
+    return has(dropped, code) ? "" : has(spaces, code) ? " " : character;
+  });
+}
+
+BOOST_AUTO_TEST_CASE(bert_puts_spaces_around_ideographs) {
+  const Ranges ideographs{{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},  {0x20000, 0x2A6DF},
+                          {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F}};
+  const BertCleaning bert{.cleans = false, .spaces_ideographs = true, .strips_accents = false, .is_lower = false};
+  check_all(bert, [&](char32_t code, const std::string& character) {
+    return has(ideographs, code) ? " " + character + " " : character;
+  });
+}
