@@ -4,6 +4,7 @@
 #include "app/export.h"
 #include "llm/source.h"
 
+#include <seppo/autograd/core/check.h>
 #include <seppo/autograd/core/printable.h>
 #include <seppo/models/gguf/gguf_model.h>
 #include <seppo/models/onnx/onnx_models.h>
@@ -18,6 +19,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace llm {
 namespace {
@@ -44,10 +46,24 @@ std::optional<std::string> chat_template(const fs::path& folder) {
   return source.is_string() ? std::optional(source.get<std::string>()) : std::nullopt;
 }
 
+// The tokens at both ends of a text. A GGUF file has one of each for texts and for what the model generates.
+seppo::GgufTexts marks_of(const Folder& folder) {
+  const std::vector<int>&before = folder.tokenizer.before, &behind = folder.tokenizer.behind;
+  const std::vector<int>& stops = folder.config.stops;
+  const bool fits =
+      before.size() <= 1 && behind.size() <= 1 && (behind.empty() || stops.empty() || behind[0] == stops[0]);
+  seppo::check<seppo::FormatError>(fits, seppo::printable_path(folder.path),
+                                   ": a GGUF file cannot say which tokens its texts begin and end with");
+  seppo::GgufTexts texts{.bos = folder.config.bos, .adds_bos = !before.empty(), .adds_eos = !behind.empty()};
+  if (texts.adds_bos) texts.bos = before[0];
+  if (!stops.empty()) texts.eos = stops[0];
+  if (texts.adds_eos) texts.eos = behind[0];
+  return texts;
+}
+
 void write_gguf(const Folder& folder, const fs::path& file) {
-  seppo::GgufTexts texts{
-      .vocabulary = folder.config.model.vocabulary, .bos = folder.config.bos, .adds_bos = folder.tokenizer.adds_bos()};
-  if (!folder.config.stops.empty()) texts.eos = folder.config.stops[0];
+  seppo::GgufTexts texts = marks_of(folder);
+  texts.vocabulary = folder.config.model.vocabulary;
   json tokenizer;
   if (folder.texts.gguf) {
     tokenizer = gguf_tokenizer_json(*folder.texts.gguf);

@@ -38,7 +38,7 @@ void write_gguf_tokenizer(const std::filesystem::path& folder, const GgufFile& f
 struct GgufTexts {
   int vocabulary = 0;  // tokens of the model; those that the tokenizer lacks are unused
   std::optional<int> bos = {}, eos = {};
-  bool adds_bos = false;  // texts begin with it
+  bool adds_bos = false, adds_eos = false;  // texts begin and end with them
   std::optional<std::string> chat_template = {};
 };
 // Adds the tokenizer of a tokenizer.json that read_tokenizer_json() takes; `name` is what errors call it. Throws

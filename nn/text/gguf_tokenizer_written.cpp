@@ -174,6 +174,7 @@ void add_gguf_tokenizer(GgufBuilder& file, const json& tokenizer, const GgufText
   if (texts.bos) file.add(kGgufTokenizer + "bos_token_id", static_cast<std::uint32_t>(*texts.bos));
   if (texts.eos) file.add(kGgufTokenizer + "eos_token_id", static_cast<std::uint32_t>(*texts.eos));
   file.add(kGgufTokenizer + "add_bos_token", texts.adds_bos);
+  file.add(kGgufTokenizer + "add_eos_token", texts.adds_eos);
   if (texts.chat_template) file.add("tokenizer.chat_template", *texts.chat_template);
 }
 

@@ -168,6 +168,7 @@ void Trainer::check_start() const {
   const nlohmann::json config = to_json_object(config_);
   for (const auto& [key, value] : config.items()) check_equal_over_ranks("the option '" + key + "'", value.dump());
   check_equal_over_ranks("the option 'whole_batch'", config_.whole_batch ? "true" : "false");
+  check_equal_over_ranks("the option 'ema_decay'", nlohmann::json(config_.ema_decay).dump());
   for (const auto& entry : parameters_->entries())
     check_equal_over_ranks("a parameter", concat_text(entry.name, " ", entry.tensor));
   check_equal_over_ranks("the number of parameters", std::to_string(parameters_->count()));

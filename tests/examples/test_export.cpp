@@ -1,13 +1,15 @@
 // Models of the programs as ONNX graphs, and the command that writes them.
-// needs: programs: seppo reverse llm
+// needs: programs: inspect reverse llm
 #include "addsub/model.h"
 #include "count/model.h"
+#include "llm/conversations.h"
 #include "models/onnx_cases.h"
 #include "odd_one/model.h"
 #include "reverse/model.h"
 #include "support/llm_models.h"
 #include "support/program.h"
 
+#include <seppo/nn/io/gguf.h>
 #include <seppo/nn/io/model_file.h>
 
 #include <nlohmann/json.hpp>
@@ -140,6 +142,61 @@ BOOST_AUTO_TEST_CASE(a_folder_of_hugging_face) {
   const OnnxArray got = run_onnx(file, {{"tokens", padded(tokens, 0)}}).at("logits");
   const OnnxArray expected = padded(model.model(tokens), tokens);
   for (std::size_t i = 0; i < got.v.size(); ++i) BOOST_REQUIRE_SMALL(got.v[i] - expected.v[i], 1e-5);
+}
+
+// As a GGUF file too: the tokens of texts, how they begin and end, and what chats look like are the same.
+BOOST_AUTO_TEST_CASE(a_gguf_file) {
+  const Folder folder("export");
+  nlohmann::json config = kLlama;
+  config["vocab_size"] = 258;
+  write_model(folder, "m", config);
+  folder.write("m/chat_template.jinja", "{% for m in messages %}{{ m.content }}.{% endfor %}");
+  const auto vocabulary = nlohmann::json::parse(read(folder.path / "m/vocab.json"));
+  const nlohmann::json text{{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  const auto mark = [](const char* name) { return nlohmann::json{{"SpecialToken", {{"id", name}, {"type_id", 0}}}}; };
+  const auto begins_and_ends = [&](const std::vector<nlohmann::json>& single) {
+    const auto named = [](const char* name, int id) {
+      return nlohmann::json{{"id", name}, {"ids", {id}}, {"tokens", {name}}};
+    };
+    nlohmann::json all = tokenizer_json(vocabulary, false);
+    all["post_processor"] = {
+        {"type", "TemplateProcessing"},
+        {"single", single},
+        {"pair", single},
+        {"special_tokens", {{"<s>", named("<s>", 257)}, {"<|endoftext|>", named("<|endoftext|>", 256)}}}};
+    folder.write("m/tokenizer.json", all.dump());
+  };
+  const Words command = words("llm export --model m --to gguf --output m.gguf");
+  const std::vector<std::vector<nlohmann::json>> templates{
+      {text}, {mark("<s>"), text}, {text, mark("<|endoftext|>")}, {mark("<s>"), text, mark("<|endoftext|>")}};
+  for (const auto& single : templates) BOOST_TEST_CONTEXT(nlohmann::json(single)) {
+      begins_and_ends(single);
+      const Result result = folder.run(command);
+      BOOST_REQUIRE_MESSAGE(result.code == 0, result.err);
+      BOOST_CHECK_EQUAL(result.out, "wrote m.gguf\n");
+      const nlohmann::json said = seppo::GgufFile(folder.path / "m.gguf").metadata();
+      BOOST_CHECK_EQUAL(said.at("tokenizer.ggml.add_bos_token"), single.front() == mark("<s>"));
+      const llm::Folder one = llm::open_folder(folder.path / "m"), two = llm::open_folder(folder.path / "m.gguf");
+      for (const char* one_text : {"a", "once upon a time", "\xc3\xa9\n 7"})
+        BOOST_TEST(two.encode(one_text) == one.encode(one_text), boost::test_tools::per_element());
+      BOOST_CHECK_EQUAL(two.config.stops[0], one.config.stops[0]);
+      const auto asked = [](const llm::Folder& model) {
+        return llm::chat_template(model).render({{"user", "hi"}}, true);
+      };
+      BOOST_CHECK_EQUAL(asked(two), asked(one));
+      const auto written = [&](const char* model) {
+        return folder.run({"llm", "generate", "--model", model, "--prompt", "ab", "--temperature", "0"}).out;
+      };
+      BOOST_CHECK_EQUAL(written("m.gguf"), written("m"));
+    }
+  fs::remove(folder.path / "m.gguf");
+  for (const auto& single : {std::vector{text, mark("<s>")}, {mark("<s>"), mark("<s>"), text}}) {
+    begins_and_ends(single);
+    const Result result = folder.run(command);
+    BOOST_CHECK_EQUAL(result.code, 1);
+    BOOST_CHECK_EQUAL(result.err, "llm: m: a GGUF file cannot say which tokens its texts begin and end with\n");
+    BOOST_CHECK(!fs::exists(folder.path / "m.gguf"));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_refused) {

@@ -1,5 +1,5 @@
 // seppo lists the other programs, and becomes them.
-// needs: programs: seppo reverse
+// needs: programs: inspect reverse
 #include "support/paths.h"
 #include "support/program.h"
 

@@ -119,6 +119,37 @@ BOOST_AUTO_TEST_CASE(adapters_are_evaluated_and_write_the_samples) {
   BOOST_CHECK(samples() == written);
 }
 
+// Bits per byte are of the bytes that are predicted: of the answers alone, if the loss is theirs.
+BOOST_AUTO_TEST_CASE(bits_are_of_the_bytes_that_are_predicted) {
+  const Folder folder("llm");
+  write_all(folder);
+  folder.write("m/chat_template.jinja",
+               "{% for m in messages %}{{ m.role[0] + m.content + '<|endoftext|>' }}{% endfor %}");
+  std::string talks;
+  for (int i = 0; i < 40; ++i)
+    talks += R"({"messages": [{"role": "user", "content": "and a question"}, {"role": "assistant", "content": "yes )" +
+             std::to_string(i) + "\"}]}\n";
+  folder.write("t.jsonl", talks);
+  for (const llm::LossOn loss_on : {llm::LossOn::all, llm::LossOn::answers}) {
+    llm::Finetuning tuning = finetuning(folder, 0);
+    tuning.source.data = folder.path / "t.jsonl";
+    tuning.source.chat = true;
+    tuning.source.loss_on = loss_on;
+    tuning.begin();
+    const llm::Windows text = tuning.data().validation;
+    double tokens = 0, bytes = 0;
+    for (std::size_t i = 1; i < text.tokens.size(); ++i) {
+      if (!text.targets.empty() && text.targets[i] == seppo::kNoTarget) continue;
+      tokens += 1;
+      bytes += static_cast<double>(tuning.folder->tokenizer.decode(std::vector<int>{text.tokens[i]}).size());
+    }
+    const app::Evaluation now = tuning.evaluate(tuning.folder->model, text);
+    const double bits = now.measures.at("bits_per_byte").get<double>();
+    BOOST_CHECK_CLOSE(bits, now.val_loss * tokens / bytes / std::log(2), 1e-6);
+    BOOST_CHECK((loss_on == llm::LossOn::all) == text.targets.empty());
+  }
+}
+
 // For commands that read a model, and for models of trainings, on any processor.
 BOOST_AUTO_TEST_CASE(precision_is_that_of_the_program) {
   const Folder folder("llm");

@@ -13,8 +13,10 @@
 #include "small_transformer.h"
 #include "support/threads.h"
 
+#include <atomic>
 #include <numeric>
 #include <thread>
+#include <vector>
 
 using namespace seppo;
 using test::add;
@@ -163,6 +165,30 @@ BOOST_AUTO_TEST_CASE(one_model_for_several_threads) {
     });
   for (std::thread& user : users) user.join();
   for (const std::vector<Bytes>& answers : together) BOOST_CHECK(answers == alone);
+}
+
+// Rows of a table that several threads ask for at once, each some further, are all computed when they are read. Two
+// that compute the same row are hardly ever seen by their values, but always by ThreadSanitizer.
+BOOST_AUTO_TEST_CASE(positions_that_nobody_has_computed_yet) {
+  constexpr int kRows = 64, kColumns = 128, kThreads = 4, kPiece = 4;
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    Parameters parameters(1);
+    const SinusoidTable table(parameters.root(), kRows, kColumns, SinusoidTable::EvenColumns::sines, 10000);
+    std::atomic<int> wrong = 0;
+    const auto ask = [&] {
+      for (int end = kPiece; end <= kRows; end += kPiece) {
+        table.compute_up_to(end);
+        for (int i = (end - kPiece) * kColumns; i < end * kColumns; ++i) {
+          const double expected = sinusoid(i / kColumns, i % kColumns, kColumns);
+          wrong += table.tensor().values()[static_cast<std::size_t>(i)] != static_cast<real>(expected);
+        }
+      }
+    };
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kThreads; ++i) threads.emplace_back(ask);
+    threads.clear();
+    BOOST_REQUIRE_EQUAL(wrong.load(), 0);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(decoding) {

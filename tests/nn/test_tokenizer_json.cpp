@@ -3,6 +3,7 @@
 #include "support/tokenizer_files.h"
 
 #include <seppo/nn/text/byte_level_bpe.h>
+#include <seppo/nn/text/tokenizer_folder.h>
 #include <seppo/nn/text/tokenizer_json.h>
 
 #include <boost/test/unit_test.hpp>
@@ -45,6 +46,26 @@ BOOST_AUTO_TEST_CASE(the_same_tokens_as_of_two_files) {
       BOOST_REQUIRE(three.encode(text) == tokens);
     }
   }
+}
+
+// Two files, of whatever line ends, are written as one tokenizer.json.
+BOOST_AUTO_TEST_CASE(two_files_are_written_as_one) {
+  Random random;
+  const BpeFiles bpe = random_bpe(random, 40);
+  const Folder unix("tokenizer"), windows("tokenizer-windows");
+  bpe.write(unix);
+  bpe.write(windows);
+  std::string merges;
+  for (const char c : read(unix.path / "merges.txt")) merges += c == '\n' ? std::string("\r\n") : std::string(1, c);
+  windows.write("merges.txt", merges);
+  const auto written = [](const Folder& from) {
+    const Folder to("tokenizer-written");
+    write_tokenizer(to.path, from.path, 64);
+    return nlohmann::json::parse(read(to.path / "tokenizer.json"))["model"];
+  };
+  const nlohmann::json model = written(unix);
+  BOOST_CHECK_EQUAL(model["merges"].size(), bpe.merges.size());
+  BOOST_CHECK_EQUAL(written(windows), model);
 }
 
 BOOST_AUTO_TEST_CASE(steps_of_a_tokenizer_json) {

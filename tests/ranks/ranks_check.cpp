@@ -272,6 +272,9 @@ void options() {
   require_refusal("the option 'whole_batch' differs between ranks", [&] {
     const Trainer trainer(model.parameters, {.lr = 1e-3, .shards = 1, .whole_batch = rank() == 1});
   });
+  require_refusal("the option 'ema_decay' differs between ranks", [&] {
+    const Trainer trainer(model.parameters, {.lr = 1e-3, .ema_decay = rank() == 1 ? 0.5 : 0.25});
+  });
 }
 
 }  // namespace
