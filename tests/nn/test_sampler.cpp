@@ -3,6 +3,7 @@
 #include <seppo/autograd/core/random.h>
 #include <seppo/nn/data/permutation.h>
 #include <seppo/nn/data/sampler.h>
+#include <seppo/nn/run/training_config.h>
 
 #include "support/ranges.h"
 
@@ -184,6 +185,15 @@ BOOST_AUTO_TEST_CASE(batches_measured_in_tokens) {
   }
   BOOST_CHECK_THROW(Sampler(3, {.batch_tokens = 5}), ArgumentError);
   BOOST_CHECK_THROW(Sampler(3, {.batch_tokens = 5, .in_order = true}, {1, 2, 3}), ArgumentError);
+}
+
+// A step that takes several batches draws them at once, by examples and by tokens.
+BOOST_AUTO_TEST_CASE(accumulated_batches_are_drawn_together) {
+  const TrainingConfig both{.sampler = {.batch_size = 5, .batch_tokens = 70}, .trainer = {.accumulate = 3, .seed = 9}};
+  const SamplerConfig complete = both.complete_sampler();
+  BOOST_CHECK_EQUAL(complete.batch_size, 15);
+  BOOST_CHECK_EQUAL(complete.batch_tokens, 210);
+  BOOST_CHECK_EQUAL(complete.seed, 9);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fill_a_batch_waits) {

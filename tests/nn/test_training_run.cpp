@@ -101,15 +101,6 @@ BOOST_AUTO_TEST_CASE(resumed_anywhere_to_the_same_bytes) {
 }
 
 // Time goes on from what the lines of the run so far say.
-// A step that takes several batches draws them at once, by examples and by tokens.
-BOOST_AUTO_TEST_CASE(accumulated_batches_are_drawn_together) {
-  const TrainingConfig both{.sampler = {.batch_size = 5, .batch_tokens = 70}, .trainer = {.accumulate = 3, .seed = 9}};
-  const SamplerConfig complete = both.complete_sampler();
-  BOOST_CHECK_EQUAL(complete.batch_size, 15);
-  BOOST_CHECK_EQUAL(complete.batch_tokens, 210);
-  BOOST_CHECK_EQUAL(complete.seed, 9);
-}
-
 BOOST_AUTO_TEST_CASE(seconds_go_on_where_a_run_stopped) {
   const Folder folder("training-run");
   const fs::path metrics = folder.path / "run/metrics.jsonl";
