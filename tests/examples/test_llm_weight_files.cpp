@@ -143,7 +143,8 @@ BOOST_AUTO_TEST_CASE(several_files_take_no_more_memory) {
   BOOST_REQUIRE_EQUAL(several.out, single.out);
   BOOST_TEST_MESSAGE("a model of " << megabytes << " MB: " << single.peak_mb << " MB in one file, " << several.peak_mb
                                    << " MB in six");
-  BOOST_CHECK_LT(several.peak_mb, single.peak_mb + megabytes / 6);
+  constexpr double kHugePage = 2;  // the system gives one more or less from run to run
+  BOOST_CHECK_LT(several.peak_mb, single.peak_mb + megabytes / 6 + kHugePage);
 }
 
 BOOST_AUTO_TEST_CASE(indices_that_are_wrong_are_refused) {
