@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(one_model_for_several_threads) {
 }
 
 // Rows of a table that several threads ask for at once, each some further, are all computed when they are read. Two
-// that compute the same row are hardly ever seen by their values, but always by ThreadSanitizer.
+// that compute the same row are hardly ever seen by their values, but by ThreadSanitizer.
 BOOST_AUTO_TEST_CASE(positions_that_nobody_has_computed_yet) {
   constexpr int kRows = 64, kColumns = 128, kThreads = 4, kPiece = 4;
   for (int repeat = 0; repeat < 20; ++repeat) {
