@@ -1,7 +1,7 @@
 // The header is read value by value, each from bytes that are there; blocks are decoded a piece at a time.
 #include "gguf.h"
 
-#include "safetensors.h"
+#include "gguf_blocks.h"
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
@@ -31,24 +31,6 @@ constexpr std::uint64_t kMostValues = std::uint64_t{1} << 21;  // in lists
 constexpr std::uint64_t kMostName = 512;
 constexpr std::uint64_t kMostSizes = 4;
 constexpr std::uint64_t kMostAlignment = std::uint64_t{1} << 20;
-
-// How a type stores numbers: so many in a block of so many bytes.
-struct TensorType {
-  std::uint32_t id;
-  const char* name;
-  std::uint64_t block, bytes;  // 0 for a type that is not read
-};
-
-constexpr std::uint64_t kBlock = 32;
-
-constexpr TensorType kTypes[] = {
-    {0, "F32", 1, 4},        {1, "F16", 1, 2},        {30, "BF16", 1, 2},   {2, "Q4_0", kBlock, 18},
-    {3, "Q4_1", kBlock, 20}, {8, "Q8_0", kBlock, 34}, {6, "Q5_0", 0, 0},    {7, "Q5_1", 0, 0},
-    {9, "Q8_1", 0, 0},       {10, "Q2_K", 0, 0},      {11, "Q3_K", 0, 0},   {12, "Q4_K", 0, 0},
-    {13, "Q5_K", 0, 0},      {14, "Q6_K", 0, 0},      {15, "Q8_K", 0, 0},   {16, "IQ2_XXS", 0, 0},
-    {17, "IQ2_XS", 0, 0},    {18, "IQ3_XXS", 0, 0},   {19, "IQ1_S", 0, 0},  {20, "IQ4_NL", 0, 0},
-    {21, "IQ3_S", 0, 0},     {22, "IQ2_S", 0, 0},     {23, "IQ4_XS", 0, 0}, {29, "IQ1_M", 0, 0},
-    {34, "TQ1_0", 0, 0},     {35, "TQ2_0", 0, 0},     {39, "MXFP4", 0, 0}};
 
 enum class ValueType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text, list, u64, i64, f64 };
 
@@ -177,11 +159,10 @@ json read_metadata(Header& header, const std::string& name, std::uint64_t count)
   return all;
 }
 
-const TensorType& type_of(std::uint32_t id, const std::string& where) {
-  const auto* const found = std::ranges::find(kTypes, id, &TensorType::id);
-  const bool is_known = found != std::end(kTypes);
-  check<FormatError>(is_known && found->block > 0, where, " is of type ", is_known ? found->name : std::to_string(id),
-                     "; F32, F16, BF16, Q8_0, Q4_0 and Q4_1 are read");
+const GgufType& type_of(std::uint32_t id, const std::string& where) {
+  const GgufType* const found = gguf_type(id);
+  check<FormatError>(found && found->decode, where, " is of type ", found ? found->name : std::to_string(id), "; ",
+                     gguf_types_that_are_read(), " are read");
   return *found;
 }
 
@@ -199,7 +180,7 @@ GgufTensor read_tensor(Header& header, const std::string& name, std::uint64_t si
     numel *= one;
     tensor.shape.insert(tensor.shape.begin(), static_cast<std::int64_t>(one));
   }
-  const TensorType& type = type_of(header.number<std::uint32_t>(), where);
+  const GgufType& type = type_of(header.number<std::uint32_t>(), where);
   tensor.type = type.name;
   const auto columns = static_cast<std::uint64_t>(tensor.shape.back());
   check<FormatError>(columns % type.block == 0, where, ": rows of ", columns, " numbers are not blocks of ",
@@ -234,64 +215,33 @@ void check_layout(const std::vector<GgufTensor>& tensors, const std::string& nam
   }
 }
 
-// ---- numbers -------------------------------------------------------------------------------------
-
-template <class T>
-T load(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-
-template <class T>
-void decode_plain(std::span<const std::byte> bytes, real* to) {
-  for (std::size_t i = 0; i < bytes.size() / sizeof(T); ++i)
-    to[i] = static_cast<real>(static_cast<float>(load<T>(&bytes[i * sizeof(T)])));
-}
-
-void decode_q8_0(std::span<const std::byte> bytes, real* to) {
-  constexpr std::size_t kBytes = 2 + kBlock;
-  for (std::size_t at = 0; at < bytes.size(); at += kBytes, to += kBlock) {
-    const float d = load<Half>(&bytes[at]);
-    for (std::size_t i = 0; i < kBlock; ++i) to[i] = d * static_cast<float>(load<std::int8_t>(&bytes[at + 2 + i]));
-  }
-}
-
-// Byte i has number i in its lower half and number 16 + i in its upper.
-void decode_halves(const std::byte* bytes, float d, float m, real* to) {
-  for (std::size_t i = 0; i < kBlock / 2; ++i) {
-    const auto both = std::to_integer<unsigned>(bytes[i]);
-    to[i] = d * static_cast<float>(both & 15) + m;
-    to[i + kBlock / 2] = d * static_cast<float>(both >> 4) + m;
-  }
-}
-
-void decode_q4_0(std::span<const std::byte> bytes, real* to) {
-  constexpr std::size_t kBytes = 2 + kBlock / 2;
-  for (std::size_t at = 0; at < bytes.size(); at += kBytes, to += kBlock) {
-    const float d = load<Half>(&bytes[at]);
-    decode_halves(&bytes[at + 2], d, -8 * d, to);
-  }
-}
-
-void decode_q4_1(std::span<const std::byte> bytes, real* to) {
-  constexpr std::size_t kBytes = 4 + kBlock / 2;
-  for (std::size_t at = 0; at < bytes.size(); at += kBytes, to += kBlock)
-    decode_halves(&bytes[at + 4], load<Half>(&bytes[at]), load<Half>(&bytes[at + 2]), to);
-}
-
-using Decoder = void (*)(std::span<const std::byte>, real*);
-
-Decoder decoder_of(std::string_view type) {
-  if (type == "F32") return decode_plain<float>;
-  if (type == "F16") return decode_plain<Half>;
-  if (type == "BF16") return decode_plain<BFloat>;
-  if (type == "Q8_0") return decode_q8_0;
-  if (type == "Q4_0") return decode_q4_0;
-  return decode_q4_1;
-}
-
 }  // namespace
+
+bool gguf_ends_text(std::string_view token) {
+  static const std::set<std::string_view> all{"<|eot_id|>",
+                                              "<|im_end|>",
+                                              "<|end|>",
+                                              "<|return|>",
+                                              "<|call|>",
+                                              "<|flush|>",
+                                              "<|calls|>",
+                                              "<end_of_turn>",
+                                              "<|endoftext|>",
+                                              "</s>",
+                                              "<|eom_id|>",
+                                              "<EOT>",
+                                              "_<EOT>",
+                                              "[EOT]",
+                                              "[EOS]",
+                                              "<|end_of_text|>",
+                                              "<eos>",
+                                              "<turn|>",
+                                              "[e~[",
+                                              "<end_of_utterance>",
+                                              "<|tool_response>",
+                                              "<\uff5cend\u2581of\u2581sentence\uff5c>"};
+  return all.contains(token);
+}
 
 double as_decimal(float x) {
   if (!std::isfinite(x)) return x;
@@ -346,9 +296,7 @@ void GgufSource::check_numbers(const GgufTensor& tensor, std::size_t first, std:
 void GgufFile::read(const GgufTensor& tensor, std::span<real> to, std::size_t first) const {
   constexpr std::uint64_t kBlocks = 1 << 15;  // at a time
   check_numbers(tensor, first, to.size());
-  const TensorType& type = *std::ranges::find(kTypes, std::string_view(tensor.type),
-                                              [](const TensorType& one) { return std::string_view(one.name); });
-  const Decoder decode = decoder_of(tensor.type);
+  const GgufType& type = *gguf_type(tensor.type);
   check(first % type.block == 0 && to.size() % type.block == 0, name_, ": tensor ", printable(tensor.name),
         " is of blocks of ", type.block, " numbers: ", to.size(), " from ", first, " on are not whole blocks");
   const std::uint64_t begin = tensor.offset + first / type.block * type.bytes;
@@ -358,7 +306,7 @@ void GgufFile::read(const GgufTensor& tensor, std::span<real> to, std::size_t fi
   for (std::uint64_t at = 0; at < bytes; at += piece.size()) {
     piece.resize(static_cast<std::size_t>(std::min(kBlocks * type.bytes, bytes - at)));
     file_.read_at(begin + at, piece.data(), piece.size());
-    decode(piece, out);
+    type.decode(piece, out);
     out += piece.size() / type.bytes * type.block;
   }
   check<FormatError>(std::ranges::all_of(to, [](real x) { return std::isfinite(x); }), name_, ": tensor ",

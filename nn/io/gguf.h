@@ -6,8 +6,10 @@
 // bytes, the tensors' bytes. A text is a uint64 size and its bytes; a list is a uint32 type, a uint64 size and its
 // values.
 //
-// Of the types of tensors, F32, F16, BF16, Q8_0, Q4_0 and Q4_1 are read. The last three store 32 numbers in a block,
-// as d q, d (q - 8) and d q + m: d and m are F16, and q has 8 bits with a sign, 4 and 4.
+// Of the types of tensors, F32, F16 and BF16 are read, and quantised ones, in which a block of 32 numbers has d and
+// perhaps m, both F16: Q8_0, d q with q of 8 bits and a sign; Q4_0 and Q5_0, d (q - 8) and d (q - 16) with q of 4 and 5
+// bits; Q4_1 and Q5_1, d q + m. Blocks of Q4_K and Q5_K are of 256 numbers, d s q - m t, where s and t are of 6 bits
+// and of 32 numbers; those of Q6_K are d s (q - 32), where s is of 8 bits with a sign and of 16 numbers, and q of 6.
 //
 // The reader trusts nothing. Before allocating memory for any tensor it throws FormatError, naming the file, the place
 // and the rule, for a file that is too short, sizes that overflow or do not fit, tensors that overlap, repeated names,
@@ -22,6 +24,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,6 +42,10 @@ struct GgufTensor {
 
 // The double whose shortest decimal form is that of the float: 1e-5.
 double as_decimal(float x);
+
+// Is this the text of a token at which generation ends, whatever the metadata say? Files name one or two such tokens;
+// llama.cpp knows others, such as those that end an answer, by their texts.
+bool gguf_ends_text(std::string_view token);
 
 // Metadata and tensors: of a file that is read, or of one that is to be written (gguf_builder.h).
 class GgufSource {

@@ -134,6 +134,100 @@ BOOST_AUTO_TEST_CASE(numbers_of_each_type) {
   for (std::size_t i = 0; i < 5; ++i) BOOST_CHECK_MESSAGE(values_of(file, names[i]) == expected[i], names[i]);
 }
 
+namespace {
+
+// Bits of a block, which are written one number at a time, wherever they lie.
+struct Bits {
+  std::string bytes;
+  explicit Bits(std::size_t size) : bytes(size, '\0') {}
+  void put(std::size_t byte, unsigned shift, unsigned value) {
+    bytes[byte] = static_cast<char>(static_cast<unsigned char>(bytes[byte]) | value << shift);
+  }
+  void put_half(std::size_t byte, std::uint16_t value) {
+    put(byte, 0, value & 255);
+    put(byte + 1, 0, value >> 8);
+  }
+};
+
+}  // namespace
+
+// Q5_0 and Q5_1: the fifth bits are in a word of their own.
+BOOST_AUTO_TEST_CASE(blocks_of_five_bits) {
+  std::mt19937 random(2);
+  for (const bool has_minimum : {false, true}) {
+    const std::size_t head = has_minimum ? 4 : 2;
+    Bits block(head + 20);
+    const std::uint16_t d = half(0.375), m = half(-2.5);
+    block.put_half(0, d);
+    if (has_minimum) block.put_half(2, m);
+    std::vector<real> expected;
+    for (unsigned i = 0; i < 32; ++i) {
+      const unsigned q = random() % 32;
+      block.put(head + i / 8, i % 8, q >> 4);
+      block.put(head + 4 + i % 16, i / 16 * 4, q & 15);
+      expected.push_back(static_cast<real>(has_minimum ? 0.375 * q - 2.5 : 0.375 * (static_cast<int>(q) - 16)));
+    }
+    GgufWriter writer;
+    writer.tensor("t", {32}, has_minimum ? 7 : 6, block.bytes);
+    const Written written(writer.file());
+    BOOST_CHECK(values_of(GgufFile(written.path), "t") == expected);
+  }
+}
+
+// Q4_K and Q5_K: eight parts, whose scales and minima of six bits are packed; Q6_K: sixteen, with scales of a byte.
+// All numbers here are exact in floats.
+BOOST_AUTO_TEST_CASE(blocks_of_256_numbers) {
+  std::mt19937 random(3);
+  for (const unsigned bits : {4u, 5u}) {
+    const std::size_t fifth = 16, halves = bits == 5 ? 48 : 16;
+    Bits block(halves + 128);
+    block.put_half(0, half(0.25));
+    block.put_half(2, half(0.5));
+    std::vector<real> expected;
+    for (unsigned part = 0; part < 8; ++part) {
+      const unsigned scale = random() % 64, minimum = random() % 64;
+      if (part < 4) {
+        block.put(4 + part, 0, scale);
+        block.put(8 + part, 0, minimum);
+      } else {
+        block.put(8 + part, 0, scale & 15);
+        block.put(8 + part, 4, minimum & 15);
+        block.put(part, 6, scale >> 4);
+        block.put(4 + part, 6, minimum >> 4);
+      }
+      for (unsigned i = 0; i < 32; ++i) {
+        const auto q = static_cast<unsigned>(random() % (1u << bits));
+        block.put(halves + part / 2 * 32 + i, part % 2 * 4, q & 15);
+        if (bits == 5) block.put(fifth + i, part, q >> 4);
+        expected.push_back(static_cast<real>(0.25 * scale * q - 0.5 * minimum));
+      }
+    }
+    GgufWriter writer;
+    writer.tensor("t", {256}, bits == 5 ? 13 : 12, block.bytes);
+    const Written written(writer.file());
+    BOOST_CHECK(values_of(GgufFile(written.path), "t") == expected);
+  }
+  Bits block(210);
+  block.put_half(208, half(0.25));
+  std::vector<int> scales;
+  for (unsigned i = 0; i < 16; ++i) {
+    scales.push_back(static_cast<int>(random() % 256) - 128);
+    block.put(192 + i, 0, static_cast<unsigned>(scales.back()) & 255);
+  }
+  std::vector<real> expected;
+  for (unsigned n = 0; n < 256; ++n) {
+    const unsigned q = random() % 64, half = n / 128, run = n % 128 / 32, i = n % 32;
+    block.put(64 * half + run % 2 * 32 + i, run / 2 * 4, q & 15);
+    block.put(128 + 32 * half + i, 2 * run, q >> 4);
+    expected.push_back(static_cast<real>(0.25 * scales[n / 16] * (static_cast<int>(q) - 32)));
+  }
+  GgufWriter writer;
+  writer.tensor("t", {256, 2}, 14, block.bytes + block.bytes);
+  const Written written(writer.file());
+  expected.insert(expected.end(), expected.begin(), expected.begin() + 256);
+  BOOST_CHECK(values_of(GgufFile(written.path), "t") == expected);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_named) {
   const std::string good = small().file();
   refused("GGML" + good.substr(4), "is no GGUF file");
@@ -152,8 +246,9 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_named) {
   }
   {
     GgufWriter writer;
-    writer.tensor("k", {256}, 12, std::string(144, '\0'));
-    refused(writer.file(), "tensor k is of type Q4_K; F32, F16, BF16, Q8_0, Q4_0 and Q4_1 are read");
+    writer.tensor("k", {256}, 10, std::string(84, '\0'));
+    refused(writer.file(),
+            "tensor k is of type Q2_K; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K are read");
   }
   {
     GgufWriter writer;
