@@ -8,16 +8,14 @@
 #include <seppo/autograd/core/printable.h>
 #include <seppo/models/gguf/gguf_model.h>
 #include <seppo/models/onnx/onnx_models.h>
-#include <seppo/nn/io/json.h>
-#include <seppo/nn/io/text_file.h>
+#include <seppo/nn/text/chat_template.h>
 #include <seppo/nn/text/gguf_tokenizer.h>
-#include <seppo/nn/text/sentencepiece_model.h>
+#include <seppo/nn/text/tokenizer_folder.h>
 
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <iostream>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,25 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-json read(const fs::path& file) {
-  return seppo::parse_json(seppo::read_text(file), std::string(seppo::printable_path(file)));
-}
-
-json tokenizer_of(const fs::path& folder) {
-  const fs::path own = folder / "tokenizer.json", pieces = folder / "tokenizer.model";
-  if (!fs::exists(own) && fs::exists(pieces)) return seppo::sentencepiece_model_json(pieces);
-  return read(own);
-}
-
-std::optional<std::string> chat_template(const fs::path& folder) {
-  const fs::path own = folder / "chat_template.jinja", config = folder / "tokenizer_config.json";
-  if (fs::exists(own)) return seppo::read_text(own);
-  if (!fs::exists(config)) return {};
-  const json all = read(config);
-  const json source = all.is_object() ? all.value("chat_template", json()) : json();
-  return source.is_string() ? std::optional(source.get<std::string>()) : std::nullopt;
-}
 
 // The tokens at both ends of a text. A GGUF file has one of each for texts and for what the model generates.
 seppo::GgufTexts marks_of(const Folder& folder) {
@@ -56,7 +35,10 @@ seppo::GgufTexts marks_of(const Folder& folder) {
                                    ": a GGUF file cannot say which tokens its texts begin and end with");
   seppo::GgufTexts texts{.bos = folder.config.bos, .adds_bos = !before.empty(), .adds_eos = !behind.empty()};
   if (texts.adds_bos) texts.bos = before[0];
-  if (!stops.empty()) texts.eos = stops[0];
+  if (!stops.empty()) {
+    texts.eos = stops[0];
+    texts.ends.assign(stops.begin() + 1, stops.end());
+  }
   if (texts.adds_eos) texts.eos = behind[0];
   return texts;
 }
@@ -69,8 +51,9 @@ void write_gguf(const Folder& folder, const fs::path& file) {
     tokenizer = gguf_tokenizer_json(*folder.texts.gguf);
     texts.chat_template = gguf_chat_template(*folder.texts.gguf);
   } else {
-    tokenizer = tokenizer_of(folder.path);
-    texts.chat_template = chat_template(folder.path);
+    tokenizer = seppo::tokenizer_folder_json(folder.path);
+    const auto source = seppo::read_chat_source(folder.path);
+    if (source) texts.chat_template = source->text;
   }
   seppo::GgufBuilder made = seppo::gguf_of(folder.config, *folder.parameters);
   add_gguf_tokenizer(made, tokenizer, texts, std::string(seppo::printable_path(folder.path)));

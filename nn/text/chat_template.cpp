@@ -149,16 +149,21 @@ json default_of(const json& templates) {
 
 }  // namespace
 
-std::optional<ChatTemplate> read_chat_template(const fs::path& folder) {
-  const json config = object_in(folder / "tokenizer_config.json");
-  json tokens = object_in(folder / "special_tokens_map.json");
-  tokens.update(config);
-  const fs::path file = folder / "chat_template.jinja";
-  if (fs::exists(file)) return ChatTemplate(read_text(file), printable_path(file), tokens_of(tokens));
-  const json source = default_of(config.value("chat_template", json()));
+std::optional<ChatSource> read_chat_source(const fs::path& folder) {
+  const fs::path file = folder / "chat_template.jinja", config = folder / "tokenizer_config.json";
+  if (fs::exists(file)) return ChatSource{.text = read_text(file), .place = printable_path(file)};
+  const json source = default_of(object_in(config).value("chat_template", json()));
   if (!source.is_string()) return {};
-  const std::string name = printable_path(folder / "tokenizer_config.json");
-  return ChatTemplate(source.get<std::string>(), name + ": 'chat_template'", tokens_of(tokens));
+  return ChatSource{.text = source.get<std::string>(),
+                    .place = std::string(printable_path(config)) + ": 'chat_template'"};
+}
+
+std::optional<ChatTemplate> read_chat_template(const fs::path& folder) {
+  const std::optional<ChatSource> source = read_chat_source(folder);
+  if (!source) return {};
+  json tokens = object_in(folder / "special_tokens_map.json");
+  tokens.update(object_in(folder / "tokenizer_config.json"));
+  return ChatTemplate(source->text, source->place, tokens_of(tokens));
 }
 
 }  // namespace SEPPO_ABI

@@ -5,7 +5,8 @@
 //
 // Templates are written in Jinja. What those of chats use of it is done here (docs/chat.md says what), as the package
 // jinja2 does it with the settings of Hugging Face's transformers; anything else is refused when the template is read,
-// or, what only a value tells, when it is rendered. Tools and documents are not passed to the template.
+// or, what only a value tells and some filters of branches for tools, when it is reached. Tools and documents are not
+// passed to the template.
 #pragma once
 
 #include "tokenizer.h"
@@ -67,8 +68,14 @@ struct ChatTokens {
 };
 ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatText& text);
 
+struct ChatSource {
+  std::string text, place;  // what a template is made of, and where it is from
+};
 // That of a model's folder: chat_template.jinja, or "chat_template" of tokenizer_config.json, of several the one named
-// "default"; none if there is neither. Throws as ChatTemplate() does; FileError.
+// "default"; none if there is neither. Throws FileError; FormatError for a tokenizer_config.json that is no JSON
+// object.
+std::optional<ChatSource> read_chat_source(const std::filesystem::path& folder);
+// The template made of it. Throws as ChatTemplate() does too.
 std::optional<ChatTemplate> read_chat_template(const std::filesystem::path& folder);
 
 }  // namespace SEPPO_ABI

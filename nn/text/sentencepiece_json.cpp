@@ -34,9 +34,14 @@ json normalizer_of(const SentencePieces& pieces) {
     steps.push_back(replace("Regex", R"(\A +| +\z)", ""));
     steps.push_back(replace("Regex", " {2,}", " "));
   }
-  if (pieces.adds_space) steps.push_back({{"type", "Prepend"}, {"prepend", kMark}});
+  if (pieces.adds_space && !pieces.adds_once) steps.push_back({{"type", "Prepend"}, {"prepend", kMark}});
   steps.push_back(replace("String", " ", kMark));
   return sequence_json("normalizers", steps);
+}
+
+json pre_tokenizer_of(const SentencePieces& pieces) {
+  if (!pieces.adds_space || !pieces.adds_once) return nullptr;
+  return {{"type", "Metaspace"}, {"replacement", kMark}, {"prepend_scheme", "first"}, {"split", false}};
 }
 
 json decoder_of(const SentencePieces& pieces) {
@@ -96,17 +101,22 @@ json unigram_of(const SentencePieces& pieces) {
 }  // namespace
 
 json sentencepiece_json(const SentencePieces& pieces, const std::string& name) {
+  // Runs of spaces that are tokens begin with a space only where none is put before them.
+  const bool users_have_marks = !pieces.adds_space;
   return {{"normalizer", normalizer_of(pieces)},
+          {"pre_tokenizer", pre_tokenizer_of(pieces)},
           {"decoder", decoder_of(pieces)},
           {"model", pieces.is_unigram ? unigram_of(pieces) : bpe_of(pieces, name)},
-          {"added_tokens", added_tokens_json(pieces.texts, pieces.types)}};
+          {"added_tokens", added_tokens_json(pieces.texts, pieces.types, users_have_marks)}};
 }
 
-json added_tokens_json(std::span<const std::string> texts, std::span<const PieceType> types) {
+json added_tokens_json(std::span<const std::string> texts, std::span<const PieceType> types, bool users_have_marks) {
   json all = json::array();
   for (std::size_t id = 0; id < texts.size(); ++id) {
     const bool is_special = types[id] == PieceType::control || types[id] == PieceType::unknown;
-    if (is_special || types[id] == PieceType::user_defined) all.push_back(added_token_json(id, texts[id], is_special));
+    if (!is_special && types[id] != PieceType::user_defined) continue;
+    all.push_back(added_token_json(id, texts[id], is_special));
+    all.back()["normalized"] = !is_special && users_have_marks;
   }
   return all;
 }

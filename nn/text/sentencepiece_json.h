@@ -26,18 +26,21 @@ struct SentencePieces {
 
   bool is_unigram = false;                  // else BPE, where the pair whose concatenation scores best merges first
   bool has_bytes = true;                    // what is no token becomes its bytes' tokens
-  bool adds_space = true;                   // before a text
+  bool adds_space = true;                   // before a text, and behind each added token
+  bool adds_once = false;                   // not behind added tokens, nor before a space
   bool trims_spaces = false;                // at both ends, and one is left of several
   std::string charsmap = {};                // the table of a normalization (charsmap.h); may be empty
   std::optional<std::size_t> unknown = {};  // the token of what has none
 };
 
-// "normalizer", "decoder", "model" and "added_tokens". `name` is the file's, for errors. Throws FormatError for a token
-// of BPE of more than 256 bytes, and for more than a million pairs that merge.
+// "normalizer", "pre_tokenizer", "decoder", "model" and "added_tokens". `name` is the file's, for errors. Throws
+// FormatError for a token of BPE of more than 256 bytes, and for more than a million pairs that merge.
 nlohmann::json sentencepiece_json(const SentencePieces& pieces, const std::string& name);
 
-// The "added_tokens" among tokens of these types: special tokens, and those of users.
-nlohmann::json added_tokens_json(std::span<const std::string> texts, std::span<const PieceType> types);
+// The "added_tokens" among tokens of these types: special tokens, and those of users, which are looked for as they are,
+// or where spaces are marks already.
+nlohmann::json added_tokens_json(std::span<const std::string> texts, std::span<const PieceType> types,
+                                 bool users_have_marks = false);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

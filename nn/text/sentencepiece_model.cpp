@@ -1,6 +1,7 @@
 // Reads the fields of the message that matter to encoding, and passes over the others.
 #include "sentencepiece_model.h"
 
+#include "added_in_folder.h"
 #include "sentencepiece_json.h"
 #include "tokenizer_json.h"
 #include "tokenizer_json_writer.h"
@@ -108,8 +109,17 @@ class ModelFileReader {
     check<FormatError>(pieces_.unknown.has_value(), name_, ": has no token for what is unknown");
   }
 
-  json document() const {
-    json parts = sentencepiece_json(pieces_, name_);
+  json document(const SentencePieceOptions& options) const {
+    SentencePieces pieces = pieces_;
+    pieces.adds_space = pieces.adds_space && options.adds_space;
+    pieces.adds_once = options.adds_once;
+    json added = options.added;
+    for (json& token : added) {
+      rename(pieces, token);
+      token["normalized"] = false;  // the mark before a text would become part of it
+    }
+    json parts = sentencepiece_json(pieces, name_);
+    parts["added_tokens"] = joined_added_tokens(parts["added_tokens"], added);
     return whole_json(parts);
   }
 
@@ -118,6 +128,17 @@ class ModelFileReader {
   const std::string& name() const { return name_; }
 
  private:
+  // Makers of models give names to pieces that were kept for that.
+  static void rename(SentencePieces& pieces, const json& token) {
+    const auto id = token.at("id").get<std::size_t>();
+    const json& text = token.at("content");
+    if (id >= pieces.texts.size() || !text.is_string() || text == "" || pieces.texts[id] == text) return;
+    pieces.ids.erase(pieces.texts[id]);
+    pieces.texts[id] = text.get<std::string>();
+    pieces.ids[pieces.texts[id]] = id;
+    pieces.types[id] = PieceType::user_defined;
+  }
+
   void read_piece(std::string_view bytes) {
     std::string text;
     float score = 0;
@@ -184,11 +205,13 @@ class ModelFileReader {
 
 }  // namespace
 
-json sentencepiece_model_json(const std::filesystem::path& file) { return ModelFileReader(file).document(); }
+json sentencepiece_model_json(const std::filesystem::path& file, const SentencePieceOptions& options) {
+  return ModelFileReader(file).document(options);
+}
 
-Tokenizer read_sentencepiece_model(const std::filesystem::path& file) {
+Tokenizer read_sentencepiece_model(const std::filesystem::path& file, const SentencePieceOptions& options) {
   const ModelFileReader reader(file);
-  Tokenizer made = read_tokenizer_json(reader.document(), reader.name());
+  Tokenizer made = read_tokenizer_json(reader.document(options), reader.name());
   made.bos = reader.bos();
   made.eos = reader.eos();
   return made;

@@ -1,6 +1,7 @@
 // Finds, reads and copies the files of tokenizers.
 #include "tokenizer_folder.h"
 
+#include "added_in_folder.h"
 #include "byte_level_bpe.h"
 #include "sentencepiece.h"
 #include "sentencepiece_model.h"
@@ -101,9 +102,9 @@ json object_in(const fs::path& folder, const char* name) {
   return object;
 }
 
-// "bos_token": "<s>", or {"content": "<s>", ...}; the first object that has the key decides.
+// "bos_token": "<s>", or {"content": "<s>", ...}; the first object that has the key decides, and then the tokenizer.
 std::optional<int> special_token(const Tokenizer& t, std::span<const json> objects, const char* key,
-                                 std::span<const char* const> usual) {
+                                 std::optional<int> own, std::span<const char* const> usual) {
   for (const json& object : objects) {
     if (!object.contains(key)) continue;
     json name = object[key];
@@ -111,17 +112,25 @@ std::optional<int> special_token(const Tokenizer& t, std::span<const json> objec
     if (!name.is_string()) return {};
     return t.id(name.get<std::string>());
   }
+  if (own) return own;
   for (const char* name : usual)
     if (const auto found = t.id(name)) return found;
   return {};
 }
 
-// BOS and EOS of vocab.json, where no token is marked as special, can be asked for in texts.
+json name_of(const Tokenizer& t, std::optional<int> token) {
+  if (!token) return nullptr;
+  for (const auto& [name, id] : t.marks)
+    if (id == *token) return name;
+  return t.pieces[static_cast<std::size_t>(*token)];
+}
+
+// BOS and EOS of vocab.json, where they are not marked as special, can be asked for in texts.
 void add_special(Tokenizer& t) {
   for (const std::optional<int> id : {t.bos, t.eos}) {
     if (!id) continue;
-    const AddedToken token{.text = t.pieces[static_cast<std::size_t>(*id)], .id = *id};
-    t.added.add(token);
+    const auto text = name_of(t, id).get<std::string>();
+    if (!t.marks.contains(text)) t.added.add({.text = text, .id = *id});
   }
 }
 
@@ -148,18 +157,11 @@ void apply_config(Tokenizer& t, const fs::path& folder, const json& config, bool
     check<FormatError>(t.eos.has_value(), name, ": 'add_eos_token': 'eos_token' is no token");
     t.behind = {*t.eos};
   }
-  const bool usually_has_bos = t.adds_bos();
+  const bool usually_has_bos = t.adds_bos() && t.bos;
   t.before.clear();
   if (config.value("add_bos_token", json(usually_has_bos)) != true) return;
   check<FormatError>(t.bos.has_value(), name, ": 'add_bos_token': 'bos_token' is no token");
   t.before = {*t.bos};
-}
-
-json name_of(const Tokenizer& t, std::optional<int> token) {
-  if (!token) return nullptr;
-  for (const auto& [name, id] : t.marks)
-    if (id == *token) return name;
-  return t.pieces[static_cast<std::size_t>(*token)];
 }
 
 // ---- writing -------------------------------------------------------------------------------------
@@ -197,25 +199,14 @@ std::optional<NamedToken> named_token(const Tokenizer& t, const std::vector<int>
   return named_token(t, std::optional(tokens[0]));
 }
 
-// The parts of a tokenizer.json for vocab.json and merges.txt.
-json byte_level_parts(const fs::path& folder, const Tokenizer& t) {
-  json added = json::array();
-  for (const std::optional<int> token : std::set{t.bos, t.eos})
-    if (const auto named = named_token(t, token)) added.push_back(added_token_json(named->id, named->text, true));
+// A tokenizer.json for vocab.json and merges.txt.
+json byte_level_document(const fs::path& folder, const json& added, bool adds_space) {
   const json vocabulary = parse_json(read_text(folder / kVocabulary), printable_path(folder / kVocabulary));
   return whole_json({{"model", bpe_json(vocabulary, merges_of(folder / kMerges))},
                      {"added_tokens", added},
-                     {"pre_tokenizer", byte_level_json(true, adds_space(t))},
+                     {"pre_tokenizer", byte_level_json(true, adds_space)},
                      {"post_processor", byte_level_json(true)},
                      {"decoder", byte_level_json(true)}});
-}
-
-// As tokenizer.json: of many types of models, Hugging Face's loaders take no other.
-void write_as_json(const fs::path& folder, const Tokenizer& t, json all) {
-  const auto before = named_token(t, t.before);
-  const auto behind = named_token(t, t.behind);
-  if (before || behind) all["post_processor"] = marks_json(before, behind);
-  write_text(folder / kTokenizerJson, all.dump() + "\n");
 }
 
 void write_if_missing(const fs::path& file, const json& content) {
@@ -229,16 +220,62 @@ json without_nulls(const json& object) {
   return kept;
 }
 
+// BOS and EOS of a tokenizer, as entries of added_tokens.
+json marks_of(const Tokenizer& t) {
+  json added = json::array();
+  for (const std::optional<int> token : std::set{t.bos, t.eos})
+    if (const auto named = named_token(t, token)) added.push_back(added_token_json(named->id, named->text, true));
+  return added;
+}
+
+SentencePieceOptions sentencepiece_options(const fs::path& folder) {
+  const json config = object_in(folder, kTokenizerConfig);
+  return {.added = added_in_folder(folder),
+          .adds_space = config.value("add_prefix_space", json()) != false,
+          .adds_once = config.value("legacy", json()) == false};
+}
+
+Tokenizer read_two_files(const fs::path& folder) {
+  const json added = added_in_folder(folder);
+  if (added.empty()) return read_byte_level_bpe(folder / kVocabulary, folder / kMerges);
+  return read_tokenizer_json(byte_level_document(folder, added, /*adds_space=*/false),
+                             printable_path(folder / kVocabulary));
+}
+
+// A tokenizer in another format, vocab.json with merges.txt or tokenizer.model, as a tokenizer.json.
+json as_document(const fs::path& folder, const Tokenizer& t) {
+  json all;
+  if (tokenizer_files(folder)[0].size() == 2) {
+    const json added = joined_added_tokens(marks_of(t), added_in_folder(folder));
+    all = byte_level_document(folder, added, adds_space(t));
+  } else {
+    all = sentencepiece_model_json(folder / kSentencePiece, sentencepiece_options(folder));
+  }
+  const auto before = named_token(t, t.before);
+  const auto behind = named_token(t, t.behind);
+  if (before || behind) all["post_processor"] = marks_json(before, behind);
+  return all;
+}
+
 // LLaMA's BPE of SentencePiece begins a text with BOS, unless tokenizer_config.json says otherwise.
 Tokenizer read_files(const Files& files) {
-  if (files.size() == 2) return read_byte_level_bpe(files[0], files[1]);
+  const fs::path folder = files[0].parent_path();
+  if (files.size() == 2) return read_two_files(folder);
   if (files[0].filename() == kTokenizerJson) return read_tokenizer_json(files[0]);
-  Tokenizer t = read_sentencepiece_model(files[0]);
+  Tokenizer t = read_sentencepiece_model(files[0], sentencepiece_options(folder));
   if (t.bos && std::holds_alternative<Bpe>(t.model)) t.before = {*t.bos};
   return t;
 }
 
 }  // namespace
+
+json tokenizer_folder_json(const fs::path& folder) {
+  const fs::path file = tokenizer_files(folder)[0][0];
+  const std::string name = printable_path(file);
+  if (file.filename() == kTokenizerJson) return parse_json(read_text(file), name);
+  check<FormatError>(!is_llama2c(file.filename().string()), name, ": is no tokenizer.json");
+  return as_document(folder, read_tokenizer(folder));
+}
 
 Tokenizer read_tokenizer(const fs::path& folder) {
   const Files files = tokenizer_files(folder)[0];
@@ -247,10 +284,11 @@ Tokenizer read_tokenizer(const fs::path& folder) {
   Tokenizer t = read_files(files);
   const json config = object_in(folder, kTokenizerConfig);
   const json objects[] = {config, object_in(folder, kSpecialTokens)};
-  if (!t.bos) t.bos = special_token(t, objects, "bos_token", kUsualBos);
-  if (!t.eos) t.eos = special_token(t, objects, "eos_token", kUsualEos);
+  const bool is_json = files[0].filename() == kTokenizerJson;  // whose own mark comes first
+  if (!is_json || !t.bos) t.bos = special_token(t, objects, "bos_token", t.bos, kUsualBos);
+  if (!is_json || !t.eos) t.eos = special_token(t, objects, "eos_token", t.eos, kUsualEos);
   if (is_of_two_files) add_special(t);
-  apply_config(t, folder, config, files[0].filename() == kTokenizerJson);
+  apply_config(t, folder, config, is_json);
   return t;
 }
 
@@ -260,14 +298,11 @@ void write_tokenizer(const fs::path& folder, const fs::path& from, int max_lengt
   } else {
     copy_tokenizer(from, folder);
   }
-  const bool is_json = fs::exists(folder / kTokenizerJson);
-  const bool is_of_two_files = !is_json && fs::exists(folder / kVocabulary);
-  const bool is_sentencepiece = !is_json && !is_of_two_files && fs::exists(folder / kSentencePiece);
-  const bool is_known = is_json || is_of_two_files || is_sentencepiece;
-  if (!is_known) return;  // llama2.c's, which Hugging Face's loaders do not read
+  const fs::path file = tokenizer_files(folder)[0][0];
+  if (is_llama2c(file.filename().string())) return;  // which Hugging Face's loaders do not read
   const Tokenizer t = from.empty() ? byte_tokenizer() : read_tokenizer(folder);
-  if (is_of_two_files && !fs::exists(folder / kAdded)) write_as_json(folder, t, byte_level_parts(folder, t));
-  if (is_sentencepiece) write_as_json(folder, t, sentencepiece_model_json(folder / kSentencePiece));
+  // Of many types of models, Hugging Face's loaders take no other.
+  if (file.filename() != kTokenizerJson) write_text(folder / kTokenizerJson, as_document(folder, t).dump() + "\n");
   const json tokens{{"bos_token", name_of(t, t.bos)}, {"eos_token", name_of(t, t.eos)}, {"unk_token", nullptr}};
   json all{{"tokenizer_class", "PreTrainedTokenizerFast"},
            {"model_max_length", max_length},

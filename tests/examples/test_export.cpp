@@ -199,6 +199,19 @@ BOOST_AUTO_TEST_CASE(a_gguf_file) {
   }
 }
 
+// Of several, as Command R's tokenizer_config.json has them, a GGUF file has the one for chats without tools.
+BOOST_AUTO_TEST_CASE(a_gguf_file_has_the_default_template) {
+  const Folder folder("export");
+  nlohmann::json config = kLlama;
+  config["vocab_size"] = 258;
+  write_model(folder, "m", config);
+  folder.write("m/tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "other"},
+                                                                 {"name": "default", "template": "chat"}]})");
+  const Result result = folder.run(words("llm export --model m --to gguf --output m.gguf"));
+  BOOST_REQUIRE_MESSAGE(result.code == 0, result.err);
+  BOOST_CHECK_EQUAL(seppo::GgufFile(folder.path / "m.gguf").metadata().at("tokenizer.chat_template"), "chat");
+}
+
 BOOST_AUTO_TEST_CASE(what_is_refused) {
   const Folder folder("export");
   folder.write("text", "no model");

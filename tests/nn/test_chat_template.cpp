@@ -106,6 +106,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_done_is_shown) {
   refused("{% raw %}{% endraw %}", "{% raw %}: is not supported");
   refused("{{ messages | xmlattr }}", "{{ messages | xmlattr }}: 'xmlattr': this filter is not supported");
   refused("{{ 1 is prime }}", "'prime': this test is not supported");
+  refused("{{ messages | sort }}", "the filter 'sort' is not supported");
   refused("{% if true %}", "the end: where {% endif %} is due");
   refused("{% endfor %}", "{% endfor %}: is not supported");
   refused("{% break %}", "{% break %}: is in no loop");

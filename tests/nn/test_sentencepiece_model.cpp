@@ -5,12 +5,12 @@
 #include <seppo/nn/text/tokenizer_folder.h>
 
 #include "support/program.h"
+#include "support/sentencepiece.h"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -22,47 +22,9 @@
 using seppo::FormatError;
 using seppo::Tokenizer;
 using test::Folder;
+using namespace test::sentencepiece;
 
 namespace {
-
-// Messages of protocol buffers, as their encoding's description says.
-std::string varint(std::uint64_t number) {
-  std::string bytes;
-  for (; number >= 128; number >>= 7) bytes += static_cast<char>((number & 127) | 128);
-  return bytes + static_cast<char>(number);
-}
-std::string number(unsigned field, std::uint64_t value) { return varint(field << 3) + varint(value); }
-std::string text(unsigned field, const std::string& value) {
-  return varint(field << 3 | 2) + varint(value.size()) + value;
-}
-std::string real(unsigned field, float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  std::string bytes = varint(field << 3 | 5);
-  for (int i = 0; i < 4; ++i) bytes += static_cast<char>(bits >> 8 * i);
-  return bytes;
-}
-
-enum Type : std::uint64_t { normal = 1, unknown, control, user_defined, unused, byte };
-
-struct Model {
-  std::string pieces = {};
-  std::string trainer = number(3, 2);  // BPE
-  std::string normalizer = {};
-  std::vector<std::string> texts = {};
-  std::map<std::string, float> scores = {};
-
-  Model() {
-    add("<unk>", 0, unknown);
-    add("<s>", 0, control);
-    add("</s>", 0, control);
-  }
-  void add(const std::string& piece, float score, Type type = normal) {
-    pieces += text(1, text(1, piece) + real(2, score) + number(3, type));
-    texts.push_back(piece);
-    if (type == normal) scores[piece] = score;
-  }
-  std::string bytes() const { return pieces + text(2, trainer) + text(3, normalizer) + text(4, "passed over"); }
-};
 
 const std::string kMark = "\u2581";
 
