@@ -195,7 +195,10 @@ bool Bpe::add_merge(std::string_view left, std::string_view right, std::uint32_t
   if (a == ids.end() || b == ids.end()) return false;
   const std::string_view appended = right.substr(std::min(prefix.size(), right.size()));
   const auto both = ids.find(std::string(left).append(appended));
-  return both != ids.end() && merges.add(merge_key(a->second, b->second), {order, both->second}).second;
+  if (both == ids.end()) return false;
+  const Merge merge{order, both->second};
+  *merges.add(merge_key(a->second, b->second), merge).first = merge;
+  return true;
 }
 
 }  // namespace SEPPO_ABI

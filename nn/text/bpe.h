@@ -42,8 +42,8 @@ struct Bpe {
   // Appends the tokens of a word. Returns how many of its bytes have none and were left out.
   std::size_t encode(std::string_view word, std::vector<int>& tokens) const;
 
-  // Merges two tokens into the token of both texts; the second one's prefix is left out. False if this merge exists
-  // already, or if there is no token for one of the texts or for both together.
+  // Merges two tokens into the token of both texts; the second one's prefix is left out. A merge that exists already
+  // gets this order. False if there is no token for one of the texts or for both together.
   bool add_merge(std::string_view left, std::string_view right, std::uint32_t order);
 };
 

@@ -48,7 +48,7 @@ void add_vocabulary(Tokenizer& made, const nlohmann::json& vocabulary, std::span
   for (const auto& [token, number] : vocabulary.items()) {
     const std::size_t id = number.is_number_unsigned() ? number.get<std::size_t>() : size;
     check<FormatError>(id < size && !is_taken[id], name, ": the token '", printable(token), "': its number, ",
-                       printable(number.dump()), ", is another's, or not in 0..", size - 1);
+                       printable_json(number), ", is another's, or not in 0..", size - 1);
     is_taken[id] = true;
     if (added_texts.contains(token)) continue;
     const auto bytes = from_alphabet(token);
@@ -104,8 +104,7 @@ Tokenizer byte_level_bpe(const nlohmann::json& vocabulary, std::span<const std::
   check_all_are_tokens(bpe, name);
   for (std::size_t n = 0; n < merges.size(); ++n) {
     const bool is_added = add_merge(bpe, merges[n], static_cast<std::uint32_t>(n), name);
-    check<FormatError>(is_added, name, ": merge ", n + 1, ", '", printable(merges[n]),
-                       "': comes twice, or is not of three tokens");
+    check<FormatError>(is_added, name, ": merge ", n + 1, ", '", printable(merges[n]), "': is not of three tokens");
   }
   return made;
 }

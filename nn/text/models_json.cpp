@@ -3,6 +3,8 @@
 
 #include "alphabet.h"
 
+#include "../io/json.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -33,11 +35,11 @@ class ModelReader {
       if (token.is_special) special_.insert(token.text);
     const json dropout = model.value("dropout", json());
     const bool is_unset = dropout.is_null() || dropout == 0;
-    if (!is_unset) fields.refuse("'dropout': ", printable(dropout.dump()), " is not supported");
+    if (!is_unset) fields.refuse("'dropout': ", printable_json(dropout), " is not supported");
   }
 
   Texts read(Tokenizer& made) {
-    const std::string type = fields_.text_or(model_, "type", "BPE");
+    const std::string type = model_type(fields_, model_);
     if (type == "Unigram") {
       read_scores();
       made.model = read_unigram();
@@ -67,7 +69,7 @@ class ModelReader {
       const std::uint64_t id = number.is_number_unsigned() ? number.get<std::uint64_t>() : most;
       const bool is_free = id < most && (id >= texts_.size() || !is_taken_[id]);
       if (!is_free)
-        fields_.refuse("the token '", printable(token), "': its number, ", printable(number.dump()),
+        fields_.refuse("the token '", printable(token), "': its number, ", printable_json(number),
                        ", is another's, or not in 0..", most - 1);
       if (id >= texts_.size()) {
         texts_.resize(id + 1);
@@ -87,6 +89,10 @@ class ModelReader {
       if (!std::isfinite(scores_.back())) fields_.refuse("'vocab': the score ", texts_.size() - 1, " is not finite");
     }
     if (texts_.empty()) fields_.refuse("the vocabulary has no tokens");
+  }
+
+  bool is_token(const char* key) const {
+    return std::ranges::find(texts_, fields_.text_or(model_, key, "")) != texts_.end();
   }
 
   // The token named by an option; none if it is null.
@@ -128,7 +134,7 @@ class ModelReader {
   Bpe read_bpe() const {
     Bpe made;
     made.is_of_bytes = is_of_bytes_;
-    made.unknown = token_of("unk_token");
+    if (is_token("unk_token")) made.unknown = token_of("unk_token");  // else what has no token is left out
     made.fuses_unknown = fields_.flag_or(model_, "fuse_unk", false);
     made.fallback = read_fallback();
     made.prefix = fields_.text_or(model_, "continuing_subword_prefix", "");
@@ -149,8 +155,7 @@ class ModelReader {
     const bool is_special = special_.contains(left) || special_.contains(right) || special_.contains(left + right);
     if (is_special) return;  // texts are cut at them first
     if (!made.add_merge(inner_of_merge(left), inner_of_merge(right), order))
-      fields_.refuse("merge ", order + 1, ", '", printable(left + " " + right),
-                     "': comes twice, or is not of three tokens");
+      fields_.refuse("merge ", order + 1, ", '", printable(left + " " + right), "': is not of three tokens");
   }
 
   // ["left", "right"] or "left right"
@@ -220,6 +225,14 @@ class ModelReader {
 };
 
 }  // namespace
+
+std::string model_type(const JsonFields& fields, const json& model) {
+  const std::string said = fields.text_or(model, "type", "");
+  if (!said.empty()) return said;
+  if (model.contains("merges")) return "BPE";
+  if (model.contains("max_input_chars_per_word")) return "WordPiece";
+  return model.value("vocab", json()).is_array() ? "Unigram" : "WordLevel";
+}
 
 std::vector<std::string> read_model(const JsonFields& fields, const json& model, std::span<const AddedToken> added,
                                     bool is_of_bytes, Tokenizer& made) {

@@ -1,6 +1,8 @@
 // Reads the post_processor and the decoder of a tokenizer.json.
 #include "tokenizer_json_parts.h"
 
+#include "../io/json.h"
+
 #include <utility>
 
 namespace seppo {
@@ -90,7 +92,7 @@ class Processors {
   int checked(const json& id, const std::string& mark) const {
     const auto size = static_cast<std::uint64_t>(tokenizer_.size());
     const bool is_token = id.is_number_unsigned() && id.get<std::uint64_t>() < size;
-    if (!is_token) fields_.refuse("'post_processor': '", printable(mark), "': ", printable(id.dump()), " is no token");
+    if (!is_token) fields_.refuse("'post_processor': '", printable(mark), "': ", printable_json(id), " is no token");
     return id.get<int>();
   }
 

@@ -46,10 +46,11 @@ class TokenizerJsonReader {
     read_normalizers(fields_, all_.value("normalizer", json()), made_.normalizers);
     made_.is_of_alphabet = std::ranges::any_of(made_.normalizers, is_alphabet);
     const bool has_bytes = read_pre_tokenizers(fields_, all_.value("pre_tokenizer", json()), made_);
-    const bool is_bpe = fields_.text_or(model, "type", "BPE") == "BPE";
+    const bool is_bpe = model_type(fields_, model) == "BPE";
     is_of_bytes_ = is_bpe && (has_bytes || made_.is_of_alphabet);
     if (!is_of_bytes_) keep_alphabet();
-    for (const json& token : all_.value("added_tokens", json::array())) added_.push_back(read_added_token(token));
+    for (const json& token : all_.value("added_tokens", json::array()))
+      if (fields_.text(token, "content") != "") added_.push_back(read_added_token(token));
     texts_ = read_model(fields_, model, added_, is_of_bytes_, made_);
     add_added();
     add_pieces();

@@ -48,6 +48,9 @@ void read_normalizers(const JsonFields& fields, const nlohmann::json& normalizer
 // Adds the steps to the tokenizer. Returns whether words become bytes in GPT-2's alphabet.
 bool read_pre_tokenizers(const JsonFields& fields, const nlohmann::json& pre_tokenizer, Tokenizer& made);
 
+// "BPE", "WordPiece", "Unigram" or "WordLevel". Files of 2020 do not say it: there the model's keys tell.
+std::string model_type(const JsonFields& fields, const nlohmann::json& model);
+
 // Sets the model, and returns the texts of its tokens by id. `is_of_bytes` says that words are bytes, which the
 // vocabulary writes in GPT-2's alphabet. Special tokens are not found in texts.
 std::vector<std::string> read_model(const JsonFields& fields, const nlohmann::json& model,

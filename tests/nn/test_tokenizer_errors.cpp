@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(damaged_byte_level_files_are_refused) {
   BOOST_CHECK_NO_THROW(files(vocab, "#version: 0.2\r\n" + first + "\r\n\r\n")());
   refused(files(vocab, first + "\n\n" + bpe.lines()[1]), "merges.txt: merge 2, ''");
   refused(files(vocab, first + "\r" + "\n\r\r\n"), "merge 2, '\\x0d'");
-  refused(files(vocab, "#version: 0.2\n" + first + "\n" + first + "\n"), "merges.txt: merge 2, ");
+  BOOST_CHECK_NO_THROW(files(vocab, "#version: 0.2\n" + first + "\n" + first + "\n")());
   refused(files(vocab, "a b c\n"), "merges.txt");
   refused(files(vocab, "\xff a\n"), "'\\xff' in a merge is not GPT-2's alphabet");
   refused(files("[]", ""), "the vocabulary is no object");

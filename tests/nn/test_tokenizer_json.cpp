@@ -203,7 +203,6 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   refused(changed([](Json d) { d["model"].erase("vocab"); }), "'vocab' is missing, or no object");
   refused(changed([](Json d) { d["model"]["merges"] = {{"a", 1}}; }), "'merges' is missing, or no array");
   refused(changed([](Json d) { d["model"]["merges"][1] = 7; }), "merge 2: is no pair of tokens");
-  refused(changed([](Json d) { d["model"]["merges"][1] = d["model"]["merges"][0]; }), "merge 2, ");
   refused(changed([](Json d) { d["model"]["merges"][4] = "qq r"; }), "merge 5, 'qq r'");
   refused(changed([](Json d) { d["model"]["merges"][4] = " a"; }), "merge 5, ' a'");
   refused(changed([](Json d) { d["model"]["vocab"]["a"] = 1'000'000'000; }), "'a': its number, 1000000000, is");
@@ -228,8 +227,8 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   left_out = 0;
   BOOST_CHECK_EQUAL(read_tokenizer_json(folder.path / "tokenizer.json").encode(" a  b", {}, &left_out).size(), 5u);
   BOOST_CHECK_EQUAL(left_out, 0u);
-  refused(changed([](Json d) { d["model"]["unk_token"] = "<unk>"; }), "'unk_token': '<unk>' is no token");
-  refused(changed([](Json d) { d["added_tokens"][0]["content"] = ""; }), "the added token '' has 0 bytes");
+  BOOST_CHECK_NO_THROW(changed([](Json d) { d["model"]["unk_token"] = "<unk>"; })());
+  BOOST_CHECK_NO_THROW(changed([](Json d) { d["added_tokens"][0]["content"] = ""; })());
   refused(changed([](Json d) {
             d["added_tokens"][0].update({{"special", false}, {"content", std::string(1025, 'x')}});
           }),
