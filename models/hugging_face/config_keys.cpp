@@ -6,6 +6,7 @@
 #include "../../nn/io/json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -21,17 +22,21 @@ namespace {
 // off unless a model is trained, and then the options of the training say how much there is.
 const std::set<std::string_view> kHarmless{
     // about the file
-    "architectures", "dtype", "finetuning_task", "is_llama_config", "model_type", "name_or_path",
-    "task_specific_params", "tokenizer_class", "torch_dtype", "transformers.js_config", "transformers_version",
+    "architectures", "custom_pipelines", "dtype", "finetuning_task", "is_llama_config", "model_type",
+    "name_or_path", "task_specific_params", "tokenizer_class", "torch_dtype", "transformers.js_config",
+    "transformers_version",
     // about programs
     "attention_softmax_in_fp32", "attn_implementation", "bias_dropout_fusion", "cache_implementation",
     "chunk_size_feed_forward", "gradient_checkpointing", "masked_softmax_fusion", "n_ctx", "pretraining_tp",
     "reorder_and_upcast_attn", "return_dict", "return_dict_in_generate", "skip_bias_add", "slow_but_exact",
     "torchscript", "use_bfloat16", "use_cache",
     // about training
-    "attention_dropout", "attn_pdrop", "classifier_dropout", "dropout", "embd_pdrop", "hidden_dropout",
-    "hidden_dropout_prob", "init_std", "initializer_range", "layerdrop", "resid_pdrop", "router_aux_loss_coef",
-    "router_jitter_noise",
+    "activation_dropout", "attention_dropout", "attention_probs_dropout_prob", "attn_pdrop", "classifier_dropout",
+    "dropout", "embd_pdrop", "hidden_dropout", "hidden_dropout_prob", "init_std", "initializer_range", "layerdrop",
+    "resid_pdrop", "router_aux_loss_coef", "router_jitter_noise",
+    // in files of real models, but of no class of Hugging Face's
+    "ff_factor", "learned_embeddings", "max_sequence_length", "max_window_layers", "offset_alibi", "scale_embeddings",
+    "sliding_window_size",
     // about other heads and tasks
     "id2label", "label2id", "num_labels", "problem_type",
     // about text that is generated
@@ -55,7 +60,11 @@ bool is_harmless(std::string_view key) {
          std::ranges::any_of(kHarmlessPrefixes, [&](std::string_view prefix) { return key.starts_with(prefix); });
 }
 
+// Features that a LanguageModel always has.
+const std::set<std::string_view> kAlwaysOn{"is_causal"};
+
 bool is_neutral(std::string_view key, const json& value) {
+  if (kAlwaysOn.contains(key)) return value.is_null() || value == true;
   if (value.is_null() || value == false || value == "") return true;
   const auto found = kNeutral.find(key);
   const auto is_off = [&](const json& one) { return found != kNeutral.end() && one == found->second; };
@@ -130,7 +139,7 @@ int ConfigKeys::integer(const std::string& key, std::optional<int> fallback) con
 double ConfigKeys::number(const std::string& key, double fallback) const {
   const json& value = value_of(key);
   if (value.is_null()) return fallback;
-  check<FormatError>(value.is_number(), name_, ": '", key, "' is no number");
+  check<FormatError>(value.is_number() && std::isfinite(value.get<double>()), name_, ": '", key, "' is no number");
   return value.get<double>();
 }
 
@@ -143,8 +152,8 @@ bool ConfigKeys::flag(const std::string& key, bool fallback) const {
 
 json ConfigKeys::one_of(const std::string& key, const json& values) const {
   json value = has(key) ? value_of(key) : values[0];
-  check<FormatError>(std::ranges::find(values, value) != values.end(), name_, ": '", key,
-                     "': ", printable(value.dump()), " is not supported; known are ", values.dump());
+  check<FormatError>(std::ranges::find(values, value) != values.end(), name_, ": '", key, "': ", printable_json(value),
+                     " is not supported; known are ", values.dump());
   return value;
 }
 
@@ -153,7 +162,7 @@ std::vector<int> ConfigKeys::tokens(const std::string& key, int vocabulary) cons
   for (const json& id : list_of(value_of(key))) {
     if (id == -1) continue;
     const bool is_token = id.is_number_unsigned() && id.get<std::uint64_t>() < static_cast<unsigned>(vocabulary);
-    check<FormatError>(is_token, name_, ": '", key, "': ", printable(id.dump()), " is no token of ", vocabulary);
+    check<FormatError>(is_token, name_, ": '", key, "': ", printable_json(id), " is no token of ", vocabulary);
     ids.push_back(id.get<int>());
   }
   return ids;
@@ -162,7 +171,7 @@ std::vector<int> ConfigKeys::tokens(const std::string& key, int vocabulary) cons
 void ConfigKeys::check_others() const {
   for (const auto& [key, value] : all_.items())
     check<FormatError>(asked_.contains(key) || is_harmless(key) || is_neutral(key, value), name_, ": '", printable(key),
-                       "': ", printable(value.dump()), " is not supported");
+                       "': ", printable_json(value), " is not supported");
 }
 
 }  // namespace SEPPO_ABI

@@ -139,6 +139,11 @@ class Reader {
   std::set<std::string, std::less<>> read_;
 };
 
+// A text may always end.
+bool is_one_of(const std::vector<int>& stop, const std::vector<int>& word) {
+  return word.size() == 1 && std::ranges::find(stop, word[0]) != stop.end();
+}
+
 // Bans the last token of the word if the text ends with the others.
 void ban_word(std::span<real> scores, std::span<const int> text, const std::vector<int>& word) {
   const std::size_t before = word.size() - 1;
@@ -158,7 +163,8 @@ ScoreHook GenerationConfig::hook(std::vector<int> stop, std::size_t prompt) cons
     ban_tokens(scores, file.banned);
     if (text.size() == prompt) ban_tokens(scores, file.banned_first);
     if (text.size() < least) ban_tokens(scores, stop);
-    for (const std::vector<int>& word : file.bad_words) ban_word(scores, text, word);
+    for (const std::vector<int>& word : file.bad_words)
+      if (!is_one_of(stop, word)) ban_word(scores, text, word);
     if (file.no_repeat_ngram_size > 0) ban_repeated_ngrams(scores, text, file.no_repeat_ngram_size);
   };
 }

@@ -6,6 +6,7 @@
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
+#include "../../nn/io/json.h"
 #include "../../nn/io/text_file.h"
 
 #include <nlohmann/json.hpp>
@@ -51,7 +52,7 @@ Architecture read_architecture(const ConfigKeys& keys) {
   if (found != all.end()) return static_cast<Architecture>(found - all.begin());
   std::string known;
   for (const Family& family : all) known += (known.empty() ? "" : ", ") + family.type;
-  fail<FormatError>(keys.name(), ": 'model_type': ", printable(type.dump()), " is not supported; known are ", known);
+  fail<FormatError>(keys.name(), ": 'model_type': ", printable_json(type), " is not supported; known are ", known);
 }
 
 // What a config of this family says.

@@ -5,6 +5,7 @@
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
+#include "../../nn/io/json.h"
 #include "../../nn/io/text_file.h"
 
 #include <nlohmann/json.hpp>
@@ -51,7 +52,7 @@ void refuse_others(const ConfigKeys& keys, const json& all) {
   for (const auto& [key, value] : all.items()) {
     if (kWithoutEffect.contains(key) || kRead.contains(key)) continue;
     const bool is_off = value.is_null() || value == false || value == "none" || value.empty();
-    check<FormatError>(is_off, keys.name(), ": '", printable(key), "': ", printable(value.dump()), " is not supported");
+    check<FormatError>(is_off, keys.name(), ": '", printable(key), "': ", printable_json(value), " is not supported");
   }
 }
 

@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(configs_that_are_not_known_are_refused) {
   refused(kLlama, "head_dim", 0, "'head_dim'");
   refused(kLlama, "hidden_act", "relu",
           "'hidden_act': \"relu\" is not supported; known are "
-          "[\"silu\",\"swish\",\"gelu\",\"gelu_new\",\"gelu_pytorch_tanh\",\"gelu_fast\"]");
+          "[\"silu\",\"swish\",\"gelu\",\"gelu_python\",\"gelu_new\",\"gelu_pytorch_tanh\",\"gelu_fast\"]");
   refused(kLlama, "rope_scaling", {{"type", "linear"}}, "'rope_scaling'");
   refused(kLlama, "attention_bias", 3, "'attention_bias'");
   refused(kLlama, "tie_word_embeddings", 1, "'tie_word_embeddings' is neither true nor false");

@@ -27,7 +27,7 @@ json meaning_of(const json& config) {
   write_text(file, config.dump());
   const HfConfig read = read_hf_config(file);
   fs::remove(file);
-  return {{"model", to_json_object(read.model)}, {"bos", read.bos ? json(*read.bos) : json()}, {"stops", read.stops}};
+  return {{"model", to_json_object(read.model)}, {"keys", to_json(read)}, {"tokens", text_tokens(read)}};
 }
 
 }  // namespace

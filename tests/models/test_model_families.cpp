@@ -1,5 +1,6 @@
 // Folders that Hugging Face's transformers wrote, of every family, with what transformers computes.
 // needs: precision: double single
+#include "models/family_configs.h"
 #include "support/json.h"
 #include "support/paths.h"
 #include "support/precision.h"
@@ -22,11 +23,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace fs = std::filesystem;
 using namespace seppo;
+using namespace test::families;
 
 namespace {
 
@@ -123,49 +124,6 @@ void for_each_folder(const F& f) {
     }
 }
 
-// ---- folders that this test writes
-
-struct TemporaryFolder {
-  fs::path path = fs::temp_directory_path() / ("seppo-families-" + std::to_string(::getpid()));
-
-  TemporaryFolder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~TemporaryFolder() { fs::remove_all(path); }
-};
-
-HfConfig small(Architecture architecture) {
-  HfConfig config{.architecture = architecture};
-  LanguageModelConfig& m = config.model;
-  m.layer.dropout = m.layer.attention_dropout = 0;
-  set_architecture(architecture, m);
-  m.vocabulary = 13;
-  m.layer.d_model = 16;
-  m.layer.n_heads = 4;
-  m.layer.n_kv_heads = has_kv_heads(architecture) ? 2 : 0;
-  m.layer.d_ff = 12;
-  m.n_layers = 2;
-  m.max_length = 16;
-  return config;
-}
-
-// Calls f with each family.
-template <class F>
-void for_each_family(const F& f) {
-  const auto names = enum_names(Architecture{});
-  for (std::size_t i = 0; i < names.size(); ++i) BOOST_TEST_CONTEXT(names[i]) {
-      f(static_cast<Architecture>(i));
-    }
-}
-
-nlohmann::json config_of(Architecture architecture) { return to_json(small(architecture)); }
-
-HfConfig read(const TemporaryFolder& folder, const nlohmann::json& config) {
-  write_text(folder.path / "config.json", config.dump());
-  return read_hf_config(folder.path / "config.json");
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(scores_and_texts_are_those_of_transformers) {
@@ -231,118 +189,4 @@ BOOST_AUTO_TEST_CASE(every_family_is_written_and_read) {
     for (std::size_t i = 0; i < expected.numel(); ++i)
       BOOST_CHECK_SMALL(double{pieces.values()[i]} - double{expected.values()[i]}, 20 * test::kTolerance);
   });
-}
-
-BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
-  const TemporaryFolder folder;
-  for_each_family([&](Architecture architecture) {
-    for (const char* key : {"nobody_knows", "quantization_config", "qk_norm", "vision_config"}) {
-      nlohmann::json config = config_of(architecture);
-      config[key] = {{"bits", 4}};
-      const auto names_it = [&](const FormatError& e) {
-        return std::string(e.what()).find("'" + std::string(key) + "'") != std::string::npos;
-      };
-      BOOST_CHECK_EXCEPTION(read(folder, config), FormatError, names_it);
-    }
-  });
-  const std::tuple<Architecture, const char*, nlohmann::json> refused[] = {
-      {Architecture::falcon, "alibi", true},
-      {Architecture::falcon, "num_ln_in_parallel_attn", "x"},
-      {Architecture::cohere, "use_qk_norm", true},
-      {Architecture::stablelm, "qk_layernorm", true},
-      {Architecture::opt, "do_layer_norm_before", false},
-      {Architecture::opt, "_remove_final_layer_norm", true},
-      {Architecture::opt, "word_embed_proj_dim", 8},
-      {Architecture::bloom, "apply_residual_connection_post_layernorm", true},
-      {Architecture::gpt2, "scale_attn_by_inverse_layer_idx", true},
-      {Architecture::gemma, "use_bidirectional_attention", true},
-      {Architecture::gemma2, "query_pre_attn_scalar", 0},
-      {Architecture::gemma2, "final_logit_softcapping", -1},
-      {Architecture::granite, "logits_scaling", 0},
-      {Architecture::granite, "attention_multiplier", -1},
-      {Architecture::mistral, "sliding_window", 0},
-      {Architecture::qwen2, "layer_types", {"full_attention"}},
-      {Architecture::qwen2, "layer_types", {"full_attention", "sliding_attention"}},  // there is no window
-      {Architecture::qwen2, "layer_types", {"full_attention", "chunked_attention"}},
-      {Architecture::smollm3, "no_rope_layers", {1, 2}},
-      {Architecture::llama, "num_hidden_layers", 1 << 30},
-      {Architecture::mistral, "num_hidden_layers", 1 << 30},
-      {Architecture::mixtral, "num_experts_per_tok", -1},
-      {Architecture::llama, "partial_rotary_factor", 0.5},
-      {Architecture::phi3, "rope_scaling", {{"type", "longrope"}}}};
-  for (const auto& [architecture, key, value] : refused) BOOST_TEST_CONTEXT(key << ' ' << value) {
-      nlohmann::json config = config_of(architecture);
-      config[key] = value;
-      BOOST_CHECK_THROW(read(folder, config), FormatError);
-    }
-}
-
-// Names of keys in files of earlier versions, and what missing keys mean.
-BOOST_AUTO_TEST_CASE(older_names_and_missing_keys) {
-  const TemporaryFolder folder;
-  const auto changed = [&](Architecture architecture, const nlohmann::json& other, std::vector<const char*> missing) {
-    nlohmann::json config = config_of(architecture);
-    for (const char* key : missing) config.erase(key);
-    config.update(other.is_null() ? nlohmann::json::object() : other);
-    return read(folder, config).model;
-  };
-  LanguageModelConfig m = changed(Architecture::bloom, {{"n_embed", 24}, {"num_attention_heads", 3}},
-                                  {"hidden_size", "n_head", "seq_length", "n_inner"});
-  BOOST_CHECK(m.layer.d_model == 24 && m.layer.n_heads == 3 && m.layer.d_ff == 96 && m.max_length == 2048);
-  m = changed(Architecture::gpt_neox, {{"partial_rotary_factor", 0.5}, {"rope_theta", 7}},
-              {"rotary_pct", "rotary_emb_base", "rope_parameters"});
-  BOOST_CHECK(m.decoder.rope.share == 0.5 && m.rope_theta == 7);
-  m = changed(Architecture::gemma, {{"hidden_act", "gelu"}, {"hidden_activation", "gelu_pytorch_tanh"}}, {"head_dim"});
-  BOOST_CHECK(m.layer.activation == Activation::geglu_tanh && m.layer.head_width == 256);
-  m = changed(Architecture::gemma2, {{"sliding_window", 5}}, {"layer_types"});
-  BOOST_CHECK(m.decoder.attention(0).window == 5 && m.decoder.attention(1).window == 0);
-  m = changed(Architecture::gemma3_text, {{"sliding_window", 5}, {"sliding_window_pattern", 2}}, {"layer_types"});
-  BOOST_CHECK(m.decoder.attention(0).window == 5 && m.decoder.attention(0).positions == LayerPositions::local);
-  BOOST_CHECK(m.decoder.attention(1).window == 0 && m.decoder.attention(1).positions == LayerPositions::common);
-  m = changed(Architecture::qwen2, {{"sliding_window", 5}, {"use_sliding_window", true}, {"max_window_layers", 1}},
-              {"layer_types"});
-  BOOST_CHECK(m.decoder.attention(0).window == 0 && m.decoder.attention(1).window == 5);
-  m = changed(Architecture::smollm3, {{"no_rope_layer_interval", 2}}, {"no_rope_layers"});
-  BOOST_CHECK(m.decoder.attention(0).positions == LayerPositions::common);
-  BOOST_CHECK(m.decoder.attention(1).positions == LayerPositions::none);
-  BOOST_CHECK_EQUAL(changed(Architecture::mistral, {}, {"sliding_window"}).decoder.attention(1).window, 4096);
-  m = changed(Architecture::falcon, {{"new_decoder_architecture", true}, {"num_kv_heads", 2}},
-              {"num_ln_in_parallel_attn"});
-  BOOST_CHECK(m.decoder.sublayers == Sublayers::side_by_side && m.layer.n_kv_heads == 2);
-}
-
-BOOST_AUTO_TEST_CASE(scaled_positions_are_read_in_both_forms) {
-  const TemporaryFolder folder;
-  nlohmann::json config = config_of(Architecture::llama);
-  config["rope_scaling"] = {{"type", "linear"}, {"factor", 3}};
-  BOOST_CHECK(
-      (read(folder, config).model.decoder.rope.scaling == RotaryScaling{.kind = RotaryScale::linear, .factor = 3}));
-  config.erase("rope_scaling");
-  config["rope_parameters"] = {{"rope_type", "yarn"}, {"factor", 4}, {"rope_theta", 500}};
-  const HfConfig yarn = read(folder, config);
-  BOOST_CHECK_EQUAL(yarn.model.rope_theta, 500);
-  BOOST_CHECK((yarn.model.decoder.rope.scaling == RotaryScaling{.kind = RotaryScale::yarn,
-                                                                .factor = 4,
-                                                                .original_length = 16,
-                                                                .slow = 1,
-                                                                .fast = 32,
-                                                                .length = yarn_length(4)}));
-  BOOST_CHECK(read(folder, to_json(yarn)).model.decoder.rope == yarn.model.decoder.rope);
-  HfConfig scaled = yarn;  // what is written is read, away from the defaults
-  for (const RotaryScale kind : {RotaryScale::linear, RotaryScale::llama3, RotaryScale::yarn}) {
-    const bool is_yarn = kind == RotaryScale::yarn;
-    RotaryScaling& usual = scaled.model.decoder.rope.scaling = {.kind = kind, .factor = 3};
-    if (kind != RotaryScale::linear) usual = {kind, 3, 32, 2, 20, !is_yarn, is_yarn ? 0.7 : 1};
-    BOOST_CHECK(read(folder, to_json(scaled)).model.decoder.rope == scaled.model.decoder.rope);
-  }
-  for (const double all_dims : {0.0, 1.0, 0.7}) {  // DeepSeek's two, which count only together
-    config["rope_parameters"] = {
-        {"rope_type", "yarn"}, {"factor", 40}, {"mscale", 0.5}, {"mscale_all_dim", all_dims}, {"rope_theta", 500}};
-    const auto length = [](double scale) { return 0.1 * scale * std::log(40) + 1; };
-    const double expected = all_dims == 0 ? length(1) : length(0.5) / length(all_dims);
-    BOOST_CHECK_CLOSE(read(folder, config).model.decoder.rope.scaling.length, expected, 1e-9);
-  }
-  config["rope_parameters"] = {
-      {"rope_type", "dynamic"}, {"factor", 4}, {"original_max_position_embeddings", 8}, {"rope_theta", 500}};
-  BOOST_CHECK_THROW(read(folder, config), FormatError);
 }

@@ -27,6 +27,7 @@ constexpr NamedActivation kActivations[] = {
     {"silu", Activation::silu, Activation::swiglu},
     {"swish", Activation::silu, Activation::swiglu},
     {"gelu", Activation::gelu, Activation::geglu},
+    {"gelu_python", Activation::gelu, Activation::geglu},
     {"gelu_new", Activation::gelu_tanh, Activation::geglu_tanh},
     {"gelu_pytorch_tanh", Activation::gelu_tanh, Activation::geglu_tanh},
     {"gelu_fast", Activation::gelu_tanh, Activation::geglu_tanh},
@@ -128,8 +129,11 @@ Key ignored(const std::string& name) {
   return {[=](const ConfigKeys& keys, Model&) { keys.find(name); }, [](json&, const Model&) {}};
 }
 
-Key cap(const std::string& name, Member<double> member) {
-  return {[=](const ConfigKeys& keys, Model& m) { member(m) = keys.has(name) ? above_zero(keys, name, 0) : 0; },
+Key cap(const std::string& name, Member<double> member, double missing) {
+  return {[=](const ConfigKeys& keys, Model& m) {
+            const double fallback = keys.find(name) ? 0 : missing;
+            member(m) = keys.has(name) ? above_zero(keys, name, 0) : fallback;
+          },
           [=](json& all, Model m) { all[name] = member(m) == 0 ? json() : json(member(m)); }};
 }
 

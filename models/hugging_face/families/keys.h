@@ -56,8 +56,8 @@ Key ignored(const std::string& name);
 Key inverse(const std::string& name, Member<double> member, double fallback);
 // What products of queries and keys are divided by the square root of.
 Key query_scalar(const std::string& name, double fallback);
-// A number, or null for 0.
-Key cap(const std::string& name, Member<double> member);
+// A number, or null for 0. Without the key, `missing`.
+Key cap(const std::string& name, Member<double> member, double missing);
 
 enum class Gate { no, yes };
 // An activation by Hugging Face's name; the fallback's name is one of them.

@@ -68,10 +68,10 @@ int read_window(const ConfigKeys& keys, int usual) {
   return window;
 }
 
-std::vector<bool> windowed_layers(const ConfigKeys& keys, const WindowedLayers& options, int n_layers) {
+std::vector<bool> windowed_layers(const ConfigKeys& keys, const WindowedLayers& options, const Model& m) {
   std::vector<bool> usual;
-  for (int i = 0; i < n_layers; ++i) usual.push_back(options.is_windowed(keys, i));
-  return keys.has(kTypes) ? read_list(keys, kTypes, n_layers, kSliding, kFull) : usual;
+  for (int i = 0; i < m.n_layers; ++i) usual.push_back(options.is_windowed(keys, m, i));
+  return keys.has(kTypes) ? read_list(keys, kTypes, m.n_layers, kSliding, kFull) : usual;
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ Key windows_by_layer(const WindowedLayers& options) {
     const bool is_on = !options.has_switch || keys.flag("use_sliding_window", false);
     int window = read_window(keys, options.usual_window);
     if (!is_on) window = 0;
-    const std::vector<bool> windowed = windowed_layers(keys, options, m.n_layers);
+    const std::vector<bool> windowed = windowed_layers(keys, options, m);
     for (std::size_t i = 0; i < windowed.size(); ++i) {
       if (!windowed[i]) continue;
       check<FormatError>(window > 0 || !keys.has(kTypes), keys.name(), ": '", kTypes, "': layer ", i,

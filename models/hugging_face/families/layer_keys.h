@@ -16,8 +16,8 @@ Key window(int fallback);
 struct WindowedLayers {
   bool has_switch = false;  // 'use_sliding_window' must be true for any
   int usual_window = 4096;  // without 'sliding_window'
-  // Whether a layer has a window, if 'layer_types' does not say so.
-  std::function<bool(const ConfigKeys& keys, int layer)> is_windowed;
+  // Whether a layer has a window, if 'layer_types' does not say so; the model has what was read before.
+  std::function<bool(const ConfigKeys& keys, const LanguageModelConfig& model, int layer)> is_windowed;
   LayerPositions windowed = LayerPositions::common;  // of layers with a window
 };
 Key windows_by_layer(const WindowedLayers& options);

@@ -86,7 +86,7 @@ namespace {
 
 // Qwen's windows begin behind some first layers.
 WindowedLayers last_layers() {
-  return {.has_switch = true, .is_windowed = [](const ConfigKeys& keys, int layer) {
+  return {.has_switch = true, .is_windowed = [](const ConfigKeys& keys, const LanguageModelConfig&, int layer) {
             return layer >= keys.integer("max_window_layers", 28);
           }};
 }
@@ -129,17 +129,18 @@ Family qwen3() {
 
 // SmolLM 3 (2025): some layers without rotary positions, which are those with a window, if there are windows.
 Family smollm3() {
-  const WindowedLayers windows{.has_switch = true, .is_windowed = [](const ConfigKeys& keys, int layer) {
-                                 return (layer + 1) % std::max(1, keys.integer("no_rope_layer_interval", 4)) == 0;
-                               }};
+  const auto has_no_rope = [](const ConfigKeys&, const LanguageModelConfig& m, int layer) {
+    return m.decoder.attention(layer).positions == LayerPositions::none;
+  };
+  const WindowedLayers windows{.has_switch = true, .usual_window = 0, .is_windowed = has_no_rope};
   Family f = llama();
   f.type = "smollm3";
   f.maker = "SmolLM3ForCausalLM";
   f.keys = llama_keys({.max_length = 32768, .kv_heads = 4}) +
            Keys{head_width(),
                 rope({.usual_theta = 2e6}),
-                windows_by_layer(windows),
                 layers_without_rope(),
+                windows_by_layer(windows),
                 number("rms_norm_eps", member::eps, 1e-6),
                 activation("hidden_act", Gate::yes, "silu"),
                 biases("attention_bias", {member::qkv_bias, member::out_bias}, false),

@@ -120,10 +120,10 @@ Family phi() {
   f.maker = "PhiForCausalLM";
   f.model = model_of(Sublayers::side_by_side_one_norm, Activation::gelu_tanh, true);
   f.model.decoder.output_bias = true;
-  f.keys =
-      llama_keys() + Keys{rope({.usual_share = 0.5, .is_partial = true}), number("layer_norm_eps", member::eps, 1e-5),
-                          activation("hidden_act", Gate::no, "gelu_new"), qk_norms("qk_layernorm"),
-                          flag("tie_word_embeddings", member::tie_output, false)};
+  f.keys = llama_keys() +
+           Keys{rope({.usual_share = 0.5, .is_partial = true}),         number("layer_norm_eps", member::eps, 1e-5),
+                activation("hidden_act", Gate::no, "gelu_new"),         qk_norms("qk_layernorm"),
+                flag("tie_word_embeddings", member::tie_output, false), ignored("auto_map")};
   f.names = fixed(
       "layers.norm -> model.final_layernorm, q_norm -> q_layernorm, k_norm -> k_layernorm, "
       "self_attn.out_proj -> self_attn.dense, ffn.up -> mlp.fc1, ffn.down -> mlp.fc2, " +

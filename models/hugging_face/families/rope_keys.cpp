@@ -14,7 +14,6 @@ using Model = LanguageModelConfig;
 namespace {
 
 constexpr const char* kOriginalLength = "original_max_position_embeddings";
-constexpr const char* kParts[] = {"rope_scaling", "rope_parameters"};
 
 struct NamedScale {
   const char* name;
@@ -104,7 +103,16 @@ json scaling_json(const RotaryScaling& s) {
   return all;
 }
 
-bool has_part(const ConfigKeys& keys, const char* part) { return keys.has(part) && *keys.find(part) != false; }
+bool has_part(const ConfigKeys& keys, const char* part) {
+  return keys.has(part) && *keys.find(part) != false && !keys.find(part)->empty();
+}
+
+// rope_scaling stands for all of rope_parameters, as in Hugging Face's loaders; nothing if there is neither.
+const char* part_that_counts(const ConfigKeys& keys) {
+  const bool has_parameters = has_part(keys, "rope_parameters");
+  if (has_part(keys, "rope_scaling")) return "rope_scaling";
+  return has_parameters ? "rope_parameters" : nullptr;
+}
 
 ConfigKeys part_of(const ConfigKeys& keys, const std::string& part) {
   return ConfigKeys(keys.name() + ": '" + part + "'", *keys.find(part));
@@ -124,14 +132,26 @@ void read_part(const ConfigKeys& part, const Model& m, const Rope& rope) {
   part.check_others();
 }
 
+bool is_usual(const RopeConfig& config) { return config == RopeConfig{}; }
+
+// Those of layers without a window, and of layers with one.
+void read_both(const ConfigKeys& both, Model& m) {
+  if (has_part(both, "full_attention")) read_part(part_of(both, "full_attention"), m, {m.rope_theta, m.decoder.rope});
+  if (has_part(both, "sliding_attention")) {
+    RopeConfig local;
+    const ConfigKeys part = part_of(both, "sliding_attention");
+    read_part(part, m, {m.decoder.local_rope_theta, local});
+    check<FormatError>(is_usual(local), part.name(), ": scaled positions are not supported there");
+  }
+  both.check_others();
+}
+
 json part_json(double theta, const RopeConfig& config) {
   json all = scaling_json(config.scaling);
   all["rope_theta"] = theta;
   if (config.share != 1) all["partial_rotary_factor"] = config.share;
   return all;
 }
-
-bool is_usual(const RopeConfig& config) { return config == RopeConfig{}; }
 
 }  // namespace
 
@@ -141,8 +161,8 @@ Key rope(const RopeKeys& names) {
   const auto read = [=](const ConfigKeys& keys, Model& m) {
     m.rope_theta = keys.number(theta.in(keys), names.usual_theta);
     if (names.is_partial) m.decoder.rope.share = keys.number(share.in(keys), names.usual_share);
-    for (const char* part : kParts)
-      if (has_part(keys, part)) read_part(part_of(keys, part), m, {m.rope_theta, m.decoder.rope, names.is_partial});
+    if (const char* const part = part_that_counts(keys))
+      read_part(part_of(keys, part), m, {m.rope_theta, m.decoder.rope, names.is_partial});
   };
   const auto write = [=](json& all, const Model& m) {
     const RopeConfig& config = m.decoder.rope;
@@ -158,17 +178,8 @@ Key two_ropes() {
   const auto read = [](const ConfigKeys& keys, Model& m) {
     m.rope_theta = keys.number("rope_theta", 1e6);
     m.decoder.local_rope_theta = keys.number("rope_local_base_freq", 10000);
+    if (has_part(keys, "rope_parameters")) read_both(part_of(keys, "rope_parameters"), m);
     if (has_part(keys, "rope_scaling")) read_part(part_of(keys, "rope_scaling"), m, {m.rope_theta, m.decoder.rope});
-    if (!has_part(keys, "rope_parameters")) return;
-    const ConfigKeys both = part_of(keys, "rope_parameters");
-    if (has_part(both, "full_attention")) read_part(part_of(both, "full_attention"), m, {m.rope_theta, m.decoder.rope});
-    if (has_part(both, "sliding_attention")) {
-      RopeConfig local;
-      const ConfigKeys part = part_of(both, "sliding_attention");
-      read_part(part, m, {m.decoder.local_rope_theta, local});
-      check<FormatError>(is_usual(local), part.name(), ": scaled positions are not supported there");
-    }
-    both.check_others();
   };
   const auto write = [](json& all, const Model& m) {
     const double local = m.decoder.local_rope_theta;
