@@ -92,7 +92,7 @@ const json& list_of(const json& content, const char* key, const std::string& nam
 }
 
 const std::string& text_of(const json& value) {
-  if (!value.is_string()) fail<FormatError>("'", printable(value.dump()), "' is not text");
+  if (!value.is_string()) fail<FormatError>("'", seppo::printable_json(value), "' is not text");
   return value.get_ref<const std::string&>();
 }
 

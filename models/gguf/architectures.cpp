@@ -3,7 +3,7 @@
 #include "architectures.h"
 
 #include "../../autograd/core/check.h"
-#include "../../autograd/core/printable.h"
+#include "../../nn/io/json.h"
 
 #include <algorithm>
 #include <cmath>
@@ -108,7 +108,8 @@ void read_granite(ModelKeys& keys, Model& m) {
   m.decoder.embedding_scale = keys.number("embedding_scale", 1);
   m.decoder.residual_scale = keys.number("residual_scale", 1);
   m.decoder.attention_scale = keys.number("attention.scale", 0);
-  m.decoder.output_scale = 1 / keys.number("logit_scale", 1);
+  m.decoder.output_scale = 1 / keys.positive("logit_scale", 1);
+  keys.require("rope.scaling.finetuned", true);  // false: without rotary positions
 }
 
 void write_granite(NewKeys& keys, const Model& m) {
@@ -263,7 +264,7 @@ const GgufArchitecture& architecture_of(const GgufSource& file) {
   std::string known;
   for (const GgufArchitecture& one : all)
     if (!one.is_of_experts) known += (known.empty() ? "" : ", ") + one.name;
-  fail<FormatError>(file.name(), ": general.architecture: ", printable(name.dump()), " is not supported; known are ",
+  fail<FormatError>(file.name(), ": general.architecture: ", printable_json(name), " is not supported; known are ",
                     known);
 }
 

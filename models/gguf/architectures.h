@@ -32,6 +32,7 @@ class ModelKeys {
   int integer(const std::string& name, std::optional<int> fallback = {});
   double number(const std::string& name, double fallback);
   double required(const std::string& name);
+  double positive(const std::string& name, double fallback);
   bool flag(const std::string& name, bool fallback);
   // The key, if it is there, has this value.
   void require(const std::string& name, const nlohmann::json& value);

@@ -5,6 +5,7 @@
 #include "../hugging_face/families/family.h"
 
 #include "../../autograd/core/check.h"
+#include "../../nn/modules/positional_encoding.h"
 
 #include <algorithm>
 #include <cmath>
@@ -42,6 +43,7 @@ void read_sizes(ModelKeys& keys, Model& m) {
   m.max_length = keys.integer("context_length");
   m.layer.eps = keys.required(key_of_eps(m));
   keys.require("vocab_size", m.vocabulary);
+  keys.require("attention.causal", true);
   const bool has_own_output = keys.has_tensor("output.weight");
   m.tie_output = !has_own_output && !m.decoder.output_bias;
 }
@@ -93,14 +95,21 @@ RotaryScaling read_scaling(ModelKeys& keys, const Model& m) {
   return scaling;
 }
 
+// The share that gives this many columns of a head, though share * head_width may come out a little below them.
+double share_of(int columns, int head_width) {
+  double share = static_cast<double>(columns) / head_width;
+  while (rotated_columns(share, head_width) < columns) share = std::nextafter(share, 2);
+  return share;
+}
+
 void read_rope(ModelKeys& keys, Model& m, int head_width, bool is_partial) {
   const int columns = keys.integer("rope.dimension_count", head_width);
   if (!is_partial) keys.require("rope.dimension_count", head_width);
-  m.decoder.rope.share = static_cast<double>(columns) / std::max(1, head_width);
   m.rope_theta = keys.number("rope.freq_base", 10000);
   m.decoder.rope.scaling = read_scaling(keys, m);
   check<FormatError>(m.rope_theta >= 1 && columns > 0 && columns <= head_width && columns % 2 == 0, keys.file().name(),
                      ": rotary positions of ", columns, " columns with the base ", m.rope_theta, " are not supported");
+  m.decoder.rope.share = share_of(columns, head_width);
   if (const GgufTensor* const factors = keys.file().find(kRopeFactors))
     m.decoder.rope.scaling = llama3_scaling(keys.file(), *factors, columns, m.rope_theta);
 }
@@ -110,9 +119,16 @@ void read_rope(ModelKeys& keys, Model& m, int head_width, bool is_partial) {
 void read_tokens(const ModelKeys& keys, HfConfig& made) {
   const std::vector<int> bos = keys.tokens("tokenizer.ggml.bos_token_id", made.model.vocabulary);
   if (!bos.empty()) made.bos = bos[0];
-  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"})
-    for (const int token : keys.tokens(key, made.model.vocabulary))
-      if (std::ranges::find(made.stops, token) == made.stops.end()) made.stops.push_back(token);
+  const auto add_stop = [&](int token) {
+    if (std::ranges::find(made.stops, token) == made.stops.end()) made.stops.push_back(token);
+  };
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"})
+    for (const int token : keys.tokens(key, made.model.vocabulary)) add_stop(token);
+  const nlohmann::json texts = keys.file().metadata().value("tokenizer.ggml.tokens", nlohmann::json::array());
+  for (int token = 0; token < std::min(made.model.vocabulary, static_cast<int>(texts.size())); ++token) {
+    const nlohmann::json& text = texts[static_cast<std::size_t>(token)];
+    if (text.is_string() && gguf_ends_text(text.get_ref<const std::string&>())) add_stop(token);
+  }
 }
 
 }  // namespace

@@ -5,11 +5,12 @@
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
+#include "../../nn/io/json.h"
+#include "../../nn/modules/positional_encoding.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <span>
 #include <string>
@@ -33,7 +34,7 @@ const GgufArchitecture& architecture_for(Architecture family) {
 
 void add_rope(GgufBuilder& file, NewKeys& keys, const LanguageModelConfig& m) {
   const RotaryScaling& scaling = m.decoder.rope.scaling;
-  const auto columns = static_cast<int>(std::lround(m.decoder.rope.share * m.layer.head_columns()));
+  const int columns = rotated_columns(m.decoder.rope.share, m.layer.head_columns());
   keys.add("rope.dimension_count", columns);
   keys.add("rope.freq_base", m.rope_theta);
   if (scaling.kind == RotaryScale::linear || scaling.kind == RotaryScale::yarn) {
@@ -128,7 +129,7 @@ void check_said(const GgufBuilder& file, const GgufArchitecture& architecture, c
   said.pad = config.pad;
   const json all = to_json(config), read = to_json(said);
   for (const auto& [key, value] : all.items())
-    check<ArgumentError>(read.value(key, json()) == value, "gguf: ", printable(key), ": ", printable(value.dump()),
+    check<ArgumentError>(read.value(key, json()) == value, "gguf: ", printable(key), ": ", printable_json(value),
                          " is nothing that a file of this architecture has");
 } catch (const FormatError& e) {
   fail<ArgumentError>("a file of this architecture cannot have this model: ", e.what());

@@ -3,6 +3,7 @@
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
+#include "../../nn/io/json.h"
 
 #include <string_view>
 #include <utility>
@@ -41,6 +42,12 @@ double ModelKeys::required(const std::string& name) {
   return number(name, 0);
 }
 
+double ModelKeys::positive(const std::string& name, double fallback) {
+  const double value = number(name, fallback);
+  check<FormatError>(value > 0, file_.name(), ": '", key(name), "' is not positive");
+  return value;
+}
+
 bool ModelKeys::flag(const std::string& name, bool fallback) { return keys_.flag(key(name), fallback); }
 
 void ModelKeys::require(const std::string& name, const json& value) { keys_.one_of(key(name), json::array({value})); }
@@ -57,7 +64,7 @@ void ModelKeys::check_others() const {
     if (!is_of_architecture(key) || read_.contains(key)) continue;
     if (harmless.contains(std::string_view(key).substr(architecture_.size() + 1))) continue;
     const bool is_off = value.is_null() || value == 0 || value == false;
-    check<FormatError>(is_off, file_.name(), ": ", printable(key), ": ", printable(value.dump()), " is not supported");
+    check<FormatError>(is_off, file_.name(), ": ", printable(key), ": ", printable_json(value), " is not supported");
   }
 }
 

@@ -71,6 +71,10 @@ bool is_nested_within(const json& value, int levels) {
   return true;
 }
 
+std::string printable_json(const json& value) {
+  return printable(value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace));
+}
+
 void JsonTree::clear(json& tree) noexcept {
   if (!tree.is_structured()) return;
   for (json& child : tree) clear(child);

@@ -19,6 +19,9 @@ bool is_nested_within(const nlohmann::json& value, int levels = kMostNesting);
 // Throws FormatError, "NAME:LINE:COLUMN: what is wrong".
 nlohmann::json parse_json(std::string_view text, std::string_view name);
 
+// A document in a message: on one line of ASCII, and shortened. Its texts may be other than UTF-8.
+std::string printable_json(const nlohmann::json& value);
+
 // A tree whose destruction needs no memory. nlohmann's destructor needs some, and ends the process if there is none.
 struct JsonTree {
   nlohmann::json value;

@@ -94,15 +94,15 @@ class HeaderReader : public JsonEvents {
       metadata[key_] = value.get<std::string>();
     } else if (place_ == Place::tensor && key_ == "dtype") {
       tensor_.dtype = value.is_string() ? value.get<std::string>() : "";
-      if (bits_of(tensor_.dtype) == 0) refuse("dtype " + shown(value) + " is not one of the format's");
+      if (bits_of(tensor_.dtype) == 0) refuse("dtype " + printable_json(value) + " is not one of the format's");
     } else if (place_ == Place::list) {
       std::vector<std::int64_t>& list = fields_[key_];
       if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMaxInteger)
-        refuse(key_ + ": " + shown(value) + " is not an integer in 0..2^53");
+        refuse(key_ + ": " + printable_json(value) + " is not an integer in 0..2^53");
       if (list.size() == (key_ == "shape" ? kMaxRank : 2)) refuse(key_ + " has too many numbers");
       list.push_back(value.get<std::int64_t>());
     } else if (place_ != Place::header || key_ != "__metadata__" || !value.is_null()) {  // null: there are none
-      refuse(shown(value) + " is out of place");
+      refuse(printable_json(value) + " is out of place");
     }
   }
   [[noreturn]] void refuse(const std::string& why) override {
@@ -116,9 +116,6 @@ class HeaderReader : public JsonEvents {
   bool enter(Place place) {
     place_ = place;
     return true;
-  }
-  static std::string shown(const json& value) {
-    return printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
   }
   void end_tensor() {
     if (fields_.size() < 3) refuse("dtype, shape or data_offsets is missing");

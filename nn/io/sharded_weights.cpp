@@ -40,7 +40,7 @@ void read_index(WeightFiles& weights) {
   std::map<std::string, std::size_t> numbers;  // of the files
   for (const auto& [tensor, value] : all["weight_map"].items()) {
     const bool is_name = value.is_string() && is_file_name(value.get<std::string>());
-    check<FormatError>(is_name, name, ": tensor ", printable(tensor), ": ", printable(value.dump()),
+    check<FormatError>(is_name, name, ": tensor ", printable(tensor), ": ", printable_json(value),
                        " is not the name of a file beside it");
     const std::string file = value.get<std::string>();
     const auto [found, is_new] = numbers.try_emplace(file, weights.files.size());

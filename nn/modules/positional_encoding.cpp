@@ -30,13 +30,15 @@ RotaryAngles angles_of(const PositionalEncodingOptions& options, int width) {
   const int head = options.head_width > 0 ? options.head_width : width;
   check<ArgumentError>(options.share > 0 && options.share <= 1, "positional encoding: the share ", options.share,
                        " of columns that are rotated is not in 0..1");
-  const int turned = static_cast<int>(options.share * head);
+  const int turned = rotated_columns(options.share, head);
   check<ArgumentError>(turned > 0 && turned <= head && turned % 2 == 0,
                        "positional encoding: rotary positions turn pairs of columns, but heads have ", turned);
   return rotary_angles(turned, options.theta, options.scaling);
 }
 
 }  // namespace
+
+int rotated_columns(double share, int head_width) { return static_cast<int>(share * head_width); }
 
 double sinusoid(int position, int column, int d_model, double base) {
   const int even = column / 2 * 2;

@@ -87,6 +87,9 @@ struct PositionalEncodingOptions {
   RotaryScaling scaling = {};
 };
 
+// The columns of a head that are turned, of this share: without a fraction, as Hugging Face's models count them.
+int rotated_columns(double share, int head_width);
+
 struct PositionalEncoding {
   PositionalEncoding(const Scope& s, Positions kind, int max_positions, int d_model,
                      const PositionalEncodingOptions& options = {});

@@ -9,11 +9,13 @@
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
 #include "../../autograd/core/utf8.h"
+#include "../io/json.h"
 #include "../io/text_file.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -55,7 +57,7 @@ class GgufKeys {
   }
   bool flag(const char* key, bool fallback) const {
     const json value = find(key);
-    check(value.is_null() || value.is_boolean(), key, ": ", printable(value.dump()), " is neither true nor false");
+    check(value.is_null() || value.is_boolean(), key, ": ", printable_json(value), " is neither true nor false");
     return value.is_null() ? fallback : value.get<bool>();
   }
   std::vector<json> list(const char* key) const {
@@ -68,7 +70,7 @@ class GgufKeys {
     std::vector<std::string> found;
     check(!find(key).is_null(), key, " is missing");
     for (const json& item : list(key)) {
-      check(item.is_string(), key, ": ", printable(item.dump()), " is no text");
+      check(item.is_string(), key, ": ", printable_json(item), " is no text");
       found.push_back(item.get<std::string>());
       check(utf8_length(found.back()) == found.back().size(), key, ": '", printable(found.back()), "' is not UTF-8");
     }
@@ -126,12 +128,16 @@ json processor(const GgufKeys& keys, const GgufVocabulary& vocabulary, bool adds
 
 // Other names of the same words, of models whose vocabularies differ.
 const std::map<std::string_view, const char*> kSameWords{
-    {"phi-2", "gpt-2"},        {"olmo", "gpt-2"},       {"mpt", "gpt-2"},
-    {"refact", "smollm"},      {"starcoder", "smollm"}, {"llama3", "llama-bpe"},
-    {"llama-v3", "llama-bpe"}, {"dbrx", "llama-bpe"},   {"smaug-bpe", "llama-bpe"}};
+    {"phi-2", "gpt-2"},    {"olmo", "gpt-2"},          {"mpt", "gpt-2"},         {"jais", "gpt-2"},
+    {"refact", "smollm"},  {"starcoder", "smollm"},    {"command-r", "smollm"},  {"codeshell", "smollm"},
+    {"exaone", "smollm"},  {"minerva-7b", "smollm"},   {"llama3", "llama-bpe"},  {"llama-v3", "llama-bpe"},
+    {"dbrx", "llama-bpe"}, {"smaug-bpe", "llama-bpe"}, {"falcon3", "llama-bpe"}, {"deepseek-r1-qwen", "qwen2"},
+    {"megrez", "qwen2"}};
 
 // In these, a word that is a token is that token, whatever merges would make of it, and texts begin with a mark.
-bool is_of_llama3(const std::string& pre) { return pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3"; }
+bool is_of_llama3(const std::string& pre) {
+  return pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3" || pre == "falcon3";
+}
 
 json byte_level_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
   const std::string said = keys.text("pre");
@@ -140,14 +146,16 @@ json byte_level_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
   const std::string pre = same == kSameWords.end() ? said : same->second;
   const json steps = gguf_pre_tokenizer(pre);
   if (steps.is_null())
-    keys.refuse("pre", ": ", printable(said), " is not supported; gpt-2, smollm, llama-bpe and qwen2 are");
+    keys.refuse("pre", ": ", printable(said),
+                " is not supported; gpt-2, smollm, llama-bpe, qwen2, stablelm2, falcon and bloom are");
   json model = bpe_json(vocabulary.ids, keys.texts("merges"));
   model["ignore_merges"] = is_llama;
   return {{"normalizer", gguf_normalizer(pre)},
           {"pre_tokenizer", steps},
           {"post_processor", processor(keys, vocabulary, is_llama, byte_level_json(true))},
           {"decoder", byte_level_json(true)},
-          {"model", model}};
+          {"model", model},
+          {"added_tokens", added_tokens_json(vocabulary.texts, vocabulary.types)}};
 }
 
 // ---- llama ---------------------------------------------------------------------------------------
@@ -156,7 +164,8 @@ json byte_level_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
 std::vector<double> read_scores(const GgufKeys& keys, std::size_t tokens) {
   std::vector<double> scores;
   for (const json& score : keys.list("scores")) {
-    keys.check(score.is_number() && std::isfinite(score.get<double>()), "scores", ": ", score.dump(), " is no number");
+    keys.check(score.is_number() && std::isfinite(score.get<double>()), "scores", ": ", printable_json(score),
+               " is no number");
     scores.push_back(score.get<double>());
   }
   keys.check(scores.size() == tokens, "scores", " is not of as many tokens as ", kGgufTokenizer, "tokens");
@@ -176,7 +185,23 @@ json sentencepiece_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary, c
   return parts;
 }
 
+// ---- Phi-3
+
+// Files do not say which tokens take the white space behind them: llama.cpp knows it by the model's name.
+bool is_phi3(const GgufFile& file) {
+  const json said = file.metadata().value("general.name", json());
+  std::string name = said.is_string() ? said.get<std::string>() : "";
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name.find("phi-3") != name.npos || name.find("phi3") != name.npos;
+}
+
+void strip_behind(json& added) {
+  for (json& token : added) token["rstrip"] = strips_in_phi3(token["content"].get<std::string>());
+}
+
 }  // namespace
+
+bool strips_in_phi3(const std::string& token) { return token != "<unk>" && token != "<s>" && token != "<|endoftext|>"; }
 
 json gguf_tokenizer_json(const GgufFile& file) {
   const GgufKeys keys(file);
@@ -186,7 +211,7 @@ json gguf_tokenizer_json(const GgufFile& file) {
   const GgufVocabulary vocabulary(keys);
   json all = kind == "gpt2" ? byte_level_bpe(keys, vocabulary)
                             : sentencepiece_bpe(keys, vocabulary, file.name() + ": " + kGgufTokenizer + "tokens");
-  all["added_tokens"] = added_tokens_json(vocabulary.texts, vocabulary.types);
+  if (is_phi3(file)) strip_behind(all["added_tokens"]);
   return whole_json(all);
 }
 

@@ -1,9 +1,10 @@
 // The tokenizer in a GGUF file (nn/io/gguf.h), as a tokenizer.json of Hugging Face's with the same tokens.
 //
 // Of llama.cpp's kinds, "gpt2" is byte-level BPE, whose words are those of tokenizer.ggml.pre: "gpt-2" ("phi-2",
-// "olmo", "mpt"), "smollm" ("refact", "starcoder"), "llama-bpe" ("llama3", "llama-v3", "dbrx", "smaug-bpe") or "qwen2",
-// the names in brackets being others of the same words; "llama" is SentencePiece's BPE, where any two tokens whose
-// concatenation is a token merge, the best score first. Others are refused.
+// "olmo", "mpt", "jais"), "smollm" ("refact", "starcoder", "command-r", "codeshell", "exaone", "minerva-7b"),
+// "llama-bpe" ("llama3", "llama-v3", "falcon3", "dbrx", "smaug-bpe"), "qwen2" ("deepseek-r1-qwen", "megrez"),
+// "stablelm2", "falcon" or "bloom", the names in brackets being others of the same words; "llama" is SentencePiece's
+// BPE, where any two tokens whose concatenation is a token merge, the best score first. Others are refused.
 #pragma once
 
 #include "tokenizer.h"
@@ -16,6 +17,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -38,12 +40,13 @@ void write_gguf_tokenizer(const std::filesystem::path& folder, const GgufFile& f
 struct GgufTexts {
   int vocabulary = 0;  // tokens of the model; those that the tokenizer lacks are unused
   std::optional<int> bos = {}, eos = {};
+  std::vector<int> ends = {};               // other tokens that end what the model writes
   bool adds_bos = false, adds_eos = false;  // texts begin and end with them
   std::optional<std::string> chat_template = {};
 };
 // Adds the tokenizer of a tokenizer.json that read_tokenizer_json() takes; `name` is what errors call it. Throws
-// FormatError for another kind than byte-level BPE with the words of "gpt-2", "smollm", "llama-bpe" or "qwen2", and
-// SentencePiece's BPE.
+// FormatError for another kind than byte-level BPE with these words and SentencePiece's BPE, and for added tokens of
+// which a file cannot say what the tokenizer does: those that take white space, but for Phi-3's, or are words.
 void add_gguf_tokenizer(GgufBuilder& file, const nlohmann::json& tokenizer, const GgufTexts& texts,
                         const std::string& name);
 

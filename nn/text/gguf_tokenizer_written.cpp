@@ -6,12 +6,14 @@
 #include "text_ids.h"
 
 #include "../../autograd/core/check.h"
+#include "../../autograd/core/printable.h"
 
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,13 +36,28 @@ json essence(json part) {
   return part;
 }
 
-// Which of kGgufWords has the steps of this tokenizer.
-std::string words_of(const json& tokenizer, const std::string& name) {
+// Which of kGgufWords has the steps of this tokenizer; nothing if none has.
+std::string words_of(const json& tokenizer) {
   for (const char* pre : kGgufWords) {
     const bool has_steps = essence(tokenizer.value("pre_tokenizer", json())) == essence(gguf_pre_tokenizer(pre));
     if (has_steps && tokenizer.value("normalizer", json()) == gguf_normalizer(pre)) return pre;
   }
-  fail<FormatError>(name, ": is no byte-level BPE with words that GGUF files know: gpt-2, smollm, llama-bpe, qwen2");
+  return "";
+}
+
+// The name that says all of a byte-level BPE: words, and whether those that are tokens are merged nevertheless.
+std::string name_of_words(const json& tokenizer, const std::string& name) {
+  const json& model = tokenizer["model"];
+  const auto is_set = [&](const char* key) { return !model.value(key, json()).is_null() && model[key] != ""; };
+  const bool takes_words = model.value("ignore_merges", json()) == true;
+  std::string words = words_of(tokenizer);
+  if (words == "llama-bpe" && !takes_words) words = "dbrx";
+  const bool is_known = !words.empty() && takes_words == (words == "llama-bpe") &&
+                        !is_set("continuing_subword_prefix") && !is_set("end_of_word_suffix");
+  check<FormatError>(is_known, name,
+                     ": is no byte-level BPE with words that GGUF files know: gpt-2, smollm, llama-bpe, "
+                     "qwen2, stablelm2, falcon, bloom");
+  return words;
 }
 
 // "a b", which is also written as ["a", "b"].
@@ -76,6 +93,22 @@ NewTokens new_tokens(const json& tokenizer, int vocabulary, const std::string& n
   return tokens;
 }
 
+// Whether white space at added tokens is as everywhere else, or as in Phi-3, whose name says it; or else is refused.
+bool is_phi3(const json& added_tokens, const std::string& name) {
+  bool strips = false, is_like_phi3 = true;
+  for (const json& added : added_tokens) {
+    const auto text = added.at("content").get<std::string>();
+    for (const char* flag : {"lstrip", "single_word"})
+      check<FormatError>(!added.value(flag, false), name, ": a GGUF file cannot say '", flag, "' of the token '",
+                         printable(text), "'");
+    const bool strips_right = added.value("rstrip", false);
+    strips = strips || strips_right;
+    is_like_phi3 = is_like_phi3 && strips_right == strips_in_phi3(text);
+  }
+  check<FormatError>(!strips || is_like_phi3, name, ": a GGUF file cannot say which of its tokens have 'rstrip'");
+  return strips;
+}
+
 std::vector<std::string> merge_texts(const json& merges) {
   std::vector<std::string> texts;
   for (const json& merge : merges) texts.push_back(merge_text(merge));
@@ -85,7 +118,7 @@ std::vector<std::string> merge_texts(const json& merges) {
 // ---- gpt2
 
 void add_byte_level_bpe(GgufBuilder& file, const json& tokenizer, const NewTokens& tokens, const std::string& name) {
-  file.add(kGgufTokenizer + "pre", words_of(tokenizer, name));
+  file.add(kGgufTokenizer + "pre", name_of_words(tokenizer, name));
   file.add(kGgufTokenizer + "model", "gpt2");
   file.add(kGgufTokenizer + "tokens", tokens.texts);
   file.add(kGgufTokenizer + "token_type", tokens.types);
@@ -161,18 +194,32 @@ void add_sentencepiece_bpe(GgufBuilder& file, const json& tokenizer, const NewTo
   fail<FormatError>(name, ": is no BPE of SentencePiece, where any two tokens whose concatenation is a token merge");
 }
 
+// Further tokens that end what a model writes: those that readers do not know by their texts have two keys.
+void add_ends(GgufBuilder& file, const NewTokens& tokens, std::span<const int> ends, const std::string& name) {
+  std::vector<std::string> keys{"eom_token_id", "eot_token_id"};
+  for (const int end : ends) {
+    const auto id = static_cast<std::size_t>(end);
+    if (id < tokens.texts.size() && gguf_ends_text(tokens.texts[id])) continue;
+    check<FormatError>(!keys.empty(), name, ": a GGUF file cannot name token ", end, " as one more that ends a text");
+    file.add(kGgufTokenizer + keys.back(), static_cast<std::uint32_t>(end));
+    keys.pop_back();
+  }
+}
+
 }  // namespace
 
 void add_gguf_tokenizer(GgufBuilder& file, const json& tokenizer, const GgufTexts& texts, const std::string& name) {
   const json model = tokenizer.value("model", json::object());
   const bool is_bpe =
-      model.is_object() && model.value("type", "") == "BPE" && model.contains("vocab") && model.contains("merges");
+      model.is_object() && model.value("type", "BPE") == "BPE" && model.contains("vocab") && model.contains("merges");
   check<FormatError>(is_bpe, name, ": is no BPE, of which alone GGUF files are written");
   const NewTokens tokens = new_tokens(tokenizer, texts.vocabulary, name);
   const auto add = model.value("byte_fallback", false) ? add_sentencepiece_bpe : add_byte_level_bpe;
   add(file, tokenizer, tokens, name);
   if (texts.bos) file.add(kGgufTokenizer + "bos_token_id", static_cast<std::uint32_t>(*texts.bos));
   if (texts.eos) file.add(kGgufTokenizer + "eos_token_id", static_cast<std::uint32_t>(*texts.eos));
+  add_ends(file, tokens, texts.ends, name);
+  if (is_phi3(tokenizer.value("added_tokens", json::array()), name)) file.add("general.name", "Phi-3");
   file.add(kGgufTokenizer + "add_bos_token", texts.adds_bos);
   file.add(kGgufTokenizer + "add_eos_token", texts.adds_eos);
   if (texts.chat_template) file.add("tokenizer.chat_template", *texts.chat_template);

@@ -12,11 +12,14 @@ using nlohmann::json;
 
 namespace {
 
+json split(const std::string& regex) {
+  return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
+}
+
 // Words as "llama-bpe" and "qwen2" see them, which differ in how many digits a number has.
 json words(const char* number) {
-  const std::string regex = std::string(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)") + number +
-                            R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
+  return split(std::string(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)") + number +
+               R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)");
 }
 
 }  // namespace
@@ -28,7 +31,13 @@ json gguf_pre_tokenizer(const std::string& pre) {
   if (pre == "gpt-2") return byte_level_json(true);
   if (pre == "smollm") return steps({{"type", "Digits"}, {"individual_digits", true}}, true);
   if (pre == "llama-bpe") return steps(words(R"(\p{N}{1,3})"), false);
-  if (pre == "qwen2") return steps(words(R"(\p{N})"), false);
+  if (pre == "qwen2" || pre == "stablelm2") return steps(words(R"(\p{N})"), false);
+  if (pre == "bloom") return steps(split(" ?[^(\\s|[.,!?…。，、।۔،])]+"), false);
+  if (pre == "falcon")
+    return sequence_json("pretokenizers", {{{"type", "Punctuation"}, {"behavior", "Contiguous"}},
+                                           byte_level_json(true),
+                                           {{"type", "Digits"}, {"individual_digits", false}},
+                                           split("[0-9][0-9][0-9]")});
   return nullptr;
 }
 

@@ -10,7 +10,10 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 
 inline const std::string kGgufTokenizer = "tokenizer.ggml.";  // how its keys begin
-inline constexpr const char* kGgufWords[] = {"gpt-2", "smollm", "llama-bpe", "qwen2"};
+inline constexpr const char* kGgufWords[] = {"gpt-2", "smollm", "llama-bpe", "qwen2", "stablelm2", "falcon", "bloom"};
+
+// Does an added token of Phi-3 take the white space behind it?
+bool strips_in_phi3(const std::string& token);
 
 // The steps of a tokenizer.json that make these words; null for another name.
 nlohmann::json gguf_pre_tokenizer(const std::string& pre);

@@ -11,6 +11,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <regex>
 #include <set>
@@ -23,7 +24,7 @@ using nlohmann::json;
 
 namespace {
 
-using Value = std::variant<std::uint32_t, float, bool, std::string, std::vector<bool>>;
+using Value = std::variant<std::uint32_t, float, bool, std::string, std::vector<bool>, std::vector<std::string>>;
 using Keys = std::map<std::string, Value>;  // those of the architecture without its name
 
 // What a file has unless a row says otherwise: no value is a default.
@@ -102,6 +103,11 @@ const std::vector<Row> kRows{
      [](C c) { return c.model.decoder.rope.share; },
      0.5},
     {"rope.dimension_count", "llama", {{"rope.dimension_count", 2u}}, {}, {}},
+    {"rope.dimension_count",  // 60.0 / 88 * 88 is less than 60
+     "phi2",
+     {{"embedding_length", 88u}, {"attention.head_count", 1u}, {"rope.dimension_count", 60u}},
+     [](C c) { return rotated_columns(c.model.decoder.rope.share, 88); },
+     60},
     {"rope.freq_base", "llama", {{"rope.freq_base", 500.0F}}, [](C c) { return c.model.rope_theta; }, 500},
     {"rope.scale_linear", "llama", {{"rope.scale_linear", 2.0F}}, [](C c) { return scaling_of(c).factor; }, 2},
     {"rope.scale_linear", "llama", {{"rope.scale_linear", 2.0F}}, kind_of, "linear"},
@@ -134,6 +140,19 @@ const std::vector<Row> kRows{
      {{"tokenizer.ggml.eos_token_id", 4u}},
      [](C c) { return c.stops; },
      json::array({4})},
+    {"tokenizer.ggml.eom_token_id",
+     "llama",
+     {{"tokenizer.ggml.eos_token_id", 4u}, {"tokenizer.ggml.eom_token_id", 5u}},
+     [](C c) { return c.stops; },
+     json::array({4, 5})},
+    {"attention.causal", "llama", {{"attention.causal", true}}, [](C c) { return c.model.n_layers; }, 2},
+    {"attention.causal", "llama", {{"attention.causal", false}}, {}, {}},
+    {"rope.scaling.finetuned", "granite", {{"rope.scaling.finetuned", false}}, {}, {}},
+    {"tokenizer.ggml.tokens",  // "<|end|>" ends a text wherever it is
+     "llama",
+     {{"tokenizer.ggml.eos_token_id", 4u}, {"tokenizer.ggml.tokens", std::vector<std::string>{"a", "<|end|>"}}},
+     [](C c) { return c.stops; },
+     json::array({4, 1})},
     {"tokenizer.ggml.eot_token_id",
      "llama",
      {{"tokenizer.ggml.eos_token_id", 4u}, {"tokenizer.ggml.eot_token_id", 5u}},
@@ -171,11 +190,21 @@ const std::vector<Row> kRows{
      0.125},
     {"attention.scale", "gemma2", {{"attention.scale", 0.25F}, {"attention.sliding_window", 5u}}, {}, {}},
     {"logit_scale", "granite", {{"logit_scale", 8.0F}}, [](C c) { return c.model.decoder.output_scale; }, 0.125},
+    {"logit_scale", "granite", {{"logit_scale", 0.0F}}, {}, {}},  // scores are divided by it
+    {"embedding_scale", "granite", {{"embedding_scale", std::numeric_limits<float>::infinity()}}, {}, {}},
     {"logit_scale", "command-r", {{"logit_scale", 0.25F}}, [](C c) { return c.model.decoder.output_scale; }, 0.25},
     {"logit_scale", "command-r", {}, {}, {}},
     {"attention.sliding_window", "phi3", {{"attention.sliding_window", 7u}}, [](C c) { return window_of(c, 1); }, 7},
     {"attention.sliding_window", "gemma2", {{"attention.sliding_window", 5u}}, [](C c) { return window_of(c, 0); }, 5},
     {"attention.sliding_window", "gemma2", {{"attention.sliding_window", 5u}}, [](C c) { return window_of(c, 1); }, 0},
+    {"attention.sliding_window_pattern",
+     "gemma3",
+     {{"attention.sliding_window", 5u}, {"attention.sliding_window_pattern", 3u}, {"block_count", 6u}},
+     [](C c) {
+       return json{window_of(c, 0), window_of(c, 1), window_of(c, 2),
+                   window_of(c, 3), window_of(c, 4), window_of(c, 5)};
+     },
+     json{5, 5, 0, 5, 5, 0}},
     {"attention.sliding_window_pattern",
      "gemma3",
      {{"attention.sliding_window", 5u}, {"attention.sliding_window_pattern", 1u}},
@@ -247,7 +276,7 @@ const std::vector<Row> kRows{
 // The keys that these sources ask for, directly or by a constant.
 std::set<std::string> keys_in_sources() {
   std::set<std::string> found;
-  const std::regex asked(R"(keys\.(?:integer|number|required|require|flag|find|tokens)\(\s*"([a-z_.]+)\")");
+  const std::regex asked(R"(keys\.(?:integer|number|required|positive|require|flag|find|tokens)\(\s*"([a-z_.]+)\")");
   const std::regex constant(R"(constexpr const char\* k\w+ = "([a-z_]+\.[a-z_.]+)\")");
   const std::regex listed(R"R("(tokenizer\.ggml\.[a-z_]+|attention\.layer_norm[a-z_]*)")R");
   for (const char* file : {"gguf_config.cpp", "architectures.cpp"}) {

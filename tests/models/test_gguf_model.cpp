@@ -3,9 +3,7 @@
 #include <seppo/autograd/core/check.h>
 #include <seppo/models/decoding/generate.h>
 #include <seppo/models/gguf/gguf_model.h>
-#include <seppo/nn/text/byte_level_bpe.h>
 #include <seppo/nn/text/gguf_tokenizer.h>
-#include <seppo/nn/text/tokenizer_folder.h>
 
 #include "models/gguf_models.h"
 #include "support/program.h"
@@ -66,111 +64,23 @@ BOOST_AUTO_TEST_CASE(a_model_is_the_one_that_was_converted) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_tokenizer_is_a_tokenizer_json) {
-  const test::Folder folder("gguf");
-  GgufWriter writer;
-  add_tokenizer(writer);
-  folder.write("f.gguf", writer.file());
-  const GgufFile file(folder.path / "f.gguf");
-  const Tokenizer tokenizer = read_gguf_tokenizer(file);
-  BOOST_CHECK(tokenizer.size() == kTokens && tokenizer.bos == 258 && tokenizer.eos == 259);
-  const std::vector<int> ids{257, 'd', 256, 256};
-  BOOST_TEST(tokenizer.encode("abcdabab") == ids, boost::test_tools::per_element());
-  BOOST_CHECK_EQUAL(tokenizer.decode(ids), "abcdabab");
-  write_gguf_tokenizer(folder.path, file, 32);
-  const Tokenizer again = read_tokenizer(folder.path);
-  BOOST_CHECK(again.encode("abc <end> 12") == tokenizer.encode("abc <end> 12") && again.eos == 259 && again.bos == 258);
-  BOOST_CHECK_EQUAL(test::read(folder.path / "chat_template.jinja"), "{{ messages }}");
-}
-
-BOOST_AUTO_TEST_CASE(words_with_several_names) {
-  const auto encoded = [](const std::string& pre) {
-    const test::Folder folder("gguf");
-    GgufWriter writer;
-    add_tokenizer(writer, pre);
-    folder.write("f.gguf", writer.file());
-    json all = gguf_tokenizer_json(GgufFile(folder.path / "f.gguf"));
-    return std::pair{all["pre_tokenizer"], all["post_processor"]};
-  };
-  for (const auto& [name, usual] : std::map<std::string, std::string>{
-           {"phi-2", "gpt-2"}, {"olmo", "gpt-2"}, {"refact", "smollm"}, {"llama3", "llama-bpe"}})
-    BOOST_CHECK(encoded(name) == encoded(usual));
-  BOOST_CHECK(encoded("smaug-bpe").first == encoded("llama-bpe").first);
-  BOOST_CHECK(encoded("smaug-bpe").second != encoded("llama-bpe").second);  // no text begins with a mark
-}
-
-// SentencePiece's kind: the pair with the best score merges first, bytes stand for what has no token.
-BOOST_AUTO_TEST_CASE(pieces_merge_by_score) {
-  GgufWriter writer;
-  const std::string blank = "\u2581";
-  std::vector<std::string> tokens{"<unk>", "<s>", "</s>"};
-  std::vector<std::int32_t> types{2, 3, 3};
-  for (int byte = 0; byte < 256; ++byte) {
-    constexpr const char* kDigits = "0123456789ABCDEF";
-    tokens.push_back(std::string("<0x") + kDigits[byte / 16] + kDigits[byte % 16] + ">");
-    types.push_back(6);
-  }
-  std::vector<float> scores(tokens.size(), 0);
-  const auto add = [&](const std::string& token, float score) {
-    tokens.push_back(token);
-    types.push_back(1);
-    scores.push_back(score);
-    return static_cast<int>(tokens.size()) - 1;
-  };
-  const int space = add(blank, -9), a = add("a", -9), b = add("b", -9), c = add("c", -9);
-  const int ab = add("ab", -2), bc = add("bc", -1), space_a = add(blank + "a", -3);
-  writer.add("tokenizer.ggml.model", std::string("llama"));
-  writer.add("tokenizer.ggml.tokens", tokens);
-  writer.add("tokenizer.ggml.token_type", types);
-  writer.add("tokenizer.ggml.scores", scores);
-  writer.add("tokenizer.ggml.bos_token_id", 1u);
-  writer.add("tokenizer.ggml.eos_token_id", 2u);
-  writer.add("tokenizer.ggml.unknown_token_id", 0u);
-  writer.add("tokenizer.ggml.add_eos_token", true);
-  const test::Folder folder("gguf");
-  folder.write("f.gguf", writer.file());
-  const GgufFile file(folder.path / "f.gguf");
-  const Tokenizer tokenizer = read_gguf_tokenizer(file);
-  const auto check = [&](const std::string& text, std::vector<int> ids) {
-    ids.insert(ids.begin(), 1);
-    ids.push_back(2);
-    BOOST_TEST(tokenizer.encode(text) == ids, boost::test_tools::per_element());
-    BOOST_CHECK_EQUAL(tokenizer.decode(ids), text);
-  };
-  check("abc", {space_a, bc});
-  check("b a", {space, b, space_a});
-  check("ab", {space, ab});
-  check("cab", {space, c, ab});
-  check("aa", {space_a, a});
-  check("z", {space, 3 + 'z'});
-  BOOST_CHECK((gguf_special_tokens(file) == std::map<std::string, std::string>{
-                                                {"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}}));
-  BOOST_CHECK(!gguf_chat_template(file));
-}
-
-GgufWriter of_pieces(const std::vector<std::string>& pieces) {
-  GgufWriter writer;
-  writer.add("tokenizer.ggml.model", std::string("llama"));
-  writer.add("tokenizer.ggml.tokens", pieces);
-  writer.add("tokenizer.ggml.scores", std::vector<float>(pieces.size()));
-  return writer;
-}
-
-void tokenizer_refused(const GgufWriter& writer, const std::string& part) {
-  const test::Folder folder("gguf");
-  folder.write("f.gguf", writer.file());
-  BOOST_CHECK_EXCEPTION(read_gguf_tokenizer(GgufFile(folder.path / "f.gguf")), FormatError, [&](const FormatError& e) {
-    return std::string(e.what()).find("f.gguf: tokenizer.ggml." + part) != std::string::npos;
-  });
-}
-
-BOOST_AUTO_TEST_CASE(long_pieces_are_refused) {
-  tokenizer_refused(of_pieces({"a", std::string(257, 'a')}), "tokens: token 1 has 257 bytes, more than 256");
-  tokenizer_refused(of_pieces({}), "tokens is empty");
-  std::vector<std::string> all;
-  for (char letter = 'A'; letter < 'A' + 33; ++letter)
-    for (std::size_t length = 1; length <= 256; ++length) all.emplace_back(length, letter);
-  tokenizer_refused(of_pieces(all), "tokens: more than 1048576 pairs of tokens are tokens");
+// What is not UTF-8 is refused as anything else is, wherever it is, and shown with a mark in its place.
+BOOST_AUTO_TEST_CASE(texts_that_are_not_utf8) {
+  const std::string bad = "a\xff";
+  Parameters parameters(7);
+  const HfConfig config = small(true);
+  const LanguageModel model(parameters.root(), config.model);
+  GgufWriter note;
+  add_metadata(note, config);
+  add_weights(note, parameters, config);
+  GgufWriter scaled = note;
+  note.add("llama.note", bad);
+  refused(note, "llama.note: \"a\\ufffd\" is not supported");
+  scaled.add("llama.rope.scaling.type", bad);
+  refused(scaled, "'llama.rope.scaling.type': \"a\\ufffd\" is not supported");
+  GgufWriter other;
+  other.add("general.architecture", bad);
+  refused(other, "general.architecture: \"a\\ufffd\" is not supported");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_llama_is_refused) {
@@ -228,14 +138,6 @@ BOOST_AUTO_TEST_CASE(what_is_not_llama_is_refused) {
   add_metadata(partial, config);
   partial.floats("token_embd.weight", {16, kTokens}, weight(parameters, "embedding.weight"));
   refused(partial, "has no tensor blk.0.");
-
-  GgufWriter tokenizer;
-  add_tokenizer(tokenizer, "chameleon");
-  tokenizer_refused(tokenizer, "pre: chameleon is not supported");
-  GgufWriter flag = of_pieces({"a", "b"});
-  flag.add("tokenizer.ggml.bos_token_id", 1u);
-  flag.add("tokenizer.ggml.add_bos_token", 0u);
-  tokenizer_refused(flag, "add_bos_token: 0 is neither true nor false");
 }
 
 // ---- other architectures: tensors that count on, so that it is seen where each number goes
@@ -245,7 +147,7 @@ namespace {
 // A file of one layer, whose tensors hold consecutive numbers.
 class Counting {
  public:
-  Counting(const std::string& kind, const std::string& epsilon) : kind_(kind) {
+  Counting(const std::string& kind, const std::string& epsilon, std::uint32_t type = 0) : kind_(kind), type_(type) {
     writer_.add("general.architecture", kind);
     add("embedding_length", 4);
     add("feed_forward_length", 6);
@@ -265,7 +167,11 @@ class Counting {
     for (const std::uint64_t size : sizes) count *= size;
     std::vector<float> values(count);
     std::iota(values.begin(), values.end(), first);
-    writer_.floats(name, sizes, values);
+    if (type_ == 0) {
+      writer_.floats(name, sizes, values);
+    } else {  // two bytes each, zeros
+      writer_.tensor(name, sizes, type_, std::string(2 * count, '\0'));
+    }
     return *this;
   }
   Counting& add(const std::string& key, std::uint32_t value) {
@@ -281,6 +187,7 @@ class Counting {
 
  private:
   std::string kind_;
+  std::uint32_t type_;  // as ggml numbers them
   GgufWriter writer_;
 };
 
@@ -330,20 +237,36 @@ BOOST_AUTO_TEST_CASE(norms_of_one_plus_weight) {
 // Mixtral: a tensor has a matrix of each expert.
 BOOST_AUTO_TEST_CASE(experts_share_tensors) {
   Counting file("llama", "layer_norm_rms_epsilon");
-  file.add("expert_count", 3).add("expert_used_count", 2);
+  file.add("expert_count", 12).add("expert_used_count", 2);
   file.tensor("blk.0.attn_q.weight", {4, 4}, 0).tensor("blk.0.attn_k.weight", {4, 2}, 0);
   file.tensor("blk.0.attn_v.weight", {4, 2}, 0).tensor("blk.0.ffn_norm.weight", {4}, 0);
-  file.tensor("blk.0.ffn_gate_inp.weight", {4, 3}, 400).tensor("blk.0.ffn_gate_exps.weight", {4, 6, 3}, 500);
-  file.tensor("blk.0.ffn_up_exps.weight", {4, 6, 3}, 600).tensor("blk.0.ffn_down_exps.weight", {6, 4, 3}, 700);
+  file.tensor("blk.0.ffn_gate_inp.weight", {4, 12}, 400).tensor("blk.0.ffn_gate_exps.weight", {4, 6, 12}, 500);
+  file.tensor("blk.0.ffn_up_exps.weight", {4, 6, 12}, 1000).tensor("blk.0.ffn_down_exps.weight", {6, 4, 12}, 2000);
   const Pretrained read = file.read();
   BOOST_CHECK(read.config.architecture == Architecture::mixtral && read.config.model.decoder.experts_chosen == 2);
   check_counts(read, "layers.0.ffn.router.weight", 400);
-  for (const int expert : {0, 1, 2}) {
+  for (int expert = 0; expert < 12; ++expert) {
     const std::string path = "layers.0.ffn.experts." + std::to_string(expert) + ".";
     check_counts(read, path + "gate.weight", static_cast<real>(500 + 24 * expert));
-    check_counts(read, path + "up.weight", static_cast<real>(600 + 24 * expert));
-    check_counts(read, path + "down.weight", static_cast<real>(700 + 24 * expert));
+    check_counts(read, path + "up.weight", static_cast<real>(1000 + 24 * expert));
+    check_counts(read, path + "down.weight", static_cast<real>(2000 + 24 * expert));
   }
+}
+
+// What is written in the same type as it was read needs to be known.
+BOOST_AUTO_TEST_CASE(types_of_files) {
+  const auto type_of = [](std::uint32_t type) {
+    Counting file("llama", "layer_norm_rms_epsilon", type);
+    file.add("expert_count", 24).add("expert_used_count", 2);  // more numbers than there are metadata
+    file.tensor("blk.0.attn_q.weight", {4, 4}, 0).tensor("blk.0.attn_k.weight", {4, 2}, 0);
+    file.tensor("blk.0.attn_v.weight", {4, 2}, 0).tensor("blk.0.ffn_norm.weight", {4}, 0);
+    file.tensor("blk.0.ffn_gate_inp.weight", {4, 24}, 0).tensor("blk.0.ffn_gate_exps.weight", {4, 6, 24}, 0);
+    file.tensor("blk.0.ffn_up_exps.weight", {4, 6, 24}, 0).tensor("blk.0.ffn_down_exps.weight", {6, 4, 24}, 0);
+    return file.read().type;
+  };
+  BOOST_CHECK(type_of(0) == WeightType::own);
+  BOOST_CHECK(type_of(1) == WeightType::float16);
+  BOOST_CHECK(type_of(30) == WeightType::bfloat16);
 }
 
 // Falcon's attention has a norm of its own in the large models, the second in the file.

@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_written) {
 }
 
 BOOST_AUTO_TEST_CASE(a_tokenizer_is_written_as_it_is_read) {
-  for (const std::string pre : {"gpt-2", "smollm", "llama-bpe", "qwen2"}) {
+  for (const std::string pre : {"gpt-2", "smollm", "llama-bpe", "qwen2", "stablelm2", "falcon", "bloom"}) {
     const test::Folder folder("gguf");
     GgufWriter writer;
     add_tokenizer(writer, pre);
@@ -205,6 +205,76 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_is_written_as_it_is_read) {
   words["pre_tokenizer"] = {{"type", "Whitespace"}};
   BOOST_CHECK_THROW(add_gguf_tokenizer(made, words, {.vocabulary = 300}, "f"), FormatError);
   BOOST_CHECK_THROW(add_gguf_tokenizer(made, gguf_like_tokenizer(), {.vocabulary = 1}, "f"), FormatError);
+}
+
+// Whether words that are tokens are merged nevertheless is part of the name of the words.
+BOOST_AUTO_TEST_CASE(names_of_words_say_how_they_merge) {
+  const test::Folder folder("words");
+  GgufWriter writer;
+  add_tokenizer(writer, "llama-bpe");
+  folder.write("f.gguf", writer.file());
+  json tokenizer = gguf_tokenizer_json(GgufFile(folder.path / "f.gguf"));
+  const auto name = [&] {
+    GgufBuilder made;
+    add_gguf_tokenizer(made, tokenizer, {.vocabulary = kTokens}, "f");
+    return made.metadata().at("tokenizer.ggml.pre").get<std::string>();
+  };
+  BOOST_CHECK_EQUAL(name(), "llama-bpe");
+  tokenizer["model"]["ignore_merges"] = false;
+  BOOST_CHECK_EQUAL(name(), "dbrx");
+  tokenizer["model"]["end_of_word_suffix"] = "</w>";
+  BOOST_CHECK_THROW(name(), FormatError);
+  tokenizer = gguf_like_tokenizer();
+  tokenizer["model"]["ignore_merges"] = true;
+  BOOST_CHECK_THROW(name(), FormatError);
+}
+
+// Only Phi-3's tokens take the white space behind them, which its name says.
+BOOST_AUTO_TEST_CASE(white_space_behind_tokens) {
+  const test::Folder folder("white");
+  const auto read = [&](const json& tokenizer) {
+    GgufBuilder made;
+    add_gguf_tokenizer(made, tokenizer, {.vocabulary = kTokens}, "f");
+    made.write(folder.path / "f.gguf");
+    return read_gguf_tokenizer(GgufFile(folder.path / "f.gguf"));
+  };
+  const auto ids = [&](const json& tokenizer) { return read(tokenizer).encode("<end>\n a", SpecialText::tokens); };
+  json tokenizer = gguf_like_tokenizer();
+  const std::vector<int> kept = ids(tokenizer);
+  BOOST_CHECK_EQUAL(kept.size(), 4);
+  for (json& token : tokenizer["added_tokens"]) token["rstrip"] = true;
+  BOOST_CHECK((ids(tokenizer) == std::vector<int>{259, kept.back()}));
+  tokenizer["added_tokens"][0]["rstrip"] = false;
+  test::check_error<FormatError>([&] { read(tokenizer); },
+                                 {"f: a GGUF file cannot say which of its tokens have 'rstrip'"});
+  for (const char* flag : {"lstrip", "single_word"}) {
+    json other = gguf_like_tokenizer();
+    other["added_tokens"][1][flag] = true;
+    test::check_error<FormatError>([&] { read(other); },
+                                   {"f: a GGUF file cannot say '" + std::string(flag) + "' of the token '<end>'"});
+  }
+  GgufWriter named;
+  add_tokenizer(named);
+  named.add("general.name", std::string("My Phi-3 mini"));
+  folder.write("named.gguf", named.file());
+  BOOST_CHECK_EQUAL(
+      read_gguf_tokenizer(GgufFile(folder.path / "named.gguf")).encode("<end>\na", SpecialText::tokens).size(), 2);
+}
+
+// Tokens that end a text, besides EOS: two have keys, others are known by their texts.
+BOOST_AUTO_TEST_CASE(all_tokens_that_end_a_text) {
+  GgufBuilder made;
+  json tokenizer = gguf_like_tokenizer();
+  tokenizer["model"]["vocab"]["<end_of_turn>"] = kTokens;
+  add_gguf_tokenizer(made, tokenizer, {.vocabulary = kTokens + 1, .eos = 259, .ends = {kTokens, 3, 5}}, "f");
+  BOOST_CHECK_EQUAL(made.metadata().at("tokenizer.ggml.eot_token_id"), 3);
+  BOOST_CHECK_EQUAL(made.metadata().at("tokenizer.ggml.eom_token_id"), 5);
+  GgufBuilder more;
+  test::check_error<FormatError>(
+      [&] {
+        add_gguf_tokenizer(more, tokenizer, {.vocabulary = kTokens + 1, .ends = {3, 5, 7}}, "f");
+      },
+      {"f: a GGUF file cannot name token 7 as one more that ends a text"});
 }
 
 // SentencePiece's BPE: what is written merges the same pairs in the same order, whatever the scores were.
