@@ -17,6 +17,7 @@ constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 // log(e^a + e^b)
 double log_add(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return a + b;  // which max() and min() would hide
   const double larger = std::max(a, b), smaller = std::min(a, b);
   return smaller == kNever ? larger : larger + std::log1p(std::exp(smaller - larger));
 }

@@ -89,6 +89,12 @@ void DataConfig::validate() const {
   if (validation > kDrawn) throw UsageError(fmt::format("--validation: at most {} number tasks", kDrawn));
 }
 
+std::vector<std::string> texts_of(const std::vector<Pair>& pairs) {
+  std::vector<std::string> texts;
+  for (const Pair& pair : pairs) texts.insert(texts.end(), {pair.source, pair.target});
+  return texts;
+}
+
 std::size_t Corpus::shared() const {
   std::set<std::pair<std::string_view, std::string_view>> known;
   for (const Pair& pair : train) known.emplace(pair.source, pair.target);

@@ -37,6 +37,9 @@ struct DataConfig {
   void validate() const;  // throws UsageError
 };
 
+// The source and target of each pair.
+std::vector<std::string> texts_of(const std::vector<Pair>& pairs);
+
 struct Corpus {
   std::vector<Pair> train, validation;
   std::size_t shared() const;  // the number of validation pairs that are also training pairs

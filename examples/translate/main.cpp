@@ -222,10 +222,7 @@ struct Translate {
         "tokens; {}",
         data.training.size(), all.size() - data.training.size(), data.validation.size(), corpus.shared(),
         model.src_vocabulary, model.tgt_vocabulary, unknown);
-    std::vector<std::string> texts;
-    for (const std::vector<Pair>& part : {corpus.train, corpus.validation})
-      for (const Pair& pair : part) texts.insert(texts.end(), {pair.source, pair.target});
-    data.digest = seppo::digest_of(texts);
+    data.digest = seppo::digest_of(texts_of(corpus.train), texts_of(corpus.validation));
     data.next =
         "predict " + app::shell_word(source.train.are_given() ? corpus.validation[0].source : std::string("de 305"));
     data.extra = {{"languages", languages.to_json()}};

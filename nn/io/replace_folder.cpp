@@ -36,22 +36,37 @@ void remove_folder(const fs::path& folder) {
   check<FileError>(!error, printable_path(folder), ": cannot be removed: ", error.message());
 }
 
+fs::path name_of_old(fs::path folder) { return folder += ".old"; }
+
 // `made` becomes `folder`, and the folder that was there becomes `made`.
 void exchange(const fs::path& made, const fs::path& folder) {
   if (exchange_names(made, folder)) return;
-  const bool is_unknown = errno == EINVAL || errno == ENOSYS;  // to this file system: three names in turn
+  const bool is_unknown = errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;  // to this file system
   check<FileError>(is_unknown, printable_path(folder), ": cannot be replaced: ", std::strerror(errno));
-  fs::path old = folder;
-  old += ".old";
+  const fs::path old = name_of_old(folder);  // three names in turn
+  remove_folder(old);                        // of a process that was killed behind the second
   rename_or_fail(folder, old);
-  rename_or_fail(made, folder);
+  try {
+    rename_or_fail(made, folder);
+  } catch (const FileError&) {
+    std::error_code error;
+    fs::rename(old, folder, error);
+    throw;
+  }
   rename_or_fail(old, made);
+}
+
+// Of a process that was killed between the first two names.
+void restore_old(const fs::path& folder) {
+  const fs::path old = name_of_old(folder);
+  if (!fs::exists(folder) && fs::exists(old)) rename_or_fail(old, folder);
 }
 
 }  // namespace
 
 void replace_folder(const fs::path& given, const std::function<void(const fs::path&)>& write,
                     const std::function<bool(const std::string&)>& is_replaced) {
+  restore_old(given);
   make_folder(given);
   const fs::path folder = fs::canonical(given);  // the target of a link, which stays
   fs::path made = folder;

@@ -16,10 +16,12 @@ inline namespace SEPPO_ABI {
 
 namespace detail {
 
+// Sizes come first, so that nothing can move from one part of the data to the next.
+inline void add_size(Digest& digest, std::size_t size) { digest.add(&size, sizeof size); }
+
 template <class T>
 void add_to(Digest& digest, std::span<const T> numbers) {
-  const std::size_t size = numbers.size();
-  digest.add(&size, sizeof size);
+  add_size(digest, numbers.size());
   digest.add(numbers.data(), numbers.size_bytes());
 }
 template <class T>
@@ -28,17 +30,22 @@ void add_to(Digest& digest, const std::vector<T>& numbers) {
 }
 template <class T>
 void add_to(Digest& digest, const std::vector<std::vector<T>>& sequences) {
+  add_size(digest, sequences.size());
   for (const std::vector<T>& sequence : sequences) add_to(digest, sequence);
 }
 inline void add_to(Digest& digest, const std::vector<std::string>& texts) {
-  for (const std::string& text : texts) digest.add(text.c_str(), text.size() + 1);
+  add_size(digest, texts.size());
+  for (const std::string& text : texts) add_to(digest, std::span<const char>(text));
 }
 inline void add_to(Digest& digest, const Ragged& sequences) {
   add_to(digest, sequences.offsets);
   add_to(digest, sequences.tokens);
 }
 
-inline void add_to(Digest& digest, const Features& features) { add_to(digest, features.values()); }
+inline void add_to(Digest& digest, const Features& features) {
+  add_to(digest, features.shape().sizes());
+  add_to(digest, features.values());
+}
 
 }  // namespace detail
 

@@ -1,6 +1,10 @@
 // TrainingConfig: its fields, and what sampler and trainer have in common.
 #include "training_config.h"
 
+#include "../../autograd/core/check.h"
+
+#include <cstdint>
+
 namespace seppo {
 inline namespace SEPPO_ABI {
 
@@ -14,11 +18,24 @@ void TrainingConfig::fields(ConfigVisitor& v) {
   v("average", average, {1, 1000}, "at the end, also try the average of the models of the last N evaluations");
 }
 
+namespace {
+
+// The sampler's batch is that of all rounds of a step, and has the same limit.
+void check_step(const char* name, int batch, int accumulate) {
+  constexpr std::int64_t kMost = 1'000'000;
+  const std::int64_t all = std::int64_t{batch} * accumulate;
+  check<ArgumentError>(all <= kMost, name, " ", batch, " times accumulate ", accumulate, " is more than ", kMost);
+}
+
+}  // namespace
+
 void TrainingConfig::validate() const {
   sampler.validate();
   TrainerConfig complete = trainer;
   complete.steps = 1;
   complete.validate();
+  check_step("batch_size", sampler.batch_size, trainer.accumulate);
+  check_step("batch_tokens", sampler.batch_tokens, trainer.accumulate);
 }
 
 SamplerConfig TrainingConfig::complete_sampler() const {

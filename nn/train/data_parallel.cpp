@@ -185,6 +185,7 @@ StepLoss DataParallel::backward(std::size_t samples, std::uint64_t seed, std::ui
     if (ranks() > 1) share_losses(failure.text);
     if (failure.error) std::rethrow_exception(failure.error);
     if (ranks() > 1 && now.shards() > 0) add_ranks();
+    if (ranks() > 1 && now.shards() == 1) copy_buffers();
   } catch (...) {
     clear_gradients();
     throw;
@@ -317,6 +318,21 @@ void DataParallel::add_ranks() {
   const std::span<real> gradients = parameters_->gradients();
   for (const Sum& own : sums_)
     if (own.block && own.block != gradients.data()) clear(parameters_->trained_runs(), own.block);
+}
+
+// The forward pass of a single shard may change buffers, such as running statistics: its rank, the last one, sends
+// them.
+void DataParallel::copy_buffers() {
+  const int owner = ranks() - 1;
+  std::vector<RankMessage> sent, received;
+  for (const Parameters::Entry& entry : parameters_->entries()) {
+    if (!entry.is_buffer) continue;
+    void* const values = entry.tensor.data();
+    const std::size_t bytes = entry.size() * sizeof(real);
+    if (rank() != owner) received.push_back({owner, values, bytes});
+    for (int other = 0; rank() == owner && other < owner; ++other) sent.push_back({other, values, bytes});
+  }
+  swap_messages(sent, received);
 }
 
 // The part of a block of gradients that a rank adds up.

@@ -114,6 +114,7 @@ class DataParallel {
   void clear_gradients();
 
   void share_losses(const std::string& error);
+  void copy_buffers();
   void add_ranks();
   std::span<real> part_of(real* block, int rank) const;
   std::vector<Sum> exchange_parts();

@@ -91,6 +91,14 @@ std::size_t shards_of(const TrainerConfig& config) {
   return config.whole_batch ? 1 : static_cast<std::size_t>(config.shards);
 }
 
+nlohmann::json to_json(const ParameterGroups& groups) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const ParameterGroup& group : groups)
+    all.push_back(
+        {group.prefix, group.lr, group.weight_decay ? nlohmann::json(*group.weight_decay) : nlohmann::json()});
+  return all;
+}
+
 }  // namespace
 
 void TrainerConfig::fields(ConfigVisitor& v) {
@@ -130,7 +138,7 @@ Trainer::Trainer(Parameters& parameters, const TrainerConfig& config, const Para
       own_(make_optimiser(parameters, config.optimizer, {config.momentum, config.adam}, groups)),
       optimiser_(any_optimiser(*own_)),
       data_parallel_(parameters, shards_of(config), static_cast<std::size_t>(config.accumulate)) {
-  begin();
+  begin(groups);
 }
 
 Trainer::Trainer(Parameters& parameters, AnyOptimiser optimiser, const TrainerConfig& config)
@@ -140,12 +148,12 @@ Trainer::Trainer(Parameters& parameters, AnyOptimiser optimiser, const TrainerCo
       optimiser_(std::move(optimiser)),
       data_parallel_(parameters, shards_of(config), static_cast<std::size_t>(config.accumulate)) {
   check_optimiser();
-  begin();
+  begin({});
 }
 
-void Trainer::begin() {
+void Trainer::begin(const ParameterGroups& groups) {
   if (config_.ema_decay != 0) averages_.emplace(*parameters_, config_.ema_decay);
-  if (ranks() > 1) check_start();
+  if (ranks() > 1) check_start(groups);
 }
 
 void Trainer::check_optimiser() const {
@@ -162,13 +170,14 @@ void Trainer::check_optimiser() const {
 }
 
 // Detects differences between ranks before the first step.
-void Trainer::check_start() const {
+void Trainer::check_start(const ParameterGroups& groups) const {
   set_rank_phase("the start of training");
   check_equal_over_ranks("the compiler", __VERSION__);
   const nlohmann::json config = to_json_object(config_);
   for (const auto& [key, value] : config.items()) check_equal_over_ranks("the option '" + key + "'", value.dump());
   check_equal_over_ranks("the option 'whole_batch'", config_.whole_batch ? "true" : "false");
   check_equal_over_ranks("the option 'ema_decay'", nlohmann::json(config_.ema_decay).dump());
+  check_equal_over_ranks("the list of parameter groups", to_json(groups).dump());
   for (const auto& entry : parameters_->entries())
     check_equal_over_ranks("a parameter", concat_text(entry.name, " ", entry.tensor));
   check_equal_over_ranks("the number of parameters", std::to_string(parameters_->count()));

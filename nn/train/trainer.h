@@ -190,9 +190,9 @@ class Trainer {
   [[noreturn]] void refuse_step(List<Objective> objectives, const Means& means, const StepResult& step);
   std::string place_of_anomaly(List<Objective> objectives);
   std::vector<OptimizerBlock> state() const;
-  void begin();
+  void begin(const ParameterGroups& groups);
   void check_optimiser() const;
-  void check_start() const;
+  void check_start(const ParameterGroups& groups) const;
   void check_ranks() const;
 
   Parameters* parameters_;

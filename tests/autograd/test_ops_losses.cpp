@@ -246,6 +246,16 @@ BOOST_AUTO_TEST_CASE(long_sequences_do_not_underflow_and_padding_does_not_count)
   BOOST_CHECK(grad[grad.size() - 2] == 0 && grad.back() == 0);
 }
 
+// Also one that comes to the text's end beside a finite number.
+BOOST_AUTO_TEST_CASE(a_ctc_loss_does_not_hide_what_is_not_a_number) {
+  for (const auto& [frame, symbol] : {std::pair{5, 2}, {5, 0}, {3, 1}, {3, 0}, {0, 1}}) {
+    const Tensor log_p = seppo::full({6, 1, 3}, -1);
+    log_p.data()[3 * frame + symbol] = std::nan("");
+    const Tensor loss = seppo::ctc_loss(log_p, {6}, {{1, 2}}, {.reduction = Reduction::sum});
+    BOOST_CHECK_MESSAGE(std::isnan(loss.item()), frame << " " << symbol << ": " << loss.item());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_does_not_fit_a_ctc_loss_is_named) {
   using seppo::IndexError;
   using test::check_error;

@@ -201,3 +201,15 @@ BOOST_AUTO_TEST_CASE(digests_are_of_every_number) {
     BOOST_CHECK_EQUAL(std::count(seen.begin(), seen.end(), seen.back()), 1);
   }
 }
+
+// and on where each part of them ends.
+BOOST_AUTO_TEST_CASE(digests_are_of_every_part) {
+  using Texts = std::vector<std::string>;
+  using Sequences = std::vector<std::vector<int>>;
+  BOOST_CHECK_NE(digest_of(Texts{"a", "b"}, Texts{"c"}), digest_of(Texts{"a"}, Texts{"b", "c"}));
+  BOOST_CHECK_NE(digest_of(Texts{"a", "b"}), digest_of(Texts{std::string("a\0b", 3)}));
+  BOOST_CHECK_NE(digest_of(Sequences{{1}, {2}}, Sequences{{3}}), digest_of(Sequences{{1}}, Sequences{{2}, {3}}));
+  const std::vector<real> values{1, 2, 3, 4, 5, 6};
+  BOOST_CHECK_NE(digest_of(Features({2}, values)), digest_of(Features({3}, values)));
+  BOOST_CHECK_NE(digest_of(Features({1, 3}, values)), digest_of(Features({3}, values)));
+}

@@ -5,7 +5,11 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <dlfcn.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+#include <cerrno>
+#include <cstdarg>
 #include <stdexcept>
 #include <string>
 
@@ -13,6 +17,33 @@ namespace fs = std::filesystem;
 using namespace seppo;
 
 namespace {
+
+int refusal = 0;  // what a file system answers that cannot exchange two names; 0: this one's answer
+
+}  // namespace
+
+// Stands before the C library's.
+extern "C" long syscall(long number, ...) noexcept {
+  if (number == SYS_renameat2 && refusal != 0) {
+    errno = refusal;
+    return -1;
+  }
+  long given[6];
+  std::va_list arguments;
+  va_start(arguments, number);
+  for (long& one : given) one = va_arg(arguments, long);
+  va_end(arguments);
+  using Call = long (*)(long, ...);
+  static const auto call = reinterpret_cast<Call>(::dlsym(RTLD_NEXT, "syscall"));
+  return call(number, given[0], given[1], given[2], given[3], given[4], given[5]);
+}
+
+namespace {
+
+struct Refuse {
+  explicit Refuse(int error) { refusal = error; }
+  ~Refuse() { refusal = 0; }
+};
 
 // A folder of its own, in which `old` has a model.bin and notes.txt.
 struct Workplace {
@@ -69,4 +100,34 @@ BOOST_AUTO_TEST_CASE(a_file_is_no_folder) {
   BOOST_CHECK_EXCEPTION(replace_folder(file, nothing, is_model), FileError, names_the_file);
   BOOST_CHECK_THROW(write_text(file / "x", "1"), FileError);
   BOOST_CHECK_EQUAL(read_text(file), "mine");
+}
+
+// Network file systems and others cannot exchange names: three in turn come to the same.
+BOOST_AUTO_TEST_CASE(file_systems_that_cannot_exchange_names) {
+  const auto write = [](const fs::path& made) { write_text(made / "model.bin", "2"); };
+  for (const int error : {EINVAL, ENOSYS, ENOTSUP}) BOOST_TEST_CONTEXT(error) {
+      const Workplace place;
+      const Refuse refuse(error);
+      fs::create_directories(place.root / "old.old");  // of a process that was killed
+      write_text(place.root / "old.old/x", "stale");
+      replace_folder(place.folder, write, is_model);
+      BOOST_CHECK_EQUAL(read_text(place.folder / "model.bin"), "2");
+      BOOST_CHECK_EQUAL(read_text(place.folder / "notes.txt"), "mine");
+      BOOST_CHECK(!fs::exists(place.root / "old.old") && !fs::exists(place.root / "old.partial"));
+    }
+  const Workplace place;
+  const Refuse refuse(EIO);
+  BOOST_CHECK_THROW(replace_folder(place.folder, write, is_model), FileError);
+  BOOST_CHECK_EQUAL(read_text(place.folder / "model.bin"), "1");
+}
+
+// A process that was killed while the folder had another name leaves nothing behind but that name.
+BOOST_AUTO_TEST_CASE(a_folder_that_was_left_under_another_name) {
+  const Workplace place;
+  fs::rename(place.folder, place.root / "old.old");
+  replace_folder(
+      place.folder, [](const fs::path& made) { write_text(made / "model.bin", "2"); }, is_model);
+  BOOST_CHECK_EQUAL(read_text(place.folder / "model.bin"), "2");
+  BOOST_CHECK_EQUAL(read_text(place.folder / "notes.txt"), "mine");
+  BOOST_CHECK(!fs::exists(place.root / "old.old"));
 }

@@ -5,6 +5,7 @@
 #include <seppo/nn/data/sampler.h>
 #include <seppo/nn/run/training_config.h>
 
+#include "support/errors.h"
 #include "support/ranges.h"
 
 #include <boost/test/unit_test.hpp>
@@ -194,6 +195,18 @@ BOOST_AUTO_TEST_CASE(accumulated_batches_are_drawn_together) {
   BOOST_CHECK_EQUAL(complete.batch_size, 15);
   BOOST_CHECK_EQUAL(complete.batch_tokens, 210);
   BOOST_CHECK_EQUAL(complete.seed, 9);
+}
+
+// A step of several batches has the limit of one.
+BOOST_AUTO_TEST_CASE(accumulated_batches_have_a_limit) {
+  TrainingConfig config{.sampler = {.batch_size = 2000}, .trainer = {.accumulate = 500}};
+  BOOST_CHECK_NO_THROW(config.validate());
+  config.trainer.accumulate = 501;
+  test::check_error<ArgumentError>([&] { config.validate(); },
+                                   {"batch_size 2000 times accumulate 501 is more than 1000000"});
+  config.sampler = {.batch_size = 1, .batch_tokens = 1'000'000};
+  config.trainer.accumulate = 2;
+  test::check_error<ArgumentError>([&] { config.validate(); }, {"batch_tokens 1000000 times accumulate 2 is more"});
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fill_a_batch_waits) {

@@ -5,6 +5,8 @@
 #include <seppo/autograd/ops.h>
 #include <seppo/models/transformer.h>
 #include <seppo/nn/io/digest.h>
+#include <seppo/nn/modules/batch_norm.h>
+#include <seppo/nn/modules/linear.h>
 #include <seppo/nn/optim/sgd.h>
 #include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/first_rank.h>
@@ -12,6 +14,7 @@
 #include <seppo/nn/train/trainer.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -266,6 +269,27 @@ void copy() {
   }
 }
 
+// Running statistics are those of the rank whose shard is the whole batch, also for a step that is refused.
+void train_running() {
+  Parameters parameters(3);
+  const BatchNorm norm(parameters.root() / "norm", 4);
+  const Linear linear(parameters.root() / "linear", 4, 2);
+  Trainer trainer(parameters, {.lr = 1e-2, .whole_batch = true});
+  const auto loss = [&](std::span<const int> rows) {
+    std::vector<real> values;
+    for (const int row : rows)
+      for (int i = 0; i < 4; ++i) values.push_back(static_cast<real>(std::sin(row + 10 * i)));
+    const Tensor x = tensor({static_cast<int>(rows.size()), 4}, values);
+    return ShardLoss{.loss = sum(square(linear(norm(x)))), .count = static_cast<double>(rows.size())};
+  };
+  for (int i = 0; i < 3; ++i) trainer.step(some(9), loss);
+  Digest digest;
+  digest.add(parameters.values().data(), parameters.values().size_bytes());
+  check_equal_over_ranks("the values with running statistics", digest.hex());
+  require(parameters.find("norm.running_mean")->tensor.values()[0] != 0, "no running mean moved");
+  if (rank() == 0) std::printf("running %s\n", digest.hex().c_str());
+}
+
 // A trainer whose options differ on one rank does not begin.
 void options() {
   Model model;
@@ -274,6 +298,9 @@ void options() {
   });
   require_refusal("the option 'ema_decay' differs between ranks", [&] {
     const Trainer trainer(model.parameters, {.lr = 1e-3, .ema_decay = rank() == 1 ? 0.5 : 0.25});
+  });
+  require_refusal("the list of parameter groups differs between ranks", [&] {
+    const Trainer trainer(model.parameters, {.lr = 1e-3}, {{.prefix = "decoder.", .lr = rank() == 1 ? 0.5 : 1}});
   });
 }
 
@@ -294,6 +321,7 @@ int main(int argc, char**) {
   train_large();
   train_two();
   train_objectives();
+  train_running();
   drift();
   swap();
   copy();
