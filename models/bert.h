@@ -9,6 +9,7 @@
 // Hugging Face's weights, and weights for Hugging Face: bert_weights() (nn/io/foreign_weights.h).
 #pragma once
 
+#include "../autograd/core/check.h"
 #include "../nn/data/ragged.h"
 #include "../nn/modules/dropout.h"
 #include "../nn/modules/embedding.h"
@@ -59,8 +60,10 @@ struct Bert {
         layers(s / "layers", c.n_layers, c.layer) {}
 
   // What the encoder makes of each token, [tokens, d_model]. `segment` is that of each token; 0 throughout if it is
-  // not given.
+  // not given. Throws ShapeError for another number of segments than of tokens.
   Tensor operator()(const Ragged& texts, List<int> segment = {}) const {
+    check(segment.empty() || segment.size() == texts.tokens.size(), "bert: ", segment.size(), " segments of ",
+          texts.tokens.size(), " tokens");
     const auto ids = positions.ids(texts.offsets);
     const Tensor x = words(texts.tokens, {.positions = positions.table, .position_ids = ids});  // [tokens, d_model]
     const Tensor kind = segment.empty() ? slice(segments.weight, 0, 0, 1) : segments(segment);

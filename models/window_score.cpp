@@ -1,6 +1,7 @@
 // Scores are sums over windows; each thread computes several of them at a time.
 #include "window_score.h"
 
+#include "../autograd/core/check.h"
 #include "../autograd/ops.h"
 #include "../nn/train/evaluate.h"
 
@@ -99,6 +100,8 @@ double WindowScore::bits_per(std::size_t units) const { return nats / std::numbe
 
 WindowScore score_windows(const std::function<LanguageModel()>& model, std::span<const int> tokens, int window,
                           int stride, std::span<const int> targets) {
+  check<ArgumentError>(0 < stride && stride <= window, "score_windows: the stride ", stride,
+                       " is not from 1 to the window, ", window);
   const Windows windows(tokens, targets, window, stride);
   const auto loss_of_some = [&](std::span<const int> begins) { return windows.loss(model(), begins); };
   const Sums sums = evaluate(windows.begins(), loss_of_some, together(window));

@@ -35,6 +35,7 @@ struct WindowScore {
 // Windows of `window` tokens begin every `stride` tokens. Each token is predicted once, in the earliest window that
 // contains it, after at least window - stride other tokens, except in the earliest window. `model` returns the model
 // for the calling thread's tape; it is called for a few windows at a time. Of targets, as above, those are predicted.
+// Throws ArgumentError unless the stride is from 1 to the window: tokens between windows would not be predicted.
 WindowScore score_windows(const std::function<LanguageModel()>& model, std::span<const int> tokens, int window,
                           int stride, std::span<const int> targets = {});
 

@@ -72,8 +72,10 @@ OnnxValue rotated(OnnxGraph& g, const OnnxValue& x, int heads, int width, int pa
   return g.op("Concat", {y, sliced(g, x, 3, 2 * pairs, width)}, {{"axis", std::int64_t{3}}});
 }
 
-void check_stacked(const MultiHeadAttention& m) {
+void check_attention(const MultiHeadAttention& m, const OnnxAttention& how) {
   check<ArgumentError>(!m.k_proj, "onnx: ", m.name.text(), " has projections of their own for keys and values");
+  check<ArgumentError>(m.window == how.window, "onnx: ", m.name.text(), " has a window of ", m.window,
+                       ", its scores one of ", how.window);
 }
 
 // Emits one attention.
@@ -153,7 +155,8 @@ OnnxRotary emit_rotary(OnnxGraph& g, const PositionalEncoding& positions, const 
 }
 
 OnnxValue emit_bias(OnnxGraph& g, const OnnxValue& length, const OnnxScores& scores) {
-  if (!scores.is_causal && scores.window == 0 && scores.slopes.empty()) return {};
+  check<ArgumentError>(scores.is_causal || scores.window == 0, "onnx: a window of scores that are not causal");
+  if (!scores.is_causal && scores.slopes.empty()) return {};
   const OnnxValue ids = counted(g, length);
   // How far a key is before its query.
   const OnnxValue distance = g.op("Sub", {g.op("Unsqueeze", {ids, g.integers({1})}), ids});
@@ -179,7 +182,7 @@ OnnxValue emit_valid_lengths(OnnxGraph& g, const OnnxValue& lengths, const OnnxV
 }
 
 OnnxValue emit(OnnxGraph& g, const MultiHeadAttention& m, const OnnxValue& x, const OnnxAttention& how) {
-  check_stacked(m);
+  check_attention(m, how);
   const OnnxGraph::Part here(g, m.name.text());
   AttentionEmitter emitter(g, m, how);
   const OnnxValue qkv = emit(g, m.in_proj, x);
@@ -192,7 +195,7 @@ OnnxValue emit(OnnxGraph& g, const MultiHeadAttention& m, const OnnxValue& x, co
 
 OnnxValue emit_cross(OnnxGraph& g, const MultiHeadAttention& m, const OnnxValue& x, const OnnxValue& memory,
                      const OnnxAttention& how) {
-  check_stacked(m);
+  check_attention(m, how);
   const OnnxGraph::Part here(g, m.name.text());
   const int k_end = m.q_width + m.kv_width;
   const OnnxValue q = projected(g, m.in_proj, x, 0, m.q_width);

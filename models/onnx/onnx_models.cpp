@@ -89,8 +89,10 @@ class DecoderEmitter {
                         .slopes = m_.positions.relative.slopes,
                         .n_kv_heads = c_.layer.kv_heads()});
     }
-    if (own.positions == LayerPositions::none) return {.bias = bias};
-    return {.bias = bias, .rotary = own.positions == LayerPositions::local ? local_ : common_};
+    OnnxAttention attention{.bias = bias, .window = own.window};
+    if (own.positions == LayerPositions::none) return attention;
+    attention.rotary = own.positions == LayerPositions::local ? local_ : common_;
+    return attention;
   }
 
   OnnxGraph& g_;

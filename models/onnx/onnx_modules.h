@@ -56,19 +56,22 @@ OnnxRotary emit_rotary(OnnxGraph& graph, const PositionalEncoding& positions, co
 // What is added to the scores, broadcast to [batch, kv_heads, heads / kv_heads, queries, keys]; undefined if nothing.
 struct OnnxScores {
   bool is_causal = false;
-  int window = 0;                     // AttentionOptions::window
+  int window = 0;                     // AttentionOptions::window, of causal scores
   std::span<const real> slopes = {};  // of ALiBi
   int n_kv_heads = 1;                 // for ALiBi
 };
+// Throws ArgumentError for a window without is_causal.
 OnnxValue emit_bias(OnnxGraph& graph, const OnnxValue& length, const OnnxScores& scores);
 // The same for keys behind the first lengths[s] of sequence s, which no query attends to: lengths [batch], and `keys`
 // [1] is how many there are.
 OnnxValue emit_valid_lengths(OnnxGraph& graph, const OnnxValue& lengths, const OnnxValue& keys);
 
-// Both throw ArgumentError for an attention whose keys and values have projections of their own, k_proj and v_proj.
+// Both throw ArgumentError for an attention whose keys and values have projections of their own, k_proj and v_proj, or
+// whose window is not that of the bias.
 struct OnnxAttention {
   OnnxValue bias = {};
   OnnxRotary rotary = {};
+  int window = 0;  // OnnxScores::window of the bias
 };
 OnnxValue emit(OnnxGraph& graph, const MultiHeadAttention& attention, const OnnxValue& x, const OnnxAttention& how);
 // Of queries [batch, queries, d_model] to a memory [batch, keys, d_model].

@@ -1,6 +1,7 @@
 // The decoder-only model: gradients in double precision, and the properties of a language model.
 // needs: precision: double; full: single
 #include <seppo/models/language_model.h>
+#include <seppo/models/window_score.h>
 #include <seppo/nn/optim/adam.h>
 
 #include "support/precision.h"
@@ -12,6 +13,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 using namespace seppo;
@@ -286,4 +288,15 @@ BOOST_AUTO_TEST_CASE(the_defaults_are_gpt2s_without_biases) {
   BOOST_CHECK(!model.output);
   // The embedding, positions, four attention matrices, two feed-forward matrices, and the gains of three norms.
   BOOST_CHECK_EQUAL(parameters.count(), 3 * 384 + 5 * 384 + 4 * 384 * 384 + 2 * 384 * 1536 + 3 * 384);
+}
+
+// Tokens between windows would not be predicted.
+BOOST_AUTO_TEST_CASE(strides_of_scores) {
+  Parameters parameters(1);
+  const LanguageModel model(parameters.root(), small());
+  const std::vector<int> tokens(20, 3);
+  for (const auto& [window, stride] : {std::pair{4, 5}, {4, 0}, {4, -1}, {0, 0}, {-1, -1}})
+    BOOST_CHECK_THROW(score_windows([&] { return model; }, tokens, window, stride), ArgumentError);
+  for (const int stride : {1, 3, 4})
+    BOOST_CHECK_EQUAL(score_windows([&] { return model; }, tokens, 4, stride).tokens, 19);
 }

@@ -230,6 +230,15 @@ BOOST_AUTO_TEST_CASE(misuse) {
   const MultiHeadAttention attention(parameters.root() / "attention", 8, 2, {.k_dim = 4});
   test::check_error<ArgumentError>([&] { emit(graph, attention, x, {}); },
                                    {"onnx: attention has projections of their own for keys and values"});
+  const MultiHeadAttention local(parameters.root() / "local", 8, 2, {.window = 3});
+  for (const int window : {0, 2}) BOOST_TEST_CONTEXT(window) {
+      const OnnxAttention how{.window = window};
+      const std::string why = "onnx: local has a window of 3, its scores one of " + std::to_string(window);
+      test::check_error<ArgumentError>([&] { emit(graph, local, x, how); }, {why});
+      test::check_error<ArgumentError>([&] { emit_cross(graph, local, x, x, how); }, {why});
+    }
+  test::check_error<ArgumentError>([&] { emit_bias(graph, x, {.window = 3}); },
+                                   {"onnx: a window of scores that are not causal"});
   test::check_error<ArgumentError>(
       [&] {
         const PositionalEncoding none(parameters.root() / "none", Positions::none, 4, 8);
