@@ -211,3 +211,17 @@ BOOST_AUTO_TEST_CASE(norms_of_long_rows) {
   tape().backward(rms_norm(x, ones({static_cast<int>(n)}), 0), dy);
   check_close("rms_norm backward", x.grad()[5], -total(dy, 0, 1) / static_cast<double>(n));
 }
+
+// Padding occurs more often than any other index, and trains its row nevertheless not.
+BOOST_AUTO_TEST_CASE(padding_that_occurs_often) {
+  std::vector<int> ids(5000, 2), others;
+  for (std::size_t i = 0; i < ids.size(); i += 9) others.push_back(ids[i] = static_cast<int>(i % 2));
+  const auto gradient = [](const std::vector<int>& rows) {
+    const Tensor table = variable({3, 2}, std::vector<real>(6, 1));
+    tape().backward(sum(embedding(table, rows, {.padding_idx = 2})));
+    return std::vector<real>(table.grad().begin(), table.grad().end());
+  };
+  const std::vector<real> found = gradient(ids), expected = gradient(others);
+  BOOST_CHECK(found[4] == 0 && found[5] == 0);
+  BOOST_CHECK(found == expected && expected[0] > 0);
+}

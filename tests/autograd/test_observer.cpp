@@ -201,10 +201,14 @@ BOOST_AUTO_TEST_CASE(the_profile_counts_calls_and_bytes) {
 
   const auto trace = nlohmann::json::parse(profile.chrome_trace());
   std::multiset<std::string> names;
+  double end = 0;  // of the op before, in microseconds; ops of one thread follow each other
   for (const auto& event : trace.at("traceEvents")) {
+    BOOST_CHECK_GE(event.at("ts").get<double>(), end - 1e-3);
+    end = event.at("ts").get<double>() + event.at("dur").get<double>();
     names.insert(event.at("name").get<std::string>() + " " + event.at("cat").get<std::string>());
     BOOST_CHECK(event.at("ph") == "X" && event.at("dur").get<double>() >= 0);
   }
+  BOOST_CHECK_LE(end, 1000 * elapsed.count());
   BOOST_CHECK((names == std::multiset<std::string>{"matmul forward", "mul forward", "sum forward", "view forward",
                                                    "sum backward", "mul backward", "matmul backward"}));
 }

@@ -219,6 +219,11 @@ BOOST_AUTO_TEST_CASE(scores) {
       {"attention_scores: K of width 3", "width 2"});
   check_error<ArgumentError>([&] { attention_scores(q(), q(), 2, {.mask = Mask::causal()}); },
                              {"attention_scores: masks, windows and dropout", "softmax(scores, mask)"});
+  const std::vector<int> lengths{3, 2, 1};
+  const std::vector<std::uint8_t> pairs(27, 1);
+  for (const Mask& mask : {Mask::valid_lengths(lengths), Mask::valid_query_lengths(lengths), Mask::allowed(pairs)})
+    check_error<ArgumentError>([&] { attention_scores(q(), q(), 2, {.mask = mask}); },
+                               {"attention_scores: masks, windows and dropout"});
   check_error<ArgumentError>([&] { attention_scores(q(), q(), 2, {.dropout = 0.5}); },
                              {"attention_scores: masks, windows and dropout"});
   check_error<ShapeError>(

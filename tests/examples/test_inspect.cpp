@@ -105,7 +105,32 @@ BOOST_AUTO_TEST_CASE(short_floats_are_widened_exactly) {
   const std::vector<std::uint16_t> brains{0x3f80, 0xc000, 0x0000, 0x7f80, 0x4049};
   BOOST_CHECK((inspect::numbers_of("BF16", bytes_of(brains)) == std::vector<double>{1, -2, 0, HUGE_VAL, 3.140625}));
   BOOST_CHECK((inspect::numbers_of("I64", bytes_of(std::vector<std::int64_t>{-5, 7})) == std::vector<double>{-5, 7}));
-  BOOST_CHECK((inspect::numbers_of("U8", bytes_of(std::vector<std::uint8_t>{0, 255})) == std::vector<double>{0, 255}));
+}
+
+namespace {
+
+template <class T>
+void check_ends(const char* dtype) {
+  using Limits = std::numeric_limits<T>;
+  const std::vector<T> ends{Limits::lowest(), Limits::max(), T{1}};
+  const std::vector<double> expected{static_cast<double>(ends[0]), static_cast<double>(ends[1]), 1};
+  BOOST_CHECK_MESSAGE(inspect::numbers_of(dtype, bytes_of(ends)) == expected, dtype);
+}
+
+}  // namespace
+
+// The least and the largest number of each type.
+BOOST_AUTO_TEST_CASE(numbers_of_all_types) {
+  check_ends<std::int8_t>("I8");
+  check_ends<std::uint8_t>("U8");
+  check_ends<std::int16_t>("I16");
+  check_ends<std::uint16_t>("U16");
+  check_ends<std::int32_t>("I32");
+  check_ends<std::uint32_t>("U32");
+  check_ends<std::int64_t>("I64");
+  check_ends<std::uint64_t>("U64");
+  check_ends<float>("F32");
+  check_ends<double>("F64");
 }
 
 BOOST_AUTO_TEST_CASE(a_tensor_becomes_an_array_of_numpy) {

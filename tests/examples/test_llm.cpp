@@ -311,8 +311,9 @@ BOOST_AUTO_TEST_CASE(a_finetuning_that_is_cut_goes_on) {
   const Folder folder("llm");
   folder.write("t.txt", fable(40));
   BOOST_REQUIRE_EQUAL(folder.run(kTrain).code, 0);
-  const Words tune{"llm", "finetune", "--model", "runs/llm",      "--data", "t.txt",        "--lora",
-                   "2",   "--epochs", "2",       "--epoch-steps", "10",     "--log-format", "none"};
+  const Words tune{"llm", "finetune",      "--model", "runs/llm",     "--data", "t.txt", "--lora", "2", "--epochs",
+                   "2",   "--epoch-steps", "10",      "--log-format", "none",   "--lr",  "0.02"};  // another rate than
+                                                                                                   // that of adapters
   BOOST_REQUIRE_EQUAL(folder.run(with(tune, {"--out", "whole", "--max-steps", "20"})).code, 0);
   for (const char* command : {"train", "finetune"}) {
     const std::string out = std::string("cut-") + command;

@@ -48,6 +48,20 @@ void set_keys(const fs::path& file, const json& keys) {
 
 }  // namespace
 
+// Without a stride, windows begin every half a window.
+BOOST_AUTO_TEST_CASE(windows_overlap_by_half) {
+  const Folder folder("llm");
+  folder.write("t.txt", fable(20));
+  BOOST_REQUIRE_EQUAL(folder.run(kTrain).code, 0);
+  const auto perplexity = [&](const Words& stride) {
+    const Result r = folder.run(with({"llm", "eval", "--data", "t.txt", "--window", "8", "--json"}, stride));
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    return last_line(r.out)["perplexity"].get<double>();
+  };
+  BOOST_CHECK_EQUAL(perplexity({}), perplexity({"--stride", "4"}));
+  BOOST_CHECK_NE(perplexity({}), perplexity({"--stride", "8"}));
+}
+
 // The rows are the windows of the training text, one behind the other: what was written, and its tokens.
 BOOST_AUTO_TEST_CASE(the_data_is_the_text_in_windows) {
   const Folder folder("llm");

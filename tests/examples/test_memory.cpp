@@ -52,6 +52,23 @@ BOOST_AUTO_TEST_CASE(the_prediction_is_near_what_is_taken) {
   seppo::set_num_threads(1);
 }
 
+// Of a large model, one example that takes much tells of all of them.
+BOOST_AUTO_TEST_CASE(one_large_example_stands_for_a_shard) {
+  seppo::Parameters parameters(1);
+  const auto nothing = [](std::span<seppo::real>, const seppo::Shape&, seppo::RandomStream&) {};
+  const seppo::Tensor weight = parameters.root().parameter("w", {(1 << 24) + 1}, nothing);
+  const examples::Loss loss = [&](std::span<const int> rows) {
+    const auto count = static_cast<int>(rows.size());
+    const seppo::Tensor x = seppo::full({count * (17 << 20)}, 1);  // 68 MiB for each in single precision
+    return seppo::ShardLoss{sum(x * slice(weight, 0, 0, 1)), 1.0 * count};
+  };
+  std::vector<int> batch(8);
+  std::iota(batch.begin(), batch.end(), 0);
+  seppo::set_num_threads(1);
+  const examples::MemoryNeed need = examples::predict_memory(parameters, batch, 1, loss, {.shards = 1});
+  BOOST_CHECK_GE(need.activations, 8.0 * (17 << 20) * sizeof(seppo::real));
+}
+
 // The memory announced at the start is within 15 % of the peak, relative to what training adds.
 BOOST_AUTO_TEST_CASE(programs_take_what_they_say) {
   if (takes_memory_itself()) {

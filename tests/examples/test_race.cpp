@@ -57,4 +57,14 @@ BOOST_AUTO_TEST_CASE(the_table) {
   }
   BOOST_CHECK(r.out.find(" none\n") != std::string::npos);
   check_refused(folder, {"race", "--longest", "7"}, 2, "--longest");
+  // A seed decides all, and another one something.
+  const auto answers = [&](const char* seed) {
+    const Result run = folder.run({"race", "--longest", "8", "--steps", "20", "--seed", seed, "--json"});
+    std::vector<double> right;
+    for (const Json& row : last_line(run.out)["rows"].elements()) right.push_back(row["right"].number());
+    return right;
+  };
+  const std::vector<double> first = answers("1");
+  BOOST_CHECK(first == answers("1"));
+  BOOST_CHECK(first != answers("2"));
 }

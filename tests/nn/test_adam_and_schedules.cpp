@@ -293,6 +293,15 @@ BOOST_AUTO_TEST_CASE(the_norm_of_many_gradients) {
   BOOST_CHECK_CLOSE(gradient_norm(parameters), std::sqrt(sum), 1e-9);
 }
 
+// Also the last ones of blocks that are not full.
+BOOST_AUTO_TEST_CASE(the_norm_of_gradients_that_fill_no_block) {
+  if (sizeof(real) == 8) return;
+  Parameters parameters(1);
+  parameters.root().parameter("w", {(65 << 20) + 1}, [](std::span<real>, const Shape&, RandomStream&) {});
+  parameters.gradients()[65 << 20] = 3;
+  BOOST_CHECK_EQUAL(gradient_norm(parameters), 3);
+}
+
 // The published shape: up to the peak, then down, along half cosines; its corners; a cycle of one or two steps.
 BOOST_AUTO_TEST_CASE(one_cycle_rises_and_falls) {
   const double lr = 0.4, pi = std::numbers::pi;

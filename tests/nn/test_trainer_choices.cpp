@@ -105,6 +105,22 @@ BOOST_AUTO_TEST_CASE(the_default_is_adam) {
   BOOST_CHECK(saved[0] == saved[1]);
 }
 
+// A rate that was set is not that of a file which has none.
+BOOST_AUTO_TEST_CASE(a_file_without_a_rate_releases_it) {
+  const TemporaryFile file;
+  Regression model, other;
+  Trainer trainer(model.parameters, {.lr = 0.25}), fresh(other.parameters, {.lr = 0.25});
+  trainer.step(rows_from(0, 8), model);
+  trainer.save(file.path);
+  trainer.set_lr(1e-9);
+  trainer.load(file.path);
+  fresh.load(file.path);
+  BOOST_CHECK_EQUAL(trainer.lr(), 0.25);
+  trainer.step(rows_from(8, 8), model);
+  fresh.step(rows_from(8, 8), other);
+  BOOST_CHECK(std::ranges::equal(model.parameters.values(), other.parameters.values()));
+}
+
 // With a schedule of one's own, and a rate that is set in the middle and released again later.
 BOOST_AUTO_TEST_CASE(a_resumed_training_ends_with_the_same_bytes) {
   constexpr int kSteps = 12;

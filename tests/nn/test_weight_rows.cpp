@@ -2,13 +2,19 @@
 // needs: precision: double
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/io/checkpoint.h>
+#include <seppo/nn/modules/linear.h>
 #include <seppo/nn/parameters.h>
+
+#include "support/stored.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include <unistd.h>
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -91,4 +97,24 @@ BOOST_AUTO_TEST_CASE(rows_that_do_not_fit_are_refused) {
   WeightOptions options = rows();
   options.transpose = [](const std::string& name) { return name == "gate"; };
   BOOST_CHECK_THROW(save_weights(file.path, model.parameters, options), ArgumentError);
+}
+
+// Files of another type are read in pieces, each to its place.
+BOOST_AUTO_TEST_CASE(large_tensors_of_another_type) {
+  constexpr int kSize = 600;
+  Parameters parameters(1);
+  const Linear layer(parameters.root() / "w", kSize, kSize, {.bias = false});
+  std::vector<std::uint16_t> halves;
+  std::vector<real> expected;
+  for (int i = 0; i < kSize * kSize; ++i) {
+    const auto value = static_cast<float>(i % 251 + i / 100'000);  // exact in eight bits
+    halves.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
+    expected.push_back(real{value});
+  }
+  const auto bytes = std::as_bytes(std::span(halves));
+  const TemporaryFile file;
+  test::write_stored(file.path,
+                     {.metadata = {}, .tensors = {{"w.weight", "BF16", {kSize, kSize}, {bytes.begin(), bytes.end()}}}});
+  load_weights(file.path, parameters);
+  BOOST_CHECK(std::ranges::equal(layer.weight.values(), expected));
 }
