@@ -306,7 +306,19 @@ void options() {
 
 }  // namespace
 
-int main(int argc, char**) {
+#ifdef SEPPO_MPI
+extern "C" int MPI_Initialized(int* flag);
+#else
+void MPI_Initialized(int*) {}
+#endif
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "started") {
+    int has_mpi = 0;
+    if (ranks() == 1) MPI_Initialized(&has_mpi);
+    std::puts(has_mpi ? "with MPI" : "alone");
+    return 0;
+  }
   if (argc > 1) {  // one rank ends all ranks; what was printed so far is still written
     std::printf("not yet written");
     if (rank() == ranks() - 1) end_all_ranks(7);
