@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <new>
 
 #include <oniguruma.h>
@@ -44,6 +45,16 @@ bool is_over_limit(int error) {
 }
 
 }  // namespace
+
+std::string quoted_pattern(std::string_view text) {
+  std::string pattern;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80 && !std::isalnum(byte)) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
 
 Matcher::Matcher(std::size_t bytes)
     : region_(onig_region_new(), [](void* p) { onig_region_free(static_cast<OnigRegion*>(p), /*free_self=*/1); }),

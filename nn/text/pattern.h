@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -27,6 +28,9 @@ class Matcher {
   std::shared_ptr<void> region_, limits_;
   std::uint64_t reserve_;
 };
+
+// The pattern of a text that stands for itself.
+std::string quoted_pattern(std::string_view text);
 
 class Pattern {
  public:

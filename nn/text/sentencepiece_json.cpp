@@ -1,6 +1,7 @@
 // The pipeline that SentencePiece is: spaces become marks, a model makes tokens of all of the text.
 #include "sentencepiece_json.h"
 
+#include "pattern.h"
 #include "tokenizer_json_writer.h"
 
 #include "../../autograd/core/check.h"
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -39,9 +41,27 @@ json normalizer_of(const SentencePieces& pieces) {
   return sequence_json("normalizers", steps);
 }
 
-json pre_tokenizer_of(const SentencePieces& pieces) {
-  if (!pieces.adds_space || !pieces.adds_once) return nullptr;
-  return {{"type", "Metaspace"}, {"replacement", kMark}, {"prepend_scheme", "first"}, {"split", false}};
+// Matches the tokens of users, which SentencePiece never merges with others; empty if there are none, or too many for a
+// pattern.
+std::string pattern_of_users(const SentencePieces& pieces) {
+  constexpr std::size_t kMostPattern = 16 << 10;  // pattern.h
+  std::vector<std::string> all;
+  for (std::size_t id = 0; id < pieces.texts.size(); ++id)
+    if (pieces.types[id] == PieceType::user_defined) all.push_back(quoted_pattern(pieces.texts[id]));
+  std::ranges::stable_sort(all, std::ranges::greater(), &std::string::size);  // the longest matches
+  std::string any;
+  for (const std::string& token : all) any += (any.empty() ? "" : "|") + token;
+  return any.size() > kMostPattern ? "" : any;
+}
+
+json pre_tokenizer_of(const SentencePieces& pieces, const std::string& users) {
+  json steps = json::array();
+  if (pieces.adds_space && pieces.adds_once)
+    steps.push_back({{"type", "Metaspace"}, {"replacement", kMark}, {"prepend_scheme", "first"}, {"split", false}});
+  if (!users.empty())
+    steps.push_back({{"type", "Split"}, {"pattern", {{"Regex", users}}}, {"behavior", "Isolated"}, {"invert", false}});
+  if (steps.empty()) return nullptr;
+  return sequence_json("pretokenizers", steps);
 }
 
 json decoder_of(const SentencePieces& pieces) {
@@ -101,22 +121,25 @@ json unigram_of(const SentencePieces& pieces) {
 }  // namespace
 
 json sentencepiece_json(const SentencePieces& pieces, const std::string& name) {
-  // Runs of spaces that are tokens begin with a space only where none is put before them.
-  const bool users_have_marks = !pieces.adds_space;
+  const std::string users = pieces.adds_users ? "" : pattern_of_users(pieces);
+  json model = pieces.is_unigram ? unigram_of(pieces) : bpe_of(pieces, name);
+  if (!users.empty() && !pieces.is_unigram) model["ignore_merges"] = true;
+  json added = added_tokens_json(pieces.texts, pieces.types, users.empty());
+  for (json& token : added)  // runs of marks are those of a normalized text, which begins with none of its own
+    if (token["special"] == false) token["normalized"] = !pieces.adds_space;
   return {{"normalizer", normalizer_of(pieces)},
-          {"pre_tokenizer", pre_tokenizer_of(pieces)},
+          {"pre_tokenizer", pre_tokenizer_of(pieces, users)},
           {"decoder", decoder_of(pieces)},
-          {"model", pieces.is_unigram ? unigram_of(pieces) : bpe_of(pieces, name)},
-          {"added_tokens", added_tokens_json(pieces.texts, pieces.types, users_have_marks)}};
+          {"model", model},
+          {"added_tokens", added}};
 }
 
-json added_tokens_json(std::span<const std::string> texts, std::span<const PieceType> types, bool users_have_marks) {
+json added_tokens_json(std::span<const std::string> texts, std::span<const PieceType> types, bool adds_users) {
   json all = json::array();
   for (std::size_t id = 0; id < texts.size(); ++id) {
     const bool is_special = types[id] == PieceType::control || types[id] == PieceType::unknown;
-    if (!is_special && types[id] != PieceType::user_defined) continue;
-    all.push_back(added_token_json(id, texts[id], is_special));
-    all.back()["normalized"] = !is_special && users_have_marks;
+    const bool is_added = is_special || (adds_users && types[id] == PieceType::user_defined);
+    if (is_added) all.push_back(added_token_json(id, texts[id], is_special));
   }
   return all;
 }

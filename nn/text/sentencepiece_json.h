@@ -28,6 +28,7 @@ struct SentencePieces {
   bool has_bytes = true;                    // what is no token becomes its bytes' tokens
   bool adds_space = true;                   // before a text, and behind each added token
   bool adds_once = false;                   // not behind added tokens, nor before a space
+  bool adds_users = false;                  // tokens of users are added tokens; else found where spaces are marks
   bool trims_spaces = false;                // at both ends, and one is left of several
   std::string charsmap = {};                // the table of a normalization (charsmap.h); may be empty
   std::optional<std::size_t> unknown = {};  // the token of what has none
@@ -37,10 +38,9 @@ struct SentencePieces {
 // FormatError for a token of BPE of more than 256 bytes, and for more than a million pairs that merge.
 nlohmann::json sentencepiece_json(const SentencePieces& pieces, const std::string& name);
 
-// The "added_tokens" among tokens of these types: special tokens, and those of users, which are looked for as they are,
-// or where spaces are marks already.
+// The "added_tokens" among tokens of these types: special tokens and, if `adds_users`, those of users.
 nlohmann::json added_tokens_json(std::span<const std::string> texts, std::span<const PieceType> types,
-                                 bool users_have_marks = false);
+                                 bool adds_users = true);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

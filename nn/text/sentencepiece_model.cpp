@@ -18,6 +18,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -114,10 +115,13 @@ class ModelFileReader {
     pieces.adds_space = pieces.adds_space && options.adds_space;
     pieces.adds_once = options.adds_once;
     json added = options.added;
-    for (json& token : added) {
-      rename(pieces, token);
-      token["normalized"] = false;  // the mark before a text would become part of it
-    }
+    rename(pieces, added);
+    const auto is_of_another = [&](const json& token) {
+      const auto id = token.at("id").get<std::size_t>();
+      return id < pieces.texts.size() && token.at("content") != pieces.texts[id];
+    };
+    added.erase(std::remove_if(added.begin(), added.end(), is_of_another), added.end());
+    for (json& token : added) token["normalized"] = false;  // the mark before a text would become part of it
     json parts = sentencepiece_json(pieces, name_);
     parts["added_tokens"] = joined_added_tokens(parts["added_tokens"], added);
     return whole_json(parts);
@@ -128,15 +132,23 @@ class ModelFileReader {
   const std::string& name() const { return name_; }
 
  private:
-  // Makers of models give names to pieces that were kept for that.
-  static void rename(SentencePieces& pieces, const json& token) {
-    const auto id = token.at("id").get<std::size_t>();
-    const json& text = token.at("content");
-    if (id >= pieces.texts.size() || !text.is_string() || text == "" || pieces.texts[id] == text) return;
-    pieces.ids.erase(pieces.texts[id]);
-    pieces.texts[id] = text.get<std::string>();
-    pieces.ids[pieces.texts[id]] = id;
-    pieces.types[id] = PieceType::user_defined;
+  // Makers of models give names to pieces that were kept for that. A name that another piece keeps is passed over.
+  static void rename(SentencePieces& pieces, const json& added) {
+    std::map<std::size_t, std::string> names;
+    for (const json& token : added) {
+      const auto id = token.at("id").get<std::size_t>();
+      const json& text = token.at("content");
+      const bool is_other = id < pieces.texts.size() && text.is_string() && text != "" && text != pieces.texts[id];
+      if (is_other) names[id] = text.get<std::string>();
+    }
+    for (const auto& [id, name] : names) pieces.ids.erase(pieces.texts[id]);
+    for (const auto& [id, name] : names) {
+      const bool is_free = pieces.ids.emplace(name, id).second;
+      if (!is_free) pieces.ids.emplace(pieces.texts[id], id);
+      if (!is_free) continue;
+      pieces.texts[id] = name;
+      pieces.types[id] = PieceType::user_defined;
+    }
   }
 
   void read_piece(std::string_view bytes) {

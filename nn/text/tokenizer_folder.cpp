@@ -102,7 +102,8 @@ json object_in(const fs::path& folder, const char* name) {
   return object;
 }
 
-// "bos_token": "<s>", or {"content": "<s>", ...}; the first object that has the key decides, and then the tokenizer.
+// "bos_token": "<s>", or {"content": "<s>", ...}; the first object that has the key decides, if it names a
+// token, and then the tokenizer.
 std::optional<int> special_token(const Tokenizer& t, std::span<const json> objects, const char* key,
                                  std::optional<int> own, std::span<const char* const> usual) {
   for (const json& object : objects) {
@@ -110,7 +111,8 @@ std::optional<int> special_token(const Tokenizer& t, std::span<const json> objec
     json name = object[key];
     if (name.is_object()) name = name.value("content", json());
     if (!name.is_string()) return {};
-    return t.id(name.get<std::string>());
+    const auto found = t.id(name.get<std::string>());
+    return found ? found : own;
   }
   if (own) return own;
   for (const char* name : usual)
@@ -230,9 +232,11 @@ json marks_of(const Tokenizer& t) {
 
 SentencePieceOptions sentencepiece_options(const fs::path& folder) {
   const json config = object_in(folder, kTokenizerConfig);
+  const json maker = config.value("tokenizer_class", json());
+  const bool is_llama = maker == "LlamaTokenizer" || maker == "LlamaTokenizerFast";
   return {.added = added_in_folder(folder),
           .adds_space = config.value("add_prefix_space", json()) != false,
-          .adds_once = config.value("legacy", json()) == false};
+          .adds_once = config.value("legacy", json(!is_llama)) == false};
 }
 
 Tokenizer read_two_files(const fs::path& folder) {

@@ -26,17 +26,6 @@ constexpr std::size_t kMostOfAddedToken = 1024;
 constexpr std::size_t kMostAddedBytes = 2 << 20;
 constexpr std::size_t kMostGaps = 1 << 16;  // ids without a token
 
-// The pattern of a text that stands for itself.
-std::string quoted(const std::string& text) {
-  std::string pattern;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x80 && !std::isalnum(byte)) pattern += '\\';
-    pattern += c;
-  }
-  return pattern;
-}
-
 class TokenizerJsonReader {
  public:
   TokenizerJsonReader(json all, std::string name) : fields_{std::move(name)}, all_(std::move(all)) {}
@@ -143,8 +132,12 @@ class TokenizerJsonReader {
   void cut_at_marks() {
     const std::string mark = Metaspace{}.mark;
     const Bpe* const bpe = std::get_if<Bpe>(&made_.model);
-    const bool can_be_cut = bpe && made_.steps.empty() && !bpe->is_of_bytes && !bpe->takes_words &&
-                            bpe->prefix.empty() && bpe->suffix.empty() && bpe->ids.contains(mark);
+    const auto keeps_all = [](const PreTokenizer& step) {
+      const Metaspace* const marks = std::get_if<Metaspace>(&step);
+      return marks && !marks->splits;
+    };
+    const bool can_be_cut = bpe && std::ranges::all_of(made_.steps, keeps_all) && !bpe->is_of_bytes &&
+                            !bpe->takes_words && bpe->prefix.empty() && bpe->suffix.empty() && bpe->ids.contains(mark);
     if (!can_be_cut) return;
     const auto has_inner_mark = [&](const auto& token) {
       std::string_view rest = token.first;
@@ -195,7 +188,7 @@ std::size_t JsonFields::number(const json& object, const char* key, std::size_t 
 
 Pattern JsonFields::pattern(const json& object) const {
   const bool is_text = object.is_object() && object.contains("String");
-  return {is_text ? quoted(text(object, "String")) : text(object, "Regex"), name};
+  return {is_text ? quoted_pattern(text(object, "String")) : text(object, "Regex"), name};
 }
 
 Tokenizer read_tokenizer_json(const std::filesystem::path& file) {

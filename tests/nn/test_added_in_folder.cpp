@@ -81,30 +81,68 @@ BOOST_AUTO_TEST_CASE(decoders_beside_pieces) {
   }
 }
 
-// A space comes before each stretch of text, before the first one, or before none.
+// Pieces may change names with each other, but none takes the name of one that keeps it.
+BOOST_AUTO_TEST_CASE(names_of_pieces) {
+  const Folder folder("added");
+  folder.write("tokenizer.model", model_bytes());
+  folder.write("tokenizer_config.json", R"({"eos_token": "<none>", "added_tokens_decoder": {
+      "4": {"content": "b"}, "5": {"content": "a"}, "6": {"content": "</s>"}}})");
+  BOOST_CHECK_EQUAL(seppo::read_tokenizer(folder.path).eos.value_or(-1), 2);  // its own
+  const nlohmann::json vocabulary = seppo::tokenizer_folder_json(folder.path)["model"]["vocab"];
+  BOOST_CHECK(vocabulary["b"] == 4 && vocabulary["a"] == 5 && vocabulary["</s>"] == 2 && vocabulary["<spare>"] == 6);
+}
+
+// A space comes before each stretch of text, before the first one, or before none. Two spaces are a token of users.
 BOOST_AUTO_TEST_CASE(where_spaces_are_added) {
   const Folder folder("added");
   folder.write("tokenizer.model", model_bytes());
   folder.write("added_tokens.json", R"({"<x>": 8})");
   const auto check = [&](const std::string& config, const Ids& within, const Ids& spaced) {
     folder.write("tokenizer_config.json", config);
-    for (const Tokenizer& tokenizer : {seppo::read_tokenizer(folder.path), written(folder)}) {
-      check_ids(tokenizer, "a<x>b", within);
-      check_ids(tokenizer, " a", spaced);
-    }
+    for (const Tokenizer& tokenizer : {seppo::read_tokenizer(folder.path), written(folder)})
+      BOOST_TEST_CONTEXT(config) {
+        check_ids(tokenizer, "a<x>b", within);
+        check_ids(tokenizer, " a", spaced);
+      }
   };
-  check("{}", {1, kMarkId, a, 8, kMarkId, b}, {1, kMarkId, kMarkId, a});
-  check(R"({"legacy": true})", {1, kMarkId, a, 8, kMarkId, b}, {1, kMarkId, kMarkId, a});
-  check(R"({"legacy": false})", {1, kMarkId, a, 8, b}, {1, kMarkId, a});
+  const Ids each{1, kMarkId, a, 8, kMarkId, b}, once{1, kMarkId, a, 8, b};
+  check("{}", each, {1, two_marks, a});
+  check(R"({"legacy": true, "tokenizer_class": "LlamaTokenizer"})", each, {1, two_marks, a});
+  check(R"({"legacy": false})", once, {1, kMarkId, a});
+  check(R"({"tokenizer_class": "LlamaTokenizer"})", once, {1, kMarkId, a});
   check(R"({"add_prefix_space": false})", {1, a, 8, b}, {1, kMarkId, a});
 }
 
-BOOST_AUTO_TEST_CASE(defined_pieces_of_marks_are_spaces) {
-  const Folder folder("added");
-  folder.write("tokenizer.model", model_bytes(/*begins=*/false));
-  for (const Tokenizer& tokenizer : {seppo::read_tokenizer(folder.path), written(folder)}) {
-    check_ids(tokenizer, "a  a", {1, a, two_marks, a});
-    BOOST_CHECK_EQUAL(tokenizer.decode(Ids{a, two_marks, a}), "a  a");
+// Pieces that users defined are found whole where spaces are marks already, and nothing merges with them.
+BOOST_AUTO_TEST_CASE(pieces_of_users) {
+  for (const bool begins : {true, false}) {
+    const Folder folder("added");
+    folder.write("tokenizer.model", model_bytes(begins));
+    Ids expected{1, kMarkId, a, two_marks, a, two_marks, kMarkId, b};
+    if (!begins) expected.erase(expected.begin() + 1);
+    for (const Tokenizer& tokenizer : {seppo::read_tokenizer(folder.path), written(folder)}) {
+      check_ids(tokenizer, "a  a   b", expected);
+      BOOST_CHECK_EQUAL(tokenizer.decode(expected), "a  a   b");
+    }
+  }
+}
+
+// Of so many that no pattern has them, each is an added token.
+BOOST_AUTO_TEST_CASE(many_pieces_of_users) {
+  for (const int count :
+       {16384 / 8, 16384 / 8 + 1}) {  // the first is the last whose pattern, with |, has 16 KiB less 1
+    Model model;
+    for (const char* piece : {"\u2581", "a", "b"}) model.add(piece, -1);
+    for (int i = 0; i < count; ++i) model.add("u" + std::to_string(100'000 + i), 0, user_defined);
+    model.normalizer = number(4, 0);
+    const Folder folder("added");
+    folder.write("tokenizer.model", model.bytes());
+    const nlohmann::json all = seppo::tokenizer_folder_json(folder.path);
+    BOOST_CHECK_EQUAL(all["added_tokens"].size(), count == 2048 ? 3 : 3 + count);
+    const Tokenizer tokenizer = seppo::read_tokenizer(folder.path);
+    Ids expected{1, kMarkId, a, 6 + 70, b};
+    if (count > 2048) expected.insert(expected.end() - 1, kMarkId);
+    check_ids(tokenizer, "au100070b", expected);
   }
 }
 
