@@ -124,9 +124,10 @@ void read_tokens(const ModelKeys& keys, HfConfig& made) {
   };
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"})
     for (const int token : keys.tokens(key, made.model.vocabulary)) add_stop(token);
-  const nlohmann::json texts = keys.file().metadata().value("tokenizer.ggml.tokens", nlohmann::json::array());
-  for (int token = 0; token < std::min(made.model.vocabulary, static_cast<int>(texts.size())); ++token) {
-    const nlohmann::json& text = texts[static_cast<std::size_t>(token)];
+  const auto texts = keys.file().metadata().find("tokenizer.ggml.tokens");
+  if (texts == keys.file().metadata().end() || !texts->is_array()) return;
+  for (int token = 0; token < std::min(made.model.vocabulary, static_cast<int>(texts->size())); ++token) {
+    const nlohmann::json& text = (*texts)[static_cast<std::size_t>(token)];
     if (text.is_string() && gguf_ends_text(text.get_ref<const std::string&>())) add_stop(token);
   }
 }

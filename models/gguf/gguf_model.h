@@ -25,9 +25,9 @@ inline namespace SEPPO_ABI {
 // Has the path the name of such a file, "*.gguf"?
 bool is_gguf(const std::filesystem::path& path);
 
-// What the metadata say of the model. Texts end at eos_token_id and eot_token_id. Throws FormatError naming the file
-// and the key: other architectures, and features that a LanguageModel lacks, such as Phi-3's long positions, are
-// refused.
+// What the metadata say of the model. Texts end at eos_token_id, eot_token_id and eom_token_id, and at tokens that are
+// known by their texts (gguf_ends_text). Throws FormatError naming the file and the key: other architectures, and
+// features that a LanguageModel lacks, such as Phi-3's long positions, are refused.
 HfConfig gguf_config(const GgufSource& file);
 
 // Throws as gguf_config() does, FormatError for tensors that do not fit the model, and FileError. More parameters than

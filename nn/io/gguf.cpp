@@ -219,6 +219,9 @@ void check_layout(const std::vector<GgufTensor>& tensors, const std::string& nam
 
 bool gguf_ends_text(std::string_view token) {
   static const std::set<std::string_view> all{"<|eot_id|>",
+                                              "<|fim_pad|>",
+                                              "<|repo_name|>",
+                                              "<|file_sep|>",
                                               "<|im_end|>",
                                               "<|end|>",
                                               "<|return|>",

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -139,6 +140,15 @@ bool is_of_llama3(const std::string& pre) {
   return pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3" || pre == "falcon3";
 }
 
+// Of a merge that comes twice the first counts in llama.cpp, and the last in a tokenizer.json.
+std::vector<std::string> first_of_equal(const std::vector<std::string>& merges) {
+  std::set<std::string_view> seen;
+  std::vector<std::string> kept;
+  for (const std::string& merge : merges)
+    if (seen.insert(merge).second) kept.push_back(merge);
+  return kept;
+}
+
 json byte_level_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
   const std::string said = keys.text("pre");
   const bool is_llama = is_of_llama3(said);
@@ -148,7 +158,7 @@ json byte_level_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
   if (steps.is_null())
     keys.refuse("pre", ": ", printable(said),
                 " is not supported; gpt-2, smollm, llama-bpe, qwen2, stablelm2, falcon and bloom are");
-  json model = bpe_json(vocabulary.ids, keys.texts("merges"));
+  json model = bpe_json(vocabulary.ids, first_of_equal(keys.texts("merges")));
   model["ignore_merges"] = is_llama;
   return {{"normalizer", gguf_normalizer(pre)},
           {"pre_tokenizer", steps},
@@ -177,7 +187,8 @@ json sentencepiece_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary, c
                         .scores = read_scores(keys, vocabulary.texts.size()),
                         .types = vocabulary.types,
                         .ids = vocabulary.ids,
-                        .adds_space = keys.flag("add_space_prefix", true)};
+                        .adds_space = keys.flag("add_space_prefix", true),
+                        .adds_users = true};
   const auto unknown = vocabulary.named(keys, "unknown_token_id");
   if (unknown) pieces.unknown = vocabulary.ids.at(*unknown);
   json parts = sentencepiece_json(pieces, name);

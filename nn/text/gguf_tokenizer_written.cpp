@@ -10,9 +10,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <ranges>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -83,25 +86,33 @@ struct NewTokens {
   std::vector<std::int32_t> types;
 };
 
+// Those that are tokens: readers pass over one without a text.
+std::vector<json> added_tokens_of(const json& tokenizer) {
+  std::vector<json> all;
+  for (const json& added : tokenizer.value("added_tokens", json::array()))
+    if (added.at("content") != "") all.push_back(added);
+  return all;
+}
+
 NewTokens new_tokens(const json& tokenizer, int vocabulary, const std::string& name) {
   NewTokens tokens(vocabulary);
   for (const auto& [text, id] : tokenizer["model"]["vocab"].items()) tokens.set(id, text, PieceType::normal, name);
-  for (const json& added : tokenizer.value("added_tokens", json::array())) {
-    const PieceType type = added.value("special", false) ? PieceType::control : PieceType::user_defined;
+  for (const json& added : added_tokens_of(tokenizer)) {
+    const PieceType type = added.value("special", json()) == true ? PieceType::control : PieceType::user_defined;
     tokens.set(added.at("id"), added.at("content").get<std::string>(), type, name);
   }
   return tokens;
 }
 
 // Whether white space at added tokens is as everywhere else, or as in Phi-3, whose name says it; or else is refused.
-bool is_phi3(const json& added_tokens, const std::string& name) {
+bool is_phi3(const json& tokenizer, const std::string& name) {
   bool strips = false, is_like_phi3 = true;
-  for (const json& added : added_tokens) {
+  for (const json& added : added_tokens_of(tokenizer)) {
     const auto text = added.at("content").get<std::string>();
     for (const char* flag : {"lstrip", "single_word"})
-      check<FormatError>(!added.value(flag, false), name, ": a GGUF file cannot say '", flag, "' of the token '",
-                         printable(text), "'");
-    const bool strips_right = added.value("rstrip", false);
+      check<FormatError>(added.value(flag, json()) != true, name, ": a GGUF file cannot say '", flag,
+                         "' of the token '", printable(text), "'");
+    const bool strips_right = added.value("rstrip", json()) == true;
     strips = strips || strips_right;
     is_like_phi3 = is_like_phi3 && strips_right == strips_in_phi3(text);
   }
@@ -117,12 +128,22 @@ std::vector<std::string> merge_texts(const json& merges) {
 
 // ---- gpt2
 
+// Of a merge that comes twice the last counts in a tokenizer.json, and the first in llama.cpp.
+std::vector<std::string> last_of_equal(std::vector<std::string> merges) {
+  std::set<std::string> seen;
+  std::vector<std::string> kept;
+  for (std::string& merge : std::views::reverse(merges))
+    if (seen.insert(merge).second) kept.push_back(std::move(merge));
+  std::ranges::reverse(kept);
+  return kept;
+}
+
 void add_byte_level_bpe(GgufBuilder& file, const json& tokenizer, const NewTokens& tokens, const std::string& name) {
   file.add(kGgufTokenizer + "pre", name_of_words(tokenizer, name));
   file.add(kGgufTokenizer + "model", "gpt2");
   file.add(kGgufTokenizer + "tokens", tokens.texts);
   file.add(kGgufTokenizer + "token_type", tokens.types);
-  file.add(kGgufTokenizer + "merges", merge_texts(tokenizer["model"]["merges"]));
+  file.add(kGgufTokenizer + "merges", last_of_equal(merge_texts(tokenizer["model"]["merges"])));
 }
 
 // ---- llama
@@ -144,7 +165,7 @@ std::vector<double> scores_of(const NewTokens& tokens, const json& merges) {
 }
 
 SentencePieces pieces_of(const json& model, const NewTokens& tokens) {
-  SentencePieces pieces{.texts = tokens.texts, .scores = scores_of(tokens, model["merges"])};
+  SentencePieces pieces{.texts = tokens.texts, .scores = scores_of(tokens, model["merges"]), .adds_users = true};
   const std::string unknown = model.value("unk_token", json()).is_string() ? model["unk_token"].get<std::string>() : "";
   for (std::size_t id = 0; id < pieces.texts.size(); ++id) {
     const std::string& text = pieces.texts[id];
@@ -210,16 +231,16 @@ void add_ends(GgufBuilder& file, const NewTokens& tokens, std::span<const int> e
 
 void add_gguf_tokenizer(GgufBuilder& file, const json& tokenizer, const GgufTexts& texts, const std::string& name) {
   const json model = tokenizer.value("model", json::object());
-  const bool is_bpe =
-      model.is_object() && model.value("type", "BPE") == "BPE" && model.contains("vocab") && model.contains("merges");
+  const bool is_bpe = model.is_object() && (model.value("type", json()).is_null() || model["type"] == "BPE") &&
+                      model.contains("vocab") && model.contains("merges");
   check<FormatError>(is_bpe, name, ": is no BPE, of which alone GGUF files are written");
   const NewTokens tokens = new_tokens(tokenizer, texts.vocabulary, name);
-  const auto add = model.value("byte_fallback", false) ? add_sentencepiece_bpe : add_byte_level_bpe;
+  const auto add = model.value("byte_fallback", json()) == true ? add_sentencepiece_bpe : add_byte_level_bpe;
   add(file, tokenizer, tokens, name);
   if (texts.bos) file.add(kGgufTokenizer + "bos_token_id", static_cast<std::uint32_t>(*texts.bos));
   if (texts.eos) file.add(kGgufTokenizer + "eos_token_id", static_cast<std::uint32_t>(*texts.eos));
   add_ends(file, tokens, texts.ends, name);
-  if (is_phi3(tokenizer.value("added_tokens", json::array()), name)) file.add("general.name", "Phi-3");
+  if (is_phi3(tokenizer, name)) file.add("general.name", "Phi-3");
   file.add(kGgufTokenizer + "add_bos_token", texts.adds_bos);
   file.add(kGgufTokenizer + "add_eos_token", texts.adds_eos);
   if (texts.chat_template) file.add("tokenizer.chat_template", *texts.chat_template);

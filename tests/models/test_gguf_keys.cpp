@@ -148,6 +148,11 @@ const std::vector<Row> kRows{
     {"attention.causal", "llama", {{"attention.causal", true}}, [](C c) { return c.model.n_layers; }, 2},
     {"attention.causal", "llama", {{"attention.causal", false}}, {}, {}},
     {"rope.scaling.finetuned", "granite", {{"rope.scaling.finetuned", false}}, {}, {}},
+    {"tokenizer.ggml.tokens",
+     "llama",
+     {{"tokenizer.ggml.tokens", std::string("<|end|>")}},
+     [](C c) { return c.stops; },
+     json::array()},           // which the reader of the tokenizer refuses
     {"tokenizer.ggml.tokens",  // "<|end|>" ends a text wherever it is
      "llama",
      {{"tokenizer.ggml.eos_token_id", 4u}, {"tokenizer.ggml.tokens", std::vector<std::string>{"a", "<|end|>"}}},

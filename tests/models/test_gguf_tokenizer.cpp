@@ -145,3 +145,18 @@ BOOST_AUTO_TEST_CASE(tokenizers_that_are_not_read_are_named) {
   flag.add("tokenizer.ggml.add_bos_token", 0u);
   tokenizer_refused(flag, "add_bos_token: 0 is neither true nor false");
 }
+
+// Of equal merges the first counts, as in llama.cpp.
+BOOST_AUTO_TEST_CASE(the_first_of_equal_merges_counts) {
+  const test::Folder folder("gguf");
+  GgufWriter writer;
+  writer.add("tokenizer.ggml.model", std::string("gpt2"));
+  writer.add("tokenizer.ggml.pre", std::string("gpt-2"));
+  std::vector<std::string> tokens = alphabet();
+  tokens.resize(256);
+  tokens.insert(tokens.end(), {"ab", "bc"});
+  writer.add("tokenizer.ggml.tokens", tokens);
+  writer.add("tokenizer.ggml.merges", std::vector<std::string>{"a b", "b c", "a b"});
+  folder.write("f.gguf", writer.file());
+  BOOST_CHECK_EQUAL(read_gguf_tokenizer(GgufFile(folder.path / "f.gguf")).encode("abc").front(), 256);
+}

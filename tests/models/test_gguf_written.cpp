@@ -5,6 +5,7 @@
 
 #include <seppo/autograd/core/check.h>
 #include <seppo/nn/text/sentencepiece_json.h>
+#include <seppo/nn/text/tokenizer_json.h>
 #include <seppo/nn/text/tokenizer_json_writer.h>
 
 #include <boost/test/unit_test.hpp>
@@ -259,6 +260,25 @@ BOOST_AUTO_TEST_CASE(white_space_behind_tokens) {
   folder.write("named.gguf", named.file());
   BOOST_CHECK_EQUAL(
       read_gguf_tokenizer(GgufFile(folder.path / "named.gguf")).encode("<end>\na", SpecialText::tokens).size(), 2);
+}
+
+// Each program counts another one of equal merges, and neither has tokens without a text.
+BOOST_AUTO_TEST_CASE(equal_merges_and_empty_tokens) {
+  json tokenizer = gguf_like_tokenizer();
+  json& merges = tokenizer["model"]["merges"];
+  BOOST_REQUIRE_EQUAL(merges.size(), 2);  // "a b" and "ab c"
+  tokenizer["model"]["vocab"]["bc"] = 260U;
+  merges = {"a b", "b c", "ab c", "a b"};
+  tokenizer["added_tokens"].push_back({{"id", 5U}, {"content", ""}, {"special", true}});
+  GgufBuilder made;
+  add_gguf_tokenizer(made, tokenizer, {.vocabulary = 261}, "f");
+  BOOST_CHECK_EQUAL(made.metadata().at("tokenizer.ggml.merges"), (json{"b c", "ab c", "a b"}));
+  BOOST_CHECK_NE(made.metadata().at("tokenizer.ggml.tokens").at(5), "");
+  const test::Folder folder("merges");
+  made.write(folder.path / "f.gguf");
+  const std::vector<int> ids = read_tokenizer_json(tokenizer, "t").encode("abc");
+  BOOST_CHECK(read_gguf_tokenizer(GgufFile(folder.path / "f.gguf")).encode("abc") == ids);
+  BOOST_CHECK(ids.size() == 2 && ids[1] == 260);
 }
 
 // Tokens that end a text, besides EOS: two have keys, others are known by their texts.
