@@ -4,6 +4,7 @@
 //   marian opus-mt-en-de < ids      a folder with config.json and model.safetensors; without one, a small model is made
 #include <seppo/models/decoding/beam.h>
 #include <seppo/models/hugging_face/config_keys.h>
+#include <seppo/models/hugging_face/generation_config.h>
 #include <seppo/models/marian.h>
 #include <seppo/nn/io/foreign_weights.h>
 #include <seppo/nn/io/sharded_weights.h>
@@ -27,7 +28,8 @@ const std::map<std::string, Activation> kActivations{
 
 struct Config {
   TransformerConfig model;
-  int start, end;  // the first and last token of a target
+  int start;           // the first token of a target
+  BeamOptions search;  // bans what no target has, such as padding, whose score is always 0
 };
 
 // What config.json says; what it may say and Marian does not do is an error.
@@ -44,10 +46,10 @@ Config config_of(const path& folder) {
   for (const auto& [key, size] :
        {std::pair("decoder_vocab_size", vocabulary), {"decoder_attention_heads", heads}, {"decoder_ffn_dim", width}})
     keys.one_of(key, json::array({size}));
-  const json activation = keys.one_of("activation_function", json::array({"swish", "gelu", "relu"}));
+  const std::string activation = keys.one_of("activation_function", json::array({"swish", "gelu", "relu"}));
   // About training and generation, and what follows from the others.
-  for (const char* key : {"activation_dropout", "bos_token_id", "classif_dropout", "classifier_dropout",
-                          "decoder_layerdrop", "dropout", "encoder_layerdrop", "eos_token_id", "extra_pos_embeddings",
+  for (const char* key : {"bos_token_id", "classif_dropout", "classifier_dropout", "decoder_layerdrop", "dropout",
+                          "encoder_layerdrop", "eos_token_id", "extra_pos_embeddings",
                           "force_bos_token_to_be_generated", "init_std", "is_encoder_decoder", "num_hidden_layers"})
     keys.find(key);
   const TransformerConfig c{.src_vocabulary = vocabulary,
@@ -56,13 +58,15 @@ Config config_of(const path& folder) {
                                       .n_heads = heads,
                                       .d_ff = width,
                                       .dropout = 0,
-                                      .activation = kActivations.at(activation.get<std::string>())},
+                                      .activation = kActivations.at(activation)},
                             .enc_layers = keys.integer("encoder_layers"),
                             .dec_layers = keys.integer("decoder_layers"),
                             .max_length = keys.integer("max_position_embeddings"),
                             .scale_embeddings = keys.flag("scale_embedding", false)};
   keys.check_others();
-  return {c, keys.integer("decoder_start_token_id"), keys.integer("eos_token_id")};
+  const int end = keys.integer("eos_token_id");
+  const ScoreHook hook = generation_config_of(folder, vocabulary).hook({end}, /*prompt=*/1);
+  return {c, keys.integer("decoder_start_token_id"), {.eos = end, .max_length = c.max_length - 1, .hook = hook}};
 }
 
 void print_translation(const Marian& marian, const Config& config, const std::vector<int>& src) {
@@ -72,8 +76,7 @@ void print_translation(const Marian& marian, const Config& config, const std::ve
   KeyValueCache cache = marian.transformer.make_cache(1, config.model.max_length);
   StepModel steps = step_model(marian.transformer, memory, source.offsets, cache);
   steps.scores = [&, scores = steps.scores](const Ragged& unread) { return scores(unread) + marian.bias; };
-  const int most = config.model.max_length - 1;
-  const auto found = beam_search(steps, Ragged::of({{config.start}}), {.eos = config.end, .max_length = most});
+  const auto found = beam_search(steps, Ragged::of({{config.start}}), config.search);
   std::printf("%.6f:", found[0][0].log_probability);
   for (const int token : found[0][0].tokens) std::printf(" %d", token);
   std::printf("\n");
@@ -85,12 +88,10 @@ void print_translations(const path& folder, std::istream& lines) {
   Parameters parameters(/*seed=*/0, /*most=*/files.bytes);  // a small file cannot claim a large model
   const Marian marian(parameters.root(), config.model);
   load_weights(files, parameters, marian_weights());
-
   const Inference inference;
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
-    std::vector<int> source;
-    for (int id; words >> id;) source.push_back(id);
+    const std::vector<int> source{std::istream_iterator<int>(words), {}};
     check<FormatError>(words.eof(), "expected token ids, got: ", line);
     print_translation(marian, config, source);
   }

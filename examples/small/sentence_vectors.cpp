@@ -30,7 +30,10 @@ BertConfig config_of(const path& folder) {
   keys.one_of("hidden_act", json::array({"gelu"}));
   keys.one_of("position_embedding_type", json::array({"absolute"}));
   // Of training, and of heads that a BERT here lacks.
-  for (const char* key : {"attention_probs_dropout_prob", "classifier_dropout", "tie_word_embeddings"}) keys.find(key);
+  for (const char* key :
+       {"attention_probs_dropout_prob", "classifier_dropout", "tie_word_embeddings", "directionality", "pooler_fc_size",
+        "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"})
+    keys.find(key);
   BertConfig c{.vocabulary = keys.integer("vocab_size"),
                .n_layers = keys.integer("num_hidden_layers"),
                .max_length = keys.integer("max_position_embeddings"),
@@ -41,6 +44,15 @@ BertConfig config_of(const path& folder) {
   c.layer.eps = keys.number("layer_norm_eps", 1e-12);
   keys.check_others();
   return c;
+}
+
+// Vectors here are means over tokens; the first token's vector, which other models mean, is an error.
+void check_pooling(const path& folder) {
+  const path file = folder / "1_Pooling/config.json";
+  if (!std::filesystem::exists(file)) return;
+  const json config = parse_python_json(read_text(file), file.string());
+  const bool has_means = config.is_object() && config.value("pooling_mode_mean_tokens", json()) == true;
+  check<FormatError>(has_means, file.string(), ": 'pooling_mode_mean_tokens' is not true, which is not supported");
 }
 
 Ragged read_texts(std::istream& lines) {
@@ -56,11 +68,13 @@ Ragged read_texts(std::istream& lines) {
 }
 
 void print_vectors(const path& folder, const Ragged& texts) {
+  check_pooling(folder);
   const WeightFiles files = find_weights(folder);
   Parameters parameters(/*seed=*/0, /*most=*/files.bytes);                    // a small file cannot claim a large model
   const bool has_head = files.has("bert.embeddings.word_embeddings.weight");  // as BertForMaskedLM
   const Bert bert(has_head ? parameters.root() / "bert" : parameters.root(), config_of(folder));
-  WeightOptions names = bert_weights();
+  const std::string gamma = std::string(has_head ? "bert." : "") + "embeddings.LayerNorm.gamma";
+  WeightOptions names = bert_weights(/*has_gamma=*/files.has(gamma));
   names.skip = [is_other = names.skip](const std::string& name) { return name.starts_with("cls.") || is_other(name); };
   load_weights(files, parameters, names);
 

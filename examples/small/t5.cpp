@@ -24,8 +24,9 @@ using std::filesystem::path;
 
 constexpr int kStart = 0, kEnd = 1, kLongest = 100;  // the first and last token of a target, and its most tokens
 
-// What config.json says; what it may say and T5 does not do is an error.
-T5Config config_of(const path& folder) {
+// What config.json says; what it may say and T5 does not do is an error. A file may have an output layer though it says
+// that it is tied.
+T5Config config_of(const path& folder, bool has_output) {
   const std::string file = (folder / "config.json").string();
   const ConfigKeys keys(file, parse_python_json(read_text(file), file));
   keys.one_of("model_type", json::array({"t5"}));
@@ -36,7 +37,7 @@ T5Config config_of(const path& folder) {
   for (const char* key : {"classifier_dropout", "dense_act_fn", "dropout_rate", "initializer_factor",
                           "is_encoder_decoder", "is_gated_act", "n_positions"})
     keys.find(key);
-  const bool is_tied = keys.flag("tie_word_embeddings", true);
+  const bool is_tied = keys.flag("tie_word_embeddings", true) && !has_output;
   if (!is_tied) keys.one_of("scale_decoder_outputs", json::array({false}));  // by 1 / sqrt(d_model)
   const T5Config c{.vocabulary = keys.integer("vocab_size"),
                    .d_model = keys.integer("d_model"),
@@ -74,7 +75,7 @@ void print_target(const T5& t5, const std::vector<int>& src) {
 
 void print_targets(const path& folder, std::istream& lines) {
   const WeightFiles files = find_weights(folder);
-  const T5Config config = config_of(folder);
+  const T5Config config = config_of(folder, files.has("lm_head.weight"));
   Parameters parameters(/*seed=*/0, /*most=*/files.bytes);  // a small file cannot claim a large model
   const T5 t5(parameters.root(), config);
   load_weights(files, parameters, t5_weights(config.is_gated));
@@ -94,7 +95,7 @@ void write_small_model(const path& folder) {
   std::ofstream(folder / "config.json") << R"({"model_type": "t5", "vocab_size": 50, "d_model": 16, "num_heads": 2,
     "d_kv": 4, "d_ff": 32, "num_layers": 2, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": false})";
   Parameters parameters(/*seed=*/1);
-  const T5 t5(parameters.root(), config_of(folder));
+  const T5 t5(parameters.root(), config_of(folder, /*has_output=*/true));
   save_weights(folder / "model.safetensors", parameters, t5_weights(t5.config.is_gated));
 }
 

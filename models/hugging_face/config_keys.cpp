@@ -22,9 +22,8 @@ namespace {
 // off unless a model is trained, and then the options of the training say how much there is.
 const std::set<std::string_view> kHarmless{
     // about the file
-    "architectures", "custom_pipelines", "dtype", "finetuning_task", "is_llama_config", "model_type",
-    "name_or_path", "task_specific_params", "tokenizer_class", "torch_dtype", "transformers.js_config",
-    "transformers_version",
+    "architectures", "custom_pipelines", "dtype", "finetuning_task", "is_llama_config", "model_type", "name_or_path",
+    "task_specific_params", "tokenizer_class", "torch_dtype", "transformers.js_config", "transformers_version",
     // about programs
     "attention_softmax_in_fp32", "attn_implementation", "bias_dropout_fusion", "cache_implementation",
     "chunk_size_feed_forward", "gradient_checkpointing", "masked_softmax_fusion", "n_ctx", "pretraining_tp",
@@ -34,7 +33,7 @@ const std::set<std::string_view> kHarmless{
     "activation_dropout", "attention_dropout", "attention_probs_dropout_prob", "attn_pdrop", "classifier_dropout",
     "dropout", "embd_pdrop", "hidden_dropout", "hidden_dropout_prob", "init_std", "initializer_range", "layerdrop",
     "resid_pdrop", "router_aux_loss_coef", "router_jitter_noise",
-    // in files of real models, but of no class of Hugging Face's
+    // in files of real models, but of none of their classes
     "ff_factor", "learned_embeddings", "max_sequence_length", "max_window_layers", "offset_alibi", "scale_embeddings",
     "sliding_window_size",
     // about other heads and tasks

@@ -176,5 +176,10 @@ GenerationConfig read_generation_config(const std::filesystem::path& file, int v
   return Reader(name, all, vocabulary).read();
 }
 
+GenerationConfig generation_config_of(const std::filesystem::path& folder, int vocabulary) {
+  const std::filesystem::path own = folder / "generation_config.json";
+  return read_generation_config(std::filesystem::exists(own) ? own : folder / "config.json", vocabulary);
+}
+
 }  // namespace SEPPO_ABI
 }  // namespace seppo

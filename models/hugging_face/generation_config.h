@@ -42,5 +42,9 @@ struct GenerationConfig {
 // FileError.
 GenerationConfig read_generation_config(const std::filesystem::path& file, int vocabulary);
 
+// That of a model's folder: of generation_config.json or, where there is none, of config.json, as earlier versions of
+// Hugging Face's loaders have it.
+GenerationConfig generation_config_of(const std::filesystem::path& folder, int vocabulary);
+
 }  // namespace SEPPO_ABI
 }  // namespace seppo

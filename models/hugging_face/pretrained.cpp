@@ -55,16 +55,26 @@ std::string name_in_file(const WeightOptions& names, const std::string& paramete
 
 // Do the names of a file lack the prefix of the whole model's? The first GPT-2's do.
 bool has_prefix(const WeightFiles& weights, const HfConfig& config) {
-  return !weights.has(name_in_file(weights_of(config, /*has_prefix=*/false), "embedding.weight"));
+  const WeightOptions bare = weights_of(config, /*has_prefix=*/false);
+  return !weights.has(name_in_file(bare, "embedding.weight")) && !weights.has(name_in_file(bare, "layers.norm.weight"));
 }
 
 // Does a file have an output layer that is not the embedding? A copy of the embedding may be there as well.
 bool has_other_output(const WeightFiles& weights, const WeightOptions& names) {
   const std::string output = name_in_file(names, "output.weight");
   const std::string embedding = name_in_file(names, "embedding.weight");
-  if (!weights.has(output)) return false;
-  if (!weights.has(embedding)) return true;
+  if (!weights.has(output) || !weights.has(embedding)) return false;
   return !are_equal({weights, output}, {weights, embedding});
+}
+
+// Of a weight that two layers share some files keep the output layer's name only.
+void find_embedding(WeightOptions& names, const WeightFiles& weights) {
+  const std::string output = name_in_file(names, "output.weight");
+  if (weights.has(name_in_file(names, "embedding.weight")) || !weights.has(output)) return;
+  names.rename = [rename = names.rename, output](const std::string& name) {
+    return name == "embedding.weight" ? std::vector{output} : rename(name);
+  };
+  names.skip = [skip = names.skip, output](const std::string& name) { return name != output && skip && skip(name); };
 }
 
 // The model, whose weights are to be loaded.
@@ -106,6 +116,7 @@ ModelFolder open_model_folder(const fs::path& given) {
   if (config.model.tie_output && has_other_output(weights, weights_of(config, is_prefixed)))
     config.model.tie_output = false;
   WeightOptions names = weights_of(config, is_prefixed);
+  if (config.model.tie_output) find_embedding(names, weights);
   const WeightType type = type_of(weights);
   return {path, std::move(config), std::move(weights), std::move(names), std::move(generation), type};
 }

@@ -87,13 +87,15 @@ WeightOptions llama_weights(int n_heads, int n_kv_heads) {
   const std::vector<int> shares{n_heads, n_kv_heads, n_kv_heads};
   return {.rename = renaming(llama_names()),
           .shares = [shares](const std::string&) { return shares; },  // NOLINT(*-no-automatic-move): captured
-          .skip = [](const std::string& name) { return name.ends_with(".rotary_emb.inv_freq"); }};
+          .skip = [](const std::string& name) { return name.ends_with("rotary_emb.inv_freq"); }};
 }
 
-WeightOptions bert_weights() {
+WeightOptions bert_weights(bool has_gamma) {
+  const std::string norms = has_gamma ? ", LayerNorm.weight -> LayerNorm.gamma, LayerNorm.bias -> LayerNorm.beta" : "";
   const auto is_other = [](const std::string& name) {
     return name.ends_with("pooler.dense.weight") || name.ends_with("pooler.dense.bias") ||
-           name.ends_with("embeddings.position_ids") || name.starts_with("cls.predictions.decoder.");
+           name.ends_with("embeddings.position_ids") || name.starts_with("cls.predictions.decoder.") ||
+           name.starts_with("cls.seq_relationship.");
   };
   return {.rename = renaming("cls.dense -> cls.predictions.transform.dense, cls.bias -> cls.predictions.bias, "
                              "cls.norm -> cls.predictions.transform.LayerNorm, words -> embeddings.word_embeddings, "
@@ -102,12 +104,17 @@ WeightOptions bert_weights() {
                              "layers -> encoder.layer, self_attn.in_proj -> attention.self.{query,key,value}, "
                              "self_attn.out_proj -> attention.output.dense, ffn.up -> intermediate.dense, "
                              "ffn.down -> output.dense, norm1 -> attention.output.LayerNorm, "
-                             "norm2 -> output.LayerNorm"),
+                             "norm2 -> output.LayerNorm" +
+                             norms),
           .skip = is_other};
 }
 
 WeightOptions t5_weights(bool is_gated) {
   const std::string up = is_gated ? "wi_1" : "wi";
+  const auto is_copy_or_table = [](const std::string& name) {
+    return name.ends_with("coder.embed_tokens.weight") ||
+           name.ends_with("EncDecAttention.relative_attention_bias.weight");
+  };
   return {.rename = renaming("(encoder|decoder).relative -> "
                              "$1.block.0.layer.0.SelfAttention.relative_attention_bias.weight, "
                              "(encoder|decoder).norm -> $1.final_layer_norm, (encoder|decoder).layers -> $1.block, "
@@ -120,7 +127,7 @@ WeightOptions t5_weights(bool is_gated) {
                              "DenseReluDense.gate -> DenseReluDense.wi_0, DenseReluDense.down -> DenseReluDense.wo, "
                              "DenseReluDense.up -> DenseReluDense." +
                              up + ", embedding -> shared, output -> lm_head"),
-          .skip = [](const std::string& name) { return name.ends_with("coder.embed_tokens.weight"); }};
+          .skip = is_copy_or_table};
 }
 
 WeightOptions marian_weights() {

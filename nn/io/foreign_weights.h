@@ -34,12 +34,14 @@ WeightOptions llama_weights(int n_heads, int n_kv_heads);
 std::string llama_names();  // its table for renaming()
 
 // BERT (Devlin et al. 2019) as Hugging Face's BertModel saves it, for a Bert (models/bert.h) in the root; as
-// BertForMaskedLM saves it, for a Bert in the scope "bert" and a MaskedHead in the scope "cls". The pooler, which
-// neither has, is passed over, as are copies of tied weights.
-WeightOptions bert_weights();
+// BertForMaskedLM saves it, for a Bert in the scope "bert" and a MaskedHead in the scope "cls". The pooler and the head
+// for next sentences, which neither has, are passed over, as are copies of tied weights. Files of 2018 and 2019, such
+// as bert-base-uncased's, call the weight and the bias of norms gamma and beta (`has_gamma`).
+WeightOptions bert_weights(bool has_gamma = false);
 
 // T5 (Raffel et al. 2020) as Hugging Face's T5ForConditionalGeneration saves it, for a T5 (models/t5.h) in the root,
-// whose feed-forward networks may have a gate. Copies of the embedding are passed over.
+// whose feed-forward networks may have a gate. Copies of the embedding are passed over, and the table of distances to
+// the memory that the first files have beside it, which no model uses.
 WeightOptions t5_weights(bool is_gated);
 
 // Marian's translation models (Junczys-Dowmunt et al. 2018) as Hugging Face's MarianMTModel saves them, for a Marian

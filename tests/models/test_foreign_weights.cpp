@@ -7,13 +7,18 @@
 #include <seppo/models/t5.h>
 #include <seppo/models/transformer.h>
 
+#include "support/program.h"
+#include "support/stored.h"
 #include "support/stories.h"
 
 #include <nlohmann/json.hpp>
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -150,6 +155,36 @@ BOOST_AUTO_TEST_CASE(masks_are_skipped_and_output_layers_are_not) {
   BOOST_CHECK(!options.skip("lm_head.weight") && !options.skip("layers.3.self_attn.in_proj.bias"));
   BOOST_CHECK(!options.skip("transformer.h.3.attn.c_attn.bias"));
   BOOST_CHECK(seppo::llama_weights(8, 4).skip("model.layers.0.self_attn.rotary_emb.inv_freq"));
+}
+
+// Files of 2018 to 2020 have other names of norms, and tensors that no model uses.
+BOOST_AUTO_TEST_CASE(files_of_the_first_models) {
+  const test::Folder folder("foreign");
+  const std::filesystem::path file = folder.path / "f.safetensors";
+  const auto add = [&](const std::string& name) {
+    test::Stored stored = test::read_stored(file);
+    stored.tensors.push_back({name, "F32", {1}, std::vector<std::byte>(4)});
+    test::write_stored(file, stored);
+  };
+  const LayerConfig layer{.d_model = 8, .n_heads = 2, .d_ff = 16, .dropout = 0};
+  Parameters first(1), second(2);
+  const Bert one(first.root(), {.vocabulary = 5, .layer = layer, .n_layers = 2, .max_length = 3}),
+      two(second.root(), {.vocabulary = 5, .layer = layer, .n_layers = 2, .max_length = 3});
+  save_weights(file, first, bert_weights(/*has_gamma=*/true));
+  for (const char* name : {"cls.seq_relationship.weight", "cls.seq_relationship.bias", "pooler.dense.bias"}) add(name);
+  std::set<std::string> names;
+  for (const test::StoredTensor& tensor : test::read_stored(file).tensors) names.insert(tensor.name);
+  BOOST_CHECK(names.contains("embeddings.LayerNorm.gamma") && names.contains("encoder.layer.1.output.LayerNorm.beta"));
+  load_weights(file, second, bert_weights(/*has_gamma=*/true));
+  BOOST_CHECK(std::ranges::equal(first.values(), second.values()));
+
+  const T5Config config{.vocabulary = 5, .d_model = 8, .enc_layers = 1, .dec_layers = 1};
+  Parameters third(3), fourth(4);
+  const T5 three(third.root(), config), four(fourth.root(), config);
+  save_weights(file, third, t5_weights(false));
+  add("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
+  load_weights(file, fourth, t5_weights(false));
+  BOOST_CHECK(std::ranges::equal(third.values(), fourth.values()));
 }
 
 // A real model trained by others, if available.

@@ -102,6 +102,26 @@ BOOST_AUTO_TEST_CASE(a_copy_of_the_embedding_is_no_other_output_layer) {
   }
 }
 
+// Of a weight that two layers share some files keep the output layer's name only, which comes first in the alphabet.
+BOOST_AUTO_TEST_CASE(an_embedding_under_the_name_of_the_output_layer) {
+  for (const Architecture architecture : {Architecture::llama, Architecture::gpt2, Architecture::bloom}) {
+    const TemporaryFolder folder;
+    HfConfig config = small(architecture);
+    config.model.tie_output = true;
+    Parameters parameters(3);
+    const LanguageModel model(parameters.root(), config.model);
+    save_pretrained(folder.path, config, parameters);
+    const fs::path file = folder.path / "model.safetensors";
+    test::Stored all = test::read_stored(file);
+    const std::string embedding = weights_of(config).rename("embedding.weight").front();
+    std::ranges::find(all.tensors, embedding, &test::StoredTensor::name)->name = "lm_head.weight";
+    test::write_stored(file, all);
+    const Pretrained read = load_pretrained(folder.path);
+    BOOST_CHECK(read.config.model.tie_output);
+    BOOST_CHECK(std::ranges::equal(read.parameters->values(), parameters.values()));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_missing_is_said) {
   const TemporaryFolder folder;
   const auto says = [](const char* part) {

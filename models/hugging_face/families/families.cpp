@@ -15,7 +15,7 @@ namespace {
 
 // Masks and tables that some files store beside the weights.
 bool is_no_parameter(const std::string& name) {
-  constexpr std::array<std::string_view, 5> kEnds{".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
+  constexpr std::array<std::string_view, 5> kEnds{"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
                                                   ".attention.bias", ".attention.masked_bias"};
   return std::ranges::any_of(kEnds, [&](std::string_view end) { return name.ends_with(end); });
 }

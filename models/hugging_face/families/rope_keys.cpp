@@ -109,7 +109,7 @@ bool has_part(const ConfigKeys& keys, const char* part) {
 
 // rope_scaling stands for all of rope_parameters, as in Hugging Face's loaders; nothing if there is neither.
 const char* part_that_counts(const ConfigKeys& keys) {
-  const bool has_parameters = has_part(keys, "rope_parameters");
+  const bool has_parameters = has_part(keys, "rope_parameters");  // asked for in any case: it is known
   if (has_part(keys, "rope_scaling")) return "rope_scaling";
   return has_parameters ? "rope_parameters" : nullptr;
 }
