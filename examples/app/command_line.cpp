@@ -165,6 +165,8 @@ void CommandLine::apply(const json& all, const std::string& where) {
       from_file_.push_back(option->name);
       if ((option->path() || option->kind() == "TEXT") && !value.is_string())
         throw UsageError(fmt::format("{}: '{}' of '{}' is not a text", where, printable(field), key));
+      if (option->flag() && !value.is_boolean())
+        throw UsageError(fmt::format("{}: '{}' of '{}' is neither true nor false", where, printable(field), key));
       try {
         option->set(typed_text(value));
       } catch (const UsageError& e) {
@@ -249,10 +251,13 @@ void CommandLine::compare_ranks() const {
   seppo::check_equal_over_ranks(values);
 }
 
+// Names this option a file that may have moved since?
+bool CommandLine::has_moved(const std::string& option) const { return find(option)->path() && option != "config"; }
+
 void CommandLine::check_rules() const {
   if (source_.load && typed(source_.option))
     for (const std::string& name : typed_)
-      if (std::ranges::find(source_.free, name) == source_.free.end() && !find(name)->path())
+      if (std::ranges::find(source_.free, name) == source_.free.end() && !has_moved(name))
         throw UsageError(fmt::format("--{}: cannot be given with --{}, which takes it from there; these can: {}", name,
                                      source_.option, fmt::join(source_.free, ", ")));
   for (const Option& option : options_) {

@@ -118,6 +118,7 @@ class CommandLine : public seppo::ConfigVisitor {
   void read_options(const Arguments& arguments);
   void compare_ranks() const;  // throws seppo::StateError, naming an option that differs
   void check_rules() const;
+  bool has_moved(const std::string& option) const;
   bool is_shown(const OptionText& option) const;
   std::vector<OptionText> option_texts() const;
   std::string about() const;  // with the program's name as it was typed

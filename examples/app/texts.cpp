@@ -24,6 +24,8 @@ void for_each_text(const Arguments& texts, const std::function<void(const std::s
     }
     try {
       f(std::string(line));
+    } catch (const seppo::FileError&) {  // not of this line
+      throw;
     } catch (const seppo::Error& e) {
       throw seppo::FormatError(fmt::format("standard input:{}: {}", number, e.what()));
     }

@@ -117,6 +117,12 @@ struct TextTraining {
     line.needs("data", "a text file");
   }
 
+  // A template says how a conversation begins, and what spells a special token there is one.
+  void check_chat(const app::CommandLine& line) const {
+    for (const std::string option : {"bos", "special-tokens"})
+      if (source.chat && line.typed(option)) throw app::UsageError("--" + option + ": cannot be given with --chat");
+  }
+
   Folder& pretrained() { return *folder; }
 
   std::string title() const { return "seppo: " + source.data.filename().string(); }
@@ -283,6 +289,12 @@ struct Pretraining : TextTraining {
     part("architecture", architecture);  // "model" is the key of the model's whole config
   }
 
+  void settle(const app::CommandLine& line) {
+    check_chat(line);
+    if (line.typed("out") && !architecture.tokenizer.empty())
+      check_apart("out", line.path("out"), architecture.tokenizer);
+  }
+
   void begin() {
     const std::filesystem::path& path = architecture.tokenizer;
     seppo::Tokenizer tokenizer = path.empty() ? seppo::byte_tokenizer() : read_tokenizer("tokenizer", path);
@@ -342,10 +354,11 @@ struct Finetuning : TextTraining {
   }
 
   void settle(const app::CommandLine& line) {
+    check_chat(line);
     for (const std::string option : {"lora-alpha", "rslora"})
       if (line.typed(option) && lora.lora == 0) throw app::UsageError("--" + option + ": needs --lora");
     if (!line.given("lr") && lora.lora > 0) training.trainer.lr = 3e-3;
-    if (line.path("resume").empty()) check_apart("out", line.path("out"), base.model);
+    if (line.path("resume").empty() || line.typed("out")) check_apart("out", line.path("out"), base.model);
   }
 
   void begin() {

@@ -222,7 +222,7 @@ int run(const examples::Arguments& arguments) {
       "neighbours are from each other, and how the sinusoid's products depend on the distance; and shows that for the "
       "sinusoid a step of k positions is the same rotation everywhere.");
   line("length", length, {1, 4096}, "positions");
-  line("width", width, {1, 512}, "dimensions");
+  line("width", width, {2, 512}, "dimensions");
   line("svg", folder, "folder for pictures: one per encoding, and the sinusoid's waves and products");
   if (!line.parse(arguments)) return 0;
   if (!folder.empty()) examples::prepare_folder("svg", folder);

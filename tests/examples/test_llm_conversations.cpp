@@ -123,7 +123,8 @@ BOOST_AUTO_TEST_CASE(documents_end_with_the_end_token) {
   const llm::Folder model = llm::open_folder(folder.path / "m");
   const auto encoded = [&](const char* text) { return llm::encode_documents(model, text, "---", {}); };
   const std::vector<int> two{'a', '\n', 'b', 256, 'c', 256};
-  for (const char* text : {"a\nb\n---\nc\n", "a\nb\n---\nc", "a\nb\n---\nc\n---", "---\na\nb\n---\n---\nc\n---\n"})
+  for (const char* text : {"a\nb\n---\nc\n", "a\nb\n---\nc", "a\nb\n---\nc\n---", "---\na\nb\n---\n---\nc\n---\n",
+                           "a\nb\r\n---\r\nc\r\n", "---\r\na\nb\r\n---\r\nc\r\n---\r\n"})
     BOOST_TEST(encoded(text) == two, boost::test_tools::per_element());
   const std::vector<int> none{'a', '-', '-', '-', '\n', '-', '-', '-', '-', 256};
   BOOST_TEST(encoded("a---\n----") == none, boost::test_tools::per_element());
@@ -141,6 +142,8 @@ BOOST_AUTO_TEST_CASE(what_is_no_conversation_is_named) {
   };
   const auto talk = [](const std::string& message) { return "{\"messages\": [" + message + "]}"; };
   refused("hello", ":1:1");
+  for (const char* option : {"--bos=never", "--special-tokens"})
+    check_refused(folder, with(kTune, {option}), 2, "cannot be given with --chat");
   refused("{}", ": has no list 'messages'");
   refused("[]", ": has no list 'messages'");
   refused(talk(""), ": has no list 'messages'");

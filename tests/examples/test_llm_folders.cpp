@@ -177,6 +177,11 @@ BOOST_AUTO_TEST_CASE(a_merge_does_not_replace_a_model_unasked) {
     check_refused(folder, merge({same, "--overwrite"}), 2, "' has the model that is read");
   check_refused(folder, with({"llm", "finetune", "--model", "m", "--out", "m", "--overwrite"}, kBrief), 2,
                 "--out: 'm' has the model that is read");
+  check_refused(folder, {"llm", "finetune", "--resume", "f", "--out", "m", "--overwrite", "--max-steps", "2"}, 2,
+                "--out: 'm' has the model that is read");
+  check_refused(folder, {"llm", "train", "--data", "t.txt", "--tokenizer", "m", "--out", "m", "--overwrite"}, 2,
+                "--out: 'm' has the model that is read");
+  BOOST_CHECK_EQUAL(folder.run({"llm", "data", "--data", "t.txt", "--tokenizer", "m"}).code, 0);
   BOOST_CHECK(files_of(folder.path) == before);
   BOOST_CHECK_EQUAL(folder.run(merge({"other", "--overwrite"})).code, 0);
   BOOST_CHECK_EQUAL(folder.run(merge({"new"})).code, 0);

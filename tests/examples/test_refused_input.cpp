@@ -181,7 +181,10 @@ BOOST_AUTO_TEST_CASE(files_of_options) {
       {R"({"training":{"lr":1e999}})", "c:1:23: not valid JSON"},
       {R"({"training":{"lr":1,"lr":2}})", "the key 'lr' is there twice"},
       {R"({"training":{"adam_betas":[1,2,3]}})", "--adam-betas: "},
-      {R"({"training":{"seed":-1}})", "--seed: '-1' is not an integer"}};
+      {R"({"training":{"seed":-1}})", "--seed: '-1' is not an integer"},
+      {R"({"training":{"in_order":0}})", "'in_order' of 'training' is neither true nor false"},
+      {R"({"training":{"in_order":"no"}})", "'in_order' of 'training' is neither true nor false"},
+      {R"({"training":{"in_order":null}})", "'in_order' of 'training' is neither true nor false"}};
   for (const auto& [content, part] : rows) {
     folder.write("c", content);
     check_refused(folder, {"reverse", "train", "--out", "m", "--config", "c"}, 2, part);

@@ -229,7 +229,9 @@ BOOST_AUTO_TEST_CASE(what_cannot_go_on_is_refused) {
   write_data(folder);
   BOOST_REQUIRE_EQUAL(
       folder.run(train("charlm", {"--max-steps", "20", "--keep", "2", "--save-interval", "5", "--out", "m"})).code, 0);
+  folder.write("c.json", "{}");
   for (const auto& [options, part] : {std::pair{Words{"--lr", "0.1"}, "--lr: cannot be given with --resume"},
+                                      {{"--config", "c.json"}, "--config: cannot be given with --resume"},
                                       {{"--seed", "1"}, "--seed"},
                                       {{"--max-steps", "-1"}, "--max-steps"}})
     check_refused(folder, resume("charlm", "m", options), 2, part);

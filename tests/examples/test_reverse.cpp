@@ -136,11 +136,14 @@ BOOST_AUTO_TEST_CASE(a_test_may_have_other_lengths_than_the_training,
     }
     check_refused(folder, {"reverse", "eval", "--model", "m", "--test-lengths", "2-7"}, 2,
                   "--test-lengths: 7 digits are more than 6");
+    check_refused(folder, {"reverse", "eval", "--model", "m", "--test-lengths", "abc"}, 2,
+                  "--test-lengths 'abc' is neither a number");
   }
   const std::string rows = folder.run({"reverse", "data", "--lengths", "2", "--head", "1"}).out;
   BOOST_CHECK_EQUAL(words(rows.substr(0, rows.find('\n'))).size(), 5u);  // 3 1 -> 1 3
   for (const char* option : {"--lengths", "--test-lengths"})
     check_refused(folder, {"reverse", "train", option, "16-4"}, 2, option + std::string(" '16-4' is neither a number"));
+  check_refused(folder, {"reverse", "data", "--lengths", "16-4"}, 2, "--lengths '16-4' is neither a number");
 }
 
 // Where the answer's place and a token of the source have the same position, the token is what is to be written.
