@@ -23,6 +23,9 @@ std::uint16_t upper_half(float x) {
   return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+// Has such a half the bits of infinity?
+bool is_infinite(std::uint16_t half) { return (half & 0x7f80) == 0x7f80; }
+
 // Row i of a panel. What is beyond the end of `values` is zero.
 void quantize(QuantizedPanel& panel, std::size_t i, std::span<const real> values) {
   constexpr float kMost = 127;
@@ -79,8 +82,12 @@ CompactMatrix::CompactMatrix(WeightFormat format, std::span<const real> values, 
 }
 
 void CompactMatrix::store(std::size_t row, const real* from) {
-  const bool is_finite = std::all_of(from, from + cols_, [](real v) { return std::isfinite(static_cast<float>(v)); });
-  check<NumericError>(is_finite, "compact: row ", row, " has a number that is not finite");
+  const auto fits = [&](real v) {
+    const auto x = static_cast<float>(v);
+    return std::isfinite(x) && (format_ == WeightFormat::q8 || !is_infinite(upper_half(x)));
+  };
+  check<NumericError>(std::all_of(from, from + cols_, fits), "compact: row ", row,
+                      " has a number that is not finite, or too large");
   if (format_ == WeightFormat::q8) return store_quantized(row, {from, cols_});
   auto* const halves = reinterpret_cast<std::uint16_t*>(memory_.get()) + row * blocks() * kBlock;
   for (std::size_t j = 0; j < cols_; ++j) halves[j] = upper_half(static_cast<float>(from[j]));

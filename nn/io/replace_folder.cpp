@@ -36,15 +36,16 @@ void remove_folder(const fs::path& folder) {
   check<FileError>(!error, printable_path(folder), ": cannot be removed: ", error.message());
 }
 
-fs::path name_of_old(fs::path folder) { return folder += ".old"; }
+// A name that nobody else gives.
+fs::path name_of_old(fs::path folder) { return folder += ".partial.old"; }
 
 // `made` becomes `folder`, and the folder that was there becomes `made`.
 void exchange(const fs::path& made, const fs::path& folder) {
   if (exchange_names(made, folder)) return;
   const bool is_unknown = errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;  // to this file system
   check<FileError>(is_unknown, printable_path(folder), ": cannot be replaced: ", std::strerror(errno));
-  const fs::path old = name_of_old(folder);  // three names in turn
-  remove_folder(old);                        // of a process that was killed behind the second
+  const fs::path old = name_of_old(folder);  // three renamings instead
+  remove_folder(old);                        // of a process that was killed after the second
   rename_or_fail(folder, old);
   try {
     rename_or_fail(made, folder);
@@ -56,8 +57,10 @@ void exchange(const fs::path& made, const fs::path& folder) {
   rename_or_fail(old, made);
 }
 
-// Of a process that was killed between the first two names.
-void restore_old(const fs::path& folder) {
+// A process that was killed between the first two names has left the folder under the other one.
+void restore_old(const fs::path& given) {
+  fs::path folder = fs::weakly_canonical(given);
+  if (!folder.has_filename()) folder = folder.parent_path();  // "folder/"
   const fs::path old = name_of_old(folder);
   if (!fs::exists(folder) && fs::exists(old)) rename_or_fail(old, folder);
 }

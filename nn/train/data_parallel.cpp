@@ -323,7 +323,7 @@ void DataParallel::add_ranks() {
 // The forward pass of a single shard may change buffers, such as running statistics: its rank, the last one, sends
 // them.
 void DataParallel::copy_buffers() {
-  const int owner = ranks() - 1;
+  const int owner = ranks() - 1;  // share_begin(1, rank) is 0 for all ranks
   std::vector<RankMessage> sent, received;
   for (const Parameters::Entry& entry : parameters_->entries()) {
     if (!entry.is_buffer) continue;

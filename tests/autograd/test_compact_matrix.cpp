@@ -12,6 +12,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -293,4 +294,16 @@ BOOST_AUTO_TEST_CASE(errors) {
         multiply_compact({c.data(), 1, 3}, {values.data(), 1, 5}, {&weight, 0, 3}, nullptr);
       },
       {"C [1,3]", "A [1,5]", "weight [3,4]"});
+}
+
+// What bfloat16 would round to infinity is refused; steps of 8 bits have a scale of their own.
+BOOST_AUTO_TEST_CASE(numbers_that_are_too_large) {
+  const float most = std::bit_cast<float>(0x7f7f0000);  // of bfloat16
+  const float more = std::bit_cast<float>(0x7f7f8000);  // half a step above
+  for (const float sign : {1.0F, -1.0F}) {
+    const std::vector<real> fine(4, real{sign * most}), large(4, real{sign * more});
+    BOOST_CHECK_NO_THROW(CompactMatrix(WeightFormat::bf16, fine, 4));
+    BOOST_CHECK_NO_THROW(CompactMatrix(WeightFormat::q8, large, 4));
+    test::check_error<NumericError>([&] { CompactMatrix(WeightFormat::bf16, large, 4); }, {"row 0", "too large"});
+  }
 }

@@ -167,8 +167,8 @@ BOOST_AUTO_TEST_CASE(the_profile_counts_calls_and_bytes) {
   tape().clear();
   const Tensor a = variable({100, 200}, std::vector<real>(20'000, 1)),
                b = variable({200, 50}, std::vector<real>(10'000, 1));
-  Profile profile;
   const auto start = std::chrono::steady_clock::now();
+  Profile profile;
   {
     const Observe scope(profile);
     const Tensor y = matmul(a, b);

@@ -269,7 +269,7 @@ void copy() {
   }
 }
 
-// Running statistics are those of the rank whose shard is the whole batch, also for a step that is refused.
+// Running statistics are those of the rank whose shard is the whole batch.
 void train_running() {
   Parameters parameters(3);
   const BatchNorm norm(parameters.root() / "norm", 4);
