@@ -109,6 +109,7 @@
 #include "../nn/text/sentencepiece_model.h"
 #include "../nn/text/text_ids.h"
 #include "../nn/text/text_trie.h"
+#include "../nn/text/token_files.h"
 #include "../nn/text/tokenizer.h"
 #include "../nn/text/tokenizer_folder.h"
 #include "../nn/text/tokenizer_json.h"

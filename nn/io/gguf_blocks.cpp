@@ -175,12 +175,8 @@ const GgufType* gguf_type(std::string_view name) {
 
 std::string gguf_types_that_are_read() {
   std::string names;
-  for (const GgufType& type : kTypes) {
-    if (!type.decode) continue;
-    const bool is_last = &type == std::prev(std::ranges::find(kTypes, nullptr, &GgufType::decode));
-    if (!names.empty()) names += is_last ? " and " : ", ";
-    names += type.name;
-  }
+  for (const GgufType& type : kTypes)
+    if (type.decode) names += (names.empty() ? "" : ", ") + std::string(type.name);
   return names;
 }
 

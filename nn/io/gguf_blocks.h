@@ -22,7 +22,7 @@ struct GgufType {
 // Null for none of ggml's.
 const GgufType* gguf_type(std::uint32_t id);
 const GgufType* gguf_type(std::string_view name);
-// "F32, F16 ... and Q6_K"
+// "F32, F16 ..."
 std::string gguf_types_that_are_read();
 
 }  // namespace SEPPO_ABI

@@ -8,16 +8,6 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-void TrainingConfig::fields(ConfigVisitor& v) {
-  v("epochs", epochs, {1, 1e6}, "passes over the training data, or parts of one: see --epoch-steps");
-  v("max_steps", max_steps, {0, 2e9}, "stop after this many steps, on the schedule of all epochs; 0 for never");
-  sampler.fields(v);
-  trainer.fields(v);
-  v("eval_interval", eval_interval, {1, 1e6}, "epochs between evaluations, after each of which a checkpoint is saved");
-  v("best", best, "the measure whose best model is kept; `last` keeps the last");
-  v("average", average, {1, 1000}, "at the end, also try the average of the models of the last N evaluations");
-}
-
 namespace {
 
 // The sampler's batch is that of all rounds of a step, and has the same limit.
@@ -28,6 +18,16 @@ void check_step(const char* name, int batch, int accumulate) {
 }
 
 }  // namespace
+
+void TrainingConfig::fields(ConfigVisitor& v) {
+  v("epochs", epochs, {1, 1e6}, "passes over the training data, or parts of one: see --epoch-steps");
+  v("max_steps", max_steps, {0, 2e9}, "stop after this many steps, on the schedule of all epochs; 0 for never");
+  sampler.fields(v);
+  trainer.fields(v);
+  v("eval_interval", eval_interval, {1, 1e6}, "epochs between evaluations, after each of which a checkpoint is saved");
+  v("best", best, "the measure whose best model is kept; `last` keeps the last");
+  v("average", average, {1, 1000}, "at the end, also try the average of the models of the last N evaluations");
+}
 
 void TrainingConfig::validate() const {
   sampler.validate();

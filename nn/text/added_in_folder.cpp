@@ -1,19 +1,18 @@
 // Two formats of added tokens: with all that is said of each, and with names only.
 #include "added_in_folder.h"
 
+#include "token_files.h"
 #include "tokenizer_json_writer.h"
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
 #include "../io/json.h"
-#include "../io/text_file.h"
 
 #include <nlohmann/json.hpp>
 
 #include <charconv>
 #include <cstddef>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,24 +25,8 @@ using nlohmann::json;
 
 namespace {
 
-// An object of the folder; nothing if there is no such file.
-std::optional<json> object_in(const fs::path& file) {
-  if (!fs::exists(file)) return {};
-  const std::string name = printable_path(file);
-  json object = parse_json(read_text(file), name);
-  check<FormatError>(object.is_object(), name, ": is no object");
-  return object;
-}
-
-// "<s>", or {"content": "<s>", ...}
-std::optional<std::string> text_of(const json& token) {
-  const json text = token.is_object() ? token.value("content", json()) : token;
-  if (!text.is_string()) return {};
-  return text.get<std::string>();
-}
-
 void add_text(std::set<std::string>& texts, const json& token) {
-  if (const auto text = text_of(token)) texts.insert(*text);
+  if (const auto text = token_text(token)) texts.insert(*text);
 }
 
 // The texts of "bos_token", "pad_token" and so on, and of lists of further special tokens.
@@ -103,14 +86,12 @@ json from_names(const json& names, const std::set<std::string>& special, const s
 
 json added_in_folder(const fs::path& folder) {
   const fs::path config_file = folder / "tokenizer_config.json", names_file = folder / "added_tokens.json";
-  const json config = object_in(config_file).value_or(json::object());
+  const json config = object_in(config_file);
   if (config.contains("added_tokens_decoder"))
     return from_decoder(config["added_tokens_decoder"], printable_path(config_file));
-  const std::optional<json> names = object_in(names_file);
-  if (!names) return json::array();
   std::set<std::string> special = special_in(config);
-  special.merge(special_in(object_in(folder / "special_tokens_map.json").value_or(json::object())));
-  return from_names(*names, special, printable_path(names_file));
+  special.merge(special_in(object_in(folder / "special_tokens_map.json")));
+  return from_names(object_in(names_file), special, printable_path(names_file));
 }
 
 json joined_added_tokens(const json& tokens, const json& more) {

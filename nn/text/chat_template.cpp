@@ -4,6 +4,7 @@
 #include "jinja/parser.h"
 #include "jinja/renderer.h"
 #include "jinja/texts.h"
+#include "token_files.h"
 
 #include "../../autograd/core/check.h"
 #include "../../autograd/core/printable.h"
@@ -120,21 +121,12 @@ ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatText& text) {
 
 namespace {
 
-json object_in(const fs::path& file) {
-  if (!fs::exists(file)) return json::object();
-  const std::string name = printable_path(file);
-  json object = parse_json(read_text(file), name);
-  check<FormatError>(object.is_object(), name, ": is no object");
-  return object;
-}
-
-// "bos_token": "<s>", or {"content": "<s>", ...}
+// The texts of "bos_token" and so on.
 std::map<std::string, std::string> tokens_of(const json& config) {
   std::map<std::string, std::string> tokens;
   for (const auto& [key, value] : config.items()) {
     if (!key.ends_with("_token")) continue;
-    const json content = value.is_object() ? value.value("content", json()) : value;
-    if (content.is_string()) tokens[key] = content.get<std::string>();
+    if (const auto text = token_text(value)) tokens[key] = *text;
   }
   return tokens;
 }

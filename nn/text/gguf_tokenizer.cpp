@@ -156,8 +156,7 @@ json byte_level_bpe(const GgufKeys& keys, const GgufVocabulary& vocabulary) {
   const std::string pre = same == kSameWords.end() ? said : same->second;
   const json steps = gguf_pre_tokenizer(pre);
   if (steps.is_null())
-    keys.refuse("pre", ": ", printable(said),
-                " is not supported; gpt-2, smollm, llama-bpe, qwen2, stablelm2, falcon and bloom are");
+    keys.refuse("pre", ": ", printable(said), " is not supported; known are ", gguf_words_that_are_known());
   json model = bpe_json(vocabulary.ids, first_of_equal(keys.texts("merges")));
   model["ignore_merges"] = is_llama;
   return {{"normalizer", gguf_normalizer(pre)},

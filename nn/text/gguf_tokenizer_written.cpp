@@ -58,8 +58,7 @@ std::string name_of_words(const json& tokenizer, const std::string& name) {
   const bool is_known = !words.empty() && takes_words == (words == "llama-bpe") &&
                         !is_set("continuing_subword_prefix") && !is_set("end_of_word_suffix");
   check<FormatError>(is_known, name,
-                     ": is no byte-level BPE with words that GGUF files know: gpt-2, smollm, llama-bpe, "
-                     "qwen2, stablelm2, falcon, bloom");
+                     ": is no byte-level BPE with words that GGUF files know: ", gguf_words_that_are_known());
   return words;
 }
 
@@ -105,7 +104,7 @@ NewTokens new_tokens(const json& tokenizer, int vocabulary, const std::string& n
 }
 
 // Whether white space at added tokens is as everywhere else, or as in Phi-3, whose name says it; or else is refused.
-bool is_phi3(const json& tokenizer, const std::string& name) {
+bool strips_as_phi3(const json& tokenizer, const std::string& name) {
   bool strips = false, is_like_phi3 = true;
   for (const json& added : added_tokens_of(tokenizer)) {
     const auto text = added.at("content").get<std::string>();
@@ -240,7 +239,7 @@ void add_gguf_tokenizer(GgufBuilder& file, const json& tokenizer, const GgufText
   if (texts.bos) file.add(kGgufTokenizer + "bos_token_id", static_cast<std::uint32_t>(*texts.bos));
   if (texts.eos) file.add(kGgufTokenizer + "eos_token_id", static_cast<std::uint32_t>(*texts.eos));
   add_ends(file, tokens, texts.ends, name);
-  if (is_phi3(tokenizer, name)) file.add("general.name", "Phi-3");
+  if (strips_as_phi3(tokenizer, name)) file.add("general.name", "Phi-3");
   file.add(kGgufTokenizer + "add_bos_token", texts.adds_bos);
   file.add(kGgufTokenizer + "add_eos_token", texts.adds_eos);
   if (texts.chat_template) file.add("tokenizer.chat_template", *texts.chat_template);

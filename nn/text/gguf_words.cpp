@@ -24,6 +24,12 @@ json words(const char* number) {
 
 }  // namespace
 
+std::string gguf_words_that_are_known() {
+  std::string names;
+  for (const char* pre : kGgufWords) names += std::string(names.empty() ? "" : ", ") + pre;
+  return names;
+}
+
 json gguf_pre_tokenizer(const std::string& pre) {
   const auto steps = [](const json& first, bool has_words) {
     return sequence_json("pretokenizers", {first, byte_level_json(has_words)});

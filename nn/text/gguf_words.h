@@ -12,6 +12,8 @@ inline namespace SEPPO_ABI {
 inline const std::string kGgufTokenizer = "tokenizer.ggml.";  // how its keys begin
 inline constexpr const char* kGgufWords[] = {"gpt-2", "smollm", "llama-bpe", "qwen2", "stablelm2", "falcon", "bloom"};
 
+std::string gguf_words_that_are_known();  // "gpt-2, smollm ..."
+
 // Does an added token of Phi-3 take the white space behind it?
 bool strips_in_phi3(const std::string& token);
 

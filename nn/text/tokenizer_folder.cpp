@@ -5,6 +5,7 @@
 #include "byte_level_bpe.h"
 #include "sentencepiece.h"
 #include "sentencepiece_model.h"
+#include "token_files.h"
 #include "tokenizer_json.h"
 #include "tokenizer_json_writer.h"
 
@@ -92,26 +93,15 @@ std::vector<Files> tokenizer_files(const fs::path& folder) {
 
 // ---- special tokens ------------------------------------------------------------------------------
 
-// A JSON object of a folder; empty if there is no such file.
-json object_in(const fs::path& folder, const char* name) {
-  const fs::path file = folder / name;
-  if (!fs::exists(file)) return json::object();
-  const std::string shown = printable_path(file);
-  json object = parse_json(read_text(file), shown);
-  check<FormatError>(object.is_object(), shown, ": is no object");
-  return object;
-}
-
 // "bos_token": "<s>", or {"content": "<s>", ...}; the first object that has the key decides, if it names a
 // token, and then the tokenizer.
 std::optional<int> special_token(const Tokenizer& t, std::span<const json> objects, const char* key,
                                  std::optional<int> own, std::span<const char* const> usual) {
   for (const json& object : objects) {
     if (!object.contains(key)) continue;
-    json name = object[key];
-    if (name.is_object()) name = name.value("content", json());
-    if (!name.is_string()) return {};
-    const auto found = t.id(name.get<std::string>());
+    const auto name = token_text(object[key]);
+    if (!name) return {};
+    const auto found = t.id(*name);
     return found ? found : own;
   }
   if (own) return own;
@@ -231,7 +221,7 @@ json marks_of(const Tokenizer& t) {
 }
 
 SentencePieceOptions sentencepiece_options(const fs::path& folder) {
-  const json config = object_in(folder, kTokenizerConfig);
+  const json config = object_in(folder / kTokenizerConfig);
   const json maker = config.value("tokenizer_class", json());
   const bool is_llama = maker == "LlamaTokenizer" || maker == "LlamaTokenizerFast";
   return {.added = added_in_folder(folder),
@@ -286,8 +276,8 @@ Tokenizer read_tokenizer(const fs::path& folder) {
   if (is_llama2c(files[0].filename().string())) return read_sentencepiece(files[0]);
   const bool is_of_two_files = files.size() == 2;
   Tokenizer t = read_files(files);
-  const json config = object_in(folder, kTokenizerConfig);
-  const json objects[] = {config, object_in(folder, kSpecialTokens)};
+  const json config = object_in(folder / kTokenizerConfig);
+  const json objects[] = {config, object_in(folder / kSpecialTokens)};
   const bool is_json = files[0].filename() == kTokenizerJson;  // whose own mark comes first
   if (!is_json || !t.bos) t.bos = special_token(t, objects, "bos_token", t.bos, kUsualBos);
   if (!is_json || !t.eos) t.eos = special_token(t, objects, "eos_token", t.eos, kUsualEos);

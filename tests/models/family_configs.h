@@ -1,6 +1,8 @@
 // A small config of each family, written to a folder and read.
 #pragma once
 
+#include "support/program.h"
+
 #include <seppo/models/hugging_face/hf_config.h>
 #include <seppo/nn/io/text_file.h>
 
@@ -8,25 +10,11 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include <unistd.h>
 #include <cstddef>
-#include <filesystem>
-#include <string>
 
 namespace test::families {
 
-namespace fs = std::filesystem;
 using namespace seppo;
-
-struct TemporaryFolder {
-  fs::path path = fs::temp_directory_path() / ("seppo-families-" + std::to_string(::getpid()));
-
-  TemporaryFolder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~TemporaryFolder() { fs::remove_all(path); }
-};
 
 inline HfConfig small(Architecture architecture) {
   HfConfig config{.architecture = architecture};
@@ -54,7 +42,7 @@ void for_each_family(const F& f) {
 
 inline nlohmann::json config_of(Architecture architecture) { return to_json(small(architecture)); }
 
-inline HfConfig read(const TemporaryFolder& folder, const nlohmann::json& config) {
+inline HfConfig read(const test::Folder& folder, const nlohmann::json& config) {
   write_text(folder.path / "config.json", config.dump());
   return read_hf_config(folder.path / "config.json");
 }

@@ -13,7 +13,7 @@ using namespace seppo;
 using namespace test::families;
 
 BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
-  const TemporaryFolder folder;
+  const test::Folder folder("families");
   for_each_family([&](Architecture architecture) {
     for (const char* key : {"nobody_knows", "quantization_config", "qk_norm", "vision_config"}) {
       nlohmann::json config = config_of(architecture);
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
 
 // Names of keys in files of earlier versions, and what missing keys mean.
 BOOST_AUTO_TEST_CASE(older_names_and_missing_keys) {
-  const TemporaryFolder folder;
+  const test::Folder folder("families");
   const auto changed = [&](Architecture architecture, const nlohmann::json& other, std::vector<const char*> missing) {
     nlohmann::json config = config_of(architecture);
     for (const char* key : missing) config.erase(key);
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(older_names_and_missing_keys) {
 
 // Real models have keys that no class of transformers reads.
 BOOST_AUTO_TEST_CASE(keys_of_real_models_without_effect) {
-  const TemporaryFolder folder;
+  const test::Folder folder("families");
   const std::tuple<Architecture, const char*, nlohmann::json> keys[] = {
       {Architecture::bloom, "offset_alibi", 100},
       {Architecture::opt, "activation_dropout", 0.0},
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(keys_of_real_models_without_effect) {
 
 // The first files of Gemma say "gelu" and mean its approximation; later ones have another key.
 BOOST_AUTO_TEST_CASE(activations_of_gemma) {
-  const TemporaryFolder folder;
+  const test::Folder folder("families");
   const auto activation = [&](Architecture architecture, const nlohmann::json& keys) {
     nlohmann::json config = config_of(architecture);
     config.erase("hidden_act");
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(activations_of_gemma) {
 }
 
 BOOST_AUTO_TEST_CASE(scaled_positions_are_read_in_both_forms) {
-  const TemporaryFolder folder;
+  const test::Folder folder("families");
   nlohmann::json config = config_of(Architecture::llama);
   config["rope_scaling"] = {{"type", "linear"}, {"factor", 3}};
   BOOST_CHECK(

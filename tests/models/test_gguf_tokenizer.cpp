@@ -11,6 +11,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -159,4 +160,18 @@ BOOST_AUTO_TEST_CASE(the_first_of_equal_merges_counts) {
   writer.add("tokenizer.ggml.merges", std::vector<std::string>{"a b", "b c", "a b"});
   folder.write("f.gguf", writer.file());
   BOOST_CHECK_EQUAL(read_gguf_tokenizer(GgufFile(folder.path / "f.gguf")).encode("abc").front(), 256);
+}
+
+// Runs of marks that users defined are found where no text begins with a mark, as in Gemma's files.
+BOOST_AUTO_TEST_CASE(runs_of_marks_are_tokens) {
+  const std::string mark = "\u2581";
+  GgufWriter writer = of_pieces({"<unk>", mark, "a", mark + mark});
+  writer.add("tokenizer.ggml.token_type", std::vector<std::int32_t>{2, 1, 1, 4});
+  writer.add("tokenizer.ggml.unknown_token_id", 0u);
+  writer.add("tokenizer.ggml.add_space_prefix", false);
+  const test::Folder folder("gguf");
+  folder.write("f.gguf", writer.file());
+  const Tokenizer tokenizer = read_gguf_tokenizer(GgufFile(folder.path / "f.gguf"));
+  BOOST_TEST(tokenizer.encode("a  a a") == (std::vector<int>{2, 3, 2, 1, 2}), boost::test_tools::per_element());
+  BOOST_CHECK_EQUAL(tokenizer.decode(tokenizer.encode("a  a a")), "a  a a");
 }

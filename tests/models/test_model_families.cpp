@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_finite_differences) {
 
 BOOST_AUTO_TEST_CASE(what_is_written_is_what_was_read) {
   for_each_folder([&](const fs::path& folder) {
-    const TemporaryFolder written;
+    const test::Folder written("families");
     const Expected expected = expected_of(folder);
     const Pretrained read = load(folder);
     save_pretrained(written.path, read.config, *read.parameters);
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_what_was_read) {
 BOOST_AUTO_TEST_CASE(every_family_is_written_and_read) {
   const std::vector<int> ids{1, 4, 2, 8, 5, 7, 12, 0, 3};
   for_each_family([&](Architecture architecture) {
-    const TemporaryFolder folder;
+    const test::Folder folder("families");
     const HfConfig config = small(architecture);
     Parameters parameters(3);
     const LanguageModel model(parameters.root(), config.model);

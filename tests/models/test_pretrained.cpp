@@ -47,6 +47,19 @@ HfConfig small(Architecture architecture) {
   return config;
 }
 
+// A new model, saved in the folder, and what its file has.
+struct SavedModel {
+  SavedModel(const fs::path& folder, const HfConfig& config)
+      : model(parameters.root(), config.model), file(folder / "model.safetensors") {
+    save_pretrained(folder, config, parameters);
+    stored = test::read_stored(file);
+  }
+  Parameters parameters{3};
+  LanguageModel model;
+  fs::path file;
+  test::Stored stored;
+};
+
 std::vector<int> continued(const LanguageModel& model, const Tokenizer& tokenizer) {
   Ragged prompt;
   prompt.add(encode(tokenizer, "abc", Bos::always, 256));
@@ -80,17 +93,14 @@ BOOST_AUTO_TEST_CASE(a_copy_of_the_embedding_is_no_other_output_layer) {
   config.model.layer.d_model = 400;
   config.model.vocabulary = 2000;  // several MiB, of no whole number
   config.model.tie_output = true;
-  Parameters parameters(3);
-  const LanguageModel model(parameters.root(), config.model);
-  save_pretrained(folder.path, config, parameters);
-  const fs::path file = folder.path / "model.safetensors";
-  test::Stored all = test::read_stored(file);
+  SavedModel saved(folder.path, config);
+  test::Stored& all = saved.stored;
   test::StoredTensor copy = *std::ranges::find(all.tensors, "model.embed_tokens.weight", &test::StoredTensor::name);
   copy.name = "lm_head.weight";
   BOOST_REQUIRE_GT(copy.bytes.size(), std::size_t{2} << 20);
   all.tensors.push_back(copy);
   const auto is_tied = [&] {
-    test::write_stored(file, all);
+    test::write_stored(saved.file, all);
     return load_pretrained(folder.path).config.model.tie_output;
   };
   BOOST_CHECK(is_tied());
@@ -108,17 +118,13 @@ BOOST_AUTO_TEST_CASE(an_embedding_under_the_name_of_the_output_layer) {
     const TemporaryFolder folder;
     HfConfig config = small(architecture);
     config.model.tie_output = true;
-    Parameters parameters(3);
-    const LanguageModel model(parameters.root(), config.model);
-    save_pretrained(folder.path, config, parameters);
-    const fs::path file = folder.path / "model.safetensors";
-    test::Stored all = test::read_stored(file);
+    SavedModel saved(folder.path, config);
     const std::string embedding = weights_of(config).rename("embedding.weight").front();
-    std::ranges::find(all.tensors, embedding, &test::StoredTensor::name)->name = "lm_head.weight";
-    test::write_stored(file, all);
+    std::ranges::find(saved.stored.tensors, embedding, &test::StoredTensor::name)->name = "lm_head.weight";
+    test::write_stored(saved.file, saved.stored);
     const Pretrained read = load_pretrained(folder.path);
     BOOST_CHECK(read.config.model.tie_output);
-    BOOST_CHECK(std::ranges::equal(read.parameters->values(), parameters.values()));
+    BOOST_CHECK(std::ranges::equal(read.parameters->values(), saved.parameters.values()));
   }
 }
 

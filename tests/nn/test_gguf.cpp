@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_named) {
     GgufWriter writer;
     writer.tensor("k", {256}, 10, std::string(84, '\0'));
     refused(writer.file(),
-            "tensor k is of type Q2_K; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K are read");
+            "tensor k is of type Q2_K; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K are read");
   }
   {
     GgufWriter writer;
