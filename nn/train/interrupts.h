@@ -22,8 +22,8 @@ struct Interrupted {
 };
 
 // While it lives, SIGINT, SIGTERM, SIGHUP and, if the reader of standard output or error has gone, SIGPIPE are noted; a
-// second one ends the program at once with the exit code 128 + signal. One at a time: a new one, and the end of one,
-// forget what was noted.
+// second SIGINT or SIGTERM ends the program at once with the exit code 128 + signal. SIGHUP stays ignored if it was, as
+// by nohup. One at a time: a new one, and the end of one, forget what was noted.
 class CatchInterrupts {
  public:
   CatchInterrupts();

@@ -160,12 +160,31 @@ BOOST_AUTO_TEST_CASE(how_many_steps_and_evaluations) {
   BOOST_CHECK_EQUAL(r.evaluations, 3);
   r = train(folder, {"--epochs", "7", "--batch-size", "8", "--eval-interval", "3"}, 16);
   BOOST_CHECK_EQUAL(r.result.steps, 14);
-  BOOST_CHECK_EQUAL(r.evaluations, 4);  // after epochs 3, 6 and 7
+  BOOST_CHECK_EQUAL(r.evaluations, 4);                  // after epochs 3, 6 and 7
+  const auto as_it_was = std::signal(SIGHUP, SIG_DFL);  // these tests may run within nohup
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
     BOOST_CHECK_EXCEPTION(train(folder, kTwoEpochs, 80, {}, signal), seppo::Interrupted,
                           [&](const seppo::Interrupted& e) { return e.signal == signal; });
     BOOST_CHECK(fs::exists(folder.path / "m/checkpoints/10.safetensors"));
   }
+  std::signal(SIGHUP, as_it_was);
+}
+
+// When a terminal closes, its shell and then the kernel send SIGHUP; a run that nohup has started goes on.
+BOOST_AUTO_TEST_CASE(a_terminal_that_closes) {
+  const auto as_it_was = std::signal(SIGHUP, SIG_DFL);
+  {
+    const seppo::CatchInterrupts interrupts;
+    for (int time = 0; time < 3; ++time) std::raise(SIGHUP);
+    BOOST_CHECK_EQUAL(interrupts.signal(), SIGHUP);
+  }
+  std::signal(SIGHUP, SIG_IGN);
+  {
+    const seppo::CatchInterrupts interrupts;
+    std::raise(SIGHUP);
+    BOOST_CHECK_EQUAL(interrupts.signal(), 0);
+  }
+  BOOST_CHECK(std::signal(SIGHUP, as_it_was) == SIG_IGN);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_run_leaves) {

@@ -18,8 +18,8 @@ constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 void note(int signal) {
   if (!caught)
     caught = signal;
-  else if (signal != SIGPIPE)  // raised again by each further line that nobody reads
-    ::_exit(128 + signal);
+  else if (signal != SIGPIPE && signal != SIGHUP)  // which come again by themselves: for each further line that nobody
+    ::_exit(128 + signal);                         // reads, and from the shell and the kernel when a terminal closes
 }
 
 }  // namespace
@@ -33,7 +33,11 @@ CatchInterrupts::CatchInterrupts() : old_(std::make_unique<Old>()) {
   action.sa_handler = note;
   action.sa_flags = SA_RESTART;
   caught = 0;
-  for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &action, &old_->actions[i]);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) {
+    struct sigaction& old = old_->actions[i];
+    ::sigaction(kSignals[i], &action, &old);
+    if (kSignals[i] == SIGHUP && old.sa_handler == SIG_IGN) ::sigaction(SIGHUP, &old, nullptr);  // started by nohup
+  }
 }
 
 CatchInterrupts::~CatchInterrupts() {
