@@ -43,8 +43,9 @@ class Tape {
   Tape(const Tape&) = delete;
 
   Mode mode = Mode::train;
-  bool recording = true;    // false: compute only, as within NoGrad; dropout follows the mode
-  bool recomputes = false;  // while checkpoint() computes again: running statistics stay
+  bool recording = true;     // false: compute only, as within NoGrad; dropout follows the mode
+  bool recomputes = false;   // while checkpoint() computes again: running statistics stay
+  bool sees_a_part = false;  // of a batch, other parts of which are on other tapes or ranks, or come later
   // Keys the dropout masks of this step; clear() begins the next one. So a loop that has taken 7 steps and is resumed
   // has the same masks as one that never stopped if it sets tape().random = {.seed = 1, .step = 7} before it goes on.
   RandomContext random;

@@ -246,6 +246,7 @@ void DataParallel::run_shard(const Step& step, std::size_t shard) {
   const std::size_t last = step.cuts[shard + 1];
   t.clear();
   t.mode = Mode::train;
+  t.sees_a_part = step.shards() > 1;
   t.redirect_gradients(gradients, block);
   t.random = {step.seed, step.number, static_cast<std::uint32_t>(first), 0};
   const ShardLoss result = [&] {

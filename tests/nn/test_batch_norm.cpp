@@ -42,12 +42,14 @@ BOOST_AUTO_TEST_CASE(eval_mode_uses_running_statistics) {
   BOOST_CHECK_CLOSE(y.values()[5], 30.0f, 1e-2f);
 }
 
-// Concurrent shards would mix their statistics.
+// Shards would mix their statistics, also where they are computed one after another, or one on each rank
+// (tests/ranks/ranks_check.cpp).
 BOOST_AUTO_TEST_CASE(shards_are_refused) {
   Parameters parameters(0);
   const BatchNorm norm(parameters.root() / "norm", 2);
   const auto loss = [&](std::size_t, std::size_t) { return ShardLoss{sum(norm(tensor({3, 2}, kRows))), 1, 0}; };
-  BOOST_CHECK_THROW(DataParallel(parameters, 2).backward(8, 0, 1, loss), StateError);
+  for (const bool finds_anomaly : {false, true})
+    BOOST_CHECK_THROW(DataParallel(parameters, 2).backward(8, 0, 1, loss, finds_anomaly), StateError);
   BOOST_CHECK_EQUAL(norm.running_mean.values()[1], 0);
   BOOST_CHECK_NO_THROW(DataParallel(parameters, 1).backward(8, 0, 1, loss));  // nothing runs concurrently
   const auto given = [&](std::size_t, std::size_t) {

@@ -290,6 +290,18 @@ void train_running() {
   if (rank() == 0) std::printf("running %s\n", digest.hex().c_str());
 }
 
+// A shard for each rank runs alone there, but is not the whole batch.
+void train_running_by_shards() {
+  Parameters parameters(3);
+  const BatchNorm norm(parameters.root() / "norm", 2);
+  Trainer trainer(parameters, {.lr = 1e-2, .shards = ranks()});
+  const auto loss = [&](std::span<const int> rows) {
+    const std::vector<real> values(rows.size() * 2, 1);
+    return ShardLoss{.loss = sum(norm(tensor({static_cast<int>(rows.size()), 2}, values))), .count = 1};
+  };
+  require_refusal("train with whole_batch", [&] { trainer.step(some(12), loss); });
+}
+
 // A trainer whose options differ on one rank does not begin.
 void options() {
   Model model;
@@ -334,6 +346,7 @@ int main(int argc, char** argv) {
   train_two();
   train_objectives();
   train_running();
+  if (ranks() > 1) train_running_by_shards();
   drift();
   swap();
   copy();
