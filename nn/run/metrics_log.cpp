@@ -7,6 +7,7 @@
 #include "../io/json.h"
 #include "../io/text_file.h"
 #include "../train/ranks.h"
+#include "run_state.h"
 
 #include <algorithm>
 #include <sstream>
@@ -60,7 +61,7 @@ double MetricsLog::earlier_seconds() const {
 }
 
 void MetricsLog::write(const json& line) {
-  if (std::ranges::find(earlier_, line) == earlier_.end()) stream_ << line << std::endl;
+  if (std::ranges::find(earlier_, line) == earlier_.end()) stream_ << dumped(line) << std::endl;
 }
 
 void MetricsLog::close() {

@@ -26,6 +26,8 @@ using Files = std::map<std::int64_t, fs::path>;
 constexpr const char* kCheckpoints = "checkpoints";
 constexpr const char* kLast = "last";
 constexpr const char* kSetAside = "checkpoints/best.safetensors";
+constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kMetricsSetAside = "checkpoints/metrics.jsonl";
 constexpr const char* kReport = "report.html";
 
 // Only the first rank writes.
@@ -44,6 +46,12 @@ void remove_file(const fs::path& file) {
   std::error_code error;
   fs::remove(file, error);
   check<FileError>(!error, printable_path(file), ": cannot be removed: ", error.message());
+}
+
+void rename_file(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  check<FileError>(!error, printable_path(to), ": cannot be replaced: ", error.message());
 }
 
 // The entries of a folder; none if it does not exist. Failing to list it is an error: it may not be empty.
@@ -144,6 +152,14 @@ void RunFolder::clear() {
   }
 }
 
+void RunFolder::begin() {
+  if (!writes()) return;
+  begin_change();
+  const bool is_of_earlier_run = fs::exists(folder_ / kMetrics) && !numbered_files(folder_ / kCheckpoints).empty();
+  if (is_of_earlier_run && !fs::exists(folder_ / kMetricsSetAside))
+    rename_file(folder_ / kMetrics, folder_ / kMetricsSetAside);
+}
+
 void RunFolder::copy_from(const fs::path& other) {
   clear();
   for (const fs::directory_entry& entry : fs::directory_iterator(other))  // no mixture of two runs' files
@@ -157,9 +173,8 @@ void RunFolder::go_on_from(std::int64_t step) {
   is_new_ = false;
   remove_after(folder_ / kCheckpoints, step);
   remove_after(folder_ / kLast, step);
-  std::error_code error;
-  if (fs::exists(folder_ / kSetAside)) fs::rename(folder_ / kSetAside, model(), error);
-  check<FileError>(!error, printable_path(model()), ": cannot be replaced: ", error.message());
+  if (fs::exists(folder_ / kSetAside)) rename_file(folder_ / kSetAside, model());
+  if (fs::exists(folder_ / kMetricsSetAside)) rename_file(folder_ / kMetricsSetAside, folder_ / kMetrics);
 }
 
 // Replaces files and then calls `then`, both perhaps later.
@@ -182,6 +197,7 @@ void RunFolder::save_checkpoint(std::int64_t step, std::size_t keep, Write write
       remove_all_but(folder, step);
       remove_all_but(folder_ / kLast, step);
       remove_file(folder_ / kSetAside);
+      remove_file(folder_ / kMetricsSetAside);
       remove_file(folder_ / kReport);
       is_new_ = false;
     }

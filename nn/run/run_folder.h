@@ -43,7 +43,7 @@ class RunFolder {
 
   std::filesystem::path model() const { return folder_ / "model.safetensors"; }
   // Are there files of an earlier run? They remain until this run's first checkpoint is saved, and the earlier model
-  // remains until this run's first model is saved.
+  // remains until this run's first model is saved. So do its metrics, once begin() was called.
   bool is_used() const;
   // Throws FileError if a run that begins here would remove the checkpoints of another folder, to which a link leads.
   void check_own() const;
@@ -56,8 +56,11 @@ class RunFolder {
   // std::filesystem::filesystem_error.
   void copy_from(const std::filesystem::path& other);
 
-  // The run resumes from its checkpoint of this step: later files are removed, and the best model up to then is
-  // restored.
+  // A new run begins, which will write metrics of its own: those of an earlier one, which may still be resumed, are set
+  // aside.
+  void begin();
+  // The run resumes from its checkpoint of this step: later files are removed, and the best model up to then and
+  // the metrics are restored.
   void go_on_from(std::int64_t step);
   // Keeps the last `keep` checkpoints.
   void save_checkpoint(std::int64_t step, std::size_t keep, Write write);

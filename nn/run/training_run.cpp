@@ -78,7 +78,10 @@ RunResult TrainingRun::train(RunEvents events) {
 }
 
 void TrainingRun::begin() {
-  if (options_.resume) resume();
+  if (options_.resume)
+    resume();
+  else
+    folder_.begin();
   metrics_.emplace(options_.folder / "metrics.jsonl", trainer_.steps());
   if (events_.begun) events_.begun(metrics_->earlier());
 }

@@ -272,6 +272,43 @@ BOOST_AUTO_TEST_CASE(what_belongs_to_a_model_is_saved_before_it) {
   BOOST_CHECK_GE(saves, 1);
 }
 
+// A run that replaces another, and is killed before it has saved anything, has not taken the other's metrics.
+BOOST_AUTO_TEST_CASE(metrics_go_with_the_checkpoints) {
+  const Folder folder("training-run");
+  const fs::path run = folder.path / "run", metrics = run / "metrics.jsonl";
+  train(run, false, 3);
+  const std::string earlier = test::read(metrics);
+  struct Killed {};
+  const auto replace = [&](RunEvents events) {
+    Model model;
+    TrainingRun(model.parameters, config(), task_of(model), {.folder = run, .overwrite = true, .log_interval = 1})
+        .train(std::move(events));
+  };
+  const RunEvents killed{.stepped = [](const StepResult& step) {
+    if (step.step == 2) throw Killed{};
+  }};
+  for (int time = 0; time < 2; ++time) {
+    BOOST_CHECK_THROW(replace(killed), Killed);
+    BOOST_CHECK_NE(test::read(metrics), earlier);
+  }
+  train(run, true, 3);
+  BOOST_CHECK_EQUAL(test::read(metrics), earlier);
+  BOOST_CHECK_THROW(replace(killed), Killed);
+  replace({});
+  BOOST_CHECK_EQUAL(test::json_lines(metrics).front()["step"].number(), 1);
+  BOOST_CHECK(!fs::exists(run / "checkpoints/metrics.jsonl"));
+}
+
+// A measure may be a text that a model wrote.
+BOOST_AUTO_TEST_CASE(a_measure_that_is_not_utf8_is_written) {
+  const Folder folder("training-run");
+  Model model;
+  TrainingTask task = task_of(model);
+  task.evaluate = [] { return Evaluation{.val_loss = 1, .measures = {{"val_sample", "a\xc3"}}}; };
+  TrainingRun(model.parameters, config(), task, {.folder = folder.path, .log_interval = 1}).train();
+  BOOST_CHECK_EQUAL(test::json_lines(folder.path / "metrics.jsonl").back()["val_sample"].text(), "a\xef\xbf\xbd");
+}
+
 BOOST_AUTO_TEST_CASE(evaluations_have_scores) {
   const Evaluation evaluation{.val_loss = 2, .measures = {{"val_exact", 0.5}, {"val_bleu", nullptr}, {"val_at", {1}}}};
   BOOST_CHECK_EQUAL(best_by("loss", evaluation, 7).score, -2);
