@@ -39,14 +39,19 @@ void remove_folder(const fs::path& folder) {
 // A name that nobody else gives.
 fs::path name_of_old(fs::path folder) { return folder += ".partial.old"; }
 
-// `made` becomes `folder`, and the folder that was there becomes `made`.
-void exchange(const fs::path& made, const fs::path& folder) {
-  if (exchange_names(made, folder)) return;
+// `made` becomes `folder`, and the folder that was there becomes `old`.
+void exchange(const fs::path& made, const fs::path& folder, const fs::path& old) {
+  if (exchange_names(made, folder)) {
+    try {
+      return rename_or_fail(made, old);
+    } catch (const FileError&) {
+      exchange_names(made, folder);
+      throw;
+    }
+  }
   const bool is_unknown = errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;  // to this file system
   check<FileError>(is_unknown, printable_path(folder), ": cannot be replaced: ", std::strerror(errno));
-  const fs::path old = name_of_old(folder);  // three renamings instead
-  remove_folder(old);                        // of a process that was killed after the second
-  rename_or_fail(folder, old);
+  rename_or_fail(folder, old);  // two renamings instead
   try {
     rename_or_fail(made, folder);
   } catch (const FileError&) {
@@ -54,22 +59,36 @@ void exchange(const fs::path& made, const fs::path& folder) {
     fs::rename(old, folder, error);
     throw;
   }
-  rename_or_fail(old, made);
 }
 
-// A process that was killed between the first two names has left the folder under the other one.
-void restore_old(const fs::path& given) {
+using IsReplaced = std::function<bool(const std::string&)>;
+
+// Moves the files that the new folder keeps out of the old one, and removes it.
+void keep_files(const fs::path& old, const fs::path& folder, const IsReplaced& is_replaced) {
+  for (const auto& entry : fs::directory_iterator(old)) {
+    const fs::path kept = folder / entry.path().filename();
+    if (!is_replaced(entry.path().filename().string()) && !fs::exists(kept)) rename_or_fail(entry.path(), kept);
+  }
+  remove_folder(old);
+}
+
+// A process that was killed has left the folder that was there under the other name: alone, or beside the new one.
+void finish_earlier(const fs::path& given, const IsReplaced& is_replaced) {
   fs::path folder = fs::weakly_canonical(given);
   if (!folder.has_filename()) folder = folder.parent_path();  // "folder/"
   const fs::path old = name_of_old(folder);
-  if (!fs::exists(folder) && fs::exists(old)) rename_or_fail(old, folder);
+  if (!fs::is_directory(old)) return;
+  if (fs::exists(folder))
+    keep_files(old, folder, is_replaced);
+  else
+    rename_or_fail(old, folder);
 }
 
 }  // namespace
 
 void replace_folder(const fs::path& given, const std::function<void(const fs::path&)>& write,
-                    const std::function<bool(const std::string&)>& is_replaced) {
-  restore_old(given);
+                    const IsReplaced& is_replaced) {
+  finish_earlier(given, is_replaced);
   make_folder(given);
   const fs::path folder = fs::canonical(given);  // the target of a link, which stays
   fs::path made = folder;
@@ -78,17 +97,13 @@ void replace_folder(const fs::path& given, const std::function<void(const fs::pa
   make_folder(made);
   try {
     write(made);
-    exchange(made, folder);
+    exchange(made, folder, name_of_old(folder));
   } catch (...) {
     std::error_code error;
     fs::remove_all(made, error);
     throw;
   }
-  for (const auto& entry : fs::directory_iterator(made)) {
-    const fs::path kept = folder / entry.path().filename();
-    if (!is_replaced(entry.path().filename().string()) && !fs::exists(kept)) rename_or_fail(entry.path(), kept);
-  }
-  remove_folder(made);
+  keep_files(name_of_old(folder), folder, is_replaced);
   File(folder.parent_path(), File::Open::folder).flush();
 }
 

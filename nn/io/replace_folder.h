@@ -14,8 +14,8 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 
 // Lets `write` fill a new folder, FOLDER.partial, which then changes its name, so that `folder` is the complete old one
-// or the complete new one, even if the process is killed; an earlier FOLDER.partial is removed. (Where a file system
-// cannot exchange two names, the old folder is FOLDER.partial.old for a moment, and the next call finds it there.)
+// or the complete new one, even if the process is killed; an earlier FOLDER.partial is removed. The old folder is
+// FOLDER.partial.old for a moment, where the next call finds what a killed process has not yet moved.
 // Files of the old folder are kept unless `is_replaced` is true for their names or the new folder has them. If `write`
 // throws, the old folder stays as it was. A symbolic link to a folder stays. Throws FileError.
 void replace_folder(const std::filesystem::path& folder, const std::function<void(const std::filesystem::path&)>& write,

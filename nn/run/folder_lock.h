@@ -8,8 +8,8 @@
 namespace seppo {
 inline namespace SEPPO_ABI {
 
-// Keeps other processes from locking a folder. Throws FileError if another process has locked it, or if it cannot be
-// opened.
+// Keeps other processes from locking a folder, on file systems that have locks. Throws FileError if another process has
+// locked it, or if it cannot be opened or locked.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);

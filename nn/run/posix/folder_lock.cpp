@@ -19,6 +19,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder)
   check<FileError>(fd_ >= 0, printable_path(folder), ": cannot open: ", std::strerror(errno));
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
   const int error = errno;
+  if (error == ENOSYS || error == ENOTSUP || error == EOPNOTSUPP) return;  // a file system without locks
   ::close(fd_);
   check<FileError>(error != EWOULDBLOCK, printable_path(folder), ": another training is writing into this folder");
   fail<FileError>(printable_path(folder), ": cannot lock: ", std::strerror(error));
