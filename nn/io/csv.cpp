@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace seppo {
@@ -26,6 +27,20 @@ std::string joined(const std::vector<std::string>& names) {
   return all;
 }
 
+// The number that is all of the text. One too near to zero for a double is zero.
+std::optional<double> whole_number(std::string_view text) {
+  const char* const last = text.data() + text.size();
+  double number = 0;
+  auto [end, error] = std::from_chars(text.data(), last, number);
+  if (error == std::errc::result_out_of_range) {
+    long double wide = 0;
+    error = std::from_chars(text.data(), last, wide).ec;
+    number = static_cast<double>(wide);
+  }
+  if (error != std::errc() || end != last) return std::nullopt;
+  return number;
+}
+
 }  // namespace
 
 std::size_t CsvRecord::column(std::string_view name) const {
@@ -40,13 +55,11 @@ std::size_t CsvRecord::column(std::string_view name) const {
 double CsvRecord::number(std::size_t field) const {
   std::string_view text = without_blanks(fields_[field]);
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_whole = error == std::errc() && end == text.data() + text.size();
-  if (!is_whole || !std::isfinite(number))
+  const std::optional<double> number = whole_number(text);
+  if (!number || !std::isfinite(*number))
     fail<FormatError>(where(field), ": ", printable(names_[field]), " is '", printable(fields_[field]),
                       "', not a finite number");
-  return number;
+  return *number;
 }
 
 std::string CsvRecord::where_of(std::size_t at) const {
@@ -68,9 +81,11 @@ bool CsvRecord::takes(std::string_view line) {
   }
   text_ += line;
   if (std::ranges::count(line, '"') % 2 == 1) is_open_ = !is_open_;
-  if (!is_open_) return split();
-  if (text_.size() > format_.longest_record) finish();
-  return false;
+  if (text_.size() > format_.longest_record) {
+    finish();
+    fail<FormatError>(file_, ":", line_, ": a record of more than ", format_.longest_record, " bytes");
+  }
+  return !is_open_ && split();
 }
 
 // The file, or the longest record that is allowed, ends here.

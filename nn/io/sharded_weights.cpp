@@ -100,15 +100,17 @@ class ShardLoader {
   ShardLoader(const WeightFiles& weights, Parameters& parameters, const WeightOptions& options)
       : weights_(weights), parameters_(parameters), options_(options), scratch_(0, weights.bytes) {
     std::string missing;
-    for (const Parameters::Entry& entry : parameters.entries()) plan(entry, missing);
-    check<FormatError>(missing.empty(), printable_path(weights.index), ": does not fit the model", missing);
+    for (const Parameters::Entry& entry : parameters.entries()) missing += plan(entry);
+    check<FormatError>(missing.empty() || !options.strict, printable_path(weights.index), ": does not fit the model",
+                       missing);
   }
 
-  void load() {
+  std::vector<std::string> load() {
     for (std::size_t i = 0; i < weights_.files.size(); ++i) load_file(i);
     for (const auto& entry : scratch_.entries())
       std::ranges::copy(entry.tensor.values(), parts_.at(entry.name).rows.begin());
     parameters_.changed();
+    return std::move(misfits_);
   }
 
  private:
@@ -118,9 +120,11 @@ class ShardLoader {
     std::span<real> rows;
   };
 
-  void plan(const Parameters::Entry& entry, std::string& missing) {
+  // Returns what no file has.
+  std::string plan(const Parameters::Entry& entry) {
     const auto names = options_.rename ? options_.rename(entry.name) : std::vector{entry.name};
     std::set<std::size_t> files;
+    std::string missing;
     for (const std::string& name : names) {
       const auto found = weights_.file_of.find(name);
       if (found != weights_.file_of.end()) {
@@ -130,11 +134,11 @@ class ShardLoader {
         if (name != entry.name) missing += " for " + entry.name;
       }
     }
-    if (files.size() < 2) {
+    if (files.size() < 2 || !missing.empty())
       home_[entry.name] = files.empty() ? 0 : *files.begin();
-    } else if (missing.empty()) {
+    else
       add_parts(entry, names);
-    }
+    return missing;
   }
 
   void add_parts(const Parameters::Entry& entry, const std::vector<std::string>& names) {
@@ -153,12 +157,17 @@ class ShardLoader {
   void load_file(std::size_t number) {
     WeightOptions whole = options_;
     whole.skip = [&](const std::string& name) { return !is_home(name, number) || is_skipped(name); };
-    load_weights(weights_.files[number], parameters_, whole);
+    add_misfits(load_weights(weights_.files[number], parameters_, whole));
     if (parts_.empty()) return;
     const WeightOptions part{
         .transpose = [&](const std::string& name) { return is_transposed(parts_.at(name).whole->name); },
-        .skip = [&](const std::string& name) { return !parts_.contains(name) || weights_.file_of.at(name) != number; }};
-    load_weights(weights_.files[number], scratch_, part);
+        .skip = [&](const std::string& name) { return !parts_.contains(name) || weights_.file_of.at(name) != number; },
+        .strict = options_.strict};
+    add_misfits(load_weights(weights_.files[number], scratch_, part));
+  }
+
+  void add_misfits(const std::vector<std::string>& lines) {
+    misfits_.insert(misfits_.end(), lines.begin(), lines.end());
   }
 
   // Is this the file from which the parameter is loaded? True also for a name that is not a parameter's.
@@ -176,12 +185,14 @@ class ShardLoader {
   Parameters scratch_;
   std::map<std::string, std::size_t> home_;
   std::map<std::string, Part> parts_;
+  std::vector<std::string> misfits_;
 };
 
 }  // namespace
 
-void load_weights(const WeightFiles& weights, Parameters& parameters, const WeightOptions& options) {
-  ShardLoader(weights, parameters, options).load();
+std::vector<std::string> load_weights(const WeightFiles& weights, Parameters& parameters,
+                                      const WeightOptions& options) {
+  return ShardLoader(weights, parameters, options).load();
 }
 
 }  // namespace SEPPO_ABI

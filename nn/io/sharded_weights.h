@@ -32,9 +32,10 @@ struct WeightFiles {
 // tensor and the rule; FileError.
 WeightFiles find_weights(const std::filesystem::path& folder);
 
-// Calls load_weights() on one file after another, so that two models are never in memory at once. The tensors of a
-// stack may be in different files.
-void load_weights(const WeightFiles& weights, Parameters& parameters, const WeightOptions& options);
+// Calls load_weights() on one file after another, so that two models are never in memory at once, and returns the lines
+// of all. The tensors of a stack may be in different files. That every parameter has its tensors is known before the
+// first is loaded; if a file is refused for another reason, the parameters of those before it have changed.
+std::vector<std::string> load_weights(const WeightFiles& weights, Parameters& parameters, const WeightOptions& options);
 
 }  // namespace SEPPO_ABI
 }  // namespace seppo

@@ -65,7 +65,7 @@ double OneCycle::operator()(std::int64_t step) const {
   check_cycle(*this);
   const auto last = static_cast<double>(steps - 1);  // counted from 0
   const double now = std::clamp(static_cast<double>(step - 1), 0.0, last);
-  const double peak = std::max(0.0, rise * static_cast<double>(steps) - 1);
+  const double peak = rise * static_cast<double>(steps) - 1;  // before the first step in a short cycle
   if (now > peak) return half_cosine(lr, lr * end, (now - peak) / (last - peak));
   return half_cosine(lr * start, lr, peak > 0 ? now / peak : 1);
 }

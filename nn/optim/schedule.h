@@ -29,7 +29,8 @@ struct Schedule {
 };
 
 // The one-cycle policy (Smith and Topin 2017): from a low rate up to `lr`, then down to almost nothing, along half
-// cosines; as PyTorch's OneCycleLR with its defaults, but momentum stays as it is. A schedule of a Trainer:
+// cosines; as PyTorch's OneCycleLR with its defaults, but momentum stays as it is. The peak is after rise * steps
+// steps, so that it may be before the first one. A schedule of a Trainer:
 //
 //   trainer.set_schedule(OneCycle{.lr = 0.01, .steps = 1000});
 struct OneCycle {

@@ -320,8 +320,12 @@ BOOST_AUTO_TEST_CASE(one_cycle_rises_and_falls) {
   BOOST_CHECK_SMALL(other(2) - arc(0.5, 1, 1 / 1.5), 1e-15);
   BOOST_CHECK_SMALL(other(3) - arc(1, 0.1, 0.5 / 7.5), 1e-15);
   BOOST_CHECK_SMALL(other(10) - 0.1, 1e-15);
-  BOOST_CHECK_EQUAL((OneCycle{.lr = 1, .steps = 1}(1)), 1);
-  BOOST_CHECK_EQUAL((OneCycle{.lr = 1, .steps = 4, .rise = 0}(1)), 1);
+  // A cycle whose peak is before its first step falls only, as PyTorch's does.
+  BOOST_CHECK_CLOSE((OneCycle{.lr = 1, .steps = 1}(1)), 1 / 250'000.0, 1e-9);
+  for (const std::int64_t step : {1, 2})
+    BOOST_CHECK_SMALL((OneCycle{.lr = 1, .steps = 2, .end = 0}(step)) - arc(1, 0, step == 1 ? 0.4 / 1.4 : 1), 1e-15);
+  BOOST_CHECK_SMALL((OneCycle{.lr = 1, .steps = 4, .rise = 0, .end = 0}(1)) - arc(1, 0, 0.25), 1e-15);
+  BOOST_CHECK_EQUAL((OneCycle{.lr = 1, .steps = 4, .rise = 0.25}(1)), 1);  // its first step is the peak
   BOOST_CHECK_EQUAL((OneCycle{.lr = 1, .steps = 4, .rise = 1}(4)), 1);
   const double inf = std::numeric_limits<double>::infinity();
   for (const OneCycle bad :

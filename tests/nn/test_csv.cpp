@@ -124,6 +124,8 @@ BOOST_FIXTURE_TEST_CASE(records_that_are_too_long, Fixture) {
   BOOST_CHECK_EQUAL(records("a,\"bcd\nef\"\n", short_records).size(), 1);
   check_error<FormatError>([&] { records("a,b\na,\"bcd\nefghi\n\n\n\n\",\"\n", short_records); },
                            {"x.csv:2:3: a quote is not closed within 10 bytes"});
+  check_error<FormatError>([&] { records("a,b\na,\"bcdefgh\nijklmnop\"\n", short_records); },
+                           {"x.csv:2: a record of more than 10 bytes"});
   check_error<FormatError>([&] { records("a,b\n1,\"\n" + std::string(3 << 20, '\n')); },
                            {"x.csv:2:3: a quote is not closed within 1048575 bytes"});
 }
@@ -145,17 +147,18 @@ BOOST_FIXTURE_TEST_CASE(columns_of_a_record, Fixture) {
 
 // Nothing but a number; test_untrusted_input has a locale with decimal commas.
 BOOST_FIXTURE_TEST_CASE(numbers_of_a_record, Fixture) {
-  const std::vector<std::pair<std::string, double>> numbers{{"1", 1},    {"-2.5", -2.5},    {"+3", 3},
-                                                            {" 4 ", 4},  {"\t5e-3", 0.005}, {"1E5", 1e5},
-                                                            {".5", 0.5}, {"6.", 6},         {"0.1", 0.1}};
+  const std::vector<std::pair<std::string, double>> numbers{
+      {"1", 1},    {"-2.5", -2.5}, {"+3", 3},    {" 4 ", 4},         {"\t5e-3", 0.005}, {"1E5", 1e5},
+      {".5", 0.5}, {"6.", 6},      {"0.1", 0.1}, {"1e-320", 1e-320}, {"1e-400", 0},     {"-1e-400", -0.0}};
   for (const auto& [text, number] : numbers) {
     folder.write("x.csv", "n;\n" + text + ";\n");
     double read = 0;
     for_each_record(path, {.separator = ';'}, [&](const CsvRecord& record) { read = record.number(0); });
     BOOST_CHECK_EQUAL(read, number);
+    BOOST_CHECK_EQUAL(std::signbit(read), std::signbit(number));
   }
-  for (const char* text :
-       {"", " ", "1,5", "1.5x", "x", "1 2", "--1", "+-1", "+", "0x10", "1e", "inf", "-inf", "nan", "1e400", "1.2.3"}) {
+  for (const char* text : {"", " ", "1,5", "1.5x", "x", "1 2", "--1", "+-1", "+", "0x10", "1e", "inf", "-inf", "nan",
+                           "1e400", "1e5000", "1e-400x", "1.2.3"}) {
     folder.write("x.csv", "a;n\n;" + std::string(text) + "\n");
     check_error<FormatError>(
         [&] { for_each_record(path, {.separator = ';'}, [](const CsvRecord& record) { (void)record.number(1); }); },
