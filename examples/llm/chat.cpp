@@ -89,11 +89,12 @@ class Conversation {
     seppo::Ragged start;
     start.add(tokens);
     seppo::GenerateOptions options = writing_.options(line_, folder_, given);
+    if (folder_.tokenizer.eos) options.stop.push_back(*folder_.tokenizer.eos);
+    options.hook = folder_.generation.hook(options.stop, given);
     const int room = folder_.model.config.max_length - static_cast<int>(given);
     const bool is_cut = room < options.max_tokens;
     options.max_tokens = std::min(options.max_tokens, room);
     options.seed += messages_.size();  // answers to equal questions may differ
-    if (folder_.tokenizer.eos) options.stop.push_back(*folder_.tokenizer.eos);
     bool has_ended = false;
     const seppo::Inference guard;
     generate(read_.steps(), start, options, [&](std::size_t, int token) {

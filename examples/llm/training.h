@@ -243,6 +243,11 @@ struct ShapeConfig {
   void validate() const {
     const seppo::LayerConfig& layer = model.layer;
     model.validate();
+    seppo::check<seppo::ArgumentError>(layer.d_model % layer.n_heads == 0, "d_model ", layer.d_model,
+                                       " is not a multiple of n_heads ", layer.n_heads);
+    seppo::check<seppo::ArgumentError>(
+        shape != Architecture::bloom || layer.d_ff == 0 || layer.d_ff == 4 * layer.d_model,
+        "d_ff of bloom is four times d_model, not ", layer.d_ff);
     seppo::check<seppo::ArgumentError>(layer.n_kv_heads == 0 || has_kv_heads(shape), "n_kv_heads is not of ",
                                        enum_names(shape)[static_cast<std::size_t>(shape)],
                                        ", which has as many as n_heads");

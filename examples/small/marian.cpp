@@ -46,7 +46,7 @@ Config config_of(const path& folder) {
   for (const auto& [key, size] :
        {std::pair("decoder_vocab_size", vocabulary), {"decoder_attention_heads", heads}, {"decoder_ffn_dim", width}})
     keys.one_of(key, json::array({size}));
-  const std::string activation = keys.one_of("activation_function", json::array({"swish", "gelu", "relu"}));
+  const std::string activation = keys.one_of("activation_function", json::array({"gelu", "swish", "relu"}));
   // About training and generation, and what follows from the others.
   for (const char* key : {"bos_token_id", "classif_dropout", "classifier_dropout", "decoder_layerdrop", "dropout",
                           "encoder_layerdrop", "eos_token_id", "extra_pos_embeddings",
@@ -100,7 +100,8 @@ void print_translations(const path& folder, std::istream& lines) {
 void write_small_model(const path& folder) {
   std::filesystem::create_directory(folder);
   std::ofstream(folder / "config.json") << R"({"model_type": "marian", "vocab_size": 50, "d_model": 16,
-    "encoder_attention_heads": 2, "encoder_ffn_dim": 32, "encoder_layers": 2, "decoder_layers": 2,
+    "activation_function": "swish", "encoder_attention_heads": 2, "encoder_ffn_dim": 32, "encoder_layers": 2,
+    "decoder_layers": 2,
     "max_position_embeddings": 32, "scale_embedding": true, "decoder_start_token_id": 49, "eos_token_id": 0})";
   Parameters parameters(/*seed=*/1);
   const Marian marian(parameters.root(), config_of(folder).model);

@@ -37,8 +37,11 @@ T5Config config_of(const path& folder, bool has_output) {
   for (const char* key : {"classifier_dropout", "dense_act_fn", "dropout_rate", "initializer_factor",
                           "is_encoder_decoder", "is_gated_act", "n_positions"})
     keys.find(key);
-  const bool is_tied = keys.flag("tie_word_embeddings", true) && !has_output;
-  if (!is_tied) keys.one_of("scale_decoder_outputs", json::array({false}));  // by 1 / sqrt(d_model)
+  const bool says_tied = keys.flag("tie_word_embeddings", true);
+  const bool is_tied = says_tied && !has_output;
+  const bool is_scaled = keys.flag("scale_decoder_outputs", says_tied);  // by 1 / sqrt(d_model)
+  check<FormatError>(is_tied || !is_scaled, file, ": 'scale_decoder_outputs' with an output layer of its own is not ",
+                     "supported");
   const T5Config c{.vocabulary = keys.integer("vocab_size"),
                    .d_model = keys.integer("d_model"),
                    .n_heads = keys.integer("num_heads"),
@@ -50,7 +53,7 @@ T5Config config_of(const path& folder, bool has_output) {
                    .max_distance = keys.integer("relative_attention_max_distance", 128),
                    .is_gated = form == "gated-gelu",
                    .tie_output = is_tied,
-                   .scale_tied = keys.flag("scale_decoder_outputs", true),
+                   .scale_tied = is_scaled,
                    .eps = keys.number("layer_norm_epsilon", 1e-6)};
   keys.check_others();
   return c;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -52,8 +53,9 @@ std::vector<bool> windowed_layers(ModelKeys& keys, int n_layers, int usual_patte
   return windowed;
 }
 
-void read_windows(ModelKeys& keys, Model& m, int usual_pattern, LayerPositions windowed) {
-  const int window = keys.integer(kWindow);
+void read_windows(ModelKeys& keys, Model& m, int usual_pattern, LayerPositions windowed,
+                  std::optional<int> usual_window = {}) {
+  const int window = keys.integer(kWindow, usual_window);
   check<FormatError>(window > 0, keys.file().name(), ": '", kWindow, "' is 0");
   std::vector<LayerAttention>& attentions = attentions_of(keys, m);
   const std::vector<bool> has_window = windowed_layers(keys, m.n_layers, usual_pattern);
@@ -127,14 +129,14 @@ void read_phi3(ModelKeys& keys, Model& m) {
 }
 
 void write_phi3(NewKeys& keys, const Model& m) {
-  if (window_of(m) > 0) keys.add(kWindow, window_of(m));
+  keys.add(kWindow, window_of(m));  // 0 too: some versions of llama.cpp take another width to be meant without
 }
 
 void read_gemma2(ModelKeys& keys, Model& m) {
-  read_windows(keys, m, 2, LayerPositions::common);
+  read_windows(keys, m, 2, LayerPositions::common, 4096);
   set_attention_scale(m, 46);
-  m.decoder.attention_softcap = keys.number("attn_logit_softcapping", 0);
-  m.decoder.output_softcap = keys.number("final_logit_softcapping", 0);
+  m.decoder.attention_softcap = keys.number("attn_logit_softcapping", 50);
+  m.decoder.output_softcap = keys.number("final_logit_softcapping", 30);
 }
 
 void read_gemma3(ModelKeys& keys, Model& m) {
@@ -197,17 +199,30 @@ constexpr const char* kNormsBehind = "norm1 -> post_attention_norm, norm2 -> pos
 const std::vector<GgufArchitecture>& gguf_architectures() {
   using enum Architecture;
   static const std::vector<GgufArchitecture> all{
-      {.name = "llama", .family = llama, .read = read_biases, .has_pairs = true},
+      {.name = "llama",
+       .family = llama,
+       .read = read_biases,
+       .has_pairs = true,
+       .has_rope_factors = true,
+       .has_head_width = true},
       {.name = "llama",
        .family = mixtral,
        .read = read_mixtral,
        .write = write_mixtral,
        .has_pairs = true,
-       .is_of_experts = true},
+       .is_of_experts = true,
+       .has_rope_factors = true,
+       .has_head_width = true},
       {.name = "qwen2", .family = qwen2},
-      {.name = "qwen3", .family = qwen3},
+      {.name = "qwen3", .family = qwen3, .has_head_width = true},
       {.name = "smollm3", .family = smollm3, .read = read_smollm3, .has_pairs = true},
-      {.name = "granite", .family = granite, .read = read_granite, .write = write_granite, .has_pairs = true},
+      {.name = "granite",
+       .family = granite,
+       .read = read_granite,
+       .write = write_granite,
+       .has_pairs = true,
+       .has_rope_factors = true,
+       .has_head_width = true},
       {.name = "olmo2", .family = olmo2, .names = fixed(kNormsBehind), .needs_head = true},
       {.name = "phi3",
        .family = phi3,
@@ -216,9 +231,20 @@ const std::vector<GgufArchitecture>& gguf_architectures() {
        .names = fixed("ffn.(gate|up) -> ffn_up, "),
        .is_partial = true,
        .is_stacked = true},
-      {.name = "gemma", .family = gemma},
-      {.name = "gemma2", .family = gemma2, .read = read_gemma2, .write = write_gemma2, .names = fixed(kFourNorms)},
-      {.name = "gemma3", .family = gemma3_text, .read = read_gemma3, .write = write_gemma3, .names = fixed(kFourNorms)},
+      {.name = "gemma", .family = gemma, .has_no_head = true, .has_head_width = true},
+      {.name = "gemma2",
+       .family = gemma2,
+       .read = read_gemma2,
+       .write = write_gemma2,
+       .names = fixed(kFourNorms),
+       .has_no_head = true,
+       .has_head_width = true},
+      {.name = "gemma3",
+       .family = gemma3_text,
+       .read = read_gemma3,
+       .write = write_gemma3,
+       .names = fixed(kFourNorms),
+       .has_head_width = true},
       {.name = "phi2", .family = phi, .is_partial = true, .is_stacked = true},
       {.name = "gptneox",
        .family = gpt_neox,
@@ -234,7 +260,7 @@ const std::vector<GgufArchitecture>& gguf_architectures() {
        .is_partial = true,
        .needs_head = true},
       {.name = "falcon", .family = falcon, .read = read_falcon, .names = falcon_names, .is_stacked = true},
-      {.name = "command-r", .family = cohere, .read = read_cohere, .write = write_cohere},
+      {.name = "command-r", .family = cohere, .read = read_cohere, .write = write_cohere, .has_no_head = true},
       {.name = "gpt2", .family = gpt2, .is_stacked = true},
       {.name = "bloom", .family = bloom, .is_stacked = true}};
   return all;

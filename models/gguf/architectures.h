@@ -92,6 +92,11 @@ struct GgufArchitecture {
   bool is_stacked = false;     // queries, keys and values are one tensor in files that are written
   bool is_of_experts = false;  // models that have experts
   bool needs_head = false;     // llama.cpp asks for output.weight even where it is the embedding
+  bool has_no_head = false;    // llama.cpp refuses output.weight: it is the embedding
+  // What llama.cpp reads of some architectures only: the tensor kRopeFactors, and heads that are not d_model / n_heads
+  // wide.
+  bool has_rope_factors = false;
+  bool has_head_width = false;
 };
 
 bool has_rotations(const LanguageModelConfig& model);

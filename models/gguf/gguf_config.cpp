@@ -52,7 +52,7 @@ void read_sizes(ModelKeys& keys, Model& m) {
 int read_head_width(ModelKeys& keys, Model& m) {
   const int usual = m.layer.d_model / std::max(1, m.layer.n_heads);
   const int width = keys.integer("attention.key_length", usual);
-  m.layer.head_width = width == usual ? 0 : width;
+  m.layer.head_width = std::int64_t{width} * m.layer.n_heads == m.layer.d_model ? 0 : width;
   keys.require("attention.value_length", width);
   return width;
 }
@@ -79,6 +79,7 @@ RotaryScaling llama3_scaling(const GgufSource& file, const GgufTensor& tensor, i
 
 RotaryScaling read_scaling(ModelKeys& keys, const Model& m) {
   const nlohmann::json* const type = keys.find("rope.scaling.type");
+  keys.find("rope.scaling.finetuned");                     // whether the model was trained so
   const double old = keys.number("rope.scale_linear", 1);  // the name of the factor before there were types
   const double factor = keys.number("rope.scaling.factor", old);
   RotaryScaling scaling{.kind = factor == 1 ? RotaryScale::none : RotaryScale::linear, .factor = factor};

@@ -38,7 +38,7 @@ Pretrained load_gguf(const std::filesystem::path& path, std::uint64_t seed = 0);
 
 // A file with this model, for llama.cpp and what is built on it; a mistral without windows is a "llama" there. The
 // parameters must live until it is written. Throws ArgumentError, naming the key of config.json, for other
-// architectures, and for a model that gguf_config() would not find in the file.
+// architectures, and for a model that gguf_config() would not find in the file or llama.cpp would not read.
 GgufBuilder gguf_of(const HfConfig& config, const Parameters& parameters);
 
 }  // namespace SEPPO_ABI

@@ -87,6 +87,18 @@ struct WrittenPart {
   }
 };
 
+// Refuses what llama.cpp would not read of this architecture, though gguf_config() would.
+void check_read(const GgufArchitecture& architecture, const LanguageModelConfig& m) {
+  const bool has_factors = has_rotations(m) && m.decoder.rope.scaling.kind == RotaryScale::llama3;
+  const bool has_width = m.layer.head_columns() * m.layer.n_heads != m.layer.d_model;
+  check<ArgumentError>(!has_factors || architecture.has_rope_factors, "gguf: rope_scaling: 'llama3' is nothing that '",
+                       architecture.name, "' has");
+  check<ArgumentError>(!has_width || architecture.has_head_width, "gguf: head_dim: heads of '", architecture.name,
+                       "' are as wide as the model divided by their number");
+  check<ArgumentError>(m.tie_output || !architecture.has_no_head, "gguf: tie_word_embeddings: the output layer of '",
+                       architecture.name, "' is the embedding");
+}
+
 // An output layer of its own, which is the embedding once more.
 bool repeats_embedding(const GgufArchitecture& architecture, const HfConfig& config) {
   return architecture.needs_head && config.model.tie_output;
@@ -139,6 +151,7 @@ void check_said(const GgufBuilder& file, const GgufArchitecture& architecture, c
 
 GgufBuilder gguf_of(const HfConfig& config, const Parameters& parameters) {
   const GgufArchitecture& architecture = architecture_for(config.architecture);
+  check_read(architecture, config.model);
   GgufBuilder file;
   add_config(file, architecture, config.model);
   add_tensors(file, architecture, config, parameters);

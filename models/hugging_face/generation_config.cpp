@@ -72,7 +72,7 @@ class Reader {
     made.max_tokens = integer("max_new_tokens");
     made.max_length = integer("max_length");
     if (has("eos_token_id")) made.stops = tokens("eos_token_id");
-    made.min_tokens = integer("min_new_tokens").value_or(0);
+    made.min_tokens = integer("min_new_tokens");
     made.min_length = integer("min_length").value_or(0);
     made.no_repeat_ngram_size = integer("no_repeat_ngram_size").value_or(0);
     made.banned = tokens("suppress_tokens");
@@ -156,7 +156,7 @@ void ban_word(std::span<real> scores, std::span<const int> text, const std::vect
 
 ScoreHook GenerationConfig::hook(std::vector<int> stop, std::size_t prompt) const {
   const std::size_t least =
-      std::max(prompt + static_cast<std::size_t>(min_tokens), static_cast<std::size_t>(min_length));
+      min_tokens ? prompt + static_cast<std::size_t>(*min_tokens) : static_cast<std::size_t>(min_length);
   const bool is_free = banned.empty() && banned_first.empty() && bad_words.empty() && no_repeat_ngram_size == 0;
   if (is_free && least <= prompt) return {};
   return [file = *this, stop = std::move(stop), prompt, least](std::span<real> scores, std::span<const int> text) {

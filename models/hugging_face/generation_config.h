@@ -26,8 +26,8 @@ struct GenerationConfig {
   std::optional<int> max_tokens = {};            // max_new_tokens
   std::optional<int> max_length = {};            // of the prompt and the text together
   std::optional<std::vector<int>> stops = {};    // eos_token_id
-  int min_tokens = 0;                            // min_new_tokens: before them, no text ends
-  int min_length = 0;                            // the same, the prompt included
+  std::optional<int> min_tokens = {};            // min_new_tokens: before them, no text ends
+  int min_length = 0;                            // without them: the same, the prompt included
   int no_repeat_ngram_size = 0;                  // n tokens in a row occur once; 0: any may be repeated
   std::vector<int> banned = {};                  // suppress_tokens
   std::vector<int> banned_first = {};            // begin_suppress_tokens

@@ -116,6 +116,11 @@ BOOST_AUTO_TEST_CASE(the_tokenizers_end_ends_an_answer) {
   const Result r = folder.run(kChat, question + "\n");
   BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
   BOOST_CHECK_EQUAL(r.out, std::string(whole.begin(), letter()) + "\n");
+  folder.write("m/generation_config.json", R"({"min_new_tokens": 5})");  // before them, that token comes neither
+  const Result long_answer = folder.run(kChat, question + "\n");
+  BOOST_REQUIRE_MESSAGE(long_answer.code == 0, long_answer.err);
+  BOOST_CHECK_GT(long_answer.out.size(), r.out.size());
+  BOOST_CHECK_MESSAGE(long_answer.out.starts_with(std::string(whole.begin(), letter())), long_answer.out);
 }
 
 // Drawn answers to a question that the template always writes alike differ from turn to turn, but not from run to run.

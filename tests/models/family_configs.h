@@ -25,7 +25,7 @@ inline HfConfig small(Architecture architecture) {
   m.layer.d_model = 16;
   m.layer.n_heads = 4;
   m.layer.n_kv_heads = has_kv_heads(architecture) ? 2 : 0;
-  m.layer.d_ff = 12;
+  m.layer.d_ff = architecture == Architecture::bloom ? 64 : 12;  // which it cannot say
   m.n_layers = 2;
   m.max_length = 16;
   return config;

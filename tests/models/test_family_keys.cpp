@@ -33,6 +33,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
       {Architecture::opt, "_remove_final_layer_norm", true},
       {Architecture::opt, "word_embed_proj_dim", 8},
       {Architecture::bloom, "apply_residual_connection_post_layernorm", true},
+      {Architecture::bloom, "n_inner", 100},
       {Architecture::gpt2, "scale_attn_by_inverse_layer_idx", true},
       {Architecture::gemma, "use_bidirectional_attention", true},
       {Architecture::gemma2, "query_pre_attn_scalar", 0},
@@ -103,6 +104,23 @@ BOOST_AUTO_TEST_CASE(older_names_and_missing_keys) {
   m = changed(Architecture::falcon, {{"new_decoder_architecture", true}, {"num_kv_heads", 2}},
               {"num_ln_in_parallel_attn"});
   BOOST_CHECK(m.decoder.sublayers == Sublayers::side_by_side && m.layer.n_kv_heads == 2);
+}
+
+// What a family has no key for, or has one for that is no default, is said or refused.
+BOOST_AUTO_TEST_CASE(models_without_a_default_of_their_family) {
+  const auto written = [](Architecture architecture, auto change) {
+    HfConfig config{.architecture = architecture,
+                    .model = {.vocabulary = 11, .layer = {.d_model = 16, .n_heads = 4, .d_ff = 64}, .n_layers = 1}};
+    set_architecture(architecture, config.model);
+    change(config.model);
+    return to_json(config);
+  };
+  const auto has_wide_heads = [](LanguageModelConfig& m) { m.layer.head_width = 9; };
+  const auto is_wide = [](LanguageModelConfig& m) { m.layer.d_ff = 32; };
+  BOOST_CHECK_CLOSE(written(Architecture::granite, has_wide_heads).at("attention_multiplier").get<double>(), 1 / 3.0,
+                    1e-9);
+  BOOST_CHECK_EQUAL(written(Architecture::bloom, [](LanguageModelConfig&) {}).at("n_inner"), 64);
+  BOOST_CHECK_THROW(written(Architecture::bloom, is_wide), ArgumentError);
 }
 
 // Real models have keys that no class of transformers reads.

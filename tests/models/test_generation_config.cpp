@@ -105,9 +105,11 @@ BOOST_AUTO_TEST_CASE(the_hook_forbids_what_the_file_forbids) {
 
   BOOST_TEST(allowed(words.hook({4, 3}, 0), {2}) == all_but({}), boost::test_tools::per_element());  // 4 ends texts
 
-  const GenerationConfig both = read(R"({"min_new_tokens": 1, "min_length": 6})");
-  BOOST_TEST(allowed(both.hook({8}, 2), {1, 1, 1, 1}) == all_but({8}), boost::test_tools::per_element());
-  BOOST_TEST(allowed(both.hook({8}, 2), {1, 1, 1, 1, 1, 1}) == all_but({}), boost::test_tools::per_element());
+  const GenerationConfig both = read(R"({"min_new_tokens": 1, "min_length": 6})");  // the former alone counts
+  BOOST_TEST(allowed(both.hook({8}, 2), {1, 1}) == all_but({8}), boost::test_tools::per_element());
+  BOOST_TEST(allowed(both.hook({8}, 2), {1, 1, 1}) == all_but({}), boost::test_tools::per_element());
+  const GenerationConfig none = read(R"({"min_new_tokens": 0, "min_length": 6})");
+  BOOST_CHECK(!none.hook({8}, 2));
   const GenerationConfig other = read(R"({"min_new_tokens": 5, "min_length": 3})");
   BOOST_TEST(allowed(other.hook({8}, 2), {1, 1, 1, 1}) == all_but({8}), boost::test_tools::per_element());
 

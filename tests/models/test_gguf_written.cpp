@@ -166,6 +166,30 @@ BOOST_AUTO_TEST_CASE(what_is_not_written) {
   HfConfig scaled = small(true);
   scaled.model.decoder.rope.scaling = {.kind = RotaryScale::dynamic, .factor = 2};
   refused(scaled, "gguf: rope_parameters: {\"factor\":2.0");
+  // llama.cpp would not read these, or not as they are.
+  HfConfig factors = config_of("qwen2");
+  factors.model.decoder.rope.scaling = {
+      .kind = RotaryScale::llama3, .factor = 8, .original_length = 8192, .slow = 1, .fast = 4};
+  refused(factors, "gguf: rope_scaling: 'llama3' is nothing that 'qwen2' has");
+  HfConfig wide = config_of("olmo2");
+  wide.model.layer.head_width = 16;
+  refused(wide, "gguf: head_dim: heads of 'olmo2' are as wide as");
+  for (const char* family : {"gemma", "gemma2", "cohere"}) {
+    HfConfig untied = config_of(family);
+    untied.model.tie_output = false;
+    refused(untied, "gguf: tie_word_embeddings: the output layer of");
+  }
+  for (double DecoderConfig::*cap : {&DecoderConfig::attention_softcap, &DecoderConfig::output_softcap}) {
+    HfConfig uncapped = config_of("gemma2");
+    uncapped.model.decoder.attention_scale = 0;
+    uncapped.model.decoder.*cap = 0;
+    refused(uncapped, "_logit_softcapping");
+  }
+  HfConfig phi3 = config_of("phi3");
+  phi3.model.decoder.attentions.clear();
+  const Drawn unwindowed(phi3);
+  const GgufBuilder made = gguf_of(phi3, unwindowed.parameters);
+  BOOST_CHECK_EQUAL(made.metadata().at("phi3.attention.sliding_window"), 0);
   HfConfig windowed = small(true, Architecture::mistral);
   windowed.model.decoder.attentions.assign(2, {.window = 8});
   refused(windowed, "gguf: sliding_window: 8");

@@ -38,7 +38,7 @@ HfConfig small(Architecture architecture) {
   config.model.vocabulary = 257;
   config.model.layer.d_model = 8;
   config.model.layer.n_heads = 2;
-  config.model.layer.d_ff = 16;
+  config.model.layer.d_ff = 32;
   config.model.layer.dropout = 0;
   config.model.n_layers = 1;
   config.model.max_length = 16;

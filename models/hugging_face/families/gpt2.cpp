@@ -70,7 +70,7 @@ Family bloom() {
   f.model.decoder.embedding_norm = true;
   f.keys = {integer("vocab_size", member::vocabulary),
             integer("hidden_size|n_embed", member::d_model),
-            inner_width("n_inner", "hidden_size"),
+            four_times_as_wide("n_inner", "hidden_size"),
             integer("n_layer|num_hidden_layers", member::n_layers),
             integer("n_head|num_attention_heads", member::n_heads),
             integer("seq_length", member::max_length, 2048),

@@ -207,15 +207,37 @@ Key qk_norms(const std::string& name) {
           [=](json& all, const Model& m) { all[name] = m.decoder.qk_norm == QkNorm::head; }};
 }
 
+namespace {
+
+// Layers are as wide as an int can say.
+void check_quarter(const ConfigKeys& keys, const Model& m, const std::string& width) {
+  check<FormatError>(m.layer.d_model <= kMostWidth, keys.name(), ": '", width, "' is more than ", kMostWidth,
+                     ", a quarter of the widest layer");
+}
+
+}  // namespace
+
 Key inner_width(const std::string& names, const std::string& width) {
   const Names n(names);
   const auto read = [=](const ConfigKeys& keys, Model& m) {
     const std::string& name = n.in(keys);
-    check<FormatError>(keys.has(name) || m.layer.d_model <= kMostWidth, keys.name(), ": '", width, "' is more than ",
-                       kMostWidth, ", a quarter of the widest layer");
+    if (!keys.has(name)) check_quarter(keys, m, width);
     m.layer.d_ff = keys.has(name) ? keys.integer(name) : 4 * m.layer.d_model;
   };
   return {read, [=](json& all, const Model& m) { all[n.first()] = m.layer.d_ff; }};
+}
+
+Key four_times_as_wide(const std::string& name, const std::string& width) {
+  const auto read = [=](const ConfigKeys& keys, Model& m) {
+    check_quarter(keys, m, width);
+    m.layer.d_ff = 4 * m.layer.d_model;
+    keys.one_of(name, json::array({m.layer.d_ff}));
+  };
+  const auto write = [=](json& all, const Model& m) {
+    check<ArgumentError>(m.layer.d_ff == 4 * m.layer.d_model, "d_ff of this family is 4 d_model, not ", m.layer.d_ff);
+    all[name] = m.layer.d_ff;
+  };
+  return {read, write};
 }
 
 }  // namespace SEPPO_ABI

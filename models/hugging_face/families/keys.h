@@ -73,6 +73,8 @@ Key as_wide_as_the_model(const std::string& name);
 Key qk_norms(const std::string& name);
 // The width of the feed-forward networks; if it is missing or null, four times that of the model, the key `width`.
 Key inner_width(const std::string& names, const std::string& width);
+// The same where the key, which may be there, can say nothing else.
+Key four_times_as_wide(const std::string& name, const std::string& width);
 
 // ---- members
 

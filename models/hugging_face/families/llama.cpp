@@ -157,7 +157,7 @@ namespace {
 Key attention_multiplier() {
   Key key = positive("attention_multiplier", member::attention_scale, 1);
   key.write = [](nlohmann::json& all, const LanguageModelConfig& m) {
-    const double usual = std::sqrt(static_cast<double>(m.layer.n_heads) / m.layer.d_model);
+    const double usual = 1 / std::sqrt(static_cast<double>(m.layer.head_columns()));
     all["attention_multiplier"] = m.decoder.attention_scale > 0 ? m.decoder.attention_scale : usual;
   };
   return key;
