@@ -17,9 +17,9 @@ real* grad_of(const Tensor& x) {
 
 namespace {
 
-// Of a view that was made before its leaf was frozen: what is added to it goes nowhere.
+// Of a leaf that was frozen after it was used, or a view of one: what is added to it goes nowhere.
 GradTarget dropped(const Tensor& x) {
-  return {static_cast<real*>(x.node().tape->arena().allocate_recycled(x.numel() * sizeof(real))), 0};
+  return {static_cast<real*>(tape().arena().allocate_recycled(x.numel() * sizeof(real))), 0};
 }
 
 // Of a view without a gradient of its own. Apart, to keep grad_target() short: few tensors are views.
@@ -40,7 +40,7 @@ GradTarget grad_target(const Tensor& x) {
   Node& n = x.node();
   if (n.shares_gradient()) [[unlikely]]
     return target_within_base(x);
-  if (!n.tape) return {tape().leaf_gradient(x), 1};
+  if (!n.tape) return n.requires_grad ? GradTarget{tape().leaf_gradient(x), 1} : dropped(x);
   if (n.grad) return {n.grad, 1};
   n.grad = static_cast<real*>(n.tape->arena().allocate_recycled(x.numel() * sizeof(real)));
   return {n.grad, 0};

@@ -41,12 +41,24 @@ HWY_INLINE V load(const real* p, std::size_t count) {
 }
 HWY_INLINE V load(const real* p, Part part) { return load(p + part.begin, part.count); }
 
+// Where stores have no masks, BlendedStore would write back what is behind the part, which may be another thread's.
+HWY_INLINE void store_first(V v, real* p, std::size_t count) {
+  const D d;
+#if HWY_ARCH_X86
+  hn::BlendedStore(v, hn::FirstN(d, count), d, p);
+#else
+  HWY_ALIGN real all[hn::MaxLanes(d)];
+  hn::Store(v, d, all);
+  for (std::size_t i = 0; i < count; ++i) p[i] = all[i];
+#endif
+}
+
 HWY_INLINE void store(V v, real* p, std::size_t count) {
   const D d;
   if (count >= hn::Lanes(d))
     hn::StoreU(v, d, p);
   else
-    hn::BlendedStore(v, hn::FirstN(d, count), d, p);
+    store_first(v, p, count);
 }
 HWY_INLINE void store(V v, real* p, Part part) { store(v, p + part.begin, part.count); }
 

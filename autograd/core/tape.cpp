@@ -137,6 +137,7 @@ void Tape::use_settings_of(const Tape& other) {
   mode = other.mode;
   recording = other.recording;
   recomputes = other.recomputes;
+  sees_a_part = other.sees_a_part;
   redirect_ = other.redirect_;
   observers_ = other.observers_;
 }

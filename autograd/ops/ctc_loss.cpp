@@ -126,6 +126,8 @@ Tensor sequence_losses(const Tensor& x, List<int> lengths, const std::vector<std
   record("ctc_loss", y, {x}, [=] {
     real* const dx = grad_of(x);
     const real* const dy = grad_of(y);
+    for (std::size_t i = 0; i < batch; ++i)
+      sequences[i].log_p = x.data() + i * classes;  // as parameters may have moved
     parallel_range(0, batch, 1, [=](std::size_t first, std::size_t last) {
       for (std::size_t i = first; i < last; ++i)
         if (log_p[i] != kNever) sum_backward(sequences[i], alphas[i], log_p[i], dy[i], dx + i * classes);

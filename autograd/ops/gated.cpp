@@ -18,16 +18,16 @@ const kernels::Unary& kernel_of(Activation activation) {
   return kernels::unary().gelu_tanh;
 }
 
-// Calls f(begin, size) for parts of 0..n-1, on idle threads too.
+// Calls f(begin, size) for parts of 0..n-1, of which a thread takes at least `piece`.
 template <class F>
-void for_each_part(std::size_t n, const F& f) {
-  parallel_range(0, n, kPiece, [&](std::size_t begin, std::size_t end) {
+void for_each_part(std::size_t n, std::size_t piece, const F& f) {
+  parallel_range(0, n, piece, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; i += kPart) f(i, std::min(kPart, end - i));
   });
 }
 
 void forward(const kernels::Unary& kernel, real* y, const real* a, const real* b, std::size_t n) {
-  for_each_part(n, [&](std::size_t begin, std::size_t size) {
+  for_each_part(n, kPiece, [&](std::size_t begin, std::size_t size) {
     Part open;
     kernel.forward(open.data(), a + begin, size);
     for (std::size_t i = 0; i < size; ++i) y[begin + i] = open[i] * b[begin + i];
@@ -39,7 +39,8 @@ void backward(const kernels::Unary& kernel, const Tensor& y, const Tensor& a, co
   const GradTarget to_a = target_if_required(a);
   const GradTarget to_b = target_if_required(b);
   const real* const dy = grad_of(y);
-  for_each_part(y.numel(), [&](std::size_t begin, std::size_t size) {
+  const std::size_t n = y.numel();
+  for_each_part(n, may_overlap(to_a, to_b, n) ? n : kPiece, [&](std::size_t begin, std::size_t size) {
     const real* const from = a.data() + begin;
     Part open;
     kernel.forward(open.data(), from, size);

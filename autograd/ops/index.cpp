@@ -268,7 +268,8 @@ Tensor index_amax(const Tensor& x, int axis, List<int> index, const Tensor& sour
   for_each_pair([top = y.data(), from = source.data()](std::size_t iy, std::size_t i) {
     if (from[i] > top[iy] || std::isnan(from[i])) top[iy] = from[i];
   });
-  record("index_amax", y, {x, source}, [=, top = y.data(), from = source.data()] {
+  record("index_amax", y, {x, source}, [=, top = y.data()] {
+    const real* const from = source.data();  // as parameters may have moved
     const RecycledArray<real> shares(tape().arena(), y.numel());
     real* const share = shares.data();
     for (std::size_t i = 0; i < y.numel(); ++i) share[i] = static_cast<real>(x.data()[i] == top[i]);

@@ -55,12 +55,6 @@ void forward(const RowNorm& norm, const Tensor& out) {
   });
 }
 
-// If x and y are parts of one tensor, their gradients may share rows, to which only one thread may add.
-bool may_overlap(const GradTarget& dx, const GradTarget& dy, std::size_t n) {
-  if (!dx.grad || !dy.grad || dx.grad == dy.grad) return false;
-  return dx.grad < dy.grad + n && dy.grad < dx.grad + n;
-}
-
 void backward(const RowNorm& norm, const Tensor& out) {
   const std::size_t cols = norm.cols();
   real* const dgain = grad_if_required(norm.gain);

@@ -34,6 +34,12 @@ inline void add_grad(const Tensor& x, const real* dy, real factor = 1) {
   if (const auto [dx, beta] = target_if_required(x); dx) kernels::axpy(dx, beta, dy, factor, x.numel());
 }
 
+// If inputs are parts of one tensor, their gradients of n elements may share some, to which only one thread may add.
+inline bool may_overlap(const GradTarget& a, const GradTarget& b, std::size_t n) {
+  if (!a.grad || !b.grad || a.grad == b.grad) return false;
+  return a.grad < b.grad + n && b.grad < a.grad + n;
+}
+
 // Throws where an index is not in 0..n-1. `rule` ends the message: what the indices count.
 template <class... Rule>
 void check_indices(const char* op, const char* noun, std::span<const int> indices, std::size_t n, const Rule&... rule) {

@@ -213,7 +213,10 @@ void DataParallel::make_tapes() {
 
 std::span<const std::unique_ptr<Tape>> DataParallel::tapes() {
   make_tapes();
-  for (const std::unique_ptr<Tape>& tape : tapes_) tape->clear();
+  for (const std::unique_ptr<Tape>& tape : tapes_) {
+    tape->clear();
+    tape->sees_a_part = false;
+  }
   return tapes_;
 }
 

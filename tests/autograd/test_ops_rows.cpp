@@ -126,6 +126,32 @@ BOOST_AUTO_TEST_CASE(add_norm_of_overlapping_parts_of_one_tensor) {
   check_close(all.grad(), expected, 1e-12, "gradient of all");
 }
 
+// So do those of a gated network.
+BOOST_AUTO_TEST_CASE(gated_of_overlapping_parts_of_one_tensor) {
+  seppo::RandomStream random(1, seppo::Purpose::test);
+  const int n = 1 << 17, shift = 1 << 14;
+  const auto draw = [&](int count) {
+    std::vector<real> values(static_cast<std::size_t>(count));
+    for (real& value : values) value = static_cast<real>(random.normal());
+    return values;
+  };
+  const std::vector<real> drawn = draw(n + shift), dout = draw(n);
+  std::vector<std::vector<real>> gradients;
+  for (const int threads : {1, 3}) {
+    seppo::set_num_threads(threads);
+    for (int time = 0; time < 20; ++time) {
+      seppo::tape().clear();
+      const Tensor all = seppo::variable({n + shift}, drawn);
+      const Tensor y =
+          seppo::gated(seppo::slice(all, 0, 0, n), seppo::slice(all, 0, shift, n + shift), seppo::Activation::swiglu);
+      seppo::tape().backward(y, dout);
+      gradients.emplace_back(all.grad().begin(), all.grad().end());
+    }
+  }
+  seppo::set_num_threads(1);
+  for (const auto& gradient : gradients) BOOST_REQUIRE(gradient == gradients[0]);
+}
+
 // The fused ops equal their compositions, with the same dropout masks; rows end within groups of random bits.
 BOOST_AUTO_TEST_CASE(fused_dropout_equals_its_composition) {
   using Build = std::function<Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>;

@@ -3,6 +3,7 @@
 #include "support/errors.h"
 
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/ops/ctc_loss.h>
 #include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/nn/parameters.h>
 
@@ -79,6 +80,33 @@ BOOST_AUTO_TEST_CASE(views_of_parameters_stay_right_when_the_blocks_move) {
       BOOST_CHECK_EQUAL(reshape(v, {-1}).at(0), offset == 0 ? 100 : before[0]);
       BOOST_CHECK_THROW(backward(sum(y)), StateError);
     }
+  }
+}
+
+// Backward functions look for values where they are by then.
+BOOST_AUTO_TEST_CASE(ops_of_parameters_that_moved_since) {
+  const std::vector<int> index{0, 2}, lengths{3};
+  const std::vector<std::vector<int>> texts{{1}};
+  const std::vector<std::pair<Shape, std::function<Tensor(const Tensor&)>>> ops{
+      {{2}, [&](const Tensor& w) { return index_amax(zeros({3}), 0, index, w); }},
+      {{3, 1, 2}, [&](const Tensor& w) { return ctc_loss(log_softmax(w), lengths, texts, {.blank = 0}); }},
+      {{3, 1, 2}, [&](const Tensor& w) { return ctc_loss(w, lengths, texts, {.blank = 0}); }}};
+  for (const auto& [shape, op] : ops) {
+    std::vector<std::vector<real>> gradients;
+    for (const bool moves : {false, true}) {
+      tape().clear();
+      Parameters parameters(1);
+      const Tensor w = parameters.root().parameter("w", shape, count_from(1));
+      const Tensor y = sum(op(w));
+      const real* const old_place = w.data();
+      if (moves) add_parameters(parameters.root());
+      BOOST_CHECK_EQUAL(w.data() != old_place, moves);
+      std::fill_n(tape().allocate<real>(1000), 1000, real{7});
+      backward(y);
+      gradients.push_back(copied(w.grad()));
+    }
+    BOOST_CHECK(gradients[0] == gradients[1]);
+    BOOST_CHECK(gradients[0] != std::vector<real>(gradients[0].size()));
   }
 }
 
@@ -311,6 +339,31 @@ BOOST_AUTO_TEST_CASE(a_long_chain_of_views) {
   backward(sum(square(y)));
   BOOST_CHECK_EQUAL(x.grad()[1], 4);
   BOOST_CHECK_EQUAL(y.grad()[1], 4);
+}
+
+// Whatever used it.
+BOOST_AUTO_TEST_CASE(a_leaf_that_is_frozen_after_an_op_gets_no_gradient) {
+  const std::vector<std::function<Tensor(const Tensor&)>> ops{[](const Tensor& w) { return exp(w); },
+                                                              [](const Tensor& w) {
+                                                                return permute(w, {1, 0});
+                                                              },
+                                                              [](const Tensor& w) { return sum(w); },
+                                                              [](const Tensor& w) { return softmax(w); },
+                                                              [](const Tensor& w) { return slice(w, 1, 1, 3); },
+                                                              [](const Tensor& w) { return w * w; },
+                                                              [](const Tensor& w) { return linear(w, w); }};
+  for (const auto& op : ops) {
+    Parameters parameters(1);
+    const Tensor w = parameters.root().parameter("w", {4, 4}, count_from(1));
+    const Tensor trained = parameters.root().parameter("trained", {1}, count_from(1));
+    const Tensor y = sum(op(w)) * trained;
+    parameters.freeze("w");
+    backward(sum(y));
+    BOOST_CHECK(
+        std::ranges::all_of(std::span<const real>(parameters.gradients()).first(16), [](real g) { return g == 0; }));
+    BOOST_CHECK_NE(trained.grad()[0], 0);
+    tape().clear();
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_leaf_that_is_frozen_after_a_view_was_made_gets_no_gradient) {

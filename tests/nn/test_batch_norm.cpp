@@ -1,4 +1,5 @@
 // Modules with running statistics, which are saved but not trained.
+#include <seppo/autograd/tools/checkpointing.h>
 #include <seppo/nn/modules/batch_norm.h>
 #include <seppo/nn/modules/layer_norm.h>
 #include <seppo/nn/optim/adam.h>
@@ -7,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -50,6 +52,11 @@ BOOST_AUTO_TEST_CASE(shards_are_refused) {
   const auto loss = [&](std::size_t, std::size_t) { return ShardLoss{sum(norm(tensor({3, 2}, kRows))), 1, 0}; };
   for (const bool finds_anomaly : {false, true})
     BOOST_CHECK_THROW(DataParallel(parameters, 2).backward(8, 0, 1, loss, finds_anomaly), StateError);
+  const auto checkpointed = [&](std::size_t, std::size_t) {
+    return ShardLoss{sum(checkpoint({tensor({3, 2}, kRows)}, [&](std::span<const Tensor> x) { return norm(x[0]); })), 1,
+                     0};
+  };
+  BOOST_CHECK_THROW(DataParallel(parameters, 2).backward(8, 0, 1, checkpointed, true), StateError);
   BOOST_CHECK_EQUAL(norm.running_mean.values()[1], 0);
   BOOST_CHECK_NO_THROW(DataParallel(parameters, 1).backward(8, 0, 1, loss));  // nothing runs concurrently
   const auto given = [&](std::size_t, std::size_t) {
