@@ -248,7 +248,7 @@ struct Indices {
 // and are not larger than x along the other axes; without elements they may have any shape. Here and below, negative
 // indices count from the end of the axis.
 Tensor gather(const Tensor& x, int axis, const Indices& indices);
-// y = x, then y[index[i][j]][j] += source[i][j], likewise.
+// y = x, then y[index[i][j]][j] += source[i][j], likewise; indices without elements must fit too.
 Tensor scatter_add(const Tensor& x, int axis, const Indices& indices, const Tensor& source);
 // The slices at these indices of an axis, in this order; an index may occur more than once.
 Tensor index_select(const Tensor& x, int axis, List<int> index);

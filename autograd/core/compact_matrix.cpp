@@ -134,8 +134,9 @@ std::optional<CompactRows> rows_of_compact(const Tensor& x) {
   const Tensor leaf = leaf_of(x);
   const auto* const matrix = leaf.defined() ? static_cast<const CompactMatrix*>(leaf.node().closure) : nullptr;
   if (!matrix || x.rank() != 2 || x.cols() != matrix->cols()) return {};
-  const std::ptrdiff_t offset = x.node().tape ? x.node().part->offset : 0;
-  return CompactRows{matrix, static_cast<std::size_t>(offset) / matrix->cols(), x.rows()};
+  const auto offset = static_cast<std::size_t>(x.node().tape ? x.node().part->offset : 0);
+  if (matrix->cols() == 0 || offset % matrix->cols() != 0) return {};  // of a view that begins within a row
+  return CompactRows{matrix, offset / matrix->cols(), x.rows()};
 }
 
 }  // namespace SEPPO_ABI

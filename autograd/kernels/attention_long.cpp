@@ -68,10 +68,17 @@ void cap_scores(real* row, real* slopes, const AttentionHead& h, std::size_t n) 
   });
 }
 
+// A bias before the products are scaled: finite if the bias is.
+real unscaled(real bias, real scale) {
+  const real result = bias / scale;
+  if (std::isfinite(result) || !std::isfinite(bias)) return result;
+  return std::copysign(std::numeric_limits<real>::max(), bias);
+}
+
 // Adds the bias of query i to the first `count` products of a tile's row, before they are scaled.
 void add_bias(real* row, const AttentionHead& h, const Tile& t, std::size_t i, std::size_t count) {
   if (!h.has_bias()) return;
-  for (std::size_t j = 0; j < count; ++j) row[j] += h.bias_of(i, t.key + j) / h.scale;
+  for (std::size_t j = 0; j < count; ++j) row[j] += unscaled(h.bias_of(i, t.key + j), h.scale);
 }
 
 // Prefetches a row that will soon be read or added to, as memory is idle while exponentials are computed.

@@ -28,7 +28,7 @@ struct AttentionOptions {
   double dropout = 0;  // of the weights, like dropout(); in train mode only
   // Added to the scores: [queries, keys], [heads, queries, keys] or [sequences, heads, queries, keys], where sequences
   // and heads may be 1; each sequence uses the first rows and columns of its matrix. Columns for the most valid keys of
-  // a sequence are enough. -inf forbids a key. If the bias requires a gradient, backward runs on one thread.
+  // a sequence are enough. -inf forbids a key.
   Tensor bias = {};
   // ALiBi (Press et al. 2021): -slopes[head] |position of the query - position of the key| is added to the scores. A
   // sequence's keys have positions 0, 1, 2 ...; its query i has position i + keys - queries, unless `positions`, one

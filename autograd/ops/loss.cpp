@@ -165,11 +165,12 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   return reduce(square(difference("mse_loss", x, target)), reduction);
 }
 
-// With c = min(|d|, delta): c (|d| - c / 2)
+// With c = min(|d|, delta): c (|d| - c / 2), whose slope is c. It has none through c, where an infinite d has no
+// product.
 Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduction reduction) {
   check<ArgumentError>(delta > 0, "huber_loss: delta ", delta, " is not positive");
   const Tensor d = abs(difference("huber_loss", x, target));
-  const Tensor c = minimum(d, static_cast<real>(delta));
+  const Tensor c = detach(minimum(d, static_cast<real>(delta)));
   return reduce(c * (d - scale(c, real{0.5})), reduction);
 }
 

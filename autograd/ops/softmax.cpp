@@ -48,7 +48,8 @@ Tensor softmax(const Tensor& x, const Mask& mask) {
   check(x.rank() >= 2, "softmax: a mask needs x [..., queries, keys], got ", x);
   const auto queries = static_cast<std::size_t>(x.size(-2));
   const std::size_t keys = x.cols();
-  const std::size_t sequences = queries == 0 ? 0 : x.rows() / queries;
+  std::size_t sequences = 1;
+  for (int axis = 0; axis < x.rank() - 2; ++axis) sequences *= static_cast<std::size_t>(x.size(axis));
   check_mask("softmax", mask, sequences, [=](std::size_t) { return std::pair{queries, keys}; });
   const auto forward = [&](real* y, const real* row, std::size_t n, std::size_t i) {
     std::size_t count = mask.lengths.empty() ? n : static_cast<std::size_t>(mask.lengths[i / queries]);

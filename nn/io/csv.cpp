@@ -31,14 +31,13 @@ std::string joined(const std::vector<std::string>& names) {
 std::optional<double> whole_number(std::string_view text) {
   const char* const last = text.data() + text.size();
   double number = 0;
-  auto [end, error] = std::from_chars(text.data(), last, number);
-  if (error == std::errc::result_out_of_range) {
-    long double wide = 0;
-    error = std::from_chars(text.data(), last, wide).ec;
-    number = static_cast<double>(wide);
-  }
-  if (error != std::errc() || end != last) return std::nullopt;
-  return number;
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  if (end != last) return std::nullopt;
+  if (error == std::errc()) return number;
+  const std::size_t exponent = text.find_first_of("eE");  // out of range: which way?
+  const bool is_tiny = exponent != text.npos && text.substr(exponent + 1).starts_with('-');
+  if (error == std::errc::result_out_of_range && is_tiny) return text.starts_with('-') ? -0.0 : 0.0;
+  return std::nullopt;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -85,4 +86,32 @@ BOOST_AUTO_TEST_CASE(binary_cross_entropy_of_infinite_logits) {
     tape().backward(y, std::vector<real>{1, 1, 0, 0});
     for (const real slope : x.grad()) BOOST_CHECK_EQUAL(slope, 0);
   }
+}
+
+// Masks are often biases of the lowest finite number. A query that sees no other key takes the mean of the values.
+BOOST_AUTO_TEST_CASE(attention_with_a_bias_of_the_lowest_number) {
+  tape().clear();
+  constexpr int kKeys = 40, kWidth = 64;  // a scale of 1 / 8
+  std::vector<real> values, bias(2 * kKeys, std::numeric_limits<real>::lowest());
+  for (int i = 0; i < kKeys * kWidth; ++i) values.push_back(static_cast<real>(i / kWidth));
+  bias[3] = 0;
+  const Tensor q = ones({1, 2, kWidth}), k = ones({1, kKeys, kWidth}), v = tensor({1, kKeys, kWidth}, values);
+  const Tensor y = attention(q, k, v, 1, {.bias = tensor({2, kKeys}, bias)});
+  BOOST_CHECK_CLOSE(y.values()[0], 3, 1e-4);
+  BOOST_CHECK_CLOSE(y.values()[kWidth], (kKeys - 1) / 2.0, 1e-4);
+}
+
+BOOST_AUTO_TEST_CASE(huber_loss_of_an_infinite_difference) {
+  tape().clear();
+  const Tensor x = variable({2}, {kInf, -kInf});
+  const Tensor y = huber_loss(x, zeros({2}), 2, Reduction::sum);
+  backward(y);
+  BOOST_CHECK_EQUAL(y.item(), kInf);
+  BOOST_CHECK(x.grad()[0] == 2 && x.grad()[1] == -2);
+}
+
+BOOST_AUTO_TEST_CASE(masked_softmax_without_queries) {
+  tape().clear();
+  const std::vector<int> lengths{1, 2};
+  BOOST_CHECK(softmax(zeros({2, 0, 3}), Mask::valid_lengths(lengths)).shape() == (Shape{2, 0, 3}));
 }

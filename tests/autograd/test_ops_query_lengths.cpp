@@ -2,6 +2,7 @@
 // needs: precision: double single; simd: avx2 plain
 #include "support/grouped_attention.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -50,4 +51,23 @@ BOOST_AUTO_TEST_CASE(with_pairs) {
              [&](const Batch& b, int s, int i, int j) {
                return pairs[static_cast<std::size_t>(first[static_cast<std::size_t>(s)] + i * b.keys(s) + j)] != 0;
              });
+}
+
+// A window is of the last keys that all lengths leave.
+BOOST_AUTO_TEST_CASE(with_windows) {
+  for (const bool is_causal : {false, true})
+    for (const auto& [heads, kv_heads] : {std::pair{1, 1}, {4, 2}}) {
+      const Batch b{kQueries, kKeys, heads, kv_heads, 3, 2};
+      const seppo::Mask mask{.is_causal = is_causal, .lengths = kLengths, .query_lengths = kOfQueries};
+      const auto is_seen = [&](int s, int i, int j) {
+        int end = std::min(kOfQueries[static_cast<std::size_t>(b.q_rows[static_cast<std::size_t>(s)] + i)],
+                           kLengths[static_cast<std::size_t>(s)]);
+        if (is_causal) end = std::min(end, std::max(0, i + 1 + b.keys(s) - b.queries(s)));
+        return j < end && j >= end - 2;
+      };
+      check_op(
+          "a window of lengths of queries", b.shapes(),
+          [&](Inputs x) { return call(x, b, {.mask = mask, .window = 2}); },
+          [&](const auto& x) { return naive(x, b, kNothing, is_seen); });
+    }
 }

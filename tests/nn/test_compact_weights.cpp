@@ -4,6 +4,7 @@
 
 #include <seppo/autograd/core/guards.h>
 #include <seppo/autograd/ops.h>
+#include <seppo/autograd/tools/anomaly.h>
 #include <seppo/nn/compact_weights.h>
 #include <seppo/nn/io/checkpoint.h>
 #include <seppo/nn/modules/embedding.h>
@@ -132,6 +133,12 @@ BOOST_AUTO_TEST_CASE(what_needs_reals_is_refused) {
       },
       {"up.weight", "compact"});
   test::check_error<StateError>(
+      [&] {  // rows that begin within a row
+        const Tensor part = slice(reshape(weight, {-1}), 0, 20, 100);
+        linear(tensor({1, 40}, std::vector<real>(40)), reshape(part, {2, 40}));
+      },
+      {"up.weight", "compact"});
+  test::check_error<StateError>(
       [&] {
         const Tensor x = variable({1, 40}, std::vector<real>(40, real{1}));
         backward(sum(modules.up(x)));
@@ -145,6 +152,18 @@ BOOST_AUTO_TEST_CASE(a_weight_that_is_not_finite) {
   test::check_error<NumericError>([&] { compact_weights(modules.parameters, WeightFormat::q8); },
                                   {"up.weight", "row 0"});
   BOOST_CHECK(!compact_rows(modules.up.weight));
+}
+
+// They were finite when they became compact.
+BOOST_AUTO_TEST_CASE(anomalies_beside_compact_weights) {
+  Modules modules;
+  compact_weights(modules.parameters, WeightFormat::q8);
+  FindAnomaly anomaly;
+  const Observe scope(anomaly);
+  const Inference guard;
+  BOOST_CHECK_NO_THROW(modules.cross_attention());
+  const real most = std::numeric_limits<real>::max();
+  test::check_error<NumericError>([&] { modules.up(full({1, 40}, most)); }, {"linear", "from finite inputs"});
 }
 
 BOOST_AUTO_TEST_CASE(parameters_that_move) {
