@@ -171,6 +171,11 @@ BOOST_AUTO_TEST_CASE(encoders_and_decoders) {
       {"--norm-kind", "rms", "--activation", "gelu_tanh", "--positions", "binary", "--no-bias", "--enc-layers", "1"});
 }
 
+BOOST_AUTO_TEST_CASE(activations) {
+  if (node_is_missing()) return;
+  for (const std::string name : enum_names(seppo::Activation())) check_count({"--activation", name});
+}
+
 BOOST_AUTO_TEST_CASE(encoders) {
   if (node_is_missing()) return;
   check_reverse({});

@@ -143,7 +143,7 @@ function attentionHead(network, head, map, trace) {
 
 function feedForward(network, name, x, trace) {
   const {activation} = network.config;
-  const gating = {swiglu: 'silu', geglu: 'gelu'}[activation];
+  const gating = {swiglu: 'silu', geglu: 'gelu', geglu_tanh: 'gelu_tanh'}[activation];
   const up = linearStep(network, name, 'up', name + '.up', x, trace);
   if (!gating) {
     const hidden = trace.step(name, activation, up.map(activations[activation]), (i, j) => `${activation} of ${short(up.at(i, j))}`);
