@@ -127,6 +127,15 @@ void check_count(const std::vector<std::string>& options) {
   trained.check({computed("0 3 0 15 2", [&] { return saved.model(one({0, 3, 0, 15, 2})); })});
 }
 
+void check_odd_one(const std::vector<std::string>& options) {
+  std::vector<std::string> command{"odd_one", "train", "--d-model", "16"};
+  command.insert(command.end(), options.begin(), options.end());
+  const Trained trained(command);
+  const auto saved = trained.load<odd_one::Model>();
+  const odd_one::World world(0, saved.model.config.world);
+  trained.check({computed("20003", [&] { return saved.model(world.sets(std::vector{20'003}).elements); })});
+}
+
 void check_charlm(const std::vector<std::string>& options) {
   const Folder texts("page_network_text");
   texts.write("t", std::string(50, 'a') + "bcab\nca b" + std::string(300, 'c'));
@@ -181,18 +190,17 @@ BOOST_AUTO_TEST_CASE(encoders) {
   check_reverse({});
   check_reverse({"--preset", "plain"});
   check_reverse({"--head-width", "5", "--heads", "2", "--no-attention-bias"});
+  check_reverse({"--norm-kind", "rms"});
   check_reverse({"--norm", "pre", "--activation", "geglu", "--heads", "4", "--positions", "none"});
   check_count({});
   check_count({"--pooling", "mean", "--question", "largest", "--positions", "cosinusoid"});
-  check_count({"--pooling", "max", "--question", "most-frequent", "--activation", "silu"});
+  check_count({"--pooling", "max", "--question", "most-frequent", "--activation", "silu", "--norm-kind", "rms"});
 }
 
 BOOST_AUTO_TEST_CASE(sets) {
   if (node_is_missing()) return;
-  const Trained trained({"odd_one", "train", "--d-model", "16"});
-  const auto saved = trained.load<odd_one::Model>();
-  const odd_one::World world(0, saved.model.config.world);
-  trained.check({computed("20003", [&] { return saved.model(world.sets(std::vector{20'003}).elements); })});
+  check_odd_one({});
+  check_odd_one({"--norm-kind", "rms"});
 }
 
 BOOST_AUTO_TEST_CASE(decoders) {

@@ -67,8 +67,7 @@ function linearStep(network, box, title, name, x, trace, first = 0, outputs = un
   return trace.step(box, title, linear(x, weight, bias), because);
 }
 
-function normalise(network, name, x, trace) {
-  const norm = network.config.norm_kind === 'rms' ? rmsNorm : layerNorm;
+function normalise(network, name, x, trace, norm = network.config.norm_kind === 'rms' ? rmsNorm : layerNorm) {
   const gain = network.tensor(name + '.weight');
   const bias = network.tensor(name + '.bias');
   const because = (i, j) => `${short(x.at(i, j))}, normalised within its row, × gain ${short(gain.values[j])}` +
@@ -243,7 +242,7 @@ function predictor(network, features, trace) {
   if (config.pooling) x = trace.step('output', config.pooling, pool(x, config.pooling), (i, j) => `${config.pooling} of column ${j}`);
   if (config.output_network) {
     x = linearStep(network, 'output', 'hidden', 'output.hidden', x, trace);
-    const z = normalise(network, 'output.norm', x, trace);
+    const z = normalise(network, 'output.norm', x, trace, layerNorm);  // whatever those of the layers are
     x = trace.step('output', 'relu', z.map(activations.relu), (i, j) => `relu of ${short(z.at(i, j))}`);
   }
   return linearStep(network, 'output', 'logits', 'output.classes', x, trace);
