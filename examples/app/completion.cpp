@@ -101,7 +101,7 @@ std::string zsh_option(const OptionText& option) {
 std::string zsh_arguments(const CommandText& command) {
   std::string script = "_arguments";
   for (const OptionText& option : command.options) script += " \\\n    " + zsh_option(option);
-  return script + (command.words.starts_with('[') ? "" : " \\\n    '*::_files'") + "\n";
+  return script + (command.words.starts_with('[') ? "" : " \\\n    '*:file:_files'") + "\n";
 }
 
 std::string zsh_completion(const ProgramText& program) {

@@ -158,3 +158,22 @@ BOOST_AUTO_TEST_CASE(zsh_reads_its_script) {
     BOOST_CHECK_MESSAGE(checked.code == 0 && checked.err.empty(), program << ": " << checked.err);
   }
 }
+
+// Types the line and a tab at a terminal of zsh; what the program is called with.
+BOOST_AUTO_TEST_CASE(zsh_completes_files) {
+  if (!is_installed("zsh")) {
+    std::puts("skipped: zsh");
+    return;
+  }
+  const Folder folder;
+  folder.write("_charlm", printed(folder, {"charlm", "--completion", "zsh"}));
+  folder.write("sonnets.txt", "");
+  folder.write("prepare",
+               "fpath=($PWD $fpath)\nautoload -U compinit\ncompinit -u -D\ncharlm() { print -r -- \"<<$*>>\" }\n");
+  folder.write("ask",
+               "zmodload zsh/zpty\nzpty shell zsh -f -i\nzpty -w shell 'source ./prepare'\n"
+               "zpty -n -w shell $'charlm eval sonn\\t\\n'\n"
+               "zpty -r shell printed '*<<*>>*'\nprint -r -- $printed\n");
+  const Result typed = run_tool(folder, "timeout 60 zsh -f ask");
+  BOOST_CHECK_MESSAGE(typed.out.find("<<eval sonnets.txt>>") != std::string::npos, typed.out << typed.err);
+}
