@@ -317,9 +317,8 @@ struct Pretraining : TextTraining {
     options(line, arguments);
   }
   Windows all() const {
-    Windows text = data().training;
-    text.stride = text.length;
-    return text;
+    const Windows text = data().training;
+    return {Text{text}, text.length, text.length};
   }
 };
 

@@ -63,6 +63,20 @@ BOOST_AUTO_TEST_CASE(answers_are_what_is_predicted) {
   BOOST_TEST(some.targets == targets, boost::test_tools::per_element());
 }
 
+// Windows that are shown stand side by side, whatever is learnt of them.
+BOOST_AUTO_TEST_CASE(windows_that_are_shown_do_not_overlap) {
+  const Folder folder("llm");
+  write_chatting_model(folder);
+  write_talks(folder);
+  const auto shown = [&](const std::string& loss_on) {
+    const Result r = folder.run({"llm", "data", "--tokenizer", "m", "--chat", "--data", "t.jsonl", "--window", "16",
+                                 "--loss-on", loss_on, "--head", "1000"});
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    return r.out;
+  };
+  BOOST_CHECK_EQUAL(shown("answers"), shown("all"));  // each has a part of an answer
+}
+
 // The loss of several targets is the sum of theirs, each computed alone; windows without one are left out.
 BOOST_AUTO_TEST_CASE(only_targets_count) {
   const Folder folder("llm");
