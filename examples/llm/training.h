@@ -189,7 +189,7 @@ struct TextTraining {
   }
 
   void save(const std::filesystem::path& out) const {
-    if (adapters) save_adapters(out / "adapter");
+    adapters ? save_adapters(out / "adapter") : remove_adapters(out / "adapter");
     const seppo::ValuesOf values = adapters ? adapters->merged() : nullptr;
     const seppo::WeightType type = stored_as(written.dtype, folder->type);
     write_folder(out / "hf", folder->config, *folder->parameters, folder->texts, values, type);
@@ -203,6 +203,13 @@ struct TextTraining {
       seppo::save_peft(made, *adapters, folder->config, has_name ? folder->path.string() : "");
     };
     seppo::replace_folder(path, write, seppo::is_adapter_file);
+  }
+
+  // An earlier run's, which fit another model.
+  static void remove_adapters(const std::filesystem::path& path) {
+    if (!std::filesystem::is_directory(path)) return;
+    for (const auto& entry : std::filesystem::directory_iterator(path))
+      if (seppo::is_adapter_file(entry.path().filename().string())) std::filesystem::remove(entry.path());
   }
 
   // The weights beside adapters are those of the model that the run begins with, and begins with again to go on.

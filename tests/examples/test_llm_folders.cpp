@@ -256,6 +256,26 @@ BOOST_AUTO_TEST_CASE(adapters_replace_those_of_another_format) {
   BOOST_CHECK((names == std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors", "notes.txt"}));
 }
 
+// Nor do those of a run stay beside the model of another that replaces it.
+BOOST_AUTO_TEST_CASE(adapters_of_a_run_that_was_overwritten_are_gone) {
+  const Folder folder("llm");
+  write_text(folder);
+  write_model(folder, "m");
+  const auto run = [&](const Words& more) {
+    const Result r = folder.run(with({"llm", "finetune"}, more));
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+  };
+  const Words tune = with({"--model", "m", "--overwrite"}, kBrief);
+  run(with(tune, {"--out", "other", "--max-steps", "1"}));
+  const Words anew = with(tune, {"--out", "f"});
+  for (const Words& next : {anew, {"--resume", "other", "--out", "f", "--overwrite", "--max-steps", "2"}}) {
+    run(with(anew, {"--lora", "2"}));
+    folder.write("f/adapter/notes.txt", "mine");
+    run(next);
+    BOOST_CHECK((files_of(folder.path / "f/adapter") == Files{{"notes.txt", "mine"}}));
+  }
+}
+
 // What the system says is told with the name of the file.
 BOOST_AUTO_TEST_CASE(errors_of_files_name_the_file) {
   const Folder folder("llm");
