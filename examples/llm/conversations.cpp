@@ -78,9 +78,11 @@ std::optional<seppo::ChatTemplate> find_template(const TextFiles& texts) {
 
 seppo::ChatTemplate chat_template(const Folder& folder) {
   auto found = find_template(folder.texts);
-  if (!found)
-    throw UsageError(fmt::format("--model: '{}' has no template for chats", seppo::printable_path(folder.path)));
-  return std::move(*found);
+  if (found) return std::move(*found);
+  if (folder.texts.path.empty()) throw UsageError("--tokenizer: a folder with a template for chats is needed");
+  const char* const option = folder.path.empty() ? "tokenizer" : "model";
+  throw UsageError(
+      fmt::format("--{}: '{}' has no template for chats", option, seppo::printable_path(folder.texts.path)));
 }
 
 Text read_conversations(const fs::path& file, const Folder& folder, LossOn loss_on) {

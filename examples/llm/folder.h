@@ -46,6 +46,7 @@ struct TextFiles {
   std::shared_ptr<const seppo::GgufFile> gguf = {};  // if the path is that of one
 };
 
+// Its path is empty if the model is new.
 struct Folder : seppo::Pretrained {
   seppo::Tokenizer tokenizer;  // has as many tokens as the model
   TextFiles texts = {};        // where that is from

@@ -313,7 +313,7 @@ struct Pretraining : TextTraining {
     const seppo::HfConfig config = architecture.config(tokenizer);
     auto parameters = std::make_unique<seppo::Parameters>(training.trainer.seed, app::most_values());
     Model model = app::build<Model>(*parameters, config.model);
-    seppo::Pretrained untrained{path, config, std::move(parameters), std::move(model)};
+    seppo::Pretrained untrained{{}, config, std::move(parameters), std::move(model)};
     folder.emplace(Folder{std::move(untrained), std::move(tokenizer), path});
     folder->model.layers.checkpoints = source.checkpoint_activations;
   }

@@ -131,6 +131,18 @@ BOOST_AUTO_TEST_CASE(a_model_is_trained_on_conversations) {
                 2, "--loss-on: needs --chat");
 }
 
+// A new model has none; its tokenizer may.
+BOOST_AUTO_TEST_CASE(a_template_comes_with_the_tokenizer) {
+  const Folder folder("llm");
+  write_model(folder, "m");
+  write_talks(folder);
+  for (const char* command : {"train", "data"}) {
+    const Words chat{"llm", command, "--chat", "--data", "t.jsonl"};
+    check_refused(folder, chat, 2, "--tokenizer: a folder with a template for chats is needed");
+    check_refused(folder, with(chat, {"--tokenizer", "m"}), 2, "--tokenizer: 'm' has no template for chats");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(documents_end_with_the_end_token) {
   const Folder folder("llm");
   write_model(folder, "m");
