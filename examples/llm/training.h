@@ -322,6 +322,11 @@ struct Pretraining : TextTraining {
     source.fields(line);
     line("tokenizer", architecture.tokenizer, kTokenizerHelp);
     options(line, arguments);
+    line.check([&] {
+      if (line.typed("checkpoint-activations"))
+        throw app::UsageError("--checkpoint-activations: nothing is trained here");
+      architecture.model.max_length = std::max(architecture.model.max_length, source.window);  // of no model yet
+    });
   }
   Windows all() const {
     const Windows text = data().training;

@@ -87,6 +87,9 @@ BOOST_AUTO_TEST_CASE(the_data_is_the_text_in_windows) {
   BOOST_CHECK(folder.run(with(command, {"--head", "2"})).out.ends_with(fmt::format("\n2 of {} windows\n", windows)));
   write_model(folder, "m");
   BOOST_CHECK_EQUAL(folder.run(with(command, {"--head", "1000", "--tokenizer", "m"})).out, r.out);  // of bytes, too
+  const Words any{"llm", "data", "--data", "t.txt", "--train-share", "0.8"};
+  BOOST_CHECK_EQUAL(folder.run(with(any, {"--window", "512"})).code, 0);  // no model limits it
+  check_refused(folder, with(any, {"--checkpoint-activations"}), 2, "--checkpoint-activations: nothing is trained");
   check_refused(folder, {"llm", "data"}, 2, "--data: a text file is needed");
   check_refused(folder, with(command, {"--tokenizer", "none"}), 2, "--tokenizer: 'none' has no tokenizer");
   folder.write("t.txt", "a few");
