@@ -2,6 +2,7 @@
 #include "addsub/trace_words.h"
 
 #include "addsub/data.h"
+#include "app/printable.h"
 #include "app/steps.h"
 #include "app/words.h"
 
@@ -103,7 +104,7 @@ void print_json(const std::vector<std::string>& words, const std::vector<Step>& 
                             {"rows", step.numbers.rows},
                             {"columns", step.numbers.columns},
                             {"values", step.numbers.values}});
-  std::cout << all.dump() << "\n";
+  std::cout << all.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
 }
 
 }  // namespace
@@ -124,6 +125,7 @@ void trace_words(const std::string& text, bool as_json) {
   for (const std::string_view word : examples::split_blanks(text)) words.emplace_back(word);
   const std::vector<Step> steps = steps_of(embedded(words));
   if (as_json) return print_json(words, steps);
+  for (std::string& word : words) word = examples::shown_line(word);
   for (const Step& step : steps) std::cout << examples::step_text(step, labels_of(step, words), true) << "\n";
 }
 

@@ -168,7 +168,7 @@ struct CharacterModel {
   Windows all() { return data().validation; }
   std::string row(const Windows& windows, std::size_t i) const {
     const std::vector<int> ids = windows.pick({{static_cast<int>(i)}}).input.tokens;
-    return fmt::format("{}\n  {}", text_of(*vocabulary, ids), fmt::join(ids, " "));
+    return fmt::format("{}\n  {}", app::shown_line(text_of(*vocabulary, ids)), fmt::join(ids, " "));
   }
 };
 

@@ -85,6 +85,20 @@ BOOST_AUTO_TEST_CASE(words_with_control_characters) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(texts_that_are_shown) {
+  const Folder folder("terminal");
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "a\x1b[1m";
+  folder.write("text", text);
+  const std::string rows = on_terminal(folder, 80, words("charlm data --data text --block 8"));
+  BOOST_CHECK_MESSAGE(is_harmless(rows) && rows.find("a\\x1b[1m") != std::string::npos, rows);
+  const std::string steps = on_terminal(folder, 80, {"addsub", "trace", "two \x1b[m words\x07"});
+  BOOST_CHECK_MESSAGE(is_harmless(steps) && steps.find("\\x1b[m") != std::string::npos, steps);
+  const Result traced = folder.run({"addsub", "trace", "--json", "no \xff"});
+  BOOST_REQUIRE_MESSAGE(traced.code == 0, traced.err);
+  BOOST_CHECK_EQUAL(json::parse(traced.out)["words"][1], "\uFFFD");
+}
+
 BOOST_AUTO_TEST_CASE(options_of_a_file) {
   const Folder folder("terminal");
   folder.write("evil", json{{"program", "charlm"}, {"data", {{"data", kTitle}, {"train_share", .9}}}}.dump());
