@@ -90,7 +90,7 @@ void print_translations(const path& folder, std::istream& lines) {
   load_weights(files, parameters, marian_weights());
   const Inference inference;
   for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
+    std::istringstream words(line + ' ');  // a number that is none does not end with the line
     const std::vector<int> source{std::istream_iterator<int>(words), {}};
     check<FormatError>(words.eof(), "expected token ids, got: ", line);
     print_translation(marian, config, source);

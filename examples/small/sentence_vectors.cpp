@@ -58,7 +58,7 @@ void check_pooling(const path& folder) {
 Ragged read_texts(std::istream& lines) {
   Ragged texts;
   for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
+    std::istringstream words(line + ' ');  // a number that is none does not end with the line
     std::vector<int> ids;
     for (int id; words >> id;) ids.push_back(id);
     check<FormatError>(words.eof(), "expected token ids, got: ", line);

@@ -85,7 +85,7 @@ void print_targets(const path& folder, std::istream& lines) {
 
   const Inference inference;
   for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
+    std::istringstream words(line + ' ');  // a number that is none does not end with the line
     std::vector<int> source;
     for (int id; words >> id;) source.push_back(id);
     check<FormatError>(words.eof(), "expected token ids, got: ", line);
