@@ -146,7 +146,8 @@ void CommandLine::read_config(const std::string& file) {
   if (all.value("program", json(program_)) != program_)
     throw UsageError(fmt::format("{} is of {}, not of {}", where, seppo::printable_json(all["program"]), program_));
   for (const auto& [key, value] : all.items())  // a config.json also has what the data and the options determine
-    if (!parts_.contains(key) && std::ranges::find(kNotOptions, key) == std::end(kNotOptions))
+    if (!parts_.contains(key) && !other_parts_.contains(key) &&
+        std::ranges::find(kNotOptions, key) == std::end(kNotOptions))
       throw UsageError(fmt::format("{}: '{}' is not known", where, printable(key)));
   apply(all, where);
 }

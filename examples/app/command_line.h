@@ -25,6 +25,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -57,6 +58,9 @@ class CommandLine : public seppo::ConfigVisitor {
     parts_[key] = [&config] { return seppo::to_json_object(config); };
     if constexpr (requires { config.validate(); }) checks_.push_back([&config] { config.validate(); });
   }
+
+  // Another config of the program, whose options this command does not have, but a file for --config may.
+  void other_part(const std::string& key) { other_parts_.insert(key); }
 
   // Positional arguments; without this call they are refused.
   void words(Arguments* target) { words_ = target; }
@@ -130,6 +134,7 @@ class CommandLine : public seppo::ConfigVisitor {
   std::vector<std::string> paths_, typed_, from_file_, shown_;
   std::map<std::string, std::string> aliases_;
   std::map<std::string, std::function<nlohmann::json()>> parts_;
+  std::set<std::string> other_parts_;
   std::vector<std::function<void()>> checks_, last_checks_;
   std::function<void()> settle_;
   struct {

@@ -272,6 +272,8 @@ int show_data(const Arguments& arguments) {
   int head = 10;
   CommandLine line(about.name + " data [options]", "Prints the first rows of the data.");
   if constexpr (requires { program.data_options(line, arguments); }) program.data_options(line, arguments);
+  for_each_part(program, [&](const char* key, auto&) { line.other_part(key); });
+  line.other_part("training");
   line("seed", program.training.trainer.seed, "random seed for drawn data");
   line("head", head, {1, 1e6}, "rows to print");
   line.settle([&] { settle(program, line); });

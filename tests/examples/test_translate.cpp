@@ -330,6 +330,19 @@ BOOST_AUTO_TEST_CASE(a_small_corpus_is_learnt_by_heart, *boost::unit_test::preco
   BOOST_CHECK_EQUAL(WEXITSTATUS(status), 74);
 }
 
+// The config.json of a training is also one for `data`.
+BOOST_AUTO_TEST_CASE(the_texts_of_a_training_are_shown) {
+  const Folder folder("translate");
+  folder.write("pairs", "a b\tb a\nb\ta\na\tb\nb b\ta a\n");
+  const Result trained = folder.run(words("translate train --pairs pairs --val-pairs pairs" + kSmallTranslator +
+                                          "--max-steps 1 --log-format none --out m"));
+  BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
+  const Result r = folder.run({"translate", "data", "--config", "m/config.json"});
+  BOOST_CHECK_MESSAGE(r.code == 0 && r.out.starts_with("a b  ->  b a\n"), r.err);
+  folder.write("other", R"({"recipes": {}})");
+  check_refused(folder, {"translate", "data", "--config", "other"}, 2, "'recipes' is not known");
+}
+
 // For texts longer than the model's limit, the report shows the translation of their beginning, and the full reference.
 BOOST_AUTO_TEST_CASE(long_texts_are_cut_for_the_report) {
   const Folder folder("translate-long");
