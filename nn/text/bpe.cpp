@@ -10,6 +10,7 @@
 #include <queue>
 #include <span>
 #include <tuple>
+#include <utility>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -199,6 +200,18 @@ bool Bpe::add_merge(std::string_view left, std::string_view right, std::uint32_t
   const Merge merge{order, both->second};
   *merges.add(merge_key(a->second, b->second), merge).first = merge;
   return true;
+}
+
+void Bpe::order_by_scores(std::span<const double> scores) {
+  std::vector<double> sorted(scores.begin(), scores.end());
+  std::ranges::sort(sorted, std::greater<>());
+  FlatMap<Merge> ordered;
+  merges.each([&](std::uint64_t pair, const Merge& merge) {
+    const double score = scores[static_cast<std::size_t>(merge.result)];
+    const auto place = std::ranges::lower_bound(sorted, score, std::greater<>());
+    ordered.add(pair, {static_cast<std::uint32_t>(place - sorted.begin()), merge.result});
+  });
+  merges = std::move(ordered);
 }
 
 }  // namespace SEPPO_ABI

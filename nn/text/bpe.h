@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,9 @@ struct Bpe {
   // Merges two tokens into the token of both texts; the second one's prefix is left out. A merge that exists already
   // gets this order. False if there is no token for one of the texts or for both together.
   bool add_merge(std::string_view left, std::string_view right, std::uint32_t order);
+
+  // Orders the merges by the scores of their results, the highest before others. `scores` are of all tokens.
+  void order_by_scores(std::span<const double> scores);
 };
 
 // The key of the merge of two tokens.

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace seppo {
@@ -226,7 +227,10 @@ json gguf_tokenizer_json(const GgufFile& file) {
 }
 
 Tokenizer read_gguf_tokenizer(const GgufFile& file) {
+  const GgufKeys keys(file);
   Tokenizer made = read_tokenizer_json(gguf_tokenizer_json(file), file.name());
+  if (keys.text("model") == "llama")
+    std::get<Bpe>(made.model).order_by_scores(read_scores(keys, keys.list("tokens").size()));
   const std::map<std::string, std::string> special = gguf_special_tokens(file);
   const auto token = [&](const char* key) -> std::optional<int> {
     const auto name = special.find(key);

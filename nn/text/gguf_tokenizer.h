@@ -4,7 +4,8 @@
 // "olmo", "mpt", "jais"), "smollm" ("refact", "starcoder", "command-r", "codeshell", "exaone", "minerva-7b"),
 // "llama-bpe" ("llama3", "llama-v3", "falcon3", "dbrx", "smaug-bpe"), "qwen2" ("deepseek-r1-qwen", "megrez"),
 // "stablelm2", "falcon" or "bloom", the names in brackets being others of the same words; "llama" is SentencePiece's
-// BPE, where any two tokens whose concatenation is a token merge, the best score first. Others are refused.
+// BPE, where any two tokens whose concatenation is a token merge, the best score first, and the leftmost of equal
+// ones, where a tokenizer.json has them in the order of their ids. Others are refused.
 #pragma once
 
 #include "tokenizer.h"

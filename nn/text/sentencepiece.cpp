@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -45,24 +44,11 @@ std::vector<int> longest_beginnings(std::span<const std::string> texts) {
   return found;
 }
 
-// The places of scores among all, from the highest on; those of equal scores are equal.
-std::vector<std::uint32_t> orders_of(std::span<const float> scores) {
-  std::vector<float> sorted(scores.begin(), scores.end());
-  std::ranges::sort(sorted, std::greater<>());
-  std::vector<std::uint32_t> orders;
-  for (const float score : scores) {
-    const auto place = std::ranges::lower_bound(sorted, score, std::greater<>());
-    orders.push_back(static_cast<std::uint32_t>(place - sorted.begin()));
-  }
-  return orders;
-}
-
 // Adds the merge of each two tokens, from kFirstPiece on, whose concatenation is a token. All beginnings of a token
 // that are tokens form a chain, and so do all ends: time and memory in proportion to the bytes.
-void add_merges(Tokenizer& made, std::span<const float> scores) {
+void add_merges(Tokenizer& made, std::span<const double> scores) {
   const std::span<const std::string> texts = std::span(made.pieces).subspan(kFirstPiece);
-  const std::vector<std::uint32_t> orders = orders_of(scores);
-  FlatMap<Bpe::Merge>& merges = std::get<Bpe>(made.model).merges;
+  Bpe& bpe = std::get<Bpe>(made.model);
   std::vector<std::string> reversed(texts.begin(), texts.end());
   for (std::string& text : reversed) std::ranges::reverse(text);
   const std::vector<int> beginnings = longest_beginnings(texts);
@@ -76,9 +62,10 @@ void add_merges(Tokenizer& made, std::span<const float> scores) {
     for (int left = beginnings[index]; left != kNone; left = beginnings[at(left)]) {
       const int right = end_of[size - texts[at(left)].size()];
       if (right == kNone) continue;
-      merges.add(merge_key(kFirstPiece + left, kFirstPiece + right), {orders[at(result)], result});
+      bpe.merges.add(merge_key(kFirstPiece + left, kFirstPiece + right), {0, result});
     }
   }
+  bpe.order_by_scores(scores);
 }
 
 // Reads the file from its beginning to its end.
@@ -125,7 +112,7 @@ class LlamaBinReader {
     const bool is_in_range = std::isfinite(score) && size > 0 && size <= longest_;
     if (!is_in_range)
       fail<FormatError>(where(), "has the score ", score, " and ", size, " bytes, of at most ", longest_);
-    scores_.push_back(score);
+    scores_.push_back(static_cast<double>(score));
     const std::string text(take(at(size)), at(size));
     if (id < kFirstByte) {
       made_.pieces.emplace_back();
@@ -144,7 +131,7 @@ class LlamaBinReader {
   std::size_t at_ = 0;
   int longest_ = 0;
   Tokenizer made_{.model = Bpe{}, .before = {1}, .bos = 1, .eos = 2};
-  std::vector<float> scores_;
+  std::vector<double> scores_;
   bool has_inner_blanks_ = false;  // beside those at the beginnings of tokens
 };
 

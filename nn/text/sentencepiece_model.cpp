@@ -22,6 +22,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -127,6 +129,7 @@ class ModelFileReader {
     return whole_json(parts);
   }
 
+  const std::vector<double>& scores() const { return pieces_.scores; }
   std::optional<int> bos() const { return token(bos_); }
   std::optional<int> eos() const { return token(eos_); }
   const std::string& name() const { return name_; }
@@ -224,6 +227,7 @@ json sentencepiece_model_json(const std::filesystem::path& file, const SentenceP
 Tokenizer read_sentencepiece_model(const std::filesystem::path& file, const SentencePieceOptions& options) {
   const ModelFileReader reader(file);
   Tokenizer made = read_tokenizer_json(reader.document(options), reader.name());
+  if (Bpe* const bpe = std::get_if<Bpe>(&made.model)) bpe->order_by_scores(reader.scores());
   made.bos = reader.bos();
   made.eos = reader.eos();
   return made;

@@ -162,6 +162,15 @@ BOOST_AUTO_TEST_CASE(the_first_of_equal_merges_counts) {
   BOOST_CHECK_EQUAL(read_gguf_tokenizer(GgufFile(folder.path / "f.gguf")).encode("abc").front(), 256);
 }
 
+BOOST_AUTO_TEST_CASE(the_leftmost_of_equal_pairs_merges_first) {
+  GgufWriter writer = of_pieces({"<unk>", "a", "b", "c", "bc", "ab"});
+  writer.add("tokenizer.ggml.add_space_prefix", false);
+  const test::Folder folder("gguf");
+  folder.write("f.gguf", writer.file());
+  const Tokenizer tokenizer = read_gguf_tokenizer(GgufFile(folder.path / "f.gguf"));
+  BOOST_TEST(tokenizer.encode("abc") == (std::vector<int>{5, 3}), boost::test_tools::per_element());
+}
+
 // Runs of marks that users defined are found where no text begins with a mark, as in Gemma's files.
 BOOST_AUTO_TEST_CASE(runs_of_marks_are_tokens) {
   const std::string mark = "\u2581";

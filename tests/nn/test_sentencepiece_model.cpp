@@ -36,7 +36,7 @@ Model random_model(std::mt19937& random) {
   for (int i = 0; i < 30; ++i) {
     std::string piece = random() % 3 == 0 ? kMark : "";
     for (std::size_t length = 2 + random() % 3; length > 0; --length) piece += letters[1 + random() % 3];
-    if (!model.scores.contains(piece)) model.add(piece, -static_cast<float>(random() % 1000) / 8);
+    if (!model.scores.contains(piece)) model.add(piece, -static_cast<float>(random() % 20) / 8);  // with ties
   }
   return model;
 }
@@ -124,6 +124,14 @@ BOOST_AUTO_TEST_CASE(bpe_merges_by_score) {
       if (!trims) BOOST_TEST(tokenizer.decode(tokenizer.encode(text)) == text);
     }
   }
+}
+
+// As SentencePiece's comparator says, whichever of the results has the lower id.
+BOOST_AUTO_TEST_CASE(the_leftmost_of_equal_pairs_merges_first) {
+  Model model;
+  for (const char* piece : {"\u4e2d", "\u56fd", "\u4eba", "\u56fd\u4eba", "\u4e2d\u56fd"}) model.add(piece, 0);
+  model.normalizer = number(3, 0);
+  BOOST_TEST(read(model).encode("\u4e2d\u56fd\u4eba") == (std::vector<int>{7, 5}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(unigram_has_the_best_sum_of_scores) {
