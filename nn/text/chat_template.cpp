@@ -59,17 +59,20 @@ std::size_t common(const Range& a, const Range& b) {
 
 // The place of an answer in a conversation, by the texts that ask for it and that end with it. Some templates write one
 // of these otherwise if others follow; then the answer begins with its content, and ends as far as the endings agree.
+// The content may be a part of its ending too, or of what is before it: what agrees most with the text is the ending.
 std::optional<std::pair<std::size_t, std::size_t>> place_of(std::string_view content, std::string_view text,
                                                             std::string_view asked, std::string_view answered) {
   const std::size_t begin = common(text, asked);
   const std::size_t end = common(text, answered);
   if (begin == asked.size() && end == answered.size() && begin <= end) return {{begin, end}};
   const std::size_t first = begin + jinja::leading_space(text.substr(begin));
-  const std::size_t said = answered.rfind(content);
-  if (!text.substr(first).starts_with(content) || said == answered.npos) return {};
-  const std::string_view ending = answered.substr(said + content.size());
-  const std::size_t behind = first + content.size();
-  return {{begin, behind + common(text.substr(behind), ending)}};
+  if (!text.substr(first).starts_with(content)) return {};
+  const std::string_view rest = text.substr(first + content.size());
+  std::optional<std::size_t> ending;
+  for (std::size_t at = std::min(begin, end); (at = answered.find(content, at)) != answered.npos; ++at)
+    ending = std::max(ending.value_or(0), common(rest, answered.substr(at + content.size())));
+  if (!ending) return {};
+  return {{begin, first + content.size() + *ending}};
 }
 
 }  // namespace

@@ -81,6 +81,9 @@ BOOST_AUTO_TEST_CASE(answers_are_found) {
   BOOST_CHECK_EQUAL(of("reasoning"), "[Yes, one.<|im_end|>\n][<think>\n\n</think>\n\nWho knows?<|im_end|>\n]");
   BOOST_CHECK_EQUAL(of("flags"), "[Yes, one.<end>][Who knows?<end>]");  // what asks has <think>, what is said has not
   BOOST_CHECK_EQUAL(of("marked"), "[Yes, one.</s>][Who knows?</s>]");
+  for (const char* content : {"e", "end", "think", ""})  // parts of what is around them
+    BOOST_CHECK_EQUAL(answers(test::kChatTemplates.at("reasoning"), {{"user", "Hi"}, {"assistant", content}, kTalk[1]}),
+                      "[" + std::string(content) + "<|im_end|>\n]");
   BOOST_CHECK_EQUAL(answers(test::kChatTemplates.at("chatml"), {{"user", "Hi"}}), "");
   BOOST_CHECK_EXCEPTION(
       answers("{% for m in messages %}{{ m.content if loop.last else '-' }}{% endfor %}"), FormatError,
